@@ -1,0 +1,123 @@
+package rdma
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Identity is the slot of an HCA: what stays the same over a reboot or a driver
+// reload. Either PCI is set, or
+// Kind and Netdev.
+type Identity struct {
+	// PCI is the address of the PCI function that carries the HCA.
+	PCI string `json:"pci,omitempty"`
+	// SF is the user-chosen number of a subfunction (auxiliary device file sfnum).
+	SF *int `json:"sf,omitempty"`
+	// Kind is the software driver, "rxe" or "siw", or "virtual" if unknown.
+	Kind string `json:"kind,omitempty"`
+	// Netdev is the interface below a software HCA; its ibdev name if unknown.
+	Netdev string `json:"netdev,omitempty"`
+	// Discriminator tells apart several HCAs of one slot: a node GUID, or an
+	// ibdev name where the GUIDs do not tell them apart.
+	Discriminator string `json:"discriminator,omitempty"`
+}
+
+// Name returns the DNS label of an identity:
+//
+//	pci-0000-3b-00-0          a PCI function
+//	pci-0000-c1-00-0-sf-88    a subfunction
+//	soft-rxe-eth0             soft-RoCE on eth0
+//
+// Different identities have different names: the PCI part has a fixed form, and
+// a free part that is no plain short label is written in hexadecimal behind
+// "x--", or hashed behind "h--" (SHA-256, 80 bits) where that would not fit. The
+// name is at most 63 characters long, as a DNS label must be (RFC 1123).
+func (id Identity) Name() string {
+	var name string
+	if id.PCI != "" {
+		name = "pci-" + strings.NewReplacer(":", "-", ".", "-").Replace(id.PCI)
+		if id.SF != nil {
+			name = fmt.Sprintf("%s-sf-%d", name, *id.SF)
+		}
+	} else {
+		name = "soft-" + id.Kind + "-" + label(id.Netdev)
+	}
+	if id.Discriminator != "" {
+		name += "-at-" + label(id.Discriminator)
+	}
+	return name
+}
+
+// maxLabel is what the free part of a name may take: 63 less the longest
+// "pci-<8>-<2>-<2>-<1>", "-sf-<10>" and "-at-".
+const maxLabel = 23
+
+// plainLabel is what may stand in a name as it is. A double hyphen is reserved
+// for the escapes, and the word "at" between hyphens for the discriminator.
+var plainLabel = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+
+func label(s string) string {
+	switch {
+	case len(s) <= maxLabel && plainLabel.MatchString(s) && !slices.Contains(strings.Split(s, "-"), "at"):
+		return s
+	case len(s) <= (maxLabel-3)/2:
+		return "x--" + hex.EncodeToString([]byte(s))
+	}
+	sum := sha256.Sum256([]byte(s))
+	return "h--" + hex.EncodeToString(sum[:(maxLabel-3)/2])
+}
+
+// compareHCAs orders HCAs: hardware before software, by PF, then PF before SF before
+// VF, then by their own address, SF number and name.
+func compareHCAs(a, b *HCA) int {
+	fa, fb := a.sortKey(), b.sortKey()
+	return cmp.Or(
+		cmp.Compare(fa.soft, fb.soft),
+		fa.family.compare(fb.family),
+		cmp.Compare(fa.rank, fb.rank),
+		fa.own.compare(fb.own),
+		cmp.Compare(fa.sf, fb.sf),
+		cmp.Compare(a.Name, b.Name),
+	)
+}
+
+type sortKey struct {
+	soft, rank, sf int
+	family, own    pciAddress
+}
+
+func (h *HCA) sortKey() sortKey {
+	var k sortKey
+	if h.Identity.PCI == "" {
+		k.soft = 1
+		return k
+	}
+	// Discover only stores addresses that it parsed.
+	k.own, _ = parsePCIAddress(h.Identity.PCI)
+	k.family = k.own
+	if h.PF != "" {
+		k.family, _ = parsePCIAddress(h.PF)
+	}
+	k.rank = map[Function]int{PF: 0, SF: 1, VF: 2}[h.Function]
+	if h.Identity.SF != nil {
+		k.sf = *h.Identity.SF
+	}
+	return k
+}
+
+// Family names the card an HCA belongs to: a PF with its VFs and SFs is one
+// family, a software HCA is its own.
+func (h *HCA) Family() string {
+	switch {
+	case h.PF != "":
+		return h.PF
+	case h.Identity.PCI != "":
+		return h.Identity.PCI
+	}
+	return h.Name
+}

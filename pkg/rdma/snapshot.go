@@ -1,0 +1,223 @@
+package rdma
+
+import (
+	"fmt"
+	"path"
+)
+
+// DevDir is the directory of the RDMA character devices. libibverbs opens them
+// there under the kernel's names, so a container must see them there as well
+// (rdma-core, libibverbs/init.c try_access_device).
+const DevDir = "/dev/infiniband"
+
+// Snapshot is the RDMA picture of one host at one moment.
+type Snapshot struct {
+	// HCAs is sorted by physical function, then PF before SF before VF, then
+	// address: the functions of one card stand together, and the order does not
+	// depend on probe order.
+	HCAs []HCA `json:"hcas"`
+	// RDMACM is the host's connection manager node, nil without the rdma_ucm
+	// module (/sys/class/misc/rdma_cm).
+	RDMACM *Node `json:"rdmaCM,omitempty"`
+	// NetnsMode says whether HCAs are shared by all network namespaces
+	// (/sys/module/ib_core/parameters/netns_mode).
+	NetnsMode NetnsMode `json:"netnsMode,omitempty"`
+	// Problems lists what could not be read. A problem of one HCA leaves the
+	// attribute absent and hides no other HCA.
+	Problems []Problem `json:"problems,omitempty"`
+}
+
+// NetnsMode is how the RDMA core treats network namespaces
+// (rdma-system(8); ib_core parameter netns_mode).
+type NetnsMode string
+
+const (
+	// NetnsUnknown: the kernel does not say (before 5.2, or ib_core not loaded).
+	NetnsUnknown NetnsMode = ""
+	// NetnsShared: every network namespace may use every HCA.
+	NetnsShared NetnsMode = "shared"
+	// NetnsExclusive: an HCA belongs to one network namespace; opening its nodes
+	// from another one gives EPERM.
+	NetnsExclusive NetnsMode = "exclusive"
+)
+
+// Problem is one thing that could not be read.
+type Problem struct {
+	// IBDev is the HCA concerned, empty where it is not about one.
+	IBDev string `json:"ibdev,omitempty"`
+	// Err names the path below sysfs and the reason.
+	Err error `json:"-"`
+	// Message is the text of Err.
+	Message string `json:"message"`
+}
+
+// Error implements the error interface.
+func (p Problem) Error() string {
+	if p.IBDev == "" {
+		return p.Message
+	}
+	return fmt.Sprintf("HCA %s: %s", p.IBDev, p.Message)
+}
+
+// Unwrap returns the underlying error.
+func (p Problem) Unwrap() error { return p.Err }
+
+// Function is what kind of function an HCA is.
+type Function string
+
+// The kinds of function. A PCI function without a physfn link counts as a PF,
+// also when a hypervisor passed a VF through to this host.
+const (
+	PF      Function = "pf"
+	VF      Function = "vf"
+	SF      Function = "sf"
+	Virtual Function = "virtual" // soft-RoCE, soft-iWARP: no hardware of its own
+)
+
+// Protocol is the transport an HCA speaks.
+type Protocol string
+
+// The protocols, in the words of the kernel's DEV_PROTOCOL netlink attribute
+// where it has one ("ib", "roce", "iw", "opa"), with EFA beside them.
+const (
+	ProtocolIB      Protocol = "ib"
+	ProtocolRoCE    Protocol = "roce"
+	ProtocolIWARP   Protocol = "iwarp"
+	ProtocolEFA     Protocol = "efa"
+	ProtocolOPA     Protocol = "opa"
+	ProtocolUnknown Protocol = ""
+)
+
+// HCA is one RDMA device. A string that the kernel does not give is empty, a
+// number that it does not give is nil.
+type HCA struct {
+	// Identity is the slot of the HCA, and Name the DNS-safe name made from it.
+	Identity Identity `json:"identity"`
+	Name     string   `json:"name"`
+	// IBDev is the kernel's name, the entry of /sys/class/infiniband.
+	IBDev    string   `json:"ibdev"`
+	Function Function `json:"function"`
+	Protocol Protocol `json:"protocol,omitempty"`
+	// PF is the PCI address of the physical function behind a VF or SF.
+	PF string `json:"pf,omitempty"`
+	// VFIndex is K of the PF's link virtfnK to this VF.
+	VFIndex *int `json:"vfIndex,omitempty"`
+	// PCI describes the PCI function the HCA sits on (for an SF the function
+	// that carries it, for soft-RoCE on an older kernel the network card's).
+	PCI *PCIFunction `json:"pci,omitempty"`
+
+	NodeType     NodeType `json:"nodeType,omitempty"`     // node_type
+	NodeGUID     GUID     `json:"nodeGUID,omitempty"`     // node_guid; zero: not set
+	SysImageGUID GUID     `json:"sysImageGUID,omitempty"` // sys_image_guid; zero: not set
+	Firmware     string   `json:"firmware,omitempty"`     // fw_ver, in the driver's own form, not semver
+	BoardID      string   `json:"boardID,omitempty"`      // board_id, on mlx5 the PSID
+	Model        string   `json:"model,omitempty"`        // hca_type
+	Driver       string   `json:"driver,omitempty"`       // driver of the PCI function or SF; rxe, siw
+
+	Ports []Port `json:"ports"`
+	// Uverbs is the verbs node. An HCA without one cannot be used by a program:
+	// its driver has no user-space interface, or ib_uverbs is not loaded.
+	Uverbs *Node `json:"uverbs,omitempty"`
+	// MADs holds umad and issm nodes of all ports. EFA and iWARP have none.
+	MADs []Node `json:"mads,omitempty"`
+}
+
+// Port is one port of an HCA (/sys/class/infiniband/<ibdev>/ports/<number>).
+type Port struct {
+	Number    int       `json:"number"`
+	LinkLayer LinkLayer `json:"linkLayer,omitempty"` // link_layer
+	State     PortState `json:"state,omitempty"`     // state
+	PhysState string    `json:"physState,omitempty"` // phys_state, as the kernel words it
+	// RateMbps is the data rate in units of 10^6 bit/s, 0 if unknown. A port that
+	// is not ACTIVE reports a rate that means nothing.
+	RateMbps int    `json:"rateMbps,omitempty"` // rate
+	LID      string `json:"lid,omitempty"`      // lid, hexadecimal; 0x0 on Ethernet
+	// SubnetPrefix is the upper half of GID 0 of an InfiniBand port.
+	SubnetPrefix GUID `json:"subnetPrefix,omitempty"` // gids/0
+	// Netdev is the port's network interface, empty for EFA and for InfiniBand
+	// without IPoIB; on a RoCE LAG the bond.
+	Netdev string `json:"netdev,omitempty"` // gid_attrs/ndevs/0, else device/net
+	// Representor marks a port that stands for a VF or SF of an embedded switch;
+	// it carries none of this HCA's own traffic.
+	Representor bool `json:"representor,omitempty"`
+}
+
+// NodeKind is the kind of a character device.
+type NodeKind string
+
+// The kinds of character devices; see the package comment.
+const (
+	NodeUverbs NodeKind = "uverbs"
+	NodeUMAD   NodeKind = "umad"
+	NodeISSM   NodeKind = "issm"
+	NodeRDMACM NodeKind = "rdma_cm"
+)
+
+// Node is a character device of the RDMA subsystem.
+type Node struct {
+	Kind NodeKind `json:"kind"`
+	// Name is the kernel's name, e.g. uverbs0. It changes with probe order.
+	Name string `json:"name"`
+	// Major and Minor are the device number, from the node's dev file.
+	Major uint32 `json:"major"`
+	Minor uint32 `json:"minor"`
+	// Port is the port of a umad or issm node, 0 for the others.
+	Port int `json:"port,omitempty"`
+}
+
+// Path is where the host and every container have the node.
+func (n Node) Path() string { return path.Join(DevDir, n.Name) }
+
+// Active reports whether a port that carries this HCA's traffic is ACTIVE.
+func (h *HCA) Active() bool {
+	for _, p := range h.Ports {
+		if !p.Representor && p.State == PortActive {
+			return true
+		}
+	}
+	return false
+}
+
+// Port1 returns the first port that carries the HCA's own traffic, nil if there
+// is none: the HCA of a representor, or one whose ports cannot be read.
+func (h *HCA) Port1() *Port {
+	for i := range h.Ports {
+		if !h.Ports[i].Representor {
+			return &h.Ports[i]
+		}
+	}
+	return nil
+}
+
+// Unusable says why no container can be given this HCA, or returns nil. It is
+// about the kind of device, not about its health.
+func (h *HCA) Unusable() error {
+	switch {
+	case h.Uverbs == nil:
+		return fmt.Errorf("HCA %s has no uverbs node: load the ib_uverbs module, or this is a management-only device", h.IBDev)
+	case len(h.Ports) > 0 && h.Port1() == nil:
+		return fmt.Errorf("HCA %s is a representor of an embedded switch", h.IBDev)
+	}
+	return nil
+}
+
+// Lookup returns the HCA of that device name, nil if there is none.
+func (s *Snapshot) Lookup(name string) *HCA {
+	for i := range s.HCAs {
+		if s.HCAs[i].Name == name {
+			return &s.HCAs[i]
+		}
+	}
+	return nil
+}
+
+// Usable returns the HCAs that a container can be given, in order.
+func (s *Snapshot) Usable() []*HCA {
+	var out []*HCA
+	for i := range s.HCAs {
+		if s.HCAs[i].Unusable() == nil {
+			out = append(out, &s.HCAs[i])
+		}
+	}
+	return out
+}
