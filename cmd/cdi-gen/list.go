@@ -1,0 +1,148 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+func newList() *cobra.Command {
+	var host hostFlags
+	var output, kind string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "Show the RDMA devices of this host",
+		Long: `Show the RDMA devices of this host, those included that no container can be given.
+-o name prints the names that podman, docker and nerdctl take with --device.
+` + exitCodesHelp,
+		Example: `  cdi-gen list
+  cdi-gen list -o name
+  cdi-gen list -o json | jq '.hcas[] | select(.protocol == "roce") | .ibdev'`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			write, ok := listWriters[output]
+			if !ok {
+				return usagef("--output %q: want table, json, yaml or name", output)
+			}
+			snap, err := host.discover()
+			if err != nil {
+				return err
+			}
+			if err := filter(snap, host); err != nil {
+				return err
+			}
+			if err := write(cmd.OutOrStdout(), snap, kind); err != nil {
+				return fmt.Errorf("write list: %w", err)
+			}
+			if len(snap.Usable()) == 0 {
+				return coded{exitNothing, cdi.ErrNoDevices}
+			}
+			return partial(snap, nil)
+		},
+	}
+	host.register(cmd.Flags())
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, json, yaml or name")
+	cmd.Flags().StringVar(&kind, "kind", cdi.KindHCA, "CDI kind for -o name")
+	return cmd
+}
+
+// filter keeps the chosen HCAs of a snapshot.
+func filter(snap *rdma.Snapshot, host hostFlags) error {
+	var all []*rdma.HCA
+	for i := range snap.HCAs {
+		all = append(all, &snap.HCAs[i])
+	}
+	chosen, err := cdi.Select(all, host.only, host.exclude)
+	if err != nil {
+		return coded{exitUsage, err}
+	}
+	hcas := make([]rdma.HCA, 0, len(chosen))
+	for _, h := range chosen {
+		hcas = append(hcas, *h)
+	}
+	snap.HCAs = hcas
+	return nil
+}
+
+var listWriters = map[string]func(io.Writer, *rdma.Snapshot, string) error{
+	"table": writeTable,
+	"json":  writeJSON,
+	"yaml":  writeYAML,
+	"name":  writeNames,
+}
+
+func writeJSON(w io.Writer, snap *rdma.Snapshot, _ string) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(snap)
+}
+
+func writeYAML(w io.Writer, snap *rdma.Snapshot, _ string) error {
+	b, err := yaml.Marshal(snap)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(b)
+	return err
+}
+
+func writeNames(w io.Writer, snap *rdma.Snapshot, kind string) error {
+	var errs []error
+	for _, h := range snap.Usable() {
+		_, err := fmt.Fprintln(w, cdi.Qualified(kind, h.IBDev))
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func writeTable(w io.Writer, snap *rdma.Snapshot, _ string) error {
+	if len(snap.HCAs) == 0 {
+		return nil
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(tw, "IBDEV\tDEVICE\tPROTOCOL\tFUNCTION\tSTATE\tGBIT/S\tNETDEV\tNUMA\tNODES")
+	for i := range snap.HCAs {
+		h := &snap.HCAs[i]
+		fmt.Fprintln(tw, strings.Join(row(h), "\t"))
+	}
+	return tw.Flush()
+}
+
+// row is a line of the table; what is not known is a dash.
+func row(h *rdma.HCA) []string {
+	state, rate, netdev, numa := "-", "-", "-", "-"
+	if p := h.Port1(); p != nil {
+		state, netdev = dash(string(p.State)), dash(p.Netdev)
+		if p.RateMbps > 0 {
+			rate = strconv.FormatFloat(float64(p.RateMbps)/1000, 'f', -1, 64)
+		}
+	}
+	if h.PCI != nil && h.PCI.NUMANode != nil {
+		numa = strconv.Itoa(*h.PCI.NUMANode)
+	}
+	var nodes []string
+	if h.Uverbs != nil {
+		nodes = append(nodes, h.Uverbs.Name)
+	}
+	for _, n := range h.MADs {
+		nodes = append(nodes, n.Name)
+	}
+	return []string{h.IBDev, h.Name, dash(string(h.Protocol)), string(h.Function), state, rate, netdev, numa, dash(strings.Join(nodes, ","))}
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

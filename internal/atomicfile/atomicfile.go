@@ -1,0 +1,117 @@
+// Package atomicfile replaces files whole: a reader sees the old content or the
+// new one, never a part, whatever happens to the writer.
+//
+// The file has its final mode before it gets its name, since a CDI spec that a
+// rootless podman cannot read makes every device in it unresolvable. A file that
+// already has the wanted content and mode is left alone, so that whoever watches
+// the directory is not woken for nothing.
+package atomicfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// tempPrefix and tempSuffix frame the names of our temporary files. CDI
+// implementations read only *.json and *.yaml.
+const (
+	tempPrefix = ".rdma.dev-"
+	tempSuffix = ".tmp"
+)
+
+// Options say how a file is written.
+type Options struct {
+	// Mode is the permission of the file.
+	Mode fs.FileMode
+	// Sync makes the content and the name durable before Write returns, at the
+	// price of two fsyncs. It is a waste on a tmpfs such as /run.
+	Sync bool
+}
+
+// Write replaces the file at path with data. It reports whether it wrote: an
+// equal file with the same mode is left as it is. On an error the old file is
+// untouched and no temporary file is left.
+func Write(path string, data []byte, opt Options) (bool, error) {
+	if same(path, data, opt.Mode) {
+		return false, nil
+	}
+	dir := filepath.Dir(path)
+	tmp, err := os.CreateTemp(dir, tempPrefix+"*"+tempSuffix)
+	if err != nil {
+		return false, fmt.Errorf("write %q: %w", path, err)
+	}
+	err = fill(tmp, data, opt)
+	err = errors.Join(err, tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return false, fmt.Errorf("write %q: %w", path, errors.Join(err, os.Remove(tmp.Name())))
+	}
+	if opt.Sync {
+		if err := syncDir(dir); err != nil {
+			return true, fmt.Errorf("write %q: %w", path, err)
+		}
+	}
+	return true, nil
+}
+
+func fill(f *os.File, data []byte, opt Options) error {
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	if err := f.Chmod(opt.Mode); err != nil {
+		return err
+	}
+	if !opt.Sync {
+		return nil
+	}
+	return f.Sync()
+}
+
+// same reports whether path is a regular file with that content and mode.
+func same(path string, data []byte, mode fs.FileMode) bool {
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm() != mode || info.Size() != int64(len(data)) {
+		return false
+	}
+	old, err := os.ReadFile(path)
+	return err == nil && bytes.Equal(old, data)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// Sweep removes temporary files that a killed writer left in dir and that are
+// older than age; younger ones may belong to a writer at work.
+func Sweep(dir string, age time.Duration) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("sweep temporary files: %w", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), tempPrefix) || !strings.HasSuffix(e.Name(), tempSuffix) {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil || time.Since(info.ModTime()) < age {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("sweep temporary files: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,195 @@
+package cdi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
+	"tags.cncf.io/container-device-interface/pkg/parser"
+	"tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// The kinds of the two programs.
+const (
+	KindHCA   = "rdma.dev/hca"   // the host's devices, written by cdi-gen
+	KindClaim = "rdma.dev/claim" // the devices of one ResourceClaim, written by dra-driver
+)
+
+// Device is one name that a container can ask for, and all that it gets for it.
+type Device struct {
+	// Name starts with a letter, which every CDI version accepts.
+	Name string
+	// Nodes are the character devices.
+	Nodes []rdma.Node
+	// Env holds NAME=value settings. A runtime keeps the last value of a name
+	// over all devices of a container, so names are unique to a device or have
+	// the same value in all of them.
+	Env []string
+	// Hook raises the locked memory limit; nil for none.
+	Hook *Hook
+}
+
+// Hook is a program that the runtime starts when the namespaces of a container
+// exist and before its process runs (OCI runtime spec, createRuntime).
+type Hook struct {
+	// Path is absolute, on the host.
+	Path string
+	// Args follow the program's name.
+	Args []string
+}
+
+// Qualified returns the fully qualified CDI name of a device of a kind.
+func Qualified(kind, device string) string { return kind + "=" + device }
+
+// NewSpec makes the spec of a kind with those devices. What all of them share
+// and a container should get once, the connection manager's node and the hook,
+// moves to the level of the spec. Devices are sorted by name, so equal input
+// gives equal output. The spec carries the lowest CDI version it can, and has
+// passed the CDI library's own checks.
+func NewSpec(kind string, devices []Device) (*specs.Spec, error) {
+	if len(devices) == 0 {
+		return nil, fmt.Errorf("make CDI spec of kind %s: no devices; a spec without devices is invalid", kind)
+	}
+	sorted := slices.Clone(devices)
+	slices.SortFunc(sorted, func(a, b Device) int { return bytes.Compare([]byte(a.Name), []byte(b.Name)) })
+	spec := &specs.Spec{Kind: kind}
+	cm, hook := sharedCM(sorted), sharedHook(sorted)
+	if cm != nil {
+		spec.ContainerEdits.DeviceNodes = deviceNodes([]rdma.Node{*cm}, nil)
+	}
+	spec.ContainerEdits.Hooks = hooks(hook)
+	for _, d := range sorted {
+		edits := specs.ContainerEdits{Env: d.Env, DeviceNodes: deviceNodes(d.Nodes, cm)}
+		if hook == nil {
+			edits.Hooks = hooks(d.Hook)
+		}
+		spec.Devices = append(spec.Devices, specs.Device{Name: d.Name, ContainerEdits: edits})
+	}
+	return spec, finish(spec)
+}
+
+// sharedCM returns the rdma_cm node if every device has it.
+func sharedCM(devices []Device) *rdma.Node {
+	var cm *rdma.Node
+	for _, d := range devices {
+		i := slices.IndexFunc(d.Nodes, func(n rdma.Node) bool { return n.Kind == rdma.NodeRDMACM })
+		if i < 0 {
+			return nil
+		}
+		cm = &d.Nodes[i]
+	}
+	return cm
+}
+
+// sharedHook returns the hook that every device has, nil if they differ.
+func sharedHook(devices []Device) *Hook {
+	for _, d := range devices[1:] {
+		if !reflect.DeepEqual(d.Hook, devices[0].Hook) {
+			return nil
+		}
+	}
+	return devices[0].Hook
+}
+
+// deviceNodes describes nodes other than the one that stands elsewhere.
+func deviceNodes(nodes []rdma.Node, except *rdma.Node) []*specs.DeviceNode {
+	var out []*specs.DeviceNode
+	for _, n := range nodes {
+		if except != nil && n.Kind == except.Kind {
+			continue
+		}
+		out = append(out, &specs.DeviceNode{Path: n.Path(), Permissions: "rw"})
+	}
+	slices.SortFunc(out, func(a, b *specs.DeviceNode) int { return bytes.Compare([]byte(a.Path), []byte(b.Path)) })
+	return slices.CompactFunc(out, func(a, b *specs.DeviceNode) bool { return a.Path == b.Path })
+}
+
+func hooks(h *Hook) []*specs.Hook {
+	if h == nil {
+		return nil
+	}
+	// Runtimes pass args as argv, so the first one is the program's name.
+	return []*specs.Hook{{HookName: "createRuntime", Path: h.Path, Args: append([]string{"rdma-hook"}, h.Args...)}}
+}
+
+// finish sets the version of a spec and checks it.
+func finish(spec *specs.Spec) error {
+	version, err := specs.MinimumRequiredVersion(spec)
+	if err != nil {
+		return fmt.Errorf("make CDI spec of kind %s: %w", spec.Kind, err)
+	}
+	spec.Version = version
+	if err := Validate(spec); err != nil {
+		return fmt.Errorf("make CDI spec of kind %s: %w", spec.Kind, err)
+	}
+	return nil
+}
+
+// Validate checks a spec in memory as the CDI library checks a file.
+func Validate(spec *specs.Spec) error {
+	errs := []error{specs.ValidateVersion(spec)}
+	vendor, class := parser.ParseQualifier(spec.Kind)
+	errs = append(errs, parser.ValidateVendorName(vendor), parser.ValidateClassName(class))
+	errs = append(errs, (&cdiapi.ContainerEdits{ContainerEdits: &spec.ContainerEdits}).Validate())
+	seen := map[string]bool{}
+	for i := range spec.Devices {
+		d := &spec.Devices[i]
+		if seen[d.Name] {
+			errs = append(errs, fmt.Errorf("device %q: the name stands twice", d.Name))
+		}
+		seen[d.Name] = true
+		err := errors.Join(parser.ValidateDeviceName(d.Name), (&cdiapi.ContainerEdits{ContainerEdits: &d.ContainerEdits}).Validate())
+		if reflect.DeepEqual(d.ContainerEdits, specs.ContainerEdits{}) {
+			err = errors.Join(err, errors.New("no container edits"))
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("device %q: %w", d.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Format is how a spec is written.
+type Format string
+
+// The formats that CDI knows. Files end in .json or .yaml; .yml is not read.
+const (
+	JSON Format = "json"
+	YAML Format = "yaml"
+)
+
+// ParseFormat checks the name of a format.
+func ParseFormat(s string) (Format, error) {
+	if f := Format(s); f == JSON || f == YAML {
+		return f, nil
+	}
+	return "", fmt.Errorf("unknown format %q: want json or yaml", s)
+}
+
+// Encode writes a spec in a format. Equal specs have equal bytes.
+func Encode(spec *specs.Spec, format Format) ([]byte, error) {
+	var buf bytes.Buffer
+	var err error
+	if format == YAML {
+		buf.WriteString("---\n")
+		enc := yaml.NewEncoder(&buf)
+		enc.SetIndent(2)
+		err = errors.Join(enc.Encode(spec), enc.Close())
+	} else {
+		enc := json.NewEncoder(&buf)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("", "  ")
+		err = enc.Encode(spec)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encode CDI spec of kind %s as %s: %w", spec.Kind, format, err)
+	}
+	return buf.Bytes(), nil
+}

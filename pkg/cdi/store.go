@@ -1,0 +1,108 @@
+package cdi
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
+)
+
+// The directories that runtimes read. Of two specs with one device name the one
+// in the later directory wins.
+const (
+	StaticDir  = "/etc/cdi"     // survives a reboot
+	DynamicDir = "/var/run/cdi" // does not
+)
+
+// specMode lets everyone read a spec: rootless podman runs as a user.
+const specMode = 0o644
+
+// SpecName is the base name of the file of a kind: rdma.dev-hca. An id other
+// than "" makes the name of one object's spec: rdma.dev-claim_<id>.
+func SpecName(kind, id string) string {
+	name := strings.ReplaceAll(kind, "/", "-")
+	if id != "" {
+		name += "_" + id
+	}
+	return name
+}
+
+// Store is a directory of CDI specs. It touches only the files it is asked for.
+type Store struct {
+	// Dir is the directory; Write makes it if it is missing.
+	Dir string
+	// Sync makes a write durable before it returns. A directory on a tmpfs, as
+	// /var/run/cdi is, does not need it.
+	Sync bool
+}
+
+// Path is where the spec of that base name stands.
+func (s Store) Path(base string, format Format) string {
+	return filepath.Join(s.Dir, base+"."+string(format))
+}
+
+// Write puts a spec under a base name. It reports whether the file changed: an
+// equal file is not written again, because every runtime on the host reads all
+// specs anew after each write. The twin in the other format is removed, as a
+// runtime refuses devices that two files of one directory define.
+func (s Store) Write(base string, spec *specs.Spec, format Format) (bool, error) {
+	data, err := Encode(spec, format)
+	if err != nil {
+		return false, err
+	}
+	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
+		return false, fmt.Errorf("make CDI directory: %w", err)
+	}
+	changed, err := atomicfile.Write(s.Path(base, format), data, atomicfile.Options{Mode: specMode, Sync: s.Sync})
+	if err != nil {
+		return changed, fmt.Errorf("store CDI spec: %w", err)
+	}
+	twin := JSON
+	if format == JSON {
+		twin = YAML
+	}
+	removed, err := s.remove(base, twin)
+	return changed || removed, err
+}
+
+// Remove removes the spec of a base name in both formats, and reports whether
+// there was one.
+func (s Store) Remove(base string) (bool, error) {
+	j, errJ := s.remove(base, JSON)
+	y, errY := s.remove(base, YAML)
+	return j || y, errors.Join(errJ, errY)
+}
+
+func (s Store) remove(base string, format Format) (bool, error) {
+	err := os.Remove(s.Path(base, format))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("remove CDI spec: %w", err)
+	}
+	return true, nil
+}
+
+// IDs lists the ids of the specs of a kind in the directory, with the names that
+// SpecName gives. A missing directory has none.
+func (s Store) IDs(kind string) ([]string, error) {
+	entries, err := os.ReadDir(s.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list CDI specs: %w", err)
+	}
+	var ids []string
+	for _, e := range entries {
+		base := strings.TrimSuffix(strings.TrimSuffix(e.Name(), "."+string(JSON)), "."+string(YAML))
+		if id, ok := strings.CutPrefix(base, SpecName(kind, "")+"_"); ok && base != e.Name() {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
