@@ -1,0 +1,69 @@
+package hook
+
+import (
+	"errors"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrGone is in the error of a process that has exited or never was.
+var ErrGone = errors.New("the process is gone")
+
+// hostProcess is a process by its ID. prlimit(2) takes an ID, and an ID is given
+// away again once its process is reaped; there is no prlimit for a pidfd. While a
+// runtime runs a hook it does not reap the init process, so the ID is safe in
+// practice. The pidfd makes sure: as long as it says "alive" after a call,
+// the call has met the process that was there at the start.
+type hostProcess struct {
+	pid   int
+	pidfd int // -1 where the kernel has none (before 5.3, or behind a seccomp filter)
+}
+
+// OpenProcess finds the process. The pidfd is left to the end of the program.
+func OpenProcess(pid int) (Process, error) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	switch err {
+	case nil:
+		return &hostProcess{pid, fd}, nil
+	case unix.ENOSYS, unix.EPERM, unix.EMFILE, unix.ENFILE:
+		return &hostProcess{pid, -1}, nil
+	case unix.ESRCH:
+		err = ErrGone
+	case unix.EINVAL, unix.ENOENT:
+		err = errors.New("it is a thread, not a process")
+	}
+	return nil, wrap("open process "+strconv.Itoa(pid), err)
+}
+
+func (p *hostProcess) Limit() (Limit, error) {
+	var old unix.Rlimit
+	err := p.prlimit(nil, &old)
+	return Limit{Soft: Size(old.Cur), Hard: Size(old.Max)}, err
+}
+
+func (p *hostProcess) SetLimit(l Limit) error {
+	return p.prlimit(&unix.Rlimit{Cur: uint64(l.Soft), Max: uint64(l.Hard)}, nil)
+}
+
+// prlimit keeps EPERM as it is: Raise decides on it.
+func (p *hostProcess) prlimit(set, old *unix.Rlimit) error {
+	err := unix.Prlimit(p.pid, unix.RLIMIT_MEMLOCK, set, old)
+	if err == unix.ESRCH || err == nil && p.exited() {
+		err = ErrGone
+	}
+	if err == nil || err == unix.EPERM {
+		return err
+	}
+	return wrap("prlimit RLIMIT_MEMLOCK of process "+strconv.Itoa(p.pid), err)
+}
+
+// exited is true for a zombie, too: a pidfd is readable from the exit on.
+func (p *hostProcess) exited() bool {
+	if p.pidfd < 0 {
+		return false
+	}
+	fds := []unix.PollFd{{Fd: int32(p.pidfd), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, 0)
+	return err == nil && n > 0
+}

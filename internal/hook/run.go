@@ -1,0 +1,150 @@
+package hook
+
+import (
+	"errors"
+	"io"
+	"os"
+	"strconv"
+	"time"
+)
+
+// Exit codes. A container runtime stops the start of the container at any other
+// than ExitOK.
+const (
+	ExitOK      = 0 // done, or nothing to do
+	ExitDenied  = 1 // the limit may not be raised, and --on-denied is fail
+	ExitUsage   = 2 // a flag has a value that is not understood
+	ExitState   = 3 // no OCI state on stdin, or none that names a process
+	ExitTimeout = 4 // no complete OCI state within --timeout
+	ExitProcess = 5 // the process is gone or its limit cannot be changed, and --on-denied is fail
+)
+
+// IO is what Run has of the outside.
+type IO struct {
+	Stdin  int // a file descriptor, since it is read with a deadline
+	Stdout io.Writer
+	Stderr io.Writer
+	Open   func(pid int) (Process, error) // OpenProcess
+}
+
+// Run is the program: it returns the exit code. args do not hold the program's
+// name. Except for bad input it returns ExitOK unless the policy is Fail: a
+// container with a small limit is better than none, unless someone says not.
+func Run(args []string, version string, std IO) int {
+	deadline := time.Now()
+	opts, warnings, err := ParseOptions(args)
+	deadline = deadline.Add(opts.Timeout)
+	say(std.Stderr, warnings...)
+	switch {
+	case err != nil:
+		say(std.Stderr, err.Error()+" (see rdma-hook --help)")
+		return ExitUsage
+	case opts.Help:
+		io.WriteString(std.Stdout, Usage)
+		return ExitOK
+	case opts.Version:
+		io.WriteString(std.Stdout, "rdma-hook "+version+"\n")
+		return ExitOK
+	}
+	st, err := ReadState(std.Stdin, deadline)
+	if err != nil {
+		say(std.Stderr, err.Error())
+		if errors.Is(err, ErrStateTimeout) {
+			return ExitTimeout
+		}
+		return ExitState
+	}
+	return act(opts, st, warnings, version, deadline, std)
+}
+
+// act raises the limit of the state's process and reports.
+func act(opts Options, st State, warnings []string, version string, deadline time.Time, std IO) int {
+	reason, warning, err := st.check()
+	if err != nil {
+		say(std.Stderr, err.Error())
+		return ExitState
+	}
+	if warning != "" {
+		say(std.Stderr, warning)
+		warnings = append(warnings, warning)
+	}
+	if reason == "" && opts.Memlock == 0 {
+		reason = "no --memlock is given"
+	}
+	result, code := Result{Outcome: Skipped, Message: "nothing to do: " + reason}, ExitOK
+	if reason == "" {
+		result, err = raise(std.Open, *st.PID, opts)
+		code = exitCode(err, opts.OnDenied)
+	}
+	if result.Outcome != Denied || opts.OnDenied != Ignore {
+		say(std.Stderr, result.Message)
+	}
+	if opts.Report != "" {
+		if err := reportBy(deadline, opts.Report, newReport(opts, st, result, warnings, version)); err != nil {
+			say(std.Stderr, err.Error()+"; the container is not affected")
+		}
+	}
+	return code
+}
+
+func raise(open func(int) (Process, error), pid int, opts Options) (Result, error) {
+	p, err := open(pid)
+	if err != nil {
+		err = wrap("raise locked-memory limit", err)
+		return Result{Outcome: Failed, Message: err.Error()}, err
+	}
+	return Raise(p, opts.Memlock, opts.OnDenied)
+}
+
+func exitCode(err error, policy OnDenied) int {
+	switch {
+	case err == nil || policy != Fail:
+		return ExitOK
+	case errors.Is(err, ErrDenied):
+		return ExitDenied
+	}
+	return ExitProcess
+}
+
+func newReport(opts Options, st State, result Result, warnings []string, version string) Report {
+	r := Report{
+		ReportVersion: ReportVersion,
+		HookVersion:   version,
+		ID:            st.ID,
+		Status:        st.Status,
+		Time:          time.Now(),
+		Outcome:       result.Outcome,
+		Message:       result.Message,
+		Before:        result.Before,
+		After:         result.After,
+		Warnings:      warnings,
+	}
+	if st.PID != nil {
+		r.PID = *st.PID
+	}
+	if opts.Memlock != 0 {
+		r.Want = &opts.Memlock
+	}
+	return r
+}
+
+// reportBy writes the report, but waits no longer than the deadline: the
+// directory may be on a file system that hangs.
+func reportBy(deadline time.Time, dir string, r Report) error {
+	done := make(chan error, 1)
+	go func() { done <- WriteReport(dir, r) }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(time.Until(deadline)):
+		return wrap("write report to "+strconv.Quote(dir), os.ErrDeadlineExceeded)
+	}
+}
+
+// say writes lines for people. A runtime shows them only where the hook fails,
+// if at all, so nothing depends on them.
+func say(w io.Writer, lines ...string) {
+	for _, line := range lines {
+		io.WriteString(w, "rdma-hook: "+line+"\n")
+	}
+}

@@ -1,0 +1,198 @@
+package hook
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// States as runc 1.1.5 and crun 1.8.1 write them to a createRuntime hook.
+const (
+	runcState = `{"ociVersion":"1.0.2-dev","id":"web","status":"creating","pid":4242,` +
+		`"bundle":"/run/containerd/io.containerd.runtime.v2.task/k8s.io/web","annotations":{"io.kubernetes.cri.container-name":"c"}}`
+	crunState = `{ "ociVersion": "1.0", "id": "web", "pid": 4242, "root": "/r", "bundle": "/b", "status": "created" }`
+)
+
+func TestParseState(t *testing.T) {
+	pid := func(n int) *int { return &n }
+	for _, tt := range []struct {
+		name, in string
+		want     State
+	}{
+		{"runc", runcState, State{"web", "creating", pid(4242)}},
+		{"crun", crunState, State{"web", "created", pid(4242)}},
+		{"empty object", `{}`, State{}},
+		{"null is absent", `{"id":null,"pid":null}`, State{}},
+		{"the last of a repeated key counts", `{"pid":1,"pid":2}`, State{PID: pid(2)}},
+		{"negative", `{"pid":-1}`, State{PID: pid(-1)}},
+		{"escapes", `{"\u0069d":"a\"\\\/\u00e9\ud83d\ude00\ud83d"}`, State{ID: "a\"\\/é😀\uFFFD"}},
+		{"unknown keys of any kind", `{"a":[1,-2.5e+3,{"pid":7},[]],"b":{},"c":true,"d":false,"pid":9}`, State{PID: pid(9)}},
+		{"white space", "\n{\t\"pid\" : 1 }\r\n", State{PID: pid(1)}},
+	} {
+		got, err := ParseState([]byte(tt.in))
+		if err != nil || got.ID != tt.want.ID || got.Status != tt.want.Status || !samePID(got.PID, tt.want.PID) {
+			t.Errorf("%s: ParseState(%s) = %+v, %v; want %+v", tt.name, tt.in, got, err, tt.want)
+		}
+	}
+}
+
+func samePID(a, b *int) bool {
+	return (a == nil) == (b == nil) && (a == nil || *a == *b)
+}
+
+func TestParseStateErrors(t *testing.T) {
+	for _, tt := range []struct{ in, inError string }{
+		{``, "text ends where an object is expected"},
+		{`not json`, "expected an object at byte 0, found 'n'"},
+		{`[]`, "expected an object"},
+		{`{"pid":1`, "text ends where ',' or '}' is expected"},
+		{`{"pid":1} x`, "expected nothing more at byte 10"},
+		{`{"pid":"1"}`, `key "pid": expected a digit`},
+		{`{"pid":1.5}`, `key "pid": 1.5 is not an integer`},
+		{`{"pid":99999999999999999999}`, "is not an integer"},
+		{`{"id":7}`, `key "id": expected a string`},
+		{`{"id":"` + "\n" + `"}`, "no control character"},
+		{`{"id":"\x"}`, "expected an escape character at byte 8, found 'x'"},
+		{`{"id":"\u12"}`, "four hexadecimal digits"},
+		{`{"a":` + strings.Repeat("[", maxDepth+2), "less nesting"},
+	} {
+		_, err := ParseState([]byte(tt.in))
+		if err == nil || !strings.Contains(err.Error(), tt.inError) {
+			t.Errorf("ParseState(%.40q): error %v, want one with %q", tt.in, err, tt.inError)
+		}
+	}
+}
+
+// FuzzParseState holds ParseState against encoding/json: both accept the same
+// texts and read the same values.
+func FuzzParseState(f *testing.F) {
+	for _, s := range []string{runcState, crunState, `{}`, `{"pid":null}`, `{"pid":-0}`, `{"pid":1e3}`, `{"id":"\ud83d\u0041"}`,
+		"{\"id\":\"\xff\"}", `{"a":[[],{"b":[1,2.5E-3]}],"pid":1}`, `{"pid":01}`, `{"a":tru}`, `{"a":1,}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		got, err := ParseState(data)
+		want, wantErr := oracle(data)
+		if (err == nil) != (wantErr == nil) {
+			t.Fatalf("ParseState(%q): %v; encoding/json: %v", data, err, wantErr)
+		}
+		if err == nil && (got.ID != want.ID || got.Status != want.Status || !samePID(got.PID, want.PID)) {
+			t.Fatalf("ParseState(%q) = %+v; encoding/json: %+v", data, got, want)
+		}
+	})
+}
+
+// oracle is ParseState by way of encoding/json. The map keeps it from matching
+// keys regardless of case, as it does for struct fields.
+func oracle(data []byte) (State, error) {
+	var st State
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal(data, &m); err != nil {
+		return st, err
+	}
+	if m == nil {
+		return st, errors.New("null is no object")
+	}
+	for key, field := range map[string]any{"id": &st.ID, "status": &st.Status, "pid": &st.PID} {
+		if raw, ok := m[key]; ok {
+			if err := json.Unmarshal(raw, field); err != nil {
+				return st, err
+			}
+		}
+	}
+	return st, nil
+}
+
+// pipe is a pipe whose reading end is blocking, as a runtime's is.
+func pipe(t *testing.T) (fd int, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	return int(r.Fd()), w
+}
+
+func TestReadStateEndsWithoutEndOfFile(t *testing.T) {
+	fd, w := pipe(t)
+	for _, part := range []string{runcState[:30], runcState[30:], "\n"} {
+		if _, err := w.WriteString(part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	st, err := ReadState(fd, time.Now().Add(time.Minute))
+	if err != nil || *st.PID != 4242 {
+		t.Fatalf("ReadState = %+v, %v", st, err)
+	}
+}
+
+func TestReadStateInManyPieces(t *testing.T) {
+	fd, w := pipe(t)
+	big := `{"annotations":{"a":"` + strings.Repeat("}", 300<<10) + `"},` + runcState[1:]
+	go func() { w.WriteString(big); w.Close() }()
+	st, err := ReadState(fd, time.Now().Add(time.Minute))
+	if err != nil || st.ID != "web" {
+		t.Fatalf("ReadState = %+v, %v", st, err)
+	}
+}
+
+func TestReadStateTimesOut(t *testing.T) {
+	for name, sent := range map[string]string{"nothing": "", "half a state": runcState[:30]} {
+		fd, w := pipe(t)
+		w.WriteString(sent)
+		start := time.Now()
+		_, err := ReadState(fd, start.Add(50*time.Millisecond))
+		if !errors.Is(err, ErrStateTimeout) {
+			t.Errorf("%s: error %v, want ErrStateTimeout", name, err)
+		}
+		if d := time.Since(start); d < 50*time.Millisecond {
+			t.Errorf("%s: gave up after %s, before the deadline", name, d)
+		}
+	}
+}
+
+func TestReadStateIsBounded(t *testing.T) {
+	fd, w := pipe(t)
+	go func() {
+		for chunk := strings.Repeat(" ", 64<<10); ; {
+			if _, err := w.WriteString(chunk); err != nil {
+				return
+			}
+		}
+	}()
+	_, err := ReadState(fd, time.Now().Add(time.Minute))
+	if err == nil || !strings.Contains(err.Error(), "more than 1 MiB") {
+		t.Fatalf("ReadState of an endless stream: %v", err)
+	}
+}
+
+func TestReadStateEndOfFile(t *testing.T) {
+	for sent, inError := range map[string]string{
+		"":             "is empty",
+		"{\"pid\":12":  "text ends",
+		"pid is 12":    "expected an object",
+		"{\"pid\":x}{": "expected a digit",
+	} {
+		fd, w := pipe(t)
+		w.WriteString(sent)
+		w.Close()
+		if _, err := ReadState(fd, time.Now().Add(time.Minute)); err == nil || !strings.Contains(err.Error(), inError) {
+			t.Errorf("ReadState(%q): %v, want an error with %q", sent, err, inError)
+		}
+	}
+	if _, err := ReadState(-1, time.Now().Add(50*time.Millisecond)); err == nil {
+		t.Error("ReadState of no descriptor: no error")
+	}
+	dir, err := os.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	if _, err := ReadState(int(dir.Fd()), time.Now().Add(time.Minute)); err == nil {
+		t.Error("ReadState of a directory: no error")
+	}
+}
