@@ -1,0 +1,130 @@
+package hook
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func fullReport(id string) Report {
+	want := Unlimited
+	return Report{
+		ReportVersion: ReportVersion,
+		HookVersion:   "v1.2.3",
+		ID:            id,
+		PID:           4242,
+		Status:        "creating",
+		Time:          time.Date(2026, 3, 1, 12, 30, 0, 0, time.UTC),
+		Want:          &want,
+		Outcome:       Clamped,
+		Message:       "need \"more\"\\\x01é",
+		Before:        &Limit{65536, 8 << 20},
+		After:         &Limit{8 << 20, Unlimited},
+		Warnings:      []string{"one", "two"},
+	}
+}
+
+// The hook's own encoder and the type's JSON tags must agree, in both directions.
+func TestReportJSON(t *testing.T) {
+	for name, want := range map[string]Report{
+		"full":  fullReport("web"),
+		"least": {ReportVersion: 1, ID: "web", Outcome: Skipped, Time: time.Unix(0, 0).UTC()},
+	} {
+		text := want.AppendJSON(nil)
+		var got Report
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&got); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %s reads back as %+v, %v", name, text, got, err)
+		}
+		var compact bytes.Buffer
+		standard, err := json.Marshal(want)
+		if err == nil {
+			err = json.Compact(&compact, text)
+		}
+		if err != nil || compact.String() != string(standard) {
+			t.Errorf("%s: AppendJSON: %s\nencoding/json: %s, %v", name, text, standard, err)
+		}
+	}
+}
+
+func TestAppendStringIsValidJSON(t *testing.T) {
+	for s, want := range map[string]string{
+		"":           "",
+		"\x00\n\x7f": "\x00\n\x7f",
+		"\xff\xfe":   "\uFFFD\uFFFD",
+		"a\u2028b":   "a\u2028b",
+		`"\"`:        `"\"`,
+	} {
+		var got string
+		if err := json.Unmarshal(appendString(nil, s), &got); err != nil || got != want {
+			t.Errorf("appendString(%q) reads back as %q, %v; want %q", s, got, err, want)
+		}
+	}
+}
+
+func TestWriteReport(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o077))
+	dir := t.TempDir()
+	for range 2 { // the second replaces the first
+		if err := WriteReport(dir, fullReport("web-1.2_a+b")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(dir, "web-1.2_a+b.json")
+	info, err := os.Stat(path)
+	if err != nil || info.Mode() != 0o644 {
+		t.Fatalf("mode %v, %v; want 0644 under any umask", info.Mode(), err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		t.Fatalf("directory holds %v, %v; want the report only", entries, err)
+	}
+}
+
+func TestWriteReportRefusesIDs(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "reports")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"", ".", "..", "../x", "a/b", "/etc/x", ".hidden", "a\x00b", "a b", "é", "a\n", strings.Repeat("a", 221)} {
+		if err := WriteReport(dir, fullReport(id)); err == nil {
+			t.Errorf("WriteReport for the ID %q: no error", id)
+		}
+	}
+	for _, d := range []string{dir, filepath.Dir(dir)} {
+		if entries, _ := os.ReadDir(d); len(entries) > 1 || d == dir && len(entries) > 0 {
+			t.Errorf("%s holds %v", d, entries)
+		}
+	}
+}
+
+func TestWriteReportErrors(t *testing.T) {
+	dir := t.TempDir()
+	if err := WriteReport(dir+"/missing", fullReport("web")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("missing directory: %v", err)
+	}
+	// The final rename fails on a directory; the temporary file must not stay.
+	if err := os.Mkdir(dir+"/web.json", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteReport(dir, fullReport("web")); err == nil || !strings.Contains(err.Error(), dir+"/web.json") {
+		t.Errorf("directory in the way: %v, want an error with the path", err)
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+		t.Errorf("a temporary file stays: %v", entries)
+	}
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("no /dev/full here for a full disk")
+	}
+	if err := writeFile("/dev/full", []byte("x")); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("full disk: %v", err)
+	}
+}
