@@ -1,0 +1,258 @@
+package install
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// source writes a binary to install.
+func source(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "rdma-hook")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// identity is what changes when a file is replaced.
+func identity(t *testing.T, path string) (inode uint64, mode fs.FileMode) {
+	t.Helper()
+	var st unix.Stat_t
+	info, err := os.Lstat(path)
+	if err == nil {
+		err = unix.Stat(path, &st)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st.Ino, info.Mode()
+}
+
+func TestInstall(t *testing.T) {
+	defer unix.Umask(unix.Umask(0o077))
+	dir := filepath.Join(t.TempDir(), "opt", "bin")
+	src := source(t, "one")
+	path, err := Install(src, dir, "v1.2.3-rc.1+dirty")
+	if err != nil || path != dir+"/rdma-hook-v1.2.3-rc.1+dirty" {
+		t.Fatalf("Install = %q, %v", path, err)
+	}
+	first, mode := identity(t, path)
+	if mode != 0o755 {
+		t.Errorf("mode %v, want 0755 under any umask", mode)
+	}
+	if _, err := Install(src, dir, "v1.2.3-rc.1+dirty"); err != nil {
+		t.Fatal(err)
+	}
+	if again, _ := identity(t, path); again != first {
+		t.Error("an unchanged binary was written again")
+	}
+	if _, err := Install(source(t, "two"), dir, "v1.2.3-rc.1+dirty"); err != nil {
+		t.Fatal(err)
+	}
+	content, _ := os.ReadFile(path)
+	if changed, _ := identity(t, path); changed == first || string(content) != "two" {
+		t.Errorf("a changed binary of the same length: inode %d, was %d, content %q", changed, first, content)
+	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Install(source(t, "two"), dir, "v1.2.3-rc.1+dirty"); err != nil {
+		t.Fatal(err)
+	}
+	if _, mode := identity(t, path); mode != 0o755 {
+		t.Errorf("mode %v, want it repaired", mode)
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+		t.Errorf("directory holds %v", entries)
+	}
+}
+
+// A symbolic link under our name is replaced, not followed.
+func TestInstallReplacesLink(t *testing.T) {
+	dir, target := t.TempDir(), source(t, "target")
+	if err := os.Symlink(target, Path(dir, "v1")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Install(source(t, "hook"), dir, "v1"); err != nil {
+		t.Fatal(err)
+	}
+	if content, _ := os.ReadFile(target); string(content) != "target" {
+		t.Error("the link's target was overwritten")
+	}
+}
+
+func TestInstallErrors(t *testing.T) {
+	dir, src := t.TempDir(), source(t, "hook")
+	if err := os.Mkdir(Path(dir, "taken"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct{ src, dir, version, inError string }{
+		"no version":    {src, dir, "", `version "" is not usable`},
+		"path":          {src, dir, "../../bin/sh", "is not usable in a file name"},
+		"hidden":        {src, dir, ".v1", "is not usable"},
+		"relative":      {src, "bin", "v1", `directory "bin" is not an absolute path`},
+		"no source":     {src + "-missing", dir, "v1", "read its binary: open " + src + "-missing"},
+		"empty source":  {os.DevNull, dir, "v1", "is empty"},
+		"file as dir":   {src, src, "v1", "make its directory: mkdir " + src},
+		"dir in place":  {src, dir, "taken", "a directory is in its place: remove it"},
+		"unwritable fs": {src, "/proc/self", "v1", "/proc/self/"},
+	} {
+		path, err := Install(tt.src, tt.dir, tt.version)
+		if err == nil || path != "" || !strings.Contains(err.Error(), tt.inError) {
+			t.Errorf("%s: Install = %q, %v; want an error with %q", name, path, err, tt.inError)
+		}
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+		t.Errorf("a failed Install left %v", entries)
+	}
+}
+
+// Two drivers of a rolling update start at the same time.
+func TestInstallConcurrently(t *testing.T) {
+	dir, src := t.TempDir(), source(t, strings.Repeat("hook", 1<<18))
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			path, err := Install(src, dir, "v1")
+			content, readErr := os.ReadFile(path)
+			if err != nil || readErr != nil || len(content) != 4<<18 {
+				t.Errorf("%v, %v, %d bytes", err, readErr, len(content))
+			}
+		})
+	}
+	wg.Wait()
+	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+		t.Errorf("directory holds %v", entries)
+	}
+}
+
+// onMount runs f in a mount namespace of its own with a tmpfs on dir.
+func onMount(t *testing.T, dir string, flags uintptr, f func()) {
+	t.Helper()
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		err := unix.Unshare(unix.CLONE_NEWNS)
+		if err == nil {
+			err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+		}
+		if err == nil {
+			err = unix.Mount("tmpfs", dir, "tmpfs", flags, "size=64k")
+		}
+		if err == nil {
+			f()
+		}
+		done <- err
+	}()
+	switch err := <-done; {
+	case errors.Is(err, unix.EPERM) && os.Getenv("CI") != "true":
+		t.Skip("mounting needs CAP_SYS_ADMIN, which is not there")
+	case err != nil:
+		t.Fatal(err)
+	}
+}
+
+func TestInstallRefusesNoexec(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "with space")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	src := source(t, "hook")
+	onMount(t, dir, unix.MS_NOEXEC, func() {
+		_, err := Install(src, dir+"/bin", "v1")
+		want := `directory "` + dir + `/bin" is on the mount "` + dir + `", which is mounted noexec`
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "choose a directory elsewhere") {
+			t.Errorf("Install: %v, want an error with %q", err, want)
+		}
+	})
+}
+
+func TestInstallOnFullDisk(t *testing.T) {
+	dir, src := t.TempDir(), source(t, strings.Repeat("hook", 1<<18))
+	onMount(t, dir, 0, func() {
+		_, err := Install(src, dir, "v1")
+		if entries, _ := os.ReadDir(dir); !errors.Is(err, unix.ENOSPC) || len(entries) != 0 {
+			t.Errorf("Install: %v, directory holds %v; want ENOSPC and nothing", err, entries)
+		}
+	})
+}
+
+func TestFindMount(t *testing.T) {
+	const mountinfo = `22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+31 22 0:24 / /run rw,nosuid,noexec shared:2 - tmpfs tmpfs rw
+short line
+32 22 0:25 / /mnt/a\040b\134c rw - tmpfs tmpfs rw
+`
+	for id, want := range map[uint64]string{22: "/", 31: "/run", 32: `/mnt/a b\c`, 33: ""} {
+		if got := findMount(strings.NewReader(mountinfo), id); got != want {
+			t.Errorf("findMount(%d) = %q, want %q", id, got, want)
+		}
+	}
+}
+
+func TestPrune(t *testing.T) {
+	dir := t.TempDir()
+	old := time.Now().Add(-2 * tempMaxAge)
+	stays := []string{"rdma-hook", "rdma-hook-", "rdma-hook-v3", "my-rdma-hook-v1", "rdma-hook-v1 copy", "rdma-hookx-v1",
+		".rdma-hook-v1.123.tmp", "nvidia-cdi-hook", "rdma-hook-.hidden", ".other.1.tmp"}
+	goes := []string{".rdma-hook-v0.9.77.tmp", "rdma-hook-v1", "rdma-hook-v1.0.0_a+b"}
+	for _, name := range append(stays, goes...) {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{goes[0], ".other.1.tmp"} {
+		if err := os.Chtimes(filepath.Join(dir, name), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(dir+"/rdma-hook-directory", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("rdma-hook-v3", dir+"/rdma-hook-link"); err != nil {
+		t.Fatal(err)
+	}
+	removed, err := Prune(dir, func(path string) bool { return path == Path(dir, "v3") })
+	for i := range removed {
+		removed[i] = filepath.Base(removed[i])
+	}
+	if slices.Sort(removed); err != nil || !slices.Equal(removed, goes) {
+		t.Errorf("Prune removed %q, %v; want %q", removed, err, goes)
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != len(stays)+2 {
+		t.Errorf("left: %v, want %v, a directory and a link", entries, stays)
+	}
+}
+
+func TestPruneErrors(t *testing.T) {
+	keepNone := func(string) bool { return false }
+	if removed, err := Prune(t.TempDir()+"/missing", keepNone); removed != nil || err != nil {
+		t.Errorf("missing directory: %v, %v", removed, err)
+	}
+	if _, err := Prune(source(t, "x"), keepNone); err == nil {
+		t.Error("a file for a directory: no error")
+	}
+	dir := t.TempDir()
+	onMount(t, dir, 0, func() {
+		if err := os.WriteFile(Path(dir, "v1"), nil, 0o755); err != nil {
+			t.Error(err)
+		}
+		if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+			t.Error(err)
+		}
+		if removed, err := Prune(dir, keepNone); len(removed) > 0 || !errors.Is(err, unix.EROFS) {
+			t.Errorf("read-only directory: %v, %v", removed, err)
+		}
+	})
+}

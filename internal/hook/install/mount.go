@@ -1,0 +1,62 @@
+package install
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// checkExec refuses a directory on a mount with noexec: a runtime could not
+// start the hook there, and every container with it would fail to start.
+func checkExec(dir string) error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return fmt.Errorf("stat file system of %q: %w", dir, err)
+	}
+	if st.Flags&unix.ST_NOEXEC == 0 {
+		return nil
+	}
+	return fmt.Errorf("directory %q is on %s, which is mounted noexec, so no program in it can run: "+
+		"choose a directory elsewhere, such as /opt/rdma-dev/bin (/run is noexec on Debian, /var on Container-Optimized OS, "+
+		"where /home/kubernetes/bin is not)", dir, mountOf(dir))
+}
+
+// mountOf names the mount of a directory for an error message.
+func mountOf(dir string) string {
+	var stx unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, dir, 0, unix.STATX_MNT_ID, &stx)
+	if err != nil || stx.Mask&unix.STATX_MNT_ID == 0 { // Linux before 5.8
+		return "a mount"
+	}
+	// The thread's own view: it is the one that Statx has answered for.
+	f, err := os.Open("/proc/thread-self/mountinfo")
+	if err != nil {
+		return "a mount"
+	}
+	defer f.Close()
+	if point := findMount(f, stx.Mnt_id); point != "" {
+		return "the mount " + strconv.Quote(point)
+	}
+	return "a mount"
+}
+
+// findMount returns the mount point of a mount ID in a mountinfo file; see
+// proc_pid_mountinfo(5). It is empty where there is none.
+func findMount(mountinfo io.Reader, id uint64) string {
+	lines := bufio.NewScanner(mountinfo)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) > 4 && fields[0] == strconv.FormatUint(id, 10) {
+			return unescape.Replace(fields[4])
+		}
+	}
+	return ""
+}
+
+// unescape undoes what the kernel does to white space and backslashes.
+var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
