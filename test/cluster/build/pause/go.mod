@@ -1,0 +1,3 @@
+module github.com/rdma-dev/dra-driver-rdma/test/cluster/build/pause
+
+go 1.26.0

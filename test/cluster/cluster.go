@@ -1,0 +1,176 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/artifacts"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/progress"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/sandbox"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/supervisor"
+)
+
+// ErrNotRunning says that no cluster runs with this state directory.
+var ErrNotRunning = errors.New("no cluster is running")
+
+// Cluster is a running cluster.
+type Cluster struct {
+	layout
+	client *supervisor.Client
+	say    *progress.Log
+	pid    int
+}
+
+// State says how a component is.
+type State = supervisor.State
+
+// Build builds every program that the cache lacks.
+func Build(ctx context.Context, o Options) error {
+	_, _, err := newLayout(ctx, o)
+	return err
+}
+
+// newLayout completes the options and makes sure that the programs are there.
+func newLayout(ctx context.Context, o Options) (layout, *progress.Log, error) {
+	o, err := o.complete()
+	if err != nil {
+		return layout{}, nil, err
+	}
+	log := progress.New(o.Progress)
+	store := artifacts.Store{Cache: o.CacheDir, Source: o.SourceDir, Progress: log}
+	dirs, err := store.Ensure(ctx)
+	return layout{Options: o, dirs: dirs}, log, err
+}
+
+// Open returns the running cluster of the options' state directory, or
+// ErrNotRunning.
+func Open(ctx context.Context, o Options) (*Cluster, error) {
+	l, log, err := newLayout(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return l.open(ctx, log)
+}
+
+func (l layout) open(ctx context.Context, log *progress.Log) (*Cluster, error) {
+	client := supervisor.NewClient(l.StateDir)
+	pid, err := client.Pid(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotRunning, err)
+	}
+	return &Cluster{layout: l, client: client, say: log, pid: pid}, nil
+}
+
+// Status lists the components in their order of start.
+func (c *Cluster) Status(ctx context.Context) ([]State, error) {
+	return c.client.Do(ctx, supervisor.Request{Verb: "status"})
+}
+
+// Stop sends the signal to a component and waits for its end. It ends nothing
+// else: containers outlive containerd and the kubelet.
+func (c *Cluster) Stop(ctx context.Context, name string, sig syscall.Signal) error {
+	_, err := c.client.Do(ctx, supervisor.Request{Verb: "stop", Name: name, Signal: int(sig)})
+	return err
+}
+
+// Start starts a component, if it does not run, and waits until it serves.
+func (c *Cluster) Start(ctx context.Context, name string) error {
+	if err := c.start(ctx, name); err != nil {
+		return err
+	}
+	return c.waitFor(ctx, name)
+}
+
+func (c *Cluster) start(ctx context.Context, name string) error {
+	_, err := c.client.Do(ctx, supervisor.Request{Verb: "start", Name: name})
+	return err
+}
+
+// Restart stops a component with SIGTERM and starts it.
+func (c *Cluster) Restart(ctx context.Context, name string) error {
+	if err := c.Stop(ctx, name, syscall.SIGTERM); err != nil {
+		return err
+	}
+	return c.Start(ctx, name)
+}
+
+// Load imports image archives (docker-archive or OCI layout) into containerd.
+func (c *Cluster) Load(ctx context.Context, archives ...string) error {
+	for _, archive := range archives {
+		path, err := filepath.Abs(archive)
+		if err != nil {
+			return err
+		}
+		if _, err := c.Output(ctx, "ctr", "images", "import", path); err != nil {
+			return fmt.Errorf("import image archive %q: %w", archive, err)
+		}
+	}
+	return nil
+}
+
+// LogFile is the path of a component's log, or of "supervisor"'s.
+func (c *Cluster) LogFile(name string) string { return c.layout.log(name) }
+
+// LogFile is like the method, for a cluster that may not be running (any more).
+func LogFile(o Options, name string) (string, error) {
+	o, err := o.complete()
+	return layout{Options: o}.log(name), err
+}
+
+// Command returns a command that Run or Begin runs inside the cluster's namespaces,
+// with the caller's environment and KUBECONFIG, CONTAINERD_ADDRESS,
+// CONTAINERD_NAMESPACE and PATH set so that kubectl, ctr and helm work.
+func (c *Cluster) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	env := c.env(os.Environ())
+	cmd := exec.CommandContext(ctx, lookPath(name, c.dirs.Path()), args...)
+	cmd.Env = env
+	cmd.Dir, _ = os.Getwd()
+	return cmd
+}
+
+// lookPath finds one of the cluster's programs before one of the host's.
+func lookPath(name, path string) string {
+	if strings.ContainsRune(name, filepath.Separator) {
+		return name
+	}
+	for _, dir := range filepath.SplitList(path) {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			return filepath.Join(dir, name)
+		}
+	}
+	return name
+}
+
+// Begin starts a command inside; the function it returns waits for its end. The
+// command dies with the calling process and with the cluster.
+func (c *Cluster) Begin(cmd *exec.Cmd) (wait func() error, err error) {
+	return sandbox.Start(c.pid, cmd)
+}
+
+// Run runs a command inside.
+func (c *Cluster) Run(cmd *exec.Cmd) error {
+	wait, err := c.Begin(cmd)
+	if err != nil {
+		return err
+	}
+	return wait()
+}
+
+// Output runs a program inside and returns its standard output; an error carries its
+// standard error.
+func (c *Cluster) Output(ctx context.Context, name string, args ...string) (string, error) {
+	cmd := c.Command(ctx, name, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := c.Run(cmd); err != nil {
+		return stdout.String(), fmt.Errorf("run %s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+	}
+	return stdout.String(), nil
+}

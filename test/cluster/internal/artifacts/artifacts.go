@@ -1,0 +1,214 @@
+// Package artifacts builds the programs of the embedded cluster from their pinned
+// Go modules and keeps them in a cache outside the checkout.
+//
+// Each directory below test/cluster/build is a wrapper module: its go.mod and
+// go.sum pin a component and everything it links, its "tool" lines name the
+// programs. A component lives in the cache as <name>-<version>-<hash>, where the
+// hash covers the wrapper's files and the build flags. A build goes to a temporary
+// directory that is renamed at the end, so a directory that exists is complete.
+package artifacts
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/progress"
+)
+
+// Store is the cache of built components.
+type Store struct {
+	// Cache is the directory that holds bin/.
+	Cache string
+	// Source is the directory test/cluster of the checkout.
+	Source string
+	// Progress may be nil.
+	Progress *progress.Log
+}
+
+// Dirs maps a component's name to the directory of its programs.
+type Dirs map[string]string
+
+// Path joins the directories into a value for the PATH variable.
+func (d Dirs) Path() string {
+	var dirs []string
+	for _, c := range Components() {
+		// The CNI plugins are found by containerd's configuration; "pause" is
+		// only an image.
+		if dir, ok := d[c.Name]; ok && c.Name != "cni" && c.Name != "pause" {
+			dirs = append(dirs, dir)
+		}
+	}
+	return strings.Join(dirs, string(os.PathListSeparator))
+}
+
+// Ensure builds what the cache does not hold and returns where everything is.
+func (s *Store) Ensure(ctx context.Context) (Dirs, error) {
+	dirs := Dirs{}
+	for _, c := range Components() {
+		dir, err := s.ensure(ctx, c)
+		if err != nil {
+			return nil, fmt.Errorf("build component %q: %w", c.Name, err)
+		}
+		dirs[c.Name] = dir
+	}
+	return dirs, nil
+}
+
+func (s *Store) ensure(ctx context.Context, c Component) (string, error) {
+	src := filepath.Join(s.Source, "build", c.Name)
+	version, err := moduleVersion(src, c.Module)
+	if err != nil {
+		return "", err
+	}
+	sum, err := s.hash(src, c, version)
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(s.Cache, "bin", fmt.Sprintf("%s-%s-%s", c.Name, version, sum))
+	if isDir(dir) {
+		return dir, nil
+	}
+	unlock, err := lock(dir + ".lock")
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if isDir(dir) { // another process built it while we waited
+		return dir, nil
+	}
+	what := fmt.Sprintf("build %s %s", c.Name, version)
+	return dir, s.Progress.Long(what, func() error { return build(ctx, c, src, version, dir) })
+}
+
+// build compiles the component into a temporary sibling of dir and renames it.
+func build(ctx context.Context, c Component, src, version, dir string) error {
+	tmp, err := os.MkdirTemp(filepath.Dir(dir), ".build-*")
+	if err != nil {
+		return fmt.Errorf("create a directory for the build: %w", err)
+	}
+	defer os.RemoveAll(tmp)
+	cgo := "0"
+	if c.Cgo {
+		cgo = "1"
+	}
+	cmd := exec.CommandContext(ctx, "go", c.args(version, tmp)...)
+	cmd.Dir = src
+	cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo, "GOWORK=off", "GOFLAGS=-buildvcs=false -mod=readonly",
+		"GOOS=linux", "GOARCH="+runtime.GOARCH)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("go build in %q: %w%s\n%s", src, err, hint(c), tail(string(out), 30))
+	}
+	for from, to := range c.Rename {
+		if err := os.Rename(filepath.Join(tmp, from), filepath.Join(tmp, to)); err != nil {
+			return fmt.Errorf("rename the program: %w", err)
+		}
+	}
+	if err := os.Chmod(tmp, 0o755); err != nil {
+		return err
+	}
+	return os.Rename(tmp, dir)
+}
+
+func (c Component) args(version, out string) []string {
+	args := []string{"build", "-trimpath", "-ldflags", c.ldflags(version), "-o", out + "/"}
+	if c.Tags != "" {
+		args = append(args, "-tags", c.Tags)
+	}
+	target := c.Target
+	if target == "" {
+		target = "tool"
+	}
+	return append(args, target)
+}
+
+// hint says which package a failed cgo build most likely misses.
+func hint(c Component) string {
+	if !c.Cgo {
+		return ""
+	}
+	return " (it needs gcc, pkg-config and libseccomp-dev: run hack/install-packages.sh)"
+}
+
+// hash covers what decides the programs: the wrapper's files and the flags.
+func (s *Store) hash(src string, c Component, version string) (string, error) {
+	h := sha256.New()
+	fmt.Fprintln(h, runtime.GOARCH, c.Cgo, c.args(version, ""))
+	err := filepath.WalkDir(src, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(h, e.Name(), len(data))
+		_, err = h.Write(data)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("hash the wrapper module: %w", err)
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))[:12], nil
+}
+
+// moduleVersion reads the version of module that the go.mod in dir requires.
+func moduleVersion(dir, module string) (string, error) {
+	if module == "" {
+		return "local", nil
+	}
+	path := filepath.Join(dir, "go.mod")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("read the wrapper module: %w", err)
+	}
+	for line := range strings.Lines(string(data)) {
+		f := strings.Fields(strings.TrimPrefix(line, "require "))
+		if len(f) >= 2 && f[0] == module && strings.HasPrefix(f[1], "v") {
+			return f[1], nil
+		}
+	}
+	return "", fmt.Errorf("find the version of %q in %q: no such requirement", module, path)
+}
+
+// lock takes an exclusive lock on path until the returned function is called.
+func lock(path string) (func(), error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("create the cache: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open the build lock: %w", err)
+	}
+	for {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %q: %w", path, err)
+	}
+	return func() { f.Close() }, nil
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+func tail(s string, n int) string {
+	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}

@@ -1,0 +1,84 @@
+package artifacts
+
+import "strings"
+
+// Component is one wrapper module below build/ and how its programs are built.
+type Component struct {
+	// Name is the directory below build/.
+	Name string
+	// Module is the pinned module whose version names the component; empty
+	// for a program of our own.
+	Module string
+	// Target is what go build is given; the tools of the wrapper's go.mod by
+	// default.
+	Target string
+	// Cgo links against C libraries (libseccomp for runc).
+	Cgo bool
+	// Tags are build tags.
+	Tags string
+	// LDFlags come after "-s -w"; {{version}} is replaced by the version
+	// and {{minor}} by its second number.
+	LDFlags []string
+	// Rename gives a program another name than go build does.
+	Rename map[string]string
+}
+
+// Components lists everything the cluster runs, the quick builds first so that
+// a missing compiler or library shows within seconds.
+func Components() []Component {
+	return []Component{
+		{Name: "pause", Target: "."},
+		{
+			Name: "runc", Module: "github.com/opencontainers/runc", Cgo: true,
+			// Without seccomp every pod sandbox fails: the CRI plugin asks for
+			// the RuntimeDefault profile.
+			Tags:    "netgo,osusergo,seccomp",
+			LDFlags: []string{"-linkmode", "external", "-extldflags", "-static"},
+		},
+		{Name: "cni", Module: "github.com/containernetworking/plugins"},
+		{Name: "etcd", Module: "go.etcd.io/etcd/server/v3", Rename: map[string]string{"server": "etcd"}},
+		{
+			Name: "containerd", Module: "github.com/containerd/containerd/v2",
+			LDFlags: []string{"-X", "github.com/containerd/containerd/v2/version.Version={{version}}"},
+		},
+		{
+			Name: "helm", Module: "helm.sh/helm/v3",
+			LDFlags: append(
+				[]string{"-X", "helm.sh/helm/v3/internal/version.version={{version}}"},
+				helmCapabilities()...),
+		},
+		{Name: "kubernetes", Module: "k8s.io/kubernetes", LDFlags: kubernetesVersion()},
+	}
+}
+
+// kubernetesVersion stamps what "kubectl version" and the node's status report.
+func kubernetesVersion() []string {
+	var flags []string
+	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+		flags = append(flags,
+			"-X", pkg+".gitVersion={{version}}",
+			"-X", pkg+".gitMajor=1",
+			"-X", pkg+".gitMinor={{minor}}",
+			"-X", pkg+".gitTreeState=clean")
+	}
+	return flags
+}
+
+// helmCapabilities stamps the Kubernetes version that "helm template" assumes
+// without a cluster; unstamped it is 1.20. It is the cluster's own.
+func helmCapabilities() []string {
+	var flags []string
+	for _, pkg := range []string{"helm.sh/helm/v3/pkg/chartutil", "helm.sh/helm/v3/pkg/lint/rules"} {
+		flags = append(flags, "-X", pkg+".k8sVersionMajor=1", "-X", pkg+".k8sVersionMinor=36")
+	}
+	return flags
+}
+
+func (c Component) ldflags(version string) string {
+	minor := ""
+	if parts := strings.Split(version, "."); len(parts) > 1 {
+		minor = parts[1]
+	}
+	fill := strings.NewReplacer("{{version}}", version, "{{minor}}", minor)
+	return fill.Replace(strings.Join(append([]string{"-s", "-w"}, c.LDFlags...), " "))
+}

@@ -1,0 +1,266 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The cluster's cgroup, in every hierarchy. Its daemons live in a leaf of it, since
+// in version 2 a cgroup that hands out controllers may hold no process. Inside,
+// the cgroup namespace shows it as the root, so that the kubelet's
+// /kubepods are below it.
+const (
+	cgroupName = "dra-driver-rdma-cluster"
+	daemonsDir = "daemons"
+)
+
+// Hierarchy is one mounted cgroup hierarchy.
+type Hierarchy struct {
+	// Mount is where it is mounted.
+	Mount string
+	// Controllers are version 1's mount options ("cpu", "name=systemd");
+	// empty for version 2.
+	Controllers string
+	// V2 says that it is the unified hierarchy, Only that there is no other:
+	// the controllers are then to be had from it.
+	V2, Only bool
+	// Current is the calling process's cgroup in it.
+	Current string
+}
+
+// mountedHierarchies lists the host's cgroup mounts below /sys/fs/cgroup.
+func mountedHierarchies() ([]Hierarchy, error) {
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return nil, fmt.Errorf("list the cgroup mounts: %w", err)
+	}
+	self, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return nil, fmt.Errorf("find our own cgroup: %w", err)
+	}
+	found := parseHierarchies(string(mounts), string(self))
+	if len(found) == 0 {
+		return nil, errors.New("find a cgroup hierarchy below /sys/fs/cgroup: none is mounted")
+	}
+	return found, nil
+}
+
+// parseHierarchies reads /proc/self/mounts and /proc/self/cgroup.
+func parseHierarchies(mounts, self string) []Hierarchy {
+	current := map[string]string{}
+	for line := range strings.Lines(self) {
+		if f := strings.SplitN(strings.TrimSpace(line), ":", 3); len(f) == 3 {
+			for _, controller := range strings.Split(f[1], ",") {
+				current[controller] = f[2]
+			}
+		}
+	}
+	var found []Hierarchy
+	for line := range strings.Lines(mounts) {
+		f := strings.Fields(line)
+		if len(f) < 4 || !strings.HasPrefix(f[1], "/sys/fs/cgroup") {
+			continue
+		}
+		switch f[2] {
+		case "cgroup2":
+			found = append(found, Hierarchy{Mount: f[1], V2: true, Current: current[""]})
+		case "cgroup":
+			controllers := slices.DeleteFunc(strings.Split(f[3], ","), func(option string) bool {
+				_, known := current[option]
+				return !known
+			})
+			if len(controllers) > 0 {
+				found = append(found, Hierarchy{Mount: f[1], Controllers: strings.Join(controllers, ","), Current: current[controllers[0]]})
+			}
+		}
+	}
+	if len(found) == 1 {
+		found[0].Only = found[0].V2
+	}
+	return found
+}
+
+// dir is the cluster's cgroup in the hierarchy. In version 1 it is a child of our
+// own, so that limits on us hold for the cluster; in version 2 a cgroup with
+// processes may have no such child, so it is a child of the root.
+func (h Hierarchy) dir() string {
+	if h.V2 {
+		return filepath.Join(h.Mount, cgroupName)
+	}
+	return filepath.Join(h.Mount, h.Current, cgroupName)
+}
+
+// EnterCgroups makes the cluster's cgroups, moves the calling process into them, and
+// starts the program again, with the given arguments and environment, in a cgroup
+// namespace rooted there. It returns only on an error.
+func EnterCgroups(argv, env []string) error {
+	hierarchies, err := mountedHierarchies()
+	if err != nil {
+		return err
+	}
+	for _, h := range hierarchies {
+		if err := h.enter(""); err != nil {
+			return err
+		}
+	}
+	runtime.LockOSThread()
+	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
+		return fmt.Errorf("make a cgroup namespace: %w", err)
+	}
+	for _, h := range hierarchies {
+		if err := h.enter(daemonsDir); err != nil {
+			return err
+		}
+		if err := h.delegate(h.dir()); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("start %q again: %w", argv[0], syscall.Exec("/proc/self/exe", argv, env))
+}
+
+// enter moves the calling process into the cluster's cgroup or a child of it.
+func (h Hierarchy) enter(child string) error {
+	if err := h.delegate(h.Mount); err != nil {
+		return err
+	}
+	dir := filepath.Join(h.dir(), child)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make cgroup: %w", err)
+	}
+	if err := h.inheritCpuset(dir); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte("0"), 0o644); err != nil {
+		return fmt.Errorf("enter cgroup %q: %w", dir, err)
+	}
+	return nil
+}
+
+// inheritCpuset copies version 1's CPUs and memory nodes from the parent: a new
+// cpuset is empty and takes no process.
+func (h Hierarchy) inheritCpuset(dir string) error {
+	if !slices.Contains(strings.Split(h.Controllers, ","), "cpuset") {
+		return nil
+	}
+	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
+		value, err := os.ReadFile(filepath.Join(filepath.Dir(dir), file))
+		if err != nil {
+			return fmt.Errorf("read the parent's cpuset: %w", err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, file), value, 0o644); err != nil {
+			return fmt.Errorf("set the cpuset: %w", err)
+		}
+	}
+	return nil
+}
+
+// delegate makes every controller of a version 2 cgroup available to its children.
+func (h Hierarchy) delegate(dir string) error {
+	if !h.Only {
+		return nil
+	}
+	available, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
+	if err != nil {
+		return fmt.Errorf("list the cgroup controllers: %w", err)
+	}
+	enabled, err := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
+	if err != nil {
+		return fmt.Errorf("list the delegated cgroup controllers: %w", err)
+	}
+	for _, controller := range strings.Fields(string(available)) {
+		if slices.Contains(strings.Fields(string(enabled)), controller) {
+			continue
+		}
+		file := filepath.Join(dir, "cgroup.subtree_control")
+		if err := os.WriteFile(file, []byte("+"+controller), 0o644); err != nil {
+			return fmt.Errorf("delegate controller %q: %w", controller, err)
+		}
+	}
+	return nil
+}
+
+// mountSys gives the network namespace its own sysfs, with the cgroup hierarchies
+// mounted anew so that they show the cgroup namespace's root.
+func mountSys(hierarchies []Hierarchy) error {
+	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	if err := mount("sysfs", "/sys", "sysfs", flags, ""); err != nil {
+		return err
+	}
+	if len(hierarchies) > 1 {
+		if err := mount("tmpfs", "/sys/fs/cgroup", "tmpfs", flags, "mode=0755"); err != nil {
+			return err
+		}
+	}
+	for _, h := range hierarchies {
+		if err := os.MkdirAll(h.Mount, 0o755); err != nil {
+			return err
+		}
+		fstype, options := "cgroup", h.Controllers
+		if h.V2 {
+			fstype, options = "cgroup2", ""
+		}
+		if strings.HasPrefix(options, "name=") {
+			options = "none," + options
+		}
+		if err := mount("cgroup", h.Mount, fstype, flags, options); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RemoveCgroups removes the cluster's cgroups from every hierarchy, waiting until
+// timeout for the kernel to let go of processes that have just died.
+func RemoveCgroups(timeout time.Duration) error {
+	hierarchies, err := mountedHierarchies()
+	if err != nil {
+		return err
+	}
+	deadline := time.Now().Add(timeout)
+	for _, h := range hierarchies {
+		for {
+			err := removeTree(h.dir())
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
+				return fmt.Errorf("remove the cluster's cgroup: %w", err)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	return nil
+}
+
+// removeTree removes a cgroup and its descendants, the deepest first.
+func removeTree(dir string) error {
+	var dirs []string
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		if err == nil && e.IsDir() {
+			dirs = append(dirs, path)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, d := range slices.Backward(dirs) {
+		if err := unix.Rmdir(d); err != nil && !errors.Is(err, unix.ENOENT) {
+			return &os.PathError{Op: "rmdir", Path: d, Err: err}
+		}
+	}
+	return nil
+}

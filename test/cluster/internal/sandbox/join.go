@@ -1,0 +1,66 @@
+package sandbox
+
+import (
+	"fmt"
+	"os/exec"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// joined are the namespaces that Start enters.
+const joined = Namespaces | unix.CLONE_NEWCGROUP
+
+// Start starts cmd inside the sandbox whose process 1 is pid. Its Dir and Path
+// are resolved inside. The returned function waits for the end. Process 1's death
+// kills the command; the caller's does not (a Pdeathsig is out of the question: Go
+// kills a child that does not see its parent, as none does in another PID namespace).
+func Start(pid int, cmd *exec.Cmd) (wait func() error, err error) {
+	started := make(chan error, 1)
+	go onOwnThread(func() {
+		if err := enter(pid); err != nil {
+			started <- err
+			return
+		}
+		started <- cmd.Start()
+	})
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return cmd.Wait, nil
+}
+
+// onOwnThread runs f on a thread that ends with it, so that the namespaces f enters
+// are nobody else's. The main thread cannot end, so it is never used.
+func onOwnThread(f func()) {
+	runtime.LockOSThread()
+	if unix.Gettid() != unix.Getpid() {
+		f()
+		return // still locked: the runtime ends the thread
+	}
+	defer runtime.UnlockOSThread()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		onOwnThread(f)
+	}()
+	<-done
+}
+
+// enter moves the calling thread into the namespaces of pid.
+func enter(pid int) error {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return fmt.Errorf("open the cluster's process %d: %w", pid, err)
+	}
+	defer unix.Close(fd)
+	// A thread that shares its root and working directory may not change
+	// its mount namespace.
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return fmt.Errorf("unshare the working directory: %w", err)
+	}
+	if err := unix.Setns(fd, joined); err != nil {
+		return fmt.Errorf("join the cluster's namespaces (needs root): %w", err)
+	}
+	return nil
+}

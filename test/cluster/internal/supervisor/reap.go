@@ -1,0 +1,45 @@
+package supervisor
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// reapForever collects every child, ours and the orphans that process 1 inherits
+// (container shims above all). It is woken by SIGCHLD.
+func (s *Server) reapForever(children <-chan os.Signal) {
+	for range children {
+		for s.reapOne() {
+		}
+	}
+}
+
+// reapOne collects one ended child, if there is one. Holding the mutex across wait4
+// keeps it from collecting a component before start has recorded it.
+func (s *Server) reapOne() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var status syscall.WaitStatus
+	pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+	if err == syscall.EINTR {
+		return true
+	}
+	if err != nil || pid <= 0 {
+		return false
+	}
+	for _, p := range s.procs {
+		if p.Pid == pid {
+			p.Pid, p.Ended = 0, describe(status)
+			close(p.done)
+		}
+	}
+	return true
+}
+
+func describe(status syscall.WaitStatus) string {
+	if status.Signaled() {
+		return fmt.Sprintf("killed by %s", status.Signal())
+	}
+	return fmt.Sprintf("exited with status %d", status.ExitStatus())
+}

@@ -1,0 +1,135 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sort"
+	"strings"
+)
+
+// The cluster's fixed names and addresses. They exist only inside its network
+// namespace.
+const (
+	// NodeName is the node's and the host's name.
+	NodeName = "node1"
+	// NodeIP is the node's address.
+	NodeIP = "10.99.0.1"
+	// ServiceIP is the address of the kubernetes service.
+	ServiceIP = "10.96.0.1"
+	// ContainerdSocket is the default path, inside.
+	ContainerdSocket = "/run/containerd/containerd.sock"
+	// PauseImage and BusyboxImage are imported by Up; use them with
+	// imagePullPolicy: Never.
+	PauseImage   = "localhost/pause:testbed"
+	BusyboxImage = "localhost/busybox:testbed"
+)
+
+// Options say what cluster is wanted. The zero value is a good default.
+type Options struct {
+	// HostRoot is the directory of a fixture host, with sys/ below. Its RDMA device
+	// nodes are made in the cluster's private /dev, which appears as HostRoot/dev.
+	HostRoot string `json:"hostRoot,omitempty"`
+	// FeatureGates go to every Kubernetes component.
+	FeatureGates map[string]bool `json:"featureGates,omitempty"`
+	// RuntimeConfig goes to the API server: "resource.k8s.io/v1alpha3=true".
+	RuntimeConfig string `json:"runtimeConfig,omitempty"`
+	// Verbosity is the --v of every Kubernetes component; 0 stands for 2.
+	Verbosity int `json:"verbosity,omitempty"`
+
+	// StateDir holds logs, keys and data; DefaultStateDir when empty.
+	StateDir string `json:"-"`
+	// CacheDir holds the built programs; DefaultCacheDir when empty.
+	CacheDir string `json:"-"`
+	// SourceDir is the directory test/cluster of the checkout; found by itself
+	// where possible.
+	SourceDir string `json:"-"`
+	// Progress receives one line per step; nil for silence.
+	Progress io.Writer `json:"-"`
+}
+
+// DefaultCacheDir is $DRA_RDMA_CACHE, or dra-driver-rdma in the user's cache.
+func DefaultCacheDir() (string, error) {
+	if dir := os.Getenv("DRA_RDMA_CACHE"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find the cache directory: %w (set DRA_RDMA_CACHE)", err)
+	}
+	return filepath.Join(dir, "dra-driver-rdma"), nil
+}
+
+// DefaultStateDir is dra-driver-rdma/cluster in $XDG_STATE_HOME, or cluster in the
+// cache.
+func DefaultStateDir() (string, error) {
+	if dir := os.Getenv("XDG_STATE_HOME"); dir != "" {
+		return filepath.Join(dir, "dra-driver-rdma", "cluster"), nil
+	}
+	cache, err := DefaultCacheDir()
+	return filepath.Join(cache, "cluster"), err
+}
+
+// complete fills in the defaults and makes every path absolute.
+func (o Options) complete() (Options, error) {
+	var errs []error
+	fill := func(dir *string, byDefault func() (string, error)) {
+		var err error
+		if *dir == "" && byDefault != nil {
+			*dir, err = byDefault()
+		}
+		if *dir != "" && err == nil {
+			*dir, err = filepath.Abs(*dir)
+		}
+		errs = append(errs, err)
+	}
+	fill(&o.CacheDir, DefaultCacheDir)
+	fill(&o.StateDir, DefaultStateDir)
+	fill(&o.SourceDir, findSource)
+	fill(&o.HostRoot, nil)
+	if o.Verbosity == 0 {
+		o.Verbosity = 2
+	}
+	if o.HostRoot != "" {
+		if _, err := os.Stat(filepath.Join(o.HostRoot, "sys")); err != nil {
+			errs = append(errs, fmt.Errorf("find the fixture host: %w", err))
+		}
+	}
+	return o, errors.Join(errs...)
+}
+
+// findSource finds test/cluster: where this file was compiled from, or in the
+// working directory or a parent of it (for a program built with -trimpath).
+func findSource() (string, error) {
+	_, file, _, _ := runtime.Caller(0)
+	candidates := []string{filepath.Dir(file)}
+	wd, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for dir := wd; ; dir = filepath.Dir(dir) {
+		candidates = append(candidates, dir, filepath.Join(dir, "test", "cluster"))
+		if dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	for _, dir := range candidates {
+		if _, err := os.Stat(filepath.Join(dir, "build", "kubernetes", "go.mod")); err == nil && filepath.IsAbs(dir) {
+			return dir, nil
+		}
+	}
+	return "", fmt.Errorf("find the wrapper modules of the cluster's programs above %q: run inside the checkout", wd)
+}
+
+// gates renders the feature gates as the flag wants them.
+func (o Options) gates() string {
+	var gates []string
+	for name, on := range o.FeatureGates {
+		gates = append(gates, fmt.Sprintf("%s=%t", name, on))
+	}
+	sort.Strings(gates)
+	return strings.Join(gates, ",")
+}
