@@ -1,0 +1,55 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+)
+
+// What docs/hook.md shows must be what the hook takes and writes.
+func TestDocs(t *testing.T) {
+	text, err := os.ReadFile("../../docs/hook.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := strings.Split(string(text), "```json\n")
+	if len(parts) != 3 {
+		t.Fatalf("docs/hook.md has %d JSON examples, want the CDI hook and the report", len(parts)-1)
+	}
+	var spec struct{ Args []string }
+	decodeExample(t, parts[1], &spec, false)
+	if _, warnings, err := hook.ParseOptions(spec.Args[1:]); err != nil || len(warnings) > 0 {
+		t.Errorf("arguments of the CDI hook: %q, %v", warnings, err)
+	}
+	var report hook.Report
+	decodeExample(t, parts[2], &report, true)
+	if report.ReportVersion != hook.ReportVersion || report.Outcome != hook.Clamped || report.After.Soft != 8<<20 {
+		t.Errorf("the report reads as %+v", report)
+	}
+	for _, line := range strings.Split(hook.Usage, "\n") {
+		flag, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if strings.HasPrefix(flag, "--") && !strings.Contains(string(text), "| `"+flag) && flag != "--help" {
+			t.Errorf("docs/hook.md has no line on %s", flag)
+		}
+	}
+	for _, o := range []hook.Outcome{hook.Raised, hook.Already, hook.Clamped, hook.Denied, hook.Skipped, hook.Failed} {
+		if !strings.Contains(string(text), "`"+string(o)+"`") {
+			t.Errorf("docs/hook.md does not explain the outcome %q", o)
+		}
+	}
+}
+
+func decodeExample(t *testing.T, block string, into any, strict bool) {
+	t.Helper()
+	example, _, _ := strings.Cut(block, "```")
+	d := json.NewDecoder(strings.NewReader(example))
+	if strict {
+		d.DisallowUnknownFields()
+	}
+	if err := d.Decode(into); err != nil {
+		t.Fatalf("%v in the example\n%s", err, example)
+	}
+}
