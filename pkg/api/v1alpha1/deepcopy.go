@@ -1,0 +1,35 @@
+package v1alpha1
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// DeepCopyObject implements runtime.Object.
+func (c *HCAConfig) DeepCopyObject() runtime.Object {
+	out := *c
+	out.Settings = c.Settings.DeepCopy()
+	return &out
+}
+
+// DeepCopyObject implements runtime.Object.
+func (c *HCAClassConfig) DeepCopyObject() runtime.Object {
+	out := *c
+	out.Allow = Allow{Nodes: slices.Clone(c.Allow.Nodes), MemlockMax: c.Allow.MemlockMax.clone()}
+	out.Defaults = c.Defaults.DeepCopy()
+	return &out
+}
+
+// DeepCopy returns settings that share nothing with s.
+func (s Settings) DeepCopy() Settings {
+	return Settings{Memlock: s.Memlock.clone(), Nodes: slices.Clone(s.Nodes), Env: slices.Clone(s.Env)}
+}
+
+func (m *Memlock) clone() *Memlock {
+	if m == nil {
+		return nil
+	}
+	out := *m
+	return &out
+}

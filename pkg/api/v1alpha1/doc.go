@@ -1,0 +1,20 @@
+// Package v1alpha1 is the version v1alpha1 of the configuration API rdma.dev:
+// the opaque parameters that a DeviceClass or a ResourceClaim carries for the
+// driver rdma.dev (KEP-4381, DeviceConfiguration.opaque.parameters).
+//
+// There are two kinds, because two people write them. An administrator writes an
+// [HCAClassConfig] into a DeviceClass: what a claim may ask for, and what it gets
+// without asking. A user writes an [HCAConfig] into a claim: wishes within that.
+// [Decode] is strict: an unknown or misspelled field is an error that names it.
+package v1alpha1
+
+import "k8s.io/apimachinery/pkg/runtime/schema"
+
+// GroupVersion of the kinds in this package.
+var GroupVersion = schema.GroupVersion{Group: "rdma.dev", Version: "v1alpha1"}
+
+// The kinds.
+const (
+	HCAConfigKind      = "HCAConfig"
+	HCAClassConfigKind = "HCAClassConfig"
+)

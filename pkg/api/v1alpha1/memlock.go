@@ -1,0 +1,53 @@
+package v1alpha1
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Memlock is a locked memory limit: "unlimited", "inherit" or a quantity of
+// bytes. In JSON it is a string, or a number of bytes.
+type Memlock string
+
+// The limits that are no quantity.
+const (
+	MemlockUnlimited Memlock = "unlimited"
+	MemlockInherit   Memlock = "inherit"
+)
+
+// UnmarshalJSON accepts a string or a number.
+func (m *Memlock) UnmarshalJSON(b []byte) error {
+	var n json.Number
+	if json.Unmarshal(b, &n) == nil && len(b) > 0 && b[0] != '"' {
+		*m = Memlock(n)
+		return nil
+	}
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return fmt.Errorf("memlock %s: want a string or a number of bytes", b)
+	}
+	*m = Memlock(s)
+	return nil
+}
+
+// Bytes returns the limit in bytes: math.MaxInt64 for unlimited, 0 for inherit.
+func (m Memlock) Bytes() (int64, error) {
+	switch m {
+	case MemlockUnlimited:
+		return math.MaxInt64, nil
+	case MemlockInherit:
+		return 0, nil
+	}
+	q, err := resource.ParseQuantity(string(m))
+	if err != nil {
+		return 0, fmt.Errorf("want unlimited, inherit or a quantity of bytes such as 4Gi: %w", err)
+	}
+	n, exact := q.AsInt64()
+	if !exact || n <= 0 {
+		return 0, fmt.Errorf("want a positive whole number of bytes")
+	}
+	return n, nil
+}

@@ -1,0 +1,55 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// HCAConfig is what a claim wishes for the HCAs of its requests. It stands in
+// spec.devices.config of a ResourceClaim or ResourceClaimTemplate.
+type HCAConfig struct {
+	metav1.TypeMeta `json:",inline"`
+	Settings        `json:",inline"`
+}
+
+// HCAClassConfig is what an administrator allows, and the defaults, for every
+// claim of a DeviceClass. It stands in spec.config of the DeviceClass, and is
+// refused in a claim.
+type HCAClassConfig struct {
+	metav1.TypeMeta `json:",inline"`
+	// Allow bounds what claims of the class may ask for.
+	Allow Allow `json:"allow,omitempty"`
+	// Defaults hold where a claim says nothing.
+	Defaults Settings `json:"defaults,omitempty"`
+}
+
+// Settings say how an HCA is given to a container. A field that is not set
+// leaves the matter to the next one who has a say: claim, class, driver.
+type Settings struct {
+	// Memlock is the locked memory limit (RLIMIT_MEMLOCK) of the container's
+	// processes: "unlimited", a quantity of bytes such as 4Gi, or "inherit" to
+	// leave the container runtime's own limit as it is.
+	Memlock *Memlock `json:"memlock,omitempty"`
+	// Nodes are the groups of character devices the container gets: verbs, cm,
+	// and where the class allows them mad and sm.
+	Nodes []string `json:"nodes,omitempty"`
+	// Env names libraries that the container is configured for by environment
+	// variables: "nccl" sets NCCL_IB_HCA, "ucx" sets UCX_NET_DEVICES, to exactly
+	// the claim's HCAs. A value of the same name in the pod is replaced.
+	Env []string `json:"env,omitempty"`
+}
+
+// Allow bounds the settings of a claim.
+type Allow struct {
+	// Nodes are the groups a claim may ask for; verbs and cm if not set. Opening
+	// mad or sm to a namespace's users gives them the fabric: see the admission
+	// policy in the chart.
+	Nodes []string `json:"nodes,omitempty"`
+	// MemlockMax is the highest limit a claim may ask for; unlimited if not set.
+	MemlockMax *Memlock `json:"memlockMax,omitempty"`
+}
+
+// Libraries that Settings.Env knows.
+const (
+	EnvNCCL = "nccl"
+	EnvUCX  = "ucx"
+)

@@ -1,0 +1,98 @@
+package v1alpha1
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+)
+
+// Validate returns what is wrong with a claim's configuration by itself. Whether
+// the class allows it is another question.
+func (c *HCAConfig) Validate() field.ErrorList { return c.Settings.validate(nil) }
+
+// Validate returns what is wrong with a class's configuration. Defaults must be
+// within what the class allows, so that its "allow" tells all that its claims
+// can get.
+func (c *HCAClassConfig) Validate() field.ErrorList {
+	errs := validateNodes(c.Allow.Nodes, field.NewPath("allow", "nodes"))
+	errs = append(errs, validateMemlock(c.Allow.MemlockMax, field.NewPath("allow", "memlockMax"))...)
+	if c.Allow.MemlockMax != nil && *c.Allow.MemlockMax == MemlockInherit {
+		errs = append(errs, field.Invalid(field.NewPath("allow", "memlockMax"), *c.Allow.MemlockMax, "want unlimited or a quantity of bytes"))
+	}
+	errs = append(errs, c.Defaults.validate(field.NewPath("defaults"))...)
+	if len(errs) > 0 {
+		return errs
+	}
+	return c.Allow.Check(c.Defaults, field.NewPath("defaults"))
+}
+
+func (s *Settings) validate(path *field.Path) field.ErrorList {
+	errs := validateNodes(s.Nodes, path.Child("nodes"))
+	errs = append(errs, validateMemlock(s.Memlock, path.Child("memlock"))...)
+	for i, e := range s.Env {
+		if e != EnvNCCL && e != EnvUCX {
+			errs = append(errs, field.NotSupported(path.Child("env").Index(i), e, []string{EnvNCCL, EnvUCX}))
+		}
+	}
+	return errs
+}
+
+func validateNodes(nodes []string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, n := range nodes {
+		if _, err := cdi.ParseNodeClass(n); err != nil {
+			errs = append(errs, field.NotSupported(path.Index(i), n, cdi.NodeClasses))
+		}
+		if slices.Contains(nodes[:i], n) {
+			errs = append(errs, field.Duplicate(path.Index(i), n))
+		}
+	}
+	return errs
+}
+
+func validateMemlock(m *Memlock, path *field.Path) field.ErrorList {
+	if m == nil {
+		return nil
+	}
+	if _, err := m.Bytes(); err != nil {
+		return field.ErrorList{field.Invalid(path, *m, err.Error())}
+	}
+	return nil
+}
+
+// AllowedNodes returns the node groups that a claim may ask for.
+func (a *Allow) AllowedNodes() []string {
+	if a.Nodes != nil {
+		return a.Nodes
+	}
+	return nodeNames(cdi.DefaultNodes)
+}
+
+func nodeNames(classes []cdi.NodeClass) []string {
+	names := make([]string, len(classes))
+	for i, c := range classes {
+		names[i] = string(c)
+	}
+	return names
+}
+
+// Check returns where settings ask for more than is allowed. Both are valid.
+func (a *Allow) Check(s Settings, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, n := range s.Nodes {
+		if !slices.Contains(a.AllowedNodes(), n) {
+			errs = append(errs, field.Forbidden(path.Child("nodes").Index(i),
+				n+" nodes are not allowed by the DeviceClass: its HCAClassConfig lists what is under allow.nodes"))
+		}
+	}
+	if s.Memlock != nil && a.MemlockMax != nil {
+		want, _ := s.Memlock.Bytes()
+		if limit, _ := a.MemlockMax.Bytes(); want > limit {
+			errs = append(errs, field.Forbidden(path.Child("memlock"),
+				string(*s.Memlock)+" is more than the DeviceClass allows: its HCAClassConfig has allow.memlockMax "+string(*a.MemlockMax)))
+		}
+	}
+	return errs
+}
