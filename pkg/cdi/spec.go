@@ -111,12 +111,23 @@ func deviceNodes(nodes []rdma.Node, except *rdma.Node) []*specs.DeviceNode {
 	return slices.CompactFunc(out, func(a, b *specs.DeviceNode) bool { return a.Path == b.Path })
 }
 
+// hookTimeout ends a hook that hangs, in seconds. The hook bounds itself to two.
+const hookTimeout = 10
+
 func hooks(h *Hook) []*specs.Hook {
 	if h == nil {
 		return nil
 	}
-	// Runtimes pass args as argv, so the first one is the program's name.
-	return []*specs.Hook{{HookName: "createRuntime", Path: h.Path, Args: append([]string{"rdma-hook"}, h.Args...)}}
+	timeout := hookTimeout
+	return []*specs.Hook{{
+		HookName: "createRuntime",
+		Path:     h.Path,
+		// Runtimes pass args as argv, so the first one is the program's name.
+		Args: append([]string{"rdma-hook"}, h.Args...),
+		// The hook is part of every container start, and starts faster this way.
+		Env:     []string{"GOMAXPROCS=1"},
+		Timeout: &timeout,
+	}}
 }
 
 // finish sets the version of a spec and checks it.
