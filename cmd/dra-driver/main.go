@@ -1,0 +1,79 @@
+// Command dra-driver is the Kubernetes DRA node driver for RDMA devices. It runs
+// as a DaemonSet; the chart in deployments/helm installs it. See package dra for
+// what it does.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/version"
+)
+
+// The exit codes of the program.
+const (
+	exitOK    = 0
+	exitError = 1
+	exitUsage = 2
+)
+
+// usageError is bad flags, arguments or environment.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	stop()
+	klog.Flush()
+	os.Exit(code)
+}
+
+// run is the whole program on given arguments, environment and outputs.
+func run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
+	root := newRoot(env)
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintf(stderr, "dra-driver: %v\n", err)
+	if _, ok := errors.AsType[usageError](err); ok {
+		return exitUsage
+	}
+	return exitError
+}
+
+func newRoot(env func(string) string) *cobra.Command {
+	root := newServe(env)
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+	})
+	root.AddCommand(newProbe(env), &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  noArgs,
+		Run:   func(cmd *cobra.Command, _ []string) { cmd.Println(version.String("dra-driver")) },
+	})
+	return root
+}
+
+// noArgs refuses arguments as bad usage.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("unknown argument %q; see %s --help", args[0], cmd.CommandPath())}
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
+	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+// probe asks a running driver over the sockets that the kubelet uses.
+type probe struct {
+	cfg     dra.Config
+	podUID  string
+	ready   bool
+	timeout time.Duration
+}
+
+func newProbe(env func(string) string) *cobra.Command {
+	p := &probe{}
+	cmd := &cobra.Command{
+		Use:   "probe",
+		Short: "Ask the driver of this pod whether it works",
+		Long: `probe calls the driver over the two sockets that the kubelet uses, for liveness and
+readiness probes. With --ready the kubelet must have registered the driver too.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), p.timeout)
+			defer cancel()
+			return errors.Join(p.registrar(ctx), p.plugin(ctx))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&p.cfg.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "root directory of the kubelet")
+	f.StringVar(&p.podUID, "pod-uid", env("POD_UID"), "UID of the driver's pod (default $POD_UID)")
+	f.BoolVar(&p.ready, "ready", false, "also require that the kubelet has registered the driver")
+	f.DurationVar(&p.timeout, "timeout", 5*time.Second, "time for all calls")
+	return cmd
+}
+
+// registrar asks the driver for its name, as the kubelet does when it registers it.
+func (p *probe) registrar(ctx context.Context) error {
+	dir := p.cfg.RegistrarDir()
+	path := filepath.Join(dir, plan.DriverName+"-reg.sock")
+	if p.podUID != "" {
+		path = filepath.Join(dir, kubeletplugin.RollingUpdateRegistrarSocketFile(dir, plan.DriverName, types.UID(p.podUID)))
+	}
+	return call(path, func(conn *grpc.ClientConn) error {
+		var header metadata.MD
+		info, err := registerapi.NewRegistrationClient(conn).GetInfo(ctx, &registerapi.InfoRequest{}, grpc.Header(&header))
+		if err != nil {
+			return err
+		}
+		if info.Name != plan.DriverName {
+			return fmt.Errorf("driver %s answers, not %s", info.Name, plan.DriverName)
+		}
+		if p.ready && len(header.Get(dra.RegisteredHeader)) == 0 {
+			return errors.New("the kubelet has not registered the driver yet")
+		}
+		return nil
+	})
+}
+
+// plugin asks the driver to prepare nothing.
+func (p *probe) plugin(ctx context.Context) error {
+	name := "dra.sock"
+	if p.podUID != "" {
+		name = "dra-" + p.podUID + ".sock"
+	}
+	return call(filepath.Join(p.cfg.PluginDir(), name), func(conn *grpc.ClientConn) error {
+		_, err := drapb.NewDRAPluginClient(conn).NodePrepareResources(ctx, &drapb.NodePrepareResourcesRequest{})
+		return err
+	})
+}
+
+func call(socket string, f func(*grpc.ClientConn) error) error {
+	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err == nil {
+		err = errors.Join(f(conn), conn.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("probe %q: %w", socket, err)
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/version"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+// serve holds the flags of the driver.
+type serve struct {
+	cfg        dra.Config
+	podUID     string
+	kubeconfig string
+	memlock    string
+	hook       hookFlags
+}
+
+func newServe(env func(string) string) *cobra.Command {
+	s := &serve{}
+	cmd := &cobra.Command{
+		Use:   "dra-driver",
+		Short: "Kubernetes DRA node driver for RDMA devices",
+		Long: `dra-driver publishes the RDMA devices (HCAs) of a node to Kubernetes, and gives
+those that a ResourceClaim was allocated to the pods that use the claim, with
+locked memory that works without capabilities.
+
+It runs on every node with RDMA devices; install it with the Helm chart. Logs go to
+standard error. Exit codes: 0 stopped by a signal, 1 failed, 2 bad flags.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context()) },
+	}
+	s.register(cmd.Flags(), env)
+	return cmd
+}
+
+func (s *serve) register(f *pflag.FlagSet, env func(string) string) {
+	f.StringVar(&s.cfg.NodeName, "node-name", env("NODE_NAME"), "Kubernetes name of this node (default $NODE_NAME)")
+	f.StringVar(&s.podUID, "pod-uid", env("POD_UID"), "UID of the driver's pod, for rolling updates (default $POD_UID)")
+	f.StringVar(&s.cfg.HostRoot, "host-root", "/", "directory that holds the host's sys and dev")
+	f.StringVar(&s.cfg.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "root directory of the kubelet")
+	f.StringVar(&s.cfg.CDIDir, "cdi-dir", cdi.DynamicDir, "directory of the CDI specs of claims")
+	f.StringVar(&s.kubeconfig, "kubeconfig", env("KUBECONFIG"), "kubeconfig file (default $KUBECONFIG, else the pod's service account)")
+	f.StringVar(&s.memlock, "memlock", string(v1alpha1.MemlockUnlimited), "locked memory limit of containers whose claim and class say nothing: unlimited, a quantity such as 4Gi, or inherit")
+	f.BoolVar(&s.cfg.RuntimeCDI, "runtime-cdi-enabled", false, "containerd 1.7 on this node has enable_cdi set to true")
+	s.hook.register(f)
+	var logging flag.FlagSet
+	klog.InitFlags(&logging)
+	f.AddGoFlag(logging.Lookup("v"))
+	f.AddGoFlag(logging.Lookup("vmodule"))
+}
+
+func (s *serve) run(ctx context.Context) error {
+	s.cfg.PodUID = types.UID(s.podUID)
+	s.cfg.Defaults = plan.DefaultSettings()
+	s.cfg.Defaults.Memlock = v1alpha1.Memlock(s.memlock)
+	if err := s.cfg.Validate(); err != nil {
+		return usageError{err}
+	}
+	if !slices.Contains(onDeniedPolicies, s.hook.onDenied) {
+		return usageError{fmt.Errorf("--memlock-denied %q: want one of %v", s.hook.onDenied, onDeniedPolicies)}
+	}
+	client, err := newClient(s.kubeconfig)
+	if err != nil {
+		return err
+	}
+	if s.cfg.Hook, err = s.hook.install(ctx, s.cfg.CDIDir); err != nil {
+		return err
+	}
+	driver, err := dra.New(s.cfg, client)
+	if err != nil {
+		return err
+	}
+	klog.FromContext(ctx).Info("Starting", "version", version.String("dra-driver"), "node", s.cfg.NodeName)
+	return driver.Run(ctx)
+}
+
+// newClient makes a client without client-go's default limit of 5 requests a
+// second: the library gets each claim from the API server, so that a node would
+// prepare no more than five claims a second. The API server's priority and
+// fairness keeps order between clients.
+func newClient(kubeconfig string) (kubernetes.Interface, error) {
+	var config *rest.Config
+	var err error
+	if kubeconfig == "" {
+		config, err = rest.InClusterConfig()
+	} else {
+		config, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("configure the Kubernetes client: %w; outside of a pod, name a --kubeconfig", err)
+	}
+	config.QPS = -1
+	config.UserAgent = "dra-driver-rdma/" + version.Get()
+	// Claims and slices are small, and JSON is what every API server speaks.
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("configure the Kubernetes client: %w", err)
+	}
+	return client, nil
+}

@@ -1,0 +1,64 @@
+package dra
+
+import (
+	"errors"
+	"path/filepath"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+// Config is what a driver needs to know.
+type Config struct {
+	// NodeName is the Kubernetes name of the node, and the name of its pool.
+	NodeName string
+	// PodUID is the UID of the driver's pod. It keeps the sockets of two drivers
+	// apart during a rolling update; empty without one.
+	PodUID types.UID
+	// HostRoot holds the host's sys and dev.
+	HostRoot string
+	// KubeletDir is the kubelet's root directory (kubelet --root-dir). It has the
+	// same path inside and outside the driver's pod.
+	KubeletDir string
+	// CDIDir is where claim specs go: one of the runtime's CDI directories.
+	CDIDir string
+	// Defaults are the settings of a claim that says nothing.
+	Defaults plan.Settings
+	// Hook raises the locked memory limit.
+	Hook plan.HookOptions
+	// RuntimeCDI confirms that the container runtime applies CDI devices, where
+	// it does not do so by default (containerd 1.7 without enable_cdi).
+	RuntimeCDI bool
+}
+
+// Validate returns what is missing.
+func (c *Config) Validate() error {
+	var errs []error
+	if c.NodeName == "" {
+		errs = append(errs, errors.New("node name is empty: set --node-name or NODE_NAME"))
+	}
+	for name, path := range map[string]string{"host root": c.HostRoot, "kubelet directory": c.KubeletDir, "CDI directory": c.CDIDir} {
+		if !filepath.IsAbs(path) {
+			errs = append(errs, errors.New(name+" is not an absolute path: "+path))
+		}
+	}
+	if _, err := c.Defaults.Memlock.Bytes(); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// PluginDir holds the driver's socket and state.
+func (c *Config) PluginDir() string { return filepath.Join(c.KubeletDir, "plugins", plan.DriverName) }
+
+// RegistrarDir is where the kubelet looks for plugins.
+func (c *Config) RegistrarDir() string { return filepath.Join(c.KubeletDir, "plugins_registry") }
+
+// podResourcesSocket is where the kubelet tells which pods use which claims.
+func (c *Config) podResourcesSocket() string {
+	return filepath.Join(c.KubeletDir, "pod-resources", "kubelet.sock")
+}
+
+func (c *Config) specs() cdi.Store { return cdi.Store{Dir: c.CDIDir} }

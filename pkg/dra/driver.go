@@ -1,0 +1,138 @@
+package dra
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/fsnotify/fsnotify"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+// Driver is the DRA driver of one node.
+type Driver struct {
+	cfg    Config
+	client kubernetes.Interface
+	host   *host
+	claims *claimstore.Store
+
+	registered  chan struct{} // the kubelet registered us
+	isUp        registration
+	withheld    error // why nothing is published, nil if it is
+	helper      *kubeletplugin.Helper
+	watcher     *fsnotify.Watcher
+	fail        context.CancelCauseFunc
+	stop        context.CancelFunc
+	backgrounds sync.WaitGroup
+}
+
+// New makes a driver and reads the host. It starts nothing.
+func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("configure driver: %w", err)
+	}
+	host, err := openHost(cfg.HostRoot)
+	if err != nil {
+		return nil, err
+	}
+	boot, err := readBoot()
+	if err != nil {
+		return nil, err
+	}
+	claims, err := claimstore.Open(cfg.PluginDir(), boot)
+	if err != nil {
+		return nil, err
+	}
+	return &Driver{cfg: cfg, client: client, host: host, claims: claims, registered: make(chan struct{}, 1)}, nil
+}
+
+// Run serves the kubelet until ctx ends or something fails that a restart may
+// mend, which it returns.
+func (d *Driver) Run(ctx context.Context) error {
+	ctx, d.fail = context.WithCancelCause(ctx)
+	defer d.fail(nil)
+	if err := d.Start(ctx); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	d.Stop()
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return nil
+}
+
+// Start brings the node's files in order, registers with the kubelet and starts
+// to publish. Prepared claims have their specs again before the kubelet is served.
+func (d *Driver) Start(ctx context.Context) error {
+	logger := klog.FromContext(ctx)
+	voided, err := d.claims.Void()
+	if err != nil {
+		logger.Error(err, "Some records of an earlier boot stay")
+	}
+	if len(voided) > 0 {
+		logger.Info("Forgot claims of an earlier boot, the kubelet prepares them again", "claims", voided)
+	}
+	if d.watcher, err = watchDir(d.cfg.CDIDir); err != nil {
+		return err
+	}
+	if err := d.restore(ctx); err != nil {
+		logger.Error(err, "Some CDI specs are not restored")
+	}
+	if err := d.checkRuntime(ctx); err != nil {
+		return err
+	}
+	if d.helper, err = kubeletplugin.Start(ctx, d, d.options()...); err != nil {
+		return errors.Join(fmt.Errorf("register with the kubelet below %q: %w", d.cfg.KubeletDir, err), d.watcher.Close())
+	}
+	ctx, d.stop = context.WithCancel(ctx)
+	for _, loop := range []func(context.Context){
+		d.publishLoop,
+		d.orphanLoop,
+		func(ctx context.Context) { d.watchSpecs(ctx, d.watcher) },
+	} {
+		d.backgrounds.Go(func() { loop(ctx) })
+	}
+	return nil
+}
+
+// Stop undoes Start: it removes the sockets and waits for calls in progress and
+// for the background work. The slices and the prepared claims stay.
+func (d *Driver) Stop() {
+	d.stop()
+	d.helper.Stop()
+	d.backgrounds.Wait()
+	d.watcher.Close()
+}
+
+func (d *Driver) options() []kubeletplugin.Option {
+	opts := []kubeletplugin.Option{
+		kubeletplugin.DriverName(plan.DriverName),
+		kubeletplugin.NodeName(d.cfg.NodeName),
+		kubeletplugin.KubeClient(d.client),
+		kubeletplugin.RegistrarDirectoryPath(d.cfg.RegistrarDir()),
+		kubeletplugin.PluginDataDirectoryPath(d.cfg.PluginDir()),
+		kubeletplugin.Serialize(false), // claimstore locks by device
+		kubeletplugin.GRPCInterceptor(d.observe),
+	}
+	if d.cfg.PodUID != "" {
+		opts = append(opts, kubeletplugin.RollingUpdate(d.cfg.PodUID))
+	}
+	return opts
+}
+
+// HandleError implements kubeletplugin.DRAPlugin. An error that does not pass by
+// itself ends the driver, so that it is restarted and seen.
+func (d *Driver) HandleError(ctx context.Context, err error, msg string) {
+	utilruntime.HandleErrorWithContext(ctx, err, msg)
+	if !errors.Is(err, kubeletplugin.ErrRecoverable) && d.fail != nil {
+		d.fail(fmt.Errorf("%s: %w", msg, err))
+	}
+}

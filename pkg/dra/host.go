@@ -1,0 +1,145 @@
+package dra
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/rdmamap"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// host is the node's hardware: the last snapshot, and how to get a new one.
+type host struct {
+	root   string
+	sys    fs.ReadLinkFS
+	second *rdmamap.Map // the second opinion on which HCA sits on a PCI function
+
+	mu   sync.RWMutex
+	snap *rdma.Snapshot
+}
+
+// openHost reads the host for the first time.
+func openHost(root string) (*host, error) {
+	second, err := rdmamap.Open(root)
+	if err != nil {
+		return nil, err
+	}
+	h := &host{root: root, sys: os.DirFS(filepath.Join(root, "sys")).(fs.ReadLinkFS), second: second}
+	if _, err := h.rescan(); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// snapshot returns the last snapshot, which nobody changes.
+func (h *host) snapshot() *rdma.Snapshot {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.snap
+}
+
+// rescan reads the host anew.
+func (h *host) rescan() (*rdma.Snapshot, error) {
+	snap, err := rdma.Discover(h.sys)
+	if err != nil {
+		return nil, fmt.Errorf("discover the RDMA devices below %q: %w", h.root, err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.snap = snap
+	return snap, nil
+}
+
+// How long a plan waits for devices that are not there: a driver reload takes
+// the kernel about that long, and the kubelet comes back only after a minute.
+const (
+	settleTime = 3 * time.Second
+	settleStep = 100 * time.Millisecond
+)
+
+// spec makes the CDI spec of a plan from what the kernel has now. The snapshot
+// it starts from is checked first; one that no longer fits is replaced, and while
+// the kernel is in the middle of a change the plan is tried again.
+func (h *host) spec(ctx context.Context, p *plan.Plan, hook plan.HookOptions) (*specs.Spec, error) {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	spec, err := h.specOf(h.snapshot(), p, hook)
+	for err != nil {
+		snap, scanErr := h.rescan()
+		if scanErr != nil {
+			return nil, scanErr
+		}
+		if spec, err = h.specOf(snap, p, hook); err == nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(settleStep):
+		}
+	}
+	return spec, nil
+}
+
+var errExclusive = errors.New("this node is in exclusive RDMA network namespace mode, where a pod cannot open the host's RDMA devices: " +
+	"set \"options ib_core netns_mode=1\" in /etc/modprobe.d and reboot the node")
+
+func (h *host) specOf(snap *rdma.Snapshot, p *plan.Plan, hook plan.HookOptions) (*specs.Spec, error) {
+	if snap.NetnsMode == rdma.NetnsExclusive {
+		return nil, errExclusive
+	}
+	spec, err := p.Spec(snap, hook)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range p.Devices {
+		if err := h.verify(snap.Lookup(d.Device)); err != nil {
+			return nil, fmt.Errorf("claim %s: device %s: %w", p.Claim(), d.Device, err)
+		}
+	}
+	return spec, nil
+}
+
+// verify checks that the kernel's names of an HCA still lead to its slot, by our
+// own reading and by rdmamap's, and that its node stands in /dev as sysfs says.
+func (h *host) verify(hca *rdma.HCA) error {
+	if err := rdma.Verify(h.sys, hca); err != nil {
+		return err
+	}
+	if hca.Identity.PCI != "" && hca.Identity.SF == nil {
+		ibdevs, err := h.second.DevicesForPCI(hca.Identity.PCI)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(ibdevs, hca.IBDev) {
+			return fmt.Errorf("%w: function %s has %v, not %s", rdma.ErrMoved, hca.Identity.PCI, ibdevs, hca.IBDev)
+		}
+	}
+	return h.checkNode(*hca.Uverbs)
+}
+
+// checkNode looks at a device node on the host. The runtime would fail on a
+// missing one with less to say.
+func (h *host) checkNode(n rdma.Node) error {
+	path := filepath.Join(h.root, n.Path())
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return fmt.Errorf("look at node %s of the host: %w; is /dev a devtmpfs, and mounted into the driver's pod?", n.Path(), err)
+	}
+	major, minor := unix.Major(uint64(st.Rdev)), unix.Minor(uint64(st.Rdev))
+	if st.Mode&unix.S_IFMT != unix.S_IFCHR || major != n.Major || minor != n.Minor {
+		return fmt.Errorf("node %s of the host is not character device %d:%d, which the kernel has under this name: remove it and let udev make it anew", n.Path(), n.Major, n.Minor)
+	}
+	return nil
+}

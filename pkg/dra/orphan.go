@@ -1,0 +1,108 @@
+package dra
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+// orphanInterval is how often claims are looked for whose NodeUnprepareResources
+// never came: the kubelet lost its state, or the node was reinstalled around us.
+const orphanInterval = 10 * time.Minute
+
+// orphanLoop sweeps orphans until ctx ends.
+func (d *Driver) orphanLoop(ctx context.Context) {
+	ticker := time.NewTicker(orphanInterval)
+	defer ticker.Stop()
+	for {
+		if err := d.sweepOrphans(ctx); err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "Orphaned claims not swept, they stay")
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// sweepOrphans forgets claims that nobody can use any more: the API server says
+// that the claim of that UID is gone, and the kubelet no longer lists it. On any
+// error a claim stays, as taking the device of a living pod is worse than a leak.
+func (d *Driver) sweepOrphans(ctx context.Context) error {
+	plans, err := d.claims.List()
+	var gone []*plan.Plan
+	for _, p := range plans {
+		isGone, err := d.claimGone(ctx, p)
+		if err != nil {
+			return err
+		}
+		if isGone {
+			gone = append(gone, p)
+		}
+	}
+	if len(gone) == 0 {
+		return err
+	}
+	listed, err := kubeletClaims(ctx, d.cfg.podResourcesSocket())
+	if err != nil {
+		return err
+	}
+	for _, p := range gone {
+		if listed[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] {
+			continue
+		}
+		klog.FromContext(ctx).Info("Forgetting a claim that is gone from the API server and from the kubelet", "claim", p.Claim(), "uid", p.UID)
+		if err := d.forget(p.UID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// claimGone asks the API server whether the claim of a plan no longer exists.
+func (d *Driver) claimGone(ctx context.Context, p *plan.Plan) (bool, error) {
+	claim, err := d.client.ResourceV1().ResourceClaims(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for claim %s: %w", p.Claim(), err)
+	}
+	return claim.UID != p.UID, nil
+}
+
+// kubeletClaims asks the kubelet which claims the containers of its pods use
+// (pod resources API, KEP-3695).
+func kubeletClaims(ctx context.Context, socket string) (map[types.NamespacedName]bool, error) {
+	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, fmt.Errorf("ask the kubelet for its pods: %w", err)
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	resp, err := podresources.NewPodResourcesListerClient(conn).List(ctx, &podresources.ListPodResourcesRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("ask the kubelet for its pods at %q: %w", socket, err)
+	}
+	claims := map[types.NamespacedName]bool{}
+	for _, pod := range resp.GetPodResources() {
+		for _, container := range pod.GetContainers() {
+			for _, r := range container.GetDynamicResources() {
+				claims[types.NamespacedName{Namespace: r.GetClaimNamespace(), Name: r.GetClaimName()}] = true
+			}
+		}
+	}
+	return claims, nil
+}

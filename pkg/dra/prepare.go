@@ -1,0 +1,135 @@
+package dra
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+// PrepareResourceClaims implements kubeletplugin.DRAPlugin. Each claim stands for
+// itself: one that fails does not hold up the others. It is idempotent, and safe
+// to run at the same time as itself, in this process and in another.
+func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
+	results := make(map[types.UID]kubeletplugin.PrepareResult, len(claims))
+	for _, claim := range claims {
+		devices, err := d.prepare(ctx, claim)
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "Claim not prepared", "claim", klog.KObj(claim), "uid", claim.UID)
+		}
+		results[claim.UID] = kubeletplugin.PrepareResult{Devices: devices, Err: err}
+	}
+	return results, nil
+}
+
+func (d *Driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim) ([]kubeletplugin.Device, error) {
+	p, err := plan.New(claim, d.cfg.NodeName, d.cfg.Defaults)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := d.host.spec(ctx, p, d.cfg.Hook)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.claims.Claim(ctx, p); err != nil {
+		return nil, err
+	}
+	if _, err := d.cfg.specs().Write(specName(p.UID), spec, cdi.JSON); err != nil {
+		return nil, fmt.Errorf("claim %s: %w; the driver needs a writable CDI directory with free space on the node", p.Claim(), err)
+	}
+	return prepared(p), nil
+}
+
+// specName is the base name of a claim's CDI spec.
+func specName(uid types.UID) string { return cdi.SpecName(cdi.KindClaim, string(uid)) }
+
+// prepared tells the kubelet what a plan became: one CDI device for each
+// request's device, so that a container gets only what it names.
+func prepared(p *plan.Plan) []kubeletplugin.Device {
+	var devices []kubeletplugin.Device
+	for _, dev := range p.Devices {
+		devices = append(devices, kubeletplugin.Device{
+			Requests:     []string{dev.Request},
+			PoolName:     dev.Pool,
+			DeviceName:   dev.Device,
+			ShareID:      dev.ShareID,
+			CDIDeviceIDs: []string{p.CDIDevice(dev)},
+		})
+	}
+	return devices
+}
+
+// UnprepareResourceClaims implements kubeletplugin.DRAPlugin.
+func (d *Driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
+	results := make(map[types.UID]error, len(claims))
+	for _, claim := range claims {
+		results[claim.UID] = d.forget(claim.UID)
+	}
+	return results, nil
+}
+
+// forget ends a claim, known or not. The record goes first: a spec without a
+// record is removed sooner or later, while a record without a spec would bring
+// the spec back.
+func (d *Driver) forget(uid types.UID) error {
+	err := d.claims.Remove(uid)
+	if err == nil {
+		_, err = d.cfg.specs().Remove(specName(uid))
+	}
+	return err
+}
+
+// restore writes the specs of prepared claims that are missing or no longer fit
+// the host, and removes specs that no record explains.
+func (d *Driver) restore(ctx context.Context) error {
+	// Specs are listed first: a record is always older than its spec, so a spec
+	// listed now whose record is not found later is rubbish.
+	ids, errIDs := d.cfg.specs().IDs(cdi.KindClaim)
+	plans, errPlans := d.claims.List()
+	errs := []error{errIDs, errPlans}
+	for _, p := range plans {
+		errs = append(errs, d.restoreClaim(ctx, p))
+	}
+	for _, id := range ids {
+		errs = append(errs, d.removeRubbish(ctx, types.UID(id)))
+	}
+	return errors.Join(errs...)
+}
+
+// restoreClaim writes the spec of one prepared claim, if it is not as it should be.
+func (d *Driver) restoreClaim(ctx context.Context, p *plan.Plan) error {
+	spec, err := d.host.specOf(d.host.snapshot(), p, d.cfg.Hook)
+	if err != nil {
+		return fmt.Errorf("restore CDI spec: %w", err)
+	}
+	changed, err := d.cfg.specs().Write(specName(p.UID), spec, cdi.JSON)
+	if err != nil {
+		return fmt.Errorf("restore CDI spec of claim %s: %w", p.Claim(), err)
+	}
+	if changed {
+		klog.FromContext(ctx).Info("Restored the CDI spec of a prepared claim", "claim", p.Claim(), "uid", p.UID)
+	}
+	// The claim may have ended since its record was read.
+	return d.removeRubbish(ctx, p.UID)
+}
+
+// removeRubbish removes a claim's spec if there is no record of the claim. An
+// unreadable record is a record.
+func (d *Driver) removeRubbish(ctx context.Context, uid types.UID) error {
+	p, err := d.claims.Get(uid)
+	if p != nil || err != nil {
+		return nil // an unreadable record was reported by List
+	}
+	removed, err := d.cfg.specs().Remove(specName(uid))
+	if removed {
+		klog.FromContext(ctx).Info("Removed the CDI spec of a claim that is not prepared", "uid", uid)
+	}
+	return err
+}

@@ -1,0 +1,96 @@
+package dra
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// rescanInterval is how often the host is looked at without a reason: port
+// states and some hot plug events are announced by nothing.
+const rescanInterval = 30 * time.Second
+
+// secondPublish is how long after the kubelet registered us the slices are
+// published once more. A restarted kubelet wipes the node's slices; the library
+// takes a slice that it wrote within the last minute for still there
+// (its cache lives for one minute), so the first time may have no effect.
+const secondPublish = 61 * time.Second
+
+// publishLoop keeps the published slices in step with the host until ctx ends.
+func (d *Driver) publishLoop(ctx context.Context) {
+	ticker := time.NewTicker(rescanInterval)
+	defer ticker.Stop()
+	again := time.NewTimer(secondPublish)
+	defer again.Stop()
+	published := d.publish(ctx, nil)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if _, err := d.host.rescan(); err != nil {
+				klog.FromContext(ctx).Error(err, "Host not read, its last picture stays published")
+				continue
+			}
+			published = d.publish(ctx, published)
+		case <-d.registered:
+			published = d.publish(ctx, nil)
+			again.Reset(secondPublish)
+		case <-again.C:
+			published = d.publish(ctx, nil)
+		}
+	}
+}
+
+// publish hands the slices of the current snapshot to the library, unless they
+// are those last handed to it, and returns them. Nil for last forces it.
+func (d *Driver) publish(ctx context.Context, last *resourceslice.DriverResources) *resourceslice.DriverResources {
+	logger := klog.FromContext(ctx)
+	snap := d.host.snapshot()
+	wanted := resources.Build(d.cfg.NodeName, d.offered(snap))
+	if last != nil && equality.Semantic.DeepEqual(*last, wanted) {
+		return last
+	}
+	reportHost(logger, snap)
+	if err := d.helper.PublishResources(ctx, wanted); err != nil {
+		d.fail(err)
+		return nil
+	}
+	logger.Info("Publishing ResourceSlices", "pool", d.cfg.NodeName, "slices", len(wanted.Pools[d.cfg.NodeName].Slices), "devices", len(d.offered(snap).Usable()))
+	return &wanted
+}
+
+// offered is what may be published of a snapshot: nothing on a node whose
+// container runtime would drop the devices without a word.
+func (d *Driver) offered(snap *rdma.Snapshot) *rdma.Snapshot {
+	if d.withheld != nil {
+		return &rdma.Snapshot{}
+	}
+	return snap
+}
+
+// reportHost says what is not published, and why.
+func reportHost(logger klog.Logger, snap *rdma.Snapshot) {
+	if snap.NetnsMode == rdma.NetnsExclusive {
+		logger.Error(errExclusive, "No RDMA device is published")
+	}
+	for i := range snap.HCAs {
+		if err := snap.HCAs[i].Unusable(); err != nil {
+			logger.Info("HCA not published", "ibdev", snap.HCAs[i].IBDev, "reason", err.Error())
+		}
+	}
+	var problems []error
+	for _, p := range snap.Problems {
+		problems = append(problems, p)
+	}
+	if err := errors.Join(problems...); err != nil {
+		logger.Error(err, "Some attributes could not be read")
+	}
+}

@@ -1,0 +1,59 @@
+package dra
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+// checkRuntime decides whether this node's container runtime can be trusted with
+// CDI devices. If not, nothing is published, and log and event say why.
+func (d *Driver) checkRuntime(ctx context.Context) error {
+	node, err := d.client.CoreV1().Nodes().Get(ctx, d.cfg.NodeName, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("get node %s: %w", d.cfg.NodeName, err)
+	}
+	if d.withheld = dropsCDI(node.Status.NodeInfo.ContainerRuntimeVersion); d.withheld == nil || d.cfg.RuntimeCDI {
+		d.withheld = nil
+		return nil
+	}
+	klog.FromContext(ctx).Error(d.withheld, "No RDMA device is published")
+	d.warnNode(ctx, node, "NoRDMADevices", d.withheld.Error())
+	return nil
+}
+
+// dropsCDI returns why a runtime would start a container without the CDI devices
+// it was asked for, nil if it would not. containerd does so silently before 2.0
+// unless enable_cdi is set, which the node object does not tell.
+func dropsCDI(version string) error {
+	v, ok := strings.CutPrefix(version, "containerd://")
+	if !ok || !strings.HasPrefix(strings.TrimPrefix(v, "v"), "1.") {
+		return nil
+	}
+	return fmt.Errorf("containerd %s leaves out CDI devices without an error unless enable_cdi is true: "+
+		"set it in the CRI section of its config.toml, restart containerd, and confirm it with the driver's flag --runtime-cdi-enabled (chart value runtimeCDIEnabled)", v)
+}
+
+// warnNode leaves an event on the node. It is a convenience: the log has it too.
+func (d *Driver) warnNode(ctx context.Context, node *corev1.Node, reason, message string) {
+	event := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{GenerateName: plan.DriverName + "-", Namespace: metav1.NamespaceDefault},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID},
+		Type:           corev1.EventTypeWarning,
+		Reason:         reason,
+		Message:        message,
+		Source:         corev1.EventSource{Component: plan.DriverName, Host: node.Name},
+		FirstTimestamp: metav1.Now(),
+		LastTimestamp:  metav1.Now(),
+		Count:          1,
+	}
+	if _, err := d.client.CoreV1().Events(metav1.NamespaceDefault).Create(ctx, event, metav1.CreateOptions{}); err != nil {
+		klog.FromContext(ctx).Error(err, "Event not recorded", "node", node.Name, "reason", reason)
+	}
+}
