@@ -40,32 +40,35 @@ func Build(ctx context.Context, o Options) error {
 // newLayout completes the options and makes sure that the programs are there.
 func newLayout(ctx context.Context, o Options) (layout, *progress.Log, error) {
 	o, err := o.complete()
+	if err == nil && o.SourceDir == "" {
+		o.SourceDir, err = findSource()
+	}
 	if err != nil {
 		return layout{}, nil, err
 	}
 	log := progress.New(o.Progress)
 	store := artifacts.Store{Cache: o.CacheDir, Source: o.SourceDir, Progress: log}
-	dirs, err := store.Ensure(ctx)
-	return layout{Options: o, dirs: dirs}, log, err
+	programs, err := store.Ensure(ctx)
+	return layout{Options: o, Programs: programs}, log, err
 }
 
 // Open returns the running cluster of the options' state directory, or
-// ErrNotRunning.
+// ErrNotRunning. Of the options only StateDir and Progress count.
 func Open(ctx context.Context, o Options) (*Cluster, error) {
-	l, log, err := newLayout(ctx, o)
+	o, err := o.complete()
 	if err != nil {
 		return nil, err
 	}
-	return l.open(ctx, log)
-}
-
-func (l layout) open(ctx context.Context, log *progress.Log) (*Cluster, error) {
-	client := supervisor.NewClient(l.StateDir)
+	client := supervisor.NewClient(o.StateDir)
 	pid, err := client.Pid(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotRunning, err)
 	}
-	return &Cluster{layout: l, client: client, say: log, pid: pid}, nil
+	l, err := readLayout(o.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	return &Cluster{layout: l, client: client, say: progress.New(o.Progress), pid: pid}, nil
 }
 
 // Status lists the components in their order of start.
@@ -79,6 +82,15 @@ func (c *Cluster) Stop(ctx context.Context, name string, sig syscall.Signal) err
 	_, err := c.client.Do(ctx, supervisor.Request{Verb: "stop", Name: name, Signal: int(sig)})
 	return err
 }
+
+// Signal sends a signal to a component and returns at once.
+func (c *Cluster) Signal(ctx context.Context, name string, sig syscall.Signal) error {
+	_, err := c.client.Do(ctx, supervisor.Request{Verb: "signal", Name: name, Signal: int(sig)})
+	return err
+}
+
+// Ready says why the node is not ready, if it is not.
+func (c *Cluster) Ready(ctx context.Context) error { return c.checkNode(ctx) }
 
 // Start starts a component, if it does not run, and waits until it serves.
 func (c *Cluster) Start(ctx context.Context, name string) error {
@@ -129,7 +141,7 @@ func LogFile(o Options, name string) (string, error) {
 // CONTAINERD_NAMESPACE and PATH set so that kubectl, ctr and helm work.
 func (c *Cluster) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	env := c.env(os.Environ())
-	cmd := exec.CommandContext(ctx, lookPath(name, c.dirs.Path()), args...)
+	cmd := exec.CommandContext(ctx, lookPath(name, c.Programs.Path()), args...)
 	cmd.Env = env
 	cmd.Dir, _ = os.Getwd()
 	return cmd

@@ -39,10 +39,11 @@ const (
 	containerdMemlock = 64 << 10
 )
 
-// layout is a cluster's files and programs.
+// layout is what a cluster is made of. It is kept in the state directory.
 type layout struct {
 	Options
-	dirs artifacts.Dirs
+	// Programs are the directories of the built components.
+	Programs artifacts.Dirs `json:"programs"`
 }
 
 func (l layout) state(elem ...string) string {
@@ -53,7 +54,7 @@ func (l layout) pki(name string) string { return l.state("pki", name) }
 
 // program is the path of a component's program.
 func (l layout) program(component, name string) string {
-	return filepath.Join(l.dirs[component], name)
+	return filepath.Join(l.Programs[component], name)
 }
 
 // env is the environment inside: what the caller has, and where the cluster is.
@@ -63,7 +64,7 @@ func (l layout) env(caller []string) []string {
 		path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	}
 	return append(caller,
-		"PATH="+l.dirs.Path()+string(os.PathListSeparator)+path,
+		"PATH="+l.Programs.Path()+string(os.PathListSeparator)+path,
 		"KUBECONFIG="+l.pki("admin.kubeconfig"),
 		"CONTAINERD_ADDRESS="+ContainerdSocket,
 		"CONTAINERD_NAMESPACE=k8s.io",

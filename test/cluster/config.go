@@ -89,7 +89,7 @@ func (l layout) writeConfigs() error {
 		"Pause":       PauseImage,
 		"RestrictOOM": !canRaiseLimits(),
 		"Runc":        l.program("runc", "runc"),
-		"CNI":         l.dirs["cni"],
+		"CNI":         l.Programs["cni"],
 		"CNIConfig":   l.state("config", "cni"),
 		"PodCIDR":     podCIDR,
 		"NodeIP":      NodeIP,

@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/progress"
-	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/sandbox"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/supervisor"
 )
 
@@ -22,7 +19,6 @@ const downTimeout = 30 * time.Second
 // the state directory stays, to be read. It is no error that no cluster runs:
 // what a killed one left behind is removed.
 func Down(ctx context.Context, o Options, keep bool) error {
-	o.HostRoot = ""
 	o, err := o.complete()
 	if err != nil {
 		return err
@@ -44,10 +40,18 @@ func Down(ctx context.Context, o Options, keep bool) error {
 // takeDown kills process 1, and with it everything in its namespaces, and cleans up.
 func (l layout) takeDown(keep bool) error {
 	pid, err := supervisor.NewClient(l.StateDir).Pid(context.Background())
-	if err == nil {
-		if err := killAndWait(pid); err != nil {
+	if err != nil {
+		// Somebody may have removed the state directory under a running cluster,
+		// which then made parts of it again.
+		if pid = l.recordedPid(); pid == 0 {
+			return l.cleanUp(keep)
+		}
+		if err := l.mark(); err != nil {
 			return err
 		}
+	}
+	if err := killAndWait(pid); err != nil {
+		return err
 	}
 	return l.cleanUp(keep)
 }
@@ -77,77 +81,4 @@ func killAndWait(pid int) error {
 		}
 	}
 	return fmt.Errorf("wait for process %d: still there after %s", pid, downTimeout)
-}
-
-// cleanUp removes what outlives the processes: cgroups, the mount point in the
-// fixture host, the state directory.
-func (l layout) cleanUp(keep bool) error {
-	if err := sandbox.RemoveCgroups(downTimeout); err != nil {
-		return err
-	}
-	if err := l.removeFixtureDev(); err != nil {
-		return err
-	}
-	if keep {
-		return nil
-	}
-	if err := l.checkOurs(); err != nil {
-		return err
-	}
-	if err := os.RemoveAll(l.StateDir); err != nil {
-		return fmt.Errorf("remove the state directory: %w", err)
-	}
-	return nil
-}
-
-// markerFile marks a state directory as ours, so that a slip of the pen in --state-dir
-// removes nothing else.
-const markerFile = ".dra-driver-rdma-cluster"
-
-func (l layout) checkOurs() error {
-	entries, err := os.ReadDir(l.StateDir)
-	if errors.Is(err, os.ErrNotExist) || err == nil && len(entries) == 0 {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read the state directory: %w", err)
-	}
-	if _, err := os.Stat(l.state(markerFile)); err != nil {
-		return fmt.Errorf("remove the state directory: %q holds files that are not a cluster's: name an empty or a new one", l.StateDir)
-	}
-	return nil
-}
-
-// madeDevFile names, in the state directory, the mount point that we made in the
-// fixture host.
-const madeDevFile = "made-dev"
-
-// makeFixtureDev makes the mount point of the private /dev in the fixture host.
-func (l layout) makeFixtureDev() error {
-	if l.HostRoot == "" {
-		return nil
-	}
-	dev := filepath.Join(l.HostRoot, "dev")
-	err := os.Mkdir(dev, 0o755)
-	if errors.Is(err, os.ErrExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("make the fixture host's mount point: %w", err)
-	}
-	return os.WriteFile(l.state(madeDevFile), []byte(dev), 0o600)
-}
-
-func (l layout) removeFixtureDev() error {
-	dev, err := os.ReadFile(l.state(madeDevFile))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if err := os.Remove(string(dev)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("remove the fixture host's mount point: %w", err)
-	}
-	return os.Remove(l.state(madeDevFile))
 }

@@ -44,26 +44,33 @@ func Init() {
 }
 
 func superviseStage(stage, stateDir string) error {
+	config, err := readSupervisorConfig(stateDir)
+	if err != nil {
+		return err
+	}
 	switch stage {
 	case stageCgroups:
-		return sandbox.EnterCgroups(os.Args, supervisorEnv(stageSetup, stateDir))
+		return sandbox.EnterCgroups(config.Sandbox.Cgroups, os.Args, supervisorEnv(stageSetup, stateDir))
 	case stageSetup:
-		return supervise(stateDir)
+		return supervise(stateDir, config)
 	}
 	return fmt.Errorf("unknown stage %q in %s", stage, stageEnv)
 }
 
-func supervise(stateDir string) error {
-	// The lock that says that a cluster runs is ours, not our components'.
-	unix.CloseOnExec(lockFD)
+func readSupervisorConfig(stateDir string) (config supervisorConfig, err error) {
 	data, err := os.ReadFile(filepath.Join(stateDir, supervisorFile))
 	if err != nil {
-		return fmt.Errorf("read the supervisor's configuration: %w", err)
+		return config, fmt.Errorf("read the supervisor's configuration: %w", err)
 	}
-	var config supervisorConfig
 	if err := json.Unmarshal(data, &config); err != nil {
-		return fmt.Errorf("parse the supervisor's configuration: %w", err)
+		return config, fmt.Errorf("parse the supervisor's configuration: %w", err)
 	}
+	return config, nil
+}
+
+func supervise(stateDir string, config supervisorConfig) error {
+	// The lock that says that a cluster runs is ours, not our components'.
+	unix.CloseOnExec(lockFD)
 	if err := sandbox.Setup(config.Sandbox); err != nil {
 		return err
 	}

@@ -2,12 +2,11 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,7 +14,7 @@ import (
 
 // Two locks in the cache directory: the operation lock is held by a program while it
 // brings the cluster up or down; the running lock is held by process 1 for as long
-// as the cluster lives, and its file names the state directory.
+// as the cluster lives, and its file says who holds it.
 const (
 	operationLock = "cluster.lock"
 	runningLock   = "cluster.running"
@@ -25,6 +24,12 @@ const (
 )
 
 var errLocked = errors.New("locked")
+
+// holder is the content of the running lock.
+type holder struct {
+	Pid      int    `json:"pid"`
+	StateDir string `json:"stateDir"`
+}
 
 // lockFile takes an exclusive lock on a file of the cache, without waiting.
 func lockFile(cache, name string) (*os.File, error) {
@@ -36,10 +41,9 @@ func lockFile(cache, name string) (*os.File, error) {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		defer f.Close()
+		f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			holder, _ := io.ReadAll(f)
-			return nil, fmt.Errorf("lock %q: %w by %s", f.Name(), errLocked, strings.TrimSpace(string(holder)))
+			err = errLocked
 		}
 		return nil, fmt.Errorf("lock %q: %w", f.Name(), err)
 	}
@@ -62,20 +66,55 @@ func (l layout) operate(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// claim takes the running lock and writes down whose it is.
+// claim takes the running lock.
 func (l layout) claim() (*os.File, error) {
 	f, err := lockFile(l.CacheDir, runningLock)
 	if errors.Is(err, errLocked) {
-		return nil, fmt.Errorf("one cluster at a time: %w; take that one down first", err)
+		return nil, fmt.Errorf("bring the cluster up: one runs already, with the state directory %q: take it down first", l.readHolder().StateDir)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := f.Truncate(0); err != nil {
-		return nil, err
+	return f, writeHolder(f, holder{StateDir: l.StateDir})
+}
+
+// readHolder says who holds, or last held, the running lock.
+func (l layout) readHolder() (h holder) {
+	data, err := os.ReadFile(filepath.Join(l.CacheDir, runningLock))
+	if err != nil || json.Unmarshal(data, &h) != nil {
+		return holder{}
 	}
-	_, err = fmt.Fprintf(f, "the cluster in %s\n", l.StateDir)
-	return f, err
+	return h
+}
+
+func writeHolder(f *os.File, h holder) error {
+	data, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Truncate(0), writeAll(f, data)); err != nil {
+		return fmt.Errorf("write down who holds the lock: %w", err)
+	}
+	return nil
+}
+
+func writeAll(f *os.File, data []byte) error {
+	_, err := f.WriteAt(data, 0)
+	return err
+}
+
+// recordedPid is process 1 of a cluster whose state directory was removed under it, so
+// that its socket cannot be found; 0 when there is none.
+func (l layout) recordedPid() int {
+	f, err := lockFile(l.CacheDir, runningLock)
+	if err == nil {
+		f.Close()
+		return 0
+	}
+	if h := l.readHolder(); h.StateDir == l.StateDir {
+		return h.Pid
+	}
+	return 0
 }
 
 // pause waits for d or the end of ctx.

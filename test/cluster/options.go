@@ -73,7 +73,8 @@ func DefaultStateDir() (string, error) {
 	return filepath.Join(cache, "cluster"), err
 }
 
-// complete fills in the defaults and makes every path absolute.
+// complete fills in the defaults, but for the source directory, and makes every path
+// absolute.
 func (o Options) complete() (Options, error) {
 	var errs []error
 	fill := func(dir *string, byDefault func() (string, error)) {
@@ -88,15 +89,10 @@ func (o Options) complete() (Options, error) {
 	}
 	fill(&o.CacheDir, DefaultCacheDir)
 	fill(&o.StateDir, DefaultStateDir)
-	fill(&o.SourceDir, findSource)
+	fill(&o.SourceDir, nil)
 	fill(&o.HostRoot, nil)
 	if o.Verbosity == 0 {
 		o.Verbosity = 2
-	}
-	if o.HostRoot != "" {
-		if _, err := os.Stat(filepath.Join(o.HostRoot, "sys")); err != nil {
-			errs = append(errs, fmt.Errorf("find the fixture host: %w", err))
-		}
 	}
 	return o, errors.Join(errs...)
 }

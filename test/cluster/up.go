@@ -1,13 +1,13 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"reflect"
 	"syscall"
 	"time"
 
@@ -16,9 +16,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/progress"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/sandbox"
 )
-
-// optionsFile holds the options of the running cluster.
-const optionsFile = "options.json"
 
 // Up brings the cluster up and waits until its node is ready. Where it already
 // runs with the same options, it starts the stopped components and waits. When it
@@ -36,10 +33,10 @@ func Up(ctx context.Context, o Options) (*Cluster, error) {
 		return nil, err
 	}
 	defer unlock()
-	c, err := l.open(ctx, log)
+	c, err := Open(ctx, l.Options)
 	switch {
 	case err == nil:
-		if err := l.checkOptions(); err != nil {
+		if err := c.checkOptions(l.Options); err != nil {
 			return nil, err
 		}
 		return c, c.bringUp(ctx)
@@ -56,6 +53,9 @@ func (l layout) create(ctx context.Context, log *progress.Log) (*Cluster, error)
 		return nil, err
 	}
 	defer lock.Close() // process 1 has its own descriptor
+	if err := l.checkFixture(); err != nil {
+		return nil, err
+	}
 	if err := l.cleanUp(false); err != nil {
 		return nil, fmt.Errorf("clean up after an earlier cluster: %w", err)
 	}
@@ -76,32 +76,25 @@ func (l layout) create(ctx context.Context, log *progress.Log) (*Cluster, error)
 }
 
 // checkOptions compares the wanted options with the running cluster's.
-func (l layout) checkOptions() error {
-	data, err := os.ReadFile(l.state(optionsFile))
-	if err != nil {
-		return fmt.Errorf("read the running cluster's options: %w", err)
-	}
-	want, err := json.Marshal(l.Options)
+func (l layout) checkOptions(want Options) error {
+	has, err := json.Marshal(l.Options)
 	if err != nil {
 		return err
 	}
-	var a, b map[string]any
-	if err := errors.Join(json.Unmarshal(data, &a), json.Unmarshal(want, &b)); err != nil {
-		return fmt.Errorf("compare the running cluster's options: %w", err)
+	wants, err := json.Marshal(want)
+	if err != nil {
+		return err
 	}
-	if !reflect.DeepEqual(a, b) {
-		return fmt.Errorf("the cluster runs with other options (%s, wanted %s): take it down first", data, want)
+	if !bytes.Equal(has, wants) {
+		return fmt.Errorf("bring the cluster up: one runs with other options (%s, wanted %s): take it down first", has, wants)
 	}
 	return nil
 }
 
 // prepare fills the state directory.
 func (l layout) prepare() error {
-	if err := os.MkdirAll(l.StateDir, 0o755); err != nil {
-		return fmt.Errorf("create the state directory: %w", err)
-	}
-	if err := os.WriteFile(l.state(markerFile), nil, 0o644); err != nil {
-		return fmt.Errorf("mark the state directory: %w", err)
+	if err := l.mark(); err != nil {
+		return err
 	}
 	for _, dir := range []string{"config", "kubelet", "containerd", "logs/pods", "logs/containers"} {
 		if err := os.MkdirAll(l.state(dir), 0o755); err != nil {
@@ -124,13 +117,17 @@ func (l layout) prepare() error {
 	if err := l.makeFixtureDev(); err != nil {
 		return err
 	}
-	if err := l.writeJSON(optionsFile, l.Options); err != nil {
+	if err := l.write(); err != nil {
 		return err
 	}
-	return l.writeJSON(supervisorFile, supervisorConfig{Sandbox: l.sandbox(), Components: l.components()})
+	hierarchies, err := sandbox.FindHierarchies()
+	if err != nil {
+		return err
+	}
+	return l.writeJSON(supervisorFile, supervisorConfig{Sandbox: l.sandbox(hierarchies), Components: l.components()})
 }
 
-func (l layout) sandbox() sandbox.Config {
+func (l layout) sandbox(hierarchies []sandbox.Hierarchy) sandbox.Config {
 	keep := []string{l.CacheDir, l.SourceDir}
 	if wd, err := os.Getwd(); err == nil {
 		keep = append(keep, wd)
@@ -138,18 +135,8 @@ func (l layout) sandbox() sandbox.Config {
 	return sandbox.Config{
 		StateDir: l.StateDir, HostRoot: l.HostRoot, Keep: keep,
 		Hostname: NodeName, NodeAddr: NodeIP + "/24", ServiceAddr: ServiceIP,
+		Cgroups: hierarchies,
 	}
-}
-
-func (l layout) writeJSON(name string, v any) error {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(l.state(name), data, 0o600); err != nil {
-		return fmt.Errorf("write the cluster's state: %w", err)
-	}
-	return nil
 }
 
 // launch starts process 1 and waits until it answers.
@@ -172,8 +159,9 @@ func (l layout) launch(ctx context.Context, log *progress.Log, lock *os.File) (*
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	for {
-		if c, err := l.open(ctx, log); err == nil {
-			return c, nil
+		if c, err := Open(ctx, l.Options); err == nil {
+			c.say = log
+			return c, writeHolder(lock, holder{Pid: c.pid, StateDir: l.StateDir})
 		}
 		select {
 		case err := <-ended:

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,15 +29,17 @@ its own: the host's files, network, sysctls and devices are not touched.
   cluster status                       the components, and whether the node is ready
   cluster exec -- COMMAND [ARG...]     run a command inside: kubectl, ctr, helm, a test
   cluster load IMAGE.tar...            import image archives into containerd
-  cluster component start|restart NAME
+  cluster component start|restart NAME start it, if it does not run, and wait for it
   cluster component stop [--signal TERM] NAME
+                                       signal it and wait for its end (20 s, then KILL)
+  cluster component signal [--signal HUP] NAME
   cluster logs NAME                    print a component's log
 
 Components: %s; logs also takes "supervisor".
-Every command takes --state-dir DIR, up and build --cache-dir DIR. The programs are kept
-in $DRA_RDMA_CACHE, by default dra-driver-rdma in the user's cache directory.
-Exit status: 0 done, 1 failed, 2 bad usage, 3 no cluster is running; exec passes on
-its command's.
+Every command takes --state-dir DIR (logs, keys, data). The programs are kept in
+$DRA_RDMA_CACHE, by default dra-driver-rdma in the user's cache directory.
+Exit status: 0 done, 1 failed, 2 bad usage, 3 no cluster is running; exec passes on its
+command's.
 `
 
 // verb is one command: flags are parsed before do is called.
@@ -61,7 +62,8 @@ var verbs = map[string]verb{
 }
 
 func run(ctx context.Context, argv []string, stdout, stderr io.Writer) error {
-	if len(argv) == 0 || slices.Contains([]string{"help", "-h", "--help"}, argv[0]) {
+	if len(argv) == 0 || slices.Contains([]string{"help", "-h", "--help"}, argv[0]) ||
+		len(argv) > 1 && slices.Contains([]string{"-h", "--help"}, argv[1]) {
 		_, err := fmt.Fprintf(stdout, help, strings.Join(cluster.Components(), ", "))
 		return err
 	}
@@ -89,7 +91,6 @@ func newArgs(name string, stdout, stderr io.Writer) *args {
 	a.flags.SetOutput(io.Discard)
 	a.Progress = stderr
 	a.flags.StringVar(&a.StateDir, "state-dir", "", "")
-	a.flags.StringVar(&a.CacheDir, "cache-dir", "", "")
 	switch name {
 	case "up":
 		a.flags.StringVar(&a.HostRoot, "host-root", "", "")
@@ -168,7 +169,14 @@ func status(ctx context.Context, a *args) error {
 		}
 		fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", s.Name, s.Pid, state, since)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if err := c.Ready(ctx); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.stdout, "node %s is ready\n", cluster.NodeName)
+	return err
 }
 
 func execute(ctx context.Context, a *args) error {
@@ -188,15 +196,7 @@ func execute(ctx context.Context, a *args) error {
 	}
 	stop := context.AfterFunc(ctx, func() { cmd.Process.Signal(syscall.SIGTERM) })
 	defer stop()
-	return signalled(wait())
-}
-
-// signalled turns the death of a command by a signal into the shell's 128+N.
-func signalled(err error) error {
-	if exit, ok := err.(*exec.ExitError); ok && exit.ExitCode() < 0 {
-		return fmt.Errorf("the command was killed: %w", err)
-	}
-	return err
+	return wait()
 }
 
 func load(ctx context.Context, a *args) error {
@@ -211,10 +211,15 @@ func load(ctx context.Context, a *args) error {
 }
 
 func component(ctx context.Context, a *args) error {
-	if err := a.expect("start|stop|restart NAME", 2, 2); err != nil {
+	const usage = "start|stop|restart|signal NAME"
+	if err := a.expect(usage, 2, 2); err != nil {
 		return err
 	}
 	c, err := cluster.Open(ctx, a.Options)
+	if err != nil {
+		return err
+	}
+	sig, err := parseSignal(a.signal)
 	if err != nil {
 		return err
 	}
@@ -224,13 +229,11 @@ func component(ctx context.Context, a *args) error {
 	case "restart":
 		return c.Restart(ctx, name)
 	case "stop":
-		sig, err := parseSignal(a.signal)
-		if err != nil {
-			return err
-		}
 		return c.Stop(ctx, name, sig)
+	case "signal":
+		return c.Signal(ctx, name, sig)
 	default:
-		return fmt.Errorf("%w: want start|stop|restart, not %q", errUsage, a.operands[0])
+		return fmt.Errorf("%w: want %s, not %q", errUsage, usage, a.operands[0])
 	}
 }
 

@@ -26,14 +26,18 @@ func main() {
 // errUsage marks an error in the command line.
 var errUsage = errors.New("bad usage")
 
-// exitCode says what to tell the shell: the status of the program that exec ran, 2 for
-// a bad command line, 3 for no cluster, 1 for the rest.
+// exitCode says what to tell the shell: what the program that exec ran says, 128 and the
+// signal's number when one killed it, 2 for a bad command line, 3 for no cluster, 1
+// for the rest.
 func exitCode(err error, stderr io.Writer) int {
 	var exit *exec.ExitError
-	switch {
-	case err == nil:
+	if err == nil {
 		return 0
-	case errors.As(err, &exit) && exit.ExitCode() > 0:
+	}
+	if errors.As(err, &exit) {
+		if status := exit.Sys().(syscall.WaitStatus); status.Signaled() {
+			return 128 + int(status.Signal())
+		}
 		return exit.ExitCode()
 	}
 	fmt.Fprintf(stderr, "cluster: %v\n", err)

@@ -78,7 +78,7 @@ func (s *Store) ensure(ctx context.Context, c Component) (string, error) {
 	if isDir(dir) {
 		return dir, nil
 	}
-	unlock, err := lock(dir + ".lock")
+	unlock, err := lock(filepath.Join(s.Cache, "bin", c.Name+".lock"))
 	if err != nil {
 		return "", err
 	}
@@ -90,10 +90,15 @@ func (s *Store) ensure(ctx context.Context, c Component) (string, error) {
 	return dir, s.Progress.Long(what, func() error { return build(ctx, c, src, version, dir) })
 }
 
-// build compiles the component into a temporary sibling of dir and renames it.
+// build compiles the component into a temporary sibling of dir and renames it. The
+// caller holds the component's lock.
 func build(ctx context.Context, c Component, src, version, dir string) error {
-	tmp, err := os.MkdirTemp(filepath.Dir(dir), ".build-*")
-	if err != nil {
+	tmp := filepath.Join(filepath.Dir(dir), ".build-"+c.Name)
+	// What a killed build left; the lock says that no other one is at work.
+	if err := os.RemoveAll(tmp); err != nil {
+		return fmt.Errorf("remove an interrupted build: %w", err)
+	}
+	if err := os.Mkdir(tmp, 0o755); err != nil {
 		return fmt.Errorf("create a directory for the build: %w", err)
 	}
 	defer os.RemoveAll(tmp)
@@ -113,9 +118,6 @@ func build(ctx context.Context, c Component, src, version, dir string) error {
 		if err := os.Rename(filepath.Join(tmp, from), filepath.Join(tmp, to)); err != nil {
 			return fmt.Errorf("rename the program: %w", err)
 		}
-	}
-	if err := os.Chmod(tmp, 0o755); err != nil {
-		return err
 	}
 	return os.Rename(tmp, dir)
 }

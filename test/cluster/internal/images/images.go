@@ -6,6 +6,7 @@ package images
 import (
 	"archive/tar"
 	"bytes"
+	"debug/elf"
 	"fmt"
 	"io"
 	"os"
@@ -67,6 +68,9 @@ func busyboxImage() (v1.Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find busybox: %w (install the package busybox-static)", err)
 	}
+	if err := checkStatic(program); err != nil {
+		return nil, err
+	}
 	data, err := os.ReadFile(program)
 	if err != nil {
 		return nil, err
@@ -89,6 +93,21 @@ func busyboxImage() (v1.Image, error) {
 		}
 	}
 	return l.image("/bin/sh")
+}
+
+// checkStatic refuses a program that needs a dynamic loader, which the image has not.
+func checkStatic(program string) error {
+	f, err := elf.Open(program)
+	if err != nil {
+		return fmt.Errorf("read program %q: %w", program, err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return fmt.Errorf("%q is not statically linked (install the package busybox-static)", program)
+		}
+	}
+	return nil
 }
 
 // layer collects one tar layer. It keeps its first error for image.

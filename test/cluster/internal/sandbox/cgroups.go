@@ -3,14 +3,12 @@ package sandbox
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,22 +22,28 @@ const (
 	daemonsDir = "daemons"
 )
 
-// Hierarchy is one mounted cgroup hierarchy.
+// Hierarchy is one cgroup hierarchy of the host and the cluster's place in it. It is
+// found before the cluster starts and kept until it has gone, because a later
+// program may be in another cgroup.
 type Hierarchy struct {
 	// Mount is where it is mounted.
-	Mount string
+	Mount string `json:"mount"`
 	// Controllers are version 1's mount options ("cpu", "name=systemd");
 	// empty for version 2.
-	Controllers string
+	Controllers string `json:"controllers,omitempty"`
 	// V2 says that it is the unified hierarchy, Only that there is no other:
 	// the controllers are then to be had from it.
-	V2, Only bool
-	// Current is the calling process's cgroup in it.
-	Current string
+	V2   bool `json:"v2,omitempty"`
+	Only bool `json:"only,omitempty"`
+	// Current is the cgroup of the process that brings the cluster up.
+	Current string `json:"current"`
+	// Delegated are the controllers that version 2's root did not hand out
+	// before.
+	Delegated []string `json:"delegated,omitempty"`
 }
 
-// mountedHierarchies lists the host's cgroup mounts below /sys/fs/cgroup.
-func mountedHierarchies() ([]Hierarchy, error) {
+// FindHierarchies lists the host's cgroup mounts below /sys/fs/cgroup.
+func FindHierarchies() ([]Hierarchy, error) {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
 		return nil, fmt.Errorf("list the cgroup mounts: %w", err)
@@ -51,6 +55,11 @@ func mountedHierarchies() ([]Hierarchy, error) {
 	found := parseHierarchies(string(mounts), string(self))
 	if len(found) == 0 {
 		return nil, errors.New("find a cgroup hierarchy below /sys/fs/cgroup: none is mounted")
+	}
+	for i, h := range found {
+		if found[i].Delegated, err = h.undelegated(h.Mount); err != nil {
+			return nil, err
+		}
 	}
 	return found, nil
 }
@@ -103,11 +112,7 @@ func (h Hierarchy) dir() string {
 // EnterCgroups makes the cluster's cgroups, moves the calling process into them, and
 // starts the program again, with the given arguments and environment, in a cgroup
 // namespace rooted there. It returns only on an error.
-func EnterCgroups(argv, env []string) error {
-	hierarchies, err := mountedHierarchies()
-	if err != nil {
-		return err
-	}
+func EnterCgroups(hierarchies []Hierarchy, argv, env []string) error {
 	for _, h := range hierarchies {
 		if err := h.enter(""); err != nil {
 			return err
@@ -164,31 +169,6 @@ func (h Hierarchy) inheritCpuset(dir string) error {
 	return nil
 }
 
-// delegate makes every controller of a version 2 cgroup available to its children.
-func (h Hierarchy) delegate(dir string) error {
-	if !h.Only {
-		return nil
-	}
-	available, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
-	if err != nil {
-		return fmt.Errorf("list the cgroup controllers: %w", err)
-	}
-	enabled, err := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
-	if err != nil {
-		return fmt.Errorf("list the delegated cgroup controllers: %w", err)
-	}
-	for _, controller := range strings.Fields(string(available)) {
-		if slices.Contains(strings.Fields(string(enabled)), controller) {
-			continue
-		}
-		file := filepath.Join(dir, "cgroup.subtree_control")
-		if err := os.WriteFile(file, []byte("+"+controller), 0o644); err != nil {
-			return fmt.Errorf("delegate controller %q: %w", controller, err)
-		}
-	}
-	return nil
-}
-
 // mountSys gives the network namespace its own sysfs, with the cgroup hierarchies
 // mounted anew so that they show the cgroup namespace's root.
 func mountSys(hierarchies []Hierarchy) error {
@@ -214,52 +194,6 @@ func mountSys(hierarchies []Hierarchy) error {
 		}
 		if err := mount("cgroup", h.Mount, fstype, flags, options); err != nil {
 			return err
-		}
-	}
-	return nil
-}
-
-// RemoveCgroups removes the cluster's cgroups from every hierarchy, waiting until
-// timeout for the kernel to let go of processes that have just died.
-func RemoveCgroups(timeout time.Duration) error {
-	hierarchies, err := mountedHierarchies()
-	if err != nil {
-		return err
-	}
-	deadline := time.Now().Add(timeout)
-	for _, h := range hierarchies {
-		for {
-			err := removeTree(h.dir())
-			if err == nil {
-				break
-			}
-			if !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
-				return fmt.Errorf("remove the cluster's cgroup: %w", err)
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-	}
-	return nil
-}
-
-// removeTree removes a cgroup and its descendants, the deepest first.
-func removeTree(dir string) error {
-	var dirs []string
-	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if errors.Is(err, os.ErrNotExist) {
-			return nil
-		}
-		if err == nil && e.IsDir() {
-			dirs = append(dirs, path)
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	for _, d := range slices.Backward(dirs) {
-		if err := unix.Rmdir(d); err != nil && !errors.Is(err, unix.ENOENT) {
-			return &os.PathError{Op: "rmdir", Path: d, Err: err}
 		}
 	}
 	return nil

@@ -25,17 +25,13 @@ func mountAll(c Config) error {
 	if err != nil {
 		return err
 	}
-	hierarchies, err := mountedHierarchies()
-	if err != nil {
-		return err
-	}
 	steps := []func() error{
 		func() error { return mountOverlays(c.StateDir) },
 		mountRun,
 		func() error { return kept.restore() },
 		func() error { return mountPrivate(c.StateDir) },
 		mountDev,
-		func() error { return mountSys(hierarchies) },
+		func() error { return mountSys(c.Cgroups) },
 		func() error { return mountProc(c.StateDir) },
 		// A pod's hostPath with HostToContainer propagation needs shared mounts,
 		// as systemd makes them on a real node.

@@ -37,6 +37,8 @@ type Config struct {
 	// API server's service address.
 	NodeAddr    string `json:"nodeAddr"`
 	ServiceAddr string `json:"serviceAddr"`
+	// Cgroups are the host's cgroup hierarchies.
+	Cgroups []Hierarchy `json:"cgroups"`
 }
 
 // Namespaces are the clone flags for the supervisor.

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
+)
+
+func TestBadUsage(t *testing.T) {
+	for _, line := range []string{
+		"dance", "up now", "up --no-such-flag", "up --feature-gates A=perhaps", "exec", "load",
+		"component", "component stop", "component stop a b", "logs", "down --keep=perhaps",
+	} {
+		var out, talk bytes.Buffer
+		err := run(t.Context(), strings.Fields(line), &out, &talk)
+		if code := exitCode(err, &talk); code != 2 || out.Len() > 0 || !strings.Contains(talk.String(), "cluster help") {
+			t.Errorf("cluster %s: status %d, stdout %q, stderr %q", line, code, &out, &talk)
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, line := range []string{"", "help", "--help", "up --help"} {
+		var out bytes.Buffer
+		if err := run(t.Context(), strings.Fields(line), &out, &out); err != nil {
+			t.Errorf("cluster %s: %v", line, err)
+		}
+		for name := range verbs {
+			if !strings.Contains(out.String(), "cluster "+name) {
+				t.Errorf("cluster %s: says nothing of %q", line, name)
+			}
+		}
+	}
+}
+
+func TestNotRunning(t *testing.T) {
+	for _, line := range []string{"status", "exec --state-dir DIR -- true", "load x.tar", "component start kubelet"} {
+		dir := t.TempDir()
+		argv := strings.Fields(strings.ReplaceAll(line, " --state-dir DIR", ""))
+		flags := []string{"--state-dir", dir}
+		at := 1
+		if argv[0] == "component" {
+			at = 2
+		}
+		argv = append(argv[:at:at], append(flags, argv[at:]...)...)
+		var out bytes.Buffer
+		err := run(t.Context(), argv, &out, &out)
+		if code := exitCode(err, &out); code != 3 || !errors.Is(err, cluster.ErrNotRunning) {
+			t.Errorf("cluster %s: status %d, %v", strings.Join(argv, " "), code, err)
+		}
+	}
+}
+
+func TestExitCode(t *testing.T) {
+	for script, want := range map[string]int{"exit 7": 7, "kill -9 $$": 137} {
+		err := exec.Command("/bin/sh", "-c", script).Run()
+		if got := exitCode(fmt.Errorf("run: %w", err), os.Stderr); got != want {
+			t.Errorf("%s: got %d, want %d", script, got, want)
+		}
+	}
+	if got := exitCode(nil, os.Stderr); got != 0 {
+		t.Errorf("no error: got %d", got)
+	}
+}
+
+func TestParseSignal(t *testing.T) {
+	for text, want := range map[string]syscall.Signal{"KILL": syscall.SIGKILL, "sigterm": syscall.SIGTERM, "9": syscall.SIGKILL} {
+		if got, err := parseSignal(text); err != nil || got != want {
+			t.Errorf("%s: %v %v", text, got, err)
+		}
+	}
+	if _, err := parseSignal("TERMINATE"); !errors.Is(err, errUsage) {
+		t.Errorf("unknown signal: %v", err)
+	}
+}

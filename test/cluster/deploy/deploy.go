@@ -1,0 +1,97 @@
+// Package deploy puts a fixture host, the driver and manifests on the embedded
+// cluster, the way a user would: with the image, helm and kubectl. The demo and
+// the end-to-end tests share it.
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
+)
+
+// What the driver is installed as.
+const (
+	Namespace = "dra-driver-rdma"
+	Release   = "dra-driver-rdma"
+	ImageName = "localhost/dra-driver-rdma"
+	ImageTag  = "testbed"
+)
+
+// exampleImage is the image of the example manifests. The cluster reaches no
+// registry, so its own busybox gets that name.
+const exampleImage = "docker.io/library/busybox:1.37"
+
+// Checkout is the top directory of a checkout of the project.
+type Checkout string
+
+// FindCheckout looks for the checkout from the working directory upwards.
+func FindCheckout() (Checkout, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "deployments", "helm")); err == nil {
+			return Checkout(dir), nil
+		}
+		if parent := filepath.Dir(dir); parent != dir {
+			dir = parent
+			continue
+		}
+		return "", fmt.Errorf("find the checkout of the project: no directory above the working directory has deployments/helm")
+	}
+}
+
+// Path joins a path below the checkout.
+func (c Checkout) Path(parts ...string) string {
+	return filepath.Join(append([]string{string(c)}, parts...)...)
+}
+
+// Program is a program that `make build` left in bin.
+func (c Checkout) Program(name string) string { return c.Path("bin", name) }
+
+// Image is the archive that `make image` left in bin.
+func (c Checkout) Image() string { return c.Path("bin", "image.tar") }
+
+// Chart is the directory of the Helm chart.
+func (c Checkout) Chart() string { return c.Path("deployments", "helm", "dra-driver-rdma") }
+
+// Example is the path of an example manifest.
+func (c Checkout) Example(name string) string { return c.Path("examples", name+".yaml") }
+
+// ExtractHost writes the sysfs of a bundled fixture machine below dir.
+func (c Checkout) ExtractHost(ctx context.Context, machine, dir string) error {
+	cmd := exec.CommandContext(ctx, "go", "run", "./tools/machine", "extract", machine, dir)
+	cmd.Dir = string(c)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("extract fixture machine %s: %w: %s", machine, err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// Load puts the driver's image and the image of the examples into containerd.
+func (c Checkout) Load(ctx context.Context, cl *cluster.Cluster) error {
+	if err := cl.Load(ctx, c.Image()); err != nil {
+		return fmt.Errorf("%w (is it built? make image)", err)
+	}
+	_, err := cl.Output(ctx, "ctr", "images", "tag", "--force", cluster.BusyboxImage, exampleImage)
+	return err
+}
+
+// Install installs or upgrades the driver with helm and waits until it is ready.
+// Settings are helm's --set values.
+func (c Checkout) Install(ctx context.Context, cl *cluster.Cluster, hostRoot string, settings ...string) error {
+	args := []string{"upgrade", "--install", Release, c.Chart(), "--namespace", Namespace, "--create-namespace",
+		"--set", "image.repository=" + ImageName, "--set", "image.tag=" + ImageTag, "--set", "image.pullPolicy=Never",
+		"--set", "hostRoot=" + hostRoot, "--wait", "--timeout", "120s"}
+	for _, s := range settings {
+		args = append(args, "--set", s)
+	}
+	_, err := cl.Output(ctx, "helm", args...)
+	return err
+}

@@ -1,0 +1,112 @@
+package artifacts
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// source makes a tree with one wrapper module, a program of its own.
+func source(t *testing.T, program string) *Store {
+	t.Helper()
+	s := &Store{Cache: t.TempDir(), Source: t.TempDir()}
+	write(t, filepath.Join(s.Source, "build/hello/go.mod"), "module example.com/hello\n\ngo 1.26.0\n")
+	write(t, filepath.Join(s.Source, "build/hello/main.go"), program)
+	return s
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var hello = Component{Name: "hello", Target: "."}
+
+func TestEnsureBuildsOncePerSource(t *testing.T) {
+	s := source(t, "package main\n\nfunc main() {}\n")
+	dir, err := s.ensure(t.Context(), hello)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "hello")
+	first, err := os.Stat(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := s.ensure(t.Context(), hello)
+	if err != nil || again != dir {
+		t.Fatalf("second ensure: %q %v, want %q", again, err, dir)
+	}
+	if second, err := os.Stat(program); err != nil || !os.SameFile(first, second) {
+		t.Errorf("it was built again: %v", err)
+	}
+	write(t, filepath.Join(s.Source, "build/hello/main.go"), "package main\n\nfunc main() { println() }\n")
+	if other, err := s.ensure(t.Context(), hello); err != nil || other == dir {
+		t.Errorf("after a change: %q %v, want another directory", other, err)
+	}
+}
+
+// A build that fails or was killed is never taken for a good one, and its leavings go.
+func TestEnsureAfterABrokenBuild(t *testing.T) {
+	s := source(t, "package main\n\nfunc main() { undefined() }\n")
+	if dir, err := s.ensure(t.Context(), hello); err == nil || !strings.Contains(err.Error(), "undefined: undefined") {
+		t.Fatalf("got %q, %v; want the compiler's words", dir, err)
+	}
+	write(t, filepath.Join(s.Cache, "bin/.build-hello/hello"), "half a program")
+	write(t, filepath.Join(s.Source, "build/hello/main.go"), "package main\n\nfunc main() {}\n")
+	if _, err := s.ensure(t.Context(), hello); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := filepath.Glob(filepath.Join(s.Cache, "bin/.build-*"))
+	if err != nil || len(entries) > 0 {
+		t.Errorf("left behind: %v %v", entries, err)
+	}
+}
+
+func TestHashCoversFlags(t *testing.T) {
+	s := source(t, "package main\n\nfunc main() {}\n")
+	src := filepath.Join(s.Source, "build/hello")
+	seen := map[string]Component{}
+	for _, c := range []Component{hello, {Name: "hello", Target: ".", Cgo: true}, {Name: "hello", Target: ".", Tags: "x"}, {Name: "hello", Target: ".", LDFlags: []string{"-X", "a=b"}}} {
+		sum, err := s.hash(src, c, "v1.2.3")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, ok := seen[sum]; ok {
+			t.Errorf("%+v and %+v share the hash %s", c, other, sum)
+		}
+		seen[sum] = c
+	}
+}
+
+// Every component's wrapper module is there and pins a version.
+func TestComponentsArePinned(t *testing.T) {
+	want := map[string]string{
+		"kubernetes": "v1.36.3", "containerd": "v2.4.2", "etcd": "v3.6.8", "runc": "v1.5.2",
+		"cni": "v1.9.1", "helm": "v3.22.0", "pause": "local",
+	}
+	for _, c := range Components() {
+		version, err := moduleVersion(filepath.Join("../../build", c.Name), c.Module)
+		if err != nil || version != want[c.Name] {
+			t.Errorf("%s: got %q, %v; want %q", c.Name, version, err, want[c.Name])
+		}
+	}
+}
+
+// helmCapabilities cannot read the version from the wrapper's go.mod.
+func TestHelmAssumesTheClustersVersion(t *testing.T) {
+	version, err := moduleVersion("../../build/kubernetes", "k8s.io/kubernetes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	minor := strings.Split(version, ".")[1]
+	if flags := strings.Join(helmCapabilities(), " "); !strings.Contains(flags, "k8sVersionMinor="+minor) {
+		t.Errorf("helm is stamped with %s, the cluster is %s", flags, version)
+	}
+}

@@ -1,0 +1,63 @@
+package pki
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestWrite(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "pki")
+	c := Config{Dir: dir, Node: "n", NodeIP: "10.99.0.1", ServiceIP: "10.96.0.1", Server: "https://10.96.0.1:443"}
+	if err := Write(c); err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(read(t, dir, "ca"))
+	for _, tt := range []struct {
+		name, cn, org string
+		usage         x509.ExtKeyUsage
+		host          string
+	}{
+		{"apiserver", "kube-apiserver", "", x509.ExtKeyUsageServerAuth, "10.96.0.1"},
+		{"apiserver", "kube-apiserver", "", x509.ExtKeyUsageServerAuth, "kubernetes.default.svc"},
+		{"kubelet-serving", "system:node:n", "system:nodes", x509.ExtKeyUsageServerAuth, "10.99.0.1"},
+		{"kubelet", "system:node:n", "system:nodes", x509.ExtKeyUsageClientAuth, ""},
+		{"admin", "admin", "system:masters", x509.ExtKeyUsageClientAuth, ""},
+	} {
+		cert := read(t, dir, tt.name)
+		_, err := cert.Verify(x509.VerifyOptions{Roots: roots, DNSName: tt.host, KeyUsages: []x509.ExtKeyUsage{tt.usage}})
+		if err != nil {
+			t.Errorf("%s for %q: %v", tt.name, tt.host, err)
+		}
+		if org := strings.Join(cert.Subject.Organization, ","); cert.Subject.CommonName != tt.cn || org != tt.org {
+			t.Errorf("%s: subject %s", tt.name, cert.Subject)
+		}
+	}
+	keys, err := filepath.Glob(filepath.Join(dir, "*.key"))
+	if err != nil || len(keys) != 9 {
+		t.Errorf("keys: %v %v", keys, err)
+	}
+	for _, key := range keys {
+		if info, err := os.Stat(key); err != nil || info.Mode() != 0o600 {
+			t.Errorf("%s: %v %v", key, info.Mode(), err)
+		}
+	}
+}
+
+func read(t *testing.T, dir, name string) *x509.Certificate {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, name+".crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(data)
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cert
+}

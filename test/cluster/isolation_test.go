@@ -1,0 +1,228 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
+)
+
+// world is what of the host a cluster must not change.
+type world map[string]string
+
+// watched are directories in which a node's programs like to write; their entries are
+// listed one level deep.
+var watched = []string{
+	"/", "/etc", "/etc/cdi", "/etc/cni", "/etc/containerd", "/etc/kubernetes", "/run", "/run/containerd", "/run/netns",
+	"/var/lib", "/var/lib/kubelet", "/var/lib/containerd", "/var/lib/cni", "/var/log", "/var/run/cdi",
+	"/opt", "/dev", "/dev/infiniband", "/usr/libexec",
+}
+
+var watchedFiles = []string{
+	"/proc/sys/net/ipv4/ip_forward", "/proc/sys/vm/overcommit_memory", "/proc/sys/vm/panic_on_oom",
+	"/proc/sys/kernel/panic", "/proc/sys/kernel/panic_on_oops", "/proc/sys/kernel/hostname",
+	"/proc/sys/kernel/keys/root_maxkeys", "/proc/sys/kernel/keys/root_maxbytes",
+	"/proc/self/mounts", "/etc/hosts", "/etc/resolv.conf", "/sys/fs/cgroup/cgroup.subtree_control",
+}
+
+func look(t *testing.T) world {
+	t.Helper()
+	w := world{}
+	for _, dir := range watched {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			w[dir] = fmt.Sprint(errors.Is(err, fs.ErrNotExist))
+			continue
+		}
+		var names []string
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		w[dir] = strings.Join(names, "\n")
+	}
+	for _, file := range watchedFiles {
+		data, err := os.ReadFile(file)
+		w[file] = fmt.Sprint(string(data), err)
+	}
+	links, err := os.ReadDir("/sys/class/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w["links"] = fmt.Sprint(links)
+	return w
+}
+
+func (w world) compare(t *testing.T, when string, now world) {
+	t.Helper()
+	for what, before := range w {
+		if now[what] != before {
+			t.Errorf("%s: %s changed:\n--- before\n%s\n--- now\n%s", when, what, before, now[what])
+		}
+	}
+}
+
+// ours lists what the host sees of the cluster: the processes that run its
+// programs or its pods, and its cgroups.
+func ours(t *testing.T, stateDir string) (processes, cgroups []string) {
+	t.Helper()
+	cmdlines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range cmdlines {
+		data, _ := os.ReadFile(file)
+		cmdline := strings.ReplaceAll(string(data), "\x00", " ")
+		if strings.Contains(cmdline, stateDir) || strings.HasPrefix(cmdline, "dra-driver-rdma-cluster-supervisor") || strings.Contains(cmdline, "sleep 1000000") {
+			processes = append(processes, cmdline)
+		}
+	}
+	err = filepath.WalkDir("/sys/fs/cgroup", func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() && strings.Contains(path, "dra-driver-rdma-cluster") {
+			cgroups = append(cgroups, path)
+		}
+		return nil // cgroups come and go while we walk
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return processes, cgroups
+}
+
+func TestUpDownLeavesNothing(t *testing.T) {
+	o := options(t)
+	before := look(t)
+	c := up(t, o)
+	apply(t, c, plainPod)
+	if processes, cgroups := ours(t, o.StateDir); len(processes) < 7 || len(cgroups) == 0 {
+		t.Fatalf("the test does not see the running cluster: %q %q", processes, cgroups)
+	}
+	before.compare(t, "while the cluster runs", look(t))
+
+	if err := cluster.Down(t.Context(), o, false); err != nil {
+		t.Fatal(err)
+	}
+	before.compare(t, "after down", look(t))
+	if processes, cgroups := ours(t, o.StateDir); len(processes)+len(cgroups) > 0 {
+		t.Errorf("left behind: %q %q", processes, cgroups)
+	}
+	if _, err := os.Stat(o.StateDir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the state directory is still there: %v", err)
+	}
+	if err := cluster.Down(t.Context(), o, false); err != nil {
+		t.Errorf("a second down: %v", err)
+	}
+}
+
+// The death of process 1, however it comes, is the end of everything, and the next
+// up starts afresh.
+func TestSupervisorKilled(t *testing.T) {
+	o := options(t)
+	c := up(t, o)
+	apply(t, c, plainPod)
+	processes, _ := filepath.Glob("/proc/[0-9]*")
+	i := slices.IndexFunc(processes, func(dir string) bool {
+		data, _ := os.ReadFile(dir + "/cmdline")
+		return strings.HasPrefix(string(data), "dra-driver-rdma-cluster-supervisor")
+	})
+	if i < 0 {
+		t.Fatal("no supervisor found")
+	}
+	var pid int
+	if _, err := fmt.Sscan(filepath.Base(processes[i]), &pid); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the end of all processes", func() bool {
+		left, _ := ours(t, o.StateDir)
+		return len(left) == 0
+	})
+	if _, err := cluster.Open(t.Context(), o); !errors.Is(err, cluster.ErrNotRunning) {
+		t.Errorf("open: got %v, want ErrNotRunning", err)
+	}
+	c = up(t, o)
+	if got := inside(t, c, "kubectl", "get", "pods", "-o", "name"); got != "" {
+		t.Errorf("the new cluster knows the old one's pods: %s", got)
+	}
+}
+
+func TestOneClusterAtATime(t *testing.T) {
+	o := options(t)
+	c := up(t, o)
+	other := options(t)
+	if _, err := cluster.Up(t.Context(), other); err == nil || !strings.Contains(err.Error(), o.StateDir) {
+		t.Errorf("a second cluster: got %v, want an error that names %q", err, o.StateDir)
+	}
+	changed := o
+	changed.FeatureGates = map[string]bool{"DRADeviceTaintRules": true}
+	if _, err := cluster.Up(t.Context(), changed); err == nil || !strings.Contains(err.Error(), "other options") {
+		t.Errorf("the same cluster with other options: %v", err)
+	}
+	if err := cluster.Down(t.Context(), other, false); err != nil {
+		t.Errorf("down of a cluster that was never up: %v", err)
+	}
+	if err := c.Ready(t.Context()); err != nil {
+		t.Errorf("the first cluster afterwards: %v", err)
+	}
+}
+
+// A component that cannot start is told with the end of its log, and takes nothing
+// with it.
+func TestFailureShowsTheLog(t *testing.T) {
+	o := options(t)
+	o.FeatureGates = map[string]bool{"NoSuchGate": true}
+	t.Cleanup(func() { cluster.Down(context.Background(), o, false) })
+	_, err := cluster.Up(t.Context(), o)
+	if err == nil || !strings.Contains(err.Error(), "kube-apiserver") || !strings.Contains(err.Error(), "NoSuchGate") {
+		t.Fatalf("got %v, want an error with the API server's words", err)
+	}
+	if processes, cgroups := ours(t, o.StateDir); len(processes)+len(cgroups) > 0 {
+		t.Errorf("left behind: %q %q", processes, cgroups)
+	}
+	path, err := cluster.LogFile(o, cluster.APIServer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("the log is gone: %v", err)
+	}
+}
+
+func TestStateDirOfSomebodyElse(t *testing.T) {
+	o := options(t)
+	mine := filepath.Join(o.StateDir, "thesis.tex")
+	if err := errors.Join(os.MkdirAll(o.StateDir, 0o755), os.WriteFile(mine, nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cluster.Up(t.Context(), o); err == nil {
+		t.Error("up took a directory that is not its own")
+	}
+	if err := cluster.Down(t.Context(), o, false); err == nil {
+		t.Error("down removed a directory that is not its own")
+	}
+	if _, err := os.Stat(mine); err != nil {
+		t.Errorf("the file is gone: %v", err)
+	}
+}
+
+// Somebody tidies up with rm under a running cluster.
+func TestStateDirRemoved(t *testing.T) {
+	o := options(t)
+	up(t, o)
+	_ = os.RemoveAll(o.StateDir) // what is written meanwhile may stay
+	if err := cluster.Down(t.Context(), o, false); err != nil {
+		t.Fatal(err)
+	}
+	if processes, cgroups := ours(t, o.StateDir); len(processes)+len(cgroups) > 0 {
+		t.Errorf("left behind: %q %q", processes, cgroups)
+	}
+}

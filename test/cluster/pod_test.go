@@ -1,0 +1,130 @@
+package cluster_test
+
+import (
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
+)
+
+const plainPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: plain}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: localhost/busybox:testbed
+    imagePullPolicy: Never
+    command: [/bin/sh, -c, "echo hello; exec sleep 1000000"]
+    securityContext: {runAsUser: 1000, allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
+`
+
+func TestPlainPod(t *testing.T) {
+	c := up(t, options(t))
+	apply(t, c, plainPod)
+	if got := inside(t, c, "kubectl", "logs", "plain"); got != "hello" {
+		t.Errorf("logs: got %q, want hello", got)
+	}
+	if got := inside(t, c, "kubectl", "exec", "plain", "--", "id", "-u"); got != "1000" {
+		t.Errorf("exec: got user %q, want 1000", got)
+	}
+	// The point of containerd's soft limit: what our hook does can be seen.
+	if got := inside(t, c, "kubectl", "exec", "plain", "--", "sh", "-c", "ulimit -S -l"); got != "64" {
+		t.Errorf("soft RLIMIT_MEMLOCK: got %q KiB, want 64", got)
+	}
+	if got := inside(t, c, "kubectl", "get", "node", cluster.NodeName, "-o", "jsonpath={.status.nodeInfo.kubeletVersion}"); got != "v1.36.3" {
+		t.Errorf("kubelet version: got %q", got)
+	}
+	inside(t, c, "kubectl", "delete", "pod", "plain", "--wait")
+}
+
+// A program with client-go's in-cluster configuration needs the service address, the
+// certificate for it, and a token: kubectl is such a program.
+func TestInClusterConfig(t *testing.T) {
+	c := up(t, options(t))
+	kubectl := inside(t, c, "sh", "-c", "command -v kubectl")
+	manifest := `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: view}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
+subjects: [{kind: ServiceAccount, name: default, namespace: default}]
+`
+	for name, hostNetwork := range map[string]string{"host-network": "true", "pod-network": "false"} {
+		manifest += strings.NewReplacer("NAME", name, "HOSTNETWORK", hostNetwork, "BIN", filepath.Dir(kubectl)).Replace(`---
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME}
+spec:
+  hostNetwork: HOSTNETWORK
+  terminationGracePeriodSeconds: 1
+  volumes: [{name: bin, hostPath: {path: BIN}}]
+  containers:
+  - name: main
+    image: localhost/busybox:testbed
+    imagePullPolicy: Never
+    command: [/bin/sleep, "1000000"]
+    volumeMounts: [{name: bin, mountPath: /k8s, readOnly: true}]
+`)
+	}
+	apply(t, c, manifest)
+	for _, name := range []string{"host-network", "pod-network"} {
+		out := inside(t, c, "kubectl", "exec", name, "--", "/k8s/kubectl", "get", "pods", "-o", "name")
+		if !strings.Contains(out, "pod/"+name) {
+			t.Errorf("%s: got %q, want a list with the pod itself", name, out)
+		}
+	}
+}
+
+func TestComponentRestart(t *testing.T) {
+	c := up(t, options(t))
+	apply(t, c, plainPod)
+	uid := inside(t, c, "kubectl", "get", "pod", "plain", "-o", "jsonpath={.metadata.uid} {.status.containerStatuses[0].containerID}")
+	for _, name := range []string{cluster.Kubelet, cluster.Containerd} {
+		before := state(t, c, name).Pid
+		if err := c.Restart(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		if after := state(t, c, name).Pid; after == 0 || after == before {
+			t.Errorf("%s: process %d before, %d after the restart", name, before, after)
+		}
+	}
+	// Stopped with a signal of our choice, brought back by Up.
+	if err := c.Stop(t.Context(), cluster.Kubelet, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if s := state(t, c, cluster.Kubelet); s.Running() || s.Ended != "killed by killed" {
+		t.Errorf("kubelet after SIGKILL: %+v", s)
+	}
+	if _, err := cluster.Up(t.Context(), c.Options); err != nil {
+		t.Fatal(err)
+	}
+	if s := state(t, c, cluster.Kubelet); !s.Running() {
+		t.Errorf("kubelet after a second up: %+v", s)
+	}
+	if got := inside(t, c, "kubectl", "get", "pod", "plain", "-o", "jsonpath={.metadata.uid} {.status.containerStatuses[0].containerID}"); got != uid {
+		t.Errorf("the pod's container did not live through the restarts: got %s, want %s", got, uid)
+	}
+	if err := c.Start(t.Context(), "nonesuch"); err == nil || !strings.Contains(err.Error(), `"nonesuch"`) {
+		t.Errorf("start of an unknown component: %v", err)
+	}
+}
+
+func state(t *testing.T, c *cluster.Cluster, name string) cluster.State {
+	t.Helper()
+	states, err := c.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range states {
+		if s.Name == name {
+			return s
+		}
+	}
+	t.Fatalf("no component %q", name)
+	return cluster.State{}
+}
