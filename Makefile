@@ -1,0 +1,63 @@
+# Two commands do everything: make demo, make test. `make help` lists the rest.
+
+SHELL := /bin/sh
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+IMAGE ?= ghcr.io/rdma-dev/dra-driver-rdma:$(VERSION)
+LDFLAGS := -s -w -X github.com/rdma-dev/dra-driver-rdma/internal/version.Version=$(VERSION) -X main.version=$(VERSION)
+GOBUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
+
+.DEFAULT_GOAL := help
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: packages build ## show the main job on a real cluster with a bundled host
+	hack/as-root.sh hack/demo.sh
+
+.PHONY: test
+test: packages build ## prove everything: lint, unit, golden, fuzz seeds, chart, end to end
+	hack/as-root.sh hack/test.sh
+
+.PHONY: test-long
+test-long: packages build ## the same with larger seeds and counts, and fuzzing
+	hack/as-root.sh env TEST_LONG=1 hack/test.sh
+
+.PHONY: build
+build: ## build bin/cdi-gen, bin/dra-driver and bin/rdma-hook
+	$(GOBUILD) -o bin/ ./cmd/...
+
+.PHONY: image
+image: build ## build the container image as bin/image.tar, without a container engine
+	go run ./tools/image --tag $(IMAGE) --output bin/image.tar --binary bin/dra-driver --binary bin/rdma-hook
+
+.PHONY: lint
+lint: ## gofmt, go vet and staticcheck over all modules
+	hack/lint.sh
+
+.PHONY: unit
+unit: ## the tests of the main module, with the race detector
+	go test -race ./...
+
+.PHONY: bench
+bench: ## the benchmarks of the main module
+	go test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: golden
+golden: ## rewrite golden files and fixture machines; look at the diff before you commit it
+	go run ./tools/machine generate
+	go test ./pkg/... ./cmd/... ./test/... -update
+
+.PHONY: cluster-up cluster-down
+cluster-up: packages ## bring up the embedded cluster (test/cluster/README.md)
+	hack/as-root.sh go -C test/cluster run ./cmd/cluster up
+cluster-down: ## take it down
+	hack/as-root.sh go -C test/cluster run ./cmd/cluster down
+
+.PHONY: packages
+packages: ## install the Debian or Ubuntu packages that build and tests need
+	hack/install-packages.sh
+
+.PHONY: clean
+clean: ## remove what was built (not the cache outside the checkout)
+	rm -rf bin dist

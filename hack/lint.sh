@@ -1,0 +1,26 @@
+#!/bin/sh
+# gofmt, go vet, go mod tidy -diff and staticcheck over every module of the
+# checkout; shell scripts with sh -n.
+set -eu
+cd "$(dirname "$0")/.."
+
+staticcheck="$(pwd)/bin/staticcheck"
+CGO_ENABLED=0 go -C tools/lint build -o "$staticcheck" honnef.co/go/tools/cmd/staticcheck
+
+unformatted=$(gofmt -l $(git ls-files -co --exclude-standard '*.go'))
+if [ -n "$unformatted" ]; then
+	echo "lint: not gofmt-ed:" >&2
+	echo "$unformatted" >&2
+	exit 1
+fi
+for module in . test/cluster; do
+	(
+		cd "$module"
+		go mod tidy -diff
+		go vet ./...
+		"$staticcheck" ./...
+	)
+done
+for script in hack/*.sh .ci/run; do
+	bash -n "$script"
+done

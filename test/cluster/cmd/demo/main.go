@@ -1,0 +1,62 @@
+// Command demo shows the main job of the project on a real Kubernetes cluster with
+// a bundled host: one HCA for two containers of a pod, with locked memory that
+// works, and nothing for a container that asks for nothing.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
+)
+
+func main() {
+	cluster.Init()
+	keep := flag.Bool("keep", false, "leave the cluster running")
+	machine := flag.String("machine", "hgx-h100", "the bundled host")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, *machine, *keep)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, machine string, keep bool) (err error) {
+	checkout, err := deploy.FindCheckout()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "rdma-demo-")
+	if err != nil {
+		return err
+	}
+	options := cluster.Options{HostRoot: filepath.Join(dir, "host"), StateDir: filepath.Join(dir, "cluster"), Progress: os.Stderr}
+	if !keep {
+		defer func() {
+			// Also after Ctrl-C: the cluster must not outlive the demo.
+			if downErr := cluster.Down(context.WithoutCancel(ctx), options, false); err == nil {
+				err = downErr
+			}
+			_ = os.RemoveAll(dir)
+		}()
+	}
+	d := &demo{checkout: checkout, options: options, machine: machine}
+	for _, step := range []func(context.Context) error{d.host, d.cluster, d.install, d.twoContainers, d.anotherPod, d.cleanUp} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	if keep {
+		fmt.Printf("\nThe cluster goes on. Look around with\n\n  cd %s && go run ./cmd/cluster --state-dir %s exec -- kubectl get pods -A\n", checkout.Path("test", "cluster"), options.StateDir)
+	}
+	return nil
+}
