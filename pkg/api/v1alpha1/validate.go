@@ -35,6 +35,9 @@ func (s *Settings) validate(path *field.Path) field.ErrorList {
 		if e != EnvNCCL && e != EnvUCX {
 			errs = append(errs, field.NotSupported(path.Child("env").Index(i), e, []string{EnvNCCL, EnvUCX}))
 		}
+		if slices.Contains(s.Env[:i], e) {
+			errs = append(errs, field.Duplicate(path.Child("env").Index(i), e))
+		}
 	}
 	return errs
 }

@@ -1,0 +1,201 @@
+package v1alpha1
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+func limit(s string) *Memlock {
+	m := Memlock(s)
+	return &m
+}
+
+func meta(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: GroupVersion.String(), Kind: kind}
+}
+
+// claimJSON and classJSON make parameters of either kind from their fields.
+func claimJSON(fields string) string { return paramsJSON(HCAConfigKind, fields) }
+func classJSON(fields string) string { return paramsJSON(HCAClassConfigKind, fields) }
+
+func paramsJSON(kind, fields string) string {
+	if fields != "" {
+		fields = ", " + fields
+	}
+	return `{"apiVersion": "rdma.dev/v1alpha1", "kind": "` + kind + `"` + fields + `}`
+}
+
+func TestDecode(t *testing.T) {
+	for _, tc := range []struct {
+		name, raw string
+		want      runtime.Object
+	}{
+		{"claim, nothing set", claimJSON(""), &HCAConfig{TypeMeta: meta(HCAConfigKind)}},
+		{"class, nothing set", classJSON(""), &HCAClassConfig{TypeMeta: meta(HCAClassConfigKind)}},
+		{
+			"claim, every field", claimJSON(`"memlock": "4Gi", "nodes": ["verbs", "cm", "mad", "sm"], "env": ["nccl", "ucx"]`),
+			&HCAConfig{TypeMeta: meta(HCAConfigKind), Settings: Settings{
+				Memlock: limit("4Gi"), Nodes: []string{"verbs", "cm", "mad", "sm"}, Env: []string{"nccl", "ucx"},
+			}},
+		},
+		{
+			"class, every field",
+			classJSON(`"allow": {"nodes": ["verbs", "mad"], "memlockMax": "8Gi"}, "defaults": {"memlock": "1Gi", "nodes": ["verbs", "mad"], "env": ["ucx"]}`),
+			&HCAClassConfig{
+				TypeMeta: meta(HCAClassConfigKind),
+				Allow:    Allow{Nodes: []string{"verbs", "mad"}, MemlockMax: limit("8Gi")},
+				Defaults: Settings{Memlock: limit("1Gi"), Nodes: []string{"verbs", "mad"}, Env: []string{"ucx"}},
+			},
+		},
+		{"memlock unlimited", claimJSON(`"memlock": "unlimited"`), withMemlock("unlimited")},
+		{"memlock inherit", claimJSON(`"memlock": "inherit"`), withMemlock("inherit")},
+		{"memlock number", claimJSON(`"memlock": 65536`), withMemlock("65536")},
+		{"memlock number in a string", claimJSON(`"memlock": "65536"`), withMemlock("65536")},
+		{"memlock exponent", claimJSON(`"memlock": 1e9`), withMemlock("1e9")},
+		{"memlock decimal suffix", claimJSON(`"memlock": "500M"`), withMemlock("500M")},
+		{"memlock null is not set", claimJSON(`"memlock": null`), &HCAConfig{TypeMeta: meta(HCAConfigKind)}},
+		{"empty lists are set", claimJSON(`"nodes": [], "env": []`), &HCAConfig{
+			TypeMeta: meta(HCAConfigKind), Settings: Settings{Nodes: []string{}, Env: []string{}},
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := Decode([]byte(tc.raw))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("decoded (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(got, got.DeepCopyObject()); diff != "" {
+				t.Errorf("deep copy differs:\n%s", diff)
+			}
+		})
+	}
+}
+
+func withMemlock(s string) *HCAConfig {
+	return &HCAConfig{TypeMeta: meta(HCAConfigKind), Settings: Settings{Memlock: limit(s)}}
+}
+
+// Each error must name what is wrong and what would be right: it reaches the user
+// as an event of the pod, far from the manifest.
+func TestDecodeErrors(t *testing.T) {
+	for _, tc := range []struct {
+		name, raw string
+		want      []string // parts of the message
+	}{
+		{"nothing", "", []string{"parameters are empty", "rdma.dev/v1alpha1", "HCAConfig or HCAClassConfig"}},
+		{"no JSON", "memlock: 1Gi", []string{"json parse error: invalid character"}},
+		{"cut off", `{"apiVersion": "rdma.dev/v1alpha1", "kind": "HCA`, []string{"unexpected end of JSON"}},
+		{"no kind", `{"apiVersion": "rdma.dev/v1alpha1"}`, []string{"'Kind' is missing", "want apiVersion rdma.dev/v1alpha1 and kind HCAConfig or HCAClassConfig"}},
+		{"no version", `{"kind": "HCAConfig"}`, []string{"want apiVersion rdma.dev/v1alpha1"}},
+		{"other kind", paramsJSON("RDMAConfig", ""), []string{"want apiVersion", `"RDMAConfig"`}},
+		{"other version", `{"apiVersion": "rdma.dev/v1", "kind": "HCAConfig"}`, []string{"want apiVersion rdma.dev/v1alpha1", "rdma.dev/v1"}},
+		{"other group", `{"apiVersion": "gpu.dev/v1alpha1", "kind": "HCAConfig"}`, []string{"want apiVersion rdma.dev/v1alpha1", "gpu.dev"}},
+		{"unknown field", claimJSON(`"memLimit": "1Gi"`), []string{`unknown field "memLimit"`}},
+		{"misspelled case", claimJSON(`"MemLock": "1Gi"`), []string{`unknown field "MemLock"`}},
+		{"unknown nested field", classJSON(`"allow": {"umad": true}`), []string{`unknown field "allow.umad"`}},
+		{"claim field in class", classJSON(`"memlock": "1Gi"`), []string{`unknown field "memlock"`}},
+		{"class field in claim", claimJSON(`"allow": {"nodes": ["mad"]}`), []string{`unknown field "allow"`}},
+		{"field twice", claimJSON(`"memlock": "1Gi", "memlock": "2Gi"`), []string{`duplicate field "memlock"`}},
+		{"memlock bool", claimJSON(`"memlock": true`), []string{"memlock true", "want a string or a number of bytes"}},
+		{"memlock list", claimJSON(`"memlock": ["1Gi"]`), []string{"want a string or a number of bytes"}},
+		{"memlock word", claimJSON(`"memlock": "infinite"`), []string{"memlock: Invalid value", "infinite", "want unlimited, inherit or a quantity"}},
+		{"memlock empty", claimJSON(`"memlock": ""`), []string{"memlock: Invalid value"}},
+		{"memlock zero", claimJSON(`"memlock": 0`), []string{"memlock: Invalid value", "positive whole number"}},
+		{"memlock negative", claimJSON(`"memlock": -1`), []string{"memlock: Invalid value", "positive whole number"}},
+		{"memlock part of a byte", claimJSON(`"memlock": "1500m"`), []string{"memlock: Invalid value", "positive whole number"}},
+		{"memlock in milli", claimJSON(`"memlock": "65536000m"`), []string{"memlock: Invalid value", "positive whole number"}},
+		{"memlock beyond int64", claimJSON(`"memlock": "16Ei"`), []string{"memlock: Invalid value", "positive whole number"}},
+		{"nodes word", claimJSON(`"nodes": ["verbs", "umad"]`), []string{`nodes[1]: Unsupported value: "umad"`, `"verbs", "cm", "mad", "sm"`}},
+		{"nodes twice", claimJSON(`"nodes": ["verbs", "verbs"]`), []string{`nodes[1]: Duplicate value: "verbs"`}},
+		{"nodes string", claimJSON(`"nodes": "verbs"`), []string{"nodes", "cannot unmarshal string"}},
+		{"env word", claimJSON(`"env": ["mpi"]`), []string{`env[0]: Unsupported value: "mpi"`, `"nccl", "ucx"`}},
+		{"env twice", claimJSON(`"env": ["ucx", "ucx"]`), []string{`env[1]: Duplicate value: "ucx"`}},
+		{"allowed nodes word", classJSON(`"allow": {"nodes": ["issm"]}`), []string{`allow.nodes[0]: Unsupported value: "issm"`}},
+		{"allowed memlock word", classJSON(`"allow": {"memlockMax": "lots"}`), []string{"allow.memlockMax: Invalid value"}},
+		{"allowed memlock inherit", classJSON(`"allow": {"memlockMax": "inherit"}`), []string{"allow.memlockMax: Invalid value", "want unlimited or a quantity"}},
+		{"default nodes word", classJSON(`"defaults": {"nodes": ["x"]}`), []string{`defaults.nodes[0]: Unsupported value: "x"`}},
+		{"default memlock word", classJSON(`"defaults": {"memlock": "x"}`), []string{"defaults.memlock: Invalid value"}},
+		{"default env word", classJSON(`"defaults": {"env": ["x"]}`), []string{"defaults.env[0]: Unsupported value"}},
+		{
+			"default nodes beyond allow", classJSON(`"defaults": {"nodes": ["verbs", "mad"]}`),
+			[]string{"defaults.nodes[1]: Forbidden: mad nodes are not allowed by the DeviceClass", "allow.nodes"},
+		},
+		{
+			"default memlock beyond allow", classJSON(`"allow": {"memlockMax": "1Gi"}, "defaults": {"memlock": "unlimited"}`),
+			[]string{"defaults.memlock: Forbidden: unlimited is more than the DeviceClass allows", "allow.memlockMax 1Gi"},
+		},
+		{
+			"several at once", claimJSON(`"memlock": "x", "nodes": ["y"], "env": ["z"]`),
+			[]string{"memlock: ", "nodes[0]: ", "env[0]: "},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := Decode([]byte(tc.raw))
+			if err == nil {
+				t.Fatal("decoded without an error")
+			}
+			for _, part := range tc.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("error does not say %q: %v", part, err)
+				}
+			}
+		})
+	}
+}
+
+// A copy of parameters must not change with the original.
+func TestDeepCopyIsDeep(t *testing.T) {
+	class := &HCAClassConfig{
+		Allow:    Allow{Nodes: []string{"verbs"}, MemlockMax: limit("1Gi")},
+		Defaults: Settings{Memlock: limit("1Gi"), Nodes: []string{"verbs"}, Env: []string{"ucx"}},
+	}
+	claim := &HCAConfig{Settings: class.Defaults.DeepCopy()}
+	classCopy, claimCopy := class.DeepCopyObject(), claim.DeepCopyObject()
+	want, wantClaim := classCopy.DeepCopyObject(), claimCopy.DeepCopyObject()
+	*class.Allow.MemlockMax, *class.Defaults.Memlock, *claim.Memlock = "2", "2", "2"
+	class.Allow.Nodes[0], class.Defaults.Nodes[0], class.Defaults.Env[0], claim.Nodes[0], claim.Env[0] = "x", "x", "x", "x", "x"
+	if diff := cmp.Diff(want, classCopy); diff != "" {
+		t.Errorf("the copy of a class configuration changed:\n%s", diff)
+	}
+	if diff := cmp.Diff(wantClaim, claimCopy); diff != "" {
+		t.Errorf("the copy of a claim configuration changed:\n%s", diff)
+	}
+}
+
+// Whatever stands in a claim, decoding it neither panics nor accepts parameters
+// that do not pass their own validation.
+func FuzzDecode(f *testing.F) {
+	for _, seed := range []string{
+		claimJSON(`"memlock": "4Gi", "nodes": ["verbs"], "env": ["nccl"]`),
+		claimJSON(`"memlock": 65536`),
+		claimJSON(`"memlock": 1e400`),
+		classJSON(`"allow": {"nodes": ["mad"], "memlockMax": "8Gi"}, "defaults": {"memlock": "inherit"}`),
+		`{}`, `[]`, `null`, `{"apiVersion": 1}`, "\xff", "",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		obj, err := Decode(raw)
+		if err != nil {
+			return
+		}
+		var invalid error
+		switch c := obj.(type) {
+		case *HCAConfig:
+			invalid = c.Validate().ToAggregate()
+		case *HCAClassConfig:
+			invalid = c.Validate().ToAggregate()
+		default:
+			t.Fatalf("decoded a %T", obj)
+		}
+		if invalid != nil {
+			t.Errorf("accepted %q: %v", raw, invalid)
+		}
+	})
+}
