@@ -1,0 +1,222 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+const tag = "example.com/rdma/driver:v1.2.3"
+
+// program builds a small Go program and returns its path.
+func program(t *testing.T, name string, env ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	source := filepath.Join(dir, "main.go")
+	if err := os.WriteFile(source, []byte("package main\n\nfunc main() { println(\""+name+"\") }\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(dir, name)
+	cmd := exec.Command("go", "build", "-trimpath", "-o", out, source)
+	cmd.Env = append(append(os.Environ(), "CGO_ENABLED=0", "GOARCH=amd64", "GOOS=linux"), env...)
+	if msg, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", name, err, msg)
+	}
+	return out
+}
+
+// buildImage runs the tool and returns the path of its archive.
+func buildImage(t *testing.T, env map[string]string, args ...string) (string, error) {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "image.tar")
+	args = append([]string{"--tag", tag, "--output", out, "--platform", "linux/amd64"}, args...)
+	err := run(args, func(key string) string { return env[key] }, io.Discard, io.Discard)
+	return out, err
+}
+
+// entry is what the layer says of one file.
+type entry struct {
+	Name string
+	Mode int64
+	Size int64
+	UID  int
+	Time int64
+}
+
+func layerEntries(t *testing.T, img v1.Image) []entry {
+	t.Helper()
+	layers, err := img.Layers()
+	if err != nil || len(layers) != 1 {
+		t.Fatalf("layers: %d, %v; want one", len(layers), err)
+	}
+	r, err := layers[0].Uncompressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var entries []entry
+	for archive := tar.NewReader(r); ; {
+		h, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return entries
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, entry{h.Name, h.Mode, h.Size, h.Uid, h.ModTime.Unix()})
+	}
+}
+
+func TestImage(t *testing.T) {
+	driver, hook := program(t, "dra-driver"), program(t, "rdma-hook")
+	out, err := buildImage(t, map[string]string{"SOURCE_DATE_EPOCH": "1700000000"}, "--binary", driver, "--binary", hook)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref, err := name.NewTag(tag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, err := tarball.ImageFromPath(out, &ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := func(path string) int64 {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	const date = 1700000000
+	want := []entry{
+		{"etc/", 0o755, 0, 0, date},
+		{"etc/group", 0o644, int64(len(accounts["etc/group"])), 0, date},
+		{"etc/passwd", 0o644, int64(len(accounts["etc/passwd"])), 0, date},
+		{"usr/", 0o755, 0, 0, date},
+		{"usr/bin/", 0o755, 0, 0, date},
+		{"usr/bin/dra-driver", 0o755, size(driver), 0, date},
+		{"usr/bin/rdma-hook", 0o755, size(hook), 0, date},
+	}
+	if diff := cmp.Diff(want, layerEntries(t, img)); diff != "" {
+		t.Errorf("layer (-want +got):\n%s", diff)
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"/usr/bin/dra-driver"}, config.Config.Entrypoint); diff != "" {
+		t.Errorf("entrypoint (-want +got):\n%s", diff)
+	}
+	if got := config.OS + "/" + config.Architecture; got != "linux/amd64" {
+		t.Errorf("platform %s", got)
+	}
+	if got := config.Config.Labels["org.opencontainers.image.version"]; got != "v1.2.3" {
+		t.Errorf("label version %q", got)
+	}
+	if config.Created.Unix() != date {
+		t.Errorf("created %v", config.Created)
+	}
+}
+
+// The layer must be a whole tar file, as some readers insist on the end blocks.
+func TestLayerIsComplete(t *testing.T) {
+	layer, err := archive([]file{{path: "a/b", mode: 0o644, content: []byte("x")}}, epoch(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.HasSuffix(layer, make([]byte, 1024)) || len(layer)%512 != 0 {
+		t.Errorf("a layer of %d bytes does not end with two blocks of zeros", len(layer))
+	}
+}
+
+// Two builds of the same binaries give the same bytes, also from copies with
+// another date and mode.
+func TestReproducible(t *testing.T) {
+	driver := program(t, "dra-driver")
+	content, err := os.ReadFile(driver)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := filepath.Join(t.TempDir(), "dra-driver")
+	if err := os.WriteFile(again, content, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var archives [][]byte
+	for _, path := range []string{driver, again} {
+		out, err := buildImage(t, nil, "--binary", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		archives = append(archives, data)
+	}
+	if !bytes.Equal(archives[0], archives[1]) {
+		t.Error("two builds differ")
+	}
+}
+
+func TestRefused(t *testing.T) {
+	driver := program(t, "dra-driver")
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name string
+		env  map[string]string
+		args []string
+		want string
+	}{
+		{"no binary", nil, nil, `"binary" not set`},
+		{"missing binary", nil, []string{"--binary", "/nonexistent"}, "/nonexistent"},
+		{"script", nil, []string{"--binary", script}, "no ELF program"},
+		{"wrong architecture", nil, []string{"--binary", program(t, "dra-driver", "GOARCH=arm64")}, "EM_AARCH64"},
+		{"dynamic", nil, []string{"--binary", dynamic(t)}, "dynamically linked"},
+		{"unknown platform", nil, []string{"--binary", driver, "--platform", "windows/amd64"}, "windows/amd64 is not supported"},
+		{"twice", nil, []string{"--binary", driver, "--binary", driver}, "two binaries would be /usr/bin/dra-driver"},
+		{"bad tag", nil, []string{"--binary", driver, "--tag", "Not A Tag"}, "--tag"},
+		{"bad date", map[string]string{"SOURCE_DATE_EPOCH": "now"}, []string{"--binary", driver}, "SOURCE_DATE_EPOCH"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			out, err := buildImage(t, tc.env, tc.args...)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v does not say %q", err, tc.want)
+			}
+			if _, err := os.Stat(out); err == nil {
+				t.Error("an archive was written")
+			}
+		})
+	}
+}
+
+// dynamic returns a program that needs a dynamic linker, as a position-independent
+// one of Go does.
+func dynamic(t *testing.T) string {
+	t.Helper()
+	return program(t, "dra-driver", "GOFLAGS=-buildmode=pie")
+}
+
+func epoch(t *testing.T) time.Time {
+	t.Helper()
+	date, err := sourceDate("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return date
+}
