@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -69,23 +70,28 @@ func (w world) compare(t *testing.T, when string, now world) {
 	}
 }
 
-// ours lists what the host sees of the cluster: the processes that run its
-// programs or its pods, and its cgroups.
-func ours(t *testing.T, stateDir string) (processes, cgroups []string) {
+// ours lists what the host sees of the cluster: its cgroups, and the processes in them,
+// which are all its daemons and pods.
+func ours(t *testing.T, stateDir string) (pids []int, cgroups []string) {
 	t.Helper()
-	cmdlines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	name := cluster.CgroupName(stateDir)
+	files, err := filepath.Glob("/proc/[0-9]*/cgroup")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range cmdlines {
-		data, _ := os.ReadFile(file)
-		cmdline := strings.ReplaceAll(string(data), "\x00", " ")
-		if strings.Contains(cmdline, stateDir) || strings.HasPrefix(cmdline, "dra-driver-rdma-cluster-supervisor") || strings.Contains(cmdline, "sleep 1000000") {
-			processes = append(processes, cmdline)
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(data), name) {
+			continue // it has ended meanwhile, or is somebody else's
 		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, pid)
 	}
 	err = filepath.WalkDir("/sys/fs/cgroup", func(path string, e fs.DirEntry, err error) error {
-		if err == nil && e.IsDir() && strings.Contains(path, "dra-driver-rdma-cluster") {
+		if err == nil && e.IsDir() && strings.Contains(path, name) {
 			cgroups = append(cgroups, path)
 		}
 		return nil // cgroups come and go while we walk
@@ -93,7 +99,7 @@ func ours(t *testing.T, stateDir string) (processes, cgroups []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return processes, cgroups
+	return pids, cgroups
 }
 
 func TestUpDownLeavesNothing(t *testing.T) {
@@ -101,8 +107,8 @@ func TestUpDownLeavesNothing(t *testing.T) {
 	before := look(t)
 	c := up(t, o)
 	apply(t, c, plainPod)
-	if processes, cgroups := ours(t, o.StateDir); len(processes) < 7 || len(cgroups) == 0 {
-		t.Fatalf("the test does not see the running cluster: %q %q", processes, cgroups)
+	if processes, cgroups := ours(t, o.StateDir); len(processes) < 9 || len(cgroups) == 0 {
+		t.Fatalf("the test does not see the running cluster: %v %q", processes, cgroups)
 	}
 	before.compare(t, "while the cluster runs", look(t))
 
@@ -111,7 +117,7 @@ func TestUpDownLeavesNothing(t *testing.T) {
 	}
 	before.compare(t, "after down", look(t))
 	if processes, cgroups := ours(t, o.StateDir); len(processes)+len(cgroups) > 0 {
-		t.Errorf("left behind: %q %q", processes, cgroups)
+		t.Errorf("left behind: %v %q", processes, cgroups)
 	}
 	if _, err := os.Stat(o.StateDir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the state directory is still there: %v", err)
@@ -127,18 +133,8 @@ func TestSupervisorKilled(t *testing.T) {
 	o := options(t)
 	c := up(t, o)
 	apply(t, c, plainPod)
-	processes, _ := filepath.Glob("/proc/[0-9]*")
-	i := slices.IndexFunc(processes, func(dir string) bool {
-		data, _ := os.ReadFile(dir + "/cmdline")
-		return strings.HasPrefix(string(data), "dra-driver-rdma-cluster-supervisor")
-	})
-	if i < 0 {
-		t.Fatal("no supervisor found")
-	}
-	var pid int
-	if _, err := fmt.Sscan(filepath.Base(processes[i]), &pid); err != nil {
-		t.Fatal(err)
-	}
+	processes, _ := ours(t, o.StateDir)
+	pid := slices.Min(processes) // it was there before all others
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +182,7 @@ func TestFailureShowsTheLog(t *testing.T) {
 		t.Fatalf("got %v, want an error with the API server's words", err)
 	}
 	if processes, cgroups := ours(t, o.StateDir); len(processes)+len(cgroups) > 0 {
-		t.Errorf("left behind: %q %q", processes, cgroups)
+		t.Errorf("left behind: %v %q", processes, cgroups)
 	}
 	path, err := cluster.LogFile(o, cluster.APIServer)
 	if err != nil {
@@ -223,6 +219,6 @@ func TestStateDirRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	if processes, cgroups := ours(t, o.StateDir); len(processes)+len(cgroups) > 0 {
-		t.Errorf("left behind: %q %q", processes, cgroups)
+		t.Errorf("left behind: %v %q", processes, cgroups)
 	}
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,22 +60,24 @@ func (l layout) cleanUp(keep bool) error {
 	return nil
 }
 
-// removeCgroups removes the cgroups of this state directory's cluster. Where nothing tells
-// what they were, because somebody removed the state directory, they are looked
-// for, unless they are another cluster's.
+// removeCgroups removes the cgroups of this state directory's cluster. Where the file that
+// lists them is gone, they are found by their name.
 func (l layout) removeCgroups() error {
 	config, err := readSupervisorConfig(l.StateDir)
 	if err == nil {
 		return sandbox.RemoveCgroups(config.Sandbox.Cgroups, downTimeout)
 	}
-	if h := l.readHolder(); h.StateDir != "" && h.StateDir != l.StateDir {
-		return nil
-	}
-	hierarchies, err := sandbox.FindHierarchies()
+	hierarchies, err := sandbox.FindHierarchies(l.cgroup())
 	if err != nil {
 		return err
 	}
 	return sandbox.RemoveCgroups(hierarchies, downTimeout)
+}
+
+// cgroup is the name of the cluster's cgroup: clusters of different caches may run at the
+// same time.
+func (l layout) cgroup() string {
+	return fmt.Sprintf("dra-driver-rdma-cluster-%x", sha256.Sum256([]byte(l.StateDir)))[:32]
 }
 
 // mark marks the state directory as ours.

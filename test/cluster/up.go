@@ -120,7 +120,7 @@ func (l layout) prepare() error {
 	if err := l.write(); err != nil {
 		return err
 	}
-	hierarchies, err := sandbox.FindHierarchies()
+	hierarchies, err := sandbox.FindHierarchies(l.cgroup())
 	if err != nil {
 		return err
 	}

@@ -13,19 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The cluster's cgroup, in every hierarchy. Its daemons live in a leaf of it, since
-// in version 2 a cgroup that hands out controllers may hold no process. Inside,
-// the cgroup namespace shows it as the root, so that the kubelet's
+// daemonsDir is the child of the cluster's cgroup in which its daemons live, since in
+// version 2 a cgroup that hands out controllers may hold no process. Inside, the
+// cgroup namespace shows the cluster's cgroup as the root, so that the kubelet's
 // /kubepods are below it.
-const (
-	cgroupName = "dra-driver-rdma-cluster"
-	daemonsDir = "daemons"
-)
+const daemonsDir = "daemons"
 
 // Hierarchy is one cgroup hierarchy of the host and the cluster's place in it. It is
 // found before the cluster starts and kept until it has gone, because a later
 // program may be in another cgroup.
 type Hierarchy struct {
+	// Name is the name of the cluster's cgroup.
+	Name string `json:"name"`
 	// Mount is where it is mounted.
 	Mount string `json:"mount"`
 	// Controllers are version 1's mount options ("cpu", "name=systemd");
@@ -42,8 +41,9 @@ type Hierarchy struct {
 	Delegated []string `json:"delegated,omitempty"`
 }
 
-// FindHierarchies lists the host's cgroup mounts below /sys/fs/cgroup.
-func FindHierarchies() ([]Hierarchy, error) {
+// FindHierarchies lists the host's cgroup mounts below /sys/fs/cgroup, for a cluster whose
+// cgroup is to have the given name.
+func FindHierarchies(name string) ([]Hierarchy, error) {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
 		return nil, fmt.Errorf("list the cgroup mounts: %w", err)
@@ -57,6 +57,7 @@ func FindHierarchies() ([]Hierarchy, error) {
 		return nil, errors.New("find a cgroup hierarchy below /sys/fs/cgroup: none is mounted")
 	}
 	for i, h := range found {
+		found[i].Name = name
 		if found[i].Delegated, err = h.undelegated(h.Mount); err != nil {
 			return nil, err
 		}
@@ -104,9 +105,9 @@ func parseHierarchies(mounts, self string) []Hierarchy {
 // processes may have no such child, so it is a child of the root.
 func (h Hierarchy) dir() string {
 	if h.V2 {
-		return filepath.Join(h.Mount, cgroupName)
+		return filepath.Join(h.Mount, h.Name)
 	}
-	return filepath.Join(h.Mount, h.Current, cgroupName)
+	return filepath.Join(h.Mount, h.Current, h.Name)
 }
 
 // EnterCgroups makes the cluster's cgroups, moves the calling process into them, and
