@@ -1,0 +1,94 @@
+package plan_test
+
+import (
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+const (
+	node = "node1"
+	uid  = types.UID("4c2b1b9e-6d62-4b0c-8f0c-0b2f2f6d2a11")
+	uid2 = types.UID("9d1f0a53-1f7e-4f6b-9f44-6b0f3c1a7e22")
+)
+
+// claim makes an allocated claim.
+func claim(results []resourceapi.DeviceRequestAllocationResult, configs ...resourceapi.DeviceAllocationConfiguration) *resourceapi.ResourceClaim {
+	return &resourceapi.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "nics", UID: uid},
+		Status: resourceapi.ResourceClaimStatus{Allocation: &resourceapi.AllocationResult{
+			Devices: resourceapi.DeviceAllocationResult{Results: results, Config: configs},
+		}},
+	}
+}
+
+func result(request, device string) resourceapi.DeviceRequestAllocationResult {
+	return resourceapi.DeviceRequestAllocationResult{Request: request, Driver: plan.DriverName, Pool: node, Device: device}
+}
+
+func one(r resourceapi.DeviceRequestAllocationResult) []resourceapi.DeviceRequestAllocationResult {
+	return []resourceapi.DeviceRequestAllocationResult{r}
+}
+
+func admin(r resourceapi.DeviceRequestAllocationResult) resourceapi.DeviceRequestAllocationResult {
+	yes := true
+	r.AdminAccess = &yes
+	return r
+}
+
+func share(r resourceapi.DeviceRequestAllocationResult, id types.UID) resourceapi.DeviceRequestAllocationResult {
+	r.ShareID = &id
+	return r
+}
+
+// fromClass and fromClaim make the configurations of an allocation, for the
+// requests named, or for all.
+func fromClass(fields string, requests ...string) resourceapi.DeviceAllocationConfiguration {
+	return config(resourceapi.AllocationConfigSourceClass, "HCAClassConfig", fields, requests)
+}
+
+func fromClaim(fields string, requests ...string) resourceapi.DeviceAllocationConfiguration {
+	return config(resourceapi.AllocationConfigSourceClaim, "HCAConfig", fields, requests)
+}
+
+func config(source resourceapi.AllocationConfigSource, kind, fields string, requests []string) resourceapi.DeviceAllocationConfiguration {
+	raw := `{"apiVersion": "rdma.dev/v1alpha1", "kind": "` + kind + `"`
+	if fields != "" {
+		raw += ", " + fields
+	}
+	return resourceapi.DeviceAllocationConfiguration{
+		Source: source, Requests: requests,
+		DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
+			Driver: plan.DriverName, Parameters: runtime.RawExtension{Raw: []byte(raw + "}")},
+		}},
+	}
+}
+
+func newPlan(t testing.TB, c *resourceapi.ResourceClaim) *plan.Plan {
+	t.Helper()
+	p, err := plan.New(c, node, plan.DefaultSettings())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func snapshot(t testing.TB, machine string) *rdma.Snapshot {
+	t.Helper()
+	m, err := fixture.Load(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap, err := rdma.Discover(m.FS(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snap
+}

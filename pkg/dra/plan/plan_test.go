@@ -1,0 +1,166 @@
+package plan_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+// Results of other drivers are theirs.
+func TestNewLeavesOtherDriversAlone(t *testing.T) {
+	gpu := result("gpu", "gpu-0")
+	gpu.Driver, gpu.Pool = "gpu.example.com", "elsewhere"
+	p := newPlan(t, claim([]resourceapi.DeviceRequestAllocationResult{gpu, result("nic", "pci-0000-3b-00-0")}))
+	if len(p.Devices) != 1 || p.Devices[0].Device != "pci-0000-3b-00-0" {
+		t.Errorf("devices are %v, want only the one of %s", p.Devices, plan.DriverName)
+	}
+	if _, err := plan.New(claim(one(gpu)), node, plan.DefaultSettings()); err == nil || !strings.Contains(err.Error(), "claim team-a/nics has no device of driver rdma.dev") {
+		t.Errorf("a claim without a device of ours: error is %v", err)
+	}
+}
+
+func TestNewErrors(t *testing.T) {
+	unallocated := claim(nil)
+	unallocated.Status.Allocation = nil
+	other := result("nic", "pci-0000-3b-00-0")
+	other.Pool = "node2"
+	for _, tc := range []struct {
+		name  string
+		claim *resourceapi.ResourceClaim
+		want  string
+	}{
+		{"not allocated", unallocated, "claim team-a/nics is not allocated"},
+		{"another node's pool", claim(one(other)), "claim team-a/nics, request nic: device pci-0000-3b-00-0 is of pool node2, but this node has only pool node1"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if _, err := plan.New(tc.claim, node, plan.DefaultSettings()); err == nil || err.Error() != tc.want {
+				t.Errorf("error is %v, want %s", err, tc.want)
+			}
+		})
+	}
+}
+
+// Of several bad requests each is told.
+func TestNewJoinsErrors(t *testing.T) {
+	results := []resourceapi.DeviceRequestAllocationResult{result("a", "x"), result("b", "y"), result("c", "z")}
+	_, err := plan.New(claim(results, fromClaim(`"nodes": ["mad"]`, "a"), fromClaim(`"memlock": "x"`, "c")), node, plan.DefaultSettings())
+	if err == nil || !strings.Contains(err.Error(), "request a: ") || !strings.Contains(err.Error(), "request c: ") || strings.Contains(err.Error(), "request b") {
+		t.Errorf("error is %v, want both request a and request c", err)
+	}
+}
+
+// A plan is stored as JSON and read by the next version of the driver.
+func TestPlanSurvivesJSON(t *testing.T) {
+	p := newPlan(t, claim([]resourceapi.DeviceRequestAllocationResult{
+		admin(result("a/b", "pci-0000-3b-00-0")), share(result("c", "pci-0000-3b-00-1"), uid2),
+	}, fromClaim(`"memlock": 65536, "env": ["nccl"]`)))
+	data, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got plan.Plan
+	if err := json.Unmarshal(data, &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(*p, got); diff != "" {
+		t.Errorf("plan after JSON (-want +got):\n%s", diff)
+	}
+}
+
+// Every combination of claim, request, device and share has a CDI name of its
+// own, which any CDI version takes for a device name.
+func TestCDINameIsInjective(t *testing.T) {
+	shareIDs := []types.UID{"", "0f3c2d1e-7777-4444-8888-000000000001", "0f3c2d1e-7777-4444-8888-000000000002"}
+	requests := []string{"a", "b", "a/b", "b/a", "a/a", "a-b", "nic-0", "0", uidRequest}
+	var devices []string
+	for _, machine := range []string{"roce-sriov", "mlx5-sf", "soft"} {
+		for _, h := range snapshot(t, machine).Usable() {
+			devices = append(devices, h.Name)
+		}
+	}
+	seen := map[string]string{}
+	for _, id := range []types.UID{uid, uid2} {
+		for _, device := range devices {
+			for _, request := range requests {
+				for _, shareID := range shareIDs {
+					d := plan.Device{Request: request, Device: device}
+					if shareID != "" {
+						d.ShareID = &shareID
+					}
+					p := &plan.Plan{UID: id}
+					name, what := p.CDIName(d), strings.Join([]string{string(id), device, request, string(shareID)}, " ")
+					if before, ok := seen[name]; ok {
+						t.Fatalf("CDI name %q stands for both %s and %s", name, before, what)
+					}
+					seen[name] = what
+					if p.CDIDevice(d) != "rdma.dev/claim="+name {
+						t.Fatalf("CDI device of %s is %s", name, p.CDIDevice(d))
+					}
+					if first := name[0]; first < 'a' || first > 'z' {
+						t.Fatalf("CDI name %q starts with no letter, which CDI 0.3.0 refuses", name)
+					}
+				}
+			}
+		}
+	}
+}
+
+// uidRequest is a request that is named like a UID, the worst that a user can do
+// to the CDI name.
+const uidRequest = "4c2b1b9e-6d62-4b0c-8f0c-0b2f2f6d2a11"
+
+// Overlap: who excludes whom on one device.
+func TestOverlap(t *testing.T) {
+	const device = "pci-0000-3b-00-0"
+	exclusive := result("nic", device)
+	shared := share(result("nic", device), "s1")
+	monitor := admin(result("nic", device))
+	for _, tc := range []struct {
+		name string
+		a, b resourceapi.DeviceRequestAllocationResult
+		want bool
+	}{
+		{"exclusive, exclusive", exclusive, exclusive, true},
+		{"exclusive, shared", exclusive, shared, true},
+		{"shared, shared", shared, share(result("nic", device), "s2"), false},
+		{"shared, admin", shared, monitor, false},
+		{"exclusive, admin", exclusive, monitor, false},
+		{"admin, admin", monitor, monitor, false},
+		{"admin with a share, exclusive", admin(shared), exclusive, false},
+		{"another device", exclusive, result("nic", "pci-0000-3b-00-1"), false},
+		{"another request", exclusive, result("port", device), true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a, b := newPlan(t, claim(one(tc.a))), newPlan(t, claim(one(tc.b)))
+			b.UID, b.Name = uid2, "other"
+			for _, pair := range [][2]*plan.Plan{{a, b}, {b, a}} {
+				err := pair[0].Overlap(pair[1])
+				if got := err != nil; got != tc.want {
+					t.Errorf("overlap of %s with %s: %v", pair[0].Name, pair[1].Name, err)
+				}
+				if tc.want && (!strings.Contains(err.Error(), device) || !strings.Contains(err.Error(), pair[1].Claim())) {
+					t.Errorf("error names neither device nor claim: %v", err)
+				}
+			}
+			if err := a.Overlap(a); err != nil {
+				t.Errorf("a claim overlaps itself: %v", err)
+			}
+		})
+	}
+}
+
+// One device among several is enough.
+func TestOverlapOfSeveralDevices(t *testing.T) {
+	a := newPlan(t, claim([]resourceapi.DeviceRequestAllocationResult{result("x", "d1"), result("y", "d2")}))
+	b := newPlan(t, claim([]resourceapi.DeviceRequestAllocationResult{result("x", "d3"), result("y", "d2")}))
+	b.UID = uid2
+	if a.Overlap(b) == nil {
+		t.Error("two claims on device d2 do not overlap")
+	}
+}

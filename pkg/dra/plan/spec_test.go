@@ -1,0 +1,123 @@
+package plan_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+var hook = plan.HookOptions{Path: "/opt/rdma.dev/bin/rdma-hook-1", OnDenied: "clamp"}
+
+type results = []resourceapi.DeviceRequestAllocationResult
+
+// TestSpecGolden compares whole specs, as a runtime reads them.
+func TestSpecGolden(t *testing.T) {
+	for _, tc := range []struct {
+		name, machine string
+		results       results
+		configs       configs
+		hook          plan.HookOptions
+	}{
+		{"one-hca", "hgx-h100", one(result("nic", "pci-0000-19-00-0")), nil, hook},
+		{"two-requests", "hgx-h100", results{result("a", "pci-0000-19-00-0"), result("b", "pci-0000-29-00-0")}, nil, hook},
+		{"subrequest", "roce-sriov", one(result("nic/vf", "pci-0000-3b-00-4")), nil, hook},
+		{
+			"several-with-env", "hgx-h100",
+			results{result("nics", "pci-0000-29-00-0"), result("nics", "pci-0000-19-00-0")},
+			configs{fromClaim(`"env": ["nccl", "ucx"]`)}, hook,
+		},
+		{
+			"mixed-settings", "hgx-h100",
+			results{result("big", "pci-0000-19-00-0"), result("small", "pci-0000-29-00-0"), result("none", "pci-0000-3b-00-0")},
+			configs{fromClaim(`"memlock": "1Gi", "nodes": ["verbs"]`, "small"), fromClaim(`"memlock": "inherit"`, "none")}, hook,
+		},
+		{"efa", "aws-p5", one(result("nic", "pci-0000-4f-00-0")), configs{fromClaim(`"env": ["ucx"]`)}, hook},
+		{"dual-port", "mlx4-dual-port", one(result("nic", "pci-0000-82-00-0")), configs{fromClaim(`"env": ["nccl", "ucx"]`)}, hook},
+		{"switchdev-pf", "switchdev", one(result("nic", "pci-0000-08-00-0")), configs{fromClaim(`"env": ["ucx"]`)}, hook},
+		{"subfunction", "mlx5-sf", one(result("nic", "pci-0000-c1-00-0-sf-88")), nil, hook},
+		{"soft", "soft", one(result("nic", "soft-rxe-eth0")), nil, hook},
+		{
+			"management", "dgx-h100-ib", one(result("sm", "pci-0000-18-00-0")),
+			configs{fromClass(`"allow": {"nodes": ["verbs", "cm", "mad", "sm"]}, "defaults": {"nodes": ["verbs", "mad", "sm"]}`)}, hook,
+		},
+		{"admin-beside", "hgx-h100", results{admin(result("watch", "pci-0000-19-00-0")), result("use", "pci-0000-19-00-0")}, nil, hook},
+		{"shares", "hgx-h100", results{share(result("a", "pci-0000-19-00-0"), "s1"), share(result("a", "pci-0000-19-00-0"), "s2")}, configs{fromClaim(`"env": ["nccl"]`)}, hook},
+		{"no-hook", "hgx-h100", one(result("nic", "pci-0000-19-00-0")), nil, plan.HookOptions{}},
+		{"inherit", "hgx-h100", one(result("nic", "pci-0000-19-00-0")), configs{fromClaim(`"memlock": "inherit"`)}, hook},
+		{
+			"hook-report", "hgx-h100", one(result("nic", "pci-0000-19-00-0")), configs{fromClaim(`"memlock": "64Ki"`)},
+			plan.HookOptions{Path: hook.Path, OnDenied: "fail", ReportDir: "/run/rdma.dev/reports"},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			spec, err := newPlan(t, claim(tc.results, tc.configs...)).Spec(snapshot(t, tc.machine), tc.hook)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Contains([]string{"0.3.0", "0.4.0", "0.5.0"}, spec.Version) {
+				t.Errorf("spec needs CDI %s, and podman 4.3 reads 0.5.0 at most", spec.Version)
+			}
+			data, err := cdi.Encode(spec, cdi.JSON)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden.Bytes(t, tc.name+".json", data)
+		})
+	}
+}
+
+// A user's claim never opens the management interface of a fabric, on any machine.
+func TestSpecHasNoManagementNodes(t *testing.T) {
+	for _, machine := range []string{"hgx-h100", "dgx-h100-ib", "roce-sriov", "smi-multiplane", "mlx4-dual-port", "switchdev", "soft"} {
+		snap := snapshot(t, machine)
+		for _, h := range snap.Usable() {
+			spec, err := newPlan(t, claim(one(result("nic", h.Name)))).Spec(snap, hook)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := cdi.Encode(spec, cdi.JSON)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s := string(data); strings.Contains(s, "umad") || strings.Contains(s, "issm") || strings.Count(s, "/uverbs") != 1 {
+				t.Errorf("%s, %s: want one uverbs node and no umad or issm:\n%s", machine, h.Name, s)
+			}
+		}
+	}
+}
+
+// What the host does not have fails the claim as a whole, and says which device.
+func TestSpecErrors(t *testing.T) {
+	management := fromClass(`"allow": {"nodes": ["mad", "sm"]}, "defaults": {"nodes": ["mad"]}`)
+	for _, tc := range []struct {
+		name, machine string
+		results       results
+		configs       configs
+		want          []string
+	}{
+		{"absent", "hgx-h100", one(result("nic", "pci-0000-ff-00-0")), nil, []string{"device pci-0000-ff-00-0", "the host has no such RDMA device now"}},
+		{"one of two absent", "hgx-h100", results{result("a", "pci-0000-19-00-0"), result("b", "pci-0000-ff-00-0")}, nil, []string{"device pci-0000-ff-00-0"}},
+		{"no uverbs", "misbehaving", one(result("nic", "pci-0000-04-00-0")), nil, []string{"device pci-0000-04-00-0", "no uverbs node", "load the ib_uverbs module"}},
+		{"EFA has no umad", "aws-p5", one(result("nic", "pci-0000-4f-00-0")), configs{management}, []string{"device pci-0000-4f-00-0", "no umad node", "ib_umad"}},
+		{"port without issm", "roce-lag", one(result("nic", "pci-0000-3b-00-0")), configs{management, fromClaim(`"nodes": ["sm"]`)}, []string{"no issm node"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := newPlan(t, claim(tc.results, tc.configs...)).Spec(snapshot(t, tc.machine), hook)
+			if _, ok := errors.AsType[*plan.NotFoundError](err); !ok {
+				t.Fatalf("error is %v, want a NotFoundError", err)
+			}
+			for _, part := range append(tc.want, "claim team-a/nics: ") {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("error does not say %q: %v", part, err)
+				}
+			}
+		})
+	}
+}
