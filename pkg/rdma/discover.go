@@ -32,14 +32,19 @@ func Discover(sys fs.ReadLinkFS) (*Snapshot, error) {
 	if _, err := fs.Stat(sys, "class"); err != nil {
 		return nil, fmt.Errorf("read sysfs: %w (is this the root of a sysfs tree?)", err)
 	}
-	d := &discovery{sys: sys, snap: &Snapshot{}}
+	d := &discovery{sys: sys, snap: &Snapshot{HCAs: []HCA{}}}
 	d.readNetnsMode()
 	d.readRDMACM()
 	uverbs := d.readVerbs()
 	mads := d.readMADs()
 	d.netdevs = d.readNetdevs()
 	for _, ibdev := range d.list(classInfiniband) {
-		d.snap.HCAs = append(d.snap.HCAs, d.readHCA(ibdev, uverbs[ibdev], mads[ibdev]))
+		h, err := d.readHCA(ibdev, uverbs[ibdev], mads[ibdev])
+		if err != nil {
+			d.problem(ibdev, err)
+			continue
+		}
+		d.snap.HCAs = append(d.snap.HCAs, h)
 	}
 	d.linkVFs()
 	d.identify()
@@ -59,7 +64,7 @@ func (d *discovery) problem(ibdev string, err error) {
 	d.snap.Problems = append(d.snap.Problems, Problem{IBDev: ibdev, Err: err, Message: err.Error()})
 }
 
-// list returns the names in a directory, none if it does not exist.
+// list returns the names in a directory, sorted, none if it does not exist.
 func (d *discovery) list(dir string) []string {
 	entries, err := fs.ReadDir(d.sys, dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -69,6 +74,7 @@ func (d *discovery) list(dir string) []string {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
+	slices.Sort(names)
 	return names
 }
 
@@ -142,6 +148,10 @@ func (d *discovery) readRDMACM() {
 
 // node completes a node with its device number; nil if that cannot be read.
 func (d *discovery) node(n Node, ibdev, dev string) *Node {
+	if dev == "" {
+		d.problem(ibdev, fmt.Errorf("read device number of %s: the dev file is empty or gone", n.Name))
+		return nil
+	}
 	var err error
 	if n.Major, n.Minor, err = ParseDev(dev); err != nil {
 		d.problem(ibdev, fmt.Errorf("read device number of %s: %w", n.Name, err))

@@ -1,7 +1,6 @@
 package rdma
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -10,14 +9,13 @@ import (
 	"strings"
 )
 
-// readHCA reads one entry of /sys/class/infiniband.
-func (d *discovery) readHCA(ibdev string, uverbs *Node, mads []Node) HCA {
+// readHCA reads one entry of /sys/class/infiniband. It fails if the entry leads
+// nowhere: the HCA is gone since it was listed.
+func (d *discovery) readHCA(ibdev string, uverbs *Node, mads []Node) (HCA, error) {
 	h := HCA{IBDev: ibdev, Uverbs: uverbs, MADs: mads}
-	dir := path.Join(classInfiniband, ibdev)
-	real, err := d.realpath(dir)
+	real, err := d.realpath(path.Join(classInfiniband, ibdev))
 	if err != nil {
-		d.problem(ibdev, fmt.Errorf("read device link: %w", err))
-		real = dir
+		return h, fmt.Errorf("read device link: %w", err)
 	}
 	parent := d.parentDevice(real)
 	where := locate(parent)
@@ -34,8 +32,8 @@ func (d *discovery) readHCA(ibdev string, uverbs *Node, mads []Node) HCA {
 	if h.Identity.Kind != "" && h.Identity.Netdev == "" {
 		d.nameByPort(&h)
 	}
-	h.Protocol = protocol(&h)
-	return h
+	h.Protocol = d.protocol(&h, real)
+	return h, nil
 }
 
 // parentDevice returns the directory of the device that carries an HCA: two
@@ -141,21 +139,19 @@ func (d *discovery) readPCI(ibdev string, where place) *PCIFunction {
 
 // readPorts reads the ports of an HCA in the order of their numbers.
 func (d *discovery) readPorts(h *HCA, real, parent, soft string) []Port {
-	entries, err := fs.ReadDir(d.sys, path.Join(real, "ports"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		d.problem(h.IBDev, fmt.Errorf("list ports: %w", err))
-	}
-	ports := make([]Port, 0, len(entries))
-	for _, e := range entries {
-		n, err := strconv.Atoi(e.Name())
+	names := d.list(path.Join(real, "ports"))
+	ports := make([]Port, 0, len(names))
+	for _, name := range names {
+		n, err := strconv.Atoi(name)
 		if err != nil {
 			continue
 		}
-		p := d.readPort(h.IBDev, path.Join(real, "ports", e.Name()), n)
+		p := d.readPort(h.IBDev, path.Join(real, "ports", name), n)
 		d.findNetdev(&p, h, parent, soft)
 		ports = append(ports, p)
 	}
 	slices.SortFunc(ports, func(a, b Port) int { return a.Number - b.Number })
+	d.markRepresentors(ports, parent)
 	return ports
 }
 
@@ -180,7 +176,7 @@ func (d *discovery) readPort(ibdev, dir string, n int) Port {
 
 // protocol tells the transport from what sysfs shows. The kernel's own word for
 // it is in netlink only (RDMA_NLDEV_ATTR_DEV_PROTOCOL).
-func protocol(h *HCA) Protocol {
+func (d *discovery) protocol(h *HCA, real string) Protocol {
 	switch {
 	case h.Driver == "efa":
 		return ProtocolEFA
@@ -194,10 +190,17 @@ func protocol(h *HCA) Protocol {
 	case p == nil:
 	case p.LinkLayer == LinkInfiniBand:
 		return ProtocolIB
-	case p.LinkLayer == LinkEthernet && h.NodeType == NodeTypeCA:
+	case p.LinkLayer == LinkEthernet && h.NodeType == NodeTypeCA && d.hasGIDs(real, p.Number):
 		return ProtocolRoCE
 	}
 	return ProtocolUnknown
+}
+
+// hasGIDs reports whether a port has a GID table, be its slots empty. Without one
+// it sends raw Ethernet only, as the HCA of a PF in switchdev mode does.
+func (d *discovery) hasGIDs(real string, port int) bool {
+	_, err := fs.Stat(d.sys, path.Join(real, "ports", strconv.Itoa(port), "gids/0"))
+	return err == nil
 }
 
 // linkVFs gives VFs their index, from the virtfnK links of each PF directory.

@@ -159,15 +159,16 @@ func parseNetnsMode(s string) (NetnsMode, error) {
 }
 
 // isRepresentor reports whether a phys_port_name belongs to the representor of a
-// VF or SF: "pf0vf3", "c1pf0sf88" (net/core/devlink.c).
+// function: "pf0vf3", "c1pf0sf88", or, on a SmartNIC, "pf0" for the host's PF. A
+// physical port is "p0" (net/devlink/port.c).
 func isRepresentor(physPortName string) bool {
 	s := physPortName
 	if rest, ok := cutNumber(s, "c"); ok {
 		s = rest
 	}
 	s, ok := cutNumber(s, "pf")
-	if !ok {
-		return false
+	if !ok || s == "" {
+		return ok
 	}
 	if rest, ok := cutNumber(s, "vf"); ok {
 		return rest == ""

@@ -94,6 +94,12 @@ type place struct {
 	aux     string   // auxiliary device below the function, "" if none
 }
 
+// slot returns the PCI slot of a place: the address without the function.
+func (p place) slot() string {
+	slot, _, _ := strings.Cut(p.address, ".")
+	return slot
+}
+
 // locate reads a device's place from its path below /sys/devices. It looks for
 // the pciDDDD:BB component itself: it is the first one on most machines, but
 // stands below LNXSYSTM:00/.../VMBUS:00 on Hyper-V and below platform on Arm.

@@ -5,41 +5,60 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"strconv"
 	"strings"
 )
 
 // ErrMoved means that the kernel rearranged its devices since a snapshot.
 var ErrMoved = errors.New("the kernel's RDMA devices have changed")
 
-// Verify checks, with four small reads, that an HCA of an older snapshot is
-// still what the kernel has under its names: the ibdev in the same slot, and the
-// uverbs number with the same ibdev and device number. A driver reload gives the
-// names to other cards, so whoever hands out a node calls it first. The error is
-// an ErrMoved; the answer to it is a new snapshot.
+// Verify checks, with a handful of small reads, that an HCA of an older snapshot
+// is still what the kernel has under its names: the ibdev in the same slot and
+// with the same GUID, and the uverbs number with the same ibdev and device number.
+// A driver reload gives the names to other cards, so whoever hands out a node
+// calls it first. The error is an ErrMoved; the answer to it is a new snapshot.
 func Verify(sys fs.ReadLinkFS, h *HCA) error {
 	d := &discovery{sys: sys, snap: &Snapshot{}}
 	real, err := d.realpath(path.Join(classInfiniband, h.IBDev))
 	if err != nil {
 		return fmt.Errorf("%w: HCA %s: %w", ErrMoved, h.IBDev, err)
 	}
-	if where := locate(d.parentDevice(real)); h.Identity.PCI != "" && where.address != h.Identity.PCI {
-		return fmt.Errorf("%w: HCA %s sits on %q now, and sat on %s", ErrMoved, h.IBDev, where.address, h.Identity.PCI)
+	if err := d.sameSlot(h, real); err != nil {
+		return fmt.Errorf("%w: HCA %s %w", ErrMoved, h.IBDev, err)
 	}
 	if h.Uverbs == nil {
 		return nil
 	}
-	dir := path.Join(classVerbs, h.Uverbs.Name)
-	for file, want := range map[string]string{
-		"ibdev": h.IBDev,
-		"dev":   fmt.Sprintf("%d:%d", h.Uverbs.Major, h.Uverbs.Minor),
-	} {
-		b, err := fs.ReadFile(sys, path.Join(dir, file))
+	dev := fmt.Sprintf("%d:%d", h.Uverbs.Major, h.Uverbs.Minor)
+	for _, f := range []struct{ file, want string }{{"ibdev", h.IBDev}, {"dev", dev}} {
+		b, err := fs.ReadFile(sys, path.Join(classVerbs, h.Uverbs.Name, f.file))
 		if err != nil {
 			return fmt.Errorf("%w: node %s: %w", ErrMoved, h.Uverbs.Name, err)
 		}
-		if got := strings.TrimSpace(string(b)); got != want {
-			return fmt.Errorf("%w: %s of node %s is %s now, and was %s", ErrMoved, file, h.Uverbs.Name, got, want)
+		if got := strings.TrimSpace(string(b)); got != f.want {
+			return fmt.Errorf("%w: %s of node %s is %s now, and was %s", ErrMoved, f.file, h.Uverbs.Name, got, f.want)
 		}
+	}
+	return nil
+}
+
+// sameSlot compares what Identity is made of, and the node GUID, which tells
+// apart what else could sit in the slot.
+func (d *discovery) sameSlot(h *HCA, real string) error {
+	parent, id := d.parentDevice(real), h.Identity
+	if address := locate(parent).address; id.PCI != "" && address != id.PCI {
+		return fmt.Errorf("sits on %q now, and sat on %s", address, id.PCI)
+	}
+	if id.SF != nil {
+		if sf := d.optional(path.Join(parent, "sfnum")); sf != strconv.Itoa(*id.SF) {
+			return fmt.Errorf("is subfunction %s now, and was %d", sf, *id.SF)
+		}
+	}
+	if netdev := d.optional(path.Join(real, "parent")); id.Kind == "rxe" && netdev != id.Netdev {
+		return fmt.Errorf("sits on interface %q now, and sat on %s", netdev, id.Netdev)
+	}
+	if guid, err := ParseGUID(d.optional(path.Join(real, "node_guid"))); h.NodeGUID != 0 && (err != nil || guid != h.NodeGUID) {
+		return fmt.Errorf("has node GUID %s now, and had %s", guid, h.NodeGUID)
 	}
 	return nil
 }

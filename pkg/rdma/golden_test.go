@@ -1,0 +1,81 @@
+package rdma_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// TestGolden: the whole snapshot of every machine is what its golden file says.
+func TestGolden(t *testing.T) {
+	for _, name := range fixture.Names() {
+		t.Run(name, func(t *testing.T) {
+			checkGolden(t, filepath.Join("testdata", name+".json"), encode(t, discover(t, name)))
+		})
+	}
+}
+
+// TestGoldenFilesAreUsed: a machine that was renamed leaves no file behind.
+func TestGoldenFilesAreUsed(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, name := range fixture.Names() {
+		want = append(want, filepath.Join("testdata", name+".json"))
+	}
+	slices.Sort(want) // the ending comes after "-" and before letters
+	if diff := cmp.Diff(want, files); diff != "" {
+		t.Errorf("golden files (-want +got):\n%s", diff)
+	}
+}
+
+// discover returns the snapshot of a fixture machine.
+func discover(t testing.TB, machine string) *rdma.Snapshot {
+	t.Helper()
+	snap, err := rdma.Discover(load(t, machine).FS(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snap
+}
+
+func encode(t testing.TB, snap *rdma.Snapshot) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(snap); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+func checkGolden(t *testing.T, file string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("%v; write it with: go test . -update", err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s\nif this is right: go test . -update", file, diff)
+	}
+}
