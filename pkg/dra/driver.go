@@ -58,20 +58,21 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 func (d *Driver) Run(ctx context.Context) error {
 	ctx, d.fail = context.WithCancelCause(ctx)
 	defer d.fail(nil)
-	if err := d.Start(ctx); err != nil {
+	if err := d.start(ctx); err != nil {
 		return err
 	}
 	<-ctx.Done()
-	d.Stop()
+	klog.FromContext(ctx).Info("Stopping", "cause", context.Cause(ctx))
+	d.shutDown()
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return cause
 	}
 	return nil
 }
 
-// Start brings the node's files in order, registers with the kubelet and starts
+// start brings the node's files in order, registers with the kubelet and starts
 // to publish. Prepared claims have their specs again before the kubelet is served.
-func (d *Driver) Start(ctx context.Context) error {
+func (d *Driver) start(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
 	voided, err := d.claims.Void()
 	if err != nil {
@@ -85,9 +86,6 @@ func (d *Driver) Start(ctx context.Context) error {
 	}
 	if err := d.restore(ctx); err != nil {
 		logger.Error(err, "Some CDI specs are not restored")
-	}
-	if err := d.checkRuntime(ctx); err != nil {
-		return err
 	}
 	if d.helper, err = kubeletplugin.Start(ctx, d, d.options()...); err != nil {
 		return errors.Join(fmt.Errorf("register with the kubelet below %q: %w", d.cfg.KubeletDir, err), d.watcher.Close())
@@ -103,9 +101,9 @@ func (d *Driver) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop undoes Start: it removes the sockets and waits for calls in progress and
+// shutDown undoes start: it removes the sockets and waits for calls in progress and
 // for the background work. The slices and the prepared claims stay.
-func (d *Driver) Stop() {
+func (d *Driver) shutDown() {
 	d.stop()
 	d.helper.Stop()
 	d.backgrounds.Wait()
@@ -132,7 +130,7 @@ func (d *Driver) options() []kubeletplugin.Option {
 // itself ends the driver, so that it is restarted and seen.
 func (d *Driver) HandleError(ctx context.Context, err error, msg string) {
 	utilruntime.HandleErrorWithContext(ctx, err, msg)
-	if !errors.Is(err, kubeletplugin.ErrRecoverable) && d.fail != nil {
+	if !errors.Is(err, kubeletplugin.ErrRecoverable) {
 		d.fail(fmt.Errorf("%s: %w", msg, err))
 	}
 }

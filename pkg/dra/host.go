@@ -65,7 +65,7 @@ func (h *host) rescan() (*rdma.Snapshot, error) {
 // the kernel about that long, and the kubelet comes back only after a minute.
 const (
 	settleTime = 3 * time.Second
-	settleStep = 100 * time.Millisecond
+	settleStep = 50 * time.Millisecond // the first wait; each is twice the one before
 )
 
 // spec makes the CDI spec of a plan from what the kernel has now. The snapshot
@@ -75,7 +75,7 @@ func (h *host) spec(ctx context.Context, p *plan.Plan, hook plan.HookOptions) (*
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	spec, err := h.specOf(h.snapshot(), p, hook)
-	for err != nil {
+	for wait := settleStep; err != nil; wait *= 2 {
 		snap, scanErr := h.rescan()
 		if scanErr != nil {
 			return nil, scanErr
@@ -86,7 +86,7 @@ func (h *host) spec(ctx context.Context, p *plan.Plan, hook plan.HookOptions) (*
 		select {
 		case <-ctx.Done():
 			return nil, err
-		case <-time.After(settleStep):
+		case <-time.After(wait):
 		}
 	}
 	return spec, nil

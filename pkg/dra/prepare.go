@@ -104,8 +104,14 @@ func (d *Driver) restore(ctx context.Context) error {
 }
 
 // restoreClaim writes the spec of one prepared claim, if it is not as it should be.
+// The spec of a claim whose device is gone is removed: the number of its node may
+// be another HCA's by now. It comes back with the device.
 func (d *Driver) restoreClaim(ctx context.Context, p *plan.Plan) error {
 	spec, err := d.host.specOf(d.host.snapshot(), p, d.cfg.Hook)
+	if _, ok := errors.AsType[*plan.NotFoundError](err); ok {
+		_, removeErr := d.cfg.specs().Remove(specName(p.UID))
+		err = errors.Join(err, removeErr)
+	}
 	if err != nil {
 		return fmt.Errorf("restore CDI spec: %w", err)
 	}

@@ -3,6 +3,7 @@ package dra
 import (
 	"context"
 	"errors"
+	"reflect"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -23,22 +24,23 @@ const rescanInterval = 30 * time.Second
 // (its cache lives for one minute), so the first time may have no effect.
 const secondPublish = 61 * time.Second
 
-// publishLoop keeps the published slices in step with the host until ctx ends.
+// publishLoop keeps the published slices, and the specs of prepared claims, in
+// step with the host until ctx ends.
 func (d *Driver) publishLoop(ctx context.Context) {
 	ticker := time.NewTicker(rescanInterval)
 	defer ticker.Stop()
 	again := time.NewTimer(secondPublish)
 	defer again.Stop()
+	if !d.waitForRuntime(ctx) {
+		return
+	}
 	published := d.publish(ctx, nil)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			if _, err := d.host.rescan(); err != nil {
-				klog.FromContext(ctx).Error(err, "Host not read, its last picture stays published")
-				continue
-			}
+			d.followHost(ctx)
 			published = d.publish(ctx, published)
 		case <-d.registered:
 			published = d.publish(ctx, nil)
@@ -46,6 +48,24 @@ func (d *Driver) publishLoop(ctx context.Context) {
 		case <-again.C:
 			published = d.publish(ctx, nil)
 		}
+	}
+}
+
+// followHost reads the host anew. When something changed, claims whose devices
+// have other nodes now get new specs, before a container restarts with old ones.
+func (d *Driver) followHost(ctx context.Context) {
+	logger := klog.FromContext(ctx)
+	before := d.host.snapshot()
+	after, err := d.host.rescan()
+	if err != nil {
+		logger.Error(err, "Host not read, its last picture stays published")
+		return
+	}
+	if reflect.DeepEqual(before.HCAs, after.HCAs) && reflect.DeepEqual(before.RDMACM, after.RDMACM) {
+		return
+	}
+	if err := d.restore(ctx); err != nil {
+		logger.Error(err, "Some CDI specs do not fit the host")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,19 +13,41 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// checkRuntime decides whether this node's container runtime can be trusted with
-// CDI devices. If not, nothing is published, and log and event say why.
+// apiRetry is the wait between two tries to reach the API server.
+const apiRetry = 5 * time.Second
+
+// waitForRuntime decides whether this node's container runtime can be trusted with
+// CDI devices. It tries until the API server tells which runtime it is, and
+// returns false if ctx ends before. Meanwhile claims are prepared and unprepared.
+func (d *Driver) waitForRuntime(ctx context.Context) bool {
+	for {
+		err := d.checkRuntime(ctx)
+		if err == nil {
+			return true
+		}
+		klog.FromContext(ctx).Error(err, "Nothing is published yet")
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(apiRetry):
+		}
+	}
+}
+
+// checkRuntime asks for the container runtime. If it is not to be trusted, nothing
+// is published, and log and event say why.
 func (d *Driver) checkRuntime(ctx context.Context) error {
 	node, err := d.client.CoreV1().Nodes().Get(ctx, d.cfg.NodeName, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("get node %s: %w", d.cfg.NodeName, err)
 	}
-	if d.withheld = dropsCDI(node.Status.NodeInfo.ContainerRuntimeVersion); d.withheld == nil || d.cfg.RuntimeCDI {
-		d.withheld = nil
+	reason := dropsCDI(node.Status.NodeInfo.ContainerRuntimeVersion)
+	if reason == nil || d.cfg.RuntimeCDI {
 		return nil
 	}
-	klog.FromContext(ctx).Error(d.withheld, "No RDMA device is published")
-	d.warnNode(ctx, node, "NoRDMADevices", d.withheld.Error())
+	d.withheld = reason
+	klog.FromContext(ctx).Error(reason, "No RDMA device is published")
+	d.warnNode(ctx, node, "NoRDMADevices", reason.Error())
 	return nil
 }
 
