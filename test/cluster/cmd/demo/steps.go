@@ -25,7 +25,11 @@ type demo struct {
 // say announces a step and explains what will be seen.
 func (d *demo) say(title, text string) {
 	d.step++
-	fmt.Printf("\n\033[1m%d. %s\033[0m\n%s\n\n", d.step, title, strings.TrimSpace(text))
+	title = fmt.Sprintf("%d. %s", d.step, title)
+	if info, err := os.Stdout.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+		title = "\033[1m" + title + "\033[0m" // bold, on a terminal
+	}
+	fmt.Printf("\n%s\n%s\n\n", title, strings.TrimSpace(text))
 }
 
 // show prints a command and its output, indented.
@@ -142,12 +146,6 @@ func attribute(values map[string]any) string {
 	return "-"
 }
 
-// look is what each container is asked for: who it is, what it may, what it sees.
-const look = `echo "user $(id -u), capabilities $(grep CapEff /proc/self/status | cut -f2)"
-ls -l /dev/infiniband 2>/dev/null || echo "no /dev/infiniband"
-echo "locked memory limit: $(ulimit -l) KiB"
-env | grep RDMA_ || true`
-
 func (d *demo) twoContainers(ctx context.Context) error {
 	d.say("One pod, two containers, one HCA", `
 examples/two-containers.yaml: the pod has a claim made from a
@@ -156,8 +154,12 @@ same uverbs node (each HCA has its own) and rdma_cm, and their locked memory lim
 is raised as far as this machine permits (to unlimited where containerd has
 CAP_SYS_RESOURCE). They are user 1000 without capabilities. The third container
 names no claim: it sees no node, and has the 64 KiB that made RDMA fail.`)
+	manifest, err := os.ReadFile(d.checkout.Example("two-containers"))
+	if err != nil {
+		return err
+	}
 	fmt.Println("  $ kubectl apply -f examples/two-containers.yaml")
-	if err := d.apply(ctx, d.checkout.Example("two-containers"), "two-containers"); err != nil {
+	if err := d.apply(ctx, string(manifest), "two-containers"); err != nil {
 		return err
 	}
 	for _, container := range []string{"sender", "receiver", "bystander"} {
@@ -171,25 +173,8 @@ names no claim: it sees no node, and has the 64 KiB that made RDMA fail.`)
 	return nil
 }
 
-// apply applies a manifest whose containers first look around and then wait, and
-// waits until its pod is ready.
+// apply applies a manifest and waits until its pod is ready.
 func (d *demo) apply(ctx context.Context, manifest, pod string) error {
-	data, err := os.ReadFile(manifest)
-	if err != nil {
-		return err
-	}
-	return d.applyText(ctx, lookFirst(string(data)), pod)
-}
-
-// lookFirst lets the containers of an example look around before they wait. The
-// limit raised by the hook is that of the container's own processes; a process
-// that kubectl exec starts has the runtime's.
-func lookFirst(manifest string) string {
-	script := strings.ReplaceAll(strings.ReplaceAll(look, "\n", "; "), `"`, `\"`)
-	return strings.ReplaceAll(manifest, `"trap exit TERM;`, `"`+script+`; trap exit TERM;`)
-}
-
-func (d *demo) applyText(ctx context.Context, manifest, pod string) error {
 	cmd := d.c.Command(ctx, "kubectl", "apply", "-f", "-")
 	cmd.Stdin = strings.NewReader(manifest)
 	cmd.Stderr = os.Stderr
@@ -211,8 +196,8 @@ device that is free.`)
 	if err != nil {
 		return err
 	}
-	second := strings.ReplaceAll(lookFirst(string(data)), "name: two-containers", "name: another-pod")
-	if err := d.applyText(ctx, second, "another-pod"); err != nil {
+	second := strings.ReplaceAll(string(data), "name: two-containers", "name: another-pod")
+	if err := d.apply(ctx, second, "another-pod"); err != nil {
 		return err
 	}
 	if err := d.show(ctx, "kubectl", "logs", "another-pod", "-c", "sender"); err != nil {
