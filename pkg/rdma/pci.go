@@ -107,10 +107,13 @@ func locate(devicePath string) place {
 	var p place
 	parts := strings.Split(devicePath, "/")
 	for i, part := range parts {
+		if isPCIRoot(part) {
+			// A second root bus is that of a bridge into a domain of its own (Intel
+			// VMD); the first one is what other drivers call the root.
+			p = place{root: cmp.Or(p.root, part)}
+			continue
+		}
 		if p.root == "" {
-			if isPCIRoot(part) {
-				p.root = part
-			}
 			continue
 		}
 		if _, err := parsePCIAddress(part); err != nil {
