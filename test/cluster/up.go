@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -129,6 +130,11 @@ func (l layout) prepare() error {
 
 func (l layout) sandbox(hierarchies []sandbox.Hierarchy) sandbox.Config {
 	keep := []string{l.CacheDir, l.SourceDir}
+	for _, dir := range l.Programs {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			keep = append(keep, real)
+		}
+	}
 	if wd, err := os.Getwd(); err == nil {
 		keep = append(keep, wd)
 	}

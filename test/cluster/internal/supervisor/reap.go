@@ -2,20 +2,11 @@ package supervisor
 
 import (
 	"fmt"
-	"os"
 	"syscall"
 )
 
-// reapForever collects every child, ours and the orphans that process 1 inherits
-// (container shims above all). It is woken by SIGCHLD.
-func (s *Server) reapForever(children <-chan os.Signal) {
-	for range children {
-		for s.reapOne() {
-		}
-	}
-}
-
-// reapOne collects one ended child, if there is one. Holding the mutex across wait4
+// reapOne collects one ended child, if there is one: a component, or an orphan that
+// process 1 inherits (container shims above all). Holding the mutex across wait4
 // keeps it from collecting a component before start has recorded it.
 func (s *Server) reapOne() bool {
 	s.mu.Lock()

@@ -54,14 +54,22 @@ func (s *Server) Serve(stateDir string) error {
 	if err != nil {
 		return fmt.Errorf("listen on the supervisor's socket in %q: %w", stateDir, err)
 	}
-	children := make(chan os.Signal, 1)
+	defer l.Close()
+	children, stop := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
-	go s.reapForever(children)
-	go s.accept(l)
-	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
-	<-stop
-	return nil
+	defer signal.Stop(children)
+	defer signal.Stop(stop)
+	go s.accept(l)
+	for {
+		select {
+		case <-children:
+			for s.reapOne() {
+			}
+		case <-stop:
+			return nil
+		}
+	}
 }
 
 func (s *Server) accept(l net.Listener) {
