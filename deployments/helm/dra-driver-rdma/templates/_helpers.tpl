@@ -45,3 +45,38 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - probe
 - --kubelet-dir={{ .Values.kubeletDir }}
 {{- end }}
+
+{{/* A CEL expression: whether opaque parameters of the driver, given as a CEL
+     expression, give out nodes of the fabric's management interface. It looks at every
+     place where nodes can stand, whatever the kind. A value of another type is passed
+     over, as the driver refuses it. */}}
+{{- define "rdma.privilegedParameters" -}}
+[dyn({{ . }})].exists(p, [p, p.?allow.orValue({}), p.?defaults.orValue({})].exists(s,
+  type(s) == map && type(s.?nodes.orValue([])) == list && s.?nodes.orValue([]).exists(n, n in ["mad", "sm"])
+))
+{{- end }}
+
+{{/* A CEL expression: whether the object's namespace may use privileged classes. */}}
+{{- define "rdma.privilegedNamespace" -}}
+namespaceObject.metadata.?labels[?"rdma.dev/privileged-classes"].orValue("") == "true"
+{{- end }}
+
+{{/* A CEL expression: the remedy, for the end of a message. */}}
+{{- define "rdma.privilegedRemedy" -}}
+"namespace " + namespaceObject.metadata.name +
+" lacks the label rdma.dev/privileged-classes=true. Use another DeviceClass, such as hca.rdma.dev, or ask an administrator for: " +
+"kubectl label namespace " + namespaceObject.metadata.name + " rdma.dev/privileged-classes=true"
+{{- end }}
+
+{{/* The binding of a policy to everything it matches; takes the root context and a name. */}}
+{{- define "rdma.binding" -}}
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: {{ .name }}
+  labels:
+    {{- include "rdma.labels" .root | nindent 4 }}
+spec:
+  policyName: {{ .name }}
+  validationActions: [Deny]
+{{- end }}
