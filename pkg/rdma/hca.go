@@ -14,6 +14,9 @@ import (
 func (d *discovery) readHCA(ibdev string, uverbs *Node, mads []Node) (HCA, error) {
 	h := HCA{IBDev: ibdev, Uverbs: uverbs, MADs: mads}
 	real, err := d.realpath(path.Join(classInfiniband, ibdev))
+	if err == nil {
+		_, err = fs.Stat(d.sys, real)
+	}
 	if err != nil {
 		return h, fmt.Errorf("read device link: %w", err)
 	}
