@@ -1,0 +1,129 @@
+package resources_test
+
+import (
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/deviceattribute"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// attributeRow is a row of the table in docs/attributes.md: name, type, example,
+// source, and when it is absent.
+var attributeRow = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([a-z]+) \\| `([^`]+)` \\| .* \\| (.*) \\|$")
+
+// TestAttributesAreDocumented compares the table with what the fixture machines
+// publish: names, types, an example that exists, and "never" absent.
+func TestAttributesAreDocumented(t *testing.T) {
+	doc, err := os.ReadFile("../../../docs/attributes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	published := publishedAttributes(t)
+	documented := map[string]string{}
+	for _, row := range attributeRow.FindAllStringSubmatch(string(doc), -1) {
+		name, kind, example, absent := row[1], row[2], row[3], row[4]
+		documented[name] = kind
+		if !published[name].values[example] {
+			t.Errorf("no fixture machine has %s = %s, the example of docs/attributes.md", name, example)
+		}
+		if n := published[name].absent; absent == "never" && n > 0 {
+			t.Errorf("docs/attributes.md says that %s is never absent, and %d devices of the fixture machines lack it", name, n)
+		}
+	}
+	got := map[string]string{}
+	for name, p := range published {
+		got[name] = p.kind
+	}
+	if diff := cmp.Diff(documented, got); diff != "" {
+		t.Errorf("attributes and types (-docs/attributes.md +published):\n%s", diff)
+	}
+}
+
+type publishedAttribute struct {
+	kind   string
+	values map[string]bool
+	absent int // number of devices without it
+}
+
+// publishedAttributes collects the attributes of all fixture machines.
+func publishedAttributes(t *testing.T) map[string]publishedAttribute {
+	var devices []resourceapi.Device
+	for _, machine := range fixture.Names() {
+		for _, s := range resources.Slices(snapshot(t, machine)) {
+			devices = append(devices, s.Devices...)
+		}
+	}
+	all := map[string]publishedAttribute{}
+	for _, d := range devices {
+		for name, a := range d.Attributes {
+			kind, value := typeAndValue(a)
+			p, ok := all[string(name)]
+			if !ok {
+				p = publishedAttribute{kind: kind, values: map[string]bool{}, absent: len(devices)}
+			}
+			if p.kind != kind {
+				t.Errorf("%s is %s on one device and %s on another", name, p.kind, kind)
+			}
+			p.values[value] = true
+			p.absent--
+			all[string(name)] = p
+		}
+	}
+	return all
+}
+
+// TestStandardAttributes compares the standard attributes with those that the
+// Kubernetes library makes, which other drivers use: equal, or the library has
+// none because it does not know the kind of address.
+func TestStandardAttributes(t *testing.T) {
+	for _, machine := range fixture.Names() {
+		m, err := fixture.Load(machine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sys := deviceattribute.WithFS(m.FS(t))
+		snap := discover(t, m)
+		for _, h := range snap.Usable() {
+			if h.PCI == nil {
+				continue
+			}
+			got := resources.Attributes(h, snap.NetnsMode)
+			root, errRoot := deviceattribute.GetPCIeRootAttributeByPCIBusID(h.PCI.Address, sys)
+			numa, errNUMA := deviceattribute.GetNUMANodeAttributeByPCIBusID(h.PCI.Address, deviceattribute.ScalarAttribute, sys)
+			bus, errBus := deviceattribute.GetPCIBusIDAttribute(h.PCI.Address)
+			if h.Function == rdma.SF || h.Function == rdma.Virtual {
+				errBus = os.ErrNotExist
+			}
+			for _, want := range []struct {
+				deviceattribute.DeviceAttribute
+				err error
+			}{{root, errRoot}, {numa, errNUMA}, {bus, errBus}} {
+				if diff := cmp.Diff(want.Value, got[want.Name]); want.err == nil && diff != "" {
+					t.Errorf("%s, %s: %s (-library +ours):\n%s", machine, h.Name, want.Name, diff)
+				}
+			}
+		}
+	}
+}
+
+// A software HCA has no attribute that would send a claim to a PCI function.
+func TestSoftwareHCAsHaveNoPlace(t *testing.T) {
+	snap := snapshot(t, "soft")
+	for _, h := range snap.Usable() {
+		names := slices.Collect(maps.Keys(resources.Attributes(h, snap.NetnsMode)))
+		for _, n := range names {
+			if domain, _ := splitName(n); domain != "" {
+				t.Errorf("%s has %s", h.Name, n)
+			}
+		}
+	}
+}

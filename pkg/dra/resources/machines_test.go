@@ -1,0 +1,54 @@
+package resources_test
+
+import (
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/synth"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/tree"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+const node = "node1"
+
+// snapshot returns what there is on a fixture machine.
+func snapshot(t testing.TB, machine string) *rdma.Snapshot {
+	t.Helper()
+	m, err := fixture.Load(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return discover(t, m)
+}
+
+// large returns what there is on a host of that many functions: eight or more
+// PFs with their VFs.
+func large(t testing.TB, functions int) *rdma.Snapshot {
+	t.Helper()
+	host, err := synth.Large(functions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sys tree.Tree
+	if err := synth.Write(host, &sys); err != nil {
+		t.Fatal(err)
+	}
+	archive, err := tree.Format(host.Doc, &sys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := fixture.Parse(host.Name, archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return discover(t, m)
+}
+
+func discover(t testing.TB, m *fixture.Machine) *rdma.Snapshot {
+	t.Helper()
+	snap, err := rdma.Discover(m.FS(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snap
+}
