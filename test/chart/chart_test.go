@@ -1,0 +1,180 @@
+// Package chart tests the Helm chart without a cluster: what it renders, what it
+// refuses, and that its words agree with the driver's code and with the documents.
+// That a real API server takes it is proved in test/cluster/e2e.
+//
+// The tests need the helm program that test/cluster builds and caches. Where it is
+// missing they are skipped, or fail if CI is set.
+package chart
+
+import (
+	"bufio"
+	"bytes"
+	"flag"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files and the table of values in the chart's README")
+
+// The chart, and how the tests install it.
+const (
+	chartDir  = "../../deployments/helm/dra-driver-rdma"
+	release   = "rdma"
+	namespace = "rdma-system"
+	fullname  = "rdma-dra-driver-rdma"
+	// oldest is the oldest Kubernetes that the chart supports.
+	oldest = "1.34.0"
+)
+
+// helmVersion finds the version that test/cluster pins.
+var helmVersion = regexp.MustCompile(`(?m)helm\.sh/helm/v3 (v\S+)`)
+
+// helmProgram returns the newest build of the pinned helm in the cache of
+// test/cluster, which keeps programs as bin/NAME-VERSION-HASH/.
+func helmProgram(t *testing.T) string {
+	t.Helper()
+	pin, err := os.ReadFile("../cluster/build/helm/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := helmVersion.FindSubmatch(pin)
+	if version == nil {
+		t.Fatalf("test/cluster/build/helm/go.mod requires no helm:\n%s", pin)
+	}
+	cache := os.Getenv("DRA_RDMA_CACHE")
+	if cache == "" {
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cache = filepath.Join(dir, "dra-driver-rdma")
+	}
+	pattern := filepath.Join(cache, "bin", "helm-"+string(version[1])+"-*", "helm")
+	found, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) == 0 {
+		say := t.Skipf
+		if os.Getenv("CI") != "" {
+			say = t.Fatalf
+		}
+		say("no helm at %s: build it with `go -C test/cluster run ./cmd/cluster build`", pattern)
+	}
+	return found[len(found)-1]
+}
+
+// helm runs helm and returns what it printed and whether it succeeded.
+func helm(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.Command(helmProgram(t), args...)
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "KUBECONFIG=/nonexistent")
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return stdout.String() + stderr.String(), err
+	}
+	return stdout.String(), nil
+}
+
+func tryRender(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	return helm(t, append([]string{"template", release, chartDir, "--namespace", namespace, "--kube-version", oldest}, args...)...)
+}
+
+// render returns the manifests as helm would apply them.
+func render(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := tryRender(t, args...)
+	if err != nil {
+		t.Fatalf("helm template %v: %v\n%s", args, err, out)
+	}
+	return out
+}
+
+// objects decodes manifests strictly: a misspelled field is an error here, while
+// an API server only warns of it.
+func objects(t *testing.T, manifests string) []runtime.Object {
+	t.Helper()
+	decoder := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(manifests)))
+	var objs []runtime.Object
+	for {
+		doc, err := reader.Read()
+		if err == io.EOF {
+			return objs
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(bytes.TrimSpace(doc)) == 0 {
+			continue
+		}
+		obj, _, err := decoder.Decode(doc, nil, nil)
+		if err != nil {
+			t.Fatalf("decode manifest: %v\n%s", err, doc)
+		}
+		objs = append(objs, obj)
+	}
+}
+
+// all returns the objects of one type.
+func all[T runtime.Object](t *testing.T, args ...string) []T {
+	t.Helper()
+	var found []T
+	for _, obj := range objects(t, render(t, args...)) {
+		if o, ok := obj.(T); ok {
+			found = append(found, o)
+		}
+	}
+	return found
+}
+
+// one returns the only object of a type.
+func one[T runtime.Object](t *testing.T, args ...string) T {
+	t.Helper()
+	found := all[T](t, args...)
+	if len(found) != 1 {
+		t.Fatalf("%d objects of type %T, want one", len(found), *new(T))
+	}
+	return found[0]
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// golden compares a text with a file, or rewrites the file.
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if want := readFile(t, path); want != got {
+		t.Errorf("%s is not what the chart renders; if that is wanted: go test ./test/chart -update\n%s", path, diff(want, got))
+	}
+}
+
+// diff shows the lines that differ.
+func diff(want, got string) string {
+	return "(-want +got):\n" + cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n"))
+}

@@ -1,0 +1,236 @@
+package chart
+
+import (
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// daemonSet renders the driver's DaemonSet.
+func daemonSet(t *testing.T, args ...string) *appsv1.DaemonSet {
+	t.Helper()
+	return one[*appsv1.DaemonSet](t, args...)
+}
+
+// driver returns the only container of the driver's pod.
+func driver(t *testing.T, set *appsv1.DaemonSet) corev1.Container {
+	t.Helper()
+	pod := set.Spec.Template.Spec
+	if len(pod.Containers) != 1 || len(pod.InitContainers) != 0 {
+		t.Fatalf("%d containers and %d init containers, want one and none", len(pod.Containers), len(pod.InitContainers))
+	}
+	return pod.Containers[0]
+}
+
+// TestUnprivileged: the security context is what docs/security.md says, as a whole,
+// so that nothing can be added without a look at this test.
+func TestUnprivileged(t *testing.T) {
+	set := daemonSet(t)
+	pod := set.Spec.Template.Spec
+	wantPod := &corev1.PodSecurityContext{
+		RunAsUser:      new(int64(0)),
+		RunAsGroup:     new(int64(0)),
+		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+	if d := cmp.Diff(wantPod, pod.SecurityContext); d != "" {
+		t.Errorf("security context of the pod (-want +got):\n%s", d)
+	}
+	want := &corev1.SecurityContext{
+		Privileged:               new(false),
+		AllowPrivilegeEscalation: new(false),
+		ReadOnlyRootFilesystem:   new(true),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+	if d := cmp.Diff(want, driver(t, set).SecurityContext); d != "" {
+		t.Errorf("security context of the container (-want +got):\n%s", d)
+	}
+	if pod.HostPID || pod.HostIPC || pod.ShareProcessNamespace != nil {
+		t.Error("the pod shares process or IPC namespaces")
+	}
+	if pod.AutomountServiceAccountToken == nil || !*pod.AutomountServiceAccountToken {
+		t.Error("the pod has no service account token")
+	}
+	account := one[*corev1.ServiceAccount](t)
+	if account.AutomountServiceAccountToken == nil || *account.AutomountServiceAccountToken {
+		t.Error("other pods of the service account get its token without asking")
+	}
+}
+
+func TestSELinuxType(t *testing.T) {
+	options := daemonSet(t, "--set", "seLinuxType=spc_t").Spec.Template.Spec.SecurityContext.SELinuxOptions
+	if d := cmp.Diff(&corev1.SELinuxOptions{Type: "spc_t"}, options); d != "" {
+		t.Errorf("SELinux options (-want +got):\n%s", d)
+	}
+}
+
+// TestNoPorts: with hostNetwork a declared port is a host port, and the second
+// driver of a rolling update could not start beside the first.
+func TestNoPorts(t *testing.T) {
+	set := daemonSet(t)
+	if !set.Spec.Template.Spec.HostNetwork {
+		t.Error("no host network: kernel events do not arrive")
+	}
+	if ports := driver(t, set).Ports; ports != nil {
+		t.Errorf("ports %v", ports)
+	}
+}
+
+// mount is a directory of the host in the driver's container.
+type mount struct {
+	Host, Container string
+	ReadOnly        bool
+	Recursive       corev1.RecursiveReadOnlyMode
+	Propagation     corev1.MountPropagationMode
+	Type            corev1.HostPathType
+}
+
+// mounts lists the directories of the host; every volume must be one, and mounted
+// once.
+func mounts(t *testing.T, set *appsv1.DaemonSet) []mount {
+	t.Helper()
+	volumes := map[string]*corev1.HostPathVolumeSource{}
+	for _, v := range set.Spec.Template.Spec.Volumes {
+		if v.HostPath == nil || v.HostPath.Type == nil {
+			t.Fatalf("volume %s is no host path with a type", v.Name)
+		}
+		volumes[v.Name] = v.HostPath
+	}
+	var found []mount
+	for _, m := range driver(t, set).VolumeMounts {
+		v, ok := volumes[m.Name]
+		if !ok {
+			t.Fatalf("volume %s is missing, or mounted twice", m.Name)
+		}
+		delete(volumes, m.Name)
+		one := mount{Host: v.Path, Type: *v.Type, Container: m.MountPath, ReadOnly: m.ReadOnly}
+		if m.RecursiveReadOnly != nil {
+			one.Recursive = *m.RecursiveReadOnly
+		}
+		if m.MountPropagation != nil {
+			one.Propagation = *m.MountPropagation
+		}
+		found = append(found, one)
+	}
+	if len(volumes) > 0 {
+		t.Fatalf("volumes %v are not mounted", slices.Collect(maps.Keys(volumes)))
+	}
+	return found
+}
+
+func TestMounts(t *testing.T) {
+	const dir, make = corev1.HostPathDirectory, corev1.HostPathDirectoryOrCreate
+	want := []mount{
+		{Host: "/sys", Container: "/host/sys", ReadOnly: true, Recursive: corev1.RecursiveReadOnlyIfPossible, Type: dir},
+		{Host: "/dev", Container: "/host/dev", ReadOnly: true, Propagation: corev1.MountPropagationHostToContainer, Type: dir},
+		{Host: "/var/run/cdi", Container: "/var/run/cdi", Type: make},
+		{Host: "/var/lib/kubelet/plugins/rdma.dev", Container: "/var/lib/kubelet/plugins/rdma.dev", Type: make},
+		{Host: "/var/lib/kubelet/plugins_registry", Container: "/var/lib/kubelet/plugins_registry", Type: dir},
+		{Host: "/var/lib/kubelet/pod-resources", Container: "/var/lib/kubelet/pod-resources", ReadOnly: true, Type: dir},
+		{Host: "/opt/rdma.dev/bin", Container: "/opt/rdma.dev/bin", Type: make},
+	}
+	if d := cmp.Diff(want, mounts(t, daemonSet(t))); d != "" {
+		t.Errorf("mounts (-want +got):\n%s", d)
+	}
+	// Each directory follows its value, inside as outside.
+	moved := mounts(t, daemonSet(t, "--set", "hostRoot=/srv/host,cdiDir=/etc/cdi,kubeletDir=/k,hookDir=/hook"))
+	for i, paths := range [][2]string{{"/srv/host/sys", "/host/sys"}, {"/srv/host/dev", "/host/dev"}, {"/etc/cdi", "/etc/cdi"},
+		{"/k/plugins/rdma.dev", "/k/plugins/rdma.dev"}, {"/k/plugins_registry", "/k/plugins_registry"},
+		{"/k/pod-resources", "/k/pod-resources"}, {"/hook", "/hook"}} {
+		if moved[i].Host != paths[0] || moved[i].Container != paths[1] {
+			t.Errorf("mount %d is %s at %s, want %s at %s", i, moved[i].Host, moved[i].Container, paths[0], paths[1])
+		}
+	}
+	if without := mounts(t, daemonSet(t, "--set", "hookDir=")); len(without) != len(want)-1 {
+		t.Errorf("without a hook directory there are %d mounts", len(without))
+	}
+}
+
+// TestScheduling: every node keeps its driver, also during an upgrade.
+func TestScheduling(t *testing.T) {
+	set := daemonSet(t)
+	update := set.Spec.UpdateStrategy.RollingUpdate
+	if update == nil || update.MaxSurge.IntValue() != 1 || update.MaxUnavailable.IntValue() != 0 {
+		t.Errorf("update strategy %v", update)
+	}
+	pod := set.Spec.Template.Spec
+	if d := cmp.Diff([]corev1.Toleration{{Operator: corev1.TolerationOpExists}}, pod.Tolerations); d != "" {
+		t.Errorf("tolerations (-want +got):\n%s", d)
+	}
+	if pod.PriorityClassName != "system-node-critical" {
+		t.Errorf("priority class %q", pod.PriorityClassName)
+	}
+}
+
+// TestIdentity: the driver learns its node, and its pod's UID, which keeps the
+// sockets of two drivers apart.
+func TestIdentity(t *testing.T) {
+	got := map[string]string{}
+	for _, e := range driver(t, daemonSet(t)).Env {
+		got[e.Name] = e.ValueFrom.FieldRef.FieldPath
+	}
+	if d := cmp.Diff(map[string]string{"NODE_NAME": "spec.nodeName", "POD_UID": "metadata.uid"}, got); d != "" {
+		t.Errorf("environment (-want +got):\n%s", d)
+	}
+}
+
+// TestProbes: liveness and readiness ask over the kubelet's sockets, and the driver
+// gives up before the kubelet does, so that the event has a reason.
+func TestProbes(t *testing.T) {
+	c := driver(t, daemonSet(t, "--set", "kubeletDir=/k"))
+	alive := []string{"/usr/bin/dra-driver", "probe", "--kubelet-dir=/k"}
+	for name, p := range map[string]struct {
+		probe *corev1.Probe
+		want  []string
+	}{
+		"startup":   {c.StartupProbe, alive},
+		"liveness":  {c.LivenessProbe, alive},
+		"readiness": {c.ReadinessProbe, append(slices.Clone(alive), "--ready")},
+	} {
+		if p.probe == nil || p.probe.Exec == nil {
+			t.Fatalf("%s probe runs no program", name)
+		}
+		if d := cmp.Diff(p.want, p.probe.Exec.Command); d != "" {
+			t.Errorf("%s probe (-want +got):\n%s", name, d)
+		}
+		if p.probe.TimeoutSeconds <= 5 {
+			t.Errorf("%s probe times out after %d s, the driver's own timeout is 5 s", name, p.probe.TimeoutSeconds)
+		}
+	}
+}
+
+// TestFlags: the driver understands the flags that the chart gives it, whatever
+// the values.
+func TestFlags(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "dra-driver")
+	if out, err := exec.Command("go", "build", "-o", program, "../../cmd/dra-driver").CombinedOutput(); err != nil {
+		t.Fatalf("build the driver: %v\n%s", err, out)
+	}
+	run := func(args ...string) string {
+		cmd := exec.Command(program, args...)
+		cmd.Env = []string{"NODE_NAME=", "POD_UID=x"}
+		out, err := cmd.CombinedOutput()
+		if err == nil {
+			t.Fatalf("%v: the driver runs here", args)
+		}
+		return string(out)
+	}
+	for _, values := range []string{"default", "full", "least"} {
+		c := driver(t, daemonSet(t, "--values", "testdata/"+values+".values.yaml"))
+		// The name of the node is looked at after all flags.
+		if out := run(c.Args...); !strings.HasPrefix(out, "dra-driver: node name is empty") || strings.Count(out, "\n") != 1 {
+			t.Errorf("%s: flags %v: %s", values, c.Args, out)
+		}
+		for _, p := range []*corev1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
+			if out := run(p.Exec.Command[1:]...); !strings.HasPrefix(out, "dra-driver: probe ") {
+				t.Errorf("%s: probe %v: %s", values, p.Exec.Command, out)
+			}
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package chart
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+)
+
+// TestRender compares what the chart makes of each values file with a golden file,
+// and has helm's linter and the API's types read it.
+func TestRender(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.values.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no values files: %v", err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".values.yaml")
+		t.Run(name, func(t *testing.T) {
+			if out, err := helm(t, "lint", "--strict", chartDir, "--values", file, "--kube-version", oldest); err != nil {
+				t.Errorf("helm lint: %v\n%s", err, out)
+			}
+			out := render(t, "--values", file)
+			golden(t, "testdata/"+name+".golden.yaml", out)
+			if len(objects(t, out)) == 0 {
+				t.Error("nothing is rendered")
+			}
+		})
+	}
+}
+
+// TestNames: objects are named after the release, so that two do not meet, unless
+// the user names them.
+func TestNames(t *testing.T) {
+	for _, tc := range []struct{ release, override, want string }{
+		{release, "", fullname},
+		{"dra-driver-rdma", "", "dra-driver-rdma"},
+		{release, "hca", "hca"},
+	} {
+		out, err := helm(t, "template", tc.release, chartDir, "--kube-version", oldest, "--set", "fullnameOverride="+tc.override)
+		if err != nil {
+			t.Fatalf("helm template: %v\n%s", err, out)
+		}
+		for _, obj := range objects(t, out) {
+			if set, ok := obj.(*appsv1.DaemonSet); ok && set.Name != tc.want {
+				t.Errorf("release %q, override %q: DaemonSet %s, want %s", tc.release, tc.override, set.Name, tc.want)
+			}
+		}
+	}
+}
+
+// TestLabels: every object says what it belongs to.
+func TestLabels(t *testing.T) {
+	for _, obj := range objects(t, render(t)) {
+		m, err := meta.Accessor(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, label := range []string{"app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/version", "app.kubernetes.io/managed-by", "helm.sh/chart"} {
+			if m.GetLabels()[label] == "" {
+				t.Errorf("%T %s has no label %s", obj, m.GetName(), label)
+			}
+		}
+	}
+}
+
+// TestOldKubernetes: a cluster without resource.k8s.io/v1 is refused.
+func TestOldKubernetes(t *testing.T) {
+	out, err := helm(t, "template", release, chartDir, "--kube-version", "1.33.9")
+	if err == nil || !strings.Contains(out, "kubeVersion: >=1.34.0-0") {
+		t.Errorf("Kubernetes 1.33: %v\n%s", err, out)
+	}
+	// Providers add something to the version.
+	if out, err := helm(t, "template", release, chartDir, "--kube-version", "v1.34.1-gke.100"); err != nil {
+		t.Errorf("Kubernetes 1.34.1-gke.100: %v\n%s", err, out)
+	}
+}

@@ -1,0 +1,215 @@
+package chart
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+)
+
+// value is one documented value of values.yaml.
+type value struct {
+	path      string // "image.tag"
+	comment   string
+	byDefault string // as YAML flow
+}
+
+var valueLine = regexp.MustCompile(`^( *)([A-Za-z]+):`)
+
+// documentedValues reads values.yaml as text: a key below a comment is a value, a key
+// without one is a group whose keys are values.
+func documentedValues(t *testing.T) []value {
+	t.Helper()
+	var found []value
+	var comment []string
+	var group string
+	inside := -1 // the indentation of the value that the lines belong to
+	for line := range strings.Lines(readFile(t, chartDir+"/values.yaml")) {
+		line = strings.TrimRight(line, "\n")
+		text := strings.TrimSpace(line)
+		indent := len(line) - len(strings.TrimLeft(line, " "))
+		switch {
+		case text == "":
+			comment = nil
+		case strings.HasPrefix(text, "#"):
+			comment = append(comment, strings.TrimSpace(strings.TrimPrefix(text, "#")))
+		case inside >= 0 && (indent > inside || strings.HasPrefix(text, "- ") && indent == inside):
+			// part of a value
+		default:
+			m := valueLine.FindStringSubmatch(line)
+			if m == nil {
+				t.Fatalf("line %q of values.yaml is not understood", line)
+			}
+			if indent == 0 {
+				group = ""
+			}
+			path := group + m[2]
+			if comment == nil {
+				if indent != 0 {
+					t.Errorf("value %s has no comment", path)
+				}
+				group, inside = m[2]+".", -1
+				continue
+			}
+			found = append(found, value{path: path, comment: strings.Join(comment, " ")})
+			comment, inside = nil, indent
+		}
+	}
+	setDefaults(t, found)
+	return found
+}
+
+// setDefaults looks the values up in values.yaml as YAML.
+func setDefaults(t *testing.T, values []value) {
+	t.Helper()
+	tree := defaults(t)
+	for i, v := range values {
+		var node any = tree
+		for key := range strings.SplitSeq(v.path, ".") {
+			var ok bool
+			if node, ok = node.(map[string]any)[key]; !ok {
+				t.Fatalf("value %s is not in values.yaml", v.path)
+			}
+		}
+		text, err := json.Marshal(node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values[i].byDefault = string(text)
+	}
+}
+
+func defaults(t *testing.T) map[string]any {
+	t.Helper()
+	var tree map[string]any
+	if err := yaml.UnmarshalStrict([]byte(readFile(t, chartDir+"/values.yaml")), &tree); err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+// TestTableOfValues: the README has each value with its comment and default.
+func TestTableOfValues(t *testing.T) {
+	const begin, end = "<!-- values: made by go test ./test/chart -update -->\n", "<!-- end of values -->"
+	readme := readFile(t, chartDir+"/README.md")
+	before, rest, ok := strings.Cut(readme, begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("README.md has no table between %q and %q", begin, end)
+	}
+	var table strings.Builder
+	table.WriteString("| value | default | meaning |\n|---|---|---|\n")
+	for _, v := range documentedValues(t) {
+		fmt.Fprintf(&table, "| `%s` | `%s` | %s |\n", v.path, v.byDefault, strings.ReplaceAll(v.comment, "|", `\|`))
+	}
+	golden(t, chartDir+"/README.md", before+begin+table.String()+end+after)
+}
+
+// schema is what the tests read of a JSON schema.
+type schema struct {
+	Ref                  string            `json:"$ref"`
+	Properties           map[string]schema `json:"properties"`
+	AdditionalProperties any               `json:"additionalProperties"`
+	Required             []string          `json:"required"`
+}
+
+// TestSchemaIsComplete: schema and values.yaml have the same keys, all of them
+// required, and no others are allowed. A value that someone sets to null would
+// otherwise be rendered as the empty string.
+func TestSchemaIsComplete(t *testing.T) {
+	var s schema
+	if err := json.Unmarshal([]byte(readFile(t, chartDir+"/values.schema.json")), &s); err != nil {
+		t.Fatal(err)
+	}
+	compare(t, "", s, defaults(t))
+	groups := map[string]bool{}
+	for _, v := range documentedValues(t) {
+		group, _, isIn := strings.Cut(v.path, ".")
+		if isIn && !groups[group] {
+			groups[group] = true
+			compare(t, group, s.Properties[group], defaults(t)[group].(map[string]any))
+		}
+	}
+}
+
+func compare(t *testing.T, where string, s schema, values map[string]any) {
+	t.Helper()
+	want := slices.Sorted(maps.Keys(values))
+	delete(s.Properties, "global") // helm's own
+	if d := cmp.Diff(want, slices.Sorted(maps.Keys(s.Properties))); d != "" {
+		t.Errorf("keys of the schema at %q (-values.yaml +schema):\n%s", where, d)
+	}
+	if d := cmp.Diff(want, slices.Sorted(slices.Values(s.Required))); d != "" {
+		t.Errorf("required keys at %q (-values.yaml +schema):\n%s", where, d)
+	}
+	if s.AdditionalProperties != false {
+		t.Errorf("at %q any key is allowed", where)
+	}
+}
+
+// TestRefused: a wrong value is an error that names it, before anything is installed.
+func TestRefused(t *testing.T) {
+	for _, tc := range []struct{ set, want string }{
+		{"hookdir=/opt", "additional properties 'hookdir' not allowed"},
+		{"image.digest=x", "additional properties 'digest' not allowed"},
+		{"admissionPolicy.enabled=true", "additional properties 'enabled' not allowed"},
+		{"image.pullPolicy=Sometimes", "at '/image/pullPolicy'"},
+		{"image.tag=a b", "at '/image/tag'"},
+		{"kubeletDir=/var/lib/kubelet/", "at '/kubeletDir'"},
+		{"kubeletDir=kubelet", "at '/kubeletDir'"},
+		{"kubeletDir=null", "missing property 'kubeletDir'"},
+		{"cdiDir=", "at '/cdiDir'"},
+		{"hookDir=opt", "at '/hookDir'"},
+		{"hostRoot=/", "at '/hostRoot'"},
+		{"memlock=lots", "at '/memlock'"},
+		{"memlock=0", "at '/memlock'"},
+		{"memlock=1073741824", "at '/memlock': got number, want string"},
+		{"memlockDenied=retry", "at '/memlockDenied'"},
+		{"runtimeCDIEnabled=yes", "at '/runtimeCDIEnabled': got string, want boolean"},
+		{"logVerbosity=high", "at '/logVerbosity'"},
+		{"seLinuxType=system_u:object_r:x", "at '/seLinuxType'"},
+		{"resources.memory=1Gi", "additional properties 'memory' not allowed"},
+		{"updateMaxSurge=0", "at '/updateMaxSurge'"},
+		{"updateMaxSurge=200%", "at '/updateMaxSurge'"},
+		{"terminationGracePeriodSeconds=0", "at '/terminationGracePeriodSeconds'"},
+		{"nodeSelector.rdma=true", "at '/nodeSelector/rdma': got boolean, want string"},
+		{"tolerations[0].effects=NoExecute", "additional properties 'effects' not allowed"},
+		{"extendedResourceName=hca", "at '/extendedResourceName'"},
+		{"deviceClasses.create=maybe", "at '/deviceClasses/create': got string, want boolean"},
+	} {
+		t.Run(tc.set, func(t *testing.T) {
+			out, err := tryRender(t, "--set", tc.set)
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			if !strings.Contains(out, tc.want) {
+				t.Errorf("the message does not say %q:\n%s", tc.want, out)
+			}
+		})
+	}
+}
+
+// TestAccepted: values at the edge of what is refused.
+func TestAccepted(t *testing.T) {
+	digest := strings.Repeat("0123456789abcdef", 4)
+	for _, args := range [][]string{
+		{"--set", "image.tag=v1@sha256:" + digest},
+		{"--set-string", "memlock=1073741824"},
+		{"--set", "memlock=64Ki"},
+		{"--set", "memlock=inherit"},
+		{"--set", "updateMaxSurge=3"},
+		{"--set", "updateMaxSurge=100%"},
+		{"--set", "extendedResourceName=rdma/hca"},
+		{"--set", "global.registry=x"},
+	} {
+		if out, err := tryRender(t, args...); err != nil {
+			t.Errorf("%v: %s", args, out)
+		}
+	}
+}
