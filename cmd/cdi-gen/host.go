@@ -2,12 +2,11 @@ package main
 
 import (
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/pflag"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -27,7 +26,7 @@ func (h *hostFlags) register(f *pflag.FlagSet) {
 // discover reads the host below the root.
 func (h *hostFlags) discover() (*rdma.Snapshot, error) {
 	dir := filepath.Join(h.root, "sys")
-	snap, err := rdma.Discover(os.DirFS(dir).(fs.ReadLinkFS))
+	snap, err := rdma.Discover(sysfs.DirFS(dir))
 	if err != nil {
 		return nil, fmt.Errorf("discover the RDMA devices below %q: %w", dir, err)
 	}
