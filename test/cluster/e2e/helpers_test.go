@@ -36,7 +36,9 @@ func newNamespace(t *testing.T) *namespace {
 			t.Log(tryKubectl("--namespace", n.name, "describe", "pods"))
 			t.Log(driverLog())
 		}
-		kubectl(t, "delete", "namespace", n.name, "--wait")
+		// The devices must be free for the next test; the rest may take its time.
+		n.kubectl("delete", "pods,resourceclaims", "--all", "--wait")
+		kubectl(t, "delete", "namespace", n.name, "--wait=false")
 	})
 	eventually(t, "default service account", func() error {
 		_, err := output("kubectl", "--namespace", n.name, "get", "serviceaccount", "default")

@@ -8,7 +8,8 @@ import (
 // TestBadInput: what a user can get wrong in a claim reaches the events of the pod,
 // with the claim, the field and what to do, and other pods go on.
 func TestBadInput(t *testing.T) {
-	for name, c := range map[string]struct {
+	n := newNamespace(t)
+	bad := map[string]struct {
 		parameters string
 		want       []string
 	}{
@@ -18,14 +19,14 @@ func TestBadInput(t *testing.T) {
 		"class-by-user":  {`{apiVersion: rdma.dev/v1alpha1, kind: HCAClassConfig, allow: {nodes: [mad]}}`, []string{"HCAClassConfig", "DeviceClass", "HCAConfig"}},
 		"unknown-kind":   {`{apiVersion: rdma.dev/v1alpha1, kind: NICConfig}`, []string{"NICConfig", "HCAConfig"}},
 		"future-version": {`{apiVersion: rdma.dev/v9, kind: HCAConfig}`, []string{"rdma.dev/v1alpha1"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			n := newNamespace(t)
-			n.apply(template("one", c.parameters) + podManifest("bad"))
-			n.apply(strings.ReplaceAll(template("one", ""), "name: one", "name: good") + pod("good", "resourceClaimTemplateName: good"))
-			n.ready("good")
-			n.event("bad", append(c.want, n.name+"/bad-hca")...)
-		})
+	}
+	for name, c := range bad {
+		n.apply(template(name, c.parameters) + pod(name, "resourceClaimTemplateName: "+name))
+	}
+	n.apply(template("good", "") + pod("good", "resourceClaimTemplateName: good"))
+	n.ready("good")
+	for name, c := range bad {
+		n.event(name, append(c.want, n.name+"/"+name+"-hca")...)
 	}
 }
 

@@ -109,6 +109,10 @@ func TestKubeletRestart(t *testing.T) {
 	if err := kube.Restart(t.Context(), cluster.Kubelet); err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, "kubelet's server", func() error {
+		_, err := output("kubectl", "--namespace", n.name, "exec", "shared-first", "-c", "one", "--", "true")
+		return err
+	})
 	n.expect("shared-first", "one", device)
 	n.kubectl("delete", "pod", "shared-second", "--wait")
 	n.example("shared-claim")
