@@ -1,0 +1,137 @@
+package chart
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// granted lists what the roles of the chart allow: one line for each namespace, API
+// group, resource and verb, so that nothing hides in a list or a wildcard.
+func granted(t *testing.T) []string {
+	t.Helper()
+	var lines []string
+	add := func(where string, rules []rbacv1.PolicyRule) {
+		for _, r := range rules {
+			for _, group := range r.APIGroups {
+				for _, resource := range r.Resources {
+					for _, verb := range r.Verbs {
+						lines = append(lines, fmt.Sprintf("%s: %s %s.%s", where, verb, resource, group))
+					}
+				}
+			}
+			if r.NonResourceURLs != nil || r.ResourceNames != nil {
+				t.Errorf("rule %v has URLs or names, which this test does not read", r)
+			}
+		}
+	}
+	for _, role := range all[*rbacv1.ClusterRole](t) {
+		add("cluster", role.Rules)
+	}
+	for _, role := range all[*rbacv1.Role](t) {
+		add(role.Namespace, role.Rules)
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// TestRBAC: exactly what the driver uses. docs/security.md gives the reasons;
+// test/cluster/e2e asks a real API server.
+func TestRBAC(t *testing.T) {
+	want := []string{
+		"cluster: create resourceslices.resource.k8s.io",
+		"cluster: delete resourceslices.resource.k8s.io",
+		"cluster: get nodes.",
+		"cluster: get resourceclaims.resource.k8s.io",
+		"cluster: get resourceslices.resource.k8s.io",
+		"cluster: list resourceslices.resource.k8s.io",
+		"cluster: update resourceslices.resource.k8s.io",
+		"cluster: watch resourceslices.resource.k8s.io",
+		"default: create events.",
+	}
+	if d := cmp.Diff(want, granted(t)); d != "" {
+		t.Errorf("rights (-want +got):\n%s", d)
+	}
+}
+
+// TestBindings: the roles are given to the user that the driver's pods have, and to
+// nobody else, and the policy for its slices names the same user: one for another
+// user would never apply.
+func TestBindings(t *testing.T) {
+	for _, args := range [][]string{nil, {"--set", "fullnameOverride=other"}} {
+		account := daemonSet(t, args...).Spec.Template.Spec.ServiceAccountName
+		want := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: account, Namespace: namespace}}
+		cluster, inDefault := one[*rbacv1.ClusterRoleBinding](t, args...), one[*rbacv1.RoleBinding](t, args...)
+		for _, subjects := range [][]rbacv1.Subject{cluster.Subjects, inDefault.Subjects} {
+			if d := cmp.Diff(want, subjects); d != "" {
+				t.Errorf("subjects (-want +got):\n%s", d)
+			}
+		}
+		if cluster.RoleRef.Name != one[*rbacv1.ClusterRole](t, args...).Name || inDefault.RoleRef.Name != one[*rbacv1.Role](t, args...).Name {
+			t.Error("a binding names no role of the chart")
+		}
+		user := "system:serviceaccount:" + namespace + ":" + account
+		conditions := policy(t, "node-slices.rdma.dev", args...).Spec.MatchConditions
+		if len(conditions) != 1 || conditions[0].Expression != fmt.Sprintf("request.userInfo.username == %q", user) {
+			t.Errorf("policy for the slices applies to %v, want user %s", conditions, user)
+		}
+	}
+}
+
+// policy returns an admission policy by name.
+func policy(t *testing.T, name string, args ...string) *admissionv1.ValidatingAdmissionPolicy {
+	t.Helper()
+	for _, p := range all[*admissionv1.ValidatingAdmissionPolicy](t, args...) {
+		if p.Name == name {
+			return p
+		}
+	}
+	t.Fatalf("no policy %s", name)
+	return nil
+}
+
+// TestPolicies: each policy fails closed, judges all versions of the API, and is
+// bound to everything it matches.
+func TestPolicies(t *testing.T) {
+	matched := map[string][]string{}
+	for _, p := range all[*admissionv1.ValidatingAdmissionPolicy](t) {
+		if *p.Spec.FailurePolicy != admissionv1.Fail {
+			t.Errorf("%s: failure policy %s", p.Name, *p.Spec.FailurePolicy)
+		}
+		constraints := p.Spec.MatchConstraints
+		if *constraints.MatchPolicy != admissionv1.Equivalent || constraints.NamespaceSelector != nil || constraints.ObjectSelector != nil || constraints.ExcludeResourceRules != nil {
+			t.Errorf("%s: match constraints %v", p.Name, constraints)
+		}
+		for _, r := range constraints.ResourceRules {
+			for _, operation := range r.Operations {
+				matched[p.Name] = append(matched[p.Name], fmt.Sprintf("%s %s", operation, strings.Join(r.Resources, ",")))
+			}
+		}
+	}
+	want := map[string][]string{
+		"privileged-classes.rdma.dev":     {"CREATE deviceclasses", "UPDATE deviceclasses"},
+		"privileged-claims.rdma.dev":      {"CREATE resourceclaims,resourceclaimtemplates"},
+		"privileged-allocations.rdma.dev": {"UPDATE resourceclaims/status"},
+		"node-slices.rdma.dev":            {"CREATE resourceslices", "UPDATE resourceslices", "DELETE resourceslices"},
+	}
+	if d := cmp.Diff(want, matched); d != "" {
+		t.Errorf("what the policies match (-want +got):\n%s", d)
+	}
+	for _, b := range all[*admissionv1.ValidatingAdmissionPolicyBinding](t) {
+		if b.Name != b.Spec.PolicyName || want[b.Name] == nil {
+			t.Errorf("binding %s is for policy %s", b.Name, b.Spec.PolicyName)
+		}
+		if d := cmp.Diff([]admissionv1.ValidationAction{admissionv1.Deny}, b.Spec.ValidationActions); d != "" || b.Spec.MatchResources != nil {
+			t.Errorf("binding %s does not deny everything it matches", b.Name)
+		}
+		delete(want, b.Name)
+	}
+	if len(want) > 0 {
+		t.Errorf("policies without binding: %v", want)
+	}
+}
