@@ -1,6 +1,8 @@
 package resources_test
 
 import (
+	"slices"
+	"sync"
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
@@ -21,9 +23,29 @@ func snapshot(t testing.TB, machine string) *rdma.Snapshot {
 	return discover(t, m)
 }
 
+var (
+	largeMu sync.Mutex
+	largeOf = map[int]*rdma.Snapshot{}
+)
+
 // large returns what there is on a host of that many functions: eight or more
-// PFs with their VFs.
+// PFs with their VFs. The host is made once; the caller may change its copy.
 func large(t testing.TB, functions int) *rdma.Snapshot {
+	t.Helper()
+	largeMu.Lock()
+	defer largeMu.Unlock()
+	if largeOf[functions] == nil {
+		largeOf[functions] = makeLarge(t, functions)
+	}
+	snap := *largeOf[functions]
+	snap.HCAs = slices.Clone(snap.HCAs)
+	for i := range snap.HCAs {
+		snap.HCAs[i].Ports = slices.Clone(snap.HCAs[i].Ports)
+	}
+	return &snap
+}
+
+func makeLarge(t testing.TB, functions int) *rdma.Snapshot {
 	t.Helper()
 	host, err := synth.Large(functions)
 	if err != nil {
