@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs a command as root, with the caller's environment and Go.
+# Runs a command as root, with the caller's Go and settings.
 #
 #   hack/as-root.sh COMMAND [ARG...]
 set -eu
@@ -7,4 +7,8 @@ if [ "$(id -u)" -eq 0 ]; then
 	exec "$@"
 fi
 echo "as-root: $* needs root (namespaces, mounts, device nodes): asking sudo" >&2
-exec sudo --preserve-env=HOME,GOPATH,GOCACHE,GOMODCACHE,GOPROXY,GOFLAGS,DRA_RDMA_CACHE,CI,TEST_LONG env "PATH=$PATH" "$@"
+# Root keeps caches of its own: files of root's in the caller's would be in the way
+# later. The checkout is the caller's, which git asks to be told.
+exec sudo --preserve-env=GOPROXY,GOSUMDB,GOFLAGS,DRA_RDMA_CACHE,CI,TEST_LONG env "PATH=$PATH" \
+	"GOFLAGS=${GOFLAGS:-} -buildvcs=false" \
+	GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory "GIT_CONFIG_VALUE_0=*" "$@"

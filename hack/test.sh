@@ -30,12 +30,19 @@ fuzz() {
 	done
 }
 
-e2e() { go -C test/cluster test -timeout 30m ${long:+-count=3} ./...; }
+# The unit tests of hook and chart use the cluster's runc and helm.
+programs() { path=$(go -C test/cluster run ./cmd/cluster build) && PATH=$path:$PATH; }
+
+image() { make image IMAGE=localhost/dra-driver-rdma:testbed; }
+
+# One package at a time: only one cluster runs on a machine.
+e2e() { go -C test/cluster test -p 1 -timeout 30m ${long:+-count=3} ./...; }
 
 stage lint hack/lint.sh
+stage "programs of the cluster (cached by version)" programs
 stage "unit, golden, fuzz seeds, import rules, chart (race detector on)" unit
 [ -z "$long" ] || stage fuzz fuzz
-stage "programs of the cluster (cached by version)" go -C test/cluster run ./cmd/cluster build
+stage "container image" image
 stage "end to end on the embedded cluster" e2e
 
 printf '\n=== all stages passed\n' >&2

@@ -31,10 +31,12 @@ type Cluster struct {
 // State says how a component is.
 type State = supervisor.State
 
-// Build builds every program that the cache lacks.
-func Build(ctx context.Context, o Options) error {
-	_, _, err := newLayout(ctx, o)
-	return err
+// Build builds every program that the cache lacks, and returns their directories as
+// a value for PATH: tests outside of the cluster use its runc and helm, so that
+// nothing has to be installed that could conflict with the host's own.
+func Build(ctx context.Context, o Options) (path string, err error) {
+	l, _, err := newLayout(ctx, o)
+	return l.Programs.Path(), err
 }
 
 // newLayout completes the options and makes sure that the programs are there.

@@ -133,7 +133,11 @@ func build(ctx context.Context, a *args) error {
 	if err := a.expect("no operand", 0, 0); err != nil {
 		return err
 	}
-	return cluster.Build(ctx, a.Options)
+	path, err := cluster.Build(ctx, a.Options)
+	if err == nil {
+		_, err = fmt.Fprintln(a.stdout, path)
+	}
+	return err
 }
 
 func up(ctx context.Context, a *args) error {
