@@ -1,0 +1,77 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
+)
+
+// account is the driver's user.
+const account = "system:serviceaccount:" + deploy.Namespace + ":" + deploy.Release
+
+// TestRights: the API server grants the driver what the chart's roles say, and no
+// more than it grants everyone.
+func TestRights(t *testing.T) {
+	shared := []string{"nodes [get]", "resourceclaims.resource.k8s.io [get]", "resourceslices.resource.k8s.io [get list watch create update delete]"}
+	for namespace, want := range map[string][]string{
+		"kube-system": shared,
+		"default":     append([]string{"events [create]"}, shared...),
+	} {
+		list := kubectl(t, "auth", "can-i", "--list", "--no-headers", "--namespace", namespace,
+			"--as", account, "--as-group", "system:serviceaccounts", "--as-group", "system:authenticated")
+		var got []string
+		for line := range strings.Lines(list) {
+			resource, rest, _ := strings.Cut(line, " ")
+			if resource == "" || strings.HasPrefix(resource, "self") {
+				continue // URLs, and what everyone may ask about himself
+			}
+			urls, verbs := rest[:strings.LastIndex(rest, "[")], rest[strings.LastIndex(rest, "["):]
+			if strings.Join(strings.Fields(urls), " ") != "[] []" {
+				t.Errorf("rule with names or URLs: %s", line)
+			}
+			got = append(got, resource+" "+strings.TrimSpace(verbs))
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("in namespace %s the driver may:\n%s\nwant:\n%s", namespace, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}
+
+// TestNodeSlices: with the token of a driver's pod one can write slices of its own
+// node and driver only; a token without a pod is good for none.
+func TestNodeSlices(t *testing.T) {
+	name := strings.TrimSpace(kubectl(t, "--namespace", deploy.Namespace, "get", "pods", "-o", "jsonpath={.items[0].metadata.name}"))
+	bound := strings.TrimSpace(kubectl(t, "--namespace", deploy.Namespace, "create", "token", deploy.Release, "--bound-object-kind", "Pod", "--bound-object-name", name))
+	loose := strings.TrimSpace(kubectl(t, "--namespace", deploy.Namespace, "create", "token", deploy.Release))
+	slice := func(driver, where string) string {
+		return fmt.Sprintf("apiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata: {name: e2e}\n"+
+			"spec: {driver: %s, %s, pool: {name: e2e, generation: 1, resourceSliceCount: 1}}\n", driver, where)
+	}
+	as := func(token, manifest string, verb ...string) (string, error) {
+		args := []string{"--kubeconfig=/dev/null", "--server=https://10.96.0.1:443", "--insecure-skip-tls-verify", "--token=" + token}
+		return withInput(t, manifest, append(append(args, verb...), "-f", "-")...)
+	}
+	for _, tc := range []struct{ token, manifest, want string }{
+		{bound, slice("rdma.dev", "nodeName: node1"), ""},
+		{loose, slice("rdma.dev", "nodeName: node1"), "names no node"},
+		{bound, slice("rdma.dev", "nodeName: node2"), "may not write a ResourceSlice of another node"},
+		{bound, slice("rdma.dev", "allNodes: true"), "may not write a ResourceSlice of another node"},
+		{bound, slice("gpu.example.com", "nodeName: node1"), "of driver gpu.example.com"},
+	} {
+		if out, err := as(tc.token, tc.manifest, "create", "--dry-run=server"); (err == nil) != (tc.want == "") || !strings.Contains(out, tc.want) {
+			t.Errorf("want %q, got %v: %s\n%s", tc.want, err, out, tc.manifest)
+		}
+	}
+	foreign := slice("rdma.dev", "nodeName: node2")
+	if out, err := withInput(t, foreign, "create", "-f", "-"); err != nil {
+		t.Fatalf("an administrator may not write a slice: %s", out)
+	}
+	t.Cleanup(func() { kubectl(t, "delete", "resourceslice", "e2e") })
+	if out, err := as(bound, foreign, "delete"); err == nil || !strings.Contains(out, "of another node") {
+		t.Errorf("delete of another node's slice: %v: %s", err, out)
+	}
+}
