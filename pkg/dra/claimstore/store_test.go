@@ -1,0 +1,375 @@
+package claimstore_test
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+var thisBoot = claimstore.Boot{ID: "boot-2", Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+
+// newStore opens a store in memory, where that is possible: the tests write many
+// small files.
+func newStore(t testing.TB) (*claimstore.Store, string) {
+	t.Helper()
+	dir := tempDir(t)
+	return open(t, dir, thisBoot), dir
+}
+
+func tempDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "claimstore-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func open(t testing.TB, dir string, boot claimstore.Boot) *claimstore.Store {
+	t.Helper()
+	s, err := claimstore.Open(dir, boot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// planOf makes the plan of a claim for devices, which it uses alone.
+func planOf(uid types.UID, devices ...string) *plan.Plan {
+	p := &plan.Plan{UID: uid, Namespace: "team-a", Name: "claim-" + string(uid)}
+	for i, d := range devices {
+		p.Devices = append(p.Devices, plan.Device{
+			Request: fmt.Sprintf("r%d", i), Pool: "node1", Device: d,
+			Settings: plan.Settings{Memlock: "unlimited", Nodes: cdi.DefaultNodes},
+		})
+	}
+	return p
+}
+
+func sharesOf(uid types.UID, device string) *plan.Plan {
+	p := planOf(uid, device)
+	p.Devices[0].ShareID = &uid
+	return p
+}
+
+func claim(t testing.TB, s *claimstore.Store, p *plan.Plan) {
+	t.Helper()
+	if err := s.Claim(context.Background(), p); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantPlans checks which claims a store remembers.
+func wantPlans(t *testing.T, s *claimstore.Store, uids ...types.UID) {
+	t.Helper()
+	plans, err := s.List()
+	if err != nil {
+		t.Error(err)
+	}
+	var got []types.UID
+	for _, p := range plans {
+		got = append(got, p.UID)
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, uids) {
+		t.Errorf("the store remembers %v, want %v", got, uids)
+	}
+}
+
+// holders lists the names in the directory of a device.
+func holders(t *testing.T, dir, device string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Join(dir, "devices", device))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func write(t *testing.T, content string, elements ...string) {
+	t.Helper()
+	path := filepath.Join(elements...)
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o640); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestClaimGetRemove(t *testing.T) {
+	s, _ := newStore(t)
+	want := planOf("u1", "d2", "d1")
+	for range 2 { // a claim prepared again is no error
+		claim(t, s, want)
+		got, err := s.Get("u1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("plan (-want +got):\n%s", diff)
+		}
+		wantPlans(t, s, "u1")
+	}
+	for range 2 { // removed again, or never known: no error
+		if err := s.Remove("u1"); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := s.Get("u1"); p != nil || err != nil {
+			t.Errorf("after the end the store has %v, %v", p, err)
+		}
+		wantPlans(t, s)
+	}
+}
+
+// A claim that is prepared with other settings is remembered with those.
+func TestClaimAgainWithOtherSettings(t *testing.T) {
+	s, _ := newStore(t)
+	p := planOf("u1", "d1")
+	claim(t, s, p)
+	p.Devices[0].Settings.Memlock = "1Gi"
+	claim(t, s, p)
+	got, err := s.Get("u1")
+	if err != nil || got.Devices[0].Settings.Memlock != "1Gi" {
+		t.Errorf("remembered %+v, %v", got, err)
+	}
+}
+
+// The record keeps its form: a driver of another version reads it.
+func TestRecordFormat(t *testing.T) {
+	s, dir := newStore(t)
+	claim(t, s, sharesOf("u1", "d1"))
+	got, err := os.ReadFile(filepath.Join(dir, "claims", "u1.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"version":1,"bootID":"boot-2","claim":{"uid":"u1","namespace":"team-a","name":"claim-u1","devices":[` +
+		`{"request":"r0","pool":"node1","device":"d1","shareID":"u1","settings":{"memlock":"unlimited","nodes":["verbs","cm"]}}]}}`
+	if string(got) != want {
+		t.Errorf("record is\n%s\nwant\n%s", got, want)
+	}
+	later := strings.Replace(want, `"version":1`, `"version":1,"addedLater":true`, 1)
+	write(t, later, dir, "claims", "u1.json")
+	wantPlans(t, s, "u1")
+}
+
+// TestSecondClaim: who may have a device beside whom. plan.Overlap has the rules;
+// here they must reach the second claim as an error, or not.
+func TestSecondClaim(t *testing.T) {
+	admin := planOf("u2", "d1")
+	admin.Devices[0].AdminAccess = true
+	for _, tc := range []struct {
+		name          string
+		first, second *plan.Plan
+		refused       bool
+	}{
+		{"exclusive twice", planOf("u1", "d1"), planOf("u2", "d1"), true},
+		{"one of several", planOf("u1", "d1", "d2"), planOf("u2", "d2", "d3"), true},
+		{"another device", planOf("u1", "d1"), planOf("u2", "d2"), false},
+		{"shares", sharesOf("u1", "d1"), sharesOf("u2", "d1"), false},
+		{"share of an exclusive device", planOf("u1", "d1"), sharesOf("u2", "d1"), true},
+		{"monitoring", planOf("u1", "d1"), admin, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s, _ := newStore(t)
+			claim(t, s, tc.first)
+			err := s.Claim(context.Background(), tc.second)
+			if (err != nil) != tc.refused {
+				t.Fatalf("error is %v, want one: %v", err, tc.refused)
+			}
+			if tc.refused {
+				for _, part := range []string{"claim team-a/claim-u2: ", "in use by claim team-a/claim-u1 (u1)", "delete the pod of one of them"} {
+					if !strings.Contains(err.Error(), part) {
+						t.Errorf("error does not say %q: %v", part, err)
+					}
+				}
+				wantPlans(t, s, "u1")
+				claim(t, s, tc.first) // the winner is not disturbed
+				if err := s.Remove("u1"); err != nil {
+					t.Fatal(err)
+				}
+				claim(t, s, tc.second)
+				wantPlans(t, s, "u2")
+			}
+		})
+	}
+}
+
+// A device's directory forgets claims that ended, so it does not grow.
+func TestStaleHoldersAreDropped(t *testing.T) {
+	s, dir := newStore(t)
+	for i := range 5 {
+		uid := types.UID(fmt.Sprintf("ended%d", i))
+		claim(t, s, sharesOf(uid, "d1"))
+		if err := s.Remove(uid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	claim(t, s, planOf("moved", "d1"))
+	claim(t, s, planOf("moved", "d2")) // allocated anew without an Unprepare between
+	claim(t, s, planOf("live", "d1"))
+	if got := holders(t, dir, "d1"); !slices.Equal(got, []string{"live"}) {
+		t.Errorf("holders of d1 are %v, want only the live claim", got)
+	}
+	wantPlans(t, s, "live", "moved")
+}
+
+// Records of another boot are void: the kubelet prepares their claims again.
+func TestOtherBoot(t *testing.T) {
+	before, dir := newStore(t)
+	claim(t, before, planOf("u1", "d1"))
+	claim(t, before, planOf("u2", "d2"))
+	s := open(t, dir, claimstore.Boot{ID: "boot-3", Time: time.Now()})
+	wantPlans(t, s)
+	claim(t, s, planOf("u3", "d1"))
+	claim(t, s, planOf("u2", "d2"))
+	voided, err := s.Void()
+	if err != nil || !slices.Equal(voided, []types.UID{"u1"}) {
+		t.Errorf("voided %v, %v, want u1", voided, err)
+	}
+	wantPlans(t, s, "u2", "u3")
+	if _, err := os.Stat(filepath.Join(dir, "claims", "u1.json")); !os.IsNotExist(err) {
+		t.Errorf("the record of another boot is still there: %v", err)
+	}
+}
+
+const newer = `{"version":2,"bootID":"boot-2","claim":{"uid":"bad","namespace":"n","name":"c","devices":[{"device":"d1"}]}}`
+
+// badRecords cannot be understood by this driver.
+var badRecords = map[string]struct{ content, want string }{
+	"half written":       {`{"version":1,"bootID":"boot-2","cla`, "unexpected end of JSON"},
+	"empty":              {"", "unexpected end of JSON"},
+	"not a record":       {"[]", "cannot unmarshal"},
+	"newer":              {newer, "written by a newer driver or by something else; drain the node"},
+	"of another claim":   {`{"version":1,"bootID":"boot-2","claim":{"uid":"other"}}`, `version 1 of claim "other"`},
+	"without a claim":    {`{"version":1,"bootID":"boot-2"}`, `of claim ""`},
+	"binary rubbish":     {"\x00\x01\x02", "invalid character"},
+	"a directory beside": {`{"bootID":"boot-2"`, "unexpected end of JSON"},
+}
+
+// A record that cannot be read is taken for a claim in use: nobody gets its
+// devices. It hides no other claim.
+func TestBadRecord(t *testing.T) {
+	for name, tc := range badRecords {
+		t.Run(name, func(t *testing.T) {
+			s, dir := newStore(t)
+			claim(t, s, planOf("good", "d2"))
+			write(t, tc.content, dir, "claims", "bad.json")
+			write(t, "", dir, "devices", "d1", "bad")
+			if _, err := s.Get("bad"); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "claims/bad.json") {
+				t.Errorf("error is %v, want the path and %q", err, tc.want)
+			}
+			plans, err := s.List()
+			if err == nil || len(plans) != 1 || plans[0].UID != "good" {
+				t.Errorf("list is %v, %v, want the good claim and an error", plans, err)
+			}
+			err = s.Claim(context.Background(), planOf("u3", "d1"))
+			if err == nil || !strings.Contains(err.Error(), "device d1 may be in use") {
+				t.Errorf("a device of a claim with a bad record was given away: %v", err)
+			}
+			claim(t, s, planOf("u4", "d3")) // other devices are free
+			claim(t, s, planOf("bad", "d1"))
+			wantPlans(t, s, "bad", "good", "u4") // preparing it again mends it
+		})
+	}
+}
+
+// A power loss may leave empty or cut records. They are void if they are older
+// than this boot, and kept if not.
+func TestVoidBadRecords(t *testing.T) {
+	s, dir := newStore(t)
+	for _, name := range []string{"old", "young"} {
+		write(t, "", dir, "claims", name+".json")
+	}
+	before := thisBoot.Time.Add(-time.Second)
+	if err := os.Chtimes(filepath.Join(dir, "claims", "old.json"), before, before); err != nil {
+		t.Fatal(err)
+	}
+	voided, err := s.Void()
+	if err != nil || !slices.Equal(voided, []types.UID{"old"}) {
+		t.Errorf("voided %v, %v, want the old one", voided, err)
+	}
+	if _, err := s.Get("young"); err == nil {
+		t.Error("the young record is gone")
+	}
+}
+
+// Temporary files of killed writers go when a store is opened, but not those of a
+// writer at work.
+func TestOpenSweepsTemporaryFiles(t *testing.T) {
+	_, dir := newStore(t)
+	stale, fresh := filepath.Join(dir, "claims", ".rdma.dev-1.tmp"), filepath.Join(dir, "claims", ".rdma.dev-2.tmp")
+	write(t, "{", stale)
+	write(t, "{", fresh)
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(stale, old, old); err != nil {
+		t.Fatal(err)
+	}
+	wantPlans(t, open(t, dir, thisBoot))
+	for path, want := range map[string]error{stale: fs.ErrNotExist, fresh: nil} {
+		if _, err := os.Stat(path); (err == nil) != (want == nil) {
+			t.Errorf("%s: %v, want %v", path, err, want)
+		}
+	}
+}
+
+// A UID names files, so it must be no path.
+func TestUnusableUID(t *testing.T) {
+	s, dir := newStore(t)
+	for _, uid := range []types.UID{"", "../evil", "a/b", ".", "..", "/etc/passwd"} {
+		if err := s.Claim(context.Background(), planOf(uid, "d1")); err == nil {
+			t.Errorf("claim with UID %q was taken", uid)
+		}
+	}
+	claim(t, s, planOf("u1", "d1")) // none of them is left in the way
+	if _, err := os.Stat(filepath.Join(dir, "evil.json")); err == nil {
+		t.Error("a UID led out of the store")
+	}
+}
+
+// What is in the way is named.
+func TestClaimErrors(t *testing.T) {
+	for _, tc := range []struct {
+		name, obstacle string
+		want           []string
+	}{
+		{"device is a file", "devices/d1", []string{"claim team-a/claim-u1: read holders of device d1", "not a directory"}},
+		{"claims is a file", "claims", []string{"write record of claim u1", "not a directory"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s, dir := newStore(t)
+			path := filepath.Join(dir, tc.obstacle)
+			if err := os.RemoveAll(path); err != nil {
+				t.Fatal(err)
+			}
+			write(t, "", path)
+			err := s.Claim(context.Background(), planOf("u1", "d1"))
+			for _, part := range tc.want {
+				if err == nil || !strings.Contains(err.Error(), part) {
+					t.Errorf("error is %v, want %q", err, part)
+				}
+			}
+		})
+	}
+	if _, err := claimstore.Open("/dev/null/x", thisBoot); err == nil || !strings.Contains(err.Error(), "/dev/null") {
+		t.Errorf("open below a file: %v", err)
+	}
+}
