@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmamap"
+	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -35,7 +35,7 @@ func openHost(root string) (*host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &host{root: root, sys: os.DirFS(filepath.Join(root, "sys")).(fs.ReadLinkFS), second: second}
+	h := &host{root: root, sys: sysfs.DirFS(filepath.Join(root, "sys")), second: second}
 	if _, err := h.rescan(); err != nil {
 		return nil, err
 	}
