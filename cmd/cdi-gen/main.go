@@ -32,6 +32,9 @@ const (
 	exitPartial   exitCode = 4 // done, but some devices were left out
 	exitExclusive exitCode = 5 // the host's RDMA devices are bound to network namespaces
 	exitInvalid   exitCode = 6 // validate: a file is no valid CDI spec
+
+	exitWarnings exitCode = 10 // doctor: there are warnings
+	exitErrors   exitCode = 11 // doctor: there are errors
 )
 
 const exitCodesHelp = `
@@ -43,6 +46,8 @@ Exit codes:
   4  done, but some devices were left out (the reasons are on standard error)
   5  the host is in exclusive network namespace mode
   6  validate: a file is not a valid CDI spec
+ 10  doctor: there are warnings
+ 11  doctor: there are errors
 `
 
 // coded is an error with an exit code.
