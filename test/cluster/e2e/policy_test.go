@@ -182,6 +182,28 @@ func TestPrivilegedClaimBeforeClass(t *testing.T) {
 	})
 }
 
+// TestPrivilegedClassWithoutLabel: a class that is older than the policies may lack the
+// label. Nothing is allocated for a claim that names it.
+func TestPrivilegedClassWithoutLabel(t *testing.T) {
+	act := func(action string) {
+		kubectl(t, "patch", "validatingadmissionpolicybinding", "privileged-classes.rdma.dev", "--type=merge",
+			"--patch", `{"spec": {"validationActions": ["`+action+`"]}}`)
+	}
+	act("Audit")
+	t.Cleanup(func() { act("Deny") })
+	manifest := deviceClass(privilegedClass, "", "allow: {nodes: [sm]}")
+	eventually(t, "a class without the label", func() error {
+		if out, err := withInput(t, manifest, "create", "-f", "-"); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
+	t.Cleanup(func() { kubectl(t, "delete", "deviceclass", privilegedClass) })
+	n := newNamespace(t)
+	n.apply(asking(t, privilegedClass)[0] + "\n---" + pod("app", "resourceClaimName: x"))
+	n.event("app", "request nic of ResourceClaim x", refusal)
+}
+
 // TestPrivilegedExtendedResource: the claim that the scheduler makes for a pod falls under
 // the same rule, for the class's own name and for the implicit one.
 func TestPrivilegedExtendedResource(t *testing.T) {

@@ -1,0 +1,78 @@
+package chart
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
+)
+
+const (
+	securityDoc = "../../docs/security.md"
+	installDoc  = "../../docs/install.md"
+)
+
+// TestSecurityDoc: the document names every policy, every directory of the host and
+// every resource that the driver may touch.
+func TestSecurityDoc(t *testing.T) {
+	doc := readFile(t, securityDoc)
+	var words []string
+	for _, p := range all[*admissionv1.ValidatingAdmissionPolicy](t) {
+		words = append(words, p.Name)
+	}
+	// The values' own names stand for the directories.
+	for _, m := range mounts(t, daemonSet(t, "--set", "kubeletDir=/kubeletDir,cdiDir=/cdiDir,hookDir=/hookDir")) {
+		words = append(words, "`"+strings.TrimPrefix(strings.Replace(m.Host, "/kubeletDir", "kubeletDir", 1), "/")+"`")
+	}
+	for _, right := range granted(t) {
+		resource, _, _ := strings.Cut(strings.Fields(right)[2], ".")
+		words = append(words, resource)
+	}
+	for _, word := range words {
+		if !strings.Contains(strings.ReplaceAll(doc, "`/", "`"), word) {
+			t.Errorf("docs/security.md says nothing of %s", word)
+		}
+	}
+}
+
+var yamlBlock = regexp.MustCompile("(?s)\n```yaml\n(.*?)```")
+
+// TestExamplesInDocs: manifests in the documents are valid, with their parameters.
+func TestExamplesInDocs(t *testing.T) {
+	for _, path := range []string{securityDoc, installDoc} {
+		for _, block := range yamlBlock.FindAllStringSubmatch(readFile(t, path), -1) {
+			for _, obj := range objects(t, block[1]) {
+				class, ok := obj.(*resourceapi.DeviceClass)
+				if !ok {
+					continue
+				}
+				for _, config := range class.Spec.Config {
+					if _, err := v1alpha1.Decode(config.Opaque.Parameters.Raw); err != nil {
+						t.Errorf("%s: DeviceClass %s: %v", path, class.Name, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestValuesInDocs: each value that the installation guide sets or names exists.
+func TestValuesInDocs(t *testing.T) {
+	known := map[string]bool{}
+	for _, v := range documentedValues(t) {
+		known[v.path] = true
+	}
+	for _, path := range []string{securityDoc, installDoc} {
+		for _, pattern := range []string{`--set ([A-Za-z.]+)=`, "`((?:admissionPolicy|deviceClasses|image)\\.[A-Za-z]+)[`=]", "(?m)^\\| [^|]+ \\| `([a-z]+[A-Z][A-Za-z]*)[`=]"} {
+			for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(readFile(t, path), -1) {
+				if !known[m[1]] {
+					t.Errorf("%s names the value %s, which the chart does not have", path, m[1])
+				}
+			}
+		}
+	}
+}
