@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"tags.cncf.io/container-device-interface/pkg/parser"
+	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
@@ -78,6 +79,9 @@ func strategyNames() []string {
 }
 
 func (g *generate) run(cmd *cobra.Command) error {
+	if g.noHook && (cmd.Flags().Changed("memlock") || cmd.Flags().Changed("hook-path")) {
+		return usagef("--no-hook leaves out the hook that --memlock and --hook-path are for")
+	}
 	opt, err := g.options()
 	if err != nil {
 		return err
@@ -90,19 +94,29 @@ func (g *generate) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if snap.NetnsMode == rdma.NetnsExclusive && !g.allowExclusive {
-		return coded{exitExclusive, errors.New("this host is in exclusive network namespace mode: an RDMA device can be opened only in the network namespace it belongs to, " +
-			"so a container with a network of its own would get a device it cannot open; set \"options ib_core netns_mode=1\" in /etc/modprobe.d and reboot, " +
-			"or pass --allow-exclusive-netns for containers that use the host's network")}
-	}
 	devices, left := cdi.HostDevices(snap, opt)
-	if len(devices) == 0 {
-		return g.nothing(cmd, target, left)
+	switch {
+	case len(devices) == 0:
+		return g.nothing(cmd, target, snap, left)
+	case snap.NetnsMode == rdma.NetnsExclusive && !g.allowExclusive:
+		return coded{exitExclusive, errors.New(exclusiveAdvice)}
 	}
 	spec, err := cdi.NewSpec(g.kind, devices)
 	if err != nil {
 		return err
 	}
+	if err := write(cmd, target, spec, format); err != nil {
+		return err
+	}
+	return partial(snap, left)
+}
+
+const exclusiveAdvice = "this host is in exclusive network namespace mode: an RDMA device can be opened only in the network namespace it belongs to, " +
+	"so a container with a network of its own would get a device it cannot open; set \"options ib_core netns_mode=1\" in /etc/modprobe.d and reboot, " +
+	"or pass --allow-exclusive-netns for containers that use the host's network"
+
+// write puts a spec on standard output, or where --output says.
+func write(cmd *cobra.Command, target *target, spec *specs.Spec, format cdi.Format) error {
 	if target == nil {
 		data, err := cdi.Encode(spec, format)
 		if err != nil {
@@ -111,55 +125,63 @@ func (g *generate) run(cmd *cobra.Command) error {
 		if _, err := cmd.OutOrStdout().Write(data); err != nil {
 			return fmt.Errorf("write spec to standard output: %w", err)
 		}
-	} else {
-		changed, err := target.store.Write(target.base, spec, format)
-		if err != nil {
-			return err
-		}
-		word := "is up to date"
-		if changed {
-			word = "written"
-		}
-		cmd.PrintErrf("%s %s: %d devices, CDI %s\n", target.store.Path(target.base, format), word, len(spec.Devices), spec.Version)
+		return nil
 	}
-	return partial(snap, left)
+	changed, err := target.store.Write(target.base, spec, format)
+	if err != nil {
+		return err
+	}
+	word := "is up to date"
+	if changed {
+		word = "written"
+	}
+	cmd.PrintErrf("%s %s: %d devices, CDI %s\n", target.store.Path(target.base, format), word, len(spec.Devices), spec.Version)
+	return nil
 }
 
 // nothing reports a host without devices. A spec from better days names devices
 // that are gone, so it is removed, if it is the file that would have been written.
-func (g *generate) nothing(cmd *cobra.Command, target *target, left error) error {
-	if !errors.Is(left, cdi.ErrNoDevices) {
-		return coded{exitUsage, left}
+// It stays when devices were only not readable, or not asked for.
+func (g *generate) nothing(cmd *cobra.Command, target *target, snap *rdma.Snapshot, left error) error {
+	switch {
+	case len(snap.Problems) > 0:
+		return fmt.Errorf("the RDMA devices could not be read: %w", problems(snap, left))
+	case g.host.filtered():
+		return coded{exitNothing, fmt.Errorf("of the devices that --device and --exclude leave: %w", left)}
+	case target == nil:
+		return coded{exitNothing, left}
 	}
-	if target != nil && len(g.host.only)+len(g.host.exclude) == 0 {
-		removed, err := target.store.Remove(target.base)
-		if err != nil {
-			return err
-		}
-		if removed {
-			cmd.PrintErrf("%s removed: its devices are gone\n", filepath.Join(target.store.Dir, target.base))
-		}
+	removed, err := target.store.Remove(target.base)
+	if err != nil {
+		return err
+	}
+	if removed {
+		cmd.PrintErrf("%s removed: its devices are gone\n", filepath.Join(target.store.Dir, target.base))
 	}
 	return coded{exitNothing, left}
 }
 
-// partial turns what was left out into the exit code for it.
-func partial(snap *rdma.Snapshot, left error) error {
+// problems joins what could not be read and why devices were left out.
+func problems(snap *rdma.Snapshot, left error) error {
 	errs := []error{left}
 	for _, p := range snap.Problems {
 		errs = append(errs, p)
 	}
-	if err := errors.Join(errs...); err != nil {
+	return errors.Join(errs...)
+}
+
+// partial turns what was left out into the exit code for it.
+func partial(snap *rdma.Snapshot, left error) error {
+	if err := problems(snap, left); err != nil {
 		return coded{exitPartial, fmt.Errorf("some devices could not be fully read: %w", err)}
 	}
 	return nil
 }
 
 func (g *generate) options() (cdi.HostOptions, error) {
-	opt := cdi.HostOptions{Only: g.host.only, Exclude: g.host.exclude, NoAll: g.noAll}
-	vendor, class := parser.ParseQualifier(g.kind)
-	if err := errors.Join(parser.ValidateVendorName(vendor), parser.ValidateClassName(class)); err != nil {
-		return opt, usagef("--kind %q: %w", g.kind, err)
+	opt := cdi.HostOptions{NoAll: g.noAll}
+	if err := checkKind(g.kind); err != nil {
+		return opt, err
 	}
 	for _, n := range g.names {
 		s := cdi.NameStrategy(n)
@@ -181,6 +203,18 @@ func (g *generate) options() (cdi.HostOptions, error) {
 	hook, err := g.hook()
 	opt.Hook = hook
 	return opt, err
+}
+
+// checkKind checks a --kind. A dot in the class is valid CDI, from 0.6.0 on only.
+func checkKind(kind string) error {
+	vendor, class := parser.ParseQualifier(kind)
+	if err := errors.Join(parser.ValidateVendorName(vendor), parser.ValidateClassName(class)); err != nil {
+		return usagef("--kind %q: want vendor/class: %w", kind, err)
+	}
+	if strings.Contains(class, ".") {
+		return usagef("--kind %q: podman before 4.7 refuses a class with a dot", kind)
+	}
+	return nil
 }
 
 const defaultHookPath = "/usr/bin/rdma-hook"

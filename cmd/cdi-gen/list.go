@@ -34,11 +34,11 @@ func newList() *cobra.Command {
 			if !ok {
 				return usagef("--output %q: want table, json, yaml or name", output)
 			}
-			snap, err := host.discover()
-			if err != nil {
+			if err := checkKind(kind); err != nil {
 				return err
 			}
-			if err := filter(snap, host); err != nil {
+			snap, err := host.discover()
+			if err != nil {
 				return err
 			}
 			if err := write(cmd.OutOrStdout(), snap, kind); err != nil {
@@ -56,24 +56,6 @@ func newList() *cobra.Command {
 	return cmd
 }
 
-// filter keeps the chosen HCAs of a snapshot.
-func filter(snap *rdma.Snapshot, host hostFlags) error {
-	var all []*rdma.HCA
-	for i := range snap.HCAs {
-		all = append(all, &snap.HCAs[i])
-	}
-	chosen, err := cdi.Select(all, host.only, host.exclude)
-	if err != nil {
-		return coded{exitUsage, err}
-	}
-	hcas := make([]rdma.HCA, 0, len(chosen))
-	for _, h := range chosen {
-		hcas = append(hcas, *h)
-	}
-	snap.HCAs = hcas
-	return nil
-}
-
 var listWriters = map[string]func(io.Writer, *rdma.Snapshot, string) error{
 	"table": writeTable,
 	"json":  writeJSON,
@@ -83,6 +65,7 @@ var listWriters = map[string]func(io.Writer, *rdma.Snapshot, string) error{
 
 func writeJSON(w io.Writer, snap *rdma.Snapshot, _ string) error {
 	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(snap)
 }

@@ -68,6 +68,9 @@ func SelectNodes(h *rdma.HCA, rdmaCM *rdma.Node, classes []NodeClass) ([]rdma.No
 			nodes = append(nodes, mads...)
 		}
 	}
+	if len(nodes) == 0 {
+		return nil, fmt.Errorf("HCA %s gives no node: the host has no rdma_cm; load the rdma_ucm module", h.IBDev)
+	}
 	return nodes, nil
 }
 

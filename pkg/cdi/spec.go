@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
@@ -75,12 +78,13 @@ func NewSpec(kind string, devices []Device) (*specs.Spec, error) {
 	return spec, finish(spec)
 }
 
-// sharedCM returns the rdma_cm node if every device has it.
+// sharedCM returns the rdma_cm node if every device has it, and other edits of its
+// own: a device without edits would be invalid.
 func sharedCM(devices []Device) *rdma.Node {
 	var cm *rdma.Node
 	for _, d := range devices {
 		i := slices.IndexFunc(d.Nodes, func(n rdma.Node) bool { return n.Kind == rdma.NodeRDMACM })
-		if i < 0 {
+		if i < 0 || len(d.Nodes) == 1 && len(d.Env) == 0 {
 			return nil
 		}
 		cm = &d.Nodes[i]
@@ -137,11 +141,36 @@ func finish(spec *specs.Spec) error {
 		return fmt.Errorf("make CDI spec of kind %s: %w", spec.Kind, err)
 	}
 	spec.Version = version
-	if err := Validate(spec); err != nil {
+	if err := errors.Join(Validate(spec), checkText(spec)); err != nil {
 		return fmt.Errorf("make CDI spec of kind %s: %w", spec.Kind, err)
 	}
 	return nil
 }
+
+// checkText refuses text that would not come out of a file as it went in: runtimes
+// read JSON too with a YAML parser, which takes some control characters for line
+// breaks and refuses others.
+func checkText(spec *specs.Spec) error {
+	var errs []error
+	edits := []specs.ContainerEdits{spec.ContainerEdits}
+	for _, d := range spec.Devices {
+		edits = append(edits, d.ContainerEdits)
+	}
+	for _, e := range edits {
+		texts := e.Env
+		for _, h := range e.Hooks {
+			texts = slices.Concat(texts, []string{h.Path}, h.Args, h.Env)
+		}
+		for _, s := range texts {
+			if !utf8.ValidString(s) || strings.ContainsFunc(s, unprintable) {
+				errs = append(errs, fmt.Errorf("%q is not printable text", s))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func unprintable(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) }
 
 // Validate checks a spec in memory as the CDI library checks a file.
 func Validate(spec *specs.Spec) error {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"tags.cncf.io/container-device-interface/specs-go"
@@ -20,8 +21,11 @@ const (
 	DynamicDir = "/var/run/cdi" // does not
 )
 
-// specMode lets everyone read a spec: rootless podman runs as a user.
-const specMode = 0o644
+// Everyone can read a spec and list its directory: rootless podman runs as a user.
+const (
+	specMode = 0o644
+	dirMode  = 0o755
+)
 
 // SpecName is the base name of the file of a kind: rdma.dev-hca. An id other
 // than "" makes the name of one object's spec: rdma.dev-claim_<id>.
@@ -56,7 +60,7 @@ func (s Store) Write(base string, spec *specs.Spec, format Format) (bool, error)
 	if err != nil {
 		return false, err
 	}
-	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
+	if err := makeDir(s.Dir); err != nil {
 		return false, fmt.Errorf("make CDI directory: %w", err)
 	}
 	changed, err := atomicfile.Write(s.Path(base, format), data, atomicfile.Options{Mode: specMode, Sync: s.Sync})
@@ -71,6 +75,25 @@ func (s Store) Write(base string, spec *specs.Spec, format Format) (bool, error)
 	return changed || removed, err
 }
 
+// makeDir makes a directory that everyone can read, whatever the umask: rootless
+// podman runs as a user. One that is there stays as it is.
+func makeDir(dir string) error {
+	err := os.Mkdir(dir, dirMode)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := makeDir(filepath.Dir(dir)); err != nil {
+			return err
+		}
+		err = os.Mkdir(dir, dirMode)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return os.Chmod(dir, dirMode)
+}
+
 // Remove removes the spec of a base name in both formats, and reports whether
 // there was one.
 func (s Store) Remove(base string) (bool, error) {
@@ -80,9 +103,10 @@ func (s Store) Remove(base string) (bool, error) {
 }
 
 func (s Store) remove(base string, format Format) (bool, error) {
-	err := os.Remove(s.Path(base, format))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+	path := s.Path(base, format)
+	err := os.Remove(path)
+	if _, absent := os.Lstat(path); errors.Is(absent, fs.ErrNotExist) && err != nil {
+		return false, nil // also on a read-only file system, which refuses either way
 	}
 	if err != nil {
 		return false, fmt.Errorf("remove CDI spec: %w", err)
@@ -91,7 +115,7 @@ func (s Store) remove(base string, format Format) (bool, error) {
 }
 
 // IDs lists the ids of the specs of a kind in the directory, with the names that
-// SpecName gives. A missing directory has none.
+// SpecName gives, sorted. A missing directory has none.
 func (s Store) IDs(kind string) ([]string, error) {
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -99,10 +123,15 @@ func (s Store) IDs(kind string) ([]string, error) {
 	}
 	var ids []string
 	for _, e := range entries {
-		base := strings.TrimSuffix(strings.TrimSuffix(e.Name(), "."+string(JSON)), "."+string(YAML))
-		if id, ok := strings.CutPrefix(base, SpecName(kind, "")+"_"); ok && base != e.Name() {
+		ext := filepath.Ext(e.Name())
+		if !e.Type().IsRegular() || ext != "."+string(JSON) && ext != "."+string(YAML) {
+			continue
+		}
+		base := strings.TrimSuffix(e.Name(), ext)
+		if id, ok := strings.CutPrefix(base, SpecName(kind, "")+"_"); ok && id != "" {
 			ids = append(ids, id)
 		}
 	}
-	return ids, nil
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
 }

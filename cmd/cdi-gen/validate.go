@@ -1,0 +1,91 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+)
+
+func newValidate() *cobra.Command {
+	return &cobra.Command{
+		Use:   "validate FILE...",
+		Short: "Check CDI spec files as a runtime would read them",
+		Long: `Check CDI spec files with the CDI library that runtimes use. A runtime that meets a
+bad file says only that a device is unresolvable; this says why. Of the files of
+one directory it also says which define the same device: runtimes refuse both.
+` + exitCodesHelp,
+		Example: "  cdi-gen validate /etc/cdi/*",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("name at least one file; see %s --help", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return validate(cmd.OutOrStdout(), args) },
+	}
+}
+
+// validate checks files, all of them, and prints a line for each good one.
+func validate(w io.Writer, files []string) error {
+	var errs []error
+	seen := map[string]string{} // directory and device, file
+	for _, file := range files {
+		spec, err := validateFile(file)
+		if err == nil {
+			err = conflicts(seen, file, spec)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("validate %q: %w", file, err))
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "%s: valid, CDI %s, kind %s, %d devices\n", file, spec.Version, spec.Kind, len(spec.Devices)); err != nil {
+			return fmt.Errorf("write result: %w", err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func validateFile(file string) (*cdiapi.Spec, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	if ext := filepath.Ext(file); ext != ".json" && ext != ".yaml" {
+		return nil, invalidf("runtimes read only files that end in .json or .yaml; rename it")
+	}
+	spec, err := cdiapi.ReadSpec(file, 0)
+	if err != nil {
+		return nil, coded{exitInvalid, err}
+	}
+	if info.Mode().Perm()&0o004 == 0 {
+		return nil, invalidf("mode %04o hides it from rootless podman: chmod 0644 it", info.Mode().Perm())
+	}
+	return spec, nil
+}
+
+// conflicts notes the devices of a file and says which of them another file of
+// its directory defines as well.
+func conflicts(seen map[string]string, file string, spec *cdiapi.Spec) error {
+	var errs []error
+	for _, d := range spec.Devices {
+		name := cdi.Qualified(spec.Kind, d.Name)
+		key := filepath.Join(filepath.Dir(file), name)
+		if other, ok := seen[key]; ok && other != file {
+			errs = append(errs, invalidf("%s also stands in %q: runtimes refuse a device that two files of one directory define", name, other))
+			continue
+		}
+		seen[key] = file
+	}
+	return errors.Join(errs...)
+}
+
+func invalidf(format string, args ...any) error {
+	return coded{exitInvalid, fmt.Errorf(format, args...)}
+}

@@ -1,0 +1,55 @@
+package cdi_test
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+)
+
+// FuzzEncode: a spec that NewSpec makes reads back from a file as it was, in both
+// formats, whatever the names and values in it.
+func FuzzEncode(f *testing.F) {
+	for _, seed := range [][3]string{
+		{"mlx5_0", "NCCL_IB_HCA==mlx5_0,mlx5_3", "unlimited"},
+		{"pci-0000-3b-00-0", "A=", "4Gi"},
+		{"0000:3b:00.0", "A=line\nbreak", "--x"},
+		{"yes", "B=null", "0x1f"},
+		{"1e3", "C= leading and trailing ", "# no comment"},
+		{"x", "D=<&>\u2028\"'\\", "é"},
+		{"a", "E=\xff\xfe", "\x00"},
+		{"no", "F={a: b}", "[1]"},
+		{"a", "G=\u0085\u00a0\ufeff", "\r\n"},
+	} {
+		f.Add(seed[0], seed[1], seed[2])
+	}
+	f.Fuzz(func(t *testing.T, name, env, arg string) {
+		spec, err := cdi.NewSpec("rdma.dev/hca", []cdi.Device{
+			{Name: name, Nodes: nodes(uverbs0, rdmaCM), Env: []string{env}, Hook: &cdi.Hook{Path: "/usr/bin/rdma-hook", Args: []string{arg}}},
+		})
+		if err != nil {
+			return
+		}
+		for _, format := range []cdi.Format{cdi.JSON, cdi.YAML} {
+			data, err := cdi.Encode(spec, format)
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(t.TempDir(), "spec."+string(format))
+			if err := os.WriteFile(file, data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			got, err := cdiapi.ReadSpec(file, 0)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, data)
+			}
+			if !reflect.DeepEqual(got.Spec, spec) {
+				t.Errorf("reads back as %+v\n%s", got.Spec, data)
+			}
+		}
+	})
+}

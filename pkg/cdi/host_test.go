@@ -1,0 +1,244 @@
+package cdi_test
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// discover returns the snapshot of a fixture machine.
+func discover(t testing.TB, machine string) *rdma.Snapshot {
+	t.Helper()
+	m, err := fixture.Load(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap, err := rdma.Discover(m.FS(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snap
+}
+
+func TestSelect(t *testing.T) {
+	for _, test := range []struct {
+		machine       string
+		only, exclude []string
+		want          string
+		bad           string
+	}{
+		{"hgx-h100", nil, nil, "mlx5_0 mlx5_1 mlx5_2 mlx5_3 mlx5_4 mlx5_5 mlx5_6 mlx5_7 mlx5_8", ""},
+		{"hgx-h100", []string{"mlx5_1"}, nil, "mlx5_1", ""},
+		{"hgx-h100", []string{"0000:19:00.0"}, nil, "mlx5_0", ""},
+		{"hgx-h100", []string{"pci-0000-19-00-0"}, nil, "mlx5_0", ""},
+		{"hgx-h100", []string{"mlx5_[12]", "0000:7?:*"}, nil, "mlx5_1 mlx5_2 mlx5_7", ""},
+		{"hgx-h100", nil, []string{"mlx5_?"}, "", ""},
+		{"hgx-h100", []string{"mlx5_*"}, []string{"pci-0000-[1-7]*", "mlx5_8"}, "", ""},
+		{"hgx-h100", nil, []string{"nothing"}, "mlx5_0 mlx5_1 mlx5_2 mlx5_3 mlx5_4 mlx5_5 mlx5_6 mlx5_7 mlx5_8", ""},
+		{"hgx-h100", []string{"mlx5_1", "mlx5_77"}, nil, "", `no device matches "mlx5_77": have mlx5_0, mlx5_1,`},
+		{"hgx-h100", []string{"["}, nil, "", `match devices with "["`},
+		{"hgx-h100", nil, []string{"["}, "", `match devices with "["`},
+		{"many-uverbs", []string{"x"}, nil, "", "mlx5_15 and 24 more"},
+		{"none", []string{"mlx5_0"}, nil, "", `no device matches "mlx5_0": have none`},
+		// The address of a PF is not that of the subfunctions on it.
+		{"mlx5-sf", []string{"0000:c1:00.0"}, nil, "mlx5_0", ""},
+		{"mlx5-sf", []string{"pci-0000-c1-00-0-sf-*"}, nil, "mlx5_1 mlx5_2", ""},
+		{"soft", []string{"soft-rxe-eth?"}, nil, "rxe0 rxe1", ""},
+	} {
+		hcas, err := cdi.Select(discover(t, test.machine).HCAs, test.only, test.exclude)
+		var got []string
+		for _, h := range hcas {
+			got = append(got, h.IBDev)
+		}
+		switch {
+		case test.bad != "" && (err == nil || !strings.Contains(err.Error(), test.bad)):
+			t.Errorf("%s, only %q, exclude %q: error %v; want one with %q", test.machine, test.only, test.exclude, err, test.bad)
+		case test.bad == "" && (err != nil || strings.Join(got, " ") != test.want):
+			t.Errorf("%s, only %q, exclude %q: %q, error %v; want %q", test.machine, test.only, test.exclude, got, err, test.want)
+		}
+	}
+}
+
+func TestHostDevices(t *testing.T) {
+	both, verbs := cdi.NameStrategies, []cdi.NodeClass{cdi.Verbs}
+	for _, test := range []struct {
+		name, machine string
+		opt           cdi.HostOptions
+		want          string
+		bad           []string
+	}{
+		{"both names", "roce-lag", cdi.HostOptions{Names: both, Nodes: cdi.DefaultNodes},
+			"mlx5_bond_0:uverbs0+rdma_cm pci-0000-3b-00-0:uverbs0+rdma_cm all:uverbs0+rdma_cm", nil},
+		{"names by PCI, no all", "roce-lag", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NamePCI}, Nodes: verbs, NoAll: true},
+			"pci-0000-3b-00-0:uverbs0", nil},
+		{"no rdma_cm on the host", "aws-p5", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameIBDev}, Nodes: cdi.DefaultNodes, NoAll: true},
+			"rdmap79s0:uverbs0 rdmap80s0:uverbs1", nil},
+		{"umad of both ports", "mlx4-dual-port", cdi.HostOptions{Names: both[:1], Nodes: []cdi.NodeClass{cdi.Verbs, cdi.MAD}, NoAll: true},
+			"mlx4_0:uverbs0+umad0+umad1", nil},
+		{"umad where one has none", "irdma-e810", cdi.HostOptions{Names: both[:1], Nodes: []cdi.NodeClass{cdi.Verbs, cdi.MAD}, NoAll: true},
+			"rocep24s0f0:uverbs0+umad0", []string{"HCA iwp24s0f1 has no umad node"}},
+		{"broken ones left out", "misbehaving", cdi.HostOptions{Names: both[:1], Nodes: verbs, NoAll: true},
+			"mlx5_0:uverbs0 mlx5_1:uverbs1 mlx5_4:uverbs3 mlx5_6:uverbs5 mlx5_8:uverbs7 mlx5_9:uverbs8",
+			[]string{"HCA mlx5_3 has no uverbs node", "HCA mlx5_5 has no uverbs node", "HCA mlx5_7 has no uverbs node"}},
+		{"management device is no loss", "smi-multiplane", cdi.HostOptions{Names: both[:1], Nodes: verbs, NoAll: true},
+			"ibp8s0f0:uverbs0 ibp8s0f1:uverbs1", nil},
+		{"no HCA", "none", cdi.HostOptions{Names: both, Nodes: verbs}, "", []string{cdi.ErrNoDevices.Error()}},
+		{"no issm anywhere", "soft", cdi.HostOptions{Names: both, Nodes: []cdi.NodeClass{cdi.SM}}, "",
+			[]string{"HCA rxe0 has no issm node", cdi.ErrNoDevices.Error()}},
+		{"only rdma_cm, and there is none", "aws-p5", cdi.HostOptions{Names: both, Nodes: []cdi.NodeClass{cdi.CM}}, "",
+			[]string{"load the rdma_ucm module", cdi.ErrNoDevices.Error()}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			devices, err := cdi.HostDevices(discover(t, test.machine), test.opt)
+			if got := describe(devices); !strings.HasPrefix(got, test.want) || test.want == "" && got != "" {
+				t.Errorf("devices %s; want %s", got, test.want)
+			}
+			if (err != nil) != (len(test.bad) > 0) {
+				t.Errorf("error %v; want %q", err, test.bad)
+			}
+			for _, bad := range test.bad {
+				if err == nil || !strings.Contains(err.Error(), bad) {
+					t.Errorf("error %v; want one with %q", err, bad)
+				}
+			}
+			if errors.Is(err, cdi.ErrNoDevices) != (len(devices) == 0) {
+				t.Errorf("%d devices, and error %v", len(devices), err)
+			}
+		})
+	}
+}
+
+// describe writes devices as "name:node+node name:node".
+func describe(devices []cdi.Device) string {
+	var out []string
+	for _, d := range devices {
+		var names []string
+		for _, n := range d.Nodes {
+			names = append(names, n.Name)
+		}
+		out = append(out, d.Name+":"+strings.Join(names, "+"))
+	}
+	return strings.Join(out, " ")
+}
+
+// TestHostDevicesOddNames: a name that the user gave an HCA may be no CDI name, or
+// that of another device. It keeps its other name, and costs the others nothing.
+func TestHostDevicesOddNames(t *testing.T) {
+	snap := discover(t, "soft")
+	for i, name := range []string{"all", "rxe@home", "0rxe", "_"} {
+		snap.HCAs[i].IBDev = name
+	}
+	devices, err := cdi.HostDevices(snap, cdi.HostOptions{Names: cdi.NameStrategies, Nodes: []cdi.NodeClass{cdi.Verbs}})
+	want := "all:uverbs2 soft-rxe-dummy0:uverbs2 soft-rxe-eth0:uverbs0 0rxe:uverbs1 soft-rxe-eth1:uverbs1 soft-rxe-veth0:uverbs3"
+	if diff := cmp.Diff(want, describe(devices)); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+	for _, bad := range []string{"HCA rxe@home cannot be listed by its kernel name", "use soft-rxe-eth0", "HCA _ cannot"} {
+		if err == nil || !strings.Contains(err.Error(), bad) {
+			t.Errorf("error %v; want one with %q", err, bad)
+		}
+	}
+	spec, err := cdi.NewSpec(cdi.KindHCA, devices)
+	if err != nil || spec.Version != "0.5.0" {
+		t.Errorf("version %s, error %v; a name that starts with a digit needs 0.5.0", spec.Version, err)
+	}
+}
+
+// TestSelectNodes: each class on an HCA that has it and on one that does not.
+func TestSelectNodes(t *testing.T) {
+	for _, test := range []struct {
+		machine, ibdev string
+		classes        []cdi.NodeClass
+		want, bad      string
+	}{
+		{"mlx4-dual-port", "mlx4_0", []cdi.NodeClass{cdi.Verbs}, "uverbs0", ""},
+		{"mlx4-dual-port", "mlx4_0", []cdi.NodeClass{cdi.Verbs, cdi.CM}, "uverbs0 rdma_cm", ""},
+		{"mlx4-dual-port", "mlx4_0", []cdi.NodeClass{cdi.MAD}, "umad0 umad1", ""},
+		{"mlx4-dual-port", "mlx4_0", []cdi.NodeClass{cdi.SM}, "issm0 issm1", ""},
+		{"mlx4-dual-port", "mlx4_0", cdi.NodeClasses, "uverbs0 rdma_cm umad0 umad1 issm0 issm1", ""},
+		{"soft", "rxe0", []cdi.NodeClass{cdi.Verbs, cdi.SM}, "", "HCA rxe0 has no issm node"},
+		{"aws-p5", "rdmap79s0", []cdi.NodeClass{cdi.Verbs, cdi.CM}, "uverbs0", ""},
+		{"aws-p5", "rdmap79s0", []cdi.NodeClass{cdi.MAD}, "", "EFA and iWARP have none"},
+		{"soft-pci", "siw0", []cdi.NodeClass{cdi.Verbs, cdi.CM, cdi.MAD}, "", "HCA siw0 has no umad node"},
+		{"smi-multiplane", "smi1", []cdi.NodeClass{cdi.MAD}, "", "HCA smi1 has no uverbs node"},
+		{"aws-p5", "rdmap79s0", []cdi.NodeClass{cdi.CM}, "", "the host has no rdma_cm"},
+		{"aws-p5", "rdmap79s0", nil, "", "gives no node"},
+	} {
+		snap := discover(t, test.machine)
+		hcas, err := cdi.Select(snap.HCAs, []string{test.ibdev}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes, err := cdi.SelectNodes(&hcas[0], snap.RDMACM, test.classes)
+		var got []string
+		for _, n := range nodes {
+			got = append(got, path.Base(n.Path()))
+		}
+		if strings.Join(got, " ") != test.want || (err == nil) != (test.bad == "") || err != nil && !strings.Contains(err.Error(), test.bad) {
+			t.Errorf("%s %s: nodes %q, error %v; want %q, %q", test.ibdev, test.classes, got, err, test.want, test.bad)
+		}
+	}
+}
+
+func TestParseNodeClass(t *testing.T) {
+	for _, c := range cdi.NodeClasses {
+		if got, err := cdi.ParseNodeClass(string(c)); got != c || err != nil {
+			t.Errorf("%q: %q, error %v", c, got, err)
+		}
+		if want := c == cdi.MAD || c == cdi.SM; c.Privileged() != want {
+			t.Errorf("%q privileged: %v", c, c.Privileged())
+		}
+	}
+	if _, err := cdi.ParseNodeClass("umad"); err == nil || err.Error() != `unknown nodes "umad": want one of verbs, cm, mad, sm` {
+		t.Errorf("error %v", err)
+	}
+}
+
+// The way from a host to a file that podman reads.
+func ExampleNewSpec() {
+	host, err := fixture.Load("roce-lag")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	snap, err := rdma.Discover(host.OpenFS())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	devices, err := cdi.HostDevices(snap, cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameIBDev}, Nodes: cdi.DefaultNodes, NoAll: true})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	spec, err := cdi.NewSpec(cdi.KindHCA, devices)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	data, err := cdi.Encode(spec, cdi.YAML)
+	fmt.Print(string(data), err)
+	// Output:
+	// ---
+	// cdiVersion: 0.3.0
+	// kind: rdma.dev/hca
+	// devices:
+	//   - name: mlx5_bond_0
+	//     containerEdits:
+	//       deviceNodes:
+	//         - path: /dev/infiniband/uverbs0
+	//           permissions: rw
+	// containerEdits:
+	//   deviceNodes:
+	//     - path: /dev/infiniband/rdma_cm
+	//       permissions: rw
+	// <nil>
+}

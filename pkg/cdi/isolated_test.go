@@ -1,0 +1,180 @@
+package cdi_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	ocispec "github.com/opencontainers/runtime-spec/specs-go"
+	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/mounttest"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// TestWriteFullDisk: an error, the old file, and no temporary one.
+func TestWriteFullDisk(t *testing.T) {
+	if !mounttest.Isolated(t) {
+		return
+	}
+	dir := t.TempDir()
+	mounttest.Tmpfs(t, dir, "size=64k")
+	store := cdi.Store{Dir: dir}
+	if _, err := store.Write("x", newSpec(t, "a"), cdi.JSON); err != nil {
+		t.Fatal(err)
+	}
+	filler, err := os.Create(filepath.Join(dir, "filler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = filler.Write(make([]byte, 4096))
+	}
+	if err := filler.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = store.Write("x", newSpec(t, "a", "b"), cdi.JSON)
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), store.Path("x", cdi.JSON)) {
+		t.Errorf("error %v; want ENOSPC with the path", err)
+	}
+	if spec := readSpec(t, store.Path("x", cdi.JSON)); len(spec.Devices) != 1 {
+		t.Error("the old spec is not there any more")
+	}
+	holds(t, dir, "filler", "x.json")
+}
+
+// TestWriteReadOnly: a read-only file system, as /etc is on some hosts.
+func TestWriteReadOnly(t *testing.T) {
+	if !mounttest.Isolated(t) {
+		return
+	}
+	dir := t.TempDir()
+	mounttest.Tmpfs(t, dir, "size=64k")
+	store := cdi.Store{Dir: dir}
+	if _, err := store.Write("x", newSpec(t, "a"), cdi.JSON); err != nil {
+		t.Fatal(err)
+	}
+	mounttest.ReadOnly(t, dir)
+	if changed, err := store.Write("x", newSpec(t, "a"), cdi.JSON); changed || err != nil {
+		t.Errorf("an equal spec: changed %v, error %v; want neither", changed, err)
+	}
+	if _, err := store.Write("x", newSpec(t, "b"), cdi.JSON); !errors.Is(err, syscall.EROFS) {
+		t.Errorf("another spec: error %v; want EROFS", err)
+	}
+	if _, err := store.Remove("x"); !errors.Is(err, syscall.EROFS) {
+		t.Errorf("remove: error %v; want EROFS", err)
+	}
+	if _, err := (cdi.Store{Dir: filepath.Join(dir, "cdi")}).Write("x", newSpec(t, "b"), cdi.JSON); !errors.Is(err, syscall.EROFS) {
+		t.Errorf("new directory: error %v; want EROFS", err)
+	}
+	holds(t, dir, "x.json")
+}
+
+// TestInject: a runtime that uses the CDI library gives a container the nodes of
+// the device it names, with the kernel's numbers, and rdma_cm and the hook once.
+// The nodes are real ones, in a /dev of this test's own.
+func TestInject(t *testing.T) {
+	if !mounttest.Isolated(t) {
+		return
+	}
+	for _, name := range fixture.Names() {
+		snap := discover(t, name)
+		if len(snap.Usable()) > 0 {
+			t.Run(name, func(t *testing.T) { injectHost(t, name, snap) })
+		}
+	}
+}
+
+func injectHost(t *testing.T, machine string, snap *rdma.Snapshot) {
+	m, err := fixture.Load(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mounttest.Tmpfs(t, "/dev", "")
+	if err := m.MakeNodes("/"); err != nil {
+		t.Fatal(err)
+	}
+	cache := storeHost(t, snap)
+	for _, h := range snap.Usable() {
+		for _, device := range []string{h.IBDev, h.Name} {
+			injects(t, cache, []string{device}, expected(snap, h))
+		}
+	}
+	injects(t, cache, []string{"all"}, expected(snap, snap.Usable()...))
+	if u := snap.Usable(); len(u) > 1 {
+		injects(t, cache, []string{u[0].IBDev, u[1].Name, u[0].Name}, expected(snap, u[0], u[1]))
+	}
+}
+
+// storeHost writes the spec of a host and opens the directory as a runtime does.
+func storeHost(t *testing.T, snap *rdma.Snapshot) *cdiapi.Cache {
+	t.Helper()
+	devices, _ := cdi.HostDevices(snap, cdi.HostOptions{Names: cdi.NameStrategies, Nodes: cdi.DefaultNodes, Hook: hook})
+	spec, err := cdi.NewSpec(cdi.KindHCA, devices)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if _, err := (cdi.Store{Dir: dir}).Write(cdi.SpecName(cdi.KindHCA, ""), spec, cdi.JSON); err != nil {
+		t.Fatal(err)
+	}
+	cache, err := cdiapi.NewCache(cdiapi.WithSpecDirs(dir), cdiapi.WithAutoRefresh(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if errs := cache.GetErrors(); len(errs) > 0 {
+		t.Fatalf("the CDI library says %v", errs)
+	}
+	return cache
+}
+
+// expected lists the nodes of HCAs, with the numbers that the kernel gave them.
+func expected(snap *rdma.Snapshot, hcas ...*rdma.HCA) []string {
+	var want []string
+	add := func(n *rdma.Node) {
+		want = append(want, fmt.Sprintf("%s c %d:%d", n.Path(), n.Major, n.Minor))
+	}
+	if snap.RDMACM != nil {
+		add(snap.RDMACM)
+	}
+	for _, h := range hcas {
+		add(h.Uverbs)
+	}
+	slices.Sort(want)
+	return want
+}
+
+func injects(t *testing.T, cache *cdiapi.Cache, devices, want []string) {
+	t.Helper()
+	var qualified []string
+	for _, d := range devices {
+		qualified = append(qualified, cdi.Qualified(cdi.KindHCA, d))
+	}
+	container := &ocispec.Spec{}
+	if unresolved, err := cache.InjectDevices(container, qualified...); err != nil {
+		t.Fatalf("inject %s: %v, unresolved %s", devices, err, unresolved)
+	}
+	var got []string
+	for _, d := range container.Linux.Devices {
+		got = append(got, fmt.Sprintf("%s %s %d:%d", d.Path, d.Type, d.Major, d.Minor))
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("%s give %s; want %s", devices, got, want)
+	}
+	for _, r := range container.Linux.Resources.Devices {
+		if !r.Allow || r.Access != "rw" {
+			t.Errorf("%s: cgroup rule %+v; want rw", devices, r)
+		}
+	}
+	if hooks := container.Hooks.CreateRuntime; len(hooks) != 1 || hooks[0].Path != hook.Path {
+		t.Errorf("%s: hooks %+v; want one", devices, hooks)
+	}
+}

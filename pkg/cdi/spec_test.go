@@ -1,0 +1,186 @@
+package cdi_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
+	"tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+var (
+	rdmaCM  = rdma.Node{Kind: rdma.NodeRDMACM, Name: "rdma_cm", Major: 10, Minor: 260}
+	uverbs0 = rdma.Node{Kind: rdma.NodeUverbs, Name: "uverbs0", Major: 231, Minor: 192}
+	uverbs1 = rdma.Node{Kind: rdma.NodeUverbs, Name: "uverbs1", Major: 231, Minor: 193}
+	umad0   = rdma.Node{Kind: rdma.NodeUMAD, Name: "umad0", Major: 231, Minor: 0, Port: 1}
+
+	hook      = &cdi.Hook{Path: "/usr/bin/rdma-hook", Args: []string{"--memlock", "unlimited"}}
+	otherHook = &cdi.Hook{Path: "/usr/bin/rdma-hook", Args: []string{"--memlock", "4Gi"}}
+)
+
+func nodes(n ...rdma.Node) []rdma.Node { return n }
+
+// TestNewSpecGolden: the whole file, in both formats, for each way in which edits
+// can be shared.
+func TestNewSpecGolden(t *testing.T) {
+	for name, devices := range map[string][]cdi.Device{
+		"shared": {
+			{Name: "mlx5_1", Nodes: nodes(uverbs1, rdmaCM), Hook: hook},
+			{Name: "mlx5_0", Nodes: nodes(uverbs0, rdmaCM), Hook: hook},
+			{Name: "all", Nodes: nodes(uverbs1, rdmaCM, uverbs0, rdmaCM), Hook: hook},
+		},
+		"hooks-differ":   {{Name: "a", Nodes: nodes(uverbs0, rdmaCM), Hook: hook}, {Name: "b", Nodes: nodes(uverbs1, rdmaCM), Hook: otherHook}},
+		"hook-on-one":    {{Name: "a", Nodes: nodes(uverbs0), Hook: hook}, {Name: "b", Nodes: nodes(uverbs1)}},
+		"cm-on-one":      {{Name: "a", Nodes: nodes(uverbs0, rdmaCM)}, {Name: "b", Nodes: nodes(uverbs1)}},
+		"cm-only":        {{Name: "a", Nodes: nodes(uverbs0, rdmaCM)}, {Name: "b", Nodes: nodes(rdmaCM)}},
+		"env-and-mad":    {{Name: "a", Nodes: nodes(umad0, uverbs0), Env: []string{"RDMA_DEVICES=mlx5_0", "X=<&>"}}},
+		"digit-in-front": {{Name: "0", Nodes: nodes(uverbs0)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec, err := cdi.NewSpec("rdma.dev/hca", devices)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, format := range []cdi.Format{cdi.JSON, cdi.YAML} {
+				data, err := cdi.Encode(spec, format)
+				if err != nil {
+					t.Fatal(err)
+				}
+				file := filepath.Join("testdata", name+"."+string(format))
+				checkGolden(t, file, data)
+				readSpec(t, file)
+			}
+		})
+	}
+}
+
+// readSpec reads a file as a runtime does, and checks that old ones can.
+func readSpec(t *testing.T, file string) *cdiapi.Spec {
+	t.Helper()
+	spec, err := cdiapi.ReadSpec(file, 0)
+	if err != nil {
+		t.Fatalf("%s does not load in the CDI library: %v", file, err)
+	}
+	if spec.Version != "0.3.0" && spec.Version != "0.5.0" {
+		t.Errorf("%s needs CDI %s; podman 4.3 knows 0.5.0", file, spec.Version)
+	}
+	return spec
+}
+
+// TestNewSpecVersion: 0.3.0, unless a name starts with a digit.
+func TestNewSpecVersion(t *testing.T) {
+	for name, want := range map[string]string{"mlx5_0": "0.3.0", "pci-0000-3b-00-0": "0.3.0", "0000:3b:00.0": "0.5.0"} {
+		spec, err := cdi.NewSpec("rdma.dev/hca", []cdi.Device{{Name: name, Nodes: nodes(uverbs0, rdmaCM), Hook: hook, Env: []string{"A=b"}}})
+		if err != nil || spec.Version != want {
+			t.Errorf("device %s: version %s, error %v; want %s", name, spec.Version, err, want)
+		}
+	}
+}
+
+func TestNewSpecRefuses(t *testing.T) {
+	good := cdi.Device{Name: "a", Nodes: nodes(uverbs0)}
+	for _, test := range []struct {
+		name, kind string
+		devices    []cdi.Device
+		want       string
+	}{
+		{"no devices", "rdma.dev/hca", nil, "no devices"},
+		{"one name twice", "rdma.dev/hca", []cdi.Device{good, good}, `device "a": the name stands twice`},
+		{"no edits", "rdma.dev/hca", []cdi.Device{{Name: "a"}}, `device "a": no container edits`},
+		{"no name", "rdma.dev/hca", []cdi.Device{{Nodes: nodes(uverbs0)}}, `device ""`},
+		{"bad name", "rdma.dev/hca", []cdi.Device{{Name: "a/b", Nodes: nodes(uverbs0)}}, `device "a/b"`},
+		{"bad environment", "rdma.dev/hca", []cdi.Device{{Name: "a", Env: []string{"NOVALUE"}}}, "NOVALUE"},
+		{"control character", "rdma.dev/hca", []cdi.Device{{Name: "a", Env: []string{"A=\x7f"}}}, `"A=\x7f" is not printable text`},
+		{"bytes that are no text", "rdma.dev/hca", []cdi.Device{{Name: "a", Nodes: nodes(uverbs0), Hook: &cdi.Hook{Path: "/\xff"}}}, `"/\xff" is not printable text`},
+		{"no vendor", "hca", []cdi.Device{good}, "vendor"},
+		{"bad vendor", "-x/hca", []cdi.Device{good}, "vendor"},
+		{"bad class", "rdma.dev/h+a", []cdi.Device{good}, "class"},
+	} {
+		if _, err := cdi.NewSpec(test.kind, test.devices); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: error %v; want one with %q", test.name, err, test.want)
+		}
+	}
+}
+
+// TestNewSpecLeavesItsInput: devices are not reordered under the caller.
+func TestNewSpecLeavesItsInput(t *testing.T) {
+	devices := []cdi.Device{{Name: "b", Nodes: nodes(uverbs1, uverbs0)}, {Name: "a", Nodes: nodes(uverbs0)}}
+	if _, err := cdi.NewSpec("rdma.dev/hca", devices); err != nil {
+		t.Fatal(err)
+	}
+	if devices[0].Name != "b" || devices[0].Nodes[0].Name != "uverbs1" {
+		t.Errorf("the caller's devices are %+v now", devices)
+	}
+}
+
+// TestValidateAgreesWithLibrary: what Validate says of a spec in memory is what
+// the library says of the file.
+func TestValidateAgreesWithLibrary(t *testing.T) {
+	edits := specs.ContainerEdits{DeviceNodes: []*specs.DeviceNode{{Path: "/dev/infiniband/uverbs0"}}}
+	for name, spec := range map[string]*specs.Spec{
+		"good":               {Version: "0.3.0", Kind: "rdma.dev/hca", Devices: []specs.Device{{Name: "a", ContainerEdits: edits}}},
+		"no version":         {Kind: "rdma.dev/hca", Devices: []specs.Device{{Name: "a", ContainerEdits: edits}}},
+		"unknown version":    {Version: "9.9.9", Kind: "rdma.dev/hca", Devices: []specs.Device{{Name: "a", ContainerEdits: edits}}},
+		"version too low":    {Version: "0.3.0", Kind: "rdma.dev/hca", Devices: []specs.Device{{Name: "0", ContainerEdits: edits}}},
+		"bad kind":           {Version: "0.3.0", Kind: "hca", Devices: []specs.Device{{Name: "a", ContainerEdits: edits}}},
+		"bad name":           {Version: "0.3.0", Kind: "rdma.dev/hca", Devices: []specs.Device{{Name: "-", ContainerEdits: edits}}},
+		"twice":              {Version: "0.3.0", Kind: "rdma.dev/hca", Devices: []specs.Device{{Name: "a", ContainerEdits: edits}, {Name: "a", ContainerEdits: edits}}},
+		"empty edits":        {Version: "0.3.0", Kind: "rdma.dev/hca", Devices: []specs.Device{{Name: "a"}}},
+		"bad edits of spec":  {Version: "0.3.0", Kind: "rdma.dev/hca", ContainerEdits: specs.ContainerEdits{Hooks: []*specs.Hook{{HookName: "never", Path: "/x"}}}, Devices: []specs.Device{{Name: "a", ContainerEdits: edits}}},
+		"bad permissions":    {Version: "0.3.0", Kind: "rdma.dev/hca", Devices: []specs.Device{{Name: "a", ContainerEdits: specs.ContainerEdits{DeviceNodes: []*specs.DeviceNode{{Path: "/dev/x", Permissions: "rx"}}}}}},
+		"mount without path": {Version: "0.3.0", Kind: "rdma.dev/hca", Devices: []specs.Device{{Name: "a", ContainerEdits: specs.ContainerEdits{Mounts: []*specs.Mount{{HostPath: "/x"}}}}}},
+	} {
+		data, err := cdi.Encode(spec, cdi.JSON)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "spec.json")
+		if err := os.WriteFile(file, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, theirs := cdiapi.ReadSpec(file, 0)
+		if ours := cdi.Validate(spec); (ours == nil) != (theirs == nil) {
+			t.Errorf("%s: Validate says %v, the library %v", name, ours, theirs)
+		}
+	}
+}
+
+func TestParseFormat(t *testing.T) {
+	for in, ok := range map[string]bool{"json": true, "yaml": true, "yml": false, "": false, "JSON": false} {
+		if _, err := cdi.ParseFormat(in); (err == nil) != ok {
+			t.Errorf("%q: error %v", in, err)
+		}
+	}
+}
+
+func TestQualified(t *testing.T) {
+	if got := cdi.Qualified(cdi.KindHCA, "mlx5_0"); got != "rdma.dev/hca=mlx5_0" {
+		t.Error(got)
+	}
+}
+
+func checkGolden(t *testing.T, file string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("%v; write it with: go test . -update", err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s\nif this is right: go test . -update", file, diff)
+	}
+}

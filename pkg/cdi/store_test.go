@@ -1,0 +1,237 @@
+package cdi_test
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+)
+
+func newSpec(t testing.TB, devices ...string) *specs.Spec {
+	t.Helper()
+	var list []cdi.Device
+	for _, name := range devices {
+		list = append(list, cdi.Device{Name: name, Nodes: nodes(uverbs0, rdmaCM)})
+	}
+	spec, err := cdi.NewSpec(cdi.KindHCA, list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
+// TestWrite: written once, left alone when equal, replaced when not.
+func TestWrite(t *testing.T) {
+	store := cdi.Store{Dir: filepath.Join(t.TempDir(), "etc", "cdi"), Sync: true}
+	file := store.Path("rdma.dev-hca", cdi.JSON)
+	write := func(want bool, devices ...string) os.FileInfo {
+		t.Helper()
+		changed, err := store.Write("rdma.dev-hca", newSpec(t, devices...), cdi.JSON)
+		if err != nil || changed != want {
+			t.Fatalf("changed %v, error %v; want %v", changed, err, want)
+		}
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info
+	}
+	first := write(true, "a")
+	second := write(false, "a")
+	if !os.SameFile(first, second) || !first.ModTime().Equal(second.ModTime()) {
+		t.Error("an equal file was written again")
+	}
+	if third := write(true, "a", "b"); os.SameFile(first, third) {
+		t.Error("the file was changed in place, not replaced")
+	}
+	if spec := readSpec(t, file); len(spec.Devices) != 2 {
+		t.Errorf("%d devices in the file; want 2", len(spec.Devices))
+	}
+	holds(t, store.Dir, "rdma.dev-hca.json")
+}
+
+// TestWriteRemovesTwin: the same names in two files of one directory would make
+// both unusable.
+func TestWriteRemovesTwin(t *testing.T) {
+	store := cdi.Store{Dir: t.TempDir()}
+	for _, format := range []cdi.Format{cdi.JSON, cdi.YAML, cdi.JSON} {
+		if changed, err := store.Write("x", newSpec(t, "a"), format); err != nil || !changed {
+			t.Fatalf("changed %v, error %v", changed, err)
+		}
+		holds(t, store.Dir, "x."+string(format))
+	}
+	// The twin alone is a change as well: runtimes see other devices than before.
+	if err := os.WriteFile(store.Path("x", cdi.YAML), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if changed, err := store.Write("x", newSpec(t, "a"), cdi.JSON); err != nil || !changed {
+		t.Errorf("changed %v, error %v", changed, err)
+	}
+	holds(t, store.Dir, "x.json")
+}
+
+// TestWriteModes: rootless podman reads the file whatever the umask was.
+func TestWriteModes(t *testing.T) {
+	old := syscall.Umask(0o077)
+	defer syscall.Umask(old)
+	top := t.TempDir()
+	store := cdi.Store{Dir: filepath.Join(top, "etc", "cdi")}
+	if _, err := store.Write("x", newSpec(t, "a"), cdi.YAML); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]fs.FileMode{"etc": 0o755, "etc/cdi": 0o755, "etc/cdi/x.yaml": 0o644} {
+		info, err := os.Stat(filepath.Join(top, name))
+		if err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s has mode %v, error %v; want %v", name, info.Mode().Perm(), err, want)
+		}
+	}
+	// A directory that is there belongs to somebody, and stays as it is.
+	if err := os.Chmod(store.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Write("x", newSpec(t, "b"), cdi.YAML); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(store.Dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("directory has mode %v, error %v", info.Mode().Perm(), err)
+	}
+}
+
+// TestWriteFails: the old file stays, and nothing else.
+func TestWriteFails(t *testing.T) {
+	dir := t.TempDir()
+	blocked := filepath.Join(dir, "x.json")
+	if err := os.Mkdir(blocked, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (cdi.Store{Dir: dir}).Write("x", newSpec(t, "a"), cdi.JSON); err == nil {
+		t.Error("a spec replaced a directory")
+	}
+	holds(t, dir, "x.json")
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, below := range []string{file, filepath.Join(file, "cdi")} {
+		var pathErr *fs.PathError
+		_, err := (cdi.Store{Dir: below}).Write("x", newSpec(t, "a"), cdi.JSON)
+		if !errors.Is(err, syscall.ENOTDIR) || !errors.As(err, &pathErr) {
+			t.Errorf("a directory that is a file: error %v; want ENOTDIR with the path", err)
+		}
+	}
+}
+
+// TestWriteConcurrently: two writers leave one whole file of one of them.
+func TestWriteConcurrently(t *testing.T) {
+	store := cdi.Store{Dir: filepath.Join(t.TempDir(), "cdi")}
+	specs := []*specs.Spec{newSpec(t, "a"), newSpec(t, "a", "b", "c")}
+	var wg sync.WaitGroup
+	for _, spec := range specs {
+		wg.Go(func() {
+			for range 100 {
+				if _, err := store.Write("x", spec, cdi.JSON); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	got, err := os.ReadFile(store.Path("x", cdi.JSON))
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err1 := cdi.Encode(specs[0], cdi.JSON)
+	two, err2 := cdi.Encode(specs[1], cdi.JSON)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, one) && !bytes.Equal(got, two) {
+		t.Errorf("the file is neither: %s", got)
+	}
+	holds(t, store.Dir, "x.json")
+}
+
+func TestRemove(t *testing.T) {
+	store := cdi.Store{Dir: t.TempDir()}
+	if err := os.WriteFile(filepath.Join(store.Dir, "other.json"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range []cdi.Format{cdi.JSON, cdi.YAML} {
+		if _, err := store.Write("x", newSpec(t, "a"), format); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []bool{true, false} {
+			if removed, err := store.Remove("x"); err != nil || removed != want {
+				t.Errorf("%s: removed %v, error %v; want %v", format, removed, err, want)
+			}
+		}
+	}
+	holds(t, store.Dir, "other.json")
+	if removed, err := (cdi.Store{Dir: filepath.Join(store.Dir, "absent")}).Remove("x"); removed || err != nil {
+		t.Errorf("no directory: removed %v, error %v", removed, err)
+	}
+	if err := os.MkdirAll(filepath.Join(store.Dir, "x.json", "y"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Remove("x"); err == nil {
+		t.Error("no error for a directory that is not empty")
+	}
+}
+
+// TestIDs: the ids of our own files, and of no others.
+func TestIDs(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{
+		"rdma.dev-claim_b.json", "rdma.dev-claim_a.yaml", "rdma.dev-claim_a.json", "rdma.dev-claim_uid.with.dots.json",
+		"rdma.dev-claim.json", "rdma.dev-claim_.json", "rdma.dev-claim_c.yml", "rdma.dev-claim_d.json.tmp", "rdma.dev-claim_e",
+		"rdma.dev-hca_f.json", "other.dev-claim_g.json", ".rdma.dev-123.tmp", "rdma.dev-claim_h.yaml.json",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "rdma.dev-claim_dir.json"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ids, err := cdi.Store{Dir: dir}.IDs(cdi.KindClaim)
+	if diff := cmp.Diff([]string{"a", "b", "h.yaml", "uid.with.dots"}, ids); diff != "" || err != nil {
+		t.Errorf("error %v, ids (-want +got):\n%s", err, diff)
+	}
+	if ids, err := (cdi.Store{Dir: filepath.Join(dir, "absent")}).IDs(cdi.KindClaim); len(ids) != 0 || err != nil {
+		t.Errorf("no directory: ids %v, error %v", ids, err)
+	}
+	if _, err := (cdi.Store{Dir: filepath.Join(dir, "rdma.dev-claim.json")}).IDs(cdi.KindClaim); err == nil {
+		t.Error("no error for a directory that is a file")
+	}
+}
+
+func TestSpecName(t *testing.T) {
+	if got := cdi.SpecName(cdi.KindHCA, "") + " " + cdi.SpecName(cdi.KindClaim, "uid"); got != "rdma.dev-hca rdma.dev-claim_uid" {
+		t.Error(got)
+	}
+}
+
+// holds checks that a directory has exactly these entries: no temporary files.
+func holds(t *testing.T, dir string, want ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", dir, diff)
+	}
+}
