@@ -56,7 +56,13 @@ func run(m *testing.M) (code int, err error) {
 	if err := checkout.ExtractHost(ctx, machine, hostRoot); err != nil {
 		return 1, err
 	}
-	options := cluster.Options{HostRoot: hostRoot, StateDir: filepath.Join(dir, "cluster"), Progress: os.Stderr}
+	options := cluster.Options{
+		HostRoot: hostRoot,
+		StateDir: filepath.Join(dir, "cluster"),
+		Progress: os.Stderr,
+		// The admission policies must hold for claims in the older versions too.
+		RuntimeConfig: "resource.k8s.io/v1beta1=true,resource.k8s.io/v1beta2=true",
+	}
 	if kube, err = cluster.Up(ctx, options); err != nil {
 		return 1, err
 	}
