@@ -1,0 +1,145 @@
+package runtimes
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"tags.cncf.io/container-device-interface/specs-go"
+)
+
+func TestLookup(t *testing.T) {
+	for _, c := range []struct {
+		target, name, max string
+		on                bool
+	}{
+		{"podman-4.1", "podman-4.1", "0.4.0", true},
+		{"podman-4.2.1", "podman-4.2.1", "0.4.0", true},
+		{"podman-4.3", "podman-4.3", "0.5.0", true},
+		{"podman-4.3.1", "podman-4.3.1", "0.5.0", true},
+		{"podman-4.6.2", "podman-4.6.2", "0.5.0", true},
+		{"podman-4.9.3", "podman-4.9.3", "0.6.0", true},
+		{"podman-5", "podman-5.0", "0.6.0", true},
+		{"podman-5.4.2", "podman-5.4.2", "0.8.0", true},
+		{"podman-5.8", "podman-5.8", "1.0.0", true},
+		{"podman-main", "podman-main", "1.1.0", true},
+		{"podman-6.0", "podman-6.0", "1.0.0", true},
+		{"containerd-1.6.20~ds1", "containerd-1.6.20", "", false},
+		{"containerd-1.7", "containerd-1.7", "0.5.0", false},
+		{"containerd-1.7.11", "containerd-1.7.11", "0.5.0", false},
+		{"containerd-1.7.12", "containerd-1.7.12", "0.6.0", false},
+		{"containerd-1.7.24", "containerd-1.7.24", "0.7.0", false},
+		{"containerd-v1.7.28", "containerd-1.7.28", "0.8.0", false},
+		{"containerd-2.0.4", "containerd-2.0.4", "0.8.0", true},
+		{"containerd-2.1.3", "containerd-2.1.3", "1.0.0", true},
+		{"containerd-2.2.1", "containerd-2.2.1", "1.1.0", true},
+		{"containerd-2.3.0-rc.1", "containerd-2.3", "1.1.0", true},
+		{"containerd-main", "containerd-main", "1.1.0", true},
+		{"docker-24.0.7", "docker-24.0.7", "", false},
+		{"docker-25", "docker-25.0", "0.6.0", false},
+		{"docker-28", "docker-28.0", "0.8.0", false},
+		{"docker-28.1.1", "docker-28.1.1", "1.0.0", false},
+		{"docker-28.2", "docker-28.2", "1.0.0", true},
+		{"docker-29", "docker-29.0", "1.0.0", true},
+		{"docker-main", "docker-main", "1.1.0", true},
+		{"crio-1.24", "crio-1.24", "0.3.0", true},
+		{"crio-1.27.1", "crio-1.27.1", "0.5.0", true},
+		{"CRI-O-1.31", "crio-1.31", "0.8.0", true},
+		{"crio-1.40", "crio-1.40", "1.1.0", true},
+	} {
+		got, err := Lookup(c.target)
+		if err != nil {
+			t.Errorf("%s: %v", c.target, err)
+			continue
+		}
+		if got.String() != c.name || got.MaxCDI != c.max || got.OnByDefault != c.on {
+			t.Errorf("%s: got %s, max %q, on %v; want %s, max %q, on %v", c.target, got, got.MaxCDI, got.OnByDefault, c.name, c.max, c.on)
+		}
+		if (got.MaxCDI == "") != (len(got.Dirs) == 0) {
+			t.Errorf("%s: reads CDI %q from %v", c.target, got.MaxCDI, got.Dirs)
+		}
+		if !got.OnByDefault && got.Note == "" {
+			t.Errorf("%s: CDI is not on, and nothing says what to do", c.target)
+		}
+	}
+}
+
+// podman 5.5 alone reads one directory.
+func TestLookupDirs(t *testing.T) {
+	for target, want := range map[string][]string{
+		"podman-5.4": {"/etc/cdi", "/var/run/cdi"},
+		"podman-5.5": {"/etc/cdi"},
+		"podman-5.6": {"/etc/cdi", "/var/run/cdi"},
+	} {
+		got, err := Lookup(target)
+		if err != nil || !slices.Equal(got.Dirs, want) {
+			t.Errorf("%s reads %v (%v), want %v", target, got.Dirs, err, want)
+		}
+	}
+}
+
+func TestLookupUnknown(t *testing.T) {
+	for target, why := range map[string]string{
+		"":                "no such runtime",
+		"podman":          "numbers with dots",
+		"podman-":         "numbers with dots",
+		"podman-four":     "numbers with dots",
+		"podman-4.":       "numbers with dots",
+		"podman--4":       "numbers with dots",
+		"podman-3.4":      "older than the oldest",
+		"podman-43":       "no such version",
+		"crio-1.20":       "older than the oldest",
+		"containerd-1.5":  "older than the oldest",
+		"docker-19.03":    "older than the oldest",
+		"docker-280":      "no such version",
+		"rkt-1.0":         "no such runtime",
+		"podman-99999999": "numbers with dots",
+	} {
+		_, err := Lookup(target)
+		if err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%q: %v, want %q", target, err, why)
+			continue
+		}
+		for _, known := range []string{"podman-4.3", "containerd-1.7.12", "docker-28.2", "crio-1.31", "podman-main"} {
+			if !strings.Contains(err.Error(), known) {
+				t.Errorf("%q: error does not list %s: %v", target, known, err)
+			}
+		}
+	}
+}
+
+// The table is in order, and says only versions that the CDI library knows.
+func TestTable(t *testing.T) {
+	for _, name := range names {
+		rows := rowsOf(name.target)
+		for i, r := range rows {
+			if i > 0 && rows[i-1].from.compare(r.from) >= 0 {
+				t.Errorf("%s: %s stands before %s", r.runtime, rows[i-1].from, r.from)
+			}
+			if r.max == "" {
+				continue
+			}
+			// The library takes a bare declaration of each version it knows.
+			if err := specs.ValidateVersion(&specs.Spec{Version: r.max}); err != nil {
+				t.Errorf("%s %s: %v", r.runtime, r.from, err)
+			}
+		}
+	}
+	for _, target := range Known() {
+		if _, err := Lookup(target); err != nil {
+			t.Errorf("a known target: %v", err)
+		}
+	}
+}
+
+// docs/runtimes.md has the table as it is here.
+func TestDocs(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/runtimes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(doc), Markdown()) {
+		t.Errorf("docs/runtimes.md does not have this table:\n%s", Markdown())
+	}
+}
