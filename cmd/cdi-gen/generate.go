@@ -163,11 +163,11 @@ func (g *generate) nothing(cmd *cobra.Command, target *target, snap *rdma.Snapsh
 
 // problems joins what could not be read and why devices were left out.
 func problems(snap *rdma.Snapshot, left error) error {
-	errs := []error{left}
+	var errs []error
 	for _, p := range snap.Problems {
 		errs = append(errs, p)
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, left)...)
 }
 
 // partial turns what was left out into the exit code for it.

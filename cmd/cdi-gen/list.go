@@ -106,7 +106,7 @@ func row(h *rdma.HCA) []string {
 	state, rate, netdev, numa := "-", "-", "-", "-"
 	if p := h.Port1(); p != nil {
 		state, netdev = dash(string(p.State)), dash(p.Netdev)
-		if p.RateMbps > 0 {
+		if p.State == rdma.PortActive && p.RateMbps > 0 {
 			rate = strconv.FormatFloat(float64(p.RateMbps)/1000, 'f', -1, 64)
 		}
 	}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+)
+
+// codes are the exit codes of generate on the machines where it is not 0.
+var codes = map[string]exitCode{
+	"none": exitNothing, "empty-classes": exitNothing, "misbehaving": exitPartial,
+	"exclusive-netns": exitExclusive, "soft-pci": exitExclusive,
+}
+
+// TestGenerate: on every machine the spec is what its golden file says, twice in a
+// row byte for byte, and a runtime of 2022 can read it.
+func TestGenerate(t *testing.T) {
+	for _, name := range fixture.Names() {
+		t.Run(name, func(t *testing.T) {
+			root := host(t, name)
+			want := codes[name]
+			if want == exitExclusive {
+				r := cdigen(t, "generate", "--host-root", root, "--no-hook")
+				r.expect(t, exitExclusive, "set \"options ib_core netns_mode=1\"")
+				if r.stdout != "" {
+					t.Errorf("printed %q", r.stdout)
+				}
+				want = exitOK
+			}
+			for _, format := range formats(name) {
+				args := []string{"generate", "--host-root", root, "--no-hook", "--format", format, "--allow-exclusive-netns"}
+				first, second := cdigen(t, args...), cdigen(t, args...)
+				if diff := cmp.Diff(first, second, cmp.AllowUnexported(result{})); diff != "" {
+					t.Errorf("two runs differ:\n%s", diff)
+				}
+				if first.code != want || (first.stderr == "") != (want == exitOK) {
+					t.Errorf("exit code %d, standard error %q; want %d", first.code, first.stderr, want)
+				}
+				if want == exitNothing {
+					if first.stdout != "" {
+						t.Errorf("an empty spec: %s", first.stdout)
+					}
+					continue
+				}
+				checkGolden(t, filepath.Join("generate", name+"."+format), first.stdout)
+				loads(t, first.stdout, format)
+			}
+		})
+	}
+}
+
+// formats gives the machines whose YAML is kept besides their JSON.
+func formats(machine string) []string {
+	if slices.Contains([]string{"hgx-h100", "roce-lag", "soft", "none"}, machine) {
+		return []string{"json", "yaml"}
+	}
+	return []string{"json"}
+}
+
+// loads checks that the CDI library takes a spec, as version 0.5.0 or lower.
+func loads(t *testing.T, spec, format string) *cdiapi.Spec {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "rdma.dev-hca."+format)
+	put(t, file, spec, 0o644)
+	got, err := cdiapi.ReadSpec(file, 0)
+	if err != nil {
+		t.Fatalf("the CDI library refuses the spec: %v", err)
+	}
+	if !slices.Contains([]string{"0.3.0", "0.4.0", "0.5.0"}, got.Version) {
+		t.Errorf("CDI %s; podman 4.3 knows 0.5.0", got.Version)
+	}
+	return got
+}
+
+// TestGoldenFilesAreUsed: a machine that was renamed leaves no file behind.
+func TestGoldenFilesAreUsed(t *testing.T) {
+	files, err := filepath.Glob("testdata/generate/*")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("golden files %v, error %v", files, err)
+	}
+	for _, file := range files {
+		name, format, _ := strings.Cut(filepath.Base(file), ".")
+		if !slices.Contains(fixture.Names(), name) || codes[name] == exitNothing || !slices.Contains(formats(name), format) {
+			t.Errorf("%s belongs to no machine", file)
+		}
+	}
+}
+
+// TestGenerateChoice: --device, --exclude, --names, --no-all and --nodes.
+func TestGenerateChoice(t *testing.T) {
+	for _, test := range []struct {
+		machine string
+		args    string
+		want    string
+	}{
+		{"roce-lag", "", "all:uverbs0 mlx5_bond_0:uverbs0 pci-0000-3b-00-0:uverbs0 +rdma_cm"},
+		{"roce-lag", "--no-all --names pci", "pci-0000-3b-00-0:uverbs0 +rdma_cm"},
+		{"roce-lag", "--no-all --names ibdev --nodes verbs", "mlx5_bond_0:uverbs0"},
+		{"roce-lag", "--no-all --names ibdev --nodes verbs,mad", "mlx5_bond_0:umad0,uverbs0"},
+		{"roce-lag", "--no-all --names ibdev --nodes cm", "mlx5_bond_0:rdma_cm"},
+		{"roce-sriov", "--no-all --names ibdev --device mlx5_3", "mlx5_3:uverbs3 +rdma_cm"},
+		{"roce-sriov", "--no-all --names ibdev --device 0000:3b:00.0", "mlx5_0:uverbs0 +rdma_cm"},
+		{"roce-sriov", "--no-all --names ibdev --device pci-0000-3b-01-1", "mlx5_9:uverbs9 +rdma_cm"},
+		{"roce-sriov", "--names ibdev --device mlx5_[23],0000:3b:01.* --exclude mlx5_9", "all:uverbs2,uverbs3,uverbs8 mlx5_2:uverbs2 mlx5_3:uverbs3 mlx5_8:uverbs8 +rdma_cm"},
+		{"roce-sriov", "--names ibdev --exclude 0000:3b:00.* --exclude mlx5_8", "all:uverbs9 mlx5_9:uverbs9 +rdma_cm"},
+		{"mlx4-dual-port", "--no-all --names ibdev --nodes verbs,sm", "mlx4_0:issm0,issm1,uverbs0"},
+	} {
+		args := append([]string{"generate", "--format", "json", "--no-hook", "--host-root", host(t, test.machine)}, strings.Fields(test.args)...)
+		r := cdigen(t, args...)
+		r.expect(t, exitOK, "")
+		if got := describe(loads(t, r.stdout, "json")); got != test.want {
+			t.Errorf("%s %s:\n  gives %s\n  want  %s", test.machine, test.args, got, test.want)
+		}
+	}
+}
+
+// TestGeneratePartial: the spec is there, and why it lacks devices is said. Of the
+// devices that were not asked for nothing is said; of nodes that belong to nobody
+// knows whom it is.
+func TestGeneratePartial(t *testing.T) {
+	root := host(t, "misbehaving")
+	all := cdigen(t, "generate", "--host-root", root, "--no-hook", "--format", "json")
+	one := cdigen(t, "generate", "--host-root", root, "--no-hook", "--format", "json", "--device", "mlx5_0")
+	for _, test := range []struct {
+		result
+		devices int
+		says    []string
+		not     string
+	}{
+		{all, 13, []string{"HCA mlx5_3 has no uverbs node", "HCA mlx5_4: ", "HCA mlx5_2: ", "uverbs2/ibdev"}, "HCA mlx5_0"},
+		{one, 3, []string{"uverbs2/ibdev"}, "HCA "},
+	} {
+		if got := len(loads(t, test.stdout, "json").Devices); got != test.devices {
+			t.Errorf("%d devices; want %d", got, test.devices)
+		}
+		for _, says := range test.says {
+			test.expect(t, exitPartial, says)
+		}
+		if strings.Contains(test.stderr, test.not) {
+			t.Errorf("standard error %q; nothing on %q wanted", test.stderr, test.not)
+		}
+	}
+}
+
+// describe writes a spec as "device:nodes device:nodes +nodes of the spec".
+func describe(spec *cdiapi.Spec) string {
+	var out []string
+	for _, d := range spec.Devices {
+		var names []string
+		for _, n := range d.ContainerEdits.DeviceNodes {
+			names = append(names, filepath.Base(n.Path))
+		}
+		out = append(out, d.Name+":"+strings.Join(names, ","))
+	}
+	for _, n := range spec.ContainerEdits.DeviceNodes {
+		out = append(out, "+"+filepath.Base(n.Path))
+	}
+	return strings.Join(out, " ")
+}
+
+// TestGenerateHook: where the hook is looked for, and what of it goes into the spec.
+func TestGenerateHook(t *testing.T) {
+	root := t.TempDir()
+	if err := os.Symlink(filepath.Join(host(t, "roce-lag"), "sys"), filepath.Join(root, "sys")); err != nil {
+		t.Fatal(err)
+	}
+	generate := func(args ...string) result {
+		return cdigen(t, append([]string{"generate", "--format", "json", "--host-root", root}, args...)...)
+	}
+	generate().expect(t, exitUsage, "find the hook that raises the locked memory limit")
+	put(t, filepath.Join(root, "usr/bin/rdma-hook"), "", 0o755)
+	put(t, filepath.Join(root, "opt/hook"), "", 0o755)
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "/usr/bin/rdma-hook rdma-hook --memlock unlimited"},
+		{[]string{"--hook-path", "/opt/hook", "--memlock", "4Gi"}, "/opt/hook rdma-hook --memlock 4Gi"},
+	} {
+		r := generate(test.args...)
+		r.expect(t, exitOK, "")
+		spec := loads(t, r.stdout, "json")
+		if len(spec.ContainerEdits.Hooks) != 1 {
+			t.Fatalf("hooks of the spec: %+v; want one", spec.ContainerEdits.Hooks)
+		}
+		h := spec.ContainerEdits.Hooks[0]
+		if got := h.Path + " " + strings.Join(h.Args, " "); got != test.want || h.HookName != "createRuntime" {
+			t.Errorf("%s: %s hook %q; want %q", test.args, h.HookName, got, test.want)
+		}
+		for _, d := range spec.Devices {
+			if len(d.ContainerEdits.Hooks) > 0 {
+				t.Errorf("device %s has a hook of its own", d.Name)
+			}
+		}
+	}
+}

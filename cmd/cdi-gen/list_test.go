@@ -1,0 +1,68 @@
+package main
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+)
+
+// listCodes are the exit codes of list on the machines where it is not 0.
+var listCodes = map[string]exitCode{"none": exitNothing, "empty-classes": exitNothing, "misbehaving": exitPartial}
+
+// TestListTable: what people see of each machine.
+func TestListTable(t *testing.T) {
+	for _, name := range fixture.Names() {
+		r := cdigen(t, "list", "--host-root", host(t, name))
+		if r.code != listCodes[name] || (r.stderr == "") != (r.code == exitOK) {
+			t.Errorf("%s: exit code %d, standard error %q; want %d", name, r.code, r.stderr, listCodes[name])
+		}
+		checkGolden(t, filepath.Join("list", name+".txt"), r.stdout)
+		for line := range strings.Lines(r.stdout) {
+			if strings.TrimRight(line, " \n") != strings.TrimSuffix(line, "\n") {
+				t.Errorf("%s: %q ends in a blank", name, line)
+			}
+		}
+	}
+}
+
+// TestListFormats: what programs read. JSON and YAML say the same.
+func TestListFormats(t *testing.T) {
+	for _, name := range []string{"none", "roce-lag", "mlx5-sf", "soft-pci", "misbehaving"} {
+		root := host(t, name)
+		results := map[string]string{}
+		for _, format := range []string{"json", "yaml", "name"} {
+			r := cdigen(t, "list", "--host-root", root, "-o", format)
+			if r.code != listCodes[name] {
+				t.Errorf("%s: exit code %d; want %d", name, r.code, listCodes[name])
+			}
+			checkGolden(t, filepath.Join("list", name+"."+format), r.stdout)
+			results[format] = r.stdout
+		}
+		var fromJSON, fromYAML any
+		if err := json.Unmarshal([]byte(results["json"]), &fromJSON); err != nil {
+			t.Error(err)
+		}
+		if err := yaml.Unmarshal([]byte(results["yaml"]), &fromYAML); err != nil {
+			t.Error(err)
+		}
+		if !reflect.DeepEqual(fromJSON, fromYAML) {
+			t.Errorf("%s: JSON and YAML differ", name)
+		}
+	}
+}
+
+// TestListNames: each name is one that generate puts into its spec.
+func TestListNames(t *testing.T) {
+	root := host(t, "roce-sriov")
+	r := cdigen(t, "list", "--host-root", root, "-o", "name", "--kind", "example.com/nic", "--device", "mlx5_[01]")
+	r.expect(t, exitOK, "")
+	if r.stdout != "example.com/nic=mlx5_0\nexample.com/nic=mlx5_1\n" {
+		t.Errorf("names %q", r.stdout)
+	}
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// machines holds fixture machines as directories, made when first asked for.
+var machines struct {
+	sync.Mutex
+	dir   string
+	large bool // whether the large one is there
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	var err error
+	// In memory where there is a directory for it: thousands of small files.
+	if machines.dir, err = os.MkdirTemp("/dev/shm", "cdi-gen-test-"); err != nil {
+		machines.dir, err = os.MkdirTemp("", "cdi-gen-test-")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if err := os.RemoveAll(machines.dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// host returns the directory to give as --host-root for a machine.
+func host(t testing.TB, machine string) string {
+	t.Helper()
+	machines.Lock()
+	defer machines.Unlock()
+	dir := filepath.Join(machines.dir, machine)
+	if _, err := os.Stat(dir); err == nil {
+		return dir
+	}
+	m, err := fixture.Load(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir(dir, 0o755), m.Extract(dir)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// result is what a run of the program left.
+type result struct {
+	code           exitCode
+	stdout, stderr string
+}
+
+// cdigen runs the program.
+func cdigen(t testing.TB, args ...string) result {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code := run(t.Context(), args, &stdout, &stderr)
+	return result{code, stdout.String(), stderr.String()}
+}
+
+// expect checks a result: the exit code, and a part of what was said. Nothing may
+// be said twice, and nothing where nothing is expected.
+func (r result) expect(t testing.TB, code exitCode, says string) {
+	t.Helper()
+	if r.code != code || !strings.Contains(r.stderr, says) || says == "" && r.stderr != "" {
+		t.Errorf("exit code %d, standard error %q; want %d and %q", r.code, r.stderr, code, says)
+	}
+	if r.code != exitOK && strings.Count(r.stderr, "cdi-gen: ") != 1 {
+		t.Errorf("standard error %q; want one message", r.stderr)
+	}
+}
+
+func checkGolden(t *testing.T, file, got string) {
+	t.Helper()
+	file = filepath.Join("testdata", file)
+	if *update {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(got), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("%v; write it with: go test . -update", err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s\nif this is right: go test . -update", file, diff)
+	}
+}
+
+// put makes a file, with its directory.
+func put(t testing.TB, file, content string, mode os.FileMode) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(content), mode), os.Chmod(file, mode)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// holds checks that a directory has exactly these entries.
+func holds(t testing.TB, dir string, want ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{}
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	if diff := cmp.Diff(append([]string{}, want...), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", dir, diff)
+	}
+}

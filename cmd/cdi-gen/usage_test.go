@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestBadUsage: every wrong flag or argument ends with code 2, names what is wrong
+// and says what would be right. Nothing is printed on standard output.
+func TestBadUsage(t *testing.T) {
+	root := host(t, "roce-lag")
+	put(t, filepath.Join(root, "opt/text"), "", 0o644)
+	if err := os.MkdirAll(filepath.Join(root, "opt/dir"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ args, says string }{
+		{"generate --bogus", "unknown flag: --bogus; see cdi-gen generate --help"},
+		{"generate mlx5_0", `unknown argument "mlx5_0"; see cdi-gen generate --help`},
+		{"genrate", `unknown argument "genrate"; see cdi-gen --help`},
+		{"--bogus", "unknown flag: --bogus; see cdi-gen --help"},
+		{"generate --format", "flag needs an argument: --format"},
+		{"generate --no-all=maybe", `invalid argument "maybe"`},
+		{"generate --no-hook --device mlx5_7", `no device matches "mlx5_7": have mlx5_bond_0`},
+		{"generate --no-hook --device [", `match devices with "["`},
+		{"generate --no-hook --exclude [", `match devices with "["`},
+		{"generate --no-hook --kind hca", `--kind "hca": want vendor/class`},
+		{"generate --no-hook --kind -x/hca", `--kind "-x/hca": want vendor/class`},
+		{"generate --no-hook --kind a/b/c", `--kind "a/b/c": want vendor/class`},
+		{"generate --no-hook --kind a/b.c", `--kind "a/b.c": podman before 4.7 refuses a class with a dot`},
+		{"generate --no-hook --names uuid", `--names "uuid": want ibdev or pci`},
+		{"generate --no-hook --names=", "--names and --nodes need at least one value each"},
+		{"generate --no-hook --nodes=", "--names and --nodes need at least one value each"},
+		{"generate --no-hook --nodes uverbs", `--nodes: unknown nodes "uverbs": want one of verbs, cm, mad, sm`},
+		{"generate --no-hook --format xml", `--format: unknown format "xml": want json or yaml`},
+		{"generate --no-hook --output /nowhere/x.yml", `--output "/nowhere/x.yml": runtimes read only files that end in .json or .yaml`},
+		{"generate --no-hook --output /nowhere/x.json --format yaml", `--output "/nowhere/x.json" ends in .json but --format is yaml`},
+		{"generate --memlock 0", `--memlock: parse size "0"`},
+		{"generate --memlock 4GiB", `--memlock: parse size "4GiB"`},
+		{"generate --memlock -1", `--memlock: parse size "-1"`},
+		{"generate", "no such file or directory; install rdma-hook, name it with --hook-path, or do without it with --no-hook"},
+		{"generate --hook-path /opt/absent", root + "/opt/absent: no such file or directory"},
+		{"generate --hook-path /opt/text", root + "/opt/text: permission denied"},
+		{"generate --hook-path /opt/dir", root + "/opt/dir: permission denied"},
+		{"generate --hook-path opt/text", `--hook-path "opt/text": want an absolute path on the host`},
+		{"generate --no-hook --memlock 4Gi", "--no-hook leaves out the hook that --memlock and --hook-path are for"},
+		{"generate --no-hook --hook-path /x", "--no-hook leaves out the hook"},
+		{"list --output xml", `--output "xml": want table, json, yaml or name`},
+		{"list --kind hca", `--kind "hca": want vendor/class`},
+		{"list --device mlx5_7", `no device matches "mlx5_7"`},
+		{"list x", `unknown argument "x"`},
+		{"validate", "name at least one file; see cdi-gen validate --help"},
+		{"remove --kind hca", `--kind "hca": want vendor/class`},
+		{"remove x", `unknown argument "x"`},
+		{"version x", `unknown argument "x"`},
+	} {
+		args := strings.Fields(test.args)
+		if args[0] == "generate" || args[0] == "list" {
+			args = append([]string{args[0], "--host-root", root}, args[1:]...)
+		}
+		r := cdigen(t, args...)
+		r.expect(t, exitUsage, test.says)
+		if r.stdout != "" || strings.Count(strings.TrimSpace(r.stderr), "\n") > 1 {
+			t.Errorf("%s: standard output %q, standard error %q; want a message and no more", test.args, r.stdout, r.stderr)
+		}
+	}
+}
+
+// TestUnreadableHost: a root without a sysfs tree is an error, not a host without
+// devices.
+func TestUnreadableHost(t *testing.T) {
+	empty, file := t.TempDir(), filepath.Join(t.TempDir(), "file")
+	put(t, file, "", 0o644)
+	for root, says := range map[string]string{
+		empty:                          "no such file or directory (is this the root of a sysfs tree?)",
+		file:                           "not a directory",
+		filepath.Join(empty, "absent"): "discover the RDMA devices below \"" + empty + "/absent/sys\": read sysfs: ",
+	} {
+		for _, verb := range [][]string{{"generate", "--no-hook"}, {"list"}} {
+			r := cdigen(t, append(verb, "--host-root", root)...)
+			r.expect(t, exitIO, says)
+		}
+	}
+}
+
+// TestBrokenPipe: a result that cannot be written is an error.
+func TestBrokenPipe(t *testing.T) {
+	root := host(t, "roce-lag")
+	for _, args := range [][]string{
+		{"generate", "--no-hook", "--host-root", root},
+		{"list", "--host-root", root},
+		{"list", "-o", "json", "--host-root", root},
+		{"list", "-o", "yaml", "--host-root", root},
+		{"list", "-o", "name", "--host-root", root},
+	} {
+		var stderr bytes.Buffer
+		if code := run(t.Context(), args, full{}, &stderr); code != exitIO || !strings.Contains(stderr.String(), "the pipe is full") {
+			t.Errorf("%s: exit code %d, standard error %q; want %d", args, code, &stderr, exitIO)
+		}
+	}
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("the pipe is full") }
+
+// TestHelp: what a person sees who asks, and who does not know what to ask.
+func TestHelp(t *testing.T) {
+	for args, says := range map[string]string{
+		"":                "podman run --device rdma.dev/hca=mlx5_0 IMAGE",
+		"--help":          "Exit codes:",
+		"generate --help": "--allow-exclusive-netns",
+		"list --help":     "cdi-gen list -o name",
+		"validate --help": "cdi-gen validate /etc/cdi/*",
+		"remove --help":   "and no other file",
+		"help generate":   "--hook-path",
+		"version":         "cdi-gen ",
+	} {
+		r := cdigen(t, strings.Fields(args)...)
+		r.expect(t, exitOK, "")
+		if !strings.Contains(r.stdout, says) {
+			t.Errorf("cdi-gen %s prints %q; want it to say %q", args, r.stdout, says)
+		}
+	}
+}
