@@ -1,0 +1,85 @@
+package importrules_test
+
+import "github.com/rdma-dev/dra-driver-rdma/internal/importrules"
+
+const module = "github.com/rdma-dev/dra-driver-rdma"
+
+// bans are the rules on imports. Each has a package testdata/planted/<name> that
+// breaks it.
+var bans = []importrules.Ban{{
+	Name:    "rdma",
+	Why:     "what a host has is a function of one fs value; it knows nothing of Kubernetes, CDI or logging",
+	Of:      []string{module + "/pkg/rdma"},
+	Links:   []string{"k8s.io/...", "sigs.k8s.io/...", "tags.cncf.io/...", "log/...", "net/..."},
+	Imports: []string{"os/...", "golang.org/...", module + "/..."},
+}, {
+	Name:    "cdi",
+	Why:     "container edits serve cdi-gen too, which has no Kubernetes",
+	Of:      []string{module + "/pkg/cdi"},
+	Links:   []string{"k8s.io/...", "google.golang.org/..."},
+	Imports: []string{module + "/..."},
+	Except:  []string{module + "/pkg/rdma", module + "/internal/atomicfile"},
+}, {
+	Name:   "cdi-gen",
+	Why:    "cdi-gen is for hosts without Kubernetes, and stays small",
+	Of:     []string{module + "/cmd/cdi-gen"},
+	Links:  []string{"k8s.io/...", "sigs.k8s.io/...", "google.golang.org/..."},
+	Except: []string{"sigs.k8s.io/yaml/..."}, // a YAML library, no part of the Kubernetes API machinery
+}, {
+	Name:   "rdma-hook",
+	Why:    "the hook runs on the host in every container start: the standard library, x/sys and its own logic",
+	Of:     []string{module + "/cmd/rdma-hook"},
+	Links:  []string{"..."},
+	Except: []string{"golang.org/x/sys/...", module + "/internal/hook"},
+}, {
+	Name:    "pure",
+	Why:     "plans and slices are functions of their input: no file, no network, no client",
+	Of:      []string{module + "/pkg/dra/plan", module + "/pkg/dra/resources"},
+	Imports: []string{"os/...", "io/...", "net/...", "syscall", "golang.org/...", "google.golang.org/...", "k8s.io/client-go/...", "k8s.io/klog/...", "github.com/fsnotify/...", module + "/internal/..."},
+}, {
+	Name:    "downward",
+	Why:     "arrows point to the side that knows less, and the Kubernetes side knows most",
+	Of:      []string{module + "/pkg/...", module + "/internal/..."},
+	But:     []string{module + "/pkg/dra/..."},
+	Imports: []string{module + "/pkg/dra/..."},
+}, {
+	Name:  "fixtures",
+	Why:   "nothing that runs on a user's host carries the machines of tests",
+	Of:    []string{module + "/cmd/..."},
+	Links: []string{module + "/internal/fixture/...", module + "/internal/mounttest/...", module + "/internal/importrules/..."},
+}, {
+	Name:    "rdmamap",
+	Why:     "its roots are global, and it panics: package internal/rdmamap wraps it",
+	Of:      []string{module + "/..."},
+	But:     []string{module + "/internal/rdmamap/internal/wrap"},
+	Imports: []string{"github.com/Mellanox/rdmamap/..."},
+}}
+
+// calls are the rules on functions. Each has a planted violation as well.
+var calls = []importrules.Calls{{
+	Name: "process",
+	Why:  "only a program reads arguments and environment, and ends the process",
+	Of:   []string{module + "/..."},
+	But:  []string{module + "/cmd/...", module + "/tools/...", module + "/test/..."},
+	Names: []string{
+		"os.Args", "os.Exit", "os.Getenv", "os.LookupEnv", "os.Environ", "os.Setenv", "os.Stdin", "os.Stdout", "os.Stderr",
+		"log.Fatal", "log.Fatalf", "log.Fatalln",
+	},
+}, {
+	Name: "write",
+	Why:  "files are replaced whole, by package atomicfile, or belong to one of the stores",
+	Of:   []string{module + "/..."},
+	But: []string{
+		module + "/pkg/cdi", module + "/pkg/dra/claimstore", module + "/internal/atomicfile", module + "/internal/hook/...",
+		module + "/internal/fixture/...", module + "/tools/...", module + "/test/...",
+	},
+	Names: []string{
+		"os.WriteFile", "os.Create", "os.CreateTemp", "os.OpenFile", "os.OpenRoot", "os.Rename", "os.Remove", "os.RemoveAll",
+		"os.Symlink", "os.Link", "os.Truncate", "os.Chmod",
+	},
+}, {
+	Name:  "clock",
+	Why:   "the same input gives the same output at any time",
+	Of:    []string{module + "/pkg/rdma", module + "/pkg/cdi", module + "/pkg/dra/plan", module + "/pkg/dra/resources"},
+	Names: []string{"time.Now", "time.Since", "time.Until", "time.After", "time.Sleep"},
+}}

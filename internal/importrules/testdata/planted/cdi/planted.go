@@ -1,0 +1,11 @@
+// Package planted breaks the rule "cdi": it knows Kubernetes, and a package of this module that it should not.
+package planted
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
+	"github.com/rdma-dev/dra-driver-rdma/internal/version"
+)
+
+var _ = []any{types.UID(""), atomicfile.Write, version.Get}

@@ -1,0 +1,11 @@
+// Command planted breaks the rule "rdma-hook": it links a YAML library.
+package main
+
+import (
+	"golang.org/x/sys/unix"
+	"sigs.k8s.io/yaml"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+)
+
+func main() { _, _ = yaml.Marshal([]any{unix.EINVAL, hook.Unlimited}) }
