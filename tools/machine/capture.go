@@ -122,7 +122,7 @@ func (s *source) describe() (string, error) {
 	}
 	old, err := os.ReadFile(filepath.Join(*s.dir, s.name+".txtar"))
 	if errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("describe machine %q: a new machine needs --description FILE, with what it is, Source: and Peculiar:", s.name)
+		return "", fmt.Errorf("describe machine %q: a new machine needs --description FILE, which says what it is, and has the lines Source: and Peculiar:; %w", s.name, err)
 	}
 	if err != nil {
 		return "", fmt.Errorf("describe machine %q: %w", s.name, err)
