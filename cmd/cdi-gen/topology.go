@@ -80,7 +80,11 @@ func showTopology(cmd *cobra.Command, host hostFlags, write func(io.Writer, *top
 
 var topologyWriters = map[string]func(io.Writer, *topology.Topology, topology.Lines) error{
 	"": func(w io.Writer, t *topology.Topology, lines topology.Lines) error {
-		return errors.Join(t.WriteTree(w, lines), newLine(w), t.WriteMatrix(w))
+		if err := t.WriteTree(w, lines); err != nil {
+			return err
+		}
+		fmt.Fprintln(w)
+		return t.WriteMatrix(w)
 	},
 	"tree": func(w io.Writer, t *topology.Topology, lines topology.Lines) error { return t.WriteTree(w, lines) },
 	"matrix": func(w io.Writer, t *topology.Topology, _ topology.Lines) error {
@@ -100,9 +104,4 @@ var topologyWriters = map[string]func(io.Writer, *topology.Topology, topology.Li
 		_, err = w.Write(b)
 		return err
 	},
-}
-
-func newLine(w io.Writer) error {
-	_, err := fmt.Fprintln(w)
-	return err
 }

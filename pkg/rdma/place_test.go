@@ -1,0 +1,32 @@
+package rdma_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+func TestPlaceOf(t *testing.T) {
+	got, ok := rdma.PlaceOf("../../../devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/0000:19:00.0")
+	want := rdma.Place{Address: "0000:19:00.0", Root: "pci0000:15", Bridges: []string{"0000:15:01.0", "0000:16:00.0", "0000:17:01.0"}}
+	if diff := cmp.Diff(want, got); diff != "" || !ok {
+		t.Errorf("place, %t (-want +got):\n%s", ok, diff)
+	}
+	for _, s := range []string{"", "../../../devices/virtual/net/lo", "pci0000:15"} {
+		if got, ok := rdma.PlaceOf(s); ok {
+			t.Errorf("%q has the place %+v; want none", s, got)
+		}
+	}
+}
+
+func TestComparePCIAddresses(t *testing.T) {
+	addresses := []string{"10000:01:00.0", "0000:3b:00.1", "2000:00:00.0", "0000:3b:00.0", "none"}
+	slices.SortFunc(addresses, rdma.ComparePCIAddresses)
+	want := []string{"none", "0000:3b:00.0", "0000:3b:00.1", "2000:00:00.0", "10000:01:00.0"}
+	if diff := cmp.Diff(want, addresses); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,141 @@
+package topology_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// machines are those whose whole output is pinned, each for another shape.
+var machines = []string{
+	"hgx-h100",       // a GPU and an HCA below each switch
+	"dgx-h100-ib",    // also cards with two functions, and a port that is down
+	"aws-p5",         // four HCAs for each GPU: a matrix of HCAs against GPUs
+	"roce-sriov",     // VFs, folded
+	"mlx5-sf",        // SFs, folded
+	"azure-ndv5-ib",  // no switches, NUMA nodes not known
+	"soft",           // no hardware
+	"soft-pci",       // no hardware of their own, some on network cards
+	"smi-multiplane", // two HCAs on one function
+	"none",           // nothing
+}
+
+// TestGolden: every writer, on every machine.
+func TestGolden(t *testing.T) {
+	for _, name := range machines {
+		t.Run(name, func(t *testing.T) {
+			host := discover(t, name)
+			checkGolden(t, name+".txt", text(t, host, topology.BoxLines))
+			checkGolden(t, name+".svg", written(t, host.WriteSVG))
+			checkGolden(t, name+".json", written(t, func(w io.Writer) error {
+				enc := json.NewEncoder(w)
+				enc.SetIndent("", " ")
+				return enc.Encode(host.Report())
+			}))
+		})
+	}
+	checkGolden(t, "hgx-h100.ascii.txt", text(t, discover(t, "hgx-h100"), topology.ASCIILines))
+}
+
+// TestGoldenFilesAreUsed: a machine that was renamed leaves no file behind.
+func TestGoldenFilesAreUsed(t *testing.T) {
+	want := []string{"testdata/hgx-h100.ascii.txt"}
+	for _, name := range machines {
+		for _, ext := range []string{".json", ".svg", ".txt"} {
+			want = append(want, filepath.Join("testdata", name+ext))
+		}
+	}
+	slices.Sort(want)
+	files, err := filepath.Glob("testdata/*.*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(files)
+	if diff := cmp.Diff(want, files); diff != "" {
+		t.Errorf("golden files (-want +got):\n%s", diff)
+	}
+}
+
+// TestDeterministic: maps are used on the way, and must not show.
+func TestDeterministic(t *testing.T) {
+	for _, name := range machines {
+		first := written(t, discover(t, name).WriteSVG)
+		for range 3 {
+			if again := written(t, discover(t, name).WriteSVG); !bytes.Equal(first, again) {
+				t.Fatalf("%s: two pictures of one machine (-first +again):\n%s", name, cmp.Diff(string(first), string(again)))
+			}
+		}
+	}
+}
+
+func text(t testing.TB, host *topology.Topology, lines topology.Lines) []byte {
+	t.Helper()
+	return written(t, func(w io.Writer) error {
+		if err := host.WriteTree(w, lines); err != nil {
+			return err
+		}
+		fmt.Fprintln(w)
+		return host.WriteMatrix(w)
+	})
+}
+
+func written(t testing.TB, write func(io.Writer) error) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	if err := write(&buf); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+// discover returns the topology of a fixture machine.
+func discover(t testing.TB, machine string) *topology.Topology {
+	t.Helper()
+	m, err := fixture.Load(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return discoverMachine(t, m)
+}
+
+func discoverMachine(t testing.TB, m *fixture.Machine) *topology.Topology {
+	t.Helper()
+	sys := m.FS(t)
+	snap, err := rdma.Discover(sys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return topology.Discover(sys, snap)
+}
+
+func checkGolden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("%v; write it with: go test . -update", err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s\nif this is right: go test . -update", file, diff)
+	}
+}

@@ -1,0 +1,176 @@
+package topology
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// branch is a node of the tree before folding: a root, a bridge or a device.
+type branch struct {
+	name     string
+	device   *Device
+	above    *branch
+	children []*branch
+	bridges  map[string]*branch // the children that are bridges, by address
+}
+
+// grow makes the tree of the devices that have a place.
+func grow(devices []*Device) []NUMANode {
+	roots := map[string]*branch{}
+	members := map[string][]*Device{}
+	for _, d := range devices {
+		if d.Address == "" {
+			continue
+		}
+		if roots[d.Root] == nil {
+			roots[d.Root] = &branch{name: d.Root}
+		}
+		roots[d.Root].add(d)
+		members[d.Root] = append(members[d.Root], d)
+	}
+	groups := map[int]*NUMANode{}
+	for name, root := range roots {
+		number := agreed(members[name])
+		key := -1
+		if number != nil {
+			key = *number
+		}
+		if groups[key] == nil {
+			groups[key] = &NUMANode{Number: number}
+		}
+		n := &Node{Kind: NodeRoot, Name: name, Children: root.foldChildren()}
+		groups[key].Roots = append(groups[key].Roots, n)
+	}
+	return inOrder(groups)
+}
+
+// add puts a device below its bridges.
+func (b *branch) add(d *Device) {
+	at := b
+	for _, bridge := range d.Bridges {
+		next := at.bridges[bridge]
+		if next == nil {
+			next = &branch{name: bridge, above: at}
+			at.children = append(at.children, next)
+			if at.bridges == nil {
+				at.bridges = map[string]*branch{}
+			}
+			at.bridges[bridge] = next
+		}
+		at = next
+	}
+	at.children = append(at.children, &branch{name: d.Address, device: d, above: at})
+}
+
+// fold returns what is drawn of a branch: itself, or, for a port, what is below it.
+func (b *branch) fold() []*Node {
+	if b.device != nil {
+		return []*Node{{Kind: NodeDevice, Name: b.device.Name, Device: b.device}}
+	}
+	children := b.foldChildren()
+	switch {
+	case b.isSwitch():
+		return []*Node{{Kind: NodeSwitch, Name: b.name, Children: children}}
+	case slots(children) > 1:
+		return []*Node{{Kind: NodeBridge, Name: b.name, Children: children}}
+	}
+	for _, c := range children {
+		c.Via = slices.Insert(c.Via, 0, b.name)
+	}
+	return children
+}
+
+// isSwitch reports whether a bridge is the upstream port of a switch. It has ports
+// below it, and above it a root port or the downstream port of another switch.
+func (b *branch) isSwitch() bool {
+	isRootPort := b.above == nil || b.above.above == nil
+	return !isRootPort && len(b.bridges) > 0 && !b.above.isSwitch()
+}
+
+func (b *branch) foldChildren() []*Node {
+	var out []*Node
+	for _, c := range b.children {
+		out = append(out, c.fold()...)
+	}
+	slices.SortStableFunc(out, compareNodes)
+	return out
+}
+
+// compareNodes puts accelerators first, then HCAs, then switches, so that what
+// belongs together stands together.
+func compareNodes(a, b *Node) int {
+	return cmp.Or(
+		cmp.Compare(a.rank(), b.rank()),
+		rdma.ComparePCIAddresses(a.address(), b.address()),
+		cmp.Compare(a.Name, b.Name),
+	)
+}
+
+func (n *Node) rank() int {
+	switch {
+	case n.Device == nil:
+		return 2
+	case n.Device.Kind == HCA:
+		return 1
+	}
+	return 0
+}
+
+func (n *Node) address() string {
+	if n.Device != nil {
+		return n.Device.Address
+	}
+	return n.Name
+}
+
+// slots counts the PCI slots that nodes sit in: the functions of a card have one.
+func slots(nodes []*Node) int {
+	seen := map[string]bool{}
+	for _, n := range nodes {
+		slot, _, _ := strings.Cut(n.address(), ".")
+		seen[slot] = true
+	}
+	return len(seen)
+}
+
+// agreed returns the NUMA node of a root: the one its devices name, nil if they
+// name none or different ones. A device that names none may stand beside others
+// that do; only its own distances stay unknown.
+func agreed(devices []*Device) *int {
+	var named *int
+	for _, d := range devices {
+		switch {
+		case d.NUMANode == nil:
+		case named == nil:
+			named = d.NUMANode
+		case *named != *d.NUMANode:
+			return nil
+		}
+	}
+	return named
+}
+
+// inOrder sorts NUMA nodes by number, the unknown one last, and their roots by name.
+func inOrder(groups map[int]*NUMANode) []NUMANode {
+	out := make([]NUMANode, 0, len(groups))
+	for _, g := range groups {
+		slices.SortFunc(g.Roots, func(a, b *Node) int {
+			// pciDDDD:BB, where a longer domain is a larger one.
+			return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
+		})
+		out = append(out, *g)
+	}
+	slices.SortFunc(out, func(a, b NUMANode) int {
+		switch {
+		case a.Number == nil:
+			return 1
+		case b.Number == nil:
+			return -1
+		}
+		return cmp.Compare(*a.Number, *b.Number)
+	})
+	return out
+}

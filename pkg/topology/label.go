@@ -1,0 +1,157 @@
+package topology
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// vendors names the vendors that make HCAs and accelerators (PCI vendor IDs,
+// https://pci-ids.ucw.cz). Others show as their number.
+var vendors = map[string]string{
+	"1002": "AMD",
+	"1077": "QLogic",
+	"10de": "NVIDIA",
+	"10ee": "Xilinx",
+	"1137": "Cisco",
+	"1414": "Microsoft",
+	"1425": "Chelsio",
+	"14e4": "Broadcom",
+	"15b3": "NVIDIA Mellanox",
+	"1af4": "virtio",
+	"1d0f": "Amazon",
+	"1da3": "Habana",
+	"1ded": "Alibaba",
+	"1dd8": "Pensando",
+	"1e52": "Tenstorrent",
+	"19e5": "Huawei",
+	"434e": "Cornelis",
+	"8086": "Intel",
+}
+
+// onlyDisplays are vendors whose VGA controllers (class 0300) show a console and
+// compute nothing: management processors, then virtual machines.
+var onlyDisplays = map[string]bool{
+	"102b": true, // Matrox
+	"126f": true, // Silicon Motion
+	"19e5": true, // Huawei iBMC
+	"1a03": true, // ASPEED
+
+	"1013": true, // Cirrus Logic, as QEMU emulates it
+	"1234": true, // QEMU
+	"1414": true, // Hyper-V
+	"15ad": true, // VMware
+	"1af4": true, // virtio
+	"1b36": true, // QXL
+	"1d0f": true, // Amazon EC2
+	"80ee": true, // VirtualBox
+}
+
+// vendor names the maker of a device and what it made: "NVIDIA 10de:2330".
+func (d *Device) vendor() string {
+	if d.Vendor == "" {
+		return ""
+	}
+	return strings.TrimSpace(vendors[d.Vendor] + " " + d.Vendor + ":" + d.ID)
+}
+
+// rate is the speed of a port, "400 Gb/s", or the state of one that is not up.
+func (p *Port) rate() string {
+	if p.RateMbps > 0 {
+		return strconv.FormatFloat(float64(p.RateMbps)/1000, 'f', -1, 64) + " Gb/s"
+	}
+	return string(p.State)
+}
+
+// protocolNames is how the transports are written.
+var protocolNames = map[rdma.Protocol]string{
+	rdma.ProtocolIB:    "InfiniBand",
+	rdma.ProtocolRoCE:  "RoCE",
+	rdma.ProtocolIWARP: "iWARP",
+	rdma.ProtocolEFA:   "EFA",
+	rdma.ProtocolOPA:   "Omni-Path",
+}
+
+// folded says how many functions a device stands for: "8 VFs, 2 SFs".
+func (d *Device) folded() string {
+	var parts []string
+	if d.VFs > 0 {
+		parts = append(parts, plural(d.VFs, "VF"))
+	}
+	if d.SFs > 0 {
+		parts = append(parts, plural(d.SFs, "SF"))
+	}
+	if parts != nil && d.Function != rdma.PF && d.Kind == HCA {
+		parts[0] = "+ " + parts[0] // beside the VF that stands for them
+	}
+	return strings.Join(parts, ", ")
+}
+
+// traits is what a line says of a device behind its name and address.
+func (d *Device) traits() []string {
+	var out []string
+	if d.Kind != HCA {
+		out = append(out, d.vendor(), d.folded())
+	} else {
+		out = append(out, protocolNames[d.Port.Protocol], d.Port.rate(), printable(d.Port.Netdev), d.folded())
+	}
+	if d.Function == rdma.Virtual && d.Address != "" {
+		out = append(out, "software") // on the network card of this address
+	}
+	return compact(out)
+}
+
+func compact(in []string) []string {
+	var out []string
+	for _, s := range in {
+		if s != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// title names a NUMA node.
+func (n NUMANode) title() string {
+	if n.Number == nil {
+		return "NUMA node not known"
+	}
+	return fmt.Sprintf("NUMA node %d", *n.Number)
+}
+
+// summary counts what a topology shows.
+func (t *Topology) summary() string {
+	count := map[Kind]int{}
+	for _, d := range t.Devices {
+		count[d.Kind]++
+	}
+	parts := []string{plural(count[HCA], "HCA")}
+	if n := count[GPU]; n > 0 {
+		parts = append(parts, plural(n, "GPU"))
+	}
+	if n := count[Accelerator]; n > 0 {
+		parts = append(parts, plural(n, "accelerator"))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}
+
+// printable replaces what a terminal would act on. The kernel lets a network
+// interface have any name without slash, colon and white space.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsGraphic(r) {
+			return r
+		}
+		return '?'
+	}, s)
+}

@@ -1,0 +1,127 @@
+package topology
+
+import (
+	"bufio"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// styleSheet has no background, and no colour that needs one: text outside of
+// filled boxes is a grey that reads on white and on black alike, and lines and
+// fills of boxes are its shades (TestContrast).
+const styleSheet = `
+text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;font-size:11px;fill:#707b87}
+.t{font-size:13px;font-weight:600}
+rect{stroke:#707b87;stroke-opacity:.6;fill:#707b87;fill-opacity:.05;rx:6px}
+.root>rect{fill:none;stroke-dasharray:4 3}
+.switch>rect,.bridge>rect{fill-opacity:.09}
+.gpu>rect{fill:#2a7d3c;fill-opacity:1;stroke:none}
+.accelerator>rect{fill:#8045c9;fill-opacity:1;stroke:none}
+.hca>rect{fill:#1c66d1;fill-opacity:1;stroke:none}
+.idle>rect{fill:#5b6470}
+.gpu text,.accelerator text,.hca text{fill:#fff}
+`
+
+// margin is around the picture, headHeight above it and footHeight below.
+const (
+	margin     = 12
+	headHeight = 34
+	footHeight = 30
+)
+
+// WriteSVG draws the topology as a picture that stands alone: no script, font or
+// file is fetched, and it reads on dark and on light pages. Boxes nest as the
+// PCIe tree does.
+func (t *Topology) WriteSVG(w io.Writer) error {
+	boxes := t.picture()
+	title := "PCIe topology"
+	summaryAt := textWidth(title, largeText) + 2*gap
+	width, height := max(t.keyWidth(), summaryAt+textWidth(t.summary(), smallText)), 0
+	for _, b := range boxes {
+		width, height = max(width, b.w), b.y+b.h
+	}
+	bw := bufio.NewWriter(w)
+	fmt.Fprintf(bw, `<svg xmlns="http://www.w3.org/2000/svg" role="img" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d">`+"\n",
+		width+2*margin, height+2*margin+headHeight+footHeight)
+	fmt.Fprintf(bw, "<title>PCIe topology: %s</title>\n<style>%s</style>\n", escape(t.summary()), styleSheet)
+	fmt.Fprintf(bw, `<g transform="translate(%d %d)">`+"\n", margin, margin)
+	fmt.Fprintf(bw, `<text class="t" y="16">%s</text><text x="%d" y="16">%s</text>`+"\n", title, summaryAt, escape(t.summary()))
+	fmt.Fprintf(bw, `<g transform="translate(0 %d)">`+"\n", headHeight)
+	for _, b := range boxes {
+		b.write(bw, 0, 0)
+	}
+	fmt.Fprintln(bw, "</g>")
+	t.writeKey(bw, headHeight+height+footHeight-8)
+	fmt.Fprintln(bw, "</g>\n</svg>")
+	return bw.Flush()
+}
+
+// write draws a box at its place within the box at x, y.
+func (b *box) write(w io.Writer, x, y int) {
+	x, y = x+b.x, y+b.y
+	fmt.Fprintf(w, `<g class="%s"><title>%s</title><rect x="%d" y="%d" width="%d" height="%d"/>`, b.style, escape(b.tip), x, y, b.w, b.h)
+	for i, line := range b.lines {
+		class := ""
+		if i == 0 && (len(b.inner) == 0 || b.style == "numa") {
+			class = ` class="t"`
+		}
+		fmt.Fprintf(w, `<text%s x="%d" y="%d">%s</text>`, class, x+gap, y+17+i*14, escape(line))
+	}
+	if b.badge != "" {
+		fmt.Fprintf(w, `<text text-anchor="end" x="%d" y="%d">%s</text>`, x+b.w-gap, y+17, escape(b.badge))
+	}
+	if len(b.inner) > 0 {
+		fmt.Fprintln(w)
+	}
+	for _, c := range b.inner {
+		c.write(w, x, y)
+	}
+	fmt.Fprintln(w, "</g>")
+}
+
+// key explains the colours.
+var key = []struct{ style, text string }{
+	{"gpu", "GPU"}, {"accelerator", "accelerator"}, {"hca", "HCA"}, {"hca idle", "HCA without an active port"},
+}
+
+// writeKey explains those colours that the picture uses.
+func (t *Topology) writeKey(w io.Writer, y int) {
+	x := 0
+	for _, k := range key {
+		if t.shows(k.style) {
+			fmt.Fprintf(w, `<g class="%s"><rect x="%d" y="%d" width="12" height="12"/></g><text x="%d" y="%d">%s</text>`+"\n",
+				k.style, x, y-10, x+18, y, k.text)
+			x += keyStep(k.text)
+		}
+	}
+}
+
+func (t *Topology) keyWidth() int {
+	width := 0
+	for _, k := range key {
+		if t.shows(k.style) {
+			width += keyStep(k.text)
+		}
+	}
+	return width
+}
+
+func keyStep(text string) int { return 18 + textWidth(text, smallText) + 2*gap }
+
+func (t *Topology) shows(style string) bool {
+	for _, d := range t.Devices {
+		if d.box().style == style {
+			return true
+		}
+	}
+	return false
+}
+
+// escape makes a text safe in XML, where control characters may not stand at all.
+func escape(s string) string {
+	var b strings.Builder
+	_ = xml.EscapeText(&b, []byte(printable(s))) // a Builder does not fail
+	return b.String()
+}

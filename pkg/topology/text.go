@@ -1,0 +1,141 @@
+package topology
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Lines are the characters a tree is drawn with.
+type Lines struct{ tee, corner, pipe, blank, join string }
+
+// The two sets of characters.
+var (
+	BoxLines   = Lines{"├─ ", "└─ ", "│  ", "   ", " ─ "}
+	ASCIILines = Lines{"|- ", "`- ", "|  ", "   ", " - "}
+)
+
+// WriteTree draws the tree. Devices below one switch stand together; a root with
+// nothing but a switch shares its line.
+func (t *Topology) WriteTree(w io.Writer, lines Lines) error {
+	tw := &treeWriter{Writer: bufio.NewWriter(w), lines: lines}
+	tw.measure(t.Devices)
+	for _, numa := range t.NUMANodes {
+		fmt.Fprintln(tw, numa.title())
+		tw.children(numa.Roots, "")
+	}
+	if soft := t.Software(); len(soft) > 0 {
+		fmt.Fprintln(tw, "Software HCAs")
+		var nodes []*Node
+		for _, d := range soft {
+			nodes = append(nodes, &Node{Kind: NodeDevice, Device: d})
+		}
+		tw.children(nodes, "")
+	}
+	return tw.Flush()
+}
+
+// treeWriter keeps the widths of the columns of device lines.
+type treeWriter struct {
+	*bufio.Writer
+	lines         Lines
+	name, address int
+}
+
+func (tw *treeWriter) measure(devices []*Device) {
+	for _, d := range devices {
+		tw.name = max(tw.name, len(d.Name))
+		tw.address = max(tw.address, len(d.Address))
+	}
+}
+
+func (tw *treeWriter) children(nodes []*Node, indent string) {
+	for i, n := range nodes {
+		lead, below := tw.lines.tee, tw.lines.pipe
+		if i == len(nodes)-1 {
+			lead, below = tw.lines.corner, tw.lines.blank
+		}
+		label := tw.label(n)
+		for n.Kind == NodeRoot && len(n.Children) == 1 && n.Children[0].Device == nil {
+			n = n.Children[0]
+			label += tw.lines.join + tw.label(n)
+		}
+		fmt.Fprintln(tw, indent+lead+label)
+		tw.children(n.Children, indent+below)
+	}
+}
+
+func (tw *treeWriter) label(n *Node) string {
+	d := n.Device
+	if d == nil {
+		return string(n.Kind) + " " + n.Name
+	}
+	line := fmt.Sprintf("%-*s  %-*s  %s", tw.name, printable(d.Name), tw.address, d.Address, strings.Join(d.traits(), ", "))
+	return strings.TrimRight(line, " ")
+}
+
+// maxSquare is up to how many devices the text matrix shows all against all: 24
+// columns still fit a wide terminal.
+const maxSquare = 24
+
+// WriteMatrix writes the distances as a table with a legend. With more than 24
+// devices the table is HCAs against accelerators only. Software HCAs are at no
+// place and so are left out.
+func (t *Topology) WriteMatrix(w io.Writer) error {
+	devices := t.where(func(d *Device) bool { return d.Address != "" })
+	if len(devices) == 0 {
+		_, err := fmt.Fprintln(w, "No device sits on a PCI function, so there are no distances.")
+		return err
+	}
+	rows, columns := devices, devices
+	accelerators := t.Accelerators()
+	if len(devices) > maxSquare && len(accelerators) > 0 && len(accelerators) < len(devices) {
+		rows, columns = devices[len(accelerators):], accelerators
+	}
+	bw := bufio.NewWriter(w)
+	m := NewMatrix(rows, columns)
+	m.write(bw, rows)
+	m.writeLegend(bw)
+	return bw.Flush()
+}
+
+// write writes the table. The widths come from the names, since distances are
+// four characters at most.
+func (m *Matrix) write(w io.Writer, rows []*Device) {
+	first := 0
+	for _, name := range m.Rows {
+		first = max(first, len(name))
+	}
+	line := func(name string, cells []string, numa string) {
+		fmt.Fprintf(w, "%-*s", first, printable(name))
+		for i, c := range cells {
+			fmt.Fprintf(w, "  %-*s", max(4, len(m.Columns[i])), printable(c))
+		}
+		fmt.Fprintf(w, "  %s\n", numa)
+	}
+	line("", m.Columns, "NUMA")
+	for i, row := range m.Cells {
+		cells := make([]string, len(row))
+		for j, d := range row {
+			cells[j] = string(d)
+		}
+		numa := "?"
+		if n := rows[i].NUMANode; n != nil {
+			numa = strconv.Itoa(*n)
+		}
+		line(m.Rows[i], cells, numa)
+	}
+}
+
+// writeLegend explains the words that the table uses.
+func (m *Matrix) writeLegend(w io.Writer) {
+	fmt.Fprintln(w)
+	for _, l := range legend {
+		if slices.ContainsFunc(m.Cells, func(row []Distance) bool { return slices.Contains(row, l.Distance) }) {
+			fmt.Fprintf(w, "%-4s  %s\n", l.Distance, l.text)
+		}
+	}
+}
