@@ -1,0 +1,61 @@
+package userspace
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"strings"
+)
+
+// ldCache is /etc/ld.so.cache: the paths of each SONAME, in the file's order.
+type ldCache map[string][]string
+
+var cacheMagic = []byte("glibc-ld.so.cache1.1")
+
+const (
+	cacheHeader = 48 // struct cache_file_new
+	cacheEntry  = 24 // struct file_entry_new
+)
+
+var errCache = errors.New("not a cache of glibc's ldconfig")
+
+// parseCache reads the format that glibc has written since 2.2 (dl-cache.h), on
+// its own or behind the older one. Entries of glibc-hwcaps directories are left
+// out: they are variants for newer CPUs of a library that has an entry without.
+func parseCache(data []byte) (ldCache, error) {
+	start := bytes.Index(data, cacheMagic)
+	if start < 0 || len(data)-start < cacheHeader {
+		return nil, errCache
+	}
+	data = data[start:] // string offsets count from here
+	count := binary.LittleEndian.Uint32(data[20:])
+	if uint64(count) > uint64(len(data)-cacheHeader)/cacheEntry {
+		return nil, errCache
+	}
+	cache := ldCache{}
+	for i := range int(count) {
+		entry := data[cacheHeader+i*cacheEntry:]
+		if binary.LittleEndian.Uint64(entry[16:]) != 0 { // hwcap
+			continue
+		}
+		soname, ok1 := cString(data, binary.LittleEndian.Uint32(entry[4:]))
+		file, ok2 := cString(data, binary.LittleEndian.Uint32(entry[8:]))
+		if !ok1 || !ok2 || !strings.HasPrefix(file, "/") {
+			return nil, errCache
+		}
+		cache[soname] = append(cache[soname], strings.TrimPrefix(file, "/"))
+	}
+	return cache, nil
+}
+
+// cString returns the NUL-terminated string at an offset.
+func cString(data []byte, offset uint32) (string, bool) {
+	if uint64(offset) >= uint64(len(data)) {
+		return "", false
+	}
+	end := bytes.IndexByte(data[offset:], 0)
+	if end < 0 {
+		return "", false
+	}
+	return string(data[offset : int(offset)+end]), true
+}

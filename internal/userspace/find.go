@@ -1,0 +1,183 @@
+package userspace
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Options say what is looked for.
+type Options struct {
+	// Machine is that of the host and of the containers: EM_X86_64 or EM_AARCH64.
+	Machine elf.Machine
+	// Drivers are the kernel drivers of the HCAs (the field Driver of rdma.HCA).
+	// Each must have a provider, or there is no plan.
+	Drivers []string
+	// MAD adds libibumad and libibmad, which fabric tools need.
+	MAD bool
+}
+
+const verbsLibrary = "libibverbs.so.1"
+
+// packages says which packages have a library, by the families of distributions.
+var packages = map[string]string{
+	verbsLibrary:     "install libibverbs1 (Debian, Ubuntu, SUSE) or libibverbs (RHEL, Fedora)",
+	"librdmacm.so.1": "install librdmacm1 (Debian, Ubuntu, SUSE) or librdmacm (RHEL, Fedora)",
+	"libibumad.so.3": "install libibumad3 (Debian, Ubuntu, SUSE) or libibumad (RHEL, Fedora)",
+	"libibmad.so.5":  "install libibmad5 (Debian, Ubuntu, SUSE) or infiniband-diags (RHEL, Fedora)",
+}
+
+const installProviders = "install ibverbs-providers (Debian, Ubuntu) or libibverbs (RHEL, Fedora, SUSE), or rdma-core of the HCA's vendor"
+
+// expected are the libraries that a plan may replace in an image without a word.
+var expected = []string{"libnl-3.so.200", "libnl-route-3.so.200"}
+
+// search collects what goes into a plan.
+type search struct {
+	ld         *linker
+	verbs      verbs
+	configDir  string // fs name on the host
+	libraries  map[string]*Library
+	configured []string // names of providers in configDir
+	drivers    []string // those of them that are in libraries
+	warnings   []string
+}
+
+// Find looks for the RDMA user space of the host whose / is root. It fails closed:
+// without a library, or without a working provider for each driver, there is no
+// plan but an error that names all that is missing and the packages to install.
+// Providers that no HCA of the host needs and that do not work are warnings.
+func Find(root fs.ReadLinkFS, opt Options) (*Plan, error) {
+	ld, err := newLinker(root, opt.Machine)
+	if err != nil {
+		return nil, err
+	}
+	s := &search{ld: ld, libraries: map[string]*Library{}}
+	if err := s.findVerbs(); err != nil {
+		return nil, fmt.Errorf("find the host's RDMA user space: %w", err)
+	}
+	names := []string{"librdmacm.so.1"}
+	if opt.MAD {
+		names = append(names, "libibmad.so.5", "libibumad.so.3")
+	}
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, s.addLibrary(name))
+	}
+	errs = append(errs, s.addProviders(opt.Drivers))
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("find the host's RDMA user space: %w", err)
+	}
+	return newPlan(s), nil
+}
+
+// findVerbs finds libibverbs and its configuration directory.
+func (s *search) findVerbs() error {
+	if err := s.addLibrary(verbsLibrary); err != nil {
+		return err
+	}
+	lib, err := s.ld.find(verbsLibrary)
+	if err != nil {
+		return err
+	}
+	if s.verbs, err = readVerbs(lib); err != nil {
+		return err
+	}
+	s.configDir, err = resolve(s.ld.root, strings.TrimPrefix(s.verbs.configDir, "/"))
+	if err != nil {
+		return fmt.Errorf("find the names of providers in %s: %w: %s", s.verbs.configDir, err, installProviders)
+	}
+	return nil
+}
+
+// addLibrary adds a library by its SONAME, and all that it needs.
+func (s *search) addLibrary(name string) error {
+	f, err := s.ld.find(name)
+	if err != nil && packages[name] != "" {
+		return fmt.Errorf("%w: %s", err, packages[name])
+	}
+	if err != nil {
+		return err
+	}
+	return s.add(s.ld.layout.library(name, f), f)
+}
+
+// add adds a library after all that it needs. Nothing is added if one of these is
+// missing, or lacks a symbol version.
+func (s *search) add(lib *Library, f *found) error {
+	set := maps.Clone(s.libraries)
+	set[lib.Name] = lib
+	if err := s.close(set, lib, f); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		if _, old := s.libraries[name]; !old && unexpected(set[name], lib) {
+			s.warn("%s needs %s, which is mounted over an image's own: programs of the image may want another version", lib.Name, name)
+		}
+	}
+	s.libraries = set
+	return nil
+}
+
+func unexpected(lib, wanted *Library) bool {
+	return lib != wanted && packages[lib.Name] == "" && !slices.Contains(expected, lib.Name)
+}
+
+// close adds what a library of the set needs to the set, and what that needs.
+func (s *search) close(set map[string]*Library, lib *Library, f *found) error {
+	for _, name := range f.needed {
+		if partOfGLIBC(name) {
+			continue
+		}
+		if set[name] == nil {
+			dep, err := s.ld.find(name)
+			if err != nil {
+				return fmt.Errorf("add %s: %w", lib.HostPath, err)
+			}
+			set[name] = s.ld.layout.library(name, dep)
+			if err := s.close(set, set[name], dep); err != nil {
+				return err
+			}
+		}
+		if err := checkVersions(lib, set[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkVersions reports the symbol versions that a library needs of another of the
+// set, and that it does not have.
+func checkVersions(lib, dep *Library) error {
+	for _, version := range lib.Needs[dep.Name] {
+		if slices.Contains(dep.Defines, version) {
+			continue
+		}
+		if abi, ok := strings.CutPrefix(version, privateVersion); ok {
+			return fmt.Errorf("add %s: it is of private ABI %s, but %s has %s: install both from one build of rdma-core", lib.HostPath, abi, dep.HostPath, privateABIs(dep))
+		}
+		return fmt.Errorf("add %s: it needs %s of %s, which does not have it: install both from one source", lib.HostPath, version, dep.HostPath)
+	}
+	return nil
+}
+
+func privateABIs(lib *Library) string {
+	var abis []string
+	for _, v := range lib.Defines {
+		if abi, ok := strings.CutPrefix(v, privateVersion); ok {
+			abis = append(abis, abi)
+		}
+	}
+	if len(abis) == 0 {
+		return "none"
+	}
+	return strings.Join(abis, ", ")
+}
+
+func (s *search) warn(format string, args ...any) {
+	s.warnings = append(s.warnings, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,123 @@
+package userspace
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+// linker looks for libraries as glibc's dynamic linker does for a program without
+// RUNPATH and LD_LIBRARY_PATH: first the cache, then the directories compiled in
+// (_dl_map_new_object in elf/dl-load.c).
+type linker struct {
+	root    fs.ReadLinkFS
+	machine elf.Machine
+	layout  layout
+	cache   ldCache
+	dirs    []string
+}
+
+// newLinker reads the cache of a root and finds out which directories its dynamic
+// linker searches. A missing or unreadable cache is as none, to glibc too.
+func newLinker(root fs.ReadLinkFS, machine elf.Machine) (*linker, error) {
+	layout, err := layoutOf(machine)
+	if err != nil {
+		return nil, err
+	}
+	l := &linker{root: root, machine: machine, layout: layout}
+	if name, err := resolve(root, "etc/ld.so.cache"); err == nil {
+		if data, err := fs.ReadFile(root, name); err == nil {
+			l.cache, _ = parseCache(data)
+		}
+	}
+	l.dirs = l.searched()
+	return l, nil
+}
+
+// searched guesses the compiled-in directories by the place of the libc, which is
+// one of them (slibdir of glibc's build). Without a libc it is all of them.
+func (l *linker) searched() []string {
+	families := [][]string{l.layout.multiarch()[:2], lib64, plain}
+	for i, family := range families {
+		l.dirs = family
+		if !l.has("libc.so.6") {
+			continue
+		}
+		if i == 0 {
+			return l.layout.multiarch()
+		}
+		return family
+	}
+	return append(l.layout.multiarch(), lib64...)
+}
+
+// candidates are the paths at which a name is looked for, in order.
+func (l *linker) candidates(name string) []string {
+	paths := slices.Clone(l.cache[name])
+	for _, dir := range l.dirs {
+		paths = append(paths, path.Join(dir, name))
+	}
+	return paths
+}
+
+// found is a library at the path where the dynamic linker found it.
+type found struct {
+	*object
+	path string // fs name, see linkerName
+	real string // the same file without symbolic links
+}
+
+// find returns the first library of a name that fits the machine. The dynamic
+// linker passes over files of another class or machine; the error names them.
+func (l *linker) find(name string) (*found, error) {
+	var unfit []error
+	for _, p := range l.candidates(name) {
+		f, err := l.open(p)
+		switch {
+		case err == nil:
+			return f, nil
+		case errors.Is(err, errUnfit):
+			unfit = append(unfit, err)
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, err
+		}
+	}
+	if len(unfit) > 0 {
+		// /lib and /usr/lib are often one directory.
+		unfit = slices.CompactFunc(unfit, func(a, b error) bool { return a.Error() == b.Error() })
+		return nil, fmt.Errorf("find library %q: %w", name, errors.Join(unfit...))
+	}
+	return nil, fmt.Errorf("find library %q in /etc/ld.so.cache and /%s: %w", name, strings.Join(l.dirs, ", /"), fs.ErrNotExist)
+}
+
+func (l *linker) has(name string) bool {
+	_, err := l.find(name)
+	return err == nil
+}
+
+// errUnfit means that a library is for another machine.
+var errUnfit = errors.New("library for another machine")
+
+// open reads the library at a path and compares it with the machine.
+func (l *linker) open(name string) (*found, error) {
+	real, err := resolve(l.root, name)
+	if err != nil {
+		return nil, err
+	}
+	o, err := readObject(l.root, real)
+	if err != nil {
+		return nil, err
+	}
+	if o.class != elf.ELFCLASS64 || o.machine != l.machine {
+		return nil, fmt.Errorf("%w: /%s is %v %v, want 64-bit %s", errUnfit, real, o.class, o.machine, l.layout.name)
+	}
+	at, err := linkerName(l.root, name)
+	if err != nil {
+		return nil, err
+	}
+	return &found{o, at, real}, nil
+}

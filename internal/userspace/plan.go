@@ -1,0 +1,97 @@
+package userspace
+
+import (
+	"cmp"
+	"debug/elf"
+	"path"
+	"slices"
+)
+
+// Mount is a bind mount of a file or directory of the host. It must be read-only
+// and may be nosuid and nodev, but not noexec: the dynamic linker maps libraries
+// as code.
+type Mount struct {
+	HostPath      string `json:"hostPath"` // may be a symbolic link on the host; mounting follows it
+	ContainerPath string `json:"containerPath"`
+}
+
+// Library is a library of the plan.
+type Library struct {
+	// Name is what the dynamic linker or libibverbs asks for: a SONAME, or the
+	// file name of a provider.
+	Name     string              `json:"name"`
+	HostPath string              `json:"hostPath"`
+	Provider bool                `json:"provider,omitempty"` // asked for by path, not by SONAME
+	Needs    map[string][]string `json:"needs,omitempty"`    // symbol versions, by library
+	Defines  []string            `json:"defines,omitempty"`  // symbol versions
+
+	mounts []string // container paths
+}
+
+// Plan is how a container gets the host's RDMA user space. It holds for the host
+// as it was found: make it anew after an upgrade of rdma-core.
+type Plan struct {
+	Machine elf.Machine `json:"-"`
+	// Mounts are sorted by container path, which is unique.
+	Mounts []Mount `json:"mounts"`
+	// ABI is the number of the private ABI between libibverbs and its providers:
+	// 34 of libmlx5-rdmav34.so.
+	ABI string `json:"abi"`
+	// GLIBC is the oldest glibc that an image may have: "2.34".
+	GLIBC string `json:"glibc"`
+	// Drivers are the providers in the plan by the names of libibverbs: mlx5.
+	Drivers []string `json:"drivers"`
+	// Libraries are sorted by name.
+	Libraries []Library `json:"libraries"`
+	// Warnings say what the containers will lack, or get besides, sorted.
+	Warnings []string `json:"warnings,omitempty"`
+
+	providerDir string
+	configured  []string // names of providers, with and without a file
+}
+
+// newPlan makes the plan of the libraries that a search has found.
+func newPlan(s *search) *Plan {
+	p := &Plan{
+		Machine: s.ld.machine, ABI: s.verbs.abi, Drivers: s.drivers, configured: s.configured,
+		Warnings: s.warnings, providerDir: s.verbs.providerDir,
+		Mounts: []Mount{{HostPath: "/" + s.configDir, ContainerPath: s.verbs.configDir}},
+	}
+	var newest glibcVersion
+	for _, lib := range s.libraries {
+		p.Libraries = append(p.Libraries, *lib)
+		for _, at := range lib.mounts {
+			p.Mounts = append(p.Mounts, Mount{lib.HostPath, at})
+		}
+		if v := lib.glibc(); newest.less(v) {
+			newest = v
+		}
+	}
+	p.GLIBC = newest.String()
+	slices.SortFunc(p.Libraries, func(a, b Library) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(p.Mounts, func(a, b Mount) int { return cmp.Compare(a.ContainerPath, b.ContainerPath) })
+	slices.Sort(p.Drivers)
+	slices.Sort(p.Warnings)
+	p.Warnings = slices.Compact(p.Warnings)
+	return p
+}
+
+// glibc is the oldest glibc that has the symbol versions the library needs.
+func (l *Library) glibc() glibcVersion {
+	var newest glibcVersion
+	for name, versions := range l.Needs {
+		if v := newestGLIBC(versions); partOfGLIBC(name) && newest.less(v) {
+			newest = v
+		}
+	}
+	return newest
+}
+
+// library makes a library that is asked for by its SONAME.
+func (l layout) library(name string, f *found) *Library {
+	lib := &Library{Name: name, HostPath: "/" + f.path, Needs: f.needs, Defines: f.defines}
+	for _, dir := range l.mountDirs() {
+		lib.mounts = append(lib.mounts, path.Join(dir, name))
+	}
+	return lib
+}

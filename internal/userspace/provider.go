@@ -1,0 +1,144 @@
+package userspace
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// addProviders adds every provider of the host, and its direct-verbs library. A
+// provider that an HCA needs must work; it is in the error together with the HCA's
+// driver. The others go along so that no provider of the image is used with the
+// host's libibverbs.
+func (s *search) addProviders(drivers []string) error {
+	config, err := readConfig(s.ld.root, s.configDir)
+	if err != nil {
+		return err
+	}
+	for _, name := range config.skipped {
+		s.warn("%s is a symbolic link, which leads nowhere in a container: replace it by a copy", name)
+	}
+	s.configured = config.drivers
+	wanted := wantedProviders(drivers)
+	installed, _ := s.verbs.installed(s.ld.root)
+	names := slices.Concat(config.drivers, installed, slices.Collect(maps.Keys(wanted)))
+	slices.Sort(names)
+	var errs []error
+	for _, name := range slices.Compact(names) {
+		err := s.addProvider(name)
+		named := slices.Contains(config.drivers, name)
+		if err == nil && !named && wanted[name] != "" {
+			err = s.unnamed(name)
+		}
+		switch {
+		case err != nil && wanted[name] != "":
+			errs = append(errs, fmt.Errorf("no provider for HCAs of driver %s: %w", wanted[name], err))
+		case err != nil:
+			s.warn("provider %s is left out: %v", name, err)
+		case named:
+			s.drivers = append(s.drivers, name)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// wantedProviders are the providers of kernel drivers, with the drivers' names.
+func wantedProviders(drivers []string) map[string]string {
+	wanted := map[string]string{}
+	for _, driver := range slices.Compact(slices.Sorted(slices.Values(drivers))) {
+		name := providerOf(driver)
+		if driver == "" {
+			driver = "unknown to sysfs"
+		}
+		if wanted[name] != "" {
+			driver = wanted[name] + ", " + driver
+		}
+		wanted[name] = driver
+	}
+	return wanted
+}
+
+// unnamed says that libibverbs would not load a provider, which is there.
+func (s *search) unnamed(name string) error {
+	dir := s.verbs.configDir
+	return fmt.Errorf("no file in %s names %s, so libibverbs does not load %s: write the line \"driver %s\" into %s/%s.driver",
+		dir, name, s.verbs.file(name), name, dir, name)
+}
+
+// addProvider adds one provider, and what it is a direct-verbs library for.
+func (s *search) addProvider(name string) error {
+	f, at, err := s.findProvider(name)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(f.needs[verbsLibrary], func(v string) bool { return v == privateVersion+s.verbs.abi }) {
+		return s.otherABI(f)
+	}
+	lib := &Library{Name: path.Base(at[0]), HostPath: "/" + f.path, Provider: true, Needs: f.needs, Defines: f.defines, mounts: at}
+	if f.soname != "" && f.soname != lib.Name {
+		if err := s.addDirect(f); err != nil {
+			return err
+		}
+	}
+	return s.add(lib, f)
+}
+
+// addDirect adds a provider under its SONAME too. The dynamic linker knows a file
+// that it has loaded already by its inode, so both names are one library.
+func (s *search) addDirect(provider *found) error {
+	direct, err := s.ld.find(provider.soname)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case direct.real != provider.real:
+		s.warn("/%s and the provider /%s are two files: reinstall rdma-core", direct.path, provider.path)
+	}
+	return s.add(s.ld.layout.library(provider.soname, direct), direct)
+}
+
+// findProvider finds the file of a provider where libibverbs looks for it: at its
+// own path, then by name as the dynamic linker does. It returns the paths at which
+// a container must have it.
+func (s *search) findProvider(name string) (*found, []string, error) {
+	file := s.verbs.file(name)
+	f, err := s.ld.open(strings.TrimPrefix(file, "/"))
+	if err == nil {
+		return f, []string{file}, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) || strings.HasPrefix(name, "/") {
+		return nil, nil, err
+	}
+	if f, err := s.ld.find(path.Base(file)); err == nil {
+		lib := s.ld.layout.library(path.Base(file), f)
+		return f, lib.mounts, nil
+	}
+	return nil, nil, s.missing(name, file)
+}
+
+// missing says that there is no file of a provider, and what is there instead.
+func (s *search) missing(name, file string) error {
+	_, others := s.verbs.installed(s.ld.root)
+	for _, other := range others {
+		if strings.HasPrefix(path.Base(other), "lib"+name+"-rdmav") {
+			return fmt.Errorf("%s does not exist, only %s: /%s is of private ABI %s: install both from one build of rdma-core", file, other, s.verbs.path, s.verbs.abi)
+		}
+	}
+	return fmt.Errorf("%s does not exist: %s", file, installProviders)
+}
+
+// otherABI says that a provider is not what its file name says.
+func (s *search) otherABI(f *found) error {
+	has := "none"
+	for _, v := range f.needs[verbsLibrary] {
+		if abi, ok := strings.CutPrefix(v, privateVersion); ok {
+			has = abi
+		}
+	}
+	return fmt.Errorf("/%s is of private ABI %s, but /%s has %s: install both from one build of rdma-core", f.path, has, s.verbs.path, s.verbs.abi)
+}

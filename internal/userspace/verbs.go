@@ -1,0 +1,119 @@
+package userspace
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// verbs is what libibverbs has compiled in about its providers.
+type verbs struct {
+	path        string // fs name, for messages
+	abi         string
+	providerDir string // absolute: VERBS_PROVIDER_DIR
+	configDir   string // absolute: IBV_CONFIG_DIR
+}
+
+// The strings of load_driver and read_config in rdma-core's
+// libibverbs/dynamic_driver.c.
+var (
+	providerFormat = regexp.MustCompile(`(?:^|\x00)(/[^\x00]*)/lib%s-rdmav([0-9]+)\.so\x00`)
+	configPath     = regexp.MustCompile(`(?:^|\x00)(/[^\x00]*/libibverbs\.d)\x00`)
+)
+
+const privateVersion = "IBVERBS_PRIVATE_"
+
+// readVerbs finds out what is compiled into libibverbs.
+func readVerbs(lib *found) (verbs, error) {
+	format, config := providerFormat.FindSubmatch(lib.rodata), configPath.FindSubmatch(lib.rodata)
+	if format == nil || config == nil {
+		return verbs{}, fmt.Errorf("read library /%s: no provider directory and no libibverbs.d compiled in: not the libibverbs of rdma-core", lib.path)
+	}
+	v := verbs{path: lib.path, abi: string(format[2]), providerDir: path.Clean(string(format[1])), configDir: path.Clean(string(config[1]))}
+	if !slices.Contains(lib.defines, privateVersion+v.abi) {
+		return verbs{}, fmt.Errorf("read library /%s: it loads providers of private ABI %s, but does not define %s%s: reinstall rdma-core", lib.path, v.abi, privateVersion, v.abi)
+	}
+	return v, nil
+}
+
+// file is the absolute path at which libibverbs first looks for a provider. A name
+// with a slash is a path without the suffix.
+func (v *verbs) file(driver string) string {
+	if strings.HasPrefix(driver, "/") {
+		return driver + v.suffix()
+	}
+	return path.Join(v.providerDir, "lib"+driver+v.suffix())
+}
+
+func (v *verbs) suffix() string { return "-rdmav" + v.abi + ".so" }
+
+// installed lists the providers in the provider directory of a root: all names of
+// this ABI, and the files of other ABIs.
+func (v *verbs) installed(root fs.ReadLinkFS) (drivers, others []string) {
+	dir, err := resolve(root, strings.TrimPrefix(v.providerDir, "/"))
+	if err != nil {
+		return nil, nil
+	}
+	entries, _ := fs.ReadDir(root, dir)
+	for _, e := range entries {
+		name, ok := strings.CutPrefix(e.Name(), "lib")
+		if !ok {
+			continue
+		}
+		if driver, ok := strings.CutSuffix(name, v.suffix()); ok {
+			drivers = append(drivers, driver)
+		} else if strings.Contains(name, "-rdmav") {
+			others = append(others, path.Join(v.providerDir, e.Name()))
+		}
+	}
+	return drivers, others
+}
+
+// configured is what the configuration directory says.
+type configured struct {
+	drivers []string // sorted
+	skipped []string // files that a container could not read
+}
+
+// readConfig reads the names of providers as libibverbs does (read_config_file):
+// each line is "driver NAME", # begins a comment. The container gets the directory
+// as a mount, in which a symbolic link would lead into the image.
+func readConfig(root fs.ReadLinkFS, dir string) (configured, error) {
+	entries, err := fs.ReadDir(root, dir)
+	if err != nil {
+		return configured{}, fmt.Errorf("read the names of providers: %w", err)
+	}
+	var c configured
+	for _, e := range entries {
+		name := path.Join(dir, e.Name())
+		if !e.Type().IsRegular() {
+			if e.Type()&fs.ModeSymlink != 0 {
+				c.skipped = append(c.skipped, "/"+name)
+			}
+			continue
+		}
+		data, err := fs.ReadFile(root, name)
+		if err != nil {
+			return configured{}, fmt.Errorf("read the names of providers: %w", err)
+		}
+		c.drivers = append(c.drivers, parseDrivers(string(data))...)
+	}
+	slices.Sort(c.drivers)
+	c.drivers = slices.Compact(c.drivers)
+	return c, nil
+}
+
+// parseDrivers returns the names in one file of the configuration directory.
+func parseDrivers(data string) []string {
+	var names []string
+	for line := range strings.Lines(data) {
+		fields := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' || r == '\n' })
+		if len(fields) >= 2 && fields[0] == "driver" {
+			names = append(names, fields[1])
+		}
+	}
+	return names
+}
