@@ -24,7 +24,7 @@ const env = "MOUNTTEST"
 //		return
 //	}
 //
-// It skips the test where that is not allowed.
+// It skips the test where that is not allowed, and fails it with CI=true.
 func Isolated(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(env) == t.Name() {
@@ -39,7 +39,7 @@ func Isolated(t *testing.T) bool {
 	out, err := cmd.CombinedOutput()
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		t.Skipf("a mount namespace of its own needs CAP_SYS_ADMIN: %v", err)
+		lacks(t, "a mount namespace of its own needs CAP_SYS_ADMIN: %v", err)
 	case err != nil:
 		t.Errorf("%v\n%s", err, out)
 	case strings.Contains(string(out), "--- SKIP"):
@@ -48,6 +48,15 @@ func Isolated(t *testing.T) bool {
 		t.Errorf("the test did not run:\n%s", out)
 	}
 	return false
+}
+
+// lacks ends a test that cannot run here.
+func lacks(t *testing.T, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf(format, args...)
+	}
+	t.Skipf(format, args...)
 }
 
 // Tmpfs mounts a tmpfs on dir until the test ends.

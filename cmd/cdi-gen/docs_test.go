@@ -1,0 +1,46 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// TestDocs: docs/cdi-gen.md knows every verb, every flag and every exit code, and
+// its example is what generate prints.
+func TestDocs(t *testing.T) {
+	b, err := os.ReadFile("../../docs/cdi-gen.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs := string(b)
+	for _, cmd := range newRoot().Commands() {
+		// doctor has a page of its own.
+		if name := cmd.Name(); name != "doctor" && name != "topology" && name != "help" && name != "completion" && !strings.Contains(docs, "| `"+name) {
+			t.Errorf("docs/cdi-gen.md has no line on %s", name)
+		}
+	}
+	newGenerate().Flags().VisitAll(func(f *pflag.Flag) {
+		if !strings.Contains(docs, "`--"+f.Name) {
+			t.Errorf("docs/cdi-gen.md has no line on --%s", f.Name)
+		}
+	})
+	for line := range strings.Lines(exitCodesHelp) {
+		code, meaning, ok := strings.Cut(strings.TrimSpace(line), "  ")
+		if !ok || strings.HasPrefix(meaning, "doctor") {
+			continue
+		}
+		meaning, _, _ = strings.Cut(strings.TrimPrefix(meaning, "validate: "), " (")
+		if _, row, ok := strings.Cut(docs, "\n| "+code+" | "); !ok || !strings.Contains(strings.SplitN(row, "\n", 2)[0], meaning) {
+			t.Errorf("docs/cdi-gen.md does not explain exit code %s: %s", code, meaning)
+		}
+	}
+	_, example, _ := strings.Cut(docs, "```yaml\n")
+	example, _, _ = strings.Cut(example, "```")
+	r := cdigen(t, "generate", "--host-root", host(t, "roce-lag"), "--no-hook", "--no-all", "--names", "ibdev")
+	if r.stdout != example {
+		t.Errorf("the example in docs/cdi-gen.md is\n%s\nbut generate prints\n%s", example, r.stdout)
+	}
+}
