@@ -107,7 +107,7 @@ that works without capabilities:
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newGenerate(), newList(), newValidate(), newRemove(), newTopology(), newVersion())
+	root.AddCommand(newGenerate(), newList(), newValidate(), newRemove(), newTopology(), newDoctor(), newVersion())
 	return root
 }
 

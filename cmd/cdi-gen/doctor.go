@@ -1,0 +1,91 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+	"sigs.k8s.io/yaml"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/doctor"
+)
+
+func newDoctor() *cobra.Command {
+	var root, output string
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what is wrong with RDMA in containers on this host, and how to fix it",
+		Long: `Look at all that RDMA in containers needs on this host: kernel modules, device
+nodes, ports, locked memory, the hook, CDI specs and the runtimes that read them.
+Each finding has a reason and a command that fixes it.
+
+It writes nothing and needs no root; what it could not see without is listed.
+` + exitCodesHelp,
+		Example: `  cdi-gen doctor
+  cdi-gen doctor -o json | jq -r '.findings[] | select(.severity == "error") | .fix'`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			write, ok := doctorWriters[output]
+			if !ok {
+				return usagef("--output %q: want table, json or yaml", output)
+			}
+			report, err := doctor.Diagnose(cmd.Context(), doctor.Open(root))
+			if err != nil {
+				return fmt.Errorf("%w; is the host's root directory at %q?", err, root)
+			}
+			if err := write(cmd.OutOrStdout(), report); err != nil {
+				return fmt.Errorf("write report: %w", err)
+			}
+			return verdict(report)
+		},
+	}
+	cmd.Flags().StringVar(&root, "host-root", "/", "directory that holds the host's sys, dev, proc, etc, run and usr")
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, json or yaml")
+	return cmd
+}
+
+// verdict turns the worst finding into an exit code.
+func verdict(r *doctor.Report) error {
+	err := fmt.Errorf("found %s", r.Summary)
+	switch r.Worst() {
+	case doctor.Error:
+		return coded{exitErrors, err}
+	case doctor.Warning:
+		return coded{exitWarnings, err}
+	}
+	return nil
+}
+
+var doctorWriters = map[string]func(io.Writer, *doctor.Report) error{
+	"table": func(w io.Writer, r *doctor.Report) error { return r.WriteText(w, isTerminal(w)) },
+	"json":  writeReportJSON,
+	"yaml": func(w io.Writer, r *doctor.Report) error {
+		b, err := yaml.Marshal(r)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(b)
+		return err
+	},
+}
+
+func writeReportJSON(w io.Writer, r *doctor.Report) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false) // commands have > and &
+	enc.SetIndent("", "  ")
+	return enc.Encode(r)
+}
+
+// isTerminal reports whether a writer shows colours: a terminal, unless NO_COLOR
+// is set (https://no-color.org).
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}

@@ -1,0 +1,58 @@
+package doctor
+
+import (
+	"strings"
+)
+
+// PCI vendors of GPUs.
+const (
+	vendorNVIDIA = "10de"
+	vendorAMD    = "1002"
+)
+
+// checkGPUs looks whether an HCA can read and write the memory of a GPU. AMD's
+// driver exports dma-buf by itself, and EFA comes with its own peer memory; for
+// NVIDIA it takes nvidia_peermem, or the open kernel module, which exports
+// dma-buf.
+func checkGPUs(f *facts) []Finding {
+	var nvidia, amd []string
+	for _, p := range f.pciFunctions() {
+		if !strings.HasPrefix(p.class, classDisplay) && !strings.HasPrefix(p.class, classAccel) {
+			continue
+		}
+		switch p.vendor {
+		case vendorNVIDIA:
+			nvidia = append(nvidia, p.address)
+		case vendorAMD:
+			amd = append(amd, p.address)
+		}
+	}
+	if len(f.snap.Usable()) == 0 {
+		return nil
+	}
+	var findings []Finding
+	if len(nvidia) > 0 && f.sysHas("module/nvidia") {
+		findings = append(findings, f.nvidiaPeer(nvidia))
+	}
+	if len(amd) > 0 && f.sysHas("module/amdgpu") {
+		findings = append(findings, found(GPUPeerOK, OK, plural(len(amd), "AMD GPU")+" with peer memory (dma-buf of amdgpu)"))
+	}
+	return findings
+}
+
+func (f *facts) nvidiaPeer(gpus []string) Finding {
+	title := plural(len(gpus), "NVIDIA GPU")
+	driver, _ := f.optional("/proc/driver/nvidia/version")
+	switch {
+	case f.sysHas("module/nvidia_peermem"):
+		return found(GPUPeerOK, OK, title+" with peer memory (nvidia_peermem)")
+	case f.sysHas("kernel/mm/memory_peers/nv_mem"), f.sysHas("kernel/mm/memory_peers/nv_mem_nc"):
+		return found(GPUPeerOK, OK, title+" with peer memory (nv_peer_mem)")
+	case strings.Contains(driver, "Open Kernel Module"):
+		return found(GPUPeerOK, OK, title+" with peer memory (dma-buf of the open kernel module)")
+	}
+	return found(GPUPeerMissing, Warning, title+" without peer memory").
+		about(gpus...).
+		because("nvidia_peermem is not loaded, and the driver is not the open kernel module, which exports dma-buf instead. HCAs go through host memory, at a fraction of the rate").
+		fix(load("nvidia_peermem")...)
+}

@@ -1,0 +1,111 @@
+package doctor
+
+import (
+	"slices"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
+)
+
+// starter is who starts containers, and so gives them its limits.
+type starter struct {
+	who        string
+	unit       string // of systemd, "" for a session
+	limits     limits
+	privileged bool // its hooks may raise a hard limit
+}
+
+// starters lists the daemons, and this session where podman is, which has none.
+func (f *facts) starters() []starter {
+	var list []starter
+	for _, d := range f.startingDaemons() {
+		if d.limits != nil {
+			list = append(list, starter{d.String(), d.unit, *d.limits, d.uid == 0})
+		}
+	}
+	podman := slices.ContainsFunc(f.engines, func(e engine) bool { return e.runtime == runtimes.Podman })
+	if l := f.memlockOf("self"); f.Local && podman && l != nil {
+		list = append(list, starter{"podman run from this session", "", *l, f.UID == 0})
+	}
+	return list
+}
+
+// startingDaemons leaves out dockerd where there is the containerd that it uses.
+func (f *facts) startingDaemons() []daemon {
+	hasContainerd := slices.ContainsFunc(f.daemons, func(d daemon) bool { return d.runtime == runtimes.Containerd })
+	return slices.DeleteFunc(slices.Clone(f.daemons), func(d daemon) bool { return hasContainerd && d.runtime == runtimes.Docker })
+}
+
+// checkMemlock says what limit of locked memory a container would get.
+func checkMemlock(f *facts) []Finding {
+	if len(f.snap.Usable()) == 0 {
+		return nil
+	}
+	want, total := f.hookWant(), f.memTotal()
+	var findings []Finding
+	for _, s := range f.starters() {
+		findings = append(findings, judge(s, want, total))
+	}
+	return findings
+}
+
+// judge words what a container of one starter gets, with the hook that raises
+// the limit to want, 0 for none, on a host with so much memory.
+func judge(s starter, want, total hook.Size) Finding {
+	soft := s.limits.soft
+	if soft >= total {
+		return found(MemlockOK, OK, "containers get "+soft.String()+" of locked memory from "+s.who)
+	}
+	got := want
+	if !s.privileged {
+		got = min(want, s.limits.hard)
+	}
+	switch {
+	case want <= soft:
+		return found(MemlockLow, Warning, "containers get "+soft.String()+" of locked memory").
+			about(s.who).
+			because("they inherit it, and no hook in a spec raises it. Registering more memory than that fails with ENOMEM; NCCL falls back to TCP without a word. --cap-add IPC_LOCK does not help users other than root").
+			fix("cdi-gen generate --output /etc/cdi")
+	case got < want && got < total:
+		return found(MemlockClamped, Warning, "containers get "+max(soft, got).String()+" of locked memory, with or without the hook").
+			about(s.who).
+			because("without it %s; the hook asks for %s, but runs as a user, who cannot raise the hard limit of %s", soft, want, s.limits.hard).
+			fix(userLimit...)
+	}
+	f := found(MemlockByHook, Info, "containers get "+soft.String()+" of locked memory, and "+got.String()+" with the hook").
+		about(s.who).
+		because("the hook reaches the container's own processes; exec sessions (kubectl exec, podman exec) keep %s", soft)
+	if s.unit == "" {
+		return f.fix("ulimit -l unlimited")
+	}
+	return f.fix(unitLimitCommands(s.unit)...)
+}
+
+// userLimit raises the hard limit of users, from their next login on.
+var userLimit = []string{
+	"mkdir -p /etc/systemd/system/user@.service.d && printf '[Service]\\nLimitMEMLOCK=infinity\\n' > /etc/systemd/system/user@.service.d/memlock.conf",
+	"printf '* - memlock unlimited\\n' > /etc/security/limits.d/memlock.conf",
+}
+
+// unitLimitCommands raise the limit of a service.
+func unitLimitCommands(unit string) []string {
+	dir := "/etc/systemd/system/" + unit + ".d"
+	return []string{
+		"mkdir -p " + dir + " && printf '[Service]\\nLimitMEMLOCK=infinity\\n' > " + dir + "/memlock.conf",
+		"systemctl daemon-reload && systemctl restart " + unit,
+	}
+}
+
+// hookWant is the limit to which the hooks of the specs raise, 0 without one.
+func (f *facts) hookWant() hook.Size {
+	var want hook.Size
+	for _, h := range f.hooks() {
+		if !h.ours || len(h.args) == 0 {
+			continue
+		}
+		if o, _, err := hook.ParseOptions(h.args[1:]); err == nil {
+			want = max(want, o.Memlock)
+		}
+	}
+	return want
+}

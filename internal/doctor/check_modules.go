@@ -1,0 +1,145 @@
+package doctor
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// checkDrivers looks for RDMA hardware that is no RDMA device, and for hosts with
+// none at all.
+func checkDrivers(f *facts) []Finding {
+	vendors := map[string]bool{}
+	for _, h := range f.snap.HCAs {
+		if h.PCI != nil {
+			vendors[h.PCI.Vendor] = true
+		}
+	}
+	missing := map[string][]string{} // addresses by module
+	dedicated := map[string]bool{}
+	for _, p := range f.pciFunctions() {
+		c := p.card()
+		if c == nil || vendors[p.vendor] {
+			continue
+		}
+		missing[c.module] = append(missing[c.module], p.address)
+		dedicated[c.module] = dedicated[c.module] || c.dedicated || strings.HasPrefix(p.class, classInfiniBand)
+	}
+	var findings []Finding
+	for module, functions := range missing {
+		severity := Warning
+		if dedicated[module] {
+			severity = Error
+		}
+		findings = append(findings, found(DriverMissing, severity, fmt.Sprintf("%s can do RDMA and have no RDMA device", plural(len(functions), "PCI function"))).
+			about(functions...).
+			because("the driver %s makes RDMA devices of these functions, and is not loaded or did not accept them", module).
+			fix("modprobe "+module, "dmesg | grep -i "+module))
+	}
+	slices.SortFunc(findings, func(a, b Finding) int { return strings.Compare(a.Reason, b.Reason) })
+	if len(findings) == 0 && len(f.snap.HCAs) == 0 {
+		findings = append(findings, f.noHCA())
+	}
+	return findings
+}
+
+func (f *facts) noHCA() Finding {
+	return found(NoHCA, Warning, "this host has no RDMA device").
+		because("/sys/class/infiniband is empty or absent, and no PCI function is known to do RDMA. Without hardware, the kernel's soft-RoCE (rdma_rxe) or soft-iWARP (siw) makes an RDMA device of a network interface, for a try").
+		fix("modprobe rdma_rxe && rdma link add rxe0 type rxe netdev " + f.anyNetdev())
+}
+
+// anyNetdev names an interface that belongs to hardware, else a word to replace.
+func (f *facts) anyNetdev() string {
+	entries, _ := fs.ReadDir(f.Sys, "class/net")
+	for _, e := range entries {
+		if f.sysHas("class/net/" + e.Name() + "/device") {
+			return e.Name()
+		}
+	}
+	return "NETDEV"
+}
+
+// checkModules looks for the kernel's interfaces to user space. Each is taken by
+// what it leaves in sysfs, since a module may be built in.
+func checkModules(f *facts) []Finding {
+	if len(f.snap.HCAs) == 0 {
+		return nil
+	}
+	var findings []Finding
+	if !f.sysHas("class/infiniband_verbs") {
+		findings = append(findings, found(UverbsModule, Error, "the module ib_uverbs is not loaded").
+			because("without it no HCA has a uverbs node, and no program can use one").
+			fix(load("ib_uverbs")...))
+	}
+	if f.snap.RDMACM == nil {
+		findings = append(findings, f.noCM())
+	}
+	if !f.sysHas("class/infiniband_mad") && slices.ContainsFunc(f.snap.HCAs, hasMADs) {
+		findings = append(findings, found(UmadModule, Info, "the module ib_umad is not loaded").
+			because("fabric tools (ibnetdiscover, perfquery, opensm) need it on the host; applications do not").
+			fix(load("ib_umad")...))
+	}
+	if !slices.ContainsFunc(findings, func(f Finding) bool { return f.Severity != Info }) {
+		findings = append(findings, found(ModulesOK, OK, "the modules ib_core, ib_uverbs and rdma_ucm are loaded"))
+	}
+	return findings
+}
+
+func (f *facts) noCM() Finding {
+	severity, reason := Warning, "programs that connect by IP address (librdmacm: rping, perftest -R, libfabric) fail; others, such as NCCL and UCX, do without"
+	if slices.ContainsFunc(f.snap.HCAs, func(h rdma.HCA) bool { return h.Protocol == rdma.ProtocolIWARP }) {
+		severity, reason = Error, "iWARP connects through it and no other way"
+	}
+	return found(CMModule, severity, "the module rdma_ucm is not loaded").
+		because("without it there is no /dev/infiniband/rdma_cm: %s", reason).
+		fix(load("rdma_ucm")...)
+}
+
+// load loads a module now and at each boot.
+func load(module string) []string {
+	return []string{"modprobe " + module, "echo " + module + " > /etc/modules-load.d/" + module + ".conf"}
+}
+
+// hasMADs reports whether the ports of an HCA take management datagrams.
+func hasMADs(h rdma.HCA) bool {
+	return h.Protocol == rdma.ProtocolIB || h.Protocol == rdma.ProtocolRoCE || h.Protocol == rdma.ProtocolOPA
+}
+
+// checkDevices reports devices that could not be read or used.
+func checkDevices(f *facts) []Finding {
+	var unreadable, unusable, reasons, whys []string
+	for _, p := range f.snap.Problems {
+		unreadable = append(unreadable, orHost(p.IBDev))
+		reasons = append(reasons, p.Error())
+	}
+	for i := range f.snap.HCAs {
+		if err := f.snap.HCAs[i].Unusable(); err != nil && f.sysHas("class/infiniband_verbs") {
+			unusable = append(unusable, f.snap.HCAs[i].IBDev)
+			whys = append(whys, err.Error())
+		}
+	}
+	var findings []Finding
+	if len(unreadable) > 0 {
+		unreadable = slices.Compact(unreadable)
+		findings = append(findings, found(HCAUnreadable, Warning, "attributes of "+plural(len(unreadable), "RDMA device")+" cannot be read").
+			about(unreadable...).because("%s", strings.Join(reasons, "; ")).
+			fix("dmesg | grep -iE 'infiniband|rdma|mlx|firmware'"))
+	}
+	if len(unusable) > 0 {
+		findings = append(findings, found(HCAUnusable, Info, plural(len(unusable), "RDMA device")+" that no container can be given").
+			about(unusable...).because("%s", strings.Join(whys, "; ")).
+			fix("cdi-gen list"))
+	}
+	return findings
+}
+
+func orHost(ibdev string) string {
+	if ibdev == "" {
+		return "host"
+	}
+	return ibdev
+}

@@ -1,0 +1,203 @@
+package doctor
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// portRef is a port with its HCA.
+type portRef struct {
+	hca  *rdma.HCA
+	port *rdma.Port
+}
+
+func (p portRef) String() string { return fmt.Sprintf("%s/%d", p.hca.IBDev, p.port.Number) }
+
+// ports lists the ports that carry traffic of HCAs that a container can be given,
+// and whose state is known.
+func (f *facts) ports() []portRef {
+	var refs []portRef
+	for _, h := range f.snap.Usable() {
+		for i := range h.Ports {
+			if p := &h.Ports[i]; !p.Representor && p.State != "" {
+				refs = append(refs, portRef{h, p})
+			}
+		}
+	}
+	return refs
+}
+
+// checkPorts looks at the state of the ports.
+func checkPorts(f *facts) []Finding {
+	down := map[string][]portRef{} // by physical state
+	var starting []portRef
+	active := 0
+	ports := f.ports()
+	for _, p := range ports {
+		switch {
+		case p.port.State == rdma.PortActive || p.port.State == rdma.PortActiveDefer:
+			active++
+		case p.port.LinkLayer == rdma.LinkInfiniBand && (p.port.State == rdma.PortInit || p.port.State == rdma.PortArmed):
+			starting = append(starting, p)
+		default:
+			down[p.port.PhysState] = append(down[p.port.PhysState], p)
+		}
+	}
+	var findings []Finding
+	if len(ports) > 0 && active == 0 {
+		findings = append(findings, found(NoActivePort, Error, "no port of this host is ACTIVE").
+			because("no RDMA traffic leaves this host").
+			fix("cdi-gen list", "rdma link"))
+	}
+	for _, phys := range sortedKeys(down) {
+		findings = append(findings, portDown(phys, down[phys]))
+	}
+	if len(starting) > 0 {
+		findings = append(findings, found(PortInit, Warning, plural(len(starting), "port")+" without a subnet manager").
+			about(texts(starting)...).
+			because("the link is up, and no subnet manager has given the port an address (LID) and made it ACTIVE; a VF waits here when it has no GUID").
+			fix("sminfo -C "+starting[0].hca.IBDev, "systemctl status opensm"))
+	}
+	if len(ports) > 0 && active == len(ports) {
+		findings = append(findings, found(PortsOK, OK, plural(len(ports), "port")+" ACTIVE"))
+	}
+	return findings
+}
+
+// portDown words ports that are down with one physical state.
+func portDown(phys string, ports []portRef) Finding {
+	word := phys
+	if word == "" {
+		word = "physical state unknown"
+	}
+	f := found(PortDown, Warning, fmt.Sprintf("%s down (%s)", plural(len(ports), "port"), word)).about(texts(ports)...)
+	netdev := ""
+	for _, p := range ports {
+		if netdev == "" {
+			netdev = p.port.Netdev
+		}
+	}
+	command := "ibstat " + ports[0].hca.IBDev
+	if netdev != "" {
+		command = "ip link set " + netdev + " up && ethtool " + netdev
+	}
+	switch phys {
+	case "Disabled":
+		f = f.because("the port is switched off: its network interface is down, or an administrator disabled it")
+	case "Polling":
+		f = f.because("the port looks for its peer: no cable, a wrong one, or the switch port is off")
+	default:
+		f = f.because("the port cannot carry traffic; programs leave it out and use other ports, or TCP")
+	}
+	return f.fix(command)
+}
+
+// checkGUIDs looks for HCAs that nobody gave an identity.
+func checkGUIDs(f *facts) []Finding {
+	var zero []*rdma.HCA
+	for _, h := range f.snap.Usable() {
+		// An HCA whose GUID could not be read is reported as such.
+		if h.NodeGUID == 0 && h.Protocol != rdma.ProtocolEFA && !f.hasProblem(h.IBDev) {
+			zero = append(zero, h)
+		}
+	}
+	if len(zero) == 0 {
+		return nil
+	}
+	var names []string
+	for _, h := range zero {
+		names = append(names, h.IBDev)
+	}
+	return []Finding{found(GUIDZero, Warning, plural(len(zero), "HCA")+" without a node GUID").
+		about(names...).
+		because("nobody gave the VF a GUID: on InfiniBand its port stays down, on RoCE rdma_cm does not work").
+		fix(guidCommands(zero[0])...)}
+}
+
+func (f *facts) hasProblem(ibdev string) bool {
+	return slices.ContainsFunc(f.snap.Problems, func(p rdma.Problem) bool { return p.IBDev == ibdev })
+}
+
+// guidCommands configure a VF through its PF.
+func guidCommands(h *rdma.HCA) []string {
+	vf, function := "N", "PCI_ADDRESS"
+	if h.VFIndex != nil {
+		vf = strconv.Itoa(*h.VFIndex)
+	}
+	driver := h.Driver
+	if driver == "" {
+		driver = "mlx5_core"
+	}
+	if h.PCI != nil {
+		function = h.PCI.Address
+	}
+	set := "ip link set PF_NETDEV vf " + vf + " node_guid GUID port_guid GUID"
+	if p := h.Port1(); p != nil && p.LinkLayer == rdma.LinkEthernet {
+		set = "ip link set PF_NETDEV vf " + vf + " mac MAC"
+	}
+	bind := "/sys/bus/pci/drivers/" + driver + "/"
+	return []string{set, "echo " + function + " > " + bind + "unbind && echo " + function + " > " + bind + "bind"}
+}
+
+// checkRoCEGIDs looks for RoCE ports that nobody can reach over a router.
+func checkRoCEGIDs(f *facts) []Finding {
+	var without []portRef
+	seen := 0
+	for _, p := range f.ports() {
+		if p.hca.Protocol != rdma.ProtocolRoCE || p.port.State != rdma.PortActive {
+			continue
+		}
+		seen++
+		if !f.hasRoutableGID(p) {
+			without = append(without, p)
+		}
+	}
+	switch {
+	case seen == 0:
+		return nil
+	case len(without) == 0:
+		return []Finding{found(RoCEGIDsOK, OK, plural(seen, "RoCE port")+" with a routable RoCE v2 address")}
+	}
+	netdev := "NETDEV"
+	if without[0].port.Netdev != "" {
+		netdev = without[0].port.Netdev
+	}
+	return []Finding{found(RoCENoGID, Warning, plural(len(without), "RoCE port")+" without a routable RoCE v2 address").
+		about(texts(without)...).
+		because("addresses (GIDs) of a RoCE port come from the IP addresses of its network interface, and this one has none but the link-local one. A container in a network of its own needs an interface on the same port there").
+		fix("ip address add ADDRESS/PREFIX dev " + netdev)}
+}
+
+// hasRoutableGID looks for a GID of type RoCE v2 that is not link-local. Slots
+// that are not in use answer EINVAL.
+func (f *facts) hasRoutableGID(p portRef) bool {
+	dir := path.Join("class/infiniband", p.hca.IBDev, "ports", strconv.Itoa(p.port.Number))
+	entries, err := fs.ReadDir(f.Sys, path.Join(dir, "gid_attrs/types"))
+	if err != nil {
+		return false
+	}
+	for _, e := range entries {
+		if f.sysRead(path.Join(dir, "gid_attrs/types", e.Name())) != "RoCE v2" {
+			continue
+		}
+		gid := f.sysRead(path.Join(dir, "gids", e.Name()))
+		if gid != "" && !strings.HasPrefix(gid, "fe80:") && strings.Trim(gid, "0:") != "" {
+			return true
+		}
+	}
+	return false
+}
+
+func texts[T fmt.Stringer](list []T) []string {
+	out := make([]string, len(list))
+	for i, v := range list {
+		out[i] = v.String()
+	}
+	return out
+}

@@ -1,0 +1,99 @@
+package doctor
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// checkMADNodes looks who can reach the management interface of the fabric.
+func checkMADNodes(f *facts) []Finding {
+	findings := f.openMADNodes()
+	for _, s := range f.specs {
+		if s.valid() && s.rdma {
+			findings = append(findings, specPrivilege(s)...)
+		}
+	}
+	if len(findings) == 0 && len(f.snap.HCAs) > 0 && f.hasDev() {
+		findings = append(findings, found(PrivilegeOK, OK, "the fabric's management nodes are closed to containers"))
+	}
+	return findings
+}
+
+// openMADNodes finds umad and issm nodes that others than root can open.
+func (f *facts) openMADNodes() []Finding {
+	var open []string
+	for _, h := range f.snap.HCAs {
+		for _, n := range h.MADs {
+			if info, err := f.root.Stat(n.Path()); err == nil && info.Mode().Perm()&0o077 != 0 {
+				open = append(open, fmt.Sprintf("%s (%04o)", n.Path(), info.Mode().Perm()))
+			}
+		}
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	return []Finding{found(MADNodeOpen, Warning, plural(len(open), "management node")+" open to others than root").
+		about(open...).
+		because("who can open umad or issm can read and change the fabric: routes, addresses, links. The kernel makes them 0600").
+		fix("chmod 0600 "+pathsOf(open), "grep -rE 'umad|issm|infiniband' /etc/udev/rules.d")}
+}
+
+// specPrivilege looks at what one spec hands out.
+func specPrivilege(s specFile) []Finding {
+	var findings []Finding
+	var wide, named []string
+	all := givesAll(&s.spec.ContainerEdits)
+	if hasMADNode(&s.spec.ContainerEdits) {
+		wide = append(wide, "every device of "+s.spec.Kind)
+	}
+	for i := range s.spec.Devices {
+		d := &s.spec.Devices[i]
+		all = all || givesAll(&d.ContainerEdits)
+		if !hasMADNode(&d.ContainerEdits) {
+			continue
+		}
+		if name := cdi.Qualified(s.spec.Kind, d.Name); saysMAD(s.spec.Kind, d.Name) {
+			named = append(named, name)
+		} else {
+			wide = append(wide, name)
+		}
+	}
+	if all {
+		findings = append(findings, found(SpecGivesAll, Warning, "a spec that hands out the whole of "+rdma.DevDir).
+			about(s.path).
+			because("a container gets every HCA, and the nodes with which the fabric is managed").
+			fix(s.rewrite()))
+	}
+	const reason = "a container that has umad or issm can read and change the fabric; whatever the mode on the host, a runtime gives the node to the container's user"
+	if len(wide) > 0 {
+		findings = append(findings, found(SpecGivesMAD, Warning, plural(len(wide), "CDI device")+" with management nodes").
+			about(append([]string{s.path}, wide...)...).because("%s", reason).fix(s.rewrite()))
+	}
+	if len(named) > 0 {
+		findings = append(findings, found(SpecGivesMAD, Info, plural(len(named), "CDI device")+" with management nodes, named for it").
+			about(append([]string{s.path}, named...)...).because("%s", reason).fix("cdi-gen list"))
+	}
+	return findings
+}
+
+// saysMAD reports whether a device is named for its management nodes, or comes
+// from a claim, which an administrator approved.
+func saysMAD(kind, device string) bool {
+	return kind == cdi.KindClaim || strings.HasSuffix(device, "-mad") || strings.HasSuffix(device, "-sm")
+}
+
+func hasMADNode(e *specs.ContainerEdits) bool {
+	for _, n := range rdmaNodes(e) {
+		switch strings.TrimRight(path.Base(hostPath(n)), "0123456789") {
+		case string(rdma.NodeUMAD), string(rdma.NodeISSM):
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,131 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+)
+
+// checkSpecNodes compares the nodes in specs with those of the host.
+func checkSpecNodes(f *facts) []Finding {
+	if !f.hasDev() {
+		return nil // said by checkNodes
+	}
+	var findings []Finding
+	for _, s := range f.specs {
+		if !s.valid() || !s.rdma {
+			continue
+		}
+		var gone, pinned []string
+		for _, e := range edits(s.spec) {
+			for _, n := range rdmaNodes(e) {
+				if text := f.specNode(n); text == notThere {
+					gone = append(gone, hostPath(n))
+				} else if text != "" {
+					pinned = append(pinned, text)
+				}
+			}
+		}
+		if len(gone) > 0 {
+			gone = unique(gone)
+			findings = append(findings, found(SpecStale, Error, "a spec with "+plural(len(gone), "node")+" that this host does not have").
+				about(append([]string{s.path}, gone...)...).
+				because("devices came and went since the spec was written; a container that asks for one of these does not start").
+				fix(s.rewrite()))
+		}
+		if len(pinned) > 0 {
+			pinned = unique(pinned)
+			findings = append(findings, found(SpecWrongDevice, Error, "a spec that pins "+plural(len(pinned), "device number")+" that this host has not").
+				about(append([]string{s.path}, pinned...)...).
+				because("a runtime makes the node with the number in the spec, without a look at the host: the container gets another device, or none").
+				fix(s.rewrite()))
+		}
+	}
+	return findings
+}
+
+const notThere = "not there"
+
+// specNode says what is wrong with a node in a spec.
+func (f *facts) specNode(n *specs.DeviceNode) string {
+	info, err := f.root.Stat(hostPath(n))
+	if errors.Is(err, fs.ErrNotExist) {
+		return notThere
+	}
+	if err != nil || n.Type == "" && n.Major == 0 {
+		return ""
+	}
+	major, minor, ok := deviceNumber(info)
+	if !ok || int64(major) == n.Major && int64(minor) == n.Minor {
+		return ""
+	}
+	return fmt.Sprintf("%s (%d:%d in the spec, %d:%d on the host)", hostPath(n), n.Major, n.Minor, major, minor)
+}
+
+// unique sorts a list and drops repetitions.
+func unique(list []string) []string {
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// driverDir is there on a Kubernetes node that runs the driver, which writes a
+// spec for each claim.
+const driverDir = "/var/lib/kubelet/plugins/rdma.dev"
+
+// checkCoverage looks for devices of the host that no spec gives.
+func checkCoverage(f *facts) []Finding {
+	usable := f.snap.Usable()
+	if len(usable) == 0 {
+		return nil
+	}
+	given := map[string]bool{}
+	static, any, whole := 0, 0, false
+	for _, s := range f.specs {
+		if s.rdma {
+			any++
+		}
+		if !s.valid() || !s.rdma || s.spec.Kind == cdi.KindClaim {
+			continue
+		}
+		static++
+		for _, e := range edits(s.spec) {
+			whole = whole || givesAll(e)
+			for _, n := range rdmaNodes(e) {
+				given[hostPath(n)] = true
+			}
+		}
+	}
+	if any == 0 {
+		return f.noSpec(len(usable))
+	}
+	var left []string
+	for _, h := range usable {
+		if !given[h.Uverbs.Path()] {
+			left = append(left, h.IBDev)
+		}
+	}
+	switch {
+	case static == 0:
+		return nil
+	case len(left) > 0 && !whole:
+		return []Finding{found(SpecIncomplete, Warning, plural(len(left), "RDMA device")+" of this host in no spec").
+			about(left...).
+			because("devices came since the spec was written, or it was written for a choice of them").
+			fix("cdi-gen generate --output /etc/cdi")}
+	}
+	return []Finding{found(SpecsOK, OK, fmt.Sprintf("%s, for all %s of this host", plural(static, "RDMA spec"), plural(len(usable), "device")))}
+}
+
+func (f *facts) noSpec(devices int) []Finding {
+	if _, err := f.root.Stat(driverDir); err == nil {
+		return []Finding{found(SpecsOK, OK, "the Kubernetes driver writes a spec for each claim")}
+	}
+	return []Finding{found(SpecNone, Warning, "no CDI spec gives the "+plural(devices, "RDMA device")+" of this host").
+		because("containers cannot ask for a device by name").
+		fix("cdi-gen generate --output /etc/cdi")}
+}

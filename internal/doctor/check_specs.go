@@ -1,0 +1,137 @@
+package doctor
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+)
+
+// checkSpecFiles looks at each file in the spec directories by itself.
+func checkSpecFiles(f *facts) []Finding {
+	var findings []Finding
+	for _, s := range f.specs {
+		if s.ignored {
+			findings = append(findings, found(SpecExtension, Warning, "a spec that no runtime reads, for its name").
+				about(s.path).because("runtimes read only files that end in .json or .yaml").
+				fix("mv "+s.path+" "+strings.TrimSuffix(s.path, ".yml")+".yaml"))
+			continue
+		}
+		if s.err != nil {
+			findings = append(findings, invalid(s))
+		}
+		if s.mode&0o004 == 0 {
+			findings = append(findings, found(SpecMode, Warning, fmt.Sprintf("a spec with mode %04o", s.mode)).
+				about(s.path).because("for rootless podman the file does not exist: it says that the device is unresolvable").
+				fix("chmod 0644 "+s.path))
+		}
+	}
+	return findings
+}
+
+func invalid(s specFile) Finding {
+	f := found(SpecInvalid, Warning, "an invalid spec").about(s.path).because("%s", s.err).fix("cdi-gen validate " + s.path)
+	if s.rdma {
+		f.Severity = Error
+		f = f.fix(s.rewrite())
+	}
+	return f
+}
+
+// deviceFiles maps each qualified device name to the files that define it.
+func deviceFiles(specs []specFile) map[string][]specFile {
+	files := map[string][]specFile{}
+	for _, s := range specs {
+		if !s.valid() {
+			continue
+		}
+		for _, d := range s.spec.Devices {
+			name := cdi.Qualified(s.spec.Kind, d.Name)
+			files[name] = append(files[name], s)
+		}
+	}
+	return files
+}
+
+// checkConflicts looks for devices that more than one file defines.
+func checkConflicts(f *facts) []Finding {
+	var findings []Finding
+	for _, dir := range specDirs {
+		inDir := slices.DeleteFunc(slices.Clone(f.specs), func(s specFile) bool { return s.dir != dir })
+		names := map[string][]string{} // devices by the files that define them
+		files := map[string][]specFile{}
+		all := deviceFiles(inDir)
+		for _, device := range sortedKeys(all) {
+			if len(all[device]) > 1 {
+				key := pathList(all[device])
+				names[key] = append(names[key], device)
+				files[key] = all[device]
+			}
+		}
+		for _, key := range sortedKeys(names) {
+			findings = append(findings, conflict(files[key], names[key]))
+		}
+	}
+	return append(findings, f.shadowed()...)
+}
+
+// conflict words devices that several files of one directory define.
+func conflict(files []specFile, devices []string) Finding {
+	paths := strings.Split(pathList(files), " ")
+	stem := func(p string) string { return strings.TrimSuffix(p, path.Ext(p)) }
+	f := found(SpecConflict, Warning, fmt.Sprintf("%s in %d files of one directory", plural(len(devices), "device"), len(files)))
+	if len(files) == 2 && stem(paths[0]) == stem(paths[1]) {
+		f = found(SpecTwins, Error, fmt.Sprintf("%s both in a .json and a .yaml file", plural(len(devices), "device")))
+	}
+	if slices.ContainsFunc(files, func(s specFile) bool { return s.rdma }) {
+		f.Severity = Error
+	}
+	return f.about(paths...).
+		because("of a device that two files of one directory define, runtimes take neither: %s", shorten(devices)).
+		fix("rm " + paths[len(paths)-1])
+}
+
+// shadowed finds devices that both directories define.
+func (f *facts) shadowed() []Finding {
+	var devices, paths []string
+	all := deviceFiles(f.specs)
+	for _, device := range sortedKeys(all) {
+		files := all[device]
+		if files[0].dir != files[len(files)-1].dir && files[0].rdma {
+			devices = append(devices, device)
+			for _, s := range files {
+				paths = append(paths, s.path)
+			}
+		}
+	}
+	if len(devices) == 0 {
+		return nil
+	}
+	slices.Sort(paths)
+	paths = slices.Compact(paths)
+	return []Finding{found(SpecShadowed, Info, plural(len(devices), "device")+" both in "+cdi.StaticDir+" and "+cdi.DynamicDir).
+		about(paths...).
+		because("runtimes take the one in %s: %s", cdi.DynamicDir, shorten(devices)).
+		fix("diff " + strings.Join(paths, " "))}
+}
+
+func pathList(files []specFile) string {
+	paths := make([]string, len(files))
+	for i, s := range files {
+		paths[i] = s.path
+	}
+	return strings.Join(paths, " ")
+}
+
+// maxListed is how many names a text lists.
+const maxListed = 6
+
+// shorten lists the first few names.
+func shorten(names []string) string {
+	if more := len(names) - maxListed; more > 0 {
+		return strings.Join(names[:maxListed], ", ") + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,134 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// facts is what was gathered about a host, once for all checks.
+type facts struct {
+	*Host
+	root    rootFS
+	snap    *rdma.Snapshot
+	specs   []specFile
+	daemons []daemon
+	engines []engine
+	unseen  []Unseen
+}
+
+// check answers one question.
+type check func(*facts) []Finding
+
+var checks = []check{
+	checkDrivers, checkModules, checkDevices, checkNetns, checkRDMACgroup,
+	checkNodes,
+	checkPorts, checkGUIDs, checkRoCEGIDs,
+	checkMemlock, checkUnits, checkUlimits,
+	checkHooks,
+	checkSpecFiles, checkConflicts, checkSpecNodes, checkCoverage,
+	checkMADNodes,
+	checkEngines,
+	checkSecondOpinion,
+	checkGPUs,
+}
+
+// Diagnose looks at a host and reports. It fails only where the host's sysfs
+// cannot be read at all; everything else that cannot be looked at is in the
+// report.
+func Diagnose(ctx context.Context, h *Host) (*Report, error) {
+	snap, err := rdma.Discover(h.Sys)
+	if err != nil {
+		return nil, fmt.Errorf("diagnose host: %w", err)
+	}
+	f := &facts{Host: h, root: rootFS{h.Root}, snap: snap}
+	f.specs = readSpecs(f)
+	f.daemons = findDaemons(f)
+	f.engines = findEngines(ctx, f)
+	var findings []Finding
+	for _, c := range checks {
+		findings = append(findings, c(f)...)
+	}
+	slices.SortFunc(f.unseen, func(a, b Unseen) int { return strings.Compare(a.What, b.What) })
+	return newReport(findings, slices.Compact(f.unseen)), ctx.Err()
+}
+
+// found makes a finding. Its group comes from the catalogue.
+func found(id ID, s Severity, title string) Finding {
+	return Finding{ID: id, Group: describe(id).Group, Severity: s, Title: title}
+}
+
+// about adds the subjects.
+func (f Finding) about(subjects ...string) Finding {
+	f.Subjects = subjects
+	return f
+}
+
+// because adds the reason.
+func (f Finding) because(format string, args ...any) Finding {
+	f.Reason = fmt.Sprintf(format, args...)
+	return f
+}
+
+// fix adds commands, one a line.
+func (f Finding) fix(commands ...string) Finding {
+	f.Fix = strings.Join(commands, "\n")
+	return f
+}
+
+// blind notes that something could not be looked at.
+func (f *facts) blind(what string, err error) {
+	reason := err.Error()
+	if errors.Is(err, fs.ErrPermission) && f.UID != 0 {
+		reason += " (run as root to see it)"
+	}
+	f.unseen = append(f.unseen, Unseen{what, reason})
+}
+
+// optional reads a file that need not be there. One that is there and cannot be
+// read is noted as unseen.
+func (f *facts) optional(name string) (string, bool) {
+	data, err := f.root.ReadFile(name)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			f.blind(name, err)
+		}
+		return "", false
+	}
+	return string(data), true
+}
+
+// list lists a directory that need not be there.
+func (f *facts) list(name string) []fs.DirEntry {
+	entries, err := f.root.ReadDir(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		f.blind(name, err)
+	}
+	return entries
+}
+
+// sysHas reports whether a path is in sysfs.
+func (f *facts) sysHas(name string) bool {
+	_, err := fs.Stat(f.Sys, name)
+	return err == nil
+}
+
+// sysRead reads an attribute of sysfs without its newline, "" if it cannot.
+func (f *facts) sysRead(name string) string {
+	data, err := fs.ReadFile(f.Sys, name)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}
+
+// firstLine is the first line of a text.
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return line
+}

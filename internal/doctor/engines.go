@@ -1,0 +1,97 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
+)
+
+// engine is an installed container runtime.
+type engine struct {
+	runtime string // as package runtimes names it
+	version string // as it says itself
+	target  runtimes.Target
+	unknown error // why there is no target
+}
+
+// programs print the version of a runtime with --version.
+var programs = []struct{ runtime, program string }{
+	{runtimes.Podman, "podman"},
+	{runtimes.Containerd, "containerd"},
+	{runtimes.Docker, "dockerd"},
+	{runtimes.CRIO, "crio"},
+}
+
+// versionTimeout bounds a program that only prints its version.
+const versionTimeout = 5 * time.Second
+
+// findEngines asks the runtimes for their versions.
+func findEngines(ctx context.Context, f *facts) []engine {
+	if !f.Local || f.Run == nil {
+		f.blind("versions of container runtimes", errors.New("programs of a host can be run on the host itself only"))
+		return nil
+	}
+	var engines []engine
+	for _, p := range programs {
+		ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+		out, err := f.Run(ctx, p.program, "--version")
+		cancel()
+		switch {
+		case errors.Is(err, exec.ErrNotFound):
+		case err != nil:
+			f.blind("version of "+p.program, fmt.Errorf("run %s --version: %w", p.program, err))
+		default:
+			engines = append(engines, newEngine(p.runtime, out))
+		}
+	}
+	return engines
+}
+
+// versionPattern is the first thing in a line that looks like a version:
+// "podman version 4.3.1", "containerd github.com/containerd/containerd/v2 v2.0.0 a1b2",
+// "Docker version 28.0.1, build 068a01e", "crio version 1.31.0".
+var versionPattern = regexp.MustCompile(`\bv?(\d+\.\d+(?:\.\d+)*)`)
+
+func newEngine(runtime, output string) engine {
+	e := engine{runtime: runtime, version: firstLine(output)}
+	m := versionPattern.FindStringSubmatch(e.version)
+	if m == nil {
+		e.unknown = errors.New("its version cannot be read")
+		return e
+	}
+	e.version = m[1]
+	e.target, e.unknown = runtimes.Lookup(runtime + "-" + m[1])
+	return e
+}
+
+const containerdConfig = "/etc/containerd/config.toml"
+
+var enableCDI = regexp.MustCompile(`(?m)^\s*enable_cdi\s*=\s*(true|false)`)
+
+// cdiOn reports whether an engine reads CDI specs as it is configured. What is
+// configured in a file that cannot be read counts as on: it is noted as unseen.
+func (f *facts) cdiOn(e engine) bool {
+	seen := len(f.unseen)
+	switch e.runtime {
+	case runtimes.Containerd:
+		text, _ := f.optional(containerdConfig)
+		if m := enableCDI.FindStringSubmatch(text); m != nil {
+			return m[1] == "true"
+		}
+	case runtimes.Docker:
+		text, _ := f.optional(dockerConfig)
+		var config struct {
+			Features struct{ CDI *bool }
+		}
+		if json.Unmarshal([]byte(text), &config) == nil && config.Features.CDI != nil {
+			return *config.Features.CDI
+		}
+	}
+	return e.target.OnByDefault || len(f.unseen) > seen
+}

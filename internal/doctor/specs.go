@@ -1,0 +1,145 @@
+package doctor
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
+	"tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// specDirs are the directories that runtimes read, rising in priority.
+var specDirs = []string{cdi.StaticDir, cdi.DynamicDir}
+
+// specFile is a file in a spec directory.
+type specFile struct {
+	dir, path string
+	mode      fs.FileMode
+	ignored   bool        // by its name: .yml
+	spec      *specs.Spec // nil if it is not valid, with the reason in err
+	err       error
+	rdma      bool // gives RDMA nodes, or is named as if it did
+}
+
+// valid tells the files that runtimes load.
+func (s specFile) valid() bool { return s.spec != nil && !s.ignored }
+
+// readSpecs reads the spec directories as a runtime would.
+func readSpecs(f *facts) []specFile {
+	var files []specFile
+	for _, dir := range specDirs {
+		for _, e := range f.list(dir) {
+			ext := path.Ext(e.Name())
+			if ext != ".json" && ext != ".yaml" && ext != ".yml" {
+				continue
+			}
+			s := specFile{dir: dir, path: path.Join(dir, e.Name()), ignored: ext == ".yml"}
+			if f.readSpec(&s) {
+				files = append(files, s)
+			}
+		}
+	}
+	return files
+}
+
+// readSpec fills a specFile, and reports whether there is anything to judge.
+func (f *facts) readSpec(s *specFile) bool {
+	info, err := f.root.Stat(s.path)
+	if err != nil {
+		f.blind(s.path, err)
+		return false
+	}
+	if !info.Mode().IsRegular() {
+		return false // runtimes do not descend
+	}
+	s.mode = info.Mode().Perm()
+	s.rdma = strings.HasPrefix(path.Base(s.path), "rdma")
+	data, err := f.root.ReadFile(s.path)
+	if err != nil {
+		f.blind(s.path, err)
+		return true
+	}
+	s.rdma = s.rdma || strings.Contains(string(data), rdma.DevDir)
+	s.spec, s.err = parseSpec(data)
+	if s.spec != nil {
+		s.rdma = isRDMA(s.spec)
+	}
+	return true
+}
+
+// parseSpec reads and checks a spec with the library of the runtimes.
+func parseSpec(data []byte) (*specs.Spec, error) {
+	spec, err := cdiapi.ParseSpec(data)
+	if err == nil && spec == nil {
+		err = errors.New("no spec data")
+	}
+	if err == nil && len(spec.Devices) == 0 {
+		err = errors.New("no devices")
+	}
+	if err == nil {
+		err = cdi.Validate(spec)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return spec, nil
+}
+
+// edits lists the container edits of a spec: its own, then those of the devices.
+func edits(spec *specs.Spec) []*specs.ContainerEdits {
+	list := []*specs.ContainerEdits{&spec.ContainerEdits}
+	for i := range spec.Devices {
+		list = append(list, &spec.Devices[i].ContainerEdits)
+	}
+	return list
+}
+
+// isRDMA reports whether a spec is about RDMA devices.
+func isRDMA(spec *specs.Spec) bool {
+	return spec.Kind == cdi.KindHCA || spec.Kind == cdi.KindClaim ||
+		slices.ContainsFunc(edits(spec), func(e *specs.ContainerEdits) bool { return len(rdmaNodes(e)) > 0 || givesAll(e) })
+}
+
+// rdmaNodes lists the nodes below /dev/infiniband.
+func rdmaNodes(e *specs.ContainerEdits) []*specs.DeviceNode {
+	var nodes []*specs.DeviceNode
+	for _, n := range e.DeviceNodes {
+		if n != nil && path.Dir(hostPath(n)) == rdma.DevDir {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// hostPath is where a node is on the host.
+func hostPath(n *specs.DeviceNode) string {
+	if n.HostPath != "" {
+		return path.Clean(n.HostPath)
+	}
+	return path.Clean(n.Path)
+}
+
+// givesAll reports whether edits hand out the whole directory.
+func givesAll(e *specs.ContainerEdits) bool {
+	whole := []string{rdma.DevDir, path.Dir(rdma.DevDir)}
+	return slices.ContainsFunc(e.Mounts, func(m *specs.Mount) bool { return m != nil && slices.Contains(whole, path.Clean(m.HostPath)) }) ||
+		slices.ContainsFunc(e.DeviceNodes, func(n *specs.DeviceNode) bool { return n != nil && slices.Contains(whole, hostPath(n)) })
+}
+
+// rewrite is the command that writes a spec anew. One that is not ours is
+// replaced.
+func (s specFile) rewrite() string {
+	switch {
+	case s.spec != nil && s.spec.Kind == cdi.KindClaim:
+		return "kubectl -n dra-driver-rdma rollout restart daemonset"
+	case s.spec != nil && s.spec.Kind == cdi.KindHCA || strings.HasPrefix(path.Base(s.path), cdi.SpecName(cdi.KindHCA, "")):
+		return "cdi-gen generate --output " + s.path
+	}
+	return "rm " + s.path + " && cdi-gen generate --output " + s.dir
+}

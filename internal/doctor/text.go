@@ -1,0 +1,105 @@
+package doctor
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// colours are ANSI escape sequences (ECMA-48 SGR).
+var colours = map[Severity]string{
+	Error:   "\x1b[1;31m",
+	Warning: "\x1b[1;33m",
+	Info:    "\x1b[36m",
+	OK:      "\x1b[32m",
+}
+
+const colourOff = "\x1b[0m"
+
+// headings are those of the parts of a report.
+var headings = map[Severity]string{Error: "ERRORS", Warning: "WARNINGS", Info: "NOTES", OK: "OK"}
+
+// textWidth is where the lines of a text end, words permitting. Commands are not
+// broken.
+const textWidth = 100
+
+// WriteText writes the report for people: the worst first, the summary last,
+// since that is what a terminal shows.
+func (r *Report) WriteText(w io.Writer, colour bool) error {
+	t := text{colour: colour}
+	for _, s := range severities {
+		t.section(s, r.Findings)
+	}
+	if len(r.Unseen) > 0 {
+		t.line("NOT SEEN")
+		for _, u := range r.Unseen {
+			t.wrap("  ", "    ", u.What+": "+u.Reason)
+		}
+		t.line("")
+	}
+	t.line(t.paint(r.Worst(), r.Summary.String()))
+	_, err := io.WriteString(w, t.b.String())
+	return err
+}
+
+// text is a report in the making.
+type text struct {
+	b      strings.Builder
+	colour bool
+}
+
+func (t *text) section(s Severity, findings []Finding) {
+	first := true
+	for _, f := range findings {
+		if f.Severity != s {
+			continue
+		}
+		if first {
+			t.line(t.paint(s, headings[s]))
+			first = false
+		}
+		t.finding(f)
+	}
+	if !first {
+		t.line("")
+	}
+}
+
+func (t *text) finding(f Finding) {
+	t.line(fmt.Sprintf("  %-20s %s", f.ID, f.Title))
+	if len(f.Subjects) > 0 {
+		t.wrap("    on:  ", "         ", shorten(f.Subjects))
+	}
+	if f.Reason != "" {
+		t.wrap("    why: ", "         ", f.Reason)
+	}
+	label := "    fix: "
+	for command := range strings.Lines(f.Fix) {
+		t.line(label + strings.TrimSpace(command))
+		label = "         "
+	}
+}
+
+func (t *text) paint(s Severity, words string) string {
+	if !t.colour {
+		return words
+	}
+	return colours[s] + words + colourOff
+}
+
+func (t *text) line(s string) { t.b.WriteString(s + "\n") }
+
+// wrap writes words into lines that begin with a label, then with an indent.
+func (t *text) wrap(label, indent, words string) {
+	line := label
+	for i, word := range strings.Fields(words) {
+		if i > 0 && len(line)+1+len(word) > textWidth {
+			t.line(line)
+			line = indent
+		} else if i > 0 {
+			line += " "
+		}
+		line += word
+	}
+	t.line(line)
+}
