@@ -1,0 +1,254 @@
+package drivertest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// The requests that a driver makes, as API.Count and API.Fail name them.
+const (
+	GetNode     = "GET nodes"
+	GetClaim    = "GET resourceclaims"
+	ListSlices  = "LIST resourceslices"
+	WatchSlices = "WATCH resourceslices"
+	CreateSlice = "POST resourceslices"
+	UpdateSlice = "PUT resourceslices"
+	DeleteSlice = "DELETE resourceslices"
+	CreateEvent = "POST events"
+)
+
+// NodeName is the node that the API server knows.
+const NodeName = "node1"
+
+// API is an API server with what a driver needs of one.
+type API struct {
+	server *httptest.Server
+
+	mu       sync.Mutex
+	revision int64
+	node     corev1.Node
+	claims   map[types.NamespacedName]*resourceapi.ResourceClaim
+	slices   map[string]*resourceapi.ResourceSlice
+	events   []corev1.Event
+	log      []watchEvent
+	changed  chan struct{} // closed when the log grows
+	counts   map[string]int
+	failing  map[string]int
+	lastWord time.Time // of the last write to a slice
+}
+
+// NewAPI starts an API server with a node of containerd 2.
+func NewAPI(t testing.TB) *API {
+	a := &API{
+		claims: map[types.NamespacedName]*resourceapi.ResourceClaim{}, slices: map[string]*resourceapi.ResourceSlice{},
+		changed: make(chan struct{}), counts: map[string]int{}, failing: map[string]int{},
+	}
+	a.node = corev1.Node{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+		ObjectMeta: metav1.ObjectMeta{Name: NodeName, UID: "6a1e2c9a-0000-4000-8000-00000000000a"},
+	}
+	a.SetRuntime("containerd://2.1.0")
+	mux := http.NewServeMux()
+	for pattern, h := range map[string]handler{
+		"GET /api/v1/nodes/{name}": {GetNode, a.getNode},
+		"GET /apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}": {GetClaim, a.getClaim},
+		"GET /apis/resource.k8s.io/v1/resourceslices":                               {ListSlices, a.listSlices},
+		"POST /apis/resource.k8s.io/v1/resourceslices":                              {CreateSlice, a.createSlice},
+		"PUT /apis/resource.k8s.io/v1/resourceslices/{name}":                        {UpdateSlice, a.updateSlice},
+		"DELETE /apis/resource.k8s.io/v1/resourceslices/{name}":                     {DeleteSlice, a.deleteSlice},
+		"POST /api/v1/namespaces/{namespace}/events":                                {CreateEvent, a.createEvent},
+	} {
+		mux.HandleFunc(pattern, a.serve(h))
+	}
+	mux.HandleFunc("/", a.serve(handler{"unknown", notFound}))
+	a.server = httptest.NewServer(mux)
+	t.Cleanup(func() { a.server.CloseClientConnections(); a.server.Close() })
+	return a
+}
+
+// Config is how to reach the server, without a limit of the client's own.
+func (a *API) Config() *rest.Config { return &rest.Config{Host: a.server.URL, QPS: -1} }
+
+// Client returns a client of the server.
+func (a *API) Client(t testing.TB) kubernetes.Interface {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(a.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// Kubeconfig writes a kubeconfig file for the server and returns its path.
+func (a *API) Kubeconfig(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(TempDir(t), "kubeconfig")
+	content := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "c",
+"clusters": [{"name": "k", "cluster": {"server": %q}}],
+"contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+"users": [{"name": "u", "user": {}}]}`, a.server.URL)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// SetRuntime says which container runtime the node has.
+func (a *API) SetRuntime(version string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.node.Status.NodeInfo.ContainerRuntimeVersion = version
+}
+
+// AddClaim creates a claim, or replaces the one of that name.
+func (a *API) AddClaim(claims ...*resourceapi.ResourceClaim) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range claims {
+		c = c.DeepCopy()
+		c.TypeMeta = metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "ResourceClaim"}
+		a.claims[nameOf(c)] = c
+	}
+}
+
+// RemoveClaim deletes a claim.
+func (a *API) RemoveClaim(c *resourceapi.ResourceClaim) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.claims, nameOf(c))
+}
+
+func nameOf(c *resourceapi.ResourceClaim) types.NamespacedName {
+	return types.NamespacedName{Namespace: c.Namespace, Name: c.Name}
+}
+
+// Slices returns the slices in order of their names, which is that of the pool.
+func (a *API) Slices() []resourceapi.ResourceSlice {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var out []resourceapi.ResourceSlice
+	for _, name := range slices.Sorted(maps.Keys(a.slices)) {
+		out = append(out, *a.slices[name].DeepCopy())
+	}
+	return out
+}
+
+// WipeSlices deletes all slices, as a kubelet does that starts.
+func (a *API) WipeSlices() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for name, s := range a.slices {
+		delete(a.slices, name)
+		a.announce("DELETED", s)
+	}
+}
+
+// Events returns the events that were recorded.
+func (a *API) Events() []corev1.Event {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.events)
+}
+
+// Count returns how many requests of a kind came in.
+func (a *API) Count(request string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.counts[request]
+}
+
+// Requests returns the numbers of all requests.
+func (a *API) Requests() map[string]int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.counts)
+}
+
+// Writes returns how many requests changed something.
+func (a *API) Writes() int {
+	n := 0
+	for request, count := range a.Requests() {
+		if !strings.HasPrefix(request, "GET ") && request != ListSlices && request != WatchSlices {
+			n += count
+		}
+	}
+	return n
+}
+
+// LastSliceWrite returns when a slice was last written.
+func (a *API) LastSliceWrite() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lastWord
+}
+
+// Fail answers requests of a kind with an HTTP status, until it is 0.
+func (a *API) Fail(request string, status int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.failing[request] = status
+}
+
+type handler struct {
+	request string
+	do      func(http.ResponseWriter, *http.Request)
+}
+
+// serve counts a request, and lets it fail if it is to.
+func (a *API) serve(h handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		request := h.request
+		if request == ListSlices && r.URL.Query().Get("watch") != "" {
+			request = WatchSlices
+		}
+		a.mu.Lock()
+		a.counts[request]++
+		status := a.failing[request]
+		a.mu.Unlock()
+		if status != 0 {
+			refuse(w, status, metav1.StatusReasonInternalError, request+" fails, as the test wants it")
+			return
+		}
+		h.do(w, r)
+	}
+}
+
+func notFound(w http.ResponseWriter, r *http.Request) {
+	refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound, r.URL.Path+" not found")
+}
+
+func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {
+	answer(w, code, &metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: message,
+	})
+}
+
+func answer(w http.ResponseWriter, code int, object any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(object) // the client may have gone
+}
+
+func (a *API) nextRevision() string {
+	a.revision++
+	return strconv.FormatInt(a.revision, 10)
+}

@@ -1,0 +1,62 @@
+package drivertest
+
+import (
+	"fmt"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
+)
+
+// driverName is the driver under test, which this package must not import.
+const driverName = "rdma.dev"
+
+// Claim makes a claim, the n-th of a test, that was allocated devices of the node:
+// request r0 has the first one, r1 the second.
+func Claim(n int, devices ...string) *resourceapi.ResourceClaim {
+	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "team-a", Name: fmt.Sprintf("claim-%d", n), UID: types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", n)),
+	}}
+	c.Status.Allocation = &resourceapi.AllocationResult{}
+	for i, device := range devices {
+		c.Status.Allocation.Devices.Results = append(c.Status.Allocation.Devices.Results, resourceapi.DeviceRequestAllocationResult{
+			Request: fmt.Sprintf("r%d", i), Driver: driverName, Pool: NodeName, Device: device,
+		})
+	}
+	return c
+}
+
+// Monitor makes a claim with admin access, of which a device can have many.
+func Monitor(n int, device string) *resourceapi.ResourceClaim {
+	c, yes := Claim(n, device), true
+	c.Status.Allocation.Devices.Results[0].AdminAccess = &yes
+	return c
+}
+
+// WithParameters adds parameters that the user wrote into the claim, for all its
+// requests. Fields is the inside of a JSON object.
+func WithParameters(c *resourceapi.ResourceClaim, fields string) *resourceapi.ResourceClaim {
+	raw := fmt.Sprintf(`{"apiVersion": "rdma.dev/v1alpha1", "kind": "HCAConfig", %s}`, fields)
+	c.Status.Allocation.Devices.Config = append(c.Status.Allocation.Devices.Config, resourceapi.DeviceAllocationConfiguration{
+		Source: resourceapi.AllocationConfigSourceClaim,
+		DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
+			Driver: driverName, Parameters: runtime.RawExtension{Raw: []byte(raw)},
+		}},
+	})
+	return c
+}
+
+// reference is how the kubelet names a claim to the driver.
+func reference(c *resourceapi.ResourceClaim) *drapb.Claim {
+	return &drapb.Claim{Namespace: c.Namespace, Name: c.Name, Uid: string(c.UID)}
+}
+
+func references(claims []*resourceapi.ResourceClaim) []*drapb.Claim {
+	var out []*drapb.Claim
+	for _, c := range claims {
+		out = append(out, reference(c))
+	}
+	return out
+}

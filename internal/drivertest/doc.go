@@ -1,0 +1,89 @@
+// Package drivertest is a node for tests of the driver: everything that a driver
+// talks to, so that the real driver, in the test's process or as a program, runs
+// against the real protocols.
+//
+//	Host       a fixture machine's /sys and /dev, which may change under the driver
+//	API        an API server over HTTP: nodes, claims, slices with watch, events
+//	Kubelet    a kubelet: plugin registration, NodePrepareResources, health, pod resources
+//	Process    the driver as a program, which may be killed
+//
+// The fakes count what they are asked, and can be told to fail. They hold no
+// policy of their own: a test decides.
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// patience is how long a condition may take on a busy machine.
+const patience = 30 * time.Second
+
+// Eventually waits until the condition returns nil, and fails the test with its
+// last error when that takes too long.
+func Eventually(t testing.TB, condition func() error) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		err := condition()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("still after %v: %v", patience, err)
+		}
+		time.Sleep(2 * time.Millisecond) // between two looks at the condition
+	}
+}
+
+// Context returns a context that ends before the test's patience does.
+func Context(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// TempDir returns a directory with a short path, since the path of a unix socket
+// has at most 108 bytes, and in memory where there is a file system for it.
+func TempDir(t testing.TB) string {
+	t.Helper()
+	parent := "/dev/shm"
+	if unix.Access(parent, unix.W_OK) != nil {
+		parent = ""
+	}
+	dir, err := os.MkdirTemp(parent, "rdma-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Errorf("clean up: %v", err)
+		}
+	})
+	return dir
+}
+
+// Missing skips a test for want of something that the machine lacks. CI has it
+// all, so there it is a failure.
+func Missing(t testing.TB, err error) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal(err)
+	}
+	t.Skip(err)
+}
+
+var errNotRoot = errors.New("making device nodes and mounts needs root (CAP_MKNOD, CAP_SYS_ADMIN)")
+
+// RequireRoot skips a test that makes device nodes or mounts.
+func RequireRoot(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		Missing(t, errNotRoot)
+	}
+}

@@ -1,0 +1,303 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	resourceapi "k8s.io/api/resource/v1"
+	healthpb "k8s.io/kubelet/pkg/apis/dra-health/v1"
+	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
+	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+)
+
+// Kubelet is the part of a kubelet that a driver meets: it registers the plugins
+// whose sockets appear in its directory, in the order of their coming, and calls
+// the newest.
+type Kubelet struct {
+	// Dir is the kubelet's root directory.
+	Dir string
+
+	t       testing.TB
+	mu      sync.Mutex
+	plugins []*plugin
+	changed chan struct{} // closed when the plugins change
+	using   []string      // claims that pods use, "namespace/name"
+	asked   error         // what pod resources answers, if not nil
+}
+
+// plugin is one registered driver.
+type plugin struct {
+	socket string // the registration socket
+	info   *registerapi.PluginInfo
+	conn   *grpc.ClientConn
+}
+
+// NewKubelet starts a kubelet with empty directories.
+func NewKubelet(t testing.TB) *Kubelet {
+	t.Helper()
+	k := &Kubelet{Dir: TempDir(t), t: t, changed: make(chan struct{})}
+	for _, dir := range []string{k.registry(), filepath.Join(k.Dir, "plugins", driverName), filepath.Join(k.Dir, "pod-resources")} {
+		if err := os.MkdirAll(dir, 0o750); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k.servePodResources()
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := watcher.Add(k.registry()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() { k.watch(ctx, watcher, &done) })
+	t.Cleanup(func() { cancel(); watcher.Close(); done.Wait(); k.forgetAll() })
+	return k
+}
+
+func (k *Kubelet) registry() string { return filepath.Join(k.Dir, "plugins_registry") }
+
+// PluginDir is the data directory of the driver.
+func (k *Kubelet) PluginDir() string { return filepath.Join(k.Dir, "plugins", driverName) }
+
+func (k *Kubelet) watch(ctx context.Context, watcher *fsnotify.Watcher, done *sync.WaitGroup) {
+	for event := range watcher.Events {
+		if !strings.HasSuffix(event.Name, ".sock") {
+			continue
+		}
+		switch {
+		case event.Has(fsnotify.Create):
+			done.Go(func() {
+				// A driver may be killed before it answers: a kubelet logs that and goes on.
+				if err := k.register(ctx, event.Name); err != nil && ctx.Err() == nil {
+					k.t.Logf("kubelet: %v", err)
+				}
+			})
+		case event.Has(fsnotify.Remove):
+			k.forget(event.Name)
+		}
+	}
+}
+
+// register asks a plugin who it is, connects to it, and tells it that it is registered.
+func (k *Kubelet) register(ctx context.Context, socket string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	conn, err := dial(socket)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	registration := registerapi.NewRegistrationClient(conn)
+	// A socket has its name before it answers, so wait for it.
+	info, err := registration.GetInfo(ctx, &registerapi.InfoRequest{}, grpc.WaitForReady(true))
+	if err != nil {
+		return fmt.Errorf("get info from %s: %w", socket, err)
+	}
+	if info.Type != registerapi.DRAPlugin || !slices.Contains(info.SupportedVersions, drapb.DRAPluginService) {
+		return fmt.Errorf("plugin at %s is %v", socket, info)
+	}
+	calls, err := dial(info.Endpoint)
+	if err != nil {
+		return err
+	}
+	if _, err := registration.NotifyRegistrationStatus(ctx, &registerapi.RegistrationStatus{PluginRegistered: true}); err != nil {
+		return errors.Join(fmt.Errorf("notify %s: %w", socket, err), calls.Close())
+	}
+	k.forget(socket)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.plugins = append(k.plugins, &plugin{socket, info, calls})
+	k.announce()
+	return nil
+}
+
+// dial connects to a socket, and tries again soon where nobody listens yet.
+func dial(socket string) (*grpc.ClientConn, error) {
+	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: time.Millisecond, Multiplier: 1.5, MaxDelay: time.Second},
+			MinConnectTimeout: patience,
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("dial %s: %w", socket, err)
+	}
+	return conn, nil
+}
+
+func (k *Kubelet) announce() {
+	close(k.changed)
+	k.changed = make(chan struct{})
+}
+
+func (k *Kubelet) forget(socket string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.plugins = slices.DeleteFunc(k.plugins, func(p *plugin) bool {
+		if p.socket != socket {
+			return false
+		}
+		p.conn.Close()
+		return true
+	})
+	k.announce()
+}
+
+func (k *Kubelet) forgetAll() {
+	for _, socket := range k.Sockets() {
+		k.forget(socket)
+	}
+}
+
+// Restart forgets all plugins and registers those whose sockets are there, as a
+// kubelet does that starts.
+func (k *Kubelet) Restart() {
+	k.t.Helper()
+	k.forgetAll()
+	sockets, err := filepath.Glob(filepath.Join(k.registry(), "*.sock"))
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	for _, socket := range sockets {
+		if err := k.register(Context(k.t), socket); err != nil {
+			k.t.Fatal(err)
+		}
+	}
+}
+
+// Sockets returns the registration sockets of the registered plugins.
+func (k *Kubelet) Sockets() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var sockets []string
+	for _, p := range k.plugins {
+		sockets = append(sockets, p.socket)
+	}
+	return sockets
+}
+
+// WaitForPlugins waits until that many plugins are registered.
+func (k *Kubelet) WaitForPlugins(n int) {
+	k.t.Helper()
+	ctx := Context(k.t)
+	for {
+		k.mu.Lock()
+		have, changed := len(k.plugins), k.changed
+		k.mu.Unlock()
+		if have == n {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			k.t.Fatalf("%d plugins are registered, want %d", have, n)
+		}
+	}
+}
+
+var errNoPlugin = errors.New("no plugin is registered")
+
+// plugin returns the i-th plugin from the end: 0 is the newest.
+func (k *Kubelet) plugin(i int) (*grpc.ClientConn, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if i >= len(k.plugins) {
+		return nil, errNoPlugin
+	}
+	return k.plugins[len(k.plugins)-1-i].conn, nil
+}
+
+// PrepareAt calls NodePrepareResources of the i-th newest plugin.
+func (k *Kubelet) PrepareAt(ctx context.Context, i int, claims ...*resourceapi.ResourceClaim) (*drapb.NodePrepareResourcesResponse, error) {
+	conn, err := k.plugin(i)
+	if err != nil {
+		return nil, err
+	}
+	return drapb.NewDRAPluginClient(conn).NodePrepareResources(ctx, &drapb.NodePrepareResourcesRequest{Claims: references(claims)})
+}
+
+// Prepare calls NodePrepareResources of the newest plugin.
+func (k *Kubelet) Prepare(ctx context.Context, claims ...*resourceapi.ResourceClaim) (*drapb.NodePrepareResourcesResponse, error) {
+	return k.PrepareAt(ctx, 0, claims...)
+}
+
+// Unprepare calls NodeUnprepareResources of the newest plugin.
+func (k *Kubelet) Unprepare(ctx context.Context, claims ...*resourceapi.ResourceClaim) (*drapb.NodeUnprepareResourcesResponse, error) {
+	conn, err := k.plugin(0)
+	if err != nil {
+		return nil, err
+	}
+	return drapb.NewDRAPluginClient(conn).NodeUnprepareResources(ctx, &drapb.NodeUnprepareResourcesRequest{Claims: references(claims)})
+}
+
+// Health opens the health stream of the newest plugin and returns its next report.
+func (k *Kubelet) Health(ctx context.Context) ([]*healthpb.DeviceHealth, error) {
+	conn, err := k.plugin(0)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := healthpb.NewDRAResourceHealthClient(conn).NodeWatchResources(ctx, &healthpb.NodeWatchResourcesRequest{})
+	if err != nil {
+		return nil, err
+	}
+	report, err := stream.Recv()
+	return report.GetDevices(), err
+}
+
+// SetPods says which claims the pods of the node use, or what the kubelet answers
+// instead.
+func (k *Kubelet) SetPods(err error, claims ...*resourceapi.ResourceClaim) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.using, k.asked = nil, err
+	for _, c := range claims {
+		k.using = append(k.using, nameOf(c).String())
+	}
+}
+
+// podServer is the pod resources API, of which the driver uses List.
+type podServer struct {
+	podresources.UnimplementedPodResourcesListerServer
+	kubelet *Kubelet
+}
+
+func (s podServer) List(context.Context, *podresources.ListPodResourcesRequest) (*podresources.ListPodResourcesResponse, error) {
+	s.kubelet.mu.Lock()
+	defer s.kubelet.mu.Unlock()
+	container := &podresources.ContainerResources{Name: "main"}
+	for _, name := range s.kubelet.using {
+		namespace, claim, _ := strings.Cut(name, "/")
+		container.DynamicResources = append(container.DynamicResources, &podresources.DynamicResource{ClaimNamespace: namespace, ClaimName: claim})
+	}
+	pod := &podresources.PodResources{Name: "pod", Namespace: "team-a", Containers: []*podresources.ContainerResources{container}}
+	return &podresources.ListPodResourcesResponse{PodResources: []*podresources.PodResources{pod}}, s.kubelet.asked
+}
+
+func (k *Kubelet) servePodResources() {
+	k.t.Helper()
+	listener, err := net.Listen("unix", filepath.Join(k.Dir, "pod-resources", "kubelet.sock"))
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	podresources.RegisterPodResourcesListerServer(server, podServer{kubelet: k})
+	go func() { _ = server.Serve(listener) }()
+	k.t.Cleanup(server.Stop)
+}

@@ -1,0 +1,101 @@
+package drivertest
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+var build = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "rdma-bin-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "dra-driver")
+	out, err := exec.Command("go", "build", "-o", path, "github.com/rdma-dev/dra-driver-rdma/cmd/dra-driver").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build the driver: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// Binary builds the driver and returns its path; it is built once for a process.
+func Binary(t testing.TB) string {
+	t.Helper()
+	path, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// RemoveBinary removes what Binary built, at the end of TestMain.
+func RemoveBinary() error {
+	path, err := build()
+	if err != nil {
+		return nil // nothing was built
+	}
+	return os.RemoveAll(filepath.Dir(path))
+}
+
+// Process is a driver that runs as a program.
+type Process struct {
+	t       testing.TB
+	cmd     *exec.Cmd
+	output  bytes.Buffer
+	stopped bool
+}
+
+// StartProcess starts the driver with those arguments. It is killed at the end of
+// the test, if it still runs; its output is printed if the test failed.
+func StartProcess(t testing.TB, args ...string) *Process {
+	t.Helper()
+	p := &Process{t: t, cmd: exec.Command(Binary(t), args...)}
+	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
+	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if !p.stopped {
+			p.Kill()
+		}
+		if t.Failed() {
+			t.Logf("driver %d said:\n%s", p.cmd.Process.Pid, p.output.String())
+		}
+	})
+	return p
+}
+
+// Kill ends the driver at once, with kill -9.
+func (p *Process) Kill() {
+	p.t.Helper()
+	if err := p.cmd.Process.Kill(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.Wait()
+}
+
+// Terminate asks the driver to stop, and returns its exit code.
+func (p *Process) Terminate() int {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		p.t.Fatal(err)
+	}
+	return p.Wait()
+}
+
+// Wait waits for the end of the driver, and returns its exit code, -1 for a signal.
+func (p *Process) Wait() int {
+	p.stopped = true
+	_ = p.cmd.Wait() // the exit code has it all
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// Output returns all that the driver has said. Call it after the end.
+func (p *Process) Output() string { return p.output.String() }
