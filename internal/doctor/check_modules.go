@@ -84,7 +84,7 @@ func checkModules(f *facts) []Finding {
 			fix(load("ib_umad")...))
 	}
 	if !slices.ContainsFunc(findings, func(f Finding) bool { return f.Severity != Info }) {
-		findings = append(findings, found(ModulesOK, OK, "the modules ib_core, ib_uverbs and rdma_ucm are loaded"))
+		findings = append(findings, found(ModulesOK, OK, "the modules that containers need are loaded"))
 	}
 	return findings
 }
@@ -93,6 +93,8 @@ func (f *facts) noCM() Finding {
 	severity, reason := Warning, "programs that connect by IP address (librdmacm: rping, perftest -R, libfabric) fail; others, such as NCCL and UCX, do without"
 	if slices.ContainsFunc(f.snap.HCAs, func(h rdma.HCA) bool { return h.Protocol == rdma.ProtocolIWARP }) {
 		severity, reason = Error, "iWARP connects through it and no other way"
+	} else if !slices.ContainsFunc(f.snap.HCAs, func(h rdma.HCA) bool { return h.Protocol != rdma.ProtocolEFA }) {
+		severity, reason = Info, "programs do without it on EFA"
 	}
 	return found(CMModule, severity, "the module rdma_ucm is not loaded").
 		because("without it there is no /dev/infiniband/rdma_cm: %s", reason).
@@ -124,14 +126,14 @@ func checkDevices(f *facts) []Finding {
 	}
 	var findings []Finding
 	if len(unreadable) > 0 {
-		unreadable = slices.Compact(unreadable)
+		unreadable = unique(unreadable)
 		findings = append(findings, found(HCAUnreadable, Warning, "attributes of "+plural(len(unreadable), "RDMA device")+" cannot be read").
-			about(unreadable...).because("%s", strings.Join(reasons, "; ")).
+			about(unreadable...).because("%s", shorten(reasons, "; ")).
 			fix("dmesg | grep -iE 'infiniband|rdma|mlx|firmware'"))
 	}
 	if len(unusable) > 0 {
 		findings = append(findings, found(HCAUnusable, Info, plural(len(unusable), "RDMA device")+" that no container can be given").
-			about(unusable...).because("%s", strings.Join(whys, "; ")).
+			about(unusable...).because("%s", shorten(whys, "; ")).
 			fix("cdi-gen list"))
 	}
 	return findings

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"path"
@@ -116,33 +117,31 @@ func checkGUIDs(f *facts) []Finding {
 	}
 	return []Finding{found(GUIDZero, Warning, plural(len(zero), "HCA")+" without a node GUID").
 		about(names...).
-		because("nobody gave the VF a GUID: on InfiniBand its port stays down, on RoCE rdma_cm does not work").
-		fix(guidCommands(zero[0])...)}
+		because("a VF has none until its PF, or the hypervisor of this machine, gives it one. Until then an InfiniBand port stays down, and rdma_cm does not work on RoCE").
+		fix(f.guidCommands(zero[0])...)}
 }
 
 func (f *facts) hasProblem(ibdev string) bool {
 	return slices.ContainsFunc(f.snap.Problems, func(p rdma.Problem) bool { return p.IBDev == ibdev })
 }
 
-// guidCommands configure a VF through its PF.
-func guidCommands(h *rdma.HCA) []string {
-	vf, function := "N", "PCI_ADDRESS"
-	if h.VFIndex != nil {
-		vf = strconv.Itoa(*h.VFIndex)
+// guidCommands configure a VF through its PF, where this host has it.
+func (f *facts) guidCommands(h *rdma.HCA) []string {
+	if h.VFIndex == nil || h.PCI == nil {
+		return []string{"ibstat " + h.IBDev}
 	}
-	driver := h.Driver
-	if driver == "" {
-		driver = "mlx5_core"
+	pf := "PF_NETDEV"
+	for i := range f.snap.HCAs {
+		if p := &f.snap.HCAs[i]; p.Function == rdma.PF && p.PCI != nil && p.PCI.Address == h.PF && p.Port1() != nil && p.Port1().Netdev != "" {
+			pf = p.Port1().Netdev
+		}
 	}
-	if h.PCI != nil {
-		function = h.PCI.Address
-	}
-	set := "ip link set PF_NETDEV vf " + vf + " node_guid GUID port_guid GUID"
+	set := fmt.Sprintf("ip link set %s vf %d node_guid GUID port_guid GUID", pf, *h.VFIndex)
 	if p := h.Port1(); p != nil && p.LinkLayer == rdma.LinkEthernet {
-		set = "ip link set PF_NETDEV vf " + vf + " mac MAC"
+		set = fmt.Sprintf("ip link set %s vf %d mac MAC", pf, *h.VFIndex)
 	}
-	bind := "/sys/bus/pci/drivers/" + driver + "/"
-	return []string{set, "echo " + function + " > " + bind + "unbind && echo " + function + " > " + bind + "bind"}
+	bind := "/sys/bus/pci/drivers/" + cmp.Or(h.Driver, "mlx5_core") + "/"
+	return []string{set, "echo " + h.PCI.Address + " > " + bind + "unbind && echo " + h.PCI.Address + " > " + bind + "bind"}
 }
 
 // checkRoCEGIDs looks for RoCE ports that nobody can reach over a router.

@@ -1,12 +1,16 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
+
+// maxCompared is for how many devices the nodes are compared. rdmamap takes time
+// that is quadratic in their number: minutes at a thousand.
+const maxCompared = 64
 
 // checkSecondOpinion compares our view of the devices with that of rdmamap, by
 // which other device plugins and CNI plugins go.
@@ -27,14 +31,18 @@ func checkSecondOpinion(f *facts) []Finding {
 		ours = append(ours, h.IBDev)
 	}
 	differences := difference("RDMA devices", ours, theirs)
-	for i := range f.snap.HCAs {
-		if h := &f.snap.HCAs[i]; slices.Contains(theirs, h.IBDev) {
+	compared := f.snap.HCAs[:min(len(ours), maxCompared)]
+	for i := range compared {
+		if h := &compared[i]; slices.Contains(theirs, h.IBDev) {
 			differences = append(differences, f.compareNodes(h)...)
 		}
 	}
+	if left := len(ours) - len(compared); left > 0 {
+		f.blind(fmt.Sprintf("rdmamap: nodes of %d of %d devices", left, len(ours)), errors.New("rdmamap reads every node of the host again for each device, so only some are compared"))
+	}
 	if len(differences) > 0 {
 		return []Finding{found(RDMAMapDiffers, Warning, "rdmamap sees other devices or nodes than we do").
-			because("%s. Device plugins that go by rdmamap give something else to containers", strings.Join(differences, "; ")).
+			because("%s. Device plugins that go by rdmamap give something else to containers", shorten(differences, "; ")).
 			fix("cdi-gen list -o json")}
 	}
 	if len(ours) == 0 {
@@ -66,10 +74,10 @@ func (f *facts) compareNodes(h *rdma.HCA) []string {
 func difference(what string, ours, theirs []string) []string {
 	var out []string
 	if only := without(ours, theirs); len(only) > 0 {
-		out = append(out, fmt.Sprintf("%s that only we see: %s", what, strings.Join(only, ", ")))
+		out = append(out, fmt.Sprintf("%s that only we see: %s", what, shorten(only, ", ")))
 	}
 	if only := without(theirs, ours); len(only) > 0 {
-		out = append(out, fmt.Sprintf("%s that only rdmamap sees: %s", what, strings.Join(only, ", ")))
+		out = append(out, fmt.Sprintf("%s that only rdmamap sees: %s", what, shorten(only, ", ")))
 	}
 	return out
 }

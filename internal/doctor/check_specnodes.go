@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -68,7 +69,7 @@ func (f *facts) specNode(n *specs.DeviceNode) string {
 }
 
 // unique sorts a list and drops repetitions.
-func unique(list []string) []string {
+func unique[T cmp.Ordered](list []T) []T {
 	slices.Sort(list)
 	return slices.Compact(list)
 }

@@ -89,7 +89,7 @@ func conflict(files []specFile, devices []string) Finding {
 		f.Severity = Error
 	}
 	return f.about(paths...).
-		because("of a device that two files of one directory define, runtimes take neither: %s", shorten(devices)).
+		because("of a device that two files of one directory define, runtimes take neither: %s", shorten(devices, ", ")).
 		fix("rm " + paths[len(paths)-1])
 }
 
@@ -113,7 +113,7 @@ func (f *facts) shadowed() []Finding {
 	paths = slices.Compact(paths)
 	return []Finding{found(SpecShadowed, Info, plural(len(devices), "device")+" both in "+cdi.StaticDir+" and "+cdi.DynamicDir).
 		about(paths...).
-		because("runtimes take the one in %s: %s", cdi.DynamicDir, shorten(devices)).
+		because("runtimes take the one in %s: %s", cdi.DynamicDir, shorten(devices, ", ")).
 		fix("diff " + strings.Join(paths, " "))}
 }
 
@@ -128,10 +128,10 @@ func pathList(files []specFile) string {
 // maxListed is how many names a text lists.
 const maxListed = 6
 
-// shorten lists the first few names.
-func shorten(names []string) string {
-	if more := len(names) - maxListed; more > 0 {
-		return strings.Join(names[:maxListed], ", ") + fmt.Sprintf(" and %d more", more)
+// shorten lists the first few of several texts.
+func shorten(list []string, separator string) string {
+	if more := len(list) - maxListed; more > 0 {
+		return strings.Join(list[:maxListed], separator) + fmt.Sprintf(" and %d more", more)
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(list, separator)
 }

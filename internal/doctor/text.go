@@ -68,7 +68,7 @@ func (t *text) section(s Severity, findings []Finding) {
 func (t *text) finding(f Finding) {
 	t.line(fmt.Sprintf("  %-20s %s", f.ID, f.Title))
 	if len(f.Subjects) > 0 {
-		t.wrap("    on:  ", "         ", shorten(f.Subjects))
+		t.wrap("    on:  ", "         ", shorten(f.Subjects, ", "))
 	}
 	if f.Reason != "" {
 		t.wrap("    why: ", "         ", f.Reason)

@@ -97,7 +97,7 @@ func (t Target) Check(spec *specs.Spec) error {
 	}
 	if len(errs) == 0 && spec.Version != "" && tooNew(spec.Version, limit) {
 		errs = append(errs, fmt.Errorf("cdiVersion %s is declared, and %s reads up to %s; nothing in the spec needs more than %s",
-			spec.Version, t, t.MaxCDI, needed(spec)))
+			spec.Version, t, t.MaxCDI, Lowest(spec)))
 	}
 	return errors.Join(errs...)
 }
@@ -109,8 +109,10 @@ func tooNew(cdi string, limit version) bool {
 	return err == nil && have.compare(limit) > 0
 }
 
-// needed is the lowest version that says what the spec says.
-func needed(spec *specs.Spec) string {
+// Lowest is the lowest CDI version that says what a spec says, over all its
+// devices; specs.MinimumRequiredVersion of the CDI library (v1.1.1) overlooks
+// hostPath and mount types in all but the last.
+func Lowest(spec *specs.Spec) string {
 	lowest := floor
 	for _, n := range Needs(spec) {
 		if at, err := parseVersion(lowest); err == nil && tooNew(n.Version, at) {

@@ -53,7 +53,7 @@ func TestNeeds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := needed(spec); got != c.version || got != library {
+		if got := Lowest(spec); got != c.version || got != library {
 			t.Errorf("%s: needs %s, want %s; the library says %s", c.name, got, c.version, library)
 		}
 		var fields []string
@@ -132,5 +132,18 @@ func TestCheckWithoutCDI(t *testing.T) {
 	err = target.Check(newSpec(func(*specs.Spec) {}))
 	if err == nil || !strings.Contains(err.Error(), "upgrade to 1.7 or 2.x") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Every device counts. The CDI library (specs-go v1.1.1) is built with the loop
+// variables of Go before 1.22, and for hostPath and mount types looks at the last
+// device only.
+func TestNeedsOfEveryDevice(t *testing.T) {
+	spec := newSpec(func(s *specs.Spec) {
+		s.Devices = append(s.Devices, specs.Device{Name: "b"})
+		s.Devices[0].ContainerEdits.DeviceNodes = []*specs.DeviceNode{{Path: "/dev/b", HostPath: "/dev/c"}}
+	})
+	if got := Lowest(spec); got != "0.5.0" {
+		t.Errorf("needs %s, want 0.5.0", got)
 	}
 }

@@ -1,0 +1,210 @@
+package doctor
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+)
+
+func needGIDs(s *specs.Spec) {
+	s.Version = "0.7.0"
+	s.ContainerEdits.AdditionalGIDs = []uint32{44}
+}
+
+var engineFaults = []fault{
+	{
+		name:  "spec too new for podman",
+		plant: func(f *fake) { f.respec(needGIDs) },
+		id:    RuntimeTooOld, severity: Error, subject: specPath, title: "podman 4.3.1", reason: "additionalGids needs CDI 0.7.0", fix: "cdi-gen generate --output " + specPath,
+	},
+	{
+		name:  "version declared for nothing",
+		plant: func(f *fake) { f.respec(func(s *specs.Spec) { s.Version = "1.0.0" }) },
+		id:    RuntimeTooOld, severity: Error, reason: "nothing in the spec needs more than 0.3.0",
+	},
+	{
+		name: "podman 5.5 and /var/run/cdi",
+		plant: func(f *fake) {
+			f.output["podman"] = "podman version 5.5.2\n"
+			f.remove(specPath)
+			f.spec("/run/cdi/rdma.dev-hca.yaml", f.newSpec(cdi.KindHCA, f.uverbs()...))
+		},
+		id: RuntimeDirs, severity: Warning, subject: "/var/run/cdi/rdma.dev-hca.yaml", reason: "/etc/cdi only", fix: "--output /etc/cdi",
+	},
+	{
+		name: "containerd without CDI",
+		plant: func(f *fake) {
+			f.output["containerd"] = "containerd github.com/containerd/containerd 1.6.20~ds1 1.6.20~ds1-1+b1\n"
+		},
+		id: RuntimeNoCDI, severity: Warning, title: "containerd 1.6.20", reason: "upgrade",
+	},
+	{
+		name:  "containerd 1.7 as it comes",
+		plant: func(f *fake) { f.output["containerd"] = "containerd containerd.io 1.7.27 05044ec0a9a7\n" },
+		id:    RuntimeCDIOff, severity: Warning, reason: "enable_cdi", fix: "systemctl restart containerd",
+	},
+	{
+		name: "containerd 1.7 configured",
+		plant: func(f *fake) {
+			f.output["containerd"] = "containerd containerd.io 1.7.27 05044ec0a9a7\n"
+			f.file("/etc/containerd/config.toml", "[plugins.\"io.containerd.grpc.v1.cri\"]\n  # enable_cdi = false\n  enable_cdi = true\n")
+		},
+		id: RuntimeOK, severity: OK, title: "containerd 1.7.27 reads CDI up to 0.8.0",
+	},
+	{
+		name:  "containerd 2 with CDI switched off",
+		plant: func(f *fake) { f.file("/etc/containerd/config.toml", "enable_cdi = false\n") },
+		id:    RuntimeCDIOff, severity: Warning, title: "containerd 2.2.1",
+	},
+	{
+		name:  "Docker 28.0 as it comes",
+		plant: func(f *fake) { f.output["dockerd"] = "Docker version 28.0.1, build 068a01e\n" },
+		id:    RuntimeCDIOff, severity: Warning, title: "docker 28.0.1", fix: "daemon.json",
+	},
+	{
+		name: "Docker 28.0 configured",
+		plant: func(f *fake) {
+			f.output["dockerd"] = "Docker version 28.0.1, build 068a01e\n"
+			f.file("/etc/docker/daemon.json", `{"features": {"cdi": true}}`)
+		},
+		id: RuntimeOK, severity: OK, title: "docker 28.0.1 reads CDI up to 0.8.0",
+	},
+	{
+		name:  "CRI-O",
+		plant: func(f *fake) { f.output["crio"] = "crio version 1.31.0\nVersion:        1.31.0\n" },
+		id:    RuntimeOK, severity: OK, title: "crio 1.31.0",
+	},
+	{
+		name:  "version of nothing known",
+		plant: func(f *fake) { f.output["podman"] = "podman version 3.0.1\n" },
+		id:    RuntimeUnknown, severity: Info, title: "podman 3.0.1", reason: "older than the oldest known version", fix: "podman --version",
+	},
+	{
+		name:  "no version",
+		plant: func(f *fake) { f.output["podman"] = "podman\n" },
+		id:    RuntimeUnknown, severity: Info, reason: "cannot be read",
+	},
+	{
+		name:  "daemon without a program in the path",
+		plant: func(f *fake) { delete(f.output, "containerd") },
+		id:    RuntimeUnknown, severity: Info, title: "containerd (pid 812)", fix: "/proc/812/exe --version",
+	},
+	{
+		name:  "no runtime",
+		plant: func(f *fake) { f.output = nil; f.remove("/proc/812/comm") },
+		id:    RuntimeNone, severity: Info,
+	},
+}
+
+var otherFaults = []fault{
+	{
+		name: "rdmamap misses a node",
+		plant: func(f *fake) {
+			o := agreeing(f.t, f.machine.OpenFS())
+			o.nodes["mlx5_0"] = o.nodes["mlx5_0"][:2]
+			f.host.SecondOpinion = o
+		},
+		id: RDMAMapDiffers, severity: Warning, reason: "nodes of mlx5_0 that only we see: /dev/infiniband/",
+	},
+	{
+		name: "rdmamap sees another device",
+		plant: func(f *fake) {
+			o := agreeing(f.t, f.machine.OpenFS())
+			o.nodes["ghost"] = nil
+			f.host.SecondOpinion = o
+		},
+		id: RDMAMapDiffers, severity: Warning, reason: "only rdmamap sees: ghost",
+	},
+	{
+		name: "rdmamap agrees", plant: func(*fake) {},
+		id: RDMAMapAgrees, severity: OK, title: "9 devices",
+	},
+	{
+		name: "closed NVIDIA driver",
+		plant: func(f *fake) {
+			f.sys("module/nvidia/version", "535.1\n")
+			f.file("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.1\n")
+		},
+		id: GPUPeerMissing, severity: Warning, title: "8 NVIDIA GPUs", fix: "modprobe nvidia_peermem",
+	},
+	{
+		name: "open NVIDIA driver",
+		plant: func(f *fake) {
+			f.sys("module/nvidia/version", "575.1\n")
+			f.file("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  575.1\n")
+		},
+		id: GPUPeerOK, severity: OK, title: "dma-buf",
+	},
+	{
+		name: "nvidia_peermem",
+		plant: func(f *fake) {
+			f.sys("module/nvidia/version", "535.1\n")
+			f.sys("module/nvidia_peermem/version", "535.1\n")
+		},
+		id: GPUPeerOK, severity: OK, title: "nvidia_peermem",
+	},
+	{
+		name: "nv_peer_mem",
+		plant: func(f *fake) {
+			f.sys("module/nvidia/version", "470.1\n")
+			f.sys("kernel/mm/memory_peers/nv_mem/version", "1.3\n")
+		},
+		id: GPUPeerOK, severity: OK, title: "nv_peer_mem",
+	},
+	{
+		name: "AMD GPU",
+		plant: func(f *fake) {
+			f.sys("module/amdgpu/version", "6.1\n")
+			f.sys("bus/pci/devices/0000:e1:00.0/vendor", "0x1002\n")
+			f.sys("bus/pci/devices/0000:e1:00.0/class", "0x120000\n")
+		},
+		id: GPUPeerOK, severity: OK, title: "1 AMD GPU",
+	},
+}
+
+// What cannot be looked at is said, and is no finding.
+func TestUnseen(t *testing.T) {
+	for _, c := range []struct {
+		name, what, reason string
+		plant              func(*fake)
+	}{
+		{"version", "version of podman", "run podman --version: exit status 125", func(f *fake) { f.failing["podman"] = errors.New("exit status 125") }},
+		{"other host", "versions of container runtimes", "on the host itself only", func(f *fake) { f.host.Local = false }},
+		{"no dev", "device nodes", "/dev is not below the host root", func(f *fake) {
+			for name := range f.root {
+				if name == "dev" || len(name) > 4 && name[:4] == "dev/" {
+					delete(f.root, name)
+				}
+			}
+		}},
+		{"no rdmamap", "rdmamap", "roots are global", func(f *fake) { f.host.NoSecondOpinion = errors.New("its roots are global") }},
+		{"rdmamap fails", "rdmamap", "no luck", func(f *fake) { f.host.SecondOpinion = opinion{err: errors.New("no luck")} }},
+		{"dangling spec", "/etc/cdi/gone.json", "file does not exist", func(f *fake) { f.link("/etc/cdi/gone.json", "../nowhere.json") }},
+		{"loop", "/etc/cdi/loop.json", "too many levels", func(f *fake) { f.link("/etc/cdi/loop.json", "loop.json") }},
+		{"mounts", "mounts of the host (is the hook's directory noexec?)", "/proc/self/mountinfo", func(f *fake) { f.remove("/proc/self/mountinfo") }},
+	} {
+		f := newFake(t, "hgx-h100")
+		c.plant(f)
+		r := f.diagnose()
+		if got := troubles(r); len(got) > 0 {
+			t.Errorf("%s: %v", c.name, got)
+		}
+		if len(r.Unseen) == 0 {
+			t.Errorf("%s: nothing is unseen", c.name)
+			continue
+		}
+		text := render(t, r)
+		if i := indexUnseen(r, c.what); i < 0 || !strings.Contains(r.Unseen[i].Reason, c.reason) {
+			t.Errorf("%s: %s", c.name, text)
+		}
+	}
+}
+
+func indexUnseen(r *Report, what string) int {
+	return slices.IndexFunc(r.Unseen, func(u Unseen) bool { return u.What == what })
+}

@@ -1,0 +1,130 @@
+package doctor
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// fault is something wrong, planted into a healthy host, and what is said of it.
+type fault struct {
+	name     string
+	machine  string // default hgx-h100
+	plant    func(*fake)
+	id       ID
+	severity Severity
+	subject  string // one of the subjects contains it
+	reason   string // the reason contains it
+	fix      string // the commands contain it
+	title    string // the title contains it
+	also     []ID   // other errors and warnings that follow from it
+}
+
+// faults are all of them, by the file of their checks.
+func faults() []fault {
+	return slices.Concat(kernelFaults, nodeFaults, portFaults, memlockFaults, hookFaults, specFaults, privilegeFaults, engineFaults, otherFaults)
+}
+
+func TestFaults(t *testing.T) {
+	seen := map[ID][]Severity{}
+	for _, c := range faults() {
+		t.Run(c.name, func(t *testing.T) {
+			if c.machine == "" {
+				c.machine = "hgx-h100"
+			}
+			f := newFake(t, c.machine)
+			c.plant(f)
+			r := f.diagnose()
+			c.check(t, r)
+			for _, finding := range r.Findings {
+				seen[finding.ID] = append(seen[finding.ID], finding.Severity)
+			}
+		})
+	}
+	for _, e := range Catalog {
+		for _, s := range e.Severities {
+			if !slices.Contains(seen[e.ID], s) {
+				t.Errorf("no fault is %s with severity %s", e.ID, s)
+			}
+		}
+	}
+}
+
+func (c fault) check(t *testing.T, r *Report) {
+	t.Helper()
+	i := slices.IndexFunc(r.Findings, func(f Finding) bool {
+		return f.ID == c.id && f.Severity == c.severity && strings.Contains(f.Title, c.title)
+	})
+	if i < 0 {
+		t.Fatalf("no %s %s with title %q in %s", c.severity, c.id, c.title, render(t, r))
+	}
+	f := r.Findings[i]
+	if c.subject != "" && !strings.Contains(strings.Join(f.Subjects, "\n"), c.subject) {
+		t.Errorf("subjects %q, want %q", f.Subjects, c.subject)
+	}
+	for _, part := range []struct{ what, got, want string }{{"reason", f.Reason, c.reason}, {"fix", f.Fix, c.fix}} {
+		if !strings.Contains(part.got, part.want) {
+			t.Errorf("%s %q, want %q", part.what, part.got, part.want)
+		}
+	}
+	want := slices.Clone(c.also)
+	if c.severity == Error || c.severity == Warning {
+		want = append(want, c.id)
+	}
+	if diff := cmp.Diff(unique(want), troubles(r)); diff != "" {
+		t.Errorf("errors and warnings (-want +got):\n%s\n%s", diff, render(t, r))
+	}
+}
+
+// troubles lists the IDs of errors and warnings, each once.
+func troubles(r *Report) []ID {
+	var ids []ID
+	for _, f := range r.Findings {
+		if f.Severity == Error || f.Severity == Warning {
+			ids = append(ids, f.ID)
+		}
+	}
+	return unique(ids)
+}
+
+func render(t *testing.T, r *Report) string {
+	t.Helper()
+	var b strings.Builder
+	if err := r.WriteText(&b, false); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// A finding other than ok has a reason and a command; every finding is as the
+// catalogue says.
+func TestFindingsAreWhole(t *testing.T) {
+	for _, c := range faults() {
+		if c.machine == "" {
+			c.machine = "hgx-h100"
+		}
+		f := newFake(t, c.machine)
+		c.plant(f)
+		for _, finding := range f.diagnose().Findings {
+			e := describe(finding.ID)
+			if finding.Group != e.Group || !slices.Contains(e.Severities, finding.Severity) {
+				t.Errorf("%s: %s has group %q and severity %q, not of the catalogue", c.name, finding.ID, finding.Group, finding.Severity)
+			}
+			if finding.Title == "" || finding.Severity != OK && (finding.Reason == "" || finding.Fix == "") {
+				t.Errorf("%s: %s has no title, reason or fix: %+v", c.name, finding.ID, finding)
+			}
+		}
+	}
+}
+
+// A healthy host of each machine that is one has nothing to complain about.
+func TestHealthy(t *testing.T) {
+	for _, machine := range []string{"hgx-h100", "aws-p5", "soft", "roce-lag", "irdma-e810", "alibaba-erdma", "smi-multiplane", "mlx5-sf", "omnipath-hfi1"} {
+		r := newFake(t, machine).diagnose()
+		if got := troubles(r); len(got) > 0 || len(r.Unseen) > 0 {
+			t.Errorf("%s: %s", machine, render(t, r))
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package doctor
+
+import "testing"
+
+var kernelFaults = []fault{
+	{
+		name: "InfiniBand card without a driver", machine: "none",
+		plant: func(f *fake) {
+			f.sys("bus/pci/devices/0000:65:00.0/vendor", "0x15b3\n")
+			f.sys("bus/pci/devices/0000:65:00.0/device", "0x1021\n")
+			f.sys("bus/pci/devices/0000:65:00.0/class", "0x020700\n")
+		},
+		id: DriverMissing, severity: Error, subject: "0000:65:00.0", reason: "mlx5_ib", fix: "modprobe mlx5_ib",
+	},
+	{
+		name: "Ethernet card that could do RDMA", machine: "none",
+		plant: func(f *fake) {
+			f.sys("bus/pci/devices/0000:65:00.0/vendor", "0x8086\n")
+			f.sys("bus/pci/devices/0000:65:00.0/device", "0x1592\n")
+			f.sys("bus/pci/devices/0000:65:00.0/class", "0x020000\n")
+		},
+		id: DriverMissing, severity: Warning, fix: "modprobe irdma",
+	},
+	{
+		name: "no RDMA at all", machine: "none", plant: func(*fake) {},
+		id: NoHCA, severity: Warning, reason: "rdma_rxe", fix: "type rxe netdev eno1",
+	},
+	{
+		name: "modules without a device", machine: "empty-classes", plant: func(*fake) {},
+		id: NoHCA, severity: Warning,
+	},
+	{
+		name: "ib_uverbs not loaded",
+		plant: func(f *fake) {
+			for _, n := range f.uverbs() {
+				f.remove(n)
+			}
+			f.unsys("class/infiniband_verbs")
+		},
+		id: UverbsModule, severity: Error, fix: "modprobe ib_uverbs", also: []ID{SpecStale},
+	},
+	{
+		name:  "rdma_ucm not loaded",
+		plant: func(f *fake) { f.unsys("class/misc/rdma_cm"); f.remove("/dev/infiniband/rdma_cm") },
+		id:    CMModule, severity: Warning, reason: "NCCL and UCX, do without", fix: "echo rdma_ucm > /etc/modules-load.d/rdma_ucm.conf",
+	},
+	{
+		name: "rdma_ucm not loaded, iWARP", machine: "alibaba-erdma",
+		plant: func(f *fake) { f.unsys("class/misc/rdma_cm"); f.remove("/dev/infiniband/rdma_cm") },
+		id:    CMModule, severity: Error, reason: "iWARP", fix: "modprobe rdma_ucm",
+	},
+	{
+		name: "rdma_ucm not loaded, EFA", machine: "aws-p5", plant: func(*fake) {},
+		id: CMModule, severity: Info, reason: "EFA",
+	},
+	{
+		name: "ib_umad not loaded",
+		plant: func(f *fake) {
+			for _, n := range f.machine.Nodes() {
+				if n.Mode == 0o600 {
+					f.remove(n.Path())
+				}
+			}
+			f.unsys("class/infiniband_mad")
+		},
+		id: UmadModule, severity: Info, fix: "modprobe ib_umad",
+	},
+	{
+		name:  "exclusive namespaces",
+		plant: func(f *fake) { f.sys("module/ib_core/parameters/netns_mode", "N\n") },
+		id:    NetnsExcl, severity: Error, reason: "EPERM", fix: "netns_mode=1",
+	},
+	{
+		name: "attributes that cannot be read", machine: "misbehaving",
+		plant: func(f *fake) { f.host.SecondOpinion = agreeing(f.t, f.machine.OpenFS()) },
+		id:    HCAUnreadable, severity: Warning, subject: "mlx5_4", reason: "mlx5_5", fix: "dmesg",
+		also: []ID{GUIDZero, PortInit},
+	},
+	{
+		name: "management-only device", machine: "smi-multiplane", plant: func(*fake) {},
+		id: HCAUnusable, severity: Info, subject: "smi1", reason: "no uverbs node",
+	},
+	{
+		name:  "no rdma cgroup",
+		plant: func(f *fake) { f.sys("fs/cgroup/cgroup.controllers", "cpu memory\n") },
+		id:    NoRDMACgroup, severity: Info,
+	},
+	{
+		name:  "rdma cgroup of v1",
+		plant: func(f *fake) { f.unsys("fs/cgroup/cgroup.controllers"); f.sys("fs/cgroup/rdma/tasks", "1\n") },
+		id:    RDMACgroupOK, severity: OK, title: "v1",
+	},
+	{
+		name: "healthy modules", plant: func(*fake) {},
+		id: ModulesOK, severity: OK,
+	},
+	{
+		name: "shared namespaces", plant: func(*fake) {},
+		id: NetnsOK, severity: OK, title: "shared",
+	},
+	{
+		name:  "kernel without a namespace mode",
+		plant: func(f *fake) { f.unsys("module/ib_core") },
+		id:    NetnsOK, severity: OK, title: "before 5.2",
+	},
+}
+
+// A card that has an RDMA device is not without a driver, whatever functions of
+// it have none: of a bonded card only the first one has.
+func TestDriverOfBond(t *testing.T) {
+	if got := troubles(newFake(t, "roce-lag").diagnose()); len(got) > 0 {
+		t.Errorf("found %v", got)
+	}
+}

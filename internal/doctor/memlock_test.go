@@ -1,0 +1,154 @@
+package doctor
+
+import (
+	"testing"
+
+	"tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+)
+
+const eightMiB = "8388608"
+
+func dropHook(s *specs.Spec) { s.ContainerEdits.Hooks = nil }
+
+var memlockFaults = []fault{
+	{
+		name:  "daemon with a small limit and no hook",
+		plant: func(f *fake) { f.limits("812", eightMiB, eightMiB); f.respec(dropHook) },
+		id:    MemlockLow, severity: Warning, subject: "containerd (pid 812)", title: "8 MiB", reason: "ENOMEM", fix: "cdi-gen generate",
+	},
+	{
+		name: "hook that raises to no more",
+		plant: func(f *fake) {
+			f.limits("812", eightMiB, eightMiB)
+			f.respec(func(s *specs.Spec) { s.ContainerEdits.Hooks[0].Args[2] = "4Mi" })
+		},
+		id: MemlockLow, severity: Warning,
+	},
+	{
+		name:  "daemon with a small limit and the hook",
+		plant: func(f *fake) { f.limits("812", eightMiB, eightMiB) },
+		id:    MemlockByHook, severity: Info, title: "8 MiB of locked memory, and unlimited with the hook", reason: "exec sessions", fix: "/etc/systemd/system/containerd.service.d/memlock.conf",
+	},
+	{
+		name:  "session with a small limit and the hook",
+		plant: func(f *fake) { f.limits("self", eightMiB, "unlimited"); f.host.UID = 1000 },
+		id:    MemlockByHook, severity: Info, subject: "podman run from this session", fix: "ulimit -l unlimited",
+	},
+	{
+		name:  "rootless session with a small hard limit",
+		plant: func(f *fake) { f.limits("self", "65536", eightMiB); f.host.UID = 1000 },
+		id:    MemlockClamped, severity: Warning, title: "8 MiB", reason: "without it 64 KiB", fix: "user@.service.d",
+	},
+	{
+		name:  "rootless daemon",
+		plant: func(f *fake) { f.process(900, "podman", eightMiB, eightMiB, 1000) },
+		id:    MemlockClamped, severity: Warning, subject: "podman (pid 900)",
+	},
+	{
+		name: "dockerd without containerd",
+		plant: func(f *fake) {
+			f.remove("/proc/812/comm")
+			f.process(900, "dockerd", eightMiB, eightMiB, 0)
+			f.output["dockerd"] = "Docker version 28.3.1, build 38b7060\n"
+		},
+		id: MemlockByHook, severity: Info, subject: "dockerd (pid 900)", fix: "docker.service.d",
+	},
+	{
+		name: "daemon not restarted",
+		plant: func(f *fake) {
+			f.limits("812", eightMiB, eightMiB)
+			f.file("/lib/systemd/system/containerd.service", "[Service]\nLimitMEMLOCK=64K\n")
+			f.file("/etc/systemd/system/containerd.service.d/memlock.conf", "[Service]\nLimitMEMLOCK=infinity\n")
+		},
+		id: MemlockRestart, severity: Warning, subject: "/etc/systemd/system/containerd.service.d/memlock.conf", title: "says unlimited", fix: "systemctl restart containerd.service",
+	},
+	{
+		name: "Docker configured with a small limit",
+		plant: func(f *fake) {
+			f.file("/etc/docker/daemon.json", `{"default-ulimits":{"memlock":{"Name":"memlock","Hard":65536,"Soft":65536}}}`)
+		},
+		id: MemlockConfigured, severity: Warning, subject: "/etc/docker/daemon.json", title: "Docker is configured to give containers 64 KiB", reason: "runc",
+	},
+	{
+		name: "podman configured with a small limit",
+		plant: func(f *fake) {
+			f.file("/etc/containers/containers.conf", "[containers]\n# default_ulimits = [\"memlock=1:1\"]\n")
+			f.file("/etc/containers/containers.conf.d/50-limits.conf", "[containers]\ndefault_ulimits = [\"nofile=1:2\", \"memlock=65536:65536\"]\n")
+		},
+		id: MemlockConfigured, severity: Warning, subject: "50-limits.conf", fix: "grep -n memlock",
+	},
+	{
+		name: "configured without a limit",
+		plant: func(f *fake) {
+			f.file("/etc/docker/daemon.json", `{"default-ulimits":{"memlock":{"Soft":-1,"Hard":-1}}}`)
+			f.file("/etc/crio/crio.conf.d/10-rdma.conf", "default_ulimits = [\n  \"memlock=-1:-1\",\n]\n")
+		},
+		id: MemlockOK, severity: OK,
+	},
+	{
+		name:  "limit above the memory of the host",
+		plant: func(f *fake) { f.limits("812", "1099511627776", "1099511627776"); f.respec(dropHook) },
+		id:    MemlockOK, severity: OK, title: "1024 GiB",
+	},
+	{
+		name:  "spec without a hook",
+		plant: func(f *fake) { f.respec(dropHook) },
+		id:    HookAbsent, severity: Info, subject: specPath,
+	},
+}
+
+func TestParseUnitSize(t *testing.T) {
+	for in, want := range map[string]hook.Size{
+		"infinity": hook.Unlimited, "65536": 65536, "64K": 65536, "8M:infinity": 8 << 20, "1G": 1 << 30, " 2T ": 2 << 40, "infinity:infinity": hook.Unlimited,
+	} {
+		if got, ok := parseUnitSize(in); !ok || got != want {
+			t.Errorf("%q: got %d, %v, want %d", in, got, ok, want)
+		}
+	}
+	for _, in := range []string{"", "K", "-1", "8Q", "99999999999E", "18446744073709551615", "eight"} {
+		if got, ok := parseUnitSize(in); ok {
+			t.Errorf("%q: got %d", in, got)
+		}
+	}
+}
+
+func TestParseLimits(t *testing.T) {
+	for _, in := range []string{"", "Max cpu time unlimited unlimited seconds\n", "Max locked memory\n", "Max locked memory  many  many  bytes\n"} {
+		if got := parseLimits(in); got != nil {
+			t.Errorf("%q: got %+v", in, got)
+		}
+	}
+	if got := parseLimits("Max locked memory         65536                unlimited            bytes     \n"); got == nil || got.soft != 65536 || got.hard != hook.Unlimited {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// The unit of the first directory counts, and drop-ins apply by name over all
+// directories.
+func TestUnitLimit(t *testing.T) {
+	f := newFake(t, "none")
+	f.file("/usr/lib/systemd/system/crio.service", "[Service]\nLimitMEMLOCK=1G\n")
+	f.file("/usr/lib/systemd/system/crio.service.d/90-low.conf", "[Service]\nLimitMEMLOCK=2G\n")
+	f.file("/etc/systemd/system/crio.service.d/50-own.conf", "[Service]\nLimitMEMLOCK=3G\n")
+	f.file("/etc/systemd/system/crio.service.d/README", "LimitMEMLOCK=4G\n")
+	for _, step := range []struct {
+		hide string
+		want hook.Size
+		file string
+	}{
+		{"", 2 << 30, "/usr/lib/systemd/system/crio.service.d/90-low.conf"},
+		{"/etc/systemd/system/crio.service.d/90-low.conf", 3 << 30, "/etc/systemd/system/crio.service.d/50-own.conf"},
+		{"/etc/systemd/system/crio.service", 3 << 30, "/etc/systemd/system/crio.service.d/50-own.conf"},
+	} {
+		if step.hide != "" {
+			f.file(step.hide, "[Service]\n")
+		}
+		facts := &facts{Host: &f.host, root: rootFS{f.root}}
+		got, file := facts.unitLimit("crio.service")
+		if got != step.want || file != step.file {
+			t.Errorf("after %q: got %d from %s, want %d from %s", step.hide, got, file, step.want, step.file)
+		}
+	}
+}

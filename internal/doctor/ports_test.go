@@ -1,0 +1,70 @@
+package doctor
+
+import "strconv"
+
+var portFaults = []fault{
+	{
+		name:  "port switched off",
+		plant: func(f *fake) { f.port("mlx5_1", "state", "1: DOWN\n"); f.port("mlx5_1", "phys_state", "3: Disabled\n") },
+		id:    PortDown, severity: Warning, subject: "mlx5_1/1", title: "1 port down (Disabled)", fix: "ip link set",
+	},
+	{
+		name:  "no cable",
+		plant: func(f *fake) { f.port("mlx5_1", "state", "1: DOWN\n"); f.port("mlx5_1", "phys_state", "2: Polling\n") },
+		id:    PortDown, severity: Warning, reason: "no cable", fix: "ethtool",
+	},
+	{
+		name: "InfiniBand link errors", machine: "smi-multiplane",
+		plant: func(f *fake) {
+			f.port("ibp8s0f0", "state", "1: DOWN\n")
+			f.port("ibp8s0f0", "phys_state", "6: LinkErrorRecovery\n")
+		},
+		id: PortDown, severity: Warning, title: "LinkErrorRecovery",
+	},
+	{
+		name: "every port down", machine: "alibaba-erdma",
+		plant: func(f *fake) {
+			f.port("erdma_0", "state", "1: DOWN\n")
+			f.port("erdma_0", "phys_state", "3: Disabled\n")
+		},
+		id: NoActivePort, severity: Error, fix: "rdma link", also: []ID{PortDown},
+	},
+	{
+		name: "no subnet manager", machine: "dgx-h100-ib",
+		plant: func(f *fake) { f.port("mlx5_0", "state", "2: INIT\n") },
+		id:    PortInit, severity: Warning, subject: "mlx5_0/1", fix: "sminfo -C mlx5_0", also: []ID{PortDown}, // one port of the machine is not in use
+	},
+	{
+		name: "VF without a GUID", machine: "roce-sriov", plant: func(*fake) {},
+		id: GUIDZero, severity: Warning, subject: "mlx5_9", fix: "ip link set ens1f0np0 vf 7 mac MAC\necho 0000:3b:01.1 > /sys/bus/pci/drivers/mlx5_core/unbind",
+		also: []ID{PortDown},
+	},
+	{
+		name: "InfiniBand VF without a GUID", machine: "many-uverbs",
+		plant: func(f *fake) {
+			e, err := f.machine.Tree().Resolve("sys/class/infiniband/mlx5_5")
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			f.sys(e.Path[len("sys/"):]+"/node_guid", "0000:0000:0000:0000\n")
+		},
+		id: GUIDZero, severity: Warning, subject: "mlx5_5", fix: "node_guid GUID port_guid GUID",
+	},
+	{
+		name: "no address",
+		plant: func(f *fake) {
+			for i := 2; i < 6; i++ { // beyond the link-local ones
+				f.port("mlx5_2", "gids/"+strconv.Itoa(i), "0000:0000:0000:0000:0000:0000:0000:0000\n")
+			}
+		},
+		id: RoCENoGID, severity: Warning, subject: "mlx5_2/1", fix: "ip address add ADDRESS/PREFIX dev ",
+	},
+	{
+		name: "active ports", plant: func(*fake) {},
+		id: PortsOK, severity: OK, title: "9 ports ACTIVE",
+	},
+	{
+		name: "addresses", plant: func(*fake) {},
+		id: RoCEGIDsOK, severity: OK,
+	},
+}
