@@ -106,7 +106,6 @@ func newClient(kubeconfig string) (kubernetes.Interface, error) {
 	}
 	config.QPS = -1
 	config.UserAgent = "dra-driver-rdma/" + version.Get()
-	// Claims and slices are small, and JSON is what every API server speaks.
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("configure the Kubernetes client: %w", err)

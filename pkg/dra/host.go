@@ -61,7 +61,7 @@ func (h *host) rescan() (*rdma.Snapshot, error) {
 	return snap, nil
 }
 
-// How long a plan waits for devices that are not there: a driver reload takes
+// How long a call waits for devices that are not there: a driver reload takes
 // the kernel about that long, and the kubelet comes back only after a minute.
 const (
 	settleTime = 3 * time.Second
@@ -70,12 +70,12 @@ const (
 
 // spec makes the CDI spec of a plan from what the kernel has now. The snapshot
 // it starts from is checked first; one that no longer fits is replaced, and while
-// the kernel is in the middle of a change the plan is tried again.
-func (h *host) spec(ctx context.Context, p *plan.Plan, hook plan.HookOptions) (*specs.Spec, error) {
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
+// the kernel is in the middle of a change the plan is tried again, until settled.
+func (h *host) spec(ctx context.Context, p *plan.Plan, hook plan.HookOptions, settled time.Time) (*specs.Spec, error) {
+	ctx, cancel := context.WithDeadline(ctx, settled)
 	defer cancel()
 	spec, err := h.specOf(h.snapshot(), p, hook)
-	for wait := settleStep; err != nil; wait *= 2 {
+	for wait := settleStep; err != nil && !errors.Is(err, errExclusive); wait *= 2 {
 		snap, scanErr := h.rescan()
 		if scanErr != nil {
 			return nil, scanErr
@@ -89,7 +89,7 @@ func (h *host) spec(ctx context.Context, p *plan.Plan, hook plan.HookOptions) (*
 		case <-time.After(wait):
 		}
 	}
-	return spec, nil
+	return spec, err
 }
 
 var errExclusive = errors.New("this node is in exclusive RDMA network namespace mode, where a pod cannot open the host's RDMA devices: " +
@@ -97,7 +97,7 @@ var errExclusive = errors.New("this node is in exclusive RDMA network namespace 
 
 func (h *host) specOf(snap *rdma.Snapshot, p *plan.Plan, hook plan.HookOptions) (*specs.Spec, error) {
 	if snap.NetnsMode == rdma.NetnsExclusive {
-		return nil, errExclusive
+		return nil, fmt.Errorf("claim %s: %w", p.Claim(), errExclusive)
 	}
 	spec, err := p.Spec(snap, hook)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,8 +20,10 @@ import (
 // to run at the same time as itself, in this process and in another.
 func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
 	results := make(map[types.UID]kubeletplugin.PrepareResult, len(claims))
+	// The kubelet gives up on the whole call after 45 s, so its claims share the wait.
+	settled := time.Now().Add(settleTime)
 	for _, claim := range claims {
-		devices, err := d.prepare(ctx, claim)
+		devices, err := d.prepare(ctx, claim, settled)
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "Claim not prepared", "claim", klog.KObj(claim), "uid", claim.UID)
 		}
@@ -29,12 +32,13 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 	return results, nil
 }
 
-func (d *Driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim) ([]kubeletplugin.Device, error) {
+// prepare prepares one claim. It waits until then for a host in the middle of a change.
+func (d *Driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim, settled time.Time) ([]kubeletplugin.Device, error) {
 	p, err := plan.New(claim, d.cfg.NodeName, d.cfg.Defaults)
 	if err != nil {
 		return nil, err
 	}
-	spec, err := d.host.spec(ctx, p, d.cfg.Hook)
+	spec, err := d.host.spec(ctx, p, d.cfg.Hook, settled)
 	if err != nil {
 		return nil, err
 	}

@@ -83,8 +83,18 @@ func (d *Driver) publish(ctx context.Context, last *resourceslice.DriverResource
 		d.fail(err)
 		return nil
 	}
-	logger.Info("Publishing ResourceSlices", "pool", d.cfg.NodeName, "slices", len(wanted.Pools[d.cfg.NodeName].Slices), "devices", len(d.offered(snap).Usable()))
+	logger.Info("Publishing ResourceSlices", "pool", d.cfg.NodeName, "slices", len(wanted.Pools[d.cfg.NodeName].Slices), "devices", deviceCount(wanted))
 	return &wanted
+}
+
+func deviceCount(r resourceslice.DriverResources) int {
+	n := 0
+	for _, pool := range r.Pools {
+		for _, s := range pool.Slices {
+			n += len(s.Devices)
+		}
+	}
+	return n
 }
 
 // offered is what may be published of a snapshot: nothing on a node whose

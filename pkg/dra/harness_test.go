@@ -1,0 +1,183 @@
+package dra_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+func TestMain(m *testing.M) {
+	klog.LogToStderr(false)
+	klog.SetOutput(&bytes.Buffer{}) // what a test wants of the log it takes from its driver
+	code := m.Run()
+	if err := drivertest.RemoveSharedHost(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// driver is a driver that runs in the test's process.
+type driver struct {
+	t      *testing.T
+	cancel context.CancelFunc
+	done   chan error
+	log    *logBuffer
+	ended  bool
+}
+
+// logBuffer keeps the log of a driver.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func config(n *drivertest.Node) dra.Config {
+	return dra.Config{
+		NodeName: drivertest.NodeName, HostRoot: n.Root, KubeletDir: n.Dir, CDIDir: n.CDIDir,
+		Defaults: plan.DefaultSettings(),
+		Hook:     plan.HookOptions{Path: "/opt/rdma.dev/bin/rdma-hook-1", OnDenied: "clamp"},
+	}
+}
+
+// start runs a driver until the end of the test, and waits until the kubelet has
+// registered it. An option may change its configuration.
+func start(t *testing.T, n *drivertest.Node, options ...func(*dra.Config)) *driver {
+	t.Helper()
+	cfg := config(n)
+	for _, o := range options {
+		o(&cfg)
+	}
+	driven, err := dra.New(cfg, n.Client(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &driver{t: t, done: make(chan error, 1), log: &logBuffer{}}
+	ctx := klog.NewContext(context.Background(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(d.log), textlogger.Verbosity(3))))
+	ctx, d.cancel = context.WithCancel(ctx)
+	have := len(n.Sockets())
+	go func() { d.done <- driven.Run(ctx) }()
+	t.Cleanup(func() {
+		d.stop()
+		if t.Failed() {
+			t.Logf("the driver said:\n%s", d.log.String())
+		}
+	})
+	n.WaitForPlugins(have + 1)
+	return d
+}
+
+// stop stops the driver, which must end without an error.
+func (d *driver) stop() {
+	d.t.Helper()
+	d.cancel()
+	if d.ended {
+		return
+	}
+	d.ended = true
+	if err := <-d.done; err != nil {
+		d.t.Errorf("the driver ended with: %v", err)
+	}
+}
+
+// says waits until the log has a text.
+func (d *driver) says(text string) {
+	d.t.Helper()
+	drivertest.Eventually(d.t, func() error {
+		if !strings.Contains(d.log.String(), text) {
+			return fmt.Errorf("the driver did not say %q", text)
+		}
+		return nil
+	})
+}
+
+// prepare prepares one claim, which must succeed, and checks that its devices can
+// be loaded by a container runtime. It returns their IDs.
+func prepare(t testing.TB, n *drivertest.Node, c *resourceapi.ResourceClaim) []string {
+	t.Helper()
+	response, err := n.Prepare(drivertest.Context(t), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, err := drivertest.Devices(response, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := drivertest.CheckSpecs(n.CDIDir, ids...); err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
+// refused prepares one claim, which must fail with all parts in its error.
+func refused(t testing.TB, n *drivertest.Node, c *resourceapi.ResourceClaim, parts ...string) {
+	t.Helper()
+	response, err := n.Prepare(drivertest.Context(t), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = drivertest.Devices(response, c)
+	if err == nil {
+		t.Fatalf("claim %s was prepared", c.Name)
+	}
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("error does not say %q: %v", part, err)
+		}
+	}
+}
+
+func unprepare(t testing.TB, n *drivertest.Node, claims ...*resourceapi.ResourceClaim) {
+	t.Helper()
+	response, err := n.Unprepare(drivertest.Context(t), claims...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range claims {
+		answer, ok := response.Claims[string(c.UID)]
+		if !ok || answer.Error != "" {
+			t.Errorf("unprepare claim %s: %v", c.Name, answer)
+		}
+	}
+}
+
+// wantFiles checks that specs and records are just those of the claims.
+func wantFiles(t testing.TB, n *drivertest.Node, claims ...*resourceapi.ResourceClaim) {
+	t.Helper()
+	specs, records := []string{}, []string{}
+	for _, c := range claims {
+		specs = append(specs, "rdma.dev-claim_"+string(c.UID)+".json")
+		records = append(records, string(c.UID)+".json")
+	}
+	if got := drivertest.Files(t, n.CDIDir); !slices.Equal(got, specs) {
+		t.Errorf("the CDI directory has %v, want %v", got, specs)
+	}
+	if got := drivertest.Files(t, n.RecordDir()); !slices.Equal(got, records) {
+		t.Errorf("the records are %v, want %v", got, records)
+	}
+}

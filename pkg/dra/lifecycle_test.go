@@ -1,0 +1,114 @@
+package dra_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	healthpb "k8s.io/kubelet/pkg/apis/dra-health/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+// TestCleanStop: the sockets go, since a stale one keeps a kubelet busy; slices
+// and claims stay.
+func TestCleanStop(t *testing.T) {
+	for name, uid := range map[string]types.UID{"no pod": "", "rolling update": "4c2b1b9e-6d62-4b0c-8f0c-0b2f2f6d2a11"} {
+		t.Run(name, func(t *testing.T) {
+			n := drivertest.NewSharedNode(t, "hgx-h100")
+			d := start(t, n, func(c *dra.Config) { c.PodUID = uid })
+			c := drivertest.Claim(1, dev0)
+			n.AddClaim(c)
+			prepare(t, n, c)
+			before := waitPublished(t, n)
+			d.stop()
+			for _, pattern := range []string{"plugins/rdma.dev/*.sock", "plugins_registry/*"} {
+				if left, err := filepath.Glob(filepath.Join(n.Dir, pattern)); err != nil || len(left) > 0 {
+					t.Errorf("left of the sockets: %v, %v", left, err)
+				}
+			}
+			n.WaitForPlugins(0)
+			wantFiles(t, n, c)
+			if after := n.Slices(); len(after) != len(before) {
+				t.Errorf("%d slices are left of %d", len(after), len(before))
+			}
+		})
+	}
+}
+
+// TestHealth: the kubelet hears of every device: which has no port that is up,
+// and why, within the lease.
+func TestHealth(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "misbehaving")
+	start(t, n)
+	report, err := n.Health(drivertest.Context(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices := waitPublished(t, n)
+	if got, want := len(report), len(deviceNames(slices)); got != want {
+		t.Errorf("%d devices are reported, and %d published", got, want)
+	}
+	seen := map[healthpb.HealthStatus]int{}
+	for _, d := range report {
+		seen[d.Health]++
+		if d.Device.PoolName != drivertest.NodeName || !strings.HasPrefix(d.Device.DeviceName, "pci-") {
+			t.Errorf("device is %v", d.Device)
+		}
+		if (d.Health == healthpb.HealthStatus_HEALTHY) != (d.Message == "") {
+			t.Errorf("%s is %v, with message %q", d.Device.DeviceName, d.Health, d.Message)
+		}
+		if age := time.Since(time.Unix(d.LastUpdatedTime, 0)); age > 30*time.Second || d.HealthCheckTimeoutSeconds != 30 {
+			t.Errorf("%s: looked at %v ago, for %d s", d.Device.DeviceName, age, d.HealthCheckTimeoutSeconds)
+		}
+	}
+	if seen[healthpb.HealthStatus_HEALTHY] == 0 || len(seen) < 2 {
+		t.Errorf("health is %v, want some healthy and some not", seen)
+	}
+}
+
+func TestConfigValidate(t *testing.T) {
+	good := dra.Config{NodeName: "n", HostRoot: "/", KubeletDir: "/var/lib/kubelet", CDIDir: "/var/run/cdi", Defaults: plan.DefaultSettings()}
+	if err := good.Validate(); err != nil {
+		t.Error(err)
+	}
+	for name, tc := range map[string]struct {
+		change func(*dra.Config)
+		want   string
+	}{
+		"no node name":           {func(c *dra.Config) { c.NodeName = "" }, "set --node-name or NODE_NAME"},
+		"relative host root":     {func(c *dra.Config) { c.HostRoot = "host" }, "host root is not an absolute path: host"},
+		"empty kubelet dir":      {func(c *dra.Config) { c.KubeletDir = "" }, "kubelet directory is not an absolute path"},
+		"relative CDI directory": {func(c *dra.Config) { c.CDIDir = "cdi" }, "CDI directory is not an absolute path: cdi"},
+		"bad memlock":            {func(c *dra.Config) { c.Defaults.Memlock = "lots" }, "want unlimited, inherit or a quantity of bytes"},
+	} {
+		cfg := good
+		tc.change(&cfg)
+		err := cfg.Validate()
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: error is %v, want %q", name, err, tc.want)
+		}
+		if _, err := dra.New(cfg, nil); err == nil {
+			t.Errorf("%s: a driver was made", name)
+		}
+	}
+}
+
+// TestNoRegistrationDirectory: without the kubelet's directory the driver ends
+// with an error that names it.
+func TestNoRegistrationDirectory(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	cfg := config(n)
+	cfg.KubeletDir = drivertest.TempDir(t)
+	d, err := dra.New(cfg, n.Client(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Run(drivertest.Context(t)); err == nil || !strings.Contains(err.Error(), "register with the kubelet below \""+cfg.KubeletDir) {
+		t.Errorf("error is %v", err)
+	}
+}

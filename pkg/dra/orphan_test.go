@@ -1,0 +1,74 @@
+package dra_test
+
+import (
+	"errors"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+)
+
+// TestOrphans: a claim whose Unprepare never came is forgotten only when the API
+// server says that its UID is gone and the kubelet does not list it. On any doubt
+// it stays: its device may be in a living pod.
+func TestOrphans(t *testing.T) {
+	gone := func(n *drivertest.Node, c *resourceapi.ResourceClaim) { n.RemoveClaim(c) }
+	for _, tc := range []struct {
+		name    string
+		prepare func(n *drivertest.Node, c *resourceapi.ResourceClaim)
+		says    string
+		stays   bool
+	}{
+		{"claim is there", func(*drivertest.Node, *resourceapi.ResourceClaim) {}, "", true},
+		{"claim is gone", gone, "Forgetting a claim", false},
+		{"another claim of the name", func(n *drivertest.Node, c *resourceapi.ResourceClaim) {
+			next := c.DeepCopy()
+			next.UID = "another"
+			n.AddClaim(next)
+		}, "Forgetting a claim", false},
+		{"gone, and a pod uses it", func(n *drivertest.Node, c *resourceapi.ResourceClaim) { gone(n, c); n.SetPods(nil, c) }, "", true},
+		{"the API server fails", func(n *drivertest.Node, c *resourceapi.ResourceClaim) {
+			gone(n, c)
+			n.Fail(drivertest.GetClaim, 500)
+		}, "Orphaned claims not swept", true},
+		{"the API server forbids", func(n *drivertest.Node, c *resourceapi.ResourceClaim) {
+			gone(n, c)
+			n.Fail(drivertest.GetClaim, 403)
+		}, "Orphaned claims not swept", true},
+		{"gone, and the kubelet fails", func(n *drivertest.Node, c *resourceapi.ResourceClaim) {
+			gone(n, c)
+			n.SetPods(errors.New("the kubelet is busy"))
+		}, "Orphaned claims not swept", true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			n := drivertest.NewSharedNode(t, "hgx-h100")
+			d := start(t, n)
+			c := drivertest.Claim(1, dev0)
+			n.AddClaim(c)
+			ids := prepare(t, n, c)
+			d.stop()
+			tc.prepare(n, c)
+			asked := n.Count(drivertest.GetClaim)
+			d = start(t, n) // which sweeps at once
+			if tc.says != "" {
+				d.says(tc.says)
+			}
+			drivertest.Eventually(t, func() error {
+				if n.Count(drivertest.GetClaim) == asked {
+					return errNotAsked
+				}
+				return nil
+			})
+			d.stop() // waits for the sweep
+			if !tc.stays {
+				wantFiles(t, n)
+				return
+			}
+			wantFiles(t, n, c)
+			if err := drivertest.CheckSpecs(n.CDIDir, ids...); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

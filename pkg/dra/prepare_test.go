@@ -1,0 +1,243 @@
+package dra_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+)
+
+// The devices of the fixture machine hgx-h100, in order of their ibdev names.
+const (
+	dev0 = "pci-0000-19-00-0" // mlx5_0, uverbs0
+	dev1 = "pci-0000-29-00-0" // mlx5_1, uverbs1
+	dev2 = "pci-0000-3b-00-0" // mlx5_2, uverbs2
+)
+
+// TestPrepareTwice: a repeated call gives the same IDs and writes nothing anew.
+func TestPrepareTwice(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	start(t, n)
+	c := drivertest.Claim(1, dev0, dev1)
+	n.AddClaim(c)
+	first := prepare(t, n, c)
+	before := modified(t, drivertest.SpecPath(n.CDIDir, c))
+	if second := prepare(t, n, c); !slices.Equal(first, second) {
+		t.Errorf("IDs are %v, and were %v", second, first)
+	}
+	if after := modified(t, drivertest.SpecPath(n.CDIDir, c)); after != before {
+		t.Error("an equal spec was written again: every runtime of the node reads all specs anew")
+	}
+	wantFiles(t, n, c)
+	want := []string{"/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs0", "/dev/infiniband/uverbs1"}
+	if got := drivertest.Nodes(drivertest.Spec(t, n.CDIDir, c)); !slices.Equal(got, want) {
+		t.Errorf("nodes are %v, want %v", got, want)
+	}
+	unprepare(t, n, c)
+	wantFiles(t, n)
+}
+
+// modified identifies a version of a file.
+func modified(t *testing.T, path string) string {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.ModTime().String()
+}
+
+// TestPrepareInParallel: 32 calls at once, for the same claims and for others.
+func TestPrepareInParallel(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	start(t, n)
+	claims := []*resourceapi.ResourceClaim{drivertest.Claim(1, dev0), drivertest.Claim(2, dev1, dev2), drivertest.Monitor(3, dev0), drivertest.Monitor(4, dev1)}
+	n.AddClaim(claims...)
+	var wg sync.WaitGroup
+	got := make([]string, 32)
+	for i := range got {
+		wg.Go(func() {
+			response, err := n.Prepare(drivertest.Context(t), claims[i%len(claims)])
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			ids, err := drivertest.Devices(response, claims[i%len(claims)])
+			if err != nil {
+				t.Error(err)
+			}
+			got[i] = fmt.Sprint(ids)
+		})
+	}
+	wg.Wait()
+	for i := range got {
+		if got[i] != got[i%len(claims)] {
+			t.Errorf("call %d got %s, call %d %s", i, got[i], i%len(claims), got[i%len(claims)])
+		}
+	}
+	wantFiles(t, n, claims...)
+	if err := drivertest.CheckSpecs(n.CDIDir); err != nil {
+		t.Error(err)
+	}
+	unprepare(t, n, claims...)
+	wantFiles(t, n)
+}
+
+// TestPrepareAfterRestart: the next driver gives the same IDs, and Unprepare of
+// its predecessor's claims leaves nothing.
+func TestPrepareAfterRestart(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	d := start(t, n)
+	c, other := drivertest.Claim(1, dev0), drivertest.Claim(2, dev1)
+	n.AddClaim(c, other)
+	first := prepare(t, n, c)
+	prepare(t, n, other)
+	d.stop()
+	start(t, n)
+	if err := drivertest.CheckSpecs(n.CDIDir, first...); err != nil {
+		t.Error(err)
+	}
+	if second := prepare(t, n, c); !slices.Equal(first, second) {
+		t.Errorf("IDs are %v, and were %v", second, first)
+	}
+	wantFiles(t, n, c, other)
+	unprepare(t, n, c, other)
+	wantFiles(t, n)
+}
+
+// TestEmptiedWhileRunning: the driver restores what someone removes, by itself,
+// since the kubelet does not ask again within a boot.
+func TestEmptiedWhileRunning(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	start(t, n)
+	claims := []*resourceapi.ResourceClaim{drivertest.Claim(1, dev0), drivertest.Claim(2, dev1), drivertest.Claim(3, dev2)}
+	n.AddClaim(claims...)
+	var ids []string
+	for _, c := range claims {
+		ids = append(ids, prepare(t, n, c)...)
+	}
+	for range 3 {
+		empty(t, n.CDIDir)
+		drivertest.Eventually(t, func() error { return drivertest.CheckSpecs(n.CDIDir, ids...) })
+	}
+	moved := filepath.Join(drivertest.TempDir(t), "moved")
+	if err := os.Rename(drivertest.SpecPath(n.CDIDir, claims[0]), moved); err != nil {
+		t.Fatal(err)
+	}
+	drivertest.Eventually(t, func() error { return drivertest.CheckSpecs(n.CDIDir, ids...) })
+	wantFiles(t, n, claims...)
+	unprepare(t, n, claims...)
+	wantFiles(t, n) // and nothing brings them back
+}
+
+func empty(t *testing.T, dir string) {
+	t.Helper()
+	for _, name := range drivertest.Files(t, dir) {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestEmptiedWhileDown: specs are back before the kubelet is served, also when the
+// directory itself is gone.
+func TestEmptiedWhileDown(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	d := start(t, n)
+	c := drivertest.Claim(1, dev0)
+	n.AddClaim(c)
+	ids := prepare(t, n, c)
+	for _, remove := range []func(string) error{func(dir string) error { empty(t, dir); return nil }, os.RemoveAll} {
+		d.stop()
+		if err := remove(n.CDIDir); err != nil {
+			t.Fatal(err)
+		}
+		d = start(t, n)
+		if err := drivertest.CheckSpecs(n.CDIDir, ids...); err != nil {
+			t.Error(err)
+		}
+		if again := prepare(t, n, c); !slices.Equal(ids, again) {
+			t.Errorf("IDs are %v, and were %v", again, ids)
+		}
+		wantFiles(t, n, c)
+	}
+}
+
+// TestUnprepare: twice, of the unknown, after a restart.
+func TestUnprepare(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	d := start(t, n)
+	c, unknown := drivertest.Claim(1, dev0), drivertest.Claim(2, dev1)
+	n.AddClaim(c)
+	unprepare(t, n, unknown)
+	prepare(t, n, c)
+	unprepare(t, n, c, unknown)
+	unprepare(t, n, c)
+	wantFiles(t, n)
+	d.stop()
+	start(t, n)
+	unprepare(t, n, c, unknown)
+	wantFiles(t, n)
+	prepare(t, n, c) // the device is free
+}
+
+// TestRubbishIsRemoved: specs of claims that no record explains go at the next
+// start. Files that are not ours stay.
+func TestRubbishIsRemoved(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	d := start(t, n)
+	c := drivertest.Claim(1, dev0)
+	n.AddClaim(c)
+	prepare(t, n, c)
+	d.stop()
+	spec, err := os.ReadFile(drivertest.SpecPath(n.CDIDir, c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign := []string{"nvidia.json", "rdma.dev-hca.yaml", "rdma.dev-claims.json"}
+	for _, name := range append(foreign, "rdma.dev-claim_gone.json", "rdma.dev-claim_gone-too.yaml") {
+		if err := os.WriteFile(filepath.Join(n.CDIDir, name), spec, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start(t, n)
+	want := slices.Sorted(slices.Values(append(foreign, "rdma.dev-claim_"+string(c.UID)+".json")))
+	if got := drivertest.Files(t, n.CDIDir); !slices.Equal(got, want) {
+		t.Errorf("the CDI directory has %v, want %v", got, want)
+	}
+}
+
+// TestAPICalls: one GET for each claim, nothing written, and no limit of the
+// client's own: 64 claims at 5 a second would take over 10 s.
+func TestAPICalls(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	d := start(t, n)
+	d.says("Publishing ResourceSlices")
+	drivertest.Eventually(t, func() error { return published(n) })
+	const claims = 64
+	for i := range claims {
+		n.AddClaim(drivertest.Monitor(i, dev0))
+	}
+	gets, writes := n.Count(drivertest.GetClaim), n.Writes()
+	for i := range claims {
+		prepare(t, n, drivertest.Monitor(i, dev0))
+	}
+	if got := n.Count(drivertest.GetClaim) - gets; got != claims {
+		t.Errorf("%d claims took %d GETs, want one each", claims, got)
+	}
+	for i := range claims {
+		unprepare(t, n, drivertest.Monitor(i, dev0))
+	}
+	if got := n.Count(drivertest.GetClaim) - gets; got != claims {
+		t.Errorf("Unprepare asked for claims %d times", got-claims)
+	}
+	if got := n.Writes() - writes; got != 0 {
+		t.Errorf("the API server was written to %d times: %v", got, n.Requests())
+	}
+}

@@ -1,0 +1,225 @@
+package dra_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+var errNotAsked = errors.New("the driver did not ask the API server yet")
+
+// published returns nil when the node's pool is complete.
+func published(n *drivertest.Node) error {
+	slices := n.Slices()
+	if len(slices) == 0 || slices[0].Spec.Pool.ResourceSliceCount != int64(len(slices)) {
+		return fmt.Errorf("%d slices are published", len(slices))
+	}
+	return nil
+}
+
+func waitPublished(t *testing.T, n *drivertest.Node) []resourceapi.ResourceSlice {
+	t.Helper()
+	drivertest.Eventually(t, func() error { return published(n) })
+	return n.Slices()
+}
+
+// TestPublish: what arrives at the API server is what package resources makes,
+// whose golden files say the rest.
+func TestPublish(t *testing.T) {
+	for _, machine := range []string{"hgx-h100", "roce-sriov", "misbehaving", "soft"} {
+		t.Run(machine, func(t *testing.T) {
+			n := drivertest.NewSharedNode(t, machine)
+			start(t, n)
+			m, err := fixture.Load(machine)
+			if err != nil {
+				t.Fatal(err)
+			}
+			snap, err := rdma.Discover(m.FS(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := resources.Slices(snap)
+			got := waitPublished(t, n)
+			if len(got) != len(want) {
+				t.Fatalf("%d slices are published, want %d", len(got), len(want))
+			}
+			for i, s := range got {
+				if diff := cmp.Diff(want[i].Devices, s.Spec.Devices); diff != "" {
+					t.Errorf("slice %d (-want +published):\n%s", i, diff)
+				}
+				if s.Spec.Driver != "rdma.dev" || *s.Spec.NodeName != drivertest.NodeName || s.Spec.Pool.Name != drivertest.NodeName {
+					t.Errorf("slice %d is of %s, node %s, pool %s", i, s.Spec.Driver, *s.Spec.NodeName, s.Spec.Pool.Name)
+				}
+				if len(s.OwnerReferences) != 1 || s.OwnerReferences[0].Name != drivertest.NodeName {
+					t.Errorf("slice %d is owned by %v, want the node, with which it goes", i, s.OwnerReferences)
+				}
+			}
+		})
+	}
+}
+
+// TestUnchangedIsNotWritten: neither a restart of the driver nor one of the
+// kubelet writes slices that are as they should be.
+func TestUnchangedIsNotWritten(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "roce-sriov")
+	d := start(t, n)
+	before := waitPublished(t, n)
+	d.stop()
+	if diff := cmp.Diff(before, n.Slices()); diff != "" {
+		t.Errorf("a clean stop changed the slices:\n%s", diff)
+	}
+	writes := n.Writes()
+	watches := n.Count(drivertest.WatchSlices)
+	d = start(t, n)
+	n.Restart()
+	drivertest.Eventually(t, func() error {
+		if n.Count(drivertest.WatchSlices) == watches || strings.Count(d.log.String(), "Publishing ResourceSlices") < 2 {
+			return errors.New("the driver has not published twice yet")
+		}
+		return nil
+	})
+	d.stop()
+	if got := n.Writes() - writes; got != 0 {
+		t.Errorf("%d writes for nothing: %v", got, n.Requests())
+	}
+}
+
+// TestKubeletRestart: a kubelet that starts wipes the slices of its node. They are
+// back when it has registered the driver, without the library's 30 s.
+func TestKubeletRestart(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "roce-sriov")
+	d := start(t, n)
+	before := waitPublished(t, n)
+	d.stop()
+	// The next driver finds the slices as they should be. A driver that wrote them
+	// itself takes them for there for a minute; see secondPublish.
+	d = start(t, n)
+	d.says("ResourceSlice informer has synced")
+	n.WipeSlices()
+	drivertest.Eventually(t, func() error {
+		n.Restart()
+		return published(n)
+	})
+	after := n.Slices()
+	if len(after) != len(before) {
+		t.Fatalf("%d slices are back, of %d", len(after), len(before))
+	}
+	for i := range before {
+		if diff := cmp.Diff(before[i].Spec.Devices, after[i].Spec.Devices); diff != "" {
+			t.Errorf("slice %d is back with other devices:\n%s", i, diff)
+		}
+	}
+}
+
+// TestNothingToPublish: an empty pool, and the reason in the log.
+func TestNothingToPublish(t *testing.T) {
+	for _, tc := range []struct {
+		name, machine, runtime string
+		options                []func(*dra.Config)
+		reason                 string
+		event                  string
+	}{
+		{"exclusive namespaces", "exclusive-netns", "containerd://2.1.0", nil, "exclusive RDMA network namespace mode", ""},
+		{"no RDMA", "none", "containerd://2.1.0", nil, "Publishing ResourceSlices", ""},
+		{"containerd 1.7", "hgx-h100", "containerd://1.7.24", nil, "leaves out CDI devices without an error unless enable_cdi", "NoRDMADevices"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			n := drivertest.NewSharedNode(t, tc.machine)
+			n.SetRuntime(tc.runtime)
+			d := start(t, n, tc.options...)
+			slices := waitPublished(t, n)
+			if len(slices) != 1 || len(slices[0].Spec.Devices) != 0 {
+				t.Errorf("published %v, want one empty slice", slices)
+			}
+			d.says(tc.reason)
+			events := n.Events()
+			if tc.event == "" && len(events) == 0 {
+				return
+			}
+			if len(events) != 1 || events[0].Reason != tc.event || events[0].InvolvedObject.Name != drivertest.NodeName ||
+				!strings.Contains(events[0].Message, tc.reason) || !strings.Contains(events[0].Message, "runtime-cdi-enabled") {
+				t.Errorf("events are %v, want %s with the reason and the remedy", events, tc.event)
+			}
+		})
+	}
+}
+
+// TestRuntimes: which runtimes are trusted with CDI devices.
+func TestRuntimes(t *testing.T) {
+	confirmed := func(c *dra.Config) { c.RuntimeCDI = true }
+	for _, tc := range []struct {
+		runtime string
+		options []func(*dra.Config)
+	}{
+		{"containerd://1.7.24", []func(*dra.Config){confirmed}},
+		{"cri-o://1.34.0", nil},
+		{"containerd://v2.0.0-rc.1", nil},
+		{"", nil},
+	} {
+		t.Run(tc.runtime, func(t *testing.T) {
+			n := drivertest.NewSharedNode(t, "hgx-h100")
+			n.SetRuntime(tc.runtime)
+			start(t, n, tc.options...)
+			if slices := waitPublished(t, n); len(slices[0].Spec.Devices) != 9 {
+				t.Errorf("published %v, want the nine HCAs", slices)
+			}
+			if events := n.Events(); len(events) != 0 {
+				t.Errorf("events are %v, want none", events)
+			}
+		})
+	}
+}
+
+// TestExclusiveHostRefusesClaims: what was allocated before the mode changed is
+// refused with the reason.
+func TestExclusiveHostRefusesClaims(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "exclusive-netns")
+	start(t, n)
+	c := drivertest.Claim(1, "pci-0000-3b-00-0")
+	n.AddClaim(c)
+	refused(t, n, c, "exclusive RDMA network namespace mode", "options ib_core netns_mode=1", "claim team-a/claim-1")
+}
+
+// TestAPIServerAway: without an API server the driver serves what needs none, and
+// publishes when it is there.
+func TestAPIServerAway(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	d := start(t, n)
+	c := drivertest.Claim(1, dev0)
+	n.AddClaim(c)
+	prepare(t, n, c)
+	d.stop()
+	for _, request := range []string{drivertest.GetNode, drivertest.GetClaim, drivertest.ListSlices, drivertest.WatchSlices} {
+		n.Fail(request, 500)
+	}
+	d = start(t, n)
+	d.says("Nothing is published yet")
+	if _, err := n.Prepare(drivertest.Context(t), c); err == nil || !strings.Contains(err.Error(), "claim team-a/claim-1") {
+		t.Errorf("a claim that cannot be read: error is %v", err)
+	}
+	unprepare(t, n, c)
+	wantFiles(t, n)
+}
+
+// deviceNames lists what is published.
+func deviceNames(in []resourceapi.ResourceSlice) []string {
+	names := map[string]bool{}
+	for _, s := range in {
+		for _, d := range s.Spec.Devices {
+			names[d.Name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
