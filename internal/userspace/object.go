@@ -110,9 +110,10 @@ func readSection(f *elf.File, s *elf.Section, read func(t table) error) error {
 	return read(table{data, strings})
 }
 
-// sectionData reads a section as it is in the file: never decompressed.
+// sectionData reads a section. The dynamic linker knows no compressed ones, for
+// which debug/elf leaves ReaderAt nil.
 func sectionData(s *elf.Section) ([]byte, error) {
-	if s.Type == elf.SHT_NOBITS || s.FileSize > maxObject {
+	if s.Type == elf.SHT_NOBITS || s.ReaderAt == nil || s.FileSize > maxObject {
 		return nil, errSections
 	}
 	data, err := io.ReadAll(io.NewSectionReader(s.ReaderAt, 0, int64(s.FileSize)))

@@ -1,0 +1,261 @@
+package userspace
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// TestFind compares whole plans, and that a second search finds the same.
+func TestFind(t *testing.T) {
+	suse := newHost(host{machine: elf.EM_X86_64, libdir: "usr/lib64", abi: "47", glibc: "GLIBC_2.32"})
+	suse.remove("lib64", "usr/lib64/libc.so.6") // not merged: the libc is in /lib64
+	suse.put("lib64/libc.so.6", lib{machine: suse.machine, defines: []string{"GLIBC_2.32"}}.build())
+	for name, h := range map[string]*host{"debian-amd64": debian(), "rhel-arm64": rhel(), "suse-amd64": suse} {
+		t.Run(name, func(t *testing.T) {
+			opt := Options{Machine: h.machine, Drivers: []string{"mlx5_core", "rxe"}, MAD: name == "rhel-arm64"}
+			plan, err := Find(h.files, opt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name+".json", plan)
+			again, err := Find(h.files, opt)
+			if err != nil || !bytes.Equal(encode(t, plan), encode(t, again)) {
+				t.Errorf("a second search found another plan, error %v", err)
+			}
+		})
+	}
+}
+
+func encode(t *testing.T, plan *Plan) []byte {
+	t.Helper()
+	data, err := json.MarshalIndent(plan, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(data, '\n')
+}
+
+func golden(t *testing.T, name string, plan *Plan) {
+	t.Helper()
+	file := filepath.Join("testdata", "golden", name)
+	got := encode(t, plan)
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s (rewrite with -update):\ngot\n%s\nwant\n%s", file, got, want)
+	}
+}
+
+// TestFindRefuses plants one fault in a host, and reads what is said of it.
+func TestFindRefuses(t *testing.T) {
+	const dir = "usr/lib/x86_64-linux-gnu/"
+	for _, tt := range []struct {
+		name  string
+		plant func(h *host)
+		say   []string // all of it
+	}{
+		{"no libibverbs", func(h *host) { h.remove(dir + "libibverbs.so.1") },
+			[]string{`find library "libibverbs.so.1"`, "/usr/lib/x86_64-linux-gnu", "install libibverbs1 (Debian"}},
+		{"no librdmacm", func(h *host) { h.remove(dir + "librdmacm.so.1") },
+			[]string{`"librdmacm.so.1"`, "install librdmacm1"}},
+		{"dangling link", func(h *host) { h.remove(dir + "libibverbs.so.1.0") },
+			[]string{`find library "libibverbs.so.1"`, "install libibverbs1"}},
+		{"dangling need", func(h *host) { h.remove(dir + "libnl-3.so.200.0") },
+			[]string{"add /usr/lib/x86_64-linux-gnu/lib", `find library "libnl-3.so.200"`}},
+		{"no provider", func(h *host) { h.remove(h.provider("mlx5")) },
+			[]string{"no provider for HCAs of driver mlx5_core", "/usr/lib/x86_64-linux-gnu/libibverbs/libmlx5-rdmav34.so does not exist", "install ibverbs-providers"}},
+		{"dangling provider", func(h *host) { h.link(h.provider("mlx5"), "../gone.so") },
+			[]string{"libmlx5-rdmav34.so does not exist"}},
+		{"provider not named", func(h *host) { h.remove("etc/libibverbs.d/mlx5.driver") },
+			[]string{"driver mlx5_core", "no file in /etc/libibverbs.d names mlx5", `"driver mlx5" into /etc/libibverbs.d/mlx5.driver`}},
+		{"name is a link", func(h *host) { h.link("etc/libibverbs.d/mlx5.driver", "/usr/share/mlx5.driver") },
+			[]string{"no file in /etc/libibverbs.d names mlx5"}},
+		{"no names", func(h *host) {
+			h.remove("etc/libibverbs.d/mlx5.driver", "etc/libibverbs.d/efa.driver", "etc/libibverbs.d/rxe.driver")
+		},
+			[]string{"find the names of providers in /etc/libibverbs.d", "install ibverbs-providers"}},
+		{"provider file of another ABI", func(h *host) {
+			h.remove(h.provider("mlx5"))
+			h.link(dir+"libibverbs/libmlx5-rdmav25.so", "../libmlx5.so.1.0")
+		},
+			[]string{"only /usr/lib/x86_64-linux-gnu/libibverbs/libmlx5-rdmav25.so", "libibverbs.so.1 is of private ABI 34"}},
+		{"provider renamed", func(h *host) { h.write(dir+"libmlx5.so.1.0", h.client("IBVERBS_PRIVATE_25")) },
+			[]string{"/usr/lib/x86_64-linux-gnu/libibverbs/libmlx5-rdmav34.so is of private ABI 25", "libibverbs.so.1 has 34", "one build of rdma-core"}},
+		{"provider without libibverbs", func(h *host) { h.write(dir+"libmlx5.so.1.0", lib{}) },
+			[]string{"is of private ABI none"}},
+		{"provider needs what is not there", func(h *host) {
+			l := h.client("IBVERBS_PRIVATE_34")
+			l.needed = append(l.needed, "libvendor.so.3")
+			h.write(dir+"libmlx5.so.1.0", l)
+		},
+			[]string{"driver mlx5_core", `find library "libvendor.so.3"`}},
+		{"librdmacm newer", func(h *host) { h.install("librdmacm.so.1", h.client("IBVERBS_1.20")) },
+			[]string{"librdmacm.so.1: it needs IBVERBS_1.20 of /usr/lib/x86_64-linux-gnu/libibverbs.so.1"}},
+		{"librdmacm private", func(h *host) { h.install("librdmacm.so.1", h.client("IBVERBS_PRIVATE_33")) },
+			[]string{"it is of private ABI 33, but /usr/lib/x86_64-linux-gnu/libibverbs.so.1 has 34"}},
+		{"32 bit", func(h *host) { h.put(dir+"libibverbs.so.1.0", library32()) },
+			[]string{"/usr/lib/x86_64-linux-gnu/libibverbs.so.1.0 is ELFCLASS32 EM_386, want 64-bit x86-64"}},
+		{"wrong machine", func(h *host) { h.put(h.provider("mlx5"), lib{machine: elf.EM_AARCH64}.build()) },
+			[]string{"libmlx5-rdmav34.so is ELFCLASS64 EM_AARCH64, want 64-bit x86-64"}},
+		{"damaged", func(h *host) { h.put(dir+"libibverbs.so.1.0", []byte("\x7fELF")) },
+			[]string{"read library /usr/lib/x86_64-linux-gnu/libibverbs.so.1.0"}},
+		{"not of rdma-core", func(h *host) { h.install("libibverbs.so.1", lib{rodata: "lib%s-rdmav2.so\x00"}) },
+			[]string{"no provider directory", "not the libibverbs of rdma-core"}},
+		{"libibverbs of two ABIs", func(h *host) {
+			l := h.verbs()
+			l.defines = []string{"IBVERBS_1.1", "IBVERBS_PRIVATE_33"}
+			h.install("libibverbs.so.1", l)
+		},
+			[]string{"it loads providers of private ABI 34, but does not define IBVERBS_PRIVATE_34"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := debian()
+			tt.plant(h)
+			plan, err := h.find("mlx5_core")
+			if err == nil || plan != nil {
+				t.Fatalf("plan %v, error %v; want an error alone", plan, err)
+			}
+			for _, s := range tt.say {
+				if !strings.Contains(err.Error(), s) {
+					t.Errorf("error %q does not say %q", err, s)
+				}
+			}
+		})
+	}
+}
+
+// TestFindRefusesDrivers says which HCAs have no provider, all at once.
+func TestFindRefusesDrivers(t *testing.T) {
+	_, err := debian().find("usnic_verbs", "bnxt_en", "mlx5_core", "", "bnxt_re")
+	if err == nil {
+		t.Fatal("found a plan")
+	}
+	for _, s := range []string{"driver usnic_verbs: ", "driver bnxt_en, bnxt_re: ", "driver unknown to sysfs: "} {
+		if !strings.Contains(err.Error(), s) {
+			t.Errorf("error %q does not say %q", err, s)
+		}
+	}
+	if strings.Contains(err.Error(), "mlx5") {
+		t.Errorf("error %q names mlx5, which has a provider", err)
+	}
+	if _, err := Find(debian().files, Options{Machine: elf.EM_S390}); err == nil || !strings.Contains(err.Error(), "only x86-64 and arm64") {
+		t.Errorf("error %v for a machine without a layout", err)
+	}
+}
+
+// TestFindWarns leaves out what no HCA needs, and says so.
+func TestFindWarns(t *testing.T) {
+	const dir = "usr/lib/x86_64-linux-gnu/"
+	for _, tt := range []struct {
+		name    string
+		plant   func(h *host)
+		say     string
+		without string // a driver that is not in the plan
+	}{
+		{"provider of another ABI", func(h *host) { h.write(h.provider("rxe"), h.client("IBVERBS_PRIVATE_25")) },
+			"provider rxe is left out: /usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so is of private ABI 25", "rxe"},
+		{"name without provider", func(h *host) { h.name("gone") },
+			"provider gone is left out: /usr/lib/x86_64-linux-gnu/libibverbs/libgone-rdmav34.so does not exist", "gone"},
+		{"name is a link", func(h *host) { h.link("etc/libibverbs.d/own.driver", "../own.driver") },
+			"/etc/libibverbs.d/own.driver is a symbolic link", "own"},
+		{"a library of the vendor's", func(h *host) {
+			h.install("libvendor.so.3", lib{})
+			l := h.client("IBVERBS_PRIVATE_34")
+			l.needed = append(l.needed, "libvendor.so.3")
+			h.write(h.provider("rxe"), l)
+		}, "librxe-rdmav34.so needs libvendor.so.3, which is mounted over an image's own", ""},
+		{"direct-verbs library is another file", func(h *host) {
+			h.write(h.provider("efa"), h.client("IBVERBS_PRIVATE_34"))
+			l := h.client("IBVERBS_PRIVATE_34")
+			l.soname = "libefa.so.1"
+			h.write(h.provider("efa"), l)
+		}, "/usr/lib/x86_64-linux-gnu/libefa.so.1 and the provider /usr/lib/x86_64-linux-gnu/libibverbs/libefa-rdmav34.so are two files", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := debian()
+			tt.plant(h)
+			plan, err := h.find("mlx5_core")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if all := strings.Join(plan.Warnings, "\n"); !strings.Contains(all, tt.say) {
+				t.Errorf("warnings %q do not say %q", all, tt.say)
+			}
+			if slices.Contains(plan.Drivers, tt.without) {
+				t.Errorf("drivers %v have %s", plan.Drivers, tt.without)
+			}
+		})
+	}
+}
+
+// TestFindPlaces finds libraries where the host's dynamic linker would.
+func TestFindPlaces(t *testing.T) {
+	t.Run("cache", func(t *testing.T) {
+		h := debian()
+		h.write("opt/rdma/lib/libibverbs.so.1", h.verbs())
+		h.put("etc/ld.so.cache", ldconfig([][2]string{{"libibverbs.so.1", "/opt/rdma/lib/libibverbs.so.1"}}))
+		plan, err := h.find("mlx5_core")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := Mount{"/opt/rdma/lib/libibverbs.so.1", "/usr/lib64/libibverbs.so.1"}
+		if !slices.Contains(plan.Mounts, want) {
+			t.Errorf("no mount %v in %v", want, plan.Mounts)
+		}
+	})
+	t.Run("32 bit first", func(t *testing.T) {
+		h := rhel()
+		h.put("usr/lib/libibverbs.so.1", library32())
+		h.put("etc/ld.so.cache", ldconfig([][2]string{{"libibverbs.so.1", "/usr/lib/libibverbs.so.1"}, {"libibverbs.so.1", "/lib64/libibverbs.so.1"}}))
+		plan, err := h.find("mlx5_core")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := Mount{"/usr/lib64/libibverbs.so.1", "/usr/lib/aarch64-linux-gnu/libibverbs.so.1"}
+		if !slices.Contains(plan.Mounts, want) {
+			t.Errorf("no mount %v in %v", want, plan.Mounts)
+		}
+	})
+	t.Run("provider by search", func(t *testing.T) {
+		h := debian()
+		h.remove(h.provider("rxe"))
+		h.write("usr/lib/x86_64-linux-gnu/librxe-rdmav34.so", h.client("IBVERBS_PRIVATE_34"))
+		plan, err := h.find("rxe")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := Mount{"/usr/lib/x86_64-linux-gnu/librxe-rdmav34.so", "/usr/lib64/librxe-rdmav34.so"}
+		if !slices.Contains(plan.Mounts, want) {
+			t.Errorf("no mount %v in %v", want, plan.Mounts)
+		}
+	})
+	t.Run("provider by path", func(t *testing.T) {
+		h := debian()
+		h.write("opt/vendor/libnew-rdmav34.so", h.client("IBVERBS_PRIVATE_34"))
+		h.put("etc/libibverbs.d/new.driver", []byte("# vendor\n\n driver\t/opt/vendor/libnew \n"))
+		plan, err := h.find("mlx5_core")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := Mount{"/opt/vendor/libnew-rdmav34.so", "/opt/vendor/libnew-rdmav34.so"}
+		if !slices.Contains(plan.Mounts, want) {
+			t.Errorf("no mount %v in %v", want, plan.Mounts)
+		}
+	})
+}

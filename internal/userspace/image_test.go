@@ -1,0 +1,151 @@
+package userspace
+
+import (
+	"debug/elf"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+const multiarchDir = "usr/lib/x86_64-linux-gnu"
+
+// newImage makes a root file system with a libc and without rdma-core.
+func newImage(machine elf.Machine, libdir string, glibc ...string) *host {
+	h := &host{machine: machine, libdir: libdir, abi: "34", glibc: "GLIBC_2.2.5", files: fstest.MapFS{}}
+	h.link("lib", "usr/lib")
+	h.link("lib64", "usr/lib64")
+	h.libc(glibc...)
+	return h
+}
+
+func debianImage() *host { return newImage(elf.EM_X86_64, multiarchDir, "2.2.5", "2.34", "2.36") }
+
+// TestCheckImage compares a Debian host's plan with images that have one fault, or
+// none.
+func TestCheckImage(t *testing.T) {
+	own := func(h *host, soname string, l lib) { h.install(soname, l) }
+	for _, tt := range []struct {
+		name  string
+		image func() *host
+		say   string // in the one problem; "" for none
+	}{
+		{"debian", debianImage, ""},
+		{"rhel", func() *host { return newImage(elf.EM_X86_64, "usr/lib64", "2.2.5", "2.34") }, ""},
+		{"debian with the same rdma-core", debian, ""},
+		{"one directory for all", func() *host {
+			h := newImage(elf.EM_X86_64, "usr/lib", "2.34", "2.42")
+			h.link("lib64", "usr/lib")
+			h.link("usr/lib64", "lib")
+			return h
+		}, ""},
+		{"cached before the upgrade", func() *host {
+			h := debianImage()
+			h.put("etc/ld.so.cache", ldconfig([][2]string{{"libibverbs.so.1", "/lib/x86_64-linux-gnu/libibverbs.so.1"}}))
+			return h
+		}, ""},
+		{"older glibc", func() *host { return newImage(elf.EM_X86_64, "usr/lib64", "2.2.5", "2.28") },
+			"the image's glibc 2.28 is older than 2.34, which libefa-rdmav34.so, libefa.so.1, libibverbs.so.1 and 6 more needs"},
+		{"musl", func() *host {
+			h := debianImage()
+			h.remove(multiarchDir + "/libc.so.6")
+			h.put("lib/ld-musl-x86_64.so.1", nil)
+			h.remove("lib")
+			return h
+		}, "the image's C library is musl (/lib/ld-musl-x86_64.so.1)"},
+		{"no libc", func() *host {
+			h := debianImage()
+			h.remove(multiarchDir + "/libc.so.6")
+			return h
+		}, "the image has no glibc"},
+		{"arm64", func() *host { return newImage(elf.EM_AARCH64, "usr/lib64", "2.34") },
+			"the image is for arm64, the host's libraries for x86-64"},
+		{"32 bit", func() *host {
+			h := debianImage()
+			h.remove(multiarchDir + "/libc.so.6")
+			h.put("usr/lib/libc.so.6", library32())
+			return h
+		}, "the image's C library does not fit: find library \"libc.so.6\": library for another machine: /usr/lib/libc.so.6 is ELFCLASS32"},
+		{"plain directories", func() *host { return newImage(elf.EM_X86_64, "usr/lib", "2.34") },
+			"the image looks for libraries in /lib, /usr/lib, where"},
+		{"shadowed by the cache", func() *host {
+			h := debianImage()
+			h.write("opt/vendor/libibverbs.so.1", h.verbs())
+			h.put("etc/ld.so.cache", ldconfig([][2]string{{"libibverbs.so.1", "/opt/vendor/libibverbs.so.1"}}))
+			return h
+		}, "the image finds its own libibverbs.so.1 at /opt/vendor/libibverbs.so.1 before the host's"},
+		{"shadowed by /lib, not merged", func() *host {
+			h := debianImage()
+			h.remove("lib")
+			h.write("lib/x86_64-linux-gnu/libnl-3.so.200", lib{defines: []string{"libnl_3"}})
+			return h
+		}, "the image finds its own libnl-3.so.200 at /lib/x86_64-linux-gnu/libnl-3.so.200 before the host's"},
+		{"newer library replaced", func() *host {
+			h := debianImage()
+			own(h, "libibverbs.so.1", lib{defines: []string{"IBVERBS_1.1", "IBVERBS_1.15", "IBVERBS_PRIVATE_57"}})
+			return h
+		}, "the image's own /usr/lib/x86_64-linux-gnu/libibverbs.so.1.0 has IBVERBS_1.15, which the host's /usr/lib/x86_64-linux-gnu/libibverbs.so.1, mounted over it, lacks"},
+		{"direct-verbs library replaced by a provider", func() *host {
+			h := debianImage()
+			own(h, "librxe.so.1", lib{defines: []string{"RXE_1.0"}})
+			h.link(h.provider("rxe"), "../librxe.so.1.0")
+			return h
+		}, "has RXE_1.0, which the host's /usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so, mounted over it, lacks"},
+		{"own direct-verbs library", func() *host {
+			h := debianImage()
+			own(h, "libhns.so.1", h.client("IBVERBS_PRIVATE_34"))
+			return h
+		}, "the image's own libhns.so.1 would be used with the host's libibverbs"},
+		{"own provider", func() *host {
+			h := debianImage()
+			h.write(h.provider("gone"), h.client("IBVERBS_PRIVATE_34"))
+			return h
+		}, "the image's own libgone-rdmav34.so would be used with the host's libibverbs"},
+		{"own provider of another ABI", func() *host {
+			h := debianImage()
+			h.abi = "57"
+			h.write(h.provider("gone"), h.client("IBVERBS_PRIVATE_57"))
+			return h
+		}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := debian()
+			h.name("gone") // named, but not installed
+			plan, err := h.find("mlx5_core")
+			if err != nil {
+				t.Fatal(err)
+			}
+			problems := CheckImage(tt.image().files, plan)
+			if tt.say == "" {
+				if len(problems) > 0 {
+					t.Errorf("problems %v, want none", problems)
+				}
+				return
+			}
+			if len(problems) == 0 || !strings.Contains(problems[0].String(), tt.say) {
+				t.Errorf("problems %v do not say %q", problems, tt.say)
+			}
+		})
+	}
+}
+
+// TestCheckImageFeatures finds a need of glibc that has no number.
+func TestCheckImageFeatures(t *testing.T) {
+	h := debian()
+	l := h.client("IBVERBS_1.1")
+	l.needs["libc.so.6"] = []string{"GLIBC_2.34", "GLIBC_ABI_DT_RELR"}
+	h.install("librdmacm.so.1", l)
+	plan, err := h.find("mlx5_core")
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems := CheckImage(debianImage().files, plan)
+	const want = "the image's glibc lacks GLIBC_ABI_DT_RELR, which librdmacm.so.1 needs"
+	if len(problems) != 1 || problems[0].String() != want {
+		t.Errorf("problems %v, want %q", problems, want)
+	}
+	image := debianImage()
+	image.libc("2.34", "ABI_DT_RELR")
+	if problems := CheckImage(image.files, plan); len(problems) > 0 {
+		t.Errorf("problems %v, want none", problems)
+	}
+}
