@@ -54,7 +54,7 @@ func checkMemlock(f *facts) []Finding {
 func judge(s starter, want, total hook.Size) Finding {
 	soft := s.limits.soft
 	if soft >= total {
-		return found(MemlockOK, OK, "containers get "+soft.String()+" of locked memory from "+s.who)
+		return found(MemlockOK, OK, "containers get "+locked(soft)+" from "+s.who)
 	}
 	got := want
 	if !s.privileged {
@@ -62,23 +62,31 @@ func judge(s starter, want, total hook.Size) Finding {
 	}
 	switch {
 	case want <= soft:
-		return found(MemlockLow, Warning, "containers get "+soft.String()+" of locked memory").
+		return found(MemlockLow, Warning, "containers get "+locked(soft)).
 			about(s.who).
 			because("they inherit it, and no hook in a spec raises it. Registering more memory than that fails with ENOMEM; NCCL falls back to TCP without a word. --cap-add IPC_LOCK does not help users other than root").
 			fix("cdi-gen generate --output /etc/cdi")
 	case got < want && got < total:
-		return found(MemlockClamped, Warning, "containers get "+max(soft, got).String()+" of locked memory, with or without the hook").
+		return found(MemlockClamped, Warning, "containers get no more than "+locked(max(soft, got))+", with or without the hook").
 			about(s.who).
 			because("without it %s; the hook asks for %s, but runs as a user, who cannot raise the hard limit of %s", soft, want, s.limits.hard).
 			fix(userLimit...)
 	}
-	f := found(MemlockByHook, Info, "containers get "+soft.String()+" of locked memory, and "+got.String()+" with the hook").
+	f := found(MemlockByHook, Info, "containers get "+locked(soft)+", and with the hook "+got.String()).
 		about(s.who).
 		because("the hook reaches the container's own processes; exec sessions (kubectl exec, podman exec) keep %s", soft)
 	if s.unit == "" {
 		return f.fix("ulimit -l unlimited")
 	}
 	return f.fix(unitLimitCommands(s.unit)...)
+}
+
+// locked words a limit.
+func locked(s hook.Size) string {
+	if s == hook.Unlimited {
+		return "unlimited locked memory"
+	}
+	return s.String() + " of locked memory"
 }
 
 // userLimit raises the hard limit of users, from their next login on.

@@ -8,9 +8,10 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// maxCompared is for how many devices the nodes are compared. rdmamap takes time
-// that is quadratic in their number: minutes at a thousand.
-const maxCompared = 64
+// toCompare is for how many of n devices the nodes are compared: all, up to 64.
+// rdmamap reads every node of the host for each device it is asked about, so at a
+// thousand it would take a minute to ask about all.
+func toCompare(n int) int { return min(n, max(8, 64*64/max(n, 1))) }
 
 // checkSecondOpinion compares our view of the devices with that of rdmamap, by
 // which other device plugins and CNI plugins go.
@@ -31,7 +32,7 @@ func checkSecondOpinion(f *facts) []Finding {
 		ours = append(ours, h.IBDev)
 	}
 	differences := difference("RDMA devices", ours, theirs)
-	compared := f.snap.HCAs[:min(len(ours), maxCompared)]
+	compared := f.snap.HCAs[:toCompare(len(ours))]
 	for i := range compared {
 		if h := &compared[i]; slices.Contains(theirs, h.IBDev) {
 			differences = append(differences, f.compareNodes(h)...)

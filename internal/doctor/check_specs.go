@@ -9,6 +9,17 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
+// checkSpecs looks at the spec directories. That they are well is said only where
+// nothing else was.
+func checkSpecs(f *facts) []Finding {
+	faults := slices.Concat(checkSpecFiles(f), checkConflicts(f), checkSpecNodes(f))
+	coverage := checkCoverage(f)
+	if slices.ContainsFunc(faults, func(f Finding) bool { return f.Severity == Error || f.Severity == Warning }) {
+		coverage = slices.DeleteFunc(coverage, func(f Finding) bool { return f.ID == SpecsOK })
+	}
+	return append(faults, coverage...)
+}
+
 // checkSpecFiles looks at each file in the spec directories by itself.
 func checkSpecFiles(f *facts) []Finding {
 	var findings []Finding
@@ -82,15 +93,19 @@ func conflict(files []specFile, devices []string) Finding {
 	paths := strings.Split(pathList(files), " ")
 	stem := func(p string) string { return strings.TrimSuffix(p, path.Ext(p)) }
 	f := found(SpecConflict, Warning, fmt.Sprintf("%s in %d files of one directory", plural(len(devices), "device"), len(files)))
+	remedy := "rm " + paths[len(paths)-1]
 	if len(files) == 2 && stem(paths[0]) == stem(paths[1]) {
 		f = found(SpecTwins, Error, fmt.Sprintf("%s both in a .json and a .yaml file", plural(len(devices), "device")))
+		if files[0].spec.Kind == cdi.KindHCA {
+			remedy = files[1].rewrite() // which removes the twin
+		}
 	}
 	if slices.ContainsFunc(files, func(s specFile) bool { return s.rdma }) {
 		f.Severity = Error
 	}
 	return f.about(paths...).
 		because("of a device that two files of one directory define, runtimes take neither: %s", shorten(devices, ", ")).
-		fix("rm " + paths[len(paths)-1])
+		fix(remedy)
 }
 
 // shadowed finds devices that both directories define.

@@ -30,7 +30,7 @@ func checkUlimits(f *facts) []Finding {
 		if size >= total {
 			return
 		}
-		findings = append(findings, found(MemlockConfigured, Warning, program+" is configured to give containers "+size.String()+" of locked memory").
+		findings = append(findings, found(MemlockConfigured, Warning, program+" is configured to give containers "+locked(size)).
 			about(file).
 			because("runc applies a configured limit after the hook, so it wins; crun applies it before").
 			fix("grep -n memlock "+file))

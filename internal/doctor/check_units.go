@@ -25,7 +25,7 @@ func checkUnits(f *facts) []Finding {
 		if file == "" || d.limits == nil || limit <= d.limits.soft {
 			continue
 		}
-		findings = append(findings, found(MemlockRestart, Warning, d.String()+" has "+d.limits.soft.String()+" of locked memory, its unit file says "+limit.String()).
+		findings = append(findings, found(MemlockRestart, Warning, d.String()+" has "+locked(d.limits.soft)+", its unit file says "+limit.String()).
 			about(file).
 			because("a unit file takes effect when the service starts").
 			fix("systemctl daemon-reload && systemctl restart "+d.unit))

@@ -31,7 +31,7 @@ var checks = []check{
 	checkPorts, checkGUIDs, checkRoCEGIDs,
 	checkMemlock, checkUnits, checkUlimits,
 	checkHooks,
-	checkSpecFiles, checkConflicts, checkSpecNodes, checkCoverage,
+	checkSpecs,
 	checkMADNodes,
 	checkEngines,
 	checkSecondOpinion,

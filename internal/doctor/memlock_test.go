@@ -29,7 +29,7 @@ var memlockFaults = []fault{
 	{
 		name:  "daemon with a small limit and the hook",
 		plant: func(f *fake) { f.limits("812", eightMiB, eightMiB) },
-		id:    MemlockByHook, severity: Info, title: "8 MiB of locked memory, and unlimited with the hook", reason: "exec sessions", fix: "/etc/systemd/system/containerd.service.d/memlock.conf",
+		id:    MemlockByHook, severity: Info, title: "8 MiB of locked memory, and with the hook unlimited", reason: "exec sessions", fix: "/etc/systemd/system/containerd.service.d/memlock.conf",
 	},
 	{
 		name:  "session with a small limit and the hook",

@@ -46,7 +46,7 @@ var specFaults = []fault{
 		plant: func(f *fake) {
 			f.spec("/etc/cdi/rdma.dev-hca.json", f.newSpec(cdi.KindHCA, f.uverbs()...))
 		},
-		id: SpecTwins, severity: Error, subject: "/etc/cdi/rdma.dev-hca.json", title: "9 devices both in a .json and a .yaml", reason: "rdma.dev/hca=dev0", fix: "rm /etc/cdi/rdma.dev-hca.",
+		id: SpecTwins, severity: Error, subject: "/etc/cdi/rdma.dev-hca.json", title: "9 devices both in a .json and a .yaml", reason: "rdma.dev/hca=dev0", fix: "cdi-gen generate --output /etc/cdi/rdma.dev-hca.yaml",
 	},
 	{
 		name:  "one device in two files",
