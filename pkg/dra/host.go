@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -27,6 +28,8 @@ type host struct {
 
 	mu   sync.RWMutex
 	snap *rdma.Snapshot
+
+	changed chan struct{} // whoever read the host anew found it changed
 }
 
 // openHost reads the host for the first time.
@@ -35,7 +38,7 @@ func openHost(root string) (*host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &host{root: root, sys: sysfs.DirFS(filepath.Join(root, "sys")), second: second}
+	h := &host{root: root, sys: sysfs.DirFS(filepath.Join(root, "sys")), second: second, changed: make(chan struct{}, 1)}
 	if _, err := h.rescan(); err != nil {
 		return nil, err
 	}
@@ -49,7 +52,7 @@ func (h *host) snapshot() *rdma.Snapshot {
 	return h.snap
 }
 
-// rescan reads the host anew.
+// rescan reads the host anew, and announces a change.
 func (h *host) rescan() (*rdma.Snapshot, error) {
 	snap, err := rdma.Discover(h.sys)
 	if err != nil {
@@ -57,8 +60,18 @@ func (h *host) rescan() (*rdma.Snapshot, error) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.snap != nil && !sameHardware(h.snap, snap) {
+		select {
+		case h.changed <- struct{}{}:
+		default: // one is pending
+		}
+	}
 	h.snap = snap
 	return snap, nil
+}
+
+func sameHardware(a, b *rdma.Snapshot) bool {
+	return a.NetnsMode == b.NetnsMode && reflect.DeepEqual(a.HCAs, b.HCAs) && reflect.DeepEqual(a.RDMACM, b.RDMACM)
 }
 
 // How long a call waits for devices that are not there: a driver reload takes

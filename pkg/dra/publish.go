@@ -3,7 +3,6 @@ package dra
 import (
 	"context"
 	"errors"
-	"reflect"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -40,6 +39,10 @@ func (d *Driver) publishLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			if _, err := d.host.rescan(); err != nil {
+				klog.FromContext(ctx).Error(err, "Host not read, its last picture stays published")
+			}
+		case <-d.host.changed: // found by the rescan above, or by one of Prepare
 			d.followHost(ctx)
 			published = d.publish(ctx, published)
 		case <-d.registered:
@@ -51,21 +54,11 @@ func (d *Driver) publishLoop(ctx context.Context) {
 	}
 }
 
-// followHost reads the host anew. When something changed, claims whose devices
-// have other nodes now get new specs, before a container restarts with old ones.
+// followHost gives claims whose devices have other nodes now new specs, before a
+// container restarts with old ones.
 func (d *Driver) followHost(ctx context.Context) {
-	logger := klog.FromContext(ctx)
-	before := d.host.snapshot()
-	after, err := d.host.rescan()
-	if err != nil {
-		logger.Error(err, "Host not read, its last picture stays published")
-		return
-	}
-	if reflect.DeepEqual(before.HCAs, after.HCAs) && reflect.DeepEqual(before.RDMACM, after.RDMACM) {
-		return
-	}
 	if err := d.restore(ctx); err != nil {
-		logger.Error(err, "Some CDI specs do not fit the host")
+		klog.FromContext(ctx).Error(err, "Some CDI specs do not fit the host")
 	}
 }
 

@@ -1,6 +1,7 @@
 package dra_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -224,6 +225,27 @@ func TestRenumbering(t *testing.T) {
 			t.Errorf("nodes are %v, want %v", got, want)
 		}
 	}
+}
+
+// TestRenumberingOfOthers: a Prepare that finds the cards in another order puts
+// the specs of all prepared claims right, not only its own: a container of theirs
+// that restarts would get another claim's device.
+func TestRenumberingOfOthers(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	d := start(t, n)
+	a, b := drivertest.Claim(1, dev0), drivertest.Claim(2, dev1)
+	n.AddClaim(a, b)
+	prepare(t, n, a)
+	d.says("Publishing ResourceSlices")
+	n.Become(t, drivertest.Swapped(t, "hgx-h100", "mlx5_0", "mlx5_1", "uverbs0", "uverbs1"))
+	prepare(t, n, b)
+	want := []string{"/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs1"}
+	drivertest.Eventually(t, func() error {
+		if got := drivertest.Nodes(drivertest.Spec(t, n.CDIDir, a)); !slices.Equal(got, want) {
+			return fmt.Errorf("the first claim has nodes %v, want %v", got, want)
+		}
+		return nil
+	})
 }
 
 // TestDriverReload: a device that is away for a moment is waited for.
