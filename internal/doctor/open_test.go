@@ -1,0 +1,185 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/rdmamap/rdmamaptest"
+)
+
+// extract writes a machine to a directory.
+func extract(t *testing.T, name string) string {
+	t.Helper()
+	m, err := fixture.Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := m.Extract(dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// Below a host root nothing of this system is looked at: no program is run, no
+// process is read.
+func TestOpen(t *testing.T) {
+	dir := extract(t, "soft")
+	write(t, filepath.Join(dir, "etc/cdi/a.yml"), "x")
+	h := Open(dir)
+	h.Run = func(context.Context, string, ...string) (string, error) { panic("a program is run") }
+	r, err := Diagnose(t.Context(), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := render(t, r)
+	for _, want := range []string{string(SpecExtension), string(SpecNone), "rdmamap finds the same 4 devices", "/dev is not below the host root"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+// rdmamap itself agrees on machines whose devices can be read.
+func TestSecondOpinion(t *testing.T) {
+	for _, machine := range []string{"soft", "mlx4-dual-port", "smi-multiplane"} {
+		dir := extract(t, machine)
+		h := &Host{Root: os.DirFS(dir).(fs.ReadLinkFS), Sys: os.DirFS(filepath.Join(dir, "sys")).(fs.ReadLinkFS), SecondOpinion: rdmamaptest.Open(t, dir)}
+		r, err := Diagnose(t.Context(), h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := render(t, r); !strings.Contains(text, string(RDMAMapAgrees)) {
+			t.Errorf("%s: %s", machine, text)
+		}
+	}
+}
+
+// A diagnosis of a large host asks rdmamap, whose time is quadratic, about some
+// devices only, and says so.
+func TestSecondOpinionOfLargeHost(t *testing.T) {
+	for n, want := range map[int]int{0: 0, 1: 1, 9: 9, 64: 64, 128: 32, 1016: 8} {
+		if got := toCompare(n); got != want {
+			t.Errorf("of %d devices %d are compared, want %d", n, got, want)
+		}
+	}
+	m, err := fixture.Large(128)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sys := m.OpenFS()
+	o := &counting{opinion: agreeing(t, sys)}
+	r, err := Diagnose(t.Context(), &Host{Root: os.DirFS(t.TempDir()).(fs.ReadLinkFS), Sys: sys, SecondOpinion: o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.asked != 32 || !strings.Contains(render(t, r), "rdmamap: nodes of 96 of 128 devices") {
+		t.Errorf("rdmamap was asked %d times, and the report is\n%s", o.asked, render(t, r))
+	}
+}
+
+// counting counts questions.
+type counting struct {
+	opinion
+	asked int
+}
+
+func (c *counting) CharDevices(ibdev string) ([]string, error) {
+	c.asked++
+	return c.opinion.CharDevices(ibdev)
+}
+
+// A directory without a sysfs is no host.
+func TestNoHost(t *testing.T) {
+	if _, err := Diagnose(t.Context(), Open(t.TempDir())); err == nil || !strings.Contains(err.Error(), "diagnose host") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// forbidding denies some paths, as to a user other than root.
+type forbidding struct {
+	fs.ReadLinkFS
+	paths []string
+}
+
+func (f forbidding) Open(name string) (fs.File, error) {
+	for _, p := range f.paths {
+		if name == p {
+			return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.EACCES}
+		}
+	}
+	return f.ReadLinkFS.Open(name)
+}
+
+// Without root, what is closed is listed with the advice to be root, and nothing
+// is made up in its place.
+func TestWithoutRoot(t *testing.T) {
+	f := newFake(t, "hgx-h100")
+	f.host.UID = 1000
+	f.output["containerd"] = "containerd containerd.io 1.7.27 05044ec0a9a7\n"
+	f.file("/etc/containerd/config.toml", "enable_cdi = true\n")
+	f.chmod(specPath, 0o600)
+	f.diagnose() // fills the host in
+	f.host.Root = forbidding{f.root, []string{"etc/containerd/config.toml", specPath[1:], "proc/812/limits", "proc/self/mountinfo"}}
+	r, err := Diagnose(t.Context(), &f.host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := render(t, r)
+	for _, what := range []string{"/etc/containerd/config.toml", specPath, "/proc/812/limits"} {
+		if i := indexUnseen(r, what); i < 0 || !strings.Contains(r.Unseen[i].Reason, "run as root") {
+			t.Errorf("%s is not among the unseen in\n%s", what, text)
+		}
+	}
+	// The mode tells that others cannot read the spec; nothing else is known of it.
+	if got := troubles(r); len(got) != 1 || got[0] != SpecMode {
+		t.Errorf("troubles %v in\n%s", got, text)
+	}
+}
+
+// A diagnosis that is interrupted says so.
+func TestInterrupted(t *testing.T) {
+	f := newFake(t, "soft")
+	f.diagnose()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Diagnose(ctx, &f.host); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Programs give their output, or the reason why they do not.
+func TestRun(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	script(t, filepath.Join(dir, "podman"), "echo podman version 5.4.2")
+	script(t, filepath.Join(dir, "crio"), "echo 'no such thing' >&2; exit 3")
+	if out, err := run(t.Context(), "podman", "--version"); err != nil || out != "podman version 5.4.2\n" {
+		t.Errorf("got %q, %v", out, err)
+	}
+	if _, err := run(t.Context(), "crio", "--version"); err == nil || err.Error() != "no such thing" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func script(t *testing.T, name, body string) {
+	t.Helper()
+	write(t, name, "#!/bin/sh\n"+body+"\n")
+	if err := os.Chmod(name, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func write(t *testing.T, name, content string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}
