@@ -1,0 +1,191 @@
+package release
+
+import (
+	"compress/gzip"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// contents are files that every package must have, below /usr.
+var contents = []string{
+	"bin/cdi-gen", "bin/rdma-hook",
+	"share/bash-completion/completions/cdi-gen", "share/fish/vendor_completions.d/cdi-gen.fish",
+	"share/doc/cdi-gen/README.md", "share/doc/cdi-gen/hook.md", "share/doc/cdi-gen/topology.md", "share/doc/cdi-gen/topology.svg",
+	"share/man/man1/cdi-gen.1.gz", "share/man/man1/cdi-gen-generate.1.gz", "share/man/man1/cdi-gen-topology.1.gz", "share/man/man8/rdma-hook.8.gz",
+}
+
+func has(t *testing.T, where, listing string, more ...string) {
+	t.Helper()
+	for _, name := range slices.Concat(contents, more) {
+		if !strings.Contains(listing, "usr/"+name+"\n") {
+			t.Errorf("%s has no /usr/%s:\n%s", where, name, listing)
+		}
+	}
+}
+
+func TestDeb(t *testing.T) {
+	need(t, "dpkg-deb", "dpkg")
+	dir, _ := packages(t)
+	for _, arch := range Arches {
+		deb := filepath.Join(dir, "cdi-gen_1.2.3-1_"+arch+".deb")
+		info := tool(t, "dpkg-deb", "-I", deb)
+		for _, want := range []string{"Package: cdi-gen\n", "Version: 1.2.3-1\n", "Architecture: " + arch + "\n", "Maintainer: ", "Description: RDMA devices for containers, by name\n"} {
+			if !strings.Contains(info, want) {
+				t.Errorf("%s says nothing of %q:\n%s", deb, want, info)
+			}
+		}
+		listing := tool(t, "dpkg-deb", "-c", deb)
+		has(t, deb, listing, "share/doc/cdi-gen/copyright", "share/zsh/vendor-completions/_cdi-gen")
+		for line := range strings.Lines(listing) {
+			mode, owner, _ := strings.Cut(line, " ")
+			want := "-rw-r--r--"
+			switch {
+			case strings.HasSuffix(line, "/\n"):
+				want = "drwxr-xr-x"
+			case strings.Contains(line, "/usr/bin/"):
+				want = "-rwxr-xr-x"
+			}
+			if mode != want || !strings.HasPrefix(owner, "root/root ") {
+				t.Errorf("want %s root/root: %s", want, line)
+			}
+		}
+	}
+}
+
+func TestRPM(t *testing.T) {
+	need(t, "rpm", "rpm")
+	dir, _ := packages(t)
+	for _, arch := range []string{"x86_64", "aarch64"} {
+		file := filepath.Join(dir, "cdi-gen-1.2.3-1."+arch+".rpm")
+		// A database of its own: the host's may not exist.
+		has(t, file, tool(t, "rpm", "--dbpath", t.TempDir(), "-qpl", file), "share/licenses/cdi-gen/LICENSE", "share/zsh/site-functions/_cdi-gen")
+		got := tool(t, "rpm", "--dbpath", t.TempDir(), "-qp", "--queryformat", "%{NAME} %{VERSION} %{RELEASE} %{ARCH} %{LICENSE} %{BUILDTIME}", file)
+		if want := "cdi-gen 1.2.3 1 " + arch + " Apache-2.0 " + epoch; got != want {
+			t.Errorf("%s is %q; want %q", file, got, want)
+		}
+	}
+}
+
+func TestTar(t *testing.T) {
+	dir, _ := packages(t)
+	for _, arch := range Arches {
+		prefix := filepath.Join(t.TempDir(), "usr")
+		if err := os.Mkdir(prefix, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		tool(t, "tar", "-C", prefix, "--strip-components=1", "-xzf", filepath.Join(dir, "cdi-gen_1.2.3_linux_"+arch+".tar.gz"))
+		var listing strings.Builder
+		err := filepath.WalkDir(prefix, func(path string, _ os.DirEntry, err error) error {
+			listing.WriteString(strings.TrimPrefix(path, filepath.Dir(prefix)) + "\n")
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		has(t, arch, listing.String(), "share/doc/cdi-gen/LICENSE", "share/zsh/site-functions/_cdi-gen")
+	}
+}
+
+// TestInstallDeb: dpkg installs the package into an empty root, the programs run
+// there, and dpkg removes it whole.
+func TestInstallDeb(t *testing.T) {
+	need(t, "dpkg", "dpkg")
+	if os.Getuid() != 0 {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("dpkg --root changes owners: run the tests as root")
+		}
+		t.Skip("dpkg --root changes owners: run the tests as root")
+	}
+	dir, _ := packages(t)
+	root := t.TempDir()
+	for _, d := range []string{"updates", "info", "triggers"} {
+		if err := os.MkdirAll(filepath.Join(root, "var/lib/dpkg", d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(root, "var/lib/dpkg/status"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	tool(t, "dpkg", "--root="+root, "--log=/dev/null", "--install", filepath.Join(dir, "cdi-gen_1.2.3-1_"+runtime.GOARCH+".deb"))
+	checkPrograms(t, filepath.Join(root, "usr"))
+	if out := tool(t, "dpkg", "--root="+root, "--verify", Name); out != "" {
+		t.Errorf("files that are not as packaged:\n%s", out)
+	}
+	tool(t, "dpkg", "--root="+root, "--log=/dev/null", "--purge", Name)
+	if _, err := os.Stat(filepath.Join(root, "usr")); err == nil {
+		t.Error("the removed package leaves files in usr")
+	}
+}
+
+// checkPrograms runs what was installed below a prefix.
+func checkPrograms(t *testing.T, prefix string) {
+	t.Helper()
+	if got := tool(t, filepath.Join(prefix, "bin/cdi-gen"), "version"); !strings.HasPrefix(got, "cdi-gen "+version+" ") {
+		t.Errorf("cdi-gen version prints %q", got)
+	}
+	if got := tool(t, filepath.Join(prefix, "bin/rdma-hook"), "--version"); !strings.Contains(got, version) {
+		t.Errorf("rdma-hook --version prints %q", got)
+	}
+	tool(t, "bash", "-n", filepath.Join(prefix, "share/bash-completion/completions/cdi-gen"))
+	help := tool(t, filepath.Join(prefix, "bin/cdi-gen"), "generate", "--help")
+	page := roff(t, filepath.Join(prefix, "share/man/man1/cdi-gen-generate.1.gz"))
+	for word := range strings.FieldsSeq(help) {
+		if flag := strings.TrimRight(word, ".,;:"); strings.HasPrefix(flag, "--") && !strings.Contains(page, flag) {
+			t.Errorf("the manual page of generate has no %s", flag)
+		}
+	}
+	for _, want := range []string{"cdi-gen-list(1)", "rdma-hook(8)", ".SH EXIT STATUS"} {
+		if !strings.Contains(roff(t, filepath.Join(prefix, "share/man/man1/cdi-gen.1.gz")), want) {
+			t.Errorf("the manual page of cdi-gen has no %s", want)
+		}
+	}
+}
+
+// roff returns a page as it was before its hyphens were escaped.
+func roff(t *testing.T, file string) string {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.ReplaceAll(string(text), `\-`, "-")
+}
+
+// TestManPagesFormat: groff has nothing to complain of.
+func TestManPagesFormat(t *testing.T) {
+	if _, err := exec.LookPath("groff"); err != nil {
+		t.Skipf("%v: install the package groff-base to run this test", err)
+	}
+	dir, _ := packages(t)
+	prefix := t.TempDir()
+	tool(t, "tar", "-C", prefix, "--strip-components=1", "-xzf", filepath.Join(dir, "cdi-gen_1.2.3_linux_amd64.tar.gz"))
+	pages, err := filepath.Glob(filepath.Join(prefix, "share/man/man*/*.gz"))
+	if err != nil || len(pages) < 8 {
+		t.Fatalf("pages %q, %v", pages, err)
+	}
+	for _, page := range pages {
+		plain := filepath.Join(t.TempDir(), "page")
+		if err := os.WriteFile(plain, []byte(tool(t, "gzip", "-dc", page)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command("groff", "-K", "utf8", "-man", "-ww", "-z", plain).CombinedOutput()
+		if err != nil || len(out) > 0 {
+			t.Errorf("groff on %s: %v\n%s", filepath.Base(page), err, out)
+		}
+	}
+}
