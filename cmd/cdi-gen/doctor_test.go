@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/doctor"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+)
+
+// diagnose runs the verb.
+func diagnose(t *testing.T, args ...string) (code exitCode, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), append([]string{"doctor"}, args...), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// patient is a host root with the sysfs of a machine.
+func patient(t *testing.T, machine string) string {
+	t.Helper()
+	m, err := fixture.Load(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := m.Extract(dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestDoctorExitCodes(t *testing.T) {
+	healthy := patient(t, "soft")
+	hook := filepath.Join(healthy, "usr/bin/rdma-hook")
+	if err := os.MkdirAll(filepath.Dir(hook), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(hook, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var errs bytes.Buffer
+	if code := run(t.Context(), []string{"generate", "--host-root", healthy, "--hook-path", "/usr/bin/rdma-hook", "--output", filepath.Join(healthy, "etc/cdi")}, &errs, &errs); code != exitOK {
+		t.Fatalf("generate: exit code %d: %s", code, errs.String())
+	}
+	for _, c := range []struct {
+		name           string
+		args           []string
+		code           exitCode
+		stdout, stderr string
+	}{
+		{"healthy", []string{"--host-root", healthy}, exitOK, "specs-ok", ""},
+		{"warnings", []string{"--host-root", patient(t, "roce-lag")}, exitWarnings, "spec-none", "cdi-gen: found 0 errors, 1 warning"},
+		{"errors", []string{"--host-root", patient(t, "soft-pci")}, exitErrors, "netns-exclusive", "cdi-gen: found 1 error"},
+		{"no host", []string{"--host-root", t.TempDir()}, exitIO, "", "is the host's root directory at"},
+		{"bad output", []string{"-o", "xml"}, exitUsage, "", `--output "xml": want table, json or yaml`},
+		{"argument", []string{"now"}, exitUsage, "", `unknown argument "now"`},
+		{"bad flag", []string{"--fix"}, exitUsage, "", "unknown flag: --fix"},
+	} {
+		code, stdout, stderr := diagnose(t, c.args...)
+		if code != c.code || !strings.Contains(stdout, c.stdout) || !strings.Contains(stderr, c.stderr) || (c.stderr == "") != (stderr == "") {
+			t.Errorf("%s: exit code %d, want %d\n%s%s", c.name, code, c.code, stdout, stderr)
+		}
+	}
+}
+
+// The formats have the same findings.
+func TestDoctorFormats(t *testing.T) {
+	root := patient(t, "roce-sriov")
+	_, text, _ := diagnose(t, "--host-root", root)
+	_, asJSON, _ := diagnose(t, "--host-root", root, "-o", "json")
+	_, asYAML, _ := diagnose(t, "--host-root", root, "--output", "yaml")
+	var a, b doctor.Report
+	if err := json.Unmarshal([]byte(asJSON), &a); err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal([]byte(asYAML), &b); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(a, b); diff != "" || len(a.Findings) == 0 {
+		t.Errorf("%d findings, -json +yaml:\n%s", len(a.Findings), diff)
+	}
+	for _, f := range a.Findings {
+		if !strings.Contains(text, string(f.ID)+" ") || !strings.Contains(text, f.Title) {
+			t.Errorf("%s is not in the table:\n%s", f.ID, text)
+		}
+	}
+	if strings.Contains(text, "\x1b") {
+		t.Error("colour outside of a terminal")
+	}
+	if strings.Contains(asJSON, `\u003e`) {
+		t.Error("commands are escaped for HTML")
+	}
+}
+
+// Doctor writes nothing.
+func TestDoctorWritesNothing(t *testing.T) {
+	root := patient(t, "soft")
+	before := listing(t, root)
+	diagnose(t, "--host-root", root)
+	if diff := cmp.Diff(before, listing(t, root)); diff != "" {
+		t.Errorf("before and after:\n%s", diff)
+	}
+}
+
+// listing is every file of a tree with its mode, size and time.
+func listing(t *testing.T, root string) []string {
+	t.Helper()
+	var list []string
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		list = append(list, strings.Join([]string{path, info.Mode().String(), info.ModTime().String()}, " "))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// The host's own reports are whole, whatever this host is.
+func TestDoctorOnThisHost(t *testing.T) {
+	code, stdout, stderr := diagnose(t)
+	if code != exitOK && code != exitWarnings && code != exitErrors || stdout == "" {
+		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+	}
+}
+
+func TestIsTerminal(t *testing.T) {
+	if isTerminal(&bytes.Buffer{}) {
+		t.Error("a buffer is a terminal")
+	}
+	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("needs a pseudo terminal: %v", err)
+	}
+	defer func() {
+		if err := pty.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Setenv("TERM", "xterm")
+	t.Setenv("NO_COLOR", "")
+	if !isTerminal(pty) {
+		t.Error("a terminal is none")
+	}
+	t.Setenv("NO_COLOR", "1")
+	if isTerminal(pty) {
+		t.Error("NO_COLOR has no effect")
+	}
+}
+
+// docs/doctor.md explains the exit codes of doctor.
+func TestDoctorDocs(t *testing.T) {
+	b, err := os.ReadFile("../../docs/doctor.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []string{"| 0 |", "| 1 |", "| 2 |", "| 10 | there are warnings", "| 11 | there are errors"} {
+		if !strings.Contains(string(b), "\n"+row) {
+			t.Errorf("docs/doctor.md has no row %q", row)
+		}
+	}
+}
