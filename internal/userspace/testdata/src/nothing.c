@@ -1,0 +1,1 @@
+/* A library that others need and that does nothing. */
