@@ -164,6 +164,9 @@ func (k *Kubelet) forgetAll() {
 	}
 }
 
+// Disconnect forgets all plugins, as when their processes died.
+func (k *Kubelet) Disconnect() { k.forgetAll() }
+
 // Restart forgets all plugins and registers those whose sockets are there, as a
 // kubelet does that starts.
 func (k *Kubelet) Restart() {

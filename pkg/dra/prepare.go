@@ -11,6 +11,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
@@ -90,14 +91,18 @@ func (d *Driver) forget(uid types.UID) error {
 	return err
 }
 
+// staleAge is the age from which a file in the making has no writer any more.
+const staleAge = time.Minute
+
 // restore writes the specs of prepared claims that are missing or no longer fit
-// the host, and removes specs that no record explains.
+// the host, and removes specs that no record explains and what killed drivers left
+// half written.
 func (d *Driver) restore(ctx context.Context) error {
 	// Specs are listed first: a record is always older than its spec, so a spec
 	// listed now whose record is not found later is rubbish.
 	ids, errIDs := d.cfg.specs().IDs(cdi.KindClaim)
 	plans, errPlans := d.claims.List()
-	errs := []error{errIDs, errPlans}
+	errs := []error{errIDs, errPlans, atomicfile.Sweep(d.cfg.CDIDir, staleAge)}
 	for _, p := range plans {
 		errs = append(errs, d.restoreClaim(ctx, p))
 	}

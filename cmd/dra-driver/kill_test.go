@@ -1,0 +1,166 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+)
+
+// TestKill kills the driver with kill -9 at a random moment of Prepare, 200 times
+// (DRA_TEST_ROUNDS; DRA_TEST_SEED repeats a run). Whatever the moment: no half
+// written spec, no lost claim, the same IDs from the next driver, which recovers by
+// itself what was prepared, and nothing left after Unprepare.
+func TestKill(t *testing.T) {
+	random := seeded(t)
+	n := drivertest.NewNode(t, "hgx-h100")
+	live := drivertest.Claim(0, hcas[0])
+	n.AddClaim(live)
+	driver := n.Start(t, "")
+	liveIDs := mustPrepare(t, n, live)
+	window := callTime(t, n)
+	answered := 0
+	for round := range rounds(t, 200) {
+		victims := victimsOf(round)
+		n.AddClaim(victims...)
+		moment := time.Duration(random.Int64N(int64(window)))
+		ids := prepareAndKill(t, n, driver, victims, moment)
+		checkAfterKill(t, n, round, append(ids, liveIDs))
+		driver = restart(t, n)
+		checkRecovered(t, n, round, victims, ids, liveIDs)
+		for i, c := range victims {
+			if ids[i] != nil {
+				answered++
+			}
+			if again := mustPrepare(t, n, c); ids[i] != nil && !slices.Equal(ids[i], again) {
+				t.Fatalf("round %d: IDs are %v, and were %v", round, again, ids[i])
+			}
+		}
+		mustUnprepare(t, n, victims...)
+		if t.Failed() {
+			t.Fatalf("failed in round %d, killed after %v", round, moment)
+		}
+	}
+	t.Logf("%d calls were answered before the kill, %d were not", answered, rounds(t, 200)*len(hcas[1:])-answered)
+	mustUnprepare(t, n, live)
+	checkNothingLeft(t, n)
+	checkTemporaryFilesGo(t, n, driver)
+}
+
+// victimsOf makes the claims of a round, each with a device of its own.
+func victimsOf(round int) []*resourceapi.ResourceClaim {
+	var victims []*resourceapi.ResourceClaim
+	for i, hca := range hcas[1:] {
+		victims = append(victims, drivertest.Claim(1+round*len(hcas)+i, hca))
+	}
+	return victims
+}
+
+// callTime measures how long the calls of a round take.
+func callTime(t *testing.T, n *drivertest.Node) time.Duration {
+	t.Helper()
+	var times []time.Duration
+	for i := range 11 {
+		victims := victimsOf(100_000 + i)
+		n.AddClaim(victims...)
+		began := time.Now()
+		prepareAll(t, n, victims)
+		times = append(times, time.Since(began))
+		mustUnprepare(t, n, victims...)
+	}
+	slices.Sort(times)
+	return times[len(times)/2]
+}
+
+// prepareAll prepares claims in parallel calls, and returns the IDs of those that
+// were answered.
+func prepareAll(t *testing.T, n *drivertest.Node, claims []*resourceapi.ResourceClaim) [][]string {
+	ids := make([][]string, len(claims))
+	var wg sync.WaitGroup
+	for i, c := range claims {
+		wg.Go(func() { ids[i], _ = prepared(t, n, c) }) // a call may die with its driver
+	}
+	wg.Wait()
+	return ids
+}
+
+func prepareAndKill(t *testing.T, n *drivertest.Node, driver *drivertest.Process, claims []*resourceapi.ResourceClaim, moment time.Duration) [][]string {
+	t.Helper()
+	killed := make(chan struct{})
+	time.AfterFunc(moment, func() {
+		defer close(killed)
+		driver.Kill()
+	})
+	ids := prepareAll(t, n, claims)
+	<-killed
+	return ids
+}
+
+// checkAfterKill looks at what a dead driver left: what the runtime reads is whole,
+// and has all devices that the kubelet was told of.
+func checkAfterKill(t *testing.T, n *drivertest.Node, round int, ids [][]string) {
+	t.Helper()
+	if err := drivertest.CheckSpecs(n.CDIDir, slices.Concat(ids...)...); err != nil {
+		t.Fatalf("round %d, after the kill: %v", round, err)
+	}
+}
+
+// restart starts the next driver, as the kubelet does with its container: the
+// dead one's sockets are still there.
+func restart(t *testing.T, n *drivertest.Node) *drivertest.Process {
+	t.Helper()
+	stale, err := filepath.Glob(filepath.Join(n.Dir, "plugins_registry", "*.sock"))
+	if err != nil || len(stale) != 1 {
+		t.Fatalf("sockets of the dead driver: %v, %v", stale, err)
+	}
+	n.Disconnect()
+	return n.Start(t, "")
+}
+
+// checkRecovered checks that a claim has a spec just when it has a record, as soon
+// as the next driver serves the kubelet: a claim that was answered has both.
+func checkRecovered(t *testing.T, n *drivertest.Node, round int, victims []*resourceapi.ResourceClaim, ids [][]string, live []string) {
+	t.Helper()
+	if err := drivertest.CheckSpecs(n.CDIDir, live...); err != nil {
+		t.Fatalf("round %d, after the restart: %v", round, err)
+	}
+	for i, c := range victims {
+		_, errRecord := os.Stat(filepath.Join(n.RecordDir(), string(c.UID)+".json"))
+		_, errSpec := os.Stat(drivertest.SpecPath(n.CDIDir, c))
+		if (errRecord == nil) != (errSpec == nil) || (ids[i] != nil && errRecord != nil) {
+			t.Fatalf("round %d: claim %d, answered %v: record %v, spec %v", round, i, ids[i] != nil, errRecord, errSpec)
+		}
+	}
+}
+
+// checkTemporaryFilesGo checks that files in the making, which a killed driver
+// leaves, do not pile up: once they are old the next driver removes them.
+func checkTemporaryFilesGo(t *testing.T, n *drivertest.Node, driver *drivertest.Process) {
+	t.Helper()
+	old := time.Now().Add(-time.Hour)
+	for i, dir := range []string{n.CDIDir, n.RecordDir()} {
+		left := filepath.Join(dir, fmt.Sprintf(".rdma.dev-%d.tmp", i))
+		if err := os.WriteFile(left, []byte("{"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range drivertest.Files(t, dir) {
+			if err := os.Chtimes(filepath.Join(dir, name), old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	driver.Kill()
+	restart(t, n)
+	for _, dir := range []string{n.CDIDir, n.RecordDir()} {
+		if left := drivertest.Files(t, dir); len(left) > 0 {
+			t.Errorf("left in %s: %v", dir, left)
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+)
+
+// The devices of the fixture machine hgx-h100.
+var hcas = []string{"pci-0000-19-00-0", "pci-0000-29-00-0", "pci-0000-3b-00-0", "pci-0000-4b-00-0"}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if err := drivertest.RemoveBinary(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// prepared calls Prepare for one claim and returns its device IDs.
+func prepared(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim) ([]string, error) {
+	t.Helper()
+	response, err := n.Prepare(drivertest.Context(t), c)
+	if err != nil {
+		return nil, err
+	}
+	return drivertest.Devices(response, c)
+}
+
+func mustPrepare(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim) []string {
+	t.Helper()
+	ids, err := prepared(t, n, c)
+	if err == nil {
+		err = drivertest.CheckSpecs(n.CDIDir, ids...)
+	}
+	if err != nil {
+		t.Fatalf("prepare claim %s: %v", c.Name, err)
+	}
+	return ids
+}
+
+func mustUnprepare(t *testing.T, n *drivertest.Node, claims ...*resourceapi.ResourceClaim) {
+	t.Helper()
+	response, err := n.Unprepare(drivertest.Context(t), claims...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for uid, answer := range response.Claims {
+		if answer.Error != "" {
+			t.Errorf("unprepare claim %s: %s", uid, answer.Error)
+		}
+	}
+}
+
+// TestStop: a signal ends the driver with exit code 0, without its sockets, and
+// with slices and claims as they were.
+func TestStop(t *testing.T) {
+	n := drivertest.NewNode(t, "hgx-h100")
+	p := n.Start(t, "")
+	c := drivertest.Claim(1, hcas[0])
+	n.AddClaim(c)
+	ids := mustPrepare(t, n, c)
+	drivertest.Eventually(t, func() error {
+		if len(n.Slices()) == 0 {
+			return fmt.Errorf("nothing is published")
+		}
+		return nil
+	})
+	if code := p.Terminate(); code != exitOK {
+		t.Errorf("exit code is %d, want %d", code, exitOK)
+	}
+	for _, pattern := range []string{"plugins/rdma.dev/*.sock", "plugins_registry/*"} {
+		if left, err := filepath.Glob(filepath.Join(n.Dir, pattern)); err != nil || len(left) > 0 {
+			t.Errorf("left of the sockets: %v, %v", left, err)
+		}
+	}
+	if len(n.Slices()) == 0 {
+		t.Error("the slices are gone")
+	}
+	if err := drivertest.CheckSpecs(n.CDIDir, ids...); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRollingUpdate: two drivers at once, as during an update. Of two claims on
+// one device exactly one wins, whichever driver is asked; both know all claims;
+// the old one's end takes nothing with it.
+func TestRollingUpdate(t *testing.T) {
+	n := drivertest.NewNode(t, "hgx-h100")
+	old := n.Start(t, "11111111-0000-4000-8000-000000000001")
+	n.Start(t, "22222222-0000-4000-8000-000000000002")
+	keep := drivertest.Claim(1, hcas[0])
+	n.AddClaim(keep)
+	ids := mustPrepare(t, n, keep)
+	for round := range rounds(t, 50) {
+		a, b := drivertest.Claim(2*round+2, hcas[1], hcas[2]), drivertest.Claim(2*round+3, hcas[2], hcas[1])
+		n.AddClaim(a, b)
+		claims, errs := []*resourceapi.ResourceClaim{a, b}, make([]error, 2)
+		var wg sync.WaitGroup
+		for i, c := range claims {
+			wg.Go(func() {
+				response, err := n.PrepareAt(drivertest.Context(t), i, c)
+				if err == nil {
+					_, err = drivertest.Devices(response, c)
+				}
+				errs[i] = err
+			})
+		}
+		wg.Wait()
+		if (errs[0] == nil) == (errs[1] == nil) {
+			t.Fatalf("round %d: want exactly one winner, got %v and %v", round, errs[0], errs[1])
+		}
+		for i, err := range errs {
+			if err != nil && !strings.Contains(err.Error(), "in use by claim team-a/"+claims[1-i].Name) {
+				t.Fatalf("round %d: the loser is told %v", round, err)
+			}
+		}
+		mustUnprepare(t, n, a, b)
+	}
+	if code := old.Terminate(); code != exitOK {
+		t.Errorf("exit code of the old driver is %d", code)
+	}
+	n.WaitForPlugins(1)
+	if again := mustPrepare(t, n, keep); !slices.Equal(ids, again) {
+		t.Errorf("IDs are %v, and were %v", again, ids)
+	}
+	mustUnprepare(t, n, keep)
+	checkNothingLeft(t, n)
+}
+
+// rounds is n, or DRA_TEST_ROUNDS, or less with -short.
+func rounds(t *testing.T, n int) int {
+	t.Helper()
+	if s := os.Getenv("DRA_TEST_ROUNDS"); s != "" {
+		rounds, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatalf("DRA_TEST_ROUNDS: %v", err)
+		}
+		return rounds
+	}
+	if testing.Short() {
+		return n / 10
+	}
+	return n
+}
+
+// seeded returns random numbers, and prints the seed that repeats them.
+func seeded(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	if s := os.Getenv("DRA_TEST_SEED"); s != "" {
+		var err error
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatalf("DRA_TEST_SEED: %v", err)
+		}
+	}
+	t.Logf("DRA_TEST_SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, seed))
+}
+
+// checkNothingLeft checks that no claim has a file any more.
+func checkNothingLeft(t *testing.T, n *drivertest.Node) {
+	t.Helper()
+	for _, dir := range []string{n.CDIDir, n.RecordDir()} {
+		if left := slices.DeleteFunc(drivertest.Files(t, dir), drivertest.Temporary); len(left) > 0 {
+			t.Errorf("left in %s: %v", dir, left)
+		}
+	}
+}
