@@ -1,0 +1,119 @@
+package guest
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/internal/job"
+)
+
+// drivers are the modules of each kind of software RDMA device. rdma_rxe needs the
+// crc32 hash too, which its own list of dependencies does not have.
+var drivers = map[string][]string{
+	"rxe": {"crc32_generic", "rdma_rxe"},
+	"siw": {"siw"},
+}
+
+// rdma makes the RDMA devices, each on an addressed network device.
+func (b *boot) rdma() error {
+	if err := b.modules.load("virtio_net"); err != nil {
+		return err
+	}
+	if err := setUp("lo"); err != nil {
+		return err
+	}
+	if len(b.spec.Devices) > 0 {
+		if err := b.modules.load("ib_uverbs", "ib_umad", "rdma_ucm"); err != nil {
+			return err
+		}
+	}
+	for i, d := range b.spec.Devices {
+		if err := b.addDevice(i+1, d); err != nil {
+			return fmt.Errorf("make RDMA device %q on %q: %w", d.Name, d.Netdev, err)
+		}
+	}
+	return nil
+}
+
+func (b *boot) addDevice(n int, d job.Device) error {
+	kind := strings.TrimRight(d.Name, "0123456789")
+	names, ok := drivers[kind]
+	if !ok {
+		return fmt.Errorf("unknown kind %q", kind)
+	}
+	if err := b.modules.load(names...); err != nil {
+		return err
+	}
+	link, err := b.netdev(d.Netdev)
+	if err != nil {
+		return err
+	}
+	if err := address(link, n); err != nil {
+		return err
+	}
+	if err := netlink.LinkSetUp(link); err != nil {
+		return fmt.Errorf("set the link up: %w", err)
+	}
+	return netlink.RdmaLinkAdd(d.Name, kind, d.Netdev)
+}
+
+// netdev finds a network device, or makes a dummy or a veth pair.
+func (b *boot) netdev(name string) (netlink.Link, error) {
+	kind := strings.TrimRight(name, "0123456789")
+	if kind == "dummy" || kind == "veth" {
+		// The module dummy makes dummy0 by itself.
+		if err := b.modules.load(kind); err != nil {
+			return nil, err
+		}
+	}
+	link, err := netlink.LinkByName(name)
+	if err == nil || !errors.As(err, &netlink.LinkNotFoundError{}) {
+		return link, err
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = name
+	switch kind {
+	case "dummy":
+		link = &netlink.Dummy{LinkAttrs: attrs}
+	case "veth":
+		link = &netlink.Veth{LinkAttrs: attrs, PeerName: name + "p"}
+	default:
+		return nil, errors.New("no such network device, and only dummyN and vethN can be made")
+	}
+	if err := netlink.LinkAdd(link); err != nil {
+		return nil, fmt.Errorf("make the link: %w", err)
+	}
+	if kind == "veth" {
+		return link, setUp(name + "p")
+	}
+	return link, nil
+}
+
+// address gives the n-th device 10.77.n.1/24 and fd77:n::1/64.
+func address(link netlink.Link, n int) error {
+	for _, a := range []*netlink.Addr{
+		{IPNet: &net.IPNet{IP: net.IPv4(10, 77, byte(n), 1), Mask: net.CIDRMask(24, 32)}},
+		{IPNet: &net.IPNet{IP: net.ParseIP(fmt.Sprintf("fd77:%x::1", n)), Mask: net.CIDRMask(64, 128)}, Flags: unix.IFA_F_NODAD},
+	} {
+		if err := netlink.AddrAdd(link, a); err != nil {
+			return fmt.Errorf("add address %s: %w", a, err)
+		}
+	}
+	return nil
+}
+
+func setUp(name string) error {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return fmt.Errorf("find link %q: %w", name, err)
+	}
+	if err := netlink.LinkSetUp(link); err != nil {
+		return fmt.Errorf("set link %q up: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,176 @@
+package image
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+// ToolsImage is the name of the container image with the RDMA tools.
+const ToolsImage = "localhost/rdma-tools:vm"
+
+// providerDirs hold what libibverbs loads by itself.
+var providerDirs = []string{"/etc/libibverbs.d", "/usr/lib/x86_64-linux-gnu/libibverbs"}
+
+// makeTools makes a container image of the programs, the libraries they need and a
+// shell: some ten megabytes, since every import is paid for in emulated time.
+func (w *work) makeTools(context.Context) error {
+	files, err := w.toolFiles()
+	if err != nil {
+		return err
+	}
+	applets, err := w.root.run(context.Background(), "busybox", "--list")
+	if err != nil {
+		return err
+	}
+	layer, err := w.toolLayer(files, strings.Fields(applets))
+	if err != nil {
+		return err
+	}
+	img, err := toolImage(layer)
+	if err != nil {
+		return err
+	}
+	tag, err := name.NewTag(ToolsImage)
+	if err != nil {
+		return err
+	}
+	return tarball.WriteToFile(filepath.Join(w.out, toolsFile), tag, img)
+}
+
+// toolFiles lists the programs and providers with the libraries they load.
+func (w *work) toolFiles() ([]string, error) {
+	files := slices.Clone(toolPrograms)
+	for _, dir := range providerDirs {
+		entries, err := os.ReadDir(w.root.path(dir))
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			files = append(files, filepath.Join(dir, e.Name()))
+		}
+	}
+	for i := 0; i < len(files); i++ { // it grows
+		needs, err := w.needs(files[i])
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range needs {
+			if !slices.Contains(files, file) {
+				files = append(files, file)
+			}
+		}
+	}
+	slices.Sort(files)
+	return files, nil
+}
+
+// needs lists the loader and the libraries that a program or library names.
+func (w *work) needs(file string) ([]string, error) {
+	if strings.HasPrefix(file, "/etc/") {
+		return nil, nil
+	}
+	f, err := elf.Open(w.root.path(file))
+	if err != nil {
+		return nil, fmt.Errorf("read the program %q: %w", file, err)
+	}
+	defer f.Close()
+	libraries, err := f.ImportedLibraries()
+	if err != nil {
+		return nil, fmt.Errorf("read the libraries of %q: %w", file, err)
+	}
+	var found []string
+	for _, library := range libraries {
+		path, err := w.findLibrary(library)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", file, err)
+		}
+		found = append(found, path)
+	}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			loader, err := io.ReadAll(p.Open())
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, strings.TrimRight(string(loader), "\x00"))
+		}
+	}
+	return found, nil
+}
+
+func (w *work) findLibrary(library string) (string, error) {
+	for _, dir := range []string{"/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu"} {
+		if _, err := os.Stat(w.root.path(filepath.Join(dir, library))); err == nil {
+			return filepath.Join(dir, library), nil
+		}
+	}
+	return "", fmt.Errorf("find the library %q: there is none", library)
+}
+
+// toolLayer packs the files at their paths, links followed, and the applets.
+func (w *work) toolLayer(files, applets []string) ([]byte, error) {
+	var buf bytes.Buffer
+	tw := tar.NewWriter(&buf)
+	dir := func(path string, mode int64) error {
+		return tw.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: path + "/", Mode: mode})
+	}
+	file := func(path string, data []byte, mode int64) error {
+		h := &tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(path, "/"), Size: int64(len(data)), Mode: mode}
+		if err := tw.WriteHeader(h); err != nil {
+			return err
+		}
+		_, err := tw.Write(data)
+		return err
+	}
+	errs := []error{
+		dir("etc", 0o755), dir("bin", 0o755), dir("tmp", 0o1777), dir("dev", 0o755), dir("proc", 0o755), dir("sys", 0o755),
+		file("etc/passwd", []byte("root:x:0:0:root:/:/bin/sh\nuser:x:1000:1000::/tmp:/bin/sh\n"), 0o644),
+		file("etc/group", []byte("root:x:0:\nuser:x:1000:\n"), 0o644),
+	}
+	for _, path := range files {
+		data, err := os.ReadFile(w.root.path(path))
+		errs = append(errs, err, file(path, data, 0o755))
+	}
+	for _, applet := range applets {
+		if applet != "busybox" {
+			errs = append(errs, tw.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/" + applet, Linkname: "/bin/busybox", Mode: 0o777}))
+		}
+	}
+	return buf.Bytes(), errors.Join(append(errs, tw.Close())...)
+}
+
+func toolImage(layer []byte) (v1.Image, error) {
+	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer)), nil }
+	tarLayer, err := tarball.LayerFromOpener(open)
+	if err != nil {
+		return nil, err
+	}
+	img, err := mutate.AppendLayers(empty.Image, tarLayer)
+	if err != nil {
+		return nil, err
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config = config.DeepCopy()
+	config.Architecture, config.OS = "amd64", "linux"
+	config.Config.Cmd = []string{"/bin/sh"}
+	config.Config.Env = []string{"PATH=/usr/bin:/bin"}
+	return mutate.ConfigFile(img, config)
+}

@@ -1,0 +1,159 @@
+package vm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/internal/job"
+)
+
+const qemu = "qemu-system-x86_64"
+
+// errEmulator marks failures of the emulation, not of the guest.
+var errEmulator = errors.New("the emulator failed")
+
+var (
+	// With several CPUs, one may see half of a patch that another makes to the
+	// kernel's code.
+	errOops = fmt.Errorf("%w: a known bug (Oops: int3)", errEmulator)
+	// On a busy host the kernel may find that its timers do not keep up.
+	errStuck = fmt.Errorf("%w: the guest did not start in %s", errEmulator, startTimeout)
+)
+
+// startTimeout is how long the guest may take until its process 1 has read the job;
+// usually that is five seconds.
+const startTimeout = 2 * time.Minute
+
+// boot starts QEMU, waits for its end and returns what the guest wrote down.
+func (v *VM) boot(ctx context.Context, c Cmd) (job.Result, error) {
+	dir, err := os.MkdirTemp("", "vm-job-")
+	if err != nil {
+		return job.Result{}, err
+	}
+	defer os.RemoveAll(dir)
+	if err := job.WriteSpec(dir, c.spec()); err != nil {
+		return job.Result{}, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("%w after %s", ErrTimeout, c.Timeout))
+	defer cancel()
+	ctx, stop := context.WithCancelCause(ctx)
+	watchdog := time.AfterFunc(startTimeout, func() {
+		if !job.Started(dir) {
+			stop(errStuck)
+		}
+	})
+	defer watchdog.Stop()
+	console := filepath.Join(dir, "console")
+	runErr := v.start(ctx, c, dir, console)
+	r, err := job.ReadResult(dir)
+	if err == nil {
+		return r, nil
+	}
+	said, _ := os.ReadFile(console)
+	switch {
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case strings.Contains(string(said), "Oops: int3"):
+		err = errOops
+	case runErr != nil:
+		err = runErr
+	}
+	return r, fmt.Errorf("run the virtual machine: %w; the end of its console:\n%s", err, lastLines(string(said), 20))
+}
+
+// spec is what the guest is told.
+func (c Cmd) spec() job.Spec {
+	s := job.Spec{Argv: c.Argv, Env: c.Env, Dir: c.Dir, Devices: c.Devices}
+	for i, share := range c.Shares {
+		s.Shares = append(s.Shares, job.Share{Tag: shareTag(i), Path: share.Path, ReadOnly: share.ReadOnly})
+	}
+	return s
+}
+
+func shareTag(i int) string { return fmt.Sprintf("share%d", i) }
+
+// start runs QEMU until its end and passes on what comes out of its ports.
+func (v *VM) start(ctx context.Context, c Cmd, dir, console string) error {
+	cmd := exec.CommandContext(ctx, qemu, v.args(c, dir, console)...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	cmd.WaitDelay = 5 * time.Second
+	var copying sync.WaitGroup
+	for _, to := range []io.Writer{c.Stdout, c.Stderr} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return err
+		}
+		defer w.Close()
+		cmd.ExtraFiles = append(cmd.ExtraFiles, w)
+		copying.Go(func() {
+			defer r.Close()
+			io.Copy(to, r)
+		})
+	}
+	err := cmd.Start()
+	for _, w := range cmd.ExtraFiles {
+		w.Close()
+	}
+	if err == nil {
+		err = cmd.Wait()
+	}
+	copying.Wait()
+	if err != nil {
+		return fmt.Errorf("%s: %w: %s", qemu, err, strings.TrimSpace(stderr.String()))
+	}
+	return nil
+}
+
+// args is QEMU's command line. docs/dev/vm.md has the reasons.
+func (v *VM) args(c Cmd, dir, console string) []string {
+	args := []string{
+		"-M", "q35", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max",
+		"-smp", fmt.Sprint(c.CPUs), "-m", fmt.Sprint(c.MemoryMB),
+		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
+		"-kernel", v.image.VMLinux(), "-initrd", v.initrd,
+		"-append", "console=ttyS0 quiet panic=-1 reboot=t mitigations=off tsc=unstable no_timer_check net.ifnames=0",
+		"-serial", "file:" + console,
+		"-drive", "if=none,id=root,format=raw,snapshot=on,cache=unsafe,file=" + v.image.Root(),
+		"-device", "virtio-blk-pci,drive=root",
+		"-netdev", "user,id=net,restrict=on,net=10.0.2.0/24", "-device", "virtio-net-pci,netdev=net,mac=52:54:00:12:34:56",
+		"-device", "virtio-rng-pci",
+		"-device", fmt.Sprintf("isa-debug-exit,iobase=%#x,iosize=4", job.ExitPort),
+		"-device", "virtio-serial-pci",
+	}
+	// Descriptors 3 and 4 are our pipes. A file is opened with truncation, which a pipe
+	// refuses, unless it is appended to.
+	for i, port := range []string{job.StdoutPort, job.StderrPort} {
+		args = append(args,
+			"-add-fd", fmt.Sprintf("fd=%d,set=%[1]d", 3+i),
+			"-chardev", fmt.Sprintf("file,id=port%d,path=/dev/fdset/%[1]d,append=on", 3+i),
+			"-device", fmt.Sprintf("virtserialport,chardev=port%d,name=%s", 3+i, port))
+	}
+	args = append(args, nineP(job.Tag, dir, false)...)
+	for i, s := range c.Shares {
+		args = append(args, nineP(shareTag(i), s.Path, s.ReadOnly)...)
+	}
+	return args
+}
+
+// nineP shares a directory.
+func nineP(tag, path string, readOnly bool) []string {
+	fsdev := fmt.Sprintf("local,id=%s,path=%s,security_model=none,multidevs=remap", tag, path)
+	if readOnly {
+		fsdev += ",readonly=on"
+	}
+	return []string{"-fsdev", fsdev, "-device", fmt.Sprintf("virtio-9p-pci,fsdev=%s,mount_tag=%[1]s", tag)}
+}
+
+func lastLines(s string, n int) string {
+	lines := strings.Split(strings.TrimRight(s, "\r\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}

@@ -1,0 +1,221 @@
+package vm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/internal/image"
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/internal/job"
+)
+
+// ToolsImage is the name of the container image in the archive VM.Tools.
+const ToolsImage = image.ToolsImage
+
+// Device is a software RDMA device on a network device of the guest: {"rxe0", "eth0"},
+// {"siw0", "dummy0"}. The letters of the name are the driver. The n-th device gets the
+// addresses 10.77.n.1/24 and fd77:n::1/64.
+type Device = job.Device
+
+// Share is a directory of the host that the guest has at the same path.
+type Share struct {
+	Path     string
+	ReadOnly bool
+}
+
+// Options say what is wanted. The zero value is a good default.
+type Options struct {
+	// CacheDir holds the image; $DRA_RDMA_CACHE, or dra-driver-rdma in the
+	// user's cache, when empty.
+	CacheDir string
+	// Mirror is the Debian mirror for a build: $DRA_RDMA_DEBIAN_MIRROR or
+	// http://deb.debian.org/debian when empty.
+	Mirror string
+	// Renew builds the image anew, with today's packages.
+	Renew bool
+	// Progress receives one line per step of a build; nil for silence.
+	Progress io.Writer
+}
+
+// VM is an image that can be booted.
+type VM struct {
+	image    *image.Image
+	initrd   string
+	progress io.Writer
+}
+
+// Build finds the image in the cache, or builds it, which takes some minutes.
+func Build(ctx context.Context, o Options) (*VM, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	step := func(format string, args ...any) {
+		if o.Progress != nil {
+			fmt.Fprintf(o.Progress, "[%6.1fs] %s\n", time.Since(start).Seconds(), fmt.Sprintf(format, args...))
+		}
+	}
+	b := image.Builder{Cache: o.CacheDir, Mirror: o.Mirror, Step: step}
+	img, err := b.Ensure(ctx, o.Renew)
+	if err != nil {
+		return nil, err
+	}
+	initrd, err := makeInitrd(ctx, o.CacheDir, img)
+	if err != nil {
+		return nil, err
+	}
+	return &VM{image: img, initrd: initrd, progress: o.Progress}, nil
+}
+
+func (o *Options) complete() (err error) {
+	if o.CacheDir == "" {
+		o.CacheDir = os.Getenv("DRA_RDMA_CACHE")
+	}
+	if o.CacheDir == "" {
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			return fmt.Errorf("find the cache directory: %w (set DRA_RDMA_CACHE)", err)
+		}
+		o.CacheDir = filepath.Join(dir, "dra-driver-rdma")
+	}
+	if o.Mirror == "" {
+		o.Mirror = os.Getenv("DRA_RDMA_DEBIAN_MIRROR")
+	}
+	if o.Mirror == "" {
+		o.Mirror = "http://deb.debian.org/debian"
+	}
+	o.CacheDir, err = filepath.Abs(o.CacheDir)
+	return err
+}
+
+// ErrUnavailable says that this host cannot run a virtual machine, and why.
+var ErrUnavailable = errors.New("no virtual machine can run here")
+
+// Check says what the host lacks, as an ErrUnavailable.
+func Check() error {
+	var errs []error
+	if runtime.GOARCH != "amd64" {
+		errs = append(errs, fmt.Errorf("only amd64 hosts are supported, this is %s", runtime.GOARCH))
+	}
+	if os.Geteuid() != 0 {
+		errs = append(errs, errors.New("root is needed to build the image and to share directories"))
+	}
+	if _, err := exec.LookPath(qemu); err != nil {
+		errs = append(errs, fmt.Errorf("%w (run hack/install-packages.sh)", err))
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(errs...))
+	}
+	return nil
+}
+
+// Kernel is the kernel's version.
+func (v *VM) Kernel() string { return v.image.Kernel }
+
+// Package is the version of a Debian package in the guest, empty if it is not there.
+func (v *VM) Package(name string) string { return v.image.Packages[name] }
+
+// Tools is a docker-archive with a small image of RDMA programs and a shell. Share
+// its directory with the guest that is to load it.
+func (v *VM) Tools() string { return v.image.Tools() }
+
+// Cmd is a command for the guest and the machine that it wants.
+type Cmd struct {
+	// Argv is the program, found in the guest, and its arguments.
+	Argv []string
+	// Env is added to a plain environment with DRA_RDMA_VM=1.
+	Env []string
+	// Dir is the working directory, /root when empty.
+	Dir string
+	// Shares are directories of the host.
+	Shares []Share
+	// Devices are made before the command starts.
+	Devices []Device
+	// MemoryMB is 1024 and CPUs is 1 when 0. QEMU's emulation of more than one CPU
+	// panics the guest now and then; Run tries once more then.
+	MemoryMB, CPUs int
+	// Timeout ends the machine; 10 minutes when 0.
+	Timeout time.Duration
+	// Stdout and Stderr may be nil.
+	Stdout, Stderr io.Writer
+}
+
+// ErrTimeout says that a command took longer than it was given.
+var ErrTimeout = errors.New("time is up")
+
+// Run boots, runs the command and returns its exit status: 128 and the signal's number
+// where a signal ended it, 127 where it was not found. The error says why there is
+// none.
+func (v *VM) Run(ctx context.Context, c Cmd) (int, error) {
+	if err := c.complete(); err != nil {
+		return 0, err
+	}
+	r, err := v.boot(ctx, c)
+	if errors.Is(err, errEmulator) {
+		fmt.Fprintf(v.log(), "vm: %v: starting it once more\n", err)
+		r, err = v.boot(ctx, c)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if r.Error != "" {
+		return 0, fmt.Errorf("prepare the guest: %s", r.Error)
+	}
+	return r.Exit, nil
+}
+
+func (v *VM) log() io.Writer {
+	if v.progress == nil {
+		return io.Discard
+	}
+	return v.progress
+}
+
+// ownDirs are directories that the guest needs as they are.
+var ownDirs = []string{"/", "/bin", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var"}
+
+func (c *Cmd) complete() error {
+	if len(c.Argv) == 0 {
+		return errors.New("run in the virtual machine: no command is given")
+	}
+	c.Shares = slices.Clone(c.Shares)
+	for i, s := range c.Shares {
+		path, err := filepath.Abs(s.Path)
+		if err == nil {
+			_, err = os.Stat(path)
+		}
+		if err != nil {
+			return fmt.Errorf("share directory %q: %w", s.Path, err)
+		}
+		if slices.Contains(ownDirs, path) || strings.Contains(path, ",") {
+			return fmt.Errorf("share directory %q: the guest needs its own, or the name has a comma", path)
+		}
+		c.Shares[i].Path = path
+	}
+	for _, fill := range []struct {
+		value     *int
+		byDefault int
+	}{{&c.MemoryMB, 1024}, {&c.CPUs, 1}} {
+		if *fill.value == 0 {
+			*fill.value = fill.byDefault
+		}
+	}
+	if c.Timeout == 0 {
+		c.Timeout = 10 * time.Minute
+	}
+	if c.Stdout == nil {
+		c.Stdout = io.Discard
+	}
+	if c.Stderr == nil {
+		c.Stderr = io.Discard
+	}
+	return nil
+}
