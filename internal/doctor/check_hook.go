@@ -128,7 +128,7 @@ var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AA
 
 // noexecMount returns the mount point of a file if that is mounted noexec.
 func (f *facts) noexecMount(name string) string {
-	real, err := f.root.realPath(name)
+	at, err := f.root.realPath(name)
 	if err != nil {
 		return ""
 	}
@@ -137,7 +137,7 @@ func (f *facts) noexecMount(name string) string {
 		f.blind("mounts of the host (is the hook's directory noexec?)", err)
 		return ""
 	}
-	return findNoexec(table, real)
+	return findNoexec(table, at)
 }
 
 // mountTable reads the mounts of the host: those of this process on the host

@@ -84,25 +84,12 @@ func checkCoverage(f *facts) []Finding {
 	if len(usable) == 0 {
 		return nil
 	}
-	given := map[string]bool{}
-	static, any, whole := 0, 0, false
-	for _, s := range f.specs {
-		if s.rdma {
-			any++
-		}
-		if !s.valid() || !s.rdma || s.spec.Kind == cdi.KindClaim {
-			continue
-		}
-		static++
-		for _, e := range edits(s.spec) {
-			whole = whole || givesAll(e)
-			for _, n := range rdmaNodes(e) {
-				given[hostPath(n)] = true
-			}
-		}
-	}
-	if any == 0 {
+	if !slices.ContainsFunc(f.specs, func(s specFile) bool { return s.rdma }) {
 		return f.noSpec(len(usable))
+	}
+	files, given, whole := f.given()
+	if files == 0 {
+		return nil // the specs of claims name what was claimed
 	}
 	var left []string
 	for _, h := range usable {
@@ -110,16 +97,32 @@ func checkCoverage(f *facts) []Finding {
 			left = append(left, h.IBDev)
 		}
 	}
-	switch {
-	case static == 0:
-		return nil
-	case len(left) > 0 && !whole:
+	if len(left) > 0 && !whole {
 		return []Finding{found(SpecIncomplete, Warning, plural(len(left), "RDMA device")+" of this host in no spec").
 			about(left...).
 			because("devices came since the spec was written, or it was written for a choice of them").
-			fix("cdi-gen generate --output /etc/cdi")}
+			fix("cdi-gen generate --output " + cdi.StaticDir)}
 	}
-	return []Finding{found(SpecsOK, OK, fmt.Sprintf("%s, for all %s of this host", plural(static, "RDMA spec"), plural(len(usable), "device")))}
+	return []Finding{found(SpecsOK, OK, fmt.Sprintf("%s, for all %s of this host", plural(files, "RDMA spec"), plural(len(usable), "device")))}
+}
+
+// given counts the files that are written for the host, and lists the nodes they
+// give; whole means that one gives all there are.
+func (f *facts) given() (files int, nodes map[string]bool, whole bool) {
+	nodes = map[string]bool{}
+	for _, s := range f.specs {
+		if !s.valid() || !s.rdma || s.spec.Kind == cdi.KindClaim {
+			continue
+		}
+		files++
+		for _, e := range edits(s.spec) {
+			whole = whole || givesAll(e)
+			for _, n := range rdmaNodes(e) {
+				nodes[hostPath(n)] = true
+			}
+		}
+	}
+	return files, nodes, whole
 }
 
 func (f *facts) noSpec(devices int) []Finding {
@@ -128,5 +131,5 @@ func (f *facts) noSpec(devices int) []Finding {
 	}
 	return []Finding{found(SpecNone, Warning, "no CDI spec gives the "+plural(devices, "RDMA device")+" of this host").
 		because("containers cannot ask for a device by name").
-		fix("cdi-gen generate --output /etc/cdi")}
+		fix("cdi-gen generate --output " + cdi.StaticDir)}
 }

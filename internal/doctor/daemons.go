@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -57,7 +58,7 @@ func findDaemons(f *facts) []daemon {
 			continue
 		}
 		for _, d := range daemonKinds {
-			if d.name == strings.TrimSpace(string(comm)) {
+			if d.name == strings.TrimSpace(string(comm)) && f.serves(d, e.Name()) {
 				d.pid = pid
 				d.uid = f.ownerOf(pid)
 				d.limits = f.memlockOf(strconv.Itoa(pid))
@@ -66,6 +67,16 @@ func findDaemons(f *facts) []daemon {
 		}
 	}
 	return daemons
+}
+
+// serves tells podman's service from its other commands, which have the limits of
+// the session they were called from.
+func (f *facts) serves(d daemon, pid string) bool {
+	if d.runtime != runtimes.Podman {
+		return true
+	}
+	line, err := f.root.ReadFile("/proc/" + pid + "/cmdline")
+	return err == nil && slices.Contains(strings.Split(string(line), "\x00"), "service")
 }
 
 // ownerOf reads the effective user of a process; root if it does not say.

@@ -42,9 +42,14 @@ var memlockFaults = []fault{
 		id:    MemlockClamped, severity: Warning, title: "8 MiB", reason: "without it 64 KiB", fix: "user@.service.d",
 	},
 	{
-		name:  "rootless daemon",
-		plant: func(f *fake) { f.process(900, "podman", eightMiB, eightMiB, 1000) },
-		id:    MemlockClamped, severity: Warning, subject: "podman (pid 900)",
+		name: "rootless daemon",
+		plant: func(f *fake) {
+			f.process(900, "podman", eightMiB, eightMiB, 1000)
+			f.file("/proc/900/cmdline", "/usr/bin/podman\x00system\x00service\x00--time=0\x00")
+			f.process(901, "podman", "1", "1", 1000)
+			f.file("/proc/901/cmdline", "podman\x00run\x00--rm\x00busybox\x00")
+		},
+		id: MemlockClamped, severity: Warning, subject: "podman (pid 900)",
 	},
 	{
 		name: "dockerd without containerd",

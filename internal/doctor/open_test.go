@@ -47,6 +47,40 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// Device nodes on a disk are told by their numbers.
+func TestRealNodes(t *testing.T) {
+	dir := extract(t, "soft")
+	m, err := fixture.Load("soft")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.MakeNodes(dir); errors.Is(err, fs.ErrPermission) && os.Getenv("CI") == "" {
+		t.Skipf("needs root: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	look := func() string {
+		r, err := Diagnose(t.Context(), Open(dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return render(t, r)
+	}
+	if text := look(); !strings.Contains(text, "9 nodes in /dev/infiniband, as the kernel has them") {
+		t.Errorf("well nodes: %s", text)
+	}
+	nodes := filepath.Join(dir, "dev/infiniband")
+	if err := os.Rename(filepath.Join(nodes, "uverbs1"), filepath.Join(nodes, "uverbs0")); err != nil {
+		t.Fatal(err)
+	}
+	text := look()
+	for _, want := range []string{"/dev/infiniband/uverbs0 (is 231:193, the kernel has 231:192)", string(NodeMissing)} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
 // rdmamap itself agrees on machines whose devices can be read.
 func TestSecondOpinion(t *testing.T) {
 	for _, machine := range []string{"soft", "mlx4-dual-port", "smi-multiplane"} {
