@@ -90,6 +90,14 @@ func (p *Process) Terminate() int {
 	return p.Wait()
 }
 
+// Suspend stops the driver in its tracks, as a process that hangs.
+func (p *Process) Suspend() {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
 // Wait waits for the end of the driver, and returns its exit code, -1 for a signal.
 func (p *Process) Wait() int {
 	p.stopped = true

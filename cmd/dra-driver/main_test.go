@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+// invoke runs the program in the test's process.
+func invoke(t *testing.T, env map[string]string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(drivertest.Context(t), args, func(name string) string { return env[name] }, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestUsage(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"unknown flag":          {[]string{"--nope"}, "unknown flag: --nope; see dra-driver --help"},
+		"argument":              {[]string{"serve"}, `unknown argument "serve"`},
+		"no node name":          {nil, "set --node-name or NODE_NAME"},
+		"relative path":         {[]string{"--node-name", "n", "--cdi-dir", "cdi"}, "CDI directory is not an absolute path: cdi"},
+		"bad memlock":           {[]string{"--node-name", "n", "--memlock", "lots"}, "want unlimited, inherit or a quantity of bytes"},
+		"bad policy":            {[]string{"--node-name", "n", "--memlock-denied", "explode"}, `--memlock-denied "explode": want one of [clamp fail ignore]`},
+		"probe, unknown flag":   {[]string{"probe", "--nope"}, "see dra-driver probe --help"},
+		"probe, argument":       {[]string{"probe", "now"}, `unknown argument "now"`},
+		"version with argument": {[]string{"version", "now"}, `unknown argument "now"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := invoke(t, nil, tc.args...)
+			if code != exitUsage || stdout != "" || !strings.Contains(stderr, tc.want) || !strings.HasPrefix(stderr, "dra-driver: ") {
+				t.Errorf("exit code %d, stdout %q, stderr %q; want %d and %q", code, stdout, stderr, exitUsage, tc.want)
+			}
+		})
+	}
+}
+
+func TestVersionAndHelp(t *testing.T) {
+	if code, stdout, _ := invoke(t, nil, "version"); code != exitOK || !strings.HasPrefix(stdout, "dra-driver ") {
+		t.Errorf("version: exit code %d, %q", code, stdout)
+	}
+	code, stdout, _ := invoke(t, nil, "--help")
+	for _, flag := range []string{"--node-name", "--pod-uid", "--host-root", "--kubelet-dir", "--cdi-dir", "--kubeconfig", "--memlock", "--runtime-cdi-enabled", "--hook-dir", "-v, --v", "Exit codes"} {
+		if code != exitOK || !strings.Contains(stdout, flag) {
+			t.Errorf("help: exit code %d, and nothing of %s", code, flag)
+		}
+	}
+}
+
+// What cannot work is told with what was tried, and exit code 1.
+func TestStartErrors(t *testing.T) {
+	n := drivertest.NewNode(t, "hgx-h100")
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no kubeconfig":      {[]string{"--kubeconfig", "/nonexistent"}, "configure the Kubernetes client"},
+		"not in a cluster":   {[]string{"--kubeconfig", ""}, "outside of a pod, name a --kubeconfig"},
+		"no hook to install": {[]string{"--hook-dir", drivertest.TempDir(t), "--hook-source", "/nonexistent"}, "/nonexistent"},
+		"no sysfs":           {[]string{"--host-root", drivertest.TempDir(t)}, "sys"},
+		"no kubelet":         {[]string{"--kubelet-dir", filepath.Join(drivertest.TempDir(t), "none")}, "register with the kubelet below"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := drivertest.StartProcess(t, append(n.Args(t, ""), tc.args...)...)
+			if code := p.Wait(); code != exitError || !strings.Contains(p.Output(), tc.want) {
+				t.Errorf("exit code %d, output %q; want %d and %q", code, p.Output(), exitError, tc.want)
+			}
+		})
+	}
+}
+
+// TestClientHasNoThrottle: client-go's default lets five claims a second through.
+func TestClientHasNoThrottle(t *testing.T) {
+	client, err := newClient(drivertest.NewAPI(t).Kubeconfig(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := client.(*kubernetes.Clientset)
+	for name, limiter := range map[string]any{
+		"resource.k8s.io": set.ResourceV1().RESTClient().GetRateLimiter(),
+		"core":            set.CoreV1().RESTClient().GetRateLimiter(),
+	} {
+		if limiter != nil {
+			t.Errorf("client of %s has rate limiter %v", name, limiter)
+		}
+	}
+}
+
+// TestHookInstall: the hook goes to the host under a name with its version; older
+// ones stay while a claim's spec names them.
+func TestHookInstall(t *testing.T) {
+	dir, cdiDir, source := drivertest.TempDir(t), drivertest.TempDir(t), filepath.Join(drivertest.TempDir(t), "hook")
+	write := func(path, content string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(content), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(source, "#!/bin/sh\n")
+	flags := hookFlags{source: source, dir: dir, onDenied: "fail"}
+	options, err := flags.install(context.Background(), cdiDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := filepath.Base(options.Path)
+	if filepath.Dir(options.Path) != dir || options.OnDenied != "fail" || base == "rdma-hook" {
+		t.Errorf("options are %+v, want a name with a version in %s", options, dir)
+	}
+	info, err := os.Stat(options.Path)
+	if err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("hook is %v, %v", info, err)
+	}
+	used, unused := filepath.Join(dir, "rdma-hook-v0.1.0"), filepath.Join(dir, "rdma-hook-v0.2.0")
+	write(used, "old")
+	write(unused, "old")
+	write(filepath.Join(dir, "not-ours"), "")
+	write(filepath.Join(cdiDir, "rdma.dev-claim_1.json"), `{"containerEdits": {"hooks": [{"path": "`+used+`"}]}}`)
+	if _, err := flags.install(context.Background(), cdiDir); err != nil {
+		t.Fatal(err)
+	}
+	want := slices.Sorted(slices.Values([]string{"not-ours", base, filepath.Base(used)}))
+	if got := drivertest.Files(t, dir); !slices.Equal(got, want) {
+		t.Errorf("hook directory has %v, want %v", got, want)
+	}
+}
+
+func TestHookInstallErrors(t *testing.T) {
+	ctx, cdiDir := context.Background(), drivertest.TempDir(t)
+	options, err := (&hookFlags{}).install(ctx, cdiDir)
+	if err != nil || options != (plan.HookOptions{}) {
+		t.Errorf("without a directory: %+v, %v, want no hook", options, err)
+	}
+	missing := &hookFlags{source: "/nonexistent/rdma-hook", dir: drivertest.TempDir(t)}
+	if _, err := missing.install(ctx, cdiDir); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "/nonexistent/rdma-hook") {
+		t.Errorf("without a source: %v", err)
+	}
+}

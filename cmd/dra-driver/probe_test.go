@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+)
+
+const podUID = "33333333-0000-4000-8000-000000000003"
+
+// probeNode runs the probe as a container would, with the pod's UID from its
+// environment.
+func probeNode(t *testing.T, n *drivertest.Node, uid string, args ...string) (code int, stderr string) {
+	t.Helper()
+	code, stdout, stderr := invoke(t, map[string]string{"POD_UID": uid}, append([]string{"probe", "--kubelet-dir", n.Dir}, args...)...)
+	if stdout != "" {
+		t.Errorf("the probe wrote to stdout: %q", stdout)
+	}
+	return code, stderr
+}
+
+// TestProbe: alive while the sockets answer; ready when the kubelet has
+// registered the driver, which may be taken back.
+func TestProbe(t *testing.T) {
+	for name, uid := range map[string]string{"no pod": "", "rolling update": podUID} {
+		t.Run(name, func(t *testing.T) {
+			n := drivertest.NewNode(t, "hgx-h100")
+			if code, stderr := probeNode(t, n, uid, "--timeout", "1s"); code != exitError || !strings.Contains(stderr, "rdma.dev") || !strings.Contains(stderr, ".sock") {
+				t.Errorf("without a driver: exit code %d, %q, want the sockets", code, stderr)
+			}
+			p := n.Start(t, uid)
+			for _, args := range [][]string{nil, {"--ready"}} {
+				if code, stderr := probeNode(t, n, uid, args...); code != exitOK || stderr != "" {
+					t.Errorf("probe %v: exit code %d, %q", args, code, stderr)
+				}
+			}
+			notify(t, n.Sockets()[0], &registerapi.RegistrationStatus{PluginRegistered: false, Error: "not wanted"})
+			if code, stderr := probeNode(t, n, uid, "--ready"); code != exitError || !strings.Contains(stderr, "the kubelet has not registered the driver yet") {
+				t.Errorf("not registered: exit code %d, %q", code, stderr)
+			}
+			if code, stderr := probeNode(t, n, uid); code != exitOK {
+				t.Errorf("not registered is not dead: exit code %d, %q", code, stderr)
+			}
+			p.Terminate()
+			if code, _ := probeNode(t, n, uid, "--timeout", "1s"); code != exitError {
+				t.Errorf("after the end: exit code %d", code)
+			}
+		})
+	}
+}
+
+// notify tells a driver what became of its registration. It answers a refusal
+// with an error.
+func notify(t *testing.T, socket string, status *registerapi.RegistrationStatus) {
+	t.Helper()
+	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, err = registerapi.NewRegistrationClient(conn).NotifyRegistrationStatus(drivertest.Context(t), status)
+	if (err == nil) != status.PluginRegistered {
+		t.Fatalf("notify: %v", err)
+	}
+}
+
+// TestProbeOfThePod: in a rolling update the probe asks the driver of its own pod.
+func TestProbeOfThePod(t *testing.T) {
+	n := drivertest.NewNode(t, "hgx-h100")
+	n.Start(t, podUID)
+	if code, stderr := probeNode(t, n, "another-pod", "--timeout", "1s"); code != exitError || !strings.Contains(stderr, "another-pod") {
+		t.Errorf("exit code %d, %q, want the other pod's socket", code, stderr)
+	}
+}
+
+// TestProbeTimeout: a driver that hangs is not waited for.
+func TestProbeTimeout(t *testing.T) {
+	n := drivertest.NewNode(t, "hgx-h100")
+	p := n.Start(t, "")
+	p.Suspend()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	code := make(chan int, 1)
+	go func() {
+		c, _ := probeNode(t, n, "", "--timeout", "100ms")
+		code <- c
+	}()
+	select {
+	case c := <-code:
+		if c != exitError {
+			t.Errorf("exit code %d", c)
+		}
+	case <-ctx.Done():
+		t.Error("the probe hangs")
+	}
+}
