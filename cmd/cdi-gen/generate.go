@@ -1,39 +1,26 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
+	"github.com/aymanbagabas/go-udiff"
 	"github.com/spf13/cobra"
-	"tags.cncf.io/container-device-interface/pkg/parser"
 	"tags.cncf.io/container-device-interface/specs-go"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// generate holds the flags of the verb.
-type generate struct {
-	host           hostFlags
-	output         string
-	format         string
-	kind           string
-	names          []string
-	nodes          []string
-	noAll          bool
-	noHook         bool
-	hookPath       string
-	memlock        string
-	allowExclusive bool
-}
-
 func newGenerate() *cobra.Command {
-	g := &generate{}
+	var r recipe
+	var out outputFlags
+	var check bool
 	cmd := &cobra.Command{
 		Use:   "generate",
 		Short: "Write the CDI spec of this host's RDMA devices",
@@ -46,69 +33,56 @@ locked memory limit, so that neither --cap-add IPC_LOCK nor --ulimit is needed.
 The spec carries the lowest CDI version that says this, and loads in podman 4.1.
 
 The output is the same, byte for byte, as long as the devices are; a file that
-would not change is not written.
+would not change is not written. With --check nothing is written: the difference
+between the file and what it should be is printed, and the exit code says whether
+there is one.
 ` + exitCodesHelp,
 		Example: `  cdi-gen generate                                   look at the spec
   cdi-gen generate --output /etc/cdi                 for all runtimes, kept over reboots
   cdi-gen generate --device 'mlx5_*' --exclude mlx5_1
-  cdi-gen generate --memlock 4Gi --output /var/run/cdi`,
+  cdi-gen generate --memlock 4Gi --output /var/run/cdi
+  cdi-gen generate --nodes verbs,cm,mad              and mlx5_0-mad for fabric tools
+  cdi-gen generate --target podman-4.3               or say why that one cannot load it
+  cdi-gen generate --check --output /etc/cdi         is the file still right?`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return g.run(cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if check && out.output == "" {
+				return usagef("--check compares with a file: name it, or its directory, with --output")
+			}
+			if err := r.resolve(cmd); err != nil {
+				return err
+			}
+			do := write
+			if check {
+				do = drift
+			}
+			return generate(cmd, &r, &out, do)
+		},
 	}
-	f := cmd.Flags()
-	g.host.register(f)
-	f.StringVarP(&g.output, "output", "o", "", "directory, or file ending in .json or .yaml (default standard output)")
-	f.StringVar(&g.format, "format", "", "json or yaml (default by the ending of --output, else yaml)")
-	f.StringVar(&g.kind, "kind", cdi.KindHCA, "CDI kind of the devices, vendor/class")
-	f.StringSliceVar(&g.names, "names", strategyNames(), "how devices are named: ibdev, pci")
-	f.StringSliceVar(&g.nodes, "nodes", []string{string(cdi.Verbs), string(cdi.CM)}, "nodes each device gives: verbs, cm, mad, sm (mad and sm can reconfigure the fabric)")
-	f.BoolVar(&g.noAll, "no-all", false, "leave out the device that stands for all")
-	f.BoolVar(&g.noHook, "no-hook", false, "leave out the hook that raises the locked memory limit")
-	f.StringVar(&g.hookPath, "hook-path", "", "the hook program on the host (default rdma-hook beside this program, else "+defaultHookPath+")")
-	f.StringVar(&g.memlock, "memlock", "unlimited", "locked memory limit of containers: unlimited, or a size such as 4Gi")
-	f.BoolVar(&g.allowExclusive, "allow-exclusive-netns", false, "write the spec although RDMA devices are bound to network namespaces (only containers in the host's network can use them)")
+	r.register(cmd.Flags())
+	out.register(cmd.Flags())
+	cmd.Flags().BoolVar(&check, "check", false, "write nothing; compare the file of --output with the host")
 	return cmd
 }
 
-func strategyNames() []string {
-	var names []string
-	for _, s := range cdi.NameStrategies {
-		names = append(names, string(s))
-	}
-	return names
-}
+// serve is what happens to a dish: it is written, or compared with what is there.
+// The spec of the dish may be nil, and the target too, for standard output.
+type serve func(cmd *cobra.Command, r *recipe, d *dish, t *target, format cdi.Format) error
 
-func (g *generate) run(cmd *cobra.Command) error {
-	if g.noHook && (cmd.Flags().Changed("memlock") || cmd.Flags().Changed("hook-path")) {
-		return usagef("--no-hook leaves out the hook that --memlock and --hook-path are for")
-	}
-	opt, err := g.options()
+func generate(cmd *cobra.Command, r *recipe, out *outputFlags, do serve) error {
+	opt, err := r.options()
 	if err != nil {
 		return err
 	}
-	target, format, err := g.target()
+	target, format, err := out.target(r.kind)
 	if err != nil {
 		return err
 	}
-	snap, err := g.host.discover()
+	d, err := r.cook(opt, func(warning string) { cmd.PrintErrln("warning:", warning) })
 	if err != nil {
 		return err
 	}
-	devices, left := cdi.HostDevices(snap, opt)
-	switch {
-	case len(devices) == 0:
-		return g.nothing(cmd, target, snap, left)
-	case snap.NetnsMode == rdma.NetnsExclusive && !g.allowExclusive:
-		return coded{exitExclusive, errors.New(exclusiveAdvice)}
-	}
-	spec, err := cdi.NewSpec(g.kind, devices)
-	if err != nil {
-		return err
-	}
-	if err := write(cmd, target, spec, format); err != nil {
-		return err
-	}
-	return partial(snap, left)
+	return do(cmd, r, d, target, format)
 }
 
 const exclusiveAdvice = "this host is in exclusive network namespace mode: an RDMA device can be opened only in the network namespace it belongs to, " +
@@ -116,18 +90,17 @@ const exclusiveAdvice = "this host is in exclusive network namespace mode: an RD
 	"or pass --allow-exclusive-netns for containers that use the host's network"
 
 // write puts a spec on standard output, or where --output says.
-func write(cmd *cobra.Command, target *target, spec *specs.Spec, format cdi.Format) error {
-	if target == nil {
-		data, err := cdi.Encode(spec, format)
-		if err != nil {
+func write(cmd *cobra.Command, r *recipe, d *dish, t *target, format cdi.Format) error {
+	if d.spec == nil {
+		return nothing(cmd, r, t, d)
+	}
+	if t == nil {
+		if err := print(cmd, d.spec, format); err != nil {
 			return err
 		}
-		if _, err := cmd.OutOrStdout().Write(data); err != nil {
-			return fmt.Errorf("write spec to standard output: %w", err)
-		}
-		return nil
+		return partial(d.snap, d.left)
 	}
-	changed, err := target.store.Write(target.base, spec, format)
+	changed, err := t.store.Write(t.base, d.spec, format)
 	if err != nil {
 		return err
 	}
@@ -135,21 +108,68 @@ func write(cmd *cobra.Command, target *target, spec *specs.Spec, format cdi.Form
 	if changed {
 		word = "written"
 	}
-	cmd.PrintErrf("%s %s: %d devices, CDI %s\n", target.store.Path(target.base, format), word, len(spec.Devices), spec.Version)
+	cmd.PrintErrf("%s %s: %d devices, CDI %s\n", t.path(format), word, len(d.spec.Devices), d.spec.Version)
+	return partial(d.snap, d.left)
+}
+
+func print(cmd *cobra.Command, spec *specs.Spec, format cdi.Format) error {
+	data, err := cdi.Encode(spec, format)
+	if err != nil {
+		return err
+	}
+	if _, err := cmd.OutOrStdout().Write(data); err != nil {
+		return fmt.Errorf("write spec to standard output: %w", err)
+	}
 	return nil
+}
+
+// keep is write without a word where nothing changes.
+func keep(cmd *cobra.Command, r *recipe, d *dish, t *target, format cdi.Format) error {
+	if d.spec != nil {
+		if wanted, err := cdi.Encode(d.spec, format); err == nil {
+			if have, err := os.ReadFile(t.path(format)); err == nil && bytes.Equal(have, wanted) {
+				return partial(d.snap, d.left)
+			}
+		}
+	}
+	return write(cmd, r, d, t, format)
+}
+
+// drift compares the file with the spec it should hold, nil for no file. It prints
+// the difference, and returns an error with a code of its own if there is one.
+func drift(cmd *cobra.Command, _ *recipe, d *dish, t *target, format cdi.Format) error {
+	path := t.path(format)
+	old, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("check spec: %w", err)
+	}
+	var wanted []byte
+	if d.spec != nil {
+		if wanted, err = cdi.Encode(d.spec, format); err != nil {
+			return err
+		}
+	}
+	if bytes.Equal(old, wanted) {
+		cmd.PrintErrf("%s fits the host\n", path)
+		return nil
+	}
+	if _, err := io.WriteString(cmd.OutOrStdout(), udiff.Unified(path, "host", string(old), string(wanted))); err != nil {
+		return fmt.Errorf("write difference to standard output: %w", err)
+	}
+	return coded{exitDrift, fmt.Errorf("%s does not fit the host: run generate --output, or let cdi-gen watch keep it right", path)}
 }
 
 // nothing reports a host without devices. A spec from better days names devices
 // that are gone, so it is removed, if it is the file that would have been written.
 // It stays when devices were only not readable, or not asked for.
-func (g *generate) nothing(cmd *cobra.Command, target *target, snap *rdma.Snapshot, left error) error {
+func nothing(cmd *cobra.Command, r *recipe, target *target, d *dish) error {
 	switch {
-	case len(snap.Problems) > 0:
-		return fmt.Errorf("the RDMA devices could not be read: %w", problems(snap, left))
-	case g.host.filtered():
-		return coded{exitNothing, fmt.Errorf("of the devices that --device and --exclude leave: %w", left)}
+	case len(d.snap.Problems) > 0:
+		return fmt.Errorf("the RDMA devices could not be read: %w", problems(d.snap, d.left))
+	case r.host.filtered():
+		return coded{exitNothing, fmt.Errorf("of the devices that --device and --exclude leave: %w", d.left)}
 	case target == nil:
-		return coded{exitNothing, left}
+		return coded{exitNothing, d.left}
 	}
 	removed, err := target.store.Remove(target.base)
 	if err != nil {
@@ -158,7 +178,7 @@ func (g *generate) nothing(cmd *cobra.Command, target *target, snap *rdma.Snapsh
 	if removed {
 		cmd.PrintErrf("%s removed: its devices are gone\n", filepath.Join(target.store.Dir, target.base))
 	}
-	return coded{exitNothing, left}
+	return coded{exitNothing, d.left}
 }
 
 // problems joins what could not be read and why devices were left out.
@@ -176,129 +196,4 @@ func partial(snap *rdma.Snapshot, left error) error {
 		return coded{exitPartial, fmt.Errorf("some devices could not be fully read: %w", err)}
 	}
 	return nil
-}
-
-func (g *generate) options() (cdi.HostOptions, error) {
-	opt := cdi.HostOptions{NoAll: g.noAll}
-	if err := checkKind(g.kind); err != nil {
-		return opt, err
-	}
-	for _, n := range g.names {
-		s := cdi.NameStrategy(n)
-		if s != cdi.NameIBDev && s != cdi.NamePCI {
-			return opt, usagef("--names %q: want ibdev or pci", n)
-		}
-		opt.Names = append(opt.Names, s)
-	}
-	for _, n := range g.nodes {
-		class, err := cdi.ParseNodeClass(n)
-		if err != nil {
-			return opt, usagef("--nodes: %w", err)
-		}
-		opt.Nodes = append(opt.Nodes, class)
-	}
-	if len(opt.Names) == 0 || len(opt.Nodes) == 0 {
-		return opt, usagef("--names and --nodes need at least one value each")
-	}
-	hook, err := g.hook()
-	opt.Hook = hook
-	return opt, err
-}
-
-// checkKind checks a --kind. A dot in the class is valid CDI, from 0.6.0 on only.
-func checkKind(kind string) error {
-	vendor, class := parser.ParseQualifier(kind)
-	if err := errors.Join(parser.ValidateVendorName(vendor), parser.ValidateClassName(class)); err != nil {
-		return usagef("--kind %q: want vendor/class: %w", kind, err)
-	}
-	if strings.Contains(class, ".") {
-		return usagef("--kind %q: podman before 4.7 refuses a class with a dot", kind)
-	}
-	return nil
-}
-
-const defaultHookPath = "/usr/bin/rdma-hook"
-
-// hook returns the hook that goes into the spec. A path that is not there would
-// fail every container start, so it is an error here.
-func (g *generate) hook() (*cdi.Hook, error) {
-	if _, err := hook.ParseSize(g.memlock); err != nil {
-		return nil, usagef("--memlock: %w", err)
-	}
-	if g.noHook {
-		return nil, nil
-	}
-	path, err := g.findHook()
-	if err != nil {
-		return nil, err
-	}
-	return &cdi.Hook{Path: path, Args: []string{"--memlock", g.memlock}}, nil
-}
-
-func (g *generate) findHook() (string, error) {
-	candidates := []string{g.hookPath}
-	if g.hookPath == "" {
-		candidates = []string{defaultHookPath}
-		if self, err := os.Executable(); err == nil && g.host.root == "/" {
-			candidates = []string{filepath.Join(filepath.Dir(self), "rdma-hook"), defaultHookPath}
-		}
-	}
-	var errs []error
-	for _, path := range candidates {
-		if !filepath.IsAbs(path) {
-			return "", usagef("--hook-path %q: want an absolute path on the host", path)
-		}
-		err := checkExecutable(filepath.Join(g.host.root, path))
-		if err == nil {
-			return path, nil
-		}
-		errs = append(errs, err)
-	}
-	return "", usagef("find the hook that raises the locked memory limit: %w; install rdma-hook, name it with --hook-path, or do without it with --no-hook", errors.Join(errs...))
-}
-
-func checkExecutable(path string) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	if !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
-		return &fs.PathError{Op: "execute", Path: path, Err: fs.ErrPermission}
-	}
-	return nil
-}
-
-// target is a file to write.
-type target struct {
-	store cdi.Store
-	base  string
-}
-
-// target reads --output and --format; nil means standard output.
-func (g *generate) target() (*target, cdi.Format, error) {
-	format := cdi.YAML
-	if g.format != "" {
-		var err error
-		if format, err = cdi.ParseFormat(g.format); err != nil {
-			return nil, "", usagef("--format: %w", err)
-		}
-	}
-	if g.output == "" {
-		return nil, format, nil
-	}
-	dir, base, ext := g.output, cdi.SpecName(g.kind, ""), strings.TrimPrefix(filepath.Ext(g.output), ".")
-	info, err := os.Stat(g.output)
-	isDir := err == nil && info.IsDir()
-	switch {
-	case isDir || ext == "":
-	case ext == string(cdi.JSON) || ext == string(cdi.YAML):
-		if g.format != "" && g.format != ext {
-			return nil, "", usagef("--output %q ends in .%s but --format is %s: runtimes read a file by its ending", g.output, ext, g.format)
-		}
-		format = cdi.Format(ext)
-		dir, base = filepath.Dir(g.output), strings.TrimSuffix(filepath.Base(g.output), "."+ext)
-	default:
-		return nil, "", usagef("--output %q: runtimes read only files that end in .json or .yaml", g.output)
-	}
-	return &target{cdi.Store{Dir: dir, Sync: true}, base}, format, nil
 }

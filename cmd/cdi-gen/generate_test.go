@@ -103,14 +103,14 @@ func TestGenerateChoice(t *testing.T) {
 		{"roce-lag", "", "all:uverbs0 mlx5_bond_0:uverbs0 pci-0000-3b-00-0:uverbs0 +rdma_cm"},
 		{"roce-lag", "--no-all --names pci", "pci-0000-3b-00-0:uverbs0 +rdma_cm"},
 		{"roce-lag", "--no-all --names ibdev --nodes verbs", "mlx5_bond_0:uverbs0"},
-		{"roce-lag", "--no-all --names ibdev --nodes verbs,mad", "mlx5_bond_0:umad0,uverbs0"},
+		{"roce-lag", "--no-all --names ibdev --nodes verbs,mad", "mlx5_bond_0:uverbs0 mlx5_bond_0-mad:umad0"},
 		{"roce-lag", "--no-all --names ibdev --nodes cm", "mlx5_bond_0:rdma_cm"},
 		{"roce-sriov", "--no-all --names ibdev --device mlx5_3", "mlx5_3:uverbs3 +rdma_cm"},
 		{"roce-sriov", "--no-all --names ibdev --device 0000:3b:00.0", "mlx5_0:uverbs0 +rdma_cm"},
 		{"roce-sriov", "--no-all --names ibdev --device pci-0000-3b-01-1", "mlx5_9:uverbs9 +rdma_cm"},
 		{"roce-sriov", "--names ibdev --device mlx5_[23],0000:3b:01.* --exclude mlx5_9", "all:uverbs2,uverbs3,uverbs8 mlx5_2:uverbs2 mlx5_3:uverbs3 mlx5_8:uverbs8 +rdma_cm"},
 		{"roce-sriov", "--names ibdev --exclude 0000:3b:00.* --exclude mlx5_8", "all:uverbs9 mlx5_9:uverbs9 +rdma_cm"},
-		{"mlx4-dual-port", "--no-all --names ibdev --nodes verbs,sm", "mlx4_0:issm0,issm1,uverbs0"},
+		{"mlx4-dual-port", "--no-all --names ibdev --nodes verbs,sm", "mlx4_0:uverbs0 mlx4_0-sm:issm0,issm1,umad0,umad1"},
 	} {
 		args := append([]string{"generate", "--format", "json", "--no-hook", "--host-root", host(t, test.machine)}, strings.Fields(test.args)...)
 		r := cdigen(t, args...)

@@ -32,6 +32,7 @@ const (
 	exitPartial   exitCode = 4 // done, but some devices were left out
 	exitExclusive exitCode = 5 // the host's RDMA devices are bound to network namespaces
 	exitInvalid   exitCode = 6 // validate: a file is no valid CDI spec
+	exitDrift     exitCode = 7 // generate --check: the file does not fit the host
 
 	exitWarnings exitCode = 10 // doctor: there are warnings
 	exitErrors   exitCode = 11 // doctor: there are errors
@@ -46,6 +47,7 @@ Exit codes:
   4  done, but some devices were left out (the reasons are on standard error)
   5  the host is in exclusive network namespace mode
   6  validate: a file is not a valid CDI spec
+  7  generate --check: the file does not fit the host
  10  doctor: there are warnings
  11  doctor: there are errors
 `
@@ -107,7 +109,7 @@ that works without capabilities:
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newGenerate(), newList(), newValidate(), newRemove(), newTopology(), newDoctor(), newVersion())
+	root.AddCommand(newGenerate(), newWatch(), newList(), newValidate(), newRemove(), newTopology(), newDoctor(), newVersion())
 	return root
 }
 

@@ -31,7 +31,7 @@ func TestBadUsage(t *testing.T) {
 		{"generate --no-hook --kind -x/hca", `--kind "-x/hca": want vendor/class`},
 		{"generate --no-hook --kind a/b/c", `--kind "a/b/c": want vendor/class`},
 		{"generate --no-hook --kind a/b.c", `--kind "a/b.c": podman before 4.7 refuses a class with a dot`},
-		{"generate --no-hook --names uuid", `--names "uuid": want ibdev or pci`},
+		{"generate --no-hook --names uuid", `--names: unknown name strategy "uuid": want ibdev, pci, guid or netdev`},
 		{"generate --no-hook --names=", "--names and --nodes need at least one value each"},
 		{"generate --no-hook --nodes=", "--names and --nodes need at least one value each"},
 		{"generate --no-hook --nodes uverbs", `--nodes: unknown nodes "uverbs": want one of verbs, cm, mad, sm`},

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"tags.cncf.io/container-device-interface/pkg/parser"
-
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -23,10 +21,25 @@ const (
 	// NamePCI is the slot, pci-0000-3b-00-0: it stays over reboots. It is written
 	// this way because names that start with a digit need CDI 0.5.0.
 	NamePCI NameStrategy = "pci"
+	// NameGUID is the node GUID, guid-a088c203003f1a2b: it stays with the card.
+	NameGUID NameStrategy = "guid"
+	// NameNetdev is the network interface of the first port, net-ens1f0np0.
+	NameNetdev NameStrategy = "netdev"
 )
 
-// NameStrategies lists all strategies.
-var NameStrategies = []NameStrategy{NameIBDev, NamePCI}
+// NameStrategies lists all strategies, and DefaultNames those that every HCA has.
+var (
+	NameStrategies = []NameStrategy{NameIBDev, NamePCI, NameGUID, NameNetdev}
+	DefaultNames   = []NameStrategy{NameIBDev, NamePCI}
+)
+
+// ParseNameStrategy checks the name of a strategy.
+func ParseNameStrategy(s string) (NameStrategy, error) {
+	if n := NameStrategy(s); slices.Contains(NameStrategies, n) {
+		return n, nil
+	}
+	return "", fmt.Errorf("unknown name strategy %q: want ibdev, pci, guid or netdev", s)
+}
 
 // AllDevice is the name of the device that stands for all HCAs of a spec.
 const AllDevice = "all"
@@ -35,12 +48,21 @@ const AllDevice = "all"
 type HostOptions struct {
 	// Names are the strategies, at least one.
 	Names []NameStrategy
-	// Nodes are the node classes each device gives.
+	// Nodes are the node classes that devices give. MAD and SM are given by devices
+	// of their own, <name>-mad and <name>-sm, so that a container gets them only by
+	// asking for them: nobody who asks for an HCA, or for all, has them in hand.
 	Nodes []NodeClass
 	// NoAll leaves out the device named all.
 	NoAll bool
-	// Hook is given to every device, nil for none.
-	Hook *Hook
+	// Env, Mounts and Hook are given to every device.
+	Env    []string
+	Mounts []Mount
+	Hook   *Hook
+}
+
+// device makes a device with what all of them have.
+func (o *HostOptions) device(name string, nodes []rdma.Node) Device {
+	return Device{Name: name, Nodes: nodes, Env: o.Env, Mounts: o.Mounts, Hook: o.Hook}
 }
 
 // ErrNoDevices means that a host has no HCA that a container can be given.
@@ -122,34 +144,76 @@ func matchAny(h *rdma.HCA, patterns []string, used map[string]bool) (bool, error
 func HostDevices(snap *rdma.Snapshot, opt HostOptions) ([]Device, error) {
 	var errs []error
 	var devices []Device
-	all := Device{Name: AllDevice, Hook: opt.Hook}
+	var all []rdma.Node
+	names := newNamer(snap, opt.Names)
 	for i := range snap.HCAs {
 		h := &snap.HCAs[i]
 		if managementOnly(h, snap.HCAs) {
 			continue
 		}
-		nodes, err := SelectNodes(h, snap.RDMACM, opt.Nodes)
+		nodes, err := opt.ownNodes(h, snap.RDMACM)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		names, err := deviceNames(h, opt.Names)
+		hcaNames, err := names.of(h)
 		if err != nil {
 			errs = append(errs, err)
 		}
-		for _, name := range names {
-			devices = append(devices, Device{Name: name, Nodes: nodes, Hook: opt.Hook})
+		for _, name := range hcaNames {
+			devices = append(devices, opt.devicesOf(h, name, nodes)...)
 		}
-		all.Nodes = append(all.Nodes, nodes...)
+		all = append(all, nodes...)
 	}
+	errs = append(errs, opt.missing(snap))
 	if len(devices) == 0 {
 		return nil, errors.Join(append(errs, ErrNoDevices)...)
 	}
 	taken := slices.ContainsFunc(devices, func(d Device) bool { return d.Name == AllDevice })
-	if !opt.NoAll && !taken {
-		devices = append(devices, all)
+	if !opt.NoAll && !taken && len(all) > 0 {
+		devices = append(devices, opt.device(AllDevice, all))
 	}
 	return devices, errors.Join(errs...)
+}
+
+// ownNodes returns the nodes of the device that stands for an HCA itself, none if
+// only management nodes are asked for.
+func (o *HostOptions) ownNodes(h *rdma.HCA, rdmaCM *rdma.Node) ([]rdma.Node, error) {
+	own := slices.DeleteFunc(slices.Clone(o.Nodes), NodeClass.Privileged)
+	if len(own) == 0 {
+		return nil, nil
+	}
+	return SelectNodes(h, rdmaCM, own)
+}
+
+// missing says which management nodes were asked for and no HCA of the host has.
+func (o *HostOptions) missing(snap *rdma.Snapshot) error {
+	var errs []error
+	for _, class := range o.Nodes {
+		has := func(h rdma.HCA) bool { return len(madNodes(&h, class)) > 0 }
+		if class.Privileged() && len(snap.HCAs) > 0 && !slices.ContainsFunc(snap.HCAs, has) {
+			errs = append(errs, fmt.Errorf("no HCA has an %s node: %s", nodeKind(class), noMADs))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// devicesOf makes the devices of one HCA under one name. An HCA without management
+// nodes, as with EFA and iWARP, has no devices for them.
+func (o *HostOptions) devicesOf(h *rdma.HCA, name string, nodes []rdma.Node) []Device {
+	var devices []Device
+	if len(nodes) > 0 {
+		devices = append(devices, o.device(name, nodes))
+	}
+	mad, sm := madNodes(h, MAD), madNodes(h, SM)
+	if slices.Contains(o.Nodes, MAD) && len(mad) > 0 {
+		devices = append(devices, o.device(name+"-mad", mad))
+	}
+	if slices.Contains(o.Nodes, SM) && len(sm) > 0 {
+		// A subnet manager announces itself by issm and works through umad.
+		devices = append(devices, o.device(name+"-sm", slices.Concat(mad, sm)))
+	}
+	return devices
 }
 
 // managementOnly reports whether h is an SMI sub-device: it has no verbs and sits
@@ -161,26 +225,4 @@ func managementOnly(h *rdma.HCA, hcas []rdma.HCA) bool {
 	return slices.ContainsFunc(hcas, func(other rdma.HCA) bool {
 		return other.Uverbs != nil && other.Identity.PCI == h.Identity.PCI && other.Identity.SF == nil && h.Identity.SF == nil
 	})
-}
-
-// deviceNames names an HCA by each strategy, without duplicates. An ibdev name is
-// the user's choice and may be one that CDI does not know; then there is an error
-// beside the other name.
-func deviceNames(h *rdma.HCA, strategies []NameStrategy) ([]string, error) {
-	var names []string
-	var errs []error
-	for _, s := range strategies {
-		name := h.Name
-		if s == NameIBDev {
-			name = h.IBDev
-		}
-		if err := parser.ValidateDeviceName(name); err != nil {
-			errs = append(errs, fmt.Errorf("HCA %s cannot be listed by its kernel name (rename it with rdma dev set, or use %s): %w", h.IBDev, h.Name, err))
-			continue
-		}
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names, errors.Join(errs...)
 }

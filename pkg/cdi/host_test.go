@@ -68,7 +68,7 @@ func TestSelect(t *testing.T) {
 }
 
 func TestHostDevices(t *testing.T) {
-	both, verbs := cdi.NameStrategies, []cdi.NodeClass{cdi.Verbs}
+	both, verbs := cdi.DefaultNames, []cdi.NodeClass{cdi.Verbs}
 	for _, test := range []struct {
 		name, machine string
 		opt           cdi.HostOptions
@@ -81,10 +81,18 @@ func TestHostDevices(t *testing.T) {
 			"pci-0000-3b-00-0:uverbs0", nil},
 		{"no rdma_cm on the host", "aws-p5", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameIBDev}, Nodes: cdi.DefaultNodes, NoAll: true},
 			"rdmap79s0:uverbs0 rdmap80s0:uverbs1", nil},
-		{"umad of both ports", "mlx4-dual-port", cdi.HostOptions{Names: both[:1], Nodes: []cdi.NodeClass{cdi.Verbs, cdi.MAD}, NoAll: true},
-			"mlx4_0:uverbs0+umad0+umad1", nil},
+		{"names by GUID and interface", "roce-lag", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameGUID, cdi.NameNetdev}, Nodes: verbs, NoAll: true},
+			"guid-a088c20300262000:uverbs0 net-bond0:uverbs0", nil},
+		{"no interface, no name", "aws-p5", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NamePCI, cdi.NameNetdev}, Nodes: verbs, NoAll: true},
+			"pci-0000-4f-00-0:uverbs0 pci-0000-50-00-0:uverbs1", nil},
+		{"umad of both ports on request", "mlx4-dual-port", cdi.HostOptions{Names: both[:1], Nodes: []cdi.NodeClass{cdi.Verbs, cdi.MAD}},
+			"mlx4_0:uverbs0 mlx4_0-mad:umad0+umad1 all:uverbs0", nil},
+		{"a subnet manager", "mlx4-dual-port", cdi.HostOptions{Names: both[:1], Nodes: []cdi.NodeClass{cdi.SM}},
+			"mlx4_0-sm:umad0+umad1+issm0+issm1", nil},
 		{"umad where one has none", "irdma-e810", cdi.HostOptions{Names: both[:1], Nodes: []cdi.NodeClass{cdi.Verbs, cdi.MAD}, NoAll: true},
-			"rocep24s0f0:uverbs0+umad0", []string{"HCA iwp24s0f1 has no umad node"}},
+			"rocep24s0f0:uverbs0 rocep24s0f0-mad:umad0 iwp24s0f1:uverbs1", nil},
+		{"umad where none has one", "aws-p5", cdi.HostOptions{Names: both[:1], Nodes: []cdi.NodeClass{cdi.Verbs, cdi.MAD}, NoAll: true},
+			"rdmap79s0:uverbs0", []string{"no HCA has an umad node"}},
 		{"broken ones left out", "misbehaving", cdi.HostOptions{Names: both[:1], Nodes: verbs, NoAll: true},
 			"mlx5_0:uverbs0 mlx5_1:uverbs1 mlx5_4:uverbs3 mlx5_6:uverbs5 mlx5_8:uverbs7 mlx5_9:uverbs8",
 			[]string{"HCA mlx5_3 has no uverbs node", "HCA mlx5_5 has no uverbs node", "HCA mlx5_7 has no uverbs node"}},
@@ -92,7 +100,7 @@ func TestHostDevices(t *testing.T) {
 			"ibp8s0f0:uverbs0 ibp8s0f1:uverbs1", nil},
 		{"no HCA", "none", cdi.HostOptions{Names: both, Nodes: verbs}, "", []string{cdi.ErrNoDevices.Error()}},
 		{"no issm anywhere", "soft", cdi.HostOptions{Names: both, Nodes: []cdi.NodeClass{cdi.SM}}, "",
-			[]string{"HCA rxe0 has no issm node", cdi.ErrNoDevices.Error()}},
+			[]string{"no HCA has an issm node", cdi.ErrNoDevices.Error()}},
 		{"only rdma_cm, and there is none", "aws-p5", cdi.HostOptions{Names: both, Nodes: []cdi.NodeClass{cdi.CM}}, "",
 			[]string{"load the rdma_ucm module", cdi.ErrNoDevices.Error()}},
 	} {
@@ -136,12 +144,12 @@ func TestHostDevicesOddNames(t *testing.T) {
 	for i, name := range []string{"all", "rxe@home", "0rxe", "_"} {
 		snap.HCAs[i].IBDev = name
 	}
-	devices, err := cdi.HostDevices(snap, cdi.HostOptions{Names: cdi.NameStrategies, Nodes: []cdi.NodeClass{cdi.Verbs}})
+	devices, err := cdi.HostDevices(snap, cdi.HostOptions{Names: cdi.DefaultNames, Nodes: []cdi.NodeClass{cdi.Verbs}})
 	want := "all:uverbs2 soft-rxe-dummy0:uverbs2 soft-rxe-eth0:uverbs0 0rxe:uverbs1 soft-rxe-eth1:uverbs1 soft-rxe-veth0:uverbs3"
 	if diff := cmp.Diff(want, describe(devices)); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)
 	}
-	for _, bad := range []string{"HCA rxe@home cannot be listed by its kernel name", "use soft-rxe-eth0", "HCA _ cannot"} {
+	for _, bad := range []string{"HCA rxe@home cannot be listed as rxe@home", "use soft-rxe-eth0", "HCA _ cannot"} {
 		if err == nil || !strings.Contains(err.Error(), bad) {
 			t.Errorf("error %v; want one with %q", err, bad)
 		}

@@ -63,7 +63,7 @@ func SelectNodes(h *rdma.HCA, rdmaCM *rdma.Node, classes []NodeClass) ([]rdma.No
 		case MAD, SM:
 			mads := madNodes(h, c)
 			if len(mads) == 0 {
-				return nil, fmt.Errorf("HCA %s has no %s node: EFA and iWARP have none; else load the ib_umad module", h.IBDev, nodeKind(c))
+				return nil, fmt.Errorf("HCA %s has no %s node: %s", h.IBDev, nodeKind(c), noMADs)
 			}
 			nodes = append(nodes, mads...)
 		}
@@ -73,6 +73,9 @@ func SelectNodes(h *rdma.HCA, rdmaCM *rdma.Node, classes []NodeClass) ([]rdma.No
 	}
 	return nodes, nil
 }
+
+// noMADs is why an HCA may have no management nodes.
+const noMADs = "EFA and iWARP have none, and newer kernels have no issm for RoCE; else load the ib_umad module"
 
 func nodeKind(c NodeClass) rdma.NodeKind {
 	if c == SM {

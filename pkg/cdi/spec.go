@@ -35,8 +35,17 @@ type Device struct {
 	// over all devices of a container, so names are unique to a device or have
 	// the same value in all of them.
 	Env []string
+	// Mounts are bind mounts of files and directories of the host.
+	Mounts []Mount
 	// Hook raises the locked memory limit; nil for none.
 	Hook *Hook
+}
+
+// Mount is a bind mount. It is read-only, and without device files and set-user-ID
+// programs; it is not noexec, since libraries are mapped as code.
+type Mount struct {
+	HostPath      string
+	ContainerPath string
 }
 
 // Hook is a program that the runtime starts when the namespaces of a container
@@ -52,8 +61,8 @@ type Hook struct {
 func Qualified(kind, device string) string { return kind + "=" + device }
 
 // NewSpec makes the spec of a kind with those devices. What all of them share
-// and a container should get once, the connection manager's node and the hook,
-// moves to the level of the spec. Devices are sorted by name, so equal input
+// and a container should get once, the connection manager's node, the mounts and
+// the hook, moves to the level of the spec. Devices are sorted by name, so equal input
 // gives equal output. The spec carries the lowest CDI version it can, and has
 // passed the CDI library's own checks.
 func NewSpec(kind string, devices []Device) (*specs.Spec, error) {
@@ -63,15 +72,21 @@ func NewSpec(kind string, devices []Device) (*specs.Spec, error) {
 	sorted := slices.Clone(devices)
 	slices.SortFunc(sorted, func(a, b Device) int { return bytes.Compare([]byte(a.Name), []byte(b.Name)) })
 	spec := &specs.Spec{Kind: kind}
-	cm, hook := sharedCM(sorted), sharedHook(sorted)
+	cm := sharedCM(sorted)
+	hook, sameHook := shared(sorted, func(d Device) *Hook { return d.Hook })
+	binds, sameBinds := shared(sorted, func(d Device) []Mount { return d.Mounts })
 	if cm != nil {
 		spec.ContainerEdits.DeviceNodes = deviceNodes([]rdma.Node{*cm}, nil)
 	}
 	spec.ContainerEdits.Hooks = hooks(hook)
+	spec.ContainerEdits.Mounts = mounts(binds)
 	for _, d := range sorted {
 		edits := specs.ContainerEdits{Env: d.Env, DeviceNodes: deviceNodes(d.Nodes, cm)}
-		if hook == nil {
+		if !sameHook {
 			edits.Hooks = hooks(d.Hook)
+		}
+		if !sameBinds {
+			edits.Mounts = mounts(d.Mounts)
 		}
 		spec.Devices = append(spec.Devices, specs.Device{Name: d.Name, ContainerEdits: edits})
 	}
@@ -92,14 +107,14 @@ func sharedCM(devices []Device) *rdma.Node {
 	return cm
 }
 
-// sharedHook returns the hook that every device has, nil if they differ.
-func sharedHook(devices []Device) *Hook {
+// shared returns what every device has, and whether they all have the same.
+func shared[T any](devices []Device, of func(Device) T) (value T, same bool) {
 	for _, d := range devices[1:] {
-		if !reflect.DeepEqual(d.Hook, devices[0].Hook) {
-			return nil
+		if !reflect.DeepEqual(of(d), of(devices[0])) {
+			return value, false
 		}
 	}
-	return devices[0].Hook
+	return of(devices[0]), true
 }
 
 // deviceNodes describes nodes other than the one that stands elsewhere.
@@ -132,6 +147,16 @@ func hooks(h *Hook) []*specs.Hook {
 		Env:     []string{"GOMAXPROCS=1"},
 		Timeout: &timeout,
 	}}
+}
+
+// mounts describes bind mounts. The type is left out: it needs CDI 0.4.0, and the
+// option says it as well.
+func mounts(binds []Mount) []*specs.Mount {
+	var out []*specs.Mount
+	for _, m := range binds {
+		out = append(out, &specs.Mount{HostPath: m.HostPath, ContainerPath: m.ContainerPath, Options: []string{"ro", "nosuid", "nodev", "bind"}})
+	}
+	return out
 }
 
 // finish sets the version of a spec and checks it.

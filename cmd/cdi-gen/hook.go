@@ -1,0 +1,62 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+)
+
+const defaultHookPath = "/usr/bin/rdma-hook"
+
+// hook returns the hook that goes into the spec. A path that is not there would
+// fail every container start, so it is an error here.
+func (r *recipe) hook() (*cdi.Hook, error) {
+	if _, err := hook.ParseSize(r.memlock); err != nil {
+		return nil, usagef("--memlock: %w", err)
+	}
+	if r.noHook {
+		return nil, nil
+	}
+	path, err := r.findHook()
+	if err != nil {
+		return nil, err
+	}
+	return &cdi.Hook{Path: path, Args: []string{"--memlock", r.memlock}}, nil
+}
+
+func (r *recipe) findHook() (string, error) {
+	candidates := []string{r.hookPath}
+	if r.hookPath == "" {
+		candidates = []string{defaultHookPath}
+		if self, err := os.Executable(); err == nil && r.host.root == "/" {
+			candidates = []string{filepath.Join(filepath.Dir(self), "rdma-hook"), defaultHookPath}
+		}
+	}
+	var errs []error
+	for _, path := range candidates {
+		if !filepath.IsAbs(path) {
+			return "", usagef("--hook-path %q: want an absolute path on the host", path)
+		}
+		err := checkExecutable(filepath.Join(r.host.root, path))
+		if err == nil {
+			return path, nil
+		}
+		errs = append(errs, err)
+	}
+	return "", usagef("find the hook that raises the locked memory limit: %w; install rdma-hook, name it with --hook-path, or do without it with --no-hook", errors.Join(errs...))
+}
+
+func checkExecutable(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
+		return &fs.PathError{Op: "execute", Path: path, Err: fs.ErrPermission}
+	}
+	return nil
+}

@@ -1,0 +1,281 @@
+package main
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"tags.cncf.io/container-device-interface/pkg/parser"
+	"tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
+	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
+	"github.com/rdma-dev/dra-driver-rdma/internal/userspace"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// recipe is how a host becomes a spec: the flags that generate and watch share.
+type recipe struct {
+	host           hostFlags
+	kind           string
+	names          []string
+	nodes          []string
+	noAll          bool
+	noHook         bool
+	hookPath       string
+	memlock        string
+	config         string
+	env            []string
+	mounts         []string
+	ncclTopology   string
+	userspace      string
+	target         string
+	allowExclusive bool
+}
+
+func (r *recipe) register(f *pflag.FlagSet) {
+	r.host.register(f)
+	f.StringVar(&r.config, "config", "", "YAML file of kind HostConfig; flags win over it")
+	f.StringVar(&r.kind, "kind", cdi.KindHCA, "CDI kind of the devices, vendor/class")
+	f.StringSliceVar(&r.names, "names", words(cdi.DefaultNames), "how devices are named: ibdev, pci, guid, netdev")
+	f.StringSliceVar(&r.nodes, "nodes", words(cdi.DefaultNodes), "nodes to give: verbs, cm, and as devices of their own (mlx5_0-mad, mlx5_0-sm) mad and sm, which can reconfigure the fabric")
+	f.BoolVar(&r.noAll, "no-all", false, "leave out the device that stands for all")
+	f.BoolVar(&r.noHook, "no-hook", false, "leave out the hook that raises the locked memory limit")
+	f.StringVar(&r.hookPath, "hook-path", "", "the hook program on the host (default rdma-hook beside this program, else "+defaultHookPath+")")
+	f.StringVar(&r.memlock, "memlock", "unlimited", "locked memory limit of containers: unlimited, or a size such as 4Gi")
+	f.StringArrayVar(&r.env, "env", nil, "NAME=VALUE for every container with a device (repeatable)")
+	f.StringArrayVar(&r.mounts, "mount", nil, "HOST or HOST:CONTAINER to mount read-only into every container with a device (repeatable)")
+	f.StringVar(&r.ncclTopology, "nccl-topology", "", "topology file for NCCL: mounted, and named by NCCL_TOPO_FILE")
+	f.StringVar(&r.userspace, "userspace", hostconfig.UserspaceImage, "RDMA libraries that containers use: those of their image, or the host's")
+	f.StringVar(&r.target, "target", "", "check that this runtime loads the spec, e.g. podman-4.3, containerd-1.7, docker-28, crio-1.31")
+	f.BoolVar(&r.allowExclusive, "allow-exclusive-netns", false, "write the spec although RDMA devices are bound to network namespaces (only containers in the host's network can use them)")
+}
+
+// words turns named strings into plain ones.
+func words[S ~string](values []S) []string {
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i] = string(v)
+	}
+	return out
+}
+
+// resolve merges the config file below the flags, and checks what can be checked
+// before the host is read.
+func (r *recipe) resolve(cmd *cobra.Command) error {
+	set := cmd.Flags().Changed
+	if r.noHook && (set("memlock") || set("hook-path")) {
+		return usagef("--no-hook leaves out the hook that --memlock and --hook-path are for")
+	}
+	if err := r.mergeConfig(set); err != nil {
+		return err
+	}
+	if !slices.Contains([]string{hostconfig.UserspaceImage, hostconfig.UserspaceHost}, r.userspace) {
+		return usagef("--userspace %q: want image or host", r.userspace)
+	}
+	if r.target != "" {
+		if _, err := runtimes.Lookup(r.target); err != nil {
+			return usagef("--target: %w", err)
+		}
+	}
+	return checkKind(r.kind)
+}
+
+// mergeConfig takes from the config file what no flag sets. Its environment and
+// mounts come before those of the flags.
+func (r *recipe) mergeConfig(set func(string) bool) error {
+	if r.config == "" {
+		return nil
+	}
+	data, err := os.ReadFile(r.config)
+	if err != nil {
+		return usagef("read --config: %w", err)
+	}
+	c, err := hostconfig.Parse(data)
+	if err != nil {
+		return usagef("read --config %q: %w", r.config, err)
+	}
+	for _, f := range []struct {
+		flag  string
+		field *string
+		value string
+	}{{"memlock", &r.memlock, c.Memlock}, {"nccl-topology", &r.ncclTopology, c.NCCLTopology}, {"userspace", &r.userspace, c.Userspace}} {
+		if !set(f.flag) && f.value != "" {
+			*f.field = f.value
+		}
+	}
+	for _, f := range []struct {
+		flag  string
+		field *[]string
+		value []string
+	}{{"names", &r.names, c.Names}, {"nodes", &r.nodes, c.Nodes}, {"exclude", &r.host.exclude, c.Exclude}} {
+		if !set(f.flag) && f.value != nil {
+			*f.field = f.value
+		}
+	}
+	var env, mounts []string
+	for name, value := range c.Env {
+		env = append(env, name+"="+value)
+	}
+	for _, m := range c.Mounts {
+		mounts = append(mounts, strings.TrimSuffix(m.HostPath+":"+m.ContainerPath, ":"))
+	}
+	r.env, r.mounts = append(env, r.env...), append(mounts, r.mounts...)
+	return nil
+}
+
+// options makes what the spec's maker wants of the flags.
+func (r *recipe) options() (opt cdi.HostOptions, err error) {
+	opt.NoAll = r.noAll
+	for _, n := range r.names {
+		s, err := cdi.ParseNameStrategy(n)
+		if err != nil {
+			return opt, usagef("--names: %w", err)
+		}
+		opt.Names = append(opt.Names, s)
+	}
+	for _, n := range r.nodes {
+		class, err := cdi.ParseNodeClass(n)
+		if err != nil {
+			return opt, usagef("--nodes: %w", err)
+		}
+		opt.Nodes = append(opt.Nodes, class)
+	}
+	if len(opt.Names) == 0 || len(opt.Nodes) == 0 {
+		return opt, usagef("--names and --nodes need at least one value each")
+	}
+	edits, err := r.edits()
+	if err != nil {
+		return opt, err
+	}
+	opt.Env, opt.Mounts = edits.Env, edits.Mounts
+	opt.Hook, err = r.hook()
+	return opt, err
+}
+
+// edits returns what every device gets besides its nodes. A mount of what is not
+// there would fail every container start, so it is an error here.
+func (r *recipe) edits() (hostconfig.Edits, error) {
+	c := hostconfig.Config{NCCLTopology: r.ncclTopology, Env: map[string]string{}}
+	for _, s := range r.env {
+		name, value, err := hostconfig.ParseEnv(s)
+		if err != nil {
+			return hostconfig.Edits{}, usagef("--env: %w", err)
+		}
+		c.Env[name] = value
+	}
+	for _, s := range r.mounts {
+		m, err := hostconfig.ParseMount(s)
+		if err != nil {
+			return hostconfig.Edits{}, usagef("--mount: %w", err)
+		}
+		c.Mounts = append(c.Mounts, m)
+	}
+	edits := c.Edits()
+	for _, m := range edits.Mounts {
+		if _, err := os.Stat(filepath.Join(r.host.root, m.HostPath)); err != nil {
+			return hostconfig.Edits{}, usagef("mount: %w; every container start would fail", err)
+		}
+	}
+	return edits, nil
+}
+
+// dish is what a recipe makes of a host. Spec is nil when there is nothing to give
+// to a container; left says what was left out, and why.
+type dish struct {
+	spec *specs.Spec
+	snap *rdma.Snapshot
+	left error
+}
+
+// cook reads the host and makes the spec. Warnings are for people.
+func (r *recipe) cook(opt cdi.HostOptions, warn func(string)) (*dish, error) {
+	snap, err := r.host.discover()
+	if err != nil {
+		return nil, err
+	}
+	if r.userspace == hostconfig.UserspaceHost && len(snap.HCAs) > 0 {
+		mounts, err := r.libraries(snap, opt, warn)
+		if err != nil {
+			return nil, err
+		}
+		opt.Mounts = slices.Concat(opt.Mounts, mounts)
+	}
+	devices, left := cdi.HostDevices(snap, opt)
+	if len(devices) == 0 {
+		return &dish{snap: snap, left: left}, nil
+	}
+	if snap.NetnsMode == rdma.NetnsExclusive && !r.allowExclusive {
+		return nil, coded{exitExclusive, errors.New(exclusiveAdvice)}
+	}
+	spec, err := cdi.NewSpec(r.kind, devices)
+	if err != nil {
+		return nil, err
+	}
+	return &dish{spec, snap, left}, r.checkTarget(spec)
+}
+
+// libraries finds the host's RDMA user space for the HCAs of a snapshot.
+func (r *recipe) libraries(snap *rdma.Snapshot, opt cdi.HostOptions, warn func(string)) ([]cdi.Mount, error) {
+	machines := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+	machine, ok := machines[runtime.GOARCH]
+	if !ok {
+		return nil, usagef("--userspace host: not known on %s", runtime.GOARCH)
+	}
+	var drivers []string
+	for _, h := range snap.Usable() {
+		if !slices.Contains(drivers, h.Driver) {
+			drivers = append(drivers, h.Driver)
+		}
+	}
+	plan, err := userspace.Find(os.DirFS(r.host.root).(fs.ReadLinkFS), userspace.Options{
+		Machine: machine, Drivers: drivers, MAD: slices.ContainsFunc(opt.Nodes, cdi.NodeClass.Privileged),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find the host's RDMA libraries for --userspace host: %w", err)
+	}
+	for _, w := range plan.Warnings {
+		warn(w)
+	}
+	warn("containers need glibc " + plan.GLIBC + " or newer for the host's libraries")
+	var mounts []cdi.Mount
+	for _, m := range plan.Mounts {
+		mounts = append(mounts, cdi.Mount{HostPath: m.HostPath, ContainerPath: m.ContainerPath})
+	}
+	return mounts, nil
+}
+
+func (r *recipe) checkTarget(spec *specs.Spec) error {
+	if r.target == "" {
+		return nil
+	}
+	target, err := runtimes.Lookup(r.target)
+	if err == nil {
+		err = target.Check(spec)
+	}
+	if err != nil {
+		return usagef("--target %s: %w", r.target, err)
+	}
+	return nil
+}
+
+// checkKind checks a --kind. A dot in the class is valid CDI, from 0.6.0 on only.
+func checkKind(kind string) error {
+	vendor, class := parser.ParseQualifier(kind)
+	if err := errors.Join(parser.ValidateVendorName(vendor), parser.ValidateClassName(class)); err != nil {
+		return usagef("--kind %q: want vendor/class: %w", kind, err)
+	}
+	if strings.Contains(class, ".") {
+		return usagef("--kind %q: podman before 4.7 refuses a class with a dot", kind)
+	}
+	return nil
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// site is a host root of its own for a machine, with files of the site.
+func site(t *testing.T, machine string) string {
+	t.Helper()
+	root := t.TempDir()
+	if err := os.Symlink(filepath.Join(host(t, machine), "sys"), filepath.Join(root, "sys")); err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(root, "opt/topo.xml"), "<system/>", 0o644)
+	put(t, filepath.Join(root, "etc/site.conf"), "", 0o644)
+	return root
+}
+
+// TestSiteSettings: environment and mounts reach every device, once, from flags and
+// from a config file; flags win.
+func TestSiteSettings(t *testing.T) {
+	root := site(t, "roce-lag")
+	config := filepath.Join(root, "cdi-gen.yaml")
+	put(t, config, `apiVersion: rdma.dev/v1alpha1
+kind: HostConfig
+names: [guid]
+nodes: [verbs]
+env: {A: file, B: file}
+mounts: [{hostPath: /etc/site.conf, containerPath: /etc/app.conf}]
+ncclTopology: /opt/topo.xml
+`, 0o644)
+	r := cdigen(t, "generate", "--host-root", root, "--no-hook", "--no-all", "--format", "json", "--config", config, "--names", "netdev", "--env", "A=flag")
+	r.expect(t, exitOK, "")
+	spec := loads(t, r.stdout, "json")
+	if got := describe(spec); got != "net-bond0:uverbs0" || spec.Version != "0.3.0" {
+		t.Errorf("%s, CDI %s", got, spec.Version)
+	}
+	if got, want := spec.Devices[0].ContainerEdits.Env, []string{"A=flag", "B=file", "NCCL_TOPO_FILE=/opt/topo.xml"}; !slices.Equal(got, want) {
+		t.Errorf("environment %q, want %q", got, want)
+	}
+	var mounts []string
+	for _, m := range spec.ContainerEdits.Mounts {
+		mounts = append(mounts, m.HostPath+":"+m.ContainerPath+":"+strings.Join(m.Options, ","))
+	}
+	want := []string{"/etc/site.conf:/etc/app.conf:ro,nosuid,nodev,bind", "/opt/topo.xml:/opt/topo.xml:ro,nosuid,nodev,bind"}
+	if !slices.Equal(mounts, want) {
+		t.Errorf("mounts %q, want %q", mounts, want)
+	}
+}
+
+// TestBadSiteSettings: what is wrong is named, with file, line and field.
+func TestBadSiteSettings(t *testing.T) {
+	root := site(t, "roce-lag")
+	config := filepath.Join(root, "cdi-gen.yaml")
+	put(t, config, "apiVersion: rdma.dev/v1alpha1\nkind: HostConfig\nmemlok: 1\n", 0o644)
+	for _, test := range []struct{ args, want string }{
+		{"--config " + config, config + `": yaml: unmarshal errors:` + "\n" + `  line 3: field memlok not found`},
+		{"--config /absent.yaml", "read --config: open /absent.yaml"},
+		{"--env A", `--env: environment variable "A": want NAME=VALUE`},
+		{"--mount relative", `--mount: mount "relative": want HOST or HOST:CONTAINER`},
+		{"--mount /absent", "absent: no such file or directory; every container start would fail"},
+		{"--nccl-topology /absent.xml", "absent.xml: no such file or directory"},
+		{"--userspace both", `--userspace "both": want image or host`},
+		{"--target podman-0.1", "--target: "},
+		{"--check", "--check compares with a file"},
+	} {
+		args := append([]string{"generate", "--no-hook", "--host-root", root}, strings.Fields(test.args)...)
+		cdigen(t, args...).expect(t, exitUsage, test.want)
+	}
+}
+
+// TestTarget: the default spec loads in the oldest runtimes; what needs more is
+// named, with the version it needs.
+func TestTarget(t *testing.T) {
+	for _, target := range []string{"podman-4.1", "podman-4.3", "podman-4.9", "containerd-1.7", "docker-28", "crio-1.24", "crio-1.31"} {
+		cdigen(t, "generate", "--no-hook", "--host-root", host(t, "hgx-h100"), "--target", target).expect(t, exitOK, "")
+	}
+	cdigen(t, "generate", "--no-hook", "--host-root", host(t, "hgx-h100"), "--target", "containerd-1.6").expect(t, exitUsage, "containerd-1.6")
+}
+
+// TestUserspace: the host's libraries are asked for on a host that has none.
+func TestUserspace(t *testing.T) {
+	cdigen(t, "generate", "--no-hook", "--host-root", site(t, "roce-lag"), "--userspace", "host").
+		expect(t, exitIO, "find the host's RDMA libraries for --userspace host")
+}
+
+// TestCheck: a file that fits, one that does not, and one that is not there.
+func TestCheck(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "rdma.dev-hca.yaml")
+	check := func(machine string) result { return generateTo(t, machine, dir, "--check") }
+
+	r := check("roce-lag")
+	r.expect(t, exitDrift, file+" does not fit the host")
+	if !strings.Contains(r.stdout, "+cdiVersion: 0.3.0") {
+		t.Errorf("difference:\n%s", r.stdout)
+	}
+	holds(t, dir)
+	generateTo(t, "roce-lag", dir).expect(t, exitOK, "written")
+	if r := check("roce-lag"); r.code != exitOK || r.stdout != "" || !strings.Contains(r.stderr, "fits the host") {
+		t.Errorf("%+v", r)
+	}
+	r = check("roce-sriov")
+	r.expect(t, exitDrift, "does not fit the host")
+	for _, line := range []string{"+  - name: mlx5_2\n", "-  - name: mlx5_bond_0\n", "--- " + file} {
+		if !strings.Contains(r.stdout, line) {
+			t.Errorf("the difference lacks %q:\n%s", line, r.stdout)
+		}
+	}
+	r = check("none")
+	r.expect(t, exitDrift, "does not fit the host")
+	holds(t, dir, "rdma.dev-hca.yaml")
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	check("none").expect(t, exitOK, "fits the host")
+}
+
+// events is a source of kernel events that a test feeds.
+type events struct{ messages chan []byte }
+
+func (e events) Read(p []byte) (int, error) {
+	m, ok := <-e.messages
+	if !ok {
+		return 0, os.ErrClosed
+	}
+	return copy(p, m), nil
+}
+
+func (e events) Close() error { return nil }
+
+// TestWatch: the spec follows the host at the kernel's events: written, changed,
+// removed and written again.
+func TestWatch(t *testing.T) {
+	root, dir := t.TempDir(), t.TempDir()
+	sys, file := filepath.Join(root, "sys"), filepath.Join(dir, "rdma.dev-hca.yaml")
+	become := func(machine string) {
+		t.Helper()
+		next := filepath.Join(root, "next")
+		if err := errors.Join(os.Symlink(filepath.Join(host(t, machine), "sys"), next), os.Rename(next, sys)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	feed := events{make(chan []byte)}
+	old := openUevents
+	openUevents = func() (io.ReadCloser, error) { return feed, nil }
+	defer func() { openUevents = old }()
+
+	become("none")
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan exitCode)
+	var stdout, stderr bytes.Buffer
+	go func() {
+		done <- run(ctx, []string{"watch", "--no-hook", "--host-root", root, "--output", dir}, &stdout, &stderr)
+	}()
+	for _, step := range []struct{ machine, device string }{{"roce-lag", "mlx5_bond_0"}, {"soft", "rxe0"}, {"none", ""}, {"soft", "rxe3"}} {
+		become(step.machine)
+		feed.messages <- []byte("add@/devices/x\x00SUBSYSTEM=infiniband\x00")
+		await(t, step.machine, func() bool {
+			data, err := os.ReadFile(file)
+			if step.device == "" {
+				return errors.Is(err, os.ErrNotExist)
+			}
+			return strings.Contains(string(data), "name: "+step.device+"\n")
+		})
+	}
+	cancel()
+	close(feed.messages)
+	if code := <-done; code != exitOK {
+		t.Errorf("exit code %d, %s", code, &stderr)
+	}
+	if stdout.Len() > 0 || !strings.Contains(stderr.String(), "removed: its devices are gone") || strings.Contains(stderr.String(), "up to date") {
+		t.Errorf("standard output %q, standard error:\n%s", &stdout, &stderr)
+	}
+	cdigen(t, "watch").expect(t, exitUsage, "with --output")
+	cdigen(t, "watch", "--output", dir, "--names", "x").expect(t, exitUsage, "--names")
+}
+
+// await waits for a condition.
+func await(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !condition(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: the condition does not come true", what)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
+)
+
+// openUevents is where the verb watch hears of changes.
+var openUevents func() (io.ReadCloser, error) = watch.OpenUevents
+
+// portInterval is how often watch looks without an event, for what raises none.
+const portInterval = time.Minute
+
+func newWatch() *cobra.Command {
+	var r recipe
+	var out outputFlags
+	cmd := &cobra.Command{
+		Use:   "watch",
+		Short: "Keep the CDI spec right while devices come and go",
+		Long: `Write the spec as generate --output does, and again each time the kernel says that
+RDMA devices came or went, until a signal ends the program. The spec is removed while
+there is no device, and only changes are written. What goes wrong meanwhile is said,
+and tried again with the next event, at the latest after a minute.
+` + exitCodesHelp,
+		Example: "  cdi-gen watch --output /var/run/cdi",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if out.output == "" {
+				return usagef("watch keeps a file right: name it, or its directory, with --output")
+			}
+			if err := r.resolve(cmd); err != nil {
+				return err
+			}
+			return follow(cmd, &r, &out)
+		},
+	}
+	r.register(cmd.Flags())
+	out.register(cmd.Flags())
+	return cmd
+}
+
+// follow generates at each signal. Bad usage ends it; anything else may pass.
+func follow(cmd *cobra.Command, r *recipe, out *outputFlags) error {
+	ctx := cmd.Context()
+	signals := watch.Signals(ctx, watch.Options{
+		Open:   openUevents,
+		Report: func(err error) { cmd.PrintErrln("cdi-gen: kernel events:", err) },
+	})
+	ticker := time.NewTicker(portInterval)
+	defer ticker.Stop()
+	last := ""
+	for {
+		err := generate(cmd, r, out, keep)
+		if c, ok := errors.AsType[coded](err); ok && c.code == exitUsage {
+			return err
+		}
+		// The same trouble is said once, not with each event.
+		text := ""
+		if err != nil {
+			text = err.Error()
+		}
+		if text != "" && text != last {
+			cmd.PrintErrln("cdi-gen:", text)
+		}
+		last = text
+		if !waitForChange(ctx, signals, ticker.C) {
+			return nil
+		}
+	}
+}
+
+// waitForChange returns false when ctx has ended.
+func waitForChange(ctx context.Context, signals <-chan struct{}, tick <-chan time.Time) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case _, ok := <-signals:
+		return ok
+	case <-tick:
+		return true
+	}
+}
