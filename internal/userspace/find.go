@@ -151,8 +151,13 @@ func (s *search) close(set map[string]*Library, lib *Library, f *found) error {
 }
 
 // checkVersions reports the symbol versions that a library needs of another of the
-// set, and that it does not have.
+// set, and that it does not have. A library without any version satisfies all, as
+// with the dynamic linker (match_symbol in glibc's elf/dl-version.c): libnl of
+// Debian 12 and 13 is one.
 func checkVersions(lib, dep *Library) error {
+	if len(dep.Defines) == 0 {
+		return nil
+	}
 	for _, version := range lib.Needs[dep.Name] {
 		if slices.Contains(dep.Defines, version) {
 			continue

@@ -161,7 +161,6 @@ func TestFindRefusesDrivers(t *testing.T) {
 
 // TestFindWarns leaves out what no HCA needs, and says so.
 func TestFindWarns(t *testing.T) {
-	const dir = "usr/lib/x86_64-linux-gnu/"
 	for _, tt := range []struct {
 		name    string
 		plant   func(h *host)
@@ -180,6 +179,8 @@ func TestFindWarns(t *testing.T) {
 			l.needed = append(l.needed, "libvendor.so.3")
 			h.write(h.provider("rxe"), l)
 		}, "librxe-rdmav34.so needs libvendor.so.3, which is mounted over an image's own", ""},
+		{"direct-verbs library is not linked", func(h *host) { h.remove("usr/lib/x86_64-linux-gnu/libefa.so.1") },
+			"", ""},
 		{"direct-verbs library is another file", func(h *host) {
 			h.write(h.provider("efa"), h.client("IBVERBS_PRIVATE_34"))
 			l := h.client("IBVERBS_PRIVATE_34")
@@ -200,7 +201,20 @@ func TestFindWarns(t *testing.T) {
 			if slices.Contains(plan.Drivers, tt.without) {
 				t.Errorf("drivers %v have %s", plan.Drivers, tt.without)
 			}
+			if !slices.ContainsFunc(plan.Mounts, func(m Mount) bool { return m.ContainerPath == "/usr/lib64/libefa.so.1" }) {
+				t.Errorf("no libefa.so.1 in %v", plan.Mounts)
+			}
 		})
+	}
+}
+
+// TestFindUnversioned accepts what the dynamic linker accepts: a library without
+// symbol versions for one that was linked with them.
+func TestFindUnversioned(t *testing.T) {
+	h := debian()
+	h.install("libnl-3.so.200", lib{})
+	if _, err := h.find("mlx5_core"); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -104,7 +104,7 @@ func (c *imageCheck) glibc(libc *found) {
 		}
 	}
 	if has.less(needed) {
-		c.add(names[0], "the image's glibc %v is older than %v, which %s needs: use an image with a newer distribution, or install rdma-core in the image",
+		c.add(names[0], "the image's glibc %v is older than %v, which is needed by %s: use an image with a newer distribution, or install rdma-core in the image",
 			has, needed, list(names))
 		return
 	}
@@ -132,8 +132,8 @@ func list(names []string) string {
 }
 
 // replaced reports symbol versions of the image's own files that the host's, which
-// are mounted over them, do not have: programs of the image that need one would
-// fail to start. The private ABI is not for programs.
+// are mounted over them, do not have: programs of the image that need one fail to
+// start. The private ABI is not for programs.
 func (c *imageCheck) replaced() {
 	for _, at := range slices.Sorted(maps.Keys(c.mounts)) {
 		lib := c.mounts[at]
@@ -148,7 +148,7 @@ func (c *imageCheck) replaced() {
 			}
 		}
 		if len(lost) > 0 {
-			c.add(lib.Name, "the image's own /%s has %s, which the host's %s, mounted over it, lacks: a program that needs it would not start: use the image's user space",
+			c.add(lib.Name, "the image's own /%s has %s, which the host's %s, mounted over it, lacks: a program that needs it may not start: use the image's user space",
 				at, list(lost), lib.HostPath)
 		}
 	}

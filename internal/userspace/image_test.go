@@ -44,7 +44,7 @@ func TestCheckImage(t *testing.T) {
 			return h
 		}, ""},
 		{"older glibc", func() *host { return newImage(elf.EM_X86_64, "usr/lib64", "2.2.5", "2.28") },
-			"the image's glibc 2.28 is older than 2.34, which libefa-rdmav34.so, libefa.so.1, libibverbs.so.1 and 6 more needs"},
+			"the image's glibc 2.28 is older than 2.34, which is needed by libefa-rdmav34.so, libefa.so.1, libibverbs.so.1 and 6 more"},
 		{"musl", func() *host {
 			h := debianImage()
 			h.remove(multiarchDir + "/libc.so.6")

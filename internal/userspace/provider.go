@@ -93,7 +93,7 @@ func (s *search) addDirect(provider *found) error {
 	direct, err := s.ld.find(provider.soname)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil
+		direct = provider // no link to it on the host
 	case err != nil:
 		return err
 	case direct.real != provider.real:

@@ -68,10 +68,11 @@ func (o *object) readDefines(t table) error {
 	return nil
 }
 
-// readNeeds reads Elf64_Verneed entries with their Elf64_Vernaux. A table has room
-// for so many of these; more means that entries overlap.
+// readNeeds reads Elf64_Verneed entries with their Elf64_Vernaux, less the weak
+// ones, which a library can do without. A table has room for so many; more means
+// that entries overlap.
 func (o *object) readNeeds(t table) error {
-	const size = 16
+	const size, weak = 16, 2
 	room := len(t.data) / size
 	o.needs = map[string][]string{}
 	for at := 0; at+size <= len(t.data); {
@@ -91,7 +92,9 @@ func (o *object) readNeeds(t table) error {
 			if err != nil {
 				return err
 			}
-			o.needs[library] = append(o.needs[library], version)
+			if t.u16(aux+4)&weak == 0 {
+				o.needs[library] = append(o.needs[library], version)
+			}
 			aux += t.u32(aux + 12)
 		}
 		if next == 0 {
