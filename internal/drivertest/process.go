@@ -55,7 +55,13 @@ type Process struct {
 // the test, if it still runs; its output is printed if the test failed.
 func StartProcess(t testing.TB, args ...string) *Process {
 	t.Helper()
-	p := &Process{t: t, cmd: exec.Command(Binary(t), args...)}
+	return StartProgram(t, append([]string{Binary(t)}, args...)...)
+}
+
+// StartProgram is StartProcess for a command that runs the driver, such as a tracer.
+func StartProgram(t testing.TB, command ...string) *Process {
+	t.Helper()
+	p := &Process{t: t, cmd: exec.Command(command[0], command[1:]...)}
 	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
 	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	if err := p.cmd.Start(); err != nil {

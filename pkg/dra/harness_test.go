@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 
 // driver is a driver that runs in the test's process.
 type driver struct {
-	t      *testing.T
+	t      testing.TB
 	cancel context.CancelFunc
 	done   chan error
 	log    *logBuffer
@@ -67,7 +67,7 @@ func config(n *drivertest.Node) dra.Config {
 
 // start runs a driver until the end of the test, and waits until the kubelet has
 // registered it. An option may change its configuration.
-func start(t *testing.T, n *drivertest.Node, options ...func(*dra.Config)) *driver {
+func start(t testing.TB, n *drivertest.Node, options ...func(*dra.Config)) *driver {
 	t.Helper()
 	cfg := config(n)
 	for _, o := range options {

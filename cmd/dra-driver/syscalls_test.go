@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+)
+
+// syscallLine finds the name of a call in what strace writes: "PID name(...".
+var syscallLine = regexp.MustCompile(`(?m)^\d+ +(\w+)\(`)
+
+// TestSyscallsOfPrepare counts what a Prepare asks of the kernel: nothing is
+// synced, nothing executed, and two files get their names, record and spec. Times
+// differ between machines, counts do not.
+func TestSyscallsOfPrepare(t *testing.T) {
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		drivertest.Missing(t, err)
+	}
+	n := drivertest.NewNode(t, "hgx-h100")
+	out := filepath.Join(drivertest.TempDir(t), "strace")
+	calls := "trace=fsync,fdatasync,sync,syncfs,msync,sync_file_range,execve,execveat,rename,renameat,renameat2,flock,openat,socket"
+	// With -D the driver is our child, and strace its grandchild.
+	driver := drivertest.StartProgram(t, append([]string{strace, "-D", "-f", "-q", "-o", out, "-e", calls, drivertest.Binary(t)}, n.Args(t, "")...)...)
+	n.WaitForPlugins(1)
+	const claims = 20
+	for i := range claims { // the first pays for connections and directories
+		n.AddClaim(drivertest.Claim(i, hcas[0]))
+		mustPrepare(t, n, drivertest.Claim(i, hcas[0]))
+		mustUnprepare(t, n, drivertest.Claim(i, hcas[0]))
+	}
+	driver.Terminate()
+	count := countSyscalls(t, out)
+	for _, name := range []string{"fsync", "fdatasync", "sync", "syncfs", "msync", "sync_file_range"} {
+		if count[name] != 0 {
+			t.Errorf("%d calls of %s", count[name], name)
+		}
+	}
+	if got := count["execve"] + count["execveat"]; got != 1 {
+		t.Errorf("%d programs executed, want the driver alone", got)
+	}
+	if got := count["rename"] + count["renameat"] + count["renameat2"]; got != 2*claims {
+		t.Errorf("%d files renamed for %d claims, want two each", got, claims)
+	}
+	t.Logf("for each claim: %.1f openat, %.1f flock", float64(count["openat"])/claims, float64(count["flock"])/claims)
+}
+
+func countSyscalls(t *testing.T, file string) map[string]int {
+	t.Helper()
+	count := map[string]int{}
+	drivertest.Eventually(t, func() error { // strace writes its last lines after the end
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		clear(count)
+		for _, line := range syscallLine.FindAllStringSubmatch(string(data), -1) {
+			count[line[1]]++
+		}
+		if !regexp.MustCompile(`(?m)^\d+ \+\+\+ exited with \d+ \+\+\+$`).Match(data) {
+			return fmt.Errorf("strace has not seen the end")
+		}
+		return nil
+	})
+	return count
+}
