@@ -86,7 +86,7 @@ func (r *run) manPages(ctx context.Context, bin string) ([]file, error) {
 	pages = append(pages, manpage.Page{Name: "rdma-hook", Section: 8, Summary: "raise the locked memory limit of a container", Help: string(help)})
 	var out []file
 	for _, p := range pages {
-		p.Version, p.Date = Name+" "+r.version, r.date
+		p.Version, p.Date = Name+" "+r.version, r.Date
 		for _, other := range pages {
 			if other.Name != p.Name && (p.Name == "cdi-gen" || other.Name == "cdi-gen") {
 				p.SeeAlso = append(p.SeeAlso, other.Reference())

@@ -65,8 +65,8 @@ func TestRPM(t *testing.T) {
 		file := filepath.Join(dir, "cdi-gen-1.2.3-1."+arch+".rpm")
 		// A database of its own: the host's may not exist.
 		has(t, file, tool(t, "rpm", "--dbpath", t.TempDir(), "-qpl", file), "share/licenses/cdi-gen/LICENSE", "share/zsh/site-functions/_cdi-gen")
-		got := tool(t, "rpm", "--dbpath", t.TempDir(), "-qp", "--queryformat", "%{NAME} %{VERSION} %{RELEASE} %{ARCH} %{LICENSE} %{BUILDTIME}", file)
-		if want := "cdi-gen 1.2.3 1 " + arch + " Apache-2.0 " + epoch; got != want {
+		got := tool(t, "rpm", "--dbpath", t.TempDir(), "-qp", "--queryformat", "%{NAME} %{VERSION} %{RELEASE} %{ARCH} %{LICENSE} %{BUILDTIME} %{BUILDHOST}", file)
+		if want := "cdi-gen 1.2.3 1 " + arch + " Apache-2.0 " + epoch + " reproducible"; got != want {
 			t.Errorf("%s is %q; want %q", file, got, want)
 		}
 	}
@@ -81,7 +81,14 @@ func TestTar(t *testing.T) {
 		}
 		tool(t, "tar", "-C", prefix, "--strip-components=1", "-xzf", filepath.Join(dir, "cdi-gen_1.2.3_linux_"+arch+".tar.gz"))
 		var listing strings.Builder
-		err := filepath.WalkDir(prefix, func(path string, _ os.DirEntry, err error) error {
+		info, err := os.Stat(filepath.Join(prefix, "bin/cdi-gen"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !info.ModTime().Equal(date) || info.Mode() != 0o755 {
+			t.Errorf("cdi-gen is of %v, mode %v; want %v, 0755", info.ModTime(), info.Mode(), date)
+		}
+		err = filepath.WalkDir(prefix, func(path string, _ os.DirEntry, err error) error {
 			listing.WriteString(strings.TrimPrefix(path, filepath.Dir(prefix)) + "\n")
 			return err
 		})

@@ -56,7 +56,7 @@ func (r *run) info(arch string, files []file) *nfpm.Info {
 		Maintainer:  "The dra-driver-rdma authors <maintainers@rdma.dev>",
 		Vendor:      "The dra-driver-rdma authors",
 		Description: description, Homepage: homepage, License: "Apache-2.0",
-		MTime: r.date, DisableGlobbing: true,
+		MTime: r.Date, DisableGlobbing: true,
 		Overridables: nfpm.Overridables{
 			Contents: r.contents(files),
 			Suggests: []string{"rdma-core"},
@@ -73,14 +73,14 @@ func (r *run) contents(files []file) nfpmfiles.Contents {
 	for _, f := range files {
 		out = append(out, &nfpmfiles.Content{
 			Source: f.source, Destination: f.path,
-			FileInfo: &nfpmfiles.ContentFileInfo{Mode: f.mode, MTime: r.date, Owner: "root", Group: "root"},
+			FileInfo: &nfpmfiles.ContentFileInfo{Mode: f.mode, MTime: r.Date, Owner: "root", Group: "root"},
 		})
 		// Directories of this package's own name go when it is removed.
 		if dir := path.Dir(f.path); path.Base(dir) == Name && !own[dir] {
 			own[dir] = true
 			out = append(out, &nfpmfiles.Content{
 				Destination: dir, Type: nfpmfiles.TypeDir,
-				FileInfo: &nfpmfiles.ContentFileInfo{Mode: 0o755, MTime: r.date, Owner: "root", Group: "root"},
+				FileInfo: &nfpmfiles.ContentFileInfo{Mode: 0o755, MTime: r.Date, Owner: "root", Group: "root"},
 			})
 		}
 	}
@@ -116,7 +116,7 @@ func (r *run) tarFile(t *tar.Writer, name string, f file) error {
 	if err != nil {
 		return err
 	}
-	h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: int64(f.mode), Size: int64(len(data)), ModTime: r.date, Uname: "root", Gname: "root"}
+	h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: int64(f.mode), Size: int64(len(data)), ModTime: r.Date, Uname: "root", Gname: "root"}
 	if err := t.WriteHeader(h); err != nil {
 		return err
 	}

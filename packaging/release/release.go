@@ -33,6 +33,7 @@ type Options struct {
 	Out     string    // the directory for the packages; made if need be
 	Version string    // as git describe prints it
 	Arches  []string  // some of Arches; all if empty
+	Date    time.Time // of everything in the packages; Date(Source) if zero
 	Log     io.Writer // progress
 }
 
@@ -51,9 +52,10 @@ func Package(ctx context.Context, o Options) ([]string, error) {
 			return nil, fmt.Errorf("package for architecture %q: want %s", arch, strings.Join(Arches, " or "))
 		}
 	}
-	date, err := Date(ctx, o.Source)
-	if err != nil {
-		return nil, err
+	if o.Date.IsZero() {
+		if o.Date, err = Date(ctx, o.Source); err != nil {
+			return nil, err
+		}
 	}
 	if err := os.MkdirAll(o.Out, 0o755); err != nil {
 		return nil, fmt.Errorf("make directory for packages: %w", err)
@@ -63,16 +65,15 @@ func Package(ctx context.Context, o Options) ([]string, error) {
 		return nil, fmt.Errorf("make directory for packages: %w", err)
 	}
 	defer os.RemoveAll(work)
-	r := &run{Options: o, version: version, date: date, work: work}
+	r := &run{Options: o, version: version, work: work}
 	return r.all(ctx)
 }
 
 // run is the making of one set of packages.
 type run struct {
 	Options
-	version string    // of the packages
-	date    time.Time // of everything
-	work    string    // a directory of its own, in Out
+	version string // of the packages
+	work    string // a directory of its own, in Out
 }
 
 func (r *run) all(ctx context.Context) ([]string, error) {

@@ -18,11 +18,13 @@ import (
 // checkout is the checkout this package is in.
 const checkout = "../.."
 
-// version is that of the packages of the tests, and epoch their date.
+// version is that of the packages of the tests, and epoch and date when they are from.
 const (
 	version = "v1.2.3"
 	epoch   = "1700000000"
 )
+
+var date = time.Unix(1700000000, 0).UTC()
 
 // made is the packages that the tests look at, made once.
 var made struct {
@@ -48,8 +50,7 @@ func packages(t *testing.T) (dir, source string) {
 			made.err = copyCheckout(filepath.Join(made.dir, "source"))
 		}
 		if made.err == nil {
-			t.Setenv("SOURCE_DATE_EPOCH", epoch)
-			_, made.err = Package(t.Context(), Options{Source: filepath.Join(made.dir, "source"), Out: filepath.Join(made.dir, "out"), Version: version})
+			_, made.err = Package(t.Context(), Options{Source: filepath.Join(made.dir, "source"), Out: filepath.Join(made.dir, "out"), Version: version, Date: date})
 		}
 	})
 	if made.err != nil {
@@ -127,13 +128,13 @@ func TestReproducible(t *testing.T) {
 	}
 	second := filepath.Join(t.TempDir(), "out")
 	for name, value := range map[string]string{
-		"SOURCE_DATE_EPOCH": epoch, "TZ": "Pacific/Kiritimati", "LANG": "de_DE.UTF-8",
+		"TZ": "Pacific/Kiritimati", "LANG": "de_DE.UTF-8",
 		"GOAMD64": "v3", "GOFLAGS": "-tags=other", "HOSTNAME": "another", "USER": "somebody",
 	} {
 		t.Setenv(name, value)
 	}
 	defer syscall.Umask(syscall.Umask(0o077))
-	names, err := Package(t.Context(), Options{Source: other, Out: second, Version: version})
+	names, err := Package(t.Context(), Options{Source: other, Out: second, Version: version, Date: date})
 	if err != nil {
 		t.Fatal(err)
 	}
