@@ -187,6 +187,29 @@ func TestUnprepare(t *testing.T) {
 	prepare(t, n, c) // the device is free
 }
 
+// TestRestoreAgainstUnprepare: a spec that someone removes just when its claim
+// ends is not brought back for good.
+func TestRestoreAgainstUnprepare(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	start(t, n)
+	c := drivertest.Claim(1, dev0)
+	n.AddClaim(c)
+	for range 100 {
+		prepare(t, n, c)
+		var wg sync.WaitGroup
+		wg.Go(func() { empty(t, n.CDIDir) })
+		wg.Go(func() { unprepare(t, n, c) })
+		wg.Wait()
+		drivertest.Eventually(t, func() error {
+			if files := drivertest.Files(t, n.CDIDir); len(files) > 0 {
+				return fmt.Errorf("the CDI directory has %v", files)
+			}
+			return nil
+		})
+	}
+	wantFiles(t, n)
+}
+
 // TestRubbishIsRemoved: specs of claims that no record explains go at the next
 // start. Files that are not ours stay.
 func TestRubbishIsRemoved(t *testing.T) {

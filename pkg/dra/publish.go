@@ -18,9 +18,8 @@ import (
 const rescanInterval = 30 * time.Second
 
 // secondPublish is how long after the kubelet registered us the slices are
-// published once more. A restarted kubelet wipes the node's slices; the library
-// takes a slice that it wrote within the last minute for still there
-// (its cache lives for one minute), so the first time may have no effect.
+// published once more. A restarted kubelet wipes the node's slices while it
+// registers us, so at the first time the library may not have seen the deletion.
 const secondPublish = 61 * time.Second
 
 // publishLoop keeps the published slices, and the specs of prepared claims, in
