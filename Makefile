@@ -31,6 +31,10 @@ build: ## build bin/cdi-gen, bin/dra-driver and bin/rdma-hook
 image: build ## build the container image as bin/image.tar, without a container engine
 	go run ./tools/image --tag $(IMAGE) --output bin/image.tar --binary bin/dra-driver --binary bin/rdma-hook
 
+.PHONY: dist
+dist: ## build deb, rpm and tar.gz of cdi-gen in dist/, for amd64 and arm64
+	go -C packaging run ./cmd/package --version $(VERSION) --out $(CURDIR)/dist
+
 .PHONY: lint
 lint: ## gofmt, go vet and staticcheck over all modules
 	hack/lint.sh

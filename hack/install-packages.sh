@@ -11,7 +11,8 @@ set -eu
 #   busybox-static                            the test image
 #   iproute2                                  for looking at the cluster's network by hand
 #   ca-certificates git make                  fetching modules, the Makefile
-packages="gcc libc6-dev pkg-config libseccomp-dev busybox-static iproute2 ca-certificates git make"
+#   rpm groff-base                            looking into the packages that are built
+packages="gcc libc6-dev pkg-config libseccomp-dev busybox-static iproute2 ca-certificates git make rpm groff-base"
 
 if ! command -v dpkg-query >/dev/null 2>&1; then
 	echo "install-packages: no dpkg here: install the equivalents of: $packages" >&2

@@ -13,7 +13,7 @@ if [ -n "$unformatted" ]; then
 	echo "$unformatted" >&2
 	exit 1
 fi
-for module in . test/cluster; do
+for module in . test/cluster packaging; do
 	(
 		cd "$module"
 		go mod tidy -diff

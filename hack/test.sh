@@ -42,6 +42,7 @@ stage lint hack/lint.sh
 stage "programs of the cluster (cached by version)" programs
 stage "unit, golden, fuzz seeds, import rules, chart (race detector on)" unit
 [ -z "$long" ] || stage fuzz fuzz
+stage "packages: deb, rpm, tar.gz" go -C packaging test -timeout 10m ${long:+-count=3} ./...
 stage "container image" image
 stage "end to end on the embedded cluster" e2e
 
