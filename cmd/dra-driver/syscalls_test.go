@@ -62,8 +62,8 @@ func countSyscalls(t *testing.T, file string) map[string]int {
 		for _, line := range syscallLine.FindAllStringSubmatch(string(data), -1) {
 			count[line[1]]++
 		}
-		if !regexp.MustCompile(`(?m)^\d+ \+\+\+ exited with \d+ \+\+\+$`).Match(data) {
-			return fmt.Errorf("strace has not seen the end")
+		if !regexp.MustCompile(`(?m)^\d+ +\+\+\+ exited with \d+ \+\+\+$`).Match(data) {
+			return fmt.Errorf("strace has not seen the end of the driver: it wrote %d bytes, at last %q", len(data), data[max(0, len(data)-200):])
 		}
 		return nil
 	})
