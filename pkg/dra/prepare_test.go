@@ -1,6 +1,7 @@
 package dra_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -188,17 +189,17 @@ func TestUnprepare(t *testing.T) {
 }
 
 // TestRestoreAgainstUnprepare: a spec that someone removes just when its claim
-// ends is not brought back for good.
+// ends is not brought back for good. The kubelet repeats an Unprepare that fails.
 func TestRestoreAgainstUnprepare(t *testing.T) {
 	n := drivertest.NewSharedNode(t, "hgx-h100")
-	start(t, n)
+	d := start(t, n)
 	c := drivertest.Claim(1, dev0)
 	n.AddClaim(c)
 	for range 100 {
 		prepare(t, n, c)
 		var wg sync.WaitGroup
-		wg.Go(func() { empty(t, n.CDIDir) })
-		wg.Go(func() { unprepare(t, n, c) })
+		wg.Go(func() { _ = os.Remove(drivertest.SpecPath(n.CDIDir, c)) }) // Unprepare may be first
+		drivertest.Eventually(t, func() error { return tryUnprepare(t, n, c) })
 		wg.Wait()
 		drivertest.Eventually(t, func() error {
 			if files := drivertest.Files(t, n.CDIDir); len(files) > 0 {
@@ -207,7 +208,17 @@ func TestRestoreAgainstUnprepare(t *testing.T) {
 			return nil
 		})
 	}
+	d.stop() // which waits for the restorer
 	wantFiles(t, n)
+}
+
+func tryUnprepare(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim) error {
+	t.Helper()
+	response, err := n.Unprepare(drivertest.Context(t), c)
+	if message := response.GetClaims()[string(c.UID)].GetError(); err == nil && message != "" {
+		err = errors.New(message)
+	}
+	return err
 }
 
 // TestRubbishIsRemoved: specs of claims that no record explains go at the next
