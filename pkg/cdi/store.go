@@ -105,13 +105,15 @@ func (s Store) Remove(base string) (bool, error) {
 func (s Store) remove(base string, format Format) (bool, error) {
 	path := s.Path(base, format)
 	err := os.Remove(path)
-	if _, absent := os.Lstat(path); errors.Is(absent, fs.ErrNotExist) && err != nil {
-		return false, nil // also on a read-only file system, which refuses either way
+	switch _, absent := os.Lstat(path); {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case errors.Is(absent, fs.ErrNotExist):
+		return false, nil // a read-only file system refuses to remove what is not there
 	}
-	if err != nil {
-		return false, fmt.Errorf("remove CDI spec: %w", err)
-	}
-	return true, nil
+	return false, fmt.Errorf("remove CDI spec: %w", err)
 }
 
 // IDs lists the ids of the specs of a kind in the directory, with the names that

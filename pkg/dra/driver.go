@@ -24,6 +24,7 @@ type Driver struct {
 	claims *claimstore.Store
 
 	registered  chan struct{} // the kubelet registered us
+	moved       chan struct{} // the host has changed
 	isUp        registration
 	withheld    error // why nothing is published, nil if it is
 	helper      *kubeletplugin.Helper
@@ -50,7 +51,7 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Driver{cfg: cfg, client: client, host: host, claims: claims, registered: make(chan struct{}, 1)}, nil
+	return &Driver{cfg: cfg, client: client, host: host, claims: claims, registered: make(chan struct{}, 1), moved: make(chan struct{}, 1)}, nil
 }
 
 // Run serves the kubelet until ctx ends or something fails that a restart may
@@ -92,6 +93,7 @@ func (d *Driver) start(ctx context.Context) error {
 	}
 	ctx, d.stop = context.WithCancel(ctx)
 	for _, loop := range []func(context.Context){
+		d.followLoop,
 		d.publishLoop,
 		d.orphanLoop,
 		func(ctx context.Context) { d.watchSpecs(ctx, d.watcher) },

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmamap"
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -61,10 +62,7 @@ func (h *host) rescan() (*rdma.Snapshot, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.snap != nil && !sameHardware(h.snap, snap) {
-		select {
-		case h.changed <- struct{}{}:
-		default: // one is pending
-		}
+		notify(h.changed)
 	}
 	h.snap = snap
 	return snap, nil
@@ -117,16 +115,18 @@ func (h *host) specOf(snap *rdma.Snapshot, p *plan.Plan, hook plan.HookOptions) 
 		return nil, err
 	}
 	for _, d := range p.Devices {
-		if err := h.verify(snap.Lookup(d.Device)); err != nil {
+		if err := h.verify(snap, d); err != nil {
 			return nil, fmt.Errorf("claim %s: device %s: %w", p.Claim(), d.Device, err)
 		}
 	}
 	return spec, nil
 }
 
-// verify checks that the kernel's names of an HCA still lead to its slot, by our
-// own reading and by rdmamap's, and that its node stands in /dev as sysfs says.
-func (h *host) verify(hca *rdma.HCA) error {
+// verify checks that the kernel's names of a planned device still lead to its slot,
+// by our own reading and by rdmamap's, and that its nodes stand in /dev as sysfs
+// says.
+func (h *host) verify(snap *rdma.Snapshot, d plan.Device) error {
+	hca := snap.Lookup(d.Device)
 	if err := rdma.Verify(h.sys, hca); err != nil {
 		return err
 	}
@@ -139,7 +139,11 @@ func (h *host) verify(hca *rdma.HCA) error {
 			return fmt.Errorf("%w: function %s has %v, not %s", rdma.ErrMoved, hca.Identity.PCI, ibdevs, hca.IBDev)
 		}
 	}
-	return h.checkNode(*hca.Uverbs)
+	nodes, err := cdi.SelectNodes(hca, snap.RDMACM, d.Settings.Nodes)
+	for _, n := range nodes {
+		err = errors.Join(err, h.checkNode(n))
+	}
+	return err
 }
 
 // checkNode looks at a device node on the host. The runtime would fail on a

@@ -116,7 +116,8 @@ func (d *Driver) restore(ctx context.Context) error {
 // The spec of a claim whose device is gone is removed: the number of its node may
 // be another HCA's by now. It comes back with the device.
 func (d *Driver) restoreClaim(ctx context.Context, p *plan.Plan) error {
-	spec, err := d.host.specOf(d.host.snapshot(), p, d.cfg.Hook)
+	// Without a wait: what settles later is found by the next look at the host.
+	spec, err := d.host.spec(ctx, p, d.cfg.Hook, time.Now())
 	if _, ok := errors.AsType[*plan.NotFoundError](err); ok {
 		_, removeErr := d.cfg.specs().Remove(specName(p.UID))
 		err = errors.Join(err, removeErr)

@@ -22,11 +22,40 @@ const rescanInterval = 30 * time.Second
 // registers us, so at the first time the library may not have seen the deletion.
 const secondPublish = 61 * time.Second
 
-// publishLoop keeps the published slices, and the specs of prepared claims, in
-// step with the host until ctx ends.
-func (d *Driver) publishLoop(ctx context.Context) {
+// followLoop keeps the picture of the host new, and the specs of prepared claims in
+// step with it, until ctx ends. It needs no API server.
+func (d *Driver) followLoop(ctx context.Context) {
 	ticker := time.NewTicker(rescanInterval)
 	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if _, err := d.host.rescan(); err != nil {
+				klog.FromContext(ctx).Error(err, "Host not read, its last picture stays published")
+			}
+		case <-d.host.changed: // found by the rescan above, or by one of Prepare
+			// Claims whose devices have other nodes now get new specs, before a
+			// container restarts with old ones.
+			if err := d.restore(ctx); err != nil {
+				klog.FromContext(ctx).Error(err, "Some CDI specs do not fit the host")
+			}
+			notify(d.moved)
+		}
+	}
+}
+
+// notify makes sure that a value is waiting in c.
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// publishLoop keeps the published slices in step with the host until ctx ends.
+func (d *Driver) publishLoop(ctx context.Context) {
 	again := time.NewTimer(secondPublish)
 	defer again.Stop()
 	if !d.waitForRuntime(ctx) {
@@ -37,12 +66,7 @@ func (d *Driver) publishLoop(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
-			if _, err := d.host.rescan(); err != nil {
-				klog.FromContext(ctx).Error(err, "Host not read, its last picture stays published")
-			}
-		case <-d.host.changed: // found by the rescan above, or by one of Prepare
-			d.followHost(ctx)
+		case <-d.moved:
 			published = d.publish(ctx, published)
 		case <-d.registered:
 			published = d.publish(ctx, nil)
@@ -50,14 +74,6 @@ func (d *Driver) publishLoop(ctx context.Context) {
 		case <-again.C:
 			published = d.publish(ctx, nil)
 		}
-	}
-}
-
-// followHost gives claims whose devices have other nodes now new specs, before a
-// container restarts with old ones.
-func (d *Driver) followHost(ctx context.Context) {
-	if err := d.restore(ctx); err != nil {
-		klog.FromContext(ctx).Error(err, "Some CDI specs do not fit the host")
 	}
 }
 

@@ -22,10 +22,7 @@ func (d *Driver) observe(ctx context.Context, req any, info *grpc.UnaryServerInf
 	if status, ok := req.(*registerapi.RegistrationStatus); ok {
 		d.isUp.Store(status.PluginRegistered)
 		if status.PluginRegistered {
-			select {
-			case d.registered <- struct{}{}:
-			default: // one is pending
-			}
+			notify(d.registered)
 		}
 	}
 	if _, ok := req.(*registerapi.InfoRequest); ok && d.isUp.Load() {
