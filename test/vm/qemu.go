@@ -8,8 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/internal/job"
@@ -86,6 +88,11 @@ func (v *VM) start(ctx context.Context, c Cmd, dir, console string) error {
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	cmd.WaitDelay = 5 * time.Second
+	// QEMU must not outlive us, whatever kills us. The signal comes when the thread ends
+	// that started it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var copying sync.WaitGroup
 	for _, to := range []io.Writer{c.Stdout, c.Stderr} {
 		r, w, err := os.Pipe()

@@ -17,7 +17,9 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 // ToolsImage is the name of the container image with the RDMA tools.
@@ -155,12 +157,8 @@ func (w *work) toolLayer(files, applets []string) ([]byte, error) {
 }
 
 func toolImage(layer []byte) (v1.Image, error) {
-	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer)), nil }
-	tarLayer, err := tarball.LayerFromOpener(open)
-	if err != nil {
-		return nil, err
-	}
-	img, err := mutate.AppendLayers(empty.Image, tarLayer)
+	// Not compressed: that would be undone in emulated time.
+	img, err := mutate.AppendLayers(empty.Image, static.NewLayer(layer, types.DockerUncompressedLayer))
 	if err != nil {
 		return nil, err
 	}

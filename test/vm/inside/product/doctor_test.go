@@ -1,0 +1,160 @@
+package product
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// report is what cdi-gen doctor -o json says.
+type report struct {
+	code     int
+	Summary  struct{ Errors, Warnings, Infos, OK int }
+	Findings []finding
+	Unseen   []struct{ What, Reason string }
+}
+
+type finding struct {
+	ID, Severity, Title, Fix string
+	Subjects                 []string
+}
+
+// doctor looks at the guest, as the user whom the front of the command line says.
+func doctor(t *testing.T, front ...string) report {
+	t.Helper()
+	argv := append(front, "cdi-gen", "doctor", "-o", "json")
+	out, err := exec.Command(argv[0], argv[1:]...).Output()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	var r report
+	if err := json.Unmarshal(out, &r); err != nil {
+		t.Fatalf("parse the report: %v\n%s", err, out)
+	}
+	if exit != nil {
+		r.code = exit.ExitCode()
+	}
+	return r
+}
+
+// find returns the finding of an ID that is about a subject, nil if there is none.
+func (r report) find(id, subject string) *finding {
+	for i, f := range r.Findings {
+		about := subject == "" || slices.ContainsFunc(f.Subjects, func(s string) bool { return strings.Contains(s, subject) })
+		if f.ID == id && about {
+			return &r.Findings[i]
+		}
+	}
+	return nil
+}
+
+// String lists what is not well.
+func (r report) String() string {
+	var b strings.Builder
+	for _, f := range r.Findings {
+		if f.Severity != "ok" {
+			fmt.Fprintf(&b, "%s %s: %s %q; fix: %s\n", f.Severity, f.ID, f.Title, f.Subjects, f.Fix)
+		}
+	}
+	fmt.Fprintf(&b, "unseen: %v", r.Unseen)
+	return b.String()
+}
+
+// diagnose looks at a healthy guest, then plants faults one by one, and cures each with
+// the command that the finding gives.
+func diagnose(t *testing.T) {
+	install(t)
+	must(t, "cdi-gen", "generate", "--output", specDir)
+	t.Run("healthy", healthy)
+	t.Run("healthy, as a user", healthyUser)
+	for _, f := range faults(t) {
+		t.Run(f.name, f.run)
+	}
+}
+
+func healthy(t *testing.T) {
+	r := doctor(t)
+	if r.code != 0 || r.Summary.Errors+r.Summary.Warnings > 0 || len(r.Unseen) > 0 {
+		t.Errorf("status %d, %+v\n%s", r.code, r.Summary, r)
+	}
+	for _, id := range []string{
+		"modules-ok", "netns-ok", "rdma-cgroup-ok", "nodes-ok", "ports-ok", "roce-gids-ok", "memlock-by-hook",
+		"hook-ok", "specs-ok", "privilege-ok", "runtime-ok", "rdmamap-agrees",
+	} {
+		if r.find(id, "") == nil {
+			t.Errorf("%s is missing: %+v", id, r.Findings)
+		}
+	}
+	if f := r.find("runtime-ok", ""); f != nil {
+		wants(t, "runtime-ok", f.Title, "podman 4.3.1", "0.5.0")
+	}
+}
+
+// healthyUser is for rootless podman: nothing is broken, but the hook cannot raise the
+// hard limit.
+func healthyUser(t *testing.T) {
+	r := doctor(t, "setpriv", "--reuid=1000", "--regid=1000", "--clear-groups", "env", "HOME=/home/user")
+	if r.code != 10 || r.Summary.Errors > 0 || r.Summary.Warnings != 1 || r.find("memlock-clamped", "podman run") == nil {
+		t.Errorf("status %d, %+v\n%s", r.code, r.Summary, r)
+	}
+}
+
+// fault is a thing that is wrong on a real host.
+type fault struct {
+	name string
+	// plant makes it, as a shell does.
+	plant string
+	// id, severity and subject are the finding's, code is the program's.
+	id, severity, subject string
+	code                  int
+	// after cleans up what the cure leaves.
+	after string
+}
+
+func faults(t *testing.T) []fault {
+	umad, uverbs := "/dev/infiniband/"+node(t, "infiniband_mad", "rxe0"), "/dev/infiniband/"+node(t, "infiniband_verbs", "rxe1")
+	return []fault{
+		{"management node for everyone", "chmod 0666 " + umad, "mad-node-open", "warning", umad, 10, ""},
+		{"device node for root", "chmod 0600 " + uverbs, "node-mode", "warning", uverbs, 10, ""},
+		{"spec for root", "chmod 0600 " + specFile, "spec-mode", "warning", specFile, 10, ""},
+		{
+			"spec with the wrong ending",
+			"cdi-gen generate --kind rdma.dev/second --output /etc/cdi/second.yaml && mv /etc/cdi/second.yaml /etc/cdi/second.yml",
+			"spec-extension", "warning", "/etc/cdi/second.yml", 10, "rm /etc/cdi/second.yaml",
+		},
+		{"two files with one device", "cp " + specFile + " /etc/cdi/zcopy.yaml", "spec-conflict", "error", "/etc/cdi/zcopy.yaml", 11, ""},
+		{
+			"two endings of one name",
+			"cdi-gen generate --format json --output /tmp/twin && mv /tmp/twin/rdma.dev-hca.json /etc/cdi",
+			"spec-twins", "error", "/etc/cdi/rdma.dev-hca.json", 11, "",
+		},
+		{"spec without the hook", "cdi-gen generate --no-hook --output /etc/cdi", "memlock-low", "warning", "podman run", 10, ""},
+		{"hook is gone", "mv /usr/bin/rdma-hook /usr/bin/rdma-hook.away", "hook-missing", "error", specFile, 11, "mv /usr/bin/rdma-hook.away /usr/bin/rdma-hook; cdi-gen generate --output /etc/cdi"},
+		{"connection manager not loaded", "rmmod rdma_ucm", "rdma-cm-module", "warning", "", 11, ""},
+		{"device node of nobody", "mknod /dev/infiniband/uverbs77 c 231 269", "node-stale", "warning", "/dev/infiniband/uverbs77", 10, ""},
+		{"port without link", "ip link set dummy0 down", "port-down", "warning", "rxe1", 10, ""},
+		{"device that came later", "rdma link add rxe7 type rxe netdev lo", "spec-incomplete", "warning", "rxe7", 10, "rdma link del rxe7; cdi-gen generate --output /etc/cdi"},
+	}
+}
+
+func (f fault) run(t *testing.T) {
+	must(t, "sh", "-c", f.plant)
+	r := doctor(t)
+	found := r.find(f.id, f.subject)
+	if found == nil || found.Severity != f.severity || r.code != f.code {
+		t.Fatalf("status %d, want %d, and %s %s about %q; found:\n%s", r.code, f.code, f.severity, f.id, f.subject, r)
+	}
+	cure := run("sh", "-c", found.Fix)
+	t.Logf("%s %s: %s %q\nfix: %s\n%s(status %d)", found.Severity, found.ID, found.Title, found.Subjects, found.Fix, cure.out, cure.code)
+	if f.after != "" {
+		must(t, "sh", "-c", f.after)
+	}
+	if r := doctor(t); r.code != 0 {
+		t.Errorf("after the fix: status %d\n%s", r.code, r)
+	}
+}

@@ -1,0 +1,63 @@
+package product
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// openNodes is a script that opens for reading and writing what the container has, and
+// a node by its name that it may not have.
+const openNodes = `
+echo "user $(id -u) nodes $(ls /dev/infiniband | tr '\n' ' ')"
+for node in /dev/infiniband/*; do (exec 3<>$node) && echo "opened $node"; done
+`
+
+// managementNodes asks for the devices of a spec that has umad: each container gets what
+// it names.
+func managementNodes(t *testing.T) {
+	install(t)
+	must(t, "cdi-gen", "generate", "--nodes", "verbs,cm,mad", "--output", specDir)
+	t.Cleanup(func() { must(t, "cdi-gen", "generate", "--output", specDir) })
+	umad, uverbs0, uverbs1 := node(t, "infiniband_mad", "rxe0"), node(t, "infiniband_verbs", "rxe0"), node(t, "infiniband_verbs", "rxe1")
+	info, err := os.Stat("/dev/infiniband/" + umad)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mode := info.Mode().Perm(); mode != 0o600 {
+		t.Errorf("on the host %s has mode %o, want 600: what a container gets would prove little", umad, mode)
+	}
+	for _, c := range []struct {
+		name    string
+		options []string
+		nodes   []string
+	}{
+		{"a fabric tool, crun", []string{"--runtime", "crun", "--device", "rdma.dev/hca=rxe0-mad"}, []string{umad}},
+		{"a fabric tool, runc", []string{"--runtime", "runc", "--device", "rdma.dev/hca=rxe0-mad"}, []string{umad}},
+		{"an application", []string{"--device", "rdma.dev/hca=rxe0"}, []string{"rdma_cm", uverbs0}},
+		{"all", []string{"--device", "rdma.dev/hca=all"}, []string{"rdma_cm", uverbs0, uverbs1}},
+		{"a tool that is both", []string{"--device", "rdma.dev/hca=rxe0", "--device", "rdma.dev/hca=rxe0-mad"}, []string{"rdma_cm", umad, uverbs0}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := contain(toolsImage, openNodes, c.options...)
+			if r.code != 0 {
+				t.Errorf("status %d", r.code)
+			}
+			wants(t, "container", r.out, "user 1000 nodes "+strings.Join(c.nodes, " ")+" \n")
+			for _, node := range c.nodes {
+				wants(t, "container", r.out, "opened /dev/infiniband/"+node+"\n")
+			}
+		})
+	}
+	t.Run("an application that makes the node", func(t *testing.T) {
+		number, err := os.ReadFile("/sys/class/infiniband_mad/" + umad + "/dev")
+		if err != nil {
+			t.Fatal(err)
+		}
+		script := "mknod /tmp/umad c " + strings.Replace(strings.TrimSpace(string(number)), ":", " ", 1) + " && (exec 3<>/tmp/umad) && echo OPENED"
+		r := contain(toolsImage, script, "--user", "0", "--cap-add", "MKNOD", "--device", "rdma.dev/hca=rxe0")
+		if r.code == 0 || strings.Contains(r.out, "OPENED") || !strings.Contains(r.out, "Operation not permitted") {
+			t.Errorf("status %d\n%s", r.code, r.out)
+		}
+	})
+}

@@ -1,0 +1,84 @@
+package product
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// quickStart runs the commands of the documents, to the letter, as somebody does who
+// has a fresh machine with an HCA, the package, and an image with perftest. The
+// documents call the HCA mlx5_0, as most hosts do.
+func quickStart(t *testing.T) {
+	data, err := os.ReadFile(commandsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := strings.Split(strings.TrimSpace(string(data)), "\n")
+	if len(commands) != 5 {
+		t.Fatalf("%d commands, want five: %q", len(commands), commands)
+	}
+	wantFresh(t)
+	loadImage(t)
+	must(t, "rdma", "dev", "set", "rxe0", "name", "mlx5_0")
+	t.Cleanup(func() { must(t, "rdma", "dev", "set", "mlx5_0", "name", "rxe0") })
+	t.Cleanup(func() { run("podman", "rm", "--force", "--time", "0", "server") })
+
+	said := make([]string, len(commands))
+	for i, command := range commands {
+		start := time.Now()
+		r := run("sh", "-c", command)
+		t.Logf("# %s\n%s(status %d, %.1f s)", command, r.out, r.code, time.Since(start).Seconds())
+		if r.code != 0 {
+			t.Fatalf("%s: status %d\n%s", command, r.code, run("podman", "logs", "server").out)
+		}
+		said[i] = r.out
+		if strings.Contains(command, "--detach") {
+			eventually(t, "the server listens", 30*time.Second, func() error { return listening("4853") }) // 18515
+		}
+	}
+	wants(t, "cdi-gen list", said[1], "mlx5_0", "roce", "ACTIVE")
+	wants(t, "cdi-gen generate", said[2], specFile+" written")
+	wants(t, "the client", said[4], "RDMA_Write BW Test", ": mlx5_0", "BW average[MB/sec]", " 65536      5000 ")
+	if status := strings.TrimSpace(must(t, "podman", "wait", "server")); status != "0" {
+		t.Errorf("the server ends with status %s", status)
+	}
+	wants(t, "the server", must(t, "podman", "logs", "server"), "BW average[MB/sec]", " 65536      5000 ")
+}
+
+// wantFresh asserts that nobody has been here.
+func wantFresh(t *testing.T) {
+	t.Helper()
+	for _, path := range []string{"/usr/bin/cdi-gen", "/usr/bin/rdma-hook"} {
+		if _, err := os.Stat(path); err == nil {
+			t.Fatalf("this machine is not fresh: it has %s", path)
+		}
+	}
+	for _, dir := range []string{specDir, "/var/run/cdi"} {
+		if files, _ := filepath.Glob(dir + "/*"); len(files) > 0 {
+			t.Fatalf("this machine is not fresh: it has %v", files)
+		}
+	}
+}
+
+// listening looks for a TCP socket that listens on a port, in hexadecimal, without a
+// connection, which would take the place of the client's.
+func listening(port string) error {
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		data, err := os.ReadFile(table)
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(string(data)) {
+			// Number, local and remote address, state: 0A is LISTEN.
+			f := strings.Fields(line)
+			if len(f) > 3 && strings.HasSuffix(f[1], ":"+port) && f[3] == "0A" {
+				return nil
+			}
+		}
+	}
+	return errors.New("nobody listens")
+}

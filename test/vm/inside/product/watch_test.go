@@ -1,0 +1,167 @@
+package product
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// hotNetdev is a network device for RDMA devices that come and go.
+const hotNetdev = "hot0"
+
+// watch plugs devices in and out while cdi-gen watch keeps one file, and checks with
+// generate --check another one that nobody keeps.
+func watch(t *testing.T) {
+	install(t)
+	must(t, "ip", "link", "add", hotNetdev, "type", "dummy")
+	must(t, "ip", "link", "set", hotNetdev, "up")
+	t.Cleanup(func() { must(t, "ip", "link", "del", hotNetdev) })
+	left := t.TempDir()
+	must(t, "cdi-gen", "generate", "--output", left)
+	w := startWatch(t)
+	unchanged := strangers(t, w.dir)
+	checks(t, left, 0, "fits the host")
+
+	w.follow(t, "plug in", []string{"rxe2", "soft-rxe-hot0"}, nil, "rdma", "link", "add", "rxe2", "type", "rxe", "netdev", hotNetdev)
+	checks(t, w.dir, 0, "fits the host")
+	checks(t, left, 7, "\n+  - name: rxe2\n", "\n+        - path: /dev/infiniband/"+node(t, "infiniband_verbs", "rxe2")+"\n", "does not fit the host")
+
+	w.follow(t, "rename", []string{"foo", "soft-rxe-hot0"}, []string{"rxe2"}, "rdma", "dev", "set", "rxe2", "name", "foo")
+	checks(t, left, 7, "\n+  - name: foo\n")
+
+	w.follow(t, "unplug", []string{"rxe0", "rxe1"}, []string{"foo", "soft-rxe-hot0"}, "rdma", "link", "del", "foo")
+	checks(t, left, 0, "fits the host")
+
+	w.follow(t, "unplug the first of two", []string{"rxe0"}, []string{"rxe1"}, "rdma", "link", "del", "rxe1")
+	checks(t, left, 7, "\n-  - name: rxe1\n")
+	w.follow(t, "unplug the last", nil, nil, "rdma", "link", "del", "rxe0")
+	checks(t, left, 7, "\n-  - name: rxe0\n")
+	checks(t, w.dir, 0, "fits the host")
+	unchanged()
+
+	w.follow(t, "plug in the first", []string{"rxe0"}, nil, "rdma", "link", "add", "rxe0", "type", "rxe", "netdev", "eth0")
+	w.follow(t, "plug in the second", []string{"rxe0", "rxe1"}, nil, "rdma", "link", "add", "rxe1", "type", "rxe", "netdev", "dummy0")
+	unchanged()
+	w.stop(t)
+}
+
+// watcher is a running cdi-gen watch and the directory that it writes to.
+type watcher struct {
+	cmd *exec.Cmd
+	log bytes.Buffer
+	dir string
+}
+
+func startWatch(t *testing.T) *watcher {
+	t.Helper()
+	w := &watcher{dir: t.TempDir()}
+	w.cmd = exec.Command("cdi-gen", "watch", "--output", w.dir)
+	w.cmd.Stdout, w.cmd.Stderr = &w.log, &w.log
+	if err := w.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		w.cmd.Process.Kill() // an error if it has ended, as it should
+		w.cmd.Wait()
+		t.Logf("cdi-gen watch:\n%s", &w.log)
+	})
+	eventually(t, "the first spec", 10*time.Second, func() error { return w.names([]string{"rxe0", "rxe1"}, nil) })
+	return w
+}
+
+// names tells whether the file names the devices that it should and none that it should
+// not; without any wanted, whether there is no file.
+func (w *watcher) names(want, not []string) error {
+	data, err := os.ReadFile(filepath.Join(w.dir, filepath.Base(specFile)))
+	switch {
+	case want == nil && errors.Is(err, fs.ErrNotExist):
+		return nil
+	case want == nil && err == nil:
+		return fmt.Errorf("the file is there:\n%s", data)
+	case err != nil:
+		return err
+	}
+	has := func(name string) bool { return bytes.Contains(data, []byte("- name: "+name+"\n")) }
+	for _, name := range want {
+		if !has(name) {
+			return fmt.Errorf("%s is missing:\n%s", name, data)
+		}
+	}
+	for _, name := range not {
+		if has(name) {
+			return fmt.Errorf("%s is still there:\n%s", name, data)
+		}
+	}
+	return nil
+}
+
+// follow runs a command that changes the devices and waits until the file has followed.
+// The promise is a second; an emulated processor that others share may break it, so the
+// time is reported and only ten seconds are a failure.
+func (w *watcher) follow(t *testing.T, what string, want, not []string, argv ...string) {
+	t.Helper()
+	must(t, argv...)
+	took := eventually(t, what, 10*time.Second, func() error { return w.names(want, not) })
+	remark := ""
+	if took > time.Second {
+		remark = ": more than a second"
+	}
+	t.Logf("%s: followed after %d ms%s (%s)", what, took.Milliseconds(), remark, strings.Join(argv, " "))
+}
+
+// stop ends the watcher as systemd does.
+func (w *watcher) stop(t *testing.T) {
+	t.Helper()
+	if err := w.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.cmd.Wait(); err != nil {
+		t.Errorf("cdi-gen watch after SIGTERM: %v", err)
+	}
+	if err := w.names([]string{"rxe0", "rxe1"}, nil); err != nil {
+		t.Errorf("after the end of cdi-gen watch: %v", err)
+	}
+}
+
+// strangers puts files of others into a directory and returns a function that asserts
+// that they are as they were.
+func strangers(t *testing.T, dir string) (unchanged func()) {
+	t.Helper()
+	files := map[string]string{
+		"vendor.com-hca.yaml":         "cdiVersion: 0.3.0\nkind: vendor.com/hca\ndevices: [{name: rxe0, containerEdits: {env: [A=B]}}]\n",
+		"rdma.dev-claim_0815.json":    `{"cdiVersion": "0.3.0", "kind": "rdma.dev/claim", "devices": [{"name": "a", "containerEdits": {"env": ["A=B"]}}]}`,
+		"rdma.dev-hca.yaml.dpkg-dist": "not a spec\n",
+		"rdma.dev-hca.txt":            "a note\n",
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func() {
+		t.Helper()
+		for name, text := range files {
+			if data, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(data) != text {
+				t.Errorf("the file of another, %s: %q, %v", name, data, err)
+			}
+		}
+	}
+}
+
+// checks runs generate --check on a directory.
+func checks(t *testing.T, dir string, code int, words ...string) {
+	t.Helper()
+	r := run("cdi-gen", "generate", "--check", "--output", dir)
+	if r.code != code {
+		t.Errorf("generate --check: status %d, want %d\n%s", r.code, code, r.out)
+	}
+	wants(t, "generate --check", r.out, words...)
+}

@@ -1,0 +1,183 @@
+package runtimes
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// podmanRun is a podman command line: an ordinary user without capabilities, and no
+// --ulimit.
+func podmanRun(runtime string, more ...string) []string {
+	argv := []string{"podman", "run", "--runtime", runtime, "--user", "1000", "--cap-drop", "all", "--security-opt", "no-new-privileges"}
+	return append(argv, more...)
+}
+
+// sh is the end of a podman command line.
+func sh(script string) []string { return []string{toolsImage, "sh", "-c", script} }
+
+// small is what old hosts give their daemons: 64 KiB, soft and hard.
+const small = "65536:65536"
+
+// pair runs two containers of podman, the second in the network of the first, and
+// returns what each said. Both inherit 64 KiB of locked memory.
+func pair(t *testing.T, runtime, device, network string, scripts func() (server, client string)) (server, client result) {
+	t.Helper()
+	serverScript, clientScript := scripts()
+	name := strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
+	start := slices.Concat(lockedMemory(small), podmanRun(runtime, "--detach", "--name", name, "--network", network, "--device", device), sh(serverScript))
+	must(t, start...)
+	t.Cleanup(func() { must(t, "podman", "rm", "--force", "--time", "0", name) })
+	if network != "host" {
+		network = "container:" + name
+	}
+	client = run(slices.Concat(lockedMemory(small), podmanRun(runtime, "--rm", "--network", network, "--device", device), sh(clientScript))...)
+	if client.code != 0 {
+		// Where the client has failed the server may wait for ever.
+		run("podman", "stop", "--time", "0", name)
+	}
+	server.code = 1
+	if strings.TrimSpace(must(t, "podman", "wait", name)) == "0" {
+		server.code = 0
+	}
+	server.out = must(t, "podman", "logs", name)
+	return server, client
+}
+
+// unprivileged are the words of a container that has one device and all it needs for
+// it, and nothing else.
+func unprivileged(t *testing.T, what, out, ibdev string) {
+	t.Helper()
+	wants(t, what, out, "user 1000 capabilities 0000000000000000", "memlock soft unlimited hard unlimited",
+		"nodes rdma_cm "+uverbs(t, ibdev)+" \n", "devices "+ibdev+" \n")
+}
+
+var ociRuntimes = []string{"runc", "crun"}
+
+// The main job with podman: two containers, one device each, no capability, no --ulimit,
+// 64 KiB of locked memory to begin with.
+func TestPodmanTraffic(t *testing.T) {
+	t.Log(must(t, "podman", "--version"))
+	for _, runtime := range ociRuntimes {
+		t.Run(runtime, func(t *testing.T) {
+			server, client := pair(t, runtime, "rdma.dev/hca=rxe0", "none", func() (string, string) { return traffic("rxe0") })
+			for what, r := range map[string]result{"server": server, "client": client} {
+				t.Logf("%s: status %d\n%s", what, r.code, r.out)
+				if r.code != 0 {
+					t.Errorf("%s: status %d", what, r.code)
+				}
+				unprivileged(t, what, r.out, "rxe0")
+				wants(t, what, r.out, "5 iters in", "BW average", what+" done")
+			}
+		})
+	}
+}
+
+// The same, without the hook: registering memory fails for want of locked memory.
+func TestPodmanWithoutHook(t *testing.T) {
+	must(t, "cdi-gen", "generate", "--no-hook", "--kind", "rdma.dev/nohook", "--output", "/etc/cdi/nohook.yaml")
+	t.Cleanup(func() { os.Remove("/etc/cdi/nohook.yaml") })
+	// The pingpong registers its memory before it waits for a partner, ib_write_bw after.
+	script := look + await + `
+ibv_rc_pingpong -d rxe0 -g 1 -s 1048576; echo "pingpong status $?"
+timeout 20 ib_write_bw -d rxe0 -x 1 -F -s 1048576 &
+await 18515; timeout 20 ib_write_bw -d rxe0 -x 1 -F -s 1048576 127.0.0.1; echo "write status $?"; wait`
+	for _, runtime := range ociRuntimes {
+		t.Run(runtime, func(t *testing.T) {
+			kernel := openKernelLog(t)
+			out := must(t, slices.Concat(lockedMemory(small), podmanRun(runtime, "--rm", "--network", "none", "--device", "rdma.dev/nohook=rxe0"), sh(script))...)
+			t.Log(out)
+			wants(t, "container", out, "memlock soft 64 hard 64", "devices rxe0",
+				"Couldn't register MR", "pingpong status 1", "Couldn't allocate MR", "write status 1")
+			// ENOMEM is 12.
+			wants(t, "kernel", kernel.read(t), "rxe_reg_user_mr: returned err = -12")
+		})
+	}
+}
+
+// kernelLog reads what the kernel logs from now on.
+type kernelLog int
+
+func openKernelLog(t *testing.T) kernelLog {
+	t.Helper()
+	fd, err := unix.Open("/dev/kmsg", unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err == nil {
+		_, err = unix.Seek(fd, 0, unix.SEEK_END)
+	}
+	if err != nil {
+		t.Fatalf("open the kernel's log: %v", err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	return kernelLog(fd)
+}
+
+func (k kernelLog) read(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	record := make([]byte, 8192)
+	for {
+		n, err := unix.Read(int(k), record)
+		if err == unix.EAGAIN {
+			return b.String()
+		}
+		if err != nil {
+			t.Fatalf("read the kernel's log: %v", err)
+		}
+		b.Write(record[:n])
+	}
+}
+
+// A container without the device has no node, and may open none that it makes.
+func TestPodmanWithoutDevice(t *testing.T) {
+	umad := number(t, "infiniband_mad", "umad0")
+	for _, runtime := range ociRuntimes {
+		t.Run(runtime, func(t *testing.T) {
+			script := look + probe(number(t, "infiniband_verbs", uverbs(t, "rxe0")), number(t, "infiniband_verbs", uverbs(t, "rxe1")), umad)
+			out := must(t, append([]string{"podman", "run", "--runtime", runtime, "--rm", "--network", "none", "--cap-add", "MKNOD"}, sh(script)...)...)
+			t.Log(out)
+			wants(t, "container", out, "nodes \n", "devices \n")
+			if got := strings.Count(out, "Operation not permitted"); got != 3 {
+				t.Errorf("%d of three opens were refused", got)
+			}
+			if strings.Contains(out, "present") || strings.Contains(out, "OPENED") {
+				t.Error("the container can open a node that it was not given")
+			}
+		})
+	}
+}
+
+// A container with one device sees no other, and may open no other, nor a MAD node.
+func TestPodmanOneDeviceOnly(t *testing.T) {
+	umad := number(t, "infiniband_mad", "umad0")
+	for _, runtime := range ociRuntimes {
+		t.Run(runtime, func(t *testing.T) {
+			script := look + probe(number(t, "infiniband_verbs", uverbs(t, "rxe0")), umad)
+			out := must(t, append([]string{"podman", "run", "--runtime", runtime, "--rm", "--network", "none", "--cap-add", "MKNOD", "--device", "rdma.dev/hca=rxe1"}, sh(script)...)...)
+			t.Log(out)
+			wants(t, "container", out, "nodes rdma_cm "+uverbs(t, "rxe1")+" \n", "devices rxe1 \n")
+			if got := strings.Count(out, "Operation not permitted"); got != 2 || strings.Contains(out, "OPENED") {
+				t.Errorf("%d of two opens were refused", got)
+			}
+		})
+	}
+}
+
+// Connections by rdma_cm, over soft-RoCE and soft-iWARP. The connection manager looks for
+// addresses in the container's network, so that is the host's.
+func TestPodmanConnectionManager(t *testing.T) {
+	for ibdev, address := range map[string]string{"rxe0": rxe0Address, "siw0": siw0Address} {
+		for _, runtime := range ociRuntimes {
+			t.Run(ibdev+"-"+runtime, func(t *testing.T) {
+				server, client := pair(t, runtime, "rdma.dev/hca="+ibdev, "host", func() (string, string) { return connect(address) })
+				t.Logf("server: status %d\n%s\nclient: status %d\n%s", server.code, server.out, client.code, client.out)
+				unprivileged(t, "server", server.out, ibdev)
+				unprivileged(t, "client", client.out, ibdev)
+				wants(t, "server", server.out, "server ping data: rdma-ping-2")
+				wants(t, "client", client.out, "ping data: rdma-ping-2", "client done")
+			})
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package vm_test
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
+	"github.com/rdma-dev/dra-driver-rdma/test/vm"
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/vmtest"
+)
+
+// devices are what the tests inside know by name and address.
+var devices = []vm.Device{{Name: "rxe0", Netdev: "eth0"}, {Name: "rxe1", Netdev: "dummy0"}, {Name: "siw0", Netdev: "dummy1"}}
+
+// compile builds programs of the project for the guest.
+func compile(t *testing.T, programs ...string) (dir string) {
+	t.Helper()
+	checkout, err := deploy.FindCheckout()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = t.TempDir()
+	args := []string{"build", "-trimpath", "-buildvcs=false", "-o", dir + "/"}
+	for _, p := range programs {
+		args = append(args, "./cmd/"+p)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir = string(checkout)
+	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("compile %s: %v\n%s", strings.Join(programs, " "), err, out)
+	}
+	return dir
+}
+
+// clusterPrograms builds the programs of the embedded cluster where the cache lacks
+// them; it returns the directory that holds them all, and a PATH.
+func clusterPrograms(t *testing.T) (dir, path string) {
+	t.Helper()
+	path, err := cluster.Build(t.Context(), cluster.Options{Progress: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache, err := cluster.DefaultCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(cache, "bin"), path
+}
+
+// cdi-gen, podman as root and rootless, containerd, with real traffic.
+func TestRuntimes(t *testing.T) {
+	v := vmtest.Open(t)
+	bin, path := clusterPrograms(t)
+	programs := compile(t, "cdi-gen", "rdma-hook")
+	vmtest.Run(t, v, "./inside/runtimes", vm.Cmd{
+		Dir: programs, Devices: devices, MemoryMB: 2048, Timeout: 15 * time.Minute,
+		Shares: []vm.Share{{Path: programs}, {Path: bin, ReadOnly: true}, {Path: filepath.Dir(v.Tools()), ReadOnly: true}},
+		Env:    []string{"TOOLS_ARCHIVE=" + v.Tools(), "CLUSTER_PATH=" + path},
+	})
+}

@@ -1,0 +1,77 @@
+package vm_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
+	"github.com/rdma-dev/dra-driver-rdma/test/vm"
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/vmtest"
+)
+
+// The product as its user has it: from the package and the documents' five commands to
+// traffic, then cdi-gen watch, its optional parts, and doctor, on a real kernel.
+func TestProduct(t *testing.T) {
+	v := vmtest.Open(t)
+	checkout, err := deploy.FindCheckout()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "commands"), []byte(quickStart(t, string(checkout))), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	pack := exec.CommandContext(t.Context(), "go", "run", "./cmd/package", "--version", "v1.0.0", "--arch", "amd64", "--out", dir)
+	pack.Dir = filepath.Join(string(checkout), "packaging")
+	if out, err := pack.CombinedOutput(); err != nil {
+		t.Fatalf("make the package: %v\n%s", err, out)
+	}
+	vmtest.Run(t, v, "./inside/product", vm.Cmd{
+		Dir: dir, Devices: devices[:2], MemoryMB: 2048, Timeout: 10 * time.Minute,
+		Shares: []vm.Share{{Path: dir}, {Path: filepath.Dir(v.Tools()), ReadOnly: true}},
+		Env:    []string{"TOOLS_ARCHIVE=" + v.Tools()},
+	})
+}
+
+// quickStart returns the commands that lead to traffic, from the documents that have
+// them, which must agree.
+func quickStart(t *testing.T, checkout string) string {
+	t.Helper()
+	commands := ""
+	for _, name := range []string{"README.md", "docs/quickstart-podman.md"} {
+		data, err := os.ReadFile(filepath.Join(checkout, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		block := fencedBlock(string(data), "ib_write_bw localhost")
+		if commands != "" && block != "" && block != commands {
+			t.Fatalf("the commands of %s differ from README.md's:\n%s\n%s", name, block, commands)
+		}
+		if block != "" {
+			commands = block
+		}
+	}
+	if commands == "" {
+		t.Fatal("no document has the commands of the quick start")
+	}
+	return commands
+}
+
+// fencedBlock is the first block of shell commands that has the words, empty if none has.
+func fencedBlock(text, words string) string {
+	for {
+		_, rest, ok := strings.Cut(text, "\n```sh\n")
+		if !ok {
+			return ""
+		}
+		block, after, _ := strings.Cut(rest, "\n```\n")
+		if strings.Contains(block, words) {
+			return block + "\n"
+		}
+		text = after
+	}
+}

@@ -1,0 +1,87 @@
+package vm_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/vm"
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/vmtest"
+)
+
+// A command's output, status and files come back as they are.
+func TestRun(t *testing.T) {
+	v := vmtest.Open(t)
+	dir := t.TempDir()
+	script := `
+echo "devices $(ls /sys/class/infiniband | tr '\n' ' ')nodes $(ls /dev/infiniband | tr '\n' ' ')"
+echo "controllers $(cat /sys/fs/cgroup/cgroup.controllers)"
+echo "quoted: $1"; echo talk >&2
+grep CapEff /proc/self/status; prlimit --memlock=unlimited ulimit -l 2>/dev/null || prlimit --memlock --noheadings --pid $$
+pwd; echo written > file; exit 7`
+	var stdout, stderr bytes.Buffer
+	code, err := v.Run(t.Context(), vm.Cmd{
+		Argv: []string{"sh", "-c", script, "sh", `a "b" $c`}, Dir: dir, Shares: []vm.Share{{Path: dir}},
+		Devices: []vm.Device{{Name: "rxe0", Netdev: "eth0"}, {Name: "rxe1", Netdev: "dummy0"}, {Name: "siw0", Netdev: "dummy1"}, {Name: "rxe2", Netdev: "veth0"}},
+		Stdout:  &stdout, Stderr: &stderr,
+	})
+	if err != nil || code != 7 {
+		t.Fatalf("status %d, %v\n%s%s", code, err, &stdout, &stderr)
+	}
+	for _, want := range []string{
+		"devices rxe0 rxe1 rxe2 siw0 nodes rdma_cm umad0 umad1 umad2 uverbs0 uverbs1 uverbs2 uverbs3",
+		"rdma", `quoted: a "b" $c`, "CapEff:\t000001ffffffffff", dir + "\n",
+	} {
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("standard output lacks %q:\n%s", want, &stdout)
+		}
+	}
+	if got := stderr.String(); got != "talk\n" {
+		t.Errorf("standard error: %q", got)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "file")); err != nil || string(got) != "written\n" {
+		t.Errorf("the file in the shared directory: %q, %v", got, err)
+	}
+}
+
+func TestRunFails(t *testing.T) {
+	v := vmtest.Open(t)
+	for _, c := range []struct {
+		name    string
+		cmd     vm.Cmd
+		code    int
+		wantErr string
+	}{
+		{"not found", vm.Cmd{Argv: []string{"no-such-program"}}, 127, ""},
+		{"signal", vm.Cmd{Argv: []string{"sh", "-c", "kill -9 $$"}}, 137, ""},
+		{"timeout", vm.Cmd{Argv: []string{"sleep", "1000"}, Timeout: 15 * time.Second}, 0, "time is up after 15s"},
+		{"unknown netdev", vm.Cmd{Argv: []string{"true"}, Devices: []vm.Device{{Name: "rxe0", Netdev: "eth7"}}}, 0, `make RDMA device "rxe0" on "eth7"`},
+		{"no directory", vm.Cmd{Argv: []string{"true"}, Dir: "/no/such"}, 0, "/no/such"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, err := v.Run(t.Context(), c.cmd)
+			if code != c.code || (err == nil) != (c.wantErr == "") || err != nil && !strings.Contains(err.Error(), c.wantErr) {
+				t.Errorf("status %d, %v", code, err)
+			}
+			if c.name == "timeout" && !errors.Is(err, vm.ErrTimeout) {
+				t.Errorf("not a timeout: %v", err)
+			}
+		})
+	}
+}
+
+func TestBadCommands(t *testing.T) {
+	v := &vm.VM{}
+	for _, c := range []vm.Cmd{
+		{}, {Argv: []string{"true"}, Shares: []vm.Share{{Path: "/usr"}}},
+		{Argv: []string{"true"}, Shares: []vm.Share{{Path: "/no/such"}}},
+	} {
+		if _, err := v.Run(t.Context(), c); err == nil {
+			t.Errorf("%+v is accepted", c)
+		}
+	}
+}
