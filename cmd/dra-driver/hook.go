@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
@@ -14,15 +15,15 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/install"
 	"github.com/rdma-dev/dra-driver-rdma/internal/version"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
 // hookFlags say where the hook comes from and goes to.
 type hookFlags struct {
-	source   string
-	dir      string
-	onDenied string
+	source    string
+	dir       string
+	onDenied  string
+	reportDir string
 }
 
 var onDeniedPolicies = []string{string(hook.Clamp), string(hook.Fail), string(hook.Ignore)}
@@ -30,15 +31,16 @@ var onDeniedPolicies = []string{string(hook.Clamp), string(hook.Fail), string(ho
 func (h *hookFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&h.source, "hook-source", "", "the hook program to install on the host (default rdma-hook beside this program)")
 	f.StringVar(&h.dir, "hook-dir", "/opt/rdma.dev/bin", "directory of the host for the hook, at the same path in the driver's pod, on a file system without noexec; empty for no hook")
+	f.StringVar(&h.reportDir, "hook-report-dir", "", "directory of the host, on a tmpfs and at the same path in the driver's pod, where the hook leaves what it did; the driver logs it and removes it")
 	f.StringVar(&h.onDenied, "memlock-denied", string(hook.Clamp), "what the hook does where it may not raise the hard limit: clamp, fail or ignore")
 }
 
-// install puts the hook of this version on the host and removes versions that no
-// claim uses any more. Containers of prepared claims keep the hook they have.
-func (h *hookFlags) install(ctx context.Context, cdiDir string) (plan.HookOptions, error) {
-	logger := klog.FromContext(ctx)
+// install puts the hook of this version on the host. Those of other versions stay:
+// containers of prepared claims keep the hook they have, and the driver that this
+// one replaces still hands out its own.
+func (h *hookFlags) install(ctx context.Context) (plan.HookOptions, error) {
 	if h.dir == "" {
-		logger.Info("No hook: containers keep the locked memory limit of the container runtime")
+		klog.FromContext(ctx).Info("No hook: containers keep the locked memory limit of the container runtime")
 		return plan.HookOptions{}, nil
 	}
 	if h.source == "" {
@@ -52,32 +54,54 @@ func (h *hookFlags) install(ctx context.Context, cdiDir string) (plan.HookOption
 	if err != nil {
 		return plan.HookOptions{}, err
 	}
-	inUse, err := claimSpecs(cdiDir)
-	if err != nil {
-		return plan.HookOptions{}, err
-	}
-	removed, err := install.Prune(h.dir, func(candidate string) bool {
-		return candidate == path || slices.ContainsFunc(inUse, func(spec []byte) bool {
-			return bytes.Contains(spec, []byte(`"`+candidate+`"`))
-		})
-	})
-	if err != nil {
-		logger.Error(err, "Some hooks of earlier versions stay")
-	}
-	logger.Info("Hook installed", "path", path, "removed", removed)
-	return plan.HookOptions{Path: path, OnDenied: h.onDenied}, nil
+	klog.FromContext(ctx).Info("Hook installed", "path", path)
+	return plan.HookOptions{Path: path, OnDenied: h.onDenied, ReportDir: h.reportDir}, nil
 }
 
-// claimSpecs reads the CDI specs of prepared claims.
-func claimSpecs(dir string) ([][]byte, error) {
-	store := cdi.Store{Dir: dir}
-	ids, err := store.IDs(cdi.KindClaim)
+// pruneAfter is when hooks of earlier versions are removed: a rolling update is over
+// by then, and the driver before this one hands out no more of them.
+const pruneAfter = 10 * time.Minute
+
+// pruneLater removes the hooks of earlier versions that no spec names any more.
+func (h *hookFlags) pruneLater(ctx context.Context, current, cdiDir string) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(pruneAfter):
+	}
+	removed, err := prune(h.dir, current, cdiDir)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Some hooks of earlier versions stay")
+	}
+	if len(removed) > 0 {
+		klog.FromContext(ctx).Info("Hooks of earlier versions removed", "paths", removed)
+	}
+}
+
+func prune(dir, current, cdiDir string) ([]string, error) {
+	specs, err := readSpecs(cdiDir)
 	if err != nil {
 		return nil, err
 	}
+	return install.Prune(dir, func(candidate string) bool {
+		return candidate == current || slices.ContainsFunc(specs, func(spec []byte) bool {
+			return bytes.Contains(spec, []byte(candidate))
+		})
+	})
+}
+
+// readSpecs reads all CDI specs of a directory, whoever wrote them.
+func readSpecs(dir string) ([][]byte, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list CDI specs: %w", err)
+	}
 	var specs [][]byte
-	for _, id := range ids {
-		data, err := os.ReadFile(store.Path(cdi.SpecName(cdi.KindClaim, id), cdi.JSON))
+	for _, e := range entries {
+		if ext := filepath.Ext(e.Name()); ext != ".json" && ext != ".yaml" {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
 		if err != nil && !os.IsNotExist(err) {
 			return nil, fmt.Errorf("read CDI spec: %w", err)
 		}

@@ -32,7 +32,7 @@ func TestUsage(t *testing.T) {
 		"unknown flag":          {[]string{"--nope"}, "unknown flag: --nope; see dra-driver --help"},
 		"argument":              {[]string{"serve"}, `unknown argument "serve"`},
 		"no node name":          {nil, "set --node-name or NODE_NAME"},
-		"relative path":         {[]string{"--node-name", "n", "--cdi-dir", "cdi"}, "CDI directory is not an absolute path: cdi"},
+		"relative path":         {[]string{"--node-name", "n", "--cdi-dir", "cdi"}, "CDI directory is not an absolute path: \"cdi\""},
 		"bad memlock":           {[]string{"--node-name", "n", "--memlock", "lots"}, "want unlimited, inherit or a quantity of bytes"},
 		"bad policy":            {[]string{"--node-name", "n", "--memlock-denied", "explode"}, `--memlock-denied "explode": want one of [clamp fail ignore]`},
 		"probe, unknown flag":   {[]string{"probe", "--nope"}, "see dra-driver probe --help"},
@@ -111,7 +111,7 @@ func TestHookInstall(t *testing.T) {
 	}
 	write(source, "#!/bin/sh\n")
 	flags := hookFlags{source: source, dir: dir, onDenied: "fail"}
-	options, err := flags.install(context.Background(), cdiDir)
+	options, err := flags.install(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestHookInstall(t *testing.T) {
 	write(unused, "old")
 	write(filepath.Join(dir, "not-ours"), "")
 	write(filepath.Join(cdiDir, "rdma.dev-claim_1.json"), `{"containerEdits": {"hooks": [{"path": "`+used+`"}]}}`)
-	if _, err := flags.install(context.Background(), cdiDir); err != nil {
+	if _, err := prune(dir, options.Path, cdiDir); err != nil {
 		t.Fatal(err)
 	}
 	want := slices.Sorted(slices.Values([]string{"not-ours", base, filepath.Base(used)}))
@@ -138,13 +138,13 @@ func TestHookInstall(t *testing.T) {
 }
 
 func TestHookInstallErrors(t *testing.T) {
-	ctx, cdiDir := context.Background(), drivertest.TempDir(t)
-	options, err := (&hookFlags{}).install(ctx, cdiDir)
+	ctx := context.Background()
+	options, err := (&hookFlags{}).install(ctx)
 	if err != nil || options != (plan.HookOptions{}) {
 		t.Errorf("without a directory: %+v, %v, want no hook", options, err)
 	}
 	missing := &hookFlags{source: "/nonexistent/rdma-hook", dir: drivertest.TempDir(t)}
-	if _, err := missing.install(ctx, cdiDir); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "/nonexistent/rdma-hook") {
+	if _, err := missing.install(ctx); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "/nonexistent/rdma-hook") {
 		t.Errorf("without a source: %v", err)
 	}
 }

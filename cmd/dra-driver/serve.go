@@ -78,8 +78,11 @@ func (s *serve) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.cfg.Hook, err = s.hook.install(ctx, s.cfg.CDIDir); err != nil {
+	if s.cfg.Hook, err = s.hook.install(ctx); err != nil {
 		return err
+	}
+	if s.cfg.Hook.Path != "" {
+		go s.hook.pruneLater(ctx, s.cfg.Hook.Path, s.cfg.CDIDir)
 	}
 	driver, err := dra.New(s.cfg, client)
 	if err != nil {

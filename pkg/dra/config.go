@@ -2,6 +2,7 @@ package dra
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -39,9 +40,9 @@ func (c *Config) Validate() error {
 	if c.NodeName == "" {
 		errs = append(errs, errors.New("node name is empty: set --node-name or NODE_NAME"))
 	}
-	for name, path := range map[string]string{"host root": c.HostRoot, "kubelet directory": c.KubeletDir, "CDI directory": c.CDIDir} {
-		if !filepath.IsAbs(path) {
-			errs = append(errs, errors.New(name+" is not an absolute path: "+path))
+	for _, dir := range []struct{ name, path string }{{"host root", c.HostRoot}, {"kubelet directory", c.KubeletDir}, {"CDI directory", c.CDIDir}} {
+		if !filepath.IsAbs(dir.path) {
+			errs = append(errs, fmt.Errorf("%s is not an absolute path: %q", dir.name, dir.path))
 		}
 	}
 	if _, err := c.Defaults.Memlock.Bytes(); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/fsnotify/fsnotify"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -24,9 +25,11 @@ type Driver struct {
 	claims *claimstore.Store
 
 	registered  chan struct{} // the kubelet registered us
-	moved       chan struct{} // the host has changed
+	moved       chan struct{} // the host has changed, or what is held of it
+	allocated   allocated
 	isUp        registration
-	withheld    error // why nothing is published, nil if it is
+	unfit       atomic.Bool // the last restore left something undone
+	withheld    error       // why nothing is published, nil if it is
 	helper      *kubeletplugin.Helper
 	watcher     *fsnotify.Watcher
 	fail        context.CancelCauseFunc
@@ -57,6 +60,7 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 // Run serves the kubelet until ctx ends or something fails that a restart may
 // mend, which it returns.
 func (d *Driver) Run(ctx context.Context) error {
+	parent := ctx
 	ctx, d.fail = context.WithCancelCause(ctx)
 	defer d.fail(nil)
 	if err := d.start(ctx); err != nil {
@@ -65,10 +69,10 @@ func (d *Driver) Run(ctx context.Context) error {
 	<-ctx.Done()
 	klog.FromContext(ctx).Info("Stopping", "cause", context.Cause(ctx))
 	d.shutDown()
-	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
-		return cause
+	if parent.Err() != nil {
+		return nil // a signal
 	}
-	return nil
+	return context.Cause(ctx)
 }
 
 // start brings the node's files in order, registers with the kubelet and starts
@@ -96,6 +100,7 @@ func (d *Driver) start(ctx context.Context) error {
 		d.followLoop,
 		d.publishLoop,
 		d.orphanLoop,
+		d.reportLoop,
 		func(ctx context.Context) { d.watchSpecs(ctx, d.watcher) },
 	} {
 		d.backgrounds.Go(func() { loop(ctx) })
@@ -103,8 +108,8 @@ func (d *Driver) start(ctx context.Context) error {
 	return nil
 }
 
-// shutDown undoes start: it removes the sockets and waits for calls in progress and
-// for the background work. The slices and the prepared claims stay.
+// shutDown undoes start: it removes the sockets, cancels calls in progress, which the
+// kubelet repeats, and waits for the background work. The slices and the prepared claims stay.
 func (d *Driver) shutDown() {
 	d.stop()
 	d.helper.Stop()

@@ -27,6 +27,7 @@ type host struct {
 	sys    fs.ReadLinkFS
 	second *rdmamap.Map // the second opinion on which HCA sits on a PCI function
 
+	scan sync.Mutex // held while the host is read, so that no older picture replaces a newer one
 	mu   sync.RWMutex
 	snap *rdma.Snapshot
 
@@ -55,6 +56,8 @@ func (h *host) snapshot() *rdma.Snapshot {
 
 // rescan reads the host anew, and announces a change.
 func (h *host) rescan() (*rdma.Snapshot, error) {
+	h.scan.Lock()
+	defer h.scan.Unlock()
 	snap, err := rdma.Discover(h.sys)
 	if err != nil {
 		return nil, fmt.Errorf("discover the RDMA devices below %q: %w", h.root, err)

@@ -81,9 +81,9 @@ func TestConfigValidate(t *testing.T) {
 		want   string
 	}{
 		"no node name":           {func(c *dra.Config) { c.NodeName = "" }, "set --node-name or NODE_NAME"},
-		"relative host root":     {func(c *dra.Config) { c.HostRoot = "host" }, "host root is not an absolute path: host"},
+		"relative host root":     {func(c *dra.Config) { c.HostRoot = "host" }, "host root is not an absolute path: \"host\""},
 		"empty kubelet dir":      {func(c *dra.Config) { c.KubeletDir = "" }, "kubelet directory is not an absolute path"},
-		"relative CDI directory": {func(c *dra.Config) { c.CDIDir = "cdi" }, "CDI directory is not an absolute path: cdi"},
+		"relative CDI directory": {func(c *dra.Config) { c.CDIDir = "cdi" }, "CDI directory is not an absolute path: \"cdi\""},
 		"bad memlock":            {func(c *dra.Config) { c.Defaults.Memlock = "lots" }, "want unlimited, inherit or a quantity of bytes"},
 	} {
 		cfg := good

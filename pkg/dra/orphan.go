@@ -2,6 +2,7 @@ package dra
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -40,7 +41,7 @@ func (d *Driver) orphanLoop(ctx context.Context) {
 // that the claim of that UID is gone, and the kubelet no longer lists it. On any
 // error a claim stays, as taking the device of a living pod is worse than a leak.
 func (d *Driver) sweepOrphans(ctx context.Context) error {
-	plans, err := d.claims.List()
+	plans, listErr := d.claims.List()
 	var gone []*plan.Plan
 	for _, p := range plans {
 		isGone, err := d.claimGone(ctx, p)
@@ -52,7 +53,7 @@ func (d *Driver) sweepOrphans(ctx context.Context) error {
 		}
 	}
 	if len(gone) == 0 {
-		return err
+		return listErr
 	}
 	listed, err := kubeletClaims(ctx, d.cfg.podResourcesSocket())
 	if err != nil {
@@ -64,10 +65,10 @@ func (d *Driver) sweepOrphans(ctx context.Context) error {
 		}
 		klog.FromContext(ctx).Info("Forgetting a claim that is gone from the API server and from the kubelet", "claim", p.Claim(), "uid", p.UID)
 		if err := d.forget(p.UID); err != nil {
-			return err
+			return errors.Join(listErr, err)
 		}
 	}
-	return nil
+	return listErr
 }
 
 // claimGone asks the API server whether the claim of a plan no longer exists.

@@ -77,11 +77,14 @@ func (d *Driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplug
 	for _, claim := range claims {
 		results[claim.UID] = d.forget(claim.UID)
 	}
+	if d.allocated.away.Load() {
+		notify(d.moved) // a device that is away may be held by nobody now
+	}
 	return results, nil
 }
 
 // forget ends a claim, known or not. The record goes first: a spec without a
-// record is removed sooner or later, while a record without a spec would bring
+// record is removed within minutes (restoreInterval), while a record without a spec would bring
 // the spec back.
 func (d *Driver) forget(uid types.UID) error {
 	err := d.claims.Remove(uid)
@@ -109,21 +112,21 @@ func (d *Driver) restore(ctx context.Context) error {
 	for _, id := range ids {
 		errs = append(errs, d.removeRubbish(ctx, types.UID(id)))
 	}
-	return errors.Join(errs...)
+	err := errors.Join(errs...)
+	d.unfit.Store(err != nil)
+	return err
 }
 
 // restoreClaim writes the spec of one prepared claim, if it is not as it should be.
-// The spec of a claim whose device is gone is removed: the number of its node may
-// be another HCA's by now. It comes back with the device.
+// One that cannot be made now is removed, as what it says may be another HCA's by
+// now: a container fails to start rather than with the wrong device. The record
+// stays, and with the device the spec comes back.
 func (d *Driver) restoreClaim(ctx context.Context, p *plan.Plan) error {
 	// Without a wait: what settles later is found by the next look at the host.
 	spec, err := d.host.spec(ctx, p, d.cfg.Hook, time.Now())
-	if _, ok := errors.AsType[*plan.NotFoundError](err); ok {
-		_, removeErr := d.cfg.specs().Remove(specName(p.UID))
-		err = errors.Join(err, removeErr)
-	}
 	if err != nil {
-		return fmt.Errorf("restore CDI spec: %w", err)
+		_, removeErr := d.cfg.specs().Remove(specName(p.UID))
+		return fmt.Errorf("restore CDI spec: %w", errors.Join(err, removeErr))
 	}
 	changed, err := d.cfg.specs().Write(specName(p.UID), spec, cdi.JSON)
 	if err != nil {

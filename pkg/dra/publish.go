@@ -9,12 +9,13 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// rescanInterval is how often the host is looked at without a reason: port
-// states and some hot plug events are announced by nothing.
+// rescanInterval is how often the host is looked at without an event of the kernel:
+// port states are announced by none.
 const rescanInterval = 30 * time.Second
 
 // secondPublish is how long after the kubelet registered us the slices are
@@ -25,24 +26,38 @@ const secondPublish = 61 * time.Second
 // followLoop keeps the picture of the host new, and the specs of prepared claims in
 // step with it, until ctx ends. It needs no API server.
 func (d *Driver) followLoop(ctx context.Context) {
+	logger := klog.FromContext(ctx)
+	events := watch.Signals(ctx, watch.Options{Report: func(err error) {
+		logger.Error(err, "Kernel events are lost for a moment")
+	}})
 	ticker := time.NewTicker(rescanInterval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-events:
+			d.look(ctx)
 		case <-ticker.C:
-			if _, err := d.host.rescan(); err != nil {
-				klog.FromContext(ctx).Error(err, "Host not read, its last picture stays published")
-			}
+			d.look(ctx)
 		case <-d.host.changed: // found by the rescan above, or by one of Prepare
 			// Claims whose devices have other nodes now get new specs, before a
 			// container restarts with old ones.
 			if err := d.restore(ctx); err != nil {
-				klog.FromContext(ctx).Error(err, "Some CDI specs do not fit the host")
+				logger.Error(err, "Some CDI specs do not fit the host")
 			}
 			notify(d.moved)
 		}
+	}
+}
+
+// look reads the host anew, and tries again what the last restore left undone.
+func (d *Driver) look(ctx context.Context) {
+	if _, err := d.host.rescan(); err != nil {
+		klog.FromContext(ctx).Error(err, "Host not read, its last picture stays published")
+	}
+	if d.unfit.Load() {
+		notify(d.host.changed)
 	}
 }
 
@@ -69,6 +84,10 @@ func (d *Driver) publishLoop(ctx context.Context) {
 		case <-d.moved:
 			published = d.publish(ctx, published)
 		case <-d.registered:
+			// A kubelet that restarted may have another container runtime.
+			if err := d.checkRuntime(ctx); err != nil {
+				klog.FromContext(ctx).Error(err, "Container runtime not looked at again")
+			}
 			published = d.publish(ctx, nil)
 			again.Reset(secondPublish)
 		case <-again.C:
@@ -82,7 +101,7 @@ func (d *Driver) publishLoop(ctx context.Context) {
 func (d *Driver) publish(ctx context.Context, last *resourceslice.DriverResources) *resourceslice.DriverResources {
 	logger := klog.FromContext(ctx)
 	snap := d.host.snapshot()
-	wanted := resources.Build(d.cfg.NodeName, d.offered(snap))
+	wanted := resources.Build(d.cfg.NodeName, d.offered(d.allocated.keep(snap, d.heldDevices(ctx))))
 	if last != nil && equality.Semantic.DeepEqual(*last, wanted) {
 		return last
 	}
@@ -93,6 +112,21 @@ func (d *Driver) publish(ctx context.Context, last *resourceslice.DriverResource
 	}
 	logger.Info("Publishing ResourceSlices", "pool", d.cfg.NodeName, "slices", len(wanted.Pools[d.cfg.NodeName].Slices), "devices", deviceCount(wanted))
 	return &wanted
+}
+
+// heldDevices lists the devices of prepared claims.
+func (d *Driver) heldDevices(ctx context.Context) []string {
+	plans, err := d.claims.List()
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Some records of claims are not read")
+	}
+	var names []string
+	for _, p := range plans {
+		for _, dev := range p.Devices {
+			names = append(names, dev.Device)
+		}
+	}
+	return names
 }
 
 func deviceCount(r resourceslice.DriverResources) int {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
@@ -41,11 +42,16 @@ func (d *Driver) checkRuntime(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("get node %s: %w", d.cfg.NodeName, err)
 	}
+	known := d.withheld != nil
+	d.withheld = nil
 	reason := dropsCDI(node.Status.NodeInfo.ContainerRuntimeVersion)
 	if reason == nil || d.cfg.RuntimeCDI {
 		return nil
 	}
 	d.withheld = reason
+	if known {
+		return nil // it was said
+	}
 	klog.FromContext(ctx).Error(reason, "No RDMA device is published")
 	d.warnNode(ctx, node, "NoRDMADevices", reason.Error())
 	return nil
@@ -66,7 +72,8 @@ func dropsCDI(version string) error {
 // warnNode leaves an event on the node. It is a convenience: the log has it too.
 func (d *Driver) warnNode(ctx context.Context, node *corev1.Node, reason, message string) {
 	event := &corev1.Event{
-		ObjectMeta:     metav1.ObjectMeta{GenerateName: plan.DriverName + "-", Namespace: metav1.NamespaceDefault},
+		// One name for a node: a driver that restarts again and again leaves one event.
+		ObjectMeta:     metav1.ObjectMeta{Name: plan.DriverName + "." + node.Name, Namespace: metav1.NamespaceDefault},
 		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID},
 		Type:           corev1.EventTypeWarning,
 		Reason:         reason,
@@ -76,7 +83,7 @@ func (d *Driver) warnNode(ctx context.Context, node *corev1.Node, reason, messag
 		LastTimestamp:  metav1.Now(),
 		Count:          1,
 	}
-	if _, err := d.client.CoreV1().Events(metav1.NamespaceDefault).Create(ctx, event, metav1.CreateOptions{}); err != nil {
+	if _, err := d.client.CoreV1().Events(metav1.NamespaceDefault).Create(ctx, event, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		klog.FromContext(ctx).Error(err, "Event not recorded", "node", node.Name, "reason", reason)
 	}
 }

@@ -30,9 +30,18 @@ func (d *Driver) watchSpecs(ctx context.Context, watcher *fsnotify.Watcher) {
 		select {
 		case <-ctx.Done():
 			return
-		case event := <-watcher.Events:
+		case event, ok := <-watcher.Events:
+			if !ok {
+				return
+			}
 			if !event.Has(fsnotify.Remove) && !event.Has(fsnotify.Rename) {
 				continue
+			}
+			if event.Name == d.cfg.CDIDir {
+				// In a pod the directory is a mount, which now leads to a removed one:
+				// only a new pod gets the new directory.
+				d.fail(fmt.Errorf("the CDI directory %q was removed or replaced: restarting to use the new one", d.cfg.CDIDir))
+				return
 			}
 			err = d.specRemoved(ctx, filepath.Base(event.Name))
 		case err = <-watcher.Errors: // an overflow lost events

@@ -3,6 +3,7 @@ package rdma
 import (
 	"fmt"
 	"path"
+	"slices"
 )
 
 // DevDir is the directory of the RDMA character devices. libibverbs opens them
@@ -220,4 +221,16 @@ func (s *Snapshot) Usable() []*HCA {
 		}
 	}
 	return out
+}
+
+// With returns a snapshot that has the given HCAs as well, each in place of the one
+// of its name if there is one, and in its order. The receiver stays as it is.
+func (s *Snapshot) With(hcas ...HCA) *Snapshot {
+	out := *s
+	out.HCAs = slices.DeleteFunc(slices.Clone(s.HCAs), func(h HCA) bool {
+		return slices.ContainsFunc(hcas, func(other HCA) bool { return other.Name == h.Name })
+	})
+	out.HCAs = append(out.HCAs, hcas...)
+	slices.SortFunc(out.HCAs, func(a, b HCA) int { return compareHCAs(&a, &b) })
+	return &out
 }

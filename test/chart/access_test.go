@@ -48,7 +48,6 @@ func TestRBAC(t *testing.T) {
 		"cluster: delete resourceslices.resource.k8s.io",
 		"cluster: get nodes.",
 		"cluster: get resourceclaims.resource.k8s.io",
-		"cluster: get resourceslices.resource.k8s.io",
 		"cluster: list resourceslices.resource.k8s.io",
 		"cluster: update resourceslices.resource.k8s.io",
 		"cluster: watch resourceslices.resource.k8s.io",

@@ -25,7 +25,7 @@ func TestSecurityDoc(t *testing.T) {
 		words = append(words, p.Name)
 	}
 	// The values' own names stand for the directories.
-	for _, m := range mounts(t, daemonSet(t, "--set", "kubeletDir=/kubeletDir,cdiDir=/cdiDir,hookDir=/hookDir")) {
+	for _, m := range mounts(t, daemonSet(t, "--set", "kubeletDir=/kubeletDir,cdiDir=/cdiDir,hookDir=/hookDir,hookReportDir=/hookReportDir")) {
 		words = append(words, "`"+strings.TrimPrefix(strings.Replace(m.Host, "/kubeletDir", "kubeletDir", 1), "/")+"`")
 	}
 	for _, right := range granted(t) {

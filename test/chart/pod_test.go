@@ -134,20 +134,21 @@ func TestMounts(t *testing.T) {
 		{Host: "/var/lib/kubelet/plugins_registry", Container: "/var/lib/kubelet/plugins_registry", Type: dir},
 		{Host: "/var/lib/kubelet/pod-resources", Container: "/var/lib/kubelet/pod-resources", ReadOnly: true, Type: dir},
 		{Host: "/opt/rdma.dev/bin", Container: "/opt/rdma.dev/bin", Type: make},
+		{Host: "/run/rdma.dev/reports", Container: "/run/rdma.dev/reports", Type: make},
 	}
 	if d := cmp.Diff(want, mounts(t, daemonSet(t))); d != "" {
 		t.Errorf("mounts (-want +got):\n%s", d)
 	}
 	// Each directory follows its value, inside as outside.
-	moved := mounts(t, daemonSet(t, "--set", "hostRoot=/srv/host,cdiDir=/etc/cdi,kubeletDir=/k,hookDir=/hook"))
+	moved := mounts(t, daemonSet(t, "--set", "hostRoot=/srv/host,cdiDir=/etc/cdi,kubeletDir=/k,hookDir=/hook,hookReportDir=/reports"))
 	for i, paths := range [][2]string{{"/srv/host/sys", "/host/sys"}, {"/srv/host/dev", "/host/dev"}, {"/etc/cdi", "/etc/cdi"},
 		{"/k/plugins/rdma.dev", "/k/plugins/rdma.dev"}, {"/k/plugins_registry", "/k/plugins_registry"},
-		{"/k/pod-resources", "/k/pod-resources"}, {"/hook", "/hook"}} {
+		{"/k/pod-resources", "/k/pod-resources"}, {"/hook", "/hook"}, {"/reports", "/reports"}} {
 		if moved[i].Host != paths[0] || moved[i].Container != paths[1] {
 			t.Errorf("mount %d is %s at %s, want %s at %s", i, moved[i].Host, moved[i].Container, paths[0], paths[1])
 		}
 	}
-	if without := mounts(t, daemonSet(t, "--set", "hookDir=")); len(without) != len(want)-1 {
+	if without := mounts(t, daemonSet(t, "--set", "hookDir=")); len(without) != len(want)-2 {
 		t.Errorf("without a hook directory there are %d mounts", len(without))
 	}
 }

@@ -1,0 +1,48 @@
+// Package reports reads what the hook says of each container it ran in. It is apart
+// from package hook, since the hook itself is part of every container start and does
+// without encoding/json.
+package reports
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+)
+
+// Take reads the reports in a directory and removes them. What is no report is
+// removed too; the error says so, beside the others that were read.
+func Take(dir string) ([]hook.Report, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("read the hook's reports: %w", err)
+	}
+	var found []hook.Report
+	var errs []error
+	for _, e := range entries {
+		if filepath.Ext(e.Name()) != ".json" {
+			continue // one in the making
+		}
+		r, err := take(filepath.Join(dir, e.Name()))
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // another reader had it
+		case err != nil:
+			errs = append(errs, fmt.Errorf("read the hook's report %q: %w", e.Name(), err))
+		default:
+			found = append(found, r)
+		}
+	}
+	return found, errors.Join(errs...)
+}
+
+func take(path string) (r hook.Report, err error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return r, err
+	}
+	return r, errors.Join(json.Unmarshal(data, &r), os.Remove(path))
+}

@@ -1,0 +1,87 @@
+package dra_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+)
+
+// TestAllocatedDeviceVanishes: a device that goes while a claim holds it stays in its
+// slice, but its claim's spec goes, as the number of its node may be another HCA's
+// by the time a container restarts. The spec comes back with the device; when nobody
+// holds the device any more, it leaves the slice.
+func TestAllocatedDeviceVanishes(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	start(t, n)
+	waitPublished(t, n)
+	c, other := drivertest.Claim(1, dev0), drivertest.Claim(2, dev1)
+	n.AddClaim(c, other)
+	prepare(t, n, c)
+	prepare(t, n, other)
+
+	n.Become(t, drivertest.Without(t, "hgx-h100", "mlx5_0", "uverbs0", "umad0", "issm0"))
+	refused(t, n, c, dev0) // which makes the driver look again
+	drivertest.Eventually(t, func() error { return absent(drivertest.SpecPath(n.CDIDir, c)) })
+	if !offers(n.Slices(), dev0) {
+		t.Error("the allocated device left its slice")
+	}
+	if _, err := os.Stat(drivertest.SpecPath(n.CDIDir, other)); err != nil {
+		t.Errorf("the spec of a device that is there: %v", err)
+	}
+
+	n.Become(t, drivertest.Swapped(t, "hgx-h100"))
+	prepare(t, n, c)
+	wantFiles(t, n, c, other)
+
+	n.Become(t, drivertest.Without(t, "hgx-h100", "mlx5_0", "uverbs0", "umad0", "issm0"))
+	refused(t, n, c, dev0)
+	drivertest.Eventually(t, func() error { return absent(drivertest.SpecPath(n.CDIDir, c)) })
+	unprepare(t, n, c)
+	drivertest.Eventually(t, func() error {
+		if offers(n.Slices(), dev0) {
+			return fmt.Errorf("%s is still published", dev0)
+		}
+		return nil
+	})
+}
+
+// TestMissingNode: a spec whose node is not in /dev any more goes, whatever sysfs says.
+func TestMissingNode(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	start(t, n)
+	c, other := drivertest.Claim(1, dev0), drivertest.Claim(2, dev1)
+	n.AddClaim(c, other)
+	prepare(t, n, c)
+	if err := os.Remove(n.Node("uverbs0")); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, n, c, dev0, "uverbs0")
+	// Anything that makes the driver compare its specs with the host: here the
+	// numbers of two other cards change.
+	n.Become(t, drivertest.Swapped(t, "hgx-h100", "mlx5_5", "mlx5_6", "uverbs5", "uverbs6"))
+	if err := os.Remove(n.Node("uverbs0")); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, n, c, dev0)
+	drivertest.Eventually(t, func() error { return absent(drivertest.SpecPath(n.CDIDir, c)) })
+	prepare(t, n, other)
+}
+
+func absent(path string) error {
+	if _, err := os.Stat(path); err == nil {
+		return fmt.Errorf("%s is there", path)
+	}
+	return nil
+}
+
+// offers reports whether a device is published.
+func offers(published []resourceapi.ResourceSlice, device string) bool {
+	return slices.ContainsFunc(published, func(s resourceapi.ResourceSlice) bool {
+		return slices.ContainsFunc(s.Spec.Devices, func(d resourceapi.Device) bool { return d.Name == device })
+	})
+}

@@ -1,0 +1,51 @@
+package dra
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/reports"
+)
+
+// reportInterval is how often the reports of the hook are read. Nothing waits for
+// them: they are for people.
+const reportInterval = 2 * time.Second
+
+// reportLoop logs what the hook did in containers, until ctx ends. A container
+// runtime shows what a hook says only when it fails, so this is where one learns
+// that a limit was not raised as far as it should have been.
+func (d *Driver) reportLoop(ctx context.Context) {
+	if d.cfg.Hook.ReportDir == "" {
+		return
+	}
+	ticker := time.NewTicker(reportInterval)
+	defer ticker.Stop()
+	for {
+		logReports(klog.FromContext(ctx), d.cfg.Hook.ReportDir)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// logReports logs the reports in a directory and removes them.
+func logReports(logger klog.Logger, dir string) {
+	found, err := reports.Take(dir)
+	if err != nil {
+		logger.Error(err, "Some reports of the hook are not read")
+	}
+	for _, r := range found {
+		values := []any{"container", r.ID, "outcome", r.Outcome, "detail", r.Message, "warnings", r.Warnings}
+		switch r.Outcome {
+		case hook.Raised, hook.Already, hook.Skipped:
+			logger.V(2).Info("Locked memory limit of a container", values...)
+		default:
+			logger.Error(nil, "Locked memory limit of a container is lower than its claim asks for", values...)
+		}
+	}
+}

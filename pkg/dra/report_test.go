@@ -1,0 +1,43 @@
+package dra
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/klog/v2/ktesting"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+)
+
+// TestLogReports: a report is logged once, a bad outcome as an error, and then it
+// is gone; what is no report is said, and gone as well.
+func TestLogReports(t *testing.T) {
+	dir := t.TempDir()
+	want := hook.Unlimited
+	for id, outcome := range map[string]hook.Outcome{"good": hook.Raised, "bad": hook.Clamped} {
+		r := hook.Report{ReportVersion: hook.ReportVersion, ID: id, PID: 1, Time: time.Now(), Want: &want, Outcome: outcome, Message: "words of " + id}
+		if err := hook.WriteReport(dir, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, content := range map[string]string{"garbage.json": "{", "unfinished.tmp": "{"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(2)))
+	logReports(logger, dir)
+	text := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
+	for _, line := range []string{`INFO Locked memory limit of a container container="good"`, `ERROR Locked memory limit of a container is lower than its claim asks for container="bad"`, "words of bad", `read the hook's report \"garbage.json\"`} {
+		if !strings.Contains(text, line) {
+			t.Errorf("the log lacks %q:\n%s", line, text)
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 || entries[0].Name() != "unfinished.tmp" {
+		t.Errorf("left over: %v, %v", entries, err)
+	}
+}
