@@ -7,7 +7,8 @@ cd "$(dirname "$0")/.."
 staticcheck="$(pwd)/bin/staticcheck"
 CGO_ENABLED=0 go -C tools/lint build -o "$staticcheck" honnef.co/go/tools/cmd/staticcheck
 
-unformatted=$(gofmt -l $(git ls-files -co --exclude-standard '*.go'))
+files=$(git ls-files -co --exclude-standard '*.go')
+unformatted=$(gofmt -l $files)
 if [ -n "$unformatted" ]; then
 	echo "lint: not gofmt-ed:" >&2
 	echo "$unformatted" >&2

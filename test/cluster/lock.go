@@ -70,7 +70,7 @@ func (l layout) operate(ctx context.Context) (unlock func(), err error) {
 func (l layout) claim() (*os.File, error) {
 	f, err := lockFile(l.CacheDir, runningLock)
 	if errors.Is(err, errLocked) {
-		return nil, fmt.Errorf("bring the cluster up: one runs already, with the state directory %q: take it down first", l.readHolder().StateDir)
+		return nil, fmt.Errorf("bring the cluster up: one runs already: take it down first, with `go -C test/cluster run ./cmd/cluster down --state-dir %s`", l.readHolder().StateDir)
 	}
 	if err != nil {
 		return nil, err

@@ -6,7 +6,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -63,6 +65,7 @@ func run(m *testing.M) (code int, err error) {
 		// The admission policies must hold for claims in the older versions too.
 		RuntimeConfig: "resource.k8s.io/v1beta1=true,resource.k8s.io/v1beta2=true",
 	}
+	takeDownOnSignal(options)
 	if kube, err = cluster.Up(ctx, options); err != nil {
 		return 1, err
 	}
@@ -79,4 +82,19 @@ func run(m *testing.M) (code int, err error) {
 		return 1, fmt.Errorf("%w\n%s", err, logs)
 	}
 	return m.Run(), nil
+}
+
+// takeDownOnSignal ends the tests, and the cluster with them: it is a session of
+// its own, which Ctrl-C and a closed terminal do not reach.
+func takeDownOnSignal(options cluster.Options) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		s := <-signals
+		fmt.Fprintf(os.Stderr, "e2e: %v: taking the cluster down\n", s)
+		if err := cluster.Down(context.Background(), options, false); err != nil {
+			fmt.Fprintln(os.Stderr, "e2e:", err)
+		}
+		os.Exit(1)
+	}()
 }

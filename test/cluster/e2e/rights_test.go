@@ -15,7 +15,7 @@ const account = "system:serviceaccount:" + deploy.Namespace + ":" + deploy.Relea
 // TestRights: the API server grants the driver what the chart's roles say, and no
 // more than it grants everyone.
 func TestRights(t *testing.T) {
-	shared := []string{"nodes [get]", "resourceclaims.resource.k8s.io [get]", "resourceslices.resource.k8s.io [get list watch create update delete]"}
+	shared := []string{"nodes [get]", "resourceclaims.resource.k8s.io [get]", "resourceslices.resource.k8s.io [list watch create update delete]"}
 	for namespace, want := range map[string][]string{
 		"kube-system": shared,
 		"default":     append([]string{"events [create]"}, shared...),

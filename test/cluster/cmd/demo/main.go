@@ -21,7 +21,7 @@ func main() {
 	keep := flag.Bool("keep", false, "leave the cluster running")
 	machine := flag.String("machine", "hgx-h100", "the bundled host")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	err := run(ctx, *machine, *keep)
 	stop()
 	if err != nil {
@@ -43,6 +43,7 @@ func run(ctx context.Context, machine string, keep bool) (err error) {
 	if !keep {
 		defer func() {
 			// Also after Ctrl-C: the cluster must not outlive the demo.
+			fmt.Fprintln(os.Stderr, "\ntaking the cluster down")
 			if downErr := cluster.Down(context.WithoutCancel(ctx), options, false); err == nil {
 				err = downErr
 			}
@@ -56,7 +57,8 @@ func run(ctx context.Context, machine string, keep bool) (err error) {
 		}
 	}
 	if keep {
-		fmt.Printf("\nThe cluster goes on. Look around with\n\n  cd %s && go run ./cmd/cluster --state-dir %s exec -- kubectl get pods -A\n", checkout.Path("test", "cluster"), options.StateDir)
+		command := fmt.Sprintf("  go -C %s run ./cmd/cluster %%s --state-dir %s", checkout.Path("test", "cluster"), options.StateDir)
+		fmt.Printf("\nThe cluster goes on. As root, look around with\n\n"+command+" -- kubectl get pods -A\n\nand take it down with\n\n"+command+"\n", "exec", "down")
 	}
 	return nil
 }
