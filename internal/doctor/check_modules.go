@@ -93,12 +93,17 @@ func (f *facts) noCM() Finding {
 	severity, reason := Warning, "programs that connect by IP address (librdmacm: rping, perftest -R, libfabric) fail; others, such as NCCL and UCX, do without"
 	if slices.ContainsFunc(f.snap.HCAs, func(h rdma.HCA) bool { return h.Protocol == rdma.ProtocolIWARP }) {
 		severity, reason = Error, "iWARP connects through it and no other way"
-	} else if !slices.ContainsFunc(f.snap.HCAs, func(h rdma.HCA) bool { return h.Protocol != rdma.ProtocolEFA }) {
+	} else if !f.needsCM() {
 		severity, reason = Info, "programs do without it on EFA"
 	}
 	return found(CMModule, severity, "the module rdma_ucm is not loaded").
 		because("without it there is no /dev/infiniband/rdma_cm: %s", reason).
 		fix(load("rdma_ucm")...)
+}
+
+// needsCM reports whether there is a device that programs connect through rdma_cm.
+func (f *facts) needsCM() bool {
+	return slices.ContainsFunc(f.snap.HCAs, func(h rdma.HCA) bool { return h.Protocol != rdma.ProtocolEFA })
 }
 
 // load loads a module now and at each boot.

@@ -97,13 +97,23 @@ func checkCoverage(f *facts) []Finding {
 			left = append(left, h.IBDev)
 		}
 	}
+	var findings []Finding
 	if len(left) > 0 && !whole {
-		return []Finding{found(SpecIncomplete, Warning, plural(len(left), "RDMA device")+" of this host in no spec").
-			about(left...).
-			because("devices came since the spec was written, or it was written for a choice of them").
-			fix("cdi-gen generate --output " + cdi.StaticDir)}
+		findings = append(findings, incomplete(plural(len(left), "RDMA device")+" of this host in no spec").about(left...).
+			because("devices came since the spec was written, or it was written for a choice of them"))
+	}
+	if cm := f.snap.RDMACM; cm != nil && !given[cm.Path()] && !whole && f.needsCM() {
+		findings = append(findings, incomplete("rdma_cm in no spec").about(cm.Path()).
+			because("rdma_ucm was loaded since the spec was written, or it was written without cm: in containers, programs that connect by IP address (librdmacm: rping, perftest -R, libfabric) fail"))
+	}
+	if len(findings) > 0 {
+		return findings
 	}
 	return []Finding{found(SpecsOK, OK, fmt.Sprintf("%s, for all %s of this host", plural(files, "RDMA spec"), plural(len(usable), "device")))}
+}
+
+func incomplete(title string) Finding {
+	return found(SpecIncomplete, Warning, title).fix("cdi-gen generate --output " + cdi.StaticDir)
 }
 
 // given counts the files that are written for the host, and lists the nodes they

@@ -151,10 +151,16 @@ func (f *fake) uverbs() []string {
 	return paths
 }
 
-// newSpec makes a spec with a device for each node, dev0 and so on, and the hook.
+// newSpec makes a spec with a device for each node, dev0 and so on, and with the hook
+// and rdma_cm for all.
 func (f *fake) newSpec(kind string, nodes ...string) *specs.Spec {
 	spec := &specs.Spec{Version: "0.3.0", Kind: kind}
 	spec.ContainerEdits.Hooks = []*specs.Hook{{HookName: "createRuntime", Path: hookPath, Args: []string{"rdma-hook", "--memlock", "unlimited"}}}
+	for _, n := range f.machine.Nodes() {
+		if n.Name == "rdma_cm" {
+			spec.ContainerEdits.DeviceNodes = []*specs.DeviceNode{{Path: n.Path(), Permissions: "rw"}}
+		}
+	}
 	for i, n := range nodes {
 		edits := specs.ContainerEdits{DeviceNodes: []*specs.DeviceNode{{Path: n, Permissions: "rw"}}}
 		spec.Devices = append(spec.Devices, specs.Device{Name: "dev" + strconv.Itoa(i), ContainerEdits: edits})

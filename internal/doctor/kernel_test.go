@@ -42,12 +42,12 @@ var kernelFaults = []fault{
 	{
 		name:  "rdma_ucm not loaded",
 		plant: func(f *fake) { f.unsys("class/misc/rdma_cm"); f.remove("/dev/infiniband/rdma_cm") },
-		id:    CMModule, severity: Warning, reason: "NCCL and UCX, do without", fix: "echo rdma_ucm > /etc/modules-load.d/rdma_ucm.conf",
+		id:    CMModule, severity: Warning, reason: "NCCL and UCX, do without", fix: "echo rdma_ucm > /etc/modules-load.d/rdma_ucm.conf", also: []ID{SpecStale},
 	},
 	{
 		name: "rdma_ucm not loaded, iWARP", machine: "alibaba-erdma",
 		plant: func(f *fake) { f.unsys("class/misc/rdma_cm"); f.remove("/dev/infiniband/rdma_cm") },
-		id:    CMModule, severity: Error, reason: "iWARP", fix: "modprobe rdma_ucm",
+		id:    CMModule, severity: Error, reason: "iWARP", fix: "modprobe rdma_ucm", also: []ID{SpecStale},
 	},
 	{
 		name: "rdma_ucm not loaded, EFA", machine: "aws-p5", plant: func(*fake) {},

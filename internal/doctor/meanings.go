@@ -65,7 +65,7 @@ var Catalog = []Entry{
 	{SpecStale, GroupSpecs, []Severity{Error}, "a spec names a node that the host does not have: a container that asks for it does not start", "write the spec anew"},
 	{SpecWrongDevice, GroupSpecs, []Severity{Error}, "a spec pins a device number that is another device, or none, now: runtimes inject it unchecked", "write the spec with `cdi-gen`, which pins no numbers"},
 	{SpecNone, GroupSpecs, []Severity{Warning}, "the host has RDMA devices, and no CDI spec gives them", "`cdi-gen generate --output /etc/cdi`"},
-	{SpecIncomplete, GroupSpecs, []Severity{Warning}, "RDMA devices of the host are in no spec", "write the spec anew"},
+	{SpecIncomplete, GroupSpecs, []Severity{Warning}, "RDMA devices of the host, or `rdma_cm`, are in no spec", "write the spec anew"},
 	{SpecExtension, GroupSpecs, []Severity{Warning}, "runtimes read only files that end in .json or .yaml", "rename the file"},
 	{SpecMode, GroupSpecs, []Severity{Warning}, "a spec is not readable for everyone: for rootless podman it does not exist", "`chmod 0644`"},
 	{SpecShadowed, GroupSpecs, []Severity{Info}, "both directories define the same device, and the one in /var/run/cdi wins", "remove the spec that is not wanted"},

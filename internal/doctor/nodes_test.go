@@ -12,7 +12,7 @@ var nodeFaults = []fault{
 	{
 		name:  "rdma_cm missing",
 		plant: func(f *fake) { f.remove("/dev/infiniband/rdma_cm") },
-		id:    NodeMissing, severity: Error, subject: "rdma_cm",
+		id:    NodeMissing, severity: Error, subject: "rdma_cm", also: []ID{SpecStale},
 	},
 	{
 		name:  "umad missing",

@@ -118,6 +118,19 @@ var specFaults = []fault{
 		id:    SpecIncomplete, severity: Warning, title: "2 RDMA devices",
 	},
 	{
+		name:  "spec from before rdma_ucm was loaded",
+		plant: func(f *fake) { f.respec(func(s *specs.Spec) { s.ContainerEdits.DeviceNodes = nil }) },
+		id:    SpecIncomplete, severity: Warning, title: "rdma_cm in no spec", subject: "/dev/infiniband/rdma_cm", fix: "cdi-gen generate --output /etc/cdi",
+	},
+	{
+		name: "EFA does without rdma_cm", machine: "aws-p5",
+		plant: func(f *fake) {
+			f.sys("class/misc/rdma_cm/dev", "10:121\n")
+			f.node("/dev/infiniband/rdma_cm", 10, 121, 0o666)
+		},
+		id: SpecsOK, severity: OK,
+	},
+	{
 		name:  "wrong ending",
 		plant: func(f *fake) { f.file("/etc/cdi/gpu.yml", "x") },
 		id:    SpecExtension, severity: Warning, subject: "/etc/cdi/gpu.yml", fix: "mv /etc/cdi/gpu.yml /etc/cdi/gpu.yaml",
