@@ -54,6 +54,7 @@ func TestProduct(t *testing.T) {
 		{"management nodes", managementNodes},
 		{"user space of the host", hostUserspace},
 		{"doctor", diagnose},
+		{"locked memory", lockedMemory},
 	} {
 		t.Run(part.name, part.run)
 	}

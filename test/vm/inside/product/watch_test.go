@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,6 +17,12 @@ import (
 
 // hotNetdev is a network device for RDMA devices that come and go.
 const hotNetdev = "hot0"
+
+// Entries of the spec: the devices of the guest, and a node.
+var (
+	both   = []string{"name: rxe0", "name: rxe1"}
+	rdmaCM = "path: /dev/infiniband/rdma_cm"
+)
 
 // watch plugs devices in and out while cdi-gen watch keeps one file, and checks with
 // generate --check another one that nobody keeps.
@@ -30,25 +37,30 @@ func watch(t *testing.T) {
 	unchanged := strangers(t, w.dir)
 	checks(t, left, 0, "fits the host")
 
-	w.follow(t, "plug in", []string{"rxe2", "soft-rxe-hot0"}, nil, "rdma", "link", "add", "rxe2", "type", "rxe", "netdev", hotNetdev)
+	w.follow(t, "plug in", []string{"name: rxe2", "name: soft-rxe-hot0"}, nil, "rdma", "link", "add", "rxe2", "type", "rxe", "netdev", hotNetdev)
 	checks(t, w.dir, 0, "fits the host")
 	checks(t, left, 7, "\n+  - name: rxe2\n", "\n+        - path: /dev/infiniband/"+node(t, "infiniband_verbs", "rxe2")+"\n", "does not fit the host")
 
-	w.follow(t, "rename", []string{"foo", "soft-rxe-hot0"}, []string{"rxe2"}, "rdma", "dev", "set", "rxe2", "name", "foo")
+	w.follow(t, "rename", []string{"name: foo", "name: soft-rxe-hot0"}, []string{"name: rxe2"}, "rdma", "dev", "set", "rxe2", "name", "foo")
 	checks(t, left, 7, "\n+  - name: foo\n")
 
-	w.follow(t, "unplug", []string{"rxe0", "rxe1"}, []string{"foo", "soft-rxe-hot0"}, "rdma", "link", "del", "foo")
+	w.follow(t, "unplug", both, []string{"name: foo", "name: soft-rxe-hot0"}, "rdma", "link", "del", "foo")
 	checks(t, left, 0, "fits the host")
 
-	w.follow(t, "unplug the first of two", []string{"rxe0"}, []string{"rxe1"}, "rdma", "link", "del", "rxe1")
+	w.follow(t, "unload rdma_ucm", both, []string{rdmaCM}, "rmmod", "rdma_ucm")
+	checks(t, left, 7, "\n-    - "+rdmaCM+"\n")
+	w.follow(t, "load rdma_ucm", slices.Concat(both, []string{rdmaCM}), nil, "modprobe", "rdma_ucm")
+	checks(t, left, 0, "fits the host")
+
+	w.follow(t, "unplug the first of two", both[:1], both[1:], "rdma", "link", "del", "rxe1")
 	checks(t, left, 7, "\n-  - name: rxe1\n")
 	w.follow(t, "unplug the last", nil, nil, "rdma", "link", "del", "rxe0")
 	checks(t, left, 7, "\n-  - name: rxe0\n")
 	checks(t, w.dir, 0, "fits the host")
 	unchanged()
 
-	w.follow(t, "plug in the first", []string{"rxe0"}, nil, "rdma", "link", "add", "rxe0", "type", "rxe", "netdev", "eth0")
-	w.follow(t, "plug in the second", []string{"rxe0", "rxe1"}, nil, "rdma", "link", "add", "rxe1", "type", "rxe", "netdev", "dummy0")
+	w.follow(t, "plug in the first", both[:1], both[1:], "rdma", "link", "add", "rxe0", "type", "rxe", "netdev", "eth0")
+	w.follow(t, "plug in the second", both, nil, "rdma", "link", "add", "rxe1", "type", "rxe", "netdev", "dummy0")
 	unchanged()
 	w.stop(t)
 }
@@ -73,13 +85,13 @@ func startWatch(t *testing.T) *watcher {
 		w.cmd.Wait()
 		t.Logf("cdi-gen watch:\n%s", &w.log)
 	})
-	eventually(t, "the first spec", 10*time.Second, func() error { return w.names([]string{"rxe0", "rxe1"}, nil) })
+	eventually(t, "the first spec", 10*time.Second, func() error { return w.has(both, nil) })
 	return w
 }
 
-// names tells whether the file names the devices that it should and none that it should
-// not; without any wanted, whether there is no file.
-func (w *watcher) names(want, not []string) error {
+// has tells whether the file has the entries that it should and none that it should not;
+// without any wanted, whether there is no file.
+func (w *watcher) has(want, not []string) error {
 	data, err := os.ReadFile(filepath.Join(w.dir, filepath.Base(specFile)))
 	switch {
 	case want == nil && errors.Is(err, fs.ErrNotExist):
@@ -89,15 +101,15 @@ func (w *watcher) names(want, not []string) error {
 	case err != nil:
 		return err
 	}
-	has := func(name string) bool { return bytes.Contains(data, []byte("- name: "+name+"\n")) }
-	for _, name := range want {
-		if !has(name) {
-			return fmt.Errorf("%s is missing:\n%s", name, data)
+	has := func(entry string) bool { return bytes.Contains(data, []byte("- "+entry+"\n")) }
+	for _, entry := range want {
+		if !has(entry) {
+			return fmt.Errorf("%q is missing:\n%s", entry, data)
 		}
 	}
-	for _, name := range not {
-		if has(name) {
-			return fmt.Errorf("%s is still there:\n%s", name, data)
+	for _, entry := range not {
+		if has(entry) {
+			return fmt.Errorf("%q is still there:\n%s", entry, data)
 		}
 	}
 	return nil
@@ -109,7 +121,7 @@ func (w *watcher) names(want, not []string) error {
 func (w *watcher) follow(t *testing.T, what string, want, not []string, argv ...string) {
 	t.Helper()
 	must(t, argv...)
-	took := eventually(t, what, 10*time.Second, func() error { return w.names(want, not) })
+	took := eventually(t, what, 10*time.Second, func() error { return w.has(want, not) })
 	remark := ""
 	if took > time.Second {
 		remark = ": more than a second"
@@ -126,7 +138,7 @@ func (w *watcher) stop(t *testing.T) {
 	if err := w.cmd.Wait(); err != nil {
 		t.Errorf("cdi-gen watch after SIGTERM: %v", err)
 	}
-	if err := w.names([]string{"rxe0", "rxe1"}, nil); err != nil {
+	if err := w.has(both, nil); err != nil {
 		t.Errorf("after the end of cdi-gen watch: %v", err)
 	}
 }

@@ -1,0 +1,94 @@
+package product
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// lockedMemory compares what doctor says of locked memory with what containers have:
+// those of this session, which has 8 MiB, and those of a daemon that has 64 KiB.
+func lockedMemory(t *testing.T) {
+	install(t)
+	must(t, "cdi-gen", "generate", "--output", specDir)
+	service := startService(t)
+
+	r := doctor(t)
+	if r.code != 0 {
+		t.Errorf("with the hook: status %d\n%s", r.code, r)
+	}
+	for subject, title := range map[string]string{
+		"podman run from this session": "containers get 8 MiB of locked memory, and with the hook unlimited",
+		service.subject:                "containers get 64 KiB of locked memory, and with the hook unlimited",
+	} {
+		if f := r.find("memlock-by-hook", subject); f == nil || f.Title != title {
+			t.Errorf("no memlock-by-hook about %s with %q:\n%s", subject, title, r)
+		}
+	}
+	const device = "rdma.dev/hca=rxe0"
+	execKeepsLimit(t, device)
+	wantLimits(t, service, "unlimited unlimited", device)
+
+	must(t, "cdi-gen", "generate", "--no-hook", "--output", specDir)
+	t.Cleanup(func() { must(t, "cdi-gen", "generate", "--output", specDir) })
+	r = doctor(t)
+	f := r.find("memlock-low", service.subject)
+	if f == nil || f.Severity != "warning" || f.Title != "containers get 64 KiB of locked memory" || r.code != 10 {
+		t.Errorf("without the hook: status %d\n%s", r.code, r)
+	}
+	wantLimits(t, service, "64 64", device)
+}
+
+// wantLimits lets the daemon run a container and compares its soft and hard limit, in KiB.
+func wantLimits(t *testing.T, s service, want, device string) {
+	t.Helper()
+	argv := append(slices.Clone(s.podman), "run", "--rm", "--network", "none", "--user", "1000", "--device", device,
+		toolsImage, "sh", "-c", "echo $(ulimit -S -l) $(ulimit -H -l)")
+	if got := strings.TrimSpace(must(t, argv...)); got != want {
+		t.Errorf("a container of the daemon has the limits %q, want %q", got, want)
+	}
+}
+
+// execKeepsLimit asserts what doctor says of this session's containers, and of exec
+// sessions, which the hook does not reach.
+func execKeepsLimit(t *testing.T, device string) {
+	t.Helper()
+	must(t, "podman", "run", "--detach", "--name", "limits", "--network", "none", "--device", device, toolsImage, "sleep", "1000")
+	out := must(t, "podman", "exec", "limits", "sh", "-c", "echo process 1: $(awk '/Max locked memory/ {print $4}' /proc/1/limits), session: $(ulimit -S -l)")
+	wants(t, "podman exec", out, "process 1: unlimited, session: 8192\n")
+	must(t, "podman", "rm", "--force", "--time", "0", "limits")
+}
+
+// service is podman's service.
+type service struct {
+	podman  []string // the front of a client's command line
+	subject string   // what doctor calls it
+}
+
+// startService starts podman's service with 64 KiB of locked memory.
+func startService(t *testing.T) service {
+	t.Helper()
+	const socket = "/run/podman-test.sock"
+	cmd := exec.Command("prlimit", "--memlock=65536:65536", "podman", "system", "service", "--time", "0", "unix://"+socket)
+	var log strings.Builder
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+		if t.Failed() {
+			t.Logf("podman system service:\n%s", &log)
+		}
+	})
+	eventually(t, "podman's service listens", 30*time.Second, func() error {
+		_, err := os.Stat(socket)
+		return err
+	})
+	return service{[]string{"podman", "--url", "unix://" + socket}, "podman (pid " + strconv.Itoa(cmd.Process.Pid) + ")"}
+}
