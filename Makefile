@@ -43,6 +43,10 @@ lint: ## gofmt, go vet and staticcheck over all modules
 unit: ## the tests of the main module, with the race detector
 	go test -race ./...
 
+.PHONY: vm-test
+vm-test: packages build ## real RDMA traffic in containers, in a virtual machine with a real RDMA kernel
+	hack/as-root.sh hack/vm-test.sh
+
 .PHONY: bench
 bench: ## the benchmarks of the main module
 	go test -run '^$$' -bench . -benchmem ./...
