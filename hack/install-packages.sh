@@ -12,7 +12,10 @@ set -eu
 #   iproute2                                  for looking at the cluster's network by hand
 #   ca-certificates git make                  fetching modules, the Makefile
 #   rpm groff-base                            looking into the packages that are built
-packages="gcc libc6-dev pkg-config libseccomp-dev busybox-static iproute2 ca-certificates git make rpm groff-base"
+#   qemu-system-x86 debootstrap debian-archive-keyring e2fsprogs xz-utils
+#                                             the virtual machine with a real RDMA kernel
+packages="gcc libc6-dev pkg-config libseccomp-dev busybox-static iproute2 ca-certificates git make rpm groff-base
+	qemu-system-x86 debootstrap debian-archive-keyring e2fsprogs xz-utils"
 
 if ! command -v dpkg-query >/dev/null 2>&1; then
 	echo "install-packages: no dpkg here: install the equivalents of: $packages" >&2

@@ -63,3 +63,40 @@ func TestRuntimes(t *testing.T) {
 		Env:    []string{"TOOLS_ARCHIVE=" + v.Tools(), "CLUSTER_PATH=" + path},
 	})
 }
+
+// The driver on the embedded cluster, with traffic between two containers of a pod.
+func TestCluster(t *testing.T) {
+	v := vmtest.Open(t)
+	bin, _ := clusterPrograms(t)
+	checkout, err := deploy.FindCheckout()
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := driverImage(t, checkout)
+	// The guest has a cache of its own, for the locks and the state, with the host's
+	// programs in it.
+	const cache = "/root/cache"
+	vmtest.Run(t, v, "./inside/cluster", vm.Cmd{
+		Dir: checkout.Path("test", "vm"), Devices: devices[:2], MemoryMB: 6144, CPUs: 2, Timeout: 20 * time.Minute,
+		Links: map[string]string{filepath.Join(cache, "bin"): bin},
+		Shares: []vm.Share{
+			{Path: string(checkout), ReadOnly: true}, {Path: bin, ReadOnly: true},
+			{Path: filepath.Dir(v.Tools()), ReadOnly: true}, {Path: filepath.Dir(archive), ReadOnly: true},
+		},
+		Env: []string{"TOOLS_ARCHIVE=" + v.Tools(), "DRIVER_ARCHIVE=" + archive, "DRA_RDMA_CACHE=" + cache},
+	})
+}
+
+// driverImage builds the driver's image from the checkout as it is.
+func driverImage(t *testing.T, checkout deploy.Checkout) string {
+	t.Helper()
+	programs := compile(t, "dra-driver", "rdma-hook")
+	archive := filepath.Join(t.TempDir(), "image.tar")
+	cmd := exec.CommandContext(t.Context(), "go", "run", "./tools/image", "--tag", deploy.ImageName+":"+deploy.ImageTag, "--output", archive,
+		"--binary", filepath.Join(programs, "dra-driver"), "--binary", filepath.Join(programs, "rdma-hook"))
+	cmd.Dir = string(checkout)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build the driver's image: %v\n%s", err, out)
+	}
+	return archive
+}

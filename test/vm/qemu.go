@@ -73,7 +73,7 @@ func (v *VM) boot(ctx context.Context, c Cmd) (job.Result, error) {
 
 // spec is what the guest is told.
 func (c Cmd) spec() job.Spec {
-	s := job.Spec{Argv: c.Argv, Env: c.Env, Dir: c.Dir, Devices: c.Devices}
+	s := job.Spec{Argv: c.Argv, Env: c.Env, Dir: c.Dir, Links: c.Links, Devices: c.Devices}
 	for i, share := range c.Shares {
 		s.Shares = append(s.Shares, job.Share{Tag: shareTag(i), Path: share.Path, ReadOnly: share.ReadOnly})
 	}
@@ -131,7 +131,7 @@ func (v *VM) args(c Cmd, dir, console string) []string {
 		"-serial", "file:" + console,
 		"-drive", "if=none,id=root,format=raw,snapshot=on,cache=unsafe,file=" + v.image.Root(),
 		"-device", "virtio-blk-pci,drive=root",
-		"-netdev", "user,id=net,restrict=on,net=10.0.2.0/24", "-device", "virtio-net-pci,netdev=net,mac=52:54:00:12:34:56",
+		"-netdev", "user,id=net,restrict=on,net=10.0.2.0/24", "-device", "virtio-net-pci,netdev=net,romfile=,mac=52:54:00:12:34:56",
 		"-device", "virtio-rng-pci",
 		"-device", fmt.Sprintf("isa-debug-exit,iobase=%#x,iosize=4", job.ExitPort),
 		"-device", "virtio-serial-pci",

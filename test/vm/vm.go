@@ -137,6 +137,8 @@ type Cmd struct {
 	Dir string
 	// Shares are directories of the host.
 	Shares []Share
+	// Links are symbolic links to make in the guest, from their path to the target.
+	Links map[string]string
 	// Devices are made before the command starts.
 	Devices []Device
 	// MemoryMB is 1024 and CPUs is 1 when 0. QEMU's emulation of more than one CPU

@@ -91,7 +91,7 @@ func Run(t *testing.T, v *vm.VM, pkg string, c vm.Cmd, flags ...string) {
 // results when it is closed.
 func convert(t *testing.T) (<-chan *node, io.WriteCloser) {
 	t.Helper()
-	cmd := exec.Command("go", "tool", "test2json")
+	cmd := exec.Command("go", "tool", "test2json", "-t")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -147,6 +147,9 @@ func (n *node) read(r io.Reader) error {
 		switch e.Action {
 		case "output":
 			at.output = append(at.output, e.Output)
+			if e.Test == "" && testing.Verbose() {
+				fmt.Fprintf(os.Stderr, "    guest [%5.1fs] %s", time.Since(start).Seconds(), e.Output)
+			}
 		case "pass", "fail", "skip":
 			at.action, at.elapsed = e.Action, e.Elapsed
 			if testing.Verbose() {

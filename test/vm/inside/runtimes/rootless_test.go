@@ -1,6 +1,7 @@
 package runtimes
 
 import (
+	"errors"
 	"io"
 	"os"
 	"slices"
@@ -20,7 +21,7 @@ func asUser(limit string) []string {
 func prepareUser(t *testing.T) {
 	t.Helper()
 	const dir = "/run/user/1000"
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := errors.Join(os.MkdirAll("/run/user", 0o755), os.Mkdir(dir, 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chown(dir, 1000, 1000); err != nil {

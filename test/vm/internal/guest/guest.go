@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -85,11 +86,19 @@ func (b *boot) job() error {
 	return job.WriteStarted(jobDir)
 }
 
-// shares mounts the host's directories at their own paths.
+// shares mounts the host's directories at their own paths, and makes links.
 func (b *boot) shares() error {
 	for _, s := range b.spec.Shares {
 		if err := mount9p(s.Tag, s.Path, s.ReadOnly); err != nil {
 			return err
+		}
+	}
+	for path, target := range b.spec.Links {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return fmt.Errorf("make the directory of a link: %w", err)
+		}
+		if err := os.Symlink(target, path); err != nil {
+			return fmt.Errorf("make a link: %w", err)
 		}
 	}
 	return nil

@@ -36,6 +36,8 @@ type Spec struct {
 	Dir string `json:"dir,omitempty"`
 	// Shares are directories of the host, mounted at their own path.
 	Shares []Share `json:"shares,omitempty"`
+	// Links are symbolic links to make, from path to target.
+	Links map[string]string `json:"links,omitempty"`
 	// Devices are the RDMA devices to make, in this order.
 	Devices []Device `json:"devices,omitempty"`
 }
