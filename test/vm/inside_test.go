@@ -54,6 +54,7 @@ func clusterPrograms(t *testing.T) (dir, path string) {
 
 // cdi-gen, podman as root and rootless, containerd, with real traffic.
 func TestRuntimes(t *testing.T) {
+	t.Parallel() // its machine has one CPU
 	v := vmtest.Open(t)
 	bin, path := clusterPrograms(t)
 	programs := compile(t, "cdi-gen", "rdma-hook")

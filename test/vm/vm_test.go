@@ -15,13 +15,14 @@ import (
 
 // A command's output, status and files come back as they are.
 func TestRun(t *testing.T) {
+	t.Parallel()
 	v := vmtest.Open(t)
 	dir := t.TempDir()
 	script := `
 echo "devices $(ls /sys/class/infiniband | tr '\n' ' ')nodes $(ls /dev/infiniband | tr '\n' ' ')"
 echo "controllers $(cat /sys/fs/cgroup/cgroup.controllers)"
 echo "quoted: $1"; echo talk >&2
-grep CapEff /proc/self/status; prlimit --memlock=unlimited ulimit -l 2>/dev/null || prlimit --memlock --noheadings --pid $$
+grep CapEff /proc/self/status; prlimit --memlock=unlimited sh -c 'echo "memlock $(ulimit -l)"'
 pwd; echo written > file; exit 7`
 	var stdout, stderr bytes.Buffer
 	code, err := v.Run(t.Context(), vm.Cmd{
@@ -34,7 +35,7 @@ pwd; echo written > file; exit 7`
 	}
 	for _, want := range []string{
 		"devices rxe0 rxe1 rxe2 siw0 nodes rdma_cm umad0 umad1 umad2 uverbs0 uverbs1 uverbs2 uverbs3",
-		"rdma", `quoted: a "b" $c`, "CapEff:\t000001ffffffffff", dir + "\n",
+		"rdma", `quoted: a "b" $c`, "CapEff:\t000001ffffffffff", "memlock unlimited\n", dir + "\n",
 	} {
 		if !strings.Contains(stdout.String(), want) {
 			t.Errorf("standard output lacks %q:\n%s", want, &stdout)
@@ -49,6 +50,7 @@ pwd; echo written > file; exit 7`
 }
 
 func TestRunFails(t *testing.T) {
+	t.Parallel()
 	v := vmtest.Open(t)
 	for _, c := range []struct {
 		name    string

@@ -30,12 +30,12 @@ var providerDirs = []string{"/etc/libibverbs.d", "/usr/lib/x86_64-linux-gnu/libi
 
 // makeTools makes a container image of the programs, the libraries they need and a
 // shell: some ten megabytes, since every import is paid for in emulated time.
-func (w *work) makeTools(context.Context) error {
+func (w *work) makeTools(ctx context.Context) error {
 	files, err := w.toolFiles()
 	if err != nil {
 		return err
 	}
-	applets, err := w.root.run(context.Background(), "busybox", "--list")
+	applets, err := w.root.run(ctx, "busybox", "--list")
 	if err != nil {
 		return err
 	}

@@ -56,15 +56,13 @@ func (t tree) path(name string) string { return filepath.Join(t.dir, name) }
 // run runs a program of the system in it, with a /proc of its own. Whatever it leaves
 // running dies with it.
 func (t tree) run(ctx context.Context, argv ...string) (string, error) {
-	args := append([]string{"-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive",
-		"unshare", "--mount", "--pid", "--fork", "--kill-child", "--root=" + t.dir, "--wd=/", "--mount-proc"}, argv...)
-	// unshare itself is found in our PATH.
 	unshare, err := exec.LookPath("unshare")
 	if err != nil {
 		return "", err
 	}
-	args[4] = unshare
-	return output(ctx, "env", args...)
+	args := []string{"-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive",
+		unshare, "--mount", "--pid", "--fork", "--kill-child", "--root=" + t.dir, "--wd=/", "--mount-proc"}
+	return output(ctx, "env", append(args, argv...)...)
 }
 
 func (t tree) install(ctx context.Context, packages ...string) error {
@@ -146,10 +144,8 @@ func (w *work) makeRoot(ctx context.Context) error {
 		}
 	}
 	// An ordinary user, for rootless containers.
-	for _, argv := range [][]string{{"useradd", "--create-home", "--uid", "1000", "--shell", "/bin/bash", "user"}} {
-		if _, err := w.root.run(ctx, argv...); err != nil {
-			return err
-		}
+	if _, err := w.root.run(ctx, "useradd", "--create-home", "--uid", "1000", "--shell", "/bin/bash", "user"); err != nil {
+		return err
 	}
 	_, err = output(ctx, "mke2fs", "-q", "-t", "ext4", "-O", "^has_journal,^metadata_csum", "-m", "0",
 		"-E", "lazy_itable_init=1,root_owner=0:0", "-d", w.root.dir, filepath.Join(w.out, rootFile), "8G")
