@@ -45,13 +45,22 @@ and tried again with the next event, at the latest after a minute.
 	return cmd
 }
 
-// follow generates at each signal. Bad usage ends it; anything else may pass.
+// follow generates at each signal. Bad usage ends it; anything else may pass. What
+// listens to the kernel has ended when it returns.
 func follow(cmd *cobra.Command, r *recipe, out *outputFlags) error {
-	ctx := cmd.Context()
-	signals := watch.Signals(ctx, watch.Options{
-		Open:   openUevents,
-		Report: func(err error) { cmd.PrintErrln("cdi-gen: kernel events:", err) },
-	})
+	ctx, cancel := context.WithCancel(cmd.Context())
+	failures := make(chan error)
+	signals := watch.Signals(ctx, watch.Options{Open: openUevents, Report: func(err error) {
+		select {
+		case failures <- err:
+		case <-ctx.Done():
+		}
+	}})
+	defer func() {
+		cancel()
+		for range signals {
+		}
+	}()
 	ticker := time.NewTicker(portInterval)
 	defer ticker.Stop()
 	last := ""
@@ -69,20 +78,16 @@ func follow(cmd *cobra.Command, r *recipe, out *outputFlags) error {
 			cmd.PrintErrln("cdi-gen:", text)
 		}
 		last = text
-		if !waitForChange(ctx, signals, ticker.C) {
+		select {
+		case <-ctx.Done():
 			return nil
+		case _, ok := <-signals:
+			if !ok {
+				return nil
+			}
+		case <-ticker.C:
+		case err := <-failures:
+			cmd.PrintErrln("cdi-gen: kernel events:", err)
 		}
-	}
-}
-
-// waitForChange returns false when ctx has ended.
-func waitForChange(ctx context.Context, signals <-chan struct{}, tick <-chan time.Time) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case _, ok := <-signals:
-		return ok
-	case <-tick:
-		return true
 	}
 }
