@@ -1,0 +1,25 @@
+package devicename
+
+import "testing"
+
+func TestParse(t *testing.T) {
+	for _, tc := range []struct {
+		device string
+		want   Name
+	}{
+		{"pci-0000-3b-00-0", Name{HCA: "pci-0000-3b-00-0"}},
+		{"soft-rxe-eth0", Name{HCA: "soft-rxe-eth0"}},
+		{"shared-pci-0000-c1-00-0-sf-88", Name{HCA: "pci-0000-c1-00-0-sf-88", Shared: true}},
+		{"shared-soft-rxe-shared-eth0", Name{HCA: "soft-rxe-shared-eth0", Shared: true}},
+		{"group-all", Name{Group: "all"}},
+		{"group-shared-x", Name{Group: "shared-x"}},
+	} {
+		got := Parse(tc.device)
+		if got != tc.want {
+			t.Errorf("Parse(%q) = %+v, want %+v", tc.device, got, tc.want)
+		}
+		if got.String() != tc.device {
+			t.Errorf("Parse(%q).String() = %q", tc.device, got)
+		}
+	}
+}

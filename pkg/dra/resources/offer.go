@@ -1,0 +1,56 @@
+package resources
+
+import (
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// View says as which devices an HCA is in the pool.
+type View string
+
+// The views.
+const (
+	ViewNone      View = "none"      // not published
+	ViewExclusive View = "exclusive" // one device, for one claim at a time
+	ViewShared    View = "shared"    // one device that many claims get shares of
+	ViewBoth      View = "both"      // two devices that exclude each other by counters
+)
+
+// Offer is what of an HCA is published: the site's policy applied to one HCA.
+type Offer struct {
+	HCA  *rdma.HCA
+	View View
+	// Capacity of the shared device.
+	Capacity Capacity
+	// Attributes of the site, in the driver's domain or one of their own, beside
+	// those that the HCA has by itself.
+	Attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
+	// Draining keeps new shares off a device that the policy no longer offers, and
+	// that stays in the pool since claims have shares of it.
+	Draining bool
+}
+
+// Capacity is what claims consume of a shared device (KEP-5075). A claim that asks
+// for nothing gets one share, and its part of what is enforced.
+type Capacity struct {
+	// Shares is how many claims with the default request fit.
+	Shares int64
+	// DefaultShares is what a claim gets that asks for none: at least 1.
+	DefaultShares int64
+	// Bandwidth is in bits per second; nil where it is not known. It is accounted,
+	// not enforced, and a claim that asks for none is given none.
+	Bandwidth *resource.Quantity
+	// Handles and Objects are totals of what the rdma cgroup controller limits for
+	// each container: open contexts and verbs objects (kernel/cgroup/rdma.c); 0 for
+	// no limit. A claim that asks for none gets the part of its default shares.
+	Handles, Objects int64
+}
+
+// Group is a device that stands for several HCAs at once.
+type Group struct {
+	Name    string
+	Members []*rdma.HCA
+	Shares  int64
+}
