@@ -53,6 +53,7 @@ stage "packages: deb, rpm, tar.gz" go -C packaging test -timeout 10m -count=$cou
 stage "container image" image
 stage "end to end on the embedded cluster" e2e
 stage "the demo" hack/demo.sh
+stage "a real RDMA kernel, in a virtual machine" hack/vm-test.sh
 
 printf '\n=== all stages passed\n' >&2
 printf '%s\n' "${times[@]}" >&2
