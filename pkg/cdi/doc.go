@@ -19,7 +19,8 @@
 // the same inside and outside, because libibverbs opens nodes under the kernel's
 // names. Permissions are "rw": a container has no business making nodes.
 //
-// Locked memory needs a hook (see docs/hook.md), since CDI knows no rlimits.
+// Locked memory and limits on an HCA need a hook (see docs/hook.md): CDI knows no
+// rlimits and no rdma controller.
 //
 // # Old runtimes
 //

@@ -39,6 +39,9 @@ type Device struct {
 	Mounts []Mount
 	// Hook raises the locked memory limit; nil for none.
 	Hook *Hook
+	// Limits are what a container may use of its HCAs. They need a Hook, which
+	// then sets them too.
+	Limits []Limit
 }
 
 // Mount is a bind mount. It is read-only, and without device files and set-user-ID
@@ -46,6 +49,18 @@ type Device struct {
 type Mount struct {
 	HostPath      string
 	ContainerPath string
+}
+
+// Limit is how much of an HCA a container may use, as the kernel's rdma controller
+// counts it. Zero is no limit.
+type Limit struct {
+	// IBDev is the kernel's name of the HCA.
+	IBDev string
+	// Handles are open device contexts (hca_handle).
+	Handles int64
+	// Objects are the verbs objects of all of them, such as queue pairs and memory
+	// regions (hca_object).
+	Objects int64
 }
 
 // Hook is a program that the runtime starts when the namespaces of a container
@@ -62,9 +77,10 @@ func Qualified(kind, device string) string { return kind + "=" + device }
 
 // NewSpec makes the spec of a kind with those devices. What all of them share
 // and a container should get once, the connection manager's node, the mounts and
-// the hook, moves to the level of the spec. Devices are sorted by name, so equal input
-// gives equal output. The spec carries the lowest CDI version it can, and has
-// passed the CDI library's own checks.
+// the hook, moves to the level of the spec. A device with limits has a hook of its
+// own in any case, which applies them. Devices are sorted by name, so equal input
+// gives equal output. The spec carries the lowest CDI version it can, and has passed
+// the CDI library's own checks.
 func NewSpec(kind string, devices []Device) (*specs.Spec, error) {
 	if len(devices) == 0 {
 		return nil, fmt.Errorf("make CDI spec of kind %s: no devices; a spec without devices is invalid", kind)
@@ -73,17 +89,20 @@ func NewSpec(kind string, devices []Device) (*specs.Spec, error) {
 	slices.SortFunc(sorted, func(a, b Device) int { return bytes.Compare([]byte(a.Name), []byte(b.Name)) })
 	spec := &specs.Spec{Kind: kind}
 	cm := sharedCM(sorted)
-	hook, sameHook := shared(sorted, func(d Device) *Hook { return d.Hook })
+	hook, sameHook := sharedHook(sorted)
 	binds, sameBinds := shared(sorted, func(d Device) []Mount { return d.Mounts })
 	if cm != nil {
 		spec.ContainerEdits.DeviceNodes = deviceNodes([]rdma.Node{*cm}, nil)
 	}
-	spec.ContainerEdits.Hooks = hooks(hook)
+	spec.ContainerEdits.Hooks = hooks(hook, nil)
 	spec.ContainerEdits.Mounts = mounts(binds)
 	for _, d := range sorted {
 		edits := specs.ContainerEdits{Env: d.Env, DeviceNodes: deviceNodes(d.Nodes, cm)}
-		if !sameHook {
-			edits.Hooks = hooks(d.Hook)
+		if err := checkLimits(d); err != nil {
+			return nil, fmt.Errorf("make CDI spec of kind %s: device %q: %w", kind, d.Name, err)
+		}
+		if !sameHook || len(d.Limits) > 0 {
+			edits.Hooks = hooks(d.Hook, d.Limits)
 		}
 		if !sameBinds {
 			edits.Mounts = mounts(d.Mounts)
@@ -128,25 +147,6 @@ func deviceNodes(nodes []rdma.Node, except *rdma.Node) []*specs.DeviceNode {
 	}
 	slices.SortFunc(out, func(a, b *specs.DeviceNode) int { return bytes.Compare([]byte(a.Path), []byte(b.Path)) })
 	return slices.CompactFunc(out, func(a, b *specs.DeviceNode) bool { return a.Path == b.Path })
-}
-
-// hookTimeout ends a hook that hangs, in seconds. The hook bounds itself to two.
-const hookTimeout = 10
-
-func hooks(h *Hook) []*specs.Hook {
-	if h == nil {
-		return nil
-	}
-	timeout := hookTimeout
-	return []*specs.Hook{{
-		HookName: "createRuntime",
-		Path:     h.Path,
-		// Runtimes pass args as argv, so the first one is the program's name.
-		Args: append([]string{"rdma-hook"}, h.Args...),
-		// The hook is part of every container start, and starts faster this way.
-		Env:     []string{"GOMAXPROCS=1"},
-		Timeout: &timeout,
-	}}
 }
 
 // mounts describes bind mounts. The type is left out: it needs CDI 0.4.0, and the

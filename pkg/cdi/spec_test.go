@@ -27,6 +27,10 @@ var (
 	otherHook = &cdi.Hook{Path: "/usr/bin/rdma-hook", Args: []string{"--memlock", "4Gi"}}
 )
 
+func limits(ibdev string, handles, objects int64) []cdi.Limit {
+	return []cdi.Limit{{IBDev: ibdev, Handles: handles, Objects: objects}}
+}
+
 func nodes(n ...rdma.Node) []rdma.Node { return n }
 
 // TestNewSpecGolden: the whole file, in both formats, for each way in which edits
@@ -38,11 +42,28 @@ func TestNewSpecGolden(t *testing.T) {
 			{Name: "mlx5_0", Nodes: nodes(uverbs0, rdmaCM), Hook: hook},
 			{Name: "all", Nodes: nodes(uverbs1, rdmaCM, uverbs0, rdmaCM), Hook: hook},
 		},
-		"hooks-differ":   {{Name: "a", Nodes: nodes(uverbs0, rdmaCM), Hook: hook}, {Name: "b", Nodes: nodes(uverbs1, rdmaCM), Hook: otherHook}},
-		"hook-on-one":    {{Name: "a", Nodes: nodes(uverbs0), Hook: hook}, {Name: "b", Nodes: nodes(uverbs1)}},
-		"cm-on-one":      {{Name: "a", Nodes: nodes(uverbs0, rdmaCM)}, {Name: "b", Nodes: nodes(uverbs1)}},
-		"cm-only":        {{Name: "a", Nodes: nodes(uverbs0, rdmaCM)}, {Name: "b", Nodes: nodes(rdmaCM)}},
-		"env-and-mad":    {{Name: "a", Nodes: nodes(umad0, uverbs0), Env: []string{"RDMA_DEVICES=mlx5_0", "X=<&>"}}},
+		"hooks-differ": {{Name: "a", Nodes: nodes(uverbs0, rdmaCM), Hook: hook}, {Name: "b", Nodes: nodes(uverbs1, rdmaCM), Hook: otherHook}},
+		"hook-on-one":  {{Name: "a", Nodes: nodes(uverbs0), Hook: hook}, {Name: "b", Nodes: nodes(uverbs1)}},
+		"cm-on-one":    {{Name: "a", Nodes: nodes(uverbs0, rdmaCM)}, {Name: "b", Nodes: nodes(uverbs1)}},
+		"cm-only":      {{Name: "a", Nodes: nodes(uverbs0, rdmaCM)}, {Name: "b", Nodes: nodes(rdmaCM)}},
+		"env-and-mad":  {{Name: "a", Nodes: nodes(umad0, uverbs0), Env: []string{"RDMA_DEVICES=mlx5_0", "X=<&>"}}},
+		"limits": {
+			{Name: "a", Nodes: nodes(uverbs0, rdmaCM), Hook: hook, Limits: limits("mlx5_0", 64, 16384)},
+			{Name: "b", Nodes: nodes(uverbs1, rdmaCM), Hook: hook, Limits: limits("mlx5_1", 0, 100)},
+		},
+		"limits-on-one": {
+			{Name: "a", Nodes: nodes(uverbs0, uverbs1), Hook: hook, Limits: append(limits("mlx5_0", 64, 16384), limits("mlx5_1", 64, 0)...)},
+			{Name: "b", Nodes: nodes(uverbs1), Hook: hook},
+			{Name: "c", Nodes: nodes(uverbs0), Hook: hook},
+		},
+		"limits-hooks-differ": {
+			{Name: "a", Nodes: nodes(uverbs0), Hook: hook, Limits: limits("mlx5_0", 64, 0)},
+			{Name: "b", Nodes: nodes(uverbs1), Hook: otherHook},
+		},
+		"limits-without-memlock": {
+			{Name: "a", Nodes: nodes(uverbs0), Hook: &cdi.Hook{Path: hook.Path}, Limits: limits("mlx5_0", 64, 0)},
+			{Name: "b", Nodes: nodes(uverbs1)},
+		},
 		"digit-in-front": {{Name: "0", Nodes: nodes(uverbs0)}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,6 +122,11 @@ func TestNewSpecRefuses(t *testing.T) {
 		{"bad environment", "rdma.dev/hca", []cdi.Device{{Name: "a", Env: []string{"NOVALUE"}}}, "NOVALUE"},
 		{"control character", "rdma.dev/hca", []cdi.Device{{Name: "a", Env: []string{"A=\x7f"}}}, `"A=\x7f" is not printable text`},
 		{"bytes that are no text", "rdma.dev/hca", []cdi.Device{{Name: "a", Nodes: nodes(uverbs0), Hook: &cdi.Hook{Path: "/\xff"}}}, `"/\xff" is not printable text`},
+		{"limits without a hook", "rdma.dev/hca", limited(nil, cdi.Limit{IBDev: "mlx5_0", Handles: 1}), `device "a": limits need a hook`},
+		{"limits of nothing", "rdma.dev/hca", limited(hook, cdi.Limit{IBDev: "mlx5_0"}), "neither handles nor objects"},
+		{"negative limits", "rdma.dev/hca", limited(hook, cdi.Limit{IBDev: "mlx5_0", Handles: 1, Objects: -1}), "must not be negative"},
+		{"limits of no device", "rdma.dev/hca", limited(hook, cdi.Limit{Handles: 1}), `limit the RDMA device ""`},
+		{"a blank in a name", "rdma.dev/hca", limited(hook, cdi.Limit{IBDev: "mlx5 0", Handles: 1}), `limit the RDMA device "mlx5 0"`},
 		{"no vendor", "hca", []cdi.Device{good}, "vendor"},
 		{"bad vendor", "-x/hca", []cdi.Device{good}, "vendor"},
 		{"bad class", "rdma.dev/h+a", []cdi.Device{good}, "class"},
@@ -109,6 +135,10 @@ func TestNewSpecRefuses(t *testing.T) {
 			t.Errorf("%s: error %v; want one with %q", test.name, err, test.want)
 		}
 	}
+}
+
+func limited(h *cdi.Hook, l cdi.Limit) []cdi.Device {
+	return []cdi.Device{{Name: "a", Nodes: nodes(uverbs0), Hook: h, Limits: []cdi.Limit{l}}}
 }
 
 // TestNewSpecLeavesItsInput: devices are not reordered under the caller.

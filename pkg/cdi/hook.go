@@ -1,0 +1,77 @@
+package cdi
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tags.cncf.io/container-device-interface/specs-go"
+)
+
+// hookTimeout ends a hook that hangs, in seconds. The hook bounds itself to two.
+const hookTimeout = 10
+
+// sharedHook returns the hook for the level of the spec, and whether all devices have
+// the same. There is none for devices that all have limits: each has its own, which
+// does the same, and a second one would only cost its start.
+func sharedHook(devices []Device) (*Hook, bool) {
+	hook, same := shared(devices, func(d Device) *Hook { return d.Hook })
+	if !slices.ContainsFunc(devices, func(d Device) bool { return len(d.Limits) == 0 }) {
+		return nil, same
+	}
+	return hook, same
+}
+
+// hooks describes a hook that applies limits too.
+func hooks(h *Hook, limits []Limit) []*specs.Hook {
+	if h == nil {
+		return nil
+	}
+	timeout := hookTimeout
+	// Runtimes pass args as argv, so the first one is the program's name.
+	args := append([]string{"rdma-hook"}, h.Args...)
+	for _, l := range limits {
+		args = append(args, "--limit", l.flag())
+	}
+	return []*specs.Hook{{
+		HookName: "createRuntime",
+		Path:     h.Path,
+		Args:     args,
+		// The hook is part of every container start, and starts faster this way.
+		Env:     []string{"GOMAXPROCS=1"},
+		Timeout: &timeout,
+	}}
+}
+
+// flag is the limit as the hook's --limit has it: mlx5_0:handles=64,objects=16384.
+func (l Limit) flag() string {
+	var parts []string
+	if l.Handles > 0 {
+		parts = append(parts, "handles="+strconv.FormatInt(l.Handles, 10))
+	}
+	if l.Objects > 0 {
+		parts = append(parts, "objects="+strconv.FormatInt(l.Objects, 10))
+	}
+	return l.IBDev + ":" + strings.Join(parts, ",")
+}
+
+// checkLimits refuses limits that the hook would not understand, or that nothing
+// would apply: a container must not start without them unnoticed.
+func checkLimits(d Device) error {
+	if len(d.Limits) > 0 && d.Hook == nil {
+		return errors.New("limits need a hook that sets them, and it has none")
+	}
+	for _, l := range d.Limits {
+		switch {
+		case l.IBDev == "" || strings.ContainsAny(l.IBDev, " \t\n"):
+			return fmt.Errorf("limit the RDMA device %q: that is not a kernel's name", l.IBDev)
+		case l.Handles < 0 || l.Objects < 0:
+			return fmt.Errorf("limit RDMA device %q: handles %d and objects %d must not be negative", l.IBDev, l.Handles, l.Objects)
+		case l.Handles == 0 && l.Objects == 0:
+			return fmt.Errorf("limit RDMA device %q: neither handles nor objects are given", l.IBDev)
+		}
+	}
+	return nil
+}
