@@ -165,7 +165,7 @@ func (r *recipe) options() (opt cdi.HostOptions, err error) {
 // edits returns what every device gets besides its nodes. A mount of what is not
 // there would fail every container start, so it is an error here.
 func (r *recipe) edits() (hostconfig.Edits, error) {
-	c := hostconfig.Config{NCCLTopology: r.ncclTopology, Env: map[string]string{}}
+	c := hostconfig.Container{NCCLTopology: r.ncclTopology, Env: map[string]string{}}
 	for _, s := range r.env {
 		name, value, err := hostconfig.ParseEnv(s)
 		if err != nil {

@@ -24,6 +24,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -51,14 +52,22 @@ const (
 type Config struct {
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string `yaml:"kind"`
-	// Memlock is the locked memory limit of containers.
-	Memlock string `yaml:"memlock,omitempty"`
+	Container  `yaml:",inline"`
 	// Nodes are the node classes that devices give.
 	Nodes []string `yaml:"nodes,omitempty"`
 	// Names are the ways in which devices are named.
 	Names []string `yaml:"names,omitempty"`
 	// Exclude are patterns for devices that are not given to containers.
 	Exclude []string `yaml:"exclude,omitempty"`
+	// Userspace says whose libraries containers use, image or host.
+	Userspace string `yaml:"userspace,omitempty"`
+}
+
+// Container is what every RDMA container gets besides its devices. The driver's
+// configuration file has the same fields (package policy).
+type Container struct {
+	// Memlock is the locked memory limit of containers.
+	Memlock string `yaml:"memlock,omitempty"`
 	// Env are environment variables.
 	Env map[string]string `yaml:"env,omitempty"`
 	// Mounts are files and directories of the host.
@@ -66,8 +75,6 @@ type Config struct {
 	// NCCLTopology is a topology file for NCCL: it is mounted, and NCCL_TOPO_FILE
 	// names it.
 	NCCLTopology string `yaml:"ncclTopology,omitempty"`
-	// Userspace says whose libraries containers use, image or host.
-	Userspace string `yaml:"userspace,omitempty"`
 }
 
 // Mount is a read-only bind mount; without a container path it is at the same path.
@@ -78,19 +85,27 @@ type Mount struct {
 
 // Parse decodes and validates a file.
 func Parse(data []byte) (*Config, error) {
+	var c Config
+	if err := Decode(data, &c); err != nil {
+		return nil, err
+	}
+	return &c, c.validate()
+}
+
+// Decode decodes a file of one document strictly.
+func Decode(data []byte, into any) error {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	decoder.KnownFields(true)
-	var c Config
-	if err := decoder.Decode(&c); err != nil {
+	if err := decoder.Decode(into); err != nil {
 		if errors.Is(err, io.EOF) {
 			err = errors.New("it is empty")
 		}
-		return nil, err
+		return err
 	}
 	if err := decoder.Decode(new(any)); !errors.Is(err, io.EOF) {
-		return nil, errors.New("it has more than one document")
+		return errors.New("it has more than one document")
 	}
-	return &c, c.validate()
+	return nil
 }
 
 func (c *Config) validate() error {
@@ -98,11 +113,7 @@ func (c *Config) validate() error {
 	if c.APIVersion != APIVersion || c.Kind != Kind {
 		errs = append(errs, fmt.Errorf("apiVersion %q, kind %q: want %s, %s", c.APIVersion, c.Kind, APIVersion, Kind))
 	}
-	if c.Memlock != "" {
-		if _, err := hook.ParseSize(c.Memlock); err != nil {
-			errs = append(errs, fmt.Errorf("memlock: %w", err))
-		}
-	}
+	errs = append(errs, c.Container.Validate())
 	for i, n := range c.Nodes {
 		if _, err := cdi.ParseNodeClass(n); err != nil {
 			errs = append(errs, fmt.Errorf("nodes[%d]: %w", i, err))
@@ -113,7 +124,21 @@ func (c *Config) validate() error {
 			errs = append(errs, fmt.Errorf("names[%d]: %w", i, err))
 		}
 	}
-	for name := range c.Env {
+	if !slices.Contains([]string{"", UserspaceImage, UserspaceHost}, c.Userspace) {
+		errs = append(errs, fmt.Errorf("userspace %q: want %s or %s", c.Userspace, UserspaceImage, UserspaceHost))
+	}
+	return errors.Join(errs...)
+}
+
+// Validate returns what is wrong, each error starting with the field.
+func (c *Container) Validate() error {
+	var errs []error
+	if c.Memlock != "" {
+		if _, err := hook.ParseSize(c.Memlock); err != nil {
+			errs = append(errs, fmt.Errorf("memlock: %w", err))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
 		if err := checkEnvName(name); err != nil {
 			errs = append(errs, fmt.Errorf("env: %w", err))
 		}
@@ -125,9 +150,6 @@ func (c *Config) validate() error {
 	}
 	if c.NCCLTopology != "" && !path.IsAbs(c.NCCLTopology) {
 		errs = append(errs, fmt.Errorf("ncclTopology %q: want an absolute path", c.NCCLTopology))
-	}
-	if !slices.Contains([]string{"", UserspaceImage, UserspaceHost}, c.Userspace) {
-		errs = append(errs, fmt.Errorf("userspace %q: want %s or %s", c.Userspace, UserspaceImage, UserspaceHost))
 	}
 	return errors.Join(errs...)
 }
@@ -175,7 +197,7 @@ type Edits struct {
 const ncclTopologyVariable = "NCCL_TOPO_FILE"
 
 // Edits returns environment and mounts, in a fixed order.
-func (c *Config) Edits() Edits {
+func (c *Container) Edits() Edits {
 	var e Edits
 	for name, value := range c.Env {
 		e.Env = append(e.Env, name+"="+value)

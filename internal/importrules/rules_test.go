@@ -33,9 +33,10 @@ var bans = []importrules.Ban{{
 	Except: []string{"golang.org/x/sys/...", module + "/internal/hook"},
 }, {
 	Name:    "pure",
-	Why:     "plans and slices are functions of their input: no file, no network, no client",
-	Of:      []string{module + "/pkg/dra/plan", module + "/pkg/dra/resources"},
-	Imports: []string{"os/...", "io/...", "net/...", "syscall", "golang.org/...", "google.golang.org/...", "k8s.io/client-go/...", "k8s.io/klog/...", "github.com/fsnotify/...", module + "/internal/..."},
+	Why:     "policies, plans and slices are functions of their input: no file, no network, no client; plans and slices know of no policy",
+	Of:      []string{module + "/pkg/dra/plan", module + "/pkg/dra/policy", module + "/pkg/dra/resources"},
+	Imports: []string{"os/...", "io/...", "net/...", "syscall", "golang.org/...", "google.golang.org/...", "k8s.io/client-go/...", "k8s.io/klog/...", "github.com/fsnotify/...", module + "/internal/...", module + "/pkg/dra/policy"},
+	Except:  []string{module + "/internal/hostconfig"}, // decodes YAML, and touches no host
 }, {
 	Name:    "downward",
 	Why:     "arrows point to the side that knows less, and the Kubernetes side knows most",
@@ -80,6 +81,6 @@ var calls = []importrules.Calls{{
 }, {
 	Name:  "clock",
 	Why:   "the same input gives the same output at any time",
-	Of:    []string{module + "/pkg/rdma", module + "/pkg/cdi", module + "/pkg/dra/plan", module + "/pkg/dra/resources"},
+	Of:    []string{module + "/pkg/rdma", module + "/pkg/cdi", module + "/pkg/dra/plan", module + "/pkg/dra/policy", module + "/pkg/dra/resources"},
 	Names: []string{"time.Now", "time.Since", "time.Until", "time.After", "time.Sleep"},
 }}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -101,7 +102,7 @@ func (d *Driver) publishLoop(ctx context.Context) {
 func (d *Driver) publish(ctx context.Context, last *resourceslice.DriverResources) *resourceslice.DriverResources {
 	logger := klog.FromContext(ctx)
 	snap := d.host.snapshot()
-	wanted := resources.Build(d.cfg.NodeName, d.offered(d.allocated.keep(snap, d.heldDevices(ctx))))
+	wanted := resources.Build(d.cfg.NodeName, policy.Default().Apply(d.offered(d.allocated.keep(snap, d.heldDevices(ctx))), policy.State{}).Slices())
 	if last != nil && equality.Semantic.DeepEqual(*last, wanted) {
 		return last
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -50,7 +50,7 @@ func TestPublish(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := resources.Slices(snap)
+			want := policy.Default().Apply(snap, policy.State{}).Slices()
 			got := waitPublished(t, n)
 			if len(got) != len(want) {
 				t.Fatalf("%d slices are published, want %d", len(got), len(want))

@@ -16,8 +16,6 @@ import (
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
 	"sigs.k8s.io/yaml"
-
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 )
 
 // chartClasses is where the chart defines the device classes.
@@ -92,7 +90,7 @@ func request(name string, exact *resourceapi.ExactDeviceRequest) resourceapi.Dev
 func allocate(t *testing.T, machine string, devices resourceapi.DeviceClaim) []string {
 	t.Helper()
 	ctx := context.Background()
-	published := objects(resources.Slices(snapshot(t, machine)))
+	published := objects(exclusive(snapshot(t, machine)))
 	allocator, err := structured.NewAllocator(ctx, structured.Features{PrioritizedList: true}, structured.AllocatedState{},
 		classes(t), published, cel.NewCache(10, cel.Features{}))
 	if err != nil {

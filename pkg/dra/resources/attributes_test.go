@@ -58,7 +58,7 @@ type publishedAttribute struct {
 func publishedAttributes(t *testing.T) map[string]publishedAttribute {
 	var devices []resourceapi.Device
 	for _, machine := range fixture.Names() {
-		for _, s := range resources.Slices(snapshot(t, machine)) {
+		for _, s := range exclusive(snapshot(t, machine)) {
 			devices = append(devices, s.Devices...)
 		}
 	}

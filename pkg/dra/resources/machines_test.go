@@ -5,13 +5,26 @@ import (
 	"sync"
 	"testing"
 
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/synth"
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/tree"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 const node = "node1"
+
+// exclusive returns the slices of a host whose usable HCAs are all published for one
+// claim alone.
+func exclusive(snap *rdma.Snapshot) []resourceslice.Slice {
+	var offers []resources.Offer
+	for _, h := range snap.Usable() {
+		offers = append(offers, resources.Offer{HCA: h, View: resources.ViewExclusive})
+	}
+	return resources.Slices(offers, nil, snap.NetnsMode, resources.Options{})
+}
 
 // snapshot returns what there is on a fixture machine.
 func snapshot(t testing.TB, machine string) *rdma.Snapshot {

@@ -48,9 +48,12 @@ type Capacity struct {
 	Handles, Objects int64
 }
 
-// Group is a device that stands for several HCAs at once.
+// Group is a device that stands for several HCAs at once, and that many claims
+// get shares of.
 type Group struct {
 	Name    string
 	Members []*rdma.HCA
 	Shares  int64
+	// Draining is as in [Offer].
+	Draining bool
 }

@@ -26,24 +26,32 @@ import (
 // (resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures).
 const MaxDevices = 64
 
-// Build returns what a node publishes: one pool with at least one slice. A pool
-// with an empty slice says that the driver runs and has nothing to offer.
-func Build(pool string, snap *rdma.Snapshot) resourceslice.DriverResources {
-	return resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{
-		pool: {Slices: Slices(snap)},
-	}}
+// Options say which optional features of the API the slices use.
+type Options struct {
+	// Counters makes the devices of a card exclude each other where they must
+	// (KEP-4815).
+	Counters bool
+	// Consumable lets several claims have a shared device at a time (KEP-5075).
+	// Without it a shared device is for one claim at a time.
+	Consumable bool
 }
 
-// Slices packs the usable HCAs of a snapshot into slices. Slices of single
-// functions come first, then those of each card with several, by PCI address. An
-// HCA in exclusive network namespace mode cannot be opened by a pod with a
-// network of its own, so such a host offers none.
-func Slices(snap *rdma.Snapshot) []resourceslice.Slice {
-	if snap.NetnsMode == rdma.NetnsExclusive {
+// Build returns what a node publishes: one pool with at least one slice. A pool
+// with an empty slice says that the driver runs and has nothing to offer.
+func Build(pool string, published []resourceslice.Slice) resourceslice.DriverResources {
+	return resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{pool: {Slices: published}}}
+}
+
+// Slices packs offers, which are in the order of a snapshot, and groups into
+// slices. Slices of single functions come first, then those of each card with
+// several, by PCI address. An HCA in exclusive network namespace mode cannot be
+// opened by a pod with a network of its own, so such a host offers none.
+func Slices(offers []Offer, groups []Group, mode rdma.NetnsMode, o Options) []resourceslice.Slice {
+	if mode == rdma.NetnsExclusive {
 		return []resourceslice.Slice{{}}
 	}
-	var singles, grouped [][]*rdma.HCA
-	for _, card := range cards(snap.Usable()) {
+	var singles, grouped [][]Offer
+	for _, card := range cards(offers) {
 		if len(card) == 1 {
 			singles = appendChunked(singles, card)
 			continue
@@ -51,8 +59,8 @@ func Slices(snap *rdma.Snapshot) []resourceslice.Slice {
 		grouped = append(grouped, slices.Collect(slices.Chunk(card, MaxDevices))...)
 	}
 	var out []resourceslice.Slice
-	for _, group := range append(singles, grouped...) {
-		out = append(out, slice(group, snap.NetnsMode))
+	for _, part := range append(singles, grouped...) {
+		out = append(out, slice(part, mode))
 	}
 	if out == nil {
 		return []resourceslice.Slice{{}}
@@ -60,32 +68,35 @@ func Slices(snap *rdma.Snapshot) []resourceslice.Slice {
 	return out
 }
 
-// cards groups HCAs that stand next to each other by the card they belong to.
-func cards(hcas []*rdma.HCA) [][]*rdma.HCA {
-	var out [][]*rdma.HCA
-	for _, h := range hcas {
-		if n := len(out); n > 0 && out[n-1][0].Family() == h.Family() {
-			out[n-1] = append(out[n-1], h)
+// cards groups offers that stand next to each other by the card they belong to.
+func cards(offers []Offer) [][]Offer {
+	var out [][]Offer
+	for _, offer := range offers {
+		if offer.View == ViewNone {
 			continue
 		}
-		out = append(out, []*rdma.HCA{h})
+		if n := len(out); n > 0 && out[n-1][0].HCA.Family() == offer.HCA.Family() {
+			out[n-1] = append(out[n-1], offer)
+			continue
+		}
+		out = append(out, []Offer{offer})
 	}
 	return out
 }
 
-// appendChunked adds HCAs to the last group while it has room.
-func appendChunked(groups [][]*rdma.HCA, hcas []*rdma.HCA) [][]*rdma.HCA {
-	if n := len(groups); n > 0 && len(groups[n-1])+len(hcas) <= MaxDevices {
-		groups[n-1] = append(groups[n-1], hcas...)
+// appendChunked adds offers to the last group while it has room.
+func appendChunked(groups [][]Offer, offers []Offer) [][]Offer {
+	if n := len(groups); n > 0 && len(groups[n-1])+len(offers) <= MaxDevices {
+		groups[n-1] = append(groups[n-1], offers...)
 		return groups
 	}
-	return append(groups, slices.Clone(hcas))
+	return append(groups, slices.Clone(offers))
 }
 
-func slice(hcas []*rdma.HCA, mode rdma.NetnsMode) resourceslice.Slice {
+func slice(offers []Offer, mode rdma.NetnsMode) resourceslice.Slice {
 	var s resourceslice.Slice
-	for _, h := range hcas {
-		s.Devices = append(s.Devices, resourceapi.Device{Name: h.Name, Attributes: Attributes(h, mode)})
+	for _, offer := range offers {
+		s.Devices = append(s.Devices, resourceapi.Device{Name: offer.HCA.Name, Attributes: Attributes(offer.HCA, mode)})
 	}
 	return s
 }

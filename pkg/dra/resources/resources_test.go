@@ -22,7 +22,7 @@ import (
 func TestGolden(t *testing.T) {
 	for _, machine := range fixture.Names() {
 		t.Run(machine, func(t *testing.T) {
-			golden.Bytes(t, machine+".txt", []byte(describe(resources.Slices(snapshot(t, machine)))))
+			golden.Bytes(t, machine+".txt", []byte(describe(exclusive(snapshot(t, machine)))))
 		})
 	}
 }
@@ -59,7 +59,7 @@ func typeAndValue(a resourceapi.DeviceAttribute) (kind, value string) {
 // The same host gives the same slices, so that nothing is published for nothing.
 func TestSlicesAreStable(t *testing.T) {
 	for _, machine := range fixture.Names() {
-		first, second := resources.Slices(snapshot(t, machine)), resources.Slices(snapshot(t, machine))
+		first, second := exclusive(snapshot(t, machine)), exclusive(snapshot(t, machine))
 		if diff := cmp.Diff(first, second); diff != "" {
 			t.Errorf("%s: slices differ from one time to the next:\n%s", machine, diff)
 		}
@@ -69,7 +69,7 @@ func TestSlicesAreStable(t *testing.T) {
 // A host that has nothing to offer publishes one empty slice: the driver runs.
 func TestNothingToOffer(t *testing.T) {
 	for _, machine := range []string{"none", "empty-classes", "exclusive-netns", "soft-pci"} {
-		pools := resources.Build(node, snapshot(t, machine)).Pools
+		pools := resources.Build(node, exclusive(snapshot(t, machine))).Pools
 		if len(pools) != 1 {
 			t.Fatalf("%s: %d pools, want the node's", machine, len(pools))
 		}
@@ -81,12 +81,12 @@ func TestNothingToOffer(t *testing.T) {
 
 // What no container can be given is not published, and hides nobody.
 func TestUnusableIsLeftOut(t *testing.T) {
-	names := deviceNames(resources.Slices(snapshot(t, "misbehaving")))
+	names := deviceNames(exclusive(snapshot(t, "misbehaving")))
 	if !slices.Contains(names, "pci-0000-05-00-0") || slices.Contains(names, "pci-0000-04-00-0") {
 		t.Errorf("devices are %v: want 05:00.0, and not 04:00.0, which has no uverbs node", names)
 	}
 	for _, machine := range []string{"smi-multiplane", "switchdev"} {
-		for _, name := range deviceNames(resources.Slices(snapshot(t, machine))) {
+		for _, name := range deviceNames(exclusive(snapshot(t, machine))) {
 			if strings.Contains(name, "smi") || strings.Contains(name, "-at-") {
 				t.Errorf("%s: %s is published, an SMI sub-device or representor", machine, name)
 			}
@@ -109,7 +109,7 @@ func deviceNames(in []resourceslice.Slice) []string {
 func TestSlicesOfManyFunctions(t *testing.T) {
 	for _, functions := range []int{8, 64, 128, 1016} {
 		snap := large(t, functions)
-		got := resources.Slices(snap)
+		got := exclusive(snap)
 		names := deviceNames(got)
 		if len(names) != functions {
 			t.Errorf("%d functions: %d devices", functions, len(names))
@@ -143,10 +143,10 @@ func cardsOf(snap *rdma.Snapshot, s resourceslice.Slice) []string {
 // A link that goes down changes one slice, so one object is written.
 func TestLinkChangeTouchesOneSlice(t *testing.T) {
 	snap := large(t, 1016)
-	before := resources.Slices(snap)
+	before := exclusive(snap)
 	vf := &snap.HCAs[700]
 	vf.Ports[0].State, vf.Ports[0].PhysState = rdma.PortDown, "Polling"
-	after := resources.Slices(snap)
+	after := exclusive(snap)
 	if len(before) != len(after) {
 		t.Fatalf("%d slices became %d", len(before), len(after))
 	}
@@ -171,11 +171,11 @@ func TestNewVFsLeaveOtherCardsAlone(t *testing.T) {
 	card := full.HCAs[0].Family()
 	bare := *full
 	bare.HCAs = slices.DeleteFunc(slices.Clone(full.HCAs), func(h rdma.HCA) bool { return h.Function == rdma.VF && h.PF == card })
-	before, after := othersThan(full, card, resources.Slices(&bare)), othersThan(full, card, resources.Slices(full))
+	before, after := othersThan(full, card, exclusive(&bare)), othersThan(full, card, exclusive(full))
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("slices of other cards changed:\n%s", diff)
 	}
-	if !slices.Contains(deviceNames(resources.Slices(&bare)), full.HCAs[0].Name) {
+	if !slices.Contains(deviceNames(exclusive(&bare)), full.HCAs[0].Name) {
 		t.Errorf("PF %s is not published without VFs", full.HCAs[0].Name)
 	}
 }
@@ -190,7 +190,7 @@ func BenchmarkSlices(b *testing.B) {
 		snap := large(b, functions)
 		b.Run(fmt.Sprintf("functions=%d", functions), func(b *testing.B) {
 			for b.Loop() {
-				resources.Slices(snap)
+				exclusive(snap)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*functions), "ns/device")
 		})

@@ -29,7 +29,7 @@ func TestSlicesAreValid(t *testing.T) {
 	}
 	for machine, snap := range snaps {
 		t.Run(machine, func(t *testing.T) {
-			for _, s := range objects(resources.Slices(snap)) {
+			for _, s := range objects(exclusive(snap)) {
 				op := operation.Operation{Type: operation.Create, Options: map[string]bool{"DRAPartitionableDevicesType": false}}
 				errs := resourceapi.Validate_ResourceSliceSpec(context.Background(), op, field.NewPath("spec"), &s.Spec, nil)
 				errs = append(errs, validateSlice(&s.Spec)...)

@@ -1,4 +1,5 @@
-// Package planted breaks the rule "pure": it reads a file and has a client.
+// Package planted breaks the rule "pure": it reads a file, has a client,
+// and knows of the policy.
 package planted
 
 import (
@@ -6,6 +7,8 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 )
 
-var _ = []any{os.ReadFile, rest.InClusterConfig, resourceslice.Slice{}}
+var _ = []any{os.ReadFile, rest.InClusterConfig, resourceslice.Slice{}, policy.Default}

@@ -1,0 +1,90 @@
+package policy
+
+import (
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// State is what a node has besides its HCAs: the claims on it, and an API server
+// with or without optional features.
+type State struct {
+	// Held are the views by which claims hold HCAs, by the HCA's name. A view stays
+	// published until the last claim that holds it ends, whatever the policy says
+	// now. Access for monitoring holds nothing.
+	Held map[string]Held
+	// HeldGroups are the groups that claims hold, with the names of the HCAs that
+	// the claims were given.
+	HeldGroups map[string][]string
+	// NoCounters and NoConsumable say that the API server drops the fields of
+	// KEP-4815 and KEP-5075.
+	NoCounters, NoConsumable bool
+}
+
+// Held says as what claims hold an HCA by itself, not by a group.
+type Held struct {
+	Exclusive, Shared bool
+}
+
+// Decision is what the policy says of one HCA.
+type Decision struct {
+	HCA *rdma.HCA
+	// Rule is the name of the rule that matched, "" if none did.
+	Rule string
+	// Wanted is the view that the rule asks for, and View the one that is published.
+	Wanted, View resources.View
+	// Reason says why View is not Wanted, or why the HCA is not published.
+	Reason string
+	// Offer is what is published of the HCA.
+	Offer resources.Offer
+}
+
+// GroupDecision is what the policy says of one group.
+type GroupDecision struct {
+	Group resources.Group
+	// Published is whether the group is in the pool.
+	Published bool
+	// Reason says why it is not, or not as the policy has it.
+	Reason string
+}
+
+// Result is a policy applied to a host.
+type Result struct {
+	// Decisions has one entry for each HCA of the snapshot, usable or not, in order.
+	Decisions []Decision
+	// Groups has one entry for each group of the policy, and then for each other
+	// group that claims hold.
+	Groups []GroupDecision
+	// NetnsMode is that of the snapshot.
+	NetnsMode rdma.NetnsMode
+	// Options are the features that the slices use.
+	Options resources.Options
+}
+
+// Offers returns what is published of HCAs.
+func (r Result) Offers() []resources.Offer {
+	var out []resources.Offer
+	for _, d := range r.Decisions {
+		if d.View != resources.ViewNone {
+			out = append(out, d.Offer)
+		}
+	}
+	return out
+}
+
+// PublishedGroups returns the groups that are published.
+func (r Result) PublishedGroups() []resources.Group {
+	var out []resources.Group
+	for _, g := range r.Groups {
+		if g.Published {
+			out = append(out, g.Group)
+		}
+	}
+	return out
+}
+
+// Slices returns what the node publishes.
+func (r Result) Slices() []resourceslice.Slice {
+	return resources.Slices(r.Offers(), r.PublishedGroups(), r.NetnsMode, r.Options)
+}
