@@ -54,7 +54,8 @@ func (s Store) Path(base string, format Format) string {
 // Write puts a spec under a base name. It reports whether the file changed: an
 // equal file is not written again, because every runtime on the host reads all
 // specs anew after each write. The twin in the other format is removed, as a
-// runtime refuses devices that two files of one directory define.
+// runtime refuses devices that two files of one directory define. Of two writers at
+// once the last one wins.
 func (s Store) Write(base string, spec *specs.Spec, format Format) (bool, error) {
 	data, err := Encode(spec, format)
 	if err != nil {
@@ -63,16 +64,34 @@ func (s Store) Write(base string, spec *specs.Spec, format Format) (bool, error)
 	if err := makeDir(s.Dir); err != nil {
 		return false, fmt.Errorf("make CDI directory: %w", err)
 	}
-	changed, err := atomicfile.Write(s.Path(base, format), data, atomicfile.Options{Mode: specMode, Sync: s.Sync})
-	if err != nil {
-		return changed, fmt.Errorf("store CDI spec: %w", err)
+	changed := false
+	for {
+		wrote, err := atomicfile.Write(s.Path(base, format), data, atomicfile.Options{Mode: specMode, Sync: s.Sync})
+		changed = changed || wrote
+		if err != nil {
+			return changed, fmt.Errorf("store CDI spec: %w", err)
+		}
+		removed, err := s.remove(base, Twin(format))
+		changed = changed || removed
+		if err != nil || !removed || exists(s.Path(base, format)) {
+			return changed, err
+		}
+		// A writer of the twin has taken ours away, as we have just taken its: with
+		// both gone, the host would have no devices.
 	}
-	twin := JSON
+}
+
+// Twin is the other format, in which a spec must not stand beside this one.
+func Twin(format Format) Format {
 	if format == JSON {
-		twin = YAML
+		return YAML
 	}
-	removed, err := s.remove(base, twin)
-	return changed || removed, err
+	return JSON
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // makeDir makes a directory that everyone can read, whatever the umask: rootless
@@ -105,12 +124,12 @@ func (s Store) Remove(base string) (bool, error) {
 func (s Store) remove(base string, format Format) (bool, error) {
 	path := s.Path(base, format)
 	err := os.Remove(path)
-	switch _, absent := os.Lstat(path); {
+	switch {
 	case err == nil:
 		return true, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
-	case errors.Is(absent, fs.ErrNotExist):
+	case !exists(path):
 		return false, nil // a read-only file system refuses to remove what is not there
 	}
 	return false, fmt.Errorf("remove CDI spec: %w", err)

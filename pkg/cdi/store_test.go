@@ -160,6 +160,28 @@ func TestWriteConcurrently(t *testing.T) {
 	holds(t, store.Dir, "x.json")
 }
 
+// TestWriteTwinsConcurrently: two writers with a format each leave one file, and not
+// none because each removed the other's.
+func TestWriteTwinsConcurrently(t *testing.T) {
+	spec := newSpec(t, "a")
+	for round := range 200 {
+		store := cdi.Store{Dir: filepath.Join(t.TempDir(), "cdi")}
+		var wg sync.WaitGroup
+		for _, format := range []cdi.Format{cdi.JSON, cdi.YAML} {
+			wg.Go(func() {
+				if _, err := store.Write("x", spec, format); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		entries, err := os.ReadDir(store.Dir)
+		if err != nil || len(entries) != 1 {
+			t.Fatalf("round %d: files %v, error %v; want one file", round, entries, err)
+		}
+	}
+}
+
 func TestRemove(t *testing.T) {
 	store := cdi.Store{Dir: t.TempDir()}
 	if err := os.WriteFile(filepath.Join(store.Dir, "other.json"), nil, 0o644); err != nil {
