@@ -21,7 +21,7 @@ type hostFlags struct {
 
 func (h *hostFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&h.root, "host-root", "/", "directory that holds the host's sys and dev")
-	f.StringSliceVar(&h.only, "device", nil, "only these devices: kernel name, PCI address or device name, with * and ? (repeatable)")
+	f.StringSliceVar(&h.only, "device", nil, "only these devices: any of their names, or the PCI address, with * and ? (repeatable)")
 	f.StringSliceVar(&h.exclude, "exclude", nil, "all but these devices (repeatable)")
 }
 

@@ -68,11 +68,14 @@ func (o *HostOptions) device(name string, nodes []rdma.Node) Device {
 // ErrNoDevices means that a host has no HCA that a container can be given.
 var ErrNoDevices = errors.New("no RDMA device that a container can be given")
 
+// ErrNoMatch means that a pattern of Select stands for no HCA of the host.
+var ErrNoMatch = errors.New("no device matches")
+
 // Select returns the HCAs that the patterns choose: all, or those that a pattern
 // of only matches, less those that a pattern of exclude matches. A pattern
-// (path.Match) is for the ibdev name, the device name, or the PCI address, which
-// does not stand for the subfunctions on it. A pattern of only that matches
-// nothing is an error: who names a device wants it.
+// (path.Match) is for any of the names that an HCA can be listed by, or for the PCI
+// address, which does not stand for the subfunctions on it. A pattern of only that
+// matches nothing is ErrNoMatch: who names a device wants it.
 func Select(hcas []rdma.HCA, only, exclude []string) ([]rdma.HCA, error) {
 	used := map[string]bool{}
 	out := make([]rdma.HCA, 0, len(hcas))
@@ -91,7 +94,7 @@ func Select(hcas []rdma.HCA, only, exclude []string) ([]rdma.HCA, error) {
 	}
 	for _, p := range only {
 		if !used[p] {
-			return nil, fmt.Errorf("no device matches %q: have %s", p, listNames(hcas))
+			return nil, fmt.Errorf("%w %q: have %s", ErrNoMatch, p, listNames(hcas))
 		}
 	}
 	return out, nil
@@ -118,7 +121,7 @@ func listNames(hcas []rdma.HCA) string {
 // matchAny reports whether a pattern matches one of the names of h, and notes
 // which patterns did.
 func matchAny(h *rdma.HCA, patterns []string, used map[string]bool) (bool, error) {
-	names := []string{h.IBDev, h.Name}
+	names := namesOf(h, NameStrategies)
 	if h.Identity.PCI != "" && h.Identity.SF == nil {
 		names = append(names, h.Identity.PCI)
 	}

@@ -52,6 +52,7 @@ func TestSelect(t *testing.T) {
 		{"mlx5-sf", []string{"0000:c1:00.0"}, nil, "mlx5_0", ""},
 		{"mlx5-sf", []string{"pci-0000-c1-00-0-sf-*"}, nil, "mlx5_1 mlx5_2", ""},
 		{"soft", []string{"soft-rxe-eth?"}, nil, "rxe0 rxe1", ""},
+		{"roce-sriov", []string{"net-ens1f1np1", "guid-*"}, []string{"net-ens1f0v*"}, "mlx5_0 mlx5_1", ""},
 	} {
 		hcas, err := cdi.Select(discover(t, test.machine).HCAs, test.only, test.exclude)
 		var got []string
@@ -98,6 +99,9 @@ func TestHostDevices(t *testing.T) {
 			[]string{"HCA mlx5_3 has no uverbs node", "HCA mlx5_5 has no uverbs node", "HCA mlx5_7 has no uverbs node"}},
 		{"management device is no loss", "smi-multiplane", cdi.HostOptions{Names: both[:1], Nodes: verbs, NoAll: true},
 			"ibp8s0f0:uverbs0 ibp8s0f1:uverbs1", nil},
+		{"management device takes no name", "smi-multiplane",
+			cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameGUID, cdi.NameNetdev}, Nodes: verbs, NoAll: true},
+			"guid-a088c20300577000:uverbs0 net-ibp8s0f0:uverbs0 guid-a088c20300577001:uverbs1 net-ibp8s0f1:uverbs1", nil},
 		{"no HCA", "none", cdi.HostOptions{Names: both, Nodes: verbs}, "", []string{cdi.ErrNoDevices.Error()}},
 		{"no issm anywhere", "soft", cdi.HostOptions{Names: both, Nodes: []cdi.NodeClass{cdi.SM}}, "",
 			[]string{"no HCA has an issm node", cdi.ErrNoDevices.Error()}},

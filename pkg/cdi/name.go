@@ -20,18 +20,20 @@ type namer struct {
 func newNamer(snap *rdma.Snapshot, strategies []NameStrategy) *namer {
 	n := &namer{strategies: strategies, owners: map[string]int{}}
 	for i := range snap.HCAs {
-		for _, name := range n.candidates(&snap.HCAs[i]) {
-			n.owners[name]++
+		if h := &snap.HCAs[i]; !managementOnly(h, snap.HCAs) { // which has the GUID and the interface of another
+			for _, name := range namesOf(h, strategies) {
+				n.owners[name]++
+			}
 		}
 	}
 	return n
 }
 
-// candidates returns the names that the strategies give an HCA, each once. A node
-// GUID or an interface that it does not have gives none.
-func (n *namer) candidates(h *rdma.HCA) []string {
+// namesOf returns the names that strategies give an HCA, each once. A node GUID or an
+// interface that it does not have gives none.
+func namesOf(h *rdma.HCA, strategies []NameStrategy) []string {
 	var names []string
-	for _, s := range n.strategies {
+	for _, s := range strategies {
 		name := ""
 		switch s {
 		case NameIBDev:
@@ -59,7 +61,7 @@ func (n *namer) candidates(h *rdma.HCA) []string {
 func (n *namer) of(h *rdma.HCA) ([]string, error) {
 	var names []string
 	var errs []error
-	for _, name := range n.candidates(h) {
+	for _, name := range namesOf(h, n.strategies) {
 		err := parser.ValidateDeviceName(name)
 		if err == nil && n.owners[name] > 1 {
 			err = errors.New("another device would have the same name")
