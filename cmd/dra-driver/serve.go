@@ -66,8 +66,8 @@ func (s *serve) register(f *pflag.FlagSet, env func(string) string) {
 
 func (s *serve) run(ctx context.Context) error {
 	s.cfg.PodUID = types.UID(s.podUID)
-	s.cfg.Defaults = plan.DefaultSettings()
-	s.cfg.Defaults.Memlock = v1alpha1.Memlock(s.memlock)
+	s.cfg.Site = plan.DefaultSite()
+	s.cfg.Site.Memlock = v1alpha1.Memlock(s.memlock)
 	if err := s.cfg.Validate(); err != nil {
 		return usageError{err}
 	}

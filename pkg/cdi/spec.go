@@ -47,8 +47,8 @@ type Device struct {
 // Mount is a bind mount. It is read-only, and without device files and set-user-ID
 // programs; it is not noexec, since libraries are mapped as code.
 type Mount struct {
-	HostPath      string
-	ContainerPath string
+	HostPath      string `json:"hostPath"`
+	ContainerPath string `json:"containerPath"`
 }
 
 // Limit is how much of an HCA a container may use, as the kernel's rdma controller

@@ -25,8 +25,8 @@ type Config struct {
 	KubeletDir string
 	// CDIDir is where claim specs go: one of the runtime's CDI directories.
 	CDIDir string
-	// Defaults are the settings of a claim that says nothing.
-	Defaults plan.Settings
+	// Site is what every claim of the node gets.
+	Site plan.Site
 	// Hook raises the locked memory limit.
 	Hook plan.HookOptions
 	// RuntimeCDI confirms that the container runtime applies CDI devices, where
@@ -45,7 +45,7 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf("%s is not an absolute path: %q", dir.name, dir.path))
 		}
 	}
-	if _, err := c.Defaults.Memlock.Bytes(); err != nil {
+	if _, err := c.Site.Memlock.Bytes(); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)

@@ -27,7 +27,7 @@ func ExampleDriver_Run() {
 	}
 	driver, err := dra.New(dra.Config{
 		NodeName: "node1", HostRoot: "/", KubeletDir: "/var/lib/kubelet", CDIDir: "/var/run/cdi",
-		Defaults: plan.DefaultSettings(),
+		Site: plan.DefaultSite(),
 	}, client)
 	if err != nil {
 		fmt.Println(err)

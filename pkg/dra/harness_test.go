@@ -60,8 +60,8 @@ func (b *logBuffer) String() string {
 func config(n *drivertest.Node) dra.Config {
 	return dra.Config{
 		NodeName: drivertest.NodeName, HostRoot: n.Root, KubeletDir: n.Dir, CDIDir: n.CDIDir,
-		Defaults: plan.DefaultSettings(),
-		Hook:     plan.HookOptions{Path: "/opt/rdma.dev/bin/rdma-hook-1", OnDenied: "clamp"},
+		Site: plan.DefaultSite(),
+		Hook: plan.HookOptions{Path: "/opt/rdma.dev/bin/rdma-hook-1", OnDenied: "clamp"},
 	}
 }
 

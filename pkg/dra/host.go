@@ -118,18 +118,19 @@ func (h *host) specOf(snap *rdma.Snapshot, p *plan.Plan, hook plan.HookOptions) 
 		return nil, err
 	}
 	for _, d := range p.Devices {
-		if err := h.verify(snap, d); err != nil {
-			return nil, fmt.Errorf("claim %s: device %s: %w", p.Claim(), d.Device, err)
+		for _, name := range d.HCAs() {
+			if err := h.verify(snap, snap.Lookup(name), d.Settings.Nodes); err != nil {
+				return nil, fmt.Errorf("claim %s: device %s: %w", p.Claim(), name, err)
+			}
 		}
 	}
 	return spec, nil
 }
 
-// verify checks that the kernel's names of a planned device still lead to its slot,
+// verify checks that the kernel's names of an HCA of a plan still lead to its slot,
 // by our own reading and by rdmamap's, and that its nodes stand in /dev as sysfs
 // says.
-func (h *host) verify(snap *rdma.Snapshot, d plan.Device) error {
-	hca := snap.Lookup(d.Device)
+func (h *host) verify(snap *rdma.Snapshot, hca *rdma.HCA, classes []cdi.NodeClass) error {
 	if err := rdma.Verify(h.sys, hca); err != nil {
 		return err
 	}
@@ -142,7 +143,7 @@ func (h *host) verify(snap *rdma.Snapshot, d plan.Device) error {
 			return fmt.Errorf("%w: function %s has %v, not %s", rdma.ErrMoved, hca.Identity.PCI, ibdevs, hca.IBDev)
 		}
 	}
-	nodes, err := cdi.SelectNodes(hca, snap.RDMACM, d.Settings.Nodes)
+	nodes, err := cdi.SelectNodes(hca, snap.RDMACM, classes)
 	for _, n := range nodes {
 		err = errors.Join(err, h.checkNode(n))
 	}

@@ -35,7 +35,12 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 
 // prepare prepares one claim. It waits until then for a host in the middle of a change.
 func (d *Driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim, settled time.Time) ([]kubeletplugin.Device, error) {
-	p, err := plan.New(claim, d.cfg.NodeName, d.cfg.Defaults)
+	made, err := d.claims.Get(claim.UID)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Record of a claim is made anew", "claim", klog.KObj(claim), "uid", claim.UID)
+	}
+	node := plan.Node{Pool: d.cfg.NodeName, Site: d.cfg.Site}
+	p, err := plan.New(claim, node.As(made))
 	if err != nil {
 		return nil, err
 	}

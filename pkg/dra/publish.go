@@ -102,7 +102,7 @@ func (d *Driver) publishLoop(ctx context.Context) {
 func (d *Driver) publish(ctx context.Context, last *resourceslice.DriverResources) *resourceslice.DriverResources {
 	logger := klog.FromContext(ctx)
 	snap := d.host.snapshot()
-	wanted := resources.Build(d.cfg.NodeName, policy.Default().Apply(d.offered(d.allocated.keep(snap, d.heldDevices(ctx))), policy.State{}).Slices())
+	wanted := resources.Build(d.cfg.NodeName, policy.Default().Apply(d.offered(d.allocated.keep(snap, d.heldHCAs(ctx))), policy.State{}).Slices())
 	if last != nil && equality.Semantic.DeepEqual(*last, wanted) {
 		return last
 	}
@@ -115,17 +115,15 @@ func (d *Driver) publish(ctx context.Context, last *resourceslice.DriverResource
 	return &wanted
 }
 
-// heldDevices lists the devices of prepared claims.
-func (d *Driver) heldDevices(ctx context.Context) []string {
+// heldHCAs lists the HCAs of prepared claims.
+func (d *Driver) heldHCAs(ctx context.Context) []string {
 	plans, err := d.claims.List()
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Some records of claims are not read")
 	}
 	var names []string
 	for _, p := range plans {
-		for _, dev := range p.Devices {
-			names = append(names, dev.Device)
-		}
+		names = append(names, p.HCAs()...)
 	}
 	return names
 }

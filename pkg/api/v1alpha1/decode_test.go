@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -12,6 +13,11 @@ import (
 func limit(s string) *Memlock {
 	m := Memlock(s)
 	return &m
+}
+
+func quantity(s string) *resource.Quantity {
+	q := resource.MustParse(s)
+	return &q
 }
 
 func meta(kind string) metav1.TypeMeta {
@@ -58,6 +64,16 @@ func TestDecode(t *testing.T) {
 		{"memlock exponent", claimJSON(`"memlock": 1e9`), withMemlock("1e9")},
 		{"memlock decimal suffix", claimJSON(`"memlock": "500M"`), withMemlock("500M")},
 		{"memlock null is not set", claimJSON(`"memlock": null`), &HCAConfig{TypeMeta: meta(HCAConfigKind)}},
+		{"limits", claimJSON(`"limits": {"handles": 64, "objects": "1M"}`), &HCAConfig{
+			TypeMeta: meta(HCAConfigKind), Settings: Settings{Limits: Limits{Handles: quantity("64"), Objects: quantity("1M")}},
+		}},
+		{"limits, one of them", claimJSON(`"limits": {"objects": 2147483647}`), &HCAConfig{
+			TypeMeta: meta(HCAConfigKind), Settings: Settings{Limits: Limits{Objects: quantity("2147483647")}},
+		}},
+		{"limits of a class", classJSON(`"allow": {"limitsMax": {"handles": 8}}, "defaults": {"limits": {"handles": 8}}`), &HCAClassConfig{
+			TypeMeta: meta(HCAClassConfigKind),
+			Allow:    Allow{LimitsMax: Limits{Handles: quantity("8")}}, Defaults: Settings{Limits: Limits{Handles: quantity("8")}},
+		}},
 		{"empty lists are set", claimJSON(`"nodes": [], "env": []`), &HCAConfig{
 			TypeMeta: meta(HCAConfigKind), Settings: Settings{Nodes: []string{}, Env: []string{}},
 		}},
@@ -130,6 +146,18 @@ func TestDecodeErrors(t *testing.T) {
 			"default memlock beyond allow", classJSON(`"allow": {"memlockMax": "1Gi"}, "defaults": {"memlock": "unlimited"}`),
 			[]string{"defaults.memlock: Forbidden: unlimited is more than the DeviceClass allows", "allow.memlockMax 1Gi"},
 		},
+		{"limits zero", claimJSON(`"limits": {"handles": 0}`), []string{"limits.handles: Invalid value", "want a whole number from 1 to 2147483647", "leave the field out"}},
+		{"limits negative", claimJSON(`"limits": {"objects": -1}`), []string{"limits.objects: Invalid value"}},
+		{"limits of a part", claimJSON(`"limits": {"objects": "1500m"}`), []string{"limits.objects: Invalid value"}},
+		{"limits beyond the kernel's", claimJSON(`"limits": {"handles": 2147483648}`), []string{"limits.handles: Invalid value"}},
+		{"limits beyond any integer", claimJSON(`"limits": {"handles": "1e100"}`), []string{"limits.handles: Invalid value"}},
+		{"limits word", claimJSON(`"limits": {"handles": "many"}`), []string{"quantities must match"}},
+		{"limits of another name", claimJSON(`"limits": {"qps": 1}`), []string{`unknown field "limits.qps"`}},
+		{"limits max zero", classJSON(`"allow": {"limitsMax": {"objects": 0}}`), []string{"allow.limitsMax.objects: Invalid value"}},
+		{
+			"default limits beyond allow", classJSON(`"allow": {"limitsMax": {"objects": "1k"}}, "defaults": {"limits": {"objects": 1001}}`),
+			[]string{"defaults.limits.objects: Forbidden: 1001 is more than the DeviceClass allows", "allow.limitsMax.objects 1000"},
+		},
 		{
 			"several at once", claimJSON(`"memlock": "x", "nodes": ["y"], "env": ["z"]`),
 			[]string{"memlock: ", "nodes[0]: ", "env[0]: "},
@@ -152,14 +180,17 @@ func TestDecodeErrors(t *testing.T) {
 // A copy of parameters must not change with the original.
 func TestDeepCopyIsDeep(t *testing.T) {
 	class := &HCAClassConfig{
-		Allow:    Allow{Nodes: []string{"verbs"}, MemlockMax: limit("1Gi")},
-		Defaults: Settings{Memlock: limit("1Gi"), Nodes: []string{"verbs"}, Env: []string{"ucx"}},
+		Allow:    Allow{Nodes: []string{"verbs"}, MemlockMax: limit("1Gi"), LimitsMax: Limits{Handles: quantity("8")}},
+		Defaults: Settings{Memlock: limit("1Gi"), Nodes: []string{"verbs"}, Env: []string{"ucx"}, Limits: Limits{Objects: quantity("8")}},
 	}
 	claim := &HCAConfig{Settings: class.Defaults.DeepCopy()}
 	classCopy, claimCopy := class.DeepCopyObject(), claim.DeepCopyObject()
 	want, wantClaim := classCopy.DeepCopyObject(), claimCopy.DeepCopyObject()
 	*class.Allow.MemlockMax, *class.Defaults.Memlock, *claim.Memlock = "2", "2", "2"
 	class.Allow.Nodes[0], class.Defaults.Nodes[0], class.Defaults.Env[0], claim.Nodes[0], claim.Env[0] = "x", "x", "x", "x", "x"
+	class.Allow.LimitsMax.Handles.Set(1)
+	class.Defaults.Limits.Objects.Set(1)
+	claim.Limits.Objects.Set(1)
 	if diff := cmp.Diff(want, classCopy); diff != "" {
 		t.Errorf("the copy of a class configuration changed:\n%s", diff)
 	}
@@ -175,6 +206,7 @@ func FuzzDecode(f *testing.F) {
 		claimJSON(`"memlock": "4Gi", "nodes": ["verbs"], "env": ["nccl"]`),
 		claimJSON(`"memlock": 65536`),
 		claimJSON(`"memlock": 1e400`),
+		claimJSON(`"limits": {"handles": 1e400, "objects": "1Mi"}`),
 		classJSON(`"allow": {"nodes": ["mad"], "memlockMax": "8Gi"}, "defaults": {"memlock": "inherit"}`),
 		`{}`, `[]`, `null`, `{"apiVersion": 1}`, "\xff", "",
 	} {

@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -16,14 +17,14 @@ func (c *HCAConfig) DeepCopyObject() runtime.Object {
 // DeepCopyObject implements runtime.Object.
 func (c *HCAClassConfig) DeepCopyObject() runtime.Object {
 	out := *c
-	out.Allow = Allow{Nodes: slices.Clone(c.Allow.Nodes), MemlockMax: c.Allow.MemlockMax.clone()}
+	out.Allow = Allow{Nodes: slices.Clone(c.Allow.Nodes), MemlockMax: c.Allow.MemlockMax.clone(), LimitsMax: c.Allow.LimitsMax.DeepCopy()}
 	out.Defaults = c.Defaults.DeepCopy()
 	return &out
 }
 
 // DeepCopy returns settings that share nothing with s.
 func (s Settings) DeepCopy() Settings {
-	return Settings{Memlock: s.Memlock.clone(), Nodes: slices.Clone(s.Nodes), Env: slices.Clone(s.Env)}
+	return Settings{Memlock: s.Memlock.clone(), Nodes: slices.Clone(s.Nodes), Env: slices.Clone(s.Env), Limits: s.Limits.DeepCopy()}
 }
 
 func (m *Memlock) clone() *Memlock {
@@ -31,5 +32,18 @@ func (m *Memlock) clone() *Memlock {
 		return nil
 	}
 	out := *m
+	return &out
+}
+
+// DeepCopy returns limits that share nothing with l.
+func (l Limits) DeepCopy() Limits {
+	return Limits{Handles: cloneQuantity(l.Handles), Objects: cloneQuantity(l.Objects)}
+}
+
+func cloneQuantity(q *resource.Quantity) *resource.Quantity {
+	if q == nil {
+		return nil
+	}
+	out := q.DeepCopy()
 	return &out
 }

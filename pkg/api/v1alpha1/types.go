@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -36,6 +37,20 @@ type Settings struct {
 	// variables: "nccl" sets NCCL_IB_HCA, "ucx" sets UCX_NET_DEVICES, to exactly
 	// the claim's HCAs. A value of the same name in the pod is replaced.
 	Env []string `json:"env,omitempty"`
+	// Limits bound what each container holds of an HCA. They may lower what a
+	// claim's share of a shared HCA has, and not raise it.
+	Limits Limits `json:"limits,omitzero"`
+}
+
+// Limits bound what the processes of one container hold of an HCA at a time, by
+// the kernel's rdma cgroup controller. A limit that is not set leaves the matter to
+// the next one who has a say.
+type Limits struct {
+	// Handles is the number of open contexts (hca_handle of rdma.max).
+	Handles *resource.Quantity `json:"handles,omitempty"`
+	// Objects is the number of verbs objects: queue pairs, completion queues, memory
+	// regions and the like (hca_object of rdma.max).
+	Objects *resource.Quantity `json:"objects,omitempty"`
 }
 
 // Allow bounds the settings of a claim.
@@ -46,6 +61,9 @@ type Allow struct {
 	Nodes []string `json:"nodes,omitempty"`
 	// MemlockMax is the highest limit a claim may ask for; unlimited if not set.
 	MemlockMax *Memlock `json:"memlockMax,omitempty"`
+	// LimitsMax are the highest limits a claim may ask for, and what it gets that
+	// asks for none; unlimited if not set.
+	LimitsMax Limits `json:"limitsMax,omitzero"`
 }
 
 // Libraries that Settings.Env knows.

@@ -21,6 +21,7 @@ func (c *HCAClassConfig) Validate() field.ErrorList {
 	if c.Allow.MemlockMax != nil && *c.Allow.MemlockMax == MemlockInherit {
 		errs = append(errs, field.Invalid(field.NewPath("allow", "memlockMax"), *c.Allow.MemlockMax, "want unlimited or a quantity of bytes"))
 	}
+	errs = append(errs, c.Allow.LimitsMax.validate(field.NewPath("allow", "limitsMax"))...)
 	errs = append(errs, c.Defaults.validate(field.NewPath("defaults"))...)
 	if len(errs) > 0 {
 		return errs
@@ -31,6 +32,7 @@ func (c *HCAClassConfig) Validate() field.ErrorList {
 func (s *Settings) validate(path *field.Path) field.ErrorList {
 	errs := validateNodes(s.Nodes, path.Child("nodes"))
 	errs = append(errs, validateMemlock(s.Memlock, path.Child("memlock"))...)
+	errs = append(errs, s.Limits.validate(path.Child("limits"))...)
 	for i, e := range s.Env {
 		if e != EnvNCCL && e != EnvUCX {
 			errs = append(errs, field.NotSupported(path.Child("env").Index(i), e, []string{EnvNCCL, EnvUCX}))
@@ -97,5 +99,5 @@ func (a *Allow) Check(s Settings, path *field.Path) field.ErrorList {
 				string(*s.Memlock)+" is more than the DeviceClass allows: its HCAClassConfig has allow.memlockMax "+string(*a.MemlockMax)))
 		}
 	}
-	return errs
+	return append(errs, s.Limits.checkMax(a.LimitsMax, path.Child("limits"))...)
 }

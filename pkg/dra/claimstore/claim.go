@@ -16,23 +16,23 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// Claim takes the devices of a plan for its claim and remembers the plan. It
+// Claim takes the HCAs of a plan for its claim and remembers the plan. It
 // fails if another claim of this boot has one of them in a way that excludes
-// sharing. Taking them again is no error. The devices are locked in the order of
+// sharing, by whichever device: alone, as a share, or as a member of a group.
+// Taking them again is no error. The HCAs are locked in the order of
 // their names, from before the check until the record is written, so of two
-// claims on one device exactly one wins, in whichever processes they are.
+// claims on one HCA exactly one wins, in whichever processes they are.
 func (s *Store) Claim(ctx context.Context, p *plan.Plan) error {
 	if p.UID == "" || filepath.Base(string(p.UID)) != string(p.UID) {
 		return fmt.Errorf("claim %s: UID %q is not usable as a file name", p.Claim(), p.UID)
 	}
-	names := deviceNames(p)
 	var held []*deviceLock
 	defer func() {
 		for _, l := range held {
 			l.release()
 		}
 	}()
-	for _, name := range names {
+	for _, name := range p.HCAs() {
 		l, err := s.lock(ctx, name)
 		if err != nil {
 			return fmt.Errorf("claim %s: %w", p.Claim(), err)
@@ -47,17 +47,7 @@ func (s *Store) Claim(ctx context.Context, p *plan.Plan) error {
 	return s.put(p)
 }
 
-// deviceNames returns the names of a plan's devices, sorted, each once.
-func deviceNames(p *plan.Plan) []string {
-	var names []string
-	for _, d := range p.Devices {
-		names = append(names, d.Device)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// admit checks a plan against the other holders of a device and adds its claim
+// admit checks a plan against the other holders of an HCA and adds its claim
 // to them. It drops names that no record backs.
 func (s *Store) admit(p *plan.Plan, l *deviceLock) error {
 	holders, err := l.holders()
@@ -72,7 +62,7 @@ func (s *Store) admit(p *plan.Plan, l *deviceLock) error {
 		if err != nil {
 			return fmt.Errorf("device %s may be in use: %w", l.name, err)
 		}
-		if other == nil || !slices.Contains(deviceNames(other), l.name) {
+		if other == nil || !slices.Contains(other.HCAs(), l.name) {
 			if err := l.drop(uid); err != nil {
 				return err
 			}
@@ -85,7 +75,7 @@ func (s *Store) admit(p *plan.Plan, l *deviceLock) error {
 	return l.add(p.UID)
 }
 
-// deviceLock is the locked directory of a device.
+// deviceLock is the locked directory of an HCA.
 type deviceLock struct {
 	name string
 	dir  *os.File
@@ -98,7 +88,7 @@ const (
 	lockWaitMax = 20 * time.Millisecond
 )
 
-// lock takes the lock of a device, waiting until ctx ends. flock(2) belongs to
+// lock takes the lock of an HCA, waiting until ctx ends. flock(2) belongs to
 // the open directory, so it also keeps out other goroutines of this process, and
 // the kernel drops it when a process dies.
 func (s *Store) lock(ctx context.Context, name string) (*deviceLock, error) {

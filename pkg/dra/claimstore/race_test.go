@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
 // childEnv makes the test binary a process that claims what it is told to.
@@ -34,7 +35,7 @@ func TestMain(m *testing.M) {
 }
 
 // serveClaims reads lines "UID DEVICE..." and answers each with a line, "won" or
-// the error.
+// the error. A device "group-x=d1,d2" has members.
 func serveClaims(dir string, in io.Reader, out io.Writer) error {
 	s, err := claimstore.Open(dir, thisBoot)
 	if err != nil {
@@ -44,7 +45,7 @@ func serveClaims(dir string, in io.Reader, out io.Writer) error {
 	for lines.Scan() {
 		words := strings.Fields(lines.Text())
 		answer := "won"
-		if err := s.Claim(context.Background(), planOf(types.UID(words[0]), words[1:]...)); err != nil {
+		if err := s.Claim(context.Background(), askedFor(types.UID(words[0]), words[1:])); err != nil {
 			answer = err.Error()
 		}
 		if _, err := fmt.Fprintln(out, answer); err != nil {
@@ -52,6 +53,17 @@ func serveClaims(dir string, in io.Reader, out io.Writer) error {
 		}
 	}
 	return lines.Err()
+}
+
+func askedFor(uid types.UID, devices []string) *plan.Plan {
+	p := planOf(uid, devices...)
+	for i, d := range p.Devices {
+		if device, members, ok := strings.Cut(d.Device, "="); ok {
+			p.Devices[i].Device, p.Devices[i].Members = device, strings.Split(members, ",")
+			p.Devices[i].ShareID = &uid
+		}
+	}
+	return p
 }
 
 // claimer is another process that claims devices.
@@ -140,12 +152,21 @@ func TestGoroutinesOneWins(t *testing.T) {
 
 // TestProcessesOneWins: the same between two processes, as in a rolling update.
 func TestProcessesOneWins(t *testing.T) {
+	for name, devices := range map[string][2][]string{
+		"exclusive":           {{"d1", "d2"}, {"d2", "d1"}},
+		"exclusive and share": {{"d1"}, {"shared-d1"}},
+		"exclusive and group": {{"d2", "d1"}, {"group-all=d0,d1,d3"}},
+	} {
+		t.Run(name, func(t *testing.T) { oneWins(t, devices) })
+	}
+}
+
+func oneWins(t *testing.T, devices [2][]string) {
 	s, dir := newStore(t)
 	claimers := []*claimer{startClaimer(t, dir), startClaimer(t, dir)}
 	wins := [2]int{}
-	for round := range rounds(500) {
+	for round := range rounds(300) {
 		uids := []types.UID{types.UID(fmt.Sprintf("r%d-p0", round)), types.UID(fmt.Sprintf("r%d-p1", round))}
-		devices := [][]string{{"d1", "d2"}, {"d2", "d1"}}
 		first := round % 2 // whoever is asked first has a small lead
 		for _, i := range []int{first, 1 - first} {
 			if err := claimers[i].ask(uids[i], devices[i]...); err != nil {
@@ -175,6 +196,44 @@ func TestProcessesOneWins(t *testing.T) {
 		}
 	}
 	t.Logf("wins: %v", wins)
+}
+
+// TestGroupLocksEveryMember: a claim of a group waits for the lock of each HCA in
+// it, and a claim of shares of the same HCAs in another order does not deadlock
+// with it.
+func TestGroupLocksEveryMember(t *testing.T) {
+	s, dir := newStore(t)
+	for _, member := range []string{"d1", "d2", "d3"} {
+		release := hold(t, dir, member)
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := s.Claim(ctx, groupOf("u1", "d3", "d1", "d2")); err == nil || !strings.Contains(err.Error(), "lock device "+member) {
+			t.Errorf("while %s is locked: %v", member, err)
+		}
+		release()
+	}
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for round := range rounds(50) {
+				uid := types.UID(fmt.Sprintf("r%d-c%d", round, i))
+				p := groupOf(uid, "d3", "d1", "d2")
+				if i%2 == 0 {
+					p = planOf(uid, "shared-d2", "shared-d3", "shared-d1")
+					for j := range p.Devices {
+						p.Devices[j].ShareID = &uid
+					}
+				}
+				if err := s.Claim(context.Background(), p); err != nil {
+					t.Errorf("claim %s: %v", uid, err)
+				}
+				if err := s.Remove(uid); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // hold takes the lock of a device as another process would, until the returned

@@ -11,7 +11,8 @@
 //
 // # Devices
 //
-// devices/<name>/ is the lock of a device (flock on the directory), and holds one
+// devices/<name>/ is the lock of an HCA (flock on the directory), whatever devices
+// stand for it in the pool, and holds one
 // empty file for each claim that may use it, named by UID. A claim's file is made
 // before its record is written, so the directory names every holder; a name
 // without a record is left from a crash or an ended claim, and counts for
@@ -33,12 +34,34 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// recordVersion is the version of the record format. A reader refuses a newer
-// one; fields may be added without a new version.
-const recordVersion = 1
+// The versions of the record format. A record has the lowest version that says
+// what it says, so that the driver before an upgrade understands as much as it can,
+// and a reader refuses what is newer than itself. Fields that a reader may overlook
+// need no new version.
+const (
+	versionHCAs   = 1 // HCAs for one claim alone
+	versionShares = 2 // shared HCAs, groups, limits, and what a site adds to containers
+
+	newestVersion = versionShares
+)
+
+// versionOf returns the lowest version that says what a plan says. Whoever took a
+// share for the whole HCA, or made a spec without a limit, would be wrong.
+func versionOf(p *plan.Plan) int {
+	if p.Site != nil && (len(p.Site.Env) > 0 || len(p.Site.Mounts) > 0) {
+		return versionShares
+	}
+	for _, d := range p.Devices {
+		if len(d.Members) > 0 || devicename.Parse(d.Device).Shared || d.Limits != (plan.Limits{}) {
+			return versionShares
+		}
+	}
+	return versionHCAs
+}
 
 // record is the content of a record file.
 type record struct {
@@ -95,7 +118,7 @@ func (s *Store) Get(uid types.UID) (*plan.Plan, error) {
 	if r.BootID != s.boot.ID {
 		return nil, nil
 	}
-	if r.Version > recordVersion || r.Plan.UID != uid {
+	if r.Version > newestVersion || r.Plan.UID != uid {
 		return nil, fmt.Errorf("read record of claim %s from %q: version %d of claim %q: it was written by a newer driver or by something else; drain the node before going back to this version",
 			uid, path, r.Version, r.Plan.UID)
 	}
@@ -138,7 +161,7 @@ func (s *Store) uids() ([]types.UID, error) {
 
 // put writes the record of a plan. The caller holds the locks of its devices.
 func (s *Store) put(p *plan.Plan) error {
-	data, err := json.Marshal(record{Version: recordVersion, BootID: s.boot.ID, Plan: *p})
+	data, err := json.Marshal(record{Version: versionOf(p), BootID: s.boot.ID, Plan: *p})
 	if err != nil {
 		return fmt.Errorf("encode record of claim %s: %w", p.UID, err)
 	}

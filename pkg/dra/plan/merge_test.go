@@ -80,11 +80,11 @@ func TestMerge(t *testing.T) {
 		{"a configuration that sets nothing", "", configs{fromClass(""), fromClaim("")}, settings("unlimited")},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			base := plan.DefaultSettings()
+			site := here
 			if tc.driver != "" {
-				base.Memlock = tc.driver
+				site.Site.Memlock = tc.driver
 			}
-			p, err := plan.New(claim(one(result("nic", "pci-0000-3b-00-0")), tc.configs...), node, base)
+			p, err := plan.New(claim(one(result("nic", "pci-0000-3b-00-0")), tc.configs...), site)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -149,7 +149,7 @@ func TestMergeRefuses(t *testing.T) {
 		{"no parameters", configs{empty()}, []string{"parameters are empty"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := plan.New(claim(one(result("nic", "pci-0000-3b-00-0")), tc.configs...), node, plan.DefaultSettings())
+			_, err := plan.New(claim(one(result("nic", "pci-0000-3b-00-0")), tc.configs...), here)
 			if err == nil {
 				t.Fatal("the plan was made")
 			}
@@ -181,12 +181,12 @@ func TestMergeAdminAccess(t *testing.T) {
 		t.Errorf("devices (-want +got):\n%s", diff)
 	}
 	foreign := config(resourceapi.AllocationConfigSourceClaim, "HCAClassConfig", "", nil)
-	if _, err := plan.New(claim(access, foreign), node, plan.DefaultSettings()); err == nil {
+	if _, err := plan.New(claim(access, foreign), here); err == nil {
 		t.Error("a claim with an HCAClassConfig was planned")
 	}
 	no := false
 	access[0].AdminAccess = &no
-	if _, err := plan.New(claim(access, fromClaim(`"nodes": ["mad"]`)), node, plan.DefaultSettings()); err == nil {
+	if _, err := plan.New(claim(access, fromClaim(`"nodes": ["mad"]`)), here); err == nil {
 		t.Error("adminAccess: false was taken for access")
 	}
 }

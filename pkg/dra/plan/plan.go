@@ -2,21 +2,27 @@
 // devices and CDI spec out.
 //
 // Everything here is a pure function. A [Plan] is made from the allocation that
-// the scheduler wrote into the claim and from the configuration of its classes
-// and of the claim itself; it holds identities and settings, no kernel names. The
-// CDI spec is made from a plan and a snapshot of the host, so it can be made
-// again at any time: uverbs numbers move, slots do not.
+// the scheduler wrote into the claim, from the configuration of its classes and of
+// the claim itself, and from what the node's administrator gives to every claim; it
+// holds identities and settings, no kernel names. The CDI spec is made from a plan
+// and a snapshot of the host, so it can be made again at any time: uverbs numbers
+// move, slots do not.
+//
+// A plan that was made once is not made anew from other settings of the node: what
+// [Node] contributed is recorded in it, and [Node.As] takes it from there.
 package plan
 
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
 )
 
 // DriverName is the name of the DRA driver, and the domain of its attributes.
@@ -27,6 +33,9 @@ type Plan struct {
 	UID       types.UID `json:"uid"`
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
+	// Site is what the node gives to each of its claims; nil in records of versions
+	// that did not keep it.
+	Site *Site `json:"site,omitempty"`
 	// Devices has one entry for each allocation result of this driver.
 	Devices []Device `json:"devices"`
 }
@@ -36,13 +45,36 @@ type Device struct {
 	// Request is the request, with the subrequest if there is one: "nic/fast".
 	Request string `json:"request"`
 	Pool    string `json:"pool"`
-	// Device is the device name in the pool, made from the slot (rdma.Identity).
+	// Device is the device name in the pool, made from the slot (devicename).
 	Device string `json:"device"`
+	// Members are the names of the HCAs of a group, as they were when the claim was
+	// prepared first; empty for the device of one HCA.
+	Members []string `json:"members,omitempty"`
 	// ShareID tells apart the shares of a device that several claims may use.
 	ShareID *types.UID `json:"shareID,omitempty"`
 	// AdminAccess marks access for monitoring, beside the device's user.
 	AdminAccess bool     `json:"adminAccess,omitempty"`
 	Settings    Settings `json:"settings"`
+	// Limits bound what each container holds of each HCA of the device.
+	Limits Limits `json:"limits,omitzero"`
+}
+
+// HCAs returns the names of the HCAs that a device gives.
+func (d Device) HCAs() []string {
+	if len(d.Members) > 0 {
+		return d.Members
+	}
+	return []string{devicename.Parse(d.Device).HCA}
+}
+
+// HCAs returns the names of the HCAs of a plan, sorted, each once.
+func (p *Plan) HCAs() []string {
+	var names []string
+	for _, d := range p.Devices {
+		names = append(names, d.HCAs()...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Claim returns "namespace/name" for messages.
@@ -63,11 +95,11 @@ func (p *Plan) CDIName(d Device) string {
 // CDIDevice is the fully qualified CDI name of a device.
 func (p *Plan) CDIDevice(d Device) string { return cdi.Qualified(cdi.KindClaim, p.CDIName(d)) }
 
-// New makes the plan of an allocated claim for the pool of this node. Base holds
-// the driver's own defaults. Results of other drivers are left alone; a claim
-// without any of ours is an error, because the kubelet would not have asked.
-func New(claim *resourceapi.ResourceClaim, pool string, base Settings) (*Plan, error) {
-	p := &Plan{UID: claim.UID, Namespace: claim.Namespace, Name: claim.Name}
+// New makes the plan of an allocated claim on a node. Results of other drivers are
+// left alone; a claim without any of ours is an error, because the kubelet would
+// not have asked.
+func New(claim *resourceapi.ResourceClaim, node Node) (*Plan, error) {
+	p := &Plan{UID: claim.UID, Namespace: claim.Namespace, Name: claim.Name, Site: &node.Site}
 	if claim.Status.Allocation == nil {
 		return nil, fmt.Errorf("claim %s is not allocated", p.Claim())
 	}
@@ -77,21 +109,12 @@ func New(claim *resourceapi.ResourceClaim, pool string, base Settings) (*Plan, e
 		if result.Driver != DriverName {
 			continue
 		}
-		if result.Pool != pool {
-			errs = append(errs, fmt.Errorf("claim %s, request %s: device %s is of pool %s, but this node has only pool %s",
-				p.Claim(), result.Request, result.Device, result.Pool, pool))
-			continue
-		}
-		admin := result.AdminAccess != nil && *result.AdminAccess
-		settings, err := resolve(allocation.Config, result, admin, base)
+		d, err := newDevice(result, allocation.Config, node)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("claim %s, request %s: %w", p.Claim(), result.Request, err))
 			continue
 		}
-		p.Devices = append(p.Devices, Device{
-			Request: result.Request, Pool: result.Pool, Device: result.Device,
-			ShareID: result.ShareID, AdminAccess: admin, Settings: settings,
-		})
+		p.Devices = append(p.Devices, d)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -102,28 +125,26 @@ func New(claim *resourceapi.ResourceClaim, pool string, base Settings) (*Plan, e
 	return p, nil
 }
 
-// Overlap returns an error if two plans use one device in a way that excludes
-// the other: at least one of them as its only user. Shares of a device and
-// access for monitoring do not exclude anyone. The scheduler keeps claims apart;
-// this is the last line of defence against its mistakes.
-func (p *Plan) Overlap(other *Plan) error {
-	if p.UID == other.UID {
-		return nil
+func newDevice(result resourceapi.DeviceRequestAllocationResult, configs []resourceapi.DeviceAllocationConfiguration, node Node) (Device, error) {
+	if result.Pool != node.Pool {
+		return Device{}, fmt.Errorf("device %s is of pool %s, but this node has only pool %s", result.Device, result.Pool, node.Pool)
 	}
-	for _, a := range p.Devices {
-		for _, b := range other.Devices {
-			if a.Device == b.Device && a.excludes(b) {
-				return fmt.Errorf("device %s is in use by claim %s (%s): two claims were given one device; delete the pod of one of them",
-					a.Device, other.Claim(), other.UID)
-			}
-		}
+	d := Device{
+		Request: result.Request, Pool: result.Pool, Device: result.Device, ShareID: result.ShareID,
+		AdminAccess: result.AdminAccess != nil && *result.AdminAccess,
 	}
-	return nil
-}
-
-func (d Device) excludes(other Device) bool {
-	if d.AdminAccess || other.AdminAccess {
-		return false
+	words, err := readConfigs(configs, result)
+	if err != nil {
+		return Device{}, err
 	}
-	return d.ShareID == nil || other.ShareID == nil
+	if d.Settings, err = words.settings(d.AdminAccess, node.Site); err != nil {
+		return Device{}, err
+	}
+	if d.Limits, err = words.limits(d.AdminAccess, result.ConsumedCapacity); err != nil {
+		return Device{}, err
+	}
+	if group := devicename.Parse(d.Device).Group; group != "" {
+		d.Members, err = node.members(group)
+	}
+	return d, err
 }

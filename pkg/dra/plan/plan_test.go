@@ -20,7 +20,7 @@ func TestNewLeavesOtherDriversAlone(t *testing.T) {
 	if len(p.Devices) != 1 || p.Devices[0].Device != "pci-0000-3b-00-0" {
 		t.Errorf("devices are %v, want only the one of %s", p.Devices, plan.DriverName)
 	}
-	if _, err := plan.New(claim(one(gpu)), node, plan.DefaultSettings()); err == nil || !strings.Contains(err.Error(), "claim team-a/nics has no device of driver rdma.dev") {
+	if _, err := plan.New(claim(one(gpu)), here); err == nil || !strings.Contains(err.Error(), "claim team-a/nics has no device of driver rdma.dev") {
 		t.Errorf("a claim without a device of ours: error is %v", err)
 	}
 }
@@ -39,7 +39,7 @@ func TestNewErrors(t *testing.T) {
 		{"another node's pool", claim(one(other)), "claim team-a/nics, request nic: device pci-0000-3b-00-0 is of pool node2, but this node has only pool node1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if _, err := plan.New(tc.claim, node, plan.DefaultSettings()); err == nil || err.Error() != tc.want {
+			if _, err := plan.New(tc.claim, here); err == nil || err.Error() != tc.want {
 				t.Errorf("error is %v, want %s", err, tc.want)
 			}
 		})
@@ -49,7 +49,7 @@ func TestNewErrors(t *testing.T) {
 // Of several bad requests each is told.
 func TestNewJoinsErrors(t *testing.T) {
 	results := []resourceapi.DeviceRequestAllocationResult{result("a", "x"), result("b", "y"), result("c", "z")}
-	_, err := plan.New(claim(results, fromClaim(`"nodes": ["mad"]`, "a"), fromClaim(`"memlock": "x"`, "c")), node, plan.DefaultSettings())
+	_, err := plan.New(claim(results, fromClaim(`"nodes": ["mad"]`, "a"), fromClaim(`"memlock": "x"`, "c")), here)
 	if err == nil || !strings.Contains(err.Error(), "request a: ") || !strings.Contains(err.Error(), "request c: ") || strings.Contains(err.Error(), "request b") {
 		t.Errorf("error is %v, want both request a and request c", err)
 	}
@@ -114,53 +114,3 @@ func TestCDINameIsInjective(t *testing.T) {
 // uidRequest is a request that is named like a UID, the worst that a user can do
 // to the CDI name.
 const uidRequest = "4c2b1b9e-6d62-4b0c-8f0c-0b2f2f6d2a11"
-
-// Overlap: who excludes whom on one device.
-func TestOverlap(t *testing.T) {
-	const device = "pci-0000-3b-00-0"
-	exclusive := result("nic", device)
-	shared := share(result("nic", device), "s1")
-	monitor := admin(result("nic", device))
-	for _, tc := range []struct {
-		name string
-		a, b resourceapi.DeviceRequestAllocationResult
-		want bool
-	}{
-		{"exclusive, exclusive", exclusive, exclusive, true},
-		{"exclusive, shared", exclusive, shared, true},
-		{"shared, shared", shared, share(result("nic", device), "s2"), false},
-		{"shared, admin", shared, monitor, false},
-		{"exclusive, admin", exclusive, monitor, false},
-		{"admin, admin", monitor, monitor, false},
-		{"admin with a share, exclusive", admin(shared), exclusive, false},
-		{"another device", exclusive, result("nic", "pci-0000-3b-00-1"), false},
-		{"another request", exclusive, result("port", device), true},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			a, b := newPlan(t, claim(one(tc.a))), newPlan(t, claim(one(tc.b)))
-			b.UID, b.Name = uid2, "other"
-			for _, pair := range [][2]*plan.Plan{{a, b}, {b, a}} {
-				err := pair[0].Overlap(pair[1])
-				if got := err != nil; got != tc.want {
-					t.Errorf("overlap of %s with %s: %v", pair[0].Name, pair[1].Name, err)
-				}
-				if tc.want && (!strings.Contains(err.Error(), device) || !strings.Contains(err.Error(), pair[1].Claim())) {
-					t.Errorf("error names neither device nor claim: %v", err)
-				}
-			}
-			if err := a.Overlap(a); err != nil {
-				t.Errorf("a claim overlaps itself: %v", err)
-			}
-		})
-	}
-}
-
-// One device among several is enough.
-func TestOverlapOfSeveralDevices(t *testing.T) {
-	a := newPlan(t, claim([]resourceapi.DeviceRequestAllocationResult{result("x", "d1"), result("y", "d2")}))
-	b := newPlan(t, claim([]resourceapi.DeviceRequestAllocationResult{result("x", "d3"), result("y", "d2")}))
-	b.UID = uid2
-	if a.Overlap(b) == nil {
-		t.Error("two claims on device d2 do not overlap")
-	}
-}

@@ -20,52 +20,43 @@ type Settings struct {
 	Env     []string         `json:"env,omitempty"`
 }
 
-// DefaultSettings are what the driver starts from when its operator says nothing.
-func DefaultSettings() Settings {
-	return Settings{Memlock: v1alpha1.MemlockUnlimited, Nodes: cdi.DefaultNodes}
+// words are what classes and claim say about one result, each after all of its
+// configurations had their say, in order, field by field:
+//
+//	node  <  class defaults, in order  <  the claim's, in order
+type words struct {
+	allow    v1alpha1.Allow
+	defaults v1alpha1.Settings
+	wishes   v1alpha1.Settings
 }
 
-// resolve merges the configurations that apply to a result:
-//
-//	driver  <  class defaults, in order  <  the claim's, in order
-//
-// field by field: what a later one sets replaces the earlier value. What the
-// claim sets must be allowed by the class; the last class that sets a field of
-// "allow" decides. A limit that nobody set is cut to what the class allows. An
-// administrator's access (KEP-5018) is bound by nothing, as the API server
-// already asked for the namespace's admin-access label.
-func resolve(configs []resourceapi.DeviceAllocationConfiguration, result resourceapi.DeviceRequestAllocationResult, admin bool, base Settings) (Settings, error) {
-	var allow v1alpha1.Allow
-	var defaults, wishes v1alpha1.Settings
+// readConfigs reads the configurations that apply to a result. The last class that
+// sets a field of "allow" decides.
+func readConfigs(configs []resourceapi.DeviceAllocationConfiguration, result resourceapi.DeviceRequestAllocationResult) (*words, error) {
+	w := &words{}
 	for _, config := range resourceclaim.ConfigForResult(configs, result) {
 		if config.Opaque.Driver != DriverName {
 			continue
 		}
 		obj, err := v1alpha1.Decode(config.Opaque.Parameters.Raw)
 		if err != nil {
-			return Settings{}, fmt.Errorf("read the parameters %s: %w", sourceName(config.Source), err)
+			return nil, fmt.Errorf("read the parameters %s: %w", sourceName(config.Source), err)
 		}
 		switch c := obj.(type) {
 		case *v1alpha1.HCAClassConfig:
 			if config.Source != resourceapi.AllocationConfigSourceClass {
-				return Settings{}, fmt.Errorf("kind %s stands in a claim: only an administrator's DeviceClass may carry it; use kind %s", c.Kind, v1alpha1.HCAConfigKind)
+				return nil, fmt.Errorf("kind %s stands in a claim: only an administrator's DeviceClass may carry it; use kind %s", c.Kind, v1alpha1.HCAConfigKind)
 			}
-			overlayAllow(&allow, c.Allow)
-			overlay(&defaults, c.Defaults)
+			overlayAllow(&w.allow, c.Allow)
+			overlay(&w.defaults, c.Defaults)
 		case *v1alpha1.HCAConfig:
 			if config.Source != resourceapi.AllocationConfigSourceClaim {
-				return Settings{}, fmt.Errorf("kind %s stands in a DeviceClass: use kind %s and its field defaults", c.Kind, v1alpha1.HCAClassConfigKind)
+				return nil, fmt.Errorf("kind %s stands in a DeviceClass: use kind %s and its field defaults", c.Kind, v1alpha1.HCAClassConfigKind)
 			}
-			overlay(&wishes, c.Settings)
+			overlay(&w.wishes, c.Settings)
 		}
 	}
-	if !admin {
-		if err := allow.Check(wishes, nil).ToAggregate(); err != nil {
-			return Settings{}, fmt.Errorf("the claim's parameters: %w", err)
-		}
-	}
-	overlay(&defaults, wishes)
-	return settle(base, defaults, allow)
+	return w, nil
 }
 
 func sourceName(source resourceapi.AllocationConfigSource) string {
@@ -84,6 +75,7 @@ func overlay(s *v1alpha1.Settings, over v1alpha1.Settings) {
 	if over.Env != nil {
 		s.Env = over.Env
 	}
+	overlayLimits(&s.Limits, over.Limits)
 }
 
 func overlayAllow(a *v1alpha1.Allow, over v1alpha1.Allow) {
@@ -91,36 +83,66 @@ func overlayAllow(a *v1alpha1.Allow, over v1alpha1.Allow) {
 	if over.Nodes != nil {
 		a.Nodes = over.Nodes
 	}
+	overlayLimits(&a.LimitsMax, over.LimitsMax)
 }
 
-// settle fills in the driver's values where nobody set one.
-func settle(base Settings, set v1alpha1.Settings, allow v1alpha1.Allow) (Settings, error) {
-	out := base
+func overlayLimits(l *v1alpha1.Limits, over v1alpha1.Limits) {
+	l.Handles = cmp.Or(over.Handles, l.Handles)
+	l.Objects = cmp.Or(over.Objects, l.Objects)
+}
+
+// settings merges what was said. What the claim sets must be allowed by the class.
+// A limit that nobody set is cut to what the class allows. An administrator's
+// access (KEP-5018) is bound by nothing, as the API server already asked for the
+// namespace's admin-access label.
+func (w *words) settings(admin bool, site Site) (Settings, error) {
+	if !admin {
+		if err := w.allow.Check(w.wishes, nil).ToAggregate(); err != nil {
+			return Settings{}, fmt.Errorf("the claim's parameters: %w", err)
+		}
+	}
+	set := w.defaults
+	overlay(&set, w.wishes)
+	out := Settings{Memlock: site.Memlock, Nodes: cdi.DefaultNodes, Env: set.Env}
+	var err error
 	if set.Memlock != nil {
 		out.Memlock = *set.Memlock
-	} else if allow.MemlockMax != nil {
-		have, err := base.Memlock.Bytes()
-		limit, err2 := allow.MemlockMax.Bytes()
-		if err := cmp.Or(err, err2); err != nil {
-			return Settings{}, err
-		}
-		if have > limit {
-			out.Memlock = *allow.MemlockMax
-		}
+	} else if out.Memlock, err = cutMemlock(site.Memlock, w.allow.MemlockMax); err != nil {
+		return Settings{}, err
 	}
 	if set.Nodes != nil {
-		out.Nodes = nil
-		for _, n := range set.Nodes {
-			class, err := cdi.ParseNodeClass(n)
-			if err != nil {
-				return Settings{}, err
-			}
-			out.Nodes = append(out.Nodes, class)
+		out.Nodes, err = nodeClasses(set.Nodes)
+	}
+	return out, err
+}
+
+// cutMemlock returns the node's limit, or the class's highest one if that is lower.
+func cutMemlock(base v1alpha1.Memlock, highest *v1alpha1.Memlock) (v1alpha1.Memlock, error) {
+	if highest == nil {
+		return base, nil
+	}
+	have, err := base.Bytes()
+	limit, err2 := highest.Bytes()
+	if err := cmp.Or(err, err2); err != nil {
+		return "", err
+	}
+	if have > limit {
+		return *highest, nil
+	}
+	return base, nil
+}
+
+func nodeClasses(names []string) ([]cdi.NodeClass, error) {
+	var out []cdi.NodeClass
+	for _, n := range names {
+		class, err := cdi.ParseNodeClass(n)
+		if err != nil {
+			return nil, err
 		}
+		out = append(out, class)
 	}
-	if len(out.Nodes) == 0 {
-		return Settings{}, field.Required(field.NewPath("nodes"), "a device without nodes is of no use: leave the field out, or name verbs")
+	if len(out) == 0 {
+		return nil, field.Required(field.NewPath("nodes"), "a device without nodes is of no use: leave the field out, or name verbs")
 	}
-	out.Env = set.Env
 	return out, nil
 }

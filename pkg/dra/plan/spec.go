@@ -14,9 +14,10 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// HookOptions say how containers get their locked memory limit.
+// HookOptions say how containers get their limits: of locked memory, and on an HCA.
 type HookOptions struct {
-	// Path of the hook program on the host.
+	// Path of the hook program on the host, "" for no hook: limits are then for the
+	// scheduler's account only.
 	Path string
 	// OnDenied is what the hook does where it may not raise the hard limit:
 	// clamp, fail or ignore.
@@ -41,38 +42,57 @@ func (e *NotFoundError) Unwrap() error { return e.Err }
 var errAbsent = errors.New("the host has no such RDMA device now: it was removed, or its driver is not loaded")
 
 // Spec makes the CDI spec of a plan: one device for each request's device, with
-// the nodes that its HCA has at the moment of the snapshot. It fails as a whole
-// rather than leave out a node: a program that does not find its HCA falls back
-// to TCP without a word.
+// the nodes that its HCAs have at the moment of the snapshot. It fails as a whole
+// rather than leave out a node or a member of a group: a program that does not find
+// its HCA falls back to TCP without a word.
 func (p *Plan) Spec(snap *rdma.Snapshot, hook HookOptions) (*specs.Spec, error) {
-	var devices []cdi.Device
-	hcas := make([]*rdma.HCA, len(p.Devices))
+	hcas := make([][]*rdma.HCA, len(p.Devices))
 	for i, d := range p.Devices {
-		if hcas[i] = snap.Lookup(d.Device); hcas[i] == nil {
-			return nil, &NotFoundError{p.Claim(), d.Device, errAbsent}
+		for _, name := range d.HCAs() {
+			h := snap.Lookup(name)
+			if h == nil {
+				return nil, &NotFoundError{p.Claim(), name, errAbsent}
+			}
+			hcas[i] = append(hcas[i], h)
 		}
 	}
+	devices := make([]cdi.Device, len(p.Devices))
 	for i, d := range p.Devices {
-		nodes, err := cdi.SelectNodes(hcas[i], snap.RDMACM, d.Settings.Nodes)
-		if err != nil {
-			return nil, &NotFoundError{p.Claim(), d.Device, err}
+		var err error
+		if devices[i], err = p.device(d, hcas[i], snap.RDMACM, hook); err != nil {
+			return nil, err
 		}
-		devices = append(devices, cdi.Device{
-			Name:  p.CDIName(d),
-			Nodes: nodes,
-			Env:   append([]string{deviceEnv(d, hcas[i])}, libraryEnv(d.Settings.Env, hcas)...),
-			Hook:  hook.forLimit(d.Settings.Memlock),
-		})
+		devices[i].Env = append(devices[i].Env, libraryEnv(d.Settings.Env, slices.Concat(hcas...))...)
 	}
 	return cdi.NewSpec(cdi.KindClaim, devices)
 }
 
-// deviceEnv tells a container the kernel's name of a device. The variable is
-// named after the device, so that the devices of a container do not overwrite
-// each other's: RDMA_DEVICE_PCI_0000_3B_00_0=mlx5_0.
-func deviceEnv(d Device, h *rdma.HCA) string {
-	name := strings.ToUpper(strings.ReplaceAll(d.Device, "-", "_"))
-	return "RDMA_DEVICE_" + name + "=" + h.IBDev
+// device makes the CDI device of one device of a plan.
+func (p *Plan) device(d Device, hcas []*rdma.HCA, rdmaCM *rdma.Node, hook HookOptions) (cdi.Device, error) {
+	out := cdi.Device{Name: p.CDIName(d)}
+	if p.Site != nil {
+		out.Env, out.Mounts = slices.Clone(p.Site.Env), p.Site.Mounts
+	}
+	for _, h := range hcas {
+		nodes, err := cdi.SelectNodes(h, rdmaCM, d.Settings.Nodes)
+		if err != nil {
+			return out, &NotFoundError{p.Claim(), h.Name, err}
+		}
+		out.Nodes = append(out.Nodes, nodes...)
+		out.Env = append(out.Env, deviceEnv(h))
+		if hook.Path != "" && d.Limits != (Limits{}) {
+			out.Limits = append(out.Limits, cdi.Limit{IBDev: h.IBDev, Handles: d.Limits.Handles, Objects: d.Limits.Objects})
+		}
+	}
+	out.Hook = hook.of(d)
+	return out, nil
+}
+
+// deviceEnv tells a container the kernel's name of an HCA. The variable is named
+// after the HCA, however it is shared, so that the HCAs of a container do not
+// overwrite each other's: RDMA_DEVICE_PCI_0000_3B_00_0=mlx5_0.
+func deviceEnv(h *rdma.HCA) string {
+	return "RDMA_DEVICE_" + strings.ToUpper(strings.ReplaceAll(h.Name, "-", "_")) + "=" + h.IBDev
 }
 
 // libraryEnv configures libraries for all HCAs of a claim. The value is the same
@@ -103,18 +123,26 @@ func libraryEnv(libraries []string, hcas []*rdma.HCA) []string {
 	return env
 }
 
-// forLimit returns the hook that raises the limit, nil to inherit it.
-func (o HookOptions) forLimit(m v1alpha1.Memlock) *cdi.Hook {
-	if m == v1alpha1.MemlockInherit || o.Path == "" {
+// of returns the hook of a device, nil if there is nothing for it to do.
+func (o HookOptions) of(d Device) *cdi.Hook {
+	inherit := d.Settings.Memlock == v1alpha1.MemlockInherit
+	if o.Path == "" || inherit && d.Limits == (Limits{}) {
 		return nil
 	}
-	limit := string(m)
-	if n, err := m.Bytes(); err == nil && m != v1alpha1.MemlockUnlimited {
-		limit = strconv.FormatInt(n, 10)
+	var args []string
+	if !inherit {
+		args = append(args, "--memlock", memlockArg(d.Settings.Memlock))
 	}
-	args := []string{"--memlock", limit, "--on-denied", o.OnDenied}
+	args = append(args, "--on-denied", o.OnDenied)
 	if o.ReportDir != "" {
 		args = append(args, "--report", o.ReportDir)
 	}
 	return &cdi.Hook{Path: o.Path, Args: args}
+}
+
+func memlockArg(m v1alpha1.Memlock) string {
+	if n, err := m.Bytes(); err == nil && m != v1alpha1.MemlockUnlimited {
+		return strconv.FormatInt(n, 10)
+	}
+	return string(m)
 }

@@ -49,6 +49,16 @@ func TestSpecGolden(t *testing.T) {
 		},
 		{"admin-beside", "hgx-h100", results{admin(result("watch", "pci-0000-19-00-0")), result("use", "pci-0000-19-00-0")}, nil, hook},
 		{"shares", "hgx-h100", results{share(result("a", "pci-0000-19-00-0"), "s1"), share(result("a", "pci-0000-19-00-0"), "s2")}, configs{fromClaim(`"env": ["nccl"]`)}, hook},
+		{"share-limits", "hgx-h100", one(consuming(share(result("a", "shared-pci-0000-19-00-0"), "s1"), "handles", "64", "objects", "16Ki")), nil, hook},
+		{
+			"limits-inherit", "hgx-h100", results{result("a", "pci-0000-19-00-0"), result("b", "pci-0000-29-00-0")},
+			configs{fromClaim(`"memlock": "inherit"`), fromClaim(`"limits": {"objects": 100}`, "a")}, hook,
+		},
+		{"limits-no-hook", "hgx-h100", one(result("a", "pci-0000-19-00-0")), configs{fromClaim(`"limits": {"handles": 8}`)}, plan.HookOptions{}},
+		{
+			"group", "roce-sriov", one(share(result("nics", "group-all"), "s1")),
+			configs{fromClaim(`"env": ["nccl", "ucx"], "limits": {"handles": 8}`)}, hook,
+		},
 		{"no-hook", "hgx-h100", one(result("nic", "pci-0000-19-00-0")), nil, plan.HookOptions{}},
 		{"inherit", "hgx-h100", one(result("nic", "pci-0000-19-00-0")), configs{fromClaim(`"memlock": "inherit"`)}, hook},
 		{
@@ -57,7 +67,7 @@ func TestSpecGolden(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			spec, err := newPlan(t, claim(tc.results, tc.configs...)).Spec(snapshot(t, tc.machine), tc.hook)
+			spec, err := grouped(t, claim(tc.results, tc.configs...)).Spec(snapshot(t, tc.machine), tc.hook)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,6 +81,29 @@ func TestSpecGolden(t *testing.T) {
 			golden.Bytes(t, tc.name+".json", data)
 		})
 	}
+}
+
+// TestSpecOfSite: what the node's administrator adds stands in every claim, and a
+// claim's own words come after it.
+func TestSpecOfSite(t *testing.T) {
+	node := here
+	node.Site = plan.Site{
+		Memlock: "4Gi", Env: []string{"NCCL_DEBUG=WARN", "NCCL_IB_HCA=mlx5_9"},
+		Mounts: []cdi.Mount{{HostPath: "/opt/topo.xml", ContainerPath: "/opt/topo.xml"}},
+	}
+	p, err := plan.New(claim(results{result("a", "pci-0000-19-00-0"), result("b", "pci-0000-29-00-0")}, fromClaim(`"env": ["nccl"]`)), node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := p.Spec(snapshot(t, "hgx-h100"), hook)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := cdi.Encode(spec, cdi.JSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Bytes(t, "site.json", data)
 }
 
 // A user's claim never opens the management interface of a fabric, on any machine.
@@ -104,12 +137,13 @@ func TestSpecErrors(t *testing.T) {
 	}{
 		{"absent", "hgx-h100", one(result("nic", "pci-0000-ff-00-0")), nil, []string{"device pci-0000-ff-00-0", "the host has no such RDMA device now"}},
 		{"one of two absent", "hgx-h100", results{result("a", "pci-0000-19-00-0"), result("b", "pci-0000-ff-00-0")}, nil, []string{"device pci-0000-ff-00-0"}},
+		{"member of a group absent", "hgx-h100", one(result("nics", "group-all")), nil, []string{"device pci-0000-3b-00-1", "the host has no such RDMA device now"}},
 		{"no uverbs", "misbehaving", one(result("nic", "pci-0000-04-00-0")), nil, []string{"device pci-0000-04-00-0", "no uverbs node", "load the ib_uverbs module"}},
 		{"EFA has no umad", "aws-p5", one(result("nic", "pci-0000-4f-00-0")), configs{management}, []string{"device pci-0000-4f-00-0", "no umad node", "ib_umad"}},
 		{"port without issm", "roce-lag", one(result("nic", "pci-0000-3b-00-0")), configs{management, fromClaim(`"nodes": ["sm"]`)}, []string{"no issm node"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := newPlan(t, claim(tc.results, tc.configs...)).Spec(snapshot(t, tc.machine), hook)
+			_, err := grouped(t, claim(tc.results, tc.configs...)).Spec(snapshot(t, tc.machine), hook)
 			if _, ok := errors.AsType[*plan.NotFoundError](err); !ok {
 				t.Fatalf("error is %v, want a NotFoundError", err)
 			}

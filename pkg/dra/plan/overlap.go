@@ -1,0 +1,64 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
+)
+
+// Overlap returns an error if two plans use one HCA in a way that excludes the
+// other: at least one of them as its only user. Shares of an HCA, groups that it
+// is in, and access for monitoring do not exclude each other. The scheduler keeps
+// claims apart; this is the last line of defence against its mistakes.
+func (p *Plan) Overlap(other *Plan) error {
+	if p.UID == other.UID {
+		return nil
+	}
+	for _, a := range p.Devices {
+		for _, b := range other.Devices {
+			hca, both := common(a.HCAs(), b.HCAs())
+			if both && a.excludes(b) {
+				return fmt.Errorf("device %s is in use by claim %s (%s)%s: two claims were given one device; delete the pod of one of them",
+					a.Device, other.Claim(), other.UID, through(hca, a, b))
+			}
+		}
+	}
+	return nil
+}
+
+// through says by which HCA two devices collide, where their names do not.
+func through(hca string, a, b Device) string {
+	if a.Device == b.Device {
+		return ""
+	}
+	return fmt.Sprintf(", which has HCA %s as device %s", hca, b.Device)
+}
+
+func common(a, b []string) (string, bool) {
+	for _, name := range a {
+		if slices.Contains(b, name) {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// excludes reports whether two devices with an HCA in common must not be used at
+// the same time.
+func (d Device) excludes(other Device) bool {
+	if d.AdminAccess || other.AdminAccess {
+		return false
+	}
+	if d.alone() || other.alone() {
+		return true
+	}
+	// Where the API server knows no shares, a shared device has one claim at a time.
+	return d.Device == other.Device && d.ShareID == nil && other.ShareID == nil
+}
+
+// alone reports whether the device gives its HCA to one claim alone.
+func (d Device) alone() bool {
+	name := devicename.Parse(d.Device)
+	return !name.Shared && name.Group == "" && d.ShareID == nil
+}
