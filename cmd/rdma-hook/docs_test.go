@@ -26,7 +26,8 @@ func TestDocs(t *testing.T) {
 	}
 	var report hook.Report
 	decodeExample(t, parts[2], &report, true)
-	if report.ReportVersion != hook.ReportVersion || report.Outcome != hook.Clamped || report.After.Soft != 8<<20 {
+	if report.ReportVersion != hook.ReportVersion || report.Outcome != hook.Clamped || report.After.Soft != 8<<20 ||
+		len(report.Limits) != 1 || report.Limits[0].After.Handles != 64 {
 		t.Errorf("the report reads as %+v", report)
 	}
 	for _, line := range strings.Split(hook.Usage, "\n") {
@@ -35,7 +36,7 @@ func TestDocs(t *testing.T) {
 			t.Errorf("docs/hook.md has no line on %s", flag)
 		}
 	}
-	for _, o := range []hook.Outcome{hook.Raised, hook.Already, hook.Clamped, hook.Denied, hook.Skipped, hook.Failed} {
+	for _, o := range []hook.Outcome{hook.Raised, hook.Already, hook.Clamped, hook.Denied, hook.Skipped, hook.Failed, hook.Limited, hook.Unenforced} {
 		if !strings.Contains(string(text), "`"+string(o)+"`") {
 			t.Errorf("docs/hook.md does not explain the outcome %q", o)
 		}

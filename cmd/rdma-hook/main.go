@@ -1,6 +1,7 @@
 // Command rdma-hook is an OCI createRuntime hook that raises RLIMIT_MEMLOCK of
 // a container's init process, so that RDMA applications can register memory
-// without any capability. CDI specs name it; see docs/hook.md.
+// without any capability, and that limits what the container may use of RDMA devices.
+// CDI specs name it; see docs/hook.md.
 //
 // It is a static binary of its own, because it runs in every start of a
 // container with an RDMA device, on the host and outside of any container: it
@@ -10,11 +11,11 @@
 // Exit codes:
 //
 //	0  done, or nothing to do (a warning on stderr says which)
-//	1  the limit may not be raised, and --on-denied is fail
+//	1  the limit may not be raised or a device not limited, and --on-denied is fail
 //	2  a known flag has a value that is not understood
 //	3  stdin holds no OCI state, or one without a usable pid
 //	4  no complete OCI state arrived within --timeout
-//	5  the process is gone or its limit cannot be changed, and --on-denied is fail
+//	5  the process is gone or a limit cannot be changed, and --on-denied is fail
 //
 // Unknown flags and extra arguments are warnings: a CDI spec may outlive the
 // version of the driver that wrote it.
@@ -35,5 +36,6 @@ func main() {
 		Stdout: os.Stdout,
 		Stderr: os.Stderr,
 		Open:   hook.OpenProcess,
+		Files:  hook.HostFiles{},
 	}))
 }

@@ -11,29 +11,37 @@ import (
 const DefaultTimeout = 2 * time.Second
 
 // Usage is the text of --help.
-const Usage = `rdma-hook raises RLIMIT_MEMLOCK of a container's init process.
+const Usage = `rdma-hook raises RLIMIT_MEMLOCK of a container's init process, and limits what the
+container may use of RDMA devices.
 
 It is an OCI createRuntime hook: a container runtime starts it and writes the
 OCI state of the container to its standard input.
 
   --memlock unlimited|SIZE      the limit to raise to; SIZE is in bytes, or with a
                                 suffix Ki Mi Gi Ti, or k K M G T (powers of 1000)
+  --limit IBDEV:handles=N,objects=M
+                                what the container may use of an RDMA device, in its
+                                cgroup (rdma.max): open contexts, and verbs objects
+                                such as queue pairs; repeatable
   --on-denied clamp|fail|ignore what to do without CAP_SYS_RESOURCE: raise the soft
                                 limit to the hard one (default), stop the start of
-                                the container, or leave it as it is
-  --report DIR                  write the result to DIR/<container ID>.json
+                                the container, or leave it as it is. Also where a
+                                --limit cannot be set: say so, stop, or leave it
+  --report DIR                  write the result to DIR/<container ID>.json, or with
+                                limits DIR/<container ID>.<first IBDEV>.json
   --timeout DURATION            give up after this time (default 2s)
   --version                     print the version
 
 Exit codes: 0 done, or nothing to do; 1 not permitted (--on-denied fail);
 2 bad flag value; 3 bad OCI state; 4 no OCI state in time; 5 the process is
-gone or its limit cannot be changed (--on-denied fail).
+gone or a limit cannot be changed (--on-denied fail).
 Unknown flags and arguments are warnings, so that old CDI specs keep working.
 `
 
 // Options is the command line.
 type Options struct {
 	Memlock  Size // 0 where absent
+	Limits   []DeviceLimit
 	OnDenied OnDenied
 	Report   string // "" where absent
 	Timeout  time.Duration
@@ -74,7 +82,7 @@ func ParseOptions(args []string) (o Options, warnings []string, err error) {
 
 func takesValue(name string) bool {
 	switch name {
-	case "--memlock", "--on-denied", "--report", "--timeout":
+	case "--memlock", "--limit", "--on-denied", "--report", "--timeout":
 		return true
 	}
 	return false
@@ -84,6 +92,10 @@ func (o *Options) set(name, value string) (err error) {
 	switch name {
 	case "--memlock":
 		o.Memlock, err = ParseSize(value)
+	case "--limit":
+		var l DeviceLimit
+		l, err = ParseLimit(value)
+		o.Limits = append(o.Limits, l)
 	case "--on-denied":
 		o.OnDenied = OnDenied(value)
 		if o.OnDenied != Clamp && o.OnDenied != Fail && o.OnDenied != Ignore {

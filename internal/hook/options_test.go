@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,9 @@ func TestParseOptions(t *testing.T) {
 		{"", defaults, nil},
 		{"--memlock unlimited", with(func(o *Options) { o.Memlock = Unlimited }), nil},
 		{"--memlock=8Mi", with(func(o *Options) { o.Memlock = 8 << 20 }), nil},
+		{"--limit mlx5_0:handles=2,objects=100 --limit=rxe_a:objects=7", with(func(o *Options) {
+			o.Limits = []DeviceLimit{{"mlx5_0", Wanted{2, 100}}, {"rxe_a", Wanted{0, 7}}}
+		}), nil},
 		{"--memlock 1 --memlock 2", with(func(o *Options) { o.Memlock = 2 }), nil},
 		{"--on-denied fail --report /run/r --timeout 1s", Options{OnDenied: Fail, Report: "/run/r", Timeout: time.Second}, nil},
 		{"--version", with(func(o *Options) { o.Version = true }), nil},
@@ -28,7 +32,7 @@ func TestParseOptions(t *testing.T) {
 		{"--memlocked 1", defaults, []string{`ignoring unknown flag "--memlocked"`, `ignoring extra argument "1"`}},
 	} {
 		got, warnings, err := ParseOptions(strings.Fields(tt.args))
-		if err != nil || got != tt.want || !slices.Equal(warnings, tt.warnings) {
+		if err != nil || !reflect.DeepEqual(got, tt.want) || !slices.Equal(warnings, tt.warnings) {
 			t.Errorf("ParseOptions(%s) = %+v, %q, %v; want %+v, %q", tt.args, got, warnings, err, tt.want, tt.warnings)
 		}
 	}
@@ -39,6 +43,8 @@ func TestParseOptionsRefusesValues(t *testing.T) {
 		"--memlock lots":      `flag --memlock: parse size "lots"`,
 		"--memlock":           `flag --memlock: parse size ""`,
 		"--memlock=":          `parse size ""`,
+		"--limit mlx5_0":      `flag --limit: parse limit "mlx5_0"`,
+		"--limit":             `flag --limit: parse limit ""`,
 		"--on-denied panic":   `flag --on-denied: "panic" is none of clamp, fail, ignore`,
 		"--report reports":    `flag --report: "reports" is not an absolute path`,
 		"--timeout 2":         "flag --timeout: time: missing unit",
@@ -54,7 +60,7 @@ func TestParseOptionsRefusesValues(t *testing.T) {
 
 // Every flag is in the help.
 func TestUsageIsComplete(t *testing.T) {
-	for _, word := range []string{"--memlock", "--on-denied", "--report", "--timeout", "--version"} {
+	for _, word := range []string{"--memlock", "--limit", "--on-denied", "--report", "--timeout", "--version"} {
 		if !strings.Contains(Usage, "  "+word) {
 			t.Errorf("usage lacks %s", word)
 		}

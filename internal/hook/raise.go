@@ -35,7 +35,7 @@ const (
 	Ignore OnDenied = "ignore" // leave the limit as it is, quietly
 )
 
-// Outcome is what has become of the limit, in one word of the report.
+// Outcome is what has become of a limit, in one word of the report.
 type Outcome string
 
 // The outcomes.
@@ -46,6 +46,9 @@ const (
 	Denied  Outcome = "denied"  // not permitted, and left as it is
 	Skipped Outcome = "skipped" // there is nothing to do: no process, or no --memlock
 	Failed  Outcome = "failed"  // not possible for another reason, such as a process that is gone
+
+	Limited    Outcome = "limited"   // a device's limit is now as asked for
+	Unenforced Outcome = "unlimited" // the kernel cannot limit the device for this container
 )
 
 // Result is what Raise did.

@@ -16,21 +16,22 @@ import (
 // changes its meaning or goes; new fields may come without.
 const ReportVersion = 1
 
-// Report is the content of DIR/<container ID>.json. encoding/json reads it; the
-// hook itself writes it with AppendJSON. Sizes are strings, see Size.MarshalText.
+// Report is the content of a report's file. encoding/json reads it; the hook itself
+// writes it with AppendJSON. Sizes and counts are strings, see Size.MarshalText.
 type Report struct {
-	ReportVersion int       `json:"reportVersion"`
-	HookVersion   string    `json:"hookVersion"`
-	ID            string    `json:"id"`     // container ID
-	PID           int       `json:"pid"`    // of the container's init process, 0 where unknown
-	Status        string    `json:"status"` // as in the OCI state
-	Time          time.Time `json:"time"`   // UTC, to the second
-	Want          *Size     `json:"want,omitempty"`
-	Outcome       Outcome   `json:"outcome"`
-	Message       string    `json:"message"`
-	Before        *Limit    `json:"before,omitempty"`
-	After         *Limit    `json:"after,omitempty"`
-	Warnings      []string  `json:"warnings,omitempty"`
+	ReportVersion int           `json:"reportVersion"`
+	HookVersion   string        `json:"hookVersion"`
+	ID            string        `json:"id"`     // container ID
+	PID           int           `json:"pid"`    // of the container's init process, 0 where unknown
+	Status        string        `json:"status"` // as in the OCI state
+	Time          time.Time     `json:"time"`   // UTC, to the second
+	Want          *Size         `json:"want,omitempty"`
+	Outcome       Outcome       `json:"outcome"`
+	Message       string        `json:"message"`
+	Before        *Limit        `json:"before,omitempty"`
+	After         *Limit        `json:"after,omitempty"`
+	Limits        []LimitResult `json:"limits,omitempty"` // of --limit; what stands before is of --memlock
+	Warnings      []string      `json:"warnings,omitempty"`
 }
 
 // AppendJSON appends the report as one line of JSON.
@@ -53,18 +54,54 @@ func (r Report) AppendJSON(b []byte) []byte {
 	if r.After != nil {
 		b = appendLimit(append(b, `,"after":`...), *r.After)
 	}
-	for i, w := range r.Warnings {
+	b = appendList(b, "limits", r.Limits, appendLimitResult)
+	b = appendList(b, "warnings", r.Warnings, appendString)
+	return append(b, "}\n"...)
+}
+
+// appendList appends a member that is a list, unless it is empty.
+func appendList[T any](b []byte, name string, list []T, one func([]byte, T) []byte) []byte {
+	for i, v := range list {
 		if i == 0 {
-			b = append(b, `,"warnings":[`...)
+			b = append(appendString(append(b, ','), name), ":["...)
 		} else {
 			b = append(b, ',')
 		}
-		b = appendString(b, w)
+		b = one(b, v)
 	}
-	if len(r.Warnings) > 0 {
+	if len(list) > 0 {
 		b = append(b, ']')
 	}
-	return append(b, "}\n"...)
+	return b
+}
+
+func appendLimitResult(b []byte, r LimitResult) []byte {
+	b = appendString(append(b, `{"device":`...), r.Device)
+	b = append(b, `,"want":{`...)
+	if r.Want.Handles != 0 {
+		b = appendString(append(b, `"handles":`...), r.Want.Handles.String())
+	}
+	if r.Want.Handles != 0 && r.Want.Objects != 0 {
+		b = append(b, ',')
+	}
+	if r.Want.Objects != 0 {
+		b = appendString(append(b, `"objects":`...), r.Want.Objects.String())
+	}
+	b = appendString(append(b, `},"outcome":`...), string(r.Outcome))
+	b = appendString(append(b, `,"message":`...), r.Message)
+	if r.Before != nil {
+		b = appendResources(append(b, `,"before":`...), *r.Before)
+	}
+	if r.After != nil {
+		b = appendResources(append(b, `,"after":`...), *r.After)
+	}
+	return append(b, '}')
+}
+
+func appendResources(b []byte, r Resources) []byte {
+	b = appendString(append(b, `{"handles":`...), r.Handles.String())
+	b = appendString(append(b, `,"objects":`...), r.Objects.String())
+	return append(b, '}')
 }
 
 func appendLimit(b []byte, l Limit) []byte {
@@ -98,30 +135,40 @@ func appendString(b []byte, s string) []byte {
 // maxIDLength leaves room for the rest of the temporary file's name in NAME_MAX.
 const maxIDLength = 220
 
-// checkID refuses IDs that could name a file elsewhere, and those that start
+// checkName refuses names that could be of a file elsewhere, and those that start
 // with a dot, which readers of the directory take for temporary files.
-func checkID(id string) error {
+func checkName(id, name string) error {
 	const allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.+-"
 	switch {
 	case id == "":
 		return errors.New("the OCI state has no container ID")
-	case len(id) > maxIDLength:
+	case len(name) > maxIDLength:
 		return errors.New("the container ID is longer than " + strconv.Itoa(maxIDLength) + " bytes")
-	case id[0] == '.' || strings.Trim(id, allowed) != "" || strings.ContainsAny(id, "/\x00"):
-		return errors.New("the container ID " + strconv.Quote(id) + " is not a plain name")
+	case name[0] == '.' || strings.Trim(name, allowed) != "" || strings.ContainsAny(name, "/\x00"):
+		return errors.New("the container ID " + strconv.Quote(name) + " is not a plain name")
 	}
 	return nil
 }
 
-// WriteReport writes DIR/<container ID>.json with mode 0644. A reader sees the
-// whole file or none. It is not synced to disk: after a crash of the host the
-// container is gone, too.
+// name is the report's file name without its end. Every CDI device with limits has a
+// hook of its own, and none should replace what another one says of the same container.
+func (r Report) name() string {
+	if len(r.Limits) == 0 {
+		return r.ID
+	}
+	return r.ID + "." + r.Limits[0].Device
+}
+
+// WriteReport writes DIR/<container ID>.json, or DIR/<container ID>.<device>.json with
+// the first device that is limited, with mode 0644. A reader sees the whole file or
+// none. It is not synced to disk: after a crash of the host the container is gone, too.
 func WriteReport(dir string, r Report) error {
-	if err := checkID(r.ID); err != nil {
+	name := r.name()
+	if err := checkName(r.ID, name); err != nil {
 		return wrap("write report to "+strconv.Quote(dir), err)
 	}
-	path := dir + "/" + r.ID + ".json"
-	temp := dir + "/." + r.ID + "." + strconv.Itoa(os.Getpid()) + ".tmp"
+	path := dir + "/" + name + ".json"
+	temp := dir + "/." + name + "." + strconv.Itoa(os.Getpid()) + ".tmp"
 	err := writeFile(temp, r.AppendJSON(nil))
 	if err == nil {
 		err = unix.Rename(temp, path)

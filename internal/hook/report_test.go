@@ -27,7 +27,12 @@ func fullReport(id string) Report {
 		Message:       "need \"more\"\\\x01é",
 		Before:        &Limit{65536, 8 << 20},
 		After:         &Limit{8 << 20, Unlimited},
-		Warnings:      []string{"one", "two"},
+		Limits: []LimitResult{
+			{"rxe0", Wanted{64, 0}, Limited, "set", &Resources{NoLimit, NoLimit}, &Resources{64, NoLimit}},
+			{"rxe1", Wanted{0, 2}, Unenforced, "no controller", nil, nil},
+			{"rxe2", Wanted{1, 2}, Already, "already", &Resources{0, 2}, &Resources{0, 2}},
+		},
+		Warnings: []string{"one", "two"},
 	}
 }
 
@@ -70,22 +75,28 @@ func TestAppendStringIsValidJSON(t *testing.T) {
 	}
 }
 
+// A report without limits has the name of the container, one with limits that of the
+// device too, so that two hooks of a container leave two reports.
 func TestWriteReport(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o077))
 	dir := t.TempDir()
+	limits := fullReport("web-1.2_a+b")
+	memlock := limits
+	memlock.Limits = nil
 	for range 2 { // the second replaces the first
-		if err := WriteReport(dir, fullReport("web-1.2_a+b")); err != nil {
+		if err := errors.Join(WriteReport(dir, memlock), WriteReport(dir, limits)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	path := filepath.Join(dir, "web-1.2_a+b.json")
-	info, err := os.Stat(path)
-	if err != nil || info.Mode() != 0o644 {
-		t.Fatalf("mode %v, %v; want 0644 under any umask", info.Mode(), err)
+	for _, name := range []string{"web-1.2_a+b.json", "web-1.2_a+b.rxe0.json"} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || info.Mode() != 0o644 {
+			t.Fatalf("%s: mode %v, %v; want 0644 under any umask", name, info.Mode(), err)
+		}
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 1 {
-		t.Fatalf("directory holds %v, %v; want the report only", entries, err)
+	if err != nil || len(entries) != 2 {
+		t.Fatalf("directory holds %v, %v; want the reports only", entries, err)
 	}
 }
 
@@ -99,6 +110,11 @@ func TestWriteReportRefusesIDs(t *testing.T) {
 			t.Errorf("WriteReport for the ID %q: no error", id)
 		}
 	}
+	odd := fullReport("web")
+	odd.Limits[0].Device = "../../rxe0"
+	if err := WriteReport(dir, odd); err == nil {
+		t.Error("WriteReport for a device with a path in its name: no error")
+	}
 	for _, d := range []string{dir, filepath.Dir(dir)} {
 		if entries, _ := os.ReadDir(d); len(entries) > 1 || d == dir && len(entries) > 0 {
 			t.Errorf("%s holds %v", d, entries)
@@ -108,14 +124,16 @@ func TestWriteReportRefusesIDs(t *testing.T) {
 
 func TestWriteReportErrors(t *testing.T) {
 	dir := t.TempDir()
-	if err := WriteReport(dir+"/missing", fullReport("web")); !errors.Is(err, os.ErrNotExist) {
+	report := fullReport("web")
+	report.Limits = nil
+	if err := WriteReport(dir+"/missing", report); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("missing directory: %v", err)
 	}
 	// The final rename fails on a directory; the temporary file must not stay.
 	if err := os.Mkdir(dir+"/web.json", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteReport(dir, fullReport("web")); err == nil || !strings.Contains(err.Error(), dir+"/web.json") {
+	if err := WriteReport(dir, report); err == nil || !strings.Contains(err.Error(), dir+"/web.json") {
 		t.Errorf("directory in the way: %v, want an error with the path", err)
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 1 {

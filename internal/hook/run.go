@@ -25,6 +25,7 @@ type IO struct {
 	Stdout io.Writer
 	Stderr io.Writer
 	Open   func(pid int) (Process, error) // OpenProcess
+	Files  Files                          // HostFiles
 }
 
 // Run is the program: it returns the exit code. args do not hold the program's
@@ -57,7 +58,7 @@ func Run(args []string, version string, std IO) int {
 	return act(opts, st, warnings, version, deadline, std)
 }
 
-// act raises the limit of the state's process and reports.
+// act applies the limits to the state's process and reports.
 func act(opts Options, st State, warnings []string, version string, deadline time.Time, std IO) int {
 	reason, warning, err := st.check()
 	if err != nil {
@@ -68,23 +69,47 @@ func act(opts Options, st State, warnings []string, version string, deadline tim
 		say(std.Stderr, warning)
 		warnings = append(warnings, warning)
 	}
-	if reason == "" && opts.Memlock == 0 {
-		reason = "no --memlock is given"
-	}
-	result, code := Result{Outcome: Skipped, Message: "nothing to do: " + reason}, ExitOK
+	report := newReport(opts, st, warnings, version)
 	if reason == "" {
-		result, err = raise(std.Open, *st.PID, opts)
-		code = exitCode(err, opts.OnDenied)
+		err = report.apply(opts, deadline, std)
+	} else {
+		report.Outcome, report.Message = Skipped, "nothing to do: "+reason
 	}
-	if result.Outcome != Denied || opts.OnDenied != Ignore {
-		say(std.Stderr, result.Message)
-	}
+	report.talk(opts, std.Stderr)
 	if opts.Report != "" {
-		if err := reportBy(deadline, opts.Report, newReport(opts, st, result, warnings, version)); err != nil {
+		if err := reportBy(deadline, opts.Report, report); err != nil {
 			say(std.Stderr, err.Error()+"; the container is not affected")
 		}
 	}
-	return code
+	return exitCode(err, opts.OnDenied)
+}
+
+// apply does what the options ask for and notes what has become of it.
+func (r *Report) apply(opts Options, deadline time.Time, std IO) (err error) {
+	result := Result{Outcome: Skipped, Message: "nothing to do: no --memlock is given"}
+	if opts.Memlock != 0 {
+		result, err = raise(std.Open, r.PID, opts)
+	}
+	r.Outcome, r.Message, r.Before, r.After = result.Outcome, result.Message, result.Before, result.After
+	if len(opts.Limits) > 0 {
+		var e error
+		r.Limits, e = setLimitsBy(deadline, std.Files, r.PID, opts)
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// talk says what has become of everything.
+func (r *Report) talk(opts Options, stderr io.Writer) {
+	quiet := func(o Outcome) bool { return opts.OnDenied == Ignore && (o == Denied || o == Unenforced) }
+	if !quiet(r.Outcome) && (opts.Memlock != 0 || len(r.Limits) == 0) {
+		say(stderr, r.Message)
+	}
+	for _, l := range r.Limits {
+		if !quiet(l.Outcome) {
+			say(stderr, l.Message)
+		}
+	}
 }
 
 func raise(open func(int) (Process, error), pid int, opts Options) (Result, error) {
@@ -106,17 +131,13 @@ func exitCode(err error, policy OnDenied) int {
 	return ExitProcess
 }
 
-func newReport(opts Options, st State, result Result, warnings []string, version string) Report {
+func newReport(opts Options, st State, warnings []string, version string) Report {
 	r := Report{
 		ReportVersion: ReportVersion,
 		HookVersion:   version,
 		ID:            st.ID,
 		Status:        st.Status,
 		Time:          time.Now(),
-		Outcome:       result.Outcome,
-		Message:       result.Message,
-		Before:        result.Before,
-		After:         result.After,
 		Warnings:      warnings,
 	}
 	if st.PID != nil {
@@ -126,6 +147,26 @@ func newReport(opts Options, st State, result Result, warnings []string, version
 		r.Want = &opts.Memlock
 	}
 	return r
+}
+
+// setLimitsBy sets the limits, but waits no longer than the deadline: the kernel
+// changes one cgroup at a time, and another one may take long.
+func setLimitsBy(deadline time.Time, f Files, pid int, opts Options) ([]LimitResult, error) {
+	type outcome struct {
+		results []LimitResult
+		err     error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		results, err := SetLimits(f, pid, opts.Limits, opts.OnDenied)
+		done <- outcome{results, err}
+	}()
+	select {
+	case o := <-done:
+		return o.results, o.err
+	case <-time.After(time.Until(deadline)):
+		return unsetAll(opts.Limits, opts.OnDenied, os.ErrDeadlineExceeded)
+	}
 }
 
 // reportBy writes the report, but waits no longer than the deadline: the
