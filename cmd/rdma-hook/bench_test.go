@@ -18,26 +18,36 @@ import (
 //	go test -run '^$' -bench Start -benchtime 1000x ./cmd/rdma-hook
 //
 // The sub-benchmarks are what a CDI spec may say: GOMAXPROCS=1 in the hook's
-// env spares the runtime its other threads, a report costs a file.
+// env spares the runtime its other threads, a limit costs a look at the cgroup (on
+// a tmpfs here) and a write, a report a file.
 func BenchmarkStart(b *testing.B) {
 	hook, empty := build(b, "."), build(b, "./testdata/empty")
 	for _, bm := range []struct {
 		name   string
+		limit  bool
 		report bool
 		env    []string
 	}{
-		{"plain", false, nil},
-		{"one-proc", false, []string{"GOMAXPROCS=1"}},
-		{"report", true, nil},
-		{"report-one-proc", true, []string{"GOMAXPROCS=1"}},
+		{"plain", false, false, nil},
+		{"one-proc", false, false, []string{"GOMAXPROCS=1"}},
+		{"limit-one-proc", true, false, []string{"GOMAXPROCS=1"}},
+		{"report", false, true, nil},
+		{"report-one-proc", false, true, []string{"GOMAXPROCS=1"}},
 	} {
 		b.Run(bm.name, func(b *testing.B) {
 			args := []string{"--memlock", "1Mi", "--on-denied", "ignore"}
 			if bm.report {
 				args = append(args, "--report", b.TempDir())
 			}
+			if bm.limit {
+				fakeCgroup(b)
+				args = append(args, "--limit", "rxe0:handles=4,objects=100")
+			}
 			var of, base []time.Duration
 			for b.Loop() {
+				if bm.limit {
+					writeMax(b, noLimits)
+				}
 				// Every container has an ID of its own: replacing a report would make
 				// ext4 flush it.
 				state := fmt.Sprintf(`{"ociVersion":"1.0.2","id":"bench%d","status":"creating","pid":%d,"bundle":"/b","annotations":{}}`,

@@ -47,5 +47,19 @@ func logReports(logger klog.Logger, dir string) {
 		default:
 			logger.Error(nil, "Locked memory limit of a container is lower than its claim asks for", values...)
 		}
+		for _, l := range r.Limits {
+			logLimit(logger, r.ID, l)
+		}
+	}
+}
+
+// logLimit logs what has become of one HCA's limit in a container.
+func logLimit(logger klog.Logger, container string, l hook.LimitResult) {
+	values := []any{"container", container, "ibdev", l.Device, "limit", l.Want.String(), "outcome", l.Outcome, "detail", l.Message}
+	switch l.Outcome {
+	case hook.Limited, hook.Already:
+		logger.V(2).Info("Limit of a container on an HCA", values...)
+	default:
+		logger.Error(nil, "A container is not limited on an HCA as its claim says", values...)
 	}
 }

@@ -23,6 +23,13 @@ func TestLogReports(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	limits := hook.Report{ReportVersion: hook.ReportVersion, ID: "shared", Outcome: hook.Already, Limits: []hook.LimitResult{
+		{Device: "mlx5_0", Want: hook.Wanted{Handles: 64}, Outcome: hook.Limited, Message: "set"},
+		{Device: "mlx5_1", Want: hook.Wanted{Objects: 9}, Outcome: hook.Unenforced, Message: "no controller"},
+	}}
+	if err := hook.WriteReport(dir, limits); err != nil {
+		t.Fatal(err)
+	}
 	for name, content := range map[string]string{"garbage.json": "{", "unfinished.tmp": "{"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
 			t.Fatal(err)
@@ -31,7 +38,9 @@ func TestLogReports(t *testing.T) {
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(2)))
 	logReports(logger, dir)
 	text := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
-	for _, line := range []string{`INFO Locked memory limit of a container container="good"`, `ERROR Locked memory limit of a container is lower than its claim asks for container="bad"`, "words of bad", `read the hook's report \"garbage.json\"`} {
+	for _, line := range []string{`INFO Locked memory limit of a container container="good"`, `ERROR Locked memory limit of a container is lower than its claim asks for container="bad"`, "words of bad",
+		`INFO Limit of a container on an HCA container="shared" ibdev="mlx5_0" limit="handles 64" outcome="limited" detail="set"`,
+		`ERROR A container is not limited on an HCA as its claim says container="shared" ibdev="mlx5_1" limit="objects 9" outcome="unlimited" detail="no controller"`, `read the hook's report \"garbage.json\"`} {
 		if !strings.Contains(text, line) {
 			t.Errorf("the log lacks %q:\n%s", line, text)
 		}
