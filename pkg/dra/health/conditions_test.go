@@ -1,0 +1,145 @@
+package health_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// TestNodesAndNames: no verbs node, no GUID, no readable port.
+func TestNodesAndNames(t *testing.T) {
+	w := watch(t)
+	noUverbs, free, noGUID, blind, portless := hca(1), hca(2), hca(3), hca(4), hca(5)
+	noUverbs.Uverbs, free.Uverbs, noGUID.NodeGUID, portless.Ports = nil, nil, 0, nil
+	blind.Ports[0].State, blind.Ports[0].PhysState = "", ""
+	efa := hca(6)
+	efa.NodeGUID, efa.Protocol = 0, rdma.ProtocolEFA
+	w.obs.Held = []string{noUverbs.Name}
+	w.see(noUverbs, free, noGUID, blind, portless, efa)
+	w.wait(5 * time.Second)
+	for device, want := range map[string]string{
+		noUverbs.Name: "Unhealthy no-uverbs", free.Name: "none", noGUID.Name: "Unhealthy no-guid",
+		blind.Name: "Unknown unmonitored", portless.Name: "Unknown unmonitored", efa.Name: "Healthy",
+	} {
+		w.want(device, want)
+	}
+}
+
+// TestUnreadable: a port that cannot be read stays what it was.
+func TestUnreadable(t *testing.T) {
+	w, h := watch(t), hca(1)
+	blind := hca(1)
+	blind.Ports[0].State = ""
+	w.see(down(h, 1))
+	w.wait(time.Minute)
+	w.see(blind)
+	w.wait(time.Hour)
+	w.want(h.Name, "Unhealthy port-down unmonitored")
+	w.see(h)
+	w.wait(30 * time.Second)
+	w.want(h.Name, "Healthy")
+}
+
+// TestReadings: GIDs and counters, where they were read.
+func TestReadings(t *testing.T) {
+	w, h := watch(t), hca(1)
+	h.Protocol, h.Ports[0].Netdev = rdma.ProtocolRoCE, "ens1f0"
+	none, one := 0, 1
+	read := func(gids *int, symbols uint64) {
+		w.obs.Readings = map[health.PortID]health.Reading{
+			{Device: h.Name, Port: 1}: {RoutableGIDs: gids, Counters: map[string]uint64{"symbol_error": symbols, "port_rcv_data": 1 << 60}},
+		}
+		w.see(h)
+	}
+	read(&none, 65000)
+	w.wait(5 * time.Second)
+	w.want(h.Name, "Healthy no-address")
+	w.now = w.now.Add(time.Hour)
+	read(&one, 65120)
+	w.wait(30 * time.Second)
+	w.want(h.Name, "Healthy")
+	read(&one, 100) // cleared, and 100 since
+	w.want(h.Name, "Healthy")
+	read(&one, 135)
+	w.wait(5 * time.Second)
+	w.want(h.Name, "Healthy port-errors")
+	if _, message := w.View().Report(h.Name, w.now); !strings.Contains(message, "counter symbol_error rises by more than 120 in 1h: a bad cable") {
+		t.Errorf("message is %q", message)
+	}
+	w.now = w.now.Add(time.Hour)
+	read(&one, 135)
+	w.wait(30 * time.Second)
+	w.want(h.Name, "Healthy")
+}
+
+// TestResume: a driver that restarts goes on where the last one was.
+func TestResume(t *testing.T) {
+	up, bad, gone := hca(1), hca(2), hca(3)
+	before := watch(t)
+	before.see(down(up, 1), down(bad, 1))
+	before.wait(time.Minute)
+	published := map[string][]resourceapi.DeviceTaint{gone.Name: {{Key: "rdma.dev/device-gone"}, {Key: "example.com/other"}}}
+	for _, h := range []rdma.HCA{up, bad} {
+		published[h.Name] = before.View().Taints(h.Name, health.Policy{})
+	}
+	w := watch(t)
+	w.Resume(published)
+	w.see(up, down(bad, 1))
+	w.want(up.Name, "Unhealthy port-down")
+	w.want(bad.Name, "Unhealthy port-down")
+	w.wait(30 * time.Second)
+	w.want(up.Name, "Healthy")
+	w.want(bad.Name, "Unhealthy port-down")
+	w.want(gone.Name, "none")
+	if diff := cmp.Diff([]string{"30s mlx5_1 RDMAPortActive"}, w.transitions()); diff != "" {
+		t.Errorf("transitions (-want +got):\n%s", diff)
+	}
+}
+
+// TestStale: what nobody looks at is unknown.
+func TestStale(t *testing.T) {
+	w, h := watch(t), hca(1)
+	if status, _ := w.View().Report(h.Name, w.now); status != health.Unknown {
+		t.Errorf("before the first look the status is %s", status)
+	}
+	w.see(h)
+	if status, message := w.View().Report(h.Name, w.now.Add(3*time.Minute)); status != health.Healthy || message != "" {
+		t.Errorf("status is %s, %q", status, message)
+	}
+	if status, message := w.View().Report(h.Name, w.now.Add(3*time.Minute+1)); status != health.Unknown || !strings.Contains(message, "not been read") {
+		t.Errorf("status is %s, %q", status, message)
+	}
+	if status, _ := w.View().Report("pci-none", w.now); status != health.Unknown {
+		t.Errorf("status of no device is %s", status)
+	}
+}
+
+// TestWords: each state of a port says what to do.
+func TestWords(t *testing.T) {
+	for want, port := range map[string]rdma.Port{
+		"no subnet manager has configured it": {State: rdma.PortInit, PhysState: "LinkUp", LinkLayer: rdma.LinkInfiniBand},
+		"is INIT (LinkUp)":                    {State: rdma.PortInit, PhysState: "LinkUp", LinkLayer: rdma.LinkEthernet},
+		"not activated it":                    {State: rdma.PortArmed, PhysState: "LinkUp"},
+		"the link failed a moment ago":        {State: rdma.PortActiveDefer, PhysState: "LinkUp"},
+		"interface ens1 is down or has no carrier: ip link set ens1 up": {State: rdma.PortDown, PhysState: "Disabled", LinkLayer: rdma.LinkEthernet, Netdev: "ens1"},
+		"the link is being negotiated":                                  {State: rdma.PortDown, PhysState: "PortConfigurationTraining"},
+		"port 1 is DOWN":                                                {State: rdma.PortDown},
+	} {
+		w, h := watch(t), hca(1)
+		port.Number = 1
+		h.Ports = []rdma.Port{port}
+		w.see(h)
+		if _, message := w.View().Report(h.Name, w.now); !strings.Contains(message, want) {
+			t.Errorf("%+v: message is %q, want %q", port, message, want)
+		}
+		if got := w.View().Counts(); got[health.PortDown] != 1 || len(got) != len(health.Conditions()) {
+			t.Errorf("counts are %v", got)
+		}
+	}
+}

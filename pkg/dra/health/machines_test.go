@@ -1,0 +1,71 @@
+package health_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden file")
+
+// TestMachines: what is held of every fixture machine is what the golden file says.
+func TestMachines(t *testing.T) {
+	var got bytes.Buffer
+	for _, name := range fixture.Names() {
+		m, err := fixture.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		snap, err := rdma.Discover(m.FS(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := watch(t)
+		w.obs.Snapshot = snap
+		w.look()
+		w.wait(time.Hour)
+		describe(&got, name, w)
+	}
+	golden := filepath.Join("testdata", "machines.txt")
+	if *update {
+		if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// describe writes what is wrong with a machine, and how many of its HCAs are well.
+func describe(out *bytes.Buffer, name string, w *watched) {
+	well := 0
+	var ill bytes.Buffer
+	for _, device := range w.View().Devices() {
+		v, _ := w.View().Verdict(device)
+		if len(v.Faults) == 0 {
+			well++
+			continue
+		}
+		fmt.Fprintf(&ill, "  %s %s", device, v.Status())
+		for _, taint := range (health.Policy{Informational: true}).Taints(v) {
+			fmt.Fprintf(&ill, " %s:%s", taint.Key, taint.Effect)
+		}
+		fmt.Fprintf(&ill, "\n    %s\n", v.Message())
+	}
+	fmt.Fprintf(out, "%s: %d well\n%s", name, well, &ill)
+}

@@ -1,0 +1,158 @@
+package health
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+)
+
+// Model keeps the health of the HCAs of one host. It is not safe for use by several
+// goroutines; the views that it returns are.
+type Model struct {
+	cfg     Config
+	devices map[string]*device
+	view    *View
+	last    time.Time
+}
+
+// New makes a model that knows of no device.
+func New(cfg Config) (*Model, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return &Model{cfg: cfg, devices: map[string]*device{}, view: &View{stale: cfg.Stale}}, nil
+}
+
+// Resume takes over what an earlier instance of the driver has published, the
+// taints of HCAs by name. Without it a restart would forget that a link flaps. It
+// comes before the first observation.
+func (m *Model) Resume(published map[string][]resourceapi.DeviceTaint) {
+	for name, taints := range published {
+		for _, t := range taints {
+			i := slices.IndexFunc(natures, func(n nature) bool { return n.condition.Key() == t.Key })
+			if i < 0 {
+				continue // another one's
+			}
+			d, c := m.device(name), natures[i].condition
+			d.resumed[c], d.announced[c] = true, resumedNote
+		}
+	}
+}
+
+func (m *Model) device(name string) *device {
+	if m.devices[name] == nil {
+		m.devices[name] = newDevice(name)
+	}
+	return m.devices[name]
+}
+
+// Observe takes what was seen now, and returns what began and what ended since the
+// last observation. A time before that of the last observation counts as that one.
+func (m *Model) Observe(o Observation, now time.Time) []Transition {
+	if now.Before(m.last) {
+		now = m.last
+	}
+	m.last = now
+	maps.DeleteFunc(m.devices, func(_ string, d *device) bool { return d.forgotten(now, &m.cfg) })
+	seen := m.take(&o, now)
+	view := &View{At: now, stale: m.cfg.Stale, verdicts: make(map[string]Verdict, len(m.devices))}
+	for name, d := range m.devices {
+		if !seen[name] {
+			d.miss(slices.Contains(o.Unbound, name), now, &m.cfg)
+		}
+		switch {
+		case d.present || d.held:
+			d.leftAt = time.Time{}
+			view.verdicts[name] = d.verdict(&m.cfg)
+		case d.leftAt.IsZero():
+			d.leftAt = now
+		}
+	}
+	m.view = view
+	return m.announce(view)
+}
+
+// take takes the HCAs that are there, and returns their names.
+func (m *Model) take(o *Observation, now time.Time) map[string]bool {
+	held := make(map[string]bool, len(o.Held))
+	for _, name := range o.Held {
+		held[name] = true
+		m.device(name)
+	}
+	for name, d := range m.devices {
+		d.held = held[name]
+	}
+	seen := make(map[string]bool, len(m.devices))
+	for i := range o.Snapshot.HCAs {
+		h := &o.Snapshot.HCAs[i]
+		// What no container can be given is not published, and not judged, unless a
+		// container has it.
+		if h.Unusable() != nil && !held[h.Name] {
+			continue
+		}
+		seen[h.Name] = true
+		m.device(h.Name).see(h, o, now, &m.cfg)
+	}
+	return seen
+}
+
+func (m *Model) announce(view *View) []Transition {
+	var out []Transition
+	for _, name := range view.Devices() {
+		out = append(out, m.devices[name].announce(view.verdicts[name], view.At)...)
+	}
+	return out
+}
+
+// View returns the state after the last observation.
+func (m *Model) View() *View { return m.view }
+
+// Next returns when another look at the host may change something though nothing
+// happens, and false if that is never: an event or the caller's poll comes first.
+func (m *Model) Next() (time.Time, bool) {
+	var first time.Time
+	for _, d := range m.devices {
+		if at, ok := d.deadline(&m.cfg); ok && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	return first, !first.IsZero()
+}
+
+// View is the health of all HCAs at one moment. Nobody changes it.
+type View struct {
+	// At is the time of the observation, zero before the first.
+	At       time.Time
+	stale    time.Duration
+	verdicts map[string]Verdict
+}
+
+// Devices returns the names of the HCAs that are judged, sorted: those that are
+// published, and those that claims hold.
+func (v *View) Devices() []string { return slices.Sorted(maps.Keys(v.verdicts)) }
+
+// Verdict returns what is held of an HCA, and whether there is anything.
+func (v *View) Verdict(device string) (Verdict, bool) {
+	verdict, ok := v.verdicts[device]
+	return verdict, ok
+}
+
+// Taints returns the taints of an HCA under a policy.
+func (v *View) Taints(device string, p Policy) []resourceapi.DeviceTaint {
+	return p.Taints(v.verdicts[device])
+}
+
+// Report returns the health of an HCA for the kubelet: its status and, unless all is
+// well, what is wrong. What was not looked at for too long is unknown.
+func (v *View) Report(device string, now time.Time) (Status, string) {
+	if v.At.IsZero() || now.Sub(v.At) > v.stale {
+		return Unknown, "the host's RDMA devices have not been read for too long; see the log of the driver"
+	}
+	verdict, ok := v.verdicts[device]
+	if !ok {
+		return Unknown, "there is no such device"
+	}
+	return verdict.Status(), verdict.Message()
+}

@@ -1,0 +1,144 @@
+package health_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+)
+
+func TestTaints(t *testing.T) {
+	verdict := health.Verdict{Device: "d", IBDev: "mlx5_0"}
+	for _, c := range health.Conditions() {
+		verdict.Faults = append(verdict.Faults, health.Fault{Condition: c, Confirmed: true, Message: string(c)})
+	}
+	for name, tc := range map[string]struct {
+		policy health.Policy
+		want   map[string]resourceapi.DeviceTaintEffect
+	}{
+		"defaults": {health.Policy{}, map[string]resourceapi.DeviceTaintEffect{
+			"rdma.dev/device-gone": "NoSchedule", "rdma.dev/driver-unbound": "NoSchedule", "rdma.dev/no-uverbs": "NoSchedule",
+			"rdma.dev/no-guid": "NoSchedule", "rdma.dev/port-down": "NoSchedule",
+		}},
+		"with information": {health.Policy{Informational: true, Effects: map[health.Condition]resourceapi.DeviceTaintEffect{
+			health.PortDown: "NoExecute", health.NoGUID: health.EffectOff, health.PortErrors: "NoSchedule",
+		}}, map[string]resourceapi.DeviceTaintEffect{
+			"rdma.dev/device-gone": "NoSchedule", "rdma.dev/driver-unbound": "NoSchedule", "rdma.dev/no-uverbs": "NoSchedule",
+			"rdma.dev/port-down": "NoExecute", "rdma.dev/unmonitored": "None", "rdma.dev/port-degraded": "None",
+			"rdma.dev/port-errors": "NoSchedule", "rdma.dev/no-address": "None",
+		}},
+	} {
+		got := map[string]resourceapi.DeviceTaintEffect{}
+		last := ""
+		for _, taint := range tc.policy.Taints(verdict) {
+			got[taint.Key] = taint.Effect
+			if taint.Key <= last || taint.Value != "" || taint.TimeAdded != nil {
+				t.Errorf("%s: taint %v after %q", name, taint, last)
+			}
+			if errs := validation.IsQualifiedName(taint.Key); errs != nil {
+				t.Errorf("%s: key %q: %v", name, taint.Key, errs)
+			}
+			last = taint.Key
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	if taints := (health.Policy{Informational: true}).Taints(verdict); len(taints) > resourceapi.DeviceTaintsMaxLength {
+		t.Errorf("%d taints, the API takes %d", len(taints), resourceapi.DeviceTaintsMaxLength)
+	}
+}
+
+func TestSchedulable(t *testing.T) {
+	of := func(c health.Condition) health.Verdict {
+		return health.Verdict{Faults: []health.Fault{{Condition: c}}}
+	}
+	p := health.Policy{Informational: true}
+	if !p.Schedulable(health.Verdict{}) || !p.Schedulable(of(health.PortErrors)) || p.Schedulable(of(health.PortDown)) {
+		t.Error("a device is schedulable just when no taint keeps claims away")
+	}
+}
+
+func TestParseEffects(t *testing.T) {
+	got, err := health.ParseEffects(map[string]string{"port-down": "NoExecute", "rdma.dev/no-address": "Off"})
+	want := map[health.Condition]resourceapi.DeviceTaintEffect{health.PortDown: "NoExecute", health.NoAddress: health.EffectOff}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("error %v, effects (-want +got):\n%s", err, diff)
+	}
+	for name, tc := range map[string]struct {
+		settings map[string]string
+		want     string
+	}{
+		"unknown condition": {map[string]string{"port-up": "None"}, `effect of taint "port-up": there is no such condition, want one of [device-gone`},
+		"unknown effect":    {map[string]string{"port-down": "noexecute"}, `"noexecute" is none of [None NoSchedule NoExecute Off]`},
+		"two":               {map[string]string{"port-down": "None", "rdma.dev/port-down": "Off"}, "it has two"},
+	} {
+		if _, err := health.ParseEffects(tc.settings); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: error is %v, want %q", name, err, tc.want)
+		}
+	}
+}
+
+func FuzzParseEffects(f *testing.F) {
+	f.Add("port-down", "NoExecute")
+	f.Add("rdma.dev/rdma.dev/port-down", "")
+	f.Fuzz(func(t *testing.T, name, effect string) {
+		parsed, err := health.ParseEffects(map[string]string{name: effect})
+		if (err == nil) != (len(parsed) == 1) {
+			t.Errorf("error %v, effects %v", err, parsed)
+		}
+		for c := range parsed {
+			if !strings.HasSuffix(name, string(c)) {
+				t.Errorf("%q became %q", name, c)
+			}
+		}
+	})
+}
+
+func TestConfigValidate(t *testing.T) {
+	cfg := health.DefaultConfig()
+	if err := cfg.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(*health.Config){
+		"down is -1s":       func(c *health.Config) { c.Down = -time.Second },
+		"up is -1s":         func(c *health.Config) { c.Up = -time.Second },
+		"flaps is 17":       func(c *health.Config) { c.Flaps = 17 },
+		"flap window is 0s": func(c *health.Config) { c.FlapWindow = 0 },
+		"stale is 0s":       func(c *health.Config) { c.Stale = 0 },
+		`counter "x" is 0`:  func(c *health.Config) { c.Thresholds = []health.Threshold{{Counter: "x", Per: time.Second}} },
+	} {
+		cfg := health.DefaultConfig()
+		change(&cfg)
+		if _, err := health.New(cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error is %v, want %q", err, want)
+		}
+	}
+}
+
+// TestMessageFits: the kubelet's API takes 1024 bytes, and no half runes.
+func TestMessageFits(t *testing.T) {
+	v := health.Verdict{IBDev: "mlx5_0", Faults: []health.Fault{{Condition: health.PortDown, Message: strings.Repeat("ä", 600)}}}
+	for range 2 {
+		if m := v.Message(); len(m) > 1024 || len(m) < 1000 || !strings.HasSuffix(m, "ä...") {
+			t.Errorf("message has %d bytes and ends in %q", len(m), m[len(m)-10:])
+		}
+		v.IBDev = "mlx5_10"
+	}
+}
+
+func TestNotes(t *testing.T) {
+	tr := health.Transition{Device: "pci-0000-3b-00-0", IBDev: "mlx5_0", Condition: health.PortDown, Holds: true, Message: "port 1 is DOWN"}
+	if got, want := tr.Note(), "RDMA device pci-0000-3b-00-0 (mlx5_0): port 1 is DOWN"; got != want || !tr.Grave() {
+		t.Errorf("note is %q, want %q", got, want)
+	}
+	tr.Holds = false
+	if got, want := tr.Note(), "RDMA device pci-0000-3b-00-0 (mlx5_0): over: port 1 is DOWN"; got != want || tr.Grave() {
+		t.Errorf("note is %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,75 @@
+package health
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// maxMessage is how long the kubelet's API lets a message be
+// (k8s.io/kubelet/pkg/apis/dra-health/v1).
+const maxMessage = 1024
+
+// physical says what the kernel's words for the state of a link mean
+// (drivers/infiniband/core/sysfs.c phys_state_show; IBTA, PortPhysicalState).
+var physical = map[string]string{
+	"Sleep":                     "the link sleeps",
+	"Polling":                   "nothing answers: no cable, or the other end is off",
+	"Disabled":                  "the link is switched off on this side",
+	"PortConfigurationTraining": "the link is being negotiated",
+	"LinkErrorRecovery":         "the link recovers from errors: a bad cable or transceiver",
+	"Phy Test":                  "the link is in a test mode",
+}
+
+// explain says in words why a port is not ACTIVE, and what to do.
+func explain(p *rdma.Port) string {
+	text := fmt.Sprintf("port %d is %s", p.Number, p.State)
+	if p.PhysState != "" {
+		text += fmt.Sprintf(" (%s)", p.PhysState)
+	}
+	if why := reason(p); why != "" {
+		text += ": " + why
+	}
+	return text
+}
+
+func reason(p *rdma.Port) string {
+	switch {
+	case p.State == rdma.PortInit && p.PhysState == "LinkUp" && p.LinkLayer != rdma.LinkEthernet:
+		return "the link is up, but no subnet manager has configured it"
+	case p.State == rdma.PortArmed:
+		return "the subnet manager has configured the link and not activated it"
+	case p.State == rdma.PortActiveDefer:
+		return "the link failed a moment ago"
+	case p.LinkLayer == rdma.LinkEthernet && p.Netdev != "":
+		return fmt.Sprintf("interface %s is down or has no carrier: ip link set %s up, or look at the cable", p.Netdev, p.Netdev)
+	}
+	return physical[p.PhysState]
+}
+
+// span is a duration as people write it: 1h, not 1h0m0s.
+func span(d time.Duration) string {
+	s := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(s, zero) {
+			s = s[:len(s)-2]
+		}
+	}
+	return s
+}
+
+// cut shortens a message to what the API takes.
+func cut(message string) string {
+	const dots = "..."
+	if len(message) <= maxMessage {
+		return message
+	}
+	end := maxMessage - len(dots)
+	for !utf8.RuneStart(message[end]) {
+		end--
+	}
+	return message[:end] + dots
+}
