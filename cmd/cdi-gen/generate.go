@@ -1,15 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 
-	"github.com/aymanbagabas/go-udiff"
 	"github.com/spf13/cobra"
 	"tags.cncf.io/container-device-interface/specs-go"
 
@@ -33,9 +28,9 @@ locked memory limit, so that neither --cap-add IPC_LOCK nor --ulimit is needed.
 The spec carries the lowest CDI version that says this, and loads in podman 4.1.
 
 The output is the same, byte for byte, as long as the devices are; a file that
-would not change is not written. With --check nothing is written: the difference
-between the file and what it should be is printed, and the exit code says whether
-there is one.
+would not change is not written. A file that is the spec of another kind is left to
+its owner. With --check nothing is written: the difference between the file and what
+it should be is printed, and the exit code says whether there is one.
 ` + exitCodesHelp,
 		Example: `  cdi-gen generate                                   look at the spec
   cdi-gen generate --output /etc/cdi                 for all runtimes, kept over reboots
@@ -61,6 +56,7 @@ there is one.
 	}
 	r.register(cmd.Flags())
 	out.register(cmd.Flags())
+	cmd.Flags().BoolVar(&r.host.allowAbsent, "allow-absent", false, "what --device names may be absent, as with services: the spec has the others, and goes with the last one")
 	cmd.Flags().BoolVar(&check, "check", false, "write nothing; compare the file of --output with the host")
 	return cmd
 }
@@ -91,25 +87,18 @@ const exclusiveAdvice = "this host is in exclusive network namespace mode: an RD
 
 // write puts a spec on standard output, or where --output says.
 func write(cmd *cobra.Command, r *recipe, d *dish, t *target, format cdi.Format) error {
-	if d.spec == nil {
-		return nothing(cmd, r, t, d)
-	}
-	if t == nil {
+	if d.spec != nil && t == nil {
 		if err := print(cmd, d.spec, format); err != nil {
 			return err
 		}
 		return partial(d.snap, d.left)
 	}
-	changed, err := t.store.Write(t.base, d.spec, format)
-	if err != nil {
-		return err
-	}
-	word := "is up to date"
-	if changed {
-		word = "written"
-	}
-	cmd.PrintErrf("%s %s: %d devices, CDI %s\n", t.path(format), word, len(d.spec.Devices), d.spec.Version)
-	return partial(d.snap, d.left)
+	return store(cmd, r, d, t, format, "is up to date")
+}
+
+// keep is write without a word where nothing changes.
+func keep(cmd *cobra.Command, r *recipe, d *dish, t *target, format cdi.Format) error {
+	return store(cmd, r, d, t, format, "")
 }
 
 func print(cmd *cobra.Command, spec *specs.Spec, format cdi.Format) error {
@@ -123,62 +112,61 @@ func print(cmd *cobra.Command, spec *specs.Spec, format cdi.Format) error {
 	return nil
 }
 
-// keep is write without a word where nothing changes.
-func keep(cmd *cobra.Command, r *recipe, d *dish, t *target, format cdi.Format) error {
-	if d.spec != nil {
-		if wanted, err := cdi.Encode(d.spec, format); err == nil {
-			if have, err := os.ReadFile(t.path(format)); err == nil && bytes.Equal(have, wanted) {
-				return partial(d.snap, d.left)
-			}
-		}
+// store makes the file what it should be, and says so; unchanged is what it says of one
+// that is.
+func store(cmd *cobra.Command, r *recipe, d *dish, t *target, format cdi.Format, unchanged string) error {
+	if d.spec == nil {
+		return nothing(cmd, r, d, t)
 	}
-	return write(cmd, r, d, t, format)
+	changed, err := t.store.Write(t.base, d.spec, format)
+	if err != nil {
+		return err
+	}
+	word := unchanged
+	if changed {
+		word = "written"
+	}
+	if word != "" {
+		cmd.PrintErrf("%s %s: %s, CDI %s\n", t.path(format), word, devices(d.spec), d.spec.Version)
+	}
+	return partial(d.snap, d.left)
 }
 
-// drift compares the file with the spec it should hold, nil for no file. It prints
-// the difference, and returns an error with a code of its own if there is one.
-func drift(cmd *cobra.Command, _ *recipe, d *dish, t *target, format cdi.Format) error {
-	path := t.path(format)
-	old, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("check spec: %w", err)
+// devices says how many devices a spec has.
+func devices(spec *specs.Spec) string {
+	if len(spec.Devices) == 1 {
+		return "1 device"
 	}
-	var wanted []byte
-	if d.spec != nil {
-		if wanted, err = cdi.Encode(d.spec, format); err != nil {
-			return err
-		}
-	}
-	if bytes.Equal(old, wanted) {
-		cmd.PrintErrf("%s fits the host\n", path)
-		return nil
-	}
-	if _, err := io.WriteString(cmd.OutOrStdout(), udiff.Unified(path, "host", string(old), string(wanted))); err != nil {
-		return fmt.Errorf("write difference to standard output: %w", err)
-	}
-	return coded{exitDrift, fmt.Errorf("%s does not fit the host: run generate --output, or let cdi-gen watch keep it right", path)}
+	return fmt.Sprintf("%d devices", len(spec.Devices))
 }
 
-// nothing reports a host without devices. A spec from better days names devices
-// that are gone, so it is removed, if it is the file that would have been written.
-// It stays when devices were only not readable, or not asked for.
-func nothing(cmd *cobra.Command, r *recipe, target *target, d *dish) error {
-	switch {
-	case len(d.snap.Problems) > 0:
-		return fmt.Errorf("the RDMA devices could not be read: %w", problems(d.snap, d.left))
-	case r.host.filtered():
-		return coded{exitNothing, fmt.Errorf("of the devices that --device and --exclude leave: %w", d.left)}
-	case target == nil:
-		return coded{exitNothing, d.left}
+// nothing reports a host without devices. A spec from better days names devices that
+// are gone, so it is removed.
+func nothing(cmd *cobra.Command, r *recipe, d *dish, t *target) error {
+	gone, why := d.absent(r)
+	if !gone || t == nil {
+		return why
 	}
-	removed, err := target.store.Remove(target.base)
+	removed, err := t.store.Remove(t.base)
 	if err != nil {
 		return err
 	}
 	if removed {
-		cmd.PrintErrf("%s removed: its devices are gone\n", filepath.Join(target.store.Dir, target.base))
+		cmd.PrintErrf("%s removed: its devices are gone\n", filepath.Join(t.store.Dir, t.base))
 	}
-	return coded{exitNothing, d.left}
+	return why
+}
+
+// absent says why there is no spec, and whether the devices of an older one are gone.
+// They are not when they could only not be read, or were not asked for.
+func (d *dish) absent(r *recipe) (gone bool, why error) {
+	switch {
+	case len(d.snap.Problems) > 0:
+		return false, fmt.Errorf("the RDMA devices could not be read: %w", problems(d.snap, d.left))
+	case d.hidden > 0:
+		return r.host.allowAbsent, coded{exitNothing, fmt.Errorf("of the devices that --device and --exclude leave: %w", d.left)}
+	}
+	return true, coded{exitNothing, d.left}
 }
 
 // problems joins what could not be read and why devices were left out.

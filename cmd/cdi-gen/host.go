@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,8 @@ type hostFlags struct {
 	root    string
 	only    []string
 	exclude []string
+	// allowAbsent: devices come and go, so a pattern of only may stand for none.
+	allowAbsent bool
 }
 
 func (h *hostFlags) register(f *pflag.FlagSet) {
@@ -25,25 +28,25 @@ func (h *hostFlags) register(f *pflag.FlagSet) {
 	f.StringSliceVar(&h.exclude, "exclude", nil, "all but these devices (repeatable)")
 }
 
-// discover reads the host below the root, and keeps the chosen devices of it.
-func (h *hostFlags) discover() (*rdma.Snapshot, error) {
+// discover reads the host below the root, and keeps the chosen devices of it. It
+// returns how many others there are.
+func (h *hostFlags) discover() (snap *rdma.Snapshot, others int, err error) {
 	dir := filepath.Join(h.root, "sys")
-	snap, err := rdma.Discover(sysfs.DirFS(dir))
+	snap, err = rdma.Discover(sysfs.DirFS(dir))
 	if err != nil {
-		return nil, fmt.Errorf("discover the RDMA devices below %q: %w", dir, err)
+		return nil, 0, fmt.Errorf("discover the RDMA devices below %q: %w", dir, err)
 	}
-	if len(snap.HCAs) == 0 || !h.filtered() {
-		return snap, nil
+	all := len(snap.HCAs)
+	if all == 0 || len(h.only)+len(h.exclude) == 0 {
+		return snap, 0, nil
 	}
-	return snap, h.filter(snap)
+	err = h.filter(snap)
+	return snap, all - len(snap.HCAs), err
 }
-
-// filtered reports whether the flags leave out devices.
-func (h *hostFlags) filtered() bool { return len(h.only)+len(h.exclude) > 0 }
 
 // filter keeps the chosen HCAs of a snapshot, and the problems that concern them.
 func (h *hostFlags) filter(snap *rdma.Snapshot) error {
-	chosen, err := cdi.Select(snap.HCAs, h.only, h.exclude)
+	chosen, err := h.choose(snap.HCAs)
 	if err != nil {
 		return coded{exitUsage, err}
 	}
@@ -54,4 +57,23 @@ func (h *hostFlags) filter(snap *rdma.Snapshot) error {
 	snap.HCAs = chosen
 	snap.Problems = slices.DeleteFunc(snap.Problems, func(p rdma.Problem) bool { return !ours[p.IBDev] })
 	return nil
+}
+
+func (h *hostFlags) choose(hcas []rdma.HCA) ([]rdma.HCA, error) {
+	if !h.allowAbsent {
+		return cdi.Select(hcas, h.only, h.exclude)
+	}
+	var present []string
+	for _, pattern := range h.only {
+		_, err := cdi.Select(hcas, []string{pattern}, nil)
+		if err == nil {
+			present = append(present, pattern)
+		} else if !errors.Is(err, cdi.ErrNoMatch) {
+			return nil, err
+		}
+	}
+	if len(h.only) > 0 && len(present) == 0 { // to Select, no pattern means all
+		return nil, nil
+	}
+	return cdi.Select(hcas, present, h.exclude)
 }

@@ -37,7 +37,7 @@ func newList() *cobra.Command {
 			if err := checkKind(kind); err != nil {
 				return err
 			}
-			snap, err := host.discover()
+			snap, _, err := host.discover()
 			if err != nil {
 				return err
 			}

@@ -25,7 +25,14 @@ var machines struct {
 	large bool // whether the large one is there
 }
 
+// asProgram in the environment makes this binary the program itself, for tests that
+// want a process.
+const asProgram = "CDI_GEN_TEST_AS_PROGRAM"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
 	flag.Parse()
 	var err error
 	// In memory where there is a directory for it: thousands of small files.

@@ -193,13 +193,15 @@ func (r *recipe) edits() (hostconfig.Edits, error) {
 // to a container; left says what was left out, and why.
 type dish struct {
 	spec *specs.Spec
-	snap *rdma.Snapshot
+	snap *rdma.Snapshot // of the chosen devices
 	left error
+	// hidden counts the devices that the host has besides.
+	hidden int
 }
 
 // cook reads the host and makes the spec. Warnings are for people.
 func (r *recipe) cook(opt cdi.HostOptions, warn func(string)) (*dish, error) {
-	snap, err := r.host.discover()
+	snap, others, err := r.host.discover()
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +214,7 @@ func (r *recipe) cook(opt cdi.HostOptions, warn func(string)) (*dish, error) {
 	}
 	devices, left := cdi.HostDevices(snap, opt)
 	if len(devices) == 0 {
-		return &dish{snap: snap, left: left}, nil
+		return &dish{snap: snap, left: left, hidden: others}, nil
 	}
 	if snap.NetnsMode == rdma.NetnsExclusive && !r.allowExclusive {
 		return nil, coded{exitExclusive, errors.New(exclusiveAdvice)}
@@ -221,7 +223,7 @@ func (r *recipe) cook(opt cdi.HostOptions, warn func(string)) (*dish, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &dish{spec, snap, left}, r.checkTarget(spec)
+	return &dish{spec, snap, left, others}, r.checkTarget(spec)
 }
 
 // libraries finds the host's RDMA user space for the HCAs of a snapshot.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
@@ -56,5 +57,23 @@ func (o *outputFlags) target(kind string) (*target, cdi.Format, error) {
 	default:
 		return nil, "", usagef("--output %q: runtimes read only files that end in .json or .yaml", o.output)
 	}
-	return &target{cdi.Store{Dir: dir, Sync: true}, base}, format, nil
+	t := &target{cdi.Store{Dir: dir, Sync: true}, base}
+	return t, format, t.checkOwner(kind)
+}
+
+// checkOwner refuses files that are specs of another kind: they belong to another
+// program, and writing here would replace or remove them. A file that cannot be read
+// as a spec is not spared, since runtimes do not read it either.
+func (t *target) checkOwner(kind string) error {
+	for _, format := range []cdi.Format{cdi.JSON, cdi.YAML} {
+		data, err := os.ReadFile(t.path(format))
+		if err != nil {
+			continue // what is there is none of ours, or writing says what is wrong
+		}
+		var spec struct{ Kind string }
+		if err := yaml.Unmarshal(data, &spec); err == nil && spec.Kind != "" && spec.Kind != kind {
+			return usagef("--output: %q is a spec of kind %s, not %s: name another file, or remove it yourself", t.path(format), spec.Kind, kind)
+		}
+	}
+	return nil
 }

@@ -61,7 +61,7 @@ their PF, which is where they sit.
 }
 
 func showTopology(cmd *cobra.Command, host hostFlags, write func(io.Writer, *topology.Topology) error) error {
-	snap, err := host.discover()
+	snap, _, err := host.discover()
 	if err != nil {
 		return err
 	}

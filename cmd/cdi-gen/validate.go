@@ -45,7 +45,7 @@ func validate(w io.Writer, files []string) error {
 			errs = append(errs, fmt.Errorf("validate %q: %w", file, err))
 			continue
 		}
-		if _, err := fmt.Fprintf(w, "%s: valid, CDI %s, kind %s, %d devices\n", file, spec.Version, spec.Kind, len(spec.Devices)); err != nil {
+		if _, err := fmt.Fprintf(w, "%s: valid, CDI %s, kind %s, %s\n", file, spec.Version, spec.Kind, devices(spec.Spec)); err != nil {
 			return fmt.Errorf("write result: %w", err)
 		}
 	}

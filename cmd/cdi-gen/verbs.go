@@ -10,12 +10,13 @@ import (
 )
 
 func newRemove() *cobra.Command {
-	var dir, kind string
+	var out outputFlags
+	var kind string
 	cmd := &cobra.Command{
 		Use:   "remove",
 		Short: "Remove the spec that generate wrote",
-		Long: `Remove the spec that generate --output DIR wrote, and no other file. Running
-containers keep their devices; new ones can no longer ask for them.
+		Long: `Remove the spec that generate --output wrote, and no other file. Running containers
+keep their devices; new ones can no longer ask for them.
 ` + exitCodesHelp,
 		Example: "  cdi-gen remove --output /etc/cdi",
 		Args:    noArgs,
@@ -23,18 +24,22 @@ containers keep their devices; new ones can no longer ask for them.
 			if err := checkKind(kind); err != nil {
 				return err
 			}
-			removed, err := cdi.Store{Dir: dir}.Remove(cdi.SpecName(kind, ""))
+			t, _, err := out.target(kind)
+			if err != nil {
+				return err
+			}
+			removed, err := t.store.Remove(t.base)
 			if err != nil {
 				return err
 			}
 			if !removed {
-				return coded{exitNothing, fmt.Errorf("no spec of kind %s in %s", kind, dir)}
+				return coded{exitNothing, fmt.Errorf("no spec of kind %s in %s", kind, out.output)}
 			}
-			cmd.PrintErrf("removed the spec of kind %s from %s\n", kind, dir)
+			cmd.PrintErrf("removed the spec of kind %s from %s\n", kind, out.output)
 			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&dir, "output", "o", cdi.StaticDir, "directory that generate wrote to")
+	cmd.Flags().StringVarP(&out.output, "output", "o", cdi.StaticDir, "directory or file that generate wrote to")
 	cmd.Flags().StringVar(&kind, "kind", cdi.KindHCA, "CDI kind, vendor/class")
 	return cmd
 }

@@ -25,7 +25,7 @@ func newWatch() *cobra.Command {
 		Short: "Keep the CDI spec right while devices come and go",
 		Long: `Write the spec as generate --output does, and again each time the kernel says that
 RDMA devices came or went, until a signal ends the program. The spec is removed while
-there is no device, and only changes are written. What goes wrong meanwhile is said,
+there is no device, and only changes are written. What --device names may be absent. What goes wrong meanwhile is said,
 and tried again with the next event, at the latest after a minute.
 ` + exitCodesHelp,
 		Example: "  cdi-gen watch --output /var/run/cdi",
@@ -34,6 +34,7 @@ and tried again with the next event, at the latest after a minute.
 			if out.output == "" {
 				return usagef("watch keeps a file right: name it, or its directory, with --output")
 			}
+			r.host.allowAbsent = true
 			if err := r.resolve(cmd); err != nil {
 				return err
 			}
@@ -45,8 +46,9 @@ and tried again with the next event, at the latest after a minute.
 	return cmd
 }
 
-// follow generates at each signal. Bad usage ends it; anything else may pass. What
-// listens to the kernel has ended when it returns.
+// follow generates at each signal. Bad usage ends it at once; later, when a file that
+// a flag names is gone, that may pass as anything else. What listens to the kernel has
+// ended when it returns.
 func follow(cmd *cobra.Command, r *recipe, out *outputFlags) error {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	failures := make(chan error)
@@ -64,9 +66,9 @@ func follow(cmd *cobra.Command, r *recipe, out *outputFlags) error {
 	ticker := time.NewTicker(portInterval)
 	defer ticker.Stop()
 	last := ""
-	for {
+	for first := true; ; first = false {
 		err := generate(cmd, r, out, keep)
-		if c, ok := errors.AsType[coded](err); ok && c.code == exitUsage {
+		if c, ok := errors.AsType[coded](err); ok && c.code == exitUsage && first {
 			return err
 		}
 		// The same trouble is said once, not with each event.

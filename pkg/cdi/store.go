@@ -23,7 +23,7 @@ const (
 
 // Everyone can read a spec and list its directory: rootless podman runs as a user.
 const (
-	specMode = 0o644
+	SpecMode = 0o644
 	dirMode  = 0o755
 )
 
@@ -66,7 +66,7 @@ func (s Store) Write(base string, spec *specs.Spec, format Format) (bool, error)
 	}
 	changed := false
 	for {
-		wrote, err := atomicfile.Write(s.Path(base, format), data, atomicfile.Options{Mode: specMode, Sync: s.Sync})
+		wrote, err := atomicfile.Write(s.Path(base, format), data, atomicfile.Options{Mode: SpecMode, Sync: s.Sync})
 		changed = changed || wrote
 		if err != nil {
 			return changed, fmt.Errorf("store CDI spec: %w", err)

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/aymanbagabas/go-udiff"
+	"github.com/spf13/cobra"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+)
+
+// drift compares what is there with what write would leave. It prints the difference,
+// and returns an error with a code of its own if there is one.
+func drift(cmd *cobra.Command, r *recipe, d *dish, t *target, format cdi.Format) error {
+	wanted := map[cdi.Format][]byte{} // no entry for a file that should not be there
+	if d.spec != nil {
+		data, err := cdi.Encode(d.spec, format)
+		if err != nil {
+			return err
+		}
+		wanted[format] = data
+	} else if gone, why := d.absent(r); !gone {
+		return why
+	}
+	var reasons []string
+	for _, f := range []cdi.Format{format, cdi.Twin(format)} {
+		reason, err := compare(cmd.OutOrStdout(), t.path(f), wanted[f])
+		if err != nil {
+			return err
+		}
+		if reason != "" {
+			reasons = append(reasons, t.path(f)+" "+reason)
+		}
+	}
+	if reasons != nil {
+		return coded{exitDrift, fmt.Errorf("%s does not fit the host: %s; run generate --output, or let cdi-gen watch keep it right",
+			t.path(format), strings.Join(reasons, ", "))}
+	}
+	cmd.PrintErrf("%s fits the host\n", t.path(format))
+	if d.spec == nil {
+		return nil
+	}
+	return partial(d.snap, d.left)
+}
+
+// compare says how a file differs from what it should be, nil for no file, and prints
+// the difference of the contents.
+func compare(w io.Writer, path string, wanted []byte) (reason string, err error) {
+	old, err := os.ReadFile(path)
+	absent := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !absent {
+		return "", fmt.Errorf("check spec: %w", err)
+	}
+	if _, err := io.WriteString(w, udiff.Unified(path, "host", string(old), string(wanted))); err != nil {
+		return "", fmt.Errorf("write difference to standard output: %w", err)
+	}
+	switch {
+	case absent && wanted == nil:
+		return "", nil
+	case absent:
+		return "is missing", nil
+	case wanted == nil:
+		return "should not be there", nil
+	case string(old) != string(wanted):
+		return "differs", nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("check spec: %w", err)
+	}
+	if mode := info.Mode().Perm(); mode != cdi.SpecMode {
+		return fmt.Sprintf("has mode %04o instead of %04o", mode, cdi.SpecMode), nil
+	}
+	return "", nil
+}

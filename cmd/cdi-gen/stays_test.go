@@ -1,0 +1,230 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// A spec stays right, stays alone, and stays ours: what generate and watch do with the
+// files that are there.
+
+const gpuSpec = "cdiVersion: 0.3.0\nkind: nvidia.com/gpu\ndevices: [{name: gpu0, containerEdits: {env: [A=B]}}]\n"
+
+// TestOutputOfAnother: the spec of another kind is neither replaced, nor removed as a
+// twin, nor removed for want of devices.
+func TestOutputOfAnother(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "gpu.yaml")
+	put(t, file, gpuSpec, 0o644)
+	for _, machine := range []string{"roce-lag", "none"} {
+		for _, output := range []string{file, filepath.Join(dir, "gpu.json")} {
+			for _, args := range [][]string{nil, {"--check"}} {
+				generateTo(t, machine, output, args...).expect(t, exitUsage, `"`+file+`" is a spec of kind nvidia.com/gpu, not rdma.dev/hca`)
+			}
+		}
+	}
+	// The file names of two kinds can be equal.
+	put(t, filepath.Join(dir, "a-b-c.json"), strings.Replace(gpuSpec, "nvidia.com/gpu", "a-b/c", 1), 0o644)
+	generateTo(t, "roce-lag", dir, "--kind", "a/b-c").expect(t, exitUsage, "is a spec of kind a-b/c, not a/b-c")
+	cdigen(t, "remove", "--output", dir, "--kind", "a/b-c").expect(t, exitUsage, "is a spec of kind a-b/c, not a/b-c")
+	holds(t, dir, "a-b-c.json", "gpu.yaml")
+	if got, err := os.ReadFile(file); err != nil || string(got) != gpuSpec {
+		t.Errorf("the file has %q, error %v", got, err)
+	}
+}
+
+// TestRemoveFile: remove takes what generate --output takes.
+func TestRemoveFile(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "my.yaml")
+	generateTo(t, "roce-lag", file).expect(t, exitOK, "written")
+	cdigen(t, "remove", "--output", filepath.Join(dir, "my.json")).expect(t, exitOK, "removed")
+	cdigen(t, "remove", "--output", file).expect(t, exitNothing, "no spec of kind rdma.dev/hca")
+	cdigen(t, "remove", "--output", filepath.Join(dir, "x.yml")).expect(t, exitUsage, "runtimes read only files that end in .json or .yaml")
+	holds(t, dir)
+}
+
+// TestOutputOfTheChosen: what is left of an old spec when the chosen devices are not
+// there any more, or the host has none at all.
+func TestOutputOfTheChosen(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "rdma.dev-hca.yaml")
+	names := func() string {
+		data, err := os.ReadFile(file)
+		if errors.Is(err, os.ErrNotExist) {
+			return "gone"
+		}
+		var names []string
+		for line := range strings.Lines(string(data)) {
+			if name, ok := strings.CutPrefix(line, "  - name: "); ok {
+				names = append(names, strings.TrimSpace(name))
+			}
+		}
+		return strings.Join(names, " ")
+	}
+	for _, test := range []struct {
+		machine, args string
+		code          exitCode
+		says, want    string
+	}{
+		{"roce-sriov", "--device mlx5_0,mlx5_77", exitUsage, `no device matches "mlx5_77"`, "mlx5_bond_0"},
+		{"roce-sriov", "--device mlx5_0,mlx5_77 --allow-absent", exitOK, "written", "mlx5_0"},
+		{"roce-sriov", "--device mlx5_77 --allow-absent", exitNothing, "removed: its devices are gone", "gone"},
+		{"roce-sriov", "--device [ --allow-absent", exitUsage, `match devices with "["`, "mlx5_bond_0"},
+		{"roce-lag", "--exclude mlx5_bond_0", exitNothing, "of the devices that --device and --exclude leave", "mlx5_bond_0"},
+		{"roce-lag", "--exclude mlx5_bond_0 --allow-absent", exitNothing, "removed: its devices are gone", "gone"},
+		{"none", "--exclude mlx5_1", exitNothing, "removed: its devices are gone", "gone"},
+		{"none", "--device mlx5_1", exitNothing, "removed: its devices are gone", "gone"},
+		{"misbehaving", "--device mlx5_7 --allow-absent", exitIO, "could not be read", "mlx5_bond_0"},
+	} {
+		generateTo(t, "roce-lag", dir, "--names", "ibdev", "--no-all").expect(t, exitOK, ": 1 device, CDI")
+		args := append([]string{"--names", "ibdev", "--no-all"}, strings.Fields(test.args)...)
+		generateTo(t, test.machine, dir, args...).expect(t, test.code, test.says)
+		if got := names(); got != test.want {
+			t.Errorf("%s %s: the file has %s, want %s", test.machine, test.args, got, test.want)
+		}
+	}
+}
+
+// TestCheckSeesAll: --check says of every file that write would change that it does not
+// fit, and why; and fails as write does where that leaves the file alone.
+func TestCheckSeesAll(t *testing.T) {
+	dir := t.TempDir()
+	file, twin := filepath.Join(dir, "rdma.dev-hca.yaml"), filepath.Join(dir, "rdma.dev-hca.json")
+	for _, test := range []struct {
+		name, machine, args string
+		plant               func() error
+		code                exitCode
+		says                string
+		stdout              string // a part of it
+	}{
+		{"fits", "roce-lag", "", nil, exitOK, file + " fits the host", ""},
+		{"mode", "roce-lag", "", func() error { return os.Chmod(file, 0o600) }, exitDrift, "rdma.dev-hca.yaml has mode 0600 instead of 0644", ""},
+		{"twin", "roce-lag", "", func() error { return os.WriteFile(twin, []byte("{}"), 0o644) }, exitDrift, twin + " should not be there", "--- " + twin + "\n"},
+		{"other format", "roce-lag", "--format json", nil, exitDrift, twin + " is missing, " + file + " should not be there", "+++ host\n"},
+		{"empty, for no device", "none", "", func() error { return os.WriteFile(file, nil, 0o644) }, exitDrift, "should not be there", ""},
+		{"devices left out", "misbehaving", "", func() error { generateTo(t, "misbehaving", dir); return nil }, exitPartial, "fits the host", ""},
+		{"unreadable", "misbehaving", "--device mlx5_7", nil, exitIO, "the RDMA devices could not be read", ""},
+		{"not chosen", "roce-lag", "--exclude *", nil, exitNothing, "of the devices that --device and --exclude leave", ""},
+		{"exclusive", "soft-pci", "", nil, exitExclusive, "exclusive network namespace mode", ""},
+		{"a directory", "roce-lag", "", func() error { return errors.Join(os.Remove(file), os.Mkdir(file, 0o755)) }, exitIO, "check spec: ", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if err := errors.Join(os.RemoveAll(file), os.RemoveAll(twin)); err != nil {
+				t.Fatal(err)
+			}
+			generateTo(t, "roce-lag", dir).expect(t, exitOK, "written")
+			if test.plant != nil {
+				if err := test.plant(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := listing(t, dir)
+			r := generateTo(t, test.machine, dir, append(strings.Fields(test.args), "--check")...)
+			r.expect(t, test.code, test.says)
+			if !strings.Contains(r.stdout, test.stdout) || test.stdout == "" && r.stdout != "" {
+				t.Errorf("standard output %q; want %q", r.stdout, test.stdout)
+			}
+			if after := listing(t, dir); strings.Join(before, "\n") != strings.Join(after, "\n") {
+				t.Errorf("--check wrote: %s, before %s", after, before)
+			}
+		})
+	}
+}
+
+// program runs the program as a process of its own.
+func program(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, args...)
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	return cmd
+}
+
+// TestTwoProcesses: whatever two processes write at once, one whole file is left.
+func TestTwoProcesses(t *testing.T) {
+	one, two := []string{"--host-root", host(t, "roce-lag")}, []string{"--host-root", host(t, "hgx-h100")}
+	for _, formats := range [][]string{{"yaml", "yaml"}, {"yaml", "json"}} {
+		for range 20 {
+			dir := filepath.Join(t.TempDir(), "cdi")
+			var group sync.WaitGroup
+			for i, machine := range [][]string{one, two} {
+				cmd := program(t, append(machine, "generate", "--no-hook", "--output", dir, "--format", formats[i])...)
+				group.Go(func() {
+					if out, err := cmd.CombinedOutput(); err != nil {
+						t.Errorf("%v: %s", err, out)
+					}
+				})
+			}
+			group.Wait()
+			entries, err := os.ReadDir(dir)
+			if err != nil || len(entries) != 1 {
+				t.Fatalf("files %v, error %v; want one", entries, err)
+			}
+			cdigen(t, "validate", filepath.Join(dir, entries[0].Name())).expect(t, exitOK, "")
+		}
+	}
+}
+
+// TestWatchRepairs: what others do to the file, and a device that is gone although a
+// flag names it, does not end the program.
+func TestWatchRepairs(t *testing.T) {
+	root, dir := t.TempDir(), t.TempDir()
+	file, twin := filepath.Join(dir, "rdma.dev-hca.yaml"), filepath.Join(dir, "rdma.dev-hca.json")
+	become := func(machine string) {
+		t.Helper()
+		next := filepath.Join(root, "next")
+		if err := errors.Join(os.Symlink(filepath.Join(host(t, machine), "sys"), next), os.Rename(next, filepath.Join(root, "sys"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	feed := events{make(chan []byte)}
+	old := openUevents
+	openUevents = func() (io.ReadCloser, error) { return feed, nil }
+	defer func() { openUevents = old }()
+
+	become("roce-lag") // whose HCA is not the one
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan exitCode)
+	var stderr bytes.Buffer
+	go func() {
+		done <- run(ctx, []string{"watch", "--no-hook", "--host-root", root, "--output", dir, "--device", "mlx5_9"}, io.Discard, &stderr)
+	}()
+	has := func() bool {
+		data, err := os.ReadFile(file)
+		info, err2 := os.Stat(file)
+		_, err3 := os.Stat(twin)
+		return errors.Join(err, err2) == nil && strings.Contains(string(data), "name: mlx5_9\n") && info.Mode().Perm() == 0o644 && err3 != nil
+	}
+	for _, step := range []struct {
+		name string
+		do   func()
+		want func() bool
+	}{
+		{"the device comes", func() { become("roce-sriov") }, has},
+		{"mode", func() { os.Chmod(file, 0o600) }, has},
+		{"twin", func() { put(t, twin, "{}", 0o644) }, has},
+		{"the device goes, others stay", func() { become("roce-lag") }, func() bool { return !has() }},
+		{"the device comes again", func() { become("roce-sriov") }, has},
+	} {
+		step.do()
+		feed.messages <- []byte("add@/devices/x\x00SUBSYSTEM=infiniband\x00")
+		await(t, step.name, step.want)
+	}
+	cancel()
+	close(feed.messages)
+	if code := <-done; code != exitOK {
+		t.Errorf("exit code %d, %s", code, &stderr)
+	}
+}
