@@ -130,26 +130,38 @@ func (c *Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// Validate returns what is wrong, each error starting with the field.
+// FieldError is what is wrong with a field.
+type FieldError struct {
+	Field string // as mounts[0]
+	Err   error
+}
+
+// Error implements the error interface.
+func (e *FieldError) Error() string { return e.Field + ": " + e.Err.Error() }
+
+// Unwrap returns the underlying error.
+func (e *FieldError) Unwrap() error { return e.Err }
+
+// Validate returns what is wrong, as joined FieldErrors.
 func (c *Container) Validate() error {
 	var errs []error
-	if c.Memlock != "" {
-		if _, err := hook.ParseSize(c.Memlock); err != nil {
-			errs = append(errs, fmt.Errorf("memlock: %w", err))
+	add := func(field string, err error) {
+		if err != nil {
+			errs = append(errs, &FieldError{field, err})
 		}
+	}
+	if c.Memlock != "" {
+		_, err := hook.ParseSize(c.Memlock)
+		add("memlock", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
-		if err := checkEnvName(name); err != nil {
-			errs = append(errs, fmt.Errorf("env: %w", err))
-		}
+		add("env", checkEnvName(name))
 	}
 	for i, m := range c.Mounts {
-		if err := m.validate(); err != nil {
-			errs = append(errs, fmt.Errorf("mounts[%d]: %w", i, err))
-		}
+		add(fmt.Sprintf("mounts[%d]", i), m.validate())
 	}
 	if c.NCCLTopology != "" && !path.IsAbs(c.NCCLTopology) {
-		errs = append(errs, fmt.Errorf("ncclTopology %q: want an absolute path", c.NCCLTopology))
+		add("ncclTopology", fmt.Errorf("want an absolute path, not %q", c.NCCLTopology))
 	}
 	return errors.Join(errs...)
 }

@@ -1,56 +1,102 @@
 package policy
 
 import (
-	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
-)
+	"errors"
+	"maps"
 
-// The version and kind of the file.
-const (
-	APIVersion = hostconfig.APIVersion
-	Kind       = "DriverConfig"
+	"k8s.io/dynamic-resource-allocation/cel"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
 )
 
 // Config is a configuration file that was found to be valid. It is never changed.
 type Config struct {
 	container    hostconfig.Container
 	partitioning bool
+	rules        []*rule
+	groups       []*group
 }
 
-// Container is what every RDMA container of the node gets.
-func (c *Config) Container() hostconfig.Container { return c.container }
+// Container is what every RDMA container of the node gets, as the administrator's
+// settings.
+func (c *Config) Container() hostconfig.Container {
+	out := c.container
+	out.Env, out.Mounts = maps.Clone(out.Env), append([]hostconfig.Mount(nil), out.Mounts...)
+	return out
+}
 
 // Partitioning says whether the devices of a card exclude each other by counters,
-// if the API server has them.
+// where the API server has them.
 func (c *Config) Partitioning() bool { return c.partitioning }
 
 // Default is the policy of a node without a file: every usable HCA is published for
 // one claim alone.
 func Default() *Config { return &Config{} }
 
-// Parse reads a configuration file.
+// Parse reads a configuration file. An error names line and field of all that is
+// wrong.
 func Parse(data []byte) (*Config, error) {
-	var c Config
-	return &c, hostconfig.Decode(data, &struct {
-		APIVersion           string `yaml:"apiVersion"`
-		Kind                 string `yaml:"kind"`
-		hostconfig.Container `yaml:",inline"`
-	}{})
+	lines := newPositions(data)
+	var f file
+	if err := hostconfig.Decode(data, &f); err != nil {
+		return nil, explain(err, lines)
+	}
+	p := &problems{positions: lines}
+	c := &Config{container: f.Container, partitioning: f.Partitioning}
+	p.header(&f)
+	for i := range f.Rules {
+		c.rules = append(c.rules, p.rule(element("rules", i), &f.Rules[i], &f))
+	}
+	for i := range f.Groups {
+		c.groups = append(c.groups, p.group(element("groups", i), &f.Groups[i]))
+	}
+	p.unique(c)
+	if err := p.join(); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
-// Apply decides what is published of a host. It does not keep the snapshot, but
-// the result points into it.
-func (c *Config) Apply(snap *rdma.Snapshot, state State) Result {
-	r := Result{NetnsMode: snap.NetnsMode, Options: resources.Options{Consumable: !state.NoConsumable}}
-	for i := range snap.HCAs {
-		h := &snap.HCAs[i]
-		d := Decision{HCA: h, Wanted: resources.ViewExclusive, View: resources.ViewExclusive}
-		if err := h.Unusable(); err != nil {
-			d.View, d.Reason = resources.ViewNone, err.Error()
-		}
-		d.Offer = resources.Offer{HCA: h, View: d.View}
-		r.Decisions = append(r.Decisions, d)
+func (p *problems) header(f *file) {
+	if f.APIVersion != APIVersion {
+		p.add("apiVersion", "want %s, not %q", APIVersion, f.APIVersion)
 	}
-	return r
+	if f.Kind != Kind {
+		p.add("kind", "want %s, not %q", Kind, f.Kind)
+	}
+	for _, err := range each(f.Container.Validate()) {
+		var field *hostconfig.FieldError
+		if errors.As(err, &field) {
+			p.add(field.Field, "%w", field.Err)
+		}
+	}
 }
+
+// each takes joined errors apart.
+func each(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	return nil
+}
+
+// unique makes sure that a name means one thing.
+func (p *problems) unique(c *Config) {
+	rules, groups := map[string]bool{}, map[string]bool{}
+	for i, r := range c.rules {
+		if rules[r.name] && r.name != "" {
+			p.add(element("rules", i)+".name", "%q is the name of another rule", r.name)
+		}
+		rules[r.name] = true
+	}
+	for i, g := range c.groups {
+		if groups[g.name] && g.name != "" {
+			p.add(element("groups", i)+".name", "%q is the name of another group", g.name)
+		}
+		groups[g.name] = true
+	}
+}
+
+// features are those that selectors are compiled with: none, since a policy must mean
+// the same on every cluster.
+var features = cel.Features{}

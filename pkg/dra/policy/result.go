@@ -14,11 +14,11 @@ type State struct {
 	// published until the last claim that holds it ends, whatever the policy says
 	// now. Access for monitoring holds nothing.
 	Held map[string]Held
-	// HeldGroups are the groups that claims hold, with the names of the HCAs that
-	// the claims were given.
+	// HeldGroups are the groups that claims hold, with the names of all HCAs that
+	// these claims were given.
 	HeldGroups map[string][]string
 	// NoCounters and NoConsumable say that the API server drops the fields of
-	// KEP-4815 and KEP-5075.
+	// KEP-4815 and KEP-5075, or refuses them.
 	NoCounters, NoConsumable bool
 }
 
@@ -27,17 +27,35 @@ type Held struct {
 	Exclusive, Shared bool
 }
 
+// view is the view that has what is held.
+func (h Held) view() resources.View {
+	switch {
+	case h.Exclusive && h.Shared:
+		return resources.ViewBoth
+	case h.Exclusive:
+		return resources.ViewExclusive
+	case h.Shared:
+		return resources.ViewShared
+	}
+	return resources.ViewNone
+}
+
 // Decision is what the policy says of one HCA.
 type Decision struct {
 	HCA *rdma.HCA
-	// Rule is the name of the rule that matched, "" if none did.
+	// Rule is the name of the rule that matched, or whose selectors failed; "" if
+	// there is none.
 	Rule string
-	// Wanted is the view that the rule asks for, and View the one that is published.
+	// Wanted is the view that the policy asks for, and View the one that is
+	// published.
 	Wanted, View resources.View
-	// Reason says why View is not Wanted, or why the HCA is not published.
+	// Reason says why the HCA is not published, or not as the policy asks; "" if it
+	// is.
 	Reason string
-	// Offer is what is published of the HCA.
+	// Offer is what is published of the HCA, with View as its view.
 	Offer resources.Offer
+
+	rule *rule
 }
 
 // GroupDecision is what the policy says of one group.
@@ -82,6 +100,17 @@ func (r Result) PublishedGroups() []resources.Group {
 		}
 	}
 	return out
+}
+
+// Group returns the published group of that name, for whoever gives its members to
+// a claim.
+func (r Result) Group(name string) (resources.Group, bool) {
+	for _, g := range r.Groups {
+		if g.Published && g.Group.Name == name {
+			return g.Group, true
+		}
+	}
+	return resources.Group{}, false
 }
 
 // Slices returns what the node publishes.

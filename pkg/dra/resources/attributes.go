@@ -7,6 +7,21 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
+// Attributes that a policy sets.
+const (
+	AttributeRail         resourceapi.QualifiedName = "rail"
+	AttributeDeviceID     resourceapi.QualifiedName = "k8s.cni.cncf.io/deviceID"
+	AttributeResourceName resourceapi.QualifiedName = "k8s.cni.cncf.io/resourceName"
+)
+
+// OwnAttributes are what an HCA's device can have by itself. No site can set them.
+var OwnAttributes = []resourceapi.QualifiedName{
+	"ibdev", "protocol", "function", "parentPCI", "driver", "model", "boardID", "firmware", "netnsMode",
+	"nodeGUID", "sysImageGUID", "shared", "ports", "linkLayer", "netdev", "subnetPrefix", "rateGbps",
+	"vendor", "pcieSwitch", deviceattribute.StandardDeviceAttributePCIeRoot,
+	deviceattribute.StandardDeviceAttributeNUMANode, deviceattribute.StandardDeviceAttributePCIBusID,
+}
+
 // Attributes describes an HCA in the terms that DeviceClasses and claims select
 // by. Names without a domain are in the domain of the driver, rdma.dev. They are
 // an interface to users' CEL expressions: see docs/attributes.md. An attribute

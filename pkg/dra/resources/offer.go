@@ -1,6 +1,8 @@
 package resources
 
 import (
+	"slices"
+
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -18,6 +20,12 @@ const (
 	ViewBoth      View = "both"      // two devices that exclude each other by counters
 )
 
+// Exclusive reports whether the view has the device for one claim at a time.
+func (v View) Exclusive() bool { return v == ViewExclusive || v == ViewBoth }
+
+// Shared reports whether the view has the device for many claims.
+func (v View) Shared() bool { return v == ViewShared || v == ViewBoth }
+
 // Offer is what of an HCA is published: the site's policy applied to one HCA.
 type Offer struct {
 	HCA  *rdma.HCA
@@ -27,15 +35,18 @@ type Offer struct {
 	// Attributes of the site, in the driver's domain or one of their own, beside
 	// those that the HCA has by itself.
 	Attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
-	// Draining keeps new shares off a device that the policy no longer offers, and
-	// that stays in the pool since claims have shares of it.
+	// Draining keeps new claims off devices that the policy no longer offers, and
+	// that stay in the pool since claims hold them.
 	Draining bool
+	// Unlocked leaves the exclusive device out of the counters: claims hold devices
+	// that exclude each other, so that no counter can tell the truth.
+	Unlocked bool
 }
 
 // Capacity is what claims consume of a shared device (KEP-5075). A claim that asks
-// for nothing gets one share, and its part of what is enforced.
+// for nothing gets the default shares, and their part of what is enforced.
 type Capacity struct {
-	// Shares is how many claims with the default request fit.
+	// Shares is how many shares there are.
 	Shares int64
 	// DefaultShares is what a claim gets that asks for none: at least 1.
 	DefaultShares int64
@@ -44,16 +55,24 @@ type Capacity struct {
 	Bandwidth *resource.Quantity
 	// Handles and Objects are totals of what the rdma cgroup controller limits for
 	// each container: open contexts and verbs objects (kernel/cgroup/rdma.c); 0 for
-	// no limit. A claim that asks for none gets the part of its default shares.
+	// no limit. A claim that asks for none gets the part of the default shares.
 	Handles, Objects int64
 }
 
 // Group is a device that stands for several HCAs at once, and that many claims
 // get shares of.
 type Group struct {
-	Name    string
+	Name string
+	// Members are what a new claim gets.
 	Members []*rdma.HCA
-	Shares  int64
+	// Former are HCAs that are no members any more, and that claims of the group
+	// still have. Nobody can have them alone before these claims end.
+	Former []*rdma.HCA
+	// Shares is how many claims fit.
+	Shares int64
 	// Draining is as in [Offer].
 	Draining bool
 }
+
+// touches lists the HCAs that claims of the group use.
+func (g Group) touches() []*rdma.HCA { return slices.Concat(g.Members, g.Former) }

@@ -1,8 +1,9 @@
-// Package resources turns a snapshot of a host into the ResourceSlices that the
+// Package resources turns what a node offers into the ResourceSlices that the
 // Kubernetes scheduler allocates from.
 //
-// It is a pure function: the same snapshot gives the same slices, in the same
-// order, so that whoever publishes them can compare instead of guess.
+// It is a pure function: the same offers give the same slices, in the same order,
+// so that whoever publishes them can compare instead of guess. What is offered,
+// the site's policy decides (package policy).
 //
 // # Pool and slices
 //
@@ -11,6 +12,13 @@
 // any share slices. So a change of one card rewrites one slice, and a card that
 // grows VFs does not move the others. No slice has more than 64 devices, which is
 // the API's limit as soon as one device has a taint (docs/adr/0003).
+//
+// # Sharing
+//
+// A shared device has capacities of which each claim consumes a part (KEP-5075).
+// Devices that use the same HCA and exclude each other consume counters of it
+// (KEP-4815), which stand in slices of their own that come first. See
+// docs/sharing.md and docs/adr/0009.
 package resources
 
 import (
@@ -43,24 +51,30 @@ func Build(pool string, published []resourceslice.Slice) resourceslice.DriverRes
 }
 
 // Slices packs offers, which are in the order of a snapshot, and groups into
-// slices. Slices of single functions come first, then those of each card with
-// several, by PCI address. An HCA in exclusive network namespace mode cannot be
-// opened by a pod with a network of its own, so such a host offers none.
+// slices. Counters come first, then single functions, then each card with several,
+// by PCI address, and groups last. An HCA in exclusive network namespace mode
+// cannot be opened by a pod with a network of its own, so such a host offers none.
 func Slices(offers []Offer, groups []Group, mode rdma.NetnsMode, o Options) []resourceslice.Slice {
 	if mode == rdma.NetnsExclusive {
 		return []resourceslice.Slice{{}}
 	}
-	var singles, grouped [][]Offer
+	m := maker{mode: mode, consumable: o.Consumable, locks: &locks{}}
+	if o.Counters {
+		m.locks = newLocks(offers, groups)
+	}
+	var singles, cardful [][]resourceapi.Device
 	for _, card := range cards(offers) {
+		devices := m.devices(card)
 		if len(card) == 1 {
-			singles = appendChunked(singles, card)
+			singles = appendChunked(singles, devices)
 			continue
 		}
-		grouped = append(grouped, slices.Collect(slices.Chunk(card, MaxDevices))...)
+		cardful = append(cardful, slices.Collect(slices.Chunk(devices, MaxDevices))...)
 	}
-	var out []resourceslice.Slice
-	for _, part := range append(singles, grouped...) {
-		out = append(out, slice(part, mode))
+	grouped := slices.Collect(slices.Chunk(m.groups(groups), MaxDevices))
+	out := m.locks.slices()
+	for _, devices := range slices.Concat(singles, cardful, grouped) {
+		out = append(out, resourceslice.Slice{Devices: devices})
 	}
 	if out == nil {
 		return []resourceslice.Slice{{}}
@@ -84,19 +98,11 @@ func cards(offers []Offer) [][]Offer {
 	return out
 }
 
-// appendChunked adds offers to the last group while it has room.
-func appendChunked(groups [][]Offer, offers []Offer) [][]Offer {
-	if n := len(groups); n > 0 && len(groups[n-1])+len(offers) <= MaxDevices {
-		groups[n-1] = append(groups[n-1], offers...)
-		return groups
+// appendChunked adds devices to the last slice while it has room.
+func appendChunked(all [][]resourceapi.Device, devices []resourceapi.Device) [][]resourceapi.Device {
+	if n := len(all); n > 0 && len(all[n-1])+len(devices) <= MaxDevices {
+		all[n-1] = append(all[n-1], devices...)
+		return all
 	}
-	return append(groups, slices.Clone(offers))
-}
-
-func slice(offers []Offer, mode rdma.NetnsMode) resourceslice.Slice {
-	var s resourceslice.Slice
-	for _, offer := range offers {
-		s.Devices = append(s.Devices, resourceapi.Device{Name: offer.HCA.Name, Attributes: Attributes(offer.HCA, mode)})
-	}
-	return s
+	return append(all, slices.Clone(devices))
 }

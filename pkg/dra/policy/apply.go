@@ -1,0 +1,269 @@
+package policy
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// application is a policy on its way through a host. Its steps stand in order.
+type application struct {
+	config   *Config
+	state    State
+	snap     *rdma.Snapshot
+	counters bool // devices may exclude each other by counters
+	Result
+	index map[string]int // of decisions, by the HCA's name
+}
+
+// Apply decides what is published of a host. It does not keep the snapshot, but
+// the result points into it.
+func (c *Config) Apply(snap *rdma.Snapshot, state State) Result {
+	counters := c.partitioning && !state.NoCounters
+	a := &application{
+		config: c, state: state, snap: snap, counters: counters, index: map[string]int{},
+		Result: Result{NetnsMode: snap.NetnsMode, Options: resources.Options{Counters: counters, Consumable: !state.NoConsumable}},
+	}
+	for i := range snap.HCAs {
+		a.Decisions = append(a.Decisions, a.decide(&snap.HCAs[i]))
+		a.index[snap.HCAs[i].Name] = i
+	}
+	a.withoutCounters()
+	a.keepHeld()
+	a.protect()
+	a.collide()
+	a.group()
+	a.offer()
+	return a.Result
+}
+
+// errNetns is why nothing of a host is published.
+const errNetns = "the host's RDMA network namespace mode is exclusive, in which a pod with a network of its own cannot open an HCA: " +
+	"set it to shared (rdma system set netns shared)"
+
+// decide applies the rules to one HCA.
+func (a *application) decide(h *rdma.HCA) Decision {
+	d := Decision{HCA: h, Wanted: resources.ViewExclusive}
+	device := selectable(h, a.snap.NetnsMode)
+	for _, r := range a.config.rules {
+		matches, err := r.selectors.match(device)
+		if err != nil {
+			// Whether the HCA may be published, and how, is not known.
+			d.Rule, d.Wanted = r.name, resources.ViewNone
+			d.note("rule %s, %s", r.name, err)
+			break
+		}
+		if matches {
+			d.Rule, d.Wanted, d.rule = r.name, r.view, r
+			if r.view == resources.ViewNone {
+				d.note("rule %s says so", r.name)
+			}
+			break
+		}
+	}
+	d.View = d.Wanted
+	if err := h.Unusable(); err != nil {
+		d.withhold("%s", err)
+	}
+	if a.snap.NetnsMode == rdma.NetnsExclusive {
+		d.withhold("%s", errNetns)
+	}
+	return d
+}
+
+// note adds a reason.
+func (d *Decision) note(format string, args ...any) {
+	if d.Reason != "" {
+		d.Reason += "; "
+	}
+	d.Reason += fmt.Sprintf(format, args...)
+}
+
+// withhold leaves an HCA unpublished, for a reason that outweighs others.
+func (d *Decision) withhold(format string, args ...any) {
+	d.View, d.Reason = resources.ViewNone, fmt.Sprintf(format, args...)
+}
+
+// usable reports whether the HCA could be published.
+func (a *application) usable(d *Decision) bool {
+	return d.HCA.Unusable() == nil && a.snap.NetnsMode != rdma.NetnsExclusive
+}
+
+// withoutCounters publishes shares alone where an exclusive device could not be
+// kept apart from them.
+func (a *application) withoutCounters() {
+	for i := range a.Decisions {
+		if d := &a.Decisions[i]; d.View == resources.ViewBoth && !a.counters {
+			d.View = resources.ViewShared
+			d.note("shared only: the API server has no counters (feature gate DRAPartitionableDevices), without which nothing keeps an exclusive HCA and its shares apart")
+		}
+	}
+}
+
+// keepHeld publishes an HCA as what claims hold it, until they end.
+func (a *application) keepHeld() {
+	for i := range a.Decisions {
+		d := &a.Decisions[i]
+		held := a.state.Held[d.HCA.Name].view()
+		if held == resources.ViewNone || held == d.View || d.View == resources.ViewBoth || !a.usable(d) {
+			continue
+		}
+		d.note("claims hold it as %s: it stays so for them, and no new claim gets it, until they end", held)
+		d.View, d.Offer.Draining = held, true
+	}
+}
+
+// protect lets a card have either its exclusive PF or its VFs where the policy asks
+// for counters and the API server has none.
+func (a *application) protect() {
+	if !a.config.partitioning || a.counters {
+		return
+	}
+	for i := range a.Decisions {
+		d := &a.Decisions[i]
+		if !head(d.HCA) || !d.View.Exclusive() {
+			continue
+		}
+		for _, part := range a.parts(d.HCA) {
+			if part.View == resources.ViewNone {
+				continue
+			}
+			if !a.state.Held[d.HCA.Name].Exclusive {
+				d.withhold("its VFs or SFs are published instead: the API server has no counters (feature gate DRAPartitionableDevices), without which nothing keeps them apart")
+				break
+			}
+			if a.state.Held[part.HCA.Name] == (Held{}) {
+				part.withhold("a claim holds %s, the whole card, and the API server has no counters to keep them apart", d.HCA.Name)
+			}
+		}
+	}
+}
+
+// head reports whether an HCA is what VFs and SFs are parts of.
+func head(h *rdma.HCA) bool { return h.PF == "" }
+
+// parts returns the VFs and SFs of a card.
+func (a *application) parts(card *rdma.HCA) []*Decision {
+	var out []*Decision
+	for i := range a.Decisions {
+		if d := &a.Decisions[i]; !head(d.HCA) && d.HCA.Family() == card.Family() {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// collide takes cards out of the counters on which claims already hold devices that
+// exclude each other, from before the counters: a counter that is below zero would
+// stop all allocations from the node's pool. Nothing new is given of such a card.
+func (a *application) collide() {
+	if !a.counters {
+		return
+	}
+	overlaps := map[string]bool{} // families
+	for i := range a.Decisions {
+		d := &a.Decisions[i]
+		if a.state.Held[d.HCA.Name].Exclusive && a.heldBeside(d) {
+			overlaps[d.HCA.Family()] = true
+		}
+	}
+	for i := range a.Decisions {
+		d := &a.Decisions[i]
+		if !overlaps[d.HCA.Family()] || d.View == resources.ViewNone {
+			continue
+		}
+		d.withhold("claims hold devices of this card that exclude each other: none of it is given to new claims until they end")
+		if held := a.state.Held[d.HCA.Name].view(); held != resources.ViewNone {
+			d.View, d.Offer.Draining, d.Offer.Unlocked = held, true, true
+		}
+	}
+}
+
+// heldBeside reports whether claims that hold an HCA exclusively share it with
+// others.
+func (a *application) heldBeside(d *Decision) bool {
+	if a.state.Held[d.HCA.Name].Shared {
+		return true
+	}
+	if head(d.HCA) {
+		for _, part := range a.parts(d.HCA) {
+			if a.state.Held[part.HCA.Name] != (Held{}) {
+				return true
+			}
+		}
+	}
+	for _, names := range a.state.HeldGroups {
+		if a.touched(a.hcas(names))[d.HCA.Name] {
+			return true
+		}
+	}
+	return false
+}
+
+// offer completes the offers.
+func (a *application) offer() {
+	numbers := a.cardNumbers()
+	for i := range a.Decisions {
+		d := &a.Decisions[i]
+		d.Offer.HCA, d.Offer.View = d.HCA, d.View
+		capacity := resources.Capacity{Shares: defaultShares, DefaultShares: 1} // of shares that the rule knows nothing of
+		if d.rule != nil {
+			d.Offer.Attributes = d.rule.siteAttributes(d.HCA, numbers.of(d))
+			if d.rule.view.Shared() {
+				capacity = d.rule.capacity
+			}
+		}
+		if capacity.Bandwidth == nil {
+			capacity.Bandwidth = rate(d.HCA)
+		}
+		d.Offer.Capacity = capacity
+	}
+}
+
+// rate is the bandwidth of an HCA, that of its first port; nil if it is not known.
+func rate(h *rdma.HCA) *resource.Quantity {
+	p := h.Port1()
+	if p == nil || p.State != rdma.PortActive || p.RateMbps <= 0 {
+		return nil
+	}
+	return resource.NewQuantity(int64(p.RateMbps)*resources.BandwidthStep, resource.DecimalSI)
+}
+
+// numbers are the numbers of cards, by rule and family.
+type numbers map[*rule]map[string]int
+
+// cardNumbers numbers the cards of each rule that asks for it, in PCI order. A card
+// that is missing would move those behind it to other rails, so that there are no
+// numbers unless the count is right.
+func (a *application) cardNumbers() numbers {
+	out := numbers{}
+	for _, d := range a.Decisions {
+		if d.rule == nil || d.rule.rails == 0 {
+			continue
+		}
+		if out[d.rule] == nil {
+			out[d.rule] = map[string]int{}
+		}
+		if _, ok := out[d.rule][d.HCA.Family()]; !ok {
+			out[d.rule][d.HCA.Family()] = len(out[d.rule])
+		}
+	}
+	for i := range a.Decisions {
+		d := &a.Decisions[i]
+		if d.rule != nil && d.rule.rails > 0 && len(out[d.rule]) != int(d.rule.rails) {
+			d.note("no attribute rail: rule %s numbers %d cards, and it matches %d", d.rule.name, d.rule.rails, len(out[d.rule]))
+		}
+	}
+	return out
+}
+
+// of returns the number of an HCA's card, negative if it has none.
+func (n numbers) of(d *Decision) int {
+	if d.rule == nil || d.rule.rails == 0 || len(n[d.rule]) != int(d.rule.rails) {
+		return -1
+	}
+	return n[d.rule][d.HCA.Family()]
+}

@@ -1,0 +1,205 @@
+package policy
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// group decides on the groups: those of the policy, then others that claims hold.
+func (a *application) group() {
+	known := map[string]bool{}
+	for _, g := range a.config.groups {
+		known[g.name] = true
+		a.Groups = append(a.Groups, a.members(g))
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.state.HeldGroups)) {
+		if !known[name] {
+			a.Groups = append(a.Groups, GroupDecision{
+				Group:     resources.Group{Name: name, Former: a.hcas(a.state.HeldGroups[name]), Shares: 1, Draining: true},
+				Published: true,
+				Reason:    "it is no group of the policy: it stays for the claims that hold it, and no new claim gets it",
+			})
+		}
+	}
+	for i := range a.Groups {
+		a.admit(&a.Groups[i])
+	}
+	a.fit()
+}
+
+// members finds the members of a group. An HCA that the rules cannot judge is none,
+// nor is one that the group's selectors cannot judge.
+func (a *application) members(g *group) GroupDecision {
+	d := GroupDecision{Group: resources.Group{Name: g.name, Shares: g.shares}}
+	for i := range a.Decisions {
+		h := a.Decisions[i]
+		if !a.usable(&h) || h.failed() {
+			continue
+		}
+		matches, err := g.selectors.match(selectable(h.HCA, a.snap.NetnsMode))
+		if err != nil {
+			d.note("%s is no member: %s", h.HCA.Name, err)
+		} else if matches {
+			d.Group.Members = append(d.Group.Members, h.HCA)
+		}
+	}
+	for _, h := range a.hcas(a.state.HeldGroups[g.name]) {
+		if !slices.Contains(d.Group.Members, h) {
+			d.Group.Former = append(d.Group.Former, h)
+		}
+	}
+	switch {
+	case a.snap.NetnsMode == rdma.NetnsExclusive:
+		d.Reason = errNetns
+	case d.Group.Members == nil && a.holds(g.name):
+		d.Published, d.Group.Draining = true, true
+		d.note("it has no members any more: it stays for the claims that hold it, and no new claim gets it")
+	case d.Group.Members == nil:
+		d.note("it has no members")
+	default:
+		d.Published = true
+	}
+	return d
+}
+
+// failed reports whether a rule could not be applied.
+func (d *Decision) failed() bool { return d.Rule != "" && d.rule == nil }
+
+func (d *GroupDecision) note(format string, args ...any) {
+	reason := Decision{Reason: d.Reason}
+	reason.note(format, args...)
+	d.Reason = reason.Reason
+}
+
+func (a *application) holds(group string) bool {
+	_, held := a.state.HeldGroups[group]
+	return held
+}
+
+// hcas returns the HCAs of these names that the host has.
+func (a *application) hcas(names []string) []*rdma.HCA {
+	var out []*rdma.HCA
+	for i := range a.Decisions {
+		if d := &a.Decisions[i]; slices.Contains(names, d.HCA.Name) && a.usable(d) {
+			out = append(out, d.HCA)
+		}
+	}
+	return out
+}
+
+// touched lists HCAs and, where the policy tells cards from their VFs, the cards
+// that they are parts of.
+func (a *application) touched(hcas []*rdma.HCA) map[string]bool {
+	families, out := map[string]bool{}, map[string]bool{}
+	for _, h := range hcas {
+		out[h.Name] = true
+		if !head(h) && a.config.partitioning {
+			families[h.Family()] = true
+		}
+	}
+	for i := range a.Decisions {
+		if h := a.Decisions[i].HCA; head(h) && families[h.Family()] {
+			out[h.Name] = true
+		}
+	}
+	return out
+}
+
+// admit publishes a group only if no claim can get an HCA alone that a claim of the
+// group has. Of a group that claims hold, it is the exclusive HCAs that give way.
+func (a *application) admit(g *GroupDecision) {
+	if !g.Published {
+		return
+	}
+	var alone []string
+	for _, d := range a.rivals(g.Group) {
+		switch {
+		case a.counters && !d.Offer.Unlocked:
+		case a.holds(g.Group.Name):
+			a.giveWay(d, g.Group.Name)
+		default:
+			alone = append(alone, d.HCA.Name)
+		}
+	}
+	if alone == nil {
+		return
+	}
+	g.Published = false
+	g.note("claims could get %s alone: publish them shared or not at all, or have counters keep them apart (partitioning: true, and an API server with the feature gate DRAPartitionableDevices)",
+		strings.Join(alone, ", "))
+}
+
+// rivals returns the HCAs that a group uses and that are published exclusively.
+func (a *application) rivals(g resources.Group) []*Decision {
+	used := a.touched(slices.Concat(g.Members, g.Former))
+	var out []*Decision
+	for i := range a.Decisions {
+		if d := &a.Decisions[i]; used[d.HCA.Name] && d.View.Exclusive() {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// giveWay takes the exclusive device of an HCA out of the pool, unless a claim
+// holds that as well, and reports whether it did.
+func (a *application) giveWay(d *Decision, group string) bool {
+	switch {
+	case a.state.Held[d.HCA.Name].Exclusive:
+		return false
+	case d.View == resources.ViewBoth:
+		d.View = resources.ViewShared
+		d.note("shared only: claims of group %s use it", group)
+	default:
+		d.withhold("claims of group %s use it: it is published when they end", group)
+	}
+	return true
+}
+
+// fit makes sure that no group consumes more counters than the API allows. Whatever
+// is done for one group moves the counters of others.
+func (a *application) fit() {
+	for a.counters && a.refit() {
+	}
+}
+
+// refit looks for a group with too many counters, and reports whether it did
+// something about it.
+func (a *application) refit() bool {
+	for i := range a.Groups {
+		g := &a.Groups[i]
+		if !g.Published {
+			continue
+		}
+		err := resources.CheckGroup(g.Group, a.views(), a.PublishedGroups())
+		if err == nil {
+			continue
+		}
+		if !a.holds(g.Group.Name) {
+			g.Published = false
+			g.note("%s", err)
+			return true
+		}
+		changed := false
+		for _, d := range a.rivals(g.Group) {
+			changed = a.giveWay(d, g.Group.Name) || changed
+		}
+		if changed {
+			return true
+		}
+	}
+	return false
+}
+
+// views are the offers as far as they are known.
+func (a *application) views() []resources.Offer {
+	var out []resources.Offer
+	for _, d := range a.Decisions {
+		out = append(out, resources.Offer{HCA: d.HCA, View: d.View, Unlocked: d.Offer.Unlocked})
+	}
+	return out
+}

@@ -1,0 +1,159 @@
+package policy
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// positions are the lines of fields, by path: rules[0].attributes["example.com/x"].
+type positions map[string]int
+
+func newPositions(data []byte) positions {
+	var root yaml.Node
+	if yaml.Unmarshal(data, &root) != nil || len(root.Content) == 0 {
+		return nil // Decode says what is wrong
+	}
+	p := positions{}
+	p.add("", root.Content[0])
+	return p
+}
+
+// add does not follow aliases: what one stands for has the place of the alias.
+func (p positions) add(path string, node *yaml.Node) {
+	switch node.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			child := join(path, node.Content[i].Value)
+			p[child] = node.Content[i].Line
+			p.add(child, node.Content[i+1])
+		}
+	case yaml.SequenceNode:
+		for i, item := range node.Content {
+			child := fmt.Sprintf("%s[%d]", path, i)
+			p[child] = item.Line
+			p.add(child, item)
+		}
+	}
+}
+
+var plainKey = regexp.MustCompile(`^[a-zA-Z_]\w*$`)
+
+// join makes the path of a field.
+func join(path, key string) string {
+	switch {
+	case !plainKey.MatchString(key):
+		return fmt.Sprintf("%s[%q]", path, key)
+	case path == "":
+		return key
+	}
+	return path + "." + key
+}
+
+// line returns the line of a field, or of the nearest one around it; 0 if there is none.
+func (p positions) line(path string) int {
+	for path != "" {
+		if line, ok := p[path]; ok {
+			return line
+		}
+		path = path[:max(strings.LastIndexAny(path, ".["), 0)]
+	}
+	return 0
+}
+
+// at returns the path of a field that stands in a line.
+func (p positions) at(line int, key string) string {
+	var found []string
+	for path, l := range p {
+		if l == line && (path == key || strings.HasSuffix(path, join("x", key)[1:])) {
+			found = append(found, path)
+		}
+	}
+	if len(found) == 0 {
+		return key
+	}
+	return slices.Min(found)
+}
+
+// problems collects what is wrong with a file.
+type problems struct {
+	positions positions
+	found     []problem
+}
+
+type problem struct {
+	line int
+	err  error
+}
+
+// add notes that a field is wrong.
+func (p *problems) add(path, format string, args ...any) {
+	line := p.positions.line(path)
+	err := fmt.Errorf("%s: %w", path, fmt.Errorf(format, args...))
+	if line > 0 {
+		err = fmt.Errorf("line %d: %w", line, err)
+	}
+	p.found = append(p.found, problem{line, err})
+}
+
+// join returns all that is wrong, in order of lines.
+func (p *problems) join() error {
+	slices.SortFunc(p.found, func(a, b problem) int {
+		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.err.Error(), b.err.Error()))
+	})
+	var errs []error
+	for _, found := range p.found {
+		errs = append(errs, found.err)
+	}
+	return errors.Join(errs...)
+}
+
+var (
+	unknownField = regexp.MustCompile(`^line (\d+): field (.*) not found in type \S+$`)
+	wrongType    = regexp.MustCompile("^(line \\d+: )cannot unmarshal !!\\w+ ?(?:`(.*)` )?into (\\S+)$")
+)
+
+// explain words the errors of the YAML decoder in terms of the file instead of Go
+// types. Errors of syntax are its own.
+func explain(err error, p positions) error {
+	var typeError *yaml.TypeError
+	if !errors.As(err, &typeError) {
+		return err
+	}
+	var errs []error
+	for _, text := range typeError.Errors {
+		if m := unknownField.FindStringSubmatch(text); m != nil {
+			var line int
+			_, _ = fmt.Sscan(m[1], &line)
+			text = fmt.Sprintf("line %d: %s: unknown field", line, p.at(line, m[2]))
+		}
+		if m := wrongType.FindStringSubmatch(text); m != nil {
+			text = fmt.Sprintf("%swant %s, not %q", m[1], wanted(m[3]), m[2])
+			if m[2] == "" {
+				text = fmt.Sprintf("%swant %s", m[1], wanted(m[3]))
+			}
+		}
+		errs = append(errs, errors.New(text))
+	}
+	return errors.Join(errs...)
+}
+
+// wanted words a Go type.
+func wanted(goType string) string {
+	switch {
+	case goType == "int64":
+		return "a whole number"
+	case goType == "bool":
+		return "true or false"
+	case strings.HasPrefix(goType, "[]"):
+		return "a list"
+	case goType == "string", goType == "resources.View":
+		return "a text"
+	}
+	return "fields"
+}

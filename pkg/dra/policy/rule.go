@@ -1,0 +1,220 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/dynamic-resource-allocation/cel"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// rule is a compiled rule.
+type rule struct {
+	name      string
+	selectors selectors
+	view      resources.View
+	capacity  resources.Capacity // its bandwidth is nil where the file has none
+	rail      *int64
+	rails     int64 // number of cards to number; 0: none
+	resource  string
+	extra     attributes
+}
+
+// group is a compiled group.
+type group struct {
+	name      string
+	selectors selectors
+	shares    int64
+}
+
+type attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
+
+// selectors are compiled CEL expressions, of which all must be true.
+type selectors []cel.CompilationResult
+
+// match reports whether all selectors are true for an HCA.
+func (s selectors) match(device cel.Device) (bool, error) {
+	for i, compiled := range s {
+		matches, _, err := compiled.DeviceMatches(context.Background(), device)
+		if err != nil {
+			return false, fmt.Errorf("selector %d: %w", i, cel.EnhanceRuntimeError(err))
+		}
+		if !matches {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// selectable is what selectors see of an HCA: what it has by itself. Whether it is
+// shared they decide.
+func selectable(h *rdma.HCA, mode rdma.NetnsMode) cel.Device {
+	a := resources.Attributes(h, mode)
+	delete(a, "shared")
+	return cel.Device{Driver: plan.DriverName, Attributes: a}
+}
+
+func element(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
+
+// Limits of the file's numbers.
+const (
+	// defaultShares is 63 for RoCE by count: a port has 128 GIDs, and a container
+	// with an address of its own takes two, for RoCE v1 and v2; one pair is the
+	// port's. Other protocols have no such table: they get the same number, so that
+	// nodes of both kinds look alike.
+	defaultShares = 63
+	maxShares     = 1_000_000
+	maxRail       = math.MaxInt32
+	maxExpression = resourceapi.CELSelectorExpressionMaxLength
+)
+
+// rule validates and compiles a rule.
+func (p *problems) rule(path string, e *ruleEntry, f *file) *rule {
+	r := &rule{
+		name: e.Name, view: e.Publish, resource: e.ResourceName, rail: e.Rail,
+		selectors: p.selectors(path, e.Selectors), extra: p.attributes(path+".attributes", e.Attributes),
+	}
+	if e.Name == "" {
+		p.add(path+".name", "is required")
+	}
+	switch r.view {
+	case "":
+		r.view = resources.ViewExclusive
+	case resources.ViewNone, resources.ViewExclusive, resources.ViewShared:
+	case resources.ViewBoth:
+		if !f.Partitioning {
+			p.add(path+".publish", "both needs partitioning: true: without counters nothing keeps an exclusive HCA and its shares apart")
+		}
+	default:
+		p.add(path+".publish", "want none, exclusive, shared or both, not %q", e.Publish)
+	}
+	p.capacity(path, e, r)
+	p.rails(path, e, r)
+	p.resourceName(path+".resourceName", e.ResourceName)
+	p.room(path+".attributes", r)
+	return r
+}
+
+// capacity validates what claims share.
+func (p *problems) capacity(path string, e *ruleEntry, r *rule) {
+	if !r.view.Shared() {
+		for name, set := range map[string]bool{
+			"shares": e.Shares != nil, "defaultShares": e.DefaultShares != nil, "bandwidth": e.Bandwidth != nil,
+			"handles": e.Handles != nil, "objects": e.Objects != nil,
+		} {
+			if set {
+				p.add(path+"."+name, "is for publish: shared and both, not %s", r.view)
+			}
+		}
+		return
+	}
+	r.capacity.Shares = p.between(path+".shares", e.Shares, 1, maxShares, defaultShares)
+	r.capacity.DefaultShares = p.between(path+".defaultShares", e.DefaultShares, 1, r.capacity.Shares, 1)
+	r.capacity.Handles = p.total(path+".handles", e.Handles, r.capacity.Shares)
+	r.capacity.Objects = p.total(path+".objects", e.Objects, r.capacity.Shares)
+	if b := e.Bandwidth; b != nil {
+		if b.CmpInt64(resources.BandwidthStep) < 0 || b.CmpInt64(math.MaxInt64) > 0 {
+			p.add(path+".bandwidth", "want bits per second, at least 1M, not %s", b)
+		}
+		r.capacity.Bandwidth = &b.Quantity
+	}
+}
+
+// between validates a number that is optional.
+func (p *problems) between(path string, n *int64, least, most, byDefault int64) int64 {
+	if n == nil {
+		return byDefault
+	}
+	if *n < least || *n > most {
+		p.add(path, "want a number from %d to %d, not %d", least, most, *n)
+		return byDefault
+	}
+	return *n
+}
+
+// total validates a total of what the rdma cgroup controller limits, which counts
+// in 32 bits. Each share must get something of it.
+func (p *problems) total(path string, q *quantity, shares int64) int64 {
+	if q == nil {
+		return 0
+	}
+	if q.CmpInt64(shares) < 0 || q.CmpInt64(math.MaxInt32) > 0 || q.MilliValue()%1000 != 0 {
+		p.add(path, "want a whole number from %d, one for each share, to %d, not %s", shares, math.MaxInt32, q)
+		return 0
+	}
+	return q.Value()
+}
+
+func (p *problems) rails(path string, e *ruleEntry, r *rule) {
+	if e.Rail != nil && e.Rails != nil {
+		p.add(path+".rails", "rail gives all HCAs one number, rails numbers the cards: set one of them")
+	}
+	p.between(path+".rail", e.Rail, 0, maxRail, 0)
+	r.rails = p.between(path+".rails", e.Rails, 1, maxRail, 0)
+}
+
+func (p *problems) resourceName(path, name string) {
+	if name == "" {
+		return
+	}
+	messages := validation.IsQualifiedName(name)
+	if len(name) > resourceapi.DeviceAttributeMaxValueLength {
+		messages = append(messages, fmt.Sprintf("must be no more than %d characters", resourceapi.DeviceAttributeMaxValueLength))
+	}
+	if len(messages) > 0 {
+		p.add(path, "%q is no resource name: %s", name, strings.Join(messages, "; "))
+	}
+}
+
+// group validates and compiles a group.
+func (p *problems) group(path string, e *groupEntry) *group {
+	g := &group{
+		name: e.Name, selectors: p.selectors(path, e.Selectors),
+		shares: p.between(path+".shares", e.Shares, 1, maxShares, defaultShares),
+	}
+	if e.Name == "" {
+		p.add(path+".name", "is required")
+	} else if messages := validation.IsDNS1123Label(devicename.Group(e.Name)); len(messages) > 0 {
+		p.add(path+".name", "the group's device cannot be called %q: %s", devicename.Group(e.Name), strings.Join(messages, "; "))
+	}
+	return g
+}
+
+// selectors compiles expressions by the API's rules for DeviceClasses.
+func (p *problems) selectors(path string, entries []selectorEntry) selectors {
+	var out selectors
+	if n := len(entries); n > resourceapi.DeviceSelectorsMaxSize {
+		p.add(path+".selectors", "%d are too many: at most %d", n, resourceapi.DeviceSelectorsMaxSize)
+		return nil
+	}
+	for i, e := range entries {
+		path := element(path+".selectors", i) + ".cel.expression"
+		switch n := len(e.CEL.Expression); {
+		case n == 0:
+			p.add(path, "is required")
+			continue
+		case n > maxExpression:
+			p.add(path, "has %d bytes: at most %d", n, maxExpression)
+			continue
+		}
+		compiled := cel.GetCompiler(features).CompileCELExpression(e.CEL.Expression, cel.Options{})
+		if compiled.Error != nil {
+			p.add(path, "%s", compiled.Error.Detail)
+			continue
+		}
+		if compiled.MaxCost > resourceapi.CELSelectorExpressionMaxCost {
+			p.add(path, "is too complex: its cost can be %d, at most %d is allowed", compiled.MaxCost, resourceapi.CELSelectorExpressionMaxCost)
+			continue
+		}
+		out = append(out, compiled)
+	}
+	return out
+}

@@ -1,0 +1,181 @@
+package resources
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// lockTotal is the value of a lock's counter. The exclusive device of the HCA takes
+// all of it, every other device that uses the HCA takes 1: a reader-writer lock.
+// It is more than a pool can have devices, and does not depend on how many there are.
+const lockTotal = 1_000_000
+
+// locks tells which HCAs have a counter, and the counter set it is in. Only an HCA
+// with an exclusive device that can collide with another one has a lock.
+type locks struct {
+	set   map[string]string   // by the HCA's name, which is the counter's as well
+	sets  []string            // names of the sets, in order
+	heads map[string][]string // HCAs of a card that are no VF or SF, by family
+}
+
+// use is how much of which HCA a device takes.
+type use map[string]int64
+
+// newLocks finds out which HCAs need a lock, and places the locks in counter sets.
+func newLocks(offers []Offer, groups []Group) *locks {
+	l := &locks{set: map[string]string{}, heads: map[string][]string{}}
+	for _, o := range offers {
+		if head(o.HCA) {
+			l.heads[o.HCA.Family()] = append(l.heads[o.HCA.Family()], o.HCA.Name)
+		}
+	}
+	users := map[string]int{}
+	for _, o := range offers {
+		for _, view := range []bool{o.View.Exclusive(), o.View.Shared()} {
+			if view {
+				l.count(users, o.HCA)
+			}
+		}
+	}
+	for _, g := range groups {
+		l.count(users, g.touches()...)
+	}
+	var needed []Offer
+	for _, o := range offers {
+		if o.View.Exclusive() && !o.Unlocked && users[o.HCA.Name] > 1 {
+			needed = append(needed, o)
+		}
+	}
+	l.place(needed)
+	return l
+}
+
+// head reports whether an HCA is what VFs and SFs of its card are parts of.
+func head(h *rdma.HCA) bool { return h.PF == "" }
+
+// touched lists the HCAs that a device with these members uses: a VF or SF uses its
+// card as well.
+func (l *locks) touched(members ...*rdma.HCA) map[string]bool {
+	out := map[string]bool{}
+	for _, h := range members {
+		out[h.Name] = true
+		if !head(h) {
+			for _, name := range l.heads[h.Family()] {
+				out[name] = true
+			}
+		}
+	}
+	return out
+}
+
+func (l *locks) count(users map[string]int, members ...*rdma.HCA) {
+	for name := range l.touched(members...) {
+		users[name]++
+	}
+}
+
+// place fills counter sets, first with the locks of whole cards and then with those
+// of VFs and SFs. The heads of a card stay together: a VF consumes from their set
+// and from its own, and the API allows no third.
+func (l *locks) place(needed []Offer) {
+	var parts [][]string
+	for _, card := range cards(needed) {
+		var heads []string
+		for _, o := range card {
+			if head(o.HCA) {
+				heads = append(heads, o.HCA.Name)
+			}
+		}
+		parts = append(parts, slices.Collect(slices.Chunk(heads, resourceapi.ResourceSliceMaxCountersPerCounterSet))...)
+	}
+	for _, o := range needed {
+		if !head(o.HCA) {
+			parts = append(parts, []string{o.HCA.Name})
+		}
+	}
+	room := 0
+	for _, names := range parts {
+		if room < len(names) {
+			l.sets = append(l.sets, fmt.Sprintf("locks-%d", len(l.sets)))
+			room = resourceapi.ResourceSliceMaxCountersPerCounterSet
+		}
+		for _, name := range names {
+			l.set[name] = l.sets[len(l.sets)-1]
+			room--
+		}
+	}
+}
+
+// exclusive is the use of an HCA by one claim alone.
+func (l *locks) exclusive(o Offer) use {
+	u := l.shared(o.HCA)
+	if _, locked := u[o.HCA.Name]; locked {
+		u[o.HCA.Name] = lockTotal
+	}
+	return u
+}
+
+// shared is the use of HCAs beside others.
+func (l *locks) shared(members ...*rdma.HCA) use {
+	u := use{}
+	for name := range l.touched(members...) {
+		if l.set[name] != "" {
+			u[name] = 1
+		}
+	}
+	return u
+}
+
+// consumption writes a use as the API does.
+func (l *locks) consumption(u use) []resourceapi.DeviceCounterConsumption {
+	sets := map[string]map[string]resourceapi.Counter{}
+	for name, amount := range u {
+		if sets[l.set[name]] == nil {
+			sets[l.set[name]] = map[string]resourceapi.Counter{}
+		}
+		sets[l.set[name]][name] = resourceapi.Counter{Value: count(amount)}
+	}
+	var out []resourceapi.DeviceCounterConsumption
+	for _, set := range slices.Sorted(maps.Keys(sets)) {
+		out = append(out, resourceapi.DeviceCounterConsumption{CounterSet: set, Counters: sets[set]})
+	}
+	return out
+}
+
+// slices returns the slices that define the counters.
+func (l *locks) slices() []resourceslice.Slice {
+	counters := map[string]map[string]resourceapi.Counter{}
+	for name, set := range l.set {
+		if counters[set] == nil {
+			counters[set] = map[string]resourceapi.Counter{}
+		}
+		counters[set][name] = resourceapi.Counter{Value: count(lockTotal)}
+	}
+	var out []resourceslice.Slice
+	for names := range slices.Chunk(l.sets, resourceapi.ResourceSliceMaxCounterSets) {
+		var s resourceslice.Slice
+		for _, name := range names {
+			s.SharedCounters = append(s.SharedCounters, resourceapi.CounterSet{Name: name, Counters: counters[name]})
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// CheckGroup returns an error if the counters of a group's members are more than
+// one device may consume. The group itself must be among the groups.
+func CheckGroup(group Group, offers []Offer, groups []Group) error {
+	l := newLocks(offers, groups)
+	if n := len(l.consumption(l.shared(group.touches()...))); n > resourceapi.ResourceSliceMaxDeviceCounterConsumptionsPerDevice {
+		return fmt.Errorf("its %d HCAs that are published exclusively as well have counters in %d counter sets, and a device may consume from %d: "+
+			"select fewer HCAs, or publish them shared",
+			len(l.shared(group.touches()...)), n, resourceapi.ResourceSliceMaxDeviceCounterConsumptionsPerDevice)
+	}
+	return nil
+}

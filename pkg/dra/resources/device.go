@@ -1,0 +1,100 @@
+package resources
+
+import (
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// TaintDraining is the key of the taint that keeps new claims off a device which
+// leaves the pool when the last claim that holds it ends.
+const TaintDraining = "rdma.dev/draining"
+
+// maker makes devices of offers and groups.
+type maker struct {
+	mode       rdma.NetnsMode
+	consumable bool
+	locks      *locks
+}
+
+// devices returns the devices of one card, those of each HCA next to each other.
+func (m maker) devices(card []Offer) []resourceapi.Device {
+	var out []resourceapi.Device
+	for _, o := range card {
+		if o.View.Exclusive() {
+			out = append(out, m.exclusive(o))
+		}
+		if o.View.Shared() {
+			out = append(out, m.shared(o))
+		}
+	}
+	return out
+}
+
+func (m maker) exclusive(o Offer) resourceapi.Device {
+	d := resourceapi.Device{Name: o.HCA.Name, Attributes: m.attributes(o)}
+	d.ConsumesCounters = m.locks.consumption(m.locks.exclusive(o))
+	drain(&d, o.Draining)
+	return d
+}
+
+func (m maker) shared(o Offer) resourceapi.Device {
+	d := resourceapi.Device{Name: devicename.Shared(o.HCA.Name), Attributes: m.attributes(o)}
+	attributes(d.Attributes).truth("shared", true)
+	d.ConsumesCounters = m.locks.consumption(m.locks.shared(o.HCA))
+	m.consume(&d, o.Capacity, o.Draining)
+	drain(&d, o.Draining)
+	return d
+}
+
+// groups returns the devices of groups. They have no attribute that is about one
+// HCA, so only a class made for groups selects them.
+func (m maker) groups(groups []Group) []resourceapi.Device {
+	var out []resourceapi.Device
+	for _, g := range groups {
+		a := attributes{}
+		a.truth("shared", true)
+		a.text("group", g.Name)
+		a.text("netnsMode", string(m.mode))
+		d := resourceapi.Device{Name: devicename.Group(g.Name), Attributes: a}
+		d.ConsumesCounters = m.locks.consumption(m.locks.shared(g.touches()...))
+		m.consume(&d, Capacity{Shares: g.Shares, DefaultShares: 1}, g.Draining)
+		drain(&d, g.Draining)
+		out = append(out, d)
+	}
+	return out
+}
+
+// attributes joins the attributes of an HCA with those of the site. An HCA's own
+// win, so that a policy cannot make one thing look like another.
+func (m maker) attributes(o Offer) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
+	a := Attributes(o.HCA, m.mode)
+	for name, value := range o.Attributes {
+		if !slices.Contains(OwnAttributes, name) {
+			a[name] = value
+		}
+	}
+	return a
+}
+
+// consume makes a device one for many claims. Without the feature it stays one for
+// one claim at a time, which is safe.
+func (m maker) consume(d *resourceapi.Device, c Capacity, draining bool) {
+	if !m.consumable {
+		return
+	}
+	if draining {
+		c = c.drained()
+	}
+	d.AllowMultipleAllocations = new(true)
+	d.Capacity = c.published()
+}
+
+func drain(d *resourceapi.Device, draining bool) {
+	if draining {
+		d.Taints = []resourceapi.DeviceTaint{{Key: TaintDraining, Effect: resourceapi.DeviceTaintEffectNoSchedule}}
+	}
+}
