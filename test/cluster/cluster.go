@@ -49,7 +49,7 @@ func newLayout(ctx context.Context, o Options) (layout, *progress.Log, error) {
 		return layout{}, nil, err
 	}
 	log := progress.New(o.Progress)
-	store := artifacts.Store{Cache: o.CacheDir, Source: o.SourceDir, Progress: log}
+	store := artifacts.Store{Cache: o.CacheDir, Source: o.SourceDir, Kubernetes: o.Kubernetes, Progress: log}
 	programs, err := store.Ensure(ctx)
 	return layout{Options: o, Programs: programs}, log, err
 }

@@ -33,7 +33,13 @@ type Options struct {
 	// HostRoot is the directory of a fixture host, with sys/ below. Its RDMA device
 	// nodes are made in the cluster's private /dev, which appears as HostRoot/dev.
 	HostRoot string `json:"hostRoot,omitempty"`
-	// FeatureGates go to every Kubernetes component.
+	// Kubernetes is the minor version to run: 1.34, the oldest that the driver works
+	// with, or empty for the newest that there is.
+	Kubernetes string `json:"kubernetes,omitempty"`
+	// Profile sets the feature gates of dynamic resource allocation as an older
+	// version has them by default: 1.34, 1.35, or empty.
+	Profile string `json:"profile,omitempty"`
+	// FeatureGates go to every Kubernetes component, and win over the profile's.
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 	// RuntimeConfig goes to the API server: "resource.k8s.io/v1alpha3=true".
 	RuntimeConfig string `json:"runtimeConfig,omitempty"`
@@ -94,7 +100,8 @@ func (o Options) complete() (Options, error) {
 	if o.Verbosity == 0 {
 		o.Verbosity = 2
 	}
-	return o, errors.Join(errs...)
+	errs = append(errs, o.Validate())
+	return o.withProfile(), errors.Join(errs...)
 }
 
 // findSource finds test/cluster: where this file was compiled from, or in the

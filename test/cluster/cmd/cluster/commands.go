@@ -21,9 +21,11 @@ import (
 const help = `cluster runs a real one-node Kubernetes cluster on this host, in namespaces of
 its own: the host's files, network, sysctls and devices are not touched.
 
-  cluster build                        build the programs that the cache lacks
+  cluster build [--kubernetes 1.34]    build the programs that the cache lacks
   cluster up [--host-root DIR]         bring the cluster up; leave a running one alone
              [--feature-gates A=true,B=false] [--runtime-config G/V=true] [--v N]
+             [--profile 1.34|1.35]     with the DRA feature gates off that were off then
+             [--kubernetes 1.34]       with that version of Kubernetes itself
   cluster down [--keep]                end it and remove everything but the cache
                                        (--keep: leave the state directory for reading)
   cluster status                       the components, and whether the node is ready
@@ -83,6 +85,9 @@ func run(ctx context.Context, argv []string, stdout, stderr io.Writer) error {
 	if err := a.parseGates(); err != nil {
 		return err
 	}
+	if err := a.Validate(); err != nil {
+		return fmt.Errorf("%w: %w", errUsage, err)
+	}
 	return do(ctx, a)
 }
 
@@ -92,7 +97,11 @@ func newArgs(name string, stdout, stderr io.Writer) *args {
 	a.Progress = stderr
 	a.flags.StringVar(&a.StateDir, "state-dir", "", "")
 	switch name {
+	case "build":
+		a.flags.StringVar(&a.Kubernetes, "kubernetes", "", "")
 	case "up":
+		a.flags.StringVar(&a.Kubernetes, "kubernetes", "", "")
+		a.flags.StringVar(&a.Profile, "profile", "", "")
 		a.flags.StringVar(&a.HostRoot, "host-root", "", "")
 		a.flags.StringVar(&a.gates, "feature-gates", "", "")
 		a.flags.StringVar(&a.RuntimeConfig, "runtime-config", "", "")

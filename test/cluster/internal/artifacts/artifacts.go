@@ -31,6 +31,8 @@ type Store struct {
 	Cache string
 	// Source is the directory test/cluster of the checkout.
 	Source string
+	// Kubernetes is the minor version to build; the newest when empty.
+	Kubernetes string
 	// Progress may be nil.
 	Progress *progress.Log
 }
@@ -41,7 +43,7 @@ type Dirs map[string]string
 // Path joins the directories into a value for the PATH variable.
 func (d Dirs) Path() string {
 	var dirs []string
-	for _, c := range Components() {
+	for _, c := range Components("") {
 		// The CNI plugins are found by containerd's configuration; "pause" is
 		// only an image.
 		if dir, ok := d[c.Name]; ok && c.Name != "cni" && c.Name != "pause" {
@@ -54,7 +56,7 @@ func (d Dirs) Path() string {
 // Ensure builds what the cache does not hold and returns where everything is.
 func (s *Store) Ensure(ctx context.Context) (Dirs, error) {
 	dirs := Dirs{}
-	for _, c := range Components() {
+	for _, c := range Components(s.Kubernetes) {
 		dir, err := s.ensure(ctx, c)
 		if err != nil {
 			return nil, fmt.Errorf("build component %q: %w", c.Name, err)
@@ -65,7 +67,7 @@ func (s *Store) Ensure(ctx context.Context) (Dirs, error) {
 }
 
 func (s *Store) ensure(ctx context.Context, c Component) (string, error) {
-	src := filepath.Join(s.Source, "build", c.Name)
+	src := filepath.Join(s.Source, "build", c.wrapper())
 	version, err := moduleVersion(src, c.Module)
 	if err != nil {
 		return "", err

@@ -89,12 +89,12 @@ func TestHashCoversFlags(t *testing.T) {
 func TestComponentsArePinned(t *testing.T) {
 	want := map[string]string{
 		"kubernetes": "v1.36.3", "containerd": "v2.4.2", "etcd": "v3.6.8", "runc": "v1.5.2",
-		"cni": "v1.9.1", "helm": "v3.22.0", "pause": "local",
+		"kubernetes-1.34": "v1.34.4", "cni": "v1.9.1", "helm": "v3.22.0", "pause": "local",
 	}
-	for _, c := range Components() {
-		version, err := moduleVersion(filepath.Join("../../build", c.Name), c.Module)
-		if err != nil || version != want[c.Name] {
-			t.Errorf("%s: got %q, %v; want %q", c.Name, version, err, want[c.Name])
+	for _, c := range append(Components(""), Components("1.34")...) {
+		version, err := moduleVersion(filepath.Join("../../build", c.wrapper()), c.Module)
+		if err != nil || version != want[c.wrapper()] {
+			t.Errorf("%s: got %q, %v; want %q", c.wrapper(), version, err, want[c.wrapper()])
 		}
 	}
 }

@@ -4,8 +4,10 @@ import "strings"
 
 // Component is one wrapper module below build/ and how its programs are built.
 type Component struct {
-	// Name is the directory below build/.
+	// Name is what the component is called in the cache.
 	Name string
+	// Wrapper is the directory below build/; Name by default.
+	Wrapper string
 	// Module is the pinned module whose version names the component; empty
 	// for a program of our own.
 	Module string
@@ -24,8 +26,9 @@ type Component struct {
 }
 
 // Components lists everything the cluster runs, the quick builds first so that
-// a missing compiler or library shows within seconds.
-func Components() []Component {
+// a missing compiler or library shows within seconds. Kubernetes is a minor version
+// that has a wrapper of its own, or empty for the newest.
+func Components(kubernetes string) []Component {
 	return []Component{
 		{Name: "pause", Target: "."},
 		{
@@ -47,8 +50,22 @@ func Components() []Component {
 				[]string{"-X", "helm.sh/helm/v3/internal/version.version={{version}}"},
 				helmCapabilities()...),
 		},
-		{Name: "kubernetes", Module: "k8s.io/kubernetes", LDFlags: kubernetesVersion()},
+		{Name: "kubernetes", Wrapper: kubernetesWrapper(kubernetes), Module: "k8s.io/kubernetes", LDFlags: kubernetesVersion()},
 	}
+}
+
+func kubernetesWrapper(minor string) string {
+	if minor == "" {
+		return "kubernetes"
+	}
+	return "kubernetes-" + minor
+}
+
+func (c Component) wrapper() string {
+	if c.Wrapper != "" {
+		return c.Wrapper
+	}
+	return c.Name
 }
 
 // kubernetesVersion stamps what "kubectl version" and the node's status report.
