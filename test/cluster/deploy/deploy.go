@@ -74,6 +74,17 @@ func (c Checkout) ExtractHost(ctx context.Context, machine, dir string) error {
 	return nil
 }
 
+// Build builds a program of the main module.
+func (c Checkout) Build(ctx context.Context, program, out string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", out, program)
+	cmd.Dir = string(c)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w: %s", program, err, strings.TrimSpace(string(output)))
+	}
+	return nil
+}
+
 // Load puts the driver's image and the image of the examples into containerd.
 func (c Checkout) Load(ctx context.Context, cl *cluster.Cluster) error {
 	if err := cl.Load(ctx, c.Image()); err != nil {

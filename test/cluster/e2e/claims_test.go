@@ -5,51 +5,53 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
 
 // TestTemplate: the two containers of a pod that name a claim made from a template
 // see its HCA and nothing else; the one that does not sees nothing. Another pod gets
 // another HCA. When the pods go, nothing of theirs is left.
 func TestTemplate(t *testing.T) {
-	n := newNamespace(t)
-	n.example("two-containers")
-	n.apply(strings.ReplaceAll(readFile(t, checkout.Example("two-containers")), "name: two-containers", "name: another"))
-	n.ready("two-containers", "another")
-	claims := n.claims()
+	n := bed.Namespace(t)
+	n.Example("two-containers")
+	n.Apply(strings.ReplaceAll(testbed.ReadFile(t, bed.Checkout.Example("two-containers")), "name: two-containers", "name: another"))
+	n.Ready("two-containers", "another")
+	claims := n.Claims()
 	if len(claims) != 2 {
 		t.Fatalf("%d claims, want 2", len(claims))
 	}
 	var devices []string
 	for _, c := range claims {
-		if got := len(c.Status.Allocation.Devices.Results); got != 1 {
+		if got := len(c.Results()); got != 1 {
 			t.Fatalf("claim %s has %d devices, want 1", c.Metadata.Name, got)
 		}
-		device := c.Status.Allocation.Devices.Results[0].Device
+		device := c.Results()[0].Device
 		devices = append(devices, device)
 		pod := "another"
 		if strings.HasPrefix(c.Metadata.Name, "two-containers") {
 			pod = "two-containers"
 		}
-		n.expect(pod, "sender", device)
-		n.expect(pod, "receiver", device)
+		n.Expect(pod, "sender", device)
+		n.Expect(pod, "receiver", device)
 	}
 	if devices[0] == devices[1] {
 		t.Errorf("both pods got %s", devices[0])
 	}
-	if got := n.look("two-containers", "bystander"); got.nodes != "" || got.memlock != "65536" || got.env != "" {
+	if got := n.Look("two-containers", "bystander"); got.Nodes != "" || got.Memlock != "65536" || got.Env != "" {
 		t.Errorf("a container without a claim sees %+v", got)
 	}
-	n.kubectl("delete", "pods", "--all", "--wait")
+	n.Kubectl("delete", "pods", "--all", "--wait")
 	for _, c := range claims {
-		gone(t, c.spec())
+		bed.Gone(t, c.Spec())
 	}
 }
 
 // TestDeviceCgroup: also root with CAP_MKNOD opens only the devices of the claim its
 // container names; a node made by hand is of no use.
 func TestDeviceCgroup(t *testing.T) {
-	n := newNamespace(t)
-	n.apply(template("one", "") + `
+	n := bed.Namespace(t)
+	n.Apply(testbed.Template("one", "hca.rdma.dev", "") + `
 apiVersion: v1
 kind: Pod
 metadata: {name: root}
@@ -65,16 +67,16 @@ spec:
     image: busybox:1.37
     command: [sh, -c, "trap exit TERM; while :; do sleep 1; done"]
 `)
-	n.ready("root")
-	mine := hostHCA(t, n.claims()[0].Status.Allocation.Devices.Results[0].Device)
+	n.Ready("root")
+	mine := bed.HostHCA(t, n.Claims()[0].Results()[0].Device)
 	other := "c1" // minor 0xc1: uverbs1
-	if mine.numbers == "e7:c1" {
+	if mine.Numbers == "e7:c1" {
 		other = "c2"
 	}
 	open := func(container, minor string) string {
-		return n.sh("root", container, fmt.Sprintf("mknod /tmp/node c 231 $((0x%s)) && head -c1 /tmp/node; rm -f /tmp/node", minor))
+		return n.Sh("root", container, fmt.Sprintf("mknod /tmp/node c 231 $((0x%s)) && head -c1 /tmp/node; rm -f /tmp/node", minor))
 	}
-	_, minor, _ := strings.Cut(mine.numbers, ":")
+	_, minor, _ := strings.Cut(mine.Numbers, ":")
 	for _, c := range []struct{ container, minor, want string }{
 		{"app", minor, "No such device or address"},
 		{"app", other, "Operation not permitted"},
@@ -89,50 +91,50 @@ spec:
 // TestSharedClaim: a ResourceClaim used by two containers of one pod and by a second
 // pod gives all of them the same HCA, and is prepared as long as one of them lives.
 func TestSharedClaim(t *testing.T) {
-	n := newNamespace(t)
-	n.example("shared-claim")
-	n.ready("shared-first", "shared-second")
-	c := n.claims()[0]
-	device := c.Status.Allocation.Devices.Results[0].Device
-	n.expect("shared-first", "one", device)
-	n.expect("shared-first", "two", device)
-	n.expect("shared-second", "three", device)
-	n.kubectl("delete", "pod", "shared-first", "--wait")
-	n.expect("shared-second", "three", device)
-	inside(t, "test", "-e", c.spec())
-	n.kubectl("delete", "pod", "shared-second", "--wait")
-	gone(t, c.spec())
+	n := bed.Namespace(t)
+	n.Example("shared-claim")
+	n.Ready("shared-first", "shared-second")
+	c := n.Claims()[0]
+	device := c.Results()[0].Device
+	n.Expect("shared-first", "one", device)
+	n.Expect("shared-first", "two", device)
+	n.Expect("shared-second", "three", device)
+	n.Kubectl("delete", "pod", "shared-first", "--wait")
+	n.Expect("shared-second", "three", device)
+	bed.Inside(t, "test", "-e", c.Spec())
+	n.Kubectl("delete", "pod", "shared-second", "--wait")
+	bed.Gone(t, c.Spec())
 }
 
 // TestSettings: several HCAs in one claim, a selector, a constraint, and parameters
 // that change what the container gets.
 func TestSettings(t *testing.T) {
-	n := newNamespace(t)
-	n.example("settings")
-	n.ready("settings")
+	n := bed.Namespace(t)
+	n.Example("settings")
+	n.Ready("settings")
 	var ibdevs, nodes []string
-	for _, r := range n.claims()[0].Status.Allocation.Devices.Results {
-		h := hostHCA(t, r.Device)
-		ibdevs, nodes = append(ibdevs, h.ibdev), append(nodes, h.uverbs)
+	for _, r := range n.Claims()[0].Results() {
+		h := bed.HostHCA(t, r.Device)
+		ibdevs, nodes = append(ibdevs, h.IBDev), append(nodes, h.Uverbs)
 	}
 	slices.Sort(nodes)
-	got := n.look("settings", "trainer")
-	if got.nodes != strings.Join(nodes, " ") || len(nodes) != 2 {
-		t.Errorf("nodes %q, want %q without rdma_cm", got.nodes, nodes)
+	got := n.Look("settings", "trainer")
+	if got.Nodes != strings.Join(nodes, " ") || len(nodes) != 2 {
+		t.Errorf("nodes %q, want %q without rdma_cm", got.Nodes, nodes)
 	}
-	if got.memlock != "4194304" {
-		t.Errorf("locked memory limit %s, want 4 MiB as the claim asks", got.memlock)
+	if got.Memlock != "4194304" {
+		t.Errorf("locked memory limit %s, want 4 MiB as the claim asks", got.Memlock)
 	}
-	if want := "NCCL_IB_HCA==" + strings.Join(ibdevs, ","); !strings.Contains(got.env, want) {
-		t.Errorf("environment %q lacks %q", got.env, want)
+	if want := "NCCL_IB_HCA==" + strings.Join(ibdevs, ","); !strings.Contains(got.Env, want) {
+		t.Errorf("environment %q lacks %q", got.Env, want)
 	}
 }
 
 // TestRequests: a container that names one request of a claim gets that device and
 // not the claim's others.
 func TestRequests(t *testing.T) {
-	n := newNamespace(t)
-	n.apply(`
+	n := bed.Namespace(t)
+	n.Apply(`
 apiVersion: resource.k8s.io/v1
 kind: ResourceClaimTemplate
 metadata: {name: pair}
@@ -160,32 +162,21 @@ spec:
     command: [sh, -c, "trap exit TERM; while :; do sleep 1; done"]
     resources: {claims: [{name: hcas, request: right}]}
 `)
-	n.ready("requests")
-	for _, r := range n.claims()[0].Status.Allocation.Devices.Results {
-		n.expect("requests", r.Request, r.Device)
+	n.Ready("requests")
+	for _, r := range n.Claims()[0].Results() {
+		n.Expect("requests", r.Request, r.Device)
 	}
 }
 
 // TestFirstAvailable: the device of a subrequest reaches a container that names the
 // request.
 func TestFirstAvailable(t *testing.T) {
-	n := newNamespace(t)
-	n.example("first-available")
-	n.ready("first-available")
-	r := n.claims()[0].Status.Allocation.Devices.Results[0]
+	n := bed.Namespace(t)
+	n.Example("first-available")
+	n.Ready("first-available")
+	r := n.Claims()[0].Results()[0]
 	if r.Request != "nic/whole" {
 		t.Errorf("request %q; the bundled host has no VF, want nic/whole", r.Request)
 	}
-	n.expect("first-available", "app", r.Device)
-}
-
-// gone waits until a file of the node is gone.
-func gone(t *testing.T, path string) {
-	t.Helper()
-	eventually(t, "removal of "+path, func() error {
-		if _, err := output("test", "!", "-e", path); err != nil {
-			return fmt.Errorf("it is there")
-		}
-		return nil
-	})
+	n.Expect("first-available", "app", r.Device)
 }

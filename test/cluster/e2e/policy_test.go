@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
 
 const (
@@ -32,30 +34,19 @@ spec:
 func createPrivilegedClass(t *testing.T) {
 	t.Helper()
 	manifest := deviceClass(privilegedClass, `rdma.dev/privileged: "true"`, "allow: {nodes: [verbs, cm, mad]}, defaults: {nodes: [verbs, cm, mad]}")
-	if out, err := withInput(t, manifest, "create", "-f", "-"); err != nil {
+	if out, err := bed.KubectlInput(t, manifest, "create", "-f", "-"); err != nil {
 		t.Fatalf("create DeviceClass: %v: %s", err, out)
 	}
-	t.Cleanup(func() { kubectl(t, "delete", "deviceclass", privilegedClass) })
-}
-
-// withInput runs kubectl with a manifest and returns all that it prints.
-func withInput(t *testing.T, manifest string, args ...string) (string, error) {
-	t.Helper()
-	cmd := kube.Command(t.Context(), "kubectl", args...)
-	cmd.Stdin = strings.NewReader(manifest)
-	var out strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &out
-	err := kube.Run(cmd)
-	return out.String(), err
+	t.Cleanup(func() { bed.Kubectl(t, "delete", "deviceclass", privilegedClass) })
 }
 
 // refused asserts that the API server refuses a manifest, with the words.
 func refused(t *testing.T, manifest, namespace string, words ...string) {
 	t.Helper()
-	out, err := withInput(t, manifest, "--namespace", namespace, "create", "--dry-run=server", "-f", "-")
+	out, err := bed.KubectlInput(t, manifest, "--namespace", namespace, "create", "--dry-run=server", "-f", "-")
 	if err == nil {
 		t.Errorf("accepted:\n%s", manifest)
-	} else if !containsAll(out, words) {
+	} else if !testbed.ContainsAll(out, words) {
 		t.Errorf("the refusal does not say all of %q:\n%s", words, out)
 	}
 }
@@ -63,7 +54,7 @@ func refused(t *testing.T, manifest, namespace string, words ...string) {
 // accepted asserts that the API server would take a manifest.
 func accepted(t *testing.T, manifest, namespace string) {
 	t.Helper()
-	if out, err := withInput(t, manifest, "--namespace", namespace, "create", "--dry-run=server", "-f", "-"); err != nil {
+	if out, err := bed.KubectlInput(t, manifest, "--namespace", namespace, "create", "--dry-run=server", "-f", "-"); err != nil {
 		t.Errorf("refused: %s\n%s", out, manifest)
 	}
 }
@@ -91,7 +82,7 @@ func TestPrivilegedClassNeedsLabel(t *testing.T) {
 	accepted(t, strings.ReplaceAll(deviceClass("x", "", "allow: {nodes: [mad]}"), "driver: rdma.dev", "driver: other.example.com"), "default")
 
 	createPrivilegedClass(t)
-	if out, err := withInput(t, "", "label", "deviceclass", privilegedClass, "rdma.dev/privileged-"); err == nil {
+	if out, err := bed.KubectlInput(t, "", "label", "deviceclass", privilegedClass, "rdma.dev/privileged-"); err == nil {
 		t.Errorf("the label of a privileged class can be removed: %s", out)
 	}
 }
@@ -105,7 +96,7 @@ func asking(t *testing.T, class string) []string {
 	}
 	var manifests []string
 	for _, version := range []string{"v1", "v1beta2", "v1beta1"} {
-		if !strings.Contains(kubectl(t, "api-versions"), "resource.k8s.io/"+version+"\n") {
+		if !strings.Contains(bed.Kubectl(t, "api-versions"), "resource.k8s.io/"+version+"\n") {
 			continue
 		}
 		for _, request := range requests {
@@ -127,32 +118,32 @@ func asking(t *testing.T, class string) []string {
 func TestPrivilegedClaim(t *testing.T) {
 	createPrivilegedClass(t)
 	t.Run("without-label", func(t *testing.T) {
-		n := newNamespace(t)
-		kubectl(t, "label", "namespace", n.name, "rdma.dev/privileged-classes=false")
+		n := bed.Namespace(t)
+		bed.Kubectl(t, "label", "namespace", n.Name, "rdma.dev/privileged-classes=false")
 		// The API server learns of a class with the label by a watch.
-		eventually(t, "refusal", func() error {
-			out, err := withInput(t, asking(t, privilegedClass)[0], "--namespace", n.name, "create", "--dry-run=server", "-f", "-")
+		testbed.Eventually(t, "refusal", func() error {
+			out, err := bed.KubectlInput(t, asking(t, privilegedClass)[0], "--namespace", n.Name, "create", "--dry-run=server", "-f", "-")
 			if err == nil {
 				return fmt.Errorf("accepted: %s", out)
 			}
 			return nil
 		})
 		for _, manifest := range asking(t, privilegedClass) {
-			refused(t, manifest, n.name, "DeviceClass "+privilegedClass, refusal, "kubectl label namespace "+n.name)
+			refused(t, manifest, n.Name, "DeviceClass "+privilegedClass, refusal, "kubectl label namespace "+n.Name)
 		}
 		for _, manifest := range asking(t, "hca.rdma.dev") {
-			accepted(t, manifest, n.name)
+			accepted(t, manifest, n.Name)
 		}
 	})
 	t.Run("with-label", func(t *testing.T) {
-		n := newNamespace(t)
-		kubectl(t, "label", "namespace", n.name, "rdma.dev/privileged-classes=true")
+		n := bed.Namespace(t)
+		bed.Kubectl(t, "label", "namespace", n.Name, "rdma.dev/privileged-classes=true")
 		for _, manifest := range asking(t, privilegedClass) {
-			accepted(t, manifest, n.name)
+			accepted(t, manifest, n.Name)
 		}
-		n.apply(strings.ReplaceAll(template("mad", ""), "hca.rdma.dev", privilegedClass) + pod("app", "resourceClaimTemplateName: mad"))
-		n.ready("app")
-		if nodes := n.look("app", "app").nodes; !containsAll(nodes, []string{"umad", "uverbs", "rdma_cm"}) {
+		n.Apply(strings.ReplaceAll(testbed.Template("mad", "hca.rdma.dev", ""), "hca.rdma.dev", privilegedClass) + testbed.Pod("app", "resourceClaimTemplateName: mad"))
+		n.Ready("app")
+		if nodes := n.Look("app", "app").Nodes; !testbed.ContainsAll(nodes, []string{"umad", "uverbs", "rdma_cm"}) {
 			t.Errorf("the container sees %s", nodes)
 		}
 	})
@@ -161,21 +152,21 @@ func TestPrivilegedClaim(t *testing.T) {
 // TestPrivilegedClaimBeforeClass: a claim that is older than the class it names is
 // refused when it is to be allocated.
 func TestPrivilegedClaimBeforeClass(t *testing.T) {
-	n := newNamespace(t)
-	n.apply(asking(t, privilegedClass)[0] + "\n---" + pod("app", "resourceClaimName: x"))
-	n.event("app", "device class "+privilegedClass+" does not exist")
+	n := bed.Namespace(t)
+	n.Apply(asking(t, privilegedClass)[0] + "\n---" + testbed.Pod("app", "resourceClaimName: x"))
+	n.Event("app", "device class "+privilegedClass+" does not exist")
 	createPrivilegedClass(t)
-	n.event("app", "request nic of ResourceClaim x", refusal, "kubectl label namespace "+n.name)
-	if results := n.claims()[0].Status.Allocation.Devices.Results; len(results) > 0 {
+	n.Event("app", "request nic of ResourceClaim x", refusal, "kubectl label namespace "+n.Name)
+	if results := n.Claims()[0].Results(); len(results) > 0 {
 		t.Errorf("allocated %v", results)
 	}
-	kubectl(t, "label", "namespace", n.name, "rdma.dev/privileged-classes=true")
-	n.ready("app")
+	bed.Kubectl(t, "label", "namespace", n.Name, "rdma.dev/privileged-classes=true")
+	n.Ready("app")
 	// What is allocated can be released whatever the label says by then.
-	kubectl(t, "label", "namespace", n.name, "rdma.dev/privileged-classes-")
-	n.kubectl("delete", "pod", "app", "--wait")
-	eventually(t, "deallocation", func() error {
-		if results := n.claims()[0].Status.Allocation.Devices.Results; len(results) > 0 {
+	bed.Kubectl(t, "label", "namespace", n.Name, "rdma.dev/privileged-classes-")
+	n.Kubectl("delete", "pod", "app", "--wait")
+	testbed.Eventually(t, "deallocation", func() error {
+		if results := n.Claims()[0].Results(); len(results) > 0 {
 			return fmt.Errorf("still allocated: %v", results)
 		}
 		return nil
@@ -186,31 +177,31 @@ func TestPrivilegedClaimBeforeClass(t *testing.T) {
 // label. Nothing is allocated for a claim that names it.
 func TestPrivilegedClassWithoutLabel(t *testing.T) {
 	act := func(action string) {
-		kubectl(t, "patch", "validatingadmissionpolicybinding", "privileged-classes.rdma.dev", "--type=merge",
+		bed.Kubectl(t, "patch", "validatingadmissionpolicybinding", "privileged-classes.rdma.dev", "--type=merge",
 			"--patch", `{"spec": {"validationActions": ["`+action+`"]}}`)
 	}
 	act("Audit")
 	t.Cleanup(func() { act("Deny") })
 	manifest := deviceClass(privilegedClass, "", "allow: {nodes: [sm]}")
-	eventually(t, "a class without the label", func() error {
-		if out, err := withInput(t, manifest, "create", "-f", "-"); err != nil {
+	testbed.Eventually(t, "a class without the label", func() error {
+		if out, err := bed.KubectlInput(t, manifest, "create", "-f", "-"); err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
 		return nil
 	})
-	t.Cleanup(func() { kubectl(t, "delete", "deviceclass", privilegedClass) })
-	n := newNamespace(t)
-	n.apply(asking(t, privilegedClass)[0] + "\n---" + pod("app", "resourceClaimName: x"))
-	n.event("app", "request nic of ResourceClaim x", refusal)
+	t.Cleanup(func() { bed.Kubectl(t, "delete", "deviceclass", privilegedClass) })
+	n := bed.Namespace(t)
+	n.Apply(asking(t, privilegedClass)[0] + "\n---" + testbed.Pod("app", "resourceClaimName: x"))
+	n.Event("app", "request nic of ResourceClaim x", refusal)
 }
 
 // TestPrivilegedExtendedResource: the claim that the scheduler makes for a pod falls under
 // the same rule, for the class's own name and for the implicit one.
 func TestPrivilegedExtendedResource(t *testing.T) {
 	createPrivilegedClass(t)
-	n := newNamespace(t)
+	n := bed.Namespace(t)
 	for name, resource := range map[string]string{"named": legacyResource, "implicit": "deviceclass.resource.kubernetes.io/" + privilegedClass} {
-		n.apply(fmt.Sprintf(`
+		n.Apply(fmt.Sprintf(`
 apiVersion: v1
 kind: Pod
 metadata: {name: %s}
@@ -218,21 +209,21 @@ spec:
   terminationGracePeriodSeconds: 1
   containers: [{name: app, image: "busybox:1.37", command: [sleep, "1000"], resources: {limits: {%s: 1}}}]
 `, name, resource))
-		n.event(name, "DeviceClass "+privilegedClass, refusal)
-		if phase := n.kubectl("get", "pod", name, "-o", "jsonpath={.status.phase}"); phase != "Pending" {
+		n.Event(name, "DeviceClass "+privilegedClass, refusal)
+		if phase := n.Kubectl("get", "pod", name, "-o", "jsonpath={.status.phase}"); phase != "Pending" {
 			t.Errorf("pod %s is %s", name, phase)
 		}
 	}
-	kubectl(t, "label", "namespace", n.name, "rdma.dev/privileged-classes=true")
-	n.ready("named", "implicit")
+	bed.Kubectl(t, "label", "namespace", n.Name, "rdma.dev/privileged-classes=true")
+	n.Ready("named", "implicit")
 }
 
 // TestPrivilegedAdminAccess: an administrator's access needs Kubernetes' own label only.
 func TestPrivilegedAdminAccess(t *testing.T) {
 	createPrivilegedClass(t)
-	n := newNamespace(t)
-	kubectl(t, "label", "namespace", n.name, "resource.kubernetes.io/admin-access=true")
+	n := bed.Namespace(t)
+	bed.Kubectl(t, "label", "namespace", n.Name, "resource.kubernetes.io/admin-access=true")
 	claim := strings.Replace(asking(t, privilegedClass)[0], "deviceClassName:", "adminAccess: true, deviceClassName:", 1)
-	n.apply(claim + "\n---" + pod("app", "resourceClaimName: x"))
-	n.ready("app")
+	n.Apply(claim + "\n---" + testbed.Pod("app", "resourceClaimName: x"))
+	n.Ready("app")
 }

@@ -20,7 +20,7 @@ func TestRights(t *testing.T) {
 		"kube-system": shared,
 		"default":     append([]string{"events [create]"}, shared...),
 	} {
-		list := kubectl(t, "auth", "can-i", "--list", "--no-headers", "--namespace", namespace,
+		list := bed.Kubectl(t, "auth", "can-i", "--list", "--no-headers", "--namespace", namespace,
 			"--as", account, "--as-group", "system:serviceaccounts", "--as-group", "system:authenticated")
 		var got []string
 		for line := range strings.Lines(list) {
@@ -44,16 +44,16 @@ func TestRights(t *testing.T) {
 // TestNodeSlices: with the token of a driver's pod one can write slices of its own
 // node and driver only; a token without a pod is good for none.
 func TestNodeSlices(t *testing.T) {
-	name := strings.TrimSpace(kubectl(t, "--namespace", deploy.Namespace, "get", "pods", "-o", "jsonpath={.items[0].metadata.name}"))
-	bound := strings.TrimSpace(kubectl(t, "--namespace", deploy.Namespace, "create", "token", deploy.Release, "--bound-object-kind", "Pod", "--bound-object-name", name))
-	loose := strings.TrimSpace(kubectl(t, "--namespace", deploy.Namespace, "create", "token", deploy.Release))
+	name := strings.TrimSpace(bed.Kubectl(t, "--namespace", deploy.Namespace, "get", "pods", "-o", "jsonpath={.items[0].metadata.name}"))
+	bound := strings.TrimSpace(bed.Kubectl(t, "--namespace", deploy.Namespace, "create", "token", deploy.Release, "--bound-object-kind", "Pod", "--bound-object-name", name))
+	loose := strings.TrimSpace(bed.Kubectl(t, "--namespace", deploy.Namespace, "create", "token", deploy.Release))
 	slice := func(driver, where string) string {
 		return fmt.Sprintf("apiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata: {name: e2e}\n"+
 			"spec: {driver: %s, %s, pool: {name: e2e, generation: 1, resourceSliceCount: 1}}\n", driver, where)
 	}
 	as := func(token, manifest string, verb ...string) (string, error) {
 		args := []string{"--kubeconfig=/dev/null", "--server=https://10.96.0.1:443", "--insecure-skip-tls-verify", "--token=" + token}
-		return withInput(t, manifest, append(append(args, verb...), "-f", "-")...)
+		return bed.KubectlInput(t, manifest, append(append(args, verb...), "-f", "-")...)
 	}
 	for _, tc := range []struct{ token, manifest, want string }{
 		{bound, slice("rdma.dev", "nodeName: node1"), ""},
@@ -67,10 +67,10 @@ func TestNodeSlices(t *testing.T) {
 		}
 	}
 	foreign := slice("rdma.dev", "nodeName: node2")
-	if out, err := withInput(t, foreign, "create", "-f", "-"); err != nil {
+	if out, err := bed.KubectlInput(t, foreign, "create", "-f", "-"); err != nil {
 		t.Fatalf("an administrator may not write a slice: %s", out)
 	}
-	t.Cleanup(func() { kubectl(t, "delete", "resourceslice", "e2e") })
+	t.Cleanup(func() { bed.Kubectl(t, "delete", "resourceslice", "e2e") })
 	if out, err := as(bound, foreign, "delete"); err == nil || !strings.Contains(out, "of another node") {
 		t.Errorf("delete of another node's slice: %v: %s", err, out)
 	}

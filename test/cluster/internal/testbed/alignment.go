@@ -1,0 +1,87 @@
+package testbed
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// GPUDriver is the driver of the GPUs that the bundled hosts have.
+const GPUDriver = "gpu.example.com"
+
+// PCIPath is the way from the root complex to a device named after its PCI address,
+// as the host's sysfs has it: root, bridges, function.
+func (b *Bed) PCIPath(t *testing.T, device string) []string {
+	t.Helper()
+	target, err := os.Readlink(filepath.Join(b.HostRoot, "sys/bus/pci/devices", pciAddress(t, device)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, path, ok := strings.Cut(target, "/devices/")
+	if !ok {
+		t.Fatalf("device %s is at %s", device, target)
+	}
+	return strings.Split(path, "/")
+}
+
+// SameRoot says whether two devices sit below one PCIe root.
+func (b *Bed) SameRoot(t *testing.T, one, other string) bool {
+	t.Helper()
+	return b.PCIPath(t, one)[0] == b.PCIPath(t, other)[0]
+}
+
+// SameSwitch says whether two devices sit below one PCIe switch: all of the way is
+// the same but the last downstream port and the function.
+func (b *Bed) SameSwitch(t *testing.T, one, other string) bool {
+	t.Helper()
+	p, q := b.PCIPath(t, one), b.PCIPath(t, other)
+	return len(p) > 4 && slices.Equal(p[:len(p)-2], q[:max(0, len(q)-2)])
+}
+
+// pairs are the GPUs and HCAs of a claim, by request: gpu and hca, gpu0 and hca0.
+func (c Claim) pairs() [][2]Result {
+	requests := map[string]Result{}
+	for _, r := range c.Results() {
+		name, _, _ := strings.Cut(r.Request, "/")
+		requests[name] = r
+	}
+	var pairs [][2]Result
+	for name, r := range requests {
+		if number, ok := strings.CutPrefix(name, "gpu"); ok {
+			pairs = append(pairs, [2]Result{r, requests["hca"+number]})
+		}
+	}
+	return pairs
+}
+
+// Align applies an example of alignment in as many copies as there are claims, and
+// asserts that all pairs of a GPU and an HCA are aligned, and how many there are.
+func (n *Namespace) Align(example string, claims, pairs int, aligned func(t *testing.T, gpu, hca string) bool) {
+	n.t.Helper()
+	n.Example(example)
+	manifest := ReadFile(n.t, n.Checkout.Example(example))
+	_, pod, _ := strings.Cut(manifest, "\n---\n")
+	names, copies := []string{example}, ""
+	for i := 1; i < claims; i++ {
+		names = append(names, fmt.Sprintf("%s-%d", example, i))
+		copies += "\n---\n" + strings.Replace(pod, "name: "+example+"\n", "name: "+names[i]+"\n", 1)
+	}
+	n.Apply(copies)
+	n.Ready(names...)
+	count := 0
+	for _, c := range n.Claims() {
+		for _, p := range c.pairs() {
+			count++
+			if !aligned(n.t, p[0].Device, p[1].Device) {
+				n.t.Errorf("claim %s has GPU %s and HCA %s", c.Metadata.Name, p[0].Device, p[1].Device)
+			}
+		}
+	}
+	if count != pairs {
+		n.t.Errorf("%d pairs, want %d", count, pairs)
+	}
+	n.Kubectl("delete", "pods", "--all", "--wait")
+}

@@ -1,0 +1,48 @@
+package testbed
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Patience is how long a condition may take. The kubelet retries a failed Prepare
+// after its sync frequency, which is 10 s here.
+const Patience = 60 * time.Second
+
+// Eventually waits until a condition holds.
+func Eventually(t *testing.T, what string, condition func() error) {
+	t.Helper()
+	deadline := time.Now().Add(Patience)
+	for {
+		err := condition()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: after %v still: %v", what, Patience, err)
+		}
+		time.Sleep(100 * time.Millisecond) // between two looks at the condition
+	}
+}
+
+// ContainsAll says whether s has all the words.
+func ContainsAll(s string, words []string) bool {
+	for _, w := range words {
+		if !strings.Contains(s, w) {
+			return false
+		}
+	}
+	return true
+}
+
+// ReadFile reads a file of the checkout or of the fixture host.
+func ReadFile(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}

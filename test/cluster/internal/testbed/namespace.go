@@ -1,0 +1,182 @@
+package testbed
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Namespace is a namespace of one test; it goes with the test.
+type Namespace struct {
+	*Bed
+	Name string
+	t    *testing.T
+}
+
+var notLabel = regexp.MustCompile(`[^a-z0-9]+`)
+
+// Namespace makes a namespace named after the test.
+func (b *Bed) Namespace(t *testing.T) *Namespace {
+	t.Helper()
+	name := strings.Trim(notLabel.ReplaceAllString(strings.ToLower(t.Name()), "-"), "-")
+	n := &Namespace{b, name[:min(len(name), 63)], t}
+	b.Kubectl(t, "create", "namespace", n.Name)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(b.Output("kubectl", "--namespace", n.Name, "describe", "pods"))
+			t.Log(tail(b.DriverLog(), 60))
+		}
+		// The devices must be free for the next test; the rest may take its time.
+		n.Kubectl("delete", "pods,resourceclaims", "--all", "--wait")
+		b.Kubectl(t, "delete", "namespace", n.Name, "--wait=false")
+	})
+	Eventually(t, "default service account", func() error {
+		_, err := b.Output("kubectl", "--namespace", n.Name, "get", "serviceaccount", "default")
+		return err
+	})
+	return n
+}
+
+func tail(s string, n int) string {
+	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// Kubectl runs kubectl in the namespace.
+func (n *Namespace) Kubectl(args ...string) string {
+	n.t.Helper()
+	return n.Bed.Kubectl(n.t, append([]string{"--namespace", n.Name}, args...)...)
+}
+
+// Apply applies a manifest given as text.
+func (n *Namespace) Apply(manifest string) {
+	n.t.Helper()
+	if out, err := n.KubectlInput(n.t, manifest, "--namespace", n.Name, "apply", "-f", "-"); err != nil {
+		n.t.Fatalf("apply: %v: %s\n%s", err, out, manifest)
+	}
+}
+
+// Example applies an example manifest as it is in the checkout.
+func (n *Namespace) Example(name string) {
+	n.t.Helper()
+	n.Apply(ReadFile(n.t, n.Checkout.Example(name)))
+}
+
+// Ready waits until pods are ready.
+func (n *Namespace) Ready(pods ...string) {
+	n.t.Helper()
+	args := []string{"wait", "--for=condition=Ready", "--timeout=" + Patience.String()}
+	for _, pod := range pods {
+		args = append(args, "pod/"+pod)
+	}
+	n.Kubectl(args...)
+}
+
+// Running starts a pod with an HCA of its own and returns the claim.
+func (n *Namespace) Running(pod string) Claim {
+	n.t.Helper()
+	n.Apply(Template("one", "hca.rdma.dev", "") + Pod(pod, "resourceClaimTemplateName: one"))
+	n.Ready(pod)
+	return n.ClaimOf(pod)
+}
+
+// RestartContainer ends the first process of a pod's container, and waits until the
+// kubelet has started it again.
+func (n *Namespace) RestartContainer(pod string) {
+	n.t.Helper()
+	n.Kubectl("exec", pod, "--", "kill", "-TERM", "1")
+	n.Kubectl("wait", "pod/"+pod, "--for=jsonpath={.status.containerStatuses[0].restartCount}=1", "--timeout="+Patience.String())
+	n.Ready(pod)
+}
+
+// Delete deletes pods and waits until they are gone.
+func (n *Namespace) Delete(pods ...string) {
+	n.t.Helper()
+	n.Kubectl(append([]string{"delete", "pod", "--wait"}, pods...)...)
+}
+
+// Sh runs a script in a container and returns what it printed; its own failure is
+// part of the answer.
+func (n *Namespace) Sh(pod, container, script string) string {
+	n.t.Helper()
+	return strings.TrimSpace(n.Kubectl("exec", pod, "-c", container, "--", "sh", "-c", "{ "+script+"; } 2>&1 || true"))
+}
+
+// Event waits for an event on a pod whose message has all the words.
+func (n *Namespace) Event(pod string, words ...string) {
+	n.t.Helper()
+	Eventually(n.t, "event of pod "+pod, func() error {
+		out, err := n.Output("kubectl", "--namespace", n.Name, "get", "events", "--field-selector", "involvedObject.name="+pod, "-o", "jsonpath={range .items[*]}{.message}{\"\\n\"}{end}")
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(out) {
+			if ContainsAll(line, words) {
+				return nil
+			}
+		}
+		return fmt.Errorf("no event has all of %q:\n%s", words, out)
+	})
+}
+
+// Pending waits until the scheduler has said that it finds no devices for a pod.
+func (n *Namespace) Pending(pod string) {
+	n.t.Helper()
+	n.Event(pod, "cannot allocate all claims")
+	if node := n.Kubectl("get", "pod", pod, "-o", "jsonpath={.spec.nodeName}"); node != "" {
+		n.t.Errorf("pod %s is on %s, want it to wait", pod, node)
+	}
+}
+
+// Claim is what the tests read of a ResourceClaim.
+type Claim struct {
+	Metadata struct {
+		Name, UID   string
+		Annotations map[string]string
+	}
+	Status struct {
+		Allocation  struct{ Devices struct{ Results []Result } }
+		ReservedFor []struct{ Name string }
+	}
+}
+
+// Result is a device of a claim.
+type Result struct {
+	Request, Driver, Device, Pool, ShareID string
+	ConsumedCapacity                       map[string]string
+}
+
+// Claims lists the claims of the namespace.
+func (n *Namespace) Claims() []Claim {
+	n.t.Helper()
+	var list struct{ Items []Claim }
+	if err := json.Unmarshal([]byte(n.Kubectl("get", "resourceclaims", "-o", "json")), &list); err != nil {
+		n.t.Fatal(err)
+	}
+	return list.Items
+}
+
+// ClaimOf is the only claim that a pod has reserved.
+func (n *Namespace) ClaimOf(pod string) Claim {
+	n.t.Helper()
+	var found []Claim
+	for _, c := range n.Claims() {
+		for _, r := range c.Status.ReservedFor {
+			if r.Name == pod {
+				found = append(found, c)
+			}
+		}
+	}
+	if len(found) != 1 {
+		n.t.Fatalf("pod %s has %d claims, want one", pod, len(found))
+	}
+	return found[0]
+}
+
+// Results are the devices of the claim.
+func (c Claim) Results() []Result { return c.Status.Allocation.Devices.Results }
+
+// Spec is the path of the CDI spec of a claim.
+func (c Claim) Spec() string { return "/var/run/cdi/rdma.dev-claim_" + c.Metadata.UID + ".json" }

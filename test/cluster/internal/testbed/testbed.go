@@ -1,0 +1,230 @@
+// Package testbed gives end-to-end tests a cluster with a bundled host and the
+// driver, and the words to say what users rely on: what a container sees, what a pod's
+// events say.
+//
+// A test package has one Bed, which Main sets up for all its tests.
+package testbed
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
+)
+
+// Options say what the tests of a package need.
+type Options struct {
+	// Machine is the bundled host.
+	Machine string
+	// Cluster is what cluster; its directories are chosen by Main.
+	Cluster cluster.Options
+	// GPUs runs the driver of the host's GPUs beside the one under test.
+	GPUs bool
+}
+
+// Bed is a cluster with the driver on a bundled host.
+type Bed struct {
+	*cluster.Cluster
+	Checkout deploy.Checkout
+	// HostRoot has the host's sys and, inside the cluster, its dev.
+	HostRoot string
+
+	options cluster.Options
+	dir     string
+}
+
+// Main is TestMain: it sets *bed up, runs the tests and takes everything down.
+// Process 1 of the cluster is the calling program, so cluster.Init goes first.
+func Main(m *testing.M, o Options, bed **Bed) {
+	cluster.Init()
+	code, err := run(m, o, bed)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		if code = 0; os.Getenv("CI") != "" || os.Geteuid() == 0 {
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M, o Options, bed **Bed) (code int, err error) {
+	if os.Geteuid() != 0 {
+		return 0, fmt.Errorf("skipped: the cluster needs root; run `make test`")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	b, err := prepare(ctx, o)
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(b.dir)
+	b.takeDownOnSignal()
+	if b.Cluster, err = cluster.Up(ctx, b.options); err != nil {
+		return 1, err
+	}
+	defer func() {
+		if downErr := cluster.Down(context.Background(), b.options, false); err == nil {
+			err = downErr
+		}
+	}()
+	if err := b.install(ctx, o); err != nil {
+		return 1, err
+	}
+	*bed = b
+	return m.Run(), nil
+}
+
+// prepare makes what the cluster needs before it starts.
+func prepare(ctx context.Context, o Options) (*Bed, error) {
+	checkout, err := deploy.FindCheckout()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "rdma-e2e-")
+	if err != nil {
+		return nil, err
+	}
+	b := &Bed{Checkout: checkout, HostRoot: filepath.Join(dir, "host"), options: o.Cluster, dir: dir}
+	b.options.HostRoot, b.options.StateDir, b.options.Progress = b.HostRoot, filepath.Join(dir, "cluster"), os.Stderr
+	if err := checkout.ExtractHost(ctx, o.Machine, b.HostRoot); err != nil {
+		return nil, err
+	}
+	if !o.GPUs {
+		return b, nil
+	}
+	return b, checkout.Build(ctx, "./test/gpudriver", b.gpuDriver())
+}
+
+func (b *Bed) install(ctx context.Context, o Options) error {
+	if err := b.Checkout.Load(ctx, b.Cluster); err != nil {
+		return err
+	}
+	if o.GPUs {
+		if err := b.startGPUs(ctx); err != nil {
+			return err
+		}
+	}
+	if err := b.Checkout.Install(ctx, b.Cluster, b.HostRoot); err != nil {
+		pods, _ := b.Cluster.Output(ctx, "kubectl", "--namespace", deploy.Namespace, "describe", "pods")
+		return fmt.Errorf("%w\n%s", err, pods)
+	}
+	return nil
+}
+
+// takeDownOnSignal ends the tests, and the cluster with them: it is a session of
+// its own, which Ctrl-C and a closed terminal do not reach.
+func (b *Bed) takeDownOnSignal() {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		s := <-signals
+		fmt.Fprintf(os.Stderr, "e2e: %v: taking the cluster down\n", s)
+		if err := cluster.Down(context.Background(), b.options, false); err != nil {
+			fmt.Fprintln(os.Stderr, "e2e:", err)
+		}
+		os.Exit(1)
+	}()
+}
+
+func (b *Bed) gpuDriver() string { return filepath.Join(b.dir, "gpudriver") }
+
+// startGPUs starts the GPU driver, as a process on the node, and makes its class. It
+// ends with the cluster.
+func (b *Bed) startGPUs(ctx context.Context) error {
+	cmd := b.Command(context.WithoutCancel(ctx), b.gpuDriver(), "--node", cluster.NodeName, "--host-root", b.HostRoot)
+	log, err := os.Create(filepath.Join(b.dir, "gpudriver.log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd.Stdout, cmd.Stderr = log, log
+	wait, err := b.Begin(cmd)
+	if err != nil {
+		return fmt.Errorf("start the GPU driver: %w", err)
+	}
+	// The cluster's process 1 cannot end before its last process is waited for.
+	go func() { _ = wait() }()
+	_, err = b.Cluster.Output(ctx, "kubectl", "apply", "-f", b.Checkout.Path("test", "gpudriver", "deviceclass.yaml"))
+	return err
+}
+
+// Output runs a program in the cluster's namespaces.
+func (b *Bed) Output(name string, args ...string) (string, error) {
+	return b.Cluster.Output(context.Background(), name, args...)
+}
+
+// Inside is Output for a program that must succeed.
+func (b *Bed) Inside(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := b.Output(name, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// Kubectl runs kubectl, which must succeed.
+func (b *Bed) Kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	return b.Inside(t, "kubectl", args...)
+}
+
+// KubectlInput runs kubectl with a manifest and returns all that it prints.
+func (b *Bed) KubectlInput(t *testing.T, manifest string, args ...string) (string, error) {
+	t.Helper()
+	cmd := b.Command(t.Context(), "kubectl", args...)
+	cmd.Stdin = strings.NewReader(manifest)
+	return combined(b, cmd)
+}
+
+func combined(b *Bed, cmd *exec.Cmd) (string, error) {
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = io.Writer(&out), io.Writer(&out)
+	err := b.Run(cmd)
+	return out.String(), err
+}
+
+// DriverLog is what the driver's pods have logged.
+func (b *Bed) DriverLog() string {
+	out, err := b.Output("kubectl", "--namespace", deploy.Namespace, "logs", "--all-containers", "--prefix", "--tail=-1",
+		"--selector=app.kubernetes.io/name="+deploy.Release)
+	if err != nil {
+		return err.Error()
+	}
+	return out
+}
+
+// Configure upgrades the driver's release with more --set values, and puts it back
+// when the test ends.
+func (b *Bed) Configure(t *testing.T, settings ...string) {
+	t.Helper()
+	if err := b.Checkout.Install(t.Context(), b.Cluster, b.HostRoot, settings...); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Checkout.Install(context.Background(), b.Cluster, b.HostRoot); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Gone waits until a file of the node is gone.
+func (b *Bed) Gone(t *testing.T, path string) {
+	t.Helper()
+	Eventually(t, "removal of "+path, func() error {
+		if _, err := b.Output("test", "!", "-e", path); err != nil {
+			return fmt.Errorf("it is there")
+		}
+		return nil
+	})
+}
