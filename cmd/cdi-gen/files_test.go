@@ -163,6 +163,11 @@ func TestValidate(t *testing.T) {
 	put(t, file("low.yaml"), strings.Replace(string(good), "name: all", "name: \"0\"", 1), 0o644)
 	put(t, file("field.yaml"), strings.Replace(string(good), "permissions: rw", "hostpath: /dev/x", 1), 0o644)
 	put(t, file("empty.json"), "", 0o644)
+	put(t, file("elsewhere/README"), "no spec", 0o644)
+	put(t, file("pair/a.yaml"), string(good), 0o644)
+	put(t, file("pair/b.yaml"), string(good), 0o644)
+	put(t, file("yml/a.yml"), string(good), 0o644)
+	put(t, file("nothing/sub/a.yaml"), string(good), 0o644)
 	for _, test := range []struct {
 		files []string
 		code  exitCode
@@ -171,6 +176,11 @@ func TestValidate(t *testing.T) {
 	}{
 		{[]string{"good.yaml"}, exitOK, "", 1},
 		{[]string{"good.yaml", "good.yaml", "elsewhere/twin.yaml"}, exitOK, "", 3},
+		{[]string{"good.yaml", "elsewhere/../good.yaml"}, exitOK, "", 2},
+		{[]string{"elsewhere"}, exitOK, "", 1},
+		{[]string{"pair"}, exitInvalid, "rdma.dev/hca=mlx5_bond_0 also stands in \"" + file("pair/a.yaml"), 1},
+		{[]string{"yml"}, exitInvalid, "rename it", 0},
+		{[]string{"nothing"}, exitInvalid, file("nothing") + "\": no file in it ends in .json or .yaml", 0},
 		{[]string{"good.yaml", "twin.yaml"}, exitInvalid, "rdma.dev/hca=mlx5_bond_0 also stands in \"" + file("good.yaml"), 1},
 		{[]string{"spec.yml"}, exitInvalid, "runtimes read only files that end in .json or .yaml; rename it", 0},
 		{[]string{"secret.yaml"}, exitInvalid, "mode 0600 hides it from rootless podman: chmod 0644 it", 0},

@@ -78,6 +78,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) exitCode 
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	strict(root)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
@@ -111,12 +112,4 @@ that works without capabilities:
 	})
 	root.AddCommand(newGenerate(), newWatch(), newList(), newValidate(), newRemove(), newTopology(), newDoctor(), newVersion())
 	return root
-}
-
-// noArgs refuses arguments as bad usage.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usagef("unknown argument %q; see %s --help", args[0], cmd.CommandPath())
-	}
-	return nil
 }

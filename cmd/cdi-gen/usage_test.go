@@ -52,10 +52,14 @@ func TestBadUsage(t *testing.T) {
 		{"list --kind hca", `--kind "hca": want vendor/class`},
 		{"list --device mlx5_7", `no device matches "mlx5_7"`},
 		{"list x", `unknown argument "x"`},
-		{"validate", "name at least one file; see cdi-gen validate --help"},
+		{"validate", "name at least one file or directory; see cdi-gen validate --help"},
 		{"remove --kind hca", `--kind "hca": want vendor/class`},
 		{"remove x", `unknown argument "x"`},
 		{"version x", `unknown argument "x"`},
+		{"completion nosuch", `unknown argument "nosuch"; see cdi-gen completion --help`},
+		{"completion bash x", `unknown argument "x"; see cdi-gen completion bash --help`},
+		{"help nosuch", `unknown command "nosuch"; see cdi-gen --help`},
+		{"help generate nosuch", `unknown command "generate nosuch"`},
 	} {
 		args := strings.Fields(test.args)
 		if args[0] == "generate" || args[0] == "list" {
@@ -114,9 +118,12 @@ func TestHelp(t *testing.T) {
 		"--help":          "Exit codes:",
 		"generate --help": "--allow-exclusive-netns",
 		"list --help":     "cdi-gen list -o name",
-		"validate --help": "cdi-gen validate /etc/cdi/*",
+		"validate --help": "cdi-gen validate /etc/cdi /var/run/cdi",
 		"remove --help":   "and no other file",
 		"help generate":   "--hook-path",
+		"help":            "Available Commands:",
+		"completion":      "cdi-gen completion [command]",
+		"completion bash": "bash completion V2 for cdi-gen",
 		"version":         "cdi-gen ",
 	} {
 		r := cdigen(t, strings.Fields(args)...)

@@ -15,16 +15,17 @@ import (
 
 func newValidate() *cobra.Command {
 	return &cobra.Command{
-		Use:   "validate FILE...",
+		Use:   "validate FILE|DIR...",
 		Short: "Check CDI spec files as a runtime would read them",
 		Long: `Check CDI spec files with the CDI library that runtimes use. A runtime that meets a
 bad file says only that a device is unresolvable; this says why. Of the files of
-one directory it also says which define the same device: runtimes refuse both.
+one directory it also says which define the same device: runtimes refuse both. A
+directory stands for the files in it whose names look like a spec's.
 ` + exitCodesHelp,
-		Example: "  cdi-gen validate /etc/cdi/*",
+		Example: "  cdi-gen validate /etc/cdi /var/run/cdi",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("name at least one file; see %s --help", cmd.CommandPath())
+				return usagef("name at least one file or directory; see %s --help", cmd.CommandPath())
 			}
 			return nil
 		},
@@ -33,23 +34,51 @@ one directory it also says which define the same device: runtimes refuse both.
 }
 
 // validate checks files, all of them, and prints a line for each good one.
-func validate(w io.Writer, files []string) error {
+func validate(w io.Writer, args []string) error {
 	var errs []error
 	seen := map[string]string{} // directory and device, file
-	for _, file := range files {
-		spec, err := validateFile(file)
-		if err == nil {
-			err = conflicts(seen, file, spec)
-		}
+	for _, arg := range args {
+		files, err := specFiles(filepath.Clean(arg))
 		if err != nil {
-			errs = append(errs, fmt.Errorf("validate %q: %w", file, err))
-			continue
+			errs = append(errs, fmt.Errorf("validate %q: %w", arg, err))
 		}
-		if _, err := fmt.Fprintf(w, "%s: valid, CDI %s, kind %s, %s\n", file, spec.Version, spec.Kind, devices(spec.Spec)); err != nil {
-			return fmt.Errorf("write result: %w", err)
+		for _, file := range files {
+			spec, err := validateFile(file)
+			if err == nil {
+				err = conflicts(seen, file, spec)
+			}
+			if err != nil {
+				errs = append(errs, fmt.Errorf("validate %q: %w", file, err))
+				continue
+			}
+			if _, err := fmt.Fprintf(w, "%s: valid, CDI %s, kind %s, %s\n", file, spec.Version, spec.Kind, devices(spec.Spec)); err != nil {
+				return fmt.Errorf("write result: %w", err)
+			}
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// specFiles returns the files that an argument stands for: itself, or those of a
+// directory, where a file that is meant for a spec may have the wrong ending.
+func specFiles(arg string) ([]string, error) {
+	if info, err := os.Stat(arg); err != nil || !info.IsDir() {
+		return []string{arg}, nil
+	}
+	entries, err := os.ReadDir(arg)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, e := range entries {
+		if ext := filepath.Ext(e.Name()); !e.IsDir() && (ext == ".json" || ext == ".yaml" || ext == ".yml") {
+			files = append(files, filepath.Join(arg, e.Name()))
+		}
+	}
+	if len(files) == 0 {
+		return nil, invalidf("no file in it ends in .json or .yaml")
+	}
+	return files, nil
 }
 
 func validateFile(file string) (*cdiapi.Spec, error) {
