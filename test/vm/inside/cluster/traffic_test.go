@@ -3,12 +3,12 @@ package cluster
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
 // containers renders containers of a pod in which nobody has a privilege.
@@ -97,32 +97,6 @@ for node in /dev/infiniband/*; do [ -e $node ] && echo present $node; done
 ibv_rc_pingpong -d rxe0 -g 1; echo "pingpong status $?"`
 )
 
-// wants asserts that a text has all the words.
-func wants(t *testing.T, what, text string, words ...string) {
-	t.Helper()
-	for _, word := range words {
-		if !strings.Contains(text, word) {
-			t.Errorf("%s does not say %q:\n%s", what, word, text)
-		}
-	}
-}
-
-// uverbs is the node of an ibdev, by the kernel's own word.
-func uverbs(t *testing.T, ibdev string) string {
-	t.Helper()
-	files, err := filepath.Glob("/sys/class/infiniband_verbs/uverbs*/ibdev")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		if data, err := os.ReadFile(file); err == nil && strings.TrimSpace(string(data)) == ibdev {
-			return filepath.Base(filepath.Dir(file))
-		}
-	}
-	t.Fatalf("the kernel has no uverbs node for %s", ibdev)
-	return ""
-}
-
 // moved asserts that a soft-RoCE device has sent that many
 // bytes at least: perftest cannot tell the speed where the clock is emulated. A packet
 // carries 1024 bytes, the MTU of the devices here.
@@ -145,7 +119,7 @@ func moved(t *testing.T, ibdev string, bytes int) {
 func TestSlice(t *testing.T) {
 	got := kubectl(t, "get", "resourceslices", "--field-selector", "spec.driver=rdma.dev", "-o",
 		"jsonpath={range .items[*].spec.devices[*]}{.name} {.attributes.ibdev.string} {.attributes.protocol.string}{\"\\n\"}{end}")
-	wants(t, "the slice", got, "soft-rxe-eth0 rxe0 roce\n", "soft-rxe-dummy0 rxe1 roce\n")
+	inside.Wants(t, "the slice", got, "soft-rxe-eth0 rxe0 roce\n", "soft-rxe-dummy0 rxe1 roce\n")
 	if n := strings.Count(got, "\n"); n != 2 {
 		t.Errorf("%d devices, want 2:\n%s", n, got)
 	}
@@ -166,9 +140,9 @@ func TestTraffic(t *testing.T) {
 			for _, container := range []string{"receiver", "sender"} {
 				out := kubectl(t, "logs", name, "-c", container)
 				t.Logf("%s/%s:\n%s", name, container, out)
-				wants(t, name+"/"+container, out,
+				inside.Wants(t, name+"/"+container, out,
 					"user 1000 capabilities 0000000000000000", "memlock soft unlimited hard unlimited",
-					"nodes rdma_cm "+uverbs(t, ibdev)+" \n", "devices "+ibdev+" \n",
+					"nodes rdma_cm "+inside.Node(t, "infiniband_verbs", ibdev)+" \n", "devices "+ibdev+" \n",
 					"5 iters in", "BW average", "done")
 			}
 		})
@@ -188,7 +162,7 @@ func TestWithoutClaim(t *testing.T) {
 func opensNothing(t *testing.T, out string) {
 	t.Helper()
 	t.Log(out)
-	wants(t, "the container", out, "memlock soft 64 ", "nodes \n", "devices \n", "IB device rxe0 not found", "pingpong status 1")
+	inside.Wants(t, "the container", out, "memlock soft 64 ", "nodes \n", "devices \n", "IB device rxe0 not found", "pingpong status 1")
 	if strings.Contains(out, "present") {
 		t.Error("there is a node")
 	}

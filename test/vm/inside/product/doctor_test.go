@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
 // report is what cdi-gen doctor -o json says.
@@ -70,7 +72,7 @@ func (r report) String() string {
 // or systemd; what counts is that doctor finds nothing afterwards.
 func diagnose(t *testing.T) {
 	install(t)
-	must(t, "cdi-gen", "generate", "--output", specDir)
+	inside.Must(t, "cdi-gen", "generate", "--output", specDir)
 	t.Run("healthy", healthy)
 	t.Run("healthy, as a user", healthyUser)
 	for _, f := range faults(t) {
@@ -94,7 +96,7 @@ func healthy(t *testing.T) {
 		}
 	}
 	if f := r.find("runtime-ok", ""); f != nil {
-		wants(t, "runtime-ok", f.Title, "podman 4.3.1", "0.5.0")
+		inside.Wants(t, "runtime-ok", f.Title, "podman 4.3.1", "0.5.0")
 	}
 }
 
@@ -120,7 +122,7 @@ type fault struct {
 }
 
 func faults(t *testing.T) []fault {
-	umad, uverbs := "/dev/infiniband/"+node(t, "infiniband_mad", "rxe0"), "/dev/infiniband/"+node(t, "infiniband_verbs", "rxe1")
+	umad, uverbs := "/dev/infiniband/"+inside.Node(t, "infiniband_mad", "rxe0"), "/dev/infiniband/"+inside.Node(t, "infiniband_verbs", "rxe1")
 	return []fault{
 		{"management node for everyone", "chmod 0666 " + umad, "mad-node-open", "warning", umad, 10, ""},
 		{"device node for root", "chmod 0600 " + uverbs, "node-mode", "warning", uverbs, 10, ""},
@@ -153,16 +155,16 @@ func faults(t *testing.T) []fault {
 }
 
 func (f fault) run(t *testing.T) {
-	must(t, "sh", "-c", f.plant)
+	inside.Must(t, "sh", "-c", f.plant)
 	r := doctor(t)
 	found := r.find(f.id, f.subject)
 	if found == nil || found.Severity != f.severity || r.code != f.code {
 		t.Fatalf("status %d, want %d, and %s %s about %q; found:\n%s", r.code, f.code, f.severity, f.id, f.subject, r)
 	}
-	cure := run("sh", "-c", found.Fix)
-	t.Logf("%s %s: %s %q\nfix: %s\n%s(status %d)", found.Severity, found.ID, found.Title, found.Subjects, found.Fix, cure.out, cure.code)
+	cure := inside.Run("sh", "-c", found.Fix)
+	t.Logf("%s %s: %s %q\nfix: %s\n%s(status %d)", found.Severity, found.ID, found.Title, found.Subjects, found.Fix, cure.Out, cure.Code)
 	if f.after != "" {
-		must(t, "sh", "-c", f.after)
+		inside.Must(t, "sh", "-c", f.after)
 	}
 	if r := doctor(t); r.code != 0 {
 		t.Errorf("after the fix: status %d\n%s", r.code, r)

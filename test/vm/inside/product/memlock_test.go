@@ -8,13 +8,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
 // lockedMemory compares what doctor says of locked memory with what containers have:
 // those of this session, which has 8 MiB, and those of a daemon that has 64 KiB.
 func lockedMemory(t *testing.T) {
 	install(t)
-	must(t, "cdi-gen", "generate", "--output", specDir)
+	inside.Must(t, "cdi-gen", "generate", "--output", specDir)
 	service := startService(t)
 
 	r := doctor(t)
@@ -33,8 +35,8 @@ func lockedMemory(t *testing.T) {
 	execKeepsLimit(t, device)
 	wantLimits(t, service, "unlimited unlimited", device)
 
-	must(t, "cdi-gen", "generate", "--no-hook", "--output", specDir)
-	t.Cleanup(func() { must(t, "cdi-gen", "generate", "--output", specDir) })
+	inside.Must(t, "cdi-gen", "generate", "--no-hook", "--output", specDir)
+	t.Cleanup(func() { inside.Must(t, "cdi-gen", "generate", "--output", specDir) })
 	r = doctor(t)
 	f := r.find("memlock-low", service.subject)
 	if f == nil || f.Severity != "warning" || f.Title != "containers get 64 KiB of locked memory" || r.code != 10 {
@@ -48,7 +50,7 @@ func wantLimits(t *testing.T, s service, want, device string) {
 	t.Helper()
 	argv := append(slices.Clone(s.podman), "run", "--rm", "--network", "none", "--user", "1000", "--device", device,
 		toolsImage, "sh", "-c", "echo $(ulimit -S -l) $(ulimit -H -l)")
-	if got := strings.TrimSpace(must(t, argv...)); got != want {
+	if got := strings.TrimSpace(inside.Must(t, argv...)); got != want {
 		t.Errorf("a container of the daemon has the limits %q, want %q", got, want)
 	}
 }
@@ -57,10 +59,10 @@ func wantLimits(t *testing.T, s service, want, device string) {
 // sessions, which the hook does not reach.
 func execKeepsLimit(t *testing.T, device string) {
 	t.Helper()
-	must(t, "podman", "run", "--detach", "--name", "limits", "--network", "none", "--device", device, toolsImage, "sleep", "1000")
-	out := must(t, "podman", "exec", "limits", "sh", "-c", "echo process 1: $(awk '/Max locked memory/ {print $4}' /proc/1/limits), session: $(ulimit -S -l)")
-	wants(t, "podman exec", out, "process 1: unlimited, session: 8192\n")
-	must(t, "podman", "rm", "--force", "--time", "0", "limits")
+	inside.Must(t, "podman", "run", "--detach", "--name", "limits", "--network", "none", "--device", device, toolsImage, "sleep", "1000")
+	out := inside.Must(t, "podman", "exec", "limits", "sh", "-c", "echo process 1: $(awk '/Max locked memory/ {print $4}' /proc/1/limits), session: $(ulimit -S -l)")
+	inside.Wants(t, "podman exec", out, "process 1: unlimited, session: 8192\n")
+	inside.Must(t, "podman", "rm", "--force", "--time", "0", "limits")
 }
 
 // service is podman's service.
@@ -86,7 +88,7 @@ func startService(t *testing.T) service {
 			t.Logf("podman system service:\n%s", &log)
 		}
 	})
-	eventually(t, "podman's service listens", 30*time.Second, func() error {
+	inside.Eventually(t, "podman's service listens", 30*time.Second, func() error {
 		_, err := os.Stat(socket)
 		return err
 	})

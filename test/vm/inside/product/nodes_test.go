@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
 // openNodes is a script that opens for reading and writing what the container has, and
@@ -17,9 +19,9 @@ for node in /dev/infiniband/*; do (exec 3<>$node) && echo "opened $node"; done
 // it names.
 func managementNodes(t *testing.T) {
 	install(t)
-	must(t, "cdi-gen", "generate", "--nodes", "verbs,cm,mad", "--output", specDir)
-	t.Cleanup(func() { must(t, "cdi-gen", "generate", "--output", specDir) })
-	umad, uverbs0, uverbs1 := node(t, "infiniband_mad", "rxe0"), node(t, "infiniband_verbs", "rxe0"), node(t, "infiniband_verbs", "rxe1")
+	inside.Must(t, "cdi-gen", "generate", "--nodes", "verbs,cm,mad", "--output", specDir)
+	t.Cleanup(func() { inside.Must(t, "cdi-gen", "generate", "--output", specDir) })
+	umad, uverbs0, uverbs1 := inside.Node(t, "infiniband_mad", "rxe0"), inside.Node(t, "infiniband_verbs", "rxe0"), inside.Node(t, "infiniband_verbs", "rxe1")
 	info, err := os.Stat("/dev/infiniband/" + umad)
 	if err != nil {
 		t.Fatal(err)
@@ -40,12 +42,12 @@ func managementNodes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := contain(toolsImage, openNodes, c.options...)
-			if r.code != 0 {
-				t.Errorf("status %d", r.code)
+			if r.Code != 0 {
+				t.Errorf("status %d", r.Code)
 			}
-			wants(t, "container", r.out, "user 1000 nodes "+strings.Join(c.nodes, " ")+" \n")
+			inside.Wants(t, "container", r.Out, "user 1000 nodes "+strings.Join(c.nodes, " ")+" \n")
 			for _, node := range c.nodes {
-				wants(t, "container", r.out, "opened /dev/infiniband/"+node+"\n")
+				inside.Wants(t, "container", r.Out, "opened /dev/infiniband/"+node+"\n")
 			}
 		})
 	}
@@ -56,8 +58,8 @@ func managementNodes(t *testing.T) {
 		}
 		script := "mknod /tmp/umad c " + strings.Replace(strings.TrimSpace(string(number)), ":", " ", 1) + " && (exec 3<>/tmp/umad) && echo OPENED"
 		r := contain(toolsImage, script, "--user", "0", "--cap-add", "MKNOD", "--device", "rdma.dev/hca=rxe0")
-		if r.code == 0 || strings.Contains(r.out, "OPENED") || !strings.Contains(r.out, "Operation not permitted") {
-			t.Errorf("status %d\n%s", r.code, r.out)
+		if r.Code == 0 || strings.Contains(r.Out, "OPENED") || !strings.Contains(r.Out, "Operation not permitted") {
+			t.Errorf("status %d\n%s", r.Code, r.Out)
 		}
 	})
 }

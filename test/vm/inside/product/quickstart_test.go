@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
 // quickStart runs the commands of the documents, to the letter, as somebody does who
@@ -23,30 +25,30 @@ func quickStart(t *testing.T) {
 	}
 	wantFresh(t)
 	loadImage(t)
-	must(t, "rdma", "dev", "set", "rxe0", "name", "mlx5_0")
-	t.Cleanup(func() { must(t, "rdma", "dev", "set", "mlx5_0", "name", "rxe0") })
-	t.Cleanup(func() { run("podman", "rm", "--force", "--time", "0", "server") })
+	inside.Must(t, "rdma", "dev", "set", "rxe0", "name", "mlx5_0")
+	t.Cleanup(func() { inside.Must(t, "rdma", "dev", "set", "mlx5_0", "name", "rxe0") })
+	t.Cleanup(func() { inside.Run("podman", "rm", "--force", "--time", "0", "server") })
 
 	said := make([]string, len(commands))
 	for i, command := range commands {
 		start := time.Now()
-		r := run("sh", "-c", command)
-		t.Logf("# %s\n%s(status %d, %.1f s)", command, r.out, r.code, time.Since(start).Seconds())
-		if r.code != 0 {
-			t.Fatalf("%s: status %d\n%s", command, r.code, run("podman", "logs", "server").out)
+		r := inside.Run("sh", "-c", command)
+		t.Logf("# %s\n%s(status %d, %.1f s)", command, r.Out, r.Code, time.Since(start).Seconds())
+		if r.Code != 0 {
+			t.Fatalf("%s: status %d\n%s", command, r.Code, inside.Run("podman", "logs", "server").Out)
 		}
-		said[i] = r.out
+		said[i] = r.Out
 		if strings.Contains(command, "--detach") {
-			eventually(t, "the server listens", 30*time.Second, func() error { return listening("4853") }) // 18515
+			inside.Eventually(t, "the server listens", 30*time.Second, func() error { return listening("4853") }) // 18515
 		}
 	}
-	wants(t, "cdi-gen list", said[1], "mlx5_0", "roce", "ACTIVE")
-	wants(t, "cdi-gen generate", said[2], specFile+" written")
-	wants(t, "the client", said[4], "RDMA_Write BW Test", ": mlx5_0", "BW average[MB/sec]", " 65536      5000 ")
-	if status := strings.TrimSpace(must(t, "podman", "wait", "server")); status != "0" {
+	inside.Wants(t, "cdi-gen list", said[1], "mlx5_0", "roce", "ACTIVE")
+	inside.Wants(t, "cdi-gen generate", said[2], specFile+" written")
+	inside.Wants(t, "the client", said[4], "RDMA_Write BW Test", ": mlx5_0", "BW average[MB/sec]", " 65536      5000 ")
+	if status := strings.TrimSpace(inside.Must(t, "podman", "wait", "server")); status != "0" {
 		t.Errorf("the server ends with status %s", status)
 	}
-	wants(t, "the server", must(t, "podman", "logs", "server"), "BW average[MB/sec]", " 65536      5000 ")
+	inside.Wants(t, "the server", inside.Must(t, "podman", "logs", "server"), "BW average[MB/sec]", " 65536      5000 ")
 }
 
 // wantFresh asserts that nobody has been here.

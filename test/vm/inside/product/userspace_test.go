@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
 // bareImage has programs that were linked with libibverbs, and no libibverbs.
@@ -23,25 +25,25 @@ var bareFiles = []string{
 func hostUserspace(t *testing.T) {
 	install(t)
 	importBare(t)
-	must(t, "cdi-gen", "generate", "--output", specDir)
+	inside.Must(t, "cdi-gen", "generate", "--output", specDir)
 	const spec = specDir + "/host.yaml"
-	t.Log(must(t, "cdi-gen", "generate", "--userspace", "host", "--kind", "rdma.dev/host", "--target", "podman-4.3", "--output", spec))
+	t.Log(inside.Must(t, "cdi-gen", "generate", "--userspace", "host", "--kind", "rdma.dev/host", "--target", "podman-4.3", "--output", spec))
 	t.Cleanup(func() { os.Remove(spec) })
 
 	t.Run("its own", func(t *testing.T) {
 		r := contain(bareImage, "ibv_devices", "--device", "rdma.dev/hca=rxe0")
-		if r.code == 0 {
+		if r.Code == 0 {
 			t.Error("the program starts")
 		}
-		wants(t, "container", r.out, "error while loading shared libraries: libibverbs.so.1")
+		inside.Wants(t, "container", r.Out, "error while loading shared libraries: libibverbs.so.1")
 	})
 	t.Run("the host's", func(t *testing.T) {
 		r := contain(bareImage, usesVerbs, "--device", "rdma.dev/host=rxe1")
-		t.Log(r.out)
-		if r.code != 0 {
-			t.Errorf("status %d", r.code)
+		t.Log(r.Out)
+		if r.Code != 0 {
+			t.Errorf("status %d", r.Code)
 		}
-		wants(t, "container", r.out, "devices: rxe1 \n", "5 iters in", "the mounts are read-only")
+		inside.Wants(t, "container", r.Out, "devices: rxe1 \n", "5 iters in", "the mounts are read-only")
 	})
 }
 
@@ -72,8 +74,8 @@ func importBare(t *testing.T) {
 	if err != nil {
 		t.Fatalf("make an image: %v", err)
 	}
-	must(t, "podman", "import", "--quiet", "--change", "ENV PATH=/usr/bin:/bin", path, bareImage)
-	t.Cleanup(func() { must(t, "podman", "rmi", "--force", bareImage) })
+	inside.Must(t, "podman", "import", "--quiet", "--change", "ENV PATH=/usr/bin:/bin", path, bareImage)
+	t.Cleanup(func() { inside.Must(t, "podman", "rmi", "--force", bareImage) })
 }
 
 func writeBare(w *tar.Writer, applets []string) error {

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
 // hotNetdev is a network device for RDMA devices that come and go.
@@ -28,18 +30,18 @@ var (
 // generate --check another one that nobody keeps.
 func watch(t *testing.T) {
 	install(t)
-	must(t, "ip", "link", "add", hotNetdev, "type", "dummy")
-	must(t, "ip", "link", "set", hotNetdev, "up")
-	t.Cleanup(func() { must(t, "ip", "link", "del", hotNetdev) })
+	inside.Must(t, "ip", "link", "add", hotNetdev, "type", "dummy")
+	inside.Must(t, "ip", "link", "set", hotNetdev, "up")
+	t.Cleanup(func() { inside.Must(t, "ip", "link", "del", hotNetdev) })
 	left := t.TempDir()
-	must(t, "cdi-gen", "generate", "--output", left)
+	inside.Must(t, "cdi-gen", "generate", "--output", left)
 	w := startWatch(t)
 	unchanged := strangers(t, w.dir)
 	checks(t, left, 0, "fits the host")
 
 	w.follow(t, "plug in", []string{"name: rxe2", "name: soft-rxe-hot0"}, nil, "rdma", "link", "add", "rxe2", "type", "rxe", "netdev", hotNetdev)
 	checks(t, w.dir, 0, "fits the host")
-	checks(t, left, 7, "\n+  - name: rxe2\n", "\n+        - path: /dev/infiniband/"+node(t, "infiniband_verbs", "rxe2")+"\n", "does not fit the host")
+	checks(t, left, 7, "\n+  - name: rxe2\n", "\n+        - path: /dev/infiniband/"+inside.Node(t, "infiniband_verbs", "rxe2")+"\n", "does not fit the host")
 
 	w.follow(t, "rename", []string{"name: foo", "name: soft-rxe-hot0"}, []string{"name: rxe2"}, "rdma", "dev", "set", "rxe2", "name", "foo")
 	checks(t, left, 7, "\n+  - name: foo\n")
@@ -85,7 +87,7 @@ func startWatch(t *testing.T) *watcher {
 		w.cmd.Wait()
 		t.Logf("cdi-gen watch:\n%s", &w.log)
 	})
-	eventually(t, "the first spec", 10*time.Second, func() error { return w.has(both, nil) })
+	inside.Eventually(t, "the first spec", 10*time.Second, func() error { return w.has(both, nil) })
 	return w
 }
 
@@ -120,8 +122,8 @@ func (w *watcher) has(want, not []string) error {
 // time is reported and only ten seconds are a failure.
 func (w *watcher) follow(t *testing.T, what string, want, not []string, argv ...string) {
 	t.Helper()
-	must(t, argv...)
-	took := eventually(t, what, 10*time.Second, func() error { return w.has(want, not) })
+	inside.Must(t, argv...)
+	took := inside.Eventually(t, what, 10*time.Second, func() error { return w.has(want, not) })
 	remark := ""
 	if took > time.Second {
 		remark = ": more than a second"
@@ -171,9 +173,9 @@ func strangers(t *testing.T, dir string) (unchanged func()) {
 // checks runs generate --check on a directory.
 func checks(t *testing.T, dir string, code int, words ...string) {
 	t.Helper()
-	r := run("cdi-gen", "generate", "--check", "--output", dir)
-	if r.code != code {
-		t.Errorf("generate --check: status %d, want %d\n%s", r.code, code, r.out)
+	r := inside.Run("cdi-gen", "generate", "--check", "--output", dir)
+	if r.Code != code {
+		t.Errorf("generate --check: status %d, want %d\n%s", r.Code, code, r.Out)
 	}
-	wants(t, "generate --check", r.out, words...)
+	inside.Wants(t, "generate --check", r.Out, words...)
 }

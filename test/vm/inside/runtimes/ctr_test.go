@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
 // startContainerd runs the containerd of the embedded cluster with 64 KiB of locked
@@ -19,7 +22,7 @@ func startContainerd(t *testing.T) {
 	defer log.Close()
 	// containerd, its shim, ctr and runc are found in the PATH.
 	t.Setenv("PATH", os.Getenv("CLUSTER_PATH")+":"+os.Getenv("PATH"))
-	argv := append(lockedMemory(small), "containerd")
+	argv := append(inside.LockedMemory(small), "containerd")
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
@@ -33,8 +36,8 @@ func startContainerd(t *testing.T) {
 			t.Logf("containerd:\n%s", text)
 		}
 	})
-	eventually(t, "containerd answers", func() error { return exec.Command("ctr", "version").Run() })
-	must(t, "ctr", "images", "import", "--local", os.Getenv("TOOLS_ARCHIVE"))
+	inside.Eventually(t, "containerd answers", time.Minute, func() error { return exec.Command("ctr", "version").Run() })
+	inside.Must(t, "ctr", "images", "import", "--local", os.Getenv("TOOLS_ARCHIVE"))
 }
 
 // ctrRun is a ctr command line for an ordinary user.
@@ -45,30 +48,30 @@ func ctrRun(name string, more ...string) []string {
 // ctr run --device of containerd 2.x reads the same spec.
 func TestContainerd(t *testing.T) {
 	startContainerd(t)
-	t.Log(must(t, "containerd", "--version"))
+	t.Log(inside.Must(t, "containerd", "--version"))
 	t.Run("traffic", func(t *testing.T) {
 		serverScript, clientScript := traffic("rxe0")
 		device := []string{"--device", "rdma.dev/hca=rxe0"}
-		ended := make(chan result)
-		go func() { ended <- run(append(ctrRun("server", device...), serverScript)...) }()
-		client := run(append(ctrRun("client", device...), clientScript)...)
-		if client.code != 0 {
-			run("ctr", "tasks", "kill", "--signal", "KILL", "server")
+		ended := make(chan inside.Result)
+		go func() { ended <- inside.Run(append(ctrRun("server", device...), serverScript)...) }()
+		client := inside.Run(append(ctrRun("client", device...), clientScript)...)
+		if client.Code != 0 {
+			inside.Run("ctr", "tasks", "kill", "--signal", "KILL", "server")
 		}
-		for what, r := range map[string]result{"server": <-ended, "client": client} {
-			t.Logf("%s: status %d\n%s", what, r.code, r.out)
-			unprivileged(t, what, r.out, "rxe0")
-			wants(t, what, r.out, "5 iters in", "BW average", what+" done")
+		for what, r := range map[string]inside.Result{"server": <-ended, "client": client} {
+			t.Logf("%s: status %d\n%s", what, r.Code, r.Out)
+			unprivileged(t, what, r.Out, "rxe0")
+			inside.Wants(t, what, r.Out, "5 iters in", "BW average", what+" done")
 		}
 	})
 	t.Run("without device", func(t *testing.T) {
-		out := must(t, append(ctrRun("bare"), look)...)
-		wants(t, "container", out, "nodes \n", "devices \n", "memlock soft 64 hard 64")
+		out := inside.Must(t, append(ctrRun("bare"), look)...)
+		inside.Wants(t, "container", out, "nodes \n", "devices \n", "memlock soft 64 hard 64")
 	})
 	t.Run("unknown device", func(t *testing.T) {
-		r := run(append(ctrRun("none", "--device", "rdma.dev/hca=nosuch"), "true")...)
-		if r.code == 0 || !strings.Contains(r.out, "rdma.dev/hca=nosuch") {
-			t.Errorf("status %d: %s", r.code, r.out)
+		r := inside.Run(append(ctrRun("none", "--device", "rdma.dev/hca=nosuch"), "true")...)
+		if r.Code == 0 || !strings.Contains(r.Out, "rdma.dev/hca=nosuch") {
+			t.Errorf("status %d: %s", r.Code, r.Out)
 		}
 	})
 }

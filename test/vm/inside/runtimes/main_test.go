@@ -11,9 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/vmtest"
 )
 
@@ -47,10 +47,7 @@ func setUp() error {
 		data, err := os.ReadFile(from)
 		errs = append(errs, err, os.WriteFile(to, data, 0o755))
 	}
-	// There is no systemd and no journal here.
-	errs = append(errs,
-		os.MkdirAll("/etc/containers", 0o755),
-		os.WriteFile("/etc/containers/containers.conf", []byte("[engine]\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"file\"\n"), 0o644))
+	errs = append(errs, inside.SetUpPodman())
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
@@ -58,37 +55,11 @@ func setUp() error {
 		{"cdi-gen", "generate", "--output", specDir},
 		{"podman", "load", "--input", os.Getenv("TOOLS_ARCHIVE")},
 	} {
-		if r := run(argv...); r.code != 0 {
-			return fmt.Errorf("%s: status %d: %s", strings.Join(argv, " "), r.code, r.out)
+		if r := inside.Run(argv...); r.Code != 0 {
+			return fmt.Errorf("%s: status %d: %s", strings.Join(argv, " "), r.Code, r.Out)
 		}
 	}
 	return nil
-}
-
-// result is what a command said and how it ended.
-type result struct {
-	out  string
-	code int
-}
-
-// run runs a command and returns both its outputs.
-func run(argv ...string) result {
-	cmd := exec.Command(argv[0], argv[1:]...)
-	out, err := cmd.CombinedOutput()
-	if err != nil && cmd.ProcessState == nil {
-		return result{err.Error(), 127}
-	}
-	return result{string(out), cmd.ProcessState.ExitCode()}
-}
-
-// must runs a command that has to succeed, and returns what it said.
-func must(t *testing.T, argv ...string) string {
-	t.Helper()
-	r := run(argv...)
-	if r.code != 0 {
-		t.Fatalf("%s: status %d\n%s", strings.Join(argv, " "), r.code, r.out)
-	}
-	return r.out
 }
 
 // stdout runs a command that has to succeed, and returns its standard output.
@@ -104,54 +75,10 @@ func stdout(t *testing.T, argv ...string) string {
 	return string(out)
 }
 
-// lockedMemory is the front of a command line that gives the rest a soft and hard limit,
-// as a runtime has it that was started with one.
-func lockedMemory(limit string) []string { return []string{"prlimit", "--memlock=" + limit} }
-
-// eventually waits for a condition.
-func eventually(t *testing.T, what string, try func() error) {
-	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-}
-
-// wants asserts that a text has all the words.
-func wants(t *testing.T, what, text string, words ...string) {
-	t.Helper()
-	for _, word := range words {
-		if !strings.Contains(text, word) {
-			t.Errorf("%s does not say %q:\n%s", what, word, text)
-		}
-	}
-}
-
 // uverbs is the node of an ibdev, by the kernel's own word.
 func uverbs(t *testing.T, ibdev string) string {
 	t.Helper()
-	files, err := filepath.Glob("/sys/class/infiniband_verbs/uverbs*/ibdev")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.TrimSpace(string(data)) == ibdev {
-			return filepath.Base(filepath.Dir(file))
-		}
-	}
-	t.Fatalf("the kernel has no uverbs node for %s", ibdev)
-	return ""
+	return inside.Node(t, "infiniband_verbs", ibdev)
 }
 
 // number is the device number of a node as mknod takes it: "231 192".

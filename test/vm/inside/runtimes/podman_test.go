@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
 // podmanRun is a podman command line: an ordinary user without capabilities, and no
@@ -25,26 +27,26 @@ const small = "65536:65536"
 
 // pair runs two containers of podman, the second in the network of the first, and
 // returns what each said. Both inherit 64 KiB of locked memory.
-func pair(t *testing.T, runtime, device, network string, scripts func() (server, client string)) (server, client result) {
+func pair(t *testing.T, runtime, device, network string, scripts func() (server, client string)) (server, client inside.Result) {
 	t.Helper()
 	serverScript, clientScript := scripts()
 	name := strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
-	start := slices.Concat(lockedMemory(small), podmanRun(runtime, "--detach", "--name", name, "--network", network, "--device", device), sh(serverScript))
-	must(t, start...)
-	t.Cleanup(func() { must(t, "podman", "rm", "--force", "--time", "0", name) })
+	start := slices.Concat(inside.LockedMemory(small), podmanRun(runtime, "--detach", "--name", name, "--network", network, "--device", device), sh(serverScript))
+	inside.Must(t, start...)
+	t.Cleanup(func() { inside.Must(t, "podman", "rm", "--force", "--time", "0", name) })
 	if network != "host" {
 		network = "container:" + name
 	}
-	client = run(slices.Concat(lockedMemory(small), podmanRun(runtime, "--rm", "--network", network, "--device", device), sh(clientScript))...)
-	if client.code != 0 {
+	client = inside.Run(slices.Concat(inside.LockedMemory(small), podmanRun(runtime, "--rm", "--network", network, "--device", device), sh(clientScript))...)
+	if client.Code != 0 {
 		// Where the client has failed the server may wait for ever.
-		run("podman", "stop", "--time", "0", name)
+		inside.Run("podman", "stop", "--time", "0", name)
 	}
-	server.code = 1
-	if strings.TrimSpace(must(t, "podman", "wait", name)) == "0" {
-		server.code = 0
+	server.Code = 1
+	if strings.TrimSpace(inside.Must(t, "podman", "wait", name)) == "0" {
+		server.Code = 0
 	}
-	server.out = must(t, "podman", "logs", name)
+	server.Out = inside.Must(t, "podman", "logs", name)
 	return server, client
 }
 
@@ -52,7 +54,7 @@ func pair(t *testing.T, runtime, device, network string, scripts func() (server,
 // it, and nothing else.
 func unprivileged(t *testing.T, what, out, ibdev string) {
 	t.Helper()
-	wants(t, what, out, "user 1000 capabilities 0000000000000000", "memlock soft unlimited hard unlimited",
+	inside.Wants(t, what, out, "user 1000 capabilities 0000000000000000", "memlock soft unlimited hard unlimited",
 		"nodes rdma_cm "+uverbs(t, ibdev)+" \n", "devices "+ibdev+" \n")
 }
 
@@ -61,18 +63,18 @@ var ociRuntimes = []string{"runc", "crun"}
 // The main job with podman: two containers, one device each, no capability, no --ulimit,
 // 64 KiB of locked memory to begin with.
 func TestPodmanTraffic(t *testing.T) {
-	t.Log(must(t, "podman", "--version"))
+	t.Log(inside.Must(t, "podman", "--version"))
 	for _, runtime := range ociRuntimes {
 		t.Run(runtime, func(t *testing.T) {
 			before := sentPackets(t, "rxe0")
 			server, client := pair(t, runtime, "rdma.dev/hca=rxe0", "none", func() (string, string) { return traffic("rxe0") })
-			for what, r := range map[string]result{"server": server, "client": client} {
-				t.Logf("%s: status %d\n%s", what, r.code, r.out)
-				if r.code != 0 {
-					t.Errorf("%s: status %d", what, r.code)
+			for what, r := range map[string]inside.Result{"server": server, "client": client} {
+				t.Logf("%s: status %d\n%s", what, r.Code, r.Out)
+				if r.Code != 0 {
+					t.Errorf("%s: status %d", what, r.Code)
 				}
-				unprivileged(t, what, r.out, "rxe0")
-				wants(t, what, r.out, "5 iters in", "BW average", what+" done")
+				unprivileged(t, what, r.Out, "rxe0")
+				inside.Wants(t, what, r.Out, "5 iters in", "BW average", what+" done")
 			}
 			// 50 MiB by ib_write_bw, in packets of 1024 bytes.
 			if sent := sentPackets(t, "rxe0") - before; sent < 50*1024 {
@@ -99,7 +101,7 @@ func sentPackets(t *testing.T, ibdev string) int {
 
 // The same, without the hook: registering memory fails for want of locked memory.
 func TestPodmanWithoutHook(t *testing.T) {
-	must(t, "cdi-gen", "generate", "--no-hook", "--kind", "rdma.dev/nohook", "--output", "/etc/cdi/nohook.yaml")
+	inside.Must(t, "cdi-gen", "generate", "--no-hook", "--kind", "rdma.dev/nohook", "--output", "/etc/cdi/nohook.yaml")
 	t.Cleanup(func() { os.Remove("/etc/cdi/nohook.yaml") })
 	// The pingpong registers its memory before it waits for a partner, ib_write_bw after.
 	script := look + await + `
@@ -109,12 +111,12 @@ await 18515; timeout 20 ib_write_bw -d rxe0 -x 1 -F -s 1048576 127.0.0.1; echo "
 	for _, runtime := range ociRuntimes {
 		t.Run(runtime, func(t *testing.T) {
 			kernel := openKernelLog(t)
-			out := must(t, slices.Concat(lockedMemory(small), podmanRun(runtime, "--rm", "--network", "none", "--device", "rdma.dev/nohook=rxe0"), sh(script))...)
+			out := inside.Must(t, slices.Concat(inside.LockedMemory(small), podmanRun(runtime, "--rm", "--network", "none", "--device", "rdma.dev/nohook=rxe0"), sh(script))...)
 			t.Log(out)
-			wants(t, "container", out, "memlock soft 64 hard 64", "devices rxe0",
+			inside.Wants(t, "container", out, "memlock soft 64 hard 64", "devices rxe0",
 				"Couldn't register MR", "pingpong status 1", "Couldn't allocate MR", "write status 1")
 			// ENOMEM is 12.
-			wants(t, "kernel", kernel.read(t), "rxe_reg_user_mr: returned err = -12")
+			inside.Wants(t, "kernel", kernel.read(t), "rxe_reg_user_mr: returned err = -12")
 		})
 	}
 }
@@ -157,9 +159,9 @@ func TestPodmanWithoutDevice(t *testing.T) {
 	for _, runtime := range ociRuntimes {
 		t.Run(runtime, func(t *testing.T) {
 			script := look + probe(number(t, "infiniband_verbs", uverbs(t, "rxe0")), number(t, "infiniband_verbs", uverbs(t, "rxe1")), umad)
-			out := must(t, append([]string{"podman", "run", "--runtime", runtime, "--rm", "--network", "none", "--cap-add", "MKNOD"}, sh(script)...)...)
+			out := inside.Must(t, append([]string{"podman", "run", "--runtime", runtime, "--rm", "--network", "none", "--cap-add", "MKNOD"}, sh(script)...)...)
 			t.Log(out)
-			wants(t, "container", out, "nodes \n", "devices \n")
+			inside.Wants(t, "container", out, "nodes \n", "devices \n")
 			if got := strings.Count(out, "Operation not permitted"); got != 3 {
 				t.Errorf("%d of three opens were refused", got)
 			}
@@ -176,9 +178,9 @@ func TestPodmanOneDeviceOnly(t *testing.T) {
 	for _, runtime := range ociRuntimes {
 		t.Run(runtime, func(t *testing.T) {
 			script := look + probe(number(t, "infiniband_verbs", uverbs(t, "rxe0")), umad)
-			out := must(t, append([]string{"podman", "run", "--runtime", runtime, "--rm", "--network", "none", "--cap-add", "MKNOD", "--device", "rdma.dev/hca=rxe1"}, sh(script)...)...)
+			out := inside.Must(t, append([]string{"podman", "run", "--runtime", runtime, "--rm", "--network", "none", "--cap-add", "MKNOD", "--device", "rdma.dev/hca=rxe1"}, sh(script)...)...)
 			t.Log(out)
-			wants(t, "container", out, "nodes rdma_cm "+uverbs(t, "rxe1")+" \n", "devices rxe1 \n")
+			inside.Wants(t, "container", out, "nodes rdma_cm "+uverbs(t, "rxe1")+" \n", "devices rxe1 \n")
 			if got := strings.Count(out, "Operation not permitted"); got != 2 || strings.Contains(out, "OPENED") {
 				t.Errorf("%d of two opens were refused", got)
 			}
@@ -193,11 +195,11 @@ func TestPodmanConnectionManager(t *testing.T) {
 		for _, runtime := range ociRuntimes {
 			t.Run(ibdev+"-"+runtime, func(t *testing.T) {
 				server, client := pair(t, runtime, "rdma.dev/hca="+ibdev, "host", func() (string, string) { return connect(address) })
-				t.Logf("server: status %d\n%s\nclient: status %d\n%s", server.code, server.out, client.code, client.out)
-				unprivileged(t, "server", server.out, ibdev)
-				unprivileged(t, "client", client.out, ibdev)
-				wants(t, "server", server.out, "server ping data: rdma-ping-2")
-				wants(t, "client", client.out, "ping data: rdma-ping-2", "client done")
+				t.Logf("server: status %d\n%s\nclient: status %d\n%s", server.Code, server.Out, client.Code, client.Out)
+				unprivileged(t, "server", server.Out, ibdev)
+				unprivileged(t, "client", client.Out, ibdev)
+				inside.Wants(t, "server", server.Out, "server ping data: rdma-ping-2")
+				inside.Wants(t, "client", client.Out, "ping data: rdma-ping-2", "client done")
 			})
 		}
 	}

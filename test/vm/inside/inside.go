@@ -1,0 +1,103 @@
+// Package inside is what the tests share that run inside the virtual machine, one
+// package each below this one: commands and how they end, waiting, and the kernel's
+// own names.
+package inside
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Result is what a command said and how it ended.
+type Result struct {
+	Out  string
+	Code int
+}
+
+// Run runs a command and returns both its outputs.
+func Run(argv ...string) Result {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	out, err := cmd.CombinedOutput()
+	if err != nil && cmd.ProcessState == nil {
+		return Result{err.Error(), 127}
+	}
+	return Result{string(out), cmd.ProcessState.ExitCode()}
+}
+
+// Must runs a command that has to succeed, and returns what it said.
+func Must(t *testing.T, argv ...string) string {
+	t.Helper()
+	r := Run(argv...)
+	if r.Code != 0 {
+		t.Fatalf("%s: status %d\n%s", strings.Join(argv, " "), r.Code, r.Out)
+	}
+	return r.Out
+}
+
+// Eventually waits for a condition, and returns how long that took, give or take a
+// tenth: it looks less often the longer it waits, since the guest has one CPU.
+func Eventually(t *testing.T, what string, limit time.Duration, try func() error) time.Duration {
+	t.Helper()
+	start := time.Now()
+	for {
+		err := try()
+		if err == nil {
+			return time.Since(start)
+		}
+		took := time.Since(start)
+		if took > limit {
+			t.Fatalf("%s: not within %s: %v", what, limit, err)
+		}
+		time.Sleep(5*time.Millisecond + took/10)
+	}
+}
+
+// Wants asserts that a text has all the words.
+func Wants(t *testing.T, what, text string, words ...string) {
+	t.Helper()
+	for _, word := range words {
+		if !strings.Contains(text, word) {
+			t.Errorf("%s does not say %q:\n%s", what, word, text)
+		}
+	}
+}
+
+// Node is the node of an ibdev in a class, by the kernel's own word: uverbs0 for
+// infiniband_verbs, umad0 for infiniband_mad.
+func Node(t *testing.T, class, ibdev string) string {
+	t.Helper()
+	files, err := filepath.Glob("/sys/class/" + class + "/*/ibdev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Base(filepath.Dir(file))
+		if strings.TrimSpace(string(data)) == ibdev && !strings.HasPrefix(name, "issm") {
+			return name
+		}
+	}
+	t.Fatalf("the kernel has no node of class %s for %s", class, ibdev)
+	return ""
+}
+
+// SetUpPodman makes podman do without systemd and its journal, which are not there.
+func SetUpPodman() error {
+	const dir = "/etc/containers"
+	err := os.MkdirAll(dir, 0o755)
+	if err == nil {
+		err = os.WriteFile(dir+"/containers.conf", []byte("[engine]\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"file\"\n"), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("set up podman: %w", err)
+	}
+	return nil
+}
