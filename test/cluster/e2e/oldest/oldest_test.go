@@ -1,0 +1,49 @@
+// Package oldest proves the driver on the oldest Kubernetes that it supports, with
+// that version's own programs: API server, scheduler, controller manager and kubelet.
+package oldest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
+)
+
+// bed is a host with eight switches, each with a GPU and four EFA devices.
+var bed *testbed.Bed
+
+func TestMain(m *testing.M) {
+	testbed.Main(m, testbed.Options{Machine: "aws-p5", Cluster: cluster.Options{Kubernetes: "1.34"}, GPUs: true}, &bed)
+}
+
+func TestVersion(t *testing.T) {
+	for what, args := range map[string][]string{
+		"kubelet":    {"get", "node", cluster.NodeName, "-o", "jsonpath={.status.nodeInfo.kubeletVersion}"},
+		"API server": {"get", "--raw", "/version"},
+	} {
+		if out := bed.Kubectl(t, args...); !strings.Contains(out, "v1.34.") {
+			t.Errorf("%s: %s", what, out)
+		}
+	}
+}
+
+// TestClaim: a pod of the examples gets its HCA, and nothing else.
+func TestClaim(t *testing.T) {
+	n := bed.Namespace(t)
+	n.Example("two-containers")
+	n.Ready("two-containers")
+	device := n.ClaimOf("two-containers").Results()[0].Device
+	n.Expect("two-containers", "sender", device)
+	n.Expect("two-containers", "receiver", device)
+	if got := n.Look("two-containers", "bystander"); got.Nodes != "" {
+		t.Errorf("a container without a claim sees %+v", got)
+	}
+}
+
+// TestAlignment: alignment needs nothing that the oldest version lacks.
+func TestAlignment(t *testing.T) {
+	n := bed.Namespace(t)
+	n.Align("aligned-root", 8, 8, bed.SameRoot)
+	n.Align("aligned-pairs", 2, 8, bed.SameRoot)
+}
