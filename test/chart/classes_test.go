@@ -96,6 +96,7 @@ func TestClassesOfOthers(t *testing.T) {
 		"shared VF":        {cel.Device{Driver: plan.DriverName, Attributes: attributes{"function": vf, "shared": yes}}, []string{"shared.hca.rdma.dev"}},
 		"PF":               {cel.Device{Driver: plan.DriverName, Attributes: attributes{"function": pf, "shared": no}}, []string{"hca.rdma.dev"}},
 		"PF, shared unset": {cel.Device{Driver: plan.DriverName, Attributes: attributes{"function": pf}}, []string{"hca.rdma.dev"}},
+		"group":            {cel.Device{Driver: plan.DriverName, Attributes: attributes{"group": {StringValue: new("all")}, "shared": yes}}, nil},
 		"no attributes":    {cel.Device{Driver: plan.DriverName}, nil},
 		"another driver":   {cel.Device{Driver: "gpu.example.com", Attributes: attributes{"rdma.dev/function": pf, "rdma.dev/shared": yes}}, nil},
 		"no domain at all": {cel.Device{Driver: "gpu.example.com"}, nil},
