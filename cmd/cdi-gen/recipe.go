@@ -36,6 +36,7 @@ type recipe struct {
 	config         string
 	env            []string
 	mounts         []string
+	site           hostconfig.Container // what the config file says of environment and mounts
 	ncclTopology   string
 	userspace      string
 	target         string
@@ -90,8 +91,7 @@ func (r *recipe) resolve(cmd *cobra.Command) error {
 	return checkKind(r.kind)
 }
 
-// mergeConfig takes from the config file what no flag sets. Its environment and
-// mounts come before those of the flags.
+// mergeConfig takes from the config file what no flag sets.
 func (r *recipe) mergeConfig(set func(string) bool) error {
 	if r.config == "" {
 		return nil
@@ -122,14 +122,7 @@ func (r *recipe) mergeConfig(set func(string) bool) error {
 			*f.field = f.value
 		}
 	}
-	var env, mounts []string
-	for name, value := range c.Env {
-		env = append(env, name+"="+value)
-	}
-	for _, m := range c.Mounts {
-		mounts = append(mounts, strings.TrimSuffix(m.HostPath+":"+m.ContainerPath, ":"))
-	}
-	r.env, r.mounts = append(env, r.env...), append(mounts, r.mounts...)
+	r.site.Env, r.site.Mounts = c.Env, c.Mounts
 	return nil
 }
 
@@ -165,28 +158,42 @@ func (r *recipe) options() (opt cdi.HostOptions, err error) {
 // edits returns what every device gets besides its nodes. A mount of what is not
 // there would fail every container start, so it is an error here.
 func (r *recipe) edits() (hostconfig.Edits, error) {
-	c := hostconfig.Container{NCCLTopology: r.ncclTopology, Env: map[string]string{}}
-	for _, s := range r.env {
-		name, value, err := hostconfig.ParseEnv(s)
-		if err != nil {
-			return hostconfig.Edits{}, usagef("--env: %w", err)
-		}
-		c.Env[name] = value
+	flags, err := r.siteFlags()
+	if err != nil {
+		return hostconfig.Edits{}, err
 	}
-	for _, s := range r.mounts {
-		m, err := hostconfig.ParseMount(s)
-		if err != nil {
-			return hostconfig.Edits{}, usagef("--mount: %w", err)
-		}
-		c.Mounts = append(c.Mounts, m)
-	}
-	edits := c.Edits()
+	all := r.site.Under(flags)
+	edits := all.Edits()
 	for _, m := range edits.Mounts {
 		if _, err := os.Stat(filepath.Join(r.host.root, m.HostPath)); err != nil {
 			return hostconfig.Edits{}, usagef("mount: %w; every container start would fail", err)
 		}
 	}
 	return edits, nil
+}
+
+// siteFlags is what the flags say of environment and mounts.
+func (r *recipe) siteFlags() (hostconfig.Container, error) {
+	c := hostconfig.Container{NCCLTopology: r.ncclTopology, Env: map[string]string{}}
+	for _, s := range r.env {
+		name, value, err := hostconfig.ParseEnv(s)
+		if err != nil {
+			return c, usagef("--env: %w", err)
+		}
+		c.Env[name] = value
+	}
+	for _, s := range r.mounts {
+		m, err := hostconfig.ParseMount(s)
+		if err != nil {
+			return c, usagef("--mount: %w", err)
+		}
+		c.Mounts = append(c.Mounts, m)
+	}
+	if field, ok := errors.AsType[*hostconfig.FieldError](c.Validate()); ok {
+		flag, _, _ := strings.Cut(field.Field, "[")
+		return c, usagef("--%s: %w", map[string]string{"mounts": "mount", "ncclTopology": "nccl-topology"}[flag], field.Err)
+	}
+	return c, nil
 }
 
 // dish is what a recipe makes of a host. Spec is nil when there is nothing to give

@@ -62,11 +62,20 @@ func TestBadSiteSettings(t *testing.T) {
 	root := site(t, "roce-lag")
 	config := filepath.Join(root, "cdi-gen.yaml")
 	put(t, config, "apiVersion: rdma.dev/v1alpha1\nkind: HostConfig\nmemlok: 1\n", 0o644)
+	values := filepath.Join(root, "values.yaml")
+	put(t, values, "apiVersion: rdma.dev/v1alpha1\nkind: HostConfig\nmemlock: 4Gx\nnames: [pci]\nmounts:\n- hostPath: site\n", 0o644)
 	for _, test := range []struct{ args, want string }{
-		{"--config " + config, config + `": yaml: unmarshal errors:` + "\n" + `  line 3: field memlok not found`},
+		{"--config " + config, config + `": line 3: field memlok not found` + "\n"},
+		{"--config " + values, values + `": line 3: memlock: parse size "4Gx"`},
+		{"--config " + values, "\nline 6: mounts[0]: hostPath \"site\""},
+		{"--config " + root, "read --config: read " + root + ": is a directory"},
 		{"--config /absent.yaml", "read --config: open /absent.yaml"},
 		{"--env A", `--env: environment variable "A": want NAME=VALUE`},
 		{"--mount relative", `--mount: mount "relative": want HOST or HOST:CONTAINER`},
+		{"--mount /opt:/a:ro", `--mount: mount "/opt:/a:ro": want HOST or HOST:CONTAINER: mounts are always read-only`},
+		{"--mount /opt:/a --mount /etc:/a", "--mount: /opt is mounted at /a already"},
+		{"--mount /opt:/", "a mount at / hides all of the image"},
+		{"--env A=\x01", "the value is not printable text"},
 		{"--mount /absent", "absent: no such file or directory; every container start would fail"},
 		{"--nccl-topology /absent.xml", "absent.xml: no such file or directory"},
 		{"--userspace both", `--userspace "both": want image or host`},
@@ -75,6 +84,28 @@ func TestBadSiteSettings(t *testing.T) {
 	} {
 		args := append([]string{"generate", "--no-hook", "--host-root", root}, strings.Fields(test.args)...)
 		cdigen(t, args...).expect(t, exitUsage, test.want)
+	}
+}
+
+// TestSiteMounts: a mount of a flag takes the place of one in the file, and a path in
+// the file may have a colon.
+func TestSiteMounts(t *testing.T) {
+	root := site(t, "roce-lag")
+	put(t, filepath.Join(root, "opt/0000:3b:00.0"), "", 0o644)
+	config := filepath.Join(root, "cdi-gen.yaml")
+	put(t, config, `apiVersion: rdma.dev/v1alpha1
+kind: HostConfig
+mounts: [{hostPath: /opt/0000:3b:00.0}, {hostPath: /etc/site.conf, containerPath: /etc/app.conf}]
+`, 0o644)
+	r := cdigen(t, "generate", "--host-root", root, "--no-hook", "--format", "json", "--config", config, "--mount", "/opt/topo.xml:/etc/app.conf", "--mount", "/opt/topo.xml:/etc/app.conf")
+	r.expect(t, exitOK, "")
+	var mounts []string
+	for _, m := range loads(t, r.stdout, "json").ContainerEdits.Mounts {
+		mounts = append(mounts, m.HostPath+" at "+m.ContainerPath)
+	}
+	want := []string{"/opt/topo.xml at /etc/app.conf", "/opt/0000:3b:00.0 at /opt/0000:3b:00.0"}
+	if !slices.Equal(mounts, want) {
+		t.Errorf("mounts %q, want %q", mounts, want)
 	}
 }
 

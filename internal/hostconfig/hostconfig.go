@@ -16,11 +16,13 @@
 //	ncclTopology: /opt/microsoft/ndv5-topo.xml
 //	userspace: image                # or host
 //
-// It is decoded strictly: an unknown field is an error that names line and field.
+// It is decoded strictly: an unknown field or a bad value is an error that names line
+// and field.
 package hostconfig
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -28,6 +30,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 
@@ -83,13 +86,14 @@ type Mount struct {
 	ContainerPath string `yaml:"containerPath,omitempty"`
 }
 
-// Parse decodes and validates a file.
+// Parse decodes and validates a file. An error names line and field of all that is
+// wrong.
 func Parse(data []byte) (*Config, error) {
 	var c Config
 	if err := Decode(data, &c); err != nil {
-		return nil, err
+		return nil, explain(err)
 	}
-	return &c, c.validate()
+	return &c, locate(c.validate(), data)
 }
 
 // Decode decodes a file of one document strictly.
@@ -108,83 +112,103 @@ func Decode(data []byte, into any) error {
 	return nil
 }
 
+// validate returns what is wrong, as joined FieldErrors.
 func (c *Config) validate() error {
-	var errs []error
-	if c.APIVersion != APIVersion || c.Kind != Kind {
-		errs = append(errs, fmt.Errorf("apiVersion %q, kind %q: want %s, %s", c.APIVersion, c.Kind, APIVersion, Kind))
+	errs := fieldErrors{c.Container.Validate()}
+	if c.APIVersion != APIVersion {
+		errs.add("apiVersion", fmt.Errorf("want %s, not %q", APIVersion, c.APIVersion))
 	}
-	errs = append(errs, c.Container.Validate())
-	for i, n := range c.Nodes {
-		if _, err := cdi.ParseNodeClass(n); err != nil {
-			errs = append(errs, fmt.Errorf("nodes[%d]: %w", i, err))
+	if c.Kind != Kind {
+		errs.add("kind", fmt.Errorf("want %s, not %q", Kind, c.Kind))
+	}
+	for field, list := range map[string][]string{"nodes": c.Nodes, "names": c.Names} {
+		if list != nil && len(list) == 0 {
+			errs.add(field, errors.New("want at least one"))
 		}
 	}
+	for i, n := range c.Nodes {
+		_, err := cdi.ParseNodeClass(n)
+		errs.add(fmt.Sprintf("nodes[%d]", i), err)
+	}
 	for i, n := range c.Names {
-		if _, err := cdi.ParseNameStrategy(n); err != nil {
-			errs = append(errs, fmt.Errorf("names[%d]: %w", i, err))
+		_, err := cdi.ParseNameStrategy(n)
+		errs.add(fmt.Sprintf("names[%d]", i), err)
+	}
+	for i, pattern := range c.Exclude {
+		if _, err := path.Match(pattern, ""); err != nil {
+			errs.add(fmt.Sprintf("exclude[%d]", i), fmt.Errorf("%q: %w", pattern, err))
 		}
 	}
 	if !slices.Contains([]string{"", UserspaceImage, UserspaceHost}, c.Userspace) {
-		errs = append(errs, fmt.Errorf("userspace %q: want %s or %s", c.Userspace, UserspaceImage, UserspaceHost))
+		errs.add("userspace", fmt.Errorf("want %s or %s, not %q", UserspaceImage, UserspaceHost, c.Userspace))
 	}
 	return errors.Join(errs...)
 }
-
-// FieldError is what is wrong with a field.
-type FieldError struct {
-	Field string // as mounts[0]
-	Err   error
-}
-
-// Error implements the error interface.
-func (e *FieldError) Error() string { return e.Field + ": " + e.Err.Error() }
-
-// Unwrap returns the underlying error.
-func (e *FieldError) Unwrap() error { return e.Err }
 
 // Validate returns what is wrong, as joined FieldErrors.
 func (c *Container) Validate() error {
-	var errs []error
-	add := func(field string, err error) {
-		if err != nil {
-			errs = append(errs, &FieldError{field, err})
-		}
-	}
+	var errs fieldErrors
 	if c.Memlock != "" {
 		_, err := hook.ParseSize(c.Memlock)
-		add("memlock", err)
+		errs.add("memlock", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
-		add("env", checkEnvName(name))
+		errs.add(element("env", name), checkEnv(name, c.Env[name]))
 	}
+	at := map[string]string{} // host path by container path
 	for i, m := range c.Mounts {
-		add(fmt.Sprintf("mounts[%d]", i), m.validate())
+		field := fmt.Sprintf("mounts[%d]", i)
+		errs.add(field, m.validate())
+		host, container := m.paths()
+		if other, taken := at[container]; taken && other != host {
+			errs.add(field, fmt.Errorf("%s is mounted at %s already", other, container))
+		}
+		at[container] = host
 	}
 	if c.NCCLTopology != "" && !path.IsAbs(c.NCCLTopology) {
-		add("ncclTopology", fmt.Errorf("want an absolute path, not %q", c.NCCLTopology))
+		errs.add("ncclTopology", fmt.Errorf("want an absolute path, not %q", c.NCCLTopology))
+	}
+	if file := path.Clean(c.NCCLTopology); at[file] != "" && at[file] != file {
+		errs.add("ncclTopology", fmt.Errorf("%s is mounted at %s already", at[file], file))
 	}
 	return errors.Join(errs...)
+}
+
+// paths are those of the mount, made clean: one path is written one way.
+func (m Mount) paths() (host, container string) {
+	return path.Clean(m.HostPath), path.Clean(cmp.Or(m.ContainerPath, m.HostPath))
 }
 
 func (m Mount) validate() error {
 	if !path.IsAbs(m.HostPath) || (m.ContainerPath != "" && !path.IsAbs(m.ContainerPath)) {
 		return fmt.Errorf("hostPath %q, containerPath %q: want absolute paths", m.HostPath, m.ContainerPath)
 	}
-	return nil
-}
-
-func checkEnvName(name string) error {
-	if name == "" || strings.ContainsAny(name, "=\x00") {
-		return fmt.Errorf("%q is no name of an environment variable", name)
+	if _, container := m.paths(); container == "/" {
+		return errors.New("a mount at / hides all of the image")
 	}
 	return nil
 }
 
-// ParseMount parses the form of a flag: HOST or HOST:CONTAINER.
+func checkEnv(name, value string) error {
+	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r == '=' || !unicode.IsGraphic(r) }) {
+		return errors.New("no name of an environment variable")
+	}
+	if strings.ContainsFunc(value, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) }) {
+		return errors.New("the value is not printable text")
+	}
+	return nil
+}
+
+// ParseMount parses the form of a flag: HOST or HOST:CONTAINER. Paths with a colon can
+// stand in the file only.
 func ParseMount(s string) (Mount, error) {
-	host, container, _ := strings.Cut(s, ":")
+	host, container, two := strings.Cut(s, ":")
 	m := Mount{HostPath: host, ContainerPath: container}
-	if err := m.validate(); err != nil {
+	err := m.validate()
+	if two && (container == "" || strings.Contains(container, ":")) {
+		err = errors.New("mounts are always read-only and take no options, and a path with a colon can stand in a configuration file only")
+	}
+	if err != nil {
 		return Mount{}, fmt.Errorf("mount %q: want HOST or HOST:CONTAINER: %w", s, err)
 	}
 	return m, nil
@@ -196,7 +220,29 @@ func ParseEnv(s string) (name, value string, err error) {
 	if !ok {
 		return "", "", fmt.Errorf("environment variable %q: want NAME=VALUE", s)
 	}
-	return name, value, checkEnvName(name)
+	if err := checkEnv(name, value); err != nil {
+		return "", "", fmt.Errorf("environment variable %q: %w", s, err)
+	}
+	return name, value, nil
+}
+
+// Under returns c with what another adds and settles otherwise: a variable of the
+// same name, a mount at the same container path, the topology file.
+func (c Container) Under(over Container) Container {
+	out := Container{Memlock: cmp.Or(over.Memlock, c.Memlock), NCCLTopology: cmp.Or(over.NCCLTopology, c.NCCLTopology), Env: map[string]string{}}
+	maps.Copy(out.Env, c.Env)
+	maps.Copy(out.Env, over.Env)
+	out.Mounts = slices.DeleteFunc(slices.Clone(c.Mounts), func(m Mount) bool {
+		return slices.ContainsFunc(over.Mounts, m.samePlace)
+	})
+	out.Mounts = append(out.Mounts, over.Mounts...)
+	return out
+}
+
+func (m Mount) samePlace(other Mount) bool {
+	_, here := m.paths()
+	_, there := other.paths()
+	return here == there
 }
 
 // Edits are what a configuration adds to every device.
@@ -208,17 +254,15 @@ type Edits struct {
 // ncclTopologyVariable tells NCCL where its topology file is.
 const ncclTopologyVariable = "NCCL_TOPO_FILE"
 
-// Edits returns environment and mounts, in a fixed order.
+// Edits returns environment and mounts, in a fixed order, and what stands twice once.
 func (c *Container) Edits() Edits {
 	var e Edits
 	for name, value := range c.Env {
 		e.Env = append(e.Env, name+"="+value)
 	}
 	for _, m := range c.Mounts {
-		if m.ContainerPath == "" {
-			m.ContainerPath = m.HostPath
-		}
-		e.Mounts = append(e.Mounts, cdi.Mount{HostPath: path.Clean(m.HostPath), ContainerPath: path.Clean(m.ContainerPath)})
+		host, container := m.paths()
+		e.Mounts = append(e.Mounts, cdi.Mount{HostPath: host, ContainerPath: container})
 	}
 	if c.NCCLTopology != "" {
 		file := path.Clean(c.NCCLTopology)
@@ -227,5 +271,6 @@ func (c *Container) Edits() Edits {
 	}
 	slices.Sort(e.Env)
 	slices.SortFunc(e.Mounts, func(a, b cdi.Mount) int { return strings.Compare(a.ContainerPath, b.ContainerPath) })
+	e.Mounts = slices.Compact(e.Mounts)
 	return e
 }

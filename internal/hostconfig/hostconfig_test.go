@@ -47,22 +47,44 @@ userspace: host
 func TestParseRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                       "empty",
-		header + "memlok: 1":                     "line 3: field memlok not found",
-		header + "memlock: lots":                 "memlock: parse size",
-		header + "nodes: [verbs, uverbs]":        "nodes[1]: unknown nodes",
-		header + "names: [x]":                    "names[0]: unknown name strategy",
-		header + "env: {\"A=B\": c}":             "env: \"A=B\"",
-		header + "mounts: [{hostPath: x}]":       "mounts[0]: hostPath \"x\"",
-		header + "mounts: [{hostpath: /x}]":      "line 3: field hostpath not found",
-		header + "ncclTopology: topo.xml":        "ncclTopology",
-		header + "userspace: both":               "userspace \"both\": want image or host",
-		header + "nodes: verbs":                  "line 3",
+		header + "memlok: 1":                     "line 3: field memlok not found\n",
+		header + "memlock: lots":                 "line 3: memlock: parse size",
+		header + "nodes: [verbs, uverbs]":        "line 3: nodes[1]: unknown nodes",
+		header + "nodes:\n- verbs\n- uverbs":     "line 5: nodes[1]: unknown nodes",
+		header + "nodes: []":                     "line 3: nodes: want at least one",
+		header + "names: [x]":                    "line 3: names[0]: unknown name strategy",
+		header + "names: []":                     "line 3: names: want at least one",
+		header + "exclude: [a, '[']":             "line 3: exclude[1]: \"[\": syntax error in pattern",
+		header + "env:\n  A: b\n  \"A=B\": c":    "line 5: env[\"A=B\"]: no name of an environment variable",
+		header + "env: {A: \"\\x01\"}":           "line 3: env.A: the value is not printable text",
+		header + "mounts: [{hostPath: x}]":       "line 3: mounts[0]: hostPath \"x\"",
+		header + "mounts: [{hostpath: /x}]":      "line 3: field hostpath not found\n",
+		header + "ncclTopology: topo.xml":        "line 3: ncclTopology: want an absolute path, not \"topo.xml\"",
+		header + "userspace: both":               "line 3: userspace: want image or host, not \"both\"",
+		header + "nodes: verbs":                  "line 3: cannot unmarshal !!str `verbs` into []string\n",
 		header + "---\nkind: Other":              "more than one document",
-		"apiVersion: rdma.dev/v2\nkind: Other\n": "want rdma.dev/v1alpha1, HostConfig",
+		"apiVersion: rdma.dev/v2\nkind: Other\n": "line 1: apiVersion: want rdma.dev/v1alpha1, not \"rdma.dev/v2\"\nline 2: kind: want HostConfig, not \"Other\"",
+		"memlock: 1\n":                           "apiVersion: want rdma.dev/v1alpha1, not \"\"",
+		header + "mounts:\n- hostPath: /a\n  containerPath: /x\n- hostPath: /b\n  containerPath: /x/": "line 6: mounts[1]: /a is mounted at /x already",
+		header + "mounts:\n- hostPath: /a\n  containerPath: /..":                                      "line 4: mounts[0]: a mount at / hides all of the image",
+		header + "mounts: [{hostPath: /x, containerPath: /t}]\nncclTopology: /t":                      "line 4: ncclTopology: /x is mounted at /t already",
+		header + "mounts: [{hostPath: /x}]\nncclTopology: /t\nmemlock: 0\nexclude: ['[']":             "line 5: memlock: parse size \"0\"",
 	} {
-		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error()+"\n", want) {
 			t.Errorf("%q: error %v; want one with %q", text, err, want)
 		}
+	}
+}
+
+// TestMounts: one that stands twice is mounted once, and a host path may have a colon.
+func TestMounts(t *testing.T) {
+	c, err := Parse([]byte(header + "mounts:\n- hostPath: /dev/0000:3b:00.0\n- hostPath: /t\n- hostPath: /t/\nncclTopology: /t\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []cdi.Mount{{HostPath: "/dev/0000:3b:00.0", ContainerPath: "/dev/0000:3b:00.0"}, {HostPath: "/t", ContainerPath: "/t"}}
+	if diff := cmp.Diff(want, c.Edits().Mounts); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -70,7 +92,7 @@ func TestFlags(t *testing.T) {
 	if m, err := ParseMount("/a:/b"); err != nil || m != (Mount{"/a", "/b"}) {
 		t.Errorf("%+v, %v", m, err)
 	}
-	for _, bad := range []string{"a", "/a:b", ""} {
+	for _, bad := range []string{"a", "/a:b", "", "/a:", "/a:/b:ro", "/dev/0000:3b:00.0", "/a:/"} {
 		if _, err := ParseMount(bad); err == nil {
 			t.Errorf("mount %q is taken", bad)
 		}
