@@ -2,10 +2,13 @@ package main
 
 import (
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
 )
 
 // TestDocs: docs/cdi-gen.md knows every verb, every flag and every exit code, and
@@ -42,5 +45,26 @@ func TestDocs(t *testing.T) {
 	r := cdigen(t, "generate", "--host-root", host(t, "roce-lag"), "--no-hook", "--no-all", "--names", "ibdev")
 	if r.stdout != example {
 		t.Errorf("the example in docs/cdi-gen.md is\n%s\nbut generate prints\n%s", example, r.stdout)
+	}
+}
+
+// TestDocsConfig: the configuration file in docs/cdi-gen.md is valid and has every field.
+func TestDocsConfig(t *testing.T) {
+	b, err := os.ReadFile("../../docs/cdi-gen.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(b), "\n```yaml\napiVersion:")
+	text, _, _ = strings.Cut("apiVersion:"+text, "```")
+	config, err := hostconfig.Parse([]byte(text))
+	if err != nil {
+		t.Fatalf("the configuration file in docs/cdi-gen.md: %v\n%s", err, text)
+	}
+	for _, v := range []reflect.Value{reflect.ValueOf(*config), reflect.ValueOf(config.Container)} {
+		for i := range v.NumField() {
+			if v.Field(i).IsZero() {
+				t.Errorf("the configuration file in docs/cdi-gen.md has no %s", v.Type().Field(i).Name)
+			}
+		}
 	}
 }
