@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	stdslices "slices"
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -60,11 +61,40 @@ func TestFallback(t *testing.T) {
 	}
 }
 
+// TestOrderOfAlternatives: with the GPU first, a GPU whose HCA is taken takes that of
+// another GPU. docs/alignment.md has these numbers.
+func TestOrderOfAlternatives(t *testing.T) {
+	for gpuFirst, want := range map[bool]int{false: 7, true: 4} {
+		n := newNode(t, "hgx-h100")
+		n.take("GPU0", pcieRoot)
+		claim := exampleClaim(t, "aligned-fallback")
+		if gpuFirst {
+			stdslices.Reverse(claim.Spec.Devices.Requests)
+		}
+		if claims, aligned, _ := n.exhaust(claim, pcieRoot); claims != 8 || aligned != want {
+			t.Errorf("GPU first %t: %d claims, %d of them aligned; want 8 and %d", gpuFirst, claims, aligned, want)
+		}
+	}
+}
+
+// TestDerivedAttributes: the claim of docs/alignment.md computes the switch of the GPUs
+// in its table, two on this host, where the GPU driver does not publish it.
+func TestDerivedAttributes(t *testing.T) {
+	n := newNode(t, "hgx-h100")
+	n.features.DerivedAttributes = true
+	for _, d := range n.gpus {
+		delete(d.Attributes, pcieSwitch)
+	}
+	if claims, aligned, _ := n.exhaust(documentedClaim(t), pcieRoot); claims != 2 || aligned != 2 {
+		t.Errorf("%d claims, %d of them aligned; want 2 and 2", claims, aligned)
+	}
+}
+
 // TestCoarseRoot: on a host with four switches below one root, a claim by root gets
 // pairs that lie below different switches, and a claim by switch does not.
 func TestCoarseRoot(t *testing.T) {
 	const root = "pci0000:00"
-	n := &node{t: t}
+	n := &node{t: t, features: oldest}
 	for i := range 4 { // the HCAs are published in the opposite order
 		n.addGPU(&topology.Device{Name: fmt.Sprint("GPU", i), Address: fmt.Sprintf("0000:3%d:00.0", i), Root: root, Bridges: below(i)})
 		address := fmt.Sprintf("0000:4%d:00.0", 3-i)

@@ -25,6 +25,7 @@ type node struct {
 	t          *testing.T
 	gpus, hcas []resourceapi.Device
 	taken      sets.Set[structured.DeviceID]
+	features   structured.Features
 }
 
 func newNode(t *testing.T, machine string) *node {
@@ -38,7 +39,7 @@ func newNode(t *testing.T, machine string) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{t: t, gpus: slices(topology.Discover(sys, snap))[0].Devices}
+	n := &node{t: t, gpus: slices(topology.Discover(sys, snap))[0].Devices, features: oldest}
 	for i := range snap.HCAs {
 		n.addHCA(snap.HCAs[i].Identity.Name(), &snap.HCAs[i])
 	}
@@ -114,14 +115,16 @@ func (n *node) device(r resourceapi.DeviceRequestAllocationResult) resourceapi.D
 	return resourceapi.Device{}
 }
 
-// allocate runs the scheduler's allocator, without any feature gate that is not on in
-// the oldest supported Kubernetes, and takes what it finds.
+// oldest are the features that are on in the oldest supported Kubernetes.
+var oldest = structured.Features{PrioritizedList: true}
+
+// allocate runs the scheduler's allocator and takes what it finds.
 func (n *node) allocate(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAllocationResult {
 	n.t.Helper()
 	if n.taken == nil {
 		n.taken = sets.New[structured.DeviceID]()
 	}
-	allocator, err := structured.NewAllocator(n.t.Context(), structured.Features{PrioritizedList: true},
+	allocator, err := structured.NewAllocator(n.t.Context(), n.features,
 		structured.AllocatedState{AllocatedDevices: n.taken}, classes{}, n.published(), cel.NewCache(10, cel.Features{}))
 	if err != nil {
 		n.t.Fatal(err)
@@ -174,7 +177,7 @@ func (classes) Get(name string) (*resourceapi.DeviceClass, error) {
 }
 
 // exampleClaim is the claim that the first document of an example is the template
-// of, as the API server would complete it.
+// of.
 func exampleClaim(t *testing.T, name string) *resourceapi.ResourceClaim {
 	t.Helper()
 	data, err := os.ReadFile("../../examples/" + name + ".yaml")
@@ -186,9 +189,34 @@ func exampleClaim(t *testing.T, name string) *resourceapi.ResourceClaim {
 	if err := yaml.UnmarshalStrict([]byte(first), &template); err != nil {
 		t.Fatal(err)
 	}
-	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "1"}, Spec: template.Spec.Spec}
-	for i := range claim.Spec.Devices.Requests {
-		r := &claim.Spec.Devices.Requests[i]
+	return claimOf(template.Spec.Spec)
+}
+
+// documentedClaim is the claim with derived attributes in docs/alignment.md.
+func documentedClaim(t *testing.T) *resourceapi.ResourceClaim {
+	t.Helper()
+	data, err := os.ReadFile("../../docs/alignment.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for block := range strings.SplitSeq(string(data), "```") {
+		if text, ok := strings.CutPrefix(block, "yaml\n"); ok && strings.Contains(text, "derivedAttributes:") {
+			var claim resourceapi.ResourceClaimSpec
+			if err := yaml.UnmarshalStrict([]byte(text), &claim.Devices); err != nil {
+				t.Fatal(err)
+			}
+			return claimOf(claim)
+		}
+	}
+	t.Fatal("docs/alignment.md has no claim with derived attributes")
+	return nil
+}
+
+// claimOf completes a claim as the API server would.
+func claimOf(spec resourceapi.ResourceClaimSpec) *resourceapi.ResourceClaim {
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "claim", UID: "1"}, Spec: spec}
+	for i := range spec.Devices.Requests {
+		r := &spec.Devices.Requests[i]
 		if r.Exactly != nil {
 			r.Exactly.AllocationMode, r.Exactly.Count = resourceapi.DeviceAllocationModeExactCount, 1
 		}
