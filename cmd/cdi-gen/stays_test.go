@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // A spec stays right, stays alone, and stays ours: what generate and watch do with the
@@ -226,5 +228,39 @@ func TestWatchRepairs(t *testing.T) {
 	close(feed.messages)
 	if code := <-done; code != exitOK {
 		t.Errorf("exit code %d, %s", code, &stderr)
+	}
+}
+
+// TestWatchIsReady: systemd hears of it when the first spec is there, and not before.
+func TestWatchIsReady(t *testing.T) {
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "notify")
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	cmd := program(t, "watch", "--no-hook", "--host-root", host(t, "roce-lag"), "--output", filepath.Join(dir, "cdi"))
+	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+socket)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 64)
+	if err := conn.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	n, err := conn.Read(buf)
+	if err != nil || string(buf[:n]) != "READY=1" {
+		t.Errorf("systemd hears %q, error %v", buf[:n], err)
+	}
+	holds(t, filepath.Join(dir, "cdi"), "rdma.dev-hca.yaml")
+	if err := errors.Join(cmd.Process.Signal(os.Interrupt), cmd.Wait()); err != nil {
+		t.Errorf("%v\n%s", err, &stderr)
+	}
+	// A socket that nobody listens to is said, and no reason to end.
+	if err := notifyReady(filepath.Join(dir, "absent")); err == nil || !strings.Contains(err.Error(), "tell systemd that the spec is there") {
+		t.Errorf("no socket: %v", err)
 	}
 }

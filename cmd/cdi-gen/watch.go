@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -80,6 +83,11 @@ func follow(cmd *cobra.Command, r *recipe, out *outputFlags) error {
 			cmd.PrintErrln("cdi-gen:", text)
 		}
 		last = text
+		if first {
+			if err := notifyReady(os.Getenv("NOTIFY_SOCKET")); err != nil {
+				cmd.PrintErrln("cdi-gen:", err)
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -92,4 +100,21 @@ func follow(cmd *cobra.Command, r *recipe, out *outputFlags) error {
 			cmd.PrintErrln("cdi-gen: kernel events:", err)
 		}
 	}
+}
+
+// notifyReady tells systemd that the spec is there (sd_notify(3)), so that what starts
+// containers at boot can wait for it. Without a socket nobody asked.
+func notifyReady(socket string) error {
+	if socket == "" {
+		return nil
+	}
+	conn, err := net.Dial("unixgram", socket) // "@" begins the name of an abstract one
+	if err != nil {
+		return fmt.Errorf("tell systemd that the spec is there: %w", err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte("READY=1")); err != nil {
+		return fmt.Errorf("tell systemd that the spec is there: %w", err)
+	}
+	return nil
 }

@@ -1,0 +1,87 @@
+package release
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// unitTree is a root directory with the programs and units of a package, and what
+// systemd-analyze wants to find there besides.
+func unitTree(t *testing.T) string {
+	t.Helper()
+	dir, _ := packages(t)
+	root := t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "usr"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	tool(t, "tar", "-C", filepath.Join(root, "usr"), "--strip-components=1", "-xzf", filepath.Join(dir, "cdi-gen_1.2.3_linux_"+runtime.GOARCH+".tar.gz"))
+	for _, unit := range []string{"sysinit.target", "basic.target", "shutdown.target", "multi-user.target"} {
+		if err := os.WriteFile(filepath.Join(root, "usr/lib/systemd/system", unit), []byte("[Unit]\nDescription=-\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// TestUnitsVerify: systemd finds nothing wrong with the units.
+func TestUnitsVerify(t *testing.T) {
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skipf("%v: install the package systemd to run this test", err)
+	}
+	root := unitTree(t)
+	out, err := exec.Command("systemd-analyze", "verify", "--man=no", "--root="+root, "cdi-gen.service", "cdi-gen-watch.service").CombinedOutput()
+	if err != nil || len(out) > 0 {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+}
+
+// TestUnitsRun: the commands of the units are ones that cdi-gen knows: they get as far
+// as looking for devices, where there are none.
+func TestUnitsRun(t *testing.T) {
+	root := unitTree(t)
+	for _, unit := range []string{"cdi-gen.service", "cdi-gen-watch.service"} {
+		data, err := os.ReadFile(filepath.Join(root, "usr/lib/systemd/system", unit))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, line, _ := strings.Cut(string(data), "\nExecStart=cdi-gen ")
+		line, _, _ = strings.Cut(line, "\n")
+		args := strings.Fields(strings.Replace(line, "$CDI_GEN_OPTIONS", "--host-root "+root+" --no-hook --memlock 1", 1))
+		out, _ := exec.Command(filepath.Join(root, "usr/bin/cdi-gen"), args...).CombinedOutput()
+		// Two flags that exclude each other end the program after it has read all of them.
+		if want := "cdi-gen: --no-hook leaves out the hook"; !strings.HasPrefix(string(out), want) {
+			t.Errorf("%s: cdi-gen %s says %q", unit, args, out)
+		}
+	}
+}
+
+// TestRules: each udev rule starts a unit that is packaged, without waiting for it, and
+// again where it runs.
+func TestRules(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(checkout, "packaging/udev/90-cdi-gen.rules"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := 0
+	for line := range strings.Lines(string(data)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		rules++
+		if !strings.HasSuffix(line, `RUN+="/usr/bin/systemctl restart --no-block cdi-gen.service"`+"\n") || !strings.Contains(line, "ACTION==") {
+			t.Errorf("rule %s", line)
+		}
+	}
+	for _, subsystem := range []string{"infiniband", "infiniband_verbs", "infiniband_mad", "misc"} {
+		if !strings.Contains(string(data), subsystem) {
+			t.Errorf("no rule for the subsystem %s, whose events cdi-gen watch follows", subsystem)
+		}
+	}
+	if rules == 0 {
+		t.Error("no rule")
+	}
+}
