@@ -39,7 +39,7 @@ func (f *facts) judgeEngine(e engine) []Finding {
 			because("%s", e.unknown).fix(e.runtime + " --version")}
 	case e.target.MaxCDI == "":
 		return []Finding{found(RuntimeNoCDI, Warning, name+" has no CDI").
-			because("it %s", e.target.Note).fix("apt-get install " + e.runtime + " || dnf upgrade " + e.runtime)}
+			because("it %s", e.target.Note).fix(upgradeCommands[e.runtime])}
 	case !f.cdiOn(e):
 		return []Finding{found(RuntimeCDIOff, Warning, name+" does not read CDI specs as it is configured").
 			because("%s", cdiOffReasons[e.runtime]).fix(cdiOnCommands[e.runtime]...)}
@@ -49,6 +49,15 @@ func (f *facts) judgeEngine(e engine) []Finding {
 		findings = append(findings, found(RuntimeOK, OK, fmt.Sprintf("%s reads CDI up to %s from %s", name, e.target.MaxCDI, strings.Join(e.target.Dirs, " and "))))
 	}
 	return findings
+}
+
+// upgradeCommands install a newer release, or show which ones there are where the
+// distribution's own may not do.
+var upgradeCommands = map[string]string{
+	runtimes.Podman:     "apt-get install podman || dnf upgrade podman",
+	runtimes.Containerd: "apt-cache policy containerd.io containerd || dnf list --showduplicates containerd.io",
+	runtimes.Docker:     "apt-cache policy docker-ce docker.io || dnf list --showduplicates docker-ce",
+	runtimes.CRIO:       "apt-cache policy cri-o || dnf list --showduplicates cri-o",
 }
 
 // How CDI is turned on where it is not.
@@ -78,7 +87,7 @@ func (f *facts) tooOld(e engine, name string) []Finding {
 		}
 		if err := e.target.Check(s.spec); err != nil {
 			findings = append(findings, found(RuntimeTooOld, Error, name+" cannot read a spec").
-				about(s.path).because("%s", oneLine(err)).fix(s.rewrite()))
+				about(s.path).because("%s", oneLine(err)).fix(s.rewrite("--target", e.target.String())))
 		}
 	}
 	return findings

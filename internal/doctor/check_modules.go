@@ -108,7 +108,7 @@ func (f *facts) needsCM() bool {
 
 // load loads a module now and at each boot.
 func load(module string) []string {
-	return []string{"modprobe " + module, "echo " + module + " > /etc/modules-load.d/" + module + ".conf"}
+	return []string{"modprobe " + module, "mkdir -p /etc/modules-load.d && echo " + module + " > /etc/modules-load.d/" + module + ".conf"}
 }
 
 // hasMADs reports whether the ports of an HCA take management datagrams.

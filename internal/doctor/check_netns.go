@@ -13,7 +13,7 @@ func checkNetns(f *facts) []Finding {
 	case f.snap.NetnsMode == rdma.NetnsExclusive:
 		return []Finding{found(NetnsExcl, Error, "RDMA devices are bound to network namespaces (exclusive mode)").
 			because("a container with a network of its own gets the node and cannot open it: the kernel answers EPERM outside of the namespace that the device belongs to. The mode cannot be changed while other namespaces exist, hence the reboot").
-			fix("echo 'options ib_core netns_mode=1' > /etc/modprobe.d/rdma-netns.conf && reboot")}
+			fix("mkdir -p /etc/modprobe.d && echo 'options ib_core netns_mode=1' > /etc/modprobe.d/rdma-netns.conf && reboot")}
 	case len(f.snap.HCAs) == 0:
 		return nil
 	case f.snap.NetnsMode == rdma.NetnsUnknown:

@@ -20,7 +20,16 @@ var engineFaults = []fault{
 	{
 		name:  "spec too new for podman",
 		plant: func(f *fake) { f.respec(needGIDs) },
-		id:    RuntimeTooOld, severity: Error, subject: specPath, title: "podman 4.3.1", reason: "additionalGids needs CDI 0.7.0", fix: "cdi-gen generate --output " + specPath,
+		id:    RuntimeTooOld, severity: Error, subject: specPath, title: "podman 4.3.1", reason: "additionalGids needs CDI 0.7.0", fix: "cdi-gen generate --target podman-4.3.1 --output " + specPath,
+	},
+	{
+		name: "spec of another too new for podman",
+		plant: func(f *fake) {
+			spec := f.newSpec("nvidia.com/net-rdma", f.uverbs()...)
+			spec.Version = "1.0.0"
+			f.spec("/etc/cdi/rdma.dev-hca-nvidia.yaml", spec)
+		},
+		id: RuntimeTooOld, severity: Error, fix: "rm /etc/cdi/rdma.dev-hca-nvidia.yaml && cdi-gen generate --target podman-4.3.1 --output /etc/cdi",
 	},
 	{
 		name:  "version declared for nothing",
@@ -41,7 +50,17 @@ var engineFaults = []fault{
 		plant: func(f *fake) {
 			f.output["containerd"] = "containerd github.com/containerd/containerd 1.6.20~ds1 1.6.20~ds1-1+b1\n"
 		},
-		id: RuntimeNoCDI, severity: Warning, title: "containerd 1.6.20", reason: "upgrade",
+		id: RuntimeNoCDI, severity: Warning, title: "containerd 1.6.20", reason: "upgrade", fix: "apt-cache policy containerd.io",
+	},
+	{
+		name:  "podman of Ubuntu 22.04",
+		plant: func(f *fake) { f.output["podman"] = "podman version 3.4.4\n" },
+		id:    RuntimeNoCDI, severity: Warning, title: "podman 3.4.4", reason: "it has no CDI; upgrade to 4.1 or later", fix: "apt-get install podman",
+	},
+	{
+		name:  "Docker of Debian 12",
+		plant: func(f *fake) { f.output["dockerd"] = "Docker version 20.10.24+dfsg1, build 297e128\n" },
+		id:    RuntimeNoCDI, severity: Warning, title: "docker 20.10.24", reason: "upgrade to 25 or later", fix: "apt-cache policy docker-ce",
 	},
 	{
 		name:  "containerd 1.7 as it comes",
@@ -81,8 +100,8 @@ var engineFaults = []fault{
 	},
 	{
 		name:  "version of nothing known",
-		plant: func(f *fake) { f.output["podman"] = "podman version 3.0.1\n" },
-		id:    RuntimeUnknown, severity: Info, title: "podman 3.0.1", reason: "older than the oldest known version", fix: "podman --version",
+		plant: func(f *fake) { f.output["podman"] = "podman version 1.6.4\n" },
+		id:    RuntimeUnknown, severity: Info, title: "podman 1.6.4", reason: "older than the oldest known version", fix: "podman --version",
 	},
 	{
 		name:  "no version",

@@ -76,7 +76,7 @@ var Catalog = []Entry{
 	{SpecGivesAll, GroupPrivilege, []Severity{Warning}, "a spec hands out all of `/dev/infiniband` or `/dev`, the fabric's management nodes included", "name single nodes"},
 	{PrivilegeOK, GroupPrivilege, []Severity{OK}, "the management nodes are closed, and no spec hands them out", ""},
 
-	{RuntimeTooOld, GroupRuntimes, []Severity{Error}, "a runtime cannot read a spec: it needs a higher CDI version", "write the spec for that runtime; the reason names the field"},
+	{RuntimeTooOld, GroupRuntimes, []Severity{Error}, "a runtime cannot read a spec: it needs a higher CDI version", "`cdi-gen generate --target RUNTIME`; the reason names the field"},
 	{RuntimeDirs, GroupRuntimes, []Severity{Warning}, "a runtime does not look into the directory of a spec", "write the spec into a directory that it reads"},
 	{RuntimeNoCDI, GroupRuntimes, []Severity{Warning}, "a runtime is too old for CDI", "upgrade it"},
 	{RuntimeCDIOff, GroupRuntimes, []Severity{Warning}, "a runtime can read CDI specs, and does not, as it is configured: containerd 1.7 drops requested devices without a word", "turn CDI on and restart it"},

@@ -132,14 +132,16 @@ func givesAll(e *specs.ContainerEdits) bool {
 		slices.ContainsFunc(e.DeviceNodes, func(n *specs.DeviceNode) bool { return n != nil && slices.Contains(whole, hostPath(n)) })
 }
 
-// rewrite is the command that writes a spec anew. One that is not ours is
-// replaced.
-func (s specFile) rewrite() string {
+// rewrite is the command that writes a spec anew, with those flags. One that is not
+// ours is replaced; one that cannot be read is ours by its name.
+func (s specFile) rewrite(flags ...string) string {
+	generate := strings.Join(append([]string{"cdi-gen generate"}, flags...), " ") + " --output "
 	switch {
 	case s.spec != nil && s.spec.Kind == cdi.KindClaim:
 		return "kubectl -n dra-driver-rdma rollout restart daemonset"
-	case s.spec != nil && s.spec.Kind == cdi.KindHCA || strings.HasPrefix(path.Base(s.path), cdi.SpecName(cdi.KindHCA, "")):
-		return "cdi-gen generate --output " + s.path
+	case s.spec != nil && s.spec.Kind == cdi.KindHCA,
+		s.spec == nil && strings.HasPrefix(path.Base(s.path), cdi.SpecName(cdi.KindHCA, "")):
+		return generate + s.path
 	}
-	return "rm " + s.path + " && cdi-gen generate --output " + s.dir
+	return "rm " + s.path + " && " + generate + s.dir
 }

@@ -14,6 +14,8 @@ func TestLookup(t *testing.T) {
 		target, name, max string
 		on                bool
 	}{
+		{"podman-3.4.4", "podman-3.4.4", "", false},
+		{"podman-4", "podman-4.0", "", false},
 		{"podman-4.1", "podman-4.1", "0.4.0", true},
 		{"podman-4.2.1", "podman-4.2.1", "0.4.0", true},
 		{"podman-4.3", "podman-4.3", "0.5.0", true},
@@ -87,7 +89,7 @@ func TestLookupUnknown(t *testing.T) {
 		"podman-four":     "numbers with dots",
 		"podman-4.":       "numbers with dots",
 		"podman--4":       "numbers with dots",
-		"podman-3.4":      "older than the oldest",
+		"podman-2.2":      "older than the oldest",
 		"podman-43":       "no such version",
 		"crio-1.20":       "older than the oldest",
 		"containerd-1.5":  "older than the oldest",

@@ -37,6 +37,7 @@ const (
 // release is known to differ; between two known releases the older one's holds,
 // which promises too little rather than too much.
 var table = []row{
+	{Podman, v(3), "", "", nil, false, "has no CDI; upgrade to 4.1 or later"},
 	{Podman, v(4, 1), "0.4.0", "0.4.0", bothDirs, true, "RHEL 8"},
 	{Podman, v(4, 3), "0.5.0", "0.5.2", bothDirs, true, "Debian 12 (4.3.1)"},
 	{Podman, v(4, 7), "0.6.0", "0.6.1", bothDirs, true, "Ubuntu 24.04 (4.9.3)"},
