@@ -35,6 +35,8 @@ func TestUsage(t *testing.T) {
 		"relative path":         {[]string{"--node-name", "n", "--cdi-dir", "cdi"}, "CDI directory is not an absolute path: \"cdi\""},
 		"bad memlock":           {[]string{"--node-name", "n", "--memlock", "lots"}, "want unlimited, inherit or a quantity of bytes"},
 		"bad policy":            {[]string{"--node-name", "n", "--memlock-denied", "explode"}, `--memlock-denied "explode": want one of [clamp fail ignore]`},
+		"no configuration":      {[]string{"--node-name", "n", "--config", "/nonexistent/config.yaml"}, "read configuration: open /nonexistent/config.yaml"},
+		"bad configuration":     {[]string{"--node-name", "n", "--config", "testdata/bad.yaml"}, `read configuration "testdata/bad.yaml": `},
 		"probe, unknown flag":   {[]string{"probe", "--nope"}, "see dra-driver probe --help"},
 		"probe, argument":       {[]string{"probe", "now"}, `unknown argument "now"`},
 		"version with argument": {[]string{"version", "now"}, `unknown argument "now"`},
@@ -53,7 +55,7 @@ func TestVersionAndHelp(t *testing.T) {
 		t.Errorf("version: exit code %d, %q", code, stdout)
 	}
 	code, stdout, _ := invoke(t, nil, "--help")
-	for _, flag := range []string{"--node-name", "--pod-uid", "--host-root", "--kubelet-dir", "--cdi-dir", "--kubeconfig", "--memlock", "--runtime-cdi-enabled", "--hook-dir", "-v, --v", "Exit codes"} {
+	for _, flag := range []string{"--node-name", "--pod-uid", "--host-root", "--kubelet-dir", "--cdi-dir", "--kubeconfig", "--memlock", "--runtime-cdi-enabled", "--config", "--hook-dir", "-v, --v", "Exit codes"} {
 		if code != exitOK || !strings.Contains(stdout, flag) {
 			t.Errorf("help: exit code %d, and nothing of %s", code, flag)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 )
 
 // serve holds the flags of the driver.
@@ -40,7 +41,8 @@ those that a ResourceClaim was allocated to the pods that use the claim, with
 locked memory that works without capabilities.
 
 It runs on every node with RDMA devices; install it with the Helm chart. Logs go to
-standard error. Exit codes: 0 stopped by a signal, 1 failed, 2 bad flags.`,
+standard error. Exit codes: 0 stopped by a signal, 1 failed, 2 bad flags or
+configuration file.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context()) },
 	}
@@ -56,6 +58,7 @@ func (s *serve) register(f *pflag.FlagSet, env func(string) string) {
 	f.StringVar(&s.cfg.CDIDir, "cdi-dir", cdi.DynamicDir, "directory of the CDI specs of claims")
 	f.StringVar(&s.kubeconfig, "kubeconfig", env("KUBECONFIG"), "kubeconfig file (default $KUBECONFIG, else the pod's service account)")
 	f.StringVar(&s.memlock, "memlock", string(v1alpha1.MemlockUnlimited), "locked memory limit of containers whose claim and class say nothing: unlimited, a quantity such as 4Gi, or inherit")
+	f.StringVar(&s.cfg.PolicyFile, "config", "", "configuration file of the site: what is published of which HCA, and what every claim gets; changes of it come into force without a restart")
 	f.BoolVar(&s.cfg.RuntimeCDI, "runtime-cdi-enabled", false, "containerd 1.7 on this node has enable_cdi set to true")
 	s.hook.register(f)
 	var logging flag.FlagSet
@@ -70,6 +73,10 @@ func (s *serve) run(ctx context.Context) error {
 	s.cfg.Site.Memlock = v1alpha1.Memlock(s.memlock)
 	if err := s.cfg.Validate(); err != nil {
 		return usageError{err}
+	}
+	var err error
+	if s.cfg.Policy, err = readPolicy(s.cfg.PolicyFile); err != nil {
+		return err
 	}
 	if !slices.Contains(onDeniedPolicies, s.hook.onDenied) {
 		return usageError{fmt.Errorf("--memlock-denied %q: want one of %v", s.hook.onDenied, onDeniedPolicies)}
@@ -90,6 +97,19 @@ func (s *serve) run(ctx context.Context) error {
 	}
 	klog.FromContext(ctx).Info("Starting", "version", version.String("dra-driver"), "node", s.cfg.NodeName)
 	return driver.Run(ctx)
+}
+
+// readPolicy reads the configuration file, if there is one. At start a bad one is bad
+// usage: there is no earlier one that could stay in force.
+func readPolicy(path string) (*policy.Config, error) {
+	if path == "" {
+		return policy.Default(), nil
+	}
+	c, err := dra.ReadPolicy(path)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return c, nil
 }
 
 // newClient makes a client without client-go's default limit of 5 requests a

@@ -52,6 +52,7 @@ type API struct {
 	changed  chan struct{} // closed when the log grows
 	counts   map[string]int
 	failing  map[string]int
+	gatesOff map[string]bool
 	lastWord time.Time // of the last write to a slice
 }
 
@@ -59,7 +60,7 @@ type API struct {
 func NewAPI(t testing.TB) *API {
 	a := &API{
 		claims: map[types.NamespacedName]*resourceapi.ResourceClaim{}, slices: map[string]*resourceapi.ResourceSlice{},
-		changed: make(chan struct{}), counts: map[string]int{}, failing: map[string]int{},
+		changed: make(chan struct{}), counts: map[string]int{}, failing: map[string]int{}, gatesOff: map[string]bool{},
 	}
 	a.node = corev1.Node{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},

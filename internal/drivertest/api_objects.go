@@ -158,6 +158,11 @@ func (a *API) createSlice(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusConflict, metav1.StatusReasonAlreadyExists, slice.Name+" exists")
 		return
 	}
+	if why := a.invalid(slice); why != "" {
+		refuse(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, why)
+		return
+	}
+	a.drop(slice)
 	slice.TypeMeta, slice.Generation, slice.CreationTimestamp = sliceType, 1, metav1.Now()
 	slice.UID = types.UID(fmt.Sprintf("slice-%d", a.revision))
 	a.slices[slice.Name] = slice
@@ -180,7 +185,11 @@ func (a *API) updateSlice(w http.ResponseWriter, r *http.Request) {
 	case slice.ResourceVersion != "" && slice.ResourceVersion != old.ResourceVersion:
 		refuse(w, http.StatusConflict, metav1.StatusReasonConflict, slice.Name+" was changed")
 		return
+	case a.invalid(slice) != "":
+		refuse(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, a.invalid(slice))
+		return
 	}
+	a.drop(slice)
 	slice.TypeMeta, slice.Generation, slice.UID = sliceType, old.Generation+1, old.UID
 	a.slices[slice.Name] = slice
 	a.announce("MODIFIED", slice)

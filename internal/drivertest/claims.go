@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,6 +33,22 @@ func Claim(n int, devices ...string) *resourceapi.ResourceClaim {
 func Monitor(n int, device string) *resourceapi.ResourceClaim {
 	c, yes := Claim(n, device), true
 	c.Status.Allocation.Devices.Results[0].AdminAccess = &yes
+	return c
+}
+
+// Share makes a claim with a share of each device, and with what the scheduler gave
+// it of the devices' capacities.
+func Share(n int, consumed map[string]string, devices ...string) *resourceapi.ResourceClaim {
+	c := Claim(n, devices...)
+	for i := range c.Status.Allocation.Devices.Results {
+		r := &c.Status.Allocation.Devices.Results[i]
+		id := types.UID(fmt.Sprintf("5ba4e000-0000-4000-8000-%06d%06d", n, i))
+		r.ShareID = &id
+		r.ConsumedCapacity = map[resourceapi.QualifiedName]resource.Quantity{"shares": resource.MustParse("1")}
+		for name, quantity := range consumed {
+			r.ConsumedCapacity[resourceapi.QualifiedName(name)] = resource.MustParse(quantity)
+		}
+	}
 	return c
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 )
 
 // Config is what a driver needs to know.
@@ -25,8 +26,13 @@ type Config struct {
 	KubeletDir string
 	// CDIDir is where claim specs go: one of the runtime's CDI directories.
 	CDIDir string
-	// Site is what every claim of the node gets.
+	// Site is what every claim of the node gets, unless the policy says otherwise.
 	Site plan.Site
+	// Policy is what the site says of the node's HCAs, nil for the default.
+	Policy *policy.Config
+	// PolicyFile is where Policy was read from; changes of it come into force. Empty
+	// for none.
+	PolicyFile string
 	// Hook raises the locked memory limit.
 	Hook plan.HookOptions
 	// RuntimeCDI confirms that the container runtime applies CDI devices, where

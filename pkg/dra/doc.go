@@ -22,6 +22,14 @@
 //
 // # One way for data
 //
-// The host is read into a snapshot, the snapshot becomes the slices, and only a
+//	host ─► snapshot ─┐
+//	file ─► policy ───┼─► decision ─► slices
+//	records ─► held ──┘
+//
+// The host is read into a snapshot. The site's policy, what claims hold and what the
+// API server understands decide by which devices each HCA is published, and only a
 // change of the slices is published. Events only say that it is time to look.
+//
+// What a prepared claim was given does not change with the policy, and as what it
+// holds an HCA, that stays published until the claim ends.
 package dra

@@ -1,6 +1,7 @@
 package dra
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,13 +9,13 @@ import (
 	"sync/atomic"
 
 	"github.com/fsnotify/fsnotify"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 )
 
 // Driver is the DRA driver of one node.
@@ -24,14 +25,21 @@ type Driver struct {
 	host   *host
 	claims *claimstore.Store
 
-	registered  chan struct{} // the kubelet registered us
-	moved       chan struct{} // the host has changed, or what is held of it
-	allocated   allocated
-	isUp        registration
-	unfit       atomic.Bool // the last restore left something undone
-	withheld    error       // why nothing is published, nil if it is
-	helper      *kubeletplugin.Helper
-	watcher     *fsnotify.Watcher
+	registered chan struct{} // the kubelet registered us
+	moved      chan struct{} // the host has changed, or what is held of it
+	allocated  allocated
+	isUp       registration
+	unfit      atomic.Bool // the last restore left something undone
+	withheld   error       // why nothing is published, nil if it is
+	helper     *kubeletplugin.Helper
+	watcher    *fsnotify.Watcher
+
+	policy       atomic.Pointer[policy.Config] // in force
+	policyFile   *policyFile
+	published    atomic.Pointer[decision] // nil before the first time
+	usesCounters atomic.Bool              // the slices published last have counters
+	missing      missing
+
 	fail        context.CancelCauseFunc
 	stop        context.CancelFunc
 	backgrounds sync.WaitGroup
@@ -54,7 +62,9 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Driver{cfg: cfg, client: client, host: host, claims: claims, registered: make(chan struct{}, 1), moved: make(chan struct{}, 1)}, nil
+	d := &Driver{cfg: cfg, client: client, host: host, claims: claims, registered: make(chan struct{}, 1), moved: make(chan struct{}, 1)}
+	d.policy.Store(cmp.Or(cfg.Policy, policy.Default()))
+	return d, nil
 }
 
 // Run serves the kubelet until ctx ends or something fails that a restart may
@@ -86,13 +96,18 @@ func (d *Driver) start(ctx context.Context) error {
 	if len(voided) > 0 {
 		logger.Info("Forgot claims of an earlier boot, the kubelet prepares them again", "claims", voided)
 	}
+	d.reportLimits(logger)
 	if d.watcher, err = watchDir(d.cfg.CDIDir); err != nil {
 		return err
+	}
+	if d.policyFile, err = watchPolicy(d.cfg.PolicyFile); err != nil {
+		return errors.Join(err, d.watcher.Close())
 	}
 	if err := d.restore(ctx); err != nil {
 		logger.Error(err, "Some CDI specs are not restored")
 	}
 	if d.helper, err = kubeletplugin.Start(ctx, d, d.options()...); err != nil {
+		d.policyFile.close()
 		return errors.Join(fmt.Errorf("register with the kubelet below %q: %w", d.cfg.KubeletDir, err), d.watcher.Close())
 	}
 	ctx, d.stop = context.WithCancel(ctx)
@@ -102,6 +117,7 @@ func (d *Driver) start(ctx context.Context) error {
 		d.orphanLoop,
 		d.reportLoop,
 		func(ctx context.Context) { d.watchSpecs(ctx, d.watcher) },
+		func(ctx context.Context) { d.followPolicy(ctx, d.policyFile) },
 	} {
 		d.backgrounds.Go(func() { loop(ctx) })
 	}
@@ -115,6 +131,7 @@ func (d *Driver) shutDown() {
 	d.helper.Stop()
 	d.backgrounds.Wait()
 	d.watcher.Close()
+	d.policyFile.close()
 }
 
 func (d *Driver) options() []kubeletplugin.Option {
@@ -131,13 +148,4 @@ func (d *Driver) options() []kubeletplugin.Option {
 		opts = append(opts, kubeletplugin.RollingUpdate(d.cfg.PodUID))
 	}
 	return opts
-}
-
-// HandleError implements kubeletplugin.DRAPlugin. An error that does not pass by
-// itself ends the driver, so that it is restarted and seen.
-func (d *Driver) HandleError(ctx context.Context, err error, msg string) {
-	utilruntime.HandleErrorWithContext(ctx, err, msg)
-	if !errors.Is(err, kubeletplugin.ErrRecoverable) {
-		d.fail(fmt.Errorf("%s: %w", msg, err))
-	}
 }

@@ -3,6 +3,8 @@ package dra
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +27,7 @@ func (d *Driver) WatchHealthStatus(ctx context.Context, reports chan<- kubeletpl
 	ticker := time.NewTicker(healthInterval)
 	defer ticker.Stop()
 	for {
-		report := healthReport(d.cfg.NodeName, d.host.snapshot(), time.Now())
+		report := healthReport(d.cfg.NodeName, d.host.snapshot(), d.latest(ctx).devices, time.Now())
 		select {
 		case <-ctx.Done():
 			return nil
@@ -39,16 +41,54 @@ func (d *Driver) WatchHealthStatus(ctx context.Context, reports chan<- kubeletpl
 	}
 }
 
-func healthReport(pool string, snap *rdma.Snapshot, now time.Time) kubeletplugin.DeviceHealthReport {
+// healthReport describes the devices whose HCAs are all there.
+func healthReport(pool string, snap *rdma.Snapshot, devices map[string][]*rdma.HCA, now time.Time) kubeletplugin.DeviceHealthReport {
 	var report kubeletplugin.DeviceHealthReport
-	for _, h := range snap.Usable() {
-		status, message := health(h)
+	for _, name := range slices.Sorted(maps.Keys(devices)) {
+		status, message, present := healthOfAll(snap, devices[name])
+		if !present {
+			continue
+		}
 		report.Devices = append(report.Devices, kubeletplugin.DeviceHealth{
-			PoolName: pool, DeviceName: h.Name, Health: status, Message: message,
+			PoolName: pool, DeviceName: name, Health: status, Message: message,
 			LastUpdated: now, HealthCheckTimeout: healthLease,
 		})
 	}
 	return report
+}
+
+// healthOfAll judges a device by the worst of its HCAs, and says which of a group
+// that is.
+func healthOfAll(snap *rdma.Snapshot, hcas []*rdma.HCA) (status kubeletplugin.HealthStatus, message string, present bool) {
+	status = kubeletplugin.HealthStatusHealthy
+	var messages []string
+	for _, h := range hcas {
+		now := snap.Lookup(h.Name)
+		if now == nil || now.Unusable() != nil {
+			return status, "", false
+		}
+		one, why := health(now)
+		if one == kubeletplugin.HealthStatusHealthy {
+			continue
+		}
+		if status != kubeletplugin.HealthStatusUnhealthy {
+			status = one
+		}
+		if len(hcas) > 1 {
+			why = now.IBDev + ": " + why
+		}
+		messages = append(messages, why)
+	}
+	return status, cut(strings.Join(messages, "; ")), true
+}
+
+// cut shortens a message to what the kubelet takes (KEP-4680).
+func cut(message string) string {
+	const limit = 1024
+	if len(message) <= limit {
+		return message
+	}
+	return message[:limit-3] + "..."
 }
 
 // health judges an HCA by its ports: one that is ACTIVE can carry traffic.

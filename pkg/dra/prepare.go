@@ -39,8 +39,7 @@ func (d *Driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim, 
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Record of a claim is made anew", "claim", klog.KObj(claim), "uid", claim.UID)
 	}
-	node := plan.Node{Pool: d.cfg.NodeName, Site: d.cfg.Site}
-	p, err := plan.New(claim, node.As(made))
+	p, err := plan.New(claim, d.node(ctx).As(made))
 	if err != nil {
 		return nil, err
 	}
@@ -54,6 +53,7 @@ func (d *Driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim, 
 	if _, err := d.cfg.specs().Write(specName(p.UID), spec, cdi.JSON); err != nil {
 		return nil, fmt.Errorf("claim %s: %w; the driver needs a writable CDI directory with free space on the node", p.Claim(), err)
 	}
+	d.preparedNow(p)
 	return prepared(p), nil
 }
 
@@ -82,9 +82,7 @@ func (d *Driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplug
 	for _, claim := range claims {
 		results[claim.UID] = d.forget(claim.UID)
 	}
-	if d.allocated.away.Load() {
-		notify(d.moved) // a device that is away may be held by nobody now
-	}
+	d.endedNow()
 	return results, nil
 }
 

@@ -10,7 +10,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -97,35 +96,26 @@ func (d *Driver) publishLoop(ctx context.Context) {
 	}
 }
 
-// publish hands the slices of the current snapshot to the library, unless they
-// are those last handed to it, and returns them. Nil for last forces it.
+// publish hands the slices that fit the host and the policy to the library, unless
+// they are those last handed to it, and returns them. Nil for last forces it.
 func (d *Driver) publish(ctx context.Context, last *resourceslice.DriverResources) *resourceslice.DriverResources {
 	logger := klog.FromContext(ctx)
-	snap := d.host.snapshot()
-	wanted := resources.Build(d.cfg.NodeName, policy.Default().Apply(d.offered(d.allocated.keep(snap, d.heldHCAs(ctx))), policy.State{}).Slices())
+	snap, plans := d.host.snapshot(), d.plans(ctx)
+	decided := d.decide(d.offered(d.allocated.keep(snap, heldHCAs(plans))), plans)
+	d.published.Store(decided)
+	d.usesCounters.Store(decided.Options.Counters)
+	wanted := resources.Build(d.cfg.NodeName, decided.Slices())
 	if last != nil && equality.Semantic.DeepEqual(*last, wanted) {
 		return last
 	}
 	reportHost(logger, snap)
+	reportPolicy(logger, decided)
 	if err := d.helper.PublishResources(ctx, wanted); err != nil {
 		d.fail(err)
 		return nil
 	}
 	logger.Info("Publishing ResourceSlices", "pool", d.cfg.NodeName, "slices", len(wanted.Pools[d.cfg.NodeName].Slices), "devices", deviceCount(wanted))
 	return &wanted
-}
-
-// heldHCAs lists the HCAs of prepared claims.
-func (d *Driver) heldHCAs(ctx context.Context) []string {
-	plans, err := d.claims.List()
-	if err != nil {
-		klog.FromContext(ctx).Error(err, "Some records of claims are not read")
-	}
-	var names []string
-	for _, p := range plans {
-		names = append(names, p.HCAs()...)
-	}
-	return names
 }
 
 func deviceCount(r resourceslice.DriverResources) int {
@@ -147,15 +137,10 @@ func (d *Driver) offered(snap *rdma.Snapshot) *rdma.Snapshot {
 	return snap
 }
 
-// reportHost says what is not published, and why.
+// reportHost says what is wrong with the host.
 func reportHost(logger klog.Logger, snap *rdma.Snapshot) {
 	if snap.NetnsMode == rdma.NetnsExclusive {
 		logger.Error(errExclusive, "No RDMA device is published")
-	}
-	for i := range snap.HCAs {
-		if err := snap.HCAs[i].Unusable(); err != nil {
-			logger.Info("HCA not published", "ibdev", snap.HCAs[i].IBDev, "reason", err.Error())
-		}
 	}
 	var problems []error
 	for _, p := range snap.Problems {
@@ -163,5 +148,24 @@ func reportHost(logger klog.Logger, snap *rdma.Snapshot) {
 	}
 	if err := errors.Join(problems...); err != nil {
 		logger.Error(err, "Some attributes could not be read")
+	}
+}
+
+// reportPolicy says what is not published as the policy has it, and why.
+func reportPolicy(logger klog.Logger, decided *decision) {
+	for _, one := range decided.Decisions {
+		if one.View == one.Wanted && one.Reason == "" {
+			continue
+		}
+		message := "HCA not published as configured"
+		if one.View == resources.ViewNone {
+			message = "HCA not published"
+		}
+		logger.Info(message, "ibdev", one.HCA.IBDev, "rule", one.Rule, "publish", one.Wanted, "published", one.View, "reason", one.Reason)
+	}
+	for _, g := range decided.Groups {
+		if g.Reason != "" {
+			logger.Info("Group not published as configured", "group", g.Group.Name, "published", g.Published, "reason", g.Reason)
+		}
 	}
 }

@@ -1,0 +1,71 @@
+package drivertest
+
+import (
+	"fmt"
+
+	resourceapi "k8s.io/api/resource/v1"
+)
+
+// The feature gates that an API server may have off. It drops the fields then.
+const (
+	GateConsumable = "DRAConsumableCapacity"
+	GateCounters   = "DRAPartitionableDevices"
+	GateTaints     = "DRADeviceTaints"
+)
+
+// oneSlice is no gate: Kubernetes 1.34 wants counters and the devices that use them
+// in one slice.
+const oneSlice = "counters beside devices"
+
+// GatesOff turns feature gates off: those named, and no others.
+func (a *API) GatesOff(gates ...string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.gatesOff)
+	for _, g := range gates {
+		a.gatesOff[g] = true
+	}
+}
+
+// CountersBesideDevices makes the server refuse counters in a slice without the
+// devices that use them, as Kubernetes 1.34 does.
+func (a *API) CountersBesideDevices() { a.GatesOff(oneSlice) }
+
+// drop removes the fields of a slice that belong to features that are off, as the
+// API server does without a word (pkg/registry/resource/resourceslice). The caller
+// holds the lock.
+func (a *API) drop(s *resourceapi.ResourceSlice) {
+	if a.gatesOff[GateCounters] {
+		s.Spec.SharedCounters = nil
+	}
+	for i := range s.Spec.Devices {
+		d := &s.Spec.Devices[i]
+		if a.gatesOff[GateCounters] {
+			d.ConsumesCounters = nil
+		}
+		if a.gatesOff[GateTaints] {
+			d.Taints = nil
+		}
+		if a.gatesOff[GateConsumable] {
+			d.AllowMultipleAllocations = nil
+			for name, c := range d.Capacity {
+				c.RequestPolicy = nil
+				d.Capacity[name] = c
+			}
+		}
+	}
+}
+
+// invalid returns why the server refuses a slice, "" if it does not. The caller
+// holds the lock.
+func (a *API) invalid(s *resourceapi.ResourceSlice) string {
+	if !a.gatesOff[oneSlice] {
+		return ""
+	}
+	for i, d := range s.Spec.Devices {
+		if len(d.ConsumesCounters) > 0 && len(s.Spec.SharedCounters) == 0 {
+			return fmt.Sprintf("spec.devices[%d].consumesCounters[0].counterSet: Invalid value: %q: must reference a counterSet defined in the ResourceSlice sharedCounters", i, d.ConsumesCounters[0].CounterSet)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,141 @@
+package dra
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// decision is what is published: the policy applied to the host, and to what
+// claims hold of it.
+type decision struct {
+	policy.Result
+	devices map[string][]*rdma.HCA // the published devices, with their HCAs
+	bent    bool                   // something is not as the policy has it
+}
+
+// decide applies the policy in force. What claims hold is read from their records,
+// so it is known after a restart too.
+func (d *Driver) decide(snap *rdma.Snapshot, plans []*plan.Plan) *decision {
+	state := held(plans)
+	state.NoCounters, state.NoConsumable = d.missing.has(gateCounters), d.missing.has(gateConsumable)
+	return newDecision(d.policy.Load().Apply(snap, state))
+}
+
+func newDecision(r policy.Result) *decision {
+	out := &decision{Result: r, devices: map[string][]*rdma.HCA{}}
+	for _, one := range r.Decisions {
+		if one.View.Exclusive() {
+			out.devices[one.HCA.Name] = []*rdma.HCA{one.HCA}
+		}
+		if one.View.Shared() {
+			out.devices[devicename.Shared(one.HCA.Name)] = []*rdma.HCA{one.HCA}
+		}
+		out.bent = out.bent || one.View != one.Wanted || one.Offer.Draining || one.Offer.Unlocked
+	}
+	for _, g := range r.Groups {
+		if g.Published {
+			out.devices[devicename.Group(g.Group.Name)] = g.Group.Members
+		}
+		out.bent = out.bent || !g.Published || g.Group.Draining || len(g.Group.Former) > 0
+	}
+	return out
+}
+
+// held returns the views by which claims hold HCAs. Access for monitoring holds
+// nothing.
+func held(plans []*plan.Plan) policy.State {
+	state := policy.State{Held: map[string]policy.Held{}, HeldGroups: map[string][]string{}}
+	for _, p := range plans {
+		for _, dev := range p.Devices {
+			name := devicename.Parse(dev.Device)
+			switch {
+			case dev.AdminAccess:
+			case name.Group != "":
+				members := append(state.HeldGroups[name.Group], dev.Members...)
+				slices.Sort(members)
+				state.HeldGroups[name.Group] = slices.Compact(members)
+			default:
+				h := state.Held[name.HCA]
+				h.Shared = h.Shared || name.Shared
+				h.Exclusive = h.Exclusive || !name.Shared
+				state.Held[name.HCA] = h
+			}
+		}
+	}
+	return state
+}
+
+// plans returns the plans of prepared claims.
+func (d *Driver) plans(ctx context.Context) []*plan.Plan {
+	plans, err := d.claims.List()
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Some records of claims are not read")
+	}
+	return plans
+}
+
+// heldHCAs lists the HCAs of claims.
+func heldHCAs(plans []*plan.Plan) []string {
+	var names []string
+	for _, p := range plans {
+		names = append(names, p.HCAs()...)
+	}
+	return names
+}
+
+// node is what a claim that is prepared now takes from this node.
+func (d *Driver) node(ctx context.Context) plan.Node {
+	return plan.Node{
+		Pool: d.cfg.NodeName, Site: siteOf(d.cfg.Site, d.policy.Load()),
+		Members: func(group string) ([]string, error) { return d.members(ctx, group), nil },
+	}
+}
+
+// members returns the names of the HCAs of a group that is published, nil for any
+// other.
+func (d *Driver) members(ctx context.Context, group string) []string {
+	var names []string
+	for _, h := range d.latest(ctx).devices[devicename.Group(group)] {
+		names = append(names, h.Name)
+	}
+	return names
+}
+
+// latest returns what is published. Before the API server could be told, that is
+// what it will be told: the kubelet may be faster.
+func (d *Driver) latest(ctx context.Context) *decision {
+	if published := d.published.Load(); published != nil {
+		return published
+	}
+	return d.decide(d.host.snapshot(), d.plans(ctx))
+}
+
+// preparedNow tells the publisher of a claim whose devices are not all published as
+// they are held: the policy has changed since they were allocated.
+func (d *Driver) preparedNow(p *plan.Plan) {
+	published := d.published.Load()
+	if published == nil {
+		return
+	}
+	for _, dev := range p.Devices {
+		if _, ok := published.devices[dev.Device]; !ok {
+			notify(d.moved)
+			return
+		}
+	}
+}
+
+// endedNow tells the publisher of a claim that ended, if one may be the reason why
+// something is not published as the policy has it.
+func (d *Driver) endedNow() {
+	if published := d.published.Load(); published != nil && published.bent || d.allocated.away.Load() {
+		notify(d.moved)
+	}
+}

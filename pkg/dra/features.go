@@ -1,0 +1,98 @@
+package dra
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+	"k8s.io/klog/v2"
+)
+
+// Optional features of the API server, by their gates, and what is published
+// without them.
+const (
+	gateConsumable = "DRAConsumableCapacity"
+	gateCounters   = "DRAPartitionableDevices"
+	gateTaints     = "DRADeviceTaints"
+)
+
+var without = map[string]string{
+	gateConsumable: "a shared HCA and a group are for one claim at a time",
+	gateCounters:   "an HCA that should be published exclusive and shared is shared only, and a card offers its VFs and not its PF",
+	gateTaints:     "an HCA that is held by claims and no longer offered can get more claims of the same kind until they end",
+}
+
+// missing are the features that the API server turned out not to have. Whether it
+// has them is known from what it does with a slice alone: versions and gates of a
+// managed control plane cannot be asked for. A restart of the driver tries again.
+type missing struct {
+	mu    sync.Mutex
+	gates []string
+}
+
+func (m *missing) has(gate string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Contains(m.gates, gate)
+}
+
+// add remembers a gate, and returns false if it was known.
+func (m *missing) add(gate string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if slices.Contains(m.gates, gate) {
+		return false
+	}
+	m.gates = append(m.gates, gate)
+	return true
+}
+
+// HandleError implements kubeletplugin.DRAPlugin. An error that does not pass by
+// itself ends the driver, so that it is restarted and seen. An API server that does
+// not know what was published is given less.
+func (d *Driver) HandleError(ctx context.Context, err error, msg string) {
+	if gates := missingFeatures(err, d.usesCounters.Load()); len(gates) > 0 {
+		d.publishWithout(ctx, gates, err)
+		return
+	}
+	utilruntime.HandleErrorWithContext(ctx, err, msg)
+	if !errors.Is(err, kubeletplugin.ErrRecoverable) {
+		d.fail(errors.Join(errors.New(msg), err))
+	}
+}
+
+// missingFeatures returns the features that an error of publishing shows to be
+// missing, if it can be published without them.
+func missingFeatures(err error, countersUsed bool) []string {
+	if dropped, ok := errors.AsType[*resourceslice.DroppedFieldsError](err); ok {
+		return slices.DeleteFunc(dropped.DisabledFeatures(), func(gate string) bool { return without[gate] == "" })
+	}
+	// Kubernetes 1.34 wants counters in the slice of the devices that use them, and
+	// refuses slices as later versions want them.
+	if countersUsed && apierrors.IsInvalid(err) && strings.Contains(err.Error(), "ounter") {
+		return []string{gateCounters}
+	}
+	return nil
+}
+
+// publishWithout publishes again, without features. It says so once.
+func (d *Driver) publishWithout(ctx context.Context, gates []string, err error) {
+	again := false
+	for _, gate := range gates {
+		if !d.missing.add(gate) {
+			continue
+		}
+		klog.FromContext(ctx).Info("The API server does not have an optional feature: publishing without it until the driver restarts",
+			"featureGate", gate, "effect", without[gate], "answer", err.Error())
+		again = again || gate != gateTaints
+	}
+	if again {
+		notify(d.moved)
+	}
+}

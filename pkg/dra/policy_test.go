@@ -1,0 +1,249 @@
+package dra_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+)
+
+// hca0 and hca1 are the two ports of a RoCE card, and vf0 a VF of the first.
+const (
+	hca0 = "pci-0000-3b-00-0"
+	hca1 = "pci-0000-3b-00-1"
+	vf0  = "pci-0000-3b-00-4"
+)
+
+// configMap is a directory as the kubelet mounts a ConfigMap: the file is a link
+// into a directory that is replaced as a whole.
+type configMap struct {
+	dir      string
+	versions int
+}
+
+func newConfigMap(t *testing.T, lines ...string) *configMap {
+	t.Helper()
+	m := &configMap{dir: drivertest.TempDir(t)}
+	m.set(t, lines...)
+	if err := os.Symlink("..data/config.yaml", m.file()); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func (m *configMap) file() string { return filepath.Join(m.dir, "config.yaml") }
+
+// set replaces the content, whose header it writes.
+func (m *configMap) set(t *testing.T, lines ...string) {
+	t.Helper()
+	m.versions++
+	data := fmt.Sprintf("..version%d", m.versions)
+	content := "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n" + strings.Join(lines, "\n") + "\n"
+	if err := os.Mkdir(filepath.Join(m.dir, data), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(m.dir, data, "config.yaml"), []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(m.dir, "..data_tmp")
+	if err := os.Symlink(data, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(link, filepath.Join(m.dir, "..data")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// with starts a driver with the file.
+func (m *configMap) with(t *testing.T) func(*dra.Config) {
+	t.Helper()
+	return func(c *dra.Config) {
+		var err error
+		if c.Policy, err = dra.ReadPolicy(m.file()); err != nil {
+			t.Fatal(err)
+		}
+		c.PolicyFile = m.file()
+	}
+}
+
+// publish is a rule for the two ports of the card.
+func publish(view string, more ...string) []string {
+	return append([]string{
+		"rules:", "- name: card", "  publish: " + view, "  selectors:",
+		`  - cel: {expression: 'device.attributes["rdma.dev"].function == "pf"'}`,
+	}, more...)
+}
+
+// publishedDevices lists the devices that are published, by name.
+func publishedDevices(n *drivertest.Node) map[string]resourceapi.Device {
+	out := map[string]resourceapi.Device{}
+	for _, s := range n.Slices() {
+		for _, d := range s.Spec.Devices {
+			out[d.Name] = d
+		}
+	}
+	return out
+}
+
+// waitFor waits until the devices of hca0 that are published are just those.
+func waitFor(t *testing.T, n *drivertest.Node, want ...string) {
+	t.Helper()
+	drivertest.Eventually(t, func() error {
+		if err := published(n); err != nil {
+			return err
+		}
+		var got []string
+		for name := range publishedDevices(n) {
+			if strings.HasSuffix(name, hca0) || strings.HasPrefix(name, "group-") {
+				got = append(got, name)
+			}
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("devices of %s and groups are %v, want %v", hca0, got, want)
+		}
+		return nil
+	})
+}
+
+// TestPolicyReload: a change of the file is in force without a restart; a bad one is
+// said, and changes nothing.
+func TestPolicyReload(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "roce-sriov")
+	m := newConfigMap(t, publish("shared", "  shares: 8")...)
+	d := start(t, n, m.with(t))
+	waitFor(t, n, "shared-"+hca0)
+	if shares := publishedDevices(n)["shared-"+hca0].Capacity["shares"].Value; shares.Value() != 8 {
+		t.Errorf("%v shares are published, want 8", &shares)
+	}
+	m.set(t, publish("none")...)
+	waitFor(t, n)
+	m.set(t, publish("exclusive")...)
+	waitFor(t, n, hca0)
+	writes := n.Writes()
+	m.set(t, publish("everyone")...)
+	d.says("Configuration not used, the one before stays in force")
+	d.says("want none, exclusive, shared or both")
+	if err := os.Remove(filepath.Join(m.dir, "..data")); err != nil {
+		t.Fatal(err)
+	}
+	d.says("no such file or directory")
+	waitFor(t, n, hca0)
+	if n.Writes() != writes {
+		t.Errorf("%d writes for bad files", n.Writes()-writes)
+	}
+	m.set(t, publish("shared")...)
+	waitFor(t, n, "shared-"+hca0)
+	if count := strings.Count(d.log.String(), "Configuration not used"); count != 2 {
+		t.Errorf("bad files were told %d times, want each once", count)
+	}
+}
+
+// TestHeldViewStays: as what claims hold an HCA, it stays published, also by the next
+// process, until they end.
+func TestHeldViewStays(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "roce-sriov")
+	m := newConfigMap(t, publish("shared")...)
+	d := start(t, n, m.with(t))
+	shared, shared2 := drivertest.Share(1, nil, "shared-"+hca0), drivertest.Share(2, nil, "shared-"+hca0)
+	n.AddClaim(shared, shared2)
+	prepare(t, n, shared)
+	prepare(t, n, shared2)
+	waitFor(t, n, "shared-"+hca0)
+
+	m.set(t, publish("exclusive")...)
+	drivertest.Eventually(t, func() error { return draining(n, "shared-"+hca0) })
+	d.stop()
+	n.WipeSlices()
+	start(t, n, m.with(t))
+	drivertest.Eventually(t, func() error { return draining(n, "shared-"+hca0) })
+	unprepare(t, n, shared)
+	exclusive := drivertest.Claim(3, hca0)
+	n.AddClaim(exclusive)
+	refused(t, n, exclusive, "in use by claim team-a/claim-2", "as device shared-"+hca0)
+	unprepare(t, n, shared2)
+	waitFor(t, n, hca0)
+	prepare(t, n, exclusive)
+
+	m.set(t, publish("shared")...)
+	drivertest.Eventually(t, func() error { return draining(n, hca0) })
+	unprepare(t, n, exclusive)
+	waitFor(t, n, "shared-"+hca0)
+}
+
+// draining returns nil when the device is published alone of its HCA's, and with a
+// taint that keeps new claims away.
+func draining(n *drivertest.Node, device string) error {
+	devices := publishedDevices(n)
+	for _, d := range devices {
+		if strings.HasSuffix(d.Name, hca0) && d.Name != device {
+			return fmt.Errorf("%s is published beside %s", d.Name, device)
+		}
+	}
+	for _, taint := range devices[device].Taints {
+		if taint.Key == "rdma.dev/draining" {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is not draining", device)
+}
+
+// TestSiteSettings: what the site adds goes to claims that are prepared from then on.
+// Those prepared before keep what they have, also when they are prepared again.
+func TestSiteSettings(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "roce-sriov")
+	m := newConfigMap(t, "memlock: 4Gi", "env: {NCCL_DEBUG: WARN}", "mounts: [{hostPath: /opt/site}]", "ncclTopology: /etc/topo.xml")
+	d := start(t, n, m.with(t))
+	one, two := drivertest.Claim(1, hca0), drivertest.Claim(2, hca1)
+	n.AddClaim(one, two)
+	prepare(t, n, one)
+	before := readSpec(t, n, one)
+	for _, part := range []string{`"4294967296"`, `"NCCL_DEBUG=WARN"`, `"NCCL_TOPO_FILE=/etc/topo.xml"`, `"/opt/site"`, `"/etc/topo.xml"`} {
+		if !strings.Contains(before, part) {
+			t.Errorf("spec does not have %s:\n%s", part, before)
+		}
+	}
+	waitPublished(t, n)
+	m.set(t, "memlock: unlimited")
+	d.says("Configuration in force")
+	drivertest.Eventually(t, func() error {
+		prepare(t, n, two)
+		if spec := readSpec(t, n, two); !strings.Contains(spec, `"unlimited"`) || strings.Contains(spec, "NCCL") {
+			unprepare(t, n, two)
+			return fmt.Errorf("the new file is not in force: %s", spec)
+		}
+		return nil
+	})
+	prepare(t, n, one)
+	if after := readSpec(t, n, one); after != before {
+		t.Errorf("spec of a prepared claim changed from\n%s\nto\n%s", before, after)
+	}
+	d.stop()
+	if err := os.RemoveAll(n.CDIDir); err != nil {
+		t.Fatal(err)
+	}
+	start(t, n, m.with(t))
+	if after := readSpec(t, n, one); after != before {
+		t.Errorf("spec was restored from\n%s\nto\n%s", before, after)
+	}
+	prepare(t, n, one)
+	if after := readSpec(t, n, one); after != before {
+		t.Errorf("spec of a claim prepared again changed from\n%s\nto\n%s", before, after)
+	}
+}
+
+func readSpec(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(n.CDIDir, "rdma.dev-claim_"+string(c.UID)+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
