@@ -47,9 +47,8 @@ const errNetns = "the host's RDMA network namespace mode is exclusive, in which 
 // decide applies the rules to one HCA.
 func (a *application) decide(h *rdma.HCA) Decision {
 	d := Decision{HCA: h, Wanted: resources.ViewExclusive}
-	device := selectable(h, a.snap.NetnsMode)
 	for _, r := range a.config.rules {
-		matches, err := r.selectors.match(device)
+		matches, err := r.selectors.match(h, a.snap.NetnsMode)
 		if err != nil {
 			// Whether the HCA may be published, and how, is not known.
 			d.Rule, d.Wanted = r.name, resources.ViewNone
@@ -163,10 +162,15 @@ func (a *application) collide() {
 	if !a.counters {
 		return
 	}
+	var names []string
+	for _, group := range a.state.HeldGroups {
+		names = append(names, group...)
+	}
+	grouped := a.touched(a.hcas(names))
 	overlaps := map[string]bool{} // families
 	for i := range a.Decisions {
 		d := &a.Decisions[i]
-		if a.state.Held[d.HCA.Name].Exclusive && a.heldBeside(d) {
+		if a.state.Held[d.HCA.Name].Exclusive && (grouped[d.HCA.Name] || a.heldBeside(d)) {
 			overlaps[d.HCA.Family()] = true
 		}
 	}
@@ -182,8 +186,7 @@ func (a *application) collide() {
 	}
 }
 
-// heldBeside reports whether claims that hold an HCA exclusively share it with
-// others.
+// heldBeside reports whether claims hold shares or parts of an HCA.
 func (a *application) heldBeside(d *Decision) bool {
 	if a.state.Held[d.HCA.Name].Shared {
 		return true
@@ -193,11 +196,6 @@ func (a *application) heldBeside(d *Decision) bool {
 			if a.state.Held[part.HCA.Name] != (Held{}) {
 				return true
 			}
-		}
-	}
-	for _, names := range a.state.HeldGroups {
-		if a.touched(a.hcas(names))[d.HCA.Name] {
-			return true
 		}
 	}
 	return false

@@ -69,7 +69,8 @@ type quantity struct{ resource.Quantity }
 func (q *quantity) UnmarshalYAML(node *yaml.Node) error {
 	parsed, err := resource.ParseQuantity(node.Value)
 	if err != nil || node.Kind != yaml.ScalarNode {
-		return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: %q is no quantity: want a number, as 4096, or one with a suffix, as 400G", node.Line, node.Value)}}
+		// In the decoder's words, which explain translates.
+		return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: cannot unmarshal %s `%s` into quantity", node.Line, node.ShortTag(), node.Value)}}
 	}
 	q.Quantity = parsed
 	return nil

@@ -40,7 +40,7 @@ func (a *application) members(g *group) GroupDecision {
 		if !a.usable(&h) || h.failed() {
 			continue
 		}
-		matches, err := g.selectors.match(selectable(h.HCA, a.snap.NetnsMode))
+		matches, err := g.selectors.match(h.HCA, a.snap.NetnsMode)
 		if err != nil {
 			d.note("%s is no member: %s", h.HCA.Name, err)
 		} else if matches {
@@ -80,13 +80,18 @@ func (a *application) holds(group string) bool {
 	return held
 }
 
-// hcas returns the HCAs of these names that the host has.
+// hcas returns the HCAs of these names that the host has, in order.
 func (a *application) hcas(names []string) []*rdma.HCA {
-	var out []*rdma.HCA
-	for i := range a.Decisions {
-		if d := &a.Decisions[i]; slices.Contains(names, d.HCA.Name) && a.usable(d) {
-			out = append(out, d.HCA)
+	var found []int
+	for _, name := range names {
+		if i, ok := a.index[name]; ok && a.usable(&a.Decisions[i]) {
+			found = append(found, i)
 		}
+	}
+	slices.Sort(found)
+	var out []*rdma.HCA
+	for _, i := range slices.Compact(found) {
+		out = append(out, a.Decisions[i].HCA)
 	}
 	return out
 }

@@ -6,13 +6,19 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// positions are the lines of fields, by path: rules[0].attributes["example.com/x"].
-type positions map[string]int
+// positions are the places of fields, by path: rules[0].attributes["example.com/x"].
+type positions map[string]position
+
+type position struct {
+	key   int // line of the field's name, or of the list's item
+	value *yaml.Node
+}
 
 func newPositions(data []byte) positions {
 	var root yaml.Node
@@ -30,13 +36,13 @@ func (p positions) add(path string, node *yaml.Node) {
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(node.Content); i += 2 {
 			child := join(path, node.Content[i].Value)
-			p[child] = node.Content[i].Line
+			p[child] = position{node.Content[i].Line, node.Content[i+1]}
 			p.add(child, node.Content[i+1])
 		}
 	case yaml.SequenceNode:
 		for i, item := range node.Content {
 			child := fmt.Sprintf("%s[%d]", path, i)
-			p[child] = item.Line
+			p[child] = position{item.Line, item}
 			p.add(child, item)
 		}
 	}
@@ -58,26 +64,43 @@ func join(path, key string) string {
 // line returns the line of a field, or of the nearest one around it; 0 if there is none.
 func (p positions) line(path string) int {
 	for path != "" {
-		if line, ok := p[path]; ok {
-			return line
+		if at, ok := p[path]; ok {
+			return at.key
 		}
 		path = path[:max(strings.LastIndexAny(path, ".["), 0)]
 	}
 	return 0
 }
 
-// at returns the path of a field that stands in a line.
-func (p positions) at(line int, key string) string {
+// field returns the path of a field that stands in a line.
+func (p positions) field(line int, key string) string {
+	suffix := strings.TrimPrefix(join("x", key), "x")
+	return cmp.Or(p.shortest(func(path string, at position) bool {
+		return at.key == line && (path == key || strings.HasSuffix(path, suffix))
+	}), key)
+}
+
+// text returns the path of what has a value in a line, of which the decoder may have
+// kept the beginning only.
+func (p positions) text(line int, value string) string {
+	value = strings.TrimSuffix(value, "...")
+	return p.shortest(func(_ string, at position) bool {
+		return at.value.Line == line && strings.HasPrefix(at.value.Value, value)
+	})
+}
+
+// shortest returns the shortest path that fits, "" if there is none.
+func (p positions) shortest(fits func(path string, at position) bool) string {
 	var found []string
-	for path, l := range p {
-		if l == line && (path == key || strings.HasSuffix(path, join("x", key)[1:])) {
+	for path, at := range p {
+		if fits(path, at) {
 			found = append(found, path)
 		}
 	}
-	if len(found) == 0 {
-		return key
+	if found == nil {
+		return ""
 	}
-	return slices.Min(found)
+	return slices.MinFunc(found, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
 }
 
 // problems collects what is wrong with a file.
@@ -115,7 +138,7 @@ func (p *problems) join() error {
 
 var (
 	unknownField = regexp.MustCompile(`^line (\d+): field (.*) not found in type \S+$`)
-	wrongType    = regexp.MustCompile("^(line \\d+: )cannot unmarshal !!\\w+ ?(?:`(.*)` )?into (\\S+)$")
+	wrongType    = regexp.MustCompile("^line (\\d+): cannot unmarshal !!\\w+(?: `(?s:(.*))`)? into (\\S+)$")
 )
 
 // explain words the errors of the YAML decoder in terms of the file instead of Go
@@ -128,19 +151,21 @@ func explain(err error, p positions) error {
 	var errs []error
 	for _, text := range typeError.Errors {
 		if m := unknownField.FindStringSubmatch(text); m != nil {
-			var line int
-			_, _ = fmt.Sscan(m[1], &line)
-			text = fmt.Sprintf("line %d: %s: unknown field", line, p.at(line, m[2]))
-		}
-		if m := wrongType.FindStringSubmatch(text); m != nil {
-			text = fmt.Sprintf("%swant %s, not %q", m[1], wanted(m[3]), m[2])
-			if m[2] == "" {
-				text = fmt.Sprintf("%swant %s", m[1], wanted(m[3]))
+			text = fmt.Sprintf("line %s: %s: unknown field", m[1], p.field(number(m[1]), m[2]))
+		} else if m := wrongType.FindStringSubmatch(text); m != nil {
+			text = fmt.Sprintf("line %s: %s: want %s", m[1], p.text(number(m[1]), m[2]), wanted(m[3]))
+			if m[2] != "" {
+				text += fmt.Sprintf(", not %q", m[2])
 			}
 		}
 		errs = append(errs, errors.New(text))
 	}
 	return errors.Join(errs...)
+}
+
+func number(digits string) int {
+	n, _ := strconv.Atoi(digits) // the pattern has digits alone
+	return n
 }
 
 // wanted words a Go type.
@@ -150,10 +175,12 @@ func wanted(goType string) string {
 		return "a whole number"
 	case goType == "bool":
 		return "true or false"
-	case strings.HasPrefix(goType, "[]"):
-		return "a list"
+	case goType == "quantity":
+		return "a number, as 4096, or one with a suffix, as 400G"
 	case goType == "string", goType == "resources.View":
 		return "a text"
+	case strings.HasPrefix(goType, "[]"):
+		return "a list"
 	}
 	return "fields"
 }

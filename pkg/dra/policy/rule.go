@@ -40,8 +40,14 @@ type attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
 // selectors are compiled CEL expressions, of which all must be true.
 type selectors []cel.CompilationResult
 
-// match reports whether all selectors are true for an HCA.
-func (s selectors) match(device cel.Device) (bool, error) {
+// match reports whether all selectors are true for an HCA. They see what it has by
+// itself: whether it is shared, they decide.
+func (s selectors) match(h *rdma.HCA, mode rdma.NetnsMode) (bool, error) {
+	if len(s) == 0 {
+		return true, nil
+	}
+	device := cel.Device{Driver: plan.DriverName, Attributes: resources.Attributes(h, mode)}
+	delete(device.Attributes, "shared")
 	for i, compiled := range s {
 		matches, _, err := compiled.DeviceMatches(context.Background(), device)
 		if err != nil {
@@ -52,14 +58,6 @@ func (s selectors) match(device cel.Device) (bool, error) {
 		}
 	}
 	return true, nil
-}
-
-// selectable is what selectors see of an HCA: what it has by itself. Whether it is
-// shared they decide.
-func selectable(h *rdma.HCA, mode rdma.NetnsMode) cel.Device {
-	a := resources.Attributes(h, mode)
-	delete(a, "shared")
-	return cel.Device{Driver: plan.DriverName, Attributes: a}
 }
 
 func element(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }

@@ -1,0 +1,324 @@
+package policy_test
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/controlplane"
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// Policies that tests use on many machines.
+const (
+	sharedPolicy = `
+rules:
+- name: all
+  publish: shared
+  handles: 4096
+  objects: 1M
+`
+	bothPolicy = `
+partitioning: true
+rules:
+- name: all
+  publish: both
+`
+	// cardPolicy is the one that a site with SR-IOV wants: whole cards exclusively or
+	// shared, VFs exclusively.
+	cardPolicy = `
+partitioning: true
+rules:
+- name: parts
+  selectors: [{cel: {expression: 'device.attributes["rdma.dev"].function in ["vf", "sf"]'}}]
+- name: cards
+  publish: both
+`
+	groupPolicy = `
+rules:
+- name: all
+  publish: shared
+groups:
+- name: all
+`
+	guardedGroupPolicy = bothPolicy + `
+groups:
+- name: cards
+  selectors: [{cel: {expression: 'device.attributes["rdma.dev"].function == "pf"'}}]
+  shares: 3
+- name: parts
+  selectors: [{cel: {expression: 'device.attributes["rdma.dev"].function in ["vf", "sf"]'}}]
+`
+)
+
+// The PF of the machine roce-sriov that has VFs, two of its VFs, and the other PF.
+const (
+	pf      = "pci-0000-3b-00-0"
+	vf      = "pci-0000-3b-00-2"
+	vf2     = "pci-0000-3b-00-3"
+	otherPF = "pci-0000-3b-00-1"
+)
+
+// TestApply compares decisions and slices.
+func TestApply(t *testing.T) {
+	held := func(names map[string]policy.Held) policy.State { return policy.State{Held: names} }
+	for _, tc := range []struct {
+		name, machine, policy string
+		state                 policy.State
+	}{
+		{name: "default", machine: "roce-sriov"},
+		{name: "shared", machine: "hgx-h100", policy: sharedPolicy},
+		{name: "shared-without-consumable", machine: "roce-sriov", policy: sharedPolicy, state: policy.State{NoConsumable: true}},
+		{name: "both", machine: "roce-sriov", policy: bothPolicy},
+		{name: "both-without-counters", machine: "roce-sriov", policy: bothPolicy, state: policy.State{NoCounters: true}},
+		{name: "cards", machine: "roce-sriov", policy: cardPolicy},
+		{name: "cards-sf", machine: "mlx5-sf", policy: cardPolicy},
+		{name: "partitioning", machine: "roce-sriov", policy: "partitioning: true"},
+		{name: "partitioning-without-counters", machine: "roce-sriov", policy: "partitioning: true", state: policy.State{NoCounters: true}},
+		{name: "partitioning-pf-held-without-counters", machine: "roce-sriov", policy: "partitioning: true", state: policy.State{NoCounters: true, Held: map[string]policy.Held{pf: {Exclusive: true}}}},
+		{name: "rules", machine: "dgx-h100-ib", policy: rulesPolicy},
+		{name: "rails-of-parts", machine: "roce-sriov", policy: "rules: [{name: all, rails: 2}]"},
+		{name: "rule-fails", machine: "misbehaving", policy: failingPolicy},
+		{name: "exclusive-netns", machine: "exclusive-netns", policy: groupPolicy},
+		{name: "unusable", machine: "misbehaving"},
+		{name: "group", machine: "hgx-h100", policy: groupPolicy},
+		{name: "group-of-exclusive", machine: "roce-sriov", policy: "groups: [{name: all}]"},
+		{name: "group-with-counters", machine: "roce-sriov", policy: guardedGroupPolicy},
+		{name: "group-with-counters-dropped", machine: "roce-sriov", policy: guardedGroupPolicy, state: policy.State{NoCounters: true}},
+		{name: "group-of-nobody", machine: "soft", policy: guardedGroupPolicy},
+		{name: "held-exclusive-now-shared", machine: "hgx-h100", policy: sharedPolicy, state: held(map[string]policy.Held{"pci-0000-19-00-0": {Exclusive: true}})},
+		{name: "held-shared-now-exclusive", machine: "hgx-h100", state: held(map[string]policy.Held{"pci-0000-19-00-0": {Shared: true}})},
+		{name: "held-shared-now-none", machine: "hgx-h100", policy: "rules: [{name: nothing, publish: none}]", state: held(map[string]policy.Held{"pci-0000-19-00-0": {Shared: true}})},
+		{name: "held-both-without-counters", machine: "roce-sriov", policy: bothPolicy, state: policy.State{NoCounters: true, Held: map[string]policy.Held{pf: {Exclusive: true, Shared: true}}}},
+		{name: "held-overlap", machine: "roce-sriov", policy: bothPolicy, state: held(map[string]policy.Held{pf: {Exclusive: true}, vf: {Exclusive: true}})},
+		{name: "held-group-gone", machine: "roce-sriov", state: policy.State{HeldGroups: map[string][]string{"all": {pf, vf, "pci-0000-99-00-0"}}}},
+		{name: "held-group-gone-with-counters", machine: "roce-sriov", policy: "partitioning: true", state: policy.State{HeldGroups: map[string][]string{"all": {pf, vf}}}},
+		{name: "held-group-lost-member", machine: "roce-sriov", policy: lostMemberPolicy, state: policy.State{HeldGroups: map[string][]string{"vfs": {pf, vf}}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := parse(t, tc.policy).Apply(snapshot(t, tc.machine), tc.state)
+			golden.Bytes(t, filepath.Join("apply", tc.name+".txt"), []byte(describe(r)))
+			valid(t, r)
+		})
+	}
+}
+
+const rulesPolicy = `
+rules:
+- name: management
+  selectors:
+  - cel: {expression: 'device.attributes["rdma.dev"].protocol == "roce"'}
+  - cel: {expression: '"netdev" in device.attributes["rdma.dev"] && device.attributes["rdma.dev"].netdev.startsWith("enp41")'}
+  publish: none
+- name: storage
+  selectors: [{cel: {expression: 'device.attributes["rdma.dev"].protocol == "roce"'}}]
+  publish: shared
+  shares: 4
+  defaultShares: 2
+  bandwidth: 100G
+  handles: 401
+  resourceName: nvidia.com/hostdev
+  attributes: {tier: {string: gold}, example.com/site: {int: 3}}
+- name: compute
+  selectors: [{cel: {expression: 'device.driver == "rdma.dev" && device.attributes["rdma.dev"].rateGbps >= 400'}}]
+  rails: 8
+- name: one-too-many
+  rails: 1
+`
+
+const failingPolicy = `
+rules:
+- name: fast
+  selectors: [{cel: {expression: 'device.attributes["rdma.dev"].rateGbps >= 400'}}]
+  publish: shared
+groups:
+- name: all
+`
+
+const lostMemberPolicy = `
+rules:
+- name: vfs
+  selectors: [{cel: {expression: 'device.attributes["rdma.dev"].function == "vf"'}}]
+  publish: shared
+groups:
+- name: vfs
+  selectors: [{cel: {expression: 'device.attributes["rdma.dev"].function == "vf"'}}]
+`
+
+// valid checks what is published as the API server would, and the library before it.
+func valid(t *testing.T, r policy.Result) {
+	t.Helper()
+	cluster := controlplane.Cluster{Node: "node1", Features: controlplane.V136()}
+	cluster.Publish(plan.DriverName, r.Slices())
+	sets, devices := map[string]bool{}, map[string]bool{}
+	for _, s := range cluster.Slices() {
+		if err := controlplane.Validate(s); err != nil {
+			t.Error(err)
+		}
+		for _, set := range s.Spec.SharedCounters {
+			for name := range set.Counters {
+				sets[set.Name+"/"+name] = true
+			}
+		}
+		for _, d := range s.Spec.Devices {
+			if devices[d.Name] {
+				t.Errorf("device %s is published twice", d.Name)
+			}
+			devices[d.Name] = true
+			for _, c := range d.ConsumesCounters {
+				for name := range c.Counters {
+					if !sets[c.CounterSet+"/"+name] {
+						t.Errorf("device %s takes %s/%s, which no slice before it has", d.Name, c.CounterSet, name)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestEverywhere applies policies to all machines in all states: what comes out is
+// valid, the same each time, and has a reason wherever it is not what was wanted.
+func TestEverywhere(t *testing.T) {
+	for _, text := range []string{"", sharedPolicy, bothPolicy, cardPolicy, groupPolicy, guardedGroupPolicy, rulesPolicy, "partitioning: true"} {
+		c := parse(t, text)
+		for _, machine := range machines() {
+			snap := snapshot(t, machine)
+			for i, state := range states(snap) {
+				if machine == "large" && i%4 > 0 {
+					continue // thousands of devices each
+				}
+				r := c.Apply(snap, state)
+				valid(t, r)
+				if diff := cmp.Diff(r.Slices(), c.Apply(snap, state).Slices()); diff != "" {
+					t.Errorf("%s: slices differ from one time to the next:\n%s", machine, diff)
+				}
+				reasoned(t, machine, snap, r)
+			}
+			if t.Failed() {
+				t.Fatalf("%s with the policy\n%s", machine, text)
+			}
+		}
+	}
+}
+
+// states are the states that a node can be in, with and without claims.
+func states(snap *rdma.Snapshot) []policy.State {
+	held := policy.State{Held: map[string]policy.Held{}, HeldGroups: map[string][]string{"all": nil}}
+	for i := range snap.HCAs {
+		name := snap.HCAs[i].Name
+		held.Held[name] = policy.Held{Exclusive: i%3 == 0, Shared: i%5 == 0}
+		if i%7 == 0 {
+			held.HeldGroups["all"] = append(held.HeldGroups["all"], name)
+		}
+	}
+	var out []policy.State
+	for _, state := range []policy.State{{}, held} {
+		for i := range 4 {
+			state.NoCounters, state.NoConsumable = i&1 > 0, i&2 > 0
+			out = append(out, state)
+		}
+	}
+	return out
+}
+
+func reasoned(t *testing.T, machine string, snap *rdma.Snapshot, r policy.Result) {
+	t.Helper()
+	if len(r.Decisions) != len(snap.HCAs) {
+		t.Errorf("%s: %d decisions on %d HCAs", machine, len(r.Decisions), len(snap.HCAs))
+	}
+	for _, d := range r.Decisions {
+		if (d.View != d.Wanted || d.View == resources.ViewNone) && d.Reason == "" {
+			t.Errorf("%s: no reason why %s is %s and not %s", machine, d.HCA.Name, d.View, d.Wanted)
+		}
+		if d.Offer.View != d.View || d.Offer.HCA != d.HCA {
+			t.Errorf("%s: the offer of %s is another", machine, d.HCA.Name)
+		}
+	}
+	for _, g := range r.Groups {
+		if !g.Published && g.Reason == "" {
+			t.Errorf("%s: no reason why group %s is not published", machine, g.Group.Name)
+		}
+	}
+}
+
+// The default publishes what was published before there were policies.
+func TestDefault(t *testing.T) {
+	for _, machine := range machines() {
+		snap := snapshot(t, machine)
+		var offers []resources.Offer
+		for _, h := range snap.Usable() {
+			offers = append(offers, resources.Offer{HCA: h, View: resources.ViewExclusive})
+		}
+		want := resources.Slices(offers, nil, snap.NetnsMode, resources.Options{})
+		if diff := cmp.Diff(want, policy.Default().Apply(snap, policy.State{}).Slices()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", machine, diff)
+		}
+	}
+}
+
+// A degraded model has no field that the API server would drop.
+func TestDegradedIsNotDropped(t *testing.T) {
+	for _, text := range []string{sharedPolicy, bothPolicy, cardPolicy, groupPolicy, guardedGroupPolicy} {
+		for _, machine := range machines() {
+			r := parse(t, text).Apply(snapshot(t, machine), policy.State{NoCounters: true, NoConsumable: true})
+			full := controlplane.Cluster{Node: "node1", Features: controlplane.V136()}
+			old := controlplane.Cluster{Node: "node1", Features: controlplane.V134()}
+			full.Publish(plan.DriverName, r.Slices())
+			old.Publish(plan.DriverName, r.Slices())
+			if diff := cmp.Diff(full.Slices(), old.Slices()); diff != "" {
+				t.Errorf("%s: Kubernetes 1.34 drops (-published +stored):\n%s", machine, diff)
+			}
+		}
+	}
+}
+
+// A group with more counters than a device may consume is not published, unless
+// claims hold it: then its members' exclusive devices give way.
+func TestGroupTooLarge(t *testing.T) {
+	snap := snapshot(t, "large")
+	c := parse(t, guardedGroupPolicy)
+	r := c.Apply(snap, policy.State{})
+	if _, ok := r.Group("parts"); ok || !strings.Contains(r.Groups[1].Reason, "counter sets") {
+		t.Errorf("a group of 1,016 VFs is published, or not for its counters: %s", r.Groups[1].Reason)
+	}
+	if _, ok := r.Group("cards"); !ok {
+		t.Errorf("the group of cards is not published: %s", r.Groups[0].Reason)
+	}
+	var members []string
+	for i := range snap.HCAs {
+		if snap.HCAs[i].Function == rdma.VF {
+			members = append(members, snap.HCAs[i].Name)
+		}
+	}
+	r = c.Apply(snap, policy.State{HeldGroups: map[string][]string{"parts": members}})
+	if _, ok := r.Group("parts"); !ok {
+		t.Errorf("a group that claims hold left the pool: %s", r.Groups[1].Reason)
+	}
+	for _, d := range r.Decisions {
+		if slices.Contains(members, d.HCA.Name) && d.View.Exclusive() {
+			t.Fatalf("%s can be had alone, and a claim of the group has it", d.HCA.Name)
+		}
+	}
+	valid(t, r)
+}
+
+func BenchmarkApply(b *testing.B) {
+	for _, bm := range []struct{ name, policy string }{{"default", ""}, {"both", bothPolicy}, {"rules", rulesPolicy}} {
+		for _, machine := range []string{"hgx-h100", "large"} {
+			c, snap := parse(b, bm.policy), snapshot(b, machine)
+			b.Run(bm.name+"/"+machine, func(b *testing.B) {
+				for b.Loop() {
+					c.Apply(snap, policy.State{}).Slices()
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(snap.HCAs)), "ns/HCA")
+			})
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package policy_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+)
+
+const header = "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n"
+
+// parse reads a file, of which it adds the first two lines.
+func parse(t testing.TB, text string) *policy.Config {
+	t.Helper()
+	c, err := policy.Parse([]byte(header + text))
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	return c
+}
+
+// TestParseErrors compares what is said of bad files: each error names the line and
+// the field.
+func TestParseErrors(t *testing.T) {
+	files, err := filepath.Glob("testdata/bad/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no bad files: %v", err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		t.Run(name, func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := policy.Parse(data)
+			if err == nil || c != nil {
+				t.Fatalf("the file is taken: %v, %v", c, err)
+			}
+			golden.Bytes(t, filepath.Join("bad", name+".txt"), []byte(err.Error()+"\n"))
+		})
+	}
+}
+
+// The part that every RDMA container gets is that of cdi-gen's file.
+func TestContainer(t *testing.T) {
+	c := parse(t, `
+memlock: 4Gi
+env: {NCCL_DEBUG: WARN}
+mounts: [{hostPath: /opt/site}]
+ncclTopology: /opt/topo.xml
+`)
+	want := hostconfig.Container{
+		Memlock: "4Gi", Env: map[string]string{"NCCL_DEBUG": "WARN"},
+		Mounts: []hostconfig.Mount{{HostPath: "/opt/site"}}, NCCLTopology: "/opt/topo.xml",
+	}
+	got := c.Container()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	got.Env["X"], got.Mounts[0].HostPath = "y", "/elsewhere"
+	if diff := cmp.Diff(want, c.Container()); diff != "" {
+		t.Errorf("the configuration was changed from outside (-want +got):\n%s", diff)
+	}
+}
+
+// A file may use what YAML has: anchors, flow style, comments, null.
+func TestYAML(t *testing.T) {
+	c := parse(t, `
+partitioning: ~
+rules:
+- name: a   # the first
+  selectors: &roce
+  - cel: {expression: 'device.attributes["rdma.dev"].protocol == "roce"'}
+  publish: shared
+  handles: 4096
+  objects: 1M
+- {name: b, publish: none}
+groups: [{name: all, selectors: *roce, shares: null}]
+`)
+	if got := c.Apply(snapshot(t, "hgx-h100"), policy.State{}); got.Decisions[0].Rule != "a" {
+		t.Errorf("rule %q matched", got.Decisions[0].Rule)
+	}
+}
