@@ -39,19 +39,38 @@ func Build(ctx context.Context, o Options) (path string, err error) {
 	return l.Programs.Path(), err
 }
 
+// BuildDocker builds Docker Engine and its command, which no cluster needs, if they are
+// not in the cache, and returns their directory.
+func BuildDocker(ctx context.Context, o Options) (dir string, err error) {
+	store, _, err := newStore(&o)
+	if err != nil {
+		return "", err
+	}
+	return store.EnsureOne(ctx, artifacts.Docker)
+}
+
 // newLayout completes the options and makes sure that the programs are there.
 func newLayout(ctx context.Context, o Options) (layout, *progress.Log, error) {
-	o, err := o.complete()
-	if err == nil && o.SourceDir == "" {
-		o.SourceDir, err = findSource()
-	}
+	store, log, err := newStore(&o)
 	if err != nil {
 		return layout{}, nil, err
 	}
-	log := progress.New(o.Progress)
-	store := artifacts.Store{Cache: o.CacheDir, Source: o.SourceDir, Kubernetes: o.Kubernetes, Progress: log}
 	programs, err := store.Ensure(ctx)
 	return layout{Options: o, Programs: programs}, log, err
+}
+
+// newStore completes the options and opens the cache of programs.
+func newStore(o *Options) (*artifacts.Store, *progress.Log, error) {
+	complete, err := o.complete()
+	if err == nil && complete.SourceDir == "" {
+		complete.SourceDir, err = findSource()
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	*o = complete
+	log := progress.New(o.Progress)
+	return &artifacts.Store{Cache: o.CacheDir, Source: o.SourceDir, Kubernetes: o.Kubernetes, Progress: log}, log, nil
 }
 
 // Open returns the running cluster of the options' state directory, or

@@ -52,16 +52,20 @@ func clusterPrograms(t *testing.T) (dir, path string) {
 	return filepath.Join(cache, "bin"), path
 }
 
-// cdi-gen, podman as root and rootless, containerd, with real traffic.
+// cdi-gen, podman as root and rootless, containerd and Docker, with real traffic.
 func TestRuntimes(t *testing.T) {
 	t.Parallel() // its machine has one CPU
 	v := vmtest.Open(t)
 	bin, path := clusterPrograms(t)
+	docker, err := cluster.BuildDocker(t.Context(), cluster.Options{Progress: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
 	programs := compile(t, "cdi-gen", "rdma-hook")
 	vmtest.Run(t, v, "./inside/runtimes", vm.Cmd{
 		Dir: programs, Devices: devices, MemoryMB: 2048, Timeout: 15 * time.Minute,
 		Shares: []vm.Share{{Path: programs}, {Path: bin, ReadOnly: true}, {Path: filepath.Dir(v.Tools()), ReadOnly: true}},
-		Env:    []string{"TOOLS_ARCHIVE=" + v.Tools(), "CLUSTER_PATH=" + path},
+		Env:    []string{"TOOLS_ARCHIVE=" + v.Tools(), "CLUSTER_PATH=" + path, "DOCKER_PATH=" + docker},
 	})
 }
 

@@ -57,13 +57,22 @@ func (d Dirs) Path() string {
 func (s *Store) Ensure(ctx context.Context) (Dirs, error) {
 	dirs := Dirs{}
 	for _, c := range Components(s.Kubernetes) {
-		dir, err := s.ensure(ctx, c)
+		dir, err := s.EnsureOne(ctx, c)
 		if err != nil {
-			return nil, fmt.Errorf("build component %q: %w", c.Name, err)
+			return nil, err
 		}
 		dirs[c.Name] = dir
 	}
 	return dirs, nil
+}
+
+// EnsureOne builds one component if the cache does not hold it, and returns where it is.
+func (s *Store) EnsureOne(ctx context.Context, c Component) (string, error) {
+	dir, err := s.ensure(ctx, c)
+	if err != nil {
+		return "", fmt.Errorf("build component %q: %w", c.Name, err)
+	}
+	return dir, nil
 }
 
 func (s *Store) ensure(ctx context.Context, c Component) (string, error) {
@@ -128,6 +137,9 @@ func (c Component) args(version, out string) []string {
 	args := []string{"build", "-trimpath", "-ldflags", c.ldflags(version), "-o", out + "/"}
 	if c.Tags != "" {
 		args = append(args, "-tags", c.Tags)
+	}
+	if c.GCFlags != "" {
+		args = append(args, "-gcflags", c.GCFlags)
 	}
 	target := c.Target
 	if target == "" {

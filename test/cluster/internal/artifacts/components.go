@@ -18,6 +18,8 @@ type Component struct {
 	Cgo bool
 	// Tags are build tags.
 	Tags string
+	// GCFlags are flags of the compiler.
+	GCFlags string
 	// LDFlags come after "-s -w"; {{version}} is replaced by the version
 	// and {{minor}} by its second number.
 	LDFlags []string
@@ -52,6 +54,14 @@ func Components(kubernetes string) []Component {
 		},
 		{Name: "kubernetes", Wrapper: kubernetesWrapper(kubernetes), Module: "k8s.io/kubernetes", LDFlags: kubernetesVersion()},
 	}
+}
+
+// Docker is Docker Engine and its command. No cluster runs it; tests of cdi-gen do.
+// The command has no go.mod, for which go assumes a language older than its own.
+var Docker = Component{
+	Name: "docker", Module: "github.com/moby/moby/v2",
+	GCFlags: "github.com/docker/cli/...=-lang=go1.26",
+	LDFlags: []string{"-X", "github.com/moby/moby/v2/dockerversion.Version={{version}}", "-X", "github.com/docker/cli/cli/version.Version={{version}}"},
 }
 
 func kubernetesWrapper(minor string) string {

@@ -31,6 +31,7 @@ func startContainerd(t *testing.T) {
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		cmd.Wait()
+		os.Remove("/run/containerd/containerd.sock") // dockerd would take it for a containerd
 		if t.Failed() {
 			text, _ := os.ReadFile(log.Name())
 			t.Logf("containerd:\n%s", text)
