@@ -21,8 +21,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // machines holds fixture machines as directories, made when first asked for.
 var machines struct {
 	sync.Mutex
-	dir   string
-	large bool // whether the large one is there
+	dir string
 }
 
 // asProgram in the environment makes this binary the program itself, for tests that
