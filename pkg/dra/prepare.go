@@ -147,7 +147,7 @@ func (d *Driver) restoreClaim(ctx context.Context, p *plan.Plan) error {
 func (d *Driver) removeRubbish(ctx context.Context, uid types.UID) error {
 	p, err := d.claims.Get(uid)
 	if p != nil || err != nil {
-		return nil // an unreadable record was reported by List
+		return err
 	}
 	removed, err := d.cfg.specs().Remove(specName(uid))
 	if removed {
