@@ -50,6 +50,7 @@ type Cluster struct {
 	Claims map[string]*resourceapi.ResourceClaim
 
 	pools map[string][]*resourceapi.ResourceSlice // by driver
+	cache *cel.Cache
 	uid   int
 }
 
@@ -123,8 +124,10 @@ func (c *Cluster) TryAllocate(name string, devices resourceapi.DeviceClaim) ([]r
 		return nil, fmt.Errorf("claim %s is allocated already", name)
 	}
 	ctx := context.Background()
-	cache := cel.NewCache(100, cel.Features{EnableConsumableCapacity: c.Features.ConsumableCapacity})
-	allocator, err := structured.NewAllocator(ctx, c.Features, c.allocated(), lister(c.Classes), c.Slices(), cache)
+	if c.cache == nil {
+		c.cache = cel.NewCache(100, cel.Features{EnableConsumableCapacity: c.Features.ConsumableCapacity})
+	}
+	allocator, err := structured.NewAllocator(ctx, c.Features, c.allocated(), lister(c.Classes), c.Slices(), c.cache)
 	if err != nil {
 		return nil, err
 	}
