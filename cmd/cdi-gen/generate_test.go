@@ -201,3 +201,33 @@ func TestGenerateHook(t *testing.T) {
 		}
 	}
 }
+
+// TestGenerateLimits: limits come from a flag or else from the file, and with a hook.
+func TestGenerateLimits(t *testing.T) {
+	root := site(t, "roce-lag")
+	put(t, filepath.Join(root, "usr/bin/rdma-hook"), "", 0o755)
+	config := filepath.Join(root, "cdi-gen.yaml")
+	put(t, config, "apiVersion: rdma.dev/v1alpha1\nkind: HostConfig\nlimits: {handles: 8}\n", 0o644)
+	generate := func(args ...string) result {
+		return cdigen(t, append([]string{"generate", "--format", "json", "--host-root", root, "--names", "ibdev", "--no-all"}, args...)...)
+	}
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--config", config}, "rdma-hook --memlock unlimited --limit mlx5_bond_0:handles=8"},
+		{[]string{"--config", config, "--limit", "objects=100,handles=4"}, "rdma-hook --memlock unlimited --limit mlx5_bond_0:handles=4,objects=100"},
+	} {
+		r := generate(test.args...)
+		r.expect(t, exitOK, "")
+		spec := loads(t, r.stdout, "json")
+		hooks := spec.Devices[0].ContainerEdits.Hooks
+		if len(hooks) != 1 || strings.Join(hooks[0].Args, " ") != test.want || len(spec.ContainerEdits.Hooks) > 0 {
+			t.Errorf("%s: hooks %+v; want one of the device, %q", test.args, hooks, test.want)
+		}
+	}
+	generate("--limit", "handles=0").expect(t, exitUsage, `--limit: parse limit "handles=0"`)
+	generate("--limit", "").expect(t, exitOK, "")
+	generate("--no-hook", "--limit", "handles=1").expect(t, exitUsage, "--no-hook leaves out the hook that sets the limits")
+	generate("--no-hook", "--config", config).expect(t, exitUsage, "--no-hook leaves out the hook that sets the limits")
+}

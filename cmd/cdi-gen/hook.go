@@ -28,6 +28,18 @@ func (r *recipe) hook() (*cdi.Hook, error) {
 	return &cdi.Hook{Path: path, Args: []string{"--memlock", r.memlock}}, nil
 }
 
+// limits returns what a container may use of each HCA.
+func (r *recipe) limits() (cdi.Limit, error) {
+	if r.limit == "" {
+		return cdi.Limit{}, nil
+	}
+	want, err := hook.ParseWanted(r.limit)
+	if err != nil {
+		return cdi.Limit{}, usagef("--limit: %w", err)
+	}
+	return cdi.Limit{Handles: int64(want.Handles), Objects: int64(want.Objects)}, nil
+}
+
 func (r *recipe) findHook() (string, error) {
 	candidates := []string{r.hookPath}
 	if r.hookPath == "" {

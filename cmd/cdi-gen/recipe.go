@@ -1,13 +1,10 @@
 package main
 
 import (
-	"debug/elf"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -18,7 +15,6 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
-	"github.com/rdma-dev/dra-driver-rdma/internal/userspace"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -33,10 +29,12 @@ type recipe struct {
 	noHook         bool
 	hookPath       string
 	memlock        string
+	limit          string
 	config         string
 	env            []string
 	mounts         []string
 	site           hostconfig.Container // what the config file says of environment and mounts
+	warned         map[string]bool
 	ncclTopology   string
 	userspace      string
 	target         string
@@ -53,12 +51,25 @@ func (r *recipe) register(f *pflag.FlagSet) {
 	f.BoolVar(&r.noHook, "no-hook", false, "leave out the hook that raises the locked memory limit")
 	f.StringVar(&r.hookPath, "hook-path", "", "the hook program on the host (default rdma-hook beside this program, else "+defaultHookPath+")")
 	f.StringVar(&r.memlock, "memlock", "unlimited", "locked memory limit of containers: unlimited, or a size such as 4Gi")
+	f.StringVar(&r.limit, "limit", "", "what a container may use of each HCA: handles=N,objects=M, open contexts and verbs objects")
 	f.StringArrayVar(&r.env, "env", nil, "NAME=VALUE for every container with a device (repeatable)")
 	f.StringArrayVar(&r.mounts, "mount", nil, "HOST or HOST:CONTAINER to mount read-only into every container with a device (repeatable)")
 	f.StringVar(&r.ncclTopology, "nccl-topology", "", "topology file for NCCL: mounted, and named by NCCL_TOPO_FILE")
 	f.StringVar(&r.userspace, "userspace", hostconfig.UserspaceImage, "RDMA libraries that containers use: those of their image, or the host's")
 	f.StringVar(&r.target, "target", "", "check that this runtime loads the spec, e.g. podman-4.3, containerd-1.7, docker-28, crio-1.31")
 	f.BoolVar(&r.allowExclusive, "allow-exclusive-netns", false, "write the spec although RDMA devices are bound to network namespaces (only containers in the host's network can use them)")
+}
+
+// warn says something once, however often the spec is made.
+func (r *recipe) warn(cmd *cobra.Command, warning string) {
+	if r.warned[warning] {
+		return
+	}
+	if r.warned == nil {
+		r.warned = map[string]bool{}
+	}
+	r.warned[warning] = true
+	cmd.PrintErrln("warning:", warning)
 }
 
 // words turns named strings into plain ones.
@@ -79,6 +90,9 @@ func (r *recipe) resolve(cmd *cobra.Command) error {
 	}
 	if err := r.mergeConfig(set); err != nil {
 		return err
+	}
+	if r.noHook && r.limit != "" {
+		return usagef("--no-hook leaves out the hook that sets the limits on HCAs")
 	}
 	if !slices.Contains([]string{hostconfig.UserspaceImage, hostconfig.UserspaceHost}, r.userspace) {
 		return usagef("--userspace %q: want image or host", r.userspace)
@@ -108,7 +122,7 @@ func (r *recipe) mergeConfig(set func(string) bool) error {
 		flag  string
 		field *string
 		value string
-	}{{"memlock", &r.memlock, c.Memlock}, {"nccl-topology", &r.ncclTopology, c.NCCLTopology}, {"userspace", &r.userspace, c.Userspace}} {
+	}{{"memlock", &r.memlock, c.Memlock}, {"nccl-topology", &r.ncclTopology, c.NCCLTopology}, {"userspace", &r.userspace, c.Userspace}, {"limit", &r.limit, c.Limits.String()}} {
 		if !set(f.flag) && f.value != "" {
 			*f.field = f.value
 		}
@@ -151,6 +165,9 @@ func (r *recipe) options() (opt cdi.HostOptions, err error) {
 		return opt, err
 	}
 	opt.Env, opt.Mounts = edits.Env, edits.Mounts
+	if opt.Limit, err = r.limits(); err != nil {
+		return opt, err
+	}
 	opt.Hook, err = r.hook()
 	return opt, err
 }
@@ -233,29 +250,16 @@ func (r *recipe) cook(opt cdi.HostOptions, warn func(string)) (*dish, error) {
 	return &dish{spec, snap, left, others}, r.checkTarget(spec)
 }
 
-// libraries finds the host's RDMA user space for the HCAs of a snapshot.
+// libraries are the mounts of the host's RDMA user space for the HCAs of a snapshot.
 func (r *recipe) libraries(snap *rdma.Snapshot, opt cdi.HostOptions, warn func(string)) ([]cdi.Mount, error) {
-	machines := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
-	machine, ok := machines[runtime.GOARCH]
-	if !ok {
-		return nil, usagef("--userspace host: not known on %s", runtime.GOARCH)
-	}
-	var drivers []string
-	for _, h := range snap.Usable() {
-		if !slices.Contains(drivers, h.Driver) {
-			drivers = append(drivers, h.Driver)
-		}
-	}
-	plan, err := userspace.Find(os.DirFS(r.host.root).(fs.ReadLinkFS), userspace.Options{
-		Machine: machine, Drivers: drivers, MAD: slices.ContainsFunc(opt.Nodes, cdi.NodeClass.Privileged),
-	})
+	plan, err := findLibraries(r.host.root, snap, slices.ContainsFunc(opt.Nodes, cdi.NodeClass.Privileged))
 	if err != nil {
-		return nil, fmt.Errorf("find the host's RDMA libraries for --userspace host: %w", err)
+		return nil, fmt.Errorf("--userspace host: %w", err)
 	}
 	for _, w := range plan.Warnings {
 		warn(w)
 	}
-	warn("containers need glibc " + plan.GLIBC + " or newer for the host's libraries")
+	warn("containers need glibc " + plan.GLIBC + " or newer for the host's libraries; see cdi-gen userspace --help")
 	var mounts []cdi.Mount
 	for _, m := range plan.Mounts {
 		mounts = append(mounts, cdi.Mount{HostPath: m.HostPath, ContainerPath: m.ContainerPath})

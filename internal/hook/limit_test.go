@@ -240,7 +240,7 @@ func TestRunLimits(t *testing.T) {
 		"quiet":          {"--limit rxe0:handles=4 --on-denied ignore", runcState, func(k *kernel) { k.devices = nil }, ExitOK, nil, ""},
 		"gone":           {"--limit rxe0:handles=4", runcState, func(k *kernel) { clear(k.proc) }, ExitOK, []string{"the process is gone"}, ""},
 		"gone, fail":     {"--limit rxe0:handles=4 --on-denied fail", runcState, func(k *kernel) { clear(k.proc) }, ExitProcess, []string{"the process is gone"}, ""},
-		"bad value":      {"--limit rxe0:handles=0", runcState, nil, ExitUsage, []string{`flag --limit: parse limit "rxe0:handles=0"`}, ""},
+		"bad value":      {"--limit rxe0:handles=0", runcState, nil, ExitUsage, []string{`flag --limit: parse limit "handles=0"`}, ""},
 	} {
 		k := v2Kernel(t)
 		if tt.change != nil {

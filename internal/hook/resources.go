@@ -38,29 +38,34 @@ func ParseLimit(s string) (DeviceLimit, error) {
 	if colon <= 0 || strings.ContainsAny(s[:colon], " \t\n") {
 		return DeviceLimit{}, badLimit(s, `does not start with the name of an RDMA device and a colon, such as mlx5_0:handles=64`)
 	}
-	l := DeviceLimit{Device: s[:colon]}
-	for rest, more := s[colon+1:], true; more; {
+	want, err := ParseWanted(s[colon+1:])
+	return DeviceLimit{Device: s[:colon], Want: want}, err
+}
+
+// ParseWanted reads handles=N,objects=M, as it stands behind the device in a --limit.
+func ParseWanted(s string) (w Wanted, err error) {
+	for rest, more := s, true; more; {
 		var part string
 		part, rest, more = strings.Cut(rest, ",")
 		name, value, _ := strings.Cut(part, "=")
-		field := &l.Want.Handles
+		field := &w.Handles
 		switch name {
 		case "handles":
 		case "objects":
-			field = &l.Want.Objects
+			field = &w.Objects
 		default:
-			return DeviceLimit{}, badLimit(s, "has "+strconv.Quote(name)+" where handles or objects is expected")
+			return Wanted{}, badLimit(s, "has "+strconv.Quote(name)+" where handles or objects is expected")
 		}
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil || n <= 0 {
-			return DeviceLimit{}, badLimit(s, "has "+name+"="+strconv.Quote(value)+", which is not a whole number above 0")
+			return Wanted{}, badLimit(s, "has "+name+"="+strconv.Quote(value)+", which is not a whole number above 0")
 		}
 		if *field != 0 {
-			return DeviceLimit{}, badLimit(s, "has "+name+" twice")
+			return Wanted{}, badLimit(s, "has "+name+" twice")
 		}
 		*field = min(Count(n), NoLimit)
 	}
-	return l, nil
+	return w, nil
 }
 
 func badLimit(s, why string) error {

@@ -15,6 +15,9 @@
 //	  containerPath: /etc/app/site.conf
 //	ncclTopology: /opt/microsoft/ndv5-topo.xml
 //	userspace: image                # or host
+//	limits:                         # of a container, on each HCA that it is given
+//	  handles: 64
+//	  objects: 16384
 //
 // It is decoded strictly: an unknown field or a bad value is an error that names line
 // and field.
@@ -64,6 +67,26 @@ type Config struct {
 	Exclude []string `yaml:"exclude,omitempty"`
 	// Userspace says whose libraries containers use, image or host.
 	Userspace string `yaml:"userspace,omitempty"`
+	// Limits are what a container may use of each HCA that it is given.
+	Limits *Limits `yaml:"limits,omitempty"`
+}
+
+// Limits are counts of the kernel's rdma controller. One that is not set is no limit.
+type Limits struct {
+	Handles int64 `yaml:"handles,omitempty"`
+	Objects int64 `yaml:"objects,omitempty"`
+}
+
+// String is what a command line has for the limits, empty for none.
+func (l *Limits) String() string {
+	var parts []string
+	if l != nil && l.Handles > 0 {
+		parts = append(parts, fmt.Sprintf("handles=%d", l.Handles))
+	}
+	if l != nil && l.Objects > 0 {
+		parts = append(parts, fmt.Sprintf("objects=%d", l.Objects))
+	}
+	return strings.Join(parts, ",")
 }
 
 // Container is what every RDMA container gets besides its devices. The driver's
@@ -138,6 +161,9 @@ func (c *Config) validate() error {
 		if _, err := path.Match(pattern, ""); err != nil {
 			errs.add(fmt.Sprintf("exclude[%d]", i), fmt.Errorf("%q: %w", pattern, err))
 		}
+	}
+	if l := c.Limits; l != nil && (min(l.Handles, l.Objects) < 0 || max(l.Handles, l.Objects) == 0) {
+		errs.add("limits", errors.New("want handles or objects above 0, or both"))
 	}
 	if !slices.Contains([]string{"", UserspaceImage, UserspaceHost}, c.Userspace) {
 		errs.add("userspace", fmt.Errorf("want %s or %s, not %q", UserspaceImage, UserspaceHost, c.Userspace))

@@ -24,6 +24,7 @@ mounts:
   containerPath: /etc/app.conf
 ncclTopology: /opt/topo.xml
 userspace: host
+limits: {handles: 64, objects: 16384}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -39,32 +40,35 @@ userspace: host
 	if diff := cmp.Diff(want, c.Edits()); diff != "" {
 		t.Error(diff)
 	}
-	if c.Memlock != "4Gi" || c.Userspace != UserspaceHost || len(c.Exclude) != 1 {
+	if c.Memlock != "4Gi" || c.Userspace != UserspaceHost || len(c.Exclude) != 1 || c.Limits.String() != "handles=64,objects=16384" {
 		t.Errorf("%+v", c)
 	}
 }
 
 func TestParseRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                       "empty",
-		header + "memlok: 1":                     "line 3: field memlok not found\n",
-		header + "memlock: lots":                 "line 3: memlock: parse size",
-		header + "nodes: [verbs, uverbs]":        "line 3: nodes[1]: unknown nodes",
-		header + "nodes:\n- verbs\n- uverbs":     "line 5: nodes[1]: unknown nodes",
-		header + "nodes: []":                     "line 3: nodes: want at least one",
-		header + "names: [x]":                    "line 3: names[0]: unknown name strategy",
-		header + "names: []":                     "line 3: names: want at least one",
-		header + "exclude: [a, '[']":             "line 3: exclude[1]: \"[\": syntax error in pattern",
-		header + "env:\n  A: b\n  \"A=B\": c":    "line 5: env[\"A=B\"]: no name of an environment variable",
-		header + "env: {A: \"\\x01\"}":           "line 3: env.A: the value is not printable text",
-		header + "mounts: [{hostPath: x}]":       "line 3: mounts[0]: hostPath \"x\"",
-		header + "mounts: [{hostpath: /x}]":      "line 3: field hostpath not found\n",
-		header + "ncclTopology: topo.xml":        "line 3: ncclTopology: want an absolute path, not \"topo.xml\"",
-		header + "userspace: both":               "line 3: userspace: want image or host, not \"both\"",
-		header + "nodes: verbs":                  "line 3: cannot unmarshal !!str `verbs` into []string\n",
-		header + "---\nkind: Other":              "more than one document",
-		"apiVersion: rdma.dev/v2\nkind: Other\n": "line 1: apiVersion: want rdma.dev/v1alpha1, not \"rdma.dev/v2\"\nline 2: kind: want HostConfig, not \"Other\"",
-		"memlock: 1\n":                           "apiVersion: want rdma.dev/v1alpha1, not \"\"",
+		"":                                           "empty",
+		header + "memlok: 1":                         "line 3: field memlok not found\n",
+		header + "memlock: lots":                     "line 3: memlock: parse size",
+		header + "nodes: [verbs, uverbs]":            "line 3: nodes[1]: unknown nodes",
+		header + "nodes:\n- verbs\n- uverbs":         "line 5: nodes[1]: unknown nodes",
+		header + "nodes: []":                         "line 3: nodes: want at least one",
+		header + "names: [x]":                        "line 3: names[0]: unknown name strategy",
+		header + "names: []":                         "line 3: names: want at least one",
+		header + "exclude: [a, '[']":                 "line 3: exclude[1]: \"[\": syntax error in pattern",
+		header + "env:\n  A: b\n  \"A=B\": c":        "line 5: env[\"A=B\"]: no name of an environment variable",
+		header + "env: {A: \"\\x01\"}":               "line 3: env.A: the value is not printable text",
+		header + "mounts: [{hostPath: x}]":           "line 3: mounts[0]: hostPath \"x\"",
+		header + "mounts: [{hostpath: /x}]":          "line 3: field hostpath not found\n",
+		header + "ncclTopology: topo.xml":            "line 3: ncclTopology: want an absolute path, not \"topo.xml\"",
+		header + "userspace: both":                   "line 3: userspace: want image or host, not \"both\"",
+		header + "limits: {handles: 0}":              "line 3: limits: want handles or objects above 0",
+		header + "limits: {handles: -1, objects: 1}": "line 3: limits: want handles or objects above 0",
+		header + "limits: {qps: 1}":                  "line 3: field qps not found\n",
+		header + "nodes: verbs":                      "line 3: cannot unmarshal !!str `verbs` into []string\n",
+		header + "---\nkind: Other":                  "more than one document",
+		"apiVersion: rdma.dev/v2\nkind: Other\n":     "line 1: apiVersion: want rdma.dev/v1alpha1, not \"rdma.dev/v2\"\nline 2: kind: want HostConfig, not \"Other\"",
+		"memlock: 1\n":                               "apiVersion: want rdma.dev/v1alpha1, not \"\"",
 		header + "mounts:\n- hostPath: /a\n  containerPath: /x\n- hostPath: /b\n  containerPath: /x/": "line 6: mounts[1]: /a is mounted at /x already",
 		header + "mounts:\n- hostPath: /a\n  containerPath: /..":                                      "line 4: mounts[0]: a mount at / hides all of the image",
 		header + "mounts: [{hostPath: /x, containerPath: /t}]\nncclTopology: /t":                      "line 4: ncclTopology: /x is mounted at /t already",

@@ -58,6 +58,17 @@ type HostOptions struct {
 	Env    []string
 	Mounts []Mount
 	Hook   *Hook
+	// Limit is what a container may use of each HCA that it is given. Its IBDev is
+	// empty here.
+	Limit Limit
+}
+
+// limits returns the limits of a device that gives an HCA.
+func (o *HostOptions) limits(h *rdma.HCA) []Limit {
+	if o.Limit == (Limit{}) {
+		return nil
+	}
+	return []Limit{{IBDev: h.IBDev, Handles: o.Limit.Handles, Objects: o.Limit.Objects}}
 }
 
 // device makes a device with what all of them have.
@@ -147,7 +158,7 @@ func matchAny(h *rdma.HCA, patterns []string, used map[string]bool) (bool, error
 func HostDevices(snap *rdma.Snapshot, opt HostOptions) ([]Device, error) {
 	var errs []error
 	var devices []Device
-	var all []rdma.Node
+	all := opt.device(AllDevice, nil)
 	names := newNamer(snap, opt.Names)
 	for i := range snap.HCAs {
 		h := &snap.HCAs[i]
@@ -166,15 +177,18 @@ func HostDevices(snap *rdma.Snapshot, opt HostOptions) ([]Device, error) {
 		for _, name := range hcaNames {
 			devices = append(devices, opt.devicesOf(h, name, nodes)...)
 		}
-		all = append(all, nodes...)
+		if len(nodes) > 0 {
+			all.Nodes = append(all.Nodes, nodes...)
+			all.Limits = append(all.Limits, opt.limits(h)...)
+		}
 	}
 	errs = append(errs, opt.missing(snap))
 	if len(devices) == 0 {
 		return nil, errors.Join(append(errs, ErrNoDevices)...)
 	}
 	taken := slices.ContainsFunc(devices, func(d Device) bool { return d.Name == AllDevice })
-	if !opt.NoAll && !taken && len(all) > 0 {
-		devices = append(devices, opt.device(AllDevice, all))
+	if !opt.NoAll && !taken && len(all.Nodes) > 0 {
+		devices = append(devices, all)
 	}
 	return devices, errors.Join(errs...)
 }
@@ -206,7 +220,9 @@ func (o *HostOptions) missing(snap *rdma.Snapshot) error {
 func (o *HostOptions) devicesOf(h *rdma.HCA, name string, nodes []rdma.Node) []Device {
 	var devices []Device
 	if len(nodes) > 0 {
-		devices = append(devices, o.device(name, nodes))
+		own := o.device(name, nodes)
+		own.Limits = o.limits(h)
+		devices = append(devices, own)
 	}
 	mad, sm := madNodes(h, MAD), madNodes(h, SM)
 	if slices.Contains(o.Nodes, MAD) && len(mad) > 0 {

@@ -128,6 +128,25 @@ func TestHostDevices(t *testing.T) {
 	}
 }
 
+// TestHostDevicesLimits: a device limits the HCAs that it gives, and one for MADs, which
+// opens no context, none.
+func TestHostDevicesLimits(t *testing.T) {
+	opt := cdi.HostOptions{Names: cdi.DefaultNames[:1], Nodes: []cdi.NodeClass{cdi.Verbs, cdi.MAD}, Limit: cdi.Limit{Handles: 64}}
+	devices, err := cdi.HostDevices(discover(t, "irdma-e810"), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string][]cdi.Limit{}
+	for _, d := range devices {
+		got[d.Name] = d.Limits
+	}
+	one, other := cdi.Limit{IBDev: "rocep24s0f0", Handles: 64}, cdi.Limit{IBDev: "iwp24s0f1", Handles: 64}
+	want := map[string][]cdi.Limit{"rocep24s0f0": {one}, "iwp24s0f1": {other}, "rocep24s0f0-mad": nil, "all": {one, other}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("limits (-want +got):\n%s", diff)
+	}
+}
+
 // describe writes devices as "name:node+node name:node".
 func describe(devices []cdi.Device) string {
 	var out []string
