@@ -74,7 +74,7 @@ func generate(cmd *cobra.Command, r *recipe, out *outputFlags, do serve) error {
 	if err != nil {
 		return err
 	}
-	d, err := r.cook(opt, func(warning string) { cmd.PrintErrln("warning:", warning) })
+	d, err := r.cook(opt, func(warning string) { r.warn(cmd, warning) })
 	if err != nil {
 		return err
 	}

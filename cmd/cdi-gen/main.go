@@ -33,6 +33,7 @@ const (
 	exitExclusive exitCode = 5 // the host's RDMA devices are bound to network namespaces
 	exitInvalid   exitCode = 6 // validate: a file is no valid CDI spec
 	exitDrift     exitCode = 7 // generate --check: the file does not fit the host
+	exitMisfit    exitCode = 8 // userspace --image: the image does not go with the host's libraries
 
 	exitWarnings exitCode = 10 // doctor: there are warnings
 	exitErrors   exitCode = 11 // doctor: there are errors
@@ -48,6 +49,7 @@ Exit codes:
   5  the host is in exclusive network namespace mode
   6  validate: a file is not a valid CDI spec
   7  generate --check: the file does not fit the host
+  8  userspace --image: the image does not go with the host's libraries
  10  doctor: there are warnings
  11  doctor: there are errors
 `
@@ -110,6 +112,6 @@ that works without capabilities:
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newGenerate(), newWatch(), newList(), newValidate(), newRemove(), newTopology(), newDoctor(), newVersion())
+	root.AddCommand(newGenerate(), newWatch(), newList(), newValidate(), newRemove(), newUserspace(), newTopology(), newDoctor(), newVersion())
 	return root
 }

@@ -121,7 +121,7 @@ func TestTarget(t *testing.T) {
 // TestUserspace: the host's libraries are asked for on a host that has none.
 func TestUserspace(t *testing.T) {
 	cdigen(t, "generate", "--no-hook", "--host-root", site(t, "roce-lag"), "--userspace", "host").
-		expect(t, exitIO, "find the host's RDMA libraries for --userspace host")
+		expect(t, exitIO, "--userspace host: find the host's RDMA user space: ")
 }
 
 // TestCheck: a file that fits, one that does not, and one that is not there.

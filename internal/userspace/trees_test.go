@@ -1,0 +1,65 @@
+package userspace
+
+import (
+	"archive/tar"
+	"bytes"
+	"debug/elf"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// TestTrees keeps hosts and images as archives, for tests of programs that use this
+// package (cmd/cdi-gen). -update rewrites them.
+func TestTrees(t *testing.T) {
+	trees := map[string]*host{}
+	for arch, machine := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64} {
+		libdir := "usr/lib/" + layouts[machine].triplet
+		trees["host-"+arch] = newHost(host{machine: machine, libdir: libdir, abi: "34", glibc: "GLIBC_2.34"})
+		trees["image-"+arch] = newImage(machine, libdir, "2.2.5", "2.17", "2.36")
+		trees["old-image-"+arch] = newImage(machine, "usr/lib64", "2.2.5", "2.17", "2.28")
+	}
+	for name, h := range trees {
+		file := filepath.Join("testdata", "trees", name+".tar")
+		got := h.archive(t)
+		if *update {
+			if err := os.WriteFile(file, got, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		want, err := os.ReadFile(file)
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is not what this package makes (%v); -update rewrites it", file, err)
+		}
+	}
+}
+
+// archive writes the files by name.
+func (h *host) archive(t *testing.T) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, name := range slices.Sorted(maps.Keys(h.files)) {
+		f := h.files[name]
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: int64(f.Mode.Perm()), Size: int64(len(f.Data))}
+		if f.Mode&fs.ModeSymlink != 0 {
+			header.Typeflag, header.Linkname, header.Size = tar.TypeSymlink, string(f.Data), 0
+		}
+		if err := w.WriteHeader(header); err != nil {
+			t.Fatal(err)
+		}
+		if header.Typeflag == tar.TypeReg {
+			if _, err := w.Write(f.Data); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
