@@ -1,0 +1,57 @@
+package reports
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+)
+
+// What hooks of one container wrote is read once, limits too; what is no report is said,
+// and what is not finished stays.
+func TestTake(t *testing.T) {
+	dir := t.TempDir()
+	memlock := hook.Report{ReportVersion: hook.ReportVersion, ID: "web", PID: 1, Time: time.Now(), Outcome: hook.Raised}
+	limits := memlock
+	limits.Limits = []hook.LimitResult{{
+		Device: "mlx5_0", Want: hook.Wanted{Handles: 64}, Outcome: hook.Limited,
+		Before: &hook.Resources{Handles: hook.NoLimit, Objects: hook.NoLimit}, After: &hook.Resources{Handles: 64, Objects: hook.NoLimit},
+	}, {Device: "mlx5_1", Want: hook.Wanted{Objects: 9}, Outcome: hook.Unenforced, Message: "no controller"}}
+	if err := errors.Join(hook.WriteReport(dir, memlock), hook.WriteReport(dir, limits)); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"garbage.json": "{", ".web.77.tmp": "{"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := Take(dir)
+	if err == nil || !strings.Contains(err.Error(), `read the hook's report "garbage.json"`) {
+		t.Errorf("error %v; want one about garbage.json", err)
+	}
+	if len(found) != 2 || len(found[0].Limits)+len(found[1].Limits) != 2 {
+		t.Fatalf("found %+v", found)
+	}
+	for _, r := range found {
+		if r.ID != "web" || r.Outcome != hook.Raised {
+			t.Errorf("report %+v", r)
+		}
+		if len(r.Limits) > 0 && (*r.Limits[0].After != hook.Resources{Handles: 64, Objects: hook.NoLimit} || r.Limits[1].Want.String() != "objects 9" || r.Limits[1].After != nil) {
+			t.Errorf("limits %+v", r.Limits)
+		}
+	}
+	if again, err := Take(dir); len(again) > 0 || err != nil {
+		t.Errorf("read again: %+v, %v", again, err)
+	}
+}
+
+func TestTakeWithoutDirectory(t *testing.T) {
+	if _, err := Take(filepath.Join(t.TempDir(), "absent")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error %v", err)
+	}
+}
