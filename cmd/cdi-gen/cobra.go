@@ -1,9 +1,16 @@
 package main
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
+	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
 // strict makes the commands that cobra brings, help and completion, refuse arguments
@@ -33,6 +40,54 @@ func helpOn(cmd *cobra.Command, args []string) error {
 	}
 	named.InitDefaultHelpFlag() // so that the help shows it
 	return named.Help()
+}
+
+// complete gives the shells the values of flags.
+func complete(root *cobra.Command) {
+	values := map[string][]string{
+		"names": words(cdi.NameStrategies), "nodes": words(cdi.NodeClasses), "format": {string(cdi.JSON), string(cdi.YAML)},
+		"userspace": {hostconfig.UserspaceImage, hostconfig.UserspaceHost}, "target": runtimes.Known(), "memlock": {"unlimited"},
+		"kind": {cdi.KindHCA},
+	}
+	formats := map[string][]string{
+		"list": slices.Sorted(maps.Keys(listWriters)), "doctor": slices.Sorted(maps.Keys(doctorWriters)),
+		"topology":  slices.Sorted(maps.Keys(topologyWriters))[1:], // but for the default, which has no name
+		"userspace": slices.Sorted(maps.Keys(userspaceWriters)),
+	}
+	for _, cmd := range root.Commands() {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			list := values[f.Name]
+			if f.Name == "output" {
+				list = formats[cmd.Name()] // none where it is a file, as shells complete by themselves
+			}
+			do := cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp)
+			if f.Name == "device" || f.Name == "exclude" {
+				do = completeDevice
+			} else if list == nil {
+				return
+			}
+			if err := cmd.RegisterFlagCompletionFunc(f.Name, do); err != nil {
+				panic(err) // a flag that is not there, or twice
+			}
+		})
+	}
+}
+
+// completeDevice lists the names of the host's devices.
+func completeDevice(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	root, err := cmd.Flags().GetString("host-root")
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	snap, _, err := (&hostFlags{root: root}).discover()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []string
+	for _, h := range snap.Usable() {
+		names = append(names, h.IBDev, h.Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // noArgs refuses arguments as bad usage.

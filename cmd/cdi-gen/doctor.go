@@ -42,8 +42,8 @@ It writes nothing and needs no root; what it could not see without is listed.
 			return verdict(report)
 		},
 	}
-	cmd.Flags().StringVar(&root, "host-root", "/", "directory that holds the host's sys, dev, proc, etc, run and usr")
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, json or yaml")
+	cmd.Flags().StringVar(&root, "host-root", "/", "`DIR` that holds the host's sys, dev, proc, etc, run and usr")
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "`FORMAT`: table, json or yaml")
 	return cmd
 }
 

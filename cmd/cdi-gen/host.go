@@ -23,9 +23,9 @@ type hostFlags struct {
 }
 
 func (h *hostFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&h.root, "host-root", "/", "directory that holds the host's sys and dev")
-	f.StringSliceVar(&h.only, "device", nil, "only these devices: any of their names, or the PCI address, with * and ? (repeatable)")
-	f.StringSliceVar(&h.exclude, "exclude", nil, "all but these devices (repeatable)")
+	f.StringVar(&h.root, "host-root", "/", "`DIR` that holds the host's sys and dev")
+	f.StringSliceVar(&h.only, "device", nil, "only these devices: `PATTERN` of any of their names, or of the PCI address, with * and ? (repeatable)")
+	f.StringSliceVar(&h.exclude, "exclude", nil, "all but the devices of this `PATTERN` (repeatable)")
 }
 
 // discover reads the host below the root, and keeps the chosen devices of it. It

@@ -51,8 +51,8 @@ func newList() *cobra.Command {
 		},
 	}
 	host.register(cmd.Flags())
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, json, yaml or name")
-	cmd.Flags().StringVar(&kind, "kind", cdi.KindHCA, "CDI kind for -o name")
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "`FORMAT`: table, json, yaml or name")
+	cmd.Flags().StringVar(&kind, "kind", cdi.KindHCA, "CDI kind `VENDOR/CLASS` for -o name")
 	return cmd
 }
 

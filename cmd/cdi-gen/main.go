@@ -81,6 +81,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) exitCode 
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	strict(root)
+	complete(root)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK

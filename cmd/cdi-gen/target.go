@@ -18,8 +18,8 @@ type outputFlags struct {
 }
 
 func (o *outputFlags) register(f *pflag.FlagSet) {
-	f.StringVarP(&o.output, "output", "o", "", "directory, or file ending in .json or .yaml (default standard output)")
-	f.StringVar(&o.format, "format", "", "json or yaml (default by the ending of --output, else yaml)")
+	f.StringVarP(&o.output, "output", "o", "", "`DIR|FILE` to write: a file ends in .json or .yaml (default standard output)")
+	f.StringVar(&o.format, "format", "", "`FORMAT`: json or yaml (default by the ending of --output, else yaml)")
 }
 
 // target is a file to write.

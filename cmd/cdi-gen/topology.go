@@ -55,7 +55,7 @@ their PF, which is where they sit.
 		},
 	}
 	host.register(cmd.Flags())
-	cmd.Flags().StringVarP(&output, "output", "o", "", "tree, matrix, svg, json or yaml (default tree and matrix)")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "`FORMAT`: tree, matrix, svg, json or yaml (default tree and matrix)")
 	cmd.Flags().BoolVar(&ascii, "ascii", false, "draw the tree with ASCII characters")
 	return cmd
 }

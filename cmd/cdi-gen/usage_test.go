@@ -133,3 +133,29 @@ func TestHelp(t *testing.T) {
 		}
 	}
 }
+
+// TestCompletion: the shells offer the values that a flag takes.
+func TestCompletion(t *testing.T) {
+	root := host(t, "roce-lag")
+	for args, want := range map[string]string{
+		"generate --names ":                           "ibdev\npci\nguid\nnetdev\n:4\n",
+		"generate --nodes ":                           "verbs\ncm\nmad\nsm\n:4\n",
+		"generate --format ":                          "json\nyaml\n:4\n",
+		"watch --userspace ":                          "image\nhost\n:4\n",
+		"generate --host-root " + root + " --device ": "mlx5_bond_0\npci-0000-3b-00-0\n:4\n",
+		"list --host-root " + root + " --exclude ":    "mlx5_bond_0\npci-0000-3b-00-0\n:4\n",
+		"list --host-root /absent --device ":          ":1\n",
+		"list --output ":                              "json\nname\ntable\nyaml\n:4\n",
+		"doctor --output ":                            "json\ntable\nyaml\n:4\n",
+		"topology --output ":                          "json\nmatrix\nsvg\ntree\nyaml\n:4\n",
+		"generate --output ":                          ":0\n", // files
+	} {
+		r := cdigen(t, append([]string{"__completeNoDesc"}, strings.Split(args, " ")...)...)
+		if r.stdout != want || r.code != exitOK {
+			t.Errorf("cdi-gen %s<TAB>: exit code %d, %q; want %q", args, r.code, r.stdout, want)
+		}
+	}
+	if r := cdigen(t, "__completeNoDesc", "generate", "--target", "podman-4"); !strings.Contains(r.stdout, "podman-4.3\n") {
+		t.Errorf("targets %q", r.stdout)
+	}
+}

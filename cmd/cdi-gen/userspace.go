@@ -64,8 +64,8 @@ libraries of its own that are found first, another architecture.
 		},
 	}
 	host.register(cmd.Flags())
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, json or yaml")
-	cmd.Flags().StringVar(&image, "image", "", "directory of an unpacked image, to check it")
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "`FORMAT`: table, json or yaml")
+	cmd.Flags().StringVar(&image, "image", "", "`DIR` of an unpacked image, to check it")
 	cmd.Flags().BoolVar(&mad, "mad", false, "with the libraries of fabric tools, as with --nodes mad or sm")
 	return cmd
 }

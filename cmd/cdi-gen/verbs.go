@@ -39,8 +39,8 @@ keep their devices; new ones can no longer ask for them.
 			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&out.output, "output", "o", cdi.StaticDir, "directory or file that generate wrote to")
-	cmd.Flags().StringVar(&kind, "kind", cdi.KindHCA, "CDI kind, vendor/class")
+	cmd.Flags().StringVarP(&out.output, "output", "o", cdi.StaticDir, "`DIR|FILE` that generate wrote")
+	cmd.Flags().StringVar(&kind, "kind", cdi.KindHCA, "CDI kind, `VENDOR/CLASS`")
 	return cmd
 }
 
