@@ -33,6 +33,7 @@ const (
 	UpdateSlice = "PUT resourceslices"
 	DeleteSlice = "DELETE resourceslices"
 	CreateEvent = "POST events"
+	ApplyStatus = "PATCH resourceclaims/status"
 )
 
 // NodeName is the node that the API server knows.
@@ -53,6 +54,7 @@ type API struct {
 	counts   map[string]int
 	failing  map[string]int
 	gatesOff map[string]bool
+	held     map[string]chan struct{}
 	lastWord time.Time // of the last write to a slice
 }
 
@@ -60,7 +62,7 @@ type API struct {
 func NewAPI(t testing.TB) *API {
 	a := &API{
 		claims: map[types.NamespacedName]*resourceapi.ResourceClaim{}, slices: map[string]*resourceapi.ResourceSlice{},
-		changed: make(chan struct{}), counts: map[string]int{}, failing: map[string]int{}, gatesOff: map[string]bool{},
+		changed: make(chan struct{}), counts: map[string]int{}, failing: map[string]int{}, gatesOff: map[string]bool{}, held: map[string]chan struct{}{},
 	}
 	a.node = corev1.Node{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
@@ -70,12 +72,13 @@ func NewAPI(t testing.TB) *API {
 	mux := http.NewServeMux()
 	for pattern, h := range map[string]handler{
 		"GET /api/v1/nodes/{name}": {GetNode, a.getNode},
-		"GET /apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}": {GetClaim, a.getClaim},
-		"GET /apis/resource.k8s.io/v1/resourceslices":                               {ListSlices, a.listSlices},
-		"POST /apis/resource.k8s.io/v1/resourceslices":                              {CreateSlice, a.createSlice},
-		"PUT /apis/resource.k8s.io/v1/resourceslices/{name}":                        {UpdateSlice, a.updateSlice},
-		"DELETE /apis/resource.k8s.io/v1/resourceslices/{name}":                     {DeleteSlice, a.deleteSlice},
-		"POST /api/v1/namespaces/{namespace}/events":                                {CreateEvent, a.createEvent},
+		"GET /apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}":          {GetClaim, a.getClaim},
+		"PATCH /apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}/status": {ApplyStatus, a.applyStatus},
+		"GET /apis/resource.k8s.io/v1/resourceslices":                                        {ListSlices, a.listSlices},
+		"POST /apis/resource.k8s.io/v1/resourceslices":                                       {CreateSlice, a.createSlice},
+		"PUT /apis/resource.k8s.io/v1/resourceslices/{name}":                                 {UpdateSlice, a.updateSlice},
+		"DELETE /apis/resource.k8s.io/v1/resourceslices/{name}":                              {DeleteSlice, a.deleteSlice},
+		"POST /api/v1/namespaces/{namespace}/events":                                         {CreateEvent, a.createEvent},
 	} {
 		mux.HandleFunc(pattern, a.serve(h))
 	}
@@ -222,10 +225,20 @@ func (a *API) serve(h handler) http.HandlerFunc {
 		}
 		a.mu.Lock()
 		a.counts[request]++
-		status := a.failing[request]
+		status, gate := a.failing[request], a.held[request]
 		a.mu.Unlock()
+		if gate != nil {
+			select {
+			case <-gate:
+			case <-r.Context().Done():
+			}
+		}
 		if status != 0 {
-			refuse(w, status, metav1.StatusReasonInternalError, request+" fails, as the test wants it")
+			reason := metav1.StatusReasonInternalError
+			if status == http.StatusForbidden {
+				reason = metav1.StatusReasonForbidden
+			}
+			refuse(w, status, reason, request+" fails, as the test wants it")
 			return
 		}
 		h.do(w, r)

@@ -33,6 +33,9 @@ type Config struct {
 	// PolicyFile is where Policy was read from; changes of it come into force. Empty
 	// for none.
 	PolicyFile string
+	// ClaimStatus has the driver write into the status of claims by which names the
+	// node has their HCAs.
+	ClaimStatus bool
 	// Hook raises the locked memory limit.
 	Hook plan.HookOptions
 	// RuntimeCDI confirms that the container runtime applies CDI devices, where

@@ -39,6 +39,7 @@ type Driver struct {
 	published    atomic.Pointer[decision] // nil before the first time
 	usesCounters atomic.Bool              // the slices published last have counters
 	missing      missing
+	statuses     *statuses
 
 	fail        context.CancelCauseFunc
 	stop        context.CancelFunc
@@ -62,7 +63,7 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Driver{cfg: cfg, client: client, host: host, claims: claims, registered: make(chan struct{}, 1), moved: make(chan struct{}, 1)}
+	d := &Driver{cfg: cfg, client: client, host: host, claims: claims, registered: make(chan struct{}, 1), moved: make(chan struct{}, 1), statuses: newStatuses(cfg.ClaimStatus)}
 	d.policy.Store(cmp.Or(cfg.Policy, policy.Default()))
 	return d, nil
 }
@@ -116,6 +117,7 @@ func (d *Driver) start(ctx context.Context) error {
 		d.publishLoop,
 		d.orphanLoop,
 		d.reportLoop,
+		d.statusLoop,
 		func(ctx context.Context) { d.watchSpecs(ctx, d.watcher) },
 		func(ctx context.Context) { d.followPolicy(ctx, d.policyFile) },
 	} {

@@ -54,6 +54,7 @@ func (d *Driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim, 
 		return nil, fmt.Errorf("claim %s: %w; the driver needs a writable CDI directory with free space on the node", p.Claim(), err)
 	}
 	d.preparedNow(p)
+	d.statuses.prepared(claim, d.cfg.NodeName)
 	return prepared(p), nil
 }
 
@@ -81,6 +82,7 @@ func (d *Driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplug
 	results := make(map[types.UID]error, len(claims))
 	for _, claim := range claims {
 		results[claim.UID] = d.forget(claim.UID)
+		d.statuses.forget(claim.UID)
 	}
 	d.endedNow()
 	return results, nil

@@ -46,6 +46,7 @@ func (d *Driver) followLoop(ctx context.Context) {
 			if err := d.restore(ctx); err != nil {
 				logger.Error(err, "Some CDI specs do not fit the host")
 			}
+			d.statuses.all(d.plans(ctx))
 			notify(d.moved)
 		}
 	}

@@ -1,0 +1,162 @@
+package dra
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// DeviceData is what the status of a claim tells of an allocated device
+// (status.devices[].data, KEP-4817).
+type DeviceData struct {
+	HCAs []HCAData `json:"hcas"`
+}
+
+// HCAData is an HCA by the names that it has on its node at the moment.
+type HCAData struct {
+	Name     string     `json:"name"` // by its slot
+	IBDev    string     `json:"ibdev"`
+	NodeGUID string     `json:"nodeGUID,omitempty"`
+	Ports    []PortData `json:"ports,omitempty"`
+}
+
+// PortData is a port. Its state is no part, since it changes and this does not
+// follow.
+type PortData struct {
+	Number    int    `json:"number"`
+	LinkLayer string `json:"linkLayer,omitempty"`
+	Netdev    string `json:"netdev,omitempty"`
+}
+
+// The condition of an allocated device.
+const (
+	conditionReady = "Ready"
+	reasonPrepared = "Prepared"
+	reasonMissing  = "DeviceMissing"
+)
+
+// deviceStatus returns what a claim's status says of the devices of its plan.
+// What it says already keeps the time since when.
+func deviceStatus(p *plan.Plan, snap *rdma.Snapshot, said []resourceapi.AllocatedDeviceStatus, now metav1.Time) ([]resourceapi.AllocatedDeviceStatus, error) {
+	var out []resourceapi.AllocatedDeviceStatus
+	for _, d := range p.Devices {
+		s := resourceapi.AllocatedDeviceStatus{Driver: plan.DriverName, Pool: d.Pool, Device: d.Device, ShareID: (*string)(d.ShareID)}
+		same := func(o resourceapi.AllocatedDeviceStatus) bool { return sameDevice(s, o) }
+		if slices.ContainsFunc(out, same) {
+			continue // two requests have it, one of them for monitoring
+		}
+		data, missing := dataOf(d, snap)
+		ready := metav1.Condition{Type: conditionReady, Status: metav1.ConditionTrue, Reason: reasonPrepared, LastTransitionTime: now}
+		if missing != "" {
+			ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, reasonMissing, "the node has no RDMA device in the slot "+missing+" now"
+		}
+		if i := slices.IndexFunc(said, same); i >= 0 {
+			keepTime(&ready, said[i].Conditions)
+		}
+		s.Conditions = []metav1.Condition{ready}
+		raw, err := encode(data)
+		if err != nil {
+			return nil, err
+		}
+		s.Data = &runtime.RawExtension{Raw: raw}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func sameDevice(a, b resourceapi.AllocatedDeviceStatus) bool {
+	return a.Driver == b.Driver && a.Pool == b.Pool && a.Device == b.Device && equality.Semantic.DeepEqual(a.ShareID, b.ShareID)
+}
+
+func keepTime(c *metav1.Condition, said []metav1.Condition) {
+	for _, o := range said {
+		if o.Type == c.Type && o.Status == c.Status {
+			c.LastTransitionTime = o.LastTransitionTime
+		}
+	}
+}
+
+// dataOf describes the HCAs of a device, and names one that is not there.
+func dataOf(d plan.Device, snap *rdma.Snapshot) (data DeviceData, missing string) {
+	for _, name := range d.HCAs() {
+		h := snap.Lookup(name)
+		if h == nil {
+			missing = name
+			continue
+		}
+		hca := HCAData{Name: h.Name, IBDev: h.IBDev}
+		if h.NodeGUID != 0 {
+			hca.NodeGUID = h.NodeGUID.String()
+		}
+		for _, p := range h.Ports {
+			if !p.Representor {
+				hca.Ports = append(hca.Ports, PortData{Number: p.Number, LinkLayer: string(p.LinkLayer), Netdev: p.Netdev})
+			}
+		}
+		data.HCAs = append(data.HCAs, hca)
+	}
+	return data, missing
+}
+
+// encode writes the data as far as there is room: ports go first, and then all but
+// the first HCAs of a large group.
+func encode(data DeviceData) ([]byte, error) {
+	for {
+		raw, err := json.Marshal(data)
+		if err != nil || len(raw) <= resourceapi.AllocatedDeviceStatusDataMaxLength {
+			return raw, err
+		}
+		if slices.ContainsFunc(data.HCAs, func(h HCAData) bool { return h.Ports != nil }) {
+			for i := range data.HCAs {
+				data.HCAs[i].Ports = nil
+			}
+			continue
+		}
+		data.HCAs = data.HCAs[:len(data.HCAs)/2]
+	}
+}
+
+// sameStatus reports whether two lists say the same, whenever they began to, and
+// however the API server has encoded the data.
+func sameStatus(a, b []resourceapi.AllocatedDeviceStatus) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for _, s := range a {
+		i := slices.IndexFunc(b, func(o resourceapi.AllocatedDeviceStatus) bool { return sameDevice(s, o) })
+		if i < 0 || !reflect.DeepEqual(meaning(s), meaning(b[i])) {
+			return false
+		}
+	}
+	return true
+}
+
+// meaning is what an entry says: its conditions, and its data as a value.
+func meaning(s resourceapi.AllocatedDeviceStatus) []any {
+	var out []any
+	for _, c := range s.Conditions {
+		out = append(out, c.Type, c.Status, c.Reason, c.Message)
+	}
+	if s.Data != nil {
+		var data any
+		if json.Unmarshal(s.Data.Raw, &data) == nil {
+			out = append(out, data)
+		}
+	}
+	return out
+}
+
+// ours returns the entries of this driver and pool.
+func ours(devices []resourceapi.AllocatedDeviceStatus, pool string) []resourceapi.AllocatedDeviceStatus {
+	return slices.DeleteFunc(slices.Clone(devices), func(d resourceapi.AllocatedDeviceStatus) bool {
+		return d.Driver != plan.DriverName || d.Pool != pool
+	})
+}

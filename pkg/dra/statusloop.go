@@ -1,0 +1,201 @@
+package dra
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	applymeta "k8s.io/client-go/applyconfigurations/meta/v1"
+	applyresource "k8s.io/client-go/applyconfigurations/resource/v1"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+// The waits between two tries to write a claim's status, and how many are written
+// in a second: it is for people and tools, and nothing waits for it.
+const (
+	statusRetryMin  = time.Second
+	statusRetryMax  = 5 * time.Minute
+	statusPerSecond = 20
+	statusBurst     = 100
+)
+
+// statuses, unless it is nil, writes into the status of prepared claims by which names the node has
+// their HCAs. It is out of the way of Prepare: a status that cannot be written fails
+// nothing. Entries need no removal: they go when the claim is deallocated.
+type statuses struct {
+	queue   workqueue.TypedRateLimitingInterface[types.UID]
+	limiter flowcontrol.RateLimiter
+
+	mu      sync.Mutex
+	said    map[types.UID][]resourceapi.AllocatedDeviceStatus // what the API server has
+	refused bool
+}
+
+func newStatuses(wanted bool) *statuses {
+	if !wanted {
+		return nil
+	}
+	return &statuses{
+		queue: workqueue.NewTypedRateLimitingQueue(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](statusRetryMin, statusRetryMax)),
+		limiter: flowcontrol.NewTokenBucketRateLimiter(statusPerSecond, statusBurst),
+		said:    map[types.UID][]resourceapi.AllocatedDeviceStatus{},
+	}
+}
+
+// prepared has the status of a claim written that was just prepared.
+func (s *statuses) prepared(claim *resourceapi.ResourceClaim, pool string) {
+	if s == nil {
+		return
+	}
+	s.remember(claim.UID, ours(claim.Status.Devices, pool))
+	s.queue.Add(claim.UID)
+}
+
+// all has the status of claims looked at: the driver has started, or the host has
+// changed.
+func (s *statuses) all(plans []*plan.Plan) {
+	if s == nil {
+		return
+	}
+	for _, p := range plans {
+		s.queue.Add(p.UID)
+	}
+}
+
+func (s *statuses) remember(uid types.UID, said []resourceapi.AllocatedDeviceStatus) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.said[uid] = said
+}
+
+func (s *statuses) recall(uid types.UID) ([]resourceapi.AllocatedDeviceStatus, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	said, ok := s.said[uid]
+	return said, ok
+}
+
+func (s *statuses) forget(uid types.UID) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.said, uid)
+}
+
+// statusLoop writes the status of claims until ctx ends.
+func (d *Driver) statusLoop(ctx context.Context) {
+	if d.statuses == nil {
+		return
+	}
+	context.AfterFunc(ctx, d.statuses.queue.ShutDown)
+	d.statuses.all(d.plans(ctx))
+	for {
+		uid, over := d.statuses.queue.Get()
+		if over {
+			return
+		}
+		if err := d.writeStatus(ctx, uid); err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).V(2).Info("Status of a claim not written, trying again", "uid", uid, "reason", err.Error())
+			d.statuses.queue.AddRateLimited(uid)
+		} else {
+			d.statuses.queue.Forget(uid)
+		}
+		d.statuses.queue.Done(uid)
+	}
+}
+
+// writeStatus writes the status of a claim unless it is there. It returns an error
+// if it is worth another try.
+func (d *Driver) writeStatus(ctx context.Context, uid types.UID) error {
+	p, err := d.claims.Get(uid)
+	if err != nil || p == nil {
+		d.statuses.forget(uid)
+		return nil // it has ended; an unreadable record is reported by others
+	}
+	if err := d.statuses.limiter.Wait(ctx); err != nil {
+		return err
+	}
+	said, known, err := d.saidOf(ctx, p)
+	if err != nil || !known {
+		return err
+	}
+	want, err := deviceStatus(p, d.host.snapshot(), said, metav1.Now().Rfc3339Copy())
+	if err != nil || sameStatus(want, said) {
+		return err
+	}
+	claim, err := d.client.ResourceV1().ResourceClaims(p.Namespace).ApplyStatus(ctx, applyStatus(p, want),
+		metav1.ApplyOptions{FieldManager: plan.DriverName, Force: true})
+	if err != nil {
+		return d.statusError(ctx, p, err)
+	}
+	d.statuses.remember(uid, ours(claim.Status.Devices, d.cfg.NodeName))
+	return nil
+}
+
+// saidOf returns what the status of a claim says already. A claim that is gone is
+// not known.
+func (d *Driver) saidOf(ctx context.Context, p *plan.Plan) (said []resourceapi.AllocatedDeviceStatus, known bool, err error) {
+	if said, ok := d.statuses.recall(p.UID); ok {
+		return said, true, nil
+	}
+	claim, err := d.client.ResourceV1().ResourceClaims(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && claim.UID != p.UID {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("get claim %s: %w", p.Claim(), err)
+	}
+	said = ours(claim.Status.Devices, d.cfg.NodeName)
+	d.statuses.remember(p.UID, said)
+	return said, true, nil
+}
+
+// statusError sorts errors of the API server: nil for those that stay.
+func (d *Driver) statusError(ctx context.Context, p *plan.Plan, err error) error {
+	logger := klog.FromContext(ctx)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return nil // the claim is gone, and another one may have its name
+	case apierrors.IsForbidden(err):
+		d.statuses.mu.Lock()
+		known := d.statuses.refused
+		d.statuses.refused = true
+		d.statuses.mu.Unlock()
+		if !known {
+			logger.Error(err, "The driver may not write the status of claims: give it the rights of the chart, or set --claim-status=false")
+		}
+		return nil
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		logger.Error(err, "Status of a claim not written", "claim", p.Claim(), "uid", p.UID)
+		return nil
+	}
+	return fmt.Errorf("apply status of claim %s: %w", p.Claim(), err)
+}
+
+// applyStatus says what the driver wants in a claim's status. The UID keeps it from
+// a new claim of the same name.
+func applyStatus(p *plan.Plan, devices []resourceapi.AllocatedDeviceStatus) *applyresource.ResourceClaimApplyConfiguration {
+	status := applyresource.ResourceClaimStatus()
+	for _, d := range devices {
+		one := applyresource.AllocatedDeviceStatus().WithDriver(d.Driver).WithPool(d.Pool).WithDevice(d.Device).WithData(*d.Data)
+		one.ShareID = d.ShareID
+		for _, c := range d.Conditions {
+			one.WithConditions(applymeta.Condition().WithType(c.Type).WithStatus(c.Status).WithReason(c.Reason).
+				WithMessage(c.Message).WithLastTransitionTime(c.LastTransitionTime))
+		}
+		status.WithDevices(one)
+	}
+	return applyresource.ResourceClaim(p.Name, p.Namespace).WithUID(p.UID).WithStatus(status)
+}
