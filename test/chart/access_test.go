@@ -12,8 +12,8 @@ import (
 )
 
 // granted lists what the roles of the chart allow: one line for each namespace, API
-// group, resource and verb, so that nothing hides in a list or a wildcard.
-func granted(t *testing.T) []string {
+// group, resource, verb and names, so that nothing hides in a list or a wildcard.
+func granted(t *testing.T, args ...string) []string {
 	t.Helper()
 	var lines []string
 	add := func(where string, rules []rbacv1.PolicyRule) {
@@ -21,19 +21,23 @@ func granted(t *testing.T) []string {
 			for _, group := range r.APIGroups {
 				for _, resource := range r.Resources {
 					for _, verb := range r.Verbs {
-						lines = append(lines, fmt.Sprintf("%s: %s %s.%s", where, verb, resource, group))
+						line := fmt.Sprintf("%s: %s %s.%s", where, verb, resource, group)
+						for _, name := range r.ResourceNames {
+							line += " " + name
+						}
+						lines = append(lines, line)
 					}
 				}
 			}
-			if r.NonResourceURLs != nil || r.ResourceNames != nil {
-				t.Errorf("rule %v has URLs or names, which this test does not read", r)
+			if r.NonResourceURLs != nil {
+				t.Errorf("rule %v has URLs, which this test does not read", r)
 			}
 		}
 	}
-	for _, role := range all[*rbacv1.ClusterRole](t) {
+	for _, role := range all[*rbacv1.ClusterRole](t, args...) {
 		add("cluster", role.Rules)
 	}
-	for _, role := range all[*rbacv1.Role](t) {
+	for _, role := range all[*rbacv1.Role](t, args...) {
 		add(role.Namespace, role.Rules)
 	}
 	slices.Sort(lines)
@@ -44,11 +48,13 @@ func granted(t *testing.T) []string {
 // test/cluster/e2e asks a real API server.
 func TestRBAC(t *testing.T) {
 	want := []string{
+		"cluster: associated-node:patch resourceclaims/driver.resource.k8s.io rdma.dev",
 		"cluster: create resourceslices.resource.k8s.io",
 		"cluster: delete resourceslices.resource.k8s.io",
 		"cluster: get nodes.",
 		"cluster: get resourceclaims.resource.k8s.io",
 		"cluster: list resourceslices.resource.k8s.io",
+		"cluster: patch resourceclaims/status.resource.k8s.io",
 		"cluster: update resourceslices.resource.k8s.io",
 		"cluster: watch resourceslices.resource.k8s.io",
 		"default: create events.",
@@ -56,10 +62,14 @@ func TestRBAC(t *testing.T) {
 	if d := cmp.Diff(want, granted(t)); d != "" {
 		t.Errorf("rights (-want +got):\n%s", d)
 	}
+	want = slices.DeleteFunc(want, func(right string) bool { return strings.Contains(right, "patch") })
+	if d := cmp.Diff(want, granted(t, "--set", "claimStatus=false")); d != "" {
+		t.Errorf("rights without the status of claims (-want +got):\n%s", d)
+	}
 }
 
 // TestBindings: the roles are given to the user that the driver's pods have, and to
-// nobody else, and the policy for its slices names the same user: one for another
+// nobody else, and the policies for what it writes name the same user: one for another
 // user would never apply.
 func TestBindings(t *testing.T) {
 	for _, args := range [][]string{nil, {"--set", "fullnameOverride=other"}} {
@@ -75,9 +85,11 @@ func TestBindings(t *testing.T) {
 			t.Error("a binding names no role of the chart")
 		}
 		user := "system:serviceaccount:" + namespace + ":" + account
-		conditions := policy(t, "node-slices.rdma.dev", args...).Spec.MatchConditions
-		if len(conditions) != 1 || conditions[0].Expression != fmt.Sprintf("request.userInfo.username == %q", user) {
-			t.Errorf("policy for the slices applies to %v, want user %s", conditions, user)
+		for _, name := range []string{"node-slices.rdma.dev", "claim-status.rdma.dev"} {
+			conditions := policy(t, name, args...).Spec.MatchConditions
+			if len(conditions) != 1 || conditions[0].Expression != fmt.Sprintf("request.userInfo.username == %q", user) {
+				t.Errorf("policy %s applies to %v, want user %s", name, conditions, user)
+			}
 		}
 	}
 }
@@ -116,6 +128,7 @@ func TestPolicies(t *testing.T) {
 		"privileged-classes.rdma.dev":     {"CREATE deviceclasses", "UPDATE deviceclasses"},
 		"privileged-claims.rdma.dev":      {"CREATE resourceclaims,resourceclaimtemplates"},
 		"privileged-allocations.rdma.dev": {"UPDATE resourceclaims/status"},
+		"claim-status.rdma.dev":           {"UPDATE resourceclaims/status"},
 		"node-slices.rdma.dev":            {"CREATE resourceslices", "UPDATE resourceslices", "DELETE resourceslices"},
 	}
 	if d := cmp.Diff(want, matched); d != "" {

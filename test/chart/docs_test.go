@@ -1,14 +1,18 @@
 package chart
 
 import (
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
+	drapolicy "github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 )
 
 const (
@@ -41,11 +45,23 @@ func TestSecurityDoc(t *testing.T) {
 
 var yamlBlock = regexp.MustCompile("(?s)\n```yaml\n(.*?)```")
 
-// TestExamplesInDocs: manifests in the documents are valid, with their parameters.
+// TestExamplesInDocs: manifests in the documents are valid, with their parameters,
+// and so are values of the chart.
 func TestExamplesInDocs(t *testing.T) {
 	for _, path := range []string{securityDoc, installDoc} {
 		for _, block := range yamlBlock.FindAllStringSubmatch(readFile(t, path), -1) {
-			for _, obj := range objects(t, block[1]) {
+			manifests := block[1]
+			if !strings.HasPrefix(manifests, "apiVersion:") {
+				values := filepath.Join(t.TempDir(), "values.yaml")
+				if err := os.WriteFile(values, []byte(manifests), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				manifests = render(t, "--values", values)
+				if _, err := drapolicy.Parse([]byte(one[*corev1.ConfigMap](t, "--values", values).Data["config.yaml"])); err != nil {
+					t.Errorf("%s: %v", path, err)
+				}
+			}
+			for _, obj := range objects(t, manifests) {
 				class, ok := obj.(*resourceapi.DeviceClass)
 				if !ok {
 					continue

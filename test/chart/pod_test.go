@@ -91,12 +91,15 @@ type mount struct {
 	Type            corev1.HostPathType
 }
 
-// mounts lists the directories of the host; every volume must be one, and mounted
-// once.
+// mounts lists the directories of the host; every volume but the configuration must
+// be one, and mounted once.
 func mounts(t *testing.T, set *appsv1.DaemonSet) []mount {
 	t.Helper()
 	volumes := map[string]*corev1.HostPathVolumeSource{}
 	for _, v := range set.Spec.Template.Spec.Volumes {
+		if v.ConfigMap != nil {
+			continue // TestConfig
+		}
 		if v.HostPath == nil || v.HostPath.Type == nil {
 			t.Fatalf("volume %s is no host path with a type", v.Name)
 		}
@@ -104,6 +107,9 @@ func mounts(t *testing.T, set *appsv1.DaemonSet) []mount {
 	}
 	var found []mount
 	for _, m := range driver(t, set).VolumeMounts {
+		if m.Name == "config" {
+			continue
+		}
 		v, ok := volumes[m.Name]
 		if !ok {
 			t.Fatalf("volume %s is missing, or mounted twice", m.Name)
