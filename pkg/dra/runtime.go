@@ -3,25 +3,31 @@ package dra
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// apiRetry is the wait between two tries to reach the API server.
-const apiRetry = 5 * time.Second
+// apiBackoff spaces the tries to reach the API server: one second, twice as much each
+// time, half a minute at most, and each up to half as much more, so that the nodes of
+// a cluster whose server was away do not come back all at once.
+func apiBackoff() *wait.Backoff {
+	return &wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: math.MaxInt, Cap: 30 * time.Second}
+}
 
 // waitForRuntime decides whether this node's container runtime can be trusted with
 // CDI devices. It tries until the API server tells which runtime it is, and
 // returns false if ctx ends before. Meanwhile claims are prepared and unprepared.
 func (d *Driver) waitForRuntime(ctx context.Context) bool {
-	for {
+	for backoff := apiBackoff(); ; {
 		err := d.checkRuntime(ctx)
 		if err == nil {
 			return true
@@ -30,7 +36,7 @@ func (d *Driver) waitForRuntime(ctx context.Context) bool {
 		select {
 		case <-ctx.Done():
 			return false
-		case <-time.After(apiRetry):
+		case <-time.After(backoff.Step()):
 		}
 	}
 }

@@ -1,0 +1,99 @@
+package apifault
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// Down answers nothing: the connection is reset.
+func Down(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler) // which closes the connection as well
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // at worst the client sees an end instead of a reset
+	}
+	conn.Close()
+}
+
+// Slow answers after a time.
+func Slow(d time.Duration) func(http.ResponseWriter, *http.Request, http.Handler) {
+	return func(w http.ResponseWriter, r *http.Request, server http.Handler) {
+		select {
+		case <-r.Context().Done():
+		case <-time.After(d):
+			server.ServeHTTP(w, r)
+		}
+	}
+}
+
+// reasons are the words of the API for what it answers.
+var reasons = map[int]metav1.StatusReason{
+	http.StatusUnauthorized:        metav1.StatusReasonUnauthorized,
+	http.StatusForbidden:           metav1.StatusReasonForbidden,
+	http.StatusConflict:            metav1.StatusReasonConflict,
+	http.StatusTooManyRequests:     metav1.StatusReasonTooManyRequests,
+	http.StatusInternalServerError: metav1.StatusReasonInternalError,
+	http.StatusServiceUnavailable:  metav1.StatusReasonServiceUnavailable,
+}
+
+// Status refuses with an HTTP status. One that is too busy says when to come back.
+func Status(code int) func(http.ResponseWriter, *http.Request, http.Handler) {
+	return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		w.Header().Set("Content-Type", "application/json")
+		if code == http.StatusTooManyRequests {
+			w.Header().Set("Retry-After", "1")
+		}
+		w.WriteHeader(code)
+		_ = json.NewEncoder(w).Encode(&metav1.Status{ // the client may have gone
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+			Status:   metav1.StatusFailure, Code: int32(code), Reason: reasons[code], Message: "refused by the test",
+		})
+	}
+}
+
+// Expired refuses every request that does not have a token.
+func Expired(token string) func(http.ResponseWriter, *http.Request, http.Handler) {
+	refuse := Status(http.StatusUnauthorized)
+	return func(w http.ResponseWriter, r *http.Request, server http.Handler) {
+		if r.Header.Get("Authorization") == "Bearer "+token {
+			server.ServeHTTP(w, r)
+			return
+		}
+		refuse(w, r, server)
+	}
+}
+
+// Drop has the server store slices without some of their fields, as one does that does
+// not know them or has their feature gate off.
+func Drop(drop func(*resourceapi.ResourceSlice)) func(http.ResponseWriter, *http.Request, http.Handler) {
+	return func(w http.ResponseWriter, r *http.Request, server http.Handler) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the client went
+		}
+		slice := &resourceapi.ResourceSlice{}
+		if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, slice); err == nil {
+			drop(slice)
+			slice.TypeMeta = metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "ResourceSlice"}
+			if body, err = json.Marshal(slice); err != nil {
+				panic(err) // it was decoded a moment ago
+			}
+			r.Header.Set("Content-Type", "application/json")
+		}
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		server.ServeHTTP(w, r)
+	}
+}
+
+// Writes is a Match: requests that change slices.
+func Writes(r *http.Request) bool { return r.Method == http.MethodPost || r.Method == http.MethodPut }

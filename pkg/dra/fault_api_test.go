@@ -1,0 +1,290 @@
+package dra_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/apifault"
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/invariants"
+)
+
+// apiFault is a kind of trouble with the API server.
+type apiFault struct {
+	name  string
+	do    func(http.ResponseWriter, *http.Request, http.Handler)
+	harms bool     // a call that meets it fails
+	says  []string // one of which is in the error
+}
+
+var apiFaults = []apiFault{
+	{"down", apifault.Down, true, []string{"connection reset", "EOF", "connection refused"}},
+	{"slow", apifault.Slow(2 * time.Second), false, nil},
+	{"too busy", apifault.Status(http.StatusTooManyRequests), true, []string{"refused by the test"}},
+	{"token expired", apifault.Status(http.StatusUnauthorized), true, []string{"refused by the test"}},
+	{"forbidden", apifault.Status(http.StatusForbidden), true, []string{"refused by the test"}},
+	{"broken", apifault.Status(http.StatusInternalServerError), true, []string{"refused by the test"}},
+	{"unavailable", apifault.Status(http.StatusServiceUnavailable), true, []string{"refused by the test"}},
+	{"conflict", apifault.Status(http.StatusConflict), true, []string{"refused by the test"}},
+}
+
+// badAPI is a node whose driver meets its API server through a proxy.
+type badAPI struct {
+	*drivertest.Node
+	*apifault.Proxy
+	kubeconfig string
+}
+
+func newBadAPI(t testing.TB, machine string) *badAPI {
+	t.Helper()
+	n := drivertest.NewNode(t, machine)
+	proxy := apifault.New(t, n.Config().Host)
+	return &badAPI{n, proxy, proxy.Kubeconfig(t)}
+}
+
+func (b *badAPI) start(t testing.TB, flags ...string) *drivertest.Process {
+	t.Helper()
+	return b.Start(t, "", append([]string{"--kubeconfig", b.kubeconfig}, flags...)...)
+}
+
+// call asks for one claim, with as much time as a kubelet has.
+func (b *badAPI) call(c *resourceapi.ResourceClaim) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 45*time.Second)
+	defer cancel()
+	response, err := b.Prepare(ctx, c)
+	if err == nil {
+		_, err = drivertest.Devices(response, c)
+	}
+	return err
+}
+
+// TestAPIInPrepare: a Prepare that meets trouble with the API server fails in time and
+// says why; what is prepared goes on and is kept in order; the kubelet's next try after
+// the trouble succeeds. An Unprepare needs no API server.
+func TestAPIInPrepare(t *testing.T) {
+	for _, kind := range apiFaults {
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBadAPI(t, "hgx-h100")
+			b.start(t)
+			old, c := drivertest.Claim(1, dev0), drivertest.Claim(2, dev1)
+			b.AddClaim(old, c)
+			if err := b.call(old); err != nil {
+				t.Fatal(err)
+			}
+			shot := b.Arm(apifault.Fault{N: 1, Do: kind.do, Lasting: true})
+			began := time.Now()
+			err := b.call(c)
+			t.Logf("Prepare took %v and made %d requests", time.Since(began).Round(time.Millisecond), len(shot.Seen()))
+			if (err != nil) != kind.harms {
+				t.Errorf("Prepare says %v", err)
+			}
+			if err != nil && (!strings.Contains(err.Error(), c.Name) || !containsOne(err.Error(), kind.says)) {
+				t.Errorf("Prepare does not say what is wrong with claim %s: %v", c.Name, err)
+			}
+			if err := os.Remove(drivertest.SpecPath(b.CDIDir, old)); err != nil {
+				t.Fatal(err)
+			}
+			prepared := []*resourceapi.ResourceClaim{old}
+			if !kind.harms {
+				prepared = append(prepared, c)
+			}
+			drivertest.Eventually(t, func() error { return invariants.AtRest(b.Node, invariants.Claims{Prepared: prepared}) })
+			unprepare(t, b.Node, old)
+			shot.Disarm()
+			if err := b.call(c); err != nil {
+				t.Errorf("after the trouble Prepare says %v", err)
+			}
+			if err := invariants.AtRest(b.Node, invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func containsOne(text string, parts []string) bool {
+	for _, part := range parts {
+		if strings.Contains(text, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestAPIInStart lets each request of a start and of a change of the slices fail once,
+// in each way: in the end the slices are those of the host.
+func TestAPIInStart(t *testing.T) {
+	want := publishedOf(t, "roce-sriov")
+	for _, kind := range apiFaults {
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			requests := make(chan int, 1)
+			requests <- 3 // at least; each run says how many there were
+			for n := 1; n <= <-requests; n++ {
+				t.Run(fmt.Sprint(n), func(t *testing.T) {
+					b := newBadAPI(t, faultMachine)
+					before := b.start(t)
+					waitPublished(t, b.Node)
+					before.Kill()
+					b.Disconnect()
+					b.Become(t, drivertest.Swapped(t, "roce-sriov"))
+					shot := b.Arm(apifault.Fault{N: n, Do: kind.do})
+					b.start(t)
+					wantPublished(t, b.Node, want)
+					request, fired := shot.Fired()
+					requests <- len(shot.Seen())
+					t.Logf("%s: hit %v, %d requests", request, fired, len(shot.Seen()))
+				})
+			}
+		})
+	}
+}
+
+// publishedOf is the names of the devices that a driver publishes of a machine.
+func publishedOf(t *testing.T, machine string) []string {
+	n := drivertest.NewNode(t, machine)
+	p := n.Start(t, "")
+	names := deviceNames(waitPublished(t, n))
+	p.Kill()
+	return names
+}
+
+func wantPublished(t *testing.T, n *drivertest.Node, want []string) {
+	t.Helper()
+	began := time.Now()
+	for {
+		got := deviceNames(n.Slices())
+		if strings.Join(got, " ") == strings.Join(want, " ") {
+			return
+		}
+		if time.Since(began) > 2*patience { // the library waits 30 s between some of its tries
+			t.Fatalf("after %v %v are published, want %v", time.Since(began), got, want)
+		}
+		time.Sleep(5 * time.Millisecond) // between two looks at the condition
+	}
+}
+
+// TestStartWithoutAPI: a driver that starts while the API server is in trouble serves
+// the kubelet, keeps prepared claims in order and ends claims; when the trouble is over
+// it publishes by itself.
+func TestStartWithoutAPI(t *testing.T) {
+	for _, kind := range apiFaults {
+		if !kind.harms {
+			continue
+		}
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBadAPI(t, faultMachine)
+			p := b.start(t)
+			c := drivertest.Claim(1, faultHCA)
+			b.AddClaim(c)
+			if err := b.call(c); err != nil {
+				t.Fatal(err)
+			}
+			want := deviceNames(waitPublished(t, b.Node))
+			p.Kill()
+			b.Disconnect()
+			b.WipeSlices()
+			if err := os.Remove(drivertest.SpecPath(b.CDIDir, c)); err != nil {
+				t.Fatal(err)
+			}
+			shot := b.Arm(apifault.Fault{N: 1, Do: kind.do, Lasting: true})
+			b.start(t)
+			if err := invariants.AtRest(b.Node, invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}}); err != nil {
+				t.Error(err)
+			}
+			unprepare(t, b.Node, c)
+			if err := invariants.AtRest(b.Node, invariants.Claims{}); err != nil {
+				t.Error(err)
+			}
+			shot.Disarm()
+			wantPublished(t, b.Node, want)
+		})
+	}
+}
+
+// TestTokenIsRenewed: a driver whose token has expired takes the new one when the
+// client reads the file again, which it does each minute.
+func TestTokenIsRenewed(t *testing.T) {
+	if os.Getenv("TEST_LONG") == "" {
+		t.Skip("waits for a minute: set TEST_LONG=1")
+	}
+	t.Parallel()
+	b := newBadAPI(t, faultMachine)
+	b.Arm(apifault.Fault{N: 1, Do: apifault.Expired("first"), Lasting: true})
+	b.start(t)
+	waitPublished(t, b.Node)
+	c := drivertest.Claim(1, faultHCA)
+	b.AddClaim(c)
+	if err := b.call(c); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(b.kubeconfig), "token"), []byte("second"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.Arm(apifault.Fault{N: 1, Do: apifault.Expired("second"), Lasting: true})
+	began := time.Now()
+	err := b.call(c)
+	if err == nil {
+		t.Fatal("the old token was taken")
+	}
+	for ; err != nil && time.Since(began) < 2*patience; err = b.call(c) {
+		time.Sleep(time.Second) // a kubelet waits longer between two tries
+	}
+	if err != nil {
+		t.Errorf("after %v: %v", time.Since(began), err)
+	}
+}
+
+// TestDroppedFields: a server that drops what makes a device shareable does not bring
+// the driver down, nor into a loop of writes.
+func TestDroppedFields(t *testing.T) {
+	t.Parallel()
+	b := newBadAPI(t, faultMachine)
+	config := filepath.Join(drivertest.TempDir(t), "config.yaml")
+	content := "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\nrules:\n- name: all\n  publish: shared\n  shares: 8\n"
+	if err := os.WriteFile(config, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shot := b.Arm(apifault.Fault{N: 1, Lasting: true, Match: apifault.Writes, Do: apifault.Drop(func(s *resourceapi.ResourceSlice) {
+		s.Spec.SharedCounters = nil
+		for i := range s.Spec.Devices {
+			d := &s.Spec.Devices[i]
+			d.AllowMultipleAllocations, d.ConsumesCounters, d.Taints = nil, nil, nil
+			for name, capacity := range d.Capacity {
+				capacity.RequestPolicy = nil
+				d.Capacity[name] = capacity
+			}
+		}
+	})})
+	p := b.start(t, "--config", config)
+	published := waitPublished(t, b.Node)
+	for _, s := range published {
+		for _, d := range s.Spec.Devices {
+			if d.AllowMultipleAllocations != nil {
+				t.Errorf("device %s may be shared", d.Name)
+			}
+		}
+	}
+	c := drivertest.Claim(1, faultHCA)
+	b.AddClaim(c)
+	if err := b.call(c); err != nil {
+		t.Error(err)
+	}
+	b.Restart() // which makes it publish again
+	drivertest.Eventually(t, func() error { return b.call(c) })
+	if code := p.Terminate(); code != 0 {
+		t.Errorf("exit code is %d", code)
+	}
+	if n := len(shot.Seen()); n > 10 {
+		t.Errorf("%d writes: %v", n, shot.Seen())
+	}
+}

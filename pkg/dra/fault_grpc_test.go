@@ -1,0 +1,87 @@
+package dra_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	resourceapi "k8s.io/api/resource/v1"
+	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/invariants"
+	"github.com/rdma-dev/dra-driver-rdma/internal/sysfault"
+)
+
+// TestKubeletGivesUp has the kubelet give up on a call at each call on a file that the
+// driver makes for it, as when its deadline is over or it is restarted. What the
+// kubelet knows of the claim is then nothing, and its next try succeeds.
+func TestKubeletGivesUp(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, faultMachine)
+	f.start()
+	nothing := func(context.Context, *resourceapi.ResourceClaim) {}
+	prepare := func(ctx context.Context, c *resourceapi.ResourceClaim) { _, _ = f.Prepare(ctx, c) }
+	unprepare := func(ctx context.Context, c *resourceapi.ResourceClaim) { _, _ = f.Unprepare(ctx, c) }
+	for _, call := range []struct {
+		name      string
+		first, do func(context.Context, *resourceapi.ResourceClaim)
+	}{{"Prepare", nothing, prepare}, {"Unprepare", prepare, unprepare}} {
+		for n := 1; !t.Failed(); n++ {
+			c := drivertest.Claim(n, faultHCA)
+			f.AddClaim(c)
+			call.first(drivertest.Context(t), c)
+			ctx, cancel := context.WithCancel(context.Background())
+			shot := f.Arm(sysfault.Fault{N: n, Match: sysfault.Below(append(f.own(), f.host()...)...), Do: func(sysfault.Call) unix.Errno {
+				cancel()
+				return 0
+			}})
+			call.do(ctx, c)
+			cancel()
+			_, fired := shot.Fired()
+			shot.Disarm()
+			if err := invariants.Always(f.Node); err != nil {
+				t.Errorf("%s, given up at call %d: %v", call.name, n, err)
+			}
+			if call.name == "Prepare" {
+				if _, err := f.prepareOnce(c); err != nil {
+					t.Errorf("%s, given up at call %d, the next try: %v", call.name, n, err)
+				}
+				f.atRest(invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}})
+			}
+			if err := f.unprepareOnce(c); err != nil {
+				t.Errorf("%s, given up at call %d, the end: %v", call.name, n, err)
+			}
+			f.atRest(invariants.Claims{})
+			if !fired {
+				t.Logf("%s: %d calls", call.name, n-1)
+				break
+			}
+		}
+	}
+}
+
+// TestRegistrationRefused: a kubelet that refuses the driver at first, as one that still
+// has another version of it, and takes it later, is served.
+func TestRegistrationRefused(t *testing.T) {
+	n := drivertest.NewSharedNode(t, faultMachine)
+	start(t, n)
+	conn, err := grpc.NewClient("unix://"+filepath.Join(n.Dir, "plugins_registry", "rdma.dev-reg.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	refusal := &registerapi.RegistrationStatus{PluginRegistered: false, Error: "refused by the test"}
+	// The library gives the kubelet its own words back.
+	if _, err := registerapi.NewRegistrationClient(conn).NotifyRegistrationStatus(drivertest.Context(t), refusal); err == nil {
+		t.Error("the driver takes a refusal for a registration")
+	}
+	n.Restart()
+	c := drivertest.Claim(1, faultHCA)
+	n.AddClaim(c)
+	prepare(t, n, c)
+	unprepare(t, n, c)
+}
