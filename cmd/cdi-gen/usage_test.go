@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -158,4 +161,39 @@ func TestCompletion(t *testing.T) {
 	if r := cdigen(t, "__completeNoDesc", "generate", "--target", "podman-4"); !strings.Contains(r.stdout, "podman-4.3\n") {
 		t.Errorf("targets %q", r.stdout)
 	}
+}
+
+// TestSignals: a kernel that does not answer cannot keep the program from ending.
+func TestSignals(t *testing.T) {
+	root := patient(t, "roce-lag")
+	hca, err := filepath.EvalSymlinks(filepath.Join(root, "sys/class/infiniband/mlx5_bond_0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	guid := filepath.Join(hca, "node_guid")
+	if err := errors.Join(os.Remove(guid), syscall.Mkfifo(guid, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	silent, err := os.OpenFile(guid, os.O_RDWR, 0) // a writer that writes nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	cmd := program(t, "list", "--host-root", root)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the program waits", func() bool {
+		fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", cmd.Process.Pid))
+		return slices.ContainsFunc(fds, func(fd string) bool {
+			file, _ := os.Readlink(fd)
+			return file == guid
+		})
+	})
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	await(t, "the end of the program", func() bool {
+		_ = cmd.Process.Signal(os.Interrupt) // an error once it has ended
+		return len(ended) > 0
+	})
 }
