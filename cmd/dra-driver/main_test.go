@@ -37,6 +37,9 @@ func TestUsage(t *testing.T) {
 		"bad policy":            {[]string{"--node-name", "n", "--memlock-denied", "explode"}, `--memlock-denied "explode": want one of [clamp fail ignore]`},
 		"no configuration":      {[]string{"--node-name", "n", "--config", "/nonexistent/config.yaml"}, "read configuration: open /nonexistent/config.yaml"},
 		"bad configuration":     {[]string{"--node-name", "n", "--config", "testdata/bad.yaml"}, `read configuration "testdata/bad.yaml": `},
+		"explain, bad format":   {[]string{"explain", "-o", "xml"}, `--output "xml": want one of [table json yaml]`},
+		"explain, bad file":     {[]string{"explain", "--config", "testdata/bad.yaml"}, `read configuration "testdata/bad.yaml": `},
+		"explain, argument":     {[]string{"explain", "mlx5_0"}, `unknown argument "mlx5_0"`},
 		"probe, unknown flag":   {[]string{"probe", "--nope"}, "see dra-driver probe --help"},
 		"probe, argument":       {[]string{"probe", "now"}, `unknown argument "now"`},
 		"version with argument": {[]string{"version", "now"}, `unknown argument "now"`},
@@ -59,6 +62,24 @@ func TestVersionAndHelp(t *testing.T) {
 		if code != exitOK || !strings.Contains(stdout, flag) {
 			t.Errorf("help: exit code %d, and nothing of %s", code, flag)
 		}
+	}
+}
+
+// TestExplain: explain needs no node and no cluster, and says so once when limits are
+// not enforced.
+func TestExplain(t *testing.T) {
+	host := drivertest.NewHost(t, "roce-sriov")
+	code, stdout, stderr := invoke(t, nil, "explain", "--host-root", host.Root, "--config", "testdata/shared.yaml")
+	if code != exitOK || stderr != "" || !strings.Contains(stdout, "shared-pci-0000-3b-00-0") || strings.Count(stdout, "no rdma cgroup controller") != 1 {
+		t.Errorf("exit code %d, stderr %q, stdout:\n%s", code, stderr, stdout)
+	}
+	code, stdout, _ = invoke(t, nil, "explain", "--host-root", host.Root, "-o", "json")
+	if code != exitOK || !strings.Contains(stdout, `"published": "exclusive"`) {
+		t.Errorf("without a file: exit code %d, stdout:\n%s", code, stdout)
+	}
+	code, _, stderr = invoke(t, nil, "explain", "--host-root", drivertest.TempDir(t))
+	if code != exitError || !strings.Contains(stderr, "discover the RDMA devices below") {
+		t.Errorf("without sysfs: exit code %d, stderr %q", code, stderr)
 	}
 }
 

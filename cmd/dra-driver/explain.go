@@ -1,0 +1,54 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/explain"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+func newExplain() *cobra.Command {
+	var config, hostRoot, output string
+	cmd := &cobra.Command{
+		Use:   "explain",
+		Short: "Show how the HCAs of this host are published, and why",
+		Long: `explain applies a configuration file to the HCAs of this host, and shows for each which
+rule matches, the devices by which it is published, and why it is not, or not as
+the rule says. It needs no cluster, and changes nothing: try a file before it is
+installed.
+
+It shows a node without claims, and an API server with all features. An HCA stays
+published as what claims hold it until they end; of that, and of features that the
+API server lacks, the driver's log tells.
+
+Exit codes: 0 done, 1 failed, 2 bad flags or configuration file.`,
+		Example: `  dra-driver explain --config new.yaml
+  kubectl -n dra-driver-rdma exec daemonset/dra-driver-rdma -- dra-driver explain --config /etc/rdma.dev/config.yaml --host-root /host`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !slices.Contains(explain.Formats, output) {
+				return usageError{fmt.Errorf("--output %q: want one of %v", output, explain.Formats)}
+			}
+			c, err := readPolicy(config)
+			if err != nil {
+				return err
+			}
+			snap, err := rdma.Discover(sysfs.DirFS(filepath.Join(hostRoot, "sys")))
+			if err != nil {
+				return fmt.Errorf("discover the RDMA devices below %q: %w", hostRoot, err)
+			}
+			return explain.New(snap, c, dra.LimitsEnforced(hostRoot)).Write(cmd.OutOrStdout(), output)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&config, "config", "", "configuration file of the site (default none: each HCA for one claim at a time)")
+	f.StringVar(&hostRoot, "host-root", "/", "directory that holds the host's sys")
+	f.StringVarP(&output, "output", "o", "table", "`FORMAT`: table, json or yaml")
+	return cmd
+}

@@ -1,0 +1,174 @@
+// Package explain says what a node publishes of its HCAs, and why: a policy applied
+// to a host, in words and tables for people, and as data for programs.
+//
+// It looks at the host and the configuration file alone. What claims hold stays
+// published as they hold it until they end, and an API server may lack features: of
+// that the driver's log tells.
+package explain
+
+import (
+	"fmt"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// Report is what a node publishes, and why.
+type Report struct {
+	// NetnsMode is the host's RDMA network namespace mode, "" if it is not known.
+	NetnsMode string `json:"netnsMode,omitempty"`
+	// Partitioning says whether devices of one card exclude each other by counters.
+	Partitioning bool `json:"partitioning"`
+	// LimitsEnforced is whether the kernel can hold containers to limits on their
+	// HCAs; Limits says why not.
+	LimitsEnforced bool   `json:"limitsEnforced"`
+	Limits         string `json:"limits,omitempty"`
+	// HCAs has an entry for each HCA of the host, published or not.
+	HCAs   []HCA   `json:"hcas"`
+	Groups []Group `json:"groups,omitempty"`
+}
+
+// HCA is what is published of one HCA.
+type HCA struct {
+	Name     string `json:"name"`
+	IBDev    string `json:"ibdev"`
+	Function string `json:"function"`
+	// Rule is the rule that matched, or that could not be applied; "" for none.
+	Rule string `json:"rule,omitempty"`
+	// Wanted is what the rule says, and Published what comes of it: none, exclusive,
+	// shared or both.
+	Wanted    string `json:"wanted"`
+	Published string `json:"published"`
+	// Reason says why it is not published, or not as wanted.
+	Reason string `json:"reason,omitempty"`
+	// Devices are those in the pool.
+	Devices []Device `json:"devices,omitempty"`
+	// Attributes are those that the policy sets.
+	Attributes map[string]any `json:"attributes,omitempty"`
+}
+
+// Group is what is published of one group.
+type Group struct {
+	Name      string   `json:"name"`
+	Published bool     `json:"published"`
+	Reason    string   `json:"reason,omitempty"`
+	Members   []string `json:"members"` // names of HCAs
+	Devices   []Device `json:"devices,omitempty"`
+}
+
+// Device is a device in the pool.
+type Device struct {
+	Name string `json:"name"`
+	// Capacity is what claims consume of it.
+	Capacity map[string]Capacity `json:"capacity,omitempty"`
+}
+
+// Capacity is a capacity of a device, and the part of a claim that asks for none.
+type Capacity struct {
+	Total   string `json:"total"`
+	Default string `json:"default,omitempty"`
+}
+
+// New applies a policy to a host. Limits says why the host cannot hold containers to
+// limits, nil if it can.
+func New(snap *rdma.Snapshot, c *policy.Config, limits error) *Report {
+	result := c.Apply(snap, policy.State{})
+	r := &Report{NetnsMode: string(snap.NetnsMode), Partitioning: c.Partitioning(), LimitsEnforced: limits == nil}
+	if limits != nil {
+		r.Limits = limits.Error()
+	}
+	published := map[string]resourceapi.Device{}
+	for _, s := range result.Slices() {
+		for _, d := range s.Devices {
+			published[d.Name] = d
+		}
+	}
+	for _, d := range result.Decisions {
+		r.HCAs = append(r.HCAs, describe(d, published))
+	}
+	for _, g := range result.Groups {
+		group := Group{Name: g.Group.Name, Published: g.Published, Reason: g.Reason, Members: []string{}}
+		for _, h := range g.Group.Members {
+			group.Members = append(group.Members, h.Name)
+		}
+		group.Devices = devices(published, devicename.Group(g.Group.Name))
+		r.Groups = append(r.Groups, group)
+	}
+	return r
+}
+
+func describe(d policy.Decision, published map[string]resourceapi.Device) HCA {
+	out := HCA{
+		Name: d.HCA.Name, IBDev: d.HCA.IBDev, Function: string(d.HCA.Function),
+		Rule: d.Rule, Wanted: string(d.Wanted), Published: string(d.View), Reason: d.Reason,
+	}
+	if d.View == resources.ViewNone {
+		return out
+	}
+	out.Devices = devices(published, d.HCA.Name, devicename.Shared(d.HCA.Name))
+	for name, value := range d.Offer.Attributes {
+		if out.Attributes == nil {
+			out.Attributes = map[string]any{}
+		}
+		out.Attributes[string(name)] = valueOf(value)
+	}
+	return out
+}
+
+// devices returns those of the named devices that are published.
+func devices(published map[string]resourceapi.Device, names ...string) []Device {
+	var out []Device
+	for _, name := range names {
+		d, ok := published[name]
+		if !ok {
+			continue
+		}
+		one := Device{Name: name}
+		for capacity, c := range d.Capacity {
+			if one.Capacity == nil {
+				one.Capacity = map[string]Capacity{}
+			}
+			total := Capacity{Total: c.Value.String()}
+			if c.RequestPolicy != nil && c.RequestPolicy.Default != nil {
+				total.Default = c.RequestPolicy.Default.String()
+			}
+			one.Capacity[string(capacity)] = total
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+func valueOf(a resourceapi.DeviceAttribute) any {
+	switch {
+	case a.StringValue != nil:
+		return *a.StringValue
+	case a.IntValue != nil:
+		return *a.IntValue
+	case a.BoolValue != nil:
+		return *a.BoolValue
+	case a.VersionValue != nil:
+		return *a.VersionValue
+	}
+	return nil
+}
+
+// notes collects reasons, so that each stands once, with a number.
+type notes []string
+
+func (n *notes) number(reason string) string {
+	if reason == "" {
+		return "-"
+	}
+	i := slices.Index(*n, reason)
+	if i < 0 {
+		i = len(*n)
+		*n = append(*n, reason)
+	}
+	return fmt.Sprint(i + 1)
+}

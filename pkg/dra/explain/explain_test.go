@@ -1,0 +1,121 @@
+package explain_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/explain"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+var errAccounting = errors.New("limits are for the scheduler's account only")
+
+func snapshot(t testing.TB, machine string) *rdma.Snapshot {
+	t.Helper()
+	m, err := fixture.Load(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap, err := rdma.Discover(m.FS(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snap
+}
+
+func config(t testing.TB, name string) *policy.Config {
+	t.Helper()
+	if name == "" {
+		return policy.Default()
+	}
+	data, err := os.ReadFile("testdata/" + name + ".yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := policy.Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func write(t testing.TB, r *explain.Report, format string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := r.Write(&out, format); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// TestTables has each fixture machine with each file: which rule matched, what is
+// published, and why not.
+func TestTables(t *testing.T) {
+	for _, machine := range fixture.Names() {
+		for _, file := range []string{"", "sharing", "partitioning"} {
+			name := strings.TrimSuffix(machine+"-"+file, "-")
+			t.Run(name, func(t *testing.T) {
+				limits := errAccounting
+				if file == "sharing" {
+					limits = nil
+				}
+				golden.Bytes(t, name+".txt", write(t, explain.New(snapshot(t, machine), config(t, file), limits), "table"))
+			})
+		}
+	}
+}
+
+// TestFormats: JSON and YAML have the same, and more than the table.
+func TestFormats(t *testing.T) {
+	r := explain.New(snapshot(t, "roce-sriov"), config(t, "partitioning"), errAccounting)
+	data := write(t, r, "json")
+	golden.Bytes(t, "roce-sriov-partitioning.json", data)
+	var fromJSON, fromYAML explain.Report
+	if err := json.Unmarshal(data, &fromJSON); err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(write(t, r, "yaml"), &fromYAML); err != nil {
+		t.Fatal(err)
+	}
+	for format, got := range map[string]explain.Report{"json": fromJSON, "yaml": fromYAML} {
+		if diff := cmp.Diff(*r, got); diff != "" {
+			t.Errorf("%s (-report +read again):\n%s", format, diff)
+		}
+	}
+	if err := r.Write(&bytes.Buffer{}, "xml"); err == nil || !strings.Contains(err.Error(), `unknown format "xml", want one of [table json yaml]`) {
+		t.Errorf("unknown format: %v", err)
+	}
+}
+
+// TestEveryHCAIsExplained: an HCA is published, or there is a reason why not.
+func TestEveryHCAIsExplained(t *testing.T) {
+	for _, machine := range fixture.Names() {
+		for _, file := range []string{"", "sharing", "partitioning"} {
+			snap := snapshot(t, machine)
+			r := explain.New(snap, config(t, file), nil)
+			if len(r.HCAs) != len(snap.HCAs) {
+				t.Errorf("%s, %q: %d HCAs are explained, of %d", machine, file, len(r.HCAs), len(snap.HCAs))
+			}
+			for _, h := range r.HCAs {
+				if (len(h.Devices) == 0) != (h.Published == "none") || len(h.Devices) == 0 && h.Reason == "" {
+					t.Errorf("%s, %q: %s is published as %v (%s), with reason %q", machine, file, h.IBDev, h.Devices, h.Published, h.Reason)
+				}
+			}
+			for _, g := range r.Groups {
+				if g.Published != (len(g.Devices) == 1) || !g.Published && g.Reason == "" {
+					t.Errorf("%s, %q: group %s is published as %v, with reason %q", machine, file, g.Name, g.Devices, g.Reason)
+				}
+			}
+		}
+	}
+}

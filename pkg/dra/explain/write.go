@@ -1,0 +1,122 @@
+package explain
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Formats are the ways to write a report.
+var Formats = []string{"table", "json", "yaml"}
+
+// Write writes a report in one of the formats.
+func (r *Report) Write(w io.Writer, format string) error {
+	switch format {
+	case "table":
+		return r.table(w)
+	case "json":
+		enc := json.NewEncoder(w)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("", "  ")
+		return enc.Encode(r)
+	case "yaml":
+		b, err := yaml.Marshal(r)
+		if err == nil {
+			_, err = w.Write(b)
+		}
+		return err
+	}
+	return fmt.Errorf("write explanation: unknown format %q, want one of %v", format, Formats)
+}
+
+// table writes what is published in columns, and the reasons below, each once.
+func (r *Report) table(w io.Writer) error {
+	var n notes
+	errs := []error{r.hcas(w, &n)}
+	if len(r.Groups) > 0 {
+		_, err := fmt.Fprintln(w)
+		errs = append(errs, err, r.groups(w, &n))
+	}
+	if len(n) > 0 {
+		_, err := fmt.Fprintln(w)
+		errs = append(errs, err)
+	}
+	for i, reason := range n {
+		_, err := fmt.Fprintf(w, "%d: %s\n", i+1, reason)
+		errs = append(errs, err)
+	}
+	if !r.LimitsEnforced {
+		_, err := fmt.Fprintf(w, "\n%s\n", r.Limits)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Report) hcas(w io.Writer, n *notes) error {
+	if len(r.HCAs) == 0 {
+		_, err := fmt.Fprintln(w, "This host has no RDMA devices.")
+		return err
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(tw, "IBDEV\tHCA\tFUNCTION\tRULE\tPUBLISH\tPUBLISHED\tCAPACITY\tATTRIBUTES\tNOTE")
+	for _, h := range r.HCAs {
+		var names []string
+		for _, d := range h.Devices {
+			names = append(names, d.Name)
+		}
+		fmt.Fprintln(tw, strings.Join([]string{
+			h.IBDev, h.Name, h.Function, dash(h.Rule), h.Wanted, dash(strings.Join(names, ",")),
+			dash(capacities(h.Devices)), dash(attributes(h.Attributes)), n.number(h.Reason),
+		}, "\t"))
+	}
+	return tw.Flush()
+}
+
+func (r *Report) groups(w io.Writer, n *notes) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(tw, "GROUP\tPUBLISHED\tCAPACITY\tNOTE\tMEMBERS")
+	for _, g := range r.Groups {
+		published := "-"
+		if len(g.Devices) > 0 {
+			published = g.Devices[0].Name
+		}
+		fmt.Fprintln(tw, strings.Join([]string{
+			g.Name, published, dash(capacities(g.Devices)), n.number(g.Reason), dash(strings.Join(g.Members, ",")),
+		}, "\t"))
+	}
+	return tw.Flush()
+}
+
+// capacities lists totals: "bandwidth 400G, shares 63".
+func capacities(devices []Device) string {
+	var parts []string
+	for _, d := range devices {
+		for name, c := range d.Capacity {
+			parts = append(parts, name+" "+c.Total)
+		}
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, ", ")
+}
+
+func attributes(values map[string]any) string {
+	var parts []string
+	for name, value := range values {
+		parts = append(parts, fmt.Sprintf("%s=%v", name, value))
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, ", ")
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
