@@ -48,6 +48,10 @@ func TestUnitsRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		// Others wait for the unit, and a oneshot has no limit of its own.
+		if !strings.Contains(string(data), "\nTimeoutStartSec=") {
+			t.Errorf("%s has no limit of time", unit)
+		}
 		_, line, _ := strings.Cut(string(data), "\nExecStart=cdi-gen ")
 		line, _, _ = strings.Cut(line, "\n")
 		args := strings.Fields(strings.Replace(line, "$CDI_GEN_OPTIONS", "--host-root "+root+" --no-hook --memlock 1", 1))
