@@ -23,7 +23,7 @@ func TestKill(t *testing.T) {
 	n := drivertest.NewNode(t, "hgx-h100")
 	live := drivertest.Claim(0, hcas[0])
 	n.AddClaim(live)
-	driver := n.Start(t, "")
+	driver := n.Start(t, "", pairFile...)
 	liveIDs := mustPrepare(t, n, live)
 	window := callTime(t, n)
 	answered := 0
@@ -48,19 +48,27 @@ func TestKill(t *testing.T) {
 			t.Fatalf("failed in round %d, killed after %v", round, moment)
 		}
 	}
-	t.Logf("%d calls were answered before the kill, %d were not", answered, rounds(t, 200)*len(hcas[1:])-answered)
+	t.Logf("%d calls were answered before the kill, %d were not", answered, rounds(t, 200)*len(victimsOf(0))-answered)
 	mustUnprepare(t, n, live)
 	checkNothingLeft(t, n)
 	checkTemporaryFilesGo(t, n, driver)
 }
 
-// victimsOf makes the claims of a round, each with a device of its own.
+// pairFile publishes hcas[2] and hcas[3] for many claims, each by itself and both as
+// the group "pair".
+var pairFile = []string{"--config", "testdata/pair.yaml"}
+
+// victimsOf makes the claims of a round: one has an HCA alone, the others meet at an
+// HCA by its shares and by a group.
 func victimsOf(round int) []*resourceapi.ResourceClaim {
-	var victims []*resourceapi.ResourceClaim
-	for i, hca := range hcas[1:] {
-		victims = append(victims, drivertest.Claim(1+round*len(hcas)+i, hca))
+	first := 1 + 4*round
+	limits := map[string]string{"handles": "10"}
+	return []*resourceapi.ResourceClaim{
+		drivertest.Claim(first, hcas[1]),
+		drivertest.Share(first+1, limits, "shared-"+hcas[2]),
+		drivertest.Share(first+2, limits, "shared-"+hcas[2]),
+		drivertest.Share(first+3, nil, "group-pair"),
 	}
-	return victims
 }
 
 // callTime measures how long the calls of a round take.
@@ -121,7 +129,7 @@ func restart(t *testing.T, n *drivertest.Node) *drivertest.Process {
 		t.Fatalf("sockets of the dead driver: %v, %v", stale, err)
 	}
 	n.Disconnect()
-	return n.Start(t, "")
+	return n.Start(t, "", pairFile...)
 }
 
 // checkRecovered checks that a claim has a spec just when it has a record, as soon
