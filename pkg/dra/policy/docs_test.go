@@ -1,0 +1,172 @@
+package policy_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/controlplane"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+)
+
+const (
+	policyDoc  = "../../../docs/policy.md"
+	sharingDoc = "../../../docs/sharing.md"
+)
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+var (
+	yamlBlock = regexp.MustCompile("(?s)```yaml\n(.*?)```")
+	fieldRow  = regexp.MustCompile("(?m)^\\| `([^`]+)` \\|")
+)
+
+// Every example of a configuration file is one, and means something on some machine.
+func TestExamplesOfDocs(t *testing.T) {
+	for _, doc := range []string{policyDoc, sharingDoc} {
+		for i, block := range yamlBlock.FindAllStringSubmatch(read(t, doc), -1) {
+			text := block[1]
+			switch {
+			case strings.Contains(text, "kind: DriverConfig"):
+			case regexp.MustCompile(`(?m)^kind:`).MatchString(text), strings.HasPrefix(text, "constraints:"), strings.HasPrefix(text, "requests:"):
+				continue // objects of Kubernetes, and parts of them
+			default:
+				text = header + text
+			}
+			c, err := policy.Parse([]byte(text))
+			if err != nil {
+				t.Errorf("%s, example %d: %v", doc, i, err)
+				continue
+			}
+			for _, machine := range machines() {
+				valid(t, c.Apply(snapshot(t, machine), policy.State{}))
+			}
+		}
+	}
+}
+
+// The reference has all fields of the file, in its order, and no others.
+func TestFieldsOfDocs(t *testing.T) {
+	var documented []string
+	for _, row := range fieldRow.FindAllStringSubmatch(read(t, policyDoc), -1) {
+		documented = append(documented, row[1])
+	}
+	if diff := cmp.Diff(policy.Fields(), documented); diff != "" {
+		t.Errorf("fields (-file +docs/policy.md):\n%s", diff)
+	}
+}
+
+// things are what claims can have of one card, in the order of the tables of
+// docs/sharing.md.
+var things = []struct {
+	name    string
+	pf, vf  string // the views that publish it
+	group   bool
+	request resourceapi.DeviceClaim
+}{
+	{name: "the HCA alone", pf: "exclusive", request: one(hca, pfAt)},
+	{name: "a share of it", pf: "shared", request: one(share, pfAt)},
+	{name: "its VF alone", vf: "exclusive", request: one(parts, vfAt)},
+	{name: "a share of the VF", vf: "shared", request: one(share, vfAt)},
+	{name: "a group with the HCA", group: true, request: one(groupCards)},
+}
+
+// TestExclusionTables compares the tables of docs/sharing.md with what the scheduler
+// does.
+func TestExclusionTables(t *testing.T) {
+	doc := read(t, sharingDoc)
+	lacking := controlplane.V136()
+	lacking.PartitionableDevices = false
+	for title, mode := range map[string]struct {
+		partitioning bool
+		features     controlplane.Features
+	}{
+		"### With partitioning":                                    {true, controlplane.V136()},
+		"### Without partitioning":                                 {false, controlplane.V136()},
+		"### With partitioning, and no counters in the API server": {true, lacking},
+	} {
+		_, section, found := strings.Cut(doc, title+"\n")
+		if !found {
+			t.Errorf("docs/sharing.md has no section %q", title)
+			continue
+		}
+		var want strings.Builder
+		want.WriteString("| claims have | the HCA alone | a share of it | its VF alone | a share of the VF | a group with the HCA |\n|---|---|---|---|---|---|\n")
+		for _, held := range things {
+			fmt.Fprintf(&want, "| %s |", held.name)
+			for _, asked := range things {
+				fmt.Fprintf(&want, " %s |", together(t, mode.partitioning, mode.features, held.name, asked.name))
+			}
+			want.WriteString("\n")
+		}
+		if !strings.Contains(strings.SplitN(section, "\n#", 2)[0], want.String()) {
+			t.Errorf("docs/sharing.md, %q: the scheduler makes it\n%s", title, &want)
+		}
+	}
+}
+
+// together says whether the scheduler gives one claim the first thing and another one
+// the second, under a policy that publishes both.
+func together(t *testing.T, partitioning bool, features controlplane.Features, first, second string) string {
+	t.Helper()
+	views := map[string]map[string]bool{"pf": {}, "vf": {}}
+	group := ""
+	var claims []resourceapi.DeviceClaim
+	for _, name := range []string{first, second} {
+		for _, thing := range things {
+			if thing.name != name {
+				continue
+			}
+			views["pf"][thing.pf], views["vf"][thing.vf] = true, true
+			if thing.group {
+				group = "groups: [{name: cards, selectors: [{cel: {expression: 'device.attributes[\"rdma.dev\"].ibdev == \"mlx5_0\"'}}]}]"
+			}
+			claims = append(claims, thing.request)
+		}
+	}
+	text := fmt.Sprintf("%spartitioning: %t\nrules:\n%s%s%s", header, partitioning, rule("pf", views["pf"]), rule("vf", views["vf"]), group)
+	c, err := policy.Parse([]byte(text))
+	if err != nil {
+		return "never both"
+	}
+	cluster := emptyCluster(t, features)
+	cluster.Publish(plan.DriverName, c.Apply(snapshot(t, "roce-sriov"), policy.State{NoCounters: !features.PartitionableDevices}).Slices())
+	for _, claim := range claims {
+		if take(t, cluster, "alone", claim) == nil {
+			return "never both"
+		}
+		cluster.Release("alone")
+	}
+	take(t, cluster, "first", claims[0])
+	if take(t, cluster, "second", claims[1]) == nil {
+		return "waits"
+	}
+	return "together"
+}
+
+// rule publishes the functions of a kind by these views.
+func rule(function string, views map[string]bool) string {
+	view := "none"
+	switch {
+	case views["exclusive"] && views["shared"]:
+		view = "both"
+	case views["exclusive"]:
+		view = "exclusive"
+	case views["shared"]:
+		view = "shared"
+	}
+	return fmt.Sprintf("- {name: %s, selectors: [{cel: {expression: 'device.attributes[\"rdma.dev\"].function == %q'}}], publish: %s}\n", function, function, view)
+}
