@@ -73,7 +73,7 @@ var kernelFaults = []fault{
 	{
 		name: "attributes that cannot be read", machine: "misbehaving",
 		plant: func(f *fake) { f.host.SecondOpinion = agreeing(f.t, f.machine.OpenFS()) },
-		id:    HCAUnreadable, severity: Warning, subject: "mlx5_4", reason: "mlx5_5", fix: "dmesg",
+		id:    HCAUnreadable, severity: Warning, subject: "mlx5_4", reason: "mlx5_4", fix: "dmesg",
 		also: []ID{GUIDZero, PortInit},
 	},
 	{

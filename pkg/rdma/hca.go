@@ -1,82 +1,112 @@
 package rdma
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 )
 
-// readHCA reads one entry of /sys/class/infiniband. It fails if the entry leads
-// nowhere: the HCA is gone since it was listed.
-func (d *discovery) readHCA(ibdev string, uverbs *Node, mads []Node) (HCA, error) {
-	h := HCA{IBDev: ibdev, Uverbs: uverbs, MADs: mads}
-	real, err := d.realpath(path.Join(classInfiniband, ibdev))
-	if err == nil {
-		_, err = fs.Stat(d.sys, real)
-	}
-	if err != nil {
-		return h, fmt.Errorf("read device link: %w", err)
-	}
-	parent := d.parentDevice(real)
-	where := locate(parent)
-	soft := d.read(ibdev, path.Join(real, "parent")) // rxe only: the interface below
+// card is one HCA while it is read, and what a scanner has to remember of it
+// besides: which other parts of sysfs it was made of.
+type card struct {
+	reader
+	netdevs *netdevTable
 
-	h.NodeType = NodeType(parsed(d, ibdev, path.Join(real, "node_type"), word))
-	h.NodeGUID = parsed(d, ibdev, path.Join(real, "node_guid"), ParseGUID)
-	h.SysImageGUID = parsed(d, ibdev, path.Join(real, "sys_image_guid"), ParseGUID)
-	h.Firmware = d.read(ibdev, path.Join(real, "fw_ver"))
-	h.BoardID = d.read(ibdev, path.Join(real, "board_id"))
-	h.Model = d.read(ibdev, path.Join(real, "hca_type"))
-	d.readSlot(&h, parent, where, soft)
-	h.Ports = d.readPorts(&h, real, parent, soft)
-	if h.Identity.Kind != "" && h.Identity.Netdev == "" {
-		d.nameByPort(&h)
-	}
-	h.Protocol = d.protocol(&h, real)
-	return h, nil
+	hca          HCA
+	real, parent string   // directories of the HCA and of the device that carries it
+	soft         string   // the interface below a soft-RoCE HCA
+	gidNetdevs   []string // by port, the interface that its first GID names, be it on this host or not
+	byGUID       bool     // interfaces were compared by hardware address
+	slot         string   // its name without a discriminator
+	key          sortKey
+	dependencies []dependency
 }
 
-// parentDevice returns the directory of the device that carries an HCA: two
-// levels up from .../infiniband/mlx5_0. Where the class entry is a directory of
-// its own, the device link tells it.
-func (d *discovery) parentDevice(real string) string {
-	if !strings.HasPrefix(real, classInfiniband+"/") {
-		return path.Dir(path.Dir(real))
-	}
-	target, err := d.sys.ReadLink(path.Join(real, "device"))
+// readCard reads one entry of /sys/class/infiniband; nil if it does not exist, or
+// leads nowhere because the HCA is going.
+func readCard(sys fs.ReadLinkFS, netdevs *netdevTable, nodes *nodeTable, ibdev string) *card {
+	c := &card{reader: reader{sys: sys, ibdev: ibdev}, netdevs: netdevs, hca: HCA{IBDev: ibdev}}
+	real, err := c.realpath(classInfiniband + "/" + ibdev)
 	if err != nil {
-		return ""
+		if !errors.Is(err, fs.ErrNotExist) {
+			c.problem(fmt.Errorf("read device link: %w", err))
+			return c
+		}
+		return nil
 	}
-	return path.Join(real, target)
+	c.real, c.parent = real, c.parentDevice(real)
+	nodeType, exists := c.lookUp(real + "/node_type")
+	if !exists {
+		if _, err := fs.Stat(sys, real); err != nil {
+			return nil
+		}
+	}
+	c.hca.NodeType = NodeType(parsedText(&c.reader, real+"/node_type", nodeType, word))
+	c.readHCA()
+	c.hca.Uverbs, c.hca.MADs = nodes.of(ibdev)
+	c.setName("")
+	c.slot = c.hca.Name
+	c.dependencies = c.depends()
+	return c
+}
+
+// setName names the HCA after its slot and what tells it from others there.
+func (c *card) setName(discriminator string) {
+	c.hca.Identity.Discriminator = discriminator
+	c.hca.Name = c.hca.Identity.Name()
+	c.key = c.hca.sortKey()
+}
+
+// exists reports whether there is an HCA, and not just a problem.
+func (c *card) exists() bool { return c.real != "" }
+
+func (c *card) readHCA() {
+	h := &c.hca
+	h.NodeGUID = parsed(&c.reader, c.real+"/node_guid", ParseGUID)
+	h.SysImageGUID = parsed(&c.reader, c.real+"/sys_image_guid", ParseGUID)
+	h.Firmware = c.read(c.real + "/fw_ver")
+	h.BoardID = c.read(c.real + "/board_id")
+	h.Model = c.read(c.real + "/hca_type")
+	if h.Model == "" {
+		c.soft = c.read(c.real + "/parent") // rxe only, which has no hca_type
+	}
+	c.readSlot()
+	c.readPorts()
+	if h.Identity.Kind != "" && h.Identity.Netdev == "" {
+		c.nameByPort()
+	}
+	h.Protocol = c.protocol()
 }
 
 // readSlot fills in what the HCA sits on: identity, function, PCI, driver.
-func (d *discovery) readSlot(h *HCA, parent string, where place, soft string) {
+func (c *card) readSlot() {
+	h, where := &c.hca, locate(c.parent)
+	driver := ""
 	if where.address != "" {
-		h.PCI = d.readPCI(h.IBDev, where)
+		if pf := c.link(where.dir + "/physfn"); pf != "" {
+			h.Function, h.PF = VF, pf
+		}
+		driver = c.readPCI(where)
 	}
 	switch {
-	case soft != "":
-		h.Function, h.Driver = Virtual, "rxe"
-		h.Identity = Identity{Kind: "rxe", Netdev: soft}
+	case c.soft != "":
+		h.Function, h.PF, h.Driver = Virtual, "", "rxe"
+		h.Identity = Identity{Kind: "rxe", Netdev: c.soft}
 	case where.address == "":
 		h.Function, h.Driver = Virtual, softDriver(h)
-		h.Identity = Identity{Kind: h.Driver}
-		if h.Driver == "" {
-			h.Identity.Kind = "virtual"
-		}
-	case where.aux != "":
-		h.Driver = d.link(path.Join(parent, "driver"))
-		d.readAux(h, parent, where)
+		h.Identity = Identity{Kind: cmp.Or(h.Driver, "virtual")}
 	default:
-		h.Driver = d.link(path.Join(where.dir, "driver"))
 		h.Identity = Identity{PCI: where.address}
-		h.Function = PF
-		if pf := d.link(path.Join(where.dir, "physfn")); pf != "" {
-			h.Function, h.PF = VF, pf
+		h.Driver = driver
+		if h.Function == "" {
+			h.Function = PF
+		}
+		if where.aux != "" {
+			c.readAux(where)
 		}
 	}
 }
@@ -84,16 +114,11 @@ func (d *discovery) readSlot(h *HCA, parent string, where place, soft string) {
 // readAux handles an HCA on an auxiliary device: a subfunction has a number of
 // its own (file sfnum); other auxiliary devices, such as ice.roce.0, are just
 // how a driver splits one PCI function.
-func (d *discovery) readAux(h *HCA, parent string, where place) {
-	h.Identity = Identity{PCI: where.address}
-	sf := parsed(d, h.IBDev, path.Join(parent, "sfnum"), number)
-	if sf != nil {
+func (c *card) readAux(where place) {
+	h := &c.hca
+	h.Driver = c.link(c.parent + "/driver")
+	if sf := parsed(&c.reader, c.parent+"/sfnum", number); sf != nil {
 		h.Function, h.PF, h.Identity.SF = SF, where.address, sf
-		return
-	}
-	h.Function = PF
-	if pf := d.link(path.Join(where.dir, "physfn")); pf != "" {
-		h.Function, h.PF = VF, pf
 	}
 }
 
@@ -108,78 +133,83 @@ func softDriver(h *HCA) string {
 
 // nameByPort gives a software HCA without a parent file the interface of its
 // first port as identity, and its ibdev name where that is unknown too.
-func (d *discovery) nameByPort(h *HCA) {
+func (c *card) nameByPort() {
+	h := &c.hca
 	h.Identity.Netdev = h.IBDev
 	if p := h.Port1(); p != nil && p.Netdev != "" {
 		h.Identity.Netdev = p.Netdev
 	}
 }
 
-// link returns the last component of a link's target, "" if there is no link.
-func (d *discovery) link(name string) string {
-	target, err := d.sys.ReadLink(name)
-	if err != nil {
-		return ""
-	}
-	return path.Base(target)
-}
-
-func (d *discovery) readPCI(ibdev string, where place) *PCIFunction {
-	hex := func(name string) string {
-		return strings.TrimPrefix(d.read(ibdev, path.Join(where.dir, name)), "0x")
-	}
-	return &PCIFunction{
-		Address:  where.address,
-		Root:     where.root,
-		Bridges:  where.bridges,
-		Vendor:   hex("vendor"),
-		Device:   hex("device"),
-		NUMANode: parsed(d, ibdev, path.Join(where.dir, "numa_node"), number),
-		TotalVFs: parsed(d, ibdev, path.Join(where.dir, "sriov_totalvfs"), number),
-		NumVFs:   parsed(d, ibdev, path.Join(where.dir, "sriov_numvfs"), number),
-	}
-}
-
-// readPorts reads the ports of an HCA in the order of their numbers.
-func (d *discovery) readPorts(h *HCA, real, parent, soft string) []Port {
-	names := d.list(path.Join(real, "ports"))
-	ports := make([]Port, 0, len(names))
-	for _, name := range names {
-		n, err := strconv.Atoi(name)
-		if err != nil {
-			continue
+// readPCI reads the PCI function that carries the HCA, and returns its driver.
+func (c *card) readPCI(where place) (driver string) {
+	f := &PCIFunction{Address: where.address, Root: where.root, Bridges: where.bridges}
+	// One file has what is in vendor, device and the driver link.
+	uevent := c.read(where.dir + "/uevent")
+	for line := range strings.Lines(uevent) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		switch key {
+		case "DRIVER":
+			driver = value
+		case "PCI_ID":
+			f.Vendor, f.Device, _ = strings.Cut(strings.ToLower(value), ":")
 		}
-		p := d.readPort(h.IBDev, path.Join(real, "ports", name), n)
-		d.findNetdev(&p, h, parent, soft)
-		ports = append(ports, p)
 	}
-	slices.SortFunc(ports, func(a, b Port) int { return a.Number - b.Number })
-	d.markRepresentors(ports, parent)
-	return ports
+	f.NUMANode = parsed(&c.reader, where.dir+"/numa_node", number)
+	if c.hca.Function != VF {
+		f.TotalVFs = parsed(&c.reader, where.dir+"/sriov_totalvfs", number)
+		f.NumVFs = parsed(&c.reader, where.dir+"/sriov_numvfs", number)
+	}
+	c.hca.PCI = f
+	return driver
 }
 
-func (d *discovery) readPort(ibdev, dir string, n int) Port {
+// readPorts reads the ports of an HCA. The kernel numbers them from 1 without holes
+// (rdma_start_port, rdma_end_port; only a switch, which nobody makes, has a port 0).
+func (c *card) readPorts() {
+	for n := 1; ; n++ {
+		dir := c.real + "/ports/" + strconv.Itoa(n)
+		linkLayer, exists := c.lookUp(dir + "/link_layer")
+		if linkLayer == "" && exists {
+			_, err := fs.Stat(c.sys, dir) // an error of ports itself has no end
+			exists = err == nil
+		}
+		if !exists {
+			break
+		}
+		p := c.readPort(dir, n, LinkLayer(linkLayer))
+		c.findNetdev(&p)
+		c.hca.Ports = append(c.hca.Ports, p)
+	}
+	if c.hca.Ports == nil {
+		c.hca.Ports = []Port{} // programs iterate over it
+	}
+	c.markRepresentors()
+}
+
+func (c *card) readPort(dir string, n int, layer LinkLayer) Port {
 	p := Port{
 		Number:    n,
-		LinkLayer: LinkLayer(d.read(ibdev, path.Join(dir, "link_layer"))),
-		State:     PortState(parsed(d, ibdev, path.Join(dir, "state"), word)),
-		PhysState: parsed(d, ibdev, path.Join(dir, "phys_state"), word),
-		RateMbps:  parsed(d, ibdev, path.Join(dir, "rate"), ParseRate),
-		LID:       d.read(ibdev, path.Join(dir, "lid")),
+		LinkLayer: layer,
+		State:     PortState(parsed(&c.reader, dir+"/state", word)),
+		PhysState: parsed(&c.reader, dir+"/phys_state", word),
+		RateMbps:  parsed(&c.reader, dir+"/rate", ParseRate),
 	}
-	switch p.LinkLayer {
+	switch layer {
 	case LinkInfiniBand:
-		p.SubnetPrefix = parsed(d, ibdev, path.Join(dir, "gids/0"), ParseGIDPrefix)
+		p.LID = c.read(dir + "/lid")
+		p.SubnetPrefix = parsed(&c.reader, dir+"/gids/0", ParseGIDPrefix)
 	case LinkEthernet:
 		// EINVAL while slot 0 is empty, as on a VF whose interface has no address.
-		p.Netdev = d.optional(path.Join(dir, "gid_attrs/ndevs/0"))
+		p.Netdev = c.optional(dir + "/gid_attrs/ndevs/0")
 	}
 	return p
 }
 
 // protocol tells the transport from what sysfs shows. The kernel's own word for
 // it is in netlink only (RDMA_NLDEV_ATTR_DEV_PROTOCOL).
-func (d *discovery) protocol(h *HCA, real string) Protocol {
+func (c *card) protocol() Protocol {
+	h := &c.hca
 	switch {
 	case h.Driver == "efa":
 		return ProtocolEFA
@@ -193,7 +223,7 @@ func (d *discovery) protocol(h *HCA, real string) Protocol {
 	case p == nil:
 	case p.LinkLayer == LinkInfiniBand:
 		return ProtocolIB
-	case p.LinkLayer == LinkEthernet && h.NodeType == NodeTypeCA && d.hasGIDs(real, p.Number):
+	case p.LinkLayer == LinkEthernet && h.NodeType == NodeTypeCA && c.hasGIDs(p.Number):
 		return ProtocolRoCE
 	}
 	return ProtocolUnknown
@@ -201,75 +231,21 @@ func (d *discovery) protocol(h *HCA, real string) Protocol {
 
 // hasGIDs reports whether a port has a GID table, be its slots empty. Without one
 // it sends raw Ethernet only, as the HCA of a PF in switchdev mode does.
-func (d *discovery) hasGIDs(real string, port int) bool {
-	_, err := fs.Stat(d.sys, path.Join(real, "ports", strconv.Itoa(port), "gids/0"))
+func (c *card) hasGIDs(port int) bool {
+	if port <= len(c.gidNetdevs) && c.gidNetdevs[port-1] != "" {
+		return true
+	}
+	_, err := fs.Stat(c.sys, path.Join(c.real, "ports", strconv.Itoa(port), "gids/0"))
 	return err == nil
-}
-
-// linkVFs gives VFs their index, from the virtfnK links of each PF directory.
-func (d *discovery) linkVFs() {
-	index := map[string]map[string]int{} // PF address, VF address
-	for i := range d.snap.HCAs {
-		h := &d.snap.HCAs[i]
-		if h.Function != VF {
-			continue
-		}
-		vfs, ok := index[h.PF]
-		if !ok {
-			vfs = d.readVFLinks(h.PF)
-			index[h.PF] = vfs
-		}
-		if k, ok := vfs[h.Identity.PCI]; ok {
-			h.VFIndex = &k
-		}
-	}
-}
-
-func (d *discovery) readVFLinks(pf string) map[string]int {
-	dir, err := d.realpath(path.Join("bus/pci/devices", pf))
-	if err != nil {
-		return nil
-	}
-	vfs := map[string]int{}
-	for _, name := range d.list(dir) {
-		if num, ok := strings.CutPrefix(name, "virtfn"); ok {
-			if k, err := strconv.Atoi(num); err == nil {
-				vfs[d.link(path.Join(dir, name))] = k
-			}
-		}
-	}
-	return vfs
-}
-
-// identify names the HCAs, and tells apart those that share a slot: an mlx5
-// function in switchdev mode, or a MANA function with its two devices. An HCA
-// that no program can use does not count, so that a management-only sub-device
-// does not rename the device beside it.
-func (d *discovery) identify() {
-	slots := map[string][]*HCA{}
-	for i := range d.snap.HCAs {
-		h := &d.snap.HCAs[i]
-		h.Name = h.Identity.Name()
-		slots[h.Name] = append(slots[h.Name], h)
-	}
-	for _, hcas := range slots {
-		usable := slices.DeleteFunc(slices.Clone(hcas), func(h *HCA) bool { return h.Unusable() != nil })
-		for _, h := range hcas {
-			if len(hcas) > 1 && !(len(usable) == 1 && usable[0] == h) {
-				h.Identity.Discriminator = discriminator(h, hcas)
-				h.Name = h.Identity.Name()
-			}
-		}
-	}
 }
 
 // discriminator is the node GUID, or the ibdev name where another HCA of the
 // slot has the same GUID or none is set.
-func discriminator(h *HCA, slot []*HCA) string {
+func discriminator(c *card, slot []*card) string {
 	for _, other := range slot {
-		if h.NodeGUID == 0 || (other != h && other.NodeGUID == h.NodeGUID) {
-			return h.IBDev
+		if c.hca.NodeGUID == 0 || other != c && other.hca.NodeGUID == c.hca.NodeGUID {
+			return c.hca.IBDev
 		}
 	}
-	return fmt.Sprintf("%016x", uint64(h.NodeGUID))
+	return fmt.Sprintf("%016x", uint64(c.hca.NodeGUID))
 }

@@ -72,27 +72,27 @@ func label(s string) string {
 	return "h--" + hex.EncodeToString(sum[:(maxLabel-3)/2])
 }
 
-// compareHCAs orders HCAs: hardware before software, by PF, then PF before SF before
-// VF, then by their own address, SF number and name.
-func compareHCAs(a, b *HCA) int {
-	fa, fb := a.sortKey(), b.sortKey()
-	return cmp.Or(
-		cmp.Compare(fa.soft, fb.soft),
-		fa.family.compare(fb.family),
-		cmp.Compare(fa.rank, fb.rank),
-		fa.own.compare(fb.own),
-		cmp.Compare(fa.sf, fb.sf),
-		cmp.Compare(a.Name, b.Name),
-	)
-}
-
+// sortKey orders HCAs: hardware before software, by PF, then PF before SF before VF,
+// then by their own address, SF number and name.
 type sortKey struct {
 	soft, rank, sf int
 	family, own    pciAddress
+	name           string
+}
+
+func (k sortKey) compare(o sortKey) int {
+	return cmp.Or(
+		cmp.Compare(k.soft, o.soft),
+		k.family.compare(o.family),
+		cmp.Compare(k.rank, o.rank),
+		k.own.compare(o.own),
+		cmp.Compare(k.sf, o.sf),
+		cmp.Compare(k.name, o.name),
+	)
 }
 
 func (h *HCA) sortKey() sortKey {
-	var k sortKey
+	k := sortKey{name: h.Name}
 	if h.Identity.PCI == "" {
 		k.soft = 1
 		return k
@@ -103,7 +103,12 @@ func (h *HCA) sortKey() sortKey {
 	if h.PF != "" {
 		k.family, _ = parsePCIAddress(h.PF)
 	}
-	k.rank = map[Function]int{PF: 0, SF: 1, VF: 2}[h.Function]
+	switch h.Function {
+	case SF:
+		k.rank = 1
+	case VF:
+		k.rank = 2
+	}
 	if h.Identity.SF != nil {
 		k.sf = *h.Identity.SF
 	}

@@ -1,18 +1,24 @@
 package rdma
 
 import (
-	"maps"
+	"io/fs"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
-// netdevs indexes the network interfaces of a host.
-type netdevs struct {
+// netdevTable holds the network interfaces of a host. Several HCAs may be looked up
+// at once.
+type netdevTable struct {
+	sys      fs.ReadLinkFS
+	whole    bool // it has just been listed: what it lacks does not exist
+	mu       sync.Mutex
 	byName   map[string]*netdev
 	byDevice map[string][]*netdev // by the directory of the device below them
-	byGUID   map[GUID]*netdev     // by hardware address, made when first asked for
+	byGUID   map[GUID][]*netdev   // by hardware address, nil until first asked for
+	problems []Problem
 }
 
 // netdev is one entry of /sys/class/net. Its attributes are read once, and only
@@ -20,92 +26,187 @@ type netdevs struct {
 type netdev struct {
 	name, dir   string
 	device      string // the directory of the device below it, "" for a virtual one
+	guid        GUID   // made from the hardware address, where that was asked for
 	read        bool
 	devPort     int  // dev_port, -1 if unknown
 	representor bool // phys_port_name
 }
 
-// readNetdevs lists the interfaces and the devices they belong to. It reads one
+// listNetdevs lists the interfaces and the devices they belong to. It reads one
 // link for each.
-func (d *discovery) readNetdevs() netdevs {
-	index := netdevs{byName: map[string]*netdev{}, byDevice: map[string][]*netdev{}}
-	for _, name := range d.list(classNet) {
-		real, err := d.realpath(path.Join(classNet, name))
-		if err != nil {
-			continue // gone since it was listed
-		}
-		n := &netdev{name: name, dir: real}
-		index.byName[name] = n
-		device, ok := strings.CutSuffix(real, "/net/"+name)
-		if ok && strings.HasPrefix(device, "devices/") && device != "devices/virtual" {
-			n.device = device
-			index.byDevice[device] = append(index.byDevice[device], n)
-		}
+func listNetdevs(sys fs.ReadLinkFS) *netdevTable {
+	t := &netdevTable{sys: sys, whole: true, byName: map[string]*netdev{}, byDevice: map[string][]*netdev{}}
+	r := &reader{sys: sys}
+	for _, name := range r.list(classNet) {
+		t.add(name)
 	}
-	return index
+	t.problems = r.problems
+	return t
 }
 
-// interfacesOf returns the interfaces of a device with their attributes.
-func (d *discovery) interfacesOf(device string) []*netdev {
-	all := d.netdevs.byDevice[device]
+// add reads the link of an interface and puts it into the table; nil if there is no
+// such interface.
+func (t *netdevTable) add(name string) *netdev {
+	if !fs.ValidPath(name) || path.Base(name) != name || name == "." {
+		return nil // no name, whatever a GID says
+	}
+	r := &reader{sys: t.sys}
+	real, err := r.realpath(path.Join(classNet, name))
+	if err != nil {
+		return nil // gone since it was listed
+	}
+	n := &netdev{name: name, dir: real}
+	t.byName[name] = n
+	device, ok := strings.CutSuffix(real, "/net/"+name)
+	if ok && strings.HasPrefix(device, "devices/") && device != "devices/virtual" {
+		n.device = device
+		t.byDevice[device] = append(t.byDevice[device], n)
+		slices.SortFunc(t.byDevice[device], func(a, b *netdev) int { return strings.Compare(a.name, b.name) })
+	}
+	if t.byGUID != nil {
+		t.addAddress(n)
+	}
+	return n
+}
+
+// refresh reads the link of an interface anew. It returns the entry before and after,
+// each nil if there was or is none.
+func (t *netdevTable) refresh(name string) (before, after *netdev) {
+	if before = t.byName[name]; before != nil {
+		delete(t.byName, name)
+		remove(t.byDevice, before.device, before)
+		remove(t.byGUID, before.guid, before)
+	}
+	return before, t.add(name)
+}
+
+// remove takes an interface from an index, if it is in it.
+func remove[K comparable](index map[K][]*netdev, key K, n *netdev) {
+	rest := slices.DeleteFunc(index[key], func(other *netdev) bool { return other == n })
+	if len(rest) > 0 {
+		index[key] = rest
+	} else {
+		delete(index, key)
+	}
+}
+
+// named returns the interface of that name, nil if there is none. Those that are
+// not on hardware come and go without anyone telling, so they are looked up.
+func (t *netdevTable) named(name string) *netdev {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.byName[name]
+	if name == "" || t.whole || n != nil && n.device != "" {
+		return n
+	}
+	_, n = t.refresh(name)
+	return n
+}
+
+// of returns the interfaces of a device with their attributes.
+func (t *netdevTable) of(device string) []*netdev {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := t.byDevice[device]
+	r := &reader{sys: t.sys}
 	for _, n := range all {
 		if n.read {
 			continue
 		}
 		n.read, n.devPort = true, -1
-		n.representor = isRepresentor(d.optional(path.Join(n.dir, "phys_port_name")))
-		if port, err := strconv.Atoi(d.optional(path.Join(n.dir, "dev_port"))); err == nil {
+		n.representor = isRepresentor(r.optional(n.dir + "/phys_port_name"))
+		if port, err := strconv.Atoi(r.optional(n.dir + "/dev_port")); err == nil {
 			n.devPort = port
 		}
 	}
 	return all
 }
 
+// addAddress indexes an interface by its hardware address.
+func (t *netdevTable) addAddress(n *netdev) {
+	r := &reader{sys: t.sys}
+	g, ok := eui64(r.optional(n.dir + "/address"))
+	if !ok {
+		return
+	}
+	n.guid = g
+	t.byGUID[g] = append(t.byGUID[g], n)
+}
+
+// withGUID finds the interface whose Ethernet address, extended to 64 bits, is the
+// GUID (drivers make node GUIDs with addrconf_addr_eui48). One on hardware comes
+// first, since a VLAN has the address of the interface below it, then the first in
+// order of names.
+func (t *netdevTable) withGUID(guid GUID) *netdev {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byGUID == nil {
+		t.byGUID = map[GUID][]*netdev{}
+		for _, n := range t.byName {
+			t.addAddress(n)
+		}
+	}
+	var best *netdev
+	for _, n := range t.byGUID[guid] {
+		hardware := n.device != ""
+		if best == nil || hardware != (best.device != "") && hardware || hardware == (best.device != "") && n.name < best.name {
+			best = n
+		}
+	}
+	return best
+}
+
 // findNetdev gives a port its interface: the one of GID 0 where the kernel says
 // it; else the interface of the same device whose dev_port fits; else the one
 // that a software HCA names as its parent; else, for an HCA whose interface is
 // another device (eRDMA), the one whose hardware address made the node GUID.
-func (d *discovery) findNetdev(p *Port, h *HCA, parent, soft string) {
-	if !d.isHere(p.Netdev, h, parent) {
+func (c *card) findNetdev(p *Port) {
+	c.gidNetdevs = append(c.gidNetdevs, p.Netdev)
+	if !c.isHere(p.Netdev) {
 		p.Netdev = ""
 	}
 	if p.Netdev == "" {
-		p.Netdev = d.netdevOfDevice(parent, p.Number)
+		p.Netdev = c.netdevOfDevice(p.Number)
 	}
 	if p.Netdev == "" {
-		p.Netdev = soft
+		p.Netdev = c.soft
 	}
-	if p.Netdev == "" && p.LinkLayer == LinkEthernet && h.NodeGUID != 0 {
-		if n := d.netdevByGUID(h.NodeGUID); n != nil {
+	if p.Netdev == "" && p.LinkLayer == LinkEthernet && c.hca.NodeGUID != 0 {
+		if n := c.netdevOfGUID(); n != nil {
 			p.Netdev = n.name
 		}
 	}
 }
 
-// isHere reports whether the interface of that name is the one that a GID of h
-// names. The kernel prints the name alone, and an interface that was moved into
+// isHere reports whether the interface of that name is the one that a GID of the
+// HCA names. The kernel prints the name alone, and an interface that was moved into
 // a container is not on this host; worse, the host may have another one of that
 // name. So an interface on hardware must be on that of the HCA, on another
 // function of its PCI slot (pvrdma, the second port of mlx5), or have the address
 // that made the node GUID. Bonds, VLANs and the like are taken as they are.
-func (d *discovery) isHere(name string, h *HCA, parent string) bool {
-	n := d.netdevs.byName[name]
+func (c *card) isHere(name string) bool {
+	n := c.netdevs.named(name)
 	switch {
 	case n == nil:
 		return false
-	case n.device == "" || h.Function == Virtual:
+	case n.device == "" || c.hca.Function == Virtual:
 		return true
-	case n.device == parent || strings.HasPrefix(n.device, parent+"/"):
+	case n.device == c.parent || strings.HasPrefix(n.device, c.parent+"/"):
 		return true
 	}
-	a, b := locate(n.device).slot(), locate(parent).slot()
-	return a != "" && a == b || h.NodeGUID != 0 && d.netdevByGUID(h.NodeGUID) == n
+	a, b := locate(n.device).slot(), locate(c.parent).slot()
+	return a != "" && a == b || c.hca.NodeGUID != 0 && c.netdevOfGUID() == n
+}
+
+func (c *card) netdevOfGUID() *netdev {
+	c.byGUID = true
+	return c.netdevs.withGUID(c.hca.NodeGUID)
 }
 
 // netdevOfDevice picks the interface of a device for a port: dev_port counts
 // from 0 (Documentation/ABI/testing/sysfs-class-net), ports from 1.
-func (d *discovery) netdevOfDevice(parent string, port int) string {
-	for _, n := range d.interfacesOf(parent) {
+func (c *card) netdevOfDevice(port int) string {
+	for _, n := range c.netdevs.of(c.parent) {
 		if n.devPort == port-1 && !n.representor {
 			return n.name
 		}
@@ -116,35 +217,20 @@ func (d *discovery) netdevOfDevice(parent string, port int) string {
 // markRepresentors finds the ports that stand for functions of an embedded
 // switch: those with a representor as interface, and, of an HCA with several
 // ports on a device with representors, those without any. In switchdev mode such
-// a port has no GIDs, and only netlink tells which representor is its own.
-func (d *discovery) markRepresentors(ports []Port, parent string) {
-	all := d.interfacesOf(parent)
-	switchdev := slices.ContainsFunc(all, func(n *netdev) bool { return n.representor })
-	if !switchdev {
+// a port has no GIDs, and only netlink tells which representor is its own. A VF
+// has no embedded switch.
+func (c *card) markRepresentors() {
+	if c.hca.Function == VF {
 		return
 	}
-	for i := range ports {
-		p := &ports[i]
-		n := d.netdevs.byName[p.Netdev]
-		p.Representor = n == nil && len(ports) > 1 || n != nil && n.representor
+	if !slices.ContainsFunc(c.netdevs.of(c.parent), func(n *netdev) bool { return n.representor }) {
+		return
 	}
-}
-
-// netdevByGUID finds the interface whose Ethernet address, extended to 64 bits,
-// is the GUID (drivers make node GUIDs with addrconf_addr_eui48). One on hardware
-// comes first, since a VLAN has the address of the interface below it.
-func (d *discovery) netdevByGUID(guid GUID) *netdev {
-	if d.netdevs.byGUID == nil {
-		d.netdevs.byGUID = map[GUID]*netdev{}
-		for _, name := range slices.Sorted(maps.Keys(d.netdevs.byName)) {
-			n := d.netdevs.byName[name]
-			g, ok := eui64(d.optional(path.Join(n.dir, "address")))
-			if first := d.netdevs.byGUID[g]; ok && (first == nil || first.device == "" && n.device != "") {
-				d.netdevs.byGUID[g] = n
-			}
-		}
+	for i := range c.hca.Ports {
+		p := &c.hca.Ports[i]
+		n := c.netdevs.named(p.Netdev)
+		p.Representor = n == nil && len(c.hca.Ports) > 1 || n != nil && n.device == c.parent && n.representor
 	}
-	return d.netdevs.byGUID[guid]
 }
 
 // eui64 extends an Ethernet address to a modified EUI-64 (RFC 4291, appendix A).

@@ -51,14 +51,13 @@ func ParsePCIAddress(s string) (string, error) {
 }
 
 func parsePCIAddress(s string) (pciAddress, error) {
-	bad := fmt.Errorf("parse PCI address %q: want domain:bus:device.function, e.g. 0000:3b:00.0", s)
 	groups := strings.Split(s, ":")
 	if len(groups) != 3 {
-		return pciAddress{}, bad
+		return pciAddress{}, notPCIAddress(s)
 	}
 	dev, fn, ok := strings.Cut(groups[2], ".")
 	if !ok || len(groups[0]) < 4 || len(groups[1]) != 2 || len(dev) != 2 || len(fn) != 1 {
-		return pciAddress{}, bad
+		return pciAddress{}, notPCIAddress(s)
 	}
 	var a pciAddress
 	for _, f := range []struct {
@@ -68,11 +67,19 @@ func parsePCIAddress(s string) (pciAddress, error) {
 	}{{groups[0], 32, &a.domain}, {groups[1], 8, &a.bus}, {dev, 5, &a.device}, {fn, 3, &a.function}} {
 		v, err := strconv.ParseUint(f.digits, 16, f.bits)
 		if err != nil {
-			return pciAddress{}, bad
+			return pciAddress{}, notPCIAddress(s)
 		}
 		*f.into = uint32(v)
 	}
 	return a, nil
+}
+
+// notPCIAddress is an error that is made for every part of a path, so its text waits
+// until someone reads it.
+type notPCIAddress string
+
+func (e notPCIAddress) Error() string {
+	return fmt.Sprintf("parse PCI address %q: want domain:bus:device.function, e.g. 0000:3b:00.0", string(e))
 }
 
 // String returns the kernel's form ("%04x:%02x:%02x.%d", drivers/pci/probe.c).

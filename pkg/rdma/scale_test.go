@@ -1,45 +1,59 @@
 package rdma_test
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// counter counts what Discover asks of a file system.
+// counter counts what is asked of a file system, by any number of goroutines.
 type counter struct {
 	fs.ReadLinkFS
-	reads, links, stats int
-	dirs                map[string]int
+	mu                          sync.Mutex
+	reads, misses, links, stats int
+	dirs                        map[string]int
 }
 
 func count(sys fs.FS) *counter {
 	return &counter{ReadLinkFS: sys.(fs.ReadLinkFS), dirs: map[string]int{}}
 }
 
+func (c *counter) note(n *int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*n++
+}
+
 func (c *counter) ReadFile(name string) ([]byte, error) {
-	c.reads++
-	return fs.ReadFile(c.ReadLinkFS, name)
+	b, err := fs.ReadFile(c.ReadLinkFS, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		c.note(&c.misses)
+	} else {
+		c.note(&c.reads)
+	}
+	return b, err
 }
 
 func (c *counter) ReadLink(name string) (string, error) {
-	c.links++
+	c.note(&c.links)
 	return c.ReadLinkFS.ReadLink(name)
 }
 
 func (c *counter) Stat(name string) (fs.FileInfo, error) {
-	c.stats++
+	c.note(&c.stats)
 	return fs.Stat(c.ReadLinkFS, name)
 }
 
 func (c *counter) ReadDir(name string) ([]fs.DirEntry, error) {
+	c.mu.Lock()
 	c.dirs[name]++
+	c.mu.Unlock()
 	return fs.ReadDir(c.ReadLinkFS, name)
 }
 
@@ -48,20 +62,34 @@ func (c *counter) Open(name string) (fs.File, error) {
 	return nil, fmt.Errorf("open %s: not counted", name)
 }
 
-func (c *counter) total() int {
-	n := c.reads + c.links + c.stats
+func (c *counter) reset() { *c = counter{ReadLinkFS: c.ReadLinkFS, dirs: map[string]int{}} }
+
+func (c *counter) listed() int {
+	n := 0
 	for _, times := range c.dirs {
 		n += times
 	}
 	return n
 }
 
+// operations is how many files, links and directories were asked for.
+func (c *counter) operations() int { return c.reads + c.misses + c.links + c.stats + c.listed() }
+
+// systemCalls is how many the operations take with package sysfs: open, read and
+// close for a file, one for what is not there, for a link and for a stat, and at
+// least four for a directory.
+func (c *counter) systemCalls() int { return 3*c.reads + c.misses + c.links + c.stats + 4*c.listed() }
+
+// mostPerDevice is what a RoCE function may cost: a file for each attribute and none
+// for what another one says.
+const mostPerDevice = 25
+
 // TestScaling: what Discover reads grows with the number of devices and no
 // faster, and it lists no directory twice.
 func TestScaling(t *testing.T) {
 	perDevice := map[int]float64{}
 	for _, n := range []int{8, 64, 1016} {
-		c := count(os.DirFS(filepath.Join(synthesize(t, n), "sys")))
+		c := count(large(t, n))
 		snap, err := rdma.Discover(c)
 		if err != nil {
 			t.Fatal(err)
@@ -69,8 +97,9 @@ func TestScaling(t *testing.T) {
 		if len(snap.HCAs) != n || len(snap.Problems) > 0 {
 			t.Fatalf("%d devices: found %d, problems %v", n, len(snap.HCAs), snap.Problems)
 		}
-		perDevice[n] = float64(c.total()) / float64(n)
-		t.Logf("%d devices: %.1f operations each: %d files read, %d links, %d stats, %d directories", n, perDevice[n], c.reads, c.links, c.stats, len(c.dirs))
+		perDevice[n] = float64(c.operations()) / float64(n)
+		t.Logf("%d devices: %.1f operations and %.1f system calls each: %d files read, %d missing, %d links, %d stats, %d directories",
+			n, perDevice[n], float64(c.systemCalls())/float64(n), c.reads, c.misses, c.links, c.stats, len(c.dirs))
 		for dir, times := range c.dirs {
 			if times > 1 {
 				t.Errorf("%d devices: %s listed %d times", n, dir, times)
@@ -82,8 +111,57 @@ func TestScaling(t *testing.T) {
 			}
 		}
 	}
+	if perDevice[1016] > mostPerDevice {
+		t.Errorf("%.1f operations for each of 1016 devices; want at most %d", perDevice[1016], mostPerDevice)
+	}
 	if perDevice[1016] > perDevice[64] {
 		t.Errorf("%.1f operations for each of 1016 devices, %.1f for each of 64", perDevice[1016], perDevice[64])
+	}
+}
+
+// TestUpdateCost: one event costs the same on any host, in operations and, but for the
+// list of HCAs that each snapshot has, in memory.
+func TestUpdateCost(t *testing.T) {
+	const most = 30 // operations: those of one HCA, its interface and its nodes
+	type cost struct {
+		operations int
+		allocated  float64
+	}
+	costs := map[int]cost{}
+	for _, n := range []int{8, 64, 1016} {
+		c := count(large(t, n))
+		flap := &flapping{ReadLinkFS: c}
+		s := rdma.NewScanner(flap)
+		snap, err := s.Scan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := snap.HCAs[n/2]
+		flap.file = stateFile(t, c, h.IBDev)
+		update := func() {
+			flap.down = !flap.down
+			next, err := s.Update(rdma.Changes{Netdevs: rdma.NamesOf(h.Ports[0].Netdev)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := rdma.Compare(snap, next); len(d.HCAs) != 1 || d.HCAs[0] != h.Name {
+				t.Fatalf("%d devices: changed %v; want %s", n, d.HCAs, h.Name)
+			}
+			snap = next
+		}
+		c.reset()
+		update()
+		operations := c.operations()
+		costs[n] = cost{operations, testing.AllocsPerRun(10, update)}
+		t.Logf("%d devices: one event costs %d operations, %d system calls, %.0f allocations", n, operations, c.systemCalls()/12, costs[n].allocated)
+	}
+	for _, n := range []int{64, 1016} {
+		if costs[n].operations > costs[8].operations || costs[n].operations > most {
+			t.Errorf("%d operations for an event on a host of %d devices, %d on one of 8; want at most %d", costs[n].operations, n, costs[8].operations, most)
+		}
+		if costs[n].allocated > costs[8].allocated+5 {
+			t.Errorf("%.0f allocations for an event on a host of %d devices, %.0f on one of 8", costs[n].allocated, n, costs[8].allocated)
+		}
 	}
 }
 
@@ -100,7 +178,7 @@ func TestScalingRepresentors(t *testing.T) {
 		if len(snap.HCAs[0].Ports) != n+1 || !snap.HCAs[0].Ports[n].Representor || snap.HCAs[0].Ports[0].Representor {
 			t.Fatalf("%d representors: ports %+v", n, snap.HCAs[0].Ports)
 		}
-		perPort[n] = float64(c.total()) / float64(n+1)
+		perPort[n] = float64(c.operations()) / float64(n+1)
 	}
 	if perPort[128] > perPort[4] {
 		t.Errorf("%.1f operations for each of 128 representors, %.1f for each of 4", perPort[128], perPort[4])
@@ -135,26 +213,26 @@ func switchdev(t *testing.T, n int) fs.FS {
 	return m.FS(t)
 }
 
-// BenchmarkDiscover gives the time and the number of operations for a device, on
-// files in memory. On real sysfs a file costs more, and some ask the firmware.
-func BenchmarkDiscover(b *testing.B) {
-	for _, n := range []int{8, 64, 1016} {
-		b.Run(fmt.Sprintf("devices=%d", n), func(b *testing.B) {
-			sys := os.DirFS(filepath.Join(synthesize(b, n), "sys"))
-			c := count(sys)
-			if _, err := rdma.Discover(c); err != nil {
-				b.Fatal(err)
-			}
-			for b.Loop() {
-				if _, err := rdma.Discover(sys.(fs.ReadLinkFS)); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/float64(n), "µs/device")
-			b.ReportMetric(float64(c.total())/float64(n), "operations/device")
-		})
+// large is a host of n functions, held in memory, where it takes less time than on a
+// disk.
+func large(t testing.TB, n int) fs.ReadLinkFS {
+	t.Helper()
+	largeMu.Lock()
+	defer largeMu.Unlock()
+	if larges[n] == nil {
+		m, err := fixture.Large(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		larges[n] = m
 	}
+	return larges[n].FS(t)
 }
+
+var (
+	largeMu sync.Mutex
+	larges  = map[int]*fixture.Machine{}
+)
 
 func synthesize(t testing.TB, functions int) string {
 	t.Helper()

@@ -132,7 +132,7 @@ type Port struct {
 	// RateMbps is the data rate in units of 10^6 bit/s, 0 if unknown. A port that
 	// is not ACTIVE reports a rate that means nothing.
 	RateMbps int    `json:"rateMbps,omitempty"` // rate
-	LID      string `json:"lid,omitempty"`      // lid, hexadecimal; 0x0 on Ethernet
+	LID      string `json:"lid,omitempty"`      // lid, hexadecimal; of InfiniBand ports only
 	// SubnetPrefix is the upper half of GID 0 of an InfiniBand port.
 	SubnetPrefix GUID `json:"subnetPrefix,omitempty"` // gids/0
 	// Netdev is the port's network interface, empty for EFA and for InfiniBand
@@ -231,6 +231,6 @@ func (s *Snapshot) With(hcas ...HCA) *Snapshot {
 		return slices.ContainsFunc(hcas, func(other HCA) bool { return other.Name == h.Name })
 	})
 	out.HCAs = append(out.HCAs, hcas...)
-	slices.SortFunc(out.HCAs, func(a, b HCA) int { return compareHCAs(&a, &b) })
+	slices.SortFunc(out.HCAs, func(a, b HCA) int { return a.sortKey().compare(b.sortKey()) })
 	return &out
 }

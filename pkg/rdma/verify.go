@@ -18,12 +18,12 @@ var ErrMoved = errors.New("the kernel's RDMA devices have changed")
 // A driver reload gives the names to other cards, so whoever hands out a node
 // calls it first. The error is an ErrMoved; the answer to it is a new snapshot.
 func Verify(sys fs.ReadLinkFS, h *HCA) error {
-	d := &discovery{sys: sys, snap: &Snapshot{}}
-	real, err := d.realpath(path.Join(classInfiniband, h.IBDev))
+	r := &reader{sys: sys}
+	real, err := r.realpath(path.Join(classInfiniband, h.IBDev))
 	if err != nil {
 		return fmt.Errorf("%w: HCA %s: %w", ErrMoved, h.IBDev, err)
 	}
-	if err := d.sameSlot(h, real); err != nil {
+	if err := r.sameSlot(h, real); err != nil {
 		return fmt.Errorf("%w: HCA %s %w", ErrMoved, h.IBDev, err)
 	}
 	if h.Uverbs == nil {
@@ -44,20 +44,20 @@ func Verify(sys fs.ReadLinkFS, h *HCA) error {
 
 // sameSlot compares what Identity is made of, and the node GUID, which tells
 // apart what else could sit in the slot.
-func (d *discovery) sameSlot(h *HCA, real string) error {
-	parent, id := d.parentDevice(real), h.Identity
+func (r *reader) sameSlot(h *HCA, real string) error {
+	parent, id := r.parentDevice(real), h.Identity
 	if address := locate(parent).address; id.PCI != "" && address != id.PCI {
 		return fmt.Errorf("sits on %q now, and sat on %s", address, id.PCI)
 	}
 	if id.SF != nil {
-		if sf := d.optional(path.Join(parent, "sfnum")); sf != strconv.Itoa(*id.SF) {
+		if sf := r.optional(path.Join(parent, "sfnum")); sf != strconv.Itoa(*id.SF) {
 			return fmt.Errorf("is subfunction %s now, and was %d", sf, *id.SF)
 		}
 	}
-	if netdev := d.optional(path.Join(real, "parent")); id.Kind == "rxe" && netdev != id.Netdev {
+	if netdev := r.optional(path.Join(real, "parent")); id.Kind == "rxe" && netdev != id.Netdev {
 		return fmt.Errorf("sits on interface %q now, and sat on %s", netdev, id.Netdev)
 	}
-	if guid, err := ParseGUID(d.optional(path.Join(real, "node_guid"))); h.NodeGUID != 0 && (err != nil || guid != h.NodeGUID) {
+	if guid, err := ParseGUID(r.optional(path.Join(real, "node_guid"))); h.NodeGUID != 0 && (err != nil || guid != h.NodeGUID) {
 		return fmt.Errorf("has node GUID %s now, and had %s", guid, h.NodeGUID)
 	}
 	return nil

@@ -1,0 +1,158 @@
+package rdma_test
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// The benchmarks read files in memory. On real sysfs a file costs more, and some ask
+// the firmware. Beside the time, which other programs on the machine prolong, they
+// give that of the processor, and the number of file operations and of system calls.
+
+// BenchmarkDiscover is a look at the whole host.
+func BenchmarkDiscover(b *testing.B) {
+	for _, n := range []int{8, 64, 1016} {
+		b.Run(fmt.Sprintf("devices=%d", n), func(b *testing.B) {
+			measure(b, n, func(sys fs.ReadLinkFS) func() error {
+				return func() error {
+					_, err := rdma.Discover(sys)
+					return err
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkUpdate is a link that goes down and up, which the kernel says of an
+// interface.
+func BenchmarkUpdate(b *testing.B) {
+	for _, n := range []int{8, 64, 1016} {
+		b.Run(fmt.Sprintf("devices=%d", n), func(b *testing.B) {
+			measure(b, n, func(sys fs.ReadLinkFS) func() error {
+				flap := &flapping{ReadLinkFS: sys}
+				s := rdma.NewScanner(flap)
+				snap, err := s.Scan()
+				if err != nil {
+					b.Fatal(err)
+				}
+				last := snap.HCAs[len(snap.HCAs)/2]
+				flap.file = stateFile(b, sys, last.IBDev)
+				changes := rdma.Changes{Netdevs: rdma.NamesOf(last.Ports[0].Netdev)}
+				return func() error {
+					flap.down = !flap.down
+					next, err := s.Update(changes)
+					if d := rdma.Compare(snap, next); len(d.HCAs) != 1 {
+						b.Fatalf("changed %v; want one HCA", d.HCAs)
+					}
+					snap = next
+					return err
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkPoll is a look at the states of all ports.
+func BenchmarkPoll(b *testing.B) {
+	for _, n := range []int{8, 64, 1016} {
+		b.Run(fmt.Sprintf("devices=%d", n), func(b *testing.B) {
+			measure(b, n, func(sys fs.ReadLinkFS) func() error {
+				s := rdma.NewScanner(sys)
+				if _, err := s.Scan(); err != nil {
+					b.Fatal(err)
+				}
+				return func() error {
+					if c := s.Poll(); !c.Empty() {
+						b.Fatalf("changed: %s", c)
+					}
+					return nil
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkCompare is what finds the cards whose slices have to be written.
+func BenchmarkCompare(b *testing.B) {
+	snap, err := rdma.Discover(sysfs.DirFS(filepath.Join(synthesize(b, 1016), "sys")))
+	if err != nil {
+		b.Fatal(err)
+	}
+	other := *snap
+	other.HCAs = slices.Clone(snap.HCAs)
+	other.HCAs[500].Firmware = "other"
+	for b.Loop() {
+		if d := rdma.Compare(snap, &other); len(d.HCAs) != 1 {
+			b.Fatalf("changed %v; want one HCA", d.HCAs)
+		}
+	}
+}
+
+// measure runs what start returns on a host of n functions: once to count what it
+// asks of the file system, then for the time.
+func measure(b *testing.B, n int, start func(fs.ReadLinkFS) func() error) {
+	sys := sysfs.DirFS(filepath.Join(synthesize(b, n), "sys"))
+	c := count(sys)
+	once := start(c)
+	c.reset()
+	if err := once(); err != nil {
+		b.Fatal(err)
+	}
+	run, before := start(sys), processorTime()
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := run(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric((processorTime()-before)/float64(b.N), "cpu-µs/op")
+	b.ReportMetric(float64(c.operations()), "operations/op")
+	b.ReportMetric(float64(c.systemCalls()), "syscalls/op")
+	b.ReportMetric(float64(c.systemCalls())/float64(n), "syscalls/device")
+}
+
+// processorTime is what this process has used, in microseconds.
+func processorTime() float64 {
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		panic(err)
+	}
+	return float64(r.Utime.Nano()+r.Stime.Nano()) / 1000
+}
+
+// flapping is a file system in which one port is down now and then.
+type flapping struct {
+	fs.ReadLinkFS
+	file string
+	down bool
+}
+
+func (f *flapping) ReadFile(name string) ([]byte, error) {
+	if f.down && name == f.file {
+		return []byte("1: DOWN\n"), nil
+	}
+	return fs.ReadFile(f.ReadLinkFS, name)
+}
+
+func (f *flapping) ReadDir(name string) ([]fs.DirEntry, error) {
+	return fs.ReadDir(f.ReadLinkFS, name)
+}
+
+func (f *flapping) Stat(name string) (fs.FileInfo, error) { return fs.Stat(f.ReadLinkFS, name) }
+
+// stateFile is the file that Discover reads for the state of an HCA's first port.
+func stateFile(t testing.TB, sys fs.ReadLinkFS, ibdev string) string {
+	t.Helper()
+	target, err := sys.ReadLink("class/infiniband/" + ibdev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join("class/infiniband", target, "ports/1/state")
+}

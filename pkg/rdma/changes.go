@@ -1,0 +1,99 @@
+package rdma
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Changes names what may have changed on a host since a snapshot, for
+// [Scanner.Update]. What is named need not have changed, and need not exist.
+type Changes struct {
+	// All means that anything may have changed: events were lost.
+	All bool
+	// Host is what belongs to no HCA: the rdma_cm node, the netns mode.
+	Host bool
+	// IBDevs are entries of /sys/class/infiniband.
+	IBDevs Names
+	// Nodes are uverbs, umad and issm nodes, by the kernel's name.
+	Nodes Names
+	// Netdevs are network interfaces, by name.
+	Netdevs Names
+	// Functions are PCI functions, by address.
+	Functions Names
+}
+
+// Names is a set of names; the zero value is empty and ready to be added to.
+type Names map[string]struct{}
+
+// NamesOf returns the set of the given names. The empty name is never in a set.
+func NamesOf(names ...string) Names {
+	var n Names
+	n.Add(names...)
+	return n
+}
+
+// Add puts names into the set.
+func (n *Names) Add(names ...string) {
+	for _, name := range names {
+		if name == "" {
+			continue
+		}
+		if *n == nil {
+			*n = Names{}
+		}
+		(*n)[name] = struct{}{}
+	}
+}
+
+// Has reports whether a name is in the set.
+func (n Names) Has(name string) bool {
+	_, ok := n[name]
+	return ok
+}
+
+// Sorted returns the names in order.
+func (n Names) Sorted() []string { return slices.Sorted(maps.Keys(n)) }
+
+// Empty reports whether nothing is named.
+func (c Changes) Empty() bool {
+	return !c.All && !c.Host && len(c.IBDevs)+len(c.Nodes)+len(c.Netdevs)+len(c.Functions) == 0
+}
+
+// Merge adds what other names.
+func (c *Changes) Merge(other Changes) {
+	c.All = c.All || other.All
+	c.Host = c.Host || other.Host
+	for _, set := range []struct {
+		to   *Names
+		from Names
+	}{{&c.IBDevs, other.IBDevs}, {&c.Nodes, other.Nodes}, {&c.Netdevs, other.Netdevs}, {&c.Functions, other.Functions}} {
+		for name := range set.from {
+			set.to.Add(name)
+		}
+	}
+}
+
+// String names the changes for a log.
+func (c Changes) String() string {
+	if c.All {
+		return "everything"
+	}
+	var parts []string
+	if c.Host {
+		parts = append(parts, "host")
+	}
+	for _, set := range []struct {
+		what  string
+		names Names
+	}{{"HCAs", c.IBDevs}, {"nodes", c.Nodes}, {"interfaces", c.Netdevs}, {"PCI functions", c.Functions}} {
+		if len(set.names) > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", set.what, strings.Join(set.names.Sorted(), " ")))
+		}
+	}
+	if len(parts) == 0 {
+		return "nothing"
+	}
+	return strings.Join(parts, ", ")
+}

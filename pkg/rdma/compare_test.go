@@ -1,0 +1,129 @@
+package rdma
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestEqual: two HCAs are equal, and no more so if any field of one differs.
+func TestEqual(t *testing.T) {
+	whole := func() *HCA {
+		n := 1
+		return &HCA{
+			Identity: Identity{PCI: "p", SF: &n}, VFIndex: &n, PCI: &PCIFunction{NUMANode: &n, TotalVFs: &n, NumVFs: &n, Bridges: []string{"b"}},
+			Ports: []Port{{Number: 1}}, Uverbs: &Node{Name: "uverbs0"}, MADs: []Node{{Name: "umad0"}},
+		}
+	}
+	if !whole().equal(whole()) {
+		t.Fatal("two equal HCAs differ")
+	}
+	h := whole()
+	count := 0
+	eachLeaf(reflect.ValueOf(h).Elem(), "HCA", func(name string, change, undo func()) {
+		count++
+		change()
+		if h.equal(whole()) || whole().equal(h) {
+			t.Errorf("HCAs that differ in %s are equal", name)
+		}
+		undo()
+	})
+	for name, none := range map[string]func(*HCA){
+		"PCI": func(h *HCA) { h.PCI = nil }, "VFIndex": func(h *HCA) { h.VFIndex = nil }, "Uverbs": func(h *HCA) { h.Uverbs = nil },
+		"SF": func(h *HCA) { h.Identity.SF = nil }, "Ports": func(h *HCA) { h.Ports = nil },
+	} {
+		h := whole()
+		none(h)
+		if h.equal(whole()) || whole().equal(h) || !h.equal(h) {
+			t.Errorf("an HCA without %s: equal to one with it, or not to itself", name)
+		}
+	}
+	if count < 40 {
+		t.Errorf("%d fields were compared", count)
+	}
+}
+
+// eachLeaf visits the values of a struct that hold no others.
+func eachLeaf(v reflect.Value, name string, visit func(name string, change, undo func())) {
+	old := reflect.New(v.Type()).Elem()
+	old.Set(v)
+	undo := func() { v.Set(old) }
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			eachLeaf(v.Field(i), name+"."+v.Type().Field(i).Name, visit)
+		}
+	case reflect.Pointer:
+		eachLeaf(v.Elem(), name, visit)
+	case reflect.Slice:
+		eachLeaf(v.Index(0), name+"[0]", visit)
+	case reflect.String:
+		visit(name, func() { v.SetString(v.String() + "x") }, undo)
+	case reflect.Int:
+		visit(name, func() { v.SetInt(v.Int() + 1) }, undo)
+	case reflect.Uint32, reflect.Uint64:
+		visit(name, func() { v.SetUint(v.Uint() + 1) }, undo)
+	case reflect.Bool:
+		visit(name, func() { v.SetBool(!v.Bool()) }, undo)
+	default:
+		panic("no test for a field like " + name)
+	}
+}
+
+// TestCompare: what differs, by HCA and by card.
+func TestCompare(t *testing.T) {
+	vf := func(address string, state PortState) HCA {
+		h := HCA{Identity: Identity{PCI: address}, Function: VF, PF: address[:10] + "0.0", Ports: []Port{{Number: 1, State: state}}}
+		h.Name = h.Identity.Name()
+		return h
+	}
+	snapshot := func(hcas ...HCA) *Snapshot { return &Snapshot{HCAs: hcas} }
+	a1, a2, b1 := vf("0000:3b:00.1", PortActive), vf("0000:3b:00.2", PortActive), vf("0000:c1:00.1", PortActive)
+	down := vf("0000:3b:00.2", PortDown)
+	whole := snapshot(a1, a2, b1)
+	cm := snapshot(a1, a2, b1)
+	cm.RDMACM = &Node{Kind: NodeRDMACM, Name: "rdma_cm", Major: 10, Minor: 58}
+	for name, test := range map[string]struct {
+		older, newer *Snapshot
+		want         Difference
+	}{
+		"same":     {whole, whole, Difference{}},
+		"equal":    {whole, snapshot(a1, a2, b1), Difference{}},
+		"first":    {nil, snapshot(a1), Difference{HCAs: []string{a1.Name}, Families: []string{a1.PF}, Host: false}},
+		"a link":   {whole, snapshot(a1, down, b1), Difference{HCAs: []string{a2.Name}, Families: []string{a2.PF}}},
+		"gone":     {whole, snapshot(a1, a2), Difference{HCAs: []string{b1.Name}, Families: []string{b1.PF}}},
+		"came":     {snapshot(a2), whole, Difference{HCAs: []string{a1.Name, b1.Name}, Families: []string{a1.PF, b1.PF}}},
+		"all gone": {snapshot(a1, a2), snapshot(), Difference{HCAs: []string{a1.Name, a2.Name}, Families: []string{a1.PF}}},
+		"rdma_cm":  {whole, cm, Difference{Host: true}},
+	} {
+		got := Compare(test.older, test.newer)
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if got.Empty() != (len(test.want.HCAs) == 0 && !test.want.Host) {
+			t.Errorf("%s: empty %v", name, got.Empty())
+		}
+	}
+}
+
+func TestChanges(t *testing.T) {
+	var c Changes
+	if !c.Empty() || c.String() != "nothing" {
+		t.Errorf("no change: %s", c)
+	}
+	first := Changes{IBDevs: NamesOf("mlx5_1", ""), Netdevs: NamesOf("eth0")}
+	c.Merge(first)
+	c.Merge(Changes{Host: true, IBDevs: NamesOf("mlx5_0"), Nodes: NamesOf("uverbs3"), Functions: NamesOf("0000:3b:00.0")})
+	if got, want := c.String(), "host, HCAs mlx5_0 mlx5_1, nodes uverbs3, interfaces eth0, PCI functions 0000:3b:00.0"; got != want || c.Empty() {
+		t.Errorf("merged: %s; want %s", got, want)
+	}
+	if got := first.IBDevs.Sorted(); !slices.Equal(got, []string{"mlx5_1"}) {
+		t.Errorf("what was merged has become %v", got)
+	}
+	c.Merge(Changes{All: true})
+	if c.String() != "everything" || c.Empty() {
+		t.Errorf("merged with everything: %s", c)
+	}
+}

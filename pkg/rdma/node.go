@@ -1,0 +1,187 @@
+package rdma
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+)
+
+// nodeTable holds the uverbs, umad and issm nodes of a host, by name and by ibdev.
+type nodeTable struct {
+	byName   map[string]*nodeEntry
+	byIBDev  map[string][]*nodeEntry
+	trouble  map[string]*nodeEntry // those with problems, by name
+	problems []Problem             // of the directories
+}
+
+// nodeEntry is what the class directories say of one node.
+type nodeEntry struct {
+	Node
+	ibdev    string // empty if that cannot be read
+	numbered bool   // Major and Minor are known
+	problems []Problem
+}
+
+// listNodes reads the class directories of nodes.
+func listNodes(sys fs.ReadLinkFS) nodeTable {
+	t := nodeTable{byName: map[string]*nodeEntry{}, byIBDev: map[string][]*nodeEntry{}, trouble: map[string]*nodeEntry{}}
+	r := &reader{sys: sys}
+	names := slices.Concat(r.list(classVerbs), r.list(classMAD))
+	t.problems = r.problems
+	for _, kind := range nodeKinds {
+		ofKind := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasPrefix(name, string(kind.kind)) })
+		entries := make([]*nodeEntry, len(ofKind))
+		inParallel(len(entries), func(i int) { entries[i] = t.read(sys, ofKind[i]) })
+		for _, e := range entries {
+			t.add(e)
+		}
+	}
+	return t
+}
+
+// namesOf returns the names of the nodes of an HCA.
+func (t *nodeTable) namesOf(ibdev string) []string {
+	var names []string
+	for _, e := range t.byIBDev[ibdev] {
+		names = append(names, e.Name)
+	}
+	return names
+}
+
+// nodeKinds are the classes of nodes. issm comes after umad, which says most of it.
+var nodeKinds = []struct {
+	kind  NodeKind
+	class string
+}{{NodeUverbs, classVerbs}, {NodeUMAD, classMAD}, {NodeISSM, classMAD}}
+
+// kindOf tells the kind and class of a node by its name, or nothing of an attribute
+// of the class (abi_version).
+func kindOf(name string) (kind NodeKind, class string) {
+	for _, k := range nodeKinds {
+		if strings.HasPrefix(name, string(k.kind)) {
+			return k.kind, k.class
+		}
+	}
+	return "", ""
+}
+
+// refresh reads one node anew and returns the ibdevs that it belonged to and belongs
+// to, each of which may be empty.
+func (t *nodeTable) refresh(sys fs.ReadLinkFS, name string) (before, after string) {
+	if old := t.byName[name]; old != nil {
+		before = old.ibdev
+		delete(t.byName, name)
+		delete(t.trouble, name)
+		t.byIBDev[before] = slices.DeleteFunc(t.byIBDev[before], func(e *nodeEntry) bool { return e == old })
+		if len(t.byIBDev[before]) == 0 {
+			delete(t.byIBDev, before)
+		}
+	}
+	if e := t.read(sys, name); e != nil {
+		after = e.ibdev
+		t.add(e)
+	}
+	return before, after
+}
+
+func (t *nodeTable) add(e *nodeEntry) {
+	if e == nil {
+		return
+	}
+	t.byName[e.Name] = e
+	t.byIBDev[e.ibdev] = append(t.byIBDev[e.ibdev], e)
+	if len(e.problems) > 0 {
+		t.trouble[e.Name] = e
+	}
+}
+
+// read reads a node's class directory, nil if there is no such node.
+func (t *nodeTable) read(sys fs.ReadLinkFS, name string) *nodeEntry {
+	kind, class := kindOf(name)
+	if class == "" {
+		return nil
+	}
+	e := &nodeEntry{Node: Node{Kind: kind, Name: name}}
+	r := &reader{sys: sys}
+	dir := class + "/" + name + "/"
+	if !t.readTwin(e, r, dir) {
+		r.ibdev = r.read(dir + "ibdev")
+	}
+	switch {
+	case r.ibdev == "" && len(r.problems) == 0:
+		return nil // gone since it was listed
+	case r.ibdev != "" && !e.numbered:
+		if kind != NodeUverbs {
+			e.Port = portNumber(r, dir+"port")
+		}
+		e.numbered = e.setDev(r, r.read(dir+"dev"))
+	}
+	e.ibdev, e.problems = r.ibdev, r.problems
+	return e
+}
+
+// readTwin takes the port of an issm node from the umad node of the same number, as
+// the kernel makes them in pairs (drivers/infiniband/core/user_mad.c,
+// ib_umad_init_port). It reports whether that was all.
+func (t *nodeTable) readTwin(e *nodeEntry, r *reader, dir string) bool {
+	num, ok := strings.CutPrefix(e.Name, string(NodeISSM))
+	twin := t.byName[string(NodeUMAD)+num]
+	if !ok || twin == nil || !twin.numbered || twin.Port == 0 {
+		return false
+	}
+	dev := r.optional(dir + "dev")
+	if _, _, err := ParseDev(dev); err != nil {
+		return false // gone, or broken, which the long way tells
+	}
+	r.ibdev, e.Port = twin.ibdev, twin.Port
+	e.numbered = e.setDev(r, dev)
+	return true
+}
+
+// portNumber reads the port of a umad or issm node, 0 if that is not known.
+func portNumber(r *reader, file string) int {
+	if port := parsed(r, file, number); port != nil {
+		return *port
+	}
+	return 0
+}
+
+// setDev takes the device number of a node from its dev file, and reports whether it
+// could.
+func (n *Node) setDev(r *reader, dev string) bool {
+	err := errors.New("the dev file is empty or gone")
+	if dev != "" {
+		n.Major, n.Minor, err = ParseDev(dev)
+	}
+	if err != nil {
+		r.problem(fmt.Errorf("read device number of %s: %w", n.Name, err))
+	}
+	return err == nil
+}
+
+// of returns the usable nodes of an HCA: its uverbs node, nil if it has none, and its
+// umad and issm nodes by port, umad first.
+func (t *nodeTable) of(ibdev string) (uverbs *Node, mads []Node) {
+	if ibdev == "" {
+		return nil, nil
+	}
+	for _, e := range t.byIBDev[ibdev] {
+		switch {
+		case !e.numbered:
+		case e.Kind != NodeUverbs && e.Port != 0:
+			mads = append(mads, e.Node)
+		case e.Kind == NodeUverbs && (uverbs == nil || uverbs.Name < e.Name):
+			n := e.Node
+			uverbs = &n
+		}
+	}
+	slices.SortFunc(mads, func(a, b Node) int {
+		if a.Port != b.Port {
+			return a.Port - b.Port
+		}
+		return strings.Compare(b.Name, a.Name)
+	})
+	return uverbs, mads
+}

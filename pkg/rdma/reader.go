@@ -1,0 +1,176 @@
+package rdma
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+)
+
+// reader reads files of sysfs for one part of a snapshot, and notes what cannot be
+// read.
+type reader struct {
+	sys      fs.ReadLinkFS
+	ibdev    string // the HCA that the problems are about
+	problems []Problem
+}
+
+// problem records what could not be read.
+func (r *reader) problem(err error) {
+	r.problems = append(r.problems, Problem{IBDev: r.ibdev, Err: err, Message: err.Error()})
+}
+
+// list returns the names in a directory, sorted, none if it does not exist.
+func (r *reader) list(dir string) []string {
+	entries, err := fs.ReadDir(r.sys, dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.problem(fmt.Errorf("list %s: %w", dir, err))
+	}
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	slices.Sort(names)
+	return names
+}
+
+// read returns the content of a file without its newline. A file that does not
+// exist is absent, which is no problem: drivers leave out what they do not know.
+func (r *reader) read(name string) string {
+	s, _ := r.lookUp(name)
+	return s
+}
+
+// lookUp is read for files whose absence says something: it reports whether there
+// is one.
+func (r *reader) lookUp(name string) (content string, exists bool) {
+	b, err := fs.ReadFile(r.sys, name)
+	if err == nil {
+		return strings.TrimSpace(string(b)), true
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", false
+	}
+	r.problem(fmt.Errorf("read attribute: %w", err))
+	return "", true
+}
+
+// optional is read for files whose read fails by design, such as the attributes
+// of an empty GID slot (EINVAL) or sriov files of an unbound function.
+func (r *reader) optional(name string) string {
+	b, err := fs.ReadFile(r.sys, name)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// parsed reads a file and parses its content; it returns the zero value when the
+// file is absent or empty, and records what it cannot parse.
+func parsed[T any](r *reader, name string, parse func(string) (T, error)) T {
+	s := r.read(name)
+	return parsedText(r, name, s, parse)
+}
+
+// parsedText is parsed for a file that has been read.
+func parsedText[T any](r *reader, name, s string, parse func(string) (T, error)) T {
+	var zero T
+	if s == "" {
+		return zero
+	}
+	v, err := parse(s)
+	if err != nil {
+		r.problem(fmt.Errorf("read %s: %w", name, err))
+		return zero
+	}
+	return v
+}
+
+// word parses "4: ACTIVE" to ACTIVE.
+func word(s string) (string, error) {
+	_, w, err := ParseEnum(s)
+	return w, err
+}
+
+// number parses a count that the kernel prints in decimal; -1 and an absent file
+// are nil (numa_node).
+func number(s string) (*int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		return nil, fmt.Errorf("parse number %q: %w", s, err)
+	}
+	if n < 0 {
+		return nil, nil
+	}
+	return &n, nil
+}
+
+// link returns the last component of a link's target, "" if there is no link.
+func (r *reader) link(name string) string {
+	target, err := r.sys.ReadLink(name)
+	if err != nil {
+		return ""
+	}
+	return path.Base(target)
+}
+
+// realpath resolves a class entry to the device directory it links to. A tree in
+// which class entries are directories of their own resolves to themselves.
+func (r *reader) realpath(entry string) (string, error) {
+	target, err := r.sys.ReadLink(entry)
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, fs.ErrInvalid) {
+		return entry, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if path.IsAbs(target) {
+		return strings.TrimPrefix(path.Clean(target), "/sys/"), nil
+	}
+	return path.Join(path.Dir(entry), target), nil
+}
+
+// parentDevice returns the directory of the device that carries an HCA: two
+// levels up from .../infiniband/mlx5_0. Where the class entry is a directory of
+// its own, the device link tells it.
+func (r *reader) parentDevice(real string) string {
+	if !strings.HasPrefix(real, classInfiniband+"/") {
+		return path.Dir(path.Dir(real))
+	}
+	target, err := r.sys.ReadLink(path.Join(real, "device"))
+	if err != nil {
+		return ""
+	}
+	return path.Join(real, target)
+}
+
+// inParallel calls f with each number below n, from several goroutines where that
+// pays: a read of sysfs may wait for the firmware of a device, and on a host with a
+// thousand functions system calls are four fifths of the time.
+func inParallel(n int, f func(i int)) {
+	const pays = 32 // numbers for each goroutine
+	workers := min(runtime.GOMAXPROCS(0), n/pays)
+	if workers < 2 {
+		for i := range n {
+			f(i)
+		}
+		return
+	}
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				f(int(i))
+			}
+		})
+	}
+	all.Wait()
+}
