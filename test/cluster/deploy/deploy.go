@@ -95,14 +95,11 @@ func (c Checkout) Load(ctx context.Context, cl *cluster.Cluster) error {
 }
 
 // Install installs or upgrades the driver with helm and waits until it is ready.
-// Settings are helm's --set values.
-func (c Checkout) Install(ctx context.Context, cl *cluster.Cluster, hostRoot string, settings ...string) error {
+// Further arguments go to helm: --values FILE.
+func (c Checkout) Install(ctx context.Context, cl *cluster.Cluster, hostRoot string, further ...string) error {
 	args := []string{"upgrade", "--install", Release, c.Chart(), "--namespace", Namespace, "--create-namespace",
 		"--set", "image.repository=" + ImageName, "--set", "image.tag=" + ImageTag, "--set", "image.pullPolicy=Never",
 		"--set", "hostRoot=" + hostRoot, "--wait", "--timeout", "120s"}
-	for _, s := range settings {
-		args = append(args, "--set", s)
-	}
-	_, err := cl.Output(ctx, "helm", args...)
+	_, err := cl.Output(ctx, "helm", append(args, further...)...)
 	return err
 }

@@ -133,7 +133,7 @@ func stopDriver(t *testing.T) {
 
 func startDriver(t *testing.T) {
 	t.Helper()
-	patchSelector(t, `null`)
+	patchSelector(t, `{"rdma.dev/no-such-node":null}`)
 	bed.Kubectl(t, "--namespace", deploy.Namespace, "rollout", "status", daemonSet, "--timeout="+testbed.Patience.String())
 }
 

@@ -10,11 +10,19 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
 
+// What the policy has as shared, and as shared and exclusive: two HCAs of one GPU's four.
+const shared, both = "pci-0000-4f-00-0", "pci-0000-50-00-0"
+
 // bed is a host with eight switches, each with a GPU and four EFA devices.
 var bed *testbed.Bed
 
 func TestMain(m *testing.M) {
-	testbed.Main(m, testbed.Options{Machine: "aws-p5", Cluster: cluster.Options{Kubernetes: "1.34"}, GPUs: true}, &bed)
+	testbed.Main(m, testbed.Options{
+		Machine: "aws-p5",
+		Cluster: cluster.Options{Kubernetes: "1.34"},
+		Values:  testbed.DegradedValues(shared, both),
+		GPUs:    true,
+	}, &bed)
 }
 
 func TestVersion(t *testing.T) {
@@ -36,10 +44,14 @@ func TestClaim(t *testing.T) {
 	device := n.ClaimOf("two-containers").Results()[0].Device
 	n.Expect("two-containers", "sender", device)
 	n.Expect("two-containers", "receiver", device)
+	n.Told("two-containers")
 	if got := n.Look("two-containers", "bystander"); got.Nodes != "" {
 		t.Errorf("a container without a claim sees %+v", got)
 	}
 }
+
+// TestDegraded: what this version lacks by default is offered without, and said once.
+func TestDegraded(t *testing.T) { bed.Degraded(t, shared, both) }
 
 // TestAlignment: alignment needs nothing that the oldest version lacks.
 func TestAlignment(t *testing.T) {
@@ -47,3 +59,7 @@ func TestAlignment(t *testing.T) {
 	n.Align("aligned-root", 8, 8, bed.SameRoot)
 	n.Align("aligned-pairs", 2, 8, bed.SameRoot)
 }
+
+// TestClaimStatusRights: here the chart's admission policy keeps a driver from the rest
+// of a claim's status.
+func TestClaimStatusRights(t *testing.T) { bed.ClaimStatusRights(t, "for whom it is reserved") }

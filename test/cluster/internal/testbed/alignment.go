@@ -16,7 +16,7 @@ const GPUDriver = "gpu.example.com"
 // as the host's sysfs has it: root, bridges, function.
 func (b *Bed) PCIPath(t *testing.T, device string) []string {
 	t.Helper()
-	target, err := os.Readlink(filepath.Join(b.HostRoot, "sys/bus/pci/devices", pciAddress(t, device)))
+	target, err := os.Readlink(filepath.Join(b.HostRoot, "sys/bus/pci/devices", address(device)))
 	if err != nil {
 		t.Fatal(err)
 	}

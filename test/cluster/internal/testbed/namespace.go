@@ -29,7 +29,7 @@ func (b *Bed) Namespace(t *testing.T) *Namespace {
 			t.Log(tail(b.DriverLog(), 60))
 		}
 		// The devices must be free for the next test; the rest may take its time.
-		n.Kubectl("delete", "pods,resourceclaims", "--all", "--wait")
+		n.Kubectl("delete", "daemonsets,deployments,pods,resourceclaims", "--all", "--grace-period=1", "--wait")
 		b.Kubectl(t, "delete", "namespace", n.Name, "--wait=false")
 	})
 	Eventually(t, "default service account", func() error {
@@ -139,12 +139,17 @@ type Claim struct {
 	Status struct {
 		Allocation  struct{ Devices struct{ Results []Result } }
 		ReservedFor []struct{ Name string }
+		Devices     []struct {
+			Driver, Pool, Device, ShareID string
+			Data                          struct{ HCAs []struct{ IBDev string } }
+		}
 	}
 }
 
 // Result is a device of a claim.
 type Result struct {
 	Request, Driver, Device, Pool, ShareID string
+	AdminAccess                            bool
 	ConsumedCapacity                       map[string]string
 }
 
@@ -173,6 +178,23 @@ func (n *Namespace) ClaimOf(pod string) Claim {
 		n.t.Fatalf("pod %s has %d claims, want one", pod, len(found))
 	}
 	return found[0]
+}
+
+// Told waits until the status of a pod's claim names its first device as the node does.
+func (n *Namespace) Told(pod string) {
+	n.t.Helper()
+	Eventually(n.t, "status of the claim of pod "+pod, func() error {
+		c := n.ClaimOf(pod)
+		r, told := c.Results()[0], c.Status.Devices
+		if len(told) != len(c.Results()) || len(told[0].Data.HCAs) == 0 {
+			return fmt.Errorf("status.devices: %+v", told)
+		}
+		want := n.HostHCA(n.t, r.Device).IBDev
+		if d := told[0]; d.Driver != r.Driver || d.Pool != r.Pool || d.Device != r.Device || d.ShareID != r.ShareID || d.Data.HCAs[0].IBDev != want {
+			return fmt.Errorf("status.devices: %+v, want %+v called %s", told, r, want)
+		}
+		return nil
+	})
 }
 
 // Results are the devices of the claim.

@@ -28,6 +28,8 @@ type Options struct {
 	Machine string
 	// Cluster is what cluster; its directories are chosen by Main.
 	Cluster cluster.Options
+	// Values are the chart's, as a YAML text, beside those of the test bed.
+	Values string
 	// GPUs runs the driver of the host's GPUs beside the one under test.
 	GPUs bool
 }
@@ -41,6 +43,7 @@ type Bed struct {
 
 	options cluster.Options
 	dir     string
+	values  string
 }
 
 // Main is TestMain: it sets *bed up, runs the tests and takes everything down.
@@ -94,7 +97,7 @@ func prepare(ctx context.Context, o Options) (*Bed, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Bed{Checkout: checkout, HostRoot: filepath.Join(dir, "host"), options: o.Cluster, dir: dir}
+	b := &Bed{Checkout: checkout, HostRoot: filepath.Join(dir, "host"), options: o.Cluster, dir: dir, values: o.Values}
 	b.options.HostRoot, b.options.StateDir, b.options.Progress = b.HostRoot, filepath.Join(dir, "cluster"), os.Stderr
 	if err := checkout.ExtractHost(ctx, o.Machine, b.HostRoot); err != nil {
 		return nil, err
@@ -114,11 +117,7 @@ func (b *Bed) install(ctx context.Context, o Options) error {
 			return err
 		}
 	}
-	if err := b.Checkout.Install(ctx, b.Cluster, b.HostRoot); err != nil {
-		pods, _ := b.Cluster.Output(ctx, "kubectl", "--namespace", deploy.Namespace, "describe", "pods")
-		return fmt.Errorf("%w\n%s", err, pods)
-	}
-	return nil
+	return b.upgrade(ctx, b.values)
 }
 
 // takeDownOnSignal ends the tests, and the cluster with them: it is a session of
@@ -202,20 +201,6 @@ func (b *Bed) DriverLog() string {
 		return err.Error()
 	}
 	return out
-}
-
-// Configure upgrades the driver's release with more --set values, and puts it back
-// when the test ends.
-func (b *Bed) Configure(t *testing.T, settings ...string) {
-	t.Helper()
-	if err := b.Checkout.Install(t.Context(), b.Cluster, b.HostRoot, settings...); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Checkout.Install(context.Background(), b.Cluster, b.HostRoot); err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // Gone waits until a file of the node is gone.

@@ -15,10 +15,10 @@ import (
 // limit (include/uapi/linux/capability.h).
 const capSysResource = 24
 
-// raisedLimit is the locked memory limit that the hook can reach here, as
+// RaisedLimit is the locked memory limit that the hook can reach here, as
 // /proc/PID/limits prints it: unlimited, or the hard limit where the container
 // runtime lacks CAP_SYS_RESOURCE.
-func raisedLimit(t *testing.T) string {
+func RaisedLimit(t *testing.T) string {
 	t.Helper()
 	status := ReadFile(t, "/proc/self/status")
 	_, after, _ := strings.Cut(status, "CapEff:")
@@ -76,14 +76,14 @@ func (n *Namespace) Expect(pod, container string, devices ...string) {
 	for _, device := range devices {
 		h := n.HostHCA(n.t, device)
 		numbers[h.Uverbs] = h.Numbers
-		env = append(env, "RDMA_DEVICE_"+strings.ToUpper(strings.ReplaceAll(device, "-", "_"))+"="+h.IBDev)
+		env = append(env, "RDMA_DEVICE_"+strings.ToUpper(strings.ReplaceAll(strings.TrimPrefix(device, "shared-"), "-", "_"))+"="+h.IBDev)
 	}
 	slices.Sort(env)
 	for _, node := range slices.Sorted(maps.Keys(numbers)) {
 		nodes, minors = append(nodes, node), append(minors, numbers[node])
 	}
 	want := View{
-		Nodes: strings.Join(nodes, " "), Numbers: strings.Join(minors, " "), Memlock: raisedLimit(n.t),
+		Nodes: strings.Join(nodes, " "), Numbers: strings.Join(minors, " "), Memlock: RaisedLimit(n.t),
 		Env: strings.Join(env, " "), User: "1000", Caps: "0000000000000000",
 	}
 	if got := n.Look(pod, container); got != want {
@@ -110,7 +110,7 @@ type HCA struct{ IBDev, Uverbs, Numbers string }
 // HostHCA looks up the HCA of a device named [shared-]pci-DDDD-BB-DD-F.
 func (b *Bed) HostHCA(t *testing.T, device string) HCA {
 	t.Helper()
-	function := filepath.Join(b.HostRoot, "sys/bus/pci/devices", pciAddress(t, strings.TrimPrefix(device, "shared-")))
+	function := filepath.Join(b.HostRoot, "sys/bus/pci/devices", address(device))
 	uverbs := only(t, filepath.Join(function, "infiniband_verbs"))
 	return HCA{
 		IBDev:   only(t, filepath.Join(function, "infiniband")),
@@ -119,12 +119,12 @@ func (b *Bed) HostHCA(t *testing.T, device string) HCA {
 	}
 }
 
-// pciAddress is the address that a device named pci-DDDD-BB-DD-F is named after.
-func pciAddress(t *testing.T, device string) string {
-	t.Helper()
-	parts := strings.Split(strings.TrimPrefix(device, "pci-"), "-")
+// address is the PCI address that a device named [shared-]pci-DDDD-BB-DD-F is named
+// after, or the name itself if it is named otherwise.
+func address(device string) string {
+	parts := strings.Split(strings.TrimPrefix(strings.TrimPrefix(device, "shared-"), "pci-"), "-")
 	if len(parts) != 4 {
-		t.Fatalf("device %q is not named after a PCI address", device)
+		return device
 	}
 	return parts[0] + ":" + parts[1] + ":" + parts[2] + "." + parts[3]
 }

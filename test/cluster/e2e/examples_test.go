@@ -1,0 +1,33 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
+)
+
+// TestEveryExampleIsTested: each manifest of the examples is named by a test of this
+// package, which applies it as it is.
+func TestEveryExampleIsTested(t *testing.T) {
+	sources, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tests strings.Builder
+	for _, file := range sources {
+		tests.WriteString(testbed.ReadFile(t, file))
+	}
+	examples, err := os.ReadDir(bed.Checkout.Path("examples"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, example := range examples {
+		name := strings.TrimSuffix(example.Name(), ".yaml")
+		if !strings.Contains(tests.String(), `"`+name+`"`) {
+			t.Errorf("no test applies examples/%s", example.Name())
+		}
+	}
+}
