@@ -38,7 +38,10 @@ fuzz() {
 }
 
 # The unit tests of hook and chart use the cluster's runc and helm.
-programs() { path=$(go -C test/cluster run ./cmd/cluster build) && PATH=$path:$PATH; }
+programs() {
+	path=$(go -C test/cluster run ./cmd/cluster build) && PATH=$path:$PATH &&
+		go -C test/cluster run ./cmd/cluster build --kubernetes 1.34 >/dev/null
+}
 
 image() { make image IMAGE=localhost/dra-driver-rdma:testbed; }
 
