@@ -20,6 +20,7 @@ const soakMachine = "hgx-h100"
 // card is one HCA of the soak's host.
 type card struct {
 	address string // of its PCI function
+	dir     string // and where that is, below /sys
 	ibdev   string // the kernel's names for it now
 	uverbs  string
 	gone    bool // its driver has no HCA of it
@@ -39,7 +40,26 @@ type hardware struct {
 	names map[string]string // the machine's own names of ibdevs and uverbs, to the present ones
 	cards []card
 
-	changes int // how often it changed
+	changes int      // how often it changed
+	events  []uevent // of the changes since the last time that it was applied
+}
+
+// uevent is what the kernel says of a device.
+type uevent struct{ action, subsystem, dir, name, old string }
+
+// message is the event as the kernel sends it.
+func (e uevent) message() string {
+	path := func(name string) string { return "/" + e.dir + "/" + e.subsystem + "/" + name }
+	fields := []string{e.action + "@" + path(e.name), "ACTION=" + e.action, "DEVPATH=" + path(e.name), "SUBSYSTEM=" + e.subsystem}
+	if e.old != "" {
+		fields = append(fields, "DEVPATH_OLD="+path(e.old))
+	}
+	return strings.Join(fields, "\x00") + "\x00"
+}
+
+// tell notes what the kernel says when an HCA comes or goes: "add" or "remove".
+func (h *hardware) tell(action string, c card) {
+	h.events = append(h.events, uevent{action, "infiniband_verbs", c.dir, c.uverbs, ""}, uevent{action, "infiniband", c.dir, c.ibdev, ""})
 }
 
 func newHardware(t testing.TB) *hardware {
@@ -53,7 +73,8 @@ func newHardware(t testing.TB) *hardware {
 		h.base = append(h.base, e)
 		switch dir, name := path.Split(e.Path); dir {
 		case "sys/class/infiniband/":
-			h.cards = append(h.cards, card{address: path.Base(path.Dir(path.Dir(e.Target))), ibdev: name})
+			dir := path.Join("class/infiniband", e.Target, "../..")
+			h.cards = append(h.cards, card{address: path.Base(dir), dir: dir, ibdev: name})
 			h.names[name] = name
 		case "sys/class/infiniband_verbs/":
 			if strings.HasPrefix(name, "uverbs") {
@@ -67,8 +88,8 @@ func newHardware(t testing.TB) *hardware {
 	return h
 }
 
-// rename exchanges the kernel's names of two HCAs: those of their uverbs nodes, and
-// those of the ibdevs too if both is true.
+// rename exchanges the kernel's names of the uverbs nodes of two HCAs, as a reload of
+// their drivers in another order does, and those of the ibdevs too if both is true.
 func (h *hardware) rename(a, b int, both bool) {
 	swap := func(x, y *string) {
 		for own, now := range h.names {
@@ -81,9 +102,28 @@ func (h *hardware) rename(a, b int, both bool) {
 		}
 		*x, *y = *y, *x
 	}
+	each := func(action string) {
+		for _, i := range []int{a, b} {
+			if !h.cards[i].gone {
+				h.tell(action, h.cards[i])
+			}
+		}
+	}
+	each("remove")
 	swap(&h.cards[a].uverbs, &h.cards[b].uverbs)
 	if both {
 		swap(&h.cards[a].ibdev, &h.cards[b].ibdev)
+	}
+	each("add")
+}
+
+// goOrCome takes an HCA away, or brings it back.
+func (h *hardware) goOrCome(i int) {
+	c := &h.cards[i]
+	if c.gone = !c.gone; c.gone {
+		h.tell("remove", *c)
+	} else {
+		h.tell("add", *c)
 	}
 }
 
@@ -117,7 +157,8 @@ func (h *hardware) apply(n *drivertest.Node) {
 	}
 	h.changes++
 	n.Become(h.t, m)
-	announce(h.t)
+	announce(h.t, h.events)
+	h.events = nil
 }
 
 // lacks reports whether an entry is of an HCA that is gone. The PCI function stays.
@@ -143,17 +184,18 @@ func (h *hardware) state(e tree.Entry) string {
 	return e.Data
 }
 
-// announce sends what the kernel sends when an HCA changes. Listeners that only
-// believe the kernel find the change by themselves, but later.
-func announce(t testing.TB) {
+// announce sends what the kernel sends when HCAs change. Listeners that only believe
+// the kernel find the changes by themselves, but later.
+func announce(t testing.TB, events []uevent) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_KOBJECT_UEVENT)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	event := "change@/devices/virtual/infiniband/soak\x00ACTION=change\x00DEVPATH=/devices/virtual/infiniband/soak\x00SUBSYSTEM=infiniband\x00"
-	if err := unix.Sendto(fd, []byte(event), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: 1}); err != nil {
-		t.Fatal(fmt.Errorf("announce a change: %w", err))
+	for _, e := range events {
+		if err := unix.Sendto(fd, []byte(e.message()), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: 1}); err != nil {
+			t.Fatal(fmt.Errorf("announce a change: %w", err))
+		}
 	}
 }

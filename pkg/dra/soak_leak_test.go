@@ -38,7 +38,10 @@ func (s *soak) calm() {
 		s.finish(s.claims[0])
 	}
 	for i := range s.host.cards {
-		s.host.cards[i].gone, s.host.cards[i].down = false, false
+		s.host.cards[i].down = false
+		if s.host.cards[i].gone {
+			s.host.goOrCome(i)
+		}
 	}
 	s.host.apply(s.Node)
 	s.kill()

@@ -311,10 +311,10 @@ func (s *soak) namesMove() {
 
 func (s *soak) goOrCome() {
 	i := s.pick(len(s.host.cards))
-	c := &s.host.cards[i]
-	c.gone, c.seenBy = !c.gone, 0
+	s.host.goOrCome(i)
+	s.host.cards[i].seenBy = 0
 	if s.published == s.launches {
-		c.seenBy = s.launches
+		s.host.cards[i].seenBy = s.launches
 	}
 	s.note("%d is gone: %v", i, s.host.cards[i].gone)
 	s.host.apply(s.Node)
