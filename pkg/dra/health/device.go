@@ -118,7 +118,7 @@ func (d *device) judgeCounters(port int, r Reading, now time.Time, cfg *Config) 
 	if !known {
 		return judgement{probe{PortErrors, port}, unknown, ""}
 	}
-	return when(len(notes) > 0, PortErrors, port, join(notes))
+	return when(len(notes) > 0, PortErrors, port, func() string { return join(notes) })
 }
 
 // deadline is when another look would change something.

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,22 +52,26 @@ type judgement struct {
 	note   string
 }
 
-// when makes a judgement of a truth.
-func when(isBad bool, c Condition, port int, note string) judgement {
+// when makes a judgement of a truth. It asks for the words only if they are needed:
+// most HCAs of most hosts are well.
+func when(isBad bool, c Condition, port int, note func() string) judgement {
 	if isBad {
-		return judgement{probe{c, port}, bad, note}
+		return judgement{probe{c, port}, bad, note()}
 	}
 	return judgement{probe{c, port}, good, ""}
 }
 
+// fixed is a note that is always the same.
+func fixed(note string) func() string { return func() string { return note } }
+
 // judge judges an HCA that is there.
 func judge(h *rdma.HCA) []judgement {
 	out := []judgement{
-		when(false, DeviceGone, 0, ""),
-		when(false, DriverUnbound, 0, ""),
-		when(h.Uverbs == nil, NoUverbs, 0, "there is no uverbs node: load the module ib_uverbs"),
-		when(h.NodeGUID == 0 && needsGUID(h.Protocol), NoGUID, 0, guidNote(h)),
-		when(len(ownPorts(h)) == 0, Unmonitored, 0, "no port can be read"),
+		when(false, DeviceGone, 0, nil),
+		when(false, DriverUnbound, 0, nil),
+		when(h.Uverbs == nil, NoUverbs, 0, fixed("there is no uverbs node: load the module ib_uverbs")),
+		when(h.NodeGUID == 0 && needsGUID(h.Protocol), NoGUID, 0, func() string { return guidNote(h) }),
+		when(len(ownPorts(h)) == 0, Unmonitored, 0, fixed("no port can be read")),
 	}
 	for _, p := range ownPorts(h) {
 		out = append(out, judgePort(p)...)
@@ -82,8 +87,8 @@ func judgePort(p *rdma.Port) []judgement {
 		}
 	}
 	return []judgement{
-		when(p.State != rdma.PortActive, PortDown, p.Number, explain(p)),
-		when(false, Unmonitored, p.Number, ""),
+		when(p.State != rdma.PortActive, PortDown, p.Number, func() string { return explain(p) }),
+		when(false, Unmonitored, p.Number, nil),
 	}
 }
 
@@ -92,20 +97,18 @@ func judgeAddress(h *rdma.HCA, p *rdma.Port, r Reading) judgement {
 	if h.Protocol != rdma.ProtocolRoCE || r.RoutableGIDs == nil || p.State == "" {
 		return judgement{probe{NoAddress, p.Number}, unknown, ""}
 	}
-	where := "its interface"
-	if p.Netdev != "" {
-		where = "interface " + p.Netdev
-	}
 	// A port that is down has lost its addresses with its link.
-	return when(*r.RoutableGIDs == 0 && p.State == rdma.PortActive, NoAddress, p.Number,
-		fmt.Sprintf("port %d has no RoCE v2 address but link-local ones: %s has no IP address on this host, which a pod with an interface of its own need not mind", p.Number, where))
+	return when(*r.RoutableGIDs == 0 && p.State == rdma.PortActive, NoAddress, p.Number, func() string {
+		return fmt.Sprintf("port %d has no RoCE v2 address but link-local ones: its interface %s has no IP address on this host, which a pod with an interface of its own need not mind",
+			p.Number, cmp.Or(p.Netdev, "(unknown)"))
+	})
 }
 
 // judgeAway judges an HCA that a claim holds and that is not there.
 func judgeAway(unbound bool) []judgement {
 	return []judgement{
-		when(!unbound, DeviceGone, 0, "the device is not there: it was removed, or its driver is not loaded"),
-		when(unbound, DriverUnbound, 0, "the PCI function is there, but no driver makes an RDMA device of it: load or bind its driver"),
+		when(!unbound, DeviceGone, 0, fixed("the device is not there: it was removed, or its driver is not loaded")),
+		when(unbound, DriverUnbound, 0, fixed("the PCI function is there, but no driver makes an RDMA device of it: load or bind its driver")),
 	}
 }
 
