@@ -13,6 +13,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/vmtest"
 )
 
@@ -74,26 +75,45 @@ func driverState(ctx context.Context) string {
 	return b.String()
 }
 
-// kubectl runs kubectl, which has to succeed.
-func kubectl(t *testing.T, args ...string) string {
+// kubectl runs kubectl, again where nobody answered: while the emulated machine stands
+// still, kubectl gives up after ten seconds.
+func kubectl(t *testing.T, args ...string) (out string) {
 	t.Helper()
-	out, err := kube.Output(t.Context(), "kubectl", args...)
+	answered(t, func() (err error) {
+		out, err = kube.Output(t.Context(), "kubectl", args...)
+		return err
+	})
+	return out
+}
+
+// answered tries until the API server has answered, and fails the test if it says no.
+func answered(t *testing.T, try func() error) {
+	t.Helper()
+	var err error
+	inside.Eventually(t, "the API server answers", 2*time.Minute, func() error {
+		if err = try(); err != nil && strings.Contains(err.Error(), "Unable to connect to the server") {
+			return err
+		}
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return out
 }
 
 // apply applies a manifest given as text.
 func apply(t *testing.T, manifest string) {
 	t.Helper()
-	cmd := kube.Command(t.Context(), "kubectl", "apply", "-f", "-")
-	cmd.Stdin = strings.NewReader(manifest)
-	var out strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := kube.Run(cmd); err != nil {
-		t.Fatalf("apply: %v: %s\n%s", err, &out, manifest)
-	}
+	answered(t, func() error {
+		cmd := kube.Command(t.Context(), "kubectl", "apply", "-f", "-")
+		cmd.Stdin = strings.NewReader(manifest)
+		var out strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := kube.Run(cmd); err != nil {
+			return fmt.Errorf("apply: %w: %s\n%s", err, &out, manifest)
+		}
+		return nil
+	})
 }
 
 // succeeds waits until all containers of a pod have ended well; otherwise it says what

@@ -37,7 +37,7 @@ func startContainerd(t *testing.T) {
 			t.Logf("containerd:\n%s", text)
 		}
 	})
-	inside.Eventually(t, "containerd answers", time.Minute, func() error { return exec.Command("ctr", "version").Run() })
+	inside.Eventually(t, "containerd answers", 3*time.Minute, func() error { return exec.Command("ctr", "version").Run() })
 	inside.Must(t, "ctr", "images", "import", "--local", os.Getenv("TOOLS_ARCHIVE"))
 }
 

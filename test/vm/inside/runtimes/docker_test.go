@@ -37,7 +37,7 @@ func startDocker(t *testing.T) {
 			t.Logf("dockerd:\n%s", text)
 		}
 	})
-	inside.Eventually(t, "dockerd answers", time.Minute, func() error { return exec.Command("docker", "version").Run() })
+	inside.Eventually(t, "dockerd answers", 3*time.Minute, func() error { return exec.Command("docker", "version").Run() })
 	inside.Must(t, "docker", "load", "--input", os.Getenv("TOOLS_ARCHIVE"))
 }
 
