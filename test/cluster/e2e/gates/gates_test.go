@@ -30,9 +30,7 @@ func TestDegraded(t *testing.T) { bed.Degraded(t, shared, both) }
 func TestAlignment(t *testing.T) {
 	n := bed.Namespace(t)
 	n.Align("aligned-root", 8, 8, bed.SameRoot)
-	n.Align("aligned-switch", 8, 8, bed.SameSwitch)
 	n.Align("aligned-fallback", 8, 8, bed.SameRoot)
-	n.Align("aligned-pairs", 2, 8, bed.SameRoot)
 }
 
 // TestVFs: without counters nothing keeps a PF and its VFs apart, so that the VFs are

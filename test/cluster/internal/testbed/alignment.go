@@ -57,19 +57,18 @@ func (c Claim) pairs() [][2]Result {
 	return pairs
 }
 
-// Align applies an example of alignment in as many copies as there are claims, and
-// asserts that all pairs of a GPU and an HCA are aligned, and how many there are.
+// Align applies an example of alignment, with as many copies of its pod as there are
+// claims to be, and asserts that all pairs of a GPU and an HCA are aligned, and how many there are.
 func (n *Namespace) Align(example string, claims, pairs int, aligned func(t *testing.T, gpu, hca string) bool) {
 	n.t.Helper()
-	n.Example(example)
 	manifest := ReadFile(n.t, n.Checkout.Example(example))
 	_, pod, _ := strings.Cut(manifest, "\n---\n")
-	names, copies := []string{example}, ""
+	names := []string{example}
 	for i := 1; i < claims; i++ {
 		names = append(names, fmt.Sprintf("%s-%d", example, i))
-		copies += "\n---\n" + strings.Replace(pod, "name: "+example+"\n", "name: "+names[i]+"\n", 1)
+		manifest += "\n---\n" + strings.Replace(pod, "name: "+example+"\n", "name: "+names[i]+"\n", 1)
 	}
-	n.Apply(copies)
+	n.Apply(manifest)
 	n.Ready(names...)
 	count := 0
 	for _, c := range n.Claims() {
