@@ -66,11 +66,15 @@ func run(m *testing.M, o Options, bed **Bed) (code int, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	b, err := prepare(ctx, o)
+	dir, err := os.MkdirTemp("", "rdma-e2e-")
 	if err != nil {
 		return 1, err
 	}
-	defer os.RemoveAll(b.dir)
+	defer os.RemoveAll(dir)
+	b, err := prepare(ctx, o, dir)
+	if err != nil {
+		return 1, err
+	}
 	b.takeDownOnSignal()
 	if b.Cluster, err = cluster.Up(ctx, b.options); err != nil {
 		return 1, err
@@ -87,13 +91,9 @@ func run(m *testing.M, o Options, bed **Bed) (code int, err error) {
 	return m.Run(), nil
 }
 
-// prepare makes what the cluster needs before it starts.
-func prepare(ctx context.Context, o Options) (*Bed, error) {
+// prepare makes in a directory what the cluster needs before it starts.
+func prepare(ctx context.Context, o Options, dir string) (*Bed, error) {
 	checkout, err := deploy.FindCheckout()
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "rdma-e2e-")
 	if err != nil {
 		return nil, err
 	}
