@@ -10,23 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
-
-// discover returns the snapshot of a fixture machine.
-func discover(t testing.TB, machine string) *rdma.Snapshot {
-	t.Helper()
-	m, err := fixture.Load(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
-	snap, err := rdma.Discover(m.FS(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return snap
-}
 
 func TestSelect(t *testing.T) {
 	for _, test := range []struct {
@@ -54,7 +41,7 @@ func TestSelect(t *testing.T) {
 		{"soft", []string{"soft-rxe-eth?"}, nil, "rxe0 rxe1", ""},
 		{"roce-sriov", []string{"net-ens1f1np1", "guid-*"}, []string{"net-ens1f0v*"}, "mlx5_0 mlx5_1", ""},
 	} {
-		hcas, err := cdi.Select(discover(t, test.machine).HCAs, test.only, test.exclude)
+		hcas, err := cdi.Select(rdmatest.Snapshot(t, test.machine).HCAs, test.only, test.exclude)
 		var got []string
 		for _, h := range hcas {
 			got = append(got, h.IBDev)
@@ -109,7 +96,7 @@ func TestHostDevices(t *testing.T) {
 			[]string{"load the rdma_ucm module", cdi.ErrNoDevices.Error()}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			devices, err := cdi.HostDevices(discover(t, test.machine), test.opt)
+			devices, err := cdi.HostDevices(rdmatest.Snapshot(t, test.machine), test.opt)
 			if got := describe(devices); !strings.HasPrefix(got, test.want) || test.want == "" && got != "" {
 				t.Errorf("devices %s; want %s", got, test.want)
 			}
@@ -132,7 +119,7 @@ func TestHostDevices(t *testing.T) {
 // opens no context, none.
 func TestHostDevicesLimits(t *testing.T) {
 	opt := cdi.HostOptions{Names: cdi.DefaultNames[:1], Nodes: []cdi.NodeClass{cdi.Verbs, cdi.MAD}, Limit: cdi.Limit{Handles: 64}}
-	devices, err := cdi.HostDevices(discover(t, "irdma-e810"), opt)
+	devices, err := cdi.HostDevices(rdmatest.Snapshot(t, "irdma-e810"), opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +150,7 @@ func describe(devices []cdi.Device) string {
 // TestHostDevicesOddNames: a name that the user gave an HCA may be no CDI name, or
 // that of another device. It keeps its other name, and costs the others nothing.
 func TestHostDevicesOddNames(t *testing.T) {
-	snap := discover(t, "soft")
+	snap := rdmatest.Snapshot(t, "soft")
 	for i, name := range []string{"all", "rxe@home", "0rxe", "_"} {
 		snap.HCAs[i].IBDev = name
 	}
@@ -203,7 +190,7 @@ func TestSelectNodes(t *testing.T) {
 		{"aws-p5", "rdmap79s0", []cdi.NodeClass{cdi.CM}, "", "the host has no rdma_cm"},
 		{"aws-p5", "rdmap79s0", nil, "", "gives no node"},
 	} {
-		snap := discover(t, test.machine)
+		snap := rdmatest.Snapshot(t, test.machine)
 		hcas, err := cdi.Select(snap.HCAs, []string{test.ibdev}, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/mounttest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -85,7 +86,7 @@ func TestInject(t *testing.T) {
 		return
 	}
 	for _, name := range fixture.Names() {
-		snap := discover(t, name)
+		snap := rdmatest.Snapshot(t, name)
 		if len(snap.Usable()) > 0 {
 			t.Run(name, func(t *testing.T) { injectHost(t, name, snap) })
 		}

@@ -12,10 +12,9 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
-	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 var errNotAsked = errors.New("the driver did not ask the API server yet")
@@ -42,14 +41,7 @@ func TestPublish(t *testing.T) {
 		t.Run(machine, func(t *testing.T) {
 			n := drivertest.NewSharedNode(t, machine)
 			start(t, n)
-			m, err := fixture.Load(machine)
-			if err != nil {
-				t.Fatal(err)
-			}
-			snap, err := rdma.Discover(m.FS(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			snap := rdmatest.Snapshot(t, machine)
 			want := policy.Default().Apply(snap, policy.State{}).Slices()
 			got := waitPublished(t, n)
 			if len(got) != len(want) {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/cel"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -57,14 +58,7 @@ func TestClassesOfFixtures(t *testing.T) {
 	compiled := classes(t)
 	seen := map[rdma.Function]bool{}
 	for _, name := range fixture.Names() {
-		m, err := fixture.Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		snap, err := rdma.Discover(m.FS(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		snap := rdmatest.Snapshot(t, name)
 		for _, h := range snap.Usable() {
 			seen[h.Function] = true
 			device := cel.Device{Driver: plan.DriverName, Attributes: resources.Attributes(h, snap.NetnsMode)}

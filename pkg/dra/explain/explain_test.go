@@ -13,25 +13,12 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/explain"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 var errAccounting = errors.New("limits are for the scheduler's account only")
-
-func snapshot(t testing.TB, machine string) *rdma.Snapshot {
-	t.Helper()
-	m, err := fixture.Load(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
-	snap, err := rdma.Discover(m.FS(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return snap
-}
 
 func config(t testing.TB, name string) *policy.Config {
 	t.Helper()
@@ -69,7 +56,7 @@ func TestTables(t *testing.T) {
 				if file == "sharing" {
 					limits = nil
 				}
-				golden.Bytes(t, name+".txt", write(t, explain.New(snapshot(t, machine), config(t, file), limits), "table"))
+				golden.Bytes(t, name+".txt", write(t, explain.New(rdmatest.Snapshot(t, machine), config(t, file), limits), "table"))
 			})
 		}
 	}
@@ -77,7 +64,7 @@ func TestTables(t *testing.T) {
 
 // TestFormats: JSON and YAML have the same, and more than the table.
 func TestFormats(t *testing.T) {
-	r := explain.New(snapshot(t, "roce-sriov"), config(t, "partitioning"), errAccounting)
+	r := explain.New(rdmatest.Snapshot(t, "roce-sriov"), config(t, "partitioning"), errAccounting)
 	data := write(t, r, "json")
 	golden.Bytes(t, "roce-sriov-partitioning.json", data)
 	var fromJSON, fromYAML explain.Report
@@ -101,7 +88,7 @@ func TestFormats(t *testing.T) {
 func TestEveryHCAIsExplained(t *testing.T) {
 	for _, machine := range fixture.Names() {
 		for _, file := range []string{"", "sharing", "partitioning"} {
-			snap := snapshot(t, machine)
+			snap := rdmatest.Snapshot(t, machine)
 			r := explain.New(snap, config(t, file), nil)
 			if len(r.HCAs) != len(snap.HCAs) {
 				t.Errorf("%s, %q: %d HCAs are explained, of %d", machine, file, len(r.HCAs), len(snap.HCAs))

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden file")
@@ -22,14 +22,7 @@ var update = flag.Bool("update", false, "rewrite the golden file")
 func TestMachines(t *testing.T) {
 	var got bytes.Buffer
 	for _, name := range fixture.Names() {
-		m, err := fixture.Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		snap, err := rdma.Discover(m.FS(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		snap := rdmatest.Snapshot(t, name)
 		w := watch(t)
 		w.obs.Snapshot = snap
 		w.look()

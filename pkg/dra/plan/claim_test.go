@@ -9,9 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 const (
@@ -91,17 +89,4 @@ func newPlan(t testing.TB, c *resourceapi.ResourceClaim) *plan.Plan {
 		t.Fatal(err)
 	}
 	return p
-}
-
-func snapshot(t testing.TB, machine string) *rdma.Snapshot {
-	t.Helper()
-	m, err := fixture.Load(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
-	snap, err := rdma.Discover(m.FS(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return snap
 }

@@ -9,6 +9,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
@@ -80,7 +81,7 @@ func TestCDINameIsInjective(t *testing.T) {
 	requests := []string{"a", "b", "a/b", "b/a", "a/a", "a-b", "nic-0", "0", uidRequest}
 	var devices []string
 	for _, machine := range []string{"roce-sriov", "mlx5-sf", "soft"} {
-		for _, h := range snapshot(t, machine).Usable() {
+		for _, h := range rdmatest.Snapshot(t, machine).Usable() {
 			devices = append(devices, h.Name)
 		}
 	}

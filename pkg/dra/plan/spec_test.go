@@ -9,6 +9,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
@@ -67,7 +68,7 @@ func TestSpecGolden(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			spec, err := grouped(t, claim(tc.results, tc.configs...)).Spec(snapshot(t, tc.machine), tc.hook)
+			spec, err := grouped(t, claim(tc.results, tc.configs...)).Spec(rdmatest.Snapshot(t, tc.machine), tc.hook)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,7 +96,7 @@ func TestSpecOfSite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := p.Spec(snapshot(t, "hgx-h100"), hook)
+	spec, err := p.Spec(rdmatest.Snapshot(t, "hgx-h100"), hook)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +110,7 @@ func TestSpecOfSite(t *testing.T) {
 // A user's claim never opens the management interface of a fabric, on any machine.
 func TestSpecHasNoManagementNodes(t *testing.T) {
 	for _, machine := range []string{"hgx-h100", "dgx-h100-ib", "roce-sriov", "smi-multiplane", "mlx4-dual-port", "switchdev", "soft"} {
-		snap := snapshot(t, machine)
+		snap := rdmatest.Snapshot(t, machine)
 		for _, h := range snap.Usable() {
 			spec, err := newPlan(t, claim(one(result("nic", h.Name)))).Spec(snap, hook)
 			if err != nil {
@@ -143,7 +144,7 @@ func TestSpecErrors(t *testing.T) {
 		{"port without issm", "roce-lag", one(result("nic", "pci-0000-3b-00-0")), configs{management, fromClaim(`"nodes": ["sm"]`)}, []string{"no issm node"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := grouped(t, claim(tc.results, tc.configs...)).Spec(snapshot(t, tc.machine), hook)
+			_, err := grouped(t, claim(tc.results, tc.configs...)).Spec(rdmatest.Snapshot(t, tc.machine), hook)
 			if _, ok := errors.AsType[*plan.NotFoundError](err); !ok {
 				t.Fatalf("error is %v, want a NotFoundError", err)
 			}

@@ -13,8 +13,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
-	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/synth"
-	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/tree"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -39,21 +38,7 @@ func machine(t testing.TB, name string) *fixture.Machine {
 // functions is how many functions the machine "large" has: 1,016 VFs and their PFs.
 const functions = 1024
 
-var large = sync.OnceValues(func() (*fixture.Machine, error) {
-	host, err := synth.Large(functions)
-	if err != nil {
-		return nil, err
-	}
-	var sys tree.Tree
-	if err := synth.Write(host, &sys); err != nil {
-		return nil, err
-	}
-	archive, err := tree.Format(host.Doc, &sys)
-	if err != nil {
-		return nil, err
-	}
-	return fixture.Parse(host.Name, archive)
-})
+var large = sync.OnceValues(func() (*fixture.Machine, error) { return fixture.Large(functions) })
 
 var (
 	snapshotMu sync.Mutex
@@ -67,11 +52,7 @@ func snapshot(t testing.TB, name string) *rdma.Snapshot {
 	snapshotMu.Lock()
 	defer snapshotMu.Unlock()
 	if snapshots[name] == nil {
-		snap, err := rdma.Discover(machine(t, name).FS(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		snapshots[name] = snap
+		snapshots[name] = rdmatest.Discover(t, machine(t, name))
 	}
 	return snapshots[name]
 }

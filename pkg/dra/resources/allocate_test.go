@@ -7,6 +7,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/controlplane"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
@@ -16,7 +17,7 @@ import (
 func allocate(t *testing.T, machine string, devices resourceapi.DeviceClaim) []string {
 	t.Helper()
 	cluster := controlplane.Cluster{Node: node, Features: controlplane.V134(), Classes: controlplane.ChartClasses(t)}
-	cluster.Publish(plan.DriverName, exclusive(snapshot(t, machine)))
+	cluster.Publish(plan.DriverName, exclusive(rdmatest.Snapshot(t, machine)))
 	var got []string
 	for _, r := range cluster.Allocate(t, "claim", devices) {
 		got = append(got, r.Request+"="+r.Device)

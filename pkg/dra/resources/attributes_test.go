@@ -12,6 +12,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -58,7 +59,7 @@ type publishedAttribute struct {
 func publishedAttributes(t *testing.T) map[string]publishedAttribute {
 	var devices []resourceapi.Device
 	for _, machine := range fixture.Names() {
-		for _, s := range exclusive(snapshot(t, machine)) {
+		for _, s := range exclusive(rdmatest.Snapshot(t, machine)) {
 			devices = append(devices, s.Devices...)
 		}
 	}
@@ -91,7 +92,7 @@ func TestStandardAttributes(t *testing.T) {
 			t.Fatal(err)
 		}
 		sys := deviceattribute.WithFS(m.FS(t))
-		snap := discover(t, m)
+		snap := rdmatest.Discover(t, m)
 		for _, h := range snap.Usable() {
 			if h.PCI == nil {
 				continue
@@ -117,7 +118,7 @@ func TestStandardAttributes(t *testing.T) {
 
 // A software HCA has no attribute that would send a claim to a PCI function.
 func TestSoftwareHCAsHaveNoPlace(t *testing.T) {
-	snap := snapshot(t, "soft")
+	snap := rdmatest.Snapshot(t, "soft")
 	for _, h := range snap.Usable() {
 		names := slices.Collect(maps.Keys(resources.Attributes(h, snap.NetnsMode)))
 		for _, n := range names {

@@ -8,8 +8,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
-	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/synth"
-	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/tree"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -26,16 +25,6 @@ func exclusive(snap *rdma.Snapshot) []resourceslice.Slice {
 	return resources.Slices(offers, nil, snap.NetnsMode, resources.Options{})
 }
 
-// snapshot returns what there is on a fixture machine.
-func snapshot(t testing.TB, machine string) *rdma.Snapshot {
-	t.Helper()
-	m, err := fixture.Load(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return discover(t, m)
-}
-
 var (
 	largeMu sync.Mutex
 	largeOf = map[int]*rdma.Snapshot{}
@@ -48,7 +37,11 @@ func large(t testing.TB, functions int) *rdma.Snapshot {
 	largeMu.Lock()
 	defer largeMu.Unlock()
 	if largeOf[functions] == nil {
-		largeOf[functions] = makeLarge(t, functions)
+		m, err := fixture.Large(functions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		largeOf[functions] = rdmatest.Discover(t, m)
 	}
 	snap := *largeOf[functions]
 	snap.HCAs = slices.Clone(snap.HCAs)
@@ -56,34 +49,4 @@ func large(t testing.TB, functions int) *rdma.Snapshot {
 		snap.HCAs[i].Ports = slices.Clone(snap.HCAs[i].Ports)
 	}
 	return &snap
-}
-
-func makeLarge(t testing.TB, functions int) *rdma.Snapshot {
-	t.Helper()
-	host, err := synth.Large(functions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var sys tree.Tree
-	if err := synth.Write(host, &sys); err != nil {
-		t.Fatal(err)
-	}
-	archive, err := tree.Format(host.Doc, &sys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := fixture.Parse(host.Name, archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return discover(t, m)
-}
-
-func discover(t testing.TB, m *fixture.Machine) *rdma.Snapshot {
-	t.Helper()
-	snap, err := rdma.Discover(m.FS(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return snap
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -22,7 +23,7 @@ import (
 func TestGolden(t *testing.T) {
 	for _, machine := range fixture.Names() {
 		t.Run(machine, func(t *testing.T) {
-			golden.Bytes(t, machine+".txt", []byte(describe(exclusive(snapshot(t, machine)))))
+			golden.Bytes(t, machine+".txt", []byte(describe(exclusive(rdmatest.Snapshot(t, machine)))))
 		})
 	}
 }
@@ -59,7 +60,7 @@ func typeAndValue(a resourceapi.DeviceAttribute) (kind, value string) {
 // The same host gives the same slices, so that nothing is published for nothing.
 func TestSlicesAreStable(t *testing.T) {
 	for _, machine := range fixture.Names() {
-		first, second := exclusive(snapshot(t, machine)), exclusive(snapshot(t, machine))
+		first, second := exclusive(rdmatest.Snapshot(t, machine)), exclusive(rdmatest.Snapshot(t, machine))
 		if diff := cmp.Diff(first, second); diff != "" {
 			t.Errorf("%s: slices differ from one time to the next:\n%s", machine, diff)
 		}
@@ -69,7 +70,7 @@ func TestSlicesAreStable(t *testing.T) {
 // A host that has nothing to offer publishes one empty slice: the driver runs.
 func TestNothingToOffer(t *testing.T) {
 	for _, machine := range []string{"none", "empty-classes", "exclusive-netns", "soft-pci"} {
-		pools := resources.Build(node, exclusive(snapshot(t, machine))).Pools
+		pools := resources.Build(node, exclusive(rdmatest.Snapshot(t, machine))).Pools
 		if len(pools) != 1 {
 			t.Fatalf("%s: %d pools, want the node's", machine, len(pools))
 		}
@@ -81,12 +82,12 @@ func TestNothingToOffer(t *testing.T) {
 
 // What no container can be given is not published, and hides nobody.
 func TestUnusableIsLeftOut(t *testing.T) {
-	names := deviceNames(exclusive(snapshot(t, "misbehaving")))
+	names := deviceNames(exclusive(rdmatest.Snapshot(t, "misbehaving")))
 	if !slices.Contains(names, "pci-0000-05-00-0") || slices.Contains(names, "pci-0000-04-00-0") {
 		t.Errorf("devices are %v: want 05:00.0, and not 04:00.0, which has no uverbs node", names)
 	}
 	for _, machine := range []string{"smi-multiplane", "switchdev"} {
-		for _, name := range deviceNames(exclusive(snapshot(t, machine))) {
+		for _, name := range deviceNames(exclusive(rdmatest.Snapshot(t, machine))) {
 			if strings.Contains(name, "smi") || strings.Contains(name, "-at-") {
 				t.Errorf("%s: %s is published, an SMI sub-device or representor", machine, name)
 			}

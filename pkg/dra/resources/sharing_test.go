@@ -11,6 +11,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/controlplane"
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -41,7 +42,7 @@ func validate(t *testing.T, published []resourceslice.Slice) {
 // TestCapacities: the API server takes the request policies of the smallest and the
 // largest capacities, and a claim that asks for nothing gets its part.
 func TestCapacities(t *testing.T) {
-	snap := snapshot(t, "hgx-h100")
+	snap := rdmatest.Snapshot(t, "hgx-h100")
 	for _, tc := range []struct {
 		capacity         resources.Capacity
 		handles, objects string // of a claim that asks for nothing
@@ -125,7 +126,7 @@ func TestHeadsStayTogether(t *testing.T) {
 
 // Two HCAs of one PF are no parts of each other: each can be had alone.
 func TestHeadsDoNotExclude(t *testing.T) {
-	snap := snapshot(t, "smi-multiplane")
+	snap := rdmatest.Snapshot(t, "smi-multiplane")
 	published := resources.Slices(offers(snap, resources.ViewExclusive, resources.Capacity{}), nil, snap.NetnsMode, everything)
 	cluster := controlplane.Cluster{Node: node, Features: controlplane.V136(), Classes: controlplane.ChartClasses(t)}
 	cluster.Publish(plan.DriverName, published)
@@ -143,7 +144,7 @@ func TestOwnAttributesWin(t *testing.T) {
 		site[name] = resourceapi.DeviceAttribute{StringValue: new("forged")}
 	}
 	for _, machine := range fixture.Names() {
-		snap := snapshot(t, machine)
+		snap := rdmatest.Snapshot(t, machine)
 		for _, h := range snap.Usable() {
 			own := resources.Attributes(h, snap.NetnsMode)
 			for name := range own {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/controlplane"
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -17,7 +18,7 @@ import (
 func TestSlicesAreValid(t *testing.T) {
 	snaps := map[string]*rdma.Snapshot{"large": large(t, 1016)}
 	for _, machine := range fixture.Names() {
-		snaps[machine] = snapshot(t, machine)
+		snaps[machine] = rdmatest.Snapshot(t, machine)
 	}
 	for machine, snap := range snaps {
 		t.Run(machine, func(t *testing.T) {
@@ -35,7 +36,7 @@ func TestSlicesAreValid(t *testing.T) {
 // An attribute that is longer than the API takes is left out: it would make the
 // whole slice invalid.
 func TestLongValueIsLeftOut(t *testing.T) {
-	snap := snapshot(t, "hgx-h100")
+	snap := rdmatest.Snapshot(t, "hgx-h100")
 	h := snap.HCAs[0]
 	long := ""
 	for len(long) <= resourceapi.DeviceAttributeMaxValueLength {
