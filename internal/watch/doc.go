@@ -1,16 +1,33 @@
-// Package watch tells when it is time to look at the host's RDMA devices again.
+// Package watch tells when it is time to look at the host's RDMA devices again, and at
+// which of them.
 //
-// The kernel announces devices that come and go by kobject uevents, datagrams on a
-// netlink socket (lib/kobject_uevent.c). What they say is not used as data: an
-// event only triggers a look at the whole host, which is cheap, so a lost or
-// misread event cannot leave a wrong picture. Only events about RDMA devices
-// count; a network interface of a container wakes nobody.
+// What the kernel says is not used as data: an event only names what to read anew, so
+// a lost or misread event cannot leave a wrong picture for longer than until the next
+// look at everything. [Start] listens to
+//
+//   - kobject uevents (lib/kobject_uevent.c): HCAs and their nodes, network interfaces,
+//     PCI functions and auxiliary devices that come, go, and get names and drivers;
+//   - rtnetlink: links of interfaces that go down and up, and their addresses. The state
+//     of a RoCE or iWARP port follows its interface;
+//   - RDMA netlink notifications, from Linux 6.12: ports that get other interfaces, as
+//     when two become a bond.
+//
+// Only relevant events wake anybody: those of HCAs and their nodes, of what the last
+// picture was made of (see [Watcher.Follow]), and of hardware that could become part of
+// the next one. The interface of a container wakes nobody. An event is judged by its
+// own text, never by a look at sysfs.
 //
 // Events come in bursts: a driver that loads makes a hundred. A burst becomes one
-// signal, sent when it has been quiet for a moment, and at the latest after a
-// second. A socket that overflows (ENOBUFS) or fails is a signal too, since
-// something was missed, and a failed one is opened again.
+// [Signal] with the names of all. A single event is passed on after a few milliseconds;
+// while events keep coming the wait for a quiet moment grows, up to a second. A socket
+// that overflows (ENOBUFS) or fails is a signal to look at everything, since something
+// was missed, and a failed one is opened again.
 //
-// Uevents about HCAs are sent to the network namespace that an HCA belongs to, so a
-// watcher runs in the host's.
+// What raises no event: the state of an InfiniBand or EFA port, and the network
+// namespace mode ("rdma system set netns"). [rdma.Scanner.Poll] looks at those.
+//
+// Uevents about HCAs and interfaces, and both kinds of netlink messages, are sent to
+// the network namespace that the device belongs to, so a watcher runs in the host's.
+//
+// [Signals] is the older form: it says that something changed, not what.
 package watch

@@ -17,7 +17,7 @@ import (
 type decision struct {
 	policy.Result
 	devices map[string][]*rdma.HCA // the published devices, with their HCAs
-	bent    bool                   // something is not as the policy has it
+	bent    bool                   // something is not as the policy has it, maybe for a claim's sake
 }
 
 // decide applies the policy in force. What claims hold is read from their records,
@@ -38,13 +38,13 @@ func newDecision(r policy.Result) *decision {
 		if one.View.Shared() {
 			out.devices[devicename.Shared(one.HCA.Name)] = []*rdma.HCA{one.HCA}
 		}
-		out.bent = out.bent || one.View != one.Wanted || one.Offer.Draining || one.Offer.Unlocked
+		out.bent = out.bent || one.Offer.Draining || one.Offer.Unlocked || one.View != one.Wanted && one.HCA.Unusable() == nil
 	}
 	for _, g := range r.Groups {
 		if g.Published {
 			out.devices[devicename.Group(g.Group.Name)] = g.Group.Members
 		}
-		out.bent = out.bent || !g.Published || g.Group.Draining || len(g.Group.Former) > 0
+		out.bent = out.bent || g.Group.Draining || len(g.Group.Former) > 0
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package dra
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -68,7 +69,7 @@ func (d *Driver) HandleError(ctx context.Context, err error, msg string) {
 	}
 	utilruntime.HandleErrorWithContext(ctx, err, msg)
 	if !errors.Is(err, kubeletplugin.ErrRecoverable) {
-		d.fail(errors.Join(errors.New(msg), err))
+		d.fail(fmt.Errorf("%s: %w", msg, err))
 	}
 }
 

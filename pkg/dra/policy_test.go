@@ -1,6 +1,7 @@
 package dra_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -236,6 +237,26 @@ func TestSiteSettings(t *testing.T) {
 	prepare(t, n, one)
 	if after := readSpec(t, n, one); after != before {
 		t.Errorf("spec of a claim prepared again changed from\n%s\nto\n%s", before, after)
+	}
+}
+
+// TestReadPolicy: a file that no claim could be prepared with is as bad as one that
+// cannot be read.
+func TestReadPolicy(t *testing.T) {
+	for name, tc := range map[string]struct{ lines, want string }{
+		"text that CDI does not carry": {"env: {A: \"\\u0007\"}", "is not printable text"},
+		"unknown field":                {"rule: []", "rule"},
+		"expression":                   {"rules: [{name: a, selectors: [{cel: {expression: device.x}}]}]", "rules[0].selectors[0]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newConfigMap(t, tc.lines)
+			if _, err := dra.ReadPolicy(m.file()); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), m.file()) {
+				t.Errorf("error is %v, want the file and %q", err, tc.want)
+			}
+		})
+	}
+	if _, err := dra.ReadPolicy("/nonexistent/config.yaml"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without a file: %v", err)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 )
@@ -29,10 +30,24 @@ func ReadPolicy(path string) (*policy.Config, error) {
 
 func parsePolicy(path string, data []byte) (*policy.Config, error) {
 	c, err := policy.Parse(data)
+	if err == nil {
+		err = checkEdits(c)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read configuration %q: %w", path, err)
 	}
 	return c, nil
+}
+
+// checkEdits tries what every container would get: no claim could be prepared with
+// an environment or mounts that do not fit in a CDI spec.
+func checkEdits(c *policy.Config) error {
+	site := siteOf(plan.Site{}, c)
+	if len(site.Env)+len(site.Mounts) == 0 {
+		return nil
+	}
+	_, err := cdi.NewSpec(cdi.KindClaim, []cdi.Device{{Name: "check", Env: site.Env, Mounts: site.Mounts}})
+	return err
 }
 
 const (

@@ -18,35 +18,41 @@ type counter struct {
 	mu                          sync.Mutex
 	reads, misses, links, stats int
 	dirs                        map[string]int
+	asked                       []string        // files and links, in order
+	isLink                      map[string]bool // of these
 }
 
 func count(sys fs.FS) *counter {
-	return &counter{ReadLinkFS: sys.(fs.ReadLinkFS), dirs: map[string]int{}}
+	return &counter{ReadLinkFS: sys.(fs.ReadLinkFS), dirs: map[string]int{}, isLink: map[string]bool{}}
 }
 
-func (c *counter) note(n *int) {
+func (c *counter) note(n *int, name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	*n++
+	if n != &c.stats {
+		c.asked = append(c.asked, name)
+		c.isLink[name] = n == &c.links
+	}
 }
 
 func (c *counter) ReadFile(name string) ([]byte, error) {
 	b, err := fs.ReadFile(c.ReadLinkFS, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		c.note(&c.misses)
+		c.note(&c.misses, name)
 	} else {
-		c.note(&c.reads)
+		c.note(&c.reads, name)
 	}
 	return b, err
 }
 
 func (c *counter) ReadLink(name string) (string, error) {
-	c.note(&c.links)
+	c.note(&c.links, name)
 	return c.ReadLinkFS.ReadLink(name)
 }
 
 func (c *counter) Stat(name string) (fs.FileInfo, error) {
-	c.note(&c.stats)
+	c.note(&c.stats, name)
 	return fs.Stat(c.ReadLinkFS, name)
 }
 
@@ -62,7 +68,9 @@ func (c *counter) Open(name string) (fs.File, error) {
 	return nil, fmt.Errorf("open %s: not counted", name)
 }
 
-func (c *counter) reset() { *c = counter{ReadLinkFS: c.ReadLinkFS, dirs: map[string]int{}} }
+func (c *counter) reset() {
+	*c = counter{ReadLinkFS: c.ReadLinkFS, dirs: map[string]int{}, isLink: map[string]bool{}}
+}
 
 func (c *counter) listed() int {
 	n := 0

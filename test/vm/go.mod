@@ -7,6 +7,7 @@ go 1.26.0
 require (
 	github.com/google/go-containerregistry v0.22.1
 	github.com/klauspost/compress v1.19.2
+	github.com/rdma-dev/dra-driver-rdma v0.0.0-00010101000000-000000000000
 	github.com/rdma-dev/dra-driver-rdma/test/cluster v0.0.0-00010101000000-000000000000
 	github.com/vishvananda/netlink v1.3.1
 	golang.org/x/sys v0.49.0
@@ -19,3 +20,5 @@ require (
 )
 
 replace github.com/rdma-dev/dra-driver-rdma/test/cluster => ../cluster
+
+replace github.com/rdma-dev/dra-driver-rdma => ../..

@@ -6,8 +6,9 @@
 // not hide itself.
 //
 //	always   every spec in the CDI directory can be loaded, and leads to the HCAs of its
-//	         claim; no HCA is in two claims, unless both share it or only watch it;
-//	         nobody else's files, no half files
+//	         claim (but for the moment in which the kernel's names have moved and the
+//	         driver has not heard of it); no HCA is in two claims, unless both share it or
+//	         only watch it; nobody else's files, no half files
 //	at rest  besides, a claim that was answered has its record, each record its spec,
 //	         and each spec its record, as far as the hardware is there; what was ended
 //	         has neither

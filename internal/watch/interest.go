@@ -1,0 +1,41 @@
+package watch
+
+import "github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+
+// Interest is what events have to be about to wake anybody, beside HCAs and their
+// nodes, and hardware that comes.
+type Interest struct {
+	// Netdevs are the interfaces of ports, and those whose addresses are GIDs.
+	Netdevs rdma.Names
+	// Functions are the PCI functions with HCAs, and the PFs of VFs and SFs.
+	Functions rdma.Names
+	// HCAs says that there are any.
+	HCAs bool
+}
+
+// InterestIn returns what a snapshot was made of.
+func InterestIn(snap *rdma.Snapshot) Interest {
+	i := Interest{HCAs: len(snap.HCAs) > 0}
+	for n := range snap.HCAs {
+		h := &snap.HCAs[n]
+		i.Functions.Add(h.PF)
+		if h.PCI != nil {
+			i.Functions.Add(h.PCI.Address)
+		}
+		for _, p := range h.Ports {
+			i.Netdevs.Add(p.Netdev)
+		}
+	}
+	return i
+}
+
+// netdevs returns a change of the given interfaces, if one of them matters. With an
+// interface that is renamed both names do.
+func (i *Interest) netdevs(names ...string) rdma.Changes {
+	for _, name := range names {
+		if i.Netdevs.Has(name) {
+			return rdma.Changes{Netdevs: rdma.NamesOf(names...)}
+		}
+	}
+	return rdma.Changes{}
+}

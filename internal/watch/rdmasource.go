@@ -1,0 +1,74 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// rdmaSource is the socket of RDMA notifications. It is open only while there are HCAs,
+// and closed as soon as one goes, until the next look found others: an open socket
+// holds the module ib_core, and would make the unloading of a host's RDMA stack fail,
+// and opening it loads the module on a host without RDMA.
+type rdmaSource struct {
+	mu     sync.Mutex
+	open   io.Closer
+	wanted chan struct{} // holds a value when the socket is to be opened
+}
+
+// want opens or closes the socket.
+func (s *rdmaSource) want(open bool) {
+	if !open {
+		s.release()
+		return
+	}
+	select {
+	case s.wanted <- struct{}{}:
+	default:
+	}
+}
+
+// release closes the socket, and has an opening that was asked for forgotten.
+func (s *rdmaSource) release() {
+	select {
+	case <-s.wanted:
+	default:
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open != nil {
+		s.open.Close()
+	}
+}
+
+func (s *rdmaSource) set(open io.Closer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open = open
+}
+
+// receiveRDMA passes on RDMA notifications while there are HCAs, until ctx ends. What
+// it misses while the socket is closed the uevents of HCAs tell too. That the kernel
+// is older than the notifications, or has none for us, is no failure.
+func (w *Watcher) receiveRDMA(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.rdma.wanted:
+		}
+		source, err := w.RDMA()
+		if err == nil {
+			w.rdma.set(source)
+			err = w.read(ctx, source, rdmaChanges)
+			w.rdma.set(nil)
+		}
+		isAbsent := errors.Is(err, unix.EPROTONOSUPPORT) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EINVAL)
+		if ctx.Err() == nil && !isAbsent && !isClosed(err) {
+			w.Report(err)
+		}
+	}
+}

@@ -1,0 +1,246 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// Config says where events come from and how bursts of them become signals. Zero
+// fields have defaults.
+type Config struct {
+	// Uevents, Links and RDMA open the sources of events: sockets of the kernel. Each
+	// Read gives a datagram; Close ends a Read in progress.
+	Uevents, Links, RDMA func() (io.ReadCloser, error)
+	// Quiet is how long there must be no event before a signal: 2 ms. It doubles with
+	// each signal whose first event came within Storm of the signal before.
+	Quiet time.Duration
+	// Storm is how long there must be no event while they keep coming: 50 ms.
+	Storm time.Duration
+	// Longest bounds how long a burst can delay a signal: 1 s.
+	Longest time.Duration
+	// Retry is the wait before a failed source is opened again: 1 s.
+	Retry time.Duration
+	// Report hears of a source that failed; nil for nobody. It is called from several
+	// goroutines.
+	Report func(error)
+}
+
+func (c *Config) complete() {
+	for _, open := range []struct {
+		field *func() (io.ReadCloser, error)
+		value func() (io.ReadCloser, error)
+	}{{&c.Uevents, OpenUevents}, {&c.Links, openLinks}, {&c.RDMA, openRDMA}} {
+		if *open.field == nil {
+			*open.field = open.value
+		}
+	}
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{{&c.Quiet, 2 * time.Millisecond}, {&c.Storm, 50 * time.Millisecond}, {&c.Longest, time.Second}, {&c.Retry, time.Second}} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+	}
+	if c.Report == nil {
+		c.Report = func(error) {}
+	}
+}
+
+// Signal says what to look at.
+type Signal struct {
+	rdma.Changes
+	// First is when the first of its events was received.
+	First time.Time
+}
+
+// Watcher listens to the kernel, see [Start].
+type Watcher struct {
+	Config
+	interest atomic.Pointer[Interest]
+	events   chan rdma.Changes
+	signals  chan Signal
+	rdma     rdmaSource
+}
+
+// Start listens to the kernel until ctx ends. The first signal comes at once and is
+// about everything, as nothing is known of the time before; what happens from now on
+// is not missed.
+func Start(ctx context.Context, c Config) *Watcher {
+	c.complete()
+	w := &Watcher{Config: c, events: make(chan rdma.Changes), signals: make(chan Signal), rdma: rdmaSource{wanted: make(chan struct{}, 1)}}
+	w.interest.Store(&Interest{})
+	var sources sync.WaitGroup
+	for _, s := range []source{
+		{open: c.Uevents, parser: func() parser { return w.uevent }},
+		{open: c.Links, parser: func() parser { return w.links(newLinks()) }},
+	} {
+		opened, err := s.open()
+		sources.Go(func() { w.receive(ctx, s, opened, err) })
+	}
+	sources.Go(func() { w.receiveRDMA(ctx) })
+	go func() {
+		sources.Wait()
+		close(w.events)
+	}()
+	go func() {
+		defer close(w.signals)
+		w.gather()
+	}()
+	return w
+}
+
+// Signals returns the channel of signals. One that nobody has taken yet grows with
+// what happens meanwhile. The channel is closed some time after the context ended.
+func (w *Watcher) Signals() <-chan Signal { return w.signals }
+
+// Follow tells the watcher what the last picture of the host was made of. Call it
+// after each look; before the first one, the watcher hears of HCAs and of hardware
+// only.
+func (w *Watcher) Follow(i Interest) {
+	w.interest.Store(&i)
+	w.rdma.want(i.HCAs)
+}
+
+// parser says what to look at after a datagram.
+type parser func(datagram []byte) rdma.Changes
+
+func (w *Watcher) uevent(datagram []byte) rdma.Changes {
+	u, ok := ParseUevent(datagram)
+	if !ok {
+		return rdma.Changes{}
+	}
+	if u.Subsystem == "infiniband" && u.Action == "remove" {
+		w.rdma.release()
+	}
+	return u.changes(w.interest.Load())
+}
+
+func (w *Watcher) links(l *links) parser {
+	return func(datagram []byte) rdma.Changes { return l.changes(datagram, w.interest.Load()) }
+}
+
+// source is a socket and what understands it, which is made anew for each opening.
+type source struct {
+	open   func() (io.ReadCloser, error)
+	parser func() parser
+}
+
+// receive passes on the changes of a source until ctx ends. After a failure it says
+// that everything may have changed, and again with each attempt to open the source
+// anew: as long as that fails there are no events, only looks at longer and longer
+// intervals.
+func (w *Watcher) receive(ctx context.Context, s source, opened io.ReadCloser, err error) {
+	for wait := w.Retry; ; {
+		if err == nil {
+			wait = w.Retry
+			err = w.read(ctx, opened, s.parser())
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		w.Report(err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		wait = min(2*wait, longestRetry)
+		opened, err = s.open()
+		w.events <- rdma.Changes{All: true} // what happened while nobody listened
+	}
+}
+
+// longestRetry is how rarely the opening of a source is tried.
+const longestRetry = time.Minute
+
+// maxDatagram is more than a datagram is long: a uevent has 2 KiB
+// (UEVENT_BUFFER_SIZE), an answer of rtnetlink at most 32 KiB.
+const maxDatagram = 64 << 10
+
+// read reads a source until it fails, and closes it. An overflow is not the end of
+// it.
+func (w *Watcher) read(ctx context.Context, source io.ReadCloser, parse parser) error {
+	stop := context.AfterFunc(ctx, func() { source.Close() })
+	defer func() {
+		stop()
+		source.Close()
+	}()
+	buf := make([]byte, maxDatagram)
+	for {
+		n, err := source.Read(buf)
+		var c rdma.Changes
+		switch {
+		case errors.Is(err, unix.ENOBUFS):
+			c.All = true
+		case err != nil:
+			return err
+		default:
+			c = parse(buf[:n])
+		}
+		if !c.Empty() {
+			w.events <- c
+		}
+	}
+}
+
+func isClosed(err error) bool { return errors.Is(err, os.ErrClosed) }
+
+// gather makes signals of events until there will be no more.
+func (w *Watcher) gather() {
+	var (
+		pending = rdma.Changes{All: true}
+		first   = time.Now()  // when the first event of pending came
+		due     = first       // when pending is to be a signal
+		last    = time.Time{} // when the signal before was
+		quiet   = w.Quiet
+	)
+	for {
+		var ready chan<- Signal
+		var wait <-chan time.Time
+		if !pending.Empty() {
+			if left := time.Until(due); left > 0 {
+				wait = time.After(left)
+			} else {
+				ready = w.signals
+			}
+		}
+		select {
+		case c, ok := <-w.events:
+			if !ok {
+				return
+			}
+			now := time.Now()
+			if pending.Empty() {
+				first = now
+				quiet = w.quiet(quiet, now.Sub(last))
+			}
+			pending.Merge(c)
+			due = now.Add(quiet)
+			if latest := first.Add(w.Longest); due.After(latest) {
+				due = latest
+			}
+		case ready <- Signal{Changes: pending, First: first}:
+			pending, last = rdma.Changes{}, time.Now()
+		case <-wait:
+		}
+	}
+}
+
+// quiet is how long to wait for more after an event: longer and longer while signals
+// follow each other.
+func (w *Watcher) quiet(before, sinceSignal time.Duration) time.Duration {
+	if sinceSignal > w.Storm {
+		return w.Quiet
+	}
+	return min(2*before, w.Storm)
+}

@@ -1,0 +1,381 @@
+package dra_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/apifault"
+)
+
+// soakSteps are what can happen to a node, and how often it does.
+var soakSteps = []struct {
+	name   string
+	weight int
+	do     func(*soak)
+}{
+	{"prepare", 20, (*soak).prepareOne},
+	{"prepare many at once", 6, (*soak).prepareMany},
+	{"prepare again", 8, (*soak).prepareAgain},
+	{"prepare what is taken", 4, (*soak).prepareTaken},
+	{"unprepare", 18, (*soak).unprepareOne},
+	{"unprepare the unknown", 2, (*soak).unprepareUnknown},
+	{"kill", 4, (*soak).killNow},
+	{"kill in a call", 8, (*soak).killInCall},
+	{"stop and start", 2, (*soak).restart},
+	{"rolling update", 2, (*soak).rollingUpdate},
+	{"kubelet restarts", 2, (*soak).kubeletRestarts},
+	{"port flaps", 4, (*soak).flap},
+	{"names move", 6, (*soak).namesMove},
+	{"device goes or comes", 6, (*soak).goOrCome},
+	{"specs are removed", 4, (*soak).removeSpecs},
+	{"claim is deleted by force", 2, (*soak).forceDelete},
+	{"API trouble begins", 3, (*soak).troubleBegins},
+	{"API trouble ends", 8, (*soak).troubleEnds},
+}
+
+// pick returns one of a number of things.
+func (s *soak) pick(n int) int { return s.random.IntN(n) }
+
+// callContext is how long the kubelet waits: not long for a server that is away, which
+// the client tries again for ten seconds.
+func (s *soak) callContext() (context.Context, context.CancelFunc) {
+	if s.trouble != nil && s.trouble.harms {
+		return context.WithTimeout(context.Background(), time.Second)
+	}
+	return context.WithTimeout(context.Background(), patience)
+}
+
+// check compares the outcome of a Prepare with what it must be.
+func (s *soak) check(a *allocation, err error) {
+	s.t.Helper()
+	troubled := s.trouble != nil && s.trouble.harms
+	switch {
+	case errors.Is(err, errChanged):
+		s.t.Errorf("claim %s: %v", a.claim.Name, err)
+	case err != nil && a.there(s.host) && !troubled:
+		s.t.Errorf("claim %s is not prepared: %v", a.claim.Name, err)
+	case err == nil && (!a.there(s.host) || troubled):
+		s.t.Errorf("claim %s is prepared, with its HCAs there: %v, the API server in trouble: %v", a.claim.Name, a.there(s.host), troubled)
+	}
+}
+
+// allocation makes a claim of one HCA, or of two alike, that the scheduler may give away.
+// It takes one that is away but rarely, as the call then waits for it.
+func (s *soak) allocation() *allocation {
+	free := s.free(len(s.host.cards))
+	if len(free) == 0 {
+		return nil
+	}
+	card := free[s.pick(len(free))]
+	if s.host.cards[card].gone && s.pick(8) > 0 {
+		return nil
+	}
+	cards := []int{card}
+	if other := free[s.pick(len(free))]; other != card && shared(other) == shared(card) && !s.host.cards[other].gone {
+		cards = append(cards, other)
+	}
+	a := s.allocate(s.host, cards...)
+	s.AddClaim(a.claim)
+	return a
+}
+
+func (s *soak) prepareOne() {
+	a := s.allocation()
+	if a == nil {
+		return
+	}
+	s.note("prepare %s: %v", a.claim.Name, a.cards)
+	ctx, cancel := s.callContext()
+	defer cancel()
+	s.check(a, s.ask(ctx, 0, a))
+}
+
+func (s *soak) prepareMany() {
+	var all []*allocation
+	for range 4 {
+		if a := s.allocation(); a != nil {
+			all = append(all, a)
+			s.note("prepare at once %s: %v", a.claim.Name, a.cards)
+		}
+	}
+	ctx, cancel := s.callContext()
+	defer cancel()
+	errs := make([]error, len(all))
+	var wg sync.WaitGroup
+	for i, a := range all {
+		wg.Go(func() { errs[i] = s.ask(ctx, 0, a) })
+	}
+	wg.Wait()
+	for i, a := range all {
+		s.check(a, errs[i])
+	}
+}
+
+func (s *soak) prepareAgain() {
+	if len(s.claims) == 0 {
+		return
+	}
+	a := s.claims[s.pick(len(s.claims))]
+	if !a.there(s.host) && s.pick(8) > 0 {
+		return
+	}
+	s.note("prepare again %s: %v, prepared %v", a.claim.Name, a.cards, a.prepared)
+	ctx, cancel := s.callContext()
+	defer cancel()
+	s.check(a, s.ask(ctx, 0, a))
+}
+
+// prepareTaken asks for an HCA that another claim has, as a scheduler with a bug does.
+func (s *soak) prepareTaken() {
+	if len(s.claims) == 0 {
+		return
+	}
+	holder := s.claims[s.pick(len(s.claims))]
+	if !holder.prepared || shared(holder.cards[0]) || !holder.there(s.host) {
+		return
+	}
+	thief := s.allocate(s.host, holder.cards[0])
+	s.AddClaim(thief.claim)
+	s.note("prepare %s, which %s has: %v", thief.claim.Name, holder.claim.Name, thief.cards)
+	ctx, cancel := s.callContext()
+	defer cancel()
+	if err := s.ask(ctx, 0, thief); err == nil {
+		s.t.Errorf("claim %s got what claim %s has", thief.claim.Name, holder.claim.Name)
+	}
+	s.finish(thief)
+}
+
+// finish unprepares a claim, which needs no API server and no device.
+func (s *soak) finish(a *allocation) {
+	s.t.Helper()
+	if err := s.unprepare(a); err != nil {
+		s.t.Errorf("claim %s is not unprepared: %v", a.claim.Name, err)
+	}
+	s.end(a)
+	s.RemoveClaim(a.claim)
+}
+
+func (s *soak) unprepare(a *allocation) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	response, err := s.Unprepare(ctx, a.claim)
+	if err != nil {
+		return err
+	}
+	if answer := response.Claims[string(a.claim.UID)]; answer.GetError() != "" {
+		return errors.New(answer.Error)
+	}
+	return nil
+}
+
+func (s *soak) unprepareOne() {
+	if len(s.claims) == 0 {
+		return
+	}
+	a := s.claims[s.pick(len(s.claims))]
+	s.note("unprepare %s: %v", a.claim.Name, a.cards)
+	s.finish(a)
+}
+
+func (s *soak) unprepareUnknown() {
+	a := s.allocate(s.host, 0)
+	s.note("unprepare the unknown %s", a.claim.Name)
+	s.finish(a)
+}
+
+func (s *soak) killNow() {
+	s.note("kill and start")
+	s.kill()
+	s.launch()
+}
+
+// killInCall kills the driver while it prepares, prepares again and ends claims.
+func (s *soak) killInCall() {
+	calls := map[*allocation]bool{} // to prepare, else to unprepare
+	for range 3 {
+		if a := s.allocation(); a != nil && a.there(s.host) {
+			calls[a] = true
+		}
+	}
+	for _, a := range s.claims {
+		if !calls[a] && s.pick(3) == 0 && a.there(s.host) {
+			calls[a] = s.pick(2) == 0
+		}
+	}
+	moment := time.Duration(s.random.Int64N(int64(6 * time.Millisecond)))
+	s.note("kill in %d calls after %v", len(calls), moment)
+	ctx, cancel := s.callContext()
+	defer cancel()
+	var wg sync.WaitGroup
+	var ended sync.Map
+	for a, toPrepare := range calls {
+		wg.Go(func() {
+			if toPrepare {
+				_ = s.ask(ctx, 0, a) // it may die
+				return
+			}
+			if s.unprepare(a) == nil {
+				ended.Store(a, true)
+			}
+		})
+	}
+	time.Sleep(moment) // that is the moment
+	s.driver.kill()
+	wg.Wait()
+	for a, toPrepare := range calls {
+		if _, ok := ended.Load(a); ok {
+			s.end(a)
+			s.RemoveClaim(a.claim)
+		} else if !toPrepare {
+			a.prepared = false // nobody knows
+		}
+	}
+	s.Disconnect()
+	s.launch()
+}
+
+func (s *soak) restart() {
+	s.note("stop and start")
+	s.stop(s.driver)
+	s.WaitForPlugins(0)
+	s.launch()
+}
+
+// stop asks a driver to stop.
+func (s *soak) stop(p *program) {
+	s.t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		s.t.Fatal(err)
+	}
+	<-p.ended
+	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+		s.t.Errorf("the driver stopped with exit code %d: %s", code, p.output.String())
+	}
+}
+
+// rollingUpdate has two drivers at once, both of which are asked.
+func (s *soak) rollingUpdate() {
+	old := s.driver
+	s.pod++
+	s.note("rolling update to pod %d", s.pod)
+	s.launch()
+	ctx, cancel := s.callContext()
+	defer cancel()
+	var wg sync.WaitGroup
+	var errs [2]error
+	var asked [2]*allocation
+	for i := range asked {
+		if a := s.allocation(); a != nil {
+			asked[i] = a
+			wg.Go(func() { errs[i] = s.ask(ctx, i, a) })
+		}
+	}
+	wg.Wait()
+	for i, a := range asked {
+		if a != nil {
+			s.check(a, errs[i])
+		}
+	}
+	s.stop(old)
+	s.WaitForPlugins(1)
+}
+
+func (s *soak) kubeletRestarts() {
+	s.note("the kubelet restarts")
+	s.WipeSlices()
+	s.Restart()
+}
+
+func (s *soak) flap() {
+	i := s.pick(len(s.host.cards))
+	s.host.cards[i].down = !s.host.cards[i].down
+	s.note("port of %d is down: %v", i, s.host.cards[i].down)
+	s.host.apply(s.Node)
+}
+
+func (s *soak) namesMove() {
+	a, b, both := s.pick(len(s.host.cards)), s.pick(len(s.host.cards)), s.pick(2) == 0
+	if a == b {
+		return
+	}
+	s.note("names of %d and %d are exchanged, of ibdevs too: %v", a, b, both)
+	s.host.rename(a, b, both)
+	s.host.apply(s.Node)
+}
+
+func (s *soak) goOrCome() {
+	i := s.pick(len(s.host.cards))
+	s.host.goOrCome(i)
+	s.host.cards[i].seenBy = 0
+	if s.published == s.launches {
+		s.host.cards[i].seenBy = s.launches
+	}
+	s.note("%d is gone: %v", i, s.host.cards[i].gone)
+	s.host.apply(s.Node)
+}
+
+// removeSpecs removes one spec, or all.
+func (s *soak) removeSpecs() {
+	specs, err := filepath.Glob(filepath.Join(s.CDIDir, "*.json"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if len(specs) > 0 && s.pick(2) == 0 {
+		i := s.pick(len(specs))
+		specs = specs[i : i+1]
+	}
+	s.note("%d specs are removed", len(specs))
+	for _, path := range specs {
+		if err := os.Remove(path); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// forceDelete deletes a claim while the driver is away; no call will end it.
+func (s *soak) forceDelete() {
+	s.troubleEnds()
+	if len(s.claims) == 0 {
+		return
+	}
+	a := s.claims[s.pick(len(s.claims))]
+	s.note("%s is deleted by force: %v", a.claim.Name, a.cards)
+	s.kill()
+	s.end(a)
+	s.RemoveClaim(a.claim)
+	s.launch()
+}
+
+// soakTroubles are kinds of trouble with the API server that are over soon.
+var soakTroubles = []apiFault{
+	{"down", apifault.Down, true, nil},
+	{"slow", apifault.Slow(200 * time.Millisecond), false, nil},
+	{"too busy", apifault.Status(http.StatusTooManyRequests), true, nil},
+	{"token expired", apifault.Status(http.StatusUnauthorized), true, nil},
+	{"broken", apifault.Status(http.StatusInternalServerError), true, nil},
+	{"conflict", apifault.Status(http.StatusConflict), true, nil},
+}
+
+func (s *soak) troubleBegins() {
+	if s.trouble != nil {
+		return
+	}
+	kind := soakTroubles[s.pick(len(soakTroubles))]
+	s.note("the API server is in trouble: %s", kind.name)
+	s.trouble = &trouble{kind, s.proxy.Arm(apifault.Fault{N: 1, Do: kind.do, Lasting: true})}
+}
+
+func (s *soak) troubleEnds() {
+	if s.trouble == nil {
+		return
+	}
+	s.note("the API server is well again")
+	s.trouble.shot.Disarm()
+	s.trouble = nil
+}

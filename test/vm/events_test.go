@@ -1,0 +1,16 @@
+package vm_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/vm"
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/vmtest"
+)
+
+// What the kernel says when links fail and devices come, go and change their names,
+// and how soon it is known.
+func TestEvents(t *testing.T) {
+	v := vmtest.Open(t)
+	vmtest.Run(t, v, "./inside/events", vm.Cmd{Devices: devices, Timeout: 10 * time.Minute})
+}
