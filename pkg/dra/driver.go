@@ -15,11 +15,11 @@ import (
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // Driver is the DRA driver of one node.
@@ -35,7 +35,7 @@ type Driver struct {
 	health     *observer
 	remembered map[string][]resourceapi.DeviceTaint // what the next driver will know, of publishLoop
 	recorder   *recorder
-	events     func(context.Context) <-chan rdma.Changes // kernelEvents
+	events     func(context.Context) (<-chan watch.Signal, func(watch.Interest)) // kernelEvents
 	isUp       registration
 	unfit      atomic.Bool // the last restore left something undone
 	withheld   error       // why nothing is published, nil if it is
@@ -114,6 +114,7 @@ func (d *Driver) start(ctx context.Context) error {
 		logger.Error(err, "What an earlier driver knew of the HCAs is lost")
 	}
 	d.recorder = newRecorder(ctx, d.client, d.cfg.NodeName)
+	d.health.readings = readPorts(d.host.sys, d.host.snapshot(), d.health.thresholds)
 	d.judge(ctx, time.Now())
 	if err := d.remember(heldHCAs(d.plans(ctx))); err != nil {
 		logger.Error(err, "A restart of the driver will not know HCAs that are away")

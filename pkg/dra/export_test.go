@@ -3,10 +3,12 @@ package dra
 import (
 	"context"
 
-	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 )
 
 // SetEvents has a driver hear of changes from a test instead of the kernel.
-func (d *Driver) SetEvents(events <-chan rdma.Changes) {
-	d.events = func(context.Context) <-chan rdma.Changes { return events }
+func (d *Driver) SetEvents(events <-chan watch.Signal) {
+	d.events = func(context.Context) (<-chan watch.Signal, func(watch.Interest)) {
+		return events, func(watch.Interest) {}
+	}
 }

@@ -21,19 +21,20 @@ const (
 // followLoop keeps the picture of the host and its health new, and the specs of
 // prepared claims in step with it, until ctx ends. It needs no API server.
 func (d *Driver) followLoop(ctx context.Context) {
-	events := d.events(ctx)
+	events, follow := d.events(ctx)
 	rescan := time.NewTicker(rescanInterval)
 	defer rescan.Stop()
 	poll := time.NewTicker(pollInterval)
 	defer poll.Stop()
+	var followed *rdma.Snapshot
 	for {
 		due := time.NewTimer(d.health.due(time.Now(), rescanInterval))
 		select {
 		case <-ctx.Done():
 			due.Stop()
 			return
-		case changes := <-events:
-			d.look(ctx, changes)
+		case signal := <-events:
+			d.look(ctx, signal.Changes)
 		case <-rescan.C:
 			d.look(ctx, rdma.Changes{All: true})
 		case <-due.C: // nothing happened to HCAs in doubt for long enough
@@ -45,24 +46,20 @@ func (d *Driver) followLoop(ctx context.Context) {
 		}
 		due.Stop()
 		d.judge(ctx, time.Now())
+		if snap := d.host.snapshot(); snap != followed {
+			followed = snap
+			follow(watch.InterestIn(snap))
+		}
 	}
 }
 
-// kernelEvents returns what may have changed by the word of the kernel, until ctx ends.
-func kernelEvents(ctx context.Context) <-chan rdma.Changes {
-	signals := watch.Signals(ctx, watch.Options{Report: func(err error) {
+// kernelEvents returns what may have changed by the word of the kernel, until ctx ends,
+// and what has to be told after each look what the picture was made of.
+func kernelEvents(ctx context.Context) (<-chan watch.Signal, func(watch.Interest)) {
+	w := watch.Start(ctx, watch.Config{Report: func(err error) {
 		klog.FromContext(ctx).Error(err, "Kernel events are lost for a moment")
 	}})
-	changes := make(chan rdma.Changes)
-	go func() {
-		for range signals {
-			select {
-			case changes <- rdma.Changes{All: true}:
-			case <-ctx.Done():
-			}
-		}
-	}()
-	return changes
+	return w.Signals(), w.Follow
 }
 
 // look reads what may have changed, and tries again what the last restore left
@@ -81,6 +78,7 @@ func (d *Driver) poll(ctx context.Context) {
 	if err := d.host.poll(); err != nil {
 		klog.FromContext(ctx).Error(err, "Host not read, its last picture stays published")
 	}
+	d.health.readings = readPorts(d.host.sys, d.host.snapshot(), d.health.thresholds)
 	if d.unfit.Load() {
 		notify(d.host.changed)
 	}

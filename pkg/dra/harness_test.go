@@ -15,9 +15,9 @@ import (
 	"k8s.io/klog/v2/textlogger"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 func TestMain(m *testing.M) {
@@ -74,7 +74,7 @@ func start(t testing.TB, n *drivertest.Node, options ...func(*dra.Config)) *driv
 }
 
 // startHearing is start with events of the test's own, nil for the kernel's.
-func startHearing(t testing.TB, n *drivertest.Node, events <-chan rdma.Changes, options ...func(*dra.Config)) *driver {
+func startHearing(t testing.TB, n *drivertest.Node, events <-chan watch.Signal, options ...func(*dra.Config)) *driver {
 	t.Helper()
 	cfg := config(n)
 	for _, o := range options {

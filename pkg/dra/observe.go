@@ -16,7 +16,9 @@ import (
 
 // observer keeps the health of the node's HCAs.
 type observer struct {
-	model *health.Model // of followLoop, once it runs
+	model      *health.Model // of followLoop, once it runs
+	thresholds []health.Threshold
+	readings   map[health.PortID]health.Reading // of the last poll, of followLoop
 
 	mu      sync.Mutex
 	view    *health.View
@@ -28,7 +30,7 @@ func newObserver(cfg health.Config) (*observer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &observer{model: model, view: model.View(), changed: make(chan struct{})}, nil
+	return &observer{model: model, thresholds: cfg.Thresholds, view: model.View(), changed: make(chan struct{})}, nil
 }
 
 // latest returns the health of all HCAs, and what is closed when it changes.
@@ -82,7 +84,7 @@ func (d *Driver) judge(ctx context.Context, now time.Time) {
 	held := heldHCAs(d.plans(ctx))
 	snap := d.host.snapshot()
 	transitions := d.health.model.Observe(health.Observation{
-		Snapshot: snap, Held: held, Unbound: d.host.unbound(snap, held),
+		Snapshot: snap, Held: held, Unbound: d.host.unbound(snap, held), Readings: d.health.readings,
 	}, now)
 	for _, t := range transitions {
 		klog.FromContext(ctx).Info("Health of an RDMA device", "device", t.Device, "ibdev", t.IBDev, "reason", t.Reason(), "detail", t.Message)

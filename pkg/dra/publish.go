@@ -22,6 +22,10 @@ const secondPublish = 61 * time.Second
 // node, so that a storm costs the API server one write a second.
 const publishSpacing = time.Second
 
+// decideSpacing is the same where the decision was to publish nothing: it costs this
+// node alone.
+const decideSpacing = 100 * time.Millisecond
+
 // publishLoop keeps the published slices in step with the host until ctx ends.
 func (d *Driver) publishLoop(ctx context.Context) {
 	again := time.NewTimer(secondPublish)
@@ -39,7 +43,8 @@ func (d *Driver) publishLoop(ctx context.Context) {
 				return
 			}
 			before := published
-			if published = d.publish(ctx, published); published != before {
+			published, next = d.publish(ctx, published), time.Now().Add(decideSpacing)
+			if published != before {
 				next = time.Now().Add(publishSpacing)
 			}
 		case <-d.registered:

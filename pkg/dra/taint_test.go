@@ -12,6 +12,7 @@ import (
 	healthpb "k8s.io/kubelet/pkg/apis/dra-health/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -24,12 +25,16 @@ func quick(c *dra.Config) {
 	c.Health.Flaps = 0
 }
 
-// setPort gives a port of the host another state.
+// setPort gives a port of the host another state. As in sysfs, nobody reads half of it.
 func setPort(t testing.TB, n *drivertest.Node, ibdev, state, physState string) {
 	t.Helper()
 	port := filepath.Join(n.Root, "sys/class/infiniband", ibdev, "ports/1")
 	for file, content := range map[string]string{"state": state, "phys_state": physState} {
-		if err := os.WriteFile(filepath.Join(port, file), []byte(content+"\n"), 0o644); err != nil {
+		made := filepath.Join(n.Root, "sys", file+".new")
+		if err := os.WriteFile(made, []byte(content+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(made, filepath.Join(port, file)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -46,7 +51,9 @@ func portUp(t testing.TB, n *drivertest.Node, ibdev string) {
 }
 
 // of names one HCA as changed.
-func of(ibdev string) rdma.Changes { return rdma.Changes{IBDevs: rdma.NamesOf(ibdev)} }
+func of(ibdev string) watch.Signal {
+	return watch.Signal{Changes: rdma.Changes{IBDevs: rdma.NamesOf(ibdev)}}
+}
 
 // taints lists the taints of a published device: "rdma.dev/port-down:NoSchedule".
 func taints(n *drivertest.Node, device string) string {
@@ -93,7 +100,7 @@ func reported(t testing.TB, n *drivertest.Node, device string, want healthpb.Hea
 // event; and all of it is over when the link is back. One slice is written each time.
 func TestTaint(t *testing.T) {
 	n := drivertest.NewSharedNode(t, "hgx-h100")
-	events := make(chan rdma.Changes)
+	events := make(chan watch.Signal)
 	start := startHearing(t, n, events, quick)
 	waitTaints(t, n, dev0, "")
 	writes := n.Count(drivertest.UpdateSlice)
@@ -142,7 +149,7 @@ func TestTaintPolicy(t *testing.T) {
 	n := drivertest.NewSharedNode(t, "hgx-h100")
 	portDown(t, n, "mlx5_0")
 	m := newConfigMap(t, "taints: {port-down: NoExecute}")
-	startHearing(t, n, make(chan rdma.Changes), quick, m.with(t))
+	startHearing(t, n, make(chan watch.Signal), quick, m.with(t))
 	waitTaints(t, n, dev0, "rdma.dev/port-down:NoExecute")
 	m.set(t, "taints:", "  rdma.dev/port-down: Off")
 	waitTaints(t, n, dev0, "")
@@ -153,7 +160,7 @@ func TestTaintPolicy(t *testing.T) {
 func TestTaintsDropped(t *testing.T) {
 	n := drivertest.NewSharedNode(t, "hgx-h100")
 	n.GatesOff(drivertest.GateTaints)
-	events := make(chan rdma.Changes)
+	events := make(chan watch.Signal)
 	d := startHearing(t, n, events, quick)
 	waitTaints(t, n, dev0, "")
 	c := drivertest.Claim(1, dev1)
@@ -184,7 +191,7 @@ func TestTaintsDropped(t *testing.T) {
 // back under other names.
 func TestAwayAtStart(t *testing.T) {
 	n := drivertest.NewSharedNode(t, "hgx-h100")
-	events := make(chan rdma.Changes)
+	events := make(chan watch.Signal)
 	d := startHearing(t, n, events, quick)
 	waitTaints(t, n, dev0, "")
 	c := drivertest.Claim(1, dev0)
@@ -204,7 +211,7 @@ func TestAwayAtStart(t *testing.T) {
 	}
 
 	n.Become(t, drivertest.Swapped(t, "hgx-h100", "mlx5_0", "mlx5_7", "uverbs0", "uverbs7"))
-	events <- rdma.Changes{All: true}
+	events <- watch.Signal{Changes: rdma.Changes{All: true}}
 	waitTaints(t, n, dev0, "")
 	if ids := prepare(t, n, c); len(ids) != 1 {
 		t.Errorf("the claim has %v", ids)
@@ -216,7 +223,7 @@ func TestAwayAtStart(t *testing.T) {
 func TestFlapsAreRemembered(t *testing.T) {
 	n := drivertest.NewSharedNode(t, "hgx-h100")
 	slow := func(c *dra.Config) { quick(c); c.Health.Up = time.Hour }
-	events := make(chan rdma.Changes)
+	events := make(chan watch.Signal)
 	portDown(t, n, "mlx5_0")
 	d := startHearing(t, n, events, slow)
 	waitTaints(t, n, dev0, "rdma.dev/port-down:NoSchedule")
@@ -228,4 +235,18 @@ func TestFlapsAreRemembered(t *testing.T) {
 	if err := reported(t, n, dev0, healthpb.HealthStatus_UNHEALTHY, "good again"); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestNoneRefused: an API server that does not know the effect None is given the other
+// taints.
+func TestNoneRefused(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n.GatesOff(drivertest.NoneEffect)
+	m := newConfigMap(t, "taints: {port-down: None}")
+	portDown(t, n, "mlx5_0")
+	d := startHearing(t, n, make(chan watch.Signal), quick, m.with(t))
+	d.says("device taints of effect None")
+	waitTaints(t, n, dev0, "")
+	m.set(t, "taints: {port-down: NoSchedule}")
+	waitTaints(t, n, dev0, "rdma.dev/port-down:NoSchedule")
 }

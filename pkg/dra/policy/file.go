@@ -24,8 +24,8 @@ type file struct {
 	hostconfig.Container `yaml:",inline"`
 	Partitioning         bool              `yaml:"partitioning"`
 	Rules                []ruleEntry       `yaml:"rules"`
-	Groups               []groupEntry      `yaml:"groups"`
 	Taints               map[string]string `yaml:"taints"`
+	Groups               []groupEntry      `yaml:"groups"`
 }
 
 type ruleEntry struct {
