@@ -21,7 +21,9 @@
 // [Signal] with the names of all. A single event is passed on after a few milliseconds;
 // while events keep coming the wait for a quiet moment grows, up to a second. A socket
 // that overflows (ENOBUFS) or fails is a signal to look at everything, since something
-// was missed, and a failed one is opened again.
+// was missed, and a failed one is opened again. What the kernel does in the background
+// after an event, such as the GIDs of an address, is found by a second signal with the
+// same names, a second later.
 //
 // What raises no event: the state of an InfiniBand or EFA port, and the network
 // namespace mode ("rdma system set netns"). [rdma.Scanner.Poll] looks at those.

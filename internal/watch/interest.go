@@ -29,6 +29,23 @@ func InterestIn(snap *rdma.Snapshot) Interest {
 	return i
 }
 
+// covers reports whether HCAs of a snapshot, which changed, need no other interest. One
+// that came or went does.
+func (i *Interest) covers(snap *rdma.Snapshot, names []string) bool {
+	for _, name := range names {
+		h := snap.Lookup(name)
+		if h == nil || h.PF != "" && !i.Functions.Has(h.PF) || h.PCI != nil && !i.Functions.Has(h.PCI.Address) {
+			return false
+		}
+		for _, p := range h.Ports {
+			if p.Netdev != "" && !i.Netdevs.Has(p.Netdev) {
+				return false
+			}
+		}
+	}
+	return i.HCAs == (len(snap.HCAs) > 0)
+}
+
 // netdevs returns a change of the given interfaces, if one of them matters. With an
 // interface that is renamed both names do.
 func (i *Interest) netdevs(names ...string) rdma.Changes {

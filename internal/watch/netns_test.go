@@ -28,7 +28,7 @@ func TestKernel(t *testing.T) {
 		t.Skipf("make a veth: %v: %s", err, out)
 	}
 	w := Start(t.Context(), Config{Report: func(err error) { t.Log(err) }})
-	w.Follow(Interest{Netdevs: rdma.NamesOf("old0", "new0")})
+	w.FollowInterest(Interest{Netdevs: rdma.NamesOf("old0", "new0")})
 	next := func(what string) Signal {
 		t.Helper()
 		select {

@@ -27,6 +27,10 @@ type Config struct {
 	Storm time.Duration
 	// Longest bounds how long a burst can delay a signal: 1 s.
 	Longest time.Duration
+	// Again is how long after a signal about HCAs and interfaces these are named once
+	// more: 1 s. The kernel makes the GIDs of a port in the background, some time after
+	// it told of the address. Negative for never.
+	Again time.Duration
 	// Retry is the wait before a failed source is opened again: 1 s.
 	Retry time.Duration
 	// Report hears of a source that failed; nil for nobody. It is called from several
@@ -46,7 +50,7 @@ func (c *Config) complete() {
 	for _, d := range []struct {
 		field *time.Duration
 		value time.Duration
-	}{{&c.Quiet, 2 * time.Millisecond}, {&c.Storm, 50 * time.Millisecond}, {&c.Longest, time.Second}, {&c.Retry, time.Second}} {
+	}{{&c.Quiet, 2 * time.Millisecond}, {&c.Storm, 50 * time.Millisecond}, {&c.Longest, time.Second}, {&c.Again, time.Second}, {&c.Retry, time.Second}} {
 		if *d.field == 0 {
 			*d.field = d.value
 		}
@@ -67,6 +71,7 @@ type Signal struct {
 type Watcher struct {
 	Config
 	interest atomic.Pointer[Interest]
+	followed *rdma.Snapshot
 	events   chan rdma.Changes
 	signals  chan Signal
 	rdma     rdmaSource
@@ -105,8 +110,23 @@ func (w *Watcher) Signals() <-chan Signal { return w.signals }
 
 // Follow tells the watcher what the last picture of the host was made of. Call it
 // after each look; before the first one, the watcher hears of HCAs and of hardware
-// only.
-func (w *Watcher) Follow(i Interest) {
+// only. It is for one goroutine at a time.
+func (w *Watcher) Follow(snap *rdma.Snapshot) {
+	differ := rdma.Compare(w.followed, snap).HCAs
+	w.followed = snap
+	if i := w.interest.Load(); len(differ) > fewHCAs || !i.covers(snap, differ) {
+		w.FollowInterest(InterestIn(snap))
+	} else {
+		w.rdma.want(i.HCAs)
+	}
+}
+
+// fewHCAs are looked up one by one.
+const fewHCAs = 8
+
+// FollowInterest is Follow for a program that has more to follow than the HCAs of a
+// snapshot.
+func (w *Watcher) FollowInterest(i Interest) {
 	w.interest.Store(&i)
 	w.rdma.want(i.HCAs)
 }
@@ -197,19 +217,14 @@ func isClosed(err error) bool { return errors.Is(err, os.ErrClosed) }
 
 // gather makes signals of events until there will be no more.
 func (w *Watcher) gather() {
-	var (
-		pending = rdma.Changes{All: true}
-		first   = time.Now()  // when the first event of pending came
-		due     = first       // when pending is to be a signal
-		last    = time.Time{} // when the signal before was
-		quiet   = w.Quiet
-	)
+	p := pending{Watcher: w, changes: rdma.Changes{All: true}, first: time.Now(), quiet: w.Quiet}
+	p.due = p.first
 	for {
 		var ready chan<- Signal
-		var wait <-chan time.Time
-		if !pending.Empty() {
-			if left := time.Until(due); left > 0 {
-				wait = time.After(left)
+		var due <-chan time.Time
+		if !p.changes.Empty() {
+			if left := time.Until(p.due); left > 0 {
+				due = time.After(left)
 			} else {
 				ready = w.signals
 			}
@@ -219,26 +234,58 @@ func (w *Watcher) gather() {
 			if !ok {
 				return
 			}
-			now := time.Now()
-			if pending.Empty() {
-				first = now
-				quiet = w.quiet(quiet, now.Sub(last))
-			}
-			pending.Merge(c)
-			due = now.Add(quiet)
-			if latest := first.Add(w.Longest); due.After(latest) {
-				due = latest
-			}
-		case ready <- Signal{Changes: pending, First: first}:
-			pending, last = rdma.Changes{}, time.Now()
-		case <-wait:
+			p.add(c)
+			p.again(c)
+		case ready <- Signal{Changes: p.changes, First: p.first}:
+			p.changes, p.last = rdma.Changes{}, time.Now()
+		case <-p.repeat:
+			p.add(p.later)
+			p.later, p.repeat = rdma.Changes{}, nil
+		case <-due:
 		}
 	}
 }
 
-// quiet is how long to wait for more after an event: longer and longer while signals
-// follow each other.
-func (w *Watcher) quiet(before, sinceSignal time.Duration) time.Duration {
+// pending is what the next signal will say.
+type pending struct {
+	*Watcher
+	changes rdma.Changes
+	first   time.Time     // when the first event of it came
+	due     time.Time     // when it is to be a signal
+	last    time.Time     // when the signal before was
+	quiet   time.Duration // the wait for a quiet moment
+
+	later  rdma.Changes     // what is to be named once more
+	repeat <-chan time.Time // and when; nil if there is nothing
+}
+
+func (p *pending) add(c rdma.Changes) {
+	now := time.Now()
+	if p.changes.Empty() {
+		p.first = now
+		p.quiet = p.nextQuiet(p.quiet, now.Sub(p.last))
+	}
+	p.changes.Merge(c)
+	p.due = now.Add(p.quiet)
+	if latest := p.first.Add(p.Longest); p.due.After(latest) {
+		p.due = latest
+	}
+}
+
+// again has the HCAs and interfaces of an event named once more.
+func (p *pending) again(c rdma.Changes) {
+	if p.Again < 0 {
+		return
+	}
+	p.later.Merge(rdma.Changes{IBDevs: c.IBDevs, Netdevs: c.Netdevs})
+	if !p.later.Empty() {
+		p.repeat = time.After(p.Again)
+	}
+}
+
+// nextQuiet is how long to wait for more after an event: longer and longer while
+// signals follow each other.
+func (w *Watcher) nextQuiet(before, sinceSignal time.Duration) time.Duration {
 	if sinceSignal > w.Storm {
 		return w.Quiet
 	}

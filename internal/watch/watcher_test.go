@@ -26,7 +26,7 @@ type bench struct {
 	stop                 context.CancelFunc
 }
 
-func startBench(t *testing.T) *bench {
+func startBench(t *testing.T, again time.Duration) *bench {
 	b := &bench{T: t}
 	ctx, cancel := context.WithCancel(t.Context())
 	b.stop = cancel
@@ -42,10 +42,10 @@ func startBench(t *testing.T) *bench {
 	}
 	b.w = Start(ctx, Config{
 		Uevents: open(&b.uevents), Links: open(&b.links), RDMA: open(&b.rdma),
-		Report: func(err error) { b.reported = append(b.reported, err) },
+		Report: func(err error) { b.reported = append(b.reported, err) }, Again: again,
 	})
 	b.expect("the start", "everything", 0)
-	b.w.Follow(*known)
+	b.w.FollowInterest(*known)
 	time.Sleep(time.Minute) // whatever follows a signal closely waits longer
 	return b
 }
@@ -96,7 +96,7 @@ func (b *bench) silence(what string) {
 
 func inBubble(t *testing.T, test func(*bench)) {
 	synctest.Test(t, func(t *testing.T) {
-		b := startBench(t)
+		b := startBench(t, -1)
 		test(b)
 		b.end()
 	})
@@ -104,9 +104,25 @@ func inBubble(t *testing.T, test func(*bench)) {
 
 const quiet = 2 * time.Millisecond
 
-// TestStart: one signal, though both sources begin.
+// TestStart: one signal, though both sources begin; and a burst right after it.
 func TestStart(t *testing.T) {
 	inBubble(t, func(b *bench) { b.silence("after the start") })
+	synctest.Test(t, func(t *testing.T) {
+		source := newClosable()
+		open := func() (io.ReadCloser, error) { return newClosable(), nil }
+		ctx, cancel := context.WithCancel(t.Context())
+		w := Start(ctx, Config{Uevents: func() (io.ReadCloser, error) { return source, nil }, Links: open, RDMA: open, Again: -1})
+		<-w.Signals()
+		source.messages <- rxeAdd
+		time.Sleep(quiet)
+		source.messages <- uevent("add", virtual+"/infiniband/rxe1", "infiniband")
+		if s := <-w.Signals(); s.String() != "HCAs rxe0 rxe1" {
+			t.Errorf("a signal about %s; want both HCAs", s)
+		}
+		cancel()
+		for range w.Signals() {
+		}
+	})
 }
 
 func TestWatcher(t *testing.T) {
@@ -139,6 +155,29 @@ func TestWatcher(t *testing.T) {
 		b.link(newLink(2, "eth0", down))
 		synctest.Wait()
 		b.expect("what nobody took yet", "HCAs rxe0, interfaces eth0", quiet)
+	})
+}
+
+// TestAgain: HCAs and interfaces are named once more, when it has been quiet.
+func TestAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := startBench(t, 0)
+		b.link(newLink(2, "eth0", down))
+		b.expect("an event", "interfaces eth0", quiet)
+		time.Sleep(500 * time.Millisecond)
+		b.uevent(rxeAdd)
+		b.uevent(uevent("add", virtual+"/infiniband_verbs/uverbs0", "infiniband_verbs"))
+		b.expect("another", "HCAs rxe0, nodes uverbs0", quiet)
+		start := time.Now()
+		b.expect("once more", "HCAs rxe0, interfaces eth0", time.Second+quiet)
+		if early := time.Second - time.Since(start); early > 10*time.Millisecond {
+			t.Errorf("%v too early", early)
+		}
+		b.silence("and that is all")
+		b.uevent(unix.ENOBUFS)
+		b.expect("an overflow", "everything", quiet)
+		b.silence("everything is named once")
+		b.end()
 	})
 }
 
@@ -254,14 +293,14 @@ func TestRDMASource(t *testing.T) {
 		isOpen("there are HCAs", true)
 		b.rdma[0].messages <- rdmaMessage(2, attribute(rdmaDevName, "mlx5_0\x00"), attribute(rdmaNdevName, "bond0\x00"))
 		b.expect("a port got another interface", "HCAs mlx5_0, interfaces bond0", quiet)
-		b.w.Follow(*known)
+		b.w.FollowInterest(*known)
 		b.uevent(uevent("remove", pf+"/infiniband/mlx5_0", "infiniband"))
 		isOpen("an HCA goes", false)
 		b.expect("an HCA goes", "HCAs mlx5_0", time.Second)
 		isOpen("nobody has looked yet", false)
-		b.w.Follow(*known)
+		b.w.FollowInterest(*known)
 		isOpen("others are left", true)
-		b.w.Follow(Interest{})
+		b.w.FollowInterest(Interest{})
 		isOpen("none is left", false)
 		b.silence("closing is no event")
 		b.uevent(uevent("add", pf+"/infiniband/mlx5_0", "infiniband"))
@@ -269,20 +308,20 @@ func TestRDMASource(t *testing.T) {
 		isOpen("nobody has looked yet", false)
 		for _, err := range []error{unix.EPROTONOSUPPORT, unix.EPERM, unix.EINVAL} {
 			b.refuse = err
-			b.w.Follow(*known)
+			b.w.FollowInterest(*known)
 			isOpen("the kernel has none", false)
 		}
 		if len(b.reported) > 0 {
 			b.Errorf("reported %v; its absence is no failure", b.reported)
 		}
 		b.refuse = unix.EMFILE
-		b.w.Follow(*known)
+		b.w.FollowInterest(*known)
 		isOpen("another failure", false)
 		if len(b.reported) != 1 {
 			b.Errorf("reported %v; want one failure", b.reported)
 		}
 		b.refuse = nil
-		b.w.Follow(*known)
+		b.w.FollowInterest(*known)
 		isOpen("at last", true)
 		b.rdma[len(b.rdma)-1].messages <- unix.ENOBUFS
 		b.expect("an overflow", "everything", 2*quiet)
@@ -293,12 +332,33 @@ func TestRDMASource(t *testing.T) {
 // TestFollow: what is of interest changes with the picture.
 func TestFollow(t *testing.T) {
 	inBubble(t, func(b *bench) {
+		picture := func(netdevs ...string) *rdma.Snapshot {
+			s := &rdma.Snapshot{}
+			for i, name := range netdevs {
+				id := rdma.Identity{PCI: fmt.Sprintf("0000:3b:00.%d", i)}
+				s.HCAs = append(s.HCAs, rdma.HCA{Identity: id, Name: id.Name(), Function: rdma.PF, PCI: &rdma.PCIFunction{Address: id.PCI}, Ports: []rdma.Port{{Netdev: name}}})
+			}
+			return s
+		}
+		b.w.Follow(picture("eth1", "vlan1"))
+		b.link(newLink(1, "vlan1", up))
+		b.expect("of interest", "interfaces vlan1", quiet)
 		b.link(newLink(7, "vlan7", up))
 		b.silence("not yet of interest")
-		b.w.Follow(Interest{Netdevs: rdma.NamesOf("vlan7"), HCAs: true})
+		b.w.Follow(picture("eth1", "vlan7"))
 		b.link(newLink(7, "vlan7", down))
 		b.expect("now of interest", "interfaces vlan7", quiet)
-		b.link(newLink(2, "eth0", down))
+		b.link(newLink(1, "vlan1", down))
 		b.silence("no longer of interest")
+		flap := picture("eth1", "vlan7")
+		flap.HCAs[0].Ports[0].State = rdma.PortDown
+		b.w.Follow(flap)
+		b.link(newLink(7, "vlan7", up))
+		b.expect("as before", "interfaces vlan7", quiet)
+		b.w.Follow(picture("eth1"))
+		b.link(newLink(7, "vlan7", down))
+		b.silence("its HCA is gone")
+		b.uevent(uevent("unbind", "/devices/pci0000:3a/0000:3b:00.0", "pci", "PCI_CLASS=120000"))
+		b.expect("a function", "PCI functions 0000:3b:00.0", quiet)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/apifault"
@@ -122,7 +123,7 @@ func containsOne(text string, parts []string) bool {
 // TestAPIInStart lets each request of a start and of a change of the slices fail once,
 // in each way: in the end the slices are those of the host.
 func TestAPIInStart(t *testing.T) {
-	want := publishedOf(t, "roce-sriov")
+	old, want := publishedOf(t, faultMachine), deviceNames(publishedOf(t, "roce-sriov"))
 	for _, kind := range apiFaults {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
@@ -130,12 +131,8 @@ func TestAPIInStart(t *testing.T) {
 			requests <- 3 // at least; each run says how many there were
 			for n := 1; n <= <-requests; n++ {
 				t.Run(fmt.Sprint(n), func(t *testing.T) {
-					b := newBadAPI(t, faultMachine)
-					before := b.start(t)
-					waitPublished(t, b.Node)
-					before.Kill()
-					b.Disconnect()
-					b.Become(t, drivertest.Swapped(t, "roce-sriov"))
+					b := newBadAPI(t, "roce-sriov")
+					b.addSlices(t, old)
 					shot := b.Arm(apifault.Fault{N: n, Do: kind.do})
 					b.start(t)
 					wantPublished(t, b.Node, want)
@@ -148,13 +145,23 @@ func TestAPIInStart(t *testing.T) {
 	}
 }
 
-// publishedOf is the names of the devices that a driver publishes of a machine.
-func publishedOf(t *testing.T, machine string) []string {
+// publishedOf returns the slices that a driver publishes of a machine.
+func publishedOf(t *testing.T, machine string) []resourceapi.ResourceSlice {
 	n := drivertest.NewNode(t, machine)
 	p := n.Start(t, "")
-	names := deviceNames(waitPublished(t, n))
-	p.Kill()
-	return names
+	defer p.Kill()
+	return waitPublished(t, n)
+}
+
+// addSlices puts slices into the API server that a driver has published there before.
+func (b *badAPI) addSlices(t *testing.T, slices []resourceapi.ResourceSlice) {
+	t.Helper()
+	for _, s := range slices {
+		s.ResourceVersion, s.UID = "", ""
+		if _, err := b.Client(t).ResourceV1().ResourceSlices().Create(drivertest.Context(t), &s, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func wantPublished(t *testing.T, n *drivertest.Node, want []string) {

@@ -10,6 +10,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/invariants"
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfault"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
 )
 
 // faultMachine has one HCA and so few calls; the rest of its slots are empty.
@@ -24,15 +25,23 @@ type callFault struct {
 	errno   unix.Errno
 	lasting bool // the disk stays broken until the call has ended
 	host    bool // also calls on sysfs and device nodes
+	claim   func(n int) *resourceapi.ResourceClaim
 }
 
 var callFaults = []callFault{
-	{"input and output error", unix.EIO, false, true},
-	{"interrupted", unix.EINTR, false, true},
-	{"disk full from here on", unix.ENOSPC, true, false},
-	{"read-only from here on", unix.EROFS, true, false},
-	{"no permission from here on", unix.EACCES, true, false},
-	{"no descriptors", unix.EMFILE, false, true},
+	{"input and output error", unix.EIO, false, true, faultClaim},
+	{"input and output error, a share", unix.EIO, false, true, faultShare},
+	{"interrupted", unix.EINTR, false, true, faultClaim},
+	{"disk full from here on", unix.ENOSPC, true, false, faultClaim},
+	{"read-only from here on", unix.EROFS, true, false, faultClaim},
+	{"no permission from here on", unix.EACCES, true, false, faultShare},
+	{"no descriptors", unix.EMFILE, false, true, faultClaim},
+}
+
+func faultClaim(n int) *resourceapi.ResourceClaim { return drivertest.Claim(n, faultHCA) }
+
+func faultShare(n int) *resourceapi.ResourceClaim {
+	return drivertest.Share(n, map[string]string{"handles": "8", "objects": "1000"}, devicename.Shared(faultHCA))
 }
 
 // TestFaultInPrepare lets each call on a file that a Prepare makes fail in turn. The
@@ -114,7 +123,7 @@ func (f *faulty) eachAfter(t *testing.T, kind callFault, first func(*resourceapi
 		dirs = append(dirs, f.host()...)
 	}
 	for n := 1; !t.Failed(); n++ {
-		c := drivertest.Claim(n, faultHCA)
+		c := kind.claim(n)
 		f.AddClaim(c)
 		first(c)
 		shot := f.Arm(sysfault.Fault{N: n, Match: sysfault.Below(dirs...), Do: sysfault.Error(kind.errno), Lasting: kind.lasting})

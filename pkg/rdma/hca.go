@@ -29,6 +29,9 @@ type card struct {
 // readCard reads one entry of /sys/class/infiniband; nil if it does not exist, or
 // leads nowhere because the HCA is going.
 func readCard(sys fs.ReadLinkFS, netdevs *netdevTable, nodes *nodeTable, ibdev string) *card {
+	if !isName(ibdev) {
+		return nil // whatever a node says
+	}
 	c := &card{reader: reader{sys: sys, ibdev: ibdev}, netdevs: netdevs, hca: HCA{IBDev: ibdev}}
 	real, err := c.realpath(classInfiniband + "/" + ibdev)
 	if err != nil {

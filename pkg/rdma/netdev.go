@@ -47,8 +47,8 @@ func listNetdevs(sys fs.ReadLinkFS) *netdevTable {
 // add reads the link of an interface and puts it into the table; nil if there is no
 // such interface.
 func (t *netdevTable) add(name string) *netdev {
-	if !fs.ValidPath(name) || path.Base(name) != name || name == "." {
-		return nil // no name, whatever a GID says
+	if !isName(name) {
+		return nil // whatever a GID says
 	}
 	r := &reader{sys: t.sys}
 	real, err := r.realpath(path.Join(classNet, name))

@@ -100,7 +100,7 @@ func (t *nodeTable) add(e *nodeEntry) {
 // read reads a node's class directory, nil if there is no such node.
 func (t *nodeTable) read(sys fs.ReadLinkFS, name string) *nodeEntry {
 	kind, class := kindOf(name)
-	if class == "" {
+	if class == "" || !isName(name) {
 		return nil
 	}
 	e := &nodeEntry{Node: Node{Kind: kind, Name: name}}

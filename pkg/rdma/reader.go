@@ -121,6 +121,12 @@ func (r *reader) link(name string) string {
 	return path.Base(target)
 }
 
+// isName reports whether a name that a file or an event says can be one of a directory
+// entry.
+func isName(s string) bool {
+	return fs.ValidPath(s) && s != "." && !strings.Contains(s, "/")
+}
+
 // realpath resolves a class entry to the device directory it links to. A tree in
 // which class entries are directories of their own resolves to themselves.
 func (r *reader) realpath(entry string) (string, error) {

@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	securityDoc = "../../docs/security.md"
-	installDoc  = "../../docs/install.md"
+	securityDoc  = "../../docs/security.md"
+	installDoc   = "../../docs/install.md"
+	migrationDoc = "../../docs/migration.md"
 )
 
 // TestSecurityDoc: the document names every policy, every directory of the host and
@@ -48,7 +49,7 @@ var yamlBlock = regexp.MustCompile("(?s)\n```yaml\n(.*?)```")
 // TestExamplesInDocs: manifests in the documents are valid, with their parameters,
 // and so are values of the chart.
 func TestExamplesInDocs(t *testing.T) {
-	for _, path := range []string{securityDoc, installDoc} {
+	for _, path := range []string{securityDoc, installDoc, migrationDoc} {
 		for _, block := range yamlBlock.FindAllStringSubmatch(readFile(t, path), -1) {
 			manifests := block[1]
 			if !strings.HasPrefix(manifests, "apiVersion:") {

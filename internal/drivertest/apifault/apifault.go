@@ -10,6 +10,8 @@ package apifault
 import (
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -58,7 +60,9 @@ func New(t testing.TB, server string) *Proxy {
 		fmt.Fprintln(w, err)
 	}
 	p := &Proxy{server: reverse}
-	front := httptest.NewTLSServer(p) // a client sends no token without TLS
+	front := httptest.NewUnstartedServer(p)
+	front.Config.ErrorLog = log.New(io.Discard, "", 0) // clients are killed in the middle
+	front.StartTLS()                                   // a client sends no token without TLS
 	p.URL = front.URL
 	t.Cleanup(func() { front.CloseClientConnections(); front.Close() })
 	return p

@@ -36,10 +36,9 @@ func TestMergeLimits(t *testing.T) {
 		{"class maximum", exclusive, configs{fromClass(max70)}, 70},
 		{"class default below its maximum", exclusive, configs{fromClass(class50 + "," + max70)}, 50},
 		{"class default above a later maximum", exclusive, configs{fromClass(class200), fromClass(max70)}, 70},
-		{"claim", exclusive, configs{fromClaim(wish60)}, 60},
 		{"claim above the class default", exclusive, configs{fromClass(class50), fromClaim(wish60)}, 60},
 		{"claim within the maximum", exclusive, configs{fromClass(max70), fromClaim(wish60)}, 60},
-		{"later claim config wins", exclusive, configs{fromClaim(wish60), fromClaim(wish20)}, 20},
+		{"later claim config wins", exclusive, configs{fromClass(max70), fromClaim(wish60), fromClaim(wish20)}, 20},
 		{"share", share100, nil, 100},
 		{"share, class default below", share100, configs{fromClass(class50)}, 50},
 		{"share, class default above", share100, configs{fromClass(class200)}, 100},
@@ -86,6 +85,8 @@ func TestMergeLimitsRefuses(t *testing.T) {
 		{"more than the share", share100, configs{fromClaim(`"limits": {"handles": 101}`)}, []string{"limits.handles: 101 is more than the claim's share of the device, 100", "capacity.requests"}},
 		{"more objects than the share", share100, configs{fromClaim(`"limits": {"objects": 10001}`)}, []string{"limits.objects: 10001 is more"}},
 		{"more than the class allows", share100, configs{fromClass(`"allow": {"limitsMax": {"handles": 70}}`), fromClaim(`"limits": {"handles": 71}`)}, []string{"limits.handles: Forbidden: 71 is more than the DeviceClass allows", "allow.limitsMax.handles 70"}},
+		{"nobody but the claim", result("nic", "pci-0000-3b-00-0"), configs{fromClaim(`"limits": {"handles": 60}`)}, []string{"limits.handles: the administrator has not opted in", "allow.limitsMax.handles"}},
+		{"nobody but the claim, shared", consuming(share(result("nic", sharedNIC), "s1"), "handles", "100"), configs{fromClaim(`"limits": {"objects": 60}`)}, []string{"limits.objects: the administrator has not opted in"}},
 		{"a share of nothing", consuming(share(result("nic", sharedNIC), "s1"), "handles", "0"), nil, []string{"0 handles of a shared device", "ask for at least 1"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

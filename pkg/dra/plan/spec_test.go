@@ -52,12 +52,12 @@ func TestSpecGolden(t *testing.T) {
 		{"share-limits", "hgx-h100", one(consuming(share(result("a", "shared-pci-0000-19-00-0"), "s1"), "handles", "64", "objects", "16Ki")), nil, hook},
 		{
 			"limits-inherit", "hgx-h100", results{result("a", "pci-0000-19-00-0"), result("b", "pci-0000-29-00-0")},
-			configs{fromClaim(`"memlock": "inherit"`), fromClaim(`"limits": {"objects": 100}`, "a")}, hook,
+			configs{fromClaim(`"memlock": "inherit"`), fromClass(`"allow": {"limitsMax": {"objects": 200}}`, "a"), fromClaim(`"limits": {"objects": 100}`, "a")}, hook,
 		},
-		{"limits-no-hook", "hgx-h100", one(result("a", "pci-0000-19-00-0")), configs{fromClaim(`"limits": {"handles": 8}`)}, plan.HookOptions{}},
+		{"limits-no-hook", "hgx-h100", one(result("a", "pci-0000-19-00-0")), configs{fromClass(`"allow": {"limitsMax": {"handles": 9}}`), fromClaim(`"limits": {"handles": 8}`)}, plan.HookOptions{}},
 		{
 			"group", "roce-sriov", one(share(result("nics", "group-all"), "s1")),
-			configs{fromClaim(`"env": ["nccl", "ucx"], "limits": {"handles": 8}`)}, hook,
+			configs{fromClass(`"allow": {"limitsMax": {"handles": 9}}`), fromClaim(`"env": ["nccl", "ucx"], "limits": {"handles": 8}`)}, hook,
 		},
 		{"no-hook", "hgx-h100", one(result("nic", "pci-0000-19-00-0")), nil, plan.HookOptions{}},
 		{"inherit", "hgx-h100", one(result("nic", "pci-0000-19-00-0")), configs{fromClaim(`"memlock": "inherit"`)}, hook},

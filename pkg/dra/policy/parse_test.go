@@ -28,11 +28,7 @@ func parse(t testing.TB, text string) *policy.Config {
 // TestParseErrors compares what is said of bad files: each error names the line and
 // the field.
 func TestParseErrors(t *testing.T) {
-	files, err := filepath.Glob("testdata/bad/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no bad files: %v", err)
-	}
-	for _, file := range files {
+	for _, file := range badFiles(t) {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
 		t.Run(name, func(t *testing.T) {
 			data, err := os.ReadFile(file)
@@ -87,4 +83,40 @@ groups: [{name: all, selectors: *roce, shares: null}]
 	if got := c.Apply(snapshot(t, "hgx-h100"), policy.State{}); got.Decisions[0].Rule != "a" {
 		t.Errorf("rule %q matched", got.Decisions[0].Rule)
 	}
+}
+
+// FuzzParse: whatever is taken can be applied, and what comes out is valid.
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{"", sharedPolicy, bothPolicy, cardPolicy, guardedGroupPolicy, rulesPolicy, failingPolicy} {
+		f.Add(header + text)
+	}
+	for _, file := range badFiles(f) {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(data))
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := policy.Parse([]byte(text))
+		if err != nil {
+			if c != nil || err.Error() == "" {
+				t.Fatalf("a file that is refused gives %v, %q", c, err)
+			}
+			return
+		}
+		for _, machine := range []string{"roce-sriov", "misbehaving"} {
+			for _, state := range []policy.State{{}, {NoCounters: true, NoConsumable: true}} {
+				valid(t, c.Apply(snapshot(t, machine), state))
+			}
+		}
+	})
+}
+
+func badFiles(t testing.TB) []string {
+	files, err := filepath.Glob("testdata/bad/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no bad files: %v", err)
+	}
+	return files
 }

@@ -322,6 +322,9 @@ func TestPolicyChange(t *testing.T) {
 			run(t, c, gets("c", one(hca, pfAt), "nic="+pf))
 			publish(t, c, "roce-sriov", sharedPolicy, policy.State{Held: map[string]policy.Held{pf: {Exclusive: true}, otherPF: {Exclusive: true}}})
 			run(t, c, waits("b", one(share, pfAt)), end("c"))
+			if features.DeviceTaints { // else the next claim gets it before the driver knows
+				run(t, c, waits("e", one(hca, pfAt)))
+			}
 			publish(t, c, "roce-sriov", sharedPolicy, policy.State{Held: map[string]policy.Held{otherPF: {Exclusive: true}}})
 			run(t, c, gets("b", one(share, pfAt), "nic=shared-"+pf))
 		})

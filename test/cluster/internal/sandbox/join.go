@@ -15,6 +15,8 @@ const joined = Namespaces | unix.CLONE_NEWCGROUP
 // are resolved inside. The returned function waits for the end. Process 1's death
 // kills the command; the caller's does not (a Pdeathsig is out of the question: Go
 // kills a child that does not see its parent, as none does in another PID namespace).
+// The command is waited for whether the caller does so or not: process 1 cannot end
+// before all others of its namespace are.
 func Start(pid int, cmd *exec.Cmd) (wait func() error, err error) {
 	started := make(chan error, 1)
 	go onOwnThread(func() {
@@ -27,7 +29,16 @@ func Start(pid int, cmd *exec.Cmd) (wait func() error, err error) {
 	if err := <-started; err != nil {
 		return nil, err
 	}
-	return cmd.Wait, nil
+	ended := make(chan struct{})
+	var result error
+	go func() {
+		result = cmd.Wait()
+		close(ended)
+	}()
+	return func() error {
+		<-ended
+		return result
+	}, nil
 }
 
 // onOwnThread runs f on a thread that ends with it, so that the namespaces f enters

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Namespace is a namespace of one test; it goes with the test.
@@ -64,10 +65,11 @@ func (n *Namespace) Example(name string) {
 	n.Apply(ReadFile(n.t, n.Checkout.Example(name)))
 }
 
-// Ready waits until pods are ready.
+// Ready waits until pods are ready; for many of them, longer.
 func (n *Namespace) Ready(pods ...string) {
 	n.t.Helper()
-	args := []string{"wait", "--for=condition=Ready", "--timeout=" + Patience.String()}
+	timeout := Patience + time.Duration(len(pods))*2*time.Second
+	args := []string{"wait", "--for=condition=Ready", "--timeout=" + timeout.String()}
 	for _, pod := range pods {
 		args = append(args, "pod/"+pod)
 	}

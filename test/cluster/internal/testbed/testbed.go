@@ -147,12 +147,9 @@ func (b *Bed) startGPUs(ctx context.Context) error {
 	}
 	defer log.Close()
 	cmd.Stdout, cmd.Stderr = log, log
-	wait, err := b.Begin(cmd)
-	if err != nil {
+	if _, err := b.Begin(cmd); err != nil {
 		return fmt.Errorf("start the GPU driver: %w", err)
 	}
-	// The cluster's process 1 cannot end before its last process is waited for.
-	go func() { _ = wait() }()
 	_, err = b.Cluster.Output(ctx, "kubectl", "apply", "-f", b.Checkout.Path("test", "gpudriver", "deviceclass.yaml"))
 	return err
 }

@@ -40,7 +40,7 @@ func nodesOf(t *testing.T, snap *rdma.Snapshot, ibdev string) rdma.Names {
 // TestEvents: each change of the host is followed by signals that name it, and by a
 // picture that is right.
 func TestEvents(t *testing.T) {
-	h := open(t)
+	h := open(t, watch.Config{})
 	netdev, ibdev := rdma.Changes{Netdevs: rdma.NamesOf("dummy0")}, rdma.Changes{IBDevs: rdma.NamesOf("rxe1"), Nodes: nodesOf(t, h.picture, "rxe1")}
 	any := func(*rdma.Snapshot) bool { return true }
 	for _, c := range []change{
@@ -64,7 +64,7 @@ func TestEvents(t *testing.T) {
 // TestContainers: interfaces of containers come, are used and go, and wake nobody. A
 // link that goes down afterwards shows that the watcher was listening.
 func TestContainers(t *testing.T) {
-	h := open(t)
+	h := open(t, watch.Config{})
 	for i := range 20 {
 		name := fmt.Sprintf("veth%d", i)
 		inside.Must(t, "ip", "link", "add", name, "type", "veth", "peer", "name", name+"p")
@@ -85,7 +85,7 @@ func TestContainers(t *testing.T) {
 
 // TestLatency: how soon a link that fails is known.
 func TestLatency(t *testing.T) {
-	h := open(t)
+	h := open(t, watch.Config{Again: -1})
 	link, err := netlink.LinkByName("dummy0")
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +134,7 @@ func silent() (io.ReadCloser, error) {
 func TestNotifications(t *testing.T) {
 	w := watch.Start(t.Context(), watch.Config{Uevents: silent, Links: silent, Report: func(err error) { t.Error(err) }})
 	<-w.Signals()
-	w.Follow(watch.Interest{HCAs: true})
+	w.FollowInterest(watch.Interest{HCAs: true})
 	next := func(command string, ibdev string) {
 		t.Helper()
 		inside.Must(t, strings.Fields(command)...)
@@ -159,7 +159,7 @@ func TestNotifications(t *testing.T) {
 
 // TestNetnsMode: a change of the netns mode raises no event, and the poll finds it.
 func TestNetnsMode(t *testing.T) {
-	h := open(t)
+	h := open(t, watch.Config{})
 	for _, mode := range []rdma.NetnsMode{rdma.NetnsExclusive, rdma.NetnsShared} {
 		if c := h.scanner.Poll(); !c.Empty() {
 			t.Errorf("before the change the poll finds %s", c)
@@ -187,7 +187,7 @@ func TestNetnsMode(t *testing.T) {
 // TestModules unloads all RDMA modules, ib_core among them, which an open socket of RDMA
 // notifications would hold, and loads them again. It comes last.
 func TestModules(t *testing.T) {
-	h := open(t)
+	h := open(t, watch.Config{})
 	h.follow(change{"rdma_rxe unloaded", "modprobe -r rdma_rxe", rdma.Changes{IBDevs: rdma.NamesOf("rxe0", "rxe1")},
 		[]string{onDummy0, "soft-rxe-eth0"}, func(s *rdma.Snapshot) bool { return len(s.HCAs) == 1 }})
 	h.follow(change{"siw unloaded", "modprobe -r siw", rdma.Changes{IBDevs: rdma.NamesOf("siw0")},

@@ -32,9 +32,10 @@ type host struct {
 	picture *rdma.Snapshot
 }
 
-func open(t *testing.T) *host {
+func open(t *testing.T, c watch.Config) *host {
 	t.Helper()
-	h := &host{T: t, watcher: watch.Start(t.Context(), watch.Config{Report: func(err error) { t.Logf("watcher: %v", err) }})}
+	c.Report = func(err error) { t.Logf("watcher: %v", err) }
+	h := &host{T: t, watcher: watch.Start(t.Context(), c)}
 	h.scanner = rdma.NewScanner(sysfs.DirFS("/sys"))
 	h.take(h.next("the start"))
 	h.settle()
@@ -61,7 +62,7 @@ func (h *host) take(s watch.Signal) {
 		h.Fatal(err)
 	}
 	h.picture = snap
-	h.watcher.Follow(watch.InterestIn(snap))
+	h.watcher.Follow(snap)
 }
 
 // settle takes signals until none has come for a while.
