@@ -20,6 +20,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // Driver is the DRA driver of one node.
@@ -35,7 +36,7 @@ type Driver struct {
 	health     *observer
 	remembered map[string][]resourceapi.DeviceTaint // what the next driver will know, of publishLoop
 	recorder   *recorder
-	events     func(context.Context) (<-chan watch.Signal, func(watch.Interest)) // kernelEvents
+	events     func(context.Context) (<-chan watch.Signal, func(*rdma.Snapshot)) // kernelEvents
 	isUp       registration
 	unfit      atomic.Bool // the last restore left something undone
 	withheld   error       // why nothing is published, nil if it is

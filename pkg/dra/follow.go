@@ -48,14 +48,14 @@ func (d *Driver) followLoop(ctx context.Context) {
 		d.judge(ctx, time.Now())
 		if snap := d.host.snapshot(); snap != followed {
 			followed = snap
-			follow(watch.InterestIn(snap))
+			follow(snap)
 		}
 	}
 }
 
 // kernelEvents returns what may have changed by the word of the kernel, until ctx ends,
 // and what has to be told after each look what the picture was made of.
-func kernelEvents(ctx context.Context) (<-chan watch.Signal, func(watch.Interest)) {
+func kernelEvents(ctx context.Context) (<-chan watch.Signal, func(*rdma.Snapshot)) {
 	w := watch.Start(ctx, watch.Config{Report: func(err error) {
 		klog.FromContext(ctx).Error(err, "Kernel events are lost for a moment")
 	}})
