@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfault"
 )
 
@@ -19,7 +20,7 @@ func init() { sysfault.Launch() }
 // must say so, with the kernel's words, and end.
 func TestFaults(t *testing.T) {
 	if err := sysfault.Available(); err != nil {
-		t.Skip(err)
+		drivertest.Missing(t, err)
 	}
 	s := sysfault.New(t)
 	dir := t.TempDir()
@@ -56,7 +57,7 @@ func TestFaults(t *testing.T) {
 // once it is over.
 func TestLasting(t *testing.T) {
 	if err := sysfault.Available(); err != nil {
-		t.Skip(err)
+		drivertest.Missing(t, err)
 	}
 	s := sysfault.New(t)
 	file := filepath.Join(t.TempDir(), "file")
@@ -82,7 +83,7 @@ func TestLasting(t *testing.T) {
 // the call has not happened.
 func TestKilledWhileStopped(t *testing.T) {
 	if err := sysfault.Available(); err != nil {
-		t.Skip(err)
+		drivertest.Missing(t, err)
 	}
 	s := sysfault.New(t)
 	file := filepath.Join(t.TempDir(), "file")

@@ -38,6 +38,8 @@ type driver struct {
 	done   chan error
 	log    *logBuffer
 	ended  bool
+	node   *drivertest.Node
+	socket string // of its registration
 }
 
 // logBuffer keeps the log of a driver.
@@ -99,10 +101,13 @@ func startHearing(t testing.TB, n *drivertest.Node, events <-chan watch.Signal, 
 		}
 	})
 	n.WaitForPlugins(have + 1)
+	sockets := n.Sockets()
+	d.node, d.socket = n, sockets[len(sockets)-1]
 	return d
 }
 
-// stop stops the driver, which must end without an error.
+// stop stops the driver, which must end without an error, and waits until the kubelet
+// has noticed.
 func (d *driver) stop() {
 	d.t.Helper()
 	d.cancel()
@@ -113,6 +118,12 @@ func (d *driver) stop() {
 	if err := <-d.done; err != nil {
 		d.t.Errorf("the driver ended with: %v", err)
 	}
+	drivertest.Eventually(d.t, func() error {
+		if d.node != nil && slices.Contains(d.node.Sockets(), d.socket) {
+			return fmt.Errorf("the kubelet still knows %s", d.socket)
+		}
+		return nil
+	})
 }
 
 // says waits until the log has a text.
