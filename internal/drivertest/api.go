@@ -33,6 +33,7 @@ const (
 	UpdateSlice = "PUT resourceslices"
 	DeleteSlice = "DELETE resourceslices"
 	CreateEvent = "POST events"
+	PatchEvent  = "PATCH events"
 	ApplyStatus = "PATCH resourceclaims/status"
 )
 
@@ -79,6 +80,7 @@ func NewAPI(t testing.TB) *API {
 		"PUT /apis/resource.k8s.io/v1/resourceslices/{name}":                                 {UpdateSlice, a.updateSlice},
 		"DELETE /apis/resource.k8s.io/v1/resourceslices/{name}":                              {DeleteSlice, a.deleteSlice},
 		"POST /api/v1/namespaces/{namespace}/events":                                         {CreateEvent, a.createEvent},
+		"PATCH /api/v1/namespaces/{namespace}/events/{name}":                                 {PatchEvent, a.patchEvent},
 	} {
 		mux.HandleFunc(pattern, a.serve(h))
 	}

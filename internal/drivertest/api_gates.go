@@ -17,6 +17,10 @@ const (
 // in one slice.
 const oneSlice = "counters beside devices"
 
+// NoneEffect is no gate either: API servers before Kubernetes 1.36 do not know the
+// effect None of a taint.
+const NoneEffect = "effect None"
+
 // GatesOff turns feature gates off: those named, and no others.
 func (a *API) GatesOff(gates ...string) {
 	a.mu.Lock()
@@ -59,11 +63,13 @@ func (a *API) drop(s *resourceapi.ResourceSlice) {
 // invalid returns why the server refuses a slice, "" if it does not. The caller
 // holds the lock.
 func (a *API) invalid(s *resourceapi.ResourceSlice) string {
-	if !a.gatesOff[oneSlice] {
-		return ""
-	}
 	for i, d := range s.Spec.Devices {
-		if len(d.ConsumesCounters) > 0 && len(s.Spec.SharedCounters) == 0 {
+		for j, t := range d.Taints {
+			if a.gatesOff[NoneEffect] && t.Effect == resourceapi.DeviceTaintEffectNone {
+				return fmt.Sprintf("spec.devices[%d].taints[%d].effect: Unsupported value: \"None\": supported values: \"NoExecute\", \"NoSchedule\"", i, j)
+			}
+		}
+		if a.gatesOff[oneSlice] && len(d.ConsumesCounters) > 0 && len(s.Spec.SharedCounters) == 0 {
 			return fmt.Sprintf("spec.devices[%d].consumesCounters[0].counterSet: Invalid value: %q: must reference a counterSet defined in the ResourceSlice sharedCounters", i, d.ConsumesCounters[0].CounterSet)
 		}
 	}

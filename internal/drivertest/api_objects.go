@@ -69,6 +69,19 @@ func (a *API) createEvent(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusCreated, &event)
 }
 
+// patchEvent counts an event that came again.
+func (a *API) patchEvent(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	i := slices.IndexFunc(a.events, func(e corev1.Event) bool { return e.Name == r.PathValue("name") })
+	if i < 0 {
+		notFound(w, r)
+		return
+	}
+	a.events[i].Count++
+	answer(w, http.StatusOK, &a.events[i])
+}
+
 func (a *API) listSlices(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("watch") != "" {
 		a.watchSlices(w, r)

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 )
@@ -38,6 +39,8 @@ type Config struct {
 	ClaimStatus bool
 	// Hook raises the locked memory limit.
 	Hook plan.HookOptions
+	// Health says how long things must be before they count, nil for the defaults.
+	Health *health.Config
 	// RuntimeCDI confirms that the container runtime applies CDI devices, where
 	// it does not do so by default (containerd 1.7 without enable_cdi).
 	RuntimeCDI bool

@@ -7,15 +7,20 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/fsnotify/fsnotify"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // Driver is the DRA driver of one node.
@@ -28,6 +33,10 @@ type Driver struct {
 	registered chan struct{} // the kubelet registered us
 	moved      chan struct{} // the host has changed, or what is held of it
 	allocated  allocated
+	health     *observer
+	remembered map[string][]resourceapi.DeviceTaint // what the next driver will know, of publishLoop
+	recorder   *recorder
+	events     func(context.Context) (<-chan watch.Signal, func(*rdma.Snapshot)) // kernelEvents
 	isUp       registration
 	unfit      atomic.Bool // the last restore left something undone
 	withheld   error       // why nothing is published, nil if it is
@@ -63,7 +72,11 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Driver{cfg: cfg, client: client, host: host, claims: claims, registered: make(chan struct{}, 1), moved: make(chan struct{}, 1), statuses: newStatuses(cfg.ClaimStatus)}
+	observer, err := newObserver(*cmp.Or(cfg.Health, new(health.DefaultConfig())))
+	if err != nil {
+		return nil, err
+	}
+	d := &Driver{cfg: cfg, client: client, host: host, claims: claims, health: observer, events: kernelEvents, registered: make(chan struct{}, 1), moved: make(chan struct{}, 1), statuses: newStatuses(cfg.ClaimStatus)}
 	d.policy.Store(cmp.Or(cfg.Policy, policy.Default()))
 	return d, nil
 }
@@ -98,6 +111,15 @@ func (d *Driver) start(ctx context.Context) error {
 		logger.Info("Forgot claims of an earlier boot, the kubelet prepares them again", "claims", voided)
 	}
 	d.reportLimits(logger)
+	if err := d.recall(); err != nil {
+		logger.Error(err, "What an earlier driver knew of the HCAs is lost")
+	}
+	d.recorder = newRecorder(ctx, d.client, d.cfg.NodeName)
+	d.health.readings = readPorts(d.host.sys, d.host.snapshot(), d.health.thresholds)
+	d.judge(ctx, time.Now())
+	if err := d.remember(heldHCAs(d.plans(ctx))); err != nil {
+		logger.Error(err, "A restart of the driver will not know HCAs that are away")
+	}
 	if d.watcher, err = watchDir(d.cfg.CDIDir); err != nil {
 		return err
 	}
@@ -132,6 +154,7 @@ func (d *Driver) shutDown() {
 	d.stop()
 	d.helper.Stop()
 	d.backgrounds.Wait()
+	d.recorder.stop()
 	d.watcher.Close()
 	d.policyFile.close()
 }

@@ -21,12 +21,17 @@ const (
 	gateConsumable = "DRAConsumableCapacity"
 	gateCounters   = "DRAPartitionableDevices"
 	gateTaints     = "DRADeviceTaints"
+
+	// gateNone is no gate: API servers before Kubernetes 1.36 do not know the effect
+	// None, and refuse a slice with it.
+	gateNone = "device taints of effect None"
 )
 
 var without = map[string]string{
 	gateConsumable: "a shared HCA and a group are for one claim at a time",
 	gateCounters:   "an HCA that should be published exclusive and shared is shared only, and a card offers its VFs and not its PF",
-	gateTaints:     "an HCA that is held by claims and no longer offered can get more claims of the same kind until they end",
+	gateTaints:     "an HCA with a fault that no claim holds is left out of the slices; one that claims hold can get more claims of the same kind",
+	gateNone:       "conditions that keep no claim away are not in the slices",
 }
 
 // missing are the features that the API server turned out not to have. Whether it
@@ -79,6 +84,9 @@ func missingFeatures(err error, countersUsed bool) []string {
 	if countersUsed && apierrors.IsInvalid(err) && strings.Contains(err.Error(), "ounter") {
 		return []string{gateCounters}
 	}
+	if apierrors.IsInvalid(err) && strings.Contains(err.Error(), "effect") {
+		return []string{gateNone}
+	}
 	return nil
 }
 
@@ -91,7 +99,7 @@ func (d *Driver) publishWithout(ctx context.Context, gates []string, err error) 
 		}
 		klog.FromContext(ctx).Info("The API server does not have an optional feature: publishing without it until the driver restarts",
 			"featureGate", gate, "effect", without[gate], "answer", err.Error())
-		again = again || gate != gateTaints
+		again = true
 	}
 	if again {
 		notify(d.moved)

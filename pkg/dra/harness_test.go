@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2/textlogger"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
@@ -71,6 +72,12 @@ func config(n *drivertest.Node) dra.Config {
 // registered it. An option may change its configuration.
 func start(t testing.TB, n *drivertest.Node, options ...func(*dra.Config)) *driver {
 	t.Helper()
+	return startHearing(t, n, nil, options...)
+}
+
+// startHearing is start with events of the test's own, nil for the kernel's.
+func startHearing(t testing.TB, n *drivertest.Node, events <-chan watch.Signal, options ...func(*dra.Config)) *driver {
+	t.Helper()
 	cfg := config(n)
 	for _, o := range options {
 		o(&cfg)
@@ -78,6 +85,9 @@ func start(t testing.TB, n *drivertest.Node, options ...func(*dra.Config)) *driv
 	driven, err := dra.New(cfg, n.Client(t))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if events != nil {
+		driven.SetEvents(events)
 	}
 	d := &driver{t: t, done: make(chan error, 1), log: &logBuffer{}}
 	ctx := klog.NewContext(context.Background(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(d.log), textlogger.Verbosity(3))))

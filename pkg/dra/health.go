@@ -2,7 +2,6 @@ package dra
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -21,13 +21,14 @@ const (
 	healthLease    = 30 * time.Second
 )
 
-// WatchHealthStatus implements kubeletplugin.DRAPlugin: it reports the port state
-// of all devices until ctx ends.
+// WatchHealthStatus implements kubeletplugin.DRAPlugin: it reports the health of all
+// devices, again and again and when it changes, until ctx ends.
 func (d *Driver) WatchHealthStatus(ctx context.Context, reports chan<- kubeletplugin.DeviceHealthReport) error {
 	ticker := time.NewTicker(healthInterval)
 	defer ticker.Stop()
 	for {
-		report := healthReport(d.cfg.NodeName, d.host.snapshot(), d.latest(ctx).devices, time.Now())
+		view, changed := d.health.latest()
+		report := healthReport(d.cfg.NodeName, view, d.latest(ctx).devices, time.Now())
 		select {
 		case <-ctx.Done():
 			return nil
@@ -36,78 +37,38 @@ func (d *Driver) WatchHealthStatus(ctx context.Context, reports chan<- kubeletpl
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-changed:
 		case <-ticker.C:
 		}
 	}
 }
 
-// healthReport describes the devices whose HCAs are all there.
-func healthReport(pool string, snap *rdma.Snapshot, devices map[string][]*rdma.HCA, now time.Time) kubeletplugin.DeviceHealthReport {
+// healthReport describes the published devices.
+func healthReport(pool string, view *health.View, devices map[string][]*rdma.HCA, now time.Time) kubeletplugin.DeviceHealthReport {
 	var report kubeletplugin.DeviceHealthReport
 	for _, name := range slices.Sorted(maps.Keys(devices)) {
-		status, message, present := healthOfAll(snap, devices[name])
-		if !present {
-			continue
-		}
+		status, message := healthOfAll(view, devices[name], now)
 		report.Devices = append(report.Devices, kubeletplugin.DeviceHealth{
-			PoolName: pool, DeviceName: name, Health: status, Message: message,
+			PoolName: pool, DeviceName: name, Health: kubeletplugin.HealthStatus(status), Message: message,
 			LastUpdated: now, HealthCheckTimeout: healthLease,
 		})
 	}
 	return report
 }
 
-// healthOfAll judges a device by the worst of its HCAs, and says which of a group
-// that is.
-func healthOfAll(snap *rdma.Snapshot, hcas []*rdma.HCA) (status kubeletplugin.HealthStatus, message string, present bool) {
-	status = kubeletplugin.HealthStatusHealthy
+// healthOfAll judges a device by the worst of its HCAs, and says what is wrong with
+// each of them.
+func healthOfAll(view *health.View, hcas []*rdma.HCA, now time.Time) (health.Status, string) {
+	status := health.Healthy
 	var messages []string
 	for _, h := range hcas {
-		now := snap.Lookup(h.Name)
-		if now == nil || now.Unusable() != nil {
-			return status, "", false
-		}
-		one, why := health(now)
-		if one == kubeletplugin.HealthStatusHealthy {
-			continue
-		}
-		if status != kubeletplugin.HealthStatusUnhealthy {
+		one, message := view.Report(h.Name, now)
+		if one == health.Unhealthy || status == health.Healthy {
 			status = one
 		}
-		if len(hcas) > 1 {
-			why = now.IBDev + ": " + why
+		if message != "" {
+			messages = append(messages, message)
 		}
-		messages = append(messages, why)
 	}
-	return status, cut(strings.Join(messages, "; ")), true
-}
-
-// cut shortens a message to what the kubelet takes (KEP-4680).
-func cut(message string) string {
-	const limit = 1024
-	if len(message) <= limit {
-		return message
-	}
-	return message[:limit-3] + "..."
-}
-
-// health judges an HCA by its ports: one that is ACTIVE can carry traffic.
-func health(h *rdma.HCA) (kubeletplugin.HealthStatus, string) {
-	if h.Active() {
-		return kubeletplugin.HealthStatusHealthy, ""
-	}
-	var ports []string
-	for _, p := range h.Ports {
-		if p.Representor {
-			continue
-		}
-		if p.State == "" {
-			return kubeletplugin.HealthStatusUnknown, fmt.Sprintf("the state of port %d cannot be read", p.Number)
-		}
-		ports = append(ports, fmt.Sprintf("port %d is %s (%s)", p.Number, p.State, p.PhysState))
-	}
-	if ports == nil {
-		return kubeletplugin.HealthStatusUnknown, "no port can be read"
-	}
-	return kubeletplugin.HealthStatusUnhealthy, strings.Join(ports, ", ")
+	return status, health.Cut(strings.Join(messages, "; "))
 }

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,9 +28,12 @@ type host struct {
 	sys    fs.ReadLinkFS
 	second *rdmamap.Map // the second opinion on which HCA sits on a PCI function
 
-	scan sync.Mutex // held while the host is read, so that no older picture replaces a newer one
-	mu   sync.RWMutex
-	snap *rdma.Snapshot
+	scan    sync.Mutex // held while the host is read, so that no older picture replaces a newer one
+	scanner *rdma.Scanner
+	mu      sync.RWMutex
+	snap    *rdma.Snapshot
+	seen    map[string]rdma.HCA // each usable HCA, as it was last
+	unsaved atomic.Bool         // one was seen that was not known
 
 	changed chan struct{} // whoever read the host anew found it changed
 }
@@ -40,7 +44,8 @@ func openHost(root string) (*host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &host{root: root, sys: sysfs.DirFS(filepath.Join(root, "sys")), second: second, changed: make(chan struct{}, 1)}
+	sys := sysfs.DirFS(filepath.Join(root, "sys"))
+	h := &host{root: root, sys: sys, second: second, scanner: rdma.NewScanner(sys), seen: map[string]rdma.HCA{}, changed: make(chan struct{}, 1)}
 	if _, err := h.rescan(); err != nil {
 		return nil, err
 	}
@@ -54,25 +59,76 @@ func (h *host) snapshot() *rdma.Snapshot {
 	return h.snap
 }
 
-// rescan reads the host anew, and announces a change.
-func (h *host) rescan() (*rdma.Snapshot, error) {
+// rescan reads the whole host anew, and announces a change.
+func (h *host) rescan() (*rdma.Snapshot, error) { return h.read((*rdma.Scanner).Scan) }
+
+// update reads what may have changed, and announces a change.
+func (h *host) update(c rdma.Changes) error {
+	_, err := h.read(func(s *rdma.Scanner) (*rdma.Snapshot, error) { return s.Update(c) })
+	return err
+}
+
+// poll reads what changes without an event of the kernel, and announces a change.
+func (h *host) poll() error {
+	_, err := h.read(func(s *rdma.Scanner) (*rdma.Snapshot, error) { return s.Update(s.Poll()) })
+	return err
+}
+
+func (h *host) read(how func(*rdma.Scanner) (*rdma.Snapshot, error)) (*rdma.Snapshot, error) {
 	h.scan.Lock()
 	defer h.scan.Unlock()
-	snap, err := rdma.Discover(h.sys)
+	snap, err := how(h.scanner)
 	if err != nil {
 		return nil, fmt.Errorf("discover the RDMA devices below %q: %w", h.root, err)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.snap != nil && !sameHardware(h.snap, snap) {
+	diff := rdma.Compare(h.snap, snap)
+	if h.snap != nil && !diff.Empty() {
 		notify(h.changed)
 	}
 	h.snap = snap
+	for _, name := range diff.HCAs {
+		if hca := snap.Lookup(name); hca != nil && hca.Unusable() == nil {
+			if _, known := h.seen[name]; !known {
+				h.unsaved.Store(true)
+			}
+			h.seen[name] = *hca
+		}
+	}
 	return snap, nil
 }
 
-func sameHardware(a, b *rdma.Snapshot) bool {
-	return a.NetnsMode == b.NetnsMode && reflect.DeepEqual(a.HCAs, b.HCAs) && reflect.DeepEqual(a.RDMACM, b.RDMACM)
+// known returns an HCA as it was last, whether it is there or not.
+func (h *host) known(name string) (rdma.HCA, bool) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	hca, ok := h.seen[name]
+	return hca, ok
+}
+
+// learn takes over what is known of HCAs that were not seen since the driver started.
+func (h *host) learn(hcas []rdma.HCA) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, hca := range hcas {
+		if _, ok := h.seen[hca.Name]; !ok {
+			h.seen[hca.Name] = hca
+		}
+	}
+}
+
+// worthKnowing returns the HCAs that are there and those of the given names, sorted.
+func (h *host) worthKnowing(names []string) []rdma.HCA {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	out := []rdma.HCA{}
+	for _, name := range slices.Sorted(maps.Keys(h.seen)) {
+		if h.snap.Lookup(name) != nil || slices.Contains(names, name) {
+			out = append(out, h.seen[name])
+		}
+	}
+	return out
 }
 
 // How long a call waits for devices that are not there: a driver reload takes

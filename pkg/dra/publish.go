@@ -9,66 +9,22 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/klog/v2"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
-
-// rescanInterval is how often the host is looked at without an event of the kernel:
-// port states are announced by none.
-const rescanInterval = 30 * time.Second
 
 // secondPublish is how long after the kubelet registered us the slices are
 // published once more. A restarted kubelet wipes the node's slices while it
 // registers us, so at the first time the library may not have seen the deletion.
 const secondPublish = 61 * time.Second
 
-// followLoop keeps the picture of the host new, and the specs of prepared claims in
-// step with it, until ctx ends. It needs no API server.
-func (d *Driver) followLoop(ctx context.Context) {
-	logger := klog.FromContext(ctx)
-	events := watch.Signals(ctx, watch.Options{Report: func(err error) {
-		logger.Error(err, "Kernel events are lost for a moment")
-	}})
-	ticker := time.NewTicker(rescanInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-events:
-			d.look(ctx)
-		case <-ticker.C:
-			d.look(ctx)
-		case <-d.host.changed: // found by the rescan above, or by one of Prepare
-			// Claims whose devices have other nodes now get new specs, before a
-			// container restarts with old ones.
-			if err := d.restore(ctx); err != nil {
-				logger.Error(err, "Some CDI specs do not fit the host")
-			}
-			d.statuses.all(d.plans(ctx))
-			notify(d.moved)
-		}
-	}
-}
+// publishSpacing is the least time between two publications for a reason on this
+// node, so that a storm costs the API server one write a second.
+const publishSpacing = time.Second
 
-// look reads the host anew, and tries again what the last restore left undone.
-func (d *Driver) look(ctx context.Context) {
-	if _, err := d.host.rescan(); err != nil {
-		klog.FromContext(ctx).Error(err, "Host not read, its last picture stays published")
-	}
-	if d.unfit.Load() {
-		notify(d.host.changed)
-	}
-}
-
-// notify makes sure that a value is waiting in c.
-func notify(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
+// decideSpacing is the same where the decision was to publish nothing: it costs this
+// node alone.
+const decideSpacing = 100 * time.Millisecond
 
 // publishLoop keeps the published slices in step with the host until ctx ends.
 func (d *Driver) publishLoop(ctx context.Context) {
@@ -77,13 +33,20 @@ func (d *Driver) publishLoop(ctx context.Context) {
 	if !d.waitForRuntime(ctx) {
 		return
 	}
-	published := d.publish(ctx, nil)
+	published, next := d.publish(ctx, nil), time.Now().Add(publishSpacing)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-d.moved:
-			published = d.publish(ctx, published)
+			if !sleep(ctx, time.Until(next)) {
+				return
+			}
+			before := published
+			published, next = d.publish(ctx, published), time.Now().Add(decideSpacing)
+			if published != before {
+				next = time.Now().Add(publishSpacing)
+			}
 		case <-d.registered:
 			// A kubelet that restarted may have another container runtime.
 			if err := d.checkRuntime(ctx); err != nil {
@@ -97,14 +60,30 @@ func (d *Driver) publishLoop(ctx context.Context) {
 	}
 }
 
+// sleep waits, and returns false if ctx ends before.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
 // publish hands the slices that fit the host and the policy to the library, unless
 // they are those last handed to it, and returns them. Nil for last forces it.
 func (d *Driver) publish(ctx context.Context, last *resourceslice.DriverResources) *resourceslice.DriverResources {
 	logger := klog.FromContext(ctx)
 	snap, plans := d.host.snapshot(), d.plans(ctx)
-	decided := d.decide(d.offered(d.allocated.keep(snap, heldHCAs(plans))), plans)
+	decided := d.decide(d.offered(d.allocated.keep(d.host, snap, heldHCAs(plans))), plans)
 	d.published.Store(decided)
 	d.usesCounters.Store(decided.Options.Counters)
+	if err := d.rememberTaints(d.taints()); err != nil {
+		logger.Error(err, "A restart of the driver will not know what is wrong with HCAs")
+	}
 	wanted := resources.Build(d.cfg.NodeName, decided.Slices())
 	if last != nil && equality.Semantic.DeepEqual(*last, wanted) {
 		return last

@@ -15,8 +15,8 @@ func ExampleNew() {
 		fmt.Println(err)
 	}
 	// Output:
-	// IBDEV   HCA             FUNCTION   RULE   PUBLISH     PUBLISHED   CAPACITY   ATTRIBUTES   NOTE
-	// rxe0    soft-rxe-eth0   virtual    -      exclusive   -           -          -            1
+	// IBDEV   HCA             FUNCTION   RULE   PUBLISH     PUBLISHED   HEALTH   CAPACITY   ATTRIBUTES   NOTE
+	// rxe0    soft-rxe-eth0   virtual    -      exclusive   -           -        -          -            1
 	//
 	// 1: HCA rxe0 has no uverbs node: load the ib_uverbs module, or this is a management-only device
 }

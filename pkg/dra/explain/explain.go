@@ -9,10 +9,13 @@ package explain
 import (
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -46,6 +49,12 @@ type HCA struct {
 	Published string `json:"published"`
 	// Reason says why it is not published, or not as wanted.
 	Reason string `json:"reason,omitempty"`
+	// Health is what the kubelet would be told at the first look at the HCA: Healthy,
+	// Unhealthy or Unknown; "" if no container can be given it. Fault says what is wrong.
+	Health string `json:"health,omitempty"`
+	Fault  string `json:"fault,omitempty"`
+	// Taints are those of its devices, as key:effect.
+	Taints []string `json:"taints,omitempty"`
 	// Devices are those in the pool.
 	Devices []Device `json:"devices,omitempty"`
 	// Attributes are those that the policy sets.
@@ -77,7 +86,13 @@ type Capacity struct {
 // New applies a policy to a host. Limits says why the host cannot hold containers to
 // limits, nil if it can.
 func New(snap *rdma.Snapshot, c *policy.Config, limits error) *Report {
-	result := c.Apply(snap, policy.State{})
+	view := look(snap)
+	taints := health.Policy{Effects: c.TaintEffects(), Informational: true}
+	state := policy.State{Taints: map[string][]resourceapi.DeviceTaint{}}
+	for _, name := range view.Devices() {
+		state.Taints[name] = view.Taints(name, taints)
+	}
+	result := c.Apply(snap, state)
 	r := &Report{NetnsMode: string(snap.NetnsMode), Partitioning: c.Partitioning(), LimitsEnforced: limits == nil}
 	if limits != nil {
 		r.Limits = limits.Error()
@@ -89,7 +104,14 @@ func New(snap *rdma.Snapshot, c *policy.Config, limits error) *Report {
 		}
 	}
 	for _, d := range result.Decisions {
-		r.HCAs = append(r.HCAs, describe(d, published))
+		h := describe(d, published)
+		if verdict, ok := view.Verdict(h.Name); ok {
+			h.Health, h.Fault = string(verdict.Status()), verdict.Message()
+		}
+		for _, t := range state.Taints[h.Name] {
+			h.Taints = append(h.Taints, t.Key+":"+string(t.Effect))
+		}
+		r.HCAs = append(r.HCAs, h)
 	}
 	for _, g := range result.Groups {
 		group := Group{Name: g.Group.Name, Published: g.Published, Reason: g.Reason, Members: []string{}}
@@ -100,6 +122,16 @@ func New(snap *rdma.Snapshot, c *policy.Config, limits error) *Report {
 		r.Groups = append(r.Groups, group)
 	}
 	return r
+}
+
+// look judges HCAs by one look at them: what is wrong at the first look counts.
+func look(snap *rdma.Snapshot) *health.View {
+	model, err := health.New(health.DefaultConfig())
+	if err != nil {
+		panic(err) // the defaults are valid
+	}
+	model.Observe(health.Observation{Snapshot: snap}, time.Unix(0, 0))
+	return model.View()
 }
 
 func describe(d policy.Decision, published map[string]resourceapi.Device) HCA {
@@ -161,14 +193,18 @@ func valueOf(a resourceapi.DeviceAttribute) any {
 // notes collects reasons, so that each stands once, with a number.
 type notes []string
 
-func (n *notes) number(reason string) string {
-	if reason == "" {
-		return "-"
+func (n *notes) number(reasons ...string) string {
+	var numbers []string
+	for _, reason := range reasons {
+		if reason == "" {
+			continue
+		}
+		i := slices.Index(*n, reason)
+		if i < 0 {
+			i = len(*n)
+			*n = append(*n, reason)
+		}
+		numbers = append(numbers, fmt.Sprint(i+1))
 	}
-	i := slices.Index(*n, reason)
-	if i < 0 {
-		i = len(*n)
-		*n = append(*n, reason)
-	}
-	return fmt.Sprint(i + 1)
+	return dash(strings.Join(numbers, ","))
 }

@@ -64,7 +64,7 @@ func (r *Report) hcas(w io.Writer, n *notes) error {
 		return err
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(tw, "IBDEV\tHCA\tFUNCTION\tRULE\tPUBLISH\tPUBLISHED\tCAPACITY\tATTRIBUTES\tNOTE")
+	fmt.Fprintln(tw, "IBDEV\tHCA\tFUNCTION\tRULE\tPUBLISH\tPUBLISHED\tHEALTH\tCAPACITY\tATTRIBUTES\tNOTE")
 	for _, h := range r.HCAs {
 		var names []string
 		for _, d := range h.Devices {
@@ -72,7 +72,7 @@ func (r *Report) hcas(w io.Writer, n *notes) error {
 		}
 		fmt.Fprintln(tw, strings.Join([]string{
 			h.IBDev, h.Name, h.Function, dash(h.Rule), h.Wanted, dash(strings.Join(names, ",")),
-			dash(capacities(h.Devices)), dash(attributes(h.Attributes)), n.number(h.Reason),
+			dash(h.Health), dash(capacities(h.Devices)), dash(attributes(h.Attributes)), n.number(h.Reason, h.Fault),
 		}, "\t"))
 	}
 	return tw.Flush()

@@ -121,6 +121,19 @@ func (m *Model) Next() (time.Time, bool) {
 	return first, !first.IsZero()
 }
 
+// Pending returns the kernel's names of the HCAs that are about to change their
+// state though nothing happens to them, those that Next is about, sorted.
+func (m *Model) Pending() []string {
+	var names []string
+	for _, d := range m.devices {
+		if _, ok := d.deadline(&m.cfg); ok && d.ibdev != "" {
+			names = append(names, d.ibdev)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // View is the health of all HCAs at one moment. Nobody changes it.
 type View struct {
 	// At is the time of the observation, zero before the first.

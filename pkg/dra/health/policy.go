@@ -1,9 +1,7 @@
 package health
 
 import (
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -65,24 +63,15 @@ var effects = []resourceapi.DeviceTaintEffect{
 	resourceapi.DeviceTaintEffectNone, resourceapi.DeviceTaintEffectNoSchedule, resourceapi.DeviceTaintEffectNoExecute, EffectOff,
 }
 
-// ParseEffects reads effects by condition: "port-down=NoExecute", with or without
-// the domain. An empty map stands for the defaults.
-func ParseEffects(settings map[string]string) (map[Condition]resourceapi.DeviceTaintEffect, error) {
-	out := map[Condition]resourceapi.DeviceTaintEffect{}
-	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		c, effect := Condition(strings.TrimPrefix(name, Domain+"/")), resourceapi.DeviceTaintEffect(settings[name])
-		switch {
-		case natureOf(c) == nil:
-			errs = append(errs, fmt.Errorf("effect of taint %q: there is no such condition, want one of %v", name, Conditions()))
-		case !slices.Contains(effects, effect):
-			errs = append(errs, fmt.Errorf("effect of taint %q: %q is none of %v", name, settings[name], effects))
-		default:
-			if other, twice := out[c]; twice && other != effect {
-				errs = append(errs, fmt.Errorf("effect of taint %q: it has two, %s and %s", name, other, effect))
-			}
-			out[c] = effect
-		}
+// ParseEffect reads the effect of the taint of a condition, which is named with or
+// without the domain.
+func ParseEffect(name, effect string) (Condition, resourceapi.DeviceTaintEffect, error) {
+	c, parsed := Condition(strings.TrimPrefix(name, Domain+"/")), resourceapi.DeviceTaintEffect(effect)
+	if natureOf(c) == nil {
+		return "", "", fmt.Errorf("%q is no taint of this driver, want one of %v", name, Conditions())
 	}
-	return out, errors.Join(errs...)
+	if !slices.Contains(effects, parsed) {
+		return "", "", fmt.Errorf("%q is no effect, want one of %v", effect, effects)
+	}
+	return c, parsed, nil
 }

@@ -64,38 +64,30 @@ func TestSchedulable(t *testing.T) {
 	}
 }
 
-func TestParseEffects(t *testing.T) {
-	got, err := health.ParseEffects(map[string]string{"port-down": "NoExecute", "rdma.dev/no-address": "Off"})
-	want := map[health.Condition]resourceapi.DeviceTaintEffect{health.PortDown: "NoExecute", health.NoAddress: health.EffectOff}
-	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Errorf("error %v, effects (-want +got):\n%s", err, diff)
-	}
-	for name, tc := range map[string]struct {
-		settings map[string]string
-		want     string
-	}{
-		"unknown condition": {map[string]string{"port-up": "None"}, `effect of taint "port-up": there is no such condition, want one of [device-gone`},
-		"unknown effect":    {map[string]string{"port-down": "noexecute"}, `"noexecute" is none of [None NoSchedule NoExecute Off]`},
-		"two":               {map[string]string{"port-down": "None", "rdma.dev/port-down": "Off"}, "it has two"},
+func TestParseEffect(t *testing.T) {
+	for _, tc := range []struct{ name, effect, want, err string }{
+		{"port-down", "NoExecute", "port-down NoExecute", ""},
+		{"rdma.dev/no-address", "Off", "no-address Off", ""},
+		{"port-up", "None", "", `"port-up" is no taint of this driver, want one of [device-gone`},
+		{"port-down", "noexecute", "", `"noexecute" is no effect, want one of [None NoSchedule NoExecute Off]`},
 	} {
-		if _, err := health.ParseEffects(tc.settings); err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: error is %v, want %q", name, err, tc.want)
+		c, effect, err := health.ParseEffect(tc.name, tc.effect)
+		if tc.err == "" && (err != nil || string(c)+" "+string(effect) != tc.want) {
+			t.Errorf("%s=%s: %s %s, error %v", tc.name, tc.effect, c, effect, err)
+		}
+		if tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) {
+			t.Errorf("%s=%s: error is %v, want %q", tc.name, tc.effect, err, tc.err)
 		}
 	}
 }
 
-func FuzzParseEffects(f *testing.F) {
+func FuzzParseEffect(f *testing.F) {
 	f.Add("port-down", "NoExecute")
 	f.Add("rdma.dev/rdma.dev/port-down", "")
 	f.Fuzz(func(t *testing.T, name, effect string) {
-		parsed, err := health.ParseEffects(map[string]string{name: effect})
-		if (err == nil) != (len(parsed) == 1) {
-			t.Errorf("error %v, effects %v", err, parsed)
-		}
-		for c := range parsed {
-			if !strings.HasSuffix(name, string(c)) {
-				t.Errorf("%q became %q", name, c)
-			}
+		c, parsed, err := health.ParseEffect(name, effect)
+		if err == nil && (!strings.HasSuffix(name, string(c)) || string(parsed) != effect) {
+			t.Errorf("%q, %q became %q, %q", name, effect, c, parsed)
 		}
 	})
 }

@@ -36,7 +36,7 @@ func (t Transition) Note() string {
 	if !t.Holds {
 		text += "over: "
 	}
-	return cut(text + t.Message)
+	return Cut(text + t.Message)
 }
 
 // announce returns what began and what ended of an HCA since it was last asked. What

@@ -60,7 +60,7 @@ func (v Verdict) Message() string {
 	if texts == nil {
 		return ""
 	}
-	return cut(cmp.Or(v.IBDev, v.Device) + ": " + strings.Join(texts, "; "))
+	return Cut(cmp.Or(v.IBDev, v.Device) + ": " + strings.Join(texts, "; "))
 }
 
 // verdict sums up a device.

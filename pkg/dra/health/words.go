@@ -61,8 +61,8 @@ func span(d time.Duration) string {
 	return s
 }
 
-// cut shortens a message to what the API takes.
-func cut(message string) string {
+// Cut shortens a message to what the kubelet's API takes.
+func Cut(message string) string {
 	const dots = "..."
 	if len(message) <= maxMessage {
 		return message

@@ -25,12 +25,13 @@ func (c *Config) Apply(snap *rdma.Snapshot, state State) Result {
 	counters := c.partitioning && !state.NoCounters
 	a := &application{
 		config: c, state: state, snap: snap, counters: counters, index: map[string]int{},
-		Result: Result{NetnsMode: snap.NetnsMode, Options: resources.Options{Counters: counters, Consumable: !state.NoConsumable}},
+		Result: Result{NetnsMode: snap.NetnsMode, Options: resources.Options{Counters: counters, Consumable: !state.NoConsumable, NoTaints: state.NoTaints}},
 	}
 	for i := range snap.HCAs {
 		a.Decisions = append(a.Decisions, a.decide(&snap.HCAs[i]))
 		a.index[snap.HCAs[i].Name] = i
 	}
+	a.withoutTaints()
 	a.withoutCounters()
 	a.keepHeld()
 	a.protect()
@@ -206,7 +207,7 @@ func (a *application) offer() {
 	numbers := a.cardNumbers()
 	for i := range a.Decisions {
 		d := &a.Decisions[i]
-		d.Offer.HCA, d.Offer.View = d.HCA, d.View
+		d.Offer.HCA, d.Offer.View, d.Offer.Taints = d.HCA, d.View, a.state.Taints[d.HCA.Name]
 		capacity := resources.Capacity{Shares: defaultShares, DefaultShares: 1} // of shares that the rule knows nothing of
 		if d.rule != nil {
 			d.Offer.Attributes = d.rule.siteAttributes(d.HCA, numbers.of(d))

@@ -22,9 +22,10 @@ type file struct {
 	APIVersion           string `yaml:"apiVersion"`
 	Kind                 string `yaml:"kind"`
 	hostconfig.Container `yaml:",inline"`
-	Partitioning         bool         `yaml:"partitioning"`
-	Rules                []ruleEntry  `yaml:"rules"`
-	Groups               []groupEntry `yaml:"groups"`
+	Partitioning         bool              `yaml:"partitioning"`
+	Rules                []ruleEntry       `yaml:"rules"`
+	Taints               map[string]string `yaml:"taints"`
+	Groups               []groupEntry      `yaml:"groups"`
 }
 
 type ruleEntry struct {

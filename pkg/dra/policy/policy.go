@@ -4,9 +4,11 @@ import (
 	"errors"
 	"maps"
 
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/cel"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 )
 
 // Config is a configuration file that was found to be valid. It is never changed.
@@ -15,6 +17,7 @@ type Config struct {
 	partitioning bool
 	rules        []*rule
 	groups       []*group
+	taints       map[health.Condition]resourceapi.DeviceTaintEffect
 }
 
 // Container is what every RDMA container of the node gets, as the administrator's
@@ -50,6 +53,7 @@ func Parse(data []byte) (*Config, error) {
 	for i := range f.Groups {
 		c.groups = append(c.groups, p.group(element("groups", i), &f.Groups[i]))
 	}
+	c.taints = p.taints(f.Taints)
 	p.unique(c)
 	if err := p.join(); err != nil {
 		return nil, err

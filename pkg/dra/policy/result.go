@@ -1,6 +1,7 @@
 package policy
 
 import (
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
@@ -17,9 +18,11 @@ type State struct {
 	// HeldGroups are the groups that claims hold, with the names of all HCAs that
 	// these claims were given.
 	HeldGroups map[string][]string
-	// NoCounters and NoConsumable say that the API server drops the fields of
-	// KEP-4815 and KEP-5075, or refuses them.
-	NoCounters, NoConsumable bool
+	// Taints are what the health of HCAs asks for, by the HCA's name, sorted by key.
+	Taints map[string][]resourceapi.DeviceTaint
+	// NoCounters, NoConsumable and NoTaints say that the API server drops the fields of
+	// KEP-4815, KEP-5075 and KEP-5055, or refuses them.
+	NoCounters, NoConsumable, NoTaints bool
 }
 
 // Held says as what claims hold an HCA by itself, not by a group.

@@ -9,14 +9,11 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// TaintDraining is the key of the taint that keeps new claims off a device which
-// leaves the pool when the last claim that holds it ends.
-const TaintDraining = "rdma.dev/draining"
-
 // maker makes devices of offers and groups.
 type maker struct {
 	mode       rdma.NetnsMode
 	consumable bool
+	untainted  bool // taints are left out
 	locks      *locks
 }
 
@@ -37,7 +34,7 @@ func (m maker) devices(card []Offer) []resourceapi.Device {
 func (m maker) exclusive(o Offer) resourceapi.Device {
 	d := resourceapi.Device{Name: o.HCA.Name, Attributes: m.attributes(o)}
 	d.ConsumesCounters = m.locks.consumption(m.locks.exclusive(o))
-	drain(&d, o.Draining)
+	d.Taints = m.taints(o.Draining, o.Taints)
 	return d
 }
 
@@ -46,13 +43,13 @@ func (m maker) shared(o Offer) resourceapi.Device {
 	attributes(d.Attributes).truth("shared", true)
 	d.ConsumesCounters = m.locks.consumption(m.locks.shared(o.HCA))
 	m.consume(&d, o.Capacity, o.Draining)
-	drain(&d, o.Draining)
+	d.Taints = m.taints(o.Draining, o.Taints)
 	return d
 }
 
 // groups returns the devices of groups. They have no attribute that is about one
 // HCA, so only a class made for groups selects them.
-func (m maker) groups(groups []Group) []resourceapi.Device {
+func (m maker) groups(groups []Group, taints map[string][]resourceapi.DeviceTaint) []resourceapi.Device {
 	var out []resourceapi.Device
 	for _, g := range groups {
 		a := attributes{}
@@ -62,7 +59,7 @@ func (m maker) groups(groups []Group) []resourceapi.Device {
 		d := resourceapi.Device{Name: devicename.Group(g.Name), Attributes: a}
 		d.ConsumesCounters = m.locks.consumption(m.locks.shared(g.touches()...))
 		m.consume(&d, Capacity{Shares: g.Shares, DefaultShares: 1}, g.Draining)
-		drain(&d, g.Draining)
+		d.Taints = m.taints(g.Draining, groupTaints(g.Members, taints))
 		out = append(out, d)
 	}
 	return out
@@ -91,10 +88,4 @@ func (m maker) consume(d *resourceapi.Device, c Capacity, draining bool) {
 	}
 	d.AllowMultipleAllocations = new(true)
 	d.Capacity = c.published()
-}
-
-func drain(d *resourceapi.Device, draining bool) {
-	if draining {
-		d.Taints = []resourceapi.DeviceTaint{{Key: TaintDraining, Effect: resourceapi.DeviceTaintEffectNoSchedule}}
-	}
 }

@@ -41,6 +41,8 @@ type Offer struct {
 	// Unlocked leaves the exclusive device out of the counters: claims hold devices
 	// that exclude each other, so that no counter can tell the truth.
 	Unlocked bool
+	// Taints say what is wrong with the HCA, sorted by key.
+	Taints []resourceapi.DeviceTaint
 }
 
 // Capacity is what claims consume of a shared device (KEP-5075). A claim that asks

@@ -42,6 +42,8 @@ type Options struct {
 	// Consumable lets several claims have a shared device at a time (KEP-5075).
 	// Without it a shared device is for one claim at a time.
 	Consumable bool
+	// NoTaints leaves taints out: the API server drops them (KEP-5055).
+	NoTaints bool
 }
 
 // Build returns what a node publishes: one pool with at least one slice. A pool
@@ -58,7 +60,7 @@ func Slices(offers []Offer, groups []Group, mode rdma.NetnsMode, o Options) []re
 	if mode == rdma.NetnsExclusive {
 		return []resourceslice.Slice{{}}
 	}
-	m := maker{mode: mode, consumable: o.Consumable, locks: &locks{}}
+	m := maker{mode: mode, consumable: o.Consumable, untainted: o.NoTaints, locks: &locks{}}
 	if o.Counters {
 		m.locks = newLocks(offers, groups)
 	}
@@ -71,7 +73,7 @@ func Slices(offers []Offer, groups []Group, mode rdma.NetnsMode, o Options) []re
 		}
 		cardful = append(cardful, slices.Collect(slices.Chunk(devices, MaxDevices))...)
 	}
-	grouped := slices.Collect(slices.Chunk(m.groups(groups), MaxDevices))
+	grouped := slices.Collect(slices.Chunk(m.groups(groups, taintsOf(offers)), MaxDevices))
 	out := m.locks.slices()
 	for _, devices := range slices.Concat(singles, cardful, grouped) {
 		out = append(out, resourceslice.Slice{Devices: devices})

@@ -1,0 +1,108 @@
+package dra
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+const (
+	// pollInterval is how often the states of ports are read: those of InfiniBand and
+	// EFA change without an event of the kernel.
+	pollInterval = 30 * time.Second
+	// rescanInterval is how often the whole host is read without a reason.
+	rescanInterval = 5 * time.Minute
+)
+
+// followLoop keeps the picture of the host and its health new, and the specs of
+// prepared claims in step with it, until ctx ends. It needs no API server.
+func (d *Driver) followLoop(ctx context.Context) {
+	events, follow := d.events(ctx)
+	rescan := time.NewTicker(rescanInterval)
+	defer rescan.Stop()
+	poll := time.NewTicker(pollInterval)
+	defer poll.Stop()
+	var followed *rdma.Snapshot
+	for {
+		due := time.NewTimer(d.health.due(time.Now(), rescanInterval))
+		select {
+		case <-ctx.Done():
+			due.Stop()
+			return
+		case signal := <-events:
+			d.look(ctx, signal.Changes)
+		case <-rescan.C:
+			d.look(ctx, rdma.Changes{All: true})
+		case <-due.C: // nothing happened to HCAs in doubt for long enough
+			d.look(ctx, rdma.Changes{IBDevs: rdma.NamesOf(d.health.model.Pending()...)})
+		case <-poll.C:
+			d.poll(ctx)
+		case <-d.host.changed: // found by one of the others, or by Prepare
+			d.adapt(ctx)
+		}
+		due.Stop()
+		d.judge(ctx, time.Now())
+		if snap := d.host.snapshot(); snap != followed {
+			followed = snap
+			follow(snap)
+		}
+	}
+}
+
+// kernelEvents returns what may have changed by the word of the kernel, until ctx ends,
+// and what has to be told after each look what the picture was made of.
+func kernelEvents(ctx context.Context) (<-chan watch.Signal, func(*rdma.Snapshot)) {
+	w := watch.Start(ctx, watch.Config{Report: func(err error) {
+		klog.FromContext(ctx).Error(err, "Kernel events are lost for a moment")
+	}})
+	return w.Signals(), w.Follow
+}
+
+// look reads what may have changed, and tries again what the last restore left
+// undone.
+func (d *Driver) look(ctx context.Context, c rdma.Changes) {
+	if err := d.host.update(c); err != nil {
+		klog.FromContext(ctx).Error(err, "Host not read, its last picture stays published")
+	}
+	if d.unfit.Load() {
+		notify(d.host.changed)
+	}
+}
+
+// poll looks at what changes without an event.
+func (d *Driver) poll(ctx context.Context) {
+	if err := d.host.poll(); err != nil {
+		klog.FromContext(ctx).Error(err, "Host not read, its last picture stays published")
+	}
+	d.health.readings = readPorts(d.host.sys, d.host.snapshot(), d.health.thresholds)
+	if d.unfit.Load() {
+		notify(d.host.changed)
+	}
+}
+
+// adapt brings what depends on the host in step with it. Claims whose devices have
+// other nodes now get new specs, before a container restarts with old ones.
+func (d *Driver) adapt(ctx context.Context) {
+	logger := klog.FromContext(ctx)
+	if err := d.restore(ctx); err != nil {
+		logger.Error(err, "Some CDI specs do not fit the host")
+	}
+	plans := d.plans(ctx)
+	d.statuses.all(plans)
+	if err := d.remember(heldHCAs(plans)); err != nil {
+		logger.Error(err, "A restart of the driver will not know HCAs that are away")
+	}
+	notify(d.moved)
+}
+
+// notify makes sure that a value is waiting in c.
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,68 @@
+package resources
+
+import (
+	"cmp"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// TaintDraining is the key of the taint that keeps new claims off a device which
+// leaves the pool when the last claim that holds it ends.
+const TaintDraining = "rdma.dev/draining"
+
+// taints returns the taints of a device, sorted by key, nil for none.
+func (m maker) taints(draining bool, health []resourceapi.DeviceTaint) []resourceapi.DeviceTaint {
+	if m.untainted {
+		return nil
+	}
+	out := slices.Clone(health)
+	if draining {
+		out = append(out, resourceapi.DeviceTaint{Key: TaintDraining, Effect: resourceapi.DeviceTaintEffectNoSchedule})
+	}
+	slices.SortFunc(out, func(a, b resourceapi.DeviceTaint) int { return cmp.Compare(a.Key, b.Key) })
+	return out
+}
+
+// taintsOf returns the taints of the HCAs of offers, by name.
+func taintsOf(offers []Offer) map[string][]resourceapi.DeviceTaint {
+	out := map[string][]resourceapi.DeviceTaint{}
+	for _, o := range offers {
+		out[o.HCA.Name] = o.Taints
+	}
+	return out
+}
+
+// groupTaints returns the taints of a group. Its claims have all members and use
+// those that work, so one that does is enough. Pods are evicted only if each member
+// would have it so.
+func groupTaints(members []*rdma.HCA, taints map[string][]resourceapi.DeviceTaint) []resourceapi.DeviceTaint {
+	effect := resourceapi.DeviceTaintEffectNoExecute
+	keys := map[string]bool{}
+	var out []resourceapi.DeviceTaint
+	for _, h := range members {
+		switch {
+		case has(taints[h.Name], resourceapi.DeviceTaintEffectNoExecute):
+		case has(taints[h.Name], resourceapi.DeviceTaintEffectNoSchedule):
+			effect = resourceapi.DeviceTaintEffectNoSchedule
+		default:
+			return nil
+		}
+		for _, t := range taints[h.Name] {
+			if !keys[t.Key] && t.Effect != resourceapi.DeviceTaintEffectNone {
+				keys[t.Key] = true
+				out = append(out, resourceapi.DeviceTaint{Key: t.Key})
+			}
+		}
+	}
+	for i := range out {
+		out[i].Effect = effect
+	}
+	return out
+}
+
+func has(taints []resourceapi.DeviceTaint, effect resourceapi.DeviceTaintEffect) bool {
+	return slices.ContainsFunc(taints, func(t resourceapi.DeviceTaint) bool { return t.Effect == effect })
+}

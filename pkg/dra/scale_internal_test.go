@@ -1,0 +1,83 @@
+package dra
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// counted counts what is read of a file system.
+type counted struct {
+	fs.ReadLinkFS
+	n      atomic.Int64
+	failed atomic.Bool // the port is DOWN
+	port   string      // part of its path
+}
+
+func (c *counted) ReadFile(name string) ([]byte, error) {
+	c.n.Add(1)
+	if c.failed.Load() && strings.Contains(name, c.port) && path.Base(name) == "state" {
+		return []byte("1: DOWN\n"), nil
+	}
+	return fs.ReadFile(c.ReadLinkFS, name)
+}
+
+func (c *counted) ReadDir(name string) ([]fs.DirEntry, error) {
+	c.n.Add(1)
+	return fs.ReadDir(c.ReadLinkFS, name)
+}
+
+func (c *counted) Stat(name string) (fs.FileInfo, error) {
+	c.n.Add(1)
+	return fs.Stat(c.ReadLinkFS, name)
+}
+
+func (c *counted) ReadLink(name string) (string, error) {
+	c.n.Add(1)
+	return c.ReadLinkFS.ReadLink(name)
+}
+
+// Open is what the functions of package fs fall back to.
+func (c *counted) Open(string) (fs.File, error) { return nil, errors.ErrUnsupported }
+
+// TestEventCost: an event about one HCA reads that HCA, however many there are.
+func TestEventCost(t *testing.T) {
+	cost := map[int]int64{}
+	for _, functions := range []int{8, 1016} {
+		m, err := fixture.Large(functions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sys := &counted{ReadLinkFS: m.FS(t)}
+		h := &host{sys: sys, scanner: rdma.NewScanner(sys), seen: map[string]rdma.HCA{}, changed: make(chan struct{}, 1)}
+		before, err := h.rescan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := &before.HCAs[functions-1]
+		sys.port = "/" + last.IBDev + "/ports/1/"
+		sys.failed.Store(true)
+		whole := sys.n.Swap(0)
+		if err := h.update(rdma.Changes{IBDevs: rdma.NamesOf(last.IBDev)}); err != nil {
+			t.Fatal(err)
+		}
+		cost[functions] = sys.n.Load()
+		t.Logf("%d HCAs: %d operations for all, %d for one", functions, whole, cost[functions])
+		now := h.snapshot().Lookup(last.Name)
+		if now == nil || now.Active() || len(h.changed) != 1 {
+			t.Errorf("the failed port was not noticed: %+v", now)
+		}
+		if diff := rdma.Compare(before, h.snapshot()); len(diff.HCAs) != 1 {
+			t.Errorf("changed are %v, want one", diff.HCAs)
+		}
+	}
+	if cost[1016] > cost[8] || cost[8] > 40 {
+		t.Errorf("an event costs %v operations, want the same few for any number of HCAs", cost)
+	}
+}

@@ -1,0 +1,62 @@
+package dra_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+)
+
+// TestStorm: a link that fails and comes back a thousand times costs at most one
+// write a second, of its own slice, and ends right.
+func TestStorm(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "roce-sriov")
+	events := make(chan watch.Signal)
+	d := startHearing(t, n, events, func(c *dra.Config) {
+		c.Health = new(health.DefaultConfig())
+		c.Health.Up = 2 * time.Second
+	})
+	waitTaints(t, n, hca0, "")
+	before := n.Slices()
+	updates, start := n.Count(drivertest.UpdateSlice), time.Now()
+	for range 1000 {
+		portDown(t, n, "mlx5_0")
+		events <- of("mlx5_0")
+		portUp(t, n, "mlx5_0")
+		events <- of("mlx5_0")
+	}
+	waitTaints(t, n, hca0, "rdma.dev/port-down:NoSchedule")
+	waitTaints(t, n, hca0, "")
+	took := time.Since(start)
+	d.stop()
+	got := n.Count(drivertest.UpdateSlice) - updates
+	t.Logf("1000 flaps in %v: %d writes", took, got)
+	if most := int(took/time.Second) + 2; got > most {
+		t.Errorf("%d writes in %v, want at most %d", got, took, most)
+	}
+	if err := othersUntouched(before, n.Slices(), hca0); err != nil {
+		t.Error(err)
+	}
+}
+
+// othersUntouched checks that no slice was written but that of a device.
+func othersUntouched(before, after []resourceapi.ResourceSlice, device string) error {
+	if len(before) != len(after) {
+		return fmt.Errorf("there are %d slices, and were %d", len(after), len(before))
+	}
+	for i := range before {
+		if before[i].UID != after[i].UID {
+			return fmt.Errorf("slice %s was made anew", after[i].Name)
+		}
+		if before[i].ResourceVersion != after[i].ResourceVersion && !offers(after[i:i+1], device) {
+			return fmt.Errorf("slice %s was written, which has not %s", after[i].Name, device)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,252 @@
+package dra_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	healthpb "k8s.io/kubelet/pkg/apis/dra-health/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// quick makes what is held of health settle within a test's time.
+func quick(c *dra.Config) {
+	c.Health = new(health.DefaultConfig())
+	c.Health.Down, c.Health.Up = 50*time.Millisecond, 100*time.Millisecond
+	c.Health.Flaps = 0
+}
+
+// setPort gives a port of the host another state. As in sysfs, nobody reads half of it.
+func setPort(t testing.TB, n *drivertest.Node, ibdev, state, physState string) {
+	t.Helper()
+	port := filepath.Join(n.Root, "sys/class/infiniband", ibdev, "ports/1")
+	for file, content := range map[string]string{"state": state, "phys_state": physState} {
+		made := filepath.Join(n.Root, "sys", file+".new")
+		if err := os.WriteFile(made, []byte(content+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(made, filepath.Join(port, file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func portDown(t testing.TB, n *drivertest.Node, ibdev string) {
+	t.Helper()
+	setPort(t, n, ibdev, "1: DOWN", "3: Disabled")
+}
+
+func portUp(t testing.TB, n *drivertest.Node, ibdev string) {
+	t.Helper()
+	setPort(t, n, ibdev, "4: ACTIVE", "5: LinkUp")
+}
+
+// of names one HCA as changed.
+func of(ibdev string) watch.Signal {
+	return watch.Signal{Changes: rdma.Changes{IBDevs: rdma.NamesOf(ibdev)}}
+}
+
+// taints lists the taints of a published device: "rdma.dev/port-down:NoSchedule".
+func taints(n *drivertest.Node, device string) string {
+	d, ok := publishedDevices(n)[device]
+	if !ok {
+		return "not published"
+	}
+	var out []string
+	for _, t := range d.Taints {
+		out = append(out, t.Key+":"+string(t.Effect))
+	}
+	return strings.Join(out, " ")
+}
+
+func waitTaints(t testing.TB, n *drivertest.Node, device, want string) {
+	t.Helper()
+	drivertest.Eventually(t, func() error {
+		if err := published(n); err != nil {
+			return err
+		}
+		if got := taints(n, device); got != want {
+			return fmt.Errorf("taints of %s are %q, want %q", device, got, want)
+		}
+		return nil
+	})
+}
+
+// reported returns nil when the kubelet is told a health of a device.
+func reported(t testing.TB, n *drivertest.Node, device string, want healthpb.HealthStatus, message string) error {
+	t.Helper()
+	report, err := n.Health(drivertest.Context(t))
+	if err != nil {
+		return err
+	}
+	for _, d := range report {
+		if d.Device.DeviceName == device && d.Health == want && strings.Contains(d.Message, message) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is not reported as %v with %q: %v", device, want, message, report)
+}
+
+// TestTaint: a link that fails has a taint, is reported to the kubelet, and leaves an
+// event; and all of it is over when the link is back. One slice is written each time.
+func TestTaint(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	events := make(chan watch.Signal)
+	start := startHearing(t, n, events, quick)
+	waitTaints(t, n, dev0, "")
+	writes := n.Count(drivertest.UpdateSlice)
+	portDown(t, n, "mlx5_0")
+	events <- of("mlx5_0")
+	waitTaints(t, n, dev0, "rdma.dev/port-down:NoSchedule")
+	if err := reported(t, n, dev0, healthpb.HealthStatus_UNHEALTHY, "mlx5_0: port 1 is DOWN (Disabled)"); err != nil {
+		t.Error(err)
+	}
+	if err := reported(t, n, dev1, healthpb.HealthStatus_HEALTHY, ""); err != nil {
+		t.Error(err)
+	}
+	portUp(t, n, "mlx5_0")
+	events <- of("mlx5_0")
+	waitTaints(t, n, dev0, "")
+	if err := reported(t, n, dev0, healthpb.HealthStatus_HEALTHY, ""); err != nil {
+		t.Error(err)
+	}
+	drivertest.Eventually(t, func() error {
+		return recorded(n.Events(), corev1.EventTypeWarning+" RDMAPortDown", corev1.EventTypeNormal+" RDMAPortActive")
+	})
+	start.stop()
+	// The rate of the port goes and comes with the link, so there may be two writes each.
+	if got := n.Count(drivertest.UpdateSlice) - writes; got > 4 {
+		t.Errorf("%d writes for a link that failed and came back", got)
+	}
+}
+
+// recorded returns nil when there are just these events, each about the node.
+func recorded(events []corev1.Event, want ...string) error {
+	var got []string
+	for _, e := range events {
+		if e.InvolvedObject.Kind != "Node" || e.InvolvedObject.Name != drivertest.NodeName || e.Namespace != "default" {
+			return fmt.Errorf("event about %v in namespace %s", e.InvolvedObject, e.Namespace)
+		}
+		got = append(got, e.Type+" "+e.Reason)
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		return fmt.Errorf("events are %q, want %q", got, want)
+	}
+	return nil
+}
+
+// TestTaintPolicy: the effect of a taint is the site's, and follows its file.
+func TestTaintPolicy(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	portDown(t, n, "mlx5_0")
+	m := newConfigMap(t, "taints: {port-down: NoExecute}")
+	startHearing(t, n, make(chan watch.Signal), quick, m.with(t))
+	waitTaints(t, n, dev0, "rdma.dev/port-down:NoExecute")
+	m.set(t, "taints:", "  rdma.dev/port-down: Off")
+	waitTaints(t, n, dev0, "")
+}
+
+// TestTaintsDropped: where the API server drops taints, a device with a fault that no
+// claim holds is left out, one that a claim holds stays, and it is said once.
+func TestTaintsDropped(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n.GatesOff(drivertest.GateTaints)
+	events := make(chan watch.Signal)
+	d := startHearing(t, n, events, quick)
+	waitTaints(t, n, dev0, "")
+	c := drivertest.Claim(1, dev1)
+	n.AddClaim(c)
+	prepare(t, n, c)
+	for _, ibdev := range []string{"mlx5_0", "mlx5_1"} {
+		portDown(t, n, ibdev)
+		events <- of(ibdev)
+	}
+	waitTaints(t, n, dev0, "not published")
+	d.says(`featureGate="DRADeviceTaints"`)
+	waitTaints(t, n, dev1, "")
+	unprepare(t, n, c)
+	waitTaints(t, n, dev1, "not published")
+	for _, ibdev := range []string{"mlx5_0", "mlx5_1"} {
+		portUp(t, n, ibdev)
+		events <- of(ibdev)
+	}
+	waitTaints(t, n, dev0, "")
+	waitTaints(t, n, dev1, "")
+	if count := strings.Count(d.log.String(), "The API server does not have an optional feature"); count != 1 {
+		t.Errorf("it was said %d times, want once", count)
+	}
+}
+
+// TestAwayAtStart: a device that a claim holds and that is away when the driver starts
+// stays in its slice, with the reason in a taint, and is the same device when it is
+// back under other names.
+func TestAwayAtStart(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	events := make(chan watch.Signal)
+	d := startHearing(t, n, events, quick)
+	waitTaints(t, n, dev0, "")
+	c := drivertest.Claim(1, dev0)
+	n.AddClaim(c)
+	prepare(t, n, c)
+	before := publishedDevices(n)
+	d.stop()
+
+	n.Become(t, drivertest.Without(t, "hgx-h100", "infiniband/mlx5_0", "uverbs0", "umad0", "issm0"))
+	d = startHearing(t, n, events, quick)
+	waitTaints(t, n, dev0, "rdma.dev/driver-unbound:NoSchedule")
+	if got := publishedDevices(n); len(got) != len(before) {
+		t.Errorf("%d devices are published, want %d", len(got), len(before))
+	}
+	if err := reported(t, n, dev0, healthpb.HealthStatus_UNHEALTHY, "no driver makes an RDMA device of it"); err != nil {
+		t.Error(err)
+	}
+
+	n.Become(t, drivertest.Swapped(t, "hgx-h100", "mlx5_0", "mlx5_7", "uverbs0", "uverbs7"))
+	events <- watch.Signal{Changes: rdma.Changes{All: true}}
+	waitTaints(t, n, dev0, "")
+	if ids := prepare(t, n, c); len(ids) != 1 {
+		t.Errorf("the claim has %v", ids)
+	}
+	d.stop()
+}
+
+// TestFlapsAreRemembered: a driver that starts takes over the taints of the one before.
+func TestFlapsAreRemembered(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	slow := func(c *dra.Config) { quick(c); c.Health.Up = time.Hour }
+	events := make(chan watch.Signal)
+	portDown(t, n, "mlx5_0")
+	d := startHearing(t, n, events, slow)
+	waitTaints(t, n, dev0, "rdma.dev/port-down:NoSchedule")
+	d.stop()
+	portUp(t, n, "mlx5_0")
+	d = startHearing(t, n, events, slow)
+	d.says("Publishing ResourceSlices")
+	waitTaints(t, n, dev0, "rdma.dev/port-down:NoSchedule")
+	if err := reported(t, n, dev0, healthpb.HealthStatus_UNHEALTHY, "good again"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNoneRefused: an API server that does not know the effect None is given the other
+// taints.
+func TestNoneRefused(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n.GatesOff(drivertest.NoneEffect)
+	m := newConfigMap(t, "taints: {port-down: None}")
+	portDown(t, n, "mlx5_0")
+	d := startHearing(t, n, make(chan watch.Signal), quick, m.with(t))
+	d.says("device taints of effect None")
+	waitTaints(t, n, dev0, "")
+	m.set(t, "taints: {port-down: NoSchedule}")
+	waitTaints(t, n, dev0, "rdma.dev/port-down:NoSchedule")
+}

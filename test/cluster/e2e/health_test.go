@@ -1,0 +1,79 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
+)
+
+// TestLinkDown: a link that fails keeps new claims off its HCA, and the pod that has it
+// goes on; when the link is back, so are the claims. The port of a fixture raises no
+// event, so this is the slow way: the driver's poll.
+func TestLinkDown(t *testing.T) {
+	const device, address = "pci-0000-19-00-0", "0000:19:00.0"
+	n := bed.Namespace(t)
+	n.Apply(requestFor("this-one", "hca.rdma.dev", address) + podFor("holder", "this-one"))
+	n.Ready("holder")
+	process := n.Kubectl("get", "pod", "holder", "-o", "jsonpath={.status.containerStatuses[*].containerID}")
+
+	setPort(t, device, "1: DOWN", "3: Disabled")
+	t.Cleanup(func() { setPort(t, device, "4: ACTIVE", "5: LinkUp") })
+	tainted(t, device, 1)
+	n.Expect("holder", "app", device)
+	if now := n.Kubectl("get", "pod", "holder", "-o", "jsonpath={.status.containerStatuses[*].containerID}"); now != process {
+		t.Errorf("the container of the pod that has the HCA was %s and is %s", process, now)
+	}
+	testbed.Eventually(t, "event on the node", func() error {
+		out := bed.Kubectl(t, "--namespace", "default", "get", "events", "--field-selector", "reason=RDMAPortDown", "-o", "jsonpath={.items[*].message}")
+		if !strings.Contains(out, device) || !strings.Contains(out, "port 1 is DOWN (Disabled)") {
+			return fmt.Errorf("events say %q", out)
+		}
+		return nil
+	})
+	n.Delete("holder")
+	n.Apply(podFor("late", "this-one"))
+	n.Pending("late")
+
+	setPort(t, device, "4: ACTIVE", "5: LinkUp")
+	tainted(t, device, 0)
+	n.Ready("late")
+	n.Expect("late", "app", device)
+}
+
+// setPort gives the port of an HCA of the host another state. As in sysfs, nobody reads
+// half of it.
+func setPort(t *testing.T, device, state, physState string) {
+	t.Helper()
+	port := filepath.Join(bed.HostRoot, "sys/class/infiniband", bed.HostHCA(t, device).IBDev, "ports/1")
+	for file, content := range map[string]string{"state": state, "phys_state": physState} {
+		made := filepath.Join(bed.HostRoot, "sys", file+".new")
+		if err := os.WriteFile(made, []byte(content+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(made, filepath.Join(port, file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// tainted waits until a device is published with so many taints: the poll takes half a
+// minute, and so does the time until a link counts as up.
+func tainted(t *testing.T, device string, want int) {
+	t.Helper()
+	deadline := time.Now().Add(2 * testbed.Patience)
+	for {
+		taints := bed.Devices(t)[device].Taints
+		if len(taints) == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s has taints %v, want %d", device, taints, want)
+		}
+		time.Sleep(time.Second) // between two looks at the condition
+	}
+}
