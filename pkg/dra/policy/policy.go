@@ -8,6 +8,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/cel"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
+	"github.com/rdma-dev/dra-driver-rdma/internal/yamlpath"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 )
 
@@ -40,7 +41,7 @@ func Default() *Config { return &Config{} }
 // Parse reads a configuration file. An error names line and field of all that is
 // wrong.
 func Parse(data []byte) (*Config, error) {
-	lines := newPositions(data)
+	lines := yamlpath.Of(data)
 	var f file
 	if err := hostconfig.Decode(data, &f); err != nil {
 		return nil, explain(err, lines)
