@@ -35,14 +35,14 @@
 {{- define "rdma.validateMemlock" -}}
 - expression: >-
     {{ .in }}.all(s, [s.?{{ .field }}.orValue(null)].all(m, m == null || m in {{ toJson .words }} ||
-      {{ include "rdma.wholeNumber" "9223372036854775807" | indent 6 | trim }}))
+      {{ include "rdma.wholeNumber" "999999999999999999" | indent 6 | trim }}))
   message: "parameters: {{ .path }}{{ .field }}: want {{ join ", " .words }} or a positive whole number of bytes such as 4Gi"
 {{- end }}
 
 {{/* Limits of the rdma cgroup; the highest is the kernel's. */}}
 {{- define "rdma.validateLimits" -}}
 - expression: >-
-    {{ .in }}.all(s, type(s.?{{ .field }}.orValue({})) in [map, null_type])
+    {{ .in }}.all(s, [s.?{{ .field }}.orValue(null)].all(l, l == null || type(l) == map))
   message: "parameters: {{ .path }}{{ .field }}: want an object with handles and objects"
 {{ include "rdma.validateFields" (dict "in" (printf "%s.map(s, s.?%s.orValue(null)).filter(l, type(l) == map)" .in .field) "path" (printf "%s%s." .path .field) "fields" (list "handles" "objects")) }}
 - expression: >-
@@ -54,6 +54,6 @@
 {{/* Whether m is a whole number from 1 to the given one, as a number or as a quantity. */}}
 {{- define "rdma.wholeNumber" -}}
 type(m) == int && m >= 1 && m <= {{ . }} ||
-type(m) == double && m >= 1.0 && m < double({{ . }}) + 1.0 && m < 9.2e18 && double(int(m)) == m ||
+type(m) == double && m >= 1.0 && m < double({{ . }}) + 1.0 && double(int(m)) == m ||
 type(m) == string && isQuantity(m) && quantity(m).isInteger() && quantity(m).asInteger() >= 1 && quantity(m).asInteger() <= {{ . }}
 {{- end }}
