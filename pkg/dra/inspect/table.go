@@ -76,15 +76,22 @@ func (n *Node) driverWord() string {
 
 // DeviceTable shows devices.
 func DeviceTable(devices []Device) *metav1.Table {
-	t := columns("Node", "Device", "IBDev", "Protocol", "Function", "Gb/s", "NUMA", "State", "Taints", "Claims",
+	t := columns("Node", "Device", "IBDev", "Protocol", "Function", "Rate", "NUMA", "State", "Taints", "Claims",
 		"wide", "PCIe-Root", "Switch", "Rail", "Netdev", "Shares", "Model", "Firmware", "Node-GUID")
 	for i := range devices {
 		d := &devices[i]
-		row(t, d.Node, d.Name, d.text("ibdev"), d.text("protocol"), d.text("function"), d.text("rateGbps"), d.text("resource.kubernetes.io/numaNode"),
+		row(t, d.Node, d.Name, d.text("ibdev"), d.text("protocol"), d.text("function"), d.rate(), d.text("resource.kubernetes.io/numaNode"),
 			string(d.State), strings.Join(d.Taints, ","), few(d.Claims, 3),
 			d.text("resource.kubernetes.io/pcieRoot"), d.text("pcieSwitch"), d.text("rail"), d.text("netdev"), d.shares(), d.text("model"), d.text("firmware"), d.text("nodeGUID"))
 	}
 	return t
+}
+
+func (d *Device) rate() string {
+	if r := d.text("rateGbps"); r != "" {
+		return r + "Gb/s"
+	}
+	return ""
 }
 
 // ClaimTable shows claims, as old as they are now.

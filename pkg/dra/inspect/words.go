@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-
 )
 
 // WriteText writes an answer in words, the most important first. With all set it names
@@ -169,4 +168,3 @@ func (t *teller) remedies(a *Answer) {
 		fmt.Fprintf(t, "  - if %s (on node %s)\n", r.What, r.Node)
 	}
 }
-
