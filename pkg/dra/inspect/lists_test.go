@@ -8,40 +8,17 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/printers"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/controlplane"
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/fleet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
 
-// mixedCluster has one of everything that the lists show.
-func mixedCluster(t *testing.T) *inspect.Cluster {
-	b := newBed(t)
-	b.class("gpu", `device.driver == "`+gpuDriver+`"`)
-	b.node("node1", "dgx-h100-ib", "rules:\n- {name: rails, rails: 8, publish: exclusive, selectors: [{cel: {expression: '"+rdmaAttr+".protocol == \"ib\"'}}]}\n")
-	b.node("node2", "roce-sriov", "partitioning: true\nrules:\n- {name: all, publish: both, shares: 4}\n")
-	b.node("node3", "aws-p5", "")
-	b.node("plain", "none", "")
-	b.Pods = b.Pods[:len(b.Pods)-1] // the driver does not run on the last
-	delete(b.nodes, "plain")
-	b.Pods[2].Status.Conditions[0].Status = corev1.ConditionFalse
-	b.allocate("node1", "train", controlplane.Match(claim(want("gpu", "gpu"), want("nic", "hca.rdma.dev")), pcieRoot))
-	b.allocate("node2", "share", claim(want("share", "shared.hca.rdma.dev", rdmaAttr+`.ibdev == "mlx5_0"`)))
-	b.allocate("node2", "vf", claim(want("vf", "vf.hca.rdma.dev")))
-	b.allocate("node1", "monitor", claim(controlplane.Request{Name: "all", Class: "hca.rdma.dev", Count: 2, Admin: true})).Namespace = "fabric"
-	b.taint("node1", "pci-0000-5e-00-0", "rdma.dev/port-down", resourceapi.DeviceTaintEffectNoSchedule)
-	b.pending("waits", claim(want("nic", "hca.rdma.dev", rdmaAttr+`.ibdev == "none"`)))
-	b.pending("gpu-only", claim(want("gpu", "gpu")))
-	for _, c := range b.claims {
-		c.CreationTimestamp = metav1.Date(2026, 11, 1, 8, 0, 0, 0, time.UTC)
-	}
-	return b.cluster()
-}
+func mixedCluster(t *testing.T) *inspect.Cluster { return cluster(fleet.Mixed(t)) }
 
 func printed(t *testing.T, table *metav1.Table, wide bool) []byte {
 	t.Helper()
@@ -92,11 +69,11 @@ func TestDeviceFilter(t *testing.T) {
 		{"node", inspect.DeviceFilter{Nodes: []string{"node1"}}, 12, ""},
 		{"no such node", inspect.DeviceFilter{Nodes: []string{"none"}}, 0, ""},
 		{"class", inspect.DeviceFilter{Class: "vf.hca.rdma.dev"}, 8, ""},
-		{"expression", inspect.DeviceFilter{Expression: rdmaAttr + `.?rail.orValue(-1) == 3`}, 1, ""},
-		{"both", inspect.DeviceFilter{Nodes: []string{"node2"}, Class: "hca.rdma.dev", Expression: rdmaAttr + `.ibdev == "mlx5_1"`}, 1, ""},
+		{"expression", inspect.DeviceFilter{Expression: fleet.RDMA + `.?rail.orValue(-1) == 3`}, 1, ""},
+		{"both", inspect.DeviceFilter{Nodes: []string{"node2"}, Class: "hca.rdma.dev", Expression: fleet.RDMA + `.ibdev == "mlx5_1"`}, 1, ""},
 		{"no such class", inspect.DeviceFilter{Class: "nic"}, 0, `find DeviceClass "nic": it does not exist; name one of: gpu, hca.rdma.dev`},
 		{"no expression", inspect.DeviceFilter{Expression: "1 +"}, 0, "compile '1 +'"},
-		{"fails on some", inspect.DeviceFilter{Expression: rdmaAttr + `.netdev == "ib0"`}, 0, "no such key: netdev"},
+		{"fails on some", inspect.DeviceFilter{Expression: fleet.RDMA + `.netdev == "ib0"`}, 0, "no such key: netdev"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			devices, err := c.ListDevices(context.Background(), tc.filter)

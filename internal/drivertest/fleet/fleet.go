@@ -1,11 +1,15 @@
-package inspect_test
+// Package fleet is a cluster of fixture machines for tests: nodes, the slices that the
+// drivers of HCAs and GPUs publish of them, and claims that the scheduler's own
+// allocator has served. What an API server would list of it is in [Fleet.Lists];
+// [Fleet.Serve] is a server that lists it.
+package fleet
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -17,60 +21,75 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/controlplane"
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
 
 const (
-	gpuDriver = "gpu.example.com"
-	header    = "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n"
-	rdmaAttr  = `device.attributes["rdma.dev"]`
+	// GPUDriver publishes the GPUs of the machines.
+	GPUDriver = "gpu.example.com"
+	// RDMA are the attributes of an HCA, in an expression.
+	RDMA = `device.attributes["rdma.dev"]`
+
+	header = "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n"
 )
 
-// bed is a cluster of fixture machines, whose claims the scheduler's allocator serves.
-type bed struct {
+// created is when all claims were made.
+var created = metav1.Date(2026, 11, 1, 8, 0, 0, 0, time.UTC)
+
+// Fleet is a cluster of fixture machines, whose claims the scheduler's allocator serves.
+type Fleet struct {
 	testing.TB
-	inspect.Cluster
-	nodes  map[string]*controlplane.Cluster
-	claims map[string]*resourceapi.ResourceClaim // by name
+	Nodes   []corev1.Node
+	Pods    []corev1.Pod
+	Classes []resourceapi.DeviceClass
+	Events  []corev1.Event
+
+	// Claims are the claims by name.
+	Claims map[string]*resourceapi.ResourceClaim
+
+	published map[string]*controlplane.Cluster
 }
 
-func newBed(t testing.TB) *bed {
-	b := &bed{TB: t, nodes: map[string]*controlplane.Cluster{}, claims: map[string]*resourceapi.ResourceClaim{}}
+// New returns a cluster with the classes of the chart, and no node.
+func New(t testing.TB) *Fleet {
+	f := &Fleet{TB: t, published: map[string]*controlplane.Cluster{}, Claims: map[string]*resourceapi.ResourceClaim{}}
 	for _, c := range controlplane.ChartClasses(t) {
-		b.Classes = append(b.Classes, *c)
+		f.Classes = append(f.Classes, *c)
 	}
-	return b
+	return f
 }
 
-// node adds a node with the HCAs and GPUs of a machine, published as a policy says.
-func (b *bed) node(name, machine, policyText string) {
-	b.Helper()
+// Node adds a node with the HCAs and GPUs of a machine, published as a policy says.
+func (f *Fleet) Node(name, machine, policyText string) {
+	f.Helper()
 	cfg, err := policy.Parse([]byte(header + policyText))
 	if err != nil {
-		b.Fatal(err)
+		f.Fatal(err)
 	}
-	snap := rdmatest.Snapshot(b, machine)
+	snap := rdmatest.Snapshot(f, machine)
 	decided := cfg.Apply(snap, policy.State{})
 	node := &controlplane.Cluster{Node: name, Features: controlplane.V136()}
-	b.nodes[name] = node
+	f.published[name] = node
 	node.Publish(plan.DriverName, decided.Slices())
 	m, err := fixture.Load(machine)
 	if err != nil {
-		b.Fatal(err)
+		f.Fatal(err)
 	}
-	node.Publish(gpuDriver, gpus(topology.Discover(m.OpenFS(), snap)))
-	b.Nodes = append(b.Nodes, corev1.Node{
+	node.Publish(GPUDriver, gpus(topology.Discover(m.OpenFS(), snap)))
+	f.Nodes = append(f.Nodes, corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/hostname": name, "machine": machine}},
 		Status: corev1.NodeStatus{
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 			NodeInfo:   corev1.NodeSystemInfo{KubeletVersion: "v1.37.2"},
 		},
 	})
-	b.Pods = append(b.Pods, driverPod(name))
+	f.Pods = append(f.Pods, driverPod(name))
 }
+
+// Unpublish removes the slices of a node.
+func (f *Fleet) Unpublish(node string) { delete(f.published, node) }
 
 func driverPod(node string) corev1.Pod {
 	return corev1.Pod{
@@ -99,46 +118,46 @@ func gpus(host *topology.Topology) []resourceslice.Slice {
 	return []resourceslice.Slice{s}
 }
 
-// allocate gives a claim to a pod on a node.
-func (b *bed) allocate(node, name string, devices resourceapi.DeviceClaim) *resourceapi.ResourceClaim {
-	b.Helper()
-	b.nodes[node].Classes = b.classes()
-	if got := b.nodes[node].Allocate(b.TB, name, devices); got == nil {
-		b.Fatalf("claim %s does not fit on %s", name, node)
+// Allocate gives a claim to a pod on a node.
+func (f *Fleet) Allocate(node, name string, devices resourceapi.DeviceClaim) *resourceapi.ResourceClaim {
+	f.Helper()
+	f.published[node].Classes = f.classes()
+	if got := f.published[node].Allocate(f.TB, name, devices); got == nil {
+		f.Fatalf("claim %s does not fit on %s", name, node)
 	}
-	claim := b.nodes[node].Claims[name]
-	claim.UID = types.UID(name)
+	claim := f.published[node].Claims[name]
+	claim.UID, claim.CreationTimestamp = types.UID(name), created
 	claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: name + "-pod"}}
-	b.claims[name] = claim
+	f.Claims[name] = claim
 	return claim
 }
 
-// pending adds a claim without devices.
-func (b *bed) pending(name string, devices resourceapi.DeviceClaim) *resourceapi.ResourceClaim {
-	b.claims[name] = &resourceapi.ResourceClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)},
+// Pending adds a claim without devices.
+func (f *Fleet) Pending(name string, devices resourceapi.DeviceClaim) *resourceapi.ResourceClaim {
+	f.Claims[name] = &resourceapi.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), CreationTimestamp: created},
 		Spec:       resourceapi.ResourceClaimSpec{Devices: devices},
 	}
-	return b.claims[name]
+	return f.Claims[name]
 }
 
-func (b *bed) classes() []*resourceapi.DeviceClass {
+func (f *Fleet) classes() []*resourceapi.DeviceClass {
 	var out []*resourceapi.DeviceClass
-	for i := range b.Classes {
-		out = append(out, &b.Classes[i])
+	for i := range f.Classes {
+		out = append(out, &f.Classes[i])
 	}
 	return out
 }
 
-func (b *bed) class(name string, selectors ...string) *resourceapi.DeviceClass {
-	b.Classes = append(b.Classes, *controlplane.Class(name, selectors...))
-	return &b.Classes[len(b.Classes)-1]
+func (f *Fleet) Class(name string, selectors ...string) *resourceapi.DeviceClass {
+	f.Classes = append(f.Classes, *controlplane.Class(name, selectors...))
+	return &f.Classes[len(f.Classes)-1]
 }
 
-// taint sets a taint on a device.
-func (b *bed) taint(node, device, key string, effect resourceapi.DeviceTaintEffect) {
-	b.Helper()
-	for _, s := range b.nodes[node].Slices() {
+// Taint sets a taint on a device.
+func (f *Fleet) Taint(node, device, key string, effect resourceapi.DeviceTaintEffect) {
+	f.Helper()
+	for _, s := range f.published[node].Slices() {
 		for i := range s.Spec.Devices {
 			if d := &s.Spec.Devices[i]; d.Name == device {
 				d.Taints = append(d.Taints, resourceapi.DeviceTaint{Key: key, Effect: effect})
@@ -146,25 +165,35 @@ func (b *bed) taint(node, device, key string, effect resourceapi.DeviceTaintEffe
 			}
 		}
 	}
-	b.Fatalf("node %s has no device %s", node, device)
+	f.Fatalf("node %s has no device %s", node, device)
 }
 
-// cluster is what an API server would list.
-func (b *bed) cluster() *inspect.Cluster {
-	c := b.Cluster
-	for _, name := range slices.Sorted(maps.Keys(b.nodes)) {
-		for _, s := range b.nodes[name].Slices() {
+// Lists are what an API server would list.
+type Lists struct {
+	Nodes   []corev1.Node
+	Pods    []corev1.Pod
+	Slices  []resourceapi.ResourceSlice
+	Claims  []resourceapi.ResourceClaim
+	Classes []resourceapi.DeviceClass
+	Events  []corev1.Event
+}
+
+// Lists lists the cluster.
+func (f *Fleet) Lists() Lists {
+	c := Lists{Nodes: f.Nodes, Pods: f.Pods, Classes: f.Classes, Events: f.Events}
+	for _, name := range slices.Sorted(maps.Keys(f.published)) {
+		for _, s := range f.published[name].Slices() {
 			c.Slices = append(c.Slices, *s)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(b.claims)) {
-		c.Claims = append(c.Claims, *b.claims[name])
+	for _, name := range slices.Sorted(maps.Keys(f.Claims)) {
+		c.Claims = append(c.Claims, *f.Claims[name])
 	}
-	return &c
+	return c
 }
 
-// pod makes a pod that waits for claims.
-func pod(claims ...string) corev1.Pod {
+// Pod makes a pod that waits for claims.
+func Pod(claims ...string) corev1.Pod {
 	p := corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "trainer", UID: "trainer"},
 		Status:     corev1.PodStatus{Phase: corev1.PodPending},
@@ -175,32 +204,23 @@ func pod(claims ...string) corev1.Pod {
 	return p
 }
 
-// unschedulable adds what the scheduler says.
-func unschedulable(p corev1.Pod, message string) corev1.Pod {
+// Unschedulable adds what the scheduler says.
+func Unschedulable(p corev1.Pod, message string) corev1.Pod {
 	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message,
 	})
 	return p
 }
 
-// on puts a pod on a node.
-func on(p corev1.Pod, node string) corev1.Pod {
+// On puts a pod on a node.
+func On(p corev1.Pod, node string) corev1.Pod {
 	p.Spec.NodeName = node
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}}}
 	return p
 }
 
-func running(p corev1.Pod) corev1.Pod {
+func Running(p corev1.Pod) corev1.Pod {
 	p.Status.Phase = corev1.PodRunning
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 	return p
-}
-
-func (b *bed) why(q inspect.Question) *inspect.Answer {
-	b.Helper()
-	answer, err := b.cluster().Why(context.Background(), q)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return answer
 }
