@@ -43,6 +43,13 @@ func (d *Driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim, 
 	if err != nil {
 		return nil, err
 	}
+	// A claim that has its devices from before the mode changed keeps them: its pod may
+	// have the host's network.
+	if made == nil {
+		if err := d.host.admit(p); err != nil {
+			return nil, err
+		}
+	}
 	spec, err := d.host.spec(ctx, p, d.cfg.Hook, settled)
 	if err != nil {
 		return nil, err
