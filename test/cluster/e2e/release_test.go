@@ -1,0 +1,66 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
+)
+
+// TestRelease is the life of a release as helm has it, beside a pod with an HCA: upgrade
+// and rollback do not touch the pod, the uninstallation is refused while it lives, and
+// leaves nothing on the node when it is gone.
+func TestRelease(t *testing.T) {
+	n := bed.Namespace(t)
+	n.Apply(testbed.Template("one", "hca.rdma.dev", "") + testbed.Pod("app", "resourceClaimTemplateName: one"))
+	n.Ready("app")
+	device := n.ClaimOf("app").Results()[0].Device
+	untouched := func(after string) {
+		t.Helper()
+		n.RestartContainer("app")
+		n.Expect("app", "app", device)
+		if t.Failed() {
+			t.Fatalf("after %s", after)
+		}
+	}
+	helm := func(args ...string) (string, error) {
+		return bed.Output("helm", append(args, deploy.Release, "--namespace", deploy.Namespace, "--timeout", "120s")...)
+	}
+	bed.Configure(t, "logVerbosity: 4")
+	untouched("helm upgrade")
+	if out, err := helm("rollback", "--wait"); err != nil {
+		t.Fatalf("helm rollback: %v: %s", err, out)
+	}
+	untouched("helm rollback")
+
+	if out, err := helm("uninstall"); err == nil || !strings.Contains(out, "pre-delete") {
+		t.Fatalf("helm uninstall while a pod has an HCA: %v: %s", err, out)
+	}
+	job := bed.Kubectl(t, "--namespace", deploy.Namespace, "logs", "job/"+deploy.Release+"-uninstall")
+	if !testbed.ContainsAll(job, []string{n.Name, "pods/app", device, "--no-hooks"}) {
+		t.Errorf("the job says:\n%s", job)
+	}
+	untouched("a refused uninstallation")
+
+	n.Delete("app")
+	testbed.Eventually(t, "claims of earlier tests are gone, the chart is uninstalled", func() error {
+		out, err := helm("uninstall", "--wait")
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
+	left := bed.Inside(t, "sh", "-c", "find /opt/rdma.dev /run/rdma.dev /var/lib/kubelet/plugins/rdma.dev /var/lib/kubelet/plugins_registry /var/run/cdi -type f -o -type s")
+	if left = strings.TrimSpace(left); left != "" {
+		t.Errorf("left on the node:\n%s", left)
+	}
+	if kinds := bed.Kubectl(t, "get", "deviceclasses,validatingadmissionpolicies,validatingadmissionpolicybindings,clusterroles,clusterrolebindings", "--selector",
+		"app.kubernetes.io/instance="+deploy.Release, "--output", "name"); strings.TrimSpace(kinds) != "" {
+		t.Errorf("left in the cluster:\n%s", kinds)
+	}
+	bed.Configure(t, "{}") // installs it again
+	n.Apply(testbed.Pod("again", "resourceClaimTemplateName: one"))
+	n.Ready("again")
+}
