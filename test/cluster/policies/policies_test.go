@@ -169,3 +169,18 @@ func (s *server) await(t *testing.T, verdicts []verdict) {
 		}
 	}
 }
+
+// TestManifests: a real API server takes the plain manifests, all in one go.
+func TestManifests(t *testing.T) {
+	s := start(t)
+	checkout, err := deploy.FindCheckout()
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifests := checkout.Path("deployments", "manifests", "dra-driver-rdma.yaml")
+	for _, args := range [][]string{{"apply", "-f", manifests}, {"diff", "-f", manifests}, {"delete", "--wait=false", "-f", manifests}} {
+		if out, err := s.run(t, "", args...); err != nil {
+			t.Errorf("kubectl %s: %v: %s", args[0], err, out)
+		}
+	}
+}
