@@ -119,7 +119,7 @@ func TestLeave(t *testing.T) {
 		}
 		n.Disconnect()
 	}
-	stays := []string{"claims", "devices", "hcas.json", "not-ours", "rdma-hook-devel"}
+	stays := []string{"claims", "devices", "hcas.json", "metadata", "not-ours", "rdma-hook-devel"}
 
 	driver := n.Start(t, "", hook...)
 	c := drivertest.Claim(1, hcas[0])
@@ -148,7 +148,7 @@ func TestLeave(t *testing.T) {
 	mustPrepare(t, n, c)
 	mustUnprepare(t, n, c)
 	spec := filepath.Join(n.CDIDir, "example.com-nic.json")
-	if err := os.WriteFile(spec, []byte(`{"containerEdits": {"hooks": [{"path": "`+filepath.Join(dir, stays[4])+`"}]}}`), 0o644); err != nil {
+	if err := os.WriteFile(spec, []byte(`{"containerEdits": {"hooks": [{"path": "`+filepath.Join(dir, stays[5])+`"}]}}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	stop(again)

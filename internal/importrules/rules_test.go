@@ -34,7 +34,7 @@ var bans = []importrules.Ban{{
 }, {
 	Name:    "pure",
 	Why:     "policies, plans and slices are functions of their input: no file, no network, no client; plans and slices know of no policy",
-	Of:      []string{module + "/pkg/dra/plan", module + "/pkg/dra/policy", module + "/pkg/dra/resources", module + "/pkg/dra/health"},
+	Of:      []string{module + "/pkg/dra/plan", module + "/pkg/dra/policy", module + "/pkg/dra/resources", module + "/pkg/dra/health", module + "/pkg/dra/podmeta"},
 	Imports: []string{"os/...", "io/...", "net/...", "syscall", "golang.org/...", "google.golang.org/...", "k8s.io/client-go/...", "k8s.io/klog/...", "github.com/fsnotify/...", module + "/internal/...", module + "/pkg/dra/policy"},
 	Except:  []string{module + "/internal/hostconfig", module + "/internal/yamlpath"}, // decode YAML, and touch no host
 }, {
@@ -91,6 +91,6 @@ var calls = []importrules.Calls{{
 }, {
 	Name:  "clock",
 	Why:   "the same input gives the same output at any time",
-	Of:    []string{module + "/pkg/rdma", module + "/pkg/cdi", module + "/pkg/dra/plan", module + "/pkg/dra/policy", module + "/pkg/dra/resources", module + "/pkg/dra/health", module + "/pkg/dra/inspect"},
+	Of:    []string{module + "/pkg/rdma", module + "/pkg/cdi", module + "/pkg/dra/plan", module + "/pkg/dra/policy", module + "/pkg/dra/resources", module + "/pkg/dra/health", module + "/pkg/dra/podmeta", module + "/pkg/dra/inspect"},
 	Names: []string{"time.Now", "time.Since", "time.Until", "time.After", "time.Sleep"},
 }}

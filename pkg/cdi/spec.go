@@ -90,7 +90,7 @@ func NewSpec(kind string, devices []Device) (*specs.Spec, error) {
 	spec := &specs.Spec{Kind: kind}
 	cm := sharedCM(sorted)
 	hook, sameHook := sharedHook(sorted)
-	binds, sameBinds := shared(sorted, func(d Device) []Mount { return d.Mounts })
+	binds := sharedMounts(sorted)
 	if cm != nil {
 		spec.ContainerEdits.DeviceNodes = deviceNodes([]rdma.Node{*cm}, nil)
 	}
@@ -104,9 +104,7 @@ func NewSpec(kind string, devices []Device) (*specs.Spec, error) {
 		if !sameHook || len(d.Limits) > 0 {
 			edits.Hooks = hooks(d.Hook, d.Limits)
 		}
-		if !sameBinds {
-			edits.Mounts = mounts(d.Mounts)
-		}
+		edits.Mounts = mounts(slices.DeleteFunc(slices.Clone(d.Mounts), func(m Mount) bool { return slices.Contains(binds, m) }))
 		spec.Devices = append(spec.Devices, specs.Device{Name: d.Name, ContainerEdits: edits})
 	}
 	return spec, finish(spec)
@@ -134,6 +132,13 @@ func shared[T any](devices []Device, of func(Device) T) (value T, same bool) {
 		}
 	}
 	return of(devices[0]), true
+}
+
+// sharedMounts returns the mounts that every device has.
+func sharedMounts(devices []Device) []Mount {
+	return slices.DeleteFunc(slices.Clone(devices[0].Mounts), func(m Mount) bool {
+		return slices.ContainsFunc(devices, func(d Device) bool { return !slices.Contains(d.Mounts, m) })
+	})
 }
 
 // deviceNodes describes nodes other than the one that stands elsewhere.

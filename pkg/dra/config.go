@@ -37,6 +37,9 @@ type Config struct {
 	// ClaimStatus has the driver write into the status of claims by which names the
 	// node has their HCAs.
 	ClaimStatus bool
+	// DeviceMetadata has the driver give containers files about their devices
+	// (KEP-5304).
+	DeviceMetadata bool
 	// Hook raises the locked memory limit.
 	Hook plan.HookOptions
 	// Health says how long things must be before they count, nil for the defaults.

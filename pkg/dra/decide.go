@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
@@ -93,10 +94,14 @@ func heldHCAs(plans []*plan.Plan) []string {
 
 // node is what a claim that is prepared now takes from this node.
 func (d *Driver) node(ctx context.Context) plan.Node {
-	return plan.Node{
+	node := plan.Node{
 		Pool: d.cfg.NodeName, Site: siteOf(d.cfg.Site, d.policy.Load()),
 		Members: func(group string) ([]string, error) { return d.members(ctx, group), nil },
 	}
+	if d.cfg.DeviceMetadata {
+		node.MetadataDir = claimstore.MetadataDir(d.cfg.PluginDir())
+	}
+	return node
 }
 
 // members returns the names of the HCAs of a group that is published, nil for any

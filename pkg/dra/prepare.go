@@ -62,6 +62,9 @@ func (d *Driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim, 
 	if err := d.claims.Claim(ctx, p); err != nil {
 		return nil, err
 	}
+	if err := d.writeMetadata(p); err != nil {
+		return nil, err
+	}
 	if _, err := d.cfg.specs().Write(specName(p.UID), spec, cdi.JSON); err != nil {
 		return nil, fmt.Errorf("claim %s: %w; the driver needs a writable CDI directory with free space on the node", p.Claim(), err)
 	}
@@ -114,6 +117,9 @@ func (d *Driver) forget(uid types.UID) error {
 	if err == nil {
 		_, err = d.cfg.specs().Remove(specName(uid))
 	}
+	if err == nil {
+		err = d.claims.RemoveMetadata(uid)
+	}
 	return err
 }
 
@@ -135,6 +141,7 @@ func (d *Driver) restore(ctx context.Context) error {
 	for _, id := range ids {
 		errs = append(errs, d.removeRubbish(ctx, types.UID(id)))
 	}
+	errs = append(errs, d.claims.SweepMetadata())
 	err := errors.Join(errs...)
 	d.unfit.Store(err != nil)
 	return err
@@ -150,6 +157,9 @@ func (d *Driver) restoreClaim(ctx context.Context, p *plan.Plan) error {
 	if err != nil {
 		_, removeErr := d.cfg.specs().Remove(specName(p.UID))
 		return fmt.Errorf("restore CDI spec: %w", errors.Join(err, removeErr))
+	}
+	if err := d.writeMetadata(p); err != nil {
+		return fmt.Errorf("restore files of a claim: %w", err)
 	}
 	changed, err := d.cfg.specs().Write(specName(p.UID), spec, cdi.JSON)
 	if err != nil {

@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
@@ -15,6 +16,8 @@ type Node struct {
 	// Pool is the name of the node's pool.
 	Pool string
 	Site Site
+	// MetadataDir is where files about the devices of claims are, "" for none.
+	MetadataDir string
 	// Members returns the names of the HCAs of a group; nil on a node without groups.
 	Members func(group string) ([]string, error)
 }
@@ -41,6 +44,10 @@ func (n Node) As(made *Plan) Node {
 	}
 	if made.Site != nil {
 		n.Site = *made.Site
+	}
+	n.MetadataDir = ""
+	if made.Metadata != nil {
+		n.MetadataDir = filepath.Dir(made.Metadata.Dir)
 	}
 	now := n
 	n.Members = func(group string) ([]string, error) {

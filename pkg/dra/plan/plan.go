@@ -36,6 +36,8 @@ type Plan struct {
 	// Site is what the node gives to each of its claims; nil in records of versions
 	// that did not keep it.
 	Site *Site `json:"site,omitempty"`
+	// Metadata are files about the devices for containers; nil for none.
+	Metadata *Metadata `json:"metadata,omitempty"`
 	// Devices has one entry for each allocation result of this driver.
 	Devices []Device `json:"devices"`
 }
@@ -99,7 +101,7 @@ func (p *Plan) CDIDevice(d Device) string { return cdi.Qualified(cdi.KindClaim, 
 // left alone; a claim without any of ours is an error, because the kubelet would
 // not have asked.
 func New(claim *resourceapi.ResourceClaim, node Node) (*Plan, error) {
-	p := &Plan{UID: claim.UID, Namespace: claim.Namespace, Name: claim.Name, Site: &node.Site}
+	p := &Plan{UID: claim.UID, Namespace: claim.Namespace, Name: claim.Name, Site: &node.Site, Metadata: newMetadata(claim, node)}
 	if claim.Status.Allocation == nil {
 		return nil, fmt.Errorf("claim %s is not allocated", p.Claim())
 	}

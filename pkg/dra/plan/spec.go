@@ -71,7 +71,10 @@ func (p *Plan) Spec(snap *rdma.Snapshot, hook HookOptions) (*specs.Spec, error) 
 func (p *Plan) device(d Device, hcas []*rdma.HCA, rdmaCM *rdma.Node, hook HookOptions) (cdi.Device, error) {
 	out := cdi.Device{Name: p.CDIName(d)}
 	if p.Site != nil {
-		out.Env, out.Mounts = slices.Clone(p.Site.Env), p.Site.Mounts
+		out.Env, out.Mounts = slices.Clone(p.Site.Env), slices.Clone(p.Site.Mounts)
+	}
+	if m := p.metadataMount(d); m != nil {
+		out.Mounts = append(out.Mounts, *m)
 	}
 	for _, h := range hcas {
 		nodes, err := cdi.SelectNodes(h, rdmaCM, d.Settings.Nodes)

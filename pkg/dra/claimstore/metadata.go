@@ -1,0 +1,60 @@
+package claimstore
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
+)
+
+// MetadataDir is where the store of a directory keeps what containers read of the
+// devices of claims: a directory for each claim, named by UID.
+func MetadataDir(dir string) string { return filepath.Join(dir, "metadata") }
+
+// WriteMetadata writes a file for the containers of a claim, if it is not as it should
+// be. A container that runs keeps the file it has.
+func (s *Store) WriteMetadata(uid types.UID, name string, data []byte) error {
+	dir := filepath.Join(MetadataDir(s.dir), string(uid))
+	err := os.MkdirAll(dir, 0o755)
+	if err == nil {
+		_, err = atomicfile.Write(filepath.Join(dir, name), data, atomicfile.Options{Mode: 0o644})
+	}
+	if err != nil {
+		return fmt.Errorf("write device metadata of claim %s: %w", uid, err)
+	}
+	return nil
+}
+
+// RemoveMetadata removes the files of a claim that has ended.
+func (s *Store) RemoveMetadata(uid types.UID) error {
+	if err := os.RemoveAll(filepath.Join(MetadataDir(s.dir), string(uid))); err != nil {
+		return fmt.Errorf("remove device metadata of claim %s: %w", uid, err)
+	}
+	return nil
+}
+
+// SweepMetadata removes the files of claims without a record, which a driver that was
+// killed has left: a claim's record is older than its files. A record that cannot be
+// read is a record.
+func (s *Store) SweepMetadata() error {
+	entries, err := os.ReadDir(MetadataDir(s.dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list device metadata: %w", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		uid := types.UID(e.Name())
+		if p, err := s.Get(uid); p == nil && err == nil {
+			errs = append(errs, s.RemoveMetadata(uid))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,146 @@
+package dra_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/api/metadata"
+	"k8s.io/dynamic-resource-allocation/devicemetadata"
+	"tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
+)
+
+func withMetadata(c *dra.Config) { c.DeviceMetadata = true }
+
+// readMetadata returns what a container with all requests of a claim reads, by the path
+// that the file has in it. The reader is that of Kubernetes.
+func readMetadata(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim) map[string]*metadata.DeviceMetadata {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(n.CDIDir, "rdma.dev-claim_"+string(c.UID)+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var spec specs.Spec
+	if err := json.Unmarshal(data, &spec); err != nil {
+		t.Fatal(err)
+	}
+	mounts := spec.ContainerEdits.Mounts
+	for _, d := range spec.Devices {
+		mounts = append(mounts, d.ContainerEdits.Mounts...)
+	}
+	found := map[string]*metadata.DeviceMetadata{}
+	for _, m := range mounts {
+		file, err := os.ReadFile(m.HostPath)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		var dm metadata.DeviceMetadata
+		if err := devicemetadata.DecodeMetadataFromStream(json.NewDecoder(bytes.NewReader(file)), &dm); err != nil {
+			t.Errorf("%v in %s", err, file)
+		}
+		if found[m.ContainerPath] != nil {
+			t.Errorf("%s is mounted twice", m.ContainerPath)
+		}
+		found[m.ContainerPath] = &dm
+	}
+	return found
+}
+
+// TestDeviceMetadata: containers read the attributes of their devices where KEP-5304
+// says, also after files and specs were lost; with the claim the files go.
+func TestDeviceMetadata(t *testing.T) {
+	const root = "/var/run/kubernetes.io/dra-device-attributes/"
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	d := start(t, n, withMetadata)
+	named, made := drivertest.Claim(1, dev0), drivertest.Claim(2, dev1, dev2, "pci-0000-4b-00-0")
+	made.Annotations = map[string]string{resourceapi.PodResourceClaimAnnotation: "nics"}
+	requests := made.Status.Allocation.Devices.Results
+	requests[0].Request, requests[1].Request, requests[2].Request = "pair", "pair", "one/fast"
+	n.AddClaim(named, made)
+	prepare(t, n, named)
+	prepare(t, n, made)
+	check := func(when string) {
+		t.Helper()
+		for _, want := range []struct {
+			claim         *resourceapi.ResourceClaim
+			path, request string
+			devices       []string
+		}{
+			{named, "resourceclaims/claim-1/r0/rdma.dev-metadata.json", "r0", []string{dev0}},
+			{made, "resourceclaimtemplates/nics/pair/rdma.dev-metadata.json", "pair", []string{dev1, dev2}},
+			{made, "resourceclaimtemplates/nics/one/rdma.dev-metadata.json", "one/fast", []string{"pci-0000-4b-00-0"}},
+		} {
+			got := readMetadata(t, n, want.claim)[root+want.path]
+			if got == nil || got.UID != want.claim.UID || len(got.Requests) != 1 || got.Requests[0].Name != want.request {
+				t.Errorf("%s: %s has %+v", when, want.path, got)
+				continue
+			}
+			for i, device := range got.Requests[0].Devices {
+				ibdev := device.Attributes["ibdev"].StringValue
+				if device.Driver != "rdma.dev" || device.Pool != drivertest.NodeName || device.Name != want.devices[i] || ibdev == nil || *ibdev == "" {
+					t.Errorf("%s: device %d of %s is %+v", when, i, want.path, device)
+				}
+			}
+			if len(got.Requests[0].Devices) != len(want.devices) {
+				t.Errorf("%s: %s has %d devices", when, want.path, len(got.Requests[0].Devices))
+			}
+		}
+	}
+	check("when prepared")
+	d.stop()
+	dir := filepath.Join(n.PluginDir(), "metadata")
+	left := filepath.Join(dir, "00000000-0000-4000-8000-000000000099")
+	if err := errors.Join(os.RemoveAll(n.CDIDir), os.RemoveAll(dir), os.MkdirAll(left, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	start(t, n, withMetadata)
+	check("after all files were lost")
+	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what a killed driver has left: %v", err)
+	}
+	unprepare(t, n, named, made)
+	if files := drivertest.Files(t, dir); len(files) > 0 {
+		t.Errorf("left of claims that ended: %v", files)
+	}
+}
+
+// TestDeviceMetadataOfShares: a share says so. A driver without the option makes no
+// files, and keeps those of claims that have them.
+func TestDeviceMetadataOfShares(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	d := start(t, n, withMetadata)
+	c := drivertest.Share(1, nil, devicename.Shared(dev0))
+	n.AddClaim(c)
+	prepare(t, n, c)
+	check := func() {
+		t.Helper()
+		for path, got := range readMetadata(t, n, c) {
+			a := got.Requests[0].Devices[0].Attributes
+			if a["shared"].BoolValue == nil || !*a["shared"].BoolValue || a["ibdev"].StringValue == nil {
+				t.Errorf("%s has attributes %v", path, a)
+			}
+			return
+		}
+		t.Error("no metadata")
+	}
+	check()
+	d.stop()
+	start(t, n)
+	prepare(t, n, c)
+	check()
+	other := drivertest.Claim(2, dev1)
+	n.AddClaim(other)
+	prepare(t, n, other)
+	if got := readMetadata(t, n, other); len(got) > 0 {
+		t.Errorf("metadata without the option: %v", got)
+	}
+}

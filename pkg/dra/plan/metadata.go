@@ -1,0 +1,78 @@
+package plan
+
+import (
+	"path/filepath"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/api/metadata"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+)
+
+// Metadata says where the files are that tell containers of the devices of a claim
+// (KEP-5304, package podmeta).
+type Metadata struct {
+	// Dir is the directory of the claim's files on the host.
+	Dir string `json:"dir"`
+	// PodClaim is the name of the claim in the pod, where it was made from a template.
+	PodClaim string `json:"podClaim,omitempty"`
+}
+
+// MetadataMount is the file of one request, and where a container has it.
+type MetadataMount struct {
+	Request string // without the subrequest
+	cdi.Mount
+}
+
+// newMetadata returns nil on a node without such files.
+func newMetadata(claim *resourceapi.ResourceClaim, node Node) *Metadata {
+	if node.MetadataDir == "" {
+		return nil
+	}
+	return &Metadata{
+		Dir:      filepath.Join(node.MetadataDir, string(claim.UID)),
+		PodClaim: claim.Annotations[resourceapi.PodResourceClaimAnnotation],
+	}
+}
+
+// Mounts returns the files of a plan's requests, in their order.
+func (m *Metadata) Mounts(p *Plan) []MetadataMount {
+	if m == nil {
+		return nil
+	}
+	var mounts []MetadataMount
+	for _, d := range p.Devices {
+		request := BaseRequest(d.Request)
+		if slices.ContainsFunc(mounts, func(o MetadataMount) bool { return o.Request == request }) {
+			continue
+		}
+		inside := metadata.ResourceClaimFilePath(DriverName, p.Name, request)
+		if m.PodClaim != "" {
+			inside = metadata.ResourceClaimTemplateFilePath(DriverName, m.PodClaim, request)
+		}
+		mounts = append(mounts, MetadataMount{Request: request, Mount: cdi.Mount{
+			HostPath: filepath.Join(m.Dir, request+".json"), ContainerPath: inside,
+		}})
+	}
+	return mounts
+}
+
+// BaseRequest is the name of a request without that of its subrequest: nic of nic/fast.
+func BaseRequest(request string) string { return resourceclaim.BaseRequestRef(request) }
+
+// metadataMount returns the mount that a device brings into containers, nil if it is not
+// the first one of its request: a container has all devices of a request or none.
+func (p *Plan) metadataMount(d Device) *cdi.Mount {
+	first := slices.IndexFunc(p.Devices, func(o Device) bool { return BaseRequest(o.Request) == BaseRequest(d.Request) })
+	if p.CDIName(p.Devices[first]) != p.CDIName(d) {
+		return nil
+	}
+	for _, m := range p.Metadata.Mounts(p) {
+		if m.Request == BaseRequest(d.Request) {
+			return &m.Mount
+		}
+	}
+	return nil
+}
