@@ -39,7 +39,7 @@ func TestTemplate(t *testing.T) {
 		t.Errorf("both pods got %s", devices[0])
 	}
 	// What a container reads of its device, by the names that the pod's author knows.
-	const file = "/var/run/kubernetes.io/dra-device-attributes/resourceclaimtemplates/hca/hca/rdma.dev-metadata.json"
+	const file = "/var/run/kubernetes.io/dra-device-attributes/resourceclaimtemplates/hca/nic/rdma.dev-metadata.json"
 	if got := n.Sh("two-containers", "sender", "cat "+file); !testbed.ContainsAll(got, []string{"metadata.resource.k8s.io/", `"ibdev"`, n.ClaimOf("two-containers").Results()[0].Device}) {
 		t.Errorf("the container reads %s", got)
 	}

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -35,7 +36,7 @@ func TestRelease(t *testing.T) {
 	}
 	untouched("helm rollback")
 
-	if out, err := helm("uninstall"); err == nil || !strings.Contains(out, "pre-delete") {
+	if out, err := helm("uninstall"); err == nil || !strings.Contains(err.Error(), deploy.Release+"-uninstall failed") {
 		t.Fatalf("helm uninstall while a pod has an HCA: %v: %s", err, out)
 	}
 	job := bed.Kubectl(t, "--namespace", deploy.Namespace, "logs", "job/"+deploy.Release+"-uninstall")
@@ -43,6 +44,17 @@ func TestRelease(t *testing.T) {
 		t.Errorf("the job says:\n%s", job)
 	}
 	untouched("a refused uninstallation")
+	// Helm takes the release for one that goes until it is told otherwise.
+	history, err := helm("history", "--max", "1", "--output", "json")
+	revision := regexp.MustCompile(`"revision":(\d+)`).FindStringSubmatch(history)
+	if err != nil || revision == nil {
+		t.Fatalf("helm history: %v: %s", err, history)
+	}
+	if out, err := bed.Output("helm", "rollback", deploy.Release, revision[1], "--namespace", deploy.Namespace, "--wait", "--timeout", "120s"); err != nil {
+		t.Fatalf("helm rollback after a refused uninstallation: %v: %s", err, out)
+	}
+	bed.Configure(t, "logVerbosity: 3")
+	untouched("helm upgrade after a refused uninstallation")
 
 	n.Delete("app")
 	testbed.Eventually(t, "claims of earlier tests are gone, the chart is uninstalled", func() error {
