@@ -1,6 +1,7 @@
 package dra_test
 
 import (
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -38,6 +39,38 @@ func TestCleanStop(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestStopFinishesCalls: a driver that is stopped, such as the old one of an update, finishes
+// what the kubelet has asked it for. A call that breaks off would cost the pod a minute.
+func TestStopFinishesCalls(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	d := start(t, n)
+	c := drivertest.Claim(1, dev0)
+	n.AddClaim(c)
+	release := n.Hold(drivertest.GetClaim)
+	prepared := make(chan error, 1)
+	go func() {
+		response, err := n.Prepare(drivertest.Context(t), c)
+		if err == nil {
+			_, err = drivertest.Devices(response, c)
+		}
+		prepared <- err
+	}()
+	drivertest.Eventually(t, func() error {
+		if n.Count(drivertest.GetClaim) == 0 {
+			return errors.New("the driver has not asked for the claim")
+		}
+		return nil
+	})
+	d.cancel()
+	d.says("Stopping")
+	release()
+	if err := <-prepared; err != nil {
+		t.Error(err)
+	}
+	d.stop()
+	wantFiles(t, n, c)
 }
 
 // TestHealth: the kubelet hears of every device: which has no port that is up,

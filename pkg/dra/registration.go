@@ -2,7 +2,9 @@ package dra
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -16,9 +18,52 @@ type registration struct{ atomic.Bool }
 // registered it, so that a readiness probe can ask over the real socket.
 const RegisteredHeader = "rdma-dev-registered"
 
+const (
+	// finishTime is how long a driver that is stopped goes on for the calls that it has
+	// begun, well within the 30 s that a pod has by default.
+	finishTime = 10 * time.Second
+	// answerTime is how long the answer to a call that has ended may take to the kubelet.
+	answerTime = 100 * time.Millisecond
+)
+
+// calls counts the calls of the kubelet in progress.
+type calls struct {
+	mu    sync.Mutex
+	n     int
+	ended time.Time // the last one
+}
+
+func (c *calls) begin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n++
+}
+
+func (c *calls) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n--
+	c.ended = time.Now()
+}
+
+// finish waits until all are answered, at most for the given time, and returns how many
+// are in progress still.
+func (c *calls) finish(most time.Duration) int {
+	for deadline := time.Now().Add(most); ; time.Sleep(answerTime / 10) {
+		c.mu.Lock()
+		n, ended := c.n, c.ended
+		c.mu.Unlock()
+		if n == 0 && time.Since(ended) > answerTime || time.Now().After(deadline) {
+			return n
+		}
+	}
+}
+
 // observe watches the calls of the kubelet. After a registration the slices are
 // published again: a kubelet that has just started has wiped those of its node.
 func (d *Driver) observe(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	d.calls.begin()
+	defer d.calls.end()
 	if status, ok := req.(*registerapi.RegistrationStatus); ok {
 		d.isUp.Store(status.PluginRegistered)
 		if status.PluginRegistered {
