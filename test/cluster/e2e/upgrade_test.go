@@ -24,7 +24,7 @@ kind: Job
 metadata: {name: load}
 spec:
   completions: %d
-  parallelism: 14
+  parallelism: 8
   backoffLimit: 0
   template:
     spec:
