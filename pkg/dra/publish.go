@@ -21,12 +21,10 @@ import (
 // comparison in memory.
 var handOverAgain = []time.Duration{time.Second, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 29 * time.Second}
 
-// publishSpacing is the least time between two publications for a reason on this
-// node, so that a storm costs the API server one write a second.
-const publishSpacing = time.Second
-
-// decideSpacing is the same where the decision was to publish nothing: it costs this
-// node alone.
+// decideSpacing is the least time between two decisions on what to publish, where the
+// first was to publish nothing anew: it costs this node alone. Between two
+// publications there is the interval of the policy, so that a storm costs the API
+// server one write a second.
 const decideSpacing = 100 * time.Millisecond
 
 // publishLoop keeps the published slices in step with the host until ctx ends.
@@ -34,7 +32,7 @@ func (d *Driver) publishLoop(ctx context.Context) {
 	if !d.waitForRuntime(ctx) {
 		return
 	}
-	published, next := d.publish(ctx, nil), time.Now().Add(publishSpacing)
+	published, next := d.publish(ctx, nil), time.Now().Add(d.spacing(true))
 	waits := handOverAgain
 	again := time.NewTimer(waits[0])
 	defer again.Stop()
@@ -47,10 +45,8 @@ func (d *Driver) publishLoop(ctx context.Context) {
 				return
 			}
 			before := published
-			published, next = d.publish(ctx, published), time.Now().Add(decideSpacing)
-			if published != before {
-				next = time.Now().Add(publishSpacing)
-			}
+			published = d.publish(ctx, published)
+			next = time.Now().Add(d.spacing(published != before))
 		case <-d.registered:
 			// A kubelet that restarted may have another container runtime.
 			if err := d.checkRuntime(ctx); err != nil {
@@ -66,6 +62,15 @@ func (d *Driver) publishLoop(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// spacing is how long the next publication for a reason on this node has to wait.
+func (d *Driver) spacing(published bool) time.Duration {
+	interval := d.policy.Load().PublishInterval()
+	if published {
+		return interval
+	}
+	return min(interval, decideSpacing)
 }
 
 // sleep waits, and returns false if ctx ends before.
@@ -132,7 +137,7 @@ func (d *Driver) offered(snap *rdma.Snapshot) *rdma.Snapshot {
 // reportHost says what is wrong with the host.
 func reportHost(logger klog.Logger, snap *rdma.Snapshot) {
 	if snap.NetnsMode == rdma.NetnsExclusive {
-		logger.Error(errExclusive, "No RDMA device is published")
+		logger.Error(errExclusive, "No RDMA device is offered to new claims")
 	}
 	var problems []error
 	for _, p := range snap.Problems {
