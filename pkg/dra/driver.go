@@ -140,6 +140,7 @@ func (d *Driver) start(ctx context.Context) error {
 	if err := d.restore(ctx); err != nil {
 		logger.Error(err, "Some CDI specs are not restored")
 	}
+	d.sweepSockets(logger)
 	// Calls that the kubelet has begun outlive ctx: shutDown stops the helper.
 	if d.helper, err = kubeletplugin.Start(context.WithoutCancel(ctx), d, d.options()...); err != nil {
 		d.policyFile.close()

@@ -2,6 +2,8 @@ package dra_test
 
 import (
 	"errors"
+	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -71,6 +73,42 @@ func TestStopFinishesCalls(t *testing.T) {
 	}
 	d.stop()
 	wantFiles(t, n, c)
+}
+
+// TestSocketsOfTheDead: the sockets of a driver that was killed and whose pod is gone go when
+// another driver starts; those of one that lives beside it stay.
+func TestSocketsOfTheDead(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	hourAgo := time.Now().Add(-time.Hour)
+	age := func(paths ...string) {
+		for _, path := range paths {
+			if err := os.Chtimes(path, hourAgo, hourAgo); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const alive, dead, next types.UID = "4c2b1b9e-6d62-4b0c-8f0c-0b2f2f6d2a11", "4c2b1b9e-6d62-4b0c-8f0c-0b2f2f6d2a12", "4c2b1b9e-6d62-4b0c-8f0c-0b2f2f6d2a13"
+	files := func(uid types.UID) []string {
+		return []string{filepath.Join(n.Dir, "plugins_registry", "rdma.dev-"+string(uid)+"-reg.sock"), filepath.Join(n.PluginDir(), "dra-"+string(uid)+".sock")}
+	}
+	start(t, n, func(c *dra.Config) { c.PodUID = alive })
+	age(files(alive)...)
+	for _, path := range files(dead) {
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.SetUnlinkOnClose(false)
+		l.Close()
+		age(path)
+	}
+	start(t, n, func(c *dra.Config) { c.PodUID = next })
+	for _, pattern := range []string{filepath.Join(n.Dir, "plugins_registry", "*.sock"), filepath.Join(n.PluginDir(), "*.sock")} {
+		left, err := filepath.Glob(pattern)
+		if err != nil || len(left) != 2 || strings.Contains(strings.Join(left, " "), string(dead)) {
+			t.Errorf("left are %v (%v), want those of two drivers that live", left, err)
+		}
+	}
 }
 
 // TestHealth: the kubelet hears of every device: which has no port that is up,

@@ -2,14 +2,36 @@ package dra
 
 import (
 	"context"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
+	"k8s.io/klog/v2"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/sockets"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
+
+// sweepSockets removes the sockets of drivers of other pods that were killed and did not
+// come back, such as one that was out of memory and was then updated. The kubelet would try
+// to reach them for ever.
+func (d *Driver) sweepSockets(logger klog.Logger) {
+	if d.cfg.PodUID == "" {
+		return // all drivers have the same ones
+	}
+	removed, err := sockets.Sweep(staleAge,
+		filepath.Join(d.cfg.RegistrarDir(), plan.DriverName+"-*-reg.sock"), filepath.Join(d.cfg.PluginDir(), "dra-*.sock"))
+	if err != nil {
+		logger.Error(err, "Some sockets of drivers that are gone stay")
+	}
+	if len(removed) > 0 {
+		logger.Info("Removed sockets of drivers that are gone", "sockets", removed)
+	}
+}
 
 // registration says whether the kubelet has registered this driver.
 type registration struct{ atomic.Bool }
