@@ -100,12 +100,13 @@ func (b *Bed) Reboot(t *testing.T, meanwhile func()) {
 		},
 		func() error { meanwhile(); return nil },
 		func() error { return b.Start(ctx, cluster.Containerd) },
-		func() error { return b.Start(ctx, cluster.Kubelet) },
 	} {
 		if err := step(); err != nil {
 			t.Fatal(err)
 		}
 	}
+	// A kubelet that finds containerd not ready to serve it ends, and a node starts it again.
+	Eventually(t, "start of the kubelet", func() error { return b.Start(ctx, cluster.Kubelet) })
 }
 
 func (b *Bed) shell(script string) error {
