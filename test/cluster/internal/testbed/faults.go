@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -87,6 +88,12 @@ func (b *Bed) KubeletRestart(t *testing.T) {
 func (b *Bed) Reboot(t *testing.T, meanwhile func()) {
 	t.Helper()
 	ctx := t.Context()
+	t.Cleanup(func() { // else the pods of a test that failed would not end
+		if t.Failed() {
+			_ = b.Start(context.Background(), cluster.Containerd)
+			_ = b.Start(context.Background(), cluster.Kubelet)
+		}
+	})
 	for _, step := range []func() error{
 		func() error { return b.Stop(ctx, cluster.Kubelet, syscall.SIGTERM) },
 		func() error {
