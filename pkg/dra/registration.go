@@ -48,7 +48,7 @@ const (
 	answerTime = 100 * time.Millisecond
 )
 
-// calls counts the calls of the kubelet in progress.
+// calls counts the calls of the kubelet for claims that are in progress.
 type calls struct {
 	mu    sync.Mutex
 	n     int
@@ -84,18 +84,22 @@ func (c *calls) finish(most time.Duration) int {
 // observe watches the calls of the kubelet. After a registration the slices are
 // published again: a kubelet that has just started has wiped those of its node.
 func (d *Driver) observe(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	d.calls.begin()
-	defer d.calls.end()
-	if status, ok := req.(*registerapi.RegistrationStatus); ok {
-		d.isUp.Store(status.PluginRegistered)
-		if status.PluginRegistered {
+	switch req := req.(type) {
+	case *registerapi.RegistrationStatus:
+		d.isUp.Store(req.PluginRegistered)
+		if req.PluginRegistered {
 			notify(d.registered)
 		}
-	}
-	if _, ok := req.(*registerapi.InfoRequest); ok && d.isUp.Load() {
+	case *registerapi.InfoRequest:
+		if !d.isUp.Load() {
+			break
+		}
 		if err := grpc.SetHeader(ctx, metadata.Pairs(RegisteredHeader, "true")); err != nil {
 			return nil, err
 		}
+	default: // of claims
+		d.calls.begin()
+		defer d.calls.end()
 	}
 	return handler(ctx, req)
 }
