@@ -15,6 +15,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/podresources"
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
@@ -49,6 +50,7 @@ type Driver struct {
 	usesCounters atomic.Bool              // the slices published last have counters
 	missing      missing
 	statuses     *statuses
+	pods         *podresources.Cache
 
 	fail        context.CancelCauseFunc
 	stop        context.CancelFunc
@@ -77,6 +79,7 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 		return nil, err
 	}
 	d := &Driver{cfg: cfg, client: client, host: host, claims: claims, health: observer, events: kernelEvents, registered: make(chan struct{}, 1), moved: make(chan struct{}, 1), statuses: newStatuses(cfg.ClaimStatus)}
+	d.pods = &podresources.Cache{Socket: cfg.podResourcesSocket(), Driver: plan.DriverName, For: podsFor}
 	d.policy.Store(cmp.Or(cfg.Policy, policy.Default()))
 	return d, nil
 }
