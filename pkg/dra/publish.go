@@ -19,12 +19,10 @@ import (
 // registers us, so at the first time the library may not have seen the deletion.
 const secondPublish = 61 * time.Second
 
-// publishSpacing is the least time between two publications for a reason on this
-// node, so that a storm costs the API server one write a second.
-const publishSpacing = time.Second
-
-// decideSpacing is the same where the decision was to publish nothing: it costs this
-// node alone.
+// decideSpacing is the least time between two decisions on what to publish, where the
+// first was to publish nothing anew: it costs this node alone. Between two
+// publications there is the interval of the policy, so that a storm costs the API
+// server one write a second.
 const decideSpacing = 100 * time.Millisecond
 
 // publishLoop keeps the published slices in step with the host until ctx ends.
@@ -34,7 +32,7 @@ func (d *Driver) publishLoop(ctx context.Context) {
 	if !d.waitForRuntime(ctx) {
 		return
 	}
-	published, next := d.publish(ctx, nil), time.Now().Add(publishSpacing)
+	published, next := d.publish(ctx, nil), time.Now().Add(d.spacing(true))
 	for {
 		select {
 		case <-ctx.Done():
@@ -44,10 +42,8 @@ func (d *Driver) publishLoop(ctx context.Context) {
 				return
 			}
 			before := published
-			published, next = d.publish(ctx, published), time.Now().Add(decideSpacing)
-			if published != before {
-				next = time.Now().Add(publishSpacing)
-			}
+			published = d.publish(ctx, published)
+			next = time.Now().Add(d.spacing(published != before))
 		case <-d.registered:
 			// A kubelet that restarted may have another container runtime.
 			if err := d.checkRuntime(ctx); err != nil {
@@ -59,6 +55,15 @@ func (d *Driver) publishLoop(ctx context.Context) {
 			published = d.publish(ctx, nil)
 		}
 	}
+}
+
+// spacing is how long the next publication for a reason on this node has to wait.
+func (d *Driver) spacing(published bool) time.Duration {
+	interval := d.policy.Load().PublishInterval()
+	if published {
+		return interval
+	}
+	return min(interval, decideSpacing)
 }
 
 // sleep waits, and returns false if ctx ends before.
@@ -126,7 +131,7 @@ func (d *Driver) offered(snap *rdma.Snapshot) *rdma.Snapshot {
 // reportHost says what is wrong with the host.
 func reportHost(logger klog.Logger, snap *rdma.Snapshot) {
 	if snap.NetnsMode == rdma.NetnsExclusive {
-		logger.Error(errExclusive, "No RDMA device is published")
+		logger.Error(errExclusive, "No RDMA device is offered to new claims")
 	}
 	var problems []error
 	for _, p := range snap.Problems {

@@ -99,7 +99,7 @@ var (
 // What happened since the driver started.
 var (
 	PrepareDuration = Metric{"rdma_driver_prepare_duration_seconds", Histogram, []string{"phase"},
-		"Time to prepare one claim, by phase: plan, spec, record, write; claim is all of these, and call a whole call of the kubelet.", "6 x 22"}
+		"Time to prepare one claim, by phase: wait, plan, spec, record, write; claim is all of these, and call a whole call of the kubelet.", "7 x 22"}
 	UnprepareDuration = Metric{"rdma_driver_unprepare_duration_seconds", Histogram, []string{"phase"},
 		"Time to end one claim: claim, and call for a whole call of the kubelet.", "2 x 22"}
 	PublishDuration = Metric{"rdma_driver_publish_duration_seconds", Histogram, []string{"phase"},

@@ -42,6 +42,7 @@ type Phase string
 
 // The phases.
 const (
+	PhaseWait     Phase = "wait"      // Prepare: for another call that is at work on the claim
 	PhasePlan     Phase = "plan"      // Prepare: claim and class to plan
 	PhaseSpec     Phase = "spec"      // Prepare: plan and host to CDI spec, with the wait for a host in the middle of a change
 	PhaseRecord   Phase = "record"    // Prepare: locks and record
@@ -55,7 +56,7 @@ const (
 )
 
 var phases = map[Operation][]Phase{
-	Prepare:   {PhasePlan, PhaseSpec, PhaseRecord, PhaseWrite, PhaseClaim, PhaseCall},
+	Prepare:   {PhaseWait, PhasePlan, PhaseSpec, PhaseRecord, PhaseWrite, PhaseClaim, PhaseCall},
 	Unprepare: {PhaseClaim, PhaseCall},
 	Publish:   {PhaseDecide, PhaseBuild, PhaseHandOver, PhaseAll},
 }
@@ -66,6 +67,7 @@ type Reason string
 // The reasons.
 const (
 	ReasonAPI        Reason = "api"        // the API server did not give the claim
+	ReasonGaveUp     Reason = "gave_up"    // the kubelet did not wait
 	ReasonParameters Reason = "parameters" // the claim or its class asks for what it cannot have
 	ReasonDevice     Reason = "device"     // the device is not there, or not as it was
 	ReasonNetns      Reason = "netns"      // the host is in exclusive network namespace mode
@@ -75,7 +77,7 @@ const (
 )
 
 var reasons = map[Operation][]Reason{
-	Prepare:   {ReasonAPI, ReasonParameters, ReasonDevice, ReasonNetns, ReasonInUse, ReasonRecord, ReasonCDI},
+	Prepare:   {ReasonAPI, ReasonGaveUp, ReasonParameters, ReasonDevice, ReasonNetns, ReasonInUse, ReasonRecord, ReasonCDI},
 	Unprepare: {ReasonAPI, ReasonRecord},
 }
 

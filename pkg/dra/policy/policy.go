@@ -19,6 +19,7 @@ type Config struct {
 	rules        []*rule
 	groups       []*group
 	taints       map[health.Condition]resourceapi.DeviceTaintEffect
+	timing       timing
 }
 
 // Container is what every RDMA container of the node gets, as the administrator's
@@ -55,6 +56,7 @@ func Parse(data []byte) (*Config, error) {
 		c.groups = append(c.groups, p.group(element("groups", i), &f.Groups[i]))
 	}
 	c.taints = p.taints(f.Taints)
+	c.timing = p.timing(&f)
 	p.unique(c)
 	if err := p.join(); err != nil {
 		return nil, err

@@ -88,6 +88,8 @@ func wanted(goType string) string {
 		return "true or false"
 	case goType == "quantity":
 		return "a number, as 4096, or one with a suffix, as 400G"
+	case goType == "duration":
+		return "a time, as 500ms or 30s"
 	case goType == "string", goType == "resources.View":
 		return "a text"
 	case strings.HasPrefix(goType, "[]"):
