@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net/http"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/pflag"
@@ -40,10 +41,11 @@ func (m *metricsFlags) instruments() (*metrics.Instruments, error) {
 // one after the other.
 const scrapesAtOnce = 4
 
-// serve serves the metrics of a driver until ctx ends.
-func (m *metricsFlags) serve(ctx context.Context, i *metrics.Instruments, driver *dra.Driver, client kubernetes.Interface) {
+// start serves the metrics of a driver until ctx ends or the function that it returns is
+// called, which waits for the end.
+func (m *metricsFlags) start(ctx context.Context, i *metrics.Instruments, driver *dra.Driver, client kubernetes.Interface) (stop func()) {
 	if i == nil {
-		return
+		return func() {}
 	}
 	i.Registry().MustRegister(metrics.NewCollector(driver.Measure))
 	mux := http.NewServeMux()
@@ -51,5 +53,8 @@ func (m *metricsFlags) serve(ctx context.Context, i *metrics.Instruments, driver
 		MaxRequestsInFlight: scrapesAtOnce, ErrorHandling: promhttp.ContinueOnError, Registry: i.Registry(),
 	}))
 	m.server.Client, m.server.Handler = client, mux
-	m.server.Run(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	var serving sync.WaitGroup
+	serving.Go(func() { m.server.Run(ctx) })
+	return func() { cancel(); serving.Wait() }
 }

@@ -48,7 +48,7 @@ func eventuallyHas(t *testing.T, address string, patterns ...string) string {
 		}
 		for _, p := range patterns {
 			if !regexp.MustCompile("(?m)^" + p + "$").MatchString(text) {
-				return fmt.Errorf("no line %s in:\n%s", p, ours(text))
+				return fmt.Errorf("no line %s in:\n%s", p, brief(text))
 			}
 		}
 		return nil
@@ -56,8 +56,8 @@ func eventuallyHas(t *testing.T, address string, patterns ...string) string {
 	return text
 }
 
-// ours drops what is long and the same everywhere.
-func ours(text string) string {
+// brief drops what is long and the same everywhere.
+func brief(text string) string {
 	var out strings.Builder
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, "rdma_") && !strings.Contains(line, "_bucket") && !strings.Contains(line, "counter=") {
@@ -101,7 +101,7 @@ func TestMetrics(t *testing.T) {
 	mustUnprepare(t, n, c)
 	text := eventuallyHas(t, address, `rdma_driver_prepared_claims 0`, `rdma_driver_unprepare_duration_seconds_count\{phase="claim"\} 1`)
 	if strings.Contains(text, "claim-1") {
-		t.Errorf("the claim is gone, and still named in:\n%s", ours(text))
+		t.Errorf("the claim is gone, and still named in:\n%s", brief(text))
 	}
 }
 
