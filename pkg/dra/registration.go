@@ -101,5 +101,5 @@ func (d *Driver) observe(ctx context.Context, req any, info *grpc.UnaryServerInf
 		d.calls.begin()
 		defer d.calls.end()
 	}
-	return handler(ctx, req)
+	return d.cfg.Metrics.Call(ctx, req, handler)
 }
