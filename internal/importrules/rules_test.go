@@ -64,6 +64,12 @@ var bans = []importrules.Ban{{
 	Of:      []string{module + "/..."},
 	But:     []string{module + "/internal/rdmamap/internal/wrap"},
 	Imports: []string{"github.com/Mellanox/rdmamap/..."},
+}, {
+	Name:    "prometheus",
+	Why:     "the driver measures by package metrics, and the program serves it: nothing else knows Prometheus",
+	Of:      []string{module + "/pkg/...", module + "/internal/..."},
+	But:     []string{module + "/pkg/dra/metrics"},
+	Imports: []string{"github.com/prometheus/..."},
 }}
 
 // calls are the rules on functions. Each has a planted violation as well.
@@ -82,7 +88,7 @@ var calls = []importrules.Calls{{
 	Of:   []string{module + "/..."},
 	But: []string{
 		module + "/pkg/cdi", module + "/pkg/dra/claimstore", module + "/internal/atomicfile", module + "/internal/hook/...",
-		module + "/internal/fixture/...", module + "/tools/...", module + "/test/...",
+		module + "/internal/fixture/...", module + "/internal/sockets", module + "/tools/...", module + "/test/...",
 	},
 	Names: []string{
 		"os.WriteFile", "os.Create", "os.CreateTemp", "os.OpenFile", "os.OpenRoot", "os.Rename", "os.Remove", "os.RemoveAll",

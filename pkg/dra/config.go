@@ -9,6 +9,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 )
@@ -44,6 +45,8 @@ type Config struct {
 	Hook plan.HookOptions
 	// Health says how long things must be before they count, nil for the defaults.
 	Health *health.Config
+	// Metrics measures what the driver does; nil for nothing.
+	Metrics *metrics.Instruments
 	// RuntimeCDI confirms that the container runtime applies CDI devices, where
 	// it does not do so by default (containerd 1.7 without enable_cdi).
 	RuntimeCDI bool

@@ -1,6 +1,7 @@
 package dra
 
 import (
+	"fmt"
 	"path/filepath"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
@@ -15,7 +16,7 @@ func (d *Driver) writeMetadata(p *plan.Plan) error {
 	}
 	for _, f := range files {
 		if err := d.claims.WriteMetadata(p.UID, filepath.Base(f.Path), f.Data); err != nil {
-			return err
+			return fmt.Errorf("claim %s: %w", p.Claim(), err)
 		}
 	}
 	return nil
