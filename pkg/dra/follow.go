@@ -21,7 +21,7 @@ const (
 // followLoop keeps the picture of the host and its health new, and the specs of
 // prepared claims in step with it, until ctx ends. It needs no API server.
 func (d *Driver) followLoop(ctx context.Context) {
-	events, follow := d.events(ctx)
+	events, follow := d.events(ctx, d.cfg.Events)
 	rescan := time.NewTicker(rescanInterval)
 	defer rescan.Stop()
 	poll := time.NewTicker(pollInterval)
@@ -55,10 +55,11 @@ func (d *Driver) followLoop(ctx context.Context) {
 
 // kernelEvents returns what may have changed by the word of the kernel, until ctx ends,
 // and what has to be told after each look what the picture was made of.
-func kernelEvents(ctx context.Context) (<-chan watch.Signal, func(*rdma.Snapshot)) {
-	w := watch.Start(ctx, watch.Config{Report: func(err error) {
+func kernelEvents(ctx context.Context, c watch.Config) (<-chan watch.Signal, func(*rdma.Snapshot)) {
+	c.Report = func(err error) {
 		klog.FromContext(ctx).Error(err, "Kernel events are lost for a moment")
-	}})
+	}
+	w := watch.Start(ctx, c)
 	return w.Signals(), w.Follow
 }
 

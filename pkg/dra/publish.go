@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/klog/v2"
 
@@ -90,7 +89,7 @@ func (d *Driver) publish(ctx context.Context, last *resourceslice.DriverResource
 		logger.Error(err, "A restart of the driver will not know what is wrong with HCAs")
 	}
 	wanted := resources.Build(d.cfg.NodeName, decided.Slices())
-	if last != nil && equality.Semantic.DeepEqual(*last, wanted) {
+	if last != nil && resources.Equal(*last, wanted) {
 		return last
 	}
 	reportHost(logger, snap)

@@ -1,0 +1,100 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// flaps measures how soon a watch of the API server shows that a link failed, and came
+// back: from the system call that the kernel's event is made in. The floor is an update
+// that changes nothing, in between.
+func (h *hardware) flaps() {
+	link, err := netlink.LinkByName("dummy0")
+	if err != nil {
+		h.Fatal(err)
+	}
+	var down, up, empty []time.Duration
+	for range 200 {
+		empty = append(empty, h.emptyPut())
+		down = append(down, h.flap(link, netlink.LinkSetDown, tainted("port-down")))
+		up = append(up, h.flap(link, netlink.LinkSetUp, tainted()))
+	}
+	h.Logf("200 flaps: taint %s, its end %s; an empty PUT %s; ratio of medians %.1f and %.1f",
+		times(down), times(up), times(empty), ratio(down, empty), ratio(up, empty))
+}
+
+// flap changes the link, and returns how long it took until that was known.
+func (h *hardware) flap(link netlink.Link, set func(netlink.Link) error, so func(*resourceapi.Device) error) time.Duration {
+	h.Helper()
+	h.rest()
+	began := time.Now()
+	if err := set(link); err != nil {
+		h.Fatal(err)
+	}
+	return h.await(h.T, held, so).Sub(began)
+}
+
+// rest waits until nothing was written for a while: changes that follow each other
+// closely are taken for a storm.
+func (h *hardware) rest() {
+	for {
+		h.mu.Lock()
+		changed := h.changed
+		h.mu.Unlock()
+		select {
+		case <-changed:
+		case <-time.After(100 * time.Millisecond):
+			return
+		}
+	}
+}
+
+// emptyPut updates the slice of the device to what it is.
+func (h *hardware) emptyPut() time.Duration {
+	h.Helper()
+	h.rest()
+	slice := h.slice(held)
+	began := time.Now()
+	if _, err := h.client.ResourceV1().ResourceSlices().Update(h.Context(), slice, metav1.UpdateOptions{}); err != nil {
+		h.Fatal(err)
+	}
+	return time.Since(began)
+}
+
+// storm has the link fail and come back a thousand times as fast as it can. What is
+// published at the end is right.
+func (h *hardware) storm() {
+	link, err := netlink.LinkByName("dummy0")
+	if err != nil {
+		h.Fatal(err)
+	}
+	began := time.Now()
+	for range 1000 {
+		if err := netlink.LinkSetDown(link); err != nil {
+			h.Fatal(err)
+		}
+		if err := netlink.LinkSetUp(link); err != nil {
+			h.Fatal(err)
+		}
+	}
+	h.Logf("1000 flaps in %v", time.Since(began))
+	h.rest()
+	h.await(h.T, held, tainted())
+}
+
+func sorted(d []time.Duration) []time.Duration { return slices.Sorted(slices.Values(d)) }
+
+// times says p50 and p99.
+func times(d []time.Duration) string {
+	d = sorted(d)
+	return fmt.Sprintf("%v (p99 %v)", d[len(d)/2].Round(time.Millisecond/10), d[(len(d)*99+99)/100-1].Round(time.Millisecond/10))
+}
+
+func ratio(a, b []time.Duration) float64 {
+	return float64(sorted(a)[len(a)/2]) / float64(sorted(b)[len(b)/2])
+}
