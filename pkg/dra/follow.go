@@ -45,10 +45,14 @@ func (d *Driver) followLoop(ctx context.Context) {
 			d.adapt(ctx)
 		}
 		due.Stop()
-		d.judge(ctx, time.Now())
+		changed := d.judge(ctx, time.Now())
 		if snap := d.host.snapshot(); snap != followed {
 			followed = snap
+			changed = true
 			follow(snap)
+		}
+		if changed {
+			notify(d.moved)
 		}
 	}
 }
@@ -85,9 +89,13 @@ func (d *Driver) poll(ctx context.Context) {
 	}
 }
 
-// adapt brings what depends on the host in step with it. Claims whose devices have
-// other nodes now get new specs, before a container restarts with old ones.
+// adapt brings what claims have of the host in step with it. Claims whose devices
+// have other nodes now get new specs, before a container restarts with old ones. A
+// link that changes its state changes none of that.
 func (d *Driver) adapt(ctx context.Context) {
+	if !d.host.reshaped.Swap(false) && !d.unfit.Load() {
+		return
+	}
 	logger := klog.FromContext(ctx)
 	if err := d.restore(ctx); err != nil {
 		logger.Error(err, "Some CDI specs do not fit the host")
@@ -97,7 +105,6 @@ func (d *Driver) adapt(ctx context.Context) {
 	if err := d.remember(heldHCAs(plans)); err != nil {
 		logger.Error(err, "A restart of the driver will not know HCAs that are away")
 	}
-	notify(d.moved)
 }
 
 // notify makes sure that a value is waiting in c.
