@@ -66,7 +66,6 @@ func start(t *testing.T, functions int, policy string) *node {
 	return n
 }
 
-
 // register makes the Node object.
 func (n *node) register() {
 	n.Helper()
@@ -170,7 +169,10 @@ func (n *node) await(so func(*resourceapi.Device) bool) time.Time {
 				return n.last.at
 			}
 		case <-timeout:
-			n.Fatalf("%s is not published as it should be; last seen in %+v", n.port.Name, n.last.slice)
+			if n.last.slice == nil {
+				n.Fatalf("%s is not published", n.port.Name)
+			}
+			n.Fatalf("%s is not published as it should be: taints %v", n.port.Name, device(n.last.slice, n.port.Name).Taints)
 		}
 	}
 }
