@@ -1,4 +1,7 @@
-package cluster
+// Package published follows what the API server has of the driver's slices, for tests
+// that run inside the virtual machine: what is wrong with a device is published, and one
+// that a claim holds never leaves.
+package published
 
 import (
 	"context"
@@ -15,26 +18,13 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
-// api returns a client of the API server, which the whole machine reaches.
-func api(t *testing.T) kubernetes.Interface {
-	t.Helper()
-	c, err := clientcmd.BuildConfigFromFlags("", kube.Kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.QPS = -1
-	client, err := kubernetes.NewForConfig(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
-}
+// patience is for emulated time.
+const patience = 5 * time.Minute
 
-// pool is what the API server has of the driver's slices, as a watch tells it.
-type pool struct {
+// Pool is what the API server has of the driver's slices, as a watch tells it.
+type Pool struct {
 	client kubernetes.Interface
 
 	mu      sync.Mutex
@@ -45,10 +35,10 @@ type pool struct {
 	lost    []string // when it did, and how
 }
 
-// follow follows the slices until the test ends.
-func follow(t *testing.T) *pool {
+// Follow follows the slices until the test ends.
+func Follow(t *testing.T, client kubernetes.Interface) *Pool {
 	t.Helper()
-	p := &pool{client: api(t), slices: map[string]*resourceapi.ResourceSlice{}, changed: make(chan struct{})}
+	p := &Pool{client: client, slices: map[string]*resourceapi.ResourceSlice{}, changed: make(chan struct{})}
 	of := p.client.ResourceV1().ResourceSlices()
 	const driver = "spec.driver=rdma.dev"
 	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
@@ -73,14 +63,14 @@ func follow(t *testing.T) *pool {
 	return p
 }
 
-func (p *pool) set(s *resourceapi.ResourceSlice) {
+func (p *Pool) set(s *resourceapi.ResourceSlice) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.slices[s.Name] = s
 	p.note("an update of slice " + s.Name)
 }
 
-func (p *pool) remove(o any) {
+func (p *Pool) remove(o any) {
 	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(o)
 	if err != nil {
 		panic(err) // the informer hands out nothing else
@@ -92,7 +82,7 @@ func (p *pool) remove(o any) {
 }
 
 // note wakes those who wait, and notes a device that left.
-func (p *pool) note(what string) {
+func (p *Pool) note(what string) {
 	p.at = time.Now()
 	if p.held != "" && p.find(p.held) == nil {
 		p.lost = append(p.lost, what)
@@ -101,7 +91,7 @@ func (p *pool) note(what string) {
 	p.changed = make(chan struct{})
 }
 
-func (p *pool) find(device string) *resourceapi.Device {
+func (p *Pool) find(device string) *resourceapi.Device {
 	for _, s := range p.slices {
 		if i := slices.IndexFunc(s.Spec.Devices, func(d resourceapi.Device) bool { return d.Name == device }); i >= 0 {
 			return &s.Spec.Devices[i]
@@ -110,8 +100,8 @@ func (p *pool) find(device string) *resourceapi.Device {
 	return nil
 }
 
-// hold makes sure that a device stays published until the test ends.
-func (p *pool) hold(t *testing.T, device string) {
+// Hold makes sure that a device stays published until the test ends.
+func (p *Pool) Hold(t *testing.T, device string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.held = device
@@ -125,9 +115,9 @@ func (p *pool) hold(t *testing.T, device string) {
 	})
 }
 
-// await waits until a device, nil if it is not published, is as it should be, and
+// Await waits until a device, nil if it is not published, is as it should be, and
 // returns when the API server said so.
-func (p *pool) await(t *testing.T, device string, so func(*resourceapi.Device) error) time.Time {
+func (p *Pool) Await(t *testing.T, device string, so func(*resourceapi.Device) error) time.Time {
 	t.Helper()
 	timeout := time.After(patience)
 	for {
@@ -140,13 +130,13 @@ func (p *pool) await(t *testing.T, device string, so func(*resourceapi.Device) e
 		select {
 		case <-changed:
 		case <-timeout:
-			t.Fatalf("still after %s: %s %v\n%s", patience, device, err, driverState(context.Background()))
+			t.Fatalf("still after %s: %s %v", patience, device, err)
 		}
 	}
 }
 
-// slice returns the slice with a device.
-func (p *pool) slice(device string) *resourceapi.ResourceSlice {
+// Slice returns the slice with a device.
+func (p *Pool) Slice(device string) *resourceapi.ResourceSlice {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range p.slices {
@@ -157,9 +147,9 @@ func (p *pool) slice(device string) *resourceapi.ResourceSlice {
 	return nil
 }
 
-// tainted wants a device with just these taints, as "port-down". What only informs does
+// Tainted wants a device with just these taints, as "port-down". What only informs does
 // not count.
-func tainted(want ...string) func(*resourceapi.Device) error {
+func Tainted(want ...string) func(*resourceapi.Device) error {
 	return func(d *resourceapi.Device) error {
 		if d == nil {
 			return fmt.Errorf("is not published")
@@ -177,10 +167,10 @@ func tainted(want ...string) func(*resourceapi.Device) error {
 	}
 }
 
-// called wants a device with an attribute of a value, and with just these taints.
-func called(attribute resourceapi.QualifiedName, value string, taints ...string) func(*resourceapi.Device) error {
+// Called wants a device with an attribute of a value, and with just these taints.
+func Called(attribute resourceapi.QualifiedName, value string, taints ...string) func(*resourceapi.Device) error {
 	return func(d *resourceapi.Device) error {
-		if err := tainted(taints...)(d); err != nil {
+		if err := Tainted(taints...)(d); err != nil {
 			return err
 		}
 		if got := d.Attributes[attribute].StringValue; got == nil || *got != value {
@@ -190,10 +180,17 @@ func called(attribute resourceapi.QualifiedName, value string, taints ...string)
 	}
 }
 
-// unpublished wants no such device.
-func unpublished(d *resourceapi.Device) error {
+// Unpublished wants no such device.
+func Unpublished(d *resourceapi.Device) error {
 	if d != nil {
 		return fmt.Errorf("is published")
 	}
 	return nil
+}
+
+// Changed is closed at the next change.
+func (p *Pool) Changed() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.changed
 }
