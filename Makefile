@@ -32,7 +32,7 @@ image: build ## build the container image as bin/image.tar, without a container 
 	go run ./tools/image --tag $(IMAGE) --output bin/image.tar --binary bin/dra-driver --binary bin/rdma-hook
 
 .PHONY: dist
-dist: ## build deb, rpm and tar.gz of cdi-gen in dist/, for amd64 and arm64
+dist: ## build deb, rpm and tar.gz of cdi-gen in dist/, for amd64 and arm64, and archives of the kubectl plugin
 	go -C packaging run ./cmd/package --version $(VERSION) --out $(CURDIR)/dist
 
 .PHONY: lint
@@ -54,7 +54,8 @@ bench: ## the benchmarks of the main module
 .PHONY: golden
 golden: ## rewrite golden files and fixture machines; look at the diff before you commit it
 	go run ./tools/machine generate
-	go test $$(grep -rl --include='*_test.go' '"update"' cmd internal pkg test/chart | xargs -n1 dirname | sort -u | sed 's|^|./|') -update
+	go run ./tools/dashboard
+	go test $$(grep -rl --include='*_test.go' '"update"' cmd internal pkg test/chart test/monitoring | xargs -n1 dirname | sort -u | sed 's|^|./|') -update
 
 .PHONY: cluster-up cluster-down
 cluster-up: packages ## bring up the embedded cluster (test/cluster/README.md)

@@ -67,6 +67,7 @@ func (d *Driver) HandleError(ctx context.Context, err error, msg string) {
 		d.publishWithout(ctx, gates, err)
 		return
 	}
+	d.cfg.Metrics.PublishFailed()
 	utilruntime.HandleErrorWithContext(ctx, err, msg)
 	if !errors.Is(err, kubeletplugin.ErrRecoverable) {
 		d.fail(fmt.Errorf("%s: %w", msg, err))

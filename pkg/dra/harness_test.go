@@ -33,6 +33,8 @@ func TestMain(m *testing.M) {
 
 // driver is a driver that runs in the test's process.
 type driver struct {
+	*dra.Driver
+
 	t      testing.TB
 	cancel context.CancelFunc
 	done   chan error
@@ -89,7 +91,7 @@ func startHearing(t testing.TB, n *drivertest.Node, events <-chan watch.Signal, 
 	if events != nil {
 		driven.SetEvents(events)
 	}
-	d := &driver{t: t, done: make(chan error, 1), log: &logBuffer{}}
+	d := &driver{Driver: driven, t: t, done: make(chan error, 1), log: &logBuffer{}}
 	ctx := klog.NewContext(context.Background(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(d.log), textlogger.Verbosity(3))))
 	ctx, d.cancel = context.WithCancel(ctx)
 	have := len(n.Sockets())

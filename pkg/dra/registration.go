@@ -30,5 +30,5 @@ func (d *Driver) observe(ctx context.Context, req any, info *grpc.UnaryServerInf
 			return nil, err
 		}
 	}
-	return handler(ctx, req)
+	return d.cfg.Metrics.Call(ctx, req, handler)
 }
