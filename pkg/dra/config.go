@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
@@ -41,6 +42,8 @@ type Config struct {
 	Hook plan.HookOptions
 	// Health says how long things must be before they count, nil for the defaults.
 	Health *health.Config
+	// Troubles is what is wrong with the API server, nil if nobody looks.
+	Troubles *apiclient.Troubles
 	// RuntimeCDI confirms that the container runtime applies CDI devices, where
 	// it does not do so by default (containerd 1.7 without enable_cdi).
 	RuntimeCDI bool

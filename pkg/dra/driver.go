@@ -32,6 +32,8 @@ type Driver struct {
 
 	registered chan struct{} // the kubelet registered us
 	moved      chan struct{} // the host has changed, or what is held of it
+	refused    chan struct{} // the API server did not take the slices
+	retryAfter time.Duration // publishRetry
 	allocated  allocated
 	health     *observer
 	remembered map[string][]resourceapi.DeviceTaint // what the next driver will know, of publishLoop
@@ -76,7 +78,7 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Driver{cfg: cfg, client: client, host: host, claims: claims, health: observer, events: kernelEvents, registered: make(chan struct{}, 1), moved: make(chan struct{}, 1), statuses: newStatuses(cfg.ClaimStatus)}
+	d := &Driver{cfg: cfg, client: client, host: host, claims: claims, health: observer, events: kernelEvents, registered: make(chan struct{}, 1), moved: make(chan struct{}, 1), refused: make(chan struct{}, 1), retryAfter: publishRetry, statuses: newStatuses(cfg.ClaimStatus)}
 	d.policy.Store(cmp.Or(cfg.Policy, policy.Default()))
 	return d, nil
 }
@@ -163,7 +165,7 @@ func (d *Driver) options() []kubeletplugin.Option {
 	opts := []kubeletplugin.Option{
 		kubeletplugin.DriverName(plan.DriverName),
 		kubeletplugin.NodeName(d.cfg.NodeName),
-		kubeletplugin.KubeClient(d.client),
+		kubeletplugin.KubeClient(claimClient{d.client}),
 		kubeletplugin.RegistrarDirectoryPath(d.cfg.RegistrarDir()),
 		kubeletplugin.PluginDataDirectoryPath(d.cfg.PluginDir()),
 		kubeletplugin.Serialize(false), // claimstore locks by device

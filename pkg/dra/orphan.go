@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
@@ -23,8 +24,6 @@ const orphanInterval = 10 * time.Minute
 
 // orphanLoop sweeps orphans until ctx ends.
 func (d *Driver) orphanLoop(ctx context.Context) {
-	ticker := time.NewTicker(orphanInterval)
-	defer ticker.Stop()
 	for {
 		if err := d.sweepOrphans(ctx); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Orphaned claims not swept, they stay")
@@ -32,7 +31,7 @@ func (d *Driver) orphanLoop(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-time.After(wait.Jitter(orphanInterval, 0.2)): // the drivers of all nodes may have started at once
 		}
 	}
 }

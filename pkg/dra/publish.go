@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/klog/v2"
 
@@ -26,10 +27,16 @@ const publishSpacing = time.Second
 // node alone.
 const decideSpacing = 100 * time.Millisecond
 
+// publishRetry is how long after a failure the slices are handed to the library again, and up to half
+// as much more. The library tries by itself, but waits twice as long each time, up to
+// a quarter of an hour: too long after a trouble that was long itself.
+const publishRetry = 30 * time.Second
+
 // publishLoop keeps the published slices in step with the host until ctx ends.
 func (d *Driver) publishLoop(ctx context.Context) {
 	again := time.NewTimer(secondPublish)
 	defer again.Stop()
+	var retry <-chan time.Time // nil while nothing failed
 	if !d.waitForRuntime(ctx) {
 		return
 	}
@@ -56,6 +63,12 @@ func (d *Driver) publishLoop(ctx context.Context) {
 			again.Reset(secondPublish)
 		case <-again.C:
 			published = d.publish(ctx, nil)
+		case <-d.refused:
+			if retry == nil {
+				retry = time.After(wait.Jitter(d.retryAfter, 0.5))
+			}
+		case <-retry:
+			published, retry = d.publish(ctx, nil), nil
 		}
 	}
 }
