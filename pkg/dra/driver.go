@@ -36,6 +36,7 @@ type Driver struct {
 	retryAfter time.Duration // publishRetry
 	allocated  allocated
 	health     *observer
+	now        func() time.Time                     // time.Now; what is measured by it is not moved by who sets the clock
 	remembered map[string][]resourceapi.DeviceTaint // what the next driver will know, of publishLoop
 	recorder   *recorder
 	events     func(context.Context) (<-chan watch.Signal, func(*rdma.Snapshot)) // kernelEvents
@@ -78,7 +79,7 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Driver{cfg: cfg, client: client, host: host, claims: claims, health: observer, events: kernelEvents, registered: make(chan struct{}, 1), moved: make(chan struct{}, 1), refused: make(chan struct{}, 1), retryAfter: publishRetry, statuses: newStatuses(cfg.ClaimStatus)}
+	d := &Driver{cfg: cfg, client: client, host: host, claims: claims, health: observer, events: kernelEvents, registered: make(chan struct{}, 1), moved: make(chan struct{}, 1), refused: make(chan struct{}, 1), retryAfter: publishRetry, now: time.Now, statuses: newStatuses(cfg.ClaimStatus)}
 	d.policy.Store(cmp.Or(cfg.Policy, policy.Default()))
 	return d, nil
 }
@@ -118,7 +119,7 @@ func (d *Driver) start(ctx context.Context) error {
 	}
 	d.recorder = newRecorder(ctx, d.client, d.cfg.NodeName)
 	d.health.readings = readPorts(d.host.sys, d.host.snapshot(), d.health.thresholds)
-	d.judge(ctx, time.Now())
+	d.judge(ctx, d.now())
 	if err := d.remember(heldHCAs(d.plans(ctx))); err != nil {
 		logger.Error(err, "A restart of the driver will not know HCAs that are away")
 	}

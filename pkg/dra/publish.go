@@ -40,19 +40,19 @@ func (d *Driver) publishLoop(ctx context.Context) {
 	if !d.waitForRuntime(ctx) {
 		return
 	}
-	published, next := d.publish(ctx, nil), time.Now().Add(publishSpacing)
+	published, next := d.publish(ctx, nil), d.now().Add(publishSpacing)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-d.moved:
-			if !sleep(ctx, time.Until(next)) {
+			if !sleep(ctx, next.Sub(d.now())) {
 				return
 			}
 			before := published
-			published, next = d.publish(ctx, published), time.Now().Add(decideSpacing)
+			published, next = d.publish(ctx, published), d.now().Add(decideSpacing)
 			if published != before {
-				next = time.Now().Add(publishSpacing)
+				next = d.now().Add(publishSpacing)
 			}
 		case <-d.registered:
 			// A kubelet that restarted may have another container runtime.
