@@ -38,7 +38,8 @@ func (o *observing) RoundTrip(r *http.Request) (*http.Response, error) {
 			err = fmt.Errorf("%w within %v", errNoAnswer, o.patience)
 		}
 		cancel(nil)
-		if r.Context().Err() == nil || errors.Is(r.Context().Err(), context.DeadlineExceeded) { // else nobody wants the answer
+		// Who gives up at once knows of no trouble.
+		if r.Context().Err() == nil || errors.Is(r.Context().Err(), context.DeadlineExceeded) && time.Since(began) >= slowTime {
 			o.troubles.Note(r.Context(), requestOf(r), reasonOf(err), err.Error())
 		}
 		return nil, err

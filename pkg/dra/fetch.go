@@ -48,8 +48,9 @@ func withClaims(ctx context.Context, client kubernetes.Interface, claims []*drap
 	for _, c := range claims {
 		name := types.NamespacedName{Namespace: c.Namespace, Name: c.Name}
 		if all[name] == nil {
-			all[name] = sync.OnceValues(func() (*resourceapi.ResourceClaim, error) { return fetchClaim(limited, client, name) })
-			go func() { _, _ = all[name]() }() // whoever asks has the error
+			get := sync.OnceValues(func() (*resourceapi.ResourceClaim, error) { return fetchClaim(limited, client, name) })
+			all[name] = get
+			go func() { _, _ = get() }() // whoever asks has the error
 		}
 	}
 	return context.WithValue(ctx, fetchedKey{}, all), cancel
@@ -58,6 +59,7 @@ func withClaims(ctx context.Context, client kubernetes.Interface, claims []*drap
 // fetchClaim gets a claim, and tries again while the API server is in trouble that passes.
 func fetchClaim(ctx context.Context, client kubernetes.Interface, name types.NamespacedName) (*resourceapi.ResourceClaim, error) {
 	began, backoff := time.Now(), claimBackoff()
+	var reason error // of the last try that had the time to fail
 	for tries := 1; ; tries++ {
 		claim := &resourceapi.ResourceClaim{}
 		err := client.ResourceV1().RESTClient().Get().Namespace(name.Namespace).Resource("resourceclaims").Name(name.Name).
@@ -65,9 +67,12 @@ func fetchClaim(ctx context.Context, client kubernetes.Interface, name types.Nam
 		if err == nil {
 			return claim, nil
 		}
+		if reason == nil || ctx.Err() == nil {
+			reason = err
+		}
 		if !passes(err) || !sleep(ctx, max(backoff.Step(), suggested(err))) {
 			return nil, fmt.Errorf("ask the API server for it (tries: %d, in %v): %w; the kubelet tries again, and prepared claims are not affected",
-				tries, time.Since(began).Round(time.Millisecond), err)
+				tries, time.Since(began).Round(time.Millisecond), reason)
 		}
 	}
 }
