@@ -24,7 +24,7 @@ test-long: packages build ## the same with larger seeds and counts, and fuzzing
 	hack/as-root.sh env TEST_LONG=1 hack/test.sh
 
 .PHONY: build
-build: ## build bin/cdi-gen, bin/dra-driver and bin/rdma-hook
+build: ## build bin/cdi-gen, bin/dra-driver, bin/rdma-hook and bin/kubectl-rdma
 	$(GOBUILD) -o bin/ ./cmd/...
 
 .PHONY: image

@@ -17,6 +17,10 @@ import (
 // openUevents is where the verb watch hears of changes.
 var openUevents func() (io.ReadCloser, error) = watch.OpenUevents
 
+// settled is how long the kernel must have said nothing. A device in the making would
+// be left out with a warning.
+const settled = 100 * time.Millisecond
+
 // portInterval is how often watch looks without an event, for what raises none.
 const portInterval = time.Minute
 
@@ -55,12 +59,12 @@ and tried again with the next event, at the latest after a minute.
 func follow(cmd *cobra.Command, r *recipe, out *outputFlags) error {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	failures := make(chan error)
-	signals := watch.Signals(ctx, watch.Options{Open: openUevents, Report: func(err error) {
+	signals := watch.Start(ctx, watch.Config{Uevents: openUevents, Quiet: settled, Storm: settled, Report: func(err error) {
 		select {
 		case failures <- err:
 		case <-ctx.Done():
 		}
-	}})
+	}}).Signals()
 	defer func() {
 		cancel()
 		for range signals {

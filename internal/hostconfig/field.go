@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/yamlpath"
 )
 
 // FieldError is what is wrong with a field.
@@ -32,27 +34,12 @@ func (errs *fieldErrors) add(field string, err error) {
 	}
 }
 
-var plainKey = regexp.MustCompile(`^[a-zA-Z_]\w*$`)
-
-// element is the path of a field of a map.
-func element(path, key string) string {
-	switch {
-	case !plainKey.MatchString(key):
-		return fmt.Sprintf("%s[%q]", path, key)
-	case path == "":
-		return key
-	}
-	return path + "." + key
-}
-
 // locate puts the lines of the fields before joined FieldErrors, and these in order.
 func locate(err error, data []byte) error {
-	var root yaml.Node
-	if err == nil || yaml.Unmarshal(data, &root) != nil || len(root.Content) == 0 {
-		return err
+	if err == nil {
+		return nil
 	}
-	lines := map[string]int{}
-	mark(lines, "", root.Content[0])
+	fields := yamlpath.Of(data)
 	type located struct {
 		line int
 		err  error
@@ -61,7 +48,7 @@ func locate(err error, data []byte) error {
 	for _, e := range flatten(err) {
 		line := 0
 		if field, ok := errors.AsType[*FieldError](e); ok {
-			line = lines[field.Field]
+			line = fields[field.Field].Line
 		}
 		if line > 0 { // else it is missing
 			e = fmt.Errorf("line %d: %w", line, e)
@@ -74,24 +61,6 @@ func locate(err error, data []byte) error {
 		errs[i] = l.err
 	}
 	return errors.Join(errs...)
-}
-
-// mark notes the lines of the fields below a node.
-func mark(lines map[string]int, path string, node *yaml.Node) {
-	switch node.Kind {
-	case yaml.MappingNode:
-		for i := 0; i+1 < len(node.Content); i += 2 {
-			key := element(path, node.Content[i].Value)
-			lines[key] = node.Content[i].Line
-			mark(lines, key, node.Content[i+1])
-		}
-	case yaml.SequenceNode:
-		for i, item := range node.Content {
-			key := fmt.Sprintf("%s[%d]", path, i)
-			lines[key] = item.Line
-			mark(lines, key, item)
-		}
-	}
 }
 
 // flatten takes joined errors apart.

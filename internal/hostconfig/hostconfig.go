@@ -38,6 +38,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/yamlpath"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
@@ -179,7 +180,7 @@ func (c *Container) Validate() error {
 		errs.add("memlock", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
-		errs.add(element("env", name), checkEnv(name, c.Env[name]))
+		errs.add(yamlpath.Join("env", name), checkEnv(name, c.Env[name]))
 	}
 	at := map[string]string{} // host path by container path
 	for i, m := range c.Mounts {

@@ -36,7 +36,17 @@ var bans = []importrules.Ban{{
 	Why:     "policies, plans and slices are functions of their input: no file, no network, no client; plans and slices know of no policy",
 	Of:      []string{module + "/pkg/dra/plan", module + "/pkg/dra/policy", module + "/pkg/dra/resources", module + "/pkg/dra/health"},
 	Imports: []string{"os/...", "io/...", "net/...", "syscall", "golang.org/...", "google.golang.org/...", "k8s.io/client-go/...", "k8s.io/klog/...", "github.com/fsnotify/...", module + "/internal/...", module + "/pkg/dra/policy"},
-	Except:  []string{module + "/internal/hostconfig"}, // decodes YAML, and touches no host
+	Except:  []string{module + "/internal/hostconfig", module + "/internal/yamlpath"}, // decode YAML, and touch no host
+}, {
+	Name:    "inspect",
+	Why:     "what kubectl rdma answers is a function of what was read: no file, no client",
+	Of:      []string{module + "/pkg/dra/inspect"},
+	Imports: []string{"os/...", "net/...", "syscall", "k8s.io/client-go/...", "k8s.io/cli-runtime/...", module + "/internal/..."},
+}, {
+	Name:  "dra-driver",
+	Why:   "the driver on each node carries nothing that only people's tools need",
+	Of:    []string{module + "/cmd/dra-driver"},
+	Links: []string{module + "/pkg/dra/inspect/...", "k8s.io/cli-runtime/..."},
 }, {
 	Name:    "downward",
 	Why:     "arrows point to the side that knows less, and the Kubernetes side knows most",
@@ -81,6 +91,6 @@ var calls = []importrules.Calls{{
 }, {
 	Name:  "clock",
 	Why:   "the same input gives the same output at any time",
-	Of:    []string{module + "/pkg/rdma", module + "/pkg/cdi", module + "/pkg/dra/plan", module + "/pkg/dra/policy", module + "/pkg/dra/resources", module + "/pkg/dra/health"},
+	Of:    []string{module + "/pkg/rdma", module + "/pkg/cdi", module + "/pkg/dra/plan", module + "/pkg/dra/policy", module + "/pkg/dra/resources", module + "/pkg/dra/health", module + "/pkg/dra/inspect"},
 	Names: []string{"time.Now", "time.Since", "time.Until", "time.After", "time.Sleep"},
 }}

@@ -15,7 +15,7 @@ type Fault struct {
 	// Match says which calls count.
 	Match func(Call) bool
 	// Do decides about the N-th call: the error that it returns, or 0 to let it go
-	// on. The program is stopped meanwhile.
+	// on. The thread that calls is stopped meanwhile.
 	Do func(Call) unix.Errno
 	// Lasting faults hit all later calls that match as well.
 	Lasting bool
@@ -95,9 +95,9 @@ func (shot *Shot) Calls() []Call {
 	return append([]Call(nil), shot.calls...)
 }
 
-func (shot *Shot) decide(call Call) unix.Errno {
+func (shot *Shot) decide(call Call) func(Call) unix.Errno {
 	if !shot.fault.Match(call) {
-		return 0
+		return nil
 	}
 	shot.mu.Lock()
 	shot.calls = append(shot.calls, call)
@@ -105,8 +105,8 @@ func (shot *Shot) decide(call Call) unix.Errno {
 	hit := n == shot.fault.N || shot.fault.Lasting && n > shot.fault.N && shot.fault.N > 0
 	shot.fired = shot.fired || hit
 	shot.mu.Unlock()
-	if !hit || shot.fault.Do == nil {
-		return 0
+	if !hit {
+		return nil
 	}
-	return shot.fault.Do(call)
+	return shot.fault.Do
 }

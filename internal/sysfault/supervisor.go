@@ -130,6 +130,8 @@ func receive(conn *net.UnixConn) (int, error) {
 // serve answers the kernel until the program and its threads are gone.
 func (s *Supervisor) serve(fd int) {
 	defer unix.Close(fd)
+	var stopped sync.WaitGroup
+	defer stopped.Wait()
 	for {
 		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(s.stop), Events: unix.POLLIN}}
 		if _, err := unix.Poll(poll, -1); errors.Is(err, unix.EINTR) {
@@ -141,25 +143,41 @@ func (s *Supervisor) serve(fd int) {
 		if poll[1].Revents != 0 || poll[0].Revents&unix.POLLIN == 0 {
 			return
 		}
-		if err := s.answer(fd); err != nil {
+		if err := s.answer(fd, &stopped); err != nil {
 			s.t.Errorf("supervise a program: %v", err)
 			return
 		}
 	}
 }
 
-// answer takes one call and decides about it.
-func (s *Supervisor) answer(fd int) error {
+// answer takes one call and decides about it. What a fault does with the thread that it
+// stops is no reason to stop the others.
+func (s *Supervisor) answer(fd int, stopped *sync.WaitGroup) error {
 	var n notif
 	if err := ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)); err != nil {
 		return gone(err)
 	}
-	r := resp{id: n.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
 	call, err := describe(n.pid, &n.data)
-	if err == nil { // else the thread was killed meanwhile
-		if errno := s.decide(call); errno != 0 {
-			r = resp{id: n.id, err: -int32(errno)}
+	if err != nil { // the thread was killed meanwhile
+		return send(fd, n.id, 0)
+	}
+	do := s.decide(call)
+	if do == nil {
+		return send(fd, n.id, 0)
+	}
+	stopped.Go(func() {
+		if err := send(fd, n.id, do(call)); err != nil {
+			s.t.Errorf("supervise a program: %v", err)
 		}
+	})
+	return nil
+}
+
+// send lets a call go on, or fail.
+func send(fd int, id uint64, errno unix.Errno) error {
+	r := resp{id: id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
+	if errno != 0 {
+		r = resp{id: id, err: -int32(errno)}
 	}
 	return gone(ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&r)))
 }
@@ -179,12 +197,13 @@ func ioctl(fd int, request uintptr, arg unsafe.Pointer) error {
 	return nil
 }
 
-func (s *Supervisor) decide(call Call) unix.Errno {
+// decide returns what to do with a call, nil to let it go on.
+func (s *Supervisor) decide(call Call) func(Call) unix.Errno {
 	s.mu.Lock()
 	shot := s.shot
 	s.mu.Unlock()
 	if shot == nil {
-		return 0
+		return nil
 	}
 	return shot.decide(call)
 }

@@ -30,6 +30,4 @@
 //
 // Uevents about HCAs and interfaces, and both kinds of netlink messages, are sent to
 // the network namespace that the device belongs to, so a watcher runs in the host's.
-//
-// [Signals] is the older form: it says that something changed, not what.
 package watch

@@ -41,11 +41,6 @@ func ParseUevent(message []byte) (Uevent, bool) {
 	return u, true
 }
 
-// Relevant reports whether [Signals] wakes its reader for the event.
-func (u Uevent) Relevant() bool {
-	return strings.HasPrefix(u.Subsystem, "infiniband") && !u.changes(&Interest{}).Empty() || u.isRDMACM()
-}
-
 func (u Uevent) isRDMACM() bool {
 	return u.Subsystem == "misc" && path.Base(u.DevPath) == "rdma_cm"
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/keymutex"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
@@ -29,6 +30,7 @@ type Driver struct {
 	client kubernetes.Interface
 	host   *host
 	claims *claimstore.Store
+	atWork keymutex.KeyMutex // by UID: a claim begins or ends
 
 	registered chan struct{} // the kubelet registered us
 	moved      chan struct{} // the host has changed, or what is held of it
@@ -58,6 +60,10 @@ type Driver struct {
 	backgrounds sync.WaitGroup
 }
 
+// claimsAtWork bounds how many claims begin or end at once: more than a kubelet has
+// threads for its calls.
+const claimsAtWork = 1024
+
 // New makes a driver and reads the host. It starts nothing.
 func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	if err := cfg.Validate(); err != nil {
@@ -79,7 +85,11 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Driver{cfg: cfg, client: client, host: host, claims: claims, health: observer, events: kernelEvents, registered: make(chan struct{}, 1), moved: make(chan struct{}, 1), refused: make(chan struct{}, 1), retryAfter: publishRetry, now: time.Now, statuses: newStatuses(cfg.ClaimStatus)}
+	d := &Driver{
+		cfg: cfg, client: client, host: host, claims: claims, atWork: keymutex.NewHashed(claimsAtWork), health: observer, events: kernelEvents,
+		registered: make(chan struct{}, 1), moved: make(chan struct{}, 1), refused: make(chan struct{}, 1), retryAfter: publishRetry,
+		now: time.Now, statuses: newStatuses(cfg.ClaimStatus),
+	}
 	d.policy.Store(cmp.Or(cfg.Policy, policy.Default()))
 	return d, nil
 }

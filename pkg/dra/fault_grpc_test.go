@@ -64,6 +64,36 @@ func TestKubeletGivesUp(t *testing.T) {
 	}
 }
 
+// TestEndMeetsPrepare: the kubelet gives up on a Prepare and ends the claim while the
+// driver is still at work, at each call on a file in turn. Nothing is left.
+func TestEndMeetsPrepare(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, faultMachine)
+	f.start()
+	for n := 1; !t.Failed(); n++ {
+		c := drivertest.Claim(n, faultHCA)
+		f.AddClaim(c)
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		shot := f.Arm(sysfault.Fault{N: n, Match: sysfault.Below(f.own()...), Do: func(sysfault.Call) unix.Errno {
+			cancel()
+			go func() { ended <- f.unprepareOnce(c) }()
+			return 0
+		}})
+		_, _ = f.Prepare(ctx, c)
+		cancel()
+		if _, fired := shot.Fired(); !fired {
+			t.Logf("%d calls", n-1)
+			return
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("given up at call %d, the end: %v", n, err)
+		}
+		shot.Disarm()
+		f.atRest(invariants.Claims{})
+	}
+}
+
 // TestRegistrationRefused: a kubelet that refuses the driver at first, as one that still
 // has another version of it, and takes it later, is served.
 func TestRegistrationRefused(t *testing.T) {

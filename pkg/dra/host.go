@@ -35,7 +35,7 @@ type host struct {
 	seen    map[string]rdma.HCA // each usable HCA, as it was last
 	unsaved atomic.Bool         // one was seen that was not known
 
-	changed chan struct{} // whoever read the host anew found it changed
+	changed chan struct{} // whoever read the host anew found it changed, or judges it by another policy
 }
 
 // openHost reads the host for the first time.
@@ -163,7 +163,7 @@ func (h *host) spec(ctx context.Context, p *plan.Plan, hook plan.HookOptions, se
 	ctx, cancel := context.WithDeadline(ctx, settled)
 	defer cancel()
 	spec, err := h.specOf(h.snapshot(), p, hook)
-	for wait := settleStep; err != nil && !errors.Is(err, errExclusive); wait *= 2 {
+	for wait := settleStep; err != nil; wait *= 2 {
 		snap, scanErr := h.rescan()
 		if scanErr != nil {
 			return nil, scanErr
@@ -180,13 +180,19 @@ func (h *host) spec(ctx context.Context, p *plan.Plan, hook plan.HookOptions, se
 	return spec, err
 }
 
+// admit says why the host can give devices to no new claim. The mode is read now: the
+// kernel announces no change of it, and the snapshot may be half a minute old.
+func (h *host) admit(p *plan.Plan) error {
+	if rdma.ReadNetnsMode(h.sys) == rdma.NetnsExclusive {
+		return fmt.Errorf("claim %s: %w", p.Claim(), errExclusive)
+	}
+	return nil
+}
+
 var errExclusive = errors.New("this node is in exclusive RDMA network namespace mode, where a pod cannot open the host's RDMA devices: " +
 	"set \"options ib_core netns_mode=1\" in /etc/modprobe.d and reboot the node")
 
 func (h *host) specOf(snap *rdma.Snapshot, p *plan.Plan, hook plan.HookOptions) (*specs.Spec, error) {
-	if snap.NetnsMode == rdma.NetnsExclusive {
-		return nil, fmt.Errorf("claim %s: %w", p.Claim(), errExclusive)
-	}
 	spec, err := p.Spec(snap, hook)
 	if err != nil {
 		return nil, err

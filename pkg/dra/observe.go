@@ -17,6 +17,7 @@ import (
 // observer keeps the health of the node's HCAs.
 type observer struct {
 	model      *health.Model // of followLoop, once it runs
+	down, up   time.Duration // unless the policy says otherwise
 	thresholds []health.Threshold
 	readings   map[health.PortID]health.Reading // of the last poll, of followLoop
 
@@ -30,7 +31,7 @@ func newObserver(cfg health.Config) (*observer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &observer{model: model, thresholds: cfg.Thresholds, view: model.View(), changed: make(chan struct{})}, nil
+	return &observer{model: model, down: cfg.Down, up: cfg.Up, thresholds: cfg.Thresholds, view: model.View(), changed: make(chan struct{})}, nil
 }
 
 // latest returns the health of all HCAs, and what is closed when it changes.
@@ -83,6 +84,7 @@ func (o *observer) due(now time.Time, most time.Duration) time.Duration {
 func (d *Driver) judge(ctx context.Context, now time.Time) {
 	held := heldHCAs(d.plans(ctx))
 	snap := d.host.snapshot()
+	d.health.model.SetTimes(d.policy.Load().HealthTimes(d.health.down, d.health.up))
 	transitions := d.health.model.Observe(health.Observation{
 		Snapshot: snap, Held: held, Unbound: d.host.unbound(snap, held), Readings: d.health.readings,
 	}, now)

@@ -140,6 +140,7 @@ func (d *Driver) reloadPolicy(ctx context.Context, f *policyFile) {
 	f.fault = ""
 	d.policy.Store(c)
 	logger.Info("Configuration in force", "file", f.path)
+	notify(d.host.changed) // health is judged by it
 	notify(d.moved)
 }
 

@@ -35,6 +35,11 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 
 // prepare prepares one claim. It waits until then for a host in the middle of a change.
 func (d *Driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim, settled time.Time) ([]kubeletplugin.Device, error) {
+	d.atWork.LockKey(string(claim.UID))
+	defer d.unlock(claim.UID)
+	if err := ctx.Err(); err != nil { // the claim may have ended while this call waited
+		return nil, fmt.Errorf("claim %s/%s: the kubelet gave up on this call: %w", claim.Namespace, claim.Name, err)
+	}
 	made, err := d.claims.Get(claim.UID)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Record of a claim is made anew", "claim", klog.KObj(claim), "uid", claim.UID)
@@ -42,6 +47,13 @@ func (d *Driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim, 
 	p, err := plan.New(claim, d.node(ctx).As(made))
 	if err != nil {
 		return nil, err
+	}
+	// A claim that has its devices from before the mode changed keeps them: its pod may
+	// have the host's network.
+	if made == nil {
+		if err := d.host.admit(p); err != nil {
+			return nil, err
+		}
 	}
 	spec, err := d.host.spec(ctx, p, d.cfg.Hook, settled)
 	if err != nil {
@@ -56,6 +68,10 @@ func (d *Driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim, 
 	d.preparedNow(p)
 	d.statuses.prepared(claim, d.cfg.NodeName)
 	return prepared(p), nil
+}
+
+func (d *Driver) unlock(uid types.UID) {
+	_ = d.atWork.UnlockKey(string(uid)) // it has no way to fail
 }
 
 // specName is the base name of a claim's CDI spec.
@@ -92,6 +108,8 @@ func (d *Driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplug
 // record is removed within minutes (restoreInterval), while a record without a spec would bring
 // the spec back.
 func (d *Driver) forget(uid types.UID) error {
+	d.atWork.LockKey(string(uid))
+	defer d.unlock(uid)
 	err := d.claims.Remove(uid)
 	if err == nil {
 		_, err = d.cfg.specs().Remove(specName(uid))

@@ -19,12 +19,10 @@ import (
 // registers us, so at the first time the library may not have seen the deletion.
 const secondPublish = 61 * time.Second
 
-// publishSpacing is the least time between two publications for a reason on this
-// node, so that a storm costs the API server one write a second.
-const publishSpacing = time.Second
-
-// decideSpacing is the same where the decision was to publish nothing: it costs this
-// node alone.
+// decideSpacing is the least time between two decisions on what to publish, where the
+// first was to publish nothing anew: it costs this node alone. Between two
+// publications there is the interval of the policy, so that a storm costs the API
+// server one write a second.
 const decideSpacing = 100 * time.Millisecond
 
 // publishRetry is how long after a failure the slices are handed to the library again, and up to half
@@ -40,7 +38,7 @@ func (d *Driver) publishLoop(ctx context.Context) {
 	if !d.waitForRuntime(ctx) {
 		return
 	}
-	published, next := d.publish(ctx, nil), d.now().Add(publishSpacing)
+	published, next := d.publish(ctx, nil), d.now().Add(d.spacing(true))
 	for {
 		select {
 		case <-ctx.Done():
@@ -50,10 +48,8 @@ func (d *Driver) publishLoop(ctx context.Context) {
 				return
 			}
 			before := published
-			published, next = d.publish(ctx, published), d.now().Add(decideSpacing)
-			if published != before {
-				next = d.now().Add(publishSpacing)
-			}
+			published = d.publish(ctx, published)
+			next = d.now().Add(d.spacing(published != before))
 		case <-d.registered:
 			// A kubelet that restarted may have another container runtime.
 			if err := d.checkRuntime(ctx); err != nil {
@@ -71,6 +67,15 @@ func (d *Driver) publishLoop(ctx context.Context) {
 			published, retry = d.publish(ctx, nil), nil
 		}
 	}
+}
+
+// spacing is how long the next publication for a reason on this node has to wait.
+func (d *Driver) spacing(published bool) time.Duration {
+	interval := d.policy.Load().PublishInterval()
+	if published {
+		return interval
+	}
+	return min(interval, decideSpacing)
 }
 
 // sleep waits, and returns false if ctx ends before.
@@ -133,7 +138,7 @@ func (d *Driver) offered(snap *rdma.Snapshot) *rdma.Snapshot {
 // reportHost says what is wrong with the host.
 func reportHost(logger klog.Logger, snap *rdma.Snapshot) {
 	if snap.NetnsMode == rdma.NetnsExclusive {
-		logger.Error(errExclusive, "No RDMA device is published")
+		logger.Error(errExclusive, "No RDMA device is offered to new claims")
 	}
 	var problems []error
 	for _, p := range snap.Problems {

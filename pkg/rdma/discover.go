@@ -48,6 +48,12 @@ func readHost(sys fs.ReadLinkFS) hostPart {
 	return h
 }
 
+// ReadNetnsMode returns how the RDMA core treats network namespaces at the moment. The
+// kernel announces no change of it.
+func ReadNetnsMode(sys fs.ReadLinkFS) NetnsMode {
+	return parsed(&reader{sys: sys}, fileNetnsMode, parseNetnsMode)
+}
+
 // checkSysfs tells a host without RDMA from a directory that is no sysfs.
 func checkSysfs(sys fs.ReadLinkFS) error {
 	if _, err := fs.Stat(sys, "class"); err != nil {

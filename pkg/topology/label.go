@@ -66,6 +66,13 @@ func (p *Port) rate() string {
 	return string(p.State)
 }
 
+func (p *Port) rail() string {
+	if p.Rail == nil {
+		return ""
+	}
+	return "rail " + strconv.Itoa(*p.Rail)
+}
+
 // protocolNames is how the transports are written.
 var protocolNames = map[rdma.Protocol]string{
 	rdma.ProtocolIB:    "InfiniBand",
@@ -96,11 +103,12 @@ func (d *Device) traits() []string {
 	if d.Kind != HCA {
 		out = append(out, d.vendor(), d.folded())
 	} else {
-		out = append(out, protocolNames[d.Port.Protocol], d.Port.rate(), printable(d.Port.Netdev), d.folded())
+		out = append(out, protocolNames[d.Port.Protocol], d.Port.rate(), printable(d.Port.Netdev), d.Port.rail(), d.folded())
 	}
 	if d.Function == rdma.Virtual && d.Address != "" {
 		out = append(out, "software") // on the network card of this address
 	}
+	out = append(out, printable(d.Note))
 	return compact(out)
 }
 

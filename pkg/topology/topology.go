@@ -53,6 +53,8 @@ type Device struct {
 	// Function is what an HCA is. It is pf for most; vf where the PF has no HCA,
 	// and the first VF stands for all.
 	Function rdma.Function `json:"function,omitempty"`
+	// Note is what else is known of the device, as who has it.
+	Note string `json:"note,omitempty"`
 }
 
 // Port is the part of an HCA's first port that a picture has room for.
@@ -61,6 +63,9 @@ type Port struct {
 	State    rdma.PortState `json:"state,omitempty"`
 	RateMbps int            `json:"rateMbps,omitempty"`
 	Netdev   string         `json:"netdev,omitempty"`
+	// Rail is the rail of the network that the port is connected to, if a site
+	// numbers them.
+	Rail *int `json:"rail,omitempty"`
 }
 
 // NUMANode is the part of the PCIe tree that is near to one NUMA node.
@@ -107,6 +112,13 @@ func Discover(sys fs.ReadLinkFS, snap *rdma.Snapshot) *Topology {
 	t.Problems = p.problems
 	t.NUMANodes = grow(t.Devices)
 	return t
+}
+
+// Assemble places devices that are known from elsewhere than sysfs, such as what
+// drivers publish of another host. The devices are in the order in which they are
+// listed.
+func Assemble(devices []*Device) *Topology {
+	return &Topology{Devices: append([]*Device{}, devices...), NUMANodes: append([]NUMANode{}, grow(devices)...)}
 }
 
 // HCAs returns the HCAs, software HCAs included.

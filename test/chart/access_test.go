@@ -63,7 +63,9 @@ func TestRBAC(t *testing.T) {
 	if d := cmp.Diff(want, granted(t)); d != "" {
 		t.Errorf("rights (-want +got):\n%s", d)
 	}
-	want = slices.DeleteFunc(want, func(right string) bool { return strings.Contains(right, "patch resourceclaims") || strings.Contains(right, "associated-node") })
+	want = slices.DeleteFunc(want, func(right string) bool {
+		return strings.Contains(right, "patch resourceclaims") || strings.Contains(right, "associated-node")
+	})
 	if d := cmp.Diff(want, granted(t, "--set", "claimStatus=false")); d != "" {
 		t.Errorf("rights without the status of claims (-want +got):\n%s", d)
 	}
@@ -130,6 +132,8 @@ func TestPolicies(t *testing.T) {
 		"privileged-claims.rdma.dev":      {"CREATE resourceclaims,resourceclaimtemplates"},
 		"privileged-allocations.rdma.dev": {"UPDATE resourceclaims/status"},
 		"claim-status.rdma.dev":           {"UPDATE resourceclaims/status"},
+		"claim-parameters.rdma.dev":       {"CREATE resourceclaims,resourceclaimtemplates"},
+		"class-parameters.rdma.dev":       {"CREATE deviceclasses", "UPDATE deviceclasses"},
 		"node-slices.rdma.dev":            {"CREATE resourceslices", "UPDATE resourceslices", "DELETE resourceslices"},
 	}
 	if d := cmp.Diff(want, matched); d != "" {

@@ -148,6 +148,10 @@ func (c *Cluster) Load(ctx context.Context, archives ...string) error {
 	return nil
 }
 
+// Kubeconfig is the path of an administrator's kubeconfig. The API server is reached
+// in the cluster's network namespace alone, which WholeMachine makes the machine's.
+func (c *Cluster) Kubeconfig() string { return c.pki("admin.kubeconfig") }
+
 // LogFile is the path of a component's log, or of "supervisor"'s.
 func (c *Cluster) LogFile(name string) string { return c.layout.log(name) }
 

@@ -74,9 +74,11 @@ func (l layout) env(caller []string) []string {
 // components returns the command lines.
 func (l layout) components() []supervisor.Component {
 	commands := map[string][]string{
-		Etcd:              l.etcd(),
-		Containerd:        {l.program("containerd", "containerd"), "--config", l.state("config", "containerd.toml")},
-		APIServer:         l.apiServer(),
+		Etcd:       l.etcd(etcdURL, etcdPeerURL),
+		Containerd: {l.program("containerd", "containerd"), "--config", l.state("config", "containerd.toml")},
+		// The service address is on lo, so port 443 of all addresses makes
+		// https://10.96.0.1:443 answer without kube-proxy.
+		APIServer:         l.apiServer(etcdURL, "--bind-address=0.0.0.0", "--secure-port=443"),
 		ControllerManager: l.controllerManager(),
 		Scheduler:         l.scheduler(),
 		Kubelet:           l.kubelet(),
@@ -96,22 +98,19 @@ func (l layout) components() []supervisor.Component {
 
 func (l layout) log(name string) string { return l.state("logs", name+".log") }
 
-func (l layout) etcd() []string {
+func (l layout) etcd(url, peerURL string) []string {
 	return []string{
 		l.program("etcd", "etcd"), "--name=node", "--data-dir=" + l.state("etcd"),
 		"--unsafe-no-fsync", "--log-level=warn",
-		"--listen-client-urls=" + etcdURL, "--advertise-client-urls=" + etcdURL,
-		"--listen-peer-urls=" + etcdPeerURL, "--initial-advertise-peer-urls=" + etcdPeerURL,
-		"--initial-cluster=node=" + etcdPeerURL,
+		"--listen-client-urls=" + url, "--advertise-client-urls=" + url,
+		"--listen-peer-urls=" + peerURL, "--initial-advertise-peer-urls=" + peerURL,
+		"--initial-cluster=node=" + peerURL,
 	}
 }
 
-func (l layout) apiServer() []string {
+func (l layout) apiServer(etcd string, serving ...string) []string {
 	argv := []string{
-		l.program("kubernetes", APIServer), "--etcd-servers=" + etcdURL,
-		// The service address is on lo, so port 443 of all addresses makes
-		// https://10.96.0.1:443 answer without kube-proxy.
-		"--bind-address=0.0.0.0", "--secure-port=443", "--advertise-address=" + NodeIP,
+		l.program("kubernetes", APIServer), "--etcd-servers=" + etcd, "--advertise-address=" + NodeIP,
 		"--service-cluster-ip-range=" + serviceCIDR,
 		"--tls-cert-file=" + l.pki("apiserver.crt"), "--tls-private-key-file=" + l.pki("apiserver.key"),
 		"--client-ca-file=" + l.pki("ca.crt"),
@@ -128,6 +127,7 @@ func (l layout) apiServer() []string {
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
 		"--allow-privileged", "--profiling=false",
 	}
+	argv = append(argv, serving...)
 	if l.RuntimeConfig != "" {
 		argv = append(argv, "--runtime-config="+l.RuntimeConfig)
 	}

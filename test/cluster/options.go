@@ -33,6 +33,10 @@ type Options struct {
 	// HostRoot is the directory of a fixture host, with sys/ below. Its RDMA device
 	// nodes are made in the cluster's private /dev, which appears as HostRoot/dev.
 	HostRoot string `json:"hostRoot,omitempty"`
+	// WholeMachine gives the cluster the machine's own network and /dev, so that what
+	// happens to the machine's devices happens to the node. It is for a virtual machine
+	// that ends with the cluster: Down does not undo what it does to them.
+	WholeMachine bool `json:"wholeMachine,omitempty"`
 	// Kubernetes is the minor version to run: 1.34, the oldest that the driver works
 	// with, or empty for the newest that there is.
 	Kubernetes string `json:"kubernetes,omitempty"`

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// readyTimeout is generous: a loaded CI machine is slow, and a component
-	// that ends is noticed at once.
-	readyTimeout = 3 * time.Minute
+	// readyTimeout is generous: a loaded CI machine is slow, and an emulated one on
+	// it is slower; a component that ends is noticed at once.
+	readyTimeout = 8 * time.Minute
 	pollInterval = 50 * time.Millisecond
 )
 

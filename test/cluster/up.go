@@ -139,7 +139,7 @@ func (l layout) sandbox(hierarchies []sandbox.Hierarchy) sandbox.Config {
 		keep = append(keep, wd)
 	}
 	return sandbox.Config{
-		StateDir: l.StateDir, HostRoot: l.HostRoot, Keep: keep,
+		StateDir: l.StateDir, HostRoot: l.HostRoot, WholeMachine: l.WholeMachine, Keep: keep,
 		Hostname: NodeName, NodeAddr: NodeIP + "/24", ServiceAddr: ServiceIP,
 		Cgroups: hierarchies,
 	}
@@ -158,7 +158,7 @@ func (l layout) launch(ctx context.Context, log *progress.Log, lock *os.File) (*
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.ExtraFiles = []*os.File{lock}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: sandbox.Namespaces, Setsid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: sandbox.Namespaces(l.WholeMachine), Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the supervisor in new namespaces: %w", err)
 	}

@@ -25,6 +25,10 @@ func New(cfg Config) (*Model, error) {
 	return &Model{cfg: cfg, devices: map[string]*device{}, view: &View{stale: cfg.Stale}}, nil
 }
 
+// SetTimes changes how long a condition must be seen before it holds, and be gone
+// before it ends. It counts from the next observation on.
+func (m *Model) SetTimes(down, up time.Duration) { m.cfg.Down, m.cfg.Up = down, up }
+
 // Resume takes over what an earlier instance of the driver has published, the
 // taints of HCAs by name. Without it a restart would forget that a link flaps. It
 // comes before the first observation.

@@ -41,7 +41,7 @@ func (c *Config) Apply(snap *rdma.Snapshot, state State) Result {
 	return a.Result
 }
 
-// errNetns is why nothing of a host is published.
+// errNetns is why a host offers nothing to new claims.
 const errNetns = "the host's RDMA network namespace mode is exclusive, in which a pod with a network of its own cannot open an HCA: " +
 	"set it to shared (rdma system set netns shared)"
 
@@ -87,9 +87,10 @@ func (d *Decision) withhold(format string, args ...any) {
 	d.View, d.Reason = resources.ViewNone, fmt.Sprintf(format, args...)
 }
 
-// usable reports whether the HCA could be published.
+// usable reports whether a container can be given the HCA. In exclusive network
+// namespace mode none gets it anew, but one may have it from before.
 func (a *application) usable(d *Decision) bool {
-	return d.HCA.Unusable() == nil && a.snap.NetnsMode != rdma.NetnsExclusive
+	return d.HCA.Unusable() == nil
 }
 
 // withoutCounters publishes shares alone where an exclusive device could not be

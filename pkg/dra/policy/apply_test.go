@@ -91,6 +91,8 @@ func TestApply(t *testing.T) {
 		{name: "rails-of-parts", machine: "roce-sriov", policy: "rules: [{name: all, rails: 2}]"},
 		{name: "rule-fails", machine: "misbehaving", policy: failingPolicy},
 		{name: "exclusive-netns", machine: "exclusive-netns", policy: groupPolicy},
+		{name: "exclusive-netns-held", machine: "exclusive-netns", policy: groupPolicy, state: policy.State{
+			Held: map[string]policy.Held{"pci-0000-3b-00-0": {Exclusive: true}}, HeldGroups: map[string][]string{"all": {"pci-0000-3b-00-0"}}}},
 		{name: "unusable", machine: "misbehaving"},
 		{name: "group", machine: "hgx-h100", policy: groupPolicy},
 		{name: "group-of-exclusive", machine: "roce-sriov", policy: "groups: [{name: all}]"},
@@ -258,6 +260,9 @@ func TestDefault(t *testing.T) {
 		snap := snapshot(t, machine)
 		var offers []resources.Offer
 		for _, h := range snap.Usable() {
+			if snap.NetnsMode == rdma.NetnsExclusive {
+				break
+			}
 			offers = append(offers, resources.Offer{HCA: h, View: resources.ViewExclusive})
 		}
 		want := resources.Slices(offers, nil, snap.NetnsMode, resources.Options{})

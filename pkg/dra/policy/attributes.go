@@ -8,6 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/yamlpath"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -21,7 +22,7 @@ func (p *problems) attributes(path string, entries map[string]attributeEntry) at
 	out := attributes{}
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		entry := entries[name]
-		path := join(path, name)
+		path := yamlpath.Join(path, name)
 		p.attributeName(path, name)
 		values := 0
 		for _, set := range []bool{entry.String != nil, entry.Int != nil, entry.Bool != nil} {

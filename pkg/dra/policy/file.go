@@ -25,6 +25,8 @@ type file struct {
 	Partitioning         bool              `yaml:"partitioning"`
 	Rules                []ruleEntry       `yaml:"rules"`
 	Taints               map[string]string `yaml:"taints"`
+	Health               healthEntry       `yaml:"health"`
+	PublishInterval      *duration         `yaml:"publishInterval"`
 	Groups               []groupEntry      `yaml:"groups"`
 }
 

@@ -55,6 +55,10 @@ func (a *application) members(g *group) GroupDecision {
 	switch {
 	case a.snap.NetnsMode == rdma.NetnsExclusive:
 		d.Reason = errNetns
+		if a.holds(g.name) {
+			d.Published, d.Group.Draining = true, true
+			d.note("it stays for the claims that hold it")
+		}
 	case d.Group.Members == nil && a.holds(g.name):
 		d.Published, d.Group.Draining = true, true
 		d.note("it has no members any more: it stays for the claims that hold it, and no new claim gets it")

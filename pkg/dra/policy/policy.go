@@ -8,6 +8,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/cel"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
+	"github.com/rdma-dev/dra-driver-rdma/internal/yamlpath"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 )
 
@@ -18,6 +19,7 @@ type Config struct {
 	rules        []*rule
 	groups       []*group
 	taints       map[health.Condition]resourceapi.DeviceTaintEffect
+	timing       timing
 }
 
 // Container is what every RDMA container of the node gets, as the administrator's
@@ -39,7 +41,7 @@ func Default() *Config { return &Config{} }
 // Parse reads a configuration file. An error names line and field of all that is
 // wrong.
 func Parse(data []byte) (*Config, error) {
-	lines := newPositions(data)
+	lines := yamlpath.Of(data)
 	var f file
 	if err := hostconfig.Decode(data, &f); err != nil {
 		return nil, explain(err, lines)
@@ -54,6 +56,7 @@ func Parse(data []byte) (*Config, error) {
 		c.groups = append(c.groups, p.group(element("groups", i), &f.Groups[i]))
 	}
 	c.taints = p.taints(f.Taints)
+	c.timing = p.timing(&f)
 	p.unique(c)
 	if err := p.join(); err != nil {
 		return nil, err

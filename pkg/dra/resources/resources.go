@@ -54,12 +54,8 @@ func Build(pool string, published []resourceslice.Slice) resourceslice.DriverRes
 
 // Slices packs offers, which are in the order of a snapshot, and groups into
 // slices. Counters come first, then single functions, then each card with several,
-// by PCI address, and groups last. An HCA in exclusive network namespace mode
-// cannot be opened by a pod with a network of its own, so such a host offers none.
+// by PCI address, and groups last.
 func Slices(offers []Offer, groups []Group, mode rdma.NetnsMode, o Options) []resourceslice.Slice {
-	if mode == rdma.NetnsExclusive {
-		return []resourceslice.Slice{{}}
-	}
 	m := maker{mode: mode, consumable: o.Consumable, untainted: o.NoTaints, locks: &locks{}}
 	if o.Counters {
 		m.locks = newLocks(offers, groups)

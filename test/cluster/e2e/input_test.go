@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -8,9 +9,11 @@ import (
 )
 
 // TestBadInput: what a user can get wrong in a claim reaches the events of the pod,
-// with the claim, the field and what to do, and other pods go on.
+// with the claim, the field and what to do, and other pods go on. The chart's policy
+// would refuse most of it before (test/cluster/policies).
 func TestBadInput(t *testing.T) {
 	n := bed.Namespace(t)
+	withoutPolicy(t, "claim-parameters.rdma.dev", testbed.Template("probe", "hca.rdma.dev", `{apiVersion: rdma.dev/v9, kind: HCAConfig}`))
 	bad := map[string]struct {
 		parameters string
 		want       []string
@@ -30,6 +33,25 @@ func TestBadInput(t *testing.T) {
 	for name, c := range bad {
 		n.Event(name, append(c.want, n.Name+"/"+name+"-hca")...)
 	}
+}
+
+// withoutPolicy has an admission policy deny nothing until the end of the test. The
+// probe is an object that it would deny.
+func withoutPolicy(t *testing.T, name, probe string) {
+	t.Helper()
+	become := func(action string, denies bool) {
+		patch := `[{"op": "replace", "path": "/spec/validationActions", "value": ["` + action + `"]}]`
+		bed.Kubectl(t, "patch", "validatingadmissionpolicybinding", name, "--type=json", "--patch", patch)
+		testbed.Eventually(t, "policy "+name+" has become "+action, func() error {
+			out, err := bed.KubectlInput(t, probe, "create", "--dry-run=server", "-f", "-")
+			if (err != nil) != denies {
+				return fmt.Errorf("the probe: %v: %s", err, out)
+			}
+			return nil
+		})
+	}
+	become("Audit", false)
+	t.Cleanup(func() { become("Deny", true) })
 }
 
 // TestFullDirectory: a CDI directory that cannot be written to is named in the pod's

@@ -33,8 +33,12 @@ var devLinks = map[string]string{
 	"/dev/ptmx":   "pts/ptmx",
 }
 
-// mountDev makes a /dev without any device of the host's.
-func mountDev() error {
+// mountDev makes a /dev without any device of the host's, unless the sandbox has the
+// whole machine.
+func mountDev(wholeMachine bool) error {
+	if wholeMachine {
+		return nil
+	}
 	if err := tmpfs("/dev", "mode=0755"); err != nil {
 		return err
 	}

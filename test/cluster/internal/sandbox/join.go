@@ -9,7 +9,7 @@ import (
 )
 
 // joined are the namespaces that Start enters.
-const joined = Namespaces | unix.CLONE_NEWCGROUP
+const joined = namespaces | unix.CLONE_NEWCGROUP
 
 // Start starts cmd inside the sandbox whose process 1 is pid. Its Dir and Path
 // are resolved inside. The returned function waits for the end. Process 1's death

@@ -30,7 +30,7 @@ func mountAll(c Config) error {
 		mountRun,
 		func() error { return kept.restore() },
 		func() error { return mountPrivate(c.StateDir) },
-		mountDev,
+		func() error { return mountDev(c.WholeMachine) },
 		func() error { return mountSys(c.Cgroups) },
 		func() error { return mountProc(c.StateDir) },
 		// A pod's hostPath with HostToContainer propagation needs shared mounts,

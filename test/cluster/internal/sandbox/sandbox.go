@@ -28,6 +28,8 @@ type Config struct {
 	StateDir string `json:"stateDir"`
 	// HostRoot is the fixture host's directory, or empty.
 	HostRoot string `json:"hostRoot,omitempty"`
+	// WholeMachine keeps the machine's own network and /dev.
+	WholeMachine bool `json:"wholeMachine,omitempty"`
 	// Keep lists directories that stay visible at their path even where a new
 	// mount covers it (the cache, the checkout).
 	Keep []string `json:"keep,omitempty"`
@@ -41,8 +43,17 @@ type Config struct {
 	Cgroups []Hierarchy `json:"cgroups"`
 }
 
-// Namespaces are the clone flags for the supervisor.
-const Namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+// namespaces are those of a sandbox.
+const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+
+// Namespaces are the clone flags for the supervisor. The whole machine includes its
+// network.
+func Namespaces(wholeMachine bool) uintptr {
+	if wholeMachine {
+		return namespaces &^ unix.CLONE_NEWNET
+	}
+	return namespaces
+}
 
 // Setup turns the namespaces that the calling process was cloned into into the
 // sandbox. It is called once, by process 1, after EnterCgroups.

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/inspect/collect"
+)
+
+func newNodes(p *plugin) *cobra.Command {
+	var o *output
+	var nodes metav1.ListOptions
+	cmd := &cobra.Command{
+		Use:     "nodes [NAME...]",
+		Aliases: []string{"node", "no"},
+		Short:   "Show the nodes with RDMA devices, and how the driver is there",
+		Long: `Show the nodes that run the driver or publish RDMA devices. A device is FREE if one
+more claim could have it now, USED if a claim has it or a share of it, and TAINTED if
+a taint keeps new claims away. DRIVER is Ready, NotReady, Missing, NothingPublished
+(it runs, and its ResourceSlices are not there) or Publishing (some are missing).`,
+		Example: `  kubectl rdma nodes
+  kubectl rdma nodes -l pool=gpu -o wide`,
+		ValidArgsFunction: p.completeNodes,
+		RunE: func(cmd *cobra.Command, names []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			c, err := p.read(cmd.Context(), collect.Reader{Nodes: nodes}, collect.Nodes, collect.Slices, collect.Claims, collect.Pods)
+			if err != nil {
+				return err
+			}
+			if err := known("nodes", names, c.Nodes, func(n corev1.Node) string { return n.Name }); err != nil {
+				return err
+			}
+			list, err := c.ListNodes(cmd.Context(), names...)
+			if err != nil {
+				return err
+			}
+			if len(list) == 0 {
+				o.nothing("No resources found")
+			}
+			return print(o, "Node", list, inspect.NodeTable)
+		},
+	}
+	o = p.output(cmd, "table", "wide").withTable(cmd)
+	selectors(cmd, &nodes, "nodes")
+	return cmd
+}
+
+// known returns kubectl's error for the first name that is not in a list.
+func known[T any](resource string, names []string, items []T, name func(T) string) error {
+	for _, n := range names {
+		if !slices.ContainsFunc(items, func(item T) bool { return name(item) == n }) {
+			group := corev1.Resource(resource)
+			if resource == "resourceclaims" {
+				group = resourceapi.Resource(resource)
+			}
+			return apierrors.NewNotFound(group, n)
+		}
+	}
+	return nil
+}
+
+func selectors(cmd *cobra.Command, o *metav1.ListOptions, what string) {
+	cmd.Flags().StringVarP(&o.LabelSelector, "selector", "l", "", "label `SELECTOR` of the "+what)
+	cmd.Flags().StringVar(&o.FieldSelector, "field-selector", "", "field `SELECTOR` of the "+what)
+}
+
+// nodeChoice are the flags that choose nodes.
+type nodeChoice struct {
+	names    []string
+	selector string
+}
+
+func (n *nodeChoice) register(p *plugin, cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&n.names, "node", nil, "only these `NODES`, a comma-separated list")
+	cmd.Flags().StringVarP(&n.selector, "selector", "l", "", "only nodes with this label `SELECTOR`")
+	complete(cmd, "node", p.completeNodes)
+}
+
+// read reads kinds of objects, and the nodes if they are chosen by their labels. It
+// returns the names of the chosen ones, none for all.
+func (n *nodeChoice) read(ctx context.Context, p *plugin, about collect.Kind, others ...collect.Kind) (*inspect.Cluster, []string, error) {
+	if n.selector == "" {
+		c, err := p.read(ctx, collect.Reader{}, about, others...)
+		return c, n.names, err
+	}
+	c, err := p.read(ctx, collect.Reader{Nodes: metav1.ListOptions{LabelSelector: n.selector}}, collect.Nodes, append([]collect.Kind{about}, others...)...)
+	if err != nil {
+		return nil, nil, err
+	}
+	chosen := []string{""} // no node at all is not all nodes
+	for _, node := range c.Nodes {
+		if len(n.names) == 0 || slices.Contains(n.names, node.Name) {
+			chosen = append(chosen, node.Name)
+		}
+	}
+	return c, chosen, nil
+}
+
+func newDevices(p *plugin) *cobra.Command {
+	var o *output
+	var nodes nodeChoice
+	var filter inspect.DeviceFilter
+	cmd := &cobra.Command{
+		Use:     "devices",
+		Aliases: []string{"device", "dev"},
+		Short:   "Show the RDMA devices that are published, and who has them",
+		Long: `Show the RDMA devices in the ResourceSlices of the driver, in the order in which the
+scheduler gives them out. STATE says what a new claim would meet:
+
+  Free       nobody has the device
+  Allocated  a claim has it for itself
+  Shared     claims have shares of it, and there is room for one more
+  Full       claims have all of its shares
+  Excluded   a claim has another device of the same HCA or card, which excludes this one
+
+Taints are apart from that: a free device with a taint is given to no claim that does
+not tolerate it.`,
+		Example: `  kubectl rdma devices --node worker-3 -o wide
+  kubectl rdma devices --class hca.rdma.dev
+  kubectl rdma devices --cel 'device.attributes["rdma.dev"].?rateGbps.orValue(0) >= 400'
+  kubectl rdma devices -o jsonpath='{.items[?(@.state=="Free")].name}'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			others := []collect.Kind{collect.Claims}
+			if filter.Class != "" {
+				others = append(others, collect.Classes)
+			}
+			c, chosen, err := nodes.read(cmd.Context(), p, collect.Slices, others...)
+			if err != nil {
+				return err
+			}
+			filter.Nodes = chosen
+			list, err := c.ListDevices(cmd.Context(), filter)
+			if err != nil {
+				return err
+			}
+			if len(list) == 0 {
+				o.nothing("No resources found")
+			}
+			return print(o, "Device", list, inspect.DeviceTable)
+		},
+	}
+	o = p.output(cmd, "table", "wide").withTable(cmd)
+	nodes.register(p, cmd)
+	cmd.Flags().StringVar(&filter.Class, "class", "", "only devices that this `DEVICECLASS` selects")
+	cmd.Flags().StringVar(&filter.Expression, "cel", "", "only devices for which this CEL `EXPRESSION` is true, as in the selector of a claim")
+	complete(cmd, "class", p.completeClasses)
+	return cmd
+}
+
+func newClaims(p *plugin) *cobra.Command {
+	var o *output
+	var all bool
+	var claims metav1.ListOptions
+	cmd := &cobra.Command{
+		Use:     "claims [NAME...]",
+		Aliases: []string{"claim"},
+		Short:   "Show the claims for RDMA devices",
+		Long: `Show the ResourceClaims that have RDMA devices, or ask for them: those that name a
+DeviceClass which selects devices of the driver.`,
+		Example: `  kubectl rdma claims -A
+  kubectl rdma claims -n training -l job=llm -o wide`,
+		ValidArgsFunction: p.completeClaims,
+		RunE: func(cmd *cobra.Command, names []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			namespace := metav1.NamespaceAll
+			if !all {
+				var err error
+				if namespace, err = p.namespace(); err != nil {
+					return err
+				}
+			}
+			c, err := p.read(cmd.Context(), collect.Reader{Claims: claims, Namespace: namespace}, collect.Claims, collect.Classes, collect.Slices)
+			if err != nil {
+				return err
+			}
+			if err := known("resourceclaims", names, c.Claims, func(r resourceapi.ResourceClaim) string { return r.Name }); err != nil {
+				return err
+			}
+			list := c.ListClaims(cmd.Context())
+			if len(names) > 0 {
+				list = slices.DeleteFunc(list, func(c inspect.Claim) bool { return !slices.Contains(names, c.Name) })
+			}
+			switch {
+			case len(list) > 0:
+			case all:
+				o.nothing("No resources found")
+			default:
+				o.nothing("No resources found in %s namespace.", namespace)
+			}
+			return print(o, "Claim", list, func(list []inspect.Claim) *metav1.Table { return inspect.ClaimTable(list, all, time.Now()) })
+		},
+	}
+	o = p.output(cmd, "table", "wide").withTable(cmd)
+	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "show the claims of all namespaces")
+	selectors(cmd, &claims, "claims")
+	return cmd
+}

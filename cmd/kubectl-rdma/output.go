@@ -1,0 +1,109 @@
+package main
+
+import (
+	stdjson "encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/printers"
+)
+
+// apiVersion is that of what -o json and its kin print. It is no API of the cluster.
+const apiVersion = "kubectl.rdma.dev/v1alpha1"
+
+// output are the flags on how to print.
+type output struct {
+	p *plugin
+	// own are formats beside those of kubectl that a command writes itself; the first
+	// one is for no flag at all.
+	own       []string
+	format    string
+	noHeaders bool
+	json      *genericclioptions.JSONYamlPrintFlags
+	template  *genericclioptions.KubeTemplatePrintFlags
+}
+
+func (p *plugin) output(cmd *cobra.Command, own ...string) *output {
+	o := &output{p: p, own: own, json: genericclioptions.NewJSONYamlPrintFlags(), template: genericclioptions.NewKubeTemplatePrintFlags()}
+	o.template.AddFlags(cmd)
+	formats := slices.Concat(own[1:], o.json.AllowedFormats(), o.template.AllowedFormats())
+	cmd.Flags().StringVarP(&o.format, "output", "o", "", "output `FORMAT`, one of: "+strings.Join(formats, ", "))
+	complete(cmd, "output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+	return o
+}
+
+// withTable adds what tables have.
+func (o *output) withTable(cmd *cobra.Command) *output {
+	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "print no headers")
+	return o
+}
+
+// isOwn reports whether the command writes the format itself.
+func (o *output) isOwn() bool { return o.format == "" || slices.Contains(o.own, o.format) }
+
+// check refuses a format before anything is read.
+func (o *output) check() error {
+	if o.isOwn() {
+		return nil
+	}
+	_, err := o.printer()
+	return err
+}
+
+func (o *output) printer() (printers.ResourcePrinter, error) {
+	p, err := o.json.ToPrinter(o.format)
+	if genericclioptions.IsNoCompatiblePrinterError(err) {
+		p, err = o.template.ToPrinter(o.format)
+	}
+	if genericclioptions.IsNoCompatiblePrinterError(err) {
+		all := slices.Concat(o.own[1:], o.json.AllowedFormats(), o.template.AllowedFormats())
+		return nil, genericclioptions.NoCompatiblePrinterError{OutputFormat: &o.format, AllowedFormats: all}
+	}
+	return p, err
+}
+
+// print prints items of a kind as a list, or as a table that a function makes. An
+// empty table says that there is nothing, on standard error.
+func print[T any](o *output, kind string, items []T, table func([]T) *metav1.Table) error {
+	if !o.isOwn() {
+		if items == nil {
+			items = []T{}
+		}
+		return o.object(kind+"List", map[string]any{"items": items})
+	}
+	if len(items) == 0 {
+		return nil
+	}
+	return printers.NewTablePrinter(printers.PrintOptions{Wide: o.format == "wide", NoHeaders: o.noHeaders}).PrintObj(table(items), o.p.Out)
+}
+
+// object prints a value with its kind, in a format for programs.
+func (o *output) object(kind string, value any) error {
+	printer, err := o.printer()
+	if err != nil {
+		return err
+	}
+	raw, err := stdjson.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", kind, err)
+	}
+	object := map[string]any{}
+	if err := json.Unmarshal(raw, &object); err != nil {
+		return fmt.Errorf("decode %s: %w", kind, err)
+	}
+	object["apiVersion"], object["kind"] = apiVersion, kind
+	return printer.PrintObj(&unstructured.Unstructured{Object: object}, o.p.Out)
+}
+
+// nothing says that there is nothing to show, unless a program reads the output.
+func (o *output) nothing(format string, args ...any) {
+	if o.isOwn() {
+		fmt.Fprintf(o.p.ErrOut, format+"\n", args...)
+	}
+}

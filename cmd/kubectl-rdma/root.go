@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/version"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/inspect/collect"
+)
+
+// plugin is what all commands share: the flags of kubectl, and its streams.
+type plugin struct {
+	*genericclioptions.ConfigFlags
+	genericiooptions.IOStreams
+}
+
+func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
+	p := &plugin{ConfigFlags: genericclioptions.NewConfigFlags(true), IOStreams: streams}
+	p.WithWrapConfigFn(func(c *rest.Config) *rest.Config {
+		// One question reads some lists of several pages each, and then ends.
+		c.QPS, c.Burst = 50, 300
+		c.WarningHandler = rest.NewWarningWriter(streams.ErrOut, rest.WarningWriterOptions{Deduplicate: true})
+		return c
+	})
+	root := &cobra.Command{
+		Use:   "kubectl-rdma",
+		Short: "Show the RDMA devices of a cluster, and why a pod does not get its",
+		Long: `Show the RDMA devices that the driver rdma.dev publishes, who has them, and how they
+sit beside the GPUs; and explain why a pod does not get the devices that its claims
+ask for.
+
+It reads and changes nothing. It needs to list ResourceSlices, DeviceClasses, Nodes,
+ResourceClaims and Pods; without one of these rights it answers with what is left,
+and says so.
+
+Exit codes: 0 done, 1 failed.`,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl rdma"},
+		SilenceErrors: true, SilenceUsage: true,
+	}
+	p.AddFlags(root.PersistentFlags())
+	complete(root, "namespace", p.completeNamespaces)
+	complete(root, "context", p.completeContexts)
+	root.AddCommand(newNodes(p), newDevices(p), newClaims(p), newTopology(p), newWhy(p), newVersion())
+	return root
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of the plugin",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), version.String("kubectl-rdma"))
+			return err
+		},
+	}
+}
+
+// client connects to the API server.
+func (p *plugin) client() (kubernetes.Interface, error) {
+	config, err := p.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	return kubernetes.NewForConfig(config)
+}
+
+// namespace is the one that flags and kubeconfig name.
+func (p *plugin) namespace() (string, error) {
+	name, _, err := p.ToRawKubeConfigLoader().Namespace()
+	return name, err
+}
+
+// read reads a cluster and warns of what could not be read.
+func (p *plugin) read(ctx context.Context, r collect.Reader, about collect.Kind, others ...collect.Kind) (*inspect.Cluster, error) {
+	client, err := p.client()
+	if err != nil {
+		return nil, err
+	}
+	r.Client = client
+	c, err := r.Read(ctx, about, others...)
+	if err != nil {
+		return nil, hint(err, about)
+	}
+	for _, u := range c.Unread {
+		fmt.Fprintf(p.ErrOut, "Warning: not all is known: %s\n", u)
+	}
+	return c, nil
+}
+
+// hint explains an API server without the resources of DRA.
+func hint(err error, about collect.Kind) error {
+	if collect.NotServed(err) {
+		return errors.Join(err, fmt.Errorf("the API server does not serve %s of resource.k8s.io/v1: this needs Kubernetes 1.34 or newer", about))
+	}
+	return err
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/inspect/collect"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
+)
+
+func newTopology(p *plugin) *cobra.Command {
+	var o *output
+	var nodes nodeChoice
+	var ascii bool
+	cmd := &cobra.Command{
+		Use:     "topology",
+		Aliases: []string{"topo"},
+		Short:   "Draw where the HCAs and GPUs of nodes sit, and who has them",
+		Long: `Draw the PCIe roots and switches of nodes with the HCAs below them, and the devices of
+other drivers that publish the standard attribute pcieRoot, such as GPUs. VFs and SFs
+are counted at their PF.
+
+It knows what the ResourceSlices say: of a GPU that is the root, and seldom the switch.
+On the host itself, cdi-gen topology shows everything, with the distances.`,
+		Example: `  kubectl rdma topology --node worker-3
+  kubectl rdma topology --node worker-3 -o svg > worker-3.svg`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			c, chosen, err := nodes.read(cmd.Context(), p, collect.Slices, collect.Claims)
+			if err != nil {
+				return err
+			}
+			list, err := c.Topologies(cmd.Context(), chosen...)
+			if err != nil {
+				return err
+			}
+			if len(list) == 0 {
+				o.nothing("No resources found")
+			}
+			return o.topology(list, ascii)
+		},
+	}
+	o = p.output(cmd, "tree", "svg")
+	nodes.register(p, cmd)
+	cmd.Flags().BoolVar(&ascii, "ascii", false, "draw with ASCII characters")
+	return cmd
+}
+
+func (o *output) topology(list []inspect.NodeTopology, ascii bool) error {
+	lines := topology.BoxLines
+	if ascii {
+		lines = topology.ASCIILines
+	}
+	switch {
+	case !o.isOwn():
+		if list == nil {
+			list = []inspect.NodeTopology{}
+		}
+		return o.object("TopologyList", map[string]any{"items": list})
+	case o.format == "svg" && len(list) > 1:
+		return fmt.Errorf("an SVG shows one node, and there are %d: choose one with --node", len(list))
+	case o.format == "svg" && len(list) == 1:
+		return list[0].WriteSVG(o.p.Out)
+	}
+	for i, n := range list {
+		if i > 0 {
+			fmt.Fprintln(o.p.Out)
+		}
+		fmt.Fprintf(o.p.Out, "Node %s\n", n.Node)
+		if err := n.WriteTree(o.p.Out, lines); err != nil {
+			return err
+		}
+	}
+	return nil
+}

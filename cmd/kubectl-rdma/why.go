@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/inspect/collect"
+)
+
+func newWhy(p *plugin) *cobra.Command {
+	var o *output
+	var limit time.Duration
+	cmd := &cobra.Command{
+		Use:   "why POD",
+		Short: "Explain why a pod does not get its devices, or does not start with them",
+		Long: `Explain a pod that waits for its devices: which selector, taint, claim, capacity or
+counter rules out which device, and what would make its claims fit. The answer comes
+from the scheduler's own allocator, asked again with one thing changed at a time.
+
+Of a pod whose devices are allocated it tells why it does not start: what the kubelet
+and the driver say, and what is wrong with the devices.
+
+It is about all devices that the pod asks for, those of other drivers too. CPU, memory
+and whatever else the scheduler looks at is in the line "The scheduler says".
+
+Exit codes: 0 explained, 1 failed.`,
+		Example: `  kubectl rdma why trainer-0
+  kubectl rdma why trainer-0 -o wide
+  kubectl rdma why trainer-0 -o jsonpath='{.verdict}{"\n"}'`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: p.completePods,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			name, err := podName(args[0])
+			if err != nil {
+				return err
+			}
+			return p.why(cmd.Context(), o, name, limit)
+		},
+	}
+	o = p.output(cmd, "text", "wide")
+	cmd.Flags().DurationVar(&limit, "search-time", 20*time.Second, "how long to look for changes that would help")
+	return cmd
+}
+
+// podName accepts what kubectl accepts: NAME, pod/NAME.
+func podName(arg string) (string, error) {
+	kind, name, found := strings.Cut(arg, "/")
+	switch {
+	case !found:
+		return arg, nil
+	case kind == "pod" || kind == "pods" || kind == "po":
+		return name, nil
+	}
+	return "", fmt.Errorf("explain %q: want the name of a pod", arg)
+}
+
+func (p *plugin) why(ctx context.Context, o *output, name string, limit time.Duration) error {
+	client, err := p.client()
+	if err != nil {
+		return err
+	}
+	namespace, err := p.namespace()
+	if err != nil {
+		return err
+	}
+	cluster, question, err := collect.Reader{Client: client}.Pod(ctx, namespace, name)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	answer, err := cluster.Why(ctx, question)
+	if err != nil {
+		return err
+	}
+	if !o.isOwn() {
+		return o.object("Explanation", answer)
+	}
+	return answer.WriteText(p.Out, o.format == "wide")
+}

@@ -1,0 +1,133 @@
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// Server is an API server that lists a fleet, and writes down what was asked for.
+type Server struct {
+	// Forbidden are resources that the user may not read, with the scope: "nodes", or
+	// "resourceclaims" for all namespaces, and "default/resourceclaims" for one.
+	Forbidden []string
+	// Asked are the requests: "list nodes", "get default/pods/trainer".
+	Asked []string
+
+	t     testing.TB
+	lists Lists
+	url   string
+}
+
+// Serve starts a server, which ends with the test.
+func (f *Fleet) Serve() *Server {
+	s := &Server{t: f.TB, lists: f.Lists()}
+	mux := http.NewServeMux()
+	serve(s, mux, "nodes", "/api/v1", s.lists.Nodes)
+	serve(s, mux, "pods", "/api/v1", s.lists.Pods)
+	serve(s, mux, "events", "/api/v1", s.lists.Events)
+	serve(s, mux, "namespaces", "/api/v1", []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, {ObjectMeta: metav1.ObjectMeta{Name: "fabric"}}})
+	serve(s, mux, "resourceslices", "/apis/resource.k8s.io/v1", s.lists.Slices)
+	serve(s, mux, "resourceclaims", "/apis/resource.k8s.io/v1", s.lists.Claims)
+	serve(s, mux, "resourceclaimtemplates", "/apis/resource.k8s.io/v1", []resourceapi.ResourceClaimTemplate{})
+	serve(s, mux, "deviceclasses", "/apis/resource.k8s.io/v1", s.lists.Classes)
+	server := httptest.NewServer(mux)
+	f.Cleanup(server.Close)
+	s.url = server.URL
+	return s
+}
+
+// Kubeconfig writes a file with which clients reach the server.
+func (s *Server) Kubeconfig() string {
+	s.t.Helper()
+	name := filepath.Join(s.t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "test",
+"clusters": [{"name": "test", "cluster": {"server": %q}}],
+"contexts": [{"name": "test", "context": {"cluster": "test", "user": ""}}, {"name": "other", "context": {"cluster": "test", "user": "", "namespace": "fabric"}}]}`, s.url)
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	return name
+}
+
+// serve adds a resource: the list of all namespaces, that of one, and single objects.
+func serve[T any, P interface {
+	*T
+	metav1.Object
+}](s *Server, mux *http.ServeMux, resource, base string, objects []T) {
+	handle := func(w http.ResponseWriter, r *http.Request) {
+		namespace, name := r.PathValue("namespace"), r.PathValue("name")
+		scope := resource
+		if namespace != "" {
+			scope = namespace + "/" + resource
+		}
+		verb := "list"
+		if name != "" {
+			verb, scope = "get", scope+"/"+name
+		}
+		s.Asked = append(s.Asked, verb+" "+scope)
+		if slices.Contains(s.Forbidden, scope) || slices.Contains(s.Forbidden, verb+" "+resource) {
+			refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, resource, name, fmt.Sprintf("%s is forbidden: User \"jane\" cannot %s resource %q", resource, verb, resource))
+			return
+		}
+		items := choose[T, P](objects, namespace, name, r)
+		if name == "" {
+			answer(w, http.StatusOK, map[string]any{"metadata": map[string]any{}, "items": items})
+		} else if len(items) == 0 {
+			refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound, resource, name, fmt.Sprintf("%s %q not found", resource, name))
+		} else {
+			answer(w, http.StatusOK, items[0])
+		}
+	}
+	for _, path := range []string{"/" + resource, "/namespaces/{namespace}/" + resource} {
+		mux.HandleFunc("GET "+base+path, handle)
+		mux.HandleFunc("GET "+base+path+"/{name}", handle)
+	}
+}
+
+// choose does what an API server does with selectors.
+func choose[T any, P interface {
+	*T
+	metav1.Object
+}](objects []T, namespace, name string, r *http.Request) []T {
+	byLabel, _ := labels.Parse(r.URL.Query().Get("labelSelector"))
+	byField, _ := fields.ParseSelector(r.URL.Query().Get("fieldSelector"))
+	out := []T{}
+	for i := range objects {
+		o := P(&objects[i])
+		known := fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()}
+		if e, ok := any(o).(*corev1.Event); ok {
+			known["involvedObject.uid"] = string(e.InvolvedObject.UID)
+		}
+		if (namespace == "" || o.GetNamespace() == namespace) && (name == "" || o.GetName() == name) &&
+			byLabel.Matches(labels.Set(o.GetLabels())) && byField.Matches(known) {
+			out = append(out, objects[i])
+		}
+	}
+	return out
+}
+
+func answer(w http.ResponseWriter, code int, object any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(object) // the client sees what is missing
+}
+
+func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason, resource, name, message string) {
+	answer(w, code, metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: message,
+		Details: &metav1.StatusDetails{Kind: resource, Name: name},
+	})
+}

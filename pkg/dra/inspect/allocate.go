@@ -1,0 +1,123 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/dynamic-resource-allocation/structured"
+)
+
+// lister serves classes to the allocator.
+type lister map[string]*resourceapi.DeviceClass
+
+func (l lister) List() ([]*resourceapi.DeviceClass, error) {
+	var out []*resourceapi.DeviceClass
+	for _, c := range l {
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+func (l lister) Get(name string) (*resourceapi.DeviceClass, error) {
+	if c := l[name]; c != nil {
+		return c, nil
+	}
+	return nil, apierrors.NewNotFound(resourceapi.Resource("deviceclasses"), name)
+}
+
+// fits asks the scheduler's allocator for claims, on one node after the other, and
+// returns the first one on which all of them fit, "" if there is none. The claims
+// that have ended take nothing.
+func (v *view) fits(ctx context.Context, nodes []*corev1.Node, claims []*resourceapi.ResourceClaim, ended func(*resourceapi.ResourceClaim) bool) (string, error) {
+	allocator, err := structured.NewAllocator(ctx, v.features, v.allocated(ended), lister(v.classes), v.slices, v.cel)
+	if err != nil {
+		return "", fmt.Errorf("prepare an allocation: %w", err)
+	}
+	for _, node := range nodes {
+		results, err := allocator.Allocate(ctx, node, claims)
+		if err != nil && !errors.Is(err, structured.ErrFailedAllocationOnNode) {
+			return "", fmt.Errorf("try an allocation on node %s: %w", node.Name, err)
+		}
+		if err == nil && len(results) == len(claims) {
+			return node.Name, nil
+		}
+	}
+	return "", nil
+}
+
+// The attribute and the class by which one device is asked for. An API server would
+// not take a device with one attribute more than it may have; the allocator does.
+const (
+	pinDomain = "inspect.rdma.dev"
+	pinName   = "pinned"
+)
+
+var pinClass = &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: pinName}, Spec: resourceapi.DeviceClassSpec{Selectors: []resourceapi.DeviceSelector{{
+	CEL: &resourceapi.CELDeviceSelector{Expression: fmt.Sprintf("has(device.attributes[%q].%s)", pinDomain, pinName)},
+}}}}
+
+// available asks the allocator whether a device could be given to one more request,
+// whatever its taints are. Beside the device, it sees only those of the pool that
+// somebody has: these count, and all others would take time.
+func (v *view) available(ctx context.Context, d *device, capacity *resourceapi.CapacityRequirements) (bool, error) {
+	node, err := v.nodeOf(d)
+	if errors.Is(err, errNoNode) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	var pool []*resourceapi.ResourceSlice
+	for _, s := range v.slices {
+		if s.Spec.Driver == d.slice.Spec.Driver && s.Spec.Pool.Name == d.slice.Spec.Pool.Name {
+			pool = append(pool, v.pinned(s, d))
+		}
+	}
+	state := v.allocated(nil)
+	allocator, err := structured.NewAllocator(ctx, v.features, state, lister{pinName: pinClass}, pool, v.cel)
+	if err != nil {
+		return false, fmt.Errorf("prepare an allocation of %s: %w", d, err)
+	}
+	results, err := allocator.Allocate(ctx, node, []*resourceapi.ResourceClaim{pinClaim(capacity)})
+	if err != nil && !errors.Is(err, structured.ErrFailedAllocationOnNode) {
+		return false, fmt.Errorf("try an allocation of %s: %w", d, err)
+	}
+	return len(results) > 0, nil
+}
+
+// pinned returns a slice with one device marked, and else only those that are held.
+func (v *view) pinned(s *resourceapi.ResourceSlice, pin *device) *resourceapi.ResourceSlice {
+	out := *s
+	out.Spec.Devices = nil
+	for _, d := range s.Spec.Devices {
+		id := structured.MakeDeviceID(s.Spec.Driver, s.Spec.Pool.Name, d.Name)
+		switch {
+		case id == pin.id && s.Name == pin.slice.Name:
+			d = *pin.DeepCopy()
+			if d.Attributes == nil {
+				d.Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{}
+			}
+			d.Attributes[pinDomain+"/"+pinName] = resourceapi.DeviceAttribute{BoolValue: new(true)}
+		case len(v.holders[id]) == 0:
+			continue
+		}
+		out.Spec.Devices = append(slices.Clip(out.Spec.Devices), d)
+	}
+	return &out
+}
+
+func pinClaim(capacity *resourceapi.CapacityRequirements) *resourceapi.ResourceClaim {
+	claim := &resourceapi.ResourceClaim{}
+	claim.Namespace, claim.Name, claim.UID = "default", "pinned", "pinned"
+	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "device", Exactly: &resourceapi.ExactDeviceRequest{
+		DeviceClassName: pinName, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1, Capacity: capacity,
+		Tolerations: []resourceapi.DeviceToleration{{Operator: resourceapi.DeviceTolerationOpExists}},
+	}}}
+	return claim
+}

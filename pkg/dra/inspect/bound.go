@@ -1,0 +1,199 @@
+package inspect
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/dynamic-resource-allocation/structured"
+)
+
+// driverLabel is how the chart marks the driver's pods: app.kubernetes.io/name.
+const (
+	driverLabel = "app.kubernetes.io/name"
+	driverApp   = "dra-driver-rdma"
+)
+
+// DriverSelector selects the pods of the driver.
+const DriverSelector = driverLabel + "=" + driverApp
+
+// bound explains a pod whose claims have their devices: why it does not start, and
+// what is wrong with the devices of one that runs.
+func (w *inquiry) bound() {
+	pod := &w.Question.Pod
+	before := len(w.Findings)
+	for _, want := range w.wanted {
+		if want.claim.Status.Allocation != nil {
+			w.checkAllocated(want.claim)
+		}
+	}
+	switch {
+	case pod.Spec.NodeName == "":
+		w.conclude(VerdictSchedulable, "its claims are allocated, and it waits for the scheduler: see what the scheduler says")
+	case started(pod):
+		if len(w.Findings) > before {
+			w.conclude(VerdictImpaired, "it runs, and something is wrong with its devices: %s", w.Findings[before].Message)
+		}
+		w.conclude(VerdictFine, "it has its devices, and its containers have started")
+	default:
+		w.notStarted()
+	}
+}
+
+// started reports whether the pod's sandbox has its devices: some container ran.
+func started(pod *corev1.Pod) bool {
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// checkAllocated looks at the devices of a claim: what the driver says of them, their
+// taints, and whether they are still published.
+func (w *inquiry) checkAllocated(claim *resourceapi.ResourceClaim) {
+	for _, s := range claim.Status.Devices {
+		for _, c := range s.Conditions {
+			if c.Type == "Ready" && c.Status == metav1.ConditionFalse {
+				name := deviceName(structured.MakeDeviceID(s.Driver, s.Pool, s.Device))
+				w.find(Finding{
+					Reason: "DeviceNotReady", Claim: claim.Name, Devices: []string{name},
+					Message: fmt.Sprintf("device %s of claim %s is not ready: %s (%s)", name, claim.Name, c.Message, c.Reason),
+					Remedy:  "see docs/health.md; when the device is back the pod can go on, else create it again",
+				})
+			}
+		}
+	}
+	published := map[structured.DeviceID]*device{}
+	for _, d := range w.devices {
+		published[d.id] = d
+	}
+	for _, r := range claim.Status.Allocation.Devices.Results {
+		id := structured.MakeDeviceID(r.Driver, r.Pool, r.Device)
+		d := published[id]
+		if d == nil {
+			w.find(Finding{
+				Reason: "DeviceNotPublished", Claim: claim.Name, Devices: []string{deviceName(id)},
+				Message: fmt.Sprintf("device %s of claim %s is in no ResourceSlice", deviceName(id), claim.Name),
+				Remedy:  "the driver on that node does not run, or lost the device: kubectl rdma nodes",
+			})
+			continue
+		}
+		if taint := untolerated(d, r.Tolerations); taint != nil {
+			w.find(Finding{
+				Reason: "DeviceTainted", Claim: claim.Name, Devices: []string{d.String()},
+				Message: fmt.Sprintf("device %s of claim %s has the taint %s (%s)", d, claim.Name, taint.Key, taint.Effect),
+				Remedy:  taintRemedy(taint),
+			})
+		}
+	}
+}
+
+func taintRemedy(taint *resourceapi.DeviceTaint) string {
+	if strings.HasPrefix(taint.Key, driver+"/") {
+		return "repair the cause (docs/health.md explains " + taint.Key + "), or tolerate the taint in the request"
+	}
+	return "repair the cause, or tolerate the taint in the request"
+}
+
+// notStarted explains a pod that has a node, and no container yet.
+func (w *inquiry) notStarted() {
+	pod := &w.Question.Pod
+	ours := false
+	for _, want := range w.wanted {
+		if a := want.claim.Status.Allocation; a != nil {
+			for _, r := range a.Devices.Results {
+				ours = ours || r.Driver == driver
+			}
+		}
+	}
+	if node := w.nodes[pod.Spec.NodeName]; node != nil && !nodeReady(node) && node.Status.Conditions != nil {
+		w.find(Finding{Reason: "NodeNotReady", Node: node.Name, Message: "node " + node.Name + " is not ready", Remedy: "look at its kubelet"})
+	}
+	if ours {
+		w.checkDriver(pod.Spec.NodeName)
+	}
+	if message := last(w.eventsOf("FailedPrepareDynamicResources")); message != "" {
+		w.find(Finding{
+			Reason: "PrepareFailed", Node: pod.Spec.NodeName,
+			Message: "the devices could not be prepared: " + oneLine(message),
+			Remedy:  "the kubelet tries again each 60 to 90 seconds; the driver's log on that node says more",
+		})
+		w.conclude(VerdictUnprepared, "node %s cannot prepare its devices: %s", pod.Spec.NodeName, oneLine(message))
+	}
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.State.Waiting != nil && s.State.Waiting.Reason != "ContainerCreating" && s.State.Waiting.Reason != "PodInitializing" {
+			w.find(Finding{
+				Reason:  "ContainerWaiting",
+				Message: strings.TrimSuffix(fmt.Sprintf("container %s waits: %s: %s", s.Name, s.State.Waiting.Reason, s.State.Waiting.Message), ": "),
+				Remedy:  "that is not about its devices: kubectl describe pod " + pod.Name,
+			})
+		}
+	}
+	if len(w.Findings) > 0 {
+		w.conclude(VerdictUnprepared, "its devices are allocated, and it has not started: %s", w.Findings[0].Message)
+	}
+	w.conclude(VerdictUnprepared, "its devices are allocated, and it has not started yet; nothing is known to be wrong")
+}
+
+// checkDriver looks for the driver's pod on a node.
+func (w *inquiry) checkDriver(node string) {
+	d := driverOn(w.Pods, node)
+	switch {
+	case d == nil && w.unread("pods"):
+	case d == nil:
+		w.find(Finding{
+			Reason: "DriverMissing", Node: node, Message: "no pod of the driver runs on node " + node,
+			Remedy: "look at the DaemonSet dra-driver-rdma: its node selector, and whether it tolerates the node's taints",
+		})
+	case !podReady(d):
+		w.find(Finding{
+			Reason: "DriverNotReady", Node: node, Message: fmt.Sprintf("the driver's pod %s/%s on node %s is not ready", d.Namespace, d.Name, node),
+			Remedy: fmt.Sprintf("kubectl -n %s logs %s", d.Namespace, d.Name),
+		})
+	}
+}
+
+// unread reports whether some kind of object could not be read.
+func (w *inquiry) unread(kind string) bool {
+	for _, u := range w.Unread {
+		if strings.Contains(u, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// driverOn returns the driver's pod on a node, a ready one if there are two, as in an
+// update.
+func driverOn(pods []corev1.Pod, node string) *corev1.Pod {
+	var found *corev1.Pod
+	for i := range pods {
+		p := &pods[i]
+		if p.Spec.NodeName == node && p.Labels[driverLabel] == driverApp && p.DeletionTimestamp == nil && (found == nil || podReady(p)) {
+			found = p
+		}
+	}
+	return found
+}
+
+func podReady(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+func nodeReady(node *corev1.Node) bool {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

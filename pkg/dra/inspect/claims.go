@@ -1,0 +1,177 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/dynamic-resource-allocation/structured"
+)
+
+// ClaimState is where a claim stands.
+type ClaimState string
+
+// The states.
+const (
+	ClaimPending   ClaimState = "Pending"   // has no devices
+	ClaimAllocated ClaimState = "Allocated" // has devices, and no pod uses them
+	ClaimInUse     ClaimState = "InUse"
+	ClaimDeleting  ClaimState = "Deleting"
+)
+
+func stateOf(c *resourceapi.ResourceClaim) ClaimState {
+	switch {
+	case c.DeletionTimestamp != nil:
+		return ClaimDeleting
+	case c.Status.Allocation == nil:
+		return ClaimPending
+	case len(c.Status.ReservedFor) > 0:
+		return ClaimInUse
+	}
+	return ClaimAllocated
+}
+
+// Claim is a claim for RDMA devices.
+type Claim struct {
+	Namespace string     `json:"namespace"`
+	Name      string     `json:"name"`
+	State     ClaimState `json:"state"`
+	Node      string     `json:"node,omitempty"`
+	// Classes are those that its requests name; Devices are allocated to it.
+	Classes []string `json:"classes"`
+	Devices []string `json:"devices,omitempty"`
+	// IBDevs are the kernel's names of the devices, as the driver tells them.
+	IBDevs []string `json:"ibdevs,omitempty"`
+	Pods   []string `json:"pods,omitempty"`
+	// NotReady says what is wrong with devices that the driver reports.
+	NotReady []string    `json:"notReady,omitempty"`
+	Created  metav1.Time `json:"created"`
+}
+
+// ListClaims returns the claims that have devices of this driver, or ask for a class
+// that can give them. A class counts that selects such a device, or names the driver
+// in its selectors.
+func (c *Cluster) ListClaims(ctx context.Context) []Claim {
+	v := c.view()
+	ibdevs := map[structured.DeviceID]string{}
+	for _, d := range v.ours() {
+		ibdevs[d.id] = d.text("ibdev")
+	}
+	rdma := v.classesOfDriver(ctx)
+	var out []Claim
+	for i := range c.Claims {
+		claim := &c.Claims[i]
+		if !concerns(claim, rdma) {
+			continue
+		}
+		out = append(out, Claim{
+			Namespace: claim.Namespace, Name: claim.Name, State: stateOf(claim), Node: claimNode(claim),
+			Classes: classesOf(claim), Devices: allocatedTo(claim), IBDevs: ibdevsOf(claim, ibdevs), Pods: podsOf(claim),
+			NotReady: notReady(claim), Created: claim.CreationTimestamp,
+		})
+	}
+	slices.SortFunc(out, func(a, b Claim) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+func (v *view) classesOfDriver(ctx context.Context) map[string]bool {
+	out := map[string]bool{}
+	for name, class := range v.classes {
+		for _, s := range class.Spec.Selectors {
+			out[name] = out[name] || s.CEL != nil && strings.Contains(s.CEL.Expression, driver)
+		}
+		if !out[name] {
+			devices, err := v.ofClass(ctx, class) // a class that cannot be evaluated selects nothing
+			out[name] = err == nil && slices.ContainsFunc(devices, func(d *device) bool { return d.slice.Spec.Driver == driver })
+		}
+	}
+	return out
+}
+
+func concerns(claim *resourceapi.ResourceClaim, classes map[string]bool) bool {
+	if a := claim.Status.Allocation; a != nil {
+		return slices.ContainsFunc(a.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool { return r.Driver == driver })
+	}
+	return slices.ContainsFunc(classesOf(claim), func(name string) bool {
+		known, ok := classes[name]
+		return known || !ok && strings.HasSuffix(name, driver)
+	})
+}
+
+func classesOf(claim *resourceapi.ResourceClaim) []string {
+	var out []string
+	for _, r := range requestsOf(claim) {
+		if !slices.Contains(out, r.class) {
+			out = append(out, r.class)
+		}
+	}
+	return out
+}
+
+// allocatedTo lists the devices of a claim, each once.
+func allocatedTo(claim *resourceapi.ResourceClaim) []string {
+	if claim.Status.Allocation == nil {
+		return nil
+	}
+	var out []string
+	for _, r := range claim.Status.Allocation.Devices.Results {
+		if name := deviceName(structured.MakeDeviceID(r.Driver, r.Pool, r.Device)); !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func ibdevsOf(claim *resourceapi.ResourceClaim, names map[structured.DeviceID]string) []string {
+	if claim.Status.Allocation == nil {
+		return nil
+	}
+	var out []string
+	for _, r := range claim.Status.Allocation.Devices.Results {
+		if name := names[structured.MakeDeviceID(r.Driver, r.Pool, r.Device)]; name != "" && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// claimNode is the node of a claim's devices: our pools are called like their nodes.
+func claimNode(claim *resourceapi.ResourceClaim) string {
+	if claim.Status.Allocation == nil {
+		return ""
+	}
+	for _, r := range claim.Status.Allocation.Devices.Results {
+		if r.Driver == driver {
+			return r.Pool
+		}
+	}
+	return ""
+}
+
+func podsOf(claim *resourceapi.ResourceClaim) []string {
+	var out []string
+	for _, r := range claim.Status.ReservedFor {
+		if r.Resource == "pods" {
+			out = append(out, r.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func notReady(claim *resourceapi.ResourceClaim) []string {
+	var out []string
+	for _, s := range claim.Status.Devices {
+		for _, c := range s.Conditions {
+			if s.Driver == driver && c.Type == "Ready" && c.Status == metav1.ConditionFalse {
+				out = append(out, s.Device+": "+c.Message)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,238 @@
+package inspect
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/structured"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+// driver is the driver whose devices the lists are about. Claims may ask for others,
+// and why then speaks of those too.
+const driver = plan.DriverName
+
+// Cluster is what was read of a cluster. Nothing in it is changed.
+type Cluster struct {
+	Nodes   []corev1.Node
+	Pods    []corev1.Pod
+	Slices  []resourceapi.ResourceSlice
+	Claims  []resourceapi.ResourceClaim
+	Classes []resourceapi.DeviceClass
+	// Unread says what could not be read, and why: one sentence each.
+	Unread []string
+}
+
+// view is a cluster with what the questions have in common.
+type view struct {
+	*Cluster
+	features structured.Features
+	cel      *cel.Cache
+	slices   []*resourceapi.ResourceSlice // of the current generations
+	devices  []*device                    // of complete pools, by node, in the order of allocation
+	partial  []string                     // pools that are being published: nothing is allocated from them
+	holders  map[structured.DeviceID][]holder
+	classes  map[string]*resourceapi.DeviceClass
+	nodes    map[string]*corev1.Node
+}
+
+// device is a device with where it is published.
+type device struct {
+	*resourceapi.Device
+	id    structured.DeviceID
+	slice *resourceapi.ResourceSlice
+}
+
+// holder is a claim that has a device, or a share of it.
+type holder struct {
+	claim  *resourceapi.ResourceClaim
+	result *resourceapi.DeviceRequestAllocationResult
+}
+
+func (h holder) admin() bool { return h.result.AdminAccess != nil && *h.result.AdminAccess }
+
+func (c *Cluster) view() *view {
+	v := &view{
+		Cluster: c, features: featuresOf(c), holders: map[structured.DeviceID][]holder{},
+		classes: map[string]*resourceapi.DeviceClass{}, nodes: map[string]*corev1.Node{},
+	}
+	v.cel = cel.NewCache(1000, cel.Features{
+		EnableConsumableCapacity: v.features.ConsumableCapacity, EnableListTypeAttributes: v.features.ListTypeAttributes,
+	})
+	for i := range c.Classes {
+		v.classes[c.Classes[i].Name] = &c.Classes[i]
+	}
+	for i := range c.Claims {
+		v.hold(&c.Claims[i])
+	}
+	v.pools()
+	v.knowNodes()
+	return v
+}
+
+// knowNodes indexes the nodes. Who may not read nodes still learns of those with
+// devices, by their names alone.
+func (v *view) knowNodes() {
+	if len(v.Nodes) == 0 {
+		known := *v.Cluster
+		for _, s := range v.slices {
+			if name := deref(s.Spec.NodeName); name != "" && !slices.ContainsFunc(known.Nodes, func(n corev1.Node) bool { return n.Name == name }) {
+				known.Nodes = append(known.Nodes, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+			}
+		}
+		v.Cluster = &known
+	}
+	for i := range v.Nodes {
+		v.nodes[v.Nodes[i].Name] = &v.Nodes[i]
+	}
+}
+
+func (v *view) hold(claim *resourceapi.ResourceClaim) {
+	if claim.Status.Allocation == nil {
+		return
+	}
+	results := claim.Status.Allocation.Devices.Results
+	for i := range results {
+		r := &results[i]
+		id := structured.MakeDeviceID(r.Driver, r.Pool, r.Device)
+		v.holders[id] = append(v.holders[id], holder{claim, r})
+	}
+}
+
+// pools finds the devices that can be allocated: those of the newest generation of
+// each pool, once all of its slices are there.
+func (v *view) pools() {
+	type poolID struct{ driver, pool string }
+	newest := map[poolID]int64{}
+	idOf := func(s *resourceapi.ResourceSlice) poolID { return poolID{s.Spec.Driver, s.Spec.Pool.Name} }
+	for i := range v.Slices {
+		s := &v.Slices[i]
+		newest[idOf(s)] = max(newest[idOf(s)], s.Spec.Pool.Generation)
+	}
+	count := map[poolID]int64{}
+	for i := range v.Slices {
+		if s := &v.Slices[i]; s.Spec.Pool.Generation == newest[idOf(s)] {
+			v.slices = append(v.slices, s)
+			count[idOf(s)]++
+		}
+	}
+	slices.SortFunc(v.slices, func(a, b *resourceapi.ResourceSlice) int {
+		return cmp.Or(cmp.Compare(a.Spec.Pool.Name, b.Spec.Pool.Name), cmp.Compare(a.Spec.Driver, b.Spec.Driver), cmp.Compare(a.Name, b.Name))
+	})
+	for _, s := range v.slices {
+		if n := s.Spec.Pool.ResourceSliceCount; count[idOf(s)] != n {
+			said := fmt.Sprintf("%s of driver %s: %d of %d slices", s.Spec.Pool.Name, s.Spec.Driver, count[idOf(s)], n)
+			if !slices.Contains(v.partial, said) {
+				v.partial = append(v.partial, said)
+			}
+			continue
+		}
+		for i := range s.Spec.Devices {
+			d := &s.Spec.Devices[i]
+			v.devices = append(v.devices, &device{d, structured.MakeDeviceID(s.Spec.Driver, s.Spec.Pool.Name, d.Name), s})
+		}
+	}
+}
+
+// featuresOf returns the optional features of the cluster. An API server drops the
+// fields of features that it does not have, so all may be on that need fields; those
+// that are new are on where a field is there.
+func featuresOf(c *Cluster) structured.Features {
+	f := structured.Features{
+		AdminAccess: true, PrioritizedList: true, PartitionableDevices: true,
+		DeviceTaints: true, DeviceBindingAndStatus: true, ConsumableCapacity: true,
+	}
+	for _, s := range c.Slices {
+		for _, d := range s.Spec.Devices {
+			for _, a := range d.Attributes {
+				f.ListTypeAttributes = f.ListTypeAttributes || a.IntValues != nil || a.StringValues != nil || a.BoolValues != nil || a.VersionValues != nil
+			}
+			for _, consumed := range d.ConsumesCounters {
+				f.CompatibilityGroups = f.CompatibilityGroups || len(consumed.CompatibilityGroups) > 0
+			}
+		}
+	}
+	for _, claim := range c.Claims {
+		for _, r := range claim.Spec.Devices.Requests {
+			f.DerivedAttributes = f.DerivedAttributes || r.Exactly != nil && len(r.Exactly.DerivedAttributes) > 0
+		}
+	}
+	return f
+}
+
+// on reports whether a node can use the device.
+func (v *view) on(d *device, node *corev1.Node) bool {
+	spec := &d.slice.Spec
+	name, all, selector := spec.NodeName, spec.AllNodes, spec.NodeSelector
+	if spec.PerDeviceNodeSelection != nil && *spec.PerDeviceNodeSelection {
+		name, all, selector = d.NodeName, d.AllNodes, d.NodeSelector
+	}
+	match, err := structured.NodeMatches(v.features, node, deref(name), deref(all), selector)
+	return err == nil && match
+}
+
+// node is the node of a device that only one node has.
+func (d *device) node() string {
+	if d.slice.Spec.NodeName != nil {
+		return *d.slice.Spec.NodeName
+	}
+	return deref(d.NodeName)
+}
+
+// String names a device as people do: by its pool, which is called like the node.
+func (d *device) String() string { return deviceName(d.id) }
+
+func deviceName(id structured.DeviceID) string {
+	name := id.Pool.String() + "/" + id.Device.String()
+	if id.Driver.String() != driver {
+		name = id.Driver.String() + "/" + name
+	}
+	return name
+}
+
+// ours returns the devices of this driver.
+func (v *view) ours() []*device {
+	return slices.DeleteFunc(slices.Clone(v.devices), func(d *device) bool { return d.slice.Spec.Driver != driver })
+}
+
+// allocated sums up claims as the scheduler's plugin does it: devices, shares, and
+// the capacity that these consume. Access of an administrator takes nothing.
+func (v *view) allocated(ended func(*resourceapi.ResourceClaim) bool) structured.AllocatedState {
+	state := structured.AllocatedState{
+		AllocatedDevices:         sets.New[structured.DeviceID](),
+		AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
+		AggregatedCapacity:       structured.NewConsumedCapacityCollection(),
+	}
+	for id, holders := range v.holders {
+		for _, h := range holders {
+			switch {
+			case h.admin(), ended != nil && ended(h.claim):
+			case h.result.ShareID != nil:
+				state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, h.result.ShareID))
+				if h.result.ConsumedCapacity != nil {
+					state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(id, h.result.ConsumedCapacity))
+				}
+			default:
+				state.AllocatedDevices.Insert(id)
+			}
+		}
+	}
+	return state
+}
+
+// claimName is namespace and name.
+func claimName(c *resourceapi.ResourceClaim) string { return c.Namespace + "/" + c.Name }
+
+func deref[T any](p *T) T {
+	if p == nil {
+		return *new(T)
+	}
+	return *p
+}

@@ -1,0 +1,213 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+)
+
+// DeviceState says whether a claim could have a device now.
+type DeviceState string
+
+// The states.
+const (
+	DeviceFree      DeviceState = "Free"
+	DeviceAllocated DeviceState = "Allocated" // one claim has it
+	DeviceShared    DeviceState = "Shared"    // claims have shares of it, and there is room for more
+	DeviceFull      DeviceState = "Full"      // claims have all of its shares
+	DeviceExcluded  DeviceState = "Excluded"  // a device that shares counters with it is allocated
+)
+
+// Device is a published RDMA device.
+type Device struct {
+	Node string `json:"node"`
+	Name string `json:"name"`
+	// State is about claims, Taints about the device.
+	State  DeviceState `json:"state"`
+	Taints []string    `json:"taints,omitempty"`
+	Claims []string    `json:"claims,omitempty"`
+	// Attributes are as published; those without a domain are of rdma.dev.
+	Attributes map[string]any      `json:"attributes"`
+	Capacity   map[string]Capacity `json:"capacity,omitempty"`
+}
+
+// Capacity is what a shared device has in all, and what claims have of it.
+type Capacity struct {
+	Total string `json:"total"`
+	Used  string `json:"used"`
+}
+
+// DeviceFilter selects devices. An empty field selects all.
+type DeviceFilter struct {
+	// Nodes are names.
+	Nodes []string
+	// Class is the name of a DeviceClass; Expression is CEL, as in the selector of one.
+	Class, Expression string
+}
+
+// ListDevices returns the RDMA devices that a filter selects, by node, in the order in
+// which they are allocated.
+func (c *Cluster) ListDevices(ctx context.Context, f DeviceFilter) ([]Device, error) {
+	v := c.view()
+	selectors, err := v.selectors(f)
+	if err != nil {
+		return nil, err
+	}
+	var out []Device
+	for _, d := range v.ours() {
+		if len(f.Nodes) > 0 && !slices.Contains(f.Nodes, d.node()) {
+			continue
+		}
+		i, err := v.firstMismatch(ctx, selectors, d)
+		if err != nil {
+			return nil, fmt.Errorf("select devices: %w", err)
+		}
+		if i >= 0 {
+			continue
+		}
+		reported, err := v.report(ctx, d)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, reported)
+	}
+	return out, nil
+}
+
+func (v *view) selectors(f DeviceFilter) ([]resourceapi.DeviceSelector, error) {
+	var out []resourceapi.DeviceSelector
+	if f.Class != "" {
+		class := v.classes[f.Class]
+		if class == nil {
+			return nil, fmt.Errorf("find DeviceClass %q: it does not exist; name one of: %s", f.Class, v.classNames())
+		}
+		out = slices.Clone(class.Spec.Selectors)
+	}
+	if f.Expression != "" {
+		out = append(out, resourceapi.DeviceSelector{CEL: &resourceapi.CELDeviceSelector{Expression: f.Expression}})
+	}
+	return out, nil
+}
+
+func (v *view) report(ctx context.Context, d *device) (Device, error) {
+	out := Device{Node: d.node(), Name: d.Name, Attributes: d.attributes(), Capacity: v.used(d)}
+	for _, t := range d.Taints {
+		out.Taints = append(out.Taints, fmt.Sprintf("%s:%s", t.Key, t.Effect))
+	}
+	slices.Sort(out.Taints)
+	for _, h := range v.holders[d.id] {
+		name := claimName(h.claim)
+		if h.admin() {
+			name += " (admin)"
+		}
+		if !slices.Contains(out.Claims, name) {
+			out.Claims = append(out.Claims, name)
+		}
+	}
+	slices.Sort(out.Claims)
+	var err error
+	out.State, err = v.state(ctx, d)
+	return out, err
+}
+
+// state asks the allocator where a look at the claims of the device does not tell.
+func (v *view) state(ctx context.Context, d *device) (DeviceState, error) {
+	if len(v.exclusiveHolders(d.id)) > 0 {
+		return DeviceAllocated, nil
+	}
+	ruling, err := v.ruleByAmount(ctx, request{}, d)
+	switch {
+	case err != nil:
+		return "", err
+	case ruling.Reason == RuledCounters:
+		return DeviceExcluded, nil
+	case ruling.Reason != "":
+		return DeviceFull, nil
+	case slices.ContainsFunc(v.holders[d.id], func(h holder) bool { return !h.admin() }):
+		return DeviceShared, nil
+	}
+	return DeviceFree, nil
+}
+
+// used sums up what claims have of the capacities of a shared device.
+func (v *view) used(d *device) map[string]Capacity {
+	out := map[string]Capacity{}
+	if !deref(d.AllowMultipleAllocations) {
+		return nil
+	}
+	for name, c := range d.Capacity {
+		sum := c.Value.DeepCopy()
+		sum.Set(0)
+		for _, h := range v.holders[d.id] {
+			sum.Add(h.result.ConsumedCapacity[name])
+		}
+		out[string(name)] = Capacity{c.Value.String(), sum.String()}
+	}
+	return out
+}
+
+// attributes returns the attributes as values of JSON.
+func (d *device) attributes() map[string]any {
+	out := map[string]any{}
+	for name, a := range d.Attributes {
+		out[strings.TrimPrefix(string(name), driver+"/")] = value(a)
+	}
+	return out
+}
+
+func value(a resourceapi.DeviceAttribute) any {
+	switch {
+	case a.IntValue != nil:
+		return *a.IntValue
+	case a.BoolValue != nil:
+		return *a.BoolValue
+	case a.StringValue != nil:
+		return *a.StringValue
+	case a.VersionValue != nil:
+		return *a.VersionValue
+	case a.IntValues != nil:
+		return a.IntValues
+	case a.BoolValues != nil:
+		return a.BoolValues
+	case a.StringValues != nil:
+		return a.StringValues
+	}
+	return a.VersionValues
+}
+
+// text returns an attribute as text, "" if it is absent.
+func (d *device) text(name resourceapi.QualifiedName) string { return textOf(d.Attributes, name) }
+
+func textOf(attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute, name resourceapi.QualifiedName) string {
+	a, ok := attributes[name]
+	if !ok {
+		return ""
+	}
+	return fmt.Sprint(value(a))
+}
+
+// tainted reports whether a taint keeps new claims away.
+func (d *Device) tainted() bool {
+	return slices.ContainsFunc(d.Taints, func(t string) bool { return !strings.HasSuffix(t, ":"+string(resourceapi.DeviceTaintEffectNone)) })
+}
+
+// text returns an attribute of a reported device as text, "" if it is absent.
+func (d *Device) text(name string) string {
+	if v, ok := d.Attributes[name]; ok {
+		return fmt.Sprint(v)
+	}
+	return ""
+}
+
+// shares says how much of each capacity is used: "shares 3/63".
+func (d *Device) shares() string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(d.Capacity)) {
+		parts = append(parts, fmt.Sprintf("%s %s/%s", name, d.Capacity[name].Used, d.Capacity[name].Total))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,107 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache"
+	"k8s.io/klog/v2"
+)
+
+// extended finds the claim for the extended resources of the pod, such as rdma/hca
+// (KEP-5004): the one that the scheduler has made, else what it will make.
+func (w *inquiry) extended() {
+	pod := &w.Question.Pod
+	if s := pod.Status.ExtendedResourceClaimStatus; s != nil {
+		ref := corev1.PodResourceClaim{Name: "extended resources", ResourceClaimName: &s.ResourceClaimName}
+		w.resolveNamed(&ref, s.ResourceClaimName, false)
+		return
+	}
+	classes := extendedresourcecache.NewExtendedResourceCache(klog.Background())
+	for i := range w.Cluster.Classes {
+		classes.OnAdd(&w.Cluster.Classes[i], true)
+	}
+	claim := &resourceapi.ResourceClaim{}
+	claim.Namespace, claim.Name, claim.UID = pod.Namespace, pod.Name+"-extended-resources", pod.UID
+	var names []string
+	for _, amount := range extendedResources(pod) {
+		class := classes.GetDeviceClass(amount.name)
+		switch {
+		case w.offered(amount.name): // a device plugin has it
+		case class != nil:
+			claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, amount.request(class.Name))
+			if !slices.Contains(names, string(amount.name)) {
+				names = append(names, string(amount.name))
+			}
+		case pod.Spec.NodeName == "":
+			w.find(Finding{
+				Reason:  "ExtendedResourceUnknown",
+				Message: fmt.Sprintf("container %s asks for %s, which no node offers and no DeviceClass stands for", amount.container, amount.name),
+				Remedy:  "set extendedResourceName of a DeviceClass to it (the value extendedResourceName of the chart); Kubernetes 1.34 and 1.35 need the feature gate DRAExtendedResource, too",
+			})
+		}
+	}
+	if len(names) > 0 {
+		w.wanted = append(w.wanted, &wanted{in: strings.Join(names, ", "), claim: claim, extended: true})
+	}
+}
+
+// offered reports whether a node has an extended resource from a device plugin.
+func (w *inquiry) offered(name corev1.ResourceName) bool {
+	return slices.ContainsFunc(w.Cluster.Nodes, func(n corev1.Node) bool {
+		q, ok := n.Status.Allocatable[name]
+		return ok && !q.IsZero()
+	})
+}
+
+// amount is how much of an extended resource a container asks for.
+type amount struct {
+	name      corev1.ResourceName
+	container string
+	of, nth   int // index of the container, and of the resource in it
+	count     int64
+}
+
+// request is what the scheduler makes of it: no selector, no constraint.
+func (a amount) request(class string) resourceapi.DeviceRequest {
+	return resourceapi.DeviceRequest{Name: fmt.Sprintf("container-%d-request-%d", a.of, a.nth), Exactly: &resourceapi.ExactDeviceRequest{
+		DeviceClassName: class, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: a.count,
+	}}
+}
+
+// extendedResources lists those of the containers that run side by side. An init
+// container that ends before them uses their devices.
+func extendedResources(pod *corev1.Pod) []amount {
+	var out []amount
+	containers := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
+	for i, c := range containers {
+		if i < len(pod.Spec.InitContainers) && deref(c.RestartPolicy) != corev1.ContainerRestartPolicyAlways {
+			continue
+		}
+		var names []corev1.ResourceName
+		for name := range c.Resources.Requests {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		for nth, name := range names {
+			if q := c.Resources.Requests[name]; isExtended(name) && !q.IsZero() {
+				out = append(out, amount{name, c.Name, i, nth, q.Value()})
+			}
+		}
+	}
+	return out
+}
+
+// isExtended is the rule of the API: a name with a domain that is not Kubernetes' own.
+// The names of classes are an exception.
+func isExtended(name corev1.ResourceName) bool {
+	s := string(name)
+	if strings.HasPrefix(s, resourceapi.ResourceDeviceClassPrefix) {
+		return true
+	}
+	domain, _, qualified := strings.Cut(s, "/")
+	return qualified && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io") && !strings.HasPrefix(s, corev1.DefaultResourceRequestsPrefix)
+}

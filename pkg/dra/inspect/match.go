@@ -1,0 +1,82 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+)
+
+// expressionError is an expression that cannot be compiled, or evaluated on a device.
+type expressionError struct{ error }
+
+func (e expressionError) Unwrap() error { return e.error }
+
+// matches evaluates an expression on a device, as the scheduler does.
+func (v *view) matches(ctx context.Context, expression string, d *device) (bool, error) {
+	compiled := v.cel.GetOrCompile(expression)
+	if compiled.Error != nil {
+		return false, expressionError{fmt.Errorf("compile '%s': %w", oneLine(expression), compiled.Error)}
+	}
+	ok, _, err := compiled.DeviceMatches(ctx, cel.Device{
+		Driver: d.slice.Spec.Driver, AllowMultipleAllocations: d.AllowMultipleAllocations, Attributes: d.Attributes, Capacity: d.Capacity,
+	})
+	if err != nil {
+		return false, expressionError{fmt.Errorf("evaluate '%s' on %s: %w", oneLine(expression), d, cel.EnhanceRuntimeError(err))}
+	}
+	return ok, nil
+}
+
+// firstMismatch returns the index of the first selector that a device does not match,
+// -1 if it matches all.
+func (v *view) firstMismatch(ctx context.Context, selectors []resourceapi.DeviceSelector, d *device) (int, error) {
+	for i, s := range selectors {
+		if s.CEL == nil {
+			return i, expressionError{errors.New("the selector is of a kind that this program does not know")}
+		}
+		if ok, err := v.matches(ctx, s.CEL.Expression, d); err != nil || !ok {
+			return i, err
+		}
+	}
+	return -1, nil
+}
+
+// ofClass returns the devices that the selectors of a class let through.
+func (v *view) ofClass(ctx context.Context, class *resourceapi.DeviceClass) ([]*device, error) {
+	var out []*device
+	for _, d := range v.devices {
+		i, err := v.firstMismatch(ctx, class.Spec.Selectors, d)
+		if err != nil {
+			return nil, fmt.Errorf("selector %d of DeviceClass %s: %w", i+1, class.Name, err)
+		}
+		if i < 0 {
+			out = append(out, d)
+		}
+	}
+	return out, nil
+}
+
+// untolerated returns the first taint of a device that keeps a request away.
+func untolerated(d *device, tolerations []resourceapi.DeviceToleration) *resourceapi.DeviceTaint {
+	for i := range d.Taints {
+		taint := &d.Taints[i]
+		if taint.Effect != resourceapi.DeviceTaintEffectNoSchedule && taint.Effect != resourceapi.DeviceTaintEffectNoExecute {
+			continue
+		}
+		tolerated := false
+		for _, t := range tolerations {
+			tolerated = tolerated || resourceclaim.ToleratesTaint(t, *taint)
+		}
+		if !tolerated {
+			return taint
+		}
+	}
+	return nil
+}
+
+// oneLine folds an expression that stands on several lines of a manifest.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -1,0 +1,110 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Node is a node that runs the driver, or publishes RDMA devices.
+type Node struct {
+	Name  string `json:"name"`
+	Ready bool   `json:"ready"`
+	// Driver is what is known of the driver's pod.
+	Driver *DriverPod `json:"driver,omitempty"`
+	// Published is whether there are ResourceSlices of the driver; Incomplete is
+	// whether some are missing, so that nothing is allocated.
+	Published  bool `json:"published"`
+	Incomplete bool `json:"incomplete,omitempty"`
+	Devices    int  `json:"devices"`
+	// Free devices could be had by one more claim now. A shared one with room is both
+	// free and used.
+	Free int `json:"free"`
+	// Used devices have a claim, for themselves or for a share.
+	Used    int `json:"used"`
+	Tainted int `json:"tainted"`
+	// Protocols of the devices: ib, roce, iwarp, efa, opa.
+	Protocols []string          `json:"protocols,omitempty"`
+	Claims    int               `json:"claims"`
+	Kubelet   string            `json:"kubelet,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
+}
+
+// DriverPod is the pod of the driver on a node.
+type DriverPod struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Ready     bool   `json:"ready"`
+	Version   string `json:"version,omitempty"`
+}
+
+// ListNodes returns the nodes that have to do with RDMA: all, or those of some names.
+func (c *Cluster) ListNodes(ctx context.Context, names ...string) ([]Node, error) {
+	v := c.view()
+	devices, err := c.ListDevices(ctx, DeviceFilter{})
+	if err != nil {
+		return nil, err
+	}
+	var out []Node
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		if len(names) > 0 && !slices.Contains(names, n.Name) {
+			continue
+		}
+		node := Node{Name: n.Name, Ready: nodeReady(n), Kubelet: n.Status.NodeInfo.KubeletVersion, Labels: n.Labels}
+		node.driver(driverOn(c.Pods, n.Name))
+		v.published(&node)
+		if node.Driver == nil && !node.Published && len(names) == 0 {
+			continue
+		}
+		node.count(devices)
+		out = append(out, node)
+	}
+	slices.SortFunc(out, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+func (n *Node) driver(pod *corev1.Pod) {
+	if pod != nil {
+		n.Driver = &DriverPod{pod.Namespace, pod.Name, podReady(pod), pod.Labels["app.kubernetes.io/version"]}
+	}
+}
+
+func (v *view) published(n *Node) {
+	var got, want int64
+	for _, s := range v.slices {
+		if s.Spec.Driver == driver && deref(s.Spec.NodeName) == n.Name {
+			got, want = got+1, s.Spec.Pool.ResourceSliceCount
+		}
+	}
+	n.Published, n.Incomplete = got > 0, got != want
+}
+
+func (n *Node) count(devices []Device) {
+	claims := map[string]bool{}
+	for i := range devices {
+		d := &devices[i]
+		if d.Node != n.Name {
+			continue
+		}
+		n.Devices++
+		if len(d.Claims) > 0 {
+			n.Used++
+		}
+		if d.tainted() {
+			n.Tainted++
+		} else if d.State == DeviceFree || d.State == DeviceShared {
+			n.Free++
+		}
+		for _, c := range d.Claims {
+			claims[c] = true
+		}
+		if p := d.text("protocol"); p != "" && !slices.Contains(n.Protocols, p) {
+			n.Protocols = append(n.Protocols, p)
+		}
+	}
+	slices.Sort(n.Protocols)
+	n.Claims = len(claims)
+}

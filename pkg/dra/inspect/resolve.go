@@ -1,0 +1,162 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+)
+
+// resolve finds the claims that the pod needs, and what is wrong with the way to them.
+func (w *inquiry) resolve() {
+	pod := &w.Question.Pod
+	for i := range pod.Spec.ResourceClaims {
+		w.resolveClaim(&pod.Spec.ResourceClaims[i])
+	}
+	w.extended()
+	if gates := pod.Spec.SchedulingGates; len(gates) > 0 && pod.Spec.NodeName == "" {
+		w.find(Finding{
+			Reason: "SchedulingGated", Message: fmt.Sprintf("the pod has the scheduling gate %s: the scheduler does not look at it", gates[0].Name),
+			Remedy: "whoever set the gate removes it",
+		})
+	}
+}
+
+func (w *inquiry) resolveClaim(ref *corev1.PodResourceClaim) {
+	pod := &w.Question.Pod
+	name, mustCheckOwner, err := resourceclaim.Name(pod, ref)
+	switch {
+	case err != nil && ref.ResourceClaimTemplateName != nil:
+		w.notCreated(ref)
+	case err != nil:
+		w.find(Finding{Reason: "ClaimUnknown", Claim: ref.Name, Message: fmt.Sprintf("claim %s of the pod: %v", ref.Name, err)})
+	case name == nil: // the controller says that none is needed
+	default:
+		w.resolveNamed(ref, *name, mustCheckOwner)
+	}
+}
+
+// notCreated explains why no claim was made of a template.
+func (w *inquiry) notCreated(ref *corev1.PodResourceClaim) {
+	template := *ref.ResourceClaimTemplateName
+	f := Finding{Claim: ref.Name}
+	refused := last(w.eventsOf("FailedResourceClaimCreation"))
+	there, known := w.Templates[template]
+	switch {
+	case known && !there:
+		f.Reason = "TemplateMissing"
+		f.Message = fmt.Sprintf("ResourceClaimTemplate %s, of which claim %s is to be made, does not exist in namespace %s", template, ref.Name, w.Question.Pod.Namespace)
+		f.Remedy = "create the template: the pod goes on by itself"
+	case strings.Contains(refused, "admin access"):
+		f.Reason = "AdminAccessForbidden"
+		f.Message = fmt.Sprintf("claim %s asks for administrator's access, and was refused: %s", ref.Name, refused)
+		f.Remedy = adminRemedy(w.Question.Pod.Namespace)
+	case refused != "":
+		f.Reason = "ClaimRefused"
+		f.Message = fmt.Sprintf("claim %s could not be created of ResourceClaimTemplate %s: %s", ref.Name, template, refused)
+		f.Remedy = "correct the template, then create the pod again"
+	default:
+		f.Reason = "ClaimNotCreated"
+		f.Message = fmt.Sprintf("no claim has been made of ResourceClaimTemplate %s yet", template)
+		f.Remedy = "wait; if it stays so, look at the log of kube-controller-manager"
+	}
+	w.find(f)
+}
+
+func adminRemedy(namespace string) string {
+	return fmt.Sprintf("use another class, or ask an administrator for: kubectl label namespace %s %s=true", namespace, resourceapi.DRAAdminNamespaceLabelKey)
+}
+
+func (w *inquiry) resolveNamed(ref *corev1.PodResourceClaim, name string, mustCheckOwner bool) {
+	pod := &w.Question.Pod
+	i := slices.IndexFunc(w.Cluster.Claims, func(c resourceapi.ResourceClaim) bool { return c.Namespace == pod.Namespace && c.Name == name })
+	if i < 0 {
+		f := Finding{Reason: "ClaimMissing", Claim: name, Message: fmt.Sprintf("ResourceClaim %s does not exist in namespace %s", name, pod.Namespace)}
+		f.Remedy = "create the claim: the pod goes on by itself"
+		if ref.ResourceClaimTemplateName != nil {
+			f.Remedy = "somebody deleted the claim that was made for this pod: create the pod again"
+		}
+		w.find(f)
+		return
+	}
+	claim := &w.Cluster.Claims[i]
+	if mustCheckOwner {
+		if err := resourceclaim.IsForPod(pod, claim, true); err != nil {
+			w.find(Finding{Reason: "ClaimOfOther", Claim: name, Message: err.Error(), Remedy: "delete that claim, or rename the pod"})
+			return
+		}
+	}
+	w.wanted = append(w.wanted, &wanted{in: ref.Name, claim: claim})
+	w.checkClaim(claim)
+}
+
+// checkClaim looks for what keeps a claim from being allocated or used, other than
+// devices.
+func (w *inquiry) checkClaim(claim *resourceapi.ResourceClaim) {
+	pod := &w.Question.Pod
+	if claim.DeletionTimestamp != nil {
+		w.find(Finding{
+			Reason: "ClaimDeleted", Claim: claim.Name,
+			Message: fmt.Sprintf("ResourceClaim %s is being deleted, and no pod can begin to use it", claim.Name),
+			Remedy:  "end the pods that still use it" + usedBy(claim) + ", then create it again",
+		})
+	}
+	if len(claim.Status.ReservedFor) >= resourceapi.ResourceClaimReservedForMaxSize && !resourceclaim.IsReservedForPod(pod, claim, true) {
+		w.find(Finding{
+			Reason: "ClaimFull", Claim: claim.Name,
+			Message: fmt.Sprintf("ResourceClaim %s is used by %d pods, which is as many as may", claim.Name, len(claim.Status.ReservedFor)),
+			Remedy:  "give further pods a claim of their own",
+		})
+	}
+	w.checkClasses(claim)
+	w.checkAdmin(claim)
+}
+
+// checkAdmin finds a claim with administrator's access that was made while its
+// namespace had the label. The driver refuses nothing of it; Kubernetes does.
+func (w *inquiry) checkAdmin(claim *resourceapi.ResourceClaim) {
+	if w.NamespaceLabels == nil || w.NamespaceLabels[resourceapi.DRAAdminNamespaceLabelKey] == "true" {
+		return
+	}
+	for _, r := range requestsOf(claim) {
+		if r.admin {
+			w.find(Finding{
+				Reason: "AdminAccessForbidden", Claim: claim.Name, Request: r.name,
+				Message: fmt.Sprintf("request %s asks for administrator's access, and namespace %s lacks the label %s=true", r.name, claim.Namespace, resourceapi.DRAAdminNamespaceLabelKey),
+				Remedy:  adminRemedy(claim.Namespace),
+			})
+		}
+	}
+}
+
+// checkClasses finds classes that do not exist. In a firstAvailable list one is as
+// bad as anywhere: the scheduler gives up on the pod.
+func (w *inquiry) checkClasses(claim *resourceapi.ResourceClaim) {
+	if claim.Status.Allocation != nil {
+		return
+	}
+	for _, r := range requestsOf(claim) {
+		if w.classes[r.class] == nil {
+			w.find(Finding{
+				Reason: "ClassMissing", Claim: claim.Name, Request: r.name,
+				Message: fmt.Sprintf("DeviceClass %s, of request %s, does not exist", r.class, r.name),
+				Remedy:  "create the class, or name one of: " + w.classNames(),
+			})
+		}
+	}
+}
+
+func (v *view) classNames() string {
+	var names []string
+	for name := range v.classes {
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return "none (the cluster has no DeviceClass)"
+	}
+	slices.Sort(names)
+	return list(names, "", 10)
+}

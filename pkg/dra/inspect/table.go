@@ -1,0 +1,124 @@
+package inspect
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/duration"
+)
+
+// column makes a column of a table; one of priority 1 is for wide output only.
+func column(name string, priority int32) metav1.TableColumnDefinition {
+	return metav1.TableColumnDefinition{Name: name, Type: "string", Priority: priority}
+}
+
+// columns makes a table of columns, those behind "wide" for wide output only.
+func columns(names ...string) *metav1.Table {
+	t := &metav1.Table{}
+	priority := int32(0)
+	for _, name := range names {
+		if name == "wide" {
+			priority = 1
+			continue
+		}
+		t.ColumnDefinitions = append(t.ColumnDefinitions, column(name, priority))
+	}
+	return t
+}
+
+func row(t *metav1.Table, cells ...any) {
+	for i, c := range cells {
+		if s, ok := c.(string); ok && s == "" {
+			cells[i] = "-"
+		}
+	}
+	// The printer asks each row for an object, to decide on nothing here.
+	t.Rows = append(t.Rows, metav1.TableRow{Cells: cells, Object: runtime.RawExtension{Object: &metav1.PartialObjectMetadata{}}})
+}
+
+// NodeTable shows nodes.
+func NodeTable(nodes []Node) *metav1.Table {
+	t := columns("Name", "Ready", "Driver", "Devices", "Free", "Used", "Tainted", "Protocols", "wide", "Claims", "Driver-Pod", "Version", "Kubelet")
+	for _, n := range nodes {
+		pod, version := "", ""
+		if n.Driver != nil {
+			pod, version = n.Driver.Namespace+"/"+n.Driver.Name, n.Driver.Version
+		}
+		row(t, n.Name, yes(n.Ready), n.driverWord(), n.Devices, n.Free, n.Used, n.Tainted, strings.Join(n.Protocols, ","), n.Claims, pod, version, n.Kubelet)
+	}
+	return t
+}
+
+func yes(b bool) string {
+	if b {
+		return "True"
+	}
+	return "False"
+}
+
+// driverWord is the state of the driver on a node.
+func (n *Node) driverWord() string {
+	switch {
+	case n.Driver == nil:
+		return "Missing"
+	case !n.Driver.Ready:
+		return "NotReady"
+	case !n.Published:
+		return "NothingPublished"
+	case n.Incomplete:
+		return "Publishing"
+	}
+	return "Ready"
+}
+
+// DeviceTable shows devices.
+func DeviceTable(devices []Device) *metav1.Table {
+	t := columns("Node", "Device", "IBDev", "Protocol", "Function", "Rate", "NUMA", "State", "Taints", "Claims",
+		"wide", "PCIe-Root", "Switch", "Rail", "Netdev", "Shares", "Model", "Firmware", "Node-GUID")
+	for i := range devices {
+		d := &devices[i]
+		row(t, d.Node, d.Name, d.text("ibdev"), d.text("protocol"), d.text("function"), d.rate(), d.text("resource.kubernetes.io/numaNode"),
+			string(d.State), strings.Join(d.Taints, ","), few(d.Claims, 3),
+			d.text("resource.kubernetes.io/pcieRoot"), d.text("pcieSwitch"), d.text("rail"), d.text("netdev"), d.shares(), d.text("model"), d.text("firmware"), d.text("nodeGUID"))
+	}
+	return t
+}
+
+func (d *Device) rate() string {
+	if r := d.text("rateGbps"); r != "" {
+		return r + "Gb/s"
+	}
+	return ""
+}
+
+// ClaimTable shows claims, as old as they are now.
+func ClaimTable(claims []Claim, namespaces bool, now time.Time) *metav1.Table {
+	names := []string{"Name", "State", "Node", "IBDevs", "Pods", "Age", "wide", "Classes", "Devices", "Not-Ready"}
+	if namespaces {
+		names = append([]string{"Namespace"}, names...)
+	}
+	t := columns(names...)
+	for _, c := range claims {
+		age := "<unknown>"
+		if !c.Created.IsZero() {
+			age = duration.HumanDuration(now.Sub(c.Created.Time))
+		}
+		cells := []any{c.Name, string(c.State), c.Node, few(c.IBDevs, 4), few(c.Pods, 3), age, strings.Join(c.Classes, ","), few(c.Devices, 8), strings.Join(c.NotReady, "; ")}
+		if namespaces {
+			cells = append([]any{c.Namespace}, cells...)
+		}
+		row(t, cells...)
+	}
+	return t
+}
+
+// few joins the first names of many.
+func few(names []string, most int) string {
+	if len(names) <= most {
+		return strings.Join(names, ",")
+	}
+	return fmt.Sprintf("%s,+%d", strings.Join(names[:most], ","), len(names)-most)
+}

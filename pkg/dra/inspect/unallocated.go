@@ -1,0 +1,267 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+
+	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
+)
+
+// unallocated explains the claims that have no devices yet.
+func (w *inquiry) unallocated(ctx context.Context) error {
+	var claims []*resourceapi.ResourceClaim
+	open := w.openNodes()
+	for _, want := range w.wanted {
+		answer := ClaimAnswer{Name: want.claim.Name, In: want.in, State: stateOf(want.claim), Devices: allocatedTo(want.claim), synthetic: want.extended}
+		if want.extended {
+			answer.Name = ""
+		}
+		if want.claim.Status.Allocation == nil {
+			claims = append(claims, want.claim)
+			if err := w.judgeClaim(ctx, want.claim, &answer); err != nil {
+				return err
+			}
+		}
+		w.Answer.Claims = append(w.Answer.Claims, answer)
+	}
+	if len(claims) == 0 || w.Verdict != "" {
+		return nil
+	}
+	if err := w.givesUp(ctx, claims, open); err != nil {
+		if _, inExpression := errors.AsType[expressionError](err); !w.reported("SelectorError") && !inExpression {
+			return err
+		}
+		w.conclude(VerdictBroken, "an expression cannot be evaluated, and the scheduler gives up on the pod")
+		return nil
+	}
+	w.incomplete()
+	return w.whatIf(ctx, claims, open)
+}
+
+// judgeClaim rules on the devices of each request. An expression that cannot be
+// evaluated stops the scheduling of the pod, whatever else there is.
+func (w *inquiry) judgeClaim(ctx context.Context, claim *resourceapi.ResourceClaim, answer *ClaimAnswer) error {
+	for _, r := range requestsOf(claim) {
+		report, err := w.judge(ctx, r, w.shut)
+		_, inExpression := errors.AsType[expressionError](err)
+		switch {
+		case err != nil && !inExpression:
+			return err
+		case err != nil:
+			report.Error = "its devices are not known, since an expression cannot be evaluated"
+			w.find(Finding{
+				Reason: "SelectorError", Claim: claim.Name, Request: r.name, Message: err.Error(),
+				Remedy: "the scheduler gives up on a pod at such an error: correct the expression. An attribute that some devices lack is read with .?name.orValue(...)",
+			})
+		case w.classes[r.class] != nil && report.Devices == 0:
+			w.noDevices(claim, r)
+		}
+		answer.Requests = append(answer.Requests, report)
+	}
+	return nil
+}
+
+// givesUp returns the error at which the scheduler would give up on the pod. It looks
+// at devices only until it has enough, so that an expression which cannot be evaluated
+// on some device may do no harm.
+func (w *inquiry) givesUp(ctx context.Context, claims []*resourceapi.ResourceClaim, open []*corev1.Node) error {
+	if !w.reported("SelectorError") {
+		return nil
+	}
+	for _, node := range open {
+		if _, err := w.fits(ctx, []*corev1.Node{node}, claims, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noDevices explains a class that selects nothing.
+func (w *inquiry) noDevices(claim *resourceapi.ResourceClaim, r request) {
+	f := Finding{
+		Reason: "ClassEmpty", Claim: claim.Name, Request: r.name,
+		Message: fmt.Sprintf("DeviceClass %s selects none of the %s of the cluster", r.class, plural(len(w.devices), "device")),
+		Remedy:  "name another class; kubectl rdma devices -o wide shows what there is",
+	}
+	if len(w.devices) == 0 {
+		f.Reason, f.Message = "NoDevices", "no driver publishes a device in this cluster"
+		f.Remedy = "install a driver; kubectl rdma nodes shows where it runs"
+	}
+	w.find(f)
+}
+
+// incomplete tells of pools from which nothing is allocated at the moment.
+func (w *inquiry) incomplete() {
+	for _, pool := range w.partial {
+		w.find(Finding{
+			Reason: "PoolIncomplete", Message: "the driver is publishing pool " + pool,
+			Remedy: "wait some seconds; if it stays so, look at the driver's log on that node",
+		})
+	}
+}
+
+// openNodes returns the nodes that the pod can go to, as far as its own rules, taints
+// and the claims it has already say. The others are in shut, with the reason. CPU and
+// memory are the scheduler's to say.
+func (w *inquiry) openNodes() (open []*corev1.Node) {
+	w.shut = map[string]string{}
+	for i := range w.Cluster.Nodes {
+		node := &w.Cluster.Nodes[i]
+		if why := w.whyNotOn(node); why != "" {
+			w.shut[node.Name] = why
+			continue
+		}
+		open = append(open, node)
+	}
+	return open
+}
+
+func (w *inquiry) whyNotOn(node *corev1.Node) string {
+	pod := &w.Question.Pod
+	if name := pod.Spec.NodeName; name != "" && name != node.Name {
+		return "the pod is on node " + name
+	}
+	if ok, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); err != nil || !ok {
+		return "the pod's node selector or affinity excludes the node"
+	}
+	for _, want := range w.wanted {
+		if a := want.claim.Status.Allocation; a != nil && a.NodeSelector != nil {
+			s, err := nodeaffinity.NewNodeSelector(a.NodeSelector)
+			if err != nil || !s.Match(node) {
+				return "the devices of claim " + want.claim.Name + " are on another node"
+			}
+		}
+	}
+	if node.Spec.Unschedulable {
+		return "the node is cordoned"
+	}
+	taint, found := schedulinghelpers.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, pod.Spec.Tolerations, func(t *corev1.Taint) bool {
+		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
+	}, false)
+	if found {
+		return "the node's taint " + taint.ToString() + " is not tolerated by the pod"
+	}
+	return ""
+}
+
+// whatIf asks the allocator, and concludes.
+func (w *inquiry) whatIf(ctx context.Context, claims []*resourceapi.ResourceClaim, open []*corev1.Node) error {
+	t := &whatIf{view: w.view, nodes: open, claims: claims}
+	for i := range w.Cluster.Nodes {
+		if node := &w.Cluster.Nodes[i]; w.shut[node.Name] != "" {
+			t.shut = append(t.shut, node)
+		}
+	}
+	for _, c := range w.Answer.Claims {
+		for _, r := range c.Requests {
+			t.rulings = append(t.rulings, r.RuledOut...)
+		}
+	}
+	err := t.run(ctx)
+	if timeIsOver(err) {
+		w.Answer.Unread = append(w.Answer.Unread, "the time was over before all changes were tried")
+	} else if err != nil {
+		return err
+	}
+	w.Remedies = t.remedies
+	if t.never && len(open) > 0 && len(w.devices) > 0 {
+		w.find(Finding{
+			Reason:  "NeverFits",
+			Message: "it would not fit either if every other claim ended: no node where the pod can go has what its claims ask for",
+			Remedy:  "change the claims or the pod, or add a node that has it",
+		})
+	}
+	if len(t.remedies) > 0 && t.remedies[0].Change == ChangeNothing {
+		w.Remedies = nil
+		w.schedulable(t.remedies[0].Node)
+		return nil
+	}
+	w.concludeShort()
+	return nil
+}
+
+// schedulable is for claims that fit: the pod waits for something else.
+func (w *inquiry) schedulable(node string) {
+	switch {
+	case w.Question.Pod.Spec.NodeName != "":
+		w.find(Finding{
+			Reason: "NotScheduled", Node: w.Question.Pod.Spec.NodeName,
+			Message: "the pod was put on node " + w.Question.Pod.Spec.NodeName + " without the scheduler (spec.nodeName), so nobody allocates its claims",
+			Remedy:  "remove spec.nodeName, and select the node with nodeSelector or affinity",
+		})
+		w.conclude(VerdictBroken, "it has a node and no devices, since the scheduler was left out")
+	case len(w.Cluster.Nodes) == 0:
+		w.conclude(VerdictSchedulable, "its claims fit")
+	default:
+		w.conclude(VerdictSchedulable, "its claims fit on node %s: it waits for the scheduler, or for something that is no device (see what the scheduler says)", node)
+	}
+}
+
+// concludeShort names the request that fails by itself, and else the claim as a whole.
+func (w *inquiry) concludeShort() {
+	var short []string
+	for i, c := range w.Answer.Claims {
+		alternatives := map[string]bool{} // of firstAvailable lists: whether one has enough
+		for _, r := range c.Requests {
+			base, _, _ := strings.Cut(r.Name, "/")
+			alternatives[base] = alternatives[base] || r.enough()
+		}
+		for _, base := range slices.Sorted(maps.Keys(alternatives)) {
+			if !alternatives[base] {
+				short = append(short, w.short(i, base))
+			}
+		}
+	}
+	if len(short) > 0 {
+		w.conclude(VerdictUnallocated, "%s", strings.Join(short, "; "))
+		return
+	}
+	w.find(Finding{
+		Reason:  "Together",
+		Message: "each request alone has enough devices on some node, and no node has devices for all of them together",
+		Remedy:  "look at the constraints, and at requests that want the same devices",
+	})
+	w.conclude(VerdictUnallocated, "no node has devices for all requests of its claims together")
+}
+
+// short says of a request what it wants, and what the best node has.
+func (w *inquiry) short(claim int, base string) string {
+	c := &w.Answer.Claims[claim]
+	var parts []string
+	for _, r := range c.Requests {
+		if b, _, _ := strings.Cut(r.Name, "/"); b != base {
+			continue
+		}
+		node, n := r.Best()
+		f := Finding{Reason: "NotEnoughDevices", Claim: c.Name, Request: r.Name, Node: node}
+		switch {
+		case r.Devices == 0:
+			f.Message = fmt.Sprintf("request %s wants %s, of which there are no devices", r.Name, r.Class)
+		case r.Count == 0:
+			f.Message = fmt.Sprintf("request %s wants all devices of %s that match on a node, and no node has all of them free", r.Name, r.Class)
+		case n == 0:
+			f.Message = fmt.Sprintf("request %s wants %d of %s, and no node has one that it could have", r.Name, r.Count, r.Class)
+		default:
+			f.Message = fmt.Sprintf("request %s wants %d of %s, and the best node, %s, has %d", r.Name, r.Count, r.Class, node, n)
+		}
+		w.find(f)
+		parts = append(parts, f.Message)
+	}
+	return strings.Join(parts, "; ")
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,198 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+)
+
+// Question is a pod to explain, with what only this question needs.
+type Question struct {
+	Pod corev1.Pod
+	// Events are those of the pod and of its claims, oldest first.
+	Events []corev1.Event
+	// Templates says of ResourceClaimTemplates that the pod names whether they are
+	// there. One that could not be read is not in it.
+	Templates map[string]bool
+	// NamespaceLabels are nil if they could not be read.
+	NamespaceLabels map[string]string
+}
+
+// Verdict is the answer in a word.
+type Verdict string
+
+// The verdicts.
+const (
+	VerdictFine        Verdict = "fine"        // the pod has its devices and runs
+	VerdictDone        Verdict = "done"        // the pod has ended
+	VerdictNoClaims    Verdict = "noClaims"    // the pod asks for no devices
+	VerdictBroken      Verdict = "broken"      // what the pod refers to is not there, or cannot be used
+	VerdictUnallocated Verdict = "unallocated" // no node has what the claims ask for
+	VerdictSchedulable Verdict = "schedulable" // the claims fit, and the scheduler has not bound the pod
+	VerdictUnprepared  Verdict = "unprepared"  // the devices are allocated, and the pod does not start
+	VerdictImpaired    Verdict = "impaired"    // the pod runs, and something is wrong with its devices
+)
+
+// Finding is one thing that is wrong, or worth knowing.
+type Finding struct {
+	// Reason is a word for programs, stable between versions.
+	Reason  string   `json:"reason"`
+	Message string   `json:"message"`
+	Remedy  string   `json:"remedy,omitempty"`
+	Claim   string   `json:"claim,omitempty"`
+	Request string   `json:"request,omitempty"`
+	Node    string   `json:"node,omitempty"`
+	Devices []string `json:"devices,omitempty"`
+}
+
+// Answer explains a pod.
+type Answer struct {
+	Namespace string  `json:"namespace"`
+	Pod       string  `json:"pod"`
+	Phase     string  `json:"phase"`
+	Node      string  `json:"node,omitempty"`
+	Verdict   Verdict `json:"verdict"`
+	// Summary is the answer in a sentence.
+	Summary  string        `json:"summary"`
+	Findings []Finding     `json:"findings,omitempty"`
+	Claims   []ClaimAnswer `json:"claims,omitempty"`
+	// Remedies are changes after which the claims would fit; see [Remedy].
+	Remedies []Remedy `json:"remedies,omitempty"`
+	// Scheduler is what the scheduler says of the pod.
+	Scheduler string `json:"scheduler,omitempty"`
+	// Unread says what could not be read, so that the answer may lack it.
+	Unread []string `json:"unread,omitempty"`
+}
+
+// ClaimAnswer is a claim of the pod.
+type ClaimAnswer struct {
+	// Name is that of the ResourceClaim; In is how the pod calls it, or the extended
+	// resource that it stands for.
+	Name      string           `json:"name,omitempty"`
+	In        string           `json:"in"`
+	State     ClaimState       `json:"state"`
+	Devices   []string         `json:"devices,omitempty"`
+	Requests  []*RequestReport `json:"requests,omitempty"`
+	synthetic bool
+}
+
+// inquiry is the work on an answer.
+type inquiry struct {
+	*view
+	Question
+	Answer
+	wanted []*wanted
+	shut   map[string]string // nodes the pod cannot go to, with the reason
+}
+
+// wanted is a claim that the pod needs.
+type wanted struct {
+	in    string
+	claim *resourceapi.ResourceClaim
+	// extended is set where the scheduler makes the claim itself.
+	extended bool
+}
+
+// Why explains a pod. The context bounds the search for remedies, which on a large
+// cluster takes time: the answer then has those that were found. The error is for
+// what the answer cannot do without.
+func (c *Cluster) Why(ctx context.Context, q Question) (*Answer, error) {
+	w := &inquiry{view: c.view(), Question: q}
+	w.Answer = Answer{
+		Namespace: q.Pod.Namespace, Pod: q.Pod.Name, Phase: phase(&q.Pod), Node: q.Pod.Spec.NodeName,
+		Scheduler: schedulerSays(&q.Pod), Unread: slices.Clone(c.Unread),
+	}
+	if err := w.answer(ctx); err != nil {
+		return nil, fmt.Errorf("explain pod %s/%s: %w", q.Pod.Namespace, q.Pod.Name, err)
+	}
+	return &w.Answer, nil
+}
+
+func (w *inquiry) answer(ctx context.Context) error {
+	if p := w.Question.Pod.Status.Phase; p == corev1.PodSucceeded || p == corev1.PodFailed {
+		w.conclude(VerdictDone, "it has ended (%s), and its claims are free for others", p)
+		return nil
+	}
+	w.resolve()
+	if len(w.wanted) == 0 && len(w.Findings) == 0 {
+		w.conclude(VerdictNoClaims, "it asks for no device by a claim or an extended resource of a DeviceClass")
+		return nil
+	}
+	if len(w.Findings) > 0 {
+		w.conclude(VerdictBroken, "%s", w.Findings[0].Message)
+	}
+	if err := w.unallocated(ctx); err != nil {
+		return err
+	}
+	w.bound()
+	return nil
+}
+
+// conclude sets the verdict, once: the first one is what has to be mended first.
+func (w *inquiry) conclude(v Verdict, format string, args ...any) {
+	if w.Verdict == "" {
+		w.Verdict, w.Summary = v, fmt.Sprintf(format, args...)
+	}
+}
+
+// reported reports whether there is a finding of a reason.
+func (a *Answer) reported(reason string) bool {
+	return slices.ContainsFunc(a.Findings, func(f Finding) bool { return f.Reason == reason })
+}
+
+func (w *inquiry) find(f Finding) { w.Findings = append(w.Findings, f) }
+
+// phase is the phase as kubectl shows it, as far as it matters here.
+func phase(pod *corev1.Pod) string {
+	if pod.DeletionTimestamp != nil {
+		return "Terminating"
+	}
+	return string(pod.Status.Phase)
+}
+
+// schedulerSays returns the scheduler's message on a pod that waits.
+func schedulerSays(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// eventsOf returns the messages of events of a reason, newest last, each once.
+func (w *inquiry) eventsOf(reason string) []string {
+	var out []string
+	for _, e := range w.Events {
+		if e.Reason == reason && !slices.Contains(out, e.Message) {
+			out = append(out, e.Message)
+		}
+	}
+	return out
+}
+
+func last(messages []string) string {
+	if len(messages) == 0 {
+		return ""
+	}
+	return messages[len(messages)-1]
+}
+
+// list joins the first names of many: "pod a", "pods a, b and 7 more".
+func list(names []string, noun string, most int) string {
+	text := strings.Join(names[:min(len(names), most)], ", ")
+	if more := len(names) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	switch {
+	case noun == "":
+		return text
+	case len(names) == 1:
+		return noun + " " + text
+	}
+	return noun + "s " + text
+}

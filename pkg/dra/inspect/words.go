@@ -1,0 +1,170 @@
+package inspect
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// WriteText writes an answer in words, the most important first. With all set it names
+// every device and claim, where else the first few of many stand for the others.
+func (a *Answer) WriteText(w io.Writer, all bool) error {
+	t := &teller{Writer: bufio.NewWriter(w), most: 4}
+	if all {
+		t.most = 1 << 20
+	}
+	t.headline(a)
+	for i := range a.Claims {
+		t.claim(&a.Claims[i])
+	}
+	t.findings(a)
+	t.remedies(a)
+	if a.Scheduler != "" && a.Verdict != VerdictDone {
+		fmt.Fprintf(t, "\nThe scheduler says: %s\n", oneLine(a.Scheduler))
+	}
+	if len(a.Unread) > 0 {
+		fmt.Fprintln(t, "\nNot known:")
+		for _, u := range a.Unread {
+			fmt.Fprintf(t, "  - %s\n", u)
+		}
+	}
+	return t.Flush()
+}
+
+type teller struct {
+	*bufio.Writer
+	most int // names in a list
+}
+
+func (t *teller) headline(a *Answer) {
+	where := ""
+	if a.Node != "" {
+		where = " on node " + a.Node
+	}
+	fmt.Fprintf(t, "Pod %s/%s is %s%s: %s.\n", a.Namespace, a.Pod, a.Phase, where, strings.TrimSuffix(a.Summary, "."))
+}
+
+func (t *teller) claim(c *ClaimAnswer) {
+	name := "Claim " + c.Name
+	switch {
+	case c.synthetic:
+		name = "Extended resources " + c.In
+	case c.In != c.Name:
+		name += " (" + c.In + " in the pod)"
+	}
+	fmt.Fprintf(t, "\n%s is %s", name, c.State)
+	if len(c.Devices) > 0 {
+		fmt.Fprintf(t, ": %s", list(c.Devices, "", t.most))
+	}
+	fmt.Fprintln(t)
+	for _, r := range c.Requests {
+		t.request(r)
+	}
+}
+
+func (t *teller) request(r *RequestReport) {
+	wants := fmt.Sprint(r.Count)
+	if r.Count == 0 {
+		wants = "all"
+	}
+	fmt.Fprintf(t, "  Request %s wants %s of %s: ", r.Name, wants, r.Class)
+	switch {
+	case r.Error != "":
+		fmt.Fprintln(t, r.Error)
+		return
+	case r.Devices == 0:
+		fmt.Fprintln(t, "there are no such devices")
+		return
+	}
+	fmt.Fprintf(t, "%s on %s\n", plural(r.Devices, "device"), plural(r.Nodes, "node"))
+	for _, ruling := range r.RuledOut {
+		t.ruling(ruling)
+	}
+	free := 0
+	for _, devices := range r.Free {
+		free += len(devices)
+	}
+	if free > 0 {
+		node, n := r.Best()
+		fmt.Fprintf(t, "  %5d  could be had; most of them, %d, on node %s\n", free, n, node)
+	}
+}
+
+// rulingWords say what the reasons mean, with the detail.
+var rulingWords = map[Reason]string{
+	RuledNode:     "on nodes where the pod cannot go: %s",
+	RuledSelector: "ruled out by %s",
+	RuledTaint:    "tainted %s: repair the cause, or tolerate it",
+	RuledCapacity: "without room for %s",
+	RuledCounters: "excluded by a device with the same counters (%s)",
+}
+
+func (t *teller) ruling(r *Ruling) {
+	words := "allocated"
+	if r.Reason != RuledClaim {
+		words = fmt.Sprintf(rulingWords[r.Reason], r.Detail)
+	}
+	fmt.Fprintf(t, "  %5d  %s\n", len(r.Devices), words)
+	if claims := t.claims(r); claims != "" {
+		fmt.Fprintf(t, "         claims: %s\n", claims)
+	}
+	if r.Reason == RuledTaint || t.most > 4 {
+		fmt.Fprintf(t, "         devices: %s\n", list(r.Devices, "", t.most))
+	}
+}
+
+// claims names the claims of a ruling with the number of devices of each, if some has
+// more than one.
+func (t *teller) claims(r *Ruling) string {
+	var names []string
+	for _, claim := range r.holders() {
+		name := claimName(claim)
+		if n := r.claims[claim]; r.Reason == RuledClaim && n > 1 {
+			name += fmt.Sprintf(" (%d)", n)
+		}
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return list(names, "", t.most)
+}
+
+// findings tells what the headline and the requests do not tell already.
+func (t *teller) findings(a *Answer) {
+	first := true
+	for _, f := range a.Findings {
+		if f.Reason == "NotEnoughDevices" {
+			continue
+		}
+		if first {
+			fmt.Fprintln(t, "\nFound:")
+			first = false
+		}
+		fmt.Fprintf(t, "  - %s\n", f.Message)
+		if f.Remedy != "" {
+			fmt.Fprintf(t, "    %s\n", f.Remedy)
+		}
+	}
+}
+
+func (t *teller) remedies(a *Answer) {
+	if a.Verdict != VerdictUnallocated {
+		return
+	}
+	if len(a.Remedies) == 0 {
+		if !a.reported("NeverFits") && !a.reported("ClassEmpty") && !a.reported("NoDevices") {
+			fmt.Fprintln(t, "\nNo single change makes it fit: more than one thing is in the way.")
+		}
+		return
+	}
+	fmt.Fprintln(t, "\nIt would fit, each of these alone:")
+	for i, r := range a.Remedies {
+		if i == t.most*2 {
+			fmt.Fprintf(t, "  - and %d more: see -o wide\n", len(a.Remedies)-i)
+			break
+		}
+		fmt.Fprintf(t, "  - if %s (on node %s)\n", r.What, r.Node)
+	}
+}

@@ -1,0 +1,99 @@
+package policy
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/yamlpath"
+)
+
+// problems collects what is wrong with a file.
+type problems struct {
+	positions yamlpath.Positions
+	found     []problem
+}
+
+type problem struct {
+	line int
+	err  error
+}
+
+// add notes that a field is wrong.
+func (p *problems) add(path, format string, args ...any) {
+	line := p.positions.Line(path)
+	err := fmt.Errorf("%s: %w", path, fmt.Errorf(format, args...))
+	if line > 0 {
+		err = fmt.Errorf("line %d: %w", line, err)
+	}
+	p.found = append(p.found, problem{line, err})
+}
+
+// join returns all that is wrong, in order of lines.
+func (p *problems) join() error {
+	slices.SortFunc(p.found, func(a, b problem) int {
+		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.err.Error(), b.err.Error()))
+	})
+	var errs []error
+	for _, found := range p.found {
+		errs = append(errs, found.err)
+	}
+	return errors.Join(errs...)
+}
+
+var (
+	unknownField = regexp.MustCompile(`^line (\d+): field (.*) not found in type \S+$`)
+	wrongType    = regexp.MustCompile("^line (\\d+): cannot unmarshal !!\\w+(?: `(?s:(.*))`)? into (\\S+)$")
+)
+
+// explain words the errors of the YAML decoder in terms of the file instead of Go
+// types. Errors of syntax are its own.
+func explain(err error, p yamlpath.Positions) error {
+	var typeError *yaml.TypeError
+	if !errors.As(err, &typeError) {
+		return err
+	}
+	var errs []error
+	for _, text := range typeError.Errors {
+		if m := unknownField.FindStringSubmatch(text); m != nil {
+			text = fmt.Sprintf("line %s: %s: unknown field", m[1], p.Field(number(m[1]), m[2]))
+		} else if m := wrongType.FindStringSubmatch(text); m != nil {
+			text = fmt.Sprintf("line %s: %s: want %s", m[1], p.Text(number(m[1]), m[2]), wanted(m[3]))
+			if m[2] != "" {
+				text += fmt.Sprintf(", not %q", m[2])
+			}
+		}
+		errs = append(errs, errors.New(text))
+	}
+	return errors.Join(errs...)
+}
+
+func number(digits string) int {
+	n, _ := strconv.Atoi(digits) // the pattern has digits alone
+	return n
+}
+
+// wanted words a Go type.
+func wanted(goType string) string {
+	switch {
+	case goType == "int64":
+		return "a whole number"
+	case goType == "bool":
+		return "true or false"
+	case goType == "quantity":
+		return "a number, as 4096, or one with a suffix, as 400G"
+	case goType == "duration":
+		return "a time, as 500ms or 30s"
+	case goType == "string", goType == "resources.View":
+		return "a text"
+	case strings.HasPrefix(goType, "[]"):
+		return "a list"
+	}
+	return "fields"
+}

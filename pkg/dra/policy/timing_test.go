@@ -1,0 +1,43 @@
+package policy_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+)
+
+// TestTiming: the times of the file come before the defaults, and are read strictly.
+func TestTiming(t *testing.T) {
+	for yaml, want := range map[string][3]time.Duration{
+		"": {time.Second, 2 * time.Second, time.Second},
+		"health: {downAfter: 0s, upAfter: 1m30s}\npublishInterval: 0s": {0, 90 * time.Second, 0},
+		"health: {upAfter: 500ms}\npublishInterval: 1m":                {time.Second, 500 * time.Millisecond, time.Minute},
+	} {
+		c, err := policy.Parse([]byte(header + yaml + "\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got [3]time.Duration
+		got[0], got[1] = c.HealthTimes(time.Second, 2*time.Second)
+		got[2] = c.PublishInterval()
+		if got != want {
+			t.Errorf("%q: times are %v, want %v", yaml, got, want)
+		}
+	}
+	for yaml, want := range map[string]string{
+		"health: {downAfter: 5}":          `health.downAfter: want a time, as 500ms or 30s, not "5"`,
+		"health: {downAfter: soon}":       `health.downAfter: want a time`,
+		"health: {downAfter: -1s}":        "health.downAfter: want 0s to 10m0s, not -1s",
+		"health: {upAfter: 2h}":           "health.upAfter: want 0s to 1h0m0s, not 2h0m0s",
+		"health: {after: 2h}":             "health.after: unknown field",
+		"publishInterval: 61s":            "publishInterval: want 0s to 1m0s",
+		"publishInterval: [1s]":           "publishInterval: want a time",
+		"health: {downAfter: {from: 1s}}": "line 3: health: want a time",
+	} {
+		if _, err := policy.Parse([]byte(header + yaml + "\n")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error is %v, want %q", yaml, err, want)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package chart
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
+)
+
+// verdict is what the driver says of parameters. An API server with the policies of the
+// chart has to say the same: test/cluster/policies asks a real one.
+type verdict struct {
+	In         string          `json:"in"` // claim or class
+	Parameters json.RawMessage `json:"parameters"`
+	Good       bool            `json:"good"`
+	Says       string          `json:"says,omitempty"` // part of what the policy says
+	// Beyond says that the driver finds defaults above what the class allows, which the
+	// policy may leave to it.
+	Beyond bool `json:"beyond,omitempty"`
+}
+
+var kinds = map[string]string{"claim": v1alpha1.HCAConfigKind, "class": v1alpha1.HCAClassConfigKind}
+
+func judge(in, raw, says string) verdict {
+	_, err := v1alpha1.Decode([]byte(raw))
+	beyond := err != nil && says == "" && strings.Contains(err.Error(), "more than the DeviceClass allows")
+	return verdict{In: in, Parameters: []byte(raw), Good: err == nil, Says: says, Beyond: beyond}
+}
+
+// TestParameters writes down what the driver says of parameters: of each mistake by
+// itself, and of random ones.
+func TestParameters(t *testing.T) {
+	var verdicts bytes.Buffer
+	write := func(v verdict) {
+		line, err := json.Marshal(v)
+		if err != nil {
+			t.Fatalf("%v: %s", err, v.Parameters)
+		}
+		verdicts.Write(append(line, '\n'))
+	}
+	for _, tc := range namedParameters {
+		v := judge(tc.in, parametersOf(t, tc.in, tc.fields), tc.says)
+		if v.Good != (tc.says == "") {
+			t.Errorf("%s of a %s: the driver accepts them: %v", tc.fields, tc.in, v.Good)
+		}
+		write(v)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, in := range []string{"claim", "class"} {
+		good := 0
+		for range 150 {
+			v := judge(in, randomParameters(random, kinds[in]), "")
+			if v.Good {
+				good++
+			}
+			write(v)
+		}
+		if good < 30 || good > 120 {
+			t.Errorf("%s: %d of 150 are good, which tells little", in, good)
+		}
+	}
+	golden(t, "testdata/parameters.golden.jsonl", verdicts.String())
+}
+
+func parametersOf(t *testing.T, in, fields string) string {
+	t.Helper()
+	parameters := map[string]any{"apiVersion": v1alpha1.GroupVersion.String(), "kind": kinds[in]}
+	if err := yaml.Unmarshal([]byte(fields), &parameters); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(parameters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// namedParameters have one mistake at most, of which the policy says what stands here.
+var namedParameters = []struct{ in, fields, says string }{
+	{"claim", "", ""},
+	{"claim", "memlock: 4Gi\nnodes: [verbs, cm]\nenv: [nccl, ucx]\nlimits: {handles: 64, objects: 1M}", ""},
+	{"claim", "memlock: 65536\nnodes: null\nlimits: {handles: null}", ""},
+	{"claim", "memLock: 4Gi", "unknown field memLock, want one of apiVersion, kind, memlock"},
+	{"claim", "allow: {nodes: [mad]}", "unknown field allow"},
+	{"claim", "kind: HCAClassConfig\nallow: 1", "want apiVersion rdma.dev/v1alpha1 and kind HCAConfig"},
+	{"claim", "apiVersion: rdma.dev/v1", "want apiVersion rdma.dev/v1alpha1 and kind HCAConfig"},
+	{"claim", "memlock: lots", "memlock: want unlimited, inherit or"},
+	{"claim", "memlock: 0", "memlock: want"},
+	{"claim", "memlock: 1500m", "memlock: want"},
+	{"claim", "memlock: [4Gi]", "memlock: want"},
+	{"claim", "nodes: [verbs, umad]", "nodes: want a list of verbs, cm, mad, sm"},
+	{"claim", "nodes: verbs", "nodes: want a list"},
+	{"claim", "nodes: [cm, cm]", "nodes: want a list of verbs, cm, mad, sm, each at most once"},
+	{"claim", "env: [mpi]", "env: want a list of nccl, ucx"},
+	{"claim", "limits: 8", "limits: want an object"},
+	{"claim", "limits: {qps: 8}", "unknown field limits.qps"},
+	{"claim", "limits: {handles: 0}", "limits: want whole numbers from 1"},
+	{"class", "", ""},
+	{"class", "allow: {nodes: [verbs, mad], memlockMax: 8Gi, limitsMax: {handles: 8}}\ndefaults: {memlock: 1Gi, nodes: [mad], env: [ucx], limits: {objects: 1k}}", ""},
+	{"class", "allow: null\ndefaults: null", ""},
+	{"class", "memlock: 4Gi", "unknown field memlock, want one of apiVersion, kind, allow, defaults"},
+	{"class", "apiVersion: rdma.dev/v1", "want apiVersion rdma.dev/v1alpha1 and kind HCAClassConfig"},
+	{"class", "allow: [mad]", "allow and defaults: want an object"},
+	{"class", "allow: {memlockMax: inherit}", "allow.memlockMax: want unlimited or"},
+	{"class", "allow: {nodes: [issm]}", "allow.nodes: want a list"},
+	{"class", "allow: {umad: true}", "unknown field allow.umad"},
+	{"class", "allow: {limitsMax: {objects: many}}", "allow.limitsMax: want whole numbers"},
+	{"class", "defaults: {allow: 1}", "unknown field defaults.allow"},
+	{"class", "defaults: {memlock: x}", "defaults.memlock: want"},
+	{"class", "defaults: {limits: {qps: 1}}", "unknown field defaults.limits.qps"},
+	{"class", "defaults: {nodes: [mad]}", "defaults.nodes: more than allow.nodes allows"},
+}
+
+// randomParameters makes parameters of a kind from parts of which one in twelve is bad.
+func randomParameters(random *rand.Rand, kind string) string {
+	pick := func(good []string, bad ...string) string {
+		if random.IntN(12) == 0 {
+			return bad[random.IntN(len(bad))]
+		}
+		return good[random.IntN(len(good))]
+	}
+	object := func(fields ...string) string {
+		var kept []string
+		for _, f := range fields {
+			if random.IntN(2) == 0 {
+				kept = append(kept, f)
+			}
+		}
+		if random.IntN(40) == 0 {
+			kept = append(kept, `"mtu":1`)
+		}
+		return "{" + strings.Join(kept, ",") + "}"
+	}
+	number := func() string {
+		return pick([]string{`1`, `64`, `"1k"`, `"1Mi"`, `2e3`, `null`, `2147483647`}, `0`, `-1`, `"x"`, `""`, `1.5`, `"1500m"`, `[]`, `true`, `2147483648`, `"1e100"`, `{}`)
+	}
+	limits := func() string {
+		return pick([]string{object(`"handles":`+number(), `"objects":`+number()), `null`}, `8`, `"8"`, `[]`)
+	}
+	nodes := func() string {
+		return pick([]string{`["verbs"]`, `["verbs","cm"]`, `[]`, `null`, `["cm"]`, `["mad","verbs"]`}, `["umad"]`, `"verbs"`, `["cm","cm"]`, `[1]`, `[null]`, `{}`, `true`)
+	}
+	memlock := func() string {
+		return pick([]string{`"unlimited"`, `"4Gi"`, `65536`, `1e9`, `null`, `"500M"`}, `9223372036854775807`, `""`, `0`, `-5`, `1.25`, `"1500m"`, `"16Ei"`, `true`, `{}`, `[1]`, `"lots"`, `1e300`)
+	}
+	settings := object(`"memlock":`+memlock(), `"nodes":`+nodes(), `"env":`+pick([]string{`["nccl"]`, `["ucx","nccl"]`, `null`}, `["mpi"]`, `["ucx","ucx"]`, `"ucx"`, `[2]`), `"limits":`+limits())
+	if kind == v1alpha1.HCAClassConfigKind {
+		allow := object(`"nodes":`+nodes(), `"memlockMax":`+memlock(), `"limitsMax":`+limits())
+		settings = object(`"allow":`+pick([]string{allow, `null`}, `[]`, `"all"`), `"defaults":`+pick([]string{settings, `null`}, `7`, `[]`))
+	}
+	meta := fmt.Sprintf(`"apiVersion":"%s","kind":"%s"`, pick([]string{v1alpha1.GroupVersion.String()}, "rdma.dev/v1", ""), pick([]string{kind}, "Config", ""))
+	if settings == "{}" {
+		return "{" + meta + "}"
+	}
+	return "{" + meta + "," + strings.TrimPrefix(settings, "{")
+}

@@ -1,0 +1,171 @@
+// Package policies asks a real API server what the chart's admission policies say.
+package policies
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
+)
+
+// server is an API server with the policies of the chart.
+type server struct {
+	kubectl, kubeconfig string
+}
+
+func start(t *testing.T) *server {
+	t.Helper()
+	options := cluster.Options{Progress: t.Output()}
+	path, err := cluster.Build(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", path+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	control, err := cluster.StartControlPlane(t.Context(), t.TempDir(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := control.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &server{kubectl: "kubectl", kubeconfig: control.Kubeconfig()}
+}
+
+func (s *server) run(t *testing.T, input string, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), s.kubectl, append([]string{"--kubeconfig", s.kubeconfig}, args...)...)
+	cmd.Stdin = strings.NewReader(input)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// install applies templates of the chart.
+func (s *server) install(t *testing.T, templates ...string) {
+	t.Helper()
+	checkout, err := deploy.FindCheckout()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range templates {
+		out, err := exec.CommandContext(t.Context(), "helm", "template", deploy.Release, checkout.Chart(), "--namespace", deploy.Namespace, "--show-only", "templates/"+name).Output()
+		if err != nil {
+			t.Fatalf("helm template: %v", err)
+		}
+		if out, err := s.run(t, string(out), "apply", "-f", "-"); err != nil {
+			t.Fatalf("apply %s: %v: %s", name, err, out)
+		}
+	}
+}
+
+// verdict is a line of test/chart/testdata/parameters.golden.jsonl: what the driver says.
+type verdict struct {
+	In         string
+	Parameters json.RawMessage
+	Good       bool
+	Says       string
+	Beyond     bool
+}
+
+func readVerdicts(t *testing.T) []verdict {
+	t.Helper()
+	file, err := os.Open("../../chart/testdata/parameters.golden.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var verdicts []verdict
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		var v verdict
+		if err := json.Unmarshal(lines.Bytes(), &v); err != nil {
+			t.Fatalf("%v in %s", err, lines.Text())
+		}
+		verdicts = append(verdicts, v)
+	}
+	if len(verdicts) == 0 {
+		t.Fatal("no verdicts")
+	}
+	return verdicts
+}
+
+// objects puts parameters into objects of the API, each beside those of another driver.
+func (v verdict) objects(name string) []string {
+	const config = `"config": [{"opaque": {"driver": "gpu.example.com", "parameters": {"memlock": []}}}, {"opaque": {"driver": "rdma.dev", "parameters": %s}}]`
+	const spec = `{"devices": {"requests": [{"name": "hca", "exactly": {"deviceClassName": "hca.rdma.dev"}}], ` + config + `}}`
+	const head = `{"apiVersion": "resource.k8s.io/v1", "kind": "%s", "metadata": {"name": "%s"}, "spec": `
+	if v.In == "class" {
+		return []string{fmt.Sprintf(head+`{`+config+`}}`, "DeviceClass", name, v.Parameters)}
+	}
+	return []string{
+		fmt.Sprintf(head+spec+`}`, "ResourceClaim", name, v.Parameters),
+		fmt.Sprintf(head+`{"spec": `+spec+`}}`, "ResourceClaimTemplate", name, v.Parameters),
+	}
+}
+
+// TestParameters: an API server with the chart's policies refuses the parameters that
+// the driver would refuse, says what the field is, and accepts all that the driver
+// accepts.
+func TestParameters(t *testing.T) {
+	s := start(t)
+	s.install(t, "policy-parameters.yaml")
+	verdicts := readVerdicts(t)
+	s.await(t, verdicts)
+	var input strings.Builder
+	for i, v := range verdicts {
+		for _, object := range v.objects(fmt.Sprintf("n%d", i)) {
+			input.WriteString(object + "\n---\n")
+		}
+	}
+	out, _ := s.run(t, input.String(), "create", "--dry-run=server", "--validate=false", "-f", "-")
+	for i, v := range verdicts {
+		name := fmt.Sprintf("n%d", i)
+		var created, denied int
+		for line := range strings.Lines(out) {
+			switch {
+			case strings.Contains(line, "/"+name+" created"):
+				created++
+			case strings.Contains(line, `"`+name+`"`):
+				denied++
+				if !strings.Contains(line, "ValidatingAdmissionPolicy") || !strings.Contains(line, v.Says) {
+					t.Errorf("%s: %s says %s, want the policy to say %q", name, v.Parameters, line, v.Says)
+				}
+			}
+		}
+		all := len(v.objects(name))
+		if v.Good && created != all || !v.Good && denied != all && !v.Beyond || created+denied != all {
+			t.Errorf("%s of a %s: accepted %d times, refused %d times, of %d; the driver accepts them: %v", v.Parameters, v.In, created, denied, all, v.Good)
+		}
+	}
+}
+
+// await waits until both policies are in force, which takes the API server a moment.
+func (s *server) await(t *testing.T, verdicts []verdict) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for _, in := range []string{"claim", "class"} {
+		for _, v := range verdicts {
+			if v.In != in || v.Says == "" {
+				continue
+			}
+			for {
+				out, err := s.run(t, v.objects("probe")[0], "create", "--dry-run=server", "-f", "-")
+				if err != nil && strings.Contains(out, v.Says) {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("the policies are not in force: %v: %s", err, out)
+				}
+			}
+			break
+		}
+	}
+}
