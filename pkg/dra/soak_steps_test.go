@@ -30,7 +30,7 @@ var soakSteps = []struct {
 	{"stop and start", 2, (*soak).restart},
 	{"rolling update", 2, (*soak).rollingUpdate},
 	{"kubelet restarts", 2, (*soak).kubeletRestarts},
-	{"port flaps", 4, (*soak).flap},
+	{"port flaps", 6, (*soak).flap},
 	{"names move", 6, (*soak).namesMove},
 	{"device goes or comes", 6, (*soak).goOrCome},
 	{"specs are removed", 4, (*soak).removeSpecs},
@@ -294,8 +294,12 @@ func (s *soak) kubeletRestarts() {
 
 func (s *soak) flap() {
 	i := s.pick(len(s.host.cards))
-	s.host.cards[i].down = !s.host.cards[i].down
-	s.note("port of %d is down: %v", i, s.host.cards[i].down)
+	c := &s.host.cards[i]
+	c.down = !c.down
+	s.note("port of %d is down: %v", i, c.down)
+	if !c.gone {
+		s.host.tell("change", *c)
+	}
 	s.host.apply(s.Node)
 }
 
