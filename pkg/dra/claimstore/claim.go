@@ -24,8 +24,10 @@ import (
 // their names, from before the check until the record is written, so of two
 // claims on one HCA exactly one wins, in whichever processes they are.
 func (s *Store) Claim(ctx context.Context, p *plan.Plan) error {
-	if p.UID == "" || filepath.Base(string(p.UID)) != string(p.UID) {
-		return fmt.Errorf("claim %s: UID %q is not usable as a file name", p.Claim(), p.UID)
+	for _, name := range append(p.Locks(), string(p.UID)) {
+		if filepath.Base(name) != name || name == "." || name == ".." {
+			return fmt.Errorf("claim %s: the name or UID %q is not usable as a file name", p.Claim(), name)
+		}
 	}
 	var held []*deviceLock
 	defer func() {
