@@ -33,6 +33,18 @@ func Hang(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
 	<-r.Context().Done()
 }
 
+// Mostly does something to all but each n-th request, which the server answers.
+func Mostly(n int64, do func(http.ResponseWriter, *http.Request, http.Handler)) func(http.ResponseWriter, *http.Request, http.Handler) {
+	var count atomic.Int64
+	return func(w http.ResponseWriter, r *http.Request, server http.Handler) {
+		if count.Add(1)%n == 0 {
+			server.ServeHTTP(w, r)
+			return
+		}
+		do(w, r, server)
+	}
+}
+
 // Slow answers after a time.
 func Slow(d time.Duration) func(http.ResponseWriter, *http.Request, http.Handler) {
 	return func(w http.ResponseWriter, r *http.Request, server http.Handler) {
