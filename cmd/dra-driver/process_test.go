@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -92,6 +93,66 @@ func TestStop(t *testing.T) {
 	if err := drivertest.CheckSpecs(n.CDIDir, ids...); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestLeave: the last driver of a node without prepared claims takes its files with
+// it, and its hooks, but for those that a spec still names. While a claim is prepared,
+// or another driver is there, all stays.
+func TestLeave(t *testing.T) {
+	n := drivertest.NewNode(t, "hgx-h100")
+	dir, source := drivertest.TempDir(t), filepath.Join(drivertest.TempDir(t), "hook")
+	if err := errors.Join(os.WriteFile(source, []byte("#!/bin/sh\n"), 0o755), os.WriteFile(filepath.Join(dir, "not-ours"), nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	hook := []string{"--hook-dir", dir, "--hook-source", source}
+	check := func(when string, want ...string) {
+		t.Helper()
+		got := append(drivertest.Files(t, dir), drivertest.Files(t, n.PluginDir())...)
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("%s the node has %v, want %v", when, got, want)
+		}
+	}
+	stop := func(p *drivertest.Process) {
+		t.Helper()
+		if code := p.Terminate(); code != exitOK {
+			t.Errorf("exit code is %d, want %d", code, exitOK)
+		}
+		n.Disconnect()
+	}
+	stays := []string{"claims", "devices", "hcas.json", "not-ours", "rdma-hook-devel"}
+
+	driver := n.Start(t, "", hook...)
+	c := drivertest.Claim(1, hcas[0])
+	n.AddClaim(c)
+	mustPrepare(t, n, c)
+	stop(driver)
+	check("with a prepared claim", stays...)
+
+	old := n.Start(t, "11111111-0000-4000-8000-000000000001", hook...)
+	next := n.Start(t, "22222222-0000-4000-8000-000000000002", hook...)
+	mustUnprepare(t, n, c)
+	if code := old.Terminate(); code != exitOK {
+		t.Errorf("exit code is %d, want %d", code, exitOK)
+	}
+	n.WaitForPlugins(1)
+	got := drivertest.Files(t, n.PluginDir())
+	for _, name := range stays[:3] {
+		if !slices.Contains(got, name) {
+			t.Errorf("with another driver the node has %v, want %s", got, name)
+		}
+	}
+	stop(next)
+	check("with nothing to do", "not-ours")
+
+	again := n.Start(t, "", hook...)
+	mustPrepare(t, n, c)
+	mustUnprepare(t, n, c)
+	spec := filepath.Join(n.CDIDir, "example.com-nic.json")
+	if err := os.WriteFile(spec, []byte(`{"containerEdits": {"hooks": [{"path": "`+filepath.Join(dir, stays[4])+`"}]}}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	stop(again)
+	check("with a spec that names the hook", "not-ours", "rdma-hook-devel")
 }
 
 // TestRollingUpdate: two drivers at once, as during an update. Of two claims on

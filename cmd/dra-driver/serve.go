@@ -18,6 +18,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 )
@@ -87,6 +88,10 @@ func (s *serve) run(ctx context.Context) error {
 		return err
 	}
 	s.cfg.Troubles = client.Troubles
+	presence, err := claimstore.Enter(s.cfg.PluginDir())
+	if err != nil {
+		return err
+	}
 	if s.cfg.Hook, err = s.hook.install(ctx); err != nil {
 		return err
 	}
@@ -98,7 +103,29 @@ func (s *serve) run(ctx context.Context) error {
 		return err
 	}
 	klog.FromContext(ctx).Info("Starting", "version", version.String("dra-driver"), "node", s.cfg.NodeName)
-	return driver.Run(ctx)
+	if err := driver.Run(ctx); err != nil {
+		return err
+	}
+	s.leave(ctx, presence)
+	return nil
+}
+
+// leave takes the driver's files off the node when nothing needs them, as after the
+// chart was uninstalled: no claim is prepared, and no other driver is there. One that
+// comes back makes them anew.
+func (s *serve) leave(ctx context.Context, presence *claimstore.Presence) {
+	last, err := presence.Leave(func() error {
+		if s.hook.dir == "" {
+			return nil
+		}
+		_, err := prune(s.hook.dir, "", s.cfg.CDIDir)
+		return err
+	})
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Some files of the driver stay on the node")
+	} else if last {
+		klog.FromContext(ctx).Info("No claim is prepared and no other driver is here: the driver's files are removed")
+	}
 }
 
 // readPolicy reads the configuration file, if there is one. At start a bad one is bad

@@ -27,7 +27,9 @@ and the driver say, and what is wrong with the devices.
 It is about all devices that the pod asks for, those of other drivers too. CPU, memory
 and whatever else the scheduler looks at is in the line "The scheduler says".
 
-Exit codes: 0 explained, 1 failed.`,
+Exit codes:
+  0  explained, whatever the answer is
+  1  failed`,
 		Example: `  kubectl rdma why trainer-0
   kubectl rdma why trainer-0 -o wide
   kubectl rdma why trainer-0 -o jsonpath='{.verdict}{"\n"}'`,

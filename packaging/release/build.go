@@ -46,13 +46,21 @@ func (r *run) build(ctx context.Context, arch string) (string, error) {
 		return "", fmt.Errorf("make directory for programs: %w", err)
 	}
 	r.progress("building for %s", arch)
-	env := []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=", "GOWORK=off"}
-	ldflags := "-s -w -X github.com/rdma-dev/dra-driver-rdma/internal/version.Version=" + r.Version + " -X main.version=" + r.Version
-	_, err = command(ctx, r.Source, env, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", dir+"/", "./cmd/cdi-gen", "./cmd/rdma-hook")
+	_, err = command(ctx, r.Source, buildEnv("linux", arch), "go", r.buildArgs(dir+"/", "./cmd/cdi-gen", "./cmd/rdma-hook")...)
 	if err != nil {
 		return "", fmt.Errorf("build for %s: %w", arch, err)
 	}
 	return dir, nil
+}
+
+// buildEnv is all of the environment that changes what is linked.
+func buildEnv(goos, arch string) []string {
+	return []string{"CGO_ENABLED=0", "GOOS=" + goos, "GOARCH=" + arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=", "GOWORK=off"}
+}
+
+func (r *run) buildArgs(out string, packages ...string) []string {
+	ldflags := "-s -w -X github.com/rdma-dev/dra-driver-rdma/internal/version.Version=" + r.Version + " -X main.version=" + r.Version
+	return append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", out}, packages...)
 }
 
 // command runs a program and returns what it prints. The error has its messages.

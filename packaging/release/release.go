@@ -1,5 +1,6 @@
 // Package release makes the packages of cdi-gen and rdma-hook: deb, rpm and
-// tar.gz for each architecture, and a file of checksums.
+// tar.gz for each architecture; archives of the kubectl plugin with its manifest for
+// krew; and a file of checksums.
 //
 // The same commit gives the same bytes, whoever builds it and wherever: binaries
 // are linked without paths and version control data, every date is that of the
@@ -29,12 +30,13 @@ var Arches = []string{"amd64", "arm64"}
 
 // Options say what to package.
 type Options struct {
-	Source  string    // the checkout
-	Out     string    // the directory for the packages; made if need be
-	Version string    // as git describe prints it
-	Arches  []string  // some of Arches; all if empty
-	Date    time.Time // of everything in the packages; Date(Source) if zero
-	Log     io.Writer // progress
+	Source  string     // the checkout
+	Out     string     // the directory for the packages; made if need be
+	Version string     // as git describe prints it
+	Arches  []string   // some of Arches; all if empty
+	Plugins []Platform // those of the kubectl plugin; none if empty
+	Date    time.Time  // of everything in the packages; Date(Source) if zero
+	Log     io.Writer  // progress
 }
 
 // Package makes the packages. It returns their file names in Out. A file there is
@@ -50,6 +52,11 @@ func Package(ctx context.Context, o Options) ([]string, error) {
 	for _, arch := range o.Arches {
 		if !slices.Contains(Arches, arch) {
 			return nil, fmt.Errorf("package for architecture %q: want %s", arch, strings.Join(Arches, " or "))
+		}
+	}
+	for _, p := range o.Plugins {
+		if !slices.Contains(Platforms, p) {
+			return nil, fmt.Errorf("package the plugin for platform %q: want some of %v", p, Platforms)
 		}
 	}
 	if o.Date.IsZero() {
@@ -95,6 +102,11 @@ func (r *run) all(ctx context.Context) ([]string, error) {
 			names = append(names, name)
 		}
 	}
+	plugins, err := r.plugins(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names = append(names, plugins...)
 	sums, err := r.checksums(names)
 	if err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -129,12 +130,28 @@ func objects(t *testing.T, manifests string) []runtime.Object {
 	}
 }
 
-// all returns the objects of one type.
+// all returns the objects of one type in a release. What exists while helm uninstalls
+// only is not among them, see [hooks].
 func all[T runtime.Object](t *testing.T, args ...string) []T {
+	t.Helper()
+	return ofType[T](t, false, args...)
+}
+
+// hooks returns the objects of one type that exist while helm uninstalls.
+func hooks[T runtime.Object](t *testing.T, args ...string) []T {
+	t.Helper()
+	return ofType[T](t, true, args...)
+}
+
+func ofType[T runtime.Object](t *testing.T, hook bool, args ...string) []T {
 	t.Helper()
 	var found []T
 	for _, obj := range objects(t, render(t, args...)) {
-		if o, ok := obj.(T); ok {
+		m, err := meta.Accessor(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o, ok := obj.(T); ok && (m.GetAnnotations()["helm.sh/hook"] != "") == hook {
 			found = append(found, o)
 		}
 	}

@@ -20,9 +20,11 @@ import (
 
 // ControlPlane is an API server with its etcd, and nothing else, on ports of the
 // loopback interface that were free: as many as one likes run at a time, also beside
-// a cluster, and they need no root. There is no node, and nobody schedules.
+// a cluster, and they need no root. There is no node, and nobody schedules before
+// Schedule is called.
 type ControlPlane struct {
 	dir     string
+	layout  layout
 	kubectl string
 	daemons []*exec.Cmd
 }
@@ -54,7 +56,7 @@ func StartControlPlane(ctx context.Context, dir string, o Options) (*ControlPlan
 	}
 	o.StateDir = dir
 	l := layout{Options: o, Programs: programs}
-	cp := &ControlPlane{dir: dir, kubectl: l.program("kubernetes", "kubectl")}
+	cp := &ControlPlane{dir: dir, layout: l, kubectl: l.program("kubernetes", "kubectl")}
 	client, peer := fmt.Sprintf("http://127.0.0.1:%d", ports[0]), fmt.Sprintf("http://127.0.0.1:%d", ports[1])
 	err = errors.Join(
 		cp.start(Etcd, l.etcd(client, peer)),
@@ -82,6 +84,20 @@ func freePorts(n int) ([]int, error) {
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil
+}
+
+// Schedule starts the scheduler and of the controller manager what claims need. Nodes
+// are what somebody writes: nobody notices that they have no kubelet.
+func (cp *ControlPlane) Schedule() error {
+	ports, err := freePorts(2)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		cp.start(Scheduler, append(cp.layout.scheduler(), fmt.Sprintf("--secure-port=%d", ports[0]))),
+		cp.start(ControllerManager, append(cp.layout.controllerManager(), fmt.Sprintf("--secure-port=%d", ports[1]),
+			"--controllers=resourceclaim-controller,serviceaccount-controller,garbage-collector-controller")),
+	)
 }
 
 // Kubeconfig is the path of an administrator's kubeconfig.

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
@@ -81,12 +82,16 @@ func (f *Fleet) Node(name, machine, policyText string) {
 	f.Nodes = append(f.Nodes, corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/hostname": name, "machine": machine}},
 		Status: corev1.NodeStatus{
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
-			NodeInfo:   corev1.NodeSystemInfo{KubeletVersion: "v1.37.2"},
+			Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+			Allocatable: room, Capacity: room,
+			NodeInfo: corev1.NodeSystemInfo{KubeletVersion: "v1.37.2"},
 		},
 	})
 	f.Pods = append(f.Pods, driverPod(name))
 }
+
+// room is what a node has beside its devices.
+var room = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("512Gi"), corev1.ResourcePods: resource.MustParse("110")}
 
 // Unpublish removes the slices of a node.
 func (f *Fleet) Unpublish(node string) { delete(f.published, node) }
@@ -223,4 +228,23 @@ func Running(p corev1.Pod) corev1.Pod {
 	p.Status.Phase = corev1.PodRunning
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 	return p
+}
+
+// Objects are the nodes, slices and classes as a list that kubectl applies.
+func (f *Fleet) Objects() map[string]any {
+	l := f.Lists()
+	var items []any
+	for i := range l.Nodes {
+		l.Nodes[i].TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}
+		items = append(items, l.Nodes[i])
+	}
+	for i := range l.Slices {
+		l.Slices[i].TypeMeta = metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "ResourceSlice"}
+		items = append(items, l.Slices[i])
+	}
+	for i := range l.Classes {
+		l.Classes[i].TypeMeta = metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "DeviceClass"}
+		items = append(items, l.Classes[i])
+	}
+	return map[string]any{"apiVersion": "v1", "kind": "List", "items": items}
 }

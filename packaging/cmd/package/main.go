@@ -38,6 +38,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f.StringVar(&o.Out, "out", "", "directory for the packages (required)")
 	f.StringVar(&o.Source, "source", "..", "the checkout to package")
 	arches := f.String("arch", strings.Join(release.Arches, ","), "architectures")
+	var every []string
+	for _, p := range release.Platforms {
+		every = append(every, string(p))
+	}
+	plugins := f.String("plugin", strings.Join(every, ","), "platforms of the kubectl plugin, none for an empty list")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -48,6 +53,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return errors.New("no directory for the packages: give --out")
 	}
 	o.Arches = strings.Split(*arches, ",")
+	for p := range strings.SplitSeq(*plugins, ",") {
+		if p != "" {
+			o.Plugins = append(o.Plugins, release.Platform(p))
+		}
+	}
 	names, err := release.Package(ctx, o)
 	for _, name := range names {
 		fmt.Fprintln(stdout, name)

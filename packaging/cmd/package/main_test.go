@@ -17,6 +17,7 @@ func TestBadUse(t *testing.T) {
 		{[]string{"--out", t.TempDir()}, "give --version"},
 		{[]string{"--out", t.TempDir(), "--version", "v1.0.0", "--arch", "amd64,mips"}, `"mips": want amd64 or arm64`},
 		{[]string{"--out", "/dev/null/x", "--version", "v1.0.0", "--source", "../../.."}, "make directory for packages: mkdir /dev/null"},
+		{[]string{"--out", t.TempDir(), "--version", "v1.0.0", "--plugin", "plan9/386"}, `"plan9/386": want some of [linux/amd64`},
 		{[]string{"dist"}, `unknown argument "dist"`},
 		{[]string{"--sign"}, "flag provided but not defined"},
 	} {

@@ -11,13 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
-
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// driver is the driver whose devices the lists are about. Claims may ask for others,
-// and why then speaks of those too.
-const driver = plan.DriverName
+// Driver is the driver whose devices the lists are about. Claims may ask for others,
+// and Why then speaks of those too. The name is plan.DriverName, and stands here again
+// so that the plugin carries nothing of what runs on nodes.
+const Driver = "rdma.dev"
+
+const driver = Driver
 
 // Cluster is what was read of a cluster. Nothing in it is changed.
 type Cluster struct {
@@ -41,6 +42,7 @@ type view struct {
 	holders  map[structured.DeviceID][]holder
 	classes  map[string]*resourceapi.DeviceClass
 	nodes    map[string]*corev1.Node
+	guessed  bool // the nodes are names from slices, and nothing else is known of them
 }
 
 // device is a device with where it is published.
@@ -87,7 +89,7 @@ func (v *view) knowNodes() {
 				known.Nodes = append(known.Nodes, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 			}
 		}
-		v.Cluster = &known
+		v.Cluster, v.guessed = &known, true
 	}
 	for i := range v.Nodes {
 		v.nodes[v.Nodes[i].Name] = &v.Nodes[i]

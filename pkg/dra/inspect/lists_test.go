@@ -15,6 +15,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/fleet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
 
@@ -34,6 +35,12 @@ func both(t *testing.T, name string, table *metav1.Table) {
 	t.Helper()
 	golden.Bytes(t, name+".txt", printed(t, table, false))
 	golden.Bytes(t, name+"-wide.txt", printed(t, table, true))
+}
+
+func TestDriver(t *testing.T) {
+	if inspect.Driver != plan.DriverName {
+		t.Errorf("the driver is called %s here, and %s", inspect.Driver, plan.DriverName)
+	}
 }
 
 func TestNodes(t *testing.T) {

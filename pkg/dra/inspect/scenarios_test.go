@@ -322,7 +322,9 @@ var scenarios = []scenario{{
 		b.Allocate("node1", "one", claim(want("nic", "hca.rdma.dev")))
 		b.Pending("nics", claim(count("nics", "hca.rdma.dev", 2)))
 		b.Nodes, b.Pods = nil, nil
-		return inspect.Question{Pod: fleet.Pod("nics")}
+		p := fleet.Pod("nics")
+		p.Spec.NodeSelector = map[string]string{"nobody": "knows"}
+		return inspect.Question{Pod: p}
 	},
 	rulings: []inspect.Reason{inspect.RuledClaim},
 }}
@@ -339,4 +341,3 @@ func wantsResource(name corev1.ResourceName, amount string) corev1.Pod {
 	p.Spec.Containers = []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: list, Requests: list}}}
 	return p
 }
-

@@ -130,7 +130,7 @@ func (w *inquiry) whyNotOn(node *corev1.Node) string {
 	if name := pod.Spec.NodeName; name != "" && name != node.Name {
 		return "the pod is on node " + name
 	}
-	if ok, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); err != nil || !ok {
+	if ok, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); !w.guessed && (err != nil || !ok) {
 		return "the pod's node selector or affinity excludes the node"
 	}
 	for _, want := range w.wanted {

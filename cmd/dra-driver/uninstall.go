@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+func newUninstallCheck(env func(string) string) *cobra.Command {
+	var kubeconfig string
+	cmd := &cobra.Command{
+		Use:   "uninstall-check",
+		Short: "Fail while claims of the cluster have devices of this driver",
+		Long: `uninstall-check lists the claims of the whole cluster that have devices of this driver, and
+fails if there are any: without the driver their pods could neither start nor end.
+The chart runs it before it is uninstalled.
+
+Exit codes: 0 none, 1 there are some or the API server does not tell, 2 bad flags.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := newClient(kubeconfig)
+			if err != nil {
+				return err
+			}
+			return checkUninstall(cmd.Context(), client, cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", env("KUBECONFIG"), "kubeconfig file (default $KUBECONFIG, else the pod's service account)")
+	return cmd
+}
+
+// checkUninstall prints the claims that have devices of the driver.
+func checkUninstall(ctx context.Context, client kubernetes.Interface, out io.Writer) error {
+	claims, err := claimsInUse(ctx, client)
+	if err != nil {
+		return err
+	}
+	if len(claims) == 0 {
+		return nil
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "NAMESPACE\tCLAIM\tNODE\tDEVICE\tUSED BY")
+	for _, c := range claims {
+		for _, r := range ours(&c) {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", c.Namespace, c.Name, r.Pool, r.Device, usedBy(&c))
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("print the claims: %w", err)
+	}
+	return fmt.Errorf("%d claims have devices of driver %s: delete the pods that use them first, and the claims that are not made from templates; "+
+		"to uninstall all the same, run helm uninstall with --no-hooks: those pods then stay Terminating until the driver is installed again", len(claims), plan.DriverName)
+}
+
+// pageSize bounds an answer of the API server: a large cluster has tens of thousands of
+// claims.
+const pageSize = 500
+
+func claimsInUse(ctx context.Context, client kubernetes.Interface) ([]resourceapi.ResourceClaim, error) {
+	var found []resourceapi.ResourceClaim
+	for options := (metav1.ListOptions{Limit: pageSize}); ; {
+		page, err := client.ResourceV1().ResourceClaims(metav1.NamespaceAll).List(ctx, options)
+		if err != nil {
+			return nil, fmt.Errorf("list the ResourceClaims of all namespaces: %w", err)
+		}
+		for _, c := range page.Items {
+			if len(ours(&c)) > 0 {
+				found = append(found, c)
+			}
+		}
+		if options.Continue = page.Continue; options.Continue == "" {
+			return found, nil
+		}
+	}
+}
+
+// ours returns what a claim was allocated of the driver.
+func ours(c *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAllocationResult {
+	var out []resourceapi.DeviceRequestAllocationResult
+	if c.Status.Allocation == nil {
+		return nil
+	}
+	for _, r := range c.Status.Allocation.Devices.Results {
+		if r.Driver == plan.DriverName {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// usedBy names the first user of a claim, and how many more there are.
+func usedBy(c *resourceapi.ResourceClaim) string {
+	users := c.Status.ReservedFor
+	switch len(users) {
+	case 0:
+		return "nobody"
+	case 1:
+		return users[0].Resource + "/" + users[0].Name
+	}
+	return fmt.Sprintf("%s/%s and %d more", users[0].Resource, users[0].Name, len(users)-1)
+}

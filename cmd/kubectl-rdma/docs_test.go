@@ -1,0 +1,108 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/fleet"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/inspect"
+)
+
+func docs(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile("../../docs/kubectl-rdma.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+var console = regexp.MustCompile("(?s)```console\n\\$ kubectl rdma ([^\n]*)\n(.*?)```\n")
+
+// TestDocsOutput: what docs/kubectl-rdma.md shows is what the program prints.
+func TestDocsOutput(t *testing.T) {
+	mixed := newSession(t, fleet.Mixed(t))
+	short, _ := fleet.Short(t)
+	waiting := newSession(t, short)
+	blocks := console.FindAllStringSubmatch(docs(t), -1)
+	if len(blocks) < 5 {
+		t.Fatalf("%d outputs in the document", len(blocks))
+	}
+	for _, block := range blocks {
+		s := mixed
+		if strings.HasPrefix(block[1], "why") {
+			s = waiting
+		}
+		if got := s.ok(words(block[1])...); got != block[2] {
+			t.Errorf("kubectl rdma %s prints\n%s\nand docs/kubectl-rdma.md has\n%s", block[1], got, block[2])
+		}
+	}
+}
+
+// words splits a command as a shell does that knows single quotes alone.
+func words(command string) []string {
+	var out []string
+	for i, part := range strings.Split(command, "'") {
+		if i%2 == 1 {
+			out = append(out, part)
+		} else {
+			out = append(out, strings.Fields(part)...)
+		}
+	}
+	return out
+}
+
+var (
+	reasonInCode = regexp.MustCompile(`(?:Reason:|f\.Reason(?:, f\.Message)? =)\s+"([A-Z]\w+)"`)
+	rowInDocs    = regexp.MustCompile("(?m)^\\| `(\\w+)` \\|")
+)
+
+// TestDocsReasons: the tables have every verdict and every reason of a finding.
+func TestDocsReasons(t *testing.T) {
+	var want []string
+	for _, v := range []inspect.Verdict{
+		inspect.VerdictFine, inspect.VerdictImpaired, inspect.VerdictUnallocated, inspect.VerdictSchedulable,
+		inspect.VerdictUnprepared, inspect.VerdictBroken, inspect.VerdictNoClaims, inspect.VerdictDone,
+	} {
+		want = append(want, string(v))
+	}
+	files, err := filepath.Glob("../../pkg/dra/inspect/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range reasonInCode.FindAllStringSubmatch(string(source), -1) {
+			want = append(want, m[1])
+		}
+	}
+	commands := map[string]bool{}
+	for _, c := range newRoot(genericiooptions.NewTestIOStreamsDiscard()).Commands() {
+		commands[c.Name()] = true
+	}
+	var got []string
+	for _, m := range rowInDocs.FindAllStringSubmatch(docs(t), -1) {
+		if !commands[m[1]] {
+			got = append(got, m[1])
+		}
+	}
+	for _, list := range []*[]string{&want, &got} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("docs/kubectl-rdma.md explains\n%q\nand the program says\n%q", got, want)
+	}
+}

@@ -1,0 +1,85 @@
+package release
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// TestPlugin: the archive of the plugin runs, completes and has its pages, and the
+// manifest for krew is about the archive.
+func TestPlugin(t *testing.T) {
+	out := t.TempDir()
+	r := &run{Options: Options{
+		Source: checkout, Out: out, Version: "v1.2.3-rc.1", Date: date, Plugins: []Platform{Platform("linux/" + runtime.GOARCH)},
+	}, version: "1.2.3~rc.1", work: t.TempDir()}
+	names, err := r.plugins(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "kubectl-rdma_1.2.3-rc.1_linux_" + runtime.GOARCH + ".tar.gz"
+	if got := strings.Join(names, " "); got != krewName+" "+name {
+		t.Fatalf("made %s", got)
+	}
+	dir := t.TempDir()
+	tool(t, "tar", "-C", dir, "-xzf", filepath.Join(r.work, name))
+	if got := tool(t, filepath.Join(dir, "kubectl-rdma"), "version"); !strings.HasPrefix(got, "kubectl-rdma v1.2.3-rc.1 ") {
+		t.Errorf("version prints %q", got)
+	}
+	for _, name := range []string{"kubectl-rdma", "kubectl_complete-rdma"} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || info.Mode() != 0o755 || !info.ModTime().Equal(date) {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+	tool(t, "sh", "-n", filepath.Join(dir, "kubectl_complete-rdma"))
+	help := tool(t, filepath.Join(dir, "kubectl-rdma"), "why", "--help")
+	page := roff(t, filepath.Join(dir, "man/man1/kubectl-rdma-why.1.gz"))
+	for _, want := range []string{"--search-time", "--kubeconfig", ".SH EXIT STATUS", "kubectl-rdma(1)"} {
+		if !strings.Contains(page, want) || strings.HasPrefix(want, "--") && !strings.Contains(help, want) {
+			t.Errorf("the manual page of why has no %s", want)
+		}
+	}
+	krew(t, r.work, name, dir)
+}
+
+var (
+	uri = regexp.MustCompile(`uri: (\S+)`)
+	sum = regexp.MustCompile(`sha256: ([0-9a-f]{64})\n`)
+	// what krew copies out of the archive
+	from = regexp.MustCompile(`from: (\S+)`)
+)
+
+func krew(t *testing.T, work, name, unpacked string) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(work, krewName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest := string(data)
+	archive, err := os.ReadFile(filepath.Join(work, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := sum.FindStringSubmatch(manifest); m == nil || m[1] != fmt.Sprintf("%x", sha256.Sum256(archive)) {
+		t.Errorf("the checksum is not that of the archive:\n%s", manifest)
+	}
+	if m := uri.FindStringSubmatch(manifest); m == nil || m[1] != homepage+"/releases/download/v1.2.3-rc.1/"+name {
+		t.Errorf("the manifest names another archive:\n%s", manifest)
+	}
+	for _, m := range from.FindAllStringSubmatch(manifest, -1) {
+		if _, err := os.Stat(filepath.Join(unpacked, m[1])); err != nil {
+			t.Errorf("krew would look for a file that is not there: %v", err)
+		}
+	}
+	for _, want := range []string{"name: rdma\n", "version: v1.2.3-rc.1\n", "os: linux\n", "arch: " + runtime.GOARCH + "\n"} {
+		if !strings.Contains(manifest, want) {
+			t.Errorf("the manifest has no %q:\n%s", want, manifest)
+		}
+	}
+}

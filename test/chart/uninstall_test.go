@@ -1,0 +1,50 @@
+package chart
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// TestUninstallCheck: what runs before the chart goes may list claims, and nothing
+// else; it exists while helm uninstalls only, and a failed job stays to be read.
+func TestUninstallCheck(t *testing.T) {
+	account, role, binding, job := hook[*corev1.ServiceAccount](t), hook[*rbacv1.ClusterRole](t), hook[*rbacv1.ClusterRoleBinding](t), hook[*batchv1.Job](t)
+	want := []rbacv1.PolicyRule{{APIGroups: []string{"resource.k8s.io"}, Resources: []string{"resourceclaims"}, Verbs: []string{"list"}}}
+	if d := cmp.Diff(want, role.Rules); d != "" {
+		t.Errorf("rights (-want +got):\n%s", d)
+	}
+	subject := rbacv1.Subject{Kind: "ServiceAccount", Name: account.Name, Namespace: namespace}
+	if d := cmp.Diff([]rbacv1.Subject{subject}, binding.Subjects); d != "" || binding.RoleRef.Name != role.Name {
+		t.Errorf("the binding is of role %s, for (-want +got):\n%s", binding.RoleRef.Name, d)
+	}
+	pod := job.Spec.Template.Spec
+	if pod.ServiceAccountName != account.Name || pod.HostNetwork || len(pod.Volumes) > 0 || *job.Spec.BackoffLimit != 0 {
+		t.Errorf("the pod is %+v", pod)
+	}
+	if d := cmp.Diff([]string{"uninstall-check"}, pod.Containers[0].Args); d != "" || pod.Containers[0].Image != driver(t, daemonSet(t)).Image {
+		t.Errorf("image %s with arguments (-want +got):\n%s", pod.Containers[0].Image, d)
+	}
+	for _, o := range []map[string]string{account.Annotations, role.Annotations, binding.Annotations, job.Annotations} {
+		if o["helm.sh/hook"] != "pre-delete" || o["helm.sh/hook-delete-policy"] != "before-hook-creation,hook-succeeded" {
+			t.Errorf("annotations %v", o)
+		}
+	}
+	if found := hooks[*batchv1.Job](t, "--set", "uninstallCheck=false"); len(found) > 0 {
+		t.Error("uninstallCheck=false has a job all the same")
+	}
+}
+
+// hook returns the only object of a type that exists while helm uninstalls.
+func hook[T runtime.Object](t *testing.T) T {
+	t.Helper()
+	found := hooks[T](t)
+	if len(found) != 1 {
+		t.Fatalf("%d objects of type %T, want one", len(found), *new(T))
+	}
+	return found[0]
+}

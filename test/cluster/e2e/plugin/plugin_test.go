@@ -1,0 +1,203 @@
+// Package plugin proves kubectl rdma on a real API server with the real scheduler: of
+// a pod for each reason to wait, it names the reason, and what it says would help does.
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
+)
+
+// objects are nodes and slices of fixture machines (internal/drivertest/fleet).
+const objects = "../../../../internal/drivertest/fleet/testdata/"
+
+// bed is an API server with nodes, and kubectl with the plugin.
+type bed struct {
+	*testing.T
+	env []string
+}
+
+// newBed starts a version of Kubernetes, the newest for "", with nodes.
+func newBed(t *testing.T, version string, nodes ...string) *bed {
+	o := cluster.Options{Kubernetes: version, Progress: t.Output()}
+	path, err := cluster.Build(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cp, err := cluster.StartControlPlane(t.Context(), t.TempDir(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cp.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	b := &bed{T: t}
+	b.env = append(os.Environ(), "KUBECONFIG="+cp.Kubeconfig(), "HOME="+t.TempDir(), "PATH="+b.install()+":"+path+":"+os.Getenv("PATH"))
+	if err := cp.Schedule(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range nodes {
+		b.nodes(objects + name + ".json")
+	}
+	b.until("a service account", func() bool { return b.try("kubectl", "get", "serviceaccount", "default") == nil })
+	return b
+}
+
+// programs is the directory of the plugin, which is built once.
+var programs string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "kubectl-rdma-")
+	if err != nil {
+		panic(err)
+	}
+	programs = dir
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// install builds the plugin and puts its completion beside it.
+func (b *bed) install() string {
+	dir := programs
+	if _, err := os.Stat(filepath.Join(dir, "kubectl_complete-rdma")); err == nil {
+		return dir
+	}
+	build := exec.CommandContext(b.Context(), "go", "build", "-o", dir+"/", "./cmd/kubectl-rdma")
+	build.Dir = "../../../.."
+	build.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		b.Fatalf("build the plugin: %v\n%s", err, out)
+	}
+	script, err := os.ReadFile("../../../../packaging/krew/kubectl_complete-rdma")
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "kubectl_complete-rdma"), script, 0o755); err != nil {
+		b.Fatal(err)
+	}
+	return dir
+}
+
+// nodes applies nodes with their status, and removes the taint that a new node has.
+func (b *bed) nodes(file string) {
+	b.run("kubectl", "apply", "--server-side", "-f", file)
+	var list struct {
+		Items []struct {
+			Kind     string
+			Metadata struct{ Name string }
+			Status   json.RawMessage
+		}
+	}
+	data, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(data, &list)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, o := range list.Items {
+		if o.Kind == "Node" {
+			b.run("kubectl", "patch", "node", o.Metadata.Name, "--subresource=status", "--type=merge", "-p", fmt.Sprintf(`{"status": %s}`, o.Status))
+			b.run("kubectl", "patch", "node", o.Metadata.Name, "--type=merge", "-p", `{"spec": {"taints": []}}`)
+		}
+	}
+}
+
+func (b *bed) command(args ...string) *exec.Cmd {
+	// The program is looked up in the test bed's PATH, not in ours.
+	cmd := exec.CommandContext(b.Context(), "/usr/bin/env", args...)
+	cmd.Env = b.env
+	return cmd
+}
+
+// run runs a program and returns its standard output.
+func (b *bed) run(args ...string) string {
+	b.Helper()
+	cmd := b.command(args...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		b.Fatalf("%s: %v\n%s%s", strings.Join(args, " "), err, out, &stderr)
+	}
+	return string(out)
+}
+
+func (b *bed) try(args ...string) error { return b.command(args...).Run() }
+
+func (b *bed) apply(manifest string) {
+	b.Helper()
+	cmd := b.command("kubectl", "apply", "-f", "-")
+	cmd.Stdin = strings.NewReader(manifest)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.Fatalf("apply: %v\n%s\n%s", err, out, manifest)
+	}
+}
+
+// until waits for a condition.
+func (b *bed) until(what string, ok func() bool) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
+	defer cancel()
+	for !ok() {
+		select {
+		case <-ctx.Done():
+			b.Fatalf("there is not %s", what)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// answer is what programs read of kubectl rdma why.
+type answer struct {
+	Verdict, Summary string
+	Unread           []string
+	Findings         []struct{ Reason, Message string }
+	Claims           []struct {
+		Requests []struct {
+			RuledOut []struct {
+				Reason, Detail  string
+				Devices, Claims []string
+			}
+		}
+	}
+	Remedies []struct{ Change, What, Node string }
+}
+
+func (b *bed) why(pod string) (a answer) {
+	b.Helper()
+	if err := json.Unmarshal([]byte(b.run("kubectl", "rdma", "why", pod, "-o", "json")), &a); err != nil {
+		b.Fatal(err)
+	}
+	return a
+}
+
+// reasons are all that an answer names: findings, rulings and remedies.
+func (a answer) reasons() map[string]bool {
+	out := map[string]bool{}
+	for _, f := range a.Findings {
+		out[f.Reason] = true
+	}
+	for _, c := range a.Claims {
+		for _, r := range c.Requests {
+			for _, ruled := range r.RuledOut {
+				out["ruled out: "+ruled.Reason] = true
+			}
+		}
+	}
+	for _, r := range a.Remedies {
+		out["would help: "+r.Change] = true
+	}
+	return out
+}

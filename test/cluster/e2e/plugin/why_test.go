@@ -1,0 +1,287 @@
+package plugin
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// waiting is a pod that waits.
+type waiting struct {
+	// claim is the spec of its claim, in flow style; pod is more of the pod's spec.
+	claim, pod string
+	// class and container stand for pods without a claim of that kind.
+	source, container string
+	verdict           string
+	reasons           []string
+	// newer needs a feature that 1.34 has not.
+	newer bool
+	// event is what the pod waits for, if the scheduler does not look at it.
+	event string
+	// quiet is a pod of which nobody says anything.
+	quiet bool
+}
+
+const rate = `device.attributes["rdma.dev"].?rateGbps.orValue(0)`
+
+func request(name, class, more string) string {
+	return fmt.Sprintf("{name: %s, exactly: {deviceClassName: %s%s}}", name, class, more)
+}
+
+func devices(requests, more string) string {
+	return fmt.Sprintf("{devices: {requests: [%s]%s}}", requests, more)
+}
+
+func selector(expression string) string {
+	return fmt.Sprintf(", selectors: [{cel: {expression: '%s'}}]", expression)
+}
+
+var pods = map[string]waiting{
+	"selector": {
+		claim: devices(request("nic", "hca.rdma.dev", selector(rate+" >= 1600")), ""), verdict: "unallocated",
+		reasons: []string{"ruled out: selector", "would help: selector", "NeverFits"},
+	},
+	"count": {
+		claim: devices(request("nics", "hca.rdma.dev", ", count: 20"+selector(rate+" >= 400")), ""), verdict: "unallocated",
+		reasons: []string{"NotEnoughDevices", "would help: count"},
+	},
+	"constraint": {
+		claim: devices(
+			request("a", "hca.rdma.dev", selector(`device.attributes["rdma.dev"].ibdev == "mlx5_2"`))+", "+request("b", "hca.rdma.dev", selector(`device.attributes["rdma.dev"].ibdev == "mlx5_3"`)),
+			", constraints: [{matchAttribute: resource.kubernetes.io/pcieRoot}]"), verdict: "unallocated",
+		reasons: []string{"would help: constraint"},
+	},
+	"class-missing": {claim: devices(request("nic", "hca.example.com", ""), ""), verdict: "broken", reasons: []string{"ClassMissing"}},
+	"class-empty":   {claim: devices(request("nic", "empty.example.com", ""), ""), verdict: "unallocated", reasons: []string{"ClassEmpty"}},
+	"expression": {
+		claim:   devices(request("nic", "hca.rdma.dev", selector(`device.attributes["rdma.dev"].noSuchName == "x"`)), ""),
+		verdict: "broken", reasons: []string{"SelectorError"},
+	},
+	"node": {
+		claim: devices(request("nic", "hca.rdma.dev", ""), ""), pod: "nodeSelector: {kubernetes.io/hostname: elsewhere}", verdict: "unallocated",
+		reasons: []string{"ruled out: node", "would help: nodes"},
+	},
+	"template-missing": {source: "resourceClaimTemplateName: nowhere", verdict: "broken", reasons: []string{"TemplateMissing"}, event: "FailedResourceClaimCreation"},
+	"claim-missing":    {source: "resourceClaimName: nowhere", verdict: "broken", reasons: []string{"ClaimMissing"}, quiet: true},
+	"admin": {
+		claim:   devices(request("all", "hca.rdma.dev", ", adminAccess: true"), ""),
+		verdict: "broken", reasons: []string{"AdminAccessForbidden"}, event: "FailedResourceClaimCreation",
+	},
+	"extended-unknown": {container: "rdma/nobody", verdict: "broken", reasons: []string{"ExtendedResourceUnknown"}},
+	"gated":            {claim: devices(request("nic", "hca.rdma.dev", ""), ""), pod: "schedulingGates: [{name: example.com/quota}]", verdict: "broken", reasons: []string{"SchedulingGated"}},
+	"memory": {
+		claim: devices(request("nic", "hca.rdma.dev", ""), ""), container: "memory", verdict: "schedulable",
+	},
+	"taint": {
+		claim: devices(request("nic", "hca.rdma.dev", selector(`device.attributes["resource.kubernetes.io"].pciBusID == "0000:90:00.0"`)), ""), verdict: "unallocated",
+		reasons: []string{"ruled out: taint", "would help: toleration"}, newer: true,
+	},
+	"allocated": {
+		claim: devices(request("nics", "hca.rdma.dev", ", count: 2"+selector(`device.attributes["rdma.dev"].ibdev in ["mlx5_0", "mlx5_1"]`)), ""), verdict: "unallocated",
+		reasons: []string{"ruled out: allocated", "would help: end"},
+	},
+	"capacity": {
+		claim: devices(request("share", "shared.hca.rdma.dev", ", capacity: {requests: {shares: 3}}"+selector(`device.attributes["rdma.dev"].ibdev == "mlx5_1"`)), ""), verdict: "unallocated",
+		reasons: []string{"ruled out: capacity", "would help: capacity", "would help: end"}, newer: true,
+	},
+	"counters": {
+		claim: devices(request("whole", "hca.rdma.dev", selector(`device.attributes["rdma.dev"].ibdev == "mlx5_1" && device.attributes["rdma.dev"].protocol == "roce" && device.attributes["resource.kubernetes.io"].pciBusID == "0000:3b:00.1"`)), ""), verdict: "unallocated",
+		reasons: []string{"ruled out: counters", "would help: end"}, newer: true,
+	},
+	"extended-short": {container: "rdma/hca", verdict: "unallocated", reasons: []string{"NotEnoughDevices"}, newer: true},
+}
+
+// holders are pods that are scheduled, and have what others wait for.
+var holders = map[string]waiting{
+	"holder-nic": {claim: devices(request("nic", "hca.rdma.dev", selector(`device.attributes["rdma.dev"].ibdev == "mlx5_0" && device.attributes["resource.kubernetes.io"].pciBusID == "0000:19:00.0"`)), "")},
+	"holder-share": {
+		claim: devices(request("share", "shared.hca.rdma.dev", ", capacity: {requests: {shares: 2}}"+selector(`device.attributes["resource.kubernetes.io"].pciBusID == "0000:3b:00.1"`)), ""), newer: true,
+	},
+}
+
+func (w waiting) manifest(name string) string {
+	source := w.source
+	text := ""
+	if w.claim != "" {
+		source = "resourceClaimTemplateName: " + name
+		text = fmt.Sprintf("apiVersion: resource.k8s.io/v1\nkind: ResourceClaimTemplate\nmetadata: {name: %s}\nspec: {spec: %s}\n---\n", name, w.claim)
+	}
+	spec := w.pod
+	if spec == "" {
+		spec = "restartPolicy: Never"
+	}
+	resources := ""
+	if source != "" {
+		spec += "\n  resourceClaims: [{name: devices, " + source + "}]"
+		resources = "claims: [{name: devices}]"
+	}
+	switch {
+	case w.container == "memory":
+		resources += ", requests: {memory: 4Ti}"
+	case w.container != "":
+		resources = fmt.Sprintf("limits: {%s: 30}", w.container)
+	}
+	return text + fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  %s\n  containers: [{name: main, image: busybox, resources: {%s}}]\n---\n", name, spec, resources)
+}
+
+const emptyClass = `apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: empty.example.com}
+spec: {selectors: [{cel: {expression: 'device.driver == "nobody.example.com"'}}]}
+`
+
+// TestWhy: the scheduler leaves each pod waiting, and kubectl rdma why names the reason.
+func TestWhy(t *testing.T) {
+	for _, version := range []string{"", "1.34"} {
+		t.Run("kubernetes"+version, func(t *testing.T) {
+			newer := version == ""
+			nodes := []string{"exclusive"}
+			if newer {
+				nodes = append(nodes, "shared")
+			}
+			b := newBed(t, version, nodes...)
+			if newer {
+				b.run("kubectl", "patch", "deviceclass", "shared.hca.rdma.dev", "--type=merge", "-p", `{"spec": {"extendedResourceName": "rdma/hca"}}`)
+			}
+			b.apply(emptyClass)
+			b.hold(newer)
+			b.wait(newer)
+			for name, w := range pods {
+				if newer || !w.newer {
+					b.explained(name, w)
+				}
+			}
+			b.lists()
+			b.helps()
+			if newer {
+				b.completes()
+				b.rights()
+			}
+		})
+	}
+}
+
+// hold makes the pods that have what others wait for.
+func (b *bed) hold(newer bool) {
+	for name, w := range holders {
+		if newer || !w.newer {
+			b.apply(w.manifest(name))
+			b.scheduled(name)
+		}
+	}
+}
+
+func (b *bed) scheduled(pod string) {
+	b.Helper()
+	b.run("kubectl", "wait", "--for=condition=PodScheduled=True", "pod/"+pod, "--timeout=40s")
+}
+
+// wait makes the pods that wait, and waits until the control plane has looked at each.
+func (b *bed) wait(newer bool) {
+	// Who has a template for administrators has it from when the namespace had the
+	// label: without, the API server refuses the template.
+	const label = "resource.kubernetes.io/admin-access"
+	b.run("kubectl", "label", "namespace", "default", label+"=true")
+	template, _, _ := strings.Cut(pods["admin"].manifest("admin"), "---\n")
+	b.apply(template)
+	b.run("kubectl", "label", "namespace", "default", label+"-")
+
+	var all strings.Builder
+	for name, w := range pods {
+		if name == "admin" {
+			_, pod, _ := strings.Cut(w.manifest(name), "---\n")
+			all.WriteString(pod)
+			continue
+		}
+		if newer || !w.newer {
+			all.WriteString(w.manifest(name))
+		}
+	}
+	b.apply(all.String())
+	for name, w := range pods {
+		if w.newer && !newer || w.quiet {
+			continue
+		}
+		if w.event != "" {
+			b.until("an event "+w.event+" of "+name, func() bool {
+				return strings.Contains(b.run("kubectl", "get", "events", "--field-selector", "involvedObject.name="+name+",reason="+w.event, "-o", "name"), "event/")
+			})
+			continue
+		}
+		b.run("kubectl", "wait", "--for=condition=PodScheduled=False", "pod/"+name, "--timeout=40s")
+	}
+}
+
+// explained checks what the plugin says of a pod.
+func (b *bed) explained(name string, w waiting) {
+	b.Helper()
+	a := b.why(name)
+	got := a.reasons()
+	if a.Verdict != w.verdict {
+		b.Errorf("%s: %s (%s), want %s", name, a.Verdict, a.Summary, w.verdict)
+	}
+	for _, reason := range w.reasons {
+		if !got[reason] {
+			b.Errorf("%s: %q is not among %v:\n%s", name, reason, got, b.run("kubectl", "rdma", "why", name, "-o", "wide"))
+		}
+	}
+}
+
+// lists checks the other commands on what the scheduler did.
+func (b *bed) lists() {
+	if out := b.run("kubectl", "rdma", "claims"); !strings.Contains(out, "holder-nic-devices-") || !strings.Contains(out, "mlx5_0") {
+		b.Errorf("kubectl rdma claims:\n%s", out)
+	}
+	if out := b.run("kubectl", "rdma", "devices", "--node=train"); !strings.Contains(out, "Allocated") {
+		b.Errorf("kubectl rdma devices:\n%s", out)
+	}
+	if out := b.run("kubectl", "rdma", "nodes", "train", "--no-headers"); !strings.Contains(out, "Missing") {
+		b.Errorf("kubectl rdma nodes, without a driver's pod:\n%s", out)
+	}
+	if out := b.run("kubectl", "rdma", "topology", "--node=train"); !strings.Contains(out, "mlx5_0") || !strings.Contains(out, "gpu-0") || !strings.Contains(out, "allocated to default/holder-nic") {
+		b.Errorf("kubectl rdma topology:\n%s", out)
+	}
+	// The pod has its devices and a node, and no kubelet starts it.
+	if a := b.why("holder-nic"); a.Verdict != "unprepared" || !a.reasons()["DriverMissing"] {
+		b.Errorf("a pod on a node without a driver: %+v", a)
+	}
+}
+
+// helps does what an answer said would help: the pod is scheduled then.
+func (b *bed) helps() {
+	b.run("kubectl", "delete", "pod", "holder-nic", "--grace-period=0", "--force")
+	b.scheduled("allocated")
+}
+
+// completes checks kubectl's completion of the plugin, by kubectl_complete-rdma.
+func (b *bed) completes() {
+	if out := b.run("kubectl", "__complete", "rdma", "why", "class-"); !strings.Contains(out, "class-empty\n") || !strings.Contains(out, "class-missing\n") {
+		b.Errorf("kubectl completes pods with:\n%s", out)
+	}
+}
+
+// rights: the role in the document is enough for everything.
+func (b *bed) rights() {
+	doc, err := os.ReadFile("../../../../docs/kubectl-rdma.md")
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, role, _ := strings.Cut(string(doc), "```yaml\n")
+	role, _, _ = strings.Cut(role, "```")
+	b.apply(role)
+	b.run("kubectl", "create", "clusterrolebinding", "kubectl-rdma", "--clusterrole=kubectl-rdma", "--user=jane")
+	for _, pod := range []string{"allocated", "counters", "template-missing", "admin"} {
+		var a answer
+		if err := json.Unmarshal([]byte(b.run("kubectl", "rdma", "why", pod, "-o", "json", "--as=jane")), &a); err != nil || len(a.Unread) > 0 {
+			b.Errorf("why %s, with the rights of the document: %v, not known: %v", pod, err, a.Unread)
+		}
+	}
+	for _, command := range []string{"nodes", "devices -l a=b --class=hca.rdma.dev", "claims -A", "topology"} {
+		out, err := b.command(append([]string{"kubectl", "rdma", "--as=jane"}, strings.Fields(command)...)...).CombinedOutput()
+		if err != nil || strings.Contains(string(out), "Warning") {
+			b.Errorf("%s, with the rights of the document: %v\n%s", command, err, out)
+		}
+	}
+}
