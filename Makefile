@@ -54,7 +54,8 @@ bench: ## the benchmarks of the main module
 .PHONY: golden
 golden: ## rewrite golden files and fixture machines; look at the diff before you commit it
 	go run ./tools/machine generate
-	go test $$(grep -rl --include='*_test.go' '"update"' cmd internal pkg test/chart | xargs -n1 dirname | sort -u | sed 's|^|./|') -update
+	go run ./tools/dashboard
+	go test $$(grep -rl --include='*_test.go' '"update"' cmd internal pkg test/chart test/monitoring | xargs -n1 dirname | sort -u | sed 's|^|./|') -update
 
 .PHONY: cluster-up cluster-down
 cluster-up: packages ## bring up the embedded cluster (test/cluster/README.md)

@@ -12,9 +12,10 @@ set -eu
 #   iproute2                                  for looking at the cluster's network by hand
 #   ca-certificates git make                  fetching modules, the Makefile
 #   rpm groff-base                            looking into the packages that are built
+#   prometheus                                promtool for the alerts, and a server for the dashboard
 #   qemu-system-x86 debootstrap debian-archive-keyring e2fsprogs xz-utils
 #                                             the virtual machine with a real RDMA kernel
-packages="gcc libc6-dev pkg-config libseccomp-dev busybox-static iproute2 ca-certificates git make rpm groff-base
+packages="gcc libc6-dev pkg-config libseccomp-dev busybox-static iproute2 ca-certificates git make rpm groff-base prometheus
 	qemu-system-x86 debootstrap debian-archive-keyring e2fsprogs xz-utils"
 
 if ! command -v dpkg-query >/dev/null 2>&1; then
@@ -43,6 +44,13 @@ if [ "$(id -u)" -ne 0 ]; then
 	as_root=sudo
 fi
 echo "install-packages: installing$missing" >&2
+# No service starts for the sake of tests: Prometheus has one.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+	printf '#!/bin/sh\nexit 101\n' | $as_root tee "$policy" >/dev/null
+	$as_root chmod 755 "$policy"
+	trap '$as_root rm -f "$policy"' EXIT
+fi
 install() {
 	# The names are separate words on purpose.
 	# shellcheck disable=SC2086

@@ -30,6 +30,7 @@ type serve struct {
 	kubeconfig string
 	memlock    string
 	hook       hookFlags
+	metrics    metricsFlags
 }
 
 func newServe(env func(string) string) *cobra.Command {
@@ -63,6 +64,7 @@ func (s *serve) register(f *pflag.FlagSet, env func(string) string) {
 	f.BoolVar(&s.cfg.ClaimStatus, "claim-status", true, "write into the status of claims by which names the node has their HCAs")
 	f.BoolVar(&s.cfg.RuntimeCDI, "runtime-cdi-enabled", false, "containerd 1.7 on this node has enable_cdi set to true")
 	s.hook.register(f)
+	s.metrics.register(f)
 	var logging flag.FlagSet
 	klog.InitFlags(&logging)
 	f.AddGoFlag(logging.Lookup("v"))
@@ -82,6 +84,9 @@ func (s *serve) run(ctx context.Context) error {
 	}
 	if !slices.Contains(onDeniedPolicies, s.hook.onDenied) {
 		return usageError{fmt.Errorf("--memlock-denied %q: want one of %v", s.hook.onDenied, onDeniedPolicies)}
+	}
+	if s.cfg.Metrics, err = s.metrics.instruments(); err != nil {
+		return err
 	}
 	client, err := newClient(s.kubeconfig)
 	if err != nil {
@@ -103,6 +108,7 @@ func (s *serve) run(ctx context.Context) error {
 		return err
 	}
 	klog.FromContext(ctx).Info("Starting", "version", version.String("dra-driver"), "node", s.cfg.NodeName)
+	defer s.metrics.start(ctx, s.cfg.Metrics, driver, client)()
 	if err := driver.Run(ctx); err != nil {
 		return err
 	}

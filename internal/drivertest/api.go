@@ -57,6 +57,7 @@ type API struct {
 	gatesOff map[string]bool
 	held     map[string]chan struct{}
 	lastWord time.Time // of the last write to a slice
+	access   access
 }
 
 // NewAPI starts an API server with a node of containerd 2.
@@ -81,6 +82,8 @@ func NewAPI(t testing.TB) *API {
 		"DELETE /apis/resource.k8s.io/v1/resourceslices/{name}":                              {DeleteSlice, a.deleteSlice},
 		"POST /api/v1/namespaces/{namespace}/events":                                         {CreateEvent, a.createEvent},
 		"PATCH /api/v1/namespaces/{namespace}/events/{name}":                                 {PatchEvent, a.patchEvent},
+		"POST /apis/authentication.k8s.io/v1/tokenreviews":                                   {ReviewToken, a.reviewToken},
+		"POST /apis/authorization.k8s.io/v1/subjectaccessreviews":                            {ReviewAccess, a.reviewAccess},
 	} {
 		mux.HandleFunc(pattern, a.serve(h))
 	}

@@ -35,8 +35,8 @@ type Kubelet struct {
 	mu      sync.Mutex
 	plugins []*plugin
 	changed chan struct{} // closed when the plugins change
-	using   []string      // claims that pods use, "namespace/name"
-	asked   error         // what pod resources answers, if not nil
+	pods    []*podresources.PodResources
+	asked   error // what pod resources answers, if not nil
 }
 
 // plugin is one registered driver.
@@ -269,10 +269,28 @@ func (k *Kubelet) Health(ctx context.Context) ([]*healthpb.DeviceHealth, error) 
 func (k *Kubelet) SetPods(err error, claims ...*resourceapi.ResourceClaim) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.using, k.asked = nil, err
+	k.pods, k.asked = nil, err
+	container := &podresources.ContainerResources{Name: "main"}
 	for _, c := range claims {
-		k.using = append(k.using, nameOf(c).String())
+		container.DynamicResources = append(container.DynamicResources, &podresources.DynamicResource{ClaimNamespace: c.Namespace, ClaimName: c.Name})
 	}
+	k.pods = append(k.pods, &podresources.PodResources{Name: "pod", Namespace: "team-a", Containers: []*podresources.ContainerResources{container}})
+}
+
+// AddPod has one more pod on the node, whose only container uses claims, with all their
+// devices by name as newer kubelets tell them.
+func (k *Kubelet) AddPod(name string, claims ...*resourceapi.ResourceClaim) {
+	container := &podresources.ContainerResources{Name: "main"}
+	for _, c := range claims {
+		used := &podresources.DynamicResource{ClaimNamespace: c.Namespace, ClaimName: c.Name}
+		for _, r := range c.Status.Allocation.Devices.Results {
+			used.ClaimResources = append(used.ClaimResources, &podresources.ClaimResource{DriverName: r.Driver, PoolName: r.Pool, DeviceName: r.Device})
+		}
+		container.DynamicResources = append(container.DynamicResources, used)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.pods = append(k.pods, &podresources.PodResources{Name: name, Namespace: "team-a", Containers: []*podresources.ContainerResources{container}})
 }
 
 // podServer is the pod resources API, of which the driver uses List.
@@ -284,13 +302,7 @@ type podServer struct {
 func (s podServer) List(context.Context, *podresources.ListPodResourcesRequest) (*podresources.ListPodResourcesResponse, error) {
 	s.kubelet.mu.Lock()
 	defer s.kubelet.mu.Unlock()
-	container := &podresources.ContainerResources{Name: "main"}
-	for _, name := range s.kubelet.using {
-		namespace, claim, _ := strings.Cut(name, "/")
-		container.DynamicResources = append(container.DynamicResources, &podresources.DynamicResource{ClaimNamespace: namespace, ClaimName: claim})
-	}
-	pod := &podresources.PodResources{Name: "pod", Namespace: "team-a", Containers: []*podresources.ContainerResources{container}}
-	return &podresources.ListPodResourcesResponse{PodResources: []*podresources.PodResources{pod}}, s.kubelet.asked
+	return &podresources.ListPodResourcesResponse{PodResources: slices.Clone(s.kubelet.pods)}, s.kubelet.asked
 }
 
 func (k *Kubelet) servePodResources() {

@@ -64,6 +64,12 @@ var bans = []importrules.Ban{{
 	Of:      []string{module + "/..."},
 	But:     []string{module + "/internal/rdmamap/internal/wrap"},
 	Imports: []string{"github.com/Mellanox/rdmamap/..."},
+}, {
+	Name:    "prometheus",
+	Why:     "the driver measures by package metrics, and the program serves it: nothing else knows Prometheus",
+	Of:      []string{module + "/pkg/...", module + "/internal/..."},
+	But:     []string{module + "/pkg/dra/metrics"},
+	Imports: []string{"github.com/prometheus/..."},
 }}
 
 // calls are the rules on functions. Each has a planted violation as well.

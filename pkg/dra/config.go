@@ -10,6 +10,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 )
@@ -44,6 +45,8 @@ type Config struct {
 	Health *health.Config
 	// Troubles is what is wrong with the API server, nil if nobody looks.
 	Troubles *apiclient.Troubles
+	// Metrics measures what the driver does; nil for nothing.
+	Metrics *metrics.Instruments
 	// RuntimeCDI confirms that the container runtime applies CDI devices, where
 	// it does not do so by default (containerd 1.7 without enable_cdi).
 	RuntimeCDI bool

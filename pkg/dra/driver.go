@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/keymutex"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/podresources"
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
@@ -54,6 +55,7 @@ type Driver struct {
 	usesCounters atomic.Bool              // the slices published last have counters
 	missing      missing
 	statuses     *statuses
+	pods         *podresources.Cache
 
 	fail        context.CancelCauseFunc
 	stop        context.CancelFunc
@@ -89,6 +91,7 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 		cfg: cfg, client: client, host: host, claims: claims, atWork: keymutex.NewHashed(claimsAtWork), health: observer, events: kernelEvents,
 		registered: make(chan struct{}, 1), moved: make(chan struct{}, 1), refused: make(chan struct{}, 1), retryAfter: publishRetry,
 		now: time.Now, statuses: newStatuses(cfg.ClaimStatus),
+		pods: &podresources.Cache{Socket: cfg.podResourcesSocket(), Driver: plan.DriverName, For: podsFor},
 	}
 	d.policy.Store(cmp.Or(cfg.Policy, policy.Default()))
 	return d, nil

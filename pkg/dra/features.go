@@ -73,6 +73,7 @@ func (d *Driver) HandleError(ctx context.Context, err error, msg string) {
 		return
 	}
 	notify(d.refused)
+	d.cfg.Metrics.PublishFailed()
 	utilruntime.HandleErrorWithContext(ctx, err, msg)
 	if !errors.Is(err, kubeletplugin.ErrRecoverable) {
 		d.fail(fmt.Errorf("%s: %w", msg, err))

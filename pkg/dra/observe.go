@@ -92,6 +92,7 @@ func (d *Driver) judge(ctx context.Context, now time.Time) {
 		klog.FromContext(ctx).Info("Health of an RDMA device", "device", t.Device, "ibdev", t.IBDev, "reason", t.Reason(), "detail", t.Message)
 	}
 	d.recorder.tell(transitions)
+	d.cfg.Metrics.Transitions(transitions)
 	if d.health.replace(d.health.model.View()) {
 		notify(d.moved)
 	}

@@ -6,15 +6,13 @@ import (
 	"fmt"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
-	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/podresources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
@@ -54,12 +52,12 @@ func (d *Driver) sweepOrphans(ctx context.Context) error {
 	if len(gone) == 0 {
 		return listErr
 	}
-	listed, err := kubeletClaims(ctx, d.cfg.podResourcesSocket())
+	listed, err := podresources.List(ctx, d.cfg.podResourcesSocket(), plan.DriverName)
 	if err != nil {
 		return err
 	}
 	for _, p := range gone {
-		if listed[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] {
+		if listed[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] != nil {
 			continue
 		}
 		klog.FromContext(ctx).Info("Forgetting a claim that is gone from the API server and from the kubelet", "claim", p.Claim(), "uid", p.UID)
@@ -80,29 +78,4 @@ func (d *Driver) claimGone(ctx context.Context, p *plan.Plan) (bool, error) {
 		return false, fmt.Errorf("look for claim %s: %w", p.Claim(), err)
 	}
 	return claim.UID != p.UID, nil
-}
-
-// kubeletClaims asks the kubelet which claims the containers of its pods use
-// (pod resources API, KEP-3695).
-func kubeletClaims(ctx context.Context, socket string) (map[types.NamespacedName]bool, error) {
-	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		return nil, fmt.Errorf("ask the kubelet for its pods: %w", err)
-	}
-	defer conn.Close()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	resp, err := podresources.NewPodResourcesListerClient(conn).List(ctx, &podresources.ListPodResourcesRequest{})
-	if err != nil {
-		return nil, fmt.Errorf("ask the kubelet for its pods at %q: %w", socket, err)
-	}
-	claims := map[types.NamespacedName]bool{}
-	for _, pod := range resp.GetPodResources() {
-		for _, container := range pod.GetContainers() {
-			for _, r := range container.GetDynamicResources() {
-				claims[types.NamespacedName{Namespace: r.GetClaimNamespace(), Name: r.GetClaimName()}] = true
-			}
-		}
-	}
-	return claims, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
@@ -35,35 +36,44 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 
 // prepare prepares one claim. It waits until then for a host in the middle of a change.
 func (d *Driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim, settled time.Time) ([]kubeletplugin.Device, error) {
+	watch := d.cfg.Metrics.Start(metrics.Prepare)
+	defer watch.Whole(metrics.PhaseClaim)
 	d.atWork.LockKey(string(claim.UID))
 	defer d.unlock(claim.UID)
 	if err := ctx.Err(); err != nil { // the claim may have ended while this call waited
-		return nil, fmt.Errorf("claim %s/%s: the kubelet gave up on this call: %w", claim.Namespace, claim.Name, err)
+		return nil, watch.Fail(metrics.ReasonGaveUp, fmt.Errorf("claim %s/%s: the kubelet gave up on this call: %w", claim.Namespace, claim.Name, err))
 	}
+	watch.Lap(metrics.PhaseWait)
 	made, err := d.claims.Get(claim.UID)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Record of a claim is made anew", "claim", klog.KObj(claim), "uid", claim.UID)
 	}
 	p, err := plan.New(claim, d.node(ctx).As(made))
+	watch.Lap(metrics.PhasePlan)
 	if err != nil {
-		return nil, err
+		return nil, watch.Fail(metrics.ReasonParameters, err)
 	}
 	// A claim that has its devices from before the mode changed keeps them: its pod may
 	// have the host's network.
 	if made == nil {
 		if err := d.host.admit(p); err != nil {
-			return nil, err
+			return nil, watch.Fail(deviceReason(err), err)
 		}
 	}
 	spec, err := d.host.spec(ctx, p, d.cfg.Hook, settled)
+	watch.Lap(metrics.PhaseSpec)
 	if err != nil {
-		return nil, err
+		return nil, watch.Fail(deviceReason(err), err)
 	}
-	if err := d.claims.Claim(ctx, p); err != nil {
-		return nil, err
+	err = d.claims.Claim(ctx, p)
+	watch.Lap(metrics.PhaseRecord)
+	if err != nil {
+		return nil, watch.Fail(recordReason(err), err)
 	}
-	if _, err := d.cfg.specs().Write(specName(p.UID), spec, cdi.JSON); err != nil {
-		return nil, fmt.Errorf("claim %s: %w; the driver needs a writable CDI directory with free space on the node", p.Claim(), err)
+	_, err = d.cfg.specs().Write(specName(p.UID), spec, cdi.JSON)
+	watch.Lap(metrics.PhaseWrite)
+	if err != nil {
+		return nil, watch.Fail(metrics.ReasonCDI, fmt.Errorf("claim %s: %w; the driver needs a writable CDI directory with free space on the node", p.Claim(), err))
 	}
 	d.preparedNow(p)
 	d.statuses.prepared(claim, d.cfg.NodeName)
@@ -97,7 +107,9 @@ func prepared(p *plan.Plan) []kubeletplugin.Device {
 func (d *Driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
 	results := make(map[types.UID]error, len(claims))
 	for _, claim := range claims {
-		results[claim.UID] = d.forget(claim.UID)
+		watch := d.cfg.Metrics.Start(metrics.Unprepare)
+		results[claim.UID] = watch.Fail(metrics.ReasonRecord, d.forget(claim.UID))
+		watch.Whole(metrics.PhaseClaim)
 		d.statuses.forget(claim.UID)
 	}
 	d.endedNow()

@@ -10,6 +10,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -94,15 +95,17 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // publish hands the slices that fit the host and the policy to the library, unless
 // they are those last handed to it, and returns them. Nil for last forces it.
 func (d *Driver) publish(ctx context.Context, last *resourceslice.DriverResources) *resourceslice.DriverResources {
-	logger := klog.FromContext(ctx)
+	logger, watch := klog.FromContext(ctx), d.cfg.Metrics.Start(metrics.Publish)
 	snap, plans := d.host.snapshot(), d.plans(ctx)
 	decided := d.decide(d.offered(d.allocated.keep(d.host, snap, heldHCAs(plans))), plans)
 	d.published.Store(decided)
+	watch.Lap(metrics.PhaseDecide)
 	d.usesCounters.Store(decided.Options.Counters)
 	if err := d.rememberTaints(d.taints()); err != nil {
 		logger.Error(err, "A restart of the driver will not know what is wrong with HCAs")
 	}
 	wanted := resources.Build(d.cfg.NodeName, decided.Slices())
+	watch.Lap(metrics.PhaseBuild)
 	if last != nil && equality.Semantic.DeepEqual(*last, wanted) {
 		return last
 	}
@@ -112,6 +115,9 @@ func (d *Driver) publish(ctx context.Context, last *resourceslice.DriverResource
 		d.fail(err)
 		return nil
 	}
+	watch.Lap(metrics.PhaseHandOver)
+	watch.Whole(metrics.PhaseAll)
+	d.cfg.Metrics.Published()
 	logger.Info("Publishing ResourceSlices", "pool", d.cfg.NodeName, "slices", len(wanted.Pools[d.cfg.NodeName].Slices), "devices", deviceCount(wanted))
 	return &wanted
 }

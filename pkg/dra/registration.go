@@ -41,7 +41,7 @@ func (d *Driver) observe(ctx context.Context, req any, info *grpc.UnaryServerInf
 		ctx, cancel = withClaims(ctx, d.client, call.Claims)
 		defer cancel()
 	}
-	return handler(ctx, req)
+	return d.cfg.Metrics.Call(ctx, req, handler)
 }
 
 // introduction is what the driver says of itself beside its name.

@@ -20,10 +20,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files and the table of values in the chart's README")
@@ -122,12 +124,29 @@ func objects(t *testing.T, manifests string) []runtime.Object {
 		if len(bytes.TrimSpace(doc)) == 0 {
 			continue
 		}
+		if foreign.Match(doc) {
+			objs = append(objs, unknown(t, doc))
+			continue
+		}
 		obj, _, err := decoder.Decode(doc, nil, nil)
 		if err != nil {
 			t.Fatalf("decode manifest: %v\n%s", err, doc)
 		}
 		objs = append(objs, obj)
 	}
+}
+
+// foreign are objects of the Prometheus operator, whose types are in no library of
+// Kubernetes.
+var foreign = regexp.MustCompile(`(?m)^apiVersion: monitoring\.coreos\.com/`)
+
+func unknown(t *testing.T, doc []byte) *unstructured.Unstructured {
+	t.Helper()
+	obj := &unstructured.Unstructured{}
+	if err := yaml.UnmarshalStrict(doc, &obj.Object); err != nil {
+		t.Fatalf("decode manifest: %v\n%s", err, doc)
+	}
+	return obj
 }
 
 // all returns the objects of one type in a release. What exists while helm uninstalls

@@ -13,12 +13,24 @@ import (
 	drapolicy "github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 )
 
+// configuration returns the ConfigMap with the driver's configuration.
+func configuration(t *testing.T, args ...string) *corev1.ConfigMap {
+	t.Helper()
+	for _, m := range all[*corev1.ConfigMap](t, args...) {
+		if m.Data["config.yaml"] != "" {
+			return m
+		}
+	}
+	t.Fatal("there is no configuration")
+	return nil
+}
+
 // TestConfig: the value config reaches the driver as its file, in a directory that
 // follows the ConfigMap.
 func TestConfig(t *testing.T) {
 	for _, values := range []string{"default", "full", "least"} {
 		args := []string{"--values", "testdata/" + values + ".values.yaml"}
-		content := one[*corev1.ConfigMap](t, args...)
+		content := configuration(t, args...)
 		if _, err := drapolicy.Parse([]byte(content.Data["config.yaml"])); err != nil {
 			t.Errorf("%s: the driver does not read its configuration: %v\n%s", values, err, content.Data["config.yaml"])
 		}

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
@@ -19,6 +18,7 @@ const (
 	securityDoc  = "../../docs/security.md"
 	installDoc   = "../../docs/install.md"
 	migrationDoc = "../../docs/migration.md"
+	metricsDoc   = "../../docs/metrics.md"
 )
 
 // TestSecurityDoc: the document names every policy, every directory of the host and
@@ -49,16 +49,19 @@ var yamlBlock = regexp.MustCompile("(?s)\n```yaml\n(.*?)```")
 // TestExamplesInDocs: manifests in the documents are valid, with their parameters,
 // and so are values of the chart.
 func TestExamplesInDocs(t *testing.T) {
-	for _, path := range []string{securityDoc, installDoc, migrationDoc} {
+	for _, path := range []string{securityDoc, installDoc, migrationDoc, metricsDoc} {
 		for _, block := range yamlBlock.FindAllStringSubmatch(readFile(t, path), -1) {
 			manifests := block[1]
+			if strings.HasPrefix(manifests, "scrape_configs:") {
+				continue // test/monitoring
+			}
 			if !strings.HasPrefix(manifests, "apiVersion:") {
 				values := filepath.Join(t.TempDir(), "values.yaml")
 				if err := os.WriteFile(values, []byte(manifests), 0o600); err != nil {
 					t.Fatal(err)
 				}
 				manifests = render(t, "--values", values)
-				if _, err := drapolicy.Parse([]byte(one[*corev1.ConfigMap](t, "--values", values).Data["config.yaml"])); err != nil {
+				if _, err := drapolicy.Parse([]byte(configuration(t, "--values", values).Data["config.yaml"])); err != nil {
 					t.Errorf("%s: %v", path, err)
 				}
 			}
@@ -83,8 +86,8 @@ func TestValuesInDocs(t *testing.T) {
 	for _, v := range documentedValues(t) {
 		known[v.path] = true
 	}
-	for _, path := range []string{securityDoc, installDoc} {
-		for _, pattern := range []string{`--set ([A-Za-z.]+)=`, "`((?:admissionPolicy|deviceClasses|image)\\.[A-Za-z]+)[`=]", "(?m)^\\| [^|]+ \\| `([a-z]+[A-Z][A-Za-z]*)[`=]"} {
+	for _, path := range []string{securityDoc, installDoc, metricsDoc} {
+		for _, pattern := range []string{`--set ([A-Za-z.]+)=`, "`((?:admissionPolicy|deviceClasses|image|metrics)\\.[A-Za-z]+)[`=]", "(?m)^\\| [^|]+ \\| `([a-z]+[A-Z][A-Za-z]*)[`=]"} {
 			for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(readFile(t, path), -1) {
 				if !known[m[1]] {
 					t.Errorf("%s names the value %s, which the chart does not have", path, m[1])

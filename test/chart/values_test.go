@@ -205,6 +205,13 @@ func TestRefused(t *testing.T) {
 			"admissionPolicy.privilegedClasses=false,extraDeviceClasses[0].name=a,extraDeviceClasses[0].selectors[0].cel.expression=x,extraDeviceClasses[0].config.allow.nodes[0]=mad",
 			"a gives out mad or sm nodes",
 		},
+		{"metrics.enabled=1", "at '/metrics/enabled'"},
+		{"metrics.port=1", "additional properties 'port' not allowed"},
+		{"metrics.bindAddress=9485", "at '/metrics/bindAddress'"},
+		{"metrics.bindAddress=::1:9485", "at '/metrics/bindAddress'"},
+		{"metrics.readers[0].name=prometheus", "missing property 'namespace'"},
+		{"metrics.scrapeInterval=1d", "at '/metrics/scrapeInterval'"},
+		{"metrics.serviceMonitor=true", "need metrics.enabled=true"},
 		{"deviceClasses.create=maybe", "at '/deviceClasses/create': got string, want boolean"},
 	} {
 		t.Run(tc.set, func(t *testing.T) {

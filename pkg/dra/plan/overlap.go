@@ -7,7 +7,10 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
 )
 
-// Overlap returns an error if two plans use one HCA in a way that excludes the
+// InUseError says that another claim has a device.
+type InUseError struct{ error }
+
+// Overlap returns an InUseError if two plans use one HCA in a way that excludes the
 // other: at least one of them as its only user. Shares of an HCA, groups that it
 // is in, and access for monitoring do not exclude each other. The scheduler keeps
 // claims apart; this is the last line of defence against its mistakes.
@@ -23,8 +26,8 @@ func (p *Plan) Overlap(other *Plan) error {
 		for _, b := range other.Devices {
 			hca, both := common(a.HCAs(), b.HCAs())
 			if both && a.excludes(b) {
-				return fmt.Errorf("device %s is in use by claim %s (%s)%s: two claims were given one device; delete the pod of one of them",
-					a.Device, other.Claim(), other.UID, through(hca, a, b))
+				return InUseError{fmt.Errorf("device %s is in use by claim %s (%s)%s: two claims were given one device; delete the pod of one of them",
+					a.Device, other.Claim(), other.UID, through(hca, a, b))}
 			}
 			if a.cardOf(b) || b.cardOf(a) {
 				return fmt.Errorf("device %s is on one card with device %s, which claim %s (%s) has: the site lets nobody have a whole card beside its VFs and SFs (partitioning); delete the pod of one of the two claims",

@@ -80,3 +80,8 @@ spec:
   policyName: {{ .name }}
   validationActions: [Deny]
 {{- end }}
+
+{{/* The port of the metrics. */}}
+{{- define "rdma.metricsPort" -}}
+{{- regexFind "[0-9]+$" .Values.metrics.bindAddress -}}
+{{- end }}

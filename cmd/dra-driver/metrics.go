@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/webserver"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
+)
+
+// metricsFlags say where metrics are served.
+type metricsFlags struct{ server webserver.Server }
+
+func (m *metricsFlags) register(f *pflag.FlagSet) {
+	f.StringVar(&m.server.Address, "metrics-bind-address", "", "address for Prometheus metrics, path /metrics: plain HTTP on a loopback address such as 127.0.0.1:9485; "+
+		"on others, such as :9485, TLS for those whom the API server lets get /metrics; empty for none")
+	f.StringVar(&m.server.CertFile, "metrics-tls-cert-file", "", "TLS certificate of the metrics, read anew when it is renewed; made by the driver itself if empty")
+	f.StringVar(&m.server.KeyFile, "metrics-tls-key-file", "", "key of the certificate")
+}
+
+// instruments are what the driver measures with, nil if nobody can read it.
+func (m *metricsFlags) instruments() (*metrics.Instruments, error) {
+	if m.server.Address == "" {
+		return nil, nil
+	}
+	if err := m.server.Validate(); err != nil {
+		return nil, usageError{err}
+	}
+	i := metrics.New()
+	i.MeasureAPI()
+	return i, nil
+}
+
+// scrapesAtOnce is how many scrapes are answered at the same time; they read the host
+// one after the other.
+const scrapesAtOnce = 4
+
+// start serves the metrics of a driver until ctx ends or the function that it returns is
+// called, which waits for the end.
+func (m *metricsFlags) start(ctx context.Context, i *metrics.Instruments, driver *dra.Driver, client kubernetes.Interface) (stop func()) {
+	if i == nil {
+		return func() {}
+	}
+	i.Registry().MustRegister(metrics.NewCollector(driver.Measure))
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(i.Registry(), promhttp.HandlerOpts{
+		MaxRequestsInFlight: scrapesAtOnce, ErrorHandling: promhttp.ContinueOnError, Registry: i.Registry(),
+	}))
+	m.server.Client, m.server.Handler = client, mux
+	ctx, cancel := context.WithCancel(ctx)
+	var serving sync.WaitGroup
+	serving.Go(func() { m.server.Run(ctx) })
+	return func() { cancel(); serving.Wait() }
+}

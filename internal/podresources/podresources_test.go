@@ -1,0 +1,66 @@
+package podresources_test
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/podresources"
+)
+
+const driver = "rdma.dev"
+
+func socket(k *drivertest.Kubelet) string { return filepath.Join(k.Dir, "pod-resources", "kubelet.sock") }
+
+// TestList: pods by the claims that they use, with devices where the kubelet names them.
+func TestList(t *testing.T) {
+	k := drivertest.NewKubelet(t)
+	shared, own := drivertest.Claim(1, "a", "b"), drivertest.Claim(2, "c")
+	k.SetPods(nil, shared)
+	k.AddPod("b", shared, own)
+	k.AddPod("a", shared)
+	got, err := podresources.List(t.Context(), socket(k), driver)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := func(s string) types.NamespacedName { return types.NamespacedName{Namespace: "team-a", Name: s} }
+	want := podresources.Claims{
+		name("claim-1"): {
+			{Namespace: "team-a", Name: "a", Devices: []string{"a", "b"}},
+			{Namespace: "team-a", Name: "b", Devices: []string{"a", "b"}},
+			{Namespace: "team-a", Name: "pod"},
+		},
+		name("claim-2"): {{Namespace: "team-a", Name: "b", Devices: []string{"c"}}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("claims (-want +got):\n%s", diff)
+	}
+}
+
+// TestCache: the kubelet is not asked again within the time, and an error is kept as
+// well; no socket is no error.
+func TestCache(t *testing.T) {
+	k := drivertest.NewKubelet(t)
+	c := podresources.Cache{Socket: socket(k), Driver: driver, For: time.Hour}
+	k.SetPods(errors.New("the kubelet is busy"))
+	for range 2 {
+		if _, err := c.Claims(t.Context()); err == nil || !strings.Contains(err.Error(), "the kubelet is busy") {
+			t.Errorf("error %v", err)
+		}
+		k.SetPods(nil, drivertest.Claim(1, "a"))
+	}
+	c.For = 0
+	if claims, err := c.Claims(t.Context()); err != nil || len(claims) != 1 {
+		t.Errorf("claims %v, %v", claims, err)
+	}
+	none := podresources.Cache{Socket: filepath.Join(t.TempDir(), "kubelet.sock"), Driver: driver}
+	if claims, err := none.Claims(t.Context()); err != nil || len(claims) != 0 {
+		t.Errorf("without a socket: %v, %v", claims, err)
+	}
+}

@@ -1,0 +1,106 @@
+package rdmacgroup_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/rdmacgroup"
+)
+
+const (
+	uid = "0f1e2d3c-0000-4000-8000-00000000000a"
+	id1 = "1111111111111111111111111111111111111111111111111111111111111111"
+	id2 = "2222222222222222222222222222222222222222222222222222222222222222"
+)
+
+// cgroups is a /sys/fs/cgroup with the given files.
+func cgroups(files map[string]string) fstest.MapFS {
+	fs := fstest.MapFS{}
+	for name, text := range files {
+		fs[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return fs
+}
+
+// TestLayouts: containers are found wherever a kubelet and a runtime put them.
+func TestLayouts(t *testing.T) {
+	const current = "mlx5_0 hca_handle=2 hca_object=2000\nmlx5_1 hca_handle=0 hca_object=0\n"
+	underscored := strings.ReplaceAll(uid, "-", "_")
+	for name, tc := range map[string]struct{ dir, mark string }{
+		"systemd, containerd":        {"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + underscored + ".slice/cri-containerd-" + id1 + ".scope", "cgroup.controllers"},
+		"systemd, CRI-O":             {"kubepods.slice/kubepods-pod" + underscored + ".slice/crio-" + id1 + ".scope/container", ""},
+		"systemd, CRI-O, guaranteed": {"kubepods.slice/kubepods-pod" + underscored + ".slice/crio-" + id1 + ".scope", "cgroup.controllers"},
+		"cgroupfs":                   {"kubepods/besteffort/pod" + uid + "/" + id1, "cgroup.controllers"},
+		"below the kubelet's own":    {"system.slice/kubelet.service/kubelet/kubepods/pod" + uid + "/" + id1, "cgroup.controllers"},
+		"version 1":                  {"rdma/kubepods/pod" + uid + "/" + id1, ""},
+		"both versions":              {"unified/kubepods/pod" + uid + "/" + id1, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := map[string]string{tc.dir + "/rdma.current": current, tc.dir + "/rdma.max": "mlx5_0 hca_handle=4 hca_object=max\n"}
+			if tc.mark != "" {
+				files[tc.mark] = "cpu rdma"
+			}
+			four := uint64(4)
+			want := []rdmacgroup.Usage{
+				{PodUID: uid, Container: id1, IBDev: "mlx5_0", Handles: 2, Objects: 2000, MaxHandles: &four},
+				{PodUID: uid, Container: id1, IBDev: "mlx5_1"},
+			}
+			if strings.HasSuffix(tc.dir, "/container") {
+				want = nil // a cgroup of the container's own making
+			}
+			if diff := cmp.Diff(want, rdmacgroup.Read(cgroups(files))); diff != "" {
+				t.Errorf("usage (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestNotContainers: what is no container of a pod, or has no controller, is not there.
+func TestNotContainers(t *testing.T) {
+	pod := "kubepods/pod" + uid + "/"
+	got := rdmacgroup.Read(cgroups(map[string]string{
+		"cgroup.controllers":                               "rdma",
+		"rdma.current":                                     "mlx5_0 hca_handle=9 hca_object=9\n",
+		"system.slice/" + id1 + "/rdma.current":            "mlx5_0 hca_handle=9 hca_object=9\n",
+		pod + "crio-conmon-" + id1 + ".scope/rdma.current": "mlx5_0 hca_handle=9 hca_object=9\n",
+		pod + "rdma.current":                               "mlx5_0 hca_handle=9 hca_object=9\n",
+		pod + id1 + "/memory.current":                      "1\n",
+		pod + id2 + "/rdma.current":                        "mlx5_0 hca_handle=max hca_object=1\nbad\n\n mlx5_1 hca_handle=1 hca_object=2 more=3\n",
+	}))
+	want := []rdmacgroup.Usage{{PodUID: uid, Container: id2, IBDev: "mlx5_1", Handles: 1, Objects: 2}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("usage (-want +got):\n%s", diff)
+	}
+	if got := rdmacgroup.Read(fstest.MapFS{}); got != nil {
+		t.Errorf("of nothing: %v", got)
+	}
+}
+
+func ExampleRead() {
+	usage := rdmacgroup.Read(cgroups(map[string]string{
+		"cgroup.controllers": "cpu rdma",
+		"kubepods/pod" + uid + "/" + id1 + "/rdma.current": "mlx5_0 hca_handle=2 hca_object=2000\n",
+	}))
+	for _, u := range usage {
+		fmt.Println(u.IBDev, u.Handles, u.Objects)
+	}
+	// Output: mlx5_0 2 2000
+}
+
+// FuzzRead: whatever the files say, a usage is of a device that stands there.
+func FuzzRead(f *testing.F) {
+	f.Add("mlx5_0 hca_handle=2 hca_object=2000\n", "mlx5_0 hca_handle=max hca_object=3\n")
+	f.Add("a hca_handle=-1", "a")
+	f.Fuzz(func(t *testing.T, current, limit string) {
+		dir := "kubepods/pod" + uid + "/" + id1
+		for _, u := range rdmacgroup.Read(cgroups(map[string]string{"cgroup.controllers": "", dir + "/rdma.current": current, dir + "/rdma.max": limit})) {
+			if u.IBDev == "" || !strings.Contains(current, u.IBDev) || u.Container != id1 {
+				t.Errorf("%q makes %+v", current, u)
+			}
+		}
+	})
+}

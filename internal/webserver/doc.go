@@ -1,0 +1,19 @@
+// Package webserver is the HTTP server of a program of which a node can have two
+// instances for a moment, in the network namespace of the node.
+//
+// # Hand-over
+//
+// During a rolling update the new instance starts while the old one serves. It tries to
+// bind the address again and again, and has it a moment after the old one let it go. It
+// does not share the address (SO_REUSEPORT): the kernel would spread requests over both,
+// so that counters would jump back and forth between those of one process and of the other, each
+// jump a reset for Prometheus. A server that cannot bind holds up nothing else.
+//
+// # Who may read
+//
+// On a loopback address everyone on the node: plain HTTP. On any other one, TLS and the
+// rules of Kubernetes' own components: the request has a bearer token that the API server
+// knows (TokenReview), of someone who may get the path (SubjectAccessReview of a
+// non-resource URL). Answers of the API server are kept for a minute at most, and
+// questions to it are limited, whoever asks.
+package webserver

@@ -1,0 +1,149 @@
+package webserver
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/klog/v2"
+)
+
+// How long an answer of the API server counts, as with the kubelet's webhooks: someone who
+// was let in is asked for again soon, someone who was not can have been given the right.
+const (
+	keepYes  = time.Minute
+	keepNo   = 10 * time.Second
+	maxKept  = 1024
+	maxToken = 8 << 10
+)
+
+// How many questions go to the API server in a second: a stranger with random tokens
+// costs it no more.
+const (
+	reviewsPerSecond = 5
+	reviewBurst      = 20
+	reviewTime       = 5 * time.Second
+)
+
+// guard lets those read whom the API server lets.
+type guard struct {
+	client  kubernetes.Interface
+	limiter flowcontrol.RateLimiter
+	kept    *cache.LRUExpireCache // verdict, by the hash of token and path
+	salt    [sha256.Size]byte     // so that a dump of memory gives no table of hashes
+}
+
+// verdict is the answer to a request.
+type verdict struct {
+	status  int
+	message string
+}
+
+var (
+	allowed = verdict{status: http.StatusOK}
+	errBusy = errors.New("too many requests that need an answer of the API server")
+)
+
+func newGuard(client kubernetes.Interface) *guard {
+	g := &guard{
+		client: client, kept: cache.NewLRUExpireCache(maxKept),
+		limiter: flowcontrol.NewTokenBucketRateLimiter(reviewsPerSecond, reviewBurst),
+	}
+	_, _ = rand.Read(g.salt[:]) // never fails
+	return g
+}
+
+// protect returns a handler that asks before it lets next answer.
+func (g *guard) protect(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if v := g.judge(r); v != allowed {
+			if v.status == http.StatusUnauthorized {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+			}
+			http.Error(w, v.message, v.status)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// judge answers a request without its token with no question to the API server.
+func (g *guard) judge(r *http.Request) verdict {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	token = strings.TrimSpace(token)
+	if !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > maxToken {
+		return verdict{http.StatusUnauthorized, "a bearer token of the cluster is needed"}
+	}
+	if r.Method != http.MethodGet {
+		return verdict{http.StatusMethodNotAllowed, "only GET is answered"}
+	}
+	key := sha256.Sum256(fmt.Appendf(g.salt[:], "%d %s %s", len(token), token, r.URL.Path))
+	if v, ok := g.kept.Get(key); ok {
+		return v.(verdict)
+	}
+	v, err := g.ask(r.Context(), token, r.URL.Path)
+	switch {
+	case errors.Is(err, errBusy):
+		return verdict{http.StatusTooManyRequests, err.Error()}
+	case err != nil:
+		klog.FromContext(r.Context()).V(2).Info("Request not answered: the API server does not say whether it may be", "reason", err.Error())
+		return verdict{http.StatusServiceUnavailable, "the API server does not say whether this may be read"}
+	case v == allowed:
+		g.kept.Add(key, v, keepYes)
+	default:
+		g.kept.Add(key, v, keepNo)
+	}
+	return v
+}
+
+// ask asks the API server whose token it is, and whether that one may get a path.
+func (g *guard) ask(ctx context.Context, token, path string) (verdict, error) {
+	if !g.limiter.TryAccept() {
+		return verdict{}, errBusy
+	}
+	ctx, cancel := context.WithTimeout(ctx, reviewTime)
+	defer cancel()
+	who, err := g.client.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{
+		Spec: authenticationv1.TokenReviewSpec{Token: token},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return verdict{}, fmt.Errorf("review a token: %w; the driver needs create on tokenreviews", err)
+	}
+	if !who.Status.Authenticated {
+		return verdict{http.StatusUnauthorized, "the cluster does not know this token"}, nil
+	}
+	user := who.Status.User
+	extra := make(map[string]authorizationv1.ExtraValue, len(user.Extra))
+	for name, values := range user.Extra {
+		extra[name] = authorizationv1.ExtraValue(values)
+	}
+	may, err := g.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
+			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return verdict{}, fmt.Errorf("review the rights of %s: %w; the driver needs create on subjectaccessreviews", user.Username, err)
+	}
+	if !may.Status.Allowed {
+		return verdict{http.StatusForbidden, fmt.Sprintf("%s may not get %s: a ClusterRole with the verb get on this nonResourceURL gives the right", user.Username, path)}, nil
+	}
+	return allowed, nil
+}
+
+// quiet is for what net/http says of single connections: a port scan would fill the log.
+func quiet() *log.Logger { return log.New(io.Discard, "", 0) }

@@ -1,0 +1,173 @@
+package webserver
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/klog/v2"
+)
+
+// Server serves one address.
+type Server struct {
+	// Address is host:port; an empty host is all addresses of the node.
+	Address string
+	// CertFile and KeyFile are for TLS, read again for each connection, so that a renewed
+	// certificate is used at once. Without them the server makes a certificate of its own.
+	CertFile, KeyFile string
+	// Client asks the API server who may read.
+	Client kubernetes.Interface
+	// Handler answers requests of those who may.
+	Handler http.Handler
+}
+
+// Validate says what is wrong with the settings.
+func (s *Server) Validate() error {
+	if _, _, err := net.SplitHostPort(s.Address); err != nil {
+		return fmt.Errorf("address %q: %w; want host:port, such as 127.0.0.1:9485 or :9485", s.Address, err)
+	}
+	if (s.CertFile == "") != (s.KeyFile == "") {
+		return errors.New("a TLS certificate needs its key, and a key its certificate: give both files or none")
+	}
+	return nil
+}
+
+// The waits between two tries to bind: while another instance has the address, and when
+// the node does not let us have it.
+const (
+	retryInUse = 250 * time.Millisecond
+	retryOther = 10 * time.Second
+)
+
+// How long a client may take for its part, and for the end of what is in progress.
+const (
+	readTimeout  = 10 * time.Second
+	writeTimeout = 30 * time.Second
+	idleTimeout  = 2 * time.Minute
+	shutdownTime = 3 * time.Second
+	maxHeader    = 16 << 10 // a token of a service account has about one kilobyte
+)
+
+// Run serves until ctx ends.
+func (s *Server) Run(ctx context.Context) {
+	for {
+		listener := s.bind(ctx)
+		if listener == nil {
+			return
+		}
+		if err := s.serve(ctx, listener); err != nil {
+			klog.FromContext(ctx).Error(err, "HTTP server has ended, starting it again", "address", s.Address)
+		}
+		if !wait(ctx, retryOther) {
+			return
+		}
+	}
+}
+
+// bind listens as soon as the address is free; nil if ctx ends before.
+func (s *Server) bind(ctx context.Context) net.Listener {
+	logger := klog.FromContext(ctx)
+	said := ""
+	for {
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.Address)
+		if err == nil {
+			logger.Info("Serving HTTP", "address", listener.Addr().String())
+			return listener
+		}
+		interval := retryOther
+		if errors.Is(err, syscall.EADDRINUSE) {
+			interval = retryInUse
+		}
+		if err.Error() != said && ctx.Err() == nil {
+			said = err.Error()
+			logger.Info("Address not free, trying on: another instance of the driver may still serve it", "address", s.Address, "reason", said)
+		}
+		if !wait(ctx, interval) {
+			return nil
+		}
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// serve answers until ctx ends.
+func (s *Server) serve(ctx context.Context, listener net.Listener) error {
+	server := &http.Server{
+		Handler: s.Handler, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: maxHeader, Protocols: new(http.Protocols), ErrorLog: quiet(),
+	}
+	server.Protocols.SetHTTP1(true)
+	if !local(listener.Addr()) {
+		config, err := s.tls()
+		if err != nil {
+			return errors.Join(err, listener.Close())
+		}
+		server.Handler = newGuard(s.Client).protect(s.Handler)
+		listener = tls.NewListener(listener, config)
+	}
+	var done sync.WaitGroup
+	done.Add(1)
+	stop := context.AfterFunc(ctx, func() {
+		defer done.Done()
+		// The listener goes first, for the instance that waits for the address.
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
+		defer cancel()
+		if server.Shutdown(grace) != nil {
+			_ = server.Close()
+		}
+	})
+	err := server.Serve(listener)
+	if stop() {
+		done.Done()
+	}
+	done.Wait()
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("serve HTTP at %s: %w", s.Address, err)
+}
+
+// local reports whether only the node itself can reach an address.
+func local(a net.Addr) bool {
+	tcp, ok := a.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
+
+// tls returns the settings for TLS.
+func (s *Server) tls() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if s.CertFile != "" {
+		config.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(s.CertFile, s.KeyFile)
+			return &pair, err
+		}
+		return config, nil
+	}
+	host, _, _ := net.SplitHostPort(s.Address)
+	cert, key, err := certutil.GenerateSelfSignedCertKey(strings.Trim(host, "[]"), nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("make a TLS certificate: %w", err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("make a TLS certificate: %w", err)
+	}
+	config.Certificates = []tls.Certificate{pair}
+	return config, nil
+}

@@ -1,0 +1,51 @@
+package metrics
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// TestAPI: requests are counted by method and status, and what is trouble is named.
+func TestAPI(t *testing.T) {
+	a := newAPI()
+	for _, code := range []string{"200", "404", "409", "429", "503", "<error>", "599", "-7"} {
+		results{a}.Increment(t.Context(), code, "GET", "api.example.com")
+	}
+	retries{a}.IncrementRetry(t.Context(), "429", "GET", "api.example.com")
+	latencies{a}.Observe(t.Context(), "GET", url.URL{}, time.Second)
+	r := prometheus.NewPedanticRegistry()
+	r.MustRegister(a.collectors()...)
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			line := f.GetName()
+			for _, l := range m.GetLabel() {
+				line += " " + l.GetName() + "=" + l.GetValue()
+			}
+			if c := m.GetCounter(); c != nil {
+				line += fmt.Sprint(" ", c.GetValue())
+			}
+			got = append(got, strings.TrimPrefix(line, "rdma_driver_api_"))
+		}
+	}
+	want := []string{
+		"last_error_timestamp_seconds reason=599", "last_error_timestamp_seconds reason=ServiceUnavailable",
+		"last_error_timestamp_seconds reason=TooManyRequests", "last_error_timestamp_seconds reason=Unreachable",
+		"request_duration_seconds method=GET", "request_retries_total code=429 1",
+		"requests_total code=200 method=GET 1", "requests_total code=404 method=GET 1", "requests_total code=409 method=GET 1",
+		"requests_total code=429 method=GET 1", "requests_total code=503 method=GET 1", "requests_total code=599 method=GET 1",
+		"requests_total code=error method=GET 2",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("gathered:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}

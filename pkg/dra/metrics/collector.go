@@ -1,0 +1,167 @@
+package metrics
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/counters"
+)
+
+// Collector asks at each scrape what there is.
+type Collector struct {
+	read  func(context.Context) State
+	descs map[string]*prometheus.Desc // by name
+
+	scrape sync.Mutex // one at a time reads the host
+}
+
+// readTime is how long a scrape may read the host. Prometheus gives up after ten seconds.
+const readTime = 5 * time.Second
+
+// NewCollector makes a collector. The context of read ends when it has taken long
+// enough.
+func NewCollector(read func(context.Context) State) *Collector {
+	c := &Collector{read: read, descs: map[string]*prometheus.Desc{}}
+	for _, m := range collected() {
+		c.descs[m.Name] = m.desc()
+	}
+	return c
+}
+
+// Describe implements prometheus.Collector.
+func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, name := range slices.Sorted(maps.Keys(c.descs)) {
+		ch <- c.descs[name]
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+	c.scrape.Lock()
+	defer c.scrape.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), readTime)
+	defer cancel()
+	s := c.read(ctx)
+	e := emitter{c.descs, ch}
+	unreadable := 0
+	for i := range s.Devices {
+		e.device(&s.Devices[i])
+		unreadable += s.Devices[i].unreadable()
+	}
+	for _, a := range s.Allocations {
+		e.put(DeviceAllocation, 1, a.Device, a.DRADevice, a.Owner.Namespace, a.Owner.Claim, a.Owner.Pod)
+	}
+	for i := range s.Containers {
+		e.container(&s.Containers[i])
+	}
+	e.put(CountersOmitted, float64(s.Omitted))
+	e.put(CountersUnreadable, float64(unreadable))
+	e.numbers(PublishedDevices, s.Published)
+	e.numbers(AllocatedDevices, s.Allocated)
+	e.numbers(Conditions, s.Conditions)
+	e.put(PreparedClaims, float64(s.PreparedClaims))
+	e.put(Registered, truth(s.Registered))
+	e.put(PodsKnown, truth(s.PodsKnown))
+}
+
+// emitter sends metrics to one scrape.
+type emitter struct {
+	descs map[string]*prometheus.Desc
+	ch    chan<- prometheus.Metric
+}
+
+// put sends one sample. A name of the kernel's that is no UTF-8 costs this sample alone.
+func (e emitter) put(m Metric, value float64, labels ...string) {
+	kind := prometheus.GaugeValue
+	if m.Kind == Counter {
+		kind = prometheus.CounterValue
+	}
+	if sample, err := prometheus.NewConstMetric(e.descs[m.Name], kind, value, labels...); err == nil {
+		e.ch <- sample
+	}
+}
+
+func (e emitter) maybe(m Metric, value *float64, labels []string) {
+	if value != nil {
+		e.put(m, *value, labels...)
+	}
+}
+
+func (e emitter) numbers(m Metric, numbers map[string]int) {
+	for _, name := range slices.Sorted(maps.Keys(numbers)) {
+		e.put(m, float64(numbers[name]), name)
+	}
+}
+
+func (e emitter) device(d *Device) {
+	e.put(DeviceInfo, 1, d.Name, d.IBDev, d.Driver, d.Function, d.Protocol, d.Model, d.BoardID, d.Firmware, d.PCI, d.NUMANode)
+	if d.Healthy != nil {
+		e.put(DeviceHealthy, truth(*d.Healthy), d.Name, d.IBDev)
+	}
+	for _, t := range d.Taints {
+		e.put(DeviceTaint, 1, d.Name, d.IBDev, t.Key, t.Effect)
+	}
+	e.counters(DeviceHWCounter, DeviceHWLevel, d.Counters.Hardware, d.Name, d.IBDev, d.Owner.Namespace, d.Owner.Claim, d.Owner.Pod)
+	for i := range d.Ports {
+		e.port(d, &d.Ports[i])
+	}
+}
+
+func (e emitter) port(d *Device, p *Port) {
+	labels := []string{d.Name, d.IBDev, strconv.Itoa(p.Number), d.Owner.Namespace, d.Owner.Claim, d.Owner.Pod}
+	e.put(PortActive, truth(p.Active), labels...)
+	if p.Active && p.BytesPerSecond > 0 {
+		e.put(PortSpeed, p.BytesPerSecond, labels...)
+	}
+	t := p.Counters.Traffic()
+	e.maybe(PortReceivedBytes, t.ReceivedBytes, labels)
+	e.maybe(PortTransmittedBytes, t.TransmittedBytes, labels)
+	e.maybe(PortReceivedPackets, t.ReceivedPackets, labels)
+	e.maybe(PortTransmittedPackets, t.TransmittedPackets, labels)
+	e.counters(PortCounter, PortCounter, p.Counters.Standard, labels...)
+	e.counters(PortHWCounter, PortHWLevel, p.Counters.Hardware, labels...)
+}
+
+// counters sends a directory of counters, and the levels among them as such.
+func (e emitter) counters(count, level Metric, list []counters.Counter, labels ...string) {
+	for _, c := range list {
+		m := count
+		if counters.IsGauge(c.Name) {
+			m = level
+		}
+		e.put(m, float64(c.Value), with(labels, c.Name)...)
+	}
+}
+
+func (e emitter) container(c *Container) {
+	labels := []string{c.Device, c.IBDev, c.Owner.Namespace, c.Owner.Claim, c.Owner.Pod, c.PodUID, c.Usage.Container}
+	e.put(ContainerHandles, float64(c.Handles), labels...)
+	e.put(ContainerObjects, float64(c.Objects), labels...)
+	if c.MaxHandles != nil {
+		e.put(ContainerMaxHandles, float64(*c.MaxHandles), labels...)
+	}
+	if c.MaxObjects != nil {
+		e.put(ContainerMaxObjects, float64(*c.MaxObjects), labels...)
+	}
+}
+
+func (d *Device) unreadable() int {
+	n := d.Counters.Unreadable
+	for _, p := range d.Ports {
+		n += p.Counters.Unreadable
+	}
+	return n
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

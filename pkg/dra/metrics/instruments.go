@@ -1,0 +1,219 @@
+package metrics
+
+import (
+	"context"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"google.golang.org/grpc"
+	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
+	drav1beta1 "k8s.io/kubelet/pkg/apis/dra/v1beta1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/version"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+)
+
+// Instruments are what the driver measures with. Those of a nil *Instruments do nothing.
+type Instruments struct {
+	registry *prometheus.Registry
+
+	durations         map[Operation]*prometheus.HistogramVec
+	publications      prometheus.Counter
+	claimErrors       *prometheus.CounterVec
+	publishErrors     prometheus.Counter
+	healthTransitions *prometheus.CounterVec
+	api               *api
+}
+
+// Operation is something that takes time.
+type Operation string
+
+// The operations.
+const (
+	Prepare   Operation = "prepare"
+	Unprepare Operation = "unprepare"
+	Publish   Operation = "publish"
+)
+
+// Phase is a part of an operation.
+type Phase string
+
+// The phases.
+const (
+	PhaseWait     Phase = "wait"      // Prepare: for another call that is at work on the claim
+	PhasePlan     Phase = "plan"      // Prepare: claim and class to plan
+	PhaseSpec     Phase = "spec"      // Prepare: plan and host to CDI spec, with the wait for a host in the middle of a change
+	PhaseRecord   Phase = "record"    // Prepare: locks and record
+	PhaseWrite    Phase = "write"     // Prepare: the CDI spec
+	PhaseClaim    Phase = "claim"     // Prepare, Unprepare: all of one claim
+	PhaseCall     Phase = "call"      // Prepare, Unprepare: a call of the kubelet, with the GETs of its claims
+	PhaseDecide   Phase = "decide"    // Publish: policy and health
+	PhaseBuild    Phase = "build"     // Publish: slices
+	PhaseHandOver Phase = "hand_over" // Publish: to the API client
+	PhaseAll      Phase = "all"       // Publish: the sum
+)
+
+var phases = map[Operation][]Phase{
+	Prepare:   {PhaseWait, PhasePlan, PhaseSpec, PhaseRecord, PhaseWrite, PhaseClaim, PhaseCall},
+	Unprepare: {PhaseClaim, PhaseCall},
+	Publish:   {PhaseDecide, PhaseBuild, PhaseHandOver, PhaseAll},
+}
+
+// Reason is why a claim failed.
+type Reason string
+
+// The reasons.
+const (
+	ReasonAPI        Reason = "api"        // the API server did not give the claim
+	ReasonGaveUp     Reason = "gave_up"    // the kubelet did not wait
+	ReasonParameters Reason = "parameters" // the claim or its class asks for what it cannot have
+	ReasonDevice     Reason = "device"     // the device is not there, or not as it was
+	ReasonNetns      Reason = "netns"      // the host is in exclusive network namespace mode
+	ReasonInUse      Reason = "in_use"     // another claim has the device
+	ReasonRecord     Reason = "record"     // the record cannot be written or removed, or the spec not removed
+	ReasonCDI        Reason = "cdi"        // the CDI directory cannot be written
+)
+
+var reasons = map[Operation][]Reason{
+	Prepare:   {ReasonAPI, ReasonGaveUp, ReasonParameters, ReasonDevice, ReasonNetns, ReasonInUse, ReasonRecord, ReasonCDI},
+	Unprepare: {ReasonAPI, ReasonRecord},
+}
+
+// buckets start where a Prepare without trouble is, at 100 microseconds, and double up to
+// 52 seconds: the kubelet gives up after 45.
+var buckets = prometheus.ExponentialBuckets(100e-6, 2, 20)
+
+// New makes instruments, with a registry of their own.
+func New() *Instruments {
+	i := &Instruments{
+		registry:          prometheus.NewRegistry(),
+		durations:         map[Operation]*prometheus.HistogramVec{},
+		claimErrors:       counterVec(ClaimErrors),
+		healthTransitions: counterVec(HealthTransitions),
+		publications:      prometheus.NewCounter(prometheus.CounterOpts(opts(Publications))),
+		publishErrors:     prometheus.NewCounter(prometheus.CounterOpts(opts(PublishErrors))),
+		api:               newAPI(),
+	}
+	for op, m := range map[Operation]Metric{Prepare: PrepareDuration, Unprepare: UnprepareDuration, Publish: PublishDuration} {
+		i.durations[op] = histogramVec(m)
+		i.registry.MustRegister(i.durations[op])
+		for _, p := range phases[op] {
+			i.durations[op].WithLabelValues(string(p))
+		}
+	}
+	// What never happened is 0, so that the first time is an increase.
+	for op, list := range reasons {
+		for _, r := range list {
+			i.claimErrors.WithLabelValues(string(op), string(r))
+		}
+	}
+	for _, c := range health.Conditions() {
+		i.healthTransitions.WithLabelValues(string(c), "bad")
+		i.healthTransitions.WithLabelValues(string(c), "good")
+	}
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts(opts(BuildInfo)), BuildInfo.Labels)
+	build.WithLabelValues(version.Get(), runtime.Version()).Set(1)
+	i.registry.MustRegister(i.claimErrors, i.healthTransitions, i.publications, i.publishErrors, build,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	i.registry.MustRegister(i.api.collectors()...)
+	return i
+}
+
+// Registry returns what the instruments are registered with, for a Collector and for
+// whoever serves scrapes.
+func (i *Instruments) Registry() *prometheus.Registry { return i.registry }
+
+func opts(m Metric) prometheus.Opts { return prometheus.Opts{Name: m.Name, Help: m.Help} }
+
+func counterVec(m Metric) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts(opts(m)), m.Labels)
+}
+
+func histogramVec(m Metric) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.Name, Help: m.Help, Buckets: buckets}, m.Labels)
+}
+
+// Watch measures one operation.
+type Watch struct {
+	i          *Instruments
+	operation  Operation
+	start, lap time.Time
+}
+
+// Start begins to measure an operation.
+func (i *Instruments) Start(o Operation) Watch {
+	now := time.Now()
+	return Watch{i, o, now, now}
+}
+
+// Lap ends a phase, which began when the one before it ended.
+func (w *Watch) Lap(p Phase) {
+	now := time.Now()
+	w.observe(p, now.Sub(w.lap))
+	w.lap = now
+}
+
+// Whole ends the operation as a whole, under the name of a phase.
+func (w *Watch) Whole(p Phase) { w.observe(p, time.Since(w.start)) }
+
+func (w *Watch) observe(p Phase, d time.Duration) {
+	if w.i != nil {
+		w.i.durations[w.operation].WithLabelValues(string(p)).Observe(d.Seconds())
+	}
+}
+
+// Fail counts an error of a claim, and returns it.
+func (w *Watch) Fail(r Reason, err error) error {
+	if w.i != nil && err != nil {
+		w.i.claimErrors.WithLabelValues(string(w.operation), string(r)).Inc()
+	}
+	return err
+}
+
+// Published counts slices that were handed to the API client.
+func (i *Instruments) Published() {
+	if i != nil {
+		i.publications.Inc()
+	}
+}
+
+// PublishFailed counts an error of writing slices.
+func (i *Instruments) PublishFailed() {
+	if i != nil {
+		i.publishErrors.Inc()
+	}
+}
+
+// Transitions counts changes of health.
+func (i *Instruments) Transitions(list []health.Transition) {
+	if i == nil {
+		return
+	}
+	for _, t := range list {
+		to := "good"
+		if t.Holds {
+			to = "bad"
+		}
+		i.healthTransitions.WithLabelValues(string(t.Condition), to).Inc()
+	}
+}
+
+// Call answers a call of the kubelet, and measures those for claims: with what the
+// library does before the driver is asked, which is to get the claims from the API server.
+func (i *Instruments) Call(ctx context.Context, req any, handler grpc.UnaryHandler) (any, error) {
+	var w Watch
+	switch req.(type) {
+	case *drapb.NodePrepareResourcesRequest, *drav1beta1.NodePrepareResourcesRequest:
+		w = i.Start(Prepare)
+	case *drapb.NodeUnprepareResourcesRequest, *drav1beta1.NodeUnprepareResourcesRequest:
+		w = i.Start(Unprepare)
+	default:
+		return handler(ctx, req)
+	}
+	resp, err := handler(ctx, req)
+	w.Whole(PhaseCall)
+	// An error of a claim is in the answer; one of the call says that there was no claim.
+	return resp, w.Fail(ReasonAPI, err)
+}

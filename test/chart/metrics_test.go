@@ -1,0 +1,171 @@
+package chart
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+// monitored installs all that there is for Prometheus and Grafana.
+var monitored = []string{
+	"--set", "metrics.enabled=true", "--set", "metrics.serviceMonitor=true", "--set", "metrics.prometheusRule=true", "--set", "metrics.dashboard=true",
+	"--set", "metrics.readers[0].namespace=monitoring", "--set", "metrics.readers[0].name=prometheus",
+}
+
+// TestMetricsOff: by default nothing is served, and no right is needed for it.
+func TestMetricsOff(t *testing.T) {
+	if slices.ContainsFunc(driver(t, daemonSet(t)).Args, func(arg string) bool { return strings.Contains(arg, "metrics") }) {
+		t.Error("metrics are served by default")
+	}
+	if got := all[*corev1.Service](t); len(got) != 0 {
+		t.Errorf("services by default: %v", got)
+	}
+}
+
+// TestMetricsPort: the address reaches the driver, and the port is nowhere declared as the
+// pod's: it would be a host port, of which a node has one.
+func TestMetricsPort(t *testing.T) {
+	c := driver(t, daemonSet(t, monitored...))
+	if !slices.Contains(c.Args, "--metrics-bind-address=:9485") || len(c.Ports) != 0 {
+		t.Errorf("arguments %q, ports %v", c.Args, c.Ports)
+	}
+	if port := one[*corev1.Service](t, monitored...).Spec.Ports[0]; port.Port != 9485 || port.TargetPort.IntValue() != 9485 {
+		t.Errorf("port of the service: %v", port)
+	}
+}
+
+// TestMetricsTLS: a certificate of the site is mounted as a directory, so that a renewed
+// one reaches the driver, and is checked by Prometheus.
+func TestMetricsTLS(t *testing.T) {
+	args := append(slices.Clone(monitored), "--set", "metrics.tlsSecret=rdma-tls")
+	c := driver(t, daemonSet(t, args...))
+	if !slices.Contains(c.Args, "--metrics-tls-cert-file=/etc/rdma.dev-tls/tls.crt") || !slices.Contains(c.Args, "--metrics-tls-key-file=/etc/rdma.dev-tls/tls.key") {
+		t.Errorf("arguments %q", c.Args)
+	}
+	i := slices.IndexFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/etc/rdma.dev-tls" })
+	if i < 0 || !c.VolumeMounts[i].ReadOnly || c.VolumeMounts[i].SubPath != "" {
+		t.Errorf("mounts %v", c.VolumeMounts)
+	}
+	unchecked := func(args ...string) bool {
+		got, found, err := unstructured.NestedBool(endpoint(t, args...), "tlsConfig", "insecureSkipVerify")
+		if err != nil || !found {
+			t.Errorf("insecureSkipVerify is not set: %v", err)
+		}
+		return got
+	}
+	if unchecked(args...) || !unchecked(monitored...) {
+		t.Error("Prometheus has to check the certificate of the site, and cannot check the driver's own")
+	}
+}
+
+// object returns the only object of a kind.
+func object(t *testing.T, kind string, args ...string) map[string]any {
+	t.Helper()
+	for _, o := range all[*unstructured.Unstructured](t, args...) {
+		if o.GetKind() == kind {
+			return o.Object
+		}
+	}
+	t.Fatalf("no %s", kind)
+	return nil
+}
+
+// endpoint returns the endpoint of the ServiceMonitor.
+func endpoint(t *testing.T, args ...string) map[string]any {
+	t.Helper()
+	list, _, err := unstructured.NestedSlice(object(t, "ServiceMonitor", args...), "spec", "endpoints")
+	if err != nil || len(list) != 1 {
+		t.Fatalf("endpoints %v, %v", list, err)
+	}
+	return list[0].(map[string]any)
+}
+
+// TestServiceMonitor: the labels of pods with devices stay, and those of the driver's own
+// pod do not take their place.
+func TestServiceMonitor(t *testing.T) {
+	e := endpoint(t, monitored...)
+	if e["honorLabels"] != true || e["scheme"] != "https" || e["bearerTokenFile"] == nil {
+		t.Errorf("endpoint %v", e)
+	}
+	text, err := json.Marshal(e["relabelings"])
+	if err != nil || !strings.Contains(string(text), `{"action":"labeldrop","regex":"namespace|pod|container|endpoint|service"}`) {
+		t.Errorf("relabelings %s, %v", text, err)
+	}
+	e = endpoint(t, append(slices.Clone(monitored), "--set", "metrics.tokenSecret=scrape")...)
+	if name, _, _ := unstructured.NestedString(e, "authorization", "credentials", "name"); name != "scrape" || e["bearerTokenFile"] != nil {
+		t.Errorf("endpoint %v", e)
+	}
+}
+
+// TestMonitoringFiles: rules and dashboard are in the cluster as they are in the files that
+// test/monitoring tests.
+func TestMonitoringFiles(t *testing.T) {
+	var want, got map[string]any
+	if err := yaml.Unmarshal([]byte(readFile(t, chartDir+"/monitoring/rules.yaml")), &want); err != nil {
+		t.Fatal(err)
+	}
+	got, _, err := unstructured.NestedMap(object(t, "PrometheusRule", monitored...), "spec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("rules (-file +cluster):\n%s", d)
+	}
+	for _, m := range all[*corev1.ConfigMap](t, monitored...) {
+		if m.Labels["grafana_dashboard"] == "1" {
+			if d := diff(strings.TrimSpace(readFile(t, chartDir+"/monitoring/dashboard.json")), strings.TrimSpace(m.Data["dra-driver-rdma.json"])); strings.Count(d, "\n") > 1 {
+				t.Errorf("dashboard %s", d)
+			}
+			return
+		}
+	}
+	t.Error("no ConfigMap has the label of Grafana's sidecar")
+}
+
+// TestMetricsRights: the driver may ask who someone is and may what, and readers may get
+// one URL.
+func TestMetricsRights(t *testing.T) {
+	rights := map[string][]rbacv1.PolicyRule{}
+	for _, role := range all[*rbacv1.ClusterRole](t, monitored...) {
+		rights[role.Name] = role.Rules
+	}
+	want := []rbacv1.PolicyRule{
+		{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
+		{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
+	}
+	if d := cmp.Diff(want, rights[fullname+"-reviews"]); d != "" {
+		t.Errorf("rights of the driver (-want +got):\n%s", d)
+	}
+	want = []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}
+	if d := cmp.Diff(want, rights[fullname+"-metrics"]); d != "" {
+		t.Errorf("rights of readers (-want +got):\n%s", d)
+	}
+	account := daemonSet(t).Spec.Template.Spec.ServiceAccountName
+	subjects := map[string]rbacv1.Subject{
+		fullname + "-reviews": {Kind: rbacv1.ServiceAccountKind, Name: account, Namespace: namespace},
+		fullname + "-metrics": {Kind: rbacv1.ServiceAccountKind, Name: "prometheus", Namespace: "monitoring"},
+	}
+	for _, b := range all[*rbacv1.ClusterRoleBinding](t, monitored...) {
+		if s, ok := subjects[b.Name]; ok {
+			delete(subjects, b.Name)
+			if b.RoleRef.Name != b.Name || len(b.Subjects) != 1 || b.Subjects[0] != s {
+				t.Errorf("binding %s is of %s to %v", b.Name, b.RoleRef.Name, b.Subjects)
+			}
+		}
+	}
+	if len(subjects) > 0 {
+		t.Errorf("nobody has %v", subjects)
+	}
+	for _, b := range all[*rbacv1.ClusterRole](t, "--set", "metrics.enabled=true") {
+		if b.Name == fullname+"-metrics" {
+			t.Error("without readers there is a role for them")
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package monitoring
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+var update = flag.Bool("update", false, "rewrite the table of alerts in docs/metrics.md")
+
+// ruleFile is what the tests read of rules.
+type ruleFile struct {
+	Groups []struct {
+		Name  string
+		Rules []struct {
+			Record, Alert, Expr, For string
+			Labels, Annotations      map[string]string
+		}
+	}
+}
+
+func rules(t *testing.T) ruleFile {
+	t.Helper()
+	var f ruleFile
+	if err := yaml.UnmarshalStrict([]byte(readFile(t, rulesFile)), &f); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// TestRules: promtool takes the rules, and the unit tests hold.
+func TestRules(t *testing.T) {
+	promtool(t, "", "check", "rules", rulesFile)
+	promtool(t, "", "test", "rules", unitTests)
+}
+
+// TestAlertsAreTested: each alert has a unit test in which it fires, and says how grave it
+// is, what has happened and what that means.
+func TestAlertsAreTested(t *testing.T) {
+	var units struct {
+		Tests []struct {
+			AlertRuleTest []struct {
+				Alertname string `json:"alertname"`
+				ExpAlerts []any  `json:"exp_alerts"`
+			} `json:"alert_rule_test"`
+		} `json:"tests"`
+	}
+	if err := yaml.Unmarshal([]byte(readFile(t, unitTests)), &units); err != nil {
+		t.Fatal(err)
+	}
+	fires := map[string]bool{}
+	for _, u := range units.Tests {
+		for _, a := range u.AlertRuleTest {
+			fires[a.Alertname] = fires[a.Alertname] || len(a.ExpAlerts) > 0
+		}
+	}
+	for _, g := range rules(t).Groups {
+		for _, r := range g.Rules {
+			if r.Alert == "" {
+				continue
+			}
+			if !fires[r.Alert] {
+				t.Errorf("no unit test has %s fire", r.Alert)
+			}
+			if r.Labels["severity"] == "" || r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
+				t.Errorf("%s has labels %v and annotations %v", r.Alert, r.Labels, r.Annotations)
+			}
+		}
+	}
+}
+
+var placeholder = regexp.MustCompile(`{{ *\$(labels\.)?(\w+)[^}]*}}`)
+
+// TestAlertsInDocs: the documentation has each alert with what it says.
+func TestAlertsInDocs(t *testing.T) {
+	const begin, end = "<!-- alerts: made by go test ./test/monitoring -update -->\n", "<!-- end of alerts -->"
+	text := readFile(t, doc)
+	before, rest, ok := strings.Cut(text, begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s has no table between %q and %q", doc, begin, end)
+	}
+	var table strings.Builder
+	table.WriteString("| alert | severity | after | what has happened |\n|---|---|---|---|\n")
+	for _, g := range rules(t).Groups {
+		for _, r := range g.Rules {
+			if r.Alert != "" {
+				said := placeholder.ReplaceAllString(r.Annotations["summary"]+". "+r.Annotations["description"], "*$2*")
+				wait := r.For
+				if wait == "" {
+					wait = "at once"
+				}
+				fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", r.Alert, r.Labels["severity"], wait, said)
+			}
+		}
+	}
+	want := before + begin + table.String() + end + after
+	if *update {
+		if err := os.WriteFile(doc, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if want != text {
+		t.Errorf("%s does not have the alerts of the chart: go test ./test/monitoring -update", doc)
+	}
+}
+
+var scrapeConfig = regexp.MustCompile("(?s)```yaml\n(scrape_configs:.*?)```")
+
+// TestScrapeConfigInDocs: the configuration in the documentation is one.
+func TestScrapeConfigInDocs(t *testing.T) {
+	m := scrapeConfig.FindStringSubmatch(readFile(t, doc))
+	if m == nil {
+		t.Fatalf("%s has no scrape_configs", doc)
+	}
+	// Debian's promtool is built without the discovery of Kubernetes.
+	text := strings.Replace(m[1], "kubernetes_sd_configs:\n      - role: pod", "static_configs:\n      - targets: [node1]", 1)
+	dir := t.TempDir()
+	token, config := filepath.Join(dir, "token"), filepath.Join(dir, "prometheus.yml")
+	text = strings.Replace(text, "/var/run/secrets/kubernetes.io/serviceaccount/token", token, 1)
+	if err := os.WriteFile(token, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	promtool(t, "", "check", "config", config)
+}
+
+// TestMetricsOfRules: rules and dashboard name no metric that the driver does not have.
+func TestMetricsOfRules(t *testing.T) {
+	known := readFile(t, doc)
+	for _, file := range []string{rulesFile, dashboard} {
+		for _, name := range regexp.MustCompile(`\brdma_[a-z_0-9]+`).FindAllString(readFile(t, file), -1) {
+			base := strings.TrimSuffix(name, "_bucket")
+			if !strings.Contains(known, "`"+base+"`") && !strings.Contains(readFile(t, file), ":"+base) {
+				t.Errorf("%s names %s, which is not in %s", file, name, doc)
+			}
+		}
+	}
+}
