@@ -33,6 +33,8 @@ func TestMain(m *testing.M) {
 
 // driver is a driver that runs in the test's process.
 type driver struct {
+	*dra.Driver
+
 	t      testing.TB
 	cancel context.CancelFunc
 	done   chan error
@@ -103,9 +105,10 @@ func startHearing(t testing.TB, n *drivertest.Node, events <-chan watch.Signal, 
 	return run(t, n, driven)
 }
 
+// run runs a driver until the end of the test, and waits until the kubelet has registered it.
 func run(t testing.TB, n *drivertest.Node, driven *dra.Driver) *driver {
 	t.Helper()
-	d := &driver{t: t, done: make(chan error, 1), log: &logBuffer{}}
+	d := &driver{Driver: driven, t: t, done: make(chan error, 1), log: &logBuffer{}}
 	ctx := klog.NewContext(context.Background(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(d.log), textlogger.Verbosity(3))))
 	ctx, d.cancel = context.WithCancel(ctx)
 	have := len(n.Sockets())

@@ -3,6 +3,7 @@ package monitoring
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -169,9 +170,25 @@ func TestDashboard(t *testing.T) {
 		}
 		return err
 	})
+	checkScrape(t, address)
 	checkVariables(t, p, board)
 	checkRules(t, p)
 	checkMeaning(t, p)
+}
+
+// checkScrape has promtool judge names and units of what the driver serves.
+func checkScrape(t *testing.T, address string) {
+	t.Helper()
+	resp, err := http.Get("http://" + address + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	promtool(t, string(text), "check", "metrics")
 }
 
 // checkVariables runs the queries of the dashboard's variables.
