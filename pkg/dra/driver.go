@@ -44,6 +44,7 @@ type Driver struct {
 	recorder   *recorder
 	events     func(context.Context) (<-chan watch.Signal, func(*rdma.Snapshot)) // kernelEvents
 	isUp       registration
+	calls      calls
 	unfit      atomic.Bool // the last restore left something undone
 	withheld   error       // why nothing is published, nil if it is
 	helper     *kubeletplugin.Helper
@@ -107,8 +108,9 @@ func (d *Driver) Run(ctx context.Context) error {
 		return err
 	}
 	<-ctx.Done()
-	klog.FromContext(ctx).Info("Stopping", "cause", context.Cause(ctx))
-	d.shutDown()
+	logger := klog.FromContext(ctx)
+	logger.Info("Stopping", "cause", context.Cause(ctx))
+	d.shutDown(logger)
 	if parent.Err() != nil {
 		return nil // a signal
 	}
@@ -145,7 +147,9 @@ func (d *Driver) start(ctx context.Context) error {
 	if err := d.restore(ctx); err != nil {
 		logger.Error(err, "Some CDI specs are not restored")
 	}
-	if d.helper, err = kubeletplugin.Start(ctx, d, d.options()...); err != nil {
+	d.sweepSockets(logger)
+	// Calls that the kubelet has begun outlive ctx: shutDown stops the helper.
+	if d.helper, err = kubeletplugin.Start(context.WithoutCancel(ctx), d, d.options()...); err != nil {
 		d.policyFile.close()
 		return errors.Join(fmt.Errorf("register with the kubelet below %q: %w", d.cfg.KubeletDir, err), d.watcher.Close())
 	}
@@ -164,9 +168,13 @@ func (d *Driver) start(ctx context.Context) error {
 	return nil
 }
 
-// shutDown undoes start: it removes the sockets, cancels calls in progress, which the
-// kubelet repeats, and waits for the background work. The slices and the prepared claims stay.
-func (d *Driver) shutDown() {
+// shutDown undoes start: it finishes calls in progress, since the kubelet repeats one that
+// breaks off only after a minute; removes the sockets, and waits for the background work.
+// The slices and the prepared claims stay.
+func (d *Driver) shutDown(logger klog.Logger) {
+	if left := d.calls.finish(finishTime); left > 0 {
+		logger.Info("Breaking off calls of the kubelet, which repeats them", "calls", left, "after", finishTime)
+	}
 	d.stop()
 	d.helper.Stop()
 	d.backgrounds.Wait()

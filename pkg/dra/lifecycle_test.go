@@ -1,6 +1,9 @@
 package dra_test
 
 import (
+	"errors"
+	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -37,6 +40,74 @@ func TestCleanStop(t *testing.T) {
 				t.Errorf("%d slices are left of %d", len(after), len(before))
 			}
 		})
+	}
+}
+
+// TestStopFinishesCalls: a driver that is stopped, such as the old one of an update, finishes
+// what the kubelet has asked it for. A call that breaks off would cost the pod a minute.
+func TestStopFinishesCalls(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	d := start(t, n)
+	c := drivertest.Claim(1, dev0)
+	n.AddClaim(c)
+	release := n.Hold(drivertest.GetClaim)
+	prepared := make(chan error, 1)
+	go func() {
+		response, err := n.Prepare(drivertest.Context(t), c)
+		if err == nil {
+			_, err = drivertest.Devices(response, c)
+		}
+		prepared <- err
+	}()
+	drivertest.Eventually(t, func() error {
+		if n.Count(drivertest.GetClaim) == 0 {
+			return errors.New("the driver has not asked for the claim")
+		}
+		return nil
+	})
+	d.cancel()
+	d.says("Stopping")
+	release()
+	if err := <-prepared; err != nil {
+		t.Error(err)
+	}
+	d.stop()
+	wantFiles(t, n, c)
+}
+
+// TestSocketsOfTheDead: the sockets of a driver that was killed and whose pod is gone go when
+// another driver starts; those of one that lives beside it stay.
+func TestSocketsOfTheDead(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	hourAgo := time.Now().Add(-time.Hour)
+	age := func(paths ...string) {
+		for _, path := range paths {
+			if err := os.Chtimes(path, hourAgo, hourAgo); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const alive, dead, next types.UID = "4c2b1b9e-6d62-4b0c-8f0c-0b2f2f6d2a11", "4c2b1b9e-6d62-4b0c-8f0c-0b2f2f6d2a12", "4c2b1b9e-6d62-4b0c-8f0c-0b2f2f6d2a13"
+	files := func(uid types.UID) []string {
+		return []string{filepath.Join(n.Dir, "plugins_registry", "rdma.dev-"+string(uid)+"-reg.sock"), filepath.Join(n.PluginDir(), "dra-"+string(uid)+".sock")}
+	}
+	start(t, n, func(c *dra.Config) { c.PodUID = alive })
+	age(files(alive)...)
+	for _, path := range files(dead) {
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.SetUnlinkOnClose(false)
+		l.Close()
+		age(path)
+	}
+	start(t, n, func(c *dra.Config) { c.PodUID = next })
+	for _, pattern := range []string{filepath.Join(n.Dir, "plugins_registry", "*.sock"), filepath.Join(n.PluginDir(), "*.sock")} {
+		left, err := filepath.Glob(pattern)
+		if err != nil || len(left) != 2 || strings.Contains(strings.Join(left, " "), string(dead)) {
+			t.Errorf("left are %v (%v), want those of two drivers that live", left, err)
+		}
 	}
 }
 

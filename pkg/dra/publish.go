@@ -15,10 +15,13 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// secondPublish is how long after the kubelet registered us the slices are
-// published once more. A restarted kubelet wipes the node's slices while it
-// registers us, so at the first time the library may not have seen the deletion.
-const secondPublish = 61 * time.Second
+// handOverAgain are the waits, one after the other, after which the slices are handed to the
+// library once more when the kubelet has registered us. A kubelet that starts wipes the
+// slices of its node at about the same time: at the first time there may be nothing
+// to mend yet. The library itself looks 30 s after a deletion, and a minute after a slice
+// was made, whose deletion it may have missed. Where nothing is to be mended that costs a
+// comparison in memory.
+var handOverAgain = []time.Duration{time.Second, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 29 * time.Second}
 
 // decideSpacing is the least time between two decisions on what to publish, where the
 // first was to publish nothing anew: it costs this node alone. Between two
@@ -33,13 +36,14 @@ const publishRetry = 30 * time.Second
 
 // publishLoop keeps the published slices in step with the host until ctx ends.
 func (d *Driver) publishLoop(ctx context.Context) {
-	again := time.NewTimer(secondPublish)
-	defer again.Stop()
-	var retry <-chan time.Time // nil while nothing failed
 	if !d.waitForRuntime(ctx) {
 		return
 	}
 	published, next := d.publish(ctx, nil), d.now().Add(d.spacing(true))
+	waits := handOverAgain
+	again := time.NewTimer(waits[0])
+	defer again.Stop()
+	var retry <-chan time.Time // nil while nothing failed
 	for {
 		select {
 		case <-ctx.Done():
@@ -57,9 +61,13 @@ func (d *Driver) publishLoop(ctx context.Context) {
 				klog.FromContext(ctx).Error(err, "Container runtime not looked at again")
 			}
 			published = d.publish(ctx, nil)
-			again.Reset(secondPublish)
+			waits = handOverAgain
+			again.Reset(waits[0])
 		case <-again.C:
-			published = d.publish(ctx, nil)
+			d.handOver(ctx, published)
+			if waits = waits[1:]; len(waits) > 0 {
+				again.Reset(waits[0])
+			}
 		case <-d.refused:
 			if retry == nil {
 				retry = time.After(wait.Jitter(d.retryAfter, 0.5))
@@ -111,15 +119,19 @@ func (d *Driver) publish(ctx context.Context, last *resourceslice.DriverResource
 	}
 	reportHost(logger, snap)
 	reportPolicy(logger, decided)
-	if err := d.helper.PublishResources(ctx, wanted); err != nil {
-		d.fail(err)
-		return nil
-	}
+	d.handOver(ctx, &wanted)
 	watch.Lap(metrics.PhaseHandOver)
 	watch.Whole(metrics.PhaseAll)
 	d.cfg.Metrics.Published()
 	logger.Info("Publishing ResourceSlices", "pool", d.cfg.NodeName, "slices", len(wanted.Pools[d.cfg.NodeName].Slices), "devices", deviceCount(wanted))
 	return &wanted
+}
+
+// handOver hands slices to the library, which compares them with those of the API server.
+func (d *Driver) handOver(ctx context.Context, wanted *resourceslice.DriverResources) {
+	if err := d.helper.PublishResources(ctx, *wanted); err != nil {
+		d.fail(err)
+	}
 }
 
 func deviceCount(r resourceslice.DriverResources) int {

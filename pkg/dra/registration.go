@@ -2,14 +2,38 @@ package dra
 
 import (
 	"context"
+	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
+	"k8s.io/klog/v2"
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/sockets"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
+
+// sweepSockets removes the sockets of drivers of other pods that were killed and did not
+// come back, such as one that was out of memory and was then updated. The kubelet would try
+// to reach them for ever.
+func (d *Driver) sweepSockets(logger klog.Logger) {
+	if d.cfg.PodUID == "" {
+		return // all drivers have the same ones
+	}
+	removed, err := sockets.Sweep(staleAge,
+		filepath.Join(d.cfg.RegistrarDir(), plan.DriverName+"-*-reg.sock"), filepath.Join(d.cfg.PluginDir(), "dra-*.sock"))
+	if err != nil {
+		logger.Error(err, "Some sockets of drivers that are gone stay")
+	}
+	if len(removed) > 0 {
+		logger.Info("Removed sockets of drivers that are gone", "sockets", removed)
+	}
+}
 
 // registration says whether the kubelet has registered this driver.
 type registration struct{ atomic.Bool }
@@ -22,19 +46,63 @@ const RegisteredHeader = "rdma-dev-registered"
 // in trouble, with what is wrong in words.
 const TroubleHeader = "rdma-dev-api-trouble"
 
+const (
+	// finishTime is how long a driver that is stopped goes on for the calls that it has
+	// begun, well within the 30 s that a pod has by default.
+	finishTime = 10 * time.Second
+	// answerTime is how long the answer to a call that has ended may take to the kubelet.
+	answerTime = 100 * time.Millisecond
+)
+
+// calls counts the calls of the kubelet for claims that are in progress.
+type calls struct {
+	mu    sync.Mutex
+	n     int
+	ended time.Time // the last one
+}
+
+func (c *calls) begin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n++
+}
+
+func (c *calls) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n--
+	c.ended = time.Now()
+}
+
+// finish waits until all are answered, at most for the given time, and returns how many
+// are in progress still.
+func (c *calls) finish(most time.Duration) int {
+	for deadline := time.Now().Add(most); ; time.Sleep(answerTime / 10) {
+		c.mu.Lock()
+		n, ended := c.n, c.ended
+		c.mu.Unlock()
+		if n == 0 && time.Since(ended) > answerTime || time.Now().After(deadline) {
+			return n
+		}
+	}
+}
+
 // observe watches the calls of the kubelet. After a registration the slices are
 // published again: a kubelet that has just started has wiped those of its node.
 func (d *Driver) observe(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	if status, ok := req.(*registerapi.RegistrationStatus); ok {
-		d.isUp.Store(status.PluginRegistered)
-		if status.PluginRegistered {
+	switch req := req.(type) {
+	case *registerapi.RegistrationStatus:
+		d.isUp.Store(req.PluginRegistered)
+		if req.PluginRegistered {
 			notify(d.registered)
 		}
-	}
-	if _, ok := req.(*registerapi.InfoRequest); ok {
+	case *registerapi.InfoRequest:
 		if err := grpc.SetHeader(ctx, d.introduction()); err != nil {
 			return nil, err
 		}
+	default: // of claims
+		d.calls.begin()
+		defer d.calls.end()
 	}
 	if call, ok := req.(*drapb.NodePrepareResourcesRequest); ok {
 		var cancel context.CancelFunc

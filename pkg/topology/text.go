@@ -71,9 +71,9 @@ func (tw *treeWriter) children(nodes []*Node, indent string) {
 func (tw *treeWriter) label(n *Node) string {
 	d := n.Device
 	if d == nil {
-		return string(n.Kind) + " " + n.Name
+		return string(n.Kind) + " " + printable(n.Name)
 	}
-	line := fmt.Sprintf("%-*s  %-*s  %s", tw.name, printable(d.Name), tw.address, d.Address, strings.Join(d.traits(), ", "))
+	line := fmt.Sprintf("%-*s  %-*s  %s", tw.name, printable(d.Name), tw.address, printable(d.Address), strings.Join(d.traits(), ", "))
 	return strings.TrimRight(line, " ")
 }
 

@@ -35,12 +35,16 @@ func (l lister) Get(name string) (*resourceapi.DeviceClass, error) {
 // returns the first one on which all of them fit, "" if there is none. The claims
 // that have ended take nothing.
 func (v *view) fits(ctx context.Context, nodes []*corev1.Node, claims []*resourceapi.ResourceClaim, ended func(*resourceapi.ResourceClaim) bool) (string, error) {
-	allocator, err := structured.NewAllocator(ctx, v.features, v.allocated(ended), lister(v.classes), v.slices, v.cel)
+	taken := v.taken
+	if ended != nil {
+		taken = v.allocated(ended)
+	}
+	allocator, err := structured.NewAllocator(ctx, v.features, taken, lister(v.classes), v.slices, v.cel)
 	if err != nil {
 		return "", fmt.Errorf("prepare an allocation: %w", err)
 	}
 	for _, node := range nodes {
-		results, err := allocator.Allocate(ctx, node, claims)
+		results, err := allocate(ctx, allocator, node, claims)
 		if err != nil && !errors.Is(err, structured.ErrFailedAllocationOnNode) {
 			return "", fmt.Errorf("try an allocation on node %s: %w", node.Name, err)
 		}
@@ -49,6 +53,18 @@ func (v *view) fits(ctx context.Context, nodes []*corev1.Node, claims []*resourc
 		}
 	}
 	return "", nil
+}
+
+// allocate turns a panic into an error. The allocator trusts in objects that an API
+// server of its own version let pass; one of a newer version may let pass more, of
+// which this program sees nothing but an empty field.
+func allocate(ctx context.Context, a structured.Allocator, node *corev1.Node, claims []*resourceapi.ResourceClaim) (results []resourceapi.AllocationResult, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			results, err = nil, fmt.Errorf("the allocator of this program does not understand a claim, class or slice (is the cluster newer than the program?): %v", r)
+		}
+	}()
+	return a.Allocate(ctx, node, claims)
 }
 
 // The attribute and the class by which one device is asked for. An API server would
@@ -74,17 +90,14 @@ func (v *view) available(ctx context.Context, d *device, capacity *resourceapi.C
 		return false, err
 	}
 	var pool []*resourceapi.ResourceSlice
-	for _, s := range v.slices {
-		if s.Spec.Driver == d.slice.Spec.Driver && s.Spec.Pool.Name == d.slice.Spec.Pool.Name {
-			pool = append(pool, v.pinned(s, d))
-		}
+	for _, s := range v.pool[idOf(d.slice)].slices {
+		pool = append(pool, v.pinned(s, d))
 	}
-	state := v.allocated(nil)
-	allocator, err := structured.NewAllocator(ctx, v.features, state, lister{pinName: pinClass}, pool, v.cel)
+	allocator, err := structured.NewAllocator(ctx, v.features, v.taken, lister{pinName: pinClass}, pool, v.cel)
 	if err != nil {
 		return false, fmt.Errorf("prepare an allocation of %s: %w", d, err)
 	}
-	results, err := allocator.Allocate(ctx, node, []*resourceapi.ResourceClaim{pinClaim(capacity)})
+	results, err := allocate(ctx, allocator, node, []*resourceapi.ResourceClaim{pinClaim(capacity)})
 	if err != nil && !errors.Is(err, structured.ErrFailedAllocationOnNode) {
 		return false, fmt.Errorf("try an allocation of %s: %w", d, err)
 	}

@@ -38,12 +38,23 @@ type view struct {
 	cel      *cel.Cache
 	slices   []*resourceapi.ResourceSlice // of the current generations
 	devices  []*device                    // of complete pools, by node, in the order of allocation
-	partial  []string                     // pools that are being published: nothing is allocated from them
+	pool     map[poolID]*pool
+	taken    structured.AllocatedState // by all claims
+	partial  []string                  // pools that are being published: nothing is allocated from them
 	holders  map[structured.DeviceID][]holder
 	classes  map[string]*resourceapi.DeviceClass
 	nodes    map[string]*corev1.Node
 	guessed  bool // the nodes are names from slices, and nothing else is known of them
 }
+
+// poolID names a pool, and pool is what of it can be allocated.
+type (
+	poolID struct{ driver, pool string }
+	pool   struct {
+		slices  []*resourceapi.ResourceSlice
+		devices []*device
+	}
+)
 
 // device is a device with where it is published.
 type device struct {
@@ -63,7 +74,7 @@ func (h holder) admin() bool { return h.result.AdminAccess != nil && *h.result.A
 func (c *Cluster) view() *view {
 	v := &view{
 		Cluster: c, features: featuresOf(c), holders: map[structured.DeviceID][]holder{},
-		classes: map[string]*resourceapi.DeviceClass{}, nodes: map[string]*corev1.Node{},
+		classes: map[string]*resourceapi.DeviceClass{}, nodes: map[string]*corev1.Node{}, pool: map[poolID]*pool{},
 	}
 	v.cel = cel.NewCache(1000, cel.Features{
 		EnableConsumableCapacity: v.features.ConsumableCapacity, EnableListTypeAttributes: v.features.ListTypeAttributes,
@@ -74,6 +85,7 @@ func (c *Cluster) view() *view {
 	for i := range c.Claims {
 		v.hold(&c.Claims[i])
 	}
+	v.taken = v.allocated(nil)
 	v.pools()
 	v.knowNodes()
 	return v
@@ -111,9 +123,7 @@ func (v *view) hold(claim *resourceapi.ResourceClaim) {
 // pools finds the devices that can be allocated: those of the newest generation of
 // each pool, once all of its slices are there.
 func (v *view) pools() {
-	type poolID struct{ driver, pool string }
 	newest := map[poolID]int64{}
-	idOf := func(s *resourceapi.ResourceSlice) poolID { return poolID{s.Spec.Driver, s.Spec.Pool.Name} }
 	for i := range v.Slices {
 		s := &v.Slices[i]
 		newest[idOf(s)] = max(newest[idOf(s)], s.Spec.Pool.Generation)
@@ -136,12 +146,21 @@ func (v *view) pools() {
 			}
 			continue
 		}
+		p := v.pool[idOf(s)]
+		if p == nil {
+			p = &pool{}
+			v.pool[idOf(s)] = p
+		}
+		p.slices = append(p.slices, s)
 		for i := range s.Spec.Devices {
 			d := &s.Spec.Devices[i]
-			v.devices = append(v.devices, &device{d, structured.MakeDeviceID(s.Spec.Driver, s.Spec.Pool.Name, d.Name), s})
+			p.devices = append(p.devices, &device{d, structured.MakeDeviceID(s.Spec.Driver, s.Spec.Pool.Name, d.Name), s})
 		}
+		v.devices = append(v.devices, p.devices[len(p.devices)-len(s.Spec.Devices):]...)
 	}
 }
+
+func idOf(s *resourceapi.ResourceSlice) poolID { return poolID{s.Spec.Driver, s.Spec.Pool.Name} }
 
 // featuresOf returns the optional features of the cluster. An API server drops the
 // fields of features that it does not have, so all may be on that need fields; those

@@ -20,6 +20,7 @@ const (
 	DeviceShared    DeviceState = "Shared"    // claims have shares of it, and there is room for more
 	DeviceFull      DeviceState = "Full"      // claims have all of its shares
 	DeviceExcluded  DeviceState = "Excluded"  // a device that shares counters with it is allocated
+	DeviceUnknown   DeviceState = "Unknown"   // the allocator fails on its pool, which says something wrong
 )
 
 // Device is a published RDMA device.
@@ -121,8 +122,10 @@ func (v *view) state(ctx context.Context, d *device) (DeviceState, error) {
 	}
 	ruling, err := v.ruleByAmount(ctx, request{}, d)
 	switch {
-	case err != nil:
+	case timeIsOver(err):
 		return "", err
+	case err != nil:
+		return DeviceUnknown, nil
 	case ruling.Reason == RuledCounters:
 		return DeviceExcluded, nil
 	case ruling.Reason != "":

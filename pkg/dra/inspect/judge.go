@@ -39,6 +39,7 @@ type Ruling struct {
 	Claims []string `json:"claims,omitempty"`
 
 	claims map[*resourceapi.ResourceClaim]int // with how many of the devices each holds
+	taint  string                             // the key
 }
 
 // RequestReport is what became of the devices of a request's class.
@@ -125,7 +126,7 @@ func collect(rulings map[string]*Ruling, ruling *Ruling, d *device) {
 	key := string(ruling.Reason) + ruling.Detail
 	all := rulings[key]
 	if all == nil {
-		all = &Ruling{Reason: ruling.Reason, Detail: ruling.Detail, claims: map[*resourceapi.ResourceClaim]int{}}
+		all = &Ruling{Reason: ruling.Reason, Detail: ruling.Detail, taint: ruling.taint, claims: map[*resourceapi.ResourceClaim]int{}}
 		rulings[key] = all
 	}
 	all.Devices = append(all.Devices, d.String())
@@ -168,7 +169,7 @@ func (v *view) rule(ctx context.Context, r request, d *device, shut map[string]s
 		return &Ruling{Reason: RuledNode, Detail: why}, nil
 	}
 	if taint := untolerated(d, r.tolerations); taint != nil {
-		return &Ruling{Reason: RuledTaint, Detail: fmt.Sprintf("%s (%s)", taint.Key, taint.Effect)}, nil
+		return &Ruling{Reason: RuledTaint, taint: taint.Key, Detail: fmt.Sprintf("%s (%s)", taint.Key, taint.Effect)}, nil
 	}
 	if r.admin {
 		return &Ruling{}, nil
@@ -265,10 +266,7 @@ func (v *view) counterHolders(d *device) map[*resourceapi.ResourceClaim]int {
 		}
 	}
 	out := map[*resourceapi.ResourceClaim]int{}
-	for _, other := range v.devices {
-		if other.id.Driver != d.id.Driver || other.id.Pool != d.id.Pool {
-			continue
-		}
+	for _, other := range v.pool[idOf(d.slice)].devices {
 		shares := slices.ContainsFunc(other.ConsumesCounters, func(c resourceapi.DeviceCounterConsumption) bool {
 			for name := range c.Counters {
 				if takes[c.CounterSet+"/"+name] {

@@ -37,14 +37,21 @@ func (w *inquiry) unallocated(ctx context.Context) error {
 		return nil
 	}
 	if err := w.givesUp(ctx, claims, open); err != nil {
-		if _, inExpression := errors.AsType[expressionError](err); !w.reported("SelectorError") && !inExpression {
-			return err
-		}
 		w.conclude(VerdictBroken, "an expression cannot be evaluated, and the scheduler gives up on the pod")
 		return nil
 	}
 	w.incomplete()
-	return w.whatIf(ctx, claims, open)
+	w.whatIf(ctx, claims, open)
+	return nil
+}
+
+// allocatorFails is for an error at which the scheduler gives up on the pod as well.
+func (w *inquiry) allocatorFails(err error) {
+	w.find(Finding{
+		Reason: "AllocatorError", Message: err.Error(),
+		Remedy: "correct what the error names: the scheduler gives up on the pod at such an error, too",
+	})
+	w.conclude(VerdictBroken, "the scheduler's allocator fails: %v", err)
 }
 
 // judgeClaim rules on the devices of each request. An expression that cannot be
@@ -54,8 +61,11 @@ func (w *inquiry) judgeClaim(ctx context.Context, claim *resourceapi.ResourceCla
 		report, err := w.judge(ctx, r, w.shut)
 		_, inExpression := errors.AsType[expressionError](err)
 		switch {
-		case err != nil && !inExpression:
+		case timeIsOver(err):
 			return err
+		case err != nil && !inExpression:
+			report.Error = "its devices are not known, since the allocator fails"
+			w.allocatorFails(err)
 		case err != nil:
 			report.Error = "its devices are not known, since an expression cannot be evaluated"
 			w.find(Finding{
@@ -154,7 +164,7 @@ func (w *inquiry) whyNotOn(node *corev1.Node) string {
 }
 
 // whatIf asks the allocator, and concludes.
-func (w *inquiry) whatIf(ctx context.Context, claims []*resourceapi.ResourceClaim, open []*corev1.Node) error {
+func (w *inquiry) whatIf(ctx context.Context, claims []*resourceapi.ResourceClaim, open []*corev1.Node) {
 	t := &whatIf{view: w.view, nodes: open, claims: claims}
 	for i := range w.Cluster.Nodes {
 		if node := &w.Cluster.Nodes[i]; w.shut[node.Name] != "" {
@@ -170,7 +180,8 @@ func (w *inquiry) whatIf(ctx context.Context, claims []*resourceapi.ResourceClai
 	if timeIsOver(err) {
 		w.Answer.Unread = append(w.Answer.Unread, "the time was over before all changes were tried")
 	} else if err != nil {
-		return err
+		w.allocatorFails(err)
+		return
 	}
 	w.Remedies = t.remedies
 	if t.never && len(open) > 0 && len(w.devices) > 0 {
@@ -183,10 +194,9 @@ func (w *inquiry) whatIf(ctx context.Context, claims []*resourceapi.ResourceClai
 	if len(t.remedies) > 0 && t.remedies[0].Change == ChangeNothing {
 		w.Remedies = nil
 		w.schedulable(t.remedies[0].Node)
-		return nil
+		return
 	}
 	w.concludeShort()
-	return nil
 }
 
 // schedulable is for claims that fit: the pod waits for something else.

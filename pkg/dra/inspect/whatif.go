@@ -147,8 +147,8 @@ func edits(claim int, request string, edit func(fields)) func([]*resourceapi.Res
 func (w *whatIf) tolerations(ctx context.Context) error {
 	var keys []string
 	for _, r := range w.rulings {
-		if key, _, _ := strings.Cut(r.Detail, " "); r.Reason == RuledTaint && !slices.Contains(keys, key) {
-			keys = append(keys, key)
+		if r.Reason == RuledTaint && !slices.Contains(keys, r.taint) {
+			keys = append(keys, r.taint)
 		}
 	}
 	tolerate := func(keys ...string) func([]*resourceapi.ResourceClaim) {
@@ -181,7 +181,7 @@ func (w *whatIf) tolerations(ctx context.Context) error {
 func (w *whatIf) counts(ctx context.Context) error {
 	for i, claim := range w.claims {
 		for _, r := range requestsOf(claim) {
-			for n := r.count - 1; n > 0; n-- {
+			for n := min(r.count-1, resourceapi.AllocationResultsMaxSize); n > 0; n-- {
 				what := fmt.Sprintf("request %s asked for %d of %s instead of %d", r.name, n, r.class, r.count)
 				ok, err := w.try(ctx, ChangeCount, what, edits(i, r.name, func(f fields) { *f.count = n }), nil)
 				if err != nil {
@@ -222,12 +222,37 @@ func (w *whatIf) ends(ctx context.Context) error {
 		}
 	}
 	for _, claim := range inTheWay[:min(len(inTheWay), maxEnds)] {
-		what := fmt.Sprintf("claim %s%s ended", claimName(claim), usedBy(claim))
-		if _, err := w.try(ctx, ChangeEnd, what, nil, func(c *resourceapi.ResourceClaim) bool { return c == claim }); err != nil {
+		node, err := w.fits(ctx, w.nodesOf(claim), w.claims, func(c *resourceapi.ResourceClaim) bool { return c == claim })
+		if err != nil {
 			return err
+		}
+		if node != "" {
+			w.remedies = append(w.remedies, Remedy{ChangeEnd, fmt.Sprintf("claim %s%s ended", claimName(claim), usedBy(claim)), node})
 		}
 	}
 	return nil
+}
+
+// nodesOf returns the nodes that have devices of a claim. Its end changes nothing on
+// others.
+func (w *whatIf) nodesOf(claim *resourceapi.ResourceClaim) []*corev1.Node {
+	var out []*corev1.Node
+	for _, r := range claim.Status.Allocation.Devices.Results {
+		p := w.pool[poolID{r.Driver, r.Pool}]
+		if p == nil {
+			continue
+		}
+		i := slices.IndexFunc(p.devices, func(d *device) bool { return d.Name == r.Device })
+		if i < 0 {
+			continue
+		}
+		for _, n := range w.nodes {
+			if w.on(p.devices[i], n) && !slices.Contains(out, n) {
+				out = append(out, n)
+			}
+		}
+	}
+	return out
 }
 
 // usedBy names the pods of a claim.

@@ -15,9 +15,9 @@ import (
 // goes on; when the link is back, so are the claims. The port of a fixture raises no
 // event, so this is the slow way: the driver's poll.
 func TestLinkDown(t *testing.T) {
-	const device, address = "pci-0000-19-00-0", "0000:19:00.0"
+	const device = hcaOne
 	n := bed.Namespace(t)
-	n.Apply(requestFor("this-one", "hca.rdma.dev", address) + podFor("holder", "this-one"))
+	n.Apply(requestFor("this-one", "hca.rdma.dev", addressOne) + podFor("holder", "this-one"))
 	n.Ready("holder")
 	process := n.Kubectl("get", "pod", "holder", "-o", "jsonpath={.status.containerStatuses[*].containerID}")
 

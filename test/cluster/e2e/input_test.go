@@ -55,16 +55,20 @@ func withoutPolicy(t *testing.T, name, probe string) {
 }
 
 // TestFullDirectory: a CDI directory that cannot be written to is named in the pod's
-// event, and the pod starts when it can be again.
+// event, and the pod starts when it can be again. Meanwhile the container of another pod
+// restarts.
 func TestFullDirectory(t *testing.T) {
 	n := bed.Namespace(t)
+	before := n.Running("before")
 	bed.Inside(t, "chattr", "+i", "/var/run/cdi")
 	t.Cleanup(func() { _, _ = bed.Output("chattr", "-i", "/var/run/cdi") })
-	n.Apply(testbed.Template("one", "hca.rdma.dev", "") + testbed.Pod("app", "resourceClaimTemplateName: one"))
+	n.Apply(podFor("app", "one"))
+	n.RestartContainer("before")
+	n.Expect("before", "app", before.Results()[0].Device)
 	n.Event("app", n.Name+"/app-hca", "/var/run/cdi", "writable CDI directory")
 	bed.Inside(t, "chattr", "-i", "/var/run/cdi")
 	n.Ready("app")
-	c := n.Claims()[0]
+	c := n.ClaimOf("app")
 	n.Expect("app", "app", c.Results()[0].Device)
 }
 

@@ -104,11 +104,16 @@ func monitoringNeedsCounters(t *testing.T) {
 }
 
 // TestSRIOV: a PF that one claim has whole and its VFs are never given out together;
-// shares of the PF and VFs are.
+// shares of the PF and VFs are. The VF that nobody has configured is tainted.
 func TestSRIOV(t *testing.T) {
 	bed.SwitchHost(t, "roce-sriov", sriov)
-	const pf, vf = "pci-0000-3b-00-0", "pci-0000-3b-00-2"
-	bed.Published(t, []string{pf, "shared-" + pf, vf}, []string{storage})
+	const pf, vf, unconfigured = "pci-0000-3b-00-0", "pci-0000-3b-00-2", "pci-0000-3b-01-1"
+	bed.Published(t, []string{pf, "shared-" + pf, vf, unconfigured}, []string{storage})
+	for name, d := range bed.Devices(t) {
+		if tainted := len(d.Taints) > 0; tainted != (name == unconfigured) {
+			t.Errorf("%s has taints %v", name, d.Taints)
+		}
+	}
 	n := bed.Namespace(t)
 	n.Apply(requestFor("pf", "hca.rdma.dev", "0000:3b:00.0") + requestFor("share", "shared.hca.rdma.dev", "0000:3b:00.0") +
 		testbed.Template("vf", "vf.hca.rdma.dev", "") + podFor("vf-1", "vf") + podFor("vf-2", "vf") + podFor("share", "share"))

@@ -22,7 +22,7 @@ func TestRights(t *testing.T) {
 	}
 	for namespace, want := range map[string][]string{
 		"kube-system": shared,
-		"default":     append([]string{"events [create]"}, shared...),
+		"default":     append([]string{"events [create patch]"}, shared...),
 	} {
 		list := bed.Kubectl(t, "auth", "can-i", "--list", "--no-headers", "--namespace", namespace,
 			"--as", account, "--as-group", "system:serviceaccounts", "--as-group", "system:authenticated")

@@ -33,12 +33,16 @@ func TestAlignment(t *testing.T) {
 	n.Align("aligned-fallback", 8, 8, bed.SameRoot)
 }
 
+// TestKubeletRestart: a restart of the kubelet disturbs nobody.
+func TestKubeletRestart(t *testing.T) { bed.KubeletRestart(t) }
+
 // TestVFs: without counters nothing keeps a PF and its VFs apart, so that the VFs are
-// published and their PF is not.
+// published and their PF is not; and without taints nothing keeps new claims off the VF that
+// nobody has configured, so that it is not published.
 func TestVFs(t *testing.T) {
 	bed.SwitchHost(t, "roce-sriov", testbed.DegradedValues(shared, both))
-	const pf, other, vf = "pci-0000-3b-00-0", "pci-0000-3b-00-1", "pci-0000-3b-00-2"
-	bed.Published(t, []string{vf, other}, []string{pf, "shared-" + pf})
+	const pf, other, vf, unconfigured = "pci-0000-3b-00-0", "pci-0000-3b-00-1", "pci-0000-3b-00-2", "pci-0000-3b-01-1"
+	bed.Published(t, []string{vf, other}, []string{pf, "shared-" + pf, unconfigured})
 	n := bed.Namespace(t)
 	n.Apply(testbed.Template("vf", "vf.hca.rdma.dev", "") + testbed.Pod("app", "resourceClaimTemplateName: vf"))
 	n.Ready("app")

@@ -53,6 +53,9 @@ func TestClaim(t *testing.T) {
 // TestDegraded: what this version lacks by default is offered without, and said once.
 func TestDegraded(t *testing.T) { bed.Degraded(t, shared, both) }
 
+// TestKubeletRestart: a restart of this version's kubelet disturbs nobody.
+func TestKubeletRestart(t *testing.T) { bed.KubeletRestart(t) }
+
 // TestAlignment: alignment needs nothing that the oldest version lacks.
 func TestAlignment(t *testing.T) {
 	n := bed.Namespace(t)

@@ -3,6 +3,7 @@ package testbed
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -30,7 +31,7 @@ func (b *Bed) Namespace(t *testing.T) *Namespace {
 			t.Log(tail(b.DriverLog(), 60))
 		}
 		// The devices must be free for the next test; the rest may take its time.
-		n.Kubectl("delete", "daemonsets,deployments,pods,resourceclaims", "--all", "--grace-period=1", "--wait")
+		n.Kubectl("delete", "jobs,daemonsets,deployments,pods,resourceclaims", "--all", "--grace-period=1", "--wait")
 		b.Kubectl(t, "delete", "namespace", n.Name, "--wait=false")
 	})
 	Eventually(t, "default service account", func() error {
@@ -88,7 +89,18 @@ func (n *Namespace) Running(pod string) Claim {
 // kubelet has started it again.
 func (n *Namespace) RestartContainer(pod string) {
 	n.t.Helper()
+	// A kubelet that has just started does not know its pods yet.
+	Eventually(n.t, "access to pod "+pod, func() error {
+		_, err := n.Output("kubectl", "--namespace", n.Name, "exec", pod, "--", "true")
+		return err
+	})
 	n.Kubectl("exec", pod, "--", "kill", "-TERM", "1")
+	n.Restarted(pod)
+}
+
+// Restarted waits until the kubelet has started a pod's container for the second time.
+func (n *Namespace) Restarted(pod string) {
+	n.t.Helper()
 	n.Kubectl("wait", "pod/"+pod, "--for=jsonpath={.status.containerStatuses[0].restartCount}=1", "--timeout="+Patience.String())
 	n.Ready(pod)
 }
@@ -204,3 +216,6 @@ func (c Claim) Results() []Result { return c.Status.Allocation.Devices.Results }
 
 // Spec is the path of the CDI spec of a claim.
 func (c Claim) Spec() string { return "/var/run/cdi/rdma.dev-claim_" + c.Metadata.UID + ".json" }
+
+// Record is the path of what the driver keeps of a claim.
+func (c Claim) Record() string { return filepath.Join(pluginDir, "claims", c.Metadata.UID+".json") }

@@ -131,6 +131,7 @@ func (b *Bed) takeDownOnSignal() {
 		if err := cluster.Down(context.Background(), b.options, false); err != nil {
 			fmt.Fprintln(os.Stderr, "e2e:", err)
 		}
+		os.RemoveAll(b.dir)
 		os.Exit(1)
 	}()
 }

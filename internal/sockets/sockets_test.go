@@ -1,0 +1,64 @@
+package sockets_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/sockets"
+)
+
+// listen makes a socket, and returns its listener. The file stays when it is closed, as when
+// its process is killed.
+func listen(t *testing.T, path string) *net.UnixListener {
+	t.Helper()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+func TestSweep(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	listen(t, path("ours-alive.sock"))
+	for _, name := range []string{"ours-dead.sock", "ours-young.sock", "theirs-dead.sock"} {
+		listen(t, path(name)).Close()
+	}
+	if err := os.WriteFile(path("ours-file.sock"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	hourAgo := time.Now().Add(-time.Hour)
+	for _, name := range []string{"ours-alive.sock", "ours-dead.sock", "theirs-dead.sock", "ours-file.sock"} {
+		if err := os.Chtimes(path(name), hourAgo, hourAgo); err != nil {
+			t.Fatal(err)
+		}
+	}
+	removed, err := sockets.Sweep(time.Minute, path("ours-*.sock"), path("missing/*.sock"))
+	if err != nil || !slices.Equal(removed, []string{path("ours-dead.sock")}) {
+		t.Errorf("removed %v, %v; want the dead one of ours that is old", removed, err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 4 {
+		t.Errorf("left are %v (%v), want four", entries, err)
+	}
+}
+
+func TestBadPattern(t *testing.T) {
+	if removed, err := sockets.Sweep(time.Minute, "["); err == nil || removed != nil {
+		t.Errorf("removed %v, %v; want an error", removed, err)
+	}
+}
+
+func ExampleSweep() {
+	removed, err := sockets.Sweep(time.Minute, "/nonexistent/plugins_registry/rdma.dev-*-reg.sock")
+	fmt.Println(removed, err)
+	// Output: [] <nil>
+}

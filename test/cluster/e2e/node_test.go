@@ -1,0 +1,100 @@
+package e2e
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
+)
+
+// TestKubeletRestart: a restarted kubelet wipes the node's slices and knows no
+// prepared claim any more. The slices come back, the running pod keeps its device, also
+// when its container starts again, and a second pod on its claim gets the same one with the
+// same spec.
+func TestKubeletRestart(t *testing.T) {
+	n := bed.Namespace(t)
+	n.Example("shared-claim")
+	n.Ready("shared-first", "shared-second")
+	alone := n.Running("alone")
+	c := n.ClaimOf("shared-first")
+	device := c.Results()[0].Device
+	before := bed.Inside(t, "cat", c.Spec())
+	bed.RestartKubelet(t)
+	n.RestartContainer("alone")
+	n.Expect("alone", "app", alone.Results()[0].Device)
+	n.Expect("shared-first", "one", device)
+	n.Delete("shared-second")
+	n.Example("shared-claim")
+	n.Ready("shared-second")
+	n.Expect("shared-second", "three", device)
+	if after := bed.Inside(t, "cat", c.Spec()); after != before {
+		t.Errorf("the spec changed from %s to %s", before, after)
+	}
+	n.Apply(podFor("new", "one"))
+	n.Ready("new")
+}
+
+// TestContainerdRestart: a restarted container runtime knows the claim's devices again: the
+// container of a running pod restarts, and another pod starts.
+func TestContainerdRestart(t *testing.T) {
+	n := bed.Namespace(t)
+	c := n.Running("app")
+	if err := bed.Restart(t.Context(), cluster.Containerd); err != nil {
+		t.Fatal(err)
+	}
+	n.RestartContainer("app")
+	n.Expect("app", "app", c.Results()[0].Device)
+	n.Apply(podFor("next", "one"))
+	n.Ready("next")
+	n.Expect("next", "app", n.ClaimOf("next").Results()[0].Device)
+}
+
+// Two HCAs of the host, and where they are.
+const (
+	hcaOne, addressOne     = "pci-0000-19-00-0", "0000:19:00.0"
+	hcaOther, addressOther = "pci-0000-29-00-0", "0000:29:00.0"
+)
+
+// TestReboot: after a reboot with another order of the uverbs nodes a pod runs again, with
+// the claim and the HCA that it had, by the node's new number. Nothing stays in the way of
+// the claim's end, or of the next claim.
+func TestReboot(t *testing.T) {
+	n := bed.Namespace(t)
+	n.Apply(requestFor("one", "hca.rdma.dev", addressOne) + podFor("app", "one"))
+	n.Ready("app")
+	c := n.ClaimOf("app")
+	bed.Reboot(t, func() { bed.SwapUverbs(t, hcaOne, hcaOther) })
+	n.Restarted("app")
+	n.Expect("app", "app", hcaOne)
+	if now := n.ClaimOf("app"); now.Metadata.UID != c.Metadata.UID {
+		t.Errorf("the pod has claim %v, and had %v", now.Metadata, c.Metadata)
+	}
+	n.Apply(requestFor("other", "hca.rdma.dev", addressOther) + podFor("next", "other"))
+	n.Ready("next")
+	n.Expect("next", "app", hcaOther)
+	n.Delete("app")
+	bed.Gone(t, c.Spec())
+	bed.Gone(t, c.Record())
+}
+
+// TestUverbsRenumbered: the kernel numbers the uverbs nodes of two HCAs anew while a pod
+// has one of them. A container that starts after that has the node of its own HCA, not the one
+// that has the old number now.
+func TestUverbsRenumbered(t *testing.T) {
+	n := bed.Namespace(t)
+	n.Apply(requestFor("one", "hca.rdma.dev", addressOne) + podFor("app", "one"))
+	n.Ready("app")
+	c := n.ClaimOf("app")
+	before := bed.Inside(t, "cat", c.Spec())
+	bed.SwapUverbs(t, hcaOne, hcaOther)
+	testbed.Eventually(t, "another spec", func() error {
+		after, err := bed.Output("cat", c.Spec())
+		if err == nil && after == before {
+			err = errors.New("it is the one of before")
+		}
+		return err
+	})
+	n.RestartContainer("app")
+	n.Expect("app", "app", hcaOne)
+}

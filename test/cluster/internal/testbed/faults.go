@@ -1,0 +1,122 @@
+package testbed
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
+)
+
+// DaemonSet names the driver's, for kubectl.
+const DaemonSet = "daemonset/" + deploy.Release
+
+// pluginDir is where the driver keeps what it knows of claims.
+const pluginDir = "/var/lib/kubelet/plugins/rdma.dev"
+
+// StopDriver removes the driver's pod from the node, by a node selector that fits
+// nothing, until StartDriver or the end of the test.
+func (b *Bed) StopDriver(t *testing.T) {
+	t.Helper()
+	// Without a driver the pods of a test that failed would not end.
+	t.Cleanup(func() {
+		if t.Failed() {
+			b.StartDriver(t)
+		}
+	})
+	b.selectNodes(t, `{"rdma.dev/no-such-node":"true"}`)
+	Eventually(t, "end of the driver", func() error {
+		out, err := b.Output("kubectl", "--namespace", deploy.Namespace, "get", "pods", "-o", "name")
+		if err == nil && out != "" {
+			err = fmt.Errorf("there is %s", out)
+		}
+		return err
+	})
+}
+
+// StartDriver undoes StopDriver and waits until the driver is ready.
+func (b *Bed) StartDriver(t *testing.T) {
+	t.Helper()
+	b.selectNodes(t, `{"rdma.dev/no-such-node":null}`)
+	b.Kubectl(t, "--namespace", deploy.Namespace, "rollout", "status", DaemonSet, "--timeout="+Patience.String())
+}
+
+func (b *Bed) selectNodes(t *testing.T, selector string) {
+	t.Helper()
+	b.Kubectl(t, "--namespace", deploy.Namespace, "patch", DaemonSet, "--type=merge",
+		"-p", `{"spec":{"template":{"spec":{"nodeSelector":`+selector+`}}}}`)
+}
+
+// RestartKubelet restarts the kubelet, waits until the slices that it wipes are back,
+// and returns how long they were away.
+func (b *Bed) RestartKubelet(t *testing.T) time.Duration {
+	t.Helper()
+	slices := Follow[Object](b, t, "resourceslices", "--field-selector", "spec.driver=rdma.dev")
+	before := len(strings.Fields(b.Kubectl(t, "get", "resourceslices", "--field-selector", "spec.driver=rdma.dev", "-o", "name")))
+	if err := b.Restart(t.Context(), cluster.Kubelet); err != nil {
+		t.Fatal(err)
+	}
+	away := Away(t, slices, before)
+	t.Logf("%d slices were away for %v", before, away.Round(time.Millisecond))
+	return away
+}
+
+// KubeletRestart is the test that a running pod keeps its HCA when the kubelet is
+// restarted, also when its container starts again after that, and that another pod gets one.
+func (b *Bed) KubeletRestart(t *testing.T) {
+	n := b.Namespace(t)
+	c := n.Running("app")
+	b.RestartKubelet(t)
+	n.RestartContainer("app")
+	n.Expect("app", "app", c.Results()[0].Device)
+	n.Apply(Pod("new", "resourceClaimTemplateName: one"))
+	n.Ready("new")
+	n.Expect("new", "app", n.ClaimOf("new").Results()[0].Device)
+	n.Delete("app")
+	b.Gone(t, c.Spec())
+}
+
+// Reboot does to the node what a reboot does, as far as pods, kubelet and driver see it:
+// all containers end, what is kept in memory is gone, the kernel numbers its devices anew
+// (meanwhile), and the boot ID is another one. The kernel's own cannot be changed, so what
+// the driver has written gets that of another boot.
+func (b *Bed) Reboot(t *testing.T, meanwhile func()) {
+	t.Helper()
+	ctx := t.Context()
+	t.Cleanup(func() { // else the pods of a test that failed would not end
+		if t.Failed() {
+			_ = b.Start(context.Background(), cluster.Containerd)
+			_ = b.Start(context.Background(), cluster.Kubelet)
+		}
+	})
+	for _, step := range []func() error{
+		func() error { return b.Stop(ctx, cluster.Kubelet, syscall.SIGTERM) },
+		func() error {
+			return b.shell(`ctr tasks list -q | while read id; do ctr tasks kill -s KILL "$id"; done`)
+		},
+		func() error { return b.Stop(ctx, cluster.Containerd, syscall.SIGTERM) },
+		func() error { return b.shell(`rm -f /var/run/cdi/*`) },
+		func() error {
+			return b.shell(`sed -i "s/$(cat /proc/sys/kernel/random/boot_id)/$(cat /proc/sys/kernel/random/uuid)/" ` +
+				filepath.Join(pluginDir, "claims/*.json") + " " + filepath.Join(pluginDir, "*.json"))
+		},
+		func() error { meanwhile(); return nil },
+		func() error { return b.Start(ctx, cluster.Containerd) },
+	} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A kubelet that finds containerd not ready to serve it ends, and a node starts it again.
+	Eventually(t, "start of the kubelet", func() error { return b.Start(ctx, cluster.Kubelet) })
+}
+
+func (b *Bed) shell(script string) error {
+	_, err := b.Output("sh", "-euc", script)
+	return err
+}
