@@ -39,7 +39,7 @@ type Driver struct {
 	health     *observer
 	remembered map[string][]resourceapi.DeviceTaint // what the next driver will know, of publishLoop
 	recorder   *recorder
-	events     func(context.Context) (<-chan watch.Signal, func(*rdma.Snapshot)) // kernelEvents
+	events     func(context.Context, watch.Config) (<-chan watch.Signal, func(*rdma.Snapshot)) // kernelEvents
 	isUp       registration
 	calls      calls
 	unfit      atomic.Bool // the last restore left something undone

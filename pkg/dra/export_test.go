@@ -9,7 +9,7 @@ import (
 
 // SetEvents has a driver hear of changes from a test instead of the kernel.
 func (d *Driver) SetEvents(events <-chan watch.Signal) {
-	d.events = func(context.Context) (<-chan watch.Signal, func(*rdma.Snapshot)) {
+	d.events = func(context.Context, watch.Config) (<-chan watch.Signal, func(*rdma.Snapshot)) {
 		return events, func(*rdma.Snapshot) {}
 	}
 }

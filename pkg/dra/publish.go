@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/klog/v2"
 
@@ -101,7 +100,7 @@ func (d *Driver) publish(ctx context.Context, last *resourceslice.DriverResource
 	}
 	wanted := resources.Build(d.cfg.NodeName, decided.Slices())
 	watch.Lap(metrics.PhaseBuild)
-	if last != nil && equality.Semantic.DeepEqual(*last, wanted) {
+	if last != nil && resources.Equal(*last, wanted) {
 		return last
 	}
 	reportHost(logger, snap)
