@@ -47,7 +47,7 @@ a taint keeps new claims away. DRIVER is Ready, NotReady, Missing, NothingPublis
 			if len(list) == 0 {
 				o.nothing("No resources found")
 			}
-			return print(o, "Node", list, inspect.NodeTable)
+			return printList(o, "Node", list, inspect.NodeTable)
 		},
 	}
 	o = p.output(cmd, "table", "wide").withTable(cmd)
@@ -150,7 +150,7 @@ not tolerate it.`,
 			if len(list) == 0 {
 				o.nothing("No resources found")
 			}
-			return print(o, "Device", list, inspect.DeviceTable)
+			return printList(o, "Device", list, inspect.DeviceTable)
 		},
 	}
 	o = p.output(cmd, "table", "wide").withTable(cmd)
@@ -203,7 +203,7 @@ DeviceClass which selects devices of the driver.`,
 			default:
 				o.nothing("No resources found in %s namespace.", namespace)
 			}
-			return print(o, "Claim", list, func(list []inspect.Claim) *metav1.Table { return inspect.ClaimTable(list, all, time.Now()) })
+			return printList(o, "Claim", list, func(list []inspect.Claim) *metav1.Table { return inspect.ClaimTable(list, all, time.Now()) })
 		},
 	}
 	o = p.output(cmd, "table", "wide").withTable(cmd)

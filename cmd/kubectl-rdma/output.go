@@ -68,9 +68,9 @@ func (o *output) printer() (printers.ResourcePrinter, error) {
 	return p, err
 }
 
-// print prints items of a kind as a list, or as a table that a function makes. An
+// printList prints items of a kind as a list, or as a table that a function makes. An
 // empty table says that there is nothing, on standard error.
-func print[T any](o *output, kind string, items []T, table func([]T) *metav1.Table) error {
+func printList[T any](o *output, kind string, items []T, table func([]T) *metav1.Table) error {
 	if !o.isOwn() {
 		if items == nil {
 			items = []T{}

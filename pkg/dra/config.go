@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
+	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
@@ -45,6 +47,10 @@ type Config struct {
 	Hook plan.HookOptions
 	// Health says how long things must be before they count, nil for the defaults.
 	Health *health.Config
+	// Troubles is what is wrong with the API server, nil if nobody looks.
+	Troubles *apiclient.Troubles
+	// Events says where the kernel's events come from; the zero value is the kernel.
+	Events watch.Config
 	// Metrics measures what the driver does; nil for nothing.
 	Metrics *metrics.Instruments
 	// RuntimeCDI confirms that the container runtime applies CDI devices, where

@@ -101,6 +101,9 @@ func (d *Driver) node(ctx context.Context) plan.Node {
 	if d.cfg.DeviceMetadata {
 		node.MetadataDir = claimstore.MetadataDir(d.cfg.PluginDir())
 	}
+	if d.policy.Load().Partitioning() {
+		node.Card = d.host.heads
+	}
 	return node
 }
 

@@ -21,14 +21,14 @@ const (
 // followLoop keeps the picture of the host and its health new, and the specs of
 // prepared claims in step with it, until ctx ends. It needs no API server.
 func (d *Driver) followLoop(ctx context.Context) {
-	events, follow := d.events(ctx)
+	events, follow := d.events(ctx, d.cfg.Events)
 	rescan := time.NewTicker(rescanInterval)
 	defer rescan.Stop()
 	poll := time.NewTicker(pollInterval)
 	defer poll.Stop()
 	var followed *rdma.Snapshot
 	for {
-		due := time.NewTimer(d.health.due(time.Now(), rescanInterval))
+		due := time.NewTimer(d.health.due(d.now(), rescanInterval))
 		select {
 		case <-ctx.Done():
 			due.Stop()
@@ -45,20 +45,25 @@ func (d *Driver) followLoop(ctx context.Context) {
 			d.adapt(ctx)
 		}
 		due.Stop()
-		d.judge(ctx, time.Now())
+		changed := d.judge(ctx, d.now())
 		if snap := d.host.snapshot(); snap != followed {
 			followed = snap
+			changed = true
 			follow(snap)
+		}
+		if changed {
+			notify(d.moved)
 		}
 	}
 }
 
 // kernelEvents returns what may have changed by the word of the kernel, until ctx ends,
 // and what has to be told after each look what the picture was made of.
-func kernelEvents(ctx context.Context) (<-chan watch.Signal, func(*rdma.Snapshot)) {
-	w := watch.Start(ctx, watch.Config{Report: func(err error) {
+func kernelEvents(ctx context.Context, c watch.Config) (<-chan watch.Signal, func(*rdma.Snapshot)) {
+	c.Report = func(err error) {
 		klog.FromContext(ctx).Error(err, "Kernel events are lost for a moment")
-	}})
+	}
+	w := watch.Start(ctx, c)
 	return w.Signals(), w.Follow
 }
 
@@ -84,9 +89,13 @@ func (d *Driver) poll(ctx context.Context) {
 	}
 }
 
-// adapt brings what depends on the host in step with it. Claims whose devices have
-// other nodes now get new specs, before a container restarts with old ones.
+// adapt brings what claims have of the host in step with it. Claims whose devices
+// have other nodes now get new specs, before a container restarts with old ones. A
+// link that changes its state changes none of that.
 func (d *Driver) adapt(ctx context.Context) {
+	if !d.host.reshaped.Swap(false) && !d.unfit.Load() {
+		return
+	}
 	logger := klog.FromContext(ctx)
 	if err := d.restore(ctx); err != nil {
 		logger.Error(err, "Some CDI specs do not fit the host")
@@ -96,7 +105,6 @@ func (d *Driver) adapt(ctx context.Context) {
 	if err := d.remember(heldHCAs(plans)); err != nil {
 		logger.Error(err, "A restart of the driver will not know HCAs that are away")
 	}
-	notify(d.moved)
 }
 
 // notify makes sure that a value is waiting in c.

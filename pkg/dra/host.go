@@ -35,7 +35,9 @@ type host struct {
 	seen    map[string]rdma.HCA // each usable HCA, as it was last
 	unsaved atomic.Bool         // one was seen that was not known
 
-	changed chan struct{} // whoever read the host anew found it changed, or judges it by another policy
+	reshaped atomic.Bool // specs of claims may not fit any more
+
+	changed chan struct{} // whoever read the host anew found it reshaped, or judges it by another policy
 }
 
 // openHost reads the host for the first time.
@@ -84,7 +86,8 @@ func (h *host) read(how func(*rdma.Scanner) (*rdma.Snapshot, error)) (*rdma.Snap
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	diff := rdma.Compare(h.snap, snap)
-	if h.snap != nil && !diff.Empty() {
+	if h.snap != nil && (diff.Reshaped || diff.Host) {
+		h.reshaped.Store(true)
 		notify(h.changed)
 	}
 	h.snap = snap
@@ -105,6 +108,24 @@ func (h *host) known(name string) (rdma.HCA, bool) {
 	defer h.mu.RUnlock()
 	hca, ok := h.seen[name]
 	return hca, ok
+}
+
+// heads returns the names of the HCAs of whose card an HCA is a VF or SF, sorted.
+func (h *host) heads(name string) []string {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	part := h.seen[name]
+	if part.PF == "" {
+		return nil
+	}
+	var names []string
+	for _, hca := range h.seen {
+		if hca.PF == "" && hca.Family() == part.Family() {
+			names = append(names, hca.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // learn takes over what is known of HCAs that were not seen since the driver started.

@@ -3,7 +3,6 @@ package dra
 import (
 	"context"
 	"io/fs"
-	"reflect"
 	"sync"
 	"time"
 
@@ -48,26 +47,12 @@ func (o *observer) replace(view *health.View) bool {
 	defer o.mu.Unlock()
 	before := o.view
 	o.view = view
-	if sameHealth(before, view) {
+	if before.Same(view) {
 		return false
 	}
 	close(o.changed)
 	o.changed = make(chan struct{})
 	return true
-}
-
-func sameHealth(a, b *health.View) bool {
-	return reflect.DeepEqual(faults(a), faults(b))
-}
-
-// faults are what is wrong with which HCA.
-func faults(view *health.View) map[string][]health.Fault {
-	out := map[string][]health.Fault{}
-	for _, name := range view.Devices() {
-		verdict, _ := view.Verdict(name)
-		out[name] = verdict.Faults
-	}
-	return out
 }
 
 // due returns how long it takes until another look at HCAs in doubt, at most the
@@ -79,9 +64,9 @@ func (o *observer) due(now time.Time, most time.Duration) time.Duration {
 	return most
 }
 
-// judge judges the health of the host's HCAs by the last snapshot. A change is
-// published, told to the kubelet, and said in events.
-func (d *Driver) judge(ctx context.Context, now time.Time) {
+// judge judges the health of the host's HCAs by the last snapshot, and reports
+// whether it changed. A change is told to the kubelet, and said in events.
+func (d *Driver) judge(ctx context.Context, now time.Time) bool {
 	held := heldHCAs(d.plans(ctx))
 	snap := d.host.snapshot()
 	d.health.model.SetTimes(d.policy.Load().HealthTimes(d.health.down, d.health.up))
@@ -93,9 +78,7 @@ func (d *Driver) judge(ctx context.Context, now time.Time) {
 	}
 	d.recorder.tell(transitions)
 	d.cfg.Metrics.Transitions(transitions)
-	if d.health.replace(d.health.model.View()) {
-		notify(d.moved)
-	}
+	return d.health.replace(d.health.model.View())
 }
 
 // unbound returns those of the named HCAs that are not there while the PCI function

@@ -6,6 +6,9 @@ import "slices"
 type Difference struct {
 	// HCAs are the names of those that came, went or changed, in order.
 	HCAs []string
+	// Reshaped says that some of them came or went, or differ in more than what a link
+	// changes that goes down or up.
+	Reshaped bool
 	// Families are the cards they belong to, see [HCA.Family], in order.
 	Families []string
 	// Host says that the rdma_cm node or the netns mode changed.
@@ -30,20 +33,38 @@ func Compare(older, newer *Snapshot) Difference {
 		switch order := compareHeads(a, b); {
 		case order < 0:
 			d.add(&a[0])
+			d.Reshaped = true
 			a = a[1:]
 		case order > 0:
 			d.add(&b[0])
+			d.Reshaped = true
 			b = b[1:]
 		default:
 			if !a[0].equal(&b[0]) {
 				d.add(&a[0])
 				d.add(&b[0]) // a VF may have got another PF
+				d.Reshaped = d.Reshaped || !sameShape(a[0], b[0])
 			}
 			a, b = a[1:], b[1:]
 		}
 	}
 	d.HCAs, d.Families = slices.Compact(d.HCAs), sortedSet(d.Families)
 	return d
+}
+
+// sameShape reports whether two HCAs differ in the state of their links at most.
+func sameShape(a, b HCA) bool {
+	a.Ports, b.Ports = withoutState(a.Ports), withoutState(b.Ports)
+	return a.equal(&b)
+}
+
+func withoutState(ports []Port) []Port {
+	ports = slices.Clone(ports)
+	for i := range ports {
+		p := &ports[i]
+		p.State, p.PhysState, p.RateMbps, p.LID = "", "", 0, ""
+	}
+	return ports
 }
 
 // compareHeads orders the first HCAs of two lists; what is absent comes last.

@@ -83,6 +83,8 @@ func TestCompare(t *testing.T) {
 	a1, a2, b1 := vf("0000:3b:00.1", PortActive), vf("0000:3b:00.2", PortActive), vf("0000:c1:00.1", PortActive)
 	down := vf("0000:3b:00.2", PortDown)
 	whole := snapshot(a1, a2, b1)
+	renamed := a2
+	renamed.IBDev = "other"
 	cm := snapshot(a1, a2, b1)
 	cm.RDMACM = &Node{Kind: NodeRDMACM, Name: "rdma_cm", Major: 10, Minor: 58}
 	for name, test := range map[string]struct {
@@ -91,11 +93,12 @@ func TestCompare(t *testing.T) {
 	}{
 		"same":     {whole, whole, Difference{}},
 		"equal":    {whole, snapshot(a1, a2, b1), Difference{}},
-		"first":    {nil, snapshot(a1), Difference{HCAs: []string{a1.Name}, Families: []string{a1.PF}, Host: false}},
+		"first":    {nil, snapshot(a1), Difference{Reshaped: true, HCAs: []string{a1.Name}, Families: []string{a1.PF}, Host: false}},
 		"a link":   {whole, snapshot(a1, down, b1), Difference{HCAs: []string{a2.Name}, Families: []string{a2.PF}}},
-		"gone":     {whole, snapshot(a1, a2), Difference{HCAs: []string{b1.Name}, Families: []string{b1.PF}}},
-		"came":     {snapshot(a2), whole, Difference{HCAs: []string{a1.Name, b1.Name}, Families: []string{a1.PF, b1.PF}}},
-		"all gone": {snapshot(a1, a2), snapshot(), Difference{HCAs: []string{a1.Name, a2.Name}, Families: []string{a1.PF}}},
+		"a name":   {whole, snapshot(a1, renamed, b1), Difference{Reshaped: true, HCAs: []string{a2.Name}, Families: []string{a2.PF}}},
+		"gone":     {whole, snapshot(a1, a2), Difference{Reshaped: true, HCAs: []string{b1.Name}, Families: []string{b1.PF}}},
+		"came":     {snapshot(a2), whole, Difference{Reshaped: true, HCAs: []string{a1.Name, b1.Name}, Families: []string{a1.PF, b1.PF}}},
+		"all gone": {snapshot(a1, a2), snapshot(), Difference{Reshaped: true, HCAs: []string{a1.Name, a2.Name}, Families: []string{a1.PF}}},
 		"rdma_cm":  {whole, cm, Difference{Host: true}},
 	} {
 		got := Compare(test.older, test.newer)

@@ -82,7 +82,7 @@ func TestCluster(t *testing.T) {
 	// programs in it.
 	const cache = "/root/cache"
 	vmtest.Run(t, v, "./inside/cluster", vm.Cmd{
-		Dir: checkout.Path("test", "vm"), Devices: devices[:2], MemoryMB: 6144, CPUs: 2, Timeout: 20 * time.Minute,
+		Dir: checkout.Path("test", "vm"), Devices: devices[:2], MemoryMB: 6144, CPUs: 2, Timeout: time.Hour,
 		Links: map[string]string{filepath.Join(cache, "bin"): bin},
 		Shares: []vm.Share{
 			{Path: string(checkout), ReadOnly: true}, {Path: bin, ReadOnly: true},

@@ -150,6 +150,11 @@ type View struct {
 // published, and those that claims hold.
 func (v *View) Devices() []string { return slices.Sorted(maps.Keys(v.verdicts)) }
 
+// Same reports whether two views say the same is wrong with the same HCAs.
+func (v *View) Same(o *View) bool {
+	return maps.EqualFunc(v.verdicts, o.verdicts, func(a, b Verdict) bool { return slices.Equal(a.Faults, b.Faults) })
+}
+
 // Verdict returns what is held of an HCA, and whether there is anything.
 func (v *View) Verdict(device string) (Verdict, bool) {
 	verdict, ok := v.verdicts[device]

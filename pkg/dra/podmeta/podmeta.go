@@ -14,7 +14,7 @@
 // lost with an emptied CDI directory, and containers that restart with them; and it syncs
 // four times for each request, in the critical path of a pod's start. Here the mount is
 // part of the claim's own spec, which is made again whenever that is needed, and the
-// file is derived as the spec is (docs/adr/0015).
+// file is derived as the spec is (docs/adr/0017).
 package podmeta
 
 import (

@@ -57,6 +57,23 @@ func Eventually(t *testing.T, what string, limit time.Duration, try func() error
 	}
 }
 
+// UnloadCore unloads the modules of the RDMA stack that no device needs any more. The
+// socket of RDMA notifications that somebody has open keeps ib_core for a moment.
+func UnloadCore(t *testing.T, limit time.Duration) {
+	t.Helper()
+	for _, module := range []string{"rdma_ucm", "ib_uverbs", "ib_umad", "rdma_cm", "iw_cm", "ib_cm", "ib_core"} {
+		Eventually(t, "unload "+module, limit, func() error {
+			if _, err := os.Stat(filepath.Join("/sys/module", module)); err != nil {
+				return nil
+			}
+			if r := Run("rmmod", module); r.Code != 0 {
+				return fmt.Errorf("rmmod: %s", r.Out)
+			}
+			return nil
+		})
+	}
+}
+
 // Wants asserts that a text has all the words.
 func Wants(t *testing.T, what, text string, words ...string) {
 	t.Helper()

@@ -49,7 +49,8 @@ func Open(t *testing.T) *vm.VM {
 
 // Run compiles the tests of a package, runs them in the guest with the machine of c,
 // and reports each. Of c, Argv, Stdout and Stderr are set here; the package's tests find
-// the working directory c.Dir, or that of their binary.
+// the working directory c.Dir, or that of their binary. VM_TEST_RUN in the environment
+// selects some of them, as go test -run does.
 func Run(t *testing.T, v *vm.VM, pkg string, c vm.Cmd, flags ...string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -70,6 +71,9 @@ func Run(t *testing.T, v *vm.VM, pkg string, c vm.Cmd, flags ...string) {
 		}
 	}
 	c.Argv = append([]string{program, "-test.v=test2json", "-test.timeout=0"}, flags...)
+	if some := os.Getenv("VM_TEST_RUN"); some != "" {
+		c.Argv = append(c.Argv, "-test.run="+some)
+	}
 	c.Env = append(c.Env, "CI="+os.Getenv("CI"))
 
 	events, stdout := convert(t)

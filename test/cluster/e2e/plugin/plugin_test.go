@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -41,8 +42,11 @@ func newBed(t *testing.T, version string, nodes ...string) *bed {
 			t.Error(err)
 		}
 	})
+	if err := install(); err != nil {
+		t.Fatal(err)
+	}
 	b := &bed{T: t}
-	b.env = append(os.Environ(), "KUBECONFIG="+cp.Kubeconfig(), "HOME="+t.TempDir(), "PATH="+b.install()+":"+path+":"+os.Getenv("PATH"))
+	b.env = append(os.Environ(), "KUBECONFIG="+cp.Kubeconfig(), "HOME="+t.TempDir(), "PATH="+programs+":"+path+":"+os.Getenv("PATH"))
 	if err := cp.Schedule(); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +57,7 @@ func newBed(t *testing.T, version string, nodes ...string) *bed {
 	return b
 }
 
-// programs is the directory of the plugin, which is built once.
+// programs is the directory of what the tests install.
 var programs string
 
 func TestMain(m *testing.M) {
@@ -67,27 +71,20 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// install builds the plugin and puts its completion beside it.
-func (b *bed) install() string {
-	dir := programs
-	if _, err := os.Stat(filepath.Join(dir, "kubectl_complete-rdma")); err == nil {
-		return dir
-	}
-	build := exec.CommandContext(b.Context(), "go", "build", "-o", dir+"/", "./cmd/kubectl-rdma")
+// install builds the plugin and puts its completion beside it, once.
+var install = sync.OnceValue(func() error {
+	build := exec.Command("go", "build", "-o", programs+"/", "./cmd/kubectl-rdma")
 	build.Dir = "../../../.."
 	build.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		b.Fatalf("build the plugin: %v\n%s", err, out)
+		return fmt.Errorf("build the plugin: %w\n%s", err, out)
 	}
 	script, err := os.ReadFile("../../../../packaging/krew/kubectl_complete-rdma")
 	if err != nil {
-		b.Fatal(err)
+		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "kubectl_complete-rdma"), script, 0o755); err != nil {
-		b.Fatal(err)
-	}
-	return dir
-}
+	return os.WriteFile(filepath.Join(programs, "kubectl_complete-rdma"), script, 0o755)
+})
 
 // nodes applies nodes with their status, and removes the taint that a new node has.
 func (b *bed) nodes(file string) {

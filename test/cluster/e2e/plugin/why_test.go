@@ -136,6 +136,7 @@ spec: {selectors: [{cel: {expression: 'device.driver == "nobody.example.com"'}}]
 func TestWhy(t *testing.T) {
 	for _, version := range []string{"", "1.34"} {
 		t.Run("kubernetes"+version, func(t *testing.T) {
+			t.Parallel()
 			newer := version == ""
 			nodes := []string{"exclusive"}
 			if newer {

@@ -172,8 +172,14 @@ func (h Hierarchy) inheritCpuset(dir string) error {
 
 // mountSys gives the network namespace its own sysfs, with the cgroup hierarchies
 // mounted anew so that they show the cgroup namespace's root.
-func mountSys(hierarchies []Hierarchy) error {
+func mountSys(hierarchies []Hierarchy, wholeMachine bool) error {
 	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	if wholeMachine {
+		// The network's sysfs is there already, and nothing is mounted over itself.
+		if err := unix.Unmount("/sys", unix.MNT_DETACH); err != nil {
+			return fmt.Errorf("unmount the machine's %q: %w", "/sys", err)
+		}
+	}
 	if err := mount("sysfs", "/sys", "sysfs", flags, ""); err != nil {
 		return err
 	}

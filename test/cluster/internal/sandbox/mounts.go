@@ -31,7 +31,7 @@ func mountAll(c Config) error {
 		func() error { return kept.restore() },
 		func() error { return mountPrivate(c.StateDir) },
 		func() error { return mountDev(c.WholeMachine) },
-		func() error { return mountSys(c.Cgroups) },
+		func() error { return mountSys(c.Cgroups, c.WholeMachine) },
 		func() error { return mountProc(c.StateDir) },
 		// A pod's hostPath with HostToContainer propagation needs shared mounts,
 		// as systemd makes them on a real node.

@@ -18,7 +18,7 @@ import (
 )
 
 // patience is for emulated time.
-const patience = 10 * time.Minute
+const patience = 25 * time.Minute
 
 // kube is the cluster, with the driver installed.
 var kube *cluster.Cluster
@@ -37,28 +37,30 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// atOnce are values of the chart with which what a test does shows without delay.
+var atOnce = []string{"--set", "config.health.downAfter=0s", "--set", "config.health.upAfter=0s", "--set", "config.publishInterval=0s"}
+
 // setUp brings the cluster up with the guest's own devices, and installs the driver.
 func setUp(ctx context.Context) (err error) {
 	checkout, err := deploy.FindCheckout()
 	if err != nil {
 		return err
 	}
-	// The guest is its own host: the cluster's /dev gets the nodes of the guest's
-	// sysfs.
-	if kube, err = cluster.Up(ctx, cluster.Options{HostRoot: "/", Progress: os.Stdout}); err != nil {
+	// The guest is the node: what happens to its devices and links the driver hears.
+	if kube, err = cluster.Up(ctx, cluster.Options{WholeMachine: true, Progress: os.Stdout}); err != nil {
 		return err
 	}
 	if err := kube.Load(ctx, os.Getenv("DRIVER_ARCHIVE"), os.Getenv("TOOLS_ARCHIVE")); err != nil {
 		return err
 	}
-	if err := checkout.Install(ctx, kube, ""); err != nil {
+	if err := checkout.Install(ctx, kube, "", append(atOnce, "--timeout", patience.String())...); err != nil {
 		return fmt.Errorf("%w\n%s", err, driverState(ctx))
 	}
 	fmt.Println("the driver is installed")
-	if _, err := kube.Output(ctx, "kubectl", "wait", "--for=create", "resourceslice", "--field-selector", "spec.driver=rdma.dev", "--timeout=60s"); err != nil {
+	if _, err := kube.Output(ctx, "kubectl", "wait", "--for=create", "resourceslice", "--field-selector", "spec.driver=rdma.dev", "--timeout=10m"); err != nil {
 		return fmt.Errorf("%w\n%s", err, driverState(ctx))
 	}
-	_, err = kube.Output(ctx, "kubectl", "wait", "--for=create", "serviceaccount/default", "--timeout=60s")
+	_, err = kube.Output(ctx, "kubectl", "wait", "--for=create", "serviceaccount/default", "--timeout=10m")
 	return err
 }
 

@@ -1,0 +1,108 @@
+package latency
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// atOnce makes a change of a link one of the slice without delay.
+	atOnce = "health: {downAfter: 0s, upAfter: 0s}\npublishInterval: 0s"
+	// flaps are measured on each host.
+	flaps = 30
+	// pace is the time between two changes of a link, longer than what makes a storm.
+	pace = 100 * time.Millisecond
+	// most is how much longer a flap may take on the largest host than on the smallest.
+	// The library that writes slices compares all devices of the node with what it has
+	// read of them, so it does take longer. A machine that is busy must not fail this.
+	most = 50
+)
+
+// result is what the flaps of one host cost.
+type result struct {
+	known   []time.Duration // from the event to the taint that a watch shows
+	decided []time.Duration // to the beginning of the request
+	written []time.Duration // the request
+	empty   []time.Duration // a request that changes nothing
+	writes  int
+}
+
+func (r *result) String() string {
+	return fmt.Sprintf("event to taint %s, of it decided after %s, write %s; an empty PUT %s; ratio of medians %.1f; %d writes",
+		times(r.known), times(r.decided), times(r.written), times(r.empty), float64(median(r.known))/float64(median(r.empty)), r.writes)
+}
+
+// times says p50 and p99.
+func times(d []time.Duration) string {
+	d = slices.Sorted(slices.Values(d))
+	return fmt.Sprintf("%.1f ms (p99 %.1f)", ms(median(d)), ms(d[(len(d)*99+99)/100-1]))
+}
+
+func median(d []time.Duration) time.Duration { return slices.Sorted(slices.Values(d))[len(d)/2] }
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// TestLatency: a link that fails costs one write of one slice, on a host with 1,016 HCAs
+// as on one with 8.
+func TestLatency(t *testing.T) {
+	results := map[int]*result{}
+	for _, functions := range []int{8, 64, 1016} {
+		t.Run(fmt.Sprint(functions), func(t *testing.T) {
+			results[functions] = measure(start(t, functions, atOnce))
+			t.Logf("%d HCAs: %s", functions, results[functions])
+		})
+	}
+	small, large := results[8], results[1016]
+	if small == nil || large == nil {
+		return // failed, or not selected
+	}
+	if large.writes != small.writes {
+		t.Errorf("%d writes for %d flaps with 1,016 HCAs, and %d with 8", large.writes, flaps, small.writes)
+	}
+	if most*median(small.known) < median(large.known) {
+		t.Errorf("a flap takes %v with 1,016 HCAs, and %v with 8", median(large.known), median(small.known))
+	}
+}
+
+// measure lets the link of a node fail and come back.
+func measure(n *node) *result {
+	n.Helper()
+	r := &result{}
+	tick := time.NewTicker(pace)
+	defer tick.Stop()
+	n.writes.take()
+	for range flaps {
+		r.empty = append(r.empty, n.emptyPut())
+		for _, up := range []bool{false, true} {
+			<-tick.C
+			heard := n.set(up)
+			known := n.await(func(d *resourceapi.Device) bool { return len(d.Taints) == 0 == up })
+			writes := n.writes.take()
+			r.writes += len(writes)
+			r.known = append(r.known, known.Sub(heard))
+			r.decided = append(r.decided, writes[0].start.Sub(heard))
+			r.written = append(r.written, writes[0].end.Sub(writes[0].start))
+		}
+	}
+	return r
+}
+
+// emptyPut updates the slice of the port to what it is.
+func (n *node) emptyPut() time.Duration {
+	n.Helper()
+	began := time.Now()
+	after, err := n.client.ResourceV1().ResourceSlices().Update(n.Context(), n.last.slice, metav1.UpdateOptions{})
+	took := time.Since(began)
+	if err != nil {
+		n.Fatal(err)
+	}
+	if after.ResourceVersion != n.last.slice.ResourceVersion {
+		n.Error("an empty update changed the slice")
+	}
+	return took
+}

@@ -1,0 +1,65 @@
+package latency
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
+)
+
+// server is the API server of all tests.
+var server *cluster.ControlPlane
+
+func TestMain(m *testing.M) {
+	klog.LogToStderr(false)
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "latency-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		server, err = cluster.StartControlPlane(context.Background(), dir, cluster.Options{Progress: os.Stderr})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "start an API server:", err)
+		return 1
+	}
+	code := m.Run()
+	for _, err := range []error{server.Stop(), drivertest.RemoveSharedHost()} {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	return code
+}
+
+// config is the way to the API server, without client-go's limit of 5 requests a
+// second, as the driver has it.
+func config(t *testing.T) *rest.Config {
+	t.Helper()
+	c, err := clientcmd.BuildConfigFromFlags("", server.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.QPS = -1
+	return c
+}
+
+func client(t *testing.T, c *rest.Config) kubernetes.Interface {
+	t.Helper()
+	out, err := kubernetes.NewForConfig(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

@@ -1,0 +1,241 @@
+package latency
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// node is a fixture host with a driver, and one port of it that fails at will.
+type node struct {
+	*testing.T
+	name   string
+	host   *drivertest.Host
+	port   *rdma.HCA // the one that fails
+	links  *replay
+	client kubernetes.Interface
+	writes *writes // of the driver
+	seen   <-chan sight
+	last   sight
+}
+
+// sight is a state of the slice with the port's HCA, and when it was seen.
+type sight struct {
+	slice *resourceapi.ResourceSlice
+	at    time.Time
+}
+
+// start makes a node with so many HCAs, and runs a driver with a configuration there until the
+// test ends.
+func start(t *testing.T, functions int, policy string) *node {
+	t.Helper()
+	m, err := fixture.Large(functions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{T: t, name: fmt.Sprintf("%s-%d", "node", functions), host: drivertest.NewSharedHost(t, "none"), links: newReplay()}
+	n.host.Become(t, m)
+	hcas := rdmatest.Discover(t, m).HCAs
+	n.port = &hcas[len(hcas)-1]
+	n.client = client(t, config(t))
+	n.register()
+	n.watch()
+	n.run(policy)
+	n.await(func(d *resourceapi.Device) bool { return len(d.Taints) == 0 })
+	n.settle(functions)
+	return n
+}
+
+// register makes the Node object.
+func (n *node) register() {
+	n.Helper()
+	object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name}}
+	object.Status.NodeInfo.ContainerRuntimeVersion = "containerd://2.1.0"
+	if _, err := n.client.CoreV1().Nodes().Create(n.Context(), object, metav1.CreateOptions{}); err != nil {
+		n.Fatal(err)
+	}
+}
+
+// watch follows the slice with the port's HCA.
+func (n *node) watch() {
+	n.Helper()
+	w, err := n.client.ResourceV1().ResourceSlices().Watch(n.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + n.name})
+	if err != nil {
+		n.Fatal(err)
+	}
+	n.Cleanup(w.Stop)
+	seen := make(chan sight, 10000)
+	n.seen = seen
+	go func() {
+		for e := range w.ResultChan() {
+			if s, ok := e.Object.(*resourceapi.ResourceSlice); ok && device(s, n.port.Name) != nil {
+				seen <- sight{s, time.Now()}
+			}
+		}
+	}()
+}
+
+func device(s *resourceapi.ResourceSlice, name string) *resourceapi.Device {
+	if i := slices.IndexFunc(s.Spec.Devices, func(d resourceapi.Device) bool { return d.Name == name }); i >= 0 {
+		return &s.Spec.Devices[i]
+	}
+	return nil
+}
+
+// run runs the driver.
+func (n *node) run(text string) {
+	n.Helper()
+	c := config(n.T)
+	n.writes = &writes{}
+	c.Wrap(n.writes.wrap)
+	p, err := policy.Parse([]byte("apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n" + text + "\n"))
+	if err != nil {
+		n.Fatal(err)
+	}
+	kubelet := drivertest.NewKubelet(n.T)
+	driver, err := dra.New(dra.Config{
+		NodeName: n.name, HostRoot: n.host.Root, KubeletDir: kubelet.Dir, CDIDir: filepath.Join(drivertest.TempDir(n.T), "cdi"),
+		Site: plan.DefaultSite(), Policy: p, Events: events(n.links),
+	}, client(n.T, c))
+	if err != nil {
+		n.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- driver.Run(ctx) }()
+	n.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			n.Errorf("the driver ended with: %v", err)
+		}
+	})
+}
+
+// settle waits until all devices are published.
+func (n *node) settle(want int) {
+	n.Helper()
+	drivertest.Eventually(n, func() error {
+		if got := len(n.devices()); got != want {
+			return fmt.Errorf("%d devices are published, want %d", got, want)
+		}
+		return nil
+	})
+}
+
+// devices lists what is published.
+func (n *node) devices() map[string]resourceapi.Device {
+	n.Helper()
+	list, err := n.client.ResourceV1().ResourceSlices().List(n.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=" + n.name})
+	if err != nil {
+		n.Fatal(err)
+	}
+	out := map[string]resourceapi.Device{}
+	for _, s := range list.Items {
+		for _, d := range s.Spec.Devices {
+			out[d.Name] = d
+		}
+	}
+	return out
+}
+
+// await waits until the port's HCA is published so, and returns when that was seen.
+func (n *node) await(so func(*resourceapi.Device) bool) time.Time {
+	n.Helper()
+	timeout := time.After(time.Minute)
+	for {
+		select {
+		case n.last = <-n.seen:
+			if so(device(n.last.slice, n.port.Name)) {
+				return n.last.at
+			}
+		case <-timeout:
+			if n.last.slice == nil {
+				n.Fatalf("%s is not published", n.port.Name)
+			}
+			n.Fatalf("%s is not published as it should be: taints %v", n.port.Name, device(n.last.slice, n.port.Name).Taints)
+		}
+	}
+}
+
+// set gives the port a state, and returns when the event was heard.
+func (n *node) set(up bool) time.Time {
+	n.Helper()
+	state, physical := "1: DOWN", "3: Disabled"
+	if up {
+		state, physical = "4: ACTIVE", "5: LinkUp"
+	}
+	port := filepath.Join(n.host.Root, "sys/class/infiniband", n.port.IBDev, "ports/1")
+	for file, content := range map[string]string{"state": state, "phys_state": physical} {
+		made := filepath.Join(n.host.Root, "sys", file+".new") // as in sysfs, nobody reads half of it
+		if err := os.WriteFile(made, []byte(content+"\n"), 0o644); err != nil {
+			n.Fatal(err)
+		}
+		if err := os.Rename(made, filepath.Join(port, file)); err != nil {
+			n.Fatal(err)
+		}
+	}
+	n.links.datagrams <- linkMessage(7, n.port.Ports[0].Netdev, up)
+	return time.Now()
+}
+
+// writes are the requests of a driver that write slices.
+type writes struct {
+	mu    sync.Mutex
+	spans []span
+	open  sync.WaitGroup
+}
+
+// span is a request.
+type span struct{ start, end time.Time }
+
+func (w *writes) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodGet || !strings.Contains(r.URL.Path, "resourceslices") {
+			return next.RoundTrip(r)
+		}
+		w.open.Add(1)
+		defer w.open.Done()
+		began := time.Now()
+		response, err := next.RoundTrip(r)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.spans = append(w.spans, span{began, time.Now()})
+		return response, err
+	})
+}
+
+// take returns what was written since the last time, of which the watch may have told
+// before the answer came.
+func (w *writes) take() []span {
+	w.open.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := w.spans
+	w.spans = nil
+	return out
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
