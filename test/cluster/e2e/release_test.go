@@ -18,10 +18,13 @@ func TestRelease(t *testing.T) {
 	n.Apply(testbed.Template("one", "hca.rdma.dev", "") + testbed.Pod("app", "resourceClaimTemplateName: one"))
 	n.Ready("app")
 	device := n.ClaimOf("app").Results()[0].Device
+	started := n.Kubectl("get", "pod", "app", "--output", startedAt)
 	untouched := func(after string) {
 		t.Helper()
-		n.RestartContainer("app")
 		n.Expect("app", "app", device)
+		if now := n.Kubectl("get", "pod", "app", "--output", startedAt); now != started {
+			t.Errorf("the container has started anew at %s, and did at %s", now, started)
+		}
 		if t.Failed() {
 			t.Fatalf("after %s", after)
 		}
@@ -55,6 +58,8 @@ func TestRelease(t *testing.T) {
 	}
 	bed.Configure(t, "logVerbosity: 3")
 	untouched("helm upgrade after a refused uninstallation")
+	n.RestartContainer("app") // with the hook of its spec
+	n.Expect("app", "app", device)
 
 	n.Delete("app")
 	testbed.Eventually(t, "claims of earlier tests are gone, the chart is uninstalled", func() error {
@@ -76,3 +81,6 @@ func TestRelease(t *testing.T) {
 	n.Apply(testbed.Pod("again", "resourceClaimTemplateName: one"))
 	n.Ready("again")
 }
+
+// startedAt is since when the first container of a pod runs.
+const startedAt = "jsonpath={.status.containerStatuses[0].state.running.startedAt}"
