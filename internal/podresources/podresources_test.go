@@ -16,7 +16,9 @@ import (
 
 const driver = "rdma.dev"
 
-func socket(k *drivertest.Kubelet) string { return filepath.Join(k.Dir, "pod-resources", "kubelet.sock") }
+func socket(k *drivertest.Kubelet) string {
+	return filepath.Join(k.Dir, "pod-resources", "kubelet.sock")
+}
 
 // TestList: pods by the claims that they use, with devices where the kubelet names them.
 func TestList(t *testing.T) {

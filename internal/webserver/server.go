@@ -1,13 +1,13 @@
 package webserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -160,7 +160,7 @@ func (s *Server) tls() (*tls.Config, error) {
 		return config, nil
 	}
 	host, _, _ := net.SplitHostPort(s.Address)
-	cert, key, err := certutil.GenerateSelfSignedCertKey(strings.Trim(host, "[]"), nil, nil)
+	cert, key, err := certutil.GenerateSelfSignedCertKey(cmp.Or(host, "localhost"), nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("make a TLS certificate: %w", err)
 	}

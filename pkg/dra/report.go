@@ -24,7 +24,7 @@ func (d *Driver) reportLoop(ctx context.Context) {
 	ticker := time.NewTicker(reportInterval)
 	defer ticker.Stop()
 	for {
-		logReports(klog.FromContext(ctx), d.cfg.Hook.ReportDir)
+		d.cfg.Metrics.HookReports(logReports(klog.FromContext(ctx), d.cfg.Hook.ReportDir))
 		select {
 		case <-ctx.Done():
 			return
@@ -33,8 +33,8 @@ func (d *Driver) reportLoop(ctx context.Context) {
 	}
 }
 
-// logReports logs the reports in a directory and removes them.
-func logReports(logger klog.Logger, dir string) {
+// logReports logs the reports in a directory, removes them, and returns them.
+func logReports(logger klog.Logger, dir string) []hook.Report {
 	found, err := reports.Take(dir)
 	if err != nil {
 		logger.Error(err, "Some reports of the hook are not read")
@@ -51,6 +51,7 @@ func logReports(logger klog.Logger, dir string) {
 			logLimit(logger, r.ID, l)
 		}
 	}
+	return found
 }
 
 // logLimit logs what has become of one HCA's limit in a container.

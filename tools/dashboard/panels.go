@@ -100,8 +100,9 @@ var rows = []row{{
 }, {
 	"Claims", []panel{
 		{list, "Who has what", "", "", 0, 24, []query{{`rdma_device_allocation_info{` + all + `}`, ""}}},
-		{lines, "Verbs objects of containers", "rdma.current of the rdma cgroup controller.", number, 0, 12, []query{{`rdma_container_objects{` + all + `}`, "{{ibdev}} {{namespace}}/{{pod}}"}}},
-		{lines, "Of their limits", "", ratio, 0, 12, []query{
+		{lines, "Started containers", "What the hook did to locked memory and to limits on HCAs.", number, 0, 8, []query{{`sum by (what, outcome) (increase(rdma_driver_hook_reports_total{` + host + `}[1h]))`, "{{what}} {{outcome}}"}}},
+		{lines, "Verbs objects of containers", "rdma.current of the rdma cgroup controller.", number, 0, 8, []query{{`rdma_container_objects{` + all + `}`, "{{ibdev}} {{namespace}}/{{pod}}"}}},
+		{lines, "Of their limits", "", ratio, 0, 8, []query{
 			{`rdma_container_objects{` + all + `} / rdma_container_objects_limit{` + all + `}`, "objects {{ibdev}} {{namespace}}/{{pod}}"},
 			{`rdma_container_handles{` + all + `} / rdma_container_handles_limit{` + all + `}`, "handles {{ibdev}} {{namespace}}/{{pod}}"},
 		}},

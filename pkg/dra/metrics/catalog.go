@@ -112,6 +112,8 @@ var (
 		"Times that the API server refused slices or could not be reached to write them.", perOne}
 	HealthTransitions = Metric{"rdma_driver_health_transitions_total", Counter, []string{"condition", "to"},
 		"Conditions of HCAs that began (to=\"bad\") or ended (to=\"good\").", "18"}
+	HookReports = Metric{"rdma_driver_hook_reports_total", Counter, []string{"what", "outcome"},
+		"What the hook did in containers that started: to their locked memory limit (what=\"memlock\"), and to their limits on HCAs (what=\"limit\").", "10"}
 	APIRequests = Metric{"rdma_driver_api_requests_total", Counter, []string{"method", "code"},
 		"Requests to the API server, by HTTP method and status; code is \"error\" where there was no answer.", "9 methods x codes"}
 	APIDuration = Metric{"rdma_driver_api_request_duration_seconds", Histogram, []string{"method"},
@@ -128,7 +130,7 @@ var (
 // these there are those of the Go runtime, of the process, and of the handler of scrapes.
 func Catalog() []Metric {
 	return append(collected(),
-		PrepareDuration, UnprepareDuration, PublishDuration, Publications, ClaimErrors, PublishErrors, HealthTransitions,
+		PrepareDuration, UnprepareDuration, PublishDuration, Publications, ClaimErrors, PublishErrors, HealthTransitions, HookReports,
 		APIRequests, APIDuration, APIRetries, APILastError, BuildInfo)
 }
 

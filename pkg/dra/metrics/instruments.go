@@ -3,6 +3,7 @@ package metrics
 import (
 	"context"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,6 +12,7 @@ import (
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 	drav1beta1 "k8s.io/kubelet/pkg/apis/dra/v1beta1"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/version"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 )
@@ -24,6 +26,7 @@ type Instruments struct {
 	claimErrors       *prometheus.CounterVec
 	publishErrors     prometheus.Counter
 	healthTransitions *prometheus.CounterVec
+	hookReports       *prometheus.CounterVec
 	api               *api
 }
 
@@ -92,6 +95,7 @@ func New() *Instruments {
 		durations:         map[Operation]*prometheus.HistogramVec{},
 		claimErrors:       counterVec(ClaimErrors),
 		healthTransitions: counterVec(HealthTransitions),
+		hookReports:       counterVec(HookReports),
 		publications:      prometheus.NewCounter(prometheus.CounterOpts(opts(Publications))),
 		publishErrors:     prometheus.NewCounter(prometheus.CounterOpts(opts(PublishErrors))),
 		api:               newAPI(),
@@ -113,9 +117,14 @@ func New() *Instruments {
 		i.healthTransitions.WithLabelValues(string(c), "bad")
 		i.healthTransitions.WithLabelValues(string(c), "good")
 	}
+	for what, outcomes := range hookOutcomes {
+		for _, o := range outcomes {
+			i.hookReports.WithLabelValues(what, string(o))
+		}
+	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts(opts(BuildInfo)), BuildInfo.Labels)
 	build.WithLabelValues(version.Get(), runtime.Version()).Set(1)
-	i.registry.MustRegister(i.claimErrors, i.healthTransitions, i.publications, i.publishErrors, build,
+	i.registry.MustRegister(i.claimErrors, i.healthTransitions, i.hookReports, i.publications, i.publishErrors, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	i.registry.MustRegister(i.api.collectors()...)
 	return i
@@ -133,6 +142,12 @@ func counterVec(m Metric) *prometheus.CounterVec {
 
 func histogramVec(m Metric) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.Name, Help: m.Help, Buckets: buckets}, m.Labels)
+}
+
+// hookOutcomes are what the hook can report of each thing that it does.
+var hookOutcomes = map[string][]hook.Outcome{
+	"memlock": {hook.Raised, hook.Already, hook.Clamped, hook.Denied, hook.Skipped, hook.Failed},
+	"limit":   {hook.Limited, hook.Already, hook.Unenforced, hook.Failed},
 }
 
 // Watch measures one operation.
@@ -183,6 +198,25 @@ func (i *Instruments) Published() {
 func (i *Instruments) PublishFailed() {
 	if i != nil {
 		i.publishErrors.Inc()
+	}
+}
+
+// HookReports counts what the hook says it did. A word that is none of its own, since
+// another version wrote it, is left out.
+func (i *Instruments) HookReports(list []hook.Report) {
+	if i == nil {
+		return
+	}
+	count := func(what string, o hook.Outcome) {
+		if slices.Contains(hookOutcomes[what], o) {
+			i.hookReports.WithLabelValues(what, string(o)).Inc()
+		}
+	}
+	for _, r := range list {
+		count("memlock", r.Outcome)
+		for _, l := range r.Limits {
+			count("limit", l.Outcome)
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/counters"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmacgroup"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
@@ -149,8 +150,11 @@ func TestInstruments(t *testing.T) {
 	i.Published()
 	i.PublishFailed()
 	i.Transitions([]health.Transition{{Condition: health.PortDown, Holds: true}, {Condition: health.PortDown}, {Condition: health.PortDown, Holds: true}})
+	i.HookReports([]hook.Report{{Outcome: hook.Clamped, Limits: []hook.LimitResult{{Outcome: hook.Limited}}}, {Outcome: "what a later hook says"}})
 	got := text(t, i.Registry())
 	for _, want := range []string{
+		`rdma_driver_hook_reports_total{outcome="clamped",what="memlock"} 1`, `rdma_driver_hook_reports_total{outcome="limited",what="limit"} 1`,
+		`rdma_driver_hook_reports_total{outcome="denied",what="memlock"} 0`,
 		`rdma_driver_prepare_duration_seconds_bucket{phase="plan",le="0.0001"} `,
 		`rdma_driver_prepare_duration_seconds_bucket{phase="plan",le="52.4288"} 1`,
 		`rdma_driver_prepare_duration_seconds_count{phase="claim"} 1`,
@@ -207,6 +211,7 @@ func TestNothing(t *testing.T) {
 	i.Published()
 	i.PublishFailed()
 	i.Transitions([]health.Transition{{}})
+	i.HookReports([]hook.Report{{}})
 	if _, err := i.Call(t.Context(), &drapb.NodePrepareResourcesRequest{}, func(context.Context, any) (any, error) { return nil, os.ErrExist }); err != os.ErrExist {
 		t.Errorf("error %v", err)
 	}
