@@ -27,8 +27,10 @@ import (
 // The bounds of what one scrape has (docs/metrics.md).
 const (
 	maxCounters    = 16384 // series of counters; whole HCAs are left out beyond
-	maxAllocations = 8192
-	maxContainers  = 4096
+	maxAllocations = 4096
+	maxContainers  = 1024 // on one HCA each
+
+	perPort = 4 // series of traffic, beside the counters that they are made from
 )
 
 // podsFor is how old the kubelet's word of its pods may be in a scrape.
@@ -197,7 +199,7 @@ func readAllCounters(ctx context.Context, sys fs.FS, devices []metrics.Device) (
 		for j := range m.Ports {
 			c := counters.ReadPort(sys, m.IBDev, m.Ports[j].Number)
 			m.Ports[j].Counters = c
-			left -= len(c.Standard) + len(c.Hardware)
+			left -= len(c.Standard) + len(c.Hardware) + perPort
 		}
 	}
 	return omitted

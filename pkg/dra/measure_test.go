@@ -100,7 +100,9 @@ func TestBound(t *testing.T) {
 	for _, d := range many {
 		series += len(d.Counters.Hardware)
 		for _, p := range d.Ports {
-			series += len(p.Counters.Standard) + len(p.Counters.Hardware)
+			if n := len(p.Counters.Standard) + len(p.Counters.Hardware); n > 0 {
+				series += n + perPort
+			}
 		}
 	}
 	const most = maxCounters + 100

@@ -48,7 +48,7 @@ var (
 		"A taint that the health of the HCA asks for; always 1, and absent without the taint.", "HCAs x 9 conditions"}
 	DeviceAllocation = Metric{"rdma_device_allocation_info", Gauge, []string{"device", "dra_device", "namespace", "claim", "pod"},
 		"A claim that holds the HCA, by the device of the pool that it was allocated, and a pod that uses it; always 1. " +
-			"The pod is empty while the kubelet names none.", "8192"}
+			"The pod is empty while the kubelet names none.", "4096"}
 	PortActive = Metric{"rdma_port_active", Gauge, ofPort, "Whether the port is ACTIVE.", "ports"}
 	PortSpeed  = Metric{"rdma_port_speed_bytes_per_second", Gauge, ofPort,
 		"The data rate of the port, while it is ACTIVE.", "ports"}
@@ -76,13 +76,13 @@ var (
 		"Files of counters that could not be read in this scrape.", perOne}
 
 	ContainerHandles = Metric{"rdma_container_handles", Gauge, ofContainer,
-		"Open contexts of a container on an HCA (hca_handle in rdma.current).", "4096"}
+		"Open contexts of a container on an HCA (hca_handle in rdma.current).", "1024"}
 	ContainerObjects = Metric{"rdma_container_objects", Gauge, ofContainer,
-		"Verbs objects of a container on an HCA, such as queue pairs (hca_object in rdma.current).", "4096"}
+		"Verbs objects of a container on an HCA, such as queue pairs (hca_object in rdma.current).", "1024"}
 	ContainerMaxHandles = Metric{"rdma_container_handles_limit", Gauge, ofContainer,
-		"The limit of rdma_container_handles (rdma.max), absent without one.", "4096"}
+		"The limit of rdma_container_handles (rdma.max), absent without one.", "1024"}
 	ContainerMaxObjects = Metric{"rdma_container_objects_limit", Gauge, ofContainer,
-		"The limit of rdma_container_objects (rdma.max), absent without one.", "4096"}
+		"The limit of rdma_container_objects (rdma.max), absent without one.", "1024"}
 
 	PublishedDevices = Metric{"rdma_driver_published_devices", Gauge, []string{"kind"},
 		"Devices in the node's pool, by kind: exclusive, shared or group.", "3"}
