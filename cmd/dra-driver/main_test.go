@@ -111,7 +111,7 @@ func TestClientHasNoThrottle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := client.(*kubernetes.Clientset)
+	set := client.Interface.(*kubernetes.Clientset)
 	for name, limiter := range map[string]any{
 		"resource.k8s.io": set.ResourceV1().RESTClient().GetRateLimiter(),
 		"core":            set.CoreV1().RESTClient().GetRateLimiter(),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"time"
 
@@ -26,6 +27,7 @@ type probe struct {
 	podUID  string
 	ready   bool
 	timeout time.Duration
+	out     io.Writer
 }
 
 func newProbe(env func(string) string) *cobra.Command {
@@ -34,9 +36,13 @@ func newProbe(env func(string) string) *cobra.Command {
 		Use:   "probe",
 		Short: "Ask the driver of this pod whether it works",
 		Long: `probe calls the driver over the two sockets that the kubelet uses, for liveness and
-readiness probes. With --ready the kubelet must have registered the driver too.`,
+readiness probes. With --ready the kubelet must have registered the driver too.
+
+It prints what is wrong with the API server, as the driver's last requests met it. That
+does not make the probe fail: a restart would mend nothing.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			p.out = cmd.OutOrStdout()
 			ctx, cancel := context.WithTimeout(cmd.Context(), p.timeout)
 			defer cancel()
 			return errors.Join(p.registrar(ctx), p.plugin(ctx))
@@ -65,6 +71,9 @@ func (p *probe) registrar(ctx context.Context) error {
 		}
 		if info.Name != plan.DriverName {
 			return fmt.Errorf("driver %s answers, not %s", info.Name, plan.DriverName)
+		}
+		for _, trouble := range header.Get(dra.TroubleHeader) {
+			fmt.Fprintln(p.out, "trouble with the API server:", trouble)
 		}
 		if p.ready && len(header.Get(dra.RegisteredHeader)) == 0 {
 			return errors.New("the kubelet has not registered the driver yet")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -100,4 +101,21 @@ func TestProbeTimeout(t *testing.T) {
 	case <-ctx.Done():
 		t.Error("the probe hangs")
 	}
+}
+
+// TestProbeTellsTrouble: the probe prints what is wrong with the API server, and succeeds.
+func TestProbeTellsTrouble(t *testing.T) {
+	n := drivertest.NewNode(t, "hgx-h100")
+	n.Fail(drivertest.GetNode, 503)
+	n.Start(t, "")
+	drivertest.Eventually(t, func() error {
+		code, stdout, stderr := invoke(t, nil, "probe", "--kubelet-dir", n.Dir)
+		if code != exitOK || stderr != "" {
+			t.Fatalf("exit code %d, %q", code, stderr)
+		}
+		if !strings.Contains(stdout, "trouble with the API server: get nodes: server-error") {
+			return fmt.Errorf("the probe prints %q", stdout)
+		}
+		return nil
+	})
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
 	"github.com/rdma-dev/dra-driver-rdma/internal/version"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
@@ -92,6 +92,7 @@ func (s *serve) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.cfg.Troubles = client.Troubles
 	presence, err := claimstore.Enter(s.cfg.PluginDir())
 	if err != nil {
 		return err
@@ -150,7 +151,7 @@ func readPolicy(path string) (*policy.Config, error) {
 // second: the library gets each claim from the API server, so that a node would
 // prepare no more than five claims a second. The API server's priority and
 // fairness keeps order between clients.
-func newClient(kubeconfig string) (kubernetes.Interface, error) {
+func newClient(kubeconfig string) (*apiclient.Client, error) {
 	var config *rest.Config
 	var err error
 	if kubeconfig == "" {
@@ -163,9 +164,5 @@ func newClient(kubeconfig string) (kubernetes.Interface, error) {
 	}
 	config.QPS = -1
 	config.UserAgent = "dra-driver-rdma/" + version.Get()
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("configure the Kubernetes client: %w", err)
-	}
-	return client, nil
+	return apiclient.New(config)
 }

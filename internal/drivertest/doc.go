@@ -5,6 +5,7 @@
 //	Host       a fixture machine's /sys and /dev, which may change under the driver
 //	API        an API server over HTTP: nodes, claims, slices with watch, events
 //	Kubelet    a kubelet: plugin registration, NodePrepareResources, health, pod resources
+//	Clock      the node's clock, which somebody sets
 //	Process    the driver as a program, which may be killed
 //
 // The fakes count what they are asked, and can be told to fail. They hold no

@@ -119,3 +119,22 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// FuzzFlags: a mount and a variable that are taken from a flag are good in a file too.
+func FuzzFlags(f *testing.F) {
+	f.Add("/opt/topo.xml:/etc/topo.xml", "NCCL_DEBUG=INFO")
+	f.Add("/a:b", "=x")
+	f.Add("/x/../y:", "A==")
+	f.Fuzz(func(t *testing.T, mount, env string) {
+		c := &Container{}
+		if m, err := ParseMount(mount); err == nil {
+			c.Mounts = append(c.Mounts, m)
+		}
+		if name, value, err := ParseEnv(env); err == nil {
+			c.Env = map[string]string{name: value}
+		}
+		if err := c.Validate(); err != nil {
+			t.Errorf("taken from flags %q and %q, and not valid: %v", mount, env, err)
+		}
+	})
+}

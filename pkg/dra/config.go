@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
@@ -43,6 +44,8 @@ type Config struct {
 	Hook plan.HookOptions
 	// Health says how long things must be before they count, nil for the defaults.
 	Health *health.Config
+	// Troubles is what is wrong with the API server, nil if nobody looks.
+	Troubles *apiclient.Troubles
 	// Events says where the kernel's events come from; the zero value is the kernel.
 	Events watch.Config
 	// Metrics measures what the driver does; nil for nothing.

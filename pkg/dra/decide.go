@@ -93,10 +93,14 @@ func heldHCAs(plans []*plan.Plan) []string {
 
 // node is what a claim that is prepared now takes from this node.
 func (d *Driver) node(ctx context.Context) plan.Node {
-	return plan.Node{
+	node := plan.Node{
 		Pool: d.cfg.NodeName, Site: siteOf(d.cfg.Site, d.policy.Load()),
 		Members: func(group string) ([]string, error) { return d.members(ctx, group), nil },
 	}
+	if d.policy.Load().Partitioning() {
+		node.Card = d.host.heads
+	}
+	return node
 }
 
 // members returns the names of the HCAs of a group that is published, nil for any

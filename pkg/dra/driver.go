@@ -35,8 +35,11 @@ type Driver struct {
 
 	registered chan struct{} // the kubelet registered us
 	moved      chan struct{} // the host has changed, or what is held of it
+	refused    chan struct{} // the API server did not take the slices
+	retryAfter time.Duration // publishRetry
 	allocated  allocated
 	health     *observer
+	now        func() time.Time                     // time.Now; what is measured by it is not moved by who sets the clock
 	remembered map[string][]resourceapi.DeviceTaint // what the next driver will know, of publishLoop
 	recorder   *recorder
 	events     func(context.Context, watch.Config) (<-chan watch.Signal, func(*rdma.Snapshot)) // kernelEvents
@@ -87,7 +90,8 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	}
 	d := &Driver{
 		cfg: cfg, client: client, host: host, claims: claims, atWork: keymutex.NewHashed(claimsAtWork), health: observer, events: kernelEvents,
-		registered: make(chan struct{}, 1), moved: make(chan struct{}, 1), statuses: newStatuses(cfg.ClaimStatus),
+		registered: make(chan struct{}, 1), moved: make(chan struct{}, 1), refused: make(chan struct{}, 1), retryAfter: publishRetry,
+		now: time.Now, statuses: newStatuses(cfg.ClaimStatus),
 		pods: &podresources.Cache{Socket: cfg.podResourcesSocket(), Driver: plan.DriverName, For: podsFor},
 	}
 	d.policy.Store(cmp.Or(cfg.Policy, policy.Default()))
@@ -130,7 +134,7 @@ func (d *Driver) start(ctx context.Context) error {
 	}
 	d.recorder = newRecorder(ctx, d.client, d.cfg.NodeName)
 	d.health.readings = readPorts(d.host.sys, d.host.snapshot(), d.health.thresholds)
-	d.judge(ctx, time.Now())
+	d.judge(ctx, d.now())
 	if err := d.remember(heldHCAs(d.plans(ctx))); err != nil {
 		logger.Error(err, "A restart of the driver will not know HCAs that are away")
 	}
@@ -183,7 +187,7 @@ func (d *Driver) options() []kubeletplugin.Option {
 	opts := []kubeletplugin.Option{
 		kubeletplugin.DriverName(plan.DriverName),
 		kubeletplugin.NodeName(d.cfg.NodeName),
-		kubeletplugin.KubeClient(d.client),
+		kubeletplugin.KubeClient(claimClient{d.client}),
 		kubeletplugin.RegistrarDirectoryPath(d.cfg.RegistrarDir()),
 		kubeletplugin.PluginDataDirectoryPath(d.cfg.PluginDir()),
 		kubeletplugin.Serialize(false), // claimstore locks by device

@@ -2,10 +2,17 @@ package dra
 
 import (
 	"context"
+	"time"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
+
+// SetPublishRetry sets how long after a failure the slices are published again.
+func (d *Driver) SetPublishRetry(after time.Duration) { d.retryAfter = after }
+
+// SetClock has a driver take the time from a test.
+func (d *Driver) SetClock(now func() time.Time) { d.now = now }
 
 // SetEvents has a driver hear of changes from a test instead of the kernel.
 func (d *Driver) SetEvents(events <-chan watch.Signal) {

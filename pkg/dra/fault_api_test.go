@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,6 +30,7 @@ type apiFault struct {
 
 var apiFaults = []apiFault{
 	{"down", apifault.Down, true, []string{"connection reset", "EOF", "connection refused"}},
+	{"hangs", apifault.Hang, true, []string{"context deadline exceeded"}},
 	{"slow", apifault.Slow(2 * time.Second), false, nil},
 	{"too busy", apifault.Status(http.StatusTooManyRequests), true, []string{"refused by the test"}},
 	{"token expired", apifault.Status(http.StatusUnauthorized), true, []string{"refused by the test"}},
@@ -71,44 +74,52 @@ func (b *badAPI) call(c *resourceapi.ResourceClaim) error {
 // says why; what is prepared goes on and is kept in order; the kubelet's next try after
 // the trouble succeeds. An Unprepare needs no API server.
 func TestAPIInPrepare(t *testing.T) {
-	for _, kind := range apiFaults {
-		t.Run(kind.name, func(t *testing.T) {
-			t.Parallel()
-			b := newBadAPI(t, "hgx-h100")
-			b.start(t)
-			old, c := drivertest.Claim(1, dev0), drivertest.Claim(2, dev1)
-			b.AddClaim(old, c)
-			if err := b.call(old); err != nil {
-				t.Fatal(err)
-			}
-			shot := b.Arm(apifault.Fault{N: 1, Do: kind.do, Lasting: true})
-			began := time.Now()
-			err := b.call(c)
-			t.Logf("Prepare took %v and made %d requests", time.Since(began).Round(time.Millisecond), len(shot.Seen()))
-			if (err != nil) != kind.harms {
-				t.Errorf("Prepare says %v", err)
-			}
-			if err != nil && (!strings.Contains(err.Error(), c.Name) || !containsOne(err.Error(), kind.says)) {
-				t.Errorf("Prepare does not say what is wrong with claim %s: %v", c.Name, err)
-			}
-			if err := os.Remove(drivertest.SpecPath(b.CDIDir, old)); err != nil {
-				t.Fatal(err)
-			}
-			prepared := []*resourceapi.ResourceClaim{old}
-			if !kind.harms {
-				prepared = append(prepared, c)
-			}
-			drivertest.Eventually(t, func() error { return invariants.AtRest(b.Node, invariants.Claims{Prepared: prepared}) })
-			unprepare(t, b.Node, old)
-			shot.Disarm()
-			if err := b.call(c); err != nil {
-				t.Errorf("after the trouble Prepare says %v", err)
-			}
-			if err := invariants.AtRest(b.Node, invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}}); err != nil {
-				t.Error(err)
-			}
-		})
+	t.Parallel()
+	atOnce(t, apiFaults, func(t *testing.T, kind apiFault) {
+		b := newBadAPI(t, "hgx-h100")
+		b.start(t)
+		old, c := drivertest.Claim(1, dev0), drivertest.Claim(2, dev1)
+		b.AddClaim(old, c)
+		if err := b.call(old); err != nil {
+			t.Fatal(err)
+		}
+		shot := b.Arm(apifault.Fault{N: 1, Do: kind.do, Lasting: true})
+		began := time.Now()
+		err := b.call(c)
+		t.Logf("Prepare took %v and made %d requests", time.Since(began).Round(time.Millisecond), len(shot.Seen()))
+		if (err != nil) != kind.harms {
+			t.Errorf("Prepare says %v", err)
+		}
+		if err != nil && (!strings.Contains(err.Error(), c.Name) || !containsOne(err.Error(), kind.says)) {
+			t.Errorf("Prepare does not say what is wrong with claim %s: %v", c.Name, err)
+		}
+		if err := os.Remove(drivertest.SpecPath(b.CDIDir, old)); err != nil {
+			t.Fatal(err)
+		}
+		prepared := []*resourceapi.ResourceClaim{old}
+		if !kind.harms {
+			prepared = append(prepared, c)
+		}
+		drivertest.Eventually(t, func() error { return invariants.AtRest(b.Node, invariants.Claims{Prepared: prepared}) })
+		unprepare(t, b.Node, old)
+		shot.Disarm()
+		if err := b.call(c); err != nil {
+			t.Errorf("after the trouble Prepare says %v", err)
+		}
+		if err := invariants.AtRest(b.Node, invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// atOnce runs a test with each fault, all of them at the same time: mostly they wait.
+func atOnce(t *testing.T, faults []apiFault, test func(*testing.T, apiFault)) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for _, kind := range faults {
+		wg.Go(func() { t.Run(kind.name, func(t *testing.T) { test(t, kind) }) })
 	}
+	wg.Wait()
 }
 
 func containsOne(text string, parts []string) bool {
@@ -123,26 +134,25 @@ func containsOne(text string, parts []string) bool {
 // TestAPIInStart lets each request of a start and of a change of the slices fail once,
 // in each way: in the end the slices are those of the host.
 func TestAPIInStart(t *testing.T) {
+	t.Parallel()
 	old, want := publishedOf(t, faultMachine), deviceNames(publishedOf(t, "roce-sriov"))
-	for _, kind := range apiFaults {
-		t.Run(kind.name, func(t *testing.T) {
-			t.Parallel()
-			requests := make(chan int, 1)
-			requests <- 3 // at least; each run says how many there were
-			for n := 1; n <= <-requests; n++ {
-				t.Run(fmt.Sprint(n), func(t *testing.T) {
-					b := newBadAPI(t, "roce-sriov")
-					b.addSlices(t, old)
-					shot := b.Arm(apifault.Fault{N: n, Do: kind.do})
-					b.start(t)
-					wantPublished(t, b.Node, want)
-					request, fired := shot.Fired()
-					requests <- len(shot.Seen())
-					t.Logf("%s: hit %v, %d requests", request, fired, len(shot.Seen()))
-				})
-			}
-		})
-	}
+	once := slices.DeleteFunc(slices.Clone(apiFaults), func(f apiFault) bool { return f.name == "hangs" }) // package apiclient has it
+	atOnce(t, once, func(t *testing.T, kind apiFault) {
+		requests := make(chan int, 1)
+		requests <- 3 // at least; each run says how many there were
+		for n := 1; n <= <-requests; n++ {
+			t.Run(fmt.Sprint(n), func(t *testing.T) {
+				b := newBadAPI(t, "roce-sriov")
+				b.addSlices(t, old)
+				shot := b.Arm(apifault.Fault{N: n, Do: kind.do})
+				b.start(t)
+				wantPublished(t, b.Node, want)
+				request, fired := shot.Fired()
+				requests <- len(shot.Seen())
+				t.Logf("%s: hit %v, %d requests", request, fired, len(shot.Seen()))
+			})
+		}
+	})
 }
 
 // publishedOf returns the slices that a driver publishes of a machine.
@@ -183,72 +193,37 @@ func wantPublished(t *testing.T, n *drivertest.Node, want []string) {
 // the kubelet, keeps prepared claims in order and ends claims; when the trouble is over
 // it publishes by itself.
 func TestStartWithoutAPI(t *testing.T) {
-	for _, kind := range apiFaults {
-		if !kind.harms {
-			continue
-		}
-		t.Run(kind.name, func(t *testing.T) {
-			t.Parallel()
-			b := newBadAPI(t, faultMachine)
-			p := b.start(t)
-			c := drivertest.Claim(1, faultHCA)
-			b.AddClaim(c)
-			if err := b.call(c); err != nil {
-				t.Fatal(err)
-			}
-			want := deviceNames(waitPublished(t, b.Node))
-			p.Kill()
-			b.Disconnect()
-			b.WipeSlices()
-			if err := os.Remove(drivertest.SpecPath(b.CDIDir, c)); err != nil {
-				t.Fatal(err)
-			}
-			shot := b.Arm(apifault.Fault{N: 1, Do: kind.do, Lasting: true})
-			b.start(t)
-			if err := invariants.AtRest(b.Node, invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}}); err != nil {
-				t.Error(err)
-			}
-			unprepare(t, b.Node, c)
-			if err := invariants.AtRest(b.Node, invariants.Claims{}); err != nil {
-				t.Error(err)
-			}
-			shot.Disarm()
-			wantPublished(t, b.Node, want)
-		})
-	}
-}
-
-// TestTokenIsRenewed: a driver whose token has expired takes the new one when the
-// client reads the file again, which it does each minute.
-func TestTokenIsRenewed(t *testing.T) {
-	if os.Getenv("TEST_LONG") == "" {
-		t.Skip("waits for a minute: set TEST_LONG=1")
-	}
 	t.Parallel()
-	b := newBadAPI(t, faultMachine)
-	b.Arm(apifault.Fault{N: 1, Do: apifault.Expired("first"), Lasting: true})
-	b.start(t)
-	waitPublished(t, b.Node)
-	c := drivertest.Claim(1, faultHCA)
-	b.AddClaim(c)
-	if err := b.call(c); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(filepath.Dir(b.kubeconfig), "token"), []byte("second"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	b.Arm(apifault.Fault{N: 1, Do: apifault.Expired("second"), Lasting: true})
-	began := time.Now()
-	err := b.call(c)
-	if err == nil {
-		t.Fatal("the old token was taken")
-	}
-	for ; err != nil && time.Since(began) < 2*patience; err = b.call(c) {
-		time.Sleep(time.Second) // a kubelet waits longer between two tries
-	}
-	if err != nil {
-		t.Errorf("after %v: %v", time.Since(began), err)
-	}
+	lasting := slices.DeleteFunc(slices.Clone(apiFaults), func(f apiFault) bool {
+		return !f.harms || f.name == "hangs" && os.Getenv("TEST_LONG") == "" // half a minute for each request
+	})
+	atOnce(t, lasting, func(t *testing.T, kind apiFault) {
+		b := newBadAPI(t, faultMachine)
+		p := b.start(t)
+		c := drivertest.Claim(1, faultHCA)
+		b.AddClaim(c)
+		if err := b.call(c); err != nil {
+			t.Fatal(err)
+		}
+		want := deviceNames(waitPublished(t, b.Node))
+		p.Kill()
+		b.Disconnect()
+		b.WipeSlices()
+		if err := os.Remove(drivertest.SpecPath(b.CDIDir, c)); err != nil {
+			t.Fatal(err)
+		}
+		shot := b.Arm(apifault.Fault{N: 1, Do: kind.do, Lasting: true})
+		b.start(t)
+		if err := invariants.AtRest(b.Node, invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}}); err != nil {
+			t.Error(err)
+		}
+		unprepare(t, b.Node, c)
+		if err := invariants.AtRest(b.Node, invariants.Claims{}); err != nil {
+			t.Error(err)
+		}
+		shot.Disarm()
+		wantPublished(t, b.Node, want)
+	})
 }
 
 // TestDroppedFields: a server that drops what makes a device shareable does not bring

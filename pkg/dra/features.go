@@ -13,6 +13,8 @@ import (
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
 )
 
 // Optional features of the API server, by their gates, and what is published
@@ -63,10 +65,14 @@ func (m *missing) add(gate string) bool {
 // itself ends the driver, so that it is restarted and seen. An API server that does
 // not know what was published is given less.
 func (d *Driver) HandleError(ctx context.Context, err error, msg string) {
+	if _, ok := errors.AsType[*resourceslice.DroppedFieldsError](err); ok {
+		d.cfg.Troubles.Note(ctx, "publish resourceslices", apiclient.DroppedFields, err.Error())
+	}
 	if gates := missingFeatures(err, d.usesCounters.Load()); len(gates) > 0 {
 		d.publishWithout(ctx, gates, err)
 		return
 	}
+	notify(d.refused)
 	d.cfg.Metrics.PublishFailed()
 	utilruntime.HandleErrorWithContext(ctx, err, msg)
 	if !errors.Is(err, kubeletplugin.ErrRecoverable) {

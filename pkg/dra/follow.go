@@ -28,7 +28,7 @@ func (d *Driver) followLoop(ctx context.Context) {
 	defer poll.Stop()
 	var followed *rdma.Snapshot
 	for {
-		due := time.NewTimer(d.health.due(time.Now(), rescanInterval))
+		due := time.NewTimer(d.health.due(d.now(), rescanInterval))
 		select {
 		case <-ctx.Done():
 			due.Stop()
@@ -45,7 +45,7 @@ func (d *Driver) followLoop(ctx context.Context) {
 			d.adapt(ctx)
 		}
 		due.Stop()
-		changed := d.judge(ctx, time.Now())
+		changed := d.judge(ctx, d.now())
 		if snap := d.host.snapshot(); snap != followed {
 			followed = snap
 			changed = true

@@ -77,6 +77,17 @@ func start(t testing.TB, n *drivertest.Node, options ...func(*dra.Config)) *driv
 	return startHearing(t, n, nil, options...)
 }
 
+// startWith is start for a test that changes what is inside of the driver first.
+func startWith(t testing.TB, n *drivertest.Node, prepare func(*dra.Driver)) *driver {
+	t.Helper()
+	driven, err := dra.New(config(n), n.Client(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	prepare(driven)
+	return run(t, n, driven)
+}
+
 // startHearing is start with events of the test's own, nil for the kernel's.
 func startHearing(t testing.TB, n *drivertest.Node, events <-chan watch.Signal, options ...func(*dra.Config)) *driver {
 	t.Helper()
@@ -91,6 +102,12 @@ func startHearing(t testing.TB, n *drivertest.Node, events <-chan watch.Signal, 
 	if events != nil {
 		driven.SetEvents(events)
 	}
+	return run(t, n, driven)
+}
+
+// run runs a driver until the end of the test, and waits until the kubelet has registered it.
+func run(t testing.TB, n *drivertest.Node, driven *dra.Driver) *driver {
+	t.Helper()
 	d := &driver{Driver: driven, t: t, done: make(chan error, 1), log: &logBuffer{}}
 	ctx := klog.NewContext(context.Background(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(d.log), textlogger.Verbosity(3))))
 	ctx, d.cancel = context.WithCancel(ctx)

@@ -28,7 +28,7 @@ func (d *Driver) WatchHealthStatus(ctx context.Context, reports chan<- kubeletpl
 	defer ticker.Stop()
 	for {
 		view, changed := d.health.latest()
-		report := healthReport(d.cfg.NodeName, view, d.latest(ctx).devices, time.Now())
+		report := healthReport(d.cfg.NodeName, view, d.latest(ctx).devices, d.now())
 		select {
 		case <-ctx.Done():
 			return nil

@@ -110,6 +110,24 @@ func (h *host) known(name string) (rdma.HCA, bool) {
 	return hca, ok
 }
 
+// heads returns the names of the HCAs of whose card an HCA is a VF or SF, sorted.
+func (h *host) heads(name string) []string {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	part := h.seen[name]
+	if part.PF == "" {
+		return nil
+	}
+	var names []string
+	for _, hca := range h.seen {
+		if hca.PF == "" && hca.Family() == part.Family() {
+			names = append(names, hca.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // learn takes over what is known of HCAs that were not seen since the driver started.
 func (h *host) learn(hcas []rdma.HCA) {
 	h.mu.Lock()

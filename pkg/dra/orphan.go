@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/podresources"
@@ -21,8 +22,6 @@ const orphanInterval = 10 * time.Minute
 
 // orphanLoop sweeps orphans until ctx ends.
 func (d *Driver) orphanLoop(ctx context.Context) {
-	ticker := time.NewTicker(orphanInterval)
-	defer ticker.Stop()
 	for {
 		if err := d.sweepOrphans(ctx); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Orphaned claims not swept, they stay")
@@ -30,7 +29,7 @@ func (d *Driver) orphanLoop(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-time.After(wait.Jitter(orphanInterval, 0.2)): // the drivers of all nodes may have started at once
 		}
 	}
 }

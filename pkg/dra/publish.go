@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/klog/v2"
 
@@ -27,26 +28,32 @@ var handOverAgain = []time.Duration{time.Second, time.Second, 2 * time.Second, 4
 // server one write a second.
 const decideSpacing = 100 * time.Millisecond
 
+// publishRetry is how long after a failure the slices are handed to the library again, and up to half
+// as much more. The library tries by itself, but waits twice as long each time, up to
+// a quarter of an hour: too long after a trouble that was long itself.
+const publishRetry = 30 * time.Second
+
 // publishLoop keeps the published slices in step with the host until ctx ends.
 func (d *Driver) publishLoop(ctx context.Context) {
 	if !d.waitForRuntime(ctx) {
 		return
 	}
-	published, next := d.publish(ctx, nil), time.Now().Add(d.spacing(true))
+	published, next := d.publish(ctx, nil), d.now().Add(d.spacing(true))
 	waits := handOverAgain
 	again := time.NewTimer(waits[0])
 	defer again.Stop()
+	var retry <-chan time.Time // nil while nothing failed
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-d.moved:
-			if !sleep(ctx, time.Until(next)) {
+			if !sleep(ctx, next.Sub(d.now())) {
 				return
 			}
 			before := published
 			published = d.publish(ctx, published)
-			next = time.Now().Add(d.spacing(published != before))
+			next = d.now().Add(d.spacing(published != before))
 		case <-d.registered:
 			// A kubelet that restarted may have another container runtime.
 			if err := d.checkRuntime(ctx); err != nil {
@@ -60,6 +67,12 @@ func (d *Driver) publishLoop(ctx context.Context) {
 			if waits = waits[1:]; len(waits) > 0 {
 				again.Reset(waits[0])
 			}
+		case <-d.refused:
+			if retry == nil {
+				retry = time.After(wait.Jitter(d.retryAfter, 0.5))
+			}
+		case <-retry:
+			published, retry = d.publish(ctx, nil), nil
 		}
 	}
 }

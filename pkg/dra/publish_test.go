@@ -174,9 +174,10 @@ func TestAPIServerAway(t *testing.T) {
 	n.AddClaim(c)
 	prepare(t, n, c)
 	d.stop()
-	for _, request := range []string{drivertest.GetNode, drivertest.GetClaim, drivertest.ListSlices, drivertest.WatchSlices} {
+	for _, request := range []string{drivertest.GetNode, drivertest.ListSlices, drivertest.WatchSlices} {
 		n.Fail(request, 500)
 	}
+	n.Fail(drivertest.GetClaim, 403) // a 500 would be asked again for a while
 	d = start(t, n)
 	d.says("Nothing is published yet")
 	if _, err := n.Prepare(drivertest.Context(t), c); err == nil || !strings.Contains(err.Error(), "claim team-a/claim-1") {

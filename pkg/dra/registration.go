@@ -3,6 +3,7 @@ package dra
 import (
 	"context"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"k8s.io/klog/v2"
+	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/sockets"
@@ -39,6 +41,10 @@ type registration struct{ atomic.Bool }
 // RegisteredHeader is set on the driver's answers to GetInfo once the kubelet has
 // registered it, so that a readiness probe can ask over the real socket.
 const RegisteredHeader = "rdma-dev-registered"
+
+// TroubleHeader is set on the same answers for each kind of request to the API server that is
+// in trouble, with what is wrong in words.
+const TroubleHeader = "rdma-dev-api-trouble"
 
 const (
 	// finishTime is how long a driver that is stopped goes on for the calls that it has
@@ -91,15 +97,39 @@ func (d *Driver) observe(ctx context.Context, req any, info *grpc.UnaryServerInf
 			notify(d.registered)
 		}
 	case *registerapi.InfoRequest:
-		if !d.isUp.Load() {
-			break
-		}
-		if err := grpc.SetHeader(ctx, metadata.Pairs(RegisteredHeader, "true")); err != nil {
+		if err := grpc.SetHeader(ctx, d.introduction()); err != nil {
 			return nil, err
 		}
 	default: // of claims
 		d.calls.begin()
 		defer d.calls.end()
 	}
+	if call, ok := req.(*drapb.NodePrepareResourcesRequest); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = withClaims(ctx, d.client, call.Claims)
+		defer cancel()
+	}
 	return d.cfg.Metrics.Call(ctx, req, handler)
+}
+
+// introduction is what the driver says of itself beside its name.
+func (d *Driver) introduction() metadata.MD {
+	md := metadata.MD{}
+	if d.isUp.Load() {
+		md.Set(RegisteredHeader, "true")
+	}
+	for _, trouble := range d.cfg.Troubles.Current() {
+		md.Append(TroubleHeader, printable(trouble.String()))
+	}
+	return md
+}
+
+// printable makes text fit for a header.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, text)
 }

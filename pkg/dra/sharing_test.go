@@ -103,3 +103,35 @@ func TestViewsExclude(t *testing.T) {
 	prepare(t, n, group)
 	refused(t, n, exclusive, "is in use by claim team-a/claim-")
 }
+
+// TestCardIsNotHadTwice: with partitioning, a PF and its VF are not prepared for two claims, though
+// a scheduler that lost the counters gave them away; without, they are. What is prepared
+// stays so when partitioning is turned on.
+func TestCardIsNotHadTwice(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "roce-sriov")
+	n.GatesOff(drivertest.GateCounters)
+	m := newConfigMap(t, "partitioning: true")
+	d := start(t, n, m.with(t))
+	card, part, watcher, other := drivertest.Claim(1, hca0), drivertest.Claim(2, vf0), drivertest.Monitor(3, vf0), drivertest.Claim(4, hca1)
+	n.AddClaim(card, part, watcher, other)
+	prepare(t, n, card)
+	refused(t, n, part, "device "+vf0, "device "+hca0, "claim team-a/claim-1", "partitioning")
+	prepare(t, n, watcher)
+	prepare(t, n, other)
+	unprepare(t, n, card)
+	prepare(t, n, part)
+	refused(t, n, card, "device "+hca0, "device "+vf0, "claim team-a/claim-2")
+	unprepare(t, n, part)
+	d.stop()
+
+	m.set(t, "partitioning: false")
+	d = start(t, n, m.with(t))
+	prepare(t, n, card)
+	prepare(t, n, part)
+	d.stop()
+
+	m.set(t, "partitioning: true")
+	start(t, n, m.with(t))
+	prepare(t, n, card)
+	prepare(t, n, part)
+}

@@ -33,6 +33,17 @@ func (c card) device() string {
 	return "pci-" + strings.NewReplacer(":", "-", ".", "-").Replace(c.address)
 }
 
+// taint is the taint of the HCA, if it is published.
+func (c card) taint() string {
+	switch {
+	case c.gone:
+		return "rdma.dev/driver-unbound:NoSchedule"
+	case c.down:
+		return "rdma.dev/port-down:NoSchedule"
+	}
+	return ""
+}
+
 // hardware is a machine that changes: names move, links fail, HCAs come and go.
 type hardware struct {
 	t     testing.TB
@@ -57,7 +68,7 @@ func (e uevent) message() string {
 	return strings.Join(fields, "\x00") + "\x00"
 }
 
-// tell notes what the kernel says when an HCA comes or goes: "add" or "remove".
+// tell notes what the kernel says when an HCA comes, goes or changes: "add", "remove" or "change".
 func (h *hardware) tell(action string, c card) {
 	h.events = append(h.events, uevent{action, "infiniband_verbs", c.dir, c.uverbs, ""}, uevent{action, "infiniband", c.dir, c.ibdev, ""})
 }

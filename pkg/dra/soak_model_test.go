@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
+	healthpb "k8s.io/kubelet/pkg/apis/dra-health/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/invariants"
@@ -96,17 +97,23 @@ func (a *allocation) there(h *hardware) bool {
 }
 
 // offered checks the slices that a driver, the n-th, has published: all HCAs that are
-// there, and besides those that claims hold. A driver that started when such an HCA was
-// away cannot describe it.
+// there, and besides those that claims hold, with what is wrong with them in taints. A driver
+// that started when such an HCA was away cannot describe it.
 func (m *model) offered(h *hardware, driver int, published []resourceapi.ResourceSlice) error {
 	names := map[string]bool{}
-	for _, name := range deviceNames(published) {
-		names[name] = true
+	taints := map[string]string{}
+	for _, s := range published {
+		for _, d := range s.Spec.Devices {
+			names[d.Name] = true
+			for _, t := range d.Taints {
+				taints[d.Name] += t.Key + ":" + string(t.Effect)
+			}
+		}
 	}
 	for i, c := range h.cards {
-		name := c.device()
-		if shared(i) {
-			name = "shared-" + name
+		name := poolName(i, c)
+		if names[name] && taints[name] != c.taint() {
+			return fmt.Errorf("%s has the taints %q, want %q", name, taints[name], c.taint())
 		}
 		held, prepared := m.holders(i)
 		switch {
@@ -121,6 +128,35 @@ func (m *model) offered(h *hardware, driver int, published []resourceapi.Resourc
 	}
 	if len(names) > 0 {
 		return fmt.Errorf("published are also %v", names)
+	}
+	return nil
+}
+
+// poolName is the name of the device by which an HCA is published.
+func poolName(i int, c card) string {
+	if shared(i) {
+		return "shared-" + c.device()
+	}
+	return c.device()
+}
+
+// told checks what the kubelet was told of the health of devices.
+func told(h *hardware, report []*healthpb.DeviceHealth) error {
+	for i, c := range h.cards {
+		want := healthpb.HealthStatus_HEALTHY
+		if c.taint() != "" {
+			want = healthpb.HealthStatus_UNHEALTHY
+		}
+		at := slices.IndexFunc(report, func(d *healthpb.DeviceHealth) bool { return d.Device.DeviceName == poolName(i, c) })
+		if at < 0 {
+			if c.gone {
+				continue // it may not be published
+			}
+			return fmt.Errorf("the kubelet hears nothing of %s", poolName(i, c))
+		}
+		if got := report[at]; got.Health != want || (got.Message == "") != (want == healthpb.HealthStatus_HEALTHY) {
+			return fmt.Errorf("the kubelet hears of %s %v %q, want %v", poolName(i, c), got.Health, got.Message, want)
+		}
 	}
 	return nil
 }

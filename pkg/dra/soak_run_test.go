@@ -44,9 +44,11 @@ type trouble struct {
 	shot *apifault.Shot
 }
 
-// soakPolicy shares the last three HCAs of the machine.
+// soakPolicy shares the last three HCAs of the machine, and waits for nothing.
 const soakPolicy = `apiVersion: rdma.dev/v1alpha1
 kind: DriverConfig
+health: {downAfter: 10ms, upAfter: 20ms}
+publishInterval: 20ms
 rules:
 - name: storage
   selectors: [{cel: {expression: 'device.attributes["resource.kubernetes.io"].pciBusID in [%s]'}}]
@@ -92,7 +94,7 @@ func soakLength(t *testing.T) func(steps int) bool {
 		}
 		return func(steps int) bool { return steps < most }
 	}
-	length := 8 * time.Second
+	length := 20 * time.Second
 	if os.Getenv("TEST_LONG") != "" {
 		length = 10 * time.Minute
 	}
@@ -196,6 +198,7 @@ func (s *soak) atRest() {
 		if err == nil && s.trouble == nil {
 			if err = s.offered(s.host, s.launches, s.Slices()); err == nil {
 				s.published = s.launches
+				err = s.healthy()
 			}
 		}
 		if err == nil {
@@ -209,6 +212,17 @@ func (s *soak) atRest() {
 		}
 		time.Sleep(2 * time.Millisecond) // between two looks at the condition
 	}
+}
+
+// healthy checks what the kubelet hears of health. A stream begins with the present state.
+func (s *soak) healthy() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	report, err := s.Health(ctx)
+	if err != nil {
+		return fmt.Errorf("hear of health: %w", err)
+	}
+	return told(s.host, report)
 }
 
 // ask asks for claims in one call each, as a kubelet does for pods that start at the

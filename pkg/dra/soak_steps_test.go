@@ -30,7 +30,9 @@ var soakSteps = []struct {
 	{"stop and start", 2, (*soak).restart},
 	{"rolling update", 2, (*soak).rollingUpdate},
 	{"kubelet restarts", 2, (*soak).kubeletRestarts},
-	{"port flaps", 4, (*soak).flap},
+	{"port flaps", 6, (*soak).flap},
+	{"storm of flaps", 1, (*soak).storm},
+	{"all drivers are loaded anew", 1, (*soak).reload},
 	{"names move", 6, (*soak).namesMove},
 	{"device goes or comes", 6, (*soak).goOrCome},
 	{"specs are removed", 4, (*soak).removeSpecs},
@@ -294,8 +296,52 @@ func (s *soak) kubeletRestarts() {
 
 func (s *soak) flap() {
 	i := s.pick(len(s.host.cards))
-	s.host.cards[i].down = !s.host.cards[i].down
-	s.note("port of %d is down: %v", i, s.host.cards[i].down)
+	c := &s.host.cards[i]
+	c.down = !c.down
+	s.note("port of %d is down: %v", i, c.down)
+	if !c.gone {
+		s.host.tell("change", *c)
+	}
+	s.host.apply(s.Node)
+}
+
+// storm has the ports of two HCAs fail and come back, faster than anybody follows.
+func (s *soak) storm() {
+	a, b := s.pick(len(s.host.cards)), s.pick(len(s.host.cards))
+	n := 5 + s.pick(6)
+	s.note("ports of %d and %d flap %d times", a, b, n)
+	for i := range n {
+		for _, at := range []int{a, b} {
+			c := &s.host.cards[at]
+			c.down = i%2 == 0
+			if !c.gone {
+				s.host.tell("change", *c)
+			}
+		}
+		s.host.apply(s.Node)
+	}
+}
+
+// reload takes all HCAs away and brings them back, two of them under each other's names.
+func (s *soak) reload() {
+	a, b := s.pick(len(s.host.cards)), s.pick(len(s.host.cards))
+	s.note("all drivers are loaded anew, and the names of %d and %d are exchanged", a, b)
+	each := func() {
+		for i := range s.host.cards {
+			s.host.goOrCome(i)
+		}
+	}
+	for i := range s.host.cards {
+		if s.host.cards[i].gone {
+			s.host.goOrCome(i)
+		}
+	}
+	each()
+	s.host.apply(s.Node)
+	if a != b {
+		s.host.rename(a, b, true)
+	}
+	each()
 	s.host.apply(s.Node)
 }
 
@@ -360,6 +406,8 @@ var soakTroubles = []apiFault{
 	{"token expired", apifault.Status(http.StatusUnauthorized), true, nil},
 	{"broken", apifault.Status(http.StatusInternalServerError), true, nil},
 	{"conflict", apifault.Status(http.StatusConflict), true, nil},
+	{"flaky", apifault.Mostly(3, apifault.Down), false, nil},
+	{"hangs", apifault.Hang, true, nil},
 }
 
 func (s *soak) troubleBegins() {
@@ -367,6 +415,9 @@ func (s *soak) troubleBegins() {
 		return
 	}
 	kind := soakTroubles[s.pick(len(soakTroubles))]
+	if kind.name == "hangs" && os.Getenv("TEST_LONG") == "" {
+		return // what hangs then is given up after half a minute
+	}
 	s.note("the API server is in trouble: %s", kind.name)
 	s.trouble = &trouble{kind, s.proxy.Arm(apifault.Fault{N: 1, Do: kind.do, Lasting: true})}
 }

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	applymeta "k8s.io/client-go/applyconfigurations/meta/v1"
 	applyresource "k8s.io/client-go/applyconfigurations/resource/v1"
 	"k8s.io/client-go/util/flowcontrol"
@@ -45,11 +46,21 @@ func newStatuses(wanted bool) *statuses {
 		return nil
 	}
 	return &statuses{
-		queue: workqueue.NewTypedRateLimitingQueue(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](statusRetryMin, statusRetryMax)),
+		queue: workqueue.NewTypedRateLimitingQueue[types.UID](jittering{
+			workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](statusRetryMin, statusRetryMax)}),
 		limiter: flowcontrol.NewTokenBucketRateLimiter(statusPerSecond, statusBurst),
 		said:    map[types.UID][]resourceapi.AllocatedDeviceStatus{},
 	}
+}
+
+// jittering makes each wait up to half as much longer: the nodes of a cluster whose API server was
+// away do not come back at once.
+type jittering struct {
+	workqueue.TypedRateLimiter[types.UID]
+}
+
+func (j jittering) When(uid types.UID) time.Duration {
+	return wait.Jitter(j.TypedRateLimiter.When(uid), 0.5)
 }
 
 // prepared has the status of a claim written that was just prepared.

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -23,6 +25,24 @@ func Down(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 		_ = tcp.SetLinger(0) // at worst the client sees an end instead of a reset
 	}
 	conn.Close()
+}
+
+// Hang takes a request and never answers it, as a server does that stands still.
+func Hang(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
+	_, _ = io.Copy(io.Discard, r.Body) // a server does not see that a client goes before it has read all
+	<-r.Context().Done()
+}
+
+// Mostly does something to all but each n-th request, which the server answers.
+func Mostly(n int64, do func(http.ResponseWriter, *http.Request, http.Handler)) func(http.ResponseWriter, *http.Request, http.Handler) {
+	var count atomic.Int64
+	return func(w http.ResponseWriter, r *http.Request, server http.Handler) {
+		if count.Add(1)%n == 0 {
+			server.ServeHTTP(w, r)
+			return
+		}
+		do(w, r, server)
+	}
 }
 
 // Slow answers after a time.
@@ -93,6 +113,27 @@ func Drop(drop func(*resourceapi.ResourceSlice)) func(http.ResponseWriter, *http
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		server.ServeHTTP(w, r)
 	}
+}
+
+// Together answers requests when that many are waiting for it.
+func Together(n int) func(http.ResponseWriter, *http.Request, http.Handler) {
+	var waiting atomic.Int64
+	complete := make(chan struct{})
+	return func(w http.ResponseWriter, r *http.Request, server http.Handler) {
+		if waiting.Add(1) == int64(n) {
+			close(complete)
+		}
+		select {
+		case <-complete:
+			server.ServeHTTP(w, r)
+		case <-r.Context().Done():
+		}
+	}
+}
+
+// Claims is a Match: requests for claims.
+func Claims(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/resourceclaims/")
 }
 
 // Writes is a Match: requests that change slices.

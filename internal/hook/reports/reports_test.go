@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,4 +55,30 @@ func TestTakeWithoutDirectory(t *testing.T) {
 	if _, err := Take(filepath.Join(t.TempDir(), "absent")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v", err)
 	}
+}
+
+// FuzzTake: a report says what the hook said, whatever words it was given by kernel and runtime; and
+// whatever a file says that looks like one, it is read once.
+func FuzzTake(f *testing.F) {
+	f.Add("web", "raise the limit: permission denied", "unknown flag \"--x\"", []byte("{"))
+	f.Add("a\x00b\x7f\u2028", "\xff\\u0000\n\t\"", "", []byte(`{"reportVersion":1,"limits":[{"device":null}],"before":{}}`))
+	f.Fuzz(func(t *testing.T, id, message, warning string, garbage []byte) {
+		dir := t.TempDir()
+		said := hook.Report{ReportVersion: hook.ReportVersion, ID: id, Message: message, Outcome: hook.Raised, Warnings: []string{warning}}
+		for name, data := range map[string][]byte{"one.json": said.AppendJSON(nil), "two.json": garbage} {
+			if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		found, _ := Take(dir)                                       // of the garbage it may say anything
+		valid := func(s string) string { return string([]rune(s)) } // each byte that is none of UTF-8 is U+FFFD
+		if !slices.ContainsFunc(found, func(r hook.Report) bool {
+			return valid(r.ID) == valid(id) && valid(r.Message) == valid(message) && len(r.Warnings) == 1 && valid(r.Warnings[0]) == valid(warning)
+		}) {
+			t.Errorf("%+v became %+v", said, found)
+		}
+		if again, err := Take(dir); len(again) > 0 || err != nil {
+			t.Errorf("read again: %+v, %v", again, err)
+		}
+	})
 }

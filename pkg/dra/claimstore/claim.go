@@ -18,13 +18,16 @@ import (
 
 // Claim takes the HCAs of a plan for its claim and remembers the plan. It
 // fails if another claim of this boot has one of them in a way that excludes
-// sharing, by whichever device: alone, as a share, or as a member of a group.
+// sharing, by whichever device: alone, as a share, as a member of a group, or as a VF or
+// SF of its card, of which it takes the lock as well.
 // Taking them again is no error. The HCAs are locked in the order of
 // their names, from before the check until the record is written, so of two
 // claims on one HCA exactly one wins, in whichever processes they are.
 func (s *Store) Claim(ctx context.Context, p *plan.Plan) error {
-	if p.UID == "" || filepath.Base(string(p.UID)) != string(p.UID) {
-		return fmt.Errorf("claim %s: UID %q is not usable as a file name", p.Claim(), p.UID)
+	for _, name := range append(p.Locks(), string(p.UID)) {
+		if filepath.Base(name) != name || name == "." || name == ".." {
+			return fmt.Errorf("claim %s: the name or UID %q is not usable as a file name", p.Claim(), name)
+		}
 	}
 	var held []*deviceLock
 	defer func() {
@@ -32,7 +35,7 @@ func (s *Store) Claim(ctx context.Context, p *plan.Plan) error {
 			l.release()
 		}
 	}()
-	for _, name := range p.HCAs() {
+	for _, name := range p.Locks() {
 		l, err := s.lock(ctx, name)
 		if err != nil {
 			return fmt.Errorf("claim %s: %w", p.Claim(), err)
@@ -62,7 +65,7 @@ func (s *Store) admit(p *plan.Plan, l *deviceLock) error {
 		if err != nil {
 			return fmt.Errorf("device %s may be in use: %w", l.name, err)
 		}
-		if other == nil || !slices.Contains(other.HCAs(), l.name) {
+		if other == nil || !slices.Contains(other.Locks(), l.name) {
 			if err := l.drop(uid); err != nil {
 				return err
 			}

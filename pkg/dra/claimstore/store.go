@@ -119,11 +119,13 @@ func (s *Store) Get(uid types.UID) (*plan.Plan, error) {
 		return nil, nil
 	}
 	if r.Version > newestVersion || r.Plan.UID != uid {
-		return nil, fmt.Errorf("read record of claim %s from %q: version %d of claim %q: it was written by a newer driver or by something else; drain the node before going back to this version",
-			uid, path, r.Version, r.Plan.UID)
+		return nil, fmt.Errorf("read record of claim %s from %q: version %d of claim %q: %w", uid, path, r.Version, r.Plan.UID, errForeign)
 	}
 	return &r.Plan, nil
 }
+
+// errForeign is what is wrong with a record of this boot that is whole, but not ours.
+var errForeign = errors.New("it was written by a newer driver or by something else; drain the node before going back to this version")
 
 // List returns the plans of all claims prepared in this boot, and an error that
 // joins those of records that cannot be read.
@@ -182,8 +184,9 @@ func (s *Store) Remove(uid types.UID) error {
 }
 
 // Void removes the records that an earlier boot left: those that say so, and
-// unreadable ones that are older than this boot, as a power loss leaves them. It
-// returns the claims it forgot.
+// unreadable ones that are older than this boot, as a power loss leaves them. Clocks are
+// asked only of what cannot be read at all: one that was set since the boot makes what
+// was written before look older than it is. It returns the claims it forgot.
 func (s *Store) Void() ([]types.UID, error) {
 	uids, err := s.uids()
 	if err != nil {
@@ -193,7 +196,7 @@ func (s *Store) Void() ([]types.UID, error) {
 	var errs []error
 	for _, uid := range uids {
 		p, err := s.Get(uid)
-		if p != nil || (err != nil && !s.olderThanBoot(uid)) {
+		if p != nil || errors.Is(err, errForeign) || err != nil && !s.olderThanBoot(uid) {
 			continue
 		}
 		if err := s.Remove(uid); err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -201,4 +202,60 @@ func BenchmarkObserve(b *testing.B) {
 		w.see(flapping...)
 		flapping, hcas = hcas, flapping
 	}
+}
+
+// TestClockIsSet: whoever sets the clock of the node, by an hour ahead or back, again and again, changes
+// nothing of what holds when.
+func TestClockIsSet(t *testing.T) {
+	hcas := []rdma.HCA{hca(1), hca(2), hca(2)}
+	for i := range hcas {
+		hcas[i].Name = fmt.Sprint("hca", i)
+	}
+	start := time.Now()
+	for seed := range uint64(50) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		steady, set := newModel(t), newModel(t)
+		now := start
+		for range 40 {
+			now = now.Add(time.Duration(r.IntN(20)) * time.Second)
+			jumped := drivertest.Jumped(now, time.Duration(r.IntN(5)-2)*time.Hour)
+			o := world(r, hcas, rdma.PortActive, "DOWN", "")
+			want, got := fmt.Sprint(happened(steady.Observe(o, now))), fmt.Sprint(happened(set.Observe(o, jumped)))
+			if got != want {
+				t.Fatalf("seed %d: transitions are %s, want %s", seed, got, want)
+			}
+			next, due := steady.Next()
+			nextSet, dueSet := set.Next()
+			if due != dueSet || next.Sub(now) != nextSet.Sub(jumped) {
+				t.Fatalf("seed %d: the next look is due in %v, want %v", seed, nextSet.Sub(jumped), next.Sub(now))
+			}
+			for _, h := range hcas {
+				if want, got := fmt.Sprint(steady.View().Taints(h.Name, health.Policy{})), fmt.Sprint(set.View().Taints(h.Name, health.Policy{})); got != want {
+					t.Fatalf("seed %d: taints of %s are %s, want %s", seed, h.Name, got, want)
+				}
+				wantStatus, _ := steady.View().Report(h.Name, now.Add(time.Minute))
+				gotStatus, _ := set.View().Report(h.Name, drivertest.Jumped(now.Add(time.Minute), -3*time.Hour))
+				if gotStatus != wantStatus {
+					t.Fatalf("seed %d: %s is reported %s, want %s", seed, h.Name, gotStatus, wantStatus)
+				}
+			}
+		}
+	}
+}
+
+func newModel(t *testing.T) *health.Model {
+	t.Helper()
+	m, err := health.New(health.DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func happened(transitions []health.Transition) []string {
+	var out []string
+	for _, one := range transitions {
+		out = append(out, one.Device+" "+one.Reason()+" "+one.Message)
+	}
+	return out
 }

@@ -173,11 +173,22 @@ func driverOn(pods []corev1.Pod, node string) *corev1.Pod {
 	var found *corev1.Pod
 	for i := range pods {
 		p := &pods[i]
-		if p.Spec.NodeName == node && p.Labels[driverLabel] == driverApp && p.DeletionTimestamp == nil && (found == nil || podReady(p)) {
+		if p.Spec.NodeName == node && isDriver(p) && (found == nil || podReady(p)) {
 			found = p
 		}
 	}
 	return found
+}
+
+// isDriver reports whether a pod is one of the DaemonSet: the chart's jobs have its label
+// as well.
+func isDriver(pod *corev1.Pod) bool {
+	for _, o := range pod.OwnerReferences {
+		if o.Kind != "DaemonSet" {
+			return false
+		}
+	}
+	return pod.Labels[driverLabel] == driverApp && pod.DeletionTimestamp == nil
 }
 
 func podReady(pod *corev1.Pod) bool {

@@ -52,7 +52,7 @@ type RequestReport struct {
 	Devices int `json:"devices"`
 	Nodes   int `json:"nodes"`
 	// RuledOut are the devices that the request cannot have, by reason; Free those
-	// that it could have, by node.
+	// that it could have, by node; those that are at no node of their own are below "".
 	RuledOut []*Ruling           `json:"ruledOut,omitempty"`
 	Free     map[string][]string `json:"free,omitempty"`
 
@@ -62,14 +62,18 @@ type RequestReport struct {
 	total map[string]int // by node, for requests for all
 }
 
-// Best returns the node with most free devices, and how many.
+// Best returns the node with most free devices, and how many a pod could have there:
+// devices at no node of their own, as some on a network, count everywhere.
 func (r *RequestReport) Best() (node string, n int) {
 	for _, name := range slices.Sorted(maps.Keys(r.Free)) {
-		if len(r.Free[name]) > n {
+		if name != "" && len(r.Free[name]) > n {
 			node, n = name, len(r.Free[name])
 		}
 	}
-	return node, n
+	if node == "" {
+		node = "any"
+	}
+	return node, n + len(r.Free[""])
 }
 
 // enough reports whether some node has what the request alone asks for.

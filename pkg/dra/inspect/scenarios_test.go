@@ -255,7 +255,7 @@ var scenarios = []scenario{{
 	make: func(b *fleet.Fleet) inspect.Question {
 		b.Node("node1", "hgx-h100", "")
 		b.Allocate("node1", "nic", claim(want("nic", "hca.rdma.dev")))
-		b.Pods = nil
+		b.Pods[0].OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: "uninstall"}}
 		return inspect.Question{Pod: fleet.On(fleet.Pod("nic"), "node1")}
 	},
 }, {

@@ -83,3 +83,21 @@ func TestWhyJSON(t *testing.T) {
 		}
 	}
 }
+
+// TestAnyNode: devices that belong to no node can be had on each.
+func TestAnyNode(t *testing.T) {
+	f := fleet.New(t)
+	f.Node("node1", "roce-sriov", "")
+	f.Pending("nics", claim(count("nics", "hca.rdma.dev", 3)))
+	c := cluster(f)
+	for i := range c.Slices {
+		c.Slices[i].Spec.NodeName, c.Slices[i].Spec.AllNodes = nil, new(true)
+	}
+	answer, err := c.Why(context.Background(), inspect.Question{Pod: fleet.Pod("nics")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "request nics wants 3 of hca.rdma.dev, and the best node, any, has 2"; answer.Summary != want {
+		t.Errorf("%s; want %s", answer.Summary, want)
+	}
+}

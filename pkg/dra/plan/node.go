@@ -17,6 +17,9 @@ type Node struct {
 	Site Site
 	// Members returns the names of the HCAs of a group; nil on a node without groups.
 	Members func(group string) ([]string, error)
+	// Card returns the names of the HCAs of whose card an HCA is a VF or SF; nil on a node where
+	// the two can be had side by side.
+	Card func(hca string) []string
 }
 
 // Site is what the node's administrator gives to every claim of the node.
@@ -51,7 +54,29 @@ func (n Node) As(made *Plan) Node {
 		}
 		return now.members(group)
 	}
+	// A claim that was prepared beside the user of its card stays so.
+	n.Card = func(hca string) []string {
+		for _, d := range made.Devices {
+			if slices.Contains(d.HCAs(), hca) {
+				return d.Cards
+			}
+		}
+		return nil
+	}
 	return n
+}
+
+// cards returns the cards that a device is a part of.
+func (n Node) cards(d Device) []string {
+	if n.Card == nil {
+		return nil
+	}
+	var names []string
+	for _, hca := range d.HCAs() {
+		names = append(names, n.Card(hca)...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 var errNoGroup = errors.New("this node has no such group of HCAs now: the driver's configuration no longer names it, or its HCAs are given to claims of their own")

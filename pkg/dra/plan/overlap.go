@@ -14,6 +14,10 @@ type InUseError struct{ error }
 // other: at least one of them as its only user. Shares of an HCA, groups that it
 // is in, and access for monitoring do not exclude each other. The scheduler keeps
 // claims apart; this is the last line of defence against its mistakes.
+//
+// Where the site has it so (Node.Card), the only user of a PF excludes those of its VFs and
+// SFs as well, as the published counters do. The API server may have dropped those,
+// and the scheduler not heard of it yet.
 func (p *Plan) Overlap(other *Plan) error {
 	if p.UID == other.UID {
 		return nil
@@ -25,9 +29,22 @@ func (p *Plan) Overlap(other *Plan) error {
 				return InUseError{fmt.Errorf("device %s is in use by claim %s (%s)%s: two claims were given one device; delete the pod of one of them",
 					a.Device, other.Claim(), other.UID, through(hca, a, b))}
 			}
+			if a.cardOf(b) || b.cardOf(a) {
+				return fmt.Errorf("device %s is on one card with device %s, which claim %s (%s) has: the site lets nobody have a whole card beside its VFs and SFs (partitioning); delete the pod of one of the two claims",
+					a.Device, b.Device, other.Claim(), other.UID)
+			}
 		}
 	}
 	return nil
+}
+
+// cardOf reports whether the device gives one claim alone the card that the other is a part of.
+func (d Device) cardOf(part Device) bool {
+	if d.AdminAccess || part.AdminAccess || !d.alone() {
+		return false
+	}
+	_, is := common(d.HCAs(), part.Cards)
+	return is
 }
 
 // through says by which HCA two devices collide, where their names do not.

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,5 +90,63 @@ func TestOverlapOfSeveralDevices(t *testing.T) {
 	b.UID = uid2
 	if a.Overlap(b) == nil {
 		t.Error("two claims on HCA d2 do not overlap")
+	}
+}
+
+func meet(a, b []string) bool {
+	return slices.ContainsFunc(a, func(name string) bool { return slices.Contains(b, name) })
+}
+
+// TestOverlapOnACard: where the site has it so, a whole PF and its VFs exclude each other, and
+// nothing else does that did not before.
+func TestOverlapOnACard(t *testing.T) {
+	const pf, vf, vf2 = "pci-0000-3b-00-0", "pci-0000-3b-00-2", "pci-0000-3b-00-3"
+	partitioned := here
+	partitioned.Members = func(string) ([]string, error) { return []string{vf, "pci-0000-c1-00-0"}, nil }
+	partitioned.Card = func(hca string) []string {
+		if hca == vf || hca == vf2 {
+			return []string{pf}
+		}
+		return nil
+	}
+	plans := func(node plan.Node, r resourceapi.DeviceRequestAllocationResult) *plan.Plan {
+		p, err := plan.New(claim(one(r)), node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	for _, tc := range []struct {
+		name string
+		a, b resourceapi.DeviceRequestAllocationResult
+		want bool
+	}{
+		{"PF, VF", result("nic", pf), result("nic", vf), true},
+		{"PF, share of a VF", result("nic", pf), share(result("nic", "shared-"+vf), "s1"), true},
+		{"PF, group with a VF", result("nic", pf), share(result("nics", "group-all"), "s1"), true},
+		{"share of the PF, VF", share(result("nic", "shared-"+pf), "s1"), result("nic", vf), false},
+		{"PF, VF for monitoring", result("nic", pf), admin(result("nic", vf)), false},
+		{"PF for monitoring, VF", admin(result("nic", pf)), result("nic", vf), false},
+		{"two VFs", result("nic", vf), result("nic", vf2), false},
+		{"another PF, VF", result("nic", "pci-0000-3b-00-1"), result("nic", vf), false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a, b := plans(partitioned, tc.a), plans(partitioned, tc.b)
+			b.UID, b.Name = uid2, "other"
+			for _, pair := range [][2]*plan.Plan{{a, b}, {b, a}} {
+				err := pair[0].Overlap(pair[1])
+				if (err != nil) != tc.want || err != nil && !strings.Contains(err.Error(), pair[1].Claim()) {
+					t.Errorf("overlap of %s with %s: %v", pair[0].Name, pair[1].Name, err)
+				}
+				if err != nil && !meet(a.Locks(), b.Locks()) {
+					t.Errorf("locks %v and %v have nothing in common", a.Locks(), b.Locks())
+				}
+			}
+			free := partitioned
+			free.Card = nil
+			if err := plans(free, tc.a).Overlap(&plan.Plan{UID: uid2, Devices: plans(free, tc.b).Devices}); err != nil {
+				t.Errorf("on a node that does not ask for it: %v", err)
+			}
+		})
 	}
 }

@@ -50,6 +50,9 @@ type Device struct {
 	// Members are the names of the HCAs of a group, as they were when the claim was
 	// prepared first; empty for the device of one HCA.
 	Members []string `json:"members,omitempty"`
+	// Cards are the names of the HCAs that nobody may have alone beside the device, since it
+	// is a VF or SF of their card, or a group with one; empty where the site lets both be had.
+	Cards []string `json:"cards,omitempty"`
 	// ShareID tells apart the shares of a device that several claims may use.
 	ShareID *types.UID `json:"shareID,omitempty"`
 	// AdminAccess marks access for monitoring, beside the device's user.
@@ -72,6 +75,17 @@ func (p *Plan) HCAs() []string {
 	var names []string
 	for _, d := range p.Devices {
 		names = append(names, d.HCAs()...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Locks returns the names of the HCAs that a plan uses or depends on, sorted, each once: who
+// prepares one of two plans that exclude each other meets the other at one of them.
+func (p *Plan) Locks() []string {
+	names := p.HCAs()
+	for _, d := range p.Devices {
+		names = append(names, d.Cards...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
@@ -146,5 +160,6 @@ func newDevice(result resourceapi.DeviceRequestAllocationResult, configs []resou
 	if group := devicename.Parse(d.Device).Group; group != "" {
 		d.Members, err = node.members(group)
 	}
+	d.Cards = node.cards(d)
 	return d, err
 }

@@ -1,0 +1,66 @@
+package apiclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+const (
+	// answerTime is how long the server has to begin an answer. A watch begins at once,
+	// and goes on for as long as it likes.
+	answerTime = 30 * time.Second
+	// slowTime is from when an answer is slow.
+	slowTime = time.Second
+)
+
+var errNoAnswer = errors.New("the API server took the request and did not answer")
+
+// observing tells Troubles of requests, and ends those that get no answer.
+type observing struct {
+	next     http.RoundTripper
+	troubles *Troubles
+	patience time.Duration
+}
+
+// RoundTrip implements http.RoundTripper.
+func (o *observing) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	impatience := time.AfterFunc(o.patience, func() { cancel(errNoAnswer) })
+	began := time.Now()
+	resp, err := o.next.RoundTrip(r.WithContext(ctx))
+	impatience.Stop()
+	if err != nil {
+		if errors.Is(context.Cause(ctx), errNoAnswer) {
+			err = fmt.Errorf("%w within %v", errNoAnswer, o.patience)
+		}
+		cancel(nil)
+		// Who gives up at once knows of no trouble.
+		if r.Context().Err() == nil || errors.Is(r.Context().Err(), context.DeadlineExceeded) && time.Since(began) >= slowTime {
+			o.troubles.Note(r.Context(), requestOf(r), reasonOf(err), err.Error())
+		}
+		return nil, err
+	}
+	reason, message := reasonOfStatus(resp, time.Since(began))
+	o.troubles.Note(r.Context(), requestOf(r), reason, message)
+	resp.Body = &cancelling{resp.Body, cancel}
+	return resp, nil
+}
+
+// WrappedRoundTripper lets client-go find the transport below.
+func (o *observing) WrappedRoundTripper() http.RoundTripper { return o.next }
+
+// cancelling frees a context when the body of the answer is done with.
+type cancelling struct {
+	io.ReadCloser
+	cancel context.CancelCauseFunc
+}
+
+// Close implements io.Closer.
+func (c *cancelling) Close() error {
+	defer c.cancel(nil)
+	return c.ReadCloser.Close()
+}

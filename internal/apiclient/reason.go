@@ -1,0 +1,103 @@
+package apiclient
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Reason is a kind of trouble, fit for the label of a metric.
+type Reason string
+
+// The reasons.
+const (
+	Well          Reason = ""               // no trouble
+	Unreachable   Reason = "unreachable"    // no connection, or it broke
+	NoAnswer      Reason = "no-answer"      // not in time
+	Slow          Reason = "slow"           // an answer, but late
+	Certificate   Reason = "certificate"    // the server's; a clock may be wrong
+	Unauthorized  Reason = "unauthorized"   // 401: the token
+	Forbidden     Reason = "forbidden"      // 403: the rights of the service account
+	Conflict      Reason = "conflict"       // 409: somebody else wrote
+	Invalid       Reason = "invalid"        // 400, 413, 422: what the driver sent
+	Throttled     Reason = "throttled"      // 429
+	ServerError   Reason = "server-error"   // 5xx
+	DroppedFields Reason = "dropped-fields" // stored without some of its fields: a feature gate is off
+)
+
+// Reasons returns all kinds of trouble.
+func Reasons() []Reason {
+	return []Reason{Unreachable, NoAnswer, Slow, Certificate, Unauthorized, Forbidden, Conflict, Invalid, Throttled, ServerError, DroppedFields}
+}
+
+// reasonOf sorts errors of the transport.
+func reasonOf(err error) Reason {
+	var invalid x509.CertificateInvalidError
+	var authority x509.UnknownAuthorityError
+	var hostname x509.HostnameError
+	switch {
+	case errors.Is(err, errNoAnswer), errors.Is(err, context.DeadlineExceeded):
+		return NoAnswer
+	case errors.As(err, &invalid), errors.As(err, &authority), errors.As(err, &hostname):
+		return Certificate
+	}
+	return Unreachable
+}
+
+// reasonOfStatus sorts answers, of which the caller reads the body.
+func reasonOfStatus(resp *http.Response, took time.Duration) (Reason, string) {
+	message := resp.Status
+	if after := resp.Header.Get("Retry-After"); after != "" {
+		message += ", to be tried again in " + after + " s"
+	}
+	switch code := resp.StatusCode; {
+	case code == http.StatusUnauthorized:
+		return Unauthorized, message
+	case code == http.StatusForbidden:
+		return Forbidden, message
+	case code == http.StatusConflict && resp.Request.Method != http.MethodPost: // which is there already
+		return Conflict, message
+	case code == http.StatusBadRequest, code == http.StatusRequestEntityTooLarge, code == http.StatusUnprocessableEntity:
+		return Invalid, message
+	case code == http.StatusTooManyRequests:
+		return Throttled, message
+	case code >= http.StatusInternalServerError:
+		return ServerError, message
+	case took >= slowTime:
+		return Slow, fmt.Sprintf("answered after %v", took.Round(time.Millisecond))
+	}
+	return Well, ""
+}
+
+// requestOf names a request by verb and resource, as the API does: "get
+// resourceclaims", "watch resourceslices", "patch resourceclaims/status".
+func requestOf(r *http.Request) string {
+	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	switch { // api/v1/..., apis/<group>/<version>/...
+	case len(path) > 2 && path[0] == "api":
+		path = path[2:]
+	case len(path) > 3 && path[0] == "apis":
+		path = path[3:]
+	default:
+		return strings.ToLower(r.Method) + " other"
+	}
+	if len(path) > 2 && path[0] == "namespaces" {
+		path = path[2:]
+	}
+	resource := path[0]
+	if len(path) > 2 {
+		resource += "/" + path[2]
+	}
+	verb := strings.ToLower(r.Method)
+	if verb == "get" && len(path) == 1 {
+		verb = "list"
+		if watch := r.URL.Query().Get("watch"); watch == "true" || watch == "1" {
+			verb = "watch"
+		}
+	}
+	return verb + " " + resource
+}

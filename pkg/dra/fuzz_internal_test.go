@@ -1,0 +1,100 @@
+package dra
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// FuzzRemembered: whatever the driver before has left of HCAs and taints, this one judges and publishes
+// its host; what is there is what is read now, not what was left.
+func FuzzRemembered(f *testing.F) {
+	snap := rdmatest.Snapshot(f, "mlx5-sf")
+	left, err := json.Marshal(snap.HCAs)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(left, []byte(`{"pci-0000-c1-00-0":[{"key":"rdma.dev/port-down","effect":"NoSchedule"}]}`))
+	f.Add([]byte(`[{}]`), []byte(`{"":[{"key":"rdma.dev/device-gone"},{"key":"x/y","timeAdded":"2026-01-01T00:00:00Z"}]}`))
+	f.Add([]byte(`[{"Name":"gone","Ports":[{"Number":-1}],"Identity":{"PCI":"0000:ff:00.0"},"PF":"0000:c1:00.0"}]`), []byte(`null`))
+	f.Fuzz(func(t *testing.T, hcas, taints []byte) {
+		var known []rdma.HCA
+		var was map[string][]resourceapi.DeviceTaint
+		if json.Unmarshal(hcas, &known) != nil || json.Unmarshal(taints, &was) != nil {
+			return // as Recall has it
+		}
+		h := &host{snap: snap, seen: map[string]rdma.HCA{}}
+		for _, hca := range snap.HCAs {
+			h.seen[hca.Name] = hca
+		}
+		h.learn(known)
+		observer, err := newObserver(health.DefaultConfig())
+		if err != nil {
+			t.Fatal(err)
+		}
+		observer.model.Resume(was)
+		held := slices.Sorted(maps.Keys(h.seen))
+		for _, name := range held {
+			h.heads(name)
+		}
+		h.worthKnowing(held)
+		observer.model.Observe(health.Observation{Snapshot: snap, Held: held}, time.Now())
+		view := observer.model.View()
+		state := policy.State{Taints: map[string][]resourceapi.DeviceTaint{}}
+		for _, name := range view.Devices() {
+			state.Taints[name] = view.Taints(name, health.Policy{Informational: true})
+		}
+		all := (&allocated{}).keep(h, snap, held)
+		decided := newDecision(policy.Default().Apply(all, state))
+		decided.Slices()
+		for i := range snap.HCAs {
+			if there := all.Lookup(snap.HCAs[i].Name); there == nil || there.IBDev != snap.HCAs[i].IBDev {
+				t.Errorf("%s is %v, by what an earlier driver knew", snap.HCAs[i].Name, there)
+			}
+		}
+	})
+}
+
+// FuzzReadPorts: whatever stands in the files of a port, a GID leads somewhere only if it is an address.
+func FuzzReadPorts(f *testing.F) {
+	f.Add("0000:0000:0000:0000:0000:ffff:0a00:0001\n", "RoCE v2\n")
+	f.Add("fe80:0000:0000:0000:0000:0000:0000:0001\n", "RoCE v2\n")
+	f.Add("0000:0000:0000:0000:0000:0000:0000:0000\n", "IB/RoCE v1\n")
+	f.Add("::%eth0", "")
+	f.Fuzz(func(t *testing.T, gid, kind string) {
+		sys := fstest.MapFS{
+			"p/gids/0":            &fstest.MapFile{Data: []byte(gid)},
+			"p/gids/x":            &fstest.MapFile{Data: []byte(gid)},
+			"p/gid_attrs/types/0": &fstest.MapFile{Data: []byte(kind)},
+		}
+		n := readRoutable(sys, "p")
+		if n == nil || *n != 0 && *n != 1 {
+			t.Fatalf("%v routable GIDs", n)
+		}
+		if *n == 1 && !routable(gid) {
+			t.Errorf("GID %q of type %q is taken for an address", gid, kind)
+		}
+	})
+}
+
+// FuzzRuntimeVersion: no name of a container runtime is too odd.
+func FuzzRuntimeVersion(f *testing.F) {
+	for _, seed := range []string{"containerd://1.7.2", "containerd://v1.6.0", "containerd://2.1.0", "cri-o://1.34.0", "", "containerd://"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, version string) {
+		if err := dropsCDI(version); err != nil && len(version) < len("containerd://1.") {
+			t.Errorf("%q: %v", version, err)
+		}
+	})
+}
