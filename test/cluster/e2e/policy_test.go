@@ -65,7 +65,7 @@ func TestPrivilegedClassNeedsLabel(t *testing.T) {
 	for parameters, privileged := range map[string]bool{
 		"allow: {nodes: [verbs, cm, mad]}":                         true,
 		"allow: {nodes: [sm]}":                                     true,
-		"defaults: {nodes: [verbs, sm]}":                           true,
+		"allow: {nodes: [cm, sm]}, defaults: {nodes: [sm]}":        true,
 		"allow: {nodes: [verbs, mad]}, defaults: {nodes: [verbs]}": true,
 		"allow: {nodes: [verbs, cm]}, defaults: {nodes: [verbs]}":  false,
 		"allow: {memlockMax: 1Gi}":                                 false,
