@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
 	"github.com/rdma-dev/dra-driver-rdma/internal/counters"
 	"github.com/rdma-dev/dra-driver-rdma/internal/podresources"
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmacgroup"
@@ -50,6 +51,7 @@ func (d *Driver) Measure(ctx context.Context) metrics.State {
 		Published: kinds(), Allocated: kinds(), PreparedClaims: len(plans),
 		Registered: d.isUp.Load(), PodsKnown: pods != nil,
 	}
+	s.Troubles, s.Failures = failures(d.cfg.Troubles)
 	s.Devices = describe(snap, owners)
 	s.Omitted = readAllCounters(ctx, d.host.sys, s.Devices)
 	view, _ := d.health.latest()
@@ -236,6 +238,18 @@ func containers(cgroups fs.FS, snap *rdma.Snapshot, owners owners) []metrics.Con
 		out = append(out, metrics.Container{Usage: u, Device: name, Owner: owners.of(name)})
 	}
 	return out[:min(len(out), maxContainers)]
+}
+
+// failures returns what is known of trouble with the API server.
+func failures(t *apiclient.Troubles) (now []metrics.Failure, counts map[metrics.Failure]int) {
+	for _, one := range t.Current() {
+		now = append(now, metrics.Failure{Request: one.Request, Reason: string(one.Reason)})
+	}
+	counts = map[metrics.Failure]int{}
+	for f, n := range t.Failures() {
+		counts[metrics.Failure{Request: f.Request, Reason: string(f.Reason)}] = n
+	}
+	return now, counts
 }
 
 // The kinds of devices of the pool.

@@ -118,12 +118,13 @@ var rows = []row{{
 		}},
 		{lines, "Claims that failed", "", perSecond, 0, 8, []query{{`sum by (operation, reason) (rate(rdma_driver_claim_errors_total{` + host + `}[$__rate_interval]))`, "{{operation}} {{reason}}"}}},
 		{lines, "Requests to the API server", "", perSecond, 0, 8, []query{{`sum by (method, code) (rate(rdma_driver_api_requests_total{` + host + `}[$__rate_interval]))`, "{{method}} {{code}}"}}},
+		{lines, "Requests that failed", "", perSecond, 0, 8, []query{{`sum by (request, reason) (rate(rdma_driver_api_failures_total{` + host + `}[$__rate_interval]))`, "{{request}} {{reason}}"}}},
 		{lines, "API server, 99th percentile", "", seconds, 0, 8, []query{{
 			`histogram_quantile(0.99, sum by (method, le) (rate(rdma_driver_api_request_duration_seconds_bucket{` + host + `}[$__rate_interval])))`, "{{method}}",
 		}}},
 		{now, "Last API trouble", "", clock, 0, 8, []query{{`max by (reason) (rdma_driver_api_last_error_timestamp_seconds{` + host + `}) * 1000`, "{{reason}}"}}},
 		{lines, "Publications", "", number, 0, 8, []query{{`increase(rdma_driver_publications_total{` + host + `}[1h])`, "{{instance}}"}, {`increase(rdma_driver_publish_errors_total{` + host + `}[1h])`, "{{instance}} errors"}}},
-		{lines, "Memory", "", "bytes", 0, 8, []query{{`process_resident_memory_bytes{` + host + `} and on (instance) rdma_driver_registered`, "{{instance}}"}}},
+		{lines, "Memory", "", "bytes", 0, 24, []query{{`process_resident_memory_bytes{` + host + `} and on (instance) rdma_driver_registered`, "{{instance}}"}}},
 		{list, "Versions", "", "", 0, 24, []query{{`count by (version, goversion) (rdma_driver_build_info{` + host + `})`, ""}}},
 	},
 }}

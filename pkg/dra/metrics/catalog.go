@@ -92,7 +92,11 @@ var (
 	Conditions     = Metric{"rdma_driver_unhealthy_devices", Gauge, []string{"condition"},
 		"HCAs of which a condition holds (docs/health.md).", "9"}
 	Registered = Metric{"rdma_driver_registered", Gauge, nil, "Whether the kubelet has registered this driver.", perOne}
-	PodsKnown  = Metric{"rdma_driver_pod_resources_up", Gauge, nil,
+	APITrouble = Metric{"rdma_driver_api_trouble", Gauge, []string{"request", "reason"},
+		"A kind of request to the API server whose last one failed, not long ago, and why; always 1, and absent when all is well.", "requests of 10 kinds"}
+	APIFailures = Metric{"rdma_driver_api_failures_total", Counter, []string{"request", "reason"},
+		"Requests to the API server that failed, by kind of request and reason.", "10 kinds x reasons"}
+	PodsKnown = Metric{"rdma_driver_pod_resources_up", Gauge, nil,
 		"Whether the kubelet told which pods use which claims; without that, series have no pod.", perOne}
 )
 
@@ -141,6 +145,6 @@ func collected() []Metric {
 		PortActive, PortSpeed, PortReceivedBytes, PortTransmittedBytes, PortReceivedPackets, PortTransmittedPackets,
 		PortCounter, PortHWCounter, PortHWLevel, DeviceHWCounter, DeviceHWLevel, CountersOmitted, CountersUnreadable,
 		ContainerHandles, ContainerObjects, ContainerMaxHandles, ContainerMaxObjects,
-		PublishedDevices, AllocatedDevices, PreparedClaims, Conditions, Registered, PodsKnown,
+		PublishedDevices, AllocatedDevices, PreparedClaims, Conditions, Registered, PodsKnown, APITrouble, APIFailures,
 	}
 }

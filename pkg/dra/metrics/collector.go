@@ -68,6 +68,12 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	e.put(PreparedClaims, float64(s.PreparedClaims))
 	e.put(Registered, truth(s.Registered))
 	e.put(PodsKnown, truth(s.PodsKnown))
+	for _, t := range s.Troubles {
+		e.put(APITrouble, 1, t.Request, t.Reason)
+	}
+	for f, n := range s.Failures {
+		e.put(APIFailures, float64(n), f.Request, f.Reason)
+	}
 }
 
 // emitter sends metrics to one scrape.

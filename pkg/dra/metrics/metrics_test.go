@@ -67,6 +67,8 @@ func state(context.Context) metrics.State {
 		}, Device: "pci-0000-19-00-0", Owner: alone}},
 		Published: map[string]int{"exclusive": 2, "shared": 0, "group": 0}, Allocated: map[string]int{"exclusive": 1, "shared": 0, "group": 0},
 		PreparedClaims: 1, Conditions: map[string]int{"port-errors": 1, "port-down": 0}, Omitted: 5, Registered: true,
+		Troubles: []metrics.Failure{{Request: "get resourceclaims", Reason: "Timeout"}},
+		Failures: map[metrics.Failure]int{{Request: "get resourceclaims", Reason: "Timeout"}: 3},
 	}
 }
 

@@ -19,7 +19,14 @@ type State struct {
 	Omitted    int
 	Registered bool
 	PodsKnown  bool
+	// Troubles are kinds of requests to the API server that fail at the moment, and
+	// Failures is how often which failed since the driver started.
+	Troubles []Failure
+	Failures map[Failure]int
 }
+
+// Failure is a kind of request to the API server, and why it failed.
+type Failure struct{ Request, Reason string }
 
 // Owner is who has an HCA alone: a claim, and a pod that uses it. What is not known, or
 // more than one, is empty.

@@ -1,0 +1,42 @@
+package e2e
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
+)
+
+// TestPlugin: kubectl rdma on a cluster whose kubelet and driver work. What it says of
+// pods that the scheduler leaves waiting is proved in package plugin.
+func TestPlugin(t *testing.T) {
+	plugin := filepath.Join(t.TempDir(), "kubectl-rdma")
+	if err := bed.Checkout.Build(t.Context(), "./cmd/kubectl-rdma", plugin); err != nil {
+		t.Fatal(err)
+	}
+	n := bed.Namespace(t)
+	rdma := func(args ...string) string { return bed.Inside(t, plugin, append(args, "--namespace="+n.Name)...) }
+	n.Running("good")
+	if out := rdma("nodes", "--no-headers"); !strings.Contains(out, "Ready") || strings.Contains(out, "NotReady") || strings.Contains(out, "Missing") {
+		t.Errorf("kubectl rdma nodes:\n%s", out)
+	}
+	if out := rdma("claims", "--no-headers"); !strings.Contains(out, "InUse") || !strings.Contains(out, "mlx5_") {
+		t.Errorf("kubectl rdma claims:\n%s", out)
+	}
+	if out := rdma("topology"); !strings.Contains(out, "allocated to "+n.Name+"/") || !strings.Contains(out, "root pci") {
+		t.Errorf("kubectl rdma topology:\n%s", out)
+	}
+	n.Apply(testbed.Template("bad", "hca.rdma.dev", `{apiVersion: rdma.dev/v1alpha1, kind: HCAConfig, nodes: [verbs, mad]}`) + testbed.Pod("bad", "resourceClaimTemplateName: bad"))
+	n.Event("bad", "nodes[1]", "mad")
+	for pod, want := range map[string]string{"good": "fine", "bad": "unprepared"} {
+		var answer struct{ Verdict, Summary string }
+		if err := json.Unmarshal([]byte(rdma("why", pod, "-o", "json")), &answer); err != nil {
+			t.Fatal(err)
+		}
+		if answer.Verdict != want || pod == "bad" && !strings.Contains(answer.Summary, "mad") {
+			t.Errorf("why %s: %+v, want %s", pod, answer, want)
+		}
+	}
+}
