@@ -30,16 +30,16 @@ func TestRelease(t *testing.T) {
 		}
 	}
 	helm := func(args ...string) (string, error) {
-		return bed.Output("helm", append(args, deploy.Release, "--namespace", deploy.Namespace, "--timeout", "120s")...)
+		return bed.Output("helm", append(args, "--namespace", deploy.Namespace)...)
 	}
 	bed.Configure(t, "logVerbosity: 4")
 	untouched("helm upgrade")
-	if out, err := helm("rollback", "--wait"); err != nil {
+	if out, err := helm("rollback", deploy.Release, "--wait", "--timeout", "120s"); err != nil {
 		t.Fatalf("helm rollback: %v: %s", err, out)
 	}
 	untouched("helm rollback")
 
-	if out, err := helm("uninstall"); err == nil || !strings.Contains(err.Error(), deploy.Release+"-uninstall failed") {
+	if out, err := helm("uninstall", deploy.Release, "--timeout", "120s"); err == nil || !strings.Contains(err.Error(), deploy.Release+"-uninstall failed") {
 		t.Fatalf("helm uninstall while a pod has an HCA: %v: %s", err, out)
 	}
 	job := bed.Kubectl(t, "--namespace", deploy.Namespace, "logs", "job/"+deploy.Release+"-uninstall")
@@ -48,12 +48,12 @@ func TestRelease(t *testing.T) {
 	}
 	untouched("a refused uninstallation")
 	// Helm takes the release for one that goes until it is told otherwise.
-	history, err := helm("history", "--max", "1", "--output", "json")
+	history, err := helm("history", deploy.Release, "--max", "1", "--output", "json")
 	revision := regexp.MustCompile(`"revision":(\d+)`).FindStringSubmatch(history)
 	if err != nil || revision == nil {
 		t.Fatalf("helm history: %v: %s", err, history)
 	}
-	if out, err := bed.Output("helm", "rollback", deploy.Release, revision[1], "--namespace", deploy.Namespace, "--wait", "--timeout", "120s"); err != nil {
+	if out, err := helm("rollback", deploy.Release, revision[1], "--wait", "--timeout", "120s"); err != nil {
 		t.Fatalf("helm rollback after a refused uninstallation: %v: %s", err, out)
 	}
 	bed.Configure(t, "logVerbosity: 3")
@@ -63,13 +63,13 @@ func TestRelease(t *testing.T) {
 
 	n.Delete("app")
 	testbed.Eventually(t, "claims of earlier tests are gone, the chart is uninstalled", func() error {
-		out, err := helm("uninstall", "--wait")
+		out, err := helm("uninstall", deploy.Release, "--wait", "--timeout", "120s")
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
 		return nil
 	})
-	left := bed.Inside(t, "sh", "-c", "find /opt/rdma.dev /run/rdma.dev /var/lib/kubelet/plugins/rdma.dev /var/lib/kubelet/plugins_registry /var/run/cdi -type f -o -type s")
+	left := bed.Inside(t, "sh", "-c", "find /opt/rdma.dev /run/rdma.dev /var/lib/kubelet/plugins/rdma.dev /var/lib/kubelet/plugins_registry /var/run/cdi \\( -type f -o -type s \\) ! -name 'gpu.example.com*'")
 	if left = strings.TrimSpace(left); left != "" {
 		t.Errorf("left on the node:\n%s", left)
 	}
