@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -66,7 +67,11 @@ func TestHardware(t *testing.T) {
 	h := &hardware{T: t, Pool: published.Follow(t, client), client: client}
 	h.Await(t, held, published.Tainted())
 	apply(t, oneHCA("held", `device.attributes["rdma.dev"].ibdev == "rxe1"`)+holder)
-	t.Cleanup(func() { kubectl(t, "delete", "pod/holder", "resourceclaim/held", "--timeout=10m") })
+	t.Cleanup(func() { // the context of the test has ended
+		if _, err := kube.Output(context.Background(), "kubectl", "delete", "pod/holder", "resourceclaim/held", "--timeout=10m"); err != nil {
+			t.Error(err)
+		}
+	})
 	kubectl(t, "wait", "--for=condition=Ready", "pod/holder", "--timeout=10m")
 	h.uid = kubectl(t, "get", "resourceclaim", "held", "-o", "jsonpath={.metadata.uid}")
 	h.Hold(t, held)
