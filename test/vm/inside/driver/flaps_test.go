@@ -7,6 +7,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside/published"
@@ -53,16 +54,22 @@ func (n *node) rest() {
 	}
 }
 
-// emptyPut updates the slice of the device to what it is.
+// emptyPut updates the slice of the device to what it is, and returns how long that took.
+// A try that meets a change of the driver does not count.
 func (n *node) emptyPut() time.Duration {
 	n.Helper()
-	n.rest()
-	slice := n.Slice(held)
-	began := time.Now()
-	if _, err := n.client.ResourceV1().ResourceSlices().Update(n.Context(), slice, metav1.UpdateOptions{}); err != nil {
-		n.Fatal(err)
+	for {
+		n.rest()
+		slice := n.Slice(held)
+		began := time.Now()
+		_, err := n.client.ResourceV1().ResourceSlices().Update(n.Context(), slice, metav1.UpdateOptions{})
+		if err == nil {
+			return time.Since(began)
+		}
+		if !apierrors.IsConflict(err) {
+			n.Fatal(err)
+		}
 	}
-	return time.Since(began)
 }
 
 // storm has the link fail and come back a thousand times as fast as it can, and fail at
