@@ -1,0 +1,125 @@
+package rdmanetns
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+var (
+	// ErrAbsent says that no namespace that was looked into has a device.
+	ErrAbsent = errors.New("the RDMA device is not there")
+	// ErrFixed says that a device cannot be moved.
+	ErrFixed = errors.New("its kernel driver cannot give it to another network namespace (it has no disassociate_ucontext)")
+)
+
+// Devices returns the names of the RDMA devices that belong to a namespace, sorted.
+func Devices(ns *Namespace) ([]string, error) {
+	var names []string
+	err := ns.do(func() error {
+		links, err := list()
+		for _, l := range links {
+			names = append(names, l.Attrs.Name)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the RDMA devices of network namespace %q: %w", ns, err)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Move moves a device and reports whether it did. One that is where it should be
+// stays as it is, and stays open where it is open. The error is an ErrAbsent if neither
+// namespace has the device, and an ErrFixed if it cannot be moved.
+func Move(ibdev string, from, to *Namespace) (moved bool, err error) {
+	if !from.Same(to) {
+		err = from.do(func() error { return send(ibdev, to) })
+	}
+	if err == nil && !from.Same(to) {
+		return true, nil
+	}
+	// It may have been there before, or somebody else has moved it since it was found.
+	if err == nil || errors.Is(err, ErrAbsent) || errors.Is(err, unix.ENODEV) {
+		err = to.do(func() error { _, err := find(ibdev); return err })
+	}
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		err = ErrFixed
+	}
+	if err != nil {
+		err = fmt.Errorf("move RDMA device %q from network namespace %q to %q: %w", ibdev, from, to, err)
+	}
+	return false, err
+}
+
+// send moves a device of the thread's namespace.
+func send(ibdev string, to *Namespace) error {
+	link, err := find(ibdev)
+	if err != nil {
+		return err
+	}
+	return netlink.RdmaLinkSetNsFd(link, uint32(to.file.Fd()))
+}
+
+// Movable returns an ErrFixed if the kernel would refuse to move a device of a
+// namespace, and moves nothing: it sends the request from a thread in a namespace that
+// does not own the device. The kernel looks at the driver first, with EOPNOTSUPP, and
+// then at the sender's namespace, with ENODEV.
+func Movable(ibdev string, ns *Namespace) error {
+	err := ns.do(func() error {
+		link, err := find(ibdev)
+		if err != nil {
+			return err
+		}
+		// Its sockets stay in the namespace in which they are made.
+		h, err := netlink.NewHandle(unix.NETLINK_RDMA)
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		return h.RdmaLinkSetNsFd(link, uint32(ns.file.Fd()))
+	})
+	switch {
+	case errors.Is(err, unix.ENODEV):
+		return nil
+	case errors.Is(err, unix.EOPNOTSUPP):
+		err = ErrFixed
+	case err == nil:
+		err = errors.New("the kernel accepted a request from a namespace that does not own the device")
+	}
+	return fmt.Errorf("ask whether RDMA device %q can be moved: %w", ibdev, err)
+}
+
+// find finds a device that belongs to the thread's namespace.
+func find(ibdev string) (*netlink.RdmaLink, error) {
+	links, err := list()
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(links, func(l *netlink.RdmaLink) bool { return l.Attrs.Name == ibdev })
+	if i < 0 {
+		return nil, ErrAbsent
+	}
+	return links[i], nil
+}
+
+// dumps is how often a list that the kernel could not give in one piece is asked for.
+const dumps = 5
+
+// list lists the devices of the thread's namespace. One that comes or goes meanwhile
+// may be missing from an interrupted list.
+func list() (links []*netlink.RdmaLink, err error) {
+	for range dumps {
+		if links, err = netlink.RdmaLinkList(); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	return links, err
+}

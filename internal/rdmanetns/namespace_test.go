@@ -1,0 +1,124 @@
+package rdmanetns
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// needRoot skips where no namespace can be made.
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		return
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatal("network namespaces need root")
+	}
+	t.Skip("network namespaces need root")
+}
+
+// newNamespace makes a namespace that lives until the test ends.
+func newNamespace(t *testing.T) *Namespace {
+	t.Helper()
+	needRoot(t)
+	var ns *Namespace
+	var err error
+	onNewThread(func() {
+		if err = unix.Unshare(unix.CLONE_NEWNET); err == nil {
+			ns, err = Own()
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ns.Close() })
+	return ns
+}
+
+// TestDo: what is done in a namespace happens there, and nothing else does.
+func TestDo(t *testing.T) {
+	ns, other := newNamespace(t), newNamespace(t)
+	own, err := Own()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	if ns.Same(other) || ns.Same(own) || !ns.Same(ns) {
+		t.Error("namespaces are not told apart")
+	}
+	add := func() error {
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name = "inside"
+		return netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "peer"})
+	}
+	if err := ns.do(add); err != nil {
+		t.Fatal(err)
+	}
+	look := func() error { _, err := netlink.LinkByName("inside"); return err }
+	if err := ns.do(look); err != nil {
+		t.Error(err)
+	}
+	for _, n := range []*Namespace{other, own} {
+		if err := n.do(look); !errors.As(err, &netlink.LinkNotFoundError{}) {
+			t.Errorf("in %s: %v, want no link", n, err)
+		}
+	}
+}
+
+// TestThreads: no thread stays in a namespace, not even the process's main one, which
+// would keep the namespace from ending.
+func TestThreads(t *testing.T) {
+	ns := newNamespace(t)
+	own, err := Own()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	var calls sync.WaitGroup
+	for range 200 {
+		calls.Go(func() {
+			if err := ns.do(func() error { runtime.Gosched(); return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	calls.Wait()
+	for left := true; left; { // threads end a moment later
+		tasks, err := filepath.Glob("/proc/self/task/*/ns/net")
+		if err != nil {
+			t.Fatal(err)
+		}
+		left = slices.ContainsFunc(tasks, func(task string) bool {
+			n, err := Open(task)
+			if err != nil {
+				return false // it has ended
+			}
+			defer n.Close()
+			return n.Same(ns)
+		})
+	}
+}
+
+// TestOpen: a namespace that ended leaves an empty file behind.
+func TestOpen(t *testing.T) {
+	dir := t.TempDir()
+	ended := filepath.Join(dir, "ended")
+	if err := os.WriteFile(ended, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{ended, filepath.Join(dir, "never")} {
+		if _, err := Open(path); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), path) {
+			t.Errorf("open %q: %v, want that it does not exist", path, err)
+		}
+	}
+}
