@@ -23,6 +23,9 @@ OCI state of the container to its standard input.
                                 what the container may use of an RDMA device, in its
                                 cgroup (rdma.max): open contexts, and verbs objects
                                 such as queue pairs; repeatable
+  --present IBDEV:UVERBS        stop the start of the container unless the RDMA device
+                                is in its network namespace, with this verbs node;
+                                repeatable
   --on-denied clamp|fail|ignore what to do without CAP_SYS_RESOURCE: raise the soft
                                 limit to the hard one (default), stop the start of
                                 the container, or leave it as it is. Also where a
@@ -34,7 +37,8 @@ OCI state of the container to its standard input.
 
 Exit codes: 0 done, or nothing to do; 1 not permitted (--on-denied fail);
 2 bad flag value; 3 bad OCI state; 4 no OCI state in time; 5 the process is
-gone or a limit cannot be changed (--on-denied fail).
+gone or a limit cannot be changed (--on-denied fail); 6 a --present device is
+not there.
 Unknown flags and arguments are warnings, so that old CDI specs keep working.
 `
 
@@ -42,6 +46,7 @@ Unknown flags and arguments are warnings, so that old CDI specs keep working.
 type Options struct {
 	Memlock  Size // 0 where absent
 	Limits   []DeviceLimit
+	Present  []Presence
 	OnDenied OnDenied
 	Report   string // "" where absent
 	Timeout  time.Duration
@@ -82,7 +87,7 @@ func ParseOptions(args []string) (o Options, warnings []string, err error) {
 
 func takesValue(name string) bool {
 	switch name {
-	case "--memlock", "--limit", "--on-denied", "--report", "--timeout":
+	case "--memlock", "--limit", "--present", "--on-denied", "--report", "--timeout":
 		return true
 	}
 	return false
@@ -96,6 +101,10 @@ func (o *Options) set(name, value string) (err error) {
 		var l DeviceLimit
 		l, err = ParseLimit(value)
 		o.Limits = append(o.Limits, l)
+	case "--present":
+		var p Presence
+		p, err = ParsePresence(value)
+		o.Present = append(o.Present, p)
 	case "--on-denied":
 		o.OnDenied = OnDenied(value)
 		if o.OnDenied != Clamp && o.OnDenied != Fail && o.OnDenied != Ignore {

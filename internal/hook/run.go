@@ -17,6 +17,7 @@ const (
 	ExitState   = 3 // no OCI state on stdin, or none that names a process
 	ExitTimeout = 4 // no complete OCI state within --timeout
 	ExitProcess = 5 // the process is gone or its limit cannot be changed, and --on-denied is fail
+	ExitAway    = 6 // a device is not in the container's network namespace
 )
 
 // IO is what Run has of the outside.
@@ -26,6 +27,8 @@ type IO struct {
 	Stderr io.Writer
 	Open   func(pid int) (Process, error) // OpenProcess
 	Files  Files                          // HostFiles
+
+	Devices Devices // HostDevices
 }
 
 // Run is the program: it returns the exit code. args do not hold the program's
@@ -68,6 +71,12 @@ func act(opts Options, st State, warnings []string, version string, deadline tim
 	if warning != "" {
 		say(std.Stderr, warning)
 		warnings = append(warnings, warning)
+	}
+	if reason == "" && len(opts.Present) > 0 {
+		if err := CheckPresences(std.Devices, *st.PID, opts.Present, deadline); err != nil {
+			say(std.Stderr, err.Error())
+			return ExitAway
+		}
 	}
 	report := newReport(opts, st, warnings, version)
 	if reason == "" {

@@ -14,26 +14,32 @@ import (
 const hookTimeout = 10
 
 // sharedHook returns the hook for the level of the spec, and whether all devices have
-// the same. There is none for devices that all have limits: each has its own, which
-// does the same, and a second one would only cost its start.
+// the same. There is none for devices that all have one of their own, which
+// does the same: a second one would only cost its start.
 func sharedHook(devices []Device) (*Hook, bool) {
 	hook, same := shared(devices, func(d Device) *Hook { return d.Hook })
-	if !slices.ContainsFunc(devices, func(d Device) bool { return len(d.Limits) == 0 }) {
+	if !slices.ContainsFunc(devices, func(d Device) bool { return !ownHook(d) }) {
 		return nil, same
 	}
 	return hook, same
 }
 
-// hooks describes a hook that applies limits too.
-func hooks(h *Hook, limits []Limit) []*specs.Hook {
+// ownHook reports whether a device needs a hook that does what no other device's does.
+func ownHook(d Device) bool { return len(d.Limits) > 0 || len(d.Presences) > 0 }
+
+// hooks describes a hook that does what a device needs besides.
+func hooks(h *Hook, d Device) []*specs.Hook {
 	if h == nil {
 		return nil
 	}
 	timeout := hookTimeout
 	// Runtimes pass args as argv, so the first one is the program's name.
 	args := append([]string{"rdma-hook"}, h.Args...)
-	for _, l := range limits {
+	for _, l := range d.Limits {
 		args = append(args, "--limit", l.flag())
+	}
+	for _, p := range d.Presences {
+		args = append(args, "--present", p.IBDev+":"+p.Uverbs)
 	}
 	return []*specs.Hook{{
 		HookName: "createRuntime",
@@ -60,8 +66,8 @@ func (l Limit) flag() string {
 // checkLimits refuses limits that the hook would not understand, or that nothing
 // would apply: a container must not start without them unnoticed.
 func checkLimits(d Device) error {
-	if len(d.Limits) > 0 && d.Hook == nil {
-		return errors.New("limits need a hook that sets them, and it has none")
+	if ownHook(d) && d.Hook == nil {
+		return errors.New("limits need a hook that sets them, presences one that looks, and it has none")
 	}
 	for _, l := range d.Limits {
 		switch {

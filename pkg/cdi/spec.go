@@ -42,6 +42,15 @@ type Device struct {
 	// Limits are what a container may use of its HCAs. They need a Hook, which
 	// then sets them too.
 	Limits []Limit
+	// Presences are HCAs without which the container must not start. They need a Hook,
+	// which then looks for them.
+	Presences []Presence
+}
+
+// Presence is an HCA that has to be in the container's network namespace.
+type Presence struct {
+	// IBDev is the kernel's name of the HCA, and Uverbs that of its verbs node.
+	IBDev, Uverbs string
 }
 
 // Mount is a bind mount. It is read-only, and without device files and set-user-ID
@@ -77,7 +86,7 @@ func Qualified(kind, device string) string { return kind + "=" + device }
 
 // NewSpec makes the spec of a kind with those devices. What all of them share
 // and a container should get once, the connection manager's node, the mounts and
-// the hook, moves to the level of the spec. A device with limits has a hook of its
+// the hook, moves to the level of the spec. A device with limits or presences has a hook of its
 // own in any case, which applies them. Devices are sorted by name, so equal input
 // gives equal output. The spec carries the lowest CDI version it can, and has passed
 // the CDI library's own checks.
@@ -94,15 +103,15 @@ func NewSpec(kind string, devices []Device) (*specs.Spec, error) {
 	if cm != nil {
 		spec.ContainerEdits.DeviceNodes = deviceNodes([]rdma.Node{*cm}, nil)
 	}
-	spec.ContainerEdits.Hooks = hooks(hook, nil)
+	spec.ContainerEdits.Hooks = hooks(hook, Device{})
 	spec.ContainerEdits.Mounts = mounts(binds)
 	for _, d := range sorted {
 		edits := specs.ContainerEdits{Env: d.Env, DeviceNodes: deviceNodes(d.Nodes, cm)}
 		if err := checkLimits(d); err != nil {
 			return nil, fmt.Errorf("make CDI spec of kind %s: device %q: %w", kind, d.Name, err)
 		}
-		if !sameHook || len(d.Limits) > 0 {
-			edits.Hooks = hooks(d.Hook, d.Limits)
+		if !sameHook || ownHook(d) {
+			edits.Hooks = hooks(d.Hook, d)
 		}
 		edits.Mounts = mounts(slices.DeleteFunc(slices.Clone(d.Mounts), func(m Mount) bool { return slices.Contains(binds, m) }))
 		spec.Devices = append(spec.Devices, specs.Device{Name: d.Name, ContainerEdits: edits})
