@@ -45,7 +45,22 @@ func Verify(sys fs.ReadLinkFS, h *HCA) error {
 // sameSlot compares what Identity is made of, and the node GUID, which tells
 // apart what else could sit in the slot.
 func (r *reader) sameSlot(h *HCA, real string) error {
-	parent, id := r.parentDevice(real), h.Identity
+	if err := r.sameCarrier(h, r.parentDevice(real)); err != nil {
+		return err
+	}
+	id := h.Identity
+	if netdev := r.optional(path.Join(real, "parent")); id.Kind == "rxe" && netdev != id.Netdev {
+		return fmt.Errorf("sits on interface %q now, and sat on %s", netdev, id.Netdev)
+	}
+	if guid, err := ParseGUID(r.optional(path.Join(real, "node_guid"))); h.NodeGUID != 0 && (err != nil || guid != h.NodeGUID) {
+		return fmt.Errorf("has node GUID %s now, and had %s", guid, h.NodeGUID)
+	}
+	return nil
+}
+
+// sameCarrier compares the device that carries the HCA, or one of its nodes.
+func (r *reader) sameCarrier(h *HCA, parent string) error {
+	id := h.Identity
 	if address := locate(parent).address; id.PCI != "" && address != id.PCI {
 		return fmt.Errorf("sits on %q now, and sat on %s", address, id.PCI)
 	}
@@ -53,12 +68,6 @@ func (r *reader) sameSlot(h *HCA, real string) error {
 		if sf := r.optional(path.Join(parent, "sfnum")); sf != strconv.Itoa(*id.SF) {
 			return fmt.Errorf("is subfunction %s now, and was %d", sf, *id.SF)
 		}
-	}
-	if netdev := r.optional(path.Join(real, "parent")); id.Kind == "rxe" && netdev != id.Netdev {
-		return fmt.Errorf("sits on interface %q now, and sat on %s", netdev, id.Netdev)
-	}
-	if guid, err := ParseGUID(r.optional(path.Join(real, "node_guid"))); h.NodeGUID != 0 && (err != nil || guid != h.NodeGUID) {
-		return fmt.Errorf("has node GUID %s now, and had %s", guid, h.NodeGUID)
 	}
 	return nil
 }
