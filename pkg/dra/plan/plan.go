@@ -40,6 +40,8 @@ type Plan struct {
 	Metadata *Metadata `json:"metadata,omitempty"`
 	// Devices has one entry for each allocation result of this driver.
 	Devices []Device `json:"devices"`
+	// Pods are the UIDs of the pods that the claim was reserved for when it was prepared.
+	Pods []types.UID `json:"pods,omitempty"`
 }
 
 // Device is one allocated device.
@@ -116,6 +118,11 @@ func (p *Plan) CDIDevice(d Device) string { return cdi.Qualified(cdi.KindClaim, 
 // not have asked.
 func New(claim *resourceapi.ResourceClaim, node Node) (*Plan, error) {
 	p := &Plan{UID: claim.UID, Namespace: claim.Namespace, Name: claim.Name, Site: &node.Site, Metadata: newMetadata(claim, node)}
+	for _, consumer := range claim.Status.ReservedFor {
+		if consumer.APIGroup == "" && consumer.Resource == "pods" {
+			p.Pods = append(p.Pods, consumer.UID)
+		}
+	}
 	if claim.Status.Allocation == nil {
 		return nil, fmt.Errorf("claim %s is not allocated", p.Claim())
 	}

@@ -24,6 +24,9 @@ type HookOptions struct {
 	OnDenied string
 	// ReportDir is where the hook leaves its result, "" for nowhere.
 	ReportDir string
+	// Presence has the hook stop the start of a container whose network namespace does
+	// not have the HCA, on a host where that matters: one in exclusive mode.
+	Presence bool
 }
 
 // NotFoundError says that a device of a plan is not on the host right now. The
@@ -59,7 +62,7 @@ func (p *Plan) Spec(snap *rdma.Snapshot, hook HookOptions) (*specs.Spec, error) 
 	devices := make([]cdi.Device, len(p.Devices))
 	for i, d := range p.Devices {
 		var err error
-		if devices[i], err = p.device(d, hcas[i], snap.RDMACM, hook); err != nil {
+		if devices[i], err = p.device(d, hcas[i], snap, hook); err != nil {
 			return nil, err
 		}
 		devices[i].Env = append(devices[i].Env, libraryEnv(d.Settings.Env, slices.Concat(hcas...))...)
@@ -68,8 +71,9 @@ func (p *Plan) Spec(snap *rdma.Snapshot, hook HookOptions) (*specs.Spec, error) 
 }
 
 // device makes the CDI device of one device of a plan.
-func (p *Plan) device(d Device, hcas []*rdma.HCA, rdmaCM *rdma.Node, hook HookOptions) (cdi.Device, error) {
+func (p *Plan) device(d Device, hcas []*rdma.HCA, snap *rdma.Snapshot, hook HookOptions) (cdi.Device, error) {
 	out := cdi.Device{Name: p.CDIName(d)}
+	hook.Presence = hook.Presence && snap.NetnsMode == rdma.NetnsExclusive
 	if p.Site != nil {
 		out.Env, out.Mounts = slices.Clone(p.Site.Env), slices.Clone(p.Site.Mounts)
 	}
@@ -77,7 +81,7 @@ func (p *Plan) device(d Device, hcas []*rdma.HCA, rdmaCM *rdma.Node, hook HookOp
 		out.Mounts = append(out.Mounts, *m)
 	}
 	for _, h := range hcas {
-		nodes, err := cdi.SelectNodes(h, rdmaCM, d.Settings.Nodes)
+		nodes, err := cdi.SelectNodes(h, snap.RDMACM, d.Settings.Nodes)
 		if err != nil {
 			return out, &NotFoundError{p.Claim(), h.Name, err}
 		}
@@ -85,6 +89,9 @@ func (p *Plan) device(d Device, hcas []*rdma.HCA, rdmaCM *rdma.Node, hook HookOp
 		out.Env = append(out.Env, deviceEnv(h))
 		if hook.Path != "" && d.Limits != (Limits{}) {
 			out.Limits = append(out.Limits, cdi.Limit{IBDev: h.IBDev, Handles: d.Limits.Handles, Objects: d.Limits.Objects})
+		}
+		if hook.Path != "" && hook.Presence && h.Uverbs != nil {
+			out.Presences = append(out.Presences, cdi.Presence{IBDev: h.IBDev, Uverbs: h.Uverbs.Name})
 		}
 	}
 	out.Hook = hook.of(d)
@@ -129,7 +136,7 @@ func libraryEnv(libraries []string, hcas []*rdma.HCA) []string {
 // of returns the hook of a device, nil if there is nothing for it to do.
 func (o HookOptions) of(d Device) *cdi.Hook {
 	inherit := d.Settings.Memlock == v1alpha1.MemlockInherit
-	if o.Path == "" || inherit && d.Limits == (Limits{}) {
+	if o.Path == "" || inherit && d.Limits == (Limits{}) && !o.Presence {
 		return nil
 	}
 	var args []string
