@@ -22,7 +22,8 @@ soft-iWARP devices, all capabilities, cgroup v2. It needs root and QEMU, no KVM.
            [--mirror URL]              the cache lacks them; --renew: with today's packages
   vm run [flags] [--] COMMAND [ARG...] boot, run the command, and end
       --rdma "rxe0:eth0 rxe1:dummy0"   RDMA devices and their network devices; the
-                                       default; siwN is soft-iWARP, dummyN and vethN are made
+                                       default; siwN is soft-iWARP, rxmN a soft-RoCE that
+                                       can be moved; dummyN and vethN are made
       --mem MB, --cpus N               1024 and 1; more than one CPU is no faster
       --timeout DURATION               10m
       --share DIR                      a directory of the host, at its own path; can be

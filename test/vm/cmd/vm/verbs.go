@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
@@ -67,8 +68,8 @@ func (m *machine) devices() error {
 		if !ok || name == "" || netdev == "" {
 			return fmt.Errorf("%w: --rdma %q: want DEVICE:NETDEV, such as rxe0:eth0", errUsage, pair)
 		}
-		if kind := strings.TrimRight(name, "0123456789"); kind != "rxe" && kind != "siw" {
-			return fmt.Errorf("%w: --rdma %q: want a device named rxeN or siwN", errUsage, pair)
+		if kind := strings.TrimRight(name, "0123456789"); !slices.Contains([]string{"rxe", "rxm", "siw"}, kind) {
+			return fmt.Errorf("%w: --rdma %q: want a device named rxeN, rxmN or siwN", errUsage, pair)
 		}
 		m.Devices = append(m.Devices, vm.Device{Name: name, Netdev: netdev})
 	}

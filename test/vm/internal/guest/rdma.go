@@ -12,11 +12,19 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/internal/job"
 )
 
-// drivers are the modules of each kind of software RDMA device. rdma_rxe needs the
-// crc32 hash too, which its own list of dependencies does not have.
-var drivers = map[string][]string{
-	"rxe": {"crc32_generic", "rdma_rxe"},
-	"siw": {"siw"},
+// driver is a kind of software RDMA device.
+type driver struct {
+	link    string // its type for the kernel
+	modules []string
+}
+
+// drivers are the kinds by the letters of a device's name. rdma_rxe needs the crc32 hash
+// too, which its own list of dependencies does not have. rxm is a changed rxe that can be
+// moved; they exclude each other.
+var drivers = map[string]driver{
+	"rxe": {"rxe", []string{"crc32_generic", "rdma_rxe"}},
+	"rxm": {"rxe", []string{"crc32_generic", "rdma_rxm"}},
+	"siw": {"siw", []string{"siw"}},
 }
 
 // rdma makes the RDMA devices, each on an addressed network device.
@@ -42,11 +50,11 @@ func (b *boot) rdma() error {
 
 func (b *boot) addDevice(n int, d job.Device) error {
 	kind := strings.TrimRight(d.Name, "0123456789")
-	names, ok := drivers[kind]
+	driver, ok := drivers[kind]
 	if !ok {
 		return fmt.Errorf("unknown kind %q", kind)
 	}
-	if err := b.modules.load(names...); err != nil {
+	if err := b.modules.load(driver.modules...); err != nil {
 		return err
 	}
 	link, err := b.netdev(d.Netdev)
@@ -59,7 +67,7 @@ func (b *boot) addDevice(n int, d job.Device) error {
 	if err := netlink.LinkSetUp(link); err != nil {
 		return fmt.Errorf("set the link up: %w", err)
 	}
-	return netlink.RdmaLinkAdd(d.Name, kind, d.Netdev)
+	return netlink.RdmaLinkAdd(d.Name, driver.link, d.Netdev)
 }
 
 // netdev finds a network device, or makes a dummy or a veth pair.

@@ -81,7 +81,7 @@ var ErrMissing = errors.New("the image is not built")
 
 // Dir is the directory of the image of this recipe.
 func (b *Builder) Dir() string {
-	recipe := fmt.Sprint(format, b.Mirror, packages, kernelModules, earlyModuleNames, buildPackages, toolPrograms, dpkgConfig)
+	recipe := fmt.Sprint(format, b.Mirror, packages, kernelModules, earlyModuleNames, buildPackages, toolPrograms, dpkgConfig, string(rxmPatch))
 	sum := sha256.Sum256([]byte(recipe))
 	return filepath.Join(b.Cache, fmt.Sprintf("vm-%s-%x", release, sum[:6]))
 }

@@ -3,6 +3,7 @@ package image
 import (
 	"bytes"
 	"context"
+	_ "embed"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -87,7 +88,7 @@ for deb in /kernel/linux-image-* /kernel/linux-headers-*; do
 	dpkg-deb --fsys-tarfile "$deb" | tar --extract --keep-directory-symlink --directory=/
 done
 dpkg-deb --fsys-tarfile /kernel/linux-source-* | tar --extract --to-stdout --wildcards '*.tar.xz' |
-	tar --extract --xz --directory=/kernel --strip-components=1 --wildcards '*/drivers/infiniband/sw/siw/*'`
+	tar --extract --xz --directory=/kernel --strip-components=1 --wildcards '*/drivers/infiniband/sw/siw/*' '*/drivers/infiniband/sw/rxe/*'`
 	if _, err := w.kit.run(ctx, "bash", "-o", "pipefail", "-c", unpack); err != nil {
 		return err
 	}
@@ -143,6 +144,28 @@ func (w *work) buildSIW(ctx context.Context) error {
 make --directory="/lib/modules/$1/build" M="$2" CONFIG_RDMA_SIW=m modules
 strip --strip-debug "$2/siw.ko"
 install -D --mode=644 "$2/siw.ko" "/lib/modules/$1/extra/siw.ko"`
+	_, err := w.kit.run(ctx, "sh", "-c", build, "sh", w.kernel.version, source)
+	return err
+}
+
+// rxmPatch makes soft-RoCE a device that can follow a pod; it says how.
+//
+//go:embed rxm.patch
+var rxmPatch []byte
+
+// buildRXM compiles the changed soft-RoCE as a module of its own, rdma_rxm: whoever asks
+// for rdma_rxe gets Debian's.
+func (w *work) buildRXM(ctx context.Context) error {
+	const source = "/kernel/drivers/infiniband/sw/rxe"
+	const build = `set -e
+patch --directory="$2" --strip=1 < /kernel/rxm.patch
+sed --in-place s/rdma_rxe/rdma_rxm/ "$2/Makefile"
+make --directory="/lib/modules/$1/build" M="$2" CONFIG_RDMA_RXE=m modules
+strip --strip-debug "$2/rdma_rxm.ko"
+install -D --mode=644 "$2/rdma_rxm.ko" "/lib/modules/$1/extra/rdma_rxm.ko"`
+	if err := os.WriteFile(w.kit.path("kernel/rxm.patch"), rxmPatch, 0o644); err != nil {
+		return err
+	}
 	_, err := w.kit.run(ctx, "sh", "-c", build, "sh", w.kernel.version, source)
 	return err
 }

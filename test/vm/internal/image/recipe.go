@@ -1,7 +1,7 @@
 package image
 
 // format changes when the build does something else with the same lists.
-const format = 2
+const format = 3
 
 const (
 	// release is Debian 12: its podman 4.3.1 is the oldest that reads CDI specs
@@ -32,7 +32,7 @@ var packages = []string{
 }
 
 // buildPackages are needed beside it to build a kernel module.
-var buildPackages = []string{"gcc-12", "make", "xz-utils"}
+var buildPackages = []string{"gcc-12", "make", "patch", "xz-utils"}
 
 // earlyModuleNames are what the root file system needs.
 var earlyModuleNames = []string{"virtio_pci", "virtio_blk", "crc32c_generic", "ext4"}

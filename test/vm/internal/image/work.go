@@ -31,6 +31,7 @@ func (w *work) run(ctx context.Context) error {
 		{"fetch the kernel", w.fetchKernel},
 		{"unpack the kernel", w.unpackKernel},
 		{"build soft-iWARP", w.buildSIW},
+		{"build a soft-RoCE that can be moved", w.buildRXM},
 		{"choose the modules", w.chooseModules},
 		{"make the container image", w.makeTools},
 		{"make the root file system", w.makeRoot},
