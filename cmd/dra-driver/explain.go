@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/explain"
@@ -15,6 +16,7 @@ import (
 
 func newExplain() *cobra.Command {
 	var config, hostRoot, output string
+	var moveDevices bool
 	cmd := &cobra.Command{
 		Use:   "explain",
 		Short: "Show how the HCAs of this host are published, and why",
@@ -43,12 +45,19 @@ Exit codes: 0 done, 1 failed, 2 bad flags or configuration file.`,
 			if err != nil {
 				return fmt.Errorf("discover the RDMA devices below %q: %w", hostRoot, err)
 			}
-			return explain.New(snap, c, dra.LimitsEnforced(hostRoot)).Write(cmd.OutOrStdout(), output)
+			var mover dra.Mover
+			if moveDevices {
+				if mover, err = rdmanetns.NewHost(); err != nil {
+					return err
+				}
+			}
+			return explain.New(snap, c, dra.LimitsEnforced(hostRoot), dra.FixedHCAs(mover, snap)).Write(cmd.OutOrStdout(), output)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&config, "config", "", "configuration file of the site (default none: each HCA for one claim at a time)")
 	f.StringVar(&hostRoot, "host-root", "/", "directory that holds the host's sys")
+	f.BoolVar(&moveDevices, "move-devices", false, "show what a driver with this flag offers in exclusive RDMA network namespace mode; needs the host's network, CAP_NET_ADMIN and CAP_SYS_ADMIN")
 	f.StringVarP(&output, "output", "o", "table", "`FORMAT`: table, json or yaml")
 	return cmd
 }

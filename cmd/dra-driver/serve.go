@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"slices"
@@ -14,6 +15,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
+	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
+	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
 	"github.com/rdma-dev/dra-driver-rdma/internal/version"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
@@ -25,12 +28,13 @@ import (
 
 // serve holds the flags of the driver.
 type serve struct {
-	cfg        dra.Config
-	podUID     string
-	kubeconfig string
-	memlock    string
-	hook       hookFlags
-	metrics    metricsFlags
+	cfg         dra.Config
+	podUID      string
+	kubeconfig  string
+	memlock     string
+	moveDevices bool
+	hook        hookFlags
+	metrics     metricsFlags
 }
 
 func newServe(env func(string) string) *cobra.Command {
@@ -64,6 +68,8 @@ func (s *serve) register(f *pflag.FlagSet, env func(string) string) {
 	f.BoolVar(&s.cfg.ClaimStatus, "claim-status", true, "write into the status of claims by which names the node has their HCAs")
 	f.BoolVar(&s.cfg.DeviceMetadata, "device-metadata", true, "give containers files with the attributes of their devices (KEP-5304), below /var/run/kubernetes.io/dra-device-attributes")
 	f.BoolVar(&s.cfg.RuntimeCDI, "runtime-cdi-enabled", false, "containerd 1.7 on this node has enable_cdi set to true")
+	f.BoolVar(&s.moveDevices, "move-devices", false, "on a host in exclusive RDMA network namespace mode, move RDMA devices into the network namespaces of pods that use them; needs --nri-socket, the host's network, CAP_NET_ADMIN and CAP_SYS_ADMIN")
+	f.StringVar(&s.cfg.NRISocket, "nri-socket", "", "socket of the container runtime's Node Resource Interface, such as "+nri.DefaultSocket+"; exec sessions then have the locked memory limit of their container (default none)")
 	s.hook.register(f)
 	s.metrics.register(f)
 	var logging flag.FlagSet
@@ -76,6 +82,16 @@ func (s *serve) run(ctx context.Context) error {
 	s.cfg.PodUID = types.UID(s.podUID)
 	s.cfg.Site = plan.DefaultSite()
 	s.cfg.Site.Memlock = v1alpha1.Memlock(s.memlock)
+	if s.moveDevices && s.hook.dir == "" {
+		return usageError{errors.New("--move-devices needs the hook, which keeps a container from starting without its devices: set --hook-dir")}
+	}
+	if s.moveDevices {
+		mover, err := rdmanetns.NewHost()
+		if err != nil {
+			return err
+		}
+		s.cfg.Mover = mover
+	}
 	if err := s.cfg.Validate(); err != nil {
 		return usageError{err}
 	}
@@ -101,6 +117,7 @@ func (s *serve) run(ctx context.Context) error {
 	if s.cfg.Hook, err = s.hook.install(ctx); err != nil {
 		return err
 	}
+	s.cfg.Hook.Presence = s.moveDevices
 	if s.cfg.Hook.Path != "" {
 		go s.hook.pruneLater(ctx, s.cfg.Hook.Path, s.cfg.CDIDir)
 	}

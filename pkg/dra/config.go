@@ -45,6 +45,12 @@ type Config struct {
 	DeviceMetadata bool
 	// Hook raises the locked memory limit.
 	Hook plan.HookOptions
+	// Mover moves HCAs into the network namespaces of pods, where the host's RDMA
+	// subsystem is in exclusive mode; nil for nobody, and nothing is published there.
+	Mover Mover
+	// NRISocket is where the container runtime tells of pods (package nri); empty to
+	// hear of none.
+	NRISocket string
 	// Health says how long things must be before they count, nil for the defaults.
 	Health *health.Config
 	// Troubles is what is wrong with the API server, nil if nobody looks.
@@ -68,6 +74,9 @@ func (c *Config) Validate() error {
 		if !filepath.IsAbs(dir.path) {
 			errs = append(errs, fmt.Errorf("%s is not an absolute path: %q", dir.name, dir.path))
 		}
+	}
+	if c.Mover != nil && c.NRISocket == "" {
+		errs = append(errs, errors.New("RDMA devices are to be moved into pods, but nothing tells of pods: set --nri-socket"))
 	}
 	if _, err := c.Site.Memlock.Bytes(); err != nil {
 		errs = append(errs, err)

@@ -27,6 +27,7 @@ func (d *Driver) decide(snap *rdma.Snapshot, plans []*plan.Plan) *decision {
 	state := held(plans)
 	state.NoCounters, state.NoConsumable = d.missing.has(gateCounters), d.missing.has(gateConsumable)
 	state.NoTaints, state.Taints = d.missing.has(gateTaints), d.taints()
+	state.Fixed = d.host.fixedHCAs(snap)
 	return newDecision(d.policy.Load().Apply(snap, state))
 }
 

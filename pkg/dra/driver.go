@@ -32,6 +32,7 @@ type Driver struct {
 	host   *host
 	claims *claimstore.Store
 	atWork keymutex.KeyMutex // by UID: a claim begins or ends
+	moving sync.Mutex        // HCAs go into a pod or come back
 
 	registered chan struct{} // the kubelet registered us
 	moved      chan struct{} // the host has changed, or what is held of it
@@ -76,6 +77,7 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
+	host.moves.Mover = cfg.Mover
 	boot, err := readBoot()
 	if err != nil {
 		return nil, err
@@ -132,6 +134,11 @@ func (d *Driver) start(ctx context.Context) error {
 	if err := d.recall(); err != nil {
 		logger.Error(err, "What an earlier driver knew of the HCAs is lost")
 	}
+	if d.cfg.Mover != nil {
+		if _, err := d.host.rescan(); err != nil { // with those that it remembers, where pods have them
+			return err
+		}
+	}
 	d.recorder = newRecorder(ctx, d.client, d.cfg.NodeName)
 	d.health.readings = readPorts(d.host.sys, d.host.snapshot(), d.health.thresholds)
 	d.judge(ctx, d.now())
@@ -160,6 +167,7 @@ func (d *Driver) start(ctx context.Context) error {
 		d.orphanLoop,
 		d.reportLoop,
 		d.statusLoop,
+		d.nriLoop,
 		func(ctx context.Context) { d.watchSpecs(ctx, d.watcher) },
 		func(ctx context.Context) { d.followPolicy(ctx, d.policyFile) },
 	} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -20,3 +21,6 @@ func (d *Driver) SetEvents(events <-chan watch.Signal) {
 		return events, func(*rdma.Snapshot) {}
 	}
 }
+
+// Sandboxes is what the container runtime tells of pods.
+func (d *Driver) Sandboxes() nri.Handler { return sandboxes{d} }

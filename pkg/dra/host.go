@@ -28,11 +28,14 @@ type host struct {
 	sys    fs.ReadLinkFS
 	second *rdmamap.Map // the second opinion on which HCA sits on a PCI function
 
+	moves moves
+
 	scan    sync.Mutex // held while the host is read, so that no older picture replaces a newer one
 	scanner *rdma.Scanner
 	mu      sync.RWMutex
 	snap    *rdma.Snapshot
 	seen    map[string]rdma.HCA // each usable HCA, as it was last
+	away    map[string]bool     // those in the network namespaces of pods
 	unsaved atomic.Bool         // one was seen that was not known
 
 	reshaped atomic.Bool // specs of claims may not fit any more
@@ -85,6 +88,7 @@ func (h *host) read(how func(*rdma.Scanner) (*rdma.Snapshot, error)) (*rdma.Snap
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	snap = h.addElsewhere(snap)
 	diff := rdma.Compare(h.snap, snap)
 	if h.snap != nil && (diff.Reshaped || diff.Host) {
 		h.reshaped.Store(true)
@@ -183,18 +187,6 @@ func (h *host) spec(ctx context.Context, p *plan.Plan, hook plan.HookOptions, se
 	return spec, err
 }
 
-// admit says why the host can give devices to no new claim. The mode is read now: the
-// kernel announces no change of it, and the snapshot may be half a minute old.
-func (h *host) admit(p *plan.Plan) error {
-	if rdma.ReadNetnsMode(h.sys) == rdma.NetnsExclusive {
-		return fmt.Errorf("claim %s: %w", p.Claim(), errExclusive)
-	}
-	return nil
-}
-
-var errExclusive = errors.New("this node is in exclusive RDMA network namespace mode, where a pod cannot open the host's RDMA devices: " +
-	"set \"options ib_core netns_mode=1\" in /etc/modprobe.d and reboot the node")
-
 func (h *host) specOf(snap *rdma.Snapshot, p *plan.Plan, hook plan.HookOptions) (*specs.Spec, error) {
 	spec, err := p.Spec(snap, hook)
 	if err != nil {
@@ -214,6 +206,9 @@ func (h *host) specOf(snap *rdma.Snapshot, p *plan.Plan, hook plan.HookOptions) 
 // by our own reading and by rdmamap's, and that its nodes stand in /dev as sysfs
 // says.
 func (h *host) verify(snap *rdma.Snapshot, hca *rdma.HCA, classes []cdi.NodeClass) error {
+	if h.isAway(hca.Name) {
+		return h.verifyAway(snap, hca, classes)
+	}
 	if err := rdma.Verify(h.sys, hca); err != nil {
 		return err
 	}
@@ -226,6 +221,20 @@ func (h *host) verify(snap *rdma.Snapshot, hca *rdma.HCA, classes []cdi.NodeClas
 			return fmt.Errorf("%w: function %s has %v, not %s", rdma.ErrMoved, hca.Identity.PCI, ibdevs, hca.IBDev)
 		}
 	}
+	return h.checkNodes(snap, hca, classes)
+}
+
+// verifyAway is verify for an HCA in a pod's network namespace, of which the host sees
+// only the nodes.
+func (h *host) verifyAway(snap *rdma.Snapshot, hca *rdma.HCA, classes []cdi.NodeClass) error {
+	now := rdma.Elsewhere(h.sys, []rdma.HCA{*hca})
+	if len(now) == 0 || *now[0].Uverbs != *hca.Uverbs {
+		return fmt.Errorf("%w: HCA %s has been moved again", rdma.ErrMoved, hca.IBDev)
+	}
+	return h.checkNodes(snap, hca, classes)
+}
+
+func (h *host) checkNodes(snap *rdma.Snapshot, hca *rdma.HCA, classes []cdi.NodeClass) error {
 	nodes, err := cdi.SelectNodes(hca, snap.RDMACM, classes)
 	for _, n := range nodes {
 		err = errors.Join(err, h.checkNode(n))

@@ -56,7 +56,7 @@ func (d *Driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim, 
 	// A claim that has its devices from before the mode changed keeps them: its pod may
 	// have the host's network.
 	if made == nil {
-		if err := d.host.admit(p); err != nil {
+		if err := d.host.admitBy(ctx, p, settled); err != nil {
 			return nil, watch.Fail(deviceReason(err), err)
 		}
 	}

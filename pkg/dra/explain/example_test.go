@@ -11,7 +11,7 @@ import (
 
 func ExampleNew() {
 	snap := &rdma.Snapshot{HCAs: []rdma.HCA{{Name: "soft-rxe-eth0", IBDev: "rxe0", Function: rdma.Virtual}}}
-	if err := explain.New(snap, policy.Default(), nil).Write(os.Stdout, "table"); err != nil {
+	if err := explain.New(snap, policy.Default(), nil, nil).Write(os.Stdout, "table"); err != nil {
 		fmt.Println(err)
 	}
 	// Output:

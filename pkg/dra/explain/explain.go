@@ -84,11 +84,11 @@ type Capacity struct {
 }
 
 // New applies a policy to a host. Limits says why the host cannot hold containers to
-// limits, nil if it can.
-func New(snap *rdma.Snapshot, c *policy.Config, limits error) *Report {
+// limits, nil if it can; fixed which HCAs cannot follow a pod, as policy.State has it.
+func New(snap *rdma.Snapshot, c *policy.Config, limits error, fixed map[string]string) *Report {
 	view := look(snap)
 	taints := health.Policy{Effects: c.TaintEffects(), Informational: true}
-	state := policy.State{Taints: map[string][]resourceapi.DeviceTaint{}}
+	state := policy.State{Taints: map[string][]resourceapi.DeviceTaint{}, Fixed: fixed}
 	for _, name := range view.Devices() {
 		state.Taints[name] = view.Taints(name, taints)
 	}

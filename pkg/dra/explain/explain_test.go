@@ -56,7 +56,7 @@ func TestTables(t *testing.T) {
 				if file == "sharing" {
 					limits = nil
 				}
-				golden.Bytes(t, name+".txt", write(t, explain.New(rdmatest.Snapshot(t, machine), config(t, file), limits), "table"))
+				golden.Bytes(t, name+".txt", write(t, explain.New(rdmatest.Snapshot(t, machine), config(t, file), limits, nil), "table"))
 			})
 		}
 	}
@@ -64,7 +64,7 @@ func TestTables(t *testing.T) {
 
 // TestFormats: JSON and YAML have the same, and more than the table.
 func TestFormats(t *testing.T) {
-	r := explain.New(rdmatest.Snapshot(t, "roce-sriov"), config(t, "partitioning"), errAccounting)
+	r := explain.New(rdmatest.Snapshot(t, "roce-sriov"), config(t, "partitioning"), errAccounting, nil)
 	data := write(t, r, "json")
 	golden.Bytes(t, "roce-sriov-partitioning.json", data)
 	var fromJSON, fromYAML explain.Report
@@ -89,7 +89,7 @@ func TestEveryHCAIsExplained(t *testing.T) {
 	for _, machine := range fixture.Names() {
 		for _, file := range []string{"", "sharing", "partitioning"} {
 			snap := rdmatest.Snapshot(t, machine)
-			r := explain.New(snap, config(t, file), nil)
+			r := explain.New(snap, config(t, file), nil, nil)
 			if len(r.HCAs) != len(snap.HCAs) {
 				t.Errorf("%s, %q: %d HCAs are explained, of %d", machine, file, len(r.HCAs), len(snap.HCAs))
 			}

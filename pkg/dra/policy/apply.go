@@ -43,7 +43,13 @@ func (c *Config) Apply(snap *rdma.Snapshot, state State) Result {
 
 // errNetns is why a host offers nothing to new claims.
 const errNetns = "the host's RDMA network namespace mode is exclusive, in which a pod with a network of its own cannot open an HCA: " +
-	"set it to shared (rdma system set netns shared)"
+	"let the driver move HCAs (network.moveDevices), or set it to shared (rdma system set netns shared)"
+
+// Why an HCA is not published as the rule says where HCAs follow pods.
+const (
+	errFixed     = "the host's RDMA network namespace mode is exclusive, and the HCA cannot follow a pod: %s"
+	errOneAtOnce = "the host's RDMA network namespace mode is exclusive, in which an HCA is in one pod at a time, and no shares of it can be had"
+)
 
 // decide applies the rules to one HCA.
 func (a *application) decide(h *rdma.HCA) Decision {
@@ -69,9 +75,25 @@ func (a *application) decide(h *rdma.HCA) Decision {
 		d.withhold("%s", err)
 	}
 	if a.snap.NetnsMode == rdma.NetnsExclusive {
-		d.withhold("%s", errNetns)
+		a.follow(&d)
 	}
 	return d
+}
+
+// follow withholds what cannot follow a pod into its network namespace.
+func (a *application) follow(d *Decision) {
+	switch reason := a.state.Fixed[d.HCA.Name]; {
+	case a.state.Fixed == nil:
+		d.withhold("%s", errNetns)
+	case d.View == resources.ViewNone:
+	case reason != "":
+		d.withhold(errFixed, reason)
+	case d.View == resources.ViewShared:
+		d.withhold("%s", errOneAtOnce)
+	case d.View == resources.ViewBoth:
+		d.View = resources.ViewExclusive
+		d.note("%s", errOneAtOnce)
+	}
 }
 
 // note adds a reason.

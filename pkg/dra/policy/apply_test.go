@@ -93,6 +93,10 @@ func TestApply(t *testing.T) {
 		{name: "exclusive-netns", machine: "exclusive-netns", policy: groupPolicy},
 		{name: "exclusive-netns-held", machine: "exclusive-netns", policy: groupPolicy, state: policy.State{
 			Held: map[string]policy.Held{"pci-0000-3b-00-0": {Exclusive: true}}, HeldGroups: map[string][]string{"all": {"pci-0000-3b-00-0"}}}},
+		{name: "exclusive-netns-moved", machine: "exclusive-netns", state: policy.State{Fixed: map[string]string{"pci-0000-3b-00-0": ""}}},
+		{name: "exclusive-netns-fixed", machine: "exclusive-netns", state: policy.State{Fixed: map[string]string{"pci-0000-3b-00-0": "it is too old"}}},
+		{name: "exclusive-netns-moved-shared", machine: "exclusive-netns", policy: groupPolicy, state: policy.State{Fixed: map[string]string{"pci-0000-3b-00-0": ""}}},
+		{name: "exclusive-netns-moved-both", machine: "exclusive-netns", policy: bothPolicy, state: policy.State{Fixed: map[string]string{"pci-0000-3b-00-0": ""}}},
 		{name: "unusable", machine: "misbehaving"},
 		{name: "group", machine: "hgx-h100", policy: groupPolicy},
 		{name: "group-of-exclusive", machine: "roce-sriov", policy: "groups: [{name: all}]"},

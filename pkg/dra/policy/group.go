@@ -55,6 +55,9 @@ func (a *application) members(g *group) GroupDecision {
 	switch {
 	case a.snap.NetnsMode == rdma.NetnsExclusive:
 		d.Reason = errNetns
+		if a.state.Fixed != nil {
+			d.Reason = errOneAtOnce
+		}
 		if a.holds(g.name) {
 			d.Published, d.Group.Draining = true, true
 			d.note("it stays for the claims that hold it")

@@ -20,6 +20,9 @@ type State struct {
 	HeldGroups map[string][]string
 	// Taints are what the health of HCAs asks for, by the HCA's name, sorted by key.
 	Taints map[string][]resourceapi.DeviceTaint
+	// Fixed says on a host in exclusive network namespace mode why an HCA cannot follow a
+	// pod, by the HCA's name, "" if it can; nil if nobody would move it.
+	Fixed map[string]string
 	// NoCounters, NoConsumable and NoTaints say that the API server drops the fields of
 	// KEP-4815, KEP-5075 and KEP-5055, or refuses them.
 	NoCounters, NoConsumable, NoTaints bool

@@ -146,7 +146,7 @@ func (n *node) netnsMode() {
 		n.Fatal(err)
 	}
 	var table bytes.Buffer
-	if err := explain.New(snap, policy.Default(), nil).Write(&table, "table"); err != nil {
+	if err := explain.New(snap, policy.Default(), nil, nil).Write(&table, "table"); err != nil {
 		n.Fatal(err)
 	}
 	inside.Wants(n.T, "explain", table.String(), "network namespace mode is exclusive", "rdma system set netns shared")

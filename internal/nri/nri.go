@@ -1,0 +1,196 @@
+// Package nri is the driver's plugin of the container runtime's Node Resource Interface
+// (github.com/containerd/nri): the runtime tells it of pod sandboxes before their first
+// container, and asks it about each container.
+//
+// It is optional. A runtime without NRI has no socket, which is no error: [Plugin.Run]
+// looks again, with growing waits, until there is one; the runtime may be restarted or
+// reconfigured at any time. Whoever relies on the plugin has to fail closed by other
+// means, since a runtime goes on without a plugin that it has lost, or that took longer
+// than two seconds.
+//
+// On each connection the runtime first lists the pods that it has, so that what happened
+// meanwhile can be made up for.
+package nri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/containerd/nri/pkg/api"
+	"github.com/containerd/nri/pkg/stub"
+)
+
+// DefaultSocket is where containerd and CRI-O listen unless they are told otherwise.
+const DefaultSocket = api.DefaultSocketPath
+
+// index orders plugins: behind those that site policies usually are, so that their limits
+// are seen.
+const index = "90"
+
+// Pod is a pod's sandbox.
+type Pod struct {
+	UID, Namespace, Name string
+	// Netns is the path of its network namespace, empty for one with the host's network.
+	Netns string
+}
+
+// Container is a container that is about to be created.
+type Container struct {
+	Name string
+	// Hooks are the arguments of its createRuntime hooks, each with the hook's path
+	// first.
+	Hooks [][]string
+	// Memlock is the soft limit in its OCI spec, nil for none.
+	Memlock *uint64
+}
+
+// Handler is told of what happens. Its methods are called one at a time for one pod.
+type Handler interface {
+	// Started is called when a pod's network is there, before its first container. An
+	// error ends the sandbox; the kubelet tries again with another one.
+	Started(context.Context, Pod) error
+	// Stopped is called, maybe more than once, before a pod's network goes.
+	Stopped(context.Context, Pod)
+	// Running is called with the pods that are there when the runtime is connected.
+	Running(context.Context, []Pod)
+	// Memlock returns the limit of locked memory that a container is to have, nil to
+	// leave it as it is.
+	Memlock(Pod, Container) *uint64
+}
+
+// Plugin connects a handler with the runtime.
+type Plugin struct {
+	// Socket is the runtime's, and Name the plugin's, unique on the node.
+	Socket, Name string
+	Handler      Handler
+	// Report is told of each change: connected with nil, or why it is not.
+	Report func(error)
+
+	connected atomic.Bool
+}
+
+// Connected reports whether the runtime has the plugin.
+func (p *Plugin) Connected() bool { return p.connected.Load() }
+
+// The waits between two tries to connect.
+const (
+	minWait = time.Second
+	maxWait = 30 * time.Second
+)
+
+// Run keeps the connection until ctx ends.
+func (p *Plugin) Run(ctx context.Context) {
+	said := ""
+	for wait := minWait; ; wait = min(2*wait, maxWait) {
+		began := time.Now()
+		err := p.serve(ctx)
+		p.connected.Store(false)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > maxWait {
+			wait, said = minWait, ""
+		}
+		if err.Error() != said {
+			said = err.Error()
+			p.Report(err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+// serve connects once, and returns why the connection ended.
+func (p *Plugin) serve(ctx context.Context) error {
+	if _, err := os.Stat(p.Socket); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("connect to NRI: the container runtime has no socket %q: it has no NRI, or NRI is disabled in its configuration", p.Socket)
+	}
+	s, err := stub.New(&events{p}, stub.WithPluginName(p.Name), stub.WithPluginIdx(index), stub.WithLogger(quiet{}),
+		stub.WithDialer(func(string) (net.Conn, error) { return net.Dial("unix", p.Socket) }), stub.WithOnClose(func() {}))
+	if err != nil {
+		return fmt.Errorf("make the NRI plugin %q: %w", p.Name, err)
+	}
+	if err := s.Run(ctx); err != nil {
+		return fmt.Errorf("serve NRI at %q: %w", p.Socket, err)
+	}
+	return fmt.Errorf("serve NRI at %q: the container runtime closed the connection", p.Socket)
+}
+
+// events are what the runtime calls. The stub finds out by its methods which events it
+// wants.
+type events struct{ p *Plugin }
+
+func (e *events) Synchronize(ctx context.Context, pods []*api.PodSandbox, _ []*api.Container) ([]*api.ContainerUpdate, error) {
+	e.p.connected.Store(true)
+	e.p.Report(nil)
+	var all []Pod
+	for _, pod := range pods {
+		all = append(all, podOf(pod))
+	}
+	// The runtime stands still meanwhile, and gives up after two seconds.
+	go e.p.Handler.Running(context.WithoutCancel(ctx), all)
+	return nil, nil
+}
+
+func (e *events) RunPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
+	return e.p.Handler.Started(ctx, podOf(pod))
+}
+
+func (e *events) StopPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
+	e.p.Handler.Stopped(ctx, podOf(pod))
+	return nil
+}
+
+func (e *events) RemovePodSandbox(ctx context.Context, pod *api.PodSandbox) error {
+	e.p.Handler.Stopped(ctx, podOf(pod))
+	return nil
+}
+
+func (e *events) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
+	limit := e.p.Handler.Memlock(podOf(pod), containerOf(c))
+	if limit == nil {
+		return nil, nil, nil
+	}
+	adjustment := &api.ContainerAdjustment{}
+	adjustment.AddRlimit(rlimitMemlock, *limit, *limit)
+	return adjustment, nil, nil
+}
+
+// Unlimited is RLIM_INFINITY.
+const Unlimited uint64 = math.MaxUint64
+
+const rlimitMemlock = "RLIMIT_MEMLOCK"
+
+func podOf(pod *api.PodSandbox) Pod {
+	out := Pod{UID: pod.GetUid(), Namespace: pod.GetNamespace(), Name: pod.GetName()}
+	for _, ns := range pod.GetLinux().GetNamespaces() {
+		if ns.GetType() == "network" {
+			out.Netns = ns.GetPath()
+		}
+	}
+	return out
+}
+
+func containerOf(c *api.Container) Container {
+	out := Container{Name: c.GetName()}
+	for _, h := range c.GetHooks().GetCreateRuntime() {
+		out.Hooks = append(out.Hooks, append([]string{h.GetPath()}, h.GetArgs()...))
+	}
+	for _, r := range c.GetRlimits() {
+		if r.GetType() == rlimitMemlock {
+			soft := r.GetSoft()
+			out.Memlock = &soft
+		}
+	}
+	return out
+}

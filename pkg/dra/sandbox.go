@@ -1,0 +1,190 @@
+package dra
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// sandboxes is what the container runtime tells of pods. On a host in exclusive mode the
+// HCAs of a pod's claims follow the pod into its network namespace, before its first
+// container, and come back when it ends.
+//
+// Nothing relies on being told: where the runtime goes on without us, the hook does not
+// let a container start without its HCAs, and the kernel brings back those of a namespace
+// that ends. What was missed is made up for at the next connection.
+type sandboxes struct{ *Driver }
+
+// Started implements nri.Handler. It moves all HCAs of the pod's claims, or none.
+func (s sandboxes) Started(ctx context.Context, pod nri.Pod) error {
+	if !s.follows(pod) {
+		return nil
+	}
+	s.moving.Lock()
+	defer s.moving.Unlock()
+	began := time.Now()
+	plans := s.plansOf(ctx, pod)
+	moved, err := s.moveIn(pod, plans)
+	if err == nil && len(moved) > 0 {
+		err = s.renew(ctx, plans)
+	}
+	if err != nil {
+		s.moveOut(ctx, pod, moved)
+		return fmt.Errorf("give pod %s/%s the RDMA devices of its claims: %w", pod.Namespace, pod.Name, err)
+	}
+	if len(moved) > 0 {
+		klog.FromContext(ctx).Info("Moved RDMA devices into a pod", "pod", klog.KRef(pod.Namespace, pod.Name), "ibdevs", moved, "took", time.Since(began))
+	}
+	return nil
+}
+
+// Stopped implements nri.Handler. It brings back what the pod has. What it cannot bring
+// back the kernel does, when the namespace ends.
+func (s sandboxes) Stopped(ctx context.Context, pod nri.Pod) {
+	if !s.follows(pod) {
+		return
+	}
+	s.moving.Lock()
+	defer s.moving.Unlock()
+	var ibdevs []string
+	for _, p := range s.plansOf(ctx, pod) {
+		ibdevs = append(ibdevs, s.ibdevs(p)...)
+	}
+	s.moveOut(ctx, pod, ibdevs)
+}
+
+// Running implements nri.Handler: it moves what was not moved while the runtime was not
+// connected. A container that the hook did not let start is tried again by the kubelet.
+func (s sandboxes) Running(ctx context.Context, pods []nri.Pod) {
+	for _, pod := range pods {
+		if err := s.Started(ctx, pod); err != nil {
+			klog.FromContext(ctx).Error(err, "Pod does not have its RDMA devices")
+		}
+	}
+}
+
+// Memlock implements nri.Handler. The limit is the one that the hook of the container's
+// claims would set: in the OCI spec it holds for exec sessions and probes too. The hook
+// then finds nothing to do, or raises a process whose spec is applied after it.
+func (s sandboxes) Memlock(_ nri.Pod, c nri.Container) *uint64 {
+	var want hook.Size
+	for _, h := range c.Hooks {
+		if len(h) < 2 || !strings.HasPrefix(filepath.Base(h[0]), "rdma-hook") {
+			continue
+		}
+		if opts, _, err := hook.ParseOptions(h[2:]); err == nil {
+			want = max(want, opts.Memlock)
+		}
+	}
+	limit := uint64(want)
+	if limit == 0 || c.Memlock != nil && *c.Memlock >= limit {
+		return nil
+	}
+	return &limit
+}
+
+// follows reports whether HCAs follow a pod at all.
+func (s sandboxes) follows(pod nri.Pod) bool {
+	return s.host.moves.Mover != nil && pod.Netns != "" && rdma.ReadNetnsMode(s.host.sys) == rdma.NetnsExclusive
+}
+
+// plansOf returns the plans of the claims that are reserved for a pod.
+func (s sandboxes) plansOf(ctx context.Context, pod nri.Pod) []*plan.Plan {
+	return slices.DeleteFunc(s.plans(ctx), func(p *plan.Plan) bool { return !slices.Contains(p.Pods, types.UID(pod.UID)) })
+}
+
+// ibdevs returns the kernel's names of the HCAs of a plan. Access for monitoring moves
+// nothing.
+func (s sandboxes) ibdevs(p *plan.Plan) []string {
+	var out []string
+	for _, dev := range p.Devices {
+		if dev.AdminAccess {
+			continue
+		}
+		for _, name := range dev.HCAs() {
+			if hca, ok := s.host.known(name); ok {
+				out = append(out, hca.IBDev)
+			}
+		}
+	}
+	return out
+}
+
+// moveIn moves the HCAs of plans into a pod, and returns those that it moved.
+func (s sandboxes) moveIn(pod nri.Pod, plans []*plan.Plan) (moved []string, err error) {
+	for _, p := range plans {
+		for _, ibdev := range s.ibdevs(p) {
+			did, err := s.host.moves.In(ibdev, pod.Netns)
+			if err != nil {
+				return moved, fmt.Errorf("claim %s: %w", p.Claim(), err)
+			}
+			if did {
+				moved = append(moved, ibdev)
+			}
+		}
+	}
+	return moved, nil
+}
+
+// moveOut brings HCAs back, the last one first.
+func (s sandboxes) moveOut(ctx context.Context, pod nri.Pod, ibdevs []string) {
+	logger := klog.FromContext(ctx)
+	var back []string
+	for _, ibdev := range slices.Backward(ibdevs) {
+		did, err := s.host.moves.Out(ibdev, pod.Netns)
+		if err != nil {
+			logger.Error(err, "RDMA device stays in the network namespace of a pod until that ends", "pod", klog.KRef(pod.Namespace, pod.Name), "ibdev", ibdev)
+		}
+		if did {
+			back = append(back, ibdev)
+		}
+	}
+	if len(back) == 0 {
+		return
+	}
+	logger.Info("Brought RDMA devices back from a pod", "pod", klog.KRef(pod.Namespace, pod.Name), "ibdevs", back)
+	if _, err := s.host.rescan(); err != nil {
+		logger.Error(err, "Host not read after RDMA devices came back")
+	}
+}
+
+// renew writes the specs of claims for the nodes that the kernel made anew, before the
+// runtime reads them for the pod's first container.
+func (s sandboxes) renew(ctx context.Context, plans []*plan.Plan) error {
+	_, err := s.host.rescan()
+	errs := []error{err}
+	for _, p := range plans {
+		s.atWork.LockKey(string(p.UID))
+		errs = append(errs, s.restoreClaim(ctx, p))
+		s.unlock(p.UID)
+	}
+	return errors.Join(errs...)
+}
+
+// nriLoop keeps the connection to the container runtime until ctx ends.
+func (d *Driver) nriLoop(ctx context.Context) {
+	if d.cfg.NRISocket == "" {
+		return
+	}
+	logger := klog.FromContext(ctx)
+	plugin := &nri.Plugin{Socket: d.cfg.NRISocket, Name: plan.DriverName, Handler: sandboxes{d}, Report: func(err error) {
+		if err != nil {
+			logger.Error(err, "Not connected to NRI: no RDMA device follows a pod, and exec sessions have the runtime's limit of locked memory")
+			return
+		}
+		logger.Info("Connected to NRI", "socket", d.cfg.NRISocket)
+	}}
+	plugin.Run(ctx)
+}

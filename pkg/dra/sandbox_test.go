@@ -1,0 +1,269 @@
+package dra_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
+	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+)
+
+// onlyHCA is the one of the machine exclusive-netns.
+const onlyHCA = "pci-0000-3b-00-0"
+
+// kernel does to a fixture what the kernel does when an RDMA device moves: its directory
+// leaves the host's sysfs, and its node gets another number. That the kernel really does
+// so is shown in test/vm.
+type kernel struct {
+	t    *testing.T
+	host *drivertest.Node
+
+	mu     sync.Mutex
+	where  string // the namespace that has the device, "" for the host's
+	number int    // of the node
+	fixed  error
+	fails  error // the next move in
+	moves  int
+}
+
+func (k *kernel) path(name string) string { return filepath.Join(k.host.Root, "sys", name) }
+
+func (k *kernel) Movable(string) error { return k.fixed }
+
+func (k *kernel) In(_, netns string) (bool, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case k.where == netns:
+		return false, nil
+	case k.where != "":
+		return false, fmt.Errorf("the device is in %s", k.where)
+	case k.fails != nil:
+		err := k.fails
+		k.fails = nil
+		return false, err
+	}
+	k.where = netns
+	k.must(os.Rename(k.path("class/infiniband/mlx5_0"), k.path("moved")))
+	k.renumber()
+	return true, nil
+}
+
+func (k *kernel) Out(_, netns string) (bool, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.where != netns {
+		return false, nil
+	}
+	k.where = ""
+	k.must(os.Rename(k.path("moved"), k.path("class/infiniband/mlx5_0")))
+	k.renumber()
+	return true, nil
+}
+
+// renumber gives the device another node.
+func (k *kernel) renumber() {
+	k.moves++
+	const dir = "devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0/infiniband_verbs/"
+	old, now := fmt.Sprintf("uverbs%d", k.number), fmt.Sprintf("uverbs%d", k.number+1)
+	k.number++
+	k.must(os.Rename(k.path(dir+old), k.path(dir+now)))
+	k.must(os.WriteFile(k.path(dir+now+"/dev"), fmt.Appendf(nil, "231:%d\n", 192+k.number), 0o644))
+	k.must(os.Remove(k.path("class/infiniband_verbs/" + old)))
+	k.must(os.Symlink("../../"+dir+now, k.path("class/infiniband_verbs/"+now)))
+	k.must(os.Remove(k.host.Node(old)))
+	k.must(unix.Mknod(k.host.Node(now), unix.S_IFCHR|0o666, int(unix.Mkdev(231, uint32(192+k.number)))))
+}
+
+func (k *kernel) must(err error) {
+	if err != nil {
+		k.t.Error(err)
+	}
+}
+
+// follow starts a driver that moves devices, on a host in exclusive mode.
+func follow(t *testing.T, events chan watch.Signal) (*drivertest.Node, *kernel, *driver) {
+	t.Helper()
+	n := drivertest.NewSharedNode(t, "exclusive-netns")
+	k := &kernel{t: t, host: n}
+	return n, k, startHearing(t, n, events, k.moving, quick)
+}
+
+func (k *kernel) moving(c *dra.Config) {
+	c.Mover, c.NRISocket, c.Hook.Presence = k, filepath.Join(k.host.Root, "no-nri.sock"), true
+}
+
+// reserved is a claim of a pod.
+func reserved(n int, pod nri.Pod, devices ...string) *resourceapi.ResourceClaim {
+	c := drivertest.Claim(n, devices...)
+	c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: pod.Name, UID: types.UID(pod.UID)}}
+	return c
+}
+
+func podNamed(name string) nri.Pod {
+	return nri.Pod{UID: "uid-" + name, Namespace: "team-a", Name: name, Netns: "/run/netns/" + name}
+}
+
+// specSays returns the text of a claim's spec.
+func specSays(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(n.CDIDir, "rdma.dev-claim_"+string(c.UID)+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestFollow: the HCA goes with its pod, its spec has the nodes that it has there before
+// the sandbox is reported, the slice keeps it, and it comes back as itself.
+func TestFollow(t *testing.T) {
+	events := make(chan watch.Signal)
+	n, k, d := follow(t, events)
+	waitTaints(t, n, onlyHCA, "")
+	pod := podNamed("a")
+	claim := reserved(1, pod, onlyHCA)
+	n.AddClaim(claim)
+	prepare(t, n, claim)
+	if err := d.Sandboxes().Started(t.Context(), podNamed("other")); err != nil || k.moves > 0 {
+		t.Fatalf("a pod without claims: %d moves, %v", k.moves, err)
+	}
+	if err := d.Sandboxes().Started(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	spec := specSays(t, n, claim)
+	if k.where != pod.Netns || !strings.Contains(spec, "/dev/infiniband/uverbs1") || !strings.Contains(spec, `"mlx5_0:uverbs1"`) {
+		t.Errorf("the device is in %q, and the spec says\n%s", k.where, spec)
+	}
+	events <- of("mlx5_0")
+	prepare(t, n, claim) // as a restarted kubelet does
+	if got := specSays(t, n, claim); got != spec {
+		t.Errorf("prepared again, the spec says\n%s", got)
+	}
+	waitTaints(t, n, onlyHCA, "")
+	refused(t, n, reservedOn(n, 2, podNamed("b")), "it is still in the network namespace of another pod")
+	for range 2 { // StopPodSandbox and RemovePodSandbox
+		d.Sandboxes().Stopped(t.Context(), pod)
+	}
+	if k.where != "" || k.moves != 2 || !strings.Contains(specSays(t, n, claim), "uverbs") {
+		t.Errorf("the device is in %q after %d moves", k.where, k.moves)
+	}
+	unprepare(t, n, claim)
+	next := reserved(3, podNamed("c"), onlyHCA)
+	n.AddClaim(next)
+	prepare(t, n, next)
+	if err := d.Sandboxes().Started(t.Context(), podNamed("c")); err != nil || k.where != "/run/netns/c" {
+		t.Errorf("the next pod: %q, %v", k.where, err)
+	}
+}
+
+// reservedOn adds a claim of a pod on the only HCA.
+func reservedOn(n *drivertest.Node, i int, pod nri.Pod) *resourceapi.ResourceClaim {
+	c := reserved(i, pod, onlyHCA)
+	n.AddClaim(c)
+	return c
+}
+
+// TestFollowAfterRestart: a driver that comes back knows of the HCA in a pod, and makes up for what
+// it was not told.
+func TestFollowAfterRestart(t *testing.T) {
+	events := make(chan watch.Signal)
+	n, k, d := follow(t, events)
+	waitTaints(t, n, onlyHCA, "")
+	pod := podNamed("a")
+	claim := reservedOn(n, 1, pod)
+	prepare(t, n, claim)
+	if err := d.Sandboxes().Started(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	spec := specSays(t, n, claim)
+	d.stop()
+	d = startHearing(t, n, events, k.moving, quick)
+	waitTaints(t, n, onlyHCA, "")
+	if got := specSays(t, n, claim); got != spec {
+		t.Errorf("after a restart the spec says\n%s", got)
+	}
+	if _, err := k.Out("mlx5_0", pod.Netns); err != nil { // as when the sandbox was made anew
+		t.Fatal(err)
+	}
+	again := pod
+	again.Netns = "/run/netns/again"
+	d.Sandboxes().Running(t.Context(), []nri.Pod{podNamed("other"), again})
+	if k.where != again.Netns || !strings.Contains(specSays(t, n, claim), fmt.Sprintf("uverbs%d", k.number)) {
+		t.Errorf("the device is in %q", k.where)
+	}
+}
+
+// TestFollowFails: a pod that cannot have its devices does not start, and what was moved
+// is back. A pod of the host's network has the host's devices.
+func TestFollowFails(t *testing.T) {
+	events := make(chan watch.Signal)
+	n, k, d := follow(t, events)
+	waitTaints(t, n, onlyHCA, "")
+	pod := podNamed("a")
+	claim := reservedOn(n, 1, pod)
+	prepare(t, n, claim)
+	k.fails = errors.New("the kernel is busy")
+	if err := d.Sandboxes().Started(t.Context(), pod); err == nil || !strings.Contains(err.Error(), "pod team-a/a the RDMA devices of its claims: claim team-a/claim-1: the kernel is busy") {
+		t.Errorf("error %v", err)
+	}
+	if err := os.Remove(n.Node("uverbs0")); err != nil { // then the new node cannot be given either
+		t.Fatal(err)
+	}
+	host := pod
+	host.Netns = ""
+	if err := d.Sandboxes().Started(t.Context(), host); err != nil || k.moves > 0 {
+		t.Errorf("host's network: %d moves, %v", k.moves, err)
+	}
+}
+
+// TestFixed: a device that cannot follow a pod is not offered, and no claim gets it.
+func TestFixed(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "exclusive-netns")
+	k := &kernel{t: t, host: n, fixed: errors.New("its kernel driver is too old")}
+	d := startHearing(t, n, make(chan watch.Signal), k.moving, quick)
+	d.says("and the HCA cannot follow a pod: its kernel driver is too old")
+	if got := publishedDevices(n); len(got) > 0 {
+		t.Errorf("published are %v", got)
+	}
+	refused(t, n, reservedOn(n, 1, podNamed("a")), "its kernel driver is too old")
+}
+
+// TestMemlockOfSandbox: the runtime is told the limit that the hook has, and never a lower one than
+// there is.
+func TestMemlockOfSandbox(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	d := start(t, n)
+	hook := func(args ...string) []string {
+		return append([]string{"/opt/rdma.dev/bin/rdma-hook-v1", "rdma-hook"}, args...)
+	}
+	limit := func(n uint64) *uint64 { return &n }
+	for name, c := range map[string]struct {
+		container nri.Container
+		want      *uint64
+	}{
+		"no hook":          {nri.Container{}, nil},
+		"somebody's hook":  {nri.Container{Hooks: [][]string{{"/usr/bin/other", "other", "--memlock", "1Gi"}}}, nil},
+		"unlimited":        {nri.Container{Hooks: [][]string{hook("--memlock", "unlimited")}}, limit(nri.Unlimited)},
+		"the higher one":   {nri.Container{Hooks: [][]string{hook("--memlock", "1Gi"), hook("--memlock", "4Gi")}}, limit(4 << 30)},
+		"inherit":          {nri.Container{Hooks: [][]string{hook("--limit", "mlx5_0:handles=1")}}, nil},
+		"already as high":  {nri.Container{Hooks: [][]string{hook("--memlock", "1Gi")}, Memlock: limit(1 << 30)}, nil},
+		"less than wanted": {nri.Container{Hooks: [][]string{hook("--memlock", "1Gi")}, Memlock: limit(64 << 10)}, limit(1 << 30)},
+		"not understood":   {nri.Container{Hooks: [][]string{hook("--memlock", "much")}}, nil},
+	} {
+		got := d.Sandboxes().Memlock(nri.Pod{}, c.container)
+		if (got == nil) != (c.want == nil) || got != nil && *got != *c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+// Package follow holds tests that run inside the virtual machine, whose RDMA subsystem is
+// in exclusive network namespace mode, on the embedded cluster: HCAs that follow pods, with the
+// kubelet, containerd and its NRI as they are.
+package follow
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/vmtest"
+)
+
+// patience is for emulated time.
+const patience = 25 * time.Minute
+
+// kube is the cluster, with the driver installed.
+var kube *cluster.Cluster
+
+func TestMain(m *testing.M) {
+	cluster.Init() // process 1 of the cluster is this program, started again
+	vmtest.Guard()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	err := setUp(ctx)
+	cancel()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "set up the cluster:", err)
+		os.Exit(1)
+	}
+	// The machine ends with the tests, so nothing is taken down.
+	os.Exit(m.Run())
+}
+
+// moving are the values of the chart with which HCAs follow pods.
+var moving = []string{"--set", "nri.enabled=true", "--set", "network.moveDevices=true", "--set", "config.publishInterval=0s"}
+
+// setUp brings the cluster up with the guest's own devices, and installs the driver.
+func setUp(ctx context.Context) (err error) {
+	checkout, err := deploy.FindCheckout()
+	if err != nil {
+		return err
+	}
+	// While there is no namespace but the first one the kernel lets the mode be changed.
+	if r := inside.Run("rdma", "system", "set", "netns", "exclusive"); r.Code != 0 {
+		return fmt.Errorf("set the mode to exclusive: %s", r.Out)
+	}
+	// The guest is the node: what happens to its devices and links the driver hears.
+	if kube, err = cluster.Up(ctx, cluster.Options{WholeMachine: true, Progress: os.Stdout}); err != nil {
+		return err
+	}
+	if err := kube.Load(ctx, os.Getenv("DRIVER_ARCHIVE"), os.Getenv("TOOLS_ARCHIVE")); err != nil {
+		return err
+	}
+	if err := checkout.Install(ctx, kube, "", append(moving, "--timeout", patience.String())...); err != nil {
+		return fmt.Errorf("%w\n%s", err, driverState(ctx))
+	}
+	fmt.Println("the driver is installed")
+	if _, err := kube.Output(ctx, "kubectl", "wait", "--for=create", "resourceslice", "--field-selector", "spec.driver=rdma.dev", "--timeout=10m"); err != nil {
+		return fmt.Errorf("%w\n%s", err, driverState(ctx))
+	}
+	_, err = kube.Output(ctx, "kubectl", "wait", "--for=create", "serviceaccount/default", "--timeout=10m")
+	return err
+}
+
+// driverState is what one wants to see when the driver does not do what it should.
+func driverState(ctx context.Context) string {
+	var b strings.Builder
+	for _, args := range [][]string{
+		{"--namespace", deploy.Namespace, "describe", "pods"},
+		{"--namespace", deploy.Namespace, "logs", "--all-containers", "--tail=40", "--selector", "app.kubernetes.io/name=dra-driver-rdma"},
+	} {
+		out, err := kube.Output(ctx, "kubectl", args...)
+		fmt.Fprintln(&b, out, err)
+	}
+	return b.String()
+}
+
+// kubectl runs kubectl, again where nobody answered: while the emulated machine stands
+// still, kubectl gives up after ten seconds.
+func kubectl(t *testing.T, args ...string) (out string) {
+	t.Helper()
+	answered(t, func() (err error) {
+		out, err = kube.Output(t.Context(), "kubectl", args...)
+		return err
+	})
+	return out
+}
+
+// answered tries until the API server has answered, and fails the test if it says no.
+func answered(t *testing.T, try func() error) {
+	t.Helper()
+	var err error
+	inside.Eventually(t, "the API server answers", 2*time.Minute, func() error {
+		if err = try(); err != nil && strings.Contains(err.Error(), "Unable to connect to the server") {
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// apply applies a manifest given as text.
+func apply(t *testing.T, manifest string) {
+	t.Helper()
+	answered(t, func() error {
+		cmd := kube.Command(t.Context(), "kubectl", "apply", "-f", "-")
+		cmd.Stdin = strings.NewReader(manifest)
+		var out strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := kube.Run(cmd); err != nil {
+			return fmt.Errorf("apply: %w: %s\n%s", err, &out, manifest)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,137 @@
+package netns
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
+)
+
+// address gives an interface of a namespace an address and sets it up.
+func address(t *testing.T, ns, link, cidr string) {
+	t.Helper()
+	inside.Must(t, "ip", "-n", ns, "link", "set", "lo", "up")
+	inside.Must(t, "ip", "-n", ns, "addr", "add", cidr, "dev", link)
+	inside.Must(t, "ip", "-n", ns, "link", "set", link, "up")
+}
+
+// rping has two namespaces talk by rdma_cm: the server listens on its own address.
+func rping(t *testing.T, server, client, address string) {
+	t.Helper()
+	inside.Eventually(t, "ping "+address, time.Minute, func() error {
+		if r := inside.Run("ip", "netns", "exec", client, "ping", "-c1", "-W2", address); r.Code != 0 {
+			return fmt.Errorf("%s", r.Out)
+		}
+		return nil
+	})
+	inside.Eventually(t, "rping "+address, 2*time.Minute, func() error {
+		var heard strings.Builder
+		listen := exec.Command("timeout", "40", "ip", "netns", "exec", server, "rping", "-s", "-a", address, "-C", "3", "-v")
+		listen.Stdout, listen.Stderr = &heard, &heard
+		if err := listen.Start(); err != nil {
+			return err
+		}
+		defer listen.Wait()
+		defer listen.Process.Kill()
+		time.Sleep(time.Second) // one that comes too early is refused, and tries again
+		if r := inside.Run("timeout", "30", "ip", "netns", "exec", client, "rping", "-c", "-a", address, "-C", "3", "-v"); r.Code != 0 {
+			return fmt.Errorf("client: status %d: %s; server: %s", r.Code, r.Out, &heard)
+		}
+		return nil
+	})
+}
+
+// sent is how many packets a device has sent, as its namespace sees it.
+func sent(t *testing.T, ns, ibdev string) string {
+	t.Helper()
+	return strings.TrimSpace(inside.Must(t, "ip", "netns", "exec", ns, "cat", "/sys/class/infiniband/"+ibdev+"/ports/1/hw_counters/sent_pkts"))
+}
+
+// TestTrafficShared: in shared mode two namespaces share one device, each with a macvlan
+// of its own on the device's interface, and each uses its own GID.
+func TestTrafficShared(t *testing.T) {
+	mode(t, "shared")
+	for i, ns := range []string{"one", "two"} {
+		link := fmt.Sprintf("mv%d", i)
+		namespace(t, ns)
+		inside.Must(t, "ip", "link", "add", "link", "dummy1", "name", link, "type", "macvlan", "mode", "bridge")
+		inside.Must(t, "ip", "link", "set", link, "netns", ns)
+		address(t, ns, link, fmt.Sprintf("10.78.0.%d/24", i+1))
+	}
+	before := counter(t, "rxm1")
+	rping(t, "two", "one", "10.78.0.2")
+	if after := counter(t, "rxm1"); after == before {
+		t.Errorf("the device has sent %s packets, before and after", after)
+	}
+	var own int
+	for i := range 16 {
+		dir := "/sys/class/infiniband/rxm1/ports/1/"
+		gid, _ := os.ReadFile(fmt.Sprintf("%sgids/%d", dir, i))
+		ndev, _ := os.ReadFile(fmt.Sprintf("%sgid_attrs/ndevs/%d", dir, i))
+		if g := strings.TrimSpace(string(gid)); strings.HasSuffix(g, "0a4e:0001") && strings.HasPrefix(string(ndev), "mv0") || strings.HasSuffix(g, "0a4e:0002") && strings.HasPrefix(string(ndev), "mv1") {
+			own++
+		}
+	}
+	if own < 2 {
+		t.Errorf("%d GIDs are those of the namespaces' own addresses", own)
+	}
+}
+
+// counter is sent for the host.
+func counter(t *testing.T, ibdev string) string {
+	t.Helper()
+	b, err := os.ReadFile("/sys/class/infiniband/" + ibdev + "/ports/1/hw_counters/sent_pkts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// TestTrafficExclusive: two devices, each in a namespace of its own with its interface,
+// reach each other by the addresses of their namespaces, and both come back.
+func TestTrafficExclusive(t *testing.T) {
+	mode(t, "exclusive")
+	host, err := rdmanetns.NewHost()
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside.Must(t, "ip", "link", "add", "left", "type", "veth", "peer", "name", "right")
+	ends := []struct{ ns, link, ibdev, address string }{
+		{"one", "left", "rxm8", "10.79.0.1"}, {"two", "right", "rxm9", "10.79.0.2"},
+	}
+	for _, e := range ends {
+		inside.Must(t, "ip", "link", "set", e.link, "up")
+		inside.Must(t, "rdma", "link", "add", e.ibdev, "type", "rxe", "netdev", e.link)
+	}
+	for _, e := range ends {
+		path := namespace(t, e.ns)
+		if _, err := host.In(e.ibdev, path); err != nil {
+			t.Fatal(err)
+		}
+		inside.Must(t, "ip", "link", "set", e.link, "netns", e.ns)
+		address(t, e.ns, e.link, e.address+"/24")
+	}
+	rping(t, "two", "one", "10.79.0.2")
+	for _, e := range ends {
+		if n := sent(t, e.ns, e.ibdev); n == "0" {
+			t.Errorf("%s has sent nothing", e.ibdev)
+		}
+		if moved, err := host.Out(e.ibdev, "/run/netns/"+e.ns); err != nil || !moved {
+			t.Errorf("%s back: %v, %v", e.ibdev, moved, err)
+		}
+		inside.Must(t, "ip", "-n", e.ns, "link", "set", e.link, "netns", "1")
+	}
+	got := here(t)
+	for _, e := range ends {
+		if !strings.Contains(strings.Join(got, " "), e.ibdev) {
+			t.Errorf("the host has %v, and not %s", got, e.ibdev)
+		}
+		inside.Must(t, "rdma", "link", "del", e.ibdev)
+	}
+	inside.Must(t, "ip", "link", "del", "left")
+}

@@ -1,0 +1,213 @@
+package netns
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
+	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
+)
+
+// times is how often a device goes into a namespace and comes back.
+const times = 100
+
+// namespace makes a named network namespace.
+func namespace(t *testing.T, name string) (path string) {
+	t.Helper()
+	inside.Must(t, "ip", "netns", "add", name)
+	t.Cleanup(func() { inside.Run("ip", "netns", "del", name) })
+	return filepath.Join("/run/netns", name)
+}
+
+// has returns the RDMA devices of a namespace.
+func has(t *testing.T, path string) []string {
+	t.Helper()
+	ns, err := rdmanetns.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ns.Close()
+	names, err := rdmanetns.Devices(ns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// here returns the RDMA devices of the host, in two ways that agree.
+func here(t *testing.T) []string {
+	t.Helper()
+	names := has(t, "/proc/thread-self/ns/net")
+	entries, err := os.ReadDir("/sys/class/infiniband")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []string
+	for _, e := range entries {
+		files = append(files, e.Name())
+	}
+	if !slices.Equal(names, files) {
+		t.Errorf("netlink has %v, and sysfs %v", names, files)
+	}
+	return names
+}
+
+// hca reads an HCA of the host.
+func hca(t *testing.T, ibdev string) rdma.HCA {
+	t.Helper()
+	snap, err := rdma.Discover(sysfs.DirFS("/sys"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range snap.HCAs {
+		if h.IBDev == ibdev {
+			return h
+		}
+	}
+	t.Fatalf("the host has no %s, but %v", ibdev, here(t))
+	return rdma.HCA{}
+}
+
+// present asks the hook about a process in a namespace.
+func present(t *testing.T, ns string, want hook.Presence) error {
+	t.Helper()
+	process := exec.Command("ip", "netns", "exec", ns, "cat")
+	in, err := process.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := process.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer process.Wait()
+	defer in.Close()
+	// What it gives back it read there: ip has entered the namespace.
+	if _, err := in.Write([]byte{'x'}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	return hook.CheckPresences(hook.HostDevices{}, process.Process.Pid, []hook.Presence{want}, time.Now().Add(time.Minute))
+}
+
+// TestMovable: the kernel is asked without anything being moved.
+func TestMovable(t *testing.T) {
+	mode(t, "exclusive")
+	host, err := rdmanetns.NewHost()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := hca(t, "rxm0")
+	for range 3 {
+		if err := host.Movable("rxm0"); err != nil {
+			t.Error(err)
+		}
+		if err := host.Movable("siw0"); !errors.Is(err, rdmanetns.ErrFixed) {
+			t.Errorf("siw0: %v, want that it cannot be moved", err)
+		}
+	}
+	if after := hca(t, "rxm0"); *after.Uverbs != *before.Uverbs {
+		t.Errorf("the node was %v and is %v: the device was moved", before.Uverbs, after.Uverbs)
+	}
+	if _, err := host.In("siw0", namespace(t, "fixed")); !errors.Is(err, rdmanetns.ErrFixed) {
+		t.Errorf("move siw0: %v", err)
+	}
+}
+
+// TestThereAndBack: a device is seen where it is and nowhere else, and is itself when it is
+// back: brought back, or left to the kernel by a namespace that ends.
+func TestThereAndBack(t *testing.T) {
+	mode(t, "exclusive")
+	host, err := rdmanetns.NewHost()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, before := here(t), hca(t, "rxm0")
+	other := namespace(t, "other")
+	var in, out time.Duration
+	for i := range times {
+		pod := namespace(t, "pod")
+		began := time.Now()
+		if moved, err := host.In("rxm0", pod); err != nil || !moved {
+			t.Fatalf("round %d: moved %v, %v", i, moved, err)
+		}
+		in += time.Since(began)
+		if moved, err := host.In("rxm0", pod); err != nil || moved {
+			t.Fatalf("round %d: moved %v again, %v", i, moved, err)
+		}
+		if got := has(t, pod); !slices.Equal(got, []string{"rxm0"}) {
+			t.Fatalf("round %d: the pod has %v", i, got)
+		}
+		if i < 3 {
+			seen(t, before, other)
+		}
+		began = time.Now()
+		if i%2 == 0 {
+			if moved, err := host.Out("rxm0", pod); err != nil || !moved {
+				t.Fatalf("round %d: back %v, %v", i, moved, err)
+			}
+			out += time.Since(began)
+		}
+		inside.Must(t, "ip", "netns", "del", "pod")
+		inside.Eventually(t, "all devices are back", time.Minute, func() error {
+			if now := has(t, "/proc/thread-self/ns/net"); !slices.Equal(now, all) {
+				return fmt.Errorf("the host has %v, want %v", now, all)
+			}
+			return nil
+		})
+	}
+	after := hca(t, "rxm0")
+	if after.Name != before.Name || after.NodeGUID != before.NodeGUID { // the name is made of the slot
+		t.Errorf("it was %s %s, and is %s %s", before.Name, before.NodeGUID, after.Name, after.NodeGUID)
+	}
+	if moved, err := host.Out("rxm0", "/run/netns/pod"); err != nil || moved {
+		t.Errorf("out of a namespace that ended: %v, %v", moved, err)
+	}
+	if moved, err := host.Out("rxm0", other); err != nil || moved {
+		t.Errorf("out of a namespace that never had it: %v, %v", moved, err)
+	}
+	t.Logf("%d times; in takes %v, out %v", times, in/times, out/(times/2))
+}
+
+// seen checks what others see of a device that is in the namespace "pod".
+func seen(t *testing.T, before rdma.HCA, other string) {
+	t.Helper()
+	if names := here(t); slices.Contains(names, "rxm0") {
+		t.Errorf("the host has %v", names)
+	}
+	if names := has(t, other); len(names) > 0 {
+		t.Errorf("another namespace has %v", names)
+	}
+	away := rdma.Elsewhere(sysfs.DirFS("/sys"), []rdma.HCA{before})
+	if len(away) != 1 || away[0].Uverbs == nil {
+		t.Fatalf("elsewhere are %v", away)
+	}
+	node := away[0].Uverbs
+	if _, err := os.Stat(node.Path()); err != nil {
+		t.Error(err)
+	}
+	for ns, opens := range map[string]bool{"pod": true, "other": false} {
+		if r := inside.Run("ip", "netns", "exec", ns, "sh", "-c", ": < "+node.Path()); opens != (r.Code == 0) {
+			t.Errorf("open %s in namespace %s: %d %s", node.Path(), ns, r.Code, r.Out)
+		}
+		err := present(t, ns, hook.Presence{Device: "rxm0", Uverbs: node.Name})
+		if opens != (err == nil) || !opens && !strings.Contains(err.Error(), "is not in the pod's network namespace") {
+			t.Errorf("the hook says of namespace %s: %v", ns, err)
+		}
+	}
+}
