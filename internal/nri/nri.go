@@ -87,16 +87,14 @@ const (
 
 // Run keeps the connection until ctx ends.
 func (p *Plugin) Run(ctx context.Context) {
-	said := ""
-	for wait := minWait; ; wait = min(2*wait, maxWait) {
-		began := time.Now()
+	said, wait := "", minWait
+	for {
 		err := p.serve(ctx)
-		p.connected.Store(false)
 		if ctx.Err() != nil {
 			return
 		}
-		if time.Since(began) > maxWait {
-			wait, said = minWait, ""
+		if p.connected.Swap(false) {
+			said, wait = "", minWait
 		}
 		if err.Error() != said {
 			said = err.Error()
@@ -107,6 +105,7 @@ func (p *Plugin) Run(ctx context.Context) {
 			return
 		case <-time.After(wait):
 		}
+		wait = min(2*wait, maxWait)
 	}
 }
 

@@ -1,0 +1,222 @@
+package nri_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/containerd/nri/pkg/adaptation"
+	"github.com/containerd/nri/pkg/api"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
+)
+
+// handler notes what it is told.
+type handler struct {
+	mu      sync.Mutex
+	told    []string
+	refuse  error
+	memlock *uint64
+	seen    nri.Container
+}
+
+func (h *handler) note(format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.told = append(h.told, fmt.Sprintf(format, args...))
+}
+
+func (h *handler) Started(_ context.Context, p nri.Pod) error {
+	h.note("started %s %s/%s in %q", p.UID, p.Namespace, p.Name, p.Netns)
+	return h.refuse
+}
+func (h *handler) Stopped(_ context.Context, p nri.Pod) { h.note("stopped %s", p.UID) }
+func (h *handler) Running(_ context.Context, pods []nri.Pod) {
+	for _, p := range pods {
+		h.note("running %s in %q", p.UID, p.Netns)
+	}
+}
+func (h *handler) Memlock(_ nri.Pod, c nri.Container) *uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.seen = c
+	return h.memlock
+}
+
+// says waits for a line.
+func (h *handler) says(t *testing.T, line string) {
+	t.Helper()
+	eventually(t, func() error {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if all := strings.Join(h.told, "\n"); !strings.Contains(all, line) {
+			return fmt.Errorf("told was %q, want %q", all, line)
+		}
+		return nil
+	})
+}
+
+func eventually(t *testing.T, try func() error) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		err := try()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// pod is what a runtime tells of one.
+func pod(uid, netns string) *api.PodSandbox {
+	p := &api.PodSandbox{Id: "id-" + uid, Uid: uid, Namespace: "team-a", Name: "name-" + uid, Linux: &api.LinuxPodSandbox{}}
+	p.Linux.Namespaces = []*api.LinuxNamespace{{Type: "ipc", Path: "/proc/1/ns/ipc"}}
+	if netns != "" {
+		p.Linux.Namespaces = append(p.Linux.Namespaces, &api.LinuxNamespace{Type: "network", Path: netns})
+	}
+	return p
+}
+
+// startRuntime starts NRI as container runtimes have it, with one pod.
+func startRuntime(socket, dir string) (*adaptation.Adaptation, error) {
+	synchronize := func(ctx context.Context, deliver adaptation.SyncCB) error {
+		_, err := deliver(ctx, []*api.PodSandbox{pod("old", "/run/netns/old")}, nil)
+		return err
+	}
+	update := func(context.Context, []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) { return nil, nil }
+	r, err := adaptation.New("test", "1", synchronize, update, adaptation.WithSocketPath(socket), adaptation.WithPluginPath(dir), adaptation.WithPluginConfigPath(dir))
+	if err != nil {
+		return nil, err
+	}
+	return r, r.Start()
+}
+
+// runtimeSocket in the environment makes this program a runtime.
+const runtimeSocket = "NRI_TEST_RUNTIME_SOCKET"
+
+func TestMain(m *testing.M) {
+	socket := os.Getenv(runtimeSocket)
+	if socket == "" {
+		os.Exit(m.Run())
+	}
+	if _, err := startRuntime(socket, filepath.Join(filepath.Dir(socket), "plugins")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	select {} // until it is killed
+}
+
+// runtimeProcess starts a runtime that can be killed.
+func runtimeProcess(t *testing.T, socket string) (kill func()) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), runtimeSocket+"="+socket)
+	cmd.Stderr = t.Output()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kill = sync.OnceFunc(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	t.Cleanup(kill)
+	return kill
+}
+
+// connect runs a plugin until the test ends, and returns what it reports.
+func connect(t *testing.T, h nri.Handler, socket string) (*nri.Plugin, <-chan error) {
+	t.Helper()
+	reports := make(chan error, 100)
+	p := &nri.Plugin{Socket: socket, Name: "test", Handler: h, Report: func(err error) { reports <- err }}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { p.Run(ctx); close(done) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return p, reports
+}
+
+// TestPlugin: what a runtime says arrives, an error ends the sandbox, and a limit gets into the
+// container's spec.
+func TestPlugin(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "nri.sock")
+	runtime, err := startRuntime(socket, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer runtime.Stop()
+	limit := uint64(1 << 30)
+	h := &handler{memlock: &limit}
+	p, reports := connect(t, h, socket)
+	if err := <-reports; err != nil || !p.Connected() {
+		t.Fatalf("connected %t, %v", p.Connected(), err)
+	}
+	h.says(t, `running old in "/run/netns/old"`)
+	ctx := t.Context()
+	if err := runtime.RunPodSandbox(ctx, &adaptation.RunPodSandboxRequest{Pod: pod("a", "/run/netns/a")}); err != nil {
+		t.Error(err)
+	}
+	h.says(t, `started a team-a/name-a in "/run/netns/a"`)
+	h.refuse = errors.New("the device is away")
+	if err := runtime.RunPodSandbox(ctx, &adaptation.RunPodSandboxRequest{Pod: pod("b", "")}); err == nil || !strings.Contains(err.Error(), "the device is away") {
+		t.Errorf("a sandbox that was refused: %v", err)
+	}
+	h.says(t, `started b team-a/name-b in ""`)
+	if err := runtime.StopPodSandbox(ctx, &adaptation.StopPodSandboxRequest{Pod: pod("a", "/run/netns/a")}); err != nil {
+		t.Error(err)
+	}
+	h.says(t, "stopped a")
+
+	soft := uint64(64 << 10)
+	response, err := runtime.CreateContainer(ctx, &adaptation.CreateContainerRequest{Pod: pod("a", ""), Container: &api.Container{
+		Id: "c", Name: "hca", Rlimits: []*api.POSIXRlimit{{Type: "RLIMIT_NOFILE", Hard: 1, Soft: 1}, {Type: "RLIMIT_MEMLOCK", Hard: 1 << 20, Soft: soft}},
+		Hooks: &api.Hooks{CreateRuntime: []*api.Hook{{Path: "/opt/hook", Args: []string{"hook", "--flag"}}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := response.GetAdjust().GetRlimits()
+	if len(got) != 1 || got[0].GetType() != "RLIMIT_MEMLOCK" || got[0].GetHard() != limit || got[0].GetSoft() != limit {
+		t.Errorf("limits are %v", got)
+	}
+	if diff := cmp.Diff(nri.Container{Name: "hca", Hooks: [][]string{{"/opt/hook", "hook", "--flag"}}, Memlock: &soft}, h.seen); diff != "" {
+		t.Errorf("the container (-want +got):\n%s", diff)
+	}
+}
+
+// TestReconnect: a runtime without NRI is no error, one that comes or comes back is found.
+func TestReconnect(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "nri.sock")
+	h := &handler{}
+	p, reports := connect(t, h, socket)
+	if err := <-reports; err == nil || !strings.Contains(err.Error(), "has no socket") || p.Connected() {
+		t.Errorf("without a runtime: connected %t, %v", p.Connected(), err)
+	}
+	for range 2 {
+		kill := runtimeProcess(t, socket)
+		for err := range reports {
+			if err == nil {
+				break
+			}
+		}
+		kill()
+		if err := <-reports; err == nil {
+			t.Error("the runtime has gone, and nobody says so")
+		}
+		eventually(t, func() error {
+			if p.Connected() {
+				return errors.New("still connected")
+			}
+			return nil
+		})
+	}
+}
