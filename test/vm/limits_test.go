@@ -12,6 +12,7 @@ import (
 // The hook's limits on RDMA devices: a container above its own gets EAGAIN, and its
 // neighbour on the same device has traffic.
 func TestLimits(t *testing.T) {
+	t.Parallel() // its machine has one CPU
 	v := vmtest.Open(t)
 	programs := compile(t, "rdma-hook")
 	vmtest.Run(t, v, "./inside/limits", vm.Cmd{

@@ -16,6 +16,7 @@ import (
 // The product as its user has it: from the package and the documents' five commands to
 // traffic, then cdi-gen watch, its optional parts, and doctor, on a real kernel.
 func TestProduct(t *testing.T) {
+	t.Parallel() // its machine has one CPU
 	v := vmtest.Open(t)
 	checkout, err := deploy.FindCheckout()
 	if err != nil {
