@@ -13,5 +13,5 @@ import (
 func TestEvents(t *testing.T) {
 	t.Parallel() // its machine has one CPU
 	v := vmtest.Open(t)
-	vmtest.Run(t, v, "./inside/events", vm.Cmd{Devices: devices, Timeout: 10 * time.Minute})
+	vmtest.Run(t, v, "./inside/events", vm.Cmd{Devices: devices, Timeout: 30 * time.Minute})
 }

@@ -16,7 +16,7 @@ func TestLimits(t *testing.T) {
 	v := vmtest.Open(t)
 	programs := compile(t, "rdma-hook")
 	vmtest.Run(t, v, "./inside/limits", vm.Cmd{
-		Dir: programs, Devices: devices[:2], MemoryMB: 2048, Timeout: 10 * time.Minute,
+		Dir: programs, Devices: devices[:2], MemoryMB: 2048, Timeout: 30 * time.Minute,
 		Shares: []vm.Share{{Path: programs}, {Path: filepath.Dir(v.Tools()), ReadOnly: true}},
 		Env:    []string{"TOOLS_ARCHIVE=" + v.Tools()},
 	})
