@@ -64,7 +64,7 @@ func newRoot(env func(string) string) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newProbe(env), newExplain(), newUninstallCheck(env), &cobra.Command{
+	root.AddCommand(newProbe(env), newStatus(env), newExplain(), newUninstallCheck(env), &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  noArgs,
