@@ -28,6 +28,7 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 		devices, err := d.prepare(ctx, claim, settled)
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "Claim not prepared", "claim", klog.KObj(claim), "uid", claim.UID)
+			d.tellFailed(claim, err)
 		}
 		results[claim.UID] = kubeletplugin.PrepareResult{Devices: devices, Err: err}
 	}
@@ -110,7 +111,11 @@ func (d *Driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplug
 	results := make(map[types.UID]error, len(claims))
 	for _, claim := range claims {
 		watch := d.cfg.Metrics.Start(metrics.Unprepare)
-		results[claim.UID] = watch.Fail(metrics.ReasonRecord, d.forget(claim.UID))
+		err := d.forget(claim.UID)
+		if err != nil {
+			d.notices.add(notice{Namespace: claim.Namespace, Claim: claim.Name, UID: claim.UID, Event: UnprepareFailed, Note: err.Error(), Pods: true})
+		}
+		results[claim.UID] = watch.Fail(metrics.ReasonRecord, err)
 		watch.Whole(metrics.PhaseClaim)
 		d.statuses.forget(claim.UID)
 	}
