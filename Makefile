@@ -55,6 +55,7 @@ bench: ## the benchmarks of the main module
 golden: ## rewrite golden files and fixture machines; look at the diff before you commit it
 	go run ./tools/machine generate
 	go run ./tools/dashboard
+	go run ./tools/schema
 	go test $$(grep -rl --include='*_test.go' '"update"' cmd internal pkg test/chart test/monitoring | xargs -n1 dirname | sort -u | sed 's|^|./|') -update
 
 .PHONY: cluster-up cluster-down
