@@ -1,6 +1,7 @@
 package dra
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"net/netip"
@@ -119,13 +120,15 @@ func (a addresses) network(d plan.Device, snap *rdma.Snapshot) *resourceapi.Netw
 	return nil
 }
 
+// ipOf returns a GID as an IP address, of IPv4 where it was made from one.
+func ipOf(g rdma.GID) netip.Addr { return netip.AddrFrom16(g.Address).Unmap() }
+
 // add adds what a GID says of its interface.
 func add(out *resourceapi.NetworkDeviceData, g rdma.GID) {
-	if mac := g.HardwareAddress(); mac != nil && out.HardwareAddress == "" {
-		out.HardwareAddress = mac.String()
-	}
-	ip := netip.PrefixFrom(g.Address, g.Address.BitLen()).String()
-	if !g.Address.IsLinkLocalUnicast() && len(out.IPs) < maxIPs && !slices.Contains(out.IPs, ip) {
+	out.HardwareAddress = cmp.Or(out.HardwareAddress, g.HardwareAddress())
+	address := ipOf(g)
+	ip := netip.PrefixFrom(address, address.BitLen()).String()
+	if !address.IsLinkLocalUnicast() && len(out.IPs) < maxIPs && !slices.Contains(out.IPs, ip) {
 		out.IPs = append(out.IPs, ip)
 	}
 }

@@ -120,7 +120,7 @@ func dataOf(d plan.Device, snap *rdma.Snapshot, gids addresses) (data DeviceData
 
 func gidData(gids []rdma.GID) (out []GIDData) {
 	for _, g := range gids {
-		out = append(out, GIDData{Index: g.Index, GID: g.Address.String(), Type: g.Type, Netdev: g.Netdev})
+		out = append(out, GIDData{Index: g.Index, GID: ipOf(g).String(), Type: g.Type, Netdev: g.Netdev})
 	}
 	return out
 }

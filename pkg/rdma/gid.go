@@ -1,11 +1,10 @@
 package rdma
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
-	"net/netip"
 	"path"
 	"slices"
 	"strconv"
@@ -15,9 +14,9 @@ import (
 // GID is an address of a port, an entry of its GID table. The table is no part of a
 // [Snapshot]: it has up to 256 entries, and changes without an event of the kernel.
 type GID struct {
-	Index   int        // what ibv_modify_qp takes as sgid_index
-	Address netip.Addr // gids/INDEX; IPv4 where RoCE made it from an IPv4 address
-	Type    string     // gid_attrs/types/INDEX: "IB/RoCE v1" or "RoCE v2"
+	Index   int      // what ibv_modify_qp takes as sgid_index
+	Address [16]byte // gids/INDEX; an IPv6 address, ::ffff:a.b.c.d where RoCE made it from one of IPv4
+	Type    string   // gid_attrs/types/INDEX: "IB/RoCE v1" or "RoCE v2"
 	// Netdev is the interface whose address it is made from, "" without one. It may be in
 	// the network namespace of a container: the kernel prints the name alone.
 	Netdev string // gid_attrs/ndevs/INDEX
@@ -47,7 +46,7 @@ func ReadGIDs(sys fs.FS, ibdev string, port int) ([]GID, error) {
 			errs = append(errs, fmt.Errorf("read %s/gids/%d: %w", dir, index, err))
 			continue
 		}
-		if address.IsUnspecified() {
+		if address == [16]byte{} {
 			continue
 		}
 		gids = append(gids, GID{
@@ -68,32 +67,22 @@ func attribute(sys fs.FS, name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// ParseGID parses a GID as sysfs prints it: eight groups of four hexadecimal digits. One that
-// stands for an IPv4 address (::ffff:a.b.c.d) is returned as that.
-func ParseGID(s string) (netip.Addr, error) {
-	if len(s) != 39 {
-		return netip.Addr{}, fmt.Errorf("parse GID %q: want eight groups of four hexadecimal digits", s)
-	}
+// ParseGID parses a GID as sysfs prints it: eight groups of four hexadecimal digits.
+func ParseGID(s string) (gid [16]byte, err error) {
 	if _, err := parseGroups(s, 8); err != nil {
-		return netip.Addr{}, fmt.Errorf("parse GID %q: %w", s, err)
+		return gid, fmt.Errorf("parse GID %q: %w", s, err)
 	}
-	address, err := netip.ParseAddr(s)
-	if err != nil {
-		return netip.Addr{}, fmt.Errorf("parse GID %q: %w", s, err)
-	}
-	return address.Unmap(), nil
+	_, err = hex.Decode(gid[:], []byte(strings.ReplaceAll(s, ":", "")))
+	return gid, err
 }
 
 // HardwareAddress returns the Ethernet address that a GID of RoCE was made from: the kernel
 // makes a port's default GID from the address of its interface, as a modified EUI-64
-// (drivers/infiniband/core/roce_gid_mgmt.c). It is nil for other GIDs.
-func (g GID) HardwareAddress() net.HardwareAddr {
-	if g.Netdev == "" || !g.Address.Is6() || !g.Address.IsLinkLocalUnicast() {
-		return nil
+// (drivers/infiniband/core/roce_gid_mgmt.c). It is "" for other GIDs.
+func (g GID) HardwareAddress() string {
+	b := g.Address
+	if g.Netdev == "" || b[0] != 0xfe || b[1]&0xc0 != 0x80 || b[11] != 0xff || b[12] != 0xfe {
+		return ""
 	}
-	b := g.Address.As16()
-	if b[11] != 0xff || b[12] != 0xfe {
-		return nil
-	}
-	return net.HardwareAddr{b[8] ^ 2, b[9], b[10], b[13], b[14], b[15]}
+	return fmt.Sprintf("%02x:%02x:%02x:%02x:%02x:%02x", b[8]^2, b[9], b[10], b[13], b[14], b[15])
 }
