@@ -149,11 +149,11 @@ func (d *Driver) meaningOf(r hook.Report, p *plan.Plan) (out []notice) {
 		container = "container " + r.Container
 	}
 	if d.cfg.Hook.OnDenied != string(hook.Ignore) {
-		if !asWanted(r.Outcome) {
+		if !r.Outcome.Well() {
 			out = append(out, aboutClaim(p, MemlockNotRaised, fmt.Sprintf("%s has less locked memory than claim %s asks for: %s", container, p.Name, r.Message)))
 		}
 		for _, l := range r.Limits {
-			if !isLimited(l.Outcome) {
+			if !l.Outcome.Well() {
 				out = append(out, aboutClaim(p, LimitNotSet, fmt.Sprintf("%s is not limited on %s as claim %s says: %s", container, l.Device, p.Name, l.Message)))
 			}
 		}

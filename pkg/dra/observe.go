@@ -79,6 +79,7 @@ func (d *Driver) judge(ctx context.Context, now time.Time) bool {
 	}
 	d.recorder.tell(transitions)
 	d.tellHealth(transitions, plans)
+	d.noteHealth(transitions)
 	d.cfg.Metrics.Transitions(transitions)
 	return d.health.replace(d.health.model.View())
 }

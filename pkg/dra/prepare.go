@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -29,6 +30,7 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "Claim not prepared", "claim", klog.KObj(claim), "uid", claim.UID)
 			d.tellFailed(claim, err)
+			d.warn("NotPrepared", claim.Namespace+"/"+claim.Name, err)
 		}
 		results[claim.UID] = kubeletplugin.PrepareResult{Devices: devices, Err: err}
 	}
@@ -79,6 +81,7 @@ func (d *Driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim, 
 		return nil, watch.Fail(metrics.ReasonCDI, fmt.Errorf("claim %s: %w; the driver needs a writable CDI directory with free space on the node", p.Claim(), err))
 	}
 	d.preparedNow(p)
+	d.note("Prepared", p.Claim(), "UID %s: %s", p.UID, strings.Join(p.HCAs(), ", "))
 	d.statuses.prepared(claim, d.cfg.NodeName)
 	return prepared(p), nil
 }
@@ -117,6 +120,7 @@ func (d *Driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplug
 		}
 		results[claim.UID] = watch.Fail(metrics.ReasonRecord, err)
 		watch.Whole(metrics.PhaseClaim)
+		d.noteEnd(claim, err)
 		d.statuses.forget(claim.UID)
 	}
 	d.endedNow()

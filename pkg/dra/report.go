@@ -29,6 +29,7 @@ func (d *Driver) reportLoop(ctx context.Context) {
 		for _, r := range found {
 			d.followUp(r)
 		}
+		d.noteReports(found)
 		select {
 		case <-ctx.Done():
 			return
@@ -45,7 +46,7 @@ func logReports(logger klog.Logger, dir string) []hook.Report {
 	}
 	for _, r := range found {
 		values := []any{"container", r.ID, "outcome", r.Outcome, "detail", r.Message, "warnings", r.Warnings}
-		if asWanted(r.Outcome) {
+		if r.Outcome.Well() {
 			logger.V(2).Info("Locked memory limit of a container", values...)
 		} else {
 			logger.Error(nil, "Locked memory limit of a container is lower than its claim asks for", values...)
@@ -57,16 +58,10 @@ func logReports(logger klog.Logger, dir string) []hook.Report {
 	return found
 }
 
-// asWanted reports whether a container has the locked memory that was asked for.
-func asWanted(o hook.Outcome) bool { return o == hook.Raised || o == hook.Already || o == hook.Skipped }
-
-// isLimited reports whether a container is held to a limit on an HCA.
-func isLimited(o hook.Outcome) bool { return o == hook.Limited || o == hook.Already }
-
 // logLimit logs what has become of one HCA's limit in a container.
 func logLimit(logger klog.Logger, container string, l hook.LimitResult) {
 	values := []any{"container", container, "ibdev", l.Device, "limit", l.Want.String(), "outcome", l.Outcome, "detail", l.Message}
-	if isLimited(l.Outcome) {
+	if l.Outcome.Well() {
 		logger.V(2).Info("Limit of a container on an HCA", values...)
 	} else {
 		logger.Error(nil, "A container is not limited on an HCA as its claim says", values...)
