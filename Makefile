@@ -63,6 +63,7 @@ microbench: ## the benchmarks of the main module's packages
 golden: ## rewrite golden files and fixture machines; look at the diff before you commit it
 	go run ./tools/machine generate
 	go run ./tools/dashboard
+	go run ./tools/schema
 	go test $$(grep -rl --include='*_test.go' '"update"' cmd internal pkg test/chart test/monitoring | xargs -n1 dirname | sort -u | sed 's|^|./|') -update
 
 .PHONY: cluster-up cluster-down

@@ -59,6 +59,7 @@ type Driver struct {
 	usesCounters atomic.Bool              // the slices published last have counters
 	missing      missing
 	statuses     *statuses
+	notices      *notices
 	pods         *podresources.Cache
 
 	fail        context.CancelCauseFunc
@@ -94,7 +95,7 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	d := &Driver{
 		cfg: cfg, client: client, host: host, claims: claims, atWork: keymutex.NewHashed(claimsAtWork), health: observer, events: kernelEvents,
 		registered: make(chan struct{}, 1), moved: make(chan struct{}, 1), refused: make(chan struct{}, 1), retryAfter: publishRetry,
-		now: time.Now, started: time.Now(), statuses: newStatuses(cfg.ClaimStatus),
+		now: time.Now, started: time.Now(), statuses: newStatuses(cfg.ClaimStatus), notices: newNotices(cfg.ClaimEvents),
 		pods: &podresources.Cache{Socket: cfg.podResourcesSocket(), Driver: plan.DriverName, For: podsFor},
 	}
 	d.policy.Store(cmp.Or(cfg.Policy, policy.Default()))
@@ -163,6 +164,7 @@ func (d *Driver) start(ctx context.Context) error {
 		d.orphanLoop,
 		d.reportLoop,
 		d.statusLoop,
+		d.noticeLoop,
 		func(ctx context.Context) { d.watchSpecs(ctx, d.watcher) },
 		func(ctx context.Context) { d.followPolicy(ctx, d.policyFile) },
 	} {
