@@ -51,6 +51,11 @@ const (
 	Unenforced Outcome = "unlimited" // the kernel cannot limit the device for this container
 )
 
+// Well reports whether a limit is as it was asked for.
+func (o Outcome) Well() bool {
+	return o == Raised || o == Already || o == Skipped || o == Limited
+}
+
 // Result is what Raise did.
 type Result struct {
 	Outcome Outcome
@@ -71,7 +76,7 @@ var ErrDenied = errors.New("not permitted")
 func Raise(p Process, want Size, policy OnDenied) (Result, error) {
 	before, err := p.Limit()
 	if err != nil {
-		return conclude(Result{}, policy, "the locked-memory limit cannot be read", err)
+		return conclude(Result{}, policy, "need CAP_SYS_RESOURCE for a process of other users, as in a user namespace: its locked-memory limit cannot be read", err)
 	}
 	unchanged := Result{Before: &before, After: &before}
 	if before.Soft >= want {

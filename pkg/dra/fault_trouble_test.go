@@ -109,7 +109,7 @@ func TestPublishedAgain(t *testing.T) {
 	n.Fail(drivertest.CreateSlice, http.StatusServiceUnavailable)
 	d := startWith(t, n, func(d *dra.Driver) { d.SetPublishRetry(time.Millisecond) })
 	drivertest.Eventually(t, func() error {
-		if count := strings.Count(d.log.String(), "Publishing ResourceSlices"); count < 4 {
+		if count := strings.Count(d.Log.String(), "Publishing ResourceSlices"); count < 4 {
 			return fmt.Errorf("published %d times", count)
 		}
 		return nil

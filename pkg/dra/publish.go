@@ -103,12 +103,12 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // they are those last handed to it, and returns them. Nil for last forces it.
 func (d *Driver) publish(ctx context.Context, last *resourceslice.DriverResources) *resourceslice.DriverResources {
 	logger, watch := klog.FromContext(ctx), d.cfg.Metrics.Start(metrics.Publish)
-	snap, plans := d.host.snapshot(), d.plans(ctx)
-	decided := d.decide(d.offered(d.allocated.keep(d.host, snap, heldHCAs(plans))), plans)
+	snap, plans, taints := d.host.snapshot(), d.plans(ctx), d.taints()
+	decided := d.decide(d.offered(d.allocated.keep(d.host, snap, heldHCAs(plans))), plans, taints)
 	d.published.Store(decided)
 	watch.Lap(metrics.PhaseDecide)
 	d.usesCounters.Store(decided.Options.Counters)
-	if err := d.rememberTaints(d.taints()); err != nil {
+	if err := d.rememberTaints(taints); err != nil {
 		logger.Error(err, "A restart of the driver will not know what is wrong with HCAs")
 	}
 	wanted := resources.Build(d.cfg.NodeName, decided.Slices())
@@ -123,6 +123,7 @@ func (d *Driver) publish(ctx context.Context, last *resourceslice.DriverResource
 	watch.Whole(metrics.PhaseAll)
 	d.cfg.Metrics.Published()
 	logger.Info("Publishing ResourceSlices", "pool", d.cfg.NodeName, "slices", len(wanted.Pools[d.cfg.NodeName].Slices), "devices", deviceCount(wanted))
+	d.note("Published", d.cfg.NodeName, "the pool has %d devices", deviceCount(wanted))
 	return &wanted
 }
 
@@ -146,7 +147,7 @@ func deviceCount(r resourceslice.DriverResources) int {
 // offered is what may be published of a snapshot: nothing on a node whose
 // container runtime would drop the devices without a word.
 func (d *Driver) offered(snap *rdma.Snapshot) *rdma.Snapshot {
-	if d.withheld != nil {
+	if d.withheld.get() != nil {
 		return &rdma.Snapshot{}
 	}
 	return snap

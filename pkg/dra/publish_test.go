@@ -80,7 +80,7 @@ func TestUnchangedIsNotWritten(t *testing.T) {
 	d = start(t, n)
 	n.Restart()
 	drivertest.Eventually(t, func() error {
-		if n.Count(drivertest.WatchSlices) == watches || strings.Count(d.log.String(), "Publishing ResourceSlices") < 2 {
+		if n.Count(drivertest.WatchSlices) == watches || strings.Count(d.Log.String(), "Publishing ResourceSlices") < 2 {
 			return errors.New("the driver has not published twice yet")
 		}
 		return nil

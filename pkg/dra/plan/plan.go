@@ -84,17 +84,6 @@ func (p *Plan) HCAs() []string {
 	return slices.Compact(names)
 }
 
-// Locks returns the names of the HCAs that a plan uses or depends on, sorted, each once: who
-// prepares one of two plans that exclude each other meets the other at one of them.
-func (p *Plan) Locks() []string {
-	names := p.HCAs()
-	for _, d := range p.Devices {
-		names = append(names, d.Cards...)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
 // Claim returns "namespace/name" for messages.
 func (p *Plan) Claim() string { return p.Namespace + "/" + p.Name }
 
@@ -126,13 +115,9 @@ func New(claim *resourceapi.ResourceClaim, node Node) (*Plan, error) {
 	if claim.Status.Allocation == nil {
 		return nil, fmt.Errorf("claim %s is not allocated", p.Claim())
 	}
-	allocation := claim.Status.Allocation.Devices
 	var errs []error
-	for _, result := range allocation.Results {
-		if result.Driver != DriverName {
-			continue
-		}
-		d, err := newDevice(result, allocation.Config, node)
+	for _, result := range Results(claim) {
+		d, err := newDevice(result, claim.Status.Allocation.Devices.Config, node)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("claim %s, request %s: %w", p.Claim(), result.Request, err))
 			continue
@@ -146,6 +131,20 @@ func New(claim *resourceapi.ResourceClaim, node Node) (*Plan, error) {
 		return nil, fmt.Errorf("claim %s has no device of driver %s", p.Claim(), DriverName)
 	}
 	return p, nil
+}
+
+// Results returns what a claim was allocated of this driver.
+func Results(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAllocationResult {
+	if claim.Status.Allocation == nil {
+		return nil
+	}
+	var out []resourceapi.DeviceRequestAllocationResult
+	for _, r := range claim.Status.Allocation.Devices.Results {
+		if r.Driver == DriverName {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 func newDevice(result resourceapi.DeviceRequestAllocationResult, configs []resourceapi.DeviceAllocationConfiguration, node Node) (Device, error) {

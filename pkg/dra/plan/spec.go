@@ -67,6 +67,9 @@ func (p *Plan) Spec(snap *rdma.Snapshot, hook HookOptions) (*specs.Spec, error) 
 		}
 		devices[i].Env = append(devices[i].Env, libraryEnv(d.Settings.Env, slices.Concat(hcas...))...)
 	}
+	for _, m := range p.Metadata.Mounts(p) {
+		devices[m.device].Mounts = append(devices[m.device].Mounts, m.Mount)
+	}
 	return cdi.NewSpec(cdi.KindClaim, devices)
 }
 
@@ -76,9 +79,6 @@ func (p *Plan) device(d Device, hcas []*rdma.HCA, snap *rdma.Snapshot, hook Hook
 	hook.Presence = hook.Presence && snap.NetnsMode == rdma.NetnsExclusive
 	if p.Site != nil {
 		out.Env, out.Mounts = slices.Clone(p.Site.Env), slices.Clone(p.Site.Mounts)
-	}
-	if m := p.metadataMount(d); m != nil {
-		out.Mounts = append(out.Mounts, *m)
 	}
 	for _, h := range hcas {
 		nodes, err := cdi.SelectNodes(h, snap.RDMACM, d.Settings.Nodes)
@@ -94,7 +94,7 @@ func (p *Plan) device(d Device, hcas []*rdma.HCA, snap *rdma.Snapshot, hook Hook
 			out.Presences = append(out.Presences, cdi.Presence{IBDev: h.IBDev, Uverbs: h.Uverbs.Name})
 		}
 	}
-	out.Hook = hook.of(d)
+	out.Hook = hook.of(p, d)
 	return out, nil
 }
 
@@ -133,8 +133,8 @@ func libraryEnv(libraries []string, hcas []*rdma.HCA) []string {
 	return env
 }
 
-// of returns the hook of a device, nil if there is nothing for it to do.
-func (o HookOptions) of(d Device) *cdi.Hook {
+// of returns the hook of a device of a plan, nil if there is nothing for it to do.
+func (o HookOptions) of(p *Plan, d Device) *cdi.Hook {
 	inherit := d.Settings.Memlock == v1alpha1.MemlockInherit
 	if o.Path == "" || inherit && d.Limits == (Limits{}) && !o.Presence {
 		return nil
@@ -145,7 +145,7 @@ func (o HookOptions) of(d Device) *cdi.Hook {
 	}
 	args = append(args, "--on-denied", o.OnDenied)
 	if o.ReportDir != "" {
-		args = append(args, "--report", o.ReportDir)
+		args = append(args, "--report", o.ReportDir, "--claim", string(p.UID))
 	}
 	return &cdi.Hook{Path: o.Path, Args: args}
 }
