@@ -2,7 +2,6 @@ package netns
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -50,46 +49,6 @@ func rping(t *testing.T, server, client, address string) {
 func sent(t *testing.T, ns, ibdev string) string {
 	t.Helper()
 	return strings.TrimSpace(inside.Must(t, "ip", "netns", "exec", ns, "cat", "/sys/class/infiniband/"+ibdev+"/ports/1/hw_counters/sent_pkts"))
-}
-
-// TestTrafficShared: in shared mode two namespaces share one device, each with a macvlan
-// of its own on the device's interface, and each uses its own GID.
-func TestTrafficShared(t *testing.T) {
-	mode(t, "shared")
-	for i, ns := range []string{"one", "two"} {
-		link := fmt.Sprintf("mv%d", i)
-		namespace(t, ns)
-		inside.Must(t, "ip", "link", "add", "link", "dummy1", "name", link, "type", "macvlan", "mode", "bridge")
-		inside.Must(t, "ip", "link", "set", link, "netns", ns)
-		address(t, ns, link, fmt.Sprintf("10.78.0.%d/24", i+1))
-	}
-	before := counter(t, "rxm1")
-	rping(t, "two", "one", "10.78.0.2")
-	if after := counter(t, "rxm1"); after == before {
-		t.Errorf("the device has sent %s packets, before and after", after)
-	}
-	var own int
-	for i := range 16 {
-		dir := "/sys/class/infiniband/rxm1/ports/1/"
-		gid, _ := os.ReadFile(fmt.Sprintf("%sgids/%d", dir, i))
-		ndev, _ := os.ReadFile(fmt.Sprintf("%sgid_attrs/ndevs/%d", dir, i))
-		if g := strings.TrimSpace(string(gid)); strings.HasSuffix(g, "0a4e:0001") && strings.HasPrefix(string(ndev), "mv0") || strings.HasSuffix(g, "0a4e:0002") && strings.HasPrefix(string(ndev), "mv1") {
-			own++
-		}
-	}
-	if own < 2 {
-		t.Errorf("%d GIDs are those of the namespaces' own addresses", own)
-	}
-}
-
-// counter is sent for the host.
-func counter(t *testing.T, ibdev string) string {
-	t.Helper()
-	b, err := os.ReadFile("/sys/class/infiniband/" + ibdev + "/ports/1/hw_counters/sent_pkts")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(string(b))
 }
 
 // TestTrafficExclusive: two devices, each in a namespace of its own with its interface,
