@@ -58,6 +58,9 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 func newRoot(env func(string) string) *cobra.Command {
 	root := newServe(env)
 	root.SilenceErrors, root.SilenceUsage = true, true
+	root.Version = version.String("dra-driver")
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.Flags().Bool("version", false, "print the version")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
