@@ -42,3 +42,24 @@ func BenchmarkClaim(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkShare claims a share of an HCA that many share.
+func BenchmarkShare(b *testing.B) {
+	for _, sharers := range []int{1, 127} {
+		b.Run(fmt.Sprintf("sharers=%d", sharers), func(b *testing.B) {
+			s, _ := newStore(b)
+			for i := range sharers {
+				claim(b, s, sharesOf(types.UID(fmt.Sprintf("other%d", i)), "shared-d1"))
+			}
+			p := sharesOf("u1", "shared-d1")
+			for b.Loop() {
+				claim(b, s, p)
+				b.StopTimer()
+				if err := s.Remove(p.UID); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+			}
+		})
+	}
+}
