@@ -22,6 +22,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -46,7 +47,9 @@ type Driver struct {
 	isUp       registration
 	calls      calls
 	unfit      atomic.Bool // the last restore left something undone
-	withheld   error       // why nothing is published, nil if it is
+	withheld   withheld
+	started    time.Time
+	happened   statuspage.Log // what people may want to know of the last hours
 	helper     *kubeletplugin.Helper
 	watcher    *fsnotify.Watcher
 
@@ -56,6 +59,7 @@ type Driver struct {
 	usesCounters atomic.Bool              // the slices published last have counters
 	missing      missing
 	statuses     *statuses
+	notices      *notices
 	pods         *podresources.Cache
 
 	fail        context.CancelCauseFunc
@@ -91,7 +95,7 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	d := &Driver{
 		cfg: cfg, client: client, host: host, claims: claims, atWork: keymutex.NewHashed(claimsAtWork), health: observer, events: kernelEvents,
 		registered: make(chan struct{}, 1), moved: make(chan struct{}, 1), refused: make(chan struct{}, 1), retryAfter: publishRetry,
-		now: time.Now, statuses: newStatuses(cfg.ClaimStatus),
+		now: time.Now, started: time.Now(), statuses: newStatuses(cfg.ClaimStatus), notices: newNotices(cfg.ClaimEvents),
 		pods: &podresources.Cache{Socket: cfg.podResourcesSocket(), Driver: plan.DriverName, For: podsFor},
 	}
 	d.policy.Store(cmp.Or(cfg.Policy, policy.Default()))
@@ -160,6 +164,7 @@ func (d *Driver) start(ctx context.Context) error {
 		d.orphanLoop,
 		d.reportLoop,
 		d.statusLoop,
+		d.noticeLoop,
 		func(ctx context.Context) { d.watchSpecs(ctx, d.watcher) },
 		func(ctx context.Context) { d.followPolicy(ctx, d.policyFile) },
 	} {

@@ -74,6 +74,7 @@ func (d *Driver) HandleError(ctx context.Context, err error, msg string) {
 	}
 	notify(d.refused)
 	d.cfg.Metrics.PublishFailed()
+	d.warn("NotPublished", d.cfg.NodeName, err)
 	utilruntime.HandleErrorWithContext(ctx, err, msg)
 	if !errors.Is(err, kubeletplugin.ErrRecoverable) {
 		d.fail(fmt.Errorf("%s: %w", msg, err))
@@ -106,6 +107,7 @@ func (d *Driver) publishWithout(ctx context.Context, gates []string, err error) 
 		}
 		klog.FromContext(ctx).Info("The API server does not have an optional feature: publishing without it until the driver restarts",
 			"featureGate", gate, "effect", without[gate], "answer", err.Error())
+		d.warn("FeatureMissing", gate, fmt.Errorf("the API server does not have it: %s", without[gate]))
 		again = true
 	}
 	if again {

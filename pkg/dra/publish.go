@@ -123,6 +123,7 @@ func (d *Driver) publish(ctx context.Context, last *resourceslice.DriverResource
 	watch.Whole(metrics.PhaseAll)
 	d.cfg.Metrics.Published()
 	logger.Info("Publishing ResourceSlices", "pool", d.cfg.NodeName, "slices", len(wanted.Pools[d.cfg.NodeName].Slices), "devices", deviceCount(wanted))
+	d.note("Published", d.cfg.NodeName, "the pool has %d devices", deviceCount(wanted))
 	return &wanted
 }
 
@@ -146,7 +147,7 @@ func deviceCount(r resourceslice.DriverResources) int {
 // offered is what may be published of a snapshot: nothing on a node whose
 // container runtime would drop the devices without a word.
 func (d *Driver) offered(snap *rdma.Snapshot) *rdma.Snapshot {
-	if d.withheld != nil {
+	if d.withheld.get() != nil {
 		return &rdma.Snapshot{}
 	}
 	return snap

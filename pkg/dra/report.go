@@ -14,9 +14,9 @@ import (
 // them: they are for people.
 const reportInterval = 2 * time.Second
 
-// reportLoop logs what the hook did in containers, until ctx ends. A container
-// runtime shows what a hook says only when it fails, so this is where one learns
-// that a limit was not raised as far as it should have been.
+// reportLoop logs what the hook did in containers, and tells the users of their claims what
+// they should know, until ctx ends. A container runtime shows what a hook says only when it
+// fails, so this is where one learns that a limit was not raised as far as it should have been.
 func (d *Driver) reportLoop(ctx context.Context) {
 	if d.cfg.Hook.ReportDir == "" {
 		return
@@ -24,7 +24,12 @@ func (d *Driver) reportLoop(ctx context.Context) {
 	ticker := time.NewTicker(reportInterval)
 	defer ticker.Stop()
 	for {
-		d.cfg.Metrics.HookReports(logReports(klog.FromContext(ctx), d.cfg.Hook.ReportDir))
+		found := logReports(klog.FromContext(ctx), d.cfg.Hook.ReportDir)
+		d.cfg.Metrics.HookReports(found)
+		for _, r := range found {
+			d.followUp(r)
+		}
+		d.noteReports(found)
 		select {
 		case <-ctx.Done():
 			return
@@ -41,10 +46,9 @@ func logReports(logger klog.Logger, dir string) []hook.Report {
 	}
 	for _, r := range found {
 		values := []any{"container", r.ID, "outcome", r.Outcome, "detail", r.Message, "warnings", r.Warnings}
-		switch r.Outcome {
-		case hook.Raised, hook.Already, hook.Skipped:
+		if r.Outcome.Well() {
 			logger.V(2).Info("Locked memory limit of a container", values...)
-		default:
+		} else {
 			logger.Error(nil, "Locked memory limit of a container is lower than its claim asks for", values...)
 		}
 		for _, l := range r.Limits {
@@ -57,10 +61,9 @@ func logReports(logger klog.Logger, dir string) []hook.Report {
 // logLimit logs what has become of one HCA's limit in a container.
 func logLimit(logger klog.Logger, container string, l hook.LimitResult) {
 	values := []any{"container", container, "ibdev", l.Device, "limit", l.Want.String(), "outcome", l.Outcome, "detail", l.Message}
-	switch l.Outcome {
-	case hook.Limited, hook.Already:
+	if l.Outcome.Well() {
 		logger.V(2).Info("Limit of a container on an HCA", values...)
-	default:
+	} else {
 		logger.Error(nil, "A container is not limited on an HCA as its claim says", values...)
 	}
 }

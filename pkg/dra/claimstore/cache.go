@@ -11,10 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// cache spares a process the reading of records that it has read before. Other processes
-// write records too, so each look asks the kernel whether the file is still the same one: a
-// claim on an HCA that a hundred others share would decode a hundred records, which is
-// twenty times the cost of asking.
+// cache spares a process the reading of records that it has read before: it looks at all of
+// them after each event of the kernel. Other processes write records too, so each look asks
+// the kernel whether the file is still the same one, which costs a tenth of decoding it.
 type cache struct {
 	mu      sync.Mutex
 	records map[types.UID]cached

@@ -33,24 +33,20 @@ func TestOtherProcess(t *testing.T) {
 	}
 }
 
-// TestSharersCost: the records of claims that share an HCA are decoded once, not by each that
-// comes.
-func TestSharersCost(t *testing.T) {
+// TestListCost: a record is decoded once, not at each look at all of them.
+func TestListCost(t *testing.T) {
+	const records, each = 100, 10 // what asks for one file, and makes its name
 	s, _ := newStore(t)
-	next := 0
-	cost := func() float64 {
-		return testing.AllocsPerRun(5, func() {
-			p := sharesOf(types.UID(fmt.Sprintf("sharer%d", next)), "shared-d1")
-			next++
-			claim(t, s, p)
-		})
+	for i := range records {
+		claim(t, s, planOf(types.UID(fmt.Sprintf("u%d", i)), fmt.Sprintf("d%d", i)))
 	}
-	few := cost()
-	for next < 100 {
-		claim(t, s, sharesOf(types.UID(fmt.Sprintf("sharer%d", next)), "shared-d1"))
-		next++
+	wantAll := func() {
+		if plans, err := s.List(); err != nil || len(plans) != records {
+			t.Fatalf("%d plans, error %v; want %d", len(plans), err, records)
+		}
 	}
-	if many := cost(); many > few+20*100 {
-		t.Errorf("%v allocations for a claim beside 100 that share the HCA, %v beside a few", many, few)
+	wantAll()
+	if n := testing.AllocsPerRun(5, wantAll); n > records*each {
+		t.Errorf("%v allocations for %d records that were read before, want at most %d for each", n, records, each)
 	}
 }
