@@ -86,6 +86,11 @@ var namedParameters = []struct{ in, fields, says string }{
 	{"claim", "", ""},
 	{"claim", "memlock: 4Gi\nnodes: [verbs, cm]\nenv: [nccl, ucx]\nlimits: {handles: 64, objects: 1M}", ""},
 	{"claim", "memlock: 65536\nnodes: null\nlimits: {handles: null}", ""},
+	{"claim", "memlock: 1.5Gi\nlimits: {objects: 1.5Ki}", ""},
+	{"claim", "memlock: 65536000m", ""},
+	{"claim", "memlock: \"1099511627776000000\"", ""},
+	{"claim", "memlock: 16Ei", "memlock: want"},
+	{"claim", "limits: {objects: 1.0001k}", "limits: want whole numbers"},
 	{"claim", "memLock: 4Gi", "unknown field memLock, want one of apiVersion, kind, memlock"},
 	{"claim", "allow: {nodes: [mad]}", "unknown field allow"},
 	{"claim", "kind: HCAClassConfig\nallow: 1", "want apiVersion rdma.dev/v1alpha1 and kind HCAConfig"},
@@ -147,7 +152,7 @@ func randomParameters(random *rand.Rand, kind string) string {
 		return pick([]string{`["verbs"]`, `["verbs","cm"]`, `[]`, `null`, `["cm"]`, `["mad","verbs"]`}, `["umad"]`, `"verbs"`, `["cm","cm"]`, `[1]`, `[null]`, `{}`, `true`)
 	}
 	memlock := func() string {
-		return pick([]string{`"unlimited"`, `"4Gi"`, `65536`, `1e9`, `null`, `"500M"`}, `9223372036854775807`, `""`, `0`, `-5`, `1.25`, `"1500m"`, `"16Ei"`, `true`, `{}`, `[1]`, `"lots"`, `1e300`)
+		return pick([]string{`"unlimited"`, `"4Gi"`, `65536`, `1e9`, `null`, `"500M"`, `"1.5Gi"`, `"1099511627776000000"`}, `9223372036854775807`, `""`, `0`, `-5`, `1.25`, `"1500m"`, `"16Ei"`, `true`, `{}`, `[1]`, `"lots"`, `1e300`)
 	}
 	settings := object(`"memlock":`+memlock(), `"nodes":`+nodes(), `"env":`+pick([]string{`["nccl"]`, `["ucx","nccl"]`, `null`}, `["mpi"]`, `["ucx","ucx"]`, `"ucx"`, `[2]`), `"limits":`+limits())
 	if kind == v1alpha1.HCAClassConfigKind {

@@ -63,9 +63,15 @@ func TestDecode(t *testing.T) {
 		{"memlock number in a string", claimJSON(`"memlock": "65536"`), withMemlock("65536")},
 		{"memlock exponent", claimJSON(`"memlock": 1e9`), withMemlock("1e9")},
 		{"memlock decimal suffix", claimJSON(`"memlock": "500M"`), withMemlock("500M")},
+		{"memlock fraction of a unit", claimJSON(`"memlock": "1.5Gi"`), withMemlock("1.5Gi")},
+		{"memlock in milli", claimJSON(`"memlock": "65536000m"`), withMemlock("65536000m")},
+		{"memlock of 19 digits", claimJSON(`"memlock": 1099511627776000000`), withMemlock("1099511627776000000")},
 		{"memlock null is not set", claimJSON(`"memlock": null`), &HCAConfig{TypeMeta: meta(HCAConfigKind)}},
 		{"limits", claimJSON(`"limits": {"handles": 64, "objects": "1M"}`), &HCAConfig{
 			TypeMeta: meta(HCAConfigKind), Settings: Settings{Limits: Limits{Handles: quantity("64"), Objects: quantity("1M")}},
+		}},
+		{"limits, fraction of a unit", claimJSON(`"limits": {"objects": "1.5Ki"}`), &HCAConfig{
+			TypeMeta: meta(HCAConfigKind), Settings: Settings{Limits: Limits{Objects: quantity("1.5Ki")}},
 		}},
 		{"limits, one of them", claimJSON(`"limits": {"objects": 2147483647}`), &HCAConfig{
 			TypeMeta: meta(HCAConfigKind), Settings: Settings{Limits: Limits{Objects: quantity("2147483647")}},
@@ -125,7 +131,8 @@ func TestDecodeErrors(t *testing.T) {
 		{"memlock zero", claimJSON(`"memlock": 0`), []string{"memlock: Invalid value", "positive whole number"}},
 		{"memlock negative", claimJSON(`"memlock": -1`), []string{"memlock: Invalid value", "positive whole number"}},
 		{"memlock part of a byte", claimJSON(`"memlock": "1500m"`), []string{"memlock: Invalid value", "positive whole number"}},
-		{"memlock in milli", claimJSON(`"memlock": "65536000m"`), []string{"memlock: Invalid value", "positive whole number"}},
+		{"memlock of a part beyond 18 digits", claimJSON(`"memlock": "1000000000000000.0001k"`), []string{"memlock: Invalid value", "positive whole number"}},
+		{"memlock of all bits", claimJSON(`"memlock": 9223372036854775807`), []string{"memlock: Invalid value", "positive whole number"}},
 		{"memlock beyond int64", claimJSON(`"memlock": "16Ei"`), []string{"memlock: Invalid value", "positive whole number"}},
 		{"nodes word", claimJSON(`"nodes": ["verbs", "umad"]`), []string{`nodes[1]: Unsupported value: "umad"`, `"verbs", "cm", "mad", "sm"`}},
 		{"nodes twice", claimJSON(`"nodes": ["verbs", "verbs"]`), []string{`nodes[1]: Duplicate value: "verbs"`}},
