@@ -69,6 +69,7 @@ func (s *serve) register(f *pflag.FlagSet, env func(string) string) {
 	f.BoolVar(&s.cfg.ClaimStatus, "claim-status", true, "write into the status of claims by which names the node has their HCAs")
 	f.BoolVar(&s.cfg.ClaimEvents, "claim-events", true, "leave events on claims, and on the pods that use them, of what fails and of what their users should know")
 	f.BoolVar(&s.cfg.DeviceMetadata, "device-metadata", true, "give containers files with the attributes of their devices (KEP-5304), below /var/run/kubernetes.io/dra-device-attributes")
+	f.StringVar(&s.cfg.DeviceInfoDir, "device-info-dir", "", "directory for device information files of devices with a resourceName, where Multus looks: /var/run/k8s.cni.cncf.io/devinfo/dp; empty for none")
 	f.BoolVar(&s.cfg.RuntimeCDI, "runtime-cdi-enabled", false, "containerd 1.7 on this node has enable_cdi set to true")
 	f.BoolVar(&s.moveDevices, "move-devices", false, "on a host in exclusive RDMA network namespace mode, move RDMA devices into the network namespaces of pods that use them; needs --nri-socket, the host's network, CAP_NET_ADMIN and CAP_SYS_ADMIN")
 	f.StringVar(&s.cfg.NRISocket, "nri-socket", "", "socket of the container runtime's Node Resource Interface, such as "+nri.DefaultSocket+"; exec sessions then have the locked memory limit of their container (default none)")

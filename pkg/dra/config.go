@@ -45,6 +45,9 @@ type Config struct {
 	// DeviceMetadata has the driver give containers files about their devices
 	// (KEP-5304).
 	DeviceMetadata bool
+	// DeviceInfoDir is where CNI plugins look for device information files
+	// (docs/cni.md); empty for none.
+	DeviceInfoDir string
 	// Hook raises the locked memory limit.
 	Hook plan.HookOptions
 	// Mover moves HCAs into the network namespaces of pods, where the host's RDMA
@@ -79,6 +82,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Mover != nil && c.NRISocket == "" {
 		errs = append(errs, errors.New("RDMA devices are to be moved into pods, but nothing tells of pods: set --nri-socket"))
+	}
+	if c.DeviceInfoDir != "" && !filepath.IsAbs(c.DeviceInfoDir) {
+		errs = append(errs, fmt.Errorf("device information directory is not an absolute path: %q", c.DeviceInfoDir))
 	}
 	if _, err := c.Site.Memlock.Bytes(); err != nil {
 		errs = append(errs, err)

@@ -77,6 +77,7 @@ type Store struct {
 	dir   string
 	boot  Boot
 	turns turns
+	cache cache
 }
 
 // Boot identifies a boot of the node.
@@ -104,27 +105,26 @@ func (s *Store) recordPath(uid types.UID) string {
 	return filepath.Join(s.claims(), string(uid)+".json")
 }
 
-// Get returns the plan of a claim, nil if there is none of this boot.
+// Get returns the plan of a claim, nil if there is none of this boot. Others are given the
+// same plan: nobody changes it.
 func (s *Store) Get(uid types.UID) (*plan.Plan, error) {
 	path := s.recordPath(uid)
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	r, err := s.cache.read(uid, path)
 	if err != nil {
-		return nil, fmt.Errorf("read record of claim %s: %w", uid, err)
-	}
-	var r record
-	if err := json.Unmarshal(data, &r); err != nil {
 		return nil, fmt.Errorf("read record of claim %s from %q: %w", uid, path, err)
 	}
-	if r.BootID != s.boot.ID {
+	if r == nil || r.BootID != s.boot.ID {
 		return nil, nil
 	}
 	if r.Version > newestVersion || r.Plan.UID != uid {
 		return nil, fmt.Errorf("read record of claim %s from %q: version %d of claim %q: %w", uid, path, r.Version, r.Plan.UID, errForeign)
 	}
 	return &r.Plan, nil
+}
+
+func decode(data []byte) (*record, error) {
+	r := &record{}
+	return r, json.Unmarshal(data, r)
 }
 
 // errForeign is what is wrong with a record of this boot that is whole, but not ours.
@@ -183,6 +183,7 @@ func (s *Store) Remove(uid types.UID) error {
 	if err := os.Remove(s.recordPath(uid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove record of claim %s: %w", uid, err)
 	}
+	s.cache.forget(uid)
 	return nil
 }
 
