@@ -30,7 +30,7 @@ func TestSecurityDoc(t *testing.T) {
 		words = append(words, p.Name)
 	}
 	// The values' own names stand for the directories.
-	for _, m := range mounts(t, daemonSet(t, "--set", "kubeletDir=/kubeletDir,cdiDir=/cdiDir,hookDir=/hookDir,hookReportDir=/hookReportDir")) {
+	for _, m := range mounts(t, daemonSet(t, "--set", "kubeletDir=/kubeletDir,cdiDir=/cdiDir,hookDir=/hookDir,hookReportDir=/hookReportDir,deviceInfoDir=/deviceInfoDir")) {
 		words = append(words, "`"+strings.TrimPrefix(strings.Replace(m.Host, "/kubeletDir", "kubeletDir", 1), "/")+"`")
 	}
 	for _, right := range granted(t) {
@@ -49,7 +49,11 @@ var yamlBlock = regexp.MustCompile("(?s)\n```yaml\n(.*?)```")
 // TestExamplesInDocs: manifests in the documents are valid, with their parameters,
 // and so are values of the chart.
 func TestExamplesInDocs(t *testing.T) {
-	for _, path := range []string{securityDoc, installDoc, migrationDoc, metricsDoc} {
+	platforms, err := filepath.Glob("../../docs/platforms/*.md")
+	if err != nil || len(platforms) == 0 {
+		t.Fatalf("documents of platforms: %v, %v", platforms, err)
+	}
+	for _, path := range append(platforms, securityDoc, installDoc, migrationDoc, metricsDoc) {
 		for _, block := range yamlBlock.FindAllStringSubmatch(readFile(t, path), -1) {
 			manifests := block[1]
 			if strings.HasPrefix(manifests, "scrape_configs:") {
