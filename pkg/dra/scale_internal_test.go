@@ -143,7 +143,7 @@ func eventCost(t *testing.T, functions int) (reads int64, writes int) {
 }
 
 // countedDriver makes a driver whose reads of sysfs are counted.
-func countedDriver(t *testing.T, n *drivertest.Node) (*Driver, *counted) {
+func countedDriver(t testing.TB, n *drivertest.Node) (*Driver, *counted) {
 	t.Helper()
 	cfg := Config{NodeName: drivertest.NodeName, HostRoot: n.Root, KubeletDir: n.Dir, CDIDir: n.CDIDir, Site: plan.DefaultSite(), Health: new(health.DefaultConfig())}
 	cfg.Health.Down = 0
