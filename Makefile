@@ -48,7 +48,11 @@ vm-test: packages build ## real RDMA traffic in containers, in a virtual machine
 	hack/as-root.sh hack/vm-test.sh
 
 .PHONY: bench
-bench: ## the benchmarks of the main module
+bench: build ## what the driver costs over floors: bin/bench.txt for benchstat, and docs/performance.md
+	hack/as-root.sh go -C test/bench run ./cmd/bench -output $(CURDIR)/bin/bench.txt -report $(CURDIR)/docs/performance.md
+
+.PHONY: microbench
+microbench: ## the benchmarks of the main module's packages
 	go test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: golden

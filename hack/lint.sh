@@ -14,7 +14,7 @@ if [ -n "$unformatted" ]; then
 	echo "$unformatted" >&2
 	exit 1
 fi
-for module in . test/cluster test/vm packaging; do
+for module in . test/cluster test/vm test/bench packaging; do
 	(
 		cd "$module"
 		go mod tidy -diff

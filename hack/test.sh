@@ -43,6 +43,9 @@ programs() {
 		go -C test/cluster run ./cmd/cluster build --kubernetes 1.34 >/dev/null
 }
 
+# More requests to the API server, or calls on files, than were committed.
+counts() { go -C test/bench test -timeout 10m -count=$count ./...; }
+
 image() { make image IMAGE=localhost/dra-driver-rdma:testbed; }
 
 # One package at a time: only one cluster runs on a machine.
@@ -53,6 +56,7 @@ stage "programs of the cluster (cached by version)" programs
 stage "unit, golden, fuzz seeds, import rules, chart (race detector on)" unit
 [ -z "$long" ] || stage fuzz fuzz
 stage "packages: deb, rpm, tar.gz" go -C packaging test -timeout 10m -count=$count ./...
+stage "what the driver asks of API server and files" counts
 stage "container image" image
 stage "end to end on the embedded cluster" e2e
 stage "the demo" hack/demo.sh

@@ -49,7 +49,7 @@ func checkUninstall(ctx context.Context, client kubernetes.Interface, out io.Wri
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "NAMESPACE\tCLAIM\tNODE\tDEVICE\tUSED BY")
 	for _, c := range claims {
-		for _, r := range ours(&c) {
+		for _, r := range plan.Results(&c) {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", c.Namespace, c.Name, r.Pool, r.Device, usedBy(&c))
 		}
 	}
@@ -72,7 +72,7 @@ func claimsInUse(ctx context.Context, client kubernetes.Interface) ([]resourceap
 			return nil, fmt.Errorf("list the ResourceClaims of all namespaces: %w", err)
 		}
 		for _, c := range page.Items {
-			if len(ours(&c)) > 0 {
+			if len(plan.Results(&c)) > 0 {
 				found = append(found, c)
 			}
 		}
@@ -80,20 +80,6 @@ func claimsInUse(ctx context.Context, client kubernetes.Interface) ([]resourceap
 			return found, nil
 		}
 	}
-}
-
-// ours returns what a claim was allocated of the driver.
-func ours(c *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAllocationResult {
-	var out []resourceapi.DeviceRequestAllocationResult
-	if c.Status.Allocation == nil {
-		return nil
-	}
-	for _, r := range c.Status.Allocation.Devices.Results {
-		if r.Driver == plan.DriverName {
-			out = append(out, r)
-		}
-	}
-	return out
 }
 
 // usedBy names the first user of a claim, and how many more there are.

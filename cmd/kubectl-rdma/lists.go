@@ -44,10 +44,7 @@ a taint keeps new claims away. DRIVER is Ready, NotReady, Missing, NothingPublis
 			if err != nil {
 				return err
 			}
-			if len(list) == 0 {
-				o.nothing("No resources found")
-			}
-			return printList(o, "Node", list, inspect.NodeTable)
+			return printList(o, "Node", list, noResources, inspect.NodeTable)
 		},
 	}
 	o = p.output(cmd, "table", "wide").withTable(cmd)
@@ -147,10 +144,7 @@ not tolerate it.`,
 			if err != nil {
 				return err
 			}
-			if len(list) == 0 {
-				o.nothing("No resources found")
-			}
-			return printList(o, "Device", list, inspect.DeviceTable)
+			return printList(o, "Device", list, noResources, inspect.DeviceTable)
 		},
 	}
 	o = p.output(cmd, "table", "wide").withTable(cmd)
@@ -196,14 +190,11 @@ DeviceClass which selects devices of the driver.`,
 			if len(names) > 0 {
 				list = slices.DeleteFunc(list, func(c inspect.Claim) bool { return !slices.Contains(names, c.Name) })
 			}
-			switch {
-			case len(list) > 0:
-			case all:
-				o.nothing("No resources found")
-			default:
-				o.nothing("No resources found in %s namespace.", namespace)
+			nothing := noResources
+			if !all {
+				nothing += " in " + namespace + " namespace."
 			}
-			return printList(o, "Claim", list, func(list []inspect.Claim) *metav1.Table { return inspect.ClaimTable(list, all, time.Now()) })
+			return printList(o, "Claim", list, nothing, func(list []inspect.Claim) *metav1.Table { return inspect.ClaimTable(list, all, time.Now()) })
 		},
 	}
 	o = p.output(cmd, "table", "wide").withTable(cmd)

@@ -68,9 +68,9 @@ func (o *output) printer() (printers.ResourcePrinter, error) {
 	return p, err
 }
 
-// printList prints items of a kind as a list, or as a table that a function makes. An
-// empty table says that there is nothing, on standard error.
-func printList[T any](o *output, kind string, items []T, table func([]T) *metav1.Table) error {
+// printList prints items of a kind as a list, or as a table that a function makes. In the
+// place of an empty table it says that there is nothing, on standard error.
+func printList[T any](o *output, kind string, items []T, nothing string, table func([]T) *metav1.Table) error {
 	if !o.isOwn() {
 		if items == nil {
 			items = []T{}
@@ -78,10 +78,14 @@ func printList[T any](o *output, kind string, items []T, table func([]T) *metav1
 		return o.object(kind+"List", map[string]any{"items": items})
 	}
 	if len(items) == 0 {
+		o.nothing(nothing)
 		return nil
 	}
 	return printers.NewTablePrinter(printers.PrintOptions{Wide: o.format == "wide", NoHeaders: o.noHeaders}).PrintObj(table(items), o.p.Out)
 }
+
+// noResources is what kubectl says of an empty list.
+const noResources = "No resources found"
 
 // object prints a value with its kind, in a format for programs.
 func (o *output) object(kind string, value any) error {
@@ -102,8 +106,8 @@ func (o *output) object(kind string, value any) error {
 }
 
 // nothing says that there is nothing to show, unless a program reads the output.
-func (o *output) nothing(format string, args ...any) {
+func (o *output) nothing(words string) {
 	if o.isOwn() {
-		fmt.Fprintf(o.p.ErrOut, format+"\n", args...)
+		fmt.Fprintln(o.p.ErrOut, words)
 	}
 }

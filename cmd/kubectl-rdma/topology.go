@@ -40,7 +40,7 @@ On the host itself, cdi-gen topology shows everything, with the distances.`,
 				return err
 			}
 			if len(list) == 0 {
-				o.nothing("No resources found")
+				o.nothing(noResources)
 			}
 			return o.topology(list, ascii)
 		},

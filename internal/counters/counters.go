@@ -29,16 +29,32 @@ type Device struct {
 
 const class = "class/infiniband"
 
+func portDir(ibdev string, port int) string {
+	return path.Join(class, ibdev, "ports", strconv.Itoa(port))
+}
+
 // ReadPort reads the counters of a port of an ibdev below a /sys. A port without any,
 // or that is not there, has none.
 func ReadPort(sys fs.FS, ibdev string, port int) Port {
-	dir := path.Join(class, ibdev, "ports", strconv.Itoa(port))
+	dir := portDir(ibdev, port)
 	var p Port
 	var n int
 	p.Standard, p.Unreadable = read(sys, dir+"/counters")
 	p.Hardware, n = read(sys, dir+"/hw_counters")
 	p.Unreadable += n
 	return p
+}
+
+// ReadOne reads one counter of a port: that of the architecture, else the driver's of
+// the same name. It reports whether there is a number.
+func ReadOne(sys fs.FS, ibdev string, port int, name string) (uint64, bool) {
+	for _, dir := range []string{"counters", "hw_counters"} {
+		if text, err := fs.ReadFile(sys, path.Join(portDir(ibdev, port), dir, name)); err == nil {
+			value, absent, err := parse(string(text))
+			return value, err == nil && !absent
+		}
+	}
+	return 0, false
 }
 
 // ReadDevice reads the counters of an ibdev that belong to no port.

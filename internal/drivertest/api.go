@@ -56,6 +56,7 @@ type API struct {
 	failing  map[string]int
 	gatesOff map[string]bool
 	held     map[string]chan struct{}
+	latency  time.Duration
 	lastWord time.Time // of the last write to a slice
 	access   access
 }
@@ -216,6 +217,14 @@ func (a *API) Fail(request string, status int) {
 	a.failing[request] = status
 }
 
+// SetLatency lets each request wait that long before it is served, as one does that goes
+// over a network to a server with a disk.
+func (a *API) SetLatency(latency time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.latency = latency
+}
+
 type handler struct {
 	request string
 	do      func(http.ResponseWriter, *http.Request)
@@ -230,8 +239,9 @@ func (a *API) serve(h handler) http.HandlerFunc {
 		}
 		a.mu.Lock()
 		a.counts[request]++
-		status, gate := a.failing[request], a.held[request]
+		status, gate, latency := a.failing[request], a.held[request], a.latency
 		a.mu.Unlock()
+		time.Sleep(latency)
 		if gate != nil {
 			select {
 			case <-gate:

@@ -49,7 +49,14 @@ type plugin struct {
 // NewKubelet starts a kubelet with empty directories.
 func NewKubelet(t testing.TB) *Kubelet {
 	t.Helper()
-	k := &Kubelet{Dir: TempDir(t), t: t, changed: make(chan struct{})}
+	return NewKubeletAt(t, TempDir(t))
+}
+
+// NewKubeletAt starts a kubelet with an empty root directory of the caller's, whose path
+// is short.
+func NewKubeletAt(t testing.TB, dir string) *Kubelet {
+	t.Helper()
+	k := &Kubelet{Dir: dir, t: t, changed: make(chan struct{})}
 	for _, dir := range []string{k.registry(), filepath.Join(k.Dir, "plugins", driverName), filepath.Join(k.Dir, "pod-resources")} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			t.Fatal(err)

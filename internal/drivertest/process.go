@@ -78,6 +78,9 @@ func StartProgram(t testing.TB, command ...string) *Process {
 	return p
 }
 
+// PID is the driver's process ID.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // Kill ends the driver at once, with kill -9.
 func (p *Process) Kill() {
 	p.t.Helper()

@@ -71,7 +71,7 @@ var ErrDenied = errors.New("not permitted")
 func Raise(p Process, want Size, policy OnDenied) (Result, error) {
 	before, err := p.Limit()
 	if err != nil {
-		return conclude(Result{}, policy, "the locked-memory limit cannot be read", err)
+		return conclude(Result{}, policy, "need CAP_SYS_RESOURCE for a process of other users, as in a user namespace: its locked-memory limit cannot be read", err)
 	}
 	unchanged := Result{Before: &before, After: &before}
 	if before.Soft >= want {

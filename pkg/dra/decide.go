@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
@@ -22,11 +23,11 @@ type decision struct {
 }
 
 // decide applies the policy in force. What claims hold is read from their records,
-// so it is known after a restart too.
-func (d *Driver) decide(snap *rdma.Snapshot, plans []*plan.Plan) *decision {
+// so it is known after a restart too. Taints are by HCA.
+func (d *Driver) decide(snap *rdma.Snapshot, plans []*plan.Plan, taints map[string][]resourceapi.DeviceTaint) *decision {
 	state := held(plans)
 	state.NoCounters, state.NoConsumable = d.missing.has(gateCounters), d.missing.has(gateConsumable)
-	state.NoTaints, state.Taints = d.missing.has(gateTaints), d.taints()
+	state.NoTaints, state.Taints = d.missing.has(gateTaints), taints
 	return newDecision(d.policy.Load().Apply(snap, state))
 }
 
@@ -123,7 +124,7 @@ func (d *Driver) latest(ctx context.Context) *decision {
 	if published := d.published.Load(); published != nil {
 		return published
 	}
-	return d.decide(d.host.snapshot(), d.plans(ctx))
+	return d.decide(d.host.snapshot(), d.plans(ctx), d.taints())
 }
 
 // preparedNow tells the publisher of a claim whose devices are not all published as

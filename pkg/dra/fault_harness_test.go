@@ -35,7 +35,7 @@ func newFaulty(t testing.TB, machine string) *faulty {
 // program is a driver that may end by itself.
 type program struct {
 	cmd    *exec.Cmd
-	output logBuffer
+	output drivertest.Log
 	ended  chan struct{}
 }
 

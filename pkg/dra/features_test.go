@@ -61,7 +61,7 @@ func TestWithoutFeatures(t *testing.T) {
 			// Another change is published without the feature from the start.
 			m.set(t, append(tc.file, "  rail: 3")...)
 			drivertest.Eventually(t, func() error { return railed(n, tc.less) })
-			if count := strings.Count(d.log.String(), "The API server does not have an optional feature"); count != len(tc.gates) {
+			if count := strings.Count(d.Log.String(), "The API server does not have an optional feature"); count != len(tc.gates) {
 				t.Errorf("it was said %d times, want once for each of %v", count, tc.gates)
 			}
 			d.stop()

@@ -34,13 +34,14 @@ func (d *Driver) followLoop(ctx context.Context) {
 			due.Stop()
 			return
 		case signal := <-events:
-			d.look(ctx, signal.Changes)
+			d.looked(ctx, d.host.update(signal.Changes))
 		case <-rescan.C:
-			d.look(ctx, rdma.Changes{All: true})
+			d.looked(ctx, d.host.update(rdma.Changes{All: true}))
 		case <-due.C: // nothing happened to HCAs in doubt for long enough
-			d.look(ctx, rdma.Changes{IBDevs: rdma.NamesOf(d.health.model.Pending()...)})
-		case <-poll.C:
-			d.poll(ctx)
+			d.looked(ctx, d.host.update(rdma.Changes{IBDevs: rdma.NamesOf(d.health.model.Pending()...)}))
+		case <-poll.C: // what changes without an event
+			d.looked(ctx, d.host.poll())
+			d.health.readings = readPorts(d.host.sys, d.host.snapshot(), d.health.thresholds)
 		case <-d.host.changed: // found by one of the others, or by Prepare
 			d.adapt(ctx)
 		}
@@ -67,23 +68,12 @@ func kernelEvents(ctx context.Context, c watch.Config) (<-chan watch.Signal, fun
 	return w.Signals(), w.Follow
 }
 
-// look reads what may have changed, and tries again what the last restore left
-// undone.
-func (d *Driver) look(ctx context.Context, c rdma.Changes) {
-	if err := d.host.update(c); err != nil {
+// looked ends a look at the host: it says what went wrong, and has tried again what the
+// last restore left undone.
+func (d *Driver) looked(ctx context.Context, err error) {
+	if err != nil {
 		klog.FromContext(ctx).Error(err, "Host not read, its last picture stays published")
 	}
-	if d.unfit.Load() {
-		notify(d.host.changed)
-	}
-}
-
-// poll looks at what changes without an event.
-func (d *Driver) poll(ctx context.Context) {
-	if err := d.host.poll(); err != nil {
-		klog.FromContext(ctx).Error(err, "Host not read, its last picture stays published")
-	}
-	d.health.readings = readPorts(d.host.sys, d.host.snapshot(), d.health.thresholds)
 	if d.unfit.Load() {
 		notify(d.host.changed)
 	}

@@ -2,17 +2,14 @@ package dra_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/klog/v2"
-	"k8s.io/klog/v2/textlogger"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
@@ -34,32 +31,11 @@ func TestMain(m *testing.M) {
 // driver is a driver that runs in the test's process.
 type driver struct {
 	*dra.Driver
+	*drivertest.Running
 
 	t      testing.TB
-	cancel context.CancelFunc
-	done   chan error
-	log    *logBuffer
-	ended  bool
 	node   *drivertest.Node
 	socket string // of its registration
-}
-
-// logBuffer keeps the log of a driver.
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 func config(n *drivertest.Node) dra.Config {
@@ -108,17 +84,9 @@ func startHearing(t testing.TB, n *drivertest.Node, events <-chan watch.Signal, 
 // run runs a driver until the end of the test, and waits until the kubelet has registered it.
 func run(t testing.TB, n *drivertest.Node, driven *dra.Driver) *driver {
 	t.Helper()
-	d := &driver{Driver: driven, t: t, done: make(chan error, 1), log: &logBuffer{}}
-	ctx := klog.NewContext(context.Background(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(d.log), textlogger.Verbosity(3))))
-	ctx, d.cancel = context.WithCancel(ctx)
 	have := len(n.Sockets())
-	go func() { d.done <- driven.Run(ctx) }()
-	t.Cleanup(func() {
-		d.stop()
-		if t.Failed() {
-			t.Logf("the driver said:\n%s", d.log.String())
-		}
-	})
+	d := &driver{Driver: driven, Running: drivertest.Run(t, driven), t: t}
+	t.Cleanup(d.stop)
 	n.WaitForPlugins(have + 1)
 	sockets := n.Sockets()
 	d.node, d.socket = n, sockets[len(sockets)-1]
@@ -129,13 +97,8 @@ func run(t testing.TB, n *drivertest.Node, driven *dra.Driver) *driver {
 // has noticed.
 func (d *driver) stop() {
 	d.t.Helper()
-	d.cancel()
-	if d.ended {
+	if !d.Stop() {
 		return
-	}
-	d.ended = true
-	if err := <-d.done; err != nil {
-		d.t.Errorf("the driver ended with: %v", err)
 	}
 	drivertest.Eventually(d.t, func() error {
 		if d.node != nil && slices.Contains(d.node.Sockets(), d.socket) {
@@ -149,7 +112,7 @@ func (d *driver) stop() {
 func (d *driver) says(text string) {
 	d.t.Helper()
 	drivertest.Eventually(d.t, func() error {
-		if !strings.Contains(d.log.String(), text) {
+		if !strings.Contains(d.Log.String(), text) {
 			return fmt.Errorf("the driver did not say %q", text)
 		}
 		return nil

@@ -65,7 +65,7 @@ func TestStopFinishesCalls(t *testing.T) {
 		}
 		return nil
 	})
-	d.cancel()
+	d.Cancel()
 	d.says("Stopping")
 	release()
 	if err := <-prepared; err != nil {

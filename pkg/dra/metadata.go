@@ -2,7 +2,6 @@ package dra
 
 import (
 	"fmt"
-	"path/filepath"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/podmeta"
@@ -15,7 +14,7 @@ func (d *Driver) writeMetadata(p *plan.Plan) error {
 		return err
 	}
 	for _, f := range files {
-		if err := d.claims.WriteMetadata(p.UID, filepath.Base(f.Path), f.Data); err != nil {
+		if err := d.claims.WriteMetadata(p.UID, f.Name, f.Data); err != nil {
 			return fmt.Errorf("claim %s: %w", p.Claim(), err)
 		}
 	}

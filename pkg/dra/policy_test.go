@@ -142,7 +142,7 @@ func TestPolicyReload(t *testing.T) {
 	}
 	m.set(t, publish("shared")...)
 	waitFor(t, n, "shared-"+hca0)
-	if count := strings.Count(d.log.String(), "Configuration not used"); count != 2 {
+	if count := strings.Count(d.Log.String(), "Configuration not used"); count != 2 {
 		t.Errorf("bad files were told %d times, want each once", count)
 	}
 }

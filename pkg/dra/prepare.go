@@ -152,7 +152,7 @@ func (d *Driver) restore(ctx context.Context) error {
 	for _, id := range ids {
 		errs = append(errs, d.removeRubbish(ctx, types.UID(id)))
 	}
-	errs = append(errs, d.claims.SweepMetadata())
+	errs = append(errs, d.claims.SweepMetadata(plans))
 	err := errors.Join(errs...)
 	d.unfit.Store(err != nil)
 	return err

@@ -71,12 +71,12 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // they are the last ones, and returns them.
 func (d *Driver) publish(ctx context.Context, last []resourceslice.Slice) []resourceslice.Slice {
 	logger, watch := klog.FromContext(ctx), d.cfg.Metrics.Start(metrics.Publish)
-	snap, plans := d.host.snapshot(), d.plans(ctx)
-	decided := d.decide(d.offered(d.allocated.keep(d.host, snap, heldHCAs(plans))), plans)
+	snap, plans, taints := d.host.snapshot(), d.plans(ctx), d.taints()
+	decided := d.decide(d.offered(d.allocated.keep(d.host, snap, heldHCAs(plans))), plans, taints)
 	d.published.Store(decided)
 	watch.Lap(metrics.PhaseDecide)
 	d.usesCounters.Store(decided.Options.Counters)
-	if err := d.rememberTaints(d.taints()); err != nil {
+	if err := d.rememberTaints(taints); err != nil {
 		logger.Error(err, "A restart of the driver will not know what is wrong with HCAs")
 	}
 	wanted := d.slices.Slices(decided.Offers(), decided.PublishedGroups(), decided.NetnsMode, decided.Options)

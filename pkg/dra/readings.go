@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/counters"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -26,10 +27,9 @@ func readPorts(sys fs.FS, snap *rdma.Snapshot, thresholds []health.Threshold) ma
 			if p.Representor {
 				continue
 			}
-			dir := path.Join("class/infiniband", h.IBDev, "ports", strconv.Itoa(p.Number))
-			r := health.Reading{Counters: readCounters(sys, dir, thresholds)}
+			r := health.Reading{Counters: readCounters(sys, h.IBDev, p.Number, thresholds)}
 			if h.Protocol == rdma.ProtocolRoCE && p.State == rdma.PortActive {
-				r.RoutableGIDs = readRoutable(sys, dir)
+				r.RoutableGIDs = readRoutable(sys, path.Join("class/infiniband", h.IBDev, "ports", strconv.Itoa(p.Number)))
 			}
 			out[health.PortID{Device: h.Name, Port: p.Number}] = r
 		}
@@ -38,18 +38,11 @@ func readPorts(sys fs.FS, snap *rdma.Snapshot, thresholds []health.Threshold) ma
 }
 
 // readCounters reads the error counters of a port that there are.
-func readCounters(sys fs.FS, port string, thresholds []health.Threshold) map[string]uint64 {
+func readCounters(sys fs.FS, ibdev string, port int, thresholds []health.Threshold) map[string]uint64 {
 	out := map[string]uint64{}
 	for _, t := range thresholds {
-		for _, dir := range []string{"counters", "hw_counters"} {
-			text, err := fs.ReadFile(sys, path.Join(port, dir, t.Counter))
-			if err != nil {
-				continue
-			}
-			if n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64); err == nil {
-				out[t.Counter] = n
-			}
-			break
+		if n, ok := counters.ReadOne(sys, ibdev, port, t.Counter); ok {
+			out[t.Counter] = n
 		}
 	}
 	return out

@@ -1,7 +1,6 @@
 package dra
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -124,15 +123,7 @@ func eventCost(t *testing.T, functions int) (reads int64, writes int) {
 	sys.port = "/" + last.IBDev + "/ports/1/"
 	events := make(chan watch.Signal)
 	d.SetEvents(events)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- d.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	drivertest.Run(t, d)
 	drivertest.Eventually(t, func() error { return publishedWith(n, last.Name, 0) })
 	sys.failed.Store(true)
 	sys.n.Store(0)

@@ -181,7 +181,7 @@ func TestTaintsDropped(t *testing.T) {
 	}
 	waitTaints(t, n, dev0, "")
 	waitTaints(t, n, dev1, "")
-	if count := strings.Count(d.log.String(), "The API server does not have an optional feature"); count != 1 {
+	if count := strings.Count(d.Log.String(), "The API server does not have an optional feature"); count != 1 {
 		t.Errorf("it was said %d times, want once", count)
 	}
 }

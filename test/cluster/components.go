@@ -159,7 +159,7 @@ func (l layout) scheduler() []string {
 func (l layout) kubelet() []string {
 	return []string{
 		l.program("kubernetes", Kubelet), "--config=" + l.state("config", "kubelet.yaml"),
-		"--kubeconfig=" + l.pki("kubelet.kubeconfig"), "--cert-dir=/var/lib/kubelet/pki",
+		"--kubeconfig=" + l.pki("kubelet.kubeconfig"), "--root-dir=" + l.KubeletDir, "--cert-dir=" + filepath.Join(l.KubeletDir, "pki"),
 		"--hostname-override=" + NodeName, "--node-ip=" + NodeIP,
 		fmt.Sprintf("--v=%d", l.Verbosity),
 	}

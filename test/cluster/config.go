@@ -78,7 +78,7 @@ resolvConf: ""
 syncFrequency: 10s
 tlsCertFile: "{{.PKI}}/kubelet-serving.crt"
 tlsPrivateKeyFile: "{{.PKI}}/kubelet-serving.key"
-volumePluginDir: /var/lib/kubelet/volumeplugins
+volumePluginDir: {{.KubeletDir}}/volumeplugins
 `,
 }
 
@@ -93,6 +93,7 @@ func (l layout) writeConfigs() error {
 		"CNIConfig":   l.state("config", "cni"),
 		"PodCIDR":     podCIDR,
 		"NodeIP":      NodeIP,
+		"KubeletDir":  l.KubeletDir,
 		"PKI":         l.state("pki"),
 		"Gates":       l.yamlGates(),
 	}

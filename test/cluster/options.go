@@ -26,6 +26,8 @@ const (
 	// imagePullPolicy: Never.
 	PauseImage   = "localhost/pause:testbed"
 	BusyboxImage = "localhost/busybox:testbed"
+	// DefaultKubeletDir is the root directory of most kubelets.
+	DefaultKubeletDir = "/var/lib/kubelet"
 )
 
 // Options say what cluster is wanted. The zero value is a good default.
@@ -37,6 +39,8 @@ type Options struct {
 	// happens to the machine's devices happens to the node. It is for a virtual machine
 	// that ends with the cluster: Down does not undo what it does to them.
 	WholeMachine bool `json:"wholeMachine,omitempty"`
+	// KubeletDir is the kubelet's root directory, below /var; empty for DefaultKubeletDir.
+	KubeletDir string `json:"kubeletDir,omitempty"`
 	// Kubernetes is the minor version to run: 1.34, the oldest that the driver works
 	// with, or empty for the newest that there is.
 	Kubernetes string `json:"kubernetes,omitempty"`
@@ -103,6 +107,9 @@ func (o Options) complete() (Options, error) {
 	fill(&o.HostRoot, nil)
 	if o.Verbosity == 0 {
 		o.Verbosity = 2
+	}
+	if o.KubeletDir == "" {
+		o.KubeletDir = DefaultKubeletDir
 	}
 	errs = append(errs, o.Validate())
 	return o.withProfile(), errors.Join(errs...)

@@ -139,7 +139,7 @@ func (l layout) sandbox(hierarchies []sandbox.Hierarchy) sandbox.Config {
 		keep = append(keep, wd)
 	}
 	return sandbox.Config{
-		StateDir: l.StateDir, HostRoot: l.HostRoot, WholeMachine: l.WholeMachine, Keep: keep,
+		StateDir: l.StateDir, HostRoot: l.HostRoot, KubeletDir: l.KubeletDir, WholeMachine: l.WholeMachine, Keep: keep,
 		Hostname: NodeName, NodeAddr: NodeIP + "/24", ServiceAddr: ServiceIP,
 		Cgroups: hierarchies,
 	}

@@ -8,8 +8,10 @@ import (
 	"path/filepath"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
 // MetadataDir is where the store of a directory keeps what containers read of the
@@ -40,8 +42,8 @@ func (s *Store) RemoveMetadata(uid types.UID) error {
 
 // SweepMetadata removes the files of claims without a record, which a driver that was
 // killed has left: a claim's record is older than its files. A record that cannot be
-// read is a record.
-func (s *Store) SweepMetadata() error {
+// read is a record; those of the given plans are not read again.
+func (s *Store) SweepMetadata(prepared []*plan.Plan) error {
 	entries, err := os.ReadDir(MetadataDir(s.dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -49,9 +51,16 @@ func (s *Store) SweepMetadata() error {
 	if err != nil {
 		return fmt.Errorf("list device metadata: %w", err)
 	}
+	known := sets.New[types.UID]()
+	for _, p := range prepared {
+		known.Insert(p.UID)
+	}
 	var errs []error
 	for _, e := range entries {
 		uid := types.UID(e.Name())
+		if known.Has(uid) {
+			continue
+		}
 		if p, err := s.Get(uid); p == nil && err == nil {
 			errs = append(errs, s.RemoveMetadata(uid))
 		}

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -71,7 +72,7 @@ func (w *inquiry) checkAllocated(claim *resourceapi.ResourceClaim) {
 	for _, d := range w.devices {
 		published[d.id] = d
 	}
-	for _, r := range claim.Status.Allocation.Devices.Results {
+	for _, r := range resultsOf(claim) {
 		id := structured.MakeDeviceID(r.Driver, r.Pool, r.Device)
 		d := published[id]
 		if d == nil {
@@ -102,18 +103,10 @@ func taintRemedy(taint *resourceapi.DeviceTaint) string {
 // notStarted explains a pod that has a node, and no container yet.
 func (w *inquiry) notStarted() {
 	pod := &w.Question.Pod
-	ours := false
-	for _, want := range w.wanted {
-		if a := want.claim.Status.Allocation; a != nil {
-			for _, r := range a.Devices.Results {
-				ours = ours || r.Driver == driver
-			}
-		}
-	}
 	if node := w.nodes[pod.Spec.NodeName]; node != nil && !nodeReady(node) && node.Status.Conditions != nil {
 		w.find(Finding{Reason: "NodeNotReady", Node: node.Name, Message: "node " + node.Name + " is not ready", Remedy: "look at its kubelet"})
 	}
-	if ours {
+	if slices.ContainsFunc(w.wanted, func(want *wanted) bool { return ours(want.claim) }) {
 		w.checkDriver(pod.Spec.NodeName)
 	}
 	if message := last(w.eventsOf("FailedPrepareDynamicResources")); message != "" {

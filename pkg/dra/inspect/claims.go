@@ -94,8 +94,8 @@ func (v *view) classesOfDriver(ctx context.Context) map[string]bool {
 }
 
 func concerns(claim *resourceapi.ResourceClaim, classes map[string]bool) bool {
-	if a := claim.Status.Allocation; a != nil {
-		return slices.ContainsFunc(a.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool { return r.Driver == driver })
+	if claim.Status.Allocation != nil {
+		return ours(claim)
 	}
 	return slices.ContainsFunc(classesOf(claim), func(name string) bool {
 		known, ok := classes[name]
@@ -113,13 +113,23 @@ func classesOf(claim *resourceapi.ResourceClaim) []string {
 	return out
 }
 
-// allocatedTo lists the devices of a claim, each once.
-func allocatedTo(claim *resourceapi.ResourceClaim) []string {
+// resultsOf returns what a claim was allocated, nothing as long as it is pending.
+func resultsOf(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAllocationResult {
 	if claim.Status.Allocation == nil {
 		return nil
 	}
+	return claim.Status.Allocation.Devices.Results
+}
+
+// ours reports whether a claim was allocated a device of this driver.
+func ours(claim *resourceapi.ResourceClaim) bool {
+	return slices.ContainsFunc(resultsOf(claim), func(r resourceapi.DeviceRequestAllocationResult) bool { return r.Driver == driver })
+}
+
+// allocatedTo lists the devices of a claim, each once.
+func allocatedTo(claim *resourceapi.ResourceClaim) []string {
 	var out []string
-	for _, r := range claim.Status.Allocation.Devices.Results {
+	for _, r := range resultsOf(claim) {
 		if name := deviceName(structured.MakeDeviceID(r.Driver, r.Pool, r.Device)); !slices.Contains(out, name) {
 			out = append(out, name)
 		}
@@ -128,11 +138,8 @@ func allocatedTo(claim *resourceapi.ResourceClaim) []string {
 }
 
 func ibdevsOf(claim *resourceapi.ResourceClaim, names map[structured.DeviceID]string) []string {
-	if claim.Status.Allocation == nil {
-		return nil
-	}
 	var out []string
-	for _, r := range claim.Status.Allocation.Devices.Results {
+	for _, r := range resultsOf(claim) {
 		if name := names[structured.MakeDeviceID(r.Driver, r.Pool, r.Device)]; name != "" && !slices.Contains(out, name) {
 			out = append(out, name)
 		}
@@ -142,10 +149,7 @@ func ibdevsOf(claim *resourceapi.ResourceClaim, names map[structured.DeviceID]st
 
 // claimNode is the node of a claim's devices: our pools are called like their nodes.
 func claimNode(claim *resourceapi.ResourceClaim) string {
-	if claim.Status.Allocation == nil {
-		return ""
-	}
-	for _, r := range claim.Status.Allocation.Devices.Results {
+	for _, r := range resultsOf(claim) {
 		if r.Driver == driver {
 			return r.Pool
 		}

@@ -109,10 +109,7 @@ func (v *view) knowNodes() {
 }
 
 func (v *view) hold(claim *resourceapi.ResourceClaim) {
-	if claim.Status.Allocation == nil {
-		return
-	}
-	results := claim.Status.Allocation.Devices.Results
+	results := resultsOf(claim)
 	for i := range results {
 		r := &results[i]
 		id := structured.MakeDeviceID(r.Driver, r.Pool, r.Device)

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 
 	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
@@ -222,7 +223,7 @@ func (w *inquiry) concludeShort() {
 	for i, c := range w.Answer.Claims {
 		alternatives := map[string]bool{} // of firstAvailable lists: whether one has enough
 		for _, r := range c.Requests {
-			base, _, _ := strings.Cut(r.Name, "/")
+			base := resourceclaim.BaseRequestRef(r.Name)
 			alternatives[base] = alternatives[base] || r.enough()
 		}
 		for _, base := range slices.Sorted(maps.Keys(alternatives)) {
@@ -248,7 +249,7 @@ func (w *inquiry) short(claim int, base string) string {
 	c := &w.Answer.Claims[claim]
 	var parts []string
 	for _, r := range c.Requests {
-		if b, _, _ := strings.Cut(r.Name, "/"); b != base {
+		if resourceclaim.BaseRequestRef(r.Name) != base {
 			continue
 		}
 		node, n := r.Best()

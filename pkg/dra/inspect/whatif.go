@@ -237,7 +237,7 @@ func (w *whatIf) ends(ctx context.Context) error {
 // others.
 func (w *whatIf) nodesOf(claim *resourceapi.ResourceClaim) []*corev1.Node {
 	var out []*corev1.Node
-	for _, r := range claim.Status.Allocation.Devices.Results {
+	for _, r := range resultsOf(claim) {
 		p := w.pool[poolID{r.Driver, r.Pool}]
 		if p == nil {
 			continue

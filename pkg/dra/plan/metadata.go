@@ -24,6 +24,7 @@ type Metadata struct {
 type MetadataMount struct {
 	Request string // without the subrequest
 	cdi.Mount
+	device int // the first one of the request, which brings the file into containers
 }
 
 // newMetadata returns nil on a node without such files.
@@ -37,13 +38,14 @@ func newMetadata(claim *resourceapi.ResourceClaim, node Node) *Metadata {
 	}
 }
 
-// Mounts returns the files of a plan's requests, in their order.
+// Mounts returns the files of a plan's requests, in their order. A container has all
+// devices of a request or none, so one of them brings the file.
 func (m *Metadata) Mounts(p *Plan) []MetadataMount {
 	if m == nil {
 		return nil
 	}
 	var mounts []MetadataMount
-	for _, d := range p.Devices {
+	for i, d := range p.Devices {
 		request := BaseRequest(d.Request)
 		if slices.ContainsFunc(mounts, func(o MetadataMount) bool { return o.Request == request }) {
 			continue
@@ -52,7 +54,7 @@ func (m *Metadata) Mounts(p *Plan) []MetadataMount {
 		if m.PodClaim != "" {
 			inside = metadata.ResourceClaimTemplateFilePath(DriverName, m.PodClaim, request)
 		}
-		mounts = append(mounts, MetadataMount{Request: request, Mount: cdi.Mount{
+		mounts = append(mounts, MetadataMount{Request: request, device: i, Mount: cdi.Mount{
 			HostPath: filepath.Join(m.Dir, request+".json"), ContainerPath: inside,
 		}})
 	}
@@ -61,18 +63,3 @@ func (m *Metadata) Mounts(p *Plan) []MetadataMount {
 
 // BaseRequest is the name of a request without that of its subrequest: nic of nic/fast.
 func BaseRequest(request string) string { return resourceclaim.BaseRequestRef(request) }
-
-// metadataMount returns the mount that a device brings into containers, nil if it is not
-// the first one of its request: a container has all devices of a request or none.
-func (p *Plan) metadataMount(d Device) *cdi.Mount {
-	first := slices.IndexFunc(p.Devices, func(o Device) bool { return BaseRequest(o.Request) == BaseRequest(d.Request) })
-	if p.CDIName(p.Devices[first]) != p.CDIName(d) {
-		return nil
-	}
-	for _, m := range p.Metadata.Mounts(p) {
-		if m.Request == BaseRequest(d.Request) {
-			return &m.Mount
-		}
-	}
-	return nil
-}

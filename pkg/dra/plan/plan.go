@@ -119,13 +119,9 @@ func New(claim *resourceapi.ResourceClaim, node Node) (*Plan, error) {
 	if claim.Status.Allocation == nil {
 		return nil, fmt.Errorf("claim %s is not allocated", p.Claim())
 	}
-	allocation := claim.Status.Allocation.Devices
 	var errs []error
-	for _, result := range allocation.Results {
-		if result.Driver != DriverName {
-			continue
-		}
-		d, err := newDevice(result, allocation.Config, node)
+	for _, result := range Results(claim) {
+		d, err := newDevice(result, claim.Status.Allocation.Devices.Config, node)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("claim %s, request %s: %w", p.Claim(), result.Request, err))
 			continue
@@ -139,6 +135,20 @@ func New(claim *resourceapi.ResourceClaim, node Node) (*Plan, error) {
 		return nil, fmt.Errorf("claim %s has no device of driver %s", p.Claim(), DriverName)
 	}
 	return p, nil
+}
+
+// Results returns what a claim was allocated of this driver.
+func Results(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAllocationResult {
+	if claim.Status.Allocation == nil {
+		return nil
+	}
+	var out []resourceapi.DeviceRequestAllocationResult
+	for _, r := range claim.Status.Allocation.Devices.Results {
+		if r.Driver == DriverName {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 func newDevice(result resourceapi.DeviceRequestAllocationResult, configs []resourceapi.DeviceAllocationConfiguration, node Node) (Device, error) {

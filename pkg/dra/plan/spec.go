@@ -64,6 +64,9 @@ func (p *Plan) Spec(snap *rdma.Snapshot, hook HookOptions) (*specs.Spec, error) 
 		}
 		devices[i].Env = append(devices[i].Env, libraryEnv(d.Settings.Env, slices.Concat(hcas...))...)
 	}
+	for _, m := range p.Metadata.Mounts(p) {
+		devices[m.device].Mounts = append(devices[m.device].Mounts, m.Mount)
+	}
 	return cdi.NewSpec(cdi.KindClaim, devices)
 }
 
@@ -72,9 +75,6 @@ func (p *Plan) device(d Device, hcas []*rdma.HCA, rdmaCM *rdma.Node, hook HookOp
 	out := cdi.Device{Name: p.CDIName(d)}
 	if p.Site != nil {
 		out.Env, out.Mounts = slices.Clone(p.Site.Env), slices.Clone(p.Site.Mounts)
-	}
-	if m := p.metadataMount(d); m != nil {
-		out.Mounts = append(out.Mounts, *m)
 	}
 	for _, h := range hcas {
 		nodes, err := cdi.SelectNodes(h, rdmaCM, d.Settings.Nodes)

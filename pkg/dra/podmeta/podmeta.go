@@ -20,6 +20,7 @@ package podmeta
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -34,8 +35,7 @@ import (
 
 // File is the metadata of one request.
 type File struct {
-	// Path is where it is on the host.
-	Path string
+	Name string // in the directory of the claim
 	Data []byte
 }
 
@@ -48,7 +48,7 @@ func Files(p *plan.Plan, snap *rdma.Snapshot) ([]File, error) {
 		if err != nil {
 			return nil, fmt.Errorf("claim %s, request %s: encode device metadata: %w", p.Claim(), m.Request, err)
 		}
-		files = append(files, File{Path: m.HostPath, Data: data})
+		files = append(files, File{Name: filepath.Base(m.HostPath), Data: data})
 	}
 	return files, nil
 }

@@ -50,14 +50,14 @@ func TestDriverAway(t *testing.T) {
 	n.Kubectl("wait", "--for=delete", "pod/deleted", "--timeout="+testbed.Patience.String())
 	for _, ended := range []testbed.Claim{deleted, forced} {
 		bed.Gone(t, ended.Spec())
-		bed.Gone(t, ended.Record())
+		bed.Gone(t, bed.Record(ended))
 	}
-	for _, file := range []string{c.Spec(), c.Record()} {
+	for _, file := range []string{c.Spec(), bed.Record(c)} {
 		bed.Inside(t, "test", "-e", file)
 	}
 	n.Delete("app")
 	bed.Gone(t, c.Spec())
-	bed.Gone(t, c.Record())
+	bed.Gone(t, bed.Record(c))
 }
 
 // TestDriverKilled: after SIGKILL of the driver's process the container of a running pod

@@ -75,7 +75,7 @@ func TestReboot(t *testing.T) {
 	n.Expect("next", "app", hcaOther)
 	n.Delete("app")
 	bed.Gone(t, c.Spec())
-	bed.Gone(t, c.Record())
+	bed.Gone(t, bed.Record(c))
 }
 
 // TestUverbsRenumbered: the kernel numbers the uverbs nodes of two HCAs anew while a pod

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
@@ -61,7 +62,7 @@ func TestRelease(t *testing.T) {
 	n.RestartContainer("app") // with the hook of its spec
 	n.Expect("app", "app", device)
 
-	n.Delete("app")
+	drain(t)
 	testbed.Eventually(t, "claims of earlier tests are gone, the chart is uninstalled", func() error {
 		out, err := helm("uninstall", deploy.Release, "--wait", "--timeout", "120s")
 		if err != nil {
@@ -69,10 +70,7 @@ func TestRelease(t *testing.T) {
 		}
 		return nil
 	})
-	left := bed.Inside(t, "sh", "-c", "find /opt/rdma.dev /run/rdma.dev /var/lib/kubelet/plugins/rdma.dev /var/lib/kubelet/plugins_registry /var/run/cdi \\( -type f -o -type s \\) ! -name 'gpu.example.com*'")
-	if left = strings.TrimSpace(left); left != "" {
-		t.Errorf("left on the node:\n%s", left)
-	}
+	nothingIn(t, "/opt/rdma.dev", "/run/rdma.dev", bed.PluginDir(), bed.PluginDir("../../plugins_registry"), "/var/run/cdi")
 	if kinds := bed.Kubectl(t, "get", "deviceclasses,validatingadmissionpolicies,validatingadmissionpolicybindings,clusterroles,clusterrolebindings", "--selector",
 		"app.kubernetes.io/instance="+deploy.Release, "--output", "name"); strings.TrimSpace(kinds) != "" {
 		t.Errorf("left in the cluster:\n%s", kinds)
@@ -84,3 +82,22 @@ func TestRelease(t *testing.T) {
 
 // startedAt is since when the first container of a pod runs.
 const startedAt = "jsonpath={.status.containerStatuses[0].state.running.startedAt}"
+
+// drain empties the node as an administrator does. What the driver had for the pods is
+// gone then, though the driver itself stays, and the node takes pods again.
+func drain(t *testing.T) {
+	t.Helper()
+	bed.Kubectl(t, "drain", cluster.NodeName, "--ignore-daemonsets", "--force", "--grace-period=1", "--timeout="+testbed.Patience.String())
+	nothingIn(t, bed.PluginDir("claims"), bed.PluginDir("metadata"), "/run/rdma.dev", "/var/run/cdi")
+	bed.Kubectl(t, "uncordon", cluster.NodeName)
+}
+
+// nothingIn asserts that there are no files and sockets below directories of the node, but
+// those of the driver of GPUs. A directory may be missing.
+func nothingIn(t *testing.T, dirs ...string) {
+	t.Helper()
+	left := bed.Inside(t, "sh", "-c", "find "+strings.Join(dirs, " ")+" \\( -type f -o -type s \\) ! -name 'gpu.example.com*' 2>/dev/null || true")
+	if left = strings.TrimSpace(left); left != "" {
+		t.Errorf("left on the node:\n%s", left)
+	}
+}

@@ -1,7 +1,6 @@
 package latency
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -121,15 +120,7 @@ func (n *node) run(text string) {
 	if err != nil {
 		n.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- driver.Run(ctx) }()
-	n.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			n.Errorf("the driver ended with: %v", err)
-		}
-	})
+	drivertest.Run(n.T, driver)
 }
 
 // settle waits until all devices are published.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
 
 // server is an API server with the policies of the chart.
@@ -23,21 +24,8 @@ type server struct {
 
 func start(t *testing.T) *server {
 	t.Helper()
-	options := cluster.Options{Progress: t.Output()}
-	path, err := cluster.Build(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	control, path := testbed.ControlPlane(t, cluster.Options{Progress: t.Output()})
 	t.Setenv("PATH", path+string(filepath.ListSeparator)+os.Getenv("PATH"))
-	control, err := cluster.StartControlPlane(t.Context(), t.TempDir(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := control.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
 	return &server{kubectl: "kubectl", kubeconfig: control.Kubeconfig()}
 }
 

@@ -18,7 +18,7 @@ var bed *testbed.Bed
 func TestMain(m *testing.M) {
 	testbed.Main(m, testbed.Options{
 		Machine: "dgx-h100-ib",
-		Cluster: cluster.Options{Profile: "1.34"},
+		Cluster: cluster.Options{Profile: "1.34", KubeletDir: kubeletDir},
 		Values:  testbed.DegradedValues(shared, both),
 		GPUs:    true,
 	}, &bed)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
 
 // objects are nodes and slices of fixture machines (internal/drivertest/fleet).
@@ -28,20 +29,7 @@ type bed struct {
 
 // newBed starts a version of Kubernetes, the newest for "", with nodes.
 func newBed(t *testing.T, version string, nodes ...string) *bed {
-	o := cluster.Options{Kubernetes: version, Progress: t.Output()}
-	path, err := cluster.Build(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cp, err := cluster.StartControlPlane(t.Context(), t.TempDir(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cp.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	cp, path := testbed.ControlPlane(t, cluster.Options{Kubernetes: version, Progress: t.Output()})
 	if err := install(); err != nil {
 		t.Fatal(err)
 	}

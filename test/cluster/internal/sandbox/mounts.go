@@ -29,7 +29,7 @@ func mountAll(c Config) error {
 		func() error { return mountOverlays(c.StateDir) },
 		mountRun,
 		func() error { return kept.restore() },
-		func() error { return mountPrivate(c.StateDir) },
+		func() error { return mountPrivate(c) },
 		func() error { return mountDev(c.WholeMachine) },
 		func() error { return mountSys(c.Cgroups, c.WholeMachine) },
 		func() error { return mountProc(c.StateDir) },
@@ -87,21 +87,21 @@ func mountRun() error {
 }
 
 // mountPrivate puts the cluster's own directories on the default paths.
-func mountPrivate(stateDir string) error {
+func mountPrivate(c Config) error {
 	for _, dir := range emptyDirs {
 		if err := tmpfs(dir, "mode=0755"); err != nil {
 			return err
 		}
 	}
-	for target, source := range privateDirs(stateDir) {
+	for target, source := range privateDirs(c) {
 		if err := bind(source, target); err != nil {
 			return err
 		}
 	}
 	// An overlay (a CI container's disk) cannot hold the snapshotter's overlays.
 	var fs unix.Statfs_t
-	if err := unix.Statfs(stateDir, &fs); err != nil {
-		return fmt.Errorf("find the filesystem of %q: %w", stateDir, err)
+	if err := unix.Statfs(c.StateDir, &fs); err != nil {
+		return fmt.Errorf("find the filesystem of %q: %w", c.StateDir, err)
 	}
 	if fs.Type == unix.OVERLAYFS_SUPER_MAGIC {
 		return tmpfs("/var/lib/containerd", "mode=0711")
@@ -139,7 +139,20 @@ func mountProc(stateDir string) error {
 			return err
 		}
 	}
-	return mount("none", "/proc/sys", "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+	if err := mount("none", "/proc/sys", "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return err
+	}
+	return mountWholeProc("/run/whole-proc")
+}
+
+// mountWholeProc mounts a procfs of which nothing is covered. Only beside such a one does the
+// kernel let a user namespace, as pods with hostUsers: false have one, mount its own
+// (mount_too_revealing in fs/namespace.c).
+func mountWholeProc(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	return mount("proc", dir, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 }
 
 // kept holds directories open by path while mounts cover them.

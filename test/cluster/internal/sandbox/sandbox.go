@@ -5,7 +5,7 @@
 //
 // Inside, / is the host's, with these differences: /etc, /var and /opt are
 // overlays whose changes go to memory; /run, /dev, /sys and /proc are new;
-// /var/lib/kubelet and /var/lib/containerd come from the state directory;
+// the kubelet's directory and /var/lib/containerd come from the state directory;
 // /proc/sys is read-only but for /proc/sys/net, which is the namespace's own.
 //
 // Process 1 enters in two steps, each a fresh start of the same program, because a
@@ -28,6 +28,8 @@ type Config struct {
 	StateDir string `json:"stateDir"`
 	// HostRoot is the fixture host's directory, or empty.
 	HostRoot string `json:"hostRoot,omitempty"`
+	// KubeletDir is the kubelet's root directory.
+	KubeletDir string `json:"kubeletDir"`
 	// WholeMachine keeps the machine's own network and /dev.
 	WholeMachine bool `json:"wholeMachine,omitempty"`
 	// Keep lists directories that stay visible at their path even where a new
@@ -79,12 +81,12 @@ func Setup(c Config) error {
 // privateDirs are the directories of the state directory that appear at a default
 // path inside; they are on disk because they grow, or because they are worth
 // reading after the cluster is gone.
-func privateDirs(stateDir string) map[string]string {
+func privateDirs(c Config) map[string]string {
 	return map[string]string{
-		"/var/lib/kubelet":    filepath.Join(stateDir, "kubelet"),
-		"/var/lib/containerd": filepath.Join(stateDir, "containerd"),
-		"/var/log/pods":       filepath.Join(stateDir, "logs", "pods"),
-		"/var/log/containers": filepath.Join(stateDir, "logs", "containers"),
+		c.KubeletDir:          filepath.Join(c.StateDir, "kubelet"),
+		"/var/lib/containerd": filepath.Join(c.StateDir, "containerd"),
+		"/var/log/pods":       filepath.Join(c.StateDir, "logs", "pods"),
+		"/var/log/containers": filepath.Join(c.StateDir, "logs", "containers"),
 	}
 }
 

@@ -3,7 +3,6 @@ package testbed
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,9 +14,6 @@ import (
 
 // DaemonSet names the driver's, for kubectl.
 const DaemonSet = "daemonset/" + deploy.Release
-
-// pluginDir is where the driver keeps what it knows of claims.
-const pluginDir = "/var/lib/kubelet/plugins/rdma.dev"
 
 // StopDriver removes the driver's pod from the node, by a node selector that fits
 // nothing, until StartDriver or the end of the test.
@@ -103,7 +99,7 @@ func (b *Bed) Reboot(t *testing.T, meanwhile func()) {
 		func() error { return b.shell(`rm -f /var/run/cdi/*`) },
 		func() error {
 			return b.shell(`sed -i "s/$(cat /proc/sys/kernel/random/boot_id)/$(cat /proc/sys/kernel/random/uuid)/" ` +
-				filepath.Join(pluginDir, "claims/*.json") + " " + filepath.Join(pluginDir, "*.json"))
+				b.PluginDir("claims/*.json") + " " + b.PluginDir("*.json"))
 		},
 		func() error { meanwhile(); return nil },
 		func() error { return b.Start(ctx, cluster.Containerd) },

@@ -6,6 +6,7 @@
 package testbed
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -136,12 +137,19 @@ func (b *Bed) takeDownOnSignal() {
 	}()
 }
 
+func (b *Bed) kubeletDir() string { return cmp.Or(b.options.KubeletDir, cluster.DefaultKubeletDir) }
+
+// PluginDir is a path below the directory where the driver keeps what it knows of claims.
+func (b *Bed) PluginDir(elem ...string) string {
+	return filepath.Join(append([]string{b.kubeletDir(), "plugins", "rdma.dev"}, elem...)...)
+}
+
 func (b *Bed) gpuDriver() string { return filepath.Join(b.dir, "gpudriver") }
 
 // startGPUs starts the GPU driver, as a process on the node, and makes its class. It
 // ends with the cluster.
 func (b *Bed) startGPUs(ctx context.Context) error {
-	cmd := b.Command(context.WithoutCancel(ctx), b.gpuDriver(), "--node", cluster.NodeName, "--host-root", b.HostRoot)
+	cmd := b.Command(context.WithoutCancel(ctx), b.gpuDriver(), "--node", cluster.NodeName, "--host-root", b.HostRoot, "--kubelet-dir", b.kubeletDir())
 	log, err := os.Create(filepath.Join(b.dir, "gpudriver.log"))
 	if err != nil {
 		return err

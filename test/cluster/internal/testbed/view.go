@@ -20,20 +20,26 @@ const capSysResource = 24
 // runtime lacks CAP_SYS_RESOURCE.
 func RaisedLimit(t *testing.T) string {
 	t.Helper()
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(8 /* RLIMIT_MEMLOCK */, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if mayRaise(t) || limit.Max == ^uint64(0) {
+		return "unlimited"
+	}
+	return strconv.FormatUint(limit.Max, 10)
+}
+
+// mayRaise says whether we hold CAP_SYS_RESOURCE.
+func mayRaise(t *testing.T) bool {
+	t.Helper()
 	status := ReadFile(t, "/proc/self/status")
 	_, after, _ := strings.Cut(status, "CapEff:")
 	caps, err := strconv.ParseUint(strings.Fields(after)[0], 16, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(8 /* RLIMIT_MEMLOCK */, &limit); err != nil {
-		t.Fatal(err)
-	}
-	if caps&(1<<capSysResource) != 0 || limit.Max == ^uint64(0) {
-		return "unlimited"
-	}
-	return strconv.FormatUint(limit.Max, 10)
+	return caps&(1<<capSysResource) != 0
 }
 
 // View is what a container sees.
@@ -68,6 +74,22 @@ func (n *Namespace) Look(pod, container string) View {
 // Expect asserts that a container sees just these devices, as an ordinary user.
 func (n *Namespace) Expect(pod, container string, devices ...string) {
 	n.t.Helper()
+	n.expect(pod, container, RaisedLimit(n.t), devices)
+}
+
+// ExpectOtherUsers is Expect for a container in a user namespace. There nobody touches its
+// locked memory limit without CAP_SYS_RESOURCE: it keeps the container runtime's.
+func (n *Namespace) ExpectOtherUsers(pod, container string, devices ...string) {
+	n.t.Helper()
+	limit := "unlimited"
+	if !mayRaise(n.t) {
+		limit = "65536"
+	}
+	n.expect(pod, container, limit, devices)
+}
+
+func (n *Namespace) expect(pod, container, memlock string, devices []string) {
+	n.t.Helper()
 	numbers := map[string]string{}
 	if cm := filepath.Join(n.HostRoot, "sys/class/misc/rdma_cm/dev"); exists(cm) {
 		numbers["rdma_cm"] = hexNumber(n.t, cm)
@@ -83,7 +105,7 @@ func (n *Namespace) Expect(pod, container string, devices ...string) {
 		nodes, minors = append(nodes, node), append(minors, numbers[node])
 	}
 	want := View{
-		Nodes: strings.Join(nodes, " "), Numbers: strings.Join(minors, " "), Memlock: RaisedLimit(n.t),
+		Nodes: strings.Join(nodes, " "), Numbers: strings.Join(minors, " "), Memlock: memlock,
 		Env: strings.Join(env, " "), User: "1000", Caps: "0000000000000000",
 	}
 	if got := n.Look(pod, container); got != want {

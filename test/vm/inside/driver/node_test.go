@@ -1,12 +1,9 @@
 package driver
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,8 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/klog/v2"
-	"k8s.io/klog/v2/textlogger"
 	healthpb "k8s.io/kubelet/pkg/apis/dra-health/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
@@ -41,25 +36,7 @@ type node struct {
 	kubelet *drivertest.Kubelet
 	cdi     string
 	claim   *resourceapi.ResourceClaim
-	log     *buffer
-}
-
-// buffer keeps the log of the driver.
-type buffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
+	log     *drivertest.Log
 }
 
 // start runs the driver until the test ends, and prepares a claim on one device.
@@ -70,7 +47,7 @@ func start(t *testing.T) *node {
 		t.Fatal(err)
 	}
 	c.QPS = -1
-	n := &node{T: t, kubelet: drivertest.NewKubelet(t), cdi: t.TempDir(), log: &buffer{}}
+	n := &node{T: t, kubelet: drivertest.NewKubelet(t), cdi: t.TempDir()}
 	if n.client, err = kubernetes.NewForConfig(c); err != nil {
 		t.Fatal(err)
 	}
@@ -101,19 +78,7 @@ func (n *node) run() {
 	if err != nil {
 		n.Fatal(err)
 	}
-	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(n.log), textlogger.Verbosity(3)))
-	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logger))
-	done := make(chan error, 1)
-	go func() { done <- driver.Run(ctx) }()
-	n.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			n.Errorf("the driver ended with: %v", err)
-		}
-		if n.Failed() {
-			n.Logf("the driver said:\n%s", n.log)
-		}
-	})
+	n.log = &drivertest.Run(n.T, driver).Log
 	n.kubelet.WaitForPlugins(1)
 }
 

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+)
+
+// goal is what some of the cells shall keep.
+type goal struct {
+	text  string
+	cells *regexp.Regexp
+	unit  string
+	// ratio compares us over the floor, instead of a value of ours.
+	ratio bool
+	limit float64
+	// least turns it round: at least the limit.
+	least bool
+}
+
+// goals are those of the project. They are ratios where that is possible: times are those
+// of a machine.
+var goals = []goal{
+	{text: "Prepare, p50 over that of an empty driver", cells: prepareAlone, unit: p50, ratio: true, limit: 1.2},
+	{text: "Prepare, p99 over that of an empty driver", cells: prepareAlone, unit: p99, ratio: true, limit: 1.3},
+	{text: "the last 32 of 1,016 claims over the first 32", cells: regexp.MustCompile(`^Growth`), unit: "last-over-first", limit: 1.1},
+	{text: "claims a second, eight at a time, over those of an empty driver (at least)", cells: regexp.MustCompile(`^Prepare/.*at-once=8`), unit: "claims/s", ratio: true, limit: 0.9, least: true},
+	{text: "GETs of the API server for a claim", cells: prepareAlone, unit: "GETs/op", limit: 1.2},
+}
+
+var prepareAlone = regexp.MustCompile(`^Prepare/.*at-once=1$`)
+
+// row is the goal as a line of a table, with the cell that is farthest from it.
+func (g goal) row(m *measured) string {
+	worst, at := 0.0, ""
+	for _, c := range m.cells {
+		if !g.cells.MatchString(c.name) || len(c.ours[g.unit]) == 0 {
+			continue
+		}
+		v := c.value(g.unit)
+		if g.ratio {
+			v, _ = c.ratio(g.unit)
+		}
+		if at == "" || g.exceeds(v, worst) {
+			worst, at = v, c.name
+		}
+	}
+	if at == "" {
+		return ""
+	}
+	verdict := "met"
+	if g.exceeds(worst, g.limit) {
+		verdict = "**not met**"
+	}
+	return fmt.Sprintf("| %s | %.3g | %.3g | %s | %s |\n", g.text, g.limit, worst, at, verdict)
+}
+
+func (g goal) exceeds(v, limit float64) bool {
+	if g.least {
+		return v < limit
+	}
+	return v > limit
+}

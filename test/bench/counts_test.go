@@ -1,0 +1,206 @@
+package bench
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/sysfault"
+)
+
+var update = flag.Bool("update", false, "write testdata/counts.txt")
+
+const (
+	baseline = "testdata/counts.txt"
+	// noise is what one thing more does to the mean of a few: the driver looks again when
+	// the kernel tells of the machine that runs the test.
+	noise = 0.5
+)
+
+// counts are how often something happens, by what it is: "prepare devices=8: GET
+// resourceclaims" for each claim.
+type counts map[string]float64
+
+// add notes what was counted for n of something.
+func (c counts) add(what string, each map[string]int, n int) {
+	for name, count := range each {
+		c[what+": "+name] = math.Round(10*float64(count)/float64(n)) / 10
+	}
+}
+
+// TestCounts counts what start, Prepare, Unprepare and discovery ask of the API server and
+// of the file system. More than testdata/counts.txt has is a failure; less wants an
+// update of it, so that it stays so:
+//
+//	go test -run TestCounts . -update
+func TestCounts(t *testing.T) {
+	drivertest.RequireRoot(t)
+	if err := sysfault.Available(); err != nil {
+		drivertest.Missing(t, err)
+	}
+	c := counts{}
+	for _, devices := range []int{8, 1016} {
+		m := machine(t, devices)
+		s := ours(t, m)
+		c.ofGenerate(t, s, devices)
+		c.ofDriver(t, s, deviceNames(t, m))
+	}
+	if *update {
+		if err := c.write(); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := readCounts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		switch was, known := want[name]; {
+		case c[name] > was+noise:
+			t.Errorf("%s: %v times, %v in %s", name, c[name], was, baseline)
+		case known && c[name] < was-noise:
+			t.Logf("%s: %v times, %v in %s: keep it with -update", name, c[name], was, baseline)
+		}
+	}
+}
+
+// ofDriver counts the driver's work on a host with these devices.
+func (c counts) ofDriver(t *testing.T, s *side, devices []string) {
+	const claims = 8
+	watched := sysfault.New(t)
+	s.command = watched.Command(s.command[0], s.command[1:]...)
+	w := &counted{s: s, calls: watched.Arm(sysfault.Fault{Match: byName(s.Dir, s.CDIDir)})}
+	s.start(t, len(devices))
+	on := fmt.Sprintf("devices=%d", len(devices))
+	w.calls = watched.Arm(sysfault.Fault{Match: byName(s.Dir, s.CDIDir)}) // how often it looks at files depends on who is first
+	w.into(c, "start "+on, 1)
+
+	var all []*resourceapi.ResourceClaim
+	for i, d := range devices[:claims] {
+		all = append(all, drivertest.Claim(i, d))
+	}
+	s.AddClaim(all...)
+	for _, claim := range all { // the first pays for directories
+		s.prepare(t, claim)
+		s.unprepare(t, claim)
+	}
+	w.reset()
+	each := func(f func(testing.TB, ...*resourceapi.ResourceClaim)) {
+		for _, claim := range all {
+			f(t, claim)
+		}
+	}
+	each(s.prepare)
+	w.into(c, "prepare "+on, claims)
+	each(s.prepare)
+	w.into(c, "prepare again "+on, claims)
+	each(s.unprepare)
+	w.into(c, "unprepare "+on, claims)
+}
+
+// byName matches the calls that name a file below directories: those on what is open
+// already come with them, and their number depends on what the kernel gives at once.
+func byName(dirs ...string) func(sysfault.Call) bool {
+	below := sysfault.Below(dirs...)
+	return func(call sysfault.Call) bool {
+		switch call.Name {
+		case "read", "fstat", "getdents":
+			return false
+		}
+		return below(call)
+	}
+}
+
+// counted is what a side asks since the last look.
+type counted struct {
+	s        *side
+	calls    *sysfault.Shot
+	seen     int
+	requests map[string]int
+}
+
+func (w *counted) reset() {
+	w.seen, w.requests = len(w.calls.Calls()), w.s.Requests()
+}
+
+// into adds what was asked since, for each of n. What the driver tells the API server of
+// claims, and how often it reads its node, is done in its own time.
+func (w *counted) into(c counts, what string, n int) {
+	each := map[string]int{}
+	for request, count := range w.s.Requests() {
+		if request != drivertest.ApplyStatus && request != drivertest.GetNode && count > w.requests[request] {
+			each[request] = count - w.requests[request]
+		}
+	}
+	for _, call := range w.calls.Calls()[w.seen:] {
+		each[nameOf(call)]++
+	}
+	c.add(what, each, n)
+	w.reset()
+}
+
+func nameOf(call sysfault.Call) string {
+	if call.Write {
+		return call.Name + " to write"
+	}
+	return call.Name
+}
+
+// ofGenerate counts what cdi-gen reads of each device.
+func (c counts) ofGenerate(t *testing.T, s *side, devices int) {
+	watched := sysfault.New(t)
+	shot := watched.Arm(sysfault.Fault{Match: byName(s.Root)})
+	command := watched.Command(program(t, "cdi-gen"), "generate", "--host-root", s.Root, "--no-hook", "--format", "json")
+	if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+		t.Fatalf("cdi-gen: %v: %s", err, out)
+	}
+	each := map[string]int{}
+	for _, call := range shot.Calls() {
+		each[nameOf(call)]++
+		each["calls on files"]++
+	}
+	c.add(fmt.Sprintf("cdi-gen devices=%d", devices), each, devices)
+}
+
+func (c counts) write() error {
+	var b strings.Builder
+	b.WriteString("# What happens how often: TestCounts of test/bench, with -update.\n")
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		fmt.Fprintf(&b, "%8s  %s\n", strconv.FormatFloat(c[name], 'f', -1, 64), name)
+	}
+	return os.WriteFile(baseline, []byte(b.String()), 0o644)
+}
+
+func readCounts() (counts, error) {
+	file, err := os.Open(baseline)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	c := counts{}
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		value, name, ok := strings.Cut(strings.TrimSpace(lines.Text()), "  ")
+		if strings.HasPrefix(value, "#") {
+			continue
+		}
+		n, err := strconv.ParseFloat(value, 64)
+		if err != nil || !ok {
+			return nil, fmt.Errorf("read %s: line %q: want a number and what it is of", baseline, lines.Text())
+		}
+		c[name] = n
+	}
+	return c, lines.Err()
+}

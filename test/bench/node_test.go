@@ -1,0 +1,193 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/sysfault"
+)
+
+func init() { sysfault.Launch() }
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if dir, err := programs(); err == nil {
+		os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+// programs builds what is measured as it is released, and returns its directory.
+var programs = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "bench-bin-")
+	if err != nil {
+		return "", err
+	}
+	for module, packages := range map[string]string{"../..": "./cmd/...", ".": "./empty"} {
+		cmd := exec.Command("go", "-C", module, "build", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/", packages)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("build %s: %w\n%s", packages, err, out)
+		}
+	}
+	return dir, nil
+})
+
+// program is the path of one of them.
+func program(t testing.TB, name string) string {
+	t.Helper()
+	dir, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, name)
+}
+
+// machine is a host with so many RoCE functions.
+func machine(t testing.TB, functions int) *fixture.Machine {
+	t.Helper()
+	m, err := fixture.Large(functions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// diskDir is a temporary directory on a disk, with a short path.
+func diskDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/var/tmp", "bench-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// side is a node with one of the drivers that are compared.
+type side struct {
+	*drivertest.Node
+	name    string
+	command []string
+	driver  *drivertest.Process
+}
+
+func newSide(t testing.TB, name string, host *drivertest.Host) *side {
+	t.Helper()
+	cdi := filepath.Join(drivertest.TempDir(t), "cdi")
+	return &side{name: name, Node: &drivertest.Node{Host: host, API: drivertest.NewAPI(t), Kubelet: drivertest.NewKubeletAt(t, diskDir(t)), CDIDir: cdi}}
+}
+
+// ours is the node of the driver, with the default settings of the program.
+func ours(t testing.TB, m *fixture.Machine) *side {
+	t.Helper()
+	host := drivertest.NewHost(t, "none")
+	host.Become(t, m)
+	s := newSide(t, "ours", host)
+	s.command = append([]string{program(t, "dra-driver")}, s.Args(t, "")...)
+	return s
+}
+
+// emptyLike is the node of the driver that does nothing, with the slices of another side.
+func emptyLike(t testing.TB, other *side) *side {
+	t.Helper()
+	s := newSide(t, "empty", other.Host)
+	var published []resourceslice.Slice
+	for _, o := range other.Slices() {
+		published = append(published, resourceslice.Slice{Devices: o.Spec.Devices, SharedCounters: o.Spec.SharedCounters})
+	}
+	file := filepath.Join(s.Dir, "slices.json")
+	data, err := json.Marshal(published)
+	if err == nil {
+		err = os.WriteFile(file, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.command = []string{
+		program(t, "empty"), "--node-name", drivertest.NodeName, "--kubelet-dir", s.Dir, "--kubeconfig", s.Kubeconfig(t), "--slices", file,
+	}
+	return s
+}
+
+// start starts the driver, and waits until the kubelet has registered it and all
+// devices are published.
+func (s *side) start(t testing.TB, devices int) {
+	t.Helper()
+	s.driver = drivertest.StartProgram(t, s.command...)
+	s.WaitForPlugins(1)
+	s.waitForDevices(t, devices)
+}
+
+func (s *side) waitForDevices(t testing.TB, want int) {
+	t.Helper()
+	drivertest.Eventually(t, func() error {
+		have := 0
+		for _, slice := range s.Slices() {
+			have += len(slice.Spec.Devices)
+		}
+		if have != want {
+			return fmt.Errorf("%d devices are published, want %d", have, want)
+		}
+		return nil
+	})
+}
+
+// newPair starts both drivers with so many devices, and returns the names of the devices.
+func newPair(t testing.TB, devices int) (pair []*side, names []string) {
+	t.Helper()
+	m := machine(t, devices)
+	first := ours(t, m)
+	first.start(t, devices)
+	second := emptyLike(t, first)
+	second.start(t, devices)
+	return []*side{first, second}, deviceNames(t, m)
+}
+
+// deviceNames are what the devices of a machine are called in slices.
+func deviceNames(t testing.TB, m *fixture.Machine) []string {
+	t.Helper()
+	var names []string
+	for _, h := range rdmatest.Discover(t, m).HCAs {
+		names = append(names, h.Name)
+	}
+	return names
+}
+
+// prepare and unprepare fail the benchmark with what the driver says.
+func (s *side) prepare(t testing.TB, claims ...*resourceapi.ResourceClaim) {
+	t.Helper()
+	response, err := s.Prepare(t.Context(), claims...)
+	if err != nil {
+		t.Fatalf("%s: %v", s.name, err)
+	}
+	for _, c := range claims {
+		if message := response.Claims[string(c.UID)].GetError(); message != "" || len(response.Claims[string(c.UID)].GetDevices()) == 0 {
+			t.Fatalf("%s: claim %s: %s", s.name, c.Name, message)
+		}
+	}
+}
+
+func (s *side) unprepare(t testing.TB, claims ...*resourceapi.ResourceClaim) {
+	t.Helper()
+	response, err := s.Unprepare(t.Context(), claims...)
+	if err != nil {
+		t.Fatalf("%s: %v", s.name, err)
+	}
+	for uid, c := range response.Claims {
+		if c.Error != "" {
+			t.Fatalf("%s: claim %s: %s", s.name, uid, c.Error)
+		}
+	}
+}

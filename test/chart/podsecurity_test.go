@@ -1,0 +1,66 @@
+package chart
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/pod-security-admission/api"
+	podsecurity "k8s.io/pod-security-admission/policy"
+)
+
+// violations are the checks of a Pod Security level that refuse a pod, with what they say, by
+// the library that the API server has.
+func violations(t *testing.T, level api.Level, pod *corev1.PodTemplateSpec) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, check := range podsecurity.DefaultChecks() {
+		evaluator, err := podsecurity.NewEvaluator([]podsecurity.Check{check}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, result := range evaluator.EvaluatePod(api.LevelVersion{Level: level, Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec) {
+			if !result.Allowed {
+				found[string(check.ID)] = result.ForbiddenReason + ": " + result.ForbiddenDetail
+			}
+		}
+	}
+	return found
+}
+
+// TestPodSecurity: the level "baseline" has just the host's network and the host's
+// directories against the driver's pod, and docs/security.md has a line for each. The pod
+// that runs when the chart goes has nothing against it at the strictest level.
+func TestPodSecurity(t *testing.T) {
+	got := violations(t, api.LevelBaseline, &daemonSet(t).Spec.Template)
+	want := map[string]string{
+		"hostNamespaces":  "host namespaces: hostNetwork=true",
+		"hostPathVolumes": `hostPath volumes: volumes "sys", "dev", "cdi", "plugin", "plugins-registry", "pod-resources", "hook", "hook-reports"`,
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("violated checks (-want +got):\n%s", d)
+	}
+	doc := readFile(t, securityDoc)
+	for _, id := range slices.Sorted(maps.Keys(got)) {
+		if line := "| `" + id + "` | " + got[id] + " |"; !strings.Contains(doc, line) {
+			t.Errorf("docs/security.md lacks the line\n%s", line)
+		}
+	}
+	restricted := slices.Sorted(maps.Keys(violations(t, api.LevelRestricted, &daemonSet(t).Spec.Template)))
+	if d := cmp.Diff([]string{"hostNamespaces", "hostPathVolumes", "restrictedVolumes", "runAsNonRoot", "runAsUser"}, restricted); d != "" {
+		t.Errorf("violated checks of the level restricted (-want +got):\n%s", d)
+	}
+	// Values of the chart add nothing.
+	full := violations(t, api.LevelBaseline, &daemonSet(t, "--values", "testdata/full.values.yaml").Spec.Template)
+	delete(full, "seLinuxOptions") // seLinuxType, TestSELinuxType
+	if d := cmp.Diff(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(full))); d != "" {
+		t.Errorf("violated checks with all values (-want +got):\n%s", d)
+	}
+	if v := violations(t, api.LevelRestricted, &hook[*batchv1.Job](t).Spec.Template); len(v) > 0 {
+		t.Errorf("the pod of the uninstallation: %v", v)
+	}
+}

@@ -1,0 +1,26 @@
+package testbed
+
+import (
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
+)
+
+// ControlPlane starts an API server alone until the end of the test. It returns the search
+// path of the cluster's programs, too.
+func ControlPlane(t *testing.T, o cluster.Options) (control *cluster.ControlPlane, path string) {
+	t.Helper()
+	path, err := cluster.Build(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if control, err = cluster.StartControlPlane(t.Context(), t.TempDir(), o); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := control.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return control, path
+}
