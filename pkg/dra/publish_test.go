@@ -78,14 +78,19 @@ func TestUnchangedIsNotWritten(t *testing.T) {
 	writes := n.Writes()
 	watches, looks := n.Count(drivertest.WatchSlices), n.Count(drivertest.GetNode)
 	d = start(t, n)
+	// At its start, and with each registration, it looks at the node before it publishes.
+	lookedAt := func(times int) {
+		t.Helper()
+		drivertest.Eventually(t, func() error {
+			if got := n.Count(drivertest.GetNode) - looks; n.Count(drivertest.WatchSlices) == watches || got < times {
+				return fmt.Errorf("the driver looked %d times at the node, want %d", got, times)
+			}
+			return nil
+		})
+	}
+	lookedAt(2)
 	n.Restart()
-	d.says("Publishing ResourceSlices")
-	drivertest.Eventually(t, func() error { // at its start, and with each registration it looks at the node, before it publishes
-		if n.Count(drivertest.WatchSlices) == watches || n.Count(drivertest.GetNode) < looks+3 {
-			return errors.New("the driver has not published again yet")
-		}
-		return nil
-	})
+	lookedAt(3)
 	d.stop()
 	if got := n.Writes() - writes; got != 0 {
 		t.Errorf("%d writes for nothing: %v", got, n.Requests())
