@@ -11,7 +11,6 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
-	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -30,13 +29,8 @@ func BenchmarkEventPhases(b *testing.B) {
 }
 
 func phases(b *testing.B, functions, claims int) {
-	m, err := fixture.Large(functions)
-	if err != nil {
-		b.Fatal(err)
-	}
 	n := drivertest.NewSharedNode(b, "none")
-	n.Become(b, m)
-	d, sys := countedDriver(b, n)
+	d, sys := countedDriver(b, n, largeHost(b, functions))
 	hcas := d.host.snapshot().HCAs
 	for i := range claims {
 		p := &plan.Plan{UID: types.UID(fmt.Sprint("uid-", i)), Namespace: "ns", Name: fmt.Sprint("claim-", i), Devices: []plan.Device{{Device: hcas[i].Name}}}

@@ -7,7 +7,8 @@
 // a node with many devices (docs/adr/0018):
 //
 //   - What did not change costs nothing. Whoever publishes hands over the same devices
-//     again, in the same memory, and these are neither copied nor compared.
+//     again, in the same memory, and these are neither copied nor compared. A slice is
+//     copied when it is written.
 //   - A change of what devices are like, such as the taints of a card that fills two
 //     slices, writes the slices of that card. Only devices that come, go or move make a
 //     new generation, for which all slices are written.
@@ -66,8 +67,8 @@ func New(cfg Config) *Publisher {
 	return &Publisher{cfg: cfg, server: newMirror(), asked: make(chan struct{}, 1)}
 }
 
-// Publish says what is wanted from now on. The devices are not copied: nobody changes
-// them any more.
+// Publish says what is wanted from now on. The devices are not copied here: nobody may
+// change them any more.
 func (p *Publisher) Publish(wanted []resourceslice.Slice) {
 	p.mu.Lock()
 	p.wanted = append([]resourceslice.Slice{}, wanted...)

@@ -148,12 +148,14 @@ func (r *pass) store(ctx context.Context, i int) (*resourceapi.ResourceSlice, er
 }
 
 // object is the slice as it is to be stored: the current one with another content, or a
-// new one.
+// new one. Its content is a copy, since quantities change when they are encoded.
 func (r *pass) object(ctx context.Context, i int) (*resourceapi.ResourceSlice, error) {
+	spec := r.spec(i)
+	spec = *spec.DeepCopy()
 	if r.current[i] != nil {
 		s := *r.current[i]
-		s.Spec = r.spec(i)
-		s.Spec.Devices = withTimes(s.Spec.Devices, r.current[i].Spec.Devices)
+		s.Spec = spec
+		keepTimes(s.Spec.Devices, r.current[i].Spec.Devices)
 		return &s, nil
 	}
 	if r.owner == nil {
@@ -168,7 +170,7 @@ func (r *pass) object(ctx context.Context, i int) (*resourceapi.ResourceSlice, e
 			GenerateName:    fmt.Sprintf("%0*x-%s-%s-", indexDigits(len(r.wanted)), i, r.cfg.Driver, r.cfg.Node),
 			OwnerReferences: []metav1.OwnerReference{*r.owner},
 		},
-		Spec: r.spec(i),
+		Spec: spec,
 	}, nil
 }
 
@@ -186,17 +188,15 @@ func indexOf(name string, count int) int {
 	return int(i)
 }
 
-// withTimes gives taints that have no time the one since when they are published.
-func withTimes(wanted, published []resourceapi.Device) []resourceapi.Device {
-	out := slices.Clone(wanted)
-	for i, d := range out {
+// keepTimes gives taints that have no time the one since when they are published.
+func keepTimes(wanted, published []resourceapi.Device) {
+	for _, d := range wanted {
 		at := slices.IndexFunc(published, func(p resourceapi.Device) bool { return len(d.Taints) > 0 && p.Name == d.Name })
 		if at < 0 {
 			continue
 		}
-		out[i].Taints = slices.Clone(d.Taints)
-		for j := range out[i].Taints {
-			t := &out[i].Taints[j]
+		for j := range d.Taints {
+			t := &d.Taints[j]
 			same := func(o resourceapi.DeviceTaint) bool {
 				return o.Key == t.Key && o.Value == t.Value && o.Effect == t.Effect
 			}
@@ -205,5 +205,4 @@ func withTimes(wanted, published []resourceapi.Device) []resourceapi.Device {
 			}
 		}
 	}
-	return out
 }
