@@ -32,7 +32,7 @@ image: build ## build the container image as bin/image.tar, without a container 
 	go run ./tools/image --tag $(IMAGE) --output bin/image.tar --binary bin/dra-driver --binary bin/rdma-hook
 
 .PHONY: dist
-dist: ## build deb, rpm and tar.gz of cdi-gen in dist/, for amd64 and arm64, and archives of the kubectl plugin
+dist: ## build all files of a release in dist/: images, chart, packages, plugin, bills of materials, checksums
 	go -C packaging run ./cmd/package --version $(VERSION) --out $(CURDIR)/dist
 
 .PHONY: lint

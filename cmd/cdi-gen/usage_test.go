@@ -128,6 +128,7 @@ func TestHelp(t *testing.T) {
 		"completion":      "cdi-gen completion [command]",
 		"completion bash": "bash completion V2 for cdi-gen",
 		"version":         "cdi-gen ",
+		"--version":       "cdi-gen ",
 	} {
 		r := cdigen(t, strings.Fields(args)...)
 		r.expect(t, exitOK, "")

@@ -58,10 +58,13 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 func newRoot(env func(string) string) *cobra.Command {
 	root := newServe(env)
 	root.SilenceErrors, root.SilenceUsage = true, true
+	root.Version = version.String("dra-driver")
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.Flags().Bool("version", false, "print the version")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newProbe(env), newExplain(), newUninstallCheck(env), &cobra.Command{
+	root.AddCommand(newProbe(env), newStatus(env), newExplain(), newUninstallCheck(env), &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  noArgs,

@@ -54,8 +54,10 @@ func TestUsage(t *testing.T) {
 }
 
 func TestVersionAndHelp(t *testing.T) {
-	if code, stdout, _ := invoke(t, nil, "version"); code != exitOK || !strings.HasPrefix(stdout, "dra-driver ") {
-		t.Errorf("version: exit code %d, %q", code, stdout)
+	for _, ask := range []string{"version", "--version"} {
+		if code, stdout, _ := invoke(t, nil, ask); code != exitOK || !strings.HasPrefix(stdout, "dra-driver ") {
+			t.Errorf("%s: exit code %d, %q", ask, code, stdout)
+		}
 	}
 	code, stdout, _ := invoke(t, nil, "--help")
 	for _, flag := range []string{"--node-name", "--pod-uid", "--host-root", "--kubelet-dir", "--cdi-dir", "--kubeconfig", "--memlock", "--runtime-cdi-enabled", "--config", "--hook-dir", "-v, --v", "Exit codes"} {

@@ -12,15 +12,16 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/webserver"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
 )
 
-// metricsFlags say where metrics are served.
+// metricsFlags say where metrics and the status page are served.
 type metricsFlags struct{ server webserver.Server }
 
 func (m *metricsFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&m.server.Address, "metrics-bind-address", "", "address for Prometheus metrics, path /metrics: plain HTTP on a loopback address such as 127.0.0.1:9485; "+
-		"on others, such as :9485, TLS for those whom the API server lets get /metrics; empty for none")
-	f.StringVar(&m.server.CertFile, "metrics-tls-cert-file", "", "TLS certificate of the metrics, read anew when it is renewed; made by the driver itself if empty")
+	f.StringVar(&m.server.Address, "metrics-bind-address", "", "address for Prometheus metrics, path /metrics, and the status page, path /status: plain HTTP on a loopback address such as 127.0.0.1:9485; "+
+		"on others, such as :9485, TLS for those whom the API server lets get the path; empty for none")
+	f.StringVar(&m.server.CertFile, "metrics-tls-cert-file", "", "TLS certificate of this address, read anew when it is renewed; made by the driver itself if empty")
 	f.StringVar(&m.server.KeyFile, "metrics-tls-key-file", "", "key of the certificate")
 }
 
@@ -41,9 +42,9 @@ func (m *metricsFlags) instruments() (*metrics.Instruments, error) {
 // one after the other.
 const scrapesAtOnce = 4
 
-// start serves the metrics of a driver until ctx ends or the function that it returns is
-// called, which waits for the end.
-func (m *metricsFlags) start(ctx context.Context, i *metrics.Instruments, driver *dra.Driver, client kubernetes.Interface) (stop func()) {
+// start serves the metrics and the status page of a driver until ctx ends or the function
+// that it returns is called, which waits for the end.
+func (m *metricsFlags) start(ctx context.Context, i *metrics.Instruments, driver *dra.Driver, page http.Handler, client kubernetes.Interface) (stop func()) {
 	if i == nil {
 		return func() {}
 	}
@@ -52,6 +53,7 @@ func (m *metricsFlags) start(ctx context.Context, i *metrics.Instruments, driver
 	mux.Handle("GET /metrics", promhttp.HandlerFor(i.Registry(), promhttp.HandlerOpts{
 		MaxRequestsInFlight: scrapesAtOnce, ErrorHandling: promhttp.ContinueOnError, Registry: i.Registry(),
 	}))
+	mux.Handle("GET "+statuspage.Path, page)
 	m.server.Client, m.server.Handler = client, mux
 	ctx, cancel := context.WithCancel(ctx)
 	var serving sync.WaitGroup

@@ -21,6 +21,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
 )
 
 // serve holds the flags of the driver.
@@ -109,7 +110,9 @@ func (s *serve) run(ctx context.Context) error {
 		return err
 	}
 	klog.FromContext(ctx).Info("Starting", "version", version.String("dra-driver"), "node", s.cfg.NodeName)
-	defer s.metrics.start(ctx, s.cfg.Metrics, driver, client)()
+	page := statuspage.Handler(driver.Status)
+	defer serveStatus(ctx, statusSocket(&s.cfg, s.podUID), page)()
+	defer s.metrics.start(ctx, s.cfg.Metrics, driver, page, client)()
 	if err := driver.Run(ctx); err != nil {
 		return err
 	}

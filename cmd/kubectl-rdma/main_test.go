@@ -189,6 +189,7 @@ func TestRights(t *testing.T) {
 		"claims -A":                    "list resourceclaims; list deviceclasses; list resourceslices",
 		"why trainer":                  "get default/pods/trainer; list resourceslices; list deviceclasses; list resourceclaims; list nodes; list pods; list default/events",
 		"version":                      "",
+		"--version":                    "",
 		"completion bash":              "",
 		"__complete why tra":           "list default/pods",
 		"__complete devices --class= ": "list deviceclasses",

@@ -47,6 +47,9 @@ Exit codes:
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl rdma"},
 		SilenceErrors: true, SilenceUsage: true,
 	}
+	root.Version = version.String("kubectl-rdma")
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.Flags().Bool("version", false, "print the version")
 	p.AddFlags(root.PersistentFlags())
 	complete(root, "namespace", p.completeNamespaces)
 	complete(root, "context", p.completeContexts)

@@ -51,6 +51,11 @@ const (
 	Unenforced Outcome = "unlimited" // the kernel cannot limit the device for this container
 )
 
+// Well reports whether a limit is as it was asked for.
+func (o Outcome) Well() bool {
+	return o == Raised || o == Already || o == Skipped || o == Limited
+}
+
 // Result is what Raise did.
 type Result struct {
 	Outcome Outcome

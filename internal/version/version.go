@@ -1,4 +1,4 @@
-// Package version says which build this is.
+// Package version says which build this is: programs print it for "version" and --version.
 package version
 
 import (

@@ -14,6 +14,6 @@
 // On a loopback address everyone on the node: plain HTTP. On any other one, TLS and the
 // rules of Kubernetes' own components: the request has a bearer token that the API server
 // knows (TokenReview), of someone who may get the path (SubjectAccessReview of a
-// non-resource URL). Answers of the API server are kept for a minute at most, and
+// non-resource URL). A browser sends it as the password of Basic authentication. Answers of the API server are kept for a minute at most, and
 // questions to it are limited, whoever asks.
 package webserver

@@ -71,7 +71,7 @@ func (g *guard) protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v := g.judge(r); v != allowed {
 			if v.status == http.StatusUnauthorized {
-				w.Header().Set("WWW-Authenticate", "Bearer")
+				w.Header()["Www-Authenticate"] = []string{"Bearer", `Basic realm="any user name, and as password a token of the cluster"`}
 			}
 			http.Error(w, v.message, v.status)
 			return
@@ -82,9 +82,8 @@ func (g *guard) protect(next http.Handler) http.Handler {
 
 // judge answers a request without its token with no question to the API server.
 func (g *guard) judge(r *http.Request) verdict {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	token = strings.TrimSpace(token)
-	if !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > maxToken {
+	token := tokenOf(r)
+	if token == "" || len(token) > maxToken {
 		return verdict{http.StatusUnauthorized, "a bearer token of the cluster is needed"}
 	}
 	if r.Method != http.MethodGet {
@@ -107,6 +106,19 @@ func (g *guard) judge(r *http.Request) verdict {
 		g.kept.Add(key, v, keepNo)
 	}
 	return v
+}
+
+// tokenOf returns the bearer token of a request, "" without one. A browser cannot be given
+// one but as the password that it asks its user for.
+func tokenOf(r *http.Request) string {
+	if _, password, ok := r.BasicAuth(); ok {
+		return strings.TrimSpace(password)
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
 }
 
 // ask asks the API server whose token it is, and whether that one may get a path.

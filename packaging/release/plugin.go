@@ -56,17 +56,26 @@ func (r *run) plugins(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	var archives []archive
+	names := []string{krewName}
 	for _, p := range r.Plugins {
 		a, err := r.plugin(ctx, p, common)
 		if err != nil {
 			return nil, err
 		}
 		archives = append(archives, a)
+		bin, err := r.buildPlugin(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		sbom, err := r.sbom(strings.TrimSuffix(a.Name, ".tar.gz"), bin)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, sbom)
 	}
 	if err := r.krew(archives); err != nil {
 		return nil, err
 	}
-	names := []string{krewName}
 	for _, a := range archives {
 		names = append(names, a.Name)
 	}

@@ -23,7 +23,7 @@ func TestPlugin(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := "kubectl-rdma_1.2.3-rc.1_linux_" + runtime.GOARCH + ".tar.gz"
-	if got := strings.Join(names, " "); got != krewName+" "+name {
+	if got := strings.Join(names, " "); got != krewName+" "+strings.TrimSuffix(name, ".tar.gz")+".cdx.json "+name {
 		t.Fatalf("made %s", got)
 	}
 	dir := t.TempDir()

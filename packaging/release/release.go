@@ -1,6 +1,7 @@
-// Package release makes the packages of cdi-gen and rdma-hook: deb, rpm and
-// tar.gz for each architecture; archives of the kubectl plugin with its manifest for
-// krew; and a file of checksums.
+// Package release makes all files of a release: packages of cdi-gen and rdma-hook, deb,
+// rpm and tar.gz for each architecture; archives of the kubectl plugin with its manifest for
+// krew; the driver's container image, its chart and plain manifests; a bill of materials of
+// each; and a file of checksums.
 //
 // The same commit gives the same bytes, whoever builds it and wherever: binaries
 // are linked without paths and version control data, every date is that of the
@@ -35,6 +36,7 @@ type Options struct {
 	Version string     // as git describe prints it
 	Arches  []string   // some of Arches; all if empty
 	Plugins []Platform // those of the kubectl plugin; none if empty
+	Images  []string   // architectures of the driver's image, which come with its chart; none if empty
 	Date    time.Time  // of everything in the packages; Date(Source) if zero
 	Log     io.Writer  // progress
 }
@@ -101,12 +103,19 @@ func (r *run) all(ctx context.Context) ([]string, error) {
 			}
 			names = append(names, name)
 		}
+		sbom, err := r.sbom(fmt.Sprintf("%s_%s_linux_%s", Name, r.version, arch), filepath.Join(bin, "cdi-gen"), filepath.Join(bin, "rdma-hook"))
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, sbom)
 	}
-	plugins, err := r.plugins(ctx)
-	if err != nil {
-		return nil, err
+	for _, more := range []func(context.Context) ([]string, error){r.plugins, r.deployment} {
+		made, err := more(ctx)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, made...)
 	}
-	names = append(names, plugins...)
 	sums, err := r.checksums(names)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -23,6 +24,10 @@ const (
 	version = "v1.2.3"
 	epoch   = "1700000000"
 )
+
+// How many files there are of each architecture of cdi-gen (deb, rpm, tar.gz, bill of
+// materials), and of the driver (chart, manifests, bill of materials, image, index).
+const perArch, deployed = 4, 5
 
 var date = time.Unix(1700000000, 0).UTC()
 
@@ -50,7 +55,7 @@ func packages(t *testing.T) (dir, source string) {
 			made.err = copyCheckout(filepath.Join(made.dir, "source"))
 		}
 		if made.err == nil {
-			_, made.err = Package(t.Context(), Options{Source: filepath.Join(made.dir, "source"), Out: filepath.Join(made.dir, "out"), Version: version, Date: date})
+			_, made.err = Package(t.Context(), Options{Source: filepath.Join(made.dir, "source"), Out: filepath.Join(made.dir, "out"), Version: version, Date: date, Images: []string{runtime.GOARCH}})
 		}
 	})
 	if made.err != nil {
@@ -61,7 +66,7 @@ func packages(t *testing.T) (dir, source string) {
 
 // copyCheckout copies what is packaged, and what that is built from.
 func copyCheckout(to string) error {
-	for _, name := range []string{"go.mod", "go.sum", "LICENSE", "README.md", "cmd", "internal", "pkg", "docs", "packaging/systemd", "packaging/udev"} {
+	for _, name := range []string{"go.mod", "go.sum", "LICENSE", "README.md", "cmd", "internal", "pkg", "docs", "deployments", "tools/image", "packaging/systemd", "packaging/udev"} {
 		from := filepath.Join(checkout, name)
 		info, err := os.Stat(from)
 		if errors.Is(err, os.ErrNotExist) {
@@ -76,6 +81,22 @@ func copyCheckout(to string) error {
 			err = copyFile(from, filepath.Join(to, name))
 		}
 		if err != nil {
+			return err
+		}
+	}
+	return tagCheckout(to)
+}
+
+// tagCheckout does what comes before a tag: the chart names the version.
+func tagCheckout(dir string) error {
+	for _, name := range []string{"deployments/helm/dra-driver-rdma/Chart.yaml", "deployments/manifests/dra-driver-rdma.yaml"} {
+		file := filepath.Join(dir, name)
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		data = regexp.MustCompile(`v\d+\.\d+\.\d+`).ReplaceAll(data, []byte(version))
+		if err := os.WriteFile(file, data, 0o644); err != nil {
 			return err
 		}
 	}
@@ -134,11 +155,11 @@ func TestReproducible(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	defer syscall.Umask(syscall.Umask(0o077))
-	names, err := Package(t.Context(), Options{Source: other, Out: second, Version: version, Date: date})
+	names, err := Package(t.Context(), Options{Source: other, Out: second, Version: version, Date: date, Images: []string{runtime.GOARCH}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := 3*len(Arches) + 1; len(names) != want {
+	if want := perArch*len(Arches) + deployed + 1; len(names) != want {
 		t.Errorf("packages %q; want %d", names, want)
 	}
 	for _, name := range names {
@@ -163,7 +184,7 @@ func TestChecksums(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(string(out), ": OK\n"); n != 3*len(Arches) {
+	if n := strings.Count(string(out), ": OK\n"); n != perArch*len(Arches)+deployed {
 		t.Errorf("%d packages in SHA256SUMS:\n%s", n, out)
 	}
 }
@@ -234,6 +255,8 @@ func TestRefused(t *testing.T) {
 	}{
 		{"no version", Options{Source: checkout}, "give --version"},
 		{"an architecture", Options{Source: checkout, Version: version, Arches: []string{"s390x"}}, `"s390x": want amd64 or arm64`},
+		{"an image's architecture", Options{Source: checkout, Version: "v1.2.3-4-gabcdef0", Arches: []string{runtime.GOARCH}, Images: []string{"s390x"}}, `"s390x": want amd64 or arm64`},
+		{"a version that is not the chart's", Options{Source: checkout, Version: version, Arches: []string{runtime.GOARCH}, Images: []string{runtime.GOARCH}}, "has appVersion"},
 		{"no module", Options{Source: broken, Version: version, Arches: []string{runtime.GOARCH}}, "build for " + runtime.GOARCH},
 	} {
 		test.o.Out = t.TempDir()

@@ -24,6 +24,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/publisher"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -48,7 +49,9 @@ type Driver struct {
 	isUp       registration
 	calls      calls
 	unfit      atomic.Bool // the last restore left something undone
-	withheld   error       // why nothing is published, nil if it is
+	withheld   withheld
+	started    time.Time
+	happened   statuspage.Log // what people may want to know of the last hours
 	helper     *kubeletplugin.Helper
 	watcher    *fsnotify.Watcher
 
@@ -93,7 +96,7 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	d := &Driver{
 		cfg: cfg, client: client, host: host, claims: claims, atWork: keymutex.NewHashed(claimsAtWork), health: observer, events: kernelEvents,
 		registered: make(chan struct{}, 1), moved: make(chan struct{}, 1),
-		now: time.Now, statuses: newStatuses(cfg.ClaimStatus),
+		now: time.Now, started: time.Now(), statuses: newStatuses(cfg.ClaimStatus),
 		pods: &podresources.Cache{Socket: cfg.podResourcesSocket(), Driver: plan.DriverName, For: podsFor},
 	}
 	d.publisher = publisher.New(publisher.Config{Client: client, Driver: plan.DriverName, Node: cfg.NodeName, Report: d.notPublished})

@@ -77,6 +77,7 @@ func (d *Driver) judge(ctx context.Context, now time.Time) bool {
 		klog.FromContext(ctx).Info("Health of an RDMA device", "device", t.Device, "ibdev", t.IBDev, "reason", t.Reason(), "detail", t.Message)
 	}
 	d.recorder.tell(transitions)
+	d.noteHealth(transitions)
 	d.cfg.Metrics.Transitions(transitions)
 	return d.health.replace(d.health.model.View())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -28,6 +29,7 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 		devices, err := d.prepare(ctx, claim, settled)
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "Claim not prepared", "claim", klog.KObj(claim), "uid", claim.UID)
+			d.warn("NotPrepared", claim.Namespace+"/"+claim.Name, err)
 		}
 		results[claim.UID] = kubeletplugin.PrepareResult{Devices: devices, Err: err}
 	}
@@ -78,6 +80,7 @@ func (d *Driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim, 
 		return nil, watch.Fail(metrics.ReasonCDI, fmt.Errorf("claim %s: %w; the driver needs a writable CDI directory with free space on the node", p.Claim(), err))
 	}
 	d.preparedNow(p)
+	d.note("Prepared", p.Claim(), "UID %s: %s", p.UID, strings.Join(p.HCAs(), ", "))
 	d.statuses.prepared(claim, d.cfg.NodeName)
 	return prepared(p), nil
 }
@@ -110,8 +113,10 @@ func (d *Driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplug
 	results := make(map[types.UID]error, len(claims))
 	for _, claim := range claims {
 		watch := d.cfg.Metrics.Start(metrics.Unprepare)
-		results[claim.UID] = watch.Fail(metrics.ReasonRecord, d.forget(claim.UID))
+		err := d.forget(claim.UID)
+		results[claim.UID] = watch.Fail(metrics.ReasonRecord, err)
 		watch.Whole(metrics.PhaseClaim)
+		d.noteEnd(claim, err)
 		d.statuses.forget(claim.UID)
 	}
 	d.endedNow()

@@ -91,6 +91,7 @@ func (d *Driver) publish(ctx context.Context, last []resourceslice.Slice) []reso
 	reportHost(logger, snap)
 	reportPolicy(logger, decided)
 	logger.Info("Publishing ResourceSlices", "pool", d.cfg.NodeName, "slices", len(wanted), "devices", deviceCount(wanted))
+	d.note("Published", d.cfg.NodeName, "the pool has %d devices", deviceCount(wanted))
 	return wanted
 }
 
@@ -105,7 +106,7 @@ func deviceCount(published []resourceslice.Slice) int {
 // offered is what may be published of a snapshot: nothing on a node whose
 // container runtime would drop the devices without a word.
 func (d *Driver) offered(snap *rdma.Snapshot) *rdma.Snapshot {
-	if d.withheld != nil {
+	if d.withheld.get() != nil {
 		return &rdma.Snapshot{}
 	}
 	return snap

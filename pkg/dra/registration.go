@@ -26,7 +26,7 @@ func (d *Driver) sweepSockets(logger klog.Logger) {
 		return // all drivers have the same ones
 	}
 	removed, err := sockets.Sweep(staleAge,
-		filepath.Join(d.cfg.RegistrarDir(), plan.DriverName+"-*-reg.sock"), filepath.Join(d.cfg.PluginDir(), "dra-*.sock"))
+		filepath.Join(d.cfg.RegistrarDir(), plan.DriverName+"-*-reg.sock"), filepath.Join(d.cfg.PluginDir(), "dra-*.sock"), filepath.Join(d.cfg.PluginDir(), "status-*.sock"))
 	if err != nil {
 		logger.Error(err, "Some sockets of drivers that are gone stay")
 	}
@@ -94,6 +94,7 @@ func (d *Driver) observe(ctx context.Context, req any, info *grpc.UnaryServerInf
 	case *registerapi.RegistrationStatus:
 		d.isUp.Store(req.PluginRegistered)
 		if req.PluginRegistered {
+			d.note("Registered", d.cfg.NodeName, "the kubelet has registered the driver")
 			notify(d.registered)
 		}
 	case *registerapi.InfoRequest:

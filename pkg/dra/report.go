@@ -24,7 +24,9 @@ func (d *Driver) reportLoop(ctx context.Context) {
 	ticker := time.NewTicker(reportInterval)
 	defer ticker.Stop()
 	for {
-		d.cfg.Metrics.HookReports(logReports(klog.FromContext(ctx), d.cfg.Hook.ReportDir))
+		found := logReports(klog.FromContext(ctx), d.cfg.Hook.ReportDir)
+		d.cfg.Metrics.HookReports(found)
+		d.noteReports(found)
 		select {
 		case <-ctx.Done():
 			return
@@ -41,10 +43,9 @@ func logReports(logger klog.Logger, dir string) []hook.Report {
 	}
 	for _, r := range found {
 		values := []any{"container", r.ID, "outcome", r.Outcome, "detail", r.Message, "warnings", r.Warnings}
-		switch r.Outcome {
-		case hook.Raised, hook.Already, hook.Skipped:
+		if r.Outcome.Well() {
 			logger.V(2).Info("Locked memory limit of a container", values...)
-		default:
+		} else {
 			logger.Error(nil, "Locked memory limit of a container is lower than its claim asks for", values...)
 		}
 		for _, l := range r.Limits {
@@ -57,10 +58,9 @@ func logReports(logger klog.Logger, dir string) []hook.Report {
 // logLimit logs what has become of one HCA's limit in a container.
 func logLimit(logger klog.Logger, container string, l hook.LimitResult) {
 	values := []any{"container", container, "ibdev", l.Device, "limit", l.Want.String(), "outcome", l.Outcome, "detail", l.Message}
-	switch l.Outcome {
-	case hook.Limited, hook.Already:
+	if l.Outcome.Well() {
 		logger.V(2).Info("Limit of a container on an HCA", values...)
-	default:
+	} else {
 		logger.Error(nil, "A container is not limited on an HCA as its claim says", values...)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,18 +49,35 @@ func (d *Driver) checkRuntime(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("get node %s: %w", d.cfg.NodeName, err)
 	}
-	known := d.withheld != nil
-	d.withheld = nil
 	reason := dropsCDI(node.Status.NodeInfo.ContainerRuntimeVersion)
-	if reason == nil || d.cfg.RuntimeCDI {
-		return nil
+	if d.cfg.RuntimeCDI {
+		reason = nil
 	}
-	d.withheld = reason
-	if known {
+	known := d.withheld.set(reason) != nil
+	if reason == nil || known {
 		return nil // it was said
 	}
+	d.warn("NoRDMADevices", d.cfg.NodeName, reason)
 	klog.FromContext(ctx).Error(reason, "No RDMA device is published")
 	d.warnNode(ctx, node, "NoRDMADevices", reason.Error())
+	return nil
+}
+
+// withheld is why nothing is published, nil if it is.
+type withheld struct{ reason atomic.Pointer[error] }
+
+func (w *withheld) get() error {
+	if reason := w.reason.Load(); reason != nil {
+		return *reason
+	}
+	return nil
+}
+
+// set returns what was there before.
+func (w *withheld) set(reason error) error {
+	if before := w.reason.Swap(&reason); before != nil {
+		return *before
+	}
 	return nil
 }
 

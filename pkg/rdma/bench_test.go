@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs/counted"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -35,16 +36,16 @@ func BenchmarkDiscover(b *testing.B) {
 // once.
 func BenchmarkFloor(b *testing.B) {
 	root := filepath.Join(synthesize(b, 1016), "sys")
-	c := count(sysfs.DirFS(root))
+	c := counted.New(sysfs.DirFS(root))
 	if _, err := rdma.Discover(c); err != nil {
 		b.Fatal(err)
 	}
 	var buf [4096]byte
 	before := processorTime()
 	for b.Loop() {
-		for _, name := range c.asked {
-			path := root + "/" + name
-			if c.isLink[name] {
+		for _, name := range c.Asked {
+			path := root + "/" + name.Path
+			if name.Link {
 				syscall.Readlink(path, buf[:])
 				continue
 			}
@@ -128,9 +129,9 @@ func BenchmarkCompare(b *testing.B) {
 // asks of the file system, then for the time.
 func measure(b *testing.B, n int, start func(fs.ReadLinkFS) func() error) {
 	sys := sysfs.DirFS(filepath.Join(synthesize(b, n), "sys"))
-	c := count(sys)
+	c := counted.New(sys)
 	once := start(c)
-	c.reset()
+	c.Reset()
 	if err := once(); err != nil {
 		b.Fatal(err)
 	}
@@ -142,9 +143,9 @@ func measure(b *testing.B, n int, start func(fs.ReadLinkFS) func() error) {
 		}
 	}
 	b.ReportMetric((processorTime()-before)/float64(b.N), "cpu-µs/op")
-	b.ReportMetric(float64(c.operations()), "operations/op")
-	b.ReportMetric(float64(c.systemCalls()), "syscalls/op")
-	b.ReportMetric(float64(c.systemCalls())/float64(n), "syscalls/device")
+	b.ReportMetric(float64(c.Operations()), "operations/op")
+	b.ReportMetric(float64(c.SystemCalls()), "syscalls/op")
+	b.ReportMetric(float64(c.SystemCalls())/float64(n), "syscalls/device")
 }
 
 // processorTime is what this process has used, in microseconds.

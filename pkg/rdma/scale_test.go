@@ -1,92 +1,17 @@
 package rdma_test
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
 	"sync"
+
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs/counted"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
-
-// counter counts what is asked of a file system, by any number of goroutines.
-type counter struct {
-	fs.ReadLinkFS
-	mu                          sync.Mutex
-	reads, misses, links, stats int
-	dirs                        map[string]int
-	asked                       []string        // files and links, in order
-	isLink                      map[string]bool // of these
-}
-
-func count(sys fs.FS) *counter {
-	return &counter{ReadLinkFS: sys.(fs.ReadLinkFS), dirs: map[string]int{}, isLink: map[string]bool{}}
-}
-
-func (c *counter) note(n *int, name string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	*n++
-	if n != &c.stats {
-		c.asked = append(c.asked, name)
-		c.isLink[name] = n == &c.links
-	}
-}
-
-func (c *counter) ReadFile(name string) ([]byte, error) {
-	b, err := fs.ReadFile(c.ReadLinkFS, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		c.note(&c.misses, name)
-	} else {
-		c.note(&c.reads, name)
-	}
-	return b, err
-}
-
-func (c *counter) ReadLink(name string) (string, error) {
-	c.note(&c.links, name)
-	return c.ReadLinkFS.ReadLink(name)
-}
-
-func (c *counter) Stat(name string) (fs.FileInfo, error) {
-	c.note(&c.stats, name)
-	return fs.Stat(c.ReadLinkFS, name)
-}
-
-func (c *counter) ReadDir(name string) ([]fs.DirEntry, error) {
-	c.mu.Lock()
-	c.dirs[name]++
-	c.mu.Unlock()
-	return fs.ReadDir(c.ReadLinkFS, name)
-}
-
-// Open is what ReadFile and ReadDir of package fs fall back to: nothing may.
-func (c *counter) Open(name string) (fs.File, error) {
-	return nil, fmt.Errorf("open %s: not counted", name)
-}
-
-func (c *counter) reset() {
-	*c = counter{ReadLinkFS: c.ReadLinkFS, dirs: map[string]int{}, isLink: map[string]bool{}}
-}
-
-func (c *counter) listed() int {
-	n := 0
-	for _, times := range c.dirs {
-		n += times
-	}
-	return n
-}
-
-// operations is how many files, links and directories were asked for.
-func (c *counter) operations() int { return c.reads + c.misses + c.links + c.stats + c.listed() }
-
-// systemCalls is how many the operations take with package sysfs: open, read and
-// close for a file, one for what is not there, for a link and for a stat, and at
-// least four for a directory.
-func (c *counter) systemCalls() int { return 3*c.reads + c.misses + c.links + c.stats + 4*c.listed() }
 
 // mostPerDevice is what a RoCE function may cost: a file for each attribute and none
 // for what another one says.
@@ -97,7 +22,7 @@ const mostPerDevice = 25
 func TestScaling(t *testing.T) {
 	perDevice := map[int]float64{}
 	for _, n := range []int{8, 64, 1016} {
-		c := count(large(t, n))
+		c := counted.New(large(t, n))
 		snap, err := rdma.Discover(c)
 		if err != nil {
 			t.Fatal(err)
@@ -105,17 +30,17 @@ func TestScaling(t *testing.T) {
 		if len(snap.HCAs) != n || len(snap.Problems) > 0 {
 			t.Fatalf("%d devices: found %d, problems %v", n, len(snap.HCAs), snap.Problems)
 		}
-		perDevice[n] = float64(c.operations()) / float64(n)
+		perDevice[n] = float64(c.Operations()) / float64(n)
 		t.Logf("%d devices: %.1f operations and %.1f system calls each: %d files read, %d missing, %d links, %d stats, %d directories",
-			n, perDevice[n], float64(c.systemCalls())/float64(n), c.reads, c.misses, c.links, c.stats, len(c.dirs))
-		for dir, times := range c.dirs {
+			n, perDevice[n], float64(c.SystemCalls())/float64(n), c.Reads, c.Misses, c.Links, c.Stats, len(c.Dirs))
+		for dir, times := range c.Dirs {
 			if times > 1 {
 				t.Errorf("%d devices: %s listed %d times", n, dir, times)
 			}
 		}
 		for _, dir := range []string{"class/infiniband", "class/infiniband_verbs", "class/infiniband_mad", "class/net"} {
-			if c.dirs[dir] != 1 {
-				t.Errorf("%d devices: %s listed %d times; want once", n, dir, c.dirs[dir])
+			if c.Dirs[dir] != 1 {
+				t.Errorf("%d devices: %s listed %d times; want once", n, dir, c.Dirs[dir])
 			}
 		}
 	}
@@ -137,7 +62,7 @@ func TestUpdateCost(t *testing.T) {
 	}
 	costs := map[int]cost{}
 	for _, n := range []int{8, 64, 1016} {
-		c := count(large(t, n))
+		c := counted.New(large(t, n))
 		flap := &flapping{ReadLinkFS: c}
 		s := rdma.NewScanner(flap)
 		snap, err := s.Scan()
@@ -157,11 +82,11 @@ func TestUpdateCost(t *testing.T) {
 			}
 			snap = next
 		}
-		c.reset()
+		c.Reset()
 		update()
-		operations := c.operations()
+		operations := c.Operations()
 		costs[n] = cost{operations, testing.AllocsPerRun(10, update)}
-		t.Logf("%d devices: one event costs %d operations, %d system calls, %.0f allocations", n, operations, c.systemCalls()/12, costs[n].allocated)
+		t.Logf("%d devices: one event costs %d operations, %d system calls, %.0f allocations", n, operations, c.SystemCalls()/12, costs[n].allocated)
 	}
 	for _, n := range []int{64, 1016} {
 		if costs[n].operations > costs[8].operations || costs[n].operations > most {
@@ -178,7 +103,7 @@ func TestUpdateCost(t *testing.T) {
 func TestScalingRepresentors(t *testing.T) {
 	perPort := map[int]float64{}
 	for _, n := range []int{4, 128} {
-		c := count(switchdev(t, n))
+		c := counted.New(switchdev(t, n))
 		snap, err := rdma.Discover(c)
 		if err != nil {
 			t.Fatal(err)
@@ -186,7 +111,7 @@ func TestScalingRepresentors(t *testing.T) {
 		if len(snap.HCAs[0].Ports) != n+1 || !snap.HCAs[0].Ports[n].Representor || snap.HCAs[0].Ports[0].Representor {
 			t.Fatalf("%d representors: ports %+v", n, snap.HCAs[0].Ports)
 		}
-		perPort[n] = float64(c.operations()) / float64(n+1)
+		perPort[n] = float64(c.Operations()) / float64(n+1)
 	}
 	if perPort[128] > perPort[4] {
 		t.Errorf("%.1f operations for each of 128 representors, %.1f for each of 4", perPort[128], perPort[4])

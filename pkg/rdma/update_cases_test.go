@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs/counted"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -133,13 +134,13 @@ func (m *mutableHost) swap(a, b string) {
 // TestPoll: a look at the ports finds what no event says, and reads little.
 func TestPoll(t *testing.T) {
 	m := openMutable(t, "dgx-h100-ib")
-	c := count(m.sys)
+	c := counted.New(m.sys)
 	m.scanner = rdma.NewScanner(c)
 	if changes := m.scanner.Poll(); !changes.Empty() {
 		t.Errorf("before the first scan: %s", changes)
 	}
 	snap := m.update(rdma.Changes{})
-	c.reset()
+	c.Reset()
 	if changes := m.scanner.Poll(); !changes.Empty() {
 		t.Errorf("nothing changed, and the poll says %s", changes)
 	}
@@ -152,8 +153,8 @@ func TestPoll(t *testing.T) {
 			}
 		}
 	}
-	if want := ports + 2; c.operations() != want {
-		t.Errorf("%d operations; want %d: the states, the netns mode and rdma_cm", c.operations(), want)
+	if want := ports + 2; c.Operations() != want {
+		t.Errorf("%d operations; want %d: the states, the netns mode and rdma_cm", c.Operations(), want)
 	}
 	m.write("class/infiniband/mlx5_4/ports/1/state", "1: DOWN")
 	m.write("class/infiniband/mlx5_4/ports/1/phys_state", "3: Disabled")

@@ -78,7 +78,7 @@ func many(n int) *Topology {
 // usual page, and text in filled boxes on their fill. WCAG asks for 3 of what is
 // large and 4.5 of other text; no one grey has 4.5 on both pages.
 func TestContrast(t *testing.T) {
-	colours := regexp.MustCompile(`\.(\w+)>rect\{fill:(#[0-9a-f]{6})`).FindAllStringSubmatch(styleSheet, -1)
+	colours := regexp.MustCompile(`\.(\w+)>rect\{fill:(#[0-9a-f]{6})`).FindAllStringSubmatch(StyleSheet, -1)
 	if len(colours) != 4 {
 		t.Fatalf("filled boxes in the style sheet: %q", colours)
 	}
@@ -87,7 +87,7 @@ func TestContrast(t *testing.T) {
 			t.Errorf("white text on %s %s: contrast %.2f", c[1], c[2], got)
 		}
 	}
-	grey := regexp.MustCompile(`font-size:11px;fill:(#[0-9a-f]{6})`).FindStringSubmatch(styleSheet)[1]
+	grey := regexp.MustCompile(`font-size:11px;fill:(#[0-9a-f]{6})`).FindStringSubmatch(StyleSheet)[1]
 	for _, page := range []string{"#ffffff", "#0d1117"} {
 		if got := contrast(grey, page); got < 4.2 {
 			t.Errorf("text %s on a page of %s: contrast %.2f", grey, page, got)

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// styleSheet has no background, and no colour that needs one: text outside of
-// filled boxes is a grey that reads on white and on black alike, and lines and
-// fills of boxes are its shades (TestContrast).
-const styleSheet = `
+// StyleSheet is what stands between the style tags of a picture. It has no background,
+// and no colour that needs one: text outside of filled boxes is a grey that reads on
+// white and on black alike, and lines and fills of boxes are its shades (TestContrast).
+const StyleSheet = `
 text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;font-size:11px;fill:#707b87}
 .t{font-size:13px;font-weight:600}
 rect{stroke:#707b87;stroke-opacity:.6;fill:#707b87;fill-opacity:.05;rx:6px}
@@ -45,7 +45,7 @@ func (t *Topology) WriteSVG(w io.Writer) error {
 	bw := bufio.NewWriter(w)
 	fmt.Fprintf(bw, `<svg xmlns="http://www.w3.org/2000/svg" role="img" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d">`+"\n",
 		width+2*margin, height+2*margin+headHeight+footHeight)
-	fmt.Fprintf(bw, "<title>PCIe topology: %s</title>\n<style>%s</style>\n", escape(t.summary()), styleSheet)
+	fmt.Fprintf(bw, "<title>PCIe topology: %s</title>\n<style>%s</style>\n", escape(t.summary()), StyleSheet)
 	fmt.Fprintf(bw, `<g transform="translate(%d %d)">`+"\n", margin, margin)
 	fmt.Fprintf(bw, `<text class="t" y="16">%s</text><text x="%d" y="16">%s</text>`+"\n", title, summaryAt, escape(t.summary()))
 	fmt.Fprintf(bw, `<g transform="translate(0 %d)">`+"\n", headHeight)

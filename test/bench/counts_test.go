@@ -81,7 +81,7 @@ func (c counts) ofDriver(t *testing.T, s *side, devices []string) {
 	const claims = 8
 	watched := sysfault.New(t)
 	s.command = watched.Command(s.command[0], s.command[1:]...)
-	w := &counted{s: s, calls: watched.Arm(sysfault.Fault{Match: byName(s.Dir, s.CDIDir)})}
+	w := &asked{s: s, calls: watched.Arm(sysfault.Fault{Match: byName(s.Dir, s.CDIDir)})}
 	s.start(t, len(devices))
 	on := fmt.Sprintf("devices=%d", len(devices))
 	w.calls = watched.Arm(sysfault.Fault{Match: byName(s.Dir, s.CDIDir)}) // how often it looks at files depends on who is first
@@ -123,21 +123,21 @@ func byName(dirs ...string) func(sysfault.Call) bool {
 	}
 }
 
-// counted is what a side asks since the last look.
-type counted struct {
+// asked is what a side asks since the last look.
+type asked struct {
 	s        *side
 	calls    *sysfault.Shot
 	seen     int
 	requests map[string]int
 }
 
-func (w *counted) reset() {
+func (w *asked) reset() {
 	w.seen, w.requests = len(w.calls.Calls()), w.s.Requests()
 }
 
 // into adds what was asked since, for each of n. What the driver tells the API server of
 // claims, and how often it reads its node, is done in its own time.
-func (w *counted) into(c counts, what string, n int) {
+func (w *asked) into(c counts, what string, n int) {
 	each := map[string]int{}
 	for request, count := range w.s.Requests() {
 		if request != drivertest.ApplyStatus && request != drivertest.GetNode && count > w.requests[request] {

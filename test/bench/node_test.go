@@ -34,8 +34,8 @@ var programs = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for module, packages := range map[string]string{"../..": "./cmd/...", ".": "./empty"} {
-		cmd := exec.Command("go", "-C", module, "build", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/", packages)
+	for module, packages := range map[string][]string{"../..": {"./cmd/..."}, ".": {"./empty", "./nothing"}} {
+		cmd := exec.Command("go", append([]string{"-C", module, "build", "-trimpath", "-ldflags", "-s -w", "-o", dir + "/"}, packages...)...)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("build %s: %w\n%s", packages, err, out)

@@ -130,7 +130,7 @@ func TestMonitoringFiles(t *testing.T) {
 }
 
 // TestMetricsRights: the driver may ask who someone is and may what, and readers may get
-// one URL.
+// two URLs.
 func TestMetricsRights(t *testing.T) {
 	rights := map[string][]rbacv1.PolicyRule{}
 	for _, role := range all[*rbacv1.ClusterRole](t, monitored...) {
@@ -143,7 +143,7 @@ func TestMetricsRights(t *testing.T) {
 	if d := cmp.Diff(want, rights[fullname+"-reviews"]); d != "" {
 		t.Errorf("rights of the driver (-want +got):\n%s", d)
 	}
-	want = []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}
+	want = []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics", "/status"}, Verbs: []string{"get"}}}
 	if d := cmp.Diff(want, rights[fullname+"-metrics"]); d != "" {
 		t.Errorf("rights of readers (-want +got):\n%s", d)
 	}

@@ -63,7 +63,7 @@ func TestRuntimes(t *testing.T) {
 	}
 	programs := compile(t, "cdi-gen", "rdma-hook")
 	vmtest.Run(t, v, "./inside/runtimes", vm.Cmd{
-		Dir: programs, Devices: devices, MemoryMB: 2048, Timeout: 15 * time.Minute,
+		Dir: programs, Devices: devices, MemoryMB: 2048, Timeout: 30 * time.Minute,
 		Shares: []vm.Share{{Path: programs}, {Path: bin, ReadOnly: true}, {Path: filepath.Dir(v.Tools()), ReadOnly: true}},
 		Env:    []string{"TOOLS_ARCHIVE=" + v.Tools(), "CLUSTER_PATH=" + path, "DOCKER_PATH=" + docker},
 	})

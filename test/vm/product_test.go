@@ -16,6 +16,7 @@ import (
 // The product as its user has it: from the package and the documents' five commands to
 // traffic, then cdi-gen watch, its optional parts, and doctor, on a real kernel.
 func TestProduct(t *testing.T) {
+	t.Parallel() // its machine has one CPU
 	v := vmtest.Open(t)
 	checkout, err := deploy.FindCheckout()
 	if err != nil {
@@ -31,7 +32,7 @@ func TestProduct(t *testing.T) {
 		t.Fatalf("make the package: %v\n%s", err, out)
 	}
 	vmtest.Run(t, v, "./inside/product", vm.Cmd{
-		Dir: dir, Devices: []vm.Device{{Name: "rxe0", Netdev: "eth0"}, {Name: "rxe1", Netdev: "dummy0"}}, MemoryMB: 2048, Timeout: 10 * time.Minute,
+		Dir: dir, Devices: []vm.Device{{Name: "rxe0", Netdev: "eth0"}, {Name: "rxe1", Netdev: "dummy0"}}, MemoryMB: 2048, Timeout: 30 * time.Minute,
 		Shares: []vm.Share{{Path: dir}, {Path: filepath.Dir(v.Tools()), ReadOnly: true}},
 		Env:    []string{"TOOLS_ARCHIVE=" + v.Tools()},
 	})

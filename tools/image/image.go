@@ -15,15 +15,20 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 // binDir is where the binaries go. The driver looks for the hook beside itself.
 const binDir = "usr/bin"
 
-// accounts give root a name, for programs that look it up.
+// user is whom programs run as unless a pod says otherwise. The driver itself needs root's
+// directories, and its chart says so; nothing else of the image does.
+const user = "65532:65532"
+
+// accounts give root and user names, for programs that look them up.
 var accounts = map[string]string{
-	"etc/passwd": "root:x:0:0:root:/:/sbin/nologin\n",
-	"etc/group":  "root:x:0:\n",
+	"etc/passwd": "root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n",
+	"etc/group":  "root:x:0:\nnonroot:x:65532:\n",
 }
 
 // spec is what an image is made from.
@@ -46,13 +51,15 @@ func (s spec) image() (v1.Image, error) {
 	}
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(archive)), nil
-	}, tarball.WithCompressedCaching)
+	}, tarball.WithCompressedCaching, tarball.WithMediaType(types.OCILayer))
 	if err != nil {
 		return nil, err
 	}
-	img, err := mutate.Append(empty.Image, mutate.Addendum{
-		Layer:   layer,
-		History: v1.History{Created: v1.Time{Time: s.created}, CreatedBy: "tools/image"},
+	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	img, err := mutate.Append(base, mutate.Addendum{
+		Layer:     layer,
+		MediaType: types.OCILayer,
+		History:   v1.History{Created: v1.Time{Time: s.created}, CreatedBy: "tools/image"},
 	})
 	if err != nil {
 		return nil, err
@@ -71,6 +78,7 @@ func (s spec) configure(img v1.Image) (v1.Image, error) {
 	config.Created = v1.Time{Time: s.created}
 	config.Config = v1.Config{
 		Entrypoint: []string{"/" + path.Join(binDir, s.binaries[0].name)},
+		User:       user,
 		Env:        []string{"PATH=/" + binDir},
 		WorkingDir: "/",
 		Labels:     s.labels(),

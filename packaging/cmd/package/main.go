@@ -1,5 +1,6 @@
-// Command package makes the deb, rpm and tar.gz packages of cdi-gen and rdma-hook
-// and their checksums; see docs/packaging.md:
+// Command package makes the files of a release: packages of cdi-gen and rdma-hook, archives
+// of the kubectl plugin, the driver's image and chart, bills of materials and checksums; see
+// docs/packaging.md and docs/dev/release.md:
 //
 //	go -C packaging run ./cmd/package --version v1.2.3 --out "$PWD/dist"
 package main
@@ -35,7 +36,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f := flag.NewFlagSet("package", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&o.Version, "version", "", "version as git describe prints it (required)")
-	f.StringVar(&o.Out, "out", "", "directory for the packages (required)")
+	f.StringVar(&o.Out, "out", "", "directory for the files (required)")
 	f.StringVar(&o.Source, "source", "..", "the checkout to package")
 	arches := f.String("arch", strings.Join(release.Arches, ","), "architectures")
 	var every []string
@@ -43,6 +44,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		every = append(every, string(p))
 	}
 	plugins := f.String("plugin", strings.Join(every, ","), "platforms of the kubectl plugin, none for an empty list")
+	images := f.String("image", strings.Join(release.Arches, ","), "architectures of the driver's image, none for an empty list")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -56,6 +58,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	for p := range strings.SplitSeq(*plugins, ",") {
 		if p != "" {
 			o.Plugins = append(o.Plugins, release.Platform(p))
+		}
+	}
+	for arch := range strings.SplitSeq(*images, ",") {
+		if arch != "" {
+			o.Images = append(o.Images, arch)
 		}
 	}
 	names, err := release.Package(ctx, o)

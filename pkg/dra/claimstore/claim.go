@@ -8,8 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -24,7 +27,12 @@ import (
 // their names, from before the check until the record is written, so of two
 // claims on one HCA exactly one wins, in whichever processes they are.
 func (s *Store) Claim(ctx context.Context, p *plan.Plan) error {
-	for _, name := range append(p.Locks(), string(p.UID)) {
+	locks := p.Locks()
+	names := []string{string(p.UID)}
+	for _, l := range locks {
+		names = append(names, l.HCA)
+	}
+	for _, name := range names {
 		if filepath.Base(name) != name || name == "." || name == ".." {
 			return fmt.Errorf("claim %s: the name or UID %q is not usable as a file name", p.Claim(), name)
 		}
@@ -35,8 +43,8 @@ func (s *Store) Claim(ctx context.Context, p *plan.Plan) error {
 			l.release()
 		}
 	}()
-	for _, name := range p.Locks() {
-		l, err := s.lock(ctx, name)
+	for _, lock := range locks {
+		l, err := s.lock(ctx, lock)
 		if err != nil {
 			return fmt.Errorf("claim %s: %w", p.Claim(), err)
 		}
@@ -51,37 +59,60 @@ func (s *Store) Claim(ctx context.Context, p *plan.Plan) error {
 }
 
 // admit checks a plan against the other holders of an HCA and adds its claim
-// to them. It drops names that no record backs.
+// to them. Those that share the HCA with it are not read.
 func (s *Store) admit(p *plan.Plan, l *deviceLock) error {
 	holders, err := l.holders()
 	if err != nil {
 		return err
 	}
-	for _, uid := range holders {
-		if uid == p.UID {
+	for _, h := range holders {
+		if h.uid == p.UID {
 			continue
 		}
-		other, err := s.Get(uid)
-		if err != nil {
-			return fmt.Errorf("device %s may be in use: %w", l.name, err)
-		}
-		if other == nil || !slices.Contains(other.Locks(), l.name) {
-			if err := l.drop(uid); err != nil {
-				return err
+		if h.shared && l.Shared {
+			if len(holders) > tidyAbove {
+				err = s.tidy(l, h)
 			}
-			continue
+		} else {
+			err = s.meet(p, l, h)
 		}
-		if err := p.Overlap(other); err != nil {
+		if err != nil {
 			return err
 		}
 	}
-	return l.add(p.UID)
+	return l.add(holder{p.UID, l.Shared})
+}
+
+// tidyAbove is the number of names from which the directory of an HCA is looked through
+// for those of claims that ended. An HCA has up to 63 shares, or up to 127 VFs.
+const tidyAbove = 256
+
+// tidy drops the name of a claim that has no record.
+func (s *Store) tidy(l *deviceLock, h holder) error {
+	if _, err := os.Lstat(s.recordPath(h.uid)); errors.Is(err, fs.ErrNotExist) {
+		return l.drop(h)
+	}
+	return nil
+}
+
+// meet checks a plan against another holder of an HCA. It drops the name of a claim that
+// ended, or has other HCAs by now.
+func (s *Store) meet(p *plan.Plan, l *deviceLock, h holder) error {
+	other, err := s.Get(h.uid)
+	if err != nil {
+		return fmt.Errorf("device %s may be in use: %w", l.HCA, err)
+	}
+	if other == nil || !slices.ContainsFunc(other.Locks(), func(o plan.Lock) bool { return o.HCA == l.HCA }) {
+		return l.drop(h)
+	}
+	return p.Overlap(other)
 }
 
 // deviceLock is the locked directory of an HCA.
 type deviceLock struct {
-	name string
+	plan.Lock
 	dir  *os.File
+	turn *semaphore.Weighted
 }
 
 // The waits between two tries for a lock that another process holds. It is held
@@ -91,32 +122,61 @@ const (
 	lockWaitMax = 20 * time.Millisecond
 )
 
-// lock takes the lock of an HCA, waiting until ctx ends. flock(2) belongs to
-// the open directory, so it also keeps out other goroutines of this process, and
-// the kernel drops it when a process dies.
-func (s *Store) lock(ctx context.Context, name string) (*deviceLock, error) {
-	dir, err := openDir(filepath.Join(s.devices(), name))
-	if err != nil {
-		return nil, fmt.Errorf("lock device %s: %w", name, err)
+// lock takes the lock of an HCA, waiting until ctx ends. Goroutines of this process take
+// turns; flock(2) belongs to the open directory, so it keeps out other processes, and the
+// kernel drops it when one dies.
+func (s *Store) lock(ctx context.Context, of plan.Lock) (*deviceLock, error) {
+	l := &deviceLock{Lock: of, turn: s.turns.of(of.HCA)}
+	if !l.turn.TryAcquire(1) {
+		if err := l.turn.Acquire(ctx, 1); err != nil {
+			return nil, fmt.Errorf("lock device %s: another claim is being prepared on it: %w", of.HCA, err)
+		}
 	}
+	var err error
+	if l.dir, err = openDir(filepath.Join(s.devices(), of.HCA)); err == nil {
+		err = flock(ctx, l.dir)
+	}
+	if err != nil {
+		l.release()
+		return nil, fmt.Errorf("lock device %s: %w", of.HCA, err)
+	}
+	return l, nil
+}
+
+// flock waits for the lock of another process.
+func flock(ctx context.Context, dir *os.File) error {
 	for wait := lockWaitMin; ; wait = min(2*wait, lockWaitMax) {
 		err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return &deviceLock{name, dir}, nil
-		}
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			select {
-			case <-time.After(wait):
-				continue
-			case <-ctx.Done():
-				err = fmt.Errorf("another claim is being prepared on it: %w", ctx.Err())
-			}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return err
 		}
-		return nil, errors.Join(fmt.Errorf("lock device %s: %w", name, err), dir.Close())
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return fmt.Errorf("another claim is being prepared on it: %w", ctx.Err())
+		}
 	}
+}
+
+// turns has a semaphore for each HCA that a claim of this process was on.
+type turns struct {
+	mu sync.Mutex
+	by map[string]*semaphore.Weighted
+}
+
+func (t *turns) of(hca string) *semaphore.Weighted {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.by == nil {
+		t.by = map[string]*semaphore.Weighted{}
+	}
+	if t.by[hca] == nil {
+		t.by[hca] = semaphore.NewWeighted(1)
+	}
+	return t.by[hca]
 }
 
 // openDir opens a directory, and makes it first if it is missing.
@@ -132,31 +192,51 @@ func openDir(path string) (*os.File, error) {
 }
 
 // release drops the lock; closing the directory does.
-func (l *deviceLock) release() { _ = l.dir.Close() }
-
-func (l *deviceLock) holders() ([]types.UID, error) {
-	names, err := l.dir.Readdirnames(-1)
-	if err != nil {
-		return nil, fmt.Errorf("read holders of device %s: %w", l.name, err)
-	}
-	uids := make([]types.UID, len(names))
-	for i, name := range names {
-		uids[i] = types.UID(name)
-	}
-	return uids, nil
+func (l *deviceLock) release() {
+	_ = l.dir.Close() // nil if it could not be opened
+	l.turn.Release(1)
 }
 
-func (l *deviceLock) add(uid types.UID) error {
-	f, err := os.OpenFile(filepath.Join(l.dir.Name(), string(uid)), os.O_WRONLY|os.O_CREATE, 0o640)
+// holder is a name in the directory of an HCA.
+type holder struct {
+	uid    types.UID
+	shared bool
+}
+
+// sharedSuffix marks the names of claims that share an HCA.
+const sharedSuffix = ".shared"
+
+func (h holder) name() string {
+	if h.shared {
+		return string(h.uid) + sharedSuffix
+	}
+	return string(h.uid)
+}
+
+func (l *deviceLock) holders() ([]holder, error) {
+	names, err := l.dir.Readdirnames(-1)
 	if err != nil {
-		return fmt.Errorf("add claim %s to device %s: %w", uid, l.name, err)
+		return nil, fmt.Errorf("read holders of device %s: %w", l.HCA, err)
+	}
+	holders := make([]holder, len(names))
+	for i, name := range names {
+		uid, shared := strings.CutSuffix(name, sharedSuffix)
+		holders[i] = holder{types.UID(uid), shared}
+	}
+	return holders, nil
+}
+
+func (l *deviceLock) add(h holder) error {
+	f, err := os.OpenFile(filepath.Join(l.dir.Name(), h.name()), os.O_WRONLY|os.O_CREATE, 0o640)
+	if err != nil {
+		return fmt.Errorf("add claim %s to device %s: %w", h.uid, l.HCA, err)
 	}
 	return f.Close()
 }
 
-func (l *deviceLock) drop(uid types.UID) error {
-	if err := os.Remove(filepath.Join(l.dir.Name(), string(uid))); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("drop ended claim %s from device %s: %w", uid, l.name, err)
+func (l *deviceLock) drop(h holder) error {
+	if err := os.Remove(filepath.Join(l.dir.Name(), h.name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("drop ended claim %s from device %s: %w", h.uid, l.HCA, err)
 	}
 	return nil
 }

@@ -13,7 +13,9 @@
 //
 // devices/<name>/ is the lock of an HCA (flock on the directory), whatever devices
 // stand for it in the pool, and holds one
-// empty file for each claim that may use it, named by UID. A claim's file is made
+// empty file for each claim that may use it, named by UID, and marked where the claim
+// shares the HCA: two such claims never exclude each other, and need not know of each
+// other. A claim's file is made
 // before its record is written, so the directory names every holder; a name
 // without a record is left from a crash or an ended claim, and counts for
 // nothing. So no claim is overlooked whatever moment a process dies at, nothing
@@ -73,8 +75,9 @@ type record struct {
 
 // Store is a directory of records and device locks.
 type Store struct {
-	dir  string
-	boot Boot
+	dir   string
+	boot  Boot
+	turns turns
 
 	mu   sync.Mutex
 	read map[types.UID]reading // of the last List

@@ -231,6 +231,48 @@ func TestStaleHoldersAreDropped(t *testing.T) {
 	wantPlans(t, s, "live", "moved")
 }
 
+// Names of shares are looked through when they are many, so that they are bounded.
+func TestStaleSharesAreDropped(t *testing.T) {
+	s, dir := newStore(t)
+	claim(t, s, sharesOf("live", "d1"))
+	for i := range 3 * 256 {
+		uid := types.UID(fmt.Sprintf("ended%d", i))
+		claim(t, s, sharesOf(uid, "d1"))
+		if err := s.Remove(uid); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(holders(t, dir, "d1")); got > 256+1 {
+			t.Fatalf("d1 has %d names of claims, want at most 257", got)
+		}
+	}
+	if got := holders(t, dir, "d1"); !slices.Contains(got, "live.shared") {
+		t.Errorf("the name of the live claim was dropped: %v", got)
+	}
+	if err := s.Claim(context.Background(), planOf("whole", "d1")); err == nil {
+		t.Error("an HCA with a share was given away")
+	}
+	if got := holders(t, dir, "d1"); len(got) != 1 {
+		t.Errorf("after a look at all holders of d1 there are %v, want the live one", got)
+	}
+}
+
+// A driver of an older version does not mark who shares; nor is a claim marked that changed
+// how it uses an HCA.
+func TestUnmarkedShare(t *testing.T) {
+	s, dir := newStore(t)
+	claim(t, s, sharesOf("u1", "d1"))
+	if err := os.Rename(filepath.Join(dir, "devices", "d1", "u1.shared"), filepath.Join(dir, "devices", "d1", "u1")); err != nil {
+		t.Fatal(err)
+	}
+	claim(t, s, sharesOf("u2", "d1"))
+	for _, uid := range []types.UID{"u3", "u4"} {
+		if err := s.Claim(context.Background(), planOf(uid, "d1")); err == nil {
+			t.Errorf("an HCA with shares was given to %s", uid)
+		}
+	}
+	wantPlans(t, s, "u1", "u2")
+}
+
 // Records of another boot are void: the kubelet prepares their claims again.
 func TestOtherBoot(t *testing.T) {
 	before, dir := newStore(t)

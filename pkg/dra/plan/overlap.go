@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
@@ -62,6 +63,37 @@ func common(a, b []string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// Lock is an HCA that a plan uses or depends on.
+type Lock struct {
+	HCA string
+	// Shared plans do not exclude each other at the HCA: they have a share of it, or a VF
+	// or SF of its card.
+	Shared bool
+}
+
+// Locks returns the HCAs at which a plan may meet one that excludes it, sorted by name,
+// each once. Whoever prepares one of two such plans meets the other at one of them, where
+// not both are shared. Monitoring excludes nothing, and locks nothing.
+func (p *Plan) Locks() []Lock {
+	alone := map[string]bool{}
+	for _, d := range p.Devices {
+		if d.AdminAccess {
+			continue
+		}
+		for _, name := range d.HCAs() {
+			alone[name] = alone[name] || d.ShareID == nil
+		}
+		for _, name := range d.Cards {
+			alone[name] = alone[name] // known now, and not alone for this
+		}
+	}
+	locks := make([]Lock, 0, len(alone))
+	for _, name := range slices.Sorted(maps.Keys(alone)) {
+		locks = append(locks, Lock{HCA: name, Shared: !alone[name]})
+	}
+	return locks
 }
 
 // excludes reports whether two devices with an HCA in common must not be used at

@@ -82,17 +82,6 @@ func (p *Plan) HCAs() []string {
 	return slices.Compact(names)
 }
 
-// Locks returns the names of the HCAs that a plan uses or depends on, sorted, each once: who
-// prepares one of two plans that exclude each other meets the other at one of them.
-func (p *Plan) Locks() []string {
-	names := p.HCAs()
-	for _, d := range p.Devices {
-		names = append(names, d.Cards...)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
 // Claim returns "namespace/name" for messages.
 func (p *Plan) Claim() string { return p.Namespace + "/" + p.Name }
 

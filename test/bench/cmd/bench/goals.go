@@ -25,6 +25,15 @@ var goals = []goal{
 	{text: "the last 32 of 1,016 claims over the first 32", cells: regexp.MustCompile(`^Growth`), unit: "last-over-first", limit: 1.1},
 	{text: "claims a second, eight at a time, over those of an empty driver (at least)", cells: regexp.MustCompile(`^Prepare/.*at-once=8`), unit: "claims/s", ratio: true, limit: 0.9, least: true},
 	{text: "GETs of the API server for a claim", cells: prepareAlone, unit: "GETs/op", limit: 1.2},
+	{text: "system calls of a look at the host, per device", cells: regexp.MustCompile(`^Discovery/.*/cold`), unit: "calls/device", limit: 25},
+	{text: "a look at a host of 1,016 functions, in seconds", cells: regexp.MustCompile(`^Discovery/devices=1016/.*/cold`), unit: p50, limit: 0.1},
+	{text: "system calls after an event, on any host", cells: regexp.MustCompile(`^Discovery/.*/event`), unit: "calls/op", limit: 75},
+	{text: "start to slices stored, over an empty driver", cells: regexp.MustCompile(`^Start/.*/stored`), unit: p50, ratio: true, limit: 1.1},
+	{text: "resident memory with 1,016 functions, over an empty driver", cells: regexp.MustCompile(`^Footprint/devices=1016`), unit: "RSS-MiB", ratio: true, limit: 1.2},
+	{text: "size of the driver's program, over an empty one", cells: regexp.MustCompile(`^Size/program=dra-driver`), unit: "MB", ratio: true, limit: 1.2},
+	{text: "size of cdi-gen, in MB", cells: regexp.MustCompile(`^Size/program=cdi-gen`), unit: "MB", limit: 8},
+	{text: "size of the hook, in MB", cells: regexp.MustCompile(`^Size/program=rdma-hook`), unit: "MB", limit: 2},
+	{text: "the hook over an empty program, in seconds", cells: regexp.MustCompile(`^Hook`), unit: "added-sec", limit: 0.0015},
 }
 
 var prepareAlone = regexp.MustCompile(`^Prepare/.*at-once=1$`)

@@ -5,7 +5,8 @@
 //
 //	go -C test/bench run ./cmd/bench -report ../../docs/performance.md
 //
-// The report replaces what stands between two comments in that file.
+// The report replaces what stands between two comments in that file. Containers are
+// started by the runc that test/cluster builds, if PATH has none.
 package main
 
 import (
@@ -66,15 +67,33 @@ func results(input, output, pattern string, count int) ([]byte, error) {
 	}
 	w := io.MultiWriter(writers...)
 	fmt.Fprintf(w, "date: %s\nkernel: %s\n", time.Now().UTC().Format(time.DateOnly), kernel())
+	path, err := runtimePath()
+	if err != nil {
+		return nil, err
+	}
 	// Each round is a process of its own: nothing of one is left to the next.
 	for range count {
 		cmd := exec.Command("go", "test", "-run", "^$", "-bench", pattern, "-benchtime", "1x", "-timeout", "2h", ".")
 		cmd.Stdout, cmd.Stderr = w, os.Stderr
+		cmd.Env = append(os.Environ(), "PATH="+path)
 		if err := cmd.Run(); err != nil {
 			return nil, fmt.Errorf("run the benchmarks: %w", err)
 		}
 	}
 	return text.Bytes(), nil
+}
+
+// runtimePath is a PATH with runc.
+func runtimePath() (string, error) {
+	path := os.Getenv("PATH")
+	if _, err := exec.LookPath("runc"); err == nil {
+		return path, nil
+	}
+	built, err := exec.Command("go", "-C", "../cluster", "run", "./cmd/cluster", "build").Output()
+	if err != nil {
+		return "", fmt.Errorf("build runc: %w", err)
+	}
+	return strings.TrimSpace(string(built)) + string(os.PathListSeparator) + path, nil
 }
 
 func kernel() string {

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/sockets"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
+)
+
+// status asks a running driver for its status page, over a socket of its own: whoever may
+// run programs in the driver's pod may read it, whether or not the driver has an HTTP address.
+type status struct {
+	cfg     dra.Config
+	podUID  string
+	output  string
+	timeout time.Duration
+}
+
+func newStatus(env func(string) string) *cobra.Command {
+	s := &status{}
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Print what the driver of this pod knows of its node",
+		Long: `status prints the status page of the running driver: problems, HCAs and their health,
+prepared claims with their pods, and the last events. As HTML there is a picture of
+the host too, and as JSON what the picture is made from.
+
+Exit codes: 0 done, 1 failed, 2 bad flags.`,
+		Example: `  kubectl -n dra-driver-rdma exec dra-driver-rdma-x7k2p -- dra-driver status
+  kubectl -n dra-driver-rdma exec dra-driver-rdma-x7k2p -- dra-driver status -o html > status.html`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !slices.Contains(statuspage.Formats, s.output) {
+				return usageError{fmt.Errorf("--output %q: want one of %v", s.output, statuspage.Formats)}
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), s.timeout)
+			defer cancel()
+			return s.print(ctx, cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&s.cfg.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "root directory of the kubelet")
+	f.StringVar(&s.podUID, "pod-uid", env("POD_UID"), "UID of the driver's pod (default $POD_UID)")
+	f.StringVarP(&s.output, "output", "o", "table", "`FORMAT`: table, json or html")
+	f.DurationVar(&s.timeout, "timeout", 30*time.Second, "time for the answer")
+	return cmd
+}
+
+// statusSocket is where a driver answers on the node itself.
+func statusSocket(cfg *dra.Config, podUID string) string {
+	name := "status.sock"
+	if podUID != "" {
+		name = "status-" + podUID + ".sock"
+	}
+	return filepath.Join(cfg.PluginDir(), name)
+}
+
+func (s *status) print(ctx context.Context, out io.Writer) error {
+	socket := statusSocket(&s.cfg, s.podUID)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}}
+	page := url.URL{Scheme: "http", Host: "driver", Path: statuspage.Path, RawQuery: url.Values{"o": {s.output}}.Encode()}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page.String(), nil)
+	if err != nil {
+		return fmt.Errorf("ask the driver for its status: %w", err)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return fmt.Errorf("ask the driver for its status at %q: %w; is it running, and is this its pod?", socket, errors.Unwrap(err))
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+		return fmt.Errorf("ask the driver for its status at %q: %s: %s", socket, resp.Status, text)
+	}
+	if _, err := io.Copy(out, resp.Body); err != nil {
+		return fmt.Errorf("print the status: %w", err)
+	}
+	return nil
+}
+
+// serveStatus answers on a socket until the function that it returns is called. The
+// directory is for root alone. A driver without it works as well.
+func serveStatus(ctx context.Context, socket string, page http.Handler) (stop func()) {
+	logger := klog.FromContext(ctx)
+	if _, err := sockets.Sweep(0, socket); err != nil { // of this pod's container before
+		logger.Error(err, "No status on a socket")
+		return func() {}
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "unix", socket)
+	if err != nil {
+		logger.Error(err, "No status on a socket")
+		return func() {}
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET "+statuspage.Path, page)
+	server := &http.Server{Handler: mux, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(listener) }) // it ends by Close
+	return func() { _ = server.Close(); serving.Wait() }
+}

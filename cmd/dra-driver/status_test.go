@@ -1,0 +1,91 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
+)
+
+const statusUID = "11111111-0000-4000-8000-000000000001"
+
+// statusOf runs dra-driver status against a node's driver.
+func statusOf(t *testing.T, n *drivertest.Node, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs strings.Builder
+	args = append([]string{"status", "--kubelet-dir", n.Dir}, args...)
+	env := func(name string) string { return map[string]string{"POD_UID": statusUID}[name] }
+	code = run(t.Context(), args, env, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// TestStatus: one page, over the socket and over HTTP. A driver that was killed leaves the
+// socket to its next container, and one that ends takes it along.
+func TestStatus(t *testing.T) {
+	n := drivertest.NewNode(t, "soft")
+	n.Start(t, statusUID).Kill()
+	address := freeAddress(t)
+	driver := drivertest.StartProcess(t, append(n.Args(t, statusUID), "--metrics-bind-address", address)...)
+	drivertest.Eventually(t, func() error {
+		if code, table, stderr := statusOf(t, n); code != exitOK || !strings.HasPrefix(table, drivertest.NodeName+": ") {
+			return fmt.Errorf("exit code %d: %s%s", code, table, stderr)
+		}
+		return nil
+	})
+	if _, html, _ := statusOf(t, n, "-o", "html"); !strings.HasPrefix(html, "<!DOCTYPE html>") || !strings.Contains(html, "<svg") {
+		t.Errorf("as HTML:\n%s", html)
+	}
+	_, text, _ := statusOf(t, n, "-o", "json")
+	var overSocket, overHTTP statuspage.Page
+	if err := json.Unmarshal([]byte(text), &overSocket); err != nil {
+		t.Fatal(err)
+	}
+	drivertest.Eventually(t, func() error {
+		resp, err := http.Get("http://" + address + "/status?o=json")
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		return json.NewDecoder(resp.Body).Decode(&overHTTP)
+	})
+	if overSocket.Node != drivertest.NodeName || len(overSocket.HCAs) == 0 || len(overHTTP.HCAs) != len(overSocket.HCAs) || !overHTTP.Started.Equal(overSocket.Started) {
+		t.Errorf("over the socket %+v, over HTTP %+v", overSocket, overHTTP)
+	}
+	if code := driver.Terminate(); code != exitOK {
+		t.Errorf("exit code of the driver is %d", code)
+	}
+	if left, _ := filepath.Glob(filepath.Join(n.PluginDir(), "status*")); left != nil {
+		t.Errorf("left are %q", left)
+	}
+	code, _, stderr := statusOf(t, n)
+	if code != exitError || !strings.Contains(stderr, "is it running") {
+		t.Errorf("without a driver: exit code %d, %s", code, stderr)
+	}
+}
+
+// TestStatusNoSocket: a driver whose socket cannot be made works all the same.
+func TestStatusNoSocket(t *testing.T) {
+	n := drivertest.NewNode(t, "soft")
+	if err := os.MkdirAll(filepath.Join(n.PluginDir(), "status-"+statusUID+".sock"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	n.Start(t, statusUID)
+	if code, _, stderr := statusOf(t, n); code != exitError {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+func TestStatusUsage(t *testing.T) {
+	var stderr strings.Builder
+	code := run(t.Context(), []string{"status", "-o", "xml"}, func(string) string { return "" }, io.Discard, &stderr)
+	if code != exitUsage || !strings.Contains(stderr.String(), "want one of [html json table]") {
+		t.Errorf("exit code %d: %s", code, &stderr)
+	}
+}

@@ -1,0 +1,133 @@
+package release
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// TestVersions: everything that is released says which version it is.
+func TestVersions(t *testing.T) {
+	dir, _ := packages(t)
+	bin := t.TempDir()
+	unpack(t, filepath.Join(dir, "cdi-gen_1.2.3_linux_"+runtime.GOARCH+".tar.gz"), bin)
+	image := imageLayer(t, filepath.Join(dir, "dra-driver-rdma_1.2.3_linux_"+runtime.GOARCH+".image.tar"))
+	for program, path := range map[string]string{
+		"cdi-gen":    filepath.Join(bin, "cdi-gen_1.2.3_linux_"+runtime.GOARCH, "bin/cdi-gen"),
+		"rdma-hook":  filepath.Join(image, "usr/bin/rdma-hook"),
+		"dra-driver": filepath.Join(image, "usr/bin/dra-driver"),
+	} {
+		out, err := exec.Command(path, "--version").CombinedOutput()
+		if err != nil || !strings.HasPrefix(string(out), program+" "+version) {
+			t.Errorf("%s --version: %v: %s", program, err, out)
+		}
+	}
+	chart := t.TempDir()
+	unpack(t, filepath.Join(dir, "dra-driver-rdma-1.2.3.tgz"), chart)
+	for file, want := range map[string]string{
+		filepath.Join(chart, "dra-driver-rdma/Chart.yaml"): "\nversion: 1.2.3\nappVersion: v1.2.3\n",
+		filepath.Join(dir, "dra-driver-rdma.yaml"):         `image: "ghcr.io/rdma-dev/dra-driver-rdma:v1.2.3"`,
+	} {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(data), want) {
+			t.Errorf("%s lacks %q", file, want)
+		}
+	}
+}
+
+// TestSBOM: the bill of materials has the programs, with the checksums of what is in the
+// image, and the modules that they are linked from with the versions of go.mod.
+func TestSBOM(t *testing.T) {
+	dir, source := packages(t)
+	data, err := os.ReadFile(filepath.Join(dir, "dra-driver-rdma_1.2.3_linux_"+runtime.GOARCH+".cdx.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bom struct {
+		BOMFormat  string
+		Components []struct {
+			Name, Version, PURL string
+			Hashes              []struct{ Content string }
+		}
+	}
+	if err := json.Unmarshal(data, &bom); err != nil || bom.BOMFormat != "CycloneDX" {
+		t.Fatalf("format %s, %v", bom.BOMFormat, err)
+	}
+	required, err := os.ReadFile(filepath.Join(source, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	image := imageLayer(t, filepath.Join(dir, "dra-driver-rdma_1.2.3_linux_"+runtime.GOARCH+".image.tar"))
+	found := map[string]bool{}
+	for _, c := range bom.Components {
+		found[c.Name] = true
+		switch {
+		case c.Name == "std":
+		case c.Name == "dra-driver" || c.Name == "rdma-hook":
+			sum := strings.Fields(tool(t, "sha256sum", filepath.Join(image, "usr/bin", c.Name)))[0]
+			if len(c.Hashes) != 1 || c.Hashes[0].Content != sum || c.Version != version {
+				t.Errorf("%+v, want checksum %s", c, sum)
+			}
+		case !strings.Contains(string(required), c.Name+" "+c.Version) || len(c.Hashes) != 1 || c.PURL == "":
+			t.Errorf("go.mod does not have %+v", c)
+		}
+	}
+	for _, want := range []string{"dra-driver", "rdma-hook", "std", "k8s.io/client-go", "golang.org/x/sys"} {
+		if !found[want] {
+			t.Errorf("%s is missing", want)
+		}
+	}
+	if strings.Contains(string(data), filepath.Dir(source)) {
+		t.Error("the document names a directory of this machine")
+	}
+}
+
+// imageLayer unpacks the only layer of a docker-archive.
+func imageLayer(t *testing.T, archive string) string {
+	t.Helper()
+	dir, root := t.TempDir(), t.TempDir()
+	tool(t, "tar", "-C", dir, "-xf", archive)
+	layers, err := filepath.Glob(filepath.Join(dir, "*.tar.gz"))
+	if err != nil || len(layers) != 1 {
+		t.Fatalf("layers %q, %v", layers, err)
+	}
+	unpack(t, layers[0], root)
+	return root
+}
+
+// unpack extracts a compressed archive as it is, and checks the dates.
+func unpack(t *testing.T, archive, dir string) {
+	t.Helper()
+	f, err := os.Open(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !h.ModTime.Equal(date) {
+			t.Errorf("%s: %s is of %v", archive, h.Name, h.ModTime)
+		}
+	}
+	tool(t, "tar", "-C", dir, "-xzf", archive)
+}

@@ -1,0 +1,92 @@
+package dra_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// reasons lists the events of a page, the newest first.
+func reasons(p *statuspage.Page) []string {
+	var out []string
+	for _, e := range p.Events {
+		out = append(out, fmt.Sprintf("%s %s x%d", e.Reason, e.Object, e.Count))
+	}
+	return out
+}
+
+// TestPage: the page follows what happens to claims and to the driver.
+func TestPage(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	d := start(t, n)
+	waitPublished(t, n)
+	c, late := drivertest.Claim(1, dev0), drivertest.Claim(2, dev0)
+	n.AddClaim(c, late)
+	n.AddPod("trainer-0", c)
+	prepare(t, n, c)
+	for range 2 {
+		if _, err := n.Prepare(t.Context(), late); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := d.Status(t.Context())
+	if p.Node != drivertest.NodeName || !p.Registered || len(p.Problems) != 0 || len(p.HCAs) != 9 || len(p.Topology.HCAs()) != 9 {
+		t.Errorf("page %+v", p)
+	}
+	if h := p.HCAs[0]; h.Name != dev0 || h.Health != "Healthy" || !slices.Equal(h.Claims, []string{"team-a/claim-1"}) || !slices.Equal(h.Devices, []string{dev0}) {
+		t.Errorf("HCA %+v", h)
+	}
+	if note := p.Topology.HCAs()[0].Note; note != "team-a/claim-1" {
+		t.Errorf("the picture notes %q", note)
+	}
+	if len(p.Claims) != 1 || !slices.Equal(p.Claims[0].Pods, []string{"trainer-0"}) || !slices.Equal(p.Claims[0].Devices[0].HCAs, []string{"mlx5_0"}) {
+		t.Errorf("claims %+v", p.Claims)
+	}
+	got := reasons(p)
+	for _, want := range []string{"NotPrepared team-a/claim-2 x2", "Prepared team-a/claim-1 x1", "Registered " + drivertest.NodeName + " x1"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("events %q lack %q", got, want)
+		}
+	}
+	if !slices.ContainsFunc(p.Events, func(e statuspage.Event) bool { return e.Reason == "Published" && e.Message == "the pool has 9 devices" }) {
+		t.Errorf("events %+v do not tell of a publication", p.Events)
+	}
+	unprepare(t, n, c)
+	p = d.Status(t.Context())
+	if len(p.Claims) != 0 || len(p.HCAs[0].Claims) != 0 || reasons(p)[0] != "Unprepared team-a/claim-1 x1" {
+		t.Errorf("after the claim: %+v, %v", p.Claims, reasons(p))
+	}
+}
+
+// TestPageExclusive: what is wrong with the whole node stands at the top.
+func TestPageExclusive(t *testing.T) {
+	d := start(t, drivertest.NewSharedNode(t, "exclusive-netns"))
+	if p := d.Status(t.Context()); len(p.Problems) != 1 {
+		t.Errorf("problems %q", p.Problems)
+	}
+}
+
+// TestPageGone: an HCA that a claim holds stays on the page when it is gone.
+func TestPageGone(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	events := make(chan watch.Signal, 1)
+	d := startHearing(t, n, events)
+	c := drivertest.Claim(1, dev0)
+	n.AddClaim(c)
+	prepare(t, n, c)
+	n.Become(t, drivertest.Without(t, "hgx-h100", "mlx5_0", "uverbs0", "umad0", "issm0"))
+	events <- watch.Signal{Changes: rdma.Changes{All: true}}
+	drivertest.Eventually(t, func() error {
+		p := d.Status(t.Context())
+		i := slices.IndexFunc(p.HCAs, func(h statuspage.HCA) bool { return h.Name == dev0 })
+		if i < 0 || p.HCAs[i].Health != "Unhealthy" || len(p.Topology.HCAs()) != 8 {
+			return fmt.Errorf("page %+v", p.HCAs)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,73 @@
+package statuspage_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
+)
+
+func ExampleLog() {
+	var log statuspage.Log
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	failed := statuspage.Event{Warning: true, Reason: "NotPrepared", Object: "team-a/ring", Message: "in use"}
+	log.Add(at, failed)
+	log.Add(at.Add(time.Second), statuspage.Event{Reason: "Prepared", Object: "team-b/ring"})
+	log.Add(at.Add(time.Minute), failed)
+	for _, e := range log.Events() {
+		fmt.Println(e.Last.Format(time.TimeOnly), e.Reason, e.Object, e.Count)
+	}
+	// Output:
+	// 12:01:00 NotPrepared team-a/ring 2
+	// 12:00:01 Prepared team-b/ring 1
+}
+
+// TestLogBound: whatever comes, a log keeps the newest 200 events of at most a kilobyte each.
+func TestLogBound(t *testing.T) {
+	var log statuspage.Log
+	for i := range 1000 {
+		log.Add(now, statuspage.Event{Reason: "Prepared", Object: fmt.Sprint(i), Message: strings.Repeat("é", 600+i)})
+	}
+	events := log.Events()
+	if len(events) != 200 || events[0].Object != "999" || events[199].Object != "800" {
+		t.Errorf("%d events, from %s to %s", len(events), events[0].Object, events[len(events)-1].Object)
+	}
+	for _, e := range events {
+		if len(e.Message) > 1024 || !utf8.ValidString(e.Message) || !strings.HasSuffix(e.Message, "é…") {
+			t.Fatalf("message of %d bytes: %q", len(e.Message), e.Message)
+		}
+	}
+}
+
+// TestLogLongRepeats: what is cut is known again.
+func TestLogLongRepeats(t *testing.T) {
+	var log statuspage.Log
+	for range 3 {
+		log.Add(now, statuspage.Event{Reason: "NotPublished", Message: strings.Repeat("x", 2000)})
+	}
+	if events := log.Events(); len(events) != 1 || events[0].Count != 3 {
+		t.Errorf("%d events", len(events))
+	}
+}
+
+// TestLogAtOnce is for the race detector.
+func TestLogAtOnce(t *testing.T) {
+	var log statuspage.Log
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for j := range 100 {
+				log.Add(now, statuspage.Event{Object: fmt.Sprint(i, j)})
+				log.Events()
+			}
+		})
+	}
+	all.Wait()
+	if n := len(log.Events()); n != 200 {
+		t.Errorf("%d events, want 200", n)
+	}
+}

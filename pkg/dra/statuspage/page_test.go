@@ -1,0 +1,180 @@
+package statuspage_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// now is the time of all pages.
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// empty is the page of a fixture machine on which nothing has happened.
+func empty(t testing.TB, machine string) *statuspage.Page {
+	t.Helper()
+	m, err := fixture.Load(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sys := m.FS(t)
+	snap, err := rdma.Discover(sys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &statuspage.Page{
+		Node: "node-1", Version: "dra-driver v1.2.3", Started: now.Add(-50 * time.Hour), At: now, Registered: true,
+		Problems: []string{}, Topology: topology.Discover(sys, snap), HCAs: []statuspage.HCA{}, Groups: []statuspage.Group{},
+		Claims: []statuspage.Claim{}, Events: []statuspage.Event{},
+	}
+	for _, h := range snap.HCAs {
+		one := statuspage.HCA{
+			Name: h.Name, IBDev: h.IBDev, Function: string(h.Function), Protocol: string(h.Protocol), Model: h.Model, Firmware: h.Firmware,
+			Health: "Healthy", Devices: []string{h.Name}, Claims: []string{},
+		}
+		if h.PCI != nil {
+			one.PCI, one.NUMANode = h.PCI.Address, h.PCI.NUMANode
+		}
+		for _, port := range h.Ports {
+			one.Ports = append(one.Ports, statuspage.Port{Number: port.Number, State: string(port.State), RateMbps: port.RateMbps, Netdev: port.Netdev})
+		}
+		p.HCAs = append(p.HCAs, one)
+	}
+	return p
+}
+
+// busy is the page of a host with something of everything.
+func busy(t testing.TB) *statuspage.Page {
+	t.Helper()
+	p := empty(t, "hgx-h100")
+	p.Problems = []string{"trouble with the API server: get resourceclaims: timeout, 3 times"}
+	p.HCAs[0].Claims = []string{"team-a/ring"}
+	p.HCAs[1].Health, p.HCAs[1].Fault = "Unhealthy", "mlx5_1: port 1 is DOWN (Polling): nothing answers: no cable, or the other end is off"
+	p.HCAs[1].Taints = []string{"rdma.dev/port-down:NoSchedule"}
+	p.HCAs[2].Health, p.HCAs[2].Devices, p.HCAs[2].Reason = "", []string{}, "rule storage: publish is none"
+	p.Groups = []statuspage.Group{{Name: "rail", Members: []string{p.HCAs[3].Name}, Reason: "a member is in use"}}
+	p.Claims = []statuspage.Claim{{
+		Namespace: "team-a", Name: "ring", UID: "3f6f0b8e-0000-4000-8000-000000000001", Pods: []string{"trainer-0"},
+		Devices: []statuspage.Device{
+			{Request: "nic", Device: p.HCAs[0].Name, HCAs: []string{"mlx5_0"}},
+			{Request: "share", Device: "shared-" + p.HCAs[3].Name, HCAs: []string{"mlx5_3"}, ShareID: "9c1d", AdminAccess: true},
+		},
+	}}
+	var log statuspage.Log
+	log.Add(now.Add(-3*time.Hour), statuspage.Event{Reason: "Prepared", Object: "team-a/ring", Message: "UID 3f6f0b8e"})
+	for i := range 3 {
+		log.Add(now.Add(time.Duration(i-3)*time.Minute), statuspage.Event{Warning: true, Reason: "NotPrepared", Object: "team-a/late", Message: "device mlx5_0 is in use"})
+	}
+	p.Events = log.Events()
+	return p
+}
+
+// write returns a page in a format.
+func write(t testing.TB, p *statuspage.Page, format string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := p.Write(&out, format); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// TestGolden: every format, of a host at work and of one without RDMA devices.
+func TestGolden(t *testing.T) {
+	for name, p := range map[string]*statuspage.Page{"busy": busy(t), "none": empty(t, "none")} {
+		for _, format := range statuspage.Formats {
+			path := filepath.Join("testdata", name+"."+format)
+			got := write(t, p, format)
+			if *update {
+				if err := os.WriteFile(path, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(got)); diff != "" {
+				t.Errorf("%s (-want +got; go test ./pkg/dra/statuspage -update rewrites it):\n%s", path, diff)
+			}
+		}
+	}
+}
+
+func TestUnknownFormat(t *testing.T) {
+	if err := empty(t, "none").Write(&bytes.Buffer{}, "xml"); err == nil || !strings.Contains(err.Error(), "[html json table]") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// hostile puts a text wherever a page takes one.
+func hostile(text string) *statuspage.Page {
+	list := []string{text}
+	return &statuspage.Page{
+		Node: text, Version: text, Started: now, At: now, Problems: list,
+		Topology: topology.Assemble([]*topology.Device{{
+			Name: text, Kind: topology.HCA, Address: text, Root: text, Bridges: list, Note: text,
+			Port: &topology.Port{Protocol: rdma.Protocol(text), State: rdma.PortState(text), Netdev: text},
+		}}),
+		HCAs: []statuspage.HCA{{
+			Name: text, IBDev: text, Function: text, Protocol: text, Model: text, Firmware: text, PCI: text, Health: text, Fault: text,
+			Taints: list, Devices: list, Reason: text, Claims: list, Ports: []statuspage.Port{{State: text, Netdev: text}},
+		}},
+		Groups: []statuspage.Group{{Name: text, Reason: text, Members: list}},
+		Claims: []statuspage.Claim{{Namespace: text, Name: text, UID: text, Pods: list, Devices: []statuspage.Device{{Request: text, Device: text, HCAs: list, ShareID: text}}}},
+		Events: []statuspage.Event{{Last: now, Count: 2, Reason: text, Object: text, Message: text}},
+	}
+}
+
+var (
+	elements   = regexp.MustCompile(`<[^>]*>`)
+	quoted     = regexp.MustCompile(`"[^"]*"`)
+	attributes = regexp.MustCompile(`[ "'](on[a-z]+|href|src|style|srcset|action)\s*=`)
+)
+
+// FuzzEscape: no text adds an element to a page, or an attribute that does something, and
+// none moves the cursor of a terminal.
+func FuzzEscape(f *testing.F) {
+	for _, seed := range []string{
+		"x", `<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, "</style><script>", "</title>", "]]>",
+		"{{.}}", "javascript:alert(1)", "\x00\x1b[31m", "\u202e", "<!--", "&lt;script&gt;", "\xff\xfe<",
+	} {
+		f.Add(seed)
+	}
+	plain := write(f, hostile("x"), "html")
+	count := len(elements.FindAll(plain, -1))
+	f.Fuzz(func(t *testing.T, text string) {
+		if text == "" {
+			t.Skip("what is empty is left out")
+		}
+		page := hostile(text)
+		// How long a text is decides how the picture is laid out, and not how many boxes it has.
+		html := write(t, page, "html")
+		if n := len(elements.FindAll(html, -1)); n > count {
+			t.Errorf("%q: %d elements, want no more than %d:\n%s", text, n, count, html)
+		}
+		for _, e := range elements.FindAll(html, -1) {
+			if attributes.Match(quoted.ReplaceAll(e, []byte(`""`))) && !bytes.Equal(e, []byte(`<a href="/status?o=json">`)) {
+				t.Errorf("%q: element %s", text, e)
+			}
+		}
+		for _, r := range string(write(t, page, "table")) {
+			if r < ' ' && r != '\n' || r == 0x7f || r == 0x202e {
+				t.Errorf("%q: the table has the character %U", text, r)
+			}
+		}
+	})
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"io"
+	"log"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+)
+
+// buildIndex makes an index over two architectures, and returns its archive and those of
+// the images.
+func buildIndex(t *testing.T) (index string, images map[string]string) {
+	t.Helper()
+	dir := t.TempDir()
+	for _, arch := range []string{"amd64", "arm64"} {
+		if err := os.MkdirAll(filepath.Join(dir, arch), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(program(t, "dra-driver", "GOARCH="+arch), filepath.Join(dir, arch, "dra-driver")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, arch+".cdx.json"), []byte(`{"bomFormat": "CycloneDX", "arch": "`+arch+`"}`), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	index = filepath.Join(dir, "index.tar")
+	args := []string{
+		"--tag", tag, "--platform", "linux/amd64,linux/arm64", "--output", filepath.Join(dir, "image-{arch}.tar"), "--index", index,
+		"--sbom", filepath.Join(dir, "{arch}.cdx.json"), "--binary", filepath.Join(dir, "{arch}", "dra-driver"),
+	}
+	if err := run(args, func(string) string { return "" }, io.Discard, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	return index, map[string]string{"amd64": filepath.Join(dir, "image-amd64.tar"), "arm64": filepath.Join(dir, "image-arm64.tar")}
+}
+
+// unpack extracts a tar file into a directory.
+func unpack(t *testing.T, archive string) string {
+	t.Helper()
+	dir := t.TempDir()
+	f, err := os.Open(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for r := tar.NewReader(f); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return dir
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := filepath.Join(dir, h.Name)
+		if h.Typeflag == tar.TypeDir {
+			err = os.MkdirAll(to, 0o755)
+		} else {
+			var data []byte
+			if data, err = io.ReadAll(r); err == nil {
+				err = os.WriteFile(to, data, 0o644)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestIndex puts a layout into a registry: there is an image for each platform, whose
+// user is not root, and the bill of materials of each is among its referrers.
+func TestIndex(t *testing.T) {
+	archive, _ := buildIndex(t)
+	server := httptest.NewServer(registry.New(registry.WithReferrersSupport(true), registry.Logger(log.New(io.Discard, "", 0))))
+	defer server.Close()
+	repository := server.URL + "/v2/rdma/driver"
+	push(t, unpack(t, archive), repository)
+
+	var index v1.IndexManifest
+	get(t, repository+"/manifests/v1.2.3", &index)
+	var arches []string
+	for _, m := range index.Manifests {
+		arches = append(arches, m.Platform.Architecture)
+		var manifest v1.Manifest
+		get(t, repository+"/manifests/"+m.Digest.String(), &manifest)
+		var config v1.ConfigFile
+		get(t, repository+"/blobs/"+manifest.Config.Digest.String(), &config)
+		if config.Architecture != m.Platform.Architecture || config.Config.User != user {
+			t.Errorf("architecture %s, user %s", config.Architecture, config.Config.User)
+		}
+		var referrers v1.IndexManifest
+		get(t, repository+"/referrers/"+m.Digest.String(), &referrers)
+		if len(referrers.Manifests) != 1 || referrers.Manifests[0].ArtifactType != string(sbomType) {
+			t.Fatalf("referrers of %s: %+v", m.Platform, referrers.Manifests)
+		}
+		var referrer v1.Manifest
+		get(t, repository+"/manifests/"+referrers.Manifests[0].Digest.String(), &referrer)
+		var sbom struct{ Arch string }
+		get(t, repository+"/blobs/"+referrer.Layers[0].Digest.String(), &sbom)
+		if sbom.Arch != m.Platform.Architecture {
+			t.Errorf("the bill of materials of %s is that of %s", m.Platform, sbom.Arch)
+		}
+	}
+	if d := gocmp.Diff([]string{"amd64", "arm64"}, arches); d != "" {
+		t.Errorf("platforms (-want +got):\n%s", d)
+	}
+}
+
+// push writes all of a layout to a repository, as `oras cp --recursive` does.
+func push(t *testing.T, dir, repository string) {
+	t.Helper()
+	all, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blobs, err := filepath.Glob(filepath.Join(dir, "blobs", "sha256", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, blob := range blobs {
+		content := readFile(t, blob)
+		put(t, http.MethodPost, repository+"/blobs/uploads/?digest=sha256:"+filepath.Base(blob), "application/octet-stream", content)
+	}
+	manifest, err := all.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range manifest.Manifests {
+		if m.MediaType.IsIndex() {
+			var index v1.IndexManifest
+			if err := json.Unmarshal(readFile(t, filepath.Join(dir, "blobs", "sha256", m.Digest.Hex)), &index); err != nil {
+				t.Fatal(err)
+			}
+			for _, below := range index.Manifests {
+				pushManifest(t, dir, repository, below.Digest.String(), below)
+			}
+		}
+		pushManifest(t, dir, repository, cmp.Or(m.Annotations["org.opencontainers.image.ref.name"], m.Digest.String()), m)
+	}
+}
+
+func pushManifest(t *testing.T, dir, repository, reference string, m v1.Descriptor) {
+	t.Helper()
+	put(t, http.MethodPut, repository+"/manifests/"+reference, string(m.MediaType), readFile(t, filepath.Join(dir, "blobs", "sha256", m.Digest.Hex)))
+}
+
+func put(t *testing.T, method, url, mediaType string, content []byte) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", mediaType)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusCreated {
+		t.Fatalf("%s %s: %s", method, url, response.Status)
+	}
+}
+
+func get(t *testing.T, url string, into any) {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if err := json.NewDecoder(response.Body).Decode(into); err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("get %s: %s: %v", url, response.Status, err)
+	}
+}
+
+func readFile(t *testing.T, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// TestIndexIsReproducible: two builds in two directories give the same bytes.
+func TestIndexIsReproducible(t *testing.T) {
+	read := func() map[string][]byte {
+		index, images := buildIndex(t)
+		files := map[string][]byte{}
+		images["index"] = index
+		for name, path := range images {
+			files[name] = readFile(t, path)
+		}
+		return files
+	}
+	first, second := read(), read()
+	for _, name := range slices.Sorted(maps.Keys(first)) {
+		if !bytes.Equal(first[name], second[name]) {
+			t.Errorf("%s: two builds differ", name)
+		}
+	}
+}
+
+// TestAccounts: the user of the image has a name, and it is not root's.
+func TestAccounts(t *testing.T) {
+	uid, gid, _ := strings.Cut(user, ":")
+	if d := gocmp.Diff([]bool{true, true}, []bool{strings.Contains(accounts["etc/passwd"], ":x:"+uid+":"+gid+":"), strings.Contains(accounts["etc/group"], ":x:"+gid+":")}); d != "" {
+		t.Errorf("accounts of %s (-want +got):\n%s", user, d)
+	}
+}
