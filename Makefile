@@ -35,6 +35,10 @@ image: build ## build the container image as bin/image.tar, without a container 
 dist: ## build all files of a release in dist/: images, chart, packages, plugin, bills of materials, checksums
 	go -C packaging run ./cmd/package --version $(VERSION) --out $(CURDIR)/dist
 
+.PHONY: docs
+docs: ## build the documentation as a web site in bin/site (needs hugo)
+	hugo --quiet --source site --destination $(CURDIR)/bin/site --cleanDestinationDir
+
 .PHONY: lint
 lint: ## gofmt, go vet and staticcheck over all modules
 	hack/lint.sh
@@ -59,6 +63,7 @@ microbench: ## the benchmarks of the main module's packages
 golden: ## rewrite golden files and fixture machines; look at the diff before you commit it
 	go run ./tools/machine generate
 	go run ./tools/dashboard
+	go run ./tools/schema
 	go test $$(grep -rl --include='*_test.go' '"update"' cmd internal pkg test/chart test/monitoring | xargs -n1 dirname | sort -u | sed 's|^|./|') -update
 
 .PHONY: cluster-up cluster-down

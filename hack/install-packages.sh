@@ -13,11 +13,12 @@ set -eu
 #   ca-certificates git make                  fetching modules, the Makefile
 #   rpm groff-base                            looking into the packages that are built
 #   prometheus                                promtool for the alerts, and a server for the dashboard
+#   hugo                                      the documentation as a web site
 #   chromium fonts-dejavu-core                the driver's status page as a browser shows it. Ubuntu has it as
 #                                             a snap only: there the test takes google-chrome, if it is installed
 #   qemu-system-x86 debootstrap debian-archive-keyring e2fsprogs xz-utils
 #                                             the virtual machine with a real RDMA kernel
-packages="gcc libc6-dev pkg-config libseccomp-dev busybox-static iproute2 ca-certificates git make rpm groff-base prometheus
+packages="gcc libc6-dev pkg-config libseccomp-dev busybox-static iproute2 ca-certificates git make rpm groff-base prometheus hugo
 	qemu-system-x86 debootstrap debian-archive-keyring e2fsprogs xz-utils"
 if [ "$(. /etc/os-release && echo "$ID")" = debian ]; then
 	packages="$packages chromium fonts-dejavu-core"

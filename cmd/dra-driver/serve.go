@@ -63,6 +63,7 @@ func (s *serve) register(f *pflag.FlagSet, env func(string) string) {
 	f.StringVar(&s.memlock, "memlock", string(v1alpha1.MemlockUnlimited), "locked memory limit of containers whose claim and class say nothing: unlimited, a quantity such as 4Gi, or inherit")
 	f.StringVar(&s.cfg.PolicyFile, "config", "", "configuration file of the site: what is published of which HCA, and what every claim gets; changes of it come into force without a restart")
 	f.BoolVar(&s.cfg.ClaimStatus, "claim-status", true, "write into the status of claims by which names the node has their HCAs")
+	f.BoolVar(&s.cfg.ClaimEvents, "claim-events", true, "leave events on claims, and on the pods that use them, of what fails and of what their users should know")
 	f.BoolVar(&s.cfg.DeviceMetadata, "device-metadata", true, "give containers files with the attributes of their devices (KEP-5304), below /var/run/kubernetes.io/dra-device-attributes")
 	f.BoolVar(&s.cfg.RuntimeCDI, "runtime-cdi-enabled", false, "containerd 1.7 on this node has enable_cdi set to true")
 	s.hook.register(f)

@@ -29,6 +29,8 @@ OCI state of the container to its standard input.
                                 --limit cannot be set: say so, stop, or leave it
   --report DIR                  write the result to DIR/<container ID>.json, or with
                                 limits DIR/<container ID>.<first IBDEV>.json
+  --claim UID                   the claim that the container has the devices of, for
+                                the report; it is then named <container ID>.UID...
   --timeout DURATION            give up after this time (default 2s)
   --version                     print the version
 
@@ -44,6 +46,7 @@ type Options struct {
 	Limits   []DeviceLimit
 	OnDenied OnDenied
 	Report   string // "" where absent
+	Claim    string // "" where absent
 	Timeout  time.Duration
 	Version  bool
 	Help     bool
@@ -82,7 +85,7 @@ func ParseOptions(args []string) (o Options, warnings []string, err error) {
 
 func takesValue(name string) bool {
 	switch name {
-	case "--memlock", "--limit", "--on-denied", "--report", "--timeout":
+	case "--memlock", "--limit", "--on-denied", "--report", "--claim", "--timeout":
 		return true
 	}
 	return false
@@ -106,6 +109,8 @@ func (o *Options) set(name, value string) (err error) {
 		if !strings.HasPrefix(value, "/") {
 			err = errors.New(strconv.Quote(value) + " is not an absolute path of a directory")
 		}
+	case "--claim":
+		o.Claim = value
 	case "--timeout":
 		o.Timeout, err = time.ParseDuration(value)
 		if err == nil && o.Timeout <= 0 {

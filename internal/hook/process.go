@@ -36,6 +36,17 @@ func OpenProcess(pid int) (Process, error) {
 	return nil, wrap("open process "+strconv.Itoa(pid), err)
 }
 
+// inHostNetwork reports whether a process is in the network namespace of the hook, which is
+// the host's: nil where that cannot be seen.
+func inHostNetwork(pid int) *bool {
+	var host, container unix.Stat_t
+	if unix.Stat("/proc/self/ns/net", &host) != nil || unix.Stat("/proc/"+strconv.Itoa(pid)+"/ns/net", &container) != nil {
+		return nil
+	}
+	same := host.Dev == container.Dev && host.Ino == container.Ino
+	return &same
+}
+
 func (p *hostProcess) Limit() (Limit, error) {
 	var old unix.Rlimit
 	err := p.prlimit(nil, &old)

@@ -217,3 +217,27 @@ func TestProcessWithoutPidfd(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestInHostNetwork: a process of the host's network namespace, one of another, and none.
+func TestInHostNetwork(t *testing.T) {
+	if got := inHostNetwork(os.Getpid()); got == nil || !*got {
+		t.Errorf("of this process: %v, want true", got)
+	}
+	if got := inHostNetwork(1 << 30); got != nil {
+		t.Errorf("of no process: %v, want none", *got)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "HOOK_TEST_CHILD=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Skipf("a network namespace needs root: %v", err)
+	}
+	t.Cleanup(func() { stdin.Close(); cmd.Wait() })
+	if got := inHostNetwork(cmd.Process.Pid); got == nil || *got {
+		t.Errorf("of a process in a network namespace of its own: %v, want false", got)
+	}
+}

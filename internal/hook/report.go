@@ -21,10 +21,14 @@ const ReportVersion = 1
 type Report struct {
 	ReportVersion int           `json:"reportVersion"`
 	HookVersion   string        `json:"hookVersion"`
-	ID            string        `json:"id"`     // container ID
-	PID           int           `json:"pid"`    // of the container's init process, 0 where unknown
-	Status        string        `json:"status"` // as in the OCI state
-	Time          time.Time     `json:"time"`   // UTC, to the second
+	ID            string        `json:"id"`                    // container ID
+	PID           int           `json:"pid"`                   // of the container's init process, 0 where unknown
+	Status        string        `json:"status"`                // as in the OCI state
+	Time          time.Time     `json:"time"`                  // UTC, to the second
+	Claim         string        `json:"claim,omitempty"`       // of --claim
+	PodUID        string        `json:"podUID,omitempty"`      // where the runtime tells
+	Container     string        `json:"container,omitempty"`   // its name in the pod, where the runtime tells
+	HostNetwork   *bool         `json:"hostNetwork,omitempty"` // of --claim: whether the container is in the host's network namespace; absent where that cannot be seen
 	Want          *Size         `json:"want,omitempty"`
 	Outcome       Outcome       `json:"outcome"`
 	Message       string        `json:"message"`
@@ -43,6 +47,12 @@ func (r Report) AppendJSON(b []byte) []byte {
 	b = strconv.AppendInt(append(b, `,"pid":`...), int64(r.PID), 10)
 	b = appendString(append(b, `,"status":`...), r.Status)
 	b = appendString(append(b, `,"time":`...), r.Time.UTC().Format(time.RFC3339))
+	b = appendOptional(b, "claim", r.Claim)
+	b = appendOptional(b, "podUID", r.PodUID)
+	b = appendOptional(b, "container", r.Container)
+	if r.HostNetwork != nil {
+		b = strconv.AppendBool(append(b, `,"hostNetwork":`...), *r.HostNetwork)
+	}
 	if r.Want != nil {
 		b = appendSize(append(b, `,"want":`...), *r.Want)
 	}
@@ -57,6 +67,14 @@ func (r Report) AppendJSON(b []byte) []byte {
 	b = appendList(b, "limits", r.Limits, appendLimitResult)
 	b = appendList(b, "warnings", r.Warnings, appendString)
 	return append(b, "}\n"...)
+}
+
+// appendOptional appends a member that is a string, unless it is empty.
+func appendOptional(b []byte, name, value string) []byte {
+	if value == "" {
+		return b
+	}
+	return appendString(append(appendString(append(b, ','), name), ':'), value)
 }
 
 // appendList appends a member that is a list, unless it is empty.
@@ -150,17 +168,22 @@ func checkName(id, name string) error {
 	return nil
 }
 
-// name is the report's file name without its end. Every CDI device with limits has a
-// hook of its own, and none should replace what another one says of the same container.
+// name is the report's file name without its end. Every claim has a hook of its own, and
+// so has every CDI device with limits, and none should replace what another one says of
+// the same container.
 func (r Report) name() string {
-	if len(r.Limits) == 0 {
-		return r.ID
+	name := r.ID
+	if r.Claim != "" {
+		name += "." + r.Claim
 	}
-	return r.ID + "." + r.Limits[0].Device
+	if len(r.Limits) > 0 {
+		name += "." + r.Limits[0].Device
+	}
+	return name
 }
 
-// WriteReport writes DIR/<container ID>.json, or DIR/<container ID>.<device>.json with
-// the first device that is limited, with mode 0644. A reader sees the whole file or
+// WriteReport writes DIR/<container ID>.json, with the claim and the first device that is
+// limited after the ID where there are any, with mode 0644. A reader sees the whole file or
 // none. It is not synced to disk: after a crash of the host the container is gone, too.
 func WriteReport(dir string, r Report) error {
 	name := r.name()

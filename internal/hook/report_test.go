@@ -22,6 +22,10 @@ func fullReport(id string) Report {
 		PID:           4242,
 		Status:        "creating",
 		Time:          time.Date(2026, 3, 1, 12, 30, 0, 0, time.UTC),
+		Claim:         "4b1f",
+		PodUID:        "77aa",
+		Container:     "worker",
+		HostNetwork:   new(false),
 		Want:          &want,
 		Outcome:       Clamped,
 		Message:       "need \"more\"\\\x01é",
@@ -75,27 +79,29 @@ func TestAppendStringIsValidJSON(t *testing.T) {
 	}
 }
 
-// A report without limits has the name of the container, one with limits that of the
-// device too, so that two hooks of a container leave two reports.
+// A report has the name of the container, with those of the claim and of the device with
+// limits where there are any, so that two hooks of a container leave two reports.
 func TestWriteReport(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o077))
 	dir := t.TempDir()
 	limits := fullReport("web-1.2_a+b")
 	memlock := limits
 	memlock.Limits = nil
+	claim := memlock
+	memlock.Claim = ""
 	for range 2 { // the second replaces the first
-		if err := errors.Join(WriteReport(dir, memlock), WriteReport(dir, limits)); err != nil {
+		if err := errors.Join(WriteReport(dir, memlock), WriteReport(dir, claim), WriteReport(dir, limits)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"web-1.2_a+b.json", "web-1.2_a+b.rxe0.json"} {
+	for _, name := range []string{"web-1.2_a+b.json", "web-1.2_a+b.4b1f.json", "web-1.2_a+b.4b1f.rxe0.json"} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil || info.Mode() != 0o644 {
 			t.Fatalf("%s: mode %v, %v; want 0644 under any umask", name, info.Mode(), err)
 		}
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 2 {
+	if err != nil || len(entries) != 3 {
 		t.Fatalf("directory holds %v, %v; want the reports only", entries, err)
 	}
 }
@@ -115,6 +121,11 @@ func TestWriteReportRefusesIDs(t *testing.T) {
 	if err := WriteReport(dir, odd); err == nil {
 		t.Error("WriteReport for a device with a path in its name: no error")
 	}
+	odd = fullReport("web")
+	odd.Claim = "../../claim"
+	if err := WriteReport(dir, odd); err == nil {
+		t.Error("WriteReport for a claim with a path in its name: no error")
+	}
 	for _, d := range []string{dir, filepath.Dir(dir)} {
 		if entries, _ := os.ReadDir(d); len(entries) > 1 || d == dir && len(entries) > 0 {
 			t.Errorf("%s holds %v", d, entries)
@@ -125,7 +136,7 @@ func TestWriteReportRefusesIDs(t *testing.T) {
 func TestWriteReportErrors(t *testing.T) {
 	dir := t.TempDir()
 	report := fullReport("web")
-	report.Limits = nil
+	report.Limits, report.Claim = nil, ""
 	if err := WriteReport(dir+"/missing", report); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("missing directory: %v", err)
 	}

@@ -71,6 +71,9 @@ func act(opts Options, st State, warnings []string, version string, deadline tim
 	}
 	report := newReport(opts, st, warnings, version)
 	if reason == "" {
+		if opts.Claim != "" {
+			report.HostNetwork = inHostNetwork(report.PID)
+		}
 		err = report.apply(opts, deadline, std)
 	} else {
 		report.Outcome, report.Message = Skipped, "nothing to do: "+reason
@@ -138,6 +141,9 @@ func newReport(opts Options, st State, warnings []string, version string) Report
 		ID:            st.ID,
 		Status:        st.Status,
 		Time:          time.Now(),
+		Claim:         opts.Claim,
+		PodUID:        st.PodUID,
+		Container:     st.Container,
 		Warnings:      warnings,
 	}
 	if st.PID != nil {

@@ -22,6 +22,10 @@ type State struct {
 	ID     string // id
 	Status string // status: runc says "creating" to a createRuntime hook, crun "created"
 	PID    *int   // pid, as the runtime's PID namespace sees it; nil where absent
+
+	// What the container runtimes of Kubernetes say in the annotations; "" elsewhere.
+	PodUID    string
+	Container string // its name in the pod
 }
 
 // ParseState reads the OCI state. Unknown keys are passed over, the last one of
@@ -37,6 +41,8 @@ func ParseState(data []byte) (State, error) {
 			st.Status, err = s.optionalString(key)
 		case "pid":
 			st.PID, err = s.optionalInt(key)
+		case "annotations":
+			err = s.annotations(&st)
 		default:
 			err = s.skip(1)
 		}
@@ -51,6 +57,30 @@ func ParseState(data []byte) (State, error) {
 		return State{}, wrap("parse OCI state", err)
 	}
 	return st, nil
+}
+
+// annotations reads what Kubernetes is told of: by containerd (pkg/cri/annotations) and by
+// CRI-O (pkg/annotations). They are for people, so none of another kind is an error.
+func (s *scanner) annotations(st *State) error {
+	st.PodUID, st.Container = "", ""
+	if s.peek() != '{' {
+		return s.skip(1)
+	}
+	return s.object(func(key string) error {
+		var into *string
+		switch key {
+		case "io.kubernetes.cri.sandbox-uid", "io.kubernetes.pod.uid":
+			into = &st.PodUID
+		case "io.kubernetes.cri.container-name", "io.kubernetes.container.name":
+			into = &st.Container
+		}
+		if into == nil || s.peek() != '"' {
+			return s.skip(2)
+		}
+		text, err := s.str()
+		*into = text
+		return err
+	})
 }
 
 func (s *scanner) optionalString(key string) (string, error) {

@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"os"
@@ -12,7 +13,8 @@ import (
 // States as runc 1.1.5 and crun 1.8.1 write them to a createRuntime hook.
 const (
 	runcState = `{"ociVersion":"1.0.2-dev","id":"web","status":"creating","pid":4242,` +
-		`"bundle":"/run/containerd/io.containerd.runtime.v2.task/k8s.io/web","annotations":{"io.kubernetes.cri.container-name":"c"}}`
+		`"bundle":"/run/containerd/io.containerd.runtime.v2.task/k8s.io/web","annotations":{"io.kubernetes.cri.container-name":"c","io.kubernetes.cri.sandbox-uid":"u"}}`
+	crioState = `{"annotations":{"io.kubernetes.pod.uid":"u","io.kubernetes.container.name":"c","a":[1]},"id":"web","status":"created"}`
 	crunState = `{ "ociVersion": "1.0", "id": "web", "pid": 4242, "root": "/r", "bundle": "/b", "status": "created" }`
 )
 
@@ -22,8 +24,11 @@ func TestParseState(t *testing.T) {
 		name, in string
 		want     State
 	}{
-		{"runc", runcState, State{"web", "creating", pid(4242)}},
-		{"crun", crunState, State{"web", "created", pid(4242)}},
+		{"runc, containerd", runcState, State{"web", "creating", pid(4242), "u", "c"}},
+		{"crun", crunState, State{"web", "created", pid(4242), "", ""}},
+		{"CRI-O", crioState, State{"web", "created", nil, "u", "c"}},
+		{"annotations of another kind", `{"annotations":["u"],"id":"a"}`, State{ID: "a"}},
+		{"annotations that are no text", `{"annotations":{"io.kubernetes.pod.uid":7,"io.kubernetes.container.name":"c"}}`, State{Container: "c"}},
 		{"empty object", `{}`, State{}},
 		{"null is absent", `{"id":null,"pid":null}`, State{}},
 		{"the last of a repeated key counts", `{"pid":1,"pid":2}`, State{PID: pid(2)}},
@@ -33,14 +38,16 @@ func TestParseState(t *testing.T) {
 		{"white space", "\n{\t\"pid\" : 1 }\r\n", State{PID: pid(1)}},
 	} {
 		got, err := ParseState([]byte(tt.in))
-		if err != nil || got.ID != tt.want.ID || got.Status != tt.want.Status || !samePID(got.PID, tt.want.PID) {
+		if err != nil || !sameState(got, tt.want) {
 			t.Errorf("%s: ParseState(%s) = %+v, %v; want %+v", tt.name, tt.in, got, err, tt.want)
 		}
 	}
 }
 
-func samePID(a, b *int) bool {
-	return (a == nil) == (b == nil) && (a == nil || *a == *b)
+func sameState(a, b State) bool {
+	samePID := (a.PID == nil) == (b.PID == nil) && (a.PID == nil || *a.PID == *b.PID)
+	a.PID, b.PID = nil, nil
+	return samePID && a == b
 }
 
 func TestParseStateErrors(t *testing.T) {
@@ -69,7 +76,7 @@ func TestParseStateErrors(t *testing.T) {
 // FuzzParseState holds ParseState against encoding/json: both accept the same
 // texts and read the same values.
 func FuzzParseState(f *testing.F) {
-	for _, s := range []string{runcState, crunState, `{}`, `{"pid":null}`, `{"pid":-0}`, `{"pid":1e3}`, `{"id":"\ud83d\u0041"}`,
+	for _, s := range []string{runcState, crunState, crioState, `{"annotations":[7]}`, `{}`, `{"pid":null}`, `{"pid":-0}`, `{"pid":1e3}`, `{"id":"\ud83d\u0041"}`,
 		"{\"id\":\"\xff\"}", `{"a":[[],{"b":[1,2.5E-3]}],"pid":1}`, `{"pid":01}`, `{"a":tru}`, `{"a":1,}`} {
 		f.Add([]byte(s))
 	}
@@ -79,7 +86,7 @@ func FuzzParseState(f *testing.F) {
 		if (err == nil) != (wantErr == nil) {
 			t.Fatalf("ParseState(%q): %v; encoding/json: %v", data, err, wantErr)
 		}
-		if err == nil && (got.ID != want.ID || got.Status != want.Status || !samePID(got.PID, want.PID)) {
+		if err == nil && !sameState(got, want) {
 			t.Fatalf("ParseState(%q) = %+v; encoding/json: %+v", data, got, want)
 		}
 	})
@@ -103,7 +110,42 @@ func oracle(data []byte) (State, error) {
 			}
 		}
 	}
+	st.PodUID, st.Container = annotationsOracle(data)
 	return st, nil
+}
+
+// annotationsOracle decodes what order counts in, which a map does not have.
+func annotationsOracle(data []byte) (podUID, container string) {
+	var annotations json.RawMessage
+	d := json.NewDecoder(bytes.NewReader(data))
+	_, _ = d.Token() // {
+	for d.More() {
+		key, _ := d.Token()
+		var raw json.RawMessage
+		if d.Decode(&raw) == nil && key == "annotations" {
+			annotations = raw
+		}
+	}
+	d = json.NewDecoder(bytes.NewReader(annotations))
+	if open, _ := d.Token(); open != json.Delim('{') {
+		return "", ""
+	}
+	for d.More() {
+		key, _ := d.Token()
+		var value any
+		if d.Decode(&value) != nil {
+			break
+		}
+		text, ok := value.(string)
+		switch {
+		case !ok:
+		case key == "io.kubernetes.cri.sandbox-uid" || key == "io.kubernetes.pod.uid":
+			podUID = text
+		case key == "io.kubernetes.cri.container-name" || key == "io.kubernetes.container.name":
+			container = text
+		}
+	}
+	return podUID, container
 }
 
 // pipe is a pipe whose reading end is blocking, as a runtime's is.

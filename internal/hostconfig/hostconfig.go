@@ -93,7 +93,7 @@ func (l *Limits) String() string {
 // Container is what every RDMA container gets besides its devices. The driver's
 // configuration file has the same fields (package policy).
 type Container struct {
-	// Memlock is the locked memory limit of containers.
+	// Memlock is the locked memory limit of containers: unlimited, or bytes (4Gi).
 	Memlock string `yaml:"memlock,omitempty"`
 	// Env are environment variables.
 	Env map[string]string `yaml:"env,omitempty"`
@@ -101,13 +101,15 @@ type Container struct {
 	Mounts []Mount `yaml:"mounts,omitempty"`
 	// NCCLTopology is a topology file for NCCL: it is mounted, and NCCL_TOPO_FILE
 	// names it.
-	NCCLTopology string `yaml:"ncclTopology,omitempty"`
+	NCCLTopology string `yaml:"ncclTopology,omitempty" jsonschema:"pattern=^/"`
 }
 
 // Mount is a read-only bind mount; without a container path it is at the same path.
 type Mount struct {
-	HostPath      string `yaml:"hostPath"`
-	ContainerPath string `yaml:"containerPath,omitempty"`
+	// HostPath is where it is on the host.
+	HostPath string `yaml:"hostPath" jsonschema:"required,pattern=^/"`
+	// ContainerPath is where the container has it.
+	ContainerPath string `yaml:"containerPath,omitempty" jsonschema:"pattern=^/"`
 }
 
 // Parse decodes and validates a file. An error names line and field of all that is

@@ -40,6 +40,8 @@ type Config struct {
 	// ClaimStatus has the driver write into the status of claims by which names the
 	// node has their HCAs.
 	ClaimStatus bool
+	// ClaimEvents has the driver leave events on claims, and on the pods that use them.
+	ClaimEvents bool
 	// DeviceMetadata has the driver give containers files about their devices
 	// (KEP-5304).
 	DeviceMetadata bool

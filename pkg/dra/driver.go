@@ -61,6 +61,7 @@ type Driver struct {
 	usesCounters atomic.Bool              // the slices published last have counters
 	missing      missing
 	statuses     *statuses
+	notices      *notices
 	pods         *podresources.Cache
 
 	fail        context.CancelCauseFunc
@@ -96,7 +97,7 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	d := &Driver{
 		cfg: cfg, client: client, host: host, claims: claims, atWork: keymutex.NewHashed(claimsAtWork), health: observer, events: kernelEvents,
 		registered: make(chan struct{}, 1), moved: make(chan struct{}, 1),
-		now: time.Now, started: time.Now(), statuses: newStatuses(cfg.ClaimStatus),
+		now: time.Now, started: time.Now(), statuses: newStatuses(cfg.ClaimStatus), notices: newNotices(cfg.ClaimEvents),
 		pods: &podresources.Cache{Socket: cfg.podResourcesSocket(), Driver: plan.DriverName, For: podsFor},
 	}
 	d.publisher = publisher.New(publisher.Config{Client: client, Driver: plan.DriverName, Node: cfg.NodeName, Report: d.notPublished})
@@ -167,6 +168,7 @@ func (d *Driver) start(ctx context.Context) error {
 		d.orphanLoop,
 		d.reportLoop,
 		d.statusLoop,
+		d.noticeLoop,
 		func(ctx context.Context) { d.watchSpecs(ctx, d.watcher) },
 		func(ctx context.Context) { d.followPolicy(ctx, d.policyFile) },
 	} {

@@ -67,7 +67,8 @@ func (o *observer) due(now time.Time, most time.Duration) time.Duration {
 // judge judges the health of the host's HCAs by the last snapshot, and reports
 // whether it changed. A change is told to the kubelet, and said in events.
 func (d *Driver) judge(ctx context.Context, now time.Time) bool {
-	held := heldHCAs(d.plans(ctx))
+	plans := d.plans(ctx)
+	held := heldHCAs(plans)
 	snap := d.host.snapshot()
 	d.health.model.SetTimes(d.policy.Load().HealthTimes(d.health.down, d.health.up))
 	transitions := d.health.model.Observe(health.Observation{
@@ -77,6 +78,7 @@ func (d *Driver) judge(ctx context.Context, now time.Time) bool {
 		klog.FromContext(ctx).Info("Health of an RDMA device", "device", t.Device, "ibdev", t.IBDev, "reason", t.Reason(), "detail", t.Message)
 	}
 	d.recorder.tell(transitions)
+	d.tellHealth(transitions, plans)
 	d.noteHealth(transitions)
 	d.cfg.Metrics.Transitions(transitions)
 	return d.health.replace(d.health.model.View())

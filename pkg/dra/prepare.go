@@ -29,6 +29,7 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 		devices, err := d.prepare(ctx, claim, settled)
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "Claim not prepared", "claim", klog.KObj(claim), "uid", claim.UID)
+			d.tellFailed(claim, err)
 			d.warn("NotPrepared", claim.Namespace+"/"+claim.Name, err)
 		}
 		results[claim.UID] = kubeletplugin.PrepareResult{Devices: devices, Err: err}
@@ -114,6 +115,9 @@ func (d *Driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplug
 	for _, claim := range claims {
 		watch := d.cfg.Metrics.Start(metrics.Unprepare)
 		err := d.forget(claim.UID)
+		if err != nil {
+			d.notices.add(notice{Namespace: claim.Namespace, Claim: claim.Name, UID: claim.UID, Event: UnprepareFailed, Note: err.Error(), Pods: true})
+		}
 		results[claim.UID] = watch.Fail(metrics.ReasonRecord, err)
 		watch.Whole(metrics.PhaseClaim)
 		d.noteEnd(claim, err)

@@ -14,14 +14,14 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// The API server gets that many events about the node at once, and then one each ten
+// The API server gets that many events about an object at once, and then one each ten
 // seconds: a switch that fails takes many links with it. The rest is in the log.
 const (
 	eventBurst     = 50
 	eventPerSecond = 0.1
 )
 
-// recorder leaves events on the node. Nothing waits for it, and an event that
+// recorder leaves events on the node, and on claims and pods (notices). Nothing waits for it, and an event that
 // cannot be written is lost.
 type recorder struct {
 	broadcaster record.EventBroadcaster
@@ -47,10 +47,6 @@ func (r *recorder) stop() { r.broadcaster.Shutdown() }
 // tell leaves an event for each transition.
 func (r *recorder) tell(transitions []health.Transition) {
 	for _, t := range transitions {
-		kind := corev1.EventTypeNormal
-		if t.Grave() {
-			kind = corev1.EventTypeWarning
-		}
-		r.events.Event(r.node, kind, t.Reason(), t.Note())
+		r.events.Event(r.node, eventType(t), t.Reason(), t.Note())
 	}
 }

@@ -14,9 +14,9 @@ import (
 // them: they are for people.
 const reportInterval = 2 * time.Second
 
-// reportLoop logs what the hook did in containers, until ctx ends. A container
-// runtime shows what a hook says only when it fails, so this is where one learns
-// that a limit was not raised as far as it should have been.
+// reportLoop logs what the hook did in containers, and tells the users of their claims what
+// they should know, until ctx ends. A container runtime shows what a hook says only when it
+// fails, so this is where one learns that a limit was not raised as far as it should have been.
 func (d *Driver) reportLoop(ctx context.Context) {
 	if d.cfg.Hook.ReportDir == "" {
 		return
@@ -26,6 +26,9 @@ func (d *Driver) reportLoop(ctx context.Context) {
 	for {
 		found := logReports(klog.FromContext(ctx), d.cfg.Hook.ReportDir)
 		d.cfg.Metrics.HookReports(found)
+		for _, r := range found {
+			d.followUp(r)
+		}
 		d.noteReports(found)
 		select {
 		case <-ctx.Done():

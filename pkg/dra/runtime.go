@@ -59,7 +59,7 @@ func (d *Driver) checkRuntime(ctx context.Context) error {
 	}
 	d.warn("NoRDMADevices", d.cfg.NodeName, reason)
 	klog.FromContext(ctx).Error(reason, "No RDMA device is published")
-	d.warnNode(ctx, node, "NoRDMADevices", reason.Error())
+	d.warnNode(ctx, node, NoDevices.Reason, reason.Error())
 	return nil
 }
 

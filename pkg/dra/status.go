@@ -29,11 +29,21 @@ type HCAData struct {
 }
 
 // PortData is a port. Its state is no part, since it changes and this does not
-// follow.
+// follow. Its GIDs are those of when a container of the claim began, or the host changed.
 type PortData struct {
 	Number    int    `json:"number"`
 	LinkLayer string `json:"linkLayer,omitempty"`
-	Netdev    string `json:"netdev,omitempty"`
+	// Netdev is the port's interface, as long as it is on the host.
+	Netdev string    `json:"netdev,omitempty"`
+	GIDs   []GIDData `json:"gids,omitempty"`
+}
+
+// GIDData is an entry of a port's GID table.
+type GIDData struct {
+	Index  int    `json:"index"`
+	GID    string `json:"gid"` // an IPv4 address where it was made from one
+	Type   string `json:"type,omitempty"`
+	Netdev string `json:"netdev,omitempty"` // wherever it is
 }
 
 // The condition of an allocated device.
@@ -45,7 +55,7 @@ const (
 
 // deviceStatus returns what a claim's status says of the devices of its plan.
 // What it says already keeps the time since when.
-func deviceStatus(p *plan.Plan, snap *rdma.Snapshot, said []resourceapi.AllocatedDeviceStatus, now metav1.Time) ([]resourceapi.AllocatedDeviceStatus, error) {
+func deviceStatus(p *plan.Plan, snap *rdma.Snapshot, gids addresses, said []resourceapi.AllocatedDeviceStatus, now metav1.Time) ([]resourceapi.AllocatedDeviceStatus, error) {
 	var out []resourceapi.AllocatedDeviceStatus
 	for _, d := range p.Devices {
 		s := resourceapi.AllocatedDeviceStatus{Driver: plan.DriverName, Pool: d.Pool, Device: d.Device, ShareID: (*string)(d.ShareID)}
@@ -53,7 +63,7 @@ func deviceStatus(p *plan.Plan, snap *rdma.Snapshot, said []resourceapi.Allocate
 		if slices.ContainsFunc(out, same) {
 			continue // two requests have it, one of them for monitoring
 		}
-		data, missing := dataOf(d, snap)
+		data, missing := dataOf(d, snap, gids)
 		ready := metav1.Condition{Type: conditionReady, Status: metav1.ConditionTrue, Reason: reasonPrepared, LastTransitionTime: now}
 		if missing != "" {
 			ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, reasonMissing, "the node has no RDMA device in the slot "+missing+" now"
@@ -66,7 +76,7 @@ func deviceStatus(p *plan.Plan, snap *rdma.Snapshot, said []resourceapi.Allocate
 		if err != nil {
 			return nil, err
 		}
-		s.Data = &runtime.RawExtension{Raw: raw}
+		s.Data, s.NetworkData = &runtime.RawExtension{Raw: raw}, gids.network(d, snap)
 		out = append(out, s)
 	}
 	return out, nil
@@ -85,7 +95,7 @@ func keepTime(c *metav1.Condition, said []metav1.Condition) {
 }
 
 // dataOf describes the HCAs of a device, and names one that is not there.
-func dataOf(d plan.Device, snap *rdma.Snapshot) (data DeviceData, missing string) {
+func dataOf(d plan.Device, snap *rdma.Snapshot, gids addresses) (data DeviceData, missing string) {
 	for _, name := range d.HCAs() {
 		h := snap.Lookup(name)
 		if h == nil {
@@ -98,7 +108,9 @@ func dataOf(d plan.Device, snap *rdma.Snapshot) (data DeviceData, missing string
 		}
 		for _, p := range h.Ports {
 			if !p.Representor {
-				hca.Ports = append(hca.Ports, PortData{Number: p.Number, LinkLayer: string(p.LinkLayer), Netdev: p.Netdev})
+				hca.Ports = append(hca.Ports, PortData{
+					Number: p.Number, LinkLayer: string(p.LinkLayer), Netdev: p.Netdev, GIDs: gidData(gids.of(h, p.Number)),
+				})
 			}
 		}
 		data.HCAs = append(data.HCAs, hca)
@@ -106,22 +118,44 @@ func dataOf(d plan.Device, snap *rdma.Snapshot) (data DeviceData, missing string
 	return data, missing
 }
 
-// encode writes the data as far as there is room: ports go first, and then all but
-// the first HCAs of a large group.
+func gidData(gids []rdma.GID) (out []GIDData) {
+	for _, g := range gids {
+		out = append(out, GIDData{Index: g.Index, GID: ipOf(g).String(), Type: g.Type, Netdev: g.Netdev})
+	}
+	return out
+}
+
+// encode writes the data as far as there is room: GIDs go first, then ports, and then all
+// but the first HCAs of a large group.
 func encode(data DeviceData) ([]byte, error) {
 	for {
 		raw, err := json.Marshal(data)
 		if err != nil || len(raw) <= resourceapi.AllocatedDeviceStatusDataMaxLength {
 			return raw, err
 		}
-		if slices.ContainsFunc(data.HCAs, func(h HCAData) bool { return h.Ports != nil }) {
-			for i := range data.HCAs {
-				data.HCAs[i].Ports = nil
-			}
-			continue
+		if !data.dropGIDs() && !data.dropPorts() {
+			data.HCAs = data.HCAs[:len(data.HCAs)/2]
 		}
-		data.HCAs = data.HCAs[:len(data.HCAs)/2]
 	}
+}
+
+// dropGIDs and dropPorts make room, and report whether there was anything to drop.
+func (d DeviceData) dropGIDs() (dropped bool) {
+	for _, h := range d.HCAs {
+		for i := range h.Ports {
+			dropped = dropped || h.Ports[i].GIDs != nil
+			h.Ports[i].GIDs = nil
+		}
+	}
+	return dropped
+}
+
+func (d DeviceData) dropPorts() (dropped bool) {
+	for i := range d.HCAs {
+		dropped = dropped || d.HCAs[i].Ports != nil
+		d.HCAs[i].Ports = nil
+	}
+	return dropped
 }
 
 // sameStatus reports whether two lists say the same, whenever they began to, and
@@ -139,11 +173,14 @@ func sameStatus(a, b []resourceapi.AllocatedDeviceStatus) bool {
 	return true
 }
 
-// meaning is what an entry says: its conditions, and its data as a value.
+// meaning is what an entry says: its conditions, its interface, and its data as a value.
 func meaning(s resourceapi.AllocatedDeviceStatus) []any {
 	var out []any
 	for _, c := range s.Conditions {
 		out = append(out, c.Type, c.Status, c.Reason, c.Message)
+	}
+	if n := s.NetworkData; n != nil {
+		out = append(out, n.InterfaceName, n.HardwareAddress, slices.Clone(n.IPs))
 	}
 	if s.Data != nil {
 		var data any

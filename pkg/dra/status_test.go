@@ -11,7 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 func withStatus(c *dra.Config) { c.ClaimStatus = true }
@@ -41,8 +44,8 @@ func TestStatus(t *testing.T) {
 	c := drivertest.Share(1, nil, "shared-"+hca0, "group-all")
 	n.AddClaim(c)
 	prepare(t, n, c)
-	port := []dra.PortData{{Number: 1, LinkLayer: "Ethernet", Netdev: "ens1f0np0"}}
-	port1 := []dra.PortData{{Number: 1, LinkLayer: "Ethernet", Netdev: "ens1f1np1"}}
+	port := []dra.PortData{{Number: 1, LinkLayer: "Ethernet", Netdev: "ens1f0np0", GIDs: gidTable("ens1f0np0", "fe80::a288:c2ff:fe25:1000", "10.1.0.10")}}
+	port1 := []dra.PortData{{Number: 1, LinkLayer: "Ethernet", Netdev: "ens1f1np1", GIDs: gidTable("ens1f1np1", "fe80::a288:c2ff:fe25:1001", "10.1.1.10")}}
 	first := dra.HCAData{Name: hca0, IBDev: "mlx5_0", NodeGUID: "a088:c203:0025:1000", Ports: port}
 	second := dra.HCAData{Name: hca1, IBDev: "mlx5_1", NodeGUID: "a088:c203:0025:1001", Ports: port1}
 	want := []dra.DeviceData{{HCAs: []dra.HCAData{first}}, {HCAs: []dra.HCAData{first, second}}}
@@ -61,7 +64,44 @@ func TestStatus(t *testing.T) {
 		if diff := cmp.Diff(want[i], data); diff != "" {
 			t.Errorf("data (-want +got):\n%s", diff)
 		}
+		if s.NetworkData != nil {
+			t.Errorf("an interface of the host is that of a pod: %v", s.NetworkData)
+		}
 	}
+}
+
+// gidTable is what the kernel makes of addresses: each twice.
+func gidTable(netdev string, addresses ...string) (out []dra.GIDData) {
+	for _, a := range addresses {
+		for _, kind := range []string{"IB/RoCE v1", "RoCE v2"} {
+			out = append(out, dra.GIDData{Index: len(out), GID: a, Type: kind, Netdev: netdev})
+		}
+	}
+	return out
+}
+
+// TestStatusNetwork: the interface that a CNI plugin moved into the pod stands in the status
+// once a container has begun, by what the GIDs tell of it. They outlive the move.
+func TestStatusNetwork(t *testing.T) {
+	n, dir := drivertest.NewSharedNode(t, "roce-sriov"), t.TempDir()
+	events := make(chan watch.Signal)
+	startHearing(t, n, events, withStatus, func(c *dra.Config) { c.Hook.ReportDir = dir })
+	c := drivertest.Claim(1, "pci-0000-3b-00-2")
+	n.AddClaim(c)
+	prepare(t, n, c)
+	if got := waitStatus(t, n, c)[0].NetworkData; got != nil {
+		t.Errorf("before the pod has it: %v", got)
+	}
+	n.Become(t, drivertest.Without(t, "roce-sriov", "net/ens1f0v0"))
+	events <- watch.Signal{Changes: rdma.Changes{All: true}}
+	report(t, dir, c, func(*hook.Report) {})
+	want := &resourceapi.NetworkDeviceData{InterfaceName: "ens1f0v0", IPs: []string{"10.1.0.20/32"}, HardwareAddress: "a0:88:c2:25:10:20"}
+	drivertest.Eventually(t, func() error {
+		if diff := cmp.Diff(want, n.DeviceStatus(c)[0].NetworkData); diff != "" {
+			return fmt.Errorf("networkData (-want +got):\n%s", diff)
+		}
+		return nil
+	})
 }
 
 // TestStatusIsOutOfTheWay: nobody waits for the status, and what is there is not

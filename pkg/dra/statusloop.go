@@ -27,6 +27,7 @@ const (
 	statusRetryMax  = 5 * time.Minute
 	statusPerSecond = 20
 	statusBurst     = 100
+	statusSettles   = time.Second
 )
 
 // statuses, unless it is nil, writes into the status of prepared claims by which names the node has
@@ -80,6 +81,14 @@ func (s *statuses) all(plans []*plan.Plan) {
 	}
 	for _, p := range plans {
 		s.queue.Add(p.UID)
+	}
+}
+
+// later has the status of a claim looked at when a container of it has just begun: the
+// kernel makes the GIDs of its interface in the background, a moment after the address.
+func (s *statuses) later(uid types.UID) {
+	if s != nil {
+		s.queue.AddAfter(uid, statusSettles)
 	}
 }
 
@@ -142,7 +151,7 @@ func (d *Driver) writeStatus(ctx context.Context, uid types.UID) error {
 	if err != nil || !known {
 		return err
 	}
-	want, err := deviceStatus(p, d.host.snapshot(), said, metav1.Now().Rfc3339Copy())
+	want, err := deviceStatus(p, d.host.snapshot(), addresses{d.host.sys}, said, metav1.Now().Rfc3339Copy())
 	if err != nil || sameStatus(want, said) {
 		return err
 	}
@@ -202,6 +211,9 @@ func applyStatus(p *plan.Plan, devices []resourceapi.AllocatedDeviceStatus) *app
 	for _, d := range devices {
 		one := applyresource.AllocatedDeviceStatus().WithDriver(d.Driver).WithPool(d.Pool).WithDevice(d.Device).WithData(*d.Data)
 		one.ShareID = d.ShareID
+		if n := d.NetworkData; n != nil {
+			one.WithNetworkData(networkData(n))
+		}
 		for _, c := range d.Conditions {
 			one.WithConditions(applymeta.Condition().WithType(c.Type).WithStatus(c.Status).WithReason(c.Reason).
 				WithMessage(c.Message).WithLastTransitionTime(c.LastTransitionTime))
@@ -209,4 +221,12 @@ func applyStatus(p *plan.Plan, devices []resourceapi.AllocatedDeviceStatus) *app
 		status.WithDevices(one)
 	}
 	return applyresource.ResourceClaim(p.Name, p.Namespace).WithUID(p.UID).WithStatus(status)
+}
+
+func networkData(n *resourceapi.NetworkDeviceData) *applyresource.NetworkDeviceDataApplyConfiguration {
+	out := applyresource.NetworkDeviceData().WithInterfaceName(n.InterfaceName).WithIPs(n.IPs...)
+	if n.HardwareAddress != "" {
+		out.WithHardwareAddress(n.HardwareAddress)
+	}
+	return out
 }

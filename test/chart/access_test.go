@@ -49,11 +49,13 @@ func granted(t *testing.T, args ...string) []string {
 func TestRBAC(t *testing.T) {
 	want := []string{
 		"cluster: associated-node:patch resourceclaims/driver.resource.k8s.io rdma.dev",
+		"cluster: create events.",
 		"cluster: create resourceslices.resource.k8s.io",
 		"cluster: delete resourceslices.resource.k8s.io",
 		"cluster: get nodes.",
 		"cluster: get resourceclaims.resource.k8s.io",
 		"cluster: list resourceslices.resource.k8s.io",
+		"cluster: patch events.",
 		"cluster: patch resourceclaims/status.resource.k8s.io",
 		"cluster: update resourceslices.resource.k8s.io",
 		"cluster: watch resourceslices.resource.k8s.io",
@@ -62,6 +64,12 @@ func TestRBAC(t *testing.T) {
 	}
 	if d := cmp.Diff(want, granted(t)); d != "" {
 		t.Errorf("rights (-want +got):\n%s", d)
+	}
+	quiet := slices.DeleteFunc(slices.Clone(want), func(right string) bool {
+		return strings.HasPrefix(right, "cluster:") && strings.HasSuffix(right, " events.")
+	})
+	if d := cmp.Diff(quiet, granted(t, "--set", "claimEvents=false")); d != "" {
+		t.Errorf("rights without events of claims (-want +got):\n%s", d)
 	}
 	want = slices.DeleteFunc(want, func(right string) bool {
 		return strings.Contains(right, "patch resourceclaims") || strings.Contains(right, "associated-node")
@@ -88,7 +96,7 @@ func TestBindings(t *testing.T) {
 			t.Error("a binding names no role of the chart")
 		}
 		user := "system:serviceaccount:" + namespace + ":" + account
-		for _, name := range []string{"node-slices.rdma.dev", "claim-status.rdma.dev"} {
+		for _, name := range []string{"node-slices.rdma.dev", "claim-status.rdma.dev", "events.rdma.dev"} {
 			conditions := policy(t, name, args...).Spec.MatchConditions
 			if len(conditions) != 1 || conditions[0].Expression != fmt.Sprintf("request.userInfo.username == %q", user) {
 				t.Errorf("policy %s applies to %v, want user %s", name, conditions, user)
@@ -134,6 +142,7 @@ func TestPolicies(t *testing.T) {
 		"claim-status.rdma.dev":           {"UPDATE resourceclaims/status"},
 		"claim-parameters.rdma.dev":       {"CREATE resourceclaims,resourceclaimtemplates"},
 		"class-parameters.rdma.dev":       {"CREATE deviceclasses", "UPDATE deviceclasses"},
+		"events.rdma.dev":                 {"CREATE events", "UPDATE events"},
 		"node-slices.rdma.dev":            {"CREATE resourceslices", "UPDATE resourceslices", "DELETE resourceslices"},
 	}
 	if d := cmp.Diff(want, matched); d != "" {

@@ -63,6 +63,9 @@ var effects = []resourceapi.DeviceTaintEffect{
 	resourceapi.DeviceTaintEffectNone, resourceapi.DeviceTaintEffectNoSchedule, resourceapi.DeviceTaintEffectNoExecute, EffectOff,
 }
 
+// Effects returns what the taint of a condition can do.
+func Effects() []resourceapi.DeviceTaintEffect { return slices.Clone(effects) }
+
 // ParseEffect reads the effect of the taint of a condition, which is named with or
 // without the domain.
 func ParseEffect(name, effect string) (Condition, resourceapi.DeviceTaintEffect, error) {

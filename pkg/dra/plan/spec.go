@@ -87,7 +87,7 @@ func (p *Plan) device(d Device, hcas []*rdma.HCA, rdmaCM *rdma.Node, hook HookOp
 			out.Limits = append(out.Limits, cdi.Limit{IBDev: h.IBDev, Handles: d.Limits.Handles, Objects: d.Limits.Objects})
 		}
 	}
-	out.Hook = hook.of(d)
+	out.Hook = hook.of(p, d)
 	return out, nil
 }
 
@@ -126,8 +126,8 @@ func libraryEnv(libraries []string, hcas []*rdma.HCA) []string {
 	return env
 }
 
-// of returns the hook of a device, nil if there is nothing for it to do.
-func (o HookOptions) of(d Device) *cdi.Hook {
+// of returns the hook of a device of a plan, nil if there is nothing for it to do.
+func (o HookOptions) of(p *Plan, d Device) *cdi.Hook {
 	inherit := d.Settings.Memlock == v1alpha1.MemlockInherit
 	if o.Path == "" || inherit && d.Limits == (Limits{}) {
 		return nil
@@ -138,7 +138,7 @@ func (o HookOptions) of(d Device) *cdi.Hook {
 	}
 	args = append(args, "--on-denied", o.OnDenied)
 	if o.ReportDir != "" {
-		args = append(args, "--report", o.ReportDir)
+		args = append(args, "--report", o.ReportDir, "--claim", string(p.UID))
 	}
 	return &cdi.Hook{Path: o.Path, Args: args}
 }

@@ -18,7 +18,7 @@ import (
 var foreignDomains = []string{"resource.kubernetes.io", "k8s.cni.cncf.io"}
 
 // attributes validates the attributes of a rule.
-func (p *problems) attributes(path string, entries map[string]attributeEntry) attributes {
+func (p *problems) attributes(path string, entries map[string]FileAttribute) attributes {
 	out := attributes{}
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		entry := entries[name]

@@ -7,9 +7,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Fields lists the fields of the file as paths, in their order: rules[].shares. A
+// Fields lists the fields of the File as paths, in their order: rules[].shares. A
 // field with free names has * for them.
-func Fields() []string { return fields("", reflect.TypeFor[file]()) }
+func Fields() []string { return fields("", reflect.TypeFor[File]()) }
 
 func fields(prefix string, t reflect.Type) []string {
 	var out []string

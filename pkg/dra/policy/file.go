@@ -16,60 +16,98 @@ const (
 	Kind       = "DriverConfig"
 )
 
-// file is the configuration file as it is written. docs/policy.md says what each
-// field means.
-type file struct {
+// File is the configuration file as it is written, and Parse reads it. docs/policy.md says
+// more of each field. The schema of the chart's value config is made from the type: its
+// comments are what an editor shows (tools/schema).
+type File struct {
 	APIVersion           string `yaml:"apiVersion"`
 	Kind                 string `yaml:"kind"`
 	hostconfig.Container `yaml:",inline"`
-	Partitioning         bool              `yaml:"partitioning"`
-	Rules                []ruleEntry       `yaml:"rules"`
-	Taints               map[string]string `yaml:"taints"`
-	Health               healthEntry       `yaml:"health"`
-	PublishInterval      *duration         `yaml:"publishInterval"`
-	Groups               []groupEntry      `yaml:"groups"`
+	// Partitioning is whether devices of one card that exclude each other do so by counters. It
+	// needs Kubernetes 1.36, or 1.35 with the feature gate DRAPartitionableDevices.
+	Partitioning bool `yaml:"partitioning"`
+	// Rules are what decides on HCAs: the first one whose selectors are all true for an HCA. An HCA
+	// without a rule is exclusive.
+	Rules []FileRule `yaml:"rules"`
+	// Taints are what a fault of an HCA does, by the name of its taint, with or without
+	// rdma.dev/: None informs, NoSchedule keeps new claims away, NoExecute also deletes the
+	// pods that have the device, Off makes no taint.
+	Taints map[string]string `yaml:"taints"`
+	// Health is how long faults must be seen.
+	Health FileHealth `yaml:"health"`
+	// PublishInterval is the least time between two writes of a slice, from 0s to 1m.
+	PublishInterval *Duration `yaml:"publishInterval"`
+	// Groups are devices that stand for several HCAs at once.
+	Groups []FileGroup `yaml:"groups"`
 }
 
-type ruleEntry struct {
-	Name          string                    `yaml:"name"`
-	Selectors     []selectorEntry           `yaml:"selectors"`
-	Publish       resources.View            `yaml:"publish"`
-	Shares        *int64                    `yaml:"shares"`
-	DefaultShares *int64                    `yaml:"defaultShares"`
-	Bandwidth     *quantity                 `yaml:"bandwidth"`
-	Handles       *quantity                 `yaml:"handles"`
-	Objects       *quantity                 `yaml:"objects"`
-	Rail          *int64                    `yaml:"rail"`
-	Rails         *int64                    `yaml:"rails"`
-	ResourceName  string                    `yaml:"resourceName"`
-	Attributes    map[string]attributeEntry `yaml:"attributes"`
+// FileRule is what is published of some HCAs.
+type FileRule struct {
+	// Name is a word for people: explain and the log name the rule.
+	Name string `yaml:"name" jsonschema:"required,minLength=1"`
+	// Selectors are what must all be true for an HCA, as in a DeviceClass; every HCA without.
+	Selectors []FileSelector `yaml:"selectors" jsonschema:"maxItems=31"`
+	// Publish is as what: not at all, for one claim at a time (the default), as shares for many, or
+	// both, which needs partitioning.
+	Publish resources.View `yaml:"publish" jsonschema:"enum=none,enum=exclusive,enum=shared,enum=both"`
+	// Shares is how many shares a shared HCA has, 63 by default.
+	Shares *int64 `yaml:"shares" jsonschema:"minimum=1,maximum=1000000"`
+	// DefaultShares is how many a claim gets that asks for none.
+	DefaultShares *int64 `yaml:"defaultShares" jsonschema:"minimum=1,maximum=1000000"`
+	// Bandwidth is what claims can ask for, in bits per second, at least 1M.
+	Bandwidth *Quantity `yaml:"bandwidth"`
+	// Handles are the open contexts of all shares (hca_handle).
+	Handles *Quantity `yaml:"handles"`
+	// Objects are the verbs objects of all shares (hca_object).
+	Objects *Quantity `yaml:"objects"`
+	// Rail is the attribute rail of all HCAs of the rule.
+	Rail *int64 `yaml:"rail" jsonschema:"minimum=0,maximum=2147483647"`
+	// Rails is a number of cards: the cards of the rule get the attribute rail 0, 1, ... in PCI order.
+	Rails *int64 `yaml:"rails" jsonschema:"minimum=1"`
+	// ResourceName is the attribute k8s.cni.cncf.io/resourceName for CNI plugins, PREFIX/NAME.
+	ResourceName string `yaml:"resourceName"`
+	// Attributes are more attributes of the HCAs.
+	Attributes map[string]FileAttribute `yaml:"attributes"`
 }
 
-type groupEntry struct {
-	Name      string          `yaml:"name"`
-	Selectors []selectorEntry `yaml:"selectors"`
-	Shares    *int64          `yaml:"shares"`
+// FileGroup is a device that stands for several HCAs.
+type FileGroup struct {
+	// Name is what makes the device group-NAME.
+	Name string `yaml:"name" jsonschema:"required,minLength=1"`
+	// Selectors are what must all be true for a member, as in a DeviceClass, whatever the rules
+	// say of it; every HCA without.
+	Selectors []FileSelector `yaml:"selectors" jsonschema:"maxItems=31"`
+	// Shares is how many claims can have the group at a time, 63 by default.
+	Shares *int64 `yaml:"shares" jsonschema:"minimum=1,maximum=1000000"`
 }
 
-// selectorEntry is a selector as a DeviceClass has it.
-type selectorEntry struct {
-	CEL struct {
-		Expression string `yaml:"expression"`
-	} `yaml:"cel"`
+// FileSelector is a selector as a DeviceClass has it.
+type FileSelector struct {
+	// CEL is an expression in the Common Expression Language.
+	CEL FileCEL `yaml:"cel" jsonschema:"required"`
 }
 
-// attributeEntry is an attribute as a ResourceSlice has it: one of the fields.
-type attributeEntry struct {
-	String *string `yaml:"string"`
-	Int    *int64  `yaml:"int"`
-	Bool   *bool   `yaml:"bool"`
+// FileCEL is an expression of a selector.
+type FileCEL struct {
+	// Expression is CEL over device.attributes, less shared, which the rule decides.
+	Expression string `yaml:"expression" jsonschema:"required,minLength=1,maxLength=10240"`
 }
 
-// quantity is a number as Kubernetes writes them: 4096, 400G.
-type quantity struct{ resource.Quantity }
+// FileAttribute is an attribute as a ResourceSlice has it: one of the fields.
+type FileAttribute struct {
+	// String is a text.
+	String *string `yaml:"string" jsonschema:"maxLength=64"`
+	// Int is a whole number.
+	Int *int64 `yaml:"int"`
+	// Bool is true or false.
+	Bool *bool `yaml:"bool"`
+}
+
+// Quantity is a number as Kubernetes writes them: 4096, 400G.
+type Quantity struct{ resource.Quantity }
 
 // UnmarshalYAML implements yaml.Unmarshaler.
-func (q *quantity) UnmarshalYAML(node *yaml.Node) error {
+func (q *Quantity) UnmarshalYAML(node *yaml.Node) error {
 	parsed, err := resource.ParseQuantity(node.Value)
 	if err != nil || node.Kind != yaml.ScalarNode {
 		// In the decoder's words, which explain translates.

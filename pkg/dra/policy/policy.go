@@ -42,7 +42,7 @@ func Default() *Config { return &Config{} }
 // wrong.
 func Parse(data []byte) (*Config, error) {
 	lines := yamlpath.Of(data)
-	var f file
+	var f File
 	if err := hostconfig.Decode(data, &f); err != nil {
 		return nil, explain(err, lines)
 	}
@@ -64,7 +64,7 @@ func Parse(data []byte) (*Config, error) {
 	return c, nil
 }
 
-func (p *problems) header(f *file) {
+func (p *problems) header(f *File) {
 	if f.APIVersion != APIVersion {
 		p.add("apiVersion", "want %s, not %q", APIVersion, f.APIVersion)
 	}

@@ -75,7 +75,7 @@ const (
 )
 
 // rule validates and compiles a rule.
-func (p *problems) rule(path string, e *ruleEntry, f *file) *rule {
+func (p *problems) rule(path string, e *FileRule, f *File) *rule {
 	r := &rule{
 		name: e.Name, view: e.Publish, resource: e.ResourceName, rail: e.Rail,
 		selectors: p.selectors(path, e.Selectors), extra: p.attributes(path+".attributes", e.Attributes),
@@ -102,7 +102,7 @@ func (p *problems) rule(path string, e *ruleEntry, f *file) *rule {
 }
 
 // capacity validates what claims share.
-func (p *problems) capacity(path string, e *ruleEntry, r *rule) {
+func (p *problems) capacity(path string, e *FileRule, r *rule) {
 	if !r.view.Shared() {
 		for name, set := range map[string]bool{
 			"shares": e.Shares != nil, "defaultShares": e.DefaultShares != nil, "bandwidth": e.Bandwidth != nil,
@@ -140,7 +140,7 @@ func (p *problems) between(path string, n *int64, least, most, byDefault int64) 
 
 // total validates a total of what the rdma cgroup controller limits, which counts
 // in 32 bits. Each share must get something of it.
-func (p *problems) total(path string, q *quantity, shares int64) int64 {
+func (p *problems) total(path string, q *Quantity, shares int64) int64 {
 	if q == nil {
 		return 0
 	}
@@ -151,7 +151,7 @@ func (p *problems) total(path string, q *quantity, shares int64) int64 {
 	return q.Value()
 }
 
-func (p *problems) rails(path string, e *ruleEntry, r *rule) {
+func (p *problems) rails(path string, e *FileRule, r *rule) {
 	if e.Rail != nil && e.Rails != nil {
 		p.add(path+".rails", "rail gives all HCAs one number, rails numbers the cards: set one of them")
 	}
@@ -173,7 +173,7 @@ func (p *problems) resourceName(path, name string) {
 }
 
 // group validates and compiles a group.
-func (p *problems) group(path string, e *groupEntry) *group {
+func (p *problems) group(path string, e *FileGroup) *group {
 	g := &group{
 		name: e.Name, selectors: p.selectors(path, e.Selectors),
 		shares: p.between(path+".shares", e.Shares, 1, maxShares, defaultShares),
@@ -187,7 +187,7 @@ func (p *problems) group(path string, e *groupEntry) *group {
 }
 
 // selectors compiles expressions by the API's rules for DeviceClasses.
-func (p *problems) selectors(path string, entries []selectorEntry) selectors {
+func (p *problems) selectors(path string, entries []FileSelector) selectors {
 	var out selectors
 	if n := len(entries); n > resourceapi.DeviceSelectorsMaxSize {
 		p.add(path+".selectors", "%d are too many: at most %d", n, resourceapi.DeviceSelectorsMaxSize)

@@ -8,12 +8,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// duration is a time as Go writes it: 500ms, 30s. A number alone would leave open of
+// Duration is a time as Go writes it: 500ms, 30s. A number alone would leave open of
 // what.
-type duration struct{ time.Duration }
+type Duration struct{ time.Duration }
 
 // UnmarshalYAML implements yaml.Unmarshaler.
-func (d *duration) UnmarshalYAML(node *yaml.Node) error {
+func (d *Duration) UnmarshalYAML(node *yaml.Node) error {
 	parsed, err := time.ParseDuration(node.Value)
 	if err != nil || node.Kind != yaml.ScalarNode || node.ShortTag() != "!!str" {
 		// In the decoder's words, which explain translates.
@@ -23,10 +23,12 @@ func (d *duration) UnmarshalYAML(node *yaml.Node) error {
 	return nil
 }
 
-// healthEntry says how long things must be before they count.
-type healthEntry struct {
-	DownAfter *duration `yaml:"downAfter"`
-	UpAfter   *duration `yaml:"upAfter"`
+// FileHealth says how long things must be before they count.
+type FileHealth struct {
+	// DownAfter is how long a fault of an HCA must be seen before it counts, from 0s to 10m.
+	DownAfter *Duration `yaml:"downAfter"`
+	// UpAfter is how long it must be gone before its taint goes, from 0s to 1h.
+	UpAfter *Duration `yaml:"upAfter"`
 }
 
 // The bounds of times. What is longer than these would hide what it delays.
@@ -40,22 +42,22 @@ const (
 const defaultPublishInterval = time.Second
 
 // timing are the times of the file, nil for those that it does not have.
-type timing struct{ downAfter, upAfter, publishInterval *duration }
+type timing struct{ downAfter, upAfter, publishInterval *Duration }
 
 // HealthTimes returns how long a fault must be seen before it counts, and how long it
 // must be gone before it ends, which are the given times unless the file says otherwise.
 func (c *Config) HealthTimes(down, up time.Duration) (time.Duration, time.Duration) {
-	return cmp.Or(c.timing.downAfter, &duration{down}).Duration, cmp.Or(c.timing.upAfter, &duration{up}).Duration
+	return cmp.Or(c.timing.downAfter, &Duration{down}).Duration, cmp.Or(c.timing.upAfter, &Duration{up}).Duration
 }
 
 // PublishInterval returns the least time between two publications. What changes after
 // a longer quiet is published at once.
 func (c *Config) PublishInterval() time.Duration {
-	return cmp.Or(c.timing.publishInterval, &duration{defaultPublishInterval}).Duration
+	return cmp.Or(c.timing.publishInterval, &Duration{defaultPublishInterval}).Duration
 }
 
 // timing reads the times.
-func (p *problems) timing(f *file) timing {
+func (p *problems) timing(f *File) timing {
 	p.within("health.downAfter", f.Health.DownAfter, maxDownAfter)
 	p.within("health.upAfter", f.Health.UpAfter, maxUpAfter)
 	p.within("publishInterval", f.PublishInterval, maxPublishInterval)
@@ -63,7 +65,7 @@ func (p *problems) timing(f *file) timing {
 }
 
 // within checks that a time is not negative, and not longer than it may be.
-func (p *problems) within(field string, d *duration, most time.Duration) {
+func (p *problems) within(field string, d *Duration, most time.Duration) {
 	if d != nil && (d.Duration < 0 || d.Duration > most) {
 		p.add(field, "want 0s to %v, not %v", most, d.Duration)
 	}

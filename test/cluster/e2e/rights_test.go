@@ -17,12 +17,12 @@ const account = "system:serviceaccount:" + deploy.Namespace + ":" + deploy.Relea
 // more than it grants everyone.
 func TestRights(t *testing.T) {
 	shared := []string{
-		"nodes [get]", "resourceclaims.resource.k8s.io [get]", "resourceclaims.resource.k8s.io/driver [rdma.dev] [associated-node:patch]",
+		"events [create patch]", "nodes [get]", "resourceclaims.resource.k8s.io [get]", "resourceclaims.resource.k8s.io/driver [rdma.dev] [associated-node:patch]",
 		"resourceclaims.resource.k8s.io/status [patch]", "resourceslices.resource.k8s.io [list watch create update delete]",
 	}
 	for namespace, want := range map[string][]string{
 		"kube-system": shared,
-		"default":     append([]string{"events [create patch]"}, shared...),
+		"default":     shared,
 	} {
 		list := bed.Kubectl(t, "auth", "can-i", "--list", "--no-headers", "--namespace", namespace,
 			"--as", account, "--as-group", "system:serviceaccounts", "--as-group", "system:authenticated")
@@ -72,6 +72,28 @@ func TestNodeSlices(t *testing.T) {
 	t.Cleanup(func() { bed.Kubectl(t, "delete", "resourceslice", "e2e") })
 	if out, err := as(bound, foreign, "delete"); err == nil || !strings.Contains(out, "of another node") {
 		t.Errorf("delete of another node's slice: %v: %s", err, out)
+	}
+}
+
+// TestEventRights: with the token of a driver's pod one can write events of its own, about what
+// it has to do with, in any namespace.
+func TestEventRights(t *testing.T) {
+	n, token := bed.Namespace(t), bed.DriverToken(t)
+	event := func(component, host, kind string) string {
+		return fmt.Sprintf("apiVersion: v1\nkind: Event\nmetadata: {name: e2e, namespace: %s}\ntype: Normal\nreason: Test\nsource: {component: %s, host: %s}\n"+
+			"involvedObject: {kind: %s, namespace: %s, name: x}\n", n.Name, component, host, kind, n.Name)
+	}
+	for _, tc := range []struct{ manifest, want string }{
+		{event("rdma.dev", "node1", "Pod"), ""},
+		{event("rdma.dev", "node1", "ResourceClaim"), ""},
+		{event("kubelet", "node1", "Pod"), "may write events of its own only"},
+		{event("rdma.dev", "node2", "Pod"), "may write events of its own only"},
+		{event("rdma.dev", "node1", "Secret"), "about nodes, claims and pods only"},
+	} {
+		out, err := bed.KubectlInput(t, tc.manifest, append(testbed.AsToken(token), "create", "--dry-run=server", "-f", "-")...)
+		if (err == nil) != (tc.want == "") || !strings.Contains(out, tc.want) {
+			t.Errorf("want %q, got %v: %s\n%s", tc.want, err, out, tc.manifest)
+		}
 	}
 }
 

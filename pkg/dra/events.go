@@ -1,0 +1,57 @@
+package dra
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+)
+
+// EventReason is the reason of an event that the driver leaves, which does not change from
+// version to version: people and programs look for it.
+type EventReason struct {
+	Reason  string
+	Type    string // Normal or Warning
+	About   string // the objects that have it
+	Meaning string
+}
+
+// The events of claims, and of nodes, beside those of health.
+var (
+	PrepareFailed = EventReason{"RDMAPrepareFailed", corev1.EventTypeWarning, "claim",
+		"The claim cannot be prepared on its node; the message has the reason. The kubelet tries again, and tells the pod (`FailedPrepareDynamicResources`)."}
+	UnprepareFailed = EventReason{"RDMAUnprepareFailed", corev1.EventTypeWarning, "claim, pods",
+		"What the claim has on its node cannot be removed, so its pods do not end. The kubelet tries again."}
+	MemlockNotRaised = EventReason{"RDMAMemlockNotRaised", corev1.EventTypeWarning, "claim, pod",
+		"A container has less locked memory than its claim asks for, so registering memory may fail with `ENOMEM` ([hook.md](hook.md#where-it-does-not-reach))."}
+	LimitNotSet = EventReason{"RDMALimitNotSet", corev1.EventTypeWarning, "claim, pod",
+		"A container is not held to the `handles` or `objects` of its claim ([hook.md](hook.md#where-limits-are-accounting-only))."}
+	NetdevMissing = EventReason{"RDMANetdevMissing", corev1.EventTypeWarning, "claim, pod",
+		"A container has a RoCE device, a network namespace of its own, and in it no interface of the device, so it has no address to use."}
+	NoDevices = EventReason{"NoRDMADevices", corev1.EventTypeWarning, "node",
+		"The node publishes nothing, since its container runtime would drop the devices ([install.md](install.md))."}
+)
+
+// EventReasons returns all of them, those of health last.
+func EventReasons() []EventReason {
+	out := []EventReason{PrepareFailed, UnprepareFailed, MemlockNotRaised, LimitNotSet, NetdevMissing, NoDevices}
+	for _, c := range health.Conditions() {
+		for _, holds := range []bool{true, false} {
+			t := health.Transition{Condition: c, Holds: holds}
+			meaning := "The condition `" + string(c) + "` of an HCA "
+			if holds {
+				meaning += "began"
+			} else {
+				meaning += "ended"
+			}
+			out = append(out, EventReason{t.Reason(), eventType(t), "node, claims, pods", meaning + " ([health.md](health.md))."})
+		}
+	}
+	return out
+}
+
+func eventType(t health.Transition) string {
+	if t.Grave() {
+		return corev1.EventTypeWarning
+	}
+	return corev1.EventTypeNormal
+}

@@ -1,0 +1,176 @@
+package dra_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+func withEvents(c *dra.Config) { c.ClaimEvents = true }
+
+// usedBy adds pods to those that a claim is reserved for.
+func usedBy(c *resourceapi.ResourceClaim, pods ...string) *resourceapi.ResourceClaim {
+	for _, name := range pods {
+		c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: name, UID: types.UID("uid-" + name)})
+	}
+	c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{APIGroup: "example.org", Resource: "jobs", Name: "no-pod", UID: "j"})
+	return c
+}
+
+// toldOf waits for just these events about claims and pods, in any order: "Pod/a RDMAPortDown".
+func toldOf(t *testing.T, n *drivertest.Node, want ...string) {
+	t.Helper()
+	slices.Sort(want)
+	drivertest.Eventually(t, func() error {
+		got := []string{}
+		for _, e := range n.Events() {
+			if e.InvolvedObject.Kind != "Node" {
+				got = append(got, fmt.Sprintf("%s/%s %s %s", e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Type, e.Reason))
+			}
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			return fmt.Errorf("events (-want +got):\n%s", diff)
+		}
+		return nil
+	})
+}
+
+// message returns the message of an event.
+func message(t *testing.T, n *drivertest.Node, kind, reason string) string {
+	t.Helper()
+	for _, e := range n.Events() {
+		if e.InvolvedObject.Kind == kind && e.Reason == reason {
+			if e.Namespace != "team-a" || e.InvolvedObject.UID == "" || e.Source.Component != "rdma.dev" || e.Source.Host != drivertest.NodeName {
+				t.Errorf("event %+v", e)
+			}
+			return e.Message
+		}
+	}
+	t.Fatalf("no event %s on a %s", reason, kind)
+	return ""
+}
+
+func report(t *testing.T, dir string, c *resourceapi.ResourceClaim, change func(*hook.Report)) {
+	t.Helper()
+	want := hook.Unlimited
+	r := hook.Report{
+		ReportVersion: hook.ReportVersion, ID: "3f0c", Container: "worker", Claim: string(c.UID), Want: &want,
+		Outcome: hook.Raised, HostNetwork: new(true),
+	}
+	change(&r)
+	if err := hook.WriteReport(dir, r); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEventsOfContainers: what the hook reports of a container stands on its claim and on the
+// pods that use it, or on the one pod that the report names.
+func TestEventsOfContainers(t *testing.T) {
+	n, dir := drivertest.NewSharedNode(t, "roce-sriov"), t.TempDir()
+	start(t, n, withEvents, func(c *dra.Config) { c.Hook.ReportDir = dir })
+	c := usedBy(drivertest.Claim(1, vf0), "a", "b")
+	n.AddClaim(c)
+	prepare(t, n, c)
+	report(t, dir, c, func(r *hook.Report) { r.ID = "good" })
+	report(t, dir, c, func(r *hook.Report) { r.ID, r.Claim = "other", "no-claim"; r.Outcome = hook.Clamped })
+	report(t, dir, c, func(r *hook.Report) {
+		r.PodUID, r.Outcome, r.Message, r.HostNetwork = "uid-a", hook.Clamped, "need CAP_SYS_RESOURCE", new(false)
+	})
+	report(t, dir, c, func(r *hook.Report) {
+		r.Limits = []hook.LimitResult{{Device: "mlx5_4", Outcome: hook.Unenforced, Message: "no controller"}, {Device: "mlx5_5", Outcome: hook.Limited}}
+	})
+	toldOf(t, n,
+		"ResourceClaim/claim-1 Warning RDMAMemlockNotRaised", "Pod/a Warning RDMAMemlockNotRaised",
+		"ResourceClaim/claim-1 Warning RDMANetdevMissing", "Pod/a Warning RDMANetdevMissing",
+		"ResourceClaim/claim-1 Warning RDMALimitNotSet", "Pod/a Warning RDMALimitNotSet", "Pod/b Warning RDMALimitNotSet")
+	for reason, part := range map[string]string{
+		dra.MemlockNotRaised.Reason: "container worker has less locked memory than claim claim-1 asks for: need CAP_SYS_RESOURCE",
+		dra.NetdevMissing.Reason:    "container worker has RoCE devices of claim claim-1, but none of their network interfaces: ens1f0v2 stayed on the host",
+		dra.LimitNotSet.Reason:      "container worker is not limited on mlx5_4 as claim claim-1 says: no controller",
+	} {
+		if got := message(t, n, "Pod", reason); !strings.Contains(got, part) {
+			t.Errorf("%s says %q, want %q", reason, got, part)
+		}
+	}
+}
+
+// TestEventsIgnored: a site that has the hook ignore what it may not do wants no events of it; and
+// an interface in the pod, or a network that is the host's, is nothing to tell.
+func TestEventsIgnored(t *testing.T) {
+	n, dir := drivertest.NewSharedNode(t, "roce-sriov"), t.TempDir()
+	events := make(chan watch.Signal)
+	startHearing(t, n, events, withEvents, func(c *dra.Config) { c.Hook.ReportDir, c.Hook.OnDenied = dir, "ignore" })
+	c, moved := usedBy(drivertest.Claim(1, vf0), "a"), usedBy(drivertest.Claim(2, "pci-0000-3b-00-2"), "b")
+	n.AddClaim(c, moved)
+	prepare(t, n, c)
+	prepare(t, n, moved)
+	n.Become(t, drivertest.Without(t, "roce-sriov", "net/ens1f0v0"))
+	events <- watch.Signal{Changes: rdma.Changes{All: true}}
+	report(t, dir, c, func(r *hook.Report) { r.Outcome = hook.Denied })
+	report(t, dir, moved, func(r *hook.Report) { r.HostNetwork = new(false) })
+	report(t, dir, c, func(r *hook.Report) { r.ID, r.HostNetwork = "last", new(false) })
+	toldOf(t, n, "ResourceClaim/claim-1 Warning RDMANetdevMissing", "Pod/a Warning RDMANetdevMissing")
+}
+
+// TestEventsOfFailures: a claim that cannot be prepared says why, and again is one event; nobody
+// waits for an API server that takes no events.
+func TestEventsOfFailures(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	release := n.Hold(drivertest.CreateEvent)
+	start(t, n, withEvents)
+	c := drivertest.WithParameters(usedBy(drivertest.Claim(1, dev0), "a"), `"memlok": "1Gi"`)
+	good := drivertest.Claim(2, dev1)
+	n.AddClaim(c, good)
+	for range 3 {
+		refused(t, n, c, "memlok")
+	}
+	prepare(t, n, good)
+	release()
+	toldOf(t, n, "ResourceClaim/claim-1 Warning RDMAPrepareFailed")
+	if got := message(t, n, "ResourceClaim", dra.PrepareFailed.Reason); !strings.Contains(got, "memlok") {
+		t.Errorf("message %q", got)
+	}
+	drivertest.Eventually(t, func() error {
+		if n.Count(drivertest.PatchEvent) < 2 {
+			return fmt.Errorf("it was not counted")
+		}
+		return nil
+	})
+	n.Fail(drivertest.CreateEvent, http.StatusForbidden)
+	other := drivertest.WithParameters(drivertest.Claim(3, dev0), `"memlok": "1Gi"`)
+	n.AddClaim(other)
+	refused(t, n, other, "memlok")
+	unprepare(t, n, good)
+}
+
+// TestEventsOfHealth: who uses an HCA hears of its link, others do not.
+func TestEventsOfHealth(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	events := make(chan watch.Signal)
+	startHearing(t, n, events, quick, withEvents)
+	waitTaints(t, n, dev0, "")
+	c, other := usedBy(drivertest.Claim(1, dev0), "a"), usedBy(drivertest.Claim(2, dev1), "b")
+	n.AddClaim(c, other)
+	prepare(t, n, c)
+	prepare(t, n, other)
+	portDown(t, n, "mlx5_0")
+	events <- of("mlx5_0")
+	toldOf(t, n, "ResourceClaim/claim-1 Warning RDMAPortDown", "Pod/a Warning RDMAPortDown")
+	portUp(t, n, "mlx5_0")
+	events <- of("mlx5_0")
+	toldOf(t, n, "ResourceClaim/claim-1 Warning RDMAPortDown", "Pod/a Warning RDMAPortDown",
+		"ResourceClaim/claim-1 Normal RDMAPortActive", "Pod/a Normal RDMAPortActive")
+}

@@ -1,0 +1,79 @@
+package rdma_test
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+func ip(g rdma.GID) netip.Addr { return netip.AddrFrom16(g.Address).Unmap() }
+
+// TestReadGIDs: the entries in use, with their indices, of each kind of port.
+func TestReadGIDs(t *testing.T) {
+	for _, tt := range []struct {
+		machine, ibdev string
+		want           []string
+	}{
+		{"roce-sriov", "mlx5_0", []string{
+			"0 fe80::a288:c2ff:fe25:1000 IB/RoCE v1 ens1f0np0 a0:88:c2:25:10:00", "1 fe80::a288:c2ff:fe25:1000 RoCE v2 ens1f0np0 a0:88:c2:25:10:00",
+			"2 10.1.0.10 IB/RoCE v1 ens1f0np0 ", "3 10.1.0.10 RoCE v2 ens1f0np0 ",
+		}},
+		{"dgx-h100-ib", "mlx5_0", []string{"0 fe80::a088:c203:3f:1800 IB/RoCE v1  "}},
+		{"roce-sriov", "mlx5_99", nil},
+	} {
+		m, err := fixture.Load(tt.machine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gids, err := rdma.ReadGIDs(m.OpenFS(), tt.ibdev, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, g := range gids {
+			got = append(got, fmt.Sprintf("%d %s %s %s %s", g.Index, ip(g), g.Type, g.Netdev, g.HardwareAddress()))
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s, %s (-want +got):\n%s", tt.machine, tt.ibdev, diff)
+		}
+	}
+}
+
+// TestReadGIDsBroken: what is no GID costs only itself, and is said.
+func TestReadGIDsBroken(t *testing.T) {
+	dir := "class/infiniband/a/ports/1/gids/"
+	sys := fstest.MapFS{
+		dir + "10": {Data: []byte("0000:0000:0000:0000:0000:ffff:0a00:0001\n")}, dir + "2": {Data: []byte("odd\n")},
+		dir + "9": {Data: []byte("2001:0db8:0000:0000:0000:0000:0000:0001\n")}, dir + "x": {Data: []byte("odd\n")},
+	}
+	gids, err := rdma.ReadGIDs(sys, "a", 1)
+	if len(gids) != 2 || gids[0].Index != 9 || gids[1].Index != 10 || ip(gids[1]).String() != "10.0.0.1" {
+		t.Errorf("GIDs %v", gids)
+	}
+	if err == nil || !strings.Contains(err.Error(), `gids/2: parse GID "odd"`) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func FuzzParseGID(f *testing.F) {
+	for _, s := range []string{"fe80:0000:0000:0000:a288:c2ff:fe25:1000", "0000:0000:0000:0000:0000:ffff:0a01:000a", "", "::1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		address, err := rdma.ParseGID(s)
+		if err != nil {
+			return
+		}
+		text := fmt.Sprintf("%x", address[:])
+		if want := strings.ToLower(strings.ReplaceAll(s, ":", "")); text != want {
+			t.Errorf("ParseGID(%q) = %x", s, address)
+		}
+	})
+}

@@ -1,0 +1,190 @@
+package docs
+
+import (
+	"io/fs"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+const checkout = "../.."
+
+// pages reads all documents, by path.
+func pages(t *testing.T) map[string]*Page {
+	t.Helper()
+	files, err := Files(checkout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]*Page{}
+	for _, file := range files {
+		if all[file], err = Read(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// TestLinks: what a document links to in the checkout is there, with its anchor.
+func TestLinks(t *testing.T) {
+	all := pages(t)
+	for _, page := range all {
+		for _, link := range page.Links {
+			to, err := url.Parse(link)
+			if err != nil {
+				t.Errorf("%s: %v", page.Path, err)
+				continue
+			}
+			if to.Scheme != "" {
+				continue
+			}
+			target := page.Path
+			if to.Path != "" {
+				target = filepath.Join(filepath.Dir(page.Path), to.Path)
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s links to %s: %v", page.Path, link, err)
+			}
+			if other := all[target]; to.Fragment != "" && (other == nil || !other.IDs[to.Fragment]) {
+				t.Errorf("%s links to %s: there is no such heading", page.Path, link)
+			}
+		}
+	}
+}
+
+// TestAnchors: anchors are those that GitHub makes.
+func TestAnchors(t *testing.T) {
+	for heading, want := range map[string]string{
+		"containerd 1.7":               "containerd-17",
+		"The hook's directory":         "the-hooks-directory",
+		"`HCAConfig` and others":       "hcaconfig-and-others",
+		"A bug of the kernel: reboot!": "a-bug-of-the-kernel-reboot",
+		"Zeichen wie ü":                "zeichen-wie-ü",
+	} {
+		file := filepath.Join(t.TempDir(), "page.md")
+		if err := os.WriteFile(file, []byte("# "+heading+"\n\n## "+heading+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		page, err := Read(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page.IDs) != 2 || !page.IDs[want] || !page.IDs[want+"-1"] {
+			t.Errorf("%s: %v, want %s", heading, page.IDs, want)
+		}
+	}
+}
+
+// TestNavigation: every page is in the navigation once; of the decisions, in their list.
+func TestNavigation(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(checkout, "site", "hugo.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config struct {
+		Params struct{ Nav []struct{ Pages []string } }
+	}
+	if err := yaml.Unmarshal(data, &config); err != nil {
+		t.Fatal(err)
+	}
+	var listed []string
+	for _, group := range config.Params.Nav {
+		listed = append(listed, group.Pages...)
+	}
+	slices.Sort(listed)
+	if once := slices.Compact(slices.Clone(listed)); len(once) != len(listed) {
+		t.Errorf("the navigation names a page twice: %v", listed)
+	}
+	all := pages(t)
+	decisions := all[filepath.Join(checkout, "docs/adr/README.md")]
+	for path := range all {
+		name, isDoc := strings.CutPrefix(path, filepath.Join(checkout, "docs")+"/")
+		switch {
+		case !isDoc:
+		case strings.HasPrefix(name, "adr/0"):
+			if !slices.Contains(decisions.Links, filepath.Base(name)) {
+				t.Errorf("docs/adr/README.md does not link to %s", name)
+			}
+		case !slices.Contains(listed, strings.TrimSuffix(name, ".md")):
+			t.Errorf("the navigation in site/hugo.yaml does not have %s", name)
+		}
+	}
+}
+
+var (
+	reference = regexp.MustCompile(`(?:href|src)="?([^">\s]+)`)
+	anchor    = regexp.MustCompile(`\sid="?([^">\s]+)`)
+)
+
+// TestSite builds the site: each page is there, and each link on it leads to another, with
+// its anchor, or out of the site.
+func TestSite(t *testing.T) {
+	hugo, err := exec.LookPath("hugo")
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("%v: run hack/install-packages.sh", err)
+		}
+		t.Skipf("%v: run hack/install-packages.sh", err)
+	}
+	out := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), hugo, "--quiet", "--source", filepath.Join(checkout, "site"), "--destination", out)
+	if said, err := cmd.CombinedOutput(); err != nil || len(said) > 0 {
+		t.Fatalf("hugo: %v: %s", err, said)
+	}
+	html := map[string]string{}
+	err = filepath.WalkDir(out, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".html") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		html[path] = string(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(html) < 40 {
+		t.Errorf("the site has %d pages", len(html))
+	}
+	for path, content := range html {
+		for _, match := range reference.FindAllStringSubmatch(content, -1) {
+			checkReference(t, html, path, match[1])
+		}
+	}
+}
+
+// checkReference checks a link of a page of the site.
+func checkReference(t *testing.T, html map[string]string, page, link string) {
+	t.Helper()
+	to, err := url.Parse(link)
+	if err != nil || to.Scheme != "" {
+		return // out of the site: TestLinks
+	}
+	target := page
+	if to.Path != "" {
+		target = filepath.Join(filepath.Dir(page), to.Path)
+		if strings.HasSuffix(to.Path, "/") {
+			target = filepath.Join(target, "index.html")
+		}
+	}
+	if _, err := os.Stat(target); err != nil {
+		t.Errorf("%s links to %s: %v", page, link, err)
+		return
+	}
+	if to.Fragment == "" {
+		return
+	}
+	for _, match := range anchor.FindAllStringSubmatch(html[target], -1) {
+		if match[1] == to.Fragment {
+			return
+		}
+	}
+	t.Errorf("%s links to %s: no such anchor", page, link)
+}
