@@ -108,6 +108,30 @@ func (c counts) ofDriver(t *testing.T, s *side, devices []string) {
 	w.into(c, "prepare again "+on, claims)
 	each(s.unprepare)
 	w.into(c, "unprepare "+on, claims)
+
+	if len(devices) == claims {
+		c.ofSharers(t, w, devices[0])
+	}
+}
+
+// ofSharers counts a Prepare beside claims on the same HCA.
+func (c counts) ofSharers(t *testing.T, w *asked, device string) {
+	const sharers, claims = 32, 4
+	s := w.s
+	var all []*resourceapi.ResourceClaim
+	for i := range sharers + claims {
+		all = append(all, drivertest.Monitor(1000+i, device))
+	}
+	s.AddClaim(all...)
+	s.prepare(t, all[:sharers]...)
+	last := all[sharers:]
+	s.prepare(t, last[0]) // the first reads the records of the others
+	last = last[1:]
+	w.reset()
+	for _, claim := range last {
+		s.prepare(t, claim)
+	}
+	w.into(c, fmt.Sprintf("prepare beside %d sharers", sharers), len(last))
 }
 
 // byName matches the calls that name a file below directories: those on what is open

@@ -66,3 +66,16 @@ func claims(b *testing.B, s *claimstore.Store, p *plan.Plan) {
 		b.StartTimer()
 	}
 }
+
+// BenchmarkList is a look at all records, as after each event of the kernel.
+func BenchmarkList(b *testing.B) {
+	s, _ := newStore(b)
+	for i := range 1016 {
+		claim(b, s, planOf(types.UID(fmt.Sprintf("other%d", i)), fmt.Sprintf("d%d", i)))
+	}
+	for b.Loop() {
+		if _, err := s.List(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

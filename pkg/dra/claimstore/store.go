@@ -31,7 +31,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -78,16 +77,7 @@ type Store struct {
 	dir   string
 	boot  Boot
 	turns turns
-
-	mu   sync.Mutex
-	read map[types.UID]reading // of the last List
-}
-
-// reading is what was in a record that another List need not read again, as long as the
-// directory has the same file: records are replaced, never changed.
-type reading struct {
-	file fs.FileInfo
-	plan *plan.Plan
+	cache cache
 }
 
 // Boot identifies a boot of the node.
@@ -115,21 +105,15 @@ func (s *Store) recordPath(uid types.UID) string {
 	return filepath.Join(s.claims(), string(uid)+".json")
 }
 
-// Get returns the plan of a claim, nil if there is none of this boot.
+// Get returns the plan of a claim, nil if there is none of this boot. Others are given the
+// same plan: nobody changes it.
 func (s *Store) Get(uid types.UID) (*plan.Plan, error) {
 	path := s.recordPath(uid)
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	r, err := s.cache.read(uid, path)
 	if err != nil {
-		return nil, fmt.Errorf("read record of claim %s: %w", uid, err)
-	}
-	var r record
-	if err := json.Unmarshal(data, &r); err != nil {
 		return nil, fmt.Errorf("read record of claim %s from %q: %w", uid, path, err)
 	}
-	if r.BootID != s.boot.ID {
+	if r == nil || r.BootID != s.boot.ID {
 		return nil, nil
 	}
 	if r.Version > newestVersion || r.Plan.UID != uid {
@@ -138,49 +122,32 @@ func (s *Store) Get(uid types.UID) (*plan.Plan, error) {
 	return &r.Plan, nil
 }
 
+func decode(data []byte) (*record, error) {
+	r := &record{}
+	return r, json.Unmarshal(data, r)
+}
+
 // errForeign is what is wrong with a record of this boot that is whole, but not ours.
 var errForeign = errors.New("it was written by a newer driver or by something else; drain the node before going back to this version")
 
-// List returns the plans of all claims prepared in this boot, which nobody changes, and
-// an error that joins those of records that cannot be read.
+// List returns the plans of all claims prepared in this boot, and an error that
+// joins those of records that cannot be read.
 func (s *Store) List() ([]*plan.Plan, error) {
 	uids, err := s.uids()
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	fresh := make(map[types.UID]reading, len(uids))
 	var plans []*plan.Plan
 	var errs []error
 	for _, uid := range uids {
-		p, err := s.reread(uid, fresh)
+		p, err := s.Get(uid)
 		if err != nil {
 			errs = append(errs, err)
 		} else if p != nil {
 			plans = append(plans, p)
 		}
 	}
-	s.read = fresh
 	return plans, errors.Join(errs...)
-}
-
-// reread is Get for List: it reads a record unless it is the file that was read last time.
-func (s *Store) reread(uid types.UID, fresh map[types.UID]reading) (*plan.Plan, error) {
-	file, err := os.Lstat(s.recordPath(uid)) // before the content, which may be newer then, but not older
-	if known, ok := s.read[uid]; ok && err == nil && unchanged(known.file, file) {
-		fresh[uid] = known
-		return known.plan, nil
-	}
-	p, getErr := s.Get(uid)
-	if getErr == nil && err == nil {
-		fresh[uid] = reading{file, p}
-	}
-	return p, getErr
-}
-
-func unchanged(a, b fs.FileInfo) bool {
-	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
 }
 
 func (s *Store) uids() ([]types.UID, error) {
@@ -216,6 +183,7 @@ func (s *Store) Remove(uid types.UID) error {
 	if err := os.Remove(s.recordPath(uid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove record of claim %s: %w", uid, err)
 	}
+	s.cache.forget(uid)
 	return nil
 }
 

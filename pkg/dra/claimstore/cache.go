@@ -1,0 +1,94 @@
+package claimstore
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// cache spares a process the reading of records that it has read before: it looks at all of
+// them after each event of the kernel. Other processes write records too, so each look asks
+// the kernel whether the file is still the same one, which costs a tenth of decoding it.
+type cache struct {
+	mu      sync.Mutex
+	records map[types.UID]cached
+}
+
+// cached is a record that was read, which nobody changes, and the file that it was.
+type cached struct {
+	file   identity
+	record *record
+}
+
+// identity tells a file from those that had its name before. A record is replaced by
+// rename and never written in place, so another content is another inode; inodes are
+// used again, and then the times differ.
+type identity struct {
+	dev, ino         uint64
+	size             int64
+	modified, change unix.Timespec
+}
+
+func identityOf(st *unix.Stat_t) identity {
+	return identity{st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim}
+}
+
+// read returns the record of a claim, nil if there is none, from the file or as it was
+// read before.
+func (c *cache) read(uid types.UID, path string) (*record, error) {
+	c.mu.Lock()
+	was, known := c.records[uid]
+	c.mu.Unlock()
+	if known {
+		var st unix.Stat_t
+		if err := unix.Lstat(path, &st); err == nil && identityOf(&st) == was.file {
+			return was.record, nil
+		}
+	}
+	now, err := readRecord(path)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil || now.record == nil {
+		delete(c.records, uid)
+		return nil, err
+	}
+	if c.records == nil {
+		c.records = map[types.UID]cached{}
+	}
+	c.records[uid] = now
+	return now.record, nil
+}
+
+// forget drops the record of a claim that has ended.
+func (c *cache) forget(uid types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.records, uid)
+}
+
+// readRecord reads a record, nil if there is no such file.
+func readRecord(path string) (cached, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return cached{}, nil
+	}
+	if err != nil {
+		return cached{}, err
+	}
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return cached{}, err
+	}
+	data, err := io.ReadAll(f)
+	if err != nil {
+		return cached{}, err
+	}
+	r, err := decode(data)
+	return cached{identityOf(&st), r}, err
+}

@@ -1,0 +1,52 @@
+package claimstore_test
+
+import (
+	"fmt"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TestOtherProcess: what another process writes over a record, or removes, is seen at once
+// by one that has read it before.
+func TestOtherProcess(t *testing.T) {
+	s, dir := newStore(t)
+	other := open(t, dir, thisBoot)
+	for i := range 100 {
+		device := fmt.Sprintf("d%d", i%10) // names of one length: the sizes of the records are the same
+		claim(t, other, planOf("u1", device))
+		for range 2 {
+			p, err := s.Get("u1")
+			if err != nil || p == nil || p.Devices[0].Device != device {
+				t.Fatalf("round %d: the plan is %+v, error %v; want %s", i, p, err, device)
+			}
+		}
+		if i%3 != 0 {
+			continue
+		}
+		if err := other.Remove("u1"); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := s.Get("u1"); p != nil || err != nil {
+			t.Fatalf("round %d: the plan is %+v, error %v after its end", i, p, err)
+		}
+	}
+}
+
+// TestListCost: a record is decoded once, not at each look at all of them.
+func TestListCost(t *testing.T) {
+	const records, each = 100, 10 // what asks for one file, and makes its name
+	s, _ := newStore(t)
+	for i := range records {
+		claim(t, s, planOf(types.UID(fmt.Sprintf("u%d", i)), fmt.Sprintf("d%d", i)))
+	}
+	wantAll := func() {
+		if plans, err := s.List(); err != nil || len(plans) != records {
+			t.Fatalf("%d plans, error %v; want %d", len(plans), err, records)
+		}
+	}
+	wantAll()
+	if n := testing.AllocsPerRun(5, wantAll); n > records*each {
+		t.Errorf("%v allocations for %d records that were read before, want at most %d for each", n, records, each)
+	}
+}
