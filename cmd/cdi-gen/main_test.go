@@ -13,10 +13,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+var update = golden.Update
 
 // machines holds fixture machines as directories, made when first asked for.
 var machines struct {

@@ -49,7 +49,11 @@ var yamlBlock = regexp.MustCompile("(?s)\n```yaml\n(.*?)```")
 // TestExamplesInDocs: manifests in the documents are valid, with their parameters,
 // and so are values of the chart.
 func TestExamplesInDocs(t *testing.T) {
-	for _, path := range []string{securityDoc, installDoc, migrationDoc, metricsDoc} {
+	platforms, err := filepath.Glob("../../docs/platforms/*.md")
+	if err != nil || len(platforms) == 0 {
+		t.Fatalf("documents of platforms: %v, %v", platforms, err)
+	}
+	for _, path := range append(platforms, securityDoc, installDoc, migrationDoc, metricsDoc) {
 		for _, block := range yamlBlock.FindAllStringSubmatch(readFile(t, path), -1) {
 			manifests := block[1]
 			if strings.HasPrefix(manifests, "scrape_configs:") {

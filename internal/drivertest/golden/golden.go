@@ -17,7 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+// Update is the flag -update.
+var Update = flag.Bool("update", false, "rewrite the golden files")
 
 // JSON compares a value, as indented JSON, with the file testdata/<name>.json.
 func JSON(t *testing.T, name string, value any) {
@@ -35,8 +36,13 @@ func JSON(t *testing.T, name string, value any) {
 // Bytes compares data with the file testdata/<name>.
 func Bytes(t *testing.T, name string, data []byte) {
 	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
+	File(t, filepath.Join("testdata", name), data)
+}
+
+// File compares data with a file anywhere in the checkout, such as a generated document.
+func File(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if *Update {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}

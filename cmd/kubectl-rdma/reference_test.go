@@ -1,0 +1,16 @@
+package main
+
+import (
+	"testing"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
+	"github.com/rdma-dev/dra-driver-rdma/internal/reference"
+)
+
+// TestReference: the reference page is what the program says of itself.
+func TestReference(t *testing.T) {
+	t.Setenv("HOME", "/home/you") // a default is below it
+	golden.File(t, "../../docs/reference/kubectl-rdma.md", reference.Page(newRoot(genericiooptions.IOStreams{})))
+}

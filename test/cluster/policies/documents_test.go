@@ -1,0 +1,125 @@
+package policies
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
+	"github.com/rdma-dev/dra-driver-rdma/test/docs"
+)
+
+// elsewhere are what documents show that is in no API server of Kubernetes itself.
+var elsewhere = map[string]string{
+	"DriverConfig":               "a file of the driver: pkg/dra/policy",
+	"HostConfig":                 "a file of cdi-gen: internal/hostconfig",
+	"SecurityContextConstraints": "of OpenShift",
+}
+
+// manifest is an object of a document or an example.
+type manifest struct {
+	source    string
+	text      string
+	namespace string
+}
+
+// TestDocuments: a real API server with the chart's policies takes every manifest in the
+// documents and among the examples as it stands. What the examples do, test/cluster/e2e proves.
+func TestDocuments(t *testing.T) {
+	s := start(t)
+	s.install(t, "policy-parameters.yaml")
+	s.await(t, readVerdicts(t))
+	manifests := documented(t)
+	if len(manifests) < 30 {
+		t.Fatalf("%d manifests are found", len(manifests))
+	}
+	namespaces := []string{"default"}
+	for _, m := range manifests {
+		if m.namespace != "" && !slices.Contains(namespaces, m.namespace) {
+			namespaces = append(namespaces, m.namespace)
+		}
+	}
+	for _, name := range namespaces {
+		if name != "default" && name != "kube-system" {
+			s.must(t, "create", "namespace", name)
+		}
+		s.must(t, "--namespace", name, "create", "serviceaccount", "default") // there is no controller manager to make it
+	}
+	// As examples/monitoring.yaml says.
+	s.must(t, "label", "namespace", "default", "resource.kubernetes.io/admin-access=true")
+	for _, m := range manifests {
+		if out, err := s.run(t, m.text, "create", "--dry-run=server", "--validate=strict", "-f", "-"); err != nil {
+			t.Errorf("%s: %v: %s\n%s", m.source, err, out, m.text)
+		}
+	}
+}
+
+func (s *server) must(t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := s.run(t, "", args...); err != nil {
+		t.Fatalf("kubectl %s: %v: %s", strings.Join(args, " "), err, out)
+	}
+}
+
+// documented lists the manifests of all documents and examples.
+func documented(t *testing.T) []manifest {
+	t.Helper()
+	checkout, err := deploy.FindCheckout()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := docs.Files(string(checkout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []manifest
+	for _, file := range files {
+		page, err := docs.Read(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range page.Blocks {
+			if block.Language == "yaml" && strings.Contains("\n"+block.Text, "\napiVersion:") {
+				all = append(all, split(t, file, block.Text)...)
+			}
+		}
+	}
+	examples, err := filepath.Glob(checkout.Path("examples", "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range examples {
+		all = append(all, split(t, file, testbed.ReadFile(t, file))...)
+	}
+	return all
+}
+
+// split separates the objects of a text, and leaves out those that are elsewhere.
+func split(t *testing.T, source, text string) []manifest {
+	t.Helper()
+	var found []manifest
+	for reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text))); ; {
+		object, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return found
+		}
+		var meta metav1.PartialObjectMetadata
+		if err == nil {
+			err = utilyaml.Unmarshal(object, &meta)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", source, err, text)
+		}
+		if meta.Kind != "" && elsewhere[meta.Kind] == "" {
+			found = append(found, manifest{source, string(object), meta.Namespace})
+		}
+	}
+}
