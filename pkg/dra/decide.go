@@ -97,10 +97,11 @@ func heldHCAs(plans []*plan.Plan) []string {
 func (d *Driver) node(ctx context.Context) plan.Node {
 	node := plan.Node{
 		Pool: d.cfg.NodeName, Site: siteOf(d.cfg.Site, d.policy.Load()),
-		Members: func(group string) ([]string, error) { return d.members(ctx, group), nil },
+		FilesDir: claimstore.MetadataDir(d.cfg.PluginDir()),
+		Members:  func(group string) ([]string, error) { return d.members(ctx, group), nil },
 	}
 	if d.cfg.DeviceMetadata {
-		node.MetadataDir = claimstore.MetadataDir(d.cfg.PluginDir())
+		node.MetadataDir = node.FilesDir
 	}
 	if d.policy.Load().Partitioning() {
 		node.Card = d.host.heads

@@ -144,3 +144,41 @@ func TestDeviceMetadataOfShares(t *testing.T) {
 		t.Errorf("metadata without the option: %v", got)
 	}
 }
+
+// TestNCCLTopology: a claim that asks for it has NCCL's topology file mounted and named, with its
+// own HCAs; it comes back after it was lost, and goes with the claim.
+func TestNCCLTopology(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	d := start(t, n)
+	c := drivertest.WithParameters(drivertest.Claim(1, dev0, dev1), `"env": ["nccl-topology"]`)
+	n.AddClaim(c)
+	prepare(t, n, c)
+	file := filepath.Join(n.PluginDir(), "metadata", string(c.UID), "nccl-topology.xml")
+	check := func(when string) {
+		t.Helper()
+		spec, err := os.ReadFile(filepath.Join(n.CDIDir, "rdma.dev-claim_"+string(c.UID)+".json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{"NCCL_TOPO_FILE=/var/run/rdma.dev/nccl-topology.xml", file, `"ro"`} {
+			if !bytes.Contains(spec, []byte(part)) {
+				t.Errorf("%s: the spec does not say %s:\n%s", when, part, spec)
+			}
+		}
+		text, err := os.ReadFile(file)
+		if err != nil || bytes.Count(text, []byte("<net ")) != 2 || bytes.Count(text, []byte(`class="0x030200"`)) != 8 {
+			t.Errorf("%s: %v: want the claim's two HCAs and eight GPUs:\n%s", when, err, text)
+		}
+	}
+	check("prepared")
+	d.stop()
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	start(t, n)
+	check("restored")
+	unprepare(t, n, c)
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file of a claim that has ended: %v", err)
+	}
+}

@@ -54,6 +54,9 @@ func TestGolden(t *testing.T) {
 // TestGoldenFilesAreUsed: a machine that was renamed leaves no file behind.
 func TestGoldenFilesAreUsed(t *testing.T) {
 	want := []string{"testdata/hgx-h100.ascii.txt"}
+	for _, name := range ncclMachines {
+		want = append(want, filepath.Join("testdata", name+".nccl.xml"))
+	}
 	for _, name := range machines {
 		for _, ext := range []string{".json", ".svg", ".txt"} {
 			want = append(want, filepath.Join("testdata", name+ext))

@@ -84,8 +84,13 @@ func parametersOf(t *testing.T, in, fields string) string {
 // namedParameters have one mistake at most, of which the policy says what stands here.
 var namedParameters = []struct{ in, fields, says string }{
 	{"claim", "", ""},
-	{"claim", "memlock: 4Gi\nnodes: [verbs, cm]\nenv: [nccl, ucx]\nlimits: {handles: 64, objects: 1M}", ""},
+	{"claim", "memlock: 4Gi\nnodes: [verbs, cm]\nenv: [nccl, nccl-topology, ucx]\nlimits: {handles: 64, objects: 1M}", ""},
 	{"claim", "memlock: 65536\nnodes: null\nlimits: {handles: null}", ""},
+	{"claim", "memlock: 1.5Gi\nlimits: {objects: 1.5Ki}", ""},
+	{"claim", "memlock: 65536000m", ""},
+	{"claim", "memlock: \"1099511627776000000\"", ""},
+	{"claim", "memlock: 16Ei", "memlock: want"},
+	{"claim", "limits: {objects: 1.0001k}", "limits: want whole numbers"},
 	{"claim", "memLock: 4Gi", "unknown field memLock, want one of apiVersion, kind, memlock"},
 	{"claim", "allow: {nodes: [mad]}", "unknown field allow"},
 	{"claim", "kind: HCAClassConfig\nallow: 1", "want apiVersion rdma.dev/v1alpha1 and kind HCAConfig"},
@@ -97,7 +102,7 @@ var namedParameters = []struct{ in, fields, says string }{
 	{"claim", "nodes: [verbs, umad]", "nodes: want a list of verbs, cm, mad, sm"},
 	{"claim", "nodes: verbs", "nodes: want a list"},
 	{"claim", "nodes: [cm, cm]", "nodes: want a list of verbs, cm, mad, sm, each at most once"},
-	{"claim", "env: [mpi]", "env: want a list of nccl, ucx"},
+	{"claim", "env: [mpi]", "env: want a list of nccl, nccl-topology, ucx"},
 	{"claim", "limits: 8", "limits: want an object"},
 	{"claim", "limits: {qps: 8}", "unknown field limits.qps"},
 	{"claim", "limits: {handles: 0}", "limits: want whole numbers from 1"},
@@ -109,6 +114,10 @@ var namedParameters = []struct{ in, fields, says string }{
 	{"class", "allow: [mad]", "allow and defaults: want an object"},
 	{"class", "allow: {memlockMax: inherit}", "allow.memlockMax: want unlimited or"},
 	{"class", "allow: {nodes: [issm]}", "allow.nodes: want a list"},
+	{"class", "allow: {env: [nccl]}\ndefaults: {env: [nccl]}", ""},
+	{"class", "allow: {env: []}", ""},
+	{"class", "allow: {env: [mpi]}", "allow.env: want a list of nccl, nccl-topology, ucx"},
+	{"class", "allow: {env: [ucx]}\ndefaults: {env: [nccl-topology]}", "defaults.env: more than allow.env allows"},
 	{"class", "allow: {umad: true}", "unknown field allow.umad"},
 	{"class", "allow: {limitsMax: {objects: many}}", "allow.limitsMax: want whole numbers"},
 	{"class", "defaults: {allow: 1}", "unknown field defaults.allow"},
@@ -147,11 +156,11 @@ func randomParameters(random *rand.Rand, kind string) string {
 		return pick([]string{`["verbs"]`, `["verbs","cm"]`, `[]`, `null`, `["cm"]`, `["mad","verbs"]`}, `["umad"]`, `"verbs"`, `["cm","cm"]`, `[1]`, `[null]`, `{}`, `true`)
 	}
 	memlock := func() string {
-		return pick([]string{`"unlimited"`, `"4Gi"`, `65536`, `1e9`, `null`, `"500M"`}, `9223372036854775807`, `""`, `0`, `-5`, `1.25`, `"1500m"`, `"16Ei"`, `true`, `{}`, `[1]`, `"lots"`, `1e300`)
+		return pick([]string{`"unlimited"`, `"4Gi"`, `65536`, `1e9`, `null`, `"500M"`, `"1.5Gi"`, `"1099511627776000000"`}, `9223372036854775807`, `""`, `0`, `-5`, `1.25`, `"1500m"`, `"16Ei"`, `true`, `{}`, `[1]`, `"lots"`, `1e300`)
 	}
-	settings := object(`"memlock":`+memlock(), `"nodes":`+nodes(), `"env":`+pick([]string{`["nccl"]`, `["ucx","nccl"]`, `null`}, `["mpi"]`, `["ucx","ucx"]`, `"ucx"`, `[2]`), `"limits":`+limits())
+	settings := object(`"memlock":`+memlock(), `"nodes":`+nodes(), `"env":`+pick([]string{`["nccl"]`, `["ucx","nccl-topology"]`, `null`}, `["mpi"]`, `["ucx","ucx"]`, `"ucx"`, `[2]`), `"limits":`+limits())
 	if kind == v1alpha1.HCAClassConfigKind {
-		allow := object(`"nodes":`+nodes(), `"memlockMax":`+memlock(), `"limitsMax":`+limits())
+		allow := object(`"nodes":`+nodes(), `"memlockMax":`+memlock(), `"env":`+pick([]string{`["nccl","ucx","nccl-topology"]`, `["ucx"]`, `null`}, `"nccl"`), `"limitsMax":`+limits())
 		settings = object(`"allow":`+pick([]string{allow, `null`}, `[]`, `"all"`), `"defaults":`+pick([]string{settings, `null`}, `7`, `[]`))
 	}
 	meta := fmt.Sprintf(`"apiVersion":"%s","kind":"%s"`, pick([]string{v1alpha1.GroupVersion.String()}, "rdma.dev/v1", ""), pick([]string{kind}, "Config", ""))

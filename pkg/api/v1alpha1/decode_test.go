@@ -43,17 +43,17 @@ func TestDecode(t *testing.T) {
 		{"claim, nothing set", claimJSON(""), &HCAConfig{TypeMeta: meta(HCAConfigKind)}},
 		{"class, nothing set", classJSON(""), &HCAClassConfig{TypeMeta: meta(HCAClassConfigKind)}},
 		{
-			"claim, every field", claimJSON(`"memlock": "4Gi", "nodes": ["verbs", "cm", "mad", "sm"], "env": ["nccl", "ucx"]`),
+			"claim, every field", claimJSON(`"memlock": "4Gi", "nodes": ["verbs", "cm", "mad", "sm"], "env": ["nccl", "ucx", "nccl-topology"]`),
 			&HCAConfig{TypeMeta: meta(HCAConfigKind), Settings: Settings{
-				Memlock: limit("4Gi"), Nodes: []string{"verbs", "cm", "mad", "sm"}, Env: []string{"nccl", "ucx"},
+				Memlock: limit("4Gi"), Nodes: []string{"verbs", "cm", "mad", "sm"}, Env: []string{"nccl", "ucx", "nccl-topology"},
 			}},
 		},
 		{
 			"class, every field",
-			classJSON(`"allow": {"nodes": ["verbs", "mad"], "memlockMax": "8Gi"}, "defaults": {"memlock": "1Gi", "nodes": ["verbs", "mad"], "env": ["ucx"]}`),
+			classJSON(`"allow": {"nodes": ["verbs", "mad"], "memlockMax": "8Gi", "env": ["ucx"]}, "defaults": {"memlock": "1Gi", "nodes": ["verbs", "mad"], "env": ["ucx"]}`),
 			&HCAClassConfig{
 				TypeMeta: meta(HCAClassConfigKind),
-				Allow:    Allow{Nodes: []string{"verbs", "mad"}, MemlockMax: limit("8Gi")},
+				Allow:    Allow{Nodes: []string{"verbs", "mad"}, MemlockMax: limit("8Gi"), Env: []string{"ucx"}},
 				Defaults: Settings{Memlock: limit("1Gi"), Nodes: []string{"verbs", "mad"}, Env: []string{"ucx"}},
 			},
 		},
@@ -63,9 +63,15 @@ func TestDecode(t *testing.T) {
 		{"memlock number in a string", claimJSON(`"memlock": "65536"`), withMemlock("65536")},
 		{"memlock exponent", claimJSON(`"memlock": 1e9`), withMemlock("1e9")},
 		{"memlock decimal suffix", claimJSON(`"memlock": "500M"`), withMemlock("500M")},
+		{"memlock fraction of a unit", claimJSON(`"memlock": "1.5Gi"`), withMemlock("1.5Gi")},
+		{"memlock in milli", claimJSON(`"memlock": "65536000m"`), withMemlock("65536000m")},
+		{"memlock of 19 digits", claimJSON(`"memlock": 1099511627776000000`), withMemlock("1099511627776000000")},
 		{"memlock null is not set", claimJSON(`"memlock": null`), &HCAConfig{TypeMeta: meta(HCAConfigKind)}},
 		{"limits", claimJSON(`"limits": {"handles": 64, "objects": "1M"}`), &HCAConfig{
 			TypeMeta: meta(HCAConfigKind), Settings: Settings{Limits: Limits{Handles: quantity("64"), Objects: quantity("1M")}},
+		}},
+		{"limits, fraction of a unit", claimJSON(`"limits": {"objects": "1.5Ki"}`), &HCAConfig{
+			TypeMeta: meta(HCAConfigKind), Settings: Settings{Limits: Limits{Objects: quantity("1.5Ki")}},
 		}},
 		{"limits, one of them", claimJSON(`"limits": {"objects": 2147483647}`), &HCAConfig{
 			TypeMeta: meta(HCAConfigKind), Settings: Settings{Limits: Limits{Objects: quantity("2147483647")}},
@@ -125,13 +131,19 @@ func TestDecodeErrors(t *testing.T) {
 		{"memlock zero", claimJSON(`"memlock": 0`), []string{"memlock: Invalid value", "positive whole number"}},
 		{"memlock negative", claimJSON(`"memlock": -1`), []string{"memlock: Invalid value", "positive whole number"}},
 		{"memlock part of a byte", claimJSON(`"memlock": "1500m"`), []string{"memlock: Invalid value", "positive whole number"}},
-		{"memlock in milli", claimJSON(`"memlock": "65536000m"`), []string{"memlock: Invalid value", "positive whole number"}},
+		{"memlock of a part beyond 18 digits", claimJSON(`"memlock": "1000000000000000.0001k"`), []string{"memlock: Invalid value", "positive whole number"}},
+		{"memlock of all bits", claimJSON(`"memlock": 9223372036854775807`), []string{"memlock: Invalid value", "positive whole number"}},
 		{"memlock beyond int64", claimJSON(`"memlock": "16Ei"`), []string{"memlock: Invalid value", "positive whole number"}},
 		{"nodes word", claimJSON(`"nodes": ["verbs", "umad"]`), []string{`nodes[1]: Unsupported value: "umad"`, `"verbs", "cm", "mad", "sm"`}},
 		{"nodes twice", claimJSON(`"nodes": ["verbs", "verbs"]`), []string{`nodes[1]: Duplicate value: "verbs"`}},
 		{"nodes string", claimJSON(`"nodes": "verbs"`), []string{"nodes", "cannot unmarshal string"}},
-		{"env word", claimJSON(`"env": ["mpi"]`), []string{`env[0]: Unsupported value: "mpi"`, `"nccl", "ucx"`}},
+		{"env word", claimJSON(`"env": ["mpi"]`), []string{`env[0]: Unsupported value: "mpi"`, `"nccl", "nccl-topology", "ucx"`}},
 		{"env twice", claimJSON(`"env": ["ucx", "ucx"]`), []string{`env[1]: Duplicate value: "ucx"`}},
+		{"allowed env word", classJSON(`"allow": {"env": ["mpi"]}`), []string{`allow.env[0]: Unsupported value: "mpi"`}},
+		{
+			"default env beyond allow", classJSON(`"allow": {"env": []}, "defaults": {"env": ["nccl-topology"]}`),
+			[]string{"defaults.env[0]: Forbidden: nccl-topology is not allowed by the DeviceClass", "allow.env"},
+		},
 		{"allowed nodes word", classJSON(`"allow": {"nodes": ["issm"]}`), []string{`allow.nodes[0]: Unsupported value: "issm"`}},
 		{"allowed memlock word", classJSON(`"allow": {"memlockMax": "lots"}`), []string{"allow.memlockMax: Invalid value"}},
 		{"allowed memlock inherit", classJSON(`"allow": {"memlockMax": "inherit"}`), []string{"allow.memlockMax: Invalid value", "want unlimited or a quantity"}},
@@ -180,13 +192,14 @@ func TestDecodeErrors(t *testing.T) {
 // A copy of parameters must not change with the original.
 func TestDeepCopyIsDeep(t *testing.T) {
 	class := &HCAClassConfig{
-		Allow:    Allow{Nodes: []string{"verbs"}, MemlockMax: limit("1Gi"), LimitsMax: Limits{Handles: quantity("8")}},
+		Allow:    Allow{Nodes: []string{"verbs"}, Env: []string{"ucx"}, MemlockMax: limit("1Gi"), LimitsMax: Limits{Handles: quantity("8")}},
 		Defaults: Settings{Memlock: limit("1Gi"), Nodes: []string{"verbs"}, Env: []string{"ucx"}, Limits: Limits{Objects: quantity("8")}},
 	}
 	claim := &HCAConfig{Settings: class.Defaults.DeepCopy()}
 	classCopy, claimCopy := class.DeepCopyObject(), claim.DeepCopyObject()
 	want, wantClaim := classCopy.DeepCopyObject(), claimCopy.DeepCopyObject()
 	*class.Allow.MemlockMax, *class.Defaults.Memlock, *claim.Memlock = "2", "2", "2"
+	class.Allow.Env[0] = "x"
 	class.Allow.Nodes[0], class.Defaults.Nodes[0], class.Defaults.Env[0], claim.Nodes[0], claim.Env[0] = "x", "x", "x", "x", "x"
 	class.Allow.LimitsMax.Handles.Set(1)
 	class.Defaults.Limits.Objects.Set(1)

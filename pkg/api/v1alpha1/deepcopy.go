@@ -17,7 +17,7 @@ func (c *HCAConfig) DeepCopyObject() runtime.Object {
 // DeepCopyObject implements runtime.Object.
 func (c *HCAClassConfig) DeepCopyObject() runtime.Object {
 	out := *c
-	out.Allow = Allow{Nodes: slices.Clone(c.Allow.Nodes), MemlockMax: c.Allow.MemlockMax.clone(), LimitsMax: c.Allow.LimitsMax.DeepCopy()}
+	out.Allow = Allow{Nodes: slices.Clone(c.Allow.Nodes), MemlockMax: c.Allow.MemlockMax.clone(), Env: slices.Clone(c.Allow.Env), LimitsMax: c.Allow.LimitsMax.DeepCopy()}
 	out.Defaults = c.Defaults.DeepCopy()
 	return &out
 }

@@ -35,7 +35,7 @@ func validateLimit(q *resource.Quantity, path *field.Path) field.ErrorList {
 	if q == nil {
 		return nil
 	}
-	if n, exact := q.AsInt64(); !exact || n < 1 || n > MaxLimit {
+	if n, ok := whole(*q); !ok || n > MaxLimit {
 		return field.ErrorList{field.Invalid(path, q.String(), fmt.Sprintf("want a whole number from 1 to %d; leave the field out for no limit", MaxLimit))}
 	}
 	return nil

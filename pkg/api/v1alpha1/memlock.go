@@ -45,9 +45,20 @@ func (m Memlock) Bytes() (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("want unlimited, inherit or a quantity of bytes such as 4Gi: %w", err)
 	}
-	n, exact := q.AsInt64()
-	if !exact || n <= 0 {
+	n, ok := whole(q)
+	if !ok {
 		return 0, fmt.Errorf("want a positive whole number of bytes")
 	}
 	return n, nil
+}
+
+// whole returns a quantity that is a positive whole number below the highest that a
+// quantity can be, which stands for all that is higher. Quantity.AsInt64 does not do: it
+// knows nothing of 1.5Gi, nor of numbers with more than 18 digits.
+func whole(q resource.Quantity) (int64, bool) {
+	if q.Sign() <= 0 || q.CmpInt64(math.MaxInt64) >= 0 {
+		return 0, false
+	}
+	n := q.Value() // rounded up
+	return n, q.CmpInt64(n) == 0
 }

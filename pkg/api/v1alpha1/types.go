@@ -35,7 +35,8 @@ type Settings struct {
 	Nodes []string `json:"nodes,omitempty"`
 	// Env names libraries that the container is configured for by environment
 	// variables: "nccl" sets NCCL_IB_HCA, "ucx" sets UCX_NET_DEVICES, to exactly
-	// the claim's HCAs. A value of the same name in the pod is replaced.
+	// the claim's HCAs; "nccl-topology" sets NCCL_TOPO_FILE to a file that says where
+	// they and the host's GPUs are. A value of the same name in the pod is replaced.
 	Env []string `json:"env,omitempty"`
 	// Limits bound what each container holds of an HCA. They may lower what a
 	// claim's share of a shared HCA has, and not raise it.
@@ -61,6 +62,8 @@ type Allow struct {
 	Nodes []string `json:"nodes,omitempty"`
 	// MemlockMax is the highest limit a claim may ask for; unlimited if not set.
 	MemlockMax *Memlock `json:"memlockMax,omitempty"`
+	// Env are the libraries a claim may ask for; all if not set.
+	Env []string `json:"env,omitempty"`
 	// LimitsMax are the highest limits a claim may ask for, and what it gets that
 	// asks for none; unlimited if not set.
 	LimitsMax Limits `json:"limitsMax,omitzero"`
@@ -68,6 +71,7 @@ type Allow struct {
 
 // Libraries that Settings.Env knows.
 const (
-	EnvNCCL = "nccl"
-	EnvUCX  = "ucx"
+	EnvNCCL         = "nccl"
+	EnvNCCLTopology = "nccl-topology"
+	EnvUCX          = "ucx"
 )

@@ -21,6 +21,7 @@ func (c *HCAClassConfig) Validate() field.ErrorList {
 	if c.Allow.MemlockMax != nil && *c.Allow.MemlockMax == MemlockInherit {
 		errs = append(errs, field.Invalid(field.NewPath("allow", "memlockMax"), *c.Allow.MemlockMax, "want unlimited or a quantity of bytes"))
 	}
+	errs = append(errs, validateEnv(c.Allow.Env, field.NewPath("allow", "env"))...)
 	errs = append(errs, c.Allow.LimitsMax.validate(field.NewPath("allow", "limitsMax"))...)
 	errs = append(errs, c.Defaults.validate(field.NewPath("defaults"))...)
 	if len(errs) > 0 {
@@ -33,12 +34,20 @@ func (s *Settings) validate(path *field.Path) field.ErrorList {
 	errs := validateNodes(s.Nodes, path.Child("nodes"))
 	errs = append(errs, validateMemlock(s.Memlock, path.Child("memlock"))...)
 	errs = append(errs, s.Limits.validate(path.Child("limits"))...)
-	for i, e := range s.Env {
-		if e != EnvNCCL && e != EnvUCX {
-			errs = append(errs, field.NotSupported(path.Child("env").Index(i), e, []string{EnvNCCL, EnvUCX}))
+	return append(errs, validateEnv(s.Env, path.Child("env"))...)
+}
+
+// envs are the words of env.
+var envs = []string{EnvNCCL, EnvNCCLTopology, EnvUCX}
+
+func validateEnv(env []string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, e := range env {
+		if !slices.Contains(envs, e) {
+			errs = append(errs, field.NotSupported(path.Index(i), e, envs))
 		}
-		if slices.Contains(s.Env[:i], e) {
-			errs = append(errs, field.Duplicate(path.Child("env").Index(i), e))
+		if slices.Contains(env[:i], e) {
+			errs = append(errs, field.Duplicate(path.Index(i), e))
 		}
 	}
 	return errs
@@ -90,6 +99,12 @@ func (a *Allow) Check(s Settings, path *field.Path) field.ErrorList {
 		if !slices.Contains(a.AllowedNodes(), n) {
 			errs = append(errs, field.Forbidden(path.Child("nodes").Index(i),
 				n+" nodes are not allowed by the DeviceClass: its HCAClassConfig lists what is under allow.nodes"))
+		}
+	}
+	for i, e := range s.Env {
+		if a.Env != nil && !slices.Contains(a.Env, e) {
+			errs = append(errs, field.Forbidden(path.Child("env").Index(i),
+				e+" is not allowed by the DeviceClass: its HCAClassConfig lists what is under allow.env"))
 		}
 	}
 	if s.Memlock != nil && a.MemlockMax != nil {

@@ -71,6 +71,8 @@ func TestMerge(t *testing.T) {
 		{"env: claim", "", configs{fromClaim(`"env": ["nccl", "ucx"]`)}, withEnv(settings("unlimited"), "nccl", "ucx")},
 		{"env: claim over class default", "", configs{fromClass(`"defaults": {"env": ["nccl"]}`), fromClaim(`"env": ["ucx"]`)}, withEnv(settings("unlimited"), "ucx")},
 		{"env: claim asks for none", "", configs{fromClass(`"defaults": {"env": ["nccl"]}`), fromClaim(`"env": []`)}, withEnv(settings("unlimited"))},
+		{"env: claim within allow", "", configs{fromClass(`"allow": {"env": ["ucx"]}`), fromClaim(`"env": ["ucx"]`)}, withEnv(settings("unlimited"), "ucx")},
+		{"env: claim beyond allow of an earlier class", "", configs{fromClass(`"allow": {"env": []}`), fromClass(`"allow": {"env": ["nccl-topology"]}`), fromClaim(`"env": ["nccl-topology"]`)}, withEnv(settings("unlimited"), "nccl-topology")},
 		{"env: later claim config wins", "", configs{fromClaim(`"env": ["nccl"]`), fromClaim(`"env": ["ucx"]`)}, withEnv(settings("unlimited"), "ucx")},
 
 		// who is asked
@@ -139,6 +141,7 @@ func TestMergeRefuses(t *testing.T) {
 		{"mad, and a later class takes it back", configs{fromClass(`"allow": {"nodes": ["verbs", "mad"]}`), fromClass(`"allow": {"nodes": ["verbs"]}`), fromClaim(`"nodes": ["mad"]`)}, []string{"nodes[0]: Forbidden"}},
 		{"more memlock than allowed", configs{fromClass(`"allow": {"memlockMax": "4Gi"}`), fromClaim(`"memlock": "4097Mi"`)}, []string{"memlock: Forbidden: 4097Mi is more than the DeviceClass allows", "allow.memlockMax 4Gi"}},
 		{"unlimited memlock above a maximum", configs{fromClass(`"allow": {"memlockMax": "4Gi"}`), fromClaim(`"memlock": "unlimited"`)}, []string{"memlock: Forbidden: unlimited is more"}},
+		{"a topology where the class forbids it", configs{fromClass(`"allow": {"env": ["nccl", "ucx"]}`), fromClaim(`"env": ["nccl", "nccl-topology"]`)}, []string{"env[1]: Forbidden: nccl-topology is not allowed by the DeviceClass", "allow.env"}},
 		{"several at once", configs{fromClass(`"allow": {"memlockMax": "4Gi"}`), fromClaim(`"memlock": "unlimited", "nodes": ["sm"]`)}, []string{"memlock: Forbidden", "nodes[0]: Forbidden"}},
 		{"no nodes at all", configs{fromClaim(`"nodes": []`)}, []string{"nodes: Required value", "name verbs"}},
 		{"no nodes by the class", configs{fromClass(`"defaults": {"nodes": []}`)}, []string{"nodes: Required value"}},

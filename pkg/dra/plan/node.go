@@ -16,6 +16,8 @@ type Node struct {
 	// Pool is the name of the node's pool.
 	Pool string
 	Site Site
+	// FilesDir is where files of claims are, for their containers.
+	FilesDir string
 	// MetadataDir is where files about the devices of claims are, "" for none.
 	MetadataDir string
 	// Members returns the names of the HCAs of a group; nil on a node without groups.

@@ -38,6 +38,9 @@ type Plan struct {
 	Site *Site `json:"site,omitempty"`
 	// Metadata are files about the devices for containers; nil for none.
 	Metadata *Metadata `json:"metadata,omitempty"`
+	// NCCLTopology is the file on the host that tells NCCL where the HCAs of the claim are; ""
+	// for none.
+	NCCLTopology string `json:"ncclTopology,omitempty"`
 	// Devices has one entry for each allocation result of this driver.
 	Devices []Device `json:"devices"`
 }
@@ -123,6 +126,7 @@ func New(claim *resourceapi.ResourceClaim, node Node) (*Plan, error) {
 	if len(p.Devices) == 0 {
 		return nil, fmt.Errorf("claim %s has no device of driver %s", p.Claim(), DriverName)
 	}
+	p.NCCLTopology = p.ncclTopology(node)
 	return p, nil
 }
 

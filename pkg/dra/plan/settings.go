@@ -83,6 +83,9 @@ func overlayAllow(a *v1alpha1.Allow, over v1alpha1.Allow) {
 	if over.Nodes != nil {
 		a.Nodes = over.Nodes
 	}
+	if over.Env != nil {
+		a.Env = over.Env
+	}
 	overlayLimits(&a.LimitsMax, over.LimitsMax)
 }
 

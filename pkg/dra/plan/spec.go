@@ -63,6 +63,10 @@ func (p *Plan) Spec(snap *rdma.Snapshot, hook HookOptions) (*specs.Spec, error) 
 			return nil, err
 		}
 		devices[i].Env = append(devices[i].Env, libraryEnv(d.Settings.Env, slices.Concat(hcas...))...)
+		if p.NCCLTopology != "" && d.wantsTopology() {
+			devices[i].Env = append(devices[i].Env, ncclTopologyVariable+"="+NCCLTopologyPath)
+			devices[i].Mounts = append(devices[i].Mounts, cdi.Mount{HostPath: p.NCCLTopology, ContainerPath: NCCLTopologyPath})
+		}
 	}
 	for _, m := range p.Metadata.Mounts(p) {
 		devices[m.device].Mounts = append(devices[m.device].Mounts, m.Mount)

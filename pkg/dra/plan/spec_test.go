@@ -35,6 +35,10 @@ func TestSpecGolden(t *testing.T) {
 			configs{fromClaim(`"env": ["nccl", "ucx"]`)}, hook,
 		},
 		{
+			"nccl-topology", "hgx-h100", results{result("a", "pci-0000-29-00-0"), result("b", "pci-0000-19-00-0")},
+			configs{fromClaim(`"env": ["nccl", "nccl-topology"]`, "a")}, hook,
+		},
+		{
 			"mixed-settings", "hgx-h100",
 			results{result("big", "pci-0000-19-00-0"), result("small", "pci-0000-29-00-0"), result("none", "pci-0000-3b-00-0")},
 			configs{fromClaim(`"memlock": "1Gi", "nodes": ["verbs"]`, "small"), fromClaim(`"memlock": "inherit"`, "none")}, hook,
@@ -105,6 +109,28 @@ func TestSpecOfSite(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.Bytes(t, "site.json", data)
+}
+
+// TestTopologyOfSite: a topology file of the node's administrator is the better one, and a claim
+// that does not ask has none.
+func TestTopologyOfSite(t *testing.T) {
+	node := here
+	node.Site.Env = []string{"NCCL_TOPO_FILE=/opt/topo.xml"}
+	asks := claim(one(result("a", "pci-0000-19-00-0")), fromClaim(`"env": ["nccl-topology"]`))
+	for name, tc := range map[string]struct {
+		node plan.Node
+		want string
+	}{
+		"asks":     {here, "/var/lib/kubelet/plugins/rdma.dev/metadata/" + string(asks.UID) + "/nccl-topology.xml"},
+		"site has": {node, ""},
+	} {
+		if p, err := plan.New(asks, tc.node); err != nil || p.NCCLTopology != tc.want {
+			t.Errorf("%s: %q, %v; want %q", name, p.NCCLTopology, err, tc.want)
+		}
+	}
+	if p := newPlan(t, claim(one(result("a", "pci-0000-19-00-0")), fromClaim(`"env": ["nccl"]`))); p.NCCLTopology != "" {
+		t.Errorf("a claim that does not ask has %q", p.NCCLTopology)
+	}
 }
 
 // A user's claim never opens the management interface of a fabric, on any machine.

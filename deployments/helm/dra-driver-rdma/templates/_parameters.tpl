@@ -11,7 +11,7 @@
 {{- $in := dict "in" "variables.settings" "path" . }}
 {{- include "rdma.validateMemlock" (merge (dict "field" "memlock" "words" (list "unlimited" "inherit")) $in) }}
 {{ include "rdma.validateWords" (merge (dict "field" "nodes" "words" (list "verbs" "cm" "mad" "sm")) $in) }}
-{{ include "rdma.validateWords" (merge (dict "field" "env" "words" (list "nccl" "ucx")) $in) }}
+{{ include "rdma.validateWords" (merge (dict "field" "env" "words" (list "nccl" "nccl-topology" "ucx")) $in) }}
 {{ include "rdma.validateLimits" (merge (dict "field" "limits") $in) }}
 {{- end }}
 
@@ -35,7 +35,7 @@
 {{- define "rdma.validateMemlock" -}}
 - expression: >-
     {{ .in }}.all(s, [s.?{{ .field }}.orValue(null)].all(m, m == null || m in {{ toJson .words }} ||
-      {{ include "rdma.wholeNumber" "999999999999999999" | indent 6 | trim }}))
+      {{ include "rdma.wholeNumber" "9223372036854775806" | indent 6 | trim }}))
   message: "parameters: {{ .path }}{{ .field }}: want {{ join ", " .words }} or a positive whole number of bytes such as 4Gi"
 {{- end }}
 
@@ -51,9 +51,11 @@
   message: "parameters: {{ .path }}{{ .field }}: want whole numbers from 1 to 2147483647; leave the field out for no limit"
 {{- end }}
 
-{{/* Whether m is a whole number from 1 to the given one, as a number or as a quantity. */}}
+{{/* Whether m is a whole number from 1 to the given one, as a number or as a quantity: 1.5Gi is one, which
+     isInteger() does not know. Beyond 2^53 the driver alone sees the part of a number. */}}
 {{- define "rdma.wholeNumber" -}}
 type(m) == int && m >= 1 && m <= {{ . }} ||
 type(m) == double && m >= 1.0 && m < double({{ . }}) + 1.0 && double(int(m)) == m ||
-type(m) == string && isQuantity(m) && quantity(m).isInteger() && quantity(m).asInteger() >= 1 && quantity(m).asInteger() <= {{ . }}
+type(m) == string && isQuantity(m) && [quantity(m)].all(q, q.compareTo(quantity("1")) >= 0 && q.compareTo(quantity("{{ . }}")) <= 0 &&
+  (q.asApproximateFloat() >= 9007199254740992.0 || double(int(q.asApproximateFloat())) == q.asApproximateFloat()))
 {{- end }}
