@@ -19,7 +19,7 @@ import (
 // BenchmarkEventPhases is what an event costs on hosts of several sizes, without claims and
 // with one for each HCA: each step from the event to what is handed to the publisher, and
 // beside them the same without what an earlier event left ("build"), and what the slice
-// controller of Kubernetes' library does (docs/adr/0020).
+// controller of Kubernetes' library does (docs/adr/0021).
 func BenchmarkEventPhases(b *testing.B) {
 	for _, functions := range []int{8, 64, 1016} {
 		for _, claims := range []int{0, functions} {

@@ -84,6 +84,7 @@ func (d *Driver) publish(ctx context.Context, last []resourceslice.Slice) []reso
 	if resources.Equal(last, wanted) {
 		return last
 	}
+	d.writeDeviceInfo(ctx, decided)
 	d.publisher.Publish(wanted)
 	watch.Lap(metrics.PhaseHandOver)
 	watch.Whole(metrics.PhaseAll)

@@ -4,7 +4,7 @@
 // a driver, with the same names of slices, the same rules for the generation of a pool,
 // the same word on fields that a server drops, and the same care for the time of a taint;
 // a node can go from one to the other and back. It differs in three things that matter to
-// a node with many devices (docs/adr/0020):
+// a node with many devices (docs/adr/0021):
 //
 //   - What did not change costs nothing. Whoever publishes hands over the same devices
 //     again, in the same memory, and these are neither copied nor compared. A slice is
