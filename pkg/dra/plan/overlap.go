@@ -86,7 +86,9 @@ func (p *Plan) Locks() []Lock {
 			alone[name] = alone[name] || d.ShareID == nil
 		}
 		for _, name := range d.Cards {
-			alone[name] = alone[name] // known now, and not alone for this
+			if _, known := alone[name]; !known {
+				alone[name] = false // not alone for this
+			}
 		}
 	}
 	locks := make([]Lock, 0, len(alone))
