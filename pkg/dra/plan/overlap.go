@@ -87,7 +87,7 @@ func (p *Plan) Locks() []Lock {
 		}
 		for _, name := range d.Cards {
 			if _, known := alone[name]; !known {
-				alone[name] = false // not alone for this
+				alone[name] = false
 			}
 		}
 	}
