@@ -65,6 +65,7 @@ func (s *serve) register(f *pflag.FlagSet, env func(string) string) {
 	f.BoolVar(&s.cfg.ClaimStatus, "claim-status", true, "write into the status of claims by which names the node has their HCAs")
 	f.BoolVar(&s.cfg.ClaimEvents, "claim-events", true, "leave events on claims, and on the pods that use them, of what fails and of what their users should know")
 	f.BoolVar(&s.cfg.DeviceMetadata, "device-metadata", true, "give containers files with the attributes of their devices (KEP-5304), below /var/run/kubernetes.io/dra-device-attributes")
+	f.StringVar(&s.cfg.DeviceInfoDir, "device-info-dir", "", "directory for device information files of devices with a resourceName, where Multus looks: /var/run/k8s.cni.cncf.io/devinfo/dp; empty for none")
 	f.BoolVar(&s.cfg.RuntimeCDI, "runtime-cdi-enabled", false, "containerd 1.7 on this node has enable_cdi set to true")
 	s.hook.register(f)
 	s.metrics.register(f)

@@ -88,7 +88,8 @@ var calls = []importrules.Calls{{
 	Of:   []string{module + "/..."},
 	But: []string{
 		module + "/pkg/cdi", module + "/pkg/dra/claimstore", module + "/internal/atomicfile", module + "/internal/hook/...",
-		module + "/internal/fixture/...", module + "/internal/sockets", module + "/tools/...", module + "/test/...",
+		module + "/internal/fixture/...", module + "/internal/sockets", module + "/internal/deviceinfo",
+		module + "/tools/...", module + "/test/...",
 	},
 	Names: []string{
 		"os.WriteFile", "os.Create", "os.CreateTemp", "os.OpenFile", "os.OpenRoot", "os.Rename", "os.Remove", "os.RemoveAll",

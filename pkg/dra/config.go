@@ -45,6 +45,9 @@ type Config struct {
 	// DeviceMetadata has the driver give containers files about their devices
 	// (KEP-5304).
 	DeviceMetadata bool
+	// DeviceInfoDir is where CNI plugins look for device information files
+	// (docs/cni.md); empty for none.
+	DeviceInfoDir string
 	// Hook raises the locked memory limit.
 	Hook plan.HookOptions
 	// Health says how long things must be before they count, nil for the defaults.
@@ -70,6 +73,9 @@ func (c *Config) Validate() error {
 		if !filepath.IsAbs(dir.path) {
 			errs = append(errs, fmt.Errorf("%s is not an absolute path: %q", dir.name, dir.path))
 		}
+	}
+	if c.DeviceInfoDir != "" && !filepath.IsAbs(c.DeviceInfoDir) {
+		errs = append(errs, fmt.Errorf("device information directory is not an absolute path: %q", c.DeviceInfoDir))
 	}
 	if _, err := c.Site.Memlock.Bytes(); err != nil {
 		errs = append(errs, err)

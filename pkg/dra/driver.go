@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/keymutex"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/deviceinfo"
 	"github.com/rdma-dev/dra-driver-rdma/internal/podresources"
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
@@ -51,6 +52,7 @@ type Driver struct {
 	started    time.Time
 	happened   statuspage.Log // what people may want to know of the last hours
 	helper     *kubeletplugin.Helper
+	deviceInfo deviceinfo.Store // of publishLoop
 	watcher    *fsnotify.Watcher
 
 	policy       atomic.Pointer[policy.Config] // in force
@@ -95,7 +97,8 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	d := &Driver{
 		cfg: cfg, client: client, host: host, claims: claims, atWork: keymutex.NewHashed(claimsAtWork), health: observer, events: kernelEvents,
 		registered: make(chan struct{}, 1), moved: make(chan struct{}, 1), refused: make(chan struct{}, 1), retryAfter: publishRetry,
-		now: time.Now, started: time.Now(), statuses: newStatuses(cfg.ClaimStatus), notices: newNotices(cfg.ClaimEvents),
+		deviceInfo: deviceinfo.Store{Dir: cfg.DeviceInfoDir},
+		now:        time.Now, started: time.Now(), statuses: newStatuses(cfg.ClaimStatus), notices: newNotices(cfg.ClaimEvents),
 		pods: &podresources.Cache{Socket: cfg.podResourcesSocket(), Driver: plan.DriverName, For: podsFor},
 	}
 	d.policy.Store(cmp.Or(cfg.Policy, policy.Default()))

@@ -118,6 +118,7 @@ func (d *Driver) publish(ctx context.Context, last *resourceslice.DriverResource
 	}
 	reportHost(logger, snap)
 	reportPolicy(logger, decided)
+	d.writeDeviceInfo(ctx, decided)
 	d.handOver(ctx, &wanted)
 	watch.Lap(metrics.PhaseHandOver)
 	watch.Whole(metrics.PhaseAll)

@@ -42,11 +42,20 @@ func Build(ctx context.Context, o Options) (path string, err error) {
 // BuildDocker builds Docker Engine and its command, which no cluster needs, if they are
 // not in the cache, and returns their directory.
 func BuildDocker(ctx context.Context, o Options) (dir string, err error) {
+	return buildOne(ctx, o, artifacts.Docker)
+}
+
+// BuildMultus builds Multus and a plugin for it, as BuildDocker does.
+func BuildMultus(ctx context.Context, o Options) (dir string, err error) {
+	return buildOne(ctx, o, artifacts.Multus)
+}
+
+func buildOne(ctx context.Context, o Options, c artifacts.Component) (dir string, err error) {
 	store, _, err := newStore(&o)
 	if err != nil {
 		return "", err
 	}
-	return store.EnsureOne(ctx, artifacts.Docker)
+	return store.EnsureOne(ctx, c)
 }
 
 // newLayout completes the options and makes sure that the programs are there.

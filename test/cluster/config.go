@@ -34,7 +34,7 @@ imports = []
       BinaryName = "{{.Runc}}"
       SystemdCgroup = false
   [plugins.'io.containerd.cri.v1.runtime'.cni]
-    bin_dirs = ["{{.CNI}}"]
+    bin_dirs = ["{{.CNI}}", "/opt/cni/bin"]
     conf_dir = "{{.CNIConfig}}"
 [plugins.'io.containerd.nri.v1.nri']
   disable = false

@@ -64,6 +64,10 @@ var Docker = Component{
 	LDFlags: []string{"-X", "github.com/moby/moby/v2/dockerversion.Version={{version}}", "-X", "github.com/docker/cli/cli/version.Version={{version}}"},
 }
 
+// Multus is the CNI plugin that runs others for secondary networks, and host-device, one
+// of those others. A test makes it the cluster's.
+var Multus = Component{Name: "multus", Module: "gopkg.in/k8snetworkplumbingwg/multus-cni.v4"}
+
 func kubernetesWrapper(minor string) string {
 	if minor == "" {
 		return "kubernetes"

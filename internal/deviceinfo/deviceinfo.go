@@ -1,0 +1,125 @@
+// Package deviceinfo writes the device information files of the Network Plumbing Working
+// Group for devices that CNI plugins are given.
+//
+// Multus copies such a file to where CNI plugins look, and what is in it to the pod's
+// annotation k8s.v1.cni.cncf.io/network-status, so that a program in the pod learns which
+// PCI function and RDMA device belong to an interface. The specification is
+// https://github.com/k8snetworkplumbingwg/device-info-spec, version 1.1.0. Device plugins
+// write a file when a device is allocated. Here it is there as long as the device is
+// published: it says nothing of who has it.
+package deviceinfo
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
+)
+
+// Device is a PCI function that CNI plugins know by a resource name and an ID.
+type Device struct {
+	ResourceName, DeviceID string
+	PCIAddress             string
+	PFAddress              string // of a VF
+	RDMADevice             string // the ibdev name
+}
+
+// version is that of the specification.
+const version = "1.1.0"
+
+// info is the content of a file.
+type info struct {
+	Type    string `json:"type"`
+	Version string `json:"version"`
+	PCI     pci    `json:"pci"`
+}
+
+type pci struct {
+	Address   string `json:"pci-address"`
+	RDMA      string `json:"rdma-device,omitempty"`
+	PFAddress string `json:"pf-pci-address,omitempty"`
+}
+
+// file is the name of a device's file.
+func (d Device) file() string { return prefix(d.ResourceName) + flat(d.DeviceID) + suffix }
+
+const suffix = "-device.json"
+
+func prefix(resourceName string) string { return flat(resourceName) + "-" }
+
+func flat(name string) string { return strings.ReplaceAll(name, "/", "-") }
+
+// Store is a directory of such files. It is for one goroutine.
+type Store struct {
+	// Dir is where Multus looks: /var/run/k8s.cni.cncf.io/devinfo/dp.
+	Dir string
+
+	prefixes []string // of files that may be ours
+}
+
+// Sync brings the directory in step with the devices that there are: it writes their files,
+// and removes those of other devices of the same resource names, and of names that it had
+// before. Files of other resource names belong to device plugins. What goes wrong with one
+// file does not keep the others away.
+func (s *Store) Sync(devices []Device) error {
+	var errs []error
+	wanted := map[string]bool{}
+	for _, d := range devices {
+		wanted[d.file()] = true
+		if p := prefix(d.ResourceName); !slices.Contains(s.prefixes, p) {
+			s.prefixes = append(s.prefixes, p)
+		}
+		data, err := json.Marshal(info{"pci", version, pci{d.PCIAddress, d.RDMADevice, d.PFAddress}})
+		if err == nil {
+			_, err = atomicfile.Write(filepath.Join(s.Dir, d.file()), data, atomicfile.Options{Mode: 0o644})
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("write device information of %s: %w", d.DeviceID, err))
+		}
+	}
+	if len(s.prefixes) == 0 {
+		return nil
+	}
+	return errors.Join(append(errs, s.remove(wanted))...)
+}
+
+// remove removes our files but those that are wanted.
+func (s *Store) remove(wanted map[string]bool) error {
+	entries, err := os.ReadDir(s.Dir)
+	if err != nil {
+		return fmt.Errorf("look for device information of devices that are gone: %w", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		if wanted[e.Name()] || !ours(e.Name(), s.prefixes) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(s.Dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("remove device information of a device that is gone: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ours reports whether a file is one of a device with a PCI address and one of the resource
+// names. The address has a fixed form, so that the resource a/b does not take a
+// file of a/b-c for its own.
+func ours(name string, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool {
+		id, ok := strings.CutPrefix(name, prefix)
+		id, ends := strings.CutSuffix(id, suffix)
+		return ok && ends && isPCIAddress(id)
+	})
+}
+
+// isPCIAddress reports whether a text has the form DDDD:BB:DD.F; domains may be longer.
+func isPCIAddress(s string) bool {
+	parts := strings.FieldsFunc(s, func(r rune) bool { return r == ':' || r == '.' })
+	return len(parts) == 4 && len(parts[0]) >= 4 && len(s) == len(parts[0])+len(":BB:DD.F") && !strings.Contains(s, "-")
+}

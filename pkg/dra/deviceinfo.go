@@ -1,0 +1,36 @@
+package dra
+
+import (
+	"context"
+
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/deviceinfo"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
+)
+
+// writeDeviceInfo writes the files by which CNI plugins learn of the devices that are about to
+// be published. It comes before the slices, so that no pod is faster. Without a file CNI
+// plugins do their work, and say less of it.
+func (d *Driver) writeDeviceInfo(ctx context.Context, decided *decision) {
+	if d.cfg.DeviceInfoDir == "" {
+		return
+	}
+	if err := d.deviceInfo.Sync(cniDevices(decided)); err != nil {
+		klog.FromContext(ctx).Error(err, "Some device information files for CNI plugins are missing")
+		d.warn("DeviceInfoNotWritten", d.cfg.DeviceInfoDir, err)
+	}
+}
+
+// cniDevices are the published devices that CNI plugins can be given.
+func cniDevices(decided *decision) []deviceinfo.Device {
+	var out []deviceinfo.Device
+	for _, one := range decided.Decisions {
+		name, id := one.Offer.Attributes[resources.AttributeResourceName].StringValue, one.Offer.Attributes[resources.AttributeDeviceID].StringValue
+		if one.View == resources.ViewNone || name == nil || id == nil {
+			continue
+		}
+		out = append(out, deviceinfo.Device{ResourceName: *name, DeviceID: *id, PCIAddress: one.HCA.Identity.PCI, PFAddress: one.HCA.PF, RDMADevice: one.HCA.IBDev})
+	}
+	return out
+}
