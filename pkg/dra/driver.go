@@ -23,6 +23,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/publisher"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -37,8 +39,8 @@ type Driver struct {
 
 	registered chan struct{} // the kubelet registered us
 	moved      chan struct{} // the host has changed, or what is held of it
-	refused    chan struct{} // the API server did not take the slices
-	retryAfter time.Duration // publishRetry
+	publisher  *publisher.Publisher
+	slices     resources.Builder // of publishLoop
 	allocated  allocated
 	health     *observer
 	now        func() time.Time                     // time.Now; what is measured by it is not moved by who sets the clock
@@ -96,11 +98,12 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	}
 	d := &Driver{
 		cfg: cfg, client: client, host: host, claims: claims, atWork: keymutex.NewHashed(claimsAtWork), health: observer, events: kernelEvents,
-		registered: make(chan struct{}, 1), moved: make(chan struct{}, 1), refused: make(chan struct{}, 1), retryAfter: publishRetry,
+		registered: make(chan struct{}, 1), moved: make(chan struct{}, 1),
 		deviceInfo: deviceinfo.Store{Dir: cfg.DeviceInfoDir},
 		now:        time.Now, started: time.Now(), statuses: newStatuses(cfg.ClaimStatus), notices: newNotices(cfg.ClaimEvents),
 		pods: &podresources.Cache{Socket: cfg.podResourcesSocket(), Driver: plan.DriverName, For: podsFor},
 	}
+	d.publisher = publisher.New(publisher.Config{Client: client, Driver: plan.DriverName, Node: cfg.NodeName, Report: d.notPublished})
 	d.policy.Store(cmp.Or(cfg.Policy, policy.Default()))
 	return d, nil
 }
@@ -164,6 +167,7 @@ func (d *Driver) start(ctx context.Context) error {
 	for _, loop := range []func(context.Context){
 		d.followLoop,
 		d.publishLoop,
+		d.publisher.Run,
 		d.orphanLoop,
 		d.reportLoop,
 		d.statusLoop,

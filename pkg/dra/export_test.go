@@ -8,9 +8,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// SetPublishRetry sets how long after a failure the slices are published again.
-func (d *Driver) SetPublishRetry(after time.Duration) { d.retryAfter = after }
-
 // SetClock has a driver take the time from a test.
 func (d *Driver) SetClock(now func() time.Time) { d.now = now }
 

@@ -62,9 +62,17 @@ func (m *missing) add(gate string) bool {
 }
 
 // HandleError implements kubeletplugin.DRAPlugin. An error that does not pass by
-// itself ends the driver, so that it is restarted and seen. An API server that does
-// not know what was published is given less.
+// itself ends the driver, so that it is restarted and seen.
 func (d *Driver) HandleError(ctx context.Context, err error, msg string) {
+	utilruntime.HandleErrorWithContext(ctx, err, msg)
+	if !errors.Is(err, kubeletplugin.ErrRecoverable) {
+		d.fail(fmt.Errorf("%s: %w", msg, err))
+	}
+}
+
+// notPublished hears of slices that the API server did not take as they are. One that
+// does not know what was published is given less; all else is tried again.
+func (d *Driver) notPublished(ctx context.Context, err error) {
 	if _, ok := errors.AsType[*resourceslice.DroppedFieldsError](err); ok {
 		d.cfg.Troubles.Note(ctx, "publish resourceslices", apiclient.DroppedFields, err.Error())
 	}
@@ -72,13 +80,9 @@ func (d *Driver) HandleError(ctx context.Context, err error, msg string) {
 		d.publishWithout(ctx, gates, err)
 		return
 	}
-	notify(d.refused)
 	d.cfg.Metrics.PublishFailed()
 	d.warn("NotPublished", d.cfg.NodeName, err)
-	utilruntime.HandleErrorWithContext(ctx, err, msg)
-	if !errors.Is(err, kubeletplugin.ErrRecoverable) {
-		d.fail(fmt.Errorf("%s: %w", msg, err))
-	}
+	utilruntime.HandleErrorWithContext(ctx, err, "Slices not published")
 }
 
 // missingFeatures returns the features that an error of publishing shows to be

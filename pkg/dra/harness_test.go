@@ -53,17 +53,6 @@ func start(t testing.TB, n *drivertest.Node, options ...func(*dra.Config)) *driv
 	return startHearing(t, n, nil, options...)
 }
 
-// startWith is start for a test that changes what is inside of the driver first.
-func startWith(t testing.TB, n *drivertest.Node, prepare func(*dra.Driver)) *driver {
-	t.Helper()
-	driven, err := dra.New(config(n), n.Client(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	prepare(driven)
-	return run(t, n, driven)
-}
-
 // startHearing is start with events of the test's own, nil for the kernel's.
 func startHearing(t testing.TB, n *drivertest.Node, events <-chan watch.Signal, options ...func(*dra.Config)) *driver {
 	t.Helper()

@@ -87,9 +87,13 @@ func (d *Driver) judge(ctx context.Context, now time.Time) bool {
 // unbound returns those of the named HCAs that are not there while the PCI function
 // that carried them is.
 func (h *host) unbound(snap *rdma.Snapshot, names []string) []string {
+	there := make(map[string]bool, len(snap.HCAs))
+	for i := range snap.HCAs {
+		there[snap.HCAs[i].Name] = true
+	}
 	var out []string
 	for _, name := range names {
-		if snap.Lookup(name) != nil {
+		if there[name] {
 			continue
 		}
 		seen, ok := h.known(name)
@@ -108,7 +112,7 @@ func (d *Driver) taints() map[string][]resourceapi.DeviceTaint {
 	policy := health.Policy{Effects: d.policy.Load().TaintEffects(), Informational: !d.missing.has(gateNone)}
 	view, _ := d.health.latest()
 	out := map[string][]resourceapi.DeviceTaint{}
-	for _, name := range view.Devices() {
+	for _, name := range view.Faulty() {
 		if taints := view.Taints(name, policy); taints != nil {
 			out[name] = taints
 		}

@@ -76,15 +76,21 @@ func TestUnchangedIsNotWritten(t *testing.T) {
 		t.Errorf("a clean stop changed the slices:\n%s", diff)
 	}
 	writes := n.Writes()
-	watches := n.Count(drivertest.WatchSlices)
+	watches, looks := n.Count(drivertest.WatchSlices), n.Count(drivertest.GetNode)
 	d = start(t, n)
+	// At its start, and with each registration, it looks at the node before it publishes.
+	lookedAt := func(times int) {
+		t.Helper()
+		drivertest.Eventually(t, func() error {
+			if got := n.Count(drivertest.GetNode) - looks; n.Count(drivertest.WatchSlices) == watches || got < times {
+				return fmt.Errorf("the driver looked %d times at the node, want %d", got, times)
+			}
+			return nil
+		})
+	}
+	lookedAt(2)
 	n.Restart()
-	drivertest.Eventually(t, func() error {
-		if n.Count(drivertest.WatchSlices) == watches || strings.Count(d.Log.String(), "Publishing ResourceSlices") < 2 {
-			return errors.New("the driver has not published twice yet")
-		}
-		return nil
-	})
+	lookedAt(3)
 	d.stop()
 	if got := n.Writes() - writes; got != 0 {
 		t.Errorf("%d writes for nothing: %v", got, n.Requests())
@@ -92,7 +98,7 @@ func TestUnchangedIsNotWritten(t *testing.T) {
 }
 
 // TestKubeletRestart: a kubelet that starts wipes the slices of its node, before or after it
-// registers the driver. They are back without the library's wait of 30 s.
+// registers the driver. They are back at once.
 func TestKubeletRestart(t *testing.T) {
 	n := drivertest.NewSharedNode(t, "roce-sriov")
 	start(t, n)

@@ -55,11 +55,7 @@ func (c *counted) Open(string) (fs.File, error) { return nil, errors.ErrUnsuppor
 func TestEventCost(t *testing.T) {
 	cost := map[int]int64{}
 	for _, functions := range []int{8, 1016} {
-		m, err := fixture.Large(functions)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sys := &counted{ReadLinkFS: m.FS(t)}
+		sys := &counted{ReadLinkFS: largeHost(t, functions)}
 		h := &host{sys: sys, scanner: rdma.NewScanner(sys), seen: map[string]rdma.HCA{}, changed: make(chan struct{}, 1)}
 		before, err := h.rescan()
 		if err != nil {
@@ -112,13 +108,8 @@ func TestEventCostOfDriver(t *testing.T) {
 // eventCost runs a driver and lets one of so many links fail.
 func eventCost(t *testing.T, functions int) (reads int64, writes int) {
 	t.Helper()
-	m, err := fixture.Large(functions)
-	if err != nil {
-		t.Fatal(err)
-	}
 	n := drivertest.NewSharedNode(t, "none")
-	n.Become(t, m)
-	d, sys := countedDriver(t, n)
+	d, sys := countedDriver(t, n, largeHost(t, functions))
 	last := &d.host.snapshot().HCAs[functions-1]
 	sys.port = "/" + last.IBDev + "/ports/1/"
 	events := make(chan watch.Signal)
@@ -133,8 +124,18 @@ func eventCost(t *testing.T, functions int) (reads int64, writes int) {
 	return sys.n.Load(), n.Count(drivertest.UpdateSlice) - before
 }
 
-// countedDriver makes a driver whose reads of sysfs are counted.
-func countedDriver(t *testing.T, n *drivertest.Node) (*Driver, *counted) {
+// largeHost is the sysfs of a host with so many HCAs, in memory.
+func largeHost(t testing.TB, functions int) fs.ReadLinkFS {
+	t.Helper()
+	m, err := fixture.Large(functions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.FS(t)
+}
+
+// countedDriver makes a driver whose reads of a sysfs are counted.
+func countedDriver(t testing.TB, n *drivertest.Node, host fs.ReadLinkFS) (*Driver, *counted) {
 	t.Helper()
 	cfg := Config{NodeName: drivertest.NodeName, HostRoot: n.Root, KubeletDir: n.Dir, CDIDir: n.CDIDir, Site: plan.DefaultSite(), Health: new(health.DefaultConfig())}
 	cfg.Health.Down = 0
@@ -142,7 +143,7 @@ func countedDriver(t *testing.T, n *drivertest.Node) (*Driver, *counted) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sys := &counted{ReadLinkFS: d.host.sys}
+	sys := &counted{ReadLinkFS: host}
 	d.host.sys, d.host.scanner = sys, rdma.NewScanner(sys)
 	if _, err := d.host.rescan(); err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ func Compare(older, newer *Snapshot) Difference {
 			d.Reshaped = true
 			b = b[1:]
 		default:
-			if !a[0].equal(&b[0]) {
+			if !a[0].Equal(&b[0]) {
 				d.add(&a[0])
 				d.add(&b[0]) // a VF may have got another PF
 				d.Reshaped = d.Reshaped || !sameShape(a[0], b[0])
@@ -55,7 +55,7 @@ func Compare(older, newer *Snapshot) Difference {
 // sameShape reports whether two HCAs differ in the state of their links at most.
 func sameShape(a, b HCA) bool {
 	a.Ports, b.Ports = withoutState(a.Ports), withoutState(b.Ports)
-	return a.equal(&b)
+	return a.Equal(&b)
 }
 
 func withoutState(ports []Port) []Port {
@@ -90,9 +90,9 @@ func sortedSet(names []string) []string {
 	return slices.Compact(names)
 }
 
-// equal reports whether two HCAs are the same in every field, which a test proves.
+// Equal reports whether two HCAs are the same in every field, which a test proves.
 // reflect.DeepEqual takes ten times as long, also where all memory is shared.
-func (h *HCA) equal(o *HCA) bool {
+func (h *HCA) Equal(o *HCA) bool {
 	return h.Name == o.Name && h.Identity.equal(&o.Identity) && h.IBDev == o.IBDev && h.Function == o.Function &&
 		h.Protocol == o.Protocol && h.PF == o.PF && equalPointers(h.VFIndex, o.VFIndex) && h.PCI.equal(o.PCI) &&
 		h.NodeType == o.NodeType && h.NodeGUID == o.NodeGUID && h.SysImageGUID == o.SysImageGUID &&

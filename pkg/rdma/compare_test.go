@@ -17,7 +17,7 @@ func TestEqual(t *testing.T) {
 			Ports: []Port{{Number: 1}}, Uverbs: &Node{Name: "uverbs0"}, MADs: []Node{{Name: "umad0"}},
 		}
 	}
-	if !whole().equal(whole()) {
+	if !whole().Equal(whole()) {
 		t.Fatal("two equal HCAs differ")
 	}
 	h := whole()
@@ -25,7 +25,7 @@ func TestEqual(t *testing.T) {
 	eachLeaf(reflect.ValueOf(h).Elem(), "HCA", func(name string, change, undo func()) {
 		count++
 		change()
-		if h.equal(whole()) || whole().equal(h) {
+		if h.Equal(whole()) || whole().Equal(h) {
 			t.Errorf("HCAs that differ in %s are equal", name)
 		}
 		undo()
@@ -36,7 +36,7 @@ func TestEqual(t *testing.T) {
 	} {
 		h := whole()
 		none(h)
-		if h.equal(whole()) || whole().equal(h) || !h.equal(h) {
+		if h.Equal(whole()) || whole().Equal(h) || !h.Equal(h) {
 			t.Errorf("an HCA without %s: equal to one with it, or not to itself", name)
 		}
 	}

@@ -148,7 +148,7 @@ func (p *pass) read(ibdevs Names) {
 	p.linkVFs()
 	p.identify()
 	for c, before := range p.before {
-		if before.equal(&c.hca) {
+		if before.Equal(&c.hca) {
 			c.hca = before // shares its memory
 			continue
 		}

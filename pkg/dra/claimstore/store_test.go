@@ -420,3 +420,25 @@ func TestClaimErrors(t *testing.T) {
 		t.Errorf("open below a file: %v", err)
 	}
 }
+
+// TestListSeesOtherProcesses: what another process replaces, adds or removes is seen at
+// once.
+func TestListSeesOtherProcesses(t *testing.T) {
+	dir := t.TempDir()
+	ours, another := open(t, dir, thisBoot), open(t, dir, thisBoot)
+	claim(t, ours, planOf("a", "dev-0"))
+	claim(t, another, planOf("b", "dev-1"))
+	wantPlans(t, ours, "a", "b")
+	claim(t, another, planOf("c", "dev-2"))
+	if err := another.Remove("b"); err != nil {
+		t.Fatal(err)
+	}
+	wantPlans(t, ours, "a", "c")
+	replaced := planOf("c", "dev-2")
+	replaced.Name = "replaced"
+	claim(t, another, replaced)
+	plans, err := ours.List()
+	if err != nil || len(plans) != 2 || plans[1].Name != "replaced" {
+		t.Errorf("after a record was replaced there are %v, error %v", plans, err)
+	}
+}

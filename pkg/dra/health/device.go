@@ -19,6 +19,10 @@ type device struct {
 	buckets     map[counter]*bucket
 	resumed     map[Condition]bool   // what an earlier model held
 	announced   map[Condition]string // what the caller was told of, with the words
+
+	seen *rdma.HCA // as it was judged last, nil if it is away
+	calm bool      // nothing is wrong or in doubt, so that a look which shows the same says nothing
+	well Verdict   // while calm
 }
 
 const resumedNote = "found by an earlier instance of the driver"
@@ -43,6 +47,12 @@ func (d *device) forgotten(now time.Time, cfg *Config) bool {
 
 // see takes an HCA that is there.
 func (d *device) see(h *rdma.HCA, o *Observation, now time.Time, cfg *Config) {
+	before := d.seen
+	d.seen = h
+	if d.calm && before != nil && before.Equal(h) && !o.read(h) {
+		return
+	}
+	d.calm = false
 	d.present, d.ibdev, d.ports = true, h.IBDev, d.ports[:0]
 	d.take(judge(h), now, cfg)
 	for _, p := range ownPorts(h) {
@@ -65,7 +75,7 @@ func (d *device) miss(unbound bool, now time.Time, cfg *Config) {
 		d.notes[gone] = "the device came and went"
 		d.probe(gone).fall(now, cfg)
 	}
-	d.present = false
+	d.present, d.seen, d.calm = false, nil, false
 	for key, p := range d.probes {
 		if !d.held || key.condition != DeviceGone && key.condition != DriverUnbound {
 			p.observe(unknown, now, cfg)
@@ -121,9 +131,25 @@ func (d *device) judgeCounters(port int, r Reading, now time.Time, cfg *Config) 
 	return when(len(notes) > 0, PortErrors, port, func() string { return join(notes) })
 }
 
+// settle ends a look at an HCA that is there or held: it returns the verdict, and finds out
+// whether the HCA is calm.
+func (d *device) settle(cfg *Config) Verdict {
+	if !d.calm {
+		d.well = d.verdict(cfg)
+		d.calm = d.seen != nil && len(d.announced) == 0
+		for _, p := range d.probes {
+			d.calm = d.calm && p.raw != bad && !p.faulty
+		}
+	}
+	return d.well
+}
+
 // deadline is when another look would change something.
 func (d *device) deadline(cfg *Config) (time.Time, bool) {
 	var first time.Time
+	if d.calm {
+		return first, false
+	}
 	for _, p := range d.probes {
 		if at, ok := p.deadline(cfg); ok && (first.IsZero() || at.Before(first)) {
 			first = at

@@ -23,6 +23,16 @@ type Observation struct {
 	Readings map[PortID]Reading
 }
 
+// read reports whether anything was read of an HCA beside the snapshot.
+func (o *Observation) read(h *rdma.HCA) bool {
+	for i := range h.Ports {
+		if _, ok := o.Readings[PortID{h.Name, h.Ports[i].Number}]; ok {
+			return true
+		}
+	}
+	return false
+}
+
 // PortID names a port of an HCA.
 type PortID struct {
 	Device string // rdma.HCA.Name

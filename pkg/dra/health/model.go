@@ -62,6 +62,7 @@ func (m *Model) Observe(o Observation, now time.Time) []Transition {
 	maps.DeleteFunc(m.devices, func(_ string, d *device) bool { return d.forgotten(now, &m.cfg) })
 	seen := m.take(&o, now)
 	view := &View{At: now, stale: m.cfg.Stale, verdicts: make(map[string]Verdict, len(m.devices))}
+	var judged []string
 	for name, d := range m.devices {
 		if !seen[name] {
 			d.miss(slices.Contains(o.Unbound, name), now, &m.cfg)
@@ -69,13 +70,17 @@ func (m *Model) Observe(o Observation, now time.Time) []Transition {
 		switch {
 		case d.present || d.held:
 			d.leftAt = time.Time{}
-			view.verdicts[name] = d.verdict(&m.cfg)
+			if !d.calm {
+				judged = append(judged, name)
+			}
+			view.verdicts[name] = d.settle(&m.cfg)
 		case d.leftAt.IsZero():
 			d.leftAt = now
 		}
 	}
 	m.view = view
-	return m.announce(view)
+	slices.Sort(judged)
+	return m.announce(judged)
 }
 
 // take takes the HCAs that are there, and returns their names.
@@ -102,10 +107,10 @@ func (m *Model) take(o *Observation, now time.Time) map[string]bool {
 	return seen
 }
 
-func (m *Model) announce(view *View) []Transition {
+func (m *Model) announce(judged []string) []Transition {
 	var out []Transition
-	for _, name := range view.Devices() {
-		out = append(out, m.devices[name].announce(view.verdicts[name], view.At)...)
+	for _, name := range judged {
+		out = append(out, m.devices[name].announce(m.view.verdicts[name], m.view.At)...)
 	}
 	return out
 }
@@ -149,6 +154,17 @@ type View struct {
 // Devices returns the names of the HCAs that are judged, sorted: those that are
 // published, and those that claims hold.
 func (v *View) Devices() []string { return slices.Sorted(maps.Keys(v.verdicts)) }
+
+// Faulty returns the names of those with a fault, in no order.
+func (v *View) Faulty() []string {
+	var names []string
+	for name := range v.verdicts {
+		if len(v.verdicts[name].Faults) > 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
 
 // Same reports whether two views say the same is wrong with the same HCAs.
 func (v *View) Same(o *View) bool {

@@ -17,20 +17,6 @@ type maker struct {
 	locks      *locks
 }
 
-// devices returns the devices of one card, those of each HCA next to each other.
-func (m maker) devices(card []Offer) []resourceapi.Device {
-	var out []resourceapi.Device
-	for _, o := range card {
-		if o.View.Exclusive() {
-			out = append(out, m.exclusive(o))
-		}
-		if o.View.Shared() {
-			out = append(out, m.shared(o))
-		}
-	}
-	return out
-}
-
 func (m maker) exclusive(o Offer) resourceapi.Device {
 	d := resourceapi.Device{Name: o.HCA.Name, Attributes: m.attributes(o)}
 	d.ConsumesCounters = m.locks.consumption(m.locks.exclusive(o))

@@ -19,7 +19,7 @@ import (
 func TestEqual(t *testing.T) {
 	for _, machine := range fixture.Names() {
 		first, second := exclusive(rdmatest.Snapshot(t, machine)), exclusive(rdmatest.Snapshot(t, machine))
-		if !resources.Equal(resources.Build(node, first), resources.Build(node, second)) {
+		if !resources.Equal(first, second) {
 			t.Errorf("%s differs from itself", machine)
 		}
 	}
@@ -39,20 +39,15 @@ func TestEqual(t *testing.T) {
 	for i := range reflect.TypeFor[resourceslice.Slice]().NumField() {
 		var other resourceslice.Slice
 		fill(reflect.ValueOf(&other).Elem().Field(i))
-		differ(t, "Slice", i, resources.Build(node, []resourceslice.Slice{{}}), resources.Build(node, []resourceslice.Slice{other}))
-	}
-	for i := range reflect.TypeFor[resourceslice.Pool]().NumField() {
-		var other resourceslice.Pool
-		fill(reflect.ValueOf(&other).Elem().Field(i))
-		differ(t, "Pool", i, resources.Build(node, nil), resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{node: other}})
+		differ(t, "Slice", i, []resourceslice.Slice{{}}, []resourceslice.Slice{other})
 	}
 }
 
-func of(d resourceapi.Device) resourceslice.DriverResources {
-	return resources.Build(node, []resourceslice.Slice{{Devices: []resourceapi.Device{d}}})
+func of(d resourceapi.Device) []resourceslice.Slice {
+	return []resourceslice.Slice{{Devices: []resourceapi.Device{d}}}
 }
 
-func differ(t *testing.T, kind string, field int, a, b resourceslice.DriverResources) {
+func differ(t *testing.T, kind string, field int, a, b []resourceslice.Slice) {
 	t.Helper()
 	if equality.Semantic.DeepEqual(a, b) {
 		t.Fatalf("field %d of %s was not changed", field, kind)
@@ -91,7 +86,7 @@ func BenchmarkEqual(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	first, second := resources.Build(node, exclusive(rdmatest.Discover(b, m))), resources.Build(node, exclusive(rdmatest.Discover(b, m)))
+	first, second := exclusive(rdmatest.Discover(b, m)), exclusive(rdmatest.Discover(b, m))
 	for b.Loop() {
 		if !resources.Equal(first, second) {
 			b.Fatal("it differs from itself")

@@ -21,15 +21,6 @@
 // docs/sharing.md and docs/adr/0009.
 package resources
 
-import (
-	"slices"
-
-	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/dynamic-resource-allocation/resourceslice"
-
-	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
-)
-
 // MaxDevices is how many devices a slice holds at most
 // (resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures).
 const MaxDevices = 64
@@ -46,40 +37,6 @@ type Options struct {
 	NoTaints bool
 }
 
-// Build returns what a node publishes: one pool with at least one slice. A pool
-// with an empty slice says that the driver runs and has nothing to offer.
-func Build(pool string, published []resourceslice.Slice) resourceslice.DriverResources {
-	return resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{pool: {Slices: published}}}
-}
-
-// Slices packs offers, which are in the order of a snapshot, and groups into
-// slices. Counters come first, then single functions, then each card with several,
-// by PCI address, and groups last.
-func Slices(offers []Offer, groups []Group, mode rdma.NetnsMode, o Options) []resourceslice.Slice {
-	m := maker{mode: mode, consumable: o.Consumable, untainted: o.NoTaints, locks: &locks{}}
-	if o.Counters {
-		m.locks = newLocks(offers, groups)
-	}
-	var singles, cardful [][]resourceapi.Device
-	for _, card := range cards(offers) {
-		devices := m.devices(card)
-		if len(card) == 1 {
-			singles = appendChunked(singles, devices)
-			continue
-		}
-		cardful = append(cardful, slices.Collect(slices.Chunk(devices, MaxDevices))...)
-	}
-	grouped := slices.Collect(slices.Chunk(m.groups(groups, taintsOf(offers)), MaxDevices))
-	out := m.locks.slices()
-	for _, devices := range slices.Concat(singles, cardful, grouped) {
-		out = append(out, resourceslice.Slice{Devices: devices})
-	}
-	if out == nil {
-		return []resourceslice.Slice{{}}
-	}
-	return out
-}
-
 // cards groups offers that stand next to each other by the card they belong to.
 func cards(offers []Offer) [][]Offer {
 	var out [][]Offer
@@ -94,13 +51,4 @@ func cards(offers []Offer) [][]Offer {
 		out = append(out, []Offer{offer})
 	}
 	return out
-}
-
-// appendChunked adds devices to the last slice while it has room.
-func appendChunked(all [][]resourceapi.Device, devices []resourceapi.Device) [][]resourceapi.Device {
-	if n := len(all); n > 0 && len(all[n-1])+len(devices) <= MaxDevices {
-		all[n-1] = append(all[n-1], devices...)
-		return all
-	}
-	return append(all, slices.Clone(devices))
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -70,11 +69,7 @@ func TestSlicesAreStable(t *testing.T) {
 // A host that has nothing to offer publishes one empty slice: the driver runs.
 func TestNothingToOffer(t *testing.T) {
 	for _, machine := range []string{"none", "empty-classes"} {
-		pools := resources.Build(node, exclusive(rdmatest.Snapshot(t, machine))).Pools
-		if len(pools) != 1 {
-			t.Fatalf("%s: %d pools, want the node's", machine, len(pools))
-		}
-		if s := pools[node].Slices; len(s) != 1 || len(s[0].Devices) != 0 {
+		if s := exclusive(rdmatest.Snapshot(t, machine)); len(s) != 1 || len(s[0].Devices) != 0 {
 			t.Errorf("%s: slices are %v, want one empty slice", machine, s)
 		}
 	}

@@ -36,6 +36,7 @@ type node struct {
 	writes *writes // of the driver
 	seen   <-chan sight
 	last   sight
+	twin   *resourceapi.ResourceSlice // of barePut
 }
 
 // sight is a state of the slice with the port's HCA, and when it was seen.

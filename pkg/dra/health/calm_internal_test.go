@@ -1,0 +1,85 @@
+package health
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// TestCalmDevicesAreNotJudgedAgain: a model that judges each HCA each time says the same
+// after any changes, and less time is spent on HCAs that are well.
+func TestCalmDevicesAreNotJudgedAgain(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	cfg := DefaultConfig()
+	lazy, diligent := newModel(t, cfg), newModel(t, cfg)
+	snap := rdmatest.Snapshot(t, "roce-sriov")
+	now, spared := time.Unix(1000, 0), 0
+	o := Observation{Snapshot: snap, Readings: map[PortID]Reading{}}
+	for range 2000 {
+		now = now.Add(time.Duration(random.Int64N(int64(8 * time.Second))))
+		changed := *o.Snapshot
+		changed.HCAs = append([]rdma.HCA{}, changed.HCAs...)
+		i := random.IntN(len(snap.HCAs))
+		switch random.IntN(8) {
+		case 0, 1:
+			toggle(&changed.HCAs[i%len(changed.HCAs)])
+		case 2:
+			changed.HCAs = append(changed.HCAs[:0], snap.HCAs[random.IntN(3):]...)
+		case 3:
+			o.Held = []string{snap.HCAs[i].Name}
+		case 4:
+			id := PortID{snap.HCAs[i].Name, 1}
+			o.Readings[id] = Reading{Counters: map[string]uint64{"link_downed": o.Readings[id].Counters["link_downed"] + random.Uint64N(3)}}
+		case 5:
+			o.Readings = map[PortID]Reading{}
+		}
+		o.Snapshot = &changed
+		for _, d := range diligent.devices {
+			d.calm = false
+		}
+		for _, d := range lazy.devices {
+			if d.calm {
+				spared++
+			}
+		}
+		if diff := cmp.Diff(diligent.Observe(o, now), lazy.Observe(o, now)); diff != "" {
+			t.Fatalf("transitions (-diligent +lazy):\n%s", diff)
+		}
+		if diff := cmp.Diff(diligent.view.verdicts, lazy.view.verdicts); diff != "" {
+			t.Fatalf("verdicts (-diligent +lazy):\n%s", diff)
+		}
+		a, okA := diligent.Next()
+		b, okB := lazy.Next()
+		if a != b || okA != okB || !cmp.Equal(diligent.Pending(), lazy.Pending()) {
+			t.Fatalf("the next look is due at %v, and for the lazy one at %v", a, b)
+		}
+	}
+	if spared == 0 {
+		t.Error("no look was spared")
+	}
+}
+
+func newModel(t *testing.T, cfg Config) *Model {
+	t.Helper()
+	m, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// toggle lets the first port of an HCA fail, or come back.
+func toggle(h *rdma.HCA) {
+	ports := append([]rdma.Port{}, h.Ports...)
+	if ports[0].State == rdma.PortActive {
+		ports[0].State = rdma.PortDown
+	} else {
+		ports[0].State = rdma.PortActive
+	}
+	h.Ports = ports
+}

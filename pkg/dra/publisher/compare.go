@@ -1,0 +1,51 @@
+package publisher
+
+import (
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+)
+
+// spec is what a slice is to have.
+func (r *pass) spec(i int) resourceapi.ResourceSliceSpec {
+	s := &r.wanted[i]
+	return resourceapi.ResourceSliceSpec{
+		Driver: r.cfg.Driver, Pool: r.pool, NodeName: &r.cfg.Node,
+		Devices: s.Devices, SharedCounters: s.SharedCounters, PerDeviceNodeSelection: s.PerDeviceNodeSelection,
+		PartitionTypeAttribute: s.PartitionTypeAttribute, SkipNodeOperations: s.SkipNodeOperations,
+	}
+}
+
+// same reports whether two objects of the API server are one, in the same version.
+func same(a, b *resourceapi.ResourceSlice) bool {
+	return a.Name == b.Name && a.ResourceVersion == b.ResourceVersion
+}
+
+// sameSpec compares what is published with what is wanted, but for the time of taints.
+func sameSpec(a, b *resourceapi.ResourceSliceSpec) bool {
+	if !resourceslice.DevicesDeepEqual(a.Devices, b.Devices) {
+		return false
+	}
+	x, y := *a, *b
+	x.Devices, y.Devices = nil, nil
+	return equality.Semantic.DeepEqual(x, y)
+}
+
+// sameLayout reports whether two versions of a slice have the same devices in the same
+// order, with the same counters: what other slices may depend on.
+func sameLayout(a, b *resourceapi.ResourceSliceSpec) bool {
+	return a.Pool == b.Pool && equality.Semantic.DeepEqual(a.SharedCounters, b.SharedCounters) &&
+		slices.EqualFunc(a.Devices, b.Devices, func(x, y resourceapi.Device) bool {
+			return x.Name == y.Name && equality.Semantic.DeepEqual(x.ConsumesCounters, y.ConsumesCounters)
+		})
+}
+
+// identical reports whether two slices are the same memory, or have nothing.
+func identical(a, b *resourceslice.Slice) bool {
+	return sameArray(a.Devices, b.Devices) && sameArray(a.SharedCounters, b.SharedCounters) && sameArray(a.SkipNodeOperations, b.SkipNodeOperations) &&
+		a.PerDeviceNodeSelection == b.PerDeviceNodeSelection && a.PartitionTypeAttribute == b.PartitionTypeAttribute
+}
+
+func sameArray[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }

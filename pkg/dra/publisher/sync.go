@@ -1,0 +1,208 @@
+package publisher
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+)
+
+// pass brings the API server in step with what is wanted, once.
+type pass struct {
+	*Publisher
+	wanted   []resourceslice.Slice
+	current  []*resourceapi.ResourceSlice // by index, nil for one to be made
+	obsolete []*resourceapi.ResourceSlice
+	changed  []bool // by index: to be written
+	pool     resourceapi.ResourcePool
+}
+
+// sync writes what differs. It does nothing before both sides are known.
+func (p *Publisher) sync(ctx context.Context) error {
+	p.mu.Lock()
+	wanted := p.wanted
+	p.mu.Unlock()
+	have := p.server.latest()
+	if wanted == nil || have == nil {
+		return nil
+	}
+	run := &pass{Publisher: p, wanted: wanted, current: make([]*resourceapi.ResourceSlice, len(wanted)), changed: make([]bool, len(wanted))}
+	run.match(have)
+	run.compare()
+	// First what is obsolete: if what is wanted is faulty, it is still better that devices
+	// go which are not there.
+	if err := run.removeObsolete(ctx); err != nil {
+		return err
+	}
+	return run.write(ctx)
+}
+
+// match finds the slice of each index, which its name begins with. One of an older
+// generation, or of a name that is none of ours, is obsolete.
+func (r *pass) match(have map[string]*resourceapi.ResourceSlice) {
+	r.pool = resourceapi.ResourcePool{Name: r.cfg.Node, ResourceSliceCount: int64(len(r.wanted))}
+	for _, s := range have {
+		if s.Spec.Pool.Name == r.pool.Name {
+			r.pool.Generation = max(r.pool.Generation, s.Spec.Pool.Generation)
+		}
+	}
+	for _, s := range have {
+		i := indexOf(s.Name, len(r.wanted))
+		if i < 0 || s.Spec.Pool.Name != r.pool.Name || s.Spec.Pool.Generation < r.pool.Generation || r.current[i] != nil {
+			r.obsolete = append(r.obsolete, s)
+			continue
+		}
+		r.current[i] = s
+	}
+}
+
+// compare finds what has to be written, and whether that needs a new generation. Without
+// one, an allocator may see some of the changes before the others: that is good unless
+// they are about which devices there are in which slice, and what they exclude.
+func (r *pass) compare() {
+	changes, made, moved := 0, false, false
+	for i, s := range r.current {
+		want := r.spec(i)
+		switch {
+		case s == nil:
+			r.changed[i], made = true, true
+		case !r.isSettled(i) && !sameSpec(&s.Spec, &want):
+			r.changed[i] = true
+			changes++
+			moved = moved || !sameLayout(&s.Spec, &want)
+		}
+	}
+	if made || moved && changes > 1 {
+		r.pool.Generation++
+		for i := range r.changed {
+			r.changed[i] = true
+		}
+	}
+}
+
+// isSettled reports whether nothing has happened to a slice since it was as wanted.
+func (r *pass) isSettled(i int) bool {
+	if i >= len(r.settled) {
+		return false
+	}
+	s := &r.settled[i]
+	return same(r.current[i], s.actual) && s.actual.Spec.Pool == r.pool && identical(&s.wanted, &r.wanted[i])
+}
+
+func (r *pass) removeObsolete(ctx context.Context) error {
+	for _, s := range r.obsolete {
+		err := r.cfg.Client.ResourceV1().ResourceSlices().Delete(ctx, s.Name, metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &s.UID, ResourceVersion: &s.ResourceVersion},
+		})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete resource slice %s: %w", s.Name, err)
+		}
+		r.server.remove(s.Name)
+	}
+	return nil
+}
+
+// write updates and makes slices, in their order.
+func (r *pass) write(ctx context.Context) error {
+	done := make([]settled, 0, len(r.wanted))
+	for i := range r.wanted {
+		actual := r.current[i]
+		if r.changed[i] {
+			var err error
+			if actual, err = r.store(ctx, i); err != nil {
+				return err
+			}
+		}
+		done = append(done, settled{r.wanted[i], actual})
+	}
+	r.settled = done
+	return nil
+}
+
+// store writes one slice, and reports fields that the server dropped.
+func (r *pass) store(ctx context.Context, i int) (*resourceapi.ResourceSlice, error) {
+	wanted, err := r.object(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	client := r.cfg.Client.ResourceV1().ResourceSlices()
+	var actual *resourceapi.ResourceSlice
+	if r.current[i] == nil {
+		if actual, err = client.Create(ctx, wanted, metav1.CreateOptions{}); err != nil {
+			return nil, fmt.Errorf("create resource slice %d: %w", i, err)
+		}
+	} else if actual, err = client.Update(ctx, wanted, metav1.UpdateOptions{}); err != nil {
+		return nil, fmt.Errorf("update resource slice %s: %w", wanted.Name, err)
+	}
+	r.server.put(actual)
+	if !sameSpec(&actual.Spec, &wanted.Spec) {
+		r.cfg.Report(ctx, &resourceslice.DroppedFieldsError{PoolName: r.pool.Name, SliceIndex: i, DesiredSlice: wanted, ActualSlice: actual})
+	}
+	return actual, nil
+}
+
+// object is the slice as it is to be stored: the current one with another content, or a
+// new one. Its content is a copy, since quantities change when they are encoded.
+func (r *pass) object(ctx context.Context, i int) (*resourceapi.ResourceSlice, error) {
+	spec := r.spec(i)
+	spec = *spec.DeepCopy()
+	if r.current[i] != nil {
+		s := *r.current[i]
+		s.Spec = spec
+		keepTimes(s.Spec.Devices, r.current[i].Spec.Devices)
+		return &s, nil
+	}
+	if r.owner == nil {
+		node, err := r.cfg.Client.CoreV1().Nodes().Get(ctx, r.cfg.Node, metav1.GetOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("get node %s, which is to own the slices: %w", r.cfg.Node, err)
+		}
+		r.owner = &metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, Controller: new(true)}
+	}
+	return &resourceapi.ResourceSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			GenerateName:    fmt.Sprintf("%0*x-%s-%s-", indexDigits(len(r.wanted)), i, r.cfg.Driver, r.cfg.Node),
+			OwnerReferences: []metav1.OwnerReference{*r.owner},
+		},
+		Spec: spec,
+	}, nil
+}
+
+// indexDigits is how many digits the index has at the beginning of a name. The scheduler
+// takes slices in the order of their names.
+func indexDigits(count int) int { return max(5, len(strconv.FormatInt(int64(count-1), 16))) }
+
+// indexOf reads the index of a slice from its name, negative if it is none of so many.
+func indexOf(name string, count int) int {
+	digits, _, _ := strings.Cut(name, "-")
+	i, err := strconv.ParseInt(digits, 16, 32)
+	if err != nil || len(digits) != indexDigits(count) || int(i) >= count {
+		return -1
+	}
+	return int(i)
+}
+
+// keepTimes gives taints that have no time the one since when they are published.
+func keepTimes(wanted, published []resourceapi.Device) {
+	for _, d := range wanted {
+		at := slices.IndexFunc(published, func(p resourceapi.Device) bool { return len(d.Taints) > 0 && p.Name == d.Name })
+		if at < 0 {
+			continue
+		}
+		for j := range d.Taints {
+			t := &d.Taints[j]
+			same := func(o resourceapi.DeviceTaint) bool {
+				return o.Key == t.Key && o.Value == t.Value && o.Effect == t.Effect
+			}
+			if k := slices.IndexFunc(published[at].Taints, same); t.TimeAdded == nil && k >= 0 {
+				t.TimeAdded = published[at].Taints[k].TimeAdded
+			}
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package resources
+
+import (
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// Slices packs offers, which are in the order of a snapshot, and groups into
+// slices. Counters come first, then single functions, then each card with several,
+// by PCI address, and groups last.
+func Slices(offers []Offer, groups []Group, mode rdma.NetnsMode, o Options) []resourceslice.Slice {
+	return new(Builder).Slices(offers, groups, mode, o)
+}
+
+// Builder makes slices again and again. A slice whose content did not change has the
+// same devices in the same memory as before, so that nobody has to compare them, and is not
+// made anew where what is offered is the same. Nobody changes the devices of a slice.
+type Builder struct {
+	maker maker
+	made  []made // as of the last time
+}
+
+// made is a slice of devices, and what it was made of: parts of offers, or a group.
+type made struct {
+	parts []part
+	slice resourceslice.Slice
+}
+
+// part is a device to be made of an offer.
+type part struct {
+	Offer
+	shared bool
+}
+
+// Slices is [Slices].
+func (b *Builder) Slices(offers []Offer, groups []Group, mode rdma.NetnsMode, o Options) []resourceslice.Slice {
+	m := maker{mode: mode, consumable: o.Consumable, untainted: o.NoTaints, locks: &locks{}}
+	if o.Counters {
+		m.locks = newLocks(offers, groups)
+	}
+	sameMaker := b.maker.equal(m)
+	var now []made
+	add := func(parts []part, s resourceslice.Slice) {
+		if i := len(now); i < len(b.made) && equalSlices(b.made[i].slice, s) {
+			s = b.made[i].slice
+		}
+		now = append(now, made{parts, s})
+	}
+	for _, s := range m.locks.slices() {
+		add(nil, s)
+	}
+	for _, parts := range pack(offers) {
+		if i := len(now); sameMaker && i < len(b.made) && slices.EqualFunc(b.made[i].parts, parts, part.equal) {
+			now = append(now, made{parts, b.made[i].slice})
+			continue
+		}
+		add(parts, resourceslice.Slice{Devices: m.devices(parts)})
+	}
+	for devices := range slices.Chunk(m.groups(groups, taintsOf(offers)), MaxDevices) {
+		add(nil, resourceslice.Slice{Devices: devices})
+	}
+	if now == nil {
+		add(nil, resourceslice.Slice{})
+	}
+	b.maker, b.made = m, now
+	var out []resourceslice.Slice
+	for _, one := range now {
+		out = append(out, one.slice)
+	}
+	return out
+}
+
+// pack distributes the devices of offers over slices.
+func pack(offers []Offer) [][]part {
+	var singles, cardful [][]part
+	for _, card := range cards(offers) {
+		parts := partsOf(card)
+		if len(card) == 1 {
+			singles = appendChunked(singles, parts)
+			continue
+		}
+		cardful = append(cardful, slices.Collect(slices.Chunk(parts, MaxDevices))...)
+	}
+	return slices.Concat(singles, cardful)
+}
+
+// partsOf lists the devices of one card, those of each HCA next to each other.
+func partsOf(card []Offer) []part {
+	var out []part
+	for _, o := range card {
+		if o.View.Exclusive() {
+			out = append(out, part{o, false})
+		}
+		if o.View.Shared() {
+			out = append(out, part{o, true})
+		}
+	}
+	return out
+}
+
+// appendChunked adds parts to the last slice while it has room.
+func appendChunked(all [][]part, parts []part) [][]part {
+	if n := len(all); n > 0 && len(all[n-1])+len(parts) <= MaxDevices {
+		all[n-1] = append(all[n-1], parts...)
+		return all
+	}
+	return append(all, parts)
+}
+
+// devices makes the devices of a slice.
+func (m maker) devices(parts []part) []resourceapi.Device {
+	var out []resourceapi.Device
+	for _, p := range parts {
+		if p.shared {
+			out = append(out, m.shared(p.Offer))
+		} else {
+			out = append(out, m.exclusive(p.Offer))
+		}
+	}
+	return out
+}

@@ -1,0 +1,94 @@
+package resources
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// TestBuilder: after whatever changes, a builder makes what is made without one, and keeps
+// the memory of the slices that stay the same, and of no other.
+func TestBuilder(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	snap := rdmatest.Snapshot(t, "roce-sriov")
+	offers := offersOf(snap)
+	options := Options{Consumable: true}
+	var groups []Group
+	var b Builder
+	var last []resourceslice.Slice
+	for range 300 {
+		switch o := &offers[random.IntN(len(offers))]; random.IntN(8) {
+		case 0:
+			o.View = []View{ViewNone, ViewExclusive, ViewShared, ViewBoth}[random.IntN(4)]
+		case 1:
+			o.Taints = nil
+		case 2:
+			o.Taints = []resourceapi.DeviceTaint{{Key: "x", Effect: resourceapi.DeviceTaintEffectNoSchedule}}
+		case 3:
+			o.Draining = !o.Draining
+		case 4:
+			options.Counters = !options.Counters
+		case 5:
+			groups = []Group{{Name: "all", Members: snap.Usable(), Shares: random.Int64N(3) + 1}}[:random.IntN(2)]
+		case 6:
+			offers = offersOf(rdmatest.Snapshot(t, "roce-sriov")) // the same in other memory
+		case 7: // nothing
+		}
+		now, want := b.Slices(offers, groups, snap.NetnsMode, options), Slices(offers, groups, snap.NetnsMode, options)
+		if diff := cmp.Diff(want, now); diff != "" {
+			t.Fatalf("-without builder +with one:\n%s", diff)
+		}
+		for i := range min(len(last), len(now)) {
+			same := len(now[i].Devices) > 0 && sameArray(last[i].Devices, now[i].Devices)
+			if equal := cmp.Equal(last[i], now[i]); len(now[i].Devices) > 0 && same != equal {
+				t.Fatalf("slice %d is in the same memory: %v; it is equal: %v", i, same, equal)
+			}
+		}
+		last = now
+	}
+}
+
+func offersOf(snap *rdma.Snapshot) []Offer {
+	var out []Offer
+	for _, h := range snap.Usable() {
+		out = append(out, Offer{HCA: h, View: ViewExclusive, Capacity: Capacity{Shares: 4, DefaultShares: 1, Bandwidth: new(resource.MustParse("1G"))}})
+	}
+	return out
+}
+
+// TestOfferEqual: no field of an offer is passed over.
+func TestOfferEqual(t *testing.T) {
+	value := "x"
+	filled := Offer{
+		HCA: &rdma.HCA{Name: "a"}, View: ViewBoth, Draining: true, Unlocked: true,
+		Capacity:   Capacity{Shares: 7, DefaultShares: 7, Handles: 7, Objects: 7, Bandwidth: new(resource.MustParse("7"))},
+		Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"x": {StringValue: &value}},
+		Taints:     []resourceapi.DeviceTaint{{Key: "x"}},
+	}
+	empty := Offer{HCA: &rdma.HCA{}}
+	if same := filled; !filled.equal(&same) || filled.equal(&empty) {
+		t.Error("an offer is not equal to itself, or to another one")
+	}
+	for i := range reflect.TypeFor[Offer]().NumField() {
+		other := filled
+		reflect.ValueOf(&other).Elem().Field(i).Set(reflect.ValueOf(&empty).Elem().Field(i))
+		if filled.equal(&other) {
+			t.Errorf("field %s of an offer is not compared", reflect.TypeFor[Offer]().Field(i).Name)
+		}
+	}
+	for i := range reflect.TypeFor[Capacity]().NumField() {
+		other := filled.Capacity
+		reflect.ValueOf(&other).Elem().Field(i).SetZero()
+		if filled.Capacity.equal(&other) {
+			t.Errorf("field %s of a capacity is not compared", reflect.TypeFor[Capacity]().Field(i).Name)
+		}
+	}
+}
