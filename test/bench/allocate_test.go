@@ -46,7 +46,8 @@ func BenchmarkAllocate(b *testing.B) {
 					f["before-ns"] = s.before.median()
 					f["claim-ns"] = s.before.median() + looked*s.node.median()
 					if !full {
-						f["slices/node"], f["JSON-bytes/node"] = float64(len(s.slices)/simulated), s.bytes(b)
+						f["slices/node"] = float64(len(s.slices) / simulated)
+						f["JSON-bytes/node"], f["protobuf-bytes/node"] = s.bytes(b)
 					}
 					report(b, "driver="+s.name, f)
 				}
@@ -149,18 +150,21 @@ func (s *scheduled) claim(b *testing.B, round int) {
 	}
 }
 
-// bytes is what the slices of a node are in JSON.
-func (s *scheduled) bytes(b *testing.B) float64 {
+// bytes are those of the slices of a node, as clients that speak JSON have them, and as etcd has them.
+func (s *scheduled) bytes(b *testing.B) (inJSON, inProtobuf float64) {
 	b.Helper()
-	sum := 0
 	for _, slice := range s.slices[:len(s.slices)/simulated] {
 		data, err := json.Marshal(slice)
 		if err != nil {
 			b.Fatal(err)
 		}
-		sum += len(data)
+		inJSON += float64(len(data))
+		if data, err = slice.Marshal(); err != nil {
+			b.Fatal(err)
+		}
+		inProtobuf += float64(len(data))
 	}
-	return float64(sum)
+	return inJSON, inProtobuf
 }
 
 // lister gives the allocator classes.

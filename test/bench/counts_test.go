@@ -21,12 +21,16 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/counts.txt")
 
-const (
-	baseline = "testdata/counts.txt"
-	// noise is what one thing more does to the mean of a few: the driver looks again when
-	// the kernel tells of the machine that runs the test.
-	noise = 0.5
-)
+const baseline = "testdata/counts.txt"
+
+// noise is what may be added by chance: what one thing more does to the mean of a few. What
+// watches the CDI directory looks at records too, more or less often.
+func noise(name string) float64 {
+	if strings.Contains(name, "prepare") && (strings.HasSuffix(name, ": openat") || strings.HasSuffix(name, ": stat")) {
+		return 2
+	}
+	return 0.5
+}
 
 // counts are how often something happens, by what it is: "prepare devices=8: GET
 // resourceclaims" for each claim.
@@ -68,9 +72,9 @@ func TestCounts(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c)) {
 		switch was, known := want[name]; {
-		case c[name] > was+noise:
+		case c[name] > was+noise(name):
 			t.Errorf("%s: %v times, %v in %s", name, c[name], was, baseline)
-		case known && c[name] < was-noise:
+		case known && c[name] < was-noise(name):
 			t.Logf("%s: %v times, %v in %s: keep it with -update", name, c[name], was, baseline)
 		}
 	}

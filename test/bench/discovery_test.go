@@ -94,7 +94,7 @@ func look(b *testing.B, root string, devices int, start func(fs.ReadLinkFS) (fun
 	f := ours.figures()
 	f["calls/op"] = float64(c.SystemCalls())
 	f["calls/device"] = float64(c.SystemCalls()) / float64(devices)
-	f["allocs/op"] = testing.AllocsPerRun(3, func() { _ = run() })
+	f["allocations/op"] = testing.AllocsPerRun(3, func() { _ = run() })
 	report(b, "driver=ours", f)
 	report(b, "driver=empty", bare.figures())
 }

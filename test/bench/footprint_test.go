@@ -35,7 +35,7 @@ func sizeOf(b *testing.B, path string) figures {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return figures{"MB": float64(info.Size()) / 1e6, "modules": float64(len(build.Deps))}
+	return figures{"B": float64(info.Size()), "modules": float64(len(build.Deps))}
 }
 
 // idleTime is how long drivers are watched that have nothing to do.
@@ -47,9 +47,9 @@ func BenchmarkFootprint(b *testing.B) {
 	for _, devices := range []int{8, 1016} {
 		b.Run(fmt.Sprintf("devices=%d", devices), func(b *testing.B) {
 			pair, _ := newPair(b, devices)
-			before := map[*side]usage{}
+			before, asked := map[*side]usage{}, map[*side]map[string]int{}
 			for _, s := range pair {
-				before[s] = usageOf(b, s.driver.PID())
+				before[s], asked[s] = usageOf(b, s.driver.PID()), s.Requests()
 			}
 			time.Sleep(idleTime) // what is measured is what happens in this time
 			for _, s := range pair {
@@ -57,6 +57,10 @@ func BenchmarkFootprint(b *testing.B) {
 				now := usageOf(b, s.driver.PID())
 				f["cpu-%"] = 100 * (now.processor - before[s].processor).Seconds() / idleTime.Seconds()
 				f["wakeups/s"] = float64(now.wakeups-before[s].wakeups) / idleTime.Seconds()
+				f["API-requests"] = 0
+				for _, n := range perOp(asked[s], s.Requests(), 1) {
+					f["API-requests"] += n
+				}
 				report(b, "driver="+s.name, f)
 			}
 		})

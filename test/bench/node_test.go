@@ -2,6 +2,7 @@ package bench
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -64,10 +65,13 @@ func machine(t testing.TB, functions int) *fixture.Machine {
 	return m
 }
 
-// diskDir is a temporary directory on a disk, with a short path.
+// disk is where the kubelet's directory is made.
+var disk = flag.String("disk", "/var/tmp", "a directory with a short path, on the disk that the kubelet's directory shall be on")
+
+// diskDir is a temporary directory on that disk.
 func diskDir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/var/tmp", "bench-")
+	dir, err := os.MkdirTemp(*disk, "bench-")
 	if err != nil {
 		t.Fatal(err)
 	}

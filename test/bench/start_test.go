@@ -58,12 +58,15 @@ func BenchmarkRestart(b *testing.B) {
 	for i, name := range names {
 		claims = append(claims, drivertest.Claim(i, name))
 	}
-	registered := map[*side]times{}
+	registered, writes := map[*side]times{}, map[*side]int{}
 	for _, s := range pair {
 		s.AddClaim(claims...)
 		for _, c := range claims {
 			s.prepare(b, c)
 		}
+		s.stop()
+		s.start(b, devices)
+		writes[s] = s.Count(drivertest.CreateSlice) + s.Count(drivertest.UpdateSlice)
 	}
 	for round := range starts {
 		inTurn(round, pair, func(s *side) {
@@ -76,7 +79,9 @@ func BenchmarkRestart(b *testing.B) {
 	}
 	b.Run(fmt.Sprintf("prepared=%d/registered", len(claims)), func(b *testing.B) {
 		for _, s := range pair {
-			report(b, "driver="+s.name, registered[s].figures())
+			f := registered[s].figures()
+			f["slice-writes"] = float64(s.Count(drivertest.CreateSlice) + s.Count(drivertest.UpdateSlice) - writes[s])
+			report(b, "driver="+s.name, f)
 		}
 	})
 }

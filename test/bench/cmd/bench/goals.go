@@ -30,9 +30,9 @@ var goals = []goal{
 	{text: "system calls after an event, on any host", cells: regexp.MustCompile(`^Discovery/.*/event`), unit: "calls/op", limit: 75},
 	{text: "start to slices stored, over an empty driver", cells: regexp.MustCompile(`^Start/.*/stored`), unit: p50, ratio: true, limit: 1.1},
 	{text: "resident memory with 1,016 functions, over an empty driver", cells: regexp.MustCompile(`^Footprint/devices=1016`), unit: "RSS-MiB", ratio: true, limit: 1.2},
-	{text: "size of the driver's program, over an empty one", cells: regexp.MustCompile(`^Size/program=dra-driver`), unit: "MB", ratio: true, limit: 1.2},
-	{text: "size of cdi-gen, in MB", cells: regexp.MustCompile(`^Size/program=cdi-gen`), unit: "MB", limit: 8},
-	{text: "size of the hook, in MB", cells: regexp.MustCompile(`^Size/program=rdma-hook`), unit: "MB", limit: 2},
+	{text: "size of the driver's program, over an empty one", cells: regexp.MustCompile(`^Size/program=dra-driver`), unit: "B", ratio: true, limit: 1.2},
+	{text: "bytes of cdi-gen", cells: regexp.MustCompile(`^Size/program=cdi-gen`), unit: "B", limit: 8e6},
+	{text: "bytes of the hook", cells: regexp.MustCompile(`^Size/program=rdma-hook`), unit: "B", limit: 2e6},
 	{text: "the hook over an empty program, in seconds", cells: regexp.MustCompile(`^Hook`), unit: "added-sec", limit: 0.0015},
 }
 
