@@ -59,6 +59,7 @@ rules:
 // TestSoak takes a seed from SOAK_SEED, and the number of steps from SOAK_STEPS. With
 // TEST_LONG it runs for ten minutes.
 func TestSoak(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("SOAK_SEED"); text != "" {
 		var err error

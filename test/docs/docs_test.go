@@ -135,7 +135,7 @@ func TestSite(t *testing.T) {
 	}
 	out := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), hugo, "--quiet", "--source", filepath.Join(checkout, "site"), "--destination", out)
-	if said, err := cmd.CombinedOutput(); err != nil || len(said) > 0 {
+	if said, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("hugo: %v: %s", err, said)
 	}
 	html := map[string]string{}

@@ -133,6 +133,12 @@ func TestSettings(t *testing.T) {
 	if want := "NCCL_IB_HCA==" + strings.Join(ibdevs, ","); !strings.Contains(got.Env, want) {
 		t.Errorf("environment %q lacks %q", got.Env, want)
 	}
+	topology := n.Sh("settings", "trainer", `cat "$NCCL_TOPO_FILE"; echo >> "$NCCL_TOPO_FILE"`)
+	for _, part := range []string{`<net name="` + ibdevs[0] + `"/>`, `<net name="` + ibdevs[1] + `"/>`, "</system>", "can't create"} {
+		if !strings.Contains(topology, part) {
+			t.Errorf("NCCL's topology lacks %q:\n%s", part, topology)
+		}
+	}
 }
 
 // TestRequests: a container that names one request of a claim gets that device and

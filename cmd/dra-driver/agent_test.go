@@ -1,0 +1,36 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/version"
+)
+
+// TestUserAgent: the API server's audit log has the version of who asks.
+func TestUserAgent(t *testing.T) {
+	var agent string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		agent = r.UserAgent()
+		http.NotFound(w, r)
+	}))
+	defer server.Close()
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	text := "apiVersion: v1\nkind: Config\ncurrent-context: it\ncontexts: [{name: it, context: {cluster: it}}]\nclusters: [{name: it, cluster: {server: '" + server.URL + "'}}]\n"
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	client, err := newClient(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = client.CoreV1().Nodes().Get(t.Context(), "node1", metav1.GetOptions{}) // there is none
+	if want := "dra-driver-rdma/" + version.Get(); agent != want {
+		t.Errorf("user agent %q, want %q", agent, want)
+	}
+}
