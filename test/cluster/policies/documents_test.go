@@ -37,6 +37,10 @@ func TestDocuments(t *testing.T) {
 	s := start(t)
 	s.install(t, "policy-parameters.yaml")
 	s.await(t, readVerdicts(t))
+	if out, err := s.run(t, testbed.NetworkAttachmentDefinitions, "create", "-f", "-"); err != nil {
+		t.Fatalf("create the resource of Multus: %v: %s", err, out)
+	}
+	s.must(t, "wait", "--for=condition=Established", "--timeout=1m", "crd/network-attachment-definitions.k8s.cni.cncf.io")
 	manifests := documented(t)
 	if len(manifests) < 30 {
 		t.Fatalf("%d manifests are found", len(manifests))

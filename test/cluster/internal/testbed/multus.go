@@ -12,8 +12,9 @@ import (
 )
 
 var (
+	// NetworkAttachmentDefinitions is the resource that Multus brings along.
 	//go:embed network-attachment-definitions.yaml
-	networkAttachmentDefinitions string
+	NetworkAttachmentDefinitions string
 	//go:embed recorder.sh
 	recorder string
 )
@@ -33,7 +34,7 @@ func (b *Bed) Multus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.apply(t, networkAttachmentDefinitions)
+	b.apply(t, NetworkAttachmentDefinitions)
 	b.Kubectl(t, "wait", "--for=condition=Established", "crd/network-attachment-definitions.k8s.cni.cncf.io", "--timeout="+Patience.String())
 	b.Inside(t, "sh", "-euc", `
 mkdir -p /opt/cni/bin

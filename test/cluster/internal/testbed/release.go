@@ -43,7 +43,7 @@ func (b *Bed) Configure(t *testing.T, values string) {
 // ends, with values of its own.
 func (b *Bed) SwitchHost(t *testing.T, machine, values string) {
 	t.Helper()
-	root := filepath.Join(b.dir, machine)
+	root := filepath.Join(b.dir, machine+"-of-"+t.Name()) // others may be on a host like it
 	if err := b.Checkout.ExtractHost(t.Context(), machine, root); err != nil {
 		t.Fatal(err)
 	}
