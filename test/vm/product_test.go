@@ -26,7 +26,7 @@ func TestProduct(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "commands"), []byte(quickStart(t, string(checkout))), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	pack := exec.CommandContext(t.Context(), "go", "run", "./cmd/package", "--version", "v1.0.0", "--arch", "amd64", "--out", dir)
+	pack := exec.CommandContext(t.Context(), "go", "run", "./cmd/package", "--version", "v1.0.0", "--arch", "amd64", "--plugin", "", "--image", "", "--out", dir)
 	pack.Dir = filepath.Join(string(checkout), "packaging")
 	if out, err := pack.CombinedOutput(); err != nil {
 		t.Fatalf("make the package: %v\n%s", err, out)
