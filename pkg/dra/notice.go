@@ -17,6 +17,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
 )
 
 // Notices wait for their turn, and beyond that many they are lost. They cost the API
@@ -107,12 +108,16 @@ func (d *Driver) deliver(ctx context.Context, n notice) error {
 	return nil
 }
 
-// tellFailed tells of a claim that could not be prepared. The kubelet tells its pod.
-func (d *Driver) tellFailed(claim *resourceapi.ResourceClaim, err error) {
-	d.notices.add(notice{Namespace: claim.Namespace, Claim: claim.Name, UID: claim.UID, Event: PrepareFailed, Note: err.Error()})
+// tell makes a notice known: on the status page at once, and to the owner of the claim.
+func (d *Driver) tell(n notice) {
+	d.happened.Add(d.now(), statuspage.Event{
+		Warning: n.Event.Type == corev1.EventTypeWarning, Reason: n.Event.Reason, Object: n.Namespace + "/" + n.Claim, Message: n.Note,
+	})
+	d.notices.add(n)
 }
 
-// tellHealth tells the users of an HCA what began or ended of it.
+// tellHealth tells the users of an HCA what began or ended of it. The status page has it
+// of the HCA itself.
 func (d *Driver) tellHealth(transitions []health.Transition, plans []*plan.Plan) {
 	for _, t := range transitions {
 		for _, p := range plans {
@@ -137,7 +142,7 @@ func (d *Driver) followUp(r hook.Report) {
 	d.statuses.later(p.UID)
 	for _, n := range d.meaningOf(r, p) {
 		n.Pod = types.UID(r.PodUID)
-		d.notices.add(n)
+		d.tell(n)
 	}
 }
 

@@ -77,10 +77,10 @@ func report(t *testing.T, dir string, c *resourceapi.ResourceClaim, change func(
 }
 
 // TestEventsOfContainers: what the hook reports of a container stands on its claim and on the
-// pods that use it, or on the one pod that the report names.
+// pods that use it, or on the one pod that the report names. The status page has it too.
 func TestEventsOfContainers(t *testing.T) {
 	n, dir := drivertest.NewSharedNode(t, "roce-sriov"), t.TempDir()
-	start(t, n, withEvents, func(c *dra.Config) { c.Hook.ReportDir = dir })
+	d := start(t, n, withEvents, func(c *dra.Config) { c.Hook.ReportDir = dir })
 	c := usedBy(drivertest.Claim(1, vf0), "a", "b")
 	n.AddClaim(c)
 	prepare(t, n, c)
@@ -103,6 +103,9 @@ func TestEventsOfContainers(t *testing.T) {
 	} {
 		if got := message(t, n, "Pod", reason); !strings.Contains(got, part) {
 			t.Errorf("%s says %q, want %q", reason, got, part)
+		}
+		if got := reasons(d.Status(t.Context())); !slices.Contains(got, reason+" team-a/claim-1 x1") {
+			t.Errorf("the status page has %q, not %s", got, reason)
 		}
 	}
 }

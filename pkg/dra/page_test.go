@@ -48,7 +48,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("claims %+v", p.Claims)
 	}
 	got := reasons(p)
-	for _, want := range []string{"NotPrepared team-a/claim-2 x2", "Prepared team-a/claim-1 x1", "Registered " + drivertest.NodeName + " x1"} {
+	for _, want := range []string{"RDMAPrepareFailed team-a/claim-2 x2", "Prepared team-a/claim-1 x1", "Registered " + drivertest.NodeName + " x1"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("events %q lack %q", got, want)
 		}

@@ -29,8 +29,8 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 		devices, err := d.prepare(ctx, claim, settled)
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "Claim not prepared", "claim", klog.KObj(claim), "uid", claim.UID)
-			d.tellFailed(claim, err)
-			d.warn("NotPrepared", claim.Namespace+"/"+claim.Name, err)
+			// The kubelet tells the pod.
+			d.tell(notice{Namespace: claim.Namespace, Claim: claim.Name, UID: claim.UID, Event: PrepareFailed, Note: err.Error()})
 		}
 		results[claim.UID] = kubeletplugin.PrepareResult{Devices: devices, Err: err}
 	}
@@ -115,12 +115,13 @@ func (d *Driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplug
 	for _, claim := range claims {
 		watch := d.cfg.Metrics.Start(metrics.Unprepare)
 		err := d.forget(claim.UID)
-		if err != nil {
-			d.notices.add(notice{Namespace: claim.Namespace, Claim: claim.Name, UID: claim.UID, Event: UnprepareFailed, Note: err.Error(), Pods: true})
+		if err == nil {
+			d.note("Unprepared", claim.Namespace+"/"+claim.Name, "UID %s", claim.UID)
+		} else {
+			d.tell(notice{Namespace: claim.Namespace, Claim: claim.Name, UID: claim.UID, Event: UnprepareFailed, Note: err.Error(), Pods: true})
 		}
 		results[claim.UID] = watch.Fail(metrics.ReasonRecord, err)
 		watch.Whole(metrics.PhaseClaim)
-		d.noteEnd(claim, err)
 		d.statuses.forget(claim.UID)
 	}
 	d.endedNow()

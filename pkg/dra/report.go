@@ -29,7 +29,6 @@ func (d *Driver) reportLoop(ctx context.Context) {
 		for _, r := range found {
 			d.followUp(r)
 		}
-		d.noteReports(found)
 		select {
 		case <-ctx.Done():
 			return
