@@ -9,7 +9,6 @@ package chart
 import (
 	"bufio"
 	"bytes"
-	"flag"
 	"io"
 	"os"
 	"os/exec"
@@ -27,8 +26,6 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files and the table of values in the chart's README")
 
 // The chart, and how the tests install it.
 const (
@@ -194,20 +191,6 @@ func readFile(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return string(data)
-}
-
-// golden compares a text with a file, or rewrites the file.
-func golden(t *testing.T, path, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if want := readFile(t, path); want != got {
-		t.Errorf("%s is not what the chart renders; if that is wanted: go test ./test/chart -update\n%s", path, diff(want, got))
-	}
 }
 
 // diff shows the lines that differ.

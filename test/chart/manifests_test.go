@@ -3,6 +3,8 @@ package chart
 import (
 	"strings"
 	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
 )
 
 const manifests = "../../deployments/manifests/dra-driver-rdma.yaml"
@@ -26,7 +28,7 @@ func TestManifests(t *testing.T) {
 		t.Fatalf("helm template: %v\n%s", err, out)
 	}
 	out = strings.ReplaceAll(out, "app.kubernetes.io/managed-by: Helm", "app.kubernetes.io/managed-by: kubectl")
-	golden(t, manifests, manifestsHead+out)
+	golden.File(t, manifests, []byte(manifestsHead+out))
 	for _, obj := range objects(t, readFile(t, manifests)) {
 		if kind := obj.GetObjectKind().GroupVersionKind().Kind; kind == "" {
 			t.Errorf("an object has no kind: %v", obj)

@@ -10,6 +10,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 )
 
@@ -65,7 +66,7 @@ func TestParameters(t *testing.T) {
 			t.Errorf("%s: %d of 150 are good, which tells little", in, good)
 		}
 	}
-	golden(t, "testdata/parameters.golden.jsonl", verdicts.String())
+	golden.File(t, "testdata/parameters.golden.jsonl", []byte(verdicts.String()))
 }
 
 func parametersOf(t *testing.T, in, fields string) string {

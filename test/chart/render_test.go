@@ -8,6 +8,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
 )
 
 // TestRender compares what the chart makes of each values file with a golden file,
@@ -24,7 +26,7 @@ func TestRender(t *testing.T) {
 				t.Errorf("helm lint: %v\n%s", err, out)
 			}
 			out := render(t, "--values", file)
-			golden(t, "testdata/"+name+".golden.yaml", dashboard.ReplaceAllString(out, "${1}    (monitoring/dashboard.json)\n"))
+			golden.File(t, "testdata/"+name+".golden.yaml", []byte(dashboard.ReplaceAllString(out, "${1}    (monitoring/dashboard.json)\n")))
 			if len(objects(t, out)) == 0 {
 				t.Error("nothing is rendered")
 			}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
 )
 
 // value is one documented value of values.yaml.
@@ -96,19 +98,12 @@ func defaults(t *testing.T) map[string]any {
 
 // TestTableOfValues: the README has each value with its comment and default.
 func TestTableOfValues(t *testing.T) {
-	const begin, end = "<!-- values: made by go test ./test/chart -update -->\n", "<!-- end of values -->"
-	readme := readFile(t, chartDir+"/README.md")
-	before, rest, ok := strings.Cut(readme, begin)
-	_, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("README.md has no table between %q and %q", begin, end)
-	}
 	var table strings.Builder
 	table.WriteString("| value | default | meaning |\n|---|---|---|\n")
 	for _, v := range documentedValues(t) {
 		fmt.Fprintf(&table, "| `%s` | `%s` | %s |\n", v.path, v.byDefault, strings.ReplaceAll(v.comment, "|", `\|`))
 	}
-	golden(t, chartDir+"/README.md", before+begin+table.String()+end+after)
+	golden.Section(t, chartDir+"/README.md", "values", table.String())
 }
 
 // schema is what the tests read of a JSON schema.

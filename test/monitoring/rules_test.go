@@ -1,7 +1,6 @@
 package monitoring
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,9 +9,9 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
-)
 
-var update = flag.Bool("update", false, "rewrite the table of alerts in docs/metrics.md")
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
+)
 
 // ruleFile is what the tests read of rules.
 type ruleFile struct {
@@ -79,13 +78,6 @@ var placeholder = regexp.MustCompile(`{{ *\$(labels\.)?(\w+)[^}]*}}`)
 
 // TestAlertsInDocs: the documentation has each alert with what it says.
 func TestAlertsInDocs(t *testing.T) {
-	const begin, end = "<!-- alerts: made by go test ./test/monitoring -update -->\n", "<!-- end of alerts -->"
-	text := readFile(t, doc)
-	before, rest, ok := strings.Cut(text, begin)
-	_, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s has no table between %q and %q", doc, begin, end)
-	}
 	var table strings.Builder
 	table.WriteString("| alert | severity | after | what has happened |\n|---|---|---|---|\n")
 	for _, g := range rules(t).Groups {
@@ -100,16 +92,7 @@ func TestAlertsInDocs(t *testing.T) {
 			}
 		}
 	}
-	want := before + begin + table.String() + end + after
-	if *update {
-		if err := os.WriteFile(doc, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if want != text {
-		t.Errorf("%s does not have the alerts of the chart: go test ./test/monitoring -update", doc)
-	}
+	golden.Section(t, doc, "alerts", table.String())
 }
 
 var scrapeConfig = regexp.MustCompile("(?s)```yaml\n(scrape_configs:.*?)```")

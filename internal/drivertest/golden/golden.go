@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -61,4 +62,22 @@ func File(t *testing.T, path string, data []byte) {
 	if diff := cmp.Diff(string(want), string(data)); diff != "" {
 		t.Errorf("output differs from %s (-want +got):\n%s", path, diff)
 	}
+}
+
+// Section compares a part of a document with what it should be. It stands between the lines
+// "<!-- NAME: made by go test PACKAGE -update -->" and "<!-- end of NAME -->".
+func Section(t *testing.T, path, name, text string) {
+	t.Helper()
+	doc, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, end := "<!-- "+name+": made by go test ", "<!-- end of "+name+" -->"
+	before, rest, ok := strings.Cut(string(doc), begin)
+	command, rest, ok2 := strings.Cut(rest, " -update -->\n")
+	_, after, ok3 := strings.Cut(rest, end)
+	if !ok || !ok2 || !ok3 {
+		t.Fatalf("%s has nothing between a line that begins with %q and one with %q", path, begin, end)
+	}
+	File(t, path, []byte(before+begin+command+" -update -->\n"+text+end+after))
 }

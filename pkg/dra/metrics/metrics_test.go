@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/prometheus/common/expfmt"
@@ -18,13 +16,12 @@ import (
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/counters"
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmacgroup"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files and the table of metrics in docs/metrics.md")
 
 // text gathers a registry in the text format.
 func text(t *testing.T, g prometheus.Gatherer) string {
@@ -77,19 +74,7 @@ func TestCollector(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()
 	r.MustRegister(metrics.NewCollector(state))
 	got := text(t, r)
-	const file = "testdata/scrape.golden"
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
-		t.Errorf("scrape (-want +got); if that is wanted: go test ./pkg/dra/metrics -update\n%s", diff)
-	}
+	golden.Bytes(t, "scrape.golden", []byte(got))
 }
 
 // all is a registry with all metrics of the driver.

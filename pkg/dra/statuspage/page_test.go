@@ -2,23 +2,17 @@ package statuspage_test
 
 import (
 	"bytes"
-	"flag"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // now is the time of all pages.
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -96,20 +90,7 @@ func write(t testing.TB, p *statuspage.Page, format string) []byte {
 func TestGolden(t *testing.T) {
 	for name, p := range map[string]*statuspage.Page{"busy": busy(t), "none": empty(t, "none")} {
 		for _, format := range statuspage.Formats {
-			path := filepath.Join("testdata", name+"."+format)
-			got := write(t, p, format)
-			if *update {
-				if err := os.WriteFile(path, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("%s (-want +got; go test ./pkg/dra/statuspage -update rewrites it):\n%s", path, diff)
-			}
+			golden.Bytes(t, name+"."+format, write(t, p, format))
 		}
 	}
 }
