@@ -134,7 +134,7 @@ func (s *scheduled) claim(b *testing.B, round int) {
 		Spec:       resourceapi.ResourceClaimSpec{Devices: controlplane.Claim(controlplane.Want("hca", class))},
 	}
 	began := time.Now()
-	allocator, err := structured.NewAllocator(b.Context(), controlplane.V136(), s.allocated, lister(s.classes), s.slices, s.cache)
+	allocator, err := structured.NewAllocator(b.Context(), controlplane.V136(), s.allocated, controlplane.Classes(s.classes), s.slices, s.cache)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -165,18 +165,4 @@ func (s *scheduled) bytes(b *testing.B) (inJSON, inProtobuf float64) {
 		inProtobuf += float64(len(data))
 	}
 	return inJSON, inProtobuf
-}
-
-// lister gives the allocator classes.
-type lister []*resourceapi.DeviceClass
-
-func (l lister) List() ([]*resourceapi.DeviceClass, error) { return l, nil }
-
-func (l lister) Get(name string) (*resourceapi.DeviceClass, error) {
-	for _, c := range l {
-		if c.Name == name {
-			return c, nil
-		}
-	}
-	return nil, fmt.Errorf("there is no class %q", name)
 }

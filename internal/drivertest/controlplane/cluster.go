@@ -127,7 +127,7 @@ func (c *Cluster) TryAllocate(name string, devices resourceapi.DeviceClaim) ([]r
 	if c.cache == nil {
 		c.cache = cel.NewCache(100, cel.Features{EnableConsumableCapacity: c.Features.ConsumableCapacity})
 	}
-	allocator, err := structured.NewAllocator(ctx, c.Features, c.allocated(), lister(c.Classes), c.Slices(), c.cache)
+	allocator, err := structured.NewAllocator(ctx, c.Features, c.allocated(), Classes(c.Classes), c.Slices(), c.cache)
 	if err != nil {
 		return nil, err
 	}
@@ -177,11 +177,14 @@ func (c *Cluster) allocated() structured.AllocatedState {
 	return state
 }
 
-type lister []*resourceapi.DeviceClass
+// Classes serves classes to the allocator.
+type Classes []*resourceapi.DeviceClass
 
-func (l lister) List() ([]*resourceapi.DeviceClass, error) { return l, nil }
+// List implements the allocator's lister.
+func (l Classes) List() ([]*resourceapi.DeviceClass, error) { return l, nil }
 
-func (l lister) Get(name string) (*resourceapi.DeviceClass, error) {
+// Get returns a class, or the error of an API server that has none of the name.
+func (l Classes) Get(name string) (*resourceapi.DeviceClass, error) {
 	for _, c := range l {
 		if c.Name == name {
 			return c, nil
