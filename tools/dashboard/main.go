@@ -10,38 +10,14 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 
-	"github.com/spf13/cobra"
+	"github.com/rdma-dev/dra-driver-rdma/tools/internal/generator"
 )
 
 // file is where the chart has it, from the root of the checkout.
 const file = "deployments/helm/dra-driver-rdma/monitoring/dashboard.json"
 
-func main() {
-	var print bool
-	cmd := &cobra.Command{
-		Use: "dashboard", Short: "Write the chart's Grafana dashboard", Args: cobra.NoArgs, SilenceUsage: true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			text, err := generate()
-			if err != nil {
-				return err
-			}
-			if print {
-				_, err = cmd.OutOrStdout().Write(text)
-				return err
-			}
-			if err := os.WriteFile(file, text, 0o644); err != nil {
-				return fmt.Errorf("write the dashboard: %w (run in the root of the checkout)", err)
-			}
-			return nil
-		},
-	}
-	cmd.Flags().BoolVar(&print, "print", false, "print it")
-	if cmd.Execute() != nil {
-		os.Exit(1)
-	}
-}
+func main() { generator.Main("dashboard", "the chart's Grafana dashboard", file, generate) }
 
 // generate returns the dashboard as JSON.
 func generate() ([]byte, error) {

@@ -12,10 +12,9 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/rdma-dev/dra-driver-rdma/tools/internal/generator"
 )
 
 // file is where the chart has it, from the root of the checkout.
@@ -27,30 +26,7 @@ var chart string
 // place is where the part of the configuration goes.
 const place = `{"$comment": "made of the driver's configuration type"}`
 
-func main() {
-	var print bool
-	cmd := &cobra.Command{
-		Use: "schema", Short: "Write the schema of the chart's values", Args: cobra.NoArgs, SilenceUsage: true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			text, err := generate()
-			if err != nil {
-				return err
-			}
-			if print {
-				_, err = cmd.OutOrStdout().Write(text)
-				return err
-			}
-			if err := os.WriteFile(file, text, 0o644); err != nil {
-				return fmt.Errorf("write the schema: %w (run in the root of the checkout)", err)
-			}
-			return nil
-		},
-	}
-	cmd.Flags().BoolVar(&print, "print", false, "print it")
-	if cmd.Execute() != nil {
-		os.Exit(1)
-	}
-}
+func main() { generator.Main("schema", "the schema of the chart's values", file, generate) }
 
 // generate returns the schema of all values. It reads the sources of the checkout that it
 // runs in, for their comments.
