@@ -66,7 +66,7 @@ func TestParameters(t *testing.T) {
 			t.Errorf("%s: %d of 150 are good, which tells little", in, good)
 		}
 	}
-	golden.File(t, "testdata/parameters.golden.jsonl", []byte(verdicts.String()))
+	golden.File(t, "testdata/parameters.golden.jsonl", verdicts.Bytes())
 }
 
 func parametersOf(t *testing.T, in, fields string) string {
