@@ -1,12 +1,14 @@
 package vm_test
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	promtest "github.com/rdma-dev/dra-driver-rdma/internal/drivertest/prometheus"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
@@ -69,7 +71,8 @@ func TestRuntimes(t *testing.T) {
 	})
 }
 
-// The driver on the embedded cluster, with traffic between two containers of a pod.
+// The driver on the embedded cluster, with traffic between two containers of a pod, and
+// Prometheus, which is the host's.
 func TestCluster(t *testing.T) {
 	v := vmtest.Open(t)
 	bin, _ := clusterPrograms(t)
@@ -77,7 +80,8 @@ func TestCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	archive := driverImage(t, checkout)
+	archive, prometheus := driverImage(t, checkout), t.TempDir()
+	copyFile(t, promtest.Program(t, "prometheus"), filepath.Join(prometheus, "prometheus"))
 	// The guest has a cache of its own, for the locks and the state, with the host's
 	// programs in it.
 	const cache = "/root/cache"
@@ -87,9 +91,25 @@ func TestCluster(t *testing.T) {
 		Shares: []vm.Share{
 			{Path: string(checkout), ReadOnly: true}, {Path: bin, ReadOnly: true},
 			{Path: filepath.Dir(v.Tools()), ReadOnly: true}, {Path: filepath.Dir(archive), ReadOnly: true},
+			{Path: prometheus, ReadOnly: true},
 		},
-		Env: []string{"TOOLS_ARCHIVE=" + v.Tools(), "DRIVER_ARCHIVE=" + archive, "DRA_RDMA_CACHE=" + cache},
+		Env: []string{
+			"TOOLS_ARCHIVE=" + v.Tools(), "DRIVER_ARCHIVE=" + archive, "DRA_RDMA_CACHE=" + cache,
+			"PROMETHEUS=" + filepath.Join(prometheus, "prometheus"),
+		},
 	})
+}
+
+// copyFile copies a program. The guest shares directories, and none of the system's own.
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	data, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // driverImage builds the driver's image from the checkout as it is.

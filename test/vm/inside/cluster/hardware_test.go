@@ -60,8 +60,9 @@ type hardware struct {
 
 // TestHardware lets the link of a pod's device fail, which the pod's status tells, and
 // unloads the whole RDMA stack under driver and pod. When it is back, with the device
-// under another number, the container can be restarted with it. What the API server is
-// told of each change of the hardware, package inside/driver tests.
+// under another number, the container can be restarted with it, and the claim's status tells
+// of the interface that the pod has of it. What the API server is told of each change of the
+// hardware, package inside/driver tests.
 func TestHardware(t *testing.T) {
 	client := api(t)
 	h := &hardware{T: t, Pool: published.Follow(t, client), client: client}
@@ -85,7 +86,9 @@ func TestHardware(t *testing.T) {
 
 	before := inside.Node(t, "infiniband_verbs", "rxe1")
 	h.reload()
+	h.plumb()
 	h.restart("rxe1", before)
+	h.networkData()
 	if got := kubectl(t, "get", "pods", "--namespace", deploy.Namespace, "-o", "jsonpath={.items[*].status.containerStatuses[*].restartCount}"); got != "0" {
 		t.Errorf("the driver was restarted %s times", got)
 	}
@@ -137,7 +140,9 @@ func (h *hardware) restart(ibdev, before string) {
 		}
 		return err
 	})
-	h.kill()
+	if err := syscall.Kill(h.process(), syscall.SIGKILL); err != nil {
+		h.Fatal(err)
+	}
 	inside.Eventually(h.T, "the container runs again with "+node, patience, func() error {
 		out, err := kube.Output(h.Context(), "kubectl", "logs", "holder")
 		if err == nil && h.status().RestartCount != 1 {
@@ -150,8 +155,8 @@ func (h *hardware) restart(ibdev, before string) {
 	})
 }
 
-// kill kills the process of the container.
-func (h *hardware) kill() {
+// process is that of the container.
+func (h *hardware) process() (pid int) {
 	h.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -162,16 +167,13 @@ func (h *hardware) kill() {
 		if err != nil || string(argv) != "sleep\x00"+marker+"\x00" {
 			continue // ended meanwhile, or another one
 		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		if err == nil {
-			err = syscall.Kill(pid, syscall.SIGKILL)
-		}
-		if err != nil {
+		if pid, err = strconv.Atoi(filepath.Base(filepath.Dir(file))); err != nil {
 			h.Fatal(err)
 		}
-		return
+		return pid
 	}
 	h.Fatal("the container's process is not there")
+	return 0
 }
 
 func (h *hardware) status() corev1.ContainerStatus {

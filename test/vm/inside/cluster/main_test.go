@@ -37,8 +37,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// atOnce are values of the chart with which what a test does shows without delay.
-var atOnce = []string{"--set", "config.health.downAfter=0s", "--set", "config.health.upAfter=0s", "--set", "config.publishInterval=0s"}
+// values are those of the chart: what a test does shows without delay, and in metrics.
+var values = []string{
+	"--set", "config.health.downAfter=0s", "--set", "config.health.upAfter=0s", "--set", "config.publishInterval=0s",
+	"--set", "metrics.enabled=true", "--set", "metrics.bindAddress=" + metricsAddress,
+}
 
 // setUp brings the cluster up with the guest's own devices, and installs the driver.
 func setUp(ctx context.Context) (err error) {
@@ -53,7 +56,7 @@ func setUp(ctx context.Context) (err error) {
 	if err := kube.Load(ctx, os.Getenv("DRIVER_ARCHIVE"), os.Getenv("TOOLS_ARCHIVE")); err != nil {
 		return err
 	}
-	if err := checkout.Install(ctx, kube, "", append(atOnce, "--timeout", patience.String())...); err != nil {
+	if err := checkout.Install(ctx, kube, "", append(values, "--timeout", patience.String())...); err != nil {
 		return fmt.Errorf("%w\n%s", err, driverState(ctx))
 	}
 	fmt.Println("the driver is installed")
