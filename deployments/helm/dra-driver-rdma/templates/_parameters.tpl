@@ -58,7 +58,7 @@
 {{- $path := printf "%snetwork." . }}
 {{- include "rdma.validateObject" (dict "in" "variables.settings" "path" . "field" "network" "fields" (list "mode" "interface" "addresses" "ipam" "mtu" "routes")) }}
 - expression: >-
-    {{ $networks }}.all(n, n.?mode.orValue(null) in [null, "", "none", "move", "macvlan"])
+    {{ $networks }}.all(n, [n.?mode.orValue(null)].all(m, m == null || m in ["", "none", "move", "macvlan"]))
   message: "parameters: {{ $path }}mode: want none, move or macvlan"
 - expression: >-
     {{ $networks }}.all(n, [n.?interface.orValue(null)].all(i, i == null || type(i) == string &&
@@ -72,12 +72,12 @@
   message: "parameters: {{ $path }}ipam: want the name of an entry of ipam in the driver's configuration"
 {{ include "rdma.validatePrefixes" (dict "in" $networks "path" $path "field" "addresses" "most" "16") }}
 - expression: >-
-    {{ $networks }}.all(n, n.?ipam.orValue(null) in [null, ""] || n.?addresses.orValue(null) in [null, dyn([])])
+    {{ $networks }}.all(n, n.?ipam.orValue("") == "" || n.ipam == null || n.?addresses.orValue(null) == null || type(n.addresses) == list && n.addresses.size() == 0)
   message: "parameters: {{ $path }}ipam: addresses are given already: want one of the two"
 - expression: >-
     {{ $networks }}.all(n, [n.?routes.orValue(null)].all(l, l == null || type(l) == list && l.size() <= 32 && l.all(r, type(r) == map &&
       r.all(f, f in ["destination", "gateway"]) && [r.?destination.orValue(null)].all(d, type(d) == string && isCIDR(d) && cidr(d) == cidr(d).masked() &&
-        [r.?gateway.orValue(null)].all(g, g in [null, ""] || type(g) == string && isIP(g) && ip(g).family() == cidr(d).ip().family())))))
+        [r.?gateway.orValue(null)].all(g, g == null || g == "" || type(g) == string && isIP(g) && ip(g).family() == cidr(d).ip().family())))))
   message: "parameters: {{ $path }}routes: want at most 32 of a destination such as 10.2.0.0/16, without bits beyond its length, and a gateway of its family"
 {{- end }}
 
