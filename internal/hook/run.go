@@ -30,7 +30,7 @@ var ExitCodes = exitcode.List{
 	ExitState:   "standard input holds no OCI state, or one without a usable pid",
 	ExitTimeout: "no complete OCI state arrived within --timeout",
 	ExitProcess: "the process is gone or a limit cannot be changed, and --on-denied is fail",
-	ExitAway:    "a device of --present is not in the container's network namespace",
+	ExitAway:    "a device of --present or an interface of --interface is not in the container's network namespace, or that cannot be found out",
 }
 
 // IO is what Run has of the outside.
@@ -85,8 +85,8 @@ func act(opts Options, st State, warnings []string, version string, deadline tim
 		say(std.Stderr, warning)
 		warnings = append(warnings, warning)
 	}
-	if reason == "" && len(opts.Present) > 0 {
-		if err := CheckPresences(std.Devices, *st.PID, opts.Present, deadline); err != nil {
+	if reason == "" {
+		if err := opts.checkNamespace(std.Devices, *st.PID, deadline); err != nil {
 			say(std.Stderr, err.Error())
 			return ExitAway
 		}
@@ -107,6 +107,18 @@ func act(opts Options, st State, warnings []string, version string, deadline tim
 		}
 	}
 	return exitCode(err, opts.OnDenied)
+}
+
+// checkNamespace looks for what has to be in the container's network namespace.
+func (o *Options) checkNamespace(d Devices, pid int, deadline time.Time) error {
+	var errs []error
+	if len(o.Present) > 0 {
+		errs = append(errs, CheckPresences(d, pid, o.Present, deadline))
+	}
+	if len(o.Inside) > 0 {
+		errs = append(errs, CheckInterfaces(d, pid, o.Inside, deadline))
+	}
+	return errors.Join(errs...)
 }
 
 // apply does what the options ask for and notes what has become of it.

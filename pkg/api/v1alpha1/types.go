@@ -47,6 +47,8 @@ type Settings struct {
 	// claim's share of a shared HCA has, and not raise it. Defaults to the claim's
 	// share; without one there is no limit.
 	Limits Limits `json:"limits,omitzero"`
+	// Network is how the HCA's network interface comes into the pod.
+	Network Network `json:"network,omitzero"`
 }
 
 // Limits bound what the processes of one container hold of an HCA at a time, by
@@ -75,6 +77,8 @@ type Allow struct {
 	// asks for none. Defaults to no bound where something else sets a limit; elsewhere
 	// a claim may not ask for one.
 	LimitsMax Limits `json:"limitsMax,omitzero"`
+	// Network are the bounds of what a claim may ask for in network. Defaults to nothing.
+	Network AllowNetwork `json:"network,omitzero"`
 }
 
 // Libraries that Settings.Env knows.
