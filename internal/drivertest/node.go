@@ -10,6 +10,8 @@ type Node struct {
 	*Host
 	*API
 	*Kubelet
+	// StateDir is where the driver keeps what it knows of claims.
+	StateDir string
 	// CDIDir is where the driver writes specs. It does not exist yet.
 	CDIDir string
 }
@@ -28,7 +30,14 @@ func NewSharedNode(t testing.TB, machine string) *Node {
 
 func newNode(t testing.TB, host *Host) *Node {
 	t.Helper()
-	return &Node{Host: host, API: NewAPI(t), Kubelet: NewKubelet(t), CDIDir: filepath.Join(TempDir(t), "cdi")}
+	return NodeOf(t, host, NewKubelet(t))
+}
+
+// NodeOf makes a node of its parts.
+func NodeOf(t testing.TB, host *Host, kubelet *Kubelet) *Node {
+	t.Helper()
+	run := TempDir(t) // a tmpfs, as on a node
+	return &Node{Host: host, API: NewAPI(t), Kubelet: kubelet, StateDir: filepath.Join(run, "state"), CDIDir: filepath.Join(run, "cdi")}
 }
 
 // Start starts the driver as a program and waits until the kubelet has registered
@@ -46,9 +55,9 @@ func (n *Node) Args(t testing.TB, podUID string) []string {
 	t.Helper()
 	return []string{
 		"--node-name", NodeName, "--pod-uid", podUID, "--host-root", n.Root, "--kubelet-dir", n.Dir,
-		"--cdi-dir", n.CDIDir, "--kubeconfig", n.Kubeconfig(t), "--hook-dir", "",
+		"--state-dir", n.StateDir, "--cdi-dir", n.CDIDir, "--kubeconfig", n.Kubeconfig(t), "--hook-dir", "",
 	}
 }
 
 // RecordDir is where the driver keeps the records of claims.
-func (n *Node) RecordDir() string { return filepath.Join(n.PluginDir(), "claims") }
+func (n *Node) RecordDir() string { return filepath.Join(n.StateDir, "claims") }

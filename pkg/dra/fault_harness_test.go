@@ -104,7 +104,7 @@ func (p *program) kill() {
 }
 
 // own are the directories that the driver writes to, host where it reads the hardware.
-func (f *faulty) own() []string { return []string{f.CDIDir, f.PluginDir()} }
+func (f *faulty) own() []string { return []string{f.CDIDir, f.StateDir, f.PluginDir()} }
 
 func (f *faulty) host() []string {
 	var dirs []string
