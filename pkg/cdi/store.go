@@ -62,13 +62,14 @@ func (s Store) Write(base string, spec *specs.Spec, format Format) (bool, error)
 	if err != nil {
 		return false, err
 	}
-	changed := false
+	changed, made := false, false
 	for {
 		wrote, err := atomicfile.Write(s.Path(base, format), data, atomicfile.Options{Mode: SpecMode, Sync: s.Sync})
-		if errors.Is(err, fs.ErrNotExist) && !exists(s.Dir) {
+		if errors.Is(err, fs.ErrNotExist) && !made {
 			if err := makeDir(s.Dir); err != nil {
 				return false, fmt.Errorf("make CDI directory: %w", err)
 			}
+			made = true
 			continue
 		}
 		changed = changed || wrote

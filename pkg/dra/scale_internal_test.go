@@ -56,7 +56,7 @@ func TestEventCost(t *testing.T) {
 	cost := map[int]int64{}
 	for _, functions := range []int{8, 1016} {
 		sys := &counted{ReadLinkFS: largeHost(t, functions)}
-		h := &host{sys: sys, scanner: rdma.NewScanner(sys), seen: map[string]rdma.HCA{}, changed: make(chan struct{}, 1)}
+		h := &host{sys: sys, scanner: rdma.NewScanner(sys), seen: map[string]*rdma.HCA{}, changed: make(chan struct{}, 1)}
 		before, err := h.rescan()
 		if err != nil {
 			t.Fatal(err)
