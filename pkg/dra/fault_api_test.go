@@ -50,8 +50,8 @@ type badAPI struct {
 func newBadAPI(t testing.TB, machine string) *badAPI {
 	t.Helper()
 	n := drivertest.NewNode(t, machine)
-	proxy := apifault.New(t, n.Config().Host)
-	return &badAPI{n, proxy, proxy.Kubeconfig(t)}
+	proxy := apifault.New(t, n.Config())
+	return &badAPI{n, proxy, proxy.Kubeconfig(t, "first")}
 }
 
 func (b *badAPI) start(t testing.TB, flags ...string) *drivertest.Process {
@@ -100,13 +100,13 @@ func TestAPIInPrepare(t *testing.T) {
 		if !kind.harms {
 			prepared = append(prepared, c)
 		}
-		drivertest.Eventually(t, func() error { return invariants.AtRest(b.Node, invariants.Claims{Prepared: prepared}) })
+		drivertest.Eventually(t, func() error { return invariants.AtRest(b.Worker, invariants.Claims{Prepared: prepared}) })
 		unprepare(t, b.Node, old)
 		shot.Disarm()
 		if err := b.call(c); err != nil {
 			t.Errorf("after the trouble Prepare says %v", err)
 		}
-		if err := invariants.AtRest(b.Node, invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}}); err != nil {
+		if err := invariants.AtRest(b.Worker, invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -214,11 +214,11 @@ func TestStartWithoutAPI(t *testing.T) {
 		}
 		shot := b.Arm(apifault.Fault{N: 1, Do: kind.do, Lasting: true})
 		b.start(t)
-		if err := invariants.AtRest(b.Node, invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}}); err != nil {
+		if err := invariants.AtRest(b.Worker, invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}}); err != nil {
 			t.Error(err)
 		}
 		unprepare(t, b.Node, c)
-		if err := invariants.AtRest(b.Node, invariants.Claims{}); err != nil {
+		if err := invariants.AtRest(b.Worker, invariants.Claims{}); err != nil {
 			t.Error(err)
 		}
 		shot.Disarm()

@@ -1,4 +1,4 @@
-package dra_test
+package soak
 
 import (
 	"fmt"
@@ -43,7 +43,7 @@ func (s *soak) calm() {
 			s.host.goOrCome(i)
 		}
 	}
-	s.host.apply(s.Node)
+	s.host.apply(s.Worker)
 	s.kill()
 	s.launch()
 	s.atRest()
@@ -66,7 +66,7 @@ func (s *soak) exercise(times int) {
 
 func (s *soak) descriptors() int {
 	s.t.Helper()
-	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.driver.cmd.Process.Pid))
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.driver.PID()))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -79,9 +79,7 @@ var goroutineLine = regexp.MustCompile(`(?m)^goroutine \d+ `)
 // goroutines do, and counts them.
 func (s *soak) goroutines() int {
 	s.t.Helper()
-	if err := s.driver.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
-		s.t.Fatal(err)
-	}
-	<-s.driver.ended
-	return len(goroutineLine.FindAllString(s.driver.output.String(), -1))
+	s.driver.Signal(syscall.SIGQUIT)
+	s.driver.Wait()
+	return len(goroutineLine.FindAllString(s.driver.Output(), -1))
 }
