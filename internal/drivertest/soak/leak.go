@@ -1,33 +1,34 @@
 package soak
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"syscall"
 	"time"
 )
 
-// checkLeaks runs a driver through trouble without a kill, and compares the
-// descriptors and goroutines that it has then with those of one that has just started
-// and done the same once.
+// checkLeaks runs a driver through work without a kill, and compares the descriptors and
+// goroutines that it has then with those of one that has just started and done the same
+// once.
 func (s *soak) checkLeaks() {
 	s.t.Helper()
 	s.calm()
 	s.exercise(1)
-	wantFDs, wantRoutines := s.descriptors(), s.goroutines()
+	want, wantRoutines := s.idle(0), s.goroutines()
 	s.Disconnect()
 	s.launch()
 	s.exercise(5)
-	began := time.Now()
-	fds := s.descriptors()
-	for ; fds > wantFDs+2 && time.Since(began) < patience; fds = s.descriptors() {
-		time.Sleep(10 * time.Millisecond) // connections that nobody uses are closed after a while
+	fds := s.idle(len(want) + 2)
+	routines := s.goroutines()
+	if len(fds) > len(want)+2 || routines > wantRoutines+10 {
+		s.t.Errorf("after five times the work the driver has %d descriptors and %d goroutines, and %d and %d after it once; the descriptors are\n%q\nand were\n%q",
+			len(fds), routines, len(want), wantRoutines, fds, want)
 	}
-	if routines := s.goroutines(); fds > wantFDs+2 || routines > wantRoutines+10 {
-		s.t.Errorf("after five times the work the driver has %d descriptors and %d goroutines, and %d and %d after it once", fds, routines, wantFDs, wantRoutines)
-	}
-	s.t.Logf("%d descriptors, %d after five times the work; %d goroutines", wantFDs, fds, wantRoutines)
+	s.t.Logf("%d descriptors, %d after five times the work; %d goroutines, %d then", len(want), len(fds), wantRoutines, routines)
 }
 
 // calm ends all claims and all trouble.
@@ -53,7 +54,7 @@ func (s *soak) calm() {
 func (s *soak) exercise(times int) {
 	s.t.Helper()
 	for range times {
-		for _, do := range []func(){s.prepareMany, s.prepareAgain, s.prepareTaken, s.flap, s.flap, s.namesMove, s.removeSpecs, s.kubeletRestarts} {
+		for _, do := range []func(){s.cut, s.prepareMany, s.prepareAgain, s.prepareTaken, s.flap, s.flap, s.namesMove, s.removeSpecs, s.kubeletRestarts} {
 			do()
 			s.atRest()
 		}
@@ -64,13 +65,43 @@ func (s *soak) exercise(times int) {
 	}
 }
 
-func (s *soak) descriptors() int {
+// idle waits until the driver has no more than so many descriptors, for as long as a
+// connection may need to end, and returns them. How many connections to the API server a
+// client keeps for later depends on what it asked at the same time: they are cut before.
+func (s *soak) idle(most int) []string {
 	s.t.Helper()
-	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.driver.PID()))
+	s.proxy.Cut()
+	s.flap()
+	s.flap()
+	s.atRest()
+	began := time.Now()
+	fds := s.descriptors()
+	for ; len(fds) > most && most > 0 && time.Since(began) < patience; fds = s.descriptors() {
+		time.Sleep(10 * time.Millisecond) // between two looks
+	}
+	return fds
+}
+
+// descriptors are what the descriptors of the driver are of.
+func (s *soak) descriptors() []string {
+	s.t.Helper()
+	dir := fmt.Sprintf("/proc/%d/fd", s.driver.PID())
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return len(entries)
+	var out []string
+	for _, e := range entries {
+		target, err := os.Readlink(filepath.Join(dir, e.Name()))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // closed since it was listed
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		out = append(out, target)
+	}
+	return out
 }
 
 var goroutineLine = regexp.MustCompile(`(?m)^goroutine \d+ `)

@@ -93,7 +93,9 @@ func Run(t *testing.T, server Server, length time.Duration) {
 	s.troubleEnds()
 	t.Logf("%d steps in %v with %s", s.taken, time.Since(began).Round(time.Second), s.tally())
 	if !t.Failed() {
+		began = time.Now()
 		s.checkLeaks()
+		t.Logf("looked for leaks in %v", time.Since(began).Round(time.Second))
 	}
 }
 
