@@ -176,16 +176,14 @@ func (b *badAPI) addSlices(t *testing.T, slices []resourceapi.ResourceSlice) {
 
 func wantPublished(t *testing.T, n *drivertest.Node, want []string) {
 	t.Helper()
-	began := time.Now()
-	for {
-		got := deviceNames(n.Slices())
-		if strings.Join(got, " ") == strings.Join(want, " ") {
-			return
+	err := drivertest.Await(2*patience, func() error { // the library waits 30 s between some of its tries
+		if got := deviceNames(n.Slices()); strings.Join(got, " ") != strings.Join(want, " ") {
+			return fmt.Errorf("published are %v, want %v", got, want)
 		}
-		if time.Since(began) > 2*patience { // the library waits 30 s between some of its tries
-			t.Fatalf("after %v %v are published, want %v", time.Since(began), got, want)
-		}
-		time.Sleep(5 * time.Millisecond) // between two looks at the condition
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

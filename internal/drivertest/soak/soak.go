@@ -221,19 +221,14 @@ func (s *soak) step() string {
 func (s *soak) atRest() {
 	s.t.Helper()
 	s.listPods()
-	began := time.Now()
-	for {
-		err := s.wrong()
-		if err == nil {
-			return
-		}
+	err := drivertest.Await(2*patience, func() error {
 		if s.driver.HasEnded() {
 			s.t.Fatalf("the driver ended by itself: %s", s.driver.Output())
 		}
-		if time.Since(began) > 2*patience {
-			s.t.Fatalf("after %v: %v", time.Since(began), err)
-		}
-		time.Sleep(2 * time.Millisecond) // between two looks at the condition
+		return s.wrong()
+	})
+	if err != nil {
+		s.t.Fatalf("after %v: %v", 2*patience, err)
 	}
 }
 
