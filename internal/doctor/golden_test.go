@@ -1,20 +1,15 @@
 package doctor
 
 import (
-	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
+)
 
 // goldens are whole reports: machines as they are, and one where much is wrong.
 var goldens = []struct {
@@ -65,7 +60,7 @@ func TestGolden(t *testing.T) {
 		t.Run(g.name, func(t *testing.T) {
 			f := newFake(t, g.machine)
 			g.plant(f)
-			golden(t, g.name+".txt", render(t, f.diagnose()))
+			golden.Bytes(t, g.name+".txt", []byte(render(t, f.diagnose())))
 		})
 	}
 }
@@ -74,31 +69,7 @@ func TestGolden(t *testing.T) {
 func TestGoldenJSON(t *testing.T) {
 	f := newFake(t, "hgx-h100")
 	plantMuch(f)
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(f.diagnose()); err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "broken.json", b.String())
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got, -update rewrites):\n%s", file, diff)
-	}
+	golden.JSON(t, "broken", f.diagnose())
 }
 
 // The same host has the same report.

@@ -26,6 +26,9 @@ OCI state of the container to its standard input.
   --present IBDEV:UVERBS        stop the start of the container unless the RDMA device
                                 is in its network namespace, with this verbs node;
                                 repeatable
+  --interface NAME:ALIAS        stop the start of the container unless the network
+                                interface is in its network namespace, with this
+                                alias (ip link set NAME alias ALIAS); repeatable
   --on-denied clamp|fail|ignore what to do without CAP_SYS_RESOURCE: raise the soft
                                 limit to the hard one (default), stop the start of
                                 the container, or leave it as it is. Also where a
@@ -39,8 +42,8 @@ OCI state of the container to its standard input.
 
 Exit codes: 0 done, or nothing to do; 1 not permitted (--on-denied fail);
 2 bad flag value; 3 bad OCI state; 4 no OCI state in time; 5 the process is
-gone or a limit cannot be changed (--on-denied fail); 6 a --present device is
-not there.
+gone or a limit cannot be changed (--on-denied fail); 6 a --present device or
+an --interface is not there.
 Unknown flags and arguments are warnings, so that old CDI specs keep working.
 `
 
@@ -49,6 +52,7 @@ type Options struct {
 	Memlock  Size // 0 where absent
 	Limits   []DeviceLimit
 	Present  []Presence
+	Inside   []Interface
 	OnDenied OnDenied
 	Report   string // "" where absent
 	Claim    string // "" where absent
@@ -90,7 +94,7 @@ func ParseOptions(args []string) (o Options, warnings []string, err error) {
 
 func takesValue(name string) bool {
 	switch name {
-	case "--memlock", "--limit", "--present", "--on-denied", "--report", "--claim", "--timeout":
+	case "--memlock", "--limit", "--present", "--interface", "--on-denied", "--report", "--claim", "--timeout":
 		return true
 	}
 	return false
@@ -108,6 +112,10 @@ func (o *Options) set(name, value string) (err error) {
 		var p Presence
 		p, err = ParsePresence(value)
 		o.Present = append(o.Present, p)
+	case "--interface":
+		var i Interface
+		i, err = ParseInterface(value)
+		o.Inside = append(o.Inside, i)
 	case "--on-denied":
 		o.OnDenied = OnDenied(value)
 		if o.OnDenied != Clamp && o.OnDenied != Fail && o.OnDenied != Ignore {

@@ -38,6 +38,8 @@ type Devices interface {
 	Here(pid int, deadline time.Time) ([]string, error)
 	// OwnerOf is the RDMA device that a verbs node is of.
 	OwnerOf(uverbs string) (string, error)
+	// Alias is the alias of an interface of the network namespace of a process.
+	Alias(pid int, name string, deadline time.Time) (alias string, found bool, err error)
 }
 
 // CheckPresences returns an error that names each device that is not in the network
@@ -73,41 +75,58 @@ func (HostDevices) OwnerOf(uverbs string) (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// Here asks the kernel over a socket of that namespace. The thread that makes it stays in
-// the namespace, and is used for nothing else.
-func (HostDevices) Here(pid int, deadline time.Time) ([]string, error) {
-	type answer struct {
-		names []string
-		err   error
-	}
-	done := make(chan answer, 1)
-	go func() {
-		runtime.LockOSThread()
-		names, err := devicesOf(pid, deadline)
-		done <- answer{names, err}
-	}()
-	a := <-done
-	return a.names, a.err
+// Here asks the kernel over a socket of that namespace.
+func (HostDevices) Here(pid int, deadline time.Time) (names []string, err error) {
+	err = inNamespaceOf(pid, func() error {
+		names, err = devicesHere(deadline)
+		return err
+	})
+	return names, err
 }
 
-func devicesOf(pid int, deadline time.Time) ([]string, error) {
+// inNamespaceOf runs f in the network namespace of a process. The thread that does stays in
+// the namespace, and is used for nothing else.
+func inNamespaceOf(pid int, f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		done <- enter(pid, f)
+	}()
+	return <-done
+}
+
+func enter(pid int, f func() error) error {
 	ns, err := os.Open("/proc/" + strconv.Itoa(pid) + "/ns/net")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer ns.Close()
 	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
-		return nil, wrap("enter "+ns.Name(), err)
+		return wrap("enter "+ns.Name(), err)
 	}
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_RDMA)
+	return f()
+}
+
+// openNetlink opens a socket of the thread's namespace, which hears until the deadline.
+func openNetlink(protocol int, deadline time.Time) (fd int, err error) {
+	fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol)
+	if err != nil {
+		return -1, err
+	}
+	left := unix.NsecToTimeval(max(time.Until(deadline), time.Millisecond).Nanoseconds())
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &left); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+func devicesHere(deadline time.Time) ([]string, error) {
+	fd, err := openNetlink(unix.NETLINK_RDMA, deadline)
 	if err != nil {
 		return nil, wrap("open RDMA netlink", err)
 	}
 	defer unix.Close(fd)
-	left := unix.NsecToTimeval(max(time.Until(deadline), time.Millisecond).Nanoseconds())
-	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &left); err != nil {
-		return nil, wrap("bound RDMA netlink", err)
-	}
 	if err := unix.Sendto(fd, listRequest(), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return nil, wrap("ask RDMA netlink", err)
 	}
@@ -129,18 +148,10 @@ func listRequest() []byte {
 // readNames reads the answer until its end.
 func readNames(read func([]byte) (int, error)) ([]string, error) {
 	var names []string
-	buf := make([]byte, 64<<10)
 	for {
-		n, err := read(buf)
-		if err == unix.EINTR {
-			continue
-		}
+		messages, err := readMessages(read)
 		if err != nil {
 			return nil, wrap("hear RDMA netlink", err)
-		}
-		messages, err := syscall.ParseNetlinkMessage(buf[:n])
-		if err != nil || n == 0 {
-			return nil, errors.New("RDMA netlink gave an answer that is not understood")
 		}
 		for _, m := range messages {
 			switch m.Header.Type {
@@ -149,23 +160,40 @@ func readNames(read func([]byte) (int, error)) ([]string, error) {
 			case unix.NLMSG_ERROR:
 				return nil, errors.New("RDMA netlink refused to list the devices")
 			}
-			if name := deviceName(m.Data); name != "" {
+			if name := text(m.Data, attrDeviceName); name != "" {
 				names = append(names, name)
 			}
 		}
 	}
 }
 
-// deviceName finds the name among the attributes of a device.
-func deviceName(b []byte) string {
+// readMessages reads the messages of one datagram.
+func readMessages(read func([]byte) (int, error)) ([]syscall.NetlinkMessage, error) {
+	buf := make([]byte, 64<<10)
+	n, err := read(buf)
+	for err == unix.EINTR {
+		n, err = read(buf)
+	}
+	if err != nil {
+		return nil, err
+	}
+	messages, err := syscall.ParseNetlinkMessage(buf[:n])
+	if err != nil || n == 0 {
+		return nil, errors.New("the answer is not understood")
+	}
+	return messages, nil
+}
+
+// text finds an attribute that is text, "" without one.
+func text(b []byte, kind uint16) string {
 	for len(b) >= unix.SizeofNlAttr {
 		a := *(*unix.NlAttr)(unsafe.Pointer(&b[0]))
 		if int(a.Len) < unix.SizeofNlAttr || int(a.Len) > len(b) {
 			return ""
 		}
-		if a.Type == attrDeviceName {
-			name, _, _ := strings.Cut(string(b[unix.SizeofNlAttr:a.Len]), "\x00")
-			return name
+		if a.Type == kind {
+			value, _, _ := strings.Cut(string(b[unix.SizeofNlAttr:a.Len]), "\x00")
+			return value
 		}
 		b = b[min(len(b), (int(a.Len)+unix.NLA_ALIGNTO-1)&^(unix.NLA_ALIGNTO-1)):]
 	}

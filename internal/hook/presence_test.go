@@ -25,6 +25,11 @@ func (f fakeDevices) OwnerOf(uverbs string) (string, error) {
 	return "", os.ErrNotExist
 }
 
+func (f fakeDevices) Alias(_ int, name string, _ time.Time) (string, bool, error) {
+	alias, ok := f.owners[name]
+	return alias, ok, f.err
+}
+
 func TestCheckPresences(t *testing.T) {
 	want := []Presence{{"mlx5_0", "uverbs0"}, {"mlx5_1", "uverbs1"}}
 	owners := map[string]string{"uverbs0": "mlx5_0", "uverbs1": "mlx5_1"}

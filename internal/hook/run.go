@@ -17,7 +17,7 @@ const (
 	ExitState   = 3 // no OCI state on stdin, or none that names a process
 	ExitTimeout = 4 // no complete OCI state within --timeout
 	ExitProcess = 5 // the process is gone or its limit cannot be changed, and --on-denied is fail
-	ExitAway    = 6 // a device is not in the container's network namespace
+	ExitAway    = 6 // a device or interface is not in the container's network namespace
 )
 
 // IO is what Run has of the outside.
@@ -72,8 +72,8 @@ func act(opts Options, st State, warnings []string, version string, deadline tim
 		say(std.Stderr, warning)
 		warnings = append(warnings, warning)
 	}
-	if reason == "" && len(opts.Present) > 0 {
-		if err := CheckPresences(std.Devices, *st.PID, opts.Present, deadline); err != nil {
+	if reason == "" {
+		if err := opts.checkNamespace(std.Devices, *st.PID, deadline); err != nil {
 			say(std.Stderr, err.Error())
 			return ExitAway
 		}
@@ -94,6 +94,18 @@ func act(opts Options, st State, warnings []string, version string, deadline tim
 		}
 	}
 	return exitCode(err, opts.OnDenied)
+}
+
+// checkNamespace looks for what has to be in the container's network namespace.
+func (o *Options) checkNamespace(d Devices, pid int, deadline time.Time) error {
+	var errs []error
+	if len(o.Present) > 0 {
+		errs = append(errs, CheckPresences(d, pid, o.Present, deadline))
+	}
+	if len(o.Inside) > 0 {
+		errs = append(errs, CheckInterfaces(d, pid, o.Inside, deadline))
+	}
+	return errors.Join(errs...)
 }
 
 // apply does what the options ask for and notes what has become of it.

@@ -4,15 +4,12 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "rewrite golden files")
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
+)
 
 // TestFind compares whole plans, and that a second search finds the same.
 func TestFind(t *testing.T) {
@@ -26,7 +23,7 @@ func TestFind(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, name+".json", plan)
+			golden.Bytes(t, "golden/"+name+".json", encode(t, plan))
 			again, err := Find(h.files, opt)
 			if err != nil || !bytes.Equal(encode(t, plan), encode(t, again)) {
 				t.Errorf("a second search found another plan, error %v", err)
@@ -42,24 +39,6 @@ func encode(t *testing.T, plan *Plan) []byte {
 		t.Fatal(err)
 	}
 	return append(data, '\n')
-}
-
-func golden(t *testing.T, name string, plan *Plan) {
-	t.Helper()
-	file := filepath.Join("testdata", "golden", name)
-	got := encode(t, plan)
-	if *update {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s (rewrite with -update):\ngot\n%s\nwant\n%s", file, got, want)
-	}
 }
 
 // TestFindRefuses plants one fault in a host, and reads what is said of it.

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
 )
 
 // TestTrees keeps hosts and images as archives, for tests of programs that use this
@@ -25,7 +27,7 @@ func TestTrees(t *testing.T) {
 	for name, h := range trees {
 		file := filepath.Join("testdata", "trees", name+".tar")
 		got := h.archive(t)
-		if *update {
+		if *golden.Update {
 			if err := os.WriteFile(file, got, 0o644); err != nil {
 				t.Fatal(err)
 			}

@@ -25,7 +25,7 @@ func sharedHook(devices []Device) (*Hook, bool) {
 }
 
 // ownHook reports whether a device needs a hook that does what no other device's does.
-func ownHook(d Device) bool { return len(d.Limits) > 0 || len(d.Presences) > 0 }
+func ownHook(d Device) bool { return len(d.Limits)+len(d.Presences)+len(d.Interfaces) > 0 }
 
 // hooks describes a hook that does what a device needs besides.
 func hooks(h *Hook, d Device) []*specs.Hook {
@@ -40,6 +40,9 @@ func hooks(h *Hook, d Device) []*specs.Hook {
 	}
 	for _, p := range d.Presences {
 		args = append(args, "--present", p.IBDev+":"+p.Uverbs)
+	}
+	for _, i := range d.Interfaces {
+		args = append(args, "--interface", i.Name+":"+i.Alias)
 	}
 	return []*specs.Hook{{
 		HookName: "createRuntime",
@@ -67,7 +70,7 @@ func (l Limit) flag() string {
 // would apply: a container must not start without them unnoticed.
 func checkLimits(d Device) error {
 	if ownHook(d) && d.Hook == nil {
-		return errors.New("limits need a hook that sets them, presences one that looks, and it has none")
+		return errors.New("limits need a hook that sets them, presences and interfaces one that looks, and it has none")
 	}
 	for _, l := range d.Limits {
 		switch {

@@ -45,6 +45,15 @@ type Device struct {
 	// Presences are HCAs without which the container must not start. They need a Hook,
 	// which then looks for them.
 	Presences []Presence
+	// Interfaces are network interfaces without which the container must not start. They need
+	// a Hook, which then looks for them.
+	Interfaces []Interface
+}
+
+// Interface is one that has to be in the container's network namespace.
+type Interface struct {
+	// Name is that of the interface, and Alias what distinguishes it from any other of the name.
+	Name, Alias string
 }
 
 // Presence is an HCA that has to be in the container's network namespace.

@@ -1,21 +1,19 @@
 package cdi_test
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
+)
 
 var (
 	rdmaCM  = rdma.Node{Kind: rdma.NodeRDMACM, Name: "rdma_cm", Major: 10, Minor: 260}
@@ -77,7 +75,7 @@ func TestNewSpecGolden(t *testing.T) {
 					t.Fatal(err)
 				}
 				file := filepath.Join("testdata", name+"."+string(format))
-				checkGolden(t, file, data)
+				golden.File(t, file, data)
 				readSpec(t, file)
 			}
 		})
@@ -195,22 +193,5 @@ func TestParseFormat(t *testing.T) {
 func TestQualified(t *testing.T) {
 	if got := cdi.Qualified(cdi.KindHCA, "mlx5_0"); got != "rdma.dev/hca=mlx5_0" {
 		t.Error(got)
-	}
-}
-
-func checkGolden(t *testing.T, file string, got []byte) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("%v; write it with: go test . -update", err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got):\n%s\nif this is right: go test . -update", file, diff)
 	}
 }

@@ -3,8 +3,6 @@ package rdma_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -13,15 +11,15 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
+)
 
 // TestGolden: the whole snapshot of every machine is what its golden file says.
 func TestGolden(t *testing.T) {
 	for _, name := range fixture.Names() {
 		t.Run(name, func(t *testing.T) {
-			checkGolden(t, filepath.Join("testdata", name+".json"), encode(t, discover(t, name)))
+			golden.Bytes(t, name+".json", encode(t, discover(t, name)))
 		})
 	}
 }
@@ -61,21 +59,4 @@ func encode(t testing.TB, snap *rdma.Snapshot) []byte {
 		t.Fatal(err)
 	}
 	return buf.Bytes()
-}
-
-func checkGolden(t *testing.T, file string, got []byte) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("%v; write it with: go test . -update", err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got):\n%s\nif this is right: go test . -update", file, diff)
-	}
 }

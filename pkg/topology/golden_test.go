@@ -3,10 +3,8 @@ package topology_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -16,9 +14,9 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
+)
 
 // machines are those whose whole output is pinned, each for another shape.
 var machines = []string{
@@ -39,16 +37,16 @@ func TestGolden(t *testing.T) {
 	for _, name := range machines {
 		t.Run(name, func(t *testing.T) {
 			host := discover(t, name)
-			checkGolden(t, name+".txt", text(t, host, topology.BoxLines))
-			checkGolden(t, name+".svg", written(t, host.WriteSVG))
-			checkGolden(t, name+".json", written(t, func(w io.Writer) error {
+			golden.Bytes(t, name+".txt", text(t, host, topology.BoxLines))
+			golden.Bytes(t, name+".svg", written(t, host.WriteSVG))
+			golden.Bytes(t, name+".json", written(t, func(w io.Writer) error {
 				enc := json.NewEncoder(w)
 				enc.SetIndent("", " ")
 				return enc.Encode(host.Report())
 			}))
 		})
 	}
-	checkGolden(t, "hgx-h100.ascii.txt", text(t, discover(t, "hgx-h100"), topology.ASCIILines))
+	golden.Bytes(t, "hgx-h100.ascii.txt", text(t, discover(t, "hgx-h100"), topology.ASCIILines))
 }
 
 // TestGoldenFilesAreUsed: a machine that was renamed leaves no file behind.
@@ -123,22 +121,4 @@ func discoverMachine(t testing.TB, m *fixture.Machine) *topology.Topology {
 		t.Fatal(err)
 	}
 	return topology.Discover(sys, snap)
-}
-
-func checkGolden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("%v; write it with: go test . -update", err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got):\n%s\nif this is right: go test . -update", file, diff)
-	}
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
 )
 
 // ncclMachines are those whose file is pinned.
@@ -59,7 +61,7 @@ func TestNCCL(t *testing.T) {
 			t.Errorf("%s: %v\n%s", name, err, text)
 		}
 		if slices.Contains(ncclMachines, name) {
-			checkGolden(t, name+".nccl.xml", []byte(text))
+			golden.Bytes(t, name+".nccl.xml", []byte(text))
 		}
 	}
 }

@@ -107,6 +107,30 @@ var namedParameters = []struct{ in, fields, says string }{
 	{"claim", "limits: 8", "limits: want an object"},
 	{"claim", "limits: {qps: 8}", "unknown field limits.qps"},
 	{"claim", "limits: {handles: 0}", "limits: want whole numbers from 1"},
+	{"claim", "network: {mode: macvlan, interface: roce0, addresses: [10.1.2.3/24, 'fd00::1/64'], mtu: 4200, routes: [{destination: 10.2.0.0/16, gateway: 10.1.2.1}, {destination: 'fd01::/16'}]}", ""},
+	{"claim", "network: {mode: move, ipam: roce, addresses: []}", ""},
+	{"claim", "network: {mode: '', interface: null, mtu: null, routes: null}", ""},
+	{"claim", "network: macvlan", "network: want an object with mode, interface"},
+	{"claim", "network: {master: eth0}", "unknown field network.master"},
+	{"claim", "network: {mode: ipvlan}", "network.mode: want none, move or macvlan"},
+	{"claim", "network: {interface: eth0}", "network.interface: want a name"},
+	{"claim", "network: {interface: a/b}", "network.interface: want a name"},
+	{"claim", "network: {interface: an-interface-that-is-too-long}", "network.interface: want a name"},
+	{"claim", "network: {mtu: 67}", "network.mtu: want 68 to 65535"},
+	{"claim", "network: {addresses: [10.1.2.3]}", "network.addresses: want at most 16 IP addresses"},
+	{"claim", "network: {addresses: [10.1.2.3/24, 10.1.2.3/24]}", "network.addresses: want"},
+	{"claim", "network: {addresses: [10.1.2.3/24], ipam: roce}", "want one of the two"},
+	{"claim", "network: {routes: [{destination: 10.2.0.1/16}]}", "network.routes: want"},
+	{"claim", "network: {routes: [{gateway: 10.2.0.1}]}", "network.routes: want"},
+	{"claim", "network: {routes: [{destination: 10.2.0.0/16, gateway: 'fd00::1'}]}", "network.routes: want"},
+	{"claim", "network: {routes: [{destination: 10.2.0.0/16, dev: eth0}]}", "network.routes: want"},
+	{"class", "allow: {network: {modes: [none, move, macvlan], addresses: [10.1.0.0/16], ipam: [roce], routes: [0.0.0.0/0]}}\ndefaults: {network: {mode: macvlan, ipam: roce}}", ""},
+	{"class", "allow: {network: null}\ndefaults: {network: null}", ""},
+	{"class", "allow: {network: {modes: [bond]}}", "allow.network.modes: want a list"},
+	{"class", "allow: {network: {type: x}}", "unknown field allow.network.type"},
+	{"class", "allow: {network: {routes: [all]}}", "allow.network.routes: want"},
+	{"class", "allow: {network: {ipam: [1]}}", "allow.network.ipam: want a list of names"},
+	{"class", "defaults: {network: {mtu: 1}}", "defaults.network.mtu: want"},
 	{"class", "", ""},
 	{"class", "allow: {nodes: [verbs, mad], memlockMax: 8Gi, limitsMax: {handles: 8}}\ndefaults: {memlock: 1Gi, nodes: [mad], env: [ucx], limits: {objects: 1k}}", ""},
 	{"class", "allow: null\ndefaults: null", ""},
@@ -159,9 +183,18 @@ func randomParameters(random *rand.Rand, kind string) string {
 	memlock := func() string {
 		return pick([]string{`"unlimited"`, `"4Gi"`, `65536`, `1e9`, `null`, `"500M"`, `"1.5Gi"`, `"1099511627776000000"`}, `9223372036854775807`, `""`, `0`, `-5`, `1.25`, `"1500m"`, `"16Ei"`, `true`, `{}`, `[1]`, `"lots"`, `1e300`)
 	}
-	settings := object(`"memlock":`+memlock(), `"nodes":`+nodes(), `"env":`+pick([]string{`["nccl"]`, `["ucx","nccl-topology"]`, `null`}, `["mpi"]`, `["ucx","ucx"]`, `"ucx"`, `[2]`), `"limits":`+limits())
+	prefixes := func() string {
+		return pick([]string{`["10.1.2.3/24"]`, `["fd00::1/64","10.1.2.3/32"]`, `[]`, `null`}, `["10.1.2.3"]`, `["::ffff:10.1.2.3/120"]`, `["fe80::1%eth0/64"]`, `[1]`, `{}`, `["10.01.2.3/24"]`, `["10.1.2.3/33"]`)
+	}
+	network := func() string {
+		return pick([]string{object(`"mode":`+pick([]string{`"move"`, `"none"`, `null`}, `"x"`, `1`), `"addresses":`+prefixes(), `"mtu":`+pick([]string{`1500`, `null`}, `1`, `"1500"`, `70000`, `1500.5`),
+			`"interface":`+pick([]string{`"rdma0"`, `""`, `null`}, `"lo"`, `"a b"`, `7`), `"routes":`+pick([]string{`[{"destination":"10.2.0.0/16"}]`, `[{"destination":"fd01::/16","gateway":"fd00::1"}]`, `[]`, `null`},
+				`[{}]`, `[null]`, `[{"destination":"fd01::/16","gateway":"::ffff:10.1.1.1"}]`, `[{"destination":"10.2.0.0/16","gateway":"x"}]`)), `null`}, `"macvlan"`, `[]`)
+	}
+	settings := object(`"network":`+network(), `"memlock":`+memlock(), `"nodes":`+nodes(), `"env":`+pick([]string{`["nccl"]`, `["ucx","nccl-topology"]`, `null`}, `["mpi"]`, `["ucx","ucx"]`, `"ucx"`, `[2]`), `"limits":`+limits())
 	if kind == v1alpha1.HCAClassConfigKind {
-		allow := object(`"nodes":`+nodes(), `"memlockMax":`+memlock(), `"env":`+pick([]string{`["nccl","ucx","nccl-topology"]`, `["ucx"]`, `null`}, `"nccl"`), `"limitsMax":`+limits())
+		allow := object(`"nodes":`+nodes(), `"memlockMax":`+memlock(), `"env":`+pick([]string{`["nccl","ucx","nccl-topology"]`, `["ucx"]`, `null`}, `"nccl"`), `"limitsMax":`+limits(),
+			`"network":`+pick([]string{object(`"modes":`+pick([]string{`["move","none"]`, `null`}, `["x"]`, `"move"`), `"addresses":`+prefixes(), `"routes":`+prefixes()), `null`}, `true`))
 		settings = object(`"allow":`+pick([]string{allow, `null`}, `[]`, `"all"`), `"defaults":`+pick([]string{settings, `null`}, `7`, `[]`))
 	}
 	meta := fmt.Sprintf(`"apiVersion":"%s","kind":"%s"`, pick([]string{v1alpha1.GroupVersion.String()}, "rdma.dev/v1", ""), pick([]string{kind}, "Config", ""))

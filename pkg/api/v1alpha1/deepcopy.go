@@ -17,14 +17,14 @@ func (c *HCAConfig) DeepCopyObject() runtime.Object {
 // DeepCopyObject implements runtime.Object.
 func (c *HCAClassConfig) DeepCopyObject() runtime.Object {
 	out := *c
-	out.Allow = Allow{Nodes: slices.Clone(c.Allow.Nodes), MemlockMax: c.Allow.MemlockMax.clone(), Env: slices.Clone(c.Allow.Env), LimitsMax: c.Allow.LimitsMax.DeepCopy()}
+	out.Allow = Allow{Nodes: slices.Clone(c.Allow.Nodes), MemlockMax: c.Allow.MemlockMax.clone(), Env: slices.Clone(c.Allow.Env), LimitsMax: c.Allow.LimitsMax.DeepCopy(), Network: c.Allow.Network.DeepCopy()}
 	out.Defaults = c.Defaults.DeepCopy()
 	return &out
 }
 
 // DeepCopy returns settings that share nothing with s.
 func (s Settings) DeepCopy() Settings {
-	return Settings{Memlock: s.Memlock.clone(), Nodes: slices.Clone(s.Nodes), Env: slices.Clone(s.Env), Limits: s.Limits.DeepCopy()}
+	return Settings{Memlock: s.Memlock.clone(), Nodes: slices.Clone(s.Nodes), Env: slices.Clone(s.Env), Limits: s.Limits.DeepCopy(), Network: s.Network.DeepCopy()}
 }
 
 func (m *Memlock) clone() *Memlock {

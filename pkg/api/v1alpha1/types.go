@@ -41,6 +41,8 @@ type Settings struct {
 	// Limits bound what each container holds of an HCA. They may lower what a
 	// claim's share of a shared HCA has, and not raise it.
 	Limits Limits `json:"limits,omitzero"`
+	// Network brings the HCA's network interface into the pod.
+	Network Network `json:"network,omitzero"`
 }
 
 // Limits bound what the processes of one container hold of an HCA at a time, by
@@ -67,6 +69,8 @@ type Allow struct {
 	// LimitsMax are the highest limits a claim may ask for, and what it gets that
 	// asks for none; unlimited if not set.
 	LimitsMax Limits `json:"limitsMax,omitzero"`
+	// Network bounds what a claim may ask for in network; nothing if not set.
+	Network AllowNetwork `json:"network,omitzero"`
 }
 
 // Libraries that Settings.Env knows.

@@ -23,6 +23,7 @@ func (c *HCAClassConfig) Validate() field.ErrorList {
 	}
 	errs = append(errs, validateEnv(c.Allow.Env, field.NewPath("allow", "env"))...)
 	errs = append(errs, c.Allow.LimitsMax.validate(field.NewPath("allow", "limitsMax"))...)
+	errs = append(errs, c.Allow.Network.validate(field.NewPath("allow", "network"))...)
 	errs = append(errs, c.Defaults.validate(field.NewPath("defaults"))...)
 	if len(errs) > 0 {
 		return errs
@@ -34,6 +35,7 @@ func (s *Settings) validate(path *field.Path) field.ErrorList {
 	errs := validateNodes(s.Nodes, path.Child("nodes"))
 	errs = append(errs, validateMemlock(s.Memlock, path.Child("memlock"))...)
 	errs = append(errs, s.Limits.validate(path.Child("limits"))...)
+	errs = append(errs, s.Network.validate(path.Child("network"))...)
 	return append(errs, validateEnv(s.Env, path.Child("env"))...)
 }
 
@@ -114,5 +116,6 @@ func (a *Allow) Check(s Settings, path *field.Path) field.ErrorList {
 				string(*s.Memlock)+" is more than the DeviceClass allows: its HCAClassConfig has allow.memlockMax "+string(*a.MemlockMax)))
 		}
 	}
+	errs = append(errs, a.Network.check(s.Network, path.Child("network"))...)
 	return append(errs, s.Limits.checkMax(a.LimitsMax, path.Child("limits"))...)
 }

@@ -30,6 +30,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,12 +49,18 @@ const (
 	versionHCAs   = 1 // HCAs for one claim alone
 	versionShares = 2 // shared HCAs, groups, limits, and what a site adds to containers
 
-	newestVersion = versionShares
+	versionNetworks = 3 // network interfaces of claims
+
+	newestVersion = versionNetworks
 )
 
 // versionOf returns the lowest version that says what a plan says. Whoever took a
-// share for the whole HCA, or made a spec without a limit, would be wrong.
+// share for the whole HCA, or made a spec without a limit, or one that lets a container start
+// without its interface, would be wrong.
 func versionOf(p *plan.Plan) int {
+	if slices.ContainsFunc(p.Devices, func(d plan.Device) bool { return d.Network != nil }) {
+		return versionNetworks
+	}
 	if p.Site != nil && (len(p.Site.Env) > 0 || len(p.Site.Mounts) > 0) {
 		return versionShares
 	}

@@ -291,7 +291,7 @@ func TestOtherBoot(t *testing.T) {
 	}
 }
 
-const newer = `{"version":3,"bootID":"boot-2","claim":{"uid":"bad","namespace":"n","name":"c","devices":[{"device":"d1"}]}}`
+const newer = `{"version":4,"bootID":"boot-2","claim":{"uid":"bad","namespace":"n","name":"c","devices":[{"device":"d1"}]}}`
 
 // badRecords cannot be understood by this driver.
 var badRecords = map[string]struct{ content, want string }{

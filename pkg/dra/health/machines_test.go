@@ -2,21 +2,16 @@ package health_test
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden file")
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
+)
 
 // TestMachines: what is held of every fixture machine is what the golden file says.
 func TestMachines(t *testing.T) {
@@ -29,19 +24,7 @@ func TestMachines(t *testing.T) {
 		w.wait(time.Hour)
 		describe(&got, name, w)
 	}
-	golden := filepath.Join("testdata", "machines.txt")
-	if *update {
-		if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	golden.Bytes(t, "machines.txt", got.Bytes())
 }
 
 // describe writes what is wrong with a machine, and how many of its HCAs are well.

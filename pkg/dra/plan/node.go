@@ -25,6 +25,8 @@ type Node struct {
 	// Card returns the names of the HCAs of whose card an HCA is a VF or SF; nil on a node where
 	// the two can be had side by side.
 	Card func(hca string) []string
+	// Networks is what the node does for the interfaces of claims, nil for nothing.
+	Networks *Networks
 }
 
 // Site is what the node's administrator gives to every claim of the node.
@@ -63,6 +65,7 @@ func (n Node) As(made *Plan) Node {
 		}
 		return now.members(group)
 	}
+	n.Networks = n.Networks.as(made)
 	// A claim that was prepared beside the user of its card stays so.
 	n.Card = func(hca string) []string {
 		for _, d := range made.Devices {

@@ -67,6 +67,8 @@ type Device struct {
 	Settings    Settings `json:"settings"`
 	// Limits bound what each container holds of each HCA of the device.
 	Limits Limits `json:"limits,omitzero"`
+	// Network is the interface that comes into the pod with the device; nil for none.
+	Network *Network `json:"network,omitempty"`
 }
 
 // HCAs returns the names of the HCAs that a device gives.
@@ -120,7 +122,7 @@ func New(claim *resourceapi.ResourceClaim, node Node) (*Plan, error) {
 	}
 	var errs []error
 	for _, result := range Results(claim) {
-		d, err := newDevice(result, claim.Status.Allocation.Devices.Config, node)
+		d, err := p.newDevice(result, claim.Status.Allocation.Devices.Config, node)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("claim %s, request %s: %w", p.Claim(), result.Request, err))
 			continue
@@ -129,6 +131,9 @@ func New(claim *resourceapi.ResourceClaim, node Node) (*Plan, error) {
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
+	}
+	if err := p.nameInterfaces(); err != nil {
+		return nil, fmt.Errorf("claim %s: %w", p.Claim(), err)
 	}
 	if len(p.Devices) == 0 {
 		return nil, fmt.Errorf("claim %s has no device of driver %s", p.Claim(), DriverName)
@@ -151,7 +156,7 @@ func Results(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAlloca
 	return out
 }
 
-func newDevice(result resourceapi.DeviceRequestAllocationResult, configs []resourceapi.DeviceAllocationConfiguration, node Node) (Device, error) {
+func (p *Plan) newDevice(result resourceapi.DeviceRequestAllocationResult, configs []resourceapi.DeviceAllocationConfiguration, node Node) (Device, error) {
 	if result.Pool != node.Pool {
 		return Device{}, fmt.Errorf("device %s is of pool %s, but this node has only pool %s", result.Device, result.Pool, node.Pool)
 	}
@@ -167,6 +172,9 @@ func newDevice(result resourceapi.DeviceRequestAllocationResult, configs []resou
 		return Device{}, err
 	}
 	if d.Limits, err = words.limits(d.AdminAccess, result.ConsumedCapacity); err != nil {
+		return Device{}, err
+	}
+	if d.Network, err = words.network(d, len(p.Pods), node); err != nil {
 		return Device{}, err
 	}
 	if group := devicename.Parse(d.Device).Group; group != "" {

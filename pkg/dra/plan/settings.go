@@ -76,6 +76,7 @@ func overlay(s *v1alpha1.Settings, over v1alpha1.Settings) {
 		s.Env = over.Env
 	}
 	overlayLimits(&s.Limits, over.Limits)
+	s.Network.Overlay(over.Network)
 }
 
 func overlayAllow(a *v1alpha1.Allow, over v1alpha1.Allow) {
@@ -87,6 +88,7 @@ func overlayAllow(a *v1alpha1.Allow, over v1alpha1.Allow) {
 		a.Env = over.Env
 	}
 	overlayLimits(&a.LimitsMax, over.LimitsMax)
+	a.Network.Overlay(over.Network)
 }
 
 func overlayLimits(l *v1alpha1.Limits, over v1alpha1.Limits) {

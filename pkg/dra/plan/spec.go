@@ -25,7 +25,8 @@ type HookOptions struct {
 	// ReportDir is where the hook leaves its result, "" for nowhere.
 	ReportDir string
 	// Presence has the hook stop the start of a container whose network namespace does
-	// not have the HCA, on a host where that matters: one in exclusive mode.
+	// not have the HCA, on a host where that matters: one in exclusive mode. Where a device
+	// brings an interface, the hook looks for that in any case.
 	Presence bool
 }
 
@@ -98,6 +99,13 @@ func (p *Plan) device(d Device, hcas []*rdma.HCA, snap *rdma.Snapshot, hook Hook
 			out.Presences = append(out.Presences, cdi.Presence{IBDev: h.IBDev, Uverbs: h.Uverbs.Name})
 		}
 	}
+	if n := d.Network; n != nil {
+		if hook.Path == "" {
+			return out, fmt.Errorf("claim %s: device %s: network: the driver has no hook that keeps a container from starting without its interface: set --hook-dir", p.Claim(), d.Device)
+		}
+		out.Env = append(out.Env, variable("RDMA_INTERFACE_", hcas[0])+"="+n.Interface)
+		out.Interfaces = []cdi.Interface{{Name: n.Interface, Alias: p.InterfaceAlias(d)}}
+	}
 	out.Hook = hook.of(p, d)
 	return out, nil
 }
@@ -106,7 +114,11 @@ func (p *Plan) device(d Device, hcas []*rdma.HCA, snap *rdma.Snapshot, hook Hook
 // after the HCA, however it is shared, so that the HCAs of a container do not
 // overwrite each other's: RDMA_DEVICE_PCI_0000_3B_00_0=mlx5_0.
 func deviceEnv(h *rdma.HCA) string {
-	return "RDMA_DEVICE_" + strings.ToUpper(strings.ReplaceAll(h.Name, "-", "_")) + "=" + h.IBDev
+	return variable("RDMA_DEVICE_", h) + "=" + h.IBDev
+}
+
+func variable(prefix string, h *rdma.HCA) string {
+	return prefix + strings.ToUpper(strings.ReplaceAll(h.Name, "-", "_"))
 }
 
 // libraryEnv configures libraries for all HCAs of a claim. The value is the same
@@ -140,7 +152,7 @@ func libraryEnv(libraries []string, hcas []*rdma.HCA) []string {
 // of returns the hook of a device of a plan, nil if there is nothing for it to do.
 func (o HookOptions) of(p *Plan, d Device) *cdi.Hook {
 	inherit := d.Settings.Memlock == v1alpha1.MemlockInherit
-	if o.Path == "" || inherit && d.Limits == (Limits{}) && !o.Presence {
+	if o.Path == "" || inherit && d.Limits == (Limits{}) && !o.Presence && d.Network == nil {
 		return nil
 	}
 	var args []string

@@ -13,6 +13,7 @@
 {{ include "rdma.validateWords" (merge (dict "field" "nodes" "words" (list "verbs" "cm" "mad" "sm")) $in) }}
 {{ include "rdma.validateWords" (merge (dict "field" "env" "words" (list "nccl" "nccl-topology" "ucx")) $in) }}
 {{ include "rdma.validateLimits" (merge (dict "field" "limits") $in) }}
+{{ include "rdma.validateNetwork" . }}
 {{- end }}
 
 {{- define "rdma.validateFields" -}}
@@ -49,6 +50,51 @@
     {{ .in }}.map(s, s.?{{ .field }}.orValue(null)).filter(l, type(l) == map).all(l, l.all(k, [l[k]].all(m, m == null ||
       {{ include "rdma.wholeNumber" "2147483647" | indent 6 | trim }})))
   message: "parameters: {{ .path }}{{ .field }}: want whole numbers from 1 to 2147483647; leave the field out for no limit"
+{{- end }}
+
+{{/* The network in variables.settings, and its parts; takes the path before it. */}}
+{{- define "rdma.validateNetwork" -}}
+{{- $networks := "variables.settings.map(s, s.?network.orValue(null)).filter(n, type(n) == map)" }}
+{{- $path := printf "%snetwork." . }}
+{{- include "rdma.validateObject" (dict "in" "variables.settings" "path" . "field" "network" "fields" (list "mode" "interface" "addresses" "ipam" "mtu" "routes")) }}
+- expression: >-
+    {{ $networks }}.all(n, [n.?mode.orValue(null)].all(m, m == null || m in ["", "none", "move", "macvlan"]))
+  message: "parameters: {{ $path }}mode: want none, move or macvlan"
+- expression: >-
+    {{ $networks }}.all(n, [n.?interface.orValue(null)].all(i, i == null || type(i) == string &&
+      i.matches("^[A-Za-z0-9._-]{0,15}$") && !(i in [".", "..", "lo", "eth0", "all", "default"])))
+  message: "parameters: {{ $path }}interface: want a name of an interface that the pod does not have: up to 15 letters, digits and . _ -"
+- expression: >-
+    {{ $networks }}.all(n, [n.?mtu.orValue(null)].all(m, m == null || type(m) == int && m >= 68 && m <= 65535))
+  message: "parameters: {{ $path }}mtu: want 68 to 65535"
+- expression: >-
+    {{ $networks }}.all(n, [n.?ipam.orValue(null)].all(i, i == null || type(i) == string))
+  message: "parameters: {{ $path }}ipam: want the name of an entry of ipam in the driver's configuration"
+{{ include "rdma.validatePrefixes" (dict "in" $networks "path" $path "field" "addresses" "most" "16") }}
+- expression: >-
+    {{ $networks }}.all(n, n.?ipam.orValue("") == "" || n.ipam == null || n.?addresses.orValue(null) == null || type(n.addresses) == list && n.addresses.size() == 0)
+  message: "parameters: {{ $path }}ipam: addresses are given already: want one of the two"
+- expression: >-
+    {{ $networks }}.all(n, [n.?routes.orValue(null)].all(l, l == null || type(l) == list && l.size() <= 32 && l.all(r, type(r) == map &&
+      r.all(f, f in ["destination", "gateway"]) && [r.?destination.orValue(null)].all(d, type(d) == string && isCIDR(d) && cidr(d) == cidr(d).masked() &&
+        [r.?gateway.orValue(null)].all(g, g == null || g == "" || type(g) == string && isIP(g) && ip(g).family() == cidr(d).ip().family())))))
+  message: "parameters: {{ $path }}routes: want at most 32 of a destination such as 10.2.0.0/16, without bits beyond its length, and a gateway of its family"
+{{- end }}
+
+{{/* A field that is an object of those fields. */}}
+{{- define "rdma.validateObject" -}}
+- expression: >-
+    {{ .in }}.all(s, [s.?{{ .field }}.orValue(null)].all(o, o == null || type(o) == map))
+  message: "parameters: {{ .path }}{{ .field }}: want an object with {{ join ", " .fields }}"
+{{ include "rdma.validateFields" (dict "in" (printf "%s.map(s, s.?%s.orValue(null)).filter(o, type(o) == map)" .in .field) "path" (printf "%s%s." .path .field) "fields" .fields) }}
+{{ end }}
+
+{{/* A list of addresses or networks, each with its length, each once. */}}
+{{- define "rdma.validatePrefixes" -}}
+- expression: >-
+    {{ .in }}.all(s, [s.?{{ .field }}.orValue(null)].all(l, l == null || type(l) == list && l.size() <= {{ .most }} &&
+      l.all(a, type(a) == string && isCIDR(a) && l.filter(x, x == a).size() == 1)))
+  message: "parameters: {{ .path }}{{ .field }}: want at most {{ .most }} IP addresses with the length of their network, such as 10.1.2.3/24, each once"
 {{- end }}
 
 {{/* Whether m is a whole number from 1 to the given one, as a number or as a quantity: 1.5Gi is one, which

@@ -1,0 +1,99 @@
+package hook
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Interface is a network interface that has to be in the container's network namespace.
+type Interface struct {
+	Name  string // rdma0
+	Alias string // what the driver has given it: another one of its name has another
+}
+
+// ParseInterface reads NAME:ALIAS. The kernel has no name with a colon.
+func ParseInterface(s string) (Interface, error) {
+	name, alias, ok := strings.Cut(s, ":")
+	if !ok || name == "" || alias == "" || len(name) >= unix.IFNAMSIZ || strings.ContainsAny(s, " \t\n") {
+		return Interface{}, errors.New(strconv.Quote(s) + " is not NAME:ALIAS, such as rdma0:rdma.dev/claim/1")
+	}
+	return Interface{name, alias}, nil
+}
+
+// CheckInterfaces returns an error that names each interface that is not in the network
+// namespace of the process, or is another one of that name.
+func CheckInterfaces(d Devices, pid int, want []Interface, deadline time.Time) error {
+	var errs []error
+	for _, i := range want {
+		alias, found, err := d.Alias(pid, i.Name, deadline)
+		switch {
+		case err != nil:
+			errs = append(errs, wrap("look for interface "+i.Name+" in the container's network namespace", err))
+		case !found:
+			errs = append(errs, wrap("network interface "+i.Name+" of the claim is not in the pod's network namespace: the RDMA driver of this node has not attached it there yet, see its log; a pod with the host's network gets none", ErrAway))
+		case alias != i.Alias:
+			errs = append(errs, wrap("network interface "+i.Name+" in the pod's network namespace is not that of the claim: something else has made one of this name, so name another in the claim (network.interface)", ErrAway))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Alias asks the kernel over a socket of the network namespace of a process.
+func (HostDevices) Alias(pid int, name string, deadline time.Time) (alias string, found bool, err error) {
+	err = inNamespaceOf(pid, func() error {
+		alias, found, err = aliasOf(name, deadline)
+		return err
+	})
+	return alias, found, err
+}
+
+func aliasOf(name string, deadline time.Time) (alias string, found bool, err error) {
+	fd, err := openNetlink(unix.NETLINK_ROUTE, deadline)
+	if err != nil {
+		return "", false, wrap("open route netlink", err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Sendto(fd, linkRequest(name), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return "", false, wrap("ask route netlink", err)
+	}
+	return readAlias(func(b []byte) (int, error) { return unix.Read(fd, b) })
+}
+
+// linkRequest asks for the interface of a name.
+func linkRequest(name string) []byte {
+	value := append([]byte(name), 0)
+	length := unix.SizeofNlAttr + len(value)
+	padded := (length + unix.NLA_ALIGNTO - 1) &^ (unix.NLA_ALIGNTO - 1)
+	b := make([]byte, unix.NLMSG_HDRLEN+unix.SizeofIfInfomsg+padded)
+	*(*unix.NlMsghdr)(unsafe.Pointer(&b[0])) = unix.NlMsghdr{Len: uint32(len(b)), Type: unix.RTM_GETLINK, Flags: unix.NLM_F_REQUEST, Seq: 1}
+	attr := b[unix.NLMSG_HDRLEN+unix.SizeofIfInfomsg:]
+	*(*unix.NlAttr)(unsafe.Pointer(&attr[0])) = unix.NlAttr{Len: uint16(length), Type: unix.IFLA_IFNAME}
+	copy(attr[unix.SizeofNlAttr:], value)
+	return b
+}
+
+// readAlias reads the one message that answers.
+func readAlias(read func([]byte) (int, error)) (alias string, found bool, err error) {
+	messages, err := readMessages(read)
+	if err != nil {
+		return "", false, wrap("hear route netlink", err)
+	}
+	for _, m := range messages {
+		switch {
+		case m.Header.Type == unix.NLMSG_ERROR && len(m.Data) >= 4:
+			errno := unix.Errno(-*(*int32)(unsafe.Pointer(&m.Data[0])))
+			if errno == unix.ENODEV {
+				return "", false, nil
+			}
+			return "", false, wrap("route netlink", errno)
+		case m.Header.Type == unix.RTM_NEWLINK && len(m.Data) >= unix.SizeofIfInfomsg:
+			return text(m.Data[unix.SizeofIfInfomsg:], unix.IFLA_IFALIAS), true, nil
+		}
+	}
+	return "", false, errors.New("route netlink gave an answer that is not understood")
+}

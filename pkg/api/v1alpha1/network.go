@@ -1,0 +1,240 @@
+package v1alpha1
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Network says how the network interface of an HCA comes into the network namespace of
+// the pod. A field that is not set leaves the matter to the next one who has a say;
+// addresses and ipam are one matter.
+type Network struct {
+	// Mode is "none", "move" for the HCA's own interface, or "macvlan" for one on top of it.
+	Mode string `json:"mode,omitempty"`
+	// Interface is its name in the pod; rdma0, rdma1, ... in the order of the claim's
+	// devices if not set.
+	Interface string `json:"interface,omitempty"`
+	// Addresses are given to it, each with the length of its network: 10.1.2.3/24.
+	Addresses []string `json:"addresses,omitempty"`
+	// IPAM is the name of an entry of "ipam" in the driver's configuration, which gives it
+	// addresses.
+	IPAM string `json:"ipam,omitempty"`
+	// MTU is its largest packet; that of the HCA's interface if not set.
+	MTU *int `json:"mtu,omitempty"`
+	// Routes lead through it.
+	Routes []Route `json:"routes,omitempty"`
+}
+
+// Route is a route of the pod through the interface.
+type Route struct {
+	// Destination is a network: 10.2.0.0/16.
+	Destination string `json:"destination"`
+	// Gateway is the next hop; none for what is on the link.
+	Gateway string `json:"gateway,omitempty"`
+}
+
+// AllowNetwork bounds the network of a claim. What is not set allows nothing: an
+// interface on the fabric is more than a pod has otherwise.
+type AllowNetwork struct {
+	// Modes are those that a claim may ask for besides "none".
+	Modes []string `json:"modes,omitempty"`
+	// Addresses are the networks of which a claim may choose addresses.
+	Addresses []string `json:"addresses,omitempty"`
+	// IPAM are the names that a claim may ask for.
+	IPAM []string `json:"ipam,omitempty"`
+	// Routes are the networks to which, or to parts of which, a claim may have routes.
+	// 0.0.0.0/0 lets it take over the pod's default route.
+	Routes []string `json:"routes,omitempty"`
+}
+
+// The modes.
+const (
+	NetworkNone    = "none"
+	NetworkMove    = "move"
+	NetworkMacvlan = "macvlan"
+)
+
+// NetworkModes are all modes.
+var NetworkModes = []string{NetworkNone, NetworkMove, NetworkMacvlan}
+
+// The bounds of what a claim can list, and of an MTU.
+const (
+	maxAddresses = 16
+	maxRoutes    = 32
+	minMTU       = 68
+	maxMTU       = 65535
+)
+
+// Overlay replaces in n what over sets.
+func (n *Network) Overlay(over Network) {
+	n.Mode = cmp.Or(over.Mode, n.Mode)
+	n.Interface = cmp.Or(over.Interface, n.Interface)
+	if over.Addresses != nil || over.IPAM != "" {
+		n.Addresses, n.IPAM = over.Addresses, over.IPAM
+	}
+	n.MTU = cmp.Or(over.MTU, n.MTU)
+	if over.Routes != nil {
+		n.Routes = over.Routes
+	}
+}
+
+// Overlay replaces in a what over sets.
+func (a *AllowNetwork) Overlay(over AllowNetwork) {
+	for _, f := range []struct{ to, from *[]string }{
+		{&a.Modes, &over.Modes}, {&a.Addresses, &over.Addresses}, {&a.IPAM, &over.IPAM}, {&a.Routes, &over.Routes},
+	} {
+		if *f.from != nil {
+			*f.to = *f.from
+		}
+	}
+}
+
+// DeepCopy returns a network that shares nothing with n.
+func (n Network) DeepCopy() Network {
+	n.Addresses, n.Routes = slices.Clone(n.Addresses), slices.Clone(n.Routes)
+	if n.MTU != nil {
+		n.MTU = new(*n.MTU)
+	}
+	return n
+}
+
+// DeepCopy returns bounds that share nothing with a.
+func (a AllowNetwork) DeepCopy() AllowNetwork {
+	return AllowNetwork{
+		Modes: slices.Clone(a.Modes), Addresses: slices.Clone(a.Addresses), IPAM: slices.Clone(a.IPAM), Routes: slices.Clone(a.Routes),
+	}
+}
+
+func (n *Network) validate(path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if n.Mode != "" && !slices.Contains(NetworkModes, n.Mode) {
+		errs = append(errs, field.NotSupported(path.Child("mode"), n.Mode, NetworkModes))
+	}
+	if n.Interface != "" {
+		if err := checkInterface(n.Interface); err != nil {
+			errs = append(errs, field.Invalid(path.Child("interface"), n.Interface, err.Error()))
+		}
+	}
+	if n.MTU != nil && (*n.MTU < minMTU || *n.MTU > maxMTU) {
+		errs = append(errs, field.Invalid(path.Child("mtu"), *n.MTU, fmt.Sprintf("want %d to %d", minMTU, maxMTU)))
+	}
+	if len(n.Addresses) > 0 && n.IPAM != "" {
+		errs = append(errs, field.Forbidden(path.Child("ipam"), "addresses are given already: want one of the two"))
+	}
+	errs = append(errs, validatePrefixes(n.Addresses, maxAddresses, path.Child("addresses"))...)
+	return append(errs, validateRoutes(n.Routes, path.Child("routes"))...)
+}
+
+// checkInterface says why a name is none that the kernel, sysctl and a pod leave to us.
+func checkInterface(name string) error {
+	foreign := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._-", r)
+	}
+	switch {
+	case len(name) > 15 || strings.ContainsFunc(name, foreign) || name == "." || name == "..":
+		return fmt.Errorf("want a name of an interface: up to 15 letters, digits and . _ -")
+	case slices.Contains([]string{"lo", "eth0", "all", "default"}, name):
+		return fmt.Errorf("the pod has it already, or the kernel means something else by it")
+	}
+	return nil
+}
+
+func validatePrefixes(list []string, most int, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if len(list) > most {
+		errs = append(errs, field.TooMany(path, len(list), most))
+	}
+	for i, s := range list {
+		if _, err := parsePrefix(s); err != nil {
+			errs = append(errs, field.Invalid(path.Index(i), s, err.Error()))
+		}
+		if slices.Contains(list[:i], s) {
+			errs = append(errs, field.Duplicate(path.Index(i), s))
+		}
+	}
+	return errs
+}
+
+func parsePrefix(s string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(s)
+	if err != nil || p.Addr().Is4In6() {
+		return p, fmt.Errorf("want an IP address with the length of its network, such as 10.1.2.3/24 or fd00::1/64")
+	}
+	return p, nil
+}
+
+func validateRoutes(routes []Route, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if len(routes) > maxRoutes {
+		errs = append(errs, field.TooMany(path, len(routes), maxRoutes))
+	}
+	for i, r := range routes {
+		to, err := parsePrefix(r.Destination)
+		if err == nil && to != to.Masked() {
+			err = fmt.Errorf("it has bits beyond its length: want %s", to.Masked())
+		}
+		if err != nil {
+			errs = append(errs, field.Invalid(path.Index(i).Child("destination"), r.Destination, err.Error()))
+			continue
+		}
+		if r.Gateway == "" {
+			continue
+		}
+		if via, err := netip.ParseAddr(r.Gateway); err != nil || via.Zone() != "" || via.Is4In6() || via.Is4() != to.Addr().Is4() {
+			errs = append(errs, field.Invalid(path.Index(i).Child("gateway"), r.Gateway, "want an IP address of the destination's family"))
+		}
+	}
+	return errs
+}
+
+func (a *AllowNetwork) validate(path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, m := range a.Modes {
+		if !slices.Contains(NetworkModes, m) {
+			errs = append(errs, field.NotSupported(path.Child("modes").Index(i), m, NetworkModes))
+		}
+	}
+	const most = 64
+	errs = append(errs, validatePrefixes(a.Addresses, most, path.Child("addresses"))...)
+	return append(errs, validatePrefixes(a.Routes, most, path.Child("routes"))...)
+}
+
+// check returns where a network is more than is allowed. Both are valid.
+func (a *AllowNetwork) check(n Network, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	forbid := func(at *field.Path, what, by string) {
+		errs = append(errs, field.Forbidden(at, what+" is more than the DeviceClass allows: its HCAClassConfig lists what is allowed under allow.network."+by))
+	}
+	if n.Mode != "" && n.Mode != NetworkNone && !slices.Contains(a.Modes, n.Mode) {
+		forbid(path.Child("mode"), n.Mode, "modes")
+	}
+	if n.IPAM != "" && !slices.Contains(a.IPAM, n.IPAM) {
+		forbid(path.Child("ipam"), n.IPAM, "ipam")
+	}
+	for i, s := range n.Addresses {
+		if !within(s, a.Addresses) {
+			forbid(path.Child("addresses").Index(i), s, "addresses")
+		}
+	}
+	for i, r := range n.Routes {
+		if !within(r.Destination, a.Routes) {
+			forbid(path.Child("routes").Index(i), r.Destination, "routes")
+		}
+	}
+	return errs
+}
+
+// within reports whether all of the network of a prefix is in one of the others: an
+// address with a short length brings a route to all of its network.
+func within(s string, networks []string) bool {
+	p, err := parsePrefix(s)
+	return err == nil && slices.ContainsFunc(networks, func(o string) bool {
+		n, err := parsePrefix(o)
+		return err == nil && n.Bits() <= p.Bits() && n.Contains(p.Addr())
+	})
+}

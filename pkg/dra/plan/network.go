@@ -1,0 +1,195 @@
+package plan
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
+)
+
+// Network is the interface that a device brings into its pod.
+type Network struct {
+	// Mode is v1alpha1.NetworkMove or v1alpha1.NetworkMacvlan.
+	Mode string `json:"mode"`
+	// Interface is its name in the pod.
+	Interface string         `json:"interface"`
+	Addresses []netip.Prefix `json:"addresses,omitempty"`
+	Routes    []Route        `json:"routes,omitempty"`
+	// MTU is 0 for that of the HCA's interface.
+	MTU int `json:"mtu,omitempty"`
+	// IPAM is the name of the configuration that gives addresses, and IPAMConfig the
+	// configuration, as it was when the claim was prepared first; empty for none.
+	IPAM       string          `json:"ipam,omitempty"`
+	IPAMConfig json.RawMessage `json:"ipamConfig,omitempty"`
+}
+
+// Route is a route through the interface.
+type Route struct {
+	Destination netip.Prefix `json:"destination"`
+	// Gateway is not valid for what is on the link.
+	Gateway netip.Addr `json:"gateway,omitzero"`
+}
+
+// Networks is what a node can do for the interfaces of claims.
+type Networks struct {
+	// IPAM returns the configuration of that name.
+	IPAM func(name string) (json.RawMessage, bool)
+	// Multus returns the resource name by which CNI plugins are given an HCA, "" if
+	// they are not.
+	Multus func(hca string) string
+}
+
+var (
+	errNoNetworks = errors.New("this node's driver attaches no network interfaces: it needs --attach-interfaces (chart value network.attachInterfaces)")
+	errShare      = errors.New("move takes the HCA's interface away from all others, and the device is a share or access for monitoring: use mode macvlan, or request an HCA for this claim alone")
+	errGroup      = errors.New("a group has several HCAs, and an interface is of one: request its HCAs by themselves")
+	errPods       = errors.New("the claim is reserved for several pods, and the interface, or a fixed address, is of one: use a ResourceClaimTemplate")
+	errModeless   = errors.New("the mode is none, so that nothing is attached: set network.mode")
+)
+
+// network merges what was said of the interface of a device, nil for none.
+func (w *words) network(d Device, pods int, node Node) (*Network, error) {
+	set := w.defaults.Network
+	set.Overlay(w.wishes.Network)
+	path := field.NewPath("network")
+	if set.Mode == "" || set.Mode == v1alpha1.NetworkNone || d.AdminAccess {
+		if wished := w.wishes.Network; set.Mode == "" && (wished.Interface != "" || wished.Addresses != nil || wished.IPAM != "" || wished.Routes != nil || wished.MTU != nil) {
+			return nil, fmt.Errorf("%s: %w", path, errModeless)
+		}
+		return nil, nil
+	}
+	n, err := newNetwork(set)
+	if err == nil {
+		err = n.fits(d, pods)
+	}
+	if err == nil {
+		err = n.on(d, node)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return n, nil
+}
+
+// newNetwork reads settings that are valid.
+func newNetwork(set v1alpha1.Network) (*Network, error) {
+	n := &Network{Mode: set.Mode, Interface: set.Interface, IPAM: set.IPAM}
+	if set.MTU != nil {
+		n.MTU = *set.MTU
+	}
+	for _, s := range set.Addresses {
+		p, err := netip.ParsePrefix(s)
+		if err != nil {
+			return nil, err
+		}
+		n.Addresses = append(n.Addresses, p)
+	}
+	for _, r := range set.Routes {
+		to, err := netip.ParsePrefix(r.Destination)
+		if err != nil {
+			return nil, err
+		}
+		var via netip.Addr
+		if r.Gateway != "" {
+			if via, err = netip.ParseAddr(r.Gateway); err != nil {
+				return nil, err
+			}
+		}
+		n.Routes = append(n.Routes, Route{to, via})
+	}
+	return n, nil
+}
+
+// fits says why a device cannot have such an interface, or its pods cannot.
+func (n *Network) fits(d Device, pods int) error {
+	switch {
+	case devicename.Parse(d.Device).Group != "":
+		return errGroup
+	case n.Mode == v1alpha1.NetworkMove && !d.alone():
+		return errShare
+	case pods > 1 && (n.Mode == v1alpha1.NetworkMove || len(n.Addresses) > 0):
+		return errPods
+	}
+	return nil
+}
+
+// on takes from a node what the interface needs, or says why the node cannot give it.
+func (n *Network) on(d Device, node Node) error {
+	if node.Networks == nil {
+		return errNoNetworks
+	}
+	if name := node.Networks.Multus(devicename.Parse(d.Device).HCA); name != "" {
+		return fmt.Errorf("mode is %s, and the driver's configuration gives the device to CNI plugins as %s (resourceName of its rule): one of the two would take the interface from the other; "+
+			"leave network out of the claim, or resourceName out of the rule", n.Mode, name)
+	}
+	if n.IPAM == "" {
+		return nil
+	}
+	var ok bool
+	if n.IPAMConfig, ok = node.Networks.IPAM(n.IPAM); !ok {
+		return fmt.Errorf("ipam: the driver's configuration on this node has no entry %q under ipam", n.IPAM)
+	}
+	return nil
+}
+
+// nameInterfaces gives the interfaces of a plan their names, and says why they could not
+// stand side by side.
+func (p *Plan) nameInterfaces() error {
+	names, addresses := map[string]bool{}, map[netip.Addr]bool{}
+	for _, d := range p.Devices {
+		if d.Network != nil && d.Network.Interface != "" {
+			if names[d.Network.Interface] {
+				return fmt.Errorf("network.interface: two devices of the claim would be %s in the pod: leave the field out, or configure each request by itself", d.Network.Interface)
+			}
+			names[d.Network.Interface] = true
+		}
+	}
+	next := 0
+	for _, d := range p.Devices {
+		if d.Network == nil {
+			continue
+		}
+		for d.Network.Interface == "" {
+			if name := fmt.Sprintf("rdma%d", next); !names[name] {
+				d.Network.Interface = name
+			}
+			next++
+		}
+		for _, a := range d.Network.Addresses {
+			if addresses[a.Addr()] {
+				return fmt.Errorf("network.addresses: two devices of the claim would have %s: configure each request by itself, or use ipam", a.Addr())
+			}
+			addresses[a.Addr()] = true
+		}
+	}
+	return nil
+}
+
+// InterfaceAlias is what the interface of a device has as its alias in the kernel while a pod
+// has it: by that the hook knows it from any other of its name.
+func (p *Plan) InterfaceAlias(d Device) string {
+	return DriverName + "/claim/" + string(p.UID) + "/" + d.Device
+}
+
+// as returns the networks of a node as they were when a plan was made.
+func (n *Networks) as(made *Plan) *Networks {
+	configs := map[string]json.RawMessage{}
+	has := false
+	for _, d := range made.Devices {
+		if d.Network != nil {
+			configs[d.Network.IPAM], has = d.Network.IPAMConfig, true
+		}
+	}
+	if !has {
+		return n
+	}
+	return &Networks{
+		IPAM:   func(name string) (json.RawMessage, bool) { c, ok := configs[name]; return c, ok },
+		Multus: func(string) string { return "" },
+	}
+}

@@ -1,0 +1,233 @@
+package plan_test
+
+import (
+	"encoding/json"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+const hostLocal = `{"type": "host-local"}`
+
+// attaching is a node that attaches interfaces.
+func attaching() plan.Node {
+	node := here
+	node.Networks = &plan.Networks{
+		IPAM: func(name string) (json.RawMessage, bool) { return json.RawMessage(hostLocal), name == "roce" },
+		Multus: func(hca string) string {
+			return map[string]string{"pci-0000-29-00-0": "example.com/roce"}[hca]
+		},
+	}
+	return node
+}
+
+const (
+	macvlanAllowed = `"allow": {"network": {"modes": ["macvlan"]}}`
+	allAllowed     = `"allow": {"network": {"modes": ["move", "macvlan"], "addresses": ["10.1.0.0/16", "fd00::/8"], "ipam": ["roce"], "routes": ["10.2.0.0/16"]}}`
+)
+
+func macvlan(change func(*plan.Network)) *plan.Network {
+	n := &plan.Network{Mode: "macvlan", Interface: "rdma0"}
+	if change != nil {
+		change(n)
+	}
+	return n
+}
+
+// TestMergeNetwork has a case for each cell of the table for network in docs/claims.md.
+func TestMergeNetwork(t *testing.T) {
+	moved := macvlan(func(n *plan.Network) { n.Mode = "move" })
+	addressed := macvlan(func(n *plan.Network) { n.Addresses = []netip.Prefix{netip.MustParsePrefix("10.1.2.3/24")} })
+	ipam := macvlan(func(n *plan.Network) { n.IPAM, n.IPAMConfig = "roce", json.RawMessage(hostLocal) })
+	for name, tc := range map[string]struct {
+		configs configs
+		want    *plan.Network
+	}{
+		"mode: nobody":                   {nil, nil},
+		"mode: allowed is not given":     {configs{fromClass(allAllowed)}, nil},
+		"mode: class default":            {configs{fromClass(macvlanAllowed + `, "defaults": {"network": {"mode": "macvlan"}}`)}, macvlan(nil)},
+		"mode: claim within allow":       {configs{fromClass(allAllowed), fromClaim(`"network": {"mode": "move"}`)}, moved},
+		"mode: claim wants none":         {configs{fromClass(macvlanAllowed + `, "defaults": {"network": {"mode": "macvlan"}}`), fromClaim(`"network": {"mode": "none"}`)}, nil},
+		"mode: none needs no permission": {configs{fromClaim(`"network": {"mode": "none"}`)}, nil},
+		"mode: later class allow wins":   {configs{fromClass(macvlanAllowed), fromClass(`"allow": {"network": {"modes": ["move"]}}`), fromClaim(`"network": {"mode": "move"}`)}, moved},
+		"mode: later claim config wins":  {configs{fromClass(allAllowed), fromClaim(`"network": {"mode": "move"}`), fromClaim(`"network": {"mode": "macvlan"}`)}, macvlan(nil)},
+		"null is not set":                {configs{fromClaim(`"network": null`)}, nil},
+		"interface: claim":               {configs{fromClass(macvlanAllowed), fromClaim(`"network": {"mode": "macvlan", "interface": "roce.1"}`)}, macvlan(func(n *plan.Network) { n.Interface = "roce.1" })},
+		"interface: claim over default":  {configs{fromClass(macvlanAllowed + `, "defaults": {"network": {"mode": "macvlan", "interface": "a"}}`), fromClaim(`"network": {"interface": "b"}`)}, macvlan(func(n *plan.Network) { n.Interface = "b" })},
+		"mtu: claim over default":        {configs{fromClass(macvlanAllowed + `, "defaults": {"network": {"mode": "macvlan", "mtu": 9000}}`), fromClaim(`"network": {"mtu": 4200}`)}, macvlan(func(n *plan.Network) { n.MTU = 4200 })},
+		"addresses: claim within allow":  {configs{fromClass(allAllowed), fromClaim(`"network": {"mode": "macvlan", "addresses": ["10.1.2.3/24"]}`)}, addressed},
+		"addresses: claim over ipam":     {configs{fromClass(allAllowed + `, "defaults": {"network": {"mode": "macvlan", "ipam": "roce"}}`), fromClaim(`"network": {"addresses": ["10.1.2.3/24"]}`)}, addressed},
+		"addresses: claim wants none":    {configs{fromClass(allAllowed + `, "defaults": {"network": {"mode": "macvlan", "ipam": "roce"}}`), fromClaim(`"network": {"addresses": []}`)}, macvlan(nil)},
+		"ipam: class default":            {configs{fromClass(allAllowed + `, "defaults": {"network": {"mode": "macvlan", "ipam": "roce"}}`)}, ipam},
+		"ipam: claim over addresses":     {configs{fromClass(allAllowed + `, "defaults": {"network": {"mode": "macvlan", "addresses": ["10.1.2.3/24"]}}`), fromClaim(`"network": {"ipam": "roce"}`)}, ipam},
+		"routes: claim within allow": {configs{fromClass(allAllowed), fromClaim(`"network": {"mode": "macvlan", "routes": [{"destination": "10.2.3.0/24", "gateway": "10.1.0.1"}]}`)}, macvlan(func(n *plan.Network) {
+			n.Routes = []plan.Route{{Destination: netip.MustParsePrefix("10.2.3.0/24"), Gateway: netip.MustParseAddr("10.1.0.1")}}
+		})},
+		"routes: claim wants none":         {configs{fromClass(allAllowed + `, "defaults": {"network": {"mode": "macvlan", "routes": [{"destination": "10.2.0.0/16"}]}}`), fromClaim(`"network": {"routes": []}`)}, macvlan(nil)},
+		"default routes: where allowed":    {configs{fromClass(`"allow": {"network": {"modes": ["macvlan"], "routes": ["0.0.0.0/0"]}}`), fromClaim(`"network": {"mode": "macvlan", "routes": [{"destination": "0.0.0.0/0"}]}`)}, macvlan(func(n *plan.Network) { n.Routes = []plan.Route{{Destination: netip.MustParsePrefix("0.0.0.0/0")}} })},
+		"a mode of another driver's claim": {configs{fromClaim(`"network": {"mode": "move"}`, "other")}, nil},
+	} {
+		p, err := plan.New(claim(one(result("nic", "pci-0000-3b-00-0")), tc.configs...), attaching())
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if diff := cmp.Diff(tc.want, p.Devices[0].Network, cmp.Comparer(samePrefix), cmp.Comparer(sameAddr), cmp.Transformer("some", func(p []netip.Prefix) []string {
+			var out []string
+			for _, a := range p {
+				out = append(out, a.String())
+			}
+			return out
+		})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func samePrefix(a, b netip.Prefix) bool { return a == b }
+func sameAddr(a, b netip.Addr) bool     { return a == b }
+
+// TestMergeNetworkRefuses has what no claim gets.
+func TestMergeNetworkRefuses(t *testing.T) {
+	const move = `"network": {"mode": "move"}`
+	pods := func(c *resourceapi.ResourceClaim) {
+		for _, uid := range []types.UID{"p1", "p2"} {
+			c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", UID: uid})
+		}
+	}
+	nobody := func(n *plan.Node) { n.Networks = nil }
+	for name, tc := range map[string]struct {
+		device string // pci-0000-3b-00-0 if empty
+		claim  string
+		allow  string // allAllowed if empty
+		change func(*resourceapi.ResourceClaim)
+		node   func(*plan.Node)
+		want   []string
+	}{
+		"no class allows it":         {claim: move, allow: `"allow": {}`, want: []string{"network.mode: Forbidden: move is more than the DeviceClass allows", "allow.network.modes"}},
+		"another mode is allowed":    {claim: move, allow: macvlanAllowed, want: []string{"network.mode: Forbidden"}},
+		"an address of others":       {claim: `"network": {"mode": "macvlan", "addresses": ["10.3.0.1/24"]}`, want: []string{"network.addresses[0]: Forbidden: 10.3.0.1/24"}},
+		"an address of a large net":  {claim: `"network": {"mode": "macvlan", "addresses": ["10.1.0.1/8"]}`, want: []string{"network.addresses[0]: Forbidden"}},
+		"an address, none allowed":   {claim: `"network": {"mode": "macvlan", "addresses": ["10.1.0.1/24"]}`, allow: macvlanAllowed, want: []string{"allow.network.addresses"}},
+		"the default route":          {claim: `"network": {"mode": "macvlan", "routes": [{"destination": "0.0.0.0/0"}]}`, want: []string{"network.routes[0]: Forbidden: 0.0.0.0/0"}},
+		"half of the default route":  {claim: `"network": {"mode": "macvlan", "routes": [{"destination": "128.0.0.0/1"}]}`, want: []string{"network.routes[0]: Forbidden"}},
+		"another IPAM":               {claim: `"network": {"mode": "macvlan", "ipam": "other"}`, want: []string{"network.ipam: Forbidden: other"}},
+		"an IPAM that is not there":  {claim: `"network": {"mode": "macvlan", "ipam": "x"}`, allow: `"allow": {"network": {"modes": ["macvlan"], "ipam": ["x"]}}`, want: []string{`ipam: the driver's configuration on this node has no entry "x"`}},
+		"an IPAM and addresses":      {claim: `"network": {"mode": "macvlan", "ipam": "roce", "addresses": ["10.1.0.1/24"]}`, want: []string{"network.ipam: Forbidden: addresses are given already"}},
+		"the pod's own interface":    {claim: `"network": {"mode": "macvlan", "interface": "eth0"}`, want: []string{"network.interface: Invalid value", "the pod has it already"}},
+		"a path":                     {claim: `"network": {"mode": "macvlan", "interface": "../eth0"}`, want: []string{"network.interface: Invalid value"}},
+		"an unknown mode":            {claim: `"network": {"mode": "ipvlan"}`, want: []string{`network.mode: Unsupported value: "ipvlan"`, `"none", "move", "macvlan"`}},
+		"an unknown field":           {claim: `"network": {"mode": "move", "type": "/bin/sh"}`, want: []string{`unknown field "network.type"`}},
+		"a small MTU":                {claim: `"network": {"mode": "macvlan", "mtu": 1}`, want: []string{"network.mtu: Invalid value"}},
+		"no prefix length":           {claim: `"network": {"mode": "macvlan", "addresses": ["10.1.0.1"]}`, want: []string{"network.addresses[0]: Invalid value", "10.1.2.3/24"}},
+		"a route with host bits":     {claim: `"network": {"mode": "macvlan", "routes": [{"destination": "10.2.0.1/24"}]}`, want: []string{"want 10.2.0.0/24"}},
+		"a gateway of another kind":  {claim: `"network": {"mode": "macvlan", "routes": [{"destination": "10.2.0.0/24", "gateway": "fd00::1"}]}`, want: []string{"routes[0].gateway: Invalid value"}},
+		"no mode":                    {claim: `"network": {"interface": "rdma0"}`, want: []string{"network: the mode is none"}},
+		"a share is moved":           {device: "shared-pci-0000-3b-00-0", claim: move, want: []string{"network: move takes the HCA's interface away from all others", "macvlan"}},
+		"a group":                    {device: "group-all", claim: move, want: []string{"network: a group has several HCAs"}},
+		"several pods, moved":        {claim: move, change: pods, want: []string{"network: the claim is reserved for several pods"}},
+		"several pods, one address":  {claim: `"network": {"mode": "macvlan", "addresses": ["10.1.0.1/24"]}`, change: pods, want: []string{"several pods"}},
+		"the function is Multus's":   {device: "pci-0000-29-00-0", claim: move, want: []string{"mode is move", "example.com/roce (resourceName of its rule)", "leave network out of the claim"}},
+		"nobody attaches interfaces": {claim: move, node: nobody, want: []string{"--attach-interfaces", "network.attachInterfaces"}},
+	} {
+		device, allow, node := tc.device, tc.allow, attaching()
+		if device == "" {
+			device = "pci-0000-3b-00-0"
+		}
+		if allow == "" {
+			allow = allAllowed
+		}
+		c := claim(one(result("nic", device)), fromClass(allow), fromClaim(tc.claim))
+		if tc.change != nil {
+			tc.change(c)
+		}
+		if tc.node != nil {
+			tc.node(&node)
+		}
+		_, err := plan.New(c, node)
+		if err == nil {
+			t.Errorf("%s: the plan was made", name)
+			continue
+		}
+		for _, part := range append(tc.want, "claim team-a/nics") {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: error does not say %q: %v", name, part, err)
+			}
+		}
+	}
+}
+
+// TestNetworkNames: interfaces of one claim do not meet, and an administrator's access has none.
+func TestNetworkNames(t *testing.T) {
+	results := []resourceapi.DeviceRequestAllocationResult{
+		result("a", "pci-0000-19-00-0"), result("b", "pci-0000-3b-00-0"), result("c", "pci-0000-4b-00-0"), admin(result("d", "pci-0000-5b-00-0")),
+	}
+	class := fromClass(`"allow": {"network": {"modes": ["macvlan"], "addresses": ["10.0.0.0/8"]}}, "defaults": {"network": {"mode": "macvlan"}}`)
+	p, err := plan.New(claim(results, class, fromClaim(`"network": {"interface": "rdma0"}`, "b")), attaching())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, d := range p.Devices {
+		if d.Network != nil {
+			names = append(names, d.Network.Interface)
+		}
+	}
+	if diff := cmp.Diff([]string{"rdma1", "rdma0", "rdma2"}, names); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
+	}
+	for _, same := range []string{`"network": {"interface": "x"}`, `"network": {"addresses": ["10.0.0.1/24"]}`} {
+		if _, err := plan.New(claim(results, class, fromClaim(same)), attaching()); err == nil || !strings.Contains(err.Error(), "two devices of the claim would") {
+			t.Errorf("%s: %v", same, err)
+		}
+	}
+}
+
+// TestNetworkAgain: a claim that was prepared keeps what it has, whatever the node says now.
+func TestNetworkAgain(t *testing.T) {
+	c := claim(one(result("nic", "pci-0000-3b-00-0")), fromClass(allAllowed), fromClaim(`"network": {"mode": "macvlan", "ipam": "roce"}`))
+	made, err := plan.New(c, attaching())
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := plan.New(c, here.As(made))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(made, again, cmp.Comparer(samePrefix), cmp.Comparer(sameAddr)); diff != "" {
+		t.Errorf("prepared again (-first +second):\n%s", diff)
+	}
+}
+
+// TestNetworkSpec: the hook looks for the interface, and the container knows its name.
+func TestNetworkSpec(t *testing.T) {
+	c := claim(one(result("nic", "pci-0000-3b-00-0")), fromClass(allAllowed), fromClaim(`"network": {"mode": "macvlan"}, "memlock": "inherit"`))
+	p, err := plan.New(c, attaching())
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap := rdmatest.Snapshot(t, "hgx-h100")
+	spec, err := p.Spec(snap, plan.HookOptions{Path: "/opt/hook", OnDenied: "clamp"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"RDMA_INTERFACE_PCI_0000_3B_00_0=rdma0"`, `"--interface","rdma0:rdma.dev/claim/` + string(c.UID) + `/pci-0000-3b-00-0"`} {
+		if !strings.Contains(string(b), want) {
+			t.Errorf("the spec has no %s: %s", want, b)
+		}
+	}
+	if _, err := p.Spec(snap, plan.HookOptions{}); err == nil || !strings.Contains(err.Error(), "--hook-dir") {
+		t.Errorf("without a hook: %v", err)
+	}
+}
