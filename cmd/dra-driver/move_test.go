@@ -36,7 +36,7 @@ func TestRollingUpdateFromDisk(t *testing.T) {
 
 	n.StateDir = state
 	alone := n.Start(t, "33333333-0000-4000-8000-000000000003")
-	if err := invariants.AtRest(n, invariants.Claims{Prepared: []*resourceapi.ResourceClaim{stays}}); err != nil {
+	if err := invariants.AtRest(n.Worker, invariants.Claims{Prepared: []*resourceapi.ResourceClaim{stays}}); err != nil {
 		t.Error(err)
 	}
 	spec, err := os.ReadFile(drivertest.SpecPath(n.CDIDir, stays))
