@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -26,12 +27,21 @@ type ControlPlane struct {
 	dir     string
 	layout  layout
 	kubectl string
-	daemons []*exec.Cmd
+	daemons []daemon
+	egress  net.Listener // nil without a node elsewhere
+	address string       // of the API server
+}
+
+// daemon is a program that runs, and how it was started.
+type daemon struct {
+	*exec.Cmd
+	name string
+	argv []string
 }
 
 // StartControlPlane starts an API server, which keeps its data below dir. The
 // programs die with the caller. Of the options count CacheDir, SourceDir, Kubernetes,
-// Profile, FeatureGates, RuntimeConfig and Progress.
+// Profile, FeatureGates, RuntimeConfig, NodeAt and Progress.
 func StartControlPlane(ctx context.Context, dir string, o Options) (*ControlPlane, error) {
 	store, _, err := newStore(&o)
 	if err != nil {
@@ -39,7 +49,7 @@ func StartControlPlane(ctx context.Context, dir string, o Options) (*ControlPlan
 	}
 	programs := artifacts.Dirs{}
 	for _, c := range artifacts.Components(o.Kubernetes) {
-		if c.Name != Etcd && c.Name != "kubernetes" {
+		if c.Name != Etcd && c.Name != "kubernetes" && (c.Name != "helm" || o.NodeAt == "") {
 			continue
 		}
 		if programs[c.Name], err = store.EnsureOne(ctx, c); err != nil {
@@ -50,17 +60,25 @@ func StartControlPlane(ctx context.Context, dir string, o Options) (*ControlPlan
 	if err != nil {
 		return nil, err
 	}
-	server := fmt.Sprintf("https://127.0.0.1:%d", ports[2])
-	if err := pki.Write(pki.Config{Dir: filepath.Join(dir, "pki"), Node: NodeName, NodeIP: NodeIP, ServiceIP: ServiceIP, Server: server}); err != nil {
+	address := fmt.Sprintf("127.0.0.1:%d", ports[2])
+	if err := pki.Write(pki.Config{Dir: filepath.Join(dir, "pki"), Node: NodeName, NodeIP: NodeIP, ServiceIP: ServiceIP, Server: "https://" + address}); err != nil {
 		return nil, err
 	}
 	o.StateDir = dir
 	l := layout{Options: o, Programs: programs}
-	cp := &ControlPlane{dir: dir, layout: l, kubectl: l.program("kubernetes", "kubectl")}
+	cp := &ControlPlane{dir: dir, layout: l, kubectl: l.program("kubernetes", "kubectl"), address: address}
+	serving := []string{"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[2])}
+	if o.NodeAt != "" {
+		flag, err := cp.reachNode(o.NodeAt)
+		if err != nil {
+			return nil, err
+		}
+		serving = append(serving, flag)
+	}
 	client, peer := fmt.Sprintf("http://127.0.0.1:%d", ports[0]), fmt.Sprintf("http://127.0.0.1:%d", ports[1])
 	err = errors.Join(
 		cp.start(Etcd, l.etcd(client, peer)),
-		cp.start(APIServer, l.apiServer(client, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[2]))),
+		cp.start(APIServer, l.apiServer(client, serving...)),
 	)
 	if err == nil {
 		err = cp.wait(ctx)
@@ -89,14 +107,21 @@ func freePorts(n int) ([]int, error) {
 // Schedule starts the scheduler and of the controller manager what claims need. Nodes
 // are what somebody writes: nobody notices that they have no kubelet.
 func (cp *ControlPlane) Schedule() error {
+	return cp.manage("--controllers=resourceclaim-controller,serviceaccount-controller,garbage-collector-controller")
+}
+
+// Manage starts the scheduler and the whole controller manager, for a node with a
+// kubelet.
+func (cp *ControlPlane) Manage() error { return cp.manage() }
+
+func (cp *ControlPlane) manage(flags ...string) error {
 	ports, err := freePorts(2)
 	if err != nil {
 		return err
 	}
 	return errors.Join(
 		cp.start(Scheduler, append(cp.layout.scheduler(), fmt.Sprintf("--secure-port=%d", ports[0]))),
-		cp.start(ControllerManager, append(cp.layout.controllerManager(), fmt.Sprintf("--secure-port=%d", ports[1]),
-			"--controllers=resourceclaim-controller,serviceaccount-controller,garbage-collector-controller")),
+		cp.start(ControllerManager, append(append(cp.layout.controllerManager(), fmt.Sprintf("--secure-port=%d", ports[1])), flags...)),
 	)
 }
 
@@ -107,9 +132,9 @@ func (cp *ControlPlane) log(name string) string { return filepath.Join(cp.dir, n
 
 // start starts a daemon with a plain environment: no proxy of the caller.
 func (cp *ControlPlane) start(name string, argv []string) error {
-	log, err := os.Create(cp.log(name))
+	log, err := os.OpenFile(cp.log(name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return fmt.Errorf("create the log of %s: %w", name, err)
+		return fmt.Errorf("open the log of %s: %w", name, err)
 	}
 	defer log.Close()
 	cmd := exec.Command(argv[0], argv[1:]...)
@@ -119,8 +144,27 @@ func (cp *ControlPlane) start(name string, argv []string) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", name, err)
 	}
-	cp.daemons = append(cp.daemons, cmd)
+	cp.daemons = append(cp.daemons, daemon{cmd, name, argv})
 	return nil
+}
+
+// Restart kills the API server as a crash does, starts it again and waits until it serves.
+// What it has is in etcd.
+func (cp *ControlPlane) Restart(ctx context.Context) error {
+	i := slices.IndexFunc(cp.daemons, func(d daemon) bool { return d.name == APIServer })
+	if i < 0 {
+		return errors.New("restart the API server: it was stopped")
+	}
+	d := cp.daemons[i]
+	if err := d.Process.Kill(); err != nil {
+		return fmt.Errorf("kill the API server: %w", err)
+	}
+	_ = d.Wait() // it was killed
+	cp.daemons = slices.Delete(cp.daemons, i, i+1)
+	if err := cp.start(d.name, d.argv); err != nil {
+		return err
+	}
+	return cp.wait(ctx)
 }
 
 // wait waits until the API server serves.
@@ -163,6 +207,9 @@ func (cp *ControlPlane) Stop() error {
 		stopped.Stop()
 	}
 	cp.daemons = nil
+	if cp.egress != nil {
+		errs = append(errs, cp.egress.Close())
+	}
 	return errors.Join(errs...)
 }
 

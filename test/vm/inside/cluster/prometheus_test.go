@@ -70,7 +70,7 @@ func TestDashboard(t *testing.T) {
 	none := slices.DeleteFunc(slices.Clone(left), func(q string) bool { return why(q) == "" })
 	left = slices.DeleteFunc(left, func(q string) bool { return why(q) != "" })
 	t.Logf("%d queries, and without data here:\n%s", len(left), strings.Join(none, "\n"))
-	inside.Eventually(t, "all queries have data", 5*time.Minute, func() (err error) {
+	inside.Eventually(t, "all queries have data", 10*time.Minute, func() (err error) {
 		if left, err = p.Unanswered(left, window); err == nil && len(left) > 0 {
 			err = fmt.Errorf("no data for:\n%s", strings.Join(left, "\n"))
 		}
