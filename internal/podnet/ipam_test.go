@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,20 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
+	"github.com/rdma-dev/dra-driver-rdma/internal/podnet/podnettest"
 )
-
-// plugins returns the directory of the CNI plugins, which test/cluster builds.
-func plugins(t *testing.T) string {
-	t.Helper()
-	path, err := exec.LookPath("host-local")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skip("CNI plugin host-local is not on PATH: go -C test/cluster run ./cmd/cluster build prints where it is")
-	}
-	return filepath.Dir(path)
-}
 
 func prefixes(ss ...string) (out []string) { return ss }
 
@@ -40,7 +27,7 @@ func texts(ps []netip.Prefix) (out []string) {
 
 // TestHostLocal: the plugin that most sites have, as it is.
 func TestHostLocal(t *testing.T) {
-	ipam := &podnet.IPAM{Dir: plugins(t)}
+	ipam := &podnet.IPAM{Dir: podnettest.Plugins(t)}
 	data := t.TempDir()
 	config := fmt.Sprintf(`{"type": "host-local", "dataDir": %q, "ranges": [[{"subnet": "10.78.0.0/30", "gateway": "10.78.0.2"}], [{"subnet": "fd78::/126"}]], "routes": [{"dst": "10.79.0.0/16"}, {"dst": "10.80.0.0/16", "gw": "10.78.0.3"}]}`, data)
 	lease := func(container string) podnet.Lease {

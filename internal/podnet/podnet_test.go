@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
-	"os/exec"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -16,90 +13,31 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
-	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
+	"github.com/rdma-dev/dra-driver-rdma/internal/podnet/podnettest"
 )
 
-// namespace is a network namespace of the kernel.
-type namespace struct {
-	*rdmanetns.Namespace
-	t *testing.T
-}
-
-func newNamespace(t *testing.T) *namespace {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("network namespaces need root")
-		}
-		t.Skip("network namespaces need root")
-	}
-	type made struct {
-		ns  *rdmanetns.Namespace
-		err error
-	}
-	out := make(chan made)
-	go func() {
-		runtime.LockOSThread() // it ends with the goroutine
-		var m made
-		if m.err = unix.Unshare(unix.CLONE_NEWNET); m.err == nil {
-			m.ns, m.err = rdmanetns.Own()
-		}
-		out <- m
-	}()
-	m := <-out
-	if m.err != nil {
-		t.Fatal(m.err)
-	}
-	t.Cleanup(func() { m.ns.Close() })
-	n := &namespace{m.ns, t}
-	n.ip("link set lo up")
-	return n
-}
-
-func (n *namespace) path() string { return fmt.Sprintf("/proc/self/fd/%d", n.FD()) }
-
-// try runs ip in the namespace.
-func (n *namespace) try(args string) (out string, err error) {
-	err = n.Do(func() error {
-		b, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput()
-		out = string(b)
-		return err
-	})
-	return out, err
-}
-
-func (n *namespace) ip(args string) string {
-	n.t.Helper()
-	out, err := n.try(args)
-	if err != nil {
-		n.t.Fatalf("ip %s: %v: %s", args, err, out)
-	}
-	return out
-}
-
 // newHost is a host with an HCA's interface ens1, whose wire ends at "wire", and the node's eth0.
-func newHost(t *testing.T) (*namespace, *podnet.Host) {
+func newHost(t *testing.T) (*podnettest.Namespace, *podnet.Host) {
 	t.Helper()
-	n := newNamespace(t)
-	n.ip("link add eth0 type veth peer name eth0-wire")
-	n.ip("link set eth0 up")
-	n.ip("link set eth0-wire up")
-	n.ip("addr add 192.0.2.10/24 dev eth0")
-	n.ip("route add default via 192.0.2.1")
-	n.ip("link add ens1 type veth peer name wire")
-	n.ip("link set wire up")
-	n.ip("link set ens1 mtu 1400 alias rail-1 up")
-	n.ip("addr add 10.1.0.1/24 dev ens1")
-	n.ip("addr add fd00::1/64 dev ens1 nodad")
-	n.ip("route add 10.2.0.0/16 via 10.1.0.254")
-	n.ip("route add default via 10.1.0.254 table 101")
+	n := podnettest.New(t)
+	n.IP("link add eth0 type veth peer name eth0-wire")
+	n.IP("link set eth0 up")
+	n.IP("link set eth0-wire up")
+	n.IP("addr add 192.0.2.10/24 dev eth0")
+	n.IP("route add default via 192.0.2.1")
+	n.Wire("ens1")
+	n.IP("link set ens1 mtu 1400 alias rail-1")
+	n.IP("addr add 10.1.0.1/24 dev ens1")
+	n.IP("addr add fd00::1/64 dev ens1 nodad")
+	n.IP("route add 10.2.0.0/16 via 10.1.0.254")
+	n.IP("route add default via 10.1.0.254 table 101")
 	return n, podnet.On(n.Namespace, []netip.Addr{netip.MustParseAddr("192.0.2.10")})
 }
 
 // picture is what a namespace says of an interface.
-func (n *namespace) picture(name string) string {
-	n.t.Helper()
-	link := n.ip("-d -o link show dev " + name)
+func picture(t *testing.T, n *podnettest.Namespace, name string) string {
+	t.Helper()
+	link := n.IP("-d -o link show dev " + name)
 	var kept []string
 	for _, word := range []string{"mtu", "alias", "link/ether"} {
 		if _, rest, ok := strings.Cut(link, word+" "); ok {
@@ -107,8 +45,8 @@ func (n *namespace) picture(name string) string {
 		}
 	}
 	kept = append(kept, fmt.Sprint("up ", strings.Contains(link, ",UP") || strings.Contains(link, "<UP")))
-	kept = append(kept, n.ip("-br addr show dev "+name+" scope global"))
-	for route := range strings.Lines(n.ip("route show table all dev " + name)) {
+	kept = append(kept, n.IP("-br addr show dev "+name+" scope global"))
+	for route := range strings.Lines(n.IP("route show table all dev " + name)) {
 		if !strings.Contains(route, "proto kernel") { // those come some time after the address
 			kept = append(kept, route)
 		}
@@ -131,13 +69,13 @@ func want(mode string, change func(*podnet.Want)) podnet.Want {
 	return w
 }
 
-func attach(t *testing.T, h *podnet.Host, pod *namespace, w podnet.Want) (podnet.Original, podnet.State) {
+func attach(t *testing.T, h *podnet.Host, pod *podnettest.Namespace, w podnet.Want) (podnet.Original, podnet.State) {
 	t.Helper()
 	o, err := h.Inspect("ens1", "", w.Mode)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := h.Attach(pod.path(), o, w)
+	s, err := h.Attach(pod.Path(), o, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,36 +88,36 @@ func TestAttach(t *testing.T) {
 	for _, mode := range []string{podnet.Move, podnet.Macvlan} {
 		t.Run(mode, func(t *testing.T) {
 			host, h := newHost(t)
-			pod := newNamespace(t)
-			pod.ip("link add eth0 type veth peer name wire")
-			host.ip("link add rdma0 type veth peer name other") // the name is taken on the host
-			before := host.picture("ens1")
+			pod := podnettest.New(t)
+			pod.IP("link add eth0 type veth peer name wire")
+			host.IP("link add rdma0 type veth peer name other") // the name is taken on the host
+			before := picture(t, host, "ens1")
 			w := want(mode, nil)
 			o, state := attach(t, h, pod, w)
-			again, err := h.Attach(pod.path(), o, w)
+			again, err := h.Attach(pod.Path(), o, w)
 			if diff := cmp.Diff(state, again); diff != "" || err != nil {
 				t.Errorf("attached again: %v\n%s", err, diff)
 			}
-			mac := strings.TrimSpace(pod.ip("-br link show dev rdma0"))
+			mac := strings.TrimSpace(pod.IP("-br link show dev rdma0"))
 			if wanted := (podnet.State{Name: "rdma0", MAC: state.MAC, MTU: 1300, Addresses: []string{"10.9.0.2/24", "fd09::2/64"}}); !cmp.Equal(state, wanted) || !strings.Contains(mac, state.MAC) || !strings.Contains(mac, "UP") {
 				t.Errorf("state %+v, and the kernel says %s", state, mac)
 			}
-			routes := pod.ip("route show dev rdma0")
+			routes := pod.IP("route show dev rdma0")
 			if !strings.Contains(routes, "10.10.0.0/16 via 10.9.0.1") || !strings.Contains(routes, "10.11.0.0/16 scope link") {
 				t.Errorf("routes are %s", routes)
 			}
-			if out, err := host.try("link show dev ens1"); (err == nil) == (mode == podnet.Move) {
+			if out, err := host.Try("link show dev ens1"); (err == nil) == (mode == podnet.Move) {
 				t.Errorf("on the host: %s", out)
 			}
 			for range 2 {
-				if err := h.Detach(pod.path(), o, w); err != nil {
+				if err := h.Detach(pod.Path(), o, w); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if diff := cmp.Diff(before, host.picture("ens1")); diff != "" {
+			if diff := cmp.Diff(before, picture(t, host, "ens1")); diff != "" {
 				t.Errorf("the host's interface (-before +after):\n%s", diff)
 			}
-			if left := pod.ip("-br link"); strings.Contains(left, "rdma") || strings.Contains(host.ip("-br link"), "_rdma") {
+			if left := pod.IP("-br link"); strings.Contains(left, "rdma") || strings.Contains(host.IP("-br link"), "_rdma") {
 				t.Errorf("left in the pod: %s", left)
 			}
 		})
@@ -205,25 +143,25 @@ func TestAttachFails(t *testing.T) {
 		for _, mode := range []string{podnet.Move, podnet.Macvlan} {
 			t.Run(name+", "+mode, func(t *testing.T) {
 				host, h := newHost(t)
-				pod := newNamespace(t)
-				pod.ip("link add mine type veth peer name wire")
-				pod.ip("addr add 10.20.0.2/24 dev mine")
-				pod.ip("link set mine up")
-				pod.ip("link set wire up")
-				pod.ip("route add default via 10.20.0.1")
-				inPod, onHost := pod.picture("mine"), host.picture("ens1")
+				pod := podnettest.New(t)
+				pod.IP("link add mine type veth peer name wire")
+				pod.IP("addr add 10.20.0.2/24 dev mine")
+				pod.IP("link set mine up")
+				pod.IP("link set wire up")
+				pod.IP("route add default via 10.20.0.1")
+				inPod, onHost := picture(t, pod, "mine"), picture(t, host, "ens1")
 				w := want(mode, tc.change)
 				o, err := h.Inspect("ens1", "", mode)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err = h.Attach(pod.path(), o, w); err == nil || !strings.Contains(err.Error(), tc.says) || tc.is != nil && !errors.Is(err, tc.is) {
+				if _, err = h.Attach(pod.Path(), o, w); err == nil || !strings.Contains(err.Error(), tc.says) || tc.is != nil && !errors.Is(err, tc.is) {
 					t.Errorf("error %v", err)
 				}
-				if err := h.Detach(pod.path(), o, w); err != nil {
+				if err := h.Detach(pod.Path(), o, w); err != nil {
 					t.Fatal(err)
 				}
-				if diff := cmp.Diff(inPod+onHost, pod.picture("mine")+host.picture("ens1")); diff != "" {
+				if diff := cmp.Diff(inPod+onHost, picture(t, pod, "mine")+picture(t, host, "ens1")); diff != "" {
 					t.Errorf("after it (-before +after):\n%s", diff)
 				}
 			})
@@ -234,13 +172,13 @@ func TestAttachFails(t *testing.T) {
 // TestUsable: what the host needs itself stays.
 func TestUsable(t *testing.T) {
 	host, h := newHost(t)
-	host.ip("link add br0 type bridge")
-	host.ip("link add port type veth peer name port-wire")
-	host.ip("link set port master br0")
-	host.ip("link add below type veth peer name below-wire")
-	host.ip("link add link below name above type macvlan mode bridge")
-	host.ip("link add node type veth peer name node-wire")
-	host.ip("addr add 192.0.2.77/32 dev node")
+	host.IP("link add br0 type bridge")
+	host.IP("link add port type veth peer name port-wire")
+	host.IP("link set port master br0")
+	host.IP("link add below type veth peer name below-wire")
+	host.IP("link add link below name above type macvlan mode bridge")
+	host.IP("link add node type veth peer name node-wire")
+	host.IP("addr add 192.0.2.77/32 dev node")
 	h = podnet.On(host.Namespace, []netip.Addr{netip.MustParseAddr("192.0.2.77")})
 	for _, tc := range []struct{ name, mode, says string }{
 		{"ens1", podnet.Move, ""},
@@ -265,29 +203,29 @@ func TestUsable(t *testing.T) {
 
 // TestHalfWay: whatever moment somebody dies at, another one finishes, or takes it back.
 func TestHalfWay(t *testing.T) {
-	for name, leave := range map[string]func(host, pod *namespace, index int){
-		"named for the way": func(host, _ *namespace, index int) {
-			host.ip("link set ens1 down")
-			host.ip(fmt.Sprintf("link set ens1 name _rdma%d", index))
+	for name, leave := range map[string]func(host, pod *podnettest.Namespace, index int){
+		"named for the way": func(host, _ *podnettest.Namespace, index int) {
+			host.IP("link set ens1 down")
+			host.IP(fmt.Sprintf("link set ens1 name _rdma%d", index))
 		},
-		"moved": func(host, pod *namespace, index int) {
-			host.ip("link set ens1 down alias rdma.dev/claim/1/nic/unfinished")
-			host.ip(fmt.Sprintf("link set ens1 name _rdma%d netns %d", index, keep(host.t, pod)))
+		"moved": func(host, pod *podnettest.Namespace, index int) {
+			host.IP("link set ens1 down alias rdma.dev/claim/1/nic/unfinished")
+			host.IP(fmt.Sprintf("link set ens1 name _rdma%d netns %d", index, pod.Process()))
 		},
-		"moved and named": func(host, pod *namespace, _ int) {
-			host.ip("link set ens1 down alias rdma.dev/claim/1/nic/unfinished")
-			host.ip(fmt.Sprintf("link set ens1 name rdma0 netns %d", keep(host.t, pod)))
+		"moved and named": func(host, pod *podnettest.Namespace, _ int) {
+			host.IP("link set ens1 down alias rdma.dev/claim/1/nic/unfinished")
+			host.IP(fmt.Sprintf("link set ens1 name rdma0 netns %d", pod.Process()))
 		},
-		"back under another name": func(host, _ *namespace, _ int) {
-			host.ip("link set ens1 down alias rdma.dev/claim/1/nic")
-			host.ip("link set ens1 name dev7")
+		"back under another name": func(host, _ *podnettest.Namespace, _ int) {
+			host.IP("link set ens1 down alias rdma.dev/claim/1/nic")
+			host.IP("link set ens1 name dev7")
 		},
 	} {
 		for _, finish := range []bool{true, false} {
 			t.Run(fmt.Sprint(name, finish), func(t *testing.T) {
 				host, h := newHost(t)
-				pod := newNamespace(t)
-				before := host.picture("ens1")
+				pod := podnettest.New(t)
+				before := picture(t, host, "ens1")
 				o, err := h.Inspect("ens1", "", podnet.Move)
 				if err != nil {
 					t.Fatal(err)
@@ -295,14 +233,14 @@ func TestHalfWay(t *testing.T) {
 				leave(host, pod, o.Index)
 				w := want(podnet.Move, nil)
 				if finish && !strings.HasPrefix(name, "back") {
-					if _, err := h.Attach(pod.path(), o, w); err != nil {
+					if _, err := h.Attach(pod.Path(), o, w); err != nil {
 						t.Fatal(err)
 					}
 				}
-				if err := h.Detach(pod.path(), o, w); err != nil {
+				if err := h.Detach(pod.Path(), o, w); err != nil {
 					t.Fatal(err)
 				}
-				if diff := cmp.Diff(before, host.picture("ens1")); diff != "" {
+				if diff := cmp.Diff(before, picture(t, host, "ens1")); diff != "" {
 					t.Errorf("the host's interface (-before +after):\n%s", diff)
 				}
 			})
@@ -310,21 +248,10 @@ func TestHalfWay(t *testing.T) {
 	}
 }
 
-// keep starts a process in a namespace, for programs that name one by a process.
-func keep(t *testing.T, n *namespace) (pid int) {
-	t.Helper()
-	cmd := exec.Command("sleep", "600")
-	if err := n.Do(cmd.Start); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	return cmd.Process.Pid
-}
-
 // TestNamespaceEnded: nothing is there to take it out of, and the interface is not back.
 func TestNamespaceEnded(t *testing.T) {
 	_, h := newHost(t)
-	pod := newNamespace(t)
+	pod := podnettest.New(t)
 	w := want(podnet.Move, nil)
 	o, _ := attach(t, h, pod, w)
 	if err := h.Detach("/nonexistent", o, w); !errors.Is(err, podnet.ErrNotBack) {
@@ -342,8 +269,8 @@ func TestNamespaceEnded(t *testing.T) {
 // TestTraffic: two pods reach each other by macvlans on one interface.
 func TestTraffic(t *testing.T) {
 	_, h := newHost(t)
-	a, b := newNamespace(t), newNamespace(t)
-	for pod, address := range map[*namespace]string{a: "10.9.0.1/24", b: "10.9.0.2/24"} {
+	a, b := podnettest.New(t), podnettest.New(t)
+	for pod, address := range map[*podnettest.Namespace]string{a: "10.9.0.1/24", b: "10.9.0.2/24"} {
 		attach(t, h, pod, want(podnet.Macvlan, func(w *podnet.Want) {
 			w.Addresses, w.Routes = []netip.Prefix{netip.MustParsePrefix(address)}, nil
 		}))

@@ -37,6 +37,9 @@ type File struct {
 	Health FileHealth `yaml:"health"`
 	// PublishInterval is the least time between two writes of a slice, from 0s to 1m.
 	PublishInterval *Duration `yaml:"publishInterval"`
+	// IPAM are ways to give network interfaces of claims their addresses, by name: each is the
+	// section ipam of a CNI configuration.
+	IPAM map[string]map[string]any `yaml:"ipam"`
 	// Groups are devices that stand for several HCAs at once.
 	Groups []FileGroup `yaml:"groups"`
 }
