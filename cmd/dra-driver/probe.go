@@ -38,8 +38,8 @@ func newProbe(env func(string) string) *cobra.Command {
 		Long: `probe calls the driver over the two sockets that the kubelet uses, for liveness and
 readiness probes. With --ready the kubelet must have registered the driver too.
 
-It prints what is wrong with the API server, as the driver's last requests met it. That
-does not make the probe fail: a restart would mend nothing.`,
+It prints what is wrong with the API server, as the driver's last requests met it, and with
+the container runtime's NRI. That does not make the probe fail: a restart would mend nothing.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p.out = cmd.OutOrStdout()
@@ -74,6 +74,9 @@ func (p *probe) registrar(ctx context.Context) error {
 		}
 		for _, trouble := range header.Get(dra.TroubleHeader) {
 			fmt.Fprintln(p.out, "trouble with the API server:", trouble)
+		}
+		for _, trouble := range header.Get(dra.NRIHeader) {
+			fmt.Fprintln(p.out, "trouble with NRI:", trouble)
 		}
 		if p.ready && len(header.Get(dra.RegisteredHeader)) == 0 {
 			return errors.New("the kubelet has not registered the driver yet")

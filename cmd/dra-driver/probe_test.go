@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -114,6 +115,23 @@ func TestProbeTellsTrouble(t *testing.T) {
 			t.Fatalf("exit code %d, %q", code, stderr)
 		}
 		if !strings.Contains(stdout, "trouble with the API server: get nodes: server-error") {
+			return fmt.Errorf("the probe prints %q", stdout)
+		}
+		return nil
+	})
+}
+
+// TestProbeTellsNRI: the probe prints that the container runtime does not have the NRI plugin,
+// and succeeds.
+func TestProbeTellsNRI(t *testing.T) {
+	n := drivertest.NewNode(t, "hgx-h100")
+	n.Start(t, "", "--nri-socket", filepath.Join(n.Dir, "no-nri.sock"))
+	drivertest.Eventually(t, func() error {
+		code, stdout, stderr := invoke(t, nil, "probe", "--kubelet-dir", n.Dir)
+		if code != exitOK || stderr != "" {
+			t.Fatalf("exit code %d, %q", code, stderr)
+		}
+		if !strings.Contains(stdout, "trouble with NRI: exec sessions and probes have the container runtime's limit") || !strings.Contains(stdout, "has no socket") {
 			return fmt.Errorf("the probe prints %q", stdout)
 		}
 		return nil

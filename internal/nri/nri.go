@@ -74,10 +74,24 @@ type Plugin struct {
 	Report func(error)
 
 	connected atomic.Bool
+	why       atomic.Pointer[error] // it is not connected
 }
 
 // Connected reports whether the runtime has the plugin.
 func (p *Plugin) Connected() bool { return p.connected.Load() }
+
+// Trouble says why the runtime does not have the plugin, nil if it has.
+func (p *Plugin) Trouble() error {
+	if p.Connected() {
+		return nil
+	}
+	if why := p.why.Load(); why != nil {
+		return *why
+	}
+	return errStarting
+}
+
+var errStarting = errors.New("connect to NRI: the container runtime has not answered yet")
 
 // The waits between two tries to connect.
 const (
@@ -93,6 +107,7 @@ func (p *Plugin) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		p.why.Store(&err)
 		if p.connected.Swap(false) {
 			said, wait = "", minWait
 		}

@@ -157,8 +157,8 @@ func TestPlugin(t *testing.T) {
 	limit := uint64(1 << 30)
 	h := &handler{memlock: &limit}
 	p, reports := connect(t, h, socket)
-	if err := <-reports; err != nil || !p.Connected() {
-		t.Fatalf("connected %t, %v", p.Connected(), err)
+	if err := <-reports; err != nil || !p.Connected() || p.Trouble() != nil {
+		t.Fatalf("connected %t, %v, %v", p.Connected(), err, p.Trouble())
 	}
 	h.says(t, `running old in "/run/netns/old"`)
 	ctx := t.Context()
@@ -198,8 +198,8 @@ func TestReconnect(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "nri.sock")
 	h := &handler{}
 	p, reports := connect(t, h, socket)
-	if err := <-reports; err == nil || !strings.Contains(err.Error(), "has no socket") || p.Connected() {
-		t.Errorf("without a runtime: connected %t, %v", p.Connected(), err)
+	if err := <-reports; err == nil || !strings.Contains(err.Error(), "has no socket") || p.Connected() || !errors.Is(p.Trouble(), err) {
+		t.Errorf("without a runtime: connected %t, %v, %v", p.Connected(), err, p.Trouble())
 	}
 	for range 2 {
 		kill := runtimeProcess(t, socket)

@@ -66,6 +66,9 @@ func (i *IPAM) Del(ctx context.Context, l Lease) error {
 // find returns the plugin of a lease and the configuration that it is given.
 func (i *IPAM) find(l Lease) (plugin string, conf []byte, err error) {
 	name, err := PluginOf(l.Config)
+	if err == nil && i.Dir == "" {
+		err = errors.New("the driver has no directory of CNI plugins: set --cni-bin-dir (chart value network.cniBinDir)")
+	}
 	if err != nil {
 		return "", nil, fmt.Errorf("ipam %q: %w", l.Network, err)
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/keymutex"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/deviceinfo"
+	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
 	"github.com/rdma-dev/dra-driver-rdma/internal/podresources"
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
@@ -68,6 +69,7 @@ type Driver struct {
 	statuses     *statuses
 	notices      *notices
 	pods         *podresources.Cache
+	nri          *nri.Plugin // nil for none
 
 	fail        context.CancelCauseFunc
 	stop        context.CancelFunc
@@ -112,6 +114,7 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 		pods: &podresources.Cache{Socket: cfg.podResourcesSocket(), Driver: plan.DriverName, For: podsFor},
 	}
 	d.publisher = publisher.New(publisher.Config{Client: client, Driver: plan.DriverName, Node: cfg.NodeName, Report: d.notPublished})
+	d.nri = d.newNRI()
 	d.policy.Store(cmp.Or(cfg.Policy, policy.Default()))
 	return d, nil
 }

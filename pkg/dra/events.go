@@ -27,13 +27,15 @@ var (
 		"A container is not held to the `handles` or `objects` of its claim ([hook.md](hook.md#where-limits-are-accounting-only))."}
 	NetdevMissing = EventReason{"RDMANetdevMissing", corev1.EventTypeWarning, "claim, pod",
 		"A container has a RoCE device, a network namespace of its own, and in it no interface of the device, so it has no address to use."}
+	MoveFailed = EventReason{"RDMAMoveFailed", corev1.EventTypeWarning, "claim, pod",
+		"The RDMA devices of the claim could not be moved into the network namespace of the pod, so its containers do not start. The kubelet tries again."}
 	NoDevices = EventReason{"NoRDMADevices", corev1.EventTypeWarning, "node",
 		"The node publishes nothing, since its container runtime would drop the devices ([install.md](install.md))."}
 )
 
 // EventReasons returns all of them, those of health last.
 func EventReasons() []EventReason {
-	out := []EventReason{PrepareFailed, UnprepareFailed, MemlockNotRaised, LimitNotSet, NetdevMissing, NoDevices}
+	out := []EventReason{PrepareFailed, UnprepareFailed, MemlockNotRaised, LimitNotSet, NetdevMissing, MoveFailed, NoDevices}
 	for _, c := range health.Conditions() {
 		for _, holds := range []bool{true, false} {
 			t := health.Transition{Condition: c, Holds: holds}

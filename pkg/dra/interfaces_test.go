@@ -141,7 +141,12 @@ func TestInterfacesFail(t *testing.T) {
 	both := wanting(reserved(1, pod, "pci-0000-3b-00-0", vf), `{"mode": "move"}`)
 	n.AddClaim(both)
 	prepare(t, n, both)
-	links := func() []string { return slices.Sorted(strings.Lines(host.IP("-br link"))) }
+	links := func() (names []string) {
+		for line := range strings.Lines(host.IP("-br link")) {
+			names = append(names, strings.Fields(line)[0])
+		}
+		return slices.Sorted(slices.Values(names))
+	}
 	before := links()
 	err := d.Sandboxes().Started(t.Context(), pod)
 	if err == nil || !strings.Contains(err.Error(), "the pod has another interface of that name already") {

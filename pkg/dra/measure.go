@@ -51,6 +51,10 @@ func (d *Driver) Measure(ctx context.Context) metrics.State {
 		Published: kinds(), Allocated: kinds(), PreparedClaims: len(plans),
 		Registered: d.isUp.Load(), PodsKnown: pods != nil,
 	}
+	if d.nri != nil {
+		connected := d.nri.Connected()
+		s.NRIConnected = &connected
+	}
 	s.Troubles, s.Failures = failures(d.cfg.Troubles)
 	s.Devices = describe(snap, owners)
 	s.Omitted = readAllCounters(ctx, d.host.sys, s.Devices)

@@ -28,7 +28,7 @@ func (d *Driver) Status(ctx context.Context) *statuspage.Page {
 	}
 	p := &statuspage.Page{
 		Node: d.cfg.NodeName, Version: version.String("dra-driver"), Started: d.started, At: d.now(),
-		Registered: d.isUp.Load(), Problems: d.problems(snap, err), Topology: topology.Discover(d.host.sys, snap),
+		Registered: d.isUp.Load(), NRI: d.nriState(), Problems: d.problems(snap, err), Topology: topology.Discover(d.host.sys, snap),
 		Groups: []statuspage.Group{}, Events: d.happened.Events(),
 	}
 	decided := d.latest(ctx)
@@ -51,8 +51,11 @@ func (d *Driver) problems(snap *rdma.Snapshot, noPods error) []string {
 	if err := d.withheld.get(); err != nil {
 		out = append(out, "no RDMA device is published: "+err.Error())
 	}
-	if snap.NetnsMode == rdma.NetnsExclusive {
+	if snap.NetnsMode == rdma.NetnsExclusive && d.cfg.Mover == nil {
 		out = append(out, errExclusive.Error())
+	}
+	if err := d.nriTrouble(); err != nil {
+		out = append(out, err.Error())
 	}
 	if noPods != nil {
 		out = append(out, "which pods use a claim is not known: "+noPods.Error())

@@ -122,6 +122,9 @@ func (d *Driver) introduction() metadata.MD {
 	for _, trouble := range d.cfg.Troubles.Current() {
 		md.Append(TroubleHeader, printable(trouble.String()))
 	}
+	if err := d.nriTrouble(); err != nil {
+		md.Append(NRIHeader, printable(err.Error()))
+	}
 	return md
 }
 

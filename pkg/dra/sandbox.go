@@ -15,6 +15,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -36,7 +37,7 @@ func (s sandboxes) Started(ctx context.Context, pod nri.Pod) error {
 	}
 	s.moving.Lock()
 	defer s.moving.Unlock()
-	began := time.Now()
+	watch, began := s.cfg.Metrics.Start(metrics.Move), time.Now()
 	plans := s.plansOf(ctx, pod)
 	moved, err := s.moveIn(pod, plans)
 	if err == nil && len(moved) > 0 {
@@ -49,12 +50,26 @@ func (s sandboxes) Started(ctx context.Context, pod nri.Pod) error {
 	}
 	if err != nil {
 		s.moveOut(ctx, pod, moved)
+		s.cfg.Metrics.MoveFailed(metrics.PhaseIn)
+		s.tellNotMoved(pod, plans, err)
 		return fmt.Errorf("give pod %s/%s the RDMA devices of its claims: %w", pod.Namespace, pod.Name, err)
 	}
 	if len(moved) > 0 {
+		watch.Whole(metrics.PhaseIn)
 		klog.FromContext(ctx).Info("Moved RDMA devices into a pod", "pod", klog.KRef(pod.Namespace, pod.Name), "ibdevs", moved, "took", time.Since(began))
+		s.note("MovedIn", pod.Namespace+"/"+pod.Name, "%s", strings.Join(moved, ", "))
 	}
 	return nil
+}
+
+// tellNotMoved tells the pod why it does not start: the kubelet says so too, but only of a
+// sandbox that is new.
+func (s sandboxes) tellNotMoved(pod nri.Pod, plans []*plan.Plan, err error) {
+	for _, p := range plans {
+		n := aboutClaim(p, MoveFailed, fmt.Sprintf("the RDMA devices of pod %s are not in its network namespace: %v", pod.Name, err))
+		n.Pod = types.UID(pod.UID)
+		s.tell(n)
+	}
 }
 
 // Stopped implements nri.Handler. It brings back what the pod has. What it cannot bring
@@ -154,11 +169,12 @@ func (s sandboxes) moveIn(pod nri.Pod, plans []*plan.Plan) (moved []string, err 
 
 // moveOut brings HCAs back, the last one first.
 func (s sandboxes) moveOut(ctx context.Context, pod nri.Pod, ibdevs []string) {
-	logger := klog.FromContext(ctx)
+	logger, watch := klog.FromContext(ctx), s.cfg.Metrics.Start(metrics.Move)
 	var back []string
 	for _, ibdev := range slices.Backward(ibdevs) {
 		did, err := s.host.moves.Out(ibdev, pod.Netns)
 		if err != nil {
+			s.cfg.Metrics.MoveFailed(metrics.PhaseOut)
 			logger.Error(err, "RDMA device stays in the network namespace of a pod until that ends", "pod", klog.KRef(pod.Namespace, pod.Name), "ibdev", ibdev)
 		}
 		if did {
@@ -168,7 +184,9 @@ func (s sandboxes) moveOut(ctx context.Context, pod nri.Pod, ibdevs []string) {
 	if len(back) == 0 {
 		return
 	}
+	watch.Whole(metrics.PhaseOut)
 	logger.Info("Brought RDMA devices back from a pod", "pod", klog.KRef(pod.Namespace, pod.Name), "ibdevs", back)
+	s.note("MovedOut", pod.Namespace+"/"+pod.Name, "%s", strings.Join(back, ", "))
 	if _, err := s.host.rescan(); err != nil {
 		logger.Error(err, "Host not read after RDMA devices came back")
 	}
@@ -185,20 +203,4 @@ func (s sandboxes) renew(ctx context.Context, plans []*plan.Plan) error {
 		s.unlock(p.UID)
 	}
 	return errors.Join(errs...)
-}
-
-// nriLoop keeps the connection to the container runtime until ctx ends.
-func (d *Driver) nriLoop(ctx context.Context) {
-	if d.cfg.NRISocket == "" {
-		return
-	}
-	logger := klog.FromContext(ctx)
-	plugin := &nri.Plugin{Socket: d.cfg.NRISocket, Name: plan.DriverName, Handler: sandboxes{d}, Report: func(err error) {
-		if err != nil {
-			logger.Error(err, "Not connected to NRI: no RDMA device follows a pod, and exec sessions have the runtime's limit of locked memory")
-			return
-		}
-		logger.Info("Connected to NRI", "socket", d.cfg.NRISocket)
-	}}
-	plugin.Run(ctx)
 }

@@ -98,6 +98,8 @@ var (
 		"Requests to the API server that failed, by kind of request and reason.", "10 kinds x reasons"}
 	PodsKnown = Metric{"rdma_driver_pod_resources_up", Gauge, nil,
 		"Whether the kubelet told which pods use which claims; without that, series have no pod.", perOne}
+	NRIConnected = Metric{"rdma_driver_nri_connected", Gauge, nil,
+		"Whether the container runtime has the driver's NRI plugin; absent for a driver without one.", perOne}
 )
 
 // What happened since the driver started.
@@ -108,6 +110,10 @@ var (
 		"Time to end one claim: claim, and call for a whole call of the kubelet.", "2 x 22"}
 	PublishDuration = Metric{"rdma_driver_publish_duration_seconds", Histogram, []string{"phase"},
 		"Time from a change to slices that are handed to the API client, by phase: decide, build, hand_over; all is the sum.", "4 x 22"}
+	MoveDuration = Metric{"rdma_driver_move_duration_seconds", Histogram, []string{"direction"},
+		"Time to move the HCAs of one pod into its network namespace (in), until their specs are written, or back to the host (out).", "2 x 22"}
+	MoveErrors = Metric{"rdma_driver_move_errors_total", Counter, []string{"direction"},
+		"Pods whose HCAs were not moved into their network namespaces (in), and HCAs that were left to the kernel to bring back (out).", "2"}
 	Publications = Metric{"rdma_driver_publications_total", Counter, nil,
 		"Times that new slices were handed to the API client.", perOne}
 	ClaimErrors = Metric{"rdma_driver_claim_errors_total", Counter, []string{"operation", "reason"},
@@ -134,7 +140,7 @@ var (
 // these there are those of the Go runtime, of the process, and of the handler of scrapes.
 func Catalog() []Metric {
 	return append(collected(),
-		PrepareDuration, UnprepareDuration, PublishDuration, Publications, ClaimErrors, PublishErrors, HealthTransitions, HookReports,
+		PrepareDuration, UnprepareDuration, PublishDuration, MoveDuration, MoveErrors, Publications, ClaimErrors, PublishErrors, HealthTransitions, HookReports,
 		APIRequests, APIDuration, APIRetries, APILastError, BuildInfo)
 }
 
@@ -145,6 +151,6 @@ func collected() []Metric {
 		PortActive, PortSpeed, PortReceivedBytes, PortTransmittedBytes, PortReceivedPackets, PortTransmittedPackets,
 		PortCounter, PortHWCounter, PortHWLevel, DeviceHWCounter, DeviceHWLevel, CountersOmitted, CountersUnreadable,
 		ContainerHandles, ContainerObjects, ContainerMaxHandles, ContainerMaxObjects,
-		PublishedDevices, AllocatedDevices, PreparedClaims, Conditions, Registered, PodsKnown, APITrouble, APIFailures,
+		PublishedDevices, AllocatedDevices, PreparedClaims, Conditions, Registered, PodsKnown, NRIConnected, APITrouble, APIFailures,
 	}
 }

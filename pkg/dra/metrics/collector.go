@@ -68,6 +68,9 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	e.put(PreparedClaims, float64(s.PreparedClaims))
 	e.put(Registered, truth(s.Registered))
 	e.put(PodsKnown, truth(s.PodsKnown))
+	if s.NRIConnected != nil {
+		e.put(NRIConnected, truth(*s.NRIConnected))
+	}
 	for _, t := range s.Troubles {
 		e.put(APITrouble, 1, t.Request, t.Reason)
 	}

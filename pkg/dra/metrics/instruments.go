@@ -25,6 +25,7 @@ type Instruments struct {
 	publications      prometheus.Counter
 	claimErrors       *prometheus.CounterVec
 	publishErrors     prometheus.Counter
+	moveErrors        *prometheus.CounterVec
 	healthTransitions *prometheus.CounterVec
 	hookReports       *prometheus.CounterVec
 	api               *api
@@ -38,6 +39,7 @@ const (
 	Prepare   Operation = "prepare"
 	Unprepare Operation = "unprepare"
 	Publish   Operation = "publish"
+	Move      Operation = "move"
 )
 
 // Phase is a part of an operation.
@@ -56,12 +58,15 @@ const (
 	PhaseBuild    Phase = "build"     // Publish: slices
 	PhaseHandOver Phase = "hand_over" // Publish: to the API client
 	PhaseAll      Phase = "all"       // Publish: the sum
+	PhaseIn       Phase = "in"        // Move: into the network namespace of a pod
+	PhaseOut      Phase = "out"       // Move: back to the host
 )
 
 var phases = map[Operation][]Phase{
 	Prepare:   {PhaseWait, PhasePlan, PhaseSpec, PhaseRecord, PhaseWrite, PhaseClaim, PhaseCall},
 	Unprepare: {PhaseClaim, PhaseCall},
 	Publish:   {PhaseDecide, PhaseBuild, PhaseHandOver, PhaseAll},
+	Move:      {PhaseIn, PhaseOut},
 }
 
 // Reason is why a claim failed.
@@ -94,13 +99,14 @@ func New() *Instruments {
 		registry:          prometheus.NewRegistry(),
 		durations:         map[Operation]*prometheus.HistogramVec{},
 		claimErrors:       counterVec(ClaimErrors),
+		moveErrors:        counterVec(MoveErrors),
 		healthTransitions: counterVec(HealthTransitions),
 		hookReports:       counterVec(HookReports),
 		publications:      prometheus.NewCounter(prometheus.CounterOpts(opts(Publications))),
 		publishErrors:     prometheus.NewCounter(prometheus.CounterOpts(opts(PublishErrors))),
 		api:               newAPI(),
 	}
-	for op, m := range map[Operation]Metric{Prepare: PrepareDuration, Unprepare: UnprepareDuration, Publish: PublishDuration} {
+	for op, m := range map[Operation]Metric{Prepare: PrepareDuration, Unprepare: UnprepareDuration, Publish: PublishDuration, Move: MoveDuration} {
 		i.durations[op] = histogramVec(m)
 		i.registry.MustRegister(i.durations[op])
 		for _, p := range phases[op] {
@@ -113,6 +119,9 @@ func New() *Instruments {
 			i.claimErrors.WithLabelValues(string(op), string(r))
 		}
 	}
+	for _, p := range phases[Move] {
+		i.moveErrors.WithLabelValues(string(p))
+	}
 	for _, c := range health.Conditions() {
 		i.healthTransitions.WithLabelValues(string(c), "bad")
 		i.healthTransitions.WithLabelValues(string(c), "good")
@@ -124,7 +133,7 @@ func New() *Instruments {
 	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts(opts(BuildInfo)), BuildInfo.Labels)
 	build.WithLabelValues(version.Get(), runtime.Version()).Set(1)
-	i.registry.MustRegister(i.claimErrors, i.healthTransitions, i.hookReports, i.publications, i.publishErrors, build,
+	i.registry.MustRegister(i.claimErrors, i.moveErrors, i.healthTransitions, i.hookReports, i.publications, i.publishErrors, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	i.registry.MustRegister(i.api.collectors()...)
 	return i
@@ -198,6 +207,13 @@ func (i *Instruments) Published() {
 func (i *Instruments) PublishFailed() {
 	if i != nil {
 		i.publishErrors.Inc()
+	}
+}
+
+// MoveFailed counts HCAs that did not go where they should.
+func (i *Instruments) MoveFailed(direction Phase) {
+	if i != nil {
+		i.moveErrors.WithLabelValues(string(direction)).Inc()
 	}
 }
 

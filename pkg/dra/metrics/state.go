@@ -19,6 +19,8 @@ type State struct {
 	Omitted    int
 	Registered bool
 	PodsKnown  bool
+	// NRIConnected is nil for a driver without an NRI plugin.
+	NRIConnected *bool
 	// Troubles are kinds of requests to the API server that fail at the moment, and
 	// Failures is how often which failed since the driver started.
 	Troubles []Failure

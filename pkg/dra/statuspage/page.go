@@ -14,6 +14,9 @@ type Page struct {
 	At      time.Time `json:"at"`
 	// Registered is whether the kubelet has registered the driver.
 	Registered bool `json:"registered"`
+	// NRI is whether the container runtime has the driver's NRI plugin: connected or
+	// not connected, and empty for a driver without one.
+	NRI string `json:"nri,omitempty"`
 	// Problems are what is wrong with the node, the API server or the driver itself, in
 	// words; what is wrong with an HCA stands there.
 	Problems []string `json:"problems"`

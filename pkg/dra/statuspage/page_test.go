@@ -54,6 +54,7 @@ func empty(t testing.TB, machine string) *statuspage.Page {
 func busy(t testing.TB) *statuspage.Page {
 	t.Helper()
 	p := empty(t, "hgx-h100")
+	p.NRI = "connected"
 	p.Problems = []string{"trouble with the API server: get resourceclaims: timeout, 3 times"}
 	p.HCAs[0].Claims = []string{"team-a/ring"}
 	p.HCAs[1].Health, p.HCAs[1].Fault = "Unhealthy", "mlx5_1: port 1 is DOWN (Polling): nothing answers: no cable, or the other end is off"

@@ -7,27 +7,36 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
 
-// TestExhaustion: 63 pods share an HCA, the 64th waits until one of them ends. The pod
-// that ended gets a share again when another one ends. It runs before other tests have
-// shares: once the scheduler still counted the four of claims that were long deleted.
+// TestExhaustion: an HCA has 63 shares, here of pods with nine each, and the 64th waits
+// until one of these ends. The pod that ended gets its shares again when another one
+// ends. It runs before other tests have shares: once the scheduler still counted the four
+// of claims that were long deleted.
 func TestExhaustion(t *testing.T) {
+	const shares, each = 63, 9
 	n := bed.Namespace(t)
+	manifest := testbed.Template("share", "shared.hca.rdma.dev", "")
 	var pods []string
-	for i := range 63 {
-		pods = append(pods, fmt.Sprintf("p%d", i+1))
+	for i := range shares / each {
+		name := fmt.Sprintf("p%d", i+1)
+		pods = append(pods, name)
+		manifest += idleWith("share", name, each)
 	}
-	n.Apply(testbed.Template("share", "shared.hca.rdma.dev", "") + idle("share", pods...))
+	n.Apply(manifest)
 	n.Ready(pods...)
-	for _, c := range n.Claims() {
+	claims := n.Claims()
+	if len(claims) != shares {
+		t.Errorf("there are %d claims, want %d", len(claims), shares)
+	}
+	for _, c := range claims {
 		if r := c.Results(); len(r) != 1 || r[0].Device != shared {
 			t.Errorf("claim %s has %v, want %s", c.Metadata.Name, r, shared)
 		}
 	}
-	n.Apply(idle("share", "p64"))
-	n.Pending("p64")
+	n.Apply(idle("share", "late"))
+	n.Pending("late")
 	n.Delete("p1")
-	n.Ready("p64")
-	n.Apply(idle("share", "p1"))
+	n.Ready("late")
+	n.Apply(idleWith("share", "p1", each)) // eight are free
 	n.Pending("p1")
 	n.Delete("p2")
 	n.Ready("p1")

@@ -62,7 +62,7 @@ func setPort(t *testing.T, device, state, physState string) {
 }
 
 // tainted waits until a device is published with so many taints: the poll takes half a
-// minute, and so does the time until a link counts as up.
+// minute.
 func tainted(t *testing.T, device string, want int) {
 	t.Helper()
 	deadline := time.Now().Add(2 * testbed.Patience)

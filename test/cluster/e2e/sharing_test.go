@@ -48,17 +48,27 @@ func TestShares(t *testing.T) {
 func idle(template string, names ...string) string {
 	var b strings.Builder
 	for _, name := range names {
-		fmt.Fprintf(&b, `
+		b.WriteString(idleWith(template, name, 1))
+	}
+	return b.String()
+}
+
+// idleWith is a pod with so many claims of a template.
+func idleWith(template, name string, claims int) string {
+	var made, used []string
+	for i := range claims {
+		made = append(made, fmt.Sprintf("{name: hca-%d, resourceClaimTemplateName: %s}", i, template))
+		used = append(used, fmt.Sprintf("{name: hca-%d}", i))
+	}
+	return fmt.Sprintf(`
 apiVersion: v1
 kind: Pod
 metadata: {name: %s}
 spec:
   terminationGracePeriodSeconds: 1
-  resourceClaims: [{name: hca, resourceClaimTemplateName: %s}]
-  containers: [{name: app, image: "localhost/pause:testbed", imagePullPolicy: Never, resources: {claims: [{name: hca}]}}]
----`, name, template)
-	}
-	return b.String()
+  resourceClaims: [%s]
+  containers: [{name: app, image: "localhost/pause:testbed", imagePullPolicy: Never, resources: {claims: [%s]}}]
+---`, name, strings.Join(made, ", "), strings.Join(used, ", "))
 }
 
 // TestOldAndNew: pods written for a device plugin run unchanged beside pods with

@@ -39,6 +39,15 @@ func Must(t *testing.T, argv ...string) string {
 	return r.Out
 }
 
+// Times returns how often a test that measures repeats itself: often with TEST_LONG, as for
+// figures of documents, else as often as it takes to see that it works.
+func Times(long int) int {
+	if os.Getenv("TEST_LONG") != "" {
+		return long
+	}
+	return long / 5
+}
+
 // Eventually waits for a condition, and returns how long that took, give or take a
 // tenth: it looks less often the longer it waits, since the guest has one CPU.
 func Eventually(t *testing.T, what string, limit time.Duration, try func() error) time.Duration {

@@ -74,7 +74,7 @@ func Run(t *testing.T, v *vm.VM, pkg string, c vm.Cmd, flags ...string) {
 	if some := os.Getenv("VM_TEST_RUN"); some != "" {
 		c.Argv = append(c.Argv, "-test.run="+some)
 	}
-	c.Env = append(c.Env, "CI="+os.Getenv("CI"))
+	c.Env = append(c.Env, "CI="+os.Getenv("CI"), "TEST_LONG="+os.Getenv("TEST_LONG"))
 
 	events, stdout := convert(t)
 	var talk strings.Builder

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside/published"
 )
 
@@ -22,13 +23,14 @@ func (n *node) flaps() {
 		n.Fatal(err)
 	}
 	var down, up, empty []time.Duration
-	for range 200 {
+	flaps := inside.Times(200)
+	for range flaps {
 		empty = append(empty, n.emptyPut())
 		down = append(down, n.flap(link, netlink.LinkSetDown, published.Tainted("port-down")))
 		up = append(up, n.flap(link, netlink.LinkSetUp, published.Tainted()))
 	}
-	n.Logf("200 flaps: taint %s, its end %s; an empty PUT %s; ratio of medians %.1f and %.1f",
-		times(down), times(up), times(empty), ratio(down, empty), ratio(up, empty))
+	n.Logf("%d flaps: taint %s, its end %s; an empty PUT %s; ratio of medians %.1f and %.1f",
+		flaps, times(down), times(up), times(empty), ratio(down, empty), ratio(up, empty))
 }
 
 // flap changes the link, and returns how long it took until that was known.

@@ -91,7 +91,8 @@ func TestLatency(t *testing.T) {
 		t.Fatal(err)
 	}
 	var heard, told, known []time.Duration
-	for flap := range 200 {
+	flaps := inside.Times(200)
+	for flap := range flaps {
 		set := netlink.LinkSetDown
 		if flap%2 == 1 {
 			set = netlink.LinkSetUp
@@ -113,7 +114,7 @@ func TestLatency(t *testing.T) {
 		known = append(known, time.Since(start))
 		h.rest(&rdma.Changes{}, 100*time.Millisecond) // a storm is signalled less soon
 	}
-	t.Logf("200 flaps, from the system call, p50 and p99: first event %v %v, signal %v %v, picture right %v %v",
+	t.Logf("%d flaps, from the system call, p50 and p99: first event %v %v, signal %v %v, picture right %v %v", flaps,
 		percentile(heard, 50), percentile(heard, 99), percentile(told, 50), percentile(told, 99), percentile(known, 50), percentile(known, 99))
 	h.checkWhole("after the flaps")
 }

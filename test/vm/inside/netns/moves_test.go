@@ -18,9 +18,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
-// times is how often a device goes into a namespace and comes back.
-const times = 100
-
 // namespace makes a named network namespace.
 func namespace(t *testing.T, name string) (path string) {
 	t.Helper()
@@ -140,6 +137,7 @@ func TestThereAndBack(t *testing.T) {
 	all, before := here(t), hca(t, "rxm0")
 	other := namespace(t, "other")
 	var in, out time.Duration
+	times := inside.Times(100) // into a namespace and back
 	for i := range times {
 		pod := namespace(t, "pod")
 		began := time.Now()
@@ -181,7 +179,7 @@ func TestThereAndBack(t *testing.T) {
 	if moved, err := host.Out("rxm0", other); err != nil || moved {
 		t.Errorf("out of a namespace that never had it: %v, %v", moved, err)
 	}
-	t.Logf("%d times; in takes %v, out %v", times, in/times, out/(times/2))
+	t.Logf("%d times; in takes %v, out %v", times, in/time.Duration(times), out/time.Duration(times/2))
 }
 
 // seen checks what others see of a device that is in the namespace "pod".
