@@ -73,7 +73,8 @@ func TestFieldsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, field := range []string{"memlock", "nodes", "env", "allow.nodes", "allow.memlockMax", "defaults.memlock", "defaults.nodes", "defaults.env"} {
+	for _, field := range []string{"memlock", "nodes", "env", "network.mode", "network.interface", "network.addresses", "network.ipam", "network.mtu", "network.routes", "allow.network.modes", "allow.network.addresses",
+		"allow.network.ipam", "allow.network.routes", "allow.nodes", "allow.memlockMax", "defaults.memlock", "defaults.nodes", "defaults.env"} {
 		if !strings.Contains(string(doc), "`"+field+"`") {
 			t.Errorf("docs/claims.md says nothing of %s", field)
 		}

@@ -173,14 +173,14 @@ func (a *Attacher) Detach(ctx context.Context, r Record) error {
 // Of returns the records of a pod's sandbox; of a namespace that is not known those of all of the
 // pod's sandboxes that ended.
 func (a *Attacher) Of(pod Pod) ([]Record, error) {
-	return a.store.all(func(r *Record) bool {
+	return a.store.all(every, func(r *Record) bool {
 		return r.Pod.UID == pod.UID && (r.Pod.Netns == pod.Netns || pod.Netns == "" && a.isOver(r.Pod.Netns))
 	})
 }
 
 // Sweep takes back what sandboxes had that ended while nobody looked, and returns what it took back.
 func (a *Attacher) Sweep(ctx context.Context) (swept []Record, err error) {
-	over, err := a.store.all(func(r *Record) bool { return !r.thisBoot(a.store.bootID) || a.isOver(r.Pod.Netns) })
+	over, err := a.store.all(every, func(r *Record) bool { return !r.thisBoot(a.store.bootID) || a.isOver(r.Pod.Netns) })
 	errs := []error{err}
 	for _, r := range over {
 		if err := a.Detach(ctx, r); err != nil {

@@ -98,10 +98,13 @@ func (s *store) remove(r *Record) error {
 	return nil
 }
 
-// all returns the records that match, in the order of their names, and an error that joins those
+// every is the pattern of all records.
+const every = "*.json"
+
+// all returns the records of a pattern of names that match, in the order of their names, and an error that joins those
 // of records that cannot be read.
-func (s *store) all(match func(*Record) bool) (out []Record, err error) {
-	files, err := filepath.Glob(filepath.Join(s.dir, "*.json"))
+func (s *store) all(pattern string, match func(*Record) bool) (out []Record, err error) {
+	files, err := filepath.Glob(filepath.Join(s.dir, pattern))
 	errs := []error{err}
 	for _, path := range files {
 		r, err := readRecord(path)
@@ -118,5 +121,5 @@ func (s *store) all(match func(*Record) bool) (out []Record, err error) {
 
 // of returns the records of a claim's device.
 func (s *store) of(claim types.UID, device string) ([]Record, error) {
-	return s.all(func(r *Record) bool { return r.Claim == claim && r.Device == device })
+	return s.all(string(claim)+"."+device+"."+every, func(r *Record) bool { return r.Claim == claim && r.Device == device })
 }
