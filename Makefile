@@ -64,6 +64,7 @@ golden: ## rewrite golden files and fixture machines; look at the diff before yo
 	go run ./tools/machine generate
 	go run ./tools/dashboard
 	go run ./tools/schema
+	go run ./tools/reference
 	go test $$(grep -rlE --include='*_test.go' '"update"|drivertest/golden"' cmd internal pkg test/chart test/monitoring | xargs -n1 dirname | sort -u | sed 's|^|./|') -update
 
 .PHONY: cluster-up cluster-down

@@ -170,7 +170,7 @@ func TestValidate(t *testing.T) {
 	put(t, file("nothing/sub/a.yaml"), string(good), 0o644)
 	for _, test := range []struct {
 		files []string
-		code  exitCode
+		code  int
 		says  string
 		valid int
 	}{

@@ -14,7 +14,7 @@ import (
 )
 
 // codes are the exit codes of generate on the machines where it is not 0.
-var codes = map[string]exitCode{
+var codes = map[string]int{
 	"none": exitNothing, "empty-classes": exitNothing, "misbehaving": exitPartial,
 	"exclusive-netns": exitExclusive, "soft-pci": exitExclusive,
 }

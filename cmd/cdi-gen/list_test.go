@@ -13,7 +13,7 @@ import (
 )
 
 // listCodes are the exit codes of list on the machines where it is not 0.
-var listCodes = map[string]exitCode{"none": exitNothing, "empty-classes": exitNothing, "misbehaving": exitPartial}
+var listCodes = map[string]int{"none": exitNothing, "empty-classes": exitNothing, "misbehaving": exitPartial}
 
 // TestListTable: what people see of each machine.
 func TestListTable(t *testing.T) {

@@ -6,7 +6,7 @@
 //	podman run --device rdma.dev/hca=mlx5_0 IMAGE
 //
 // Results go to standard output, everything else to standard error. The exit
-// codes are those of type exitCode.
+// codes are exitCodes.
 package main
 
 import (
@@ -20,45 +20,45 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/version"
 )
 
-// exitCode is what the program ends with, for scripts to act on.
-type exitCode int
-
+// The exit codes, for scripts to act on: exitCodes says what they mean.
 const (
-	exitOK        exitCode = 0
-	exitIO        exitCode = 1 // something could not be read or written
-	exitUsage     exitCode = 2 // bad flags or arguments
-	exitNothing   exitCode = 3 // the host has no RDMA device
-	exitPartial   exitCode = 4 // done, but some devices were left out
-	exitExclusive exitCode = 5 // the host's RDMA devices are bound to network namespaces
-	exitInvalid   exitCode = 6 // validate: a file is no valid CDI spec
-	exitDrift     exitCode = 7 // generate --check: the file does not fit the host
-	exitMisfit    exitCode = 8 // userspace --image: the image does not go with the host's libraries
+	exitOK        = 0
+	exitIO        = 1
+	exitUsage     = 2
+	exitNothing   = 3
+	exitPartial   = 4
+	exitExclusive = 5
+	exitInvalid   = 6
+	exitDrift     = 7
+	exitMisfit    = 8
 
-	exitWarnings exitCode = 10 // doctor: there are warnings
-	exitErrors   exitCode = 11 // doctor: there are errors
+	exitWarnings = 10
+	exitErrors   = 11
 )
 
-const exitCodesHelp = `
-Exit codes:
-  0  done
-  1  something could not be read or written
-  2  bad flags or arguments
-  3  the host has no RDMA device that a container can be given
-  4  done, but some devices were left out (the reasons are on standard error)
-  5  the host is in exclusive network namespace mode
-  6  validate: a file is not a valid CDI spec
-  7  generate --check: the file does not fit the host
-  8  userspace --image: the image does not go with the host's libraries
- 10  doctor: there are warnings
- 11  doctor: there are errors
-`
+var exitCodes = exitcode.List{
+	exitOK:        "done",
+	exitIO:        "something could not be read or written",
+	exitUsage:     "bad flags or arguments",
+	exitNothing:   "the host has no RDMA device that a container can be given",
+	exitPartial:   "done, but some devices were left out (the reasons are on standard error)",
+	exitExclusive: "the host is in exclusive network namespace mode",
+	exitInvalid:   "validate: a file is not a valid CDI spec",
+	exitDrift:     "generate --check: the file does not fit the host",
+	exitMisfit:    "userspace --image: the image does not go with the host's libraries",
+	exitWarnings:  "doctor: there are warnings",
+	exitErrors:    "doctor: there are errors",
+}
+
+var exitCodesHelp = "\n" + exitCodes.Help()
 
 // coded is an error with an exit code.
 type coded struct {
-	code exitCode
+	code int
 	err  error
 }
 
@@ -74,11 +74,11 @@ func main() {
 	context.AfterFunc(ctx, stop) // a second signal ends the program, whatever it waits for
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
-	os.Exit(int(code))
+	os.Exit(code)
 }
 
 // run is the whole program on given arguments and outputs.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) exitCode {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(stdout)

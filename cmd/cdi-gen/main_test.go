@@ -72,7 +72,7 @@ func host(t testing.TB, machine string) string {
 
 // result is what a run of the program left.
 type result struct {
-	code           exitCode
+	code           int
 	stdout, stderr string
 }
 
@@ -86,7 +86,7 @@ func cdigen(t testing.TB, args ...string) result {
 
 // expect checks a result: the exit code, and a part of what was said. Nothing may
 // be said twice, and nothing where nothing is expected.
-func (r result) expect(t testing.TB, code exitCode, says string) {
+func (r result) expect(t testing.TB, code int, says string) {
 	t.Helper()
 	if r.code != code || !strings.Contains(r.stderr, says) || says == "" && r.stderr != "" {
 		t.Errorf("exit code %d, standard error %q; want %d and %q", r.code, r.stderr, code, says)

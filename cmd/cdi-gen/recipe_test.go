@@ -188,7 +188,7 @@ func TestWatch(t *testing.T) {
 
 	become("none")
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan exitCode)
+	done := make(chan int)
 	var stdout, stderr bytes.Buffer
 	go func() {
 		done <- run(ctx, []string{"watch", "--no-hook", "--host-root", root, "--output", dir}, &stdout, &stderr)

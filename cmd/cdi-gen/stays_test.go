@@ -74,7 +74,7 @@ func TestOutputOfTheChosen(t *testing.T) {
 	}
 	for _, test := range []struct {
 		machine, args string
-		code          exitCode
+		code          int
 		says, want    string
 	}{
 		{"roce-sriov", "--device mlx5_0,mlx5_77", exitUsage, `no device matches "mlx5_77"`, "mlx5_bond_0"},
@@ -104,7 +104,7 @@ func TestCheckSeesAll(t *testing.T) {
 	for _, test := range []struct {
 		name, machine, args string
 		plant               func() error
-		code                exitCode
+		code                int
 		says                string
 		stdout              string // a part of it
 	}{
@@ -198,7 +198,7 @@ func TestWatchRepairs(t *testing.T) {
 
 	become("roce-lag") // whose HCA is not the one
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan exitCode)
+	done := make(chan int)
 	var stderr bytes.Buffer
 	go func() {
 		done <- run(ctx, []string{"watch", "--no-hook", "--host-root", root, "--output", dir, "--device", "mlx5_9"}, io.Discard, &stderr)

@@ -13,7 +13,7 @@ import (
 )
 
 // runTopology runs the verb on a fixture machine.
-func runTopology(t *testing.T, machine string, args ...string) (code exitCode, stdout, stderr string) {
+func runTopology(t *testing.T, machine string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	m, err := fixture.Load(machine)
 	if err != nil {
@@ -85,7 +85,7 @@ func TestTopologyExitCodes(t *testing.T) {
 	for _, test := range []struct {
 		machine string
 		args    []string
-		code    exitCode
+		code    int
 		stderr  string // a part of it
 		stdout  bool
 	}{

@@ -7,12 +7,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/explain"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
+
+var explainCodes = exitcode.List{
+	exitOK: "done", exitError: "failed", exitUsage: badFlags + ", or a bad configuration file",
+}
 
 func newExplain() *cobra.Command {
 	var config, hostRoot, output string
@@ -29,7 +34,7 @@ It shows a node without claims, and an API server with all features. An HCA stay
 published as what claims hold it until they end; of that, and of features that the
 API server lacks, the driver's log tells.
 
-Exit codes: 0 done, 1 failed, 2 bad flags or configuration file.`,
+` + explainCodes.Help(),
 		Example: `  dra-driver explain --config new.yaml
   kubectl -n dra-driver-rdma exec daemonset/dra-driver-rdma -- dra-driver explain --config /etc/rdma.dev/config.yaml --host-root /host`,
 		Args: noArgs,

@@ -18,12 +18,14 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/version"
 )
 
-// The exit codes of the program.
+// The exit codes of the program. What they mean, each command says.
 const (
 	exitOK    = 0
 	exitError = 1
 	exitUsage = 2
 )
+
+const badFlags = "bad flags or arguments"
 
 // usageError is bad flags, arguments or environment.
 type usageError struct{ error }

@@ -17,6 +17,7 @@ import (
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
@@ -30,6 +31,8 @@ type probe struct {
 	out     io.Writer
 }
 
+var probeCodes = exitcode.List{exitOK: "it works", exitError: "it does not, or not yet", exitUsage: badFlags}
+
 func newProbe(env func(string) string) *cobra.Command {
 	p := &probe{}
 	cmd := &cobra.Command{
@@ -39,7 +42,9 @@ func newProbe(env func(string) string) *cobra.Command {
 readiness probes. With --ready the kubelet must have registered the driver too.
 
 It prints what is wrong with the API server, as the driver's last requests met it, and with
-the container runtime's NRI. That does not make the probe fail: a restart would mend nothing.`,
+the container runtime's NRI. That does not make the probe fail: a restart would mend nothing.
+
+` + probeCodes.Help(),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p.out = cmd.OutOrStdout()

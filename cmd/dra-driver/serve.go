@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
+	"github.com/rdma-dev/dra-driver-rdma/internal/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
 	"github.com/rdma-dev/dra-driver-rdma/internal/version"
@@ -39,6 +40,10 @@ type serve struct {
 	metrics     metricsFlags
 }
 
+var serveCodes = exitcode.List{
+	exitOK: "stopped by a signal", exitError: "failed", exitUsage: badFlags + ", or a bad configuration file",
+}
+
 func newServe(env func(string) string) *cobra.Command {
 	s := &serve{}
 	cmd := &cobra.Command{
@@ -49,8 +54,9 @@ those that a ResourceClaim was allocated to the pods that use the claim, with
 locked memory that works without capabilities.
 
 It runs on every node with RDMA devices; install it with the Helm chart. Logs go to
-standard error. Exit codes: 0 stopped by a signal, 1 failed, 2 bad flags or
-configuration file.`,
+standard error.
+
+` + serveCodes.Help(),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context()) },
 	}

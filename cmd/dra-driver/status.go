@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/sockets"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
@@ -30,6 +31,8 @@ type status struct {
 	timeout time.Duration
 }
 
+var statusCodes = exitcode.List{exitOK: "done", exitError: "failed", exitUsage: badFlags}
+
 func newStatus(env func(string) string) *cobra.Command {
 	s := &status{}
 	cmd := &cobra.Command{
@@ -39,7 +42,7 @@ func newStatus(env func(string) string) *cobra.Command {
 prepared claims with their pods, and the last events. As HTML there is a picture of
 the host too, and as JSON what the picture is made from.
 
-Exit codes: 0 done, 1 failed, 2 bad flags.`,
+` + statusCodes.Help(),
 		Example: `  kubectl -n dra-driver-rdma exec dra-driver-rdma-x7k2p -- dra-driver status
   kubectl -n dra-driver-rdma exec dra-driver-rdma-x7k2p -- dra-driver status -o html > status.html`,
 		Args: noArgs,

@@ -11,8 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
+
+var uninstallCodes = exitcode.List{
+	exitOK: "no claim has a device", exitError: "claims have devices, or the API server does not tell", exitUsage: badFlags,
+}
 
 func newUninstallCheck(env func(string) string) *cobra.Command {
 	var kubeconfig string
@@ -23,7 +28,7 @@ func newUninstallCheck(env func(string) string) *cobra.Command {
 fails if there are any: without the driver their pods could neither start nor end.
 The chart runs it before it is uninstalled.
 
-Exit codes: 0 none, 1 there are some or the API server does not tell, 2 bad flags.`,
+` + uninstallCodes.Help(),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := newClient(kubeconfig)

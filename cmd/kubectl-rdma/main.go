@@ -18,12 +18,19 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/exitcode"
 )
 
 // The exit codes are kubectl's own.
 const (
 	exitOK    = 0
 	exitError = 1
+)
+
+var (
+	exitCodes = exitcode.List{exitOK: "done, also if there is nothing to show", exitError: "failed"}
+	whyCodes  = exitcode.List{exitOK: "explained, whatever the answer is", exitError: "failed"}
 )
 
 func main() {

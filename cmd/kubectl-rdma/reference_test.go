@@ -9,8 +9,9 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/reference"
 )
 
-// TestReference: the reference page is what the program says of itself.
+// TestReference: the reference pages are what the program says of itself.
 func TestReference(t *testing.T) {
 	t.Setenv("HOME", "/home/you") // a default is below it
 	golden.File(t, "../../docs/reference/kubectl-rdma.md", reference.Page(newRoot(genericiooptions.IOStreams{})))
+	golden.Section(t, "../../docs/reference/exit-codes.md", "kubectl-rdma", exitCodes.Table("kubectl rdma")+whyCodes.Table("kubectl rdma why"))
 }

@@ -41,9 +41,7 @@ It reads and changes nothing. It needs to list ResourceSlices, DeviceClasses, No
 ResourceClaims and Pods; without one of these rights it answers with what is left,
 and says so.
 
-Exit codes:
-  0  done, also if there is nothing to show
-  1  failed`,
+` + exitCodes.Help(),
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl rdma"},
 		SilenceErrors: true, SilenceUsage: true,
 	}

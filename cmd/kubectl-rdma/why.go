@@ -27,9 +27,7 @@ and the driver say, and what is wrong with the devices.
 It is about all devices that the pod asks for, those of other drivers too. CPU, memory
 and whatever else the scheduler looks at is in the line "The scheduler says".
 
-Exit codes:
-  0  explained, whatever the answer is
-  1  failed`,
+` + whyCodes.Help(),
 		Example: `  kubectl rdma why trainer-0
   kubectl rdma why trainer-0 -o wide
   kubectl rdma why trainer-0 -o jsonpath='{.verdict}{"\n"}'`,

@@ -30,7 +30,7 @@ func TestDocs(t *testing.T) {
 		len(report.Limits) != 1 || report.Limits[0].After.Handles != 64 {
 		t.Errorf("the report reads as %+v", report)
 	}
-	for _, line := range strings.Split(hook.Usage, "\n") {
+	for _, line := range strings.Split(hook.Usage(), "\n") {
 		flag, _, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if strings.HasPrefix(flag, "--") && !strings.Contains(string(text), "| `"+flag) && flag != "--help" {
 			t.Errorf("docs/hook.md has no line on %s", flag)

@@ -51,6 +51,7 @@ type API struct {
 	slices   map[string]*resourceapi.ResourceSlice
 	events   []corev1.Event
 	log      []watchEvent
+	oldest   int64         // the version from which on a watch may begin
 	changed  chan struct{} // closed when the log grows
 	counts   map[string]int
 	failing  map[string]int
@@ -169,6 +170,23 @@ func (a *API) WipeSlices() {
 		delete(a.slices, name)
 		a.announce("DELETED", s)
 	}
+}
+
+// TouchSlices writes each slice as it is: it gets another version.
+func (a *API) TouchSlices() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, s := range a.slices {
+		a.announce("MODIFIED", s)
+	}
+}
+
+// Cut ends all connections, and no watch goes on where it was: its versions are too old.
+func (a *API) Cut() {
+	a.mu.Lock()
+	a.log, a.oldest = nil, a.revision
+	a.mu.Unlock()
+	a.server.CloseClientConnections()
 }
 
 // Events returns the events that were recorded.

@@ -105,6 +105,9 @@ func (a *API) watchSlices(w http.ResponseWriter, r *http.Request) {
 	var initial []watchEvent
 	if query.Get("sendInitialEvents") == "true" {
 		initial, since = a.initialEvents()
+	} else if a.forgotten(since) {
+		refuse(w, http.StatusGone, metav1.StatusReasonExpired, "too old resource version")
+		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	stream := json.NewEncoder(w)
@@ -144,6 +147,13 @@ func (a *API) initialEvents() ([]watchEvent, int64) {
 		Annotations:     map[string]string{metav1.InitialEventsAnnotationKey: "true"},
 	}}
 	return append(events, watchEvent{Type: "BOOKMARK", Object: end}), a.revision
+}
+
+// forgotten reports whether the changes since a version are not known any more.
+func (a *API) forgotten(revision int64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return revision < a.oldest
 }
 
 // after returns the changes since a version, and what is closed at the next one.

@@ -29,16 +29,23 @@ const patience = 30 * time.Second
 // last error when that takes too long.
 func Eventually(t testing.TB, condition func() error) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
+	if err := Await(patience, condition); err != nil {
+		t.Fatalf("still after %v: %v", patience, err)
+	}
+}
+
+// Await waits until the condition returns nil, for so long. It returns the condition's last
+// error. Most of the time it leaves the processor to what it waits for, however much a look
+// at the condition costs.
+func Await(long time.Duration, condition func() error) error {
+	deadline := time.Now().Add(long)
 	for {
+		began := time.Now()
 		err := condition()
-		if err == nil {
-			return
+		if err == nil || began.After(deadline) {
+			return err
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("still after %v: %v", patience, err)
-		}
-		time.Sleep(2 * time.Millisecond) // between two looks at the condition
+		time.Sleep(max(2*time.Millisecond, 3*time.Since(began)))
 	}
 }
 

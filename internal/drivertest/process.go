@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -45,10 +44,10 @@ func RemoveBinary() error {
 
 // Process is a driver that runs as a program.
 type Process struct {
-	t       testing.TB
-	cmd     *exec.Cmd
-	output  bytes.Buffer
-	stopped bool
+	t      testing.TB
+	cmd    *exec.Cmd
+	output Log
+	ended  chan struct{}
 }
 
 // StartProcess starts the driver with those arguments. It is killed at the end of
@@ -61,58 +60,79 @@ func StartProcess(t testing.TB, args ...string) *Process {
 // StartProgram is StartProcess for a command that runs the driver, such as a tracer.
 func StartProgram(t testing.TB, command ...string) *Process {
 	t.Helper()
-	p := &Process{t: t, cmd: exec.Command(command[0], command[1:]...)}
+	p := Launch(t, command...)
+	t.Cleanup(func() {
+		p.Kill()
+		if t.Failed() {
+			t.Logf("driver %d said:\n%s", p.PID(), p.Output())
+		}
+	})
+	return p
+}
+
+// Launch is StartProgram for a test that starts many drivers, of which not every one has
+// something to say.
+func Launch(t testing.TB, command ...string) *Process {
+	t.Helper()
+	p := &Process{t: t, cmd: exec.Command(command[0], command[1:]...), ended: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
 	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if !p.stopped {
-			p.Kill()
-		}
-		if t.Failed() {
-			t.Logf("driver %d said:\n%s", p.cmd.Process.Pid, p.output.String())
-		}
-	})
+	go func() {
+		_ = p.cmd.Wait() // the exit code has it all
+		close(p.ended)
+	}()
+	t.Cleanup(p.Kill)
 	return p
 }
 
 // PID is the driver's process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Kill ends the driver at once, with kill -9.
+// Kill ends the driver at once, with kill -9, if it has not ended.
 func (p *Process) Kill() {
-	p.t.Helper()
-	if err := p.cmd.Process.Kill(); err != nil {
-		p.t.Fatal(err)
-	}
-	p.Wait()
+	_ = p.cmd.Process.Kill() // it may have ended
+	<-p.ended
 }
 
 // Terminate asks the driver to stop, and returns its exit code.
 func (p *Process) Terminate() int {
 	p.t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		p.t.Fatal(err)
-	}
+	p.Signal(syscall.SIGTERM)
 	return p.Wait()
 }
 
 // Suspend stops the driver in its tracks, as a process that hangs.
 func (p *Process) Suspend() {
 	p.t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+	p.Signal(syscall.SIGSTOP)
+}
+
+// Signal sends a signal to the driver.
+func (p *Process) Signal(s syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
 // Wait waits for the end of the driver, and returns its exit code, -1 for a signal.
 func (p *Process) Wait() int {
-	p.stopped = true
-	_ = p.cmd.Wait() // the exit code has it all
+	<-p.ended
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// Output returns all that the driver has said. Call it after the end.
+// HasEnded reports whether the driver has ended.
+func (p *Process) HasEnded() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// Output returns what the driver has said so far.
 func (p *Process) Output() string { return p.output.String() }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -79,6 +80,9 @@ func CheckSpecs(dir string, devices ...string) error {
 		return err
 	}
 	for path, errs := range cache.GetErrors() {
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+			continue // removed since it was listed
+		}
 		return fmt.Errorf("CDI cannot load %s: %w", path, errors.Join(errs...))
 	}
 	for _, d := range devices {

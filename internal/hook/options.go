@@ -11,7 +11,9 @@ import (
 const DefaultTimeout = 2 * time.Second
 
 // Usage is the text of --help.
-const Usage = `rdma-hook raises RLIMIT_MEMLOCK of a container's init process, and limits what the
+func Usage() string { return usage + ExitCodes.Help() }
+
+const usage = `rdma-hook raises RLIMIT_MEMLOCK of a container's init process, and limits what the
 container may use of RDMA devices.
 
 It is an OCI createRuntime hook: a container runtime starts it and writes the
@@ -40,11 +42,8 @@ OCI state of the container to its standard input.
   --timeout DURATION            give up after this time (default 2s)
   --version                     print the version
 
-Exit codes: 0 done, or nothing to do; 1 not permitted (--on-denied fail);
-2 bad flag value; 3 bad OCI state; 4 no OCI state in time; 5 the process is
-gone or a limit cannot be changed (--on-denied fail); 6 a --present device or
-an --interface is not there.
 Unknown flags and arguments are warnings, so that old CDI specs keep working.
+
 `
 
 // Options is the command line.

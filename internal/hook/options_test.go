@@ -61,7 +61,7 @@ func TestParseOptionsRefusesValues(t *testing.T) {
 // Every flag is in the help.
 func TestUsageIsComplete(t *testing.T) {
 	for _, word := range []string{"--memlock", "--limit", "--on-denied", "--report", "--timeout", "--version"} {
-		if !strings.Contains(Usage, "  "+word) {
+		if !strings.Contains(Usage(), "  "+word) {
 			t.Errorf("usage lacks %s", word)
 		}
 	}

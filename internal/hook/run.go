@@ -6,19 +6,32 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/exitcode"
 )
 
 // Exit codes. A container runtime stops the start of the container at any other
 // than ExitOK.
 const (
-	ExitOK      = 0 // done, or nothing to do
-	ExitDenied  = 1 // the limit may not be raised, and --on-denied is fail
-	ExitUsage   = 2 // a flag has a value that is not understood
-	ExitState   = 3 // no OCI state on stdin, or none that names a process
-	ExitTimeout = 4 // no complete OCI state within --timeout
-	ExitProcess = 5 // the process is gone or its limit cannot be changed, and --on-denied is fail
-	ExitAway    = 6 // a device or interface is not in the container's network namespace
+	ExitOK      = 0
+	ExitDenied  = 1
+	ExitUsage   = 2
+	ExitState   = 3
+	ExitTimeout = 4
+	ExitProcess = 5
+	ExitAway    = 6
 )
+
+// ExitCodes are what they mean.
+var ExitCodes = exitcode.List{
+	ExitOK:      "done, or nothing to do",
+	ExitDenied:  "a limit may not be raised or set, and --on-denied is fail",
+	ExitUsage:   "a flag has a value that is not understood",
+	ExitState:   "standard input holds no OCI state, or one without a usable pid",
+	ExitTimeout: "no complete OCI state arrived within --timeout",
+	ExitProcess: "the process is gone or a limit cannot be changed, and --on-denied is fail",
+	ExitAway:    "a device of --present or an interface of --interface is not in the container's network namespace, or that cannot be found out",
+}
 
 // IO is what Run has of the outside.
 type IO struct {
@@ -44,7 +57,7 @@ func Run(args []string, version string, std IO) int {
 		say(std.Stderr, err.Error()+" (see rdma-hook --help)")
 		return ExitUsage
 	case opts.Help:
-		io.WriteString(std.Stdout, Usage)
+		io.WriteString(std.Stdout, Usage())
 		return ExitOK
 	case opts.Version:
 		io.WriteString(std.Stdout, "rdma-hook "+version+"\n")

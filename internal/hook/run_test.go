@@ -78,7 +78,7 @@ func TestRun(t *testing.T) {
 }
 
 func TestRunVersionAndHelp(t *testing.T) {
-	for flag, want := range map[string]string{"--version": "rdma-hook v9\n", "--help": Usage, "-h": Usage} {
+	for flag, want := range map[string]string{"--version": "rdma-hook v9\n", "--help": Usage(), "-h": Usage()} {
 		code, stdout, stderr := runOn(t, low(), "", flag)
 		if code != ExitOK || stdout != want || stderr != "" {
 			t.Errorf("%s: code %d, stdout %q, stderr %q", flag, code, stdout, stderr)

@@ -93,11 +93,13 @@ func (l *Limits) String() string {
 // Container is what every RDMA container gets besides its devices. The driver's
 // configuration file has the same fields (package policy).
 type Container struct {
-	// Memlock is the locked memory limit of containers: unlimited, or bytes (4Gi).
+	// Memlock is the locked memory limit of containers for which nobody else sets one: unlimited,
+	// or bytes (4Gi). Defaults to what the flag --memlock says.
 	Memlock string `yaml:"memlock,omitempty"`
-	// Env are environment variables.
+	// Env are environment variables of every container that gets an HCA, by name.
 	Env map[string]string `yaml:"env,omitempty"`
-	// Mounts are files and directories of the host.
+	// Mounts are files and directories of the host that every container has that gets an HCA,
+	// read-only.
 	Mounts []Mount `yaml:"mounts,omitempty"`
 	// NCCLTopology is a topology file for NCCL: it is mounted, and NCCL_TOPO_FILE
 	// names it.
@@ -108,7 +110,7 @@ type Container struct {
 type Mount struct {
 	// HostPath is where it is on the host.
 	HostPath string `yaml:"hostPath" jsonschema:"required,pattern=^/"`
-	// ContainerPath is where the container has it.
+	// ContainerPath is where the container has it. Defaults to hostPath.
 	ContainerPath string `yaml:"containerPath,omitempty" jsonschema:"pattern=^/"`
 }
 

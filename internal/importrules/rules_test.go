@@ -27,10 +27,10 @@ var bans = []importrules.Ban{{
 	Except: []string{"sigs.k8s.io/yaml/..."}, // a YAML library, no part of the Kubernetes API machinery
 }, {
 	Name:   "rdma-hook",
-	Why:    "the hook runs on the host in every container start: the standard library, x/sys and its own logic",
+	Why:    "the hook runs on the host in every container start: the standard library, x/sys and its own logic and exit codes",
 	Of:     []string{module + "/cmd/rdma-hook"},
 	Links:  []string{"..."},
-	Except: []string{"golang.org/x/sys/...", module + "/internal/hook"},
+	Except: []string{"golang.org/x/sys/...", module + "/internal/hook", module + "/internal/exitcode"},
 }, {
 	Name:    "pure",
 	Why:     "policies, plans and slices are functions of their input: no file, no network, no client; plans and slices know of no policy",

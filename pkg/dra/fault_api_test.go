@@ -50,8 +50,8 @@ type badAPI struct {
 func newBadAPI(t testing.TB, machine string) *badAPI {
 	t.Helper()
 	n := drivertest.NewNode(t, machine)
-	proxy := apifault.New(t, n.Config().Host)
-	return &badAPI{n, proxy, proxy.Kubeconfig(t)}
+	proxy := apifault.New(t, n.Config())
+	return &badAPI{n, proxy, proxy.Kubeconfig(t, "first")}
 }
 
 func (b *badAPI) start(t testing.TB, flags ...string) *drivertest.Process {
@@ -100,13 +100,13 @@ func TestAPIInPrepare(t *testing.T) {
 		if !kind.harms {
 			prepared = append(prepared, c)
 		}
-		drivertest.Eventually(t, func() error { return invariants.AtRest(b.Node, invariants.Claims{Prepared: prepared}) })
+		drivertest.Eventually(t, func() error { return invariants.AtRest(b.Worker, invariants.Claims{Prepared: prepared}) })
 		unprepare(t, b.Node, old)
 		shot.Disarm()
 		if err := b.call(c); err != nil {
 			t.Errorf("after the trouble Prepare says %v", err)
 		}
-		if err := invariants.AtRest(b.Node, invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}}); err != nil {
+		if err := invariants.AtRest(b.Worker, invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -176,16 +176,14 @@ func (b *badAPI) addSlices(t *testing.T, slices []resourceapi.ResourceSlice) {
 
 func wantPublished(t *testing.T, n *drivertest.Node, want []string) {
 	t.Helper()
-	began := time.Now()
-	for {
-		got := deviceNames(n.Slices())
-		if strings.Join(got, " ") == strings.Join(want, " ") {
-			return
+	err := drivertest.Await(2*patience, func() error { // the library waits 30 s between some of its tries
+		if got := deviceNames(n.Slices()); strings.Join(got, " ") != strings.Join(want, " ") {
+			return fmt.Errorf("published are %v, want %v", got, want)
 		}
-		if time.Since(began) > 2*patience { // the library waits 30 s between some of its tries
-			t.Fatalf("after %v %v are published, want %v", time.Since(began), got, want)
-		}
-		time.Sleep(5 * time.Millisecond) // between two looks at the condition
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -214,11 +212,11 @@ func TestStartWithoutAPI(t *testing.T) {
 		}
 		shot := b.Arm(apifault.Fault{N: 1, Do: kind.do, Lasting: true})
 		b.start(t)
-		if err := invariants.AtRest(b.Node, invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}}); err != nil {
+		if err := invariants.AtRest(b.Worker, invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}}); err != nil {
 			t.Error(err)
 		}
 		unprepare(t, b.Node, c)
-		if err := invariants.AtRest(b.Node, invariants.Claims{}); err != nil {
+		if err := invariants.AtRest(b.Worker, invariants.Claims{}); err != nil {
 			t.Error(err)
 		}
 		shot.Disarm()

@@ -43,7 +43,7 @@ func TestKubeletGivesUp(t *testing.T) {
 			cancel()
 			_, fired := shot.Fired()
 			shot.Disarm()
-			if err := invariants.Always(f.Node); err != nil {
+			if err := invariants.Always(f.Worker); err != nil {
 				t.Errorf("%s, given up at call %d: %v", call.name, n, err)
 			}
 			if call.name == "Prepare" {

@@ -3,7 +3,6 @@ package dra_test
 import (
 	"errors"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -32,47 +31,29 @@ func newFaulty(t testing.TB, machine string) *faulty {
 	return &faulty{drivertest.NewNode(t, machine), sysfault.New(t), t}
 }
 
-// program is a driver that may end by itself.
-type program struct {
-	cmd    *exec.Cmd
-	output drivertest.Log
-	ended  chan struct{}
-}
-
 // launch starts the driver and does not wait for it.
-func (f *faulty) launch(flags ...string) *program {
+func (f *faulty) launch(flags ...string) *drivertest.Process {
 	f.t.Helper()
-	command := f.Command(drivertest.Binary(f.t), append(f.Args(f.t, ""), flags...)...)
-	p := &program{cmd: exec.Command(command[0], command[1:]...), ended: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
-	if err := p.cmd.Start(); err != nil {
-		f.t.Fatal(err)
-	}
-	go func() {
-		_ = p.cmd.Wait() // the state has it all
-		close(p.ended)
-	}()
-	f.t.Cleanup(p.kill)
-	return p
+	return drivertest.Launch(f.t, f.Command(drivertest.Binary(f.t), append(f.Args(f.t, ""), flags...)...)...)
 }
 
 // start starts the driver and waits until the kubelet has registered it.
-func (f *faulty) start(flags ...string) *program {
+func (f *faulty) start(flags ...string) *drivertest.Process {
 	f.t.Helper()
 	p := f.launch(flags...)
 	if !f.registered(p) {
-		f.t.Fatalf("the driver ended: %s", p.output.String())
+		f.t.Fatalf("the driver ended: %s", p.Output())
 	}
 	return p
 }
 
 // registered waits until the kubelet has registered a driver, and reports whether it
 // came to that: a driver may end before.
-func (f *faulty) registered(p *program) bool {
+func (f *faulty) registered(p *drivertest.Process) bool {
 	f.t.Helper()
 	serves := false
 	drivertest.Eventually(f.t, func() error {
-		if p.hasEnded() {
+		if p.HasEnded() {
 			return nil
 		}
 		if serves = len(f.Sockets()) > 0; !serves {
@@ -84,23 +65,9 @@ func (f *faulty) registered(p *program) bool {
 }
 
 // end kills a driver, and makes the kubelet notice.
-func (f *faulty) end(p *program) {
-	p.kill()
+func (f *faulty) end(p *drivertest.Process) {
+	p.Kill()
 	f.Disconnect()
-}
-
-func (p *program) hasEnded() bool {
-	select {
-	case <-p.ended:
-		return true
-	default:
-		return false
-	}
-}
-
-func (p *program) kill() {
-	_ = p.cmd.Process.Kill() // it may have ended
-	<-p.ended
 }
 
 // own are the directories that the driver writes to, host where it reads the hardware.
@@ -145,5 +112,5 @@ func (f *faulty) unprepareOnce(c *resourceapi.ResourceClaim) error {
 // atRest waits until the files are as they must be.
 func (f *faulty) atRest(c invariants.Claims) {
 	f.t.Helper()
-	drivertest.Eventually(f.t, func() error { return invariants.AtRest(f.Node, c) })
+	drivertest.Eventually(f.t, func() error { return invariants.AtRest(f.Worker, c) })
 }

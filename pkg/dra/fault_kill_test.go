@@ -49,11 +49,11 @@ func TestKillAtEachCall(t *testing.T) {
 				t.Logf("%s: call %d, %v, came after the answer", call.name, n, at)
 			}
 			f.end(p)
-			if err := invariants.Always(f.Node); err != nil {
+			if err := invariants.Always(f.Worker); err != nil {
 				t.Errorf("%s, killed at call %d, %v: %v", call.name, n, at, err)
 			}
 			p = f.start()
-			if err := invariants.AtRest(f.Node, invariants.Claims{Open: []*resourceapi.ResourceClaim{c}}); err != nil {
+			if err := invariants.AtRest(f.Worker, invariants.Claims{Open: []*resourceapi.ResourceClaim{c}}); err != nil {
 				t.Errorf("%s, killed at call %d, %v, after the restart: %v", call.name, n, at, err)
 			}
 			if err := call.do(c); err != nil {
@@ -83,11 +83,11 @@ func TestKillInStart(t *testing.T) {
 		at, fired := shot.Fired()
 		shot.Disarm()
 		f.end(p)
-		if err := invariants.Always(f.Node); err != nil && fired {
+		if err := invariants.Always(f.Worker); err != nil && fired {
 			t.Errorf("killed at call %d, %v: %v", n, at, err)
 		}
 		p = f.start()
-		if err := invariants.AtRest(f.Node, prepared); err != nil {
+		if err := invariants.AtRest(f.Worker, prepared); err != nil {
 			t.Errorf("killed at call %d, %v, after the restart: %v", n, at, err)
 		}
 		f.end(p)

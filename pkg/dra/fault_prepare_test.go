@@ -60,7 +60,7 @@ func TestFaultInPrepare(t *testing.T) {
 					t.Errorf("%s at call %d, %v: Prepare says %v", kind.name, n, call, err)
 				}
 			}
-			if err := invariants.Always(f.Node); err != nil {
+			if err := invariants.Always(f.Worker); err != nil {
 				t.Errorf("%s at call %d, %v: %v", kind.name, n, call, err)
 			}
 			if _, err := f.prepareOnce(c); err != nil {
@@ -92,7 +92,7 @@ func TestFaultInUnprepare(t *testing.T) {
 			if err != nil && (!fired || !tells(err, c, kind)) {
 				t.Errorf("%s at call %d, %v: Unprepare says %v", kind.name, n, call, err)
 			}
-			if err := invariants.Always(f.Node); err != nil {
+			if err := invariants.Always(f.Worker); err != nil {
 				t.Errorf("%s at call %d, %v: %v", kind.name, n, call, err)
 			}
 			if err := f.unprepareOnce(c); err != nil {

@@ -88,9 +88,9 @@ func TestFaultInStart(t *testing.T) {
 	for n := 1; !t.Failed(); n++ {
 		shot, p := f.startWithFault(c, n, sysfault.Below(append(append(f.own(), f.host()...), f.Dir)...))
 		call, fired := shot.Fired()
-		err := invariants.AtRest(f.Node, invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}})
-		switch said := p.output.String(); {
-		case p.hasEnded():
+		err := invariants.AtRest(f.Worker, invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}})
+		switch said := p.Output(); {
+		case p.HasEnded():
 			ended++
 			if !strings.Contains(said, unix.EIO.Error()) {
 				t.Errorf("EIO at call %d, %v: the driver ended and said %s", n, call, said)
@@ -121,7 +121,7 @@ func TestFaultInStart(t *testing.T) {
 			began := time.Now()
 			var err error
 			for time.Since(began) < 2*patience {
-				if err = invariants.AtRest(f.Node, invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}}); err == nil {
+				if err = invariants.AtRest(f.Worker, invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}}); err == nil {
 					t.Logf("after %v", time.Since(began).Round(time.Second))
 					return
 				}
@@ -178,7 +178,7 @@ func newDisordered(t *testing.T) (*faulty, *resourceapi.ResourceClaim) {
 
 // startWithFault starts a driver in disorder whose n-th call of a kind fails, and waits
 // until it serves or has ended.
-func (f *faulty) startWithFault(c *resourceapi.ResourceClaim, n int, match func(sysfault.Call) bool) (*sysfault.Shot, *program) {
+func (f *faulty) startWithFault(c *resourceapi.ResourceClaim, n int, match func(sysfault.Call) bool) (*sysfault.Shot, *drivertest.Process) {
 	f.t.Helper()
 	f.disorder(c)
 	shot := f.Arm(sysfault.Fault{N: n, Match: match, Do: sysfault.Error(unix.EIO)})

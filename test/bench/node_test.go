@@ -89,8 +89,8 @@ type side struct {
 
 func newSide(t testing.TB, name string, host *drivertest.Host) *side {
 	t.Helper()
-	cdi := filepath.Join(drivertest.TempDir(t), "cdi")
-	return &side{name: name, Node: &drivertest.Node{Host: host, API: drivertest.NewAPI(t), Kubelet: drivertest.NewKubeletAt(t, diskDir(t)), CDIDir: cdi}}
+	worker := &drivertest.Worker{Host: host, Kubelet: drivertest.NewKubeletAt(t, diskDir(t)), CDIDir: filepath.Join(drivertest.TempDir(t), "cdi")}
+	return &side{name: name, Node: &drivertest.Node{Worker: worker, API: drivertest.NewAPI(t)}}
 }
 
 // ours is the node of the driver, with the default settings of the program.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -26,7 +27,14 @@ type ControlPlane struct {
 	dir     string
 	layout  layout
 	kubectl string
-	daemons []*exec.Cmd
+	daemons []daemon
+}
+
+// daemon is a program that runs, and how it was started.
+type daemon struct {
+	*exec.Cmd
+	name string
+	argv []string
 }
 
 // StartControlPlane starts an API server, which keeps its data below dir. The
@@ -107,9 +115,9 @@ func (cp *ControlPlane) log(name string) string { return filepath.Join(cp.dir, n
 
 // start starts a daemon with a plain environment: no proxy of the caller.
 func (cp *ControlPlane) start(name string, argv []string) error {
-	log, err := os.Create(cp.log(name))
+	log, err := os.OpenFile(cp.log(name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return fmt.Errorf("create the log of %s: %w", name, err)
+		return fmt.Errorf("open the log of %s: %w", name, err)
 	}
 	defer log.Close()
 	cmd := exec.Command(argv[0], argv[1:]...)
@@ -119,8 +127,27 @@ func (cp *ControlPlane) start(name string, argv []string) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", name, err)
 	}
-	cp.daemons = append(cp.daemons, cmd)
+	cp.daemons = append(cp.daemons, daemon{cmd, name, argv})
 	return nil
+}
+
+// Restart kills the API server as a crash does, starts it again and waits until it serves.
+// What it has is in etcd.
+func (cp *ControlPlane) Restart(ctx context.Context) error {
+	i := slices.IndexFunc(cp.daemons, func(d daemon) bool { return d.name == APIServer })
+	if i < 0 {
+		return errors.New("restart the API server: it was stopped")
+	}
+	d := cp.daemons[i]
+	if err := d.Process.Kill(); err != nil {
+		return fmt.Errorf("kill the API server: %w", err)
+	}
+	_ = d.Wait() // it was killed
+	cp.daemons = slices.Delete(cp.daemons, i, i+1)
+	if err := cp.start(d.name, d.argv); err != nil {
+		return err
+	}
+	return cp.wait(ctx)
 }
 
 // wait waits until the API server serves.

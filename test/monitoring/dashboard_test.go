@@ -1,21 +1,20 @@
 package monitoring
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/prometheus"
 )
 
 // The devices of the fixture machine dgx-h100-ib that the load is on; the first is
@@ -101,78 +100,35 @@ func (l *load) round() {
 	l.Restart()
 }
 
-// variables are the dashboard's, and Grafana's, as a user would set them.
-var variables = strings.NewReplacer("$instance", ".*", "$device", ".*", "$__rate_interval", "30s")
-
-// found returns all values of a key in a JSON document.
-func found(node any, key string) []string {
-	var out []string
-	switch node := node.(type) {
-	case map[string]any:
-		for k, v := range node {
-			if s, ok := v.(string); ok && k == key {
-				out = append(out, s)
-			}
-			out = append(out, found(v, key)...)
-		}
-	case []any:
-		for _, v := range node {
-			out = append(out, found(v, key)...)
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-var labelValues = regexp.MustCompile(`^label_values\((.*), *(\w+)\)$`)
-
 // TestDashboard: each query of the dashboard, and each recording rule, returns data from a
-// driver at work.
+// driver at work. This node has InfiniBand and RoCE; the driver on a real kernel has the
+// same questions in test/vm.
 func TestDashboard(t *testing.T) {
-	program(t, "prometheus")
+	program := prometheus.Program(t, "prometheus")
 	n := drivertest.NewNode(t, "dgx-h100-ib")
-	address := freeAddress(t)
+	address := prometheus.FreeAddress(t)
 	n.Start(t, "", "--metrics-bind-address", address)
-	p, l := startPrometheus(t, address), newLoad(t, n)
-	var board any
-	if err := json.Unmarshal([]byte(readFile(t, dashboard)), &board); err != nil {
-		t.Fatal(err)
+	p := prometheus.Start(t, prometheus.Config{Program: program, Target: address, Rules: rulesFile, Interval: time.Second})
+	l, board := newLoad(t, n), prometheus.ReadDashboard(t, dashboard)
+	if len(board.Queries) < 30 {
+		t.Fatalf("the dashboard has %d queries", len(board.Queries))
 	}
-	left := found(board, "expr")
-	if len(left) < 30 {
-		t.Fatalf("the dashboard has %d queries", len(left))
-	}
-	t.Logf("%d queries", len(left))
-	for _, group := range rules(t).Groups {
-		for _, r := range group.Rules {
-			if r.Record != "" {
-				left = append(left, r.Record)
-			}
-		}
-	}
+	left := append(slices.Clone(board.Queries), prometheus.ReadRecords(t, rulesFile)...)
 	scrapes := 0
-	drivertest.Eventually(t, func() error {
+	drivertest.Eventually(t, func() (err error) {
 		last := scrapes
-		if scrapes = p.scrapes(); scrapes == last {
+		if scrapes = p.Scrapes(); scrapes == last {
 			return fmt.Errorf("%d scrapes, and %d queries without data:\n%s", scrapes, len(left), strings.Join(left, "\n"))
 		}
 		l.round()
-		var err error
-		left = slices.DeleteFunc(left, func(expr string) bool {
-			n, asked := p.data(variables.Replace(expr))
-			if asked != nil {
-				err = asked
-			}
-			return len(n) > 0
-		})
-		if err == nil && len(left) > 0 {
+		if left, err = p.Unanswered(left, 30*time.Second); err == nil && len(left) > 0 {
 			err = fmt.Errorf("no data for:\n%s", strings.Join(left, "\n"))
 		}
 		return err
 	})
 	checkScrape(t, address)
-	checkVariables(t, p, board)
-	checkRules(t, p)
+	p.CheckVariables(t, board)
+	p.CheckRules(t)
 	checkMeaning(t, p)
 }
 
@@ -191,47 +147,8 @@ func checkScrape(t *testing.T, address string) {
 	promtool(t, string(text), "check", "metrics")
 }
 
-// checkVariables runs the queries of the dashboard's variables.
-func checkVariables(t *testing.T, p *prometheus, board any) {
-	t.Helper()
-	queries := slices.DeleteFunc(found(board, "query"), func(q string) bool { return !strings.HasPrefix(q, "label_values") })
-	if len(queries) != 2 {
-		t.Errorf("variables have the queries %v", queries)
-	}
-	for _, q := range queries {
-		m := labelValues.FindStringSubmatch(variables.Replace(q))
-		if m == nil {
-			t.Fatalf("query %q is not understood", q)
-		}
-		var values []string
-		if err := p.get("/api/v1/label/"+m[2]+"/values", url.Values{"match[]": {m[1]}}, &values); err != nil || len(values) == 0 {
-			t.Errorf("%s: values %v, %v", q, values, err)
-		}
-	}
-}
-
-// checkRules has Prometheus say that it could evaluate each rule.
-func checkRules(t *testing.T, p *prometheus) {
-	t.Helper()
-	var answer struct {
-		Groups []struct {
-			Rules []struct{ Name, Health, LastError string }
-		}
-	}
-	if err := p.get("/api/v1/rules", nil, &answer); err != nil {
-		t.Fatal(err)
-	}
-	for _, g := range answer.Groups {
-		for _, r := range g.Rules {
-			if r.Health != "ok" {
-				t.Errorf("rule %s is %s: %s", r.Name, r.Health, r.LastError)
-			}
-		}
-	}
-}
-
 // checkMeaning asks for what must be true of this node.
-func checkMeaning(t *testing.T, p *prometheus) {
+func checkMeaning(t *testing.T, p *prometheus.Server) {
 	t.Helper()
 	for _, expr := range []string{
 		`rdma_port_received_bytes_total{device="` + ib + `",namespace="team-a",claim="claim-1",pod="trainer-0"}`,
@@ -246,7 +163,7 @@ func checkMeaning(t *testing.T, p *prometheus) {
 		// In the documentation.
 		`rate(rdma_port_received_bytes_total[5m]) * on (instance, device) group_right () rdma_device_allocation_info`,
 	} {
-		if n, err := p.data(expr); err != nil || len(n) == 0 {
+		if n, err := p.Data(expr); err != nil || len(n) == 0 {
 			t.Errorf("no data for %s: %v", expr, err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rdma-dev/dra-driver-rdma/tools/internal/configschema"
 	"github.com/rdma-dev/dra-driver-rdma/tools/internal/generator"
 )
 
@@ -31,10 +32,11 @@ func main() { generator.Main("schema", "the schema of the chart's values", file,
 // generate returns the schema of all values. It reads the sources of the checkout that it
 // runs in, for their comments.
 func generate() ([]byte, error) {
-	s, err := configuration()
+	s, err := configschema.DriverConfig()
 	if err != nil {
 		return nil, fmt.Errorf("make the schema of the configuration: %w", err)
 	}
+	s.Description = "The driver's configuration file, docs/reference/configuration.md."
 	part, err := json.MarshalIndent(s, "    ", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("encode the schema of the configuration: %w", err)

@@ -1,7 +1,7 @@
 // Package apifault stands between a driver and an API server and lets requests fail, as
 // the network, a busy server or an old one does.
 //
-//	proxy := apifault.New(t, api.Config().Host)
+//	proxy := apifault.New(t, api.Config())
 //	shot := proxy.Arm(apifault.Fault{N: 1, Do: apifault.Status(429)})
 //	...
 //	request, fired := shot.Fired()
@@ -22,6 +22,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
 )
 
@@ -41,36 +43,46 @@ type Fault struct {
 type Proxy struct {
 	URL    string
 	server http.Handler
+	front  *httptest.Server
 
 	mu   sync.Mutex
 	shot *Shot
 }
 
-// New starts a proxy of an API server until the end of the test.
-func New(t testing.TB, server string) *Proxy {
+// New starts a proxy of an API server until the end of the test. It hands on the client's
+// credentials, and has none of its own.
+func New(t testing.TB, server *rest.Config) *Proxy {
 	t.Helper()
-	target, err := url.Parse(server)
+	target, err := url.Parse(server.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, err := rest.TransportFor(rest.AnonymousClientConfig(server))
 	if err != nil {
 		t.Fatal(err)
 	}
 	reverse := httputil.NewSingleHostReverseProxy(target)
+	reverse.Transport = transport
 	reverse.FlushInterval = -1 // a watch is a stream
-	reverse.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, err error) {
-		w.WriteHeader(http.StatusBadGateway) // the client or the server went
-		fmt.Fprintln(w, err)
+	reverse.ErrorHandler = func(w http.ResponseWriter, r *http.Request, _ error) {
+		Down(w, r, nil) // the client or the server went
 	}
+	reverse.ErrorLog = log.New(io.Discard, "", 0) // a server may be killed in the middle of an answer
 	p := &Proxy{server: reverse}
 	front := httptest.NewUnstartedServer(p)
 	front.Config.ErrorLog = log.New(io.Discard, "", 0) // clients are killed in the middle
 	front.StartTLS()                                   // a client sends no token without TLS
-	p.URL = front.URL
+	p.URL, p.front = front.URL, front
 	t.Cleanup(func() { front.CloseClientConnections(); front.Close() })
 	return p
 }
 
+// Cut ends all connections of clients, watches among them.
+func (p *Proxy) Cut() { p.front.CloseClientConnections() }
+
 // Kubeconfig writes a kubeconfig file for the proxy and returns its path. The client's
 // token is read from a file beside it, "token".
-func (p *Proxy) Kubeconfig(t testing.TB) string {
+func (p *Proxy) Kubeconfig(t testing.TB, firstToken string) string {
 	t.Helper()
 	dir := drivertest.TempDir(t)
 	token := filepath.Join(dir, "token")
@@ -79,7 +91,7 @@ func (p *Proxy) Kubeconfig(t testing.TB) string {
 "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
 "users": [{"name": "u", "user": {"tokenFile": %q}}]}`, p.URL, token)
 	path := filepath.Join(dir, "kubeconfig")
-	if err := errors.Join(os.WriteFile(token, []byte("first"), 0o600), os.WriteFile(path, []byte(content), 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(token, []byte(firstToken), 0o600), os.WriteFile(path, []byte(content), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -68,6 +68,11 @@ func (c *Cluster) Publish(driver string, published []resourceslice.Slice) {
 		c.drop(object)
 		objects = append(objects, object)
 	}
+	c.Store(driver, objects)
+}
+
+// Store replaces the slices of a driver by objects of an API server.
+func (c *Cluster) Store(driver string, objects []*resourceapi.ResourceSlice) {
 	if c.pools == nil {
 		c.pools = map[string][]*resourceapi.ResourceSlice{}
 	}

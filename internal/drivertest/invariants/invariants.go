@@ -22,7 +22,7 @@ type Claims struct {
 }
 
 // Always returns what is wrong at any time, also while the driver works or is dead.
-func Always(n *drivertest.Node) error {
+func Always(n *drivertest.Worker) error {
 	state, err := read(n)
 	if err != nil {
 		return err
@@ -32,7 +32,7 @@ func Always(n *drivertest.Node) error {
 
 // AtRest returns what is wrong when no call is in progress and the driver has had the
 // time to follow its host.
-func AtRest(n *drivertest.Node, c Claims) error {
+func AtRest(n *drivertest.Worker, c Claims) error {
 	state, err := read(n)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ type state struct {
 	nodes   func(name string) bool // whether a node stands in /dev
 }
 
-func read(n *drivertest.Node) (*state, error) {
+func read(n *drivertest.Worker) (*state, error) {
 	s := &state{nodes: func(name string) bool {
 		_, err := os.Stat(n.Node(name))
 		return err == nil
@@ -66,7 +66,7 @@ func read(n *drivertest.Node) (*state, error) {
 }
 
 // loadable: a runtime reads the directory without complaint.
-func (s *state) loadable(n *drivertest.Node) error {
+func (s *state) loadable(n *drivertest.Worker) error {
 	return errors.Join(append(s.strange, drivertest.CheckSpecs(n.CDIDir))...)
 }
 

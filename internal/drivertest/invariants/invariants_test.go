@@ -31,7 +31,7 @@ func share(device, id string) string {
 	return fmt.Sprintf(`{"device": "shared-%s", "shareID": %q}`, device, id)
 }
 
-func (f files) write(t *testing.T, n *drivertest.Node) {
+func (f files) write(t *testing.T, n *drivertest.Worker) {
 	t.Helper()
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -63,7 +63,7 @@ func TestInvariants(t *testing.T) {
 	both := invariants.Claims{Prepared: []*resourceapi.ResourceClaim{a}, Open: []*resourceapi.ResourceClaim{b}}
 	for name, tc := range map[string]struct {
 		files  []files
-		spoil  func(t *testing.T, n *drivertest.Node)
+		spoil  func(t *testing.T, n *drivertest.Worker)
 		claims invariants.Claims
 		always string // what is wrong at any time, "" for nothing
 		atRest string // and besides at rest
@@ -83,22 +83,22 @@ func TestInvariants(t *testing.T) {
 		"no record":            {files: []files{{a, "uverbs0", alone(hca0)}, {b, "uverbs1", ""}}, claims: both, atRest: "spec of claim " + string(b.UID) + " has no record"},
 		"not ended":            {files: []files{{a, "uverbs0", alone(hca0)}}, atRest: "is of no claim that the kubelet asked for"},
 		"spec of what is away": {files: []files{{a, "uverbs99", alone("pci-0000-ff-00-0")}}, claims: both, always: "", atRest: "and not all of its HCAs"},
-		"broken spec": {spoil: func(t *testing.T, n *drivertest.Node) { put(t, drivertest.SpecPath(n.CDIDir, a), "{") },
+		"broken spec": {spoil: func(t *testing.T, n *drivertest.Worker) { put(t, drivertest.SpecPath(n.CDIDir, a), "{") },
 			always: "unexpected end of JSON input"},
-		"broken record": {spoil: func(t *testing.T, n *drivertest.Node) { put(t, filepath.Join(n.RecordDir(), "x.json"), "{}") },
+		"broken record": {spoil: func(t *testing.T, n *drivertest.Worker) { put(t, filepath.Join(n.RecordDir(), "x.json"), "{}") },
 			always: `x.json of claim ""`},
-		"another's file": {spoil: func(t *testing.T, n *drivertest.Node) { put(t, filepath.Join(n.CDIDir, "core.1"), "") },
+		"another's file": {spoil: func(t *testing.T, n *drivertest.Worker) { put(t, filepath.Join(n.CDIDir, "core.1"), "") },
 			always: "is no spec of a claim"},
-		"file in the making": {spoil: func(t *testing.T, n *drivertest.Node) { put(t, filepath.Join(n.CDIDir, ".rdma.dev-1.tmp"), "{") }},
+		"file in the making": {spoil: func(t *testing.T, n *drivertest.Worker) { put(t, filepath.Join(n.CDIDir, ".rdma.dev-1.tmp"), "{") }},
 		"missing node": {files: []files{{a, "uverbs0", alone(hca0)}}, claims: both, atRest: "and not all of its HCAs",
-			spoil: func(t *testing.T, n *drivertest.Node) {
+			spoil: func(t *testing.T, n *drivertest.Worker) {
 				if err := os.Remove(n.Node("uverbs0")); err != nil {
 					t.Fatal(err)
 				}
 			}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := drivertest.NewNode(t, "hgx-h100")
+			n := drivertest.NewWorker(t, "hgx-h100")
 			for _, f := range tc.files {
 				f.write(t, n)
 			}

@@ -3,7 +3,6 @@ package v1alpha1_test
 import (
 	"os"
 	"regexp"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,18 +64,4 @@ func parameters(obj runtime.Object) [][]byte {
 		}
 	}
 	return out
-}
-
-// TestFieldsAreDocumented: every field of the two kinds stands in docs/claims.md.
-func TestFieldsAreDocumented(t *testing.T) {
-	doc, err := os.ReadFile("../../../docs/claims.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, field := range []string{"memlock", "nodes", "env", "network.mode", "network.interface", "network.addresses", "network.ipam", "network.mtu", "network.routes", "allow.network.modes", "allow.network.addresses",
-		"allow.network.ipam", "allow.network.routes", "allow.nodes", "allow.memlockMax", "defaults.memlock", "defaults.nodes", "defaults.env"} {
-		if !strings.Contains(string(doc), "`"+field+"`") {
-			t.Errorf("docs/claims.md says nothing of %s", field)
-		}
-	}
 }

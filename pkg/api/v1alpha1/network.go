@@ -14,34 +14,35 @@ import (
 // the pod. A field that is not set leaves the matter to the next one who has a say;
 // addresses and ipam are one matter.
 type Network struct {
-	// Mode is "none", "move" for the HCA's own interface, or "macvlan" for one on top of it.
+	// Mode is how: none, move for the HCA's own interface, or macvlan for one on top of it. Defaults
+	// to none.
 	Mode string `json:"mode,omitempty"`
-	// Interface is its name in the pod; rdma0, rdma1, ... in the order of the claim's
-	// devices if not set.
+	// Interface is its name in the pod. Defaults to rdma0, rdma1, ... in the order of the
+	// claim's devices.
 	Interface string `json:"interface,omitempty"`
-	// Addresses are given to it, each with the length of its network: 10.1.2.3/24.
+	// Addresses are those that it gets, each with the length of its network: 10.1.2.3/24.
 	Addresses []string `json:"addresses,omitempty"`
 	// IPAM is the name of an entry of "ipam" in the driver's configuration, which gives it
 	// addresses.
 	IPAM string `json:"ipam,omitempty"`
-	// MTU is its largest packet; that of the HCA's interface if not set.
+	// MTU is its largest packet, 68 to 65535. Defaults to that of the HCA's interface.
 	MTU *int `json:"mtu,omitempty"`
-	// Routes lead through it.
+	// Routes are those of the pod that lead through it.
 	Routes []Route `json:"routes,omitempty"`
 }
 
 // Route is a route of the pod through the interface.
 type Route struct {
 	// Destination is a network: 10.2.0.0/16.
-	Destination string `json:"destination"`
-	// Gateway is the next hop; none for what is on the link.
+	Destination string `json:"destination" jsonschema:"required"`
+	// Gateway is the next hop. Defaults to none, for what is on the link.
 	Gateway string `json:"gateway,omitempty"`
 }
 
 // AllowNetwork bounds the network of a claim. What is not set allows nothing: an
 // interface on the fabric is more than a pod has otherwise.
 type AllowNetwork struct {
-	// Modes are those that a claim may ask for besides "none".
+	// Modes are those that a claim may ask for besides none.
 	Modes []string `json:"modes,omitempty"`
 	// Addresses are the networks of which a claim may choose addresses.
 	Addresses []string `json:"addresses,omitempty"`

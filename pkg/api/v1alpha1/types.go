@@ -17,31 +17,37 @@ type HCAConfig struct {
 // refused in a claim.
 type HCAClassConfig struct {
 	metav1.TypeMeta `json:",inline"`
-	// Allow bounds what claims of the class may ask for.
+	// Allow are the bounds of what claims of the class may ask for.
 	Allow Allow `json:"allow,omitempty"`
-	// Defaults hold where a claim says nothing.
+	// Defaults are what holds where a claim says nothing, within the bounds.
 	Defaults Settings `json:"defaults,omitempty"`
 }
 
 // Settings say how an HCA is given to a container. A field that is not set
 // leaves the matter to the next one who has a say: claim, class, driver.
+//
+// The fields of these types are described in docs/reference/configuration.md by their
+// comments (tools/reference), which has a last sentence of "Defaults to" for its own column.
 type Settings struct {
 	// Memlock is the locked memory limit (RLIMIT_MEMLOCK) of the container's
-	// processes: "unlimited", a quantity of bytes such as 4Gi, or "inherit" to
-	// leave the container runtime's own limit as it is.
+	// processes: unlimited, a quantity of bytes such as 4Gi, or inherit to
+	// leave the container runtime's own limit as it is. Defaults to what the
+	// administrator configured, which is unlimited unless they changed it.
 	Memlock *Memlock `json:"memlock,omitempty"`
-	// Nodes are the groups of character devices the container gets: verbs, cm,
-	// and where the class allows them mad and sm.
+	// Nodes are the groups of character devices that the container gets: verbs (uverbsN),
+	// cm (rdma_cm), and where the class allows them mad (umadN of every port) and sm
+	// (issmN of every port). Defaults to verbs and cm.
 	Nodes []string `json:"nodes,omitempty"`
-	// Env names libraries that the container is configured for by environment
-	// variables: "nccl" sets NCCL_IB_HCA, "ucx" sets UCX_NET_DEVICES, to exactly
-	// the claim's HCAs; "nccl-topology" sets NCCL_TOPO_FILE to a file that says where
+	// Env are libraries that the container is configured for by environment
+	// variables: nccl sets NCCL_IB_HCA, ucx sets UCX_NET_DEVICES, to exactly
+	// the claim's HCAs; nccl-topology sets NCCL_TOPO_FILE to a file that says where
 	// they and the host's GPUs are. A value of the same name in the pod is replaced.
 	Env []string `json:"env,omitempty"`
-	// Limits bound what each container holds of an HCA. They may lower what a
-	// claim's share of a shared HCA has, and not raise it.
+	// Limits are bounds of what each container holds of an HCA. They may lower what a
+	// claim's share of a shared HCA has, and not raise it. Defaults to the claim's
+	// share; without one there is no limit.
 	Limits Limits `json:"limits,omitzero"`
-	// Network brings the HCA's network interface into the pod.
+	// Network is how the HCA's network interface comes into the pod.
 	Network Network `json:"network,omitzero"`
 }
 
@@ -49,27 +55,29 @@ type Settings struct {
 // the kernel's rdma cgroup controller. A limit that is not set leaves the matter to
 // the next one who has a say.
 type Limits struct {
-	// Handles is the number of open contexts (hca_handle of rdma.max).
+	// Handles is the number of open contexts (hca_handle of rdma.max), 1 to 2147483647.
 	Handles *resource.Quantity `json:"handles,omitempty"`
 	// Objects is the number of verbs objects: queue pairs, completion queues, memory
-	// regions and the like (hca_object of rdma.max).
+	// regions and the like (hca_object of rdma.max), 1 to 2147483647.
 	Objects *resource.Quantity `json:"objects,omitempty"`
 }
 
 // Allow bounds the settings of a claim.
 type Allow struct {
-	// Nodes are the groups a claim may ask for; verbs and cm if not set. Opening
-	// mad or sm to a namespace's users gives them the fabric: see the admission
-	// policy in the chart.
+	// Nodes are the groups that a claim may ask for. Opening mad or sm to a namespace's
+	// users gives them the fabric: see the admission policy in the chart. Defaults to
+	// verbs and cm.
 	Nodes []string `json:"nodes,omitempty"`
-	// MemlockMax is the highest limit a claim may ask for; unlimited if not set.
+	// MemlockMax is the highest limit that a claim may ask for: unlimited, or a quantity of
+	// bytes. Defaults to unlimited.
 	MemlockMax *Memlock `json:"memlockMax,omitempty"`
-	// Env are the libraries a claim may ask for; all if not set.
+	// Env are the libraries that a claim may ask for. Defaults to all.
 	Env []string `json:"env,omitempty"`
-	// LimitsMax are the highest limits a claim may ask for, and what it gets that
-	// asks for none; unlimited if not set.
+	// LimitsMax are the highest limits that a claim may ask for, and what it gets that
+	// asks for none. Defaults to no bound where something else sets a limit; elsewhere
+	// a claim may not ask for one.
 	LimitsMax Limits `json:"limitsMax,omitzero"`
-	// Network bounds what a claim may ask for in network; nothing if not set.
+	// Network are the bounds of what a claim may ask for in network. Defaults to nothing.
 	Network AllowNetwork `json:"network,omitzero"`
 }
 

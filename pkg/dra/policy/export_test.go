@@ -26,6 +26,7 @@ func fields(prefix string, t reflect.Type) []string {
 			out = append(out, prefix+name)
 			out = append(out, fields(prefix+name+".*.", inner.Elem())...)
 		case inner.Kind() == reflect.Struct && !reflect.PointerTo(inner).Implements(reflect.TypeFor[yaml.Unmarshaler]()):
+			out = append(out, prefix+name)
 			out = append(out, fields(prefix+name+".", inner)...)
 		default:
 			out = append(out, prefix+name)

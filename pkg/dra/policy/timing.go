@@ -26,8 +26,10 @@ func (d *Duration) UnmarshalYAML(node *yaml.Node) error {
 // FileHealth says how long things must be before they count.
 type FileHealth struct {
 	// DownAfter is how long a fault of an HCA must be seen before it counts, from 0s to 10m.
+	// Defaults to 5s.
 	DownAfter *Duration `yaml:"downAfter"`
-	// UpAfter is how long it must be gone before its taint goes, from 0s to 1h.
+	// UpAfter is how long it must be gone before its taint goes, from 0s to 1h. Defaults to
+	// 30s.
 	UpAfter *Duration `yaml:"upAfter"`
 }
 

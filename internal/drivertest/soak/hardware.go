@@ -1,4 +1,4 @@
-package dra_test
+package soak
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/tree"
 )
 
-// soakMachine has nine HCAs, each the only function of its card.
-const soakMachine = "hgx-h100"
+// machine has nine HCAs, each the only function of its card.
+const machine = "hgx-h100"
 
 // card is one HCA of the soak's host.
 type card struct {
@@ -75,7 +75,7 @@ func (h *hardware) tell(action string, c card) {
 
 func newHardware(t testing.TB) *hardware {
 	t.Helper()
-	m, err := fixture.Load(soakMachine)
+	m, err := fixture.Load(machine)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func (h *hardware) goOrCome(i int) {
 
 // apply makes a node have the hardware as it is now, and has the kernel say that
 // something changed.
-func (h *hardware) apply(n *drivertest.Node) {
+func (h *hardware) apply(n *drivertest.Worker) {
 	h.t.Helper()
 	var pairs []string
 	for own, now := range h.names {
@@ -162,7 +162,7 @@ func (h *hardware) apply(n *drivertest.Node) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	m, err := fixture.Parse(soakMachine, archive)
+	m, err := fixture.Parse(machine, archive)
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -1,4 +1,9 @@
-package main
+// Package configschema makes JSON schemas of the types of configuration files and of the
+// parameters of claims and classes, with the comments of their fields as descriptions: for
+// the chart's values (tools/schema) and the reference (tools/reference).
+//
+// It reads the sources of the checkout that it runs in the root of.
+package configschema
 
 import (
 	"fmt"
@@ -6,7 +11,9 @@ import (
 	"strings"
 
 	"github.com/invopop/jsonschema"
+	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 )
@@ -14,13 +21,47 @@ import (
 // module and the packages of the types, as directories.
 const module = "github.com/rdma-dev/dra-driver-rdma"
 
-var packages = []string{"pkg/dra/policy", "internal/hostconfig"}
+var packages = []string{"pkg/dra/policy", "internal/hostconfig", "pkg/api/v1alpha1"}
 
-// configuration makes the schema of the configuration file as the chart has it: without
+// HCAConfig makes the schema of what claims say.
+func HCAConfig() (*jsonschema.Schema, error) { return reflected(&v1alpha1.HCAConfig{}, "json") }
+
+// HCAClassConfig makes the schema of what classes say.
+func HCAClassConfig() (*jsonschema.Schema, error) {
+	s, err := reflected(&v1alpha1.HCAClassConfig{}, "json")
+	if err != nil {
+		return nil, err
+	}
+	if allow, ok := s.Properties.Get("allow"); ok {
+		if highest, ok := allow.Properties.Get("memlockMax"); ok {
+			memlock(highest) // "inherit" bounds nothing
+			return s, nil
+		}
+	}
+	return nil, fmt.Errorf("the configuration of a class has no allow.memlockMax")
+}
+
+// DriverConfig makes the schema of the driver's configuration file.
+func DriverConfig() (*jsonschema.Schema, error) {
+	s, err := reflected(&policy.File{}, "yaml")
+	if err != nil {
+		return nil, err
+	}
+	for name, change := range map[string]func(*jsonschema.Schema){"memlock": memlock, "env": variables, "taints": taints, "rules": attributes} {
+		property, ok := s.Properties.Get(name)
+		if !ok {
+			return nil, fmt.Errorf("the configuration has no %s", name)
+		}
+		change(property)
+	}
+	return s, nil
+}
+
+// reflected makes the schema of a type, whose fields are called by a tag, without
 // apiVersion and kind.
-func configuration() (*jsonschema.Schema, error) {
+func reflected(of any, tag string) (*jsonschema.Schema, error) {
 	r := &jsonschema.Reflector{
-		FieldNameTag: "yaml", Anonymous: true, DoNotReference: true, RequiredFromJSONSchemaTags: true, Mapper: scalar,
+		FieldNameTag: tag, Anonymous: true, DoNotReference: true, RequiredFromJSONSchemaTags: true, Mapper: scalar,
 	}
 	for _, dir := range packages {
 		if err := r.AddGoComments(module, "./"+dir, jsonschema.WithFullComment()); err != nil {
@@ -30,19 +71,12 @@ func configuration() (*jsonschema.Schema, error) {
 	for name, comment := range r.CommentMap {
 		r.CommentMap[name] = sentence(name, comment)
 	}
-	s := r.Reflect(&policy.File{})
-	s.Version, s.Description = "", "The driver's configuration file, docs/policy.md."
+	s := r.Reflect(of)
+	s.Version = ""
 	for _, name := range []string{"apiVersion", "kind"} {
 		if _, had := s.Properties.Delete(name); !had {
-			return nil, fmt.Errorf("the configuration has no %s", name)
+			return nil, fmt.Errorf("%T has no %s", of, name)
 		}
-	}
-	for name, change := range map[string]func(*jsonschema.Schema){"memlock": memlock, "env": variables, "taints": taints, "rules": attributes} {
-		property, ok := s.Properties.Get(name)
-		if !ok {
-			return nil, fmt.Errorf("the configuration has no %s", name)
-		}
-		change(property)
 	}
 	return s, nil
 }
@@ -63,11 +97,13 @@ func sentence(name, comment string) string {
 // scalar are the types that read themselves.
 func scalar(t reflect.Type) *jsonschema.Schema {
 	switch t {
-	case reflect.TypeFor[policy.Quantity](), reflect.TypeFor[*policy.Quantity]():
+	case reflect.TypeFor[policy.Quantity](), reflect.TypeFor[*policy.Quantity](), reflect.TypeFor[resource.Quantity]():
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
 			{Type: "integer", Minimum: "1"},
 			{Type: "string", Pattern: "^[0-9]*[1-9][0-9]*([kMGTPE]|[KMGTPE]i)?$"},
 		}}
+	case reflect.TypeFor[v1alpha1.Memlock]():
+		return locked("unlimited|inherit")
 	case reflect.TypeFor[policy.Duration](), reflect.TypeFor[*policy.Duration]():
 		return &jsonschema.Schema{Type: "string", Pattern: "^([0-9]+([.][0-9]+)?(ms|s|m|h))+$"}
 	}
@@ -75,12 +111,14 @@ func scalar(t reflect.Type) *jsonschema.Schema {
 }
 
 // memlock is text in the type; YAML has whole numbers for it too.
-func memlock(s *jsonschema.Schema) {
-	s.Type = ""
-	s.AnyOf = []*jsonschema.Schema{
+func memlock(s *jsonschema.Schema) { s.Type, s.AnyOf = "", locked("unlimited").AnyOf }
+
+// locked is a limit of locked memory: one of some words, or bytes.
+func locked(words string) *jsonschema.Schema {
+	return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
 		{Type: "integer", Minimum: "1"},
-		{Type: "string", Pattern: "^(unlimited|[0-9]*[1-9][0-9]*([kKMGT]|[KMGT]i)?)$"},
-	}
+		{Type: "string", Pattern: "^(" + words + "|[0-9]*[1-9][0-9]*([kKMGT]|[KMGT]i)?)$"},
+	}}
 }
 
 func variables(s *jsonschema.Schema) { s.PropertyNames = &jsonschema.Schema{Pattern: "^[^=]+$"} }

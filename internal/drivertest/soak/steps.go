@@ -1,21 +1,26 @@
-package dra_test
+package soak
 
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
 )
 
-// soakSteps are what can happen to a node, and how often it does.
-var soakSteps = []struct {
+// step is something that happens to a node.
+type step struct {
 	name   string
-	weight int
+	weight int // how often, beside the others
 	do     func(*soak)
-}{
+}
+
+// steps are what can happen.
+var steps = []step{
 	{"prepare", 20, (*soak).prepareOne},
 	{"prepare many at once", 6, (*soak).prepareMany},
 	{"prepare again", 8, (*soak).prepareAgain},
@@ -34,8 +39,27 @@ var soakSteps = []struct {
 	{"device goes or comes", 6, (*soak).goOrCome},
 	{"specs are removed", 4, (*soak).removeSpecs},
 	{"claim is deleted by force", 2, (*soak).forceDelete},
+	{"claim is deleted under its pod", 2, (*soak).deleteInUse},
 	{"API trouble begins", 3, (*soak).troubleBegins},
 	{"API trouble ends", 8, (*soak).troubleEnds},
+	{"connections are cut", 2, (*soak).cut},
+	{"API server restarts", 1, (*soak).serverRestarts},
+	{"others write slices", 2, (*soak).foreignWrites},
+}
+
+// choose chooses a step.
+func choose(random *rand.Rand) step {
+	total := 0
+	for _, k := range steps {
+		total += k.weight
+	}
+	at := random.IntN(total)
+	for _, k := range steps {
+		if at -= k.weight; at < 0 {
+			return k
+		}
+	}
+	panic("the weights do not add up")
 }
 
 // pick returns one of a number of things.
@@ -57,10 +81,10 @@ func (s *soak) check(a *allocation, err error) {
 	switch {
 	case errors.Is(err, errChanged):
 		s.t.Errorf("claim %s: %v", a.claim.Name, err)
-	case err != nil && a.there(s.host) && !troubled:
+	case err != nil && a.there(s.host) && !troubled && !a.deleted:
 		s.t.Errorf("claim %s is not prepared: %v", a.claim.Name, err)
-	case err == nil && (!a.there(s.host) || troubled):
-		s.t.Errorf("claim %s is prepared, with its HCAs there: %v, the API server in trouble: %v", a.claim.Name, a.there(s.host), troubled)
+	case err == nil && (!a.there(s.host) || troubled || a.deleted):
+		s.t.Errorf("claim %s is prepared, with its HCAs there: %v, the API server in trouble: %v, the claim deleted: %v", a.claim.Name, a.there(s.host), troubled, a.deleted)
 	}
 }
 
@@ -80,7 +104,7 @@ func (s *soak) allocation() *allocation {
 		cards = append(cards, other)
 	}
 	a := s.allocate(s.host, cards...)
-	s.AddClaim(a.claim)
+	s.Allocate(a.claim)
 	return a
 }
 
@@ -140,7 +164,7 @@ func (s *soak) prepareTaken() {
 		return
 	}
 	thief := s.allocate(s.host, holder.cards[0])
-	s.AddClaim(thief.claim)
+	s.Allocate(thief.claim)
 	s.note("prepare %s, which %s has: %v", thief.claim.Name, holder.claim.Name, thief.cards)
 	ctx, cancel := s.callContext()
 	defer cancel()
@@ -153,11 +177,23 @@ func (s *soak) prepareTaken() {
 // finish unprepares a claim, which needs no API server and no device.
 func (s *soak) finish(a *allocation) {
 	s.t.Helper()
+	s.mustUnprepare(a)
+	s.forget(a)
+}
+
+func (s *soak) mustUnprepare(a *allocation) {
+	s.t.Helper()
 	if err := s.unprepare(a); err != nil {
 		s.t.Errorf("claim %s is not unprepared: %v", a.claim.Name, err)
 	}
+}
+
+// forget is the end of a claim that is not prepared.
+func (s *soak) forget(a *allocation) {
 	s.end(a)
-	s.RemoveClaim(a.claim)
+	if !a.deleted {
+		s.RemoveClaim(a.claim)
+	}
 }
 
 func (s *soak) unprepare(a *allocation) error {
@@ -203,7 +239,7 @@ func (s *soak) killInCall() {
 		}
 	}
 	for _, a := range s.claims {
-		if !calls[a] && s.pick(3) == 0 && a.there(s.host) {
+		if !calls[a] && !a.deleted && s.pick(3) == 0 && a.there(s.host) {
 			calls[a] = s.pick(2) == 0
 		}
 	}
@@ -225,12 +261,12 @@ func (s *soak) killInCall() {
 		})
 	}
 	time.Sleep(moment) // that is the moment
-	s.driver.kill()
+	s.fault("kills of the driver", 1)
+	s.driver.Kill()
 	wg.Wait()
 	for a, toPrepare := range calls {
 		if _, ok := ended.Load(a); ok {
-			s.end(a)
-			s.RemoveClaim(a.claim)
+			s.forget(a)
 		} else if !toPrepare {
 			a.prepared = false // nobody knows
 		}
@@ -247,22 +283,19 @@ func (s *soak) restart() {
 }
 
 // stop asks a driver to stop.
-func (s *soak) stop(p *program) {
+func (s *soak) stop(p *drivertest.Process) {
 	s.t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		s.t.Fatal(err)
-	}
-	<-p.ended
-	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
-		s.t.Errorf("the driver stopped with exit code %d: %s", code, p.output.String())
+	s.fault("stops of the driver", 1)
+	if code := p.Terminate(); code != 0 {
+		s.t.Errorf("the driver stopped with exit code %d: %s", code, p.Output())
 	}
 }
 
 // rollingUpdate has two drivers at once, both of which are asked.
 func (s *soak) rollingUpdate() {
-	old := s.driver
-	s.pod++
-	s.note("rolling update to pod %d", s.pod)
+	s.note("rolling update")
+	old, oldPod := s.driver, s.pod
+	s.newPod()
 	s.launch()
 	ctx, cancel := s.callContext()
 	defer cancel()
@@ -283,27 +316,28 @@ func (s *soak) rollingUpdate() {
 	}
 	s.stop(old)
 	s.WaitForPlugins(1)
+	s.RemovePod(oldPod.uid)
 }
 
 func (s *soak) kubeletRestarts() {
 	s.note("the kubelet restarts")
+	s.fault("restarts of the kubelet", 1)
 	s.WipeSlices()
 	s.Restart()
 }
 
-// removeSpecs removes one spec, or all.
+// removeSpecs removes the spec of one claim, or all.
 func (s *soak) removeSpecs() {
-	specs, err := filepath.Glob(filepath.Join(s.CDIDir, "*.json"))
-	if err != nil {
-		s.t.Fatal(err)
+	some := s.known().Prepared
+	if len(some) > 0 && s.pick(2) == 0 {
+		i := s.pick(len(some))
+		some = some[i : i+1]
 	}
-	if len(specs) > 0 && s.pick(2) == 0 {
-		i := s.pick(len(specs))
-		specs = specs[i : i+1]
-	}
-	s.note("%d specs are removed", len(specs))
-	for _, path := range specs {
-		if err := os.Remove(path); err != nil {
+	s.note("specs of %d claims are removed", len(some))
+	s.fault("specs that were removed", len(some))
+	for _, claim := range some {
+		// There is none while an HCA of the claim is away.
+		if err := os.Remove(drivertest.SpecPath(s.CDIDir, claim)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			s.t.Fatal(err)
 		}
 	}
@@ -317,8 +351,29 @@ func (s *soak) forceDelete() {
 	}
 	a := s.claims[s.pick(len(s.claims))]
 	s.note("%s is deleted by force: %v", a.claim.Name, a.cards)
+	s.fault("claims that were deleted by force", 1)
 	s.kill()
-	s.end(a)
+	s.forget(a)
+	s.listPods()
+	s.launch()
+}
+
+// deleteInUse deletes a claim whose pod goes on, while the driver is away: the pod keeps its
+// devices.
+func (s *soak) deleteInUse() {
+	s.troubleEnds()
+	if len(s.claims) == 0 {
+		return
+	}
+	a := s.claims[s.pick(len(s.claims))]
+	if !a.prepared || a.deleted {
+		return
+	}
+	s.note("%s is deleted by force under its pod: %v", a.claim.Name, a.cards)
+	s.fault("claims that were deleted by force", 1)
+	s.listPods()
+	s.kill()
 	s.RemoveClaim(a.claim)
+	a.deleted = true
 	s.launch()
 }

@@ -1,4 +1,4 @@
-package dra_test
+package soak
 
 import (
 	"fmt"
@@ -23,9 +23,10 @@ type allocation struct {
 	cards    []int
 	prepared bool     // the kubelet has an answer
 	ids      []string // which it was
+	deleted  bool     // the API server has no such claim any more, though a pod uses it
 }
 
-// shared reports whether an HCA is offered to many claims (soakPolicy).
+// shared reports whether an HCA is offered to many claims (policy).
 func shared(card int) bool { return card >= 6 }
 
 // sharesOf is how many claims an HCA is for.

@@ -1,0 +1,22 @@
+package exitcode_test
+
+import (
+	"fmt"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/exitcode"
+)
+
+func ExampleList() {
+	codes := exitcode.List{0: "done", 10: "doctor: there are warnings"}
+	fmt.Print(codes.Help())
+	fmt.Print(codes.Table("cdi-gen"))
+	// Output:
+	// Exit codes:
+	//   0  done
+	//  10  doctor: there are warnings
+	//
+	// | `cdi-gen` | meaning |
+	// |---|---|
+	// | 0 | done |
+	// | 10 | doctor: there are warnings |
+}

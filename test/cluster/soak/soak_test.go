@@ -1,0 +1,33 @@
+package soak
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/soak"
+)
+
+func TestMain(m *testing.M) {
+	klog.LogToStderr(false)
+	code := m.Run()
+	if err := drivertest.RemoveBinary(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// TestSoak has a driver live through trouble.
+func TestSoak(t *testing.T) {
+	s := start(t)
+	soak.Run(t, s, 25*time.Second)
+	t.Logf("%d claims were allocated from the slices, and %d against them, as by a scheduler with a bug or an old view", s.allocated, s.forced)
+	if s.allocated == 0 {
+		t.Error("no claim was allocated")
+	}
+}

@@ -1,0 +1,55 @@
+package configschema_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/invopop/jsonschema"
+
+	"github.com/rdma-dev/dra-driver-rdma/tools/internal/configschema"
+)
+
+// TestDescribed: every field has a description that begins with no name of Go, and objects
+// take no other fields.
+func TestDescribed(t *testing.T) {
+	t.Chdir("../../..")
+	for kind, schema := range map[string]func() (*jsonschema.Schema, error){
+		"DriverConfig": configschema.DriverConfig, "HCAConfig": configschema.HCAConfig, "HCAClassConfig": configschema.HCAClassConfig,
+	} {
+		s, err := schema()
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var tree map[string]any
+		if err := json.Unmarshal(raw, &tree); err != nil {
+			t.Fatal(err)
+		}
+		properties(t, kind, tree)
+	}
+}
+
+// properties looks at all fields below a schema.
+func properties(t *testing.T, path string, s map[string]any) {
+	list, _ := s["properties"].(map[string]any)
+	if list != nil && s["additionalProperties"] != false {
+		t.Errorf("%s takes any field", path)
+	}
+	for name, p := range list {
+		field, _ := p.(map[string]any)
+		text, _ := field["description"].(string)
+		if first, _, _ := strings.Cut(text, " "); !strings.HasSuffix(text, ".") || strings.EqualFold(first, name) {
+			t.Errorf("%s.%s: description %q", path, name, text)
+		}
+		properties(t, path+"."+name, field)
+	}
+	for _, key := range []string{"items", "additionalProperties"} {
+		if inner, ok := s[key].(map[string]any); ok {
+			properties(t, path+"[]", inner)
+		}
+	}
+}

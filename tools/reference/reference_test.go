@@ -1,0 +1,17 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
+)
+
+// TestStale: the page is what the types and their comments make.
+func TestStale(t *testing.T) {
+	t.Chdir("../..")
+	page, err := generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.File(t, file, page)
+}
