@@ -22,6 +22,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/version"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
 // The exit codes, for scripts to act on: exitCodes says what they mean.
@@ -88,6 +89,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
+	}
+	if errors.Is(err, cdi.ErrNoDevices) {
+		err = fmt.Errorf("%w; cdi-gen doctor says what is missing", err)
 	}
 	fmt.Fprintf(stderr, "cdi-gen: %v\n", err)
 	if c, ok := errors.AsType[coded](err); ok {

@@ -31,7 +31,7 @@ and whatever else the scheduler looks at is in the line "The scheduler says".
 		Example: `  kubectl rdma why trainer-0
   kubectl rdma why trainer-0 -o wide
   kubectl rdma why trainer-0 -o jsonpath='{.verdict}{"\n"}'`,
-		Args:              cobra.ExactArgs(1),
+		Args:              onePod,
 		ValidArgsFunction: p.completePods,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(); err != nil {
@@ -47,6 +47,14 @@ and whatever else the scheduler looks at is in the line "The scheduler says".
 	o = p.output(cmd, "text", "wide")
 	cmd.Flags().DurationVar(&limit, "search-time", 20*time.Second, "how long to look for changes that would help")
 	return cmd
+}
+
+// onePod wants the name of one pod.
+func onePod(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("name one pod, as in %s trainer-0: there are %d names", cmd.CommandPath(), len(args))
+	}
+	return nil
 }
 
 // podName accepts what kubectl accepts: NAME, pod/NAME.
