@@ -12,8 +12,8 @@ import (
 )
 
 // TestRelease is the life of a release as helm has it, beside a pod with an HCA: upgrade
-// and rollback do not touch the pod, the uninstallation is refused while it lives, and
-// leaves nothing on the node when it is gone.
+// and rollback do not touch the pod, the uninstallation is refused while it lives, leaves
+// nothing on the node when it is gone, and can be forced.
 func TestRelease(t *testing.T) {
 	n := bed.Namespace(t)
 	n.Apply(testbed.Template("one", "hca.rdma.dev", "") + testbed.Pod("app", "resourceClaimTemplateName: one"))
@@ -78,6 +78,16 @@ func TestRelease(t *testing.T) {
 	bed.Configure(t, "{}") // installs it again
 	n.Apply(testbed.Pod("again", "resourceClaimTemplateName: one"))
 	n.Ready("again")
+	device = n.ClaimOf("again").Results()[0].Device
+
+	// The way to force it: the pod goes on, and ends when there is a driver again.
+	if out, err := helm("uninstall", deploy.Release, "--no-hooks", "--wait", "--timeout", "120s"); err != nil {
+		t.Fatalf("helm uninstall --no-hooks: %v: %s", err, out)
+	}
+	n.Expect("again", "app", device)
+	n.Kubectl("delete", "pod", "again", "--wait=false")
+	bed.Configure(t, "{}")
+	n.Kubectl("wait", "--for=delete", "pod/again", "--timeout="+testbed.Patience.String())
 }
 
 // startedAt is since when the first container of a pod runs.
