@@ -28,6 +28,8 @@ type ControlPlane struct {
 	layout  layout
 	kubectl string
 	daemons []daemon
+	egress  net.Listener // nil without a node elsewhere
+	address string       // of the API server
 }
 
 // daemon is a program that runs, and how it was started.
@@ -39,7 +41,7 @@ type daemon struct {
 
 // StartControlPlane starts an API server, which keeps its data below dir. The
 // programs die with the caller. Of the options count CacheDir, SourceDir, Kubernetes,
-// Profile, FeatureGates, RuntimeConfig and Progress.
+// Profile, FeatureGates, RuntimeConfig, NodeAt and Progress.
 func StartControlPlane(ctx context.Context, dir string, o Options) (*ControlPlane, error) {
 	store, _, err := newStore(&o)
 	if err != nil {
@@ -47,7 +49,7 @@ func StartControlPlane(ctx context.Context, dir string, o Options) (*ControlPlan
 	}
 	programs := artifacts.Dirs{}
 	for _, c := range artifacts.Components(o.Kubernetes) {
-		if c.Name != Etcd && c.Name != "kubernetes" {
+		if c.Name != Etcd && c.Name != "kubernetes" && (c.Name != "helm" || o.NodeAt == "") {
 			continue
 		}
 		if programs[c.Name], err = store.EnsureOne(ctx, c); err != nil {
@@ -58,17 +60,25 @@ func StartControlPlane(ctx context.Context, dir string, o Options) (*ControlPlan
 	if err != nil {
 		return nil, err
 	}
-	server := fmt.Sprintf("https://127.0.0.1:%d", ports[2])
-	if err := pki.Write(pki.Config{Dir: filepath.Join(dir, "pki"), Node: NodeName, NodeIP: NodeIP, ServiceIP: ServiceIP, Server: server}); err != nil {
+	address := fmt.Sprintf("127.0.0.1:%d", ports[2])
+	if err := pki.Write(pki.Config{Dir: filepath.Join(dir, "pki"), Node: NodeName, NodeIP: NodeIP, ServiceIP: ServiceIP, Server: "https://" + address}); err != nil {
 		return nil, err
 	}
 	o.StateDir = dir
 	l := layout{Options: o, Programs: programs}
-	cp := &ControlPlane{dir: dir, layout: l, kubectl: l.program("kubernetes", "kubectl")}
+	cp := &ControlPlane{dir: dir, layout: l, kubectl: l.program("kubernetes", "kubectl"), address: address}
+	serving := []string{"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[2])}
+	if o.NodeAt != "" {
+		flag, err := cp.reachNode(o.NodeAt)
+		if err != nil {
+			return nil, err
+		}
+		serving = append(serving, flag)
+	}
 	client, peer := fmt.Sprintf("http://127.0.0.1:%d", ports[0]), fmt.Sprintf("http://127.0.0.1:%d", ports[1])
 	err = errors.Join(
 		cp.start(Etcd, l.etcd(client, peer)),
-		cp.start(APIServer, l.apiServer(client, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[2]))),
+		cp.start(APIServer, l.apiServer(client, serving...)),
 	)
 	if err == nil {
 		err = cp.wait(ctx)
@@ -97,14 +107,21 @@ func freePorts(n int) ([]int, error) {
 // Schedule starts the scheduler and of the controller manager what claims need. Nodes
 // are what somebody writes: nobody notices that they have no kubelet.
 func (cp *ControlPlane) Schedule() error {
+	return cp.manage("--controllers=resourceclaim-controller,serviceaccount-controller,garbage-collector-controller")
+}
+
+// Manage starts the scheduler and the whole controller manager, for a node with a
+// kubelet.
+func (cp *ControlPlane) Manage() error { return cp.manage() }
+
+func (cp *ControlPlane) manage(flags ...string) error {
 	ports, err := freePorts(2)
 	if err != nil {
 		return err
 	}
 	return errors.Join(
 		cp.start(Scheduler, append(cp.layout.scheduler(), fmt.Sprintf("--secure-port=%d", ports[0]))),
-		cp.start(ControllerManager, append(cp.layout.controllerManager(), fmt.Sprintf("--secure-port=%d", ports[1]),
-			"--controllers=resourceclaim-controller,serviceaccount-controller,garbage-collector-controller")),
+		cp.start(ControllerManager, append(append(cp.layout.controllerManager(), fmt.Sprintf("--secure-port=%d", ports[1])), flags...)),
 	)
 }
 
@@ -190,6 +207,9 @@ func (cp *ControlPlane) Stop() error {
 		stopped.Stop()
 	}
 	cp.daemons = nil
+	if cp.egress != nil {
+		errs = append(errs, cp.egress.Close())
+	}
 	return errors.Join(errs...)
 }
 

@@ -27,6 +27,14 @@ func Components() []string {
 	return []string{Etcd, Containerd, APIServer, ControllerManager, Scheduler, Kubelet}
 }
 
+// own are the components that this machine runs.
+func (l layout) own() []string {
+	if l.Join != "" {
+		return []string{Containerd, Kubelet}
+	}
+	return Components()
+}
+
 const (
 	serviceCIDR = "10.96.0.0/24"
 	podCIDR     = "10.244.0.0/24"
@@ -86,7 +94,7 @@ func (l layout) components() []supervisor.Component {
 	// The daemons get a plain environment: no proxy, no GODEBUG of the caller.
 	env := l.env([]string{"HOME=/root", "LANG=C.UTF-8"})
 	var components []supervisor.Component
-	for _, name := range Components() {
+	for _, name := range l.own() {
 		c := supervisor.Component{Name: name, Argv: commands[name], Env: env, Log: l.log(name)}
 		if name == Containerd {
 			c.MemlockSoft = containerdMemlock

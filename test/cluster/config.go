@@ -38,6 +38,10 @@ imports = []
     conf_dir = "{{.CNIConfig}}"
 [plugins.'io.containerd.nri.v1.nri']
   disable = false
+{{- if .Joins}}
+  plugin_registration_timeout = "1m" # emulated time
+  plugin_request_timeout = "10s"
+{{- end}}
 `,
 	"config/cni/10-cluster.conflist": `{
   "cniVersion": "1.0.0",
@@ -52,11 +56,13 @@ imports = []
 }
 `,
 	// failCgroupV1 is true by default since 1.35. A failed NodePrepareResources is
-	// retried after syncFrequency, by default only after a minute. Without
+	// retried after syncFrequency, by default only after a minute. A container that is killed
+	// again and again starts at once for the first time only, unless told otherwise. Without
 	// disk isolation cadvisor collects no disk statistics, so it stays on.
-	"config/kubelet.yaml": `apiVersion: kubelet.config.k8s.io/v1beta1
+	"config/kubelet.yaml": `{{if .Joins}}crashLoopBackOff: {maxContainerRestartPeriod: 2s}
+{{end}}apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
-address: {{.NodeIP}}
+address: {{.KubeletAddress}}
 authentication: {x509: {clientCAFile: "{{.PKI}}/ca.crt"}, anonymous: {enabled: false}, webhook: {enabled: true}}
 authorization: {mode: Webhook}
 cgroupDriver: cgroupfs
@@ -85,17 +91,18 @@ volumePluginDir: {{.KubeletDir}}/volumeplugins
 // writeConfigs writes the configuration files.
 func (l layout) writeConfigs() error {
 	values := map[string]any{
-		"Socket":      ContainerdSocket,
-		"Pause":       PauseImage,
-		"RestrictOOM": !canRaiseLimits(),
-		"Runc":        l.program("runc", "runc"),
-		"CNI":         l.Programs["cni"],
-		"CNIConfig":   l.state("config", "cni"),
-		"PodCIDR":     podCIDR,
-		"NodeIP":      NodeIP,
-		"KubeletDir":  l.KubeletDir,
-		"PKI":         l.state("pki"),
-		"Gates":       l.yamlGates(),
+		"Socket":         ContainerdSocket,
+		"Pause":          PauseImage,
+		"RestrictOOM":    !canRaiseLimits(),
+		"Runc":           l.program("runc", "runc"),
+		"CNI":            l.Programs["cni"],
+		"CNIConfig":      l.state("config", "cni"),
+		"PodCIDR":        podCIDR,
+		"KubeletAddress": l.kubeletAddress(),
+		"Joins":          l.Join != "",
+		"KubeletDir":     l.KubeletDir,
+		"PKI":            l.state("pki"),
+		"Gates":          l.yamlGates(),
 	}
 	for name, text := range configs {
 		var b strings.Builder
@@ -111,4 +118,13 @@ func (l layout) writeConfigs() error {
 		}
 	}
 	return nil
+}
+
+// kubeletAddress is where the kubelet listens. A control plane elsewhere comes by an
+// address that is not the node's.
+func (l layout) kubeletAddress() string {
+	if l.Join != "" {
+		return "0.0.0.0"
+	}
+	return NodeIP
 }

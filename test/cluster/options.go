@@ -39,6 +39,12 @@ type Options struct {
 	// happens to the machine's devices happens to the node. It is for a virtual machine
 	// that ends with the cluster: Down does not undo what it does to them.
 	WholeMachine bool `json:"wholeMachine,omitempty"`
+	// Join is the directory of a ControlPlane on another machine, for whose node this is
+	// containerd and the kubelet alone. The machine reaches it at ServiceIP, port 443.
+	Join string `json:"join,omitempty"`
+	// NodeAt is where a ControlPlane reaches the kubelet of its node, whatever address
+	// the node has: host and port.
+	NodeAt string `json:"nodeAt,omitempty"`
 	// KubeletDir is the kubelet's root directory, below /var; empty for DefaultKubeletDir.
 	KubeletDir string `json:"kubeletDir,omitempty"`
 	// Kubernetes is the minor version to run: 1.34, the oldest that the driver works
@@ -61,6 +67,9 @@ type Options struct {
 	// SourceDir is the directory test/cluster of the checkout; found by itself
 	// where possible.
 	SourceDir string `json:"-"`
+	// Images are archives of images (docker-archive or OCI layout) that a new cluster has
+	// before its kubelet starts.
+	Images []string `json:"-"`
 	// Progress receives one line per step; nil for silence.
 	Progress io.Writer `json:"-"`
 }

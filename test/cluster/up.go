@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -102,11 +103,7 @@ func (l layout) prepare() error {
 			return fmt.Errorf("create the state directory: %w", err)
 		}
 	}
-	err := pki.Write(pki.Config{
-		Dir: l.state("pki"), Node: NodeName, NodeIP: NodeIP, ServiceIP: ServiceIP,
-		Server: "https://" + ServiceIP + ":443",
-	})
-	if err != nil {
+	if err := l.writePKI(); err != nil {
 		return err
 	}
 	if err := l.writeConfigs(); err != nil {
@@ -128,6 +125,18 @@ func (l layout) prepare() error {
 	return l.writeJSON(supervisorFile, supervisorConfig{Sandbox: l.sandbox(hierarchies), Components: l.components()})
 }
 
+// writePKI makes certificates, or takes over those of the control plane.
+func (l layout) writePKI() error {
+	config := pki.Config{
+		Dir: l.state("pki"), Node: NodeName, NodeIP: NodeIP, ServiceIP: ServiceIP,
+		Server: "https://" + ServiceIP + ":443",
+	}
+	if l.Join != "" {
+		return pki.Copy(filepath.Join(l.Join, "pki"), config)
+	}
+	return pki.Write(config)
+}
+
 func (l layout) sandbox(hierarchies []sandbox.Hierarchy) sandbox.Config {
 	keep := []string{l.CacheDir, l.SourceDir}
 	for _, dir := range l.Programs {
@@ -138,9 +147,13 @@ func (l layout) sandbox(hierarchies []sandbox.Hierarchy) sandbox.Config {
 	if wd, err := os.Getwd(); err == nil {
 		keep = append(keep, wd)
 	}
+	service := ServiceIP
+	if l.Join != "" {
+		service = "" // that of the other machine
+	}
 	return sandbox.Config{
 		StateDir: l.StateDir, HostRoot: l.HostRoot, KubeletDir: l.KubeletDir, WholeMachine: l.WholeMachine, Keep: keep,
-		Hostname: NodeName, NodeAddr: NodeIP + "/24", ServiceAddr: ServiceIP,
+		Hostname: NodeName, NodeAddr: NodeIP + "/24", ServiceAddr: service,
 		Cgroups: hierarchies,
 	}
 }
@@ -166,7 +179,7 @@ func (l layout) launch(ctx context.Context, log *progress.Log, lock *os.File) (*
 	go func() { ended <- cmd.Wait() }()
 	for {
 		if c, err := Open(ctx, l.Options); err == nil {
-			c.say = log
+			c.say, c.Images = log, l.Images
 			return c, writeHolder(lock, holder{Pid: c.pid, StateDir: l.StateDir})
 		}
 		select {
@@ -184,28 +197,43 @@ func (l layout) launch(ctx context.Context, log *progress.Log, lock *os.File) (*
 // bringUp starts what does not run, in an order in which nothing has to wait for a
 // retry, and waits until the node is ready.
 func (c *Cluster) bringUp(ctx context.Context) error {
-	for _, name := range []string{Etcd, Containerd, APIServer} {
-		if err := c.start(ctx, name); err != nil {
-			return err
-		}
+	if err := c.startAll(ctx, Etcd, Containerd, APIServer); err != nil {
+		return err
 	}
-	if err := c.waitFor(ctx, Containerd); err != nil {
+	if err := c.waitForAll(ctx, Containerd); err != nil {
 		return err
 	}
 	if err := c.importImages(ctx); err != nil {
 		return err
 	}
-	if err := c.waitFor(ctx, APIServer); err != nil {
+	if err := c.waitForAll(ctx, APIServer); err != nil {
 		return err
 	}
-	for _, name := range []string{ControllerManager, Scheduler, Kubelet} {
-		if err := c.start(ctx, name); err != nil {
-			return err
+	if err := c.startAll(ctx, ControllerManager, Scheduler, Kubelet); err != nil {
+		return err
+	}
+	return c.waitForAll(ctx, Scheduler, Kubelet, ControllerManager)
+}
+
+// startAll starts those of the components that this machine runs.
+func (c *Cluster) startAll(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		if slices.Contains(c.own(), name) {
+			if err := c.start(ctx, name); err != nil {
+				return err
+			}
 		}
 	}
-	for _, name := range []string{Scheduler, Kubelet, ControllerManager} {
-		if err := c.waitFor(ctx, name); err != nil {
-			return err
+	return nil
+}
+
+// waitForAll waits for those of the components that this machine runs.
+func (c *Cluster) waitForAll(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		if slices.Contains(c.own(), name) {
+			if err := c.waitFor(ctx, name); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -216,7 +244,7 @@ func (c *Cluster) importImages(ctx context.Context) error {
 	if err != nil || have != "" {
 		return err
 	}
-	if err := c.Load(ctx, c.state("images.tar")); err != nil {
+	if err := c.Load(ctx, append([]string{c.state("images.tar")}, c.Images...)...); err != nil {
 		return err
 	}
 	c.say.Step("images imported")

@@ -74,6 +74,9 @@ func (v *VM) boot(ctx context.Context, c Cmd) (job.Result, error) {
 // spec is what the guest is told.
 func (c Cmd) spec() job.Spec {
 	s := job.Spec{Argv: c.Argv, Env: c.Env, Dir: c.Dir, Links: c.Links, Devices: c.Devices}
+	if c.Uplink != nil {
+		s.Uplink = c.Uplink.Address
+	}
 	for i, share := range c.Shares {
 		s.Shares = append(s.Shares, job.Share{Tag: shareTag(i), Path: share.Path, ReadOnly: share.ReadOnly})
 	}
@@ -87,6 +90,9 @@ func (v *VM) start(ctx context.Context, c Cmd, dir, console string) error {
 	cmd := exec.CommandContext(ctx, qemu, v.args(c, dir, console)...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
+	if c.Uplink != nil {
+		cmd.Env = append(os.Environ(), relayEnv+"="+c.Uplink.Host)
+	}
 	cmd.WaitDelay = 5 * time.Second
 	// QEMU must not outlive us, whatever kills us. The signal comes when the thread ends
 	// that started it.
@@ -136,6 +142,7 @@ func (v *VM) args(c Cmd, dir, console string) []string {
 		"-device", fmt.Sprintf("isa-debug-exit,iobase=%#x,iosize=4", job.ExitPort),
 		"-device", "virtio-serial-pci",
 	}
+	args = append(args, c.Uplink.args()...)
 	// Descriptors 3 and 4 are our pipes. A file is opened with truncation, which a pipe
 	// refuses, unless it is appended to.
 	for i, port := range []string{job.StdoutPort, job.StderrPort} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -141,6 +142,8 @@ type Cmd struct {
 	Links map[string]string
 	// Devices are made before the command starts.
 	Devices []Device
+	// Uplink is nil for a guest without a way out.
+	Uplink *Uplink
 	// MemoryMB is 1024 and CPUs is 1 when 0. QEMU's emulation of more than one CPU
 	// panics the guest now and then; Run tries once more then.
 	MemoryMB, CPUs int
@@ -201,6 +204,11 @@ func (c *Cmd) complete() error {
 			return fmt.Errorf("share directory %q: the guest needs its own, or the name has a comma", path)
 		}
 		c.Shares[i].Path = path
+	}
+	if c.Uplink != nil {
+		if _, _, err := net.ParseCIDR(c.Uplink.Address); err != nil {
+			return fmt.Errorf("read the address of the uplink: %w", err)
+		}
 	}
 	for _, fill := range []struct {
 		value     *int

@@ -94,9 +94,14 @@ func (c Checkout) Load(ctx context.Context, cl *cluster.Cluster) error {
 	return err
 }
 
+// Runner runs programs of a cluster: a *cluster.Cluster or a *cluster.ControlPlane.
+type Runner interface {
+	Output(ctx context.Context, name string, args ...string) (string, error)
+}
+
 // Install installs or upgrades the driver with helm and waits until it is ready.
 // Further arguments go to helm: --values FILE.
-func (c Checkout) Install(ctx context.Context, cl *cluster.Cluster, hostRoot string, further ...string) error {
+func (c Checkout) Install(ctx context.Context, cl Runner, hostRoot string, further ...string) error {
 	args := []string{"upgrade", "--install", Release, c.Chart(), "--namespace", Namespace, "--create-namespace",
 		"--set", "image.repository=" + ImageName, "--set", "image.tag=" + ImageTag, "--set", "image.pullPolicy=Never",
 		"--set", "hostRoot=" + hostRoot, "--wait", "--timeout", "120s"}

@@ -75,6 +75,33 @@ func Write(c Config) error {
 	return c.serviceAccountKeys()
 }
 
+// Copy takes over the certificates and keys of another directory, which need not be of this
+// machine, with kubeconfig files for the server of c.
+func Copy(from string, c Config) error {
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+		return fmt.Errorf("create the directory of the certificates: %w", err)
+	}
+	names := []string{"ca.crt", "sa.key", "sa.pub"}
+	for _, l := range c.leaves() {
+		names = append(names, l.name+".crt", l.name+".key")
+		if l.kubeconfig {
+			if err := c.kubeconfig(l.name); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range names {
+		data, err := os.ReadFile(filepath.Join(from, name))
+		if err == nil {
+			err = os.WriteFile(c.path(name), data, 0o600)
+		}
+		if err != nil {
+			return fmt.Errorf("take over key material: %w", err)
+		}
+	}
+	return nil
+}
+
 type authority struct {
 	key  *ecdsa.PrivateKey
 	cert *x509.Certificate

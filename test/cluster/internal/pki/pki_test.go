@@ -61,3 +61,33 @@ func read(t *testing.T, dir, name string) *x509.Certificate {
 	}
 	return cert
 }
+
+// TestCopy: a node elsewhere has the same authority and keys, and its own way to the server.
+func TestCopy(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	there := Config{Dir: from, Node: "node1", NodeIP: "10.0.0.1", ServiceIP: "10.96.0.1", Server: "https://127.0.0.1:1234"}
+	if err := Write(there); err != nil {
+		t.Fatal(err)
+	}
+	here := there
+	here.Dir, here.Server = to, "https://10.96.0.1:443"
+	if err := Copy(from, here); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"ca.crt", "kubelet.crt", "kubelet.key", "kubelet-serving.key", "sa.pub"} {
+		want, err := os.ReadFile(filepath.Join(from, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(filepath.Join(to, name)); err != nil || string(got) != string(want) {
+			t.Errorf("%s is another one: %v", name, err)
+		}
+	}
+	config, err := os.ReadFile(filepath.Join(to, "kubelet.kubeconfig"))
+	if err != nil || !strings.Contains(string(config), here.Server) || strings.Contains(string(config), from) {
+		t.Errorf("the kubeconfig says %s, %v", config, err)
+	}
+	if err := Copy(t.TempDir(), here); err == nil || !strings.Contains(err.Error(), "take over key material") {
+		t.Errorf("from an empty directory: %v", err)
+	}
+}

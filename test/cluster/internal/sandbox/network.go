@@ -17,8 +17,13 @@ func setupNetwork(c Config) error {
 	if err != nil {
 		return fmt.Errorf("find link %q: %w", "lo", err)
 	}
-	if err := addAndUp(lo, c.ServiceAddr+"/32"); err != nil {
-		return err
+	if c.ServiceAddr != "" {
+		err = addAndUp(lo, c.ServiceAddr+"/32")
+	} else {
+		err = netlink.LinkSetUp(lo)
+	}
+	if err != nil {
+		return fmt.Errorf("bring link %q up: %w", "lo", err)
 	}
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = nodeLink

@@ -38,7 +38,7 @@ type Config struct {
 	// Hostname is the node's name.
 	Hostname string `json:"hostname"`
 	// NodeAddr is the node's address with its prefix length, ServiceAddr the
-	// API server's service address.
+	// API server's service address, empty where that is on another machine.
 	NodeAddr    string `json:"nodeAddr"`
 	ServiceAddr string `json:"serviceAddr"`
 	// Cgroups are the host's cgroup hierarchies.

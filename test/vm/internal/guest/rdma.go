@@ -35,6 +35,11 @@ func (b *boot) rdma() error {
 	if err := setUp("lo"); err != nil {
 		return err
 	}
+	if b.spec.Uplink != "" {
+		if err := uplink(b.spec.Uplink); err != nil {
+			return fmt.Errorf("set the uplink up: %w", err)
+		}
+	}
 	if len(b.spec.Devices) > 0 {
 		if err := b.modules.load("ib_uverbs", "ib_umad", "rdma_ucm"); err != nil {
 			return err
@@ -124,4 +129,17 @@ func setUp(name string) error {
 		return fmt.Errorf("set link %q up: %w", name, err)
 	}
 	return nil
+}
+
+// uplink gives the second network device its address.
+func uplink(cidr string) error {
+	link, err := netlink.LinkByName("eth1")
+	if err != nil {
+		return err
+	}
+	addr, err := netlink.ParseAddr(cidr)
+	if err != nil {
+		return err
+	}
+	return errors.Join(netlink.AddrAdd(link, addr), netlink.LinkSetUp(link))
 }

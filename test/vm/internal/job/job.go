@@ -40,6 +40,8 @@ type Spec struct {
 	Links map[string]string `json:"links,omitempty"`
 	// Devices are the RDMA devices to make, in this order.
 	Devices []Device `json:"devices,omitempty"`
+	// Uplink is the address, with its prefix length, of a second network device eth1.
+	Uplink string `json:"uplink,omitempty"`
 }
 
 // Share is a directory of the host.

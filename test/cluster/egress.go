@@ -1,0 +1,94 @@
+package cluster
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// egress has the API server reach nodes by a proxy: the only node's address is nowhere
+// on this machine.
+const egress = `apiVersion: apiserver.k8s.io/v1beta1
+kind: EgressSelectorConfiguration
+egressSelections:
+- name: cluster
+  connection:
+    proxyProtocol: HTTPConnect
+    transport: {uds: {udsName: %q}}
+`
+
+// reachNode starts the proxy, and returns the API server's flag for it.
+func (cp *ControlPlane) reachNode(address string) (flag string, err error) {
+	socket, config := filepath.Join(cp.dir, "egress.sock"), filepath.Join(cp.dir, "egress.yaml")
+	if err := os.WriteFile(config, fmt.Appendf(nil, egress, socket), 0o600); err != nil {
+		return "", fmt.Errorf("write the API server's configuration: %w", err)
+	}
+	if cp.egress, err = net.Listen("unix", socket); err != nil {
+		return "", fmt.Errorf("listen for the API server's calls of the kubelet: %w", err)
+	}
+	go func() {
+		for {
+			conn, err := cp.egress.Accept()
+			if err != nil {
+				return // Stop closed it
+			}
+			go func() {
+				if err := connect(conn, address); err != nil {
+					fmt.Fprintf(conn, "HTTP/1.1 502 Bad Gateway\r\n\r\n%v", err)
+				}
+				conn.Close()
+			}()
+		}
+	}()
+	return "--egress-selector-config-file=" + config, nil
+}
+
+// connect serves one CONNECT request, whose host does not count.
+func connect(conn net.Conn, address string) error {
+	from := bufio.NewReader(conn)
+	if _, err := http.ReadRequest(from); err != nil {
+		return err
+	}
+	to, err := net.Dial("tcp", address)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	if _, err := io.WriteString(conn, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+		return err
+	}
+	go func() {
+		_, err := io.Copy(to, from)
+		_ = errors.Join(err, to.(*net.TCPConn).CloseWrite()) // the other direction ends by it
+	}()
+	_, _ = io.Copy(conn, to)
+	return nil
+}
+
+// Output runs kubectl or helm against the control plane, and returns its standard output; an
+// error carries its standard error. It has helm where it has a node.
+func (cp *ControlPlane) Output(ctx context.Context, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, lookPath(name, cp.layout.Programs.Path()), args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+cp.Kubeconfig())
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("run %s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+	}
+	return string(out), err
+}
+
+// Address is the API server's, host and port.
+func (cp *ControlPlane) Address() string { return cp.address }
+
+// Dir is the directory of the control plane, for Options.Join.
+func (cp *ControlPlane) Dir() string { return cp.dir }

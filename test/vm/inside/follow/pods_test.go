@@ -1,0 +1,173 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/vm"
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
+)
+
+const namespace = "default"
+
+// look says what a container or an exec session has.
+const look = `echo "memlock $(ulimit -S -l) $(ulimit -H -l) devices $(ls /sys/class/infiniband | tr '\n' ' ')nodes $(ls /dev/infiniband 2>/dev/null | tr '\n' ' ')"; ibv_devinfo 2>&1 | grep -E "hca_id|state" || true`
+
+// both are containers of a pod; one is what a pod needs that does nothing but come and go.
+var both, one = []string{"one", "two"}, []string{"one"}
+
+// pod is one that stays, with containers of an ordinary user, which look around and then wait.
+// It has a claim of its own name unless ibdev is empty.
+func pod(name, ibdev string, containers []string) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PodSpec{
+			TerminationGracePeriodSeconds: ptr.To[int64](0),
+			AutomountServiceAccountToken:  ptr.To(false),
+			SecurityContext:               &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](1000), RunAsGroup: ptr.To[int64](1000), RunAsNonRoot: ptr.To(true)},
+		},
+	}
+	if ibdev != "" {
+		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "hca", ResourceClaimName: ptr.To(name)}}
+	}
+	for _, name := range containers {
+		c := corev1.Container{
+			Name: name, Image: vm.ToolsImage, ImagePullPolicy: corev1.PullNever, Command: []string{"sh", "-c", look + "; exec sleep 100000"},
+			SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
+		}
+		if ibdev != "" {
+			c.Resources.Claims = []corev1.ResourceClaim{{Name: "hca"}}
+		}
+		p.Spec.Containers = append(p.Spec.Containers, c)
+	}
+	return p
+}
+
+// claim asks for a device by its kernel's name.
+func claim(name, ibdev string) *resourceapi.ResourceClaim {
+	return &resourceapi.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{
+			Name: "nic",
+			Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "hca.rdma.dev", Selectors: []resourceapi.DeviceSelector{{
+				CEL: &resourceapi.CELDeviceSelector{Expression: fmt.Sprintf("device.attributes['rdma.dev'].ibdev == %q", ibdev)},
+			}}},
+		}}}},
+	}
+}
+
+// create makes a pod and its claim.
+func create(t *testing.T, name, ibdev string, containers []string) {
+	t.Helper()
+	if ibdev != "" {
+		if _, err := client.ResourceV1().ResourceClaims(namespace).Create(t.Context(), claim(name, ibdev), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The default service account of a new cluster may not be there yet.
+	inside.Eventually(t, "make pod "+name, time.Minute, func() error {
+		_, err := client.CoreV1().Pods(namespace).Create(t.Context(), pod(name, ibdev, containers), metav1.CreateOptions{})
+		return err
+	})
+}
+
+// runs makes a pod and waits until its containers run; it returns how long that took.
+func runs(t *testing.T, name, ibdev string, containers []string) time.Duration {
+	t.Helper()
+	began := time.Now()
+	create(t, name, ibdev, containers)
+	ready(t, name)
+	return time.Since(began)
+}
+
+// ready waits until the containers of a pod run.
+func ready(t *testing.T, name string) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		err := running(t.Context(), name)
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%v\n%s", err, strings.Join(events(t, name), "\n"))
+		}
+	}
+}
+
+func running(ctx context.Context, name string) error {
+	p, err := client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			return nil
+		}
+	}
+	return fmt.Errorf("pod %s is not ready: %+v", name, p.Status.ContainerStatuses)
+}
+
+// ends deletes a pod and its claim, and waits until they are gone.
+func ends(t *testing.T, name string) {
+	t.Helper()
+	pods, claims := client.CoreV1().Pods(namespace), client.ResourceV1().ResourceClaims(namespace)
+	for what, c := range map[string]struct{ remove, get func() error }{
+		"pod":   {func() error { return pods.Delete(t.Context(), name, metav1.DeleteOptions{}) }, func() error { _, err := pods.Get(t.Context(), name, metav1.GetOptions{}); return err }},
+		"claim": {func() error { return claims.Delete(t.Context(), name, metav1.DeleteOptions{}) }, func() error { _, err := claims.Get(t.Context(), name, metav1.GetOptions{}); return err }},
+	} {
+		if err := c.remove(); err != nil && !apierrors.IsNotFound(err) {
+			t.Fatal(err)
+		}
+		defer inside.Eventually(t, what+" "+name+" is gone", 3*time.Minute, func() error {
+			if err := c.get(); !apierrors.IsNotFound(err) {
+				return errors.Join(err, errors.New("it is there"))
+			}
+			return nil
+		})
+	}
+}
+
+// events are the messages of a pod's events.
+func events(t *testing.T, name string) (out []string) {
+	t.Helper()
+	list, err := client.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, e := range list.Items {
+		out = append(out, e.Reason+": "+e.Message)
+	}
+	return out
+}
+
+// logged waits until a container has said something.
+func logged(t *testing.T, name, container string, words ...string) {
+	t.Helper()
+	inside.Eventually(t, fmt.Sprintf("container %s of pod %s says %q", container, name, words), time.Minute, func() error {
+		out, err := client.CoreV1().Pods(namespace).GetLogs(name, &corev1.PodLogOptions{Container: container}).DoRaw(t.Context())
+		if err != nil {
+			return err
+		}
+		for _, w := range words {
+			if !strings.Contains(string(out), w) {
+				return fmt.Errorf("it said %s", out)
+			}
+		}
+		return nil
+	})
+}
+
+// exec runs a command in a container, as kubectl exec does.
+func exec(ctx context.Context, name, container, script string) (string, error) {
+	return node.Output(ctx, "kubectl", "exec", name, "-c", container, "--", "sh", "-c", script)
+}

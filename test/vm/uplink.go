@@ -1,0 +1,70 @@
+package vm
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+)
+
+// Uplink is a second network device of the guest, eth1, by which it and one program of the
+// host connect to each other, and to nobody else. Whoever uses it calls Init first.
+type Uplink struct {
+	// Address is that of eth1 with its prefix length, such as 10.96.0.15/24.
+	Address string
+	// Server is what the guest connects to, an address of the same network with a port;
+	// Host is the address where that arrives.
+	Server, Host string
+	// Listen is an address of the host from which connections go to Port of the guest.
+	Listen string
+	Port   int
+}
+
+// relayEnv has the address to which a relay connects.
+const relayEnv = "DRA_RDMA_VM_RELAY"
+
+// Init turns the program into a relay where QEMU started it as that, one for each connection
+// of a guest, and then never returns. Otherwise it does nothing.
+func Init() {
+	address := os.Getenv(relayEnv)
+	if address == "" {
+		return
+	}
+	if err := relay(address, os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "vm relay:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// relay passes bytes on until the other side of either end has no more.
+func relay(address string, in io.Reader, out io.Writer) error {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ended := make(chan error, 2)
+	go func() { _, err := io.Copy(conn, in); ended <- err }()
+	go func() { _, err := io.Copy(out, conn); ended <- err }()
+	return <-ended
+}
+
+// args are those of QEMU.
+func (u *Uplink) args() []string {
+	if u == nil {
+		return nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		self = "/proc/self/exe"
+	}
+	address, network, err := net.ParseCIDR(u.Address)
+	if err != nil {
+		return nil // Cmd.complete has refused it
+	}
+	return []string{
+		"-netdev", fmt.Sprintf("user,id=uplink,restrict=on,net=%s,hostfwd=tcp:%s-%s:%d,guestfwd=tcp:%s-cmd:%s", network, u.Listen, address, u.Port, u.Server, self),
+		"-device", "virtio-net-pci,netdev=uplink,romfile=,mac=52:54:00:12:34:57",
+	}
+}
