@@ -107,7 +107,7 @@ func TestLeave(t *testing.T) {
 	hook := []string{"--hook-dir", dir, "--hook-source", source}
 	check := func(when string, want ...string) {
 		t.Helper()
-		got := append(drivertest.Files(t, dir), drivertest.Files(t, n.PluginDir())...)
+		got := slices.Concat(drivertest.Files(t, dir), drivertest.Files(t, n.StateDir), drivertest.Files(t, n.PluginDir()))
 		if slices.Sort(got); !slices.Equal(got, want) {
 			t.Errorf("%s the node has %v, want %v", when, got, want)
 		}
@@ -119,7 +119,7 @@ func TestLeave(t *testing.T) {
 		}
 		n.Disconnect()
 	}
-	stays := []string{"claims", "devices", "hcas.json", "metadata", "not-ours", "rdma-hook-devel"}
+	stays := []string{"claims", "claims", "devices", "hcas.json", "metadata", "not-ours", "rdma-hook-devel"} // the first is the sign
 
 	driver := n.Start(t, "", hook...)
 	c := drivertest.Claim(1, hcas[0])
@@ -135,8 +135,8 @@ func TestLeave(t *testing.T) {
 		t.Errorf("exit code is %d, want %d", code, exitOK)
 	}
 	n.WaitForPlugins(1)
-	got := drivertest.Files(t, n.PluginDir())
-	for _, name := range stays[:3] {
+	got := drivertest.Files(t, n.StateDir)
+	for _, name := range stays[1:4] {
 		if !slices.Contains(got, name) {
 			t.Errorf("with another driver the node has %v, want %s", got, name)
 		}
@@ -148,7 +148,7 @@ func TestLeave(t *testing.T) {
 	mustPrepare(t, n, c)
 	mustUnprepare(t, n, c)
 	spec := filepath.Join(n.CDIDir, "example.com-nic.json")
-	if err := os.WriteFile(spec, []byte(`{"containerEdits": {"hooks": [{"path": "`+filepath.Join(dir, stays[5])+`"}]}}`), 0o644); err != nil {
+	if err := os.WriteFile(spec, []byte(`{"containerEdits": {"hooks": [{"path": "`+filepath.Join(dir, stays[6])+`"}]}}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	stop(again)
@@ -162,6 +162,13 @@ func TestRollingUpdate(t *testing.T) {
 	n := drivertest.NewNode(t, "hgx-h100")
 	old := n.Start(t, "11111111-0000-4000-8000-000000000001")
 	n.Start(t, "22222222-0000-4000-8000-000000000002")
+	rollingUpdate(t, n, old)
+	checkNothingLeft(t, n)
+}
+
+// rollingUpdate is what happens to claims while two drivers are on a node, until the old one ends.
+func rollingUpdate(t *testing.T, n *drivertest.Node, old *drivertest.Process) {
+	t.Helper()
 	keep := drivertest.Claim(1, hcas[0])
 	n.AddClaim(keep)
 	ids := mustPrepare(t, n, keep)
@@ -198,7 +205,6 @@ func TestRollingUpdate(t *testing.T) {
 		t.Errorf("IDs are %v, and were %v", again, ids)
 	}
 	mustUnprepare(t, n, keep)
-	checkNothingLeft(t, n)
 }
 
 // rounds is n, or DRA_TEST_ROUNDS, or less with -short.

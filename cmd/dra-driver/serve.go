@@ -69,6 +69,7 @@ func (s *serve) register(f *pflag.FlagSet, env func(string) string) {
 	f.StringVar(&s.podUID, "pod-uid", env("POD_UID"), "UID of the driver's pod, for rolling updates (default $POD_UID)")
 	f.StringVar(&s.cfg.HostRoot, "host-root", "/", "directory that holds the host's sys and dev")
 	f.StringVar(&s.cfg.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "root directory of the kubelet")
+	f.StringVar(&s.cfg.StateDir, "state-dir", "/run/rdma.dev/state", "directory for what the driver keeps of prepared claims, and for the files of their containers: on a tmpfs, at the same path on the host; not to be changed while claims are prepared")
 	f.StringVar(&s.cfg.CDIDir, "cdi-dir", cdi.DynamicDir, "directory of the CDI specs of claims")
 	f.StringVar(&s.kubeconfig, "kubeconfig", env("KUBECONFIG"), "kubeconfig file (default $KUBECONFIG, else the pod's service account)")
 	f.StringVar(&s.memlock, "memlock", string(v1alpha1.MemlockUnlimited), "locked memory limit of containers whose claim and class say nothing: unlimited, a quantity such as 4Gi, or inherit")
@@ -124,7 +125,7 @@ func (s *serve) run(ctx context.Context) error {
 		return err
 	}
 	s.cfg.Troubles = client.Troubles
-	presence, err := claimstore.Enter(s.cfg.PluginDir())
+	presence, err := s.enter(ctx)
 	if err != nil {
 		return err
 	}
@@ -148,6 +149,24 @@ func (s *serve) run(ctx context.Context) error {
 	}
 	s.leave(ctx, presence)
 	return nil
+}
+
+// enter makes sure of the directory of the claims' records.
+func (s *serve) enter(ctx context.Context) (*claimstore.Presence, error) {
+	boot, err := claimstore.ReadBoot()
+	if err != nil {
+		return nil, err
+	}
+	presence, err := claimstore.Enter(s.cfg.StateDir, s.cfg.PluginDir(), boot)
+	if err != nil {
+		return nil, err
+	}
+	if presence.Dir() != s.cfg.StateDir {
+		klog.FromContext(ctx).Info("A driver of an earlier version is on the node: working with it in its directory until the next start",
+			"directory", presence.Dir(), "instead", s.cfg.StateDir)
+	}
+	s.cfg.StateDir = presence.Dir()
+	return presence, nil
 }
 
 // leave takes the driver's files off the node when nothing needs them, as after the

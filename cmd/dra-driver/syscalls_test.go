@@ -30,7 +30,7 @@ func TestSyscallsOfPrepare(t *testing.T) {
 	driver := drivertest.StartProgram(t, append([]string{strace, "-D", "-f", "-q", "-o", out, "-e", calls, drivertest.Binary(t)}, n.Args(t, "")...)...)
 	n.WaitForPlugins(1)
 	const claims = 20
-	const atStart = 1       // the HCAs that the next driver will know (docs/adr/0013)
+	const atStart = 2       // the HCAs that the next driver will know (docs/adr/0013), and the sign (0023)
 	for i := range claims { // the first pays for connections and directories
 		n.AddClaim(drivertest.Claim(i, hcas[0]))
 		mustPrepare(t, n, drivertest.Claim(i, hcas[0]))

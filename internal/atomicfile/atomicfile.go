@@ -12,9 +12,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -42,14 +45,14 @@ func Write(path string, data []byte, opt Options) (bool, error) {
 		return false, nil
 	}
 	dir := filepath.Dir(path)
-	tmp, err := os.CreateTemp(dir, tempPrefix+"*"+tempSuffix)
+	tmp, err := createTemp(dir)
 	if err != nil {
 		return false, fmt.Errorf("write %q: %w", path, err)
 	}
 	err = fill(tmp, data, opt)
 	err = errors.Join(err, tmp.Close())
 	if err == nil {
-		err = os.Rename(tmp.Name(), path)
+		err = rename(tmp.Name(), path)
 	}
 	if err != nil {
 		return false, fmt.Errorf("write %q: %w", path, errors.Join(err, os.Remove(tmp.Name())))
@@ -60,6 +63,45 @@ func Write(path string, data []byte, opt Options) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// OpenFile is os.OpenFile for regular files and directories. That one asks the runtime's
+// poller to wait for the file, which it cannot, and takes five system calls for it: as many as
+// it takes to write a small file.
+func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, error) {
+	fd, err := uninterrupted(func() (int, error) { return syscall.Open(path, flag|syscall.O_CLOEXEC, uint32(perm.Perm())) })
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+func createTemp(dir string) (*os.File, error) {
+	for {
+		name := tempPrefix + strconv.FormatUint(uint64(rand.Uint32()), 10) + tempSuffix
+		f, err := OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		if !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
+	}
+}
+
+// rename is os.Rename without a look at what is there.
+func rename(from, to string) error {
+	_, err := uninterrupted(func() (int, error) { return 0, syscall.Rename(from, to) })
+	if err != nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
+	return nil
+}
+
+func uninterrupted(call func() (int, error)) (int, error) {
+	for {
+		n, err := call()
+		if err != syscall.EINTR {
+			return n, err
+		}
+	}
 }
 
 func fill(f *os.File, data []byte, opt Options) error {

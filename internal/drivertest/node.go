@@ -9,6 +9,8 @@ import (
 type Worker struct {
 	*Host
 	*Kubelet
+	// StateDir is where the driver keeps what it knows of claims.
+	StateDir string
 	// CDIDir is where the driver writes specs. It does not exist yet.
 	CDIDir string
 }
@@ -39,7 +41,14 @@ func NewSharedNode(t testing.TB, machine string) *Node {
 
 func newWorker(t testing.TB, host *Host) *Worker {
 	t.Helper()
-	return &Worker{Host: host, Kubelet: NewKubelet(t), CDIDir: filepath.Join(TempDir(t), "cdi")}
+	return WorkerOf(t, host, NewKubelet(t))
+}
+
+// WorkerOf makes a worker of its parts.
+func WorkerOf(t testing.TB, host *Host, kubelet *Kubelet) *Worker {
+	t.Helper()
+	run := TempDir(t) // a tmpfs, as on a node
+	return &Worker{Host: host, Kubelet: kubelet, StateDir: filepath.Join(run, "state"), CDIDir: filepath.Join(run, "cdi")}
 }
 
 // Start starts the driver as a program and waits until the kubelet has registered
@@ -62,9 +71,9 @@ func (n *Node) Args(t testing.TB, podUID string) []string {
 func (w *Worker) Flags(podUID string) []string {
 	return []string{
 		"--node-name", NodeName, "--pod-uid", podUID, "--host-root", w.Root, "--kubelet-dir", w.Dir,
-		"--cdi-dir", w.CDIDir, "--hook-dir", "",
+		"--state-dir", w.StateDir, "--cdi-dir", w.CDIDir, "--hook-dir", "",
 	}
 }
 
 // RecordDir is where the driver keeps the records of claims.
-func (w *Worker) RecordDir() string { return filepath.Join(w.PluginDir(), "claims") }
+func (w *Worker) RecordDir() string { return filepath.Join(w.StateDir, "claims") }

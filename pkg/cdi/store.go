@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"tags.cncf.io/container-device-interface/specs-go"
 
@@ -61,12 +62,16 @@ func (s Store) Write(base string, spec *specs.Spec, format Format) (bool, error)
 	if err != nil {
 		return false, err
 	}
-	if err := makeDir(s.Dir); err != nil {
-		return false, fmt.Errorf("make CDI directory: %w", err)
-	}
-	changed := false
+	changed, made := false, false
 	for {
 		wrote, err := atomicfile.Write(s.Path(base, format), data, atomicfile.Options{Mode: SpecMode, Sync: s.Sync})
+		if errors.Is(err, fs.ErrNotExist) && !made {
+			if err := makeDir(s.Dir); err != nil {
+				return false, fmt.Errorf("make CDI directory: %w", err)
+			}
+			made = true
+			continue
+		}
 		changed = changed || wrote
 		if err != nil {
 			return changed, fmt.Errorf("store CDI spec: %w", err)
@@ -123,7 +128,7 @@ func (s Store) Remove(base string) (bool, error) {
 
 func (s Store) remove(base string, format Format) (bool, error) {
 	path := s.Path(base, format)
-	err := os.Remove(path)
+	err := syscall.Unlink(path) // os.Remove would try for a directory too
 	switch {
 	case err == nil:
 		return true, nil
@@ -132,7 +137,7 @@ func (s Store) remove(base string, format Format) (bool, error) {
 	case !exists(path):
 		return false, nil // a read-only file system refuses to remove what is not there
 	}
-	return false, fmt.Errorf("remove CDI spec: %w", err)
+	return false, fmt.Errorf("remove CDI spec: %w", &fs.PathError{Op: "remove", Path: path, Err: err})
 }
 
 // IDs lists the ids of the specs of a kind in the directory, with the names that

@@ -29,6 +29,9 @@ type Config struct {
 	// KubeletDir is the kubelet's root directory (kubelet --root-dir). It has the
 	// same path inside and outside the driver's pod.
 	KubeletDir string
+	// StateDir is where records, locks and files of claims are, at the same path on the host,
+	// whose container runtime mounts some of them.
+	StateDir string
 	// CDIDir is where claim specs go: one of the runtime's CDI directories.
 	CDIDir string
 	// Site is what every claim of the node gets, unless the policy says otherwise.
@@ -80,7 +83,7 @@ func (c *Config) Validate() error {
 	if c.NodeName == "" {
 		errs = append(errs, errors.New("node name is empty: set --node-name or NODE_NAME"))
 	}
-	for _, dir := range []struct{ name, path string }{{"host root", c.HostRoot}, {"kubelet directory", c.KubeletDir}, {"CDI directory", c.CDIDir}} {
+	for _, dir := range []struct{ name, path string }{{"host root", c.HostRoot}, {"kubelet directory", c.KubeletDir}, {"state directory", c.StateDir}, {"CDI directory", c.CDIDir}} {
 		if !filepath.IsAbs(dir.path) {
 			errs = append(errs, fmt.Errorf("%s is not an absolute path: %q", dir.name, dir.path))
 		}
@@ -100,7 +103,7 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// PluginDir holds the driver's socket and state.
+// PluginDir holds the driver's sockets.
 func (c *Config) PluginDir() string { return filepath.Join(c.KubeletDir, "plugins", plan.DriverName) }
 
 // RegistrarDir is where the kubelet looks for plugins.

@@ -98,7 +98,7 @@ func heldHCAs(plans []*plan.Plan) []string {
 func (d *Driver) node(ctx context.Context) plan.Node {
 	node := plan.Node{
 		Pool: d.cfg.NodeName, Site: siteOf(d.cfg.Site, d.policy.Load()),
-		FilesDir: claimstore.MetadataDir(d.cfg.PluginDir()),
+		FilesDir: claimstore.MetadataDir(d.cfg.StateDir),
 		Members:  func(group string) ([]string, error) { return d.members(ctx, group), nil },
 		Networks: d.networks(ctx),
 	}

@@ -90,11 +90,11 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 		return nil, err
 	}
 	host.moves.Mover = cfg.Mover
-	boot, err := readBoot()
+	boot, err := claimstore.ReadBoot()
 	if err != nil {
 		return nil, err
 	}
-	claims, err := claimstore.Open(cfg.PluginDir(), boot)
+	claims, err := claimstore.Open(cfg.StateDir, boot)
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ func ExampleDriver_Run() {
 		return
 	}
 	driver, err := dra.New(dra.Config{
-		NodeName: "node1", HostRoot: "/", KubeletDir: "/var/lib/kubelet", CDIDir: "/var/run/cdi",
+		NodeName: "node1", HostRoot: "/", KubeletDir: "/var/lib/kubelet", StateDir: "/run/rdma.dev/state", CDIDir: "/var/run/cdi",
 		Site: plan.DefaultSite(),
 	}, client)
 	if err != nil {

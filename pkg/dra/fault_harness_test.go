@@ -71,7 +71,7 @@ func (f *faulty) end(p *drivertest.Process) {
 }
 
 // own are the directories that the driver writes to, host where it reads the hardware.
-func (f *faulty) own() []string { return []string{f.CDIDir, f.PluginDir()} }
+func (f *faulty) own() []string { return []string{f.CDIDir, f.StateDir, f.PluginDir()} }
 
 func (f *faulty) host() []string {
 	var dirs []string

@@ -153,7 +153,7 @@ var temporaryName = regexp.MustCompile(`\.rdma\.dev-[0-9]+\.tmp`)
 
 // anonymous is a call without the names of this node's directories.
 func (f *faulty) anonymous(c sysfault.Call) string {
-	replace := []string{f.CDIDir, "CDI", f.PluginDir(), "PLUGIN", f.Dir, "KUBELET"}
+	replace := []string{f.CDIDir, "CDI", f.StateDir, "STATE", f.PluginDir(), "PLUGIN", f.Dir, "KUBELET"}
 	for _, dir := range f.host() {
 		replace = append(replace, dir, filepath.Base(dir))
 	}

@@ -33,9 +33,9 @@ func FuzzRemembered(f *testing.F) {
 		if json.Unmarshal(hcas, &known) != nil || json.Unmarshal(taints, &was) != nil {
 			return // as Recall has it
 		}
-		h := &host{snap: snap, seen: map[string]rdma.HCA{}}
+		h := &host{snap: snap, seen: map[string]*rdma.HCA{}}
 		for _, hca := range snap.HCAs {
-			h.seen[hca.Name] = hca
+			h.seen[hca.Name] = &hca
 		}
 		h.learn(known)
 		observer, err := newObserver(health.DefaultConfig())

@@ -53,7 +53,7 @@ type driver struct {
 
 func config(n *drivertest.Node) dra.Config {
 	return dra.Config{
-		NodeName: drivertest.NodeName, HostRoot: n.Root, KubeletDir: n.Dir, CDIDir: n.CDIDir,
+		NodeName: drivertest.NodeName, HostRoot: n.Root, KubeletDir: n.Dir, StateDir: n.StateDir, CDIDir: n.CDIDir,
 		Site: plan.DefaultSite(),
 		Hook: plan.HookOptions{Path: "/opt/rdma.dev/bin/rdma-hook-1", OnDenied: "clamp"},
 	}

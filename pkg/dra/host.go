@@ -26,7 +26,7 @@ import (
 type host struct {
 	root   string
 	sys    fs.ReadLinkFS
-	second *rdmamap.Map // the second opinion on which HCA sits on a PCI function
+	second secondOpinion
 
 	moves moves
 
@@ -34,9 +34,9 @@ type host struct {
 	scanner *rdma.Scanner
 	mu      sync.RWMutex
 	snap    *rdma.Snapshot
-	seen    map[string]rdma.HCA // each usable HCA, as it was last
-	away    map[string]bool     // those in the network namespaces of pods
-	unsaved atomic.Bool         // one was seen that was not known
+	seen    map[string]*rdma.HCA // each usable HCA, as it was last
+	away    map[string]bool      // those in the network namespaces of pods
+	unsaved atomic.Bool          // one was seen that was not known
 
 	reshaped atomic.Bool // specs of claims may not fit any more
 
@@ -50,7 +50,7 @@ func openHost(root string) (*host, error) {
 		return nil, err
 	}
 	sys := sysfs.DirFS(filepath.Join(root, "sys"))
-	h := &host{root: root, sys: sys, second: second, scanner: rdma.NewScanner(sys), seen: map[string]rdma.HCA{}, changed: make(chan struct{}, 1)}
+	h := &host{root: root, sys: sys, second: secondOpinion{ask: second.DevicesForPCI}, scanner: rdma.NewScanner(sys), seen: map[string]*rdma.HCA{}, changed: make(chan struct{}, 1)}
 	if _, err := h.rescan(); err != nil {
 		return nil, err
 	}
@@ -100,7 +100,8 @@ func (h *host) read(how func(*rdma.Scanner) (*rdma.Snapshot, error)) (*rdma.Snap
 			if _, known := h.seen[name]; !known {
 				h.unsaved.Store(true)
 			}
-			h.seen[name] = *hca
+			last := *hca // the snapshot is not kept for it
+			h.seen[name] = &last
 		}
 	}
 	return snap, nil
@@ -111,7 +112,10 @@ func (h *host) known(name string) (rdma.HCA, bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	hca, ok := h.seen[name]
-	return hca, ok
+	if !ok {
+		return rdma.HCA{}, false
+	}
+	return *hca, true
 }
 
 // heads returns the names of the HCAs of whose card an HCA is a VF or SF, sorted.
@@ -119,7 +123,7 @@ func (h *host) heads(name string) []string {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	part := h.seen[name]
-	if part.PF == "" {
+	if part == nil || part.PF == "" {
 		return nil
 	}
 	var names []string
@@ -138,7 +142,7 @@ func (h *host) learn(hcas []rdma.HCA) {
 	defer h.mu.Unlock()
 	for _, hca := range hcas {
 		if _, ok := h.seen[hca.Name]; !ok {
-			h.seen[hca.Name] = hca
+			h.seen[hca.Name] = &hca
 		}
 	}
 }
@@ -150,7 +154,7 @@ func (h *host) worthKnowing(names []string) []rdma.HCA {
 	out := []rdma.HCA{}
 	for _, name := range slices.Sorted(maps.Keys(h.seen)) {
 		if h.snap.Lookup(name) != nil || slices.Contains(names, name) {
-			out = append(out, h.seen[name])
+			out = append(out, *h.seen[name])
 		}
 	}
 	return out
@@ -204,7 +208,7 @@ func (h *host) specOf(snap *rdma.Snapshot, p *plan.Plan, hook plan.HookOptions) 
 
 // verify checks that the kernel's names of an HCA of a plan still lead to its slot,
 // by our own reading and by rdmamap's, and that its nodes stand in /dev as sysfs
-// says.
+// says. Ours is of now; rdmamap has confirmed the very names that it found.
 func (h *host) verify(snap *rdma.Snapshot, hca *rdma.HCA, classes []cdi.NodeClass) error {
 	if h.isAway(hca.Name) {
 		return h.verifyAway(snap, hca, classes)
@@ -212,14 +216,8 @@ func (h *host) verify(snap *rdma.Snapshot, hca *rdma.HCA, classes []cdi.NodeClas
 	if err := rdma.Verify(h.sys, hca); err != nil {
 		return err
 	}
-	if hca.Identity.PCI != "" && hca.Identity.SF == nil {
-		ibdevs, err := h.second.DevicesForPCI(hca.Identity.PCI)
-		if err != nil {
-			return err
-		}
-		if !slices.Contains(ibdevs, hca.IBDev) {
-			return fmt.Errorf("%w: function %s has %v, not %s", rdma.ErrMoved, hca.Identity.PCI, ibdevs, hca.IBDev)
-		}
+	if err := h.second.confirm(hca); err != nil {
+		return err
 	}
 	return h.checkNodes(snap, hca, classes)
 }

@@ -143,7 +143,7 @@ func TestHealth(t *testing.T) {
 }
 
 func TestConfigValidate(t *testing.T) {
-	good := dra.Config{NodeName: "n", HostRoot: "/", KubeletDir: "/var/lib/kubelet", CDIDir: "/var/run/cdi", Site: plan.DefaultSite()}
+	good := dra.Config{NodeName: "n", HostRoot: "/", KubeletDir: "/var/lib/kubelet", StateDir: "/run/rdma.dev/state", CDIDir: "/var/run/cdi", Site: plan.DefaultSite()}
 	if err := good.Validate(); err != nil {
 		t.Error(err)
 	}

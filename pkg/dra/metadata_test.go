@@ -97,7 +97,7 @@ func TestDeviceMetadata(t *testing.T) {
 	}
 	check("when prepared")
 	d.stop()
-	dir := filepath.Join(n.PluginDir(), "metadata")
+	dir := filepath.Join(n.StateDir, "metadata")
 	left := filepath.Join(dir, "00000000-0000-4000-8000-000000000099")
 	if err := errors.Join(os.RemoveAll(n.CDIDir), os.RemoveAll(dir), os.MkdirAll(left, 0o755)); err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestNCCLTopology(t *testing.T) {
 	c := drivertest.WithParameters(drivertest.Claim(1, dev0, dev1), `"env": ["nccl-topology"]`)
 	n.AddClaim(c)
 	prepare(t, n, c)
-	file := filepath.Join(n.PluginDir(), "metadata", string(c.UID), "nccl-topology.xml")
+	file := filepath.Join(n.StateDir, "metadata", string(c.UID), "nccl-topology.xml")
 	check := func(when string) {
 		t.Helper()
 		spec, err := os.ReadFile(filepath.Join(n.CDIDir, "rdma.dev-claim_"+string(c.UID)+".json"))

@@ -68,7 +68,7 @@ func (h *host) addElsewhere(snap *rdma.Snapshot) *rdma.Snapshot {
 	var missing []rdma.HCA
 	for name, hca := range h.seen {
 		if snap.Lookup(name) == nil {
-			missing = append(missing, hca)
+			missing = append(missing, *hca)
 		}
 	}
 	moved := rdma.Elsewhere(h.sys, missing)

@@ -56,7 +56,7 @@ func TestEventCost(t *testing.T) {
 	cost := map[int]int64{}
 	for _, functions := range []int{8, 1016} {
 		sys := &counted{ReadLinkFS: largeHost(t, functions)}
-		h := &host{sys: sys, scanner: rdma.NewScanner(sys), seen: map[string]rdma.HCA{}, changed: make(chan struct{}, 1)}
+		h := &host{sys: sys, scanner: rdma.NewScanner(sys), seen: map[string]*rdma.HCA{}, changed: make(chan struct{}, 1)}
 		before, err := h.rescan()
 		if err != nil {
 			t.Fatal(err)
@@ -137,7 +137,7 @@ func largeHost(t testing.TB, functions int) fs.ReadLinkFS {
 // countedDriver makes a driver whose reads of a sysfs are counted.
 func countedDriver(t testing.TB, n *drivertest.Node, host fs.ReadLinkFS) (*Driver, *counted) {
 	t.Helper()
-	cfg := Config{NodeName: drivertest.NodeName, HostRoot: n.Root, KubeletDir: n.Dir, CDIDir: n.CDIDir, Site: plan.DefaultSite(), Health: new(health.DefaultConfig())}
+	cfg := Config{NodeName: drivertest.NodeName, HostRoot: n.Root, KubeletDir: n.Dir, StateDir: n.StateDir, CDIDir: n.CDIDir, Site: plan.DefaultSite(), Health: new(health.DefaultConfig())}
 	cfg.Health.Down = 0
 	d, err := New(cfg, n.Client(t))
 	if err != nil {

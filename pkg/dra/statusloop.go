@@ -31,8 +31,8 @@ const (
 )
 
 // statuses, unless it is nil, writes into the status of prepared claims by which names the node has
-// their HCAs. It is out of the way of Prepare: a status that cannot be written fails
-// nothing. Entries need no removal: they go when the claim is deallocated.
+// their HCAs. It is out of the way of Prepare: it waits for calls of the kubelet in progress, and
+// a status that cannot be written fails nothing. Entries need no removal: they go when the claim is deallocated.
 type statuses struct {
 	queue   workqueue.TypedRateLimitingInterface[types.UID]
 	limiter flowcontrol.RateLimiter
@@ -126,6 +126,7 @@ func (d *Driver) statusLoop(ctx context.Context) {
 		if over {
 			return
 		}
+		d.calls.yield(ctx)
 		if err := d.writeStatus(ctx, uid); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).V(2).Info("Status of a claim not written, trying again", "uid", uid, "reason", err.Error())
 			d.statuses.queue.AddRateLimited(uid)
@@ -146,6 +147,10 @@ func (d *Driver) writeStatus(ctx context.Context, uid types.UID) error {
 	}
 	if err := d.statuses.limiter.Wait(ctx); err != nil {
 		return err
+	}
+	if p, err = d.claims.Get(uid); err != nil || p == nil { // it has ended meanwhile
+		d.statuses.forget(uid)
+		return nil
 	}
 	said, known, err := d.saidOf(ctx, p)
 	if err != nil || !known {

@@ -49,8 +49,10 @@ func (r *reader) sameSlot(h *HCA, real string) error {
 		return err
 	}
 	id := h.Identity
-	if netdev := r.optional(path.Join(real, "parent")); id.Kind == "rxe" && netdev != id.Netdev {
-		return fmt.Errorf("sits on interface %q now, and sat on %s", netdev, id.Netdev)
+	if id.Kind == "rxe" {
+		if netdev := r.optional(path.Join(real, "parent")); netdev != id.Netdev {
+			return fmt.Errorf("sits on interface %q now, and sat on %s", netdev, id.Netdev)
+		}
 	}
 	if guid, err := ParseGUID(r.optional(path.Join(real, "node_guid"))); h.NodeGUID != 0 && (err != nil || guid != h.NodeGUID) {
 		return fmt.Errorf("has node GUID %s now, and had %s", guid, h.NodeGUID)

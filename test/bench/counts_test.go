@@ -85,10 +85,10 @@ func (c counts) ofDriver(t *testing.T, s *side, devices []string) {
 	const claims = 8
 	watched := sysfault.New(t)
 	s.command = watched.Command(s.command[0], s.command[1:]...)
-	w := &asked{s: s, calls: watched.Arm(sysfault.Fault{Match: byName(s.Dir, s.CDIDir)})}
+	w := &asked{s: s, calls: watched.Arm(sysfault.Fault{Match: byName(s.Dir, s.StateDir, s.CDIDir)})}
 	s.start(t, len(devices))
 	on := fmt.Sprintf("devices=%d", len(devices))
-	w.calls = watched.Arm(sysfault.Fault{Match: byName(s.Dir, s.CDIDir)}) // how often it looks at files depends on who is first
+	w.calls = watched.Arm(sysfault.Fault{Match: byName(s.Dir, s.StateDir, s.CDIDir)}) // how often it looks at files depends on who is first
 	w.into(c, "start "+on, 1)
 
 	var all []*resourceapi.ResourceClaim

@@ -89,7 +89,7 @@ type side struct {
 
 func newSide(t testing.TB, name string, host *drivertest.Host) *side {
 	t.Helper()
-	worker := &drivertest.Worker{Host: host, Kubelet: drivertest.NewKubeletAt(t, diskDir(t)), CDIDir: filepath.Join(drivertest.TempDir(t), "cdi")}
+	worker := drivertest.WorkerOf(t, host, drivertest.NewKubeletAt(t, diskDir(t)))
 	return &side{name: name, Node: &drivertest.Node{Worker: worker, API: drivertest.NewAPI(t)}}
 }
 

@@ -189,7 +189,10 @@ func (c *simulation) schedule(b *testing.B, pods int, class string) time.Duratio
 }
 
 func (c *simulation) addPod(ctx context.Context, name, class string) error {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "none"}}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{
+		Containers:  []corev1.Container{{Name: "main", Image: "none"}},
+		Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, // nobody tells that the nodes are alive
+	}}
 	if class != "" {
 		claim := &resourceapi.ResourceClaim{
 			ObjectMeta: metav1.ObjectMeta{Name: name},

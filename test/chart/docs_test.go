@@ -30,7 +30,7 @@ func TestSecurityDoc(t *testing.T) {
 		words = append(words, p.Name)
 	}
 	// The values' own names stand for the directories.
-	for _, m := range mounts(t, daemonSet(t, "--set", "kubeletDir=/kubeletDir,cdiDir=/cdiDir,hookDir=/hookDir,hookReportDir=/hookReportDir,deviceInfoDir=/deviceInfoDir")) {
+	for _, m := range mounts(t, daemonSet(t, "--set", "kubeletDir=/kubeletDir,stateDir=/stateDir,cdiDir=/cdiDir,hookDir=/hookDir,hookReportDir=/hookReportDir,deviceInfoDir=/deviceInfoDir")) {
 		words = append(words, "`"+strings.TrimPrefix(strings.Replace(m.Host, "/kubeletDir", "kubeletDir", 1), "/")+"`")
 	}
 	for _, right := range granted(t) {

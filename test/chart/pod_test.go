@@ -136,6 +136,7 @@ func TestMounts(t *testing.T) {
 		{Host: "/sys", Container: "/host/sys", ReadOnly: true, Recursive: corev1.RecursiveReadOnlyIfPossible, Type: dir},
 		{Host: "/dev", Container: "/host/dev", ReadOnly: true, Propagation: corev1.MountPropagationHostToContainer, Type: dir},
 		{Host: "/var/run/cdi", Container: "/var/run/cdi", Type: make},
+		{Host: "/run/rdma.dev/state", Container: "/run/rdma.dev/state", Type: make},
 		{Host: "/var/lib/kubelet/plugins/rdma.dev", Container: "/var/lib/kubelet/plugins/rdma.dev", Type: make},
 		{Host: "/var/lib/kubelet/plugins_registry", Container: "/var/lib/kubelet/plugins_registry", Type: dir},
 		{Host: "/var/lib/kubelet/pod-resources", Container: "/var/lib/kubelet/pod-resources", ReadOnly: true, Type: dir},
@@ -146,9 +147,9 @@ func TestMounts(t *testing.T) {
 		t.Errorf("mounts (-want +got):\n%s", d)
 	}
 	// Each directory follows its value, inside as outside.
-	moved := mounts(t, daemonSet(t, "--set", "hostRoot=/srv/host,cdiDir=/etc/cdi,kubeletDir=/k,hookDir=/hook,hookReportDir=/reports"))
+	moved := mounts(t, daemonSet(t, "--set", "hostRoot=/srv/host,stateDir=/state,cdiDir=/etc/cdi,kubeletDir=/k,hookDir=/hook,hookReportDir=/reports"))
 	for i, paths := range [][2]string{{"/srv/host/sys", "/host/sys"}, {"/srv/host/dev", "/host/dev"}, {"/etc/cdi", "/etc/cdi"},
-		{"/k/plugins/rdma.dev", "/k/plugins/rdma.dev"}, {"/k/plugins_registry", "/k/plugins_registry"},
+		{"/state", "/state"}, {"/k/plugins/rdma.dev", "/k/plugins/rdma.dev"}, {"/k/plugins_registry", "/k/plugins_registry"},
 		{"/k/pod-resources", "/k/pod-resources"}, {"/hook", "/hook"}, {"/reports", "/reports"}} {
 		if moved[i].Host != paths[0] || moved[i].Container != paths[1] {
 			t.Errorf("mount %d is %s at %s, want %s at %s", i, moved[i].Host, moved[i].Container, paths[0], paths[1])

@@ -39,7 +39,7 @@ func TestPodSecurity(t *testing.T) {
 	got := violations(t, api.LevelBaseline, &daemonSet(t).Spec.Template)
 	want := map[string]string{
 		"hostNamespaces":  "host namespaces: hostNetwork=true",
-		"hostPathVolumes": `hostPath volumes: volumes "sys", "dev", "cdi", "plugin", "plugins-registry", "pod-resources", "hook", "hook-reports"`,
+		"hostPathVolumes": `hostPath volumes: volumes "sys", "dev", "cdi", "state", "plugin", "plugins-registry", "pod-resources", "hook", "hook-reports"`,
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("violated checks (-want +got):\n%s", d)

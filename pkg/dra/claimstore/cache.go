@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
 )
 
 // cache spares a process the reading of records that it has read before: it looks at all of
@@ -73,7 +75,7 @@ func (c *cache) forget(uid types.UID) {
 
 // readRecord reads a record, nil if there is no such file.
 func readRecord(path string) (cached, error) {
-	f, err := os.Open(path)
+	f, err := atomicfile.OpenFile(path, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return cached{}, nil
 	}

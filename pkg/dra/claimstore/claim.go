@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
@@ -181,14 +182,14 @@ func (t *turns) of(hca string) *semaphore.Weighted {
 
 // openDir opens a directory, and makes it first if it is missing.
 func openDir(path string) (*os.File, error) {
-	dir, err := os.Open(path)
+	dir, err := atomicfile.OpenFile(path, unix.O_DIRECTORY, 0)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return dir, err
 	}
 	if err := os.Mkdir(path, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	return os.Open(path)
+	return atomicfile.OpenFile(path, unix.O_DIRECTORY, 0)
 }
 
 // release drops the lock; closing the directory does.
@@ -227,7 +228,7 @@ func (l *deviceLock) holders() ([]holder, error) {
 }
 
 func (l *deviceLock) add(h holder) error {
-	f, err := os.OpenFile(filepath.Join(l.dir.Name(), h.name()), os.O_WRONLY|os.O_CREATE, 0o640)
+	f, err := atomicfile.OpenFile(filepath.Join(l.dir.Name(), h.name()), os.O_WRONLY|os.O_CREATE, 0o640)
 	if err != nil {
 		return fmt.Errorf("add claim %s to device %s: %w", h.uid, l.HCA, err)
 	}

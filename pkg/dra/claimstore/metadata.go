@@ -22,8 +22,11 @@ func MetadataDir(dir string) string { return filepath.Join(dir, "metadata") }
 // be. A container that runs keeps the file it has.
 func (s *Store) WriteMetadata(uid types.UID, name string, data []byte) error {
 	dir := filepath.Join(MetadataDir(s.dir), string(uid))
-	err := os.MkdirAll(dir, 0o755)
-	if err == nil {
+	err := os.Mkdir(dir, 0o755)
+	if errors.Is(err, fs.ErrNotExist) { // the first one
+		err = os.MkdirAll(dir, 0o755)
+	}
+	if err == nil || errors.Is(err, fs.ErrExist) {
 		_, err = atomicfile.Write(filepath.Join(dir, name), data, atomicfile.Options{Mode: 0o644})
 	}
 	if err != nil {

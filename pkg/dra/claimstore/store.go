@@ -87,12 +87,6 @@ type Store struct {
 	cache cache
 }
 
-// Boot identifies a boot of the node.
-type Boot struct {
-	ID   string    // /proc/sys/kernel/random/boot_id
-	Time time.Time // when it began
-}
-
 // Open makes the directories of a store below dir. It is for one boot: records of
 // another boot count as absent.
 func Open(dir string, boot Boot) (*Store, error) {

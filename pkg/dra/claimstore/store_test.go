@@ -398,7 +398,7 @@ func TestClaimErrors(t *testing.T) {
 		name, obstacle string
 		want           []string
 	}{
-		{"device is a file", "devices/d1", []string{"claim team-a/claim-u1: read holders of device d1", "not a directory"}},
+		{"device is a file", "devices/d1", []string{"claim team-a/claim-u1: lock device d1: open", "not a directory"}},
 		{"claims is a file", "claims", []string{"write record of claim u1", "not a directory"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

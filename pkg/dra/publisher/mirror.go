@@ -61,6 +61,15 @@ func (m *mirror) put(s *resourceapi.ResourceSlice) {
 	}
 }
 
+// replace puts a slice in the place of another one of the same version.
+func (m *mirror) replace(s *resourceapi.ResourceSlice) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known := m.slices[s.Name]; known != nil && same(known, s) {
+		m.slices[s.Name] = s
+	}
+}
+
 func (m *mirror) remove(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -72,7 +72,10 @@ func (r *pass) compare() {
 		switch {
 		case s == nil:
 			r.changed[i], made = true, true
-		case !r.isSettled(i) && !sameSpec(&s.Spec, &want):
+		case r.isSettled(i):
+		case sameSpec(&s.Spec, &want):
+			r.current[i] = r.share(i, s)
+		default:
 			r.changed[i] = true
 			changes++
 			moved = moved || !sameLayout(&s.Spec, &want)
@@ -141,10 +144,23 @@ func (r *pass) store(ctx context.Context, i int) (*resourceapi.ResourceSlice, er
 		return nil, fmt.Errorf("update resource slice %s: %w", wanted.Name, err)
 	}
 	r.server.put(actual)
-	if !sameSpec(&actual.Spec, &wanted.Spec) {
-		r.cfg.Report(ctx, &resourceslice.DroppedFieldsError{PoolName: r.pool.Name, SliceIndex: i, DesiredSlice: wanted, ActualSlice: actual})
+	if sameSpec(&actual.Spec, &wanted.Spec) {
+		return r.share(i, actual), nil
 	}
+	r.cfg.Report(ctx, &resourceslice.DroppedFieldsError{PoolName: r.pool.Name, SliceIndex: i, DesiredSlice: wanted, ActualSlice: actual})
 	return actual, nil
+}
+
+// share returns a slice of the server that is as wanted, and has the attributes of its devices
+// in the same memory as what is wanted: they are nearly all that a slice holds, 5 kB for a device.
+func (r *pass) share(i int, s *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
+	shared := *s
+	shared.Spec.Devices = slices.Clone(s.Spec.Devices)
+	for j := range shared.Spec.Devices {
+		shared.Spec.Devices[j].Attributes = r.wanted[i].Devices[j].Attributes
+	}
+	r.server.replace(&shared)
+	return &shared
 }
 
 // object is the slice as it is to be stored: the current one with another content, or a

@@ -4,7 +4,8 @@
 // no CDI specs.
 //
 // The client has no limit of its own, as that of the real driver: with client-go's
-// default of 5 requests a second the limit would be all that is measured.
+// default of 5 requests a second the limit would be all that is measured. With -stock it has
+// that default, as drivers have that do not set another one.
 package main
 
 import (
@@ -41,6 +42,7 @@ func run(ctx context.Context) error {
 	kubelet := flag.String("kubelet-dir", "", "root directory of the kubelet")
 	kubeconfig := flag.String("kubeconfig", "", "kubeconfig file")
 	slices := flag.String("slices", "", "JSON file with the slices to publish")
+	stock := flag.Bool("stock", false, "leave client-go's limit of requests as it is")
 	flag.Parse()
 	resources, err := read(*slices, *node)
 	if err != nil {
@@ -50,7 +52,9 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config.QPS = -1
+	if !*stock {
+		config.QPS = -1
+	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err

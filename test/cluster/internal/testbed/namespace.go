@@ -217,4 +217,4 @@ func (c Claim) Results() []Result { return c.Status.Allocation.Devices.Results }
 func (c Claim) Spec() string { return "/var/run/cdi/rdma.dev-claim_" + c.Metadata.UID + ".json" }
 
 // Record is the path of what the driver keeps of a claim.
-func (b *Bed) Record(c Claim) string { return b.PluginDir("claims", c.Metadata.UID+".json") }
+func (b *Bed) Record(c Claim) string { return b.StateDir("claims", c.Metadata.UID+".json") }

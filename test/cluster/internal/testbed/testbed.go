@@ -139,7 +139,12 @@ func (b *Bed) takeDownOnSignal() {
 
 func (b *Bed) kubeletDir() string { return cmp.Or(b.options.KubeletDir, cluster.DefaultKubeletDir) }
 
-// PluginDir is a path below the directory where the driver keeps what it knows of claims.
+// StateDir is a path below the directory where the driver keeps what it knows of claims.
+func (b *Bed) StateDir(elem ...string) string {
+	return filepath.Join(append([]string{"/run/rdma.dev/state"}, elem...)...)
+}
+
+// PluginDir is a path below the directory that the driver has from the kubelet.
 func (b *Bed) PluginDir(elem ...string) string {
 	return filepath.Join(append([]string{b.kubeletDir(), "plugins", "rdma.dev"}, elem...)...)
 }

@@ -35,6 +35,7 @@ type node struct {
 	client  kubernetes.Interface
 	kubelet *drivertest.Kubelet
 	cdi     string
+	state   string
 	claim   *resourceapi.ResourceClaim
 	log     *drivertest.Log
 }
@@ -47,7 +48,7 @@ func start(t *testing.T) *node {
 		t.Fatal(err)
 	}
 	c.QPS = -1
-	n := &node{T: t, kubelet: drivertest.NewKubelet(t), cdi: t.TempDir()}
+	n := &node{T: t, kubelet: drivertest.NewKubelet(t), state: t.TempDir(), cdi: t.TempDir()}
 	if n.client, err = kubernetes.NewForConfig(c); err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +74,7 @@ func (n *node) run() {
 		n.Fatal(err)
 	}
 	driver, err := dra.New(dra.Config{
-		NodeName: drivertest.NodeName, HostRoot: "/", KubeletDir: n.kubelet.Dir, CDIDir: n.cdi, Site: plan.DefaultSite(), Policy: p,
+		NodeName: drivertest.NodeName, HostRoot: "/", KubeletDir: n.kubelet.Dir, StateDir: n.state, CDIDir: n.cdi, Site: plan.DefaultSite(), Policy: p,
 	}, n.client)
 	if err != nil {
 		n.Fatal(err)
