@@ -87,7 +87,7 @@ var calls = []importrules.Calls{{
 	Why:  "files are replaced whole, by package atomicfile, or belong to one of the stores",
 	Of:   []string{module + "/..."},
 	But: []string{
-		module + "/pkg/cdi", module + "/pkg/dra/claimstore", module + "/internal/atomicfile", module + "/internal/hook/...",
+		module + "/pkg/cdi", module + "/pkg/dra/claimstore", module + "/pkg/dra/attach", module + "/internal/atomicfile", module + "/internal/hook/...",
 		module + "/internal/fixture/...", module + "/internal/sockets", module + "/internal/deviceinfo",
 		module + "/tools/...", module + "/test/...",
 	},
