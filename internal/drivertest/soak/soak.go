@@ -148,7 +148,9 @@ func (s *soak) explain() {
 SOAK_SEED=%[1]d SOAK_STEPS=%[2]d go test ./internal/drivertest/faults -run 'TestSoak$'
 SOAK_SEED=%[1]d SOAK_STEPS=%[2]d go -C test/cluster test ./soak -run 'TestSoak$'`, s.seed, s.taken)
 	s.t.Logf("what was done:\n%s", strings.Join(s.notes, "\n"))
-	s.t.Logf("the driver said:\n%s", s.driver.Output())
+	if s.driver != nil {
+		s.t.Logf("the driver said:\n%s", s.driver.Output())
+	}
 }
 
 // newPod makes the pod of the drivers that are launched from now on.
