@@ -6,6 +6,7 @@ require (
 	github.com/Mellanox/rdmamap v1.2.0
 	github.com/aymanbagabas/go-udiff v0.4.1
 	github.com/containerd/nri v0.12.2
+	github.com/containernetworking/cni v1.3.1
 	github.com/fsnotify/fsnotify v1.10.1
 	github.com/google/go-cmp v0.7.0
 	github.com/google/go-containerregistry v0.22.1

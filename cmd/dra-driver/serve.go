@@ -35,6 +35,7 @@ type serve struct {
 	kubeconfig  string
 	memlock     string
 	moveDevices bool
+	interfaces  interfaceFlags
 	hook        hookFlags
 	metrics     metricsFlags
 }
@@ -80,6 +81,7 @@ func (s *serve) register(f *pflag.FlagSet, env func(string) string) {
 	f.BoolVar(&s.cfg.RuntimeCDI, "runtime-cdi-enabled", false, "containerd 1.7 on this node has enable_cdi set to true")
 	f.BoolVar(&s.moveDevices, "move-devices", false, "on a host in exclusive RDMA network namespace mode, move RDMA devices into the network namespaces of pods that use them; needs --nri-socket, the host's network, CAP_NET_ADMIN and CAP_SYS_ADMIN")
 	f.StringVar(&s.cfg.NRISocket, "nri-socket", "", "socket of the container runtime's Node Resource Interface, such as "+nri.DefaultSocket+"; exec sessions then have the locked memory limit of their container (default none)")
+	s.interfaces.register(f, env)
 	s.hook.register(f)
 	s.metrics.register(f)
 	var logging flag.FlagSet
@@ -101,6 +103,9 @@ func (s *serve) run(ctx context.Context) error {
 			return err
 		}
 		s.cfg.Mover = mover
+	}
+	if err := s.interfaces.apply(&s.cfg, s.hook.dir); err != nil {
+		return err
 	}
 	if err := s.cfg.Validate(); err != nil {
 		return usageError{err}

@@ -54,12 +54,20 @@ func RemoveSharedHost() error {
 	return os.RemoveAll(root)
 }
 
+// machines are those that were loaded, by name.
+var machines sync.Map
+
+// load loads a machine, once for a process: parsing a large one takes as long as a test.
 func load(t testing.TB, machine string) *fixture.Machine {
 	t.Helper()
+	if m, ok := machines.Load(machine); ok {
+		return m.(*fixture.Machine)
+	}
 	m, err := fixture.Load(machine)
 	if err != nil {
 		t.Fatal(err)
 	}
+	machines.Store(machine, m)
 	return m
 }
 
@@ -117,7 +125,7 @@ func Swapped(t testing.TB, machine string, names ...string) *fixture.Machine {
 			t.Fatal(err)
 		}
 	}
-	return parse(t, machine, &out)
+	return changed(machine, &out)
 }
 
 // Without returns a machine without the entries whose path contains one of the
@@ -137,18 +145,10 @@ func Without(t testing.TB, machine string, texts ...string) *fixture.Machine {
 			t.Fatal(err)
 		}
 	}
-	return parse(t, machine, &out)
+	return changed(machine, &out)
 }
 
-func parse(t testing.TB, name string, entries *tree.Tree) *fixture.Machine {
-	t.Helper()
-	archive, err := tree.Format(fmt.Sprintf("Machine %s, changed by a test.", name), entries)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := fixture.Parse(name, archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+// changed is a machine with other entries.
+func changed(name string, entries *tree.Tree) *fixture.Machine {
+	return fixture.New(name, fmt.Sprintf("Machine %s, changed by a test.", name), entries)
 }

@@ -1,7 +1,9 @@
 package drivertest
 
 import (
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -77,3 +79,13 @@ func (w *Worker) Flags(podUID string) []string {
 
 // RecordDir is where the driver keeps the records of claims.
 func (w *Worker) RecordDir() string { return filepath.Join(w.StateDir, "claims") }
+
+// BootID is the ID of this boot, as records have it.
+func BootID(t testing.TB) string {
+	t.Helper()
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(id))
+}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"syscall"
 	"testing"
@@ -16,7 +17,10 @@ var build = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "dra-driver")
-	out, err := exec.Command("go", "build", "-o", path, "github.com/rdma-dev/dra-driver-rdma/cmd/dra-driver").CombinedOutput()
+	cmd := exec.Command("go", "build", "-o", path, "./cmd/dra-driver")
+	_, here, _, _ := runtime.Caller(0)
+	cmd.Dir = filepath.Join(filepath.Dir(here), "../..") // tests of other modules have other dependencies
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build the driver: %w\n%s", err, out)
 	}

@@ -77,7 +77,7 @@ var calls = []importrules.Calls{{
 	Name: "process",
 	Why:  "only a program reads arguments and environment, and ends the process",
 	Of:   []string{module + "/..."},
-	But:  []string{module + "/cmd/...", module + "/tools/...", module + "/test/..."},
+	But:  []string{module + "/cmd/...", module + "/tools/...", module + "/test/...", module + "/internal/sysfault/launch"}, // the programs
 	Names: []string{
 		"os.Args", "os.Exit", "os.Getenv", "os.LookupEnv", "os.Environ", "os.Setenv", "os.Stdin", "os.Stdout", "os.Stderr",
 		"log.Fatal", "log.Fatalf", "log.Fatalln",
@@ -87,7 +87,7 @@ var calls = []importrules.Calls{{
 	Why:  "files are replaced whole, by package atomicfile, or belong to one of the stores",
 	Of:   []string{module + "/..."},
 	But: []string{
-		module + "/pkg/cdi", module + "/pkg/dra/claimstore", module + "/internal/atomicfile", module + "/internal/hook/...",
+		module + "/pkg/cdi", module + "/pkg/dra/claimstore", module + "/pkg/dra/attach", module + "/internal/atomicfile", module + "/internal/hook/...",
 		module + "/internal/fixture/...", module + "/internal/sockets", module + "/internal/deviceinfo",
 		module + "/tools/...", module + "/test/...",
 	},

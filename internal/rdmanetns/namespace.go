@@ -53,6 +53,12 @@ func (n *Namespace) Same(o *Namespace) bool { return n.id == o.id }
 // String is the path, for messages.
 func (n *Namespace) String() string { return n.path }
 
+// FD is the file descriptor, valid until Close.
+func (n *Namespace) FD() int { return int(n.file.Fd()) }
+
+// Do runs f on a thread that is in the namespace, and ends with it.
+func (n *Namespace) Do(f func() error) error { return n.do(f) }
+
 // do runs f on a thread that is in the namespace. The thread is never used again: the
 // Go runtime ends one whose goroutine exits while it is locked to it.
 func (n *Namespace) do(f func() error) (err error) {

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -116,20 +114,24 @@ func where(tid uint32, data *notifData, fd, path int) (string, error) {
 	return filepath.Join(dir, name), err
 }
 
-// stringAt reads a string of the program.
+// stringAt reads a string of the program. It may end just before memory that is none of the
+// program's, so the next page is asked for as a part of its own.
 func stringAt(tid uint32, address uint64) (string, error) {
-	mem, err := os.Open("/proc/" + strconv.FormatUint(uint64(tid), 10) + "/mem")
-	if err != nil {
-		return "", err
-	}
-	defer mem.Close()
 	buf := make([]byte, unix.PathMax)
-	n, err := mem.ReadAt(buf, int64(address))
-	if end := bytes.IndexByte(buf[:n], 0); end >= 0 {
-		return string(buf[:end]), nil
+	first := min(uintptr(len(buf)), uintptr(os.Getpagesize())-uintptr(address)%uintptr(os.Getpagesize()))
+	local := []unix.Iovec{{Base: &buf[0]}}
+	local[0].SetLen(len(buf))
+	remote := []unix.RemoteIovec{{Base: uintptr(address), Len: int(first)}}
+	if rest := len(buf) - int(first); rest > 0 {
+		remote = append(remote, unix.RemoteIovec{Base: uintptr(address) + first, Len: rest})
 	}
-	if err == nil || errors.Is(err, io.EOF) {
-		err = errors.New("no end of string")
+	n, err := unix.ProcessVMReadv(int(tid), local, remote, 0)
+	if err != nil {
+		return "", fmt.Errorf("read a path of thread %d: %w", tid, err)
 	}
-	return "", fmt.Errorf("read a path of thread %d: %w", tid, err)
+	end := bytes.IndexByte(buf[:n], 0)
+	if end < 0 {
+		return "", fmt.Errorf("read a path of thread %d: no end of string", tid)
+	}
+	return string(buf[:end]), nil
 }

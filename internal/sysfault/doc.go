@@ -17,8 +17,6 @@
 // close(2) is not among the calls: its error does not keep the kernel from closing,
 // which cannot be had without the call.
 //
-// The command is the test's own binary, which installs the filter and becomes the
-// program; so a package of tests that uses this one has a line
-//
-//	func init() { sysfault.Launch() }
+// The command is a small program, launch, which installs the filter and becomes the one
+// that is meant.
 package sysfault

@@ -95,6 +95,7 @@ func (shot *Shot) Calls() []Call {
 	return append([]Call(nil), shot.calls...)
 }
 
+// decide returns what to do with a call, nil to let it go on.
 func (shot *Shot) decide(call Call) func(Call) unix.Errno {
 	if !shot.fault.Match(call) {
 		return nil

@@ -5,32 +5,41 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"sync"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// launchArg is the first argument of a test binary that shall become a program.
-const launchArg = "sysfault-launch"
-
-// Launch turns the test binary into a watched program, if it was started for that,
-// and does not return then.
-func Launch() {
-	if len(os.Args) < 4 || os.Args[1] != launchArg {
-		return
+// launcher builds the program that becomes a watched one, and returns a path of it. It is
+// no file of any directory: it ends with this process, and nobody has to remove it.
+var launcher = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "sysfault-")
+	if err != nil {
+		return "", err
 	}
-	if err := become(os.Args[2], os.Args[3:]); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "launch")
+	if out, err := exec.Command("go", "build", "-o", path, "github.com/rdma-dev/dra-driver-rdma/internal/sysfault/launch").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the launcher: %w\n%s", err, out)
 	}
-}
+	program, err = os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), program.Fd()), nil
+})
 
-// become installs the filter, hands its listener to the supervisor at a socket, and
-// replaces this process.
-func become(socket string, command []string) error {
-	program, err := exec.LookPath(command[0])
+// program is the launcher, which must stay open.
+var program *os.File
+
+// Become installs the filter, hands its listener to the supervisor at a socket, and
+// replaces this process. It returns only if that fails.
+func Become(socket string, command []string) error {
+	path, err := exec.LookPath(command[0])
 	if err != nil {
 		return fmt.Errorf("launch %q: %w", command[0], err)
 	}
@@ -54,7 +63,7 @@ func become(socket string, command []string) error {
 	}
 	// A signal would interrupt a stopped call, and the kernel would ask twice.
 	env := append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
-	return fmt.Errorf("launch %q: %w", command[0], syscall.Exec(program, command, env))
+	return fmt.Errorf("launch %q: %w", command[0], syscall.Exec(path, command, env))
 }
 
 // install installs the filter for this thread and returns its listener.
@@ -62,7 +71,7 @@ func install() (int, error) {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return -1, err
 	}
-	filter := program()
+	filter := filterOf(watched)
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER,
 		unix.SECCOMP_FILTER_FLAG_NEW_LISTENER|unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, uintptr(unsafe.Pointer(&prog)))
@@ -72,8 +81,8 @@ func install() (int, error) {
 	return int(fd), nil
 }
 
-// program is the filter: ask for the watched calls, allow the others.
-func program() []unix.SockFilter {
+// filterOf is the filter: ask for the watched calls, allow the others.
+func filterOf(watched map[int32]kind) []unix.SockFilter {
 	const load, equal, end = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
 	filter := []unix.SockFilter{{Code: load, K: 0}} // the number of the call
 	left := len(watched)

@@ -85,11 +85,11 @@ func Available() error {
 // Command is what to run instead of a program, to have its calls supervised.
 func (s *Supervisor) Command(program string, args ...string) []string {
 	s.t.Helper()
-	self, err := os.Executable()
+	launch, err := launcher()
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return append([]string{self, launchArg, s.socket, program}, args...)
+	return append([]string{launch, s.socket, program}, args...)
 }
 
 func (s *Supervisor) accept() {
@@ -157,11 +157,15 @@ func (s *Supervisor) answer(fd int, stopped *sync.WaitGroup) error {
 	if err := ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)); err != nil {
 		return gone(err)
 	}
+	shot := s.armed()
+	if shot == nil {
+		return send(fd, n.id, 0)
+	}
 	call, err := describe(n.pid, &n.data)
 	if err != nil { // the thread was killed meanwhile
 		return send(fd, n.id, 0)
 	}
-	do := s.decide(call)
+	do := shot.decide(call)
 	if do == nil {
 		return send(fd, n.id, 0)
 	}
@@ -197,13 +201,9 @@ func ioctl(fd int, request uintptr, arg unsafe.Pointer) error {
 	return nil
 }
 
-// decide returns what to do with a call, nil to let it go on.
-func (s *Supervisor) decide(call Call) func(Call) unix.Errno {
+// armed returns the fault that is armed, nil for none.
+func (s *Supervisor) armed() *Shot {
 	s.mu.Lock()
-	shot := s.shot
-	s.mu.Unlock()
-	if shot == nil {
-		return nil
-	}
-	return shot.decide(call)
+	defer s.mu.Unlock()
+	return s.shot
 }

@@ -14,8 +14,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfault"
 )
 
-func init() { sysfault.Launch() }
-
 // TestFaults runs cp(1), and lets each of its calls on the two files fail in turn: it
 // must say so, with the kernel's words, and end.
 func TestFaults(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 func TestAllocatedDeviceVanishes(t *testing.T) {
 	n := drivertest.NewSharedNode(t, "hgx-h100")
 	start(t, n)
-	waitPublished(t, n)
+	drivertest.WaitPublished(t, n)
 	c, other := drivertest.Claim(1, dev0), drivertest.Claim(2, dev1)
 	n.AddClaim(c, other)
 	prepare(t, n, c)

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
+	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
@@ -56,6 +57,10 @@ type Config struct {
 	// Mover moves HCAs into the network namespaces of pods, where the host's RDMA
 	// subsystem is in exclusive mode; nil for nobody, and nothing is published there.
 	Mover Mover
+	// Interfaces attaches the network interfaces of claims to pods; nil for nobody.
+	Interfaces *podnet.Host
+	// IPAM asks CNI plugins for their addresses; nil for nobody.
+	IPAM *podnet.IPAM
 	// NRISocket is where the container runtime tells of pods (package nri); empty to
 	// hear of none.
 	NRISocket string
@@ -85,6 +90,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Mover != nil && c.NRISocket == "" {
 		errs = append(errs, errors.New("RDMA devices are to be moved into pods, but nothing tells of pods: set --nri-socket"))
+	}
+	if c.Interfaces != nil && c.NRISocket == "" {
+		errs = append(errs, errors.New("network interfaces are to be attached to pods, but nothing tells of pods: set --nri-socket"))
 	}
 	if c.DeviceInfoDir != "" && !filepath.IsAbs(c.DeviceInfoDir) {
 		errs = append(errs, fmt.Errorf("device information directory is not an absolute path: %q", c.DeviceInfoDir))

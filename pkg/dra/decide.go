@@ -100,6 +100,7 @@ func (d *Driver) node(ctx context.Context) plan.Node {
 		Pool: d.cfg.NodeName, Site: siteOf(d.cfg.Site, d.policy.Load()),
 		FilesDir: claimstore.MetadataDir(d.cfg.StateDir),
 		Members:  func(group string) ([]string, error) { return d.members(ctx, group), nil },
+		Networks: d.networks(ctx),
 	}
 	if d.cfg.DeviceMetadata {
 		node.MetadataDir = node.FilesDir

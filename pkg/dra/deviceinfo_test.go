@@ -18,7 +18,7 @@ func TestDeviceInfo(t *testing.T) {
 	dir := drivertest.TempDir(t)
 	n := drivertest.NewSharedNode(t, "roce-sriov")
 	start(t, n, func(c *dra.Config) { c.Policy, c.DeviceInfoDir = vfsForCNI(t), dir })
-	waitPublished(t, n)
+	drivertest.WaitPublished(t, n)
 	data, err := os.ReadFile(filepath.Join(dir, "example.com-vf-0000:3b:00.3-device.json"))
 	if err != nil || !strings.Contains(string(data), `"pci-address":"0000:3b:00.3","rdma-device":"mlx5_3","pf-pci-address":"0000:3b:00.0"`) {
 		t.Errorf("device information %s, %v", data, err)
@@ -34,7 +34,7 @@ func TestDeviceInfoMissing(t *testing.T) {
 	d := start(t, n, func(c *dra.Config) {
 		c.Policy, c.DeviceInfoDir = vfsForCNI(t), filepath.Join(drivertest.TempDir(t), "missing")
 	})
-	waitPublished(t, n)
+	drivertest.WaitPublished(t, n)
 	if got := reasons(d.Status(t.Context())); !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "DeviceInfoNotWritten") }) {
 		t.Errorf("events %q", got)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
 	"github.com/rdma-dev/dra-driver-rdma/internal/podresources"
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
@@ -37,10 +38,11 @@ type Driver struct {
 	host   *host
 	claims *claimstore.Store
 	atWork keymutex.KeyMutex // by UID: a claim begins or ends
-	moving sync.Mutex        // HCAs go into a pod or come back
+	moving sync.Mutex        // HCAs or their interfaces go into a pod or come back
 
-	registered chan struct{} // the kubelet registered us
-	moved      chan struct{} // the host has changed, or what is held of it
+	attacher   *attach.Attacher // of interfaces, under moving; nil for nobody
+	registered chan struct{}    // the kubelet registered us
+	moved      chan struct{}    // the host has changed, or what is held of it
 	publisher  *publisher.Publisher
 	slices     resources.Builder // of publishLoop
 	allocated  allocated
@@ -96,12 +98,16 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
+	attacher, err := newAttacher(&cfg, boot.ID)
+	if err != nil {
+		return nil, err
+	}
 	observer, err := newObserver(*cmp.Or(cfg.Health, new(health.DefaultConfig())))
 	if err != nil {
 		return nil, err
 	}
 	d := &Driver{
-		cfg: cfg, client: client, host: host, claims: claims, atWork: keymutex.NewHashed(claimsAtWork), health: observer, events: kernelEvents,
+		cfg: cfg, client: client, attacher: attacher, host: host, claims: claims, atWork: keymutex.NewHashed(claimsAtWork), health: observer, events: kernelEvents,
 		registered: make(chan struct{}, 1), moved: make(chan struct{}, 1),
 		deviceInfo: deviceinfo.Store{Dir: cfg.DeviceInfoDir},
 		now:        time.Now, started: time.Now(), statuses: newStatuses(cfg.ClaimStatus), notices: newNotices(cfg.ClaimEvents),
@@ -182,6 +188,7 @@ func (d *Driver) start(ctx context.Context) error {
 		d.reportLoop,
 		d.statusLoop,
 		d.nriLoop,
+		d.interfaceLoop,
 		d.noticeLoop,
 		func(ctx context.Context) { d.watchSpecs(ctx, d.watcher) },
 		func(ctx context.Context) { d.followPolicy(ctx, d.policyFile) },

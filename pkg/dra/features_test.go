@@ -80,7 +80,7 @@ func TestWithoutFeatures(t *testing.T) {
 
 // plain returns nil when no published slice has a field of the features.
 func plain(n *drivertest.Node, gates []string) error {
-	if err := published(n); err != nil {
+	if err := drivertest.Published(n); err != nil {
 		return err
 	}
 	counters, consumable := slices.Contains(gates, drivertest.GateCounters), slices.Contains(gates, drivertest.GateConsumable)

@@ -2,12 +2,9 @@ package dra_test
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"os"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -20,17 +17,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// atATime is how many parallel tests run: each has a node of its own, and most of its time
-// it waits for a driver, for an API server that hangs, or for a back-off.
-const atATime = 4
-
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if f := flag.Lookup("test.parallel"); runtime.GOMAXPROCS(0) < atATime && f.Value.String() == f.DefValue {
-		if err := flag.Set(f.Name, strconv.Itoa(atATime)); err != nil {
-			panic(err)
-		}
-	}
 	klog.LogToStderr(false)
 	klog.SetOutput(&bytes.Buffer{}) // what a test wants of the log it takes from its driver
 	code := m.Run()

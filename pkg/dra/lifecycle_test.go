@@ -27,7 +27,7 @@ func TestCleanStop(t *testing.T) {
 			c := drivertest.Claim(1, dev0)
 			n.AddClaim(c)
 			prepare(t, n, c)
-			before := waitPublished(t, n)
+			before := drivertest.WaitPublished(t, n)
 			d.stop()
 			for _, pattern := range []string{"plugins/rdma.dev/*.sock", "plugins_registry/*"} {
 				if left, err := filepath.Glob(filepath.Join(n.Dir, pattern)); err != nil || len(left) > 0 {
@@ -120,8 +120,8 @@ func TestHealth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slices := waitPublished(t, n)
-	if got, want := len(report), len(deviceNames(slices)); got != want {
+	slices := drivertest.WaitPublished(t, n)
+	if got, want := len(report), len(drivertest.DeviceNames(slices)); got != want {
 		t.Errorf("%d devices are reported, and %d published", got, want)
 	}
 	seen := map[healthpb.HealthStatus]int{}

@@ -24,7 +24,7 @@ func reasons(p *statuspage.Page) []string {
 func TestPage(t *testing.T) {
 	n := drivertest.NewSharedNode(t, "hgx-h100")
 	d := start(t, n)
-	waitPublished(t, n)
+	drivertest.WaitPublished(t, n)
 	c, late := drivertest.Claim(1, dev0), drivertest.Claim(2, dev0)
 	n.AddClaim(c, late)
 	n.AddPod("trainer-0", c)

@@ -97,7 +97,7 @@ func publishedDevices(n *drivertest.Node) map[string]resourceapi.Device {
 func waitFor(t *testing.T, n *drivertest.Node, want ...string) {
 	t.Helper()
 	drivertest.Eventually(t, func() error {
-		if err := published(n); err != nil {
+		if err := drivertest.Published(n); err != nil {
 			return err
 		}
 		var got []string
@@ -211,7 +211,7 @@ func TestSiteSettings(t *testing.T) {
 			t.Errorf("spec does not have %s:\n%s", part, before)
 		}
 	}
-	waitPublished(t, n)
+	drivertest.WaitPublished(t, n)
 	m.set(t, "memlock: unlimited")
 	d.says("Configuration in force")
 	drivertest.Eventually(t, func() error {

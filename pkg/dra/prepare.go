@@ -59,7 +59,11 @@ func (d *Driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim, 
 	// A claim that has its devices from before the mode changed keeps them: its pod may
 	// have the host's network.
 	if made == nil {
-		if err := d.host.admitBy(ctx, p, settled); err != nil {
+		err := d.host.admitBy(ctx, p, settled)
+		if err == nil {
+			err = d.admitInterfaces(p)
+		}
+		if err != nil {
 			return nil, watch.Fail(deviceReason(err), err)
 		}
 	}

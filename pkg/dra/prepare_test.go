@@ -243,7 +243,7 @@ func TestAPICalls(t *testing.T) {
 	n := drivertest.NewSharedNode(t, "hgx-h100")
 	d := start(t, n)
 	d.says("Publishing ResourceSlices")
-	drivertest.Eventually(t, func() error { return published(n) })
+	drivertest.Eventually(t, func() error { return drivertest.Published(n) })
 	const claims = 64
 	for i := range claims {
 		n.AddClaim(drivertest.Monitor(i, dev0))

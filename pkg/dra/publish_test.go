@@ -3,13 +3,11 @@ package dra_test
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
+	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
@@ -18,21 +16,6 @@ import (
 )
 
 var errNotAsked = errors.New("the driver did not ask the API server yet")
-
-// published returns nil when the node's pool is complete.
-func published(n *drivertest.Node) error {
-	slices := n.Slices()
-	if len(slices) == 0 || slices[0].Spec.Pool.ResourceSliceCount != int64(len(slices)) {
-		return fmt.Errorf("%d slices are published", len(slices))
-	}
-	return nil
-}
-
-func waitPublished(t *testing.T, n *drivertest.Node) []resourceapi.ResourceSlice {
-	t.Helper()
-	drivertest.Eventually(t, func() error { return published(n) })
-	return n.Slices()
-}
 
 // TestPublish: what arrives at the API server is what package resources makes,
 // whose golden files say the rest.
@@ -43,7 +26,7 @@ func TestPublish(t *testing.T) {
 			start(t, n)
 			snap := rdmatest.Snapshot(t, machine)
 			want := policy.Default().Apply(snap, policy.State{}).Slices()
-			got := waitPublished(t, n)
+			got := drivertest.WaitPublished(t, n)
 			if len(got) != len(want) {
 				t.Fatalf("%d slices are published, want %d", len(got), len(want))
 			}
@@ -70,7 +53,7 @@ func TestPublish(t *testing.T) {
 func TestUnchangedIsNotWritten(t *testing.T) {
 	n := drivertest.NewSharedNode(t, "roce-sriov")
 	d := start(t, n)
-	before := waitPublished(t, n)
+	before := drivertest.WaitPublished(t, n)
 	d.stop()
 	if diff := cmp.Diff(before, n.Slices()); diff != "" {
 		t.Errorf("a clean stop changed the slices:\n%s", diff)
@@ -102,10 +85,10 @@ func TestUnchangedIsNotWritten(t *testing.T) {
 func TestKubeletRestart(t *testing.T) {
 	n := drivertest.NewSharedNode(t, "roce-sriov")
 	start(t, n)
-	before := waitPublished(t, n)
+	before := drivertest.WaitPublished(t, n)
 	n.Restart()
 	n.WipeSlices()
-	drivertest.Eventually(t, func() error { return published(n) })
+	drivertest.Eventually(t, func() error { return drivertest.Published(n) })
 	after := n.Slices()
 	if len(after) != len(before) {
 		t.Fatalf("%d slices are back, of %d", len(after), len(before))
@@ -131,7 +114,7 @@ func TestNothingToPublish(t *testing.T) {
 			n := drivertest.NewSharedNode(t, tc.machine)
 			n.SetRuntime(tc.runtime)
 			d := start(t, n)
-			slices := waitPublished(t, n)
+			slices := drivertest.WaitPublished(t, n)
 			if len(slices) != 1 || len(slices[0].Spec.Devices) != 0 {
 				t.Errorf("published %v, want one empty slice", slices)
 			}
@@ -153,7 +136,7 @@ func TestConfirmedRuntime(t *testing.T) {
 	n := drivertest.NewSharedNode(t, "hgx-h100")
 	n.SetRuntime("containerd://1.7.24")
 	start(t, n, func(c *dra.Config) { c.RuntimeCDI = true })
-	if slices := waitPublished(t, n); len(slices[0].Spec.Devices) != 9 {
+	if slices := drivertest.WaitPublished(t, n); len(slices[0].Spec.Devices) != 9 {
 		t.Errorf("published %v, want the nine HCAs", slices)
 	}
 	if events := n.Events(); len(events) != 0 {
@@ -193,13 +176,18 @@ func TestAPIServerAway(t *testing.T) {
 	wantFiles(t, n)
 }
 
-// deviceNames lists what is published.
-func deviceNames(in []resourceapi.ResourceSlice) []string {
-	names := map[string]bool{}
-	for _, s := range in {
-		for _, d := range s.Spec.Devices {
-			names[d.Name] = true
+// TestPublishedAgain: slices that the API server does not take are tried again until it
+// does.
+func TestPublishedAgain(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n.Fail(drivertest.CreateSlice, http.StatusServiceUnavailable)
+	start(t, n)
+	drivertest.Eventually(t, func() error {
+		if count := n.Count(drivertest.CreateSlice); count < 4 {
+			return fmt.Errorf("tried %d times", count)
 		}
-	}
-	return slices.Sorted(maps.Keys(names))
+		return nil
+	})
+	n.Fail(drivertest.CreateSlice, 0)
+	drivertest.WaitPublished(t, n)
 }

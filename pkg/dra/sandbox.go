@@ -14,6 +14,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -21,7 +22,8 @@ import (
 
 // sandboxes is what the container runtime tells of pods. On a host in exclusive mode the
 // HCAs of a pod's claims follow the pod into its network namespace, before its first
-// container, and come back when it ends.
+// container, and come back when it ends. In either mode the network interfaces that the claims
+// ask for do.
 //
 // Nothing relies on being told: where the runtime goes on without us, the hook does not
 // let a container start without its HCAs, and the kernel brings back those of a namespace
@@ -30,7 +32,7 @@ type sandboxes struct{ *Driver }
 
 // Started implements nri.Handler. It moves all HCAs of the pod's claims, or none.
 func (s sandboxes) Started(ctx context.Context, pod nri.Pod) error {
-	if !s.follows(pod) {
+	if !s.follows(pod) && s.attacher == nil {
 		return nil
 	}
 	s.moving.Lock()
@@ -40,6 +42,11 @@ func (s sandboxes) Started(ctx context.Context, pod nri.Pod) error {
 	moved, err := s.moveIn(pod, plans)
 	if err == nil && len(moved) > 0 {
 		err = s.renew(ctx, plans)
+	}
+	if err == nil {
+		// The RDMA device goes first, and comes back first: its driver may want its
+		// interface on the host.
+		err = s.attachAll(ctx, pod, plans)
 	}
 	if err != nil {
 		s.moveOut(ctx, pod, moved)
@@ -68,16 +75,19 @@ func (s sandboxes) tellNotMoved(pod nri.Pod, plans []*plan.Plan, err error) {
 // Stopped implements nri.Handler. It brings back what the pod has. What it cannot bring
 // back the kernel does, when the namespace ends.
 func (s sandboxes) Stopped(ctx context.Context, pod nri.Pod) {
-	if !s.follows(pod) {
+	if !s.follows(pod) && s.attacher == nil {
 		return
 	}
 	s.moving.Lock()
 	defer s.moving.Unlock()
-	var ibdevs []string
-	for _, p := range s.plansOf(ctx, pod) {
-		ibdevs = append(ibdevs, s.ibdevs(p)...)
+	if s.follows(pod) {
+		var ibdevs []string
+		for _, p := range s.plansOf(ctx, pod) {
+			ibdevs = append(ibdevs, s.ibdevs(p)...)
+		}
+		s.moveOut(ctx, pod, ibdevs)
 	}
-	s.moveOut(ctx, pod, ibdevs)
+	s.detachAll(ctx, pod, func(attach.Record) bool { return true })
 }
 
 // Running implements nri.Handler: it moves what was not moved while the runtime was not
@@ -88,6 +98,7 @@ func (s sandboxes) Running(ctx context.Context, pods []nri.Pod) {
 			klog.FromContext(ctx).Error(err, "Pod does not have its RDMA devices")
 		}
 	}
+	s.sweepInterfaces(ctx)
 }
 
 // Memlock implements nri.Handler. The limit is the one that the hook of the container's
@@ -139,6 +150,9 @@ func (s sandboxes) ibdevs(p *plan.Plan) []string {
 
 // moveIn moves the HCAs of plans into a pod, and returns those that it moved.
 func (s sandboxes) moveIn(pod nri.Pod, plans []*plan.Plan) (moved []string, err error) {
+	if !s.follows(pod) {
+		return nil, nil
+	}
 	for _, p := range plans {
 		for _, ibdev := range s.ibdevs(p) {
 			did, err := s.host.moves.In(ibdev, pod.Netns)

@@ -246,7 +246,7 @@ func (w *follower) reboot() {
 		path := filepath.Join(w.RecordDir(), name)
 		data, err := os.ReadFile(path)
 		if err == nil {
-			err = os.WriteFile(path, []byte(strings.ReplaceAll(string(data), bootID(w.T), "an-earlier-boot")), 0o600)
+			err = os.WriteFile(path, []byte(strings.ReplaceAll(string(data), drivertest.BootID(w.T), "an-earlier-boot")), 0o600)
 		}
 		if err != nil {
 			w.Fatal(err)

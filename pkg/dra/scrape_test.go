@@ -19,7 +19,7 @@ func measured(cfg *dra.Config) { cfg.Metrics = metrics.New() }
 func TestScrapeAtWork(t *testing.T) {
 	n := drivertest.NewSharedNode(t, "hgx-h100")
 	d := start(t, n, measured)
-	waitPublished(t, n)
+	drivertest.WaitPublished(t, n)
 	c := drivertest.Claim(1, dev0)
 	n.AddClaim(c)
 	n.AddPod("trainer-0", c)

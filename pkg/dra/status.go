@@ -1,6 +1,7 @@
 package dra
 
 import (
+	"cmp"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -55,7 +56,7 @@ const (
 
 // deviceStatus returns what a claim's status says of the devices of its plan.
 // What it says already keeps the time since when.
-func deviceStatus(p *plan.Plan, snap *rdma.Snapshot, gids addresses, said []resourceapi.AllocatedDeviceStatus, now metav1.Time) ([]resourceapi.AllocatedDeviceStatus, error) {
+func deviceStatus(p *plan.Plan, snap *rdma.Snapshot, gids addresses, attached func(*plan.Plan, plan.Device) *resourceapi.NetworkDeviceData, said []resourceapi.AllocatedDeviceStatus, now metav1.Time) ([]resourceapi.AllocatedDeviceStatus, error) {
 	var out []resourceapi.AllocatedDeviceStatus
 	for _, d := range p.Devices {
 		s := resourceapi.AllocatedDeviceStatus{Driver: plan.DriverName, Pool: d.Pool, Device: d.Device, ShareID: (*string)(d.ShareID)}
@@ -76,7 +77,7 @@ func deviceStatus(p *plan.Plan, snap *rdma.Snapshot, gids addresses, said []reso
 		if err != nil {
 			return nil, err
 		}
-		s.Data, s.NetworkData = &runtime.RawExtension{Raw: raw}, gids.network(d, snap)
+		s.Data, s.NetworkData = &runtime.RawExtension{Raw: raw}, cmp.Or(attached(p, d), gids.network(d, snap))
 		out = append(out, s)
 	}
 	return out, nil

@@ -156,7 +156,7 @@ func (d *Driver) writeStatus(ctx context.Context, uid types.UID) error {
 	if err != nil || !known {
 		return err
 	}
-	want, err := deviceStatus(p, d.host.snapshot(), addresses{d.host.sys}, said, metav1.Now().Rfc3339Copy())
+	want, err := deviceStatus(p, d.host.snapshot(), addresses{d.host.sys}, d.attachedTo, said, metav1.Now().Rfc3339Copy())
 	if err != nil || sameStatus(want, said) {
 		return err
 	}

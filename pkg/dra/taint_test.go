@@ -71,7 +71,7 @@ func taints(n *drivertest.Node, device string) string {
 func waitTaints(t testing.TB, n *drivertest.Node, device, want string) {
 	t.Helper()
 	drivertest.Eventually(t, func() error {
-		if err := published(n); err != nil {
+		if err := drivertest.Published(n); err != nil {
 			return err
 		}
 		if got := taints(n, device); got != want {

@@ -16,10 +16,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
-	"github.com/rdma-dev/dra-driver-rdma/internal/sysfault"
 )
-
-func init() { sysfault.Launch() }
 
 func TestMain(m *testing.M) {
 	code := m.Run()

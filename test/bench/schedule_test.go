@@ -157,9 +157,10 @@ func (c *simulation) addNode(ctx context.Context, name string) error {
 func (c *simulation) publish(b *testing.B, one []*resourceapi.ResourceSlice) {
 	b.Helper()
 	slices := c.client.ResourceV1().ResourceSlices()
-	if err := slices.DeleteCollection(b.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
-		b.Fatal(err)
-	}
+	c.until(b, "the slices of before to be deleted", func(ctx context.Context) (bool, error) {
+		err := slices.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}) // ends after a minute, done or not
+		return err == nil, ctx.Err()
+	})
 	c.each(b, simulated, func(ctx context.Context, n int) error {
 		pool := nodeName(n)
 		for _, s := range one {

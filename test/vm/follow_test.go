@@ -1,6 +1,7 @@
 package vm_test
 
 import (
+	"os"
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
@@ -12,5 +13,6 @@ func TestFollow(t *testing.T) {
 		Devices: []vm.Device{
 			{Name: "rxm0", Netdev: "eth0"}, {Name: "rxm1", Netdev: "veth0"}, {Name: "rxm2", Netdev: "veth0p"}, {Name: "siw0", Netdev: "dummy1"},
 		},
+		Env: []string{"FOLLOW_TIMES=" + os.Getenv("FOLLOW_TIMES")},
 	}, "nri.enabled=true", "network.moveDevices=true", "config.publishInterval=0s")
 }

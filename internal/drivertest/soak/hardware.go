@@ -1,8 +1,11 @@
 package soak
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -142,11 +145,7 @@ func (h *hardware) goOrCome(i int) {
 // something changed.
 func (h *hardware) apply(n *drivertest.Worker) {
 	h.t.Helper()
-	var pairs []string
-	for own, now := range h.names {
-		pairs = append(pairs, own, now)
-	}
-	names := strings.NewReplacer(pairs...)
+	names := h.replacer()
 	var out tree.Tree
 	for _, e := range h.base {
 		if h.lacks(e) {
@@ -158,16 +157,44 @@ func (h *hardware) apply(n *drivertest.Worker) {
 			h.t.Fatal(err)
 		}
 	}
-	archive, err := tree.Format("A machine in trouble.", &out)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	m, err := fixture.Parse(machine, archive)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	m := fixture.New(machine, "A machine in trouble.", &out)
 	h.changes++
 	n.Become(h.t, m)
+	announce(h.t, h.events)
+	h.events = nil
+}
+
+// replacer replaces the machine's own names by the present ones.
+func (h *hardware) replacer() *strings.Replacer {
+	var pairs []string
+	for own, now := range h.names {
+		pairs = append(pairs, own, now)
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// applyLinks makes a node have the states of the ports of some HCAs as they are now, and has
+// the kernel say so. The rest of the hardware is as it was applied last.
+func (h *hardware) applyLinks(n *drivertest.Worker, cards ...int) {
+	h.t.Helper()
+	names := h.replacer()
+	for _, i := range cards {
+		c := h.cards[i]
+		if c.gone {
+			continue // it comes back in the state that it has then
+		}
+		for _, e := range h.base {
+			if !strings.Contains(e.Path, c.address+"/infiniband/") || path.Base(e.Path) != "state" && path.Base(e.Path) != "phys_state" {
+				continue
+			}
+			made := filepath.Join(n.Root, "sys", "made") // as in sysfs, nobody reads half of it
+			if err := errors.Join(os.WriteFile(made, []byte(h.state(e)), 0o444), os.Rename(made, filepath.Join(n.Root, names.Replace(e.Path)))); err != nil {
+				h.t.Fatal(err)
+			}
+		}
+		h.tell("change", c)
+	}
+	h.changes++
 	announce(h.t, h.events)
 	h.events = nil
 }

@@ -20,11 +20,8 @@ func (s *soak) flap() {
 // flip lets a port fail, or brings it back.
 func (s *soak) flip(i int) {
 	s.fault("changes of links", 1)
-	c := &s.host.cards[i]
-	if c.down = !c.down; !c.gone {
-		s.host.tell("change", *c)
-	}
-	s.host.apply(s.Worker)
+	s.host.cards[i].down = !s.host.cards[i].down
+	s.host.applyLinks(s.Worker, i)
 }
 
 // storm has the ports of two HCAs fail and come back, faster than anybody follows.
@@ -34,14 +31,8 @@ func (s *soak) storm() {
 	s.note("ports of %d and %d flap %d times", a, b, n)
 	s.fault("changes of links", 2*n)
 	for i := range n {
-		for _, at := range []int{a, b} {
-			c := &s.host.cards[at]
-			c.down = i%2 == 0
-			if !c.gone {
-				s.host.tell("change", *c)
-			}
-		}
-		s.host.apply(s.Worker)
+		s.host.cards[a].down, s.host.cards[b].down = i%2 == 0, i%2 == 0
+		s.host.applyLinks(s.Worker, a, b)
 	}
 }
 

@@ -42,6 +42,9 @@ type File struct {
 	// changes after a longer quiet is written at once. A longer one spares the API server of a
 	// large cluster where many links change at a time. Defaults to 1s.
 	PublishInterval *Duration `yaml:"publishInterval"`
+	// IPAM are ways to give network interfaces of claims their addresses, by name: each is the
+	// section ipam of a CNI configuration.
+	IPAM map[string]map[string]any `yaml:"ipam"`
 	// Groups are devices that stand for several HCAs at once.
 	Groups []FileGroup `yaml:"groups"`
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"encoding/json"
 	"errors"
 	"maps"
 
@@ -20,6 +21,7 @@ type Config struct {
 	groups       []*group
 	taints       map[health.Condition]resourceapi.DeviceTaintEffect
 	timing       timing
+	ipam         map[string]json.RawMessage
 }
 
 // Container is what every RDMA container of the node gets, as the administrator's
@@ -57,6 +59,7 @@ func Parse(data []byte) (*Config, error) {
 	}
 	c.taints = p.taints(f.Taints)
 	c.timing = p.timing(&f)
+	c.ipam = p.ipam(f.IPAM)
 	p.unique(c)
 	if err := p.join(); err != nil {
 		return nil, err

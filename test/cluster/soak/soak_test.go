@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 // TestSoak has a driver live through trouble.
 func TestSoak(t *testing.T) {
 	s := start(t)
-	soak.Run(t, s, 25*time.Second)
+	soak.Run(t, s, 20*time.Second)
 	t.Logf("%d claims were allocated from the slices, and %d against them, as by a scheduler with a bug or an old view", s.allocated, s.forced)
 	if s.allocated == 0 {
 		t.Error("no claim was allocated")

@@ -1,8 +1,7 @@
-package dra_test
+package faults
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -28,7 +27,7 @@ func TestTokenIsRenewed(t *testing.T) {
 	b := newBadAPI(t, faultMachine)
 	b.Arm(apifault.Fault{N: 1, Do: apifault.Expired("first"), Lasting: true})
 	b.start(t)
-	waitPublished(t, b.Node)
+	drivertest.WaitPublished(t, b.Node)
 	c := drivertest.Claim(1, faultHCA)
 	b.AddClaim(c)
 	if err := b.call(c); err != nil {
@@ -50,7 +49,7 @@ func TestTokenIsRenewed(t *testing.T) {
 func (b *badAPI) claimEach(t *testing.T) []*resourceapi.ResourceClaim {
 	t.Helper()
 	var out []*resourceapi.ResourceClaim
-	for i, name := range deviceNames(waitPublished(t, b.Node)) {
+	for i, name := range drivertest.DeviceNames(drivertest.WaitPublished(t, b.Node)) {
 		out = append(out, drivertest.Claim(i+1, name))
 	}
 	b.AddClaim(out...)
@@ -100,22 +99,6 @@ func TestServerComesBack(t *testing.T) {
 			t.Error(err)
 		}
 	}
-}
-
-// TestPublishedAgain: slices that the API server does not take are tried again until it
-// does.
-func TestPublishedAgain(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
-	n.Fail(drivertest.CreateSlice, http.StatusServiceUnavailable)
-	start(t, n)
-	drivertest.Eventually(t, func() error {
-		if count := n.Count(drivertest.CreateSlice); count < 4 {
-			return fmt.Errorf("tried %d times", count)
-		}
-		return nil
-	})
-	n.Fail(drivertest.CreateSlice, 0)
-	waitPublished(t, n)
 }
 
 // TestTroubleIsSaid: who asks the driver over its socket hears what is wrong with the API server

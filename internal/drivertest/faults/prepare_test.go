@@ -1,4 +1,4 @@
-package dra_test
+package faults
 
 import (
 	"strings"

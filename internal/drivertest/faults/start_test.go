@@ -1,4 +1,4 @@
-package dra_test
+package faults
 
 import (
 	"fmt"
@@ -29,7 +29,7 @@ func (f *faulty) disorder(prepared *resourceapi.ResourceClaim) {
 	}
 	old := drivertest.Claim(9000, faultHCA)
 	orphan := drivertest.Claim(9001, faultHCA)
-	earlier := strings.NewReplacer(string(prepared.UID), string(old.UID), bootID(f.t), "an-earlier-boot").Replace(string(data))
+	earlier := strings.NewReplacer(string(prepared.UID), string(old.UID), drivertest.BootID(f.t), "an-earlier-boot").Replace(string(data))
 	if err := os.Remove(drivertest.SpecPath(f.CDIDir, prepared)); err != nil && !os.IsNotExist(err) {
 		f.t.Fatal(err)
 	}
@@ -65,15 +65,6 @@ func (f *faulty) sweep() {
 			}
 		}
 	}
-}
-
-func bootID(t testing.TB) string {
-	t.Helper()
-	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(string(id))
 }
 
 // TestFaultInStart lets each call on a file fail that a driver makes on its way to

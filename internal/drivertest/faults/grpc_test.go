@@ -1,15 +1,11 @@
-package dra_test
+package faults
 
 import (
 	"context"
-	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	resourceapi "k8s.io/api/resource/v1"
-	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/invariants"
@@ -92,26 +88,4 @@ func TestEndMeetsPrepare(t *testing.T) {
 		shot.Disarm()
 		f.atRest(invariants.Claims{})
 	}
-}
-
-// TestRegistrationRefused: a kubelet that refuses the driver at first, as one that still
-// has another version of it, and takes it later, is served.
-func TestRegistrationRefused(t *testing.T) {
-	n := drivertest.NewSharedNode(t, faultMachine)
-	start(t, n)
-	conn, err := grpc.NewClient("unix://"+filepath.Join(n.Dir, "plugins_registry", "rdma.dev-reg.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	refusal := &registerapi.RegistrationStatus{PluginRegistered: false, Error: "refused by the test"}
-	// The library gives the kubelet its own words back.
-	if _, err := registerapi.NewRegistrationClient(conn).NotifyRegistrationStatus(drivertest.Context(t), refusal); err == nil {
-		t.Error("the driver takes a refusal for a registration")
-	}
-	n.Restart()
-	c := drivertest.Claim(1, faultHCA)
-	n.AddClaim(c)
-	prepare(t, n, c)
-	unprepare(t, n, c)
 }

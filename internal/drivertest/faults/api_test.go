@@ -1,4 +1,4 @@
-package dra_test
+package faults
 
 import (
 	"context"
@@ -78,7 +78,7 @@ func TestAPIInPrepare(t *testing.T) {
 	atOnce(t, apiFaults, func(t *testing.T, kind apiFault) {
 		b := newBadAPI(t, "hgx-h100")
 		b.start(t)
-		old, c := drivertest.Claim(1, dev0), drivertest.Claim(2, dev1)
+		old, c := drivertest.Claim(1, "pci-0000-19-00-0"), drivertest.Claim(2, "pci-0000-29-00-0")
 		b.AddClaim(old, c)
 		if err := b.call(old); err != nil {
 			t.Fatal(err)
@@ -135,7 +135,7 @@ func containsOne(text string, parts []string) bool {
 // in each way: in the end the slices are those of the host.
 func TestAPIInStart(t *testing.T) {
 	t.Parallel()
-	old, want := publishedOf(t, faultMachine), deviceNames(publishedOf(t, "roce-sriov"))
+	old, want := publishedOf(t, faultMachine), drivertest.DeviceNames(publishedOf(t, "roce-sriov"))
 	once := slices.DeleteFunc(slices.Clone(apiFaults), func(f apiFault) bool { return f.name == "hangs" }) // package apiclient has it
 	atOnce(t, once, func(t *testing.T, kind apiFault) {
 		requests := make(chan int, 1)
@@ -160,7 +160,7 @@ func publishedOf(t *testing.T, machine string) []resourceapi.ResourceSlice {
 	n := drivertest.NewNode(t, machine)
 	p := n.Start(t, "")
 	defer p.Kill()
-	return waitPublished(t, n)
+	return drivertest.WaitPublished(t, n)
 }
 
 // addSlices puts slices into the API server that a driver has published there before.
@@ -177,7 +177,7 @@ func (b *badAPI) addSlices(t *testing.T, slices []resourceapi.ResourceSlice) {
 func wantPublished(t *testing.T, n *drivertest.Node, want []string) {
 	t.Helper()
 	err := drivertest.Await(2*patience, func() error { // the library waits 30 s between some of its tries
-		if got := deviceNames(n.Slices()); strings.Join(got, " ") != strings.Join(want, " ") {
+		if got := drivertest.DeviceNames(n.Slices()); strings.Join(got, " ") != strings.Join(want, " ") {
 			return fmt.Errorf("published are %v, want %v", got, want)
 		}
 		return nil
@@ -203,7 +203,7 @@ func TestStartWithoutAPI(t *testing.T) {
 		if err := b.call(c); err != nil {
 			t.Fatal(err)
 		}
-		want := deviceNames(waitPublished(t, b.Node))
+		want := drivertest.DeviceNames(drivertest.WaitPublished(t, b.Node))
 		p.Kill()
 		b.Disconnect()
 		b.WipeSlices()
@@ -246,7 +246,7 @@ func TestDroppedFields(t *testing.T) {
 		}
 	})})
 	p := b.start(t, "--config", config)
-	published := waitPublished(t, b.Node)
+	published := drivertest.WaitPublished(t, b.Node)
 	for _, s := range published {
 		for _, d := range s.Spec.Devices {
 			if d.AllowMultipleAllocations != nil {

@@ -1,4 +1,4 @@
-package dra_test
+package faults
 
 import (
 	"errors"
@@ -12,8 +12,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/invariants"
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfault"
 )
-
-func init() { sysfault.Launch() }
 
 // faulty is a node whose driver, a program, has its system calls supervised.
 type faulty struct {

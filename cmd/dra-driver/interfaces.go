@@ -1,0 +1,53 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+)
+
+// interfaceFlags say whether network interfaces are attached to pods, and how.
+type interfaceFlags struct {
+	attach  bool
+	cniBin  string
+	nodeIPs string
+}
+
+func (i *interfaceFlags) register(f *pflag.FlagSet, env func(string) string) {
+	f.BoolVar(&i.attach, "attach-interfaces", false, "attach the network interfaces of HCAs to pods whose claims ask for it; needs --nri-socket, the host's network, CAP_NET_ADMIN and CAP_SYS_ADMIN")
+	f.StringVar(&i.cniBin, "cni-bin-dir", "", "directory with the CNI plugins that give these interfaces addresses, such as /opt/cni/bin (default none: claims cannot name an ipam)")
+	f.StringVar(&i.nodeIPs, "node-ips", env("NODE_IPS"), "addresses of this node, separated by commas: their interfaces stay on the host (default $NODE_IPS)")
+}
+
+// apply configures the driver.
+func (i *interfaceFlags) apply(cfg *dra.Config, hookDir string) error {
+	if !i.attach {
+		return nil
+	}
+	if hookDir == "" {
+		return usageError{errors.New("--attach-interfaces needs the hook, which keeps a container from starting without its interface: set --hook-dir")}
+	}
+	var nodeIPs []netip.Addr
+	for s := range strings.SplitSeq(i.nodeIPs, ",") {
+		if s == "" {
+			continue
+		}
+		ip, err := netip.ParseAddr(s)
+		if err != nil {
+			return usageError{fmt.Errorf("--node-ips %q: %w", i.nodeIPs, err)}
+		}
+		nodeIPs = append(nodeIPs, ip.Unmap())
+	}
+	host, err := podnet.NewHost(nodeIPs)
+	if err != nil {
+		return err
+	}
+	cfg.Interfaces, cfg.IPAM = host, &podnet.IPAM{Dir: i.cniBin}
+	return nil
+}

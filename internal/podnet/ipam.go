@@ -1,0 +1,153 @@
+package podnet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/containernetworking/cni/pkg/invoke"
+	"github.com/containernetworking/cni/pkg/types"
+	types100 "github.com/containernetworking/cni/pkg/types/100"
+)
+
+// IPAM asks CNI plugins for addresses: host-local, static, whereabouts and others. They run
+// as children of this process, on the host's network.
+type IPAM struct {
+	// Dir holds the plugins.
+	Dir string
+}
+
+// Lease names what a plugin gives addresses for. The same lease asked for again is the same.
+type Lease struct {
+	// Network is the name of the configuration, and Config the configuration: the section
+	// "ipam" of a CNI configuration, whose "type" is the plugin.
+	Network string          `json:"network"`
+	Config  json.RawMessage `json:"config"`
+	// Container identifies who has it, and Interface is its name there.
+	Container string `json:"container"`
+	Netns     string `json:"netns"`
+	Interface string `json:"interface"`
+}
+
+// cniVersion is the version of CNI that plugins are spoken to in.
+const cniVersion = "1.0.0"
+
+// Add returns the addresses and routes that a plugin gives.
+func (i *IPAM) Add(ctx context.Context, l Lease) (addresses []netip.Prefix, routes []Route, err error) {
+	plugin, conf, err := i.find(l)
+	if err != nil {
+		return nil, nil, err
+	}
+	result, err := invoke.ExecPluginWithResult(ctx, plugin, conf, l.args("ADD", i.Dir), nil)
+	if err == nil {
+		addresses, routes, err = read(result)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("get an address of ipam %q by CNI plugin %q: %w", l.Network, plugin, explained(err))
+	}
+	return addresses, routes, nil
+}
+
+// Del gives back what Add got. What was not got, or was given back, is no error to plugins.
+func (i *IPAM) Del(ctx context.Context, l Lease) error {
+	plugin, conf, err := i.find(l)
+	if err == nil {
+		err = invoke.ExecPluginWithoutResult(ctx, plugin, conf, l.args("DEL", i.Dir), nil)
+	}
+	if err != nil {
+		return fmt.Errorf("give the address of ipam %q back: %w", l.Network, explained(err))
+	}
+	return nil
+}
+
+// find returns the plugin of a lease and the configuration that it is given.
+func (i *IPAM) find(l Lease) (plugin string, conf []byte, err error) {
+	name, err := PluginOf(l.Config)
+	if err == nil && i.Dir == "" {
+		err = errors.New("the driver has no directory of CNI plugins: set --cni-bin-dir (chart value network.cniBinDir)")
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("ipam %q: %w", l.Network, err)
+	}
+	if plugin, err = invoke.FindInPath(name, []string{i.Dir}); err != nil {
+		return "", nil, fmt.Errorf("ipam %q: %w; install the CNI plugin on the node, or name its directory (--cni-bin-dir)", l.Network, err)
+	}
+	conf, err = json.Marshal(map[string]any{
+		"cniVersion": cniVersion, "name": "rdma.dev-" + l.Network, "type": name, "ipam": l.Config,
+	})
+	return plugin, conf, err
+}
+
+// PluginOf returns the plugin that a section "ipam" names.
+func PluginOf(config json.RawMessage) (string, error) {
+	var c struct {
+		Type string `json:"type"`
+	}
+	if err := json.Unmarshal(config, &c); err != nil {
+		return "", fmt.Errorf("read its configuration: %w", err)
+	}
+	if c.Type == "" {
+		return "", errors.New("its configuration has no type, which is the name of a CNI plugin, such as host-local")
+	}
+	return c.Type, nil
+}
+
+func (l *Lease) args(command, dir string) *invoke.Args {
+	return &invoke.Args{Command: command, ContainerID: l.Container, NetNS: l.Netns, IfName: l.Interface, Path: dir}
+}
+
+// read takes from a result what an interface needs.
+func read(result types.Result) (addresses []netip.Prefix, routes []Route, err error) {
+	r, err := types100.NewResultFromResult(result)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(r.IPs) == 0 {
+		return nil, nil, errors.New("it gave no address")
+	}
+	gateways := map[bool]netip.Addr{} // by family: routes may leave it to the address's
+	for _, ip := range r.IPs {
+		p, err := prefix(ip.Address)
+		if err != nil {
+			return nil, nil, err
+		}
+		addresses = append(addresses, p)
+		if via, ok := netip.AddrFromSlice(ip.Gateway); ok {
+			gateways[p.Addr().Is4()] = via.Unmap()
+		}
+	}
+	for _, route := range r.Routes {
+		to, err := prefix(route.Dst)
+		if err != nil {
+			return nil, nil, err
+		}
+		via, ok := netip.AddrFromSlice(route.GW)
+		if !ok {
+			via = gateways[to.Addr().Is4()]
+		}
+		routes = append(routes, Route{to, via.Unmap()})
+	}
+	return addresses, routes, nil
+}
+
+func prefix(n net.IPNet) (netip.Prefix, error) {
+	addr, ok := netip.AddrFromSlice(n.IP)
+	ones, _ := n.Mask.Size()
+	p := netip.PrefixFrom(addr.Unmap(), ones)
+	if !ok || !p.IsValid() {
+		return p, fmt.Errorf("it gave %s, which is no address with the length of its network", n.String())
+	}
+	return p, nil
+}
+
+// explained is an error of a plugin with its details, which its message leaves out.
+func explained(err error) error {
+	var e *types.Error
+	if errors.As(err, &e) && e.Details != "" {
+		return fmt.Errorf("%w (%s)", err, e.Details)
+	}
+	return err
+}

@@ -1,0 +1,106 @@
+// Package podnettest makes network namespaces of the real kernel for tests.
+package podnettest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
+)
+
+// Namespace is a network namespace that lives until the test ends.
+type Namespace struct {
+	*rdmanetns.Namespace
+	t testing.TB
+}
+
+// New makes a namespace. It needs root, and skips the test of others.
+func New(t testing.TB) *Namespace {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("network namespaces need root")
+		}
+		t.Skip("network namespaces need root")
+	}
+	var ns *rdmanetns.Namespace
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // it ends with the goroutine
+		if err = unix.Unshare(unix.CLONE_NEWNET); err == nil {
+			ns, err = rdmanetns.Own()
+		}
+	}()
+	<-done
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ns.Close() })
+	n := &Namespace{ns, t}
+	n.IP("link set lo up")
+	return n
+}
+
+// Path leads to the namespace, in this process and until the test ends.
+func (n *Namespace) Path() string { return fmt.Sprintf("/proc/self/fd/%d", n.FD()) }
+
+// Try runs ip(8) in the namespace.
+func (n *Namespace) Try(args string) (out string, err error) {
+	err = n.Do(func() error {
+		b, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput()
+		out = string(b)
+		return err
+	})
+	return out, err
+}
+
+// IP runs ip(8) in the namespace, and fails the test where it fails.
+func (n *Namespace) IP(args string) string {
+	n.t.Helper()
+	out, err := n.Try(args)
+	if err != nil {
+		n.t.Fatalf("ip %s: %v: %s", args, err, out)
+	}
+	return out
+}
+
+// Process starts a process in the namespace, for programs that name one by a process.
+func (n *Namespace) Process() (pid int) {
+	n.t.Helper()
+	cmd := exec.Command("sleep", "600")
+	if err := n.Do(cmd.Start); err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	return cmd.Process.Pid
+}
+
+// Wire makes an interface whose other end is up: a stand-in for one of hardware.
+func (n *Namespace) Wire(name string) {
+	n.t.Helper()
+	n.IP("link add " + name + " type veth peer name w-" + name)
+	n.IP("link set w-" + name + " up")
+	n.IP("link set " + name + " up")
+}
+
+// Plugins returns the directory of the CNI plugins, which test/cluster builds.
+func Plugins(t testing.TB) string {
+	t.Helper()
+	path, err := exec.LookPath("host-local")
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip("CNI plugin host-local is not on PATH: go -C test/cluster run ./cmd/cluster build prints where it is")
+	}
+	return filepath.Dir(path)
+}

@@ -1,0 +1,141 @@
+package podnet
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
+)
+
+// The modes, which are the words of the API.
+const (
+	Move    = "move"
+	Macvlan = "macvlan"
+)
+
+// ErrUsed is in the error of an interface that the host needs itself.
+var ErrUsed = errors.New("the host uses it")
+
+// Host attaches the interfaces of a network namespace, the host's.
+type Host struct {
+	own *rdmanetns.Namespace
+	// nodeIPs are the addresses by which the node is known to the cluster.
+	nodeIPs []netip.Addr
+}
+
+// NewHost is for the namespace of this process, which has to be the host's.
+func NewHost(nodeIPs []netip.Addr) (*Host, error) {
+	own, err := rdmanetns.Own()
+	if err != nil {
+		return nil, err
+	}
+	return On(own, nodeIPs), nil
+}
+
+// On is for any namespace.
+func On(own *rdmanetns.Namespace, nodeIPs []netip.Addr) *Host { return &Host{own, nodeIPs} }
+
+// Usable says why an interface of the host cannot be attached to a pod in a mode, nil if
+// it can. pci is the function that it has to be of, "" where that is not known.
+func (h *Host) Usable(name, pci, mode string) error {
+	return h.own.Do(func() error {
+		_, err := h.look(name, pci, mode)
+		return err
+	})
+}
+
+// look finds an interface that can be attached.
+func (h *Host) look(name, pci, mode string) (netlink.Link, error) {
+	link, err := netlink.LinkByName(name)
+	if err == nil {
+		err = fits(link, pci)
+	}
+	if err == nil && mode == Move {
+		err = h.unused(link)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("network interface %q: %w", name, err)
+	}
+	return link, nil
+}
+
+// fits says why an interface is no HCA's own.
+func fits(link netlink.Link, pci string) error {
+	a := link.Attrs()
+	switch {
+	case pci != "" && a.ParentDevBus == "pci" && a.ParentDev != pci:
+		return fmt.Errorf("it is of PCI function %s, and not of %s: the name has changed its owner", a.ParentDev, pci)
+	case a.MasterIndex != 0:
+		return fmt.Errorf("%w: it is a part of %s (a bond, bridge or switch)", ErrUsed, nameOf(a.MasterIndex))
+	case link.Type() == "bond" || link.Type() == "bridge" || link.Type() == "openvswitch":
+		return fmt.Errorf("it is a %s, and no interface of an HCA", link.Type())
+	}
+	return nil
+}
+
+// unused says what a host would lose with an interface.
+func (h *Host) unused(link netlink.Link) error {
+	index := link.Attrs().Index
+	routes, err := whole(func() ([]netlink.Route, error) {
+		return netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
+	})
+	if err != nil {
+		return fmt.Errorf("list routes: %w", err)
+	}
+	for _, r := range routes {
+		if isDefault(r) && (r.LinkIndex == index || slices.ContainsFunc(r.MultiPath, func(n *netlink.NexthopInfo) bool { return n.LinkIndex == index })) {
+			return fmt.Errorf("%w: it has the default route", ErrUsed)
+		}
+	}
+	addresses, err := whole(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_ALL) })
+	if err != nil {
+		return fmt.Errorf("list addresses: %w", err)
+	}
+	for _, a := range addresses {
+		if ip, ok := netip.AddrFromSlice(a.IP); ok && slices.Contains(h.nodeIPs, ip.Unmap()) {
+			return fmt.Errorf("%w: it has the node's address %s", ErrUsed, ip.Unmap())
+		}
+	}
+	links, err := whole(netlink.LinkList)
+	if err != nil {
+		return fmt.Errorf("list interfaces: %w", err)
+	}
+	for _, l := range links {
+		if a := l.Attrs(); a.ParentIndex == index && a.Index != index && a.NetNsID < 0 && l.Type() != "veth" {
+			return fmt.Errorf("%w: %s %s is on top of it", ErrUsed, l.Type(), a.Name)
+		}
+	}
+	return nil
+}
+
+// whole asks for a list again that the kernel could not give in one piece.
+func whole[T any](list func() ([]T, error)) (all []T, err error) {
+	const tries = 5
+	for range tries {
+		if all, err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	return all, err
+}
+
+func isDefault(r netlink.Route) bool {
+	if r.Dst == nil {
+		return true
+	}
+	ones, _ := r.Dst.Mask.Size()
+	return ones == 0 && r.Dst.IP.IsUnspecified()
+}
+
+func nameOf(index int) string {
+	link, err := netlink.LinkByIndex(index)
+	if err != nil {
+		return fmt.Sprintf("interface %d", index)
+	}
+	return link.Attrs().Name
+}

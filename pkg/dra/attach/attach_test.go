@@ -1,0 +1,194 @@
+package attach
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
+	"github.com/rdma-dev/dra-driver-rdma/internal/podnet/podnettest"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+const hca = "pci-0000-3b-00-0"
+
+// node is a host with one interface, and what attaches it.
+func node(t *testing.T, dir, boot string) (*podnettest.Namespace, *Attacher) {
+	t.Helper()
+	host := podnettest.New(t)
+	host.Wire("ens1")
+	return host, on(t, host, dir, boot)
+}
+
+func on(t *testing.T, host *podnettest.Namespace, dir, boot string) *Attacher {
+	t.Helper()
+	a, err := New(podnet.On(host.Namespace, nil), &podnet.IPAM{Dir: filepath.Join(dir, "plugins")}, filepath.Join(dir, "records"), boot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func wants(mode string) Interface {
+	d := plan.Device{Device: hca, Network: &plan.Network{Mode: mode, Interface: "rdma0", Addresses: []netip.Prefix{netip.MustParsePrefix("10.9.0.2/24")}}}
+	return Interface{Claim: &plan.Plan{UID: "claim", Namespace: "team-a", Name: "nic", Devices: []plan.Device{d}}, Device: d, Netdev: "ens1"}
+}
+
+func pod(t *testing.T, uid types.UID) Pod {
+	t.Helper()
+	return Pod{UID: uid, Name: "team-a/" + string(uid), Netns: podnettest.New(t).Path()}
+}
+
+// TestOneAtATime: what one pod has no other gets, until the first one's sandbox has ended; macvlans
+// are for all.
+func TestOneAtATime(t *testing.T) {
+	_, a := node(t, t.TempDir(), "boot-1")
+	first, second := pod(t, "a"), pod(t, "b")
+	if did, err := a.Attach(t.Context(), first, wants("move")); !did || err != nil {
+		t.Fatal(did, err)
+	}
+	if did, err := a.Attach(t.Context(), first, wants("move")); did || err != nil {
+		t.Errorf("again: %v, %v", did, err)
+	}
+	if _, err := a.Attach(t.Context(), second, wants("move")); err == nil || !strings.Contains(err.Error(), `"ens1" of the host is in pod team-a/a (a)`) {
+		t.Errorf("error %v", err)
+	}
+	another := pod(t, "a") // its next sandbox, before the end of the first one was heard of
+	if did, err := a.Attach(t.Context(), another, wants("move")); !did || err != nil {
+		t.Errorf("in the next sandbox: %v, %v", did, err)
+	}
+	if records, err := a.Of(first); err != nil || len(records) > 0 {
+		t.Errorf("of the first sandbox are left %v, %v", records, err)
+	}
+	records, err := a.Of(another)
+	if err != nil || len(records) != 1 {
+		t.Fatal(records, err)
+	}
+	if err := a.Detach(t.Context(), records[0]); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []Pod{first, second} {
+		if did, err := a.Attach(t.Context(), p, wants("macvlan")); !did || err != nil {
+			t.Errorf("macvlan: %v, %v", did, err)
+		}
+	}
+	if s := a.State("claim", hca); s == nil || s.Name != "rdma0" {
+		t.Errorf("state %v", s)
+	}
+}
+
+// TestReboot: after it the host's interfaces are as they are, and only addresses are given back.
+func TestReboot(t *testing.T) {
+	dir := t.TempDir()
+	host, a := node(t, dir, "boot-1")
+	log := filepath.Join(dir, "log")
+	plugin(t, dir, `echo $CNI_COMMAND $CNI_CONTAINERID $CNI_IFNAME >>`+log+`; [ $CNI_COMMAND = DEL ] || echo '{"cniVersion": "1.0.0", "ips": [{"address": "10.78.0.1/24"}]}'`)
+	i := wants("move")
+	i.Device.Network.Addresses, i.Device.Network.IPAM, i.Device.Network.IPAMConfig = nil, "roce", []byte(`{"type": "plugin"}`)
+	p := pod(t, "a")
+	if _, err := a.Attach(t.Context(), p, i); err != nil {
+		t.Fatal(err)
+	}
+	if s := a.State("claim", hca); s == nil || strings.Join(s.Addresses, " ") != "10.78.0.1/24" {
+		t.Errorf("state %+v", s)
+	}
+	swept, err := on(t, host, dir, "boot-2").Sweep(t.Context())
+	if err != nil || len(swept) != 1 {
+		t.Errorf("swept %v, %v", swept, err)
+	}
+	const want = "ADD claim." + hca + ".a rdma0\nDEL claim." + hca + ".a rdma0\n"
+	if got, err := os.ReadFile(log); err != nil || string(got) != want {
+		t.Errorf("the plugin was asked\n%s, want\n%s", got, want)
+	}
+	if left, err := a.Of(p); err != nil || len(left) > 0 {
+		t.Errorf("records %v, %v", left, err)
+	}
+}
+
+func plugin(t *testing.T, dir, script string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(dir, "plugins"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "plugins", "plugin"), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestNoAddress: without an address nothing is attached, and nothing is left to undo.
+func TestNoAddress(t *testing.T) {
+	dir := t.TempDir()
+	host, a := node(t, dir, "boot-1")
+	plugin(t, dir, `[ $CNI_COMMAND = DEL ] || { echo '{"cniVersion": "1.0.0", "code": 11, "msg": "the pool is empty"}'; exit 1; }`)
+	i := wants("move")
+	i.Device.Network.IPAM, i.Device.Network.IPAMConfig = "roce", []byte(`{"type": "plugin"}`)
+	p := pod(t, "a")
+	if _, err := a.Attach(t.Context(), p, i); err == nil || !strings.Contains(err.Error(), "the pool is empty") {
+		t.Errorf("error %v", err)
+	}
+	host.IP("link show dev ens1")
+	if left, err := a.Of(p); err != nil || len(left) > 0 {
+		t.Errorf("records %v, %v", left, err)
+	}
+}
+
+// TestBadRecords: what cannot be read is reported and stays, and no other suffers by it.
+func TestBadRecords(t *testing.T) {
+	dir := t.TempDir()
+	_, a := node(t, dir, "boot-1")
+	for name, text := range map[string]string{"x.y.z.json": "{", "newer.d.p.json": `{"version": 2, "claim": "newer", "device": "d", "pod": {"uid": "p"}}`, "other.json": `{"version": 1, "claim": "c"}`} {
+		if err := os.WriteFile(filepath.Join(dir, "records", name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	swept, err := a.Sweep(t.Context())
+	for _, says := range []string{"x.y.z.json", "version 2 is not known", "other.json"} {
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("swept %v, error %v, want %q", swept, err, says)
+		}
+	}
+	if _, err := a.Attach(t.Context(), pod(t, "a"), wants("macvlan")); err != nil {
+		t.Error(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "records", "*"))
+	if len(files) != 4 || err != nil {
+		t.Errorf("left are %v, %v", files, err)
+	}
+}
+
+// TestNotBackYet: as long as the kernel has not brought the interface back, the record stays.
+func TestNotBackYet(t *testing.T) {
+	host, a := node(t, t.TempDir(), "boot-1")
+	netns := filepath.Join(t.TempDir(), "netns")
+	p := pod(t, "a")
+	if err := os.Symlink(p.Netns, netns); err != nil {
+		t.Fatal(err)
+	}
+	inPod := p.Netns
+	p.Netns = netns
+	if _, err := a.Attach(t.Context(), p, wants("move")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(netns); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Sweep(t.Context()); !errors.Is(err, podnet.ErrNotBack) {
+		t.Errorf("error %v", err)
+	}
+	if err := os.Symlink(inPod, netns); err != nil { // for the test to bring it back as the kernel does
+		t.Fatal(err)
+	}
+	records, err := a.Of(p)
+	if err != nil || len(records) != 1 {
+		t.Fatal(records, err)
+	}
+	if err := a.Detach(t.Context(), records[0]); err != nil {
+		t.Error(err)
+	}
+	host.IP("link show dev ens1")
+}

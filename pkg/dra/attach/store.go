@@ -1,0 +1,125 @@
+package attach
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
+	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
+)
+
+// recordVersion is that of the records. A reader refuses what is newer than itself.
+const recordVersion = 1
+
+// Record is what is done for one interface of one pod, or about to be.
+type Record struct {
+	Version   int             `json:"version"`
+	BootID    string          `json:"bootID"`
+	Claim     types.UID       `json:"claim"`
+	ClaimName string          `json:"claimName"`
+	Device    string          `json:"device"`
+	Pod       Pod             `json:"pod"`
+	Want      podnet.Want     `json:"want"` // mode, name and alias: what it takes to undo it
+	Original  podnet.Original `json:"original"`
+	// Lease is what a CNI plugin was asked, nil for nothing; Given and GivenRoutes are its answer.
+	Lease       *podnet.Lease  `json:"lease,omitempty"`
+	Given       []netip.Prefix `json:"given,omitempty"`
+	GivenRoutes []podnet.Route `json:"givenRoutes,omitempty"`
+	// State is what it is like in the pod, nil before it is there.
+	State *podnet.State `json:"state,omitempty"`
+}
+
+// id names the record, and is the container to CNI plugins.
+func (r *Record) id() string {
+	return strings.Join([]string{string(r.Claim), r.Device, string(r.Pod.UID)}, ".")
+}
+
+// IsOf reports whether a record is of an interface, whichever pod has it.
+func (r *Record) IsOf(i Interface) bool {
+	return r.Claim == i.Claim.UID && r.Device == i.Device.Device
+}
+
+func (r *Record) thisBoot(id string) bool { return r.BootID == id }
+
+// store is a directory of records. They are read whenever they are asked for: during a rolling
+// update two drivers have them.
+type store struct{ dir, bootID string }
+
+func openStore(dir, bootID string) (store, error) {
+	s := store{dir, bootID}
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return s, fmt.Errorf("open records of network interfaces: %w", err)
+	}
+	return s, atomicfile.Sweep(dir, time.Minute)
+}
+
+func readRecord(path string) (r Record, err error) {
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(data, &r)
+	}
+	switch {
+	case err != nil:
+	case r.Version < 1 || r.Version > recordVersion:
+		err = fmt.Errorf("version %d is not known to this driver", r.Version)
+	case filepath.Base(path) != r.id()+".json":
+		err = fmt.Errorf("it is that of %s", r.id())
+	}
+	return r, err
+}
+
+func (s *store) path(r *Record) string { return filepath.Join(s.dir, r.id()+".json") }
+
+func (s *store) put(r *Record) error {
+	r.Version, r.BootID = recordVersion, s.bootID
+	data, err := json.Marshal(r)
+	if err == nil {
+		_, err = atomicfile.Write(s.path(r), data, atomicfile.Options{Mode: 0o640})
+	}
+	if err != nil {
+		return fmt.Errorf("write record of network interface %q: %w", r.Original.Name, err)
+	}
+	return nil
+}
+
+func (s *store) remove(r *Record) error {
+	if err := os.Remove(s.path(r)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove record of network interface %q: %w", r.Original.Name, err)
+	}
+	return nil
+}
+
+// every is the pattern of all records.
+const every = "*.json"
+
+// all returns the records of a pattern of names that match, in the order of their names, and an error that joins those
+// of records that cannot be read.
+func (s *store) all(pattern string, match func(*Record) bool) (out []Record, err error) {
+	files, err := filepath.Glob(filepath.Join(s.dir, pattern))
+	errs := []error{err}
+	for _, path := range files {
+		r, err := readRecord(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // it was removed just now
+		case err != nil:
+			errs = append(errs, fmt.Errorf("read record of a network interface from %q: %w; look whether the interface is back on the host, and remove the file", path, err))
+		case match(&r):
+			out = append(out, r)
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+// of returns the records of a claim's device.
+func (s *store) of(claim types.UID, device string) ([]Record, error) {
+	return s.all(string(claim)+"."+device+"."+every, func(r *Record) bool { return r.Claim == claim && r.Device == device })
+}

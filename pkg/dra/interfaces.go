@@ -1,0 +1,237 @@
+package dra
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
+	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+var (
+	errHostNetwork = errors.New("it asks for a network interface, and the pod has the host's network, where all interfaces are already: leave out hostNetwork, or set network.mode to none")
+	errNoNetdev    = errors.New("it has no network interface on the host now: another pod or a CNI plugin has it, or its driver has made none")
+	errManyNetdevs = errors.New("it has several ports with a network interface each, of which the driver does not choose: attach them by a CNI plugin")
+	errNoEthernet  = errors.New("only interfaces of RoCE and iWARP HCAs are attached: InfiniBand and EFA need none, and IPoIB is the matter of its CNI plugins")
+)
+
+// newAttacher makes what attaches interfaces, nil where nobody does.
+func newAttacher(cfg *Config, bootID string) (*attach.Attacher, error) {
+	if cfg.Interfaces == nil {
+		return nil, nil
+	}
+	return attach.New(cfg.Interfaces, cmp.Or(cfg.IPAM, &podnet.IPAM{}), filepath.Join(cfg.PluginDir(), "interfaces"), bootID)
+}
+
+// networks is what the node does for the interfaces of claims.
+func (d *Driver) networks(ctx context.Context) *plan.Networks {
+	if d.attacher == nil {
+		return nil
+	}
+	return &plan.Networks{IPAM: d.policy.Load().IPAM, Multus: func(hca string) string { return d.resourceName(ctx, hca) }}
+}
+
+// resourceName returns the name by which CNI plugins are given an HCA, "" for none.
+func (d *Driver) resourceName(ctx context.Context, hca string) string {
+	for _, one := range d.latest(ctx).Decisions {
+		if one.HCA.Name != hca {
+			continue
+		}
+		if name := one.Offer.Attributes[resources.AttributeResourceName].StringValue; name != nil {
+			return *name
+		}
+	}
+	return ""
+}
+
+// netdevOf returns the interface of an HCA that a pod can have.
+func netdevOf(h *rdma.HCA) (string, error) {
+	if h.Protocol != rdma.ProtocolRoCE && h.Protocol != rdma.ProtocolIWARP {
+		return "", errNoEthernet
+	}
+	var netdev string
+	for _, p := range h.Ports {
+		switch {
+		case p.Representor || p.Netdev == "":
+		case netdev != "":
+			return "", errManyNetdevs
+		default:
+			netdev = p.Netdev
+		}
+	}
+	if netdev == "" {
+		return "", errNoNetdev
+	}
+	return netdev, nil
+}
+
+// interfaceOf returns what a device of a plan brings into a pod. Where the host's interface is
+// away, because a pod has it, it has no name.
+func interfaceOf(p *plan.Plan, dev plan.Device, h *rdma.HCA) (attach.Interface, error) {
+	i := attach.Interface{Claim: p, Device: dev, PCI: h.Identity.PCI}
+	if h.Identity.SF != nil {
+		i.PCI = "" // an SF's interface is of the auxiliary device
+	}
+	var err error
+	i.Netdev, err = netdevOf(h)
+	return i, err
+}
+
+// admitInterfaces says why the interfaces of a new claim could not be attached, before anybody
+// waits for them.
+func (d *Driver) admitInterfaces(p *plan.Plan) error {
+	for _, dev := range p.Devices {
+		if dev.Network == nil {
+			continue
+		}
+		h := d.host.snapshot().Lookup(devicename.Parse(dev.Device).HCA)
+		if h == nil {
+			continue // whoever makes the spec says so
+		}
+		i, err := interfaceOf(p, dev, h)
+		if err == nil {
+			err = d.attacher.Usable(i)
+		}
+		if err != nil {
+			return fmt.Errorf("claim %s: device %s: network %s: %w", p.Claim(), dev.Device, dev.Network.Mode, err)
+		}
+	}
+	return nil
+}
+
+// attachAll attaches all interfaces of a pod's claims that the pod does not have, or none.
+func (s sandboxes) attachAll(ctx context.Context, pod nri.Pod, plans []*plan.Plan) error {
+	var done []attach.Interface
+	for _, p := range plans {
+		for _, dev := range p.Devices {
+			if dev.Network == nil {
+				continue
+			}
+			did, err := s.attachOne(ctx, pod, p, dev)
+			if err != nil {
+				s.detachAll(ctx, pod, func(r attach.Record) bool { return slices.ContainsFunc(done, r.IsOf) })
+				return fmt.Errorf("claim %s: device %s: %w", p.Claim(), dev.Device, err)
+			}
+			if did {
+				klog.FromContext(ctx).Info("Attached a network interface to a pod", "pod", klog.KRef(pod.Namespace, pod.Name), "device", dev.Device, "mode", dev.Network.Mode, "interface", dev.Network.Interface)
+				done = append(done, attach.Interface{Claim: p, Device: dev})
+			}
+		}
+	}
+	for _, i := range done {
+		s.statuses.later(i.Claim.UID)
+	}
+	return nil
+}
+
+func (s sandboxes) attachOne(ctx context.Context, pod nri.Pod, p *plan.Plan, dev plan.Device) (did bool, err error) {
+	switch {
+	case s.attacher == nil: // a record of a driver that attached
+		return false, errors.New("the claim has a network interface, and the driver attaches none any more (--attach-interfaces)")
+	case pod.Netns == "":
+		return false, errHostNetwork
+	}
+	h, ok := s.host.known(devicename.Parse(dev.Device).HCA)
+	if !ok {
+		return false, errors.New("the HCA is not known")
+	}
+	i, err := interfaceOf(p, dev, &h)
+	if err != nil && !errors.Is(err, errNoNetdev) { // the pod itself may have it
+		return false, err
+	}
+	return s.attacher.Attach(ctx, podOf(pod), i)
+}
+
+func podOf(pod nri.Pod) attach.Pod {
+	return attach.Pod{UID: types.UID(pod.UID), Name: pod.Namespace + "/" + pod.Name, Netns: pod.Netns}
+}
+
+// detachAll takes back the interfaces of a pod that match. What cannot be taken back now is tried
+// again.
+func (s sandboxes) detachAll(ctx context.Context, pod nri.Pod, match func(attach.Record) bool) {
+	if s.attacher == nil {
+		return
+	}
+	logger := klog.FromContext(ctx)
+	records, err := s.attacher.Of(podOf(pod))
+	if err != nil {
+		logger.Error(err, "Some network interfaces of pods are not known")
+	}
+	for _, r := range records {
+		if match(r) {
+			s.detached(ctx, r, s.attacher.Detach(ctx, r))
+		}
+	}
+}
+
+func (d *Driver) detached(ctx context.Context, r attach.Record, err error) {
+	logger := klog.FromContext(ctx)
+	if err != nil {
+		logger.Error(err, "Network interface of a pod is not taken back yet")
+		return
+	}
+	logger.Info("Took a network interface back from a pod", "pod", r.Pod.Name, "claim", r.ClaimName, "device", r.Device, "interface", r.Original.Name)
+	d.statuses.later(r.Claim)
+}
+
+// sweepInterval is how often interfaces are looked for whose pod has ended unseen.
+const sweepInterval = time.Minute
+
+// interfaceLoop takes back interfaces whose pods have ended unseen, until ctx ends.
+func (d *Driver) interfaceLoop(ctx context.Context) {
+	if d.attacher == nil {
+		return
+	}
+	tick := time.NewTicker(sweepInterval)
+	defer tick.Stop()
+	for {
+		d.sweepInterfaces(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (d *Driver) sweepInterfaces(ctx context.Context) {
+	if d.attacher == nil {
+		return
+	}
+	d.moving.Lock()
+	defer d.moving.Unlock()
+	swept, err := d.attacher.Sweep(ctx)
+	for _, r := range swept {
+		d.detached(ctx, r, nil)
+	}
+	if err != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).Error(err, "Some network interfaces of pods that ended are not taken back yet")
+	}
+}
+
+// attachedTo describes the interface that a pod has of a device of a claim, nil for none.
+func (d *Driver) attachedTo(p *plan.Plan, dev plan.Device) *resourceapi.NetworkDeviceData {
+	if d.attacher == nil || dev.Network == nil {
+		return nil
+	}
+	state := d.attacher.State(p.UID, dev.Device)
+	if state == nil {
+		return nil
+	}
+	ips := state.Addresses[:min(len(state.Addresses), maxIPs)]
+	return &resourceapi.NetworkDeviceData{InterfaceName: state.Name, HardwareAddress: state.MAC, IPs: ips}
+}

@@ -1,0 +1,228 @@
+package dra_test
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
+	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
+	"github.com/rdma-dev/dra-driver-rdma/internal/podnet/podnettest"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+)
+
+// The VF of the machine roce-sriov that pods get here, and its interface.
+const (
+	vf       = "pci-0000-3b-00-2"
+	vfNetdev = "ens1f0v0"
+)
+
+// attaching makes a host with the interfaces of HCAs that are used here, in a namespace of the real kernel.
+func attaching(t *testing.T, ipam string) (*podnettest.Namespace, func(*dra.Config)) {
+	t.Helper()
+	host := podnettest.New(t)
+	for _, name := range []string{vfNetdev, "ens1f0np0", "ens1f1np1"} {
+		host.Wire(name)
+	}
+	host.IP("addr add 10.1.0.1/24 dev " + vfNetdev)
+	host.IP("addr add 192.0.2.1/24 dev ens1f1np1")
+	return host, func(c *dra.Config) {
+		c.Interfaces, c.NRISocket = podnet.On(host.Namespace, []netip.Addr{netip.MustParseAddr("192.0.2.1")}), filepath.Join(c.HostRoot, "no-nri.sock")
+		c.IPAM = &podnet.IPAM{Dir: ipam}
+	}
+}
+
+// wanting gives a claim parameters, and a class that allows all of them.
+func wanting(c *resourceapi.ResourceClaim, network string) *resourceapi.ResourceClaim {
+	for source, fields := range map[resourceapi.AllocationConfigSource]string{
+		resourceapi.AllocationConfigSourceClass: `"kind": "HCAClassConfig", "allow": {"network": {"modes": ["move", "macvlan"], "addresses": ["10.0.0.0/8"], "ipam": ["roce"], "routes": ["10.0.0.0/8"]}}`,
+		resourceapi.AllocationConfigSourceClaim: `"kind": "HCAConfig", "network": ` + network,
+	} {
+		c.Status.Allocation.Devices.Config = append(c.Status.Allocation.Devices.Config, resourceapi.DeviceAllocationConfiguration{
+			Source: source, DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
+				Driver: "rdma.dev", Parameters: runtime.RawExtension{Raw: []byte(`{"apiVersion": "rdma.dev/v1alpha1", ` + fields + `}`)},
+			}},
+		})
+	}
+	return c
+}
+
+// inside is a pod with a network namespace of the real kernel.
+func inside(t *testing.T, name string) (nri.Pod, *podnettest.Namespace) {
+	ns := podnettest.New(t)
+	pod := podNamed(name)
+	pod.Netns = ns.Path()
+	return pod, ns
+}
+
+// TestInterfaces: the interface is in the pod before its containers, the status says what it is
+// like there, a driver that comes back finds it, and it comes back to the host as it was.
+func TestInterfaces(t *testing.T) {
+	for mode, gone := range map[string]bool{"move": true, "macvlan": false} {
+		t.Run(mode, func(t *testing.T) {
+			host, attach := attaching(t, "")
+			n := drivertest.NewSharedNode(t, "roce-sriov")
+			d := start(t, n, attach, withStatus)
+			pod, ns := inside(t, "a")
+			claim := wanting(reserved(1, pod, vf), `{"mode": "`+mode+`", "addresses": ["10.9.0.2/24"], "mtu": 1400, "routes": [{"destination": "10.10.0.0/16", "gateway": "10.9.0.1"}]}`)
+			n.AddClaim(claim)
+			prepare(t, n, claim)
+			if spec := specSays(t, n, claim); !strings.Contains(spec, `"rdma0:rdma.dev/claim/`+string(claim.UID)+`/`+vf+`"`) {
+				t.Errorf("the hook does not look for the interface: %s", spec)
+			}
+			for range 2 {
+				if err := d.Sandboxes().Started(t.Context(), pod); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := host.Try("link show dev " + vfNetdev); (err != nil) != gone {
+				t.Errorf("on the host: %v", err)
+			}
+			wantNetwork(t, n, claim, ns)
+			d.stop()
+			d = start(t, n, attach, withStatus)
+			d.Sandboxes().Running(t.Context(), []nri.Pod{pod})
+			prepare(t, n, claim) // as a restarted kubelet does
+			wantNetwork(t, n, claim, ns)
+			for range 2 { // StopPodSandbox and RemovePodSandbox
+				d.Sandboxes().Stopped(t.Context(), pod)
+			}
+			if out := host.IP("-br addr show dev " + vfNetdev); !strings.Contains(out, "UP") || !strings.Contains(out, "10.1.0.1/24") {
+				t.Errorf("on the host after it: %s", out)
+			}
+			if out, err := ns.Try("link show dev rdma0"); err == nil {
+				t.Errorf("in the pod after it: %s", out)
+			}
+			noRecords(t, n)
+		})
+	}
+}
+
+// wantNetwork compares the status of a claim with what the kernel says.
+func wantNetwork(t *testing.T, n *drivertest.Node, claim *resourceapi.ResourceClaim, ns *podnettest.Namespace) {
+	t.Helper()
+	mac := strings.Fields(ns.IP("-br link show dev rdma0"))[2]
+	want := &resourceapi.NetworkDeviceData{InterfaceName: "rdma0", HardwareAddress: mac, IPs: []string{"10.9.0.2/24"}}
+	drivertest.Eventually(t, func() error {
+		for _, s := range n.DeviceStatus(claim) {
+			if diff := cmp.Diff(want, s.NetworkData); diff != "" {
+				return fmt.Errorf("network data (-want +got):\n%s", diff)
+			}
+			return nil
+		}
+		return fmt.Errorf("no status")
+	})
+}
+
+func noRecords(t *testing.T, n *drivertest.Node) {
+	t.Helper()
+	left, err := filepath.Glob(filepath.Join(n.PluginDir(), "interfaces", "*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("records that are left: %v, %v", left, err)
+	}
+}
+
+// TestInterfacesFail: a pod that cannot have its interface does not start, and nothing is left of it.
+func TestInterfacesFail(t *testing.T) {
+	host, attach := attaching(t, "")
+	n := drivertest.NewSharedNode(t, "roce-sriov")
+	d := start(t, n, attach)
+	pod, ns := inside(t, "a")
+	ns.Wire("rdma0") // something else of the name
+	both := wanting(reserved(1, pod, "pci-0000-3b-00-0", vf), `{"mode": "move"}`)
+	n.AddClaim(both)
+	prepare(t, n, both)
+	links := func() (names []string) {
+		for line := range strings.Lines(host.IP("-br link")) {
+			names = append(names, strings.Fields(line)[0])
+		}
+		return slices.Sorted(slices.Values(names))
+	}
+	before := links()
+	err := d.Sandboxes().Started(t.Context(), pod)
+	if err == nil || !strings.Contains(err.Error(), "the pod has another interface of that name already") {
+		t.Errorf("error %v", err)
+	}
+	ns.IP("link del rdma0")
+	ns.Wire("rdma1") // now the second one fails, and the first one comes back
+	if err := d.Sandboxes().Started(t.Context(), pod); err == nil {
+		t.Error("the pod was started")
+	}
+	if diff := cmp.Diff(before, links()); diff != "" {
+		t.Errorf("on the host (-before +after):\n%s", diff)
+	}
+	noRecords(t, n)
+	onHost := pod
+	onHost.Netns = ""
+	if err := d.Sandboxes().Started(t.Context(), onHost); err == nil || !strings.Contains(err.Error(), "hostNetwork") {
+		t.Errorf("with the host's network: %v", err)
+	}
+}
+
+// TestInterfacesRefused: what cannot work is said when the claim is prepared.
+func TestInterfacesRefused(t *testing.T) {
+	host, attach := attaching(t, "")
+	host.IP("link add br0 type bridge")
+	host.IP("link set ens1f0np0 master br0")
+	n := drivertest.NewSharedNode(t, "roce-sriov")
+	m := newConfigMap(t, "rules:", "- name: vfs", "  resourceName: example.com/vf", "  selectors:", `  - cel: {expression: 'device.attributes["rdma.dev"].function == "vf"'}`)
+	start(t, n, attach, m.with(t))
+	pod, _ := inside(t, "a")
+	for i, c := range []struct{ device, network, says string }{
+		{"pci-0000-3b-00-1", `{"mode": "move"}`, "the host uses it: it has the node's address 192.0.2.1"},
+		{"pci-0000-3b-00-0", `{"mode": "macvlan"}`, "the host uses it: it is a part of br0"},
+		{vf, `{"mode": "move"}`, "example.com/vf (resourceName of its rule)"},
+		{"pci-0000-3b-00-1", `{"mode": "macvlan", "ipam": "roce"}`, `no entry "roce" under ipam`},
+	} {
+		claim := wanting(reserved(i+1, pod, c.device), c.network)
+		n.AddClaim(claim)
+		refused(t, n, claim, c.says)
+	}
+}
+
+// TestInterfacesUnseen: a sandbox ends while no driver is there. The next driver gives its address
+// back, which the next pod then gets: the range has no other.
+func TestInterfacesUnseen(t *testing.T) {
+	_, attach := attaching(t, podnettest.Plugins(t))
+	n := drivertest.NewSharedNode(t, "roce-sriov")
+	m := newConfigMap(t, "ipam:", "  roce: {type: host-local, dataDir: "+t.TempDir()+", ranges: [[{subnet: 10.78.0.0/30, gateway: 10.78.0.2}]]}")
+	d := start(t, n, attach, m.with(t))
+	link := filepath.Join(t.TempDir(), "netns")
+	pod, ns := inside(t, "a")
+	if err := os.Symlink(pod.Netns, link); err != nil {
+		t.Fatal(err)
+	}
+	pod.Netns = link
+	claim := wanting(reserved(1, pod, vf), `{"mode": "macvlan", "ipam": "roce"}`)
+	n.AddClaim(claim)
+	prepare(t, n, claim)
+	if err := d.Sandboxes().Started(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	if out := ns.IP("-br addr show dev rdma0"); !strings.Contains(out, "10.78.0.1/30") {
+		t.Errorf("addresses: %s", out)
+	}
+	d.stop()
+	if err := os.Remove(link); err != nil {
+		t.Fatal(err)
+	}
+	d = start(t, n, attach, m.with(t))
+	again, ns := inside(t, "a") // the same pod in another sandbox
+	if err := d.Sandboxes().Started(t.Context(), again); err != nil {
+		t.Fatal(err)
+	}
+	if out := ns.IP("-br addr show dev rdma0"); !strings.Contains(out, "10.78.0.1/30") {
+		t.Errorf("addresses in the next sandbox: %s", out)
+	}
+	d.Sandboxes().Stopped(t.Context(), again)
+	noRecords(t, n)
+}

@@ -1,0 +1,43 @@
+package policy
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+)
+
+// IPAM returns the section "ipam" of a CNI configuration of that name.
+func (c *Config) IPAM(name string) (json.RawMessage, bool) {
+	config, ok := c.ipam[name]
+	return config, ok
+}
+
+var (
+	ipamName   = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,61}[a-zA-Z0-9])?$`)
+	pluginName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
+)
+
+// ipam validates what can be known of the sections: the rest is the plugin's.
+func (p *problems) ipam(sections map[string]map[string]any) map[string]json.RawMessage {
+	out := map[string]json.RawMessage{}
+	for _, name := range slices.Sorted(maps.Keys(sections)) {
+		path := "ipam." + name
+		if !ipamName.MatchString(name) {
+			p.add(path, "%q is no name: want up to 63 letters, digits and . _ -", name)
+			continue
+		}
+		plugin, ok := sections[name]["type"].(string)
+		if !ok || !pluginName.MatchString(plugin) {
+			p.add(path+".type", "want the name of a CNI plugin such as host-local, without a path, not %v", sections[name]["type"])
+			continue
+		}
+		data, err := json.Marshal(sections[name])
+		if err != nil {
+			p.add(path, "%w", err)
+			continue
+		}
+		out[name] = data
+	}
+	return out
+}

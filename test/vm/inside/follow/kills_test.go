@@ -1,0 +1,99 @@
+package follow
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
+)
+
+// times is how many pods come and go while the driver and containerd are killed:
+// FOLLOW_TIMES of the environment outside.
+func times(t *testing.T) int {
+	t.Helper()
+	if n, err := strconv.Atoi(os.Getenv("FOLLOW_TIMES")); err == nil {
+		return n
+	}
+	return 3
+}
+
+// The driver is killed before a pod comes, while it starts and while it ends, and containerd
+// while it starts. After each pod the devices of the host are counted.
+func TestKills(t *testing.T) {
+	before := counted(t)
+	kills := map[string]int{}
+	for i := range times(t) {
+		name := "kill-" + strconv.Itoa(i)
+		driver := func() { signal(t, syscall.SIGKILL, drivers(t)...); kills["driver"]++ }
+		switch i % 3 {
+		case 0: // before it comes
+			driver()
+			create(t, name, "rxm0", one)
+		case 1: // while it starts, at another moment each time
+			create(t, name, "rxm0", one)
+			time.Sleep(time.Duration(i) * 37 * time.Millisecond % time.Second)
+			if i%2 == 0 {
+				driver()
+			} else {
+				killRuntime(t)
+				kills["containerd"]++
+			}
+		default:
+			create(t, name, "rxm0", one)
+		}
+		ready(t, name)
+		logged(t, name, "one", "hca_id:\trxm0")
+		if i%3 == 2 { // while it ends
+			if err := client.CoreV1().Pods(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			driver()
+		}
+		ends(t, name)
+		home(t, before)
+		if t.Failed() {
+			t.Fatalf("after %d pods", i+1)
+		}
+	}
+	t.Logf("%d pods; killed %v", times(t), kills)
+}
+
+// drivers are the processes of the driver itself, without its probes.
+func drivers(t *testing.T) (pids []int) {
+	t.Helper()
+	for _, pid := range processes(t, "dra-driver") {
+		args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err == nil && !bytes.Contains(args, []byte("\x00probe\x00")) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// signal sends a signal to processes, some of which may have ended.
+func signal(t *testing.T, sig syscall.Signal, pids ...int) {
+	t.Helper()
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, sig); err != nil && err != syscall.ESRCH {
+			t.Errorf("signal process %d: %v", pid, err)
+		}
+	}
+}
+
+// killRuntime kills containerd and starts it again.
+func killRuntime(t *testing.T) {
+	t.Helper()
+	if err := node.Stop(t.Context(), cluster.Containerd, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Start(t.Context(), cluster.Containerd); err != nil {
+		t.Fatal(err)
+	}
+}
