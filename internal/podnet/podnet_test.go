@@ -171,7 +171,7 @@ func TestAttachFails(t *testing.T) {
 
 // TestUsable: what the host needs itself stays.
 func TestUsable(t *testing.T) {
-	host, h := newHost(t)
+	host, _ := newHost(t)
 	host.IP("link add br0 type bridge")
 	host.IP("link add port type veth peer name port-wire")
 	host.IP("link set port master br0")
@@ -179,7 +179,7 @@ func TestUsable(t *testing.T) {
 	host.IP("link add link below name above type macvlan mode bridge")
 	host.IP("link add node type veth peer name node-wire")
 	host.IP("addr add 192.0.2.77/32 dev node")
-	h = podnet.On(host.Namespace, []netip.Addr{netip.MustParseAddr("192.0.2.77")})
+	h := podnet.On(host.Namespace, []netip.Addr{netip.MustParseAddr("192.0.2.77")})
 	for _, tc := range []struct{ name, mode, says string }{
 		{"ens1", podnet.Move, ""},
 		{"ens1", podnet.Macvlan, ""},

@@ -1,6 +1,7 @@
 package dra_test
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -113,13 +114,14 @@ func wantNetwork(t *testing.T, n *drivertest.Node, claim *resourceapi.ResourceCl
 	mac := strings.Fields(ns.IP("-br link show dev rdma0"))[2]
 	want := &resourceapi.NetworkDeviceData{InterfaceName: "rdma0", HardwareAddress: mac, IPs: []string{"10.9.0.2/24"}}
 	drivertest.Eventually(t, func() error {
-		for _, s := range n.DeviceStatus(claim) {
-			if diff := cmp.Diff(want, s.NetworkData); diff != "" {
-				return fmt.Errorf("network data (-want +got):\n%s", diff)
-			}
-			return nil
+		status := n.DeviceStatus(claim)
+		if len(status) == 0 {
+			return errors.New("no status")
 		}
-		return fmt.Errorf("no status")
+		if diff := cmp.Diff(want, status[0].NetworkData); diff != "" {
+			return fmt.Errorf("network data (-want +got):\n%s", diff)
+		}
+		return nil
 	})
 }
 
