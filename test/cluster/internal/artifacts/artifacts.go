@@ -44,9 +44,7 @@ type Dirs map[string]string
 func (d Dirs) Path() string {
 	var dirs []string
 	for _, c := range Components("") {
-		// The CNI plugins are found by containerd's configuration; "pause" is
-		// only an image.
-		if dir, ok := d[c.Name]; ok && c.Name != "cni" && c.Name != "pause" {
+		if dir, ok := d[c.Name]; ok && c.Name != "pause" { // which is only an image
 			dirs = append(dirs, dir)
 		}
 	}
