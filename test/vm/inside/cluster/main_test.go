@@ -37,29 +37,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// values are those of the chart: what a test does shows without delay, and in metrics.
-var values = []string{
-	"--set", "config.health.downAfter=0s", "--set", "config.health.upAfter=0s", "--set", "config.publishInterval=0s",
-	"--set", "metrics.enabled=true", "--set", "metrics.bindAddress=" + metricsAddress,
-}
-
-// setUp brings the cluster up with the guest's own devices, and installs the driver.
+// setUp joins the machine to the control plane, which has the driver's DaemonSet already.
 func setUp(ctx context.Context) (err error) {
-	checkout, err := deploy.FindCheckout()
-	if err != nil {
-		return err
-	}
 	// The guest is the node: what happens to its devices and links the driver hears.
-	if kube, err = cluster.Up(ctx, cluster.Options{WholeMachine: true, Progress: os.Stdout}); err != nil {
+	options := cluster.Options{
+		WholeMachine: true, Join: os.Getenv("CONTROL_PLANE"), Progress: os.Stdout,
+		Images: []string{os.Getenv("DRIVER_ARCHIVE"), os.Getenv("TOOLS_ARCHIVE")},
+	}
+	if kube, err = cluster.Up(ctx, options); err != nil {
 		return err
 	}
-	if err := kube.Load(ctx, os.Getenv("DRIVER_ARCHIVE"), os.Getenv("TOOLS_ARCHIVE")); err != nil {
-		return err
-	}
-	if err := checkout.Install(ctx, kube, "", append(values, "--timeout", patience.String())...); err != nil {
-		return fmt.Errorf("%w\n%s", err, driverState(ctx))
-	}
-	fmt.Println("the driver is installed")
 	if _, err := kube.Output(ctx, "kubectl", "wait", "--for=create", "resourceslice", "--field-selector", "spec.driver=rdma.dev", "--timeout=10m"); err != nil {
 		return fmt.Errorf("%w\n%s", err, driverState(ctx))
 	}

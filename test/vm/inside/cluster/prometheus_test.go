@@ -16,9 +16,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside/published"
 )
 
-// metricsAddress is the node's, which the driver's pod has too.
-const metricsAddress = "127.0.0.1:9485"
-
 // window is what rates are taken over: all that happens here is in it.
 const window = 15 * time.Minute
 
@@ -59,7 +56,7 @@ func TestDashboard(t *testing.T) {
 	}
 	monitoring := filepath.Join(checkout.Chart(), "monitoring")
 	rules := filepath.Join(monitoring, "rules.yaml")
-	p := prometheus.Start(t, prometheus.Config{Program: os.Getenv("PROMETHEUS"), Target: metricsAddress, Rules: rules, Interval: 5 * time.Second})
+	p := prometheus.Start(t, prometheus.Config{Program: os.Getenv("PROMETHEUS"), Target: os.Getenv("METRICS"), Rules: rules, Interval: 5 * time.Second})
 	holds(t, p, `up{job="rdma"} == 1`)
 	apply(t, oneHCA("short", `device.attributes["rdma.dev"].ibdev == "rxe1"`)+pod("short", "short", containers("hca", map[string]string{"sender": look})))
 	succeeds(t, "short", "sender")

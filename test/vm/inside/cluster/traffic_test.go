@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strconv"
@@ -73,6 +74,7 @@ const (
 	// look says what a container has.
 	look = `
 echo "user $(id -u) capabilities $(awk '/CapEff/ {print $2}' /proc/self/status)"
+echo "users" $(cat /proc/self/uid_map)
 echo "memlock soft $(ulimit -S -l) hard $(ulimit -H -l)"
 echo "nodes $(ls /dev/infiniband 2>/dev/null | tr '\n' ' ')"
 device=$(ibv_devices | tail -n +3 | awk '{printf "%s ", $1}'); echo "devices $device"
@@ -134,12 +136,20 @@ func TestSlice(t *testing.T) {
 
 // The main job: one pod, two containers, one claim on rxe0; a second pod gets the other
 // device while the first one still has its own. The containers are user 1000, without
-// capabilities, and containerd's locked memory limit is 64 KiB.
+// capabilities, and containerd's locked memory limit is 64 KiB. Pod Security is at its
+// strictest level, and the second pod is in a user namespace of its own.
 func TestTraffic(t *testing.T) {
+	kubectl(t, "label", "namespace", "default", "pod-security.kubernetes.io/enforce=restricted")
+	t.Cleanup(func() {
+		if _, err := kube.Output(context.Background(), "kubectl", "label", "namespace", "default", "pod-security.kubernetes.io/enforce-"); err != nil {
+			t.Error(err)
+		}
+	})
 	apply(t, oneHCA("first", `device.attributes["rdma.dev"].ibdev == "rxe0"`)+
 		pod("first", "first", containers("hca", map[string]string{"receiver": receive, "sender": send, "bystander": tryAll})))
 	kubectl(t, "wait", "--for=jsonpath={.status.reservedFor[0].name}=first", "resourceclaim/first", "--timeout=60s")
-	apply(t, oneHCA("second", "")+pod("second", "second", containers("hca", map[string]string{"receiver": receive, "sender": send})))
+	second := pod("second", "second", containers("hca", map[string]string{"receiver": receive, "sender": send}))
+	apply(t, oneHCA("second", "")+strings.Replace(second, "spec:", "spec:\n  hostUsers: false", 1))
 	for name, ibdev := range map[string]string{"first": "rxe0", "second": "rxe1"} {
 		t.Run(name, func(t *testing.T) {
 			succeeds(t, name, "receiver", "sender")
@@ -153,6 +163,9 @@ func TestTraffic(t *testing.T) {
 					"5 iters in", "BW average", "done")
 			}
 		})
+	}
+	if out := kubectl(t, "logs", "second", "-c", "sender"); strings.Contains(out, "users 0 0 ") {
+		t.Errorf("the second pod has the users of the host:\n%s", out)
 	}
 	t.Run("a container beside them without the claim", func(t *testing.T) {
 		opensNothing(t, kubectl(t, "logs", "first", "-c", "bystander"))

@@ -1,0 +1,62 @@
+package follow
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
+)
+
+// The driver stands still while the runtime starts a pod's sandbox, and NRI goes on without
+// it: the containers do not start without the HCA, and an event says why. When the driver
+// goes on they do, without anybody's help.
+func TestFailsClosed(t *testing.T) {
+	before := counted(t)
+	had := len(namespaces(t))
+	create(t, "closed", "rxm0", both)
+	// The claim is prepared before the sandbox has a namespace, and NRI is asked when CNI has
+	// been in there.
+	for deadline := time.Now().Add(2 * time.Minute); len(namespaces(t)) == had; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the pod has no namespace:\n%s", strings.Join(events(t, "closed"), "\n"))
+		}
+	}
+	stopped := drivers(t)
+	signal(t, syscall.SIGSTOP, stopped...)
+	t.Cleanup(func() { signal(t, syscall.SIGCONT, stopped...) })
+	const why = "RDMA device rxm0 of the claim is not in the pod's network namespace"
+	inside.Eventually(t, fmt.Sprintf("an event says %q", why), 3*time.Minute, func() error {
+		if all := strings.Join(events(t, "closed"), "\n"); !strings.Contains(all, why) {
+			return errors.New(all)
+		}
+		return nil
+	})
+	home(t, before)
+	signal(t, syscall.SIGCONT, stopped...)
+	ready(t, "closed")
+	for _, c := range both {
+		logged(t, "closed", c, "hca_id:\trxm0")
+	}
+	ends(t, "closed")
+	home(t, before)
+}
+
+// namespaces are the network namespaces of the node's pods.
+func namespaces(t *testing.T) []string {
+	t.Helper()
+	runtimes := processes(t, cluster.Containerd)
+	if len(runtimes) == 0 {
+		t.Fatal("containerd is not there")
+	}
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/root/run/netns/*", runtimes[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
