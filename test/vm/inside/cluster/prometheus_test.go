@@ -146,7 +146,7 @@ func meaning(t *testing.T, p *prometheus.Server) {
 		`rdma_device_healthy{ibdev="rxe1"} == 0`,
 		`rdma_device_taint{ibdev="rxe1",key="rdma.dev/port-down"} == 1`,
 		`rdma_driver_published_devices{kind="exclusive"} == 2`,
-		`rdma_driver_api_failures_total{reason="Forbidden"} > 0`,
+		`rdma_driver_api_failures_total{reason="forbidden"} > 0`,
 	} {
 		holds(t, p, expr)
 	}
