@@ -120,7 +120,7 @@ func refused(t *testing.T, p *prometheus.Server) {
 // holds waits until an expression has data.
 func holds(t *testing.T, p *prometheus.Server, expr string) (value float64) {
 	t.Helper()
-	inside.Eventually(t, expr, patience, func() error {
+	inside.Eventually(t, expr, 3*time.Minute, func() error {
 		numbers, err := p.Data(expr)
 		if err == nil && len(numbers) == 0 {
 			err = errors.New("no data")
