@@ -1,0 +1,53 @@
+package follow
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
+)
+
+// TestCost measures what it costs the start of a pod that an HCA follows it: the time until
+// it is ready with and without a claim, by turns, and of that what the driver took from the
+// move to the new spec.
+func TestCost(t *testing.T) {
+	if os.Getenv("TEST_LONG") == "" {
+		t.Skip("it measures, and proves nothing: TEST_LONG=1")
+	}
+	before := counted(t)
+	var with, without []time.Duration
+	for i := range inside.Times(10) {
+		name := "cost-" + strconv.Itoa(i)
+		without = append(without, runs(t, name, "", one))
+		ends(t, name)
+		with = append(with, runs(t, name+"-claim", "rxm0", one))
+		ends(t, name+"-claim")
+		home(t, before)
+	}
+	log, err := node.Output(t.Context(), "kubectl", "--namespace", "dra-driver-rdma", "logs", "--tail=-1", "--selector", "app.kubernetes.io/name=dra-driver-rdma")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var moves []time.Duration
+	for _, line := range regexp.MustCompile(`"Moved RDMA devices into a pod".* took="([^"]+)"`).FindAllStringSubmatch(log, -1) {
+		took, err := time.ParseDuration(line[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		moves = append(moves, took)
+	}
+	if len(moves) < len(with) {
+		t.Fatalf("the driver's log tells of %d moves, want %d:\n%s", len(moves), len(with), log)
+	}
+	t.Logf("%d pods of each kind, medians: ready after %v without a claim, and %v with an HCA that follows; the driver moved and wrote for %v",
+		len(with), median(without), median(with), median(moves))
+}
+
+func median(all []time.Duration) time.Duration {
+	slices.Sort(all)
+	return all[len(all)/2].Round(time.Millisecond)
+}
