@@ -61,7 +61,7 @@ func TestDashboard(t *testing.T) {
 	apply(t, oneHCA("short", `device.attributes["rdma.dev"].ibdev == "rxe1"`)+pod("short", "short", containers("hca", map[string]string{"sender": look})))
 	succeeds(t, "short", "sender")
 	refused(t, p)
-	withoutLink(t, "dummy0")
+	back := withoutLink(t, "dummy0")
 	board := prometheus.ReadDashboard(t, filepath.Join(monitoring, "dashboard.json"))
 	left := append(slices.Clone(board.Queries), prometheus.ReadRecords(t, rules)...)
 	none := slices.DeleteFunc(slices.Clone(left), func(q string) bool { return why(q) == "" })
@@ -79,6 +79,7 @@ func TestDashboard(t *testing.T) {
 	p.CheckVariables(t, board)
 	p.CheckRules(t)
 	meaning(t, p)
+	back()
 }
 
 // why returns the reason that a query has no data here, empty if it has.
@@ -91,14 +92,18 @@ func why(query string) string {
 	return ""
 }
 
-// withoutLink takes the link of a device down until the test ends.
-func withoutLink(t *testing.T, link string) {
+// withoutLink takes the link of a device down. The function that it returns brings it back,
+// and waits until the driver has said so.
+func withoutLink(t *testing.T, link string) (back func()) {
+	t.Helper()
 	pool := published.Follow(t, api(t))
 	inside.Must(t, "ip", "link", "set", link, "down")
-	t.Cleanup(func() {
-		inside.Must(t, "ip", "link", "set", link, "up")
+	up := func() { inside.Must(t, "ip", "link", "set", link, "up") }
+	t.Cleanup(up) // where the test does not come so far; nothing is followed any more then
+	return func() {
+		up()
 		pool.Await(t, held, published.Tainted())
-	})
+	}
 }
 
 // refused starts the pod while the driver may read no claim, and gives it the right again
