@@ -80,6 +80,8 @@ func TestDashboard(t *testing.T) {
 	p.CheckRules(t)
 	meaning(t, p)
 	back()
+	// The next test wants the devices.
+	kubectl(t, "delete", "--timeout=3m", "pod/busy", "pod/short", "resourceclaim/busy", "resourceclaim/short", "deviceclass/limited")
 }
 
 // why returns the reason that a query has no data here, empty if it has.

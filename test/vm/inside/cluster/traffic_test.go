@@ -147,7 +147,7 @@ func TestTraffic(t *testing.T) {
 	})
 	apply(t, oneHCA("first", `device.attributes["rdma.dev"].ibdev == "rxe0"`)+
 		pod("first", "first", containers("hca", map[string]string{"receiver": receive, "sender": send, "bystander": tryAll})))
-	kubectl(t, "wait", "--for=jsonpath={.status.reservedFor[0].name}=first", "resourceclaim/first", "--timeout=60s")
+	kubectl(t, "wait", "--for=jsonpath={.status.reservedFor[0].name}=first", "resourceclaim/first", "--timeout=180s")
 	second := pod("second", "second", containers("hca", map[string]string{"receiver": receive, "sender": send}))
 	apply(t, oneHCA("second", "")+strings.Replace(second, "spec:", "spec:\n  hostUsers: false", 1))
 	for name, ibdev := range map[string]string{"first": "rxe0", "second": "rxe1"} {
