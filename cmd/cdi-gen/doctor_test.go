@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/doctor"
-	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
 )
 
 // diagnose runs the verb.
@@ -24,22 +24,8 @@ func diagnose(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// patient is a host root with the sysfs of a machine.
-func patient(t *testing.T, machine string) string {
-	t.Helper()
-	m, err := fixture.Load(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	if err := m.Extract(dir); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
 func TestDoctorExitCodes(t *testing.T) {
-	healthy := patient(t, "soft")
+	healthy := rdmatest.Root(t, "soft")
 	hook := filepath.Join(healthy, "usr/bin/rdma-hook")
 	if err := os.MkdirAll(filepath.Dir(hook), 0o755); err != nil {
 		t.Fatal(err)
@@ -58,8 +44,8 @@ func TestDoctorExitCodes(t *testing.T) {
 		stdout, stderr string
 	}{
 		{"healthy", []string{"--host-root", healthy}, exitOK, "specs-ok", ""},
-		{"warnings", []string{"--host-root", patient(t, "roce-lag")}, exitWarnings, "spec-none", "cdi-gen: found 0 errors, 1 warning"},
-		{"errors", []string{"--host-root", patient(t, "soft-pci")}, exitErrors, "netns-exclusive", "cdi-gen: found 1 error"},
+		{"warnings", []string{"--host-root", rdmatest.Root(t, "roce-lag")}, exitWarnings, "spec-none", "cdi-gen: found 0 errors, 1 warning"},
+		{"errors", []string{"--host-root", rdmatest.Root(t, "soft-pci")}, exitErrors, "netns-exclusive", "cdi-gen: found 1 error"},
 		{"no host", []string{"--host-root", t.TempDir()}, exitIO, "", "is the host's root directory at"},
 		{"bad output", []string{"-o", "xml"}, exitUsage, "", `--output "xml": want table, json or yaml`},
 		{"argument", []string{"now"}, exitUsage, "", `unknown argument "now"`},
@@ -74,7 +60,7 @@ func TestDoctorExitCodes(t *testing.T) {
 
 // The formats have the same findings.
 func TestDoctorFormats(t *testing.T) {
-	root := patient(t, "roce-sriov")
+	root := rdmatest.Root(t, "roce-sriov")
 	_, text, _ := diagnose(t, "--host-root", root)
 	_, asJSON, _ := diagnose(t, "--host-root", root, "-o", "json")
 	_, asYAML, _ := diagnose(t, "--host-root", root, "--output", "yaml")
@@ -103,7 +89,7 @@ func TestDoctorFormats(t *testing.T) {
 
 // Doctor writes nothing.
 func TestDoctorWritesNothing(t *testing.T) {
-	root := patient(t, "soft")
+	root := rdmatest.Root(t, "soft")
 	before := listing(t, root)
 	diagnose(t, "--host-root", root)
 	if diff := cmp.Diff(before, listing(t, root)); diff != "" {

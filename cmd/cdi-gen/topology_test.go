@@ -9,20 +9,13 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
 )
 
 // runTopology runs the verb on a fixture machine.
 func runTopology(t *testing.T, machine string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	m, err := fixture.Load(machine)
-	if err != nil {
-		t.Fatal(err)
-	}
-	root := t.TempDir()
-	if err := m.Extract(root); err != nil {
-		t.Fatal(err)
-	}
+	root := rdmatest.Root(t, machine)
 	var out, talk bytes.Buffer
 	code = run(t.Context(), append([]string{"topology", "--host-root", root}, args...), &out, &talk)
 	return code, out.String(), talk.String()
@@ -119,14 +112,7 @@ func TestTopologyOfSome(t *testing.T) {
 
 // TestTopologyDiskFull: what cannot be written is an error, in each form.
 func TestTopologyDiskFull(t *testing.T) {
-	m, err := fixture.Load("roce-sriov")
-	if err != nil {
-		t.Fatal(err)
-	}
-	root := t.TempDir()
-	if err := m.Extract(root); err != nil {
-		t.Fatal(err)
-	}
+	root := rdmatest.Root(t, "roce-sriov")
 	for _, output := range []string{"", "tree", "matrix", "svg", "json", "yaml"} {
 		var talk bytes.Buffer
 		code := run(t.Context(), []string{"topology", "--host-root", root, "-o", output}, fullDisk{}, &talk)

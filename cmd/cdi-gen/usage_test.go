@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
 )
 
 // TestBadUsage: every wrong flag or argument ends with code 2, names what is wrong
@@ -166,7 +168,7 @@ func TestCompletion(t *testing.T) {
 
 // TestSignals: a kernel that does not answer cannot keep the program from ending.
 func TestSignals(t *testing.T) {
-	root := patient(t, "roce-lag")
+	root := rdmatest.Root(t, "roce-lag")
 	hca, err := filepath.EvalSymlinks(filepath.Join(root, "sys/class/infiniband/mlx5_bond_0"))
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
+	"github.com/rdma-dev/dra-driver-rdma/internal/golden"
 	"github.com/rdma-dev/dra-driver-rdma/internal/reference"
 )
 

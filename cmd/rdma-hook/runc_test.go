@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
 )
 
 // These tests start real containers with runc: Debian's packages runc and
@@ -21,24 +22,12 @@ import (
 // cgroup hierarchies are hybrid, as those of many test machines are. There the
 // hook sees the status "created", and wins over an rlimit in the OCI spec.
 
-// requirements skips where something is missing, except in CI.
+// requirements are what containers need.
 func requirements(t *testing.T) {
 	t.Helper()
-	missing := []string{}
+	needs.Root(t, "containers")
 	for _, program := range []string{"runc", "busybox"} {
-		if _, err := exec.LookPath(program); err != nil {
-			missing = append(missing, program)
-		}
-	}
-	if os.Geteuid() != 0 {
-		missing = append(missing, "root")
-	}
-	switch {
-	case len(missing) == 0:
-	case os.Getenv("CI") == "true":
-		t.Fatalf("CI needs %s for this test", strings.Join(missing, ", "))
-	default:
-		t.Skipf("this test needs %s (Debian: apt-get install runc busybox-static)", strings.Join(missing, ", "))
+		needs.Program(t, program, "apt-get install runc busybox-static")
 	}
 }
 

@@ -6,9 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/golden"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
-
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
 )
 
 // goldens are whole reports: machines as they are, and one where much is wrong.

@@ -11,27 +11,15 @@ import (
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmamap/rdmamaptest"
 )
-
-// extract writes a machine to a directory.
-func extract(t *testing.T, name string) string {
-	t.Helper()
-	m, err := fixture.Load(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	if err := m.Extract(dir); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
 
 // Below a host root nothing of this system is looked at: no program is run, no
 // process is read.
 func TestOpen(t *testing.T) {
-	dir := extract(t, "soft")
+	dir := rdmatest.Root(t, "soft")
 	write(t, filepath.Join(dir, "etc/cdi/a.yml"), "x")
 	h := Open(dir)
 	h.Run = func(context.Context, string, ...string) (string, error) { panic("a program is run") }
@@ -49,14 +37,13 @@ func TestOpen(t *testing.T) {
 
 // Device nodes on a disk are told by their numbers.
 func TestRealNodes(t *testing.T) {
-	dir := extract(t, "soft")
+	dir := rdmatest.Root(t, "soft")
 	m, err := fixture.Load("soft")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.MakeNodes(dir); errors.Is(err, fs.ErrPermission) && os.Getenv("CI") == "" {
-		t.Skipf("needs root: %v", err)
-	} else if err != nil {
+	needs.Root(t, "device nodes")
+	if err := m.MakeNodes(dir); err != nil {
 		t.Fatal(err)
 	}
 	look := func() string {
@@ -84,7 +71,7 @@ func TestRealNodes(t *testing.T) {
 // rdmamap itself agrees on machines whose devices can be read.
 func TestSecondOpinion(t *testing.T) {
 	for _, machine := range []string{"soft", "mlx4-dual-port", "smi-multiplane"} {
-		dir := extract(t, machine)
+		dir := rdmatest.Root(t, machine)
 		h := &Host{Root: os.DirFS(dir).(fs.ReadLinkFS), Sys: os.DirFS(filepath.Join(dir, "sys")).(fs.ReadLinkFS), SecondOpinion: rdmamaptest.Open(t, dir)}
 		r, err := Diagnose(t.Context(), h)
 		if err != nil {

@@ -14,12 +14,14 @@ package drivertest
 
 import (
 	"context"
-	"errors"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
 )
 
 // patience is how long a condition may take on a busy machine.
@@ -76,22 +78,29 @@ func TempDir(t testing.TB) string {
 	return dir
 }
 
-// Missing skips a test for want of something that the machine lacks. CI has it
-// all, so there it is a failure.
-func Missing(t testing.TB, err error) {
+// Seed returns a seed for random numbers, that of an environment variable where it is set, and
+// says how to have it again.
+func Seed(t testing.TB, variable string) uint64 {
 	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatal(err)
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv(variable); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("%s: %v", variable, err)
+		}
 	}
-	t.Skip(err)
+	t.Logf("%s=%d repeats this run", variable, seed)
+	return seed
 }
-
-var errNotRoot = errors.New("making device nodes and mounts needs root (CAP_MKNOD, CAP_SYS_ADMIN)")
 
 // RequireRoot skips a test that makes device nodes or mounts.
 func RequireRoot(t testing.TB) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		Missing(t, errNotRoot)
-	}
+	needs.Root(t, "device nodes and mounts (CAP_MKNOD, CAP_SYS_ADMIN)")
+}
+
+// Missing skips a test for want of something that the machine lacks, except in CI.
+func Missing(t testing.TB, err error) {
+	t.Helper()
+	needs.Missing(t, err)
 }

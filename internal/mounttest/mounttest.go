@@ -4,6 +4,7 @@ package mounttest
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -12,6 +13,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
 )
 
 const env = "MOUNTTEST"
@@ -39,7 +42,7 @@ func Isolated(t *testing.T) bool {
 	out, err := cmd.CombinedOutput()
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		lacks(t, "a mount namespace of its own needs CAP_SYS_ADMIN: %v", err)
+		needs.Missing(t, fmt.Errorf("a mount namespace of its own needs CAP_SYS_ADMIN: %w", err))
 	case err != nil:
 		t.Errorf("%v\n%s", err, out)
 	case strings.Contains(string(out), "--- SKIP"):
@@ -48,15 +51,6 @@ func Isolated(t *testing.T) bool {
 		t.Errorf("the test did not run:\n%s", out)
 	}
 	return false
-}
-
-// lacks ends a test that cannot run here.
-func lacks(t *testing.T, format string, args ...any) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatalf(format, args...)
-	}
-	t.Skipf(format, args...)
 }
 
 // Tmpfs mounts a tmpfs on dir until the test ends.

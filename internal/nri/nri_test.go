@@ -161,6 +161,9 @@ func TestPlugin(t *testing.T) {
 		t.Fatalf("connected %t, %v, %v", p.Connected(), err, p.Trouble())
 	}
 	h.says(t, `running old in "/run/netns/old"`)
+	// A plugin is told of the first pod after it has answered. Runtimes do the same before they
+	// make a sandbox, so that none comes in between.
+	runtime.BlockPluginSync().Unblock()
 	ctx := t.Context()
 	if err := runtime.RunPodSandbox(ctx, &adaptation.RunPodSandboxRequest{Pod: pod("a", "/run/netns/a")}); err != nil {
 		t.Error(err)

@@ -42,7 +42,7 @@ type kind struct {
 	flags      int // index of the flags of an open, -1 for none
 }
 
-// watched are the calls on files that a Go program makes.
+// watched are the calls on files that a Go program makes, and on sockets of datagrams.
 var watched = map[int32]kind{
 	unix.SYS_OPENAT:            {"openat", 0, 1, -1, -1, 2},
 	unix.SYS_READ:              {"read", 0, -1, -1, -1, -1},
@@ -72,6 +72,7 @@ var watched = map[int32]kind{
 	unix.SYS_INOTIFY_ADD_WATCH: {"watch", -1, 1, -1, -1, -1},
 	unix.SYS_COPY_FILE_RANGE:   {"copy", 2, -1, -1, -1, -1},
 	unix.SYS_SENDFILE:          {"copy", 0, -1, -1, -1, -1},
+	unix.SYS_SENDTO:            {"send", 0, -1, -1, -1, -1}, // requests to netlink; streams are written to
 }
 
 // describe reads from a stopped thread what its call is about.

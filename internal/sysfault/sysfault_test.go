@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfault"
 )
 
@@ -18,7 +18,7 @@ import (
 // must say so, with the kernel's words, and end.
 func TestFaults(t *testing.T) {
 	if err := sysfault.Available(); err != nil {
-		drivertest.Missing(t, err)
+		needs.Missing(t, err)
 	}
 	s := sysfault.New(t)
 	dir := t.TempDir()
@@ -55,7 +55,7 @@ func TestFaults(t *testing.T) {
 // once it is over.
 func TestLasting(t *testing.T) {
 	if err := sysfault.Available(); err != nil {
-		drivertest.Missing(t, err)
+		needs.Missing(t, err)
 	}
 	s := sysfault.New(t)
 	file := filepath.Join(t.TempDir(), "file")
@@ -81,7 +81,7 @@ func TestLasting(t *testing.T) {
 // the call has not happened.
 func TestKilledWhileStopped(t *testing.T) {
 	if err := sysfault.Available(); err != nil {
-		drivertest.Missing(t, err)
+		needs.Missing(t, err)
 	}
 	s := sysfault.New(t)
 	file := filepath.Join(t.TempDir(), "file")

@@ -10,22 +10,14 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
 )
 
 // TestEqualsDirFS: on every file of a machine, and on what is no file, the
 // answers are those of os.DirFS, errors included.
 func TestEqualsDirFS(t *testing.T) {
-	dir := t.TempDir()
-	m, err := fixture.Load("misbehaving")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Extract(dir); err != nil {
-		t.Fatal(err)
-	}
-	dir = filepath.Join(dir, "sys")
+	dir := filepath.Join(rdmatest.Root(t, "misbehaving"), "sys")
 	for size, name := range map[int]string{0: "empty", 4095: "page-1", 4096: "page", 4097: "page+1", 100000: "large"} {
 		if err := os.WriteFile(filepath.Join(dir, name), bytes.Repeat([]byte("x"), size), 0o644); err != nil {
 			t.Fatal(err)

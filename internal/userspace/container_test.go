@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
 )
 
 // These tests start real containers with runc on root file systems that lack
@@ -19,24 +21,12 @@ import (
 // has this machine's libc and dynamic linker; that of RHEL has them too, but in
 // /usr/lib64, and the directories compiled into the dynamic linker overwritten.
 
-// requirements skips where something is missing, except in CI.
+// requirements are what containers need.
 func requirements(t *testing.T) {
 	t.Helper()
-	var missing []string
+	needs.Root(t, "containers")
 	for _, program := range []string{"runc", "gcc"} {
-		if _, err := exec.LookPath(program); err != nil {
-			missing = append(missing, program)
-		}
-	}
-	if os.Geteuid() != 0 {
-		missing = append(missing, "root")
-	}
-	switch {
-	case len(missing) == 0:
-	case os.Getenv("CI") == "true":
-		t.Fatalf("CI needs %s for this test", strings.Join(missing, ", "))
-	default:
-		t.Skipf("this test needs %s (Debian: apt-get install runc gcc libc6-dev)", strings.Join(missing, ", "))
+		needs.Program(t, program, "apt-get install runc gcc libc6-dev")
 	}
 }
 

@@ -10,9 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/golden"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
-
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
 )
 
 // TestGolden: the whole snapshot of every machine is what its golden file says.

@@ -12,10 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/golden"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
-
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
 )
 
 // machines are those whose whole output is pinned, each for another shape.

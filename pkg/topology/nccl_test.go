@@ -10,10 +10,9 @@ import (
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/golden"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
-
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
 )
 
 // ncclMachines are those whose file is pinned.

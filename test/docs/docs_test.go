@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
 )
 
 const checkout = "../.."
@@ -126,20 +128,14 @@ var (
 // TestSite builds the site: each page is there, and each link on it leads to another, with
 // its anchor, or out of the site.
 func TestSite(t *testing.T) {
-	hugo, err := exec.LookPath("hugo")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("%v: run hack/install-packages.sh", err)
-		}
-		t.Skipf("%v: run hack/install-packages.sh", err)
-	}
+	hugo := needs.Program(t, "hugo", "run hack/install-packages.sh")
 	out := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), hugo, "--quiet", "--source", filepath.Join(checkout, "site"), "--destination", out)
 	if said, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("hugo: %v: %s", err, said)
 	}
 	html := map[string]string{}
-	err = filepath.WalkDir(out, func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(out, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".html") {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/invariants"
+	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfault"
 )
 
@@ -24,7 +25,7 @@ func newFaulty(t testing.TB, machine string) *faulty {
 	t.Helper()
 	drivertest.RequireRoot(t)
 	if err := sysfault.Available(); err != nil {
-		drivertest.Missing(t, err)
+		needs.Missing(t, err)
 	}
 	return &faulty{drivertest.NewNode(t, machine), sysfault.New(t), t}
 }

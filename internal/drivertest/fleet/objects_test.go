@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/fleet"
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
+	"github.com/rdma-dev/dra-driver-rdma/internal/golden"
 )
 
 // TestObjects writes nodes and slices for an API server without kubelets, which the

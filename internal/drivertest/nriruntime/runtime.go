@@ -180,8 +180,10 @@ func sandbox(p nri.Pod) *api.PodSandbox {
 	return s
 }
 
-// Run starts a pod. It goes on without a plugin that it lost.
+// Run starts a pod. It goes on without a plugin that it lost. As with containerd and CRI-O, a plugin
+// that connects meanwhile is told either of the pod or of its start.
 func (r *Runtime) Run(ctx context.Context, p nri.Pod) error {
+	defer r.nri.BlockPluginSync().Unblock()
 	r.mu.Lock()
 	r.pods[p.UID] = sandbox(p)
 	r.mu.Unlock()

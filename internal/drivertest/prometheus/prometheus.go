@@ -21,21 +21,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
 )
 
-// Program finds one of the package's programs: prometheus or promtool. A test that finds
-// none skips, or fails with CI=true.
+// Program finds one of the package's programs: prometheus or promtool.
 func Program(t testing.TB, name string) string {
 	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		say := t.Skipf
-		if os.Getenv("CI") != "" {
-			say = t.Fatalf
-		}
-		say("no %s: install the package prometheus (hack/install-packages.sh)", name)
-	}
-	return path
+	return needs.Program(t, name, "install the package prometheus (hack/install-packages.sh)")
 }
 
 // FreeAddress returns an address that nobody listens on.

@@ -70,14 +70,7 @@ rules:
 // TEST_LONG. It takes a seed from SOAK_SEED, and the number of steps from SOAK_STEPS.
 func Run(t *testing.T, server Server, length time.Duration) {
 	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("SOAK_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatalf("SOAK_SEED: %v", err)
-		}
-	}
-	t.Logf("SOAK_SEED=%d repeats this run", seed)
+	seed := drivertest.Seed(t, "SOAK_SEED")
 	s := start(t, server, seed)
 	began := time.Now()
 	count, spent := map[string]int{}, map[string]time.Duration{}

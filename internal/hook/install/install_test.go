@@ -2,6 +2,7 @@ package install
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
 )
 
 // source writes a binary to install.
@@ -156,8 +159,8 @@ func onMount(t *testing.T, dir string, flags uintptr, f func()) {
 		done <- err
 	}()
 	switch err := <-done; {
-	case errors.Is(err, unix.EPERM) && os.Getenv("CI") != "true":
-		t.Skip("mounting needs CAP_SYS_ADMIN, which is not there")
+	case errors.Is(err, unix.EPERM):
+		needs.Missing(t, fmt.Errorf("mounting needs CAP_SYS_ADMIN: %w", err))
 	case err != nil:
 		t.Fatal(err)
 	}

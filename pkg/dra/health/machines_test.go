@@ -8,9 +8,8 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/golden"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
-
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
 )
 
 // TestMachines: what is held of every fixture machine is what the golden file says.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/fleet"
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
+	"github.com/rdma-dev/dra-driver-rdma/internal/golden"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/inspect"
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/controlplane"
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/golden"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"

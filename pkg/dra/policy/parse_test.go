@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
+	"github.com/rdma-dev/dra-driver-rdma/internal/golden"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 )

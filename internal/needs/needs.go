@@ -1,0 +1,43 @@
+// Package needs ends tests that want more than the machine has.
+//
+// Such a test is skipped and says what is missing. In CI, where the environment has CI=true, all
+// is there, so it fails: a test that nobody runs proves nothing.
+package needs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// Root is for tests that need root, and says what for.
+func Root(t testing.TB, why string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		Missing(t, errors.New("needs root: "+why))
+	}
+}
+
+// Program returns the path of a program, and says how to get it.
+func Program(t testing.TB, name, how string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		Missing(t, fmt.Errorf("%w: %s", err, how))
+	}
+	return path
+}
+
+// Missing ends a test for want of something.
+func Missing(t testing.TB, err error) {
+	t.Helper()
+	if CI() {
+		t.Fatal(err)
+	}
+	t.Skip(err)
+}
+
+// CI reports whether nothing may be missing.
+func CI() bool { return os.Getenv("CI") == "true" }
