@@ -19,9 +19,10 @@ var explainCodes = exitcode.List{
 	exitOK: "done", exitError: "failed", exitUsage: badFlags + ", or a bad configuration file",
 }
 
-func newExplain() *cobra.Command {
+func newExplain(env func(string) string) *cobra.Command {
 	var config, hostRoot, output string
 	var moveDevices bool
+	var interfaces interfaceFlags
 	cmd := &cobra.Command{
 		Use:   "explain",
 		Short: "Show how the HCAs of this host are published, and why",
@@ -50,19 +51,28 @@ API server lacks, the driver's log tells.
 			if err != nil {
 				return fmt.Errorf("discover the RDMA devices below %q: %w", hostRoot, err)
 			}
+			var cfg dra.Config
+			if err := interfaces.configure(&cfg); err != nil {
+				return err
+			}
 			var mover dra.Mover
 			if moveDevices {
 				if mover, err = rdmanetns.NewHost(); err != nil {
 					return err
 				}
 			}
-			return explain.New(snap, c, dra.LimitsEnforced(hostRoot), dra.FixedHCAs(mover, snap)).Write(cmd.OutOrStdout(), output)
+			report := explain.New(snap, c, dra.LimitsEnforced(hostRoot), dra.FixedHCAs(mover, snap))
+			if cfg.Interfaces != nil {
+				report.AddInterfaces(snap, func(h *rdma.HCA, mode string) (string, error) { return dra.UsableInterface(cfg.Interfaces, h, mode) })
+			}
+			return report.Write(cmd.OutOrStdout(), output)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&config, "config", "", "configuration file of the site (default none: each HCA for one claim at a time)")
 	f.StringVar(&hostRoot, "host-root", "/", "directory that holds the host's sys")
 	f.BoolVar(&moveDevices, "move-devices", false, "show what a driver with this flag offers in exclusive RDMA network namespace mode; needs the host's network, CAP_NET_ADMIN and CAP_SYS_ADMIN")
+	interfaces.registerHost(f, env, "show which network interface claims can have of each HCA, as a driver with this flag; needs the host's network and CAP_SYS_ADMIN")
 	f.StringVarP(&output, "output", "o", "table", "`FORMAT`: table, json or yaml")
 	return cmd
 }

@@ -60,19 +60,30 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 func newRoot(env func(string) string) *cobra.Command {
 	root := newServe(env)
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.Version = version.String("dra-driver")
-	root.SetVersionTemplate("{{.Version}}\n")
-	root.Flags().Bool("version", false, "print the version")
+	printVersion(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newProbe(env), newStatus(env), newExplain(), newUninstallCheck(env), &cobra.Command{
+	root.AddCommand(newProbe(env), newStatus(env), newExplain(env), newUninstallCheck(env), &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  noArgs,
 		Run:   func(cmd *cobra.Command, _ []string) { cmd.Println(version.String("dra-driver")) },
 	})
 	return root
+}
+
+// printVersion adds --version. That of cobra prints by a template, and a program with templates is
+// half as large again: they find methods by name, so that the linker keeps all.
+func printVersion(root *cobra.Command) {
+	wanted, serve := root.Flags().Bool("version", false, "print the version"), root.RunE
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if *wanted {
+			cmd.Println(version.String("dra-driver"))
+			return nil
+		}
+		return serve(cmd, args)
+	}
 }
 
 // noArgs refuses arguments as bad usage.

@@ -4,15 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netns"
-	"golang.org/x/sys/unix"
+	"github.com/rdma-dev/dra-driver-rdma/internal/podnet/podnettest"
 )
 
 func TestCheckInterfaces(t *testing.T) {
@@ -44,46 +40,12 @@ func TestParseInterface(t *testing.T) {
 	}
 }
 
-// inNamespace starts a process in a network namespace of its own, with an interface.
-func inNamespace(t *testing.T, name, alias string) (pid int) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("network namespaces need root")
-		}
-		t.Skip("network namespaces need root")
-	}
-	cmd := exec.Command("sleep", "600")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET, Pdeathsig: unix.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	ns, err := netns.GetFromPid(cmd.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ns.Close()
-	h, err := netlink.NewHandleAt(ns)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close()
-	attrs := netlink.NewLinkAttrs()
-	attrs.Name = name
-	link := &netlink.Veth{LinkAttrs: attrs, PeerName: "peer"}
-	if err := h.LinkAdd(link); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.LinkSetAlias(link, alias); err != nil {
-		t.Fatal(err)
-	}
-	return cmd.Process.Pid
-}
-
 // TestInterfaceOfKernel: the whole program, with the kernel.
 func TestInterfaceOfKernel(t *testing.T) {
-	pid := inNamespace(t, "rdma0", "rdma.dev/claim/1/nic")
+	ns := podnettest.New(t)
+	ns.IP("link add rdma0 type veth peer name peer")
+	ns.IP("link set rdma0 alias rdma.dev/claim/1/nic")
+	pid := ns.Process()
 	for flag, want := range map[string]int{
 		"rdma0:rdma.dev/claim/1/nic": ExitOK,
 		"rdma0:rdma.dev/claim/2/nic": ExitAway,

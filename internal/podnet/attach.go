@@ -158,7 +158,7 @@ func (w *Want) configure(transit string) (s State, err error) {
 		}
 	}
 	for _, a := range w.Addresses {
-		if err := addAddress(link, a.String()); err != nil {
+		if err := addAddress(link, &netlink.Addr{IPNet: ipNet(a)}); err != nil {
 			return s, fmt.Errorf("add address %s: %w", a, err)
 		}
 	}
@@ -224,6 +224,9 @@ func stateOf(name string) (s State, err error) {
 	return s, nil
 }
 
+// ErrInPod says that a pod may still have an interface.
+var ErrInPod = errors.New("the pod may have it still")
+
 // Detach takes an interface out of a pod: a macvlan ends, and a moved one is the host's again as
 // it was. Of a namespace that has ended it restores what the kernel brings back.
 func (h *Host) Detach(netns string, o Original, w Want) error {
@@ -233,7 +236,7 @@ func (h *Host) Detach(netns string, o Original, w Want) error {
 		err = pod.Do(func() error { return w.leave(o, h.own) })
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("take network interface %q out of %q: %w", w.Name, netns, err)
+		return fmt.Errorf("take network interface %q out of %q: %w: %w", w.Name, netns, ErrInPod, err)
 	}
 	if w.Mode == Move {
 		return h.Restore(o, w.Alias)
@@ -250,7 +253,7 @@ func (w *Want) leave(o Original, host *rdmanetns.Namespace) error {
 	if err != nil {
 		return err
 	}
-	link := o.find(links, w.Alias)
+	link := o.find(links, w.Alias, o.isInPod)
 	if link == nil {
 		return nil
 	}

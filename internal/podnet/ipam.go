@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"time"
 
 	"github.com/containernetworking/cni/pkg/invoke"
 	"github.com/containernetworking/cni/pkg/types"
@@ -18,9 +19,16 @@ import (
 type IPAM struct {
 	// Dir holds the plugins.
 	Dir string
+	// Patience is how long a plugin may take, 0 for DefaultPatience.
+	Patience time.Duration
 }
 
-// Lease names what a plugin gives addresses for. The same lease asked for again is the same.
+// DefaultPatience is more than a container runtime has for a pod's start, unless it is told
+// otherwise; other pods wait meanwhile.
+const DefaultPatience = 10 * time.Second
+
+// Lease names what a plugin gives addresses for. It is asked for once: some plugins refuse to
+// give the same again, until it is given back.
 type Lease struct {
 	// Network is the name of the configuration, and Config the configuration: the section
 	// "ipam" of a CNI configuration, whose "type" is the plugin.
@@ -41,12 +49,12 @@ func (i *IPAM) Add(ctx context.Context, l Lease) (addresses []netip.Prefix, rout
 	if err != nil {
 		return nil, nil, err
 	}
-	result, err := invoke.ExecPluginWithResult(ctx, plugin, conf, l.args("ADD", i.Dir), nil)
+	result, err := invoke.ExecPluginWithResult(ctx, plugin, conf, l.args("ADD", i.Dir), i.exec())
 	if err == nil {
 		addresses, routes, err = read(result)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("get an address of ipam %q by CNI plugin %q: %w", l.Network, plugin, explained(err))
+		return nil, nil, fmt.Errorf("get an address of ipam %q by CNI plugin %q: %w", l.Network, plugin, err)
 	}
 	return addresses, routes, nil
 }
@@ -55,10 +63,10 @@ func (i *IPAM) Add(ctx context.Context, l Lease) (addresses []netip.Prefix, rout
 func (i *IPAM) Del(ctx context.Context, l Lease) error {
 	plugin, conf, err := i.find(l)
 	if err == nil {
-		err = invoke.ExecPluginWithoutResult(ctx, plugin, conf, l.args("DEL", i.Dir), nil)
+		err = invoke.ExecPluginWithoutResult(ctx, plugin, conf, l.args("DEL", i.Dir), i.exec())
 	}
 	if err != nil {
-		return fmt.Errorf("give the address of ipam %q back: %w", l.Network, explained(err))
+		return fmt.Errorf("give the address of ipam %q back: %w", l.Network, err)
 	}
 	return nil
 }
@@ -141,13 +149,4 @@ func prefix(n net.IPNet) (netip.Prefix, error) {
 		return p, fmt.Errorf("it gave %s, which is no address with the length of its network", n.String())
 	}
 	return p, nil
-}
-
-// explained is an error of a plugin with its details, which its message leaves out.
-func explained(err error) error {
-	var e *types.Error
-	if errors.As(err, &e) && e.Details != "" {
-		return fmt.Errorf("%w (%s)", err, e.Details)
-	}
-	return err
 }

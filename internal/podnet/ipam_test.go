@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -56,6 +57,30 @@ func TestHostLocal(t *testing.T) {
 	}
 }
 
+// TestStatic: the plugin that gives what its configuration says, to whoever asks.
+func TestStatic(t *testing.T) {
+	ipam := &podnet.IPAM{Dir: podnettest.Plugins(t)}
+	l := podnet.Lease{Network: "roce", Container: "claim.nic.pod", Netns: "/run/netns/x", Interface: "rdma0", Config: json.RawMessage(
+		`{"type": "static", "addresses": [{"address": "10.78.0.5/24", "gateway": "10.78.0.1"}, {"address": "fd78::5/64"}], "routes": [{"dst": "10.79.0.0/16"}, {"dst": "fd79::/64", "gw": "fd78::1"}, {"dst": "fd80::/64"}]}`)}
+	for range 2 {
+		addresses, routes, err := ipam.Add(t.Context(), l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(prefixes("10.78.0.5/24", "fd78::5/64"), texts(addresses)); diff != "" {
+			t.Errorf("addresses (-want +got):\n%s", diff)
+		}
+		if got, want := fmt.Sprint(routes), "[{10.79.0.0/16 10.78.0.1} {fd79::/64 fd78::1} {fd80::/64 invalid IP}]"; got != want {
+			t.Errorf("routes %s, want %s", got, want)
+		}
+	}
+	for range 2 {
+		if err := ipam.Del(t.Context(), l); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestIPAMFails: errors say what to do, and no configuration leads out of the directory.
 func TestIPAMFails(t *testing.T) {
 	dir := t.TempDir()
@@ -74,6 +99,58 @@ func TestIPAMFails(t *testing.T) {
 		_, _, err := ipam.Add(context.Background(), podnet.Lease{Network: "roce", Config: json.RawMessage(config), Container: "c", Netns: "/n", Interface: "rdma0"})
 		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), `ipam "roce"`) {
 			t.Errorf("%s: %v, want %q", config, err, says)
+		}
+	}
+}
+
+// TestPluginsInTrouble: whatever a plugin does, somebody is told of it in time, and nothing that it has
+// started lives on.
+func TestPluginsInTrouble(t *testing.T) {
+	dir := t.TempDir()
+	for name, tc := range map[string]struct {
+		script, says string
+		patience     time.Duration
+	}{
+		"hangs":            {"sleep 1000", "it took too long, and was stopped after 100ms", 100 * time.Millisecond},
+		"hangs elsewhere":  {"sleep 1000 & echo $! >" + dir + "/child; wait", "it took too long", 100 * time.Millisecond},
+		"crashes":          {"kill -SEGV $$", "segmentation fault", 0},
+		"talks":            {"echo help me >&2; exit 3", `exit status 3: "help me"`, 0},
+		"complains":        {`echo '{"cniVersion": "1.0.0", "code": 11, "msg": "no pool", "details": "of that name"}'; exit 1`, "no pool; of that name", 0},
+		"prints garbage":   {"echo garbage", "unmarshal raw result: invalid character", 0},
+		"prints nothing":   {"true", "unexpected end of JSON input", 0},
+		"half an address":  {`echo '{"cniVersion": "1.0.0", "ips": [{"address": "10.1.2.3"}]}'`, "invalid CIDR address", 0},
+		"no address":       {`echo '{"cniVersion": "1.0.0", "ips": [{}]}'`, "which is no address", 0},
+		"another version":  {`echo '{"cniVersion": "9.0.0", "ips": []}'`, "unsupported CNI result version", 0},
+		"is not a program": {"", "exec format error", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			script := []byte("#!/bin/sh\n" + tc.script + "\n")
+			if tc.script == "" {
+				script = []byte{0x7f}
+			}
+			if err := os.WriteFile(filepath.Join(dir, "plugin"), script, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			ipam := &podnet.IPAM{Dir: dir, Patience: tc.patience}
+			l := podnet.Lease{Network: "roce", Config: json.RawMessage(`{"type": "plugin"}`), Container: "c", Netns: "/n", Interface: "rdma0"}
+			if _, _, err := ipam.Add(t.Context(), l); err == nil || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("error %v, want %q", err, tc.says)
+			}
+			if fails := strings.Contains(tc.script, "exit ") || tc.patience > 0; fails {
+				if err := ipam.Del(t.Context(), l); err == nil || !strings.Contains(err.Error(), tc.says) {
+					t.Errorf("error of DEL %v, want %q", err, tc.says)
+				}
+			}
+		})
+	}
+	child, err := os.ReadFile(filepath.Join(dir, "child"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for { // it is killed, and gone when its new parent has heard of it
+		stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(child)) + "/stat")
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			break
 		}
 	}
 }

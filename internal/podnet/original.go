@@ -1,12 +1,13 @@
 package podnet
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 )
 
 // Original is what an interface was on the host: what makes it itself, and what it is given
@@ -19,23 +20,12 @@ type Original struct {
 	Device    string `json:"device,omitempty"`
 	Permanent string `json:"permanent,omitempty"`
 
-	MAC       string   `json:"mac,omitempty"`
-	Alias     string   `json:"alias,omitempty"`
-	MTU       int      `json:"mtu,omitempty"`
-	Up        bool     `json:"up,omitempty"`
-	Addresses []string `json:"addresses,omitempty"`
-	Routes    []route  `json:"routes,omitempty"`
-}
-
-// route is a route that somebody has set.
-type route struct {
-	To       string `json:"to,omitempty"`
-	Via      string `json:"via,omitempty"`
-	Source   string `json:"source,omitempty"`
-	Table    int    `json:"table,omitempty"`
-	Priority int    `json:"priority,omitempty"`
-	Scope    int    `json:"scope,omitempty"`
-	Protocol int    `json:"protocol,omitempty"`
+	MAC       string    `json:"mac,omitempty"`
+	Alias     string    `json:"alias,omitempty"`
+	MTU       int       `json:"mtu,omitempty"`
+	Up        bool      `json:"up,omitempty"`
+	Addresses []address `json:"addresses,omitempty"`
+	Routes    []route   `json:"routes,omitempty"`
 }
 
 // Inspect returns what an interface of the host is like, or why it cannot be attached.
@@ -50,65 +40,22 @@ func (h *Host) Inspect(name, pci, mode string) (o Original, err error) {
 	return o, err
 }
 
-func original(link netlink.Link) (Original, error) {
-	a := link.Attrs()
-	o := Original{
-		Name: a.Name, Index: a.Index, Device: a.ParentDev, MAC: a.HardwareAddr.String(),
-		Alias: a.Alias, MTU: a.MTU, Up: a.Flags&net.FlagUp != 0,
+func original(link netlink.Link) (o Original, err error) {
+	o = identity(link.Attrs())
+	if o.Addresses, err = addressesOf(link); err != nil {
+		return o, fmt.Errorf("list addresses of %q: %w", o.Name, err)
 	}
-	if len(a.PermHWAddr) > 0 {
-		o.Permanent = a.PermHWAddr.String()
-	}
-	addresses, err := whole(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_ALL) })
-	if err != nil {
-		return o, fmt.Errorf("list addresses of %q: %w", a.Name, err)
-	}
-	for _, addr := range addresses {
-		// The kernel makes the others again.
-		if addr.Flags&unix.IFA_F_PERMANENT != 0 && !addr.IP.IsLinkLocalUnicast() {
-			o.Addresses = append(o.Addresses, addr.IPNet.String())
-		}
-	}
-	routes, err := whole(func() ([]netlink.Route, error) {
-		return netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: a.Index}, netlink.RT_FILTER_OIF|netlink.RT_FILTER_TABLE)
-	})
-	if err != nil {
-		return o, fmt.Errorf("list routes of %q: %w", a.Name, err)
-	}
-	for _, r := range routes {
-		if r.Protocol != unix.RTPROT_KERNEL && r.Protocol != unix.RTPROT_RA {
-			o.Routes = append(o.Routes, routeOf(r))
-		}
+	if o.Routes, err = routesOf(link); err != nil {
+		return o, fmt.Errorf("list routes of %q: %w", o.Name, err)
 	}
 	return o, nil
 }
 
-func routeOf(r netlink.Route) route {
-	out := route{Table: r.Table, Priority: r.Priority, Scope: int(r.Scope), Protocol: int(r.Protocol)}
-	if r.Dst != nil {
-		out.To = r.Dst.String()
+func identity(a *netlink.LinkAttrs) Original {
+	return Original{
+		Name: a.Name, Index: a.Index, Device: a.ParentDev, Permanent: a.PermHWAddr.String(),
+		MAC: a.HardwareAddr.String(), Alias: a.Alias, MTU: a.MTU, Up: a.Flags&net.FlagUp != 0,
 	}
-	if r.Gw != nil {
-		out.Via = r.Gw.String()
-	}
-	if r.Src != nil {
-		out.Source = r.Src.String()
-	}
-	return out
-}
-
-// onto is the route on an interface.
-func (r route) onto(link netlink.Link) (*netlink.Route, error) {
-	out := &netlink.Route{
-		LinkIndex: link.Attrs().Index, Gw: net.ParseIP(r.Via), Src: net.ParseIP(r.Source), Table: r.Table, Priority: r.Priority,
-		Scope: netlink.Scope(r.Scope), Protocol: netlink.RouteProtocol(r.Protocol),
-	}
-	if r.To == "" {
-		return out, nil
-	}
-	var err error
-	_, out.Dst, err = net.ParseCIDR(r.To)
-	return out, err
 }
 
 // ErrNotBack says that an interface is neither in the pod nor on the host. After the end of
@@ -123,7 +70,7 @@ func (h *Host) Restore(o Original, alias string) error {
 		if err != nil {
 			return err
 		}
-		link := o.find(links, alias)
+		link := o.find(links, alias, o.is)
 		if link == nil {
 			return ErrNotBack
 		}
@@ -135,27 +82,36 @@ func (h *Host) Restore(o Original, alias string) error {
 	return nil
 }
 
-// find finds the interface among others, nil if it is not there.
-func (o *Original) find(links []netlink.Link, alias string) netlink.Link {
+// find finds the interface among others by its alias, or by what it is; nil if it is not there.
+func (o *Original) find(links []netlink.Link, alias string, is func(*netlink.LinkAttrs) bool) netlink.Link {
 	for _, l := range links {
 		if l.Type() != "macvlan" && isOurs(l, alias) {
 			return l
 		}
 	}
 	for _, l := range links {
-		if o.is(l.Attrs()) {
+		if is(l.Attrs()) {
 			return l
 		}
 	}
 	return nil
 }
 
-// is reports whether an interface is the one, whatever a pod has made of it.
+// is reports whether an interface of the host is the one, whatever a pod has made of it.
 func (o *Original) is(a *netlink.LinkAttrs) bool {
-	if o.Device != "" {
-		return a.ParentDev == o.Device && (o.Permanent == "" || a.PermHWAddr.String() == o.Permanent)
+	return o.isInPod(a) || o.Device == "" && a.Name == o.Name && a.HardwareAddr.String() == o.MAC
+}
+
+// isInPod reports the same of an interface of a pod, whose own may be named as the host's are.
+func (o *Original) isInPod(a *netlink.LinkAttrs) bool {
+	switch {
+	case o.Device == "":
+		return a.Name == o.transit()
+	case o.Permanent == "": // a function may have several
+		return a.ParentDev == o.Device && a.HardwareAddr.String() == o.MAC
+	default:
+		return a.ParentDev == o.Device && a.PermHWAddr.String() == o.Permanent
 	}
-	return a.Name == o.Name && a.HardwareAddr.String() == o.MAC || a.Name == o.transit()
 }
 
 // isOurs reports whether an interface has the alias, be all done that it stands for or not.
@@ -183,8 +139,7 @@ func (o *Original) restore(link netlink.Link) error {
 		}
 	}
 	if a.Name != o.Name {
-		do("set it down", netlink.LinkSetDown(link))
-		do("name it "+o.Name, netlink.LinkSetName(link, o.Name))
+		do("name it "+o.Name, rename(link, o.Name))
 	}
 	if mac, err := net.ParseMAC(o.MAC); err == nil && a.HardwareAddr.String() != o.MAC {
 		do("set its hardware address", netlink.LinkSetHardwareAddr(link, mac))
@@ -195,14 +150,12 @@ func (o *Original) restore(link netlink.Link) error {
 	if o.Up {
 		do("set it up", netlink.LinkSetUp(link))
 	}
-	for _, s := range o.Addresses {
-		do("add address "+s, addAddress(link, s))
+	for _, has := range o.Addresses {
+		do("add address "+has.IP, has.add(link))
 	}
 	for _, r := range o.Routes {
-		if nr, err := r.onto(link); err != nil {
-			do("read route "+r.To, err)
-		} else if err := netlink.RouteReplace(nr); o.Up {
-			do("add route "+r.To, err)
+		if err := r.replace(link); o.Up {
+			do("add route to "+cmp.Or(r.To, "default"), err)
 		}
 	}
 	if len(errs) == 0 { // it is found by that until all is done
@@ -211,15 +164,14 @@ func (o *Original) restore(link netlink.Link) error {
 	return errors.Join(errs...)
 }
 
-// addAddress adds an address at once: there is nobody in the namespace who would wait until
-// the kernel has found that no other host has it.
-func addAddress(link netlink.Link, s string) error {
-	addr, err := netlink.ParseAddr(s)
-	if err != nil {
+// rename gives an interface another name, for which it has to be down. It stays up as long as somebody else
+// has the name: who tries again and again would take it down as often.
+func rename(link netlink.Link, name string) error {
+	if _, err := netlink.LinkByName(name); !errors.As(err, &netlink.LinkNotFoundError{}) {
+		return cmp.Or(err, fs.ErrExist)
+	}
+	if err := netlink.LinkSetDown(link); err != nil {
 		return err
 	}
-	if addr.IP.To4() == nil {
-		addr.Flags = unix.IFA_F_NODAD
-	}
-	return netlink.AddrReplace(link, addr)
+	return netlink.LinkSetName(link, name)
 }

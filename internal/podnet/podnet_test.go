@@ -45,7 +45,12 @@ func picture(t *testing.T, n *podnettest.Namespace, name string) string {
 		}
 	}
 	kept = append(kept, fmt.Sprint("up ", strings.Contains(link, ",UP") || strings.Contains(link, "<UP")))
-	kept = append(kept, n.IP("-br addr show dev "+name+" scope global"))
+	for address := range strings.Lines(n.IP("-o addr show dev " + name)) {
+		if !strings.Contains(address, " fe80:") {
+			_, address, _ = strings.Cut(address, name) // behind its index
+			kept = append(kept, address)
+		}
+	}
 	for route := range strings.Lines(n.IP("route show table all dev " + name)) {
 		if !strings.Contains(route, "proto kernel") { // those come some time after the address
 			kept = append(kept, route)
@@ -179,6 +184,11 @@ func TestUsable(t *testing.T) {
 	host.IP("link add link below name above type macvlan mode bridge")
 	host.IP("link add node type veth peer name node-wire")
 	host.IP("addr add 192.0.2.77/32 dev node")
+	for i, leg := range []string{"leg", "leg2"} {
+		host.Wire(leg)
+		host.IP(fmt.Sprintf("addr add 10.40.%d.1/24 dev %s", i, leg))
+	}
+	host.IP("route add 10.41.0.0/16 table 9 nexthop via 10.40.0.2 dev leg nexthop via 10.40.1.2 dev leg2")
 	h := podnet.On(host.Namespace, []netip.Addr{netip.MustParseAddr("192.0.2.77")})
 	for _, tc := range []struct{ name, mode, says string }{
 		{"ens1", podnet.Move, ""},
@@ -192,7 +202,9 @@ func TestUsable(t *testing.T) {
 		{"br0", podnet.Macvlan, "it is a bridge"},
 		{"below", podnet.Move, "the host uses it: macvlan above is on top of it"},
 		{"below", podnet.Macvlan, ""},
-		{"gone", podnet.Move, `network interface "gone": Link not found`},
+		{"leg", podnet.Move, "the host uses it: it is one of several interfaces of the route to 10.41.0.0/16"},
+		{"leg", podnet.Macvlan, ""},
+		{"gone", podnet.Move, `network interface "gone": the host has none of that name now`},
 	} {
 		err := h.Usable(tc.name, "0000:3b:00.0", tc.mode)
 		if tc.says == "" && err != nil || tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)) {

@@ -18,6 +18,9 @@ const (
 	Macvlan = "macvlan"
 )
 
+// ErrNoInterface is in the error of a name that no interface of the host has.
+var ErrNoInterface = errors.New("the host has none of that name now")
+
 // ErrUsed is in the error of an interface that the host needs itself.
 var ErrUsed = errors.New("the host uses it")
 
@@ -52,6 +55,9 @@ func (h *Host) Usable(name, pci, mode string) error {
 // look finds an interface that can be attached.
 func (h *Host) look(name, pci, mode string) (netlink.Link, error) {
 	link, err := netlink.LinkByName(name)
+	if errors.As(err, &netlink.LinkNotFoundError{}) {
+		err = ErrNoInterface
+	}
 	if err == nil {
 		err = fits(link, pci)
 	}
@@ -69,7 +75,7 @@ func fits(link netlink.Link, pci string) error {
 	a := link.Attrs()
 	switch {
 	case pci != "" && a.ParentDevBus == "pci" && a.ParentDev != pci:
-		return fmt.Errorf("it is of PCI function %s, and not of %s: the name has changed its owner", a.ParentDev, pci)
+		return fmt.Errorf("it is of PCI function %s, and the HCA is %s: only an interface of the same function is attached", a.ParentDev, pci)
 	case a.MasterIndex != 0:
 		return fmt.Errorf("%w: it is a part of %s (a bond, bridge or switch)", ErrUsed, nameOf(a.MasterIndex))
 	case link.Type() == "bond" || link.Type() == "bridge" || link.Type() == "openvswitch":
@@ -82,14 +88,17 @@ func fits(link netlink.Link, pci string) error {
 func (h *Host) unused(link netlink.Link) error {
 	index := link.Attrs().Index
 	routes, err := whole(func() ([]netlink.Route, error) {
-		return netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
+		return netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{}, netlink.RT_FILTER_TABLE) // of all tables
 	})
 	if err != nil {
 		return fmt.Errorf("list routes: %w", err)
 	}
 	for _, r := range routes {
-		if isDefault(r) && (r.LinkIndex == index || slices.ContainsFunc(r.MultiPath, func(n *netlink.NexthopInfo) bool { return n.LinkIndex == index })) {
+		switch one := slices.ContainsFunc(r.MultiPath, func(n *netlink.NexthopInfo) bool { return n.LinkIndex == index }); {
+		case r.Table == unix.RT_TABLE_MAIN && isDefault(r) && (one || r.LinkIndex == index):
 			return fmt.Errorf("%w: it has the default route", ErrUsed)
+		case one:
+			return fmt.Errorf("%w: it is one of several interfaces of the route to %s", ErrUsed, r.Dst)
 		}
 	}
 	addresses, err := whole(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_ALL) })

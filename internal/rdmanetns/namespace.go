@@ -1,7 +1,9 @@
 package rdmanetns
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"runtime"
 
@@ -15,19 +17,26 @@ type Namespace struct {
 	id   [2]uint64 // device and inode: what makes it this namespace
 }
 
+// ErrEnded is of a path that leads to no namespace, since it has ended or never was. It is an
+// fs.ErrNotExist.
+var ErrEnded = fmt.Errorf("there is no network namespace: %w", fs.ErrNotExist)
+
 // Open opens the namespace that a file stands for: /run/netns/<name> or
 // /proc/<pid>/ns/net.
 func Open(path string) (*Namespace, error) {
 	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("open network namespace: %w", err)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = ErrEnded
 	}
-	var fs unix.Statfs_t
+	if err != nil {
+		return nil, fmt.Errorf("open network namespace %q: %w", path, err)
+	}
+	var on unix.Statfs_t
 	var st unix.Stat_t
-	err = unix.Fstatfs(int(f.Fd()), &fs)
-	if err == nil && fs.Type != unix.NSFS_MAGIC {
+	err = unix.Fstatfs(int(f.Fd()), &on)
+	if err == nil && on.Type != unix.NSFS_MAGIC {
 		// The mount point of a namespace that ended is an empty file.
-		err = unix.ENOENT
+		err = ErrEnded
 	}
 	if err == nil {
 		err = unix.Fstat(int(f.Fd()), &st)

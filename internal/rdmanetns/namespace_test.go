@@ -13,24 +13,14 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
-)
 
-// needRoot skips where no namespace can be made.
-func needRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() == 0 {
-		return
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal("network namespaces need root")
-	}
-	t.Skip("network namespaces need root")
-}
+	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
+)
 
 // newNamespace makes a namespace that lives until the test ends.
 func newNamespace(t *testing.T) *Namespace {
 	t.Helper()
-	needRoot(t)
+	needs.Root(t, "network namespaces")
 	var ns *Namespace
 	var err error
 	onNewThread(func() {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,6 +42,7 @@ type Driver struct {
 	moving sync.Mutex        // HCAs or their interfaces go into a pod or come back
 
 	attacher   *attach.Attacher // of interfaces, under moving; nil for nobody
+	late       *late            // pods
 	registered chan struct{}    // the kubelet registered us
 	moved      chan struct{}    // the host has changed, or what is held of it
 	publisher  *publisher.Publisher
@@ -108,12 +110,15 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	}
 	d := &Driver{
 		cfg: cfg, client: client, attacher: attacher, host: host, claims: claims, atWork: keymutex.NewHashed(claimsAtWork), health: observer, events: kernelEvents,
-		registered: make(chan struct{}, 1), moved: make(chan struct{}, 1),
+		late: newLate(), registered: make(chan struct{}, 1), moved: make(chan struct{}, 1),
 		deviceInfo: deviceinfo.Store{Dir: cfg.DeviceInfoDir},
 		now:        time.Now, started: time.Now(), statuses: newStatuses(cfg.ClaimStatus), notices: newNotices(cfg.ClaimEvents),
 		pods: &podresources.Cache{Socket: cfg.podResourcesSocket(), Driver: plan.DriverName, For: podsFor},
 	}
-	d.publisher = publisher.New(publisher.Config{Client: client, Driver: plan.DriverName, Node: cfg.NodeName, Report: d.notPublished})
+	d.publisher = publisher.New(publisher.Config{
+		Client: client, Driver: plan.DriverName, Node: cfg.NodeName, Report: d.notPublished,
+		Stored: debug.FreeOSMemory, // the start needs twice the memory of what follows, and Go would keep it
+	})
 	d.nri = d.newNRI()
 	d.policy.Store(cmp.Or(cfg.Policy, policy.Default()))
 	return d, nil
@@ -189,6 +194,7 @@ func (d *Driver) start(ctx context.Context) error {
 		d.statusLoop,
 		d.nriLoop,
 		d.interfaceLoop,
+		d.lateLoop,
 		d.noticeLoop,
 		func(ctx context.Context) { d.watchSpecs(ctx, d.watcher) },
 		func(ctx context.Context) { d.followPolicy(ctx, d.policyFile) },

@@ -21,3 +21,9 @@ func (d *Driver) SetEvents(events <-chan watch.Signal) {
 
 // Sandboxes is what the container runtime tells of pods.
 func (d *Driver) Sandboxes() nri.Handler { return sandboxes{d} }
+
+// NetdevOf is the interface of an HCA that a pod can have.
+var NetdevOf = netdevOf
+
+// Late returns the pods that may lack devices.
+func (d *Driver) Late() []nri.Pod { return d.late.all() }

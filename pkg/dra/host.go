@@ -97,7 +97,11 @@ func (h *host) read(how func(*rdma.Scanner) (*rdma.Snapshot, error)) (*rdma.Snap
 	h.snap = snap
 	for _, name := range diff.HCAs {
 		if hca := snap.Lookup(name); hca != nil && hca.Unusable() == nil {
-			if _, known := h.seen[name]; !known {
+			was, known := h.seen[name]
+			if known && isPart(hca) && !isPart(was) {
+				continue
+			}
+			if !known {
 				h.unsaved.Store(true)
 			}
 			last := *hca // the snapshot is not kept for it
@@ -105,6 +109,12 @@ func (h *host) read(how func(*rdma.Scanner) (*rdma.Snapshot, error)) (*rdma.Snap
 		}
 	}
 	return snap, nil
+}
+
+// isPart reports whether an HCA was read while the kernel took its files away, as it does when the
+// HCA moves: every port has a link layer.
+func isPart(hca *rdma.HCA) bool {
+	return len(hca.Ports) == 0 || slices.ContainsFunc(hca.Ports, func(p rdma.Port) bool { return p.LinkLayer == "" })
 }
 
 // known returns an HCA as it was last, whether it is there or not.

@@ -24,7 +24,6 @@ import (
 
 var (
 	errHostNetwork = errors.New("it asks for a network interface, and the pod has the host's network, where all interfaces are already: leave out hostNetwork, or set network.mode to none")
-	errNoNetdev    = errors.New("it has no network interface on the host now: another pod or a CNI plugin has it, or its driver has made none")
 	errManyNetdevs = errors.New("it has several ports with a network interface each, of which the driver does not choose: attach them by a CNI plugin")
 	errNoEthernet  = errors.New("only interfaces of RoCE and iWARP HCAs are attached: InfiniBand and EFA need none, and IPoIB is the matter of its CNI plugins")
 )
@@ -42,7 +41,13 @@ func (d *Driver) networks(ctx context.Context) *plan.Networks {
 	if d.attacher == nil {
 		return nil
 	}
-	return &plan.Networks{IPAM: d.policy.Load().IPAM, Multus: func(hca string) string { return d.resourceName(ctx, hca) }}
+	return &plan.Networks{
+		IPAM:   d.policy.Load().IPAM,
+		Multus: func(hca string) string { return d.resourceName(ctx, hca) },
+		Others: func(claim types.UID, pods []types.UID) []*plan.Plan {
+			return slices.DeleteFunc(d.plansFor(ctx, pods...), func(p *plan.Plan) bool { return p.UID == claim })
+		},
+	}
 }
 
 // resourceName returns the name by which CNI plugins are given an HCA, "" for none.
@@ -74,21 +79,44 @@ func netdevOf(h *rdma.HCA) (string, error) {
 		}
 	}
 	if netdev == "" {
-		return "", errNoNetdev
+		return "", attach.ErrAway
 	}
 	return netdev, nil
+}
+
+// UsableInterface returns the interface of an HCA that claims have in a mode, or why they have none, by what the host's
+// is like.
+func UsableInterface(host *podnet.Host, h *rdma.HCA, mode string) (netdev string, err error) {
+	if netdev, err = netdevOf(h); err == nil {
+		err = host.Usable(netdev, functionOf(h), mode)
+	}
+	return netdev, err
+}
+
+// functionOf is the PCI function that the interface of an HCA is of, "" where the kernel says another device.
+func functionOf(h *rdma.HCA) string {
+	if h.Identity.SF != nil {
+		return "" // it is of the auxiliary device
+	}
+	return h.Identity.PCI
 }
 
 // interfaceOf returns what a device of a plan brings into a pod. Where the host's interface is
 // away, because a pod has it, it has no name.
 func interfaceOf(p *plan.Plan, dev plan.Device, h *rdma.HCA) (attach.Interface, error) {
-	i := attach.Interface{Claim: p, Device: dev, PCI: h.Identity.PCI}
-	if h.Identity.SF != nil {
-		i.PCI = "" // an SF's interface is of the auxiliary device
-	}
+	i := attach.Interface{Claim: p, Device: dev, PCI: functionOf(h)}
 	var err error
 	i.Netdev, err = netdevOf(h)
 	return i, err
+}
+
+// admitInterfacesBy waits until then for an interface that is on its way back from a pod, or of which the
+// kernel's events have not told yet.
+func (d *Driver) admitInterfacesBy(ctx context.Context, p *plan.Plan, settled time.Time) error {
+	return d.host.settle(ctx, settled, func() (passes bool, err error) {
+		err = d.admitInterfaces(p)
+		return errors.Is(err, attach.ErrAway) || errors.Is(err, podnet.ErrNoInterface), err
+	})
 }
 
 // admitInterfaces says why the interfaces of a new claim could not be attached, before anybody
@@ -102,20 +130,16 @@ func (d *Driver) admitInterfaces(p *plan.Plan) error {
 		if h == nil {
 			continue // whoever makes the spec says so
 		}
-		i, err := interfaceOf(p, dev, h)
-		if err == nil {
-			err = d.attacher.Usable(i)
-		}
-		if err != nil {
+		if _, err := UsableInterface(d.cfg.Interfaces, h, dev.Network.Mode); err != nil {
 			return fmt.Errorf("claim %s: device %s: network %s: %w", p.Claim(), dev.Device, dev.Network.Mode, err)
 		}
 	}
 	return nil
 }
 
-// attachAll attaches all interfaces of a pod's claims that the pod does not have, or none.
-func (s sandboxes) attachAll(ctx context.Context, pod nri.Pod, plans []*plan.Plan) error {
-	var done []attach.Interface
+// attachAll attaches all interfaces of a pod's claims that the pod does not have, and returns those
+// that it attached.
+func (s sandboxes) attachAll(ctx context.Context, pod nri.Pod, plans []*plan.Plan) (done []attach.Interface, err error) {
 	for _, p := range plans {
 		for _, dev := range p.Devices {
 			if dev.Network == nil {
@@ -123,8 +147,7 @@ func (s sandboxes) attachAll(ctx context.Context, pod nri.Pod, plans []*plan.Pla
 			}
 			did, err := s.attachOne(ctx, pod, p, dev)
 			if err != nil {
-				s.detachAll(ctx, pod, func(r attach.Record) bool { return slices.ContainsFunc(done, r.IsOf) })
-				return fmt.Errorf("claim %s: device %s: %w", p.Claim(), dev.Device, err)
+				return done, fmt.Errorf("claim %s: device %s: %w", p.Claim(), dev.Device, err)
 			}
 			if did {
 				klog.FromContext(ctx).Info("Attached a network interface to a pod", "pod", klog.KRef(pod.Namespace, pod.Name), "device", dev.Device, "mode", dev.Network.Mode, "interface", dev.Network.Interface)
@@ -135,7 +158,18 @@ func (s sandboxes) attachAll(ctx context.Context, pod nri.Pod, plans []*plan.Pla
 	for _, i := range done {
 		s.statuses.later(i.Claim.UID)
 	}
-	return nil
+	return done, nil
+}
+
+// detachNew takes back what was attached just now, and what was begun.
+func (s sandboxes) detachNew(ctx context.Context, pod nri.Pod, done []attach.Interface) {
+	if pod.Netns == "" {
+		return
+	}
+	// The runtime may have given up on this call by now.
+	s.detachAll(context.WithoutCancel(ctx), pod, func(r attach.Record) bool {
+		return r.State == nil || slices.ContainsFunc(done, r.IsOf)
+	})
 }
 
 func (s sandboxes) attachOne(ctx context.Context, pod nri.Pod, p *plan.Plan, dev plan.Device) (did bool, err error) {
@@ -150,7 +184,7 @@ func (s sandboxes) attachOne(ctx context.Context, pod nri.Pod, p *plan.Plan, dev
 		return false, errors.New("the HCA is not known")
 	}
 	i, err := interfaceOf(p, dev, &h)
-	if err != nil && !errors.Is(err, errNoNetdev) { // the pod itself may have it
+	if err != nil && !errors.Is(err, attach.ErrAway) { // the pod itself may have it
 		return false, err
 	}
 	return s.attacher.Attach(ctx, podOf(pod), i)
@@ -208,18 +242,23 @@ func (d *Driver) interfaceLoop(ctx context.Context) {
 	}
 }
 
+// sweepInterfaces takes them back one by one: pods that start meanwhile come in between.
 func (d *Driver) sweepInterfaces(ctx context.Context) {
 	if d.attacher == nil {
 		return
 	}
-	d.moving.Lock()
-	defer d.moving.Unlock()
-	swept, err := d.attacher.Sweep(ctx)
-	for _, r := range swept {
-		d.detached(ctx, r, nil)
+	over, err := d.attacher.Over()
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Some network interfaces of pods are not known")
 	}
-	if err != nil && ctx.Err() == nil {
-		klog.FromContext(ctx).Error(err, "Some network interfaces of pods that ended are not taken back yet")
+	for _, r := range over {
+		if ctx.Err() != nil {
+			return
+		}
+		d.moving.Lock()
+		err := d.attacher.Detach(ctx, r)
+		d.moving.Unlock()
+		d.detached(ctx, r, err)
 	}
 }
 

@@ -3,8 +3,10 @@ package dra_test
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,10 +17,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet/podnettest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // The VF of the machine roce-sriov that pods get here, and its interface.
@@ -170,6 +176,41 @@ func TestInterfacesFail(t *testing.T) {
 	}
 }
 
+// TestInterfacesOfTwoClaims: a pod with two claims that name nothing has an interface of each, and the variables of
+// its containers say which is which. After a restart of the kubelet the names are as they were.
+func TestInterfacesOfTwoClaims(t *testing.T) {
+	_, attach := attaching(t, "")
+	n := drivertest.NewSharedNode(t, "roce-sriov")
+	d := start(t, n, attach)
+	pod, ns := inside(t, "a")
+	claims := []*resourceapi.ResourceClaim{
+		wanting(reserved(1, pod, "pci-0000-3b-00-0"), `{"mode": "macvlan", "addresses": ["10.9.0.2/24"]}`),
+		wanting(reserved(2, pod, vf), `{"mode": "move", "addresses": ["10.9.1.2/24"]}`),
+	}
+	n.AddClaim(claims...)
+	for range 2 {
+		for i, variable := range []string{"RDMA_INTERFACE_PCI_0000_3B_00_0=rdma0", "RDMA_INTERFACE_PCI_0000_3B_00_2=rdma1"} {
+			prepare(t, n, claims[i])
+			if spec := specSays(t, n, claims[i]); !strings.Contains(spec, variable) {
+				t.Errorf("spec %d lacks %s: %s", i, variable, spec)
+			}
+		}
+	}
+	if err := d.Sandboxes().Started(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	for name, address := range map[string]string{"rdma0": "10.9.0.2/24", "rdma1": "10.9.1.2/24"} {
+		if out := ns.IP("-br addr show dev " + name); !strings.Contains(out, address) {
+			t.Errorf("%s, want %s", out, address)
+		}
+	}
+	clash := wanting(reserved(3, pod, "pci-0000-3b-00-3"), `{"mode": "macvlan", "interface": "rdma1"}`)
+	n.AddClaim(clash)
+	refused(t, n, clash, "claim team-a/claim-2 has rdma1 in the same pod")
+	d.Sandboxes().Stopped(t.Context(), pod)
+	noRecords(t, n)
+}
+
 // TestInterfacesRefused: what cannot work is said when the claim is prepared.
 func TestInterfacesRefused(t *testing.T) {
 	host, attach := attaching(t, "")
@@ -188,6 +229,12 @@ func TestInterfacesRefused(t *testing.T) {
 		claim := wanting(reserved(i+1, pod, c.device), c.network)
 		n.AddClaim(claim)
 		refused(t, n, claim, c.says)
+		if h := rdmatest.Snapshot(t, "roce-sriov").Lookup(c.device); strings.Contains(c.says, "host uses it") { // explain says the same
+			_, mode, _ := strings.Cut(strings.TrimSuffix(c.network, `"}`), `: "`)
+			if _, err := dra.UsableInterface(podnet.On(host.Namespace, []netip.Addr{netip.MustParseAddr("192.0.2.1")}), h, mode); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s of %s: %v, want %q", mode, c.device, err, c.says)
+			}
+		}
 	}
 }
 
@@ -227,4 +274,195 @@ func TestInterfacesUnseen(t *testing.T) {
 	}
 	d.Sandboxes().Stopped(t.Context(), again)
 	noRecords(t, n)
+}
+
+// TestInterfacesOfEndedSandboxes: a runtime that is connected lists sandboxes that have ended beside the one
+// that their pod has now, with or without the path of their network namespace.
+func TestInterfacesOfEndedSandboxes(t *testing.T) {
+	_, attach := attaching(t, "")
+	n := drivertest.NewSharedNode(t, "roce-sriov")
+	d := start(t, n, attach)
+	pod, ns := inside(t, "a")
+	claim := wanting(reserved(1, pod, vf), `{"mode": "macvlan", "addresses": ["10.9.0.2/24"]}`)
+	n.AddClaim(claim)
+	prepare(t, n, claim)
+	if err := d.Sandboxes().Started(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	ended, nameless := pod, pod
+	ended.Netns, nameless.Netns = filepath.Join(t.TempDir(), "netns"), ""
+	index := ns.IP("-o link show dev rdma0")
+	for range 10 { // in any order
+		d.Sandboxes().Running(t.Context(), []nri.Pod{ended, pod, nameless})
+	}
+	if now := ns.IP("-o link show dev rdma0"); now != index {
+		t.Errorf("the interface was\n%s, and is\n%s", index, now)
+	}
+	for _, event := range reasons(d.Status(t.Context())) {
+		if strings.Contains(event, "RDMAMoveFailed") {
+			t.Errorf("the page says %s", event)
+		}
+	}
+}
+
+// TestInterfacesLater: the interface of a pod that started while nobody looked is not there yet. The pod gets
+// it when it is: nobody tells the driver again of a pod that runs.
+func TestInterfacesLater(t *testing.T) {
+	host, attach := attaching(t, "")
+	n := drivertest.NewSharedNode(t, "roce-sriov")
+	d := start(t, n, attach, withStatus)
+	pod, ns := inside(t, "a")
+	claim := wanting(reserved(1, pod, vf), `{"mode": "move", "addresses": ["10.9.0.2/24"]}`)
+	n.AddClaim(claim)
+	prepare(t, n, claim)
+	host.IP("link set " + vfNetdev + " down")
+	host.IP("link set " + vfNetdev + " name elsewhere")
+	d.Sandboxes().Running(t.Context(), []nri.Pod{pod})
+	if out, err := ns.Try("link show dev rdma0"); err == nil {
+		t.Fatalf("it is there: %s", out)
+	}
+	host.IP("link set elsewhere name " + vfNetdev)
+	drivertest.Eventually(t, func() error { _, err := ns.Try("link show dev rdma0"); return err })
+	wantNetwork(t, n, claim, ns)
+	d.Sandboxes().Stopped(t.Context(), pod)
+	noRecords(t, n)
+}
+
+// TestInterfaceOnItsWay: Prepare waits a moment for an interface that the last pod had until now.
+func TestInterfaceOnItsWay(t *testing.T) {
+	host, attach := attaching(t, "")
+	n := drivertest.NewSharedNode(t, "roce-sriov")
+	start(t, n, attach)
+	pod, _ := inside(t, "a")
+	claim := wanting(reserved(1, pod, vf), `{"mode": "move"}`)
+	n.AddClaim(claim)
+	host.IP("link set " + vfNetdev + " down")
+	host.IP("link set " + vfNetdev + " name elsewhere")
+	back := make(chan struct{})
+	go func() {
+		defer close(back)
+		if out, err := host.Try("link set elsewhere name " + vfNetdev); err != nil {
+			t.Error(out, err)
+		}
+	}()
+	prepare(t, n, claim)
+	<-back
+	host.IP("link set " + vfNetdev + " name elsewhere")
+	next := wanting(reserved(2, pod, "pci-0000-3b-00-0"), `{"mode": "move"}`)
+	host.IP("link set ens1f0np0 down")
+	host.IP("link set ens1f0np0 name away")
+	n.AddClaim(next)
+	refused(t, n, next, `network interface "ens1f0np0": the host has none of that name now`)
+}
+
+// TestInterfaceOfFunction: on each machine the interface of an HCA is that of its own function, be it a VF or an
+// SF, and never a representor, which is a port of the PF's switch.
+func TestInterfaceOfFunction(t *testing.T) {
+	has := map[rdma.Function]int{}
+	for _, machine := range fixture.Names() {
+		m, err := fixture.Load(machine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sys := m.FS(t)
+		snap := rdmatest.Discover(t, m)
+		for _, h := range snap.Usable() {
+			netdev, err := dra.NetdevOf(h)
+			if err != nil || h.Identity.PCI == "" {
+				continue
+			}
+			link, err := sys.ReadLink("class/net/" + netdev)
+			if err != nil {
+				t.Fatal(err)
+			}
+			of := h.Identity.PCI
+			if h.Identity.SF != nil {
+				of = "mlx5_core.sf."
+			}
+			if strings.Contains(link, "/virtio") || strings.Contains(link, "/virtual/") {
+				continue // eRDMA has its interface on another device, and a bond is of several
+			}
+			port, _ := fs.ReadFile(sys, "class/net/"+netdev+"/phys_port_name")
+			if before, _, _ := strings.Cut(link, "/net/"); !strings.Contains(path.Base(before), of) || strings.Contains(string(port), "vf") {
+				t.Errorf("%s: the interface of %s, a %s, is %s, port %q", machine, h.Name, h.Function, link, port)
+			}
+			has[h.Function]++
+		}
+	}
+	for _, f := range []rdma.Function{rdma.PF, rdma.VF, rdma.SF} {
+		if has[f] == 0 {
+			t.Errorf("no machine has an interface of a %s", f)
+		}
+	}
+}
+
+// TestInterfaceOfPorts: an HCA with one interface has that, whatever representors stand beside it.
+func TestInterfaceOfPorts(t *testing.T) {
+	up, second := rdma.Port{Number: 1, Netdev: "up"}, rdma.Port{Number: 2, Netdev: "second"}
+	representor := rdma.Port{Number: 3, Netdev: "pf0vf0", Representor: true}
+	for name, tc := range map[string]struct {
+		protocol rdma.Protocol
+		ports    []rdma.Port
+		want     string
+		says     string
+	}{
+		"one":             {rdma.ProtocolRoCE, []rdma.Port{up}, "up", ""},
+		"iWARP":           {rdma.ProtocolIWARP, []rdma.Port{up}, "up", ""},
+		"representors":    {rdma.ProtocolRoCE, []rdma.Port{representor, up, representor}, "up", ""},
+		"a port without":  {rdma.ProtocolRoCE, []rdma.Port{{Number: 1}, second}, "second", ""},
+		"two":             {rdma.ProtocolRoCE, []rdma.Port{up, second}, "", "of which the driver does not choose"},
+		"a pod has it":    {rdma.ProtocolRoCE, []rdma.Port{{Number: 1}}, "", "no network interface on the host now"},
+		"no RoCE, no GID": {"", []rdma.Port{up, representor}, "", "only interfaces of RoCE and iWARP"},
+	} {
+		got, err := dra.NetdevOf(&rdma.HCA{Protocol: tc.protocol, Ports: tc.ports})
+		if got != tc.want || (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: %q, %v, want %q, %q", name, got, err, tc.want, tc.says)
+		}
+	}
+}
+
+// TestInterfacesExclusive: the RDMA device goes into the pod before its interface, and comes back before it, also
+// from a pod that cannot have all.
+func TestInterfacesExclusive(t *testing.T) {
+	host := podnettest.New(t)
+	const netdev = "ens1np0"
+	host.Wire(netdev)
+	n := drivertest.NewSharedNode(t, "exclusive-netns")
+	k := &kernel{t: t, host: n}
+	d := startHearing(t, n, make(chan watch.Signal), k.moving, quick, func(c *dra.Config) { c.Interfaces = podnet.On(host.Namespace, nil) })
+	pod, ns := inside(t, "a")
+	claim := wanting(reserved(1, pod, onlyHCA), `{"mode": "move", "addresses": ["10.9.0.2/24"], "routes": [{"destination": "10.10.0.0/16", "gateway": "10.9.0.1"}]}`)
+	n.AddClaim(claim)
+	prepare(t, n, claim)
+	came := 0
+	k.out = func() {
+		came++
+		if _, err := host.Try("link show dev " + netdev); err == nil {
+			t.Error("the interface has come back before the RDMA device")
+		}
+	}
+	back := func(moves int) {
+		t.Helper()
+		host.IP("link show dev " + netdev)
+		if where, _ := k.at(); where != "" || came != moves {
+			t.Errorf("the RDMA device is in %q, and came back %d times, want %d", where, came, moves)
+		}
+		noRecords(t, n)
+	}
+	ns.Wire("other")
+	ns.IP("route add 10.10.0.0/16 dev other")
+	if err := d.Sandboxes().Started(t.Context(), pod); err == nil || !strings.Contains(err.Error(), "the pod has a route there already") {
+		t.Errorf("error %v", err)
+	}
+	back(1)
+	ns.IP("link del other")
+	if err := d.Sandboxes().Started(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	ns.IP("link show dev rdma0")
+	if where, _ := k.at(); where != pod.Netns {
+		t.Errorf("the RDMA device is in %q", where)
+	}
+	d.Sandboxes().Stopped(t.Context(), pod)
+	back(2)
 }

@@ -118,9 +118,17 @@ func (h *host) admit(p *plan.Plan) error {
 
 // admitBy waits until then for an HCA that is on its way back from a pod.
 func (h *host) admitBy(ctx context.Context, p *plan.Plan, settled time.Time) error {
+	return h.settle(ctx, settled, func() (passes bool, err error) {
+		err = h.admit(p)
+		return errors.Is(err, errElsewhere), err
+	})
+}
+
+// settle looks until then whether an error passes that the next look at the host may do away with.
+func (h *host) settle(ctx context.Context, until time.Time, look func() (passes bool, err error)) error {
 	for wait := settleStep; ; wait *= 2 {
-		err := h.admit(p)
-		if !errors.Is(err, errElsewhere) || time.Now().After(settled) || !sleep(ctx, wait) {
+		passes, err := look()
+		if !passes || time.Now().After(until) || !sleep(ctx, wait) {
 			return err
 		}
 		if _, err := h.rescan(); err != nil {

@@ -61,7 +61,7 @@ func (d *Driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim, 
 	if made == nil {
 		err := d.host.admitBy(ctx, p, settled)
 		if err == nil {
-			err = d.admitInterfaces(p)
+			err = d.admitInterfacesBy(ctx, p, settled)
 		}
 		if err != nil {
 			return nil, watch.Fail(deviceReason(err), err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
 )
 
 // TestBadInput: the error that reaches the pod's events names the claim, the
@@ -175,7 +176,7 @@ func mount(t *testing.T, dir, options string) {
 		t.Fatal(err)
 	}
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
-		drivertest.Missing(t, &os.PathError{Op: "mount tmpfs at", Path: dir, Err: err})
+		needs.Missing(t, &os.PathError{Op: "mount tmpfs at", Path: dir, Err: err})
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(dir, 0); err != nil {

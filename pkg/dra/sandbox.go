@@ -32,13 +32,19 @@ type sandboxes struct{ *Driver }
 
 // Started implements nri.Handler. It moves all HCAs of the pod's claims, or none.
 func (s sandboxes) Started(ctx context.Context, pod nri.Pod) error {
-	if !s.follows(pod) && s.attacher == nil {
-		return nil
+	if !s.awaits(ctx, pod) {
+		return nil // it does not wait for the moves of others
 	}
 	s.moving.Lock()
 	defer s.moving.Unlock()
+	plans := s.plansFor(ctx, types.UID(pod.UID)) // a claim may have ended meanwhile
+	return s.failed(pod, plans, s.give(ctx, pod, plans))
+}
+
+// give gives a pod what its claims ask for, or nothing. Its caller has moving.
+func (s sandboxes) give(ctx context.Context, pod nri.Pod, plans []*plan.Plan) error {
 	watch, began := s.cfg.Metrics.Start(metrics.Move), time.Now()
-	plans := s.plansOf(ctx, pod)
+	var attached []attach.Interface
 	moved, err := s.moveIn(pod, plans)
 	if err == nil && len(moved) > 0 {
 		err = s.renew(ctx, plans)
@@ -46,13 +52,12 @@ func (s sandboxes) Started(ctx context.Context, pod nri.Pod) error {
 	if err == nil {
 		// The RDMA device goes first, and comes back first: its driver may want its
 		// interface on the host.
-		err = s.attachAll(ctx, pod, plans)
+		attached, err = s.attachAll(ctx, pod, plans)
 	}
 	if err != nil {
 		s.moveOut(ctx, pod, moved)
-		s.cfg.Metrics.MoveFailed(metrics.PhaseIn)
-		s.tellNotMoved(pod, plans, err)
-		return fmt.Errorf("give pod %s/%s the RDMA devices of its claims: %w", pod.Namespace, pod.Name, err)
+		s.detachNew(ctx, pod, attached)
+		return err
 	}
 	if len(moved) > 0 {
 		watch.Whole(metrics.PhaseIn)
@@ -62,14 +67,19 @@ func (s sandboxes) Started(ctx context.Context, pod nri.Pod) error {
 	return nil
 }
 
-// tellNotMoved tells the pod why it does not start: the kubelet says so too, but only of a
-// sandbox that is new.
-func (s sandboxes) tellNotMoved(pod nri.Pod, plans []*plan.Plan, err error) {
+// failed makes known why a pod does not have its devices: the kubelet says so too, but only
+// of a sandbox that is new.
+func (s sandboxes) failed(pod nri.Pod, plans []*plan.Plan, err error) error {
+	if err == nil {
+		return nil
+	}
+	s.cfg.Metrics.MoveFailed(metrics.PhaseIn)
 	for _, p := range plans {
 		n := aboutClaim(p, MoveFailed, fmt.Sprintf("the RDMA devices of pod %s are not in its network namespace: %v", pod.Name, err))
 		n.Pod = types.UID(pod.UID)
 		s.tell(n)
 	}
+	return fmt.Errorf("give pod %s/%s the RDMA devices of its claims: %w", pod.Namespace, pod.Name, err)
 }
 
 // Stopped implements nri.Handler. It brings back what the pod has. What it cannot bring
@@ -78,27 +88,17 @@ func (s sandboxes) Stopped(ctx context.Context, pod nri.Pod) {
 	if !s.follows(pod) && s.attacher == nil {
 		return
 	}
+	s.late.drop(pod)
 	s.moving.Lock()
 	defer s.moving.Unlock()
 	if s.follows(pod) {
 		var ibdevs []string
-		for _, p := range s.plansOf(ctx, pod) {
+		for _, p := range s.plansFor(ctx, types.UID(pod.UID)) {
 			ibdevs = append(ibdevs, s.ibdevs(p)...)
 		}
 		s.moveOut(ctx, pod, ibdevs)
 	}
 	s.detachAll(ctx, pod, func(attach.Record) bool { return true })
-}
-
-// Running implements nri.Handler: it moves what was not moved while the runtime was not
-// connected. A container that the hook did not let start is tried again by the kubelet.
-func (s sandboxes) Running(ctx context.Context, pods []nri.Pod) {
-	for _, pod := range pods {
-		if err := s.Started(ctx, pod); err != nil {
-			klog.FromContext(ctx).Error(err, "Pod does not have its RDMA devices")
-		}
-	}
-	s.sweepInterfaces(ctx)
 }
 
 // Memlock implements nri.Handler. The limit is the one that the hook of the container's
@@ -126,9 +126,16 @@ func (s sandboxes) follows(pod nri.Pod) bool {
 	return s.host.moves.Mover != nil && pod.Netns != "" && rdma.ReadNetnsMode(s.host.sys) == rdma.NetnsExclusive
 }
 
-// plansOf returns the plans of the claims that are reserved for a pod.
-func (s sandboxes) plansOf(ctx context.Context, pod nri.Pod) []*plan.Plan {
-	return slices.DeleteFunc(s.plans(ctx), func(p *plan.Plan) bool { return !slices.Contains(p.Pods, types.UID(pod.UID)) })
+// awaits reports whether a pod has claims of which something may have to be given to it.
+func (s sandboxes) awaits(ctx context.Context, pod nri.Pod) bool {
+	return (s.follows(pod) || s.attacher != nil) && len(s.plansFor(ctx, types.UID(pod.UID))) > 0
+}
+
+// plansFor returns the plans of the claims that are reserved for any of some pods.
+func (d *Driver) plansFor(ctx context.Context, pods ...types.UID) []*plan.Plan {
+	return slices.DeleteFunc(d.plans(ctx), func(p *plan.Plan) bool {
+		return !slices.ContainsFunc(p.Pods, func(pod types.UID) bool { return slices.Contains(pods, pod) })
+	})
 }
 
 // ibdevs returns the kernel's names of the HCAs of a plan. Access for monitoring moves

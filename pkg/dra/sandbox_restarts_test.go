@@ -315,3 +315,36 @@ func gathered(t *testing.T, i *metrics.Instruments) map[string]float64 {
 	}
 	return out
 }
+
+// TestTriedAgain: a pod that started while the driver was not connected gets its device, though the first
+// try fails: the runtime tells of it once. One that ends meanwhile is left alone.
+func TestTriedAgain(t *testing.T) {
+	w := following(t)
+	for name, ends := range map[string]bool{"runs": false, "ends": true} {
+		pod, c := w.claim()
+		w.runtime.Down()
+		if err := w.runtime.Run(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		w.kernel.fail(fmt.Errorf("the kernel is busy: the pod %s", name))
+		w.runtime.Up()
+		w.driver.says("the kernel is busy: the pod " + name)
+		if ends {
+			w.driver.Sandboxes().Stopped(t.Context(), pod)
+			if late := w.driver.Late(); len(late) > 0 {
+				t.Errorf("late are %v", late)
+			}
+		} else {
+			w.in(pod, c)
+		}
+		w.connected()
+		w.gone(pod, c)
+	}
+}
+
+// fail lets the next move into a pod fail.
+func (k *kernel) fail(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.fails = err
+}

@@ -35,6 +35,7 @@ type kernel struct {
 	fixed  error
 	fails  error // the next move in
 	moves  int
+	out    func() // before it comes back
 }
 
 func (k *kernel) path(name string) string { return filepath.Join(k.host.Root, "sys", name) }
@@ -65,6 +66,9 @@ func (k *kernel) Out(_, netns string) (bool, error) {
 	defer k.mu.Unlock()
 	if k.where != netns {
 		return false, nil
+	}
+	if k.out != nil {
+		k.out()
 	}
 	k.where = ""
 	k.must(os.Rename(k.path("moved"), k.path("class/infiniband/mlx5_0")))

@@ -1,7 +1,6 @@
 package dra
 
 import (
-	"cmp"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -77,7 +76,10 @@ func deviceStatus(p *plan.Plan, snap *rdma.Snapshot, gids addresses, attached fu
 		if err != nil {
 			return nil, err
 		}
-		s.Data, s.NetworkData = &runtime.RawExtension{Raw: raw}, cmp.Or(attached(p, d), gids.network(d, snap))
+		s.Data, s.NetworkData = &runtime.RawExtension{Raw: raw}, attached(p, d)
+		if s.NetworkData == nil {
+			s.NetworkData = gids.network(d, snap)
+		}
 		out = append(out, s)
 	}
 	return out, nil

@@ -9,6 +9,7 @@ package chart
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -25,6 +26,8 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
 )
 
 // The chart, and how the tests install it.
@@ -66,11 +69,7 @@ func helmProgram(t *testing.T) string {
 		t.Fatal(err)
 	}
 	if len(found) == 0 {
-		say := t.Skipf
-		if os.Getenv("CI") != "" {
-			say = t.Fatalf
-		}
-		say("no helm at %s: build it with `go -C test/cluster run ./cmd/cluster build`", pattern)
+		needs.Missing(t, fmt.Errorf("no helm at %s: build it with `go -C test/cluster run ./cmd/cluster build`", pattern))
 	}
 	return found[len(found)-1]
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
+	"github.com/rdma-dev/dra-driver-rdma/internal/golden"
 )
 
 // value is one documented value of values.yaml.
@@ -194,6 +194,7 @@ func TestRefused(t *testing.T) {
 		{"extraDeviceClasses[0].name=A,extraDeviceClasses[0].selectors[0].cel.expression=x", "at '/extraDeviceClasses/0/name'"},
 		{"extraDeviceClasses[0].name=a,extraDeviceClasses[0].extendedResourceName=hca", "at '/extraDeviceClasses/0/extendedResourceName'"},
 		{"extraDeviceClasses[0].name=a,extraDeviceClasses[0].config.kind=HCAConfig", "additional properties 'kind' not allowed"},
+		{"extraDeviceClasses[0].name=a,extraDeviceClasses[0].config.allow.network.modes[0]=bridge", "at '/extraDeviceClasses/0/config/allow/network/modes/0'"},
 		{"extraDeviceClasses[0].name=hca.rdma.dev,extraDeviceClasses[0].selectors[0].cel.expression=x", "hca.rdma.dev is a class of the chart"},
 		{"extendedResourceName=rdma/x,extraDeviceClasses[0].name=a,extraDeviceClasses[0].extendedResourceName=rdma/x,extraDeviceClasses[0].selectors[0].cel.expression=x", "rdma/x is the extended resource of another class"},
 		{

@@ -4,8 +4,8 @@
 //	go run ./tools/schema --print   print it
 //
 // What is of the chart stands in values.schema.json beside this file. The value config is
-// the driver's configuration file, so its part is made of that file's type: fields, their
-// comments as descriptions, and bounds (package policy).
+// the driver's configuration file, and extraDeviceClasses[].config is what classes say, so their
+// parts are made of these types: fields, their comments as descriptions, and bounds.
 package main
 
 import (
@@ -13,6 +13,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/invopop/jsonschema"
 
 	"github.com/rdma-dev/dra-driver-rdma/tools/internal/configschema"
 	"github.com/rdma-dev/dra-driver-rdma/tools/internal/generator"
@@ -24,26 +26,36 @@ const file = "deployments/helm/dra-driver-rdma/values.schema.json"
 //go:embed values.schema.json
 var chart string
 
-// place is where the part of the configuration goes.
-const place = `{"$comment": "made of the driver's configuration type"}`
-
 func main() { generator.Main("schema", "the schema of the chart's values", file, generate) }
+
+// parts are made of types, each in the place of a comment.
+var parts = []struct {
+	place, description string
+	schema             func() (*jsonschema.Schema, error)
+}{
+	{`{"$comment": "made of the driver's configuration type"}`, "The driver's configuration file, docs/reference/configuration.md.", configschema.DriverConfig},
+	{`{"$comment": "made of the type HCAClassConfig"}`, "What a class allows and sets, docs/claims.md.", configschema.HCAClassConfig},
+}
 
 // generate returns the schema of all values. It reads the sources of the checkout that it
 // runs in, for their comments.
 func generate() ([]byte, error) {
-	s, err := configschema.DriverConfig()
-	if err != nil {
-		return nil, fmt.Errorf("make the schema of the configuration: %w", err)
+	out := chart
+	for _, part := range parts {
+		s, err := part.schema()
+		if err != nil {
+			return nil, fmt.Errorf("make a part of the schema: %w", err)
+		}
+		s.Description = part.description
+		data, err := json.MarshalIndent(s, "    ", "  ")
+		if err != nil {
+			return nil, fmt.Errorf("encode a part of the schema: %w", err)
+		}
+		before, after, ok := strings.Cut(out, part.place)
+		if !ok {
+			return nil, fmt.Errorf("tools/schema/values.schema.json has no %s", part.place)
+		}
+		out = before + string(data) + after
 	}
-	s.Description = "The driver's configuration file, docs/reference/configuration.md."
-	part, err := json.MarshalIndent(s, "    ", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("encode the schema of the configuration: %w", err)
-	}
-	before, after, ok := strings.Cut(chart, place)
-	if !ok {
-		return nil, fmt.Errorf("tools/schema/values.schema.json has no %s", place)
-	}
-	return []byte(before + string(part) + after), nil
+	return []byte(out), nil
 }

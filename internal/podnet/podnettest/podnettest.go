@@ -3,7 +3,6 @@ package podnettest
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -12,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
 )
 
@@ -24,12 +24,7 @@ type Namespace struct {
 // New makes a namespace. It needs root, and skips the test of others.
 func New(t testing.TB) *Namespace {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("network namespaces need root")
-		}
-		t.Skip("network namespaces need root")
-	}
+	needs.Root(t, "network namespaces")
 	var ns *rdmanetns.Namespace
 	var err error
 	done := make(chan struct{})
@@ -95,12 +90,5 @@ func (n *Namespace) Wire(name string) {
 // Plugins returns the directory of the CNI plugins, which test/cluster builds.
 func Plugins(t testing.TB) string {
 	t.Helper()
-	path, err := exec.LookPath("host-local")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skip("CNI plugin host-local is not on PATH: go -C test/cluster run ./cmd/cluster build prints where it is")
-	}
-	return filepath.Dir(path)
+	return filepath.Dir(needs.Program(t, "host-local", "go -C test/cluster run ./cmd/cluster build prints where CNI plugins are"))
 }

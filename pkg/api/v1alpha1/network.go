@@ -16,9 +16,9 @@ import (
 type Network struct {
 	// Mode is how: none, move for the HCA's own interface, or macvlan for one on top of it. Defaults
 	// to none.
-	Mode string `json:"mode,omitempty"`
+	Mode string `json:"mode,omitempty" jsonschema:"enum=none,enum=move,enum=macvlan"`
 	// Interface is its name in the pod. Defaults to rdma0, rdma1, ... in the order of the
-	// claim's devices.
+	// pod's claims and their devices.
 	Interface string `json:"interface,omitempty"`
 	// Addresses are those that it gets, each with the length of its network: 10.1.2.3/24.
 	Addresses []string `json:"addresses,omitempty"`
@@ -26,7 +26,7 @@ type Network struct {
 	// addresses.
 	IPAM string `json:"ipam,omitempty"`
 	// MTU is its largest packet, 68 to 65535. Defaults to that of the HCA's interface.
-	MTU *int `json:"mtu,omitempty"`
+	MTU *int `json:"mtu,omitempty" jsonschema:"minimum=68,maximum=65535"`
 	// Routes are those of the pod that lead through it.
 	Routes []Route `json:"routes,omitempty"`
 }
@@ -43,7 +43,7 @@ type Route struct {
 // interface on the fabric is more than a pod has otherwise.
 type AllowNetwork struct {
 	// Modes are those that a claim may ask for besides none.
-	Modes []string `json:"modes,omitempty"`
+	Modes []string `json:"modes,omitempty" jsonschema:"uniqueItems=true,enum=none,enum=move,enum=macvlan"`
 	// Addresses are the networks of which a claim may choose addresses.
 	Addresses []string `json:"addresses,omitempty"`
 	// IPAM are the names that a claim may ask for.
@@ -139,7 +139,7 @@ func checkInterface(name string) error {
 	switch {
 	case len(name) > 15 || strings.ContainsFunc(name, foreign) || name == "." || name == "..":
 		return fmt.Errorf("want a name of an interface: up to 15 letters, digits and . _ -")
-	case slices.Contains([]string{"lo", "eth0", "all", "default"}, name):
+	case slices.Contains([]string{"lo", "eth0", "all", "default"}, name), strings.HasPrefix(name, "_rdma"): // the last is its name on the way
 		return fmt.Errorf("the pod has it already, or the kernel means something else by it")
 	}
 	return nil

@@ -37,12 +37,12 @@ type Settings struct {
 	// Nodes are the groups of character devices that the container gets: verbs (uverbsN),
 	// cm (rdma_cm), and where the class allows them mad (umadN of every port) and sm
 	// (issmN of every port). Defaults to verbs and cm.
-	Nodes []string `json:"nodes,omitempty"`
+	Nodes []string `json:"nodes,omitempty" jsonschema:"uniqueItems=true,enum=verbs,enum=cm,enum=mad,enum=sm"`
 	// Env are libraries that the container is configured for by environment
 	// variables: nccl sets NCCL_IB_HCA, ucx sets UCX_NET_DEVICES, to exactly
 	// the claim's HCAs; nccl-topology sets NCCL_TOPO_FILE to a file that says where
 	// they and the host's GPUs are. A value of the same name in the pod is replaced.
-	Env []string `json:"env,omitempty"`
+	Env []string `json:"env,omitempty" jsonschema:"uniqueItems=true,enum=nccl,enum=nccl-topology,enum=ucx"`
 	// Limits are bounds of what each container holds of an HCA. They may lower what a
 	// claim's share of a shared HCA has, and not raise it. Defaults to the claim's
 	// share; without one there is no limit.
@@ -67,12 +67,12 @@ type Allow struct {
 	// Nodes are the groups that a claim may ask for. Opening mad or sm to a namespace's
 	// users gives them the fabric: see the admission policy in the chart. Defaults to
 	// verbs and cm.
-	Nodes []string `json:"nodes,omitempty"`
+	Nodes []string `json:"nodes,omitempty" jsonschema:"uniqueItems=true,enum=verbs,enum=cm,enum=mad,enum=sm"`
 	// MemlockMax is the highest limit that a claim may ask for: unlimited, or a quantity of
 	// bytes. Defaults to unlimited.
 	MemlockMax *Memlock `json:"memlockMax,omitempty"`
 	// Env are the libraries that a claim may ask for. Defaults to all.
-	Env []string `json:"env,omitempty"`
+	Env []string `json:"env,omitempty" jsonschema:"uniqueItems=true,enum=nccl,enum=nccl-topology,enum=ucx"`
 	// LimitsMax are the highest limits that a claim may ask for, and what it gets that
 	// asks for none. Defaults to no bound where something else sets a limit; elsewhere
 	// a claim may not ask for one.

@@ -15,11 +15,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
@@ -41,7 +44,8 @@ type Interface struct {
 	Netdev, PCI string
 }
 
-// Attacher attaches interfaces. Its callers take turns.
+// Attacher attaches interfaces. All attachers of a directory take turns: during a rolling update two
+// drivers hear of the same pods.
 type Attacher struct {
 	host   *podnet.Host
 	ipam   *podnet.IPAM
@@ -49,19 +53,27 @@ type Attacher struct {
 	isOver func(netns string) bool
 }
 
+// ErrAway says that an HCA has no interface that a pod could have.
+var ErrAway = errors.New("it has no network interface on the host now: another pod or a CNI plugin has it, or its driver has made none")
+
 // New makes an attacher with its records in a directory.
 func New(host *podnet.Host, ipam *podnet.IPAM, dir, bootID string) (*Attacher, error) {
 	s, err := openStore(dir, bootID)
 	return &Attacher{host: host, ipam: ipam, store: s, isOver: ended}, err
 }
 
-// ended reports whether a network namespace is gone.
+// ended reports whether a network namespace is gone. Where even the directory of its name is not there,
+// it may be that this process does not see it.
 func ended(netns string) bool {
 	ns, err := rdmanetns.Open(netns)
 	if err == nil {
 		ns.Close()
 	}
-	return errors.Is(err, fs.ErrNotExist)
+	if !errors.Is(err, rdmanetns.ErrEnded) {
+		return false
+	}
+	_, err = os.Stat(filepath.Dir(netns))
+	return err == nil
 }
 
 // Usable says why an interface of the host cannot be attached to pods.
@@ -69,41 +81,51 @@ func (a *Attacher) Usable(i Interface) error {
 	return a.host.Usable(i.Netdev, i.PCI, i.Device.Network.Mode)
 }
 
-// Attach gives a pod an interface, and reports whether it had to be done. On an error nothing
-// of it is left, unless the pod had it before.
+// Attach gives a pod an interface, and reports whether it had to be done. After an error the
+// caller takes back what the pod has of it: a record without a State.
 func (a *Attacher) Attach(ctx context.Context, pod Pod, i Interface) (did bool, err error) {
-	had, err := a.clear(ctx, pod, i)
+	unlock, err := a.store.lock(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	if a.isOver(pod.Netns) {
+		return false, rdmanetns.ErrEnded
+	}
+	had, err := a.clear(ctx, pod, &i)
 	if err != nil {
 		return false, err
 	}
 	r := had
 	if r == nil {
-		if r, err = a.begin(pod, i); err != nil {
-			return false, err
-		}
+		r, err = a.begin(pod, i)
+	} else if r.Lease != nil && len(r.Given) == 0 { // whoever asked for an address died before it was known
+		err = a.ipam.Del(ctx, *r.Lease)
 	}
-	if err := a.finish(ctx, r, i.Device.Network); err != nil {
-		if r.State == nil {
-			err = errors.Join(err, a.Detach(context.WithoutCancel(ctx), *r))
-		}
-		return false, err
+	if err == nil {
+		err = a.finish(ctx, r, i.Device.Network)
 	}
-	return had == nil, nil
+	return err == nil && had == nil, err
 }
 
-// clear makes way for an interface: what an earlier sandbox of the pod had is taken back. It
-// returns the record of this one, nil if there is none.
-func (a *Attacher) clear(ctx context.Context, pod Pod, i Interface) (had *Record, err error) {
+// clear makes way for an interface: what an earlier sandbox of the pod had is taken back, and what
+// is still in the sandbox of another pod is waited for. It returns the record of this one, nil if there is none.
+func (a *Attacher) clear(ctx context.Context, pod Pod, i *Interface) (had *Record, err error) {
 	records, err := a.store.of(i.Claim.UID, i.Device.Device)
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range records {
+	moved, err := a.store.moved(devicename.Parse(i.Device.Device).HCA)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range append(records, moved...) {
+		mine := r.IsOf(*i) && r.Pod.UID == pod.UID
 		switch {
-		case r.Pod == pod:
+		case mine && r.Pod == pod:
 			had = &r
-		case r.Pod.UID == pod.UID || a.isOver(r.Pod.Netns):
-			if err := a.Detach(ctx, r); err != nil {
+		case r.Pod.UID == pod.UID && r.Pod != pod, r.Pod.UID != pod.UID && r.Pod.Netns == pod.Netns, a.isOver(r.Pod.Netns):
+			if err := a.makeWay(ctx, &r, i); err != nil && (mine || r.Want.Mode == podnet.Move && !r.Returned) {
 				return nil, err
 			}
 		case r.Want.Mode == podnet.Move:
@@ -113,15 +135,33 @@ func (a *Attacher) clear(ctx context.Context, pod Pod, i Interface) (had *Record
 	return had, nil
 }
 
+// makeWay takes back what a sandbox had that is over. The interface has its name again then, or it is
+// no more: its function has another one by now.
+func (a *Attacher) makeWay(ctx context.Context, r *Record, i *Interface) error {
+	err := a.detach(ctx, r)
+	switch {
+	case r.Want.Mode != podnet.Move:
+	case err == nil:
+		i.Netdev = r.Original.Name
+	case errors.Is(err, podnet.ErrNotBack) && i.Netdev != "" && a.Usable(*i) == nil:
+		r.Returned = true
+		return a.detach(ctx, r)
+	}
+	return err
+}
+
 // begin writes down what is going to be done.
 func (a *Attacher) begin(pod Pod, i Interface) (*Record, error) {
 	n := i.Device.Network
+	if i.Netdev == "" {
+		return nil, ErrAway
+	}
 	original, err := a.host.Inspect(i.Netdev, i.PCI, n.Mode)
 	if err != nil {
 		return nil, err
 	}
 	r := &Record{
-		Claim: i.Claim.UID, ClaimName: i.Claim.Claim(), Device: i.Device.Device, Pod: pod, Original: original,
+		BootID: a.store.bootID, Claim: i.Claim.UID, ClaimName: i.Claim.Claim(), Device: i.Device.Device, Pod: pod, Original: original,
 		Want: podnet.Want{Mode: n.Mode, Name: n.Interface, Alias: i.Claim.InterfaceAlias(i.Device)},
 	}
 	if n.IPAM != "" {
@@ -157,17 +197,37 @@ func (a *Attacher) finish(ctx context.Context, r *Record, n *plan.Network) error
 // Detach undoes what a record says, all of it that can be, and removes the record if nothing is
 // left to do.
 func (a *Attacher) Detach(ctx context.Context, r Record) error {
-	var errs []error
-	if r.thisBoot(a.store.bootID) {
-		errs = append(errs, a.host.Detach(r.Pod.Netns, r.Original, r.Want))
+	unlock, err := a.store.lock(ctx)
+	if err != nil {
+		return err
 	}
-	if r.Lease != nil {
-		errs = append(errs, a.ipam.Del(ctx, *r.Lease))
+	defer unlock()
+	now, err := readRecord(a.store.path(&r))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && now.Pod != r.Pod {
+		return nil // somebody else was first, and it may be another sandbox's by now
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err != nil {
+		return unreadable(a.store.path(&r), err)
+	}
+	return a.detach(ctx, &now)
+}
+
+func (a *Attacher) detach(ctx context.Context, r *Record) error {
+	var errHost, errLease error
+	if !r.Returned && r.thisBoot(a.store.bootID) {
+		errHost = a.host.Detach(r.Pod.Netns, r.Original, r.Want)
+	}
+	if r.Lease != nil && !errors.Is(errHost, podnet.ErrInPod) { // nobody else gets its address as long as the pod has it
+		errLease = a.ipam.Del(ctx, *r.Lease)
+	}
+	if err := errors.Join(errHost, errLease); err != nil {
+		if errHost == nil && !r.Returned {
+			r.Returned = true // it can be had again whatever becomes of the address
+			err = errors.Join(err, a.store.put(r))
+		}
 		return fmt.Errorf("claim %s, pod %s: %w", r.ClaimName, r.Pod.Name, err)
 	}
-	return a.store.remove(&r)
+	return a.store.remove(r)
 }
 
 // Of returns the records of a pod's sandbox; of a namespace that is not known those of all of the
@@ -178,18 +238,9 @@ func (a *Attacher) Of(pod Pod) ([]Record, error) {
 	})
 }
 
-// Sweep takes back what sandboxes had that ended while nobody looked, and returns what it took back.
-func (a *Attacher) Sweep(ctx context.Context) (swept []Record, err error) {
-	over, err := a.store.all(every, func(r *Record) bool { return !r.thisBoot(a.store.bootID) || a.isOver(r.Pod.Netns) })
-	errs := []error{err}
-	for _, r := range over {
-		if err := a.Detach(ctx, r); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		swept = append(swept, r)
-	}
-	return swept, errors.Join(errs...)
+// Over returns the records of sandboxes that ended while nobody looked.
+func (a *Attacher) Over() ([]Record, error) {
+	return a.store.all(every, func(r *Record) bool { return !r.thisBoot(a.store.bootID) || a.isOver(r.Pod.Netns) })
 }
 
 // State returns what the interface of a claim's device is like in its pod, nil if no pod has it.

@@ -97,9 +97,8 @@ func TestReboot(t *testing.T) {
 	if s := a.State("claim", hca); s == nil || strings.Join(s.Addresses, " ") != "10.78.0.1/24" {
 		t.Errorf("state %+v", s)
 	}
-	swept, err := on(t, host, dir, "boot-2").Sweep(t.Context())
-	if err != nil || len(swept) != 1 {
-		t.Errorf("swept %v, %v", swept, err)
+	if n, err := sweep(t, on(t, host, dir, "boot-2")); err != nil || n != 1 {
+		t.Errorf("swept %d, %v", n, err)
 	}
 	const want = "ADD claim." + hca + ".a rdma0\nDEL claim." + hca + ".a rdma0\n"
 	if got, err := os.ReadFile(log); err != nil || string(got) != want {
@@ -107,6 +106,31 @@ func TestReboot(t *testing.T) {
 	}
 	if left, err := a.Of(p); err != nil || len(left) > 0 {
 		t.Errorf("records %v, %v", left, err)
+	}
+}
+
+// sweep takes back what is over, as the driver does, and returns how many were.
+func sweep(t *testing.T, a *Attacher) (n int, err error) {
+	t.Helper()
+	over, err := a.Over()
+	errs := []error{err}
+	for _, r := range over {
+		errs = append(errs, a.Detach(t.Context(), r))
+	}
+	return len(over), errors.Join(errs...)
+}
+
+// undo takes back what a pod has, as the driver does after an error.
+func undo(t *testing.T, a *Attacher, p Pod) {
+	t.Helper()
+	records, err := a.Of(p)
+	for _, r := range records {
+		if r.State == nil {
+			err = errors.Join(err, a.Detach(t.Context(), r))
+		}
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }
 
@@ -131,6 +155,7 @@ func TestNoAddress(t *testing.T) {
 	if _, err := a.Attach(t.Context(), p, i); err == nil || !strings.Contains(err.Error(), "the pool is empty") {
 		t.Errorf("error %v", err)
 	}
+	undo(t, a, p)
 	host.IP("link show dev ens1")
 	if left, err := a.Of(p); err != nil || len(left) > 0 {
 		t.Errorf("records %v, %v", left, err)
@@ -146,7 +171,7 @@ func TestBadRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	swept, err := a.Sweep(t.Context())
+	swept, err := sweep(t, a)
 	for _, says := range []string{"x.y.z.json", "version 2 is not known", "other.json"} {
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("swept %v, error %v, want %q", swept, err, says)
@@ -177,7 +202,7 @@ func TestNotBackYet(t *testing.T) {
 	if err := os.Remove(netns); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Sweep(t.Context()); !errors.Is(err, podnet.ErrNotBack) {
+	if _, err := sweep(t, a); !errors.Is(err, podnet.ErrNotBack) {
 		t.Errorf("error %v", err)
 	}
 	if err := os.Symlink(inPod, netns); err != nil { // for the test to bring it back as the kernel does

@@ -36,6 +36,8 @@ type Record struct {
 	GivenRoutes []podnet.Route `json:"givenRoutes,omitempty"`
 	// State is what it is like in the pod, nil before it is there.
 	State *podnet.State `json:"state,omitempty"`
+	// Returned says that the interface is as it was, and only the lease is left to give back.
+	Returned bool `json:"returned,omitempty"`
 }
 
 // id names the record, and is the container to CNI plugins.
@@ -62,8 +64,15 @@ func openStore(dir, bootID string) (store, error) {
 	return s, atomicfile.Sweep(dir, time.Minute)
 }
 
+// errEmpty is of a record without a lease that the disk had not got when the node crashed: it is of an earlier
+// boot, after which interfaces are as they are.
+var errEmpty = fmt.Errorf("it is empty: %w", fs.ErrNotExist)
+
 func readRecord(path string) (r Record, err error) {
 	data, err := os.ReadFile(path)
+	if err == nil && len(data) == 0 {
+		err = errEmpty
+	}
 	if err == nil {
 		err = json.Unmarshal(data, &r)
 	}
@@ -79,11 +88,13 @@ func readRecord(path string) (r Record, err error) {
 
 func (s *store) path(r *Record) string { return filepath.Join(s.dir, r.id()+".json") }
 
+// put writes a record. One with a lease has to outlive a crash of the node: nobody else knows
+// of the address.
 func (s *store) put(r *Record) error {
-	r.Version, r.BootID = recordVersion, s.bootID
+	r.Version = recordVersion
 	data, err := json.Marshal(r)
 	if err == nil {
-		_, err = atomicfile.Write(s.path(r), data, atomicfile.Options{Mode: 0o640})
+		_, err = atomicfile.Write(s.path(r), data, atomicfile.Options{Mode: 0o640, Sync: r.Lease != nil})
 	}
 	if err != nil {
 		return fmt.Errorf("write record of network interface %q: %w", r.Original.Name, err)
@@ -111,7 +122,7 @@ func (s *store) all(pattern string, match func(*Record) bool) (out []Record, err
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // it was removed just now
 		case err != nil:
-			errs = append(errs, fmt.Errorf("read record of a network interface from %q: %w; look whether the interface is back on the host, and remove the file", path, err))
+			errs = append(errs, unreadable(path, err))
 		case match(&r):
 			out = append(out, r)
 		}
@@ -119,7 +130,16 @@ func (s *store) all(pattern string, match func(*Record) bool) (out []Record, err
 	return out, errors.Join(errs...)
 }
 
+func unreadable(path string, err error) error {
+	return fmt.Errorf("read record of a network interface from %q: %w; look whether the interface is back on the host, and remove the file", path, err)
+}
+
 // of returns the records of a claim's device.
 func (s *store) of(claim types.UID, device string) ([]Record, error) {
 	return s.all(string(claim)+"."+device+"."+every, func(r *Record) bool { return r.Claim == claim && r.Device == device })
+}
+
+// moved returns the records of the interface of an HCA itself, whichever claim it is in a pod for.
+func (s *store) moved(hca string) ([]Record, error) {
+	return s.all("*."+hca+"."+every, func(r *Record) bool { return r.Device == hca && r.Want.Mode == podnet.Move && !r.Returned })
 }

@@ -10,13 +10,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
+	"github.com/rdma-dev/dra-driver-rdma/internal/flock"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
@@ -116,13 +116,6 @@ type deviceLock struct {
 	turn *semaphore.Weighted
 }
 
-// The waits between two tries for a lock that another process holds. It is held
-// for the time of a few small file operations.
-const (
-	lockWaitMin = 500 * time.Microsecond
-	lockWaitMax = 20 * time.Millisecond
-)
-
 // lock takes the lock of an HCA, waiting until ctx ends. Goroutines of this process take
 // turns; flock(2) belongs to the open directory, so it keeps out other processes, and the
 // kernel drops it when one dies.
@@ -135,31 +128,15 @@ func (s *Store) lock(ctx context.Context, of plan.Lock) (*deviceLock, error) {
 	}
 	var err error
 	if l.dir, err = openDir(filepath.Join(s.devices(), of.HCA)); err == nil {
-		err = flock(ctx, l.dir)
+		if err = flock.Lock(ctx, l.dir); errors.Is(err, ctx.Err()) && err != nil {
+			err = fmt.Errorf("another claim is being prepared on it: %w", err)
+		}
 	}
 	if err != nil {
 		l.release()
 		return nil, fmt.Errorf("lock device %s: %w", of.HCA, err)
 	}
 	return l, nil
-}
-
-// flock waits for the lock of another process.
-func flock(ctx context.Context, dir *os.File) error {
-	for wait := lockWaitMin; ; wait = min(2*wait, lockWaitMax) {
-		err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) {
-			return err
-		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return fmt.Errorf("another claim is being prepared on it: %w", ctx.Err())
-		}
-	}
 }
 
 // turns has a semaphore for each HCA that a claim of this process was on.

@@ -59,6 +59,9 @@ type HCA struct {
 	Devices []Device `json:"devices,omitempty"`
 	// Attributes are those that the policy sets.
 	Attributes map[string]any `json:"attributes,omitempty"`
+	// Interface is the network interface that claims can have of it; nil if nobody attaches any, or
+	// it is not published.
+	Interface *Interface `json:"interface,omitempty"`
 }
 
 // Group is what is published of one group.
@@ -204,7 +207,9 @@ func (n *notes) number(reasons ...string) string {
 			i = len(*n)
 			*n = append(*n, reason)
 		}
-		numbers = append(numbers, fmt.Sprint(i+1))
+		if number := fmt.Sprint(i + 1); !slices.Contains(numbers, number) {
+			numbers = append(numbers, number)
+		}
 	}
 	return dash(strings.Join(numbers, ","))
 }

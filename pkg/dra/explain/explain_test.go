@@ -11,11 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/golden"
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/golden"
+	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/explain"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 var errAccounting = errors.New("limits are for the scheduler's account only")
@@ -81,6 +83,30 @@ func TestFormats(t *testing.T) {
 	}
 	if err := r.Write(&bytes.Buffer{}, "xml"); err == nil || !strings.Contains(err.Error(), `unknown format "xml", want one of [table json yaml]`) {
 		t.Errorf("unknown format: %v", err)
+	}
+}
+
+// TestInterfaces: which interface claims can have of what is published, by which mode, and why not. What the host
+// says of one stands in one place, pkg/dra; here it says so of some.
+func TestInterfaces(t *testing.T) {
+	snap := rdmatest.Snapshot(t, "roce-sriov")
+	for _, file := range []string{"", "sharing", "cni"} {
+		r := explain.New(snap, config(t, file), errAccounting, nil)
+		r.AddInterfaces(snap, func(h *rdma.HCA, mode string) (string, error) {
+			netdev := h.Ports[0].Netdev
+			switch {
+			case h.IBDev == "mlx5_4":
+				return "", errors.New("it has no network interface on the host now")
+			case h.IBDev == "mlx5_1":
+				return netdev, errors.New("the host uses it: it is a part of br0")
+			case h.IBDev == "mlx5_0" && mode == podnet.Move:
+				return netdev, errors.New("the host uses it: it has the default route")
+			}
+			return netdev, nil
+		})
+		name := strings.TrimSuffix("interfaces-"+file, "-")
+		golden.Bytes(t, name+".txt", write(t, r, "table"))
+		golden.Bytes(t, name+".json", write(t, r, "json"))
 	}
 }
 

@@ -43,6 +43,7 @@ func (r *Report) table(w io.Writer) error {
 		_, err := fmt.Fprintln(w)
 		errs = append(errs, err, r.groups(w, &n))
 	}
+	errs = append(errs, r.interfaceTable(w, &n))
 	if len(n) > 0 {
 		_, err := fmt.Fprintln(w)
 		errs = append(errs, err)

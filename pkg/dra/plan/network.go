@@ -1,11 +1,14 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
@@ -42,6 +45,10 @@ type Networks struct {
 	// Multus returns the resource name by which CNI plugins are given an HCA, "" if
 	// they are not.
 	Multus func(hca string) string
+	// Others returns the other claims that were prepared for any of the pods, nil for none.
+	Others func(claim types.UID, pods []types.UID) []*Plan
+
+	made *Plan // the claim as it was prepared before
 }
 
 var (
@@ -105,13 +112,27 @@ func newNetwork(set v1alpha1.Network) (*Network, error) {
 	return n, nil
 }
 
+// ModeRefused says why a device has no interface of a mode, whatever the host's is like; resourceName is
+// that by which CNI plugins are given its HCA, "" if they are not.
+func ModeRefused(mode string, alone bool, resourceName string) error {
+	switch {
+	case mode == v1alpha1.NetworkMove && !alone:
+		return errShare
+	case resourceName != "":
+		return fmt.Errorf("the driver's configuration gives the device to CNI plugins as %s (resourceName of its rule): one of the two would take the interface from the other; "+
+			"leave network out of the claim, or resourceName out of the rule", resourceName)
+	}
+	return nil
+}
+
 // fits says why a device cannot have such an interface, or its pods cannot.
 func (n *Network) fits(d Device, pods int) error {
+	refused := ModeRefused(n.Mode, d.alone(), "")
 	switch {
 	case devicename.Parse(d.Device).Group != "":
 		return errGroup
-	case n.Mode == v1alpha1.NetworkMove && !d.alone():
-		return errShare
+	case refused != nil:
+		return refused
 	case pods > 1 && (n.Mode == v1alpha1.NetworkMove || len(n.Addresses) > 0):
 		return errPods
 	}
@@ -123,9 +144,8 @@ func (n *Network) on(d Device, node Node) error {
 	if node.Networks == nil {
 		return errNoNetworks
 	}
-	if name := node.Networks.Multus(devicename.Parse(d.Device).HCA); name != "" {
-		return fmt.Errorf("mode is %s, and the driver's configuration gives the device to CNI plugins as %s (resourceName of its rule): one of the two would take the interface from the other; "+
-			"leave network out of the claim, or resourceName out of the rule", n.Mode, name)
+	if err := ModeRefused(n.Mode, d.alone(), node.Networks.Multus(devicename.Parse(d.Device).HCA)); err != nil {
+		return err
 	}
 	if n.IPAM == "" {
 		return nil
@@ -138,15 +158,22 @@ func (n *Network) on(d Device, node Node) error {
 }
 
 // nameInterfaces gives the interfaces of a plan their names, and says why they could not
-// stand side by side.
-func (p *Plan) nameInterfaces() error {
-	names, addresses := map[string]bool{}, map[netip.Addr]bool{}
+// stand side by side, or beside those of the other claims of their pods.
+func (p *Plan) nameInterfaces(node *Networks) error {
+	if !slices.ContainsFunc(p.Devices, func(d Device) bool { return d.Network != nil }) {
+		return nil
+	}
+	names, addresses := node.taken(p), map[netip.Addr]bool{}
 	for _, d := range p.Devices {
 		if d.Network != nil && d.Network.Interface != "" {
-			if names[d.Network.Interface] {
+			switch by := names[d.Network.Interface]; by {
+			case "":
+				names[d.Network.Interface] = p.Claim()
+			case p.Claim():
 				return fmt.Errorf("network.interface: two devices of the claim would be %s in the pod: leave the field out, or configure each request by itself", d.Network.Interface)
+			default:
+				return fmt.Errorf("network.interface: claim %s has %s in the same pod: leave the field out, or choose another name", by, d.Network.Interface)
 			}
-			names[d.Network.Interface] = true
 		}
 	}
 	next := 0
@@ -154,8 +181,9 @@ func (p *Plan) nameInterfaces() error {
 		if d.Network == nil {
 			continue
 		}
+		d.Network.Interface = cmp.Or(d.Network.Interface, node.madeName(d))
 		for d.Network.Interface == "" {
-			if name := fmt.Sprintf("rdma%d", next); !names[name] {
+			if name := fmt.Sprintf("rdma%d", next); names[name] == "" {
 				d.Network.Interface = name
 			}
 			next++
@@ -168,6 +196,36 @@ func (p *Plan) nameInterfaces() error {
 		}
 	}
 	return nil
+}
+
+// taken returns the names that interfaces of other claims have in the pods of a plan, and whose they
+// are. A claim that was prepared before has its names since then.
+func (n *Networks) taken(p *Plan) map[string]string {
+	names := map[string]string{}
+	if n == nil || n.Others == nil || n.made != nil {
+		return names
+	}
+	for _, other := range n.Others(p.UID, p.Pods) {
+		for _, d := range other.Devices {
+			if d.Network != nil {
+				names[d.Network.Interface] = other.Claim()
+			}
+		}
+	}
+	return names
+}
+
+// madeName is the name that the interface of a device had when its claim was prepared before, "" if it was not.
+func (n *Networks) madeName(d Device) string {
+	if n == nil || n.made == nil {
+		return ""
+	}
+	for _, m := range n.made.Devices {
+		if m.Network != nil && m.Device == d.Device && m.Request == d.Request {
+			return m.Network.Interface
+		}
+	}
+	return ""
 }
 
 // InterfaceAlias is what the interface of a device has as its alias in the kernel while a pod
@@ -191,5 +249,6 @@ func (n *Networks) as(made *Plan) *Networks {
 	return &Networks{
 		IPAM:   func(name string) (json.RawMessage, bool) { c, ok := configs[name]; return c, ok },
 		Multus: func(string) string { return "" },
+		made:   made,
 	}
 }

@@ -3,6 +3,7 @@ package plan_test
 import (
 	"encoding/json"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -122,6 +123,7 @@ func TestMergeNetworkRefuses(t *testing.T) {
 		"an IPAM that is not there":  {claim: `"network": {"mode": "macvlan", "ipam": "x"}`, allow: `"allow": {"network": {"modes": ["macvlan"], "ipam": ["x"]}}`, want: []string{`ipam: the driver's configuration on this node has no entry "x"`}},
 		"an IPAM and addresses":      {claim: `"network": {"mode": "macvlan", "ipam": "roce", "addresses": ["10.1.0.1/24"]}`, want: []string{"network.ipam: Forbidden: addresses are given already"}},
 		"the pod's own interface":    {claim: `"network": {"mode": "macvlan", "interface": "eth0"}`, want: []string{"network.interface: Invalid value", "the pod has it already"}},
+		"our name for the way":       {claim: `"network": {"mode": "macvlan", "interface": "_rdma7"}`, want: []string{"network.interface: Invalid value"}},
 		"a path":                     {claim: `"network": {"mode": "macvlan", "interface": "../eth0"}`, want: []string{"network.interface: Invalid value"}},
 		"an unknown mode":            {claim: `"network": {"mode": "ipvlan"}`, want: []string{`network.mode: Unsupported value: "ipvlan"`, `"none", "move", "macvlan"`}},
 		"an unknown field":           {claim: `"network": {"mode": "move", "type": "/bin/sh"}`, want: []string{`unknown field "network.type"`}},
@@ -134,7 +136,7 @@ func TestMergeNetworkRefuses(t *testing.T) {
 		"a group":                    {device: "group-all", claim: move, want: []string{"network: a group has several HCAs"}},
 		"several pods, moved":        {claim: move, change: pods, want: []string{"network: the claim is reserved for several pods"}},
 		"several pods, one address":  {claim: `"network": {"mode": "macvlan", "addresses": ["10.1.0.1/24"]}`, change: pods, want: []string{"several pods"}},
-		"the function is Multus's":   {device: "pci-0000-29-00-0", claim: move, want: []string{"mode is move", "example.com/roce (resourceName of its rule)", "leave network out of the claim"}},
+		"the function is Multus's":   {device: "pci-0000-29-00-0", claim: move, want: []string{"example.com/roce (resourceName of its rule)", "leave network out of the claim"}},
 		"nobody attaches interfaces": {claim: move, node: nobody, want: []string{"--attach-interfaces", "network.attachInterfaces"}},
 	} {
 		device, allow, node := tc.device, tc.allow, attaching()
@@ -187,6 +189,56 @@ func TestNetworkNames(t *testing.T) {
 		if _, err := plan.New(claim(results, class, fromClaim(same)), attaching()); err == nil || !strings.Contains(err.Error(), "two devices of the claim would") {
 			t.Errorf("%s: %v", same, err)
 		}
+	}
+}
+
+// TestNetworkNamesOfPod: the interfaces of a pod's claims do not meet. The claim that is prepared first has the first
+// name, keeps it, and nobody can ask for it.
+func TestNetworkNamesOfPod(t *testing.T) {
+	class := fromClass(`"allow": {"network": {"modes": ["macvlan"]}}, "defaults": {"network": {"mode": "macvlan"}}`)
+	var prepared []*plan.Plan
+	node := attaching()
+	node.Networks.Others = func(claim types.UID, pods []types.UID) (others []*plan.Plan) {
+		for _, p := range prepared {
+			if p.UID != claim && slices.Equal(p.Pods, pods) {
+				others = append(others, p)
+			}
+		}
+		return others
+	}
+	prepare := func(name, pod string, made *plan.Plan, more ...resourceapi.DeviceAllocationConfiguration) (*plan.Plan, error) {
+		c := claim(one(result("nic", "pci-0000-19-00-0")), append(configs{class}, more...)...)
+		c.Name, c.UID = name, types.UID("uid-of-"+name)
+		c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: pod, UID: types.UID(pod)}}
+		return plan.New(c, node.As(made))
+	}
+	for _, tc := range []struct{ name, pod, config, want string }{
+		{"first", "a", "", "rdma0"},
+		{"second", "a", "", "rdma1"},
+		{"of-another", "b", "", "rdma0"},
+		{"named", "a", `"network": {"interface": "rail0"}`, "rail0"},
+		{"third", "a", "", "rdma2"},
+	} {
+		var more configs
+		if tc.config != "" {
+			more = configs{fromClaim(tc.config)}
+		}
+		p, err := prepare(tc.name, tc.pod, nil, more...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Devices[0].Network.Interface; got != tc.want {
+			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
+		}
+		prepared = append(prepared, p)
+	}
+	prepared = slices.DeleteFunc(prepared, func(p *plan.Plan) bool { return p.Name == "first" })
+	again, err := prepare("second", "a", prepared[0])
+	if err != nil || again.Devices[0].Network.Interface != "rdma1" {
+		t.Errorf("prepared again: %+v, %v", again, err)
+	}
+	if _, err := prepare("late", "a", nil, fromClaim(`"network": {"interface": "rdma2"}`)); err == nil || !strings.Contains(err.Error(), "claim team-a/third has rdma2 in the same pod") {
+		t.Errorf("a name that is taken: %v", err)
 	}
 }
 

@@ -132,7 +132,7 @@ func New(claim *resourceapi.ResourceClaim, node Node) (*Plan, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	if err := p.nameInterfaces(); err != nil {
+	if err := p.nameInterfaces(node.Networks); err != nil {
 		return nil, fmt.Errorf("claim %s: %w", p.Claim(), err)
 	}
 	if len(p.Devices) == 0 {

@@ -32,6 +32,10 @@ func (p *problems) ipam(sections map[string]map[string]any) map[string]json.RawM
 			p.add(path+".type", "want the name of a CNI plugin such as host-local, without a path, not %v", sections[name]["type"])
 			continue
 		}
+		if plugin == "dhcp" {
+			p.add(path+".type", "dhcp needs the interface in the pod before it gives an address, and a daemon beside it: an interface of a claim has its address from its first moment; use host-local")
+			continue
+		}
 		data, err := json.Marshal(sections[name])
 		if err != nil {
 			p.add(path, "%w", err)

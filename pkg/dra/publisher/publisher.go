@@ -39,6 +39,8 @@ type Config struct {
 	// Report hears what went wrong; it is tried again. A server that dropped fields is
 	// reported as a *resourceslice.DroppedFieldsError, and not asked again.
 	Report func(context.Context, error)
+	// Stored hears, once, that the API server has all slices; nil for nobody.
+	Stored func()
 }
 
 // Publisher publishes one pool.
@@ -113,6 +115,10 @@ func (p *Publisher) Run(ctx context.Context) {
 		again = nil
 		if err := p.sync(ctx); err == nil {
 			retry = retries()
+			if p.cfg.Stored != nil && p.settled != nil {
+				p.cfg.Stored()
+				p.cfg.Stored = nil
+			}
 		} else if ctx.Err() == nil {
 			again = time.After(retry.Step())
 			p.cfg.Report(ctx, err)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,12 +32,15 @@ type running struct {
 
 	mu       sync.Mutex
 	reported []error
+	stored   atomic.Int32
 }
 
 func start(t *testing.T, api *drivertest.API) *running {
 	t.Helper()
 	r := &running{api: api}
-	r.Publisher = publisher.New(publisher.Config{Client: api.Client(t), Driver: driver, Node: drivertest.NodeName, Report: r.report})
+	r.Publisher = publisher.New(publisher.Config{
+		Client: api.Client(t), Driver: driver, Node: drivertest.NodeName, Report: r.report, Stored: func() { r.stored.Add(1) },
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); r.Run(ctx) }()
@@ -139,6 +143,31 @@ func TestChanges(t *testing.T) {
 				t.Errorf("%d writes, want %d: %v", got, tc.writes, r.api.Requests())
 			}
 		})
+	}
+}
+
+// TestStored: who waits for the first slices hears of them once, and not before they are there.
+func TestStored(t *testing.T) {
+	api := drivertest.NewAPI(t)
+	api.Fail(drivertest.CreateSlice, http.StatusInternalServerError)
+	r := start(t, api)
+	r.Publish(pool("a", "b"))
+	drivertest.Eventually(t, func() error {
+		if len(r.errors()) == 0 {
+			return errors.New("nothing has failed")
+		}
+		return nil
+	})
+	if n := r.stored.Load(); n != 0 {
+		t.Errorf("told %d times before anything was stored", n)
+	}
+	api.Fail(drivertest.CreateSlice, 0)
+	r.await(t, "1: a", "1: b")
+	r.Publish(pool("a!", "b"))
+	r.await(t, "1: a!", "1: b")
+	r.stop()
+	if n := r.stored.Load(); n != 1 {
+		t.Errorf("told %d times, want once", n)
 	}
 }
 

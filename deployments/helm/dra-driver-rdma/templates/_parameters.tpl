@@ -62,7 +62,7 @@
   message: "parameters: {{ $path }}mode: want none, move or macvlan"
 - expression: >-
     {{ $networks }}.all(n, [n.?interface.orValue(null)].all(i, i == null || type(i) == string &&
-      i.matches("^[A-Za-z0-9._-]{0,15}$") && !(i in [".", "..", "lo", "eth0", "all", "default"])))
+      i.matches("^[A-Za-z0-9._-]{0,15}$") && !(i in [".", "..", "lo", "eth0", "all", "default"]) && !i.startsWith("_rdma")))
   message: "parameters: {{ $path }}interface: want a name of an interface that the pod does not have: up to 15 letters, digits and . _ -"
 - expression: >-
     {{ $networks }}.all(n, [n.?mtu.orValue(null)].all(m, m == null || type(m) == int && m >= 68 && m <= 65535))

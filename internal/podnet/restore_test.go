@@ -1,0 +1,105 @@
+package podnet_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
+	"github.com/rdma-dev/dra-driver-rdma/internal/podnet/podnettest"
+)
+
+// TestRestore: what sites give to the interfaces of HCAs is there again after a pod had one.
+func TestRestore(t *testing.T) {
+	for name, commands := range map[string][]string{
+		"a gateway that a route leads to": {
+			"addr add 10.5.0.1/32 dev ens1", "route add 10.5.0.254 dev ens1 scope link", "route add default via 10.5.0.254 table 102 metric 7",
+			"route add 10.6.0.0/16 via 10.5.0.254 src 10.5.0.1",
+		},
+		"a gateway on the link":  {"addr add 10.5.0.1/32 dev ens1", "route add 10.6.0.0/16 via 169.254.1.1 dev ens1 onlink"},
+		"a gateway of IPv6":      {"route add fd01::/64 via fd00::fe", "route add fd02::1 dev ens1", "route add fd03::/64 via fd02::1 dev ens1"},
+		"an address with a peer": {"addr add 10.7.0.1 peer 10.7.0.2/32 dev ens1"},
+		"as network managers do": {"addr add 10.7.0.1/24 brd + dev ens1 noprefixroute", "route add 10.7.0.0/24 dev ens1 src 10.7.0.1 metric 101"},
+		"addresses of one net":   {"addr add 10.7.0.1/24 dev ens1", "addr add 10.7.0.2/24 dev ens1", "addr add 10.8.0.1/24 dev ens1 scope link"},
+		"down":                   {"link set ens1 down"},
+		"of rules":               {"rule add oif ens1 lookup 101", "rule add from 10.1.0.1 lookup 101"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host, h := newHost(t)
+			pod := podnettest.New(t)
+			for _, c := range commands {
+				host.IP(c)
+			}
+			before := picture(t, host, "ens1") + host.IP("rule")
+			w := want(podnet.Move, nil)
+			o, _ := attach(t, h, pod, w)
+			if err := h.Detach(pod.Path(), o, w); err != nil {
+				t.Error(err)
+			}
+			if diff := cmp.Diff(before, picture(t, host, "ens1")+host.IP("rule")); diff != "" {
+				t.Errorf("the host's interface (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestNameTaken: an interface whose name another one has by now gets all else back, stays up
+// whoever tries again, and gets its name when that is free.
+func TestNameTaken(t *testing.T) {
+	host, h := newHost(t)
+	pod := podnettest.New(t)
+	before := picture(t, host, "ens1")
+	w := want(podnet.Move, nil)
+	o, _ := attach(t, h, pod, w)
+	host.IP("link add ens1 type veth peer name another")
+	transit := fmt.Sprint("_rdma", o.Index)
+	said := ""
+	for range 2 {
+		if err := h.Detach(pod.Path(), o, w); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), "name it ens1") {
+			t.Fatalf("error %v", err)
+		}
+		out := picture(t, host, transit)
+		if said != "" && out != said || !strings.Contains(out, "up true") || !strings.Contains(out, "10.1.0.1/24") {
+			t.Errorf("it is\n%s", out)
+		}
+		said = out
+	}
+	host.IP("link del ens1")
+	if err := h.Restore(o, w.Alias); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(before, picture(t, host, "ens1")); diff != "" {
+		t.Errorf("the host's interface (-before +after):\n%s", diff)
+	}
+}
+
+// TestImmovable: an interface that the kernel keeps where it is is as it was.
+func TestImmovable(t *testing.T) {
+	host, h := newHost(t)
+	const fixed = "lo" // as an uplink of a switch is, in some drivers
+	host.IP("link set lo alias mine")
+	host.IP("addr add 10.30.0.1/24 dev lo")
+	pod := podnettest.New(t)
+	w := want(podnet.Move, nil)
+	o, err := h.Inspect(fixed, "", w.Mode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Attach(pod.Path(), o, w); !errors.Is(err, unix.EINVAL) || !strings.Contains(err.Error(), "move it") {
+		t.Errorf("error %v", err)
+	}
+	if err := h.Detach(pod.Path(), o, w); err != nil {
+		t.Error(err)
+	}
+	after := picture(t, host, fixed)
+	for _, had := range []string{"alias mine", "up true", "10.30.0.1/24"} {
+		if !strings.Contains(after, had) {
+			t.Errorf("the host's interface is\n%s\nwant %s", after, had)
+		}
+	}
+}

@@ -1,0 +1,344 @@
+package attach
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
+	"github.com/rdma-dev/dra-driver-rdma/internal/podnet/podnettest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
+)
+
+// claimed is what another claim wants of the same HCA.
+func claimed(uid types.UID, mode string) Interface {
+	i := wants(mode)
+	p := *i.Claim
+	p.UID = uid
+	i.Claim = &p
+	return i
+}
+
+// leased has an interface ask a plugin for its address.
+func leased(i Interface, config string) Interface {
+	i.Device.Network.Addresses, i.Device.Network.IPAM, i.Device.Network.IPAMConfig = nil, "roce", []byte(config)
+	return i
+}
+
+// linked is a pod whose namespace ends, for the driver, with end.
+func linked(t *testing.T, uid types.UID) (p Pod, ns *podnettest.Namespace, end func()) {
+	t.Helper()
+	ns = podnettest.New(t)
+	p = Pod{UID: uid, Name: "team-a/" + string(uid), Netns: filepath.Join(t.TempDir(), "netns")}
+	if err := os.Symlink(ns.Path(), p.Netns); err != nil {
+		t.Fatal(err)
+	}
+	return p, ns, func() {
+		if err := os.Remove(p.Netns); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func mustAttach(t *testing.T, a *Attacher, p Pod, i Interface) {
+	t.Helper()
+	if did, err := a.Attach(t.Context(), p, i); !did || err != nil {
+		t.Fatalf("attached to %s: %v, %v", p.Name, did, err)
+	}
+}
+
+func detachAll(t *testing.T, a *Attacher, p Pod) {
+	t.Helper()
+	records, err := a.Of(p)
+	for _, r := range records {
+		err = errors.Join(err, a.Detach(t.Context(), r))
+	}
+	if err != nil || len(records) == 0 {
+		t.Fatal(records, err)
+	}
+}
+
+func records(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "records", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// TestDiedWhileAsking: a driver dies between a plugin's answer and the record of it. host-local gives
+// nothing twice, so the next driver gives back what it does not know.
+func TestDiedWhileAsking(t *testing.T) {
+	dir := t.TempDir()
+	_, a := node(t, dir, "boot-1")
+	a.ipam = &podnet.IPAM{Dir: podnettest.Plugins(t)}
+	i := leased(wants("macvlan"), `{"type": "host-local", "dataDir": "`+t.TempDir()+`", "ranges": [[{"subnet": "10.78.0.0/30", "gateway": "10.78.0.2"}]]}`)
+	p := pod(t, "a")
+	r, err := a.begin(p, i)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := a.ipam.Add(t.Context(), *r.Lease); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Attach(t.Context(), p, i); err != nil {
+		t.Fatal(err)
+	}
+	if s := a.State("claim", hca); s == nil || strings.Join(s.Addresses, " ") != "10.78.0.1/30" {
+		t.Errorf("state %+v", s)
+	}
+}
+
+// TestNextClaim: the next claim gets the interface as the host had it, though that of the claim before
+// came back while nobody looked, as the kernel gives it back.
+func TestNextClaim(t *testing.T) {
+	host, a := node(t, t.TempDir(), "boot-1")
+	host.IP("addr add 10.1.0.1/24 dev ens1")
+	first, ns, end := linked(t, "a")
+	mustAttach(t, a, first, claimed("first", "move"))
+	ns.IP("link set rdma0 down")
+	ns.IP("link set rdma0 name dev0 netns " + pid(host))
+	end()
+	second := pod(t, "b")
+	next := claimed("second", "move")
+	next.Netdev = "dev0"
+	mustAttach(t, a, second, next)
+	detachAll(t, a, second)
+	if out := host.IP("-br addr show dev ens1"); !strings.Contains(out, "UP") || !strings.Contains(out, "10.1.0.1/24") {
+		t.Errorf("on the host: %s", out)
+	}
+	if left, err := a.Over(); err != nil || len(left) > 0 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
+func pid(n *podnettest.Namespace) string { return strconv.Itoa(n.Process()) }
+
+// TestGoneForGood: an interface that does not come back, since its function was made anew, is not waited for.
+func TestGoneForGood(t *testing.T) {
+	host, a := node(t, t.TempDir(), "boot-1")
+	first, ns, end := linked(t, "a")
+	mustAttach(t, a, first, claimed("first", "move"))
+	end()
+	if _, err := a.Attach(t.Context(), pod(t, "b"), claimed("second", "move")); !errors.Is(err, podnet.ErrNotBack) {
+		t.Errorf("error %v", err)
+	}
+	ns.IP("link del rdma0")
+	host.Wire("ens1")
+	mustAttach(t, a, pod(t, "b"), claimed("second", "move"))
+	if left, err := a.Of(first); err != nil || len(left) > 0 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
+// TestAddressNotGivenBack: a plugin that does not take its address back keeps nobody from the interface, and
+// is asked again, while the interface is left alone.
+func TestAddressNotGivenBack(t *testing.T) {
+	dir := t.TempDir()
+	host, a := node(t, dir, "boot-1")
+	const add = `[ $CNI_COMMAND = DEL ] || echo '{"cniVersion": "1.0.0", "ips": [{"address": "10.78.0.1/24"}]}'`
+	plugin(t, dir, add+`; [ $CNI_COMMAND = ADD ] || { echo the store is away >&2; exit 1; }`)
+	first, second := pod(t, "a"), pod(t, "b")
+	mustAttach(t, a, first, leased(claimed("first", "move"), `{"type": "plugin"}`))
+	left, err := a.Of(first)
+	if err != nil || len(left) != 1 {
+		t.Fatal(left, err)
+	}
+	if err := a.Detach(t.Context(), left[0]); err == nil || !strings.Contains(err.Error(), "the store is away") {
+		t.Errorf("error %v", err)
+	}
+	host.IP("link show dev ens1")
+	mustAttach(t, a, second, claimed("second", "move"))
+	plugin(t, dir, add)
+	detachAll(t, a, first)
+	if s := a.State("second", hca); s == nil || len(records(t, dir)) != 1 {
+		t.Errorf("of the second is known %+v, and there are %q", s, records(t, dir))
+	}
+	detachAll(t, a, second)
+	host.IP("link show dev ens1")
+}
+
+// TestPathOfAnother: the path of a namespace is another sandbox's by now, so the first one's is over.
+func TestPathOfAnother(t *testing.T) {
+	host, a := node(t, t.TempDir(), "boot-1")
+	first, ns, end := linked(t, "a")
+	mustAttach(t, a, first, claimed("first", "move"))
+	ns.IP("link set rdma0 down")
+	ns.IP("link set rdma0 netns " + pid(host)) // as the kernel does
+	end()
+	second, _, _ := linked(t, "b")
+	if err := os.Symlink(second.Netns, first.Netns); err != nil {
+		t.Fatal(err)
+	}
+	second.Netns = first.Netns
+	mustAttach(t, a, second, claimed("second", "move"))
+	if left, err := a.Of(second); err != nil || len(left) != 1 || left[0].Original.Name != "ens1" {
+		t.Errorf("records %v, %v", left, err)
+	}
+}
+
+// TestEndedSandbox: a sandbox that has ended takes nothing from the pod's next one.
+func TestEndedSandbox(t *testing.T) {
+	_, a := node(t, t.TempDir(), "boot-1")
+	ended, _, end := linked(t, "a")
+	end()
+	now := pod(t, "a")
+	for _, mode := range []string{"move", "macvlan"} {
+		mustAttach(t, a, now, wants(mode))
+		if _, err := a.Attach(t.Context(), ended, wants(mode)); !errors.Is(err, rdmanetns.ErrEnded) {
+			t.Errorf("error %v", err)
+		}
+		if s := a.State("claim", hca); s == nil {
+			t.Error("the pod has lost its interface")
+		}
+		detachAll(t, a, now)
+	}
+}
+
+// TestNotSeen: a driver that does not see the directory of namespaces does not take them for ended.
+func TestNotSeen(t *testing.T) {
+	_, a := node(t, t.TempDir(), "boot-1")
+	p, _, end := linked(t, "a")
+	mustAttach(t, a, p, wants("macvlan"))
+	end()
+	if err := os.Remove(filepath.Dir(p.Netns)); err != nil {
+		t.Fatal(err)
+	}
+	if over, err := a.Over(); err != nil || len(over) > 0 {
+		t.Errorf("over are %v, %v", over, err)
+	}
+}
+
+// TestRecords: a record that cannot be written, be it before or after the interface, and one that a crash of
+// the node left empty.
+func TestRecords(t *testing.T) {
+	dir := t.TempDir()
+	host, a := node(t, dir, "boot-1")
+	p := pod(t, "a")
+	i := wants("move")
+	empty := filepath.Join(dir, "records", "claim."+hca+".a.json")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mustAttach(t, a, p, i)
+	detachAll(t, a, p)
+
+	small := filepath.Join(dir, "records")
+	if err := unix.Mount("records", small, "tmpfs", 0, "size=64k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Unmount(small, unix.MNT_DETACH) })
+	plugin(t, dir, `[ $CNI_COMMAND = DEL ] || { dd if=/dev/zero of=`+small+`/full 2>/dev/null; echo '{"cniVersion": "1.0.0", "ips": [{"address": "10.78.0.1/24"}]}'; }`)
+	for range 2 { // the second time it is full from the start
+		if _, err := a.Attach(t.Context(), p, leased(i, `{"type": "plugin"}`)); !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), small) {
+			t.Errorf("error %v", err)
+		}
+		undo(t, a, p)
+		host.IP("link show dev ens1")
+		if left := records(t, dir); len(left) != 1 {
+			t.Errorf("left are %q", left)
+		}
+	}
+	if err := unix.Mount("", small, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Attach(t.Context(), p, i); !errors.Is(err, unix.EROFS) {
+		t.Errorf("error %v", err)
+	}
+	host.IP("link show dev ens1")
+}
+
+// TestTwoDrivers: during a rolling update two drivers hear of the same pod at the same time.
+func TestTwoDrivers(t *testing.T) {
+	dir := t.TempDir()
+	host, a := node(t, dir, "boot-1")
+	b := on(t, host, dir, "boot-1")
+	for _, mode := range []string{"move", "macvlan"} {
+		p := pod(t, "a")
+		var all sync.WaitGroup
+		done := make(chan bool, 2)
+		for _, one := range []*Attacher{a, b} {
+			all.Go(func() {
+				did, err := one.Attach(t.Context(), p, wants(mode))
+				if err != nil {
+					t.Error(err)
+				}
+				done <- did
+			})
+		}
+		all.Wait()
+		if first, second := <-done, <-done; first == second {
+			t.Error("both have done it, or none")
+		}
+		left, err := a.Of(p)
+		if err != nil || len(left) != 1 {
+			t.Fatal(left, err)
+		}
+		for _, one := range []*Attacher{a, b} {
+			all.Go(func() {
+				if err := one.Detach(t.Context(), left[0]); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		host.IP("link show dev ens1")
+	}
+}
+
+// TestLateNews: what is known of an earlier sandbox of a pod says nothing of the one that it has now.
+func TestLateNews(t *testing.T) {
+	dir := t.TempDir()
+	_, a := node(t, dir, "boot-1")
+	log := filepath.Join(dir, "log")
+	plugin(t, dir, `echo $CNI_COMMAND >>`+log+`; [ $CNI_COMMAND = DEL ] || echo '{"cniVersion": "1.0.0", "ips": [{"address": "10.78.0.1/24"}]}'`)
+	first, now := pod(t, "a"), pod(t, "a")
+	i := leased(wants("macvlan"), `{"type": "plugin"}`)
+	mustAttach(t, a, first, i)
+	old, err := a.Of(first)
+	if err != nil || len(old) != 1 {
+		t.Fatal(old, err)
+	}
+	mustAttach(t, a, now, i)
+	if err := a.Detach(t.Context(), old[0]); err != nil {
+		t.Error(err)
+	}
+	if got, err := os.ReadFile(log); err != nil || string(got) != "ADD\nDEL\nADD\n" || a.State("claim", hca) == nil {
+		t.Errorf("the plugin was asked %q, %v", got, err)
+	}
+}
+
+// TestAddressInUse: as long as the pod may have the interface, nobody else gets its address.
+func TestAddressInUse(t *testing.T) {
+	dir := t.TempDir()
+	_, a := node(t, dir, "boot-1")
+	log := filepath.Join(dir, "log")
+	plugin(t, dir, `echo $CNI_COMMAND >>`+log+`; [ $CNI_COMMAND = DEL ] || echo '{"cniVersion": "1.0.0", "ips": [{"address": "10.78.0.1/24"}]}'`)
+	p, ns, _ := linked(t, "a")
+	mustAttach(t, a, p, leased(wants("move"), `{"type": "plugin"}`))
+	left, err := a.Of(p)
+	if err != nil || len(left) != 1 {
+		t.Fatal(left, err)
+	}
+	inTheWay := "_rdma" + strconv.Itoa(left[0].Original.Index)
+	ns.IP("link add " + inTheWay + " type veth peer name other")
+	if err := a.Detach(t.Context(), left[0]); !errors.Is(err, podnet.ErrInPod) {
+		t.Errorf("error %v", err)
+	}
+	if got, err := os.ReadFile(log); err != nil || string(got) != "ADD\n" {
+		t.Errorf("the plugin was asked %q, %v", got, err)
+	}
+	ns.IP("link del " + inTheWay)
+	detachAll(t, a, p)
+	if got, err := os.ReadFile(log); err != nil || string(got) != "ADD\nDEL\n" {
+		t.Errorf("the plugin was asked %q, %v", got, err)
+	}
+}

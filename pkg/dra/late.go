@@ -1,0 +1,118 @@
+package dra
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
+	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
+)
+
+// late are pods that the runtime had when the driver was connected, and whose devices they may lack:
+// nobody was there when they started, or it took too long. The runtime tells of a pod's start once,
+// so whoever could not have its devices then is tried again until it has them, or ends.
+type late struct {
+	mu   sync.Mutex
+	pods map[nri.Pod]bool
+	more chan struct{} // there are others
+}
+
+func newLate() *late { return &late{pods: map[nri.Pod]bool{}, more: make(chan struct{}, 1)} }
+
+// set replaces the pods. One without a network namespace has the host's, or has ended.
+func (l *late) set(pods []nri.Pod) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.pods)
+	for _, p := range pods {
+		if p.Netns != "" {
+			l.pods[p] = true
+		}
+	}
+	notify(l.more)
+}
+
+func (l *late) drop(p nri.Pod) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.pods, p)
+}
+
+func (l *late) has(p nri.Pod) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pods[p]
+}
+
+func (l *late) all() []nri.Pod {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Keys(l.pods))
+}
+
+// Running implements nri.Handler.
+func (s sandboxes) Running(ctx context.Context, pods []nri.Pod) {
+	s.late.set(pods)
+	s.catchUp(ctx)
+	s.sweepInterfaces(ctx)
+}
+
+// catchUp gives late pods their devices.
+func (s sandboxes) catchUp(ctx context.Context) {
+	for _, pod := range s.late.all() {
+		if err := s.giveLate(ctx, pod); err != nil {
+			klog.FromContext(ctx).Error(err, "Pod does not have its RDMA devices yet")
+		}
+	}
+}
+
+func (s sandboxes) giveLate(ctx context.Context, pod nri.Pod) error {
+	if !s.awaits(ctx, pod) {
+		s.late.drop(pod)
+		return nil
+	}
+	s.moving.Lock()
+	defer s.moving.Unlock()
+	if !s.late.has(pod) { // it was stopped, and what it had is back
+		return nil
+	}
+	plans := s.plansFor(ctx, types.UID(pod.UID))
+	err := s.give(ctx, pod, plans)
+	if err == nil || errors.Is(err, rdmanetns.ErrEnded) { // runtimes list sandboxes that have ended, too
+		s.late.drop(pod)
+		return nil
+	}
+	return s.failed(pod, plans, err)
+}
+
+// The waits between two tries for late pods.
+const (
+	lateMin = time.Second
+	lateMax = 30 * time.Second
+)
+
+// lateLoop tries again for late pods until ctx ends. Where there are none, nothing wakes it.
+func (d *Driver) lateLoop(ctx context.Context) {
+	for wait := lateMin; ; {
+		var again <-chan time.Time
+		if len(d.late.all()) > 0 {
+			again = time.After(wait)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.late.more:
+			wait = lateMin
+		case <-again:
+			sandboxes{d}.catchUp(ctx)
+			wait = min(2*wait, lateMax)
+		}
+	}
+}
