@@ -115,11 +115,16 @@ that works without capabilities:
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.Version = version.String("cdi-gen")
-	root.SetVersionTemplate("{{.Version}}\n")
-	root.Flags().Bool("version", false, "print the version")
+	// That of cobra prints by a template, which finds methods by name: the linker would keep all there are.
+	wanted := root.Flags().Bool("version", false, "print the version")
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *wanted {
+			cmd.Println(version.String("cdi-gen"))
+			return nil
+		}
+		return cmd.Help()
+	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})

@@ -12,11 +12,12 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/version"
 )
 
-// TestUserAgent: the API server's audit log has the version of who asks.
+// TestUserAgent: the API server's audit log has the version of who asks; it may answer in protobuf, and one
+// that does not know it in JSON.
 func TestUserAgent(t *testing.T) {
-	var agent string
+	var agent, accept string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		agent = r.UserAgent()
+		agent, accept = r.UserAgent(), r.Header.Get("Accept")
 		http.NotFound(w, r)
 	}))
 	defer server.Close()
@@ -32,5 +33,8 @@ func TestUserAgent(t *testing.T) {
 	_, _ = client.CoreV1().Nodes().Get(t.Context(), "node1", metav1.GetOptions{}) // there is none
 	if want := "dra-driver-rdma/" + version.Get(); agent != want {
 		t.Errorf("user agent %q, want %q", agent, want)
+	}
+	if want := "application/vnd.kubernetes.protobuf,application/json"; accept != want {
+		t.Errorf("accepts %q, want %q", accept, want)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
@@ -82,6 +83,11 @@ func TestExplain(t *testing.T) {
 	code, _, stderr = invoke(t, nil, "explain", "--host-root", drivertest.TempDir(t))
 	if code != exitError || !strings.Contains(stderr, "discover the RDMA devices below") {
 		t.Errorf("without sysfs: exit code %d, stderr %q", code, stderr)
+	}
+	needs.Root(t, "entering a network namespace")
+	code, stdout, stderr = invoke(t, nil, "explain", "--host-root", host.Root, "--attach-interfaces", "--node-ips", "192.0.2.1")
+	if code != exitOK || !strings.Contains(stdout, "MACVLAN   MOVE") || !strings.Contains(stdout, `: network interface "ens1f0np0": the host has none of that name now`) {
+		t.Errorf("of interfaces: exit code %d, stderr %q, stdout:\n%s", code, stderr, stdout)
 	}
 }
 

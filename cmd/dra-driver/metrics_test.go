@@ -3,25 +3,14 @@ package main
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/prometheus"
 )
-
-// freeAddress returns an address that nobody listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
 
 // scrape returns the metrics as text.
 func scrape(address string) (string, error) {
@@ -71,7 +60,7 @@ func brief(text string) string {
 // it.
 func TestMetrics(t *testing.T) {
 	n := drivertest.NewNode(t, "hgx-h100")
-	address := freeAddress(t)
+	address := prometheus.FreeAddress(t)
 	n.Start(t, "", "--metrics-bind-address", address)
 	c := drivertest.Claim(1, hcas[0])
 	n.AddClaim(c)
@@ -109,7 +98,7 @@ func TestMetrics(t *testing.T) {
 // one; neither waits for the other to work.
 func TestMetricsHandOver(t *testing.T) {
 	n := drivertest.NewNode(t, "soft")
-	address := freeAddress(t)
+	address := prometheus.FreeAddress(t)
 	old := n.Start(t, "11111111-0000-4000-8000-000000000001", "--metrics-bind-address", address)
 	first := process(t, eventuallyHas(t, address, `rdma_driver_registered 1`))
 	n.Start(t, "22222222-0000-4000-8000-000000000002", "--metrics-bind-address", address)

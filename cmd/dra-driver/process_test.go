@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -226,14 +225,7 @@ func rounds(t *testing.T, n int) int {
 // seeded returns random numbers, and prints the seed that repeats them.
 func seeded(t *testing.T) *rand.Rand {
 	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv("DRA_TEST_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatalf("DRA_TEST_SEED: %v", err)
-		}
-	}
-	t.Logf("DRA_TEST_SEED=%d", seed)
+	seed := drivertest.Seed(t, "DRA_TEST_SEED")
 	return rand.New(rand.NewPCG(seed, seed))
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/prometheus"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
 )
 
@@ -31,7 +32,7 @@ func statusOf(t *testing.T, n *drivertest.Node, args ...string) (code int, stdou
 func TestStatus(t *testing.T) {
 	n := drivertest.NewNode(t, "soft")
 	n.Start(t, statusUID).Kill()
-	address := freeAddress(t)
+	address := prometheus.FreeAddress(t)
 	driver := drivertest.StartProcess(t, append(n.Args(t, statusUID), "--metrics-bind-address", address)...)
 	drivertest.Eventually(t, func() error {
 		if code, table, stderr := statusOf(t, n); code != exitOK || !strings.HasPrefix(table, drivertest.NodeName+": ") {
@@ -39,7 +40,7 @@ func TestStatus(t *testing.T) {
 		}
 		return nil
 	})
-	if _, html, _ := statusOf(t, n, "-o", "html"); !strings.HasPrefix(html, "<!DOCTYPE html>") || !strings.Contains(html, "<svg") {
+	if _, html, _ := statusOf(t, n, "-o", "html"); !strings.HasPrefix(html, "<!doctype html>") || !strings.Contains(html, "<svg") {
 		t.Errorf("as HTML:\n%s", html)
 	}
 	_, text, _ := statusOf(t, n, "-o", "json")

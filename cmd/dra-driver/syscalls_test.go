@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
 )
 
 // syscallLine finds the name of a call in what strace writes: "PID name(...".
@@ -21,7 +22,7 @@ var syscallLine = regexp.MustCompile(`(?m)^\d+ +(\w+)\(`)
 func TestSyscallsOfPrepare(t *testing.T) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {
-		drivertest.Missing(t, err)
+		needs.Missing(t, err)
 	}
 	n := drivertest.NewNode(t, "hgx-h100")
 	out := filepath.Join(drivertest.TempDir(t), "strace")

@@ -98,9 +98,3 @@ func RequireRoot(t testing.TB) {
 	t.Helper()
 	needs.Root(t, "device nodes and mounts (CAP_MKNOD, CAP_SYS_ADMIN)")
 }
-
-// Missing skips a test for want of something that the machine lacks, except in CI.
-func Missing(t testing.TB, err error) {
-	t.Helper()
-	needs.Missing(t, err)
-}

@@ -17,7 +17,7 @@ var build = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "dra-driver")
-	cmd := exec.Command("go", "build", "-o", path, "./cmd/dra-driver")
+	cmd := exec.Command("go", "build", "-tags", "grpcnotrace", "-o", path, "./cmd/dra-driver") // as the Makefile has it
 	_, here, _, _ := runtime.Caller(0)
 	cmd.Dir = filepath.Join(filepath.Dir(here), "../..") // tests of other modules have other dependencies
 	out, err := cmd.CombinedOutput()

@@ -60,7 +60,8 @@ func buildEnv(goos, arch string) []string {
 
 func (r *run) buildArgs(out string, packages ...string) []string {
 	ldflags := "-s -w -X github.com/rdma-dev/dra-driver-rdma/internal/version.Version=" + r.Version + " -X main.version=" + r.Version
-	return append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", out}, packages...)
+	// grpcnotrace: the Makefile says why.
+	return append([]string{"build", "-trimpath", "-tags", "grpcnotrace", "-buildvcs=false", "-ldflags", ldflags, "-o", out}, packages...)
 }
 
 // command runs a program and returns what it prints. The error has its messages.

@@ -13,6 +13,7 @@ import (
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
 )
 
 // BenchmarkHook is the hook as a container runtime runs it, over a program that does
@@ -57,7 +58,7 @@ func hooked(b *testing.B, state, path string, args ...string) *exec.Cmd {
 func BenchmarkContainer(b *testing.B) {
 	const rounds = 40
 	if _, err := exec.LookPath("runc"); err != nil {
-		drivertest.Missing(b, fmt.Errorf("%w: `go -C test/cluster run ./cmd/cluster build` prints a PATH with it", err))
+		needs.Missing(b, fmt.Errorf("%w: `go -C test/cluster run ./cmd/cluster build` prints a PATH with it", err))
 	}
 	s := ours(b, machine(b, 8))
 	hookDir, reports := drivertest.TempDir(b), drivertest.TempDir(b)

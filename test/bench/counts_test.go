@@ -16,6 +16,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfault"
 )
 
@@ -51,7 +52,7 @@ func (c counts) add(what string, each map[string]int, n int) {
 func TestCounts(t *testing.T) {
 	drivertest.RequireRoot(t)
 	if err := sysfault.Available(); err != nil {
-		drivertest.Missing(t, err)
+		needs.Missing(t, err)
 	}
 	c := counts{}
 	for _, devices := range []int{8, 1016} {
@@ -188,9 +189,15 @@ func nameOf(call sysfault.Call) string {
 
 // ofGenerate counts what cdi-gen reads of each device.
 func (c counts) ofGenerate(t *testing.T, s *side, devices int) {
+	c.add(fmt.Sprintf("cdi-gen devices=%d", devices), generateCalls(t, s.Root), devices)
+}
+
+// generateCalls are the calls on files by which cdi-gen looks at a host.
+func generateCalls(t testing.TB, root string) map[string]int {
+	t.Helper()
 	watched := sysfault.New(t)
-	shot := watched.Arm(sysfault.Fault{Match: byName(s.Root)})
-	command := watched.Command(program(t, "cdi-gen"), "generate", "--host-root", s.Root, "--no-hook", "--format", "json")
+	shot := watched.Arm(sysfault.Fault{Match: byName(root)})
+	command := watched.Command(program(t, "cdi-gen"), generateArgs(root)...)
 	if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
 		t.Fatalf("cdi-gen: %v: %s", err, out)
 	}
@@ -199,7 +206,11 @@ func (c counts) ofGenerate(t *testing.T, s *side, devices int) {
 		each[nameOf(call)]++
 		each["calls on files"]++
 	}
-	c.add(fmt.Sprintf("cdi-gen devices=%d", devices), each, devices)
+	return each
+}
+
+func generateArgs(root string) []string {
+	return []string{"generate", "--host-root", root, "--no-hook", "--format", "json"}
 }
 
 func (c counts) write() error {

@@ -125,11 +125,12 @@ func BenchmarkGenerate(b *testing.B) {
 			root := hostDir(b, h.devices, h.gids)
 			ours, empty := compare(b, rounds,
 				func() *exec.Cmd {
-					return exec.Command(program(b, "cdi-gen"), "generate", "--host-root", root, "--no-hook", "--format", "json")
+					return exec.Command(program(b, "cdi-gen"), generateArgs(root)...)
 				},
 				func() *exec.Cmd { return exec.Command(program(b, "nothing")) })
 			f := ours.figures()
 			f["ns/device"] = ours.median() / float64(h.devices)
+			f["opened/device"] = float64(generateCalls(b, root)["calls on files"]) / float64(h.devices)
 			report(b, "driver=ours", f)
 			report(b, "driver=empty", empty.figures())
 		})

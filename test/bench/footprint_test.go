@@ -1,27 +1,69 @@
 package bench
 
 import (
+	"bytes"
 	"debug/buildinfo"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 )
 
-// BenchmarkSize is that of the programs, and how many Go modules they have.
+// BenchmarkSize is that of the programs, and how many Go modules they have. Floors are built as one
+// builds programs; "pruned" compares with an empty driver that is built as ours.
 func BenchmarkSize(b *testing.B) {
-	for _, name := range []string{"dra-driver", "cdi-gen", "rdma-hook"} {
-		floor := "nothing"
-		if name == "dra-driver" {
-			floor = "empty"
-		}
-		b.Run("program="+name, func(b *testing.B) {
+	for _, size := range []struct{ name, floor string }{
+		{"dra-driver", "empty"}, {"dra-driver/pruned", "empty-pruned"}, {"cdi-gen", "nothing"}, {"rdma-hook", "nothing"},
+	} {
+		name, _, _ := strings.Cut(size.name, "/")
+		b.Run("program="+size.name, func(b *testing.B) {
 			report(b, "driver=ours", sizeOf(b, program(b, name)))
-			report(b, "driver=empty", sizeOf(b, program(b, floor)))
+			report(b, "driver=empty", sizeOf(b, program(b, size.floor)))
 		})
+	}
+	b.Run("image", func(b *testing.B) {
+		for name, programs := range map[string][]string{"ours": {"dra-driver", "rdma-hook"}, "empty": {"empty"}} {
+			report(b, "driver="+name, figures{"B": imageSize(b, programs)})
+		}
+	})
+}
+
+// imageSize is that of a container image with programs, as `make image` makes it.
+func imageSize(b *testing.B, programs []string) float64 {
+	b.Helper()
+	path := filepath.Join(b.TempDir(), "image.tar")
+	args := []string{"-C", "../..", "run", "./tools/image", "--tag", "localhost/bench:v1", "--output", path}
+	for _, name := range programs {
+		args = append(args, "--binary", program(b, name))
+	}
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		b.Fatalf("build an image: %v\n%s", err, out)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return float64(info.Size())
+}
+
+// TestPruned: the linker leaves out of the driver and of cdi-gen what nobody calls. It cannot once anything
+// that runs finds methods by names that it is given, as templates do: then it keeps all, and
+// the driver is half as large again.
+func TestPruned(t *testing.T) {
+	const template = "text/template.(*Template).Execute"
+	for name, want := range map[string]bool{"dra-driver": false, "cdi-gen": false, "empty": true} {
+		data, err := os.ReadFile(program(t, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := bytes.Contains(data, []byte(template)); got != want {
+			t.Errorf("%s has %s: %v, want %v; go build -ldflags=-dumpdep says who calls it", name, template, got, want)
+		}
 	}
 }
 
@@ -42,18 +84,19 @@ func sizeOf(b *testing.B, path string) figures {
 const idleTime = 30 * time.Second
 
 // BenchmarkFootprint is what a driver holds that has started, and what it does when nothing
-// happens.
+// happens; and the memory after some claims ("busy"). The garbage collector says what of the heap is in use.
 func BenchmarkFootprint(b *testing.B) {
 	for _, devices := range []int{8, 1016} {
 		b.Run(fmt.Sprintf("devices=%d", devices), func(b *testing.B) {
-			pair, _ := newPair(b, devices)
+			pair, names := newPair(b, devices, "GODEBUG=gctrace=1")
 			before, asked := map[*side]usage{}, map[*side]map[string]int{}
 			for _, s := range pair {
 				before[s], asked[s] = usageOf(b, s.driver.PID()), s.Requests()
 			}
 			time.Sleep(idleTime) // what is measured is what happens in this time
+			of := map[*side]figures{}
 			for _, s := range pair {
-				f := memoryOf(b, s.driver.PID())
+				f := memoryOf(b, s)
 				now := usageOf(b, s.driver.PID())
 				f["cpu-%"] = 100 * (now.processor - before[s].processor).Seconds() / idleTime.Seconds()
 				f["wakeups/s"] = float64(now.wakeups-before[s].wakeups) / idleTime.Seconds()
@@ -61,7 +104,16 @@ func BenchmarkFootprint(b *testing.B) {
 				for _, n := range perOp(asked[s], s.Requests(), 1) {
 					f["API-requests"] += n
 				}
-				report(b, "driver="+s.name, f)
+				of[s] = f
+			}
+			claims := addClaims(pair, 0, rounds, names).free
+			for _, s := range pair {
+				s.prepareAtOnce(b, claims, make(times, len(claims)), atOnce)
+				s.unprepare(b, claims...)
+				for _, unit := range []string{"RSS-MiB", "anonymous-MiB", "heap-MiB"} {
+					of[s]["busy-"+unit] = memoryOf(b, s)[unit]
+				}
+				report(b, "driver="+s.name, of[s])
 			}
 		})
 	}
@@ -70,6 +122,8 @@ func BenchmarkFootprint(b *testing.B) {
 // usage is what a process has used since it started.
 type usage struct {
 	processor time.Duration
+	user      int // clock ticks on a processor outside of the kernel, and in system calls
+	system    int
 	wakeups   int // how often its threads waited and went on
 }
 
@@ -79,7 +133,15 @@ func usageOf(b *testing.B, pid int) usage {
 	if err != nil {
 		b.Fatal(err)
 	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ") // behind the name, which may have blanks
+	fields := strings.Fields(rest)
 	var u usage
+	u.user, _ = strconv.Atoi(fields[11]) // utime and stime are numbers
+	u.system, _ = strconv.Atoi(fields[12])
 	for _, task := range tasks {
 		u.wakeups += statusOf(b, task)["voluntary_ctxt_switches"]
 		data, err := os.ReadFile(filepath.Join(task, "schedstat")) // nanoseconds on a processor, and more
@@ -96,18 +158,36 @@ func usageOf(b *testing.B, pid int) usage {
 	return u
 }
 
-func memoryOf(b *testing.B, pid int) figures {
+func memoryOf(b *testing.B, s *side) figures {
 	b.Helper()
-	proc := fmt.Sprintf("/proc/%d", pid)
+	proc := fmt.Sprintf("/proc/%d", s.driver.PID())
 	status := statusOf(b, proc)
 	open, err := os.ReadDir(proc + "/fd")
 	if err != nil {
 		b.Fatal(err)
 	}
 	return figures{
-		"RSS-MiB": float64(status["VmRSS"]) / 1024, "anonymous-MiB": float64(status["RssAnon"]) / 1024,
-		"threads": float64(status["Threads"]), "files": float64(len(open)),
+		"RSS-MiB": float64(status["VmRSS"]) / 1024, "anonymous-MiB": float64(status["RssAnon"]) / 1024, "file-MiB": float64(status["RssFile"]) / 1024,
+		"heap-MiB": heapOf(b, s.driver.Output()), "threads": float64(status["Threads"]), "files": float64(len(open)),
 	}
+}
+
+// collected is what the garbage collector says of each run: the heap as it began, as it ended, and of that
+// what is in use.
+var collected = regexp.MustCompile(`(?m)^gc \d+ .* \d+->\d+->(\d+) MB,`)
+
+// heapOf is what of the heap was in use when it was last collected.
+func heapOf(b *testing.B, output string) float64 {
+	b.Helper()
+	all := collected.FindAllStringSubmatch(output, -1)
+	if len(all) == 0 {
+		b.Fatalf("the garbage collector said nothing: %s", output)
+	}
+	n, err := strconv.ParseFloat(all[len(all)-1][1], 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return n
 }
 
 // statusOf are the numbers in the status of a process or thread.

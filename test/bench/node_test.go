@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -26,17 +27,24 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// programs builds what is measured as it is released, and returns its directory.
+// programs builds what is measured as it is released, and the floors as one builds programs,
+// and returns their directory. The empty driver is there once more, built as ours ("pruned").
 var programs = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "bench-bin-")
 	if err != nil {
 		return "", err
 	}
-	for module, packages := range map[string][]string{"../..": {"./cmd/..."}, ".": {"./empty", "./nothing"}} {
-		cmd := exec.Command("go", append([]string{"-C", module, "build", "-trimpath", "-ldflags", "-s -w", "-o", dir + "/"}, packages...)...)
+	const released = "-tags=grpcnotrace" // as the Makefile has it
+	for _, args := range [][]string{
+		{"-C", "../..", "build", released, "-o", dir + "/", "./cmd/..."},
+		{"build", "-o", dir + "/", "./empty", "./nothing"},
+		{"build", released, "-o", filepath.Join(dir, "empty-pruned"), "./empty"},
+	} {
+		verb := slices.Index(args, "build") + 1
+		cmd := exec.Command("go", slices.Insert(args, verb, "-trimpath", "-ldflags=-s -w")...)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("build %s: %w\n%s", packages, err, out)
+			return "", fmt.Errorf("%v: %w\n%s", cmd.Args, err, out)
 		}
 	}
 	return dir, nil
@@ -104,8 +112,15 @@ func ours(t testing.TB, m *fixture.Machine) *side {
 func emptyLike(t testing.TB, other *side) *side {
 	t.Helper()
 	s := newSide(t, "empty", other.Host)
+	s.command = s.emptyCommand(t, other.Slices(), drivertest.NodeName, s.Kubeconfig(t))
+	return s
+}
+
+// emptyCommand runs the driver that does nothing, with slices like those of another.
+func (s *side) emptyCommand(t testing.TB, like []resourceapi.ResourceSlice, node, kubeconfig string) []string {
+	t.Helper()
 	var published []resourceslice.Slice
-	for _, o := range other.Slices() {
+	for _, o := range like {
 		published = append(published, resourceslice.Slice{Devices: o.Spec.Devices, SharedCounters: o.Spec.SharedCounters})
 	}
 	file := filepath.Join(s.Dir, "slices.json")
@@ -116,10 +131,7 @@ func emptyLike(t testing.TB, other *side) *side {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.command = []string{
-		program(t, "empty"), "--node-name", drivertest.NodeName, "--kubelet-dir", s.Dir, "--kubeconfig", s.Kubeconfig(t), "--slices", file,
-	}
-	return s
+	return []string{program(t, "empty"), "--node-name", node, "--kubelet-dir", s.Dir, "--kubeconfig", kubeconfig, "--slices", file}
 }
 
 // start starts the driver, and waits until the kubelet has registered it and all
@@ -133,25 +145,31 @@ func (s *side) start(t testing.TB, devices int) {
 
 func (s *side) waitForDevices(t testing.TB, want int) {
 	t.Helper()
-	drivertest.Eventually(t, func() error {
-		have := 0
-		for _, slice := range s.Slices() {
-			have += len(slice.Spec.Devices)
-		}
-		if have != want {
-			return fmt.Errorf("%d devices are published, want %d", have, want)
-		}
-		return nil
-	})
+	drivertest.Eventually(t, func() error { return wantDevices(s.Slices(), want) })
+}
+
+// wantDevices says what is missing in slices.
+func wantDevices(published []resourceapi.ResourceSlice, want int) error {
+	have := 0
+	for _, slice := range published {
+		have += len(slice.Spec.Devices)
+	}
+	if have != want {
+		return fmt.Errorf("%d devices are published, want %d", have, want)
+	}
+	return nil
 }
 
 // newPair starts both drivers with so many devices, and returns the names of the devices.
-func newPair(t testing.TB, devices int) (pair []*side, names []string) {
+// The drivers get the environment besides.
+func newPair(t testing.TB, devices int, environment ...string) (pair []*side, names []string) {
 	t.Helper()
 	m := machine(t, devices)
 	first := ours(t, m)
+	first.command = append(append([]string{"/usr/bin/env"}, environment...), first.command...)
 	first.start(t, devices)
 	second := emptyLike(t, first)
+	second.command = append(append([]string{"/usr/bin/env"}, environment...), second.command...)
 	second.start(t, devices)
 	return []*side{first, second}, deviceNames(t, m)
 }

@@ -106,11 +106,17 @@ func addRequests(f figures, perClaim map[string]float64) {
 func manyAtATime(b *testing.B, pair []*side, claims []*resourceapi.ResourceClaim, latency time.Duration) {
 	of := map[*side]times{}
 	rates := map[*side]times{} // of a claim, in a chunk
+	used, began := map[*side]time.Duration{}, map[*side]usage{}
+	for _, s := range pair {
+		began[s] = usageOf(b, s.driver.PID())
+	}
 	for round := range rounds / chunk {
 		inTurn(round, pair, func(s *side) {
 			s.SetLatency(latency)
 			each := make(times, len(claims))
-			whole := took(func() { s.prepareAtOnce(b, claims, each) })
+			before := usageOf(b, s.driver.PID()).processor
+			whole := took(func() { s.prepareAtOnce(b, claims, each, atOnce) })
+			used[s] += usageOf(b, s.driver.PID()).processor - before
 			of[s] = append(of[s], each...)
 			rates[s] = append(rates[s], whole/time.Duration(len(claims)))
 			s.SetLatency(0)
@@ -120,16 +126,20 @@ func manyAtATime(b *testing.B, pair []*side, claims []*resourceapi.ResourceClaim
 	for _, s := range pair {
 		f := of[s].figures()
 		f["claims/s"] = float64(time.Second) / rates[s].median()
+		f["cpu-ns"] = float64(used[s]) / float64(len(of[s])) // of the driver, for a claim
+		ended := usageOf(b, s.driver.PID())
+		f["in-kernel-%"] = 100 * float64(ended.system-began[s].system) / float64(max(1, ended.system-began[s].system+ended.user-began[s].user))
+		f["switches/op"] = float64(ended.wakeups-began[s].wakeups) / float64(len(of[s])) // Unprepare included
 		report(b, "driver="+s.name, f)
 	}
 }
 
 // prepareAtOnce prepares claims from as many goroutines as shall be at once, and notes how
 // long each took.
-func (s *side) prepareAtOnce(b *testing.B, claims []*resourceapi.ResourceClaim, each times) {
+func (s *side) prepareAtOnce(b *testing.B, claims []*resourceapi.ResourceClaim, each times, at int) {
 	next := make(chan int)
 	var workers sync.WaitGroup
-	for range atOnce {
+	for range at {
 		workers.Go(func() {
 			for i := range next {
 				each[i] = took(func() { s.prepare(b, claims[i]) })

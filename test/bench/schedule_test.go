@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -14,30 +13,20 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/controlplane"
-	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 )
 
 // BenchmarkSchedule is a real scheduler and API server with 1,000 nodes that nobody runs: from
 // the first of 100 pods, with a claim for one HCA each, until all of them have a node. The
 // floor are as many devices without attributes; pods without a claim are beside it.
 func BenchmarkSchedule(b *testing.B) {
-	dir := b.TempDir()
-	cp, err := cluster.StartControlPlane(b.Context(), dir, cluster.Options{Progress: os.Stderr})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		if err := cp.Stop(); err != nil {
-			b.Error(err)
-		}
-	})
+	cp := startControlPlane(b)
 	if err := cp.Schedule(); err != nil {
 		b.Fatal(err)
 	}
-	c := newSimulation(b, cp.Kubeconfig())
+	c := &simulation{client: clientOf(b, cp)}
+	c.fill(b)
 	c.schedule(b, 10, "") // warms up
 	plain := c.schedule(b, 100, "")
 	for _, devices := range []int{8, 136} {
@@ -69,18 +58,9 @@ type simulation struct {
 	pods   int
 }
 
-func newSimulation(b *testing.B, kubeconfig string) *simulation {
+// fill makes the nodes, and the classes of the pods' claims.
+func (c *simulation) fill(b *testing.B) {
 	b.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		b.Fatal(err)
-	}
-	config.QPS = -1
-	config.ContentType = "application/vnd.kubernetes.protobuf"
-	c := &simulation{}
-	if c.client, err = kubernetes.NewForConfig(config); err != nil {
-		b.Fatal(err)
-	}
 	for _, class := range append(controlplane.ChartClasses(b), controlplane.Class(bareClass, `device.driver == "rdma.dev"`)) {
 		if _, err := c.client.ResourceV1().DeviceClasses().Create(b.Context(), class, metav1.CreateOptions{}); err != nil {
 			b.Fatal(err)
@@ -91,7 +71,6 @@ func newSimulation(b *testing.B, kubeconfig string) *simulation {
 		_, err := c.client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
 		return err == nil, nil
 	})
-	return c
 }
 
 // each does something n times, some of them at once.

@@ -22,9 +22,9 @@ func BenchmarkStorm(b *testing.B) {
 		name  string
 		count int
 	}{{pair[0], "ours", free}, {stock, "empty", limited}} {
-		one.prepareAtOnce(b, claims[:burst], make(times, burst))
+		one.prepareAtOnce(b, claims[:burst], make(times, burst), atOnce)
 		each := make(times, one.count)
-		whole := took(func() { one.prepareAtOnce(b, claims[burst:burst+one.count], each) })
+		whole := took(func() { one.prepareAtOnce(b, claims[burst:burst+one.count], each, atOnce) })
 		f := each.figures()
 		f["claims/s"] = float64(one.count) * float64(time.Second) / float64(whole)
 		report(b, "driver="+one.name, f)

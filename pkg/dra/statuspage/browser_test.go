@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
 )
 
 // browser is a Chromium without JavaScript, and with a profile of its own.
@@ -42,7 +42,7 @@ func newBrowser(t *testing.T) *browser {
 		}
 		return b
 	}
-	drivertest.Missing(t, errors.New("no browser: install the package chromium (hack/install-packages.sh), or Google Chrome"))
+	needs.Missing(t, errors.New("no browser: install the package chromium (hack/install-packages.sh), or Google Chrome"))
 	return nil
 }
 

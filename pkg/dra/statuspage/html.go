@@ -4,27 +4,21 @@ import (
 	"bytes"
 	_ "embed"
 	"fmt"
-	"html/template"
 	"io"
-	"strings"
 	"time"
+
+	g "maragu.dev/gomponents"
+	"maragu.dev/gomponents/html"
 )
 
-var (
-	//go:embed page.html
-	layout string
-	// style stands in the page and, by its hash, in the policy that lets the browser use it.
-	//go:embed page.css
-	style string
+// style stands in the page and, by its hash, in the policy that lets the browser use it.
+//
+//go:embed page.css
+var style string
 
-	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-		"style": func() template.CSS { return template.CSS(style) }, // #nosec G203 -- ours
-		"time":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"ago":   ago, "rate": rate, "lower": strings.ToLower, "join": strings.Join,
-	}).Parse(layout))
-)
-
-// WriteHTML writes the page for a browser.
+// WriteHTML writes the page for a browser. It is made of functions, and not of a template: the
+// latter finds methods by their names at run time, so that the linker has to keep every method of
+// every type, which are 20 MB of the program.
 func (p *Page) WriteHTML(w io.Writer) error {
 	var picture bytes.Buffer
 	if p.Topology != nil {
@@ -32,66 +26,81 @@ func (p *Page) WriteHTML(w io.Writer) error {
 			return fmt.Errorf("draw the host: %w", err)
 		}
 	}
-	data := struct {
-		*Page
-		Path    string
-		Picture template.HTML
-	}{p, Path, template.HTML(picture.String())} // #nosec G203 -- topology escapes what it writes, as its tests show
-	if err := pageTemplate.Execute(w, data); err != nil {
+	if err := (g.Group{p.document(picture.String()), g.Raw("\n")}).Render(w); err != nil {
 		return fmt.Errorf("write the status page: %w", err)
 	}
 	return nil
 }
 
-// ago is how long before the page's time something was, as people say it.
-func ago(at, then time.Time) string {
-	d := at.Sub(then)
-	switch {
-	case d < time.Second:
-		return "now"
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", int(d.Hours()))
-	}
-	return fmt.Sprintf("%dd", int(d.Hours()/24))
+// document is the whole page, with a picture that is escaped already, as the tests of topology show.
+func (p *Page) document(picture string) g.Node {
+	return html.Doctype(lines(html.HTML, html.Lang("en"),
+		lines(html.Head,
+			html.Meta(html.Charset("utf-8")),
+			html.Meta(html.Name("viewport"), html.Content("width=device-width, initial-scale=1")),
+			html.Meta(html.Name("color-scheme"), html.Content("light dark")),
+			html.TitleEl(g.Text(p.Node), g.Text(": RDMA devices")),
+			html.StyleEl(g.Raw(style)),
+		),
+		lines(html.Body,
+			p.header(),
+			lines(html.Main,
+				p.problems(),
+				lines(html.Section, html.H2(g.Text("Host")), html.Div(html.Class("scroll"), g.Raw("\n"+picture))),
+				p.hcas(), p.groups(), p.claims(), p.events(),
+			),
+		),
+	))
 }
 
-func rate(mbps int) string {
-	if mbps == 0 {
-		return ""
+func (p *Page) header() g.Node {
+	registered := "not registered with the kubelet"
+	if p.Registered {
+		registered = "registered with the kubelet"
 	}
-	return fmt.Sprintf("%g Gb/s", float64(mbps)/1000)
+	if p.NRI != "" {
+		registered += ", " + p.NRI + " to NRI"
+	}
+	return lines(html.Header,
+		html.H1(g.Text("RDMA devices of "), g.Text(p.Node)),
+		html.P(g.Text(p.Summary())),
+		html.P(html.Class("soft"),
+			g.Textf("%s, running for %s; %s. This page is of ", p.Version, ago(p.At, p.Started), registered), clock(p.At, stamp(p.At)),
+			g.Text(": reload it for a newer one. The same "), html.A(html.Href(Path+"?o=json"), g.Text("as JSON")), g.Text("."),
+		),
+	)
 }
 
-// unhealthy are the HCAs that the kubelet is told are not Healthy.
-func (p *Page) unhealthy() int {
-	n := 0
-	for _, h := range p.HCAs {
-		if h.Health != "" && h.Health != "Healthy" {
-			n++
+func (p *Page) problems() g.Node {
+	if len(p.Problems) == 0 {
+		return nil
+	}
+	return lines(html.Section, html.Aria("label", "Problems"), lines(html.Ul, html.Class("problems"), g.Map(p.Problems, func(problem string) g.Node {
+		return html.Li(html.Span(html.Class("warning"), g.Text("Problem:")), g.Text(" "+problem))
+	})))
+}
+
+// stamp is a time for programs, and clock one for people that programs read too.
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+func clock(t time.Time, text string, attributes ...g.Node) g.Node {
+	return html.Time(html.DateTime(stamp(t)), g.Group(attributes), g.Text(text))
+}
+
+// lines is an element whose children begin lines of their own, for who reads the source.
+func lines(element func(...g.Node) g.Node, children ...g.Node) g.Node {
+	out := []g.Node{g.Raw("\n")}
+	for _, child := range children {
+		group, ok := child.(g.Group)
+		if !ok {
+			group = g.Group{child}
+		}
+		for _, one := range group {
+			out = append(out, one)
+			if t, typed := one.(interface{ Type() g.NodeType }); one != nil && !(typed && t.Type() == g.AttributeType) {
+				out = append(out, g.Raw("\n"))
+			}
 		}
 	}
-	return n
-}
-
-// Summary is the page in one line.
-func (p *Page) Summary() string {
-	parts := []string{plural(len(p.HCAs), "HCA"), plural(len(p.Claims), "prepared claim")}
-	if n := p.unhealthy(); n > 0 {
-		parts = append(parts, fmt.Sprintf("%d not healthy", n))
-	}
-	if n := len(p.Problems); n > 0 {
-		parts = append(parts, plural(n, "problem"))
-	}
-	return strings.Join(parts, ", ")
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return element(out...)
 }

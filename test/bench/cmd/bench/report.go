@@ -16,17 +16,12 @@ func render(m *measured) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Measured on %s, Linux %s, %s, %s/%s; medians of the rounds.\n\n",
 		m.config["date"], m.config["kernel"], m.config["cpu"], m.config["goos"], m.config["goarch"])
-	b.WriteString("| goal | at most | worst | where | |\n|---|---|---|---|---|\n")
+	b.WriteString("| goal | at most | median | worst | where | |\n|---|---|---|---|---|---|\n")
 	for _, g := range goals {
 		b.WriteString(g.row(m))
 	}
-	group := ""
+	b.WriteString("\n| | ours | floor | ratio | ours p99 | ratio | and |\n|---|---|---|---|---|---|---|\n")
 	for _, c := range m.cells {
-		benchmark, _, _ := strings.Cut(c.name, "/")
-		if benchmark != group {
-			group = benchmark
-			fmt.Fprintf(&b, "\n**%s**\n\n| | ours | floor | ratio | ours p99 | ratio | and |\n|---|---|---|---|---|---|---|\n", group)
-		}
 		b.WriteString(c.row())
 	}
 	return b.String()
@@ -34,8 +29,8 @@ func render(m *measured) string {
 
 // row is one cell as a line of a table.
 func (c *cell) row() string {
-	_, name, _ := strings.Cut(c.name, "/")
-	columns := []string{strings.ReplaceAll(name, "/", " ")}
+	benchmark, name, _ := strings.Cut(c.name, "/")
+	columns := []string{strings.TrimSpace("**" + benchmark + "** " + strings.ReplaceAll(name, "/", " "))}
 	for _, unit := range []string{p50, p99} {
 		columns = append(columns, show(unit, c.ours[unit]))
 		if unit == p50 {

@@ -1,0 +1,60 @@
+package statuspage
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// ago is how long before the page's time something was, as people say it.
+func ago(at, then time.Time) string {
+	d := at.Sub(then)
+	switch {
+	case d < time.Second:
+		return "now"
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
+
+func rate(mbps int) string {
+	if mbps == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%g Gb/s", float64(mbps)/1000)
+}
+
+// unhealthy are the HCAs that the kubelet is told are not Healthy.
+func (p *Page) unhealthy() int {
+	n := 0
+	for _, h := range p.HCAs {
+		if h.Health != "" && h.Health != "Healthy" {
+			n++
+		}
+	}
+	return n
+}
+
+// Summary is the page in one line.
+func (p *Page) Summary() string {
+	parts := []string{plural(len(p.HCAs), "HCA"), plural(len(p.Claims), "prepared claim")}
+	if n := p.unhealthy(); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d not healthy", n))
+	}
+	if n := len(p.Problems); n > 0 {
+		parts = append(parts, plural(n, "problem"))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
