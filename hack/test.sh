@@ -51,6 +51,31 @@ image() { make image IMAGE=localhost/dra-driver-rdma:testbed; }
 # One package at a time: only one cluster runs on a machine.
 e2e() { go -C test/cluster test -p 1 -timeout 30m -count=$count ./...; }
 
+# The tests in the virtual machine: those where it is the node of a control plane on this
+# machine, of which there is only one at a time as well, and the others.
+nodes='^(TestCluster|TestFollow)$'
+vm() { go -C test/vm test -p 1 -timeout "$([ -n "$long" ] && echo 3h || echo 40m)" -count=1 "$@" ./...; }
+
+# aside runs a command beside the stages that follow, until `stage NAME joined`. The cluster's
+# tests wait most of the time, and a virtual machine has one emulated processor.
+aside() {
+	aside_log=$(mktemp)
+	set -m # a process group, to end it with all that it started
+	"$@" >"$aside_log" 2>&1 &
+	set +m
+	aside_pid=$!
+	trap 'kill -- -$aside_pid 2>/dev/null; rm -f "$aside_log"' EXIT
+}
+
+joined() {
+	local status=0
+	wait $aside_pid || status=$?
+	trap - EXIT
+	cat "$aside_log"
+	rm "$aside_log"
+	return $status
+}
+
 stage lint hack/lint.sh
 stage "programs of the cluster (cached by version)" programs
 stage "unit, golden, fuzz seeds, import rules, chart (race detector on)" unit
@@ -58,9 +83,11 @@ stage "unit, golden, fuzz seeds, import rules, chart (race detector on)" unit
 stage "packages: deb, rpm, tar.gz" go -C packaging test -timeout 10m -count=$count ./...
 stage "what the driver asks of API server and files" counts
 stage "container image" image
+aside vm -skip "$nodes"
 stage "end to end on the embedded cluster" e2e
 stage "the demo" hack/demo.sh
-stage "a real RDMA kernel, in a virtual machine" hack/vm-test.sh
+stage "a real RDMA kernel, in a virtual machine (begun beside the two before)" joined
+stage "the same as node of a cluster" vm -run "$nodes"
 
 printf '\n=== all stages passed\n' >&2
 printf '%s\n' "${times[@]}" >&2

@@ -143,6 +143,12 @@ func (v *VM) args(c Cmd, dir, console string) []string {
 		"-device", "virtio-serial-pci",
 	}
 	args = append(args, c.Uplink.args()...)
+	if c.Cable {
+		for i := range 2 {
+			args = append(args, "-netdev", fmt.Sprintf("hubport,id=cable%d,hubid=0", i),
+				"-device", fmt.Sprintf("virtio-net-pci,netdev=cable%d,romfile=,mac=52:54:00:12:35:%02x", i, i))
+		}
+	}
 	// Descriptors 3 and 4 are our pipes. A file is opened with truncation, which a pipe
 	// refuses, unless it is appended to.
 	for i, port := range []string{job.StdoutPort, job.StderrPort} {

@@ -144,6 +144,9 @@ type Cmd struct {
 	Devices []Device
 	// Uplink is nil for a guest without a way out.
 	Uplink *Uplink
+	// Cable gives the guest two more network devices, PCI functions that are connected to each
+	// other and to nothing else: eth1 and eth2, or eth2 and eth3 beside an uplink.
+	Cable bool
 	// MemoryMB is 1024 and CPUs is 1 when 0. QEMU's emulation of more than one CPU
 	// panics the guest now and then; Run tries once more then.
 	MemoryMB, CPUs int

@@ -10,15 +10,17 @@ import (
 )
 
 // TestEveryExampleIsTested: each manifest of the examples is named by a test of this
-// package, which applies it as it is.
+// package, or by one on a node in the virtual machine, which applies it as it is.
 func TestEveryExampleIsTested(t *testing.T) {
-	sources, err := filepath.Glob("*_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var tests strings.Builder
-	for _, file := range sources {
-		tests.WriteString(testbed.ReadFile(t, file))
+	for _, pattern := range []string{"*_test.go", bed.Checkout.Path("test", "vm", "inside", "follow", "*_test.go")} {
+		sources, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range sources {
+			tests.WriteString(testbed.ReadFile(t, file))
+		}
 	}
 	examples, err := os.ReadDir(bed.Checkout.Path("examples"))
 	if err != nil {

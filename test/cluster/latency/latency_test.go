@@ -70,6 +70,36 @@ func TestLatency(t *testing.T) {
 	}
 }
 
+// BenchmarkLatency is the same for the report on what the driver costs (test/bench): from the event to the taint
+// that a watch shows, over a request that changes nothing.
+func BenchmarkLatency(b *testing.B) {
+	for _, functions := range []int{8, 64, 1016} {
+		b.Run(fmt.Sprintf("devices=%d", functions), func(b *testing.B) {
+			n := start(b, functions, atOnce)
+			r := measure(n)
+			report(b, "driver=ours", r.known, map[string]float64{
+				"watched-B/write": float64(n.last.slice.Size()), // what each watch of all slices is sent
+				"decided-ns":      float64(median(r.decided)), "written-ns": float64(median(r.written)), "bare-ns": float64(median(r.bare)), "writes/flap": float64(r.writes) / flaps,
+			})
+			report(b, "driver=empty", r.empty, nil)
+		})
+	}
+}
+
+// report gives what was measured to benchstat.
+func report(b *testing.B, name string, took []time.Duration, more map[string]float64) {
+	b.Run(name, func(b *testing.B) {
+		for range b.N { // was measured before
+		}
+		sorted := slices.Sorted(slices.Values(took))
+		b.ReportMetric(float64(median(took)), "ns/op")
+		b.ReportMetric(float64(sorted[len(sorted)*99/100]), "p99-ns")
+		for unit, value := range more {
+			b.ReportMetric(value, unit)
+		}
+	})
+}
+
 // measure lets the link of a node fail and come back.
 func measure(n *node) *result {
 	n.Helper()

@@ -45,7 +45,7 @@ func run(m *testing.M) int {
 
 // config is the way to the API server, without client-go's limit of 5 requests a
 // second, as the driver has it.
-func config(t *testing.T) *rest.Config {
+func config(t testing.TB) *rest.Config {
 	t.Helper()
 	c, err := clientcmd.BuildConfigFromFlags("", server.Kubeconfig())
 	if err != nil {
@@ -55,7 +55,7 @@ func config(t *testing.T) *rest.Config {
 	return c
 }
 
-func client(t *testing.T, c *rest.Config) kubernetes.Interface {
+func client(t testing.TB, c *rest.Config) kubernetes.Interface {
 	t.Helper()
 	out, err := kubernetes.NewForConfig(c)
 	if err != nil {

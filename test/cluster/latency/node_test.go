@@ -27,7 +27,7 @@ import (
 
 // node is a fixture host with a driver, and one port of it that fails at will.
 type node struct {
-	*testing.T
+	testing.TB
 	name   string
 	host   *drivertest.Host
 	port   *rdma.HCA // the one that fails
@@ -47,13 +47,13 @@ type sight struct {
 
 // start makes a node with so many HCAs, and runs a driver with a configuration there until the
 // test ends.
-func start(t *testing.T, functions int, policy string) *node {
+func start(t testing.TB, functions int, policy string) *node {
 	t.Helper()
 	m, err := fixture.Large(functions)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{T: t, name: fmt.Sprintf("%s-%d", "node", functions), host: drivertest.NewSharedHost(t, "none"), links: newReplay()}
+	n := &node{TB: t, name: fmt.Sprintf("%s-%d", "node", functions), host: drivertest.NewSharedHost(t, "none"), links: newReplay()}
 	n.host.Become(t, m)
 	hcas := rdmatest.Discover(t, m).HCAs
 	n.port = &hcas[len(hcas)-1]
@@ -105,22 +105,22 @@ func device(s *resourceapi.ResourceSlice, name string) *resourceapi.Device {
 // run runs the driver.
 func (n *node) run(text string) {
 	n.Helper()
-	c := config(n.T)
+	c := config(n.TB)
 	n.writes = &writes{}
 	c.Wrap(n.writes.wrap)
 	p, err := policy.Parse([]byte("apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n" + text + "\n"))
 	if err != nil {
 		n.Fatal(err)
 	}
-	kubelet := drivertest.NewKubelet(n.T)
+	kubelet := drivertest.NewKubelet(n.TB)
 	driver, err := dra.New(dra.Config{
-		NodeName: n.name, HostRoot: n.host.Root, KubeletDir: kubelet.Dir, StateDir: filepath.Join(drivertest.TempDir(n.T), "state"), CDIDir: filepath.Join(drivertest.TempDir(n.T), "cdi"),
+		NodeName: n.name, HostRoot: n.host.Root, KubeletDir: kubelet.Dir, StateDir: filepath.Join(drivertest.TempDir(n.TB), "state"), CDIDir: filepath.Join(drivertest.TempDir(n.TB), "cdi"),
 		Site: plan.DefaultSite(), Policy: p, Events: events(n.links),
-	}, client(n.T, c))
+	}, client(n.TB, c))
 	if err != nil {
 		n.Fatal(err)
 	}
-	drivertest.Run(n.T, driver)
+	drivertest.Run(n.TB, driver)
 }
 
 // settle waits until all devices are published.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +114,21 @@ func Node(t *testing.T, class, ibdev string) string {
 	}
 	t.Fatalf("the kernel has no node of class %s for %s", class, ibdev)
 	return ""
+}
+
+// SentPackets is how many packets a soft-RoCE device has sent, by the kernel's count: perftest
+// cannot tell the speed where the clock is emulated.
+func SentPackets(t *testing.T, ibdev string) int {
+	t.Helper()
+	data, err := os.ReadFile("/sys/class/infiniband/" + ibdev + "/ports/1/hw_counters/sent_pkts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	packets, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return packets
 }
 
 // SetUpPodman makes podman do without systemd and its journal, which are not there.

@@ -3,8 +3,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -99,26 +97,12 @@ for node in /dev/infiniband/*; do [ -e $node ] && echo present $node; done
 ibv_rc_pingpong -d rxe0 -g 1; echo "pingpong status $?"`
 )
 
-// sent is how many packets a soft-RoCE device has sent, by the kernel's count.
-func sent(t *testing.T, ibdev string) int {
-	t.Helper()
-	data, err := os.ReadFile("/sys/class/infiniband/" + ibdev + "/ports/1/hw_counters/sent_pkts")
-	if err != nil {
-		t.Fatal(err)
-	}
-	packets, err := strconv.Atoi(strings.TrimSpace(string(data)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return packets
-}
-
 // moved asserts that a soft-RoCE device has sent that many bytes at least: perftest cannot tell
 // the speed where the clock is emulated. A packet carries 1024 bytes, the MTU of the devices
 // here.
 func moved(t *testing.T, ibdev string, bytes int) {
 	t.Helper()
-	packets := sent(t, ibdev)
+	packets := inside.SentPackets(t, ibdev)
 	if packets < bytes/1024 {
 		t.Errorf("%s has sent %d packets, which cannot hold %d bytes", ibdev, packets, bytes)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +19,10 @@ import (
 // goes on they do, without anybody's help.
 func TestFailsClosed(t *testing.T) {
 	before := counted(t)
+	host, err := hardware()
+	if err != nil {
+		t.Fatal(err)
+	}
 	had := len(namespaces(t))
 	create(t, "closed", "rxm0", both)
 	// The claim is prepared before the sandbox has a namespace, and NRI is asked when CNI has
@@ -37,7 +42,9 @@ func TestFailsClosed(t *testing.T) {
 		}
 		return nil
 	})
-	home(t, before)
+	if now, err := hardware(); err != nil || !slices.Equal(now, host) {
+		t.Errorf("while the driver stands still the host has\n%s\n%v, and it had\n%s", strings.Join(now, "\n"), err, strings.Join(host, "\n"))
+	}
 	signal(t, syscall.SIGCONT, stopped...)
 	ready(t, "closed")
 	for _, c := range both {

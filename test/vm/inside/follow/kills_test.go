@@ -14,22 +14,16 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 )
 
-// times is how many pods come and go while the driver and containerd are killed:
-// FOLLOW_TIMES of the environment outside.
-func times(t *testing.T) int {
-	t.Helper()
-	if n, err := strconv.Atoi(os.Getenv("FOLLOW_TIMES")); err == nil {
-		return n
-	}
-	return 3
-}
-
 // The driver is killed before a pod comes, while it starts and while it ends, and containerd
-// while it starts. After each pod the devices of the host are counted.
+// while it starts. After each pod the devices of the host are counted. TEST_LONG has 100 pods.
 func TestKills(t *testing.T) {
+	pods := 3
+	if os.Getenv("TEST_LONG") != "" {
+		pods = 100
+	}
 	before := counted(t)
 	kills := map[string]int{}
-	for i := range times(t) {
+	for i := range pods {
 		name := "kill-" + strconv.Itoa(i)
 		driver := func() { signal(t, syscall.SIGKILL, drivers(t)...); kills["driver"]++ }
 		switch i % 3 {
@@ -62,7 +56,7 @@ func TestKills(t *testing.T) {
 			t.Fatalf("after %d pods", i+1)
 		}
 	}
-	t.Logf("%d pods; killed %v", times(t), kills)
+	t.Logf("%d pods; killed %v", pods, kills)
 }
 
 // drivers are the processes of the driver itself, without its probes.

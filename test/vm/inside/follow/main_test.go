@@ -6,7 +6,6 @@ package follow
 import (
 	"context"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -15,42 +14,22 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
-	"github.com/rdma-dev/dra-driver-rdma/test/vm/vmtest"
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside/joined"
 )
-
-// patience is for emulated time, on a busy host.
-const patience = 10 * time.Minute
 
 var (
 	node   *cluster.Cluster     // containerd and the kubelet
 	client kubernetes.Interface // of the control plane
 )
 
-func TestMain(m *testing.M) {
-	cluster.Init() // process 1 of the cluster is this program, started again
-	vmtest.Guard()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	err := setUp(ctx)
-	cancel()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "set up the node:", err)
-		os.Exit(1)
-	}
-	// The machine ends with the tests, so nothing is taken down.
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { joined.Main(m, setUp) }
 
-// setUp joins the machine to the control plane, which has the driver's DaemonSet already.
 func setUp(ctx context.Context) (err error) {
 	// While there is no namespace but the first one the kernel lets the mode be changed.
 	if r := inside.Run("rdma", "system", "set", "netns", "exclusive"); r.Code != 0 {
 		return fmt.Errorf("set the mode to exclusive: %s", r.Out)
 	}
-	options := cluster.Options{
-		WholeMachine: true, Join: os.Getenv("CONTROL_PLANE"), Progress: os.Stdout,
-		Images: []string{os.Getenv("DRIVER_ARCHIVE"), os.Getenv("TOOLS_ARCHIVE")},
-	}
-	if node, err = cluster.Up(ctx, options); err != nil {
+	if node, err = joined.Up(ctx); err != nil {
 		return err
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", node.Kubeconfig())
@@ -68,7 +47,7 @@ func setUp(ctx context.Context) (err error) {
 			return nil
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("wait for the driver to publish: %w\n%s", err, said(context.Background()))
+			return fmt.Errorf("wait for the driver to publish: %w\n%s", err, joined.Said(context.Background(), node))
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
@@ -66,19 +67,57 @@ func claim(name, ibdev string) *resourceapi.ResourceClaim {
 	}
 }
 
+// networked is a claim that also asks for the device's network interface, in JSON as kubectl
+// writes it: without spaces, and with keys in order. Of others, which programs can make, the
+// API server takes every patch of the status for a change of the allocation, and refuses it.
+func networked(name, ibdev, network string) *resourceapi.ResourceClaim {
+	c := claim(name, ibdev)
+	c.Spec.Devices.Requests[0].Exactly.DeviceClassName = "net.hca.rdma.dev"
+	c.Spec.Devices.Config = []resourceapi.DeviceClaimConfiguration{{DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
+		Driver: "rdma.dev", Parameters: runtime.RawExtension{Raw: []byte(`{"apiVersion":"rdma.dev/v1alpha1","kind":"HCAConfig","network":` + network + `}`)},
+	}}}}
+	return c
+}
+
 // create makes a pod and its claim.
 func create(t *testing.T, name, ibdev string, containers []string) {
 	t.Helper()
 	if ibdev != "" {
-		if _, err := client.ResourceV1().ResourceClaims(namespace).Create(t.Context(), claim(name, ibdev), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		createClaim(t, claim(name, ibdev))
 	}
+	createPod(t, pod(name, ibdev, containers))
+}
+
+// createNetworked makes a pod whose claim asks for the network interface too.
+func createNetworked(t *testing.T, name, ibdev, network string) {
+	t.Helper()
+	createClaim(t, networked(name, ibdev, network))
+	createPod(t, pod(name, ibdev, one))
+}
+
+func createPod(t *testing.T, p *corev1.Pod) {
+	t.Helper()
 	// The default service account of a new cluster may not be there yet.
-	inside.Eventually(t, "make pod "+name, time.Minute, func() error {
-		_, err := client.CoreV1().Pods(namespace).Create(t.Context(), pod(name, ibdev, containers), metav1.CreateOptions{})
+	inside.Eventually(t, "make pod "+p.Name, time.Minute, func() error {
+		_, err := client.CoreV1().Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{})
 		return err
 	})
+}
+
+func createClaim(t *testing.T, c *resourceapi.ResourceClaim) {
+	t.Helper()
+	if _, err := client.ResourceV1().ResourceClaims(namespace).Create(t.Context(), c, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func get(t *testing.T, name string) *corev1.Pod {
+	t.Helper()
+	p, err := client.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 // runs makes a pod and waits until its containers run; it returns how long that took.

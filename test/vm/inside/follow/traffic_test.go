@@ -2,52 +2,113 @@ package follow
 
 import (
 	"fmt"
+	"net/netip"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
-// end is a pod at one end of a link.
-type end struct{ pod, ibdev, link, address string }
+// podInterface is the name that an interface has in its pod where the claim says none.
+const podInterface = "rdma0"
 
-// attach gives a pod the network interface of its device, with an address, as a CNI plugin
-// such as host-device does.
-func (e end) attach(t *testing.T) {
+// end is a pod with a device and its network interface.
+type end struct{ pod, container, ibdev string }
+
+// link is what ip says of the interface in the pod's network namespace.
+func (e end) link(t *testing.T) *link {
 	t.Helper()
-	pid := strconv.Itoa(sandbox(t, e.ibdev))
-	inside.Must(t, "ip", "link", "set", e.link, "netns", pid)
-	inside.Must(t, "nsenter", "--target", pid, "--net", "ip", "addr", "add", e.address+"/24", "dev", e.link)
-	inside.Must(t, "nsenter", "--target", pid, "--net", "ip", "link", "set", e.link, "up")
+	links, err := linksOf("nsenter", "--net", "--target", strconv.Itoa(sandbox(t, e.pod)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range links {
+		if l.Name == podInterface && l.up() && len(l.addresses()) == 1 {
+			return l
+		}
+	}
+	t.Fatalf("pod %s has no %s with an address that is up: %v", e.pod, podInterface, links)
+	return nil
 }
 
-// detach brings the interface back to the host. The kernel would not: it ends a veth with its
-// namespace.
-func (e end) detach(t *testing.T) {
+func (e end) address(t *testing.T) netip.Addr {
 	t.Helper()
-	inside.Must(t, "nsenter", "--target", strconv.Itoa(sandbox(t, e.ibdev)), "--net", "ip", "link", "set", e.link, "netns", "1")
+	return netip.MustParsePrefix(e.link(t).addresses()[0]).Addr()
 }
 
-// Two pods, each with its device and the device's interface, talk by rdma_cm on their own
-// addresses.
-func TestTraffic(t *testing.T) {
-	before := counted(t)
-	server, client := end{"server", "rxm1", "veth0", "10.79.0.1"}, end{"client", "rxm2", "veth0p", "10.79.0.2"}
-	for _, e := range []end{server, client} {
-		create(t, e.pod, e.ibdev, one)
+// tell has a container say of itself how its interface is called, and the device's GIDs with types and
+// interfaces.
+const tell = `env | grep ^RDMA_INTERFACE_
+cd /sys/class/infiniband/%s/ports/1 && for i in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
+	n=$(cat gid_attrs/ndevs/$i 2>/dev/null) && echo "gid $n $(cat gids/$i) $(cat gid_attrs/types/$i)"
+done; true`
+
+// described checks that pod, claim and kernel say the same of the interface: the container's variable
+// is its name, the claim's status has it as ip has it, and the GID of its address is
+// that of this interface.
+func (e end) described(t *testing.T) {
+	t.Helper()
+	l := e.link(t)
+	said, err := exec(t.Context(), e.pod, e.container, fmt.Sprintf(tell, e.ibdev))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, e := range []end{server, client} {
-		ready(t, e.pod)
-		e.attach(t)
+	c := e.claim(t)
+	variable := strings.NewReplacer("-", "_", ".", "_").Replace(strings.ToUpper(strings.TrimPrefix(c.Status.Devices[0].Device, "shared-")))
+	four := e.address(t).As4()
+	gid := fmt.Sprintf("0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x", four[0], four[1], four[2], four[3])
+	inside.Wants(t, "container of pod "+e.pod, said, "RDMA_INTERFACE_"+variable+"="+podInterface+"\n", "gid "+podInterface+" "+gid+" RoCE v2\n")
+	if n := strings.Count(said, gid+" RoCE v2"); n != 1 {
+		t.Errorf("%d entries have the GID %s:\n%s", n, gid, said)
 	}
+	want := resourceapi.NetworkDeviceData{InterfaceName: podInterface, HardwareAddress: l.MAC, IPs: l.addresses()}
+	inside.Eventually(t, "status of the claim of pod "+e.pod, time.Minute, func() error {
+		got := e.claim(t).Status.Devices[0].NetworkData
+		if got == nil || got.InterfaceName != want.InterfaceName || got.HardwareAddress != want.HardwareAddress || !slices.Equal(got.IPs, want.IPs) {
+			return fmt.Errorf("it says %v, and ip %v", got, want)
+		}
+		return nil
+	})
+}
+
+// claim is that of the pod, as soon as its status has a device.
+func (e end) claim(t *testing.T) (c *resourceapi.ResourceClaim) {
+	t.Helper()
+	p := get(t, e.pod)
+	name := p.Spec.ResourceClaims[0].ResourceClaimName
+	if name == nil { // of a template
+		name = p.Status.ResourceClaimStatuses[0].ResourceClaimName
+	}
+	inside.Eventually(t, "claim of pod "+e.pod, time.Minute, func() (err error) {
+		c, err = client.ResourceV1().ResourceClaims(namespace).Get(t.Context(), *name, metav1.GetOptions{})
+		if err == nil && len(c.Status.Devices) != 1 {
+			err = fmt.Errorf("its status tells of %d devices", len(c.Status.Devices))
+		}
+		return err
+	})
+	return c
+}
+
+// sent is how many packets the pod's interface has sent.
+func (e end) sent(t *testing.T) int { return e.link(t).Stats.Tx.Packets }
+
+// talk has two pods talk by rdma_cm on their own addresses.
+func talk(t *testing.T, server, client end) {
+	t.Helper()
+	to, from := server.address(t), client.address(t)
 	listening := make(chan string, 1)
 	go func() {
-		out, err := exec(t.Context(), server.pod, "one", "timeout 100 rping -s -a "+server.address+" -C 3 -v 2>&1")
+		out, err := exec(t.Context(), server.pod, server.container, fmt.Sprintf("timeout 100 rping -s -a %s -C 3 -v 2>&1", to))
 		listening <- fmt.Sprint(out, err)
 	}()
-	inside.Eventually(t, "rping "+server.address, 2*time.Minute, func() error {
-		out, err := exec(t.Context(), client.pod, "one", "timeout 30 rping -c -a "+server.address+" -I "+client.address+" -C 3 -v 2>&1")
+	inside.Eventually(t, fmt.Sprint("rping ", to), 2*time.Minute, func() error {
+		out, err := exec(t.Context(), client.pod, client.container, fmt.Sprintf("timeout 30 rping -c -a %s -I %s -C 3 -v 2>&1", to, from))
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
@@ -55,13 +116,4 @@ func TestTraffic(t *testing.T) {
 		return nil
 	})
 	inside.Wants(t, "the server", <-listening, "server ping data: rdma-ping-0")
-	for _, e := range []end{server, client} {
-		sent, err := exec(t.Context(), e.pod, "one", "cat /sys/class/infiniband/"+e.ibdev+"/ports/1/hw_counters/sent_pkts")
-		if err != nil || sent == "0\n" {
-			t.Errorf("%s has sent %q packets, %v", e.ibdev, sent, err)
-		}
-		e.detach(t)
-		ends(t, e.pod)
-	}
-	home(t, before)
 }

@@ -3,7 +3,6 @@ package runtimes
 import (
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -66,7 +65,7 @@ func TestPodmanTraffic(t *testing.T) {
 	t.Log(inside.Must(t, "podman", "--version"))
 	for _, runtime := range ociRuntimes {
 		t.Run(runtime, func(t *testing.T) {
-			before := sentPackets(t, "rxe0")
+			before := inside.SentPackets(t, "rxe0")
 			server, client := pair(t, runtime, "rdma.dev/hca=rxe0", "none", func() (string, string) { return traffic("rxe0") })
 			for what, r := range map[string]inside.Result{"server": server, "client": client} {
 				t.Logf("%s: status %d\n%s", what, r.Code, r.Out)
@@ -77,26 +76,11 @@ func TestPodmanTraffic(t *testing.T) {
 				inside.Wants(t, what, r.Out, "5 iters in", "BW average", what+" done")
 			}
 			// 50 MiB by ib_write_bw, in packets of 1024 bytes.
-			if sent := sentPackets(t, "rxe0") - before; sent < 50*1024 {
+			if sent := inside.SentPackets(t, "rxe0") - before; sent < 50*1024 {
 				t.Errorf("the device has sent only %d packets", sent)
 			}
 		})
 	}
-}
-
-// sentPackets is what a soft-RoCE device has sent: perftest cannot tell the speed where
-// the clock is emulated.
-func sentPackets(t *testing.T, ibdev string) int {
-	t.Helper()
-	data, err := os.ReadFile("/sys/class/infiniband/" + ibdev + "/ports/1/hw_counters/sent_pkts")
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := strconv.Atoi(strings.TrimSpace(string(data)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
 }
 
 // The same, without the hook: registering memory fails for want of locked memory.

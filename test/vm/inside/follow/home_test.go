@@ -1,0 +1,136 @@
+package follow
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside/joined"
+)
+
+// counted returns what the host has, for home. If the test fails it says what there is to
+// see.
+func counted(t *testing.T) []string {
+	t.Helper()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(joined.Said(context.Background(), node))
+		}
+	})
+	all, err := belongings(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// home waits until the host has all that it had, and no more.
+func home(t *testing.T, want []string) {
+	t.Helper()
+	inside.Eventually(t, "the host has what it had", 4*time.Minute, func() error {
+		got, err := belongings(t.Context())
+		if err == nil && !slices.Equal(got, want) {
+			err = fmt.Errorf("it had\n%s\nand has\n%s", strings.Join(want, "\n"), strings.Join(got, "\n"))
+		}
+		return err
+	})
+}
+
+// belongings are what pods get of the host, and what may be left of pods: addresses that were given,
+// records of interfaces, and specs of claims.
+func belongings(ctx context.Context) ([]string, error) {
+	all, err := hardware()
+	if err != nil {
+		return nil, err
+	}
+	left, err := node.Output(ctx, "sh", "-c", "find /var/run/cdi /var/lib/kubelet/plugins/rdma.dev/interfaces /var/lib/cni/networks/rdma.dev-* "+
+		"-type f ! -name 'last_reserved_ip.*' ! -name lock 2>/dev/null | sort")
+	return append(all, strings.Fields(left)...), err
+}
+
+// hardware is what pods get of the host, by what makes each the one that it is: RDMA devices, in sysfs
+// and by the kernel's own list, and network interfaces with addresses and routes.
+func hardware() (all []string, err error) {
+	snap, err := rdma.Discover(sysfs.DirFS("/sys"))
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range snap.HCAs {
+		all = append(all, fmt.Sprintf("%s %s %s", h.IBDev, h.Name, h.NodeGUID))
+	}
+	names, err := devices("self")
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, fmt.Sprint("devices ", names))
+	links, err := linksOf()
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range links {
+		if l.Info.Kind != "veth" { // those are the ends of pods' eth0
+			all = append(all, l.String())
+		}
+	}
+	routes := inside.Run("ip", "route", "show", "table", "all")
+	for route := range strings.Lines(routes.Out) {
+		if !strings.Contains(route, "dev veth") && !strings.Contains(route, "proto kernel") && !strings.Contains(route, "proto ra") {
+			all = append(all, "route "+strings.TrimSpace(route))
+		}
+	}
+	return all, nil
+}
+
+// link is a network interface as ip tells of it.
+type link struct {
+	Name  string   `json:"ifname"`
+	MAC   string   `json:"address"`
+	Alias string   `json:"ifalias"`
+	MTU   int      `json:"mtu"`
+	Flags []string `json:"flags"`
+	Info  struct {
+		Kind string `json:"info_kind"`
+	} `json:"linkinfo"`
+	Stats struct {
+		Tx struct {
+			Packets int `json:"packets"`
+		} `json:"tx"`
+	} `json:"stats64"`
+	Assigned []struct {
+		Local string `json:"local"`
+		Bits  int    `json:"prefixlen"`
+		Scope string `json:"scope"`
+	} `json:"addr_info"`
+}
+
+func (l *link) String() string {
+	return fmt.Sprintf("link %s %s %q mtu %d up %v %v", l.Name, l.MAC, l.Alias, l.MTU, l.up(), l.addresses())
+}
+
+func (l *link) up() bool { return slices.Contains(l.Flags, "UP") }
+
+// addresses are those that somebody gave it.
+func (l *link) addresses() (out []string) {
+	for _, a := range l.Assigned {
+		if a.Scope == "global" {
+			out = append(out, fmt.Sprintf("%s/%d", a.Local, a.Bits))
+		}
+	}
+	return out
+}
+
+// linksOf are the network interfaces of the host, or of the namespace that a command enters.
+func linksOf(enter ...string) (all []*link, err error) {
+	r := inside.Run(append(enter, "ip", "-json", "-details", "-stats", "address", "show")...)
+	if err := json.Unmarshal([]byte(r.Out), &all); err != nil {
+		return nil, fmt.Errorf("ip says %s: %w", r.Out, err)
+	}
+	return all, nil
+}

@@ -1,0 +1,109 @@
+package follow
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
+	"github.com/rdma-dev/dra-driver-rdma/test/vm"
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
+)
+
+// In shared mode pods have macvlans on the interfaces of their devices, and talk by rdma_cm on
+// their own addresses, with their own GIDs: two with a device each and addresses of their claims, and
+// two with shares of one device and addresses of a CNI plugin, which are those of
+// examples/macvlan.yaml. Nothing of it is left.
+func TestShared(t *testing.T) {
+	share(t)
+	before := counted(t)
+	server, client := end{"server", "one", "rxm1"}, end{"client", "one", "rxm2"}
+	createNetworked(t, server.pod, server.ibdev, `{"addresses":["10.79.1.1/24"],"mode":"macvlan"}`)
+	createNetworked(t, client.pod, client.ibdev, `{"addresses":["10.79.1.2/24"],"mode":"macvlan"}`)
+	example := apply(t, "macvlan")
+	for _, pair := range [][2]end{{server, client}, {{"macvlan-a", "app", "rxm3"}, {"macvlan-b", "app", "rxm3"}}} {
+		ready(t, pair[0].pod)
+		ready(t, pair[1].pod)
+		converse(t, pair)
+	}
+	ends(t, server.pod)
+	ends(t, client.pod)
+	if out, err := node.Output(t.Context(), "kubectl", "delete", "--filename", example); err != nil {
+		t.Errorf("delete %s: %v\n%s", example, err, out)
+	}
+	home(t, before)
+}
+
+// converse has two pods talk. What their devices sent went out by the interfaces of the pods: with
+// a GID that is not the pod's it would go out by another one.
+func converse(t *testing.T, pair [2]end) {
+	t.Helper()
+	devices := map[string]int{}
+	for _, e := range pair {
+		e.described(t)
+		devices[e.ibdev] = inside.SentPackets(t, e.ibdev)
+	}
+	before := pair[0].sent(t) + pair[1].sent(t)
+	talk(t, pair[0], pair[1])
+	byInterfaces, byDevices := pair[0].sent(t)+pair[1].sent(t)-before, 0
+	for ibdev, before := range devices {
+		byDevices += inside.SentPackets(t, ibdev) - before
+	}
+	if byDevices == 0 || byInterfaces < byDevices {
+		t.Errorf("the devices of %v have sent %d packets, and the interfaces of the pods %d", pair, byDevices, byInterfaces)
+	}
+}
+
+// share sets the mode to shared for this test, and waits until the driver knows.
+func share(t *testing.T) {
+	t.Helper()
+	mode(t, "shared")
+	t.Cleanup(func() { mode(t, "exclusive") })
+	// The kernel does not announce it, and the driver looks each half minute, or when a link
+	// changes.
+	inside.Must(t, "ip", "link", "set", "dummy1", "mtu", "1400")
+	inside.Eventually(t, "the driver offers what can be shared", 2*time.Minute, func() error {
+		offered, err := offers(t.Context())
+		if err == nil && !slices.Contains(offered, "rxm3") {
+			err = fmt.Errorf("it offers %v", offered)
+		}
+		return err
+	})
+}
+
+// mode sets the mode of the RDMA subsystem. The kernel refuses while there is a namespace
+// beside the host's, and one that has ended is there for a moment.
+func mode(t *testing.T, want string) {
+	t.Helper()
+	inside.Eventually(t, "set the mode to "+want, time.Minute, func() error {
+		if r := inside.Run("rdma", "system", "set", "netns", want); r.Code != 0 {
+			return errors.New(r.Out)
+		}
+		return nil
+	})
+}
+
+// apply applies an example as it is. Its image is that with the RDMA programs.
+func apply(t *testing.T, name string) (path string) {
+	t.Helper()
+	checkout, err := deploy.FindCheckout()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if path, err = filepath.Abs(checkout.Example(name)); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"ctr", "images", "tag", "--force", vm.ToolsImage, "docker.io/library/busybox:1.37"},
+		{"kubectl", "apply", "--filename", path},
+	} {
+		if out, err := node.Output(t.Context(), args[0], args[1:]...); err != nil {
+			t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	return path
+}
