@@ -42,14 +42,11 @@ const (
 // newFake makes a healthy host over a machine.
 func newFake(t testing.TB, name string) *fake {
 	t.Helper()
-	archive, err := fixture.Archive(name)
+	shared, err := fixture.Load(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := fixture.Parse(name, archive) // a copy of its own, to be changed
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := fixture.New(name, shared.Description, shared.Tree().Clone()) // to be changed
 	f := &fake{t: t, machine: m, root: fstest.MapFS{}, failing: map[string]error{}, output: map[string]string{
 		"podman":     "podman version 4.3.1\n",
 		"containerd": "containerd github.com/containerd/containerd/v2 v2.2.1 dea7da592f5d1d2b7755e3a161be07f43fad8f75\n",

@@ -54,20 +54,12 @@ func RemoveSharedHost() error {
 	return os.RemoveAll(root)
 }
 
-// machines are those that were loaded, by name.
-var machines sync.Map
-
-// load loads a machine, once for a process: parsing a large one takes as long as a test.
 func load(t testing.TB, machine string) *fixture.Machine {
 	t.Helper()
-	if m, ok := machines.Load(machine); ok {
-		return m.(*fixture.Machine)
-	}
 	m, err := fixture.Load(machine)
 	if err != nil {
 		t.Fatal(err)
 	}
-	machines.Store(machine, m)
 	return m
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmamap"
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmamap/rdmamaptest"
 )
@@ -25,10 +26,7 @@ func extract(t *testing.T, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := t.TempDir()
-	if err := m.Extract(root); err != nil {
-		t.Fatal(err)
-	}
+	root := rdmatest.Root(t, name)
 	dev := filepath.Join(root, "dev", "infiniband")
 	if err := os.MkdirAll(dev, 0o755); err != nil {
 		t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -13,14 +13,7 @@ import (
 // TestKnownWhileItMoves: an HCA that is read while the kernel takes its files away stays known as it
 // was: interfaces are attached by that.
 func TestKnownWhileItMoves(t *testing.T) {
-	m, err := fixture.Load("roce-sriov")
-	if err != nil {
-		t.Fatal(err)
-	}
-	root := t.TempDir()
-	if err := m.Extract(root); err != nil {
-		t.Fatal(err)
-	}
+	root := rdmatest.Root(t, "roce-sriov")
 	sys := sysfs.DirFS(filepath.Join(root, "sys"))
 	h := &host{root: root, sys: sys, scanner: rdma.NewScanner(sys), seen: map[string]*rdma.HCA{}, changed: make(chan struct{}, 1)}
 	if _, err := h.rescan(); err != nil {

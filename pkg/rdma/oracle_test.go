@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmamap"
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmamap/rdmamaptest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -158,7 +159,7 @@ func names(t *testing.T, dir string) []string {
 // there, since rdmamap looks for the node and only root may make one.
 func extract(t *testing.T, machine string) string {
 	t.Helper()
-	root := memDir(t)
+	root := rdmatest.TempDir(t)
 	m := load(t, machine)
 	if err := m.Extract(root); err != nil {
 		t.Fatal(err)
@@ -173,20 +174,4 @@ func extract(t *testing.T, machine string) string {
 		}
 	}
 	return root
-}
-
-// memDir is a temporary directory in memory where there is one: the thousands of
-// small files of a machine take seconds on a disk.
-func memDir(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "rdma-test-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
 }

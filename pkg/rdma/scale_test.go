@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs/counted"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -169,7 +170,7 @@ var (
 
 func synthesize(t testing.TB, functions int) string {
 	t.Helper()
-	dir := memDir(t)
+	dir := rdmatest.TempDir(t)
 	if err := fixture.Synthesize(dir, functions); err != nil {
 		t.Fatal(err)
 	}
