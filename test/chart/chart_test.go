@@ -15,7 +15,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -87,9 +89,21 @@ func helm(t *testing.T, args ...string) (string, error) {
 	return stdout.String(), nil
 }
 
+// rendered are the manifests by the arguments of tryRender: half of the renders were asked for before.
+var rendered sync.Map
+
+// tryRender renders the chart, once for the same arguments if they name no file that a test wrote.
 func tryRender(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	return helm(t, append([]string{"template", release, chartDir, "--namespace", namespace, "--kube-version", oldest}, args...)...)
+	key := strings.Join(args, "\x00")
+	if out, ok := rendered.Load(key); ok {
+		return out.(string), nil
+	}
+	out, err := helm(t, append([]string{"template", release, chartDir, "--namespace", namespace, "--kube-version", oldest}, args...)...)
+	if err == nil && !slices.ContainsFunc(args, filepath.IsAbs) {
+		rendered.Store(key, out)
+	}
+	return out, err
 }
 
 // render returns the manifests as helm would apply them.

@@ -11,6 +11,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/controlplane"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 )
@@ -51,8 +52,8 @@ func TestExamplesOfDocs(t *testing.T) {
 				t.Errorf("%s, example %d: %v", doc, i, err)
 				continue
 			}
-			for _, machine := range machines() {
-				valid(t, c.Apply(snapshot(t, machine), policy.State{}))
+			for _, machine := range fixture.Names() {
+				valid(t, c.Apply(snapshot(t, machine), policy.State{}).Slices())
 			}
 		}
 	}

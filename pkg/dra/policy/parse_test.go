@@ -107,7 +107,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, machine := range []string{"roce-sriov", "misbehaving"} {
 			for _, state := range []policy.State{{}, {NoCounters: true, NoConsumable: true}} {
-				valid(t, c.Apply(snapshot(t, machine), state))
+				valid(t, c.Apply(snapshot(t, machine), state).Slices())
 			}
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/controlplane"
+	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
@@ -104,7 +105,7 @@ func tenShared() []string {
 // TestExhaustion: on every machine, an HCA has 63 shares; the 64th claim waits until
 // another ends.
 func TestExhaustion(t *testing.T) {
-	for _, machine := range machines() {
+	for _, machine := range fixture.Names() {
 		usable := snapshot(t, machine).Usable()
 		if len(usable) == 0 || snapshot(t, machine).NetnsMode == rdma.NetnsExclusive {
 			continue

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 
@@ -75,9 +76,12 @@ func using(snap *rdma.Snapshot, hcas ...*rdma.HCA) map[string]bool {
 // device exactly when the model does: neither more, which would let claims collide,
 // nor less, which would waste HCAs.
 func TestWalk(t *testing.T) {
-	steps := 150
-	if testing.Short() {
+	steps := 75
+	switch {
+	case testing.Short():
 		steps = 30
+	case os.Getenv("TEST_LONG") != "":
+		steps = 500
 	}
 	for _, text := range []string{bothPolicy, cardPolicy, guardedGroupPolicy} {
 		for _, machine := range machines() {
