@@ -54,7 +54,7 @@ func (a *API) getClaim(w http.ResponseWriter, r *http.Request) {
 		notFound(w, r)
 		return
 	}
-	answer(w, http.StatusOK, claim)
+	answerClaim(w, r, claim)
 }
 
 func (a *API) createEvent(w http.ResponseWriter, r *http.Request) {
