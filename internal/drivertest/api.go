@@ -38,6 +38,9 @@ const (
 	PutStatus   = "PUT resourceclaims/status"
 )
 
+// GetClaimOf is the request for that one claim, as API.Fail names it.
+func GetClaimOf(c *resourceapi.ResourceClaim) string { return GetClaim + " " + c.Name }
+
 // NodeName is the node that the API server knows.
 const NodeName = "node1"
 
@@ -270,15 +273,19 @@ func (a *API) serve(h handler) http.HandlerFunc {
 			}
 		}
 		if status != 0 {
-			reason := metav1.StatusReasonInternalError
-			if status == http.StatusForbidden {
-				reason = metav1.StatusReasonForbidden
-			}
-			refuse(w, status, reason, request+" fails, as the test wants it")
+			fail(w, status, request)
 			return
 		}
 		h.do(w, r)
 	}
+}
+
+func fail(w http.ResponseWriter, status int, request string) {
+	reason := metav1.StatusReasonInternalError
+	if status == http.StatusForbidden {
+		reason = metav1.StatusReasonForbidden
+	}
+	refuse(w, status, reason, request+" fails, as the test wants it")
 }
 
 func notFound(w http.ResponseWriter, r *http.Request) {

@@ -54,6 +54,10 @@ func (a *API) getClaim(w http.ResponseWriter, r *http.Request) {
 		notFound(w, r)
 		return
 	}
+	if status := a.failing[GetClaimOf(claim)]; status != 0 {
+		fail(w, status, GetClaimOf(claim))
+		return
+	}
 	answerClaim(w, r, claim)
 }
 

@@ -30,7 +30,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -58,7 +57,7 @@ const (
 // share for the whole HCA, or made a spec without a limit, or one that lets a container start
 // without its interface, would be wrong.
 func versionOf(p *plan.Plan) int {
-	if slices.ContainsFunc(p.Devices, func(d plan.Device) bool { return d.Network != nil }) {
+	if p.HasNetwork() {
 		return versionNetworks
 	}
 	if p.Site != nil && (len(p.Site.Env) > 0 || len(p.Site.Mounts) > 0) {
