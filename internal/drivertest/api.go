@@ -35,6 +35,7 @@ const (
 	CreateEvent = "POST events"
 	PatchEvent  = "PATCH events"
 	ApplyStatus = "PATCH resourceclaims/status"
+	PutStatus   = "PUT resourceclaims/status"
 )
 
 // GetClaimOf is the request for that one claim, as API.Fail names it.
@@ -81,6 +82,7 @@ func NewAPI(t testing.TB) *API {
 		"GET /api/v1/nodes/{name}": {GetNode, a.getNode},
 		"GET /apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}":          {GetClaim, a.getClaim},
 		"PATCH /apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}/status": {ApplyStatus, a.applyStatus},
+		"PUT /apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}/status":   {PutStatus, a.putStatus},
 		"GET /apis/resource.k8s.io/v1/resourceslices":                                        {ListSlices, a.listSlices},
 		"POST /apis/resource.k8s.io/v1/resourceslices":                                       {CreateSlice, a.createSlice},
 		"PUT /apis/resource.k8s.io/v1/resourceslices/{name}":                                 {UpdateSlice, a.updateSlice},
@@ -139,6 +141,7 @@ func (a *API) AddClaim(claims ...*resourceapi.ResourceClaim) {
 	for _, c := range claims {
 		c = c.DeepCopy()
 		c.TypeMeta = metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "ResourceClaim"}
+		c.ResourceVersion = a.nextRevision()
 		a.claims[nameOf(c)] = c
 	}
 }

@@ -58,7 +58,7 @@ func (a *API) getClaim(w http.ResponseWriter, r *http.Request) {
 		fail(w, status, GetClaimOf(claim))
 		return
 	}
-	answer(w, http.StatusOK, claim)
+	answerClaim(w, r, claim)
 }
 
 func (a *API) createEvent(w http.ResponseWriter, r *http.Request) {
