@@ -7,17 +7,18 @@ import (
 	"path/filepath"
 	"testing"
 
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/version"
 )
 
 // TestUserAgent: the API server's audit log has the version of who asks; it may answer in protobuf, and one
-// that does not know it in JSON.
+// that does not know it in JSON. It is sent protobuf.
 func TestUserAgent(t *testing.T) {
-	var agent, accept string
+	var agent, accept, sent string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		agent, accept = r.UserAgent(), r.Header.Get("Accept")
+		agent, accept, sent = r.UserAgent(), r.Header.Get("Accept"), r.Header.Get("Content-Type")
 		http.NotFound(w, r)
 	}))
 	defer server.Close()
@@ -30,11 +31,14 @@ func TestUserAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _ = client.CoreV1().Nodes().Get(t.Context(), "node1", metav1.GetOptions{}) // there is none
+	_, _ = client.ResourceV1().ResourceClaims("team-a").UpdateStatus(t.Context(), &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, metav1.UpdateOptions{}) // there is none
 	if want := "dra-driver-rdma/" + version.Get(); agent != want {
 		t.Errorf("user agent %q, want %q", agent, want)
 	}
 	if want := "application/vnd.kubernetes.protobuf,application/json"; accept != want {
 		t.Errorf("accepts %q, want %q", accept, want)
+	}
+	if want := "application/vnd.kubernetes.protobuf"; sent != want {
+		t.Errorf("sends %q, want %q", sent, want)
 	}
 }

@@ -217,7 +217,9 @@ func newClient(kubeconfig string) (*apiclient.Client, error) {
 		return nil, fmt.Errorf("configure the Kubernetes client: %w; outside of a pod, name a --kubeconfig", err)
 	}
 	config.QPS = -1
-	// A claim or slice as protobuf costs the API server and the driver a fraction of the work for its JSON.
+	// A claim or slice as protobuf costs the API server and the driver a fraction of the work for its JSON. And a claim that
+	// is written whole has parameters that must come back byte by byte.
+	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	config.UserAgent = "dra-driver-rdma/" + version.Get()
 	return apiclient.New(config)

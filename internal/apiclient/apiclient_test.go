@@ -188,6 +188,19 @@ func TestReasons(t *testing.T) {
 	}
 }
 
+// TestRefusable: only that the server finds a request invalid is no trouble.
+func TestRefusable(t *testing.T) {
+	for code, want := range map[int]int{http.StatusUnprocessableEntity: 0, http.StatusForbidden: 1} {
+		o := &observing{status(code), &Troubles{}, answerTime}
+		if err := send(Refusable(t.Context()), o, "PATCH", claimURL); err != nil {
+			t.Fatal(err)
+		}
+		if got := o.troubles.Current(); len(got) != want {
+			t.Errorf("%d: troubles are %v, want %d", code, got, want)
+		}
+	}
+}
+
 // TestStreamGoesOn: only the beginning of an answer is waited for.
 func TestStreamGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

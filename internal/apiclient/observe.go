@@ -45,9 +45,20 @@ func (o *observing) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	reason, message := reasonOfStatus(resp, time.Since(began))
+	if reason == Invalid && r.Context().Value(refusableKey{}) != nil {
+		reason, message = Well, ""
+	}
 	o.troubles.Note(r.Context(), requestOf(r), reason, message)
 	resp.Body = &cancelling{resp.Body, cancel}
 	return resp, nil
+}
+
+type refusableKey struct{}
+
+// Refusable is for requests that the server may refuse as invalid, since the caller has another way then: it is no
+// trouble.
+func Refusable(ctx context.Context) context.Context {
+	return context.WithValue(ctx, refusableKey{}, true)
 }
 
 // WrappedRoundTripper lets client-go find the transport below.

@@ -35,7 +35,11 @@ const (
 	CreateEvent = "POST events"
 	PatchEvent  = "PATCH events"
 	ApplyStatus = "PATCH resourceclaims/status"
+	PutStatus   = "PUT resourceclaims/status"
 )
+
+// GetClaimOf is the request for that one claim, as API.Fail names it.
+func GetClaimOf(c *resourceapi.ResourceClaim) string { return GetClaim + " " + c.Name }
 
 // NodeName is the node that the API server knows.
 const NodeName = "node1"
@@ -78,6 +82,7 @@ func NewAPI(t testing.TB) *API {
 		"GET /api/v1/nodes/{name}": {GetNode, a.getNode},
 		"GET /apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}":          {GetClaim, a.getClaim},
 		"PATCH /apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}/status": {ApplyStatus, a.applyStatus},
+		"PUT /apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}/status":   {PutStatus, a.putStatus},
 		"GET /apis/resource.k8s.io/v1/resourceslices":                                        {ListSlices, a.listSlices},
 		"POST /apis/resource.k8s.io/v1/resourceslices":                                       {CreateSlice, a.createSlice},
 		"PUT /apis/resource.k8s.io/v1/resourceslices/{name}":                                 {UpdateSlice, a.updateSlice},
@@ -136,6 +141,7 @@ func (a *API) AddClaim(claims ...*resourceapi.ResourceClaim) {
 	for _, c := range claims {
 		c = c.DeepCopy()
 		c.TypeMeta = metav1.TypeMeta{APIVersion: "resource.k8s.io/v1", Kind: "ResourceClaim"}
+		c.ResourceVersion = a.nextRevision()
 		a.claims[nameOf(c)] = c
 	}
 }
@@ -267,15 +273,19 @@ func (a *API) serve(h handler) http.HandlerFunc {
 			}
 		}
 		if status != 0 {
-			reason := metav1.StatusReasonInternalError
-			if status == http.StatusForbidden {
-				reason = metav1.StatusReasonForbidden
-			}
-			refuse(w, status, reason, request+" fails, as the test wants it")
+			fail(w, status, request)
 			return
 		}
 		h.do(w, r)
 	}
+}
+
+func fail(w http.ResponseWriter, status int, request string) {
+	reason := metav1.StatusReasonInternalError
+	if status == http.StatusForbidden {
+		reason = metav1.StatusReasonForbidden
+	}
+	refuse(w, status, reason, request+" fails, as the test wants it")
 }
 
 func notFound(w http.ResponseWriter, r *http.Request) {

@@ -54,7 +54,11 @@ func (a *API) getClaim(w http.ResponseWriter, r *http.Request) {
 		notFound(w, r)
 		return
 	}
-	answer(w, http.StatusOK, claim)
+	if status := a.failing[GetClaimOf(claim)]; status != 0 {
+		fail(w, status, GetClaimOf(claim))
+		return
+	}
+	answerClaim(w, r, claim)
 }
 
 func (a *API) createEvent(w http.ResponseWriter, r *http.Request) {

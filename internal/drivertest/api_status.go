@@ -1,15 +1,20 @@
 package drivertest
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -38,7 +43,7 @@ func (a *API) DeviceStatus(c *resourceapi.ResourceClaim) []resourceapi.Allocated
 }
 
 // applyStatus is server-side apply to the status of a claim, by the one manager
-// that there is: what it does not name any more is removed.
+// that there is: what it does not name any more of its own is removed.
 func (a *API) applyStatus(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	wanted := &resourceapi.ResourceClaim{}
@@ -53,6 +58,27 @@ func (a *API) applyStatus(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
 		return
 	}
+	a.writeStatus(w, r, wanted, func(was *resourceapi.ResourceClaimStatus) *resourceapi.ResourceClaimStatus {
+		status := was.DeepCopy()
+		recode(status)
+		status.Devices = slices.DeleteFunc(status.Devices, func(d resourceapi.AllocatedDeviceStatus) bool { return d.Driver == driverName })
+		status.Devices = append(status.Devices, wanted.Status.Devices...)
+		return status
+	})
+}
+
+// putStatus replaces the status of a claim.
+func (a *API) putStatus(w http.ResponseWriter, r *http.Request) {
+	wanted := &resourceapi.ResourceClaim{}
+	if !decode(w, r, wanted) {
+		return
+	}
+	a.writeStatus(w, r, wanted, func(*resourceapi.ResourceClaimStatus) *resourceapi.ResourceClaimStatus { return &wanted.Status })
+}
+
+// writeStatus makes of the status of a claim another one, unless a precondition of what is wanted is not met,
+// or the driver may not.
+func (a *API) writeStatus(w http.ResponseWriter, r *http.Request, wanted *resourceapi.ResourceClaim, after func(was *resourceapi.ResourceClaimStatus) *resourceapi.ResourceClaimStatus) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	claim := a.claims[types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}]
@@ -63,15 +89,71 @@ func (a *API) applyStatus(w http.ResponseWriter, r *http.Request) {
 	case wanted.UID != "" && wanted.UID != claim.UID:
 		refuse(w, http.StatusConflict, metav1.StatusReasonConflict, "precondition failed: UID")
 		return
+	case wanted.ResourceVersion != "" && wanted.ResourceVersion != claim.ResourceVersion:
+		refuse(w, http.StatusConflict, metav1.StatusReasonConflict, "the object has been modified")
+		return
 	}
-	for _, d := range wanted.Status.Devices {
-		if !slices.ContainsFunc(claim.Status.Allocation.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool {
-			return r.Driver == d.Driver && r.Pool == d.Pool && r.Device == d.Device && equality.Semantic.DeepEqual((*string)(r.ShareID), d.ShareID)
-		}) {
-			refuse(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "status.devices: must be an allocated device in the claim")
-			return
+	status := after(&claim.Status)
+	if why := invalidStatus(status, &claim.Status); why != "" {
+		refuse(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, why)
+		return
+	}
+	claim.Status, claim.ResourceVersion = *status, a.nextRevision()
+	answerClaim(w, r, claim)
+}
+
+// recode encodes all JSON of a status anew, as the API server does for server-side apply: what somebody
+// wrote with spaces, or with keys in another order, has other bytes then.
+func recode(s *resourceapi.ResourceClaimStatus) {
+	if s.Allocation != nil {
+		for i := range s.Allocation.Devices.Config {
+			if opaque := s.Allocation.Devices.Config[i].Opaque; opaque != nil {
+				recodeOne(&opaque.Parameters)
+			}
 		}
 	}
-	claim.Status.Devices = wanted.Status.Devices
-	answer(w, http.StatusOK, claim)
+	for i := range s.Devices {
+		if data := s.Devices[i].Data; data != nil {
+			recodeOne(data)
+		}
+	}
+}
+
+func recodeOne(e *runtime.RawExtension) {
+	var value any
+	if utiljson.Unmarshal(e.Raw, &value) == nil {
+		e.Raw, _ = json.Marshal(value) // was JSON before
+	}
+}
+
+// invalidStatus is why the API server does not let the driver write a status, as in
+// pkg/registry/resource/resourceclaim. It compares bytes.
+func invalidStatus(now, was *resourceapi.ResourceClaimStatus) string {
+	if !equality.Semantic.DeepEqual(now.Allocation, was.Allocation) || !equality.Semantic.DeepEqual(now.ReservedFor, was.ReservedFor) {
+		return `status.allocation: Forbidden: changing status.allocation or status.reservedFor requires resource="resourceclaims/binding"`
+	}
+	foreign := func(s *resourceapi.ResourceClaimStatus) []resourceapi.AllocatedDeviceStatus {
+		return slices.DeleteFunc(slices.Clone(s.Devices), func(d resourceapi.AllocatedDeviceStatus) bool { return d.Driver == driverName })
+	}
+	if !equality.Semantic.DeepEqual(foreign(now), foreign(was)) {
+		return `status.devices: Forbidden: changing status.devices requires resource="resourceclaims/driver"`
+	}
+	for _, d := range now.Devices {
+		if now.Allocation == nil || !slices.ContainsFunc(now.Allocation.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool {
+			return r.Driver == d.Driver && r.Pool == d.Pool && r.Device == d.Device && equality.Semantic.DeepEqual((*string)(r.ShareID), d.ShareID)
+		}) {
+			return "status.devices: must be an allocated device in the claim"
+		}
+	}
+	return ""
+}
+
+// answerClaim answers in protobuf who asks for it: unlike JSON it has the bytes of parameters and data as they are.
+func answerClaim(w http.ResponseWriter, r *http.Request, claim *resourceapi.ResourceClaim) {
+	if !strings.HasPrefix(r.Header.Get("Accept"), runtime.ContentTypeProtobuf) {
+		answer(w, http.StatusOK, claim)
+		return
+	}
+	w.Header().Set("Content-Type", runtime.ContentTypeProtobuf)
+	_ = protobuf.NewSerializer(nil, nil).Encode(claim, w) // the client may have gone
 }

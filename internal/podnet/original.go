@@ -26,29 +26,44 @@ type Original struct {
 	Up        bool      `json:"up,omitempty"`
 	Addresses []address `json:"addresses,omitempty"`
 	Routes    []route   `json:"routes,omitempty"`
+
+	Neighbours []neighbour `json:"neighbours,omitempty"`
+	// IPv4 is its settings below /proc/sys/net/ipv4/conf, in the kernel's order.
+	IPv4 []uint32 `json:"ipv4,omitempty"`
 }
 
-// Inspect returns what an interface of the host is like, or why it cannot be attached.
+// Inspect returns what an interface of the host is like, or why it cannot be attached in that mode. Of
+// one that stays on the host it tells what it is alone.
 func (h *Host) Inspect(name, pci, mode string) (o Original, err error) {
 	err = h.own.Do(func() error {
 		link, err := h.look(name, pci, mode)
-		if err == nil {
-			o, err = original(link)
+		if err != nil {
+			return err
+		}
+		o = identity(link.Attrs())
+		if mode == Move {
+			err = o.readSettings(link)
 		}
 		return err
 	})
 	return o, err
 }
 
-func original(link netlink.Link) (o Original, err error) {
-	o = identity(link.Attrs())
+// readSettings reads what the kernel takes from an interface on its way.
+func (o *Original) readSettings(link netlink.Link) (err error) {
 	if o.Addresses, err = addressesOf(link); err != nil {
-		return o, fmt.Errorf("list addresses of %q: %w", o.Name, err)
+		return fmt.Errorf("list addresses of %q: %w", o.Name, err)
 	}
 	if o.Routes, err = routesOf(link); err != nil {
-		return o, fmt.Errorf("list routes of %q: %w", o.Name, err)
+		return fmt.Errorf("list routes of %q: %w", o.Name, err)
 	}
-	return o, nil
+	if o.Neighbours, err = neighboursOf(link); err != nil {
+		return fmt.Errorf("list neighbours of %q: %w", o.Name, err)
+	}
+	if o.IPv4, err = ipv4ConfOf(link); err != nil {
+		return fmt.Errorf("read IPv4 settings of %q: %w", o.Name, err)
+	}
+	return nil
 }
 
 func identity(a *netlink.LinkAttrs) Original {
@@ -147,11 +162,17 @@ func (o *Original) restore(link netlink.Link) error {
 	if a.MTU != o.MTU {
 		do("set its MTU", netlink.LinkSetMTU(link, o.MTU))
 	}
+	if o.IPv4 != nil {
+		do("give it its IPv4 settings (sysctl net.ipv4.conf)", setIPv4Conf(link, o.IPv4))
+	}
 	if o.Up {
 		do("set it up", netlink.LinkSetUp(link))
 	}
 	for _, has := range o.Addresses {
 		do("add address "+has.IP, has.add(link))
+	}
+	for _, n := range o.Neighbours {
+		do("add neighbour "+n.IP, n.set(link))
 	}
 	for _, r := range o.Routes {
 		if err := r.replace(link); o.Up {

@@ -56,6 +56,7 @@ func picture(t *testing.T, n *podnettest.Namespace, name string) string {
 			kept = append(kept, route)
 		}
 	}
+	kept = append(kept, n.IP("neigh show nud permanent dev "+name))
 	return strings.Join(kept, "\n")
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 	"testing"
 
@@ -27,6 +28,7 @@ func TestRestore(t *testing.T) {
 		"as network managers do": {"addr add 10.7.0.1/24 brd + dev ens1 noprefixroute", "route add 10.7.0.0/24 dev ens1 src 10.7.0.1 metric 101"},
 		"addresses of one net":   {"addr add 10.7.0.1/24 dev ens1", "addr add 10.7.0.2/24 dev ens1", "addr add 10.8.0.1/24 dev ens1 scope link"},
 		"down":                   {"link set ens1 down"},
+		"neighbours":             {"neigh add 10.1.0.7 lladdr 02:00:00:00:00:07 dev ens1", "neigh add fd00::7 lladdr 02:00:00:00:00:07 dev ens1 nud permanent"},
 		"of rules":               {"rule add oif ens1 lookup 101", "rule add from 10.1.0.1 lookup 101"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -46,6 +48,50 @@ func TestRestore(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSysctls: what hosts with several HCAs in one network set for their interfaces is there again,
+// and a pod has what the kernel gives to new ones.
+func TestSysctls(t *testing.T) {
+	host, h := newHost(t)
+	pod := podnettest.New(t)
+	changed := map[string]string{"arp_ignore": "1", "arp_announce": "2", "rp_filter": "2", "forwarding": "1", "accept_local": "1"}
+	for name, value := range changed {
+		sysctl(t, host, "ens1", name, value)
+	}
+	w := want(podnet.Move, nil)
+	o, _ := attach(t, h, pod, w)
+	for name, value := range changed {
+		if got := sysctl(t, pod, w.Name, name, ""); got == value {
+			t.Errorf("the pod's interface has the host's %s=%s", name, got)
+		}
+	}
+	if err := h.Detach(pod.Path(), o, w); err != nil {
+		t.Error(err)
+	}
+	for name, value := range changed {
+		if got := sysctl(t, host, "ens1", name, ""); got != value {
+			t.Errorf("%s is %s, was %s", name, got, value)
+		}
+	}
+}
+
+// sysctl reads a setting of an interface, and sets it to a value unless that is empty.
+func sysctl(t *testing.T, n *podnettest.Namespace, link, name, value string) string {
+	t.Helper()
+	path := "/proc/sys/net/ipv4/conf/" + link + "/" + name
+	err := n.Do(func() (err error) {
+		if value != "" {
+			return os.WriteFile(path, []byte(value), 0o644)
+		}
+		data, err := os.ReadFile(path)
+		value = strings.TrimSpace(string(data))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
 }
 
 // TestNameTaken: an interface whose name another one has by now gets all else back, stays up

@@ -129,3 +129,29 @@ func (r route) replace(link netlink.Link) error {
 	}
 	return netlink.RouteReplace(out)
 }
+
+// neighbour is a hardware address that somebody has set for an IP address.
+type neighbour struct {
+	IP  string `json:"ip"`
+	MAC string `json:"mac"`
+}
+
+// neighboursOf returns the neighbours of an interface that stay.
+func neighboursOf(link netlink.Link) (out []neighbour, err error) {
+	all, err := whole(func() ([]netlink.Neigh, error) { return netlink.NeighList(link.Attrs().Index, netlink.FAMILY_ALL) })
+	for _, n := range all {
+		if n.State&netlink.NUD_PERMANENT != 0 && len(n.HardwareAddr) > 0 {
+			out = append(out, neighbour{IP: n.IP.String(), MAC: n.HardwareAddr.String()})
+		}
+	}
+	return out, err
+}
+
+// set sets the neighbour of an interface.
+func (n neighbour) set(link netlink.Link) error {
+	mac, err := net.ParseMAC(n.MAC)
+	if err != nil {
+		return err
+	}
+	return netlink.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, State: netlink.NUD_PERMANENT, IP: net.ParseIP(n.IP), HardwareAddr: mac})
+}

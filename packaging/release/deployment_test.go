@@ -2,6 +2,7 @@ package release
 
 import (
 	"archive/tar"
+	"bytes"
 	"compress/gzip"
 	"encoding/json"
 	"io"
@@ -13,17 +14,38 @@ import (
 	"testing"
 )
 
-// TestVersions: everything that is released says which version it is.
-func TestVersions(t *testing.T) {
+// released unpacks the programs that are released for this machine, and returns their paths.
+func released(t *testing.T) map[string]string {
+	t.Helper()
 	dir, _ := packages(t)
 	bin := t.TempDir()
 	unpack(t, filepath.Join(dir, "cdi-gen_1.2.3_linux_"+runtime.GOARCH+".tar.gz"), bin)
 	image := imageLayer(t, filepath.Join(dir, "dra-driver-rdma_1.2.3_linux_"+runtime.GOARCH+".image.tar"))
-	for program, path := range map[string]string{
+	return map[string]string{
 		"cdi-gen":    filepath.Join(bin, "cdi-gen_1.2.3_linux_"+runtime.GOARCH, "bin/cdi-gen"),
 		"rdma-hook":  filepath.Join(image, "usr/bin/rdma-hook"),
 		"dra-driver": filepath.Join(image, "usr/bin/dra-driver"),
-	} {
+	}
+}
+
+// TestPruned: what is released has no templates, with which the linker keeps every method of every
+// type (docs/performance.md).
+func TestPruned(t *testing.T) {
+	for program, path := range released(t) {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(data, []byte("text/template.(*Template).Execute")) {
+			t.Errorf("%s has text/template: was it built with the tags of the Makefile?", program)
+		}
+	}
+}
+
+// TestVersions: everything that is released says which version it is.
+func TestVersions(t *testing.T) {
+	dir, _ := packages(t)
+	for program, path := range released(t) {
 		out, err := exec.Command(path, "--version").CombinedOutput()
 		if err != nil || !strings.HasPrefix(string(out), program+" "+version) {
 			t.Errorf("%s --version: %v: %s", program, err, out)

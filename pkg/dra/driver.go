@@ -40,6 +40,7 @@ type Driver struct {
 	claims *claimstore.Store
 	atWork keymutex.KeyMutex // by UID: a claim begins or ends
 	moving sync.Mutex        // HCAs or their interfaces go into a pod or come back
+	users  users             // under moving
 
 	attacher   *attach.Attacher // of interfaces, under moving; nil for nobody
 	late       *late            // pods
@@ -110,7 +111,7 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	}
 	d := &Driver{
 		cfg: cfg, client: client, attacher: attacher, host: host, claims: claims, atWork: keymutex.NewHashed(claimsAtWork), health: observer, events: kernelEvents,
-		late: newLate(), registered: make(chan struct{}, 1), moved: make(chan struct{}, 1),
+		late: newLate(), users: users{}, registered: make(chan struct{}, 1), moved: make(chan struct{}, 1),
 		deviceInfo: deviceinfo.Store{Dir: cfg.DeviceInfoDir},
 		now:        time.Now, started: time.Now(), statuses: newStatuses(cfg.ClaimStatus), notices: newNotices(cfg.ClaimEvents),
 		pods: &podresources.Cache{Socket: cfg.podResourcesSocket(), Driver: plan.DriverName, For: podsFor},

@@ -28,7 +28,7 @@ var (
 	NetdevMissing = EventReason{"RDMANetdevMissing", corev1.EventTypeWarning, "claim, pod",
 		"A container has a RoCE device, a network namespace of its own, and in it no interface of the device, so it has no address to use."}
 	MoveFailed = EventReason{"RDMAMoveFailed", corev1.EventTypeWarning, "claim, pod",
-		"The RDMA devices of the claim could not be moved into the network namespace of the pod, so its containers do not start. The kubelet tries again."}
+		"The RDMA devices of the claim could not be moved into the network namespace of the pod, or another pod of the claim has them ([network.md](network.md#claims-that-pods-share)), so its containers do not start. The kubelet tries again."}
 	NoDevices = EventReason{"NoRDMADevices", corev1.EventTypeWarning, "node",
 		"The node publishes nothing, since its container runtime would drop the devices ([install.md](install.md))."}
 )

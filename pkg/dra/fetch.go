@@ -56,8 +56,17 @@ func withClaims(ctx context.Context, client kubernetes.Interface, claims []*drap
 	return context.WithValue(ctx, fetchedKey{}, all), cancel
 }
 
-// fetchClaim gets a claim, and tries again while the API server is in trouble that passes.
+// fetchClaim gets a claim for the kubelet.
 func fetchClaim(ctx context.Context, client kubernetes.Interface, name types.NamespacedName) (*resourceapi.ResourceClaim, error) {
+	claim, err := getClaim(ctx, client, name)
+	if err != nil {
+		err = fmt.Errorf("%w; the kubelet tries again, and prepared claims are not affected", err)
+	}
+	return claim, err
+}
+
+// getClaim gets a claim, and tries again while the API server is in trouble that passes.
+func getClaim(ctx context.Context, client kubernetes.Interface, name types.NamespacedName) (*resourceapi.ResourceClaim, error) {
 	began, backoff := time.Now(), claimBackoff()
 	var reason error // of the last try that had the time to fail
 	for tries := 1; ; tries++ {
@@ -71,7 +80,7 @@ func fetchClaim(ctx context.Context, client kubernetes.Interface, name types.Nam
 			reason = err
 		}
 		if !passes(err) || !sleep(ctx, max(backoff.Step(), suggested(err))) {
-			return nil, fmt.Errorf("ask the API server for it (tries: %d, in %v): %w; the kubelet tries again, and prepared claims are not affected",
+			return nil, fmt.Errorf("ask the API server for it (tries: %d, in %v): %w",
 				tries, time.Since(began).Round(time.Millisecond), reason)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
 )
 
-// late are pods that the runtime had when the driver was connected, and whose devices they may lack:
-// nobody was there when they started, or it took too long. The runtime tells of a pod's start once,
+// late are pods that run and may lack devices: nobody was there when they started, it took too long, or nobody
+// could say whether a claim is theirs. The runtime tells of a pod's start once,
 // so whoever could not have its devices then is tried again until it has them, or ends.
 type late struct {
 	mu   sync.Mutex
@@ -36,6 +36,13 @@ func (l *late) set(pods []nri.Pod) {
 			l.pods[p] = true
 		}
 	}
+	notify(l.more)
+}
+
+func (l *late) add(p nri.Pod) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pods[p] = true
 	notify(l.more)
 }
 
@@ -66,30 +73,39 @@ func (s sandboxes) Running(ctx context.Context, pods []nri.Pod) {
 
 // catchUp gives late pods their devices.
 func (s sandboxes) catchUp(ctx context.Context) {
-	for _, pod := range s.late.all() {
-		if err := s.giveLate(ctx, pod); err != nil {
-			klog.FromContext(ctx).Error(err, "Pod does not have its RDMA devices yet")
+	logger, pods := klog.FromContext(ctx), s.late.all()
+	unsure, err := s.hear(ctx, pods...)
+	if err != nil {
+		logger.Error(err, "Pods may not have their RDMA devices yet")
+	}
+	for _, pod := range pods {
+		has, err := s.giveLate(ctx, pod)
+		if err != nil {
+			logger.Error(err, "Pod does not have its RDMA devices yet")
+		}
+		if has && !slices.Contains(unsure, pod) {
+			s.late.drop(pod)
 		}
 	}
 }
 
-func (s sandboxes) giveLate(ctx context.Context, pod nri.Pod) error {
+// giveLate gives a late pod its devices, and reports whether it has all of which is known that they are
+// its, or needs none.
+func (s sandboxes) giveLate(ctx context.Context, pod nri.Pod) (has bool, err error) {
 	if !s.awaits(ctx, pod) {
-		s.late.drop(pod)
-		return nil
+		return true, nil
 	}
 	s.moving.Lock()
 	defer s.moving.Unlock()
 	if !s.late.has(pod) { // it was stopped, and what it had is back
-		return nil
+		return true, nil
 	}
 	plans := s.plansFor(ctx, types.UID(pod.UID))
-	err := s.give(ctx, pod, plans)
+	err = s.give(ctx, pod, plans)
 	if err == nil || errors.Is(err, rdmanetns.ErrEnded) { // runtimes list sandboxes that have ended, too
-		s.late.drop(pod)
-		return nil
+		return true, nil
 	}
-	return s.failed(pod, plans, err)
+	return false, s.failed(pod, plans, err)
 }
 
 // The waits between two tries for late pods.

@@ -25,8 +25,9 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 	results := make(map[types.UID]kubeletplugin.PrepareResult, len(claims))
 	// The kubelet gives up on the whole call after 45 s, so its claims share the wait.
 	settled := time.Now().Add(settleTime)
+	unsure := d.hearOfPods(ctx, claims)
 	for _, claim := range claims {
-		devices, err := d.prepare(ctx, claim, settled)
+		devices, err := d.prepare(ctx, claim, settled, unsure)
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "Claim not prepared", "claim", klog.KObj(claim), "uid", claim.UID)
 			// The kubelet tells the pod.
@@ -37,8 +38,9 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 	return results, nil
 }
 
-// prepare prepares one claim. It waits until then for a host in the middle of a change.
-func (d *Driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim, settled time.Time) ([]kubeletplugin.Device, error) {
+// prepare prepares one claim. It waits until then for a host in the middle of a change. Unsure, unless it is nil, is
+// why other claims of its pods may not be known.
+func (d *Driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim, settled time.Time, unsure error) ([]kubeletplugin.Device, error) {
 	watch := d.cfg.Metrics.Start(metrics.Prepare)
 	defer watch.Whole(metrics.PhaseClaim)
 	d.atWork.LockKey(string(claim.UID))
@@ -55,6 +57,11 @@ func (d *Driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim, 
 	watch.Lap(metrics.PhasePlan)
 	if err != nil {
 		return nil, watch.Fail(metrics.ReasonParameters, err)
+	}
+	if made != nil {
+		p = p.WithPods(made.Pods...) // the claim may have been read before one of them came
+	} else if p.HasNetwork() && unsure != nil {
+		return nil, watch.Fail(metrics.ReasonAPI, fmt.Errorf("claim %s: name its network interfaces: %w", p.Claim(), unsure))
 	}
 	// A claim that has its devices from before the mode changed keeps them: its pod may
 	// have the host's network.

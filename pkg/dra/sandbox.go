@@ -14,6 +14,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
+	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
@@ -31,7 +32,20 @@ import (
 type sandboxes struct{ *Driver }
 
 // Started implements nri.Handler. It moves all HCAs of the pod's claims, or none.
+//
+// Where the API server does not say whether the pod shares a claim it starts all the same, as it most likely does not:
+// the hook keeps it from running without what it lacks, which it gets later.
 func (s sandboxes) Started(ctx context.Context, pod nri.Pod) error {
+	_, unsure := s.hear(ctx, pod)
+	err := s.started(ctx, pod)
+	if err == nil && unsure != nil {
+		klog.FromContext(ctx).Error(unsure, "Pod starts, and may lack RDMA devices for now", "pod", klog.KRef(pod.Namespace, pod.Name))
+		s.late.add(pod)
+	}
+	return err
+}
+
+func (s sandboxes) started(ctx context.Context, pod nri.Pod) error {
 	if !s.awaits(ctx, pod) {
 		return nil // it does not wait for the moves of others
 	}
@@ -45,6 +59,9 @@ func (s sandboxes) Started(ctx context.Context, pod nri.Pod) error {
 func (s sandboxes) give(ctx context.Context, pod nri.Pod, plans []*plan.Plan) error {
 	watch, began := s.cfg.Metrics.Start(metrics.Move), time.Now()
 	var attached []attach.Interface
+	if err := plan.Clash(plans); err != nil {
+		return err
+	}
 	moved, err := s.moveIn(pod, plans)
 	if err == nil && len(moved) > 0 {
 		err = s.renew(ctx, plans)
@@ -95,6 +112,11 @@ func (s sandboxes) Stopped(ctx context.Context, pod nri.Pod) {
 		var ibdevs []string
 		for _, p := range s.plansFor(ctx, types.UID(pod.UID)) {
 			ibdevs = append(ibdevs, s.ibdevs(p)...)
+		}
+		for _, ibdev := range s.users.of(pod) {
+			if !slices.Contains(ibdevs, ibdev) { // the claim is not reserved for the pod any more
+				ibdevs = append(ibdevs, ibdev)
+			}
 		}
 		s.moveOut(ctx, pod, ibdevs)
 	}
@@ -163,9 +185,13 @@ func (s sandboxes) moveIn(pod nri.Pod, plans []*plan.Plan) (moved []string, err 
 	for _, p := range plans {
 		for _, ibdev := range s.ibdevs(p) {
 			did, err := s.host.moves.In(ibdev, pod.Netns)
+			if user, known := s.users[ibdev]; known && user != pod && errors.Is(err, rdmanetns.ErrAbsent) {
+				err = fmt.Errorf("RDMA device %s is in pod %s/%s (%s): it comes back when that pod's sandbox has gone", ibdev, user.Namespace, user.Name, user.UID)
+			}
 			if err != nil {
 				return moved, fmt.Errorf("claim %s: %w", p.Claim(), err)
 			}
+			s.users[ibdev] = pod
 			if did {
 				moved = append(moved, ibdev)
 			}
@@ -180,6 +206,9 @@ func (s sandboxes) moveOut(ctx context.Context, pod nri.Pod, ibdevs []string) {
 	var back []string
 	for _, ibdev := range slices.Backward(ibdevs) {
 		did, err := s.host.moves.Out(ibdev, pod.Netns)
+		if err == nil && s.users[ibdev] == pod {
+			delete(s.users, ibdev)
+		}
 		if err != nil {
 			s.cfg.Metrics.MoveFailed(metrics.PhaseOut)
 			logger.Error(err, "RDMA device stays in the network namespace of a pod until that ends", "pod", klog.KRef(pod.Namespace, pod.Name), "ibdev", ibdev)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
+	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 )
@@ -49,7 +50,7 @@ func (k *kernel) In(_, netns string) (bool, error) {
 	case k.where == netns:
 		return false, nil
 	case k.where != "":
-		return false, fmt.Errorf("the device is in %s", k.where)
+		return false, fmt.Errorf("move it to %s: %w", netns, rdmanetns.ErrAbsent)
 	case k.fails != nil:
 		err := k.fails
 		k.fails = nil
@@ -97,11 +98,11 @@ func (k *kernel) must(err error) {
 }
 
 // follow starts a driver that moves devices, on a host in exclusive mode.
-func follow(t *testing.T, events chan watch.Signal) (*drivertest.Node, *kernel, *driver) {
+func follow(t *testing.T, events chan watch.Signal, options ...func(*dra.Config)) (*drivertest.Node, *kernel, *driver) {
 	t.Helper()
 	n := drivertest.NewSharedNode(t, "exclusive-netns")
 	k := &kernel{t: t, host: n}
-	return n, k, startHearing(t, n, events, k.moving, quick)
+	return n, k, startHearing(t, n, events, append(options, k.moving, quick)...)
 }
 
 func (k *kernel) moving(c *dra.Config) {

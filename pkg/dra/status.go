@@ -15,15 +15,16 @@ import (
 )
 
 // DeviceData is what the status of a claim tells of an allocated device
-// (status.devices[].data, KEP-4817).
+// (status.devices[].data, KEP-4817). The fields of it and of its parts are in the order of their keys,
+// as the API server encodes them for server-side apply: other bytes would have it refuse that of another driver.
 type DeviceData struct {
 	HCAs []HCAData `json:"hcas"`
 }
 
 // HCAData is an HCA by the names that it has on its node at the moment.
 type HCAData struct {
-	Name     string     `json:"name"` // by its slot
 	IBDev    string     `json:"ibdev"`
+	Name     string     `json:"name"` // by its slot
 	NodeGUID string     `json:"nodeGUID,omitempty"`
 	Ports    []PortData `json:"ports,omitempty"`
 }
@@ -31,19 +32,19 @@ type HCAData struct {
 // PortData is a port. Its state is no part, since it changes and this does not
 // follow. Its GIDs are those of when a container of the claim began, or the host changed.
 type PortData struct {
-	Number    int    `json:"number"`
-	LinkLayer string `json:"linkLayer,omitempty"`
+	GIDs      []GIDData `json:"gids,omitempty"`
+	LinkLayer string    `json:"linkLayer,omitempty"`
 	// Netdev is the port's interface, as long as it is on the host.
-	Netdev string    `json:"netdev,omitempty"`
-	GIDs   []GIDData `json:"gids,omitempty"`
+	Netdev string `json:"netdev,omitempty"`
+	Number int    `json:"number"`
 }
 
 // GIDData is an entry of a port's GID table.
 type GIDData struct {
-	Index  int    `json:"index"`
 	GID    string `json:"gid"` // an IPv4 address where it was made from one
-	Type   string `json:"type,omitempty"`
+	Index  int    `json:"index"`
 	Netdev string `json:"netdev,omitempty"` // wherever it is
+	Type   string `json:"type,omitempty"`
 }
 
 // The condition of an allocated device.
@@ -199,4 +200,20 @@ func ours(devices []resourceapi.AllocatedDeviceStatus, pool string) []resourceap
 	return slices.DeleteFunc(slices.Clone(devices), func(d resourceapi.AllocatedDeviceStatus) bool {
 		return d.Driver != plan.DriverName || d.Pool != pool
 	})
+}
+
+// merged puts entries among those that a claim has, as server-side apply does: conditions that somebody else
+// wrote of the same device stay.
+func merged(devices, want []resourceapi.AllocatedDeviceStatus) []resourceapi.AllocatedDeviceStatus {
+	for _, s := range want {
+		i := slices.IndexFunc(devices, func(o resourceapi.AllocatedDeviceStatus) bool { return sameDevice(s, o) })
+		if i < 0 {
+			devices = append(devices, s)
+			continue
+		}
+		foreign := slices.DeleteFunc(devices[i].Conditions, func(c metav1.Condition) bool { return c.Type == conditionReady })
+		s.Conditions = slices.Concat(s.Conditions, foreign)
+		devices[i] = s
+	}
+	return devices
 }

@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
@@ -189,6 +192,117 @@ func TestStatusErrors(t *testing.T) {
 	}
 }
 
+// withForeign adds a device of another driver to a claim, and what that one tells of it.
+func withForeign(c *resourceapi.ResourceClaim, data string) *resourceapi.ResourceClaim {
+	c.Status.Allocation.Devices.Results = append(c.Status.Allocation.Devices.Results, resourceapi.DeviceRequestAllocationResult{
+		Request: "gpu", Driver: "gpu.example.com", Pool: drivertest.NodeName, Device: "gpu-0",
+	})
+	c.Status.Devices = []resourceapi.AllocatedDeviceStatus{{
+		Driver: "gpu.example.com", Pool: drivertest.NodeName, Device: "gpu-0", Data: &runtime.RawExtension{Raw: []byte(data)},
+	}}
+	return c
+}
+
+// TestStatusKeepsBytes: the API server takes JSON with other bytes for another allocation, and for another driver's
+// word. Server-side apply changes bytes that Go would have written otherwise; then the claim is written whole.
+func TestStatusKeepsBytes(t *testing.T) {
+	opaque := func(parameters string) func(*resourceapi.ResourceClaim) {
+		return func(c *resourceapi.ResourceClaim) {
+			drivertest.WithParameters(c, "")
+			c.Status.Allocation.Devices.Config[0].Opaque.Parameters.Raw = []byte(parameters)
+		}
+	}
+	foreign := func(data string) func(*resourceapi.ResourceClaim) {
+		return func(c *resourceapi.ResourceClaim) { withForeign(c, data) }
+	}
+	for name, tc := range map[string]struct {
+		change func(*resourceapi.ResourceClaim)
+		puts   int
+	}{
+		"as Go writes parameters":         {opaque(`{"apiVersion":"rdma.dev/v1alpha1","kind":"HCAConfig"}`), 0},
+		"spaces":                          {opaque(`{"apiVersion": "rdma.dev/v1alpha1", "kind": "HCAConfig"}`), 1},
+		"keys in another order":           {opaque(`{"kind":"HCAConfig","apiVersion":"rdma.dev/v1alpha1"}`), 1},
+		"another driver's data":           {foreign(`{"a":1,"b":12345678901}`), 0},
+		"another driver's data otherwise": {foreign(`{"b": 1, "a": 2}`), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := drivertest.NewSharedNode(t, "roce-sriov")
+			d := start(t, n, withStatus)
+			c := drivertest.Claim(1, hca0)
+			tc.change(c)
+			n.AddClaim(c)
+			prepare(t, n, c)
+			got := waitStatus(t, n, c)
+			if ours := got[len(got)-1]; ours.Driver != "rdma.dev" || ours.Device != hca0 {
+				t.Errorf("%v is not told of", ours)
+			}
+			if diff := cmp.Diff(c.Status.Devices, got[:len(got)-1], cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("what another driver told (-before +after):\n%s", diff)
+			}
+			if applied, put := n.Count(drivertest.ApplyStatus), n.Count(drivertest.PutStatus); applied != 1 || put != tc.puts {
+				t.Errorf("%d times applied and %d times put, want 1 and %d", applied, put, tc.puts)
+			}
+			if strings.Contains(d.Log.String(), "Status of a claim not written") {
+				t.Error("the log has an error")
+			}
+		})
+	}
+}
+
+// TestDeviceDataIsCanonical: what the driver writes stays as it is when another driver applies its own. Server-side
+// apply would be refused for that one otherwise.
+func TestDeviceDataIsCanonical(t *testing.T) {
+	port := dra.PortData{Number: 1, LinkLayer: "Ethernet", Netdev: "ens1f0np0", GIDs: gidTable("ens1f0np0", "10.1.0.10")}
+	written, err := json.Marshal(dra.DeviceData{HCAs: []dra.HCAData{{Name: hca0, IBDev: "mlx5_0", NodeGUID: "a088:c203:0025:1000", Ports: []dra.PortData{port}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var value any
+	if err := json.Unmarshal(written, &value); err != nil {
+		t.Fatal(err)
+	}
+	again, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(again), string(written)); diff != "" {
+		t.Errorf("encoded again (-want +got):\n%s", diff)
+	}
+}
+
+// TestStatusConflict: a claim that is written whole, and that somebody else writes meanwhile, is written again
+// as it is then, with what that one wrote.
+func TestStatusConflict(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "roce-sriov")
+	d := start(t, n, withStatus)
+	c := drivertest.WithParameters(drivertest.Claim(1, hca0), `"memlock": "inherit"`)
+	n.AddClaim(c)
+	release := n.Hold(drivertest.PutStatus)
+	prepare(t, n, c)
+	drivertest.Eventually(t, func() error {
+		if n.Count(drivertest.PutStatus) == 0 {
+			return fmt.Errorf("the claim is not written whole")
+		}
+		return nil
+	})
+	withForeign(c, `{"b": 1, "a": 2}`)
+	checked := metav1.Condition{Type: "Checked", Status: metav1.ConditionTrue, Reason: "Test", LastTransitionTime: metav1.Unix(1, 0)}
+	c.Status.Devices = append(c.Status.Devices, resourceapi.AllocatedDeviceStatus{
+		Driver: "rdma.dev", Pool: drivertest.NodeName, Device: hca0, Conditions: []metav1.Condition{checked},
+	})
+	n.AddClaim(c)
+	release()
+	d.says("Status of a claim not written, trying again")
+	wantIBDev(t, n, c, 1, "mlx5_0", metav1.ConditionTrue)
+	got := n.DeviceStatus(c)
+	if diff := cmp.Diff(c.Status.Devices[0], got[0]); diff != "" {
+		t.Errorf("what another driver told (-before +after):\n%s", diff)
+	}
+	if conditions := got[1].Conditions; len(conditions) != 2 || conditions[1] != checked {
+		t.Errorf("conditions are %v, want %v among them", conditions, checked)
+	}
+}
+
 // TestStatusFollowsTheHost: names of the kernel move, and cards go away.
 func TestStatusFollowsTheHost(t *testing.T) {
 	n := drivertest.NewSharedNode(t, "roce-sriov")
@@ -196,33 +310,33 @@ func TestStatusFollowsTheHost(t *testing.T) {
 	c := drivertest.Claim(1, hca0)
 	n.AddClaim(c, drivertest.Claim(2, hca1))
 	prepare(t, n, c)
-	wantIBDev(t, n, c, "mlx5_0", metav1.ConditionTrue)
+	wantIBDev(t, n, c, 0, "mlx5_0", metav1.ConditionTrue)
 	n.Become(t, drivertest.Swapped(t, "roce-sriov", "mlx5_0", "mlx5_1"))
 	prepare(t, n, c) // finds it at once; the driver's own look takes half a minute
-	wantIBDev(t, n, c, "mlx5_1", metav1.ConditionTrue)
+	wantIBDev(t, n, c, 0, "mlx5_1", metav1.ConditionTrue)
 	n.Become(t, drivertest.Without(t, "roce-sriov", "mlx5_0", "0000:3b:00.0/"))
 	refused(t, n, c, "the host has no such RDMA device now")
-	wantIBDev(t, n, c, "", metav1.ConditionFalse)
+	wantIBDev(t, n, c, 0, "", metav1.ConditionFalse)
 }
 
-// wantIBDev waits until the status of a claim says that.
-func wantIBDev(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim, ibdev string, ready metav1.ConditionStatus) {
+// wantIBDev waits until the i-th and last entry in the status of a claim says that.
+func wantIBDev(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim, i int, ibdev string, ready metav1.ConditionStatus) {
 	t.Helper()
 	drivertest.Eventually(t, func() error {
 		var data dra.DeviceData
 		got := n.DeviceStatus(c)
-		if len(got) != 1 {
-			return fmt.Errorf("status has %d devices", len(got))
+		if len(got) != i+1 || got[i].Data == nil {
+			return fmt.Errorf("status is %v", got)
 		}
-		if err := json.Unmarshal(got[0].Data.Raw, &data); err != nil {
+		if err := json.Unmarshal(got[i].Data.Raw, &data); err != nil {
 			return err
 		}
 		have := ""
 		if len(data.HCAs) == 1 {
 			have = data.HCAs[0].IBDev
 		}
-		if have != ibdev || got[0].Conditions[0].Status != ready {
-			return fmt.Errorf("status is %s, %v", got[0].Data.Raw, got[0].Conditions)
+		if have != ibdev || got[i].Conditions[0].Status != ready {
+			return fmt.Errorf("status is %s, %v", got[i].Data.Raw, got[i].Conditions)
 		}
 		return nil
 	})

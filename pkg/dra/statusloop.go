@@ -2,6 +2,7 @@ package dra
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
@@ -29,6 +31,9 @@ const (
 	statusBurst     = 100
 	statusSettles   = time.Second
 )
+
+// errChanged is that somebody else wrote a claim between reading and writing.
+var errChanged = errors.New("it was changed meanwhile")
 
 // statuses, unless it is nil, writes into the status of prepared claims by which names the node has
 // their HCAs. It is out of the way of Prepare: it waits for calls of the kubelet in progress, and
@@ -160,13 +165,44 @@ func (d *Driver) writeStatus(ctx context.Context, uid types.UID) error {
 	if err != nil || sameStatus(want, said) {
 		return err
 	}
-	claim, err := d.client.ResourceV1().ResourceClaims(p.Namespace).ApplyStatus(ctx, applyStatus(p, want),
-		metav1.ApplyOptions{FieldManager: plan.DriverName, Force: true})
+	claim, err := d.tellStatus(ctx, p, want)
 	if err != nil {
 		return d.statusError(ctx, p, err)
 	}
 	d.statuses.remember(uid, ours(claim.Status.Devices, d.cfg.NodeName))
 	return nil
+}
+
+// tellStatus writes entries into the status of a claim, and returns the claim. Server-side apply takes one request
+// and leaves alone what others write. But the API server encodes the whole claim anew for it, and
+// refuses where that changes bytes which are not the driver's: parameters with spaces or with keys in no order, as Python
+// writes them, or such data of another driver. Then the claim is written whole.
+func (d *Driver) tellStatus(ctx context.Context, p *plan.Plan, want []resourceapi.AllocatedDeviceStatus) (*resourceapi.ResourceClaim, error) {
+	claim, err := d.client.ResourceV1().ResourceClaims(p.Namespace).ApplyStatus(apiclient.Refusable(ctx), applyStatus(p, want),
+		metav1.ApplyOptions{FieldManager: plan.DriverName, Force: true})
+	if apierrors.IsInvalid(err) {
+		return d.putStatus(ctx, p, want)
+	}
+	return claim, err
+}
+
+// putStatus reads a claim and writes it whole. Both is in protobuf, which has the bytes of JSON as they are, unlike
+// JSON itself, from which Go takes the spaces. A claim that somebody else writes in between is left for another try.
+func (d *Driver) putStatus(ctx context.Context, p *plan.Plan, want []resourceapi.AllocatedDeviceStatus) (*resourceapi.ResourceClaim, error) {
+	claims := d.client.ResourceV1().ResourceClaims(p.Namespace)
+	claim, err := claims.Get(ctx, p.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if claim.UID != p.UID {
+		return nil, apierrors.NewNotFound(resourceapi.Resource("resourceclaims"), p.Name)
+	}
+	claim.Status.Devices = merged(claim.Status.Devices, want)
+	claim, err = claims.UpdateStatus(ctx, claim, metav1.UpdateOptions{FieldManager: plan.DriverName})
+	if apierrors.IsConflict(err) {
+		return nil, errChanged
+	}
+	return claim, err
 }
 
 // saidOf returns what the status of a claim says already. A claim that is gone is
@@ -206,7 +242,7 @@ func (d *Driver) statusError(ctx context.Context, p *plan.Plan, err error) error
 		logger.Error(err, "Status of a claim not written", "claim", p.Claim(), "uid", p.UID)
 		return nil
 	}
-	return fmt.Errorf("apply status of claim %s: %w", p.Claim(), err)
+	return fmt.Errorf("write status of claim %s: %w", p.Claim(), err)
 }
 
 // applyStatus says what the driver wants in a claim's status. The UID keeps it from

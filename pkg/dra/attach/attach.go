@@ -15,8 +15,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -130,9 +132,16 @@ func (a *Attacher) clear(ctx context.Context, pod Pod, i *Interface) (had *Recor
 			}
 		case r.Want.Mode == podnet.Move:
 			return nil, fmt.Errorf("network interface %q of the host is in pod %s (%s): it comes back when that pod's sandbox has gone", r.Original.Name, r.Pod.Name, r.Pod.UID)
+		case r.IsOf(*i) && len(i.Device.Network.Addresses) > 0:
+			return nil, fmt.Errorf("its addresses %s are in pod %s (%s), and are of one pod at a time: they are free when that pod's sandbox has gone; for several pods at once use ipam",
+				listed(i.Device.Network.Addresses), r.Pod.Name, r.Pod.UID)
 		}
 	}
 	return had, nil
+}
+
+func listed(addresses []netip.Prefix) string {
+	return strings.Trim(fmt.Sprint(addresses), "[]")
 }
 
 // makeWay takes back what a sandbox had that is over. The interface has its name again then, or it is

@@ -73,7 +73,9 @@ func TestOneAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range []Pod{first, second} {
-		if did, err := a.Attach(t.Context(), p, wants("macvlan")); !did || err != nil {
+		i := wants("macvlan")
+		i.Device.Network.Addresses = nil
+		if did, err := a.Attach(t.Context(), p, i); !did || err != nil {
 			t.Errorf("macvlan: %v, %v", did, err)
 		}
 	}
@@ -216,4 +218,31 @@ func TestNotBackYet(t *testing.T) {
 		t.Error(err)
 	}
 	host.IP("link show dev ens1")
+}
+
+// TestAddressesOfOne: fixed addresses are of one pod of a claim at a time, and another claim's are not looked at.
+func TestAddressesOfOne(t *testing.T) {
+	_, a := node(t, t.TempDir(), "boot-1")
+	first, second := pod(t, "a"), pod(t, "b")
+	if did, err := a.Attach(t.Context(), first, wants("macvlan")); !did || err != nil {
+		t.Fatal(did, err)
+	}
+	if _, err := a.Attach(t.Context(), second, wants("macvlan")); err == nil || !strings.Contains(err.Error(), "its addresses 10.9.0.2/24 are in pod team-a/a (a)") {
+		t.Errorf("error %v", err)
+	}
+	other := wants("macvlan")
+	other.Claim.UID, other.Device.Network.Interface = "another", "rdma1"
+	if did, err := a.Attach(t.Context(), second, other); !did || err != nil {
+		t.Errorf("another claim: %v, %v", did, err)
+	}
+	records, err := a.Of(first)
+	if err != nil || len(records) != 1 {
+		t.Fatal(records, err)
+	}
+	if err := a.Detach(t.Context(), records[0]); err != nil {
+		t.Fatal(err)
+	}
+	if did, err := a.Attach(t.Context(), second, wants("macvlan")); !did || err != nil {
+		t.Errorf("when the first one has ended: %v, %v", did, err)
+	}
 }

@@ -169,8 +169,8 @@ func detachLeft(t *testing.T, a *Attacher, p Pod) {
 // it stays so. Other pods on the node cost nothing but the look at their records when one ends.
 func TestCost(t *testing.T) {
 	for mode, want := range map[string]string{
-		"move":    "attach: send 22, openat 6, rename 2, fsync 0, flock 1, unlink 0; detach: send 11, openat 25, rename 0, fsync 0, flock 1, unlink 1",
-		"macvlan": "attach: send 16, openat 6, rename 2, fsync 0, flock 1, unlink 0; detach: send 3, openat 25, rename 0, fsync 0, flock 1, unlink 1",
+		"move":    "attach: send 24, openat 6, rename 2, fsync 0, flock 1, unlink 0; detach: send 12, openat 25, rename 0, fsync 0, flock 1, unlink 1",
+		"macvlan": "attach: send 14, openat 6, rename 2, fsync 0, flock 1, unlink 0; detach: send 3, openat 25, rename 0, fsync 0, flock 1, unlink 1",
 	} {
 		p := newProcess(t, mode)
 		for i := range 20 {

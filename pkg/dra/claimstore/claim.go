@@ -28,9 +28,8 @@ import (
 // their names, from before the check until the record is written, so of two
 // claims on one HCA exactly one wins, in whichever processes they are.
 func (s *Store) Claim(ctx context.Context, p *plan.Plan) error {
-	locks := p.Locks()
 	names := []string{string(p.UID)}
-	for _, l := range locks {
+	for _, l := range p.Locks() {
 		names = append(names, l.HCA)
 	}
 	for _, name := range names {
@@ -38,18 +37,10 @@ func (s *Store) Claim(ctx context.Context, p *plan.Plan) error {
 			return fmt.Errorf("claim %s: the name or UID %q is not usable as a file name", p.Claim(), name)
 		}
 	}
-	var held []*deviceLock
-	defer func() {
-		for _, l := range held {
-			l.release()
-		}
-	}()
-	for _, lock := range locks {
-		l, err := s.lock(ctx, lock)
-		if err != nil {
-			return fmt.Errorf("claim %s: %w", p.Claim(), err)
-		}
-		held = append(held, l)
+	held, err := s.lockAll(ctx, p)
+	defer held.release()
+	if err != nil {
+		return err
 	}
 	for _, l := range held {
 		if err := s.admit(p, l); err != nil {
@@ -57,6 +48,45 @@ func (s *Store) Claim(ctx context.Context, p *plan.Plan) error {
 		}
 	}
 	return s.put(p)
+}
+
+// Update replaces the plan of a claim by what change makes of it, which has the same devices. A claim without a record
+// gets none, also where it ends meanwhile. Two processes that update one claim take turns.
+func (s *Store) Update(ctx context.Context, uid types.UID, change func(*plan.Plan) *plan.Plan) error {
+	p, err := s.Get(uid)
+	if err != nil || p == nil || change(p) == p {
+		return err
+	}
+	held, err := s.lockAll(ctx, p)
+	defer held.release()
+	if err != nil {
+		return err
+	}
+	if p, err = s.Get(uid); err != nil || p == nil {
+		return err
+	}
+	return s.replace(change(p))
+}
+
+// deviceLocks are those of the HCAs of a plan.
+type deviceLocks []*deviceLock
+
+func (all deviceLocks) release() {
+	for _, l := range all {
+		l.release()
+	}
+}
+
+// lockAll takes the locks of a plan, in their order. Those that it took before an error are held, too.
+func (s *Store) lockAll(ctx context.Context, p *plan.Plan) (held deviceLocks, err error) {
+	for _, lock := range p.Locks() {
+		l, err := s.lock(ctx, lock)
+		if err != nil {
+			return held, fmt.Errorf("claim %s: %w", p.Claim(), err)
+		}
+		held = append(held, l)
+	}
+	return held, nil
 }
 
 // admit checks a plan against the other holders of an HCA and adds its claim

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -55,12 +54,11 @@ var (
 	errNoNetworks = errors.New("this node's driver attaches no network interfaces: it needs --attach-interfaces (chart value network.attachInterfaces)")
 	errShare      = errors.New("move takes the HCA's interface away from all others, and the device is a share or access for monitoring: use mode macvlan, or request an HCA for this claim alone")
 	errGroup      = errors.New("a group has several HCAs, and an interface is of one: request its HCAs by themselves")
-	errPods       = errors.New("the claim is reserved for several pods, and the interface, or a fixed address, is of one: use a ResourceClaimTemplate")
 	errModeless   = errors.New("the mode is none, so that nothing is attached: set network.mode")
 )
 
 // network merges what was said of the interface of a device, nil for none.
-func (w *words) network(d Device, pods int, node Node) (*Network, error) {
+func (w *words) network(d Device, node Node) (*Network, error) {
 	set := w.defaults.Network
 	set.Overlay(w.wishes.Network)
 	path := field.NewPath("network")
@@ -72,7 +70,7 @@ func (w *words) network(d Device, pods int, node Node) (*Network, error) {
 	}
 	n, err := newNetwork(set)
 	if err == nil {
-		err = n.fits(d, pods)
+		err = n.fits(d)
 	}
 	if err == nil {
 		err = n.on(d, node)
@@ -125,16 +123,14 @@ func ModeRefused(mode string, alone bool, resourceName string) error {
 	return nil
 }
 
-// fits says why a device cannot have such an interface, or its pods cannot.
-func (n *Network) fits(d Device, pods int) error {
+// fits says why a device cannot have such an interface.
+func (n *Network) fits(d Device) error {
 	refused := ModeRefused(n.Mode, d.alone(), "")
 	switch {
 	case devicename.Parse(d.Device).Group != "":
 		return errGroup
 	case refused != nil:
 		return refused
-	case pods > 1 && (n.Mode == v1alpha1.NetworkMove || len(n.Addresses) > 0):
-		return errPods
 	}
 	return nil
 }
@@ -160,7 +156,7 @@ func (n *Network) on(d Device, node Node) error {
 // nameInterfaces gives the interfaces of a plan their names, and says why they could not
 // stand side by side, or beside those of the other claims of their pods.
 func (p *Plan) nameInterfaces(node *Networks) error {
-	if !slices.ContainsFunc(p.Devices, func(d Device) bool { return d.Network != nil }) {
+	if !p.HasNetwork() {
 		return nil
 	}
 	names, addresses := node.taken(p), map[netip.Addr]bool{}
@@ -193,6 +189,25 @@ func (p *Plan) nameInterfaces(node *Networks) error {
 				return fmt.Errorf("network.addresses: two devices of the claim would have %s: configure each request by itself, or use ipam", a.Addr())
 			}
 			addresses[a.Addr()] = true
+		}
+	}
+	return nil
+}
+
+// Clash says that interfaces of two of a pod's claims have one name, which they were given before either was
+// known to be the pod's.
+func Clash(plans []*Plan) error {
+	names := map[string]*Plan{}
+	for _, p := range plans {
+		for _, d := range p.Devices {
+			if d.Network == nil {
+				continue
+			}
+			if by := names[d.Network.Interface]; by != nil && by != p {
+				return fmt.Errorf("network interfaces of claims %s and %s both have %s as their name in the pod, and a claim that pods share keeps its name: set network.interface in one of them",
+					by.Claim(), p.Claim(), d.Network.Interface)
+			}
+			names[d.Network.Interface] = p
 		}
 	}
 	return nil

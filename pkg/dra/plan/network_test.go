@@ -98,11 +98,6 @@ func sameAddr(a, b netip.Addr) bool     { return a == b }
 // TestMergeNetworkRefuses has what no claim gets.
 func TestMergeNetworkRefuses(t *testing.T) {
 	const move = `"network": {"mode": "move"}`
-	pods := func(c *resourceapi.ResourceClaim) {
-		for _, uid := range []types.UID{"p1", "p2"} {
-			c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", UID: uid})
-		}
-	}
 	nobody := func(n *plan.Node) { n.Networks = nil }
 	for name, tc := range map[string]struct {
 		device string // pci-0000-3b-00-0 if empty
@@ -134,8 +129,6 @@ func TestMergeNetworkRefuses(t *testing.T) {
 		"no mode":                    {claim: `"network": {"interface": "rdma0"}`, want: []string{"network: the mode is none"}},
 		"a share is moved":           {device: "shared-pci-0000-3b-00-0", claim: move, want: []string{"network: move takes the HCA's interface away from all others", "macvlan"}},
 		"a group":                    {device: "group-all", claim: move, want: []string{"network: a group has several HCAs"}},
-		"several pods, moved":        {claim: move, change: pods, want: []string{"network: the claim is reserved for several pods"}},
-		"several pods, one address":  {claim: `"network": {"mode": "macvlan", "addresses": ["10.1.0.1/24"]}`, change: pods, want: []string{"several pods"}},
 		"the function is Multus's":   {device: "pci-0000-29-00-0", claim: move, want: []string{"example.com/roce (resourceName of its rule)", "leave network out of the claim"}},
 		"nobody attaches interfaces": {claim: move, node: nobody, want: []string{"--attach-interfaces", "network.attachInterfaces"}},
 	} {

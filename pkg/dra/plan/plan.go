@@ -43,8 +43,12 @@ type Plan struct {
 	NCCLTopology string `json:"ncclTopology,omitempty"`
 	// Devices has one entry for each allocation result of this driver.
 	Devices []Device `json:"devices"`
-	// Pods are the UIDs of the pods that the claim was reserved for when it was prepared.
+	// Pods are the UIDs of the pods that the claim is reserved for, as far as the node has heard
+	// of them: one may be reserved for after it was prepared.
 	Pods []types.UID `json:"pods,omitempty"`
+	// Only is the pod that the claim was made for from a template, so that no other comes later;
+	// "" of a claim that pods may share, and in records of versions that did not keep it.
+	Only types.UID `json:"only,omitempty"`
 }
 
 // Device is one allocated device.
@@ -89,6 +93,11 @@ func (p *Plan) HCAs() []string {
 	return slices.Compact(names)
 }
 
+// HasNetwork reports whether any device brings an interface into a pod.
+func (p *Plan) HasNetwork() bool {
+	return slices.ContainsFunc(p.Devices, func(d Device) bool { return d.Network != nil })
+}
+
 // Claim returns "namespace/name" for messages.
 func (p *Plan) Claim() string { return p.Namespace + "/" + p.Name }
 
@@ -111,12 +120,7 @@ func (p *Plan) CDIDevice(d Device) string { return cdi.Qualified(cdi.KindClaim, 
 // left alone; a claim without any of ours is an error, because the kubelet would
 // not have asked.
 func New(claim *resourceapi.ResourceClaim, node Node) (*Plan, error) {
-	p := &Plan{UID: claim.UID, Namespace: claim.Namespace, Name: claim.Name, Site: &node.Site, Metadata: newMetadata(claim, node)}
-	for _, consumer := range claim.Status.ReservedFor {
-		if consumer.APIGroup == "" && consumer.Resource == "pods" {
-			p.Pods = append(p.Pods, consumer.UID)
-		}
-	}
+	p := &Plan{UID: claim.UID, Namespace: claim.Namespace, Name: claim.Name, Site: &node.Site, Metadata: newMetadata(claim, node), Pods: PodsOf(claim), Only: ownerOf(claim)}
 	if claim.Status.Allocation == nil {
 		return nil, fmt.Errorf("claim %s is not allocated", p.Claim())
 	}
@@ -174,7 +178,7 @@ func (p *Plan) newDevice(result resourceapi.DeviceRequestAllocationResult, confi
 	if d.Limits, err = words.limits(d.AdminAccess, result.ConsumedCapacity); err != nil {
 		return Device{}, err
 	}
-	if d.Network, err = words.network(d, len(p.Pods), node); err != nil {
+	if d.Network, err = words.network(d, node); err != nil {
 		return Device{}, err
 	}
 	if group := devicename.Parse(d.Device).Group; group != "" {

@@ -17,8 +17,8 @@ const account = "system:serviceaccount:" + deploy.Namespace + ":" + deploy.Relea
 // more than it grants everyone.
 func TestRights(t *testing.T) {
 	shared := []string{
-		"events [create patch]", "nodes [get]", "resourceclaims.resource.k8s.io [get]", "resourceclaims.resource.k8s.io/driver [rdma.dev] [associated-node:patch]",
-		"resourceclaims.resource.k8s.io/status [patch]", "resourceslices.resource.k8s.io [list watch create update delete]",
+		"events [create patch]", "nodes [get]", "resourceclaims.resource.k8s.io [get]", "resourceclaims.resource.k8s.io/driver [rdma.dev] [associated-node:patch associated-node:update]",
+		"resourceclaims.resource.k8s.io/status [patch update]", "resourceslices.resource.k8s.io [list watch create update delete]",
 	}
 	for namespace, want := range map[string][]string{
 		"kube-system": shared,

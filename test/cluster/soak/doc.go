@@ -6,5 +6,6 @@
 // that is bound to its pod. Claims are made by their user, allocated by the scheduler's
 // allocator from the slices that the driver has published, protected by a finalizer, reserved
 // for a pod, and deallocated as the controller of claims does. Only a kubelet's side is not
-// real.
+// real. The same server tells whether the driver can write the status of claims as other
+// clients make them.
 package soak

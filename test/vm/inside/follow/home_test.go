@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -56,7 +57,7 @@ func belongings(ctx context.Context) ([]string, error) {
 }
 
 // hardware is what pods get of the host, by what makes each the one that it is: RDMA devices, in sysfs
-// and by the kernel's own list, and network interfaces with addresses and routes.
+// and by the kernel's own list, and network interfaces with addresses, routes and settings.
 func hardware() (all []string, err error) {
 	snap, err := rdma.Discover(sysfs.DirFS("/sys"))
 	if err != nil {
@@ -76,7 +77,16 @@ func hardware() (all []string, err error) {
 	}
 	for _, l := range links {
 		if l.Info.Kind != "veth" { // those are the ends of pods' eth0
-			all = append(all, l.String())
+			ignore, err := os.ReadFile("/proc/sys/net/ipv4/conf/" + l.Name + "/arp_ignore")
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, fmt.Sprintf("%s arp_ignore %s", l, ignore))
+		}
+	}
+	for neighbour := range strings.Lines(inside.Run("ip", "neigh", "show", "nud", "permanent").Out) {
+		if !strings.Contains(neighbour, "dev veth") {
+			all = append(all, "neighbour "+strings.TrimSpace(neighbour))
 		}
 	}
 	routes := inside.Run("ip", "route", "show", "table", "all")

@@ -3,6 +3,7 @@ package follow
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -22,6 +23,10 @@ import (
 func TestMove(t *testing.T) {
 	inside.Must(t, "ip", "link", "set", "eth2", "mtu", "1450", "alias", "the first end")
 	inside.Must(t, "ip", "route", "replace", "10.81.0.0/16", "via", "10.77.2.254", "dev", "eth2")
+	inside.Must(t, "ip", "neigh", "replace", "10.77.2.254", "lladdr", "02:00:00:00:00:fe", "nud", "permanent", "dev", "eth2")
+	if err := os.WriteFile("/proc/sys/net/ipv4/conf/eth2/arp_ignore", []byte("1"), 0o644); err != nil { // as hosts with rails have it
+		t.Fatal(err)
+	}
 	before := counted(t)
 	server, client := end{"server", "one", "rxm1"}, end{"client", "one", "rxm2"}
 	createNetworked(t, server.pod, server.ibdev, `{"addresses":["10.79.0.1/24"],"mode":"move","mtu":1400,"routes":[{"destination":"10.80.0.0/16","gateway":"10.79.0.254"}]}`)

@@ -1,0 +1,76 @@
+package podnet
+
+import (
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// An interface that goes to another namespace loses its settings below /proc/sys/net/ipv4/conf, of which
+// hosts with several HCAs in one network need some: arp_ignore, arp_announce, rp_filter. In a container that
+// file system is read-only, but rtnetlink has them too, and they need no more than CAP_NET_ADMIN
+// (net/ipv4/devinet.c: inet_fill_link_af, inet_set_link_af). Those of IPv6 it does not set.
+
+// ipv4ConfOf returns the settings of an interface, that with number n at n-1 (IPV4_DEVCONF_* of
+// include/uapi/linux/ip.h); none where it has no IPv4.
+func ipv4ConfOf(link netlink.Link) ([]uint32, error) {
+	req := nl.NewNetlinkRequest(unix.RTM_GETLINK, 0)
+	req.AddData(infomsg(link))
+	messages, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
+	if err != nil || len(messages) != 1 || len(messages[0]) < unix.SizeofIfInfomsg {
+		return nil, err
+	}
+	data := messages[0][unix.SizeofIfInfomsg:]
+	for _, attr := range []uint16{unix.IFLA_AF_SPEC, unix.AF_INET, unix.IFLA_INET_CONF} {
+		if data, err = attribute(data, attr); err != nil {
+			return nil, err
+		}
+	}
+	conf := make([]uint32, len(data)/4)
+	for i := range conf {
+		conf[i] = nl.NativeEndian().Uint32(data[4*i:])
+	}
+	return conf, nil
+}
+
+// attribute returns the value of one of these attributes; none where it is not there.
+func attribute(data []byte, number uint16) ([]byte, error) {
+	attrs, err := nl.ParseRouteAttrAsMap(data)
+	return attrs[number].Value, err
+}
+
+// mcForwarding is the setting that is the kernel's own (IPV4_DEVCONF_MC_FORWARDING).
+const mcForwarding = 2
+
+// setIPv4Conf gives an interface the settings that are not as wanted.
+func setIPv4Conf(link netlink.Link, want []uint32) error {
+	has, err := ipv4ConfOf(link)
+	if err != nil {
+		return err
+	}
+	conf := nl.NewRtAttr(unix.IFLA_INET_CONF, nil)
+	different := false
+	for i := range min(len(has), len(want)) {
+		if number := i + 1; has[i] != want[i] && number != mcForwarding {
+			conf.AddRtAttr(number, nl.Uint32Attr(want[i]))
+			different = true
+		}
+	}
+	if !different {
+		return nil
+	}
+	family, spec := nl.NewRtAttr(unix.AF_INET, nil), nl.NewRtAttr(unix.IFLA_AF_SPEC, nil)
+	family.AddChild(conf)
+	spec.AddChild(family)
+	req := nl.NewNetlinkRequest(unix.RTM_SETLINK, unix.NLM_F_ACK)
+	req.AddData(infomsg(link))
+	req.AddData(spec)
+	_, err = req.Execute(unix.NETLINK_ROUTE, 0)
+	return err
+}
+
+func infomsg(link netlink.Link) *nl.IfInfomsg {
+	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	msg.Index = int32(link.Attrs().Index)
+	return msg
+}

@@ -1,0 +1,83 @@
+package claimstore_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+// TestUpdate: what several stores of one directory add to a claim at the same time is all there, and the other claims of its
+// device are as they were.
+func TestUpdate(t *testing.T) {
+	s, dir := newStore(t)
+	claim(t, s, sharesOf("a", "shared-pci-0000-3b-00-0"))
+	claim(t, s, sharesOf("b", "shared-pci-0000-3b-00-0"))
+	pods := []types.UID{"p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7"}
+	var all sync.WaitGroup
+	for _, pod := range pods {
+		other := open(t, dir, thisBoot)
+		all.Go(func() {
+			for range 2 { // once more changes nothing
+				if err := other.Update(t.Context(), "a", func(p *plan.Plan) *plan.Plan { return p.WithPods(pod) }); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for uid, want := range map[types.UID][]types.UID{"a": pods, "b": nil} {
+		p, err := s.Get(uid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.Sorted(slices.Values(p.Pods)); !slices.Equal(got, want) {
+			t.Errorf("pods of claim %s are %v, want %v", uid, got, want)
+		}
+	}
+}
+
+// TestUpdateEnds: a claim that another process ends while its record is made anew stays ended: nobody would end it again.
+func TestUpdateEnds(t *testing.T) {
+	s, dir := newStore(t)
+	claim(t, s, planOf("a", "pci-0000-3b-00-0"))
+	asked := 0
+	if err := s.Update(t.Context(), "a", func(p *plan.Plan) *plan.Plan {
+		if asked++; asked == 2 { // the record was read for the last time
+			if err := open(t, dir, thisBoot).Remove("a"); err != nil {
+				t.Error(err)
+			}
+		}
+		return p.WithPods("p")
+	}); err != nil || asked != 2 {
+		t.Errorf("asked %d times, %v", asked, err)
+	}
+	left, err := os.ReadDir(filepath.Join(dir, "claims"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left is %v, %v", left, err)
+	}
+}
+
+// TestUpdateEnded: a claim that has ended, or is of an earlier boot, gets no record.
+func TestUpdateEnded(t *testing.T) {
+	s, dir := newStore(t)
+	claim(t, s, planOf("a", "pci-0000-3b-00-0"))
+	if err := s.Remove("a"); err != nil {
+		t.Fatal(err)
+	}
+	claim(t, open(t, dir, claimstore.Boot{ID: "boot-1"}), planOf("b", "pci-0000-3b-00-1"))
+	for _, uid := range []types.UID{"a", "b"} {
+		if err := s.Update(t.Context(), uid, func(p *plan.Plan) *plan.Plan { return p.WithPods("p") }); err != nil {
+			t.Error(err)
+		}
+		if p, err := s.Get(uid); err != nil || p != nil {
+			t.Errorf("claim %s: %v, %v", uid, p, err)
+		}
+	}
+}

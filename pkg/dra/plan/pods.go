@@ -1,0 +1,57 @@
+package plan
+
+import (
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// PodsOf returns the UIDs of the pods that a claim is reserved for.
+func PodsOf(claim *resourceapi.ResourceClaim) (pods []types.UID) {
+	for _, consumer := range claim.Status.ReservedFor {
+		if consumer.APIGroup == "" && consumer.Resource == "pods" {
+			pods = append(pods, consumer.UID)
+		}
+	}
+	return pods
+}
+
+// ownerOf returns the pod for which a claim was made, from a template or for an extended resource, "" for none.
+func ownerOf(claim *resourceapi.ResourceClaim) types.UID {
+	if owner := metav1.GetControllerOf(claim); owner != nil && owner.APIVersion == "v1" && owner.Kind == "Pod" {
+		return owner.UID
+	}
+	return ""
+}
+
+// WithPods returns the plan with more pods, itself if it has them.
+func (p *Plan) WithPods(pods ...types.UID) *Plan {
+	with := *p
+	for _, pod := range pods {
+		if !slices.Contains(with.Pods, pod) {
+			with.Pods = append(slices.Clip(with.Pods), pod)
+		}
+	}
+	if len(with.Pods) == len(p.Pods) {
+		return p
+	}
+	return &with
+}
+
+// Reserved returns the plan with the pods that its claim is reserved for, itself if that is nothing new. Pods that
+// it had before the claim was read, and for which the claim is not reserved, have ended; one that somebody else has heard
+// of meanwhile stays.
+func (p *Plan) Reserved(claim *resourceapi.ResourceClaim, before []types.UID) *Plan {
+	now, only := PodsOf(claim), ownerOf(claim)
+	ended := func(pod types.UID) bool { return slices.Contains(before, pod) && !slices.Contains(now, pod) }
+	kept := *p
+	kept.Only = only
+	kept.Pods = slices.DeleteFunc(slices.Clone(p.Pods), ended)
+	with := kept.WithPods(now...)
+	if with.Only == p.Only && slices.Equal(with.Pods, p.Pods) {
+		return p
+	}
+	return with
+}

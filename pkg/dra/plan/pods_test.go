@@ -1,0 +1,68 @@
+package plan_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+func reserveFor(c *resourceapi.ResourceClaim, pods ...types.UID) {
+	c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: "group", UID: "group"}}
+	for _, uid := range pods {
+		c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: string(uid), UID: uid})
+	}
+}
+
+// TestReserved: a plan follows its claim from pod to pod, whoever else has changed it meanwhile.
+func TestReserved(t *testing.T) {
+	type uids = []types.UID
+	for name, tc := range map[string]struct{ has, before, reserved, want uids }{
+		"nothing new":                   {uids{"a", "b"}, uids{"a", "b"}, uids{"b", "a"}, uids{"a", "b"}},
+		"one came":                      {uids{"a"}, uids{"a"}, uids{"a", "b"}, uids{"a", "b"}},
+		"one came, one ended":           {uids{"a"}, uids{"a"}, uids{"b"}, uids{"b"}},
+		"one that others have heard of": {uids{"a", "c"}, uids{"a"}, uids{"a", "b"}, uids{"a", "c", "b"}},
+		"none":                          {nil, nil, nil, nil},
+	} {
+		c := claim(one(result("nic", "pci-0000-19-00-0")))
+		reserveFor(c, tc.reserved...)
+		p := &plan.Plan{Pods: tc.has}
+		got := p.Reserved(c, tc.before)
+		if diff := cmp.Diff(tc.want, got.Pods); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if same := cmp.Equal(tc.has, tc.want); (got == p) != same {
+			t.Errorf("%s: the plan is the same: %t, want %t", name, got == p, same)
+		}
+	}
+}
+
+// TestOnly: a claim that was made from a template is for its pod. What an earlier version has recorded
+// does not say so until the claim is read again.
+func TestOnly(t *testing.T) {
+	yes := true
+	for name, tc := range map[string]struct {
+		owner metav1.OwnerReference
+		want  types.UID
+	}{
+		"a pod":                {metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", UID: "a", Controller: &yes}, "a"},
+		"a pod, no controller": {metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", UID: "a"}, ""},
+		"a pod group":          {metav1.OwnerReference{APIVersion: "scheduling.k8s.io/v1alpha1", Kind: "PodGroup", UID: "a", Controller: &yes}, ""},
+	} {
+		c := claim(one(result("nic", "pci-0000-19-00-0")))
+		c.OwnerReferences = []metav1.OwnerReference{tc.owner}
+		reserveFor(c, "a")
+		made, err := plan.New(c, attaching())
+		if err != nil {
+			t.Fatal(err)
+		}
+		earlier := &plan.Plan{Pods: []types.UID{"a"}}
+		if read := earlier.Reserved(c, earlier.Pods); made.Only != tc.want || read.Only != tc.want {
+			t.Errorf("%s: made for %q, read again %q, want %q", name, made.Only, read.Only, tc.want)
+		}
+	}
+}
