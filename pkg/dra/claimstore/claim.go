@@ -50,8 +50,8 @@ func (s *Store) Claim(ctx context.Context, p *plan.Plan) error {
 	return s.put(p)
 }
 
-// Update replaces the plan of a claim by what change makes of it, which has the same devices. Of a claim without a
-// record nothing is written; the caller keeps it from ending meanwhile. Two processes that update one claim take turns.
+// Update replaces the plan of a claim by what change makes of it, which has the same devices. A claim without a record
+// gets none, also where it ends meanwhile. Two processes that update one claim take turns.
 func (s *Store) Update(ctx context.Context, uid types.UID, change func(*plan.Plan) *plan.Plan) error {
 	p, err := s.Get(uid)
 	if err != nil || p == nil || change(p) == p {
@@ -65,7 +65,7 @@ func (s *Store) Update(ctx context.Context, uid types.UID, change func(*plan.Pla
 	if p, err = s.Get(uid); err != nil || p == nil {
 		return err
 	}
-	return s.put(change(p))
+	return s.replace(change(p))
 }
 
 // deviceLocks are those of the HCAs of a plan.

@@ -1,6 +1,8 @@
 package claimstore_test
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -38,6 +40,27 @@ func TestUpdate(t *testing.T) {
 		if got := slices.Sorted(slices.Values(p.Pods)); !slices.Equal(got, want) {
 			t.Errorf("pods of claim %s are %v, want %v", uid, got, want)
 		}
+	}
+}
+
+// TestUpdateEnds: a claim that another process ends while its record is made anew stays ended: nobody would end it again.
+func TestUpdateEnds(t *testing.T) {
+	s, dir := newStore(t)
+	claim(t, s, planOf("a", "pci-0000-3b-00-0"))
+	asked := 0
+	if err := s.Update(t.Context(), "a", func(p *plan.Plan) *plan.Plan {
+		if asked++; asked == 2 { // the record was read for the last time
+			if err := open(t, dir, thisBoot).Remove("a"); err != nil {
+				t.Error(err)
+			}
+		}
+		return p.WithPods("p")
+	}); err != nil || asked != 2 {
+		t.Errorf("asked %d times, %v", asked, err)
+	}
+	left, err := os.ReadDir(filepath.Join(dir, "claims"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left is %v, %v", left, err)
 	}
 }
 
