@@ -12,7 +12,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/controlplane"
@@ -34,16 +33,10 @@ func startControlPlane(b *testing.B) *cluster.ControlPlane {
 	return cp
 }
 
-// clientOf speaks to it as fast as it can.
+// clientOf speaks to it as an administrator.
 func clientOf(b *testing.B, cp *cluster.ControlPlane) kubernetes.Interface {
 	b.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", cp.Kubeconfig())
-	if err != nil {
-		b.Fatal(err)
-	}
-	config.QPS = -1
-	config.ContentType = "application/vnd.kubernetes.protobuf"
-	client, err := kubernetes.NewForConfig(config)
+	client, err := drivertest.ClientOf(cp.Kubeconfig())
 	if err != nil {
 		b.Fatal(err)
 	}

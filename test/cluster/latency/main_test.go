@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
@@ -43,15 +42,13 @@ func run(m *testing.M) int {
 	return code
 }
 
-// config is the way to the API server, without client-go's limit of 5 requests a
-// second, as the driver has it.
+// config is the way to the API server.
 func config(t testing.TB) *rest.Config {
 	t.Helper()
-	c, err := clientcmd.BuildConfigFromFlags("", server.Kubeconfig())
+	c, err := drivertest.ConfigOf(server.Kubeconfig())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.QPS = -1
 	return c
 }
 

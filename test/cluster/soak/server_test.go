@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	resourcelisters "k8s.io/client-go/listers/resource/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/retry"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
@@ -53,11 +52,10 @@ type server struct {
 func start(t *testing.T) *server {
 	t.Helper()
 	control, path := testbed.ControlPlane(t, cluster.Options{Progress: t.Output()})
-	config, err := clientcmd.BuildConfigFromFlags("", control.Kubeconfig())
+	config, err := drivertest.ConfigOf(control.Kubeconfig())
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.QPS = -1
 	s := &server{
 		t: t, control: control, config: config, pods: map[string]string{},
 		scheduler: controlplane.Cluster{Node: drivertest.NodeName, Features: controlplane.V136(), Claims: map[string]*resourceapi.ResourceClaim{}},

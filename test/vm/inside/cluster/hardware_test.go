@@ -13,8 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
@@ -97,11 +97,7 @@ func TestHardware(t *testing.T) {
 // api returns a client of the API server, which the whole machine reaches.
 func api(t *testing.T) kubernetes.Interface {
 	t.Helper()
-	c, err := clientcmd.BuildConfigFromFlags("", kube.Kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := kubernetes.NewForConfig(c)
+	client, err := drivertest.ClientOf(kube.Kubeconfig())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 	healthpb "k8s.io/kubelet/pkg/apis/dra-health/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
@@ -43,15 +42,11 @@ type node struct {
 // start runs the driver until the test ends, and prepares a claim on one device.
 func start(t *testing.T) *node {
 	t.Helper()
-	c, err := clientcmd.BuildConfigFromFlags("", server.Kubeconfig())
+	client, err := drivertest.ClientOf(server.Kubeconfig())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.QPS = -1
-	n := &node{T: t, kubelet: drivertest.NewKubelet(t), state: t.TempDir(), cdi: t.TempDir()}
-	if n.client, err = kubernetes.NewForConfig(c); err != nil {
-		t.Fatal(err)
-	}
+	n := &node{T: t, client: client, kubelet: drivertest.NewKubelet(t), state: t.TempDir(), cdi: t.TempDir()}
 	n.Pool = published.Follow(t, n.client)
 	object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: drivertest.NodeName}}
 	object.Status.NodeInfo.ContainerRuntimeVersion = "containerd://2.1.0"

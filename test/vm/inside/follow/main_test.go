@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside/joined"
@@ -32,12 +32,7 @@ func setUp(ctx context.Context) (err error) {
 	if node, err = joined.Up(ctx); err != nil {
 		return err
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", node.Kubeconfig())
-	if err != nil {
-		return err
-	}
-	config.QPS = -1
-	if client, err = kubernetes.NewForConfig(config); err != nil {
+	if client, err = drivertest.ClientOf(node.Kubeconfig()); err != nil {
 		return err
 	}
 	for ; ; time.Sleep(100 * time.Millisecond) {
