@@ -21,9 +21,12 @@ import (
 // TestUpdateEqualsDiscover: after any change that was named, an update gives what a
 // look at the whole host gives, and leaves the snapshots before it as they were.
 func TestUpdateEqualsDiscover(t *testing.T) {
-	steps, seeds := 30, uint64(2)
-	if testing.Short() {
+	steps, seeds, ofLarge := 30, uint64(2), 4
+	switch {
+	case testing.Short():
 		steps, seeds = 15, 1
+	case os.Getenv("TEST_LONG") != "":
+		seeds, ofLarge = 8, 16
 	}
 	for _, name := range fixture.Names() {
 		for seed := range seeds {
@@ -35,7 +38,7 @@ func TestUpdateEqualsDiscover(t *testing.T) {
 	}
 	t.Run("large", func(t *testing.T) {
 		t.Parallel()
-		follow(t, synthesize(t, 1016), 8, 1)
+		follow(t, synthesize(t, 1016), ofLarge, 1)
 	})
 }
 
@@ -48,8 +51,9 @@ func follow(t *testing.T, root string, steps int, seed uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	encoded := encode(t, last)
 	for step := range steps {
-		before, copied := last, encode(t, last)
+		before, copied := last, encoded
 		var changes rdma.Changes
 		var log []string
 		for range 1 + host.rand.IntN(3) {
@@ -64,9 +68,10 @@ func follow(t *testing.T, root string, steps int, seed uint64) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want, got := encode(t, whole), encode(t, last); !bytes.Equal(want, got) {
+		encoded = encode(t, last)
+		if want := encode(t, whole); !bytes.Equal(want, encoded) {
 			t.Fatalf("step %d, %s, named %s: Update differs from Discover (-Discover +Update):\n%s",
-				step, strings.Join(log, "; "), changes, cmp.Diff(string(want), string(got)))
+				step, strings.Join(log, "; "), changes, cmp.Diff(string(want), string(encoded)))
 		}
 		if now := encode(t, before); !bytes.Equal(copied, now) {
 			t.Fatalf("step %d, %s: the snapshot before was changed:\n%s", step, strings.Join(log, "; "), cmp.Diff(string(copied), string(now)))
