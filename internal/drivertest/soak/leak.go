@@ -66,20 +66,20 @@ func (s *soak) exercise(times int) {
 }
 
 // idle waits until the driver has no more than so many descriptors, for as long as a
-// connection may need to end, and returns them. How many connections to the API server a
-// client keeps for later depends on what it asked at the same time: they are cut before.
+// connection may need to end, and returns them; 0 is for whatever it has. How many connections to the
+// API server a client keeps for later depends on what it asked at the same time: they are cut before each look.
 func (s *soak) idle(most int) []string {
 	s.t.Helper()
-	s.proxy.Cut()
-	s.flap()
-	s.flap()
-	s.atRest()
-	began := time.Now()
-	fds := s.descriptors()
-	for ; len(fds) > most && most > 0 && time.Since(began) < patience; fds = s.descriptors() {
-		time.Sleep(10 * time.Millisecond) // between two looks
+	for began := time.Now(); ; {
+		s.proxy.Cut()
+		s.flap()
+		s.flap()
+		s.atRest()
+		fds := s.descriptors()
+		if len(fds) <= most || most == 0 || time.Since(began) > patience {
+			return fds
+		}
 	}
-	return fds
 }
 
 // descriptors are what the descriptors of the driver are of.
