@@ -19,6 +19,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // tempPrefix and tempSuffix frame the names of our temporary files. CDI
@@ -35,6 +37,9 @@ type Options struct {
 	// Sync makes the content and the name durable before Write returns, at the
 	// price of two fsyncs. It is a waste on a tmpfs such as /run.
 	Sync bool
+	// Existing makes no new file: where there is none the error is fs.ErrNotExist. The file
+	// system needs RENAME_EXCHANGE, as tmpfs, ext4, xfs and btrfs have it.
+	Existing bool
 }
 
 // Write replaces the file at path with data. It reports whether it wrote: an
@@ -52,7 +57,7 @@ func Write(path string, data []byte, opt Options) (bool, error) {
 	err = fill(tmp, data, opt)
 	err = errors.Join(err, tmp.Close())
 	if err == nil {
-		err = rename(tmp.Name(), path)
+		err = opt.rename(tmp.Name(), path)
 	}
 	if err != nil {
 		return false, fmt.Errorf("write %q: %w", path, errors.Join(err, os.Remove(tmp.Name())))
@@ -87,10 +92,18 @@ func createTemp(dir string) (*os.File, error) {
 }
 
 // rename is os.Rename without a look at what is there.
-func rename(from, to string) error {
-	_, err := uninterrupted(func() (int, error) { return 0, syscall.Rename(from, to) })
+func (o Options) rename(from, to string) error {
+	_, err := uninterrupted(func() (int, error) {
+		if o.Existing {
+			return 0, unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_EXCHANGE)
+		}
+		return 0, syscall.Rename(from, to)
+	})
 	if err != nil {
 		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
+	if o.Existing {
+		_ = os.Remove(from) // the old file; if it stays, Sweep takes it
 	}
 	return nil
 }

@@ -40,6 +40,28 @@ func TestWrite(t *testing.T) {
 	onlyFile(t, path)
 }
 
+// TestExisting: only a file that is there is replaced, and nothing is left of either.
+func TestExisting(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "spec.json")
+	opt := Options{Mode: 0o640, Existing: true}
+	if changed, err := Write(path, []byte("new"), opt); changed || !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("without a file: changed %v, error %v", changed, err)
+	}
+	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) > 0 {
+		t.Fatalf("without a file: the directory has %v, %v", entries, err)
+	}
+	if err := os.WriteFile(path, []byte("old"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if changed, err := Write(path, []byte("new"), opt); !changed || err != nil {
+		t.Fatalf("changed %v, error %v", changed, err)
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != "new" {
+		t.Fatalf("content %q, %v", got, err)
+	}
+	onlyFile(t, path)
+}
+
 // TestWriteReplacesSymlink: a link under our name is replaced, never followed.
 func TestWriteReplacesSymlink(t *testing.T) {
 	dir := t.TempDir()

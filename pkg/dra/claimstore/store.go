@@ -33,7 +33,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
@@ -166,40 +165,28 @@ func (s *Store) uids() ([]types.UID, error) {
 }
 
 // put writes the record of a plan. The caller holds the locks of its devices.
-func (s *Store) put(p *plan.Plan) error { return s.write(p, s.recordPath(p.UID)) }
-
-func (s *Store) write(p *plan.Plan, path string) error {
-	data, err := json.Marshal(record{Version: versionOf(p), BootID: s.boot.ID, Plan: *p})
-	if err != nil {
-		return fmt.Errorf("encode record of claim %s: %w", p.UID, err)
-	}
-	_, err = atomicfile.Write(path, data, atomicfile.Options{Mode: 0o640})
-	if err != nil {
-		return fmt.Errorf("write record of claim %s: %w", p.UID, err)
-	}
-	return nil
-}
+func (s *Store) put(p *plan.Plan) error { return s.write(p, atomicfile.Options{Mode: 0o640}) }
 
 // replace is put for a claim that has a record. Whoever removes that needs no locks, so the new one
 // takes its place only if it is there.
 func (s *Store) replace(p *plan.Plan) error {
-	path := s.recordPath(p.UID)
-	next := path + nextSuffix
-	if err := s.write(p, next); err != nil {
-		return err
-	}
-	err := unix.Renameat2(unix.AT_FDCWD, next, unix.AT_FDCWD, path, unix.RENAME_EXCHANGE)
+	err := s.write(p, atomicfile.Options{Mode: 0o640, Existing: true})
 	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
+		return nil // it has ended
 	}
-	if err = errors.Join(err, os.Remove(next)); err != nil {
-		return fmt.Errorf("replace record of claim %s: %w", p.UID, err)
+	return err
+}
+
+func (s *Store) write(p *plan.Plan, opt atomicfile.Options) error {
+	data, err := json.Marshal(record{Version: versionOf(p), BootID: s.boot.ID, Plan: *p})
+	if err != nil {
+		return fmt.Errorf("encode record of claim %s: %w", p.UID, err)
+	}
+	if _, err = atomicfile.Write(s.recordPath(p.UID), data, opt); err != nil {
+		return fmt.Errorf("write record of claim %s: %w", p.UID, err)
 	}
 	return nil
 }
-
-// nextSuffix is that of a record which is going to replace another one.
-const nextSuffix = ".next"
 
 // Remove forgets a claim. That of an unknown one succeeds. Its devices
 // keep the name until the next claim of the device drops it.
