@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"context"
 	"errors"
 	"net/netip"
 	"os"
@@ -125,16 +126,24 @@ func sweep(t *testing.T, a *Attacher) (n int, err error) {
 // undo takes back what a pod has, as the driver does after an error.
 func undo(t *testing.T, a *Attacher, p Pod) {
 	t.Helper()
-	records, err := a.Of(p)
-	for _, r := range records {
-		if r.State == nil {
-			err = errors.Join(err, a.Detach(t.Context(), r))
-		}
-	}
-	if err != nil {
+	if _, err := takeBack(t.Context(), a, p, func(r Record) bool { return r.State == nil }); err != nil {
 		t.Error(err)
 	}
 }
+
+// takeBack takes back what a pod has, as far as it matches, and returns of how much that was tried.
+func takeBack(ctx context.Context, a *Attacher, p Pod, match func(Record) bool) (n int, err error) {
+	records, err := a.Of(p)
+	for _, r := range records {
+		if match(r) {
+			n++
+			err = errors.Join(err, a.Detach(ctx, r))
+		}
+	}
+	return n, err
+}
+
+func anything(Record) bool { return true }
 
 func plugin(t *testing.T, dir, script string) {
 	t.Helper()

@@ -2,7 +2,6 @@ package attach
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -50,10 +49,7 @@ func driver(do, mode, dir, host, netns string) error {
 		_, err := a.Attach(context.Background(), p, wants(mode))
 		return err
 	}
-	records, err := a.Of(p)
-	for _, r := range records {
-		err = errors.Join(err, a.Detach(context.Background(), r))
-	}
+	_, err = takeBack(context.Background(), a, p, anything)
 	return err
 }
 
@@ -146,22 +142,12 @@ func (p *process) each(do, how string, fault func(sysfault.Call) unix.Errno) {
 		if call, fired = shot.Fired(); !fired && err != nil {
 			p.Fatalf("%s without a fault: %v", do, err)
 		}
-		detachLeft(p.T, p.a, p.pod)
+		if _, err := takeBack(p.Context(), p.a, p.pod, anything); err != nil {
+			p.Fatal(err)
+		}
 		if diff := cmp.Diff(p.before, p.picture()); diff != "" {
 			p.Fatalf("%s, %s at call %d (%s): %v (-before +after):\n%s", do, how, n, call, err, diff)
 		}
-	}
-}
-
-// detachLeft takes back what a pod has, be it nothing.
-func detachLeft(t *testing.T, a *Attacher, p Pod) {
-	t.Helper()
-	records, err := a.Of(p)
-	for _, r := range records {
-		err = errors.Join(err, a.Detach(t.Context(), r))
-	}
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

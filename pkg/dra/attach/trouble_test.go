@@ -56,12 +56,8 @@ func mustAttach(t *testing.T, a *Attacher, p Pod, i Interface) {
 
 func detachAll(t *testing.T, a *Attacher, p Pod) {
 	t.Helper()
-	records, err := a.Of(p)
-	for _, r := range records {
-		err = errors.Join(err, a.Detach(t.Context(), r))
-	}
-	if err != nil || len(records) == 0 {
-		t.Fatal(records, err)
+	if n, err := takeBack(t.Context(), a, p, anything); err != nil || n == 0 {
+		t.Fatal(n, err)
 	}
 }
 
