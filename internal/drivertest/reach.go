@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -14,7 +15,7 @@ func ConfigOf(kubeconfig string) (*rest.Config, error) {
 		return nil, err
 	}
 	config.QPS = -1
-	config.ContentType = "application/vnd.kubernetes.protobuf"
+	config.ContentType = runtime.ContentTypeProtobuf
 	return config, nil
 }
 

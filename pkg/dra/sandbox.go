@@ -57,11 +57,11 @@ func (s sandboxes) started(ctx context.Context, pod nri.Pod) error {
 
 // give gives a pod what its claims ask for, or nothing. Its caller has moving.
 func (s sandboxes) give(ctx context.Context, pod nri.Pod, plans []*plan.Plan) error {
-	watch, began := s.cfg.Metrics.Start(metrics.Move), time.Now()
-	var attached []attach.Interface
 	if err := plan.Clash(plans); err != nil {
 		return err
 	}
+	watch, began := s.cfg.Metrics.Start(metrics.Move), time.Now()
+	var attached []attach.Interface
 	moved, err := s.moveIn(pod, plans)
 	if err == nil && len(moved) > 0 {
 		err = s.renew(ctx, plans)
