@@ -151,7 +151,7 @@ func (l layout) controllerManager() []string {
 		"--service-account-private-key-file=" + l.pki("sa.key"), "--root-ca-file=" + l.pki("ca.crt"),
 		// With the default QPS the default ServiceAccount appears 5 s late.
 		"--use-service-account-credentials=true", "--kube-api-qps=300", "--kube-api-burst=600",
-		"--controllers=*,-nodeipam,-route,-cloud-node-lifecycle,-service-lb-controller",
+		"--controllers=*,-nodeipam",
 	})
 }
 

@@ -36,7 +36,7 @@ func TestPlainPod(t *testing.T) {
 	if got := inside(t, c, "kubectl", "exec", "plain", "--", "sh", "-c", "ulimit -S -l"); got != "64" {
 		t.Errorf("soft RLIMIT_MEMLOCK: got %q KiB, want 64", got)
 	}
-	if got := inside(t, c, "kubectl", "get", "node", cluster.NodeName, "-o", "jsonpath={.status.nodeInfo.kubeletVersion}"); got != "v1.36.3" {
+	if got := inside(t, c, "kubectl", "get", "node", cluster.NodeName, "-o", "jsonpath={.status.nodeInfo.kubeletVersion}"); got != "v1.37.2" {
 		t.Errorf("kubelet version: got %q", got)
 	}
 	inside(t, c, "kubectl", "delete", "pod", "plain", "--wait")

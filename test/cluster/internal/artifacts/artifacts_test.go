@@ -88,7 +88,7 @@ func TestHashCoversFlags(t *testing.T) {
 // Every component's wrapper module is there and pins a version.
 func TestComponentsArePinned(t *testing.T) {
 	want := map[string]string{
-		"kubernetes": "v1.36.3", "containerd": "v2.4.2", "etcd": "v3.6.8", "runc": "v1.5.2",
+		"kubernetes": "v1.37.2", "containerd": "v2.4.2", "etcd": "v3.6.8", "runc": "v1.5.2",
 		"kubernetes-1.34": "v1.34.4", "cni": "v1.9.1", "helm": "v3.22.0", "pause": "local",
 	}
 	for _, c := range append(Components(""), Components("1.34")...) {

@@ -100,7 +100,7 @@ func kubernetesVersion() []string {
 func helmCapabilities() []string {
 	var flags []string
 	for _, pkg := range []string{"helm.sh/helm/v3/pkg/chartutil", "helm.sh/helm/v3/pkg/lint/rules"} {
-		flags = append(flags, "-X", pkg+".k8sVersionMajor=1", "-X", pkg+".k8sVersionMinor=36")
+		flags = append(flags, "-X", pkg+".k8sVersionMajor=1", "-X", pkg+".k8sVersionMinor=37")
 	}
 	return flags
 }
