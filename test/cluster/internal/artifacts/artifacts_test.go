@@ -1,6 +1,7 @@
 package artifacts
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,7 +27,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-var hello = Component{Name: "hello", Target: "."}
+var hello = Component{Name: "hello", Targets: []string{"."}}
 
 func TestEnsureBuildsOncePerSource(t *testing.T) {
 	s := source(t, "package main\n\nfunc main() {}\n")
@@ -73,7 +74,7 @@ func TestHashCoversFlags(t *testing.T) {
 	s := source(t, "package main\n\nfunc main() {}\n")
 	src := filepath.Join(s.Source, "build/hello")
 	seen := map[string]Component{}
-	for _, c := range []Component{hello, {Name: "hello", Target: ".", Cgo: true}, {Name: "hello", Target: ".", Tags: "x"}, {Name: "hello", Target: ".", LDFlags: []string{"-X", "a=b"}}} {
+	for _, c := range []Component{hello, {Name: "hello", Targets: []string{"."}, Cgo: true}, {Name: "hello", Targets: []string{"."}, Tags: "x"}, {Name: "hello", Targets: []string{"."}, LDFlags: []string{"-X", "a=b"}}} {
 		sum, err := s.hash(src, c, "v1.2.3")
 		if err != nil {
 			t.Fatal(err)
@@ -88,20 +89,24 @@ func TestHashCoversFlags(t *testing.T) {
 // Every component's wrapper module is there and pins a version.
 func TestComponentsArePinned(t *testing.T) {
 	want := map[string]string{
-		"kubernetes": "v1.37.2", "containerd": "v2.4.2", "etcd": "v3.6.8", "runc": "v1.5.2",
-		"kubernetes-1.34": "v1.34.4", "cni": "v1.9.1", "helm": "v3.22.0", "pause": "local",
+		"kubernetes": "v1.37.2", "containerd": "v2.4.2", "etcd": "v3.7.0", "runc": "v1.5.2",
+		"cni": "v1.9.1", "helm": "v3.22.0", "pause": "local",
 	}
-	for _, c := range append(Components(""), Components("1.34")...) {
-		version, err := moduleVersion(filepath.Join("../../build", c.wrapper()), c.Module)
-		if err != nil || version != want[c.wrapper()] {
-			t.Errorf("%s: got %q, %v; want %q", c.wrapper(), version, err, want[c.wrapper()])
+	oldest := maps.Clone(want)
+	oldest["kubernetes"] = "v1.34.4"
+	for release, want := range map[string]map[string]string{"": want, "1.34": oldest} {
+		for _, c := range Components(release) {
+			version, err := moduleVersion(filepath.Join("../../build", c.wrapper()), c.Module)
+			if err != nil || version != want[c.Name] {
+				t.Errorf("%s of %q: got %q, %v; want %q", c.Name, release, version, err, want[c.Name])
+			}
 		}
 	}
 }
 
 // helmCapabilities cannot read the version from the wrapper's go.mod.
 func TestHelmAssumesTheClustersVersion(t *testing.T) {
-	version, err := moduleVersion("../../build/kubernetes", "k8s.io/kubernetes")
+	version, err := moduleVersion("../../build/cluster", "k8s.io/kubernetes")
 	if err != nil {
 		t.Fatal(err)
 	}
