@@ -31,7 +31,7 @@ var hello = Component{Name: "hello", Targets: []string{"."}}
 
 func TestEnsureBuildsOncePerSource(t *testing.T) {
 	s := source(t, "package main\n\nfunc main() {}\n")
-	dir, err := s.ensure(t.Context(), hello)
+	dir, err := s.EnsureOne(t.Context(), hello)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestEnsureBuildsOncePerSource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := s.ensure(t.Context(), hello)
+	again, err := s.EnsureOne(t.Context(), hello)
 	if err != nil || again != dir {
 		t.Fatalf("second ensure: %q %v, want %q", again, err, dir)
 	}
@@ -48,7 +48,7 @@ func TestEnsureBuildsOncePerSource(t *testing.T) {
 		t.Errorf("it was built again: %v", err)
 	}
 	write(t, filepath.Join(s.Source, "build/hello/main.go"), "package main\n\nfunc main() { println() }\n")
-	if other, err := s.ensure(t.Context(), hello); err != nil || other == dir {
+	if other, err := s.EnsureOne(t.Context(), hello); err != nil || other == dir {
 		t.Errorf("after a change: %q %v, want another directory", other, err)
 	}
 }
@@ -56,12 +56,12 @@ func TestEnsureBuildsOncePerSource(t *testing.T) {
 // A build that fails or was killed is never taken for a good one, and its leavings go.
 func TestEnsureAfterABrokenBuild(t *testing.T) {
 	s := source(t, "package main\n\nfunc main() { undefined() }\n")
-	if dir, err := s.ensure(t.Context(), hello); err == nil || !strings.Contains(err.Error(), "undefined: undefined") {
+	if dir, err := s.EnsureOne(t.Context(), hello); err == nil || !strings.Contains(err.Error(), "undefined: undefined") {
 		t.Fatalf("got %q, %v; want the compiler's words", dir, err)
 	}
 	write(t, filepath.Join(s.Cache, "bin/.build-hello/hello"), "half a program")
 	write(t, filepath.Join(s.Source, "build/hello/main.go"), "package main\n\nfunc main() {}\n")
-	if _, err := s.ensure(t.Context(), hello); err != nil {
+	if _, err := s.EnsureOne(t.Context(), hello); err != nil {
 		t.Fatal(err)
 	}
 	entries, err := filepath.Glob(filepath.Join(s.Cache, "bin/.build-*"))
