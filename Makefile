@@ -25,6 +25,10 @@ demo: packages-demo build ## show the main job on a real cluster with a bundled 
 test: packages build ## prove everything: lint, unit, golden, fuzz seeds, chart, end to end
 	hack/as-root.sh hack/test.sh
 
+.PHONY: check
+check: packages build ## before each commit: lint, unit tests without the slow ones, a smoke test on a cluster
+	hack/as-root.sh hack/check.sh
+
 .PHONY: test-long
 test-long: packages build ## the same with larger seeds and counts, and fuzzing
 	hack/as-root.sh env TEST_LONG=1 hack/test.sh
