@@ -115,3 +115,33 @@ func TestHelmAssumesTheClustersVersion(t *testing.T) {
 		t.Errorf("helm is stamped with %s, the cluster is %s", flags, version)
 	}
 }
+
+// A module that the driver and the cluster have in two versions is compiled twice, with all that imports it.
+func TestOneVersionWithTheDriver(t *testing.T) {
+	driver, shared := requirements(t, "../../../../go.mod"), requirements(t, "../../build/cluster/go.mod")
+	for module, version := range driver {
+		if other := shared[module]; other != "" && other != version && other != "v0.0.0" {
+			t.Errorf("%s: the driver has %s, the cluster %s: raise the older one by `go get %[1]s@VERSION`", module, version, other)
+		}
+	}
+}
+
+// requirements reads which module has which version, replacements by another version included.
+func requirements(t *testing.T, path string) map[string]string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string]string{}
+	for line := range strings.Lines(string(data)) {
+		f := strings.Fields(strings.TrimPrefix(line, "require "))
+		switch {
+		case len(f) == 4 && f[1] == "=>":
+			versions[f[0]] = f[3]
+		case len(f) >= 2 && strings.HasPrefix(f[1], "v") && versions[f[0]] == "":
+			versions[f[0]] = f[1]
+		}
+	}
+	return versions
+}
