@@ -88,7 +88,7 @@ func TestOutputKept(t *testing.T) {
 	broken := t.TempDir()
 	put(t, filepath.Join(broken, "sys/class/infiniband"), "no directory", 0o644)
 	cdigen(t, "generate", "--no-hook", "--host-root", broken, "--output", dir).expect(t, exitIO, "the RDMA devices could not be read: list class/infiniband: ")
-	generateTo(t, "roce-lag", dir, "--exclude", "*").expect(t, exitNothing, "of the devices that --device and --exclude leave")
+	generateTo(t, "roce-lag", dir, "--exclude", "*").expect(t, exitNotChosen, "of the devices that --device and --exclude leave")
 	generateTo(t, "misbehaving", dir, "--device", "mlx5_7").expect(t, exitIO, "HCA mlx5_7")
 	generateTo(t, "soft-pci", dir).expect(t, exitExclusive, "exclusive network namespace mode")
 	generateTo(t, "roce-lag", dir, "--device", "mlx5_7").expect(t, exitUsage, `no device matches "mlx5_7": have mlx5_bond_0`)

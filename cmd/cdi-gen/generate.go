@@ -56,7 +56,8 @@ it should be is printed, and the exit code says whether there is one.
 	}
 	r.register(cmd.Flags())
 	out.register(cmd.Flags())
-	cmd.Flags().BoolVar(&r.host.allowAbsent, "allow-absent", false, "what --device names may be absent, as with services: the spec has the others, and goes with the last one")
+	cmd.Flags().BoolVar(&r.host.allowAbsent, "allow-absent", false,
+		"what --device and --exclude name may be absent, as with services: the spec has the others, and goes with the last one")
 	cmd.Flags().BoolVar(&check, "check", false, "write nothing; compare the file of --output with the host")
 	return cmd
 }
@@ -157,14 +158,17 @@ func nothing(cmd *cobra.Command, r *recipe, d *dish, t *target) error {
 	return why
 }
 
-// absent says why there is no spec, and whether the devices of an older one are gone.
-// They are not when they could only not be read, or were not asked for.
+// absent says why there is no spec, and whether the devices of an older one are gone. They are
+// gone when the host has none, or none of those that --device may lack. A device that could not
+// be read is not gone, nor is one that the flags do not choose or give no name.
 func (d *dish) absent(r *recipe) (gone bool, why error) {
 	switch {
 	case len(d.snap.Problems) > 0:
 		return false, fmt.Errorf("the RDMA devices could not be read: %w", problems(d.snap, d.left))
-	case d.hidden > 0:
-		return r.host.allowAbsent, coded{exitNothing, fmt.Errorf("of the devices that --device and --exclude leave: %w", d.left)}
+	case errors.Is(d.left, cdi.ErrNoneListed):
+		return false, coded{exitNotChosen, fmt.Errorf("%w; choose others with --names and --nodes", d.left)}
+	case d.hidden > 0 && !r.host.allowAbsent:
+		return false, coded{exitNotChosen, fmt.Errorf("of the devices that --device and --exclude leave: %w", d.left)}
 	}
 	return true, coded{exitNothing, d.left}
 }

@@ -157,9 +157,6 @@ func (r *recipe) options() (opt cdi.HostOptions, err error) {
 		}
 		opt.Nodes = append(opt.Nodes, class)
 	}
-	if len(opt.Names) == 0 || len(opt.Nodes) == 0 {
-		return opt, usagef("--names and --nodes need at least one value each")
-	}
 	edits, err := r.edits()
 	if err != nil {
 		return opt, err

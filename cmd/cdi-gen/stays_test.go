@@ -81,14 +81,23 @@ func TestOutputOfTheChosen(t *testing.T) {
 		{"roce-sriov", "--device mlx5_0,mlx5_77 --allow-absent", exitOK, "written", "mlx5_0"},
 		{"roce-sriov", "--device mlx5_77 --allow-absent", exitNothing, "removed: its devices are gone", "gone"},
 		{"roce-sriov", "--device [ --allow-absent", exitUsage, `match devices with "["`, "mlx5_bond_0"},
-		{"roce-lag", "--exclude mlx5_bond_0", exitNothing, "of the devices that --device and --exclude leave", "mlx5_bond_0"},
+		{"roce-lag", "--exclude mlx5_bond_0", exitNotChosen, "of the devices that --device and --exclude leave", "mlx5_bond_0"},
 		{"roce-lag", "--exclude mlx5_bond_0 --allow-absent", exitNothing, "removed: its devices are gone", "gone"},
+		{"aws-p5", "--names netdev", exitNotChosen, "HCA rdmap79s0 cannot be listed: it has no network interface for --names netdev", "mlx5_bond_0"},
+		{"aws-p5", "--names netdev --allow-absent", exitNotChosen, "choose others with --names and --nodes", "mlx5_bond_0"},
+		{"aws-p5", "--names netdev --device rdmap79s0 --allow-absent", exitNotChosen, "HCA rdmap79s0 cannot", "mlx5_bond_0"},
+		{"aws-p5", "--nodes mad", exitNotChosen, "no HCA has an umad node", "mlx5_bond_0"},
+		{"aws-p5", "--nodes cm", exitNotChosen, "load the rdma_ucm module", "mlx5_bond_0"},
+		{"none", "--names netdev", exitNothing, "removed: its devices are gone", "gone"},
 		{"none", "--exclude mlx5_1", exitNothing, "removed: its devices are gone", "gone"},
 		{"none", "--device mlx5_1", exitNothing, "removed: its devices are gone", "gone"},
 		{"misbehaving", "--device mlx5_7 --allow-absent", exitIO, "could not be read", "mlx5_bond_0"},
 	} {
 		generateTo(t, "roce-lag", dir, "--names", "ibdev", "--no-all").expect(t, exitOK, ": 1 device, CDI")
-		args := append([]string{"--names", "ibdev", "--no-all"}, strings.Fields(test.args)...)
+		args := append(strings.Fields(test.args), "--no-all")
+		if !strings.Contains(test.args, "--names") {
+			args = append(args, "--names", "ibdev")
+		}
 		generateTo(t, test.machine, dir, args...).expect(t, test.code, test.says)
 		if got := names(); got != test.want {
 			t.Errorf("%s %s: the file has %s, want %s", test.machine, test.args, got, test.want)
@@ -115,7 +124,7 @@ func TestCheckSeesAll(t *testing.T) {
 		{"empty, for no device", "none", "", func() error { return os.WriteFile(file, nil, 0o644) }, exitDrift, "should not be there", ""},
 		{"devices left out", "misbehaving", "", func() error { generateTo(t, "misbehaving", dir); return nil }, exitPartial, "fits the host", ""},
 		{"unreadable", "misbehaving", "--device mlx5_7", nil, exitIO, "the RDMA devices could not be read", ""},
-		{"not chosen", "roce-lag", "--exclude *", nil, exitNothing, "of the devices that --device and --exclude leave", ""},
+		{"not chosen", "roce-lag", "--exclude *", nil, exitNotChosen, "of the devices that --device and --exclude leave", ""},
 		{"exclusive", "soft-pci", "", nil, exitExclusive, "exclusive network namespace mode", ""},
 		{"a directory", "roce-lag", "", func() error { return errors.Join(os.Remove(file), os.Mkdir(file, 0o755)) }, exitIO, "check spec: ", ""},
 	} {
