@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // TestEmptyValues: no flag of any verb takes an empty value, alone or as a part of a list. In a
@@ -51,7 +53,7 @@ func TestEmptyValues(t *testing.T) {
 func TestExcludeNothing(t *testing.T) {
 	for _, args := range [][]string{{"generate", "--no-hook"}, {"list"}, {"userspace"}, {"topology"}} {
 		args = append(args, "--host-root", host(t, "roce-sriov"), "--exclude", "mlx5_8,mlx5_77")
-		cdigen(t, args...).expect(t, exitUsage, `no device matches "mlx5_77": have mlx5_0, mlx5_1`)
+		cdigen(t, args...).expect(t, exitUsage, `no device matches "mlx5_77": have mlx5_0, mlx5_2`)
 	}
 	// Where devices may be absent, and where the device is there and cannot be read.
 	r := cdigen(t, "generate", "--no-hook", "--host-root", host(t, "roce-sriov"), "--names", "ibdev", "--exclude", "mlx5_8,mlx5_77", "--allow-absent")
@@ -59,5 +61,11 @@ func TestExcludeNothing(t *testing.T) {
 	if !strings.Contains(r.stdout, "name: mlx5_9\n") || strings.Contains(r.stdout, "name: mlx5_8\n") {
 		t.Errorf("the spec has\n%s", r.stdout)
 	}
-	cdigen(t, "list", "--host-root", host(t, "misbehaving"), "--exclude", "mlx5_[1-9]").expect(t, exitOK, "")
+	snap := &rdma.Snapshot{HCAs: []rdma.HCA{{IBDev: "mlx5_0"}}, Problems: []rdma.Problem{{Message: "of the host"}, {IBDev: "mlx5_1"}}}
+	if err := (&hostFlags{exclude: []string{"mlx5_1"}}).filter(snap); err != nil || len(snap.HCAs) != 1 || len(snap.Problems) != 1 {
+		t.Errorf("%d HCAs, problems %v, error %v; want the HCA, and no problem with the excluded one", len(snap.HCAs), snap.Problems, err)
+	}
+	if err := (&hostFlags{exclude: []string{"", "mlx5_1"}}).filter(snap); err == nil {
+		t.Error("an empty pattern excludes the host")
+	}
 }
