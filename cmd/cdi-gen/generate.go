@@ -28,8 +28,8 @@ locked memory limit, so that neither --cap-add IPC_LOCK nor --ulimit is needed.
 The spec carries the lowest CDI version that says this, and loads in podman 4.1.
 
 The output is the same, byte for byte, as long as the devices are; a file that
-would not change is not written. A file that is the spec of another kind is left to
-its owner. With --check nothing is written: the difference between the file and what
+would not change is not written. Only a spec of the same kind is replaced or removed,
+and every other file is left to its owner. With --check nothing is written: the difference between the file and what
 it should be is printed, and the exit code says whether there is one.
 ` + exitCodesHelp,
 		Example: `  cdi-gen generate                                   look at the spec
@@ -41,7 +41,7 @@ it should be is printed, and the exit code says whether there is one.
   cdi-gen generate --check --output /etc/cdi         is the file still right?`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if check && out.output == "" {
+			if check && out.toStdout() {
 				return usagef("--check compares with a file: name it, or its directory, with --output")
 			}
 			if err := r.resolve(cmd); err != nil {
@@ -72,6 +72,9 @@ func generate(cmd *cobra.Command, r *recipe, out *outputFlags, do serve) error {
 		return err
 	}
 	target, format, err := out.target(r.kind)
+	if err == nil && target != nil {
+		err = target.spare(format) // before the host is read
+	}
 	if err != nil {
 		return err
 	}
@@ -121,7 +124,7 @@ func store(cmd *cobra.Command, r *recipe, d *dish, t *target, format cdi.Format,
 	}
 	changed, err := t.store.Write(t.base, d.spec, format)
 	if err != nil {
-		return err
+		return foreign(err)
 	}
 	word := unchanged
 	if changed {

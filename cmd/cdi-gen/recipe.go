@@ -287,5 +287,8 @@ func checkKind(kind string) error {
 	if strings.Contains(class, ".") {
 		return usagef("--kind %q: podman before 4.7 refuses a class with a dot", kind)
 	}
+	if kind == cdi.KindClaim {
+		return usagef("--kind %q: that kind is dra-driver's, whose claims it names", kind)
+	}
 	return nil
 }

@@ -39,7 +39,7 @@ event, at the latest after a minute.
 		Example: "  cdi-gen watch --output /var/run/cdi",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if out.output == "" {
+			if out.toStdout() {
 				return usagef("watch keeps a file right: name it, or its directory, with --output")
 			}
 			r.host.allowAbsent = true
