@@ -29,7 +29,7 @@ func drift(cmd *cobra.Command, r *recipe, d *dish, t *target, format cdi.Format)
 	}
 	var reasons []string
 	for _, f := range []cdi.Format{format, cdi.Twin(format)} {
-		reason, err := compare(cmd.OutOrStdout(), t.path(f), wanted[f])
+		reason, err := compare(cmd.OutOrStdout(), t, f, wanted[f])
 		if err != nil {
 			return err
 		}
@@ -49,11 +49,14 @@ func drift(cmd *cobra.Command, r *recipe, d *dish, t *target, format cdi.Format)
 }
 
 // compare says how a file differs from what it should be, nil for no file, and prints
-// the difference of the contents.
-func compare(w io.Writer, path string, wanted []byte) (reason string, err error) {
-	old, err := os.ReadFile(path)
+// the difference of the contents. A twin that is foreign does not count, since it stays.
+func compare(w io.Writer, t *target, format cdi.Format, wanted []byte) (reason string, err error) {
+	path := t.path(format)
+	old, err := t.store.Load(t.base, format)
 	absent := errors.Is(err, fs.ErrNotExist)
-	if err != nil && !absent {
+	if _, is := errors.AsType[*cdi.ForeignError](err); is && wanted == nil {
+		return "", nil
+	} else if err != nil && !absent {
 		return "", fmt.Errorf("check spec: %w", err)
 	}
 	if _, err := io.WriteString(w, udiff.Unified(path, "host", string(old), string(wanted))); err != nil {
@@ -69,9 +72,12 @@ func compare(w io.Writer, path string, wanted []byte) (reason string, err error)
 	case string(old) != string(wanted):
 		return "differs", nil
 	}
-	info, err := os.Stat(path)
+	info, err := os.Lstat(path)
 	if err != nil {
 		return "", fmt.Errorf("check spec: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return "is a link instead of a file of its own", nil
 	}
 	if mode := info.Mode().Perm(); mode != cdi.SpecMode {
 		return fmt.Sprintf("has mode %04o instead of %04o", mode, cdi.SpecMode), nil

@@ -58,6 +58,9 @@ func TestOutputEqualsStdout(t *testing.T) {
 	}
 }
 
+// oldSpec is a spec of ours from other days, as JSON and as YAML.
+const oldSpec = `{"cdiVersion": "0.3.0", "kind": "rdma.dev/hca", "devices": []}`
+
 // TestOutputWithoutDevices: on a host that has lost its devices our own spec goes,
 // in either format, and nothing else.
 func TestOutputWithoutDevices(t *testing.T) {
@@ -68,7 +71,7 @@ func TestOutputWithoutDevices(t *testing.T) {
 			put(t, filepath.Join(dir, "rdma.dev-hca_x.json"), "not ours either", 0o644)
 			generateTo(t, machine, dir).expect(t, exitNothing, "no RDMA device that a container can be given")
 			holds(t, dir, "nvidia.yaml", "rdma.dev-hca_x.json")
-			put(t, filepath.Join(dir, "rdma.dev-hca."+ext), "stale", 0o644)
+			put(t, filepath.Join(dir, "rdma.dev-hca."+ext), oldSpec, 0o644)
 			generateTo(t, machine, dir).expect(t, exitNothing, filepath.Join(dir, "rdma.dev-hca")+" removed: its devices are gone")
 			holds(t, dir, "nvidia.yaml", "rdma.dev-hca_x.json")
 		}
@@ -84,16 +87,16 @@ func TestOutputWithoutDevices(t *testing.T) {
 // readable, or not to be had in this mode.
 func TestOutputKept(t *testing.T) {
 	dir := t.TempDir()
-	put(t, filepath.Join(dir, "rdma.dev-hca.yaml"), "old", 0o644)
+	put(t, filepath.Join(dir, "rdma.dev-hca.yaml"), oldSpec, 0o644)
 	broken := t.TempDir()
 	put(t, filepath.Join(broken, "sys/class/infiniband"), "no directory", 0o644)
 	cdigen(t, "generate", "--no-hook", "--host-root", broken, "--output", dir).expect(t, exitIO, "the RDMA devices could not be read: list class/infiniband: ")
-	generateTo(t, "roce-lag", dir, "--exclude", "*").expect(t, exitNothing, "of the devices that --device and --exclude leave")
+	generateTo(t, "roce-lag", dir, "--exclude", "*").expect(t, exitNotChosen, "of the devices that --device and --exclude leave")
 	generateTo(t, "misbehaving", dir, "--device", "mlx5_7").expect(t, exitIO, "HCA mlx5_7")
 	generateTo(t, "soft-pci", dir).expect(t, exitExclusive, "exclusive network namespace mode")
 	generateTo(t, "roce-lag", dir, "--device", "mlx5_7").expect(t, exitUsage, `no device matches "mlx5_7": have mlx5_bond_0`)
 	got, err := os.ReadFile(filepath.Join(dir, "rdma.dev-hca.yaml"))
-	if err != nil || string(got) != "old" {
+	if err != nil || string(got) != oldSpec {
 		t.Errorf("the file has %q, error %v", got, err)
 	}
 }
@@ -106,7 +109,7 @@ func TestOutputReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	mounttest.Tmpfs(t, dir, "size=64k")
 	file := filepath.Join(dir, "rdma.dev-hca.yaml")
-	put(t, file, "old", 0o644)
+	put(t, file, oldSpec, 0o644)
 	mounttest.ReadOnly(t, dir)
 	generateTo(t, "roce-lag", dir).expect(t, exitIO, "read-only file system")
 	generateTo(t, "roce-lag", dir).expect(t, exitIO, file)
@@ -123,11 +126,11 @@ func TestOutputFullDisk(t *testing.T) {
 	}
 	dir := t.TempDir()
 	mounttest.Tmpfs(t, dir, "size=8k")
-	put(t, filepath.Join(dir, "rdma.dev-hca.yaml"), "old", 0o644)
+	put(t, filepath.Join(dir, "rdma.dev-hca.yaml"), oldSpec, 0o644)
 	put(t, filepath.Join(dir, "filler"), strings.Repeat("x", 4096), 0o644)
 	generateTo(t, "hgx-h100", dir).expect(t, exitIO, `write "`+dir+`/rdma.dev-hca.yaml": write `)
 	generateTo(t, "hgx-h100", dir).expect(t, exitIO, "no space left on device")
-	if got, err := os.ReadFile(filepath.Join(dir, "rdma.dev-hca.yaml")); err != nil || string(got) != "old" {
+	if got, err := os.ReadFile(filepath.Join(dir, "rdma.dev-hca.yaml")); err != nil || string(got) != oldSpec {
 		t.Errorf("the file has %q, error %v", got, err)
 	}
 	holds(t, dir, "filler", "rdma.dev-hca.yaml")

@@ -28,8 +28,8 @@ locked memory limit, so that neither --cap-add IPC_LOCK nor --ulimit is needed.
 The spec carries the lowest CDI version that says this, and loads in podman 4.1.
 
 The output is the same, byte for byte, as long as the devices are; a file that
-would not change is not written. A file that is the spec of another kind is left to
-its owner. With --check nothing is written: the difference between the file and what
+would not change is not written. Only a spec of the same kind is replaced or removed,
+and every other file is left to its owner. With --check nothing is written: the difference between the file and what
 it should be is printed, and the exit code says whether there is one.
 ` + exitCodesHelp,
 		Example: `  cdi-gen generate                                   look at the spec
@@ -41,7 +41,7 @@ it should be is printed, and the exit code says whether there is one.
   cdi-gen generate --check --output /etc/cdi         is the file still right?`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if check && out.output == "" {
+			if check && out.toStdout() {
 				return usagef("--check compares with a file: name it, or its directory, with --output")
 			}
 			if err := r.resolve(cmd); err != nil {
@@ -56,7 +56,8 @@ it should be is printed, and the exit code says whether there is one.
 	}
 	r.register(cmd.Flags())
 	out.register(cmd.Flags())
-	cmd.Flags().BoolVar(&r.host.allowAbsent, "allow-absent", false, "what --device names may be absent, as with services: the spec has the others, and goes with the last one")
+	cmd.Flags().BoolVar(&r.host.allowAbsent, "allow-absent", false,
+		"what --device and --exclude name may be absent, as with services: the spec has the others, and goes with the last one")
 	cmd.Flags().BoolVar(&check, "check", false, "write nothing; compare the file of --output with the host")
 	return cmd
 }
@@ -71,6 +72,9 @@ func generate(cmd *cobra.Command, r *recipe, out *outputFlags, do serve) error {
 		return err
 	}
 	target, format, err := out.target(r.kind)
+	if err == nil && target != nil {
+		err = target.spare(format) // before the host is read
+	}
 	if err != nil {
 		return err
 	}
@@ -120,7 +124,7 @@ func store(cmd *cobra.Command, r *recipe, d *dish, t *target, format cdi.Format,
 	}
 	changed, err := t.store.Write(t.base, d.spec, format)
 	if err != nil {
-		return err
+		return foreign(err)
 	}
 	word := unchanged
 	if changed {
@@ -157,14 +161,17 @@ func nothing(cmd *cobra.Command, r *recipe, d *dish, t *target) error {
 	return why
 }
 
-// absent says why there is no spec, and whether the devices of an older one are gone.
-// They are not when they could only not be read, or were not asked for.
+// absent says why there is no spec, and whether the devices of an older one are gone. They are
+// gone when the host has none, or none of those that --device may lack. A device that could not
+// be read is not gone, nor is one that the flags do not choose or give no name.
 func (d *dish) absent(r *recipe) (gone bool, why error) {
 	switch {
 	case len(d.snap.Problems) > 0:
 		return false, fmt.Errorf("the RDMA devices could not be read: %w", problems(d.snap, d.left))
-	case d.hidden > 0:
-		return r.host.allowAbsent, coded{exitNothing, fmt.Errorf("of the devices that --device and --exclude leave: %w", d.left)}
+	case errors.Is(d.left, cdi.ErrNoneListed):
+		return false, coded{exitNotChosen, fmt.Errorf("%w; choose others with --names and --nodes", d.left)}
+	case d.hidden > 0 && !r.host.allowAbsent:
+		return false, coded{exitNotChosen, fmt.Errorf("of the devices that --device and --exclude leave: %w", d.left)}
 	}
 	return true, coded{exitNothing, d.left}
 }

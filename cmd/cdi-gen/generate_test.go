@@ -227,7 +227,7 @@ func TestGenerateLimits(t *testing.T) {
 		}
 	}
 	generate("--limit", "handles=0").expect(t, exitUsage, `--limit: parse limit "handles=0"`)
-	generate("--limit", "").expect(t, exitOK, "")
+	generate("--limit", "").expect(t, exitUsage, "an empty value")
 	generate("--no-hook", "--limit", "handles=1").expect(t, exitUsage, "--no-hook leaves out the hook that sets the limits")
 	generate("--no-hook", "--config", config).expect(t, exitUsage, "--no-hook leaves out the hook that sets the limits")
 }

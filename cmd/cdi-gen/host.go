@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"path"
 	"path/filepath"
 	"slices"
 
@@ -18,7 +19,7 @@ type hostFlags struct {
 	root    string
 	only    []string
 	exclude []string
-	// allowAbsent: devices come and go, so a pattern of only may stand for none.
+	// allowAbsent: devices come and go, so a pattern may stand for none.
 	allowAbsent bool
 }
 
@@ -46,7 +47,7 @@ func (h *hostFlags) discover() (snap *rdma.Snapshot, others int, err error) {
 
 // filter keeps the chosen HCAs of a snapshot, and the problems that concern them.
 func (h *hostFlags) filter(snap *rdma.Snapshot) error {
-	chosen, err := h.choose(snap.HCAs)
+	chosen, err := h.choose(snap)
 	if err != nil {
 		return coded{exitUsage, err}
 	}
@@ -59,21 +60,31 @@ func (h *hostFlags) filter(snap *rdma.Snapshot) error {
 	return nil
 }
 
-func (h *hostFlags) choose(hcas []rdma.HCA) ([]rdma.HCA, error) {
-	if !h.allowAbsent {
-		return cdi.Select(hcas, h.only, h.exclude)
+func (h *hostFlags) choose(snap *rdma.Snapshot) ([]rdma.HCA, error) {
+	only, exclude := h.only, h.exclude
+	if h.allowAbsent {
+		only = h.present(snap, only)
 	}
-	var present []string
-	for _, pattern := range h.only {
-		_, err := cdi.Select(hcas, []string{pattern}, nil)
-		if err == nil {
-			present = append(present, pattern)
-		} else if !errors.Is(err, cdi.ErrNoMatch) {
-			return nil, err
-		}
-	}
-	if len(h.only) > 0 && len(present) == 0 { // to Select, no pattern means all
+	exclude = h.present(snap, exclude)
+	if len(h.only) > 0 && len(only) == 0 { // to Select, no pattern means all
 		return nil, nil
 	}
-	return cdi.Select(hcas, present, h.exclude)
+	return cdi.Select(snap.HCAs, only, exclude)
+}
+
+// present leaves out the patterns that match no HCA, where that may be: with --allow-absent, and
+// for the name of a device that is there and that could not be read as an HCA.
+func (h *hostFlags) present(snap *rdma.Snapshot, patterns []string) []string {
+	return slices.DeleteFunc(slices.Clone(patterns), func(pattern string) bool {
+		_, err := cdi.Select(snap.HCAs, []string{pattern}, nil)
+		return errors.Is(err, cdi.ErrNoMatch) && (h.allowAbsent || isTrouble(snap, pattern))
+	})
+}
+
+// isTrouble reports whether a pattern names a device that could not be read.
+func isTrouble(snap *rdma.Snapshot, pattern string) bool {
+	return slices.ContainsFunc(snap.Problems, func(p rdma.Problem) bool {
+		ok, err := path.Match(pattern, p.IBDev)
+		return ok && err == nil && p.IBDev != ""
+	})
 }

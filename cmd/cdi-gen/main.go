@@ -36,6 +36,7 @@ const (
 	exitInvalid   = 6
 	exitDrift     = 7
 	exitMisfit    = 8
+	exitNotChosen = 9
 
 	exitWarnings = 10
 	exitErrors   = 11
@@ -51,6 +52,7 @@ var exitCodes = exitcode.List{
 	exitInvalid:   "validate: a file is not a valid CDI spec",
 	exitDrift:     "generate --check: the file does not fit the host",
 	exitMisfit:    "userspace --image: the image does not go with the host's libraries",
+	exitNotChosen: "the host has RDMA devices, but the flags choose none of them, or give them no name: an existing spec stays",
 	exitWarnings:  "doctor: there are warnings",
 	exitErrors:    "doctor: there are errors",
 }
@@ -129,5 +131,6 @@ that works without capabilities:
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(newGenerate(), newWatch(), newList(), newValidate(), newRemove(), newUserspace(), newTopology(), newDoctor(), newVersion())
+	refuseEmpty(root)
 	return root
 }

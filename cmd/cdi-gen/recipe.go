@@ -157,9 +157,6 @@ func (r *recipe) options() (opt cdi.HostOptions, err error) {
 		}
 		opt.Nodes = append(opt.Nodes, class)
 	}
-	if len(opt.Names) == 0 || len(opt.Nodes) == 0 {
-		return opt, usagef("--names and --nodes need at least one value each")
-	}
 	edits, err := r.edits()
 	if err != nil {
 		return opt, err
@@ -289,6 +286,9 @@ func checkKind(kind string) error {
 	}
 	if strings.Contains(class, ".") {
 		return usagef("--kind %q: podman before 4.7 refuses a class with a dot", kind)
+	}
+	if kind == cdi.KindClaim {
+		return usagef("--kind %q: that kind is dra-driver's, whose claims it names", kind)
 	}
 	return nil
 }

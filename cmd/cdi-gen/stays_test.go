@@ -21,22 +21,25 @@ import (
 const gpuSpec = "cdiVersion: 0.3.0\nkind: nvidia.com/gpu\ndevices: [{name: gpu0, containerEdits: {env: [A=B]}}]\n"
 
 // TestOutputOfAnother: the spec of another kind is neither replaced, nor removed as a
-// twin, nor removed for want of devices.
+// twin, nor removed for want of devices. Beside it there is room for ours.
 func TestOutputOfAnother(t *testing.T) {
 	dir := t.TempDir()
-	file := filepath.Join(dir, "gpu.yaml")
+	file, twin := filepath.Join(dir, "gpu.yaml"), filepath.Join(dir, "gpu.json")
 	put(t, file, gpuSpec, 0o644)
 	for _, machine := range []string{"roce-lag", "none"} {
-		for _, output := range []string{file, filepath.Join(dir, "gpu.json")} {
-			for _, args := range [][]string{nil, {"--check"}} {
-				generateTo(t, machine, output, args...).expect(t, exitUsage, `"`+file+`" is a spec of kind nvidia.com/gpu, not rdma.dev/hca`)
-			}
+		for _, args := range [][]string{nil, {"--check"}} {
+			generateTo(t, machine, file, args...).expect(t, exitUsage, `"`+file+`" is a spec of kind nvidia.com/gpu, not rdma.dev/hca`)
 		}
 	}
+	generateTo(t, "roce-lag", twin).expect(t, exitOK, twin+" written")
+	holds(t, dir, "gpu.json", "gpu.yaml")
+	generateTo(t, "none", twin).expect(t, exitNothing, "removed: its devices are gone")
 	// The file names of two kinds can be equal.
 	put(t, filepath.Join(dir, "a-b-c.json"), strings.Replace(gpuSpec, "nvidia.com/gpu", "a-b/c", 1), 0o644)
-	generateTo(t, "roce-lag", dir, "--kind", "a/b-c").expect(t, exitUsage, "is a spec of kind a-b/c, not a/b-c")
 	cdigen(t, "remove", "--output", dir, "--kind", "a/b-c").expect(t, exitUsage, "is a spec of kind a-b/c, not a/b-c")
+	generateTo(t, "roce-lag", dir, "--kind", "a/b-c", "--format", "json").expect(t, exitUsage, "is a spec of kind a-b/c, not a/b-c")
+	generateTo(t, "roce-lag", dir, "--kind", "a/b-c").expect(t, exitOK, "a-b-c.yaml written")
+	cdigen(t, "remove", "--output", dir, "--kind", "a/b-c").expect(t, exitOK, "removed")
 	holds(t, dir, "a-b-c.json", "gpu.yaml")
 	if got, err := os.ReadFile(file); err != nil || string(got) != gpuSpec {
 		t.Errorf("the file has %q, error %v", got, err)
@@ -81,14 +84,23 @@ func TestOutputOfTheChosen(t *testing.T) {
 		{"roce-sriov", "--device mlx5_0,mlx5_77 --allow-absent", exitOK, "written", "mlx5_0"},
 		{"roce-sriov", "--device mlx5_77 --allow-absent", exitNothing, "removed: its devices are gone", "gone"},
 		{"roce-sriov", "--device [ --allow-absent", exitUsage, `match devices with "["`, "mlx5_bond_0"},
-		{"roce-lag", "--exclude mlx5_bond_0", exitNothing, "of the devices that --device and --exclude leave", "mlx5_bond_0"},
+		{"roce-lag", "--exclude mlx5_bond_0", exitNotChosen, "of the devices that --device and --exclude leave", "mlx5_bond_0"},
 		{"roce-lag", "--exclude mlx5_bond_0 --allow-absent", exitNothing, "removed: its devices are gone", "gone"},
+		{"aws-p5", "--names netdev", exitNotChosen, "HCA rdmap79s0 cannot be listed: it has no network interface for --names netdev", "mlx5_bond_0"},
+		{"aws-p5", "--names netdev --allow-absent", exitNotChosen, "choose others with --names and --nodes", "mlx5_bond_0"},
+		{"aws-p5", "--names netdev --device rdmap79s0 --allow-absent", exitNotChosen, "HCA rdmap79s0 cannot", "mlx5_bond_0"},
+		{"aws-p5", "--nodes mad", exitNotChosen, "no HCA has an umad node", "mlx5_bond_0"},
+		{"aws-p5", "--nodes cm", exitNotChosen, "load the rdma_ucm module", "mlx5_bond_0"},
+		{"none", "--names netdev", exitNothing, "removed: its devices are gone", "gone"},
 		{"none", "--exclude mlx5_1", exitNothing, "removed: its devices are gone", "gone"},
 		{"none", "--device mlx5_1", exitNothing, "removed: its devices are gone", "gone"},
 		{"misbehaving", "--device mlx5_7 --allow-absent", exitIO, "could not be read", "mlx5_bond_0"},
 	} {
 		generateTo(t, "roce-lag", dir, "--names", "ibdev", "--no-all").expect(t, exitOK, ": 1 device, CDI")
-		args := append([]string{"--names", "ibdev", "--no-all"}, strings.Fields(test.args)...)
+		args := append(strings.Fields(test.args), "--no-all")
+		if !strings.Contains(test.args, "--names") {
+			args = append(args, "--names", "ibdev")
+		}
 		generateTo(t, test.machine, dir, args...).expect(t, test.code, test.says)
 		if got := names(); got != test.want {
 			t.Errorf("%s %s: the file has %s, want %s", test.machine, test.args, got, test.want)
@@ -110,14 +122,14 @@ func TestCheckSeesAll(t *testing.T) {
 	}{
 		{"fits", "roce-lag", "", nil, exitOK, file + " fits the host", ""},
 		{"mode", "roce-lag", "", func() error { return os.Chmod(file, 0o600) }, exitDrift, "rdma.dev-hca.yaml has mode 0600 instead of 0644", ""},
-		{"twin", "roce-lag", "", func() error { return os.WriteFile(twin, []byte("{}"), 0o644) }, exitDrift, twin + " should not be there", "--- " + twin + "\n"},
+		{"twin", "roce-lag", "", func() error { return os.WriteFile(twin, []byte(oldSpec), 0o644) }, exitDrift, twin + " should not be there", "--- " + twin + "\n"},
 		{"other format", "roce-lag", "--format json", nil, exitDrift, twin + " is missing, " + file + " should not be there", "+++ host\n"},
-		{"empty, for no device", "none", "", func() error { return os.WriteFile(file, nil, 0o644) }, exitDrift, "should not be there", ""},
+		{"of other days, for no device", "none", "", func() error { return os.WriteFile(file, []byte(oldSpec), 0o644) }, exitDrift, "should not be there", "--- " + file + "\n"},
 		{"devices left out", "misbehaving", "", func() error { generateTo(t, "misbehaving", dir); return nil }, exitPartial, "fits the host", ""},
 		{"unreadable", "misbehaving", "--device mlx5_7", nil, exitIO, "the RDMA devices could not be read", ""},
-		{"not chosen", "roce-lag", "--exclude *", nil, exitNothing, "of the devices that --device and --exclude leave", ""},
+		{"not chosen", "roce-lag", "--exclude *", nil, exitNotChosen, "of the devices that --device and --exclude leave", ""},
 		{"exclusive", "soft-pci", "", nil, exitExclusive, "exclusive network namespace mode", ""},
-		{"a directory", "roce-lag", "", func() error { return errors.Join(os.Remove(file), os.Mkdir(file, 0o755)) }, exitIO, "check spec: ", ""},
+		{"a directory", "roce-lag", "", func() error { return errors.Join(os.Remove(file), os.Mkdir(file, 0o755)) }, exitUsage, "is a directory", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if err := errors.Join(os.RemoveAll(file), os.RemoveAll(twin)); err != nil {
@@ -217,7 +229,7 @@ func TestWatchRepairs(t *testing.T) {
 	}{
 		{"the device comes", func() { become("roce-sriov") }, has},
 		{"mode", func() { os.Chmod(file, 0o600) }, has},
-		{"twin", func() { put(t, twin, "{}", 0o644) }, has},
+		{"twin", func() { put(t, twin, oldSpec, 0o644) }, has},
 		{"the device goes, others stay", func() { become("roce-lag") }, func() bool { return !has() }},
 		{"the device comes again", func() { become("roce-sriov") }, has},
 	} {

@@ -1,12 +1,13 @@
 package main
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/pflag"
-	"sigs.k8s.io/yaml"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
@@ -18,20 +19,25 @@ type outputFlags struct {
 }
 
 func (o *outputFlags) register(f *pflag.FlagSet) {
-	f.StringVarP(&o.output, "output", "o", "", "`DIR|FILE` to write: a file ends in .json or .yaml (default standard output)")
+	f.StringVarP(&o.output, "output", "o", "",
+		"`DIR|FILE` to write: a file ends in .json or .yaml (default standard output, as with -)")
 	f.StringVar(&o.format, "format", "", "`FORMAT`: json or yaml (default by the ending of --output, else yaml)")
 }
+
+// toStdout reports whether the spec is printed.
+func (o *outputFlags) toStdout() bool { return o.output == "" || o.output == "-" }
 
 // target is a file to write.
 type target struct {
 	store cdi.Store
 	base  string
+	named bool // by --output, and not after the kind
 }
 
 // path is where the spec stands in its format.
 func (t *target) path(format cdi.Format) string { return t.store.Path(t.base, format) }
 
-// target returns the file of a kind's spec; nil means standard output.
+// target returns the file of a kind's spec, and its format; nil means standard output.
 func (o *outputFlags) target(kind string) (*target, cdi.Format, error) {
 	format := cdi.YAML
 	if o.format != "" {
@@ -40,40 +46,45 @@ func (o *outputFlags) target(kind string) (*target, cdi.Format, error) {
 			return nil, "", usagef("--format: %w", err)
 		}
 	}
-	if o.output == "" {
+	if o.toStdout() {
 		return nil, format, nil
 	}
-	dir, base, ext := o.output, cdi.SpecName(kind, ""), strings.TrimPrefix(filepath.Ext(o.output), ".")
+	t := &target{store: cdi.Store{Dir: o.output, Sync: true, Kind: kind}, base: cdi.SpecName(kind, "")}
+	ext := strings.TrimPrefix(filepath.Ext(o.output), ".")
 	info, err := os.Stat(o.output)
-	isDir := err == nil && info.IsDir()
 	switch {
-	case isDir || ext == "":
+	case err == nil && info.IsDir():
+	case ext == "" && err == nil:
+		return nil, "", usagef("--output %q is no directory, and a file ends in .json or .yaml", o.output)
+	case ext == "":
 	case ext == string(cdi.JSON) || ext == string(cdi.YAML):
 		if o.format != "" && o.format != ext {
-			return nil, "", usagef("--output %q ends in .%s but --format is %s: runtimes read a file by its ending", o.output, ext, o.format)
+			return nil, "", usagef("--output %q ends in .%s but --format is %s: runtimes read a file by its ending",
+				o.output, ext, o.format)
 		}
-		format = cdi.Format(ext)
-		dir, base = filepath.Dir(o.output), strings.TrimSuffix(filepath.Base(o.output), "."+ext)
+		format, t.named = cdi.Format(ext), true
+		t.store.Dir, t.base = filepath.Dir(o.output), strings.TrimSuffix(filepath.Base(o.output), "."+ext)
 	default:
 		return nil, "", usagef("--output %q: runtimes read only files that end in .json or .yaml", o.output)
 	}
-	t := &target{cdi.Store{Dir: dir, Sync: true}, base}
-	return t, format, t.checkOwner(kind)
+	return t, format, nil
 }
 
-// checkOwner refuses files that are specs of another kind: they belong to another
-// program, and writing here would replace or remove them. A file that cannot be read
-// as a spec is not spared, since runtimes do not read it either.
-func (t *target) checkOwner(kind string) error {
-	for _, format := range []cdi.Format{cdi.JSON, cdi.YAML} {
-		data, err := os.ReadFile(t.path(format))
-		if err != nil {
-			continue // what is there is none of ours, or writing says what is wrong
-		}
-		var spec struct{ Kind string }
-		if err := yaml.Unmarshal(data, &spec); err == nil && spec.Kind != "" && spec.Kind != kind {
-			return usagef("--output: %q is a spec of kind %s, not %s: name another file, or remove it yourself", t.path(format), spec.Kind, kind)
-		}
+// spare returns an error if the file in a format is there and no spec of our kind: it is another
+// program's or a person's, and writing would replace it. Only an error that says more than that
+// has another exit code.
+func (t *target) spare(format cdi.Format) error {
+	_, err := t.store.Load(t.base, format)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return nil
+	return foreign(err)
+}
+
+// foreign makes bad usage of an error about a file that is not ours.
+func foreign(err error) error {
+	if _, is := errors.AsType[*cdi.ForeignError](err); is {
+		return usagef("--output: %w; name another file, or remove this one yourself", err)
+	}
+	return err
 }

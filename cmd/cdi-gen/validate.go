@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
@@ -26,6 +27,9 @@ directory stands for the files in it whose names look like a spec's.
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("name at least one file or directory; see %s --help", cmd.CommandPath())
+			}
+			if slices.Contains(args, "") { // which would be the working directory
+				return usagef("an empty argument; is a variable of the shell not set?")
 			}
 			return nil
 		},

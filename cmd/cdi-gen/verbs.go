@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -24,24 +25,40 @@ keep their devices; new ones can no longer ask for them.
 			if err := checkKind(kind); err != nil {
 				return err
 			}
-			t, _, err := out.target(kind)
-			if err != nil {
-				return err
+			if out.toStdout() {
+				return usagef("remove needs a file, or its directory: name it with --output")
 			}
-			removed, err := t.store.Remove(t.base)
-			if err != nil {
-				return err
-			}
-			if !removed {
-				return coded{exitNothing, fmt.Errorf("no spec of kind %s in %s", kind, out.output)}
-			}
-			cmd.PrintErrf("removed the spec of kind %s from %s\n", kind, out.output)
-			return nil
+			return remove(cmd, kind, &out)
 		},
 	}
 	cmd.Flags().StringVarP(&out.output, "output", "o", cdi.StaticDir, "`DIR|FILE` that generate wrote")
 	cmd.Flags().StringVar(&kind, "kind", cdi.KindHCA, "CDI kind, `VENDOR/CLASS`")
 	return cmd
+}
+
+// remove removes the spec of a kind. A file that is named and is none is an error, whatever stands
+// beside it; one in a directory only if there is nothing to remove.
+func remove(cmd *cobra.Command, kind string, out *outputFlags) error {
+	t, format, err := out.target(kind)
+	if err == nil && t.named {
+		err = t.spare(format)
+	}
+	if err != nil {
+		return err
+	}
+	removed, err := t.store.Remove(t.base)
+	if err != nil {
+		return err
+	}
+	if !removed {
+		missing := coded{exitNothing, fmt.Errorf("no spec of kind %s in %s", kind, out.output)}
+		if t.named {
+			return missing
+		}
+		return cmp.Or(t.spare(cdi.YAML), t.spare(cdi.JSON), error(missing))
+	}
+	cmd.PrintErrf("removed the spec of kind %s from %s\n", kind, out.output)
+	return nil
 }
 
 func newVersion() *cobra.Command {

@@ -32,13 +32,14 @@ func newWatch() *cobra.Command {
 		Short: "Keep the CDI spec right while devices come and go",
 		Long: `Write the spec as generate --output does, and again each time the kernel says that
 RDMA devices came or went, until a signal ends the program. The spec is removed while
-there is no device, and only changes are written. What --device names may be absent. What goes wrong meanwhile is said,
-and tried again with the next event, at the latest after a minute.
+there is no device, and only changes are written. What --device and --exclude name
+may be absent. What goes wrong meanwhile is said, and tried again with the next
+event, at the latest after a minute.
 ` + exitCodesHelp,
 		Example: "  cdi-gen watch --output /var/run/cdi",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if out.output == "" {
+			if out.toStdout() {
 				return usagef("watch keeps a file right: name it, or its directory, with --output")
 			}
 			r.host.allowAbsent = true

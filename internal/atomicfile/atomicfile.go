@@ -12,10 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -40,6 +38,8 @@ type Options struct {
 	// Existing makes no new file: where there is none the error is fs.ErrNotExist. The file
 	// system needs RENAME_EXCHANGE, as tmpfs, ext4, xfs and btrfs have it.
 	Existing bool
+	// Check, where set, is asked of the file that is replaced. Its error keeps that file.
+	Check Check
 }
 
 // Write replaces the file at path with data. It reports whether it wrote: an
@@ -58,6 +58,9 @@ func Write(path string, data []byte, opt Options) (bool, error) {
 	err = errors.Join(err, tmp.Close())
 	if err == nil {
 		err = opt.rename(tmp.Name(), path)
+		if err != nil && opt.Check != nil && opt.Check(tmp.Name()) != nil {
+			return false, fmt.Errorf("write %q: %w", path, err) // the file is another's
+		}
 	}
 	if err != nil {
 		return false, fmt.Errorf("write %q: %w", path, errors.Join(err, os.Remove(tmp.Name())))
@@ -83,8 +86,7 @@ func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, error) {
 
 func createTemp(dir string) (*os.File, error) {
 	for {
-		name := tempPrefix + strconv.FormatUint(uint64(rand.Uint32()), 10) + tempSuffix
-		f, err := OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		f, err := OpenFile(filepath.Join(dir, tempName()), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 		if !errors.Is(err, fs.ErrExist) {
 			return f, err
 		}
@@ -93,6 +95,9 @@ func createTemp(dir string) (*os.File, error) {
 
 // rename is os.Rename without a look at what is there.
 func (o Options) rename(from, to string) error {
+	if o.Check != nil {
+		return o.Check.replace(from, to)
+	}
 	_, err := uninterrupted(func() (int, error) {
 		if o.Existing {
 			return 0, unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_EXCHANGE)

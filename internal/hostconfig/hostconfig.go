@@ -163,6 +163,9 @@ func (c *Config) validate() error {
 		errs.add(fmt.Sprintf("names[%d]", i), err)
 	}
 	for i, pattern := range c.Exclude {
+		if pattern == "" {
+			errs.add(fmt.Sprintf("exclude[%d]", i), errors.New("want a name or a pattern of names, and it is empty"))
+		}
 		if _, err := path.Match(pattern, ""); err != nil {
 			errs.add(fmt.Sprintf("exclude[%d]", i), fmt.Errorf("%q: %w", pattern, err))
 		}
@@ -199,6 +202,9 @@ func (c *Container) Validate() error {
 	if c.NCCLTopology != "" && !path.IsAbs(c.NCCLTopology) {
 		errs.add("ncclTopology", fmt.Errorf("want an absolute path, not %q", c.NCCLTopology))
 	}
+	if !cdi.Printable(c.NCCLTopology) {
+		errs.add("ncclTopology", fmt.Errorf("want printable text, not %q", c.NCCLTopology))
+	}
 	if file := path.Clean(c.NCCLTopology); at[file] != "" && at[file] != file {
 		errs.add("ncclTopology", fmt.Errorf("%s is mounted at %s already", at[file], file))
 	}
@@ -214,6 +220,9 @@ func (m Mount) validate() error {
 	if !path.IsAbs(m.HostPath) || (m.ContainerPath != "" && !path.IsAbs(m.ContainerPath)) {
 		return fmt.Errorf("hostPath %q, containerPath %q: want absolute paths", m.HostPath, m.ContainerPath)
 	}
+	if !cdi.Printable(m.HostPath) || !cdi.Printable(m.ContainerPath) {
+		return fmt.Errorf("hostPath %q, containerPath %q: want printable text", m.HostPath, m.ContainerPath)
+	}
 	if _, container := m.paths(); container == "/" {
 		return errors.New("a mount at / hides all of the image")
 	}
@@ -221,10 +230,11 @@ func (m Mount) validate() error {
 }
 
 func checkEnv(name, value string) error {
-	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r == '=' || !unicode.IsGraphic(r) }) {
+	unnamed := func(r rune) bool { return r == '=' || !unicode.IsGraphic(r) }
+	if name == "" || !cdi.Printable(name) || strings.ContainsFunc(name, unnamed) {
 		return errors.New("no name of an environment variable")
 	}
-	if strings.ContainsFunc(value, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) }) {
+	if !cdi.Printable(value) {
 		return errors.New("the value is not printable text")
 	}
 	return nil

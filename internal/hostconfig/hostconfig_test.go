@@ -61,6 +61,9 @@ func TestParseRefuses(t *testing.T) {
 		header + "mounts: [{hostPath: x}]":           "line 3: mounts[0]: hostPath \"x\"",
 		header + "mounts: [{hostpath: /x}]":          "line 3: field hostpath not found\n",
 		header + "ncclTopology: topo.xml":            "line 3: ncclTopology: want an absolute path, not \"topo.xml\"",
+		header + "ncclTopology: \"/t\\x7f\"":         "line 3: ncclTopology: want printable text, not \"/t\\x7f\"",
+		header + "mounts: [{hostPath: \"/t\\x7f\"}]": "line 3: mounts[0]: hostPath \"/t\\x7f\"",
+		header + "exclude: ['']":                     "line 3: exclude[0]: want a name or a pattern of names, and it is empty",
 		header + "userspace: both":                   "line 3: userspace: want image or host, not \"both\"",
 		header + "limits: {handles: 0}":              "line 3: limits: want handles or objects above 0",
 		header + "limits: {handles: -1, objects: 1}": "line 3: limits: want handles or objects above 0",
@@ -96,7 +99,7 @@ func TestFlags(t *testing.T) {
 	if m, err := ParseMount("/a:/b"); err != nil || m != (Mount{"/a", "/b"}) {
 		t.Errorf("%+v, %v", m, err)
 	}
-	for _, bad := range []string{"a", "/a:b", "", "/a:", "/a:/b:ro", "/dev/0000:3b:00.0", "/a:/"} {
+	for _, bad := range []string{"a", "/a:b", "", "/a:", "/a:/b:ro", "/dev/0000:3b:00.0", "/a:/", "/a\x7f", "/a:/\xff"} {
 		if _, err := ParseMount(bad); err == nil {
 			t.Errorf("mount %q is taken", bad)
 		}
@@ -104,18 +107,26 @@ func TestFlags(t *testing.T) {
 	if name, value, err := ParseEnv("A=b=c"); err != nil || name != "A" || value != "b=c" {
 		t.Errorf("%s %s %v", name, value, err)
 	}
-	for _, bad := range []string{"A", "=b", ""} {
+	for _, bad := range []string{"A", "=b", "", "A=\xff", "\xff=b"} {
 		if _, _, err := ParseEnv(bad); err == nil {
 			t.Errorf("variable %q is taken", bad)
 		}
 	}
 }
 
+// FuzzParse: what a file may say, a CDI spec can say.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(header + "mounts: [{hostPath: /x}]\nenv: {A: b}"))
+	f.Add([]byte(header + "mounts: [{hostPath: \"/x\\u0085\"}]\nncclTopology: /t"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if c, err := Parse(data); err == nil {
-			c.Edits()
+		c, err := Parse(data)
+		if err != nil {
+			return
+		}
+		edits := c.Edits()
+		device := cdi.Device{Name: "a", Env: append(edits.Env, "A=b"), Mounts: edits.Mounts}
+		if _, err := cdi.NewSpec(cdi.KindHCA, []cdi.Device{device}); err != nil {
+			t.Errorf("%q is taken, and makes no spec: %v", data, err)
 		}
 	})
 }

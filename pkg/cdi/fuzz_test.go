@@ -7,8 +7,10 @@ import (
 	"testing"
 
 	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
+	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // FuzzEncode: a spec that NewSpec makes reads back from a file as it was, in both
@@ -34,22 +36,55 @@ func FuzzEncode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, format := range []cdi.Format{cdi.JSON, cdi.YAML} {
-			data, err := cdi.Encode(spec, format)
-			if err != nil {
-				t.Fatal(err)
-			}
-			file := filepath.Join(t.TempDir(), "spec."+string(format))
-			if err := os.WriteFile(file, data, 0o644); err != nil {
-				t.Fatal(err)
-			}
-			got, err := cdiapi.ReadSpec(file, 0)
-			if err != nil {
-				t.Fatalf("%v\n%s", err, data)
-			}
-			if !reflect.DeepEqual(got.Spec, spec) {
-				t.Errorf("reads back as %+v\n%s", got.Spec, data)
-			}
-		}
+		loadsAsWritten(t, spec)
 	})
+}
+
+// FuzzEncodeMounts: the same for the paths of mounts, of the hook and of nodes, and for the
+// names of HCAs in its arguments: all that is not the user's alone.
+func FuzzEncodeMounts(f *testing.F) {
+	for _, seed := range [][3]string{
+		{"/opt/site", "/opt/site", "mlx5_0"},
+		{"/opt/a\x7fb", "/opt/a", "rxe0"},
+		{"/opt/\xff\xfe", "/x: y", "- #"},
+		{"/opt/two\nlines\ttab", "/opt/\u0085\u2028\ufeff", "rxe\x1b[0m"},
+		{"/ leading", "/trailing ", "yes"},
+		{"/a\\u0000'\"", "/{}[]&*!|>%@`", "\uffff"},
+		{"/\ufffd\U0001f600", "/\r\n", "\ufffe"},
+	} {
+		f.Add(seed[0], seed[1], seed[2])
+	}
+	f.Fuzz(func(t *testing.T, host, container, ibdev string) {
+		spec, err := cdi.NewSpec("rdma.dev/hca", []cdi.Device{{
+			Name: "a", Nodes: nodes(rdma.Node{Kind: rdma.NodeUverbs, Name: ibdev}),
+			Mounts: []cdi.Mount{{HostPath: host, ContainerPath: container}},
+			Hook:   &cdi.Hook{Path: "/usr/bin/rdma-hook"}, Limits: []cdi.Limit{{IBDev: ibdev, Handles: 1}},
+		}})
+		if err != nil {
+			return
+		}
+		loadsAsWritten(t, spec)
+	})
+}
+
+// loadsAsWritten checks that the CDI library reads of a file what was written to it.
+func loadsAsWritten(t *testing.T, spec *specs.Spec) {
+	t.Helper()
+	for _, format := range []cdi.Format{cdi.JSON, cdi.YAML} {
+		data, err := cdi.Encode(spec, format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "spec."+string(format))
+		if err := os.WriteFile(file, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		got, err := cdiapi.ReadSpec(file, 0)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, data)
+		}
+		if !reflect.DeepEqual(got.Spec, spec) {
+			t.Errorf("reads back as %+v\n%s", got.Spec, data)
+		}
+	}
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"tags.cncf.io/container-device-interface/specs-go"
+
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -79,23 +81,27 @@ func (o *HostOptions) device(name string, nodes []rdma.Node) Device {
 // ErrNoDevices means that a host has no HCA that a container can be given.
 var ErrNoDevices = errors.New("no RDMA device that a container can be given")
 
+// ErrNoneListed means that a host has such HCAs, and that the names and nodes that were
+// chosen make no device of any of them.
+var ErrNoneListed = errors.New("the chosen names and nodes make no device of the host's HCAs")
+
 // ErrNoMatch means that a pattern of Select stands for no HCA of the host.
 var ErrNoMatch = errors.New("no device matches")
 
 // Select returns the HCAs that the patterns choose: all, or those that a pattern
 // of only matches, less those that a pattern of exclude matches. A pattern
 // (path.Match) is for any of the names that an HCA can be listed by, or for the PCI
-// address, which does not stand for the subfunctions on it. A pattern of only that
-// matches nothing is ErrNoMatch: who names a device wants it.
+// address, which does not stand for the subfunctions on it. A pattern that matches nothing is
+// ErrNoMatch: who names a device wants it, or wants it kept from containers.
 func Select(hcas []rdma.HCA, only, exclude []string) ([]rdma.HCA, error) {
-	used := map[string]bool{}
+	chosen, withheld := map[string]bool{}, map[string]bool{}
 	out := make([]rdma.HCA, 0, len(hcas))
 	for i := range hcas {
-		in, err := matchAny(&hcas[i], only, used)
+		in, err := matchAny(&hcas[i], only, chosen)
 		if err != nil {
 			return nil, err
 		}
-		outside, err := matchAny(&hcas[i], exclude, used)
+		outside, err := matchAny(&hcas[i], exclude, withheld)
 		if err != nil {
 			return nil, err
 		}
@@ -103,12 +109,17 @@ func Select(hcas []rdma.HCA, only, exclude []string) ([]rdma.HCA, error) {
 			out = append(out, hcas[i])
 		}
 	}
-	for _, p := range only {
-		if !used[p] {
-			return nil, fmt.Errorf("%w %q: have %s", ErrNoMatch, p, listNames(hcas))
+	return out, errors.Join(unmatched(only, chosen, hcas), unmatched(exclude, withheld, hcas))
+}
+
+// unmatched says which pattern is the first that no HCA matched.
+func unmatched(patterns []string, matched map[string]bool, hcas []rdma.HCA) error {
+	for _, p := range patterns {
+		if !matched[p] {
+			return fmt.Errorf("%w %q: have %s", ErrNoMatch, p, listNames(hcas))
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // maxListed is how many names an error lists.
@@ -151,32 +162,32 @@ func matchAny(h *rdma.HCA, patterns []string, used map[string]bool) (bool, error
 	return matched, nil
 }
 
-// HostDevices makes the devices of a host's spec. It returns those it could make
-// together with the reasons why it left others out; ErrNoDevices is among them
-// when nothing is left. A management-only device beside a usable one is left out
-// without a reason: it is no device for containers.
+// HostDevices makes the devices of a host's spec. It returns the devices that it could make
+// together with the reasons why it left others out. When nothing is left, ErrNoDevices is among
+// them, or ErrNoneListed where other options would make devices. What it returns can stand in one
+// spec: a device that cannot costs no other one. A management-only device beside a usable one is
+// left out without a reason: it is no device for containers.
 func HostDevices(snap *rdma.Snapshot, opt HostOptions) ([]Device, error) {
 	var errs []error
 	var devices []Device
 	all := opt.device(AllDevice, nil)
-	names := newNamer(snap, opt.Names)
+	names := newNamer(snap, &opt)
 	for i := range snap.HCAs {
 		h := &snap.HCAs[i]
 		if managementOnly(h, snap.HCAs) {
 			continue
 		}
 		nodes, err := opt.ownNodes(h, snap.RDMACM)
+		if err == nil {
+			err = opt.checkEdits(h, nodes)
+		}
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		hcaNames, err := names.of(h)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		for _, name := range hcaNames {
-			devices = append(devices, opt.devicesOf(h, name, nodes)...)
-		}
+		own, err := opt.devicesOf(h, names, nodes)
+		errs = append(errs, err)
+		devices = append(devices, own...)
 		if len(nodes) > 0 {
 			all.Nodes = append(all.Nodes, nodes...)
 			all.Limits = append(all.Limits, opt.limits(h)...)
@@ -184,13 +195,34 @@ func HostDevices(snap *rdma.Snapshot, opt HostOptions) ([]Device, error) {
 	}
 	errs = append(errs, opt.missing(snap))
 	if len(devices) == 0 {
-		return nil, errors.Join(append(errs, ErrNoDevices)...)
+		return nil, errors.Join(append(errs, none(snap))...)
 	}
 	taken := slices.ContainsFunc(devices, func(d Device) bool { return d.Name == AllDevice })
 	if !opt.NoAll && !taken && len(all.Nodes) > 0 {
 		devices = append(devices, all)
 	}
 	return devices, errors.Join(errs...)
+}
+
+// none says whether a snapshot without devices is one without usable HCAs.
+func none(snap *rdma.Snapshot) error {
+	if len(snap.Usable()) > 0 {
+		return ErrNoneListed
+	}
+	return ErrNoDevices
+}
+
+// checkEdits refuses an HCA whose nodes or limits no spec can carry, whatever its name there.
+func (o *HostOptions) checkEdits(h *rdma.HCA, nodes []rdma.Node) error {
+	d := Device{Nodes: slices.Concat(nodes, h.MADs), Hook: &Hook{}} // what an HCA adds to any hook
+	if len(nodes) > 0 {
+		d.Limits = o.limits(h)
+	}
+	edits := specs.ContainerEdits{DeviceNodes: deviceNodes(d.Nodes, nil), Hooks: hooks(d.Hook, d)}
+	if err := errors.Join(checkLimits(d), printable(textOf(&edits)...)); err != nil {
+		return fmt.Errorf("HCA %s is left out: %w", h.IBDev, err)
+	}
+	return nil
 }
 
 // ownNodes returns the nodes of the device that stands for an HCA itself, none if
@@ -215,24 +247,50 @@ func (o *HostOptions) missing(snap *rdma.Snapshot) error {
 	return errors.Join(errs...)
 }
 
-// devicesOf makes the devices of one HCA under one name. An HCA without management
-// nodes, as with EFA and iWARP, has no devices for them.
-func (o *HostOptions) devicesOf(h *rdma.HCA, name string, nodes []rdma.Node) []Device {
-	var devices []Device
+// variant is one of the devices that an HCA has under each of its names.
+type variant struct {
+	suffix string
+	nodes  []rdma.Node
+	limits []Limit
+}
+
+// variants returns the devices that an HCA has under each of its names: itself, where it has
+// nodes of its own, and one for each class of management nodes. An HCA without management nodes,
+// as with EFA and iWARP, has no devices for them.
+func (o *HostOptions) variants(h *rdma.HCA, nodes []rdma.Node) []variant {
+	var out []variant
 	if len(nodes) > 0 {
-		own := o.device(name, nodes)
-		own.Limits = o.limits(h)
-		devices = append(devices, own)
+		out = append(out, variant{"", nodes, o.limits(h)})
 	}
 	mad, sm := madNodes(h, MAD), madNodes(h, SM)
 	if slices.Contains(o.Nodes, MAD) && len(mad) > 0 {
-		devices = append(devices, o.device(name+"-mad", mad))
+		out = append(out, variant{"-mad", mad, nil})
 	}
 	if slices.Contains(o.Nodes, SM) && len(sm) > 0 {
 		// A subnet manager announces itself by issm and works through umad.
-		devices = append(devices, o.device(name+"-sm", slices.Concat(mad, sm)))
+		out = append(out, variant{"-sm", slices.Concat(mad, sm), nil})
 	}
-	return devices
+	return out
+}
+
+// devicesOf makes the devices of one HCA, under each of its names. A device whose name cannot
+// stand in the spec is left out with the reason.
+func (o *HostOptions) devicesOf(h *rdma.HCA, names *namer, nodes []rdma.Node) ([]Device, error) {
+	var devices []Device
+	hcaNames, err := names.of(h)
+	errs := []error{err}
+	for _, name := range hcaNames {
+		for _, v := range o.variants(h, nodes) {
+			if err := names.check(h, name, v.suffix); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			d := o.device(name+v.suffix, v.nodes)
+			d.Limits = v.limits
+			devices = append(devices, d)
+		}
+	}
+	return devices, errors.Join(errs...)
 }
 
 // managementOnly reports whether h is an SMI sub-device: it has no verbs and sits

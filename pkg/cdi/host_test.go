@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,7 +30,9 @@ func TestSelect(t *testing.T) {
 		{"hgx-h100", []string{"mlx5_[12]", "0000:7?:*"}, nil, "mlx5_1 mlx5_2 mlx5_7", ""},
 		{"hgx-h100", nil, []string{"mlx5_?"}, "", ""},
 		{"hgx-h100", []string{"mlx5_*"}, []string{"pci-0000-[1-7]*", "mlx5_8"}, "", ""},
-		{"hgx-h100", nil, []string{"nothing"}, "mlx5_0 mlx5_1 mlx5_2 mlx5_3 mlx5_4 mlx5_5 mlx5_6 mlx5_7 mlx5_8", ""},
+		{"hgx-h100", nil, []string{"mlx5_1", "nothing"}, "", `no device matches "nothing": have mlx5_0, mlx5_1,`},
+		{"hgx-h100", []string{"mlx5_1"}, []string{"mlx5_1"}, "", ""},
+		{"hgx-h100", nil, []string{""}, "", `no device matches ""`},
 		{"hgx-h100", []string{"mlx5_1", "mlx5_77"}, nil, "", `no device matches "mlx5_77": have mlx5_0, mlx5_1,`},
 		{"hgx-h100", []string{"["}, nil, "", `match devices with "["`},
 		{"hgx-h100", nil, []string{"["}, "", `match devices with "["`},
@@ -91,9 +94,13 @@ func TestHostDevices(t *testing.T) {
 			"guid-a088c20300577000:uverbs0 net-ibp8s0f0:uverbs0 guid-a088c20300577001:uverbs1 net-ibp8s0f1:uverbs1", nil},
 		{"no HCA", "none", cdi.HostOptions{Names: both, Nodes: verbs}, "", []string{cdi.ErrNoDevices.Error()}},
 		{"no issm anywhere", "soft", cdi.HostOptions{Names: both, Nodes: []cdi.NodeClass{cdi.SM}}, "",
-			[]string{"no HCA has an issm node", cdi.ErrNoDevices.Error()}},
+			[]string{"no HCA has an issm node", cdi.ErrNoneListed.Error()}},
 		{"only rdma_cm, and there is none", "aws-p5", cdi.HostOptions{Names: both, Nodes: []cdi.NodeClass{cdi.CM}}, "",
-			[]string{"load the rdma_ucm module", cdi.ErrNoDevices.Error()}},
+			[]string{"load the rdma_ucm module", cdi.ErrNoneListed.Error()}},
+		{"names that no HCA has", "aws-p5", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameNetdev}, Nodes: verbs}, "",
+			[]string{"HCA rdmap79s0 cannot be listed: it has no network interface for --names netdev", cdi.ErrNoneListed.Error()}},
+		{"a name that one HCA has not", "soft-pci", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameGUID}, Nodes: verbs, NoAll: true},
+			"guid-", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			devices, err := cdi.HostDevices(rdmatest.Snapshot(t, test.machine), test.opt)
@@ -108,7 +115,7 @@ func TestHostDevices(t *testing.T) {
 					t.Errorf("error %v; want one with %q", err, bad)
 				}
 			}
-			if errors.Is(err, cdi.ErrNoDevices) != (len(devices) == 0) {
+			if (errors.Is(err, cdi.ErrNoDevices) || errors.Is(err, cdi.ErrNoneListed)) != (len(devices) == 0) {
 				t.Errorf("%d devices, and error %v", len(devices), err)
 			}
 		})
@@ -168,6 +175,74 @@ func TestHostDevicesOddNames(t *testing.T) {
 	if err != nil || spec.Version != "0.5.0" {
 		t.Errorf("version %s, error %v; a name that starts with a digit needs 0.5.0", spec.Version, err)
 	}
+}
+
+// TestHostDevicesOneSpec: an HCA whose name cannot be in a spec, in a limit or beside that of
+// another device costs no other HCA its devices.
+func TestHostDevicesOneSpec(t *testing.T) {
+	withMAD := []cdi.NodeClass{cdi.Verbs, cdi.MAD}
+	for _, test := range []struct {
+		name    string
+		ibdevs  []string // in place of rxe0, rxe1, rxe2
+		opt     cdi.HostOptions
+		want    string
+		reasons []string
+	}{
+		{"the name of a management device", []string{"rxe0", "rxe0-mad", "rxe2"}, cdi.HostOptions{Nodes: withMAD},
+			"soft-rxe-dummy0:uverbs2 rxe2:uverbs2",
+			[]string{"HCA rxe0 cannot be listed as rxe0-mad (use soft-rxe-eth0-mad)", "HCA rxe0-mad cannot be listed as rxe0-mad (use soft-rxe-eth1)"}},
+		{"a space in a limit", []string{"rxe0", "my rxe", "rxe2"}, cdi.HostOptions{Nodes: withMAD, Limit: cdi.Limit{Handles: 1}},
+			"rxe0:uverbs0", []string{`HCA my rxe is left out: limit the RDMA device "my rxe"`}},
+		{"a space without a limit", []string{"rxe0", "my rxe", "rxe2"}, cdi.HostOptions{Nodes: withMAD},
+			"soft-rxe-eth1:uverbs1", []string{"HCA my rxe cannot be listed as my rxe (use soft-rxe-eth1)"}},
+		{"a control character in a limit", []string{"rxe0", "rxe\x7f", "rxe2"}, cdi.HostOptions{Nodes: withMAD, Limit: cdi.Limit{Handles: 1}},
+			"rxe0:uverbs0", []string{`rxe\x7f:handles=1" is not printable text`}},
+		{"no UTF-8 in a limit", []string{"rxe0", "rxe\xff", "rxe2"}, cdi.HostOptions{Nodes: withMAD, Limit: cdi.Limit{Objects: 1}},
+			"rxe0:uverbs0", []string{`rxe\xff:objects=1" is not printable text`}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			snap := rdmatest.Snapshot(t, "soft")
+			for i, name := range test.ibdevs {
+				snap.HCAs[slices.IndexFunc(snap.HCAs, func(h rdma.HCA) bool { return h.IBDev == fmt.Sprintf("rxe%d", i) })].IBDev = name
+			}
+			test.opt.Names, test.opt.Hook = cdi.DefaultNames, hook
+			devices, err := cdi.HostDevices(snap, test.opt)
+			for _, want := range strings.Fields(test.want) {
+				if !slices.Contains(strings.Fields(describe(devices)), want) {
+					t.Errorf("devices %s; want %s among them", describe(devices), want)
+				}
+			}
+			for _, want := range test.reasons {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("error %v; want one with %q", err, want)
+				}
+			}
+			if _, err := cdi.NewSpec(cdi.KindHCA, devices); err != nil {
+				t.Errorf("the devices make no spec: %v", err)
+			}
+		})
+	}
+}
+
+// FuzzHostDevices: whatever HCAs and interfaces are called, the devices of a host make a spec.
+func FuzzHostDevices(f *testing.F) {
+	f.Add("rxe0", "rxe0-mad", "eth0", true)
+	f.Add("my rxe", "all", "all", true)
+	f.Add("rxe\x7f", "net-eth0", "eth0", false)
+	f.Add("soft-rxe-eth0", "rxe\xff", "eth0-mad", true)
+	f.Fuzz(func(t *testing.T, one, other, netdev string, limit bool) {
+		snap := rdmatest.Snapshot(t, "soft")
+		snap.HCAs[0].IBDev, snap.HCAs[1].IBDev = one, other
+		snap.HCAs[0].Ports[0].Netdev = netdev
+		opt := cdi.HostOptions{Names: cdi.NameStrategies, Nodes: cdi.NodeClasses, Hook: hook}
+		if limit {
+			opt.Limit = cdi.Limit{Handles: 1}
+		}
+		devices, _ := cdi.HostDevices(snap, opt)
+		if _, err := cdi.NewSpec(cdi.KindHCA, devices); err != nil {
+			t.Errorf("HCAs %q and %q, interface %q: %v", one, other, netdev, err)
+		}
+	})
 }
 
 // TestSelectNodes: each class on an HCA that has it and on one that does not.

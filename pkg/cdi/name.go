@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"tags.cncf.io/container-device-interface/pkg/parser"
 
@@ -17,12 +18,17 @@ type namer struct {
 	owners map[string]int
 }
 
-func newNamer(snap *rdma.Snapshot, strategies []NameStrategy) *namer {
-	n := &namer{strategies: strategies, owners: map[string]int{}}
+func newNamer(snap *rdma.Snapshot, opt *HostOptions) *namer {
+	n := &namer{strategies: opt.Names, owners: map[string]int{}}
 	for i := range snap.HCAs {
-		if h := &snap.HCAs[i]; !managementOnly(h, snap.HCAs) { // which has the GUID and the interface of another
-			for _, name := range namesOf(h, strategies) {
-				n.owners[name]++
+		h := &snap.HCAs[i]
+		if managementOnly(h, snap.HCAs) {
+			continue // it has the GUID and the interface of another
+		}
+		for _, name := range namesOf(h, opt.Names) {
+			n.owners[name]++
+			for _, v := range opt.variants(h, nil) {
+				n.owners[name+v.suffix]++
 			}
 		}
 	}
@@ -56,21 +62,49 @@ func namesOf(h *rdma.HCA, strategies []NameStrategy) []string {
 	return names
 }
 
-// of names an HCA. A name that CDI does not know, as an ibdev or interface name may
-// be, or that stands for two HCAs, as a node GUID may, is left out with a reason.
+// of names an HCA. A name that cannot stand in the spec is left out with a reason, and so is an
+// HCA that the strategies give no name.
 func (n *namer) of(h *rdma.HCA) ([]string, error) {
+	all := namesOf(h, n.strategies)
+	if len(all) == 0 {
+		return nil, fmt.Errorf("HCA %s cannot be listed: it has no %s; --names pci always gives a name",
+			h.IBDev, strings.Join(n.lacking(), " and no "))
+	}
 	var names []string
 	var errs []error
-	for _, name := range namesOf(h, n.strategies) {
-		err := parser.ValidateDeviceName(name)
-		if err == nil && n.owners[name] > 1 {
-			err = errors.New("another device would have the same name")
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("HCA %s cannot be listed as %s (use %s): %w", h.IBDev, name, h.Name, err))
+	for _, name := range all {
+		if err := n.check(h, name, ""); err != nil {
+			errs = append(errs, err)
 			continue
 		}
 		names = append(names, name)
 	}
 	return names, errors.Join(errs...)
+}
+
+// lacking says what an HCA has not that has no name.
+func (n *namer) lacking() []string {
+	var out []string
+	for _, s := range n.strategies {
+		switch s {
+		case NameGUID:
+			out = append(out, "node GUID for --names guid")
+		case NameNetdev:
+			out = append(out, "network interface for --names netdev")
+		}
+	}
+	return out
+}
+
+// check refuses a name that CDI does not know, as an ibdev or interface name may be, or that
+// stands for two devices, as a node GUID may: who asks for it must not get the other one.
+func (n *namer) check(h *rdma.HCA, name, suffix string) error {
+	err := parser.ValidateDeviceName(name + suffix)
+	if err == nil && n.owners[name+suffix] > 1 {
+		err = errors.New("another device would have the same name")
+	}
+	if err != nil {
+		return fmt.Errorf("HCA %s cannot be listed as %s (use %s): %w", h.IBDev, name+suffix, h.Name+suffix, err)
+	}
+	return nil
 }

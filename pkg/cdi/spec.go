@@ -199,26 +199,45 @@ func finish(spec *specs.Spec) error {
 // read JSON too with a YAML parser, which takes some control characters for line
 // breaks and refuses others.
 func checkText(spec *specs.Spec) error {
-	var errs []error
-	edits := []specs.ContainerEdits{spec.ContainerEdits}
-	for _, d := range spec.Devices {
-		edits = append(edits, d.ContainerEdits)
+	errs := []error{printable(textOf(&spec.ContainerEdits)...)}
+	for i := range spec.Devices {
+		errs = append(errs, printable(textOf(&spec.Devices[i].ContainerEdits)...))
 	}
-	for _, e := range edits {
-		texts := e.Env
-		for _, h := range e.Hooks {
-			texts = slices.Concat(texts, []string{h.Path}, h.Args, h.Env)
-		}
-		for _, s := range texts {
-			if !utf8.ValidString(s) || strings.ContainsFunc(s, unprintable) {
-				errs = append(errs, fmt.Errorf("%q is not printable text", s))
-			}
+	return errors.Join(errs...)
+}
+
+// textOf returns all text of edits that this package makes.
+func textOf(e *specs.ContainerEdits) []string {
+	texts := slices.Clone(e.Env)
+	for _, h := range e.Hooks {
+		texts = slices.Concat(texts, []string{h.HookName, h.Path}, h.Args, h.Env)
+	}
+	for _, m := range e.Mounts {
+		texts = slices.Concat(texts, []string{m.HostPath, m.ContainerPath}, m.Options)
+	}
+	for _, n := range e.DeviceNodes {
+		texts = append(texts, n.Path, n.Permissions)
+	}
+	return texts
+}
+
+func printable(texts ...string) error {
+	var errs []error
+	for _, s := range texts {
+		if !Printable(s) {
+			errs = append(errs, fmt.Errorf("%q is not printable text", s))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func unprintable(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) }
+// Printable reports whether a spec can carry a text: valid UTF-8 without control characters other
+// than line feeds and tabs.
+func Printable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
+		return r != '\n' && r != '\t' && !unicode.IsGraphic(r)
+	})
+}
 
 // Validate checks a spec in memory as the CDI library checks a file.
 func Validate(spec *specs.Spec) error {

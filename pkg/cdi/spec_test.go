@@ -104,6 +104,11 @@ func TestNewSpecVersion(t *testing.T) {
 	}
 }
 
+// withMount is a device with a mount.
+func withMount(host, container string) []cdi.Device {
+	return []cdi.Device{{Name: "a", Nodes: nodes(uverbs0), Mounts: []cdi.Mount{{HostPath: host, ContainerPath: container}}}}
+}
+
 func TestNewSpecRefuses(t *testing.T) {
 	good := cdi.Device{Name: "a", Nodes: nodes(uverbs0)}
 	for _, test := range []struct {
@@ -117,6 +122,13 @@ func TestNewSpecRefuses(t *testing.T) {
 		{"no name", "rdma.dev/hca", []cdi.Device{{Nodes: nodes(uverbs0)}}, `device ""`},
 		{"bad name", "rdma.dev/hca", []cdi.Device{{Name: "a/b", Nodes: nodes(uverbs0)}}, `device "a/b"`},
 		{"bad environment", "rdma.dev/hca", []cdi.Device{{Name: "a", Env: []string{"NOVALUE"}}}, "NOVALUE"},
+		{"mount of DEL", "rdma.dev/hca", withMount("/opt/a\x7fb", "/opt/a"), `"/opt/a\x7fb" is not printable text`},
+		{"mount at a control character", "rdma.dev/hca", withMount("/opt/a", "/opt/\x85"), `"/opt/\x85" is not printable text`},
+		{"mount of no UTF-8", "rdma.dev/hca", withMount("/opt/\xff", "/opt/a"), `"/opt/\xff" is not printable text`},
+		{"node of a control character", "rdma.dev/hca",
+			[]cdi.Device{{Name: "a", Nodes: nodes(rdma.Node{Kind: rdma.NodeUverbs, Name: "uverbs\x1b"})}}, `uverbs\x1b" is not printable text`},
+		{"hook at a control character", "rdma.dev/hca",
+			[]cdi.Device{{Name: "a", Nodes: nodes(uverbs0), Hook: &cdi.Hook{Path: "/usr/bin/\x7f"}}}, `"/usr/bin/\x7f" is not printable text`},
 		{"control character", "rdma.dev/hca", []cdi.Device{{Name: "a", Env: []string{"A=\x7f"}}}, `"A=\x7f" is not printable text`},
 		{"bytes that are no text", "rdma.dev/hca", []cdi.Device{{Name: "a", Nodes: nodes(uverbs0), Hook: &cdi.Hook{Path: "/\xff"}}}, `"/\xff" is not printable text`},
 		{"limits without a hook", "rdma.dev/hca", limited(nil, cdi.Limit{IBDev: "mlx5_0", Handles: 1}), `device "a": limits need a hook`},

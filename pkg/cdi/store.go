@@ -38,13 +38,17 @@ func SpecName(kind, id string) string {
 	return name
 }
 
-// Store is a directory of CDI specs. It touches only the files it is asked for.
+// Store is a directory of CDI specs. It touches only the files it is asked for, and of these, with
+// a Kind, only specs of it.
 type Store struct {
 	// Dir is the directory; Write makes it if it is missing.
 	Dir string
 	// Sync makes a write durable before it returns. A directory on a tmpfs, as
 	// /var/run/cdi is, does not need it.
 	Sync bool
+	// Kind is that of the specs in files whose names people choose: another file there is a
+	// [*ForeignError]. Without it the name alone says that a file is ours, as with the UID of a claim.
+	Kind string
 }
 
 // Path is where the spec of that base name stands.
@@ -55,8 +59,8 @@ func (s Store) Path(base string, format Format) string {
 // Write puts a spec under a base name. It reports whether the file changed: an
 // equal file is not written again, because every runtime on the host reads all
 // specs anew after each write. The twin in the other format is removed, as a
-// runtime refuses devices that two files of one directory define. Of two writers at
-// once the last one wins.
+// runtime refuses devices that two files of one directory define; a twin that is foreign
+// defines none of them, and stays. Of two writers at once the last one wins.
 func (s Store) Write(base string, spec *specs.Spec, format Format) (bool, error) {
 	data, err := Encode(spec, format)
 	if err != nil {
@@ -64,7 +68,8 @@ func (s Store) Write(base string, spec *specs.Spec, format Format) (bool, error)
 	}
 	changed, made := false, false
 	for {
-		wrote, err := atomicfile.Write(s.Path(base, format), data, atomicfile.Options{Mode: SpecMode, Sync: s.Sync})
+		opt := atomicfile.Options{Mode: SpecMode, Sync: s.Sync, Check: s.check()}
+		wrote, err := atomicfile.Write(s.Path(base, format), data, opt)
 		if errors.Is(err, fs.ErrNotExist) && !made {
 			if err := makeDir(s.Dir); err != nil {
 				return false, fmt.Errorf("make CDI directory: %w", err)
@@ -118,8 +123,16 @@ func makeDir(dir string) error {
 	return os.Chmod(dir, dirMode)
 }
 
+// check is what has to hold of a file that is replaced or removed, nil for nothing.
+func (s Store) check() atomicfile.Check {
+	if s.Kind == "" {
+		return nil
+	}
+	return s.isOurs
+}
+
 // Remove removes the spec of a base name in both formats, and reports whether
-// there was one.
+// there was one. Foreign files stay, and are no error.
 func (s Store) Remove(base string) (bool, error) {
 	j, errJ := s.remove(base, JSON)
 	y, errY := s.remove(base, YAML)
@@ -128,6 +141,15 @@ func (s Store) Remove(base string) (bool, error) {
 
 func (s Store) remove(base string, format Format) (bool, error) {
 	path := s.Path(base, format)
+	if check := s.check(); check != nil {
+		removed, err := atomicfile.Remove(path, check)
+		if _, foreign := errors.AsType[*ForeignError](err); foreign {
+			return false, nil
+		} else if err != nil {
+			return false, fmt.Errorf("remove CDI spec: %w", err)
+		}
+		return removed, nil
+	}
 	err := syscall.Unlink(path) // os.Remove would try for a directory too
 	switch {
 	case err == nil:

@@ -20,6 +20,7 @@ type card struct {
 	real, parent string   // directories of the HCA and of the device that carries it
 	soft         string   // the interface below a soft-RoCE HCA
 	gidNetdevs   []string // by port, the interface that its first GID names, be it on this host or not
+	alone        []Port   // as far as the HCA itself says; hca.Ports has what others in the slot say
 	byGUID       bool     // interfaces were compared by hardware address
 	slot         string   // its name without a discriminator
 	key          sortKey
@@ -147,7 +148,20 @@ func (c *card) nameByPort() {
 // readPCI reads the PCI function that carries the HCA, and returns its driver.
 func (c *card) readPCI(where place) (driver string) {
 	f := &PCIFunction{Address: where.address, Root: where.root, Bridges: where.bridges}
-	// One file has what is in vendor, device and the driver link.
+	driver = c.readPCIDevice(where, f)
+	f.NUMANode = parsed(&c.reader, where.dir+"/numa_node", number)
+	if c.hca.Function != VF {
+		f.TotalVFs = parsed(&c.reader, where.dir+"/sriov_totalvfs", number)
+		f.NumVFs = parsed(&c.reader, where.dir+"/sriov_numvfs", number)
+	}
+	c.hca.PCI = f
+	return driver
+}
+
+// readPCIDevice reads which device a PCI function is, and its driver. One file has what is in
+// vendor, device and the driver link; these are read for what it lacks, as on kernels and in
+// copies of sysfs without it.
+func (c *card) readPCIDevice(where place, f *PCIFunction) (driver string) {
 	uevent := c.read(where.dir + "/uevent")
 	for line := range strings.Lines(uevent) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
@@ -158,12 +172,15 @@ func (c *card) readPCI(where place) (driver string) {
 			f.Vendor, f.Device, _ = strings.Cut(strings.ToLower(value), ":")
 		}
 	}
-	f.NUMANode = parsed(&c.reader, where.dir+"/numa_node", number)
-	if c.hca.Function != VF {
-		f.TotalVFs = parsed(&c.reader, where.dir+"/sriov_totalvfs", number)
-		f.NumVFs = parsed(&c.reader, where.dir+"/sriov_numvfs", number)
+	if f.Vendor == "" {
+		f.Vendor = parsed(&c.reader, where.dir+"/vendor", parsePCIID)
 	}
-	c.hca.PCI = f
+	if f.Device == "" {
+		f.Device = parsed(&c.reader, where.dir+"/device", parsePCIID)
+	}
+	if driver == "" {
+		driver = c.link(where.dir + "/driver")
+	}
 	return driver
 }
 
@@ -188,6 +205,7 @@ func (c *card) readPorts() {
 		c.hca.Ports = []Port{} // programs iterate over it
 	}
 	c.markRepresentors()
+	c.alone = c.hca.Ports
 }
 
 func (c *card) readPort(dir string, n int, layer LinkLayer) Port {

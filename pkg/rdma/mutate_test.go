@@ -190,7 +190,8 @@ func (m *mutableHost) representor() rdma.Changes {
 	if name == "" || real == "" {
 		return rdma.Changes{}
 	}
-	m.write(real+"/phys_port_name", m.one("pf0vf3", "p0", ""))
+	m.write(real+"/phys_port_name", m.one("pf0vf3", "p0", "", "3"))
+	m.write(real+"/phys_switch_id", m.one("00554500c288a000", ""))
 	return rdma.Changes{Netdevs: rdma.NamesOf(name)}
 }
 
@@ -216,7 +217,7 @@ func (m *mutableHost) function() rdma.Changes {
 	}
 	switch m.rand.IntN(3) {
 	case 0:
-		m.write(real+"/uevent", m.one("DRIVER=mlx5_core\nPCI_ID=15B3:101E", "PCI_ID=15B3:1021", "DRIVER=efa"))
+		m.write(real+"/uevent", m.one("DRIVER=mlx5_core\nPCI_ID=15B3:101E", "PCI_ID=15B3:1021", "DRIVER=efa", ""))
 	case 1:
 		m.write(real+"/numa_node", m.one("-1", "0", "3"))
 	default:

@@ -114,12 +114,26 @@ func (t *netdevTable) of(device string) []*netdev {
 			continue
 		}
 		n.read, n.devPort = true, -1
-		n.representor = isRepresentor(r.optional(n.dir + "/phys_port_name"))
+		portName := r.optional(n.dir + "/phys_port_name")
+		n.representor = isRepresentor(portName) || isLegacyRepresentor(portName) && n.isOnSwitch(t.sys)
 		if port, err := strconv.Atoi(r.optional(n.dir + "/dev_port")); err == nil {
 			n.devPort = port
 		}
 	}
 	return all
+}
+
+// isOnSwitch reports whether an interface is a port of an embedded switch: those of mlx5 in
+// switchdev mode have the ID of their switch, the uplink too, and the read fails otherwise.
+func (n *netdev) isOnSwitch(sys fs.ReadLinkFS) bool {
+	return (&reader{sys: sys}).optional(n.dir+"/phys_switch_id") != ""
+}
+
+// isSwitch reports whether a device has an embedded switch: an interface of it is a port of one.
+func (t *netdevTable) isSwitch(device string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.ContainsFunc(t.byDevice[device], func(n *netdev) bool { return n.isOnSwitch(t.sys) })
 }
 
 // addAddress indexes an interface by its hardware address.
@@ -212,25 +226,6 @@ func (c *card) netdevOfDevice(port int) string {
 		}
 	}
 	return ""
-}
-
-// markRepresentors finds the ports that stand for functions of an embedded
-// switch: those with a representor as interface, and, of an HCA with several
-// ports on a device with representors, those without any. In switchdev mode such
-// a port has no GIDs, and only netlink tells which representor is its own. A VF
-// has no embedded switch.
-func (c *card) markRepresentors() {
-	if c.hca.Function == VF {
-		return
-	}
-	if !slices.ContainsFunc(c.netdevs.of(c.parent), func(n *netdev) bool { return n.representor }) {
-		return
-	}
-	for i := range c.hca.Ports {
-		p := &c.hca.Ports[i]
-		n := c.netdevs.named(p.Netdev)
-		p.Representor = n == nil && len(c.hca.Ports) > 1 || n != nil && n.device == c.parent && n.representor
-	}
 }
 
 // eui64 extends an Ethernet address to a modified EUI-64 (RFC 4291, appendix A).

@@ -177,6 +177,14 @@ func isRepresentor(physPortName string) bool {
 	return ok && rest == ""
 }
 
+// isLegacyRepresentor reports whether a phys_port_name can be that of a VF's representor up to
+// Linux 5.1: the VF's number alone. Other drivers number ports so, without a switch. The uplink had no
+// name, or the number of its vport less one, which is no VF's.
+func isLegacyRepresentor(physPortName string) bool {
+	rest, ok := cutNumber(physPortName, "")
+	return ok && rest == "" && len(physPortName) <= len("4095")
+}
+
 // cutNumber removes prefix and the digits after it; it reports whether both
 // were there.
 func cutNumber(s, prefix string) (string, bool) {

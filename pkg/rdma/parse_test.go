@@ -189,6 +189,23 @@ func TestIsRepresentor(t *testing.T) {
 	}
 }
 
+func TestIsLegacyRepresentor(t *testing.T) {
+	for in, want := range map[string]bool{
+		"0": true, "126": true, "4095": true, "": false, "-1": false, "65534": false, "p0": false, "0x1": false, "pf0vf0": false, "1s2": false,
+	} {
+		if got := isLegacyRepresentor(in); got != want {
+			t.Errorf("isLegacyRepresentor(%q) is %v", in, got)
+		}
+	}
+}
+
+func TestParsePCIID(t *testing.T) {
+	for in, bad := range map[string]string{"0x15b3": "", "0x1D0F": "", "15b3": "want 0x", "0x15b": "want 0x", "0x15b3x": "want 0x", "": "want 0x"} {
+		got, err := parsePCIID(in)
+		check(t, in, got, strings.ToLower(strings.TrimPrefix(in, "0x")), err, bad)
+	}
+}
+
 func TestEUI64(t *testing.T) {
 	for mac, want := range map[string]string{
 		"00:16:3e:2f:5a:11": "0216:3eff:fe2f:5a11", // Alibaba eRDMA

@@ -138,6 +138,15 @@ func locate(devicePath string) place {
 	return p
 }
 
+// parsePCIID parses the content of vendor and device, "0x15b3".
+func parsePCIID(s string) (string, error) {
+	digits, ok := strings.CutPrefix(strings.ToLower(s), "0x")
+	if _, err := strconv.ParseUint(digits, 16, 16); err != nil || !ok || len(digits) != 4 {
+		return "", fmt.Errorf("parse PCI ID %q: want 0x and four hexadecimal digits", s)
+	}
+	return digits, nil
+}
+
 // isPCIRoot reports whether a path component is a PCI root bus: pci0000:15.
 func isPCIRoot(s string) bool {
 	domain, bus, ok := strings.Cut(strings.TrimPrefix(s, "pci"), ":")

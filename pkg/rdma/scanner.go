@@ -226,6 +226,7 @@ func (p *pass) isRead(c *card) bool {
 func (p *pass) identify() {
 	for slot := range p.slots {
 		cards := p.users[dependency{inSlot, slot}]
+		p.markSwitchHCAs(cards)
 		usable := 0
 		for _, c := range cards {
 			if c.hca.Unusable() == nil {

@@ -1,0 +1,144 @@
+package cdi
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/sys/unix"
+)
+
+// ForeignError says why a file is no spec of a kind: it belongs to another program, or to a
+// person, and is neither replaced nor removed.
+type ForeignError struct {
+	Path, Kind string
+	why        string
+}
+
+// Error implements the error interface.
+func (e *ForeignError) Error() string { return fmt.Sprintf("%q %s", e.Path, e.why) }
+
+// maxSpec is the size of the largest file that is read as a spec. A host with 1,016 HCAs under all
+// names and with limits has one of 2 MiB.
+const maxSpec = 8 << 20
+
+// Load returns the content of the file of a base name, provided that it is a spec of the store's
+// kind. The error is a [*ForeignError] for any other file, and fs.ErrNotExist for none. A link is
+// followed, as runtimes do; only a regular file of bounded size is opened.
+func (s Store) Load(base string, format Format) ([]byte, error) {
+	return loadSpec(s.Path(base, format), s.Kind)
+}
+
+// isOurs returns an error unless a file is a spec of the store's kind.
+func (s Store) isOurs(path string) error {
+	_, err := loadSpec(path, s.Kind)
+	return err
+}
+
+func loadSpec(path, kind string) ([]byte, error) {
+	foreign := func(why string) error { return &ForeignError{path, kind, why} }
+	none := func(why string) error { return foreign(why + ", so it is no spec of kind " + kind) }
+	data, why, err := readRegular(path)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read CDI spec: %w", err)
+	case why != "":
+		return nil, none(why)
+	}
+	is, why := kindOf(data)
+	switch {
+	case why != "":
+		return nil, none(why)
+	case is != kind:
+		return nil, foreign(fmt.Sprintf("is a spec of kind %s, not %s", is, kind))
+	}
+	return data, nil
+}
+
+// readRegular reads a file, or says why it is none to read. It looks before it opens, since an
+// open alone can wait for a writer, or start what a device does; and again after it, since the
+// file may be another one by then.
+func readRegular(path string) (data []byte, why string, err error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if link, err := os.Lstat(path); err == nil && link.Mode()&fs.ModeSymlink != 0 {
+			return nil, "is a link to nothing", nil
+		}
+	}
+	if errors.Is(err, unix.ELOOP) {
+		return nil, "is a link with " + unix.ELOOP.Error(), nil
+	}
+	if err == nil {
+		why = irregular(info)
+	}
+	if err != nil || why != "" {
+		return nil, why, err
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, "", err
+	}
+	defer f.Close()
+	if info, err = f.Stat(); err != nil || irregular(info) != "" {
+		return nil, irregular(info), err
+	}
+	data, err = io.ReadAll(io.LimitReader(f, maxSpec+1))
+	if len(data) > maxSpec {
+		return nil, "is larger than any spec", nil // it grew
+	}
+	return data, "", err
+}
+
+// irregular says why a file is none that can be a spec, "" if it can.
+func irregular(info fs.FileInfo) string {
+	switch {
+	case info == nil:
+		return ""
+	case info.IsDir():
+		return "is a directory"
+	case !info.Mode().IsRegular():
+		return "is no regular file"
+	case info.Size() > maxSpec:
+		return "is larger than any spec"
+	}
+	return ""
+}
+
+// kindOf returns the kind of a spec, or why the text is none. It looks at the fields that every
+// version has, so that a spec of a newer version is one too.
+func kindOf(data []byte) (kind, why string) {
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	var doc yaml.Node
+	if err := decoder.Decode(&doc); errors.Is(err, io.EOF) {
+		return "", "is empty"
+	} else if err != nil {
+		return "", "is neither JSON nor YAML"
+	}
+	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return "", "has more than one document"
+	}
+	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
+		return "", "is a list or a single value"
+	}
+	fields := map[string]string{}
+	for pairs := doc.Content[0].Content; len(pairs) > 1; pairs = pairs[2:] {
+		name := pairs[0].Value
+		if _, twice := fields[name]; twice {
+			return "", "says " + name + " twice"
+		}
+		fields[name] = ""
+		if pairs[1].Kind == yaml.ScalarNode && pairs[1].Tag == "!!str" {
+			fields[name] = pairs[1].Value
+		}
+	}
+	for _, name := range []string{"cdiVersion", "kind"} {
+		if fields[name] == "" {
+			return "", "has no " + name
+		}
+	}
+	return fields["kind"], ""
+}
