@@ -145,6 +145,7 @@ func TestPolicies(t *testing.T) {
 		"claim-parameters.rdma.dev":       {"CREATE resourceclaims,resourceclaimtemplates"},
 		"class-parameters.rdma.dev":       {"CREATE deviceclasses", "UPDATE deviceclasses"},
 		"events.rdma.dev":                 {"CREATE events", "UPDATE events"},
+		"node-pools.rdma.dev":             {"CREATE resourceslices"},
 		"node-slices.rdma.dev":            {"CREATE resourceslices", "UPDATE resourceslices", "DELETE resourceslices"},
 	}
 	if d := cmp.Diff(want, matched); d != "" {
