@@ -65,6 +65,9 @@ func programsOf(link netlink.Link) (count int, err error) {
 // removePrograms removes all programs of eBPF from an interface of the host. A pod that can keep one there by a link
 // of eBPF loses it at the latest with its last process.
 func removePrograms(link netlink.Link) error {
+	if n, err := programsOf(link); n == 0 || err != nil {
+		return err
+	}
 	if xdp := link.Attrs().Xdp; xdp != nil && xdp.Attached {
 		for _, mode := range []int{unix.XDP_FLAGS_SKB_MODE, unix.XDP_FLAGS_DRV_MODE, unix.XDP_FLAGS_HW_MODE} {
 			_ = netlink.LinkSetXdpFdWithFlags(link, -1, mode) // it fails in the modes in which there is none; what is left is seen below
