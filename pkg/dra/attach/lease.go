@@ -45,7 +45,7 @@ func (a *Attacher) Lease(ctx context.Context, pod Pod, i Interface) error {
 func (a *Attacher) asked(ctx context.Context, want *Record) (*Record, error) {
 	for {
 		r, fresh, err := a.register(ctx, want)
-		if err != nil || fresh || r.Pod == want.Pod && len(r.Given) > 0 && !r.Returned {
+		if err != nil || fresh || len(r.Given) > 0 && !r.Returned {
 			return r, err
 		}
 		if r.Lease != nil {
@@ -53,7 +53,7 @@ func (a *Attacher) asked(ctx context.Context, want *Record) (*Record, error) {
 				return nil, err
 			}
 		}
-		if r.Pod == want.Pod && !r.Returned {
+		if !r.Returned {
 			return r, nil
 		}
 		if err := a.store.remove(r); err != nil {
@@ -82,7 +82,11 @@ func (a *Attacher) register(ctx context.Context, want *Record) (r *Record, fresh
 	case had.Pod == want.Pod && had.thisBoot(a.store.bootID):
 		return &had, false, nil
 	}
-	return &had, false, a.bringBack(&had)
+	if err := a.bringBack(&had); err != nil {
+		return nil, false, err
+	}
+	had.Returned = true // nothing but its address is left of it
+	return &had, false, nil
 }
 
 // given records what a plugin gave, unless it is somebody else's, or the pod has ended meanwhile.
