@@ -265,6 +265,9 @@ func (d *Driver) detached(ctx context.Context, r attach.Record, err error) {
 		logger.Error(err, "Network interface of a pod is not taken back yet")
 		return
 	}
+	if r.Original.Name == "" {
+		return // it was not given yet
+	}
 	logger.Info("Took a network interface back from a pod", "pod", r.Pod.Name, "claim", r.ClaimName, "device", r.Device, "interface", r.Original.Name)
 	d.statuses.later(r.Claim)
 }
