@@ -91,7 +91,19 @@ func UsableInterface(host *podnet.Host, h *rdma.HCA, mode string) (netdev string
 	if netdev, err = netdevOf(h); err == nil {
 		err = host.Usable(netdev, functionOf(h), mode)
 	}
+	if err == nil {
+		err = withoutVFs(h, mode)
+	}
 	return netdev, err
+}
+
+// withoutVFs says that an HCA has virtual functions, whose settings its interface would take into a pod. The kernel says the same of
+// the interface, if its driver has it do so.
+func withoutVFs(h *rdma.HCA, mode string) error {
+	if mode != podnet.Move || h.PCI == nil || h.PCI.NumVFs == nil || *h.PCI.NumVFs == 0 {
+		return nil
+	}
+	return podnet.HasVFs(*h.PCI.NumVFs)
 }
 
 // functionOf is the PCI function that the interface of an HCA is of, "" where the kernel says another device.
@@ -200,6 +212,9 @@ func (s sandboxes) attachOne(ctx context.Context, pod nri.Pod, p *plan.Plan, dev
 		return false, errors.New("the HCA is not known")
 	}
 	i, err := interfaceOf(p, dev, &h)
+	if err == nil { // some may have been made since the claim was prepared
+		err = withoutVFs(&h, dev.Network.Mode)
+	}
 	if err != nil && !errors.Is(err, attach.ErrAway) { // the pod itself may have it
 		return false, err
 	}
