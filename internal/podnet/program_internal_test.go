@@ -170,3 +170,37 @@ func TestEthtool(t *testing.T) {
 		}
 	}
 }
+
+// TestEthtoolGivenBack: what a pod has set by ethtool is as before when the interface is back.
+func TestEthtoolGivenBack(t *testing.T) {
+	host, pod := podnettest.New(t), podnettest.New(t)
+	host.Wire("ens1")
+	h := On(host.Namespace, nil)
+	w := Want{Mode: Move, Name: "rdma0", Alias: "rdma.dev/claim/1/nic"}
+	o, err := h.Inspect("ens1", "", Move)
+	if err == nil {
+		_, err = h.Attach(pod.Path(), o, w)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := o.Ethtool["features"]
+	changed := slices.Clone(before)
+	changed[0] &^= 1 // scatter and gather
+	if err := pod.Do(func() error { return setEthtool("rdma0", map[string][]uint32{"features": changed}) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Detach(pod.Path(), o, w); err != nil {
+		t.Fatal(err)
+	}
+	err = host.Do(func() error {
+		now, err := ethtoolOf("ens1")
+		if !slices.Equal(now["features"], before) {
+			t.Errorf("features are %v, were %v", now["features"], before)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -8,6 +8,9 @@
 // which CNI plugins' state outlives.
 //
 // What is done is done in [podnet], twice as well as once. So whoever is not sure does it again.
+//
+// A CNI plugin is asked for an address before ([Attacher.Lease]) and after ([Attacher.GiveBack]), as it may take
+// long: meanwhile nobody waits but its own pod.
 package attach
 
 import (
