@@ -20,6 +20,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -58,6 +59,9 @@ type Handler interface {
 	Started(context.Context, Pod) error
 	// Stopped is called, maybe more than once, before a pod's network goes.
 	Stopped(context.Context, Pod)
+	// OnHost is called with the pods that run with the host's network when the runtime is connected,
+	// before it tells of anything else.
+	OnHost([]Pod)
 	// Running is called with the pods that are there when the runtime is connected.
 	Running(context.Context, []Pod)
 	// Memlock returns the limit of locked memory that a container is to have, nil to
@@ -144,13 +148,18 @@ func (p *Plugin) serve(ctx context.Context) error {
 // wants.
 type events struct{ p *Plugin }
 
-func (e *events) Synchronize(ctx context.Context, pods []*api.PodSandbox, _ []*api.Container) ([]*api.ContainerUpdate, error) {
+func (e *events) Synchronize(ctx context.Context, pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
 	e.p.connected.Store(true)
 	e.p.Report(nil)
-	var all []Pod
+	var all, onHost []Pod
 	for _, pod := range pods {
-		all = append(all, podOf(pod))
+		p := podOf(pod)
+		all = append(all, p)
+		if p.Netns == "" && runs(pod, containers) {
+			onHost = append(onHost, p)
+		}
 	}
+	e.p.Handler.OnHost(onHost)
 	// The runtime stands still meanwhile, and gives up after two seconds.
 	go e.p.Handler.Running(context.WithoutCancel(ctx), all)
 	return nil, nil
@@ -178,6 +187,12 @@ func (e *events) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.
 	adjustment := &api.ContainerAdjustment{}
 	adjustment.AddRlimit(rlimitMemlock, *limit, *limit)
 	return adjustment, nil, nil
+}
+
+// runs reports whether a sandbox has processes. Of one that has ended runtimes list no network namespace any more, as if it had
+// the host's; CRI-O has sandboxes without a process of their own.
+func runs(pod *api.PodSandbox, containers []*api.Container) bool {
+	return pod.GetPid() != 0 || slices.ContainsFunc(containers, func(c *api.Container) bool { return c.GetPodSandboxId() == pod.GetId() })
 }
 
 // Unlimited is RLIM_INFINITY.

@@ -38,6 +38,11 @@ func (h *handler) Started(_ context.Context, p nri.Pod) error {
 	h.note("started %s %s/%s in %q", p.UID, p.Namespace, p.Name, p.Netns)
 	return h.refuse
 }
+func (h *handler) OnHost(pods []nri.Pod) {
+	for _, p := range pods {
+		h.note("on the host %s", p.UID)
+	}
+}
 func (h *handler) Stopped(_ context.Context, p nri.Pod) { h.note("stopped %s", p.UID) }
 func (h *handler) Running(_ context.Context, pods []nri.Pod) {
 	for _, p := range pods {
@@ -90,7 +95,10 @@ func pod(uid, netns string) *api.PodSandbox {
 // startRuntime starts NRI as container runtimes have it, with one pod.
 func startRuntime(socket, dir string) (*adaptation.Adaptation, error) {
 	synchronize := func(ctx context.Context, deliver adaptation.SyncCB) error {
-		_, err := deliver(ctx, []*api.PodSandbox{pod("old", "/run/netns/old")}, nil)
+		host := pod("host", "")
+		host.Pid = 7
+		pods := []*api.PodSandbox{pod("old", "/run/netns/old"), host, pod("of-containers", ""), pod("ended", "")}
+		_, err := deliver(ctx, pods, []*api.Container{{Id: "c", PodSandboxId: "id-of-containers"}})
 		return err
 	}
 	update := func(context.Context, []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) { return nil, nil }

@@ -1,6 +1,7 @@
 package podnet
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -53,7 +54,7 @@ func (h *Host) Attach(netns string, o Original, w Want) (s State, err error) {
 		return s, fmt.Errorf("attach network interface %q: %q is the host's own network namespace", w.Name, netns)
 	}
 	there := false
-	err = pod.Do(func() (err error) { there, err = w.isThere(o); return err })
+	err = pod.Do(func() (err error) { there, err = w.isThere(o, h.own); return err })
 	if err == nil && !there {
 		if w.Mode == Move {
 			err = h.send(o, w.Alias, pod)
@@ -62,7 +63,7 @@ func (h *Host) Attach(netns string, o Original, w Want) (s State, err error) {
 		}
 	}
 	if err == nil {
-		err = pod.Do(func() (err error) { s, err = w.configure(o.transit()); return err })
+		err = pod.Do(func() (err error) { s, err = w.configure(o, h.own); return err })
 	}
 	if err != nil {
 		return s, fmt.Errorf("attach network interface %q of the host to %q as %q (%s): %w", o.Name, netns, w.Name, w.Mode, err)
@@ -71,36 +72,44 @@ func (h *Host) Attach(netns string, o Original, w Want) (s State, err error) {
 }
 
 // isThere reports whether the thread's namespace has the interface, which may have been left
-// with its name for the way.
-func (w *Want) isThere(o Original) (bool, error) {
-	link, err := netlink.LinkByName(w.Name)
-	if errors.As(err, &netlink.LinkNotFoundError{}) && w.Mode == Move {
-		link, err = netlink.LinkByName(o.transit())
+// with its name for the way. A pod may have another one of the name, with whatever alias.
+func (w *Want) isThere(o Original, host *rdmanetns.Namespace) (bool, error) {
+	var ours netlink.Link
+	var err error
+	if w.Mode == Move {
+		if ours, _, err = o.there(host); err != nil {
+			return false, err
+		}
 	}
+	link, err := netlink.LinkByName(w.Name)
 	switch {
 	case errors.As(err, &netlink.LinkNotFoundError{}):
-		return false, nil
+		return ours != nil, nil
 	case err != nil:
 		return false, err
-	case !isOurs(link, w.Alias):
+	case ours != nil && ours.Attrs().Index == link.Attrs().Index:
+		return true, nil
+	case w.Mode == Move || !isOurs(link, w.Alias):
 		return false, ErrTaken
 	}
-	return true, nil
+	number, err := numberOf(host)
+	if err == nil && !o.isOn(link, number) {
+		err = ErrTaken
+	}
+	return err == nil, err
 }
 
-// send moves the interface of the host under its name for the way. One that is named so
-// already was left half way.
+// send moves the interface of the host under its name for the way, whichever name it was left
+// with half way.
 func (h *Host) send(o Original, alias string, pod *rdmanetns.Namespace) error {
 	return h.own.Do(func() error {
-		link, err := netlink.LinkByName(o.Name)
-		if errors.As(err, &netlink.LinkNotFoundError{}) {
-			link, err = netlink.LinkByName(o.transit())
-		}
+		links, err := whole(netlink.LinkList)
 		if err != nil {
 			return err
 		}
-		if !o.is(link.Attrs()) {
-			return fmt.Errorf("the host's interface %q is another one by now", o.Name)
+		link := o.find(links, -1)
+		if link == nil {
+			return fmt.Errorf("the host's interface %q is away, or another one by now", o.Name)
 		}
 		if err := netlink.LinkSetAlias(link, alias+unfinished); err != nil {
 			return fmt.Errorf("set its alias: %w", err)
@@ -136,11 +145,8 @@ func (h *Host) stack(o Original, pod *rdmanetns.Namespace) error {
 }
 
 // configure makes the interface of the thread's namespace what is wanted.
-func (w *Want) configure(transit string) (s State, err error) {
-	link, err := netlink.LinkByName(w.Name)
-	if errors.As(err, &netlink.LinkNotFoundError{}) {
-		link, err = netlink.LinkByName(transit)
-	}
+func (w *Want) configure(o Original, host *rdmanetns.Namespace) (s State, err error) {
+	link, err := w.link(o, host)
 	if err != nil {
 		return s, err
 	}
@@ -174,6 +180,22 @@ func (w *Want) configure(transit string) (s State, err error) {
 		return s, fmt.Errorf("set its alias: %w", err)
 	}
 	return stateOf(w.Name)
+}
+
+// link finds the interface in the thread's namespace.
+func (w *Want) link(o Original, host *rdmanetns.Namespace) (netlink.Link, error) {
+	if w.Mode == Move {
+		link, _, err := o.there(host)
+		if err == nil && link == nil {
+			err = errors.New("it is not in the pod any more")
+		}
+		return link, err
+	}
+	link, err := netlink.LinkByName(w.Name)
+	if errors.As(err, &netlink.LinkNotFoundError{}) {
+		link, err = netlink.LinkByName(o.transit())
+	}
+	return link, err
 }
 
 // errRouted says that a route of somebody else leads there.
@@ -239,7 +261,7 @@ func (h *Host) Detach(netns string, o Original, w Want) error {
 		return fmt.Errorf("take network interface %q out of %q: %w: %w", w.Name, netns, ErrInPod, err)
 	}
 	if w.Mode == Move {
-		return h.Restore(o, w.Alias)
+		return h.Restore(o)
 	}
 	return nil
 }
@@ -249,21 +271,54 @@ func (w *Want) leave(o Original, host *rdmanetns.Namespace) error {
 	if w.Mode != Move {
 		return errors.Join(deleteLink(w.Name, w.Alias, w.Alias+unfinished), deleteLink(o.transit()))
 	}
-	links, err := whole(netlink.LinkList)
-	if err != nil {
+	link, links, err := o.there(host)
+	if err != nil || link == nil {
 		return err
 	}
-	link := o.find(links, w.Alias, o.isInPod)
-	if link == nil {
-		return nil
+	if err := clearWay(link, links); err != nil {
+		return err
 	}
 	if err := netlink.LinkSetDown(link); err != nil {
 		return fmt.Errorf("set it down: %w", err)
 	}
-	if err := netlink.LinkSetName(link, o.transit()); err != nil {
-		return fmt.Errorf("name it %q for the way: %w", o.transit(), err)
+	if err := nameForTheWay(link, o.transit()); err != nil {
+		return err
 	}
 	return netlink.LinkSetNsFd(link, host.FD())
+}
+
+// clearWay takes from the interface what a pod has put on it and the kernel does not take by itself: interfaces on
+// top of it, one of which may leave it promiscuous, and alternative names, one of which may be taken on the host.
+func clearWay(link netlink.Link, links []netlink.Link) error {
+	a := link.Attrs()
+	for _, l := range links {
+		if b := l.Attrs(); b.ParentIndex != a.Index || b.NetNsID >= 0 || b.Index == a.Index || l.Type() == kindVeth {
+			continue
+		}
+		if err := netlink.LinkDel(l); err != nil && !errors.As(err, &netlink.LinkNotFoundError{}) {
+			return fmt.Errorf("delete %s %q of the pod, which is on top of it: %w", l.Type(), l.Attrs().Name, err)
+		}
+	}
+	for _, name := range a.AltNames {
+		if err := netlink.LinkDelAltName(link, name); err != nil {
+			return fmt.Errorf("take its alternative name %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// nameForTheWay gives an interface in a pod its name for the way, or one that nobody guesses where the pod has
+// an interface of that name.
+func nameForTheWay(link netlink.Link, transit string) error {
+	err := netlink.LinkSetName(link, transit)
+	if errors.Is(err, fs.ErrExist) && link.Attrs().Name != transit {
+		transit = transitPrefix + rand.Text()[:9]
+		err = netlink.LinkSetName(link, transit)
+	}
+	if err != nil {
+		return fmt.Errorf("name it %q for the way: %w", transit, err)
+	}
+	return nil
 }
 
 // deleteLink deletes a macvlan of that name and one of the aliases, if there is one; any

@@ -10,8 +10,10 @@
 //     a name that nobody else uses, and is renamed when it is there.
 //   - When a namespace ends, the kernel deletes what was made by software, and moves the
 //     interfaces of hardware back to the first namespace by itself, with the name that they
-//     had in the pod, or dev%d if that is taken. So an interface is found again by what the
-//     pod cannot easily change: an alias that is set here, or the device that it is of.
+//     had in the pod, or dev%d if that is taken. So an interface is found again by what a
+//     pod cannot change: the device that it is of.
+//   - Most of what a pod has set on it stays on it: flags, sizes, offloads, programs of eBPF. So all of
+//     that is given back too, or removed.
 //
 // Nothing is done twice: whoever calls again finds done what is done.
 //

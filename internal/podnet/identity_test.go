@@ -1,11 +1,14 @@
 package podnet
 
 import (
+	"errors"
 	"net"
 	"strings"
 	"testing"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
 )
 
 // nic is what the kernel says of an interface of hardware.
@@ -23,9 +26,9 @@ func nic(name, device, permanent string, change func(*netlink.LinkAttrs)) netlin
 // the kernel or a pod calls it, and no other interface is taken for it. No machine of the tests has such an interface here.
 func TestFind(t *testing.T) {
 	const device, permanent, alias = "0000:3b:00.2", "02:00:00:00:00:01", "rdma.dev/claim/1/nic"
-	o := identity(nic("ens1f0v0", device, permanent, nil).Attrs())
+	o := identity(nic("ens1f0v0", device, permanent, nil))
 	other, _ := net.ParseMAC("02:00:00:00:00:02")
-	copied := nic("fake", "", permanent, func(a *netlink.LinkAttrs) { a.ParentDevBus, a.Alias = "", alias })
+	all := *nic("ens1f0v0", device, permanent, func(a *netlink.LinkAttrs) { a.Alias = alias }).Attrs()
 	for name, tc := range map[string]struct {
 		link netlink.Link
 		is   bool
@@ -34,22 +37,65 @@ func TestFind(t *testing.T) {
 		"named by the kernel":         {nic("dev0", device, permanent, nil), true},
 		"with the name in the pod":    {nic("rdma0", device, permanent, nil), true},
 		"with an address of the pod":  {nic("rdma0", device, permanent, func(a *netlink.LinkAttrs) { a.HardwareAddr = other }), true},
-		"with our alias alone":        {nic("dev0", device, "02:00:00:00:00:99", func(a *netlink.LinkAttrs) { a.Alias = alias + unfinished }), true},
-		"a macvlan with its alias":    {&netlink.Macvlan{LinkAttrs: *copied.Attrs()}, false},
+		"with our alias alone":        {nic("dev0", device, "02:00:00:00:00:99", func(a *netlink.LinkAttrs) { a.Alias = alias }), false},
+		"a macvlan with all of it":    {&netlink.Macvlan{LinkAttrs: all}, false},
+		"a veth with all of it":       {&netlink.Veth{LinkAttrs: all}, false},
+		"a kind of the future":        {&netlink.GenericLink{LinkAttrs: all, LinkType: "wwan"}, false},
 		"another function":            {nic("ens1f0v0", "0000:3b:00.3", permanent, nil), false},
+		"another bus":                 {nic("ens1f0v0", device, permanent, func(a *netlink.LinkAttrs) { a.ParentDevBus = "auxiliary" }), false},
 		"another port or representor": {nic("ens1f0v0", device, "02:00:00:00:00:03", nil), false},
 		"software of the name":        {nic("ens1f0v0", "", permanent, nil), false},
 	} {
-		if got := o.find([]netlink.Link{nic("eth0", "0000:00:03.0", "02:00:00:00:00:77", nil), tc.link}, alias, o.is); (got == tc.link) != tc.is {
+		if got := o.find([]netlink.Link{nic("eth0", "0000:00:03.0", "02:00:00:00:00:77", nil), tc.link}, -1); (got == tc.link) != tc.is {
 			t.Errorf("%s: found %v", name, got)
 		}
 	}
-	o.Permanent = ""
-	if o.find([]netlink.Link{nic("dev0", device, "02:00:00:00:00:03", nil)}, alias, o.is) != nil {
-		t.Error("another port of the function is taken for it")
+}
+
+// TestFindWithoutPermanent: the hardware address of some VFs is made up by their driver. The device alone says which one it is then,
+// as far as there is one; that a pod has changed the address does not matter.
+func TestFindWithoutPermanent(t *testing.T) {
+	const device = "0000:3b:00.2"
+	mac := func(s string) func(*netlink.LinkAttrs) {
+		return func(a *netlink.LinkAttrs) { a.HardwareAddr, _ = net.ParseMAC(s) }
 	}
-	if o.find([]netlink.Link{nic("dev0", device, permanent, nil)}, alias, o.is) == nil {
-		t.Error("without a permanent address it is not found by its address")
+	it := nic("ens1f0v0", device, "", mac("02:00:00:00:00:01"))
+	o := identity(it)
+	changed, sibling := nic("dev0", device, "", mac("02:00:00:00:00:66")), nic("ens1f0v1", device, "", mac("02:00:00:00:00:02"))
+	sibling.Attrs().Index = 2
+	for name, tc := range map[string]struct {
+		links []netlink.Link
+		want  netlink.Link
+	}{
+		"as it was":            {[]netlink.Link{sibling, it}, it},
+		"with another address": {[]netlink.Link{changed}, changed},
+		"not to be said":       {[]netlink.Link{changed, sibling}, nil},
+		"with a permanent one": {[]netlink.Link{nic("dev0", device, "02:00:00:00:00:01", nil)}, nil},
+	} {
+		if got := o.find(tc.links, -1); got != tc.want {
+			t.Errorf("%s: found %v", name, got)
+		}
+	}
+	if err := known(it, []netlink.Link{it, sibling}); !errors.Is(err, errSiblings) {
+		t.Errorf("error %v", err)
+	}
+	if err := known(it, []netlink.Link{it, nic("ens2", "0000:4b:00.0", "", nil)}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestVFs: the number of virtual functions is read from the kernel's message about a physical one.
+func TestVFs(t *testing.T) {
+	msg := nl.NewIfInfomsg(unix.AF_UNSPEC).Serialize()
+	number := func(n uint32) []byte { return nl.NewRtAttr(unix.IFLA_NUM_VF, nl.Uint32Attr(n)).Serialize() }
+	for n, data := range map[int][]byte{0: msg, 8: append(msg[:len(msg):len(msg)], number(8)...)} {
+		m, err := parseMessage(data)
+		if got := m.vfs(); got != n || err != nil {
+			t.Errorf("%d virtual functions, %v, want %d", got, err, n)
+		}
+	}
+	if _, err := parseMessage(msg[:4]); err == nil {
+		t.Error("half a message is read")
 	}
 }
 

@@ -24,7 +24,7 @@ type IPAM struct {
 }
 
 // DefaultPatience is more than a container runtime has for a pod's start, unless it is told
-// otherwise; other pods wait meanwhile.
+// otherwise: nobody calls a plugin with a lock that other pods wait for.
 const DefaultPatience = 10 * time.Second
 
 // Lease names what a plugin gives addresses for. It is asked for once: some plugins refuse to

@@ -11,26 +11,18 @@ import (
 // file system is read-only, but rtnetlink has them too, and they need no more than CAP_NET_ADMIN
 // (net/ipv4/devinet.c: inet_fill_link_af, inet_set_link_af). Those of IPv6 it does not set.
 
-// ipv4ConfOf returns the settings of an interface, that with number n at n-1 (IPV4_DEVCONF_* of
+// ipv4Conf returns the settings of an interface, that with number n at n-1 (IPV4_DEVCONF_* of
 // include/uapi/linux/ip.h); none where it has no IPv4.
-func ipv4ConfOf(link netlink.Link) ([]uint32, error) {
-	req := nl.NewNetlinkRequest(unix.RTM_GETLINK, 0)
-	req.AddData(infomsg(link))
-	messages, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
-	if err != nil || len(messages) != 1 || len(messages[0]) < unix.SizeofIfInfomsg {
-		return nil, err
-	}
-	data := messages[0][unix.SizeofIfInfomsg:]
-	for _, attr := range []uint16{unix.IFLA_AF_SPEC, unix.AF_INET, unix.IFLA_INET_CONF} {
-		if data, err = attribute(data, attr); err != nil {
-			return nil, err
-		}
+func (m *message) ipv4Conf() ([]uint32, error) {
+	data, err := attribute(m.attrs[unix.IFLA_AF_SPEC], unix.AF_INET)
+	if err == nil {
+		data, err = attribute(data, unix.IFLA_INET_CONF)
 	}
 	conf := make([]uint32, len(data)/4)
 	for i := range conf {
 		conf[i] = nl.NativeEndian().Uint32(data[4*i:])
 	}
-	return conf, nil
+	return conf, err
 }
 
 // attribute returns the value of one of these attributes; none where it is not there.
@@ -44,7 +36,11 @@ const mcForwarding = 2
 
 // setIPv4Conf gives an interface the settings that are not as wanted.
 func setIPv4Conf(link netlink.Link, want []uint32) error {
-	has, err := ipv4ConfOf(link)
+	m, err := readMessage(link)
+	if err != nil {
+		return err
+	}
+	has, err := m.ipv4Conf()
 	if err != nil {
 		return err
 	}
@@ -67,10 +63,4 @@ func setIPv4Conf(link netlink.Link, want []uint32) error {
 	req.AddData(spec)
 	_, err = req.Execute(unix.NETLINK_ROUTE, 0)
 	return err
-}
-
-func infomsg(link netlink.Link) *nl.IfInfomsg {
-	msg := nl.NewIfInfomsg(unix.AF_UNSPEC)
-	msg.Index = int32(link.Attrs().Index)
-	return msg
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 )
@@ -17,11 +18,15 @@ type Original struct {
 	Index int    `json:"index"`
 	// Device is the device of the bus that it is of, and Permanent the hardware address that
 	// it was made with; empty for interfaces made by software.
+	Bus       string `json:"bus,omitempty"`
 	Device    string `json:"device,omitempty"`
 	Permanent string `json:"permanent,omitempty"`
+	// Peer is the number of the other end of a veth, which is on the host; 0 for others.
+	Peer int `json:"peer,omitempty"`
 
 	MAC       string    `json:"mac,omitempty"`
 	Alias     string    `json:"alias,omitempty"`
+	AltNames  []string  `json:"altNames,omitempty"`
 	MTU       int       `json:"mtu,omitempty"`
 	Up        bool      `json:"up,omitempty"`
 	Addresses []address `json:"addresses,omitempty"`
@@ -30,27 +35,30 @@ type Original struct {
 	Neighbours []neighbour `json:"neighbours,omitempty"`
 	// IPv4 is its settings below /proc/sys/net/ipv4/conf, in the kernel's order.
 	IPv4 []uint32 `json:"ipv4,omitempty"`
+	// Config and Ethtool are what the interface takes with it wherever it goes.
+	Config  *config             `json:"config,omitempty"`
+	Ethtool map[string][]uint32 `json:"ethtool,omitempty"`
 }
 
 // Inspect returns what an interface of the host is like, or why it cannot be attached in that mode. Of
 // one that stays on the host it tells what it is alone.
 func (h *Host) Inspect(name, pci, mode string) (o Original, err error) {
 	err = h.own.Do(func() error {
-		link, err := h.look(name, pci, mode)
+		link, m, err := h.look(name, pci, mode)
 		if err != nil {
 			return err
 		}
-		o = identity(link.Attrs())
+		o = identity(link)
 		if mode == Move {
-			err = o.readSettings(link)
+			err = o.readSettings(link, m)
 		}
 		return err
 	})
 	return o, err
 }
 
-// readSettings reads what the kernel takes from an interface on its way.
-func (o *Original) readSettings(link netlink.Link) (err error) {
+// readSettings reads what the kernel takes from an interface on its way, and what a pod can change on it.
+func (o *Original) readSettings(link netlink.Link, m *message) (err error) {
 	if o.Addresses, err = addressesOf(link); err != nil {
 		return fmt.Errorf("list addresses of %q: %w", o.Name, err)
 	}
@@ -60,32 +68,40 @@ func (o *Original) readSettings(link netlink.Link) (err error) {
 	if o.Neighbours, err = neighboursOf(link); err != nil {
 		return fmt.Errorf("list neighbours of %q: %w", o.Name, err)
 	}
-	if o.IPv4, err = ipv4ConfOf(link); err != nil {
+	if o.IPv4, err = m.ipv4Conf(); err != nil {
 		return fmt.Errorf("read IPv4 settings of %q: %w", o.Name, err)
+	}
+	o.Config = m.config()
+	if o.Ethtool, err = ethtoolOf(o.Name); err != nil {
+		return fmt.Errorf("read settings (ethtool) of %q: %w", o.Name, err)
 	}
 	return nil
 }
 
-func identity(a *netlink.LinkAttrs) Original {
-	return Original{
-		Name: a.Name, Index: a.Index, Device: a.ParentDev, Permanent: a.PermHWAddr.String(),
-		MAC: a.HardwareAddr.String(), Alias: a.Alias, MTU: a.MTU, Up: a.Flags&net.FlagUp != 0,
+func identity(link netlink.Link) Original {
+	a := link.Attrs()
+	o := Original{
+		Name: a.Name, Index: a.Index, Bus: a.ParentDevBus, Device: a.ParentDev, Permanent: a.PermHWAddr.String(),
+		MAC: a.HardwareAddr.String(), Alias: a.Alias, AltNames: a.AltNames, MTU: a.MTU, Up: a.Flags&net.FlagUp != 0,
 	}
+	if link.Type() == kindVeth {
+		o.Peer = a.ParentIndex
+	}
+	return o
 }
 
 // ErrNotBack says that an interface is neither in the pod nor on the host. After the end of
 // a namespace the kernel takes a while.
 var ErrNotBack = errors.New("it has not come back to the host yet")
 
-// Restore gives an interface that is on the host what it had there. It is found by its alias
-// in the pod, or by what it is.
-func (h *Host) Restore(o Original, alias string) error {
+// Restore gives an interface that is on the host what it had there, whatever a pod has made of it.
+func (h *Host) Restore(o Original) error {
 	err := h.own.Do(func() error {
 		links, err := whole(netlink.LinkList)
 		if err != nil {
 			return err
 		}
-		link := o.find(links, alias, o.is)
+		link := o.find(links, -1)
 		if link == nil {
 			return ErrNotBack
 		}
@@ -95,38 +111,6 @@ func (h *Host) Restore(o Original, alias string) error {
 		return fmt.Errorf("give network interface %q of the host back what it had: %w", o.Name, err)
 	}
 	return nil
-}
-
-// find finds the interface among others by its alias, or by what it is; nil if it is not there.
-func (o *Original) find(links []netlink.Link, alias string, is func(*netlink.LinkAttrs) bool) netlink.Link {
-	for _, l := range links {
-		if l.Type() != "macvlan" && isOurs(l, alias) {
-			return l
-		}
-	}
-	for _, l := range links {
-		if is(l.Attrs()) {
-			return l
-		}
-	}
-	return nil
-}
-
-// is reports whether an interface of the host is the one, whatever a pod has made of it.
-func (o *Original) is(a *netlink.LinkAttrs) bool {
-	return o.isInPod(a) || o.Device == "" && a.Name == o.Name && a.HardwareAddr.String() == o.MAC
-}
-
-// isInPod reports the same of an interface of a pod, whose own may be named as the host's are.
-func (o *Original) isInPod(a *netlink.LinkAttrs) bool {
-	switch {
-	case o.Device == "":
-		return a.Name == o.transit()
-	case o.Permanent == "": // a function may have several
-		return a.ParentDev == o.Device && a.HardwareAddr.String() == o.MAC
-	default:
-		return a.ParentDev == o.Device && a.PermHWAddr.String() == o.Permanent
-	}
 }
 
 // isOurs reports whether an interface has the alias, be all done that it stands for or not.
@@ -146,43 +130,70 @@ const transitPrefix = "_rdma"
 
 // restore has the whole of it done whatever fails in between, so that as much as can be is as it was.
 func (o *Original) restore(link netlink.Link) error {
-	a := link.Attrs()
-	var errs []error
-	do := func(what string, err error) {
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", what, err))
-		}
-	}
-	if a.Name != o.Name {
-		do("name it "+o.Name, rename(link, o.Name))
-	}
-	if mac, err := net.ParseMAC(o.MAC); err == nil && a.HardwareAddr.String() != o.MAC {
-		do("set its hardware address", netlink.LinkSetHardwareAddr(link, mac))
-	}
-	if a.MTU != o.MTU {
-		do("set its MTU", netlink.LinkSetMTU(link, o.MTU))
-	}
-	if o.IPv4 != nil {
-		do("give it its IPv4 settings (sysctl net.ipv4.conf)", setIPv4Conf(link, o.IPv4))
-	}
+	var errs steps
+	errs.add("remove programs of eBPF", removePrograms(link))
+	name := o.restoreNames(link, &errs)
+	o.restoreConfig(link, name, &errs)
 	if o.Up {
-		do("set it up", netlink.LinkSetUp(link))
+		errs.add("set it up", netlink.LinkSetUp(link))
 	}
 	for _, has := range o.Addresses {
-		do("add address "+has.IP, has.add(link))
+		errs.add("add address "+has.IP, has.add(link))
 	}
 	for _, n := range o.Neighbours {
-		do("add neighbour "+n.IP, n.set(link))
+		errs.add("add neighbour "+n.IP, n.set(link))
 	}
 	for _, r := range o.Routes {
 		if err := r.replace(link); o.Up {
-			do("add route to "+cmp.Or(r.To, "default"), err)
+			errs.add("add route to "+cmp.Or(r.To, "default"), err)
 		}
 	}
-	if len(errs) == 0 { // it is found by that until all is done
-		do("set its alias", netlink.LinkSetAlias(link, o.Alias))
+	if len(errs) == 0 { // until then it says whose it was
+		errs.add("set its alias", netlink.LinkSetAlias(link, o.Alias))
 	}
 	return errors.Join(errs...)
+}
+
+// steps are the errors of what failed.
+type steps []error
+
+func (s *steps) add(what string, err error) {
+	if err != nil {
+		*s = append(*s, fmt.Errorf("%s: %w", what, err))
+	}
+}
+
+// restoreNames gives an interface its names, and returns the one that it has. Alternative ones come first: a pod may
+// have given it one that is in the way.
+func (o *Original) restoreNames(link netlink.Link, errs *steps) (name string) {
+	name = link.Attrs().Name
+	errs.add("give it its alternative names", o.nameAlso(link))
+	if name == o.Name {
+		return name
+	}
+	if err := rename(link, o.Name); err != nil {
+		errs.add("name it "+o.Name, err)
+		return name
+	}
+	return o.Name
+}
+
+// restoreConfig gives an interface of that name what it keeps wherever it goes.
+func (o *Original) restoreConfig(link netlink.Link, name string, errs *steps) {
+	a := link.Attrs()
+	if mac, err := net.ParseMAC(o.MAC); err == nil && a.HardwareAddr.String() != o.MAC {
+		errs.add("set its hardware address", netlink.LinkSetHardwareAddr(link, mac))
+	}
+	if a.MTU != o.MTU {
+		errs.add("set its MTU", netlink.LinkSetMTU(link, o.MTU))
+	}
+	if o.Config != nil {
+		errs.add("give it its flags and sizes", o.Config.give(link))
+	}
+	errs.add("give it its settings (ethtool)", setEthtool(name, o.Ethtool))
+	if o.IPv4 != nil {
+		errs.add("give it its IPv4 settings (sysctl net.ipv4.conf)", setIPv4Conf(link, o.IPv4))
+	}
 }
 
 // rename gives an interface another name, for which it has to be down. It stays up as long as somebody else
@@ -195,4 +206,21 @@ func rename(link netlink.Link, name string) error {
 		return err
 	}
 	return netlink.LinkSetName(link, name)
+}
+
+// nameAlso gives an interface the alternative names that it had, and no other: a pod may have given it one of
+// the host's, where it is in the way.
+func (o *Original) nameAlso(link netlink.Link) error {
+	var errs []error
+	for _, name := range link.Attrs().AltNames {
+		if !slices.Contains(o.AltNames, name) {
+			errs = append(errs, netlink.LinkDelAltName(link, name))
+		}
+	}
+	for _, name := range o.AltNames {
+		if !slices.Contains(link.Attrs().AltNames, name) {
+			errs = append(errs, netlink.LinkAddAltName(link, name))
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -189,6 +189,9 @@ func TestUsable(t *testing.T) {
 		host.Wire(leg)
 		host.IP(fmt.Sprintf("addr add 10.40.%d.1/24 dev %s", i, leg))
 	}
+	host.IP("tuntap add dev tap0 mode tap")
+	pod := podnettest.New(t)
+	host.IP(fmt.Sprintf("link add far type veth peer name near netns %d", pod.Process()))
 	host.IP("route add 10.41.0.0/16 table 9 nexthop via 10.40.0.2 dev leg nexthop via 10.40.1.2 dev leg2")
 	h := podnet.On(host.Namespace, []netip.Addr{netip.MustParseAddr("192.0.2.77")})
 	for _, tc := range []struct{ name, mode, says string }{
@@ -205,6 +208,11 @@ func TestUsable(t *testing.T) {
 		{"below", podnet.Macvlan, ""},
 		{"leg", podnet.Move, "the host uses it: it is one of several interfaces of the route to 10.41.0.0/16"},
 		{"leg", podnet.Macvlan, ""},
+		{"lo", podnet.Move, "the kernel does not say of which device it is"},
+		{"tap0", podnet.Move, "it is made by software, and a pod could put one of its own in its place: use network.mode macvlan (tuntap)"},
+		{"above", podnet.Move, "it is made by software"},
+		{"far", podnet.Move, "its other end is in another network namespace"},
+		{"far", podnet.Macvlan, ""},
 		{"gone", podnet.Move, `network interface "gone": the host has none of that name now`},
 	} {
 		err := h.Usable(tc.name, "0000:3b:00.0", tc.mode)

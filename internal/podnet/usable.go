@@ -47,14 +47,14 @@ func On(own *rdmanetns.Namespace, nodeIPs []netip.Addr) *Host { return &Host{own
 // it can. pci is the function that it has to be of, "" where that is not known.
 func (h *Host) Usable(name, pci, mode string) error {
 	return h.own.Do(func() error {
-		_, err := h.look(name, pci, mode)
+		_, _, err := h.look(name, pci, mode)
 		return err
 	})
 }
 
-// look finds an interface that can be attached.
-func (h *Host) look(name, pci, mode string) (netlink.Link, error) {
-	link, err := netlink.LinkByName(name)
+// look finds an interface that can be attached, and what the kernel says of one that can be moved.
+func (h *Host) look(name, pci, mode string) (link netlink.Link, m *message, err error) {
+	link, err = netlink.LinkByName(name)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
 		err = ErrNoInterface
 	}
@@ -62,12 +62,43 @@ func (h *Host) look(name, pci, mode string) (netlink.Link, error) {
 		err = fits(link, pci)
 	}
 	if err == nil && mode == Move {
-		err = h.unused(link)
+		m, err = h.movable(link)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("network interface %q: %w", name, err)
+		return nil, nil, fmt.Errorf("network interface %q: %w", name, err)
 	}
-	return link, nil
+	return link, m, nil
+}
+
+// movable says why an interface cannot be given away: the host needs it, or could not have it back as it was.
+func (h *Host) movable(link netlink.Link) (*message, error) {
+	links, err := whole(netlink.LinkList)
+	if err != nil {
+		return nil, fmt.Errorf("list interfaces: %w", err)
+	}
+	if err := known(link, links); err != nil {
+		return nil, err
+	}
+	if err := h.unused(link, links); err != nil {
+		return nil, err
+	}
+	m, err := readMessage(link)
+	if err != nil {
+		return nil, err
+	}
+	if n := m.vfs(); n > 0 {
+		return nil, HasVFs(n)
+	}
+	programs, err := programsOf(link)
+	if err == nil && programs > 0 {
+		err = fmt.Errorf("%w: %d programs of eBPF (XDP or tcx) are on it", ErrUsed, programs)
+	}
+	return &m, err
+}
+
+// HasVFs is the error of an interface whose device has that many virtual functions.
+func HasVFs(n int) error {
+	return fmt.Errorf("%w: its device has %d virtual functions, whose settings a pod could change with it: use network.mode macvlan, or the functions", ErrUsed, n)
 }
 
 // fits says why an interface is no HCA's own.
@@ -85,7 +116,7 @@ func fits(link netlink.Link, pci string) error {
 }
 
 // unused says what a host would lose with an interface.
-func (h *Host) unused(link netlink.Link) error {
+func (h *Host) unused(link netlink.Link, links []netlink.Link) error {
 	index := link.Attrs().Index
 	routes, err := whole(func() ([]netlink.Route, error) {
 		return netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{}, netlink.RT_FILTER_TABLE) // of all tables
@@ -109,10 +140,6 @@ func (h *Host) unused(link netlink.Link) error {
 		if ip, ok := netip.AddrFromSlice(a.IP); ok && slices.Contains(h.nodeIPs, ip.Unmap()) {
 			return fmt.Errorf("%w: it has the node's address %s", ErrUsed, ip.Unmap())
 		}
-	}
-	links, err := whole(netlink.LinkList)
-	if err != nil {
-		return fmt.Errorf("list interfaces: %w", err)
 	}
 	for _, l := range links {
 		if a := l.Attrs(); a.ParentIndex == index && a.Index != index && a.NetNsID < 0 && l.Type() != "veth" {

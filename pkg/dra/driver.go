@@ -42,8 +42,9 @@ type Driver struct {
 	moving sync.Mutex        // HCAs or their interfaces go into a pod or come back
 	users  users             // under moving
 
-	attacher   *attach.Attacher // of interfaces, under moving; nil for nobody
+	attacher   *attach.Attacher // of interfaces; nil for nobody
 	late       *late            // pods
+	onHost     *onHost          // pods
 	registered chan struct{}    // the kubelet registered us
 	moved      chan struct{}    // the host has changed, or what is held of it
 	publisher  *publisher.Publisher
@@ -111,7 +112,7 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	}
 	d := &Driver{
 		cfg: cfg, client: client, attacher: attacher, host: host, claims: claims, atWork: keymutex.NewHashed(claimsAtWork), health: observer, events: kernelEvents,
-		late: newLate(), users: users{}, registered: make(chan struct{}, 1), moved: make(chan struct{}, 1),
+		late: newLate(), onHost: newOnHost(), users: users{}, registered: make(chan struct{}, 1), moved: make(chan struct{}, 1),
 		deviceInfo: deviceinfo.Store{Dir: cfg.DeviceInfoDir},
 		now:        time.Now, started: time.Now(), statuses: newStatuses(cfg.ClaimStatus), notices: newNotices(cfg.ClaimEvents),
 		pods: &podresources.Cache{Socket: cfg.podResourcesSocket(), Driver: plan.DriverName, For: podsFor},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -90,7 +91,19 @@ func UsableInterface(host *podnet.Host, h *rdma.HCA, mode string) (netdev string
 	if netdev, err = netdevOf(h); err == nil {
 		err = host.Usable(netdev, functionOf(h), mode)
 	}
+	if err == nil {
+		err = withoutVFs(h, mode)
+	}
 	return netdev, err
+}
+
+// withoutVFs says that an HCA has virtual functions, whose settings its interface would take into a pod. The kernel says the same of
+// the interface, if its driver has it do so.
+func withoutVFs(h *rdma.HCA, mode string) error {
+	if mode != podnet.Move || h.PCI == nil || h.PCI.NumVFs == nil || *h.PCI.NumVFs == 0 {
+		return nil
+	}
+	return podnet.HasVFs(*h.PCI.NumVFs)
 }
 
 // functionOf is the PCI function that the interface of an HCA is of, "" where the kernel says another device.
@@ -161,15 +174,30 @@ func (s sandboxes) attachAll(ctx context.Context, pod nri.Pod, plans []*plan.Pla
 	return done, nil
 }
 
-// detachNew takes back what was attached just now, and what was begun.
-func (s sandboxes) detachNew(ctx context.Context, pod nri.Pod, done []attach.Interface) {
-	if pod.Netns == "" {
-		return
+// lease has IPAM give the addresses of all interfaces of a pod.
+func (s sandboxes) lease(ctx context.Context, pod nri.Pod, plans []*plan.Plan) error {
+	if s.attacher == nil || pod.Netns == "" {
+		return nil // whoever attaches says so
 	}
-	// The runtime may have given up on this call by now.
-	s.detachAll(context.WithoutCancel(ctx), pod, func(r attach.Record) bool {
-		return r.State == nil || slices.ContainsFunc(done, r.IsOf)
-	})
+	for _, p := range plans {
+		for _, dev := range p.Devices {
+			if dev.Network == nil {
+				continue
+			}
+			if err := s.attacher.Lease(ctx, podOf(pod), attach.Interface{Claim: p, Device: dev}); err != nil {
+				return fmt.Errorf("claim %s: device %s: %w", p.Claim(), dev.Device, err)
+			}
+		}
+	}
+	return nil
+}
+
+// takeBackNew takes back what was attached to a pod just now, and what was begun.
+func (s sandboxes) takeBackNew(ctx context.Context, pod nri.Pod, attached ...attach.Interface) (owed []attach.Record) {
+	if pod.Netns == "" {
+		return nil
+	}
+	return s.takeBack(ctx, pod, func(r attach.Record) bool { return r.State == nil || slices.ContainsFunc(attached, r.IsOf) })
 }
 
 func (s sandboxes) attachOne(ctx context.Context, pod nri.Pod, p *plan.Plan, dev plan.Device) (did bool, err error) {
@@ -184,6 +212,9 @@ func (s sandboxes) attachOne(ctx context.Context, pod nri.Pod, p *plan.Plan, dev
 		return false, errors.New("the HCA is not known")
 	}
 	i, err := interfaceOf(p, dev, &h)
+	if err == nil { // some may have been made since the claim was prepared
+		err = withoutVFs(&h, dev.Network.Mode)
+	}
 	if err != nil && !errors.Is(err, attach.ErrAway) { // the pod itself may have it
 		return false, err
 	}
@@ -194,22 +225,53 @@ func podOf(pod nri.Pod) attach.Pod {
 	return attach.Pod{UID: types.UID(pod.UID), Name: pod.Namespace + "/" + pod.Name, Netns: pod.Netns}
 }
 
-// detachAll takes back the interfaces of a pod that match. What cannot be taken back now is tried
-// again.
-func (s sandboxes) detachAll(ctx context.Context, pod nri.Pod, match func(attach.Record) bool) {
+// takeBack takes the interfaces of a pod back that match, and returns those whose address is to be given back, which takes
+// as long as a plugin takes. What cannot be taken back now is tried again.
+func (s sandboxes) takeBack(ctx context.Context, pod nri.Pod, match func(attach.Record) bool) (owed []attach.Record) {
 	if s.attacher == nil {
-		return
+		return nil
 	}
-	logger := klog.FromContext(ctx)
+	ctx = context.WithoutCancel(ctx) // the runtime may have given up on this call by now
 	records, err := s.attacher.Of(podOf(pod))
 	if err != nil {
-		logger.Error(err, "Some network interfaces of pods are not known")
+		klog.FromContext(ctx).Error(err, "Some network interfaces of pods are not known")
 	}
 	for _, r := range records {
-		if match(r) {
-			s.detached(ctx, r, s.attacher.Detach(ctx, r))
+		if !match(r) {
+			continue
+		}
+		err := s.attacher.TakeBack(ctx, r)
+		s.detached(ctx, r, err)
+		if r.Lease != nil {
+			owed = append(owed, r)
 		}
 	}
+	return owed
+}
+
+// atOnce is how many plugins are asked at once to take addresses back.
+const atOnce = 8
+
+// giveBack gives addresses back to the plugins of IPAM, each of which has its time, and where ctx ends half of what is left until then.
+// What is not given back by then is tried again later. Its caller holds no lock.
+func (d *Driver) giveBack(ctx context.Context, owed []attach.Record) {
+	if _, ends := ctx.Deadline(); ends {
+		bounded, cancel := context.WithTimeout(ctx, halfOf(ctx, podnet.DefaultPatience))
+		defer cancel()
+		ctx = bounded
+	}
+	var all sync.WaitGroup
+	turns := make(chan struct{}, atOnce)
+	for _, r := range owed {
+		turns <- struct{}{}
+		all.Go(func() {
+			defer func() { <-turns }()
+			if err := d.attacher.GiveBack(ctx, r); err != nil {
+				klog.FromContext(ctx).Error(err, "Address of a pod is not given back yet")
+			}
+		})
+	}
+	all.Wait()
 }
 
 func (d *Driver) detached(ctx context.Context, r attach.Record, err error) {
@@ -217,6 +279,9 @@ func (d *Driver) detached(ctx context.Context, r attach.Record, err error) {
 	if err != nil {
 		logger.Error(err, "Network interface of a pod is not taken back yet")
 		return
+	}
+	if r.Original.Name == "" {
+		return // it was not given yet
 	}
 	logger.Info("Took a network interface back from a pod", "pod", r.Pod.Name, "claim", r.ClaimName, "device", r.Device, "interface", r.Original.Name)
 	d.statuses.later(r.Claim)
@@ -251,15 +316,23 @@ func (d *Driver) sweepInterfaces(ctx context.Context) {
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Some network interfaces of pods are not known")
 	}
+	var owed []attach.Record
 	for _, r := range over {
 		if ctx.Err() != nil {
 			return
 		}
+		if r.Lease != nil {
+			owed = append(owed, r)
+		}
+		if r.Returned {
+			continue
+		}
 		d.moving.Lock()
-		err := d.attacher.Detach(ctx, r)
+		err := d.attacher.TakeBack(ctx, r)
 		d.moving.Unlock()
 		d.detached(ctx, r, err)
 	}
+	d.giveBack(ctx, owed)
 }
 
 // attachedTo describes the interface that a pod has of a device of a claim, nil for none.

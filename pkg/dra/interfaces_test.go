@@ -37,7 +37,7 @@ const (
 func attaching(t *testing.T, ipam string) (*podnettest.Namespace, func(*dra.Config)) {
 	t.Helper()
 	host := podnettest.New(t)
-	for _, name := range []string{vfNetdev, "ens1f0np0", "ens1f1np1"} {
+	for _, name := range []string{vfNetdev, "ens1f0v1", "ens1f0np0", "ens1f1np1"} {
 		host.Wire(name)
 	}
 	host.IP("addr add 10.1.0.1/24 dev " + vfNetdev)
@@ -146,7 +146,7 @@ func TestInterfacesFail(t *testing.T) {
 	d := start(t, n, attach)
 	pod, ns := inside(t, "a")
 	ns.Wire("rdma0") // something else of the name
-	both := wanting(reserved(1, pod, "pci-0000-3b-00-0", vf), `{"mode": "move"}`)
+	both := wanting(reserved(1, pod, "pci-0000-3b-00-3", vf), `{"mode": "move"}`)
 	n.AddClaim(both)
 	prepare(t, n, both)
 	links := func() (names []string) {
@@ -215,17 +215,20 @@ func TestInterfacesOfTwoClaims(t *testing.T) {
 func TestInterfacesRefused(t *testing.T) {
 	host, attach := attaching(t, "")
 	host.IP("link add br0 type bridge")
-	host.IP("link set ens1f0np0 master br0")
 	n := drivertest.NewSharedNode(t, "roce-sriov")
 	m := newConfigMap(t, "rules:", "- name: vfs", "  resourceName: example.com/vf", "  selectors:", `  - cel: {expression: 'device.attributes["rdma.dev"].function == "vf"'}`)
 	start(t, n, attach, m.with(t))
 	pod, _ := inside(t, "a")
 	for i, c := range []struct{ device, network, says string }{
 		{"pci-0000-3b-00-1", `{"mode": "move"}`, "the host uses it: it has the node's address 192.0.2.1"},
+		{"pci-0000-3b-00-0", `{"mode": "move"}`, "the host uses it: its device has 8 virtual functions"},
 		{"pci-0000-3b-00-0", `{"mode": "macvlan"}`, "the host uses it: it is a part of br0"},
 		{vf, `{"mode": "move"}`, "example.com/vf (resourceName of its rule)"},
 		{"pci-0000-3b-00-1", `{"mode": "macvlan", "ipam": "roce"}`, `no entry "roce" under ipam`},
 	} {
+		if strings.Contains(c.says, "br0") {
+			host.IP("link set ens1f0np0 master br0")
+		}
 		claim := wanting(reserved(i+1, pod, c.device), c.network)
 		n.AddClaim(claim)
 		refused(t, n, claim, c.says)
@@ -348,11 +351,11 @@ func TestInterfaceOnItsWay(t *testing.T) {
 	prepare(t, n, claim)
 	<-back
 	host.IP("link set " + vfNetdev + " name elsewhere")
-	next := wanting(reserved(2, pod, "pci-0000-3b-00-0"), `{"mode": "move"}`)
-	host.IP("link set ens1f0np0 down")
-	host.IP("link set ens1f0np0 name away")
+	next := wanting(reserved(2, pod, "pci-0000-3b-00-3"), `{"mode": "move"}`)
+	host.IP("link set ens1f0v1 down")
+	host.IP("link set ens1f0v1 name away")
 	n.AddClaim(next)
-	refused(t, n, next, `network interface "ens1f0np0": the host has none of that name now`)
+	refused(t, n, next, `network interface "ens1f0v1": the host has none of that name now`)
 }
 
 // TestInterfaceOfFunction: on each machine the interface of an HCA is that of its own function, be it a VF or an

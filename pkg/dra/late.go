@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
@@ -22,9 +21,30 @@ type late struct {
 	mu   sync.Mutex
 	pods map[nri.Pod]bool
 	more chan struct{} // there are others
+	// busy are those to which somebody gives something now: it is closed when that is done.
+	busy map[nri.Pod]chan struct{}
 }
 
-func newLate() *late { return &late{pods: map[nri.Pod]bool{}, more: make(chan struct{}, 1)} }
+func newLate() *late {
+	return &late{pods: map[nri.Pod]bool{}, more: make(chan struct{}, 1), busy: map[nri.Pod]chan struct{}{}}
+}
+
+// begin lets one at a time give something to a pod: its end has to be called, or another's to be waited for.
+func (l *late) begin(p nri.Pod) (end func(), other <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if other := l.busy[p]; other != nil {
+		return nil, other
+	}
+	mine := make(chan struct{})
+	l.busy[p] = mine
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.busy, p)
+		close(mine)
+	}, nil
+}
 
 // set replaces the pods. One without a network namespace has the host's, or has ended.
 func (l *late) set(pods []nri.Pod) {
@@ -67,25 +87,38 @@ func (l *late) all() []nri.Pod {
 // Running implements nri.Handler.
 func (s sandboxes) Running(ctx context.Context, pods []nri.Pod) {
 	s.late.set(pods)
-	s.catchUp(ctx)
+	var all sync.WaitGroup
+	s.catchUp(ctx, &all, true)
+	all.Wait()
 	s.sweepInterfaces(ctx)
 }
 
-// catchUp gives late pods their devices.
-func (s sandboxes) catchUp(ctx context.Context) {
+// catchUp gives late pods their devices, each for itself: one whose address takes long keeps no other waiting. Pods that somebody else
+// gives something to are left to that, or waited for.
+func (s sandboxes) catchUp(ctx context.Context, all *sync.WaitGroup, wait bool) {
 	logger, pods := klog.FromContext(ctx), s.late.all()
-	unsure, err := s.hear(ctx, pods...)
+	unsure, err := s.hear(ctx, append(s.onHost.unsure(), pods...)...)
 	if err != nil {
 		logger.Error(err, "Pods may not have their RDMA devices yet")
 	}
 	for _, pod := range pods {
-		has, err := s.giveLate(ctx, pod)
-		if err != nil {
-			logger.Error(err, "Pod does not have its RDMA devices yet")
-		}
-		if has && !slices.Contains(unsure, pod) {
-			s.late.drop(pod)
-		}
+		all.Go(func() {
+			end, other := s.late.begin(pod)
+			for ; end == nil && wait; end, other = s.late.begin(pod) {
+				<-other
+			}
+			if end == nil {
+				return
+			}
+			defer end()
+			has, err := s.giveLate(ctx, pod)
+			if err != nil {
+				logger.Error(err, "Pod does not have its RDMA devices yet")
+			}
+			if has && !slices.Contains(unsure, pod) {
+				s.late.drop(pod)
+			}
+		})
 	}
 }
 
@@ -95,14 +128,11 @@ func (s sandboxes) giveLate(ctx context.Context, pod nri.Pod) (has bool, err err
 	if !s.awaits(ctx, pod) {
 		return true, nil
 	}
-	s.moving.Lock()
-	defer s.moving.Unlock()
-	if !s.late.has(pod) { // it was stopped, and what it had is back
+	plans, err := s.give(ctx, ctx, pod, func() bool { return s.late.has(pod) })
+	switch {
+	case err == nil, errors.Is(err, errUnwanted): // what it had is back
 		return true, nil
-	}
-	plans := s.plansFor(ctx, types.UID(pod.UID))
-	err = s.give(ctx, pod, plans)
-	if err == nil || errors.Is(err, rdmanetns.ErrEnded) { // runtimes list sandboxes that have ended, too
+	case errors.Is(err, rdmanetns.ErrEnded): // runtimes list sandboxes that have ended, too
 		return true, nil
 	}
 	return false, s.failed(pod, plans, err)
@@ -116,6 +146,8 @@ const (
 
 // lateLoop tries again for late pods until ctx ends. Where there are none, nothing wakes it.
 func (d *Driver) lateLoop(ctx context.Context) {
+	var all sync.WaitGroup
+	defer all.Wait()
 	for wait := lateMin; ; {
 		var again <-chan time.Time
 		if len(d.late.all()) > 0 {
@@ -127,7 +159,7 @@ func (d *Driver) lateLoop(ctx context.Context) {
 		case <-d.late.more:
 			wait = lateMin
 		case <-again:
-			sandboxes{d}.catchUp(ctx)
+			sandboxes{d}.catchUp(ctx, &all, false)
 			wait = min(2*wait, lateMax)
 		}
 	}

@@ -82,7 +82,10 @@ func (d *Driver) hearOfClaim(ctx context.Context, p *plan.Plan) error {
 	}
 	d.atWork.LockKey(string(p.UID))
 	defer d.unlock(p.UID)
-	return d.claims.Update(ctx, p.UID, func(now *plan.Plan) *plan.Plan { return now.Reserved(claim, p.Pods) })
+	return d.claims.Update(ctx, p.UID, func(now *plan.Plan) *plan.Plan {
+		// A pod that was deleted by force may run on: what it uses on the host stays there.
+		return now.Reserved(claim, p.Pods).WithPods(d.onHost.among(now.Pods)...)
+	})
 }
 
 // hearOfPods makes known which claims with interfaces the pods of new claims share, as those of the new ones get their names beside
@@ -101,16 +104,18 @@ func (d *Driver) hearOfPods(ctx context.Context, claims []*resourceapi.ResourceC
 	return err
 }
 
-// hear makes known which claims pods share of which something may have to be given to them. It returns the pods of which it is
-// not known.
+// hear makes known which claims pods share of which something may have to be given to them, or is used by them on the host. It
+// returns the pods of which it is not known.
 func (s sandboxes) hear(ctx context.Context, pods ...nri.Pod) (unsure []nri.Pod, err error) {
-	follow := slices.ContainsFunc(pods, s.follows)
-	if !follow && s.attacher == nil {
+	moves := s.moves()
+	if !moves && s.attacher == nil || len(pods) == 0 {
 		return nil, nil
 	}
-	return s.hearOf(ctx, pods, func(p *plan.Plan, pod nri.Pod) bool {
-		return s.attacher != nil && p.HasNetwork() || follow && pod.Netns != "" && slices.ContainsFunc(p.Devices, follows)
+	unsure, err = s.hearOf(ctx, pods, func(p *plan.Plan, pod nri.Pod) bool {
+		return s.attacher != nil && p.HasNetwork() || moves && slices.ContainsFunc(p.Devices, follows)
 	})
+	s.onHost.learned(pods, unsure)
+	return unsure, err
 }
 
 // follows reports whether a device goes where its pod is.

@@ -14,11 +14,11 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
+	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // sandboxes is what the container runtime tells of pods. On a host in exclusive mode the
@@ -34,32 +34,77 @@ type sandboxes struct{ *Driver }
 // Started implements nri.Handler. It moves all HCAs of the pod's claims, or none.
 //
 // Where the API server does not say whether the pod shares a claim it starts all the same, as it most likely does not:
-// the hook keeps it from running without what it lacks, which it gets later.
+// the hook keeps it from running without what it lacks, which it gets later. So does one whose address takes long: the
+// runtime starts no other pod while it waits for an answer.
 func (s sandboxes) Started(ctx context.Context, pod nri.Pod) error {
-	_, unsure := s.hear(ctx, pod)
+	asked := []nri.Pod{pod}
+	if s.moves() { // also for those that may use on the host what this one is to have
+		if pod.Netns == "" {
+			s.onHost.add(pod)
+		}
+		asked = append(s.onHost.unsure(), asked...)
+	}
+	unsure, why := s.hear(ctx, asked...)
+	if !slices.Contains(unsure, pod) {
+		why = nil
+	}
 	err := s.started(ctx, pod)
-	if err == nil && unsure != nil {
-		klog.FromContext(ctx).Error(unsure, "Pod starts, and may lack RDMA devices for now", "pod", klog.KRef(pod.Namespace, pod.Name))
+	if errors.Is(err, errSlow) {
+		err, why = nil, errors.Join(err, why)
+	}
+	if err == nil && why != nil && pod.Netns != "" {
+		klog.FromContext(ctx).Error(why, "Pod starts, and may lack RDMA devices for now", "pod", klog.KRef(pod.Namespace, pod.Name))
 		s.late.add(pod)
 	}
 	return err
 }
 
+// errSlow says that the time for an answer to the runtime does not suffice for the pod's address.
+var errSlow = errors.New("the pod's address takes longer than the container runtime waits; the driver goes on asking for it")
+
 func (s sandboxes) started(ctx context.Context, pod nri.Pod) error {
 	if !s.awaits(ctx, pod) {
 		return nil // it does not wait for the moves of others
 	}
-	s.moving.Lock()
-	defer s.moving.Unlock()
-	plans := s.plansFor(ctx, types.UID(pod.UID)) // a claim may have ended meanwhile
-	return s.failed(pod, plans, s.give(ctx, pod, plans))
+	leasing, cancel := context.WithTimeout(ctx, halfOf(ctx, podnet.DefaultPatience)) // the other half is for what follows
+	defer cancel()
+	plans, err := s.give(ctx, leasing, pod, func() bool { return true })
+	if err != nil && leasing.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %w", errSlow, err)
+	}
+	return s.failed(pod, plans, err)
 }
 
-// give gives a pod what its claims ask for, or nothing. Its caller has moving.
-func (s sandboxes) give(ctx context.Context, pod nri.Pod, plans []*plan.Plan) error {
+// errUnwanted says that a pod was stopped meanwhile.
+var errUnwanted = errors.New("the pod was stopped")
+
+// give gives a pod what its claims ask for, or nothing, as long as it is wanted. Until leasing ends it asks for addresses first, and holds
+// no lock meanwhile that another pod waits for.
+func (s sandboxes) give(ctx, leasing context.Context, pod nri.Pod, wanted func() bool) ([]*plan.Plan, error) {
+	plans := s.plansFor(ctx, types.UID(pod.UID))
 	if err := plan.Clash(plans); err != nil {
-		return err
+		return plans, err
 	}
+	if err := s.lease(leasing, pod, plans); err != nil {
+		if leasing.Err() == nil { // else the next try gives back what it finds, and asks again
+			s.giveBack(ctx, s.takeBackNew(ctx, pod))
+		}
+		return plans, err
+	}
+	plans, owed, err := s.join(ctx, pod, wanted)
+	s.giveBack(ctx, owed)
+	return plans, err
+}
+
+// join brings what a pod's claims ask for into its network namespace, one pod after the other: HCAs that move at once would take
+// each other's node numbers. After an error it returns what has an address to give back.
+func (s sandboxes) join(ctx context.Context, pod nri.Pod, wanted func() bool) (plans []*plan.Plan, owed []attach.Record, err error) {
+	s.moving.Lock()
+	defer s.moving.Unlock()
+	if !wanted() {
+		return nil, s.takeBackNew(ctx, pod), errUnwanted
+	}
+	plans = s.plansFor(ctx, types.UID(pod.UID)) // a claim may have ended meanwhile
 	watch, began := s.cfg.Metrics.Start(metrics.Move), time.Now()
 	var attached []attach.Interface
 	moved, err := s.moveIn(pod, plans)
@@ -73,15 +118,14 @@ func (s sandboxes) give(ctx context.Context, pod nri.Pod, plans []*plan.Plan) er
 	}
 	if err != nil {
 		s.moveOut(ctx, pod, moved)
-		s.detachNew(ctx, pod, attached)
-		return err
+		return plans, s.takeBackNew(ctx, pod, attached...), err
 	}
 	if len(moved) > 0 {
 		watch.Whole(metrics.PhaseIn)
 		klog.FromContext(ctx).Info("Moved RDMA devices into a pod", "pod", klog.KRef(pod.Namespace, pod.Name), "ibdevs", moved, "took", time.Since(began))
 		s.note("MovedIn", pod.Namespace+"/"+pod.Name, "%s", strings.Join(moved, ", "))
 	}
-	return nil
+	return plans, nil, nil
 }
 
 // failed makes known why a pod does not have its devices: the kubelet says so too, but only
@@ -102,10 +146,16 @@ func (s sandboxes) failed(pod nri.Pod, plans []*plan.Plan, err error) error {
 // Stopped implements nri.Handler. It brings back what the pod has. What it cannot bring
 // back the kernel does, when the namespace ends.
 func (s sandboxes) Stopped(ctx context.Context, pod nri.Pod) {
+	s.onHost.drop(pod)
 	if !s.follows(pod) && s.attacher == nil {
 		return
 	}
 	s.late.drop(pod)
+	s.giveBack(ctx, s.leave(ctx, pod))
+}
+
+// leave takes all out of a pod, and returns what has an address to give back.
+func (s sandboxes) leave(ctx context.Context, pod nri.Pod) (owed []attach.Record) {
 	s.moving.Lock()
 	defer s.moving.Unlock()
 	if s.follows(pod) {
@@ -120,7 +170,7 @@ func (s sandboxes) Stopped(ctx context.Context, pod nri.Pod) {
 		}
 		s.moveOut(ctx, pod, ibdevs)
 	}
-	s.detachAll(ctx, pod, func(attach.Record) bool { return true })
+	return s.takeBack(ctx, pod, func(attach.Record) bool { return true })
 }
 
 // Memlock implements nri.Handler. The limit is the one that the hook of the container's
@@ -145,7 +195,7 @@ func (s sandboxes) Memlock(_ nri.Pod, c nri.Container) *uint64 {
 
 // follows reports whether HCAs follow a pod at all.
 func (s sandboxes) follows(pod nri.Pod) bool {
-	return s.host.moves.Mover != nil && pod.Netns != "" && rdma.ReadNetnsMode(s.host.sys) == rdma.NetnsExclusive
+	return pod.Netns != "" && s.moves()
 }
 
 // awaits reports whether a pod has claims of which something may have to be given to it.
@@ -184,6 +234,9 @@ func (s sandboxes) moveIn(pod nri.Pod, plans []*plan.Plan) (moved []string, err 
 	}
 	for _, p := range plans {
 		for _, ibdev := range s.ibdevs(p) {
+			if err := s.usedOnHost(p, ibdev); err != nil {
+				return moved, fmt.Errorf("claim %s: %w", p.Claim(), err)
+			}
 			did, err := s.host.moves.In(ibdev, pod.Netns)
 			if user, known := s.users[ibdev]; known && user != pod && errors.Is(err, rdmanetns.ErrAbsent) {
 				err = fmt.Errorf("RDMA device %s is in pod %s/%s (%s): it comes back when that pod's sandbox has gone", ibdev, user.Namespace, user.Name, user.UID)

@@ -8,6 +8,9 @@
 // which CNI plugins' state outlives.
 //
 // What is done is done in [podnet], twice as well as once. So whoever is not sure does it again.
+//
+// A CNI plugin is asked for an address before ([Attacher.Lease]) and after ([Attacher.GiveBack]), as it may take
+// long: meanwhile nobody waits but its own pod.
 package attach
 
 import (
@@ -18,6 +21,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -61,6 +65,9 @@ var ErrAway = errors.New("it has no network interface on the host now: another p
 // New makes an attacher with its records in a directory.
 func New(host *podnet.Host, ipam *podnet.IPAM, dir, bootID string) (*Attacher, error) {
 	s, err := openStore(dir, bootID)
+	if err == nil {
+		err = s.sweepLocks()
+	}
 	return &Attacher{host: host, ipam: ipam, store: s, isOver: ended}, err
 }
 
@@ -83,7 +90,7 @@ func (a *Attacher) Usable(i Interface) error {
 	return a.host.Usable(i.Netdev, i.PCI, i.Device.Network.Mode)
 }
 
-// Attach gives a pod an interface, and reports whether it had to be done. After an error the
+// Attach gives a pod an interface, and reports whether it had to be done. One with IPAM has its Lease. After an error the
 // caller takes back what the pod has of it: a record without a State.
 func (a *Attacher) Attach(ctx context.Context, pod Pod, i Interface) (did bool, err error) {
 	unlock, err := a.store.lock(ctx)
@@ -94,20 +101,24 @@ func (a *Attacher) Attach(ctx context.Context, pod Pod, i Interface) (did bool, 
 	if a.isOver(pod.Netns) {
 		return false, rdmanetns.ErrEnded
 	}
-	had, err := a.clear(ctx, pod, &i)
+	r, err := a.clear(ctx, pod, &i)
 	if err != nil {
 		return false, err
 	}
-	r := had
+	if i.Device.Network.IPAM != "" && (r == nil || r.Returned || len(r.Given) == 0) {
+		return false, errNoAddress
+	}
 	if r == nil {
-		r, err = a.begin(pod, i)
-	} else if r.Lease != nil && len(r.Given) == 0 { // whoever asked for an address died before it was known
-		err = a.ipam.Del(ctx, *r.Lease)
+		r = a.record(pod, i)
 	}
+	if !r.begun() {
+		err = a.begin(r, i)
+	}
+	did = r.State == nil
 	if err == nil {
-		err = a.finish(ctx, r, i.Device.Network)
+		err = a.finish(r, i.Device.Network)
 	}
-	return err == nil && had == nil, err
+	return err == nil && did, err
 }
 
 // clear makes way for an interface: what an earlier sandbox of the pod had is taken back, and what
@@ -127,10 +138,10 @@ func (a *Attacher) clear(ctx context.Context, pod Pod, i *Interface) (had *Recor
 		case mine && r.Pod == pod:
 			had = &r
 		case r.Pod.UID == pod.UID && r.Pod != pod, r.Pod.UID != pod.UID && r.Pod.Netns == pod.Netns, a.isOver(r.Pod.Netns):
-			if err := a.makeWay(ctx, &r, i); err != nil && (mine || r.Want.Mode == podnet.Move && !r.Returned) {
+			if err := a.makeWay(&r, i); err != nil && (mine || r.Want.Mode == podnet.Move && !r.Returned) {
 				return nil, err
 			}
-		case r.Want.Mode == podnet.Move:
+		case r.Want.Mode == podnet.Move && r.begun():
 			return nil, fmt.Errorf("network interface %q of the host is in pod %s (%s): it comes back when that pod's sandbox has gone", r.Original.Name, r.Pod.Name, r.Pod.UID)
 		case r.IsOf(*i) && len(i.Device.Network.Addresses) > 0:
 			return nil, fmt.Errorf("its addresses %s are in pod %s (%s), and are of one pod at a time: they are free when that pod's sandbox has gone; for several pods at once use ipam",
@@ -146,54 +157,58 @@ func listed(addresses []netip.Prefix) string {
 
 // makeWay takes back what a sandbox had that is over. The interface has its name again then, or it is
 // no more: its function has another one by now.
-func (a *Attacher) makeWay(ctx context.Context, r *Record, i *Interface) error {
-	err := a.detach(ctx, r)
+func (a *Attacher) makeWay(r *Record, i *Interface) error {
+	err := a.bringBack(r)
 	switch {
-	case r.Want.Mode != podnet.Move:
+	case r.Want.Mode != podnet.Move || !r.begun():
 	case err == nil:
 		i.Netdev = r.Original.Name
 	case errors.Is(err, podnet.ErrNotBack) && i.Netdev != "" && a.Usable(*i) == nil:
-		r.Returned = true
-		return a.detach(ctx, r)
+		return a.returned(r)
 	}
 	return err
 }
 
-// begin writes down what is going to be done.
-func (a *Attacher) begin(pod Pod, i Interface) (*Record, error) {
+// record is what is known of an interface before anything is done.
+func (a *Attacher) record(pod Pod, i Interface) *Record {
 	n := i.Device.Network
-	if i.Netdev == "" {
-		return nil, ErrAway
-	}
-	original, err := a.host.Inspect(i.Netdev, i.PCI, n.Mode)
-	if err != nil {
-		return nil, err
-	}
 	r := &Record{
-		BootID: a.store.bootID, Claim: i.Claim.UID, ClaimName: i.Claim.Claim(), Device: i.Device.Device, Pod: pod, Original: original,
+		BootID: a.store.bootID, Claim: i.Claim.UID, ClaimName: i.Claim.Claim(), Device: i.Device.Device, Pod: pod,
 		Want: podnet.Want{Mode: n.Mode, Name: n.Interface, Alias: i.Claim.InterfaceAlias(i.Device)},
 	}
 	if n.IPAM != "" {
 		r.Lease = &podnet.Lease{Network: n.IPAM, Config: n.IPAMConfig, Container: r.id(), Netns: pod.Netns, Interface: n.Interface}
 	}
-	return r, a.store.put(r)
+	return r
+}
+
+// begin writes down what is going to be done, and what the host's interface is like.
+func (a *Attacher) begin(r *Record, i Interface) error {
+	if i.Netdev == "" {
+		return ErrAway
+	}
+	original, err := a.host.Inspect(i.Netdev, i.PCI, r.Want.Mode)
+	if err != nil {
+		return err
+	}
+	addresses := slices.Concat(i.Device.Network.Addresses, r.Given)
+	if err = a.othersHave(r, addresses); err == nil {
+		err = a.host.Free(addresses, original, r.Want.Mode)
+	}
+	if err != nil {
+		return err
+	}
+	r.Original, r.Addresses = original, i.Device.Network.Addresses
+	return a.store.put(r)
 }
 
 // finish does what a record says.
-func (a *Attacher) finish(ctx context.Context, r *Record, n *plan.Network) error {
+func (a *Attacher) finish(r *Record, n *plan.Network) error {
 	w := r.Want
-	w.MTU, w.Addresses = n.MTU, n.Addresses
+	w.MTU, w.Addresses = n.MTU, slices.Concat(n.Addresses, r.Given)
 	for _, route := range n.Routes {
 		w.Routes = append(w.Routes, podnet.Route{Destination: route.Destination, Gateway: route.Gateway})
 	}
-	if r.Lease != nil && len(r.Given) == 0 {
-		given, routes, err := a.ipam.Add(ctx, *r.Lease)
-		if err != nil {
-			return err
-		}
-		r.Given, r.GivenRoutes = given, routes
-	}
-	w.Addresses = append(w.Addresses[:len(w.Addresses):len(w.Addresses)], r.Given...)
 	w.Routes = append(w.Routes, r.GivenRoutes...)
 	state, err := a.host.Attach(r.Pod.Netns, r.Original, w)
 	if err != nil {
@@ -206,6 +221,16 @@ func (a *Attacher) finish(ctx context.Context, r *Record, n *plan.Network) error
 // Detach undoes what a record says, all of it that can be, and removes the record if nothing is
 // left to do.
 func (a *Attacher) Detach(ctx context.Context, r Record) error {
+	err := a.TakeBack(ctx, r)
+	if r.Lease != nil {
+		err = errors.Join(err, a.GiveBack(ctx, r))
+	}
+	return err
+}
+
+// TakeBack takes the interface of a record out of its pod. An address of IPAM is left to [Attacher.GiveBack]; nobody else gets it
+// as long as the pod may have the interface.
+func (a *Attacher) TakeBack(ctx context.Context, r Record) error {
 	unlock, err := a.store.lock(ctx)
 	if err != nil {
 		return err
@@ -218,25 +243,31 @@ func (a *Attacher) Detach(ctx context.Context, r Record) error {
 	if err != nil {
 		return unreadable(a.store.path(&r), err)
 	}
-	return a.detach(ctx, &now)
+	return a.bringBack(&now)
 }
 
-func (a *Attacher) detach(ctx context.Context, r *Record) error {
-	var errHost, errLease error
-	if !r.Returned && r.thisBoot(a.store.bootID) {
-		errHost = a.host.Detach(r.Pod.Netns, r.Original, r.Want)
+// bringBack gives the host its interface, and keeps the record if an address is left to give back.
+func (a *Attacher) bringBack(r *Record) error {
+	if r.Returned || r.Lease != nil && !r.begun() {
+		return nil
 	}
-	if r.Lease != nil && !errors.Is(errHost, podnet.ErrInPod) { // nobody else gets its address as long as the pod has it
-		errLease = a.ipam.Del(ctx, *r.Lease)
+	var err error
+	if r.begun() && r.thisBoot(a.store.bootID) {
+		err = a.host.Detach(r.Pod.Netns, r.Original, r.Want)
 	}
-	if err := errors.Join(errHost, errLease); err != nil {
-		if errHost == nil && !r.Returned {
-			r.Returned = true // it can be had again whatever becomes of the address
-			err = errors.Join(err, a.store.put(r))
-		}
+	if err != nil {
 		return fmt.Errorf("claim %s, pod %s: %w", r.ClaimName, r.Pod.Name, err)
 	}
-	return a.store.remove(r)
+	return a.returned(r)
+}
+
+// returned records that the interface can be had again, whatever becomes of its address.
+func (a *Attacher) returned(r *Record) error {
+	if r.Lease == nil {
+		return a.store.remove(r)
+	}
+	r.Returned = true
+	return a.store.put(r)
 }
 
 // Of returns the records of a pod's sandbox; of a namespace that is not known those of all of the
@@ -247,9 +278,11 @@ func (a *Attacher) Of(pod Pod) ([]Record, error) {
 	})
 }
 
-// Over returns the records of sandboxes that ended while nobody looked.
+// Over returns the records of sandboxes that ended while nobody looked, and of addresses that are to be given back.
 func (a *Attacher) Over() ([]Record, error) {
-	return a.store.all(every, func(r *Record) bool { return !r.thisBoot(a.store.bootID) || a.isOver(r.Pod.Netns) })
+	return a.store.all(every, func(r *Record) bool {
+		return r.Returned || !r.thisBoot(a.store.bootID) || a.isOver(r.Pod.Netns)
+	})
 }
 
 // State returns what the interface of a claim's device is like in its pod, nil if no pod has it.

@@ -94,7 +94,7 @@ func TestReboot(t *testing.T) {
 	i := wants("move")
 	i.Device.Network.Addresses, i.Device.Network.IPAM, i.Device.Network.IPAMConfig = nil, "roce", []byte(`{"type": "plugin"}`)
 	p := pod(t, "a")
-	if _, err := a.Attach(t.Context(), p, i); err != nil {
+	if _, err := give(t.Context(), a, p, i); err != nil {
 		t.Fatal(err)
 	}
 	if s := a.State("claim", hca); s == nil || strings.Join(s.Addresses, " ") != "10.78.0.1/24" {
@@ -163,7 +163,7 @@ func TestNoAddress(t *testing.T) {
 	i := wants("move")
 	i.Device.Network.IPAM, i.Device.Network.IPAMConfig = "roce", []byte(`{"type": "plugin"}`)
 	p := pod(t, "a")
-	if _, err := a.Attach(t.Context(), p, i); err == nil || !strings.Contains(err.Error(), "the pool is empty") {
+	if _, err := give(t.Context(), a, p, i); err == nil || !strings.Contains(err.Error(), "the pool is empty") {
 		t.Errorf("error %v", err)
 	}
 	undo(t, a, p)
@@ -229,7 +229,7 @@ func TestNotBackYet(t *testing.T) {
 	host.IP("link show dev ens1")
 }
 
-// TestAddressesOfOne: fixed addresses are of one pod of a claim at a time, and another claim's are not looked at.
+// TestAddressesOfOne: fixed addresses are of one pod at a time, be it by one claim or by two.
 func TestAddressesOfOne(t *testing.T) {
 	_, a := node(t, t.TempDir(), "boot-1")
 	first, second := pod(t, "a"), pod(t, "b")
@@ -241,8 +241,8 @@ func TestAddressesOfOne(t *testing.T) {
 	}
 	other := wants("macvlan")
 	other.Claim.UID, other.Device.Network.Interface = "another", "rdma1"
-	if did, err := a.Attach(t.Context(), second, other); !did || err != nil {
-		t.Errorf("another claim: %v, %v", did, err)
+	if _, err := a.Attach(t.Context(), second, other); err == nil || !strings.Contains(err.Error(), "address 10.9.0.2 is in use on this node: pod team-a/a (a) has it by claim team-a/nic") {
+		t.Errorf("another claim: %v", err)
 	}
 	records, err := a.Of(first)
 	if err != nil || len(records) != 1 {

@@ -22,14 +22,17 @@ const recordVersion = 1
 
 // Record is what is done for one interface of one pod, or about to be.
 type Record struct {
-	Version   int             `json:"version"`
-	BootID    string          `json:"bootID"`
-	Claim     types.UID       `json:"claim"`
-	ClaimName string          `json:"claimName"`
-	Device    string          `json:"device"`
-	Pod       Pod             `json:"pod"`
-	Want      podnet.Want     `json:"want"` // mode, name and alias: what it takes to undo it
-	Original  podnet.Original `json:"original"`
+	Version   int         `json:"version"`
+	BootID    string      `json:"bootID"`
+	Claim     types.UID   `json:"claim"`
+	ClaimName string      `json:"claimName"`
+	Device    string      `json:"device"`
+	Pod       Pod         `json:"pod"`
+	Want      podnet.Want `json:"want"` // mode, name and alias: what it takes to undo it
+	// Original is without a name before the interface is touched.
+	Original podnet.Original `json:"original"`
+	// Addresses are those that the claim names.
+	Addresses []netip.Prefix `json:"addresses,omitempty"`
 	// Lease is what a CNI plugin was asked, nil for nothing; Given and GivenRoutes are its answer.
 	Lease       *podnet.Lease  `json:"lease,omitempty"`
 	Given       []netip.Prefix `json:"given,omitempty"`
@@ -49,6 +52,9 @@ func (r *Record) id() string {
 func (r *Record) IsOf(i Interface) bool {
 	return r.Claim == i.Claim.UID && r.Device == i.Device.Device
 }
+
+// begun reports whether the interface may have been touched. Until then the plugin alone was asked.
+func (r *Record) begun() bool { return r.Original.Name != "" }
 
 func (r *Record) thisBoot(id string) bool { return r.BootID == id }
 
@@ -88,13 +94,13 @@ func readRecord(path string) (r Record, err error) {
 
 func (s *store) path(r *Record) string { return filepath.Join(s.dir, r.id()+".json") }
 
-// put writes a record. One with a lease has to outlive a crash of the node: nobody else knows
-// of the address.
+// put writes a record. That a plugin is asked has to outlive a crash of the node: nobody else knows
+// of the address. What it answered need not.
 func (s *store) put(r *Record) error {
 	r.Version = recordVersion
 	data, err := json.Marshal(r)
 	if err == nil {
-		_, err = atomicfile.Write(s.path(r), data, atomicfile.Options{Mode: 0o640, Sync: r.Lease != nil})
+		_, err = atomicfile.Write(s.path(r), data, atomicfile.Options{Mode: 0o640, Sync: r.Lease != nil && len(r.Given) == 0})
 	}
 	if err != nil {
 		return fmt.Errorf("write record of network interface %q: %w", r.Original.Name, err)

@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -47,9 +48,17 @@ func linked(t *testing.T, uid types.UID) (p Pod, ns *podnettest.Namespace, end f
 	}
 }
 
+// give attaches an interface as the driver does.
+func give(ctx context.Context, a *Attacher, p Pod, i Interface) (did bool, err error) {
+	if err := a.Lease(ctx, p, i); err != nil {
+		return false, err
+	}
+	return a.Attach(ctx, p, i)
+}
+
 func mustAttach(t *testing.T, a *Attacher, p Pod, i Interface) {
 	t.Helper()
-	if did, err := a.Attach(t.Context(), p, i); !did || err != nil {
+	if did, err := give(t.Context(), a, p, i); !did || err != nil {
 		t.Fatalf("attached to %s: %v, %v", p.Name, did, err)
 	}
 }
@@ -78,16 +87,14 @@ func TestDiedWhileAsking(t *testing.T) {
 	a.ipam = &podnet.IPAM{Dir: podnettest.Plugins(t)}
 	i := leased(wants("macvlan"), `{"type": "host-local", "dataDir": "`+t.TempDir()+`", "ranges": [[{"subnet": "10.78.0.0/30", "gateway": "10.78.0.2"}]]}`)
 	p := pod(t, "a")
-	r, err := a.begin(p, i)
-	if err != nil {
-		t.Fatal(err)
+	r, fresh, err := a.register(t.Context(), a.record(p, i))
+	if err != nil || !fresh {
+		t.Fatal(fresh, err)
 	}
 	if _, _, err := a.ipam.Add(t.Context(), *r.Lease); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Attach(t.Context(), p, i); err != nil {
-		t.Fatal(err)
-	}
+	mustAttach(t, a, p, i)
 	if s := a.State("claim", hca); s == nil || strings.Join(s.Addresses, " ") != "10.78.0.1/30" {
 		t.Errorf("state %+v", s)
 	}
@@ -234,7 +241,7 @@ func TestRecords(t *testing.T) {
 	t.Cleanup(func() { unix.Unmount(small, unix.MNT_DETACH) })
 	plugin(t, dir, `[ $CNI_COMMAND = DEL ] || { dd if=/dev/zero of=`+small+`/full 2>/dev/null; echo '{"cniVersion": "1.0.0", "ips": [{"address": "10.78.0.1/24"}]}'; }`)
 	for range 2 { // the second time it is full from the start
-		if _, err := a.Attach(t.Context(), p, leased(i, `{"type": "plugin"}`)); !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), small) {
+		if _, err := give(t.Context(), a, p, leased(i, `{"type": "plugin"}`)); !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), small) {
 			t.Errorf("error %v", err)
 		}
 		undo(t, a, p)
@@ -246,7 +253,7 @@ func TestRecords(t *testing.T) {
 	if err := unix.Mount("", small, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Attach(t.Context(), p, i); !errors.Is(err, unix.EROFS) {
+	if _, err := give(t.Context(), a, p, i); !errors.Is(err, unix.EROFS) {
 		t.Errorf("error %v", err)
 	}
 	host.IP("link show dev ens1")
@@ -315,24 +322,24 @@ func TestLateNews(t *testing.T) {
 // TestAddressInUse: as long as the pod may have the interface, nobody else gets its address.
 func TestAddressInUse(t *testing.T) {
 	dir := t.TempDir()
-	_, a := node(t, dir, "boot-1")
+	host, a := node(t, dir, "boot-1")
 	log := filepath.Join(dir, "log")
 	plugin(t, dir, `echo $CNI_COMMAND >>`+log+`; [ $CNI_COMMAND = DEL ] || echo '{"cniVersion": "1.0.0", "ips": [{"address": "10.78.0.1/24"}]}'`)
-	p, ns, _ := linked(t, "a")
+	p, _, _ := linked(t, "a")
 	mustAttach(t, a, p, leased(wants("move"), `{"type": "plugin"}`))
 	left, err := a.Of(p)
 	if err != nil || len(left) != 1 {
 		t.Fatal(left, err)
 	}
 	inTheWay := "_rdma" + strconv.Itoa(left[0].Original.Index)
-	ns.IP("link add " + inTheWay + " type veth peer name other")
+	host.IP("link add " + inTheWay + " type veth peer name other")
 	if err := a.Detach(t.Context(), left[0]); !errors.Is(err, podnet.ErrInPod) {
 		t.Errorf("error %v", err)
 	}
 	if got, err := os.ReadFile(log); err != nil || string(got) != "ADD\n" {
 		t.Errorf("the plugin was asked %q, %v", got, err)
 	}
-	ns.IP("link del " + inTheWay)
+	host.IP("link del " + inTheWay)
 	detachAll(t, a, p)
 	if got, err := os.ReadFile(log); err != nil || string(got) != "ADD\nDEL\n" {
 		t.Errorf("the plugin was asked %q, %v", got, err)

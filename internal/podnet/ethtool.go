@@ -1,0 +1,154 @@
+package podnet
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// What a pod can set by ethtool(8) stays on the hardware when the interface leaves it. Each setting here is a structure of
+// 32-bit words of include/uapi/linux/ethtool.h that the kernel gives with one command and takes with another.
+
+// setting is a group of settings. Those of its words that are not named are the kernel's to say.
+type setting struct {
+	name     string
+	get, set uint32
+	size     int // in words, the command included
+	first    int // of the words that can be set
+	last     int
+}
+
+var settings = [...]setting{
+	{name: "features", get: unix.ETHTOOL_GFEATURES, set: unix.ETHTOOL_SFEATURES}, // see featuresOf
+	{name: "private flags", get: unix.ETHTOOL_GPFLAGS, set: unix.ETHTOOL_SPFLAGS, size: 2, first: 1, last: 1},
+	{name: "channels", get: unix.ETHTOOL_GCHANNELS, set: unix.ETHTOOL_SCHANNELS, size: 9, first: 5, last: 8},
+	{name: "rings", get: unix.ETHTOOL_GRINGPARAM, set: unix.ETHTOOL_SRINGPARAM, size: 9, first: 5, last: 8},
+	{name: "coalescing", get: unix.ETHTOOL_GCOALESCE, set: unix.ETHTOOL_SCOALESCE, size: 23, first: 1, last: 22},
+	{name: "pause", get: unix.ETHTOOL_GPAUSEPARAM, set: unix.ETHTOOL_SPAUSEPARAM, size: 4, first: 1, last: 3},
+	{name: "forward error correction", get: unix.ETHTOOL_GFECPARAM, set: unix.ETHTOOL_SFECPARAM, size: 4, first: 2, last: 2},
+	{name: "wake on LAN", get: unix.ETHTOOL_GWOL, set: unix.ETHTOOL_SWOL, size: 5, first: 2, last: 4},
+	{name: "message level", get: unix.ETHTOOL_GMSGLVL, set: unix.ETHTOOL_SMSGLVL, size: 2, first: 1, last: 1},
+}
+
+// featureWords is more than there are, of 32 features each. Of a block of four words the second has what is asked for.
+const featureWords, featureBlock = 8, 4
+
+// ethtool is a socket to ask for settings of an interface of the thread's namespace.
+type ethtool struct {
+	fd   int
+	name [unix.IFNAMSIZ]byte
+}
+
+func newEthtool(link string) (e ethtool, err error) {
+	copy(e.name[:unix.IFNAMSIZ-1], link)
+	e.fd, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	return e, err
+}
+
+func (e *ethtool) close() { unix.Close(e.fd) }
+
+// do has the kernel read or fill the words, the first of which is the command.
+func (e *ethtool) do(words []uint32) error {
+	request := struct {
+		name [unix.IFNAMSIZ]byte
+		data unsafe.Pointer
+		_    [16]byte
+	}{name: e.name, data: unsafe.Pointer(&words[0])}
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(e.fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request))); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// read returns all words of a setting as they are.
+func (e *ethtool) read(s *setting) ([]uint32, error) {
+	size := s.size
+	if s.get == unix.ETHTOOL_GFEATURES {
+		size = 2 + featureWords*featureBlock
+	}
+	words := make([]uint32, size)
+	words[0] = s.get
+	if s.get == unix.ETHTOOL_GFEATURES {
+		words[1] = featureWords
+	}
+	err := e.do(words)
+	return words, err
+}
+
+// settable returns those of the words that can be set.
+func (s *setting) settable(words []uint32) (out []uint32) {
+	if s.get != unix.ETHTOOL_GFEATURES {
+		return words[s.first : s.last+1]
+	}
+	for i := range min(words[1], featureWords) {
+		out = append(out, words[2+i*featureBlock+1])
+	}
+	return out
+}
+
+// with returns what the kernel takes to change what it gave to what is wanted.
+func (s *setting) with(words, want []uint32) []uint32 {
+	if s.get != unix.ETHTOOL_GFEATURES {
+		copy(words[s.first:s.last+1], want)
+		words[0] = s.set
+		return words
+	}
+	out := []uint32{s.set, words[1]}
+	for i, now := range s.settable(words) {
+		wanted := now
+		if i < len(want) {
+			wanted = want[i]
+		}
+		available, fixed := words[2+i*featureBlock], words[2+i*featureBlock+3]
+		out = append(out, (now^wanted)&available&^fixed, wanted)
+	}
+	return out
+}
+
+// ethtoolOf returns the settings of an interface that its driver has.
+func ethtoolOf(link string) (map[string][]uint32, error) {
+	e, err := newEthtool(link)
+	if err != nil {
+		return nil, err
+	}
+	defer e.close()
+	out := map[string][]uint32{}
+	for _, s := range settings {
+		if words, err := e.read(&s); err == nil { // most drivers lack some of them
+			out[s.name] = slices.Clone(s.settable(words))
+		}
+	}
+	return out, nil
+}
+
+// setEthtool gives an interface the settings that are not as wanted, and goes on where one fails.
+func setEthtool(link string, want map[string][]uint32) error {
+	if len(want) == 0 {
+		return nil
+	}
+	e, err := newEthtool(link)
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	var errs []error
+	for _, s := range settings {
+		if wanted, ok := want[s.name]; ok {
+			if err := e.give(&s, wanted); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (e *ethtool) give(s *setting, want []uint32) error {
+	words, err := e.read(s)
+	if err != nil || slices.Equal(s.settable(words), want) {
+		return err
+	}
+	return e.do(s.with(words, want))
+}

@@ -1,0 +1,41 @@
+package podnet
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+)
+
+// Free says which interface of the host has one of the addresses that a pod is to have with an interface, nil for none. What an interface
+// that is moved has itself leaves the host with it.
+func (h *Host) Free(addresses []netip.Prefix, o Original, mode string) error {
+	if len(addresses) == 0 {
+		return nil
+	}
+	return h.own.Do(func() error {
+		all, err := whole(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
+		if err != nil {
+			return fmt.Errorf("list addresses of the host: %w", err)
+		}
+		for _, has := range all {
+			ip, _ := netip.AddrFromSlice(has.IP)
+			for _, a := range addresses {
+				if ip.Unmap() == a.Addr().Unmap() && (mode != Move || has.LinkIndex != o.Index) {
+					return fmt.Errorf("address %s is the host's own, of %s: give the claim another one (network.addresses, or the range of its ipam)", a.Addr(), nameOf(has.LinkIndex))
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// IPs are the addresses that the host's interface had, and gets back.
+func (o *Original) IPs() (out []netip.Addr) {
+	for _, a := range o.Addresses {
+		if p, err := netip.ParsePrefix(a.IP); err == nil {
+			out = append(out, p.Addr().Unmap())
+		}
+	}
+	return out
+}

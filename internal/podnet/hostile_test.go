@@ -1,0 +1,139 @@
+package podnet_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
+	"github.com/rdma-dev/dra-driver-rdma/internal/podnet/podnettest"
+)
+
+// whole is what the kernel says of an interface of the host, but for its index and counters.
+func whole(t *testing.T, n *podnettest.Namespace, name string) string {
+	t.Helper()
+	_, details, _ := strings.Cut(n.IP("-d -o link show dev "+name), ": ")
+	return details + picture(t, n, name)
+}
+
+// TestReplaced: a pod with CAP_NET_ADMIN puts an interface of its own in the place of the one that it was given. The host
+// gets back its own, and nothing of the pod.
+func TestReplaced(t *testing.T) {
+	for name, commands := range map[string][]string{
+		"with its alias":            {"link set rdma0 alias none", "link add fake type veth peer name fake2", "link set fake alias ALIAS"},
+		"with its alias on the way": {"link set rdma0 alias none", "link add fake type veth peer name fake2", "link set fake alias ALIAS/unfinished"},
+		"with all that it can copy": {
+			"link set rdma0 down", "link set rdma0 name hidden alias none address 02:00:00:00:00:66", "link add rdma0 type veth peer name fake2",
+			"link set rdma0 alias ALIAS address MAC mtu 1300", "link set rdma0 up",
+		},
+		"with the name for the way":  {"link add TRANSIT type veth peer name fake2"},
+		"with the host's name":       {"link property add dev rdma0 altname ens1"},
+		"with a name of the host":    {"link property add dev rdma0 altname eth0"},
+		"that is a part of a bridge": {"link add br0 type bridge", "link set rdma0 master br0"},
+		"that others are on":         {"link add link rdma0 name over type macvlan mode passthru", "link set over up"},
+		"under another name":         {"link set rdma0 down", "link set rdma0 name other alias none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host, h := newHost(t)
+			pod := podnettest.New(t)
+			before, links := whole(t, host, "ens1"), host.IP("-br link")
+			w := want(podnet.Move, nil)
+			o, s := attach(t, h, pod, w)
+			for _, c := range commands {
+				pod.IP(strings.NewReplacer("ALIAS", w.Alias, "MAC", s.MAC, "TRANSIT", fmt.Sprint("_rdma", o.Index)).Replace(c))
+			}
+			if err := h.Detach(pod.Path(), o, w); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(before, whole(t, host, "ens1")); diff != "" {
+				t.Errorf("the host's interface (-before +after):\n%s", diff)
+			}
+			if after := host.IP("-br link"); strings.Count(after, "\n") != strings.Count(links, "\n") {
+				t.Errorf("the host had\n%s\nand has\n%s", links, after)
+			}
+		})
+	}
+}
+
+// TestDestroyed: of an interface that a pod could destroy, and made again in its image, the host gets nothing.
+func TestDestroyed(t *testing.T) {
+	for name, peer := range map[string]string{"another pair": "", "of the same number": "index PEER"} {
+		t.Run(name, func(t *testing.T) {
+			host, h := newHost(t)
+			pod := podnettest.New(t)
+			w := want(podnet.Move, nil)
+			o, s := attach(t, h, pod, w)
+			number, _, _ := strings.Cut(host.IP("-o link show dev w-ens1"), ":")
+			pod.IP("link del rdma0")
+			links := host.IP("-br link")
+			pod.IP(strings.ReplaceAll(fmt.Sprintf("link add rdma0 index %d address %s type veth peer name fake %s", o.Index, s.MAC, peer), "PEER", number))
+			pod.IP("link set rdma0 alias " + w.Alias)
+			if err := h.Detach(pod.Path(), o, w); !errors.Is(err, podnet.ErrNotBack) {
+				t.Errorf("error %v", err)
+			}
+			if after := host.IP("-br link"); after != links {
+				t.Errorf("the host had\n%s\nand has\n%s", links, after)
+			}
+		})
+	}
+}
+
+// TestNotTakenForIt: what a pod has put in the way is not taken for the interface that it is to have.
+func TestNotTakenForIt(t *testing.T) {
+	for _, mode := range []string{podnet.Move, podnet.Macvlan} {
+		t.Run(mode, func(t *testing.T) {
+			_, h := newHost(t)
+			pod := podnettest.New(t)
+			w := want(mode, nil)
+			pod.IP("link add rdma0 type veth peer name other")
+			pod.IP("link set rdma0 alias " + w.Alias)
+			o, err := h.Inspect("ens1", "", mode)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := h.Attach(pod.Path(), o, w); !errors.Is(err, podnet.ErrTaken) {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
+// TestChanged: what a pod with CAP_NET_ADMIN can change on the interface is as the host had it.
+func TestChanged(t *testing.T) {
+	for name, commands := range map[string][]string{
+		"address":           {"link set rdma0 address 02:00:00:00:00:66"},
+		"MTU":               {"link set rdma0 mtu 900"},
+		"names":             {"link property add dev rdma0 altname mine", "link property del dev rdma0 altname rail1-of-host"},
+		"alias":             {"link set rdma0 alias mine"},
+		"promiscuous":       {"link set rdma0 promisc on"},
+		"all of multicast":  {"link set rdma0 allmulticast on"},
+		"no ARP":            {"link set rdma0 arp off"},
+		"no multicast":      {"link set rdma0 multicast off"},
+		"transmit queue":    {"link set rdma0 txqueuelen 7"},
+		"group":             {"link set rdma0 group 66"},
+		"dormant":           {"link set rdma0 mode dormant"},
+		"sizes of segments": {"link set rdma0 gso_max_size 4096 gso_max_segs 3 gro_max_size 4096"},
+		"down":              {"link set rdma0 down"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host, h := newHost(t)
+			host.IP("link property add dev ens1 altname rail1-of-host")
+			pod := podnettest.New(t)
+			before := whole(t, host, "ens1")
+			w := want(podnet.Move, nil)
+			o, _ := attach(t, h, pod, w)
+			for _, c := range commands {
+				pod.IP(c)
+			}
+			if err := h.Detach(pod.Path(), o, w); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(before, whole(t, host, "ens1")); diff != "" {
+				t.Errorf("the host's interface (-before +after):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,153 @@
+package attach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
+	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
+)
+
+// A CNI plugin may take long, or not answer at all. So it is asked before an interface is attached and after it was taken back, while
+// nobody waits but its own pod. What it was asked is recorded first: an address that nobody knows of, since the driver died or gave up
+// before the answer, is given back before the plugin is asked again, or when the pod has ended.
+
+var errNoAddress = errors.New("its IPAM has given no address yet")
+
+// Lease has the IPAM of an interface give the address of a pod, unless it has one or needs none. ctx bounds it, as well
+// as what a plugin may take. After an error the caller takes back what the pod has of it, or asks again.
+func (a *Attacher) Lease(ctx context.Context, pod Pod, i Interface) error {
+	if i.Device.Network.IPAM == "" {
+		return nil
+	}
+	want := a.record(pod, i)
+	unlock, err := a.store.lockLease(ctx, want)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	r, err := a.asked(ctx, want)
+	if err != nil || len(r.Given) > 0 {
+		return err
+	}
+	given, routes, err := a.ipam.Add(ctx, *r.Lease)
+	if err != nil {
+		return err
+	}
+	return a.given(ctx, r, given, routes)
+}
+
+// asked returns the record of a lease that the plugin has given, or has now to be asked for: what was asked for the pod earlier, and is
+// not known to be given, was given back. Its caller has the lock of the lease.
+func (a *Attacher) asked(ctx context.Context, want *Record) (*Record, error) {
+	for {
+		r, fresh, err := a.register(ctx, want)
+		if err != nil || fresh || len(r.Given) > 0 && !r.Returned {
+			return r, err
+		}
+		if r.Lease != nil {
+			if err := a.ipam.Del(ctx, *r.Lease); err != nil {
+				return nil, err
+			}
+		}
+		if !r.Returned {
+			return r, nil
+		}
+		if err := a.store.remove(r); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// register returns the record of a pod's interface. If there is none, it writes that a plugin is going to be asked. That of an earlier
+// sandbox has its interface returned.
+func (a *Attacher) register(ctx context.Context, want *Record) (r *Record, fresh bool, err error) {
+	unlock, err := a.store.lock(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	defer unlock()
+	if a.isOver(want.Pod.Netns) {
+		return nil, false, rdmanetns.ErrEnded
+	}
+	had, err := readRecord(a.store.path(want))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return want, true, a.store.put(want)
+	case err != nil:
+		return nil, false, unreadable(a.store.path(want), err)
+	case had.Pod == want.Pod && had.thisBoot(a.store.bootID):
+		return &had, false, nil
+	}
+	if err := a.bringBack(&had); err != nil {
+		return nil, false, err
+	}
+	had.Returned = true // nothing but its address is left of it
+	return &had, false, nil
+}
+
+// given records what a plugin gave, unless it is somebody else's, or the pod has ended meanwhile.
+func (a *Attacher) given(ctx context.Context, r *Record, addresses []netip.Prefix, routes []podnet.Route) error {
+	unlock, err := a.store.lock(context.WithoutCancel(ctx)) // it is an address that somebody has to know of
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	now, err := readRecord(a.store.path(r))
+	if err == nil && (now.Pod != r.Pod || now.Returned) {
+		err = rdmanetns.ErrEnded
+	}
+	if err == nil {
+		err = a.othersHave(&now, addresses)
+	}
+	if err != nil {
+		return fmt.Errorf("keep the address that ipam %q gave: %w", r.Lease.Network, err)
+	}
+	now.Given, now.GivenRoutes = addresses, routes
+	return a.store.put(&now)
+}
+
+// GiveBack gives the address of an interface that was taken back to its plugin, and removes the record. As long as
+// the pod may have the interface it gives nothing back.
+func (a *Attacher) GiveBack(ctx context.Context, r Record) error {
+	unlock, err := a.store.lockLease(ctx, &r)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	now, err := readRecord(a.store.path(&r))
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && (now.Pod != r.Pod || now.Lease == nil || !now.Returned && now.begun() && !a.isOver(now.Pod.Netns)):
+		return nil
+	case err != nil:
+		return unreadable(a.store.path(&r), err)
+	}
+	if err := a.ipam.Del(ctx, *now.Lease); err != nil {
+		return fmt.Errorf("claim %s, pod %s: %w", now.ClaimName, now.Pod.Name, err)
+	}
+	return a.gaveBack(ctx, &now)
+}
+
+// gaveBack removes a record, or has it say that no address is left to give back where the interface is not on the host yet.
+func (a *Attacher) gaveBack(ctx context.Context, r *Record) error {
+	unlock, err := a.store.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	now, err := readRecord(a.store.path(r))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && now.Pod != r.Pod {
+		return nil
+	}
+	if err != nil {
+		return unreadable(a.store.path(r), err)
+	}
+	if now.Returned || !now.begun() {
+		return a.store.remove(&now)
+	}
+	now.Lease, now.Given = nil, nil
+	return a.store.put(&now)
+}

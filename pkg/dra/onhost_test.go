@@ -1,0 +1,81 @@
+package dra_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
+	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
+)
+
+// onHost is a pod with the host's network.
+func onHost(name string) nri.Pod {
+	p := podNamed(name)
+	p.Netns = ""
+	return p
+}
+
+// TestOnHost: a pod with the host's network uses its claim's HCA on the host. Another pod of the claim does not take it away while
+// that one runs, whoever was there when it started, and whether the API server still knows of it.
+func TestOnHost(t *testing.T) {
+	for _, name := range []string{"both known", "came later", "deleted by force", "driver restarted"} {
+		t.Run(name, func(t *testing.T) {
+			n, k, d := follow(t, make(chan watch.Signal), withEvents)
+			waitTaints(t, n, onlyHCA, "")
+			h, b := onHost("h"), podNamed("b")
+			c := reservedOn(n, 1, b)
+			if name != "came later" {
+				reserve(n, c, h, b)
+			}
+			prepare(t, n, c)
+			reserve(n, c, h, b)
+			d.starts(h)
+			switch name {
+			case "deleted by force":
+				reserve(n, c, b)
+			case "driver restarted":
+				d.stop()
+				d = startHearing(t, n, make(chan watch.Signal), k.moving, quick, withEvents)
+				d.Sandboxes().OnHost([]nri.Pod{h})
+			}
+			for range 2 {
+				d.waits(b, "RDMA device mlx5_0 is used on the host by pod team-a/h (uid-h)", "it is free when that pod has ended")
+			}
+			if where, _ := k.at(); where != "" || k.moves > 0 {
+				t.Errorf("the device is in %q after %d moves", where, k.moves)
+			}
+			d.Sandboxes().Stopped(t.Context(), h)
+			d.starts(b)
+			if where, _ := k.at(); where != b.Netns {
+				t.Errorf("the device is in %q", where)
+			}
+			d.starts(h) // its containers wait for the HCA, by the hook, and it takes nothing
+			d.starts(b)
+			if where, _ := k.at(); where != b.Netns {
+				t.Errorf("the device is in %q", where)
+			}
+		})
+	}
+}
+
+// TestOnHostUnsure: as long as nobody says whether a pod with the host's network shares a claim, the HCA stays.
+func TestOnHostUnsure(t *testing.T) {
+	n, k, d := follow(t, make(chan watch.Signal), withEvents)
+	waitTaints(t, n, onlyHCA, "")
+	h, b := onHost("h"), podNamed("b")
+	c := reservedOn(n, 1, b)
+	prepare(t, n, c)
+	n.Fail(drivertest.GetClaim, http.StatusServiceUnavailable)
+	d.starts(h)
+	err := d.Sandboxes().Started(t.Context(), b)
+	if err == nil || !strings.Contains(err.Error(), "RDMA device mlx5_0 may be used on the host by pod team-a/h (uid-h)") || !strings.Contains(err.Error(), "the driver asks again") {
+		t.Errorf("error %v", err)
+	}
+	n.Fail(drivertest.GetClaim, 0)
+	d.starts(b) // it is not for the other one
+	if where, _ := k.at(); where != b.Netns {
+		t.Errorf("the device is in %q", where)
+	}
+}

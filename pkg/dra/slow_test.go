@@ -1,0 +1,183 @@
+package dra_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
+	"github.com/rdma-dev/dra-driver-rdma/internal/podnet/podnettest"
+)
+
+// slowPlugin is a CNI plugin that writes down what it is asked, and for pods of one claim does not answer before it is let go.
+type slowPlugin struct{ dir string }
+
+func newSlowPlugin(t *testing.T, slow string) *slowPlugin {
+	t.Helper()
+	p := &slowPlugin{t.TempDir()}
+	script := `#!/bin/sh
+echo "$CNI_COMMAND ${CNI_CONTAINERID%%.*}" >>` + p.dir + `/log
+case "$CNI_COMMAND $CNI_CONTAINERID" in
+` + slow + `) read line <` + p.dir + `/go;;
+esac
+[ "$CNI_COMMAND" = DEL ] || echo '{"cniVersion": "1.0.0", "ips": [{"address": "10.78.0.'$(grep -c ADD ` + p.dir + `/log)'/24"}]}'
+`
+	if err := os.WriteFile(filepath.Join(p.dir, "plugin"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(filepath.Join(p.dir, "go"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// letGo lets the plugin answer, now and from now on.
+func (p *slowPlugin) letGo(t *testing.T) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(p.dir, "go"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	if _, err := f.WriteString(strings.Repeat("\n", 100)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// asked returns what the plugin was asked for a claim.
+func (p *slowPlugin) asked(claim string) (out []string) {
+	data, _ := os.ReadFile(filepath.Join(p.dir, "log")) // not there before the first time
+	for line := range strings.Lines(string(data)) {
+		if command, of, _ := strings.Cut(strings.TrimSpace(line), " "); of == claim {
+			out = append(out, command)
+		}
+	}
+	return out
+}
+
+// slowNode is a node with two claims for pods a and b that have addresses by a plugin which is slow for the first.
+func slowNode(t *testing.T, slow string) (n *drivertest.Node, d *driver, p *slowPlugin, a, b nri.Pod, in map[string]*podnettest.Namespace) {
+	t.Helper()
+	first := drivertest.Claim(1, vf)
+	p = newSlowPlugin(t, strings.ReplaceAll(slow, "FIRST", string(first.UID)))
+	_, attach := attaching(t, p.dir)
+	n = drivertest.NewSharedNode(t, "roce-sriov")
+	m := newConfigMap(t, "ipam:", "  roce: {type: plugin}")
+	d = start(t, n, attach, m.with(t))
+	in = map[string]*podnettest.Namespace{}
+	a, in["a"] = inside(t, "a")
+	b, in["b"] = inside(t, "b")
+	for i, pod := range []nri.Pod{a, b} {
+		c := wanting(reserved(i+1, pod, []string{vf, "pci-0000-3b-00-0"}[i]), `{"mode": "macvlan", "ipam": "roce"}`)
+		n.AddClaim(c)
+		prepare(t, n, c)
+	}
+	return n, d, p, a, b, in
+}
+
+// TestSlowPlugin: while a plugin thinks about the address of a pod, another pod starts and ends.
+func TestSlowPlugin(t *testing.T) {
+	n, d, p, a, b, in := slowNode(t, `"ADD FIRST".*`)
+	first := string(drivertest.Claim(1, vf).UID)
+	started := make(chan error, 1)
+	go func() { started <- d.Sandboxes().Started(t.Context(), a) }()
+	drivertest.Eventually(t, func() error {
+		if len(p.asked(first)) == 0 {
+			return errors.New("the plugin is not asked")
+		}
+		return nil
+	})
+	d.starts(b)
+	in["b"].IP("link show dev rdma0")
+	d.Sandboxes().Stopped(t.Context(), b)
+	select {
+	case err := <-started:
+		t.Fatalf("the other pod waited until the first one was started: %v", err)
+	default:
+	}
+	p.letGo(t)
+	if err := <-started; err != nil {
+		t.Error(err)
+	}
+	in["a"].IP("link show dev rdma0")
+	d.Sandboxes().Stopped(t.Context(), a)
+	noRecords(t, n)
+}
+
+// TestSlowPluginLate: a plugin that takes longer than the runtime waits is stopped, and the pod starts without its address. What it may have
+// given is given back before it is asked again, and the pod gets its interface then.
+func TestSlowPluginLate(t *testing.T) {
+	n, d, p, a, _, in := slowNode(t, `"ADD FIRST".*`)
+	first := string(drivertest.Claim(1, vf).UID)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond) // the runtime's
+	defer cancel()
+	if err := d.Sandboxes().Started(ctx, a); err != nil {
+		t.Fatal(err)
+	}
+	if late := d.Late(); !slices.Equal(late, []nri.Pod{a}) {
+		t.Errorf("late are %v", late)
+	}
+	if out, err := in["a"].Try("link show dev rdma0"); err == nil {
+		t.Errorf("it has an interface: %s", out)
+	}
+	p.letGo(t)
+	drivertest.Eventually(t, func() error {
+		if out := in["a"].IP("-br addr"); !strings.Contains(out, "10.78.0.2/24") {
+			return fmt.Errorf("it has %s", out)
+		}
+		return nil
+	})
+	if got := p.asked(first); !slices.Equal(got, []string{"ADD", "DEL", "ADD"}) {
+		t.Errorf("the plugin was asked %q", got)
+	}
+	d.Sandboxes().Stopped(t.Context(), a)
+	noRecords(t, n)
+}
+
+// TestSlowPluginStopped: a pod ends while a plugin thinks about its address, and while it takes the address back. It has ended
+// all the same, and the address is given back.
+func TestSlowPluginStopped(t *testing.T) {
+	n, d, p, a, b, in := slowNode(t, `"ADD FIRST".*|"DEL FIRST".*`)
+	first := string(drivertest.Claim(1, vf).UID)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if err := d.Sandboxes().Started(ctx, a); err != nil {
+		t.Fatal(err)
+	}
+	drivertest.Eventually(t, func() error { // it is asked again by now, which begins with giving back
+		if got := p.asked(first); len(got) < 2 {
+			return fmt.Errorf("the plugin was asked %q", got)
+		}
+		return nil
+	})
+	stopping, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	d.Sandboxes().Stopped(stopping, a)
+	d.starts(b)
+	in["b"].IP("link show dev rdma0")
+	d.Sandboxes().Stopped(t.Context(), b)
+	p.letGo(t)
+	drivertest.Eventually(t, func() error {
+		left, err := filepath.Glob(filepath.Join(n.PluginDir(), "interfaces", "*"))
+		if len(left) > 0 {
+			d.Sandboxes().Running(t.Context(), nil) // as each minute
+			err = fmt.Errorf("left are %q", left)
+		}
+		return err
+	})
+	if got := p.asked(first); got[len(got)-1] != "DEL" {
+		t.Errorf("the plugin was asked %q", got)
+	}
+	if out, err := in["a"].Try("link show dev rdma0"); err == nil {
+		t.Errorf("the pod has got %s", out)
+	}
+}
