@@ -15,8 +15,7 @@ import (
 
 // writeMetadata writes what the containers of a claim can read about its devices, and
 // about their place.
-func (d *Driver) writeMetadata(p *plan.Plan) error {
-	snap := d.host.snapshot()
+func (d *Driver) writeMetadata(p *plan.Plan, snap *rdma.Snapshot) error {
 	files, err := podmeta.Files(p, snap)
 	if err == nil && p.NCCLTopology != "" {
 		var data []byte

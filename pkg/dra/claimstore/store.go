@@ -9,6 +9,11 @@
 // not synced: a power loss ends the boot, which voids every record, and after a
 // boot the kubelet does call again.
 //
+// # Locks of claims
+//
+// claims.lock has a byte for each claim that somebody prepares, restores or ends, by the UID's hash: its lock keeps
+// all others from that claim, also those of another process (docs/adr/0028).
+//
 // # Devices
 //
 // devices/<name>/ is the lock of an HCA (flock on the directory), whatever devices
@@ -84,12 +89,14 @@ type Store struct {
 	boot  Boot
 	turns turns
 	cache cache
+	locks claimLocks
 }
 
 // Open makes the directories of a store below dir. It is for one boot: records of
 // another boot count as absent.
 func Open(dir string, boot Boot) (*Store, error) {
 	s := &Store{dir: dir, boot: boot}
+	s.locks.init()
 	for _, d := range []string{s.claims(), s.devices()} {
 		if err := os.MkdirAll(d, 0o750); err != nil {
 			return nil, fmt.Errorf("open claim store: %w", err)
