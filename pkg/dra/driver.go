@@ -149,6 +149,9 @@ func (d *Driver) start(ctx context.Context) error {
 	if len(voided) > 0 {
 		logger.Info("Forgot claims of an earlier boot, the kubelet prepares them again", "claims", voided)
 	}
+	if err := d.claims.Rebuild(); err != nil {
+		logger.Error(err, "Some records of claims are not read, or not found by their HCAs")
+	}
 	d.reportLimits(logger)
 	if err := d.recall(); err != nil {
 		logger.Error(err, "What an earlier driver knew of the HCAs is lost")

@@ -17,6 +17,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/podmeta"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -168,10 +169,13 @@ func (h *host) worthKnowing(names []string) []rdma.HCA {
 	return out
 }
 
-// claimSpec is the spec of a claim, and the snapshot that it was made of.
+// claimSpec is the spec of a claim with the files that it mounts, or why there are none, and the snapshot that both were
+// made of.
 type claimSpec struct {
 	*specs.Spec
-	snap *rdma.Snapshot
+	snap     *rdma.Snapshot
+	files    []podmeta.File
+	errFiles error
 }
 
 // spec makes the CDI spec of a plan from what the kernel has now. The snapshot
@@ -196,7 +200,7 @@ func (h *host) specOf(snap *rdma.Snapshot, p *plan.Plan, hook plan.HookOptions) 
 	if err := h.confirm(snap, p); err != nil {
 		return nil, err
 	}
-	return &claimSpec{spec, snap}, nil
+	return &claimSpec{Spec: spec, snap: snap}, nil
 }
 
 // confirm checks that the names which the HCAs of a plan have in a snapshot are theirs now.

@@ -30,6 +30,7 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 	for _, claim := range claims {
 		devices, err := d.prepare(ctx, claim, settled, unsure)
 		if err != nil {
+			err = plan.Bounded(err)
 			klog.FromContext(ctx).Error(err, "Claim not prepared", "claim", klog.KObj(claim), "uid", claim.UID)
 			// The kubelet tells the pod.
 			d.tell(notice{Namespace: claim.Namespace, Claim: claim.Name, UID: claim.UID, Event: PrepareFailed, Note: err.Error()})
@@ -94,12 +95,17 @@ func (d *Driver) tryPrepare(ctx context.Context, claim *resourceapi.ResourceClai
 	if refused != nil {
 		return nil, refused
 	}
-	spec, err := d.host.spec(p, d.cfg.Hook)
+	spec, err := d.makeSpec(p)
 	watch.Lap(metrics.PhaseSpec)
 	if err != nil {
 		return nil, &refusal{err, deviceReason(err), true}
 	}
-	err = d.claims.Claim(ctx, p)
+	if err := spec.errFiles; err != nil {
+		return nil, &refusal{err, recordReason(err), false}
+	}
+	if p.Bytes, err = spec.sizes(p); err == nil {
+		err = d.claims.Claim(ctx, p)
+	}
 	watch.Lap(metrics.PhaseRecord)
 	if err != nil {
 		return nil, &refusal{err, recordReason(err), false}

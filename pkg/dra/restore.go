@@ -69,7 +69,7 @@ func (d *Driver) restoreClaim(ctx context.Context, uid types.UID) error {
 		return d.removeRubbish(ctx, uid)
 	}
 	// Without a wait: what settles later is found by the next look at the host.
-	spec, err := d.host.spec(p, d.cfg.Hook)
+	spec, err := d.makeSpec(p)
 	if err != nil {
 		_, removeErr := d.cfg.specs().Remove(specName(uid))
 		return fmt.Errorf("restore CDI spec: %w", errors.Join(err, removeErr))
@@ -102,7 +102,7 @@ const rewrites = 3
 // A spec that is not right in the end is removed.
 func (d *Driver) writeSpec(p *plan.Plan, spec *claimSpec) (changed bool, refused *refusal) {
 	for range rewrites {
-		errFiles := d.writeMetadata(p, spec.snap)
+		errFiles := d.writeFiles(p, spec)
 		wrote, err := d.cfg.specs().Write(specName(p.UID), spec.Spec, cdi.JSON)
 		changed = changed || wrote
 		if err != nil {
@@ -117,7 +117,7 @@ func (d *Driver) writeSpec(p *plan.Plan, spec *claimSpec) (changed bool, refused
 			return changed, nil
 		}
 		refused = &refusal{moved, deviceReason(moved), true}
-		if spec, err = d.host.spec(p, d.cfg.Hook); err != nil {
+		if spec, err = d.makeSpec(p); err != nil {
 			refused = &refusal{err, deviceReason(err), true}
 			break
 		}

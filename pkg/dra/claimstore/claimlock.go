@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"golang.org/x/sync/semaphore"
-	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
@@ -40,6 +39,9 @@ func (c *claimLocks) init() {
 // release is called. It waits until ctx ends; what a process holds the kernel drops when it dies. Two claims may
 // share a lock, so nobody takes a second one. Whoever takes locks of devices too takes them after it.
 func (s *Store) LockClaim(ctx context.Context, uid types.UID) (release func(), err error) {
+	if err := checkName(string(uid)); err != nil {
+		return nil, lockError(uid, err)
+	}
 	slot := slotOf(uid)
 	turn := s.locks.turns[slot]
 	if err := turn.Acquire(ctx, 1); err != nil {
@@ -81,14 +83,13 @@ func (s *Store) lockSlot(ctx context.Context, slot int64) (*os.File, error) {
 		if err := flock.LockByte(ctx, f, slot); err != nil {
 			return nil, fmt.Errorf("lock %q: %w", f.Name(), err)
 		}
-		var st unix.Stat_t
-		err = unix.Fstat(int(f.Fd()), &st)
-		if err == nil && st.Nlink > 0 {
+		is, err := isThere(f)
+		if is {
 			return f, nil
 		}
 		_ = flock.UnlockByte(f, slot)
 		if err != nil {
-			return nil, fmt.Errorf("look at %q: %w", f.Name(), err)
+			return nil, err
 		}
 		s.locks.mu.Lock()
 		if s.locks.file == f {
