@@ -88,3 +88,27 @@ func TestCheckNodes(t *testing.T) {
 		})
 	}
 }
+
+// TestRunChecksNodes: a container with another device's node does not start, whatever may go wrong otherwise, under either runtime;
+// one with its own does.
+func TestRunChecksNodes(t *testing.T) {
+	sys := sysOf(t, "hgx-h100")
+	for _, state := range []string{runcState, crunState} {
+		for flag, want := range map[string]int{"mlx5_0:uverbs0@0000:19:00.0": ExitOK, "mlx5_0:uverbs1@0000:19:00.0": ExitAway, "mlx5_0:uverbs0@0000:29:00.0": ExitAway} {
+			fd, w := pipe(t)
+			w.WriteString(state)
+			w.Close()
+			process := low()
+			var out, talk strings.Builder
+			code := Run([]string{"--memlock", "4Mi", "--on-denied", "ignore", "--node", flag}, "v9", IO{
+				Stdin: fd, Stdout: &out, Stderr: &talk, Open: func(int) (Process, error) { return process, nil }, Devices: HostDevices{Sys: sys},
+			})
+			if code != want || (want == ExitAway) != strings.Contains(talk.String(), "the kernel has renumbered its RDMA devices") {
+				t.Errorf("%s: code %d, want %d; it says %s", flag, code, want, talk.String())
+			}
+			if raised := process.limit.Soft > k64; raised != (want == ExitOK) {
+				t.Errorf("%s: the limit was raised: %v", flag, raised)
+			}
+		}
+	}
+}
