@@ -16,7 +16,7 @@
 //	3  stdin holds no OCI state, or one without a usable pid
 //	4  no complete OCI state arrived within --timeout
 //	5  the process is gone or a limit cannot be changed, and --on-denied is fail
-//	6  a device is not in the container's network namespace
+//	6  a device is not in the container's network namespace, or has other nodes by now
 //
 // Unknown flags and extra arguments are warnings: a CDI spec may outlive the
 // version of the driver that wrote it.

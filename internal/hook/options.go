@@ -28,6 +28,9 @@ OCI state of the container to its standard input.
   --present IBDEV:UVERBS        stop the start of the container unless the RDMA device
                                 is in its network namespace, with this verbs node;
                                 repeatable
+  --node IBDEV:NODE@PCI         stop the start of the container unless its node is that
+                                of the RDMA device, on this PCI function (with /SF on
+                                this subfunction of it); repeatable
   --interface NAME:ALIAS        stop the start of the container unless the network
                                 interface is in its network namespace, with this
                                 alias (ip link set NAME alias ALIAS); repeatable
@@ -52,6 +55,7 @@ type Options struct {
 	Limits   []DeviceLimit
 	Present  []Presence
 	Inside   []Interface
+	Nodes    []NodeOwner
 	OnDenied OnDenied
 	Report   string // "" where absent
 	Claim    string // "" where absent
@@ -93,7 +97,7 @@ func ParseOptions(args []string) (o Options, warnings []string, err error) {
 
 func takesValue(name string) bool {
 	switch name {
-	case "--memlock", "--limit", "--present", "--interface", "--on-denied", "--report", "--claim", "--timeout":
+	case "--memlock", "--limit", "--present", "--node", "--interface", "--on-denied", "--report", "--claim", "--timeout":
 		return true
 	}
 	return false
@@ -111,6 +115,10 @@ func (o *Options) set(name, value string) (err error) {
 		var p Presence
 		p, err = ParsePresence(value)
 		o.Present = append(o.Present, p)
+	case "--node":
+		var n NodeOwner
+		n, err = ParseNodeOwner(value)
+		o.Nodes = append(o.Nodes, n)
 	case "--interface":
 		var i Interface
 		i, err = ParseInterface(value)

@@ -40,6 +40,8 @@ type Devices interface {
 	OwnerOf(uverbs string) (string, error)
 	// Alias is the alias of an interface of the network namespace of a process.
 	Alias(pid int, name string, deadline time.Time) (alias string, found bool, err error)
+	// CheckNodes returns an error that names nodes that are of other RDMA devices.
+	CheckNodes(want []NodeOwner) (warning string, err error)
 }
 
 // CheckPresences returns an error that names each device that is not in the network
@@ -67,7 +69,9 @@ func CheckPresences(d Devices, pid int, want []Presence, deadline time.Time) err
 }
 
 // HostDevices are the devices of this host.
-type HostDevices struct{}
+type HostDevices struct {
+	Sys string // where CheckNodes has sysfs, "" for /sys
+}
 
 // OwnerOf reads sysfs, whose class of verbs nodes is the same in all namespaces.
 func (HostDevices) OwnerOf(uverbs string) (string, error) {

@@ -25,6 +25,8 @@ func (f fakeDevices) OwnerOf(uverbs string) (string, error) {
 	return "", os.ErrNotExist
 }
 
+func (f fakeDevices) CheckNodes([]NodeOwner) (string, error) { return "", nil }
+
 func (f fakeDevices) Alias(_ int, name string, _ time.Time) (string, bool, error) {
 	alias, ok := f.owners[name]
 	return alias, ok, f.err

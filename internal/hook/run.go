@@ -30,7 +30,8 @@ var ExitCodes = exitcode.List{
 	ExitState:   "standard input holds no OCI state, or one without a usable pid",
 	ExitTimeout: "no complete OCI state arrived within --timeout",
 	ExitProcess: "the process is gone or a limit cannot be changed, and --on-denied is fail",
-	ExitAway:    "a device of --present or an interface of --interface is not in the container's network namespace, or that cannot be found out",
+	ExitAway: "a device of --present or an interface of --interface is not in the container's network namespace, a node of --node is that of another device, " +
+		"or that cannot be found out",
 }
 
 // IO is what Run has of the outside.
@@ -86,9 +87,14 @@ func act(opts Options, st State, warnings []string, version string, deadline tim
 		warnings = append(warnings, warning)
 	}
 	if reason == "" {
-		if err := opts.checkNamespace(std.Devices, *st.PID, deadline); err != nil {
+		warning, err := opts.checkNodes(std.Devices)
+		if err = errors.Join(err, opts.checkNamespace(std.Devices, *st.PID, deadline)); err != nil {
 			say(std.Stderr, err.Error())
 			return ExitAway
+		}
+		if warning != "" {
+			say(std.Stderr, warning)
+			warnings = append(warnings, warning)
 		}
 	}
 	report := newReport(opts, st, warnings, version)
@@ -107,6 +113,14 @@ func act(opts Options, st State, warnings []string, version string, deadline tim
 		}
 	}
 	return exitCode(err, opts.OnDenied)
+}
+
+// checkNodes looks whose the nodes of the container are.
+func (o *Options) checkNodes(d Devices) (warning string, err error) {
+	if len(o.Nodes) == 0 {
+		return "", nil
+	}
+	return d.CheckNodes(o.Nodes)
 }
 
 // checkNamespace looks for what has to be in the container's network namespace.

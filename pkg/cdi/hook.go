@@ -41,6 +41,9 @@ func hooks(h *Hook, d Device) []*specs.Hook {
 	for _, p := range d.Presences {
 		args = append(args, "--present", p.IBDev+":"+p.Uverbs)
 	}
+	for _, o := range d.Owners {
+		args = append(args, "--node", o.flag())
+	}
 	for _, i := range d.Interfaces {
 		args = append(args, "--interface", i.Name+":"+i.Alias)
 	}
@@ -64,6 +67,32 @@ func (l Limit) flag() string {
 		parts = append(parts, "objects="+strconv.FormatInt(l.Objects, 10))
 	}
 	return l.IBDev + ":" + strings.Join(parts, ",")
+}
+
+// sharedOwners are those for the level of the spec: the nodes of all devices without a hook of their own. A container
+// with some of the devices starts only if the nodes of all are right, which is so but for the moment of a change.
+func sharedOwners(devices []Device) []NodeOwner {
+	var owners []NodeOwner
+	for _, d := range devices {
+		if ownHook(d) {
+			continue
+		}
+		for _, o := range d.Owners {
+			if !slices.Contains(owners, o) {
+				owners = append(owners, o)
+			}
+		}
+	}
+	return owners
+}
+
+// flag is the owner as the hook's --node has it: mlx5_0:uverbs0@0000:3b:00.0.
+func (o NodeOwner) flag() string {
+	flag := o.IBDev + ":" + o.Node
+	if o.Slot != "" {
+		flag += "@" + o.Slot
+	}
+	return flag
 }
 
 // checkLimits refuses limits that the hook would not understand, or that nothing

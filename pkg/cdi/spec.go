@@ -45,6 +45,9 @@ type Device struct {
 	// Presences are HCAs without which the container must not start. They need a Hook,
 	// which then looks for them.
 	Presences []Presence
+	// Owners are whose the nodes are. A Hook, where there is one, keeps the container from starting
+	// with a node of another HCA.
+	Owners []NodeOwner
 	// Interfaces are network interfaces without which the container must not start. They need
 	// a Hook, which then looks for them.
 	Interfaces []Interface
@@ -60,6 +63,15 @@ type Interface struct {
 type Presence struct {
 	// IBDev is the kernel's name of the HCA, and Uverbs that of its verbs node.
 	IBDev, Uverbs string
+}
+
+// NodeOwner says whose a node is.
+type NodeOwner struct {
+	// IBDev is the kernel's name of the HCA, and Node that of its node: uverbs0.
+	IBDev, Node string
+	// Slot is where the HCA sits, which its names do not tell: a PCI address, with /N for
+	// subfunction N of it; "" of a software device.
+	Slot string
 }
 
 // Mount is a bind mount. It is read-only, and without device files and set-user-ID
@@ -112,7 +124,7 @@ func NewSpec(kind string, devices []Device) (*specs.Spec, error) {
 	if cm != nil {
 		spec.ContainerEdits.DeviceNodes = deviceNodes([]rdma.Node{*cm}, nil)
 	}
-	spec.ContainerEdits.Hooks = hooks(hook, Device{})
+	spec.ContainerEdits.Hooks = hooks(hook, Device{Owners: sharedOwners(sorted)})
 	spec.ContainerEdits.Mounts = mounts(binds)
 	for _, d := range sorted {
 		edits := specs.ContainerEdits{Env: d.Env, DeviceNodes: deviceNodes(d.Nodes, cm)}

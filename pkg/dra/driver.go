@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/keymutex"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/deviceinfo"
 	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
@@ -38,9 +37,8 @@ type Driver struct {
 	client kubernetes.Interface
 	host   *host
 	claims *claimstore.Store
-	atWork keymutex.KeyMutex // by UID: a claim begins or ends
-	moving sync.Mutex        // HCAs or their interfaces go into a pod or come back
-	users  users             // under moving
+	moving sync.Mutex // HCAs or their interfaces go into a pod or come back
+	users  users      // under moving
 
 	attacher   *attach.Attacher // of interfaces; nil for nobody
 	late       *late            // pods
@@ -80,10 +78,6 @@ type Driver struct {
 	backgrounds sync.WaitGroup
 }
 
-// claimsAtWork bounds how many claims begin or end at once: more than a kubelet has
-// threads for its calls.
-const claimsAtWork = 1024
-
 // New makes a driver and reads the host. It starts nothing.
 func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	if err := cfg.Validate(); err != nil {
@@ -111,7 +105,7 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 		return nil, err
 	}
 	d := &Driver{
-		cfg: cfg, client: client, attacher: attacher, host: host, claims: claims, atWork: keymutex.NewHashed(claimsAtWork), health: observer, events: kernelEvents,
+		cfg: cfg, client: client, attacher: attacher, host: host, claims: claims, health: observer, events: kernelEvents,
 		late: newLate(), onHost: newOnHost(), users: users{}, registered: make(chan struct{}, 1), moved: make(chan struct{}, 1),
 		deviceInfo: deviceinfo.Store{Dir: cfg.DeviceInfoDir},
 		now:        time.Now, started: time.Now(), statuses: newStatuses(cfg.ClaimStatus), notices: newNotices(cfg.ClaimEvents),
@@ -155,6 +149,9 @@ func (d *Driver) start(ctx context.Context) error {
 	}
 	if len(voided) > 0 {
 		logger.Info("Forgot claims of an earlier boot, the kubelet prepares them again", "claims", voided)
+	}
+	if err := d.claims.Rebuild(); err != nil {
+		logger.Error(err, "Some records of claims are not read, or not found by their HCAs")
 	}
 	d.reportLimits(logger)
 	if err := d.recall(); err != nil {

@@ -1,7 +1,6 @@
 package dra
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 	"tags.cncf.io/container-device-interface/specs-go"
@@ -19,6 +17,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/podmeta"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -170,50 +169,50 @@ func (h *host) worthKnowing(names []string) []rdma.HCA {
 	return out
 }
 
-// How long a call waits for devices that are not there: a driver reload takes
-// the kernel about that long, and the kubelet comes back only after a minute.
-const (
-	settleTime = 3 * time.Second
-	settleStep = 50 * time.Millisecond // the first wait; each is twice the one before
-)
-
-// spec makes the CDI spec of a plan from what the kernel has now. The snapshot
-// it starts from is checked first; one that no longer fits is replaced, and while
-// the kernel is in the middle of a change the plan is tried again, until settled.
-func (h *host) spec(ctx context.Context, p *plan.Plan, hook plan.HookOptions, settled time.Time) (*specs.Spec, error) {
-	ctx, cancel := context.WithDeadline(ctx, settled)
-	defer cancel()
-	spec, err := h.specOf(h.snapshot(), p, hook)
-	for wait := settleStep; err != nil; wait *= 2 {
-		snap, scanErr := h.rescan()
-		if scanErr != nil {
-			return nil, scanErr
-		}
-		if spec, err = h.specOf(snap, p, hook); err == nil {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(wait):
-		}
-	}
-	return spec, err
+// claimSpec is the spec of a claim with the files that it mounts, or why there are none, and the snapshot that both were
+// made of.
+type claimSpec struct {
+	*specs.Spec
+	snap     *rdma.Snapshot
+	files    []podmeta.File
+	errFiles error
 }
 
-func (h *host) specOf(snap *rdma.Snapshot, p *plan.Plan, hook plan.HookOptions) (*specs.Spec, error) {
+// spec makes the CDI spec of a plan from what the kernel has now. The snapshot
+// it starts from is checked first; one that no longer fits is replaced, once.
+func (h *host) spec(p *plan.Plan, hook plan.HookOptions) (*claimSpec, error) {
+	made, err := h.specOf(h.snapshot(), p, hook)
+	if err == nil {
+		return made, nil
+	}
+	snap, err := h.rescan()
+	if err != nil {
+		return nil, err
+	}
+	return h.specOf(snap, p, hook)
+}
+
+func (h *host) specOf(snap *rdma.Snapshot, p *plan.Plan, hook plan.HookOptions) (*claimSpec, error) {
 	spec, err := p.Spec(snap, hook)
 	if err != nil {
 		return nil, err
 	}
+	if err := h.confirm(snap, p); err != nil {
+		return nil, err
+	}
+	return &claimSpec{Spec: spec, snap: snap}, nil
+}
+
+// confirm checks that the names which the HCAs of a plan have in a snapshot are theirs now.
+func (h *host) confirm(snap *rdma.Snapshot, p *plan.Plan) error {
 	for _, d := range p.Devices {
 		for _, name := range d.HCAs() {
 			if err := h.verify(snap, snap.Lookup(name), d.Settings.Nodes); err != nil {
-				return nil, fmt.Errorf("claim %s: device %s: %w", p.Claim(), name, err)
+				return fmt.Errorf("claim %s: device %s: %w", p.Claim(), name, err)
 			}
 		}
 	}
-	return spec, nil
+	return nil
 }
 
 // verify checks that the kernel's names of an HCA of a plan still lead to its slot,

@@ -123,15 +123,6 @@ func interfaceOf(p *plan.Plan, dev plan.Device, h *rdma.HCA) (attach.Interface, 
 	return i, err
 }
 
-// admitInterfacesBy waits until then for an interface that is on its way back from a pod, or of which the
-// kernel's events have not told yet.
-func (d *Driver) admitInterfacesBy(ctx context.Context, p *plan.Plan, settled time.Time) error {
-	return d.host.settle(ctx, settled, func() (passes bool, err error) {
-		err = d.admitInterfaces(p)
-		return errors.Is(err, attach.ErrAway) || errors.Is(err, podnet.ErrNoInterface), err
-	})
-}
-
 // admitInterfaces says why the interfaces of a new claim could not be attached, before anybody
 // waits for them.
 func (d *Driver) admitInterfaces(p *plan.Plan) error {

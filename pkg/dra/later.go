@@ -80,8 +80,11 @@ func (d *Driver) hearOfClaim(ctx context.Context, p *plan.Plan) error {
 	if err != nil || p.Reserved(claim, p.Pods) == p {
 		return err
 	}
-	d.atWork.LockKey(string(p.UID))
-	defer d.unlock(p.UID)
+	release, err := d.claims.LockClaim(ctx, p.UID)
+	if err != nil {
+		return err
+	}
+	defer release()
 	return d.claims.Update(ctx, p.UID, func(now *plan.Plan) *plan.Plan {
 		// A pod that was deleted by force may run on: what it uses on the host stays there.
 		return now.Reserved(claim, p.Pods).WithPods(d.onHost.among(now.Pods)...)

@@ -298,5 +298,8 @@ func recordReason(err error) metrics.Reason {
 	if _, ok := errors.AsType[plan.InUseError](err); ok {
 		return metrics.ReasonInUse
 	}
+	if _, ok := errors.AsType[plan.TooMuchError](err); ok {
+		return metrics.ReasonParameters
+	}
 	return metrics.ReasonRecord
 }

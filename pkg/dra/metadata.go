@@ -1,32 +1,60 @@
 package dra
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
 
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/podmeta"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
 
-// writeMetadata writes what the containers of a claim can read about its devices, and
-// about their place.
-func (d *Driver) writeMetadata(p *plan.Plan) error {
-	snap := d.host.snapshot()
-	files, err := podmeta.Files(p, snap)
-	if err == nil && p.NCCLTopology != "" {
-		var data []byte
-		data, err = d.host.ncclTopology(p, snap)
-		files = append(files, podmeta.File{Name: filepath.Base(p.NCCLTopology), Data: data})
-	}
+// makeSpec makes the spec of a claim from what the kernel has now, and the files that it mounts: what its containers
+// can read about its devices, and about their place.
+func (d *Driver) makeSpec(p *plan.Plan) (*claimSpec, error) {
+	spec, err := d.host.spec(p, d.cfg.Hook)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, f := range files {
+	spec.files, spec.errFiles = d.host.files(p, spec.snap)
+	return spec, nil
+}
+
+func (h *host) files(p *plan.Plan, snap *rdma.Snapshot) ([]podmeta.File, error) {
+	files, err := podmeta.Files(p, snap)
+	if err != nil || p.NCCLTopology == "" {
+		return files, err
+	}
+	data, err := h.ncclTopology(p, snap)
+	return append(files, podmeta.File{Name: filepath.Base(p.NCCLTopology), Data: data}), err
+}
+
+// sizes returns how many bytes a claim takes of the node besides its record, or that it is more than it may.
+func (c *claimSpec) sizes(p *plan.Plan) (int, error) {
+	data, err := cdi.Encode(c.Spec, cdi.JSON)
+	if err != nil {
+		return 0, err
+	}
+	ofFiles := 0
+	for _, f := range c.files {
+		ofFiles += len(f.Data)
+	}
+	return len(data) + ofFiles, errors.Join(
+		p.CheckSize("CDI spec", len(data), plan.MaxSpec), p.CheckSize("device metadata", ofFiles, plan.MaxFiles))
+}
+
+// writeFiles writes the files that the spec of a claim mounts.
+func (d *Driver) writeFiles(p *plan.Plan, spec *claimSpec) error {
+	if spec.errFiles != nil {
+		return spec.errFiles
+	}
+	for _, f := range spec.files {
 		if err := d.claims.WriteMetadata(p.UID, f.Name, f.Data); err != nil {
 			return fmt.Errorf("claim %s: %w", p.Claim(), err)
 		}

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/api/metadata"
 	"k8s.io/dynamic-resource-allocation/devicemetadata"
 	"tags.cncf.io/container-device-interface/specs-go"
@@ -63,6 +66,7 @@ func TestDeviceMetadata(t *testing.T) {
 	d := start(t, n, withMetadata)
 	named, made := drivertest.Claim(1, dev0), drivertest.Claim(2, dev1, dev2, "pci-0000-4b-00-0")
 	made.Annotations = map[string]string{resourceapi.PodResourceClaimAnnotation: "nics"}
+	made.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "pod", UID: "77aa0000-0000-4000-8000-000000000001", Controller: new(true)}}
 	requests := made.Status.Allocation.Devices.Results
 	requests[0].Request, requests[1].Request, requests[2].Request = "pair", "pair", "one/fast"
 	n.AddClaim(named, made)
@@ -181,4 +185,61 @@ func TestNCCLTopology(t *testing.T) {
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the file of a claim that has ended: %v", err)
 	}
+}
+
+// TestUsersTextIsNoPath: what a user writes on a claim made by hand is no path in a container, and fills no memory of the node,
+// whatever it claims to be.
+func TestUsersTextIsNoPath(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	start(t, n, withMetadata)
+	var devices []string
+	for range 32 {
+		devices = append(devices, dev0)
+	}
+	for i, annotation := range []string{"../../../../../etc/ld.so.conf.d", strings.Repeat("a", 250<<10)} {
+		c := drivertest.Claim(i, devices...)
+		yes := true
+		for r := range c.Status.Allocation.Devices.Results {
+			c.Status.Allocation.Devices.Results[r].AdminAccess = &yes
+		}
+		c.Annotations = map[string]string{resourceapi.PodResourceClaimAnnotation: annotation}
+		n.AddClaim(c)
+		prepare(t, n, c)
+		for _, m := range drivertest.Spec(t, n.CDIDir, c).Devices[0].ContainerEdits.Mounts {
+			if want := "/var/run/kubernetes.io/dra-device-attributes/resourceclaims/" + c.Name + "/"; !strings.HasPrefix(m.ContainerPath, want) || strings.Contains(m.ContainerPath, "..") {
+				t.Errorf("mounted at %.200q, want below %s", m.ContainerPath, want)
+			}
+		}
+		total := 0
+		for _, dir := range []string{n.CDIDir, n.StateDir} {
+			err := filepath.WalkDir(dir, func(_ string, e os.DirEntry, err error) error {
+				if err != nil || !e.Type().IsRegular() {
+					return err
+				}
+				info, err := e.Info()
+				if err == nil {
+					total += int(info.Size())
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if total > 256<<10 {
+			t.Errorf("the claim takes %d bytes of the node", total)
+		}
+		unprepare(t, n, c)
+	}
+}
+
+// TestLongOwner: whose claim it is, its user says on a claim made by hand. What is no UID is refused by the name of its field.
+func TestLongOwner(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	start(t, n)
+	c := drivertest.Claim(1, dev0)
+	c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "pod", UID: types.UID(strings.Repeat("7", 1<<20)), Controller: new(true)}}
+	n.AddClaim(c)
+	refused(t, n, c, "metadata.ownerReferences[0].uid: Too long")
+	wantFiles(t, n)
 }

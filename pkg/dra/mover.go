@@ -1,11 +1,9 @@
 package dra
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -114,27 +112,6 @@ func (h *host) admit(p *plan.Plan) error {
 		}
 	}
 	return nil
-}
-
-// admitBy waits until then for an HCA that is on its way back from a pod.
-func (h *host) admitBy(ctx context.Context, p *plan.Plan, settled time.Time) error {
-	return h.settle(ctx, settled, func() (passes bool, err error) {
-		err = h.admit(p)
-		return errors.Is(err, errElsewhere), err
-	})
-}
-
-// settle looks until then whether an error passes that the next look at the host may do away with.
-func (h *host) settle(ctx context.Context, until time.Time, look func() (passes bool, err error)) error {
-	for wait := settleStep; ; wait *= 2 {
-		passes, err := look()
-		if !passes || time.Now().After(until) || !sleep(ctx, wait) {
-			return err
-		}
-		if _, err := h.rescan(); err != nil {
-			return err
-		}
-	}
 }
 
 // FixedHCAs says of each HCA of a host in exclusive mode why a driver with that mover does not

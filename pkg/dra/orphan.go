@@ -62,7 +62,7 @@ func (d *Driver) sweepOrphans(ctx context.Context) error {
 		}
 		klog.FromContext(ctx).Info("Forgetting a claim that is gone from the API server and from the kubelet", "claim", p.Claim(), "uid", p.UID)
 		d.note("Forgotten", p.Claim(), "UID %s: it is gone from the API server and from the kubelet", p.UID)
-		if err := d.forget(p.UID); err != nil {
+		if err := d.forget(ctx, p.UID); err != nil {
 			return errors.Join(listErr, err)
 		}
 	}

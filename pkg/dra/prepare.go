@@ -12,8 +12,9 @@ import (
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
+	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
@@ -29,6 +30,7 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 	for _, claim := range claims {
 		devices, err := d.prepare(ctx, claim, settled, unsure)
 		if err != nil {
+			err = plan.Bounded(err)
 			klog.FromContext(ctx).Error(err, "Claim not prepared", "claim", klog.KObj(claim), "uid", claim.UID)
 			// The kubelet tells the pod.
 			d.tell(notice{Namespace: claim.Namespace, Claim: claim.Name, UID: claim.UID, Event: PrepareFailed, Note: err.Error()})
@@ -38,67 +40,107 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 	return results, nil
 }
 
+// How long a call waits for devices that are not there: a driver reload takes
+// the kernel about that long, and the kubelet comes back only after a minute.
+const (
+	settleTime = 3 * time.Second
+	settleStep = 50 * time.Millisecond // the first wait; each is twice the one before
+)
+
 // prepare prepares one claim. It waits until then for a host in the middle of a change. Unsure, unless it is nil, is
 // why other claims of its pods may not be known.
 func (d *Driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim, settled time.Time, unsure error) ([]kubeletplugin.Device, error) {
 	watch := d.cfg.Metrics.Start(metrics.Prepare)
 	defer watch.Whole(metrics.PhaseClaim)
-	d.atWork.LockKey(string(claim.UID))
-	defer d.unlock(claim.UID)
-	if err := ctx.Err(); err != nil { // the claim may have ended while this call waited
-		return nil, watch.Fail(metrics.ReasonGaveUp, fmt.Errorf("claim %s/%s: the kubelet gave up on this call: %w", claim.Namespace, claim.Name, err))
+	for wait := settleStep; ; wait *= 2 {
+		p, refused := d.tryPrepare(ctx, claim, unsure, &watch)
+		if refused == nil {
+			d.preparedNow(p)
+			d.note("Prepared", p.Claim(), "UID %s: %s", p.UID, strings.Join(p.HCAs(), ", "))
+			d.statuses.prepared(claim, d.cfg.NodeName)
+			return prepared(p), nil
+		}
+		if !refused.passes || time.Now().After(settled) || !sleep(ctx, wait) {
+			return nil, watch.Fail(refused.reason, refused)
+		}
+		if _, err := d.host.rescan(); err != nil {
+			return nil, watch.Fail(deviceReason(err), err)
+		}
 	}
+}
+
+// refusal is why a claim is not prepared now.
+type refusal struct {
+	error
+	reason metrics.Reason
+	passes bool // the kernel may be in the middle of a change: it is worth another look at the host
+}
+
+func (r *refusal) Unwrap() error { return r.error }
+
+// tryPrepare prepares a claim by what the host is like now. It has the lock of the claim meanwhile, but waits for no
+// change of the host: whoever restores specs waits for the lock.
+func (d *Driver) tryPrepare(ctx context.Context, claim *resourceapi.ResourceClaim, unsure error, watch *metrics.Watch) (*plan.Plan, *refusal) {
+	release, err := d.claims.LockClaim(ctx, claim.UID)
+	if err != nil { // the claim may have ended while this call waited
+		reason := recordReason(err)
+		if ctx.Err() != nil {
+			reason, err = metrics.ReasonGaveUp, fmt.Errorf("the kubelet gave up on this call: %w", err)
+		}
+		return nil, &refusal{fmt.Errorf("claim %s/%s: %w", claim.Namespace, claim.Name, err), reason, false}
+	}
+	defer release()
 	watch.Lap(metrics.PhaseWait)
+	p, refused := d.planOf(ctx, claim, unsure, watch)
+	if refused != nil {
+		return nil, refused
+	}
+	spec, err := d.makeSpec(p)
+	watch.Lap(metrics.PhaseSpec)
+	if err != nil {
+		return nil, &refusal{err, deviceReason(err), true}
+	}
+	if err := spec.errFiles; err != nil {
+		return nil, &refusal{err, recordReason(err), false}
+	}
+	if p.Bytes, err = spec.sizes(p); err == nil {
+		err = d.claims.Claim(ctx, p)
+	}
+	watch.Lap(metrics.PhaseRecord)
+	if err != nil {
+		return nil, &refusal{err, recordReason(err), false}
+	}
+	_, refused = d.writeSpec(p, spec)
+	watch.Lap(metrics.PhaseWrite)
+	return p, refused
+}
+
+// planOf makes the plan of a claim, and checks that the host can give what a new one asks for.
+func (d *Driver) planOf(ctx context.Context, claim *resourceapi.ResourceClaim, unsure error, watch *metrics.Watch) (*plan.Plan, *refusal) {
 	made, err := d.claims.Get(claim.UID)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Record of a claim is made anew", "claim", klog.KObj(claim), "uid", claim.UID)
 	}
 	p, err := plan.New(claim, d.node(ctx).As(made))
 	watch.Lap(metrics.PhasePlan)
-	if err != nil {
-		return nil, watch.Fail(metrics.ReasonParameters, err)
+	switch {
+	case err != nil:
+		return nil, &refusal{err, metrics.ReasonParameters, false}
+	case made != nil:
+		// The claim may have been read before one of its pods came. And it keeps its devices from before the mode
+		// changed: its pod may have the host's network.
+		return p.WithPods(made.Pods...), nil
+	case p.HasNetwork() && unsure != nil:
+		return nil, &refusal{fmt.Errorf("claim %s: name its network interfaces: %w", p.Claim(), unsure), metrics.ReasonAPI, false}
 	}
-	if made != nil {
-		p = p.WithPods(made.Pods...) // the claim may have been read before one of them came
-	} else if p.HasNetwork() && unsure != nil {
-		return nil, watch.Fail(metrics.ReasonAPI, fmt.Errorf("claim %s: name its network interfaces: %w", p.Claim(), unsure))
+	if err := d.host.admit(p); err != nil {
+		return nil, &refusal{err, deviceReason(err), errors.Is(err, errElsewhere)} // it may be on its way back from a pod
 	}
-	// A claim that has its devices from before the mode changed keeps them: its pod may
-	// have the host's network.
-	if made == nil {
-		err := d.host.admitBy(ctx, p, settled)
-		if err == nil {
-			err = d.admitInterfacesBy(ctx, p, settled)
-		}
-		if err != nil {
-			return nil, watch.Fail(deviceReason(err), err)
-		}
+	if err := d.admitInterfaces(p); err != nil {
+		// It may be on its way back too, or the kernel's events have not told of it yet.
+		return nil, &refusal{err, deviceReason(err), errors.Is(err, attach.ErrAway) || errors.Is(err, podnet.ErrNoInterface)}
 	}
-	spec, err := d.host.spec(ctx, p, d.cfg.Hook, settled)
-	watch.Lap(metrics.PhaseSpec)
-	if err != nil {
-		return nil, watch.Fail(deviceReason(err), err)
-	}
-	if err = d.claims.Claim(ctx, p); err == nil {
-		err = d.writeMetadata(p)
-	}
-	watch.Lap(metrics.PhaseRecord)
-	if err != nil {
-		return nil, watch.Fail(recordReason(err), err)
-	}
-	_, err = d.cfg.specs().Write(specName(p.UID), spec, cdi.JSON)
-	watch.Lap(metrics.PhaseWrite)
-	if err != nil {
-		return nil, watch.Fail(metrics.ReasonCDI, fmt.Errorf("claim %s: %w; the driver needs a writable CDI directory with free space on the node", p.Claim(), err))
-	}
-	d.preparedNow(p)
-	d.note("Prepared", p.Claim(), "UID %s: %s", p.UID, strings.Join(p.HCAs(), ", "))
-	d.statuses.prepared(claim, d.cfg.NodeName)
-	return prepared(p), nil
-}
-
-func (d *Driver) unlock(uid types.UID) {
-	_ = d.atWork.UnlockKey(string(uid)) // it has no way to fail
+	return p, nil
 }
 
 // specName is the base name of a claim's CDI spec.
@@ -121,11 +163,11 @@ func prepared(p *plan.Plan) []kubeletplugin.Device {
 }
 
 // UnprepareResourceClaims implements kubeletplugin.DRAPlugin.
-func (d *Driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
+func (d *Driver) UnprepareResourceClaims(ctx context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
 	results := make(map[types.UID]error, len(claims))
 	for _, claim := range claims {
 		watch := d.cfg.Metrics.Start(metrics.Unprepare)
-		err := d.forget(claim.UID)
+		err := d.forget(ctx, claim.UID)
 		if err == nil {
 			d.note("Unprepared", claim.Namespace+"/"+claim.Name, "UID %s", claim.UID)
 		} else {
@@ -142,78 +184,18 @@ func (d *Driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplug
 // forget ends a claim, known or not. The record goes first: a spec without a
 // record is removed within minutes (restoreInterval), while a record without a spec would bring
 // the spec back.
-func (d *Driver) forget(uid types.UID) error {
-	d.atWork.LockKey(string(uid))
-	defer d.unlock(uid)
-	err := d.claims.Remove(uid)
+func (d *Driver) forget(ctx context.Context, uid types.UID) error {
+	release, err := d.claims.LockClaim(ctx, uid)
+	if err != nil {
+		return err
+	}
+	defer release()
+	err = d.claims.Remove(uid)
 	if err == nil {
 		_, err = d.cfg.specs().Remove(specName(uid))
 	}
 	if err == nil {
 		err = d.claims.RemoveMetadata(uid)
-	}
-	return err
-}
-
-// staleAge is the age from which a file in the making has no writer any more.
-const staleAge = time.Minute
-
-// restore writes the specs of prepared claims that are missing or no longer fit
-// the host, and removes specs that no record explains and what killed drivers left
-// half written.
-func (d *Driver) restore(ctx context.Context) error {
-	// Specs are listed first: a record is always older than its spec, so a spec
-	// listed now whose record is not found later is rubbish.
-	ids, errIDs := d.cfg.specs().IDs(cdi.KindClaim)
-	plans, errPlans := d.claims.List()
-	errs := []error{errIDs, errPlans, atomicfile.Sweep(d.cfg.CDIDir, staleAge)}
-	for _, p := range plans {
-		errs = append(errs, d.restoreClaim(ctx, p))
-	}
-	for _, id := range ids {
-		errs = append(errs, d.removeRubbish(ctx, types.UID(id)))
-	}
-	errs = append(errs, d.claims.SweepMetadata(plans))
-	err := errors.Join(errs...)
-	d.unfit.Store(err != nil)
-	return err
-}
-
-// restoreClaim writes the spec of one prepared claim, if it is not as it should be.
-// One that cannot be made now is removed, as what it says may be another HCA's by
-// now: a container fails to start rather than with the wrong device. The record
-// stays, and with the device the spec comes back.
-func (d *Driver) restoreClaim(ctx context.Context, p *plan.Plan) error {
-	// Without a wait: what settles later is found by the next look at the host.
-	spec, err := d.host.spec(ctx, p, d.cfg.Hook, time.Now())
-	if err != nil {
-		_, removeErr := d.cfg.specs().Remove(specName(p.UID))
-		return fmt.Errorf("restore CDI spec: %w", errors.Join(err, removeErr))
-	}
-	if err := d.writeMetadata(p); err != nil {
-		return fmt.Errorf("restore files of a claim: %w", err)
-	}
-	changed, err := d.cfg.specs().Write(specName(p.UID), spec, cdi.JSON)
-	if err != nil {
-		return fmt.Errorf("restore CDI spec of claim %s: %w", p.Claim(), err)
-	}
-	if changed {
-		klog.FromContext(ctx).Info("Restored the CDI spec of a prepared claim", "claim", p.Claim(), "uid", p.UID)
-	}
-	// The claim may have ended since its record was read.
-	return d.removeRubbish(ctx, p.UID)
-}
-
-// removeRubbish removes a claim's spec if there is no record of the claim. An
-// unreadable record is a record.
-func (d *Driver) removeRubbish(ctx context.Context, uid types.UID) error {
-	p, err := d.claims.Get(uid)
-	if p != nil || err != nil {
-		return err
-	}
-	removed, err := d.cfg.specs().Remove(specName(uid))
-	if removed {
-		klog.FromContext(ctx).Info("Removed the CDI spec of a claim that is not prepared", "uid", uid)
 	}
 	return err
 }

@@ -287,9 +287,7 @@ func (s sandboxes) renew(ctx context.Context, plans []*plan.Plan) error {
 	_, err := s.host.rescan()
 	errs := []error{err}
 	for _, p := range plans {
-		s.atWork.LockKey(string(p.UID))
-		errs = append(errs, s.restoreClaim(ctx, p))
-		s.unlock(p.UID)
+		errs = append(errs, s.restoreClaim(ctx, p.UID))
 	}
 	return errors.Join(errs...)
 }

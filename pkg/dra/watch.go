@@ -83,5 +83,5 @@ func (d *Driver) specRemoved(ctx context.Context, file string) error {
 	if p == nil || err != nil {
 		return err
 	}
-	return d.restoreClaim(ctx, p)
+	return d.restoreClaim(ctx, p.UID)
 }

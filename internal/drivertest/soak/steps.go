@@ -36,6 +36,7 @@ var steps = []step{
 	{"storm of flaps", 1, (*soak).storm},
 	{"all drivers are loaded anew", 1, (*soak).reload},
 	{"names move", 6, (*soak).namesMove},
+	{"names move in calls", 4, (*soak).namesMoveInCalls},
 	{"device goes or comes", 6, (*soak).goOrCome},
 	{"specs are removed", 4, (*soak).removeSpecs},
 	{"claim is deleted by force", 2, (*soak).forceDelete},

@@ -3,6 +3,7 @@ package soak
 import (
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -69,6 +70,43 @@ func (s *soak) namesMove() {
 	s.fault("exchanges of names", 1)
 	s.host.rename(a, b, both)
 	s.host.apply(s.Worker)
+}
+
+// namesMoveInCalls exchanges the names of HCAs while claims of them are prepared, and prepared again.
+func (s *soak) namesMoveInCalls() {
+	var all []*allocation
+	for range 3 {
+		if a := s.allocation(); a != nil {
+			all = append(all, a)
+		}
+	}
+	for _, a := range s.claims {
+		if !slices.Contains(all, a) && !a.deleted && s.pick(2) == 0 && a.there(s.host) {
+			all = append(all, a)
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	card := all[0].cards[0]
+	other := (card + 1 + s.pick(len(s.host.cards)-1)) % len(s.host.cards)
+	moment := time.Duration(s.random.Int64N(int64(6 * time.Millisecond)))
+	s.note("names of %d and %d are exchanged in %d calls after %v", card, other, len(all), moment)
+	s.fault("exchanges of names within a call", 1)
+	ctx, cancel := s.callContext()
+	defer cancel()
+	errs := make([]error, len(all))
+	var wg sync.WaitGroup
+	for i, a := range all {
+		wg.Go(func() { errs[i] = s.ask(ctx, 0, a) })
+	}
+	time.Sleep(moment) // that is the moment
+	s.host.rename(card, other, s.pick(2) == 0)
+	s.host.apply(s.Worker)
+	wg.Wait()
+	for i, a := range all {
+		s.check(a, errs[i])
+	}
 }
 
 func (s *soak) goOrCome() {

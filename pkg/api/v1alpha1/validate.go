@@ -72,11 +72,17 @@ func validateMemlock(m *Memlock, path *field.Path) field.ErrorList {
 	if m == nil {
 		return nil
 	}
+	if len(*m) > maxQuantity {
+		return field.ErrorList{field.TooLong(path, "", maxQuantity)}
+	}
 	if _, err := m.Bytes(); err != nil {
 		return field.ErrorList{field.Invalid(path, *m, err.Error())}
 	}
 	return nil
 }
+
+// maxQuantity bounds the text of a limit: zeros in front of a number mean nothing, and would be kept with it.
+const maxQuantity = 64
 
 // AllowedNodes returns the node groups that a claim may ask for.
 func (a *Allow) AllowedNodes() []string {

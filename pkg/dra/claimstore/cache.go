@@ -92,5 +92,8 @@ func readRecord(path string) (cached, error) {
 		return cached{}, err
 	}
 	r, err := decode(data)
+	if err == nil {
+		r.size = len(data)
+	}
 	return cached{identityOf(&st), r}, err
 }

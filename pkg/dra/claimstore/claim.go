@@ -33,9 +33,16 @@ func (s *Store) Claim(ctx context.Context, p *plan.Plan) error {
 		names = append(names, l.HCA)
 	}
 	for _, name := range names {
-		if filepath.Base(name) != name || name == "." || name == ".." {
-			return fmt.Errorf("claim %s: the name or UID %q is not usable as a file name", p.Claim(), name)
+		if err := checkName(name); err != nil {
+			return fmt.Errorf("claim %s: %w", p.Claim(), err)
 		}
+	}
+	data, err := s.encode(p)
+	if err == nil {
+		err = p.CheckNode(s.held.others(p.UID), p.Bytes+len(data))
+	}
+	if err != nil {
+		return err
 	}
 	held, err := s.lockAll(ctx, p)
 	defer held.release()
@@ -47,7 +54,15 @@ func (s *Store) Claim(ctx context.Context, p *plan.Plan) error {
 			return fmt.Errorf("claim %s: %w", p.Claim(), err)
 		}
 	}
-	return s.put(p)
+	return s.put(p, data)
+}
+
+// checkName keeps the store's paths within it.
+func checkName(name string) error {
+	if filepath.Base(name) != name || name == "." || name == ".." {
+		return fmt.Errorf("the name or UID %q is not usable as a file name", name)
+	}
+	return nil
 }
 
 // Update replaces the plan of a claim by what change makes of it, which has the same devices. A claim without a record
@@ -93,6 +108,9 @@ func (s *Store) lockAll(ctx context.Context, p *plan.Plan) (held deviceLocks, er
 // to them. Those that share the HCA with it are not read.
 func (s *Store) admit(p *plan.Plan, l *deviceLock) error {
 	holders, err := l.holders()
+	if err == nil {
+		holders, err = s.complete(l, holders)
+	}
 	if err != nil {
 		return err
 	}
@@ -156,17 +174,39 @@ func (s *Store) lock(ctx context.Context, of plan.Lock) (*deviceLock, error) {
 			return nil, fmt.Errorf("lock device %s: another claim is being prepared on it: %w", of.HCA, err)
 		}
 	}
-	var err error
-	if l.dir, err = openDir(filepath.Join(s.devices(), of.HCA)); err == nil {
-		if err = flock.Lock(ctx, l.dir); errors.Is(err, ctx.Err()) && err != nil {
-			err = fmt.Errorf("another claim is being prepared on it: %w", err)
-		}
-	}
-	if err != nil {
+	if err := l.lockDir(ctx, filepath.Join(s.devices(), of.HCA)); err != nil {
 		l.release()
 		return nil, fmt.Errorf("lock device %s: %w", of.HCA, err)
 	}
 	return l, nil
+}
+
+// lockDir locks the directory that has the HCA's name: another process would not see the lock of one that was removed.
+func (l *deviceLock) lockDir(ctx context.Context, path string) (err error) {
+	for {
+		if l.dir, err = openDir(path); err != nil {
+			return err
+		}
+		if err := flock.Lock(ctx, l.dir); err != nil {
+			if errors.Is(err, ctx.Err()) {
+				err = fmt.Errorf("another claim is being prepared on it: %w", err)
+			}
+			return err
+		}
+		if is, err := isThere(l.dir); is || err != nil {
+			return err
+		}
+		_ = l.dir.Close() // nothing was written to it
+	}
+}
+
+// isThere reports whether an open file or directory still has a name.
+func isThere(f *os.File) (bool, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return false, fmt.Errorf("look at %q: %w", f.Name(), err)
+	}
+	return st.Nlink > 0, nil
 }
 
 // turns has a semaphore for each HCA that a claim of this process was on.
@@ -193,7 +233,11 @@ func openDir(path string) (*os.File, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return dir, err
 	}
-	if err := os.Mkdir(path, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
+	err = os.Mkdir(path, 0o750)
+	if errors.Is(err, fs.ErrNotExist) { // somebody has removed the one above
+		err = os.MkdirAll(path, 0o750)
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
 	return atomicfile.OpenFile(path, unix.O_DIRECTORY, 0)

@@ -93,7 +93,7 @@ func (p *Presence) Leave(besides func() error) (last bool, err error) {
 		return false, err
 	}
 	memories, err := filepath.Glob(s.memoryPath("*"))
-	errs := []error{err, os.RemoveAll(s.claims()), os.RemoveAll(s.devices()), os.RemoveAll(MetadataDir(s.dir))}
+	errs := []error{err, os.RemoveAll(s.claims()), os.RemoveAll(s.devices()), os.RemoveAll(s.lockPath()), os.RemoveAll(MetadataDir(s.dir))}
 	for _, m := range memories {
 		errs = append(errs, os.Remove(m))
 	}

@@ -9,6 +9,11 @@
 // not synced: a power loss ends the boot, which voids every record, and after a
 // boot the kubelet does call again.
 //
+// # Locks of claims
+//
+// claims.lock has a byte for each claim that somebody prepares, restores or ends, by the UID's hash: its lock keeps
+// all others from that claim, also those of another process (docs/adr/0028).
+//
 // # Devices
 //
 // devices/<name>/ is the lock of an HCA (flock on the directory), whatever devices
@@ -20,7 +25,8 @@
 // without a record is left from a crash or an ended claim, and counts for
 // nothing. So no claim is overlooked whatever moment a process dies at, nothing
 // is ever half written, and the cost of a check does not grow with the number of
-// claims on the node (docs/adr/0002).
+// claims on the node (docs/adr/0002). A name that somebody removes by hand is put back: a process knows the records that
+// it has read, which are all when it starts.
 package claimstore
 
 import (
@@ -76,6 +82,8 @@ type record struct {
 	Version int       `json:"version"`
 	BootID  string    `json:"bootID"`
 	Plan    plan.Plan `json:"claim"`
+
+	size int // of the file
 }
 
 // Store is a directory of records and device locks.
@@ -84,12 +92,15 @@ type Store struct {
 	boot  Boot
 	turns turns
 	cache cache
+	locks claimLocks
+	held  holdings
 }
 
 // Open makes the directories of a store below dir. It is for one boot: records of
 // another boot count as absent.
 func Open(dir string, boot Boot) (*Store, error) {
 	s := &Store{dir: dir, boot: boot}
+	s.locks.init()
 	for _, d := range []string{s.claims(), s.devices()} {
 		if err := os.MkdirAll(d, 0o750); err != nil {
 			return nil, fmt.Errorf("open claim store: %w", err)
@@ -114,11 +125,13 @@ func (s *Store) Get(uid types.UID) (*plan.Plan, error) {
 		return nil, fmt.Errorf("read record of claim %s from %q: %w", uid, path, err)
 	}
 	if r == nil || r.BootID != s.boot.ID {
+		s.held.drop(uid)
 		return nil, nil
 	}
 	if r.Version > newestVersion || r.Plan.UID != uid {
 		return nil, fmt.Errorf("read record of claim %s from %q: version %d of claim %q: %w", uid, path, r.Version, r.Plan.UID, errForeign)
 	}
+	s.held.set(&r.Plan, r.size)
 	return &r.Plan, nil
 }
 
@@ -165,26 +178,37 @@ func (s *Store) uids() ([]types.UID, error) {
 }
 
 // put writes the record of a plan. The caller holds the locks of its devices.
-func (s *Store) put(p *plan.Plan) error { return s.write(p, atomicfile.Options{Mode: 0o640}) }
+func (s *Store) put(p *plan.Plan, data []byte) error {
+	return s.write(p, data, atomicfile.Options{Mode: 0o640})
+}
 
 // replace is put for a claim that has a record. Whoever removes that needs no locks, so the new one
 // takes its place only if it is there.
 func (s *Store) replace(p *plan.Plan) error {
-	err := s.write(p, atomicfile.Options{Mode: 0o640, Existing: true})
+	data, err := s.encode(p)
+	if err == nil {
+		err = s.write(p, data, atomicfile.Options{Mode: 0o640, Existing: true})
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it has ended
 	}
 	return err
 }
 
-func (s *Store) write(p *plan.Plan, opt atomicfile.Options) error {
+// encode makes the record of a plan, which has bounds.
+func (s *Store) encode(p *plan.Plan) ([]byte, error) {
 	data, err := json.Marshal(record{Version: versionOf(p), BootID: s.boot.ID, Plan: *p})
 	if err != nil {
-		return fmt.Errorf("encode record of claim %s: %w", p.UID, err)
+		return nil, fmt.Errorf("encode record of claim %s: %w", p.UID, err)
 	}
-	if _, err = atomicfile.Write(s.recordPath(p.UID), data, opt); err != nil {
+	return data, p.CheckSize("record", len(data), plan.MaxRecord)
+}
+
+func (s *Store) write(p *plan.Plan, data []byte, opt atomicfile.Options) error {
+	if _, err := atomicfile.Write(s.recordPath(p.UID), data, opt); err != nil {
 		return fmt.Errorf("write record of claim %s: %w", p.UID, err)
 	}
+	s.held.set(p, len(data))
 	return nil
 }
 
@@ -195,6 +219,7 @@ func (s *Store) Remove(uid types.UID) error {
 		return fmt.Errorf("remove record of claim %s: %w", uid, err)
 	}
 	s.cache.forget(uid)
+	s.held.drop(uid)
 	return nil
 }
 

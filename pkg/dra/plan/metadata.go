@@ -34,7 +34,7 @@ func newMetadata(claim *resourceapi.ResourceClaim, node Node) *Metadata {
 	}
 	return &Metadata{
 		Dir:      filepath.Join(node.MetadataDir, string(claim.UID)),
-		PodClaim: claim.Annotations[resourceapi.PodResourceClaimAnnotation],
+		PodClaim: podClaimName(claim),
 	}
 }
 

@@ -49,6 +49,8 @@ type Plan struct {
 	// Only is the pod that the claim was made for from a template, so that no other comes later;
 	// "" of a claim that pods may share, and in records of versions that did not keep it.
 	Only types.UID `json:"only,omitempty"`
+	// Bytes is what the claim takes of the node's memory besides its record: spec, and files for containers.
+	Bytes int `json:"bytes,omitempty"`
 }
 
 // Device is one allocated device.
@@ -123,6 +125,9 @@ func New(claim *resourceapi.ResourceClaim, node Node) (*Plan, error) {
 	p := &Plan{UID: claim.UID, Namespace: claim.Namespace, Name: claim.Name, Site: &node.Site, Metadata: newMetadata(claim, node), Pods: PodsOf(claim), Only: ownerOf(claim)}
 	if claim.Status.Allocation == nil {
 		return nil, fmt.Errorf("claim %s is not allocated", p.Claim())
+	}
+	if err := check(claim); err != nil {
+		return nil, fmt.Errorf("claim %s: %w", p.Claim(), err)
 	}
 	var errs []error
 	for _, result := range Results(claim) {

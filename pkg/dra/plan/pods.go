@@ -20,7 +20,7 @@ func PodsOf(claim *resourceapi.ResourceClaim) (pods []types.UID) {
 
 // ownerOf returns the pod for which a claim was made, from a template or for an extended resource, "" for none.
 func ownerOf(claim *resourceapi.ResourceClaim) types.UID {
-	if owner := metav1.GetControllerOf(claim); owner != nil && owner.APIVersion == "v1" && owner.Kind == "Pod" {
+	if owner := metav1.GetControllerOf(claim); owner != nil && isPod(owner) {
 		return owner.UID
 	}
 	return ""

@@ -14,7 +14,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// HookOptions say how containers get their limits: of locked memory, and on an HCA.
+// HookOptions say how containers get their limits, of locked memory and on an HCA, and how they are kept from starting
+// with what is not theirs.
 type HookOptions struct {
 	// Path of the hook program on the host, "" for no hook: limits are then for the
 	// scheduler's account only.
@@ -91,6 +92,7 @@ func (p *Plan) device(d Device, hcas []*rdma.HCA, snap *rdma.Snapshot, hook Hook
 			return out, &NotFoundError{p.Claim(), h.Name, err}
 		}
 		out.Nodes = append(out.Nodes, nodes...)
+		out.Owners = append(out.Owners, owners(h, nodes)...)
 		out.Env = append(out.Env, deviceEnv(h))
 		if hook.Path != "" && d.Limits != (Limits{}) {
 			out.Limits = append(out.Limits, cdi.Limit{IBDev: h.IBDev, Handles: d.Limits.Handles, Objects: d.Limits.Objects})
@@ -108,6 +110,20 @@ func (p *Plan) device(d Device, hcas []*rdma.HCA, snap *rdma.Snapshot, hook Hook
 	}
 	out.Hook = hook.of(p, d)
 	return out, nil
+}
+
+// owners says of the nodes of an HCA that they are its own.
+func owners(h *rdma.HCA, nodes []rdma.Node) (out []cdi.NodeOwner) {
+	slot := h.Identity.PCI
+	if h.Identity.SF != nil {
+		slot += "/" + strconv.Itoa(*h.Identity.SF)
+	}
+	for _, n := range nodes {
+		if n.Kind != rdma.NodeRDMACM {
+			out = append(out, cdi.NodeOwner{IBDev: h.IBDev, Node: n.Name, Slot: slot})
+		}
+	}
+	return out
 }
 
 // deviceEnv tells a container the kernel's name of an HCA. The variable is named
@@ -149,14 +165,14 @@ func libraryEnv(libraries []string, hcas []*rdma.HCA) []string {
 	return env
 }
 
-// of returns the hook of a device of a plan, nil if there is nothing for it to do.
+// of returns the hook of a device of a plan, nil without a hook program. It has something to do in any case: it looks
+// whose the nodes are.
 func (o HookOptions) of(p *Plan, d Device) *cdi.Hook {
-	inherit := d.Settings.Memlock == v1alpha1.MemlockInherit
-	if o.Path == "" || inherit && d.Limits == (Limits{}) && !o.Presence && d.Network == nil {
+	if o.Path == "" {
 		return nil
 	}
 	var args []string
-	if !inherit {
+	if d.Settings.Memlock != v1alpha1.MemlockInherit {
 		args = append(args, "--memlock", memlockArg(d.Settings.Memlock))
 	}
 	args = append(args, "--on-denied", o.OnDenied)

@@ -1,0 +1,131 @@
+package claimstore
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+// holdings is what this process has read and written of records: which claims hold which HCAs, and how many bytes
+// they take of the node. The records are the truth. The names in the directories of HCAs lead to the records of other
+// processes; holdings lead to a record whose name somebody has removed by hand.
+type holdings struct {
+	mu     sync.Mutex
+	claims map[types.UID]holding
+	byHCA  map[string]map[types.UID]bool // whether the claim shares the HCA
+	bytes  int
+}
+
+// holding is a claim as it was read or written last.
+type holding struct {
+	plan  *plan.Plan // which nobody changes
+	locks []plan.Lock
+	bytes int
+}
+
+// set replaces what is known of a claim. It is cheap for a plan that is known.
+func (h *holdings) set(p *plan.Plan, recordBytes int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.claims[p.UID].plan == p {
+		return
+	}
+	h.remove(p.UID)
+	if h.claims == nil {
+		h.claims, h.byHCA = map[types.UID]holding{}, map[string]map[types.UID]bool{}
+	}
+	now := holding{p, p.Locks(), p.Bytes + recordBytes}
+	h.claims[p.UID] = now
+	h.bytes += now.bytes
+	for _, l := range now.locks {
+		if h.byHCA[l.HCA] == nil {
+			h.byHCA[l.HCA] = map[types.UID]bool{}
+		}
+		h.byHCA[l.HCA][p.UID] = l.Shared
+	}
+}
+
+// drop forgets a claim without a record.
+func (h *holdings) drop(uid types.UID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.remove(uid)
+}
+
+func (h *holdings) remove(uid types.UID) {
+	was := h.claims[uid]
+	for _, l := range was.locks {
+		delete(h.byHCA[l.HCA], uid)
+	}
+	h.bytes -= was.bytes
+	delete(h.claims, uid)
+}
+
+// of returns the claims that hold an HCA.
+func (h *holdings) of(hca string) []holder {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := make([]holder, 0, len(h.byHCA[hca]))
+	for uid, shared := range h.byHCA[hca] {
+		out = append(out, holder{uid, shared})
+	}
+	return out
+}
+
+// others returns how many bytes all claims take but one.
+func (h *holdings) others(uid types.UID) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.bytes - h.claims[uid].bytes
+}
+
+// complete adds the claims to the holders of a locked HCA whose names are missing there, and puts the names back. A name
+// that says of a claim that it shares the HCA counts only if its record says so.
+func (s *Store) complete(l *deviceLock, named []holder) ([]holder, error) {
+	for _, h := range s.held.of(l.HCA) {
+		if i := slices.IndexFunc(named, func(n holder) bool { return n.uid == h.uid }); i >= 0 {
+			named[i].shared = named[i].shared && h.shared
+			continue
+		}
+		p, err := s.Get(h.uid)
+		if err == nil && (p == nil || !slices.ContainsFunc(p.Locks(), func(o plan.Lock) bool { return o.HCA == l.HCA })) {
+			continue // it has ended, or has other HCAs by now
+		}
+		if err := l.add(h); err != nil {
+			return nil, err
+		}
+		named = append(named, h)
+	}
+	return named, nil
+}
+
+// Rebuild reads all records, and puts the names back that are missing beside their HCAs. A driver does so before it
+// prepares claims. It needs no locks: a name without a record counts for nothing.
+func (s *Store) Rebuild() error {
+	plans, err := s.List()
+	errs := []error{err}
+	for _, p := range plans {
+		for _, lock := range p.Locks() {
+			h := holder{p.UID, lock.Shared}
+			path := filepath.Join(s.devices(), lock.HCA, h.name())
+			if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, err)
+				continue
+			}
+			dir, err := openDir(filepath.Dir(path))
+			if err == nil {
+				err = (&deviceLock{Lock: lock, dir: dir}).add(h)
+				dir.Close()
+			}
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
