@@ -82,7 +82,8 @@ func (d *Driver) hearOfClaim(ctx context.Context, p *plan.Plan) error {
 	}
 	d.atWork.LockKey(string(p.UID))
 	defer d.unlock(p.UID)
-	return d.claims.Update(ctx, p.UID, func(now *plan.Plan) *plan.Plan { return now.Reserved(claim, p.Pods) })
+	ended := d.ended(p.Pods) // one that was deleted by force may run: it is not reserved for any more, and has what it was given
+	return d.claims.Update(ctx, p.UID, func(now *plan.Plan) *plan.Plan { return now.Reserved(claim, ended) })
 }
 
 // hearOfPods makes known which claims with interfaces the pods of new claims share, as those of the new ones get their names beside

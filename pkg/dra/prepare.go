@@ -27,7 +27,9 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 	settled := time.Now().Add(settleTime)
 	unsure := d.hearOfPods(ctx, claims)
 	for _, claim := range claims {
-		devices, err := d.prepare(ctx, claim, settled, unsure)
+		devices, err := d.prepareAfter(ctx, claim, func() ([]kubeletplugin.Device, error) {
+			return d.prepare(ctx, claim, settled, unsure)
+		})
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "Claim not prepared", "claim", klog.KObj(claim), "uid", claim.UID)
 			// The kubelet tells the pod.
@@ -145,14 +147,18 @@ func (d *Driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplug
 func (d *Driver) forget(uid types.UID) error {
 	d.atWork.LockKey(string(uid))
 	defer d.unlock(uid)
-	err := d.claims.Remove(uid)
-	if err == nil {
-		_, err = d.cfg.specs().Remove(specName(uid))
+	if err := d.claims.Remove(uid); err != nil {
+		return err
 	}
-	if err == nil {
-		err = d.claims.RemoveMetadata(uid)
+	return d.removeFiles(uid)
+}
+
+// removeFiles removes what a claim has besides its record.
+func (d *Driver) removeFiles(uid types.UID) error {
+	if _, err := d.cfg.specs().Remove(specName(uid)); err != nil {
+		return err
 	}
-	return err
+	return d.claims.RemoveMetadata(uid)
 }
 
 // staleAge is the age from which a file in the making has no writer any more.

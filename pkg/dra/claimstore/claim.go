@@ -148,7 +148,7 @@ const tidyAbove = 256
 
 // tidy drops the name of a claim that has no record.
 func (s *Store) tidy(l *deviceLock, h holder) error {
-	if _, err := os.Lstat(s.recordPath(h.uid)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(s.RecordPath(h.uid)); errors.Is(err, fs.ErrNotExist) {
 		return l.drop(h)
 	}
 	return nil
