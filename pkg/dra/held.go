@@ -104,7 +104,7 @@ func (f facts) why(record string) string {
 		for _, uid := range f.Running {
 			pods = append(pods, string(uid))
 		}
-		return fmt.Sprintf("%v, but pod %s was given it and still runs, though it was deleted; stop it on the node: "+
+		return fmt.Sprintf("%v, but pod %s was given it and still runs, as one does that was deleted by force; stop it on the node: "+
 			"crictl stopp $(crictl pods -q --label io.kubernetes.pod.uid=%s)", f.Allocation, strings.Join(pods, ", "), pods[0])
 	case unsure:
 		return fmt.Sprintf("%v, and the driver cannot tell whether a container still uses it: %v; "+

@@ -179,7 +179,7 @@ func TestMadeAnewUnderItsName(t *testing.T) {
 	n.AddPodCgroup(t, podB) // of a pod that starts
 
 	n.AddPodCgroup(t, podA) // the old pod was deleted by force, and runs
-	refused(t, n, next, "held by claim team-a/claim-1 ("+string(c.UID)+")", "pod "+podA, "crictl")
+	refused(t, n, next, "in use by claim team-a/claim-1 ("+string(c.UID)+")", "pod "+podA, "crictl")
 	wantFiles(t, n, c)
 
 	n.RemovePodCgroup(t, podA)

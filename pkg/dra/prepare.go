@@ -55,6 +55,9 @@ func (d *Driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim, 
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Record of a claim is made anew", "claim", klog.KObj(claim), "uid", claim.UID)
 	}
+	if made != nil && !made.IsOf(claim) { // pods of that allocation may run: prepareAfter looks into it
+		return nil, watch.Fail(metrics.ReasonInUse, fmt.Errorf("claim %s: %w", made.Claim(), made.Earlier()))
+	}
 	p, err := plan.New(claim, d.node(ctx).As(made))
 	watch.Lap(metrics.PhasePlan)
 	if err != nil {

@@ -39,9 +39,6 @@ func (d *Driver) kubeletWord(ctx context.Context) kubeletWord {
 // of the claim itself, and claims that hold its HCAs. It holds no lock of the claim while it looks at another.
 func (d *Driver) prepareAfter(ctx context.Context, claim *resourceapi.ResourceClaim, prepare func() ([]kubeletplugin.Device, error)) ([]kubeletplugin.Device, error) {
 	kubelet := d.kubeletWord(ctx)
-	if err := d.endEarlier(ctx, claim, kubelet); err != nil {
-		return nil, err
-	}
 	for {
 		devices, err := prepare()
 		var conflict plan.InUseError
@@ -60,25 +57,6 @@ func (d *Driver) prepareAfter(ctx context.Context, claim *resourceapi.ResourceCl
 			return nil, fmt.Errorf("claim %s/%s: %w", claim.Namespace, claim.Name, conflict.Because(f.why(d.claims.RecordPath(conflict.Holder.UID))))
 		}
 	}
-}
-
-// endEarlier lets go of an earlier allocation of a claim that is about to be prepared. The pods of that one may run on.
-func (d *Driver) endEarlier(ctx context.Context, claim *resourceapi.ResourceClaim, kubelet kubeletWord) error {
-	made, err := d.claims.Get(claim.UID)
-	if err != nil || made == nil || made.IsOf(claim) {
-		return nil // prepare says what is wrong with the record
-	}
-	f, released, err := d.release(ctx, claim.UID, claim, kubelet)
-	switch {
-	case err == nil && f.verdict() == inUse && !released:
-		err = errors.New("the API server has just allocated it; the kubelet tries again")
-	case err == nil && !released:
-		err = errors.New(f.why(d.claims.RecordPath(claim.UID)))
-	}
-	if err != nil {
-		return fmt.Errorf("claim %s still holds %v on this node: %w", made.Claim(), made.HCAs(), err)
-	}
-	return nil
 }
 
 // release forgets a claim if nobody can use it any more, and returns what it knows of the claim. Asking is the claim that

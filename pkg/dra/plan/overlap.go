@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
 )
@@ -23,6 +24,15 @@ func (e InUseError) Error() string { return e.what + ": " + e.why }
 func (e InUseError) Because(why string) InUseError {
 	e.why = why
 	return e
+}
+
+// Earlier is the error of a claim that was allocated anew while its record is that of an earlier allocation.
+func (p *Plan) Earlier() InUseError {
+	return InUseError{
+		Holder: p,
+		what:   fmt.Sprintf("%s is in use by an earlier allocation of the claim (%s)", strings.Join(p.HCAs(), ", "), p.UID),
+		why:    "the claim was read before it was allocated these devices; the kubelet tries again",
+	}
 }
 
 // Overlap returns an InUseError if two plans use one HCA in a way that excludes the
