@@ -52,6 +52,43 @@ func Share(n int, consumed map[string]string, devices ...string) *resourceapi.Re
 	return c
 }
 
+// ForPod makes the claim one that was made for a pod from a template, and is reserved for it.
+func ForPod(c *resourceapi.ResourceClaim, pod string) *resourceapi.ResourceClaim {
+	yes := true
+	c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod, UID: types.UID(pod), Controller: &yes}}
+	return ReservedFor(c, pod)
+}
+
+// ReservedFor reserves the claim for one more pod, by its UID.
+func ReservedFor(c *resourceapi.ResourceClaim, pod string) *resourceapi.ResourceClaim {
+	c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: pod, UID: types.UID(pod)})
+	return c
+}
+
+// MadeAnew is another claim of the same name, with the same devices.
+func MadeAnew(c *resourceapi.ResourceClaim, n int) *resourceapi.ResourceClaim {
+	c = c.DeepCopy()
+	c.UID, c.OwnerReferences, c.Status.ReservedFor = Claim(n).UID, nil, nil
+	return c
+}
+
+// Deallocated is the claim without an allocation.
+func Deallocated(c *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
+	c = c.DeepCopy()
+	c.Status = resourceapi.ResourceClaimStatus{}
+	return c
+}
+
+// Elsewhere is the claim with the same devices of another node.
+func Elsewhere(c *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
+	c = c.DeepCopy()
+	c.Status.ReservedFor = nil
+	for i := range c.Status.Allocation.Devices.Results {
+		c.Status.Allocation.Devices.Results[i].Pool = NodeName + "-other"
+	}
+	return c
+}
+
 // WithParameters adds parameters that the user wrote into the claim, for all its
 // requests. Fields is the inside of a JSON object.
 func WithParameters(c *resourceapi.ResourceClaim, fields string) *resourceapi.ResourceClaim {

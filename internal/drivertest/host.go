@@ -16,13 +16,15 @@ import (
 type Host struct {
 	// Root is what the driver is given as --host-root.
 	Root string
+
+	cgroups string // what it has below sys/fs/cgroup
 }
 
 // NewHost makes a host with the hardware of a fixture machine. Device nodes are
 // real, so it needs root.
 func NewHost(t testing.TB, machine string) *Host {
 	t.Helper()
-	h := &Host{Root: TempDir(t)}
+	h := &Host{Root: TempDir(t), cgroups: newCgroups(t)}
 	h.Become(t, load(t, machine))
 	return h
 }
@@ -39,7 +41,7 @@ func NewSharedHost(t testing.TB, machine string) *Host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &Host{Root: root}
+	h := &Host{Root: root, cgroups: newCgroups(t)}
 	h.Become(t, load(t, machine))
 	t.Cleanup(func() { h.unlink(t) })
 	return h
@@ -75,7 +77,12 @@ func (h *Host) Become(t testing.TB, m *fixture.Machine) {
 	if err := m.MakeNodes(tree); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(filepath.Join(tree, "dev"), 0o755); err != nil {
+	for _, dir := range []string{"dev", "sys/fs"} {
+		if err := os.MkdirAll(filepath.Join(tree, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(h.cgroups, filepath.Join(tree, "sys/fs/cgroup")); err != nil {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{"dev", "sys"} {

@@ -300,6 +300,22 @@ func (k *Kubelet) AddPod(name string, claims ...*resourceapi.ResourceClaim) {
 	k.pods = append(k.pods, &podresources.PodResources{Name: name, Namespace: "team-a", Containers: []*podresources.ContainerResources{container}})
 }
 
+// AddUsingPod has one more pod on the node, which uses a claim by the CDI devices that the driver answered with: none
+// before it has answered.
+func (k *Kubelet) AddUsingPod(name string, c *resourceapi.ResourceClaim, ids ...string) {
+	used := &podresources.DynamicResource{ClaimNamespace: c.Namespace, ClaimName: c.Name}
+	for i, id := range ids {
+		r := c.Status.Allocation.Devices.Results[i]
+		used.ClaimResources = append(used.ClaimResources, &podresources.ClaimResource{
+			DriverName: r.Driver, PoolName: r.Pool, DeviceName: r.Device, CdiDevices: []*podresources.CDIDevice{{Name: id}},
+		})
+	}
+	container := &podresources.ContainerResources{Name: "main", DynamicResources: []*podresources.DynamicResource{used}}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.pods = append(k.pods, &podresources.PodResources{Name: name, Namespace: c.Namespace, Containers: []*podresources.ContainerResources{container}})
+}
+
 // podServer is the pod resources API, of which the driver uses List.
 type podServer struct {
 	podresources.UnimplementedPodResourcesListerServer

@@ -50,6 +50,8 @@ type Container struct {
 	Hooks [][]string
 	// Memlock is the soft limit in its OCI spec, nil for none.
 	Memlock *uint64
+	// CDIDevices are the names of its CDI devices, where the runtime names them.
+	CDIDevices []string
 }
 
 // Handler is told of what happens. Its methods are called one at a time for one pod.
@@ -79,6 +81,7 @@ type Plugin struct {
 
 	connected atomic.Bool
 	why       atomic.Pointer[error] // it is not connected
+	running   running
 }
 
 // Connected reports whether the runtime has the plugin.
@@ -112,6 +115,7 @@ func (p *Plugin) Run(ctx context.Context) {
 			return
 		}
 		p.why.Store(&err)
+		p.running.lose()
 		if p.connected.Swap(false) {
 			said, wait = "", minWait
 		}
@@ -149,6 +153,7 @@ func (p *Plugin) serve(ctx context.Context) error {
 type events struct{ p *Plugin }
 
 func (e *events) Synchronize(ctx context.Context, pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
+	e.p.running.set(pods, containers)
 	e.p.connected.Store(true)
 	e.p.Report(nil)
 	var all, onHost []Pod
@@ -170,16 +175,19 @@ func (e *events) RunPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
 }
 
 func (e *events) StopPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
+	e.p.running.end(pod)
 	e.p.Handler.Stopped(ctx, podOf(pod))
 	return nil
 }
 
 func (e *events) RemovePodSandbox(ctx context.Context, pod *api.PodSandbox) error {
+	e.p.running.end(pod)
 	e.p.Handler.Stopped(ctx, podOf(pod))
 	return nil
 }
 
 func (e *events) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
+	e.p.running.add(pod, c)
 	limit := e.p.Handler.Memlock(podOf(pod), containerOf(c))
 	if limit == nil {
 		return nil, nil, nil
@@ -214,6 +222,9 @@ func containerOf(c *api.Container) Container {
 	out := Container{Name: c.GetName()}
 	for _, h := range c.GetHooks().GetCreateRuntime() {
 		out.Hooks = append(out.Hooks, append([]string{h.GetPath()}, h.GetArgs()...))
+	}
+	for _, d := range c.GetCDIDevices() {
+		out.CDIDevices = append(out.CDIDevices, d.GetName())
 	}
 	for _, r := range c.GetRlimits() {
 		if r.GetType() == rlimitMemlock {

@@ -98,7 +98,12 @@ func startRuntime(socket, dir string) (*adaptation.Adaptation, error) {
 		host := pod("host", "")
 		host.Pid = 7
 		pods := []*api.PodSandbox{pod("old", "/run/netns/old"), host, pod("of-containers", ""), pod("ended", "")}
-		_, err := deliver(ctx, pods, []*api.Container{{Id: "c", PodSandboxId: "id-of-containers"}})
+		_, err := deliver(ctx, pods, []*api.Container{
+			{Id: "c", PodSandboxId: "id-of-containers"},
+			{Id: "1", PodSandboxId: "id-old", Name: "main", State: api.ContainerState_CONTAINER_RUNNING, CDIDevices: []*api.CDIDevice{{Name: "rdma.dev/claim=a"}}},
+			{Id: "2", PodSandboxId: "id-ended", Name: "main", State: api.ContainerState_CONTAINER_STOPPED},
+			{Id: "3", PodSandboxId: "id-unknown", Name: "main", State: api.ContainerState_CONTAINER_RUNNING},
+		})
 		return err
 	}
 	update := func(context.Context, []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) { return nil, nil }
@@ -204,6 +209,53 @@ func TestPlugin(t *testing.T) {
 	}
 }
 
+// TestSandboxes: the plugin knows which pods have containers that may run, from the connection on until it is lost.
+func TestSandboxes(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "nri.sock")
+	runtime, err := startRuntime(socket, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer runtime.Stop()
+	h := &handler{}
+	p, reports := connect(t, h, socket)
+	if err := <-reports; err != nil {
+		t.Fatal(err)
+	}
+	runtime.BlockPluginSync().Unblock()
+	want := func(when string, pods map[string]string) {
+		t.Helper()
+		got := map[string]string{}
+		all, known := p.Sandboxes()
+		for _, s := range all {
+			for _, c := range s.Containers {
+				got[s.UID] += c.Name + strings.Join(c.CDIDevices, " ")
+			}
+		}
+		if diff := cmp.Diff(pods, got); diff != "" || !known {
+			t.Errorf("%s: known %t (-want +got):\n%s", when, known, diff)
+		}
+	}
+	want("connected", map[string]string{"old": "mainrdma.dev/claim=a"})
+	create := func(id string) {
+		t.Helper()
+		_, err := runtime.CreateContainer(t.Context(), &adaptation.CreateContainerRequest{Pod: pod("a", ""), Container: &api.Container{Id: id, Name: "app"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	create("c1")
+	create("c2") // it restarts
+	want("created", map[string]string{"old": "mainrdma.dev/claim=a", "a": "app"})
+	if err := runtime.StopPodSandbox(t.Context(), &adaptation.StopPodSandboxRequest{Pod: pod("old", "")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := runtime.RemovePodSandbox(t.Context(), &adaptation.RemovePodSandboxRequest{Pod: pod("a", "")}); err != nil {
+		t.Fatal(err)
+	}
+	want("stopped and removed", map[string]string{})
+}
+
 // TestReconnect: a runtime without NRI is no error, one that comes or comes back is found.
 func TestReconnect(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "nri.sock")
@@ -219,9 +271,15 @@ func TestReconnect(t *testing.T) {
 				break
 			}
 		}
+		if pods, known := p.Sandboxes(); !known || len(pods) != 1 {
+			t.Errorf("connected: known %t, %v", known, pods)
+		}
 		kill()
 		if err := <-reports; err == nil {
 			t.Error("the runtime has gone, and nobody says so")
+		}
+		if pods, known := p.Sandboxes(); known || len(pods) > 0 {
+			t.Errorf("after the connection: known %t, %v", known, pods)
 		}
 		eventually(t, func() error {
 			if p.Connected() {

@@ -28,10 +28,21 @@ type Pod struct {
 	// Devices are the names of the claim's devices that its containers use, sorted;
 	// nil where the kubelet does not tell them apart.
 	Devices []string
+	// CDIDevices are the names of the CDI devices that the driver answered with for the claim, sorted; nil before it
+	// has. The kubelet names claims and not their UIDs; these names tell apart claims of one name.
+	CDIDevices []string
 }
 
 // Claims are the pods that use each claim, in the order of their names.
 type Claims map[types.NamespacedName][]Pod
+
+// Users returns the pods that use a claim of that name with any of some CDI devices, and those that may, since the
+// kubelet does not say by which devices.
+func (c Claims) Users(claim types.NamespacedName, cdiDevices []string) []Pod {
+	return slices.DeleteFunc(slices.Clone(c[claim]), func(p Pod) bool {
+		return len(p.CDIDevices) > 0 && !slices.ContainsFunc(p.CDIDevices, func(id string) bool { return slices.Contains(cdiDevices, id) })
+	})
+}
 
 // timeout is for one call of the kubelet.
 const timeout = 10 * time.Second
@@ -75,12 +86,20 @@ func (c Claims) add(pod *podresources.PodResources, r *podresources.DynamicResou
 	}
 	p := &c[claim][i]
 	for _, device := range r.GetClaimResources() {
-		if device.GetDriverName() == driver && device.GetDeviceName() != "" {
+		if device.GetDriverName() != driver {
+			continue
+		}
+		if device.GetDeviceName() != "" {
 			p.Devices = append(p.Devices, device.GetDeviceName())
+		}
+		for _, cdi := range device.GetCdiDevices() {
+			p.CDIDevices = append(p.CDIDevices, cdi.GetName())
 		}
 	}
 	slices.Sort(p.Devices)
 	p.Devices = slices.Compact(p.Devices)
+	slices.Sort(p.CDIDevices)
+	p.CDIDevices = slices.Compact(p.CDIDevices)
 }
 
 // Cache keeps the kubelet's answer, be it an error, for a while.

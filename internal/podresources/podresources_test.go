@@ -45,6 +45,38 @@ func TestList(t *testing.T) {
 	}
 }
 
+// TestUsers: claims of one name are told apart by their CDI devices; a pod of which the kubelet names none may use
+// either.
+func TestUsers(t *testing.T) {
+	k := drivertest.NewKubelet(t)
+	claim := drivertest.Claim(1, "a", "b")
+	k.AddUsingPod("old", claim, "rdma.dev/claim=a.r0.old", "rdma.dev/claim=b.r1.old")
+	k.AddUsingPod("new", claim, "rdma.dev/claim=a.r0.new")
+	k.AddUsingPod("starting", claim)
+	k.AddUsingPod("other", drivertest.Claim(2, "a"), "rdma.dev/claim=a.r0.old")
+	claims, err := podresources.List(t.Context(), socket(k), driver)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
+	for id, want := range map[string][]string{
+		"rdma.dev/claim=b.r1.old": {"old", "starting"},
+		"rdma.dev/claim=a.r0.new": {"new", "starting"},
+		"rdma.dev/claim=a.r0":     {"starting"},
+	} {
+		var got []string
+		for _, pod := range claims.Users(name, []string{id}) {
+			got = append(got, pod.Name)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("users by %s (-want +got):\n%s", id, diff)
+		}
+	}
+	if got := claims.Users(types.NamespacedName{Namespace: "team-b", Name: claim.Name}, nil); len(got) > 0 {
+		t.Errorf("users of a claim of another namespace: %v", got)
+	}
+}
+
 // TestCache: the kubelet is not asked again within the time, and an error is kept as
 // well; no socket is no error.
 func TestCache(t *testing.T) {

@@ -8,14 +8,13 @@
 //	kubepods/burstable/pod<UID>/<ID>
 //
 // below the mount of cgroup version 2, its hierarchy "unified" or the one of version 1,
-// "rdma".
+// "rdma". [ReadPods] finds which pods and containers have a cgroup at all.
 package rdmacgroup
 
 import (
 	"cmp"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,73 +31,30 @@ type Usage struct {
 	MaxHandles, MaxObjects *uint64
 }
 
-// The bounds of a search: a node has a few hundred cgroups.
-const (
-	maxDepth = 12
-	maxDirs  = 16384
-)
-
 // Read looks for containers below a /sys/fs/cgroup. A container that never opened an
 // RDMA device, or has no rdma controller, is not in the result, which is sorted.
 func Read(cgroups fs.FS) []Usage {
-	s := search{fs: cgroups, left: maxDirs}
-	for _, root := range []string{".", "unified", "rdma"} {
-		if root == "." && !s.exists("cgroup.controllers") {
-			continue // version 1: its hierarchies are looked into by name
-		}
-		s.walk(root, "", 0)
+	var found []Usage
+	s := search{fs: cgroups, container: func(dir, pod, id string) { found = append(found, read(cgroups, dir, pod, id)...) }}
+	roots := []string{"unified", "rdma"} // version 1: its hierarchies are looked into by name
+	if s.isVersion2() {
+		roots = append(roots, ".")
 	}
-	slices.SortFunc(s.found, func(a, b Usage) int {
+	s.walk(roots...)
+	slices.SortFunc(found, func(a, b Usage) int {
 		return cmp.Or(cmp.Compare(a.PodUID, b.PodUID), cmp.Compare(a.Container, b.Container), cmp.Compare(a.IBDev, b.IBDev))
 	})
-	return s.found
-}
-
-type search struct {
-	fs    fs.FS
-	left  int
-	found []Usage
-}
-
-func (s *search) exists(name string) bool {
-	_, err := fs.Stat(s.fs, name)
-	return err == nil
-}
-
-// walk looks into a cgroup and those below it. Pod is the UID of the pod that it
-// belongs to, empty above pods.
-func (s *search) walk(dir, pod string, depth int) {
-	if s.left--; s.left < 0 || depth > maxDepth {
-		return
-	}
-	if id := containerID(path.Base(dir)); id != "" && pod != "" {
-		s.read(dir, pod, id)
-		return
-	}
-	entries, err := fs.ReadDir(s.fs, dir)
-	if err != nil {
-		return // it has ended
-	}
-	for _, e := range entries {
-		if !e.IsDir() {
-			continue
-		}
-		below := pod
-		if uid := podUID(e.Name()); uid != "" {
-			below = uid
-		}
-		s.walk(path.Join(dir, e.Name()), below, depth+1)
-	}
+	return found
 }
 
 // read reads the files of a container's cgroup.
-func (s *search) read(dir, pod, container string) {
-	current, err := fs.ReadFile(s.fs, path.Join(dir, "rdma.current"))
+func read(cgroups fs.FS, dir, pod, container string) (found []Usage) {
+	current, err := fs.ReadFile(cgroups, path.Join(dir, "rdma.current"))
 	if err != nil {
-		return
+		return nil
 	}
 	limits := map[string]line{}
-	if text, err := fs.ReadFile(s.fs, path.Join(dir, "rdma.max")); err == nil {
+	if text, err := fs.ReadFile(cgroups, path.Join(dir, "rdma.max")); err == nil {
 		for _, l := range parse(string(text)) {
 			limits[l.ibdev] = l
 		}
@@ -107,11 +63,12 @@ func (s *search) read(dir, pod, container string) {
 		if l.handles == nil || l.objects == nil {
 			continue // "max" is no count
 		}
-		s.found = append(s.found, Usage{
+		found = append(found, Usage{
 			PodUID: pod, Container: container, IBDev: l.ibdev, Handles: *l.handles, Objects: *l.objects,
 			MaxHandles: limits[l.ibdev].handles, MaxObjects: limits[l.ibdev].objects,
 		})
 	}
+	return found
 }
 
 // line is one line of rdma.current or rdma.max; nil is "max", or not there.
@@ -143,28 +100,4 @@ func parse(text string) []line {
 		out = append(out, l)
 	}
 	return out
-}
-
-var (
-	// Static pods have a hash for a UID.
-	podName       = regexp.MustCompile(`(?:^|-)pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?$`)
-	containerName = regexp.MustCompile(`^(?:[a-z-]+-)?([0-9a-f]{64})(?:\.scope)?$`)
-)
-
-// podUID returns the UID in the name of a pod's cgroup, empty if it is none. systemd
-// has no hyphen in the name of a slice, so the kubelet writes underscores.
-func podUID(name string) string {
-	if m := podName.FindStringSubmatch(name); m != nil {
-		return strings.ReplaceAll(m[1], "_", "-")
-	}
-	return ""
-}
-
-// containerID returns the ID in the name of a container's cgroup. CRI-O's monitor of a
-// container is none.
-func containerID(name string) string {
-	if m := containerName.FindStringSubmatch(name); m != nil && !strings.HasPrefix(name, "crio-conmon-") {
-		return m[1]
-	}
-	return ""
 }

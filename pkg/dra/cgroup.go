@@ -31,6 +31,9 @@ func LimitsEnforced(hostRoot string) error {
 	return errNoController
 }
 
+// cgroupDir is where the driver sees the host's cgroups.
+func (d *Driver) cgroupDir() string { return filepath.Join(d.cfg.HostRoot, "sys/fs/cgroup") }
+
 // reportLimits says once what is not enforced on this node.
 func (d *Driver) reportLimits(logger klog.Logger) {
 	if err := LimitsEnforced(d.cfg.HostRoot); err != nil {

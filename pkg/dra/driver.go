@@ -12,6 +12,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
@@ -33,12 +34,13 @@ import (
 
 // Driver is the DRA driver of one node.
 type Driver struct {
-	cfg    Config
-	client kubernetes.Interface
-	host   *host
-	claims *claimstore.Store
-	moving sync.Mutex // HCAs or their interfaces go into a pod or come back
-	users  users      // under moving
+	cfg      Config
+	client   kubernetes.Interface
+	host     *host
+	claims   *claimstore.Store
+	heldTold map[types.UID]string // of orphanLoop: why claims hold HCAs that nothing entitles them to, as it was told
+	moving   sync.Mutex           // HCAs or their interfaces go into a pod or come back
+	users    users                // under moving
 
 	attacher   *attach.Attacher // of interfaces; nil for nobody
 	late       *late            // pods

@@ -29,13 +29,15 @@ var (
 		"A container has a RoCE device, a network namespace of its own, and in it no interface of the device, so it has no address to use."}
 	MoveFailed = EventReason{"RDMAMoveFailed", corev1.EventTypeWarning, "claim, pod",
 		"The RDMA devices of the claim could not be moved into the network namespace of the pod, or another pod of the claim has them ([network.md](network.md#claims-that-pods-share)), so its containers do not start. The kubelet tries again."}
+	StillHeld = EventReason{"RDMAStillHeld", corev1.EventTypeWarning, "claim",
+		"The claim is deleted, or not allocated to this node any more, and holds its HCA there all the same; the message says why ([restarts.md](restarts.md#what-holds-an-hca))."}
 	NoDevices = EventReason{"NoRDMADevices", corev1.EventTypeWarning, "node",
 		"The node publishes nothing, since its container runtime would drop the devices ([install.md](install.md))."}
 )
 
 // EventReasons returns all of them, those of health last.
 func EventReasons() []EventReason {
-	out := []EventReason{PrepareFailed, UnprepareFailed, MemlockNotRaised, LimitNotSet, NetdevMissing, MoveFailed, NoDevices}
+	out := []EventReason{PrepareFailed, UnprepareFailed, MemlockNotRaised, LimitNotSet, NetdevMissing, MoveFailed, StillHeld, NoDevices}
 	for _, c := range health.Conditions() {
 		for _, holds := range []bool{true, false} {
 			t := health.Transition{Condition: c, Holds: holds}

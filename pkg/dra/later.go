@@ -85,9 +85,10 @@ func (d *Driver) hearOfClaim(ctx context.Context, p *plan.Plan) error {
 		return err
 	}
 	defer release()
+	// A pod that was deleted by force may run on: it is not reserved for any more, and has what it was given.
+	ended := d.ended(p.Pods)
 	return d.claims.Update(ctx, p.UID, func(now *plan.Plan) *plan.Plan {
-		// A pod that was deleted by force may run on: what it uses on the host stays there.
-		return now.Reserved(claim, p.Pods).WithPods(d.onHost.among(now.Pods)...)
+		return now.Reserved(claim, ended).WithPods(d.onHost.among(now.Pods)...)
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -64,7 +63,7 @@ func (d *Driver) Measure(ctx context.Context) metrics.State {
 		count(s.Published, maps.Keys(published.devices))
 	}
 	count(s.Allocated, slices.Values(allocatedDevices(plans)))
-	s.Containers = containers(sysfs.DirFS(filepath.Join(d.cfg.HostRoot, "sys/fs/cgroup")), snap, owners)
+	s.Containers = containers(sysfs.DirFS(d.cgroupDir()), snap, owners)
 	return s
 }
 

@@ -4,15 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/podresources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
@@ -34,49 +32,47 @@ func (d *Driver) orphanLoop(ctx context.Context) {
 	}
 }
 
-// sweepOrphans forgets claims that nobody can use any more: the API server says
-// that the claim of that UID is gone, and the kubelet no longer lists it. On any
-// error a claim stays, as taking the device of a living pod is worse than a leak.
+// sweepOrphans forgets claims that nobody can use any more (facts). On any error a claim stays, as taking the device of a
+// living pod is worse than a leak; whoever might miss the HCA is told. The kubelet comes first: the API server is asked for
+// no claim that it lists.
 func (d *Driver) sweepOrphans(ctx context.Context) error {
 	plans, listErr := d.claims.List()
-	var gone []*plan.Plan
-	for _, p := range plans {
-		isGone, err := d.claimGone(ctx, p)
-		if err != nil {
-			return err
-		}
-		if isGone {
-			gone = append(gone, p)
-		}
-	}
-	if len(gone) == 0 {
+	if len(plans) == 0 {
 		return listErr
 	}
-	listed, err := podresources.List(ctx, d.cfg.podResourcesSocket(), plan.DriverName)
+	kubelet := d.kubeletWord(ctx)
+	claims, err := kubelet()
 	if err != nil {
-		return err
+		return errors.Join(listErr, err)
 	}
-	for _, p := range gone {
-		if listed[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] != nil {
+	held := map[types.UID]string{}
+	for _, p := range plans {
+		if len(claims.Users(types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, p.CDIDevices())) > 0 {
 			continue
 		}
-		klog.FromContext(ctx).Info("Forgetting a claim that is gone from the API server and from the kubelet", "claim", p.Claim(), "uid", p.UID)
-		d.note("Forgotten", p.Claim(), "UID %s: it is gone from the API server and from the kubelet", p.UID)
-		if err := d.forget(ctx, p.UID); err != nil {
+		f, _, err := d.release(ctx, p.UID, nil, kubelet)
+		if err == nil && f.Allocation == allocationUnknown {
+			err = f.Doubt
+		}
+		if err != nil {
 			return errors.Join(listErr, err)
 		}
+		if v := f.verdict(); v == running || v == unsure {
+			held[p.UID] = f.why(d.claims.RecordPath(p.UID))
+			d.tellHeld(ctx, p, held[p.UID])
+		}
 	}
+	d.heldTold = held
+	klog.FromContext(ctx).V(3).Info("Looked for claims that nobody can use any more", "claims", len(plans), "held", len(held))
 	return listErr
 }
 
-// claimGone asks the API server whether the claim of a plan no longer exists.
-func (d *Driver) claimGone(ctx context.Context, p *plan.Plan) (bool, error) {
-	claim, err := d.client.ResourceV1().ResourceClaims(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return true, nil
+// tellHeld makes known that a claim holds its HCAs though nothing entitles it to them, once for each reason.
+func (d *Driver) tellHeld(ctx context.Context, p *plan.Plan, why string) {
+	if d.heldTold[p.UID] == why {
+		return
 	}
-	if err != nil {
-		return false, fmt.Errorf("look for claim %s: %w", p.Claim(), err)
-	}
-	return claim.UID != p.UID, nil
+	note := fmt.Sprintf("%s on node %s held by claim %s (%s): %s", strings.Join(p.HCAs(), ", "), d.cfg.NodeName, p.Claim(), p.UID, why)
+	klog.FromContext(ctx).Error(nil, "HCAs stay held", "claim", p.Claim(), "uid", p.UID, "hcas", p.HCAs(), "reason", why)
+	d.tell(notice{Namespace: p.Namespace, Claim: p.Name, UID: p.UID, Event: StillHeld, Note: note})
 }

@@ -28,7 +28,9 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 	settled := time.Now().Add(settleTime)
 	unsure := d.hearOfPods(ctx, claims)
 	for _, claim := range claims {
-		devices, err := d.prepare(ctx, claim, settled, unsure)
+		devices, err := d.prepareAfter(ctx, claim, func() ([]kubeletplugin.Device, error) {
+			return d.prepare(ctx, claim, settled, unsure)
+		})
 		if err != nil {
 			err = plan.Bounded(err)
 			klog.FromContext(ctx).Error(err, "Claim not prepared", "claim", klog.KObj(claim), "uid", claim.UID)
@@ -121,6 +123,9 @@ func (d *Driver) planOf(ctx context.Context, claim *resourceapi.ResourceClaim, u
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Record of a claim is made anew", "claim", klog.KObj(claim), "uid", claim.UID)
 	}
+	if made != nil && !made.IsOf(claim) { // pods of that allocation may run: prepareAfter looks into it
+		return nil, &refusal{fmt.Errorf("claim %s: %w", made.Claim(), made.Earlier()), metrics.ReasonInUse, false}
+	}
 	p, err := plan.New(claim, d.node(ctx).As(made))
 	watch.Lap(metrics.PhasePlan)
 	switch {
@@ -190,12 +195,16 @@ func (d *Driver) forget(ctx context.Context, uid types.UID) error {
 		return err
 	}
 	defer release()
-	err = d.claims.Remove(uid)
-	if err == nil {
-		_, err = d.cfg.specs().Remove(specName(uid))
+	if err := d.claims.Remove(uid); err != nil {
+		return err
 	}
-	if err == nil {
-		err = d.claims.RemoveMetadata(uid)
+	return d.removeFiles(uid)
+}
+
+// removeFiles removes what a claim has besides its record.
+func (d *Driver) removeFiles(uid types.UID) error {
+	if _, err := d.cfg.specs().Remove(specName(uid)); err != nil {
+		return err
 	}
-	return err
+	return d.claims.RemoveMetadata(uid)
 }

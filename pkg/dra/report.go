@@ -24,7 +24,7 @@ func (d *Driver) reportLoop(ctx context.Context) {
 	ticker := time.NewTicker(reportInterval)
 	defer ticker.Stop()
 	for {
-		found := logReports(klog.FromContext(ctx), d.cfg.Hook.ReportDir)
+		found := logReports(klog.FromContext(ctx), d.cfg.Hook.ReportDir, d.recordPods(ctx))
 		d.cfg.Metrics.HookReports(found)
 		for _, r := range found {
 			d.followUp(r)
@@ -37,9 +37,9 @@ func (d *Driver) reportLoop(ctx context.Context) {
 	}
 }
 
-// logReports logs the reports in a directory, removes them, and returns them.
-func logReports(logger klog.Logger, dir string) []hook.Report {
-	found, err := reports.Take(dir)
+// logReports logs the reports in a directory, records and removes them, and returns them.
+func logReports(logger klog.Logger, dir string, record func(hook.Report) error) []hook.Report {
+	found, err := reports.Take(dir, record)
 	if err != nil {
 		logger.Error(err, "Some reports of the hook are not read")
 	}

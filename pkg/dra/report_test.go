@@ -36,7 +36,7 @@ func TestLogReports(t *testing.T) {
 		}
 	}
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(2)))
-	logReports(logger, dir)
+	logReports(logger, dir, func(hook.Report) error { return nil })
 	text := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
 	for _, line := range []string{`INFO Locked memory limit of a container container="good"`, `ERROR Locked memory limit of a container is lower than its claim asks for container="bad"`, "words of bad",
 		`INFO Limit of a container on an HCA container="shared" ibdev="mlx5_0" limit="handles 64" outcome="limited" detail="set"`,

@@ -178,19 +178,27 @@ func (s sandboxes) leave(ctx context.Context, pod nri.Pod) (owed []attach.Record
 // then finds nothing to do, or raises a process whose spec is applied after it.
 func (s sandboxes) Memlock(_ nri.Pod, c nri.Container) *uint64 {
 	var want hook.Size
-	for _, h := range c.Hooks {
-		if len(h) < 2 || !strings.HasPrefix(filepath.Base(h[0]), "rdma-hook") {
-			continue
-		}
-		if opts, _, err := hook.ParseOptions(h[2:]); err == nil {
-			want = max(want, opts.Memlock)
-		}
+	for _, opts := range hooksOf(c) {
+		want = max(want, opts.Memlock)
 	}
 	limit := uint64(want)
 	if limit == 0 || c.Memlock != nil && *c.Memlock >= limit {
 		return nil
 	}
 	return &limit
+}
+
+// hooksOf returns the options of the driver's hooks in a container.
+func hooksOf(c nri.Container) (all []hook.Options) {
+	for _, h := range c.Hooks {
+		if len(h) < 2 || !strings.HasPrefix(filepath.Base(h[0]), "rdma-hook") {
+			continue
+		}
+		if opts, _, err := hook.ParseOptions(h[2:]); err == nil {
+			all = append(all, opts)
+		}
+	}
+	return all
 }
 
 // follows reports whether HCAs follow a pod at all.

@@ -10,13 +10,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 )
 
 // Take reads the reports in a directory and removes them. What is no report is
-// removed too; the error says so, beside the others that were read.
-func Take(dir string) ([]hook.Report, error) {
+// removed too; the error says so, beside the others that were read. Each report is given to record
+// before it goes; one that cannot be recorded stays for the next call.
+func Take(dir string, record func(hook.Report) error) ([]hook.Report, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("read the hook's reports: %w", err)
@@ -27,7 +30,7 @@ func Take(dir string) ([]hook.Report, error) {
 		if filepath.Ext(e.Name()) != ".json" {
 			continue // one in the making
 		}
-		r, err := take(filepath.Join(dir, e.Name()))
+		r, err := take(filepath.Join(dir, e.Name()), record)
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // another reader had it
 		case err != nil:
@@ -39,10 +42,27 @@ func Take(dir string) ([]hook.Report, error) {
 	return found, errors.Join(errs...)
 }
 
-func take(path string) (r hook.Report, err error) {
+func take(path string, record func(hook.Report) error) (r hook.Report, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return r, err
 	}
-	return r, errors.Join(json.Unmarshal(data, &r), os.Remove(path))
+	if err := json.Unmarshal(data, &r); err != nil {
+		return r, errors.Join(err, os.Remove(path))
+	}
+	if err := record(r); err != nil {
+		return r, err
+	}
+	return r, os.Remove(path)
+}
+
+// Pending reports whether a directory has a report about a claim, by its UID, that nobody has taken.
+func Pending(dir, claim string) (bool, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return false, fmt.Errorf("look for the hook's reports: %w", err)
+	}
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		return filepath.Ext(e.Name()) == ".json" && slices.Contains(strings.Split(e.Name(), "."), claim)
+	}), nil
 }

@@ -13,6 +13,49 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 )
 
+func nothing(hook.Report) error { return nil }
+
+// TestTakeRecords: a report goes after it was recorded, and until then it is pending for its claim.
+func TestTakeRecords(t *testing.T) {
+	dir := t.TempDir()
+	for _, device := range []string{"", "mlx5_0"} {
+		r := hook.Report{ReportVersion: hook.ReportVersion, ID: "web", Claim: "c0ffee", Time: time.Now(), Outcome: hook.Raised}
+		if device != "" {
+			r.Limits = []hook.LimitResult{{Device: device, Outcome: hook.Limited}}
+		}
+		if err := hook.WriteReport(dir, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pending := func(claim string) bool {
+		t.Helper()
+		is, err := Pending(dir, claim)
+		if err != nil {
+			t.Error(err)
+		}
+		return is
+	}
+	full := errors.New("no space left on device")
+	found, err := Take(dir, func(r hook.Report) error {
+		if !pending(r.Claim) {
+			t.Error("the report is not pending as it is recorded")
+		}
+		if len(r.Limits) > 0 {
+			return full
+		}
+		return nil
+	})
+	if len(found) != 1 || !errors.Is(err, full) || !pending("c0ffee") || pending("c0ff") {
+		t.Errorf("found %+v, %v", found, err)
+	}
+	if found, err := Take(dir, nothing); len(found) != 1 || err != nil || pending("c0ffee") {
+		t.Errorf("found %+v, %v", found, err)
+	}
+	if _, err := Pending(filepath.Join(dir, "absent"), "c0ffee"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error %v", err)
+	}
+}
+
 // What hooks of one container wrote is read once, limits too; what is no report is said,
 // and what is not finished stays.
 func TestTake(t *testing.T) {
@@ -31,7 +74,7 @@ func TestTake(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found, err := Take(dir)
+	found, err := Take(dir, nothing)
 	if err == nil || !strings.Contains(err.Error(), `read the hook's report "garbage.json"`) {
 		t.Errorf("error %v; want one about garbage.json", err)
 	}
@@ -46,13 +89,13 @@ func TestTake(t *testing.T) {
 			t.Errorf("limits %+v", r.Limits)
 		}
 	}
-	if again, err := Take(dir); len(again) > 0 || err != nil {
+	if again, err := Take(dir, nothing); len(again) > 0 || err != nil {
 		t.Errorf("read again: %+v, %v", again, err)
 	}
 }
 
 func TestTakeWithoutDirectory(t *testing.T) {
-	if _, err := Take(filepath.Join(t.TempDir(), "absent")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Take(filepath.Join(t.TempDir(), "absent"), nothing); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -70,14 +113,14 @@ func FuzzTake(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		found, _ := Take(dir)                                       // of the garbage it may say anything
+		found, _ := Take(dir, nothing)                              // of the garbage it may say anything
 		valid := func(s string) string { return string([]rune(s)) } // each byte that is none of UTF-8 is U+FFFD
 		if !slices.ContainsFunc(found, func(r hook.Report) bool {
 			return valid(r.ID) == valid(id) && valid(r.Message) == valid(message) && len(r.Warnings) == 1 && valid(r.Warnings[0]) == valid(warning)
 		}) {
 			t.Errorf("%+v became %+v", said, found)
 		}
-		if again, err := Take(dir); len(again) > 0 || err != nil {
+		if again, err := Take(dir, nothing); len(again) > 0 || err != nil {
 			t.Errorf("read again: %+v, %v", again, err)
 		}
 	})

@@ -83,6 +83,34 @@ func (s *Store) Update(ctx context.Context, uid types.UID, change func(*plan.Pla
 	return s.replace(change(p))
 }
 
+// Release forgets a claim if may agrees, and reports whether it is forgotten. It asks while the HCAs of the claim are
+// locked: nobody takes them, or prepares the claim anew, between the answer and the end of the record. What is left of
+// the claim is removed by rest, before the locks are dropped.
+func (s *Store) Release(ctx context.Context, uid types.UID, may func(*plan.Plan) bool, rest func() error) (released bool, err error) {
+	p, err := s.Get(uid)
+	if err != nil || p == nil {
+		return p == nil, err
+	}
+	held, err := s.lockAll(ctx, p)
+	defer held.release()
+	if err != nil {
+		return false, err
+	}
+	now, err := s.Get(uid)
+	switch {
+	case err != nil || now == nil:
+		return now == nil, err
+	case !slices.Equal(now.Locks(), p.Locks()):
+		return false, nil // it has other HCAs by now, so it is in use
+	case !may(now):
+		return false, nil
+	}
+	if err := s.Remove(uid); err != nil {
+		return false, err
+	}
+	return true, rest()
+}
+
 // deviceLocks are those of the HCAs of a plan.
 type deviceLocks []*deviceLock
 
@@ -138,7 +166,7 @@ const tidyAbove = 256
 
 // tidy drops the name of a claim that has no record.
 func (s *Store) tidy(l *deviceLock, h holder) error {
-	if _, err := os.Lstat(s.recordPath(h.uid)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(s.RecordPath(h.uid)); errors.Is(err, fs.ErrNotExist) {
 		return l.drop(h)
 	}
 	return nil

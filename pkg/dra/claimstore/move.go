@@ -128,7 +128,7 @@ func move(from, to string, boot Boot) error {
 // takeRecord copies a record, with the paths of its claim's files as they are here. One that
 // this version does not understand is copied as it is, and keeps its HCAs.
 func (s *Store) takeRecord(from *Store, uid types.UID) error {
-	data, err := os.ReadFile(from.recordPath(uid))
+	data, err := os.ReadFile(from.RecordPath(uid))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it was void
 	}
@@ -140,7 +140,7 @@ func (s *Store) takeRecord(from *Store, uid types.UID) error {
 		data, err = json.Marshal(r)
 	}
 	if err == nil {
-		_, err = atomicfile.Write(s.recordPath(uid), data, atomicfile.Options{Mode: 0o640})
+		_, err = atomicfile.Write(s.RecordPath(uid), data, atomicfile.Options{Mode: 0o640})
 	}
 	return err
 }

@@ -112,14 +112,15 @@ func Open(dir string, boot Boot) (*Store, error) {
 func (s *Store) claims() string  { return filepath.Join(s.dir, "claims") }
 func (s *Store) devices() string { return filepath.Join(s.dir, "devices") }
 
-func (s *Store) recordPath(uid types.UID) string {
+// RecordPath is the file with the record of a claim.
+func (s *Store) RecordPath(uid types.UID) string {
 	return filepath.Join(s.claims(), string(uid)+".json")
 }
 
 // Get returns the plan of a claim, nil if there is none of this boot. Others are given the
 // same plan: nobody changes it.
 func (s *Store) Get(uid types.UID) (*plan.Plan, error) {
-	path := s.recordPath(uid)
+	path := s.RecordPath(uid)
 	r, err := s.cache.read(uid, path)
 	if err != nil {
 		return nil, fmt.Errorf("read record of claim %s from %q: %w", uid, path, err)
@@ -205,7 +206,7 @@ func (s *Store) encode(p *plan.Plan) ([]byte, error) {
 }
 
 func (s *Store) write(p *plan.Plan, data []byte, opt atomicfile.Options) error {
-	if _, err := atomicfile.Write(s.recordPath(p.UID), data, opt); err != nil {
+	if _, err := atomicfile.Write(s.RecordPath(p.UID), data, opt); err != nil {
 		return fmt.Errorf("write record of claim %s: %w", p.UID, err)
 	}
 	s.held.set(p, len(data))
@@ -215,7 +216,7 @@ func (s *Store) write(p *plan.Plan, data []byte, opt atomicfile.Options) error {
 // Remove forgets a claim. That of an unknown one succeeds. Its devices
 // keep the name until the next claim of the device drops it.
 func (s *Store) Remove(uid types.UID) error {
-	if err := os.Remove(s.recordPath(uid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(s.RecordPath(uid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove record of claim %s: %w", uid, err)
 	}
 	s.cache.forget(uid)
@@ -249,6 +250,6 @@ func (s *Store) Void() ([]types.UID, error) {
 }
 
 func (s *Store) olderThanBoot(uid types.UID) bool {
-	info, err := os.Stat(s.recordPath(uid))
+	info, err := os.Stat(s.RecordPath(uid))
 	return err == nil && info.ModTime().Before(s.boot.Time)
 }

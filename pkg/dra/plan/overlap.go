@@ -4,12 +4,36 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
 )
 
 // InUseError says that another claim has a device.
-type InUseError struct{ error }
+type InUseError struct {
+	// Holder is the other claim as it is recorded.
+	Holder *Plan
+
+	what, why string
+}
+
+// Error implements error.
+func (e InUseError) Error() string { return e.what + ": " + e.why }
+
+// Because returns the error with another reason why the holder has the device, and what to do.
+func (e InUseError) Because(why string) InUseError {
+	e.why = why
+	return e
+}
+
+// Earlier is the error of a claim that was allocated anew while its record is that of an earlier allocation.
+func (p *Plan) Earlier() InUseError {
+	return InUseError{
+		Holder: p,
+		what:   fmt.Sprintf("%s is in use by an earlier allocation of the claim (%s)", strings.Join(p.HCAs(), ", "), p.UID),
+		why:    "the claim was read before it was allocated these devices; the kubelet tries again",
+	}
+}
 
 // Overlap returns an InUseError if two plans use one HCA in a way that excludes the
 // other: at least one of them as its only user. Shares of an HCA, groups that it
@@ -27,12 +51,18 @@ func (p *Plan) Overlap(other *Plan) error {
 		for _, b := range other.Devices {
 			hca, both := common(a.HCAs(), b.HCAs())
 			if both && a.excludes(b) {
-				return InUseError{fmt.Errorf("device %s is in use by claim %s (%s)%s: two claims were given one device; delete the pod of one of them",
-					a.Device, other.Claim(), other.UID, through(hca, a, b))}
+				return InUseError{
+					Holder: other,
+					what:   fmt.Sprintf("device %s is in use by claim %s (%s)%s", a.Device, other.Claim(), other.UID, through(hca, a, b)),
+					why:    "two claims were given one device; delete the pod of one of them",
+				}
 			}
 			if a.cardOf(b) || b.cardOf(a) {
-				return fmt.Errorf("device %s is on one card with device %s, which claim %s (%s) has: the site lets nobody have a whole card beside its VFs and SFs (partitioning); delete the pod of one of the two claims",
-					a.Device, b.Device, other.Claim(), other.UID)
+				return InUseError{
+					Holder: other,
+					what:   fmt.Sprintf("device %s is on one card with device %s, which claim %s (%s) has", a.Device, b.Device, other.Claim(), other.UID),
+					why:    "the site lets nobody have a whole card beside its VFs and SFs (partitioning); delete the pod of one of the two claims",
+				}
 			}
 		}
 	}

@@ -118,6 +118,26 @@ func (p *Plan) CDIName(d Device) string {
 // CDIDevice is the fully qualified CDI name of a device.
 func (p *Plan) CDIDevice(d Device) string { return cdi.Qualified(cdi.KindClaim, p.CDIName(d)) }
 
+// CDIDevices are the fully qualified CDI names of all devices.
+func (p *Plan) CDIDevices() []string {
+	names := make([]string, len(p.Devices))
+	for i, d := range p.Devices {
+		names[i] = p.CDIDevice(d)
+	}
+	return names
+}
+
+// IsOf reports whether a plan was made of the allocation that a claim has: all devices of the plan are in it.
+func (p *Plan) IsOf(claim *resourceapi.ResourceClaim) bool {
+	results := Results(claim)
+	return claim.UID == p.UID && !slices.ContainsFunc(p.Devices, func(d Device) bool {
+		return !slices.ContainsFunc(results, func(r resourceapi.DeviceRequestAllocationResult) bool {
+			sameShare := (d.ShareID == nil) == (r.ShareID == nil) && (d.ShareID == nil || *d.ShareID == *r.ShareID)
+			return d.Pool == r.Pool && d.Device == r.Device && sameShare
+		})
+	})
+}
+
 // New makes the plan of an allocated claim on a node. Results of other drivers are
 // left alone; a claim without any of ours is an error, because the kubelet would
 // not have asked.

@@ -40,6 +40,13 @@ func (p *Plan) WithPods(pods ...types.UID) *Plan {
 	return &with
 }
 
+// WithoutPods returns the plan without the pods that have ended.
+func (p *Plan) WithoutPods(ended func(types.UID) bool) *Plan {
+	without := *p
+	without.Pods = slices.DeleteFunc(slices.Clone(p.Pods), ended)
+	return &without
+}
+
 // Reserved returns the plan with the pods that its claim is reserved for, itself if that is nothing new. Pods that
 // it had before the claim was read, and for which the claim is not reserved, have ended; one that somebody else has heard
 // of meanwhile stays.

@@ -1,0 +1,86 @@
+package nri
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/containerd/nri/pkg/api"
+)
+
+// Sandbox is a pod with containers, of which each may run.
+type Sandbox struct {
+	Pod
+	Containers []Container
+}
+
+// Sandboxes returns the pods whose containers may run, and reports whether these are all: the runtime lists them on
+// each connection, and says which come and go. While it does not have the plugin nothing is known.
+func (p *Plugin) Sandboxes() (pods []Sandbox, known bool) {
+	p.running.mu.Lock()
+	defer p.running.mu.Unlock()
+	for _, s := range p.running.pods {
+		pods = append(pods, Sandbox{s.pod, slices.Collect(maps.Values(s.containers))})
+	}
+	return pods, p.running.known
+}
+
+// running are the pods of the present connection with their containers.
+type running struct {
+	mu    sync.Mutex
+	known bool
+	pods  map[string]*sandbox // by the ID of the sandbox
+}
+
+type sandbox struct {
+	pod        Pod
+	containers map[string]Container // by name: a container that is created ends the one before it
+}
+
+// set replaces all. Runtimes list sandboxes and containers that have ended, too.
+func (r *running) set(pods []*api.PodSandbox, containers []*api.Container) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.known, r.pods = true, map[string]*sandbox{}
+	by := map[string]*api.PodSandbox{}
+	for _, p := range pods {
+		by[p.GetId()] = p
+	}
+	for _, c := range containers {
+		if pod := by[c.GetPodSandboxId()]; pod != nil && c.GetState() != api.ContainerState_CONTAINER_STOPPED {
+			r.put(pod, c)
+		}
+	}
+}
+
+func (r *running) add(pod *api.PodSandbox, c *api.Container) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.put(pod, c)
+}
+
+func (r *running) put(pod *api.PodSandbox, c *api.Container) {
+	if r.pods == nil {
+		r.pods = map[string]*sandbox{}
+	}
+	s := r.pods[pod.GetId()]
+	if s == nil {
+		s = &sandbox{podOf(pod), map[string]Container{}}
+		r.pods[pod.GetId()] = s
+	}
+	s.containers[c.GetName()] = containerOf(c)
+}
+
+// end forgets a pod: the runtime stops its containers before its sandbox.
+func (r *running) end(pod *api.PodSandbox) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.pods, pod.GetId())
+}
+
+// lose forgets all: nobody says any more which end.
+func (r *running) lose() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.known, r.pods = false, nil
+}
