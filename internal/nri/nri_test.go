@@ -99,7 +99,7 @@ func startRuntime(socket, dir string) (*adaptation.Adaptation, error) {
 		host.Pid = 7
 		pods := []*api.PodSandbox{pod("old", "/run/netns/old"), host, pod("of-containers", ""), pod("ended", "")}
 		_, err := deliver(ctx, pods, []*api.Container{
-			{Id: "c", PodSandboxId: "id-of-containers"},
+			{Id: "c", PodSandboxId: "id-of-containers", Name: "main"},
 			{Id: "1", PodSandboxId: "id-old", Name: "main", State: api.ContainerState_CONTAINER_RUNNING, CDIDevices: []*api.CDIDevice{{Name: "rdma.dev/claim=a"}}},
 			{Id: "2", PodSandboxId: "id-ended", Name: "main", State: api.ContainerState_CONTAINER_STOPPED},
 			{Id: "3", PodSandboxId: "id-unknown", Name: "main", State: api.ContainerState_CONTAINER_RUNNING},
@@ -236,7 +236,7 @@ func TestSandboxes(t *testing.T) {
 			t.Errorf("%s: known %t (-want +got):\n%s", when, known, diff)
 		}
 	}
-	want("connected", map[string]string{"old": "mainrdma.dev/claim=a"})
+	want("connected", map[string]string{"old": "mainrdma.dev/claim=a", "of-containers": "main"})
 	create := func(id string) {
 		t.Helper()
 		_, err := runtime.CreateContainer(t.Context(), &adaptation.CreateContainerRequest{Pod: pod("a", ""), Container: &api.Container{Id: id, Name: "app"}})
@@ -246,14 +246,14 @@ func TestSandboxes(t *testing.T) {
 	}
 	create("c1")
 	create("c2") // it restarts
-	want("created", map[string]string{"old": "mainrdma.dev/claim=a", "a": "app"})
+	want("created", map[string]string{"old": "mainrdma.dev/claim=a", "of-containers": "main", "a": "app"})
 	if err := runtime.StopPodSandbox(t.Context(), &adaptation.StopPodSandboxRequest{Pod: pod("old", "")}); err != nil {
 		t.Fatal(err)
 	}
 	if err := runtime.RemovePodSandbox(t.Context(), &adaptation.RemovePodSandboxRequest{Pod: pod("a", "")}); err != nil {
 		t.Fatal(err)
 	}
-	want("stopped and removed", map[string]string{})
+	want("stopped and removed", map[string]string{"of-containers": "main"})
 }
 
 // TestReconnect: a runtime without NRI is no error, one that comes or comes back is found.
@@ -271,7 +271,7 @@ func TestReconnect(t *testing.T) {
 				break
 			}
 		}
-		if pods, known := p.Sandboxes(); !known || len(pods) != 1 {
+		if pods, known := p.Sandboxes(); !known || len(pods) != 2 {
 			t.Errorf("connected: known %t, %v", known, pods)
 		}
 		kill()
