@@ -89,6 +89,7 @@ var calls = []importrules.Calls{{
 	But: []string{
 		module + "/pkg/cdi", module + "/pkg/dra/claimstore", module + "/pkg/dra/attach", module + "/internal/atomicfile", module + "/internal/hook/...",
 		module + "/internal/fixture/...", module + "/internal/sockets", module + "/internal/deviceinfo",
+		module + "/internal/hostfs", // opens, for reading only
 		module + "/tools/...", module + "/test/...",
 	},
 	Names: []string{
