@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -182,8 +182,8 @@ func (r *recipe) edits() (hostconfig.Edits, error) {
 	all := r.site.Under(flags)
 	edits := all.Edits()
 	for _, m := range edits.Mounts {
-		if _, err := os.Stat(filepath.Join(r.host.root, m.HostPath)); err != nil {
-			return hostconfig.Edits{}, usagef("mount: %w; every container start would fail", err)
+		if _, err := hostfs.Stat(r.host.files(), m.HostPath); err != nil {
+			return hostconfig.Edits{}, usagef("mount: %w; every container start would fail", r.host.below(err))
 		}
 	}
 	return edits, nil
@@ -252,7 +252,7 @@ func (r *recipe) cook(opt cdi.HostOptions, warn func(string)) (*dish, error) {
 
 // libraries are the mounts of the host's RDMA user space for the HCAs of a snapshot.
 func (r *recipe) libraries(snap *rdma.Snapshot, opt cdi.HostOptions, warn func(string)) ([]cdi.Mount, error) {
-	plan, err := findLibraries(r.host.root, snap, slices.ContainsFunc(opt.Nodes, cdi.NodeClass.Privileged))
+	plan, err := findLibraries(r.host.files(), snap, slices.ContainsFunc(opt.Nodes, cdi.NodeClass.Privileged))
 	if err != nil {
 		return nil, fmt.Errorf("--userspace host: %w", err)
 	}

@@ -58,7 +58,7 @@ func Weaknesses(root fs.ReadLinkFS, name string) ([]Weakness, error) {
 	}
 	top, err := root.Lstat(".")
 	if err != nil {
-		return nil, onHost("/", err)
+		return nil, OnHost("/", err)
 	}
 	visit(".", top)
 	_, err = walk{root: root, visit: visit}.to(name)

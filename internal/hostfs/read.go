@@ -53,15 +53,15 @@ func Open(root fs.ReadLinkFS, name string, limit int64) (fs.File, error) {
 		err = readable(info, limit) // before it is opened: a device may do something
 	}
 	if err != nil {
-		return nil, onHost(name, err)
+		return nil, OnHost(name, err)
 	}
 	f, err := root.Open(at)
 	if err != nil {
-		return nil, onHost(name, err)
+		return nil, OnHost(name, err)
 	}
 	if err := opened(f, limit); err != nil {
 		f.Close()
-		return nil, onHost(name, err)
+		return nil, OnHost(name, err)
 	}
 	return f, nil
 }
@@ -93,7 +93,7 @@ func ReadFile(root fs.ReadLinkFS, name string, limit int64) ([]byte, error) {
 	}
 	defer f.Close()
 	data, err := readAll(f, limit)
-	return data, onHost(name, err)
+	return data, OnHost(name, err)
 }
 
 // ReadLocal reads a regular file of this system of at most limit bytes.

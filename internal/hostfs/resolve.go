@@ -43,7 +43,7 @@ func (w walk) stat(name string) (fs.FileInfo, error) {
 		return nil, err
 	}
 	info, err := w.root.Lstat(at)
-	return info, onHost(name, err)
+	return info, OnHost(name, err)
 }
 
 func (w walk) to(name string) (string, error) {
@@ -52,7 +52,7 @@ func (w walk) to(name string) (string, error) {
 		part := rest[0]
 		rest = rest[1:]
 		if !isDir { // a trailing slash asks for a directory, too
-			return "", onHost(name, syscall.ENOTDIR)
+			return "", OnHost(name, syscall.ENOTDIR)
 		}
 		switch part {
 		case "", ".":
@@ -64,10 +64,10 @@ func (w walk) to(name string) (string, error) {
 		next := path.Join(done, part)
 		info, err := w.root.Lstat(next)
 		if errors.Is(err, fs.ErrNotExist) {
-			return path.Join(append([]string{next}, rest...)...), onHost(name, err)
+			return path.Join(append([]string{next}, rest...)...), OnHost(name, err)
 		}
 		if err != nil {
-			return "", onHost(name, err)
+			return "", OnHost(name, err)
 		}
 		if w.visit != nil {
 			w.visit(next, info)
@@ -80,11 +80,11 @@ func (w walk) to(name string) (string, error) {
 			return next, nil
 		}
 		if links++; links > maxLinks {
-			return "", onHost(name, syscall.ELOOP)
+			return "", OnHost(name, syscall.ELOOP)
 		}
 		target, err := w.root.ReadLink(next)
 		if err != nil {
-			return "", onHost(name, err)
+			return "", OnHost(name, err)
 		}
 		if path.IsAbs(target) {
 			done = "."
@@ -94,9 +94,9 @@ func (w walk) to(name string) (string, error) {
 	return done, nil
 }
 
-// onHost makes an error say the path on the host that was asked for, rather than the one
+// OnHost makes an error say the path on the host that was asked for, rather than the one
 // below the directory; nil stays nil.
-func onHost(name string, err error) error {
+func OnHost(name string, err error) error {
 	if err == nil {
 		return nil
 	}
