@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/mounttest"
@@ -171,6 +172,9 @@ func TestValidate(t *testing.T) {
 	put(t, file("pair/b.yaml"), string(good), 0o644)
 	put(t, file("yml/a.yml"), string(good), 0o644)
 	put(t, file("nothing/sub/a.yaml"), string(good), 0o644)
+	if err := syscall.Mkfifo(file("fifo.json"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		files []string
 		code  int
@@ -190,6 +194,7 @@ func TestValidate(t *testing.T) {
 		{[]string{"low.yaml"}, exitInvalid, "0.5.0", 0},
 		{[]string{"field.yaml"}, exitInvalid, "hostpath", 0},
 		{[]string{"empty.json"}, exitInvalid, "validate \"" + file("empty.json"), 0},
+		{[]string{"fifo.json"}, exitInvalid, "no regular file", 0},
 		{[]string{"absent.json"}, exitIO, "validate \"" + file("absent.json"), 0},
 		{[]string{"absent.json", "spec.yml", "good.yaml"}, exitInvalid, "no such file", 1},
 	} {

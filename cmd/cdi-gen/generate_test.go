@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
 )
 
 // codes are the exit codes of generate on the machines where it is not 0.
@@ -199,6 +201,69 @@ func TestGenerateHook(t *testing.T) {
 				t.Errorf("device %s has a hook of its own", d.Name)
 			}
 		}
+	}
+}
+
+// TestGenerateHookReplaceable: as root, a hook that a user could replace does not go into a
+// spec, wherever the way to it is open: the runtime would run the user's program as root.
+func TestGenerateHookReplaceable(t *testing.T) {
+	needs.Root(t, "changing owners")
+	for name, change := range map[string]func(root string) error{
+		"file":                  func(root string) error { return os.Lchown(root+"/usr/bin/rdma-hook", 4711, 0) },
+		"directory":             func(root string) error { return os.Chmod(root+"/usr/bin", 0o775) },
+		"directory of a parent": func(root string) error { return os.Lchown(root+"/usr", 4711, 0) },
+		"link": func(root string) error {
+			home := root + "/home"
+			return errors.Join(os.Mkdir(home, 0o777), os.Chmod(home, 0o777), os.Rename(root+"/usr/bin/rdma-hook", home+"/hook"),
+				os.Symlink("/home/hook", root+"/usr/bin/rdma-hook"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := site(t, "roce-lag")
+			put(t, filepath.Join(root, "usr/bin/rdma-hook"), "", 0o755)
+			args := []string{"generate", "--format", "json", "--host-root", root}
+			cdigen(t, args...).expect(t, exitOK, "")
+			if err := change(root); err != nil {
+				t.Fatal(err)
+			}
+			for _, further := range [][]string{nil, {"--hook-path", "/usr/bin/rdma-hook"}} {
+				r := cdigen(t, append(args, further...)...)
+				r.expect(t, exitUsage, `"/usr/bin/rdma-hook": others than root can replace it, and it would run as root: `)
+				if r.stdout != "" || !strings.Contains(r.stderr, "chown") && !strings.Contains(r.stderr, "chmod") {
+					t.Errorf("standard output %q, standard error %q; want no spec, and the remedy", r.stdout, r.stderr)
+				}
+			}
+		})
+	}
+}
+
+// TestHostRootLinks: an absolute link below --host-root leads to a file there, which the runtime
+// of that host sees, and not to one of the system on which cdi-gen runs.
+func TestHostRootLinks(t *testing.T) {
+	root, outside := site(t, "roce-lag"), t.TempDir()
+	put(t, filepath.Join(outside, "hook"), "", 0o755) // of this system alone
+	put(t, filepath.Join(root, "opt/rdma/rdma-hook"), "", 0o755)
+	for link, target := range map[string]string{
+		"usr/bin/rdma-hook": "/opt/rdma/rdma-hook", "usr/bin/outside": filepath.Join(outside, "hook"), "etc/topo.xml": "/opt/topo.xml",
+		"etc/passwd.xml": "/etc/passwd", "opt/up": "../../../../../../../../../etc/site.conf",
+	} {
+		at := filepath.Join(root, link)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.Symlink(target, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{nil, exitOK, ""},
+		{[]string{"--mount", "/etc/topo.xml", "--nccl-topology", "/etc/topo.xml", "--mount", "/opt/up"}, exitOK, ""},
+		{[]string{"--hook-path", "/usr/bin/outside"}, exitUsage, "/usr/bin/outside: no such file or directory"},
+		{[]string{"--mount", "/etc/passwd.xml"}, exitUsage, "/etc/passwd.xml: no such file or directory; every container start would fail"},
+	} {
+		args := append([]string{"generate", "--format", "json", "--host-root", root}, test.args...)
+		cdigen(t, args...).expect(t, test.code, test.says)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
@@ -53,22 +54,27 @@ func (r *recipe) findHook() (string, error) {
 		if !filepath.IsAbs(path) {
 			return "", usagef("--hook-path %q: want an absolute path on the host", path)
 		}
-		err := checkExecutable(filepath.Join(r.host.root, path))
+		err := checkHook(r.host.files(), path)
 		if err == nil {
 			return path, nil
 		}
-		errs = append(errs, err)
+		errs = append(errs, r.host.below(err))
 	}
 	return "", usagef("find the hook that raises the locked memory limit: %w; install rdma-hook, name it with --hook-path, or do without it with --no-hook", errors.Join(errs...))
 }
 
-func checkExecutable(path string) error {
-	info, err := os.Stat(path)
+// checkHook refuses what a runtime could not run, and as root what a user could replace: the
+// runtime would run the user's program as root.
+func checkHook(host fs.ReadLinkFS, path string) error {
+	info, err := hostfs.Stat(host, path)
 	if err != nil {
 		return err
 	}
 	if !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
 		return &fs.PathError{Op: "execute", Path: path, Err: fs.ErrPermission}
 	}
-	return nil
+	if os.Geteuid() != 0 {
+		return nil // for a rootless runtime of the user's own
+	}
+	return hostfs.CheckRootOnly(host, path)
 }

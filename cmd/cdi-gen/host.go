@@ -3,12 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"path/filepath"
 	"slices"
 
 	"github.com/spf13/pflag"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -27,6 +29,17 @@ func (h *hostFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&h.root, "host-root", "/", "`DIR` that holds the host's sys and dev")
 	f.StringSliceVar(&h.only, "device", nil, "only these devices: `PATTERN` of any of their names, or of the PCI address, with * and ? (repeatable)")
 	f.StringSliceVar(&h.exclude, "exclude", nil, "all but the devices of this `PATTERN` (repeatable)")
+}
+
+// files are those of the host: links below the root lead where they lead there.
+func (h *hostFlags) files() fs.ReadLinkFS { return hostfs.DirFS(h.root) }
+
+// below makes an error about a file of the host say its path on this system.
+func (h *hostFlags) below(err error) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		return &fs.PathError{Op: pe.Op, Path: filepath.Join(h.root, pe.Path), Err: pe.Err}
+	}
+	return err
 }
 
 // discover reads the host below the root, and keeps the chosen devices of it. It

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -50,7 +50,7 @@ func (r *recipe) register(f *pflag.FlagSet) {
 	f.BoolVar(&r.noAll, "no-all", false, "leave out the device that stands for all")
 	f.BoolVar(&r.noHook, "no-hook", false, "leave out the hook that raises the locked memory limit")
 	f.StringVar(&r.hookPath, "hook-path", "", "`PATH` of the hook program on the host (default rdma-hook beside this program, else "+defaultHookPath+")")
-	f.StringVar(&r.memlock, "memlock", "unlimited", "locked memory limit of containers: unlimited, or a `SIZE` such as 4Gi")
+	f.StringVar(&r.memlock, "memlock", "unlimited", "soft locked memory limit to raise containers to, no bound: unlimited, or a `SIZE` such as 4Gi")
 	f.StringVar(&r.limit, "limit", "", "what a container may use of each HCA: `handles=N,objects=M`, open contexts and verbs objects")
 	f.StringArrayVar(&r.env, "env", nil, "`NAME=VALUE` for every container with a device (repeatable)")
 	f.StringArrayVar(&r.mounts, "mount", nil, "`HOST[:CONTAINER]` to mount read-only into every container with a device (repeatable)")
@@ -179,8 +179,8 @@ func (r *recipe) edits() (hostconfig.Edits, error) {
 	all := r.site.Under(flags)
 	edits := all.Edits()
 	for _, m := range edits.Mounts {
-		if _, err := os.Stat(filepath.Join(r.host.root, m.HostPath)); err != nil {
-			return hostconfig.Edits{}, usagef("mount: %w; every container start would fail", err)
+		if _, err := hostfs.Stat(r.host.files(), m.HostPath); err != nil {
+			return hostconfig.Edits{}, usagef("mount: %w; every container start would fail", r.host.below(err))
 		}
 	}
 	return edits, nil
@@ -249,7 +249,7 @@ func (r *recipe) cook(opt cdi.HostOptions, warn func(string)) (*dish, error) {
 
 // libraries are the mounts of the host's RDMA user space for the HCAs of a snapshot.
 func (r *recipe) libraries(snap *rdma.Snapshot, opt cdi.HostOptions, warn func(string)) ([]cdi.Mount, error) {
-	plan, err := findLibraries(r.host.root, snap, slices.ContainsFunc(opt.Nodes, cdi.NodeClass.Privileged))
+	plan, err := findLibraries(r.host.files(), snap, slices.ContainsFunc(opt.Nodes, cdi.NodeClass.Privileged))
 	if err != nil {
 		return nil, fmt.Errorf("--userspace host: %w", err)
 	}

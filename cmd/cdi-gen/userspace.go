@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/userspace"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -46,7 +47,7 @@ libraries of its own that are found first, another architecture.
 				return err
 			}
 			report := &userspaceReport{}
-			if report.Plan, err = findLibraries(host.root, snap, mad); err != nil {
+			if report.Plan, err = findLibraries(host.files(), snap, mad); err != nil {
 				return err
 			}
 			if image != "" {
@@ -77,7 +78,7 @@ type userspaceReport struct {
 }
 
 // findLibraries finds the host's RDMA user space for the HCAs of a snapshot.
-func findLibraries(root string, snap *rdma.Snapshot, mad bool) (*userspace.Plan, error) {
+func findLibraries(host fs.ReadLinkFS, snap *rdma.Snapshot, mad bool) (*userspace.Plan, error) {
 	machine, ok := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
 	if !ok {
 		return nil, usagef("the host's RDMA libraries are not known on %s", runtime.GOARCH)
@@ -88,7 +89,7 @@ func findLibraries(root string, snap *rdma.Snapshot, mad bool) (*userspace.Plan,
 			drivers = append(drivers, h.Driver)
 		}
 	}
-	return userspace.Find(dirFS(root), userspace.Options{Machine: machine, Drivers: drivers, MAD: mad})
+	return userspace.Find(host, userspace.Options{Machine: machine, Drivers: drivers, MAD: mad})
 }
 
 func checkImage(dir string, plan *userspace.Plan) ([]userspace.Problem, error) {
@@ -99,10 +100,8 @@ func checkImage(dir string, plan *userspace.Plan) ([]userspace.Problem, error) {
 	if err != nil {
 		return nil, usagef("--image: %w", err)
 	}
-	return userspace.CheckImage(dirFS(dir), plan), nil
+	return userspace.CheckImage(hostfs.DirFS(dir), plan), nil
 }
-
-func dirFS(dir string) fs.ReadLinkFS { return os.DirFS(dir).(fs.ReadLinkFS) }
 
 var userspaceWriters = map[string]func(io.Writer, *userspaceReport) error{
 	"table": writeUserspace,

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"sigs.k8s.io/yaml"
@@ -142,4 +143,17 @@ func TestUserspaceFaults(t *testing.T) {
 		cdigen(t, append(args, "--host-root", root)...).expect(t, exitIO, "no provider for HCAs of driver mlx5_core: ")
 	}
 	holds(t, dir)
+}
+
+// TestUserspaceImageFIFO: an image that has a FIFO in the place of a file is not waited for.
+func TestUserspaceImageFIFO(t *testing.T) {
+	image := unpack(t, "image")
+	if err := errors.Join(os.MkdirAll(filepath.Join(image, "etc"), 0o755), syscall.Mkfifo(filepath.Join(image, "etc/ld.so.cache"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	r := cdigen(t, "userspace", "--host-root", libraryHost(t, "roce-lag"), "--image", image)
+	r.expect(t, exitMisfit, "problems: 1")
+	if !strings.Contains(r.stdout, "problem: read the names of libraries: open /etc/ld.so.cache: not a regular file") {
+		t.Errorf("the table has no problem:\n%s", r.stdout)
+	}
 }

@@ -93,6 +93,9 @@ func validateFile(file string) (*cdiapi.Spec, error) {
 	if ext := filepath.Ext(file); ext != ".json" && ext != ".yaml" {
 		return nil, invalidf("runtimes read only files that end in .json or .yaml; rename it")
 	}
+	if !info.Mode().IsRegular() {
+		return nil, invalidf("it is no regular file: runtimes would wait for it, or pass over it")
+	}
 	spec, err := cdiapi.ReadSpec(file, 0)
 	if err != nil {
 		return nil, coded{exitInvalid, err}

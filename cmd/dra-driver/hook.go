@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/install"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/version"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
@@ -90,6 +92,10 @@ func prune(dir, current, cdiDir string) ([]string, error) {
 	})
 }
 
+// maxSpec bounds a CDI spec of anybody's. Of a larger one it is not known which hooks it names,
+// so all of them stay.
+const maxSpec = 64 << 20
+
 // readSpecs reads all CDI specs of a directory, whoever wrote them.
 func readSpecs(dir string) ([][]byte, error) {
 	entries, err := os.ReadDir(dir)
@@ -101,7 +107,10 @@ func readSpecs(dir string) ([][]byte, error) {
 		if ext := filepath.Ext(e.Name()); ext != ".json" && ext != ".yaml" {
 			continue
 		}
-		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		data, err := hostfs.ReadLocal(filepath.Join(dir, e.Name()), maxSpec)
+		if errors.Is(err, hostfs.ErrNotRegular) {
+			continue // no runtime reads it either
+		}
 		if err != nil && !os.IsNotExist(err) {
 			return nil, fmt.Errorf("read CDI spec: %w", err)
 		}

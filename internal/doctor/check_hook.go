@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
@@ -95,7 +96,27 @@ func (f *facts) hookFault(h hookUse) (Finding, bool) {
 			because("%s is mounted noexec; %s", mount, consequence).
 			fix("install -m 0755 RDMA_HOOK /usr/bin/rdma-hook", "cdi-gen generate --hook-path /usr/bin/rdma-hook --output "+h.spec.path), true
 	}
+	if finding, bad := f.replaceable(h, about); bad {
+		return finding, true
+	}
 	return f.binaryFault(h, about, consequence)
+}
+
+// replaceable looks who could put another program in the place of a hook.
+func (f *facts) replaceable(h hookUse, about []string) (Finding, bool) {
+	weak, err := hostfs.Weaknesses(f.root.fs, h.path)
+	if err != nil {
+		f.blind(h.path, err)
+	}
+	if len(weak) == 0 {
+		return Finding{}, false
+	}
+	var reasons, fixes []string
+	for _, w := range weak {
+		reasons, fixes = append(reasons, w.Path+" "+w.Reason), append(fixes, w.Remedy())
+	}
+	return found(HookReplaceable, Error, "a hook that others than root can replace").about(about...).
+		because("the container runtime runs it as root, and %s", strings.Join(reasons, ", ")).fix(fixes...), true
 }
 
 // binaryFault looks into the program itself. A script is taken as it is.

@@ -2,7 +2,10 @@ package doctor
 
 import (
 	"debug/elf"
+	"io/fs"
+	"syscall"
 	"testing"
+	"testing/fstest"
 
 	"tags.cncf.io/container-device-interface/specs-go"
 )
@@ -33,6 +36,17 @@ var hookFaults = []fault{
 			f.respec(func(s *specs.Spec) { s.ContainerEdits.Hooks[0].Path = "/var/run/rdma/rdma-hook" })
 		},
 		id: HookNoexec, severity: Error, subject: "/var/run/rdma/rdma-hook", reason: "/run is mounted noexec", fix: "--hook-path /usr/bin/rdma-hook",
+	},
+	{
+		name: "hook in a directory of a user's",
+		plant: func(f *fake) {
+			f.program("/home/user/bin/rdma-hook", elf.EM_X86_64, elf.PT_LOAD)
+			f.put("/home/user", &fstest.MapFile{Mode: fs.ModeDir | 0o755, Sys: &syscall.Stat_t{Uid: 1000}})
+			f.put("/home/user/bin", &fstest.MapFile{Mode: fs.ModeDir | 0o775, Sys: &syscall.Stat_t{Gid: 50}})
+			f.respec(func(s *specs.Spec) { s.ContainerEdits.Hooks[0].Path = "/home/user/bin/rdma-hook" })
+		},
+		id: HookReplaceable, severity: Error, subject: specPath, reason: "runs it as root, and /home/user is owned by user 1000, /home/user/bin can be written by its group 50",
+		fix: "chown -h root /home/user\nchmod go-w /home/user/bin",
 	},
 	{
 		name:  "hook for another processor",

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmamap"
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
 )
@@ -44,7 +45,7 @@ type SecondOpinion interface {
 // Open returns the host whose root directory is dir, "/" for this one. It opens
 // nothing yet: what is not there is found by Diagnose.
 func Open(dir string) *Host {
-	root := os.DirFS(dir).(fs.ReadLinkFS)
+	root := hostfs.DirFS(dir)
 	h := &Host{
 		Root:  root,
 		Sys:   sysfs.DirFS(filepath.Join(dir, "sys")),

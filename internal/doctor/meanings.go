@@ -54,6 +54,7 @@ var Catalog = []Entry{
 	{HookMissing, GroupHook, []Severity{Error}, "a spec names a hook that is not there: every container that asks for one of its devices fails to start", "install the hook, or write the spec anew"},
 	{HookNotExec, GroupHook, []Severity{Error}, "the hook is no regular file, or not executable", "`chmod 0755`"},
 	{HookNoexec, GroupHook, []Severity{Error}, "the hook lies on a file system that is mounted noexec", "install it elsewhere and write the spec anew"},
+	{HookReplaceable, GroupHook, []Severity{Error}, "others than root own the hook or a directory on the way to it, or can write to one: they can replace the program that the runtime runs as root", "move the hook to a directory of root's, or correct owner and mode"},
 	{HookArch, GroupHook, []Severity{Error}, "the hook is built for another processor", "install the package for this one"},
 	{HookDynamic, GroupHook, []Severity{Warning}, "the hook needs shared libraries of the host: it breaks when they change, and starts slower", "install the static build"},
 	{HookAbsent, GroupHook, []Severity{Info}, "a spec has no hook: its containers keep the limit of locked memory that they inherit", "write the spec without `--no-hook`, or raise the limit elsewhere"},

@@ -35,6 +35,26 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// A FIFO and a sparse file in the directories of specs cost neither time nor memory.
+func TestSpecsOnDisk(t *testing.T) {
+	dir := rdmatest.Root(t, "soft")
+	write(t, filepath.Join(dir, "etc/cdi/large.json"), "")
+	if err := errors.Join(os.Truncate(filepath.Join(dir, "etc/cdi/large.json"), 1<<40), syscall.Mkfifo(filepath.Join(dir, "etc/cdi/fifo.json"), 0o644),
+		os.MkdirAll(filepath.Join(dir, "proc/self"), 0o755), syscall.Mkfifo(filepath.Join(dir, "proc/meminfo"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Diagnose(t.Context(), Open(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := render(t, r)
+	for _, want := range []string{"/etc/cdi/large.json: larger than such a file can be", "/proc/meminfo: not a regular file"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
 // Device nodes on a disk are told by their numbers.
 func TestRealNodes(t *testing.T) {
 	dir := rdmatest.Root(t, "soft")

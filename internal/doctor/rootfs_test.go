@@ -53,7 +53,7 @@ func TestRootFSErrors(t *testing.T) {
 		"/etc/cdi/self":       syscall.ELOOP,
 		"/etc/cdi/gone":       fs.ErrNotExist,
 		"/etc/cdi/none":       fs.ErrNotExist,
-		"/etc/cdi/file.txt/x": fs.ErrNotExist,
+		"/etc/cdi/file.txt/x": syscall.ENOTDIR,
 	} {
 		_, err := r.ReadFile(name)
 		if !errors.Is(err, want) || !strings.Contains(err.Error(), name) {

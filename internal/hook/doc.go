@@ -18,7 +18,7 @@
 // The parts, each a function of what it is given:
 //
 //	ParseOptions  the command line; unknown flags are warnings
-//	ReadState     the OCI state from a file descriptor, bounded in size and time
+//	ReadState     the OCI state from a file descriptor as it arrives, bounded in time and memory
 //	Raise         the decision: limits now, limit wanted, what is permitted
 //	SetLimits     the container's cgroup, and its limits on RDMA devices
 //	WriteReport   the result as a JSON file, for the driver to read

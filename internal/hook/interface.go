@@ -61,7 +61,7 @@ func aliasOf(name string, deadline time.Time) (alias string, found bool, err err
 	if err := unix.Sendto(fd, linkRequest(name), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return "", false, wrap("ask route netlink", err)
 	}
-	return readAlias(func(b []byte) (int, error) { return unix.Read(fd, b) })
+	return readAlias(receive(fd))
 }
 
 // linkRequest asks for the interface of a name.

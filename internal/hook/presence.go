@@ -125,7 +125,12 @@ func openNetlink(protocol int, deadline time.Time) (fd int, err error) {
 	return fd, nil
 }
 
+// devicesHere lists the devices, again where one came or went meanwhile.
 func devicesHere(deadline time.Time) ([]string, error) {
+	return retry(func() ([]string, error) { return listDevices(deadline) })
+}
+
+func listDevices(deadline time.Time) ([]string, error) {
 	fd, err := openNetlink(unix.NETLINK_RDMA, deadline)
 	if err != nil {
 		return nil, wrap("open RDMA netlink", err)
@@ -134,7 +139,7 @@ func devicesHere(deadline time.Time) ([]string, error) {
 	if err := unix.Sendto(fd, listRequest(), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return nil, wrap("ask RDMA netlink", err)
 	}
-	return readNames(func(b []byte) (int, error) { return unix.Read(fd, b) })
+	return readNames(receive(fd))
 }
 
 // Numbers of include/uapi/rdma/rdma_netlink.h.
@@ -149,20 +154,24 @@ func listRequest() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&h)), unix.NLMSG_HDRLEN)
 }
 
-// readNames reads the answer until its end.
+// readNames reads the answer until its end. A part of it is none: what is missing there may
+// be on the host all the same.
 func readNames(read func([]byte) (int, error)) ([]string, error) {
 	var names []string
+	interrupted := false
 	for {
 		messages, err := readMessages(read)
 		if err != nil {
 			return nil, wrap("hear RDMA netlink", err)
 		}
 		for _, m := range messages {
+			interrupted = interrupted || m.Header.Flags&unix.NLM_F_DUMP_INTR != 0
 			switch m.Header.Type {
-			case unix.NLMSG_DONE:
+			case unix.NLMSG_DONE, unix.NLMSG_ERROR, unix.NLMSG_OVERRUN:
+				if err := ending(m, interrupted); err != nil {
+					return nil, wrap("list the devices by RDMA netlink", err)
+				}
 				return names, nil
-			case unix.NLMSG_ERROR:
-				return nil, errors.New("RDMA netlink refused to list the devices")
 			}
 			if name := text(m.Data, attrDeviceName); name != "" {
 				names = append(names, name)

@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
 )
 
 type fakeDevices struct {
@@ -104,6 +106,90 @@ func TestReadNames(t *testing.T) {
 	packets = [][]byte{message(unix.NLMSG_ERROR, make([]byte, 20))}
 	if _, err := readNames(read); err == nil {
 		t.Error("the kernel refused, and there is no error")
+	}
+}
+
+// status is the data of a message that ends a list, or refuses one.
+func status(errno unix.Errno) []byte {
+	code := -int32(errno)
+	return append(unsafe.Slice((*byte)(unsafe.Pointer(&code)), 4), make([]byte, 16)...)
+}
+
+// A list that the kernel broke off, or could not make in one piece, is none: a device that
+// is missing from it may be there.
+func TestReadNamesOfAnIncompleteList(t *testing.T) {
+	interrupted := message(rdmaGetDevices, device("mlx5_0")[unix.NLMSG_HDRLEN:])
+	(*unix.NlMsghdr)(unsafe.Pointer(&interrupted[0])).Flags |= unix.NLM_F_DUMP_INTR
+	for name, c := range map[string]struct {
+		packet []byte
+		err    error
+	}{
+		"broken off":        {append(device("mlx5_0"), message(unix.NLMSG_DONE, status(unix.ENOMEM))...), unix.ENOMEM},
+		"refused":           {message(unix.NLMSG_ERROR, status(unix.EPERM)), unix.EPERM},
+		"interrupted":       {append(interrupted, message(unix.NLMSG_DONE, status(0))...), errInterrupted},
+		"whole":             {append(device("mlx5_0"), message(unix.NLMSG_DONE, status(0))...), nil},
+		"whole, older":      {append(device("mlx5_0"), message(unix.NLMSG_DONE, nil)...), nil},
+		"acknowledgement":   {message(unix.NLMSG_ERROR, status(0)), errMessage},
+		"error of no use":   {message(unix.NLMSG_ERROR, nil), errMessage},
+		"messages got lost": {message(unix.NLMSG_OVERRUN, nil), errMessage},
+	} {
+		names, err := readNames(func(b []byte) (int, error) { return copy(b, c.packet), nil })
+		if !errors.Is(err, c.err) || err == nil && strings.Join(names, " ") != "mlx5_0" || err != nil && names != nil {
+			t.Errorf("%s: %q, %v; want %v", name, names, err, c.err)
+		}
+	}
+}
+
+// An interrupted list is asked for again, and not forever.
+func TestRetryInterrupted(t *testing.T) {
+	asked := 0
+	names, err := retry(func() ([]string, error) {
+		if asked++; asked < 3 {
+			return nil, wrap("read", errInterrupted)
+		}
+		return []string{"mlx5_0"}, nil
+	})
+	if err != nil || asked != 3 || len(names) != 1 {
+		t.Errorf("asked %d times, %v, %v", asked, names, err)
+	}
+	asked = 0
+	if _, err := retry(func() ([]string, error) { asked++; return nil, errInterrupted }); !errors.Is(err, errInterrupted) || asked > 10 {
+		t.Errorf("asked %d times, %v", asked, err)
+	}
+}
+
+// Only the kernel's messages count: a process of the pod with CAP_NET_ADMIN can send others
+// to the socket, whose number is that of the process.
+func TestReceiveFromTheKernel(t *testing.T) {
+	needs.Root(t, "CAP_NET_ADMIN")
+	fd, err := openNetlink(unix.NETLINK_ROUTE, time.Now().Add(10*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	forger, err := openNetlink(unix.NETLINK_ROUTE, time.Now().Add(10*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(forger)
+	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		t.Fatal(err)
+	}
+	own, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := message(unix.RTM_NEWLINK, make([]byte, unix.SizeofIfInfomsg))
+	if err := unix.Sendto(forger, forged, 0, own); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Sendto(fd, linkRequest("lo"), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 64<<10)
+	n, err := receive(fd)(buf)
+	if err != nil || n <= len(forged) {
+		t.Errorf("%d bytes, %v; want the kernel's answer, which is longer than %d", n, err, len(forged))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/exitcode"
+	"github.com/rdma-dev/dra-driver-rdma/internal/podcgroup"
 )
 
 // Exit codes. A container runtime stops the start of the container at any other
@@ -101,6 +102,9 @@ func act(opts Options, st State, warnings []string, version string, deadline tim
 	if reason == "" {
 		if opts.Claim != "" {
 			report.HostNetwork = inHostNetwork(report.PID)
+			if uid := podOf(std.Files, report.PID); uid != "" {
+				report.PodUID = uid // the kubelet's word, which no annotation changes
+			}
 		}
 		err = report.apply(opts, deadline, std)
 	} else {
@@ -121,6 +125,16 @@ func (o *Options) checkNodes(d Devices) (warning string, err error) {
 		return "", nil
 	}
 	return d.CheckNodes(o.Nodes)
+}
+
+// podOf returns the UID of the pod that a process is in by its cgroup, empty where that is
+// not one of a pod.
+func podOf(f Files, pid int) string {
+	text, err := f.Read("/proc/" + strconv.Itoa(pid) + "/cgroup")
+	if err != nil {
+		return ""
+	}
+	return podcgroup.OfProcess(text)
 }
 
 // checkNamespace looks for what has to be in the container's network namespace.

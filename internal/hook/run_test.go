@@ -175,3 +175,38 @@ func TestReportIsBoundedInTime(t *testing.T) {
 		_, err = os.Lstat(fifo)
 	}
 }
+
+// The pod is the one that the kubelet has made the cgroup for, whatever the annotations say.
+func TestRunPodOfCgroup(t *testing.T) {
+	const uid = "0f1e2d3c-0000-4000-8000-00000000000a"
+	for cgroup, want := range map[string]string{
+		"0::/kubepods.slice/kubepods-pod" + strings.ReplaceAll(uid, "-", "_") + ".slice/cri-containerd-web.scope\n": uid,
+		"0::/machine.slice/libpod-web.scope\n": "u", // of the annotations
+	} {
+		dir := t.TempDir()
+		fd, w := pipe(t)
+		w.WriteString(runcState)
+		w.Close()
+		var talk strings.Builder
+		files := textFiles{"/proc/4242/cgroup": cgroup}
+		if code := Run([]string{"--claim", "x", "--report", dir}, "v9", IO{Stdin: fd, Stdout: &talk, Stderr: &talk, Files: files}); code != ExitOK {
+			t.Fatalf("code %d, %s", code, &talk)
+		}
+		if r := readReport(t, dir+"/web.x.json"); r.PodUID != want {
+			t.Errorf("%q: pod %q, want %q", cgroup, r.PodUID, want)
+		}
+	}
+}
+
+// textFiles are files that can be read only.
+type textFiles map[string]string
+
+func (f textFiles) Read(path string) (string, error) {
+	text, ok := f[path]
+	if !ok {
+		return "", unix.ENOENT
+	}
+	return text, nil
+}
+
+func (textFiles) Write(string, string) error { return unix.EROFS }

@@ -2,6 +2,7 @@ package hook
 
 import (
 	"errors"
+	"io"
 	"math"
 	"strconv"
 	"time"
@@ -9,9 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MaxStateSize bounds what is read from stdin. A state holds the annotations of
-// the container, which Kubernetes limits to 256 KiB.
-const MaxStateSize = 1 << 20
+// MaxStateSize bounds what is read from stdin. A state holds the annotations of the container,
+// of which Kubernetes takes 256 KiB for a pod, and a pod of 1.5 MiB in all. A runtime escapes a
+// byte with up to seven, and CRI-O writes several copies. Nothing of it is kept in memory.
+const MaxStateSize = 64 << 20
+
+// windowSize is how much of a state is in memory at a time: most are one window.
+const windowSize = 8 << 10
 
 // ErrStateTimeout is what ReadState returns when no whole state arrives in time.
 var ErrStateTimeout = errors.New("no complete OCI state arrived in time")
@@ -31,8 +36,12 @@ type State struct {
 // ParseState reads the OCI state. Unknown keys are passed over, the last one of
 // a repeated key counts, and null is the same as absent.
 func ParseState(data []byte) (State, error) {
+	return (&scanner{buf: data}).state()
+}
+
+func (s *scanner) state() (State, error) {
 	var st State
-	s := &scanner{data: data}
+	var kube annotations
 	err := s.object(func(key string) (err error) {
 		switch key {
 		case "id":
@@ -42,52 +51,30 @@ func ParseState(data []byte) (State, error) {
 		case "pid":
 			st.PID, err = s.optionalInt(key)
 		case "annotations":
-			err = s.annotations(&st)
+			kube, err = s.annotations()
 		default:
 			err = s.skip(1)
 		}
 		return err
 	})
 	if err == nil {
-		if s.space(); s.pos < len(data) {
-			err = s.fail("nothing more")
-		}
+		err = s.rest()
 	}
 	if err != nil {
 		return State{}, wrap("parse OCI state", err)
 	}
+	st.PodUID, st.Container = kube.of(st.ID)
 	return st, nil
-}
-
-// annotations reads what Kubernetes is told of: by containerd (pkg/cri/annotations) and by
-// CRI-O (pkg/annotations). They are for people, so none of another kind is an error.
-func (s *scanner) annotations(st *State) error {
-	st.PodUID, st.Container = "", ""
-	if s.peek() != '{' {
-		return s.skip(1)
-	}
-	return s.object(func(key string) error {
-		var into *string
-		switch key {
-		case "io.kubernetes.cri.sandbox-uid", "io.kubernetes.pod.uid":
-			into = &st.PodUID
-		case "io.kubernetes.cri.container-name", "io.kubernetes.container.name":
-			into = &st.Container
-		}
-		if into == nil || s.peek() != '"' {
-			return s.skip(2)
-		}
-		text, err := s.str()
-		*into = text
-		return err
-	})
 }
 
 func (s *scanner) optionalString(key string) (string, error) {
 	if s.word("null") {
 		return "", nil
 	}
-	v, err := s.str()
+	v, whole, err := s.str(maxText)
+	if err == nil && !whole {
+		err = errors.New("longer than " + Size(maxText).String())
+	}
 	return v, wrap("key "+strconv.Quote(key), err)
 }
 
@@ -130,46 +117,42 @@ func (st State) check() (reason, warning string, err error) {
 // latest, so that a runtime that never closes the pipe cannot hang the start of
 // a container. The descriptor may be blocking.
 func ReadState(fd int, deadline time.Time) (State, error) {
-	buf := make([]byte, 0, 4096)
-	for {
-		if err := waitReadable(fd, deadline); err != nil {
-			return State{}, wrap("read OCI state from stdin ("+strconv.Itoa(len(buf))+" bytes so far)", err)
+	total := 0
+	var readErr error // the text's own faults have their own words
+	s := &scanner{buf: make([]byte, 0, windowSize), read: func(b []byte) (int, error) {
+		n, err := readBy(fd, b, deadline)
+		total += n
+		if err != nil && err != io.EOF {
+			readErr = err
 		}
-		if len(buf) == cap(buf) {
-			buf = append(make([]byte, 0, 4*cap(buf)), buf...)
-		}
-		n, err := unix.Read(fd, buf[len(buf):cap(buf)])
-		if err == unix.EINTR || err == unix.EAGAIN {
-			continue
-		}
-		if err != nil {
-			return State{}, wrap("read OCI state from stdin", err)
-		}
-		buf = buf[:len(buf)+n]
-		if len(buf) > MaxStateSize {
-			return State{}, errors.New("read OCI state from stdin: more than " + Size(MaxStateSize).String())
-		}
-		if n == 0 && len(buf) == 0 {
-			return State{}, errors.New("read OCI state from stdin: it is empty; a container runtime starts this hook and writes the state there")
-		}
-		if n == 0 || mayBeComplete(buf) {
-			if st, err := ParseState(buf); err == nil || n == 0 {
-				return st, err
-			}
-		}
+		return n, err
+	}}
+	st, err := s.state()
+	switch {
+	case readErr != nil:
+		return State{}, wrap("read OCI state from stdin ("+strconv.Itoa(total)+" bytes so far)", readErr)
+	case err != nil && total == 0:
+		return State{}, errors.New("read OCI state from stdin: it is empty; a container runtime starts this hook and writes the state there")
 	}
+	return st, err
 }
 
-// mayBeComplete spares parsing a text that cannot be a whole object yet.
-func mayBeComplete(b []byte) bool {
-	for i := len(b) - 1; i >= 0; i-- {
-		switch b[i] {
-		case ' ', '\t', '\r', '\n':
+// readBy reads what is there, and waits for it until the deadline.
+func readBy(fd int, b []byte, deadline time.Time) (int, error) {
+	for {
+		if err := waitReadable(fd, deadline); err != nil {
+			return 0, err
+		}
+		switch n, err := unix.Read(fd, b); {
+		case err == unix.EINTR || err == unix.EAGAIN:
+		case err != nil:
+			return 0, err
+		case n == 0:
+			return 0, io.EOF
 		default:
-			return b[i] == '}'
+			return n, nil
 		}
 	}
-	return false
 }
 
 // waitReadable returns nil when a read will not block.

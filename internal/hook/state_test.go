@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +16,7 @@ import (
 const (
 	runcState = `{"ociVersion":"1.0.2-dev","id":"web","status":"creating","pid":4242,` +
 		`"bundle":"/run/containerd/io.containerd.runtime.v2.task/k8s.io/web","annotations":{"io.kubernetes.cri.container-name":"c","io.kubernetes.cri.sandbox-uid":"u"}}`
-	crioState = `{"annotations":{"io.kubernetes.pod.uid":"u","io.kubernetes.container.name":"c","a":[1]},"id":"web","status":"created"}`
+	crioState = `{"annotations":{"io.kubernetes.cri-o.ContainerID":"web","io.kubernetes.pod.uid":"u","io.kubernetes.container.name":"c","a":[1]},"id":"web","status":"created"}`
 	crunState = `{ "ociVersion": "1.0", "id": "web", "pid": 4242, "root": "/r", "bundle": "/b", "status": "created" }`
 )
 
@@ -28,7 +30,18 @@ func TestParseState(t *testing.T) {
 		{"crun", crunState, State{"web", "created", pid(4242), "", ""}},
 		{"CRI-O", crioState, State{"web", "created", nil, "u", "c"}},
 		{"annotations of another kind", `{"annotations":["u"],"id":"a"}`, State{ID: "a"}},
-		{"annotations that are no text", `{"annotations":{"io.kubernetes.pod.uid":7,"io.kubernetes.container.name":"c"}}`, State{Container: "c"}},
+		{"annotations that are no text", `{"annotations":{"io.kubernetes.cri.sandbox-uid":7,"io.kubernetes.cri.container-name":"c"}}`, State{Container: "c"}},
+		{"a pod's annotations under containerd", strings.Replace(runcState, `"annotations":{`, `"annotations":{"io.kubernetes.pod.uid":"other","io.kubernetes.container.name":"other",`+
+			`"io.kubernetes.cri-o.ContainerID":"guess",`, 1), State{"web", "creating", pid(4242), "u", "c"}},
+		{"the same, behind", `{"id":"web","annotations":{"io.kubernetes.cri.container-name":"c","io.kubernetes.cri.sandbox-uid":"u","io.kubernetes.pod.uid":"other","io.kubernetes.container.name":"other"}}`,
+			State{ID: "web", PodUID: "u", Container: "c"}},
+		{"an image's annotations under CRI-O", strings.Replace(crioState, `"a":[1]`, `"io.kubernetes.cri.sandbox-uid":"other","io.kubernetes.cri.container-name":"other"`, 1),
+			State{"web", "created", nil, "u", "c"}},
+		{"an ID of another container", `{"id":"web","annotations":{"io.kubernetes.cri-o.ContainerID":"db","io.kubernetes.pod.uid":"other"}}`, State{ID: "web"}},
+		{"no ID", `{"annotations":{"io.kubernetes.cri-o.ContainerID":"","io.kubernetes.pod.uid":"other"}}`, State{}},
+		{"a long annotation", `{"annotations":{"io.kubernetes.cri.sandbox-uid":"` + strings.Repeat("u", maxText+1) + `","io.kubernetes.cri.container-name":"` + strings.Repeat("c", maxText) + `"}}`,
+			State{Container: strings.Repeat("c", maxText)}},
+		{"a long key", `{"annotations":{"` + strings.Repeat("k", 3*maxText) + `":1}}`, State{}},
 		{"empty object", `{}`, State{}},
 		{"null is absent", `{"id":null,"pid":null}`, State{}},
 		{"the last of a repeated key counts", `{"pid":1,"pid":2}`, State{PID: pid(2)}},
@@ -64,6 +77,8 @@ func TestParseStateErrors(t *testing.T) {
 		{`{"id":"` + "\n" + `"}`, "no control character"},
 		{`{"id":"\x"}`, "expected an escape character at byte 8, found 'x'"},
 		{`{"id":"\u12"}`, "four hexadecimal digits"},
+		{`{"id":"` + strings.Repeat("a", maxText+1) + `"}`, `key "id": longer than 4 KiB`},
+		{`{"pid":` + strings.Repeat("1", 1000) + `}`, "is not an integer"},
 		{`{"a":` + strings.Repeat("[", maxDepth+2), "less nesting"},
 	} {
 		_, err := ParseState([]byte(tt.in))
@@ -81,6 +96,9 @@ func FuzzParseState(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) > maxText {
+			return // longer texts are not kept
+		}
 		got, err := ParseState(data)
 		want, wantErr := oracle(data)
 		if (err == nil) != (wantErr == nil) {
@@ -89,7 +107,30 @@ func FuzzParseState(f *testing.F) {
 		if err == nil && !sameState(got, want) {
 			t.Fatalf("ParseState(%q) = %+v; encoding/json: %+v", data, got, want)
 		}
+		pieces, piecesErr := inPieces(data)
+		if (piecesErr == nil) != (err == nil) || err == nil && !sameState(pieces, got) {
+			t.Fatalf("%q byte by byte: %+v, %v; in one piece: %+v, %v", data, pieces, piecesErr, got, err)
+		}
 	})
+}
+
+// inPieces reads a state as from a pipe that has one byte at a time, with a window of the
+// least size.
+func inPieces(data []byte) (State, error) {
+	s := &scanner{buf: make([]byte, 0, 8), read: func(b []byte) (int, error) {
+		if len(data) == 0 {
+			return 0, io.EOF
+		}
+		b[0], data = data[0], data[1:]
+		return 1, nil
+	}}
+	st, err := s.state()
+	if err == nil { // it would not wait for more than white space
+		for err == nil && s.more() {
+			err = s.rest()
+		}
+	}
+	return st, err
 }
 
 // oracle is ParseState by way of encoding/json. The map keeps it from matching
@@ -110,12 +151,12 @@ func oracle(data []byte) (State, error) {
 			}
 		}
 	}
-	st.PodUID, st.Container = annotationsOracle(data)
+	st.PodUID, st.Container = annotationsOracle(data, st.ID)
 	return st, nil
 }
 
 // annotationsOracle decodes what order counts in, which a map does not have.
-func annotationsOracle(data []byte) (podUID, container string) {
+func annotationsOracle(data []byte, id string) (podUID, container string) {
 	var annotations json.RawMessage
 	d := json.NewDecoder(bytes.NewReader(data))
 	_, _ = d.Token() // {
@@ -130,22 +171,21 @@ func annotationsOracle(data []byte) (podUID, container string) {
 	if open, _ := d.Token(); open != json.Delim('{') {
 		return "", ""
 	}
+	texts := map[string]string{}
 	for d.More() {
 		key, _ := d.Token()
 		var value any
 		if d.Decode(&value) != nil {
 			break
 		}
-		text, ok := value.(string)
-		switch {
-		case !ok:
-		case key == "io.kubernetes.cri.sandbox-uid" || key == "io.kubernetes.pod.uid":
-			podUID = text
-		case key == "io.kubernetes.cri.container-name" || key == "io.kubernetes.container.name":
-			container = text
+		if text, ok := value.(string); ok {
+			texts[key.(string)] = text
 		}
 	}
-	return podUID, container
+	if id != "" && texts["io.kubernetes.cri-o.ContainerID"] == id {
+		return texts["io.kubernetes.pod.uid"], texts["io.kubernetes.container.name"]
+	}
+	return texts["io.kubernetes.cri.sandbox-uid"], texts["io.kubernetes.cri.container-name"]
 }
 
 // pipe is a pipe whose reading end is blocking, as a runtime's is.
@@ -182,6 +222,39 @@ func TestReadStateInManyPieces(t *testing.T) {
 	}
 }
 
+// What a pod may say in its annotations does not keep it from starting: runtimes escape "<" as
+// six bytes, and CRI-O has copies, of which some are escaped twice. Little of it is kept.
+func TestReadStateOfAnyAnnotations(t *testing.T) {
+	const most = 256 << 10 // of Kubernetes, for all annotations of a pod
+	pod := strings.Repeat("<", most)
+	copies := map[string]string{"a": pod}
+	text, err := json.Marshal(copies)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copies["io.kubernetes.cri-o.Annotations"] = string(text)
+	copies["io.kubernetes.cri.sandbox-uid"] = "u"
+	state, err := json.Marshal(map[string]any{"annotations": copies, "id": "web", "pid": 4242, "status": "creating"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(state) < 3<<20 {
+		t.Fatalf("the state has only %d bytes", len(state))
+	}
+	fd, w := pipe(t)
+	go func() { w.Write(state) }() // and it stays open
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	st, err := ReadState(fd, time.Now().Add(time.Minute))
+	runtime.ReadMemStats(&after)
+	if err != nil || st.ID != "web" || *st.PID != 4242 || st.PodUID != "u" {
+		t.Errorf("ReadState = %+v, %v", st, err)
+	}
+	if used := after.TotalAlloc - before.TotalAlloc; used > 256<<10 {
+		t.Errorf("%d bytes of memory for a state of %d", used, len(state))
+	}
+}
+
 func TestReadStateTimesOut(t *testing.T) {
 	for name, sent := range map[string]string{"nothing": "", "half a state": runcState[:30]} {
 		fd, w := pipe(t)
@@ -207,7 +280,7 @@ func TestReadStateIsBounded(t *testing.T) {
 		}
 	}()
 	_, err := ReadState(fd, time.Now().Add(time.Minute))
-	if err == nil || !strings.Contains(err.Error(), "more than 1 MiB") {
+	if err == nil || !strings.Contains(err.Error(), "more than 64 MiB") {
 		t.Fatalf("ReadState of an endless stream: %v", err)
 	}
 }

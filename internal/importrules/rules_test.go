@@ -30,7 +30,7 @@ var bans = []importrules.Ban{{
 	Why:    "the hook runs on the host in every container start: the standard library, x/sys and its own logic and exit codes",
 	Of:     []string{module + "/cmd/rdma-hook"},
 	Links:  []string{"..."},
-	Except: []string{"golang.org/x/sys/...", module + "/internal/hook", module + "/internal/exitcode"},
+	Except: []string{"golang.org/x/sys/...", module + "/internal/hook", module + "/internal/exitcode", module + "/internal/podcgroup"},
 }, {
 	Name:    "pure",
 	Why:     "policies, plans and slices are functions of their input: no file, no network, no client; plans and slices know of no policy",
@@ -89,6 +89,7 @@ var calls = []importrules.Calls{{
 	But: []string{
 		module + "/pkg/cdi", module + "/pkg/dra/claimstore", module + "/pkg/dra/attach", module + "/internal/atomicfile", module + "/internal/hook/...",
 		module + "/internal/fixture/...", module + "/internal/sockets", module + "/internal/deviceinfo",
+		module + "/internal/hostfs", // opens, for reading only
 		module + "/tools/...", module + "/test/...",
 	},
 	Names: []string{

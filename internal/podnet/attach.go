@@ -214,7 +214,9 @@ func (r Route) add(link netlink.Link) error {
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: nr.LinkIndex, Dst: nr.Dst}, netlink.RT_FILTER_OIF|netlink.RT_FILTER_DST)
+	routes, err := whole(func() ([]netlink.Route, error) {
+		return netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: nr.LinkIndex, Dst: nr.Dst}, netlink.RT_FILTER_OIF|netlink.RT_FILTER_DST)
+	})
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@
 //
 //	kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod<UID>.slice/cri-containerd-<ID>.scope
 //	kubepods/burstable/pod<UID>/<ID>
+//	kubepods.slice/kubepods-pod<UID>.slice/crio-<ID>.scope/container     (crun)
 //
 // below the mount of cgroup version 2, its hierarchy "unified" or the one of version 1,
 // "rdma". [ReadPods] finds which pods and containers have a cgroup at all.
@@ -53,12 +54,7 @@ func read(cgroups fs.FS, dir, pod, container string) (found []Usage) {
 	if err != nil {
 		return nil
 	}
-	limits := map[string]line{}
-	if text, err := fs.ReadFile(cgroups, path.Join(dir, "rdma.max")); err == nil {
-		for _, l := range parse(string(text)) {
-			limits[l.ibdev] = l
-		}
-	}
+	limits := limitsOf(cgroups, dir)
 	for _, l := range parse(string(current)) {
 		if l.handles == nil || l.objects == nil {
 			continue // "max" is no count
@@ -69,6 +65,35 @@ func read(cgroups fs.FS, dir, pod, container string) (found []Usage) {
 		})
 	}
 	return found
+}
+
+// crunChild is the cgroup below a container's that crun makes for its processes. The hook sets
+// limits there; the kernel counts what is used in the container's cgroup as well.
+const crunChild = "container"
+
+// limitsOf reads the limits of a container by device: the lowest of those that hold for its
+// processes.
+func limitsOf(cgroups fs.FS, dir string) map[string]line {
+	limits := map[string]line{}
+	for _, at := range []string{dir, path.Join(dir, crunChild)} {
+		text, err := fs.ReadFile(cgroups, path.Join(at, "rdma.max"))
+		if err != nil {
+			continue
+		}
+		for _, l := range parse(string(text)) {
+			above := limits[l.ibdev]
+			limits[l.ibdev] = line{l.ibdev, lowest(above.handles, l.handles), lowest(above.objects, l.objects)}
+		}
+	}
+	return limits
+}
+
+// lowest is the lower of two limits; nil is none.
+func lowest(a, b *uint64) *uint64 {
+	if a == nil || b != nil && *b < *a {
+		return b
+	}
+	return a
 }
 
 // line is one line of rdma.current or rdma.max; nil is "max", or not there.

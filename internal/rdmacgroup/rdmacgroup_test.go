@@ -32,7 +32,6 @@ func TestLayouts(t *testing.T) {
 	underscored := strings.ReplaceAll(uid, "-", "_")
 	for name, tc := range map[string]struct{ dir, mark string }{
 		"systemd, containerd":        {"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + underscored + ".slice/cri-containerd-" + id1 + ".scope", "cgroup.controllers"},
-		"systemd, CRI-O":             {"kubepods.slice/kubepods-pod" + underscored + ".slice/crio-" + id1 + ".scope/container", ""},
 		"systemd, CRI-O, guaranteed": {"kubepods.slice/kubepods-pod" + underscored + ".slice/crio-" + id1 + ".scope", "cgroup.controllers"},
 		"cgroupfs":                   {"kubepods/besteffort/pod" + uid + "/" + id1, "cgroup.controllers"},
 		"below the kubelet's own":    {"system.slice/kubelet.service/kubelet/kubepods/pod" + uid + "/" + id1, "cgroup.controllers"},
@@ -49,13 +48,35 @@ func TestLayouts(t *testing.T) {
 				{PodUID: uid, Container: id1, IBDev: "mlx5_0", Handles: 2, Objects: 2000, MaxHandles: &four},
 				{PodUID: uid, Container: id1, IBDev: "mlx5_1"},
 			}
-			if strings.HasSuffix(tc.dir, "/container") {
-				want = nil // a cgroup of the container's own making
-			}
 			if diff := cmp.Diff(want, rdmacgroup.Read(cgroups(files))); diff != "" {
 				t.Errorf("usage (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestCrun: crun puts the processes into a cgroup "container" below the scope, where the hook
+// limits them. The kernel counts their use in both, and the lowest limit holds.
+func TestCrun(t *testing.T) {
+	scope := "kubepods.slice/kubepods-pod" + strings.ReplaceAll(uid, "-", "_") + ".slice/crio-" + id1 + ".scope"
+	number := func(n uint64) *uint64 { return &n }
+	for name, tc := range map[string]struct {
+		scope, container string
+		handles, objects *uint64
+	}{
+		"as the hook writes it": {"mlx5_0 hca_handle=max hca_object=max\n", "mlx5_0 hca_handle=4 hca_object=100\n", number(4), number(100)},
+		"not limited":           {"mlx5_0 hca_handle=max hca_object=max\n", "mlx5_0 hca_handle=max hca_object=max\n", nil, nil},
+		"limited in both":       {"mlx5_0 hca_handle=2 hca_object=500\n", "mlx5_0 hca_handle=4 hca_object=100\n", number(2), number(100)},
+		"other devices":         {"mlx5_1 hca_handle=2 hca_object=5\n", "mlx5_2 hca_handle=4 hca_object=100\n", nil, nil},
+	} {
+		got := rdmacgroup.Read(cgroups(map[string]string{
+			"cgroup.controllers": "rdma", scope + "/rdma.current": "mlx5_0 hca_handle=2 hca_object=50\n", scope + "/rdma.max": tc.scope,
+			scope + "/container/rdma.current": "mlx5_0 hca_handle=2 hca_object=50\n", scope + "/container/rdma.max": tc.container,
+		}))
+		want := []rdmacgroup.Usage{{PodUID: uid, Container: id1, IBDev: "mlx5_0", Handles: 2, Objects: 50, MaxHandles: tc.handles, MaxObjects: tc.objects}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: usage (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"path"
 	"regexp"
 	"strings"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/podcgroup"
 )
 
 // The bounds of a search: a node has a few hundred cgroups in each hierarchy.
@@ -64,7 +66,7 @@ func (s *search) into(dir, pod string, depth int) {
 			continue
 		}
 		below := pod
-		if uid := podUID(e.Name()); uid != "" {
+		if uid := podcgroup.UID(e.Name()); uid != "" {
 			below = uid
 			if s.pod != nil {
 				s.pod(uid)
@@ -74,20 +76,7 @@ func (s *search) into(dir, pod string, depth int) {
 	}
 }
 
-var (
-	// Static pods have a hash for a UID.
-	podName       = regexp.MustCompile(`(?:^|-)pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?$`)
-	containerName = regexp.MustCompile(`^(?:[a-z-]+-)?([0-9a-f]{64})(?:\.scope)?$`)
-)
-
-// podUID returns the UID in the name of a pod's cgroup, empty if it is none. systemd
-// has no hyphen in the name of a slice, so the kubelet writes underscores.
-func podUID(name string) string {
-	if m := podName.FindStringSubmatch(name); m != nil {
-		return strings.ReplaceAll(m[1], "_", "-")
-	}
-	return ""
-}
+var containerName = regexp.MustCompile(`^(?:[a-z-]+-)?([0-9a-f]{64})(?:\.scope)?$`)
 
 // containerID returns the ID in the name of a container's cgroup. CRI-O's monitor of a
 // container is none.

@@ -32,14 +32,14 @@ func parseCache(data []byte) (ldCache, error) {
 	if uint64(count) > uint64(len(data)-cacheHeader)/cacheEntry {
 		return nil, errCache
 	}
-	cache := ldCache{}
+	cache, text := ldCache{}, string(data) // what is kept of the text is a part of this one copy
 	for i := range int(count) {
 		entry := data[cacheHeader+i*cacheEntry:]
 		if binary.LittleEndian.Uint64(entry[16:]) != 0 { // hwcap
 			continue
 		}
-		soname, ok1 := cString(data, binary.LittleEndian.Uint32(entry[4:]))
-		file, ok2 := cString(data, binary.LittleEndian.Uint32(entry[8:]))
+		soname, ok1 := cString(text, binary.LittleEndian.Uint32(entry[4:]), maxPath)
+		file, ok2 := cString(text, binary.LittleEndian.Uint32(entry[8:]), maxPath)
 		if !ok1 || !ok2 || !strings.HasPrefix(file, "/") {
 			return nil, errCache
 		}
@@ -48,14 +48,19 @@ func parseCache(data []byte) (ldCache, error) {
 	return cache, nil
 }
 
-// cString returns the NUL-terminated string at an offset.
-func cString(data []byte, offset uint32) (string, bool) {
-	if uint64(offset) >= uint64(len(data)) {
+// maxPath is PATH_MAX of Linux: no path is longer.
+const maxPath = 4096
+
+// cString returns the NUL-terminated string at an offset, of at most limit bytes. It is a
+// part of the text: many names of one long string cost no memory.
+func cString(text string, offset uint32, limit int) (string, bool) {
+	if uint64(offset) >= uint64(len(text)) {
 		return "", false
 	}
-	end := bytes.IndexByte(data[offset:], 0)
+	rest := text[offset:]
+	end := strings.IndexByte(rest[:min(len(rest), limit+1)], 0)
 	if end < 0 {
 		return "", false
 	}
-	return string(data[offset : int(offset)+end]), true
+	return rest[:end], true
 }

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 )
 
 // Options say what is looked for.
@@ -87,7 +89,7 @@ func (s *search) findVerbs() error {
 	if s.verbs, err = readVerbs(lib); err != nil {
 		return err
 	}
-	s.configDir, err = resolve(s.ld.root, strings.TrimPrefix(s.verbs.configDir, "/"))
+	s.configDir, err = hostfs.Resolve(s.ld.root, strings.TrimPrefix(s.verbs.configDir, "/"))
 	if err != nil {
 		return fmt.Errorf("find the names of providers in %s: %w: %s", s.verbs.configDir, err, installProviders)
 	}
@@ -129,6 +131,9 @@ func unexpected(lib, wanted *Library) bool {
 
 // close adds what a library of the set needs to the set, and what that needs.
 func (s *search) close(set map[string]*Library, lib *Library, f *found) error {
+	if name := muslLibrary(f.needed); name != "" {
+		return fmt.Errorf("add %s: it is built for musl (it needs %s), and images with glibc cannot load it: install rdma-core in the image", lib.HostPath, name)
+	}
 	for _, name := range f.needed {
 		if partOfGLIBC(name) {
 			continue

@@ -96,6 +96,22 @@ func TestFindRefuses(t *testing.T) {
 			[]string{"read library /usr/lib/x86_64-linux-gnu/libibverbs.so.1.0"}},
 		{"not of rdma-core", func(h *host) { h.install("libibverbs.so.1", lib{rodata: "lib%s-rdmav2.so\x00"}) },
 			[]string{"no provider directory", "not the libibverbs of rdma-core"}},
+		{"musl", func(h *host) { *h = *alpine() },
+			[]string{"it is built for musl (it needs libc.musl-x86_64.so.1)", "images with glibc cannot load it", "install rdma-core in the image"}},
+		{"musl of another distribution", func(h *host) {
+			h.put(dir+"libibverbs.so.1.0", lib{machine: h.machine, needed: []string{"libc.so"}}.build())
+		},
+			[]string{"libibverbs.so.1: it is built for musl (it needs libc.so)"}},
+		{"a library of musl among those of glibc", func(h *host) {
+			h.put(dir+"libnl-3.so.200.0", lib{machine: h.machine, soname: "libnl-3.so.200", needed: []string{"libc.musl-x86_64.so.1"}, defines: []string{"libnl_3"}}.build())
+		},
+			[]string{"libnl-3.so.200: it is built for musl"}},
+		{"a provider of musl", func(h *host) {
+			l := h.client("IBVERBS_PRIVATE_34")
+			l.machine, l.needed = h.machine, append(l.needed, "libc.musl-x86_64.so.1")
+			h.put(dir+"libmlx5.so.1.0", l.build())
+		},
+			[]string{"driver mlx5_core", "is built for musl"}},
 		{"libibverbs of two ABIs", func(h *host) {
 			l := h.verbs()
 			l.defines = []string{"IBVERBS_1.1", "IBVERBS_PRIVATE_33"}

@@ -12,7 +12,7 @@ type host struct {
 	machine elf.Machine
 	libdir  string // usr/lib64, usr/lib/x86_64-linux-gnu
 	abi     string
-	glibc   string // that its libraries need
+	glibc   string // that its libraries need; "" where they need musl
 	files   fstest.MapFS
 }
 
@@ -22,6 +22,17 @@ func debian() *host {
 
 func rhel() *host {
 	return newHost(host{machine: elf.EM_AARCH64, libdir: "usr/lib64", abi: "57", glibc: "GLIBC_2.34"})
+}
+
+// muslLibc is the C library of Alpine, a link to its dynamic linker.
+const muslLibc = "libc.musl-x86_64.so.1"
+
+func alpine() *host {
+	h := newHost(host{machine: elf.EM_X86_64, libdir: "usr/lib", abi: "34"})
+	h.remove("usr/lib/libc.so.6")
+	h.put("usr/lib/ld-musl-x86_64.so.1", lib{machine: h.machine, soname: muslLibc}.build())
+	h.link("usr/lib/"+muslLibc, "/lib/ld-musl-x86_64.so.1")
+	return h
 }
 
 // newHost makes a host with a libc and all of a small rdma-core.
@@ -77,9 +88,14 @@ func (h *host) install(soname string, l lib) {
 	h.link(path.Join(h.libdir, soname), soname+".0")
 }
 
-// write writes a library that needs the host's glibc.
+// write writes a library that needs the host's C library.
 func (h *host) write(name string, l lib) {
 	l.machine = h.machine
+	if h.glibc == "" {
+		l.needed = append(l.needed[:len(l.needed):len(l.needed)], muslLibc)
+		h.put(name, l.build())
+		return
+	}
 	needs := map[string][]string{"libc.so.6": {"GLIBC_2.2.5", h.glibc}}
 	for library, versions := range l.needs {
 		needs[library] = versions

@@ -8,6 +8,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 )
 
 // Problem is a reason why an image does not work, or may not, with a plan.
@@ -29,6 +31,9 @@ func CheckImage(image fs.ReadLinkFS, plan *Plan) []Problem {
 	}
 	c := &imageCheck{ld: ld, plan: plan, mounts: map[string]*Library{}}
 	libc, err := ld.find("libc.so.6")
+	if err == nil && muslLibrary(libc.needed) != "" { // it stands in for glibc, and is none
+		err = fmt.Errorf("find library %q: %w", "libc.so.6", fs.ErrNotExist)
+	}
 	if err != nil {
 		c.noLibc(err)
 		return c.problems
@@ -64,7 +69,7 @@ func (c *imageCheck) add(library, format string, args ...any) {
 // what does not exist.
 func (c *imageCheck) place(name string) string {
 	name = strings.TrimPrefix(name, "/")
-	if at, err := resolve(c.ld.root, name); at != "" && (err == nil || errors.Is(err, fs.ErrNotExist)) {
+	if at, err := hostfs.Resolve(c.ld.root, name); at != "" && (err == nil || errors.Is(err, fs.ErrNotExist)) {
 		return at
 	}
 	return name
@@ -77,7 +82,7 @@ func (c *imageCheck) noLibc(err error) {
 			return
 		}
 	}
-	_, musl := fs.Stat(c.ld.root, c.ld.layout.musl)
+	_, musl := hostfs.Stat(c.ld.root, c.ld.layout.musl)
 	switch {
 	case musl == nil:
 		c.add("libc.so.6", "the image's C library is musl (/%s), which cannot load libraries built for glibc: install rdma-core in the image", c.ld.layout.musl)

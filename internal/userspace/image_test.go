@@ -2,9 +2,16 @@ package userspace
 
 import (
 	"debug/elf"
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 )
 
 const multiarchDir = "usr/lib/x86_64-linux-gnu"
@@ -50,6 +57,11 @@ func TestCheckImage(t *testing.T) {
 			h.remove(multiarchDir + "/libc.so.6")
 			h.put("lib/ld-musl-x86_64.so.1", nil)
 			h.remove("lib")
+			return h
+		}, "the image's C library is musl (/lib/ld-musl-x86_64.so.1)"},
+		{"musl with a file in the place of glibc", func() *host {
+			h := alpine()
+			h.put("usr/lib/libc.so.6", lib{machine: h.machine, soname: "libgcompat.so.0", needed: []string{muslLibc}}.build())
 			return h
 		}, "the image's C library is musl (/lib/ld-musl-x86_64.so.1)"},
 		{"no libc", func() *host {
@@ -123,6 +135,48 @@ func TestCheckImage(t *testing.T) {
 			}
 			if len(problems) == 0 || !strings.Contains(problems[0].String(), tt.say) {
 				t.Errorf("problems %v do not say %q", problems, tt.say)
+			}
+		})
+	}
+}
+
+// TestCheckImageOnDisk: an image's author may put anything in the place of a file. It is a
+// problem of the image, and costs neither memory nor time.
+func TestCheckImageOnDisk(t *testing.T) {
+	plan, err := debian().find("mlx5_core")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fifo := func(at string) error { return unix.Mkfifo(at, 0o644) }
+	sparse := func(at string) error { return errors.Join(os.WriteFile(at, nil, 0o644), os.Truncate(at, 4<<30)) }
+	for name, c := range map[string]struct {
+		file  string
+		plant func(at string) error
+		say   string
+	}{
+		"cache is a FIFO":   {"etc/ld.so.cache", fifo, "/etc/ld.so.cache: not a regular file"},
+		"cache is sparse":   {"etc/ld.so.cache", sparse, "/etc/ld.so.cache: larger than such a file can be: 4294967296 bytes"},
+		"cache is a device": {"etc/ld.so.cache", func(at string) error { return os.Symlink("/dev/zero", at) }, "/etc/ld.so.cache: not a regular file"},
+		"libc is a FIFO":    {multiarchDir + "/libc.so.6", fifo, "libc.so.6: not a regular file"},
+		"libc is sparse":    {multiarchDir + "/libc.so.6", sparse, "libc.so.6: larger than such a file can be"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, debianImage().files); err != nil {
+				t.Fatal(err)
+			}
+			at := filepath.Join(dir, c.file)
+			if err := errors.Join(os.RemoveAll(at), os.MkdirAll(filepath.Dir(at), 0o755), os.MkdirAll(dir+"/dev", 0o755), c.plant(at)); err != nil {
+				t.Fatal(err)
+			}
+			if os.Geteuid() == 0 {
+				_ = unix.Mknod(dir+"/dev/zero", unix.S_IFCHR|0o666, int(unix.Mkdev(1, 5)))
+			} else if err := fifo(dir + "/dev/zero"); err != nil {
+				t.Fatal(err)
+			}
+			problems := CheckImage(hostfs.DirFS(dir), plan)
+			if len(problems) == 0 || !strings.Contains(problems[0].String(), c.say) {
+				t.Errorf("problems %v do not say %q", problems, c.say)
 			}
 		})
 	}

@@ -55,3 +55,15 @@ var glibcNames = []string{
 func partOfGLIBC(soname string) bool {
 	return strings.HasPrefix(soname, "ld-linux") || slices.Contains(glibcNames, soname)
 }
+
+// muslLibrary returns the first of some needed libraries that is the C library of musl, ""
+// without one. Distributions call it libc.musl-x86_64.so.1 or libc.so, which for glibc is no
+// library but a script of the linker.
+func muslLibrary(needed []string) string {
+	for _, name := range needed {
+		if name == "libc.so" || strings.HasPrefix(name, "libc.musl-") || strings.HasPrefix(name, "ld-musl-") {
+			return name
+		}
+	}
+	return ""
+}

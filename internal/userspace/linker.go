@@ -8,6 +8,9 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 )
 
 // linker looks for libraries as glibc's dynamic linker does for a program without
@@ -21,18 +24,27 @@ type linker struct {
 	dirs    []string
 }
 
+// maxCache bounds the cache: 10,000 libraries make one of 1 MiB.
+const maxCache = 16 << 20
+
+// maxCandidates bounds how many files of one name are looked at. Where the cache has
+// more, the first ones count.
+const maxCandidates = 64
+
 // newLinker reads the cache of a root and finds out which directories its dynamic
-// linker searches. A missing or unreadable cache is as none, to glibc too.
+// linker searches. A missing cache, or one of another format, is as none, to glibc too.
 func newLinker(root fs.ReadLinkFS, machine elf.Machine) (*linker, error) {
 	layout, err := layoutOf(machine)
 	if err != nil {
 		return nil, err
 	}
 	l := &linker{root: root, machine: machine, layout: layout}
-	if name, err := resolve(root, "etc/ld.so.cache"); err == nil {
-		if data, err := fs.ReadFile(root, name); err == nil {
-			l.cache, _ = parseCache(data)
-		}
+	data, err := hostfs.ReadFile(root, "etc/ld.so.cache", maxCache)
+	if errors.Is(err, hostfs.ErrNotRegular) || errors.Is(err, hostfs.ErrTooLarge) {
+		return nil, fmt.Errorf("read the names of libraries: %w", err)
+	}
+	if err == nil {
+		l.cache, _ = parseCache(data)
 	}
 	l.dirs = l.searched()
 	return l, nil
@@ -58,6 +70,7 @@ func (l *linker) searched() []string {
 // candidates are the paths at which a name is looked for, in order.
 func (l *linker) candidates(name string) []string {
 	paths := slices.Clone(l.cache[name])
+	paths = paths[:min(len(paths), maxCandidates)]
 	for _, dir := range l.dirs {
 		paths = append(paths, path.Join(dir, name))
 	}
@@ -82,7 +95,7 @@ func (l *linker) find(name string) (*found, error) {
 			return f, nil
 		case errors.Is(err, errUnfit):
 			unfit = append(unfit, err)
-		case !errors.Is(err, fs.ErrNotExist):
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
 			return nil, err
 		}
 	}
@@ -104,7 +117,7 @@ var errUnfit = errors.New("library for another machine")
 
 // open reads the library at a path and compares it with the machine.
 func (l *linker) open(name string) (*found, error) {
-	real, err := resolve(l.root, name)
+	real, err := hostfs.Resolve(l.root, name)
 	if err != nil {
 		return nil, err
 	}

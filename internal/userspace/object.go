@@ -7,6 +7,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 )
 
 // object is what the dynamic linker reads of a shared library.
@@ -17,7 +21,7 @@ type object struct {
 	needed  []string            // DT_NEEDED, in order
 	needs   map[string][]string // symbol versions needed, by library
 	defines []string            // symbol versions defined
-	rodata  []byte
+	rodata  []byte              // of libibverbs only
 }
 
 // maxObject bounds what is read of a library. rdma-core's largest is below 1 MiB,
@@ -30,8 +34,8 @@ var errSections = errors.New("damaged ELF file")
 // readObject reads a shared library. Images are not to be trusted, so this reads
 // the version tables itself: debug/elf takes time and memory quadratic in the size
 // of a table made for that.
-func readObject(root fs.FS, name string) (*object, error) {
-	f, err := root.Open(name)
+func readObject(root fs.ReadLinkFS, name string) (*object, error) {
+	f, err := hostfs.Open(root, name, maxObject)
 	if err != nil {
 		return nil, fmt.Errorf("read library: %w", err)
 	}
@@ -49,16 +53,6 @@ func readObject(root fs.FS, name string) (*object, error) {
 
 // readerAt gives random access to a file, which those of a disk have.
 func readerAt(f fs.File) (io.ReaderAt, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("not a regular file")
-	}
-	if info.Size() > maxObject {
-		return nil, fmt.Errorf("%d bytes is more than a library has", info.Size())
-	}
 	if r, ok := f.(io.ReaderAt); ok {
 		return r, nil
 	}
@@ -76,46 +70,57 @@ func parseObject(r io.ReaderAt) (*object, error) {
 	if f.Class != elf.ELFCLASS64 || f.ByteOrder.String() != "LittleEndian" {
 		return o, nil // the dynamic linker passes over it, and so does the caller
 	}
+	tables := tables{f, maxObject}
 	for _, s := range f.Sections {
-		switch {
-		case s.Type == elf.SHT_DYNAMIC:
-			err = readSection(f, s, o.readDynamic)
-		case s.Type == elf.SHT_GNU_VERNEED:
-			err = readSection(f, s, o.readNeeds)
-		case s.Type == elf.SHT_GNU_VERDEF:
-			err = readSection(f, s, o.readDefines)
-		case s.Name == ".rodata":
-			o.rodata, err = sectionData(s)
+		switch s.Type {
+		case elf.SHT_DYNAMIC:
+			err = tables.read(s, o.readDynamic)
+		case elf.SHT_GNU_VERNEED:
+			err = tables.read(s, o.readNeeds)
+		case elf.SHT_GNU_VERDEF:
+			err = tables.read(s, o.readDefines)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	return o, nil
+	verbs := slices.ContainsFunc(o.defines, func(v string) bool { return strings.HasPrefix(v, "IBVERBS_") })
+	if s := f.Section(".rodata"); s != nil && verbs {
+		o.rodata, err = tables.bytes(s)
+	}
+	return o, err
 }
 
-// readSection hands a table and its strings to a reader.
-func readSection(f *elf.File, s *elf.Section, read func(t table) error) error {
-	if uint64(s.Link) >= uint64(len(f.Sections)) {
+// tables reads sections, until they have more than left bytes together: those of a damaged
+// file may overlap, and be many.
+type tables struct {
+	f    *elf.File
+	left uint64
+}
+
+// read hands a table and its strings to a reader.
+func (t *tables) read(s *elf.Section, read func(t table) error) error {
+	if uint64(s.Link) >= uint64(len(t.f.Sections)) {
 		return errSections
 	}
-	data, err := sectionData(s)
+	data, err := t.bytes(s)
 	if err != nil {
 		return err
 	}
-	strings, err := sectionData(f.Sections[s.Link])
+	text, err := t.bytes(t.f.Sections[s.Link])
 	if err != nil {
 		return err
 	}
-	return read(table{data, strings})
+	return read(table{data, string(text)})
 }
 
-// sectionData reads a section. The dynamic linker knows no compressed ones, for
+// bytes reads a section. The dynamic linker knows no compressed ones, for
 // which debug/elf leaves ReaderAt nil.
-func sectionData(s *elf.Section) ([]byte, error) {
-	if s.Type == elf.SHT_NOBITS || s.ReaderAt == nil || s.FileSize > maxObject {
+func (t *tables) bytes(s *elf.Section) ([]byte, error) {
+	if s.Type == elf.SHT_NOBITS || s.ReaderAt == nil || s.FileSize > t.left {
 		return nil, errSections
 	}
+	t.left -= s.FileSize
 	data, err := io.ReadAll(io.NewSectionReader(s.ReaderAt, 0, int64(s.FileSize)))
 	if err == nil && uint64(len(data)) != s.FileSize {
 		err = errSections

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 )
 
 // verbs is what libibverbs has compiled in about its providers.
@@ -53,7 +55,7 @@ func (v *verbs) suffix() string { return "-rdmav" + v.abi + ".so" }
 // installed lists the providers in the provider directory of a root: all names of
 // this ABI, and the files of other ABIs.
 func (v *verbs) installed(root fs.ReadLinkFS) (drivers, others []string) {
-	dir, err := resolve(root, strings.TrimPrefix(v.providerDir, "/"))
+	dir, err := hostfs.Resolve(root, strings.TrimPrefix(v.providerDir, "/"))
 	if err != nil {
 		return nil, nil
 	}
@@ -71,6 +73,9 @@ func (v *verbs) installed(root fs.ReadLinkFS) (drivers, others []string) {
 	}
 	return drivers, others
 }
+
+// maxConfig bounds a file of the configuration directory, which is one line.
+const maxConfig = 1 << 20
 
 // configured is what the configuration directory says.
 type configured struct {
@@ -95,7 +100,7 @@ func readConfig(root fs.ReadLinkFS, dir string) (configured, error) {
 			}
 			continue
 		}
-		data, err := fs.ReadFile(root, name)
+		data, err := hostfs.ReadFile(root, name, maxConfig)
 		if err != nil {
 			return configured{}, fmt.Errorf("read the names of providers: %w", err)
 		}

@@ -8,14 +8,17 @@ import (
 )
 
 // table is a section of an ELF file and the strings it refers to.
-type table struct{ data, strings []byte }
+type table struct {
+	data    []byte
+	strings string
+}
 
 func (t table) u16(at int) int { return int(binary.LittleEndian.Uint16(t.data[at:])) }
 func (t table) u32(at int) int { return int(binary.LittleEndian.Uint32(t.data[at:])) }
 
 // text returns the string at the offset that the table has at a position.
 func (t table) text(at int) (string, error) {
-	s, ok := cString(t.strings, uint32(t.u32(at)))
+	s, ok := cString(t.strings, uint32(t.u32(at)), maxPath)
 	if !ok {
 		return "", errSections
 	}

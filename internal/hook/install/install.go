@@ -15,7 +15,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"syscall"
 	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 )
 
 // prefix starts the name of every file of ours in the directory.
@@ -35,7 +38,8 @@ func Path(dir, version string) string {
 // Install copies the binary src to DIR/rdma-hook-VERSION with mode 0755 and
 // returns that path. A file that is there with the same content is left alone,
 // so it may be called at every start and by two drivers at a time. DIR is made
-// where it is missing; it must be on a mount that allows execution.
+// where it is missing; it must be on a mount that allows execution. As root, Install
+// refuses a DIR in which others than root can replace the hook.
 //
 // The path is the one this process sees: in a pod, mount DIR under the path it
 // has on the host, since CDI specs need the host's path.
@@ -59,6 +63,11 @@ func Install(src, dir, version string) (path string, err error) {
 	if err := checkExec(dir); err != nil {
 		return "", fmt.Errorf("install hook: %w", err)
 	}
+	if os.Geteuid() == 0 { // of the host's directories above it a pod sees none; cdi-gen doctor does
+		if err := hostfs.CheckRootOnly(hostfs.DirFS("/"), dir); err != nil {
+			return "", fmt.Errorf("install hook: directory %w", err)
+		}
+	}
 	path = Path(dir, version)
 	same, err := isInstalled(path, binary)
 	if err == nil && !same {
@@ -70,7 +79,7 @@ func Install(src, dir, version string) (path string, err error) {
 	return path, nil
 }
 
-// isInstalled says whether path is a regular file with that content and mode 0755.
+// isInstalled says whether path is a regular file of ours with that content and mode 0755.
 func isInstalled(path string, binary []byte) (bool, error) {
 	info, err := os.Lstat(path)
 	switch {
@@ -81,6 +90,9 @@ func isInstalled(path string, binary []byte) (bool, error) {
 	case info.IsDir():
 		return false, fmt.Errorf("a directory is in its place: remove it")
 	case info.Mode() != 0o755 || info.Size() != int64(len(binary)):
+		return false, nil
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); !ok || int(stat.Uid) != os.Geteuid() {
 		return false, nil
 	}
 	there, err := os.ReadFile(path)

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
 )
 
@@ -92,6 +93,43 @@ func TestInstallReplacesLink(t *testing.T) {
 	}
 	if content, _ := os.ReadFile(target); string(content) != "target" {
 		t.Error("the link's target was overwritten")
+	}
+}
+
+// As root, a directory that others can write to gets no hook: they could put a program of
+// theirs in its place, which runtimes would run as root. Nor does a file of theirs count
+// as installed, whatever it holds.
+func TestInstallReplaceable(t *testing.T) {
+	needs.Root(t, "changing owners")
+	const user = 4711
+	for name, change := range map[string]func(dir string) error{
+		"directory of a user":   func(dir string) error { return os.Chown(dir, user, 0) },
+		"directory for a group": func(dir string) error { return os.Chmod(dir, 0o775) },
+		"parent of a user":      func(dir string) error { return os.Chown(filepath.Dir(dir), user, 0) },
+	} {
+		dir := filepath.Join(t.TempDir(), "opt", "bin")
+		if err := errors.Join(os.MkdirAll(dir, 0o755), change(dir)); err != nil {
+			t.Fatal(err)
+		}
+		path, err := Install(source(t, "hook"), dir, "v1")
+		if !errors.Is(err, hostfs.ErrReplaceable) || path != "" || !strings.Contains(err.Error(), "install hook: ") {
+			t.Errorf("%s: Install = %q, %v", name, path, err)
+		}
+		if entries, _ := os.ReadDir(dir); len(entries) > 0 {
+			t.Errorf("%s: a refused Install left %v", name, entries)
+		}
+	}
+	dir := t.TempDir()
+	path, err := Install(source(t, "hook"), dir, "v1")
+	if err := errors.Join(err, os.Chown(path, user, user)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Install(source(t, "hook"), dir, "v1"); err != nil {
+		t.Fatal(err)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil || st.Uid != 0 {
+		t.Errorf("the hook is of user %d, %v", st.Uid, err)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 )
 
 // Take reads the reports in a directory and removes them. What is no report is
@@ -42,9 +43,15 @@ func Take(dir string, record func(hook.Report) error) ([]hook.Report, error) {
 	return found, errors.Join(errs...)
 }
 
+// maxReport bounds a report: its longest text is a message, and there is one for each HCA.
+const maxReport = 1 << 20
+
 func take(path string, record func(hook.Report) error) (r hook.Report, err error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
+	data, err := hostfs.ReadLocal(path, maxReport)
+	switch {
+	case errors.Is(err, hostfs.ErrNotRegular) || errors.Is(err, hostfs.ErrTooLarge):
+		return r, errors.Join(err, os.Remove(path))
+	case err != nil:
 		return r, err
 	}
 	if err := json.Unmarshal(data, &r); err != nil {

@@ -7,10 +7,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 )
 
 func nothing(hook.Report) error { return nil }
@@ -88,6 +90,23 @@ func TestTake(t *testing.T) {
 		if len(r.Limits) > 0 && (*r.Limits[0].After != hook.Resources{Handles: 64, Objects: hook.NoLimit} || r.Limits[1].Want.String() != "objects 9" || r.Limits[1].After != nil) {
 			t.Errorf("limits %+v", r.Limits)
 		}
+	}
+	if again, err := Take(dir, nothing); len(again) > 0 || err != nil {
+		t.Errorf("read again: %+v, %v", again, err)
+	}
+}
+
+// What is no file, or larger than a report, is not waited for and not read.
+func TestTakeRefuses(t *testing.T) {
+	dir := t.TempDir()
+	large := filepath.Join(dir, "large.json")
+	if err := errors.Join(syscall.Mkfifo(filepath.Join(dir, "fifo.json"), 0o644), os.WriteFile(large, nil, 0o644), os.Truncate(large, 1<<40),
+		hook.WriteReport(dir, hook.Report{ReportVersion: hook.ReportVersion, ID: "web", Outcome: hook.Raised})); err != nil {
+		t.Fatal(err)
+	}
+	found, err := Take(dir, nothing)
+	if len(found) != 1 || !errors.Is(err, hostfs.ErrNotRegular) || !errors.Is(err, hostfs.ErrTooLarge) {
+		t.Errorf("found %+v, %v", found, err)
 	}
 	if again, err := Take(dir, nothing); len(again) > 0 || err != nil {
 		t.Errorf("read again: %+v, %v", again, err)

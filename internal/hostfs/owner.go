@@ -1,0 +1,88 @@
+package hostfs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// Weakness is a file or directory by which others than root can replace a program.
+type Weakness struct {
+	Path   string // absolute, on the host
+	Reason string // "is owned by user 1000", "can be written by its group"
+	Owner  bool   // it needs another owner; else another mode
+}
+
+// ErrReplaceable is in the error of CheckRootOnly.
+var ErrReplaceable = errors.New("others than root can replace it, and it would run as root")
+
+// CheckRootOnly returns an error with ErrReplaceable unless only root can replace a file:
+// the file, each directory on the way to it and to the target of each link must be root's,
+// and nobody else may write to them. In a directory with the sticky bit others can add
+// files, and not replace those of root.
+func CheckRootOnly(root fs.ReadLinkFS, name string) error {
+	weak, err := Weaknesses(root, name)
+	if err != nil || len(weak) == 0 {
+		return err
+	}
+	var reasons, fixes []string
+	for _, w := range weak {
+		reasons = append(reasons, fmt.Sprintf("%q %s", w.Path, w.Reason))
+		fixes = append(fixes, w.Remedy())
+	}
+	return fmt.Errorf("%q: %w: %s; move it to a directory that only root can write to, such as /usr/bin, or: %s",
+		name, ErrReplaceable, strings.Join(reasons, ", "), strings.Join(fixes, " && "))
+}
+
+// Remedy is the command that closes the weakness.
+func (w Weakness) Remedy() string {
+	if w.Owner {
+		return "chown -h root " + w.Path
+	}
+	return "chmod go-w " + w.Path
+}
+
+// Weaknesses returns what CheckRootOnly objects to, from the root directory on.
+func Weaknesses(root fs.ReadLinkFS, name string) ([]Weakness, error) {
+	var weak []Weakness
+	visit := func(at string, info fs.FileInfo) {
+		for _, w := range judge(path.Join("/", at), info) {
+			if !slices.Contains(weak, w) {
+				weak = append(weak, w)
+			}
+		}
+	}
+	top, err := root.Lstat(".")
+	if err != nil {
+		return nil, OnHost("/", err)
+	}
+	visit(".", top)
+	_, err = walk{root: root, visit: visit}.to(name)
+	return weak, err
+}
+
+// judge looks at one component. The mode of a link means nothing, and its owner can
+// replace it even in a directory with the sticky bit.
+func judge(at string, info fs.FileInfo) (weak []Weakness) {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil // a file system that has no owners
+	}
+	if stat.Uid != 0 {
+		weak = append(weak, Weakness{at, fmt.Sprintf("is owned by user %d", stat.Uid), true})
+	}
+	mode := info.Mode()
+	sticky := mode.IsDir() && mode&fs.ModeSticky != 0
+	switch {
+	case mode&fs.ModeSymlink != 0 || sticky:
+	case mode&0o002 != 0:
+		weak = append(weak, Weakness{at, "can be written by everyone", false})
+	case mode&0o020 != 0:
+		weak = append(weak, Weakness{at, fmt.Sprintf("can be written by its group %d", stat.Gid), false})
+	}
+	return weak
+}

@@ -1,0 +1,134 @@
+package hostfs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// Why a file is not read.
+var (
+	ErrNotRegular = errors.New("not a regular file")
+	ErrTooLarge   = errors.New("larger than such a file can be")
+)
+
+// dirFS is a directory of this system. It opens nothing outside of it, and waits for nothing.
+type dirFS struct {
+	fs.ReadLinkFS
+	dir string
+}
+
+// DirFS returns the file system below a directory, for the functions of this package. The
+// directory need not be there yet.
+func DirFS(dir string) fs.ReadLinkFS {
+	return dirFS{os.DirFS(dir).(fs.ReadLinkFS), dir}
+}
+
+// Open implements fs.FS. A FIFO opens at once, without a writer.
+func (d dirFS) Open(name string) (fs.File, error) {
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
+	root, err := os.OpenRoot(d.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+}
+
+// Open opens a regular file, links followed. The caller closes it, and bounds what it
+// reads by limit, which the size of the file does not exceed: some of /proc say 0.
+func Open(root fs.ReadLinkFS, name string, limit int64) (fs.File, error) {
+	at, err := Resolve(root, name)
+	if err != nil {
+		return nil, err
+	}
+	info, err := root.Lstat(at)
+	if err == nil {
+		err = readable(info, limit) // before it is opened: a device may do something
+	}
+	if err != nil {
+		return nil, OnHost(name, err)
+	}
+	f, err := root.Open(at)
+	if err != nil {
+		return nil, OnHost(name, err)
+	}
+	if err := opened(f, limit); err != nil {
+		f.Close()
+		return nil, OnHost(name, err)
+	}
+	return f, nil
+}
+
+// opened looks again: the name may have got another file meanwhile.
+func opened(f fs.File, limit int64) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	return readable(info, limit)
+}
+
+func readable(info fs.FileInfo, limit int64) error {
+	switch {
+	case !info.Mode().IsRegular():
+		return ErrNotRegular
+	case info.Size() > limit:
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, info.Size(), limit)
+	}
+	return nil
+}
+
+// ReadFile reads a regular file of at most limit bytes, links followed.
+func ReadFile(root fs.ReadLinkFS, name string, limit int64) ([]byte, error) {
+	f, err := Open(root, name, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := readAll(f, limit)
+	return data, OnHost(name, err)
+}
+
+// ReadLocal reads a regular file of this system of at most limit bytes.
+func ReadLocal(path string, limit int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := readable(info, limit); err != nil {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	err = opened(f, limit)
+	var data []byte
+	if err == nil {
+		data, err = readAll(f, limit)
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+	}
+	return data, nil
+}
+
+// readAll reads one byte more than it may, to see whether there is one.
+func readAll(r io.Reader, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return data, nil
+}

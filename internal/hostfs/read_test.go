@@ -1,0 +1,65 @@
+package hostfs
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// What is no regular file, or larger than it can be, is refused at once: a FIFO has no writer
+// here, and the sparse file would be 1 TiB in memory.
+func TestReadFileRefuses(t *testing.T) {
+	dir := t.TempDir()
+	for name, make := range map[string]func(string) error{
+		"fifo":      func(p string) error { return unix.Mkfifo(p, 0o644) },
+		"directory": func(p string) error { return os.Mkdir(p, 0o755) },
+		"large":     func(p string) error { return errors.Join(os.WriteFile(p, nil, 0o644), os.Truncate(p, 1<<40)) },
+		"link":      func(p string) error { return os.Symlink("/fifo", p) },
+		"full":      func(p string) error { return os.WriteFile(p, []byte("12345678"), 0o644) },
+	} {
+		if err := make(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]error{
+		"fifo": ErrNotRegular, "directory": ErrNotRegular, "link": ErrNotRegular, "large": ErrTooLarge, "full": nil, "none": os.ErrNotExist,
+	} {
+		if _, err := ReadFile(DirFS(dir), "/"+name, 8); !errors.Is(err, want) {
+			t.Errorf("%s: ReadFile says %v, want %v", name, err, want)
+		}
+		if name == "link" {
+			continue // leads to the root of this system there
+		}
+		if _, err := ReadLocal(filepath.Join(dir, name), 8); !errors.Is(err, want) {
+			t.Errorf("%s: ReadLocal says %v, want %v", name, err, want)
+		}
+	}
+	if _, err := ReadFile(DirFS(dir), "full", 7); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("8 bytes where 7 may be: %v", err)
+	}
+	// The size of such a file says nothing.
+	if data, err := ReadLocal("/proc/self/status", 1<<20); err != nil || len(data) == 0 {
+		t.Errorf("/proc/self/status: %d bytes, %v", len(data), err)
+	}
+	if _, err := ReadLocal("/proc/self/status", 10); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("/proc/self/status in 10 bytes: %v", err)
+	}
+}
+
+// A directory that a user changes between the look at a path and the opening of its file leads
+// nowhere else.
+func TestOpenStaysInside(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.Symlink("/etc", filepath.Join(dir, "abs")), os.Symlink("../../../../../../etc", filepath.Join(dir, "up"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"abs/hostname", "up/hostname", "abs/passwd", "up/passwd"} {
+		if f, err := DirFS(dir).Open(name); err == nil {
+			f.Close()
+			t.Errorf("%s was opened outside of the directory", name)
+		}
+	}
+}
