@@ -116,6 +116,7 @@ func entry(s resourceapi.AllocatedDeviceStatus) changeClaim {
 func (r *reach) claimAttempts(t *testing.T) []attempt {
 	t.Helper()
 	const others, foreign, allocation = "may tell of devices of driver rdma.dev in pool node-a only", "that have a device of driver rdma.dev in pool node-a", "may not change what a claim was allocated"
+	const fixed = "field cannot be modified once set" // says the API server itself
 	write := func(name, claim, want string, changes ...changeClaim) attempt {
 		return attempt{name, nil, r.updateStatus(claim, changes...), want}
 	}
@@ -144,9 +145,9 @@ func (r *reach) claimAttempts(t *testing.T) []attempt {
 		write("the managers in a claim of another node", "other-node", foreign, forged),
 		write("the managers of a claim", "own", "", forged),
 		write("an allocation", "waiting", allocation, func(c *resourceapi.ResourceClaim) { c.Status = r.claims["own"].Status }),
-		write("another device", "own", allocation, func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Results[0].Device = "dev-1" }),
-		write("another node", "own", allocation, func(c *resourceapi.ResourceClaim) { c.Status.Allocation.NodeSelector = nil }),
-		write("parameters", "own", allocation, func(c *resourceapi.ResourceClaim) {
+		write("another device", "own", fixed, func(c *resourceapi.ResourceClaim) { c.Status.Allocation.Devices.Results[0].Device = "dev-1" }),
+		write("another node", "own", fixed, func(c *resourceapi.ResourceClaim) { c.Status.Allocation.NodeSelector = nil }),
+		write("parameters", "own", fixed, func(c *resourceapi.ResourceClaim) {
 			c.Status.Allocation.Devices.Config = []resourceapi.DeviceAllocationConfiguration{{Source: resourceapi.AllocationConfigSourceClass,
 				DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{Driver: driverName}}}}
 		}),

@@ -83,7 +83,7 @@ func (r *reach) newEvents() []attempt {
 func (r *reach) oldEvents(t *testing.T) []attempt {
 	t.Helper()
 	for name, changes := range map[string][]changeEvent{
-		"own.1": {}, "kubelet.1": {func(e *corev1.Event) { e.Source.Component = "kubelet" }}, "other.1": {func(e *corev1.Event) { e.Source.Host = nodeB }},
+		"stored.1": {}, "kubelet.1": {func(e *corev1.Event) { e.Source.Component = "kubelet" }}, "other.1": {func(e *corev1.Event) { e.Source.Host = nodeB }},
 	} {
 		e := ownEvent(changes...)
 		e.Name = name
@@ -98,20 +98,20 @@ func (r *reach) oldEvents(t *testing.T) []attempt {
 	}
 	const own = `{"source": {"component": "rdma.dev", "host": "node-a"}}`
 	return []attempt{
-		patch("its own", "own.1", `{"count": 2, "message": "again"}`, ""),
+		patch("its own", "stored.1", `{"count": 2, "message": "again"}`, ""),
 		patch("one of the kubelet", "kubelet.1", `{"count": 2}`, ownEvents),
 		patch("one of another node", "other.1", `{"count": 2}`, ownEvents),
 		patch("one of another node to its own", "other.1", own, ownEvents),
-		patch("its own to another node's", "own.1", `{"source": {"host": "node-b"}}`, ownEvents),
-		patch("its own, reported by another node", "own.1", `{"reportingInstance": "node-b"}`, ownEvents),
-		patch("its own to be about a secret", "own.1", `{"involvedObject": {"kind": "Secret"}}`, "about nodes, claims and pods only"),
-		patch("its own to have a finalizer", "own.1", `{"metadata": {"finalizers": ["example.com/keep"]}}`, "finalizers"),
+		patch("its own to another node's", "stored.1", `{"source": {"host": "node-b"}}`, ownEvents),
+		patch("its own, reported by another node", "stored.1", `{"reportingInstance": "node-b"}`, ownEvents),
+		patch("its own to be about a secret", "stored.1", `{"involvedObject": {"kind": "Secret"}}`, "about nodes, claims and pods only"),
+		patch("its own to have a finalizer", "stored.1", `{"metadata": {"finalizers": ["example.com/keep"]}}`, "finalizers"),
 		{"update its own", nil, func(ctx context.Context, as kubernetes.Interface) error {
-			_, err := as.CoreV1().Events(team).Update(ctx, ownEvent(), dryUpdate)
+			_, err := as.CoreV1().Events(team).Update(ctx, ownEvent(func(e *corev1.Event) { e.Name = "stored.1" }), dryUpdate)
 			return err
 		}, "cannot update"},
 		{"delete its own", nil, func(ctx context.Context, as kubernetes.Interface) error {
-			return as.CoreV1().Events(team).Delete(ctx, "own.1", dryDelete)
+			return as.CoreV1().Events(team).Delete(ctx, "stored.1", dryDelete)
 		}, "cannot delete"},
 	}
 }
