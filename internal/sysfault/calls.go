@@ -69,7 +69,6 @@ var watched = map[int32]kind{
 	unix.SYS_FTRUNCATE:         {"truncate", 0, -1, -1, -1, -1},
 	unix.SYS_FSYNC:             {"fsync", 0, -1, -1, -1, -1},
 	unix.SYS_FLOCK:             {"flock", 0, -1, -1, -1, -1},
-	unix.SYS_FCNTL:             {"fcntl", 0, -1, -1, -1, -1},
 	unix.SYS_INOTIFY_ADD_WATCH: {"watch", -1, 1, -1, -1, -1},
 	unix.SYS_COPY_FILE_RANGE:   {"copy", 2, -1, -1, -1, -1},
 	unix.SYS_SENDFILE:          {"copy", 0, -1, -1, -1, -1},
