@@ -50,7 +50,7 @@ func (r *recipe) register(f *pflag.FlagSet) {
 	f.BoolVar(&r.noAll, "no-all", false, "leave out the device that stands for all")
 	f.BoolVar(&r.noHook, "no-hook", false, "leave out the hook that raises the locked memory limit")
 	f.StringVar(&r.hookPath, "hook-path", "", "`PATH` of the hook program on the host (default rdma-hook beside this program, else "+defaultHookPath+")")
-	f.StringVar(&r.memlock, "memlock", "unlimited", "locked memory limit of containers: unlimited, or a `SIZE` such as 4Gi")
+	f.StringVar(&r.memlock, "memlock", "unlimited", "soft locked memory limit to raise containers to, no bound: unlimited, or a `SIZE` such as 4Gi")
 	f.StringVar(&r.limit, "limit", "", "what a container may use of each HCA: `handles=N,objects=M`, open contexts and verbs objects")
 	f.StringArrayVar(&r.env, "env", nil, "`NAME=VALUE` for every container with a device (repeatable)")
 	f.StringArrayVar(&r.mounts, "mount", nil, "`HOST[:CONTAINER]` to mount read-only into every container with a device (repeatable)")

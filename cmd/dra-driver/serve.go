@@ -73,7 +73,7 @@ func (s *serve) register(f *pflag.FlagSet, env func(string) string) {
 	f.StringVar(&s.cfg.StateDir, "state-dir", "/run/rdma.dev/state", "directory for what the driver keeps of prepared claims, and for the files of their containers: on a tmpfs, at the same path on the host; not to be changed while claims are prepared")
 	f.StringVar(&s.cfg.CDIDir, "cdi-dir", cdi.DynamicDir, "directory of the CDI specs of claims")
 	f.StringVar(&s.kubeconfig, "kubeconfig", env("KUBECONFIG"), "kubeconfig file (default $KUBECONFIG, else the pod's service account)")
-	f.StringVar(&s.memlock, "memlock", string(v1alpha1.MemlockUnlimited), "locked memory limit of containers whose claim and class say nothing: unlimited, a quantity such as 4Gi, or inherit")
+	f.StringVar(&s.memlock, "memlock", string(v1alpha1.MemlockUnlimited), "soft locked memory limit to raise containers to whose claim and class say nothing, no bound: unlimited, a quantity such as 4Gi, or inherit")
 	f.StringVar(&s.cfg.PolicyFile, "config", "", "configuration file of the site: what is published of which HCA, and what every claim gets; changes of it come into force without a restart")
 	f.BoolVar(&s.cfg.ClaimStatus, "claim-status", true, "write into the status of claims by which names the node has their HCAs")
 	f.BoolVar(&s.cfg.ClaimEvents, "claim-events", true, "leave events on claims, and on the pods that use them, of what fails and of what their users should know")

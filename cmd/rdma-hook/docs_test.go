@@ -54,3 +54,26 @@ func decodeExample(t *testing.T, block string, into any, strict bool) {
 		t.Fatalf("%v in the example\n%s", err, example)
 	}
 }
+
+// A process may raise its soft limit to the hard one, which the hook never lowers. Every
+// place that offers a limit of locked memory says so, or where to read it.
+func TestDocsPromiseNoBound(t *testing.T) {
+	for file, says := range map[string]string{
+		"docs/hook.md":                                        "## Not a bound on locked memory",
+		"docs/claims.md":                                      "(hook.md#not-a-bound-on-locked-memory)",
+		"docs/security.md":                                    "(hook.md#not-a-bound-on-locked-memory)",
+		"docs/cdi-gen.md":                                     "(hook.md#not-a-bound-on-locked-memory)",
+		"docs/network.md":                                     "(hook.md#not-a-bound-on-locked-memory)",
+		"docs/reference/cdi-gen.md":                           "soft locked memory limit to raise containers to, no bound",
+		"docs/reference/dra-driver.md":                        "soft locked memory limit to raise containers to whose claim and class say nothing, no bound",
+		"docs/reference/rdma-hook.md":                         "It is no bound: a process may raise its own limit",
+		"docs/reference/configuration.md":                     "It bounds what the driver raises the soft limit to, and not what a container can lock",
+		"deployments/helm/dra-driver-rdma/README.md":          "It is no bound: a process may raise its own limit",
+		"deployments/helm/dra-driver-rdma/values.schema.json": "It is no bound: a process may raise its own limit",
+	} {
+		text, err := os.ReadFile("../../" + file)
+		if err != nil || !strings.Contains(string(text), says) {
+			t.Errorf("%s does not say %q (%v)", file, says, err)
+		}
+	}
+}

@@ -19,8 +19,10 @@ container may use of RDMA devices.
 It is an OCI createRuntime hook: a container runtime starts it and writes the
 OCI state of the container to its standard input.
 
-  --memlock unlimited|SIZE      the limit to raise to; SIZE is in bytes, or with a
-                                suffix Ki Mi Gi Ti, or k K M G T (powers of 1000)
+  --memlock unlimited|SIZE      the soft limit to raise to; SIZE is in bytes, or with a
+                                suffix Ki Mi Gi Ti, or k K M G T (powers of 1000).
+                                It is no bound: a process may raise its own limit
+                                to the hard one, which is never lowered
   --limit IBDEV:handles=N,objects=M
                                 what the container may use of an RDMA device, in its
                                 cgroup (rdma.max): open contexts, and verbs objects

@@ -29,10 +29,11 @@ type HCAClassConfig struct {
 // The fields of these types are described in docs/reference/configuration.md by their
 // comments (tools/reference), which has a last sentence of "Defaults to" for its own column.
 type Settings struct {
-	// Memlock is the locked memory limit (RLIMIT_MEMLOCK) of the container's
-	// processes: unlimited, a quantity of bytes such as 4Gi, or inherit to
-	// leave the container runtime's own limit as it is. Defaults to what the
-	// administrator configured, which is unlimited unless they changed it.
+	// Memlock is the soft locked memory limit (RLIMIT_MEMLOCK) to which the container's
+	// processes are raised: unlimited, a quantity of bytes such as 4Gi, or inherit to
+	// leave the container runtime's own limit as it is. It is no bound: a process may
+	// raise its own limit to the hard one. Defaults to what the administrator
+	// configured, which is unlimited unless they changed it.
 	Memlock *Memlock `json:"memlock,omitempty"`
 	// Nodes are the groups of character devices that the container gets: verbs (uverbsN),
 	// cm (rdma_cm), and where the class allows them mad (umadN of every port) and sm
@@ -69,7 +70,8 @@ type Allow struct {
 	// verbs and cm.
 	Nodes []string `json:"nodes,omitempty" jsonschema:"uniqueItems=true,enum=verbs,enum=cm,enum=mad,enum=sm"`
 	// MemlockMax is the highest limit that a claim may ask for: unlimited, or a quantity of
-	// bytes. Defaults to unlimited.
+	// bytes. It bounds what the driver raises the soft limit to, and not what a container
+	// can lock: a process may raise its own limit to the hard one. Defaults to unlimited.
 	MemlockMax *Memlock `json:"memlockMax,omitempty"`
 	// Env are the libraries that a claim may ask for. Defaults to all.
 	Env []string `json:"env,omitempty" jsonschema:"uniqueItems=true,enum=nccl,enum=nccl-topology,enum=ucx"`
