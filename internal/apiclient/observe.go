@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -45,12 +47,23 @@ func (o *observing) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	reason, message := reasonOfStatus(resp, time.Since(began))
+	spreadRetry(resp.Header)
 	if reason == Invalid && r.Context().Value(refusableKey{}) != nil {
 		reason, message = Well, ""
 	}
 	o.troubles.Note(r.Context(), requestOf(r), reason, message)
 	resp.Body = &cancelling{resp.Body, cancel}
 	return resp, nil
+}
+
+// spreadRetry makes the wait up to twice as long that a server wants before the next try. It wants the same wait of
+// all nodes, client-go and the driver keep to it, and otherwise all would come back in the same second, again and
+// again.
+func spreadRetry(header http.Header) {
+	const field = "Retry-After"
+	if seconds, err := strconv.Atoi(header.Get(field)); err == nil && seconds > 0 {
+		header.Set(field, strconv.Itoa(seconds+rand.IntN(seconds+1)))
+	}
 }
 
 type refusableKey struct{}

@@ -36,6 +36,7 @@ type Kubelet struct {
 	plugins []*plugin
 	changed chan struct{} // closed when the plugins change
 	pods    []*podresources.PodResources
+	lists   int   // how often somebody asked for them
 	asked   error // what pod resources answers, if not nil
 }
 
@@ -316,6 +317,13 @@ func (k *Kubelet) AddUsingPod(name string, c *resourceapi.ResourceClaim, ids ...
 	k.pods = append(k.pods, &podresources.PodResources{Name: name, Namespace: c.Namespace, Containers: []*podresources.ContainerResources{container}})
 }
 
+// PodLists returns how often the kubelet was asked which pods use which claims.
+func (k *Kubelet) PodLists() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.lists
+}
+
 // podServer is the pod resources API, of which the driver uses List.
 type podServer struct {
 	podresources.UnimplementedPodResourcesListerServer
@@ -325,6 +333,7 @@ type podServer struct {
 func (s podServer) List(context.Context, *podresources.ListPodResourcesRequest) (*podresources.ListPodResourcesResponse, error) {
 	s.kubelet.mu.Lock()
 	defer s.kubelet.mu.Unlock()
+	s.kubelet.lists++
 	return &podresources.ListPodResourcesResponse{PodResources: slices.Clone(s.kubelet.pods)}, s.kubelet.asked
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -16,12 +17,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/deviceinfo"
 	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
 	"github.com/rdma-dev/dra-driver-rdma/internal/podresources"
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/budget"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
@@ -70,6 +73,7 @@ type Driver struct {
 	published    atomic.Pointer[decision] // nil before the first time
 	usesCounters atomic.Bool              // the slices published last have counters
 	missing      missing
+	requests     requests
 	statuses     *statuses
 	notices      *notices
 	pods         *podresources.Cache
@@ -110,16 +114,31 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 		cfg: cfg, client: client, attacher: attacher, host: host, claims: claims, health: observer, events: kernelEvents,
 		late: newLate(), onHost: newOnHost(), users: users{}, registered: make(chan struct{}, 1), moved: make(chan struct{}, 1),
 		deviceInfo: deviceinfo.Store{Dir: cfg.DeviceInfoDir},
-		now:        time.Now, started: time.Now(), statuses: newStatuses(cfg.ClaimStatus), notices: newNotices(cfg.ClaimEvents),
+		now:        time.Now, started: time.Now(),
 		pods: &podresources.Cache{Socket: cfg.podResourcesSocket(), Driver: plan.DriverName, For: podsFor},
 	}
 	d.publisher = publisher.New(publisher.Config{
 		Client: client, Driver: plan.DriverName, Node: cfg.NodeName, Report: d.notPublished,
 		Stored: debug.FreeOSMemory, // the start needs twice the memory of what follows, and Go would keep it
 	})
+	d.spend(budget.Default(), clock.RealClock{})
 	d.nri = d.newNRI()
 	d.policy.Store(cmp.Or(cfg.Policy, policy.Default()))
 	return d, nil
+}
+
+// requests are those that nobody waits for.
+type requests struct {
+	budget *budget.Budget
+	clock  clock.WithTicker
+}
+
+// spend gives the driver what it may send. Nothing has been sent yet.
+func (d *Driver) spend(limits budget.Limits, c clock.WithTicker) {
+	b := budget.New(limits, c, rand.Float64)
+	d.requests = requests{b, c}
+	d.statuses = newStatuses(d.cfg.ClaimStatus, b, c)
+	d.notices = newNotices(d.cfg.NodeName, d.cfg.ClaimEvents, b, c)
 }
 
 // Run serves the kubelet until ctx ends or something fails that a restart may

@@ -4,8 +4,11 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/budget"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -18,6 +21,9 @@ func (d *Driver) SetEvents(events <-chan watch.Signal) {
 		return events, func(*rdma.Snapshot) {}
 	}
 }
+
+// Spend has a driver send by other limits, or by a clock of the test.
+func (d *Driver) Spend(limits budget.Limits, c clock.WithTicker) { d.spend(limits, c) }
 
 // Sandboxes is what the container runtime tells of pods.
 func (d *Driver) Sandboxes() nri.Handler { return sandboxes{d} }

@@ -7,13 +7,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/budget"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
@@ -64,10 +67,18 @@ func startHearing(t testing.TB, n *drivertest.Node, events <-chan watch.Signal, 
 	if err != nil {
 		t.Fatal(err)
 	}
+	driven.Spend(shortTurns(), clock.RealClock{})
 	if events != nil {
 		driven.SetEvents(events)
 	}
 	return run(t, n, driven)
+}
+
+// shortTurns are limits for tests of something else: what waits for its turn does not wait for long.
+func shortTurns() budget.Limits {
+	limits := budget.Default()
+	limits.Spacing = 10 * time.Millisecond
+	return limits
 }
 
 // run runs a driver until the end of the test, and waits until the kubelet has registered it.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
@@ -144,23 +145,27 @@ const (
 	lateMax = 30 * time.Second
 )
 
+// jitter makes a wait up to half as much longer: the nodes of a cluster whose API server was away do not come back
+// at once.
+func jitter(long time.Duration) time.Duration { return wait.Jitter(long, 0.5) }
+
 // lateLoop tries again for late pods until ctx ends. Where there are none, nothing wakes it.
 func (d *Driver) lateLoop(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
-	for wait := lateMin; ; {
+	for long := lateMin; ; {
 		var again <-chan time.Time
 		if len(d.late.all()) > 0 {
-			again = time.After(wait)
+			again = time.After(jitter(long)) // each try asks for claims
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-d.late.more:
-			wait = lateMin
+			long = lateMin
 		case <-again:
 			sandboxes{d}.catchUp(ctx, &all, false)
-			wait = min(2*wait, lateMax)
+			long = min(2*long, lateMax)
 		}
 	}
 }

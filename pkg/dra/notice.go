@@ -1,18 +1,13 @@
 package dra
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/flowcontrol"
-	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
@@ -20,92 +15,26 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
 )
 
-// Notices wait for their turn, and beyond that many they are lost. They cost the API
-// server a GET and some events each.
-const (
-	noticesAtMost   = 256
-	noticePerSecond = 5
-	noticeBurst     = 50
-)
-
-// notice is something that the owner of a claim should hear of, as an event.
+// notice is something that people should learn as an event: of the node, or of a claim.
 type notice struct {
-	Namespace, Claim string
+	Namespace, Claim string // empty for the node
 	UID              types.UID
 	Event            EventReason
-	Note             string
-	Pods             bool      // who uses the claim hears of it too
-	Pod              types.UID // of these only the one, if it is known which
+	Note             string             // or else
+	Transition       *health.Transition // which is told of together with others of its reason
+	Pods             bool               // the pods that use the claim have the event too
+	Pod              types.UID          // of these only the one, if it is known which
 }
 
-// notices, unless it is nil, are on their way to the API server. Nothing waits for them,
-// and one that is lost is lost: what they say is in the log as well.
-type notices struct {
-	waiting chan notice
-	limiter flowcontrol.RateLimiter
-}
-
-func newNotices(wanted bool) *notices {
-	if !wanted {
-		return nil
+// about returns the object that has the event.
+func (n *notice) about(node string) corev1.ObjectReference {
+	if n.Claim == "" {
+		// The kubelet gives the name for the UID as well, and kubectl describe looks for both.
+		return corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node, UID: types.UID(node)}
 	}
-	return &notices{make(chan notice, noticesAtMost), flowcontrol.NewTokenBucketRateLimiter(noticePerSecond, noticeBurst)}
-}
-
-// add never waits.
-func (n *notices) add(one notice) {
-	if n == nil {
-		return
-	}
-	select {
-	case n.waiting <- one:
-	default: // a storm: those that wait say enough
-	}
-}
-
-// noticeLoop tells the owners of claims until ctx ends.
-func (d *Driver) noticeLoop(ctx context.Context) {
-	if d.notices == nil {
-		return
-	}
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case one := <-d.notices.waiting:
-			if err := d.deliver(ctx, one); err != nil && ctx.Err() == nil {
-				klog.FromContext(ctx).V(2).Info("Events of a claim are lost", "claim", klog.KRef(one.Namespace, one.Claim), "reason", one.Event.Reason, "cause", err.Error())
-			}
-		}
-	}
-}
-
-// deliver leaves the events of a notice: on the claim, and on the pods that use it.
-func (d *Driver) deliver(ctx context.Context, n notice) error {
-	if err := d.notices.limiter.Wait(ctx); err != nil {
-		return err
-	}
-	d.recorder.events.Event(&corev1.ObjectReference{
+	return corev1.ObjectReference{
 		APIVersion: resourceapi.SchemeGroupVersion.String(), Kind: "ResourceClaim", Namespace: n.Namespace, Name: n.Claim, UID: n.UID,
-	}, n.Event.Type, n.Event.Reason, health.Cut(n.Note))
-	if !n.Pods {
-		return nil
 	}
-	claim, err := d.client.ResourceV1().ResourceClaims(n.Namespace).Get(ctx, n.Claim, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || err == nil && claim.UID != n.UID {
-		return nil // it has ended
-	}
-	if err != nil {
-		return fmt.Errorf("get claim %s/%s for its pods: %w", n.Namespace, n.Claim, err)
-	}
-	for _, user := range claim.Status.ReservedFor {
-		if user.APIGroup != "" || user.Resource != "pods" || n.Pod != "" && n.Pod != user.UID {
-			continue
-		}
-		d.recorder.events.Event(&corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: n.Namespace, Name: user.Name, UID: user.UID},
-			n.Event.Type, n.Event.Reason, health.Cut(n.Note))
-	}
-	return nil
 }
 
 // tell makes a notice known: on the status page at once, and to the owner of the claim.
@@ -113,19 +42,30 @@ func (d *Driver) tell(n notice) {
 	d.happened.Add(d.now(), statuspage.Event{
 		Warning: n.Event.Type == corev1.EventTypeWarning, Reason: n.Event.Reason, Object: n.Namespace + "/" + n.Claim, Message: n.Note,
 	})
-	d.notices.add(n)
+	d.notices.add(0, n)
 }
 
-// tellHealth tells the users of an HCA what began or ended of it. The status page has it
-// of the HCA itself.
+// tellHealth leaves events of what began or ended of HCAs: on the node, and on the claims that have them with their pods. The
+// status page has it of the HCA itself.
 func (d *Driver) tellHealth(transitions []health.Transition, plans []*plan.Plan) {
-	for _, t := range transitions {
-		for _, p := range plans {
-			if slices.Contains(p.HCAs(), t.Device) {
-				d.notices.add(aboutClaim(p, EventReason{Reason: t.Reason(), Type: eventType(t)}, t.Note()))
+	if len(transitions) == 0 {
+		return
+	}
+	var batch []notice
+	for i := range transitions {
+		t := &transitions[i]
+		batch = append(batch, notice{Event: EventReason{Reason: t.Reason(), Type: eventType(*t)}, Transition: t})
+	}
+	for _, p := range plans {
+		for _, n := range batch[:len(transitions)] {
+			if slices.Contains(p.HCAs(), n.Transition.Device) {
+				n.Namespace, n.Claim, n.UID, n.Pods = p.Namespace, p.Name, p.UID, true
+				batch = append(batch, n)
 			}
 		}
 	}
+	// Links that fail together are judged one after the other: those in doubt most likely follow.
+	d.notices.add(len(d.health.model.Pending()), batch...)
 }
 
 func aboutClaim(p *plan.Plan, event EventReason, note string) notice {

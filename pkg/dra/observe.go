@@ -77,7 +77,6 @@ func (d *Driver) judge(ctx context.Context, now time.Time) bool {
 	for _, t := range transitions {
 		klog.FromContext(ctx).Info("Health of an RDMA device", "device", t.Device, "ibdev", t.IBDev, "reason", t.Reason(), "detail", t.Message)
 	}
-	d.recorder.tell(transitions)
 	d.tellHealth(transitions, plans)
 	d.noteHealth(transitions)
 	d.cfg.Metrics.Transitions(transitions)

@@ -24,24 +24,31 @@ func (d *Driver) orphanLoop(ctx context.Context) {
 		if err := d.sweepOrphans(ctx); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Orphaned claims not swept, they stay")
 		}
-		select {
-		case <-ctx.Done():
+		if !d.wait(ctx, wait.Jitter(orphanInterval, 0.2)) {
 			return
-		case <-time.After(wait.Jitter(orphanInterval, 0.2)): // the drivers of all nodes may have started at once
 		}
 	}
 }
 
+// wait waits by the clock of the budget, and returns false if ctx ends before.
+func (d *Driver) wait(ctx context.Context, long time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-d.requests.clock.After(long):
+		return true
+	}
+}
+
 // sweepOrphans forgets claims that nobody can use any more (facts). On any error a claim stays, as taking the device of a
-// living pod is worse than a leak; whoever might miss the HCA is told. The kubelet comes first: the API server is asked for
-// no claim that it lists.
+// living pod is worse than a leak; whoever might miss the HCA is told. The kubelet comes first: the API server is asked
+// only for the claims that it does not list, one by one in their turns.
 func (d *Driver) sweepOrphans(ctx context.Context) error {
 	plans, listErr := d.claims.List()
 	if len(plans) == 0 {
 		return listErr
 	}
-	kubelet := d.kubeletWord(ctx)
-	claims, err := kubelet()
+	claims, err := d.kubeletWord(ctx)()
 	if err != nil {
 		return errors.Join(listErr, err)
 	}
@@ -50,7 +57,11 @@ func (d *Driver) sweepOrphans(ctx context.Context) error {
 		if len(claims.Users(types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, p.CDIDevices())) > 0 {
 			continue
 		}
-		f, _, err := d.release(ctx, p.UID, nil, kubelet)
+		if !d.wait(ctx, d.requests.budget.Turn()) {
+			return ctx.Err()
+		}
+		// The kubelet is asked again, since turns take their time: a pod may have started with the claim.
+		f, _, err := d.release(ctx, p.UID, nil, d.kubeletWord(ctx))
 		if err == nil && f.Allocation == allocationUnknown {
 			err = f.Doubt
 		}

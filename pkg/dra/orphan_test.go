@@ -21,28 +21,29 @@ func TestOrphans(t *testing.T) {
 		name    string
 		prepare func(n *drivertest.Node, c *resourceapi.ResourceClaim)
 		says    string
+		asks    bool // the API server
 		stays   bool
 	}{
-		{"claim is there", func(*drivertest.Node, *resourceapi.ResourceClaim) {}, swept, true},
-		{"claim is gone", gone, "Forgetting a claim", false},
+		{"claim is there", func(*drivertest.Node, *resourceapi.ResourceClaim) {}, swept, true, true},
+		{"claim is gone", gone, "Forgetting a claim", true, false},
 		{"another claim of the name", func(n *drivertest.Node, c *resourceapi.ResourceClaim) {
 			next := c.DeepCopy()
 			next.UID = "another"
 			n.AddClaim(next)
-		}, "Forgetting a claim", false},
-		{"gone, and a pod uses it", func(n *drivertest.Node, c *resourceapi.ResourceClaim) { gone(n, c); n.SetPods(nil, c) }, swept, true},
+		}, "Forgetting a claim", true, false},
+		{"gone, and a pod uses it", func(n *drivertest.Node, c *resourceapi.ResourceClaim) { gone(n, c); n.SetPods(nil, c) }, swept, false, true},
 		{"the API server fails", func(n *drivertest.Node, c *resourceapi.ResourceClaim) {
 			gone(n, c)
 			n.Fail(drivertest.GetClaim, 500)
-		}, "Orphaned claims not swept", true},
+		}, "Orphaned claims not swept", true, true},
 		{"the API server forbids", func(n *drivertest.Node, c *resourceapi.ResourceClaim) {
 			gone(n, c)
 			n.Fail(drivertest.GetClaim, 403)
-		}, "Orphaned claims not swept", true},
+		}, "Orphaned claims not swept", true, true},
 		{"gone, and the kubelet fails", func(n *drivertest.Node, c *resourceapi.ResourceClaim) {
 			gone(n, c)
 			n.SetPods(errors.New("the kubelet is busy"))
-		}, "Orphaned claims not swept", true},
+		}, "Orphaned claims not swept", false, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			n := drivertest.NewSharedNode(t, "hgx-h100")
@@ -52,9 +53,21 @@ func TestOrphans(t *testing.T) {
 			ids := prepare(t, n, c)
 			d.stop()
 			tc.prepare(n, c)
+			asked, lists := n.Count(drivertest.GetClaim), n.PodLists()
 			d = start(t, n) // which sweeps at once
-			d.says(tc.says)
+			if tc.says != "" {
+				d.says(tc.says)
+			}
+			drivertest.Eventually(t, func() error {
+				if n.PodLists() == lists || tc.asks && n.Count(drivertest.GetClaim) == asked {
+					return errNotAsked
+				}
+				return nil
+			})
 			d.stop() // waits for the sweep
+			if !tc.asks && n.Count(drivertest.GetClaim) != asked {
+				t.Error("the API server was asked for what the kubelet knows")
+			}
 			if !tc.stays {
 				wantFiles(t, n)
 				return

@@ -4,29 +4,26 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
 
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// The API server gets that many events about an object at once, and then one each ten
-// seconds: a switch that fails takes many links with it. The rest is in the log.
+// Of one object the API server gets that many events at once, and then one each ten seconds. The rest is in the log.
+// The budget of the node is less (notices).
 const (
 	eventBurst     = 50
 	eventPerSecond = 0.1
 )
 
-// recorder leaves events on the node, and on claims and pods (notices). Nothing waits for it, and an event that
+// recorder sends the events that notices give it. Nothing waits for it, and an event that
 // cannot be written is lost.
 type recorder struct {
 	broadcaster record.EventBroadcaster
 	events      record.EventRecorder
-	node        *corev1.ObjectReference
 }
 
 // newRecorder starts a recorder, which ends with stop.
@@ -37,16 +34,7 @@ func newRecorder(ctx context.Context, client kubernetes.Interface, node string) 
 	return &recorder{
 		broadcaster: b,
 		events:      b.NewRecorder(scheme.Scheme, corev1.EventSource{Component: plan.DriverName, Host: node}),
-		// The kubelet gives the name for the UID as well, and kubectl describe looks for both.
-		node: &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node, UID: types.UID(node)},
 	}
 }
 
 func (r *recorder) stop() { r.broadcaster.Shutdown() }
-
-// tell leaves an event for each transition.
-func (r *recorder) tell(transitions []health.Transition) {
-	for _, t := range transitions {
-		r.events.Event(r.node, eventType(t), t.Reason(), t.Note())
-	}
-}

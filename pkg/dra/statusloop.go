@@ -11,25 +11,22 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	applymeta "k8s.io/client-go/applyconfigurations/meta/v1"
 	applyresource "k8s.io/client-go/applyconfigurations/resource/v1"
-	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/budget"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// The waits between two tries to write a claim's status, and how many are written
-// in a second: it is for people and tools, and nothing waits for it.
+// The waits between two tries to write a claim's status.
 const (
-	statusRetryMin  = time.Second
-	statusRetryMax  = 5 * time.Minute
-	statusPerSecond = 20
-	statusBurst     = 100
-	statusSettles   = time.Second
+	statusRetryMin = time.Second
+	statusRetryMax = 5 * time.Minute
+	statusSettles  = time.Second
 )
 
 // errChanged is that somebody else wrote a claim between reading and writing.
@@ -38,35 +35,41 @@ var errChanged = errors.New("it was changed meanwhile")
 // statuses, unless it is nil, writes into the status of prepared claims by which names the node has
 // their HCAs. It is out of the way of Prepare: it waits for calls of the kubelet in progress, and
 // a status that cannot be written fails nothing. Entries need no removal: they go when the claim is deallocated.
+// Every request is one of the budget.
 type statuses struct {
-	queue   workqueue.TypedRateLimitingInterface[types.UID]
-	limiter flowcontrol.RateLimiter
+	queue   workqueue.TypedDelayingInterface[types.UID]
+	retries workqueue.TypedRateLimiter[types.UID]
+	budget  *budget.Budget
+	clock   clock.PassiveClock
 
 	mu      sync.Mutex
 	said    map[types.UID][]resourceapi.AllocatedDeviceStatus // what the API server has
+	turns   map[types.UID]time.Time                           // when a claim may have its next request
 	refused bool
 }
 
-func newStatuses(wanted bool) *statuses {
+// everyClaim stands in the queue for all prepared claims.
+const everyClaim types.UID = ""
+
+func newStatuses(wanted bool, b *budget.Budget, c clock.WithTicker) *statuses {
 	if !wanted {
 		return nil
 	}
 	return &statuses{
-		queue: workqueue.NewTypedRateLimitingQueue[types.UID](jittering{
-			workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](statusRetryMin, statusRetryMax)}),
-		limiter: flowcontrol.NewTokenBucketRateLimiter(statusPerSecond, statusBurst),
-		said:    map[types.UID][]resourceapi.AllocatedDeviceStatus{},
+		queue:   workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{Clock: c}),
+		retries: jittering{workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](statusRetryMin, statusRetryMax)},
+		budget:  b, clock: c,
+		said: map[types.UID][]resourceapi.AllocatedDeviceStatus{}, turns: map[types.UID]time.Time{},
 	}
 }
 
-// jittering makes each wait up to half as much longer: the nodes of a cluster whose API server was
-// away do not come back at once.
+// jittering adds jitter to each wait.
 type jittering struct {
 	workqueue.TypedRateLimiter[types.UID]
 }
 
 func (j jittering) When(uid types.UID) time.Duration {
-	return wait.Jitter(j.TypedRateLimiter.When(uid), 0.5)
+	return jitter(j.TypedRateLimiter.When(uid))
 }
 
 // prepared has the status of a claim written that was just prepared.
@@ -78,14 +81,10 @@ func (s *statuses) prepared(claim *resourceapi.ResourceClaim, pool string) {
 	s.queue.Add(claim.UID)
 }
 
-// all has the status of claims looked at: the driver has started, or the host has
-// changed.
-func (s *statuses) all(plans []*plan.Plan) {
-	if s == nil {
-		return
-	}
-	for _, p := range plans {
-		s.queue.Add(p.UID)
+// all has the status of all claims looked at: the host has changed.
+func (s *statuses) all() {
+	if s != nil {
+		s.queue.Add(everyClaim)
 	}
 }
 
@@ -117,32 +116,109 @@ func (s *statuses) forget(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.said, uid)
+	delete(s.turns, uid)
+}
+
+// admit reports whether a request for a claim may go now. If not, the claim comes again in its turn.
+func (s *statuses) admit(uid types.UID, atOnce bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock.Now()
+	if at, waits := s.turns[uid]; waits {
+		if now.Before(at) {
+			return false
+		}
+		delete(s.turns, uid)
+		return true
+	}
+	if atOnce && s.budget.Take(1) {
+		return true
+	}
+	s.turnIn(uid, s.budget.Turn())
+	return false
+}
+
+// costOfStatus is how many requests the status of a claim takes at most: a PATCH, and where that is refused a GET and a PUT.
+const costOfStatus = 3
+
+// spread gives claims whose status differs for one cause their turns: at once if the budget has room for all of them.
+func (s *statuses) spread(claims []types.UID, atOnce bool) {
+	atOnce = atOnce && s.budget.Take(costOfStatus*len(claims))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, uid := range claims {
+		if _, waits := s.turns[uid]; waits {
+			continue
+		}
+		if atOnce {
+			s.turnIn(uid, 0)
+		} else {
+			s.turnIn(uid, s.budget.Turn())
+		}
+	}
+}
+
+// again has a claim tried again that failed.
+func (s *statuses) again(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turnIn(uid, s.retries.When(uid)+s.budget.Turn())
+}
+
+// turnIn gives a claim a turn. Its caller has mu.
+func (s *statuses) turnIn(uid types.UID, wait time.Duration) {
+	s.turns[uid] = s.clock.Now().Add(wait)
+	s.queue.AddAfter(uid, wait)
 }
 
 // statusLoop writes the status of claims until ctx ends.
 func (d *Driver) statusLoop(ctx context.Context) {
-	if d.statuses == nil {
+	s := d.statuses
+	if s == nil {
 		return
 	}
-	context.AfterFunc(ctx, d.statuses.queue.ShutDown)
-	d.statuses.all(d.plans(ctx))
+	context.AfterFunc(ctx, s.queue.ShutDown)
+	s.all()
 	for {
-		uid, over := d.statuses.queue.Get()
+		uid, over := s.queue.Get()
 		if over {
 			return
 		}
 		d.calls.yield(ctx)
-		if err := d.writeStatus(ctx, uid); err != nil && ctx.Err() == nil {
+		if uid == everyClaim {
+			d.compareStatuses(ctx)
+		} else if err := d.writeStatus(ctx, uid); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).V(2).Info("Status of a claim not written, trying again", "uid", uid, "reason", err.Error())
-			d.statuses.queue.AddRateLimited(uid)
+			s.again(uid)
 		} else {
-			d.statuses.queue.Forget(uid)
+			s.retries.Forget(uid)
 		}
-		d.statuses.queue.Done(uid)
+		s.queue.Done(uid)
 	}
 }
 
-// writeStatus writes the status of a claim unless it is there. It returns an error
+// compareStatuses gives a turn to the claims whose status is not as it should be. What the API server has of those of an earlier
+// driver is not known: as the drivers of all nodes may have started at once, they are not asked for at once.
+func (d *Driver) compareStatuses(ctx context.Context) {
+	var differ, unknown []types.UID
+	for _, p := range d.plans(ctx) {
+		said, known := d.statuses.recall(p.UID)
+		if !known {
+			unknown = append(unknown, p.UID)
+		} else if want, err := d.wantedStatus(p, said); err == nil && !sameStatus(want, said) {
+			differ = append(differ, p.UID)
+		}
+	}
+	d.statuses.spread(differ, true)
+	d.statuses.spread(unknown, false)
+}
+
+// wantedStatus is what the status of a claim should say.
+func (d *Driver) wantedStatus(p *plan.Plan, said []resourceapi.AllocatedDeviceStatus) ([]resourceapi.AllocatedDeviceStatus, error) {
+	return deviceStatus(p, d.host.snapshot(), addresses{d.host.sys}, d.attachedTo, said, metav1.Now().Rfc3339Copy())
+}
+
+// writeStatus writes the status of a claim unless it is there, if it may have a request now. It returns an error
 // if it is worth another try.
 func (d *Driver) writeStatus(ctx context.Context, uid types.UID) error {
 	p, err := d.claims.Get(uid)
@@ -150,19 +226,17 @@ func (d *Driver) writeStatus(ctx context.Context, uid types.UID) error {
 		d.statuses.forget(uid)
 		return nil // it has ended; an unreadable record is reported by others
 	}
-	if err := d.statuses.limiter.Wait(ctx); err != nil {
-		return err
+	said, known := d.statuses.recall(uid)
+	if !known {
+		if !d.statuses.admit(uid, false) {
+			return nil
+		}
+		if said, known, err = d.saidOf(ctx, p); err != nil || !known {
+			return err
+		}
 	}
-	if p, err = d.claims.Get(uid); err != nil || p == nil { // it has ended meanwhile
-		d.statuses.forget(uid)
-		return nil
-	}
-	said, known, err := d.saidOf(ctx, p)
-	if err != nil || !known {
-		return err
-	}
-	want, err := deviceStatus(p, d.host.snapshot(), addresses{d.host.sys}, d.attachedTo, said, metav1.Now().Rfc3339Copy())
-	if err != nil || sameStatus(want, said) {
+	want, err := d.wantedStatus(p, said)
+	if err != nil || sameStatus(want, said) || !d.statuses.admit(uid, true) {
 		return err
 	}
 	claim, err := d.tellStatus(ctx, p, want)
@@ -205,12 +279,9 @@ func (d *Driver) putStatus(ctx context.Context, p *plan.Plan, want []resourceapi
 	return claim, err
 }
 
-// saidOf returns what the status of a claim says already. A claim that is gone is
+// saidOf asks the API server what the status of a claim says already. A claim that is gone is
 // not known.
 func (d *Driver) saidOf(ctx context.Context, p *plan.Plan) (said []resourceapi.AllocatedDeviceStatus, known bool, err error) {
-	if said, ok := d.statuses.recall(p.UID); ok {
-		return said, true, nil
-	}
 	claim, err := d.client.ResourceV1().ResourceClaims(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && claim.UID != p.UID {
 		return nil, false, nil

@@ -31,13 +31,40 @@ func (t Transition) Reason() string {
 func (t Transition) Grave() bool { return t.Holds && t.Condition != NoAddress }
 
 // Note is the transition in words, for an event.
-func (t Transition) Note() string {
-	text := fmt.Sprintf("RDMA device %s (%s): ", t.Device, t.IBDev)
-	if !t.Holds {
+func (t Transition) Note() string { return Summary([]Transition{t}) }
+
+// maxNames bounds the names in a summary, in bytes: what is wrong has to fit beside them.
+const maxNames = 512
+
+// Summary is transitions of one reason in words, for one event: how many HCAs, which, and what is wrong with the
+// first. It names as many as there is room for.
+func Summary(all []Transition) string {
+	first := all[0]
+	text := fmt.Sprintf("RDMA device %s: ", first.name())
+	if len(all) > 1 {
+		text = fmt.Sprintf("%d RDMA devices: %s: ", len(all), names(all))
+	}
+	if !first.Holds {
 		text += "over: "
 	}
-	return Cut(text + t.Message)
+	if slices.ContainsFunc(all, func(t Transition) bool { return t.Message != first.Message }) {
+		text += "the first: "
+	}
+	return Cut(text + first.Message)
 }
+
+func names(all []Transition) string {
+	text := all[0].name()
+	for i, t := range all[1:] {
+		if len(text) > maxNames {
+			return fmt.Sprintf("%s and %d more", text, len(all)-1-i)
+		}
+		text += ", " + t.name()
+	}
+	return text
+}
+
+func (t Transition) name() string { return fmt.Sprintf("%s (%s)", t.Device, t.IBDev) }
 
 // announce returns what began and what ended of an HCA since it was last asked. What
 // only cannot be seen, since something graver hides it, has not ended.

@@ -1,0 +1,105 @@
+package budget_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/budget"
+)
+
+func ExampleBudget() {
+	clock := clocktesting.NewFakePassiveClock(time.Time{})
+	b := budget.New(budget.Default(), clock, func() float64 { return 0.5 })
+	fmt.Println(b.Take(8), b.Take(1), b.Turn(), b.Turn())
+	// Output: true false 1.5s 4.5s
+}
+
+// TestTake: a batch goes at once as a whole or not at all, and what was used comes back within a minute, but no more.
+func TestTake(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	b := budget.New(budget.Default(), clock, rand.Float64)
+	for _, step := range []struct {
+		after    time.Duration
+		requests int
+		want     bool
+	}{
+		{0, 9, false}, {0, 8, true}, {0, 1, false}, // a batch that is too large uses nothing
+		{8 * time.Second, 1, true}, {0, 1, false},
+		{time.Minute, 8, true}, {0, 1, false},
+		{time.Hour, 9, false}, {0, 8, true}, {0, 0, true},
+		{-time.Hour, 1, false}, // somebody sets a clock: nothing comes back, and nothing breaks
+	} {
+		clock.SetTime(clock.Now().Add(step.after))
+		if got := b.Take(step.requests); got != step.want {
+			t.Errorf("%v later %d requests may go at once: %v", step.after, step.requests, got)
+		}
+	}
+}
+
+// TestTurns: turns come in their order, one in each spacing, whenever they are asked for.
+func TestTurns(t *testing.T) {
+	start := time.Now()
+	clock := clocktesting.NewFakePassiveClock(start)
+	limits := budget.Default()
+	b := budget.New(limits, clock, rand.New(rand.NewPCG(1, 2)).Float64)
+	for i := range 100 {
+		at, from := clock.Now().Add(b.Turn()), start.Add(time.Duration(i)*limits.Spacing)
+		if at.Before(from) || !at.Before(from.Add(limits.Spacing)) {
+			t.Errorf("turn %d is %v after the start", i, at.Sub(start))
+		}
+		clock.SetTime(clock.Now().Add(limits.Spacing / 2))
+	}
+	clock.SetTime(start.Add(time.Hour))
+	if got := b.Turn(); got < 0 || got >= limits.Spacing {
+		t.Errorf("after a quiet hour a request waits for %v", got)
+	}
+}
+
+// TestFleet: 5,000 nodes with a turn for each of 20 requests, from the same moment on, send about 1,667 in each second
+// of a minute.
+func TestFleet(t *testing.T) {
+	const nodes, requests = 5000, 20
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	random := rand.New(rand.NewPCG(3, 4))
+	var perSecond [60]int
+	for range nodes {
+		b := budget.New(budget.Default(), clock, random.Float64)
+		for range requests {
+			perSecond[int(b.Turn()/time.Second)]++
+		}
+	}
+	for second, got := range perSecond {
+		if got < 1500 || got > 1833 {
+			t.Errorf("%d requests in second %d", got, second)
+		}
+	}
+}
+
+// TestDocument: the document that states the budget has its figures.
+func TestDocument(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/performance.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits := budget.Default()
+	perMinute := int(time.Minute / limits.Spacing)
+	for _, want := range []string{
+		fmt.Sprintf("**%d at once**, which come back within a minute", limits.AtOnce),
+		fmt.Sprintf("**%d a minute** beyond that", perMinute),
+		fmt.Sprintf("a span of %d s of its own", limits.Spacing/time.Second),
+		fmt.Sprintf("%d,%03d requests a\n  second", 5000*perMinute/60/1000, (5000*perMinute+30)/60%1000),
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("docs/performance.md does not say %q", want)
+		}
+	}
+	if limits.Refill != time.Minute {
+		t.Errorf("what goes at once comes back within %v", limits.Refill)
+	}
+}

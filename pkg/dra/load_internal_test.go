@@ -1,0 +1,57 @@
+package dra
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/budget"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// TestLinksThatFollow: of links that fail one after the other the first has no event at once, since the others are in
+// doubt when it is judged: the drivers of all nodes would send it. The node gets one event of all.
+func TestLinksThatFollow(t *testing.T) {
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	d, err := New(Config{
+		NodeName: drivertest.NodeName, HostRoot: n.Root, KubeletDir: n.Dir, StateDir: n.StateDir, CDIDir: n.CDIDir, Site: plan.DefaultSite(),
+	}, n.Client(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.spend(budget.Default(), clocktesting.NewFakeClock(time.Now()))
+	const apart, links = 10 * time.Millisecond, 9
+	start := time.Now()
+	look := func(after time.Duration, changes rdma.Changes) {
+		t.Helper()
+		if err := d.host.update(changes); err != nil {
+			t.Fatal(err)
+		}
+		d.judge(t.Context(), start.Add(after))
+	}
+	look(-time.Minute, rdma.Changes{All: true})
+	for i := range links {
+		ibdev := fmt.Sprintf("mlx5_%d", i)
+		port := filepath.Join(n.Root, "sys/class/infiniband", ibdev, "ports/1/state")
+		if err := os.WriteFile(port, []byte("1: DOWN\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		look(time.Duration(i)*apart, rdma.Changes{IBDevs: rdma.NamesOf(ibdev)})
+	}
+	for i := range links {
+		look(d.health.down+time.Duration(i)*apart, rdma.Changes{})
+		if got := d.notices.queue.Len(); got != 0 {
+			t.Fatalf("with %d of %d links down %d events go at once", i+1, links, got)
+		}
+	}
+	node := (&notice{}).about(drivertest.NodeName)
+	if all := d.notices.waiting[node]; len(all) != 1 || len(all[0].transitions) != links {
+		t.Errorf("what waits for the node: %v", all)
+	}
+}

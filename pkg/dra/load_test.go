@@ -1,0 +1,357 @@
+package dra_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
+	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/budget"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// loaded is a node whose HCAs all have a claim, with a driver whose turns come by the clock of the test.
+type loaded struct {
+	*driver
+	clock   *clocktesting.FakeClock
+	signals chan watch.Signal
+	names   []string // of the HCAs, in the order of their ibdevs
+	claims  []*resourceapi.ResourceClaim
+	asked   map[string]int // requests before that do not count
+}
+
+// load starts a driver and prepares a claim for each HCA, with a pod that the kubelet lists. Other pods may share a
+// claim, or it was made from a template for the pod.
+func load(t *testing.T, template bool) *loaded {
+	t.Helper()
+	n := drivertest.NewSharedNode(t, "hgx-h100")
+	l := &loaded{signals: make(chan watch.Signal)}
+	l.run(t, n)
+	drivertest.Eventually(t, func() error { return drivertest.Published(n) })
+	l.names = slices.Sorted(maps.Keys(publishedDevices(n)))
+	if len(l.names) != 9 {
+		t.Fatalf("the node has %v", l.names)
+	}
+	for i, name := range l.names {
+		pod := nri.Pod{Name: fmt.Sprintf("pod-%d", i), UID: fmt.Sprintf("uid-pod-%d", i)}
+		c := usedBy(drivertest.Claim(i, name), pod.Name)
+		if template {
+			ofPod(c, pod)
+		}
+		n.AddPod(pod.Name, c)
+		n.AddClaim(c)
+		prepare(t, n, c)
+		l.until(func() error {
+			if len(n.DeviceStatus(c)) == 0 {
+				return fmt.Errorf("claim %s has no status", c.Name)
+			}
+			return nil
+		})
+		l.claims = append(l.claims, c)
+	}
+	l.clock.Step(time.Hour) // what is left of the budget does not depend on what was
+	l.asked = n.Requests()
+	return l
+}
+
+// run starts the driver, or the next one.
+func (l *loaded) run(t *testing.T, n *drivertest.Node) {
+	t.Helper()
+	cfg := config(n)
+	for _, o := range []func(*dra.Config){quick, withEvents, withStatus} {
+		o(&cfg)
+	}
+	driven, err := dra.New(cfg, n.Client(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.clock = clocktesting.NewFakeClock(time.Now())
+	driven.Spend(budget.Default(), l.clock)
+	driven.SetEvents(l.signals)
+	l.driver = run(t, n, driven)
+}
+
+// until lets time pass for what waits for its turn until a condition holds.
+func (l *loaded) until(condition func() error) {
+	l.t.Helper()
+	drivertest.Eventually(l.t, func() error {
+		err := condition()
+		if err != nil {
+			l.clock.Step(budget.Default().Spacing)
+		}
+		return err
+	})
+}
+
+// sent returns the requests that count, by kind.
+func (l *loaded) sent() map[string]int {
+	out := map[string]int{}
+	for request, count := range l.node.Requests() {
+		if count > l.asked[request] {
+			out[request] = count - l.asked[request]
+		}
+	}
+	return out
+}
+
+// sends waits until these are all requests but those for slices.
+func (l *loaded) sends(want map[string]int) {
+	l.t.Helper()
+	drivertest.Eventually(l.t, func() error {
+		got := l.sent()
+		delete(got, drivertest.UpdateSlice)
+		if diff := cmp.Diff(want, got); diff != "" {
+			return fmt.Errorf("requests (-want +got):\n%s", diff)
+		}
+		return nil
+	})
+}
+
+// atOnce returns the requests that wait for no turn. It has one more event sent at once, before which all others
+// arrive.
+func (l *loaded) atOnce() map[string]int {
+	l.t.Helper()
+	c := drivertest.WithParameters(drivertest.Claim(100+len(l.node.Events()), l.names[0]), `"memlok": "1Gi"`)
+	l.node.AddClaim(c)
+	refused(l.t, l.node, c, "memlok")
+	drivertest.Eventually(l.t, func() error {
+		if !slices.ContainsFunc(l.node.Events(), func(e corev1.Event) bool { return e.InvolvedObject.Name == c.Name }) {
+			return fmt.Errorf("claim %s has no event", c.Name)
+		}
+		return nil
+	})
+	got := l.sent()
+	for _, request := range []string{drivertest.GetClaim, drivertest.CreateEvent} {
+		l.asked[request]++
+		if got[request]--; got[request] == 0 {
+			delete(got, request)
+		}
+	}
+	return got
+}
+
+// inTurns lets a minute pass in steps of a second, and checks that no more is sent than there are turns, besides what
+// was sent before.
+func (l *loaded) inTurns() {
+	l.t.Helper()
+	for second := 1; second <= 60; second++ {
+		l.clock.Step(time.Second)
+		most, total := second/3+2, 0 // a turn before may be over by now
+		for request, count := range l.sent() {
+			if slices.Contains([]string{drivertest.GetClaim, drivertest.CreateEvent, drivertest.ApplyStatus}, request) {
+				total += count
+			}
+		}
+		if total > most {
+			l.t.Errorf("%d requests after %d s, want at most %d", total, second, most)
+		}
+	}
+}
+
+// fail takes all links down.
+func (l *loaded) fail() {
+	l.t.Helper()
+	for i := range l.names {
+		portDown(l.t, l.node, fmt.Sprintf("mlx5_%d", i))
+	}
+	l.signals <- watch.Signal{Changes: rdma.Changes{All: true}}
+	for _, name := range l.names {
+		waitTaints(l.t, l.node, name, "rdma.dev/port-down:NoSchedule")
+	}
+}
+
+// TestLoadOfAllLinks: when all links of a node fail, its slices are written at once, and all else waits for its turn:
+// one event on the node, one on each claim and one on each pod, and a GET for each claim whose pods only the API
+// server knows.
+func TestLoadOfAllLinks(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		template bool
+		gets     int
+	}{{"claims that pods may share", false, 9}, {"claims of one pod each", true, 0}} {
+		t.Run(tc.name, func(t *testing.T) {
+			l := load(t, tc.template)
+			l.fail()
+			if at := l.atOnce(); at[drivertest.UpdateSlice] > 2 || len(at) != 1 {
+				t.Errorf("at once there are %v, want one or two writes of a slice", at)
+			}
+			l.inTurns()
+			l.until(func() error {
+				if got := l.sent()[drivertest.CreateEvent]; got < 1+9+9 {
+					return fmt.Errorf("%d events", got)
+				}
+				return nil
+			})
+			want := map[string]int{drivertest.CreateEvent: 1 + 9 + 9}
+			if tc.gets > 0 {
+				want[drivertest.GetClaim] = tc.gets
+			}
+			l.sends(want)
+			l.namesAll()
+		})
+	}
+}
+
+// namesAll checks that the event of the node says what failed.
+func (l *loaded) namesAll() {
+	l.t.Helper()
+	for _, e := range l.node.Events() {
+		if e.InvolvedObject.Kind != "Node" {
+			continue
+		}
+		if !strings.HasPrefix(e.Message, "9 RDMA devices: ") || e.Type != corev1.EventTypeWarning {
+			l.t.Errorf("the node has %s %q", e.Type, e.Message)
+		}
+		for i, name := range l.names {
+			if !strings.Contains(e.Message, fmt.Sprintf("%s (mlx5_%d)", name, i)) {
+				l.t.Errorf("%s is not in %q", name, e.Message)
+			}
+		}
+	}
+}
+
+// TestLoadOfOneLink: the events of a link that fails alone wait for nothing, and neither do those of the next.
+func TestLoadOfOneLink(t *testing.T) {
+	l := load(t, false)
+	for i := range 2 {
+		portDown(t, l.node, fmt.Sprintf("mlx5_%d", i))
+		l.signals <- of(fmt.Sprintf("mlx5_%d", i))
+		waitTaints(t, l.node, l.names[i], "rdma.dev/port-down:NoSchedule")
+		l.sends(map[string]int{drivertest.GetClaim: i + 1, drivertest.CreateEvent: 3 * (i + 1)})
+	}
+}
+
+// TestLoadOfOnePod: a pod that has all HCAs of its node has one event of all of them.
+func TestLoadOfOnePod(t *testing.T) {
+	l := load(t, false)
+	for _, c := range l.claims {
+		reserve(l.node, c, nri.Pod{Name: "pod", UID: "uid-pod"})
+	}
+	l.fail()
+	l.until(func() error {
+		if got := l.sent()[drivertest.CreateEvent]; got < 1+9+1 {
+			return fmt.Errorf("%d events", got)
+		}
+		return nil
+	})
+	if got := message(t, l.node, "Pod", "RDMAPortDown"); !strings.HasPrefix(got, "9 RDMA devices: ") {
+		t.Errorf("the pod has %q", got)
+	}
+	l.sends(map[string]int{drivertest.GetClaim: 9, drivertest.CreateEvent: 1 + 9 + 1})
+}
+
+// TestLoadOfSweep: the sweep of orphans asks the API server for nothing that the kubelet lists, and for the rest in
+// turns.
+func TestLoadOfSweep(t *testing.T) {
+	l := load(t, false)
+	lists := l.node.PodLists()
+	sweep := func() {
+		t.Helper()
+		drivertest.Eventually(t, func() error {
+			if l.node.PodLists() == lists {
+				l.clock.Step(12 * time.Minute)
+				return fmt.Errorf("the kubelet was not asked")
+			}
+			return nil
+		})
+		lists = l.node.PodLists()
+	}
+	sweep()
+	if got := l.atOnce(); len(got) != 0 {
+		t.Errorf("for claims that the kubelet lists there are %v", got)
+	}
+	l.node.SetPods(nil)
+	sweep()
+	l.inTurns()
+	l.until(func() error {
+		if got := l.sent()[drivertest.GetClaim]; got < 9 {
+			return fmt.Errorf("%d claims were looked for", got)
+		}
+		return nil
+	})
+	l.sends(map[string]int{drivertest.GetClaim: 9})
+}
+
+// TestLoadOfStart: a driver that starts gets its node, watches its slices, and looks at the status of claims in
+// turns. It writes no slice. A connection that breaks is another watch, and a kubelet that restarts a write of each
+// slice.
+func TestLoadOfStart(t *testing.T) {
+	l := load(t, false)
+	l.stop()
+	l.asked = l.node.Requests()
+	l.run(t, l.node)
+	most := func(want map[string]int) {
+		t.Helper()
+		got := l.atOnce()
+		for request, count := range got {
+			if count > want[request] {
+				t.Errorf("at once there are %v, want at most %v", got, want)
+			}
+		}
+	}
+	watched := func() {
+		t.Helper()
+		drivertest.Eventually(t, func() error {
+			if l.sent()[drivertest.WatchSlices] == 0 {
+				return fmt.Errorf("the driver does not watch")
+			}
+			return nil
+		})
+	}
+	watched()
+	most(map[string]int{drivertest.GetNode: 2, drivertest.WatchSlices: 1})
+	l.inTurns()
+	l.until(func() error {
+		if got := l.sent()[drivertest.GetClaim]; got < 9 {
+			return fmt.Errorf("%d claims were looked at", got)
+		}
+		return nil
+	})
+	if got := l.sent(); got[drivertest.GetClaim] != 9 || got[drivertest.ApplyStatus] != 0 {
+		t.Errorf("the status of 9 claims, which is as it should be, took %v", got)
+	}
+	l.asked = l.node.Requests()
+	l.node.Cut()
+	watched()
+	most(map[string]int{drivertest.WatchSlices: 1})
+	l.node.WipeSlices()
+	drivertest.WaitPublished(t, l.node)
+	most(map[string]int{drivertest.WatchSlices: 1, drivertest.GetNode: 1, drivertest.CreateSlice: 1})
+}
+
+// TestLoadOfHardware: when all HCAs of a node go at once, as when their kernel driver is unloaded, the status of
+// their claims is written in turns. That of one claim waits for nothing.
+func TestLoadOfHardware(t *testing.T) {
+	l := load(t, false)
+	l.node.Become(t, drivertest.Without(t, "hgx-h100", "mlx5_0", "uverbs0", "umad0", "issm0"))
+	l.signals <- watch.Signal{Changes: rdma.Changes{All: true}}
+	l.sends(map[string]int{drivertest.ApplyStatus: 1, drivertest.GetClaim: 1, drivertest.CreateEvent: 3})
+	l.clock.Step(time.Hour)
+	l.asked = l.node.Requests()
+	l.node.Become(t, drivertest.Without(t, "hgx-h100", "mlx5_", "uverbs", "umad", "issm"))
+	l.signals <- watch.Signal{Changes: rdma.Changes{All: true}}
+	waitTaints(t, l.node, l.names[8], "rdma.dev/driver-unbound:NoSchedule")
+	if got := l.atOnce(); got[drivertest.ApplyStatus]+got[drivertest.GetClaim]+got[drivertest.CreateEvent] != 0 {
+		t.Errorf("at once there are %v", got)
+	}
+	l.inTurns()
+	want := map[string]int{drivertest.ApplyStatus: 8, drivertest.GetClaim: 8, drivertest.CreateEvent: 1 + 8 + 8}
+	l.until(func() error {
+		if got := l.sent(); got[drivertest.ApplyStatus] < 8 || got[drivertest.CreateEvent] < 1+8+8 {
+			return fmt.Errorf("requests %v", got)
+		}
+		return nil
+	})
+	l.sends(want)
+}
