@@ -15,6 +15,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
+	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -110,7 +111,7 @@ func (r *recipe) mergeConfig(set func(string) bool) error {
 	if r.config == "" {
 		return nil
 	}
-	data, err := os.ReadFile(r.config)
+	data, err := yamlread.Config.Read(r.config)
 	if err != nil {
 		return usagef("read --config: %w", err)
 	}

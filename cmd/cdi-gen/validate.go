@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
-	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
+	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
@@ -51,7 +51,7 @@ func validate(w io.Writer, args []string) error {
 				errs = append(errs, fmt.Errorf("validate %q: %w", file, err))
 				continue
 			}
-			if _, err := fmt.Fprintf(w, "%s: valid, CDI %s, kind %s, %s\n", file, spec.Version, spec.Kind, devices(spec.Spec)); err != nil {
+			if _, err := fmt.Fprintf(w, "%s: valid, CDI %s, kind %s, %s\n", file, spec.Version, spec.Kind, devices(spec)); err != nil {
 				return fmt.Errorf("write result: %w", err)
 			}
 		}
@@ -81,7 +81,7 @@ func specFiles(arg string) ([]string, error) {
 	return files, nil
 }
 
-func validateFile(file string) (*cdiapi.Spec, error) {
+func validateFile(file string) (*specs.Spec, error) {
 	info, err := os.Stat(file)
 	if err != nil {
 		return nil, err
@@ -89,7 +89,10 @@ func validateFile(file string) (*cdiapi.Spec, error) {
 	if ext := filepath.Ext(file); ext != ".json" && ext != ".yaml" {
 		return nil, invalidf("runtimes read only files that end in .json or .yaml; rename it")
 	}
-	spec, err := cdiapi.ReadSpec(file, 0)
+	if !info.Mode().IsRegular() {
+		return nil, invalidf("it is no regular file")
+	}
+	spec, err := cdi.ReadSpec(file)
 	if err != nil {
 		return nil, coded{exitInvalid, err}
 	}
@@ -101,7 +104,7 @@ func validateFile(file string) (*cdiapi.Spec, error) {
 
 // conflicts notes the devices of a file and says which of them another file of
 // its directory defines as well.
-func conflicts(seen map[string]string, file string, spec *cdiapi.Spec) error {
+func conflicts(seen map[string]string, file string, spec *specs.Spec) error {
 	var errs []error
 	for _, d := range spec.Devices {
 		name := cdi.Qualified(spec.Kind, d.Name)
