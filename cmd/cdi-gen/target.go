@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-	"sigs.k8s.io/yaml"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
@@ -66,13 +66,12 @@ func (o *outputFlags) target(kind string) (*target, cdi.Format, error) {
 // as a spec is not spared, since runtimes do not read it either.
 func (t *target) checkOwner(kind string) error {
 	for _, format := range []cdi.Format{cdi.JSON, cdi.YAML} {
-		data, err := os.ReadFile(t.path(format))
+		data, err := yamlread.Spec.Read(t.path(format))
 		if err != nil {
 			continue // what is there is none of ours, or writing says what is wrong
 		}
-		var spec struct{ Kind string }
-		if err := yaml.Unmarshal(data, &spec); err == nil && spec.Kind != "" && spec.Kind != kind {
-			return usagef("--output: %q is a spec of kind %s, not %s: name another file, or remove it yourself", t.path(format), spec.Kind, kind)
+		if other := cdi.KindOf(data); other != "" && other != kind {
+			return usagef("--output: %q is a spec of kind %s, not %s: name another file, or remove it yourself", t.path(format), other, kind)
 		}
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/install"
 	"github.com/rdma-dev/dra-driver-rdma/internal/version"
+	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
@@ -101,7 +102,7 @@ func readSpecs(dir string) ([][]byte, error) {
 		if ext := filepath.Ext(e.Name()); ext != ".json" && ext != ".yaml" {
 			continue
 		}
-		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		data, err := yamlread.Spec.Read(filepath.Join(dir, e.Name()))
 		if err != nil && !os.IsNotExist(err) {
 			return nil, fmt.Errorf("read CDI spec: %w", err)
 		}

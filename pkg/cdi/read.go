@@ -43,6 +43,21 @@ func ParseSpec(data []byte) (*specs.Spec, error) {
 	return spec, nil
 }
 
+// KindOf returns the CDI kind that a file names, valid or not; "" if it names none, or is no YAML within bounds.
+func KindOf(data []byte) string {
+	root, err := yamlread.Spec.Parse(data)
+	if err != nil || len(root.Content) == 0 || root.Content[0].Kind != yaml.MappingNode {
+		return ""
+	}
+	fields := root.Content[0].Content
+	for i := 0; i+1 < len(fields); i += 2 {
+		if fields[i].Value == "kind" && fields[i+1].Kind == yaml.ScalarNode {
+			return fields[i+1].Value
+		}
+	}
+	return ""
+}
+
 // checkNulls returns which elements of a spec's lists are null. The CDI library does not expect that, and panics.
 func checkNulls(spec *specs.Spec) error {
 	errs := nullsOf("containerEdits", &spec.ContainerEdits)

@@ -215,3 +215,14 @@ func marshal(root *yaml.Node) (data []byte, err error) {
 	err = errors.Join(enc.Encode(root), enc.Close())
 	return out.Bytes(), err
 }
+
+func TestKindOf(t *testing.T) {
+	for text, want := range map[string]string{
+		goodSpecs[0]: "rdma.dev/hca", goodSpecs[1]: "rdma.dev/hca", "kind: other": "other", "a: 1\nkind: [x]": "", "": "", "- kind": "",
+		"kind: x\n" + strings.Repeat("a: b\n", 10_000): "",
+	} {
+		if got := cdi.KindOf([]byte(text)); got != want {
+			t.Errorf("%.40q: %q, want %q", text, got, want)
+		}
+	}
+}
