@@ -9,6 +9,7 @@ import (
 
 	"tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -127,7 +128,7 @@ func (s specFile) rewrite(flags ...string) string {
 		return "kubectl -n dra-driver-rdma rollout restart daemonset"
 	case s.spec != nil && s.spec.Kind == cdi.KindHCA,
 		s.spec == nil && strings.HasPrefix(path.Base(s.path), cdi.SpecName(cdi.KindHCA, "")):
-		return generate + s.path
+		return generate + quote.Shell(s.path)
 	}
-	return "rm " + s.path + " && " + generate + s.dir
+	return "rm " + quote.Shell(s.path) + " && " + generate + s.dir
 }

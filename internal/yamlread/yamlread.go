@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"go.yaml.in/yaml/v3"
@@ -46,11 +47,11 @@ func (l Limits) Read(path string) ([]byte, error) {
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, int64(l.Size)+1))
-	if err == nil {
-		err = l.checkSize(data)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("read %q: %w", path, err)
+		return nil, err
+	}
+	if err := l.checkSize(data); err != nil {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: err}
 	}
 	return data, nil
 }

@@ -28,7 +28,7 @@ func TestHugeExponent(t *testing.T) {
 func TestManyErrors(t *testing.T) {
 	for raw, want := range map[string]string{
 		claimJSON(`"env":[` + strings.Repeat(`"",`, 3000) + `""]`):                "and 5991 more",
-		claimJSON(`"x":1` + strings.Repeat(`,"x":1`, 1500)):                       "more",
+		claimJSON(`"x":1` + strings.Repeat(`,"x":1`, 1500)):                       "unknown field",
 		claimJSON(`"network":{"routes":[` + strings.Repeat(`{},`, 3000) + `{}]}`): "and 2992 more",
 		claimJSON(`"env":["` + strings.Repeat("x", 11_000) + `"]`):                "want at most 10240",
 		strings.Repeat("[", 10_000):                                               "",
