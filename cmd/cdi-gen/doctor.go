@@ -1,16 +1,15 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
-	"sigs.k8s.io/yaml"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/doctor"
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
 func newDoctor() *cobra.Command {
@@ -60,23 +59,12 @@ func verdict(r *doctor.Report) error {
 }
 
 var doctorWriters = map[string]func(io.Writer, *doctor.Report) error{
-	"table": func(w io.Writer, r *doctor.Report) error { return r.WriteText(w, isTerminal(w)) },
-	"json":  writeReportJSON,
-	"yaml": func(w io.Writer, r *doctor.Report) error {
-		b, err := yaml.Marshal(r)
-		if err != nil {
-			return err
-		}
-		_, err = w.Write(b)
-		return err
+	// The report escapes for itself: its colours are what a terminal should act on.
+	"table": func(w io.Writer, r *doctor.Report) error {
+		return r.WriteText(quote.Unwrap(w), isTerminal(quote.Unwrap(w)))
 	},
-}
-
-func writeReportJSON(w io.Writer, r *doctor.Report) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false) // commands have > and &
-	enc.SetIndent("", "  ")
-	return enc.Encode(r)
+	"json": func(w io.Writer, r *doctor.Report) error { return quote.JSON(w, r) },
+	"yaml": func(w io.Writer, r *doctor.Report) error { return quote.YAML(w, r) },
 }
 
 // isTerminal reports whether a writer shows colours: a terminal, unless NO_COLOR

@@ -16,11 +16,11 @@ import (
 var noSpecs = map[string]string{
 	"has no cdiVersion":                "name: chart\nversion: 1.0.0\n",
 	"has no kind":                      "cdiVersion: 0.3.0\n",
-	"is empty":                         "",
+	"it is empty":                      "",
 	"is a list or a single value":      "- a\n- b\n",
-	"is neither JSON nor YAML":         "{\"name\": ",
-	"has more than one document":       "cdiVersion: 0.3.0\nkind: rdma.dev/hca\n---\nkind: Secret\n",
-	"says kind twice":                  "cdiVersion: 0.3.0\nkind: rdma.dev/hca\nkind: Secret\n",
+	"is not one document of JSON":      "{\"name\": ",
+	"it has more than one document":    "cdiVersion: 0.3.0\nkind: rdma.dev/hca\n---\nkind: Secret\n",
+	`mapping key "kind" already`:       "cdiVersion: 0.3.0\nkind: rdma.dev/hca\nkind: Secret\n",
 	"is a spec of kind nvidia.com/gpu": gpuSpec,
 	"is a spec of kind rdma.dev/claim": strings.Replace(gpuSpec, "nvidia.com/gpu", "rdma.dev/claim", 1),
 }

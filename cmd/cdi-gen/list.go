@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,8 +9,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -63,26 +62,14 @@ var listWriters = map[string]func(io.Writer, *rdma.Snapshot, string) error{
 	"name":  writeNames,
 }
 
-func writeJSON(w io.Writer, snap *rdma.Snapshot, _ string) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(snap)
-}
+func writeJSON(w io.Writer, snap *rdma.Snapshot, _ string) error { return quote.JSON(w, snap) }
 
-func writeYAML(w io.Writer, snap *rdma.Snapshot, _ string) error {
-	b, err := yaml.Marshal(snap)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(b)
-	return err
-}
+func writeYAML(w io.Writer, snap *rdma.Snapshot, _ string) error { return quote.YAML(w, snap) }
 
 func writeNames(w io.Writer, snap *rdma.Snapshot, kind string) error {
 	var errs []error
 	for _, h := range snap.Usable() {
-		_, err := fmt.Fprintln(w, cdi.Qualified(kind, h.IBDev))
+		_, err := fmt.Fprintln(w, quote.Terminal(cdi.Qualified(kind, h.IBDev)))
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -96,7 +83,7 @@ func writeTable(w io.Writer, snap *rdma.Snapshot, _ string) error {
 	fmt.Fprintln(tw, "IBDEV\tDEVICE\tPROTOCOL\tFUNCTION\tSTATE\tGBIT/S\tNETDEV\tNUMA\tNODES")
 	for i := range snap.HCAs {
 		h := &snap.HCAs[i]
-		fmt.Fprintln(tw, strings.Join(row(h), "\t"))
+		fmt.Fprintln(tw, strings.Join(quote.Cells(row(h)...), "\t"))
 	}
 	return tw.Flush()
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/exitcode"
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/internal/version"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
@@ -82,6 +83,7 @@ func main() {
 
 // run is the whole program on given arguments and outputs.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	stdout, stderr = quote.Writer(stdout), quote.Writer(stderr)
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(stdout)

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
+	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -110,7 +110,7 @@ func (r *recipe) mergeConfig(set func(string) bool) error {
 	if r.config == "" {
 		return nil
 	}
-	data, err := os.ReadFile(r.config)
+	data, err := yamlread.Config.Read(r.config)
 	if err != nil {
 		return usagef("read --config: %w", err)
 	}

@@ -1,15 +1,14 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
@@ -90,18 +89,7 @@ var topologyWriters = map[string]func(io.Writer, *topology.Topology, topology.Li
 	"matrix": func(w io.Writer, t *topology.Topology, _ topology.Lines) error {
 		return t.WriteMatrix(w)
 	},
-	"svg": func(w io.Writer, t *topology.Topology, _ topology.Lines) error { return t.WriteSVG(w) },
-	"json": func(w io.Writer, t *topology.Topology, _ topology.Lines) error {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(t.Report())
-	},
-	"yaml": func(w io.Writer, t *topology.Topology, _ topology.Lines) error {
-		b, err := yaml.Marshal(t.Report())
-		if err != nil {
-			return err
-		}
-		_, err = w.Write(b)
-		return err
-	},
+	"svg":  func(w io.Writer, t *topology.Topology, _ topology.Lines) error { return t.WriteSVG(w) },
+	"json": func(w io.Writer, t *topology.Topology, _ topology.Lines) error { return quote.JSON(w, t.Report()) },
+	"yaml": func(w io.Writer, t *topology.Topology, _ topology.Lines) error { return quote.YAML(w, t.Report()) },
 }

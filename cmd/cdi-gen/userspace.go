@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"debug/elf"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,9 +14,9 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/internal/userspace"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -105,20 +104,8 @@ func checkImage(dir string, plan *userspace.Plan) ([]userspace.Problem, error) {
 
 var userspaceWriters = map[string]func(io.Writer, *userspaceReport) error{
 	"table": writeUserspace,
-	"json": func(w io.Writer, r *userspaceReport) error {
-		enc := json.NewEncoder(w)
-		enc.SetEscapeHTML(false)
-		enc.SetIndent("", "  ")
-		return enc.Encode(r)
-	},
-	"yaml": func(w io.Writer, r *userspaceReport) error {
-		b, err := yaml.Marshal(r)
-		if err != nil {
-			return err
-		}
-		_, err = w.Write(b)
-		return err
-	},
+	"json":  func(w io.Writer, r *userspaceReport) error { return quote.JSON(w, r) },
+	"yaml":  func(w io.Writer, r *userspaceReport) error { return quote.YAML(w, r) },
 }
 
 // writeUserspace writes for people: what is mounted first, what is wrong last.
@@ -126,7 +113,7 @@ func writeUserspace(w io.Writer, r *userspaceReport) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(tw, "HOST\tCONTAINER")
 	for _, m := range r.Mounts {
-		fmt.Fprintf(tw, "%s\t%s\n", m.HostPath, m.ContainerPath)
+		fmt.Fprintln(tw, strings.Join(quote.Cells(m.HostPath, m.ContainerPath), "\t"))
 	}
 	if err := tw.Flush(); err != nil {
 		return err

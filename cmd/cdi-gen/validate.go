@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
-	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
+	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
@@ -55,7 +55,7 @@ func validate(w io.Writer, args []string) error {
 				errs = append(errs, fmt.Errorf("validate %q: %w", file, err))
 				continue
 			}
-			if _, err := fmt.Fprintf(w, "%s: valid, CDI %s, kind %s, %s\n", file, spec.Version, spec.Kind, devices(spec.Spec)); err != nil {
+			if _, err := fmt.Fprintf(w, "%s: valid, CDI %s, kind %s, %s\n", file, spec.Version, spec.Kind, devices(spec)); err != nil {
 				return fmt.Errorf("write result: %w", err)
 			}
 		}
@@ -85,7 +85,7 @@ func specFiles(arg string) ([]string, error) {
 	return files, nil
 }
 
-func validateFile(file string) (*cdiapi.Spec, error) {
+func validateFile(file string) (*specs.Spec, error) {
 	info, err := os.Stat(file)
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func validateFile(file string) (*cdiapi.Spec, error) {
 	if !info.Mode().IsRegular() {
 		return nil, invalidf("it is no regular file: runtimes would wait for it, or pass over it")
 	}
-	spec, err := cdiapi.ReadSpec(file, 0)
+	spec, err := cdi.ReadSpec(file)
 	if err != nil {
 		return nil, coded{exitInvalid, err}
 	}
@@ -108,7 +108,7 @@ func validateFile(file string) (*cdiapi.Spec, error) {
 
 // conflicts notes the devices of a file and says which of them another file of
 // its directory defines as well.
-func conflicts(seen map[string]string, file string, spec *cdiapi.Spec) error {
+func conflicts(seen map[string]string, file string, spec *specs.Spec) error {
 	var errs []error
 	for _, d := range spec.Devices {
 		name := cdi.Qualified(spec.Kind, d.Name)

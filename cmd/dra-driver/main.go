@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/internal/version"
 )
 
@@ -33,6 +35,7 @@ type usageError struct{ error }
 func (e usageError) Unwrap() error { return e.error }
 
 func main() {
+	logTo(quote.Writer(os.Stderr))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 	stop()
@@ -40,8 +43,21 @@ func main() {
 	os.Exit(code)
 }
 
+// logTo makes the log go through a writer. That of klog quotes values, but for those of several lines, and no messages.
+func logTo(w io.Writer) {
+	var flags flag.FlagSet
+	klog.InitFlags(&flags)
+	for name, value := range map[string]string{"logtostderr": "false", "one_output": "true", "stderrthreshold": "FATAL"} {
+		if err := flags.Set(name, value); err != nil {
+			panic(err) // klog has no such flag any more
+		}
+	}
+	klog.SetOutput(w)
+}
+
 // run is the whole program on given arguments, environment and outputs.
 func run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
+	stdout, stderr = quote.Writer(stdout), quote.Writer(stderr)
 	root := newRoot(env)
 	root.SetArgs(args)
 	root.SetOut(stdout)

@@ -118,7 +118,7 @@ func TestLeave(t *testing.T) {
 		}
 		n.Disconnect()
 	}
-	stays := []string{"claims", "claims", "devices", "hcas.json", "metadata", "not-ours", "rdma-hook-devel"} // the first is the sign
+	stays := []string{"claims", "claims", "claims.lock", "devices", "hcas.json", "metadata", "not-ours", "rdma-hook-devel"} // the first is the sign
 
 	driver := n.Start(t, "", hook...)
 	c := drivertest.Claim(1, hcas[0])

@@ -20,6 +20,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/exitcode"
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
 // The exit codes are kubectl's own.
@@ -42,6 +43,7 @@ func main() {
 
 // run is the whole program on given arguments and streams.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	stdout, stderr = quote.Writer(stdout), quote.Writer(stderr)
 	root := newRoot(genericiooptions.IOStreams{In: stdin, Out: stdout, ErrOut: stderr})
 	root.SetArgs(args)
 	root.SetOut(stdout)

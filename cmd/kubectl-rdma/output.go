@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	stdjson "encoding/json"
 	"fmt"
 	"slices"
@@ -12,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
 // apiVersion is that of what -o json and its kin print. It is no API of the cluster.
@@ -102,7 +105,19 @@ func (o *output) object(kind string, value any) error {
 		return fmt.Errorf("decode %s: %w", kind, err)
 	}
 	object["apiVersion"], object["kind"] = apiVersion, kind
-	return printer.PrintObj(&unstructured.Unstructured{Object: object}, o.p.Out)
+	var text bytes.Buffer
+	if err := printer.PrintObj(&unstructured.Unstructured{Object: object}, &text); err != nil {
+		return err
+	}
+	switch clean := quote.Clean(text.String()); {
+	case o.format == "json" && !clean:
+		return quote.JSON(o.p.Out, object)
+	case o.format == "yaml" && !clean:
+		return quote.YAML(o.p.Out, object)
+	}
+	// A template or a path prints what its writer chose, as with kubectl.
+	_, err = text.WriteTo(quote.Unwrap(o.p.Out))
+	return err
 }
 
 // nothing says that there is nothing to show, unless a program reads the output.

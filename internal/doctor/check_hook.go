@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
@@ -83,18 +84,18 @@ func (f *facts) hookFault(h hookUse) (Finding, bool) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return found(HookMissing, Error, "a hook that is not there").about(about...).because("%s", consequence).
-			fix("install -m 0755 RDMA_HOOK "+h.path, h.spec.rewrite()), true
+			fix("install -m 0755 RDMA_HOOK "+quote.Shell(h.path), h.spec.rewrite()), true
 	case err != nil:
 		f.blind(h.path, err)
 		return Finding{}, false
 	case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
 		return found(HookNotExec, Error, "a hook that is not executable").about(about...).
-			because("it is %s; %s", info.Mode(), consequence).fix("chmod 0755 " + h.path), true
+			because("it is %s; %s", info.Mode(), consequence).fix("chmod 0755 " + quote.Shell(h.path)), true
 	}
 	if mount := f.noexecMount(h.path); mount != "" {
 		return found(HookNoexec, Error, "a hook on a file system that is mounted noexec").about(about...).
 			because("%s is mounted noexec; %s", mount, consequence).
-			fix("install -m 0755 RDMA_HOOK /usr/bin/rdma-hook", "cdi-gen generate --hook-path /usr/bin/rdma-hook --output "+h.spec.path), true
+			fix("install -m 0755 RDMA_HOOK /usr/bin/rdma-hook", "cdi-gen generate --hook-path /usr/bin/rdma-hook --output "+quote.Shell(h.spec.path)), true
 	}
 	if finding, bad := f.replaceable(h, about); bad {
 		return finding, true
@@ -133,7 +134,7 @@ func (f *facts) binaryFault(h hookUse, about []string, consequence string) (Find
 	if want, ok := machines[f.Arch]; ok && program.Machine != want {
 		return found(HookArch, Error, "a hook for another processor").about(about...).
 			because("it is built for %s, this host is %s; %s", program.Machine, want, consequence).
-			fix("file "+h.path, "install -m 0755 RDMA_HOOK "+h.path), true
+			fix("file "+quote.Shell(h.path), "install -m 0755 RDMA_HOOK "+quote.Shell(h.path)), true
 	}
 	dynamic := slices.ContainsFunc(program.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
 	if dynamic && h.ours {

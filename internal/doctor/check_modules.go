@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -37,7 +38,7 @@ func checkDrivers(f *facts) []Finding {
 		findings = append(findings, found(DriverMissing, severity, fmt.Sprintf("%s can do RDMA and have no RDMA device", plural(len(functions), "PCI function"))).
 			about(functions...).
 			because("the driver %s makes RDMA devices of these functions, and is not loaded or did not accept them", module).
-			fix("modprobe "+module, "dmesg | grep -i "+module))
+			fix("modprobe "+quote.Shell(module), "dmesg | grep -i "+quote.Shell(module)))
 	}
 	slices.SortFunc(findings, func(a, b Finding) int { return strings.Compare(a.Reason, b.Reason) })
 	if len(findings) == 0 && len(f.snap.HCAs) == 0 {
@@ -49,7 +50,7 @@ func checkDrivers(f *facts) []Finding {
 func (f *facts) noHCA() Finding {
 	return found(NoHCA, Warning, "this host has no RDMA device").
 		because("/sys/class/infiniband is empty or absent, and no PCI function is known to do RDMA. Without hardware, the kernel's soft-RoCE (rdma_rxe) or soft-iWARP (siw) makes an RDMA device of a network interface, for a try").
-		fix("modprobe rdma_rxe && rdma link add rxe0 type rxe netdev " + f.anyNetdev())
+		fix("modprobe rdma_rxe && rdma link add rxe0 type rxe netdev " + quote.Shell(f.anyNetdev()))
 }
 
 // anyNetdev names an interface that belongs to hardware, else a word to replace.

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -59,7 +60,7 @@ func checkNodes(f *facts) []Finding {
 		findings = append(findings, found(NodeStale, Warning, plural(len(stale), "node")+" in /dev/infiniband without a device").
 			about(stale...).
 			because("the kernel has no device of that name; a container that is given the node fails to open it, or opens another device of that number").
-			fix("rm "+strings.Join(stale, " ")))
+			fix("rm "+quote.Shells(stale...)))
 	}
 	if len(findings) == 0 && len(nodes) > 0 {
 		findings = append(findings, found(NodesOK, OK, plural(len(nodes), "node")+" in /dev/infiniband, as the kernel has them"))
@@ -137,7 +138,7 @@ func pathsOf(nodes []string) string {
 	for i, n := range nodes {
 		paths[i], _, _ = strings.Cut(n, " ")
 	}
-	return strings.Join(paths, " ")
+	return quote.Shells(paths...)
 }
 
 // staleNodes lists nodes of RDMA classes that the kernel does not have.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -63,7 +64,7 @@ func checkPorts(f *facts) []Finding {
 		findings = append(findings, found(PortInit, Warning, plural(len(starting), "port")+" without a subnet manager").
 			about(texts(starting)...).
 			because("the link is up, and no subnet manager has given the port an address (LID) and made it ACTIVE; a VF waits here when it has no GUID").
-			fix("sminfo -C "+starting[0].hca.IBDev, "systemctl status opensm"))
+			fix("sminfo -C "+quote.Shell(starting[0].hca.IBDev), "systemctl status opensm"))
 	}
 	if len(ports) > 0 && active == len(ports) {
 		findings = append(findings, found(PortsOK, OK, plural(len(ports), "port")+" ACTIVE"))
@@ -84,9 +85,9 @@ func portDown(phys string, ports []portRef) Finding {
 			netdev = p.port.Netdev
 		}
 	}
-	command := "ibstat " + ports[0].hca.IBDev
+	command := "ibstat " + quote.Shell(ports[0].hca.IBDev)
 	if netdev != "" {
-		command = "ip link set " + netdev + " up && ethtool " + netdev
+		command = "ip link set " + quote.Shell(netdev) + " up && ethtool " + quote.Shell(netdev)
 	}
 	switch phys {
 	case "Disabled":
@@ -128,20 +129,20 @@ func (f *facts) hasProblem(ibdev string) bool {
 // guidCommands configure a VF through its PF, where this host has it.
 func (f *facts) guidCommands(h *rdma.HCA) []string {
 	if h.VFIndex == nil || h.PCI == nil {
-		return []string{"ibstat " + h.IBDev}
+		return []string{"ibstat " + quote.Shell(h.IBDev)}
 	}
 	pf := "PF_NETDEV"
 	for i := range f.snap.HCAs {
 		if p := &f.snap.HCAs[i]; p.Function == rdma.PF && p.PCI != nil && p.PCI.Address == h.PF && p.Port1() != nil && p.Port1().Netdev != "" {
-			pf = p.Port1().Netdev
+			pf = quote.Shell(p.Port1().Netdev)
 		}
 	}
 	set := fmt.Sprintf("ip link set %s vf %d node_guid GUID port_guid GUID", pf, *h.VFIndex)
 	if p := h.Port1(); p != nil && p.LinkLayer == rdma.LinkEthernet {
 		set = fmt.Sprintf("ip link set %s vf %d mac MAC", pf, *h.VFIndex)
 	}
-	bind := "/sys/bus/pci/drivers/" + cmp.Or(h.Driver, "mlx5_core") + "/"
-	return []string{set, "echo " + h.PCI.Address + " > " + bind + "unbind && echo " + h.PCI.Address + " > " + bind + "bind"}
+	bind, address := "/sys/bus/pci/drivers/"+cmp.Or(h.Driver, "mlx5_core")+"/", quote.Shell(h.PCI.Address)
+	return []string{set, "echo " + address + " > " + quote.Shell(bind+"unbind") + " && echo " + address + " > " + quote.Shell(bind+"bind")}
 }
 
 // checkRoCEGIDs looks for RoCE ports that nobody can reach over a router.
@@ -170,7 +171,7 @@ func checkRoCEGIDs(f *facts) []Finding {
 	return []Finding{found(RoCENoGID, Warning, plural(len(without), "RoCE port")+" without a routable RoCE v2 address").
 		about(texts(without)...).
 		because("addresses (GIDs) of a RoCE port come from the IP addresses of its network interface, and this one has none but the link-local one. A container in a network of its own needs an interface on the same port there").
-		fix("ip address add ADDRESS/PREFIX dev " + netdev)}
+		fix("ip address add ADDRESS/PREFIX dev " + quote.Shell(netdev))}
 }
 
 // hasRoutableGID looks for a GID of type RoCE v2 that is not link-local. Slots

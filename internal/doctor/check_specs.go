@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
@@ -27,7 +28,7 @@ func checkSpecFiles(f *facts) []Finding {
 		if s.ignored {
 			findings = append(findings, found(SpecExtension, Warning, "a spec that no runtime reads, for its name").
 				about(s.path).because("runtimes read only files that end in .json or .yaml").
-				fix("mv "+s.path+" "+strings.TrimSuffix(s.path, ".yml")+".yaml"))
+				fix("mv "+quote.Shells(s.path, strings.TrimSuffix(s.path, ".yml")+".yaml")))
 			continue
 		}
 		if s.err != nil {
@@ -36,14 +37,14 @@ func checkSpecFiles(f *facts) []Finding {
 		if s.mode&0o004 == 0 {
 			findings = append(findings, found(SpecMode, Warning, fmt.Sprintf("a spec with mode %04o", s.mode)).
 				about(s.path).because("for rootless podman the file does not exist: it says that the device is unresolvable").
-				fix("chmod 0644 "+s.path))
+				fix("chmod 0644 "+quote.Shell(s.path)))
 		}
 	}
 	return findings
 }
 
 func invalid(s specFile) Finding {
-	f := found(SpecInvalid, Warning, "an invalid spec").about(s.path).because("%s", s.err).fix("cdi-gen validate " + s.path)
+	f := found(SpecInvalid, Warning, "an invalid spec").about(s.path).because("%s", s.err).fix("cdi-gen validate " + quote.Shell(s.path))
 	if s.rdma {
 		f.Severity = Error
 		f = f.fix(s.rewrite())
@@ -76,7 +77,7 @@ func checkConflicts(f *facts) []Finding {
 		all := deviceFiles(inDir)
 		for _, device := range sortedKeys(all) {
 			if len(all[device]) > 1 {
-				key := pathList(all[device])
+				key := strings.Join(pathsOfFiles(all[device]), "\x00")
 				names[key] = append(names[key], device)
 				files[key] = all[device]
 			}
@@ -90,10 +91,10 @@ func checkConflicts(f *facts) []Finding {
 
 // conflict words devices that several files of one directory define.
 func conflict(files []specFile, devices []string) Finding {
-	paths := strings.Split(pathList(files), " ")
+	paths := pathsOfFiles(files)
 	stem := func(p string) string { return strings.TrimSuffix(p, path.Ext(p)) }
 	f := found(SpecConflict, Warning, fmt.Sprintf("%s in %d files of one directory", plural(len(devices), "device"), len(files)))
-	remedy := "rm " + paths[len(paths)-1]
+	remedy := "rm " + quote.Shell(paths[len(paths)-1])
 	if len(files) == 2 && stem(paths[0]) == stem(paths[1]) {
 		f = found(SpecTwins, Error, fmt.Sprintf("%s both in a .json and a .yaml file", plural(len(devices), "device")))
 		if files[0].spec.Kind == cdi.KindHCA {
@@ -129,15 +130,15 @@ func (f *facts) shadowed() []Finding {
 	return []Finding{found(SpecShadowed, Info, plural(len(devices), "device")+" both in "+cdi.StaticDir+" and "+cdi.DynamicDir).
 		about(paths...).
 		because("runtimes take the one in %s: %s", cdi.DynamicDir, shorten(devices, ", ")).
-		fix("diff " + strings.Join(paths, " "))}
+		fix("diff " + quote.Shells(paths...))}
 }
 
-func pathList(files []specFile) string {
+func pathsOfFiles(files []specFile) []string {
 	paths := make([]string, len(files))
 	for i, s := range files {
 		paths[i] = s.path
 	}
-	return strings.Join(paths, " ")
+	return paths
 }
 
 // maxListed is how many names a text lists.

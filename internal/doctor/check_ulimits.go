@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
 // tomlConfigs are the configuration files whose default_ulimits set limits of all
@@ -33,7 +34,7 @@ func checkUlimits(f *facts) []Finding {
 		findings = append(findings, found(MemlockConfigured, Warning, program+" is configured to give containers "+locked(size)).
 			about(file).
 			because("runc applies a configured limit after the hook, so it wins; crun applies it before").
-			fix("grep -n memlock "+file))
+			fix("grep -n memlock "+quote.Shell(file)))
 	}
 	if size, ok := f.dockerUlimit(); ok {
 		report("Docker", dockerConfig, size)

@@ -1,15 +1,16 @@
 package doctor
 
 import (
-	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
 
-	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
 	"tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -60,35 +61,21 @@ func (f *facts) readSpec(s *specFile) bool {
 	}
 	s.mode = info.Mode().Perm()
 	s.rdma = strings.HasPrefix(path.Base(s.path), "rdma")
+	if info.Size() > int64(yamlread.Spec.Size) {
+		s.err = fmt.Errorf("it is larger than %d MiB", yamlread.Spec.Size>>20)
+		return true
+	}
 	data, err := f.root.ReadFile(s.path)
 	if err != nil {
 		f.blind(s.path, err)
 		return true
 	}
 	s.rdma = s.rdma || strings.Contains(string(data), rdma.DevDir)
-	s.spec, s.err = parseSpec(data)
+	s.spec, s.err = cdi.ParseSpec(data)
 	if s.spec != nil {
 		s.rdma = isRDMA(s.spec)
 	}
 	return true
-}
-
-// parseSpec reads and checks a spec with the library of the runtimes.
-func parseSpec(data []byte) (*specs.Spec, error) {
-	spec, err := cdiapi.ParseSpec(data)
-	if err == nil && spec == nil {
-		err = errors.New("no spec data")
-	}
-	if err == nil && len(spec.Devices) == 0 {
-		err = errors.New("no devices")
-	}
-	if err == nil {
-		err = cdi.Validate(spec)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return spec, nil
 }
 
 // edits lists the container edits of a spec: its own, then those of the devices.
@@ -141,7 +128,7 @@ func (s specFile) rewrite(flags ...string) string {
 		return "kubectl -n dra-driver-rdma rollout restart daemonset"
 	case s.spec != nil && s.spec.Kind == cdi.KindHCA,
 		s.spec == nil && strings.HasPrefix(path.Base(s.path), cdi.SpecName(cdi.KindHCA, "")):
-		return generate + s.path
+		return generate + quote.Shell(s.path)
 	}
-	return "rm " + s.path + " && " + generate + s.dir
+	return "rm " + quote.Shell(s.path) + " && " + generate + s.dir
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
 // colours are ANSI escape sequences (ECMA-48 SGR).
@@ -37,7 +39,7 @@ func (r *Report) WriteText(w io.Writer, colour bool) error {
 		}
 		t.line("")
 	}
-	t.line(t.paint(r.Worst(), r.Summary.String()))
+	t.painted(r.Worst(), r.Summary.String())
 	_, err := io.WriteString(w, t.b.String())
 	return err
 }
@@ -55,7 +57,7 @@ func (t *text) section(s Severity, findings []Finding) {
 			continue
 		}
 		if first {
-			t.line(t.paint(s, headings[s]))
+			t.painted(s, headings[s])
 			first = false
 		}
 		t.finding(f)
@@ -80,14 +82,16 @@ func (t *text) finding(f Finding) {
 	}
 }
 
-func (t *text) paint(s Severity, words string) string {
-	if !t.colour {
-		return words
+// painted writes a line of our own words in a colour.
+func (t *text) painted(s Severity, words string) {
+	if t.colour {
+		words = colours[s] + words + colourOff
 	}
-	return colours[s] + words + colourOff
+	t.b.WriteString(words + "\n")
 }
 
-func (t *text) line(s string) { t.b.WriteString(s + "\n") }
+// line writes a line with names of others in it.
+func (t *text) line(s string) { t.b.WriteString(quote.Terminal(s) + "\n") }
 
 // wrap writes words into lines that begin with a label, then with an indent.
 func (t *text) wrap(label, indent, words string) {

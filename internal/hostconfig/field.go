@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/yamlpath"
+	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
 )
 
 // FieldError is what is wrong with a field.
@@ -48,7 +48,7 @@ func locate(err error, data []byte) error {
 	for _, e := range flatten(err) {
 		line := 0
 		if field, ok := errors.AsType[*FieldError](e); ok {
-			line = fields[field.Field].Line
+			line = fields.Own(field.Field)
 		}
 		if line > 0 { // else it is missing
 			e = fmt.Errorf("line %d: %w", line, e)
@@ -60,7 +60,7 @@ func locate(err error, data []byte) error {
 	for i, l := range all {
 		errs[i] = l.err
 	}
-	return errors.Join(errs...)
+	return yamlread.Join(errs)
 }
 
 // flatten takes joined errors apart.
@@ -84,9 +84,5 @@ func explain(err error) error {
 	if !ok {
 		return err
 	}
-	var errs []string
-	for _, text := range typeError.Errors {
-		errs = append(errs, goType.ReplaceAllString(text, ""))
-	}
-	return errors.New(strings.Join(errs, "\n"))
+	return yamlread.JoinTexts(typeError.Errors, func(text string) error { return errors.New(goType.ReplaceAllString(text, "")) })
 }

@@ -24,21 +24,18 @@
 package hostconfig
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"path"
 	"slices"
 	"strings"
 	"unicode"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/yamlpath"
+	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
@@ -119,26 +116,10 @@ type Mount struct {
 // wrong.
 func Parse(data []byte) (*Config, error) {
 	var c Config
-	if err := Decode(data, &c); err != nil {
+	if err := yamlread.Config.Decode(data, &c); err != nil {
 		return nil, explain(err)
 	}
 	return &c, locate(c.validate(), data)
-}
-
-// Decode decodes a file of one document strictly.
-func Decode(data []byte, into any) error {
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	decoder.KnownFields(true)
-	if err := decoder.Decode(into); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = errors.New("it is empty")
-		}
-		return err
-	}
-	if err := decoder.Decode(new(any)); !errors.Is(err, io.EOF) {
-		return errors.New("it has more than one document")
-	}
-	return nil
 }
 
 // validate returns what is wrong, as joined FieldErrors.

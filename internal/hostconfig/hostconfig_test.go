@@ -83,6 +83,19 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+// TestManyProblems: ten are reported.
+func TestManyProblems(t *testing.T) {
+	for text, want := range map[string]string{
+		strings.Repeat("a: b\n", 1500):                          "and 1489 more errors",
+		header + "nodes: [" + strings.Repeat("x, ", 3000) + "]": "and 2990 more errors",
+	} {
+		_, err := Parse([]byte(text))
+		if err == nil || len(err.Error()) > 2000 || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q...: error %.200v, want %s", text, err, want)
+		}
+	}
+}
+
 // TestMounts: one that stands twice is mounted once, and a host path may have a colon.
 func TestMounts(t *testing.T) {
 	c, err := Parse([]byte(header + "mounts:\n- hostPath: /dev/0000:3b:00.0\n- hostPath: /t\n- hostPath: /t/\nncclTopology: /t\n"))

@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 )
@@ -65,6 +66,8 @@ func (c Calls) inFile(name string) ([]string, error) {
 	return out, nil
 }
 
+var majorVersion = regexp.MustCompile(`^v[0-9]+$`)
+
 // importNames maps the names that a file has for packages to their paths.
 func importNames(file *ast.File) map[string]string {
 	names := map[string]string{}
@@ -74,6 +77,9 @@ func importNames(file *ast.File) map[string]string {
 			continue // the parser has refused it
 		}
 		name := path.Base(importPath)
+		if majorVersion.MatchString(name) { // of a module, and no part of the package's name
+			name = path.Base(path.Dir(importPath))
+		}
 		if spec.Name != nil {
 			name = spec.Name.Name
 		}

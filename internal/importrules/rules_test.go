@@ -18,7 +18,7 @@ var bans = []importrules.Ban{{
 	Of:      []string{module + "/pkg/cdi"},
 	Links:   []string{"k8s.io/...", "google.golang.org/..."},
 	Imports: []string{module + "/..."},
-	Except:  []string{module + "/pkg/rdma", module + "/internal/atomicfile"},
+	Except:  []string{module + "/pkg/rdma", module + "/internal/atomicfile", module + "/internal/yamlread"},
 }, {
 	Name:   "cdi-gen",
 	Why:    "cdi-gen is for hosts without Kubernetes, and stays small",
@@ -36,12 +36,13 @@ var bans = []importrules.Ban{{
 	Why:     "policies, plans and slices are functions of their input: no file, no network, no client; plans and slices know of no policy",
 	Of:      []string{module + "/pkg/dra/plan", module + "/pkg/dra/policy", module + "/pkg/dra/resources", module + "/pkg/dra/health", module + "/pkg/dra/podmeta"},
 	Imports: []string{"os/...", "io/...", "net/...", "syscall", "golang.org/...", "google.golang.org/...", "k8s.io/client-go/...", "k8s.io/klog/...", "github.com/fsnotify/...", module + "/internal/...", module + "/pkg/dra/policy"},
-	Except:  []string{module + "/internal/hostconfig", module + "/internal/yamlpath", "net/netip"}, // decode YAML, and are values of addresses: they touch no host
+	Except:  []string{module + "/internal/hostconfig", module + "/internal/yamlpath", module + "/internal/yamlread", module + "/internal/quote", "net/netip"}, // decode YAML and escape text, and are values of addresses: they touch no host
 }, {
 	Name:    "inspect",
 	Why:     "what kubectl rdma answers is a function of what was read: no file, no client",
 	Of:      []string{module + "/pkg/dra/inspect"},
 	Imports: []string{"os/...", "net/...", "syscall", "k8s.io/client-go/...", "k8s.io/cli-runtime/...", module + "/internal/..."},
+	Except:  []string{module + "/internal/quote"}, // what text becomes for a terminal
 }, {
 	Name:  "dra-driver",
 	Why:   "the driver on each node carries nothing that only people's tools need",
@@ -101,4 +102,30 @@ var calls = []importrules.Calls{{
 	Why:   "the same input gives the same output at any time",
 	Of:    []string{module + "/pkg/rdma", module + "/pkg/cdi", module + "/pkg/dra/plan", module + "/pkg/dra/policy", module + "/pkg/dra/resources", module + "/pkg/dra/health", module + "/pkg/dra/podmeta", module + "/pkg/dra/inspect"},
 	Names: []string{"time.Now", "time.Since", "time.Until", "time.After", "time.Sleep"},
+}, {
+	Name: "yaml",
+	Why:  "a small file takes all memory from a YAML decoder: package yamlread bounds what it is given",
+	Of:   []string{module + "/..."},
+	But:  []string{module + "/internal/yamlread", module + "/tools/...", module + "/test/..."},
+	Names: []string{
+		"go.yaml.in/yaml/v3.Unmarshal", "go.yaml.in/yaml/v3.NewDecoder", "go.yaml.in/yaml/v2.Unmarshal", "go.yaml.in/yaml/v2.NewDecoder",
+		"sigs.k8s.io/yaml.Unmarshal", "sigs.k8s.io/yaml.UnmarshalStrict", "sigs.k8s.io/yaml.YAMLToJSON", "sigs.k8s.io/yaml.YAMLToJSONStrict",
+		"k8s.io/apimachinery/pkg/util/yaml.ToJSON", "k8s.io/apimachinery/pkg/util/yaml.Unmarshal", "k8s.io/apimachinery/pkg/util/yaml.NewYAMLReader",
+		"k8s.io/apimachinery/pkg/util/yaml.NewYAMLOrJSONDecoder", "k8s.io/apimachinery/pkg/util/yaml.NewYAMLToJSONDecoder",
+	},
+}, {
+	Name: "specs",
+	Why:  "the CDI library panics on some specs: package cdi reads them",
+	Of:   []string{module + "/..."},
+	But:  []string{module + "/pkg/cdi", module + "/tools/...", module + "/test/..."},
+	Names: []string{
+		"tags.cncf.io/container-device-interface/pkg/cdi.ParseSpec", "tags.cncf.io/container-device-interface/pkg/cdi.ReadSpec",
+		"tags.cncf.io/container-device-interface/pkg/cdi.NewCache", "tags.cncf.io/container-device-interface/pkg/cdi.GetDefaultCache",
+	},
+}, {
+	Name:  "quantity",
+	Why:   "1e-2147483648 takes hours and all memory: package v1alpha1 bounds what is parsed",
+	Of:    []string{module + "/..."},
+	But:   []string{module + "/pkg/api/v1alpha1", module + "/tools/...", module + "/test/..."},
+	Names: []string{"k8s.io/apimachinery/pkg/api/resource.ParseQuantity", "k8s.io/apimachinery/pkg/api/resource.MustParse"},
 }}

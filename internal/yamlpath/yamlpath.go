@@ -3,104 +3,163 @@
 package yamlpath
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
-	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
 )
 
-// Positions are the places of fields, by path: rules[0].attributes["example.com/x"].
-type Positions map[string]Position
+// Positions are the places of the fields of a file. A path is written as in
+// rules[0].attributes["example.com/x"].
+//
+// The paths themselves are not kept: that of each value repeats the keys above it, which takes memory of the
+// square of a file's size. Positions are for one goroutine.
+type Positions struct {
+	root *yaml.Node
+	// fields are those of collections that a path was looked up in, by the last part of their paths.
+	fields map[*yaml.Node]map[string]field
+}
 
-// Position is the place of a field.
-type Position struct {
-	Line  int // of the field's name, or of the list's item
+// field is a key with its value, or an item of a list.
+type field struct {
+	line  int // of the key
 	value *yaml.Node
 }
 
 // Of returns the places of the fields of a file; none where it has no fields, or is no YAML.
-func Of(data []byte) Positions {
-	var root yaml.Node
-	if yaml.Unmarshal(data, &root) != nil || len(root.Content) == 0 {
-		return nil // the decoder says what is wrong
+func Of(data []byte) *Positions {
+	p := &Positions{fields: map[*yaml.Node]map[string]field{}}
+	root, err := yamlread.Config.Parse(data)
+	if err == nil && len(root.Content) > 0 { // else the decoder says what is wrong
+		p.root = root.Content[0]
 	}
-	p := Positions{}
-	p.add("", root.Content[0])
 	return p
 }
 
-// add does not follow aliases: what one stands for has the place of the alias.
-func (p Positions) add(path string, node *yaml.Node) {
+// each calls a function for the fields of a collection. It does not follow aliases: what
+// one stands for has the place of the alias.
+func each(node *yaml.Node, visit func(part string, f field)) {
 	switch node.Kind {
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(node.Content); i += 2 {
-			child := Join(path, node.Content[i].Value)
-			p[child] = Position{node.Content[i].Line, node.Content[i+1]}
-			p.add(child, node.Content[i+1])
+			visit(part(node.Content[i].Value), field{node.Content[i].Line, node.Content[i+1]})
 		}
 	case yaml.SequenceNode:
 		for i, item := range node.Content {
-			child := fmt.Sprintf("%s[%d]", path, i)
-			p[child] = Position{item.Line, item}
-			p.add(child, item)
+			visit(fmt.Sprintf("[%d]", i), field{item.Line, item})
 		}
 	}
 }
 
 var plainKey = regexp.MustCompile(`^[a-zA-Z_]\w*$`)
 
-// Join makes the path of a field.
-func Join(path, key string) string {
-	switch {
-	case !plainKey.MatchString(key):
-		return fmt.Sprintf("%s[%q]", path, key)
-	case path == "":
-		return key
+// part is what a key adds to a path.
+func part(key string) string {
+	if plainKey.MatchString(key) {
+		return "." + key
 	}
-	return path + "." + key
+	return fmt.Sprintf("[%q]", key)
+}
+
+// Join makes the path of a field.
+func Join(path, key string) string { return strings.TrimPrefix(path+part(key), ".") }
+
+// next takes the first part off a path that begins with a dot or a bracket.
+func next(path string) (part, rest string) {
+	end := len(path)
+	if quoted, err := strconv.QuotedPrefix(path[1:]); path[0] == '[' && err == nil {
+		end = min(1+len(quoted)+1, end)
+	} else if i := strings.IndexAny(path[1:], ".["); i >= 0 {
+		end = 1 + i
+	}
+	return path[:end], path[end:]
+}
+
+// find returns the line of a field, or of the nearest one around it, and whether it is there.
+func (p *Positions) find(path string) (line int, exact bool) {
+	if path == "" || p.root == nil {
+		return 0, false
+	}
+	if path[0] != '[' {
+		path = "." + path
+	}
+	for at := p.root; path != ""; {
+		var name string
+		name, path = next(path)
+		f, ok := p.of(at)[name]
+		if !ok {
+			return line, false
+		}
+		line, at = f.line, f.value
+	}
+	return line, true
+}
+
+// of returns the fields of a collection.
+func (p *Positions) of(node *yaml.Node) map[string]field {
+	if known, ok := p.fields[node]; ok {
+		return known
+	}
+	fields := make(map[string]field, len(node.Content))
+	each(node, func(part string, f field) { fields[part] = f })
+	p.fields[node] = fields
+	return fields
 }
 
 // Line returns the line of a field, or of the nearest one around it; 0 if there is none.
-func (p Positions) Line(path string) int {
-	for path != "" {
-		if at, ok := p[path]; ok {
-			return at.Line
-		}
-		path = path[:max(strings.LastIndexAny(path, ".["), 0)]
+func (p *Positions) Line(path string) int {
+	line, _ := p.find(path)
+	return line
+}
+
+// Own returns the line of a field itself; 0 if it is not there.
+func (p *Positions) Own(path string) int {
+	if line, ok := p.find(path); ok {
+		return line
 	}
 	return 0
 }
 
 // Field returns the path of a field that stands in a line.
-func (p Positions) Field(line int, key string) string {
-	suffix := strings.TrimPrefix(Join("x", key), "x")
-	return cmp.Or(p.shortest(func(path string, at Position) bool {
-		return at.Line == line && (path == key || strings.HasSuffix(path, suffix))
-	}), key)
+func (p *Positions) Field(line int, key string) string {
+	want := part(key)
+	if path := p.shortest(func(part string, f field) bool { return f.line == line && part == want }); path != "" {
+		return path
+	}
+	return key
 }
 
 // Text returns the path of what has a value in a line, of which the decoder may have
 // kept the beginning only.
-func (p Positions) Text(line int, value string) string {
+func (p *Positions) Text(line int, value string) string {
 	value = strings.TrimSuffix(value, "...")
-	return p.shortest(func(_ string, at Position) bool {
-		return at.value.Line == line && strings.HasPrefix(at.value.Value, value)
+	return p.shortest(func(_ string, f field) bool {
+		return f.value.Line == line && strings.HasPrefix(f.value.Value, value)
 	})
 }
 
-// shortest returns the shortest path that fits, "" if there is none.
-func (p Positions) shortest(fits func(path string, at Position) bool) string {
-	var found []string
-	for path, at := range p {
-		if fits(path, at) {
-			found = append(found, path)
-		}
+// shortest returns the shortest path that fits, the first of several by the alphabet; "" if there is none.
+func (p *Positions) shortest(fits func(part string, f field) bool) string {
+	best := ""
+	var walk func(node *yaml.Node, parts []string, length int)
+	walk = func(node *yaml.Node, parts []string, length int) {
+		each(node, func(part string, f field) {
+			parts, length := append(parts, part), length+len(part)
+			if (best == "" || length <= len(best)+1) && fits(part, f) {
+				path := strings.TrimPrefix(strings.Join(parts, ""), ".")
+				if best == "" || len(path) < len(best) || len(path) == len(best) && path < best {
+					best = path
+				}
+			}
+			walk(f.value, parts, length)
+		})
 	}
-	if found == nil {
-		return ""
+	if p.root != nil {
+		walk(p.root, nil, 0)
 	}
-	return slices.MinFunc(found, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	return best
 }

@@ -1,7 +1,6 @@
 package cdi
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +9,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
 )
 
 // ForeignError says why a file is no spec of a kind: it belongs to another program, or to a
@@ -21,10 +22,6 @@ type ForeignError struct {
 
 // Error implements the error interface.
 func (e *ForeignError) Error() string { return fmt.Sprintf("%q %s", e.Path, e.why) }
-
-// maxSpec is the size of the largest file that is read as a spec. A host with 1,016 HCAs under all
-// names and with limits has one of 2 MiB.
-const maxSpec = 8 << 20
 
 // Load returns the content of the file of a base name, provided that it is a spec of the store's
 // kind. The error is a [*ForeignError] for any other file, and fs.ErrNotExist for none. A link is
@@ -86,8 +83,8 @@ func readRegular(path string) (data []byte, why string, err error) {
 	if info, err = f.Stat(); err != nil || irregular(info) != "" {
 		return nil, irregular(info), err
 	}
-	data, err = io.ReadAll(io.LimitReader(f, maxSpec+1))
-	if len(data) > maxSpec {
+	data, err = io.ReadAll(io.LimitReader(f, int64(yamlread.Spec.Size)+1))
+	if len(data) > yamlread.Spec.Size {
 		return nil, "is larger than any spec", nil // it grew
 	}
 	return data, "", err
@@ -102,7 +99,7 @@ func irregular(info fs.FileInfo) string {
 		return "is a directory"
 	case !info.Mode().IsRegular():
 		return "is no regular file"
-	case info.Size() > maxSpec:
+	case info.Size() > int64(yamlread.Spec.Size):
 		return "is larger than any spec"
 	}
 	return ""
@@ -111,15 +108,9 @@ func irregular(info fs.FileInfo) string {
 // kindOf returns the kind of a spec, or why the text is none. It looks at the fields that every
 // version has, so that a spec of a newer version is one too.
 func kindOf(data []byte) (kind, why string) {
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	var doc yaml.Node
-	if err := decoder.Decode(&doc); errors.Is(err, io.EOF) {
-		return "", "is empty"
-	} else if err != nil {
-		return "", "is neither JSON nor YAML"
-	}
-	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return "", "has more than one document"
+	doc, err := yamlread.Spec.ParseOnly(data)
+	if err != nil {
+		return "", "is not one document of JSON or YAML: " + yamlread.Shorten(err).Error()
 	}
 	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
 		return "", "is a list or a single value"
@@ -127,10 +118,6 @@ func kindOf(data []byte) (kind, why string) {
 	fields := map[string]string{}
 	for pairs := doc.Content[0].Content; len(pairs) > 1; pairs = pairs[2:] {
 		name := pairs[0].Value
-		if _, twice := fields[name]; twice {
-			return "", "says " + name + " twice"
-		}
-		fields[name] = ""
 		if pairs[1].Kind == yaml.ScalarNode && pairs[1].Tag == "!!str" {
 			fields[name] = pairs[1].Value
 		}

@@ -16,6 +16,7 @@ import (
 	"tags.cncf.io/container-device-interface/pkg/parser"
 	"tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -251,12 +252,20 @@ func Printable(s string) bool {
 	})
 }
 
-// Validate checks a spec in memory as the CDI library checks a file.
+// Validate checks a spec in memory as the CDI library checks a file. It is the only caller of the library's checks, since
+// those panic on a list with a null in it.
 func Validate(spec *specs.Spec) error {
-	errs := []error{specs.ValidateVersion(spec)}
+	if err := checkNulls(spec); err != nil {
+		return err
+	}
 	vendor, class := parser.ParseQualifier(spec.Kind)
-	errs = append(errs, parser.ValidateVendorName(vendor), parser.ValidateClassName(class))
-	errs = append(errs, (&cdiapi.ContainerEdits{ContainerEdits: &spec.ContainerEdits}).Validate())
+	errs := []error{
+		specs.ValidateVersion(spec), parser.ValidateVendorName(vendor), parser.ValidateClassName(class),
+		(&cdiapi.ContainerEdits{ContainerEdits: &spec.ContainerEdits}).Validate(),
+	}
+	if len(spec.Devices) == 0 {
+		errs = append(errs, errors.New("no devices"))
+	}
 	seen := map[string]bool{}
 	for i := range spec.Devices {
 		d := &spec.Devices[i]
@@ -265,14 +274,19 @@ func Validate(spec *specs.Spec) error {
 		}
 		seen[d.Name] = true
 		err := errors.Join(parser.ValidateDeviceName(d.Name), (&cdiapi.ContainerEdits{ContainerEdits: &d.ContainerEdits}).Validate())
-		if reflect.DeepEqual(d.ContainerEdits, specs.ContainerEdits{}) {
+		if noEdits(&d.ContainerEdits) {
 			err = errors.Join(err, errors.New("no container edits"))
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("device %q: %w", d.Name, err))
 		}
 	}
-	return errors.Join(errs...)
+	return yamlread.Join(slices.DeleteFunc(errs, func(err error) bool { return err == nil }))
+}
+
+// noEdits reports whether a device changes nothing. A list without elements is no change.
+func noEdits(e *specs.ContainerEdits) bool {
+	return len(e.Env)+len(e.DeviceNodes)+len(e.NetDevices)+len(e.Hooks)+len(e.Mounts)+len(e.AdditionalGIDs) == 0 && e.IntelRdt == nil
 }
 
 // Format is how a spec is written.

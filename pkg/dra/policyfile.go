@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
@@ -21,7 +21,7 @@ import (
 
 // ReadPolicy reads the configuration file of a site.
 func ReadPolicy(path string) (*policy.Config, error) {
-	data, err := os.ReadFile(path)
+	data, err := yamlread.Config.Read(path)
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
@@ -120,7 +120,7 @@ func (d *Driver) followPolicy(ctx context.Context, f *policyFile) {
 // there, changes nothing: no claim is given more, or loses its HCA, by a typing
 // error.
 func (d *Driver) reloadPolicy(ctx context.Context, f *policyFile) {
-	data, err := os.ReadFile(f.path)
+	data, err := yamlread.Config.Read(f.path)
 	if err == nil && f.data != nil && bytes.Equal(data, f.data) && f.fault == "" {
 		return
 	}

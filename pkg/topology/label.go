@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -103,12 +103,12 @@ func (d *Device) traits() []string {
 	if d.Kind != HCA {
 		out = append(out, d.vendor(), d.folded())
 	} else {
-		out = append(out, protocolNames[d.Port.Protocol], d.Port.rate(), printable(d.Port.Netdev), d.Port.rail(), d.folded())
+		out = append(out, protocolNames[d.Port.Protocol], d.Port.rate(), quote.Terminal(d.Port.Netdev), d.Port.rail(), d.folded())
 	}
 	if d.Function == rdma.Virtual && d.Address != "" {
 		out = append(out, "software") // on the network card of this address
 	}
-	out = append(out, printable(d.Note))
+	out = append(out, quote.Terminal(d.Note))
 	return compact(out)
 }
 
@@ -151,15 +151,4 @@ func plural(n int, noun string) string {
 		return "1 " + noun
 	}
 	return strconv.Itoa(n) + " " + noun + "s"
-}
-
-// printable replaces what a terminal would act on. The kernel lets a network
-// interface have any name without slash, colon and white space.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsGraphic(r) {
-			return r
-		}
-		return '?'
-	}, s)
 }

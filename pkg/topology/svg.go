@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
 // StyleSheet is what stands between the style tags of a picture. It has no background,
@@ -122,6 +124,6 @@ func (t *Topology) shows(style string) bool {
 // escape makes a text safe in XML, where control characters may not stand at all.
 func escape(s string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(printable(s))) // a Builder does not fail
+	_ = xml.EscapeText(&b, []byte(quote.Terminal(s))) // a Builder does not fail
 	return b.String()
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
 // Lines are the characters a tree is drawn with.
@@ -47,8 +49,8 @@ type treeWriter struct {
 
 func (tw *treeWriter) measure(devices []*Device) {
 	for _, d := range devices {
-		tw.name = max(tw.name, len(d.Name))
-		tw.address = max(tw.address, len(d.Address))
+		tw.name = max(tw.name, len(quote.Terminal(d.Name)))
+		tw.address = max(tw.address, len(quote.Terminal(d.Address)))
 	}
 }
 
@@ -71,9 +73,9 @@ func (tw *treeWriter) children(nodes []*Node, indent string) {
 func (tw *treeWriter) label(n *Node) string {
 	d := n.Device
 	if d == nil {
-		return string(n.Kind) + " " + printable(n.Name)
+		return string(n.Kind) + " " + quote.Terminal(n.Name)
 	}
-	line := fmt.Sprintf("%-*s  %-*s  %s", tw.name, printable(d.Name), tw.address, printable(d.Address), strings.Join(d.traits(), ", "))
+	line := fmt.Sprintf("%-*s  %-*s  %s", tw.name, quote.Terminal(d.Name), tw.address, quote.Terminal(d.Address), strings.Join(d.traits(), ", "))
 	return strings.TrimRight(line, " ")
 }
 
@@ -107,12 +109,12 @@ func (t *Topology) WriteMatrix(w io.Writer) error {
 func (m *Matrix) write(w io.Writer, rows []*Device) {
 	first := 0
 	for _, name := range m.Rows {
-		first = max(first, len(name))
+		first = max(first, len(quote.Terminal(name)))
 	}
 	line := func(name string, cells []string, numa string) {
-		fmt.Fprintf(w, "%-*s", first, printable(name))
+		fmt.Fprintf(w, "%-*s", first, quote.Terminal(name))
 		for i, c := range cells {
-			fmt.Fprintf(w, "  %-*s", max(4, len(m.Columns[i])), printable(c))
+			fmt.Fprintf(w, "  %-*s", max(4, len(quote.Terminal(m.Columns[i]))), quote.Terminal(c))
 		}
 		fmt.Fprintf(w, "  %s\n", numa)
 	}

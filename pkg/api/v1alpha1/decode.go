@@ -3,8 +3,11 @@ package v1alpha1
 import (
 	"fmt"
 
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 var decoder = func() runtime.Decoder {
@@ -16,6 +19,9 @@ var decoder = func() runtime.Decoder {
 // Decode reads opaque parameters, strictly, and validates them. It returns an
 // *HCAConfig or an *HCAClassConfig.
 func Decode(raw []byte) (runtime.Object, error) {
+	if len(raw) > resourceapi.OpaqueParametersMaxLength { // the API server has taken it, of whatever version it is
+		return nil, fmt.Errorf("parameters are %d bytes: want at most %d", len(raw), resourceapi.OpaqueParametersMaxLength)
+	}
 	if len(raw) == 0 {
 		return nil, fmt.Errorf("parameters are empty: want apiVersion %s and kind %s or %s", GroupVersion, HCAConfigKind, HCAClassConfigKind)
 	}
@@ -24,13 +30,39 @@ func Decode(raw []byte) (runtime.Object, error) {
 		if runtime.IsMissingKind(err) || runtime.IsMissingVersion(err) || runtime.IsNotRegisteredError(err) {
 			return nil, fmt.Errorf("want apiVersion %s and kind %s or %s: %w", GroupVersion, HCAConfigKind, HCAClassConfigKind, err)
 		}
+		if strict, ok := runtime.AsStrictDecodingError(err); ok && len(strict.Errors()) > maxErrors {
+			err = fmt.Errorf("strict decoding error: %w", shorten(strict.Errors()))
+		}
 		return nil, err
 	}
 	switch c := obj.(type) {
 	case *HCAConfig:
-		return c, c.Validate().ToAggregate()
+		return c, report(c.Validate())
 	case *HCAClassConfig:
-		return c, c.Validate().ToAggregate()
+		return c, report(c.Validate())
 	}
 	return nil, fmt.Errorf("unexpected kind %s", gvk)
+}
+
+// report returns the first errors of a list, and how many more there are.
+func report(list field.ErrorList) error {
+	if len(list) <= maxErrors {
+		return list.ToAggregate()
+	}
+	errs := make([]error, len(list))
+	for i, e := range list {
+		errs[i] = e
+	}
+	return shorten(errs)
+}
+
+// maxErrors are those that are reported of one object.
+const maxErrors = 10
+
+func shorten(errs []error) error {
+	more := len(errs) - maxErrors
+	if more <= 0 {
+		return utilerrors.NewAggregate(errs)
+	}
+	return utilerrors.NewAggregate(append(errs[:maxErrors:maxErrors], fmt.Errorf("and %d more", more)))
 }

@@ -15,9 +15,8 @@ func limit(s string) *Memlock {
 	return &m
 }
 
-func quantity(s string) *resource.Quantity {
-	q := resource.MustParse(s)
-	return &q
+func quantity(s string) *Quantity {
+	return &Quantity{resource.MustParse(s)}
 }
 
 func meta(kind string) metav1.TypeMeta {

@@ -3,7 +3,6 @@ package v1alpha1
 import (
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -37,13 +36,5 @@ func (m *Memlock) clone() *Memlock {
 
 // DeepCopy returns limits that share nothing with l.
 func (l Limits) DeepCopy() Limits {
-	return Limits{Handles: cloneQuantity(l.Handles), Objects: cloneQuantity(l.Objects)}
-}
-
-func cloneQuantity(q *resource.Quantity) *resource.Quantity {
-	if q == nil {
-		return nil
-	}
-	out := q.DeepCopy()
-	return &out
+	return Limits{Handles: l.Handles.clone(), Objects: l.Objects.clone()}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -31,11 +30,11 @@ func (l Limits) validate(path *field.Path) field.ErrorList {
 	return append(validateLimit(l.Handles, path.Child("handles")), validateLimit(l.Objects, path.Child("objects"))...)
 }
 
-func validateLimit(q *resource.Quantity, path *field.Path) field.ErrorList {
+func validateLimit(q *Quantity, path *field.Path) field.ErrorList {
 	if q == nil {
 		return nil
 	}
-	if n, ok := whole(*q); !ok || n > MaxLimit {
+	if n, ok := whole(q.Quantity); !ok || n > MaxLimit {
 		return field.ErrorList{field.Invalid(path, q.String(), fmt.Sprintf("want a whole number from 1 to %d; leave the field out for no limit", MaxLimit))}
 	}
 	return nil

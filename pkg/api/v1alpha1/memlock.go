@@ -41,7 +41,7 @@ func (m Memlock) Bytes() (int64, error) {
 	case MemlockInherit:
 		return 0, nil
 	}
-	q, err := resource.ParseQuantity(string(m))
+	q, err := ParseQuantity(string(m))
 	if err != nil {
 		return 0, fmt.Errorf("want unlimited, inherit or a quantity of bytes such as 4Gi: %w", err)
 	}

@@ -1,9 +1,6 @@
 package v1alpha1
 
-import (
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // HCAConfig is what a claim wishes for the HCAs of its requests. It stands in
 // spec.devices.config of a ResourceClaim or ResourceClaimTemplate.
@@ -57,10 +54,10 @@ type Settings struct {
 // the next one who has a say.
 type Limits struct {
 	// Handles is the number of open contexts (hca_handle of rdma.max), 1 to 2147483647.
-	Handles *resource.Quantity `json:"handles,omitempty"`
+	Handles *Quantity `json:"handles,omitempty"`
 	// Objects is the number of verbs objects: queue pairs, completion queues, memory
 	// regions and the like (hca_object of rdma.max), 1 to 2147483647.
-	Objects *resource.Quantity `json:"objects,omitempty"`
+	Objects *Quantity `json:"objects,omitempty"`
 }
 
 // Allow bounds the settings of a claim.

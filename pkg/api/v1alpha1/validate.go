@@ -81,9 +81,6 @@ func validateMemlock(m *Memlock, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// maxQuantity bounds the text of a limit: zeros in front of a number mean nothing, and would be kept with it.
-const maxQuantity = 64
-
 // AllowedNodes returns the node groups that a claim may ask for.
 func (a *Allow) AllowedNodes() []string {
 	if a.Nodes != nil {

@@ -122,7 +122,7 @@ func move(from, to string, boot Boot) error {
 		return fmt.Errorf("take over what an earlier version has left in %q: %w", from, err)
 	}
 	// In one step: an earlier version that starts finds all records or none, and then the sign.
-	return errors.Join(os.Rename(old.claims(), moved), putSign(from, to, boot), os.RemoveAll(moved), os.RemoveAll(old.devices()), old.dropMemories())
+	return errors.Join(os.Rename(old.claims(), moved), putSign(from, to, boot), os.RemoveAll(moved), os.RemoveAll(old.devices()), os.RemoveAll(old.lockPath()), old.dropMemories())
 }
 
 // takeRecord copies a record, with the paths of its claim's files as they are here. One that

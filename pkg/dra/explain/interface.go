@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
@@ -72,7 +73,7 @@ func (r *Report) interfaceTable(w io.Writer, n *notes) error {
 			row = append(row, yesNo(slices.Contains(i.Modes, mode)))
 		}
 		row = append(row, n.number(i.Refused[v1alpha1.NetworkMacvlan], i.Refused[v1alpha1.NetworkMove]))
-		fmt.Fprintln(tw, strings.Join(row, "\t"))
+		fmt.Fprintln(tw, strings.Join(quote.Cells(row...), "\t"))
 	}
 	return tw.Flush()
 }

@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,7 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"sigs.k8s.io/yaml"
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
 // Formats are the ways to write a report.
@@ -21,16 +20,9 @@ func (r *Report) Write(w io.Writer, format string) error {
 	case "table":
 		return r.table(w)
 	case "json":
-		enc := json.NewEncoder(w)
-		enc.SetEscapeHTML(false)
-		enc.SetIndent("", "  ")
-		return enc.Encode(r)
+		return quote.JSON(w, r)
 	case "yaml":
-		b, err := yaml.Marshal(r)
-		if err == nil {
-			_, err = w.Write(b)
-		}
-		return err
+		return quote.YAML(w, r)
 	}
 	return fmt.Errorf("write explanation: unknown format %q, want one of %v", format, Formats)
 }
@@ -49,7 +41,7 @@ func (r *Report) table(w io.Writer) error {
 		errs = append(errs, err)
 	}
 	for i, reason := range n {
-		_, err := fmt.Fprintf(w, "%d: %s\n", i+1, reason)
+		_, err := fmt.Fprintf(w, "%d: %s\n", i+1, quote.Terminal(reason))
 		errs = append(errs, err)
 	}
 	if !r.LimitsEnforced {
@@ -71,10 +63,10 @@ func (r *Report) hcas(w io.Writer, n *notes) error {
 		for _, d := range h.Devices {
 			names = append(names, d.Name)
 		}
-		fmt.Fprintln(tw, strings.Join([]string{
+		fmt.Fprintln(tw, strings.Join(quote.Cells(
 			h.IBDev, h.Name, h.Function, dash(h.Rule), h.Wanted, dash(strings.Join(names, ",")),
 			dash(h.Health), dash(capacities(h.Devices)), dash(attributes(h.Attributes)), n.number(h.Reason, h.Fault),
-		}, "\t"))
+		), "\t"))
 	}
 	return tw.Flush()
 }
@@ -87,9 +79,9 @@ func (r *Report) groups(w io.Writer, n *notes) error {
 		if len(g.Devices) > 0 {
 			published = g.Devices[0].Name
 		}
-		fmt.Fprintln(tw, strings.Join([]string{
+		fmt.Fprintln(tw, strings.Join(quote.Cells(
 			g.Name, published, dash(capacities(g.Devices)), n.number(g.Reason), dash(strings.Join(g.Members, ",")),
-		}, "\t"))
+		), "\t"))
 	}
 	return tw.Flush()
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -45,7 +46,7 @@ func reason(p *rdma.Port) string {
 	case p.State == rdma.PortActiveDefer:
 		return "the link failed a moment ago"
 	case p.LinkLayer == rdma.LinkEthernet && p.Netdev != "":
-		return fmt.Sprintf("interface %s is down or has no carrier: ip link set %s up, or look at the cable", p.Netdev, p.Netdev)
+		return fmt.Sprintf("interface %s is down or has no carrier: ip link set %s up, or look at the cable", quote.Terminal(p.Netdev), quote.Shell(p.Netdev))
 	}
 	return physical[p.PhysState]
 }

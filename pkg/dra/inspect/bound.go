@@ -9,6 +9,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/structured"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
 // driverLabel is how the chart marks the driver's pods: app.kubernetes.io/name.
@@ -145,7 +147,7 @@ func (w *inquiry) checkDriver(node string) {
 	case !podReady(d):
 		w.find(Finding{
 			Reason: "DriverNotReady", Node: node, Message: fmt.Sprintf("the driver's pod %s/%s on node %s is not ready", d.Namespace, d.Name, node),
-			Remedy: fmt.Sprintf("kubectl -n %s logs %s", d.Namespace, d.Name),
+			Remedy: "kubectl -n " + quote.Shell(d.Namespace) + " logs " + quote.Shell(d.Name),
 		})
 	}
 }

@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
 // column makes a column of a table; one of priority 1 is for wide output only.
@@ -31,8 +33,11 @@ func columns(names ...string) *metav1.Table {
 
 func row(t *metav1.Table, cells ...any) {
 	for i, c := range cells {
-		if s, ok := c.(string); ok && s == "" {
+		s, ok := c.(string)
+		if ok && s == "" {
 			cells[i] = "-"
+		} else if ok {
+			cells[i] = quote.Terminal(s)
 		}
 	}
 	// The printer asks each row for an object, to decide on nothing here.

@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
 // WriteText writes an answer in words, the most important first. With all set it names
 // every device and claim, where else the first few of many stand for the others.
 func (a *Answer) WriteText(w io.Writer, all bool) error {
-	t := &teller{Writer: bufio.NewWriter(printable{w}), most: 4}
+	t := &teller{Writer: bufio.NewWriter(quote.Writer(w)), most: 4}
 	if all {
 		t.most = 1 << 20
 	}
@@ -31,23 +32,6 @@ func (a *Answer) WriteText(w io.Writer, all bool) error {
 		}
 	}
 	return t.Flush()
-}
-
-// printable replaces what a terminal would act on: messages of events and names in
-// conditions are whatever somebody wrote there.
-type printable struct{ io.Writer }
-
-func (p printable) Write(text []byte) (int, error) {
-	safe := strings.Map(func(r rune) rune {
-		if r == '\n' || unicode.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, string(text))
-	if _, err := io.WriteString(p.Writer, safe); err != nil {
-		return 0, err
-	}
-	return len(text), nil
 }
 
 type teller struct {

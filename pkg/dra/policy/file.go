@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 )
 
@@ -123,7 +124,7 @@ type Quantity struct{ resource.Quantity }
 
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (q *Quantity) UnmarshalYAML(node *yaml.Node) error {
-	parsed, err := resource.ParseQuantity(node.Value)
+	parsed, err := v1alpha1.ParseQuantity(node.Value)
 	if err != nil || node.Kind != yaml.ScalarNode {
 		// In the decoder's words, which explain translates.
 		return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: cannot unmarshal %s `%s` into quantity", node.Line, node.ShortTag(), node.Value)}}

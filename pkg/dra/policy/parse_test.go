@@ -44,6 +44,27 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
+// TestManyProblems: ten are reported, and no file makes a message that nobody reads or memory that the driver does not have.
+func TestManyProblems(t *testing.T) {
+	for name, text := range map[string]string{
+		"one key":            header + strings.Repeat("rules: []\n", 1500),
+		"unknown fields":     header + "rules:\n" + strings.Repeat("- {nam: x}\n", 3000),
+		"rules without name": header + "rules:\n" + strings.Repeat("- {}\n", 3000),
+		"bad mounts":         header + "mounts:\n" + strings.Repeat("- {hostPath: x}\n", 3000),
+		"a long value":       header + "rules:\n- {name: x, publish: " + strings.Repeat("x", 100_000) + "}\n",
+		"bad expressions":    header + "rules:\n- name: x\n  selectors:\n" + strings.Repeat("  - cel: {expression: '"+strings.Repeat("((!", 1000)+"'}\n", 30),
+	} {
+		_, err := policy.Parse([]byte(text))
+		if err == nil {
+			t.Errorf("%s: taken", name)
+			continue
+		}
+		if lines := strings.Count(err.Error(), "\nline ") + 1; lines > 10 || len(err.Error()) > 12_000 {
+			t.Errorf("%s: %d problems are reported in %d bytes", name, lines, len(err.Error()))
+		}
+	}
+}
+
 // The part that every RDMA container gets is that of cdi-gen's file.
 func TestContainer(t *testing.T) {
 	c := parse(t, `

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
 	"github.com/rdma-dev/dra-driver-rdma/internal/yamlpath"
+	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 )
 
@@ -45,7 +46,7 @@ func Default() *Config { return &Config{} }
 func Parse(data []byte) (*Config, error) {
 	lines := yamlpath.Of(data)
 	var f File
-	if err := hostconfig.Decode(data, &f); err != nil {
+	if err := yamlread.Config.Decode(data, &f); err != nil {
 		return nil, explain(err, lines)
 	}
 	p := &problems{positions: lines}

@@ -12,11 +12,12 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/yamlpath"
+	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
 )
 
 // problems collects what is wrong with a file.
 type problems struct {
-	positions yamlpath.Positions
+	positions *yamlpath.Positions
 	found     []problem
 }
 
@@ -32,7 +33,7 @@ func (p *problems) add(path, format string, args ...any) {
 	if line > 0 {
 		err = fmt.Errorf("line %d: %w", line, err)
 	}
-	p.found = append(p.found, problem{line, err})
+	p.found = append(p.found, problem{line, yamlread.Shorten(err)})
 }
 
 // join returns all that is wrong, in order of lines.
@@ -44,7 +45,7 @@ func (p *problems) join() error {
 	for _, found := range p.found {
 		errs = append(errs, found.err)
 	}
-	return errors.Join(errs...)
+	return yamlread.Join(errs)
 }
 
 var (
@@ -54,13 +55,12 @@ var (
 
 // explain words the errors of the YAML decoder in terms of the file instead of Go
 // types. Errors of syntax are its own.
-func explain(err error, p yamlpath.Positions) error {
+func explain(err error, p *yamlpath.Positions) error {
 	var typeError *yaml.TypeError
 	if !errors.As(err, &typeError) {
 		return err
 	}
-	var errs []error
-	for _, text := range typeError.Errors {
+	return yamlread.JoinTexts(typeError.Errors, func(text string) error {
 		if m := unknownField.FindStringSubmatch(text); m != nil {
 			text = fmt.Sprintf("line %s: %s: unknown field", m[1], p.Field(number(m[1]), m[2]))
 		} else if m := wrongType.FindStringSubmatch(text); m != nil {
@@ -69,9 +69,8 @@ func explain(err error, p yamlpath.Positions) error {
 				text += fmt.Sprintf(", not %q", m[2])
 			}
 		}
-		errs = append(errs, errors.New(text))
-	}
-	return errors.Join(errs...)
+		return errors.New(text)
+	})
 }
 
 func number(digits string) int {

@@ -2,12 +2,12 @@ package statuspage
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
-	"unicode"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
 // Write writes the page in one of the formats.
@@ -16,9 +16,7 @@ func (p *Page) Write(w io.Writer, format string) error {
 	case "html":
 		return p.WriteHTML(w)
 	case "json":
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(p)
+		return quote.JSON(w, p)
 	case "table":
 		return p.table(w)
 	}
@@ -28,9 +26,9 @@ func (p *Page) Write(w io.Writer, format string) error {
 // table writes the page for a terminal.
 func (p *Page) table(w io.Writer) error {
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "%s: %s\n", printable(p.Node), p.Summary())
+	fmt.Fprintf(b, "%s: %s\n", quote.Terminal(p.Node), p.Summary())
 	for _, problem := range p.Problems {
-		fmt.Fprintf(b, "problem: %s\n", printable(problem))
+		fmt.Fprintf(b, "problem: %s\n", quote.Terminal(problem))
 	}
 	columns(b, "IBDEV\tHCA\tFUNCTION\tPORTS\tHEALTH\tPUBLISHED\tCLAIMS", len(p.HCAs), func(i int) []string {
 		h := p.HCAs[i]
@@ -69,7 +67,7 @@ func columns(w io.Writer, header string, n int, row func(int) []string) {
 	for i := range n {
 		cells := row(i)
 		for j, cell := range cells {
-			if cells[j] = printable(cell); cell == "" {
+			if cells[j] = quote.Terminal(cell); cell == "" {
 				cells[j] = "-"
 			}
 		}
@@ -79,13 +77,3 @@ func columns(w io.Writer, header string, n int, row func(int) []string) {
 }
 
 func list(values []string) string { return strings.Join(values, ",") }
-
-// printable replaces what a terminal would act on.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsGraphic(r) {
-			return r
-		}
-		return ' '
-	}, s)
-}

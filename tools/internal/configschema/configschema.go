@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/invopop/jsonschema"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
@@ -97,7 +96,7 @@ func sentence(name, comment string) string {
 // scalar are the types that read themselves.
 func scalar(t reflect.Type) *jsonschema.Schema {
 	switch t {
-	case reflect.TypeFor[policy.Quantity](), reflect.TypeFor[*policy.Quantity](), reflect.TypeFor[resource.Quantity]():
+	case reflect.TypeFor[policy.Quantity](), reflect.TypeFor[*policy.Quantity](), reflect.TypeFor[v1alpha1.Quantity]():
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
 			{Type: "integer", Minimum: "1"},
 			{Type: "string", Pattern: "^[0-9]*[1-9][0-9]*([kMGTPE]|[KMGTPE]i)?$"},

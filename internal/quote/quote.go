@@ -1,0 +1,170 @@
+// Package quote makes text of others harmless to those who read it: terminals, shells and programs. Names come from
+// the kernel, from files, from pods and from the API server, and may hold whatever somebody wrote there.
+package quote
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Terminal escapes what a terminal would act on or not show: control characters, line breaks, characters that change
+// the direction of text or have no form, and bytes that are no UTF-8. They are written as Go writes them: \n, \x1b,
+// \u202e.
+func Terminal(text string) string {
+	if clean(text, "") {
+		return text
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRuneInString(text[i:])
+		escape(&b, r, text[i:i+size])
+		i += size
+	}
+	return b.String()
+}
+
+// Cells does the same with the cells of a table.
+func Cells(cells ...string) []string {
+	out := make([]string, len(cells))
+	for i, cell := range cells {
+		out[i] = Terminal(cell)
+	}
+	return out
+}
+
+// Clean reports whether a terminal only shows a text and breaks its lines.
+func Clean(text string) bool { return clean(text, "\n") }
+
+// clean reports whether a text has nothing to escape but the characters that are kept.
+func clean(text, keep string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) && !strings.ContainsRune(keep, r) })
+}
+
+func escape(b *strings.Builder, r rune, raw string) {
+	switch {
+	case r == utf8.RuneError && len(raw) == 1:
+		fmt.Fprintf(b, `\x%02x`, raw[0])
+	case unicode.IsGraphic(r):
+		b.WriteRune(r)
+	case r == '\n':
+		b.WriteString(`\n`)
+	case r == '\t':
+		b.WriteString(`\t`)
+	case r == '\r':
+		b.WriteString(`\r`)
+	case r < utf8.RuneSelf:
+		fmt.Fprintf(b, `\x%02x`, r)
+	case r < 1<<16:
+		fmt.Fprintf(b, `\u%04x`, r)
+	default:
+		fmt.Fprintf(b, `\U%08x`, r)
+	}
+}
+
+// Shell returns a text as one word of a shell's command, as it is where that is safe. What a terminal would act on is
+// written as $'\x1b', which bash, zsh, ksh and busybox read; another shell takes it for other text, and never for a command.
+func Shell(word string) string {
+	plain := func(r rune) bool {
+		return r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) || strings.ContainsRune("_@%+=:,./-", r)
+	}
+	switch {
+	case word != "" && strings.TrimFunc(word, plain) == "":
+		return word
+	case clean(word, ""):
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	var b strings.Builder
+	b.WriteString("$'")
+	for _, c := range []byte(word) {
+		switch {
+		case c == '\'' || c == '\\':
+			b.WriteString(`\` + string(c))
+		case c < ' ' || c >= 0x7f: // octal ends after three digits, \x1b takes what follows where that is a digit
+			fmt.Fprintf(&b, `\%03o`, c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	b.WriteString("'")
+	return b.String()
+}
+
+// Shells returns several words of a command.
+func Shells(words ...string) string {
+	out := make([]string, len(words))
+	for i, word := range words {
+		out[i] = Shell(word)
+	}
+	return strings.Join(out, " ")
+}
+
+// JSON writes a value as indented JSON, in which each character that a terminal would act on is an escape of JSON.
+func JSON(w io.Writer, v any) error {
+	text, err := encode(v, surrogates)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, text)
+	return err
+}
+
+// YAML writes a value as YAML. Where that would have a character that a terminal acts on, it is in the style of JSON,
+// with escapes.
+func YAML(w io.Writer, v any) error {
+	flow, err := encode(v, eightDigits)
+	if err != nil {
+		return err
+	}
+	text, err := yaml.JSONToYAML([]byte(flow))
+	if err != nil {
+		return err
+	}
+	if !clean(string(text), "\n") {
+		text = []byte(flow)
+	}
+	_, err = w.Write(text)
+	return err
+}
+
+// encode encodes a value as JSON, with the escapes of one language for characters beyond 16 bits. It needs no parser
+// for them: beyond ASCII, only strings of JSON have characters.
+func encode(v any, wide func(rune) string) (string, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false) // commands have > and &
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return "", err
+	}
+	text := buf.String()
+	if clean(text, "\n") {
+		return text, nil
+	}
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '\n' || unicode.IsGraphic(r):
+			b.WriteRune(r)
+		case r < 1<<16:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteString(wide(r))
+		}
+	}
+	return b.String(), nil
+}
+
+func surrogates(r rune) string {
+	high, low := utf16.EncodeRune(r)
+	return fmt.Sprintf(`\u%04x\u%04x`, high, low)
+}
+
+func eightDigits(r rune) string { return fmt.Sprintf(`\U%08x`, r) }

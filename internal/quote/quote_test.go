@@ -1,0 +1,128 @@
+package quote_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"unicode"
+	"unicode/utf8"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
+)
+
+// hostile are names that somebody may give a thing.
+var hostile = []string{
+	"", "mlx5_0", "a b", "$(reboot)", "`reboot`", "a;reboot", "a\nreboot", "'", "''", `\`, `"`, "-rf", "a'$(reboot)'b", "\x1b]0;owned\x07", "\x1b[2J",
+	"a\tb", "a\rb", "\u202etxt.exe", "\u200b", "\u2028", "\x9b31m", "\u009b31m", "\xff\xfe", "\x00", "é ü 漢", "\U000e0001", "\x1b7", "#x", "~root", "*", "!!",
+}
+
+func TestTerminal(t *testing.T) {
+	for in, want := range map[string]string{
+		"mlx5_0": "mlx5_0", "é 漢": "é 漢", "a\nb\tc\r": `a\nb\tc\r`, "\x1b]0;x\x07": `\x1b]0;x\x07`, "\u202ex": `\u202ex`, "\xffx": `\xffx`,
+		"\u009b": `\u009b`, "\U000e0001": `\U000e0001`, "\ufffd": "\ufffd",
+	} {
+		if got := quote.Terminal(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+// harmless reports whether a terminal only shows a text.
+func harmless(text, keep string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) && !strings.ContainsRune(keep, r) })
+}
+
+// TestShell: bash takes each word for what it was, and a POSIX shell runs none of it.
+func TestShell(t *testing.T) {
+	for _, word := range hostile {
+		quoted := quote.Shell(word)
+		if !harmless(quoted, "") {
+			t.Errorf("%q: %q acts on a terminal", word, quoted)
+		}
+		if strings.Contains(word, "\x00") {
+			continue // no word of any command
+		}
+		out, err := exec.Command("bash", "-c", "printf %s "+quoted).Output()
+		if err != nil || string(out) != word {
+			t.Errorf("%q: bash reads %q, %v, of %s", word, out, err, quoted)
+		}
+		if out, err := exec.Command("sh", "-c", "reboot() { echo executed; }; : "+quoted).CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("%q: sh says %q, %v, of %s", word, out, err, quoted)
+		}
+	}
+	if got := quote.Shells("/etc/cdi/a.json", "a b"); got != "/etc/cdi/a.json 'a b'" {
+		t.Errorf("two words are %s", got)
+	}
+}
+
+// TestWriter: however a text is cut, what is written is the same, and harmless.
+func TestWriter(t *testing.T) {
+	text := strings.Join(hostile, "\n\t")
+	var whole, bytewise bytes.Buffer
+	_, err := io.WriteString(quote.Writer(&whole), text)
+	w := quote.Writer(&bytewise)
+	_, err2 := io.Copy(w, iotest.OneByteReader(strings.NewReader(text)))
+	if err := errors.Join(err, err2); err != nil || whole.String() != bytewise.String() {
+		t.Errorf("%v: %q\nis not %q", err, bytewise.String(), whole.String())
+	}
+	if !harmless(whole.String(), "\n\t") || !strings.Contains(whole.String(), "é ü 漢\n\t") {
+		t.Errorf("%q", whole.String())
+	}
+	if quote.Unwrap(w) != &bytewise || quote.Unwrap(&whole) != &whole {
+		t.Error("the writer below is another")
+	}
+	if n, err := quote.Writer(iotest.TruncateWriter(&whole, 0)).Write([]byte("x")); n != 1 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+}
+
+// TestPrograms: what programs read has each name as it was.
+func TestPrograms(t *testing.T) {
+	for _, name := range hostile {
+		if !utf8.ValidString(name) {
+			continue // JSON has no bytes
+		}
+		in := map[string]string{"name": name}
+		for format, write := range map[string]func(io.Writer, any) error{"JSON": quote.JSON, "YAML": quote.YAML} {
+			var text bytes.Buffer
+			if err := write(&text, in); err != nil {
+				t.Fatal(err)
+			}
+			if !harmless(text.String(), "\n") {
+				t.Errorf("%q: %s is %q", name, format, text.String())
+			}
+			out, read := map[string]string{}, yaml.Unmarshal
+			if format == "JSON" {
+				if err := json.Unmarshal(text.Bytes(), &out); err != nil || out["name"] != name {
+					t.Errorf("%q: read from %s as %q, %v", name, format, out["name"], err)
+				}
+				continue
+			}
+			if err := read(text.Bytes(), &out); err != nil || out["name"] != name {
+				t.Errorf("%q: read from %s as %q, %v: %q", name, format, out["name"], err, text.String())
+			}
+		}
+	}
+}
+
+func FuzzQuote(f *testing.F) {
+	for _, name := range hostile {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		var text bytes.Buffer
+		_, _ = io.WriteString(quote.Writer(&text), name)
+		for form, got := range map[string]string{"terminal": quote.Terminal(name), "shell": quote.Shell(name), "stream": strings.NewReplacer("\n", "", "\t", "").Replace(text.String())} {
+			if !harmless(got, "") {
+				t.Errorf("%q: for %s it is %q", name, form, got)
+			}
+		}
+	})
+}

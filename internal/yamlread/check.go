@@ -1,0 +1,94 @@
+package yamlread
+
+import (
+	"fmt"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// checker walks a document before it is decoded.
+type checker struct {
+	limits  Limits
+	sizes   map[*yaml.Node]size // of what aliases stand for
+	pending map[*yaml.Node]bool // is being counted: an alias of it never ends
+	wrong   []error
+}
+
+// size is what a value is with all in it.
+type size struct{ values, bytes int }
+
+// check returns why a document is more than it may be, or which keys stand twice.
+func (l Limits) check(root *yaml.Node) error {
+	c := &checker{limits: l, sizes: map[*yaml.Node]size{}, pending: map[*yaml.Node]bool{}}
+	if _, err := c.size(root, 0); err != nil {
+		return err
+	}
+	return Join(c.wrong)
+}
+
+// size counts a value, and stops at the first limit that it exceeds.
+func (c *checker) size(n *yaml.Node, depth int) (size, error) {
+	if n.Kind == yaml.AliasNode {
+		return c.alias(n, depth)
+	}
+	if depth > maxDepth {
+		return size{}, fmt.Errorf("line %d: it is nested more than %d deep", n.Line, maxDepth)
+	}
+	if n.Kind == yaml.MappingNode {
+		if err := c.keys(n); err != nil {
+			return size{}, err
+		}
+	}
+	if n.Anchor != "" {
+		c.pending[n] = true
+		defer delete(c.pending, n)
+	}
+	all := size{1, len(n.Value) + len(n.Tag)}
+	for _, child := range n.Content {
+		s, err := c.size(child, depth+1)
+		if err != nil {
+			return size{}, err
+		}
+		all.values, all.bytes = all.values+s.values, all.bytes+s.bytes
+		if all.values > c.limits.Values {
+			return size{}, c.limits.tooMany()
+		}
+		if all.bytes > c.limits.Size {
+			return size{}, fmt.Errorf("it has more than %s of text", bytesOf(c.limits.Size))
+		}
+	}
+	if n.Anchor != "" {
+		c.sizes[n] = all
+	}
+	return all, nil
+}
+
+// alias counts what an alias stands for, which is counted already. Aliases are not followed for the depth: each
+// anchor is within the limit, and the values of all are.
+func (c *checker) alias(n *yaml.Node, depth int) (size, error) {
+	if c.pending[n.Alias] {
+		return size{}, fmt.Errorf("line %d: alias %q is part of what it stands for", n.Line, n.Value)
+	}
+	return c.sizes[n.Alias], nil
+}
+
+// keys notes the keys of a mapping that stand twice, by the decoder's own rule.
+func (c *checker) keys(n *yaml.Node) error {
+	if len(n.Content)/2 > maxKeys {
+		return fmt.Errorf("line %d: it has more than %d keys in one place", n.Line, maxKeys)
+	}
+	type key struct {
+		kind  yaml.Kind
+		value string
+	}
+	first := make(map[key]int, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k := n.Content[i]
+		if line, ok := first[key{k.Kind, k.Value}]; ok {
+			c.wrong = append(c.wrong, fmt.Errorf("line %d: mapping key %q already defined at line %d", k.Line, k.Value, line))
+			continue
+		}
+		first[key{k.Kind, k.Value}] = k.Line
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package v1alpha1
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Quantity is a number as Kubernetes writes them, from a user.
+type Quantity struct{ resource.Quantity }
+
+// The bounds of a quantity's text. Zeros in front of a number mean nothing, and would be kept with it.
+const (
+	maxQuantity       = 64
+	maxExponentDigits = 3
+)
+
+// ParseQuantity parses a quantity within bounds. By itself the parser computes with as many digits as an exponent
+// says: 1e-2147483648 takes hours and gigabytes.
+func ParseQuantity(text string) (resource.Quantity, error) {
+	if len(text) > maxQuantity {
+		return resource.Quantity{}, errors.New("a number has at most 64 characters")
+	}
+	if i := strings.IndexAny(text, "eE"); i >= 0 && len(strings.TrimLeft(text[i+1:], "+-0")) > maxExponentDigits {
+		return resource.Quantity{}, errors.New("the exponent of a number has at most 3 digits")
+	}
+	return resource.ParseQuantity(text)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (q *Quantity) UnmarshalJSON(value []byte) error {
+	text := bytes.Trim(value, `"`)
+	if bytes.Equal(value, []byte("null")) {
+		q.Quantity = resource.Quantity{}
+		return nil
+	}
+	parsed, err := ParseQuantity(strings.TrimSpace(string(text)))
+	if err != nil {
+		return err
+	}
+	q.Quantity = parsed
+	return nil
+}
+
+func (q *Quantity) clone() *Quantity {
+	if q == nil {
+		return nil
+	}
+	return &Quantity{q.Quantity.DeepCopy()}
+}

@@ -1,0 +1,70 @@
+package cdi
+
+import (
+	"errors"
+	"fmt"
+
+	"go.yaml.in/yaml/v3"
+	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
+	"tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
+)
+
+// ReadSpec reads a spec file, whoever wrote it. See ParseSpec.
+func ReadSpec(file string) (*specs.Spec, error) {
+	data, err := yamlread.Spec.Read(file)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSpec(data)
+}
+
+// ParseSpec reads the content of a spec file, whoever wrote it. It takes what the CDI library of the runtimes
+// takes, and refuses what that refuses. It also refuses files that are too large for a spec, and those on which
+// the library panics.
+func ParseSpec(data []byte) (*specs.Spec, error) {
+	if _, err := yamlread.Spec.Parse(data); err != nil {
+		return nil, fmt.Errorf("parse CDI spec: %w", err)
+	}
+	spec, err := cdiapi.ParseSpec(data)
+	if typed, ok := errors.AsType[*yaml.TypeError](err); ok {
+		err = yamlread.JoinTexts(typed.Errors, errors.New)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("parse CDI spec: %w", err)
+	}
+	if spec == nil {
+		return nil, errors.New("parse CDI spec: it is null")
+	}
+	if err := Validate(spec); err != nil {
+		return nil, err
+	}
+	return spec, nil
+}
+
+// checkNulls returns which elements of a spec's lists are null. The CDI library does not expect that, and panics.
+func checkNulls(spec *specs.Spec) error {
+	errs := nullsOf("containerEdits", &spec.ContainerEdits)
+	for i := range spec.Devices {
+		errs = append(errs, nullsOf(fmt.Sprintf("devices[%d].containerEdits", i), &spec.Devices[i].ContainerEdits)...)
+	}
+	return yamlread.Join(errs)
+}
+
+func nullsOf(path string, e *specs.ContainerEdits) []error {
+	errs := nulls(path+".deviceNodes", e.DeviceNodes)
+	errs = append(errs, nulls(path+".netDevices", e.NetDevices)...)
+	errs = append(errs, nulls(path+".hooks", e.Hooks)...)
+	return append(errs, nulls(path+".mounts", e.Mounts)...)
+}
+
+func nulls[T any](path string, list []*T) []error {
+	var errs []error
+	for i, element := range list {
+		if element == nil {
+			errs = append(errs, fmt.Errorf("%s[%d] is null: remove it, or say what it is", path, i))
+		}
+	}
+	return errs
+}
