@@ -57,7 +57,8 @@ it should be is printed, and the exit code says whether there is one.
 	r.register(cmd.Flags())
 	out.register(cmd.Flags())
 	cmd.Flags().BoolVar(&r.host.allowAbsent, "allow-absent", false,
-		"what --device and --exclude name may be absent, as with services: the spec has the others, and goes with the last one")
+		"what --device and --exclude name may be absent, as with services: "+
+			"the spec has the others, and goes with the last one")
 	cmd.Flags().BoolVar(&check, "check", false, "write nothing; compare the file of --output with the host")
 	return cmd
 }

@@ -53,7 +53,7 @@ var exitCodes = exitcode.List{
 	exitInvalid:   "validate: a file is not a valid CDI spec",
 	exitDrift:     "generate --check: the file does not fit the host",
 	exitMisfit:    "userspace --image: the image does not go with the host's libraries",
-	exitNotChosen: "the host has RDMA devices, but the flags choose none of them, or give them no name: an existing spec stays",
+	exitNotChosen: "the host has RDMA devices, but the flags choose none, or give them no name: an existing spec stays",
 	exitWarnings:  "doctor: there are warnings",
 	exitErrors:    "doctor: there are errors",
 }

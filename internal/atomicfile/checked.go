@@ -110,7 +110,9 @@ func tempName() string {
 }
 
 func renameat2(from, to string, flags uint) error {
-	_, err := uninterrupted(func() (int, error) { return 0, unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, flags) })
+	_, err := uninterrupted(func() (int, error) {
+		return 0, unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, flags)
+	})
 	if err != nil {
 		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
 	}
