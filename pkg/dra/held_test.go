@@ -13,6 +13,8 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
+	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 )
 
@@ -266,4 +268,36 @@ func TestWithoutHook(t *testing.T) {
 	refused(t, n, after, "pod "+podB)
 	n.RemovePodCgroup(t, podB)
 	prepare(t, n, after)
+}
+
+// TestReservedPodsStay: when the API server says for which pods a claim is reserved, one that was deleted by force and
+// runs stays known: it holds the HCA. One that has ended does not.
+func TestReservedPodsStay(t *testing.T) {
+	n, _, d := follow(t, make(chan watch.Signal))
+	waitTaints(t, n, onlyHCA, "")
+	a := nri.Pod{UID: podA, Namespace: "team-a", Name: "a", Netns: "/run/netns/a"}
+	b := nri.Pod{UID: podB, Namespace: "team-a", Name: "b", Netns: "/run/netns/b"}
+	c := reservedOn(n, 1, a)
+	prepare(t, n, c)
+	record := func() string {
+		data, err := os.ReadFile(filepath.Join(n.RecordDir(), string(c.UID)+".json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	n.AddPodCgroup(t, podA)
+	reserve(n, c, b)
+	d.starts(b)
+	if text := record(); !strings.Contains(text, podA) || !strings.Contains(text, podB) {
+		t.Errorf("the record has not both pods: %s", text)
+	}
+	d.Sandboxes().Stopped(t.Context(), b)
+	n.RemovePodCgroup(t, podA)
+	third := nri.Pod{UID: "cccccccc" + podA[8:], Namespace: "team-a", Name: "c", Netns: "/run/netns/c"}
+	reserve(n, c, b, third)
+	d.starts(third)
+	if text := record(); strings.Contains(text, podA) {
+		t.Errorf("the record has a pod that has ended: %s", text)
+	}
 }

@@ -3,6 +3,7 @@ package testbed
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -106,6 +107,43 @@ func (b *Bed) Reboot(t *testing.T, meanwhile func()) {
 	}
 	// A kubelet that finds containerd not ready to serve it ends, and a node starts it again.
 	Eventually(t, "start of the kubelet", func() error { return b.Start(ctx, cluster.Kubelet) })
+}
+
+// LoseKubeletState deletes a pod by force while the kubelet is down and loses what it knows of claims. It returns when
+// the kubelet is back and nothing of the pod is left on the node. Meanwhile happens before the kubelet comes back.
+func (b *Bed) LoseKubeletState(t *testing.T, n *Namespace, pod string, meanwhile func()) {
+	t.Helper()
+	ctx := t.Context()
+	t.Cleanup(func() { // else the pods of a test that failed would not end
+		if t.Failed() {
+			_ = b.Start(context.Background(), cluster.Kubelet)
+		}
+	})
+	uid := n.Kubectl("get", "pod", pod, "-o", "jsonpath={.metadata.uid}")
+	if b.podCgroups(t, uid) == "" {
+		t.Fatalf("pod %s has no cgroup", pod)
+	}
+	if err := b.Stop(ctx, cluster.Kubelet, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	b.Inside(t, "rm", filepath.Join(b.kubeletDir(), "dra_manager_state"))
+	n.Kubectl("delete", "pod", pod, "--force", "--grace-period=0")
+	meanwhile()
+	if err := b.Start(ctx, cluster.Kubelet); err != nil {
+		t.Fatal(err)
+	}
+	Eventually(t, "end of what is left of the pod", func() error {
+		if left := b.podCgroups(t, uid); left != "" {
+			return fmt.Errorf("it has cgroups %s", left)
+		}
+		return nil
+	})
+}
+
+// podCgroups lists the cgroups of a pod.
+func (b *Bed) podCgroups(t *testing.T, uid string) string {
+	t.Helper()
+	return b.Inside(t, "sh", "-c", "find /sys/fs/cgroup -type d -name 'pod"+uid+"' 2>/dev/null || true")
 }
 
 func (b *Bed) shell(script string) error {

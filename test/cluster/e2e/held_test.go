@@ -1,0 +1,74 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
+)
+
+// claimFor is a claim of its own for the HCA at an address.
+func claimFor(name, address string) string {
+	return fmt.Sprintf(`
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: %s}
+spec:
+  devices:
+    requests:
+    - name: nic
+      exactly:
+        deviceClassName: hca.rdma.dev
+        selectors: [{cel: {expression: 'device.attributes["resource.kubernetes.io"].?pciBusID.orValue("") == "%s"'}}]
+---`, name, address)
+}
+
+// TestKubeletLosesItsState: the kubelet loses what it knows of claims while a pod is deleted by force, so that no call
+// ends the pod's claim. Its HCA is given to the claim that was made anew under the name, and, when that was
+// deallocated and not deleted, to another claim: at the first try, as soon as nothing of the pod is left.
+func TestKubeletLosesItsState(t *testing.T) {
+	n := bed.Namespace(t)
+	n.Apply(claimFor("own", addressOne) + testbed.Pod("app", "resourceClaimName: own"))
+	n.Ready("app")
+	first := n.ClaimOf("app")
+
+	bed.LoseKubeletState(t, n, "app", func() {
+		n.Kubectl("delete", "resourceclaim", "own", "--timeout="+testbed.Patience.String()) // when it is deallocated
+	})
+	bed.Inside(t, "test", "-e", bed.Record(first)) // nobody has ended it
+	n.Apply(claimFor("own", addressOne) + testbed.Pod("next", "resourceClaimName: own"))
+	n.Ready("next")
+	n.Expect("next", "app", hcaOne)
+	second := n.ClaimOf("next")
+	if second.Metadata.UID == first.Metadata.UID {
+		t.Errorf("the claim is not another one: %v", second.Metadata)
+	}
+	preparedAtOnce(t, n, "next")
+	bed.Gone(t, bed.Record(first))
+	bed.Gone(t, first.Spec())
+
+	bed.LoseKubeletState(t, n, "next", func() {
+		testbed.Eventually(t, "deallocation of the claim", func() error {
+			if out := n.Kubectl("get", "resourceclaim", "own", "-o", "jsonpath={.status.allocation}"); out != "" {
+				return fmt.Errorf("it is allocated: %s", out)
+			}
+			return nil
+		})
+	})
+	bed.Inside(t, "test", "-e", bed.Record(second))
+	n.Apply(requestFor("one", "hca.rdma.dev", addressOne) + podFor("other", "one"))
+	n.Ready("other")
+	n.Expect("other", "app", hcaOne)
+	preparedAtOnce(t, n, "other")
+	bed.Gone(t, bed.Record(second))
+	bed.Gone(t, second.Spec())
+}
+
+// preparedAtOnce asserts that no try to prepare the claims of a pod failed.
+func preparedAtOnce(t *testing.T, n *testbed.Namespace, pod string) {
+	t.Helper()
+	if events := n.Kubectl("get", "events", "--field-selector", "involvedObject.name="+pod, "-o", "jsonpath={.items[*].message}"); strings.Contains(events, "in use") {
+		t.Errorf("pod %s had to wait: %s", pod, events)
+	}
+}
