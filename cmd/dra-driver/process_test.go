@@ -135,7 +135,7 @@ func TestLeave(t *testing.T) {
 	}
 	n.WaitForPlugins(1)
 	got := drivertest.Files(t, n.StateDir)
-	for _, name := range stays[1:4] {
+	for _, name := range stays[1:5] {
 		if !slices.Contains(got, name) {
 			t.Errorf("with another driver the node has %v, want %s", got, name)
 		}
@@ -147,7 +147,7 @@ func TestLeave(t *testing.T) {
 	mustPrepare(t, n, c)
 	mustUnprepare(t, n, c)
 	spec := filepath.Join(n.CDIDir, "example.com-nic.json")
-	if err := os.WriteFile(spec, []byte(`{"containerEdits": {"hooks": [{"path": "`+filepath.Join(dir, stays[6])+`"}]}}`), 0o644); err != nil {
+	if err := os.WriteFile(spec, []byte(`{"containerEdits": {"hooks": [{"path": "`+filepath.Join(dir, stays[len(stays)-1])+`"}]}}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	stop(again)
