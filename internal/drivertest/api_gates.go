@@ -63,6 +63,9 @@ func (a *API) drop(s *resourceapi.ResourceSlice) {
 // invalid returns why the server refuses a slice, "" if it does not. The caller
 // holds the lock.
 func (a *API) invalid(s *resourceapi.ResourceSlice) string {
+	if s.Spec.Pool.Generation < 0 {
+		return fmt.Sprintf("spec.pool.generation: Invalid value: %d: must be greater than or equal to zero", s.Spec.Pool.Generation)
+	}
 	for i, d := range s.Spec.Devices {
 		for j, t := range d.Taints {
 			if a.gatesOff[NoneEffect] && t.Effect == resourceapi.DeviceTaintEffectNone {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -198,6 +199,54 @@ func TestRestored(t *testing.T) {
 			t.Fatal(err)
 		}
 		drivertest.Eventually(t, func() error { return wholePool(api.Slices(), "a", "b", "c!") })
+	}
+}
+
+// TestAbsurdGeneration: a generation that leaves no room for a newer one, whoever wrote it and into whichever slice of the
+// pool, does not stop the publisher: the pool is whole again, and what changes next is published.
+func TestAbsurdGeneration(t *testing.T) {
+	for _, tc := range []struct {
+		name       string
+		slice      string // to be created; "" changes the first slice of the publisher
+		generation int64
+	}{
+		{"a slice of no index", "poison", math.MaxInt64},
+		{"a slice of an index in use", "00000-rdma.dev-node-a-poison", math.MaxInt64},
+		{"a slice of an index that is not in use", "00009-rdma.dev-node-a-poison", math.MaxInt64},
+		{"a slice of the publisher's own", "", math.MaxInt64},
+		{"the last generation that counts", "poison", 1<<53 - 1},
+		{"the first that does not count", "00000-rdma.dev-node-a-poison", 1 << 53},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			api := drivertest.NewAPI(t)
+			r := start(t, api)
+			r.Publish(pool("a", "b"))
+			poison := r.await(t, "1: a", "1: b")[0].DeepCopy()
+			poison.Spec.Pool.Generation = tc.generation
+			client, err := api.Client(t).ResourceV1().ResourceSlices(), error(nil)
+			if tc.slice == "" {
+				_, err = client.Update(t.Context(), poison, metav1.UpdateOptions{})
+			} else {
+				poison.Name, poison.ResourceVersion, poison.UID = tc.slice, "", ""
+				_, err = client.Create(t.Context(), poison, metav1.CreateOptions{})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range [][]string{{"a", "b"}, {"a", "b", "c"}, {"a"}} {
+				r.Publish(pool(want...))
+				drivertest.Eventually(t, func() error {
+					if slices.ContainsFunc(api.Slices(), func(s resourceapi.ResourceSlice) bool { return s.Name == tc.slice }) {
+						return errors.New("the foreign slice is still there")
+					}
+					return errors.Join(append(r.errors(), wholePool(api.Slices(), want...))...)
+				})
+			}
+			if g := api.Slices()[0].Spec.Pool.Generation; g < 1 || g > 1<<53 {
+				t.Errorf("the pool ends in generation %d", g)
+			}
+		})
 	}
 }
 

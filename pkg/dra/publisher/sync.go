@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
+	"k8s.io/klog/v2"
 )
 
 // pass brings the API server in step with what is wanted, once.
@@ -43,18 +44,24 @@ func (p *Publisher) sync(ctx context.Context) error {
 	return run.write(ctx)
 }
 
+// generationLimit is the first generation of a pool that counts for nothing: a slice with one is removed, and the
+// pool goes on from the highest below. No publisher gets here, but anyone who may write slices can write the last
+// generation of all, after which there is no newer one. Each reader of JSON has the numbers up to here exactly.
+const generationLimit = 1 << 53
+
 // match finds the slice of each index, which its name begins with. One of an older
-// generation, or of a name that is none of ours, is obsolete.
+// generation, of one beyond the limit, or of a name that is none of ours, is obsolete.
 func (r *pass) match(have map[string]*resourceapi.ResourceSlice) {
 	r.pool = resourceapi.ResourcePool{Name: r.cfg.Node, ResourceSliceCount: int64(len(r.wanted))}
 	for _, s := range have {
-		if s.Spec.Pool.Name == r.pool.Name {
+		if s.Spec.Pool.Name == r.pool.Name && s.Spec.Pool.Generation < generationLimit {
 			r.pool.Generation = max(r.pool.Generation, s.Spec.Pool.Generation)
 		}
 	}
 	for _, s := range have {
 		i := indexOf(s.Name, len(r.wanted))
-		if i < 0 || s.Spec.Pool.Name != r.pool.Name || s.Spec.Pool.Generation < r.pool.Generation || r.current[i] != nil {
+		if i < 0 || s.Spec.Pool.Name != r.pool.Name || s.Spec.Pool.Generation < r.pool.Generation ||
+			s.Spec.Pool.Generation >= generationLimit || r.current[i] != nil {
 			r.obsolete = append(r.obsolete, s)
 			continue
 		}
@@ -100,6 +107,10 @@ func (r *pass) isSettled(i int) bool {
 
 func (r *pass) removeObsolete(ctx context.Context) error {
 	for _, s := range r.obsolete {
+		if s.Spec.Pool.Generation >= generationLimit {
+			klog.FromContext(ctx).Info("Removing a ResourceSlice of a generation that no driver reaches",
+				"slice", s.Name, "pool", s.Spec.Pool.Name, "generation", s.Spec.Pool.Generation, "managers", managers(s))
+		}
 		err := r.cfg.Client.ResourceV1().ResourceSlices().Delete(ctx, s.Name, metav1.DeleteOptions{
 			Preconditions: &metav1.Preconditions{UID: &s.UID, ResourceVersion: &s.ResourceVersion},
 		})
@@ -109,6 +120,15 @@ func (r *pass) removeObsolete(ctx context.Context) error {
 		r.server.remove(s.Name)
 	}
 	return nil
+}
+
+// managers are the names that the writers of a slice gave themselves.
+func managers(s *resourceapi.ResourceSlice) []string {
+	var out []string
+	for _, m := range s.ManagedFields {
+		out = append(out, m.Manager)
+	}
+	return out
 }
 
 // write updates and makes slices, in their order.
