@@ -14,6 +14,13 @@
 // On a loopback address everyone on the node: plain HTTP. On any other one, TLS and the
 // rules of Kubernetes' own components: the request has a bearer token that the API server
 // knows (TokenReview), of someone who may get the path (SubjectAccessReview of a
-// non-resource URL). A browser sends it as the password of Basic authentication. Answers of the API server are kept for a minute at most, and
-// questions to it are limited, whoever asks.
+// non-resource URL). A browser sends it as the password of Basic authentication. Answers of
+// the API server are kept for a minute at most, by a hash of the token.
+//
+// # Strangers
+//
+// What strangers do must not keep a reader out. Tokens that the server does not know wait in a
+// queue, in which a source of requests has few places, and those that were let in before have
+// a queue of their own (queue.go). For a connection too many, one is closed that has read
+// nothing, of the source with the most (connections.go).
 package webserver

@@ -17,8 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 )
 
 // How long an answer of the API server counts, as with the kubelet's webhooks: someone who
@@ -30,20 +30,22 @@ const (
 	maxToken = 8 << 10
 )
 
-// How many questions go to the API server in a second: a stranger with random tokens
-// costs it no more.
+// How long the API server may take, how many readers are remembered, and for how long after they were let in.
 const (
-	reviewsPerSecond = 5
-	reviewBurst      = 20
-	reviewTime       = 5 * time.Second
+	reviewTime = 5 * time.Second
+	maxReaders = 64
+	keepReader = time.Hour
 )
 
-// guard lets those read whom the API server lets.
+// guard lets those read whom the API server lets. It keeps no token, but hashes of tokens. Whoever was let in not
+// long ago has a queue of his own: strangers, however many there are, cannot take his place.
 type guard struct {
-	client  kubernetes.Interface
-	limiter flowcontrol.RateLimiter
-	kept    *cache.LRUExpireCache // verdict, by the hash of token and path
-	salt    [sha256.Size]byte     // so that a dump of memory gives no table of hashes
+	client    kubernetes.Interface
+	strangers *queue
+	regulars  *queue
+	kept      *cache.LRUExpireCache // verdict, by the hash of token and path
+	readers   *cache.LRUExpireCache // those let in before, by the same hash
+	salt      [sha256.Size]byte     // so that a dump of memory gives no table of hashes
 }
 
 // verdict is the answer to a request.
@@ -54,13 +56,13 @@ type verdict struct {
 
 var (
 	allowed = verdict{status: http.StatusOK}
-	errBusy = errors.New("too many requests that need an answer of the API server")
+	errBusy = errors.New("too many requests wait for what the API server says of them: try again")
 )
 
-func newGuard(client kubernetes.Interface) *guard {
+func newGuard(client kubernetes.Interface, now clock.PassiveClock) *guard {
 	g := &guard{
-		client: client, kept: cache.NewLRUExpireCache(maxKept),
-		limiter: flowcontrol.NewTokenBucketRateLimiter(reviewsPerSecond, reviewBurst),
+		client: client, strangers: newQueue(maxWaitingOf), regulars: newQueue(maxWaiting),
+		kept: cache.NewLRUExpireCacheWithClock(maxKept, now), readers: cache.NewLRUExpireCacheWithClock(maxReaders, now),
 	}
 	_, _ = rand.Read(g.salt[:]) // never fails
 	return g
@@ -69,7 +71,9 @@ func newGuard(client kubernetes.Interface) *guard {
 // protect returns a handler that asks before it lets next answer.
 func (g *guard) protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if v := g.judge(r); v != allowed {
+		v := g.judge(r)
+		rate(r.Context(), v == allowed)
+		if v != allowed {
 			if v.status == http.StatusUnauthorized {
 				w.Header()["Www-Authenticate"] = []string{"Bearer", `Basic realm="any user name, and as password a token of the cluster"`}
 			}
@@ -93,19 +97,43 @@ func (g *guard) judge(r *http.Request) verdict {
 	if v, ok := g.kept.Get(key); ok {
 		return v.(verdict)
 	}
-	v, err := g.ask(r.Context(), token, r.URL.Path)
+	v, err := g.inTurn(r, key, token)
 	switch {
 	case errors.Is(err, errBusy):
 		return verdict{http.StatusTooManyRequests, err.Error()}
 	case err != nil:
 		klog.FromContext(r.Context()).V(2).Info("Request not answered: the API server does not say whether it may be", "reason", err.Error())
 		return verdict{http.StatusServiceUnavailable, "the API server does not say whether this may be read"}
-	case v == allowed:
-		g.kept.Add(key, v, keepYes)
-	default:
-		g.kept.Add(key, v, keepNo)
 	}
+	g.keep(key, v)
 	return v
+}
+
+// inTurn asks when it is a request's turn, unless another request has got the answer meanwhile.
+func (g *guard) inTurn(r *http.Request, key [sha256.Size]byte, token string) (verdict, error) {
+	line := g.strangers
+	if _, ok := g.readers.Get(key); ok {
+		line = g.regulars
+	}
+	leave, err := line.enter(r.Context(), source(r.RemoteAddr))
+	if err != nil {
+		return verdict{}, err
+	}
+	defer leave()
+	if v, ok := g.kept.Get(key); ok {
+		return v.(verdict), nil
+	}
+	return g.ask(r.Context(), token, r.URL.Path)
+}
+
+func (g *guard) keep(key [sha256.Size]byte, v verdict) {
+	if v != allowed {
+		g.kept.Add(key, v, keepNo)
+		g.readers.Remove(key)
+		return
+	}
+	g.kept.Add(key, v, keepYes)
+	g.readers.Add(key, v, keepReader)
 }
 
 // tokenOf returns the bearer token of a request, "" without one. A browser cannot be given
@@ -123,9 +151,6 @@ func tokenOf(r *http.Request) string {
 
 // ask asks the API server whose token it is, and whether that one may get a path.
 func (g *guard) ask(ctx context.Context, token, path string) (verdict, error) {
-	if !g.limiter.TryAccept() {
-		return verdict{}, errBusy
-	}
 	ctx, cancel := context.WithTimeout(ctx, reviewTime)
 	defer cancel()
 	who, err := g.client.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 )
 
 // Server serves one address.
@@ -110,15 +111,16 @@ func wait(ctx context.Context, d time.Duration) bool {
 func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler: s.Handler, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeader, Protocols: new(http.Protocols), ErrorLog: quiet(),
+		MaxHeaderBytes: maxHeader, Protocols: new(http.Protocols), ErrorLog: quiet(), ConnContext: withConnection,
 	}
 	server.Protocols.SetHTTP1(true)
+	listener = &connections{Listener: listener}
 	if !local(listener.Addr()) {
 		config, err := s.tls()
 		if err != nil {
 			return errors.Join(err, listener.Close())
 		}
-		server.Handler = newGuard(s.Client).protect(s.Handler)
+		server.Handler = newGuard(s.Client, clock.RealClock{}).protect(s.Handler)
 		listener = tls.NewListener(listener, config)
 	}
 	var done sync.WaitGroup

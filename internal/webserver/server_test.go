@@ -173,19 +173,31 @@ func TestGuardWithoutAPI(t *testing.T) {
 	}
 }
 
-// TestGuardLimit: a stranger with many tokens costs the API server little.
+// TestGuardLimit: of one address two requests wait for the API server, and the others are refused meanwhile.
 func TestGuardLimit(t *testing.T) {
 	api := drivertest.NewAPI(t)
 	port := freePort(t)
 	start(t, &webserver.Server{Address: ":" + port, Client: api.Client(t), Handler: says("hello")})
 	url := "https://127.0.0.1:" + port + "/metrics"
 	drivertest.Eventually(t, func() error { _, err := try(http.MethodGet, url, ""); return err })
-	refused := false
-	for i := 0; i < 500 && !refused; i++ {
-		refused = strings.HasPrefix(get(t, url, fmt.Sprint("random", i)), "429")
+	release := api.Hold(drivertest.ReviewToken)
+	answers := make(chan string)
+	for i := range 20 {
+		go func() {
+			answer, err := try(http.MethodGet, url, fmt.Sprint("random", i))
+			answers <- fmt.Sprint(answer, err)
+		}()
 	}
-	if !refused {
-		t.Error("each token is asked for")
+	for range 18 {
+		if answer := <-answers; !strings.HasPrefix(answer, "429 too many requests") {
+			t.Errorf("while the API server is asked: %s", answer)
+		}
+	}
+	release()
+	for range 2 {
+		if answer := <-answers; strings.HasPrefix(answer, "429") {
+			t.Errorf("of those that were asked for: %s", answer)
+		}
 	}
 }
 
