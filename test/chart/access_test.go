@@ -2,6 +2,7 @@ package chart
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 )
 
 // granted lists what the roles of the chart allow: one line for each namespace, API
@@ -119,6 +122,36 @@ func policy(t *testing.T, name string, args ...string) *admissionv1.ValidatingAd
 	return nil
 }
 
+// attributeType matches the type of some attributes in the policy of slices.
+var attributeType = regexp.MustCompile(`name in \[([^\]]*)\] \? has\(a\[name\]\.(\w+)\)`)
+
+// attributeRow matches a row of docs/attributes.md, which pkg/dra/resources compares with what is published.
+var attributeRow = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (string|int|bool) \\|")
+
+// TestAttributeTypes: the policy of slices knows the type of each attribute that the driver sets.
+func TestAttributeTypes(t *testing.T) {
+	want := map[string]string{"group": "string", string(resources.AttributeDeviceID): "string"}
+	for _, row := range attributeRow.FindAllStringSubmatch(readFile(t, "../../docs/attributes.md"), -1) {
+		want[row[1]] = row[2]
+	}
+	for _, name := range resources.OwnAttributes {
+		if want[string(name)] == "" {
+			t.Errorf("docs/attributes.md does not have %s", name)
+		}
+	}
+	got := map[string]string{}
+	for _, v := range policy(t, "node-slices.rdma.dev").Spec.Validations {
+		for _, match := range attributeType.FindAllStringSubmatch(v.Expression, -1) {
+			for name := range strings.SplitSeq(match[1], ", ") {
+				got[strings.Trim(name, `"`)] = match[2]
+			}
+		}
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("types of attributes (-docs/attributes.md +policy):\n%s", d)
+	}
+}
+
 // TestPolicies: each policy fails closed, judges all versions of the API, and is
 // bound to everything it matches.
 func TestPolicies(t *testing.T) {
@@ -145,6 +178,7 @@ func TestPolicies(t *testing.T) {
 		"claim-parameters.rdma.dev":       {"CREATE resourceclaims,resourceclaimtemplates"},
 		"class-parameters.rdma.dev":       {"CREATE deviceclasses", "UPDATE deviceclasses"},
 		"events.rdma.dev":                 {"CREATE events", "UPDATE events"},
+		"node-pools.rdma.dev":             {"CREATE resourceslices"},
 		"node-slices.rdma.dev":            {"CREATE resourceslices", "UPDATE resourceslices", "DELETE resourceslices"},
 	}
 	if d := cmp.Diff(want, matched); d != "" {

@@ -55,29 +55,30 @@ func rights(t *testing.T, namespace, user string, groups ...string) []string {
 }
 
 // TestNodeSlices: with the token of a driver's pod one can write slices of its own
-// node and driver only; a token without a pod is good for none.
+// node, pool and driver only; a token without a pod is good for none. Each field is in test/cluster/policies.
 func TestNodeSlices(t *testing.T) {
 	bound := bed.DriverToken(t)
 	loose := strings.TrimSpace(bed.Kubectl(t, "--namespace", deploy.Namespace, "create", "token", deploy.Release))
-	slice := func(driver, where string) string {
+	slice := func(driver, where, pool string) string {
 		return fmt.Sprintf("apiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata: {name: e2e}\n"+
-			"spec: {driver: %s, %s, pool: {name: e2e, generation: 1, resourceSliceCount: 1}}\n", driver, where)
+			"spec: {driver: %s, %s, pool: {name: %s, generation: 1, resourceSliceCount: 1}}\n", driver, where, pool)
 	}
 	as := func(token, manifest string, verb ...string) (string, error) {
 		return bed.KubectlInput(t, manifest, append(append(testbed.AsToken(token), verb...), "-f", "-")...)
 	}
 	for _, tc := range []struct{ token, manifest, want string }{
-		{bound, slice("rdma.dev", "nodeName: node1"), ""},
-		{loose, slice("rdma.dev", "nodeName: node1"), "names no node"},
-		{bound, slice("rdma.dev", "nodeName: node2"), "may not write a ResourceSlice of another node"},
-		{bound, slice("rdma.dev", "allNodes: true"), "may not write a ResourceSlice of another node"},
-		{bound, slice("gpu.example.com", "nodeName: node1"), "of driver gpu.example.com"},
+		{bound, slice("rdma.dev", "nodeName: node1", "node1"), ""},
+		{loose, slice("rdma.dev", "nodeName: node1", "node1"), "names no node"},
+		{bound, slice("rdma.dev", "nodeName: node1", "node2"), "may not write to pool node2"},
+		{bound, slice("rdma.dev", "nodeName: node2", "node2"), "may not write a ResourceSlice of another node"},
+		{bound, slice("rdma.dev", "allNodes: true", "node1"), "may not write a ResourceSlice of another node"},
+		{bound, slice("gpu.example.com", "nodeName: node1", "node1"), "of driver gpu.example.com"},
 	} {
 		if out, err := as(tc.token, tc.manifest, "create", "--dry-run=server"); (err == nil) != (tc.want == "") || !strings.Contains(out, tc.want) {
 			t.Errorf("want %q, got %v: %s\n%s", tc.want, err, out, tc.manifest)
 		}
 	}
-	foreign := slice("rdma.dev", "nodeName: node2")
+	foreign := slice("rdma.dev", "nodeName: node2", "node2")
 	if out, err := bed.KubectlInput(t, foreign, "create", "-f", "-"); err != nil {
 		t.Fatalf("an administrator may not write a slice: %s", out)
 	}

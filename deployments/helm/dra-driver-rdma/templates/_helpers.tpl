@@ -68,6 +68,13 @@ namespaceObject.metadata.?labels[?"rdma.dev/privileged-classes"].orValue("") == 
 "kubectl label namespace " + namespaceObject.metadata.name + " rdma.dev/privileged-classes=true"
 {{- end }}
 
+{{/* A CEL expression over the variables stored and before: an object gets no finalizer that
+     it has not had before. An administrator's stay. */}}
+{{- define "rdma.noFinalizers" -}}
+variables.stored.all(o, o.metadata.?finalizers.orValue([]).all(f,
+  variables.before.exists(b, f in b.metadata.?finalizers.orValue([]))))
+{{- end }}
+
 {{/* The binding of a policy to everything it matches; takes the root context and a name. */}}
 {{- define "rdma.binding" -}}
 apiVersion: admissionregistration.k8s.io/v1
