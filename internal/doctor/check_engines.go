@@ -19,7 +19,7 @@ func checkEngines(f *facts) []Finding {
 		if f.Local && !slices.ContainsFunc(f.engines, func(e engine) bool { return e.runtime == d.runtime }) {
 			findings = append(findings, found(RuntimeUnknown, Info, d.String()+" is not in the search path").
 				because("its version is not known, nor which CDI version it reads").
-				fix(fmt.Sprintf("/proc/%d/exe --version", d.pid)))
+				fix(d.askVersion()))
 		}
 	}
 	if f.Local && len(findings) == 0 {
@@ -28,6 +28,14 @@ func checkEngines(f *facts) []Finding {
 			fix("command -v podman containerd dockerd crio"))
 	}
 	return findings
+}
+
+// askVersion is the command that prints a daemon's version. Root does not run what a user runs.
+func (d daemon) askVersion() string {
+	if d.process.ofHost() {
+		return fmt.Sprintf("/proc/%d/exe --version", d.pid)
+	}
+	return d.name + " --version"
 }
 
 // judgeEngine looks at one runtime.

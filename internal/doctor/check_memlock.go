@@ -1,7 +1,9 @@
 package doctor
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
@@ -9,10 +11,10 @@ import (
 
 // starter is who starts containers, and so gives them its limits.
 type starter struct {
-	who        string
-	unit       string // of systemd, "" for a session
-	limits     limits
-	privileged bool // its hooks may raise a hard limit
+	who     string
+	unit    string // of systemd, "" for a session
+	limits  limits
+	process process // says whether its hooks may raise a hard limit
 }
 
 // starters lists the daemons, and this session where podman is, which has none.
@@ -20,12 +22,12 @@ func (f *facts) starters() []starter {
 	var list []starter
 	for _, d := range f.startingDaemons() {
 		if d.limits != nil {
-			list = append(list, starter{d.String(), d.unit, *d.limits, d.uid == 0})
+			list = append(list, starter{d.String(), d.unit, *d.limits, d.process})
 		}
 	}
 	podman := slices.ContainsFunc(f.engines, func(e engine) bool { return e.runtime == runtimes.Podman })
 	if l := f.memlockOf("self"); f.Local && podman && l != nil {
-		list = append(list, starter{"podman run from this session", "", *l, f.UID == 0})
+		list = append(list, starter{"podman run from this session", "", *l, f.processOf("self")})
 	}
 	return list
 }
@@ -46,8 +48,27 @@ func checkMemlock(f *facts) []Finding {
 	for _, s := range f.starters() {
 		findings = append(findings, judge(s, want, total))
 	}
+	if r := f.lastReport(); r != nil && !r.Outcome.Well() {
+		// What happened counts, and not what we make of capabilities.
+		findings = slices.DeleteFunc(findings, func(f Finding) bool { return f.ID == MemlockByHook })
+		findings = append(findings, reported(r, f.starters()))
+	}
 	return findings
 }
+
+// reported words what the hook could not do for the last container.
+func reported(r *hook.Report, starters []starter) Finding {
+	f := found(MemlockClamped, Warning, "the hook could not raise the locked memory of the last container").
+		about("container "+shortID(r.ID)).
+		because("at %s it said: %s", r.Time.UTC().Format("2006-01-02 15:04:05 MST"), r.Message)
+	if len(starters) > 0 && starters[0].unit != "" {
+		return f.fix(unitLimitCommands(starters[0].unit)...)
+	}
+	return f.fix(userLimit...)
+}
+
+// shortID is what runtimes show of a container's ID.
+func shortID(id string) string { return id[:min(len(id), 12)] }
 
 // judge words what a container of one starter gets, with the hook that raises
 // the limit to want, 0 for none, on a host with so much memory.
@@ -57,7 +78,7 @@ func judge(s starter, want, total hook.Size) Finding {
 		return found(MemlockOK, OK, "containers get "+locked(soft)+" from "+s.who)
 	}
 	got := want
-	if !s.privileged {
+	if !s.process.raises {
 		got = min(want, s.limits.hard)
 	}
 	switch {
@@ -67,9 +88,12 @@ func judge(s starter, want, total hook.Size) Finding {
 			because("they inherit it, and no hook in a spec raises it. Registering more memory than that fails with ENOMEM; NCCL falls back to TCP without a word. --cap-add IPC_LOCK does not help users other than root").
 			fix("cdi-gen generate --output /etc/cdi")
 	case got < want && got < total:
-		return found(MemlockClamped, Warning, "containers get no more than "+locked(max(soft, got))+", with or without the hook").
-			about(s.who).
-			because("without it %s; the hook asks for %s, but runs as a user, who cannot raise the hard limit of %s", soft, want, s.limits.hard).
+		f := found(MemlockClamped, Warning, "containers get no more than "+locked(max(soft, got))+", with or without the hook").about(s.who)
+		if s.process.uid == 0 {
+			return f.because("without it %s; the hook asks for %s, but lacks CAP_SYS_RESOURCE on the host, as what starts it does, and cannot raise the hard limit of %s", soft, want, s.limits.hard).
+				fix(cmp.Or(s.unitLimit(), strings.Join(userLimit, "\n")))
+		}
+		return f.because("without it %s; the hook asks for %s, but runs as a user, who cannot raise the hard limit of %s", soft, want, s.limits.hard).
 			fix(userLimit...)
 	}
 	f := found(MemlockByHook, Info, "containers get "+locked(soft)+", and with the hook "+got.String()).
@@ -79,6 +103,14 @@ func judge(s starter, want, total hook.Size) Finding {
 		return f.fix("ulimit -l unlimited")
 	}
 	return f.fix(unitLimitCommands(s.unit)...)
+}
+
+// unitLimit are the commands that raise the limit of a service, "" for a session.
+func (s starter) unitLimit() string {
+	if s.unit == "" {
+		return ""
+	}
+	return strings.Join(unitLimitCommands(s.unit), "\n")
 }
 
 // locked words a limit.

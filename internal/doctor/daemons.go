@@ -18,7 +18,7 @@ type daemon struct {
 	runtime string // as package runtimes names it
 	unit    string // of systemd
 	pid     int
-	uid     int
+	process process
 	limits  *limits // of locked memory, nil if they could not be read
 }
 
@@ -58,9 +58,8 @@ func findDaemons(f *facts) []daemon {
 			continue
 		}
 		for _, d := range daemonKinds {
-			if d.name == strings.TrimSpace(string(comm)) && f.serves(d, e.Name()) {
+			if d.name == strings.TrimSpace(string(comm)) && f.serves(&d, e.Name()) {
 				d.pid = pid
-				d.uid = f.ownerOf(pid)
 				d.limits = f.memlockOf(strconv.Itoa(pid))
 				daemons = append(daemons, d)
 			}
@@ -69,31 +68,16 @@ func findDaemons(f *facts) []daemon {
 	return daemons
 }
 
-// serves tells podman's service from its other commands, which have the limits of
+// serves reports whether a process is what its name says, and fills in who it is. Anybody may run a program called
+// containerd. Users have a podman of their own, of which only the service counts: its other commands have the limits of
 // the session they were called from.
-func (f *facts) serves(d daemon, pid string) bool {
+func (f *facts) serves(d *daemon, pid string) bool {
+	d.process = f.processOf(pid)
 	if d.runtime != runtimes.Podman {
-		return true
+		return d.process.ofHost()
 	}
 	line, err := f.root.ReadFile("/proc/" + pid + "/cmdline")
-	return err == nil && slices.Contains(strings.Split(string(line), "\x00"), "service")
-}
-
-// ownerOf reads the effective user of a process; root if it does not say.
-func (f *facts) ownerOf(pid int) int {
-	data, err := f.root.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(data)) {
-		if rest, ok := strings.CutPrefix(line, "Uid:"); ok {
-			if ids := strings.Fields(rest); len(ids) > 1 {
-				uid, _ := strconv.Atoi(ids[1])
-				return uid
-			}
-		}
-	}
-	return 0
+	return err == nil && !d.process.nested && slices.Contains(strings.Split(string(line), "\x00"), "service")
 }
 
 // memlockOf reads the limits of locked memory of a process, "self" for this one.

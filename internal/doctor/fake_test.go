@@ -5,6 +5,7 @@ import (
 	"context"
 	"debug/elf"
 	"encoding/binary"
+	"fmt"
 	"io/fs"
 	"os/exec"
 	"path"
@@ -120,8 +121,29 @@ func (f *fake) limits(pid, soft, hard string) {
 func (f *fake) process(pid int, comm, soft, hard string, uid int) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	f.file(dir+"/comm", comm+"\n")
-	f.file(dir+"/status", "Name:\t"+comm+"\nUid:\t"+strings.Repeat(strconv.Itoa(uid)+"\t", 4)+"\n")
+	f.status(strconv.Itoa(pid), comm, uid)
 	f.limits(strconv.Itoa(pid), soft, hard)
+}
+
+// status says who a process is. Root has all capabilities.
+func (f *fake) status(pid, comm string, uid int) {
+	capabilities := "0000000000000000"
+	if uid == 0 {
+		capabilities = allCapabilities
+	}
+	f.file("/proc/"+pid+"/status", fmt.Sprintf("Name:\t%s\nUid:\t%[2]d\t%[2]d\t%[2]d\t%[2]d\nNSpid:\t%s\nCapEff:\t%s\nCapBnd:\t%s\n", comm, uid, pid, capabilities, allCapabilities))
+	f.file("/proc/"+pid+"/uid_map", "         0          0 4294967295\n")
+}
+
+const allCapabilities = "000001ffffffffff"
+
+// replace changes a text in a file.
+func (f *fake) replace(name, from, to string) {
+	data := string(f.root[strings.TrimPrefix(name, "/")].Data)
+	if !strings.Contains(data, from) {
+		f.t.Fatalf("%s has no %q", name, from)
+	}
+	f.file(name, strings.Replace(data, from, to, 1))
 }
 
 // program puts an executable with one segment of that type.
@@ -183,6 +205,7 @@ func (f *fake) respec(change func(*specs.Spec)) {
 // diagnose reports on the host as it is now.
 func (f *fake) diagnose() *Report {
 	f.t.Helper()
+	f.status("self", "cdi-gen", f.host.UID)
 	f.host.Root = f.root
 	f.host.Sys = f.machine.OpenFS()
 	f.host.Run = func(_ context.Context, name string, _ ...string) (string, error) {

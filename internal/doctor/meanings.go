@@ -45,7 +45,7 @@ var Catalog = []Entry{
 	{RoCEGIDsOK, GroupPorts, []Severity{OK}, "all ACTIVE RoCE ports have a routable RoCE v2 address", ""},
 
 	{MemlockLow, GroupMemlock, []Severity{Warning}, "a container inherits a small limit of locked memory, and no hook raises it: registering memory fails with ENOMEM, and NCCL falls back to TCP", "write the spec with the hook, or raise the limit of the daemon"},
-	{MemlockClamped, GroupMemlock, []Severity{Warning}, "the hook runs without the right to raise the hard limit, as under rootless podman: containers get the hard limit at most", "raise the hard limit of the user"},
+	{MemlockClamped, GroupMemlock, []Severity{Warning}, "the hook runs without the right to raise the hard limit (CAP_SYS_RESOURCE on the host), as under rootless podman, or has said that it could not: containers get the hard limit at most", "raise the hard limit of the user or the service"},
 	{MemlockRestart, GroupMemlock, []Severity{Warning}, "the unit file of a daemon sets a higher limit than the running daemon has", "restart the daemon"},
 	{MemlockConfigured, GroupMemlock, []Severity{Warning}, "a runtime is configured with a small limit for all containers. Under runc it wins over the hook", "remove the setting or raise it"},
 	{MemlockByHook, GroupMemlock, []Severity{Info}, "the limit is small, and the hook in the spec raises it; exec sessions keep the small one", "raise the limit of the daemon where exec sessions need it"},

@@ -1,6 +1,8 @@
 package doctor
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"tags.cncf.io/container-device-interface/specs-go"
@@ -40,6 +42,39 @@ var memlockFaults = []fault{
 		name:  "rootless session with a small hard limit",
 		plant: func(f *fake) { f.limits("self", "65536", eightMiB); f.host.UID = 1000 },
 		id:    MemlockClamped, severity: Warning, title: "8 MiB", reason: "without it 64 KiB", fix: "user@.service.d",
+	},
+	{
+		name: "root's daemon without the capability, as in a container or with CapabilityBoundingSet",
+		plant: func(f *fake) {
+			f.limits("812", eightMiB, eightMiB)
+			f.replace("/proc/812/status", "CapEff:\t"+allCapabilities, "CapEff:\t00000000a80425fb")
+		},
+		id: MemlockClamped, severity: Warning, subject: "containerd (pid 812)", title: "8 MiB", reason: "lacks CAP_SYS_RESOURCE", fix: "containerd.service.d",
+	},
+	{
+		name: "root of another user namespace",
+		plant: func(f *fake) {
+			f.limits("812", eightMiB, eightMiB)
+			f.file("/proc/812/uid_map", "0 100000 65536\n")
+		},
+		id: MemlockClamped, severity: Warning, subject: "containerd (pid 812)", title: "8 MiB",
+	},
+	{
+		name: "hook that said that it could not",
+		plant: func(f *fake) {
+			f.limits("812", eightMiB, eightMiB)
+			f.respec(func(s *specs.Spec) {
+				s.ContainerEdits.Hooks[0].Args = append(s.ContainerEdits.Hooks[0].Args, "--report", "/run/rdma.dev/reports")
+			})
+			for name, text := range map[string]string{
+				"old.json": `{"reportVersion":1,"id":"0123456789abcdef","time":"2026-11-01T08:00:00Z","want":"unlimited","outcome":"raised"}`,
+				"new.json": `{"reportVersion":1,"id":"fedcba9876543210","time":"2026-11-02T08:00:00Z","want":"unlimited","outcome":"clamped","message":"need CAP_SYS_RESOURCE to raise the hard limit"}`,
+				"bad.json": `{`, "x.tmp": `{"time":"2027-01-01T00:00:00Z"}`,
+			} {
+				f.file("/run/rdma.dev/reports/"+name, text)
+			}
+		},
+		id: MemlockClamped, severity: Warning, subject: "container fedcba987654", title: "the last container", reason: "2026-11-02 08:00:00 UTC it said: need CAP_SYS_RESOURCE", fix: "containerd.service.d",
 	},
 	{
 		name: "rootless daemon",
@@ -154,6 +189,36 @@ func TestUnitLimit(t *testing.T) {
 		got, file := facts.unitLimit("crio.service")
 		if got != step.want || file != step.file {
 			t.Errorf("after %q: got %d from %s, want %d from %s", step.hide, got, file, step.want, step.file)
+		}
+	}
+}
+
+// TestForeignDaemon: what a user, or a container, calls containerd is none of the host's.
+func TestForeignDaemon(t *testing.T) {
+	for name, plant := range map[string]func(f *fake){
+		"a user's": func(f *fake) { f.process(900, "containerd", "1", "1", 1000) },
+		"a container's": func(f *fake) {
+			f.process(900, "crio", "1", "1", 0)
+			f.replace("/proc/900/status", "NSpid:\t900", "NSpid:\t900\t7")
+		},
+		"one without a status": func(f *fake) { f.process(900, "dockerd", "1", "1", 0); f.remove("/proc/900/status") },
+	} {
+		f := newFake(t, "roce-lag")
+		plant(f)
+		for _, finding := range f.diagnose().Findings {
+			if text := fmt.Sprint(finding); strings.Contains(text, "900") {
+				t.Errorf("%s: %s", name, text)
+			}
+		}
+	}
+	// A service of podman is a user's own, but root must not be sent to run its program.
+	f := newFake(t, "roce-lag")
+	f.process(900, "podman", eightMiB, eightMiB, 1000)
+	f.file("/proc/900/cmdline", "podman\x00system\x00service\x00")
+	delete(f.output, "podman")
+	for _, finding := range f.diagnose().Findings {
+		if strings.Contains(finding.Fix, "/proc/900") {
+			t.Errorf("root is to run a user's program: %s", finding.Fix)
 		}
 	}
 }
