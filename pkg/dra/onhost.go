@@ -40,7 +40,9 @@ func (o *onHost) set(pods []nri.Pod) {
 func (o *onHost) add(p nri.Pod) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.pods[p] = o.pods[p]
+	if _, known := o.pods[p]; !known {
+		o.pods[p] = false
+	}
 }
 
 // learned says that the claims of pods are known, but for those that are unsure.
