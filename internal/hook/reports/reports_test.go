@@ -113,7 +113,7 @@ func FuzzTake(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		found, _ := Take(dir, nothing)                                       // of the garbage it may say anything
+		found, _ := Take(dir, nothing)                              // of the garbage it may say anything
 		valid := func(s string) string { return string([]rune(s)) } // each byte that is none of UTF-8 is U+FFFD
 		if !slices.ContainsFunc(found, func(r hook.Report) bool {
 			return valid(r.ID) == valid(id) && valid(r.Message) == valid(message) && len(r.Warnings) == 1 && valid(r.Warnings[0]) == valid(warning)
