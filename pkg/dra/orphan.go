@@ -32,9 +32,9 @@ func (d *Driver) orphanLoop(ctx context.Context) {
 	}
 }
 
-// sweepOrphans forgets claims that nobody can use any more (facts). On any error a claim stays, as taking the device of a
-// living pod is worse than a leak; whoever might miss the HCA is told. The kubelet comes first: the API server is asked for
-// no claim that it lists.
+// sweepOrphans forgets claims that nobody can use any more (facts). On any error a claim stays, as taking the device
+// of a living pod is worse than a leak; whoever might miss the HCA is told. The kubelet comes first: the API server
+// is asked for no claim that it lists.
 func (d *Driver) sweepOrphans(ctx context.Context) error {
 	plans, listErr := d.claims.List()
 	if len(plans) == 0 {

@@ -15,8 +15,8 @@ func (s *soak) lost() *allocation {
 	return a
 }
 
-// makeAnew makes a claim anew under its name, with the same HCAs, and prepares it. The pod of the first one may run on: it was
-// deleted by force.
+// makeAnew makes a claim anew under its name, with the same HCAs, and prepares it. The pod of the first one may run
+// on: it was deleted by force.
 func (s *soak) makeAnew() {
 	a := s.lost()
 	if a == nil {
@@ -33,7 +33,8 @@ func (s *soak) makeAnew() {
 	s.takeOver(a, next, runs)
 }
 
-// deallocate takes the allocation of a claim. Another claim is given its HCAs, or the driver that starts next finds out.
+// deallocate takes the allocation of a claim. Another claim is given its HCAs, or the driver that starts next finds
+// out.
 func (s *soak) deallocate() {
 	a := s.lost()
 	if a == nil {
@@ -56,8 +57,8 @@ func (s *soak) deallocate() {
 	s.RemoveClaim(a.claim)
 }
 
-// takeOver prepares a claim that was given the HCAs of another, which has to wait while the pod of that one runs. The kubelet
-// lists the new claim's pod by name.
+// takeOver prepares a claim that was given the HCAs of another, which has to wait while the pod of that one runs. The
+// kubelet lists the new claim's pod by name.
 func (s *soak) takeOver(from, to *allocation, runs bool) {
 	s.SetPods(nil, append(s.known().Prepared, to.claim)...)
 	if runs {
