@@ -66,6 +66,9 @@ func (n *Node) Start(t testing.TB, podUID string, args ...string) *Process {
 // Args are the flags of a driver of this node.
 func (n *Node) Args(t testing.TB, podUID string) []string {
 	t.Helper()
+	if podUID != "" {
+		n.AddPodCgroup(t, podUID)
+	}
 	return append(n.Flags(podUID), "--kubeconfig", n.Kubeconfig(t))
 }
 

@@ -36,8 +36,8 @@ const (
 	allocationElsewhere                   // the claim has another allocation: on another node, or of other devices of this one
 )
 
-// allocationOf compares a record with the claim that the API server has under its name, nil for none. An allocation never
-// changes while it lasts, so a claim that lacks one device of the record has another allocation.
+// allocationOf compares a record with the claim that the API server has under its name, nil for none. An allocation
+// never changes while it lasts, so a claim that lacks one device of the record has another allocation.
 func allocationOf(p *plan.Plan, claim *resourceapi.ResourceClaim) allocation {
 	switch {
 	case claim == nil || claim.UID != p.UID:

@@ -23,7 +23,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// releaseTime is how long the API server has to say what has become of a claim: the HCAs of the claim are locked meanwhile.
+// releaseTime is how long the API server has to say what has become of a claim: the HCAs of the claim are locked
+// meanwhile.
 const releaseTime = 5 * time.Second
 
 // kubeletWord is what the kubelet lists. It is asked when it matters.
@@ -35,8 +36,9 @@ func (d *Driver) kubeletWord(ctx context.Context) kubeletWord {
 	})
 }
 
-// prepareAfter prepares a claim, and lets go of what stands in its way and nobody can use any more: an earlier allocation
-// of the claim itself, and claims that hold its HCAs. It holds no lock of the claim while it looks at another.
+// prepareAfter prepares a claim, and lets go of what stands in its way and nobody can use any more: an earlier
+// allocation of the claim itself, and claims that hold its HCAs. It holds no lock of the claim while it looks at
+// another.
 func (d *Driver) prepareAfter(ctx context.Context, claim *resourceapi.ResourceClaim, prepare func() ([]kubeletplugin.Device, error)) ([]kubeletplugin.Device, error) {
 	kubelet := d.kubeletWord(ctx)
 	for {
@@ -59,9 +61,9 @@ func (d *Driver) prepareAfter(ctx context.Context, claim *resourceapi.ResourceCl
 	}
 }
 
-// release forgets a claim if nobody can use it any more, and returns what it knows of the claim. Asking is the claim that
-// the kubelet asks for, nil if it does not ask. The facts are gathered while the claim's HCAs are locked, so that they are
-// still true when the record goes.
+// release forgets a claim if nobody can use it any more, and returns what it knows of the claim. Asking is the claim
+// that the kubelet asks for, nil if it does not ask. The facts are gathered while the claim's HCAs are locked, so
+// that they are still true when the record goes.
 func (d *Driver) release(ctx context.Context, uid types.UID, asking *resourceapi.ResourceClaim, kubelet kubeletWord) (f facts, released bool, err error) {
 	unlock, err := d.claims.LockClaim(ctx, uid)
 	if err != nil {
@@ -176,7 +178,8 @@ func (d *Driver) podsUnknown(p *plan.Plan) error {
 	return err
 }
 
-// usesClaim reports whether a container was created with a device of a claim: it has the CDI device, or the claim's hook.
+// usesClaim reports whether a container was created with a device of a claim: it has the CDI device, or the claim's
+// hook.
 func usesClaim(c nri.Container, p *plan.Plan) bool {
 	ids := p.CDIDevices()
 	if slices.ContainsFunc(c.CDIDevices, func(id string) bool { return slices.Contains(ids, id) }) {

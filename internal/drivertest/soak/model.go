@@ -69,10 +69,14 @@ func (m *model) allocate(h *hardware, cards ...int) *allocation {
 	if shared(cards[0]) {
 		claim = drivertest.Share(m.next, nil, names...)
 	}
+	drivertest.ForPod(claim, fmt.Sprintf("%08d-0000-4000-8000-00000000c1a1", m.next))
 	a := &allocation{claim: claim, cards: cards}
 	m.claims = append(m.claims, a)
 	return a
 }
+
+// usedBy is the UID of the pod that a claim was made for.
+func (a *allocation) usedBy() string { return string(a.claim.OwnerReferences[0].UID) }
 
 // end forgets a claim.
 func (m *model) end(a *allocation) {

@@ -25,6 +25,9 @@ type Server interface {
 	Allocate(claim *resourceapi.ResourceClaim)
 	// RemoveClaim deletes a claim, as its user and the controller of claims do together.
 	RemoveClaim(claim *resourceapi.ResourceClaim)
+	// Deallocate takes the allocation of a claim, as the controller of claims does when no pod uses it, and allocates
+	// the claim on another node if elsewhere.
+	Deallocate(claim *resourceapi.ResourceClaim, elsewhere bool)
 	// Slices are those of the node.
 	Slices() []resourceapi.ResourceSlice
 	// WipeSlices deletes them, as a kubelet does that starts.
@@ -56,6 +59,15 @@ func (f *fake) RemovePod(string) {}
 
 // Allocate implements Server.
 func (f *fake) Allocate(claim *resourceapi.ResourceClaim) { f.AddClaim(claim) }
+
+// Deallocate implements Server.
+func (f *fake) Deallocate(claim *resourceapi.ResourceClaim, elsewhere bool) {
+	if elsewhere {
+		f.AddClaim(drivertest.Elsewhere(claim))
+	} else {
+		f.AddClaim(drivertest.Deallocated(claim))
+	}
+}
 
 // Restart implements Server.
 func (f *fake) Restart() { f.Cut() }

@@ -150,6 +150,7 @@ SOAK_SEED=%[1]d SOAK_STEPS=%[2]d go -C test/cluster test ./soak -run 'TestSoak$'
 func (s *soak) newPod() {
 	s.t.Helper()
 	uid, token := s.NewPod()
+	s.AddPodCgroup(s.t, uid)
 	s.pod = pod{uid, s.proxy.Kubeconfig(s.t, token)}
 }
 

@@ -41,6 +41,8 @@ var steps = []step{
 	{"specs are removed", 4, (*soak).removeSpecs},
 	{"claim is deleted by force", 2, (*soak).forceDelete},
 	{"claim is deleted under its pod", 2, (*soak).deleteInUse},
+	{"claim is made anew under its name", 3, (*soak).makeAnew},
+	{"claim is deallocated", 3, (*soak).deallocate},
 	{"API trouble begins", 3, (*soak).troubleBegins},
 	{"API trouble ends", 8, (*soak).troubleEnds},
 	{"connections are cut", 2, (*soak).cut},

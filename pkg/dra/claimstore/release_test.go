@@ -44,8 +44,8 @@ func TestRelease(t *testing.T) {
 	claim(t, s, planOf("b", released))
 }
 
-// TestReleaseKeepsOut: while somebody finds out whether a claim may go, no other claim takes its HCA, and the claim itself
-// is not prepared anew, by another process either. So an answer is never out of date when the record goes.
+// TestReleaseKeepsOut: while somebody finds out whether a claim may go, no other claim takes its HCA, and the claim
+// itself is not prepared anew, by another process either. So an answer is never out of date when the record goes.
 func TestReleaseKeepsOut(t *testing.T) {
 	s, dir := newStore(t)
 	claim(t, s, planOf("a", released))

@@ -120,6 +120,8 @@ func (s *server) create(claim *resourceapi.ResourceClaim, devices resourceapi.De
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	yes := true
+	object.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: &yes}}
 	object.Finalizers = append(object.Finalizers, resourceapi.Finalizer)
 	if object, err = claims.Update(ctx, object, metav1.UpdateOptions{}); err != nil {
 		s.t.Fatal(err)
@@ -143,6 +145,34 @@ func userPod(claim string) *corev1.Pod {
 				Name: "main", Image: "main", Resources: corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: "hca"}}},
 			}},
 		},
+	}
+}
+
+// Deallocate implements soak.Server: the pod is deleted by force.
+func (s *server) Deallocate(claim *resourceapi.ResourceClaim, elsewhere bool) {
+	s.t.Helper()
+	s.scheduler.Release(claim.Name)
+	ctx, claims := s.t.Context(), s.client.ResourceV1().ResourceClaims(claim.Namespace)
+	if err := s.client.CoreV1().Pods(claim.Namespace).Delete(ctx, claim.Name, *metav1.NewDeleteOptions(0)); err != nil {
+		s.t.Fatal(err)
+	}
+	steps := []resourceapi.ResourceClaimStatus{{}}
+	if elsewhere {
+		steps = append(steps, drivertest.Elsewhere(claim).Status)
+	}
+	for _, status := range steps {
+		err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { // the driver writes the status, too
+			object, err := claims.Get(ctx, claim.Name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			object.Status = status
+			_, err = claims.UpdateStatus(ctx, object, metav1.UpdateOptions{})
+			return err
+		})
+		if err != nil {
+			s.t.Fatal(err)
+		}
 	}
 }
 
