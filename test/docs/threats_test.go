@@ -1,0 +1,65 @@
+package docs
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	namedTest    = regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w*)(?:/[^`]*)?`")
+	declaredTest = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+)
+
+// TestThreatsAreTested: each row of docs/dev/threats.md that says what stops an attack names a test that is there, in
+// its last cell. RBAC and gaps aside, what nothing shows is no row.
+func TestThreatsAreTested(t *testing.T) {
+	declared := declaredTests(t, "../..")
+	page, err := os.ReadFile("../../docs/dev/threats.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	for line := range strings.Lines(string(page)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) != 3 || strings.HasPrefix(cells[0], "---") || strings.TrimSpace(cells[2]) == "test" {
+			continue
+		}
+		rows++
+		names := namedTest.FindAllStringSubmatch(cells[2], -1)
+		if len(names) == 0 {
+			t.Errorf("no test is named: %s", line)
+		}
+		for _, name := range names {
+			if !declared[name[1]] {
+				t.Errorf("there is no test %s: %s", name[1], line)
+			}
+		}
+	}
+	if rows < 30 {
+		t.Errorf("%d rows were found: has the page another form?", rows)
+	}
+}
+
+// declaredTests are the tests of all modules.
+func declaredTests(t *testing.T, root string) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		for _, m := range declaredTest.FindAllSubmatch(source, -1) {
+			found[string(m[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
