@@ -122,9 +122,11 @@ func (r *reach) claimAttempts(t *testing.T) []attempt {
 	}
 	none := func(*resourceapi.ResourceClaim) {}
 	forged := func(c *resourceapi.ResourceClaim) {
+		fields := &metav1.FieldsV1{}
+		fields.SetRawString(`{"f:status":{"f:allocation":{}}}`)
 		c.ManagedFields = []metav1.ManagedFieldsEntry{{
 			Manager: otherDriver, Operation: metav1.ManagedFieldsOperationApply, APIVersion: "resource.k8s.io/v1", FieldsType: "FieldsV1", Subresource: "status",
-			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{"f:allocation":{}}}`)},
+			FieldsV1: fields,
 		}}
 	}
 	return []attempt{
