@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/spf13/cobra"
+	resourceapi "k8s.io/api/resource/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/fleet"
@@ -277,5 +279,38 @@ func TestFormats(t *testing.T) {
 	}
 	if svg := s.ok("topology", "--node=node1", "-o", "svg"); !strings.HasPrefix(svg, "<svg") && !strings.HasPrefix(svg, "<?xml") {
 		t.Errorf("no picture: %.80s", svg)
+	}
+}
+
+// TestHostileNames: any driver may write into a slice what a terminal acts on, and no command passes that on.
+func TestHostileNames(t *testing.T) {
+	const hostile = "mlx5\x1b]0;x\x07\u202e\nnode9  Free \t\u009b"
+	f := fleet.Mixed(t)
+	for _, slice := range f.Lists().Slices {
+		for _, d := range slice.Spec.Devices {
+			for name, a := range d.Attributes {
+				if a.StringValue != nil && name != "function" && name != "protocol" {
+					d.Attributes[name] = resourceapi.DeviceAttribute{StringValue: new(hostile)}
+				}
+			}
+		}
+	}
+	s := newSession(t, f)
+	for _, args := range []string{"nodes -o wide", "devices -o wide", "devices -o json", "devices -o yaml", "claims -A -o wide", "topology", "topology --node=node1 -o svg", "why waits", "why waits -o yaml"} {
+		r := s.run(strings.Fields(args)...)
+		if r.stdout+r.stderr == "" {
+			t.Errorf("kubectl rdma %s says nothing", args)
+		}
+		for _, text := range []string{r.stdout, r.stderr} {
+			if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) }); i >= 0 {
+				t.Errorf("kubectl rdma %s: a terminal acts on %q", args, text[max(i-60, 0):min(i+20, len(text))])
+			}
+			if strings.Contains(text, "\nnode9  Free") {
+				t.Errorf("kubectl rdma %s: an attribute makes a row", args)
+			}
+		}
+	}
+	if out := s.run("devices", "--node", "\x1b[2J"); strings.Contains(out.stdout+out.stderr, "\x1b") {
+		t.Errorf("an argument reaches the terminal: %+v", out)
 	}
 }
