@@ -15,7 +15,7 @@ gotestsum="$(pwd)/bin/gotestsum"
 gotest() {
 	local module=$1
 	shift
-	(cd "$module" && "$gotestsum" --format standard-quiet --jsonfile-timing-events "$(mktemp "$timings/XXXXXX.json")" -- "$@")
+	(cd "$module" && "$gotestsum" --format standard-quiet --hide-summary=skipped --jsonfile-timing-events "$(mktemp "$timings/XXXXXX.json")" -- "$@")
 }
 
 slowest() {
