@@ -24,11 +24,11 @@ type Limits struct {
 }
 
 // Config is for what people write: the largest one that a ConfigMap holds has 1 MiB, and a site has a few
-// kilobytes. Reading any file takes less than 16 MiB of memory.
+// kilobytes. TestHostile holds what a refused file allocates to 32 MiB.
 var Config = Limits{Size: 256 << 10, Values: 20_000}
 
-// Spec is for CDI specs: that of 1,016 HCAs under four names has 2 MiB. Reading any file takes less than
-// 256 MiB of memory.
+// Spec is for CDI specs: that of 1,016 HCAs under four names has 2 MiB. No program of the driver's pod decodes
+// one, and cdi-gen reads them within these bounds.
 var Spec = Limits{Size: 8 << 20, Values: 500_000}
 
 const (
