@@ -6,7 +6,11 @@ IMAGE ?= ghcr.io/rdma-dev/dra-driver-rdma:$(VERSION)
 LDFLAGS := -s -w -X github.com/rdma-dev/dra-driver-rdma/internal/version.Version=$(VERSION) -X main.version=$(VERSION)
 # grpcnotrace leaves templates out, with which the linker would keep every method of every type (docs/performance.md).
 TAGS := grpcnotrace
-GOBUILD := CGO_ENABLED=0 go build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)'
+# The programs of the embedded cluster are built with the same flags, so what they share is compiled once
+# (test/cluster/internal/artifacts says what they save).
+SHARED := -trimpath -gcflags=all=-dwarf=false
+GO := CGO_ENABLED=0 GOGC=400 GOMEMLIMIT=2GiB go
+GOBUILD := $(GO) build $(SHARED) -tags $(TAGS) -ldflags '$(LDFLAGS)'
 
 .DEFAULT_GOAL := help
 .PHONY: help
@@ -14,12 +18,16 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: packages build ## show the main job on a real cluster with a bundled host
+demo: packages-demo build ## show the main job on a real cluster with a bundled host
 	hack/as-root.sh hack/demo.sh
 
 .PHONY: test
 test: packages build ## prove everything: lint, unit, golden, fuzz seeds, chart, end to end
 	hack/as-root.sh hack/test.sh
+
+.PHONY: check
+check: packages build ## before each commit: lint, unit tests without the slow ones, a smoke test on a cluster
+	hack/as-root.sh hack/check.sh
 
 .PHONY: test-long
 test-long: packages build ## the same with larger seeds and counts, and fuzzing
@@ -31,7 +39,8 @@ build: ## build bin/cdi-gen, bin/dra-driver, bin/rdma-hook and bin/kubectl-rdma
 
 .PHONY: image
 image: build ## build the container image as bin/image.tar, without a container engine
-	go run ./tools/image --tag $(IMAGE) --output bin/image.tar --binary bin/dra-driver --binary bin/rdma-hook
+	$(GO) build $(SHARED) -o bin/ ./tools/image
+	bin/image --tag $(IMAGE) --output bin/image.tar --binary bin/dra-driver --binary bin/rdma-hook
 
 .PHONY: dist
 dist: ## build all files of a release in dist/: images, chart, packages, plugin, bills of materials, checksums
@@ -70,14 +79,16 @@ golden: ## rewrite golden files and fixture machines; look at the diff before yo
 	go test $$(grep -rlE --include='*_test.go' '"update"|internal/golden"' cmd internal pkg test/chart test/monitoring | xargs -n1 dirname | sort -u | sed 's|^|./|') -update
 
 .PHONY: cluster-up cluster-down
-cluster-up: packages ## bring up the embedded cluster (test/cluster/README.md)
+cluster-up: packages-demo ## bring up the embedded cluster (test/cluster/README.md)
 	hack/as-root.sh go -C test/cluster run ./cmd/cluster up
 cluster-down: ## take it down
 	hack/as-root.sh go -C test/cluster run ./cmd/cluster down
 
-.PHONY: packages
+.PHONY: packages packages-demo
 packages: ## install the Debian or Ubuntu packages that build and tests need
-	hack/install-packages.sh
+	hack/install-packages.sh test
+packages-demo: ## install the few of them that the demo needs
+	hack/install-packages.sh demo
 
 .PHONY: clean
 clean: ## remove what was built (not the cache outside the checkout)

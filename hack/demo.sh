@@ -3,5 +3,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 make image IMAGE=localhost/dra-driver-rdma:testbed
-go -C test/cluster build -o ../../bin/demo ./cmd/demo
+# The flags of the Makefile: what the cluster's programs share with this one is compiled once.
+CGO_ENABLED=0 GOGC=400 GOMEMLIMIT=2GiB go -C test/cluster build -trimpath -gcflags=all=-dwarf=false -o ../../bin/demo ./cmd/demo
 exec bin/demo "$@"

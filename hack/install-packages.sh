@@ -1,31 +1,65 @@
 #!/bin/sh
-# Installs the distribution's packages that the build and the embedded cluster need,
-# and nothing that is there already. Debian 12 and 13, Ubuntu 22.04 and 24.04.
+# Installs the distribution's packages that a job needs, and nothing that is there
+# already. Debian 12 and 13, Ubuntu 22.04 and 24.04.
 #
-#   hack/install-packages.sh            install what is missing
-#   hack/install-packages.sh --check    only say what is missing; exit status 1 if anything is
+#   hack/install-packages.sh            install what is missing for all jobs
+#   hack/install-packages.sh demo       ... for `make demo` and the embedded cluster
+#   hack/install-packages.sh vm         ... for the virtual machine
+#   hack/install-packages.sh test       ... for `make test`: everything
+#   hack/install-packages.sh --check [JOB]   only say what is missing; exit status 1 if anything is
 set -eu
 
-# What each one is for:
-#   gcc libc6-dev pkg-config libseccomp-dev   runc is linked statically with libseccomp
-#   busybox-static                            the test image
-#   iproute2                                  for looking at the cluster's network by hand
-#   ca-certificates git make                  fetching modules, the Makefile
-#   rpm groff-base                            looking into the packages that are built
-#   prometheus                                promtool for the alerts, and a server for the dashboard
-#   hugo                                      the documentation as a web site
-#   chromium fonts-dejavu-core                the driver's status page as a browser shows it. Ubuntu has it as
-#                                             a snap only: there the test takes google-chrome, if it is installed
-#   qemu-system-x86 debootstrap debian-archive-keyring e2fsprogs xz-utils
-#                                             the virtual machine with a real RDMA kernel
-packages="gcc libc6-dev pkg-config libseccomp-dev busybox-static iproute2 ca-certificates git make rpm groff-base prometheus hugo
-	qemu-system-x86 debootstrap debian-archive-keyring e2fsprogs xz-utils"
-if [ "$(. /etc/os-release && echo "$ID")" = debian ]; then
-	packages="$packages chromium fonts-dejavu-core"
+# Who needs it, the package, and what for. "demo" is part of "vm", and both are of "test".
+list='
+demo  ca-certificates         fetch modules
+demo  git                     fetch modules, name the version
+demo  make                    the Makefile
+demo  gcc                     runc is linked statically with libseccomp
+demo  libc6-dev               the same
+demo  pkg-config              the same
+demo  libseccomp-dev          the same
+demo  busybox-static          the test image
+vm    iproute2                tests set up links and addresses with it
+vm    qemu-system-x86         the virtual machine with a real RDMA kernel
+vm    debootstrap             its root file system
+vm    debian-archive-keyring  the same
+vm    e2fsprogs               the same
+vm    xz-utils                unpack its kernel
+test  rpm                     look into the packages that are built
+test  groff-base              check their manual pages
+test  prometheus              promtool for the alerts, and a server for the dashboard
+test  hugo                    the documentation as a web site
+'
+distribution=$(. /etc/os-release && echo "$ID")
+if [ "$distribution" = debian ]; then
+	# Ubuntu has chromium as a snap only: there the test takes google-chrome, if it is installed.
+	list="$list
+test  chromium                the status page as a browser shows it
+test  fonts-dejavu-core       the same
+"
 fi
 
+check=
+if [ "${1:-}" = --check ]; then
+	check=yes
+	shift
+fi
+case "${1:-test}" in
+demo) jobs=' demo ' ;;
+vm) jobs=' demo vm ' ;;
+test) jobs=' demo vm test ' ;;
+*)
+	echo "install-packages: no job '$1': name demo, vm or test" >&2
+	exit 2
+	;;
+esac
+
+packages=$(echo "$list" | while read -r job package _; do
+	case "$jobs" in *" $job "*) echo "$package" ;; esac
+done)
+
 if ! command -v dpkg-query >/dev/null 2>&1; then
-	echo "install-packages: no dpkg here: install the equivalents of: $packages" >&2
+	echo "install-packages: no dpkg here: install the equivalents of:" $packages >&2
 	exit 1
 fi
 
@@ -40,7 +74,7 @@ done
 if [ -z "$missing" ]; then
 	exit 0
 fi
-if [ "${1:-}" = --check ]; then
+if [ "$check" ]; then
 	echo "missing packages:$missing" >&2
 	exit 1
 fi

@@ -1,12 +1,27 @@
 #!/bin/bash
 # Everything that proves the project, in one run; `make test` calls it. It prints
-# the time of each stage, and ends at the first that fails.
+# the time of each stage and the slowest tests, and ends at the first stage that fails.
 #
 #   TEST_LONG=1   larger seeds and counts, and ten seconds of fuzzing per target
 set -euo pipefail
 cd "$(dirname "$0")/.."
 long=${TEST_LONG:-}
 times=()
+timings=$(mktemp -d)
+trap 'rm -rf "$timings"' EXIT
+gotestsum="$(pwd)/bin/gotestsum"
+
+# gotest MODULE ARG...: go test in a module's directory, with the time of each test kept for the end.
+gotest() {
+	local module=$1
+	shift
+	(cd "$module" && "$gotestsum" --format standard-quiet --jsonfile-timing-events "$(mktemp "$timings/XXXXXX.json")" -- "$@")
+}
+
+slowest() {
+	printf '\n=== the ten slowest tests\n'
+	cat "$timings"/*.json | "$gotestsum" tool slowest --threshold 1s | grep -v / | head -n 10 || true
+}
 
 stage() { # stage NAME COMMAND...
 	local name=$1 start=$SECONDS
@@ -26,7 +41,7 @@ count=1
 
 # Lint has vetted what is here. A program with the race detector sleeps for a second before it ends, and
 # so would each package.
-unit() { GORACE=atexit_sleep_ms=100 go test -race -vet=off -timeout 20m -count=$count ./...; }
+unit() { GORACE=atexit_sleep_ms=100 gotest . -race -vet=off -timeout 20m -count=$count ./...; }
 
 fuzz() {
 	local package packages target targets
@@ -46,17 +61,17 @@ programs() {
 }
 
 # More requests to the API server, or calls on files, than were committed.
-counts() { go -C test/bench test -timeout 10m -count=$count ./...; }
+counts() { gotest test/bench -timeout 10m -count=$count ./...; }
 
 image() { make image IMAGE=localhost/dra-driver-rdma:testbed; }
 
 # One package at a time: only one cluster runs on a machine.
-e2e() { go -C test/cluster test -p 1 -timeout 30m -count=$count ./...; }
+e2e() { gotest test/cluster -p 1 -timeout 30m -count=$count ./...; }
 
 # The tests in the virtual machine: those where it is the node of a control plane on this
 # machine, of which there is only one at a time as well, and the others.
 nodes='^(TestCluster|TestFollow)$'
-vm() { go -C test/vm test -p 1 -timeout "$([ -n "$long" ] && echo 3h || echo 40m)" -count=1 "$@" ./...; }
+vm() { gotest test/vm -p 1 -timeout "$([ -n "$long" ] && echo 3h || echo 40m)" -count=1 "$@" ./...; }
 
 # aside runs a command beside the stages that follow, until `stage NAME joined`. The cluster's
 # tests wait most of the time, and a virtual machine has one emulated processor.
@@ -66,23 +81,24 @@ aside() {
 	"$@" >"$aside_log" 2>&1 &
 	set +m
 	aside_pid=$!
-	trap 'kill -- -$aside_pid 2>/dev/null; rm -f "$aside_log"' EXIT
+	trap 'kill -- -$aside_pid 2>/dev/null; rm -rf "$aside_log" "$timings"' EXIT
 }
 
 joined() {
 	local status=0
 	wait $aside_pid || status=$?
-	trap - EXIT
+	trap 'rm -rf "$timings"' EXIT
 	cat "$aside_log"
 	rm "$aside_log"
 	return $status
 }
 
+CGO_ENABLED=0 go -C tools/lint build -o "$gotestsum" gotest.tools/gotestsum
 stage lint hack/lint.sh
 stage "programs of the cluster (cached by version)" programs
 stage "unit, golden, fuzz seeds, import rules, chart (race detector on)" unit
 [ -z "$long" ] || stage fuzz fuzz
-stage "packages: deb, rpm, tar.gz" go -C packaging test -timeout 10m -count=$count ./...
+stage "packages: deb, rpm, tar.gz" gotest packaging -timeout 10m -count=$count ./...
 stage "what the driver asks of API server and files" counts
 stage "container image" image
 aside vm -skip "$nodes"
@@ -93,3 +109,4 @@ stage "the same as node of a cluster" vm -run "$nodes"
 
 printf '\n=== all stages passed\n' >&2
 printf '%s\n' "${times[@]}" >&2
+slowest >&2

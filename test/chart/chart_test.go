@@ -49,13 +49,13 @@ var helmVersion = regexp.MustCompile(`(?m)helm\.sh/helm/v3 (v\S+)`)
 // test/cluster, which keeps programs as bin/NAME-VERSION-HASH/.
 func helmProgram(t *testing.T) string {
 	t.Helper()
-	pin, err := os.ReadFile("../cluster/build/helm/go.mod")
+	pin, err := os.ReadFile("../cluster/build/cluster/go.mod")
 	if err != nil {
 		t.Fatal(err)
 	}
 	version := helmVersion.FindSubmatch(pin)
 	if version == nil {
-		t.Fatalf("test/cluster/build/helm/go.mod requires no helm:\n%s", pin)
+		t.Fatalf("test/cluster/build/cluster/go.mod requires no helm:\n%s", pin)
 	}
 	cache := os.Getenv("DRA_RDMA_CACHE")
 	if cache == "" {

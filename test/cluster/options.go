@@ -140,7 +140,7 @@ func findSource() (string, error) {
 		}
 	}
 	for _, dir := range candidates {
-		if _, err := os.Stat(filepath.Join(dir, "build", "kubernetes", "go.mod")); err == nil && filepath.IsAbs(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "build", "cluster", "go.mod")); err == nil && filepath.IsAbs(dir) {
 			return dir, nil
 		}
 	}

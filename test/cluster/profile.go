@@ -8,13 +8,15 @@ import (
 )
 
 // olderGates are the feature gates of dynamic resource allocation that Kubernetes
-// 1.36 has on by default, and 1.34 and 1.35 have off or do not know
-// (pkg/features/kube_features.go of k8s.io/kubernetes).
+// 1.37 has on by default and still lets one turn off, and 1.34 and 1.35 have off or do
+// not know (pkg/features/kube_features.go of k8s.io/kubernetes). DRAExtendedResource is
+// locked since 1.37: what is without it, 1.34 itself shows.
 var olderGates = map[string]bool{
 	"DRAConsumableCapacity":                       false,
 	"DRADeviceBindingConditions":                  false,
+	"DRADeviceTaintRules":                         false,
 	"DRADeviceTaints":                             false,
-	"DRAExtendedResource":                         false,
+	"DRAFractionalCapacityRange":                  false,
 	"DRAPartitionableDevices":                     false,
 	"DRAResourceClaimGranularStatusAuthorization": false,
 	"ResourceHealthStatus":                        false,

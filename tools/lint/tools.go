@@ -1,6 +1,9 @@
 //go:build tools
 
-// Package lint pins the programs that hack/lint.sh builds.
+// Package lint pins the programs that hack/lint.sh and hack/test.sh build.
 package lint
 
-import _ "honnef.co/go/tools/cmd/staticcheck"
+import (
+	_ "gotest.tools/gotestsum"
+	_ "honnef.co/go/tools/cmd/staticcheck"
+)

@@ -2,7 +2,7 @@
 // Go modules and keeps them in a cache outside the checkout.
 //
 // Each directory below test/cluster/build is a wrapper module: its go.mod and
-// go.sum pin a component and everything it links, its "tool" lines name the
+// go.sum pin components and everything they link, its "tool" lines name the
 // programs. A component lives in the cache as <name>-<version>-<hash>, where the
 // hash covers the wrapper's files and the build flags. A build goes to a temporary
 // directory that is renamed at the end, so a directory that exists is complete.
@@ -18,7 +18,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -53,9 +55,17 @@ func (d Dirs) Path() string {
 
 // Ensure builds what the cache does not hold and returns where everything is.
 func (s *Store) Ensure(ctx context.Context) (Dirs, error) {
+	components := Components(s.Kubernetes)
+	var missing []string
+	for _, c := range components {
+		if dir, _, err := s.place(c); err == nil && !isDir(dir) {
+			missing = append(missing, c.Name)
+		}
+	}
 	dirs := Dirs{}
-	for _, c := range Components(s.Kubernetes) {
-		dir, err := s.EnsureOne(ctx, c)
+	for _, c := range components {
+		position := fmt.Sprintf("%d of %d", slices.Index(missing, c.Name)+1, len(missing))
+		dir, err := s.ensureOne(ctx, c, position)
 		if err != nil {
 			return nil, err
 		}
@@ -66,26 +76,21 @@ func (s *Store) Ensure(ctx context.Context) (Dirs, error) {
 
 // EnsureOne builds one component if the cache does not hold it, and returns where it is.
 func (s *Store) EnsureOne(ctx context.Context, c Component) (string, error) {
-	dir, err := s.ensure(ctx, c)
+	return s.ensureOne(ctx, c, "1 of 1")
+}
+
+func (s *Store) ensureOne(ctx context.Context, c Component, position string) (string, error) {
+	dir, err := s.ensure(ctx, c, position)
 	if err != nil {
 		return "", fmt.Errorf("build component %q: %w", c.Name, err)
 	}
 	return dir, nil
 }
 
-func (s *Store) ensure(ctx context.Context, c Component) (string, error) {
-	src := filepath.Join(s.Source, "build", c.wrapper())
-	version, err := moduleVersion(src, c.Module)
-	if err != nil {
-		return "", err
-	}
-	sum, err := s.hash(src, c, version)
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Join(s.Cache, "bin", fmt.Sprintf("%s-%s-%s", c.Name, version, sum))
-	if isDir(dir) {
-		return dir, nil
+func (s *Store) ensure(ctx context.Context, c Component, position string) (string, error) {
+	dir, version, err := s.place(c)
+	if err != nil || isDir(dir) {
+		return dir, err
 	}
 	unlock, err := lock(filepath.Join(s.Cache, "bin", c.Name+".lock"))
 	if err != nil {
@@ -95,9 +100,52 @@ func (s *Store) ensure(ctx context.Context, c Component) (string, error) {
 	if isDir(dir) { // another process built it while we waited
 		return dir, nil
 	}
-	what := fmt.Sprintf("build %s %s", c.Name, version)
-	return dir, s.Progress.Long(what, func() error { return build(ctx, c, src, version, dir) })
+	took := duration(filepath.Join(s.Cache, "bin", c.Name+".took"))
+	what := fmt.Sprintf("build %s %s (%s%s)", c.Name, version, position, took.last())
+	start := time.Now()
+	if err := s.Progress.Long(what, func() error { return build(ctx, c, s.wrapper(c), version, dir) }); err != nil {
+		return "", err
+	}
+	took.keep(time.Since(start))
+	return dir, nil
 }
+
+// place returns the directory of the component's programs, which need not exist, and its version.
+func (s *Store) place(c Component) (dir, version string, err error) {
+	version, err = moduleVersion(s.wrapper(c), c.Module)
+	if err != nil {
+		return "", "", err
+	}
+	sum, err := s.hash(s.wrapper(c), c, version)
+	if err != nil {
+		return "", "", err
+	}
+	return filepath.Join(s.Cache, "bin", fmt.Sprintf("%s-%s-%s", c.Name, version, sum)), version, nil
+}
+
+func (s *Store) wrapper(c Component) string { return filepath.Join(s.Source, "build", c.wrapper()) }
+
+// duration is the path of a file that says how long the last build of a component took.
+// It serves the progress lines alone, so an unreadable file counts as none.
+type duration string
+
+func (d duration) last() string {
+	data, err := os.ReadFile(string(d))
+	took, parseErr := time.ParseDuration(string(data))
+	if err != nil || parseErr != nil {
+		return ""
+	}
+	return fmt.Sprintf("; %s last time", took)
+}
+
+func (d duration) keep(took time.Duration) {
+	_ = os.WriteFile(string(d), []byte(took.Round(time.Second).String()), 0o644)
+}
+
+// NoDWARF keeps the compiler from writing what debuggers need and -s -w drops: a fifth of its time. GOGC spends memory
+// on the compiler's heap for another fourth, within GOMEMLIMIT. Programs that are built with -trimpath and NoDWARF
+// share compiled packages with the cluster's (Makefile, hack/demo.sh).
+const NoDWARF = "-gcflags=all=-dwarf=false"
 
 // build compiles the component into a temporary sibling of dir and renames it. The
 // caller holds the component's lock.
@@ -118,7 +166,7 @@ func build(ctx context.Context, c Component, src, version, dir string) error {
 	cmd := exec.CommandContext(ctx, "go", c.args(version, tmp)...)
 	cmd.Dir = src
 	cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo, "GOWORK=off", "GOFLAGS=-buildvcs=false -mod=readonly",
-		"GOOS=linux", "GOARCH="+runtime.GOARCH)
+		"GOOS=linux", "GOARCH="+runtime.GOARCH, "GOGC=400", "GOMEMLIMIT=2GiB")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("go build in %q: %w%s\n%s", src, err, hint(c), tail(string(out), 30))
@@ -132,18 +180,17 @@ func build(ctx context.Context, c Component, src, version, dir string) error {
 }
 
 func (c Component) args(version, out string) []string {
-	args := []string{"build", "-trimpath", "-ldflags", c.ldflags(version), "-o", out + "/"}
+	args := []string{"build", "-trimpath", NoDWARF, "-ldflags", c.ldflags(version), "-o", out + "/"}
 	if c.Tags != "" {
 		args = append(args, "-tags", c.Tags)
 	}
 	if c.GCFlags != "" {
 		args = append(args, "-gcflags", c.GCFlags)
 	}
-	target := c.Target
-	if target == "" {
-		target = "tool"
+	if len(c.Targets) == 0 {
+		return append(args, "tool")
 	}
-	return append(args, target)
+	return append(args, c.Targets...)
 }
 
 // hint says which package a failed cgo build most likely misses.

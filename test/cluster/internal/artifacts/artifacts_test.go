@@ -1,6 +1,7 @@
 package artifacts
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,11 +27,11 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-var hello = Component{Name: "hello", Target: "."}
+var hello = Component{Name: "hello", Targets: []string{"."}}
 
 func TestEnsureBuildsOncePerSource(t *testing.T) {
 	s := source(t, "package main\n\nfunc main() {}\n")
-	dir, err := s.ensure(t.Context(), hello)
+	dir, err := s.EnsureOne(t.Context(), hello)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,7 @@ func TestEnsureBuildsOncePerSource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := s.ensure(t.Context(), hello)
+	again, err := s.EnsureOne(t.Context(), hello)
 	if err != nil || again != dir {
 		t.Fatalf("second ensure: %q %v, want %q", again, err, dir)
 	}
@@ -47,7 +48,7 @@ func TestEnsureBuildsOncePerSource(t *testing.T) {
 		t.Errorf("it was built again: %v", err)
 	}
 	write(t, filepath.Join(s.Source, "build/hello/main.go"), "package main\n\nfunc main() { println() }\n")
-	if other, err := s.ensure(t.Context(), hello); err != nil || other == dir {
+	if other, err := s.EnsureOne(t.Context(), hello); err != nil || other == dir {
 		t.Errorf("after a change: %q %v, want another directory", other, err)
 	}
 }
@@ -55,12 +56,12 @@ func TestEnsureBuildsOncePerSource(t *testing.T) {
 // A build that fails or was killed is never taken for a good one, and its leavings go.
 func TestEnsureAfterABrokenBuild(t *testing.T) {
 	s := source(t, "package main\n\nfunc main() { undefined() }\n")
-	if dir, err := s.ensure(t.Context(), hello); err == nil || !strings.Contains(err.Error(), "undefined: undefined") {
+	if dir, err := s.EnsureOne(t.Context(), hello); err == nil || !strings.Contains(err.Error(), "undefined: undefined") {
 		t.Fatalf("got %q, %v; want the compiler's words", dir, err)
 	}
 	write(t, filepath.Join(s.Cache, "bin/.build-hello/hello"), "half a program")
 	write(t, filepath.Join(s.Source, "build/hello/main.go"), "package main\n\nfunc main() {}\n")
-	if _, err := s.ensure(t.Context(), hello); err != nil {
+	if _, err := s.EnsureOne(t.Context(), hello); err != nil {
 		t.Fatal(err)
 	}
 	entries, err := filepath.Glob(filepath.Join(s.Cache, "bin/.build-*"))
@@ -73,7 +74,7 @@ func TestHashCoversFlags(t *testing.T) {
 	s := source(t, "package main\n\nfunc main() {}\n")
 	src := filepath.Join(s.Source, "build/hello")
 	seen := map[string]Component{}
-	for _, c := range []Component{hello, {Name: "hello", Target: ".", Cgo: true}, {Name: "hello", Target: ".", Tags: "x"}, {Name: "hello", Target: ".", LDFlags: []string{"-X", "a=b"}}} {
+	for _, c := range []Component{hello, {Name: "hello", Targets: []string{"."}, Cgo: true}, {Name: "hello", Targets: []string{"."}, Tags: "x"}, {Name: "hello", Targets: []string{"."}, LDFlags: []string{"-X", "a=b"}}} {
 		sum, err := s.hash(src, c, "v1.2.3")
 		if err != nil {
 			t.Fatal(err)
@@ -88,20 +89,24 @@ func TestHashCoversFlags(t *testing.T) {
 // Every component's wrapper module is there and pins a version.
 func TestComponentsArePinned(t *testing.T) {
 	want := map[string]string{
-		"kubernetes": "v1.37.2", "containerd": "v2.4.2", "etcd": "v3.6.8", "runc": "v1.5.2",
-		"kubernetes-1.34": "v1.34.4", "cni": "v1.9.1", "helm": "v3.22.0", "pause": "local",
+		"kubernetes": "v1.37.2", "containerd": "v2.4.2", "etcd": "v3.7.0", "runc": "v1.5.2",
+		"cni": "v1.9.1", "helm": "v3.22.0", "pause": "local",
 	}
-	for _, c := range append(Components(""), Components("1.34")...) {
-		version, err := moduleVersion(filepath.Join("../../build", c.wrapper()), c.Module)
-		if err != nil || version != want[c.wrapper()] {
-			t.Errorf("%s: got %q, %v; want %q", c.wrapper(), version, err, want[c.wrapper()])
+	oldest := maps.Clone(want)
+	oldest["kubernetes"] = "v1.34.4"
+	for release, want := range map[string]map[string]string{"": want, "1.34": oldest} {
+		for _, c := range Components(release) {
+			version, err := moduleVersion(filepath.Join("../../build", c.wrapper()), c.Module)
+			if err != nil || version != want[c.Name] {
+				t.Errorf("%s of %q: got %q, %v; want %q", c.Name, release, version, err, want[c.Name])
+			}
 		}
 	}
 }
 
 // helmCapabilities cannot read the version from the wrapper's go.mod.
 func TestHelmAssumesTheClustersVersion(t *testing.T) {
-	version, err := moduleVersion("../../build/kubernetes", "k8s.io/kubernetes")
+	version, err := moduleVersion("../../build/cluster", "k8s.io/kubernetes")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,4 +114,34 @@ func TestHelmAssumesTheClustersVersion(t *testing.T) {
 	if flags := strings.Join(helmCapabilities(), " "); !strings.Contains(flags, "k8sVersionMinor="+minor) {
 		t.Errorf("helm is stamped with %s, the cluster is %s", flags, version)
 	}
+}
+
+// A module that the driver and the cluster have in two versions is compiled twice, with all that imports it.
+func TestOneVersionWithTheDriver(t *testing.T) {
+	driver, shared := requirements(t, "../../../../go.mod"), requirements(t, "../../build/cluster/go.mod")
+	for module, version := range driver {
+		if other := shared[module]; other != "" && other != version && other != "v0.0.0" {
+			t.Errorf("%s: the driver has %s, the cluster %s: raise the older one by `go get %[1]s@VERSION`", module, version, other)
+		}
+	}
+}
+
+// requirements reads which module has which version, replacements by another version included.
+func requirements(t *testing.T, path string) map[string]string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string]string{}
+	for line := range strings.Lines(string(data)) {
+		f := strings.Fields(strings.TrimPrefix(line, "require "))
+		switch {
+		case len(f) == 4 && f[1] == "=>":
+			versions[f[0]] = f[3]
+		case len(f) >= 2 && strings.HasPrefix(f[1], "v") && versions[f[0]] == "":
+			versions[f[0]] = f[1]
+		}
+	}
+	return versions
 }

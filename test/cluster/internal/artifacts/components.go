@@ -11,9 +11,9 @@ type Component struct {
 	// Module is the pinned module whose version names the component; empty
 	// for a program of our own.
 	Module string
-	// Target is what go build is given; the tools of the wrapper's go.mod by
+	// Targets are what go build is given; the tools of the wrapper's go.mod by
 	// default.
-	Target string
+	Targets []string
 	// Cgo links against C libraries (libseccomp for runc).
 	Cgo bool
 	// Tags are build tags.
@@ -32,7 +32,7 @@ type Component struct {
 // that has a wrapper of its own, or empty for the newest.
 func Components(kubernetes string) []Component {
 	return []Component{
-		{Name: "pause", Target: "."},
+		{Name: "pause", Targets: []string{"."}},
 		{
 			Name: "runc", Module: "github.com/opencontainers/runc", Cgo: true,
 			// Without seccomp every pod sandbox fails: the CRI plugin asks for
@@ -41,19 +41,41 @@ func Components(kubernetes string) []Component {
 			LDFlags: []string{"-linkmode", "external", "-extldflags", "-static"},
 		},
 		{Name: "cni", Module: "github.com/containernetworking/plugins"},
-		{Name: "etcd", Module: "go.etcd.io/etcd/server/v3", Rename: map[string]string{"server": "etcd"}},
 		{
-			Name: "containerd", Module: "github.com/containerd/containerd/v2",
+			Name: "etcd", Wrapper: shared, Module: "go.etcd.io/etcd/server/v3",
+			Targets: []string{"go.etcd.io/etcd/server/v3"}, Rename: map[string]string{"server": "etcd"},
+		},
+		{
+			Name: "containerd", Wrapper: shared, Module: "github.com/containerd/containerd/v2",
+			Targets: under("github.com/containerd/containerd/v2/cmd/", "containerd", "containerd-shim-runc-v2", "ctr"),
 			LDFlags: []string{"-X", "github.com/containerd/containerd/v2/version.Version={{version}}"},
 		},
 		{
-			Name: "helm", Module: "helm.sh/helm/v3",
+			Name: "helm", Wrapper: shared, Module: "helm.sh/helm/v3",
+			Targets: []string{"helm.sh/helm/v3/cmd/helm"},
 			LDFlags: append(
 				[]string{"-X", "helm.sh/helm/v3/internal/version.version={{version}}"},
 				helmCapabilities()...),
 		},
-		{Name: "kubernetes", Wrapper: kubernetesWrapper(kubernetes), Module: "k8s.io/kubernetes", LDFlags: kubernetesVersion()},
+		{
+			Name: "kubernetes", Wrapper: kubernetesWrapper(kubernetes), Module: "k8s.io/kubernetes",
+			Targets: under("k8s.io/kubernetes/cmd/",
+				"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kubelet"),
+			LDFlags: kubernetesVersion(),
+		},
 	}
+}
+
+// shared is the wrapper of the components that link the same packages: in one module
+// each has one version, so the compiler sees it once.
+const shared = "cluster"
+
+func under(prefix string, names ...string) []string {
+	paths := make([]string, len(names))
+	for i, name := range names {
+		paths[i] = prefix + name
+	}
+	return paths
 }
 
 // Docker is Docker Engine and its command. No cluster runs it; tests of cdi-gen do.
@@ -70,7 +92,7 @@ var Multus = Component{Name: "multus", Module: "gopkg.in/k8snetworkplumbingwg/mu
 
 func kubernetesWrapper(minor string) string {
 	if minor == "" {
-		return "kubernetes"
+		return shared
 	}
 	return "kubernetes-" + minor
 }
