@@ -54,10 +54,12 @@ fuzz() {
 	done
 }
 
-# The unit tests of hook and chart use the cluster's runc and helm.
+# The unit tests of hook and chart use the cluster's runc and helm. The virtual machine's image is made here, since
+# debootstrap mounts on the host, which a test of the cluster takes for its own doing.
 programs() {
 	path=$(go -C test/cluster run ./cmd/cluster build) && PATH=$path:$PATH &&
-		go -C test/cluster run ./cmd/cluster build --kubernetes 1.34 >/dev/null
+		go -C test/cluster run ./cmd/cluster build --kubernetes 1.34 >/dev/null &&
+		go -C test/vm run ./cmd/vm build >/dev/null
 }
 
 # More requests to the API server, or calls on files, than were committed.
@@ -95,7 +97,7 @@ joined() {
 
 CGO_ENABLED=0 go -C tools/lint build -o "$gotestsum" gotest.tools/gotestsum
 stage lint hack/lint.sh
-stage "programs of the cluster (cached by version)" programs
+stage "programs of the cluster, image of the virtual machine (cached by version)" programs
 stage "unit, golden, fuzz seeds, import rules, chart (race detector on)" unit
 [ -z "$long" ] || stage fuzz fuzz
 stage "packages: deb, rpm, tar.gz" gotest packaging -timeout 10m -count=$count ./...
