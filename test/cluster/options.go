@@ -34,6 +34,7 @@ const (
 type Options struct {
 	// HostRoot is the directory of a fixture host, with sys/ below. Its RDMA device
 	// nodes are made in the cluster's private /dev, which appears as HostRoot/dev.
+	// If it has a directory sys/fs/cgroup, the cluster's cgroups appear there.
 	HostRoot string `json:"hostRoot,omitempty"`
 	// WholeMachine gives the cluster the machine's own network and /dev, so that what
 	// happens to the machine's devices happens to the node. It is for a virtual machine

@@ -71,7 +71,8 @@ func (c Checkout) ExtractHost(ctx context.Context, machine, dir string) error {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("extract fixture machine %s: %w: %s", machine, err, strings.TrimSpace(string(out)))
 	}
-	return nil
+	// The cluster has its own cgroups there, which tell the driver which pods run.
+	return os.MkdirAll(filepath.Join(dir, "sys/fs/cgroup"), 0o755)
 }
 
 // Build builds a program of the main module.

@@ -79,7 +79,14 @@ func makeFixtureNodes(root string) error {
 			}
 		}
 	}
-	return bind("/dev", filepath.Join(root, "dev"))
+	if err := bind("/dev", filepath.Join(root, "dev")); err != nil {
+		return err
+	}
+	cgroups := filepath.Join(root, "sys/fs/cgroup")
+	if _, err := os.Stat(cgroups); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return bind("/sys/fs/cgroup", cgroups)
 }
 
 func makeFixtureNode(dev string) error {
