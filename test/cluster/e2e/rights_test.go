@@ -24,7 +24,7 @@ func TestRights(t *testing.T) {
 		"kube-system": shared,
 		"default":     shared,
 	} {
-		everyone := rights(t, namespace, "nobody-in-particular", "system:authenticated")
+		everyone := rights(t, namespace, "system:serviceaccount:default:nobody", "system:serviceaccounts", "system:authenticated")
 		got := slices.DeleteFunc(rights(t, namespace, account, "system:serviceaccounts", "system:authenticated"),
 			func(right string) bool { return slices.Contains(everyone, right) })
 		if !slices.Equal(got, want) {
