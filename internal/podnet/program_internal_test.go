@@ -62,22 +62,29 @@ func attachProgram(t *testing.T, link netlink.Link, how string) error {
 // held are links of eBPF that a process has.
 var held []int
 
+// moved makes two namespaces, and moves an interface of the first one to the second.
+func moved(t *testing.T) (host, pod *podnettest.Namespace, h *Host, o Original, w Want) {
+	t.Helper()
+	host, pod = podnettest.New(t), podnettest.New(t)
+	host.Wire("ens1")
+	h = On(host.Namespace, nil)
+	w = Want{Mode: Move, Name: "rdma0", Alias: "rdma.dev/claim/1/nic"}
+	o, err := h.Inspect("ens1", "", Move)
+	if err == nil {
+		_, err = h.Attach(pod.Path(), o, w)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return host, pod, h, o, w
+}
+
 // TestPrograms: programs of eBPF that a pod has attached do not come to the host, and an interface on which the host has
 // some is not given away. One that a process holds is reported as long as it is there.
 func TestPrograms(t *testing.T) {
 	for _, how := range []string{"xdp", "xdp generic", "tcx", "link"} {
 		t.Run(how, func(t *testing.T) {
-			host, pod := podnettest.New(t), podnettest.New(t)
-			host.Wire("ens1")
-			h := On(host.Namespace, nil)
-			w := Want{Mode: Move, Name: "rdma0", Alias: "rdma.dev/claim/1/nic"}
-			o, err := h.Inspect("ens1", "", Move)
-			if err == nil {
-				_, err = h.Attach(pod.Path(), o, w)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			host, pod, h, o, w := moved(t)
 			on := func(n *podnettest.Namespace, name string, f func(netlink.Link) error) error {
 				return n.Do(func() error {
 					link, err := netlink.LinkByName(name)
@@ -173,17 +180,7 @@ func TestEthtool(t *testing.T) {
 
 // TestEthtoolGivenBack: what a pod has set by ethtool is as before when the interface is back.
 func TestEthtoolGivenBack(t *testing.T) {
-	host, pod := podnettest.New(t), podnettest.New(t)
-	host.Wire("ens1")
-	h := On(host.Namespace, nil)
-	w := Want{Mode: Move, Name: "rdma0", Alias: "rdma.dev/claim/1/nic"}
-	o, err := h.Inspect("ens1", "", Move)
-	if err == nil {
-		_, err = h.Attach(pod.Path(), o, w)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	host, pod, h, o, w := moved(t)
 	before := o.Ethtool["features"]
 	changed := slices.Clone(before)
 	changed[0] &^= 1 // scatter and gather
@@ -193,7 +190,7 @@ func TestEthtoolGivenBack(t *testing.T) {
 	if err := h.Detach(pod.Path(), o, w); err != nil {
 		t.Fatal(err)
 	}
-	err = host.Do(func() error {
+	err := host.Do(func() error {
 		now, err := ethtoolOf("ens1")
 		if !slices.Equal(now["features"], before) {
 			t.Errorf("features are %v, were %v", now["features"], before)

@@ -23,8 +23,8 @@ func (s *soak) makeAnew() {
 		return
 	}
 	runs := s.pick(2) == 0
-	s.note("%s is made anew under its name: %v, its first pod runs: %v", a.claim.Name, a.cards, runs)
-	s.fault("claims that were made anew under their name", 1)
+	s.note("%s is created again under its name: %v, its first pod runs: %v", a.claim.Name, a.cards, runs)
+	s.fault("claims that were created again under their name", 1)
 	s.RemoveClaim(a.claim)
 	s.end(a)
 	next := s.allocate(s.host, a.cards...)
