@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
@@ -53,5 +54,24 @@ func TestLinksThatFollow(t *testing.T) {
 	node := (&notice{}).about(drivertest.NodeName)
 	if all := d.notices.waiting[node]; len(all) != 1 || len(all[0].transitions) != links {
 		t.Errorf("what waits for the node: %v", all)
+	}
+}
+
+// TestTurnsOfEndedClaims: claims that ended take no turns from one that lives, however many there were: a node of
+// short jobs would never tell the status of a claim again.
+func TestTurnsOfEndedClaims(t *testing.T) {
+	c := clocktesting.NewFakeClock(time.Now())
+	limits := budget.Default()
+	s := newStatuses(true, budget.New(limits, c, func() float64 { return 0 }), c)
+	for i := range limits.AtOnce + 100 {
+		uid := types.UID(fmt.Sprint("short-", i))
+		if atOnce := s.admit(uid, true); atOnce != (i < limits.AtOnce) {
+			t.Fatalf("claim %d may have a request at once: %v", i, atOnce)
+		}
+		s.forget(uid)
+	}
+	s.admit("last", true)
+	if wait := s.turns["last"].Sub(c.Now()); wait > limits.Spacing {
+		t.Errorf("the only claim waits for %v", wait)
 	}
 }

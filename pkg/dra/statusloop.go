@@ -116,6 +116,9 @@ func (s *statuses) forget(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.said, uid)
+	if at, waits := s.turns[uid]; waits && s.clock.Now().Before(at) {
+		s.budget.GiveBack()
+	}
 	delete(s.turns, uid)
 }
 

@@ -62,8 +62,7 @@ func (b *Budget) Take(requests int) bool {
 	return true
 }
 
-// Turn gives one request its turn, and returns how long it has to wait for it. A turn that is not used is
-// lost.
+// Turn gives one request its turn, and returns how long it has to wait for it.
 func (b *Budget) Turn() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -74,4 +73,12 @@ func (b *Budget) Turn() time.Duration {
 	}
 	b.free = begin.Add(b.limits.Spacing)
 	return begin.Sub(now) + time.Duration(b.random()*float64(b.limits.Spacing))
+}
+
+// GiveBack gives back a turn that has not come yet and will not be used. Those after it stay where they are, so the
+// next request may share a Spacing with one that waits already. What is sent in all stays the same.
+func (b *Budget) GiveBack() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.free = b.free.Add(-b.limits.Spacing)
 }

@@ -61,6 +61,35 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// TestGiveBack: a turn that is given back is given again, and many of them make no turns out of the past.
+func TestGiveBack(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	limits := budget.Default()
+	b := budget.New(limits, clock, func() float64 { return 0 })
+	for range 100 {
+		b.Turn()
+	}
+	b.GiveBack()
+	if got := b.Turn(); got != 99*limits.Spacing {
+		t.Errorf("the turn given back is in %v", got)
+	}
+	for range 100 {
+		b.GiveBack()
+	}
+	for i := range 3 {
+		if got := b.Turn(); got != time.Duration(i)*limits.Spacing {
+			t.Errorf("turn %d is in %v", i, got)
+		}
+	}
+	clock.SetTime(clock.Now().Add(time.Hour))
+	b.Turn()
+	b.GiveBack()
+	b.GiveBack()
+	if first, second := b.Turn(), b.Turn(); first != 0 || second != limits.Spacing {
+		t.Errorf("after an hour the turns are in %v and %v", first, second)
+	}
+}
+
 // TestFleet: 5,000 nodes with a turn for each of 20 requests, from the same moment on, send about 1,667 in each second
 // of a minute.
 func TestFleet(t *testing.T) {
