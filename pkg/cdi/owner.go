@@ -3,13 +3,13 @@ package cdi
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
 )
 
@@ -56,53 +56,25 @@ func loadSpec(path, kind string) ([]byte, error) {
 	return data, nil
 }
 
-// readRegular reads a file, or says why it is none to read. It looks before it opens, since an
-// open alone can wait for a writer, or start what a device does; and again after it, since the
-// file may be another one by then.
+// readRegular reads a file, or says why it is none that can be a spec.
 func readRegular(path string) (data []byte, why string, err error) {
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	data, err = hostfs.ReadLocal(path, int64(yamlread.Spec.Size))
+	switch {
+	case errors.Is(err, hostfs.ErrNotRegular):
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			return nil, "is a directory", nil
+		}
+		return nil, "is no regular file", nil
+	case errors.Is(err, hostfs.ErrTooLarge):
+		return nil, "is larger than any spec", nil
+	case errors.Is(err, unix.ELOOP):
+		return nil, "is a link with " + unix.ELOOP.Error(), nil
+	case errors.Is(err, fs.ErrNotExist):
 		if link, err := os.Lstat(path); err == nil && link.Mode()&fs.ModeSymlink != 0 {
 			return nil, "is a link to nothing", nil
 		}
 	}
-	if errors.Is(err, unix.ELOOP) {
-		return nil, "is a link with " + unix.ELOOP.Error(), nil
-	}
-	if err == nil {
-		why = irregular(info)
-	}
-	if err != nil || why != "" {
-		return nil, why, err
-	}
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, "", err
-	}
-	defer f.Close()
-	if info, err = f.Stat(); err != nil || irregular(info) != "" {
-		return nil, irregular(info), err
-	}
-	data, err = io.ReadAll(io.LimitReader(f, int64(yamlread.Spec.Size)+1))
-	if len(data) > yamlread.Spec.Size {
-		return nil, "is larger than any spec", nil // it grew
-	}
 	return data, "", err
-}
-
-// irregular says why a file is none that can be a spec, "" if it can.
-func irregular(info fs.FileInfo) string {
-	switch {
-	case info == nil:
-		return ""
-	case info.IsDir():
-		return "is a directory"
-	case !info.Mode().IsRegular():
-		return "is no regular file"
-	case info.Size() > int64(yamlread.Spec.Size):
-		return "is larger than any spec"
-	}
-	return ""
 }
 
 // kindOf returns the kind of a spec, or why the text is none. It looks at the fields that every
