@@ -1,0 +1,65 @@
+package runtimes
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
+)
+
+// The kernel gives the numbers of nodes anew, and a spec has those of before: with either runtime the container does
+// not start, says why, and leaves nothing behind. Once the numbers are right again it starts.
+func TestRenumbered(t *testing.T) {
+	spec := `{"cdiVersion": "0.3.0", "kind": "rdma.dev/owned", "devices": [` + owned("rxe0", uverbs(t, "rxe0")) + `]}`
+	if err := os.WriteFile(specDir+"/owned.json", []byte(spec), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Remove(specDir+"/owned.json") })
+	run := func(runtime string) inside.Result {
+		argv := podmanRun(runtime, "--rm", "--network", "none", "--device", "rdma.dev/owned=rxe0")
+		return inside.Run(slices.Concat(argv, []string{toolsImage, "ibv_devinfo", "-d", "rxe0"})...)
+	}
+	starts := func() {
+		t.Helper()
+		for _, runtime := range ociRuntimes {
+			if r := run(runtime); r.Code != 0 {
+				t.Errorf("%s: status %d, %s", runtime, r.Code, r.Out)
+			}
+		}
+	}
+	starts()
+	loadedAnew(t, "rxe1", "rxe0")
+	t.Cleanup(func() { loadedAnew(t, "rxe0", "rxe1") })
+	for _, runtime := range ociRuntimes {
+		r := run(runtime)
+		t.Logf("%s: status %d, %s", runtime, r.Code, r.Out)
+		if r.Code == 0 {
+			t.Errorf("%s started a container with the node of rxe1 for that of rxe0", runtime)
+		}
+		inside.Wants(t, runtime, r.Out, "was given to the container as that of RDMA device rxe0", "rxe1")
+	}
+	if left := inside.Must(t, "podman", "ps", "--all", "--quiet"); left != "" {
+		t.Errorf("containers are left: %s", left)
+	}
+	loadedAnew(t, "rxe0", "rxe1")
+	starts()
+}
+
+// owned is a device of a CDI spec with one node, of which the hook checks whose it is.
+func owned(ibdev, node string) string {
+	return `{"name": "` + ibdev + `", "containerEdits": {"deviceNodes": [{"path": "/dev/infiniband/` + node + `", "permissions": "rw"}],
+		"hooks": [{"hookName": "createRuntime", "path": "` + hookPath + `", "args": ["rdma-hook", "--node", "` + ibdev + `:` + node + `"], "env": ["GOMAXPROCS=1"], "timeout": 10}]}}`
+}
+
+// loadedAnew makes the RDMA devices again, in an order that gives them their numbers.
+func loadedAnew(t *testing.T, ibdevs ...string) {
+	t.Helper()
+	netdevs := map[string]string{"rxe0": "eth0", "rxe1": "dummy0"}
+	for _, ibdev := range ibdevs {
+		inside.Must(t, "rdma", "link", "delete", ibdev)
+	}
+	for _, ibdev := range ibdevs {
+		inside.Must(t, "rdma", "link", "add", ibdev, "type", "rxe", "netdev", netdevs[ibdev])
+	}
+}
