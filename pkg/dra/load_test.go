@@ -14,6 +14,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
@@ -28,6 +29,7 @@ type loaded struct {
 	signals chan watch.Signal
 	names   []string // of the HCAs, in the order of their ibdevs
 	claims  []*resourceapi.ResourceClaim
+	reports string         // where hooks leave theirs
 	asked   map[string]int // requests before that do not count
 }
 
@@ -36,7 +38,7 @@ type loaded struct {
 func load(t *testing.T, template bool) *loaded {
 	t.Helper()
 	n := drivertest.NewSharedNode(t, "hgx-h100")
-	l := &loaded{signals: make(chan watch.Signal)}
+	l := &loaded{signals: make(chan watch.Signal), reports: t.TempDir()}
 	l.run(t, n)
 	drivertest.Eventually(t, func() error { return drivertest.Published(n) })
 	l.names = slices.Sorted(maps.Keys(publishedDevices(n)))
@@ -72,6 +74,7 @@ func (l *loaded) run(t *testing.T, n *drivertest.Node) {
 	for _, o := range []func(*dra.Config){quick, withEvents, withStatus} {
 		o(&cfg)
 	}
+	cfg.Hook.ReportDir = l.reports
 	driven, err := dra.New(cfg, n.Client(t))
 	if err != nil {
 		t.Fatal(err)
@@ -249,6 +252,40 @@ func TestLoadOfOnePod(t *testing.T) {
 		t.Errorf("the pod has %q", got)
 	}
 	l.sends(map[string]int{drivertest.GetClaim: 9, drivertest.CreateEvent: 1 + 9 + 1})
+}
+
+// TestLoadOfPods: what is told of pods that start waits for no turn, however fast they start: the status of their
+// claims, and what their containers lack.
+func TestLoadOfPods(t *testing.T) {
+	l := load(t, false)
+	for round := range 3 {
+		for i, before := range l.claims {
+			unprepare(t, l.node, before)
+			pod := fmt.Sprintf("pod-%d-%d", round, i)
+			c := usedBy(drivertest.Claim(100+10*round+i, l.names[i]), pod)
+			l.node.AddPod(pod, c)
+			l.node.AddClaim(c)
+			prepare(t, l.node, c)
+			l.claims[i] = c
+			report(t, l.reports, c, func(r *hook.Report) {
+				r.ID, r.PodUID, r.Outcome, r.Message = pod, "uid-"+pod, hook.Clamped, "need CAP_SYS_RESOURCE"
+				r.Limits = []hook.LimitResult{{Device: "mlx5_0", Outcome: hook.Unenforced, Message: "no controller"}}
+			})
+		}
+		drivertest.Eventually(t, func() error {
+			told := map[string]int{}
+			for _, e := range l.node.Events() {
+				told[e.InvolvedObject.Name]++
+			}
+			for i, c := range l.claims {
+				pod := fmt.Sprintf("pod-%d-%d", round, i)
+				if len(l.node.DeviceStatus(c)) == 0 || told[c.Name] != 2 || told[pod] != 2 {
+					return fmt.Errorf("claim %s has status %v and %d events, pod %s has %d", c.Name, l.node.DeviceStatus(c), told[c.Name], pod, told[pod])
+				}
+			}
+			return nil
+		})
+	}
 }
 
 // TestLoadOfSweep: the sweep of orphans asks the API server for nothing that the kubelet lists, and for the rest in

@@ -24,6 +24,7 @@ type notice struct {
 	Transition       *health.Transition // which is told of together with others of its reason
 	Pods             bool               // the pods that use the claim have the event too
 	Pod              types.UID          // of these only the one, if it is known which
+	Start            bool               // a container that starts is the cause
 }
 
 // about returns the object that has the event.
@@ -81,7 +82,7 @@ func (d *Driver) followUp(r hook.Report) {
 	}
 	d.statuses.later(p.UID)
 	for _, n := range d.meaningOf(r, p) {
-		n.Pod = types.UID(r.PodUID)
+		n.Pod, n.Start = types.UID(r.PodUID), true
 		d.tell(n)
 	}
 }

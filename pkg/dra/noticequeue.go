@@ -53,10 +53,19 @@ type event struct {
 
 // step is what is done next about an object. It makes one request at most.
 type step struct {
-	do     stepKind
-	about  corev1.ObjectReference
-	spread bool // what follows from it waits for its turn as well
+	do    stepKind
+	about corev1.ObjectReference
+	pace  pace // also of what follows from it
 }
+
+// pace is when a step is taken.
+type pace int
+
+const (
+	withinBudget pace = iota // at once, since the budget had room
+	inTurns                  // each in its turn
+	withStart                // at once, with a container that starts: the kubelet sends more requests for each
+)
 
 type stepKind string
 
@@ -80,8 +89,9 @@ func (q *notices) add(inDoubt int, batch ...notice) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var steps []step
-	cost := inDoubt * costOfHCA
+	cost, starts := inDoubt*costOfHCA, true
 	for _, n := range batch {
+		starts = starts && n.Start
 		about := n.about(q.node)
 		if n.Claim != "" && !q.claims || !q.room(about) {
 			continue
@@ -98,7 +108,19 @@ func (q *notices) add(inDoubt int, batch ...notice) {
 			q.ofPods[about] = append(q.ofPods[about], n)
 		}
 	}
-	q.schedule(steps, !q.budget.Take(cost))
+	pace := withStart
+	if !starts {
+		pace = q.following(withinBudget, cost)
+	}
+	q.schedule(steps, pace)
+}
+
+// following returns the pace of so many more requests that follow from others.
+func (q *notices) following(p pace, requests int) pace {
+	if p == withinBudget && requests > 0 && !q.budget.Take(requests) {
+		return inTurns
+	}
+	return p
 }
 
 // room reports whether an object may have another event waiting. Its caller has mu.
@@ -135,11 +157,11 @@ func (e *event) message() string {
 	return health.Cut(strings.Join(e.notes, "; "))
 }
 
-// schedule has steps done, at once or each in its turn. Its caller has mu.
-func (q *notices) schedule(steps []step, spread bool) {
+// schedule has steps done. Its caller has mu.
+func (q *notices) schedule(steps []step, p pace) {
 	for _, s := range steps {
-		s.spread = spread
-		if spread && s.do != findPods { // which asks the kubelet
+		s.pace = p
+		if p == inTurns && s.do != findPods { // which asks the kubelet
 			q.queue.AddAfter(s, q.budget.Turn())
 		} else {
 			q.queue.Add(s)
@@ -156,7 +178,7 @@ func (q *notices) next(s step) *event {
 		return nil
 	}
 	if q.waiting[s.about] = all[1:]; len(all) > 1 {
-		q.schedule([]step{s}, s.spread || !q.budget.Take(1))
+		q.schedule([]step{s}, q.following(s.pace, 1))
 	} else {
 		delete(q.waiting, s.about)
 	}
@@ -176,7 +198,7 @@ func (q *notices) reached(s step, pods []corev1.ObjectReference) {
 		}
 	}
 	delete(q.ofPods, s.about)
-	q.schedule(steps, s.spread || len(steps) > 1 && !q.budget.Take(len(steps)-1))
+	q.schedule(steps, q.following(s.pace, len(steps)-1))
 }
 
 // noticeLoop sends events until ctx ends.
@@ -207,7 +229,7 @@ func (d *Driver) take(ctx context.Context, s step) {
 		}
 		d.notices.mu.Lock()
 		defer d.notices.mu.Unlock()
-		d.notices.schedule([]step{{do: getPods, about: s.about}}, s.spread)
+		d.notices.schedule([]step{{do: getPods, about: s.about}}, s.pace)
 	case getPods:
 		pods, err := d.podsOf(ctx, s.about)
 		if err != nil && ctx.Err() == nil {

@@ -35,7 +35,7 @@ var errChanged = errors.New("it was changed meanwhile")
 // statuses, unless it is nil, writes into the status of prepared claims by which names the node has
 // their HCAs. It is out of the way of Prepare: it waits for calls of the kubelet in progress, and
 // a status that cannot be written fails nothing. Entries need no removal: they go when the claim is deallocated.
-// Every request is one of the budget.
+// Requests are of the budget, but for those of a pod that starts: the kubelet sends more of them for each pod.
 type statuses struct {
 	queue   workqueue.TypedDelayingInterface[types.UID]
 	retries workqueue.TypedRateLimiter[types.UID]
@@ -44,6 +44,7 @@ type statuses struct {
 
 	mu      sync.Mutex
 	said    map[types.UID][]resourceapi.AllocatedDeviceStatus // what the API server has
+	starts  map[types.UID]bool                                // a pod of the claim starts: its next try is at once
 	turns   map[types.UID]time.Time                           // when a claim may have its next request
 	refused bool
 }
@@ -59,7 +60,7 @@ func newStatuses(wanted bool, b *budget.Budget, c clock.WithTicker) *statuses {
 		queue:   workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{Clock: c}),
 		retries: jittering{workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](statusRetryMin, statusRetryMax)},
 		budget:  b, clock: c,
-		said: map[types.UID][]resourceapi.AllocatedDeviceStatus{}, turns: map[types.UID]time.Time{},
+		said: map[types.UID][]resourceapi.AllocatedDeviceStatus{}, starts: map[types.UID]bool{}, turns: map[types.UID]time.Time{},
 	}
 }
 
@@ -78,7 +79,7 @@ func (s *statuses) prepared(claim *resourceapi.ResourceClaim, pool string) {
 		return
 	}
 	s.remember(claim.UID, ours(claim.Status.Devices, pool))
-	s.queue.Add(claim.UID)
+	s.start(claim.UID, 0)
 }
 
 // all has the status of all claims looked at: the host has changed.
@@ -92,8 +93,24 @@ func (s *statuses) all() {
 // kernel makes the GIDs of its interface in the background, a moment after the address.
 func (s *statuses) later(uid types.UID) {
 	if s != nil {
-		s.queue.AddAfter(uid, statusSettles)
+		s.start(uid, statusSettles)
 	}
+}
+
+func (s *statuses) start(uid types.UID, wait time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.starts[uid] = true
+	s.queue.AddAfter(uid, wait)
+}
+
+// started reports whether a pod of the claim starts, once.
+func (s *statuses) started(uid types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	starts := s.starts[uid]
+	delete(s.starts, uid)
+	return starts
 }
 
 func (s *statuses) remember(uid types.UID, said []resourceapi.AllocatedDeviceStatus) {
@@ -116,6 +133,7 @@ func (s *statuses) forget(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.said, uid)
+	delete(s.starts, uid)
 	if at, waits := s.turns[uid]; waits && s.clock.Now().Before(at) {
 		s.budget.GiveBack()
 	}
@@ -222,16 +240,17 @@ func (d *Driver) wantedStatus(p *plan.Plan, said []resourceapi.AllocatedDeviceSt
 }
 
 // writeStatus writes the status of a claim unless it is there, if it may have a request now. It returns an error
-// if it is worth another try.
+// if it is worth another try, which waits for its turn.
 func (d *Driver) writeStatus(ctx context.Context, uid types.UID) error {
 	p, err := d.claims.Get(uid)
 	if err != nil || p == nil {
 		d.statuses.forget(uid)
 		return nil // it has ended; an unreadable record is reported by others
 	}
+	starts := d.statuses.started(uid)
 	said, known := d.statuses.recall(uid)
 	if !known {
-		if !d.statuses.admit(uid, false) {
+		if !starts && !d.statuses.admit(uid, false) {
 			return nil
 		}
 		if said, known, err = d.saidOf(ctx, p); err != nil || !known {
@@ -239,7 +258,7 @@ func (d *Driver) writeStatus(ctx context.Context, uid types.UID) error {
 		}
 	}
 	want, err := d.wantedStatus(p, said)
-	if err != nil || sameStatus(want, said) || !d.statuses.admit(uid, true) {
+	if err != nil || sameStatus(want, said) || !starts && !d.statuses.admit(uid, true) {
 		return err
 	}
 	claim, err := d.tellStatus(ctx, p, want)
