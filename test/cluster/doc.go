@@ -13,6 +13,7 @@
 //		os.Exit(m.Run())
 //	}
 //
-// One cluster runs at a time. Up is idempotent: it leaves a running cluster alone,
-// starts what was stopped, and waits until the node is ready.
+// One state directory has one cluster; clusters with state directories of their own run side by
+// side. Up is idempotent: it leaves a running cluster alone, starts what was stopped, and waits
+// until the node is ready.
 package cluster

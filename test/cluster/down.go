@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -52,6 +54,9 @@ func (l layout) takeDown(keep bool) error {
 	}
 	if err := killAndWait(pid); err != nil {
 		return err
+	}
+	if err := os.Remove(filepath.Join(l.CacheDir, l.runningLock())); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove the lock: %w", err)
 	}
 	return l.cleanUp(keep)
 }

@@ -2,22 +2,21 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // Two locks in the cache directory: the operation lock is held by a program while it
-// brings the cluster up or down; the running lock is held by process 1 for as long
-// as the cluster lives, and its file says who holds it.
+// brings a cluster up or down; the running lock of a state directory is held by process 1
+// for as long as its cluster lives, and its file has the number of that process.
 const (
 	operationLock = "cluster.lock"
-	runningLock   = "cluster.running"
 
 	// lockFD is the running lock's descriptor in process 1.
 	lockFD = 3
@@ -25,11 +24,9 @@ const (
 
 var errLocked = errors.New("locked")
 
-// holder is the content of the running lock.
-type holder struct {
-	Pid      int    `json:"pid"`
-	StateDir string `json:"stateDir"`
-}
+// runningLock is outside of the state directory, since somebody may remove that under a
+// running cluster.
+func (l layout) runningLock() string { return l.cgroup() + ".running" }
 
 // lockFile takes an exclusive lock on a file of the cache, without waiting.
 func lockFile(cache, name string) (*os.File, error) {
@@ -68,53 +65,41 @@ func (l layout) operate(ctx context.Context) (unlock func(), err error) {
 
 // claim takes the running lock.
 func (l layout) claim() (*os.File, error) {
-	f, err := lockFile(l.CacheDir, runningLock)
+	f, err := lockFile(l.CacheDir, l.runningLock())
 	if errors.Is(err, errLocked) {
-		return nil, fmt.Errorf("bring the cluster up: one runs already: take it down first, with `go -C test/cluster run ./cmd/cluster down --state-dir %s`", l.readHolder().StateDir)
+		return nil, fmt.Errorf("bring the cluster up: one runs whose state directory was removed: take it down first, with `go -C test/cluster run ./cmd/cluster down --state-dir %s`", l.StateDir)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return f, writeHolder(f, holder{StateDir: l.StateDir})
-}
-
-// readHolder says who holds, or last held, the running lock.
-func (l layout) readHolder() (h holder) {
-	data, err := os.ReadFile(filepath.Join(l.CacheDir, runningLock))
-	if err != nil || json.Unmarshal(data, &h) != nil {
-		return holder{}
-	}
-	return h
-}
-
-func writeHolder(f *os.File, h holder) error {
-	data, err := json.Marshal(h)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(f.Truncate(0), writeAll(f, data)); err != nil {
-		return fmt.Errorf("write down who holds the lock: %w", err)
-	}
-	return nil
-}
-
-func writeAll(f *os.File, data []byte) error {
-	_, err := f.WriteAt(data, 0)
-	return err
+	return f, err
 }
 
 // recordedPid is process 1 of a cluster whose state directory was removed under it, so
 // that its socket cannot be found; 0 when there is none.
-func (l layout) recordedPid() int {
-	f, err := lockFile(l.CacheDir, runningLock)
+func (l layout) recordedPid() (pid int) {
+	f, err := lockFile(l.CacheDir, l.runningLock())
 	if err == nil {
 		f.Close()
 		return 0
 	}
-	if h := l.readHolder(); h.StateDir == l.StateDir {
-		return h.Pid
+	data, err := os.ReadFile(filepath.Join(l.CacheDir, l.runningLock()))
+	if err == nil {
+		pid, err = strconv.Atoi(string(data))
 	}
-	return 0
+	if err != nil {
+		return 0
+	}
+	return pid
+}
+
+// recordPid writes down who holds the running lock.
+func recordPid(f *os.File, pid int) error {
+	err := f.Truncate(0)
+	if err == nil {
+		_, err = f.WriteAt([]byte(strconv.Itoa(pid)), 0)
+	}
+	if err != nil {
+		return fmt.Errorf("write down who holds the lock: %w", err)
+	}
+	return nil
 }
 
 // pause waits for d or the end of ctx.

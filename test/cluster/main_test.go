@@ -2,9 +2,7 @@ package cluster_test
 
 import (
 	"context"
-	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,16 +12,7 @@ import (
 
 func TestMain(m *testing.M) {
 	cluster.Init()
-	remove, err := linkCache()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	status := m.Run()
-	if err := remove(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	os.Exit(status)
+	os.Exit(m.Run())
 }
 
 // options are a cluster of this test's own: its progress and its end go to the test.
@@ -32,26 +21,7 @@ func options(t *testing.T) cluster.Options {
 	if os.Geteuid() != 0 {
 		t.Skip("the cluster needs root")
 	}
-	return cluster.Options{StateDir: t.TempDir() + "/state", CacheDir: cacheDir, Progress: testWriter{t}}
-}
-
-// cacheDir is a cache of these tests' own, so that they run beside the other tests'
-// cluster; the programs in it are the shared ones.
-var cacheDir string
-
-func linkCache() (remove func() error, err error) {
-	shared, err := cluster.DefaultCacheDir()
-	if err != nil {
-		return nil, err
-	}
-	bin := filepath.Join(shared, "bin")
-	if err := os.MkdirAll(bin, 0o755); err != nil {
-		return nil, err
-	}
-	if cacheDir, err = os.MkdirTemp("", "cluster-test-cache-"); err != nil {
-		return nil, err
-	}
-	return func() error { return os.RemoveAll(cacheDir) }, os.Symlink(bin, filepath.Join(cacheDir, "bin"))
+	return cluster.Options{StateDir: t.TempDir() + "/state", Progress: testWriter{t}}
 }
 
 // up brings a cluster up for the length of the test.

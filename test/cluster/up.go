@@ -180,7 +180,7 @@ func (l layout) launch(ctx context.Context, log *progress.Log, lock *os.File) (*
 	for {
 		if c, err := Open(ctx, l.Options); err == nil {
 			c.say, c.Images = log, l.Images
-			return c, writeHolder(lock, holder{Pid: c.pid, StateDir: l.StateDir})
+			return c, recordPid(lock, c.pid)
 		}
 		select {
 		case err := <-ended:
