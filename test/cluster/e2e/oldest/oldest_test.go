@@ -53,6 +53,16 @@ func TestClaim(t *testing.T) {
 // TestDegraded: what this version lacks by default is offered without, and said once.
 func TestDegraded(t *testing.T) { bed.Degraded(t, shared, both) }
 
+// TestOldPodWaits: a pod with an extended resource waits: its feature gate, which is locked by now, is off here.
+func TestOldPodWaits(t *testing.T) {
+	n := bed.Namespace(t)
+	n.Example("legacy-rdma-hca")
+	n.Event("mofed-test-pod", "Insufficient rdma/hca")
+	if out := n.Kubectl("get", "resourceclaims", "-o", "name"); strings.TrimSpace(out) != "" {
+		t.Errorf("there are claims: %s", out)
+	}
+}
+
 // TestKubeletRestart: a restart of this version's kubelet disturbs nobody.
 func TestKubeletRestart(t *testing.T) { bed.KubeletRestart(t) }
 

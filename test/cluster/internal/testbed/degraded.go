@@ -29,7 +29,6 @@ func (b *Bed) Degraded(t *testing.T, shared, both string) {
 		}
 	})
 	t.Run("one at a time", func(t *testing.T) { b.oneAtATime(t) })
-	t.Run("old pod waits", func(t *testing.T) { b.oldPodWaits(t) })
 }
 
 // saidOnce: what the API server lacks stands in the log once, with the effect.
@@ -63,14 +62,4 @@ func (b *Bed) oneAtATime(t *testing.T) {
 	n.Pending("third")
 	n.Delete("first")
 	n.Ready("third")
-}
-
-// oldPodWaits: without the feature gate, a pod with an extended resource waits.
-func (b *Bed) oldPodWaits(t *testing.T) {
-	n := b.Namespace(t)
-	n.Example("legacy-rdma-hca")
-	n.Event("mofed-test-pod", "Insufficient rdma/hca")
-	if out := n.Kubectl("get", "resourceclaims", "-o", "name"); strings.TrimSpace(out) != "" {
-		t.Errorf("there are claims: %s", out)
-	}
 }
