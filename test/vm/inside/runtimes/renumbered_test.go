@@ -15,7 +15,7 @@ func TestRenumbered(t *testing.T) {
 	if err := os.WriteFile(specDir+"/owned.json", []byte(spec), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.Remove(specDir+"/owned.json") })
+	t.Cleanup(func() { os.Remove(specDir + "/owned.json") })
 	run := func(runtime string) inside.Result {
 		argv := podmanRun(runtime, "--rm", "--network", "none", "--device", "rdma.dev/owned=rxe0")
 		return inside.Run(slices.Concat(argv, []string{toolsImage, "ibv_devinfo", "-d", "rxe0"})...)
