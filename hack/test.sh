@@ -11,11 +11,12 @@ timings=$(mktemp -d)
 trap 'rm -rf "$timings"' EXIT
 gotestsum="$(pwd)/bin/gotestsum"
 
-# gotest MODULE ARG...: go test in a module's directory, with the time of each test kept for the end.
+# gotest MODULE ARG...: go test in a module's directory, with the time of each test kept for the end. Links are
+# a third of what a small package takes, and half of a link is what only debuggers read.
 gotest() {
 	local module=$1
 	shift
-	(cd "$module" && "$gotestsum" --format standard-quiet --hide-summary=skipped --jsonfile-timing-events "$(mktemp "$timings/XXXXXX.json")" -- "$@")
+	(cd "$module" && "$gotestsum" --format standard-quiet --hide-summary=skipped --jsonfile-timing-events "$(mktemp "$timings/XXXXXX.json")" -- -ldflags=-s "$@")
 }
 
 slowest() {
@@ -23,15 +24,19 @@ slowest() {
 	cat "$timings"/*.json | "$gotestsum" tool slowest --threshold 1s | grep -v / | head -n 10 || true
 }
 
+# busy prints the seconds that the machine's processors have worked, for whomever.
+busy() { awk -v hz="$(getconf CLK_TCK)" '$1 == "cpu" { print int(($2 + $3 + $4 + $7 + $8) / hz) }' /proc/stat; }
+
 stage() { # stage NAME COMMAND...
-	local name=$1 start=$SECONDS
+	local name=$1 start=$SECONDS worked
+	worked=$(busy)
 	shift
 	printf '\n=== %s\n' "$name" >&2
 	if ! "$@"; then
 		printf '\n=== FAILED: %s (after %d s)\n' "$name" $((SECONDS - start)) >&2
 		exit 1
 	fi
-	times+=("$(printf '%5d s  %s' $((SECONDS - start)) "$name")")
+	times+=("$(printf '%5d s, %5d s of processor time  %s' $((SECONDS - start)) $(($(busy) - worked)) "$name")")
 }
 
 # Go's cache does not know the files that a test's child processes read, the chart
@@ -67,11 +72,11 @@ counts() { gotest test/bench -timeout 10m -count=$count ./...; }
 
 image() { make image IMAGE=localhost/dra-driver-rdma:testbed; }
 
-# One package at a time: only one cluster runs on a machine.
-e2e() { gotest test/cluster -p 1 -timeout 30m -count=$count ./...; }
+# Clusters run side by side: they wait for back-offs most of the time.
+e2e() { gotest test/cluster -p 2 -timeout 30m -count=$count ./...; }
 
 # The tests in the virtual machine: those where it is the node of a control plane on this
-# machine, of which there is only one at a time as well, and the others.
+# machine, and has two processors, and the others.
 nodes='^(TestCluster|TestFollow)$'
 vm() { gotest test/vm -p 1 -timeout "$([ -n "$long" ] && echo 3h || echo 40m)" -count=1 "$@" ./...; }
 
