@@ -118,7 +118,7 @@ func TestLeave(t *testing.T) {
 		}
 		n.Disconnect()
 	}
-	stays := []string{"claims", "claims", "claims.lock", "devices", "hcas.json", "metadata", "not-ours", "rdma-hook-devel"} // the first is the sign
+	stays := []string{"claims", "claims.lock", "devices", "hcas.json", "metadata", "not-ours", "rdma-hook-devel", "state.json"}
 
 	driver := n.Start(t, "", hook...)
 	c := drivertest.Claim(1, hcas[0])
@@ -135,7 +135,7 @@ func TestLeave(t *testing.T) {
 	}
 	n.WaitForPlugins(1)
 	got := drivertest.Files(t, n.StateDir)
-	for _, name := range stays[1:5] {
+	for _, name := range stays[:4] {
 		if !slices.Contains(got, name) {
 			t.Errorf("with another driver the node has %v, want %s", got, name)
 		}
@@ -147,7 +147,7 @@ func TestLeave(t *testing.T) {
 	mustPrepare(t, n, c)
 	mustUnprepare(t, n, c)
 	spec := filepath.Join(n.CDIDir, "example.com-nic.json")
-	if err := os.WriteFile(spec, []byte(`{"containerEdits": {"hooks": [{"path": "`+filepath.Join(dir, stays[len(stays)-1])+`"}]}}`), 0o644); err != nil {
+	if err := os.WriteFile(spec, []byte(`{"containerEdits": {"hooks": [{"path": "`+filepath.Join(dir, "rdma-hook-devel")+`"}]}}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	stop(again)

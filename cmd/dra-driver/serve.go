@@ -126,7 +126,7 @@ func (s *serve) run(ctx context.Context) error {
 		return err
 	}
 	s.cfg.Troubles = client.Troubles
-	presence, err := s.enter(ctx)
+	presence, err := s.enter()
 	if err != nil {
 		return err
 	}
@@ -153,21 +153,12 @@ func (s *serve) run(ctx context.Context) error {
 }
 
 // enter makes sure of the directory of the claims' records.
-func (s *serve) enter(ctx context.Context) (*claimstore.Presence, error) {
+func (s *serve) enter() (*claimstore.Presence, error) {
 	boot, err := claimstore.ReadBoot()
 	if err != nil {
 		return nil, err
 	}
-	presence, err := claimstore.Enter(s.cfg.StateDir, s.cfg.PluginDir(), boot)
-	if err != nil {
-		return nil, err
-	}
-	if presence.Dir() != s.cfg.StateDir {
-		klog.FromContext(ctx).Info("A driver of an earlier version is on the node: working with it in its directory until the next start",
-			"directory", presence.Dir(), "instead", s.cfg.StateDir)
-	}
-	s.cfg.StateDir = presence.Dir()
-	return presence, nil
+	return claimstore.Enter(s.cfg.StateDir, s.cfg.PluginDir(), boot)
 }
 
 // leave takes the driver's files off the node when nothing needs them, as after the

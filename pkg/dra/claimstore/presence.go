@@ -1,55 +1,74 @@
 package claimstore
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
 )
 
 // Presence says that a driver works on the node: it holds a shared lock (flock) on the
 // directory of the store. The kernel drops it when the process dies.
 type Presence struct {
-	dir    *os.File
-	former string // where drivers before this version have their store
+	dir   *os.File
+	place string // the file that says where the store is
 }
 
-// Enter waits while another driver leaves the node for good, and takes over what a driver of
-// an earlier version has left in its directory. As long as one works there, this one does too:
-// see [Presence.Dir]. Call it before anything is put on the node that a driver takes away when
-// it leaves.
-func Enter(dir, former string, boot Boot) (*Presence, error) {
-	p, err := enter(dir)
-	if err != nil || dir == former {
-		return p, err
-	}
-	p.former = former
-	moved, err := takeOver(former, dir, boot)
-	if err != nil || moved {
-		return p.unless(err)
-	}
-	there, err := enter(former) // waits for whoever is taking over just now
-	if err != nil {
-		return p.unless(err)
-	}
-	if moved, err = hasMoved(former, dir, boot); err != nil || moved {
-		return p.unless(errors.Join(err, there.dir.Close()))
-	}
-	return there.unless(p.dir.Close())
+// place is the content of a file in the plugin's directory, which is the same for all drivers of
+// a node. A driver that is given another state directory would take the specs of prepared claims
+// for rubbish.
+type place struct {
+	BootID string `json:"bootID"`
+	Dir    string `json:"stateDir"`
 }
 
-// unless is the presence, unless there is an error, which ends it.
-func (p *Presence) unless(err error) (*Presence, error) {
+// Enter says that a driver works on the node with a store in dir. It waits while another driver leaves
+// the node for good. It fails where claims of this boot are recorded in another directory. Call it before
+// anything is put on the node that a driver takes away when it leaves.
+func Enter(dir, pluginDir string, boot Boot) (*Presence, error) {
+	f, err := lockShared(dir)
 	if err != nil {
-		return nil, errors.Join(err, p.dir.Close())
+		return nil, err
+	}
+	p := &Presence{dir: f, place: filepath.Join(pluginDir, "state.json")}
+	if err := p.checkPlace(place{boot.ID, dir}); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	return p, nil
 }
 
-// enter takes a shared lock on a directory, and makes it if it is missing.
-func enter(dir string) (*Presence, error) {
+// checkPlace compares the place of the store with where drivers of this boot have had it, and writes it down.
+func (p *Presence) checkPlace(here place) error {
+	var known place
+	data, err := os.ReadFile(p.place)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return fmt.Errorf("look where claims are recorded: %w", err)
+	case json.Unmarshal(data, &known) == nil && known.BootID == here.BootID && known.Dir != here.Dir:
+		return fmt.Errorf("claims of this boot are recorded in %q, and this driver is to keep them in %q: "+
+			"set its state directory back, or drain the node and then delete the driver's pod", known.Dir, here.Dir)
+	}
+	if data, err = json.Marshal(here); err == nil {
+		err = os.MkdirAll(filepath.Dir(p.place), 0o750)
+	}
+	if err == nil {
+		_, err = atomicfile.Write(p.place, append(data, '\n'), atomicfile.Options{Mode: 0o644})
+	}
+	if err != nil {
+		return fmt.Errorf("write down where claims are recorded: %w", err)
+	}
+	return nil
+}
+
+// lockShared takes a shared lock on a directory, and makes it if it is missing.
+func lockShared(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("make the driver's directory: %w", err)
 	}
@@ -57,23 +76,17 @@ func enter(dir string) (*Presence, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the driver's directory: %w", err)
 	}
-	p := &Presence{dir: f}
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_SH)
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		if err != nil {
-			err = fmt.Errorf("lock the driver's directory %q: %w", dir, err)
+			return nil, errors.Join(fmt.Errorf("lock the driver's directory %q: %w", dir, err), f.Close())
 		}
-		return p.unless(err)
+		return f, nil
 	}
 }
-
-// Dir is where the driver has its store: the directory of this version, or the former one
-// while a driver of an earlier version is on the node, since device locks must hold between
-// the two, and each removes what it has no record of.
-func (p *Presence) Dir() string { return p.dir.Name() }
 
 // Leave ends the presence. Where no claim has a record, of whatever boot, and no other
 // driver is present, it removes all that drivers remember, and what the caller has put on
@@ -93,12 +106,9 @@ func (p *Presence) Leave(besides func() error) (last bool, err error) {
 		return false, err
 	}
 	memories, err := filepath.Glob(s.memoryPath("*"))
-	errs := []error{err, os.RemoveAll(s.claims()), os.RemoveAll(s.devices()), os.RemoveAll(s.lockPath()), os.RemoveAll(MetadataDir(s.dir))}
-	for _, m := range memories {
-		errs = append(errs, os.Remove(m))
-	}
-	if p.former != "" {
-		errs = append(errs, os.RemoveAll(signPath(p.former)), os.RemoveAll(MetadataDir(p.former)))
+	errs := []error{err}
+	for _, path := range append(memories, s.claims(), s.devices(), s.lockPath(), MetadataDir(s.dir), p.place) {
+		errs = append(errs, os.RemoveAll(path))
 	}
 	return true, errors.Join(append(errs, besides())...)
 }

@@ -42,40 +42,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// The versions of the record format. A record has the lowest version that says
-// what it says, so that the driver before an upgrade understands as much as it can,
-// and a reader refuses what is newer than itself. Fields that a reader may overlook
-// need no new version.
-const (
-	versionHCAs   = 1 // HCAs for one claim alone
-	versionShares = 2 // shared HCAs, groups, limits, and what a site adds to containers
-
-	versionNetworks = 3 // network interfaces of claims
-
-	newestVersion = versionNetworks
-)
-
-// versionOf returns the lowest version that says what a plan says. Whoever took a
-// share for the whole HCA, or made a spec without a limit, or one that lets a container start
-// without its interface, would be wrong.
-func versionOf(p *plan.Plan) int {
-	if p.HasNetwork() {
-		return versionNetworks
-	}
-	if p.Site != nil && (len(p.Site.Env) > 0 || len(p.Site.Mounts) > 0) {
-		return versionShares
-	}
-	for _, d := range p.Devices {
-		if len(d.Members) > 0 || devicename.Parse(d.Device).Shared || d.Limits != (plan.Limits{}) {
-			return versionShares
-		}
-	}
-	return versionHCAs
-}
+// formatVersion is the version of the record format. A reader refuses a newer one, as after a way back to an older
+// driver. Fields that a reader may overlook need no new version.
+const formatVersion = 1
 
 // record is the content of a record file.
 type record struct {
@@ -129,7 +101,7 @@ func (s *Store) Get(uid types.UID) (*plan.Plan, error) {
 		s.held.drop(uid)
 		return nil, nil
 	}
-	if r.Version > newestVersion || r.Plan.UID != uid {
+	if r.Version > formatVersion || r.Plan.UID != uid {
 		return nil, fmt.Errorf("read record of claim %s from %q: version %d of claim %q: %w", uid, path, r.Version, r.Plan.UID, errForeign)
 	}
 	s.held.set(&r.Plan, r.size)
@@ -198,7 +170,7 @@ func (s *Store) replace(p *plan.Plan) error {
 
 // encode makes the record of a plan, which has bounds.
 func (s *Store) encode(p *plan.Plan) ([]byte, error) {
-	data, err := json.Marshal(record{Version: versionOf(p), BootID: s.boot.ID, Plan: *p})
+	data, err := json.Marshal(record{Version: formatVersion, BootID: s.boot.ID, Plan: *p})
 	if err != nil {
 		return nil, fmt.Errorf("encode record of claim %s: %w", p.UID, err)
 	}

@@ -53,7 +53,7 @@ func TestKubeletDirectory(t *testing.T) {
 	n := bed.Namespace(t)
 	c := n.Running("app")
 	n.Expect("app", "app", c.Results()[0].Device)
-	bed.Inside(t, "test", "-e", kubeletDir+"/plugins/rdma.dev/claims") // the sign that leads to the records
+	bed.Inside(t, "test", "-e", kubeletDir+"/plugins/rdma.dev/state.json") // which says where the records are
 	if left, err := bed.Output("find", "/var/lib/kubelet", "-name", "plugins*"); err == nil && left != "" {
 		t.Errorf("in the default directory there is %s", left)
 	}

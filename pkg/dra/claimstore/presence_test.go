@@ -1,0 +1,71 @@
+package claimstore_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
+)
+
+func enter(t *testing.T, dir, pluginDir string) *claimstore.Presence {
+	t.Helper()
+	p, err := claimstore.Enter(dir, pluginDir, thisBoot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func leave(t *testing.T, p *claimstore.Presence, wantLast bool) {
+	t.Helper()
+	last, err := p.Leave(func() error { return nil })
+	if err != nil || last != wantLast {
+		t.Fatalf("the presence ended with last=%v and error %v, want last=%v", last, err, wantLast)
+	}
+}
+
+func listed(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return out
+}
+
+// TestLastLeaves: with no claim prepared the last driver leaves nothing.
+func TestLastLeaves(t *testing.T) {
+	pluginDir, dir := tempDir(t), tempDir(t)
+	first, second := enter(t, dir, pluginDir), enter(t, dir, pluginDir)
+	open(t, dir, thisBoot)
+	leave(t, first, false)
+	leave(t, second, true)
+	if left := append(listed(t, pluginDir), listed(t, dir)...); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// TestOtherStateDir: a driver that is to keep records elsewhere than the claims of this boot
+// have them does not start. After a boot it does.
+func TestOtherStateDir(t *testing.T) {
+	pluginDir, dir, other := tempDir(t), tempDir(t), tempDir(t)
+	p := enter(t, dir, pluginDir)
+	claim(t, open(t, dir, thisBoot), planOf("u1", "d1"))
+	leave(t, p, false)
+	if _, err := claimstore.Enter(other, pluginDir, thisBoot); err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "drain the node") {
+		t.Errorf("the error is %v, want one that names %s and says what to do", err, dir)
+	}
+	leave(t, enter(t, dir, pluginDir), false)
+	next := claimstore.Boot{ID: "boot-3"}
+	after, err := claimstore.Enter(other, pluginDir, next)
+	if err != nil {
+		t.Fatalf("after a boot: %v", err)
+	}
+	open(t, other, next)
+	leave(t, after, true)
+}
