@@ -108,11 +108,11 @@ func (q *notices) add(inDoubt int, batch ...notice) {
 			q.ofPods[about] = append(q.ofPods[about], n)
 		}
 	}
-	pace := withStart
+	p := withStart
 	if !starts {
-		pace = q.following(withinBudget, cost)
+		p = q.following(withinBudget, cost)
 	}
-	q.schedule(steps, pace)
+	q.schedule(steps, p)
 }
 
 // following returns the pace of so many more requests that follow from others.

@@ -60,7 +60,9 @@ func newStatuses(wanted bool, b *budget.Budget, c clock.WithTicker) *statuses {
 		queue:   workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{Clock: c}),
 		retries: jittering{workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](statusRetryMin, statusRetryMax)},
 		budget:  b, clock: c,
-		said: map[types.UID][]resourceapi.AllocatedDeviceStatus{}, starts: map[types.UID]bool{}, turns: map[types.UID]time.Time{},
+		said:   map[types.UID][]resourceapi.AllocatedDeviceStatus{},
+		starts: map[types.UID]bool{},
+		turns:  map[types.UID]time.Time{},
 	}
 }
 
@@ -104,11 +106,14 @@ func (s *statuses) start(uid types.UID, wait time.Duration) {
 	s.queue.AddAfter(uid, wait)
 }
 
-// started reports whether a pod of the claim starts, once.
+// started reports whether a pod of the claim starts, once. Such a claim needs no turn.
 func (s *statuses) started(uid types.UID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	starts := s.starts[uid]
+	if starts {
+		s.dropTurn(uid)
+	}
 	delete(s.starts, uid)
 	return starts
 }
@@ -134,6 +139,11 @@ func (s *statuses) forget(uid types.UID) {
 	defer s.mu.Unlock()
 	delete(s.said, uid)
 	delete(s.starts, uid)
+	s.dropTurn(uid)
+}
+
+// dropTurn takes its turn from a claim, and gives one that has not come yet back. Its caller has mu.
+func (s *statuses) dropTurn(uid types.UID) {
 	if at, waits := s.turns[uid]; waits && s.clock.Now().Before(at) {
 		s.budget.GiveBack()
 	}
