@@ -45,15 +45,16 @@ func (l layout) takeDown(keep bool) error {
 	if err != nil {
 		// Somebody may have removed the state directory under a running cluster,
 		// which then made parts of it again.
-		if pid = l.recordedPid(); pid == 0 {
-			return l.cleanUp(keep)
-		}
-		if err := l.mark(); err != nil {
-			return err
+		if pid = l.recordedPid(); pid != 0 {
+			if err := l.mark(); err != nil {
+				return err
+			}
 		}
 	}
-	if err := killAndWait(pid); err != nil {
-		return err
+	if pid != 0 {
+		if err := killAndWait(pid); err != nil {
+			return err
+		}
 	}
 	if err := os.Remove(filepath.Join(l.CacheDir, l.runningLock())); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove the lock: %w", err)

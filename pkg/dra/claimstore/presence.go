@@ -51,7 +51,9 @@ func (p *Presence) checkPlace(here place) error {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return fmt.Errorf("look where claims are recorded: %w", err)
-	case json.Unmarshal(data, &known) == nil && known.BootID == here.BootID && known.Dir != here.Dir:
+	case json.Unmarshal(data, &known) == nil && known == here:
+		return nil
+	case known.BootID == here.BootID && known.Dir != here.Dir:
 		return fmt.Errorf("claims of this boot are recorded in %q, and this driver is to keep them in %q: "+
 			"set its state directory back, or drain the node and then delete the driver's pod", known.Dir, here.Dir)
 	}
