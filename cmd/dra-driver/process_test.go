@@ -118,7 +118,8 @@ func TestLeave(t *testing.T) {
 		}
 		n.Disconnect()
 	}
-	stays := []string{"claims", "claims.lock", "devices", "hcas.json", "metadata", "not-ours", "rdma-hook-devel", "state.json"}
+	const hookName = "rdma-hook-devel"
+	stays := []string{"claims", "claims.lock", "devices", "hcas.json", "metadata", "not-ours", hookName, "state.json"}
 
 	driver := n.Start(t, "", hook...)
 	c := drivertest.Claim(1, hcas[0])
@@ -147,11 +148,12 @@ func TestLeave(t *testing.T) {
 	mustPrepare(t, n, c)
 	mustUnprepare(t, n, c)
 	spec := filepath.Join(n.CDIDir, "example.com-nic.json")
-	if err := os.WriteFile(spec, []byte(`{"containerEdits": {"hooks": [{"path": "`+filepath.Join(dir, "rdma-hook-devel")+`"}]}}`), 0o644); err != nil {
+	names := fmt.Sprintf(`{"containerEdits": {"hooks": [{"path": %q}]}}`, filepath.Join(dir, hookName))
+	if err := os.WriteFile(spec, []byte(names), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	stop(again)
-	check("with a spec that names the hook", "not-ours", "rdma-hook-devel")
+	check("with a spec that names the hook", "not-ours", hookName)
 }
 
 // TestRollingUpdate: two drivers at once, as during an update. Of two claims on

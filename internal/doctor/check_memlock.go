@@ -90,10 +90,13 @@ func judge(s starter, want, total hook.Size) Finding {
 	case got < want && got < total:
 		f := found(MemlockClamped, Warning, "containers get no more than "+locked(max(soft, got))+", with or without the hook").about(s.who)
 		if s.process.uid == 0 {
-			return f.because("without it %s. The hook asks for %s, and cannot raise the hard limit of %s: it lacks CAP_SYS_RESOURCE on the host, like what starts it", soft, want, s.limits.hard).
+			const lacks = "without it %s. The hook asks for %s, and cannot raise the hard limit of %s: " +
+				"it lacks CAP_SYS_RESOURCE on the host, like what starts it"
+			return f.because(lacks, soft, want, s.limits.hard).
 				fix(cmp.Or(s.unitLimit(), strings.Join(userLimit, "\n")))
 		}
-		return f.because("without it %s. The hook asks for %s, and runs as a user, who cannot raise the hard limit of %s", soft, want, s.limits.hard).
+		const user = "without it %s. The hook asks for %s, and runs as a user, who cannot raise the hard limit of %s"
+		return f.because(user, soft, want, s.limits.hard).
 			fix(userLimit...)
 	}
 	f := found(MemlockByHook, Info, "containers get "+locked(soft)+", and with the hook "+got.String()).

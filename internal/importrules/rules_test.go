@@ -18,7 +18,9 @@ var bans = []importrules.Ban{{
 	Of:      []string{module + "/pkg/cdi"},
 	Links:   []string{"k8s.io/...", "google.golang.org/..."},
 	Imports: []string{module + "/..."},
-	Except:  []string{module + "/pkg/rdma", module + "/internal/atomicfile", module + "/internal/hostfs", module + "/internal/yamlread"},
+	Except: []string{
+		module + "/pkg/rdma", module + "/internal/atomicfile", module + "/internal/hostfs", module + "/internal/yamlread",
+	},
 }, {
 	Name:   "cdi-gen",
 	Why:    "cdi-gen is for hosts without Kubernetes, and stays small",

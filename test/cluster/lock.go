@@ -67,7 +67,8 @@ func (l layout) operate(ctx context.Context) (unlock func(), err error) {
 func (l layout) claim() (*os.File, error) {
 	f, err := lockFile(l.CacheDir, l.runningLock())
 	if errors.Is(err, errLocked) {
-		return nil, fmt.Errorf("bring the cluster up: one runs whose state directory was removed: take it down first, with `go -C test/cluster run ./cmd/cluster down --state-dir %s`", l.StateDir)
+		return nil, fmt.Errorf("bring the cluster up: one runs whose state directory was removed: "+
+			"take it down first, with `go -C test/cluster run ./cmd/cluster down --state-dir %s`", l.StateDir)
 	}
 	return f, err
 }

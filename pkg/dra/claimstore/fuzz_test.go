@@ -13,12 +13,16 @@ import (
 // FuzzRecord: whatever stands in a record, it is the plan of its claim, of no claim, or an error; an
 // HCA that it holds alone is given to nobody else; and no name in it leads out of the store.
 func FuzzRecord(f *testing.F) {
+	devices := func(list string) string {
+		return `{"version":1,"bootID":"boot-2","claim":{"uid":"u1","devices":[` + list + `]}}`
+	}
 	for _, seed := range []string{
-		`{"version":1,"bootID":"boot-2","claim":{"uid":"u1","devices":[{"request":"r0","pool":"node1","device":"d1","adminAccess":true,"settings":{"memlock":"4Gi","nodes":["verbs","mad"],"env":["nccl"]}}]}}`,
+		devices(`{"request":"r0","pool":"node1","device":"d1","adminAccess":true,` +
+			`"settings":{"memlock":"4Gi","nodes":["verbs","mad"],"env":["nccl"]}}`),
 		"", "null", "[]", "{}", `{"version":1,"bootID":"boot-2","claim":null}`,
-		`{"version":1,"bootID":"boot-2","claim":{"uid":"u1","devices":[{"device":"d1"}]}}`,
-		`{"version":1,"bootID":"boot-2","claim":{"uid":"u1","devices":[{"device":"shared-d1","shareID":"s"},{"device":"group-g","members":["d1","d2"],"cards":["d3"]}]}}`,
-		`{"version":1,"bootID":"boot-2","claim":{"uid":"u1","devices":[{"device":"../../x"},{"device":"group-"},{"device":"","cards":["a/b"]}]}}`,
+		devices(`{"device":"d1"}`),
+		devices(`{"device":"shared-d1","shareID":"s"},{"device":"group-g","members":["d1","d2"],"cards":["d3"]}`),
+		devices(`{"device":"../../x"},{"device":"group-"},{"device":"","cards":["a/b"]}`),
 		`{"version":99,"bootID":"boot-2","claim":{"uid":"u1"}}`, `{"version":-1,"bootID":"boot-1","claim":{"uid":"u1"}}`,
 	} {
 		f.Add([]byte(seed))

@@ -33,14 +33,16 @@ func TestRecordFormat(t *testing.T) {
 
 // Whatever a plan says is the same when it is read again.
 func TestRecordReadAgain(t *testing.T) {
-	limited, sited, monitoring := planOf("u1", "d1"), planOf("u1", "d1"), planOf("u1", "d1", "d2")
+	limited, plain, sited, monitoring := planOf("u1", "d1"), planOf("u1", "d1"), planOf("u1", "d1"), planOf("u1", "d1", "d2")
+	plain.Site = &plan.Site{Memlock: "1Gi"}
 	limited.Devices[0].Limits.Objects = 1
 	sited.Site = &plan.Site{Memlock: "1Gi", Mounts: []cdi.Mount{{HostPath: "/a", ContainerPath: "/b"}}}
-	monitoring.Devices[1].AdminAccess = true
-	monitoring.Devices[1].Settings = plan.Settings{Memlock: "4Gi", Nodes: []cdi.NodeClass{cdi.Verbs, cdi.MAD}, Env: []string{"nccl"}}
+	second := &monitoring.Devices[1]
+	second.AdminAccess = true
+	second.Settings = plan.Settings{Memlock: "4Gi", Nodes: []cdi.NodeClass{cdi.Verbs, cdi.MAD}, Env: []string{"nccl"}}
 	for name, want := range map[string]*plan.Plan{
 		"exclusive": planOf("u1", "d1"), "shared": sharesOf("u1", "shared-d1"), "group": groupOf("u1", "d1", "d2"),
-		"limits": limited, "mounts of the site": sited, "monitoring": monitoring,
+		"limits": limited, "site": plain, "mounts of the site": sited, "monitoring": monitoring,
 	} {
 		s, dir := newStore(t)
 		claim(t, s, want)
@@ -62,7 +64,8 @@ func TestRecordOfNewerFormat(t *testing.T) {
 	if _, err := s.Get("u1"); err == nil || !strings.Contains(err.Error(), "written by a newer driver") {
 		t.Errorf("it is read with error %v", err)
 	}
-	if err := s.Claim(context.Background(), planOf("u2", "d1")); err == nil || !strings.Contains(err.Error(), "may be in use") {
+	err := s.Claim(context.Background(), planOf("u2", "d1"))
+	if err == nil || !strings.Contains(err.Error(), "may be in use") {
 		t.Errorf("its device is claimed again with error %v", err)
 	}
 }

@@ -24,7 +24,8 @@ func TestRights(t *testing.T) {
 		"kube-system": shared,
 		"default":     shared,
 	} {
-		everyone := rights(t, namespace, "system:serviceaccount:default:nobody", "system:serviceaccounts", "system:authenticated")
+		const nobody = "system:serviceaccount:default:nobody"
+		everyone := rights(t, namespace, nobody, "system:serviceaccounts", "system:authenticated")
 		got := slices.DeleteFunc(rights(t, namespace, account, "system:serviceaccounts", "system:authenticated"),
 			func(right string) bool { return slices.Contains(everyone, right) })
 		if !slices.Equal(got, want) {

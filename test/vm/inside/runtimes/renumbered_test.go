@@ -1,6 +1,7 @@
 package runtimes
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"testing"
@@ -52,8 +53,10 @@ func TestRenumbered(t *testing.T) {
 
 // owned is a device of a CDI spec with one node, of which the hook checks whose it is.
 func owned(ibdev, node string) string {
-	return `{"name": "` + ibdev + `", "containerEdits": {"deviceNodes": [{"path": "/dev/infiniband/` + node + `", "permissions": "rw"}],
-		"hooks": [{"hookName": "createRuntime", "path": "` + hookPath + `", "args": ["rdma-hook", "--node", "` + ibdev + `:` + node + `"], "env": ["GOMAXPROCS=1"], "timeout": 10}]}}`
+	return fmt.Sprintf(`{"name": %q, "containerEdits": {
+		"deviceNodes": [{"path": %q, "permissions": "rw"}],
+		"hooks": [{"hookName": "createRuntime", "path": %q, "args": ["rdma-hook", "--node", %q], "timeout": 10}]}}`,
+		ibdev, "/dev/infiniband/"+node, hookPath, ibdev+":"+node)
 }
 
 // loadedAnew makes the RDMA devices again, in an order that gives them their numbers.
