@@ -209,17 +209,13 @@ func TestLoadOfAllLinks(t *testing.T) {
 // namesAll checks that the event of the node says what failed.
 func (l *loaded) namesAll() {
 	l.t.Helper()
-	for _, e := range l.node.Events() {
-		if e.InvolvedObject.Kind != "Node" {
-			continue
-		}
-		if !strings.HasPrefix(e.Message, "9 RDMA devices: ") || e.Type != corev1.EventTypeWarning {
-			l.t.Errorf("the node has %s %q", e.Type, e.Message)
-		}
-		for i, name := range l.names {
-			if !strings.Contains(e.Message, fmt.Sprintf("%s (mlx5_%d)", name, i)) {
-				l.t.Errorf("%s is not in %q", name, e.Message)
-			}
+	got := message(l.t, l.node, "Node", "RDMAPortDown")
+	if !strings.HasPrefix(got, "9 RDMA devices: ") {
+		l.t.Errorf("the node has %q", got)
+	}
+	for i, name := range l.names {
+		if !strings.Contains(got, fmt.Sprintf("%s (mlx5_%d)", name, i)) {
+			l.t.Errorf("%s is not in %q", name, got)
 		}
 	}
 }

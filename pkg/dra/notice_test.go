@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -48,19 +49,29 @@ func toldOf(t *testing.T, n *drivertest.Node, want ...string) {
 	})
 }
 
-// message returns the message of an event.
-func message(t *testing.T, n *drivertest.Node, kind, reason string) string {
+// message waits for an event and returns what it says. That a request was counted does not say that its event is there.
+func message(t testing.TB, n *drivertest.Node, kind, reason string) string {
 	t.Helper()
-	for _, e := range n.Events() {
-		if e.InvolvedObject.Kind == kind && e.Reason == reason {
-			if e.Namespace != "team-a" || e.InvolvedObject.UID == "" || e.Source.Component != "rdma.dev" || e.Source.Host != drivertest.NodeName {
-				t.Errorf("event %+v", e)
-			}
-			return e.Message
+	var e corev1.Event
+	drivertest.Eventually(t, func() error {
+		events := n.Events()
+		i := slices.IndexFunc(events, func(e corev1.Event) bool {
+			return e.InvolvedObject.Kind == kind && e.Reason == reason
+		})
+		if i < 0 {
+			return fmt.Errorf("no event %s on a %s", reason, kind)
 		}
+		e = events[i]
+		return nil
+	})
+	if e.Type != corev1.EventTypeWarning || e.InvolvedObject.UID == "" ||
+		e.Source.Component != "rdma.dev" || e.Source.Host != drivertest.NodeName {
+		t.Errorf("event %+v", e)
 	}
-	t.Fatalf("no event %s on a %s", reason, kind)
-	return ""
+	if kind != "Node" && e.Namespace != "team-a" {
+		t.Errorf("event %+v", e)
+	}
+	return e.Message
 }
 
 func report(t *testing.T, dir string, c *resourceapi.ResourceClaim, change func(*hook.Report)) {
