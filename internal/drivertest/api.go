@@ -58,6 +58,7 @@ type API struct {
 	oldest   int64         // the version from which on a watch may begin
 	changed  chan struct{} // closed when the log grows
 	counts   map[string]int
+	open     int // requests that have no answer yet, watches aside
 	failing  map[string]int
 	gatesOff map[string]bool
 	held     map[string]chan struct{}
@@ -263,6 +264,10 @@ func (a *API) serve(h handler) http.HandlerFunc {
 		}
 		a.mu.Lock()
 		a.counts[request]++
+		if request != WatchSlices {
+			a.open++
+			defer a.answered()
+		}
 		status, gate, latency := a.failing[request], a.held[request], a.latency
 		a.mu.Unlock()
 		time.Sleep(latency)
@@ -278,6 +283,19 @@ func (a *API) serve(h handler) http.HandlerFunc {
 		}
 		h.do(w, r)
 	}
+}
+
+func (a *API) answered() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.open--
+}
+
+// Open returns how many requests have no answer yet, watches aside.
+func (a *API) Open() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.open
 }
 
 func fail(w http.ResponseWriter, status int, request string) {

@@ -357,6 +357,12 @@ func TestLoadOfStart(t *testing.T) {
 	if got := l.sent(); got[drivertest.GetClaim] != 9 || got[drivertest.ApplyStatus] != 0 {
 		t.Errorf("the status of 9 claims, which is as it should be, took %v", got)
 	}
+	drivertest.Eventually(t, func() error {
+		if open := l.node.Open(); open > 0 { // a request whose connection is cut is sent again
+			return fmt.Errorf("%d requests have no answer", open)
+		}
+		return nil
+	})
 	l.asked = l.node.Requests()
 	l.node.Cut()
 	watched()

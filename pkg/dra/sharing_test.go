@@ -100,7 +100,13 @@ func TestViewsExclude(t *testing.T) {
 	prepare(t, n, monitor)
 	unprepare(t, n, exclusive)
 	prepare(t, n, shared)
-	prepare(t, n, group)
+	drivertest.Eventually(t, func() error { // the group is published again
+		response, err := n.Prepare(drivertest.Context(t), group)
+		if err == nil {
+			_, err = drivertest.Devices(response, group)
+		}
+		return err
+	})
 	refused(t, n, exclusive, "is in use by claim team-a/claim-")
 }
 
