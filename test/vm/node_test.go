@@ -32,6 +32,12 @@ func onNode(t *testing.T, pkg string, c vm.Cmd, values ...string) {
 	if err := checkout.Install(t.Context(), cp, "", args...); err != nil {
 		t.Fatal(err)
 	}
+	// Emulated, a probe takes five seconds: two programs that begin. What probes do is proven on the embedded cluster.
+	if out, err := cp.Output(t.Context(), "kubectl", "--namespace", deploy.Namespace, "patch", "daemonset", deploy.Release,
+		`--patch={"spec":{"template":{"spec":{"containers":[{"name":"driver","readinessProbe":{"periodSeconds":120},"livenessProbe":{"periodSeconds":120}}]}}}}`,
+	); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 	// The guest has a cache of its own, for the locks and the state, with the host's
 	// programs in it.
 	const cache = "/root/cache"

@@ -57,13 +57,19 @@ func TestFailsClosed(t *testing.T) {
 // namespaces are the network namespaces of the node's pods.
 func namespaces(t *testing.T) []string {
 	t.Helper()
-	runtimes := processes(t, cluster.Containerd)
-	if len(runtimes) == 0 {
-		t.Fatal("containerd is not there")
-	}
-	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/root/run/netns/*", runtimes[0]))
+	files, err := filepath.Glob(nodeRoot(t) + "/run/netns/*")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return files
+}
+
+// nodeRoot is the root directory of the node.
+func nodeRoot(t *testing.T) string {
+	t.Helper()
+	runtimes := processes(t, cluster.Containerd)
+	if len(runtimes) == 0 {
+		t.Fatal("containerd is not there")
+	}
+	return fmt.Sprintf("/proc/%d/root", runtimes[0])
 }

@@ -24,6 +24,9 @@ func TestFollow(t *testing.T) {
 	if names, err := devices("self"); err != nil || slices.Contains(names, "rxm0") {
 		t.Errorf("while a pod has it, the host has %v, %v", names, err)
 	}
+	if got := files(t); len(got) <= len(before.files) {
+		t.Errorf("while a pod has a claim the host has the files %q", got)
+	}
 	for pod, words := range map[string][]string{
 		"with":    {"memlock unlimited unlimited devices rxm0 nodes rdma_cm " + inside.Node(t, "infiniband_verbs", "rxm0") + " ", "hca_id:\trxm0", "PORT_ACTIVE"},
 		"without": {" devices nodes "},

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,44 +18,61 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside/joined"
 )
 
+// belongings are what pods get of the host, and what may be left of pods.
+type belongings struct {
+	files    []string // addresses that were given, records of interfaces, and specs of claims
+	hardware []string
+}
+
 // counted returns what the host has, for home. If the test fails it says what there is to
 // see.
-func counted(t *testing.T) []string {
+func counted(t *testing.T) belongings {
 	t.Helper()
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(joined.Said(context.Background(), node))
 		}
 	})
-	all, err := belongings(t.Context())
+	all, err := hardware()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all
+	return belongings{files(t), all}
 }
 
-// home waits until the host has all that it had, and no more.
-func home(t *testing.T, want []string) {
+// home waits until the host has all that it had, and no more. It looks at the hardware, which takes three programs,
+// when the files are gone.
+func home(t *testing.T, want belongings) {
 	t.Helper()
 	inside.Eventually(t, "the host has what it had", 4*time.Minute, func() error {
-		got, err := belongings(t.Context())
-		if err == nil && !slices.Equal(got, want) {
-			err = fmt.Errorf("it had\n%s\nand has\n%s", strings.Join(want, "\n"), strings.Join(got, "\n"))
+		if got := files(t); !slices.Equal(got, want.files) {
+			return fmt.Errorf("it had the files %q and has %q", want.files, got)
+		}
+		got, err := hardware()
+		if err == nil && !slices.Equal(got, want.hardware) {
+			err = fmt.Errorf("it had\n%s\nand has\n%s", strings.Join(want.hardware, "\n"), strings.Join(got, "\n"))
 		}
 		return err
 	})
 }
 
-// belongings are what pods get of the host, and what may be left of pods: addresses that were given,
-// records of interfaces, and specs of claims.
-func belongings(ctx context.Context) ([]string, error) {
-	all, err := hardware()
+// files are those of belongings.
+func files(t *testing.T) (all []string) {
+	t.Helper()
+	root := nodeRoot(t)
+	dirs, err := filepath.Glob(root + "/var/lib/cni/networks/rdma.dev-*")
 	if err != nil {
-		return nil, err
+		t.Fatal(err)
 	}
-	left, err := node.Output(ctx, "sh", "-c", "find /var/run/cdi /var/lib/kubelet/plugins/rdma.dev/interfaces /var/lib/cni/networks/rdma.dev-* "+
-		"-type f ! -name 'last_reserved_ip.*' ! -name lock 2>/dev/null | sort")
-	return append(all, strings.Fields(left)...), err
+	for _, dir := range append(dirs, root+"/run/cdi", root+"/var/lib/kubelet/plugins/rdma.dev/interfaces") {
+		_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error { // what goes meanwhile is gone
+			if err == nil && e.Type().IsRegular() && e.Name() != "lock" && !strings.HasPrefix(e.Name(), "last_reserved_ip.") {
+				all = append(all, strings.TrimPrefix(path, root))
+			}
+			return nil
+		})
+	}
+	return all
 }
 
 // hardware is what pods get of the host, by what makes each the one that it is: RDMA devices, in sysfs

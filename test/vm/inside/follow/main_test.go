@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
@@ -18,8 +19,9 @@ import (
 )
 
 var (
-	node   *cluster.Cluster     // containerd and the kubelet
-	client kubernetes.Interface // of the control plane
+	node   *cluster.Cluster // containerd and the kubelet
+	config *rest.Config     // of the control plane
+	client kubernetes.Interface
 )
 
 func TestMain(m *testing.M) { joined.Main(m, setUp) }
@@ -32,7 +34,10 @@ func setUp(ctx context.Context) (err error) {
 	if node, err = joined.Up(ctx); err != nil {
 		return err
 	}
-	if client, err = drivertest.ClientOf(node.Kubeconfig()); err != nil {
+	if config, err = drivertest.ConfigOf(node.Kubeconfig()); err != nil {
+		return err
+	}
+	if client, err = kubernetes.NewForConfig(config); err != nil {
 		return err
 	}
 	for ; ; time.Sleep(100 * time.Millisecond) {

@@ -1,9 +1,11 @@
 package follow
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/remotecommand"
+	watchtools "k8s.io/client-go/tools/watch"
 	"k8s.io/utils/ptr"
 
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
@@ -129,31 +136,34 @@ func runs(t *testing.T, name, ibdev string, containers []string) time.Duration {
 	return time.Since(began)
 }
 
-// ready waits until the containers of a pod run.
+// ready waits until the containers of a pod run. It watches: who asks again and again keeps an emulated machine from
+// its work.
 func ready(t *testing.T, name string) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		err := running(t.Context(), name)
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%v\n%s", err, strings.Join(events(t, name), "\n"))
-		}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	pods := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = "metadata.name=" + name
+			return client.CoreV1().Pods(namespace).List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = "metadata.name=" + name
+			return client.CoreV1().Pods(namespace).Watch(ctx, o)
+		},
+	}
+	if _, err := watchtools.UntilWithSync(ctx, pods, &corev1.Pod{}, nil, func(e watch.Event) (bool, error) {
+		p, ok := e.Object.(*corev1.Pod)
+		return ok && e.Type != watch.Deleted && running(p), nil
+	}); err != nil {
+		t.Fatalf("pod %s is not ready: %v: %+v\n%s", name, err, get(t, name).Status.ContainerStatuses, strings.Join(events(t, name), "\n"))
 	}
 }
 
-func running(ctx context.Context, name string) error {
-	p, err := client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-			return nil
-		}
-	}
-	return fmt.Errorf("pod %s is not ready: %+v", name, p.Status.ContainerStatuses)
+func running(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 // ends deletes a pod and its claim, and waits until they are gone.
@@ -206,7 +216,20 @@ func logged(t *testing.T, name, container string, words ...string) {
 	})
 }
 
-// exec runs a command in a container, as kubectl exec does.
+// exec runs a command in a container by the request of kubectl exec. To start kubectl itself takes five emulated seconds.
 func exec(ctx context.Context, name, container, script string) (string, error) {
-	return node.Output(ctx, "kubectl", "exec", name, "-c", container, "--", "sh", "-c", script)
+	request := client.CoreV1().RESTClient().Post().Namespace(namespace).Resource("pods").Name(name).SubResource("exec").
+		VersionedParams(&corev1.PodExecOptions{
+			Container: container, Command: []string{"sh", "-c", script}, Stdout: true, Stderr: true,
+		}, scheme.ParameterCodec)
+	e, err := remotecommand.NewWebSocketExecutor(config, "GET", request.URL().String())
+	if err != nil {
+		return "", err
+	}
+	var stdout, stderr bytes.Buffer
+	err = e.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &stdout, Stderr: &stderr})
+	if err != nil {
+		err = fmt.Errorf("run %q in container %s of pod %s: %w: %s", script, container, name, err, &stderr)
+	}
+	return stdout.String(), err
 }
