@@ -18,7 +18,7 @@
 // The parts, each a function of what it is given:
 //
 //	ParseOptions  the command line; unknown flags are warnings
-//	ReadState     the OCI state from a file descriptor as it arrives, bounded in time and memory
+//	ReadState     the OCI state from a file descriptor as it arrives, bounded in time and size
 //	Raise         the decision: limits now, limit wanted, what is permitted
 //	SetLimits     the container's cgroup, and its limits on RDMA devices
 //	WriteReport   the result as a JSON file, for the driver to read
@@ -27,8 +27,6 @@
 // # Start-up cost
 //
 // The hook runs in every start of a container that has an RDMA device, so the
-// start-up of the whole process counts. Initialising encoding/json and fmt was
-// measured at 15 % of the start-up of an empty static Go program, hence the
-// JSON scanner and the plain string concatenation here. The packages that may be
-// linked are pinned by a test in cmd/rdma-hook, which also holds the benchmark.
+// start-up of the whole process counts. The packages that may be linked are pinned by a
+// test in cmd/rdma-hook, which also holds the benchmark.
 package hook

@@ -1,13 +1,13 @@
 package hook
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,8 +16,7 @@ import (
 // changes its meaning or goes; new fields may come without.
 const ReportVersion = 1
 
-// Report is the content of a report's file. encoding/json reads it; the hook itself
-// writes it with AppendJSON. Sizes and counts are strings, see Size.MarshalText.
+// Report is the content of a report's file, one line of JSON. Sizes and counts are strings, see Size.MarshalText.
 type Report struct {
 	ReportVersion int           `json:"reportVersion"`
 	HookVersion   string        `json:"hookVersion"`
@@ -36,118 +35,6 @@ type Report struct {
 	After         *Limit        `json:"after,omitempty"`
 	Limits        []LimitResult `json:"limits,omitempty"` // of --limit; what stands before is of --memlock
 	Warnings      []string      `json:"warnings,omitempty"`
-}
-
-// AppendJSON appends the report as one line of JSON.
-func (r Report) AppendJSON(b []byte) []byte {
-	b = append(b, `{"reportVersion":`...)
-	b = strconv.AppendInt(b, int64(r.ReportVersion), 10)
-	b = appendString(append(b, `,"hookVersion":`...), r.HookVersion)
-	b = appendString(append(b, `,"id":`...), r.ID)
-	b = strconv.AppendInt(append(b, `,"pid":`...), int64(r.PID), 10)
-	b = appendString(append(b, `,"status":`...), r.Status)
-	b = appendString(append(b, `,"time":`...), r.Time.UTC().Format(time.RFC3339))
-	b = appendOptional(b, "claim", r.Claim)
-	b = appendOptional(b, "podUID", r.PodUID)
-	b = appendOptional(b, "container", r.Container)
-	if r.HostNetwork != nil {
-		b = strconv.AppendBool(append(b, `,"hostNetwork":`...), *r.HostNetwork)
-	}
-	if r.Want != nil {
-		b = appendSize(append(b, `,"want":`...), *r.Want)
-	}
-	b = appendString(append(b, `,"outcome":`...), string(r.Outcome))
-	b = appendString(append(b, `,"message":`...), r.Message)
-	if r.Before != nil {
-		b = appendLimit(append(b, `,"before":`...), *r.Before)
-	}
-	if r.After != nil {
-		b = appendLimit(append(b, `,"after":`...), *r.After)
-	}
-	b = appendList(b, "limits", r.Limits, appendLimitResult)
-	b = appendList(b, "warnings", r.Warnings, appendString)
-	return append(b, "}\n"...)
-}
-
-// appendOptional appends a member that is a string, unless it is empty.
-func appendOptional(b []byte, name, value string) []byte {
-	if value == "" {
-		return b
-	}
-	return appendString(append(appendString(append(b, ','), name), ':'), value)
-}
-
-// appendList appends a member that is a list, unless it is empty.
-func appendList[T any](b []byte, name string, list []T, one func([]byte, T) []byte) []byte {
-	for i, v := range list {
-		if i == 0 {
-			b = append(appendString(append(b, ','), name), ":["...)
-		} else {
-			b = append(b, ',')
-		}
-		b = one(b, v)
-	}
-	if len(list) > 0 {
-		b = append(b, ']')
-	}
-	return b
-}
-
-func appendLimitResult(b []byte, r LimitResult) []byte {
-	b = appendString(append(b, `{"device":`...), r.Device)
-	b = append(b, `,"want":{`...)
-	if r.Want.Handles != 0 {
-		b = appendString(append(b, `"handles":`...), r.Want.Handles.String())
-	}
-	if r.Want.Handles != 0 && r.Want.Objects != 0 {
-		b = append(b, ',')
-	}
-	if r.Want.Objects != 0 {
-		b = appendString(append(b, `"objects":`...), r.Want.Objects.String())
-	}
-	b = appendString(append(b, `},"outcome":`...), string(r.Outcome))
-	b = appendString(append(b, `,"message":`...), r.Message)
-	if r.Before != nil {
-		b = appendResources(append(b, `,"before":`...), *r.Before)
-	}
-	if r.After != nil {
-		b = appendResources(append(b, `,"after":`...), *r.After)
-	}
-	return append(b, '}')
-}
-
-func appendResources(b []byte, r Resources) []byte {
-	b = appendString(append(b, `{"handles":`...), r.Handles.String())
-	b = appendString(append(b, `,"objects":`...), r.Objects.String())
-	return append(b, '}')
-}
-
-func appendLimit(b []byte, l Limit) []byte {
-	b = appendSize(append(b, `{"soft":`...), l.Soft)
-	b = appendSize(append(b, `,"hard":`...), l.Hard)
-	return append(b, '}')
-}
-
-func appendSize(b []byte, s Size) []byte {
-	text, _ := s.MarshalText() // never fails
-	return appendString(b, string(text))
-}
-
-// appendString appends a JSON string. U+FFFD stands for what is not UTF-8.
-func appendString(b []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	b = append(b, '"')
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			b = append(b, '\\', byte(r))
-		case r < ' ':
-			b = append(b, '\\', 'u', '0', '0', hex[r>>4], hex[r&0xf])
-		default:
-			b = utf8.AppendRune(b, r)
-		}
-	}
-	return append(b, '"')
 }
 
 // maxIDLength leaves room for the rest of the temporary file's name in NAME_MAX.
@@ -192,7 +79,10 @@ func WriteReport(dir string, r Report) error {
 	}
 	path := dir + "/" + name + ".json"
 	temp := dir + "/." + name + "." + strconv.Itoa(os.Getpid()) + ".tmp"
-	err := writeFile(temp, r.AppendJSON(nil))
+	data, err := json.Marshal(r)
+	if err == nil {
+		err = writeFile(temp, append(data, '\n'))
+	}
 	if err == nil {
 		err = unix.Rename(temp, path)
 	}

@@ -202,7 +202,7 @@ func newReport(opts Options, st State, warnings []string, version string) Report
 		HookVersion:   version,
 		ID:            st.ID,
 		Status:        st.Status,
-		Time:          time.Now(),
+		Time:          time.Now().UTC().Truncate(time.Second),
 		Claim:         opts.Claim,
 		PodUID:        st.PodUID,
 		Container:     st.Container,

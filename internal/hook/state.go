@@ -1,7 +1,10 @@
 package hook
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"strconv"
@@ -12,11 +15,11 @@ import (
 
 // MaxStateSize bounds what is read from stdin. A state holds the annotations of the container,
 // of which Kubernetes takes 256 KiB for a pod, and a pod of 1.5 MiB in all. A runtime escapes a
-// byte with up to seven, and CRI-O writes several copies. Nothing of it is kept in memory.
+// byte with up to seven, and CRI-O writes several copies.
 const MaxStateSize = 64 << 20
 
-// windowSize is how much of a state is in memory at a time: most are one window.
-const windowSize = 8 << 10
+// maxText bounds a text that is kept, such as the container's ID.
+const maxText = 4096
 
 // ErrStateTimeout is what ReadState returns when no whole state arrives in time.
 var ErrStateTimeout = errors.New("no complete OCI state arrived in time")
@@ -33,64 +36,36 @@ type State struct {
 	Container string // its name in the pod
 }
 
-// ParseState reads the OCI state. Unknown keys are passed over, the last one of
-// a repeated key counts, and null is the same as absent.
+// ParseState reads the OCI state. Unknown keys are ignored, the last one of a repeated key counts, and null is the
+// same as absent.
 func ParseState(data []byte) (State, error) {
-	return (&scanner{buf: data}).state()
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(data, &members); err != nil {
+		return State{}, fmt.Errorf("parse OCI state: %w", err)
+	}
+	return stateOf(members)
 }
 
-func (s *scanner) state() (State, error) {
-	var st State
-	var kube annotations
-	err := s.object(func(key string) (err error) {
-		switch key {
-		case "id":
-			st.ID, err = s.optionalString(key)
-		case "status":
-			st.Status, err = s.optionalString(key)
-		case "pid":
-			st.PID, err = s.optionalInt(key)
-		case "annotations":
-			kube, err = s.annotations()
-		default:
-			err = s.skip(1)
+// stateOf takes the members by name: into a struct, encoding/json would also decode keys in other case.
+func stateOf(members map[string]json.RawMessage) (st State, err error) {
+	if members == nil {
+		return st, errors.New("parse OCI state: it is null, and not an object")
+	}
+	for _, m := range []struct {
+		key  string
+		into any
+		kind string
+	}{{"id", &st.ID, "a string"}, {"status", &st.Status, "a string"}, {"pid", &st.PID, "an integer"}} {
+		raw, ok := members[m.key]
+		if ok && len(raw) > maxText {
+			return State{}, fmt.Errorf("parse OCI state: key %q: longer than %s", m.key, Size(maxText))
 		}
-		return err
-	})
-	if err == nil {
-		err = s.rest()
+		if ok && json.Unmarshal(raw, m.into) != nil {
+			return State{}, fmt.Errorf("parse OCI state: key %q: %s is not %s", m.key, raw, m.kind)
+		}
 	}
-	if err != nil {
-		return State{}, wrap("parse OCI state", err)
-	}
-	st.PodUID, st.Container = kube.of(st.ID)
+	st.PodUID, st.Container = annotatedPod(members["annotations"], st.ID)
 	return st, nil
-}
-
-func (s *scanner) optionalString(key string) (string, error) {
-	if s.word("null") {
-		return "", nil
-	}
-	v, whole, err := s.str(maxText)
-	if err == nil && !whole {
-		err = errors.New("longer than " + Size(maxText).String())
-	}
-	return v, wrap("key "+strconv.Quote(key), err)
-}
-
-func (s *scanner) optionalInt(key string) (*int, error) {
-	if s.word("null") {
-		return nil, nil
-	}
-	text, err := s.number()
-	if err != nil {
-		return nil, wrap("key "+strconv.Quote(key), err)
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		return nil, errors.New("key " + strconv.Quote(key) + ": " + text + " is not an integer")
-	}
-	return &n, nil
 }
 
 // check says whether there is a process to act on. reason explains why not; it
@@ -117,24 +92,44 @@ func (st State) check() (reason, warning string, err error) {
 // latest, so that a runtime that never closes the pipe cannot hang the start of
 // a container. The descriptor may be blocking.
 func ReadState(fd int, deadline time.Time) (State, error) {
-	total := 0
-	var readErr error // the text's own faults have their own words
-	s := &scanner{buf: make([]byte, 0, windowSize), read: func(b []byte) (int, error) {
-		n, err := readBy(fd, b, deadline)
-		total += n
-		if err != nil && err != io.EOF {
-			readErr = err
-		}
-		return n, err
-	}}
-	st, err := s.state()
+	return readState(&stateReader{read: func(b []byte) (int, error) { return readBy(fd, b, deadline) }})
+}
+
+func readState(r *stateReader) (State, error) {
+	d := json.NewDecoder(r)
+	var members map[string]json.RawMessage
+	err := d.Decode(&members)
 	switch {
-	case readErr != nil:
-		return State{}, wrap("read OCI state from stdin ("+strconv.Itoa(total)+" bytes so far)", readErr)
-	case err != nil && total == 0:
+	case r.err != nil:
+		return State{}, fmt.Errorf("read OCI state from stdin (%d bytes so far): %w", r.total, r.err)
+	case err == io.EOF:
 		return State{}, errors.New("read OCI state from stdin: it is empty; a container runtime starts this hook and writes the state there")
+	case err != nil:
+		return State{}, fmt.Errorf("parse OCI state: %w", err)
 	}
-	return st, err
+	rest, err := io.ReadAll(d.Buffered())
+	if rest = bytes.TrimLeft(rest, " \t\r\n"); err != nil || len(rest) > 0 {
+		return State{}, fmt.Errorf("parse OCI state: expected nothing after the object, found %.20q", rest)
+	}
+	return stateOf(members)
+}
+
+// stateReader counts what it reads, and keeps an error other than the end of the file.
+type stateReader struct {
+	read  func([]byte) (int, error)
+	total int
+	err   error
+}
+
+func (r *stateReader) Read(b []byte) (int, error) {
+	n, err := r.read(b)
+	if r.total += n; r.total > MaxStateSize {
+		err = errors.New("more than " + Size(MaxStateSize).String())
+	}
+	if err != io.EOF {
+		r.err = err
+	}
+	return n, err
 }
 
 // readBy reads what is there, and waits for it until the deadline.

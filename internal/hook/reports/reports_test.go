@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -127,7 +128,11 @@ func FuzzTake(f *testing.F) {
 	f.Fuzz(func(t *testing.T, id, message, warning string, garbage []byte) {
 		dir := t.TempDir()
 		said := hook.Report{ReportVersion: hook.ReportVersion, ID: id, Message: message, Outcome: hook.Raised, Warnings: []string{warning}}
-		for name, data := range map[string][]byte{"one.json": said.AppendJSON(nil), "two.json": garbage} {
+		text, err := json.Marshal(said)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, data := range map[string][]byte{"one.json": text, "two.json": garbage} {
 			if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
 				t.Fatal(err)
 			}

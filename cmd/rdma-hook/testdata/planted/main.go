@@ -3,7 +3,7 @@
 package main
 
 import (
-	_ "encoding/json"
+	_ "net/http"
 
 	_ "sigs.k8s.io/yaml"
 )
