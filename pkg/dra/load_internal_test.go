@@ -75,3 +75,31 @@ func TestTurnsOfEndedClaims(t *testing.T) {
 		t.Errorf("the only claim waits for %v", wait)
 	}
 }
+
+// TestTurnThatMoves: the status of a claim is tried again after an error, though a turn that it had before comes while
+// it waits. The queue keeps the earlier of two times.
+func TestTurnThatMoves(t *testing.T) {
+	c := clocktesting.NewFakeClock(time.Now())
+	s := newStatuses(true, budget.New(budget.Default(), c, func() float64 { return 0.5 }), c)
+	defer s.queue.ShutDown()
+	s.spread([]types.UID{"claim"}, false)
+	s.start("claim", 0)
+	uid, _ := s.queue.Get()
+	if !s.started(uid) {
+		t.Fatal("no pod of the claim starts")
+	}
+	s.again(uid)
+	s.queue.Done(uid)
+	drivertest.Eventually(t, func() error {
+		if s.queue.Len() == 0 {
+			c.Step(100 * time.Millisecond)
+			return fmt.Errorf("nothing is in the queue %v after the turn of the claim", c.Now().Sub(s.turns[uid]))
+		}
+		uid, _ := s.queue.Get()
+		defer s.queue.Done(uid)
+		if !s.admit(uid, true) {
+			return fmt.Errorf("the turn of the claim is not here yet")
+		}
+		return nil
+	})
+}

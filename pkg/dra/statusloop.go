@@ -156,7 +156,8 @@ func (s *statuses) admit(uid types.UID, atOnce bool) bool {
 	defer s.mu.Unlock()
 	now := s.clock.Now()
 	if at, waits := s.turns[uid]; waits {
-		if now.Before(at) {
+		if now.Before(at) { // a turn that the claim had before, which the queue knows still
+			s.queue.AddAfter(uid, at.Sub(now))
 			return false
 		}
 		delete(s.turns, uid)
