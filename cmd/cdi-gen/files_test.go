@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/mounttest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/mounttest"
 )
 
 // generateTo runs generate on a machine with an output.

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
-	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
 // codes are the exit codes of generate on the machines where it is not 0.

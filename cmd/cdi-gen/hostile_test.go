@@ -10,7 +10,7 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 )
 
 // What somebody may call a network interface, an HCA and a file: a command for a shell, a title and colours for a terminal, a

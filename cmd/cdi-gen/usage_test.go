@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 )
 
 // TestBadUsage: every wrong flag or argument ends with code 2, names what is wrong

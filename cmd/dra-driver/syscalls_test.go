@@ -8,8 +8,8 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
-	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
 // syscallLine finds the name of a call in what strace writes: "PID name(...".

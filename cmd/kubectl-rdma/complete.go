@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/inspect/collect"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect/collect"
 )
 
 // completeTime is how long the user's shell waits at most.

@@ -11,8 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/inspect"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/inspect/collect"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect/collect"
 )
 
 func newNodes(p *plugin) *cobra.Command {

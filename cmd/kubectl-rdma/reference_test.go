@@ -5,8 +5,8 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/golden"
 	"github.com/rdma-dev/dra-driver-rdma/internal/reference"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 )
 
 // TestReference: the reference pages are what the program says of itself.

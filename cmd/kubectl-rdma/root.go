@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/version"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/inspect"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/inspect/collect"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect/collect"
 )
 
 // plugin is what all commands share: the flags of kubectl, and its streams.

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/inspect"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/inspect/collect"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect/collect"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/counters"
-	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 )
 
 func ExampleReadPort() {

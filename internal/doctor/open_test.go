@@ -10,10 +10,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
-	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/rdmatest"
-	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmamap/rdmamaptest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
 // Below a host root nothing of this system is looked at: no program is run, no

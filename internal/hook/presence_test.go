@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
 type fakeDevices struct {

@@ -3,8 +3,8 @@ package hook_test
 import (
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/golden"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 )
 
 // TestReference: the reference pages are what the program says of itself.

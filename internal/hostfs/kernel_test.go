@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
 // file is what the kernel or Resolve finds at a path: an inode, or an error.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
 // A program that others than root can replace is refused, whatever way they have to do so.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
 // These tests start real containers with runc on root file systems that lack

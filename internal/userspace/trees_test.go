@@ -11,7 +11,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/golden"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 )
 
 // TestTrees keeps hosts and images as archives, for tests of programs that use this

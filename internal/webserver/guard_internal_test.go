@@ -14,7 +14,7 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 )
 
 // request is one of a token, from an address.

@@ -15,7 +15,7 @@ import (
 
 	certutil "k8s.io/client-go/util/cert"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/webserver"
 )
 

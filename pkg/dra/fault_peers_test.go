@@ -3,7 +3,7 @@ package dra_test
 import (
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 )
 
 // Mistakes that other drivers have made, which keep what they know by pod or by name.

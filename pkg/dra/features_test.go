@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 )
 
 // countersOn asks for counters, which keep the exclusive HCA, its shares and its VFs

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	healthpb "k8s.io/kubelet/pkg/apis/dra-health/v1"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )

@@ -16,7 +16,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/devicemetadata"
 	"tags.cncf.io/container-device-interface/specs-go"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
 )

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
-	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
-	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
 // TestBadInput: the error that reaches the pod's events names the claim, the

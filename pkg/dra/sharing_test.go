@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 )
 
 // TestShare: a share has its ID in the answer and in the CDI name, and its part of

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
-	"github.com/rdma-dev/dra-driver-rdma/internal/golden"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 )
 
 // bareFiles makes the system calls that a Prepare makes on files, as TestSyscallsOfPrepare and strace

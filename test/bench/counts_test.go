@@ -15,9 +15,9 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
-	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/sysfault"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/sysfault"
 )
 
 var update = flag.Bool("update", false, "write testdata/counts.txt")

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/controlplane"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
 )
 
 // BenchmarkSchedule is a real scheduler and API server with 1,000 nodes that nobody runs: from

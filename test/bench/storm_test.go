@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 )
 
 // BenchmarkStorm is how many claims a second a node prepares that come eight at a time, by our

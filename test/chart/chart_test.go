@@ -29,7 +29,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
 // The chart, and how the tests install it.

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/golden"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 )
 
 // value is one documented value of values.yaml.

@@ -13,8 +13,8 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest"
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/prometheus"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/prometheus"
 )
 
 // The devices of the fixture machine dgx-h100-ib that the load is on; the first is

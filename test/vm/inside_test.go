@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	promtest "github.com/rdma-dev/dra-driver-rdma/internal/drivertest/prometheus"
+	promtest "github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/prometheus"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/capture"
-	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/tree"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/capture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/tree"
 )
 
 // source is what capture and import have in common: whence a tree comes and where it goes.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/fixture/synth"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/synth"
 )
 
 func generateCommand(dir *string) *cobra.Command {

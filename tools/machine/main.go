@@ -1,7 +1,7 @@
-// Machine makes, captures and shows the fixture machines of internal/fixture: hosts' RDMA sysfs as text archives.
+// Machine makes, captures and shows the fixture machines of internal/test/fixture: hosts' RDMA sysfs as text archives.
 //
 //	go run ./tools/machine list
-//	go run ./tools/machine generate            # rewrite the archives that are described in internal/fixture/synth
+//	go run ./tools/machine generate            # rewrite the archives that are described in internal/test/fixture/synth
 //	go run ./tools/machine capture --name NAME --scrub
 //	go run ./tools/machine extract hgx-h100 /tmp/host --nodes
 //
@@ -30,7 +30,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	archives := root.PersistentFlags().String("machines", "internal/fixture/machines", "directory of the archives")
+	archives := root.PersistentFlags().String("machines", "internal/test/fixture/machines", "directory of the archives")
 	root.AddCommand(
 		listCommand(), generateCommand(archives), captureCommand(archives), importCommand(archives),
 		extractCommand(), synthCommand(),

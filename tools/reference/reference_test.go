@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/golden"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 )
 
 // TestStale: the page is what the types and their comments make.

@@ -13,11 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/needs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet/podnettest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
-	"github.com/rdma-dev/dra-driver-rdma/internal/sysfault"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/sysfault"
 )
 
 // driverProcess in the environment makes this program a driver that attaches or detaches once: what to do, the mode, the

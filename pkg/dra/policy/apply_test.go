@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/controlplane"
-	"github.com/rdma-dev/dra-driver-rdma/internal/fixture"
-	"github.com/rdma-dev/dra-driver-rdma/internal/golden"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"

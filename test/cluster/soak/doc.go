@@ -1,5 +1,5 @@
 // Package soak holds the soak of a driver beside a real API server: the steps and the
-// invariants of package internal/drivertest/soak, with a server that validates, refuses
+// invariants of package internal/test/drivertest/soak, with a server that validates, refuses
 // what RBAC and the chart's policies do not allow, has conflicts, and is killed.
 //
 // The driver has what a pod of the chart has: the rights of the plain manifests, and a token

@@ -18,8 +18,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
 
-// objects are nodes and slices of fixture machines (internal/drivertest/fleet).
-const objects = "../../../../internal/drivertest/fleet/testdata/"
+// objects are nodes and slices of fixture machines (internal/test/drivertest/fleet).
+const objects = "../../../../internal/test/drivertest/fleet/testdata/"
 
 // bed is an API server with nodes, and kubectl with the plugin.
 type bed struct {

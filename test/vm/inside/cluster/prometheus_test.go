@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/drivertest/prometheus"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/prometheus"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside/published"

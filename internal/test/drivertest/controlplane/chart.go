@@ -1,0 +1,46 @@
+package controlplane
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"text/template"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// ChartClasses returns the device classes of the chart. Helm is a Go template with
+// more functions; the classes use few of them.
+func ChartClasses(t testing.TB) []*resourceapi.DeviceClass {
+	t.Helper()
+	_, here, _, _ := runtime.Caller(0)
+	source, err := os.ReadFile(filepath.Join(filepath.Dir(here), "../../../../deployments/helm/dra-driver-rdma/templates/deviceclasses.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	funcs := template.FuncMap{
+		"include": func(name string, _ any) string { return map[string]string{"rdma.driver": "rdma.dev"}[name] },
+		"nindent": func(_ int, s string) string { return s },
+	}
+	parsed, err := template.New("classes").Funcs(funcs).Parse(string(source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	values := map[string]any{"Values": map[string]any{"deviceClasses": map[string]any{"create": true}, "extendedResourceName": ""}}
+	if err := parsed.Execute(&out, values); err != nil {
+		t.Fatal(err)
+	}
+	var classes []*resourceapi.DeviceClass
+	for document := range strings.SplitSeq(out.String(), "\n---\n") {
+		class := &resourceapi.DeviceClass{}
+		if err := yaml.UnmarshalStrict([]byte(document), class); err != nil {
+			t.Fatalf("%v in\n%s", err, document)
+		}
+		classes = append(classes, class)
+	}
+	return classes
+}

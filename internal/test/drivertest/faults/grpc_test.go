@@ -1,0 +1,91 @@
+package faults
+
+import (
+	"context"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/invariants"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/sysfault"
+)
+
+// TestKubeletGivesUp has the kubelet give up on a call at each call on a file that the
+// driver makes for it, as when its deadline is over or it is restarted. What the
+// kubelet knows of the claim is then nothing, and its next try succeeds.
+func TestKubeletGivesUp(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, faultMachine)
+	f.start()
+	nothing := func(context.Context, *resourceapi.ResourceClaim) {}
+	prepare := func(ctx context.Context, c *resourceapi.ResourceClaim) { _, _ = f.Prepare(ctx, c) }
+	unprepare := func(ctx context.Context, c *resourceapi.ResourceClaim) { _, _ = f.Unprepare(ctx, c) }
+	for _, call := range []struct {
+		name      string
+		first, do func(context.Context, *resourceapi.ResourceClaim)
+	}{{"Prepare", nothing, prepare}, {"Unprepare", prepare, unprepare}} {
+		for n := 1; !t.Failed(); n++ {
+			c := drivertest.Claim(n, faultHCA)
+			f.AddClaim(c)
+			call.first(drivertest.Context(t), c)
+			ctx, cancel := context.WithCancel(context.Background())
+			shot := f.Arm(sysfault.Fault{N: n, Match: sysfault.Below(append(f.own(), f.host()...)...), Do: func(sysfault.Call) unix.Errno {
+				cancel()
+				return 0
+			}})
+			call.do(ctx, c)
+			cancel()
+			_, fired := shot.Fired()
+			shot.Disarm()
+			if err := invariants.Always(f.Worker); err != nil {
+				t.Errorf("%s, given up at call %d: %v", call.name, n, err)
+			}
+			if call.name == "Prepare" {
+				if _, err := f.prepareOnce(c); err != nil {
+					t.Errorf("%s, given up at call %d, the next try: %v", call.name, n, err)
+				}
+				f.atRest(invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}})
+			}
+			if err := f.unprepareOnce(c); err != nil {
+				t.Errorf("%s, given up at call %d, the end: %v", call.name, n, err)
+			}
+			f.atRest(invariants.Claims{})
+			if !fired {
+				t.Logf("%s: %d calls", call.name, n-1)
+				break
+			}
+		}
+	}
+}
+
+// TestEndMeetsPrepare: the kubelet gives up on a Prepare and ends the claim while the
+// driver is still at work, at each call on a file in turn. Nothing is left.
+func TestEndMeetsPrepare(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, faultMachine)
+	f.start()
+	for n := 1; !t.Failed(); n++ {
+		c := drivertest.Claim(n, faultHCA)
+		f.AddClaim(c)
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		shot := f.Arm(sysfault.Fault{N: n, Match: sysfault.Below(f.own()...), Do: func(sysfault.Call) unix.Errno {
+			cancel()
+			go func() { ended <- f.unprepareOnce(c) }()
+			return 0
+		}})
+		_, _ = f.Prepare(ctx, c)
+		cancel()
+		if _, fired := shot.Fired(); !fired {
+			t.Logf("%d calls", n-1)
+			return
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("given up at call %d, the end: %v", n, err)
+		}
+		shot.Disarm()
+		f.atRest(invariants.Claims{})
+	}
+}

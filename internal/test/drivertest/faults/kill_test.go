@@ -1,0 +1,104 @@
+package faults
+
+import (
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/invariants"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/sysfault"
+)
+
+// TestKillAtEachCall kills the driver with kill -9 instead of each call on its own
+// files in turn: of a Prepare, of an Unprepare, of a start. What it leaves is never
+// wrong, the next driver brings it in order before it serves, and the kubelet's next
+// try succeeds.
+func TestKillAtEachCall(t *testing.T) {
+	t.Parallel()
+	f, live := newDisordered(t)
+	c := drivertest.Claim(2, faultHCA)
+	f.AddClaim(c)
+	p := f.start()
+	if err := f.unprepareOnce(live); err != nil {
+		t.Fatal(err)
+	}
+	for _, call := range []struct {
+		name  string
+		first func(*resourceapi.ResourceClaim) error
+		do    func(*resourceapi.ResourceClaim) error
+	}{
+		{"Prepare", func(*resourceapi.ResourceClaim) error { return nil }, f.mustPrepare},
+		{"Prepare again", f.mustPrepare, f.mustPrepare},
+		{"Unprepare", f.mustPrepare, f.unprepareOnce},
+	} {
+		for n := 1; !t.Failed(); n++ {
+			f.sweep()
+			if err := call.first(c); err != nil {
+				t.Fatalf("before call %d of %s: %v", n, call.name, err)
+			}
+			shot := f.Arm(sysfault.Fault{N: n, Match: sysfault.Below(f.own()...), Do: sysfault.Kill})
+			err := call.do(c)
+			at, fired := shot.Fired()
+			shot.Disarm()
+			if !fired {
+				t.Logf("%s: %d calls", call.name, n-1)
+				break
+			}
+			if err == nil {
+				t.Logf("%s: call %d, %v, came after the answer", call.name, n, at)
+			}
+			f.end(p)
+			if err := invariants.Always(f.Worker); err != nil {
+				t.Errorf("%s, killed at call %d, %v: %v", call.name, n, at, err)
+			}
+			p = f.start()
+			if err := invariants.AtRest(f.Worker, invariants.Claims{Open: []*resourceapi.ResourceClaim{c}}); err != nil {
+				t.Errorf("%s, killed at call %d, %v, after the restart: %v", call.name, n, at, err)
+			}
+			if err := call.do(c); err != nil {
+				t.Errorf("%s, killed at call %d, %v, the next try: %v", call.name, n, at, err)
+			}
+			if err := f.unprepareOnce(c); err != nil {
+				t.Errorf("%s, killed at call %d, %v, the end: %v", call.name, n, at, err)
+			}
+			f.atRest(invariants.Claims{})
+		}
+		if err := f.unprepareOnce(c); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestKillInStart is the same for a driver that finds its files in disorder.
+func TestKillInStart(t *testing.T) {
+	t.Parallel()
+	f, c := newDisordered(t)
+	prepared := invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}}
+	for n := 1; !t.Failed(); n++ {
+		f.disorder(c)
+		shot := f.Arm(sysfault.Fault{N: n, Match: sysfault.Below(f.own()...), Do: sysfault.Kill})
+		p := f.launch()
+		f.registered(p)
+		at, fired := shot.Fired()
+		shot.Disarm()
+		f.end(p)
+		if err := invariants.Always(f.Worker); err != nil && fired {
+			t.Errorf("killed at call %d, %v: %v", n, at, err)
+		}
+		p = f.start()
+		if err := invariants.AtRest(f.Worker, prepared); err != nil {
+			t.Errorf("killed at call %d, %v, after the restart: %v", n, at, err)
+		}
+		f.end(p)
+		if !fired {
+			t.Logf("%d calls", n-1)
+			return
+		}
+	}
+}
+
+func (f *faulty) mustPrepare(c *resourceapi.ResourceClaim) error {
+	_, err := f.prepareOnce(c)
+	return err
+}

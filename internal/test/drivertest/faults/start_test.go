@@ -1,0 +1,180 @@
+package faults
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/invariants"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/sysfault"
+)
+
+// disorder leaves what a driver may find at its start: a prepared claim without a
+// spec, a spec without a record, a record of an earlier boot, and files that a killed
+// driver did not finish.
+func (f *faulty) disorder(prepared *resourceapi.ResourceClaim) {
+	f.t.Helper()
+	record := filepath.Join(f.RecordDir(), string(prepared.UID)+".json")
+	data, err := os.ReadFile(record)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	old := drivertest.Claim(9000, faultHCA)
+	orphan := drivertest.Claim(9001, faultHCA)
+	earlier := strings.NewReplacer(string(prepared.UID), string(old.UID), drivertest.BootID(f.t), "an-earlier-boot").Replace(string(data))
+	if err := os.Remove(drivertest.SpecPath(f.CDIDir, prepared)); err != nil && !os.IsNotExist(err) {
+		f.t.Fatal(err)
+	}
+	f.sweep()
+	hourAgo := time.Now().Add(-time.Hour)
+	for path, content := range map[string]string{
+		filepath.Join(f.RecordDir(), string(old.UID)+".json"): earlier,
+		drivertest.SpecPath(f.CDIDir, orphan):                 `{"cdiVersion": "0.3.0", "kind": "rdma.dev/claim", "devices": [{"name": "x", "containerEdits": {"env": ["A=b"]}}]}`,
+		filepath.Join(f.CDIDir, ".rdma.dev-1.tmp"):            "{",
+		filepath.Join(f.RecordDir(), ".rdma.dev-2.tmp"):       "{",
+	} {
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			f.t.Fatal(err)
+		}
+		if err := os.Chtimes(path, hourAgo, hourAgo); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
+// sweep removes what killed drivers left half written, which the driver keeps for a
+// minute.
+func (f *faulty) sweep() {
+	f.t.Helper()
+	for _, dir := range []string{f.CDIDir, f.RecordDir()} {
+		left, err := filepath.Glob(filepath.Join(dir, ".*.tmp"))
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		for _, path := range left {
+			if err := os.Remove(path); err != nil {
+				f.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestFaultInStart lets each call on a file fail that a driver makes on its way to
+// serve the kubelet. It either ends and says why, and the next one, which the kubelet
+// starts, serves and finds everything in order; or it serves, and mends by itself
+// what it could not do.
+func TestFaultInStart(t *testing.T) {
+	t.Parallel()
+	f, c := newDisordered(t)
+	var late []place
+	ended := 0
+	for n := 1; !t.Failed(); n++ {
+		shot, p := f.startWithFault(c, n, sysfault.Below(append(append(f.own(), f.host()...), f.Dir)...))
+		call, fired := shot.Fired()
+		err := invariants.AtRest(f.Worker, invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}})
+		switch said := p.Output(); {
+		case p.HasEnded():
+			ended++
+			if !strings.Contains(said, unix.EIO.Error()) {
+				t.Errorf("EIO at call %d, %v: the driver ended and said %s", n, call, said)
+			}
+			f.end(p)
+			p = f.start()
+			f.atRest(invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}})
+		case err != nil:
+			late = append(late, f.place(shot.Calls()[:n]))
+			if !strings.Contains(said, unix.EIO.Error()) {
+				t.Errorf("EIO at call %d, %v: %v, and the driver said %s", n, call, err, said)
+			}
+		}
+		f.end(p)
+		if !fired {
+			t.Logf("%d calls: %d end the driver, after %d it serves and has something to mend", n-1, ended, len(late))
+			break
+		}
+	}
+	for _, at := range late {
+		t.Run(fmt.Sprintf("mends after %s %d", at.call, at.n), func(t *testing.T) {
+			t.Parallel() // each waits for the driver's next look at the host
+			f, c := newDisordered(t)
+			shot, _ := f.startWithFault(c, at.n, func(call sysfault.Call) bool { return f.anonymous(call) == at.call })
+			if _, fired := shot.Fired(); !fired {
+				t.Fatal("there was no such call")
+			}
+			began := time.Now()
+			var err error
+			for time.Since(began) < 2*patience {
+				if err = invariants.AtRest(f.Worker, invariants.Claims{Prepared: []*resourceapi.ResourceClaim{c}}); err == nil {
+					t.Logf("after %v", time.Since(began).Round(time.Second))
+					return
+				}
+				time.Sleep(10 * time.Millisecond) // between two looks at the condition
+			}
+			t.Errorf("after %v: %v", time.Since(began), err)
+		})
+	}
+}
+
+// place is the n-th of the calls that look the same on any node.
+type place struct {
+	call string
+	n    int
+}
+
+// place says where the last one of the calls is.
+func (f *faulty) place(calls []sysfault.Call) place {
+	at := place{call: f.anonymous(calls[len(calls)-1])}
+	for _, c := range calls {
+		if f.anonymous(c) == at.call {
+			at.n++
+		}
+	}
+	return at
+}
+
+var temporaryName = regexp.MustCompile(`\.rdma\.dev-[0-9]+\.tmp`)
+
+// anonymous is a call without the names of this node's directories.
+func (f *faulty) anonymous(c sysfault.Call) string {
+	replace := []string{f.CDIDir, "CDI", f.StateDir, "STATE", f.PluginDir(), "PLUGIN", f.Dir, "KUBELET"}
+	for _, dir := range f.host() {
+		replace = append(replace, dir, filepath.Base(dir))
+	}
+	return temporaryName.ReplaceAllString(strings.NewReplacer(replace...).Replace(c.String()), "TEMPORARY")
+}
+
+// patience is how long the driver may take to look at its host without a reason.
+const patience = 30 * time.Second
+
+// newDisordered is a node with a prepared claim and no driver.
+func newDisordered(t *testing.T) (*faulty, *resourceapi.ResourceClaim) {
+	f := newFaulty(t, faultMachine)
+	c := drivertest.Claim(1, faultHCA)
+	f.AddClaim(c)
+	p := f.start()
+	if _, err := f.prepareOnce(c); err != nil {
+		t.Fatal(err)
+	}
+	f.end(p)
+	return f, c
+}
+
+// startWithFault starts a driver in disorder whose n-th call of a kind fails, and waits
+// until it serves or has ended.
+func (f *faulty) startWithFault(c *resourceapi.ResourceClaim, n int, match func(sysfault.Call) bool) (*sysfault.Shot, *drivertest.Process) {
+	f.t.Helper()
+	f.disorder(c)
+	shot := f.Arm(sysfault.Fault{N: n, Match: match, Do: sysfault.Error(unix.EIO)})
+	defer shot.Disarm()
+	p := f.launch()
+	f.registered(p)
+	return shot, p
+}

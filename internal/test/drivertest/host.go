@@ -1,0 +1,153 @@
+package drivertest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/tree"
+)
+
+// Host is the hardware of a node: a directory with sys and dev.
+type Host struct {
+	// Root is what the driver is given as --host-root.
+	Root string
+
+	cgroups string // what it has below sys/fs/cgroup
+}
+
+// NewHost makes a host with the hardware of a fixture machine. Device nodes are
+// real, so it needs root.
+func NewHost(t testing.TB, machine string) *Host {
+	t.Helper()
+	h := &Host{Root: TempDir(t), cgroups: newCgroups(t)}
+	h.Become(t, load(t, machine))
+	return h
+}
+
+// sharedRoot is the one host root of the test's process.
+var sharedRoot = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "rdma-host-") })
+
+// NewSharedHost is NewHost for a driver in the test's own process: rdmamap has
+// one root for a process, so all tests have the same directory, one after the
+// other.
+func NewSharedHost(t testing.TB, machine string) *Host {
+	t.Helper()
+	root, err := sharedRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &Host{Root: root, cgroups: newCgroups(t)}
+	h.Become(t, load(t, machine))
+	t.Cleanup(func() { h.unlink(t) })
+	return h
+}
+
+// RemoveSharedHost removes the directory of NewSharedHost, at the end of TestMain.
+func RemoveSharedHost() error {
+	root, err := sharedRoot()
+	if err != nil {
+		return err
+	}
+	return os.RemoveAll(root)
+}
+
+func load(t testing.TB, machine string) *fixture.Machine {
+	t.Helper()
+	m, err := fixture.Load(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// Become gives the host other hardware, at once: for a program that looks again
+// it is as if the kernel had changed its mind.
+func (h *Host) Become(t testing.TB, m *fixture.Machine) {
+	t.Helper()
+	RequireRoot(t)
+	tree := TempDir(t)
+	if err := m.Extract(tree); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.MakeNodes(tree); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"dev", "sys/fs"} {
+		if err := os.MkdirAll(filepath.Join(tree, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(h.cgroups, filepath.Join(tree, "sys/fs/cgroup")); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"dev", "sys"} {
+		link := filepath.Join(h.Root, dir)
+		if err := os.Symlink(filepath.Join(tree, dir), link+".new"); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(link+".new", link); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (h *Host) unlink(t testing.TB) {
+	for _, dir := range []string{"dev", "sys"} {
+		if err := os.Remove(filepath.Join(h.Root, dir)); err != nil {
+			t.Errorf("clean up host: %v", err)
+		}
+	}
+}
+
+// Node is the path of a device node on the host.
+func (h *Host) Node(name string) string { return filepath.Join(h.Root, "dev/infiniband", name) }
+
+// Swapped returns a machine with pairs of names exchanged wherever they stand:
+// Swapped(t, "hgx-h100", "mlx5_0", "mlx5_1") is that machine after the kernel
+// found its cards in another order.
+func Swapped(t testing.TB, machine string, names ...string) *fixture.Machine {
+	t.Helper()
+	var pairs []string
+	for i := 0; i < len(names); i += 2 {
+		pairs = append(pairs, names[i], names[i+1], names[i+1], names[i])
+	}
+	swap := strings.NewReplacer(pairs...)
+	var out tree.Tree
+	for _, e := range load(t, machine).Tree().Entries() {
+		e.Path, e.Target, e.Data = swap.Replace(e.Path), swap.Replace(e.Target), swap.Replace(e.Data)
+		if err := out.Write(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return changed(machine, &out)
+}
+
+// Without returns a machine without the entries whose path contains one of the
+// texts, such as a device whose driver was unloaded.
+func Without(t testing.TB, machine string, texts ...string) *fixture.Machine {
+	t.Helper()
+	var out tree.Tree
+	for _, e := range load(t, machine).Tree().Entries() {
+		keep := true
+		for _, text := range texts {
+			keep = keep && !strings.Contains(e.Path, text)
+		}
+		if !keep {
+			continue
+		}
+		if err := out.Write(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return changed(machine, &out)
+}
+
+// changed is a machine with other entries.
+func changed(name string, entries *tree.Tree) *fixture.Machine {
+	return fixture.New(name, fmt.Sprintf("Machine %s, changed by a test.", name), entries)
+}

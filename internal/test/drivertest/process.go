@@ -1,0 +1,142 @@
+package drivertest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+var build = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "rdma-bin-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "dra-driver")
+	cmd := exec.Command("go", "build", "-tags", "grpcnotrace", "-o", path, "./cmd/dra-driver") // as the Makefile has it
+	_, here, _, _ := runtime.Caller(0)
+	cmd.Dir = filepath.Join(filepath.Dir(here), "../../..") // tests of other modules have other dependencies
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build the driver: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// Binary builds the driver and returns its path; it is built once for a process.
+func Binary(t testing.TB) string {
+	t.Helper()
+	path, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// RemoveBinary removes what Binary built, at the end of TestMain.
+func RemoveBinary() error {
+	path, err := build()
+	if err != nil {
+		return nil // nothing was built
+	}
+	return os.RemoveAll(filepath.Dir(path))
+}
+
+// Process is a driver that runs as a program.
+type Process struct {
+	t      testing.TB
+	cmd    *exec.Cmd
+	output Log
+	ended  chan struct{}
+}
+
+// StartProcess starts the driver with those arguments. It is killed at the end of
+// the test, if it still runs; its output is printed if the test failed.
+func StartProcess(t testing.TB, args ...string) *Process {
+	t.Helper()
+	return StartProgram(t, append([]string{Binary(t)}, args...)...)
+}
+
+// StartProgram is StartProcess for a command that runs the driver, such as a tracer.
+func StartProgram(t testing.TB, command ...string) *Process {
+	t.Helper()
+	p := Launch(t, command...)
+	t.Cleanup(func() {
+		p.Kill()
+		if t.Failed() {
+			t.Logf("driver %d said:\n%s", p.PID(), p.Output())
+		}
+	})
+	return p
+}
+
+// Launch is StartProgram for a test that starts many drivers, of which not every one has
+// something to say.
+func Launch(t testing.TB, command ...string) *Process {
+	t.Helper()
+	p := &Process{t: t, cmd: exec.Command(command[0], command[1:]...), ended: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
+	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = p.cmd.Wait() // the exit code has it all
+		close(p.ended)
+	}()
+	t.Cleanup(p.Kill)
+	return p
+}
+
+// PID is the driver's process ID.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Kill ends the driver at once, with kill -9, if it has not ended.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill() // it may have ended
+	<-p.ended
+}
+
+// Terminate asks the driver to stop, and returns its exit code.
+func (p *Process) Terminate() int {
+	p.t.Helper()
+	p.Signal(syscall.SIGTERM)
+	return p.Wait()
+}
+
+// Suspend stops the driver in its tracks, as a process that hangs.
+func (p *Process) Suspend() {
+	p.t.Helper()
+	p.Signal(syscall.SIGSTOP)
+}
+
+// Signal sends a signal to the driver.
+func (p *Process) Signal(s syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// Wait waits for the end of the driver, and returns its exit code, -1 for a signal.
+func (p *Process) Wait() int {
+	<-p.ended
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// HasEnded reports whether the driver has ended.
+func (p *Process) HasEnded() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// Output returns what the driver has said so far.
+func (p *Process) Output() string { return p.output.String() }

@@ -1,0 +1,73 @@
+package soak
+
+import (
+	"fmt"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+)
+
+// Server is the API server of a soak, and what of the control plane talks to it: users, the
+// scheduler, the controller of claims. It has a node [drivertest.NodeName] without slices.
+type Server interface {
+	// Config is how a driver reaches it; the token is that of its pod.
+	Config() *rest.Config
+	// NewPod makes the next pod of the driver, of which there are two during a rolling
+	// update, and returns its UID and a token of its own.
+	NewPod() (uid, token string)
+	// RemovePod deletes a pod of the driver.
+	RemovePod(uid string)
+	// Allocate makes a claim that has the devices that are in its status. The server decides
+	// about its UID, and about the IDs of its shares.
+	Allocate(claim *resourceapi.ResourceClaim)
+	// RemoveClaim deletes a claim, as its user and the controller of claims do together.
+	RemoveClaim(claim *resourceapi.ResourceClaim)
+	// Deallocate takes the allocation of a claim, as the controller of claims does when no pod uses it, and allocates
+	// the claim on another node if elsewhere.
+	Deallocate(claim *resourceapi.ResourceClaim, elsewhere bool)
+	// Slices are those of the node.
+	Slices() []resourceapi.ResourceSlice
+	// WipeSlices deletes them, as a kubelet does that starts.
+	WipeSlices()
+	// TouchSlices has somebody else write each of them, which changes no more than their
+	// versions.
+	TouchSlices()
+	// Restart kills the server and starts it again.
+	Restart()
+}
+
+// fake is the API server of package drivertest.
+type fake struct {
+	*drivertest.API
+	pods int
+}
+
+// Fake returns the API server of package drivertest, which checks little of what it is given.
+func Fake(t testing.TB) Server { return &fake{API: drivertest.NewAPI(t)} }
+
+// NewPod implements Server.
+func (f *fake) NewPod() (uid, token string) {
+	f.pods++
+	return fmt.Sprintf("%08d-0000-4000-8000-000000000000", f.pods), fmt.Sprintf("token-%d", f.pods)
+}
+
+// RemovePod implements Server.
+func (f *fake) RemovePod(string) {}
+
+// Allocate implements Server.
+func (f *fake) Allocate(claim *resourceapi.ResourceClaim) { f.AddClaim(claim) }
+
+// Deallocate implements Server.
+func (f *fake) Deallocate(claim *resourceapi.ResourceClaim, elsewhere bool) {
+	if elsewhere {
+		f.AddClaim(drivertest.Elsewhere(claim))
+	} else {
+		f.AddClaim(drivertest.Deallocated(claim))
+	}
+}
+
+// Restart implements Server.
+func (f *fake) Restart() { f.Cut() }

@@ -1,0 +1,133 @@
+package importrules_test
+
+import "github.com/rdma-dev/dra-driver-rdma/internal/test/importrules"
+
+const module = "github.com/rdma-dev/dra-driver-rdma"
+
+// bans are the rules on imports. Each has a package testdata/planted/<name> that
+// breaks it.
+var bans = []importrules.Ban{{
+	Name:    "rdma",
+	Why:     "what a host has is a function of one fs value; it knows nothing of Kubernetes, CDI or logging",
+	Of:      []string{module + "/pkg/rdma"},
+	Links:   []string{"k8s.io/...", "sigs.k8s.io/...", "tags.cncf.io/...", "log/...", "net/..."},
+	Imports: []string{"os/...", "golang.org/...", module + "/..."},
+}, {
+	Name:    "cdi",
+	Why:     "container edits serve cdi-gen too, which has no Kubernetes",
+	Of:      []string{module + "/pkg/cdi"},
+	Links:   []string{"k8s.io/...", "google.golang.org/..."},
+	Imports: []string{module + "/..."},
+	Except: []string{
+		module + "/pkg/rdma", module + "/internal/atomicfile", module + "/internal/hostfs", module + "/internal/yamlread",
+	},
+}, {
+	Name:   "cdi-gen",
+	Why:    "cdi-gen is for hosts without Kubernetes, and stays small",
+	Of:     []string{module + "/cmd/cdi-gen"},
+	Links:  []string{"k8s.io/...", "sigs.k8s.io/...", "google.golang.org/..."},
+	Except: []string{"sigs.k8s.io/yaml/..."}, // a YAML library, no part of the Kubernetes API machinery
+}, {
+	Name:   "rdma-hook",
+	Why:    "the hook runs on the host in every container start: the standard library, x/sys and its own logic and exit codes",
+	Of:     []string{module + "/cmd/rdma-hook"},
+	Links:  []string{"..."},
+	Except: []string{"golang.org/x/sys/...", module + "/internal/hook", module + "/internal/exitcode", module + "/internal/podcgroup"},
+}, {
+	Name:    "pure",
+	Why:     "policies, plans and slices are functions of their input: no file, no network, no client; plans and slices know of no policy",
+	Of:      []string{module + "/pkg/dra/plan", module + "/pkg/dra/policy", module + "/pkg/dra/resources", module + "/pkg/dra/health", module + "/pkg/dra/podmeta"},
+	Imports: []string{"os/...", "io/...", "net/...", "syscall", "golang.org/...", "google.golang.org/...", "k8s.io/client-go/...", "k8s.io/klog/...", "github.com/fsnotify/...", module + "/internal/...", module + "/pkg/dra/policy"},
+	Except:  []string{module + "/internal/hostconfig", module + "/internal/yamlpath", module + "/internal/yamlread", module + "/internal/quote", "net/netip"}, // decode YAML and escape text, and are values of addresses: they touch no host
+}, {
+	Name:    "inspect",
+	Why:     "what kubectl rdma answers is a function of what was read: no file, no client",
+	Of:      []string{module + "/pkg/inspect"},
+	Imports: []string{"os/...", "net/...", "syscall", "k8s.io/client-go/...", "k8s.io/cli-runtime/...", module + "/internal/..."},
+	Except:  []string{module + "/internal/quote"}, // what text becomes for a terminal
+}, {
+	Name:  "dra-driver",
+	Why:   "the driver on each node carries nothing that only people's tools need",
+	Of:    []string{module + "/cmd/dra-driver"},
+	Links: []string{module + "/pkg/inspect/...", "k8s.io/cli-runtime/..."},
+}, {
+	Name:    "downward",
+	Why:     "arrows point to the side that knows less, and the Kubernetes side knows most",
+	Of:      []string{module + "/pkg/...", module + "/internal/..."},
+	But:     []string{module + "/pkg/dra/..."},
+	Imports: []string{module + "/pkg/dra/..."},
+}, {
+	Name:  "fixtures",
+	Why:   "what runs on a user's host carries nothing that only tests need",
+	Of:    []string{module + "/cmd/..."},
+	Links: []string{module + "/internal/test/..."},
+}, {
+	Name:    "rdmamap",
+	Why:     "its roots are global, and it panics: package internal/rdmamap wraps it",
+	Of:      []string{module + "/..."},
+	But:     []string{module + "/internal/rdmamap/internal/wrap"},
+	Imports: []string{"github.com/Mellanox/rdmamap/..."},
+}, {
+	Name:    "prometheus",
+	Why:     "the driver measures by package metrics, and the program serves it: nothing else knows Prometheus",
+	Of:      []string{module + "/pkg/...", module + "/internal/..."},
+	But:     []string{module + "/pkg/dra/metrics"},
+	Imports: []string{"github.com/prometheus/..."},
+}}
+
+// calls are the rules on functions. Each has a planted violation as well.
+var calls = []importrules.Calls{{
+	Name: "process",
+	Why:  "only a program reads arguments and environment, and ends the process",
+	Of:   []string{module + "/..."},
+	But:  []string{module + "/cmd/...", module + "/tools/...", module + "/test/...", module + "/internal/test/sysfault/launch"}, // the programs
+	Names: []string{
+		"os.Args", "os.Exit", "os.Getenv", "os.LookupEnv", "os.Environ", "os.Setenv", "os.Stdin", "os.Stdout", "os.Stderr",
+		"log.Fatal", "log.Fatalf", "log.Fatalln",
+	},
+}, {
+	Name: "write",
+	Why:  "files are replaced whole, by package atomicfile, or belong to one of the stores",
+	Of:   []string{module + "/..."},
+	But: []string{
+		module + "/pkg/cdi", module + "/pkg/dra/claimstore", module + "/pkg/dra/attach", module + "/internal/atomicfile", module + "/internal/hook/...",
+		module + "/internal/test/fixture/...", module + "/internal/sockets", module + "/internal/deviceinfo",
+		module + "/internal/hostfs", // opens, for reading only
+		module + "/tools/...", module + "/test/...",
+	},
+	Names: []string{
+		"os.WriteFile", "os.Create", "os.CreateTemp", "os.OpenFile", "os.OpenRoot", "os.Rename", "os.Remove", "os.RemoveAll",
+		"os.Symlink", "os.Link", "os.Truncate", "os.Chmod",
+	},
+}, {
+	Name:  "clock",
+	Why:   "the same input gives the same output at any time",
+	Of:    []string{module + "/pkg/rdma", module + "/pkg/cdi", module + "/pkg/dra/plan", module + "/pkg/dra/policy", module + "/pkg/dra/resources", module + "/pkg/dra/health", module + "/pkg/dra/podmeta", module + "/pkg/inspect"},
+	Names: []string{"time.Now", "time.Since", "time.Until", "time.After", "time.Sleep"},
+}, {
+	Name: "yaml",
+	Why:  "a small file takes all memory from a YAML decoder: package yamlread bounds what it is given",
+	Of:   []string{module + "/..."},
+	But:  []string{module + "/internal/yamlread", module + "/tools/...", module + "/test/..."},
+	Names: []string{
+		"go.yaml.in/yaml/v3.Unmarshal", "go.yaml.in/yaml/v3.NewDecoder", "go.yaml.in/yaml/v2.Unmarshal", "go.yaml.in/yaml/v2.NewDecoder",
+		"sigs.k8s.io/yaml.Unmarshal", "sigs.k8s.io/yaml.UnmarshalStrict", "sigs.k8s.io/yaml.YAMLToJSON", "sigs.k8s.io/yaml.YAMLToJSONStrict",
+		"k8s.io/apimachinery/pkg/util/yaml.ToJSON", "k8s.io/apimachinery/pkg/util/yaml.Unmarshal", "k8s.io/apimachinery/pkg/util/yaml.NewYAMLReader",
+		"k8s.io/apimachinery/pkg/util/yaml.NewYAMLOrJSONDecoder", "k8s.io/apimachinery/pkg/util/yaml.NewYAMLToJSONDecoder",
+	},
+}, {
+	Name: "specs",
+	Why:  "the CDI library panics on some specs: package cdi reads them",
+	Of:   []string{module + "/..."},
+	But:  []string{module + "/pkg/cdi", module + "/tools/...", module + "/test/..."},
+	Names: []string{
+		"tags.cncf.io/container-device-interface/pkg/cdi.ParseSpec", "tags.cncf.io/container-device-interface/pkg/cdi.ReadSpec",
+		"tags.cncf.io/container-device-interface/pkg/cdi.NewCache", "tags.cncf.io/container-device-interface/pkg/cdi.GetDefaultCache",
+	},
+}, {
+	Name:  "quantity",
+	Why:   "1e-2147483648 does not end within minutes: package v1alpha1 bounds what is parsed",
+	Of:    []string{module + "/..."},
+	But:   []string{module + "/pkg/api/v1alpha1", module + "/tools/...", module + "/test/..."},
+	Names: []string{"k8s.io/apimachinery/pkg/api/resource.ParseQuantity", "k8s.io/apimachinery/pkg/api/resource.MustParse"},
+}}

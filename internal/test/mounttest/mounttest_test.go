@@ -1,0 +1,32 @@
+package mounttest_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/mounttest"
+)
+
+const file = "mounttest-was-here"
+
+// TestIsolated: what is mounted over /dev is seen in there and not out here.
+func TestIsolated(t *testing.T) {
+	if !mounttest.Isolated(t) {
+		if _, err := os.Lstat(filepath.Join("/dev", file)); err == nil {
+			t.Errorf("/dev/%s is on the host", file)
+		}
+		return
+	}
+	mounttest.Tmpfs(t, "/dev", "size=64k")
+	name := filepath.Join("/dev", file)
+	if err := os.WriteFile(name, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mounttest.ReadOnly(t, "/dev")
+	if err := os.Remove(name); !errors.Is(err, syscall.EROFS) {
+		t.Errorf("error %v; want EROFS", err)
+	}
+}

@@ -1,0 +1,34 @@
+package needs_test
+
+import (
+	"cmp"
+	"fmt"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
+)
+
+// recorder is a test that keeps how it ended first: it goes on where another would not.
+type recorder struct {
+	testing.TB
+	ended string
+}
+
+func (r *recorder) Helper()           {}
+func (r *recorder) Skip(args ...any)  { r.ended = cmp.Or(r.ended, "skip: "+fmt.Sprint(args...)) }
+func (r *recorder) Fatal(args ...any) { r.ended = cmp.Or(r.ended, "fatal: "+fmt.Sprint(args...)) }
+
+// TestProgram: what is missing is a skip here and a failure in CI, and what is there is neither.
+func TestProgram(t *testing.T) {
+	const missing = `exec: "no-such-program": executable file not found in $PATH: install it`
+	for ci, want := range map[string]string{"": "skip: " + missing, "true": "fatal: " + missing} {
+		t.Setenv("CI", ci)
+		r := &recorder{TB: t}
+		if needs.Program(r, "no-such-program", "install it"); r.ended != want {
+			t.Errorf("CI=%q: %q, want %q", ci, r.ended, want)
+		}
+		if needs.Program(t, "go", "install it") == "" {
+			t.Error("go is not found")
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package sysfault_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/sysfault"
+)
+
+// TestFaults runs cp(1), and lets each of its calls on the two files fail in turn: it
+// must say so, with the kernel's words, and end.
+func TestFaults(t *testing.T) {
+	if err := sysfault.Available(); err != nil {
+		needs.Missing(t, err)
+	}
+	s := sysfault.New(t)
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
+	if err := os.WriteFile(from, []byte("content"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	faults := 0
+	for n := 1; ; n++ {
+		shot := s.Arm(sysfault.Fault{N: n, Match: sysfault.Below(dir), Do: sysfault.Error(unix.EIO)})
+		out, err := run(s, "cp", from, to)
+		shot.Disarm()
+		call, fired := shot.Fired()
+		if !fired {
+			if err != nil {
+				t.Fatalf("without a fault: %v: %s", err, out)
+			}
+			break
+		}
+		faults++
+		if err != nil && !strings.Contains(out, "Input/output error") {
+			t.Errorf("%v fails, and cp says %v: %s", call, err, out)
+		}
+	}
+	if data, err := os.ReadFile(to); err != nil || string(data) != "content" {
+		t.Errorf("the copy is %q, error %v", data, err)
+	}
+	if faults < 4 {
+		t.Errorf("%d calls failed, want at least two opens, a read and a write", faults)
+	}
+}
+
+// TestLasting: a lasting fault hits all later calls, and another program is left alone
+// once it is over.
+func TestLasting(t *testing.T) {
+	if err := sysfault.Available(); err != nil {
+		needs.Missing(t, err)
+	}
+	s := sysfault.New(t)
+	file := filepath.Join(t.TempDir(), "file")
+	opens := func(c sysfault.Call) bool { return c.Name == "openat" && c.Path == file && c.Write }
+	shot := s.Arm(sysfault.Fault{N: 2, Match: opens, Do: sysfault.Error(unix.ENOSPC), Lasting: true})
+	out, err := run(s, "sh", "-c", "for i in 1 2 3; do echo $i >> "+file+"; done; true")
+	if err != nil || strings.Count(out, "No space left on device") != 2 {
+		t.Errorf("error %v, output %s", err, out)
+	}
+	if got := len(shot.Calls()); got != 3 {
+		t.Errorf("calls are %v, want 3", shot.Calls())
+	}
+	shot.Disarm()
+	if out, err := run(s, "sh", "-c", "echo 4 >> "+file); err != nil {
+		t.Errorf("error %v, output %s", err, out)
+	}
+	if data, err := os.ReadFile(file); err != nil || string(data) != "1\n4\n" {
+		t.Errorf("file is %q, error %v", data, err)
+	}
+}
+
+// TestKilledWhileStopped: a program that is killed in the middle of a call ends, and
+// the call has not happened.
+func TestKilledWhileStopped(t *testing.T) {
+	if err := sysfault.Available(); err != nil {
+		needs.Missing(t, err)
+	}
+	s := sysfault.New(t)
+	file := filepath.Join(t.TempDir(), "file")
+	command := s.Command("touch", file)
+	shot := s.Arm(sysfault.Fault{N: 1, Match: sysfault.Below(file), Do: sysfault.Kill})
+	defer shot.Disarm()
+	err := exec.Command(command[0], command[1:]...).Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != -1 {
+		t.Errorf("it ended with %v, want a signal", err)
+	}
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the call happened: %v", err)
+	}
+}
+
+func run(s *sysfault.Supervisor, program string, args ...string) (string, error) {
+	command := s.Command(program, args...)
+	out, err := exec.Command(command[0], command[1:]...).CombinedOutput()
+	return string(out), err
+}

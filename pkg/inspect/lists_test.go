@@ -1,0 +1,126 @@
+package inspect_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
+)
+
+func mixedCluster(t *testing.T) *inspect.Cluster { return cluster(fleet.Mixed(t)) }
+
+func printed(t *testing.T, table *metav1.Table, wide bool) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := printers.NewTablePrinter(printers.PrintOptions{Wide: wide}).PrintObj(table, &b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// both checks a table in both widths.
+func both(t *testing.T, name string, table *metav1.Table) {
+	t.Helper()
+	golden.Bytes(t, name+".txt", printed(t, table, false))
+	golden.Bytes(t, name+"-wide.txt", printed(t, table, true))
+}
+
+func TestDriver(t *testing.T) {
+	if inspect.Driver != plan.DriverName {
+		t.Errorf("the driver is called %s here, and %s", inspect.Driver, plan.DriverName)
+	}
+}
+
+func TestNodes(t *testing.T) {
+	nodes, err := mixedCluster(t).ListNodes(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	both(t, "nodes", inspect.NodeTable(nodes))
+	golden.JSON(t, "nodes", nodes)
+	named, err := mixedCluster(t).ListNodes(context.Background(), "plain")
+	if err != nil || len(named) != 1 || named[0].Published || named[0].Driver != nil {
+		t.Errorf("a node without the driver that is asked for: %+v, %v", named, err)
+	}
+}
+
+func TestDevices(t *testing.T) {
+	devices, err := mixedCluster(t).ListDevices(context.Background(), inspect.DeviceFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	both(t, "devices", inspect.DeviceTable(devices))
+	golden.JSON(t, "devices", devices[:1])
+}
+
+func TestDeviceFilter(t *testing.T) {
+	c := mixedCluster(t)
+	for _, tc := range []struct {
+		name   string
+		filter inspect.DeviceFilter
+		want   int
+		err    string
+	}{
+		{"node", inspect.DeviceFilter{Nodes: []string{"node1"}}, 12, ""},
+		{"no such node", inspect.DeviceFilter{Nodes: []string{"none"}}, 0, ""},
+		{"class", inspect.DeviceFilter{Class: "vf.hca.rdma.dev"}, 8, ""},
+		{"expression", inspect.DeviceFilter{Expression: fleet.RDMA + `.?rail.orValue(-1) == 3`}, 1, ""},
+		{"both", inspect.DeviceFilter{Nodes: []string{"node2"}, Class: "hca.rdma.dev", Expression: fleet.RDMA + `.ibdev == "mlx5_1"`}, 1, ""},
+		{"no such class", inspect.DeviceFilter{Class: "nic"}, 0, `find DeviceClass "nic": it does not exist; name one of: gpu, hca.rdma.dev`},
+		{"no expression", inspect.DeviceFilter{Expression: "1 +"}, 0, "compile '1 +'"},
+		{"fails on some", inspect.DeviceFilter{Expression: fleet.RDMA + `.netdev == "ib0"`}, 0, "no such key: netdev"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			devices, err := c.ListDevices(context.Background(), tc.filter)
+			if fmt.Sprint(err) != "<nil>" && (tc.err == "" || !strings.Contains(err.Error(), tc.err)) || err == nil && tc.err != "" {
+				t.Errorf("error %v, want %q", err, tc.err)
+			}
+			if len(devices) != tc.want {
+				t.Errorf("%d devices, want %d", len(devices), tc.want)
+			}
+		})
+	}
+}
+
+func TestClaims(t *testing.T) {
+	c := mixedCluster(t)
+	c.Claims[0].Status.Devices = []resourceapi.AllocatedDeviceStatus{{Driver: "rdma.dev", Device: "pci-0000-18-00-0", Conditions: []metav1.Condition{{
+		Type: "Ready", Status: metav1.ConditionFalse, Reason: "DeviceMissing", Message: "the node has no RDMA device in the slot pci-0000-18-00-0 now",
+	}}}}
+	claims := c.ListClaims(context.Background())
+	now := time.Date(2026, 11, 1, 9, 30, 0, 0, time.UTC)
+	both(t, "claims", inspect.ClaimTable(claims, true, now))
+	golden.Bytes(t, "claims-namespace.txt", printed(t, inspect.ClaimTable(claims, false, now), false))
+	golden.JSON(t, "claims", claims)
+}
+
+func TestTopologies(t *testing.T) {
+	all, err := mixedCluster(t).Topologies(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range all {
+		var b bytes.Buffer
+		if err := n.WriteTree(&b, topology.BoxLines); err != nil {
+			t.Fatal(err)
+		}
+		golden.Bytes(t, "topology/"+n.Node+".txt", b.Bytes())
+	}
+	golden.JSON(t, "topology/node2", all[1])
+	one, err := mixedCluster(t).Topologies(context.Background(), "node3")
+	if err != nil || len(one) != 1 || one[0].Node != "node3" {
+		t.Errorf("one node: %+v, %v", one, err)
+	}
+}

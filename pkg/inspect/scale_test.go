@@ -1,0 +1,119 @@
+package inspect_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect"
+)
+
+// copies returns a cluster with as many nodes like the first one of a fleet, and all
+// their claims.
+func copies(f *fleet.Fleet, nodes int) *inspect.Cluster {
+	one := cluster(f)
+	out := &inspect.Cluster{Classes: one.Classes}
+	for n := range nodes {
+		name := fmt.Sprintf("node%04d", n)
+		node := one.Nodes[0].DeepCopy()
+		node.Name = name
+		node.Labels["kubernetes.io/hostname"] = name
+		out.Nodes = append(out.Nodes, *node)
+		for _, s := range one.Slices {
+			s := s.DeepCopy()
+			s.Name, s.Spec.NodeName, s.Spec.Pool.Name = s.Name+name, &name, name
+			out.Slices = append(out.Slices, *s)
+		}
+		for _, c := range one.Claims {
+			c := c.DeepCopy()
+			c.Name += name
+			for i := range c.Status.Allocation.Devices.Results {
+				c.Status.Allocation.Devices.Results[i].Pool = name
+			}
+			out.Claims = append(out.Claims, *c)
+		}
+	}
+	return out
+}
+
+// full is a cluster of nodes with nine HCAs each, of which claims have all.
+func full(t testing.TB, nodes int) (*inspect.Cluster, inspect.Question) {
+	f := fleet.New(t)
+	f.Node("node", "hgx-h100", "")
+	for i := range 9 {
+		f.Allocate("node", fmt.Sprintf("claim%d", i), claim(want("nic", "hca.rdma.dev")))
+	}
+	c := copies(f, nodes)
+	waits := resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "waits", UID: "waits"}}
+	waits.Spec.Devices = claim(count("nics", "hca.rdma.dev", 4, fleet.RDMA+".?rateGbps.orValue(0) >= 400"))
+	c.Claims = append(c.Claims, waits)
+	return c, inspect.Question{Pod: fleet.Pod("waits")}
+}
+
+// TestScale: a question about a large cluster is answered, and all its devices are
+// accounted for.
+func TestScale(t *testing.T) {
+	const nodes = 30
+	c, q := full(t, nodes)
+	answer, err := c.Why(context.Background(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := answer.Claims[0].Requests[0]
+	ruled := 0
+	for _, x := range r.RuledOut {
+		ruled += len(x.Devices)
+	}
+	if r.Devices != 9*nodes || ruled != 9*nodes || r.Nodes != nodes {
+		t.Errorf("%d devices on %d nodes, %d ruled out; want %d on %d, all", r.Devices, r.Nodes, ruled, 9*nodes, nodes)
+	}
+}
+
+// TestTimeIsOver: an answer whose time is over has what was found until then.
+func TestTimeIsOver(t *testing.T) {
+	f, p := fleet.Short(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	answer, err := cluster(f).Why(ctx, inspect.Question{Pod: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer.Verdict != inspect.VerdictUnallocated || len(answer.Unread) != 1 {
+		t.Errorf("%+v", answer)
+	}
+}
+
+func BenchmarkWhy(b *testing.B) {
+	for _, nodes := range []int{10, 100, 1000} {
+		b.Run(fmt.Sprint(nodes), func(b *testing.B) {
+			c, q := full(b, nodes)
+			for b.Loop() {
+				if _, err := c.Why(context.Background(), q); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkDevices lists devices of which each is asked of the allocator: PFs and VFs
+// that exclude each other, shared and exclusive.
+func BenchmarkDevices(b *testing.B) {
+	for _, nodes := range []int{1, 100} {
+		b.Run(fmt.Sprint(nodes), func(b *testing.B) {
+			f := fleet.New(b)
+			f.Node("node", "roce-sriov", "partitioning: true\nrules:\n- {name: all, publish: both, shares: 4}\n")
+			f.Allocate("node", "share", claim(want("share", "shared.hca.rdma.dev")))
+			c := copies(f, nodes)
+			for b.Loop() {
+				if _, err := c.ListDevices(context.Background(), inspect.DeviceFilter{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
