@@ -18,7 +18,7 @@ func (d *Driver) writeDeviceInfo(ctx context.Context, decided *decision) {
 	}
 	if err := d.deviceInfo.Sync(cniDevices(decided)); err != nil {
 		klog.FromContext(ctx).Error(err, "Some device information files for CNI plugins are missing")
-		d.warn("DeviceInfoNotWritten", d.cfg.DeviceInfoDir, err)
+		d.recorder.Warn("DeviceInfoNotWritten", d.cfg.DeviceInfoDir, err)
 	}
 }
 

@@ -30,8 +30,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/publisher"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/report"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -56,14 +56,13 @@ type Driver struct {
 	health     *observer
 	now        func() time.Time                     // time.Now; what is measured by it is not moved by who sets the clock
 	remembered map[string][]resourceapi.DeviceTaint // what the next driver will know, of publishLoop
-	recorder   *recorder
+	recorder   *report.Recorder
 	events     func(context.Context, watch.Config) (<-chan watch.Signal, func(*rdma.Snapshot)) // kernelEvents
 	isUp       registration
 	calls      calls
 	unfit      atomic.Bool // the last restore left something undone
 	withheld   withheld
 	started    time.Time
-	happened   statuspage.Log // what people may want to know of the last hours
 	helper     *kubeletplugin.Helper
 	deviceInfo deviceinfo.Store // of publishLoop
 	watcher    *fsnotify.Watcher
@@ -74,8 +73,7 @@ type Driver struct {
 	usesCounters atomic.Bool              // the slices published last have counters
 	missing      missing
 	requests     requests
-	statuses     *statuses
-	notices      *notices
+	claimStatus  *report.ClaimStatus // nil for none
 	pods         *podresources.Cache
 	nri          *nri.Plugin // nil for none
 
@@ -137,8 +135,16 @@ type requests struct {
 func (d *Driver) spend(limits budget.Limits, c clock.WithTicker) {
 	b := budget.New(limits, c, rand.Float64)
 	d.requests = requests{b, c}
-	d.statuses = newStatuses(d.cfg.ClaimStatus, b, c)
-	d.notices = newNotices(d.cfg.NodeName, d.cfg.ClaimEvents, b, c)
+	if d.cfg.ClaimStatus {
+		d.claimStatus = report.NewClaimStatus(report.StatusConfig{
+			Client: d.client, Pool: d.cfg.NodeName, Budget: b, Clock: c, Sys: d.host.sys,
+			Snapshot: d.host.snapshot, Plan: d.claims.Get, Plans: d.plans, Attached: d.attachedTo, Yield: d.calls.yield,
+		})
+	}
+	d.recorder = report.NewRecorder(report.Config{
+		Client: d.client, Node: d.cfg.NodeName, Claims: d.cfg.ClaimEvents, Budget: b, Clock: c,
+		Now: func() time.Time { return d.now() }, OnlyPod: d.onlyPod,
+	})
 }
 
 // Run serves the kubelet until ctx ends or something fails that a restart may
@@ -183,7 +189,6 @@ func (d *Driver) start(ctx context.Context) error {
 			return err
 		}
 	}
-	d.recorder = newRecorder(ctx, d.client, d.cfg.NodeName)
 	d.health.readings = readPorts(d.host.sys, d.host.snapshot(), d.health.thresholds)
 	d.judge(ctx, d.now())
 	if err := d.remember(heldHCAs(d.plans(ctx))); err != nil {
@@ -211,11 +216,11 @@ func (d *Driver) start(ctx context.Context) error {
 		d.publisher.Run,
 		d.orphanLoop,
 		d.reportLoop,
-		d.statusLoop,
+		d.claimStatus.Run,
 		d.nriLoop,
 		d.interfaceLoop,
 		d.lateLoop,
-		d.noticeLoop,
+		d.recorder.Run,
 		func(ctx context.Context) { d.watchSpecs(ctx, d.watcher) },
 		func(ctx context.Context) { d.followPolicy(ctx, d.policyFile) },
 	} {
@@ -234,7 +239,6 @@ func (d *Driver) shutDown(logger klog.Logger) {
 	d.stop()
 	d.helper.Stop()
 	d.backgrounds.Wait()
-	d.recorder.stop()
 	d.watcher.Close()
 	d.policyFile.close()
 }

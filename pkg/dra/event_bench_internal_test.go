@@ -41,7 +41,6 @@ func phases(b *testing.B, functions, claims int) {
 	last := &hcas[functions-1]
 	sys.port = "/" + last.IBDev + "/ports/1/"
 	ctx := context.Background()
-	d.recorder = newRecorder(ctx, d.client, "x")
 	d.judge(ctx, time.Now())
 	change := rdma.Changes{IBDevs: rdma.NamesOf(last.IBDev)}
 	flip := func() { sys.failed.Store(!sys.failed.Load()) }

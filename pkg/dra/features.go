@@ -81,7 +81,7 @@ func (d *Driver) notPublished(ctx context.Context, err error) {
 		return
 	}
 	d.cfg.Metrics.PublishFailed()
-	d.warn("NotPublished", d.cfg.NodeName, err)
+	d.recorder.Warn("NotPublished", d.cfg.NodeName, err)
 	utilruntime.HandleErrorWithContext(ctx, err, "Slices not published")
 }
 
@@ -111,7 +111,7 @@ func (d *Driver) publishWithout(ctx context.Context, gates []string, err error) 
 		}
 		klog.FromContext(ctx).Info("The API server does not have an optional feature: publishing without it until the driver restarts",
 			"featureGate", gate, "effect", without[gate], "answer", err.Error())
-		d.warn("FeatureMissing", gate, fmt.Errorf("the API server does not have it: %s", without[gate]))
+		d.recorder.Warn("FeatureMissing", gate, fmt.Errorf("the API server does not have it: %s", without[gate]))
 		again = true
 	}
 	if again {

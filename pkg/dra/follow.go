@@ -91,7 +91,7 @@ func (d *Driver) adapt(ctx context.Context) {
 		logger.Error(err, "Some CDI specs do not fit the host")
 	}
 	plans := d.plans(ctx)
-	d.statuses.all()
+	d.claimStatus.HostChanged()
 	if err := d.remember(heldHCAs(plans)); err != nil {
 		logger.Error(err, "A restart of the driver will not know HCAs that are away")
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/report"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -160,7 +161,7 @@ func (s sandboxes) attachAll(ctx context.Context, pod nri.Pod, plans []*plan.Pla
 		}
 	}
 	for _, i := range done {
-		s.statuses.later(i.Claim.UID)
+		s.claimStatus.ContainerStarted(i.Claim.UID)
 	}
 	return done, nil
 }
@@ -275,7 +276,7 @@ func (d *Driver) detached(ctx context.Context, r attach.Record, err error) {
 		return // it was not given yet
 	}
 	logger.Info("Took a network interface back from a pod", "pod", r.Pod.Name, "claim", r.ClaimName, "device", r.Device, "interface", r.Original.Name)
-	d.statuses.later(r.Claim)
+	d.claimStatus.ContainerStarted(r.Claim)
 }
 
 // sweepInterval is how often interfaces are looked for whose pod has ended unseen.
@@ -335,6 +336,6 @@ func (d *Driver) attachedTo(p *plan.Plan, dev plan.Device) *resourceapi.NetworkD
 	if state == nil {
 		return nil
 	}
-	ips := state.Addresses[:min(len(state.Addresses), maxIPs)]
+	ips := state.Addresses[:min(len(state.Addresses), report.MaxIPs)]
 	return &resourceapi.NetworkDeviceData{InterfaceName: state.Name, HardwareAddress: state.MAC, IPs: ips}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/report"
 )
 
 // reserve has a claim reserved for just these pods, as the API server has it from now on. The kubelet
@@ -72,7 +73,7 @@ func (d *driver) waits(pod nri.Pod, parts ...string) {
 	}
 	drivertest.Eventually(d.t, func() error {
 		for _, e := range d.node.Events() {
-			if e.InvolvedObject.UID == types.UID(pod.UID) && e.Reason == dra.MoveFailed.Reason && !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(e.Message, part) }) {
+			if e.InvolvedObject.UID == types.UID(pod.UID) && e.Reason == report.MoveFailed.Reason && !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(e.Message, part) }) {
 				return nil
 			}
 		}

@@ -263,7 +263,7 @@ func TestLoadOfPods(t *testing.T) {
 			l.node.AddClaim(c)
 			prepare(t, l.node, c)
 			l.claims[i] = c
-			report(t, l.reports, c, func(r *hook.Report) {
+			leaveReport(t, l.reports, c, func(r *hook.Report) {
 				r.ID, r.PodUID, r.Outcome, r.Message = pod, "uid-"+pod, hook.Clamped, "need CAP_SYS_RESOURCE"
 				r.Limits = []hook.LimitResult{{Device: "mlx5_0", Outcome: hook.Unenforced, Message: "no controller"}}
 			})

@@ -16,6 +16,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/report"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -74,7 +75,7 @@ func message(t testing.TB, n *drivertest.Node, kind, reason string) string {
 	return e.Message
 }
 
-func report(t *testing.T, dir string, c *resourceapi.ResourceClaim, change func(*hook.Report)) {
+func leaveReport(t *testing.T, dir string, c *resourceapi.ResourceClaim, change func(*hook.Report)) {
 	t.Helper()
 	want := hook.Unlimited
 	r := hook.Report{
@@ -95,12 +96,12 @@ func TestEventsOfContainers(t *testing.T) {
 	c := usedBy(drivertest.Claim(1, vf0), "a", "b")
 	n.AddClaim(c)
 	prepare(t, n, c)
-	report(t, dir, c, func(r *hook.Report) { r.ID = "good" })
-	report(t, dir, c, func(r *hook.Report) { r.ID, r.Claim = "other", "no-claim"; r.Outcome = hook.Clamped })
-	report(t, dir, c, func(r *hook.Report) {
+	leaveReport(t, dir, c, func(r *hook.Report) { r.ID = "good" })
+	leaveReport(t, dir, c, func(r *hook.Report) { r.ID, r.Claim = "other", "no-claim"; r.Outcome = hook.Clamped })
+	leaveReport(t, dir, c, func(r *hook.Report) {
 		r.PodUID, r.Outcome, r.Message, r.HostNetwork = "uid-a", hook.Clamped, "need CAP_SYS_RESOURCE", new(false)
 	})
-	report(t, dir, c, func(r *hook.Report) {
+	leaveReport(t, dir, c, func(r *hook.Report) {
 		r.Limits = []hook.LimitResult{{Device: "mlx5_4", Outcome: hook.Unenforced, Message: "no controller"}, {Device: "mlx5_5", Outcome: hook.Limited}}
 	})
 	toldOf(t, n,
@@ -108,9 +109,9 @@ func TestEventsOfContainers(t *testing.T) {
 		"ResourceClaim/claim-1 Warning RDMANetdevMissing", "Pod/a Warning RDMANetdevMissing",
 		"ResourceClaim/claim-1 Warning RDMALimitNotSet", "Pod/a Warning RDMALimitNotSet", "Pod/b Warning RDMALimitNotSet")
 	for reason, part := range map[string]string{
-		dra.MemlockNotRaised.Reason: "container worker has less locked memory than claim claim-1 asks for: need CAP_SYS_RESOURCE",
-		dra.NetdevMissing.Reason:    "container worker has RoCE devices of claim claim-1, but none of their network interfaces: ens1f0v2 stayed on the host",
-		dra.LimitNotSet.Reason:      "container worker is not limited on mlx5_4 as claim claim-1 says: no controller",
+		report.MemlockNotRaised.Reason: "container worker has less locked memory than claim claim-1 asks for: need CAP_SYS_RESOURCE",
+		report.NetdevMissing.Reason:    "container worker has RoCE devices of claim claim-1, but none of their network interfaces: ens1f0v2 stayed on the host",
+		report.LimitNotSet.Reason:      "container worker is not limited on mlx5_4 as claim claim-1 says: no controller",
 	} {
 		if got := message(t, n, "Pod", reason); !strings.Contains(got, part) {
 			t.Errorf("%s says %q, want %q", reason, got, part)
@@ -133,9 +134,9 @@ func TestEventsIgnored(t *testing.T) {
 	prepare(t, n, moved)
 	n.Become(t, drivertest.Without(t, "roce-sriov", "net/ens1f0v0"))
 	events <- watch.Signal{Changes: rdma.Changes{All: true}}
-	report(t, dir, c, func(r *hook.Report) { r.Outcome = hook.Denied })
-	report(t, dir, moved, func(r *hook.Report) { r.HostNetwork = new(false) })
-	report(t, dir, c, func(r *hook.Report) { r.ID, r.HostNetwork = "last", new(false) })
+	leaveReport(t, dir, c, func(r *hook.Report) { r.Outcome = hook.Denied })
+	leaveReport(t, dir, moved, func(r *hook.Report) { r.HostNetwork = new(false) })
+	leaveReport(t, dir, c, func(r *hook.Report) { r.ID, r.HostNetwork = "last", new(false) })
 	toldOf(t, n, "ResourceClaim/claim-1 Warning RDMANetdevMissing", "Pod/a Warning RDMANetdevMissing")
 }
 
@@ -152,7 +153,7 @@ func TestEventsOfFailures(t *testing.T) {
 	prepare(t, n, good)
 	release()
 	toldOf(t, n, "ResourceClaim/claim-1 Warning RDMAPrepareFailed")
-	if got := message(t, n, "ResourceClaim", dra.PrepareFailed.Reason); !strings.Contains(got, "memlok") {
+	if got := message(t, n, "ResourceClaim", report.PrepareFailed.Reason); !strings.Contains(got, "memlok") {
 		t.Errorf("message %q", got)
 	}
 	for again := range 2 { // one by one: what waits at the same time is one event

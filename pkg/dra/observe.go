@@ -77,8 +77,7 @@ func (d *Driver) judge(ctx context.Context, now time.Time) bool {
 	for _, t := range transitions {
 		klog.FromContext(ctx).Info("Health of an RDMA device", "device", t.Device, "ibdev", t.IBDev, "reason", t.Reason(), "detail", t.Message)
 	}
-	d.tellHealth(transitions, plans)
-	d.noteHealth(transitions)
+	d.recorder.RecordHealth(len(d.health.model.Pending()), transitions, plans)
 	d.cfg.Metrics.Transitions(transitions)
 	return d.health.replace(d.health.model.View())
 }

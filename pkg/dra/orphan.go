@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/report"
 )
 
 // orphanInterval is how often claims are looked for whose NodeUnprepareResources
@@ -85,5 +86,5 @@ func (d *Driver) tellHeld(ctx context.Context, p *plan.Plan, why string) {
 	}
 	note := fmt.Sprintf("%s on node %s held by claim %s (%s): %s", strings.Join(p.HCAs(), ", "), d.cfg.NodeName, p.Claim(), p.UID, why)
 	klog.FromContext(ctx).Error(nil, "HCAs stay held", "claim", p.Claim(), "uid", p.UID, "hcas", p.HCAs(), "reason", why)
-	d.tell(notice{Namespace: p.Namespace, Claim: p.Name, UID: p.UID, Event: StillHeld, Note: note})
+	d.recorder.Record(report.Event{Namespace: p.Namespace, Claim: p.Name, UID: p.UID, Reason: report.StillHeld, Message: note})
 }

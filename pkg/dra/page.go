@@ -29,7 +29,7 @@ func (d *Driver) Status(ctx context.Context) *statuspage.Page {
 	p := &statuspage.Page{
 		Node: d.cfg.NodeName, Version: version.String("dra-driver"), Started: d.started, At: d.now(),
 		Registered: d.isUp.Load(), NRI: d.nriState(), Problems: d.problems(snap, err), Topology: topology.Discover(d.host.sys, snap),
-		Groups: []statuspage.Group{}, Events: d.happened.Events(),
+		Groups: []statuspage.Group{}, Events: d.recorder.History(),
 	}
 	decided := d.latest(ctx)
 	p.HCAs = d.hcas(snap, decided, plans)

@@ -133,7 +133,7 @@ func (d *Driver) reloadPolicy(ctx context.Context, f *policyFile) {
 	if err != nil {
 		if err.Error() != f.fault {
 			f.fault = err.Error()
-			d.warn("ConfigurationNotUsed", f.path, err)
+			d.recorder.Warn("ConfigurationNotUsed", f.path, err)
 			logger.Error(err, "Configuration not used, the one before stays in force")
 		}
 		return
@@ -141,7 +141,7 @@ func (d *Driver) reloadPolicy(ctx context.Context, f *policyFile) {
 	f.fault = ""
 	d.policy.Store(c)
 	logger.Info("Configuration in force", "file", f.path)
-	d.note("ConfigurationInForce", f.path, "what is published follows it")
+	d.recorder.Note("ConfigurationInForce", f.path, "what is published follows it")
 	notify(d.host.changed) // health is judged by it
 	notify(d.moved)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/report"
 )
 
 // PrepareResourceClaims implements kubeletplugin.DRAPlugin. Each claim stands for
@@ -35,7 +36,7 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 			err = plan.Bounded(err)
 			klog.FromContext(ctx).Error(err, "Claim not prepared", "claim", klog.KObj(claim), "uid", claim.UID)
 			// The kubelet tells the pod.
-			d.tell(notice{Namespace: claim.Namespace, Claim: claim.Name, UID: claim.UID, Event: PrepareFailed, Note: err.Error()})
+			d.recorder.Record(report.Event{Namespace: claim.Namespace, Claim: claim.Name, UID: claim.UID, Reason: report.PrepareFailed, Message: err.Error()})
 		}
 		results[claim.UID] = kubeletplugin.PrepareResult{Devices: devices, Err: err}
 	}
@@ -58,8 +59,8 @@ func (d *Driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim, 
 		p, refused := d.tryPrepare(ctx, claim, unsure, &watch)
 		if refused == nil {
 			d.preparedNow(p)
-			d.note("Prepared", p.Claim(), "UID %s: %s", p.UID, strings.Join(p.HCAs(), ", "))
-			d.statuses.prepared(claim, d.cfg.NodeName)
+			d.recorder.Note("Prepared", p.Claim(), "UID %s: %s", p.UID, strings.Join(p.HCAs(), ", "))
+			d.claimStatus.Prepared(claim)
 			return prepared(p), nil
 		}
 		if !refused.passes || time.Now().After(settled) || !sleep(ctx, wait) {
@@ -174,13 +175,13 @@ func (d *Driver) UnprepareResourceClaims(ctx context.Context, claims []kubeletpl
 		watch := d.cfg.Metrics.Start(metrics.Unprepare)
 		err := d.forget(ctx, claim.UID)
 		if err == nil {
-			d.note("Unprepared", claim.Namespace+"/"+claim.Name, "UID %s", claim.UID)
+			d.recorder.Note("Unprepared", claim.Namespace+"/"+claim.Name, "UID %s", claim.UID)
 		} else {
-			d.tell(notice{Namespace: claim.Namespace, Claim: claim.Name, UID: claim.UID, Event: UnprepareFailed, Note: err.Error(), Pods: true})
+			d.recorder.Record(report.Event{Namespace: claim.Namespace, Claim: claim.Name, UID: claim.UID, Reason: report.UnprepareFailed, Message: err.Error(), Pods: true})
 		}
 		results[claim.UID] = watch.Fail(metrics.ReasonRecord, err)
 		watch.Whole(metrics.PhaseClaim)
-		d.statuses.forget(claim.UID)
+		d.claimStatus.Ended(claim.UID)
 	}
 	d.endedNow()
 	return results, nil

@@ -92,7 +92,7 @@ func (d *Driver) publish(ctx context.Context, last []resourceslice.Slice) []reso
 	reportHost(logger, snap)
 	reportPolicy(logger, decided)
 	logger.Info("Publishing ResourceSlices", "pool", d.cfg.NodeName, "slices", len(wanted), "devices", deviceCount(wanted))
-	d.note("Published", d.cfg.NodeName, "the pool has %d devices", deviceCount(wanted))
+	d.recorder.Note("Published", d.cfg.NodeName, "the pool has %d devices", deviceCount(wanted))
 	return wanted
 }
 

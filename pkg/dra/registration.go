@@ -117,7 +117,7 @@ func (d *Driver) observe(ctx context.Context, req any, info *grpc.UnaryServerInf
 	case *registerapi.RegistrationStatus:
 		d.isUp.Store(req.PluginRegistered)
 		if req.PluginRegistered {
-			d.note("Registered", d.cfg.NodeName, "the kubelet has registered the driver")
+			d.recorder.Note("Registered", d.cfg.NodeName, "the kubelet has registered the driver")
 			notify(d.registered)
 		}
 	case *registerapi.InfoRequest:

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,6 +22,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmacgroup"
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/report"
 )
 
 // releaseTime is how long the API server has to say what has become of a claim: the HCAs of the claim are locked
@@ -80,8 +82,8 @@ func (d *Driver) release(ctx context.Context, uid types.UID, asking *resourceapi
 		return f, released, err
 	}
 	klog.FromContext(ctx).Info("Forgetting a claim that nobody can use any more", "claim", gone.Claim(), "uid", uid, "reason", f.Allocation.String())
-	d.note("Forgotten", gone.Claim(), "UID %s: %v, and no pod of the node uses it", uid, f.Allocation)
-	d.statuses.forget(uid)
+	d.recorder.Note("Forgotten", gone.Claim(), "UID %s: %v, and no pod of the node uses it", uid, f.Allocation)
+	d.claimStatus.Ended(uid)
 	d.endedNow()
 	return f, released, err
 }
@@ -230,4 +232,19 @@ func (d *Driver) ended(pods []types.UID) []types.UID {
 
 func (d *Driver) readPods() (rdmacgroup.Pods, error) {
 	return rdmacgroup.ReadPods(sysfs.DirFS(d.cgroupDir()), string(d.cfg.PodUID))
+}
+
+// onlyPod returns the pod of a claim that was made from a template for it, as the kubelet knows it, without a request
+// to the API server. It returns nil where that is unknown.
+func (d *Driver) onlyPod(ctx context.Context, claim corev1.ObjectReference) *corev1.ObjectReference {
+	p, err := d.claims.Get(claim.UID)
+	if err != nil || p == nil || p.Only == "" {
+		return nil
+	}
+	listed, err := d.pods.Claims(ctx)
+	pods := listed[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}]
+	if err != nil || len(pods) != 1 {
+		return nil
+	}
+	return report.PodReference(claim.Namespace, pods[0].Name, p.Only)
 }

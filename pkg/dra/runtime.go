@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/report"
 )
 
 // apiBackoff spaces the tries to reach the API server: one second, twice as much each
@@ -57,9 +58,9 @@ func (d *Driver) checkRuntime(ctx context.Context) error {
 	if reason == nil || known {
 		return nil // it was said
 	}
-	d.warn("NoRDMADevices", d.cfg.NodeName, reason)
+	d.recorder.Warn("NoRDMADevices", d.cfg.NodeName, reason)
 	klog.FromContext(ctx).Error(reason, "No RDMA device is published")
-	d.warnNode(ctx, node, NoDevices.Reason, reason.Error())
+	d.warnNode(ctx, node, report.NoDevices.Reason, reason.Error())
 	return nil
 }
 

@@ -32,11 +32,11 @@ func (d *Driver) nriLoop(ctx context.Context) {
 	d.nri.Report = func(err error) {
 		if err != nil {
 			logger.Error(err, "Not connected to NRI: no RDMA device follows a pod, and exec sessions have the runtime's limit of locked memory")
-			d.warn("NRIDisconnected", d.cfg.NodeName, err)
+			d.recorder.Warn("NRIDisconnected", d.cfg.NodeName, err)
 			return
 		}
 		logger.Info("Connected to NRI", "socket", d.cfg.NRISocket)
-		d.note("NRIConnected", d.cfg.NodeName, "the container runtime has the driver's NRI plugin")
+		d.recorder.Note("NRIConnected", d.cfg.NodeName, "the container runtime has the driver's NRI plugin")
 	}
 	d.nri.Run(ctx)
 }

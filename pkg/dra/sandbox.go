@@ -19,6 +19,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/report"
 )
 
 // sandboxes is what the container runtime tells of pods. On a host in exclusive mode the
@@ -123,7 +124,7 @@ func (s sandboxes) join(ctx context.Context, pod nri.Pod, wanted func() bool) (p
 	if len(moved) > 0 {
 		watch.Whole(metrics.PhaseIn)
 		klog.FromContext(ctx).Info("Moved RDMA devices into a pod", "pod", klog.KRef(pod.Namespace, pod.Name), "ibdevs", moved, "took", time.Since(began))
-		s.note("MovedIn", pod.Namespace+"/"+pod.Name, "%s", strings.Join(moved, ", "))
+		s.recorder.Note("MovedIn", pod.Namespace+"/"+pod.Name, "%s", strings.Join(moved, ", "))
 	}
 	return plans, nil, nil
 }
@@ -136,9 +137,9 @@ func (s sandboxes) failed(pod nri.Pod, plans []*plan.Plan, err error) error {
 	}
 	s.cfg.Metrics.MoveFailed(metrics.PhaseIn)
 	for _, p := range plans {
-		n := aboutClaim(p, MoveFailed, fmt.Sprintf("the RDMA devices of pod %s are not in its network namespace: %v", pod.Name, err))
+		n := report.OfClaim(p, report.MoveFailed, fmt.Sprintf("the RDMA devices of pod %s are not in its network namespace: %v", pod.Name, err))
 		n.Pod = types.UID(pod.UID)
-		s.tell(n)
+		s.recorder.Record(n)
 	}
 	return fmt.Errorf("give pod %s/%s the RDMA devices of its claims: %w", pod.Namespace, pod.Name, err)
 }
@@ -283,7 +284,7 @@ func (s sandboxes) moveOut(ctx context.Context, pod nri.Pod, ibdevs []string) {
 	}
 	watch.Whole(metrics.PhaseOut)
 	logger.Info("Brought RDMA devices back from a pod", "pod", klog.KRef(pod.Namespace, pod.Name), "ibdevs", back)
-	s.note("MovedOut", pod.Namespace+"/"+pod.Name, "%s", strings.Join(back, ", "))
+	s.recorder.Note("MovedOut", pod.Namespace+"/"+pod.Name, "%s", strings.Join(back, ", "))
 	if _, err := s.host.rescan(); err != nil {
 		logger.Error(err, "Host not read after RDMA devices came back")
 	}

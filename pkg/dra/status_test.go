@@ -17,6 +17,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/report"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -47,11 +48,11 @@ func TestStatus(t *testing.T) {
 	c := drivertest.Share(1, nil, "shared-"+hca0, "group-all")
 	n.AddClaim(c)
 	prepare(t, n, c)
-	port := []dra.PortData{{Number: 1, LinkLayer: "Ethernet", Netdev: "ens1f0np0", GIDs: gidTable("ens1f0np0", "fe80::a288:c2ff:fe25:1000", "10.1.0.10")}}
-	port1 := []dra.PortData{{Number: 1, LinkLayer: "Ethernet", Netdev: "ens1f1np1", GIDs: gidTable("ens1f1np1", "fe80::a288:c2ff:fe25:1001", "10.1.1.10")}}
-	first := dra.HCAData{Name: hca0, IBDev: "mlx5_0", NodeGUID: "a088:c203:0025:1000", Ports: port}
-	second := dra.HCAData{Name: hca1, IBDev: "mlx5_1", NodeGUID: "a088:c203:0025:1001", Ports: port1}
-	want := []dra.DeviceData{{HCAs: []dra.HCAData{first}}, {HCAs: []dra.HCAData{first, second}}}
+	port := []report.PortData{{Number: 1, LinkLayer: "Ethernet", Netdev: "ens1f0np0", GIDs: gidTable("ens1f0np0", "fe80::a288:c2ff:fe25:1000", "10.1.0.10")}}
+	port1 := []report.PortData{{Number: 1, LinkLayer: "Ethernet", Netdev: "ens1f1np1", GIDs: gidTable("ens1f1np1", "fe80::a288:c2ff:fe25:1001", "10.1.1.10")}}
+	first := report.HCAData{Name: hca0, IBDev: "mlx5_0", NodeGUID: "a088:c203:0025:1000", Ports: port}
+	second := report.HCAData{Name: hca1, IBDev: "mlx5_1", NodeGUID: "a088:c203:0025:1001", Ports: port1}
+	want := []report.DeviceData{{HCAs: []report.HCAData{first}}, {HCAs: []report.HCAData{first, second}}}
 	for i, s := range waitStatus(t, n, c) {
 		result := c.Status.Allocation.Devices.Results[i]
 		if s.Driver != "rdma.dev" || s.Pool != drivertest.NodeName || s.Device != result.Device || *s.ShareID != string(*result.ShareID) {
@@ -60,7 +61,7 @@ func TestStatus(t *testing.T) {
 		if len(s.Conditions) != 1 || s.Conditions[0].Type != "Ready" || s.Conditions[0].Status != metav1.ConditionTrue || s.Conditions[0].Reason != "Prepared" {
 			t.Errorf("conditions are %v", s.Conditions)
 		}
-		var data dra.DeviceData
+		var data report.DeviceData
 		if err := json.Unmarshal(s.Data.Raw, &data); err != nil {
 			t.Fatal(err)
 		}
@@ -74,10 +75,10 @@ func TestStatus(t *testing.T) {
 }
 
 // gidTable is what the kernel makes of addresses: each twice.
-func gidTable(netdev string, addresses ...string) (out []dra.GIDData) {
+func gidTable(netdev string, addresses ...string) (out []report.GIDData) {
 	for _, a := range addresses {
 		for _, kind := range []string{"IB/RoCE v1", "RoCE v2"} {
-			out = append(out, dra.GIDData{Index: len(out), GID: a, Type: kind, Netdev: netdev})
+			out = append(out, report.GIDData{Index: len(out), GID: a, Type: kind, Netdev: netdev})
 		}
 	}
 	return out
@@ -97,7 +98,7 @@ func TestStatusNetwork(t *testing.T) {
 	}
 	n.Become(t, drivertest.Without(t, "roce-sriov", "net/ens1f0v0"))
 	events <- watch.Signal{Changes: rdma.Changes{All: true}}
-	report(t, dir, c, func(*hook.Report) {})
+	leaveReport(t, dir, c, func(*hook.Report) {})
 	want := &resourceapi.NetworkDeviceData{InterfaceName: "ens1f0v0", IPs: []string{"10.1.0.20/32"}, HardwareAddress: "a0:88:c2:25:10:20"}
 	drivertest.Eventually(t, func() error {
 		if diff := cmp.Diff(want, n.DeviceStatus(c)[0].NetworkData); diff != "" {
@@ -252,8 +253,8 @@ func TestStatusKeepsBytes(t *testing.T) {
 // TestDeviceDataIsCanonical: what the driver writes stays as it is when another driver applies its own. Server-side
 // apply would be refused for that one otherwise.
 func TestDeviceDataIsCanonical(t *testing.T) {
-	port := dra.PortData{Number: 1, LinkLayer: "Ethernet", Netdev: "ens1f0np0", GIDs: gidTable("ens1f0np0", "10.1.0.10")}
-	written, err := json.Marshal(dra.DeviceData{HCAs: []dra.HCAData{{Name: hca0, IBDev: "mlx5_0", NodeGUID: "a088:c203:0025:1000", Ports: []dra.PortData{port}}}})
+	port := report.PortData{Number: 1, LinkLayer: "Ethernet", Netdev: "ens1f0np0", GIDs: gidTable("ens1f0np0", "10.1.0.10")}
+	written, err := json.Marshal(report.DeviceData{HCAs: []report.HCAData{{Name: hca0, IBDev: "mlx5_0", NodeGUID: "a088:c203:0025:1000", Ports: []report.PortData{port}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +324,7 @@ func TestStatusFollowsTheHost(t *testing.T) {
 func wantIBDev(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim, i int, ibdev string, ready metav1.ConditionStatus) {
 	t.Helper()
 	drivertest.Eventually(t, func() error {
-		var data dra.DeviceData
+		var data report.DeviceData
 		got := n.DeviceStatus(c)
 		if len(got) != i+1 || got[i].Data == nil {
 			return fmt.Errorf("status is %v", got)

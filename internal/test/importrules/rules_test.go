@@ -46,6 +46,16 @@ var bans = []importrules.Ban{{
 	Imports: []string{"os/...", "net/...", "syscall", "k8s.io/client-go/...", "k8s.io/cli-runtime/...", module + "/internal/..."},
 	Except:  []string{module + "/internal/quote"}, // what text becomes for a terminal
 }, {
+	Name: "report",
+	Why:  "what the driver reports is a function of the host's snapshot and of plans: it cannot reach claims or pods",
+	Of:   []string{module + "/pkg/dra/report"},
+	Imports: []string{
+		module + "/pkg/dra", module + "/pkg/dra/claimstore", module + "/pkg/dra/attach", module + "/pkg/dra/policy",
+		module + "/pkg/dra/publisher", module + "/pkg/dra/resources", module + "/pkg/dra/podmeta", module + "/pkg/cdi",
+		module + "/internal/nri", module + "/internal/podnet", module + "/internal/podresources",
+		module + "/internal/rdmanetns", module + "/internal/watch",
+	},
+}, {
 	Name:  "dra-driver",
 	Why:   "the driver on each node carries nothing that only people's tools need",
 	Of:    []string{module + "/cmd/dra-driver"},

@@ -1,4 +1,4 @@
-package dra_test
+package report_test
 
 import (
 	"fmt"
@@ -6,15 +6,15 @@ import (
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/report"
 )
 
 // TestEventDocs: docs/events.md has the table of the reasons that there are.
 func TestEventDocs(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| reason | type | on | meaning |\n|---|---|---|---|\n")
-	for _, e := range dra.EventReasons() {
-		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", e.Reason, e.Type, e.About, e.Meaning)
+	for _, e := range report.Reasons() {
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", e.Reason, e.Type, e.Objects, e.Meaning)
 	}
-	golden.Section(t, "../../docs/events.md", "events", table.String())
+	golden.Section(t, "../../../docs/events.md", "events", table.String())
 }

@@ -2,12 +2,17 @@ package dra
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/reports"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/report"
 )
 
 // reportInterval is how often the reports of the hook are read. Nothing waits for
@@ -27,7 +32,7 @@ func (d *Driver) reportLoop(ctx context.Context) {
 		found := logReports(klog.FromContext(ctx), d.cfg.Hook.ReportDir, d.recordPods(ctx))
 		d.cfg.Metrics.HookReports(found)
 		for _, r := range found {
-			d.followUp(r)
+			d.recordReport(r)
 		}
 		select {
 		case <-ctx.Done():
@@ -65,4 +70,46 @@ func logLimit(logger klog.Logger, container string, l hook.LimitResult) {
 	} else {
 		logger.Error(nil, "A container is not limited on an HCA as its claim says", values...)
 	}
+}
+
+// recordReport records what the report of the hook in a container means for its claim. The container has its network by
+// then.
+func (d *Driver) recordReport(r hook.Report) {
+	p, err := d.claims.Get(types.UID(r.Claim))
+	if r.Claim == "" || err != nil || p == nil {
+		return // it has ended, or is of no claim
+	}
+	d.claimStatus.ContainerStarted(p.UID)
+	for _, e := range d.eventsOf(r, p) {
+		e.Pod, e.Start = types.UID(r.PodUID), true
+		d.recorder.Record(e)
+	}
+}
+
+// eventsOf returns the events of a claim that the report of one of its containers causes. Where the site has the hook
+// ignore limits that it may not set, limits cause none.
+func (d *Driver) eventsOf(r hook.Report, p *plan.Plan) (out []report.Event) {
+	container := "container " + r.ID
+	if r.Container != "" {
+		container = "container " + r.Container
+	}
+	if d.cfg.Hook.OnDenied != string(hook.Ignore) {
+		if !r.Outcome.Well() {
+			out = append(out, report.OfClaim(p, report.MemlockNotRaised, fmt.Sprintf("%s has less locked memory than claim %s asks for: %s", container, p.Name, r.Message)))
+		}
+		for _, l := range r.Limits {
+			if !l.Outcome.Well() {
+				out = append(out, report.OfClaim(p, report.LimitNotSet, fmt.Sprintf("%s is not limited on %s as claim %s says: %s", container, l.Device, p.Name, l.Message)))
+			}
+		}
+	}
+	if r.HostNetwork == nil || *r.HostNetwork {
+		return out
+	}
+	if names := (report.Addresses{Sys: d.host.sys}).WithoutNetdev(p, d.host.snapshot()); len(names) > 0 {
+		out = append(out, report.OfClaim(p, report.NetdevMissing, fmt.Sprintf(
+			"%s has RoCE devices of claim %s, but none of their network interfaces: %s stayed on the host. RoCE needs an interface with an address in the pod: give it a VF's by a CNI plugin, or use hostNetwork",
+			container, p.Name, strings.Join(names, ", "))))
+	}
+	return out
 }

@@ -1,4 +1,4 @@
-package dra
+package report
 
 import (
 	"encoding/json"
@@ -14,14 +14,17 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// DeviceData is what the status of a claim tells of an allocated device
-// (status.devices[].data, KEP-4817). The fields of it and of its parts are in the order of their keys,
-// as the API server encodes them for server-side apply: other bytes would have it refuse that of another driver.
+// entry describes an allocated device in the status of a claim.
+type entry = resourceapi.AllocatedDeviceStatus
+
+// DeviceData describes an allocated device in the status of its claim (status.devices[].data, KEP-4817). All fields are
+// in the order of their keys, as the API server encodes them for server-side apply: with other bytes it would refuse
+// that of another driver.
 type DeviceData struct {
 	HCAs []HCAData `json:"hcas"`
 }
 
-// HCAData is an HCA by the names that it has on its node at the moment.
+// HCAData describes an HCA by the names that it has on its node now.
 type HCAData struct {
 	IBDev    string     `json:"ibdev"`
 	Name     string     `json:"name"` // by its slot
@@ -29,8 +32,8 @@ type HCAData struct {
 	Ports    []PortData `json:"ports,omitempty"`
 }
 
-// PortData is a port. Its state is no part, since it changes and this does not
-// follow. Its GIDs are those of when a container of the claim began, or the host changed.
+// PortData describes a port without its state, which changes too often. Its GIDs are those of the last start of a
+// container of the claim, or of the last change of the host.
 type PortData struct {
 	GIDs      []GIDData `json:"gids,omitempty"`
 	LinkLayer string    `json:"linkLayer,omitempty"`
@@ -54,23 +57,30 @@ const (
 	reasonMissing  = "DeviceMissing"
 )
 
-// deviceStatus returns what a claim's status says of the devices of its plan.
-// What it says already keeps the time since when.
-func deviceStatus(p *plan.Plan, snap *rdma.Snapshot, gids addresses, attached func(*plan.Plan, plan.Device) *resourceapi.NetworkDeviceData, said []resourceapi.AllocatedDeviceStatus, now metav1.Time) ([]resourceapi.AllocatedDeviceStatus, error) {
-	var out []resourceapi.AllocatedDeviceStatus
+// entriesFor returns the entries of the status of a claim for the devices of its plan. A condition that is stored
+// already keeps its time.
+func entriesFor(
+	p *plan.Plan, snap *rdma.Snapshot, gids Addresses,
+	attached func(*plan.Plan, plan.Device) *resourceapi.NetworkDeviceData,
+	stored []entry, now metav1.Time,
+) ([]entry, error) {
+	var out []entry
 	for _, d := range p.Devices {
-		s := resourceapi.AllocatedDeviceStatus{Driver: plan.DriverName, Pool: d.Pool, Device: d.Device, ShareID: (*string)(d.ShareID)}
-		same := func(o resourceapi.AllocatedDeviceStatus) bool { return sameDevice(s, o) }
+		s := entry{Driver: plan.DriverName, Pool: d.Pool, Device: d.Device, ShareID: (*string)(d.ShareID)}
+		same := func(o entry) bool { return sameDevice(s, o) }
 		if slices.ContainsFunc(out, same) {
 			continue // two requests have it, one of them for monitoring
 		}
 		data, missing := dataOf(d, snap, gids)
-		ready := metav1.Condition{Type: conditionReady, Status: metav1.ConditionTrue, Reason: reasonPrepared, LastTransitionTime: now}
-		if missing != "" {
-			ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, reasonMissing, "the node has no RDMA device in the slot "+missing+" now"
+		ready := metav1.Condition{
+			Type: conditionReady, Status: metav1.ConditionTrue, Reason: reasonPrepared, LastTransitionTime: now,
 		}
-		if i := slices.IndexFunc(said, same); i >= 0 {
-			keepTime(&ready, said[i].Conditions)
+		if missing != "" {
+			ready.Status, ready.Reason = metav1.ConditionFalse, reasonMissing
+			ready.Message = "the node has no RDMA device in the slot " + missing + " now"
+		}
+		if i := slices.IndexFunc(stored, same); i >= 0 {
+			keepTime(&ready, stored[i].Conditions)
 		}
 		s.Conditions = []metav1.Condition{ready}
 		raw, err := encode(data)
@@ -86,12 +96,13 @@ func deviceStatus(p *plan.Plan, snap *rdma.Snapshot, gids addresses, attached fu
 	return out, nil
 }
 
-func sameDevice(a, b resourceapi.AllocatedDeviceStatus) bool {
-	return a.Driver == b.Driver && a.Pool == b.Pool && a.Device == b.Device && equality.Semantic.DeepEqual(a.ShareID, b.ShareID)
+func sameDevice(a, b entry) bool {
+	return a.Driver == b.Driver && a.Pool == b.Pool && a.Device == b.Device &&
+		equality.Semantic.DeepEqual(a.ShareID, b.ShareID)
 }
 
-func keepTime(c *metav1.Condition, said []metav1.Condition) {
-	for _, o := range said {
+func keepTime(c *metav1.Condition, stored []metav1.Condition) {
+	for _, o := range stored {
 		if o.Type == c.Type && o.Status == c.Status {
 			c.LastTransitionTime = o.LastTransitionTime
 		}
@@ -99,7 +110,7 @@ func keepTime(c *metav1.Condition, said []metav1.Condition) {
 }
 
 // dataOf describes the HCAs of a device, and names one that is not there.
-func dataOf(d plan.Device, snap *rdma.Snapshot, gids addresses) (data DeviceData, missing string) {
+func dataOf(d plan.Device, snap *rdma.Snapshot, gids Addresses) (data DeviceData, missing string) {
 	for _, name := range d.HCAs() {
 		h := snap.Lookup(name)
 		if h == nil {
@@ -129,8 +140,7 @@ func gidData(gids []rdma.GID) (out []GIDData) {
 	return out
 }
 
-// encode writes the data as far as there is room: GIDs go first, then ports, and then all
-// but the first HCAs of a large group.
+// encode encodes as much of the data as fits. GIDs are dropped first, then ports, then the last HCAs of a large group.
 func encode(data DeviceData) ([]byte, error) {
 	for {
 		raw, err := json.Marshal(data)
@@ -162,14 +172,14 @@ func (d DeviceData) dropPorts() (dropped bool) {
 	return dropped
 }
 
-// sameStatus reports whether two lists say the same, whenever they began to, and
-// however the API server has encoded the data.
-func sameStatus(a, b []resourceapi.AllocatedDeviceStatus) bool {
+// sameEntries reports whether two lists mean the same, whatever their times are and however the API server encoded
+// their data.
+func sameEntries(a, b []entry) bool {
 	if len(a) != len(b) {
 		return false
 	}
 	for _, s := range a {
-		i := slices.IndexFunc(b, func(o resourceapi.AllocatedDeviceStatus) bool { return sameDevice(s, o) })
+		i := slices.IndexFunc(b, func(o entry) bool { return sameDevice(s, o) })
 		if i < 0 || !reflect.DeepEqual(meaning(s), meaning(b[i])) {
 			return false
 		}
@@ -177,8 +187,8 @@ func sameStatus(a, b []resourceapi.AllocatedDeviceStatus) bool {
 	return true
 }
 
-// meaning is what an entry says: its conditions, its interface, and its data as a value.
-func meaning(s resourceapi.AllocatedDeviceStatus) []any {
+// meaning returns what an entry means: its conditions, its interface, and its data as a value.
+func meaning(s entry) []any {
 	var out []any
 	for _, c := range s.Conditions {
 		out = append(out, c.Type, c.Status, c.Reason, c.Message)
@@ -195,18 +205,18 @@ func meaning(s resourceapi.AllocatedDeviceStatus) []any {
 	return out
 }
 
-// ours returns the entries of this driver and pool.
-func ours(devices []resourceapi.AllocatedDeviceStatus, pool string) []resourceapi.AllocatedDeviceStatus {
-	return slices.DeleteFunc(slices.Clone(devices), func(d resourceapi.AllocatedDeviceStatus) bool {
+// entriesOf returns the entries of this driver and pool.
+func entriesOf(devices []entry, pool string) []entry {
+	return slices.DeleteFunc(slices.Clone(devices), func(d entry) bool {
 		return d.Driver != plan.DriverName || d.Pool != pool
 	})
 }
 
-// merged puts entries among those that a claim has, as server-side apply does: conditions that somebody else
-// wrote of the same device stay.
-func merged(devices, want []resourceapi.AllocatedDeviceStatus) []resourceapi.AllocatedDeviceStatus {
+// merged replaces entries of a claim as server-side apply does: conditions of the same device that somebody else wrote
+// stay.
+func merged(devices, want []entry) []entry {
 	for _, s := range want {
-		i := slices.IndexFunc(devices, func(o resourceapi.AllocatedDeviceStatus) bool { return sameDevice(s, o) })
+		i := slices.IndexFunc(devices, func(o entry) bool { return sameDevice(s, o) })
 		if i < 0 {
 			devices = append(devices, s)
 			continue

@@ -1,0 +1,131 @@
+package report
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"net/netip"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// Addresses reads the GID tables of a host. They are read when needed, since they change without an event.
+//
+// The kernel makes the GIDs of a RoCE port from the addresses of its interface, in any network namespace. So they show
+// the addresses of an interface in a container, which the host cannot see otherwise.
+type Addresses struct{ Sys fs.FS }
+
+// of returns the GIDs of a port that can be read.
+func (a Addresses) of(h *rdma.HCA, port int) []rdma.GID {
+	gids, _ := rdma.ReadGIDs(a.Sys, h.IBDev, port)
+	return gids
+}
+
+// inContainer reports whether the interface of a GID of a port is in another network namespace than the host's. The
+// kernel prints only its name: it is elsewhere if the host has no interface of that name, or if the port's own
+// interface is not on the host.
+func (a Addresses) inContainer(p *rdma.Port, g rdma.GID) bool {
+	if g.Netdev == "" || g.Netdev == p.Netdev {
+		return false
+	}
+	if p.Netdev == "" {
+		return true
+	}
+	_, err := fs.Stat(a.Sys, "class/net/"+g.Netdev)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// hidden reports whether the drivers of the host hide GIDs of containers from it, as those of MLNX_OFED do
+// (rdma_check_gid_user_access). A missing GID means nothing then.
+func (a Addresses) hidden() bool {
+	_, err := fs.Stat(a.Sys, "module/mlx_compat")
+	return err == nil
+}
+
+// WithoutNetdev returns the interfaces on the host of those RoCE HCAs of a plan that have no interface in any
+// container. RoCE uses the addresses of interfaces, so a container with its own network has no address then. HCAs whose
+// interfaces cannot be determined are left out.
+func (a Addresses) WithoutNetdev(p *plan.Plan, snap *rdma.Snapshot) (names []string) {
+	if a.hidden() {
+		return nil
+	}
+	for _, d := range p.Devices {
+		if d.AdminAccess {
+			continue
+		}
+		for _, name := range d.HCAs() {
+			if h := snap.Lookup(name); h != nil && h.Protocol == rdma.ProtocolRoCE {
+				names = append(names, a.onHost(h)...)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// onHost returns the interfaces of an HCA, if all of them are on the host.
+func (a Addresses) onHost(h *rdma.HCA) (names []string) {
+	for i := range h.Ports {
+		port := &h.Ports[i]
+		if port.Representor {
+			continue
+		}
+		moved := func(g rdma.GID) bool { return a.inContainer(port, g) }
+		if port.Netdev == "" || slices.ContainsFunc(a.of(h, port.Number), moved) {
+			return nil
+		}
+		names = append(names, port.Netdev)
+	}
+	return names
+}
+
+// MaxIPs is the largest number of addresses of an interface in the status of a claim (resource.k8s.io).
+const MaxIPs = 16
+
+// network describes the interface of a device that is in a container, nil where the host sees none. Of a group or a
+// share it is unknown in whose container an interface is. A GID has no prefix length, so addresses have that of one
+// host.
+func (a Addresses) network(d plan.Device, snap *rdma.Snapshot) *resourceapi.NetworkDeviceData {
+	name := devicename.Parse(d.Device)
+	h := snap.Lookup(name.HCA)
+	if h == nil || d.AdminAccess || name.Shared || name.Group != "" {
+		return nil
+	}
+	for i := range h.Ports {
+		port := &h.Ports[i]
+		var out *resourceapi.NetworkDeviceData
+		for _, g := range a.of(h, port.Number) {
+			if port.Representor || !a.inContainer(port, g) {
+				continue
+			}
+			if out == nil {
+				out = &resourceapi.NetworkDeviceData{InterfaceName: g.Netdev}
+			}
+			if g.Netdev == out.InterfaceName {
+				add(out, g)
+			}
+		}
+		if out != nil {
+			return out
+		}
+	}
+	return nil
+}
+
+// ipOf returns a GID as an IP address, of IPv4 where it was made from one.
+func ipOf(g rdma.GID) netip.Addr { return netip.AddrFrom16(g.Address).Unmap() }
+
+// add adds what a GID says of its interface.
+func add(out *resourceapi.NetworkDeviceData, g rdma.GID) {
+	out.HardwareAddress = cmp.Or(out.HardwareAddress, g.HardwareAddress())
+	address := ipOf(g)
+	ip := netip.PrefixFrom(address, address.BitLen()).String()
+	if !address.IsLinkLocalUnicast() && len(out.IPs) < MaxIPs && !slices.Contains(out.IPs, ip) {
+		out.IPs = append(out.IPs, ip)
+	}
+}

@@ -1,0 +1,310 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	applymeta "k8s.io/client-go/applyconfigurations/meta/v1"
+	applyresource "k8s.io/client-go/applyconfigurations/resource/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/budget"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// The waits between two tries to write a claim's status.
+const (
+	statusRetryMin = time.Second
+	statusRetryMax = 5 * time.Minute
+	statusSettles  = time.Second
+)
+
+// errConflict says that somebody else wrote a claim between reading and writing.
+var errConflict = errors.New("somebody else changed it meanwhile")
+
+// StatusConfig is what a ClaimStatus needs.
+type StatusConfig struct {
+	Client kubernetes.Interface
+	Pool   string // the node's
+	Budget *budget.Budget
+	Clock  clock.WithTicker
+	Sys    fs.FS // the host's /sys, for GIDs
+
+	Snapshot func() *rdma.Snapshot
+	// Plan returns the plan of a prepared claim, nil where there is none, and Plans returns all.
+	Plan  func(types.UID) (*plan.Plan, error)
+	Plans func(context.Context) []*plan.Plan
+	// Attached returns the interface that a pod got with a device of its claim, nil where the driver gave none.
+	Attached func(*plan.Plan, plan.Device) *resourceapi.NetworkDeviceData
+	// Yield waits until the kubelet's calls in progress have ended.
+	Yield func(context.Context)
+}
+
+// ClaimStatus keeps the status of prepared claims up to date: by which names the node has their HCAs (KEP-4817).
+// It never delays Prepare, and a status that cannot be written fails nothing. Entries are never removed: they go when
+// the claim is deallocated. Requests are subject to the budget, except those for a pod that starts: the kubelet sends
+// more requests for each pod than the driver.
+//
+// A nil ClaimStatus writes nothing.
+type ClaimStatus struct {
+	cfg     StatusConfig
+	queue   workqueue.TypedDelayingInterface[types.UID]
+	retries workqueue.TypedRateLimiter[types.UID]
+
+	mu        sync.Mutex
+	stored    map[types.UID][]entry   // what the API server has
+	starting  map[types.UID]bool      // a pod of the claim starts: the next request goes at once
+	turns     map[types.UID]time.Time // when the next request of a claim may go
+	forbidden bool
+}
+
+// everyClaim stands in the queue for all prepared claims.
+const everyClaim types.UID = ""
+
+// NewClaimStatus returns one that writes nothing before Run.
+func NewClaimStatus(cfg StatusConfig) *ClaimStatus {
+	return &ClaimStatus{
+		cfg:      cfg,
+		queue:    workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{Clock: cfg.Clock}),
+		retries:  jittering{workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](statusRetryMin, statusRetryMax)},
+		stored:   map[types.UID][]entry{},
+		starting: map[types.UID]bool{},
+		turns:    map[types.UID]time.Time{},
+	}
+}
+
+// Prepared writes the status of a claim that was just prepared. The claim is as the API server has it.
+func (s *ClaimStatus) Prepared(claim *resourceapi.ResourceClaim) {
+	if s == nil {
+		return
+	}
+	s.remember(claim.UID, entriesOf(claim.Status.Devices, s.cfg.Pool))
+	s.podStarts(claim.UID, 0)
+}
+
+// HostChanged compares the status of all claims with the host.
+func (s *ClaimStatus) HostChanged() {
+	if s != nil {
+		s.queue.Add(everyClaim)
+	}
+}
+
+// ContainerStarted compares the status of a claim after a container of it started. The kernel adds the GIDs of its
+// interface in the background, shortly after the address.
+func (s *ClaimStatus) ContainerStarted(uid types.UID) {
+	if s != nil {
+		s.podStarts(uid, statusSettles)
+	}
+}
+
+// Ended forgets a claim.
+func (s *ClaimStatus) Ended(uid types.UID) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.stored, uid)
+	delete(s.starting, uid)
+	s.dropTurn(uid)
+}
+
+func (s *ClaimStatus) remember(uid types.UID, stored []entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stored[uid] = stored
+}
+
+func (s *ClaimStatus) recall(uid types.UID) ([]entry, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stored, ok := s.stored[uid]
+	return stored, ok
+}
+
+// Run writes the status of claims until ctx ends.
+func (s *ClaimStatus) Run(ctx context.Context) {
+	if s == nil {
+		return
+	}
+	context.AfterFunc(ctx, s.queue.ShutDown)
+	s.HostChanged()
+	for {
+		uid, over := s.queue.Get()
+		if over {
+			return
+		}
+		s.cfg.Yield(ctx)
+		if uid == everyClaim {
+			s.compareAll(ctx)
+		} else if err := s.write(ctx, uid); err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).V(2).Info("Status of a claim not written, trying again", "uid", uid, "reason", err.Error())
+			s.retry(uid)
+		} else {
+			s.retries.Forget(uid)
+		}
+		s.queue.Done(uid)
+	}
+}
+
+// compareAll gives turns to the claims whose status is wrong or unknown. Those of an earlier driver are unknown, and
+// never read at once: the drivers of all nodes may have started together.
+func (s *ClaimStatus) compareAll(ctx context.Context) {
+	var differ, unknown []types.UID
+	for _, p := range s.cfg.Plans(ctx) {
+		stored, known := s.recall(p.UID)
+		if !known {
+			unknown = append(unknown, p.UID)
+		} else if want, err := s.wanted(p, stored); err == nil && !sameEntries(want, stored) {
+			differ = append(differ, p.UID)
+		}
+	}
+	s.spread(differ, true)
+	s.spread(unknown, false)
+}
+
+// wanted returns the entries that the status of a claim should have.
+func (s *ClaimStatus) wanted(p *plan.Plan, stored []entry) ([]entry, error) {
+	now := metav1.NewTime(s.cfg.Clock.Now()).Rfc3339Copy()
+	return entriesFor(p, s.cfg.Snapshot(), Addresses{s.cfg.Sys}, s.cfg.Attached, stored, now)
+}
+
+// write writes the status of a claim unless it is right already, if a request may go now. An error is worth another
+// try.
+func (s *ClaimStatus) write(ctx context.Context, uid types.UID) error {
+	p, err := s.cfg.Plan(uid)
+	if err != nil || p == nil {
+		s.Ended(uid)
+		return nil // a record that cannot be read is reported elsewhere
+	}
+	starts := s.takeStart(uid)
+	stored, known := s.recall(uid)
+	if !known {
+		if !starts && !s.admit(uid, false) {
+			return nil
+		}
+		if stored, known, err = s.get(ctx, p); err != nil || !known {
+			return err
+		}
+	}
+	want, err := s.wanted(p, stored)
+	if err != nil || sameEntries(want, stored) || !starts && !s.admit(uid, true) {
+		return err
+	}
+	claim, err := s.apply(ctx, p, want)
+	if err != nil {
+		return s.worthRetry(ctx, p, err)
+	}
+	s.remember(uid, entriesOf(claim.Status.Devices, s.cfg.Pool))
+	return nil
+}
+
+// apply writes entries into the status of a claim by server-side apply, and returns the claim. That takes one request
+// and keeps what others wrote. But the API server encodes the whole claim anew for it, and refuses if that changes
+// bytes of others: parameters with spaces or unsorted keys, as Python writes them, or such data of another driver.
+// Then the claim is written as a whole.
+func (s *ClaimStatus) apply(ctx context.Context, p *plan.Plan, want []entry) (*resourceapi.ResourceClaim, error) {
+	claims := s.cfg.Client.ResourceV1().ResourceClaims(p.Namespace)
+	claim, err := claims.ApplyStatus(apiclient.Refusable(ctx), applyStatus(p, want),
+		metav1.ApplyOptions{FieldManager: plan.DriverName, Force: true})
+	if apierrors.IsInvalid(err) {
+		return s.update(ctx, p, want)
+	}
+	return claim, err
+}
+
+// update reads a claim and writes it as a whole. Both use protobuf, which keeps the bytes of JSON; JSON itself loses
+// its spaces in Go. If somebody else writes the claim in between, another try follows.
+func (s *ClaimStatus) update(ctx context.Context, p *plan.Plan, want []entry) (*resourceapi.ResourceClaim, error) {
+	claims := s.cfg.Client.ResourceV1().ResourceClaims(p.Namespace)
+	claim, err := claims.Get(ctx, p.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if claim.UID != p.UID {
+		return nil, apierrors.NewNotFound(resourceapi.Resource("resourceclaims"), p.Name)
+	}
+	claim.Status.Devices = merged(claim.Status.Devices, want)
+	claim, err = claims.UpdateStatus(ctx, claim, metav1.UpdateOptions{FieldManager: plan.DriverName})
+	if apierrors.IsConflict(err) {
+		return nil, errConflict
+	}
+	return claim, err
+}
+
+// get reads the entries that the status of a claim has. Those of a claim that is gone are unknown.
+func (s *ClaimStatus) get(ctx context.Context, p *plan.Plan) (stored []entry, known bool, err error) {
+	claim, err := s.cfg.Client.ResourceV1().ResourceClaims(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && claim.UID != p.UID {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("get claim %s: %w", p.Claim(), err)
+	}
+	stored = entriesOf(claim.Status.Devices, s.cfg.Pool)
+	s.remember(p.UID, stored)
+	return stored, true, nil
+}
+
+// worthRetry returns errors of the API server that may pass, and nil for the others, which it logs.
+func (s *ClaimStatus) worthRetry(ctx context.Context, p *plan.Plan, err error) error {
+	logger := klog.FromContext(ctx)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return nil // the claim is gone, and another one may have its name
+	case apierrors.IsForbidden(err):
+		s.mu.Lock()
+		known := s.forbidden
+		s.forbidden = true
+		s.mu.Unlock()
+		if !known {
+			logger.Error(err, "The driver may not write the status of claims: "+
+				"give it the rights of the chart, or set --claim-status=false")
+		}
+		return nil
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		logger.Error(err, "Status of a claim not written", "claim", p.Claim(), "uid", p.UID)
+		return nil
+	}
+	return fmt.Errorf("write status of claim %s: %w", p.Claim(), err)
+}
+
+// applyStatus returns the entries for server-side apply. The UID keeps them from a new claim of the same name.
+func applyStatus(p *plan.Plan, devices []entry) *applyresource.ResourceClaimApplyConfiguration {
+	status := applyresource.ResourceClaimStatus()
+	for _, d := range devices {
+		one := applyresource.AllocatedDeviceStatus().
+			WithDriver(d.Driver).WithPool(d.Pool).WithDevice(d.Device).WithData(*d.Data)
+		one.ShareID = d.ShareID
+		if n := d.NetworkData; n != nil {
+			one.WithNetworkData(networkData(n))
+		}
+		for _, c := range d.Conditions {
+			one.WithConditions(applymeta.Condition().WithType(c.Type).WithStatus(c.Status).WithReason(c.Reason).
+				WithMessage(c.Message).WithLastTransitionTime(c.LastTransitionTime))
+		}
+		status.WithDevices(one)
+	}
+	return applyresource.ResourceClaim(p.Name, p.Namespace).WithUID(p.UID).WithStatus(status)
+}
+
+func networkData(n *resourceapi.NetworkDeviceData) *applyresource.NetworkDeviceDataApplyConfiguration {
+	out := applyresource.NetworkDeviceData().WithInterfaceName(n.InterfaceName).WithIPs(n.IPs...)
+	if n.HardwareAddress != "" {
+		out.WithHardwareAddress(n.HardwareAddress)
+	}
+	return out
+}

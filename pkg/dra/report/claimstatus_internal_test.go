@@ -1,0 +1,60 @@
+package report
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/budget"
+)
+
+// TestTurnsOfEndedClaims: claims that ended take no turns from one that lives, however many there were: a node of
+// short jobs would never tell the status of a claim again.
+func TestTurnsOfEndedClaims(t *testing.T) {
+	c := clocktesting.NewFakeClock(time.Now())
+	limits := budget.Default()
+	s := NewClaimStatus(StatusConfig{Budget: budget.New(limits, c, func() float64 { return 0 }), Clock: c})
+	for i := range limits.AtOnce + 100 {
+		uid := types.UID(fmt.Sprint("short-", i))
+		if atOnce := s.admit(uid, true); atOnce != (i < limits.AtOnce) {
+			t.Fatalf("claim %d may have a request at once: %v", i, atOnce)
+		}
+		s.Ended(uid)
+	}
+	s.admit("last", true)
+	if wait := s.turns["last"].Sub(c.Now()); wait > limits.Spacing {
+		t.Errorf("the only claim waits for %v", wait)
+	}
+}
+
+// TestTurnThatMoves: the status of a claim is tried again after an error, though a turn that it had before comes while
+// it waits. The queue keeps the earlier of two times.
+func TestTurnThatMoves(t *testing.T) {
+	c := clocktesting.NewFakeClock(time.Now())
+	s := NewClaimStatus(StatusConfig{Budget: budget.New(budget.Default(), c, func() float64 { return 0.5 }), Clock: c})
+	defer s.queue.ShutDown()
+	s.spread([]types.UID{"claim"}, false)
+	s.podStarts("claim", 0)
+	uid, _ := s.queue.Get()
+	if !s.takeStart(uid) {
+		t.Fatal("no pod of the claim starts")
+	}
+	s.retry(uid)
+	s.queue.Done(uid)
+	drivertest.Eventually(t, func() error {
+		if s.queue.Len() == 0 {
+			c.Step(100 * time.Millisecond)
+			return fmt.Errorf("nothing is in the queue %v after the turn of the claim", c.Now().Sub(s.turns[uid]))
+		}
+		uid, _ := s.queue.Get()
+		defer s.queue.Done(uid)
+		if !s.admit(uid, true) {
+			return fmt.Errorf("the turn of the claim is not here yet")
+		}
+		return nil
+	})
+}

@@ -1,0 +1,199 @@
+package report
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/budget"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+)
+
+// The queue is bounded. What exceeds it is lost: the rest says enough.
+const (
+	maxObjects  = 256 // with events waiting
+	maxMessages = 16  // of one reason and one object
+)
+
+// costOfHCA is how many requests the events of one HCA usually take: one for the node, for its claim and for its pod,
+// and a GET to find the pod.
+const costOfHCA = 4
+
+// queue holds the events that wait to be sent, joined by object and reason.
+type queue struct {
+	node   string
+	claims bool
+	budget *budget.Budget
+	steps  workqueue.TypedDelayingInterface[step]
+
+	mu      sync.Mutex
+	pending map[corev1.ObjectReference][]*pending // in the order of sending; the object has a step
+	forPods map[corev1.ObjectReference][]Event    // by claim: for pods that are not known yet
+}
+
+// pending is an event that waits to be sent.
+type pending struct {
+	Reason
+	transitions []health.Transition
+	messages    []string
+}
+
+// step is what to do next for an object. It makes at most one request to the API server.
+type step struct {
+	do     stepKind
+	object corev1.ObjectReference
+	pace   pace // also of the steps that follow from it
+}
+
+// pace says when a step is taken.
+type pace int
+
+const (
+	withinBudget pace = iota // at once: the budget had room
+	inTurns                  // each in its turn
+	withStart                // at once: a container starts, and the kubelet sends more requests for it than the driver
+)
+
+type stepKind string
+
+const (
+	sendEvent stepKind = "send an event"
+	findPods  stepKind = "find the pods of a claim on the node"
+	getPods   stepKind = "get the pods of a claim"
+)
+
+func newQueue(cfg Config) queue {
+	return queue{
+		node: cfg.Node, claims: cfg.Claims, budget: cfg.Budget,
+		steps:   workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[step]{Clock: cfg.Clock}),
+		pending: map[corev1.ObjectReference][]*pending{}, forPods: map[corev1.ObjectReference][]Event{},
+	}
+}
+
+// add adds events of one cause. They go at once if the budget has room for all of them, and for those of the HCAs that
+// may follow.
+func (q *queue) add(mayFollow int, batch ...Event) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var steps []step
+	cost, starts := mayFollow*costOfHCA, true
+	for _, e := range batch {
+		starts = starts && e.Start
+		object := e.object(q.node)
+		if e.Claim != "" && !q.claims || !q.hasRoom(object) {
+			continue
+		}
+		if q.join(object, e) {
+			steps = append(steps, step{do: sendEvent, object: object})
+			cost++
+		}
+		if e.Pods {
+			if len(q.forPods[object]) == 0 {
+				steps = append(steps, step{do: findPods, object: object})
+				cost += 2 // the GET, and the event of one pod
+			}
+			q.forPods[object] = append(q.forPods[object], e)
+		}
+	}
+	p := withStart
+	if !starts {
+		p = q.paceOf(withinBudget, cost)
+	}
+	q.schedule(steps, p)
+}
+
+// paceOf returns the pace of so many requests more that follow from steps of a pace.
+func (q *queue) paceOf(p pace, requests int) pace {
+	if p == withinBudget && requests > 0 && !q.budget.Take(requests) {
+		return inTurns
+	}
+	return p
+}
+
+// hasRoom reports whether another event of an object fits. The caller holds mu.
+func (q *queue) hasRoom(object corev1.ObjectReference) bool {
+	return len(q.pending) < maxObjects && len(q.forPods[object]) < maxObjects
+}
+
+// join joins an event with those that wait, and reports whether it is the first one of its object. The caller holds mu.
+func (q *queue) join(object corev1.ObjectReference, e Event) (first bool) {
+	first = len(q.pending[object]) == 0
+	i := slices.IndexFunc(q.pending[object], func(p *pending) bool { return p.Reason.Reason == e.Reason.Reason })
+	if i < 0 {
+		i = len(q.pending[object])
+		q.pending[object] = append(q.pending[object], &pending{Reason: e.Reason})
+	}
+	q.pending[object][i].add(e)
+	return first
+}
+
+// add joins an event of the same object and reason. Of each HCA the last transition counts.
+func (p *pending) add(e Event) {
+	if t := e.Transition; t != nil {
+		p.transitions = slices.DeleteFunc(p.transitions, func(o health.Transition) bool { return o.Device == t.Device })
+		p.transitions = append(p.transitions, *t)
+	} else if len(p.messages) < maxMessages && !slices.Contains(p.messages, e.Message) {
+		p.messages = append(p.messages, e.Message)
+	}
+}
+
+func (p *pending) message() string {
+	if len(p.transitions) > 0 {
+		return health.Summary(p.transitions)
+	}
+	return health.Cut(strings.Join(p.messages, "; "))
+}
+
+// schedule adds steps at a pace. The caller holds mu.
+func (q *queue) schedule(steps []step, p pace) {
+	for _, s := range steps {
+		s.pace = p
+		if p == inTurns && s.do != findPods { // which asks the kubelet
+			q.steps.AddAfter(s, q.budget.Turn())
+		} else {
+			q.steps.Add(s)
+		}
+	}
+}
+
+// next removes and returns the first event of an object, nil for none. If another one waits, its step is scheduled.
+func (q *queue) next(s step) *pending {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all := q.pending[s.object]
+	if len(all) == 0 {
+		return nil
+	}
+	if q.pending[s.object] = all[1:]; len(all) > 1 {
+		q.schedule([]step{s}, q.paceOf(s.pace, 1))
+	} else {
+		delete(q.pending, s.object)
+	}
+	return all[0]
+}
+
+// found gives the pods of a claim the events that wait for them.
+func (q *queue) found(s step, pods []corev1.ObjectReference) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var steps []step
+	for _, e := range q.forPods[s.object] {
+		for _, pod := range pods {
+			if (e.Pod == "" || e.Pod == pod.UID) && q.hasRoom(pod) && q.join(pod, e) {
+				steps = append(steps, step{do: sendEvent, object: pod})
+			}
+		}
+	}
+	delete(q.forPods, s.object)
+	q.schedule(steps, q.paceOf(s.pace, len(steps)-1))
+}
+
+// notFound schedules a request for the pods of a claim, which the node does not know.
+func (q *queue) notFound(s step) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.schedule([]step{{do: getPods, object: s.object}}, s.pace)
+}

@@ -1,0 +1,168 @@
+package report
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/budget"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
+)
+
+// One object gets eventBurst events at once, and eventPerSecond after that. The budget of the node allows less.
+const (
+	eventBurst     = 50
+	eventPerSecond = 0.1
+)
+
+// Config is what a Recorder needs.
+type Config struct {
+	Client kubernetes.Interface
+	Node   string
+	Claims bool // claims and pods get events too
+	Budget *budget.Budget
+	Clock  clock.WithTicker
+	// Now is the time on the status page; setting the clock of the host does not change its differences.
+	Now func() time.Time
+	// OnlyPod returns the pod of a claim that only one pod can use, without a request to the API server. It returns
+	// nil where that is unknown.
+	OnlyPod func(ctx context.Context, claim corev1.ObjectReference) *corev1.ObjectReference
+}
+
+// Recorder records events. It is safe for use by several goroutines.
+type Recorder struct {
+	cfg     Config
+	history statuspage.Log
+	queue   queue
+}
+
+// NewRecorder returns a recorder. It sends nothing before Run.
+func NewRecorder(cfg Config) *Recorder {
+	return &Recorder{cfg: cfg, queue: newQueue(cfg)}
+}
+
+// Record records an event. It never waits.
+func (r *Recorder) Record(e Event) {
+	r.history.Add(r.cfg.Now(), statuspage.Event{
+		Warning: e.Reason.Type == corev1.EventTypeWarning, Reason: e.Reason.Reason,
+		Object: e.Namespace + "/" + e.Claim, Message: e.Message,
+	})
+	r.queue.add(0, e)
+}
+
+// RecordHealth records what began or ended of HCAs: on the status page for the HCA, and as events of the node and of
+// the claims that have it, with their pods. So many HCAs more may follow for the same cause: ports that fail together
+// are found one after the other.
+func (r *Recorder) RecordHealth(mayFollow int, transitions []health.Transition, plans []*plan.Plan) {
+	if len(transitions) == 0 {
+		return
+	}
+	var batch []Event
+	for i := range transitions {
+		t := &transitions[i]
+		batch = append(batch, Event{Reason: Reason{Reason: t.Reason(), Type: eventType(*t)}, Transition: t})
+	}
+	for _, p := range plans {
+		for _, e := range batch[:len(transitions)] {
+			if slices.Contains(p.HCAs(), e.Transition.Device) {
+				e.Namespace, e.Claim, e.UID, e.Pods = p.Namespace, p.Name, p.UID, true
+				batch = append(batch, e)
+			}
+		}
+	}
+	r.queue.add(mayFollow, batch...)
+	for _, t := range transitions {
+		r.history.Add(r.cfg.Now(), statuspage.Event{
+			Warning: t.Grave(), Reason: t.Reason(), Object: t.Device, Message: t.Note(),
+		})
+	}
+}
+
+// Note records on the status page alone what happened. The log has it with all details.
+func (r *Recorder) Note(reason, object, format string, args ...any) {
+	r.history.Add(r.cfg.Now(), statuspage.Event{Reason: reason, Object: object, Message: fmt.Sprintf(format, args...)})
+}
+
+// Warn records on the status page alone what went wrong.
+func (r *Recorder) Warn(reason, object string, err error) {
+	r.history.Add(r.cfg.Now(), statuspage.Event{Warning: true, Reason: reason, Object: object, Message: err.Error()})
+}
+
+// History returns what the status page shows, the newest first.
+func (r *Recorder) History() []statuspage.Event { return r.history.Events() }
+
+// Due returns how many requests go now. Others may wait for their turn.
+func (r *Recorder) Due() int { return r.queue.steps.Len() }
+
+// Run sends Kubernetes events until ctx ends.
+func (r *Recorder) Run(ctx context.Context) {
+	b := record.NewBroadcaster(record.WithContext(ctx),
+		record.WithCorrelatorOptions(record.CorrelatorOptions{BurstSize: eventBurst, QPS: eventPerSecond}))
+	defer b.Shutdown()
+	b.StartRecordingToSink(&typedcore.EventSinkImpl{Interface: r.cfg.Client.CoreV1().Events("")})
+	events := b.NewRecorder(scheme.Scheme, corev1.EventSource{Component: plan.DriverName, Host: r.cfg.Node})
+	context.AfterFunc(ctx, r.queue.steps.ShutDown)
+	for {
+		s, over := r.queue.steps.Get()
+		if over {
+			return
+		}
+		r.take(ctx, events, s)
+		r.queue.steps.Done(s)
+	}
+}
+
+// take takes one step.
+func (r *Recorder) take(ctx context.Context, events record.EventRecorder, s step) {
+	switch s.do {
+	case sendEvent:
+		if e := r.queue.next(s); e != nil {
+			events.Event(&s.object, e.Type, e.Reason.Reason, e.message())
+		}
+	case findPods:
+		if pod := r.cfg.OnlyPod(ctx, s.object); pod != nil {
+			r.queue.found(s, []corev1.ObjectReference{*pod})
+		} else {
+			r.queue.notFound(s)
+		}
+	case getPods:
+		pods, err := r.podsOf(ctx, s.object)
+		if err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).V(2).Info("Events of the pods of a claim are lost",
+				"claim", klog.KRef(s.object.Namespace, s.object.Name), "cause", err.Error())
+		}
+		r.queue.found(s, pods)
+	}
+}
+
+// podsOf asks the API server which pods use a claim. A claim that has ended has none.
+func (r *Recorder) podsOf(ctx context.Context, of corev1.ObjectReference) (pods []corev1.ObjectReference, err error) {
+	claim, err := r.cfg.Client.ResourceV1().ResourceClaims(of.Namespace).Get(ctx, of.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && claim.UID != of.UID {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get claim %s/%s for its pods: %w", of.Namespace, of.Name, err)
+	}
+	for _, user := range claim.Status.ReservedFor {
+		if user.APIGroup == "" && user.Resource == "pods" {
+			pods = append(pods, *PodReference(of.Namespace, user.Name, user.UID))
+		}
+	}
+	slices.SortFunc(pods, func(a, b corev1.ObjectReference) int { return cmp.Compare(a.Name, b.Name) })
+	return pods, nil
+}

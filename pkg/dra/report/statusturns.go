@@ -1,0 +1,102 @@
+package report
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/workqueue"
+)
+
+// This file says when the next request for the status of a claim may go. The queue holds the UID of the claim, and turns
+// the time.
+
+// jittering makes each wait up to half as long again: the nodes of a cluster do not retry together.
+type jittering struct {
+	workqueue.TypedRateLimiter[types.UID]
+}
+
+func (j jittering) When(uid types.UID) time.Duration {
+	return wait.Jitter(j.TypedRateLimiter.When(uid), 0.5)
+}
+
+func (s *ClaimStatus) podStarts(uid types.UID, wait time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.starting[uid] = true
+	s.queue.AddAfter(uid, wait)
+}
+
+// takeStart reports whether a pod of the claim starts, once. Such a claim needs no turn.
+func (s *ClaimStatus) takeStart(uid types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	starting := s.starting[uid]
+	if starting {
+		s.dropTurn(uid)
+	}
+	delete(s.starting, uid)
+	return starting
+}
+
+// dropTurn removes the turn of a claim, and gives it back to the budget if it has not come yet. The caller holds mu.
+func (s *ClaimStatus) dropTurn(uid types.UID) {
+	if at, waits := s.turns[uid]; waits && s.cfg.Clock.Now().Before(at) {
+		s.cfg.Budget.GiveBack()
+	}
+	delete(s.turns, uid)
+}
+
+// admit reports whether a request for a claim may go now. If not, the queue returns the claim again in its turn.
+func (s *ClaimStatus) admit(uid types.UID, atOnce bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.cfg.Clock.Now()
+	if at, waits := s.turns[uid]; waits {
+		if now.Before(at) { // the queue keeps the earlier of two times: this is that of a turn dropped since
+			s.queue.AddAfter(uid, at.Sub(now))
+			return false
+		}
+		delete(s.turns, uid)
+		return true
+	}
+	if atOnce && s.cfg.Budget.Take(1) {
+		return true
+	}
+	s.turnIn(uid, s.cfg.Budget.Turn())
+	return false
+}
+
+// costOfStatus is how many requests the status of a claim takes at most: a PATCH, and if that is refused a GET and a
+// PUT.
+const costOfStatus = 3
+
+// spread gives turns to claims whose status differs for one cause: at once if the budget has room for all of them.
+func (s *ClaimStatus) spread(claims []types.UID, atOnce bool) {
+	atOnce = atOnce && s.cfg.Budget.Take(costOfStatus*len(claims))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, uid := range claims {
+		if _, waits := s.turns[uid]; waits {
+			continue
+		}
+		if atOnce {
+			s.turnIn(uid, 0)
+		} else {
+			s.turnIn(uid, s.cfg.Budget.Turn())
+		}
+	}
+}
+
+// retry schedules a claim whose status could not be written.
+func (s *ClaimStatus) retry(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turnIn(uid, s.retries.When(uid)+s.cfg.Budget.Turn())
+}
+
+// turnIn gives a claim a turn. The caller holds mu.
+func (s *ClaimStatus) turnIn(uid types.UID, wait time.Duration) {
+	s.turns[uid] = s.cfg.Clock.Now().Add(wait)
+	s.queue.AddAfter(uid, wait)
+}
