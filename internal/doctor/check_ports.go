@@ -3,11 +3,7 @@ package doctor
 import (
 	"cmp"
 	"fmt"
-	"io/fs"
-	"path"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -26,8 +22,8 @@ func (p portRef) String() string { return fmt.Sprintf("%s/%d", p.hca.IBDev, p.po
 func (f *facts) ports() []portRef {
 	var refs []portRef
 	for _, h := range f.snap.Usable() {
-		for i := range h.Ports {
-			if p := &h.Ports[i]; !p.Representor && p.State != "" {
+		for p := range h.OwnPorts() {
+			if p.State != "" {
 				refs = append(refs, portRef{h, p})
 			}
 		}
@@ -154,7 +150,7 @@ func checkRoCEGIDs(f *facts) []Finding {
 			continue
 		}
 		seen++
-		if !f.hasRoutableGID(p) {
+		if routable, _ := rdma.HasRoutableGID(f.Sys, p.hca.IBDev, p.port.Number); !routable {
 			without = append(without, p)
 		}
 	}
@@ -172,26 +168,6 @@ func checkRoCEGIDs(f *facts) []Finding {
 		about(texts(without)...).
 		because("addresses (GIDs) of a RoCE port come from the IP addresses of its network interface, and this one has none but the link-local one. A container in a network of its own needs an interface on the same port there").
 		fix("ip address add ADDRESS/PREFIX dev " + quote.Shell(netdev))}
-}
-
-// hasRoutableGID looks for a GID of type RoCE v2 that is not link-local. Slots
-// that are not in use answer EINVAL.
-func (f *facts) hasRoutableGID(p portRef) bool {
-	dir := path.Join("class/infiniband", p.hca.IBDev, "ports", strconv.Itoa(p.port.Number))
-	entries, err := fs.ReadDir(f.Sys, path.Join(dir, "gid_attrs/types"))
-	if err != nil {
-		return false
-	}
-	for _, e := range entries {
-		if f.sysRead(path.Join(dir, "gid_attrs/types", e.Name())) != "RoCE v2" {
-			continue
-		}
-		gid := f.sysRead(path.Join(dir, "gids", e.Name()))
-		if gid != "" && !strings.HasPrefix(gid, "fe80:") && strings.Trim(gid, "0:") != "" {
-			return true
-		}
-	}
-	return false
 }
 
 func texts[T fmt.Stringer](list []T) []string {

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -61,28 +60,6 @@ func FuzzRemembered(f *testing.F) {
 			if there := all.Lookup(snap.HCAs[i].Name); there == nil || there.IBDev != snap.HCAs[i].IBDev {
 				t.Errorf("%s is %v, by what an earlier driver knew", snap.HCAs[i].Name, there)
 			}
-		}
-	})
-}
-
-// FuzzReadPorts: whatever stands in the files of a port, a GID leads somewhere only if it is an address.
-func FuzzReadPorts(f *testing.F) {
-	f.Add("0000:0000:0000:0000:0000:ffff:0a00:0001\n", "RoCE v2\n")
-	f.Add("fe80:0000:0000:0000:0000:0000:0000:0001\n", "RoCE v2\n")
-	f.Add("0000:0000:0000:0000:0000:0000:0000:0000\n", "IB/RoCE v1\n")
-	f.Add("::%eth0", "")
-	f.Fuzz(func(t *testing.T, gid, kind string) {
-		sys := fstest.MapFS{
-			"p/gids/0":            &fstest.MapFile{Data: []byte(gid)},
-			"p/gids/x":            &fstest.MapFile{Data: []byte(gid)},
-			"p/gid_attrs/types/0": &fstest.MapFile{Data: []byte(kind)},
-		}
-		n := readRoutable(sys, "p")
-		if n == nil || *n != 0 && *n != 1 {
-			t.Fatalf("%v routable GIDs", n)
-		}
-		if *n == 1 && !routable(gid) {
-			t.Errorf("GID %q of type %q is taken for an address", gid, kind)
 		}
 	})
 }

@@ -71,9 +71,9 @@ func netdevOf(h *rdma.HCA) (string, error) {
 		return "", errNoEthernet
 	}
 	var netdev string
-	for _, p := range h.Ports {
+	for p := range h.OwnPorts() {
 		switch {
-		case p.Representor || p.Netdev == "":
+		case p.Netdev == "":
 		case netdev != "":
 			return "", errManyNetdevs
 		default:

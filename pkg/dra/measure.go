@@ -179,12 +179,10 @@ func describeHCA(h *rdma.HCA, owner metrics.Owner) metrics.Device {
 			m.NUMANode = strconv.Itoa(*h.PCI.NUMANode)
 		}
 	}
-	for _, p := range h.Ports {
-		if !p.Representor {
-			m.Ports = append(m.Ports, metrics.Port{
-				Number: p.Number, Active: p.State == rdma.PortActive, BytesPerSecond: float64(p.RateMbps) * 1e6 / 8,
-			})
-		}
+	for p := range h.OwnPorts() {
+		m.Ports = append(m.Ports, metrics.Port{
+			Number: p.Number, Active: p.State == rdma.PortActive, BytesPerSecond: float64(p.RateMbps) * 1e6 / 8,
+		})
 	}
 	return m
 }

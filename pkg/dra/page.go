@@ -122,10 +122,7 @@ func pageHCA(h *rdma.HCA) statuspage.HCA {
 	if h.PCI != nil {
 		out.PCI, out.NUMANode = h.PCI.Address, h.PCI.NUMANode
 	}
-	for _, p := range h.Ports {
-		if p.Representor {
-			continue
-		}
+	for p := range h.OwnPorts() {
 		port := statuspage.Port{Number: p.Number, State: string(p.State), Netdev: p.Netdev}
 		if p.State == rdma.PortActive {
 			port.RateMbps = p.RateMbps

@@ -22,11 +22,11 @@ func TestReadPorts(t *testing.T) {
 		{"counters", map[string]string{"counters/link_downed": "7\n", "hw_counters/symbol_error": "1", "counters/port_rcv_errors": "N/A (no PMA)\n"},
 			health.Reading{Counters: map[string]uint64{"link_downed": 7, "symbol_error": 1}}},
 		{"link-local addresses", map[string]string{"gids/0": "fe80:0000:0000:0000:ac1f:6bff:fe00:0001\n", "gids/1": "0000:0000:0000:0000:0000:0000:0000:0000\n"},
-			health.Reading{Counters: map[string]uint64{}, RoutableGIDs: new(0)}},
+			health.Reading{Counters: map[string]uint64{}, RoutableGID: new(false)}},
 		{"an address for RoCE v1 only", map[string]string{"gids/2": "0000:0000:0000:0000:0000:ffff:0a00:0001\n", "gid_attrs/types/2": "IB/RoCE v1\n"},
-			health.Reading{Counters: map[string]uint64{}, RoutableGIDs: new(0)}},
+			health.Reading{Counters: map[string]uint64{}, RoutableGID: new(false)}},
 		{"an IPv4 address", map[string]string{"gids/3": "0000:0000:0000:0000:0000:ffff:0a00:0001\n", "gid_attrs/types/3": "RoCE v2\n"},
-			health.Reading{Counters: map[string]uint64{}, RoutableGIDs: new(1)}},
+			health.Reading{Counters: map[string]uint64{}, RoutableGID: new(true)}},
 	} {
 		sys := fstest.MapFS{}
 		for file, content := range tc.files {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"path"
 	"slices"
 	"strconv"
@@ -26,18 +27,15 @@ type GID struct {
 // port without a table has none.
 func ReadGIDs(sys fs.FS, ibdev string, port int) ([]GID, error) {
 	dir := path.Join(classInfiniband, ibdev, "ports", strconv.Itoa(port))
-	entries, err := fs.ReadDir(sys, dir+"/gids")
+	indexes, err := gidIndexes(sys, dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("list GIDs of port %d of %s: %w", port, ibdev, err)
 	}
 	var gids []GID
 	var errs []error
-	for _, e := range entries {
-		index, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		text := attribute(sys, dir+"/gids/"+e.Name())
+	for _, index := range indexes {
+		name := strconv.Itoa(index)
+		text := attribute(sys, dir+"/gids/"+name)
 		if text == "" {
 			continue // the HCA has just gone
 		}
@@ -51,11 +49,46 @@ func ReadGIDs(sys fs.FS, ibdev string, port int) ([]GID, error) {
 		}
 		gids = append(gids, GID{
 			Index: index, Address: address,
-			Type: attribute(sys, dir+"/gid_attrs/types/"+e.Name()), Netdev: attribute(sys, dir+"/gid_attrs/ndevs/"+e.Name()),
+			Type: attribute(sys, dir+"/gid_attrs/types/"+name), Netdev: attribute(sys, dir+"/gid_attrs/ndevs/"+name),
 		})
 	}
-	slices.SortFunc(gids, func(a, b GID) int { return a.Index - b.Index })
 	return gids, errors.Join(errs...)
+}
+
+// HasRoutableGID reports whether a RoCE port has a GID of type RoCE v2 that is not link-local: an address that leads
+// beyond the link. It reads no entry after the first such one. The error is that of a port whose table cannot be read
+// or is empty.
+func HasRoutableGID(sys fs.FS, ibdev string, port int) (bool, error) {
+	dir := path.Join(classInfiniband, ibdev, "ports", strconv.Itoa(port))
+	indexes, err := gidIndexes(sys, dir)
+	if err == nil && len(indexes) == 0 {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return false, fmt.Errorf("list GIDs of port %d of %s: %w", port, ibdev, err)
+	}
+	for _, i := range indexes {
+		gid, err := ParseGID(attribute(sys, fmt.Sprintf("%s/gids/%d", dir, i)))
+		if address := netip.AddrFrom16(gid); err != nil || address.IsUnspecified() || address.IsLinkLocalUnicast() {
+			continue // entries that are not in use are zero, or answer EINVAL
+		}
+		if attribute(sys, fmt.Sprintf("%s/gid_attrs/types/%d", dir, i)) == "RoCE v2" {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// gidIndexes lists the entries of a GID table in their order.
+func gidIndexes(sys fs.FS, port string) (indexes []int, err error) {
+	entries, err := fs.ReadDir(sys, port+"/gids")
+	for _, e := range entries {
+		if i, err := strconv.Atoi(e.Name()); err == nil {
+			indexes = append(indexes, i)
+		}
+	}
+	slices.Sort(indexes)
+	return indexes, err
 }
 
 // attribute reads a file whose absence, and whose EINVAL, mean that there is nothing.

@@ -29,11 +29,7 @@ func (s *Scanner) Poll() Changes {
 // moved reports whether the state of a port is not what was read.
 func (c *card) moved() bool {
 	r := reader{sys: c.sys}
-	for i := range c.hca.Ports {
-		p := &c.hca.Ports[i]
-		if p.Representor {
-			continue
-		}
+	for p := range c.hca.OwnPorts() {
 		dir := c.real + "/ports/" + strconv.Itoa(p.Number)
 		if PortState(parsed(&r, dir+"/state", word)) != p.State {
 			return true

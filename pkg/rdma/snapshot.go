@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"fmt"
+	"iter"
 	"path"
 	"slices"
 )
@@ -171,21 +172,30 @@ func (n Node) Path() string { return path.Join(DevDir, n.Name) }
 
 // Active reports whether a port that carries this HCA's traffic is ACTIVE.
 func (h *HCA) Active() bool {
-	for _, p := range h.Ports {
-		if !p.Representor && p.State == PortActive {
+	for p := range h.OwnPorts() {
+		if p.State == PortActive {
 			return true
 		}
 	}
 	return false
 }
 
+// OwnPorts iterates over the ports that carry the HCA's own traffic: all but representors.
+func (h *HCA) OwnPorts() iter.Seq[*Port] {
+	return func(yield func(*Port) bool) {
+		for i := range h.Ports {
+			if !h.Ports[i].Representor && !yield(&h.Ports[i]) {
+				return
+			}
+		}
+	}
+}
+
 // Port1 returns the first port that carries the HCA's own traffic, nil if there
 // is none: the HCA of a representor, or one whose ports cannot be read.
 func (h *HCA) Port1() *Port {
-	for i := range h.Ports {
-		if !h.Ports[i].Representor {
-			return &h.Ports[i]
-		}
+	for p := range h.OwnPorts() {
+		return p
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ var bans = []importrules.Ban{{
 	Of:      []string{module + "/pkg/rdma"},
 	Links:   []string{"k8s.io/...", "sigs.k8s.io/...", "tags.cncf.io/...", "log/...", "net/..."},
 	Imports: []string{"os/...", "golang.org/...", module + "/..."},
+	Except:  []string{"net/netip"}, // addresses as values
 }, {
 	Name:    "cdi",
 	Why:     "container edits serve cdi-gen too, which has no Kubernetes",

@@ -50,10 +50,10 @@ func TestUnreadable(t *testing.T) {
 func TestReadings(t *testing.T) {
 	w, h := watch(t), hca(1)
 	h.Protocol, h.Ports[0].Netdev = rdma.ProtocolRoCE, "ens1f0"
-	none, one := 0, 1
-	read := func(gids *int, symbols uint64) {
+	none, one := false, true
+	read := func(routable *bool, symbols uint64) {
 		w.obs.Readings = map[health.PortID]health.Reading{
-			{Device: h.Name, Port: 1}: {RoutableGIDs: gids, Counters: map[string]uint64{"symbol_error": symbols, "port_rcv_data": 1 << 60}},
+			{Device: h.Name, Port: 1}: {RoutableGID: routable, Counters: map[string]uint64{"symbol_error": symbols, "port_rcv_data": 1 << 60}},
 		}
 		w.see(h)
 	}

@@ -55,7 +55,7 @@ func (d *device) see(h *rdma.HCA, o *Observation, now time.Time, cfg *Config) {
 	d.calm = false
 	d.present, d.ibdev, d.ports = true, h.IBDev, d.ports[:0]
 	d.take(judge(h), now, cfg)
-	for _, p := range ownPorts(h) {
+	for p := range h.OwnPorts() {
 		d.ports = append(d.ports, p.Number)
 		reading := o.Readings[PortID{d.name, p.Number}]
 		d.take([]judgement{judgeAddress(h, p, reading), d.judgeCounters(p.Number, reading, now, cfg)}, now, cfg)

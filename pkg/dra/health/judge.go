@@ -41,9 +41,9 @@ type PortID struct {
 
 // Reading is what was read of one port beside the snapshot.
 type Reading struct {
-	// RoutableGIDs is the number of RoCE v2 GIDs that are not link-local, nil if the
+	// RoutableGID is whether the port has a RoCE v2 GID that is not link-local, nil if the
 	// table was not read (ports/<n>/gids, gid_attrs/types).
-	RoutableGIDs *int
+	RoutableGID *bool
 	// Counters are error counters by name of their files; one that cannot be read is
 	// absent.
 	Counters map[string]uint64
@@ -81,9 +81,9 @@ func judge(h *rdma.HCA) []judgement {
 		when(false, DriverUnbound, 0, nil),
 		when(h.Uverbs == nil, NoUverbs, 0, fixed("there is no uverbs node: load the module ib_uverbs")),
 		when(h.NodeGUID == 0 && needsGUID(h.Protocol), NoGUID, 0, func() string { return guidNote(h) }),
-		when(len(ownPorts(h)) == 0, Unmonitored, 0, fixed("no port can be read")),
+		when(h.Port1() == nil, Unmonitored, 0, fixed("no port can be read")),
 	}
-	for _, p := range ownPorts(h) {
+	for p := range h.OwnPorts() {
 		out = append(out, judgePort(p)...)
 	}
 	return out
@@ -104,11 +104,11 @@ func judgePort(p *rdma.Port) []judgement {
 
 // judgeAddress judges the GIDs of a port, which only RoCE makes of IP addresses.
 func judgeAddress(h *rdma.HCA, p *rdma.Port, r Reading) judgement {
-	if h.Protocol != rdma.ProtocolRoCE || r.RoutableGIDs == nil || p.State == "" {
+	if h.Protocol != rdma.ProtocolRoCE || r.RoutableGID == nil || p.State == "" {
 		return judgement{probe{NoAddress, p.Number}, unknown, ""}
 	}
 	// A port that is down has lost its addresses with its link.
-	return when(*r.RoutableGIDs == 0 && p.State == rdma.PortActive, NoAddress, p.Number, func() string {
+	return when(!*r.RoutableGID && p.State == rdma.PortActive, NoAddress, p.Number, func() string {
 		return fmt.Sprintf("port %d has no RoCE v2 address but link-local ones: its interface %s has no IP address on this host, which a pod with an interface of its own need not mind",
 			p.Number, cmp.Or(p.Netdev, "(unknown)"))
 	})
@@ -136,17 +136,6 @@ func guidNote(h *rdma.HCA) string {
 		return "the node GUID is zero: set node and port GUID of the VF on its PF, and bind its driver again"
 	}
 	return "the node GUID is zero: the firmware has none, or the driver could not read it"
-}
-
-// ownPorts returns the ports that carry the traffic of the HCA itself.
-func ownPorts(h *rdma.HCA) []*rdma.Port {
-	var out []*rdma.Port
-	for i := range h.Ports {
-		if !h.Ports[i].Representor {
-			out = append(out, &h.Ports[i])
-		}
-	}
-	return out
 }
 
 // join makes one message of several, each once.

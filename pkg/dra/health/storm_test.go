@@ -57,9 +57,9 @@ func world(r *rand.Rand, hcas []rdma.HCA, states ...rdma.PortState) health.Obser
 		h.Ports = slices.Clone(h.Ports)[:1+r.IntN(len(h.Ports))]
 		for i := range h.Ports {
 			h.Ports[i].State = states[r.IntN(len(states))]
-			gids := r.IntN(2)
+			routable := r.IntN(2) == 1
 			o.Readings[health.PortID{Device: h.Name, Port: i + 1}] = health.Reading{
-				RoutableGIDs: &gids, Counters: map[string]uint64{"link_downed": uint64(r.IntN(255))},
+				RoutableGID: &routable, Counters: map[string]uint64{"link_downed": uint64(r.IntN(255))},
 			}
 		}
 		if r.IntN(6) == 0 {

@@ -146,10 +146,8 @@ func libraryEnv(libraries []string, hcas []*rdma.HCA) []string {
 			continue
 		}
 		ibdevs = append(ibdevs, h.IBDev)
-		for _, port := range h.Ports {
-			if !port.Representor {
-				ports = append(ports, h.IBDev+":"+strconv.Itoa(port.Number))
-			}
+		for port := range h.OwnPorts() {
+			ports = append(ports, h.IBDev+":"+strconv.Itoa(port.Number))
 		}
 	}
 	var env []string

@@ -70,11 +70,7 @@ func (a Addresses) WithoutNetdev(p *plan.Plan, snap *rdma.Snapshot) (names []str
 
 // onHost returns the interfaces of an HCA, if all of them are on the host.
 func (a Addresses) onHost(h *rdma.HCA) (names []string) {
-	for i := range h.Ports {
-		port := &h.Ports[i]
-		if port.Representor {
-			continue
-		}
+	for port := range h.OwnPorts() {
 		moved := func(g rdma.GID) bool { return a.inContainer(port, g) }
 		if port.Netdev == "" || slices.ContainsFunc(a.of(h, port.Number), moved) {
 			return nil
@@ -96,11 +92,10 @@ func (a Addresses) network(d plan.Device, snap *rdma.Snapshot) *resourceapi.Netw
 	if h == nil || d.AdminAccess || name.Shared || name.Group != "" {
 		return nil
 	}
-	for i := range h.Ports {
-		port := &h.Ports[i]
+	for port := range h.OwnPorts() {
 		var out *resourceapi.NetworkDeviceData
 		for _, g := range a.of(h, port.Number) {
-			if port.Representor || !a.inContainer(port, g) {
+			if !a.inContainer(port, g) {
 				continue
 			}
 			if out == nil {

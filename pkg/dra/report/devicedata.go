@@ -121,12 +121,10 @@ func dataOf(d plan.Device, snap *rdma.Snapshot, gids Addresses) (data DeviceData
 		if h.NodeGUID != 0 {
 			hca.NodeGUID = h.NodeGUID.String()
 		}
-		for _, p := range h.Ports {
-			if !p.Representor {
-				hca.Ports = append(hca.Ports, PortData{
-					Number: p.Number, LinkLayer: string(p.LinkLayer), Netdev: p.Netdev, GIDs: gidData(gids.of(h, p.Number)),
-				})
-			}
+		for p := range h.OwnPorts() {
+			hca.Ports = append(hca.Ports, PortData{
+				Number: p.Number, LinkLayer: string(p.LinkLayer), Netdev: p.Netdev, GIDs: gidData(gids.of(h, p.Number)),
+			})
 		}
 		data.HCAs = append(data.HCAs, hca)
 	}

@@ -77,10 +77,8 @@ func (a attributes) guid(name resourceapi.QualifiedName, value rdma.GUID) {
 // same kind. The rate of a port that is not ACTIVE means nothing.
 func (a attributes) ports(h *rdma.HCA) {
 	count := 0
-	for _, p := range h.Ports {
-		if !p.Representor {
-			count++
-		}
+	for range h.OwnPorts() {
+		count++
 	}
 	a.number("ports", count)
 	p := h.Port1()
