@@ -46,10 +46,10 @@ type Driver struct {
 	users    users                // under moving
 
 	attacher   *attach.Attacher // of interfaces; nil for nobody
-	late       *late            // pods
-	onHost     *onHost          // pods
-	registered chan struct{}    // the kubelet registered us
-	moved      chan struct{}    // the host has changed, or what is held of it
+	pending    *pendingPods
+	onHost     *onHost       // pods
+	registered chan struct{} // the kubelet registered us
+	moved      chan struct{} // the host has changed, or what is held of it
 	publisher  *publisher.Publisher
 	slices     resources.Builder // of publishLoop
 	allocated  allocated
@@ -110,7 +110,7 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	}
 	d := &Driver{
 		cfg: cfg, client: client, attacher: attacher, host: host, claims: claims, health: observer, events: kernelEvents,
-		late: newLate(), onHost: newOnHost(), users: users{}, registered: make(chan struct{}, 1), moved: make(chan struct{}, 1),
+		pending: newPendingPods(), onHost: newOnHost(), users: users{}, registered: make(chan struct{}, 1), moved: make(chan struct{}, 1),
 		deviceInfo: deviceinfo.Store{Dir: cfg.DeviceInfoDir},
 		now:        time.Now, started: time.Now(),
 		pods: &podresources.Cache{Socket: cfg.podResourcesSocket(), Driver: plan.DriverName, For: podsFor},
@@ -219,7 +219,7 @@ func (d *Driver) start(ctx context.Context) error {
 		d.claimStatus.Run,
 		d.nriLoop,
 		d.interfaceLoop,
-		d.lateLoop,
+		d.retryLoop,
 		d.recorder.Run,
 		func(ctx context.Context) { d.watchSpecs(ctx, d.watcher) },
 		func(ctx context.Context) { d.followPolicy(ctx, d.policyFile) },

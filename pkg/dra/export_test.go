@@ -31,5 +31,5 @@ func (d *Driver) Sandboxes() nri.Handler { return sandboxes{d} }
 // NetdevOf is the interface of an HCA that a pod can have.
 var NetdevOf = netdevOf
 
-// Late returns the pods that may lack devices.
-func (d *Driver) Late() []nri.Pod { return d.late.all() }
+// Pending returns the pods that may lack devices.
+func (d *Driver) Pending() []nri.Pod { return d.pending.all() }

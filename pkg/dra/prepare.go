@@ -27,7 +27,7 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 	results := make(map[types.UID]kubeletplugin.PrepareResult, len(claims))
 	// The kubelet gives up on the whole call after 45 s, so its claims share the wait.
 	settled := time.Now().Add(settleTime)
-	unsure := d.hearOfPods(ctx, claims)
+	unsure := d.learnOfNewClaims(ctx, claims)
 	for _, claim := range claims {
 		devices, err := d.prepareAfter(ctx, claim, func() ([]kubeletplugin.Device, error) {
 			return d.prepare(ctx, claim, settled, unsure)

@@ -45,7 +45,7 @@ func (s sandboxes) Started(ctx context.Context, pod nri.Pod) error {
 		}
 		asked = append(s.onHost.unsure(), asked...)
 	}
-	unsure, why := s.hear(ctx, asked...)
+	unsure, why := s.learnOfPods(ctx, asked...)
 	if !slices.Contains(unsure, pod) {
 		why = nil
 	}
@@ -55,7 +55,7 @@ func (s sandboxes) Started(ctx context.Context, pod nri.Pod) error {
 	}
 	if err == nil && why != nil && pod.Netns != "" {
 		klog.FromContext(ctx).Error(why, "Pod starts, and may lack RDMA devices for now", "pod", klog.KRef(pod.Namespace, pod.Name))
-		s.late.add(pod)
+		s.pending.add(pod)
 	}
 	return err
 }
@@ -151,7 +151,7 @@ func (s sandboxes) Stopped(ctx context.Context, pod nri.Pod) {
 	if !s.follows(pod) && s.attacher == nil {
 		return
 	}
-	s.late.drop(pod)
+	s.pending.drop(pod)
 	s.giveBack(ctx, s.leave(ctx, pod))
 }
 

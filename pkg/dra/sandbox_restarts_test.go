@@ -331,8 +331,8 @@ func TestTriedAgain(t *testing.T) {
 		w.driver.says("the kernel is busy: the pod " + name)
 		if ends {
 			w.driver.Sandboxes().Stopped(t.Context(), pod)
-			if late := w.driver.Late(); len(late) > 0 {
-				t.Errorf("late are %v", late)
+			if late := w.driver.Pending(); len(late) > 0 {
+				t.Errorf("pending are %v", late)
 			}
 		} else {
 			w.in(pod, c)

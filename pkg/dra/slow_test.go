@@ -123,8 +123,8 @@ func TestSlowPluginLate(t *testing.T) {
 	if err := d.Sandboxes().Started(ctx, a); err != nil {
 		t.Fatal(err)
 	}
-	if late := d.Late(); !slices.Equal(late, []nri.Pod{a}) {
-		t.Errorf("late are %v", late)
+	if late := d.Pending(); !slices.Equal(late, []nri.Pod{a}) {
+		t.Errorf("pending are %v", late)
 	}
 	if out, err := in["a"].Try("link show dev rdma0"); err == nil {
 		t.Errorf("it has an interface: %s", out)

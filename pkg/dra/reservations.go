@@ -16,20 +16,20 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// The kubelet prepares a claim once, for the first of the pods that share it. The API server has the others in
-// the claim's status, and whoever has to know of a pod that comes later asks it.
+// The kubelet prepares a claim once, for the first of the pods that share it. Only the API server knows the others, in the
+// status of the claim.
 
-// reservedTime is how long the API server has to say for which pods claims are reserved, as a pod starts: half of what
-// container runtimes give an NRI plugin for that, or less.
+// reservedTime is the time limit of the API server for the reservations of claims when a pod starts: at most half of what
+// container runtimes give an NRI plugin.
 const reservedTime = time.Second
 
-// errUnsure says that a claim of a pod may not be known as such.
+// errUnsure says that a pod may have a claim that is not known to be reserved for it.
 var errUnsure = errors.New("whether pods share a claim that is prepared already is not known")
 
-// hearOf makes known which claims that concern pods, and were prepared before these came, are reserved for them. It asks the
-// API server once for each of the claims, at the same time, and holds no lock meanwhile. It returns the pods of which it
-// is not known, and why.
-func (d *Driver) hearOf(ctx context.Context, pods []nri.Pod, concerns func(*plan.Plan, nri.Pod) bool) (unsure []nri.Pod, err error) {
+// learnReservations records which claims that were prepared before are reserved for pods. It asks the API server once for
+// each claim that may concern them, at the same time and without a lock. It returns the pods for which the answer is
+// unknown, and why.
+func (d *Driver) learnReservations(ctx context.Context, pods []nri.Pod, concerns func(*plan.Plan, nri.Pod) bool) (unsure []nri.Pod, err error) {
 	ctx, cancel := context.WithTimeout(ctx, halfOf(ctx, reservedTime))
 	defer cancel()
 	var (
@@ -43,7 +43,7 @@ func (d *Driver) hearOf(ctx context.Context, pods []nri.Pod, concerns func(*plan
 			continue
 		}
 		all.Go(func() {
-			if err := d.hearOfClaim(ctx, p); err != nil {
+			if err := d.learnReservation(ctx, p); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				unsure, errs = append(unsure, those...), append(errs, fmt.Errorf("claim %s: %w", p.Claim(), err))
@@ -57,8 +57,7 @@ func (d *Driver) hearOf(ctx context.Context, pods []nri.Pod, concerns func(*plan
 	return unsure, err
 }
 
-// halfOf returns a time, or half of what is left until ctx ends, if that is less: the other half is for
-// what follows.
+// halfOf returns a time limit, but at most half of the time until ctx ends. The other half is for what follows.
 func halfOf(ctx context.Context, atMost time.Duration) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
 		return min(atMost, time.Until(end)/2)
@@ -66,13 +65,13 @@ func halfOf(ctx context.Context, atMost time.Duration) time.Duration {
 	return atMost
 }
 
-// mayShare reports whether a pod that a claim is not known to be reserved for may be one of its pods.
+// mayShare reports whether a claim may be reserved for a pod although that is not recorded.
 func mayShare(p *plan.Plan, pod nri.Pod) bool {
 	return p.Only == "" && p.Namespace == pod.Namespace && !slices.Contains(p.Pods, types.UID(pod.UID))
 }
 
-// hearOfClaim reads for which pods a claim is reserved, and records what is new.
-func (d *Driver) hearOfClaim(ctx context.Context, p *plan.Plan) error {
+// learnReservation reads for which pods a claim is reserved, and records new ones.
+func (d *Driver) learnReservation(ctx context.Context, p *plan.Plan) error {
 	claim, err := getClaim(ctx, d.client, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
 	if apierrors.IsNotFound(err) || err == nil && claim.UID != p.UID {
 		return nil // it has ended, and nobody shares it
@@ -85,16 +84,16 @@ func (d *Driver) hearOfClaim(ctx context.Context, p *plan.Plan) error {
 		return err
 	}
 	defer release()
-	// A pod that was deleted by force may run on: it is not reserved for any more, and has what it was given.
+	// A pod that was deleted by force may still run. The claim is no longer reserved for it, and it keeps its devices.
 	ended := d.ended(p.Pods)
 	return d.claims.Update(ctx, p.UID, func(now *plan.Plan) *plan.Plan {
 		return now.Reserved(claim, ended).WithPods(d.onHost.among(now.Pods)...)
 	})
 }
 
-// hearOfPods makes known which claims with interfaces the pods of new claims share, as those of the new ones get their names beside
-// them.
-func (d *Driver) hearOfPods(ctx context.Context, claims []*resourceapi.ResourceClaim) error {
+// learnOfNewClaims records which claims with interfaces the pods of new claims share: the new interfaces get names beside
+// theirs.
+func (d *Driver) learnOfNewClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) error {
 	if d.attacher == nil {
 		return nil
 	}
@@ -104,28 +103,28 @@ func (d *Driver) hearOfPods(ctx context.Context, claims []*resourceapi.ResourceC
 			pods = append(pods, nri.Pod{UID: string(uid), Namespace: c.Namespace})
 		}
 	}
-	_, err := d.hearOf(ctx, pods, func(p *plan.Plan, _ nri.Pod) bool { return p.HasNetwork() })
+	_, err := d.learnReservations(ctx, pods, func(p *plan.Plan, _ nri.Pod) bool { return p.HasNetwork() })
 	return err
 }
 
-// hear makes known which claims pods share of which something may have to be given to them, or is used by them on the host. It
-// returns the pods of which it is not known.
-func (s sandboxes) hear(ctx context.Context, pods ...nri.Pod) (unsure []nri.Pod, err error) {
+// learnOfPods records which claims with something to give, or with something in use on the host, are reserved for pods. It
+// returns the pods for which that is unknown.
+func (s sandboxes) learnOfPods(ctx context.Context, pods ...nri.Pod) (unsure []nri.Pod, err error) {
 	moves := s.moves()
 	if !moves && s.attacher == nil || len(pods) == 0 {
 		return nil, nil
 	}
-	unsure, err = s.hearOf(ctx, pods, func(p *plan.Plan, pod nri.Pod) bool {
+	unsure, err = s.learnReservations(ctx, pods, func(p *plan.Plan, pod nri.Pod) bool {
 		return s.attacher != nil && p.HasNetwork() || moves && slices.ContainsFunc(p.Devices, follows)
 	})
 	s.onHost.learned(pods, unsure)
 	return unsure, err
 }
 
-// follows reports whether a device goes where its pod is.
+// follows reports whether a device moves into the network namespace of its pod.
 func follows(d plan.Device) bool { return !d.AdminAccess }
 
-// users are the pods that HCAs have gone into, by the kernel's names of the HCAs.
+// users are the pods that have HCAs, by the kernel's names of the HCAs.
 type users map[string]nri.Pod
 
 // of returns the HCAs that went into a pod.

@@ -130,8 +130,8 @@ func TestLaterPodRunning(t *testing.T) {
 	reserve(n, c, a, b)
 	d.Sandboxes().Running(t.Context(), []nri.Pod{a, b, podNamed("other")})
 	d.says("RDMA device mlx5_0 is in pod team-a/a")
-	if late := d.Late(); !slices.Equal(late, []nri.Pod{b}) {
-		t.Errorf("late are %v", late)
+	if late := d.Pending(); !slices.Equal(late, []nri.Pod{b}) {
+		t.Errorf("pending are %v", late)
 	}
 	d.Sandboxes().Stopped(t.Context(), a)
 	drivertest.Eventually(t, func() error {
@@ -154,13 +154,13 @@ func TestLaterPodUnsure(t *testing.T) {
 	n.Fail(drivertest.GetClaim, http.StatusServiceUnavailable)
 	d.starts(b)
 	d.starts(other)
-	if late := d.Late(); k.moves > 0 || len(late) != 2 {
-		t.Errorf("%d moves, and late are %v", k.moves, late)
+	if late := d.Pending(); k.moves > 0 || len(late) != 2 {
+		t.Errorf("%d moves, and pending are %v", k.moves, late)
 	}
 	n.Fail(drivertest.GetClaim, 0)
 	drivertest.Eventually(t, func() error {
-		if where, _ := k.at(); where != b.Netns || len(d.Late()) > 0 {
-			return fmt.Errorf("the device is in %q, and late are %v", where, d.Late())
+		if where, _ := k.at(); where != b.Netns || len(d.Pending()) > 0 {
+			return fmt.Errorf("the device is in %q, and pending are %v", where, d.Pending())
 		}
 		return nil
 	})
