@@ -18,8 +18,8 @@ import (
 // claims hold of it.
 type decision struct {
 	policy.Result
-	devices map[string][]*rdma.HCA // the published devices, with their HCAs
-	bent    bool                   // something is not as the policy has it, maybe for a claim's sake
+	devices  map[string][]*rdma.HCA // the published devices, with their HCAs
+	deviates bool                   // something is not published as the policy says, perhaps because of a claim
 }
 
 // decide applies the policy in force. What claims hold is read from their records,
@@ -41,13 +41,13 @@ func newDecision(r policy.Result) *decision {
 		if one.View.Shared() {
 			out.devices[devicename.Shared(one.HCA.Name)] = []*rdma.HCA{one.HCA}
 		}
-		out.bent = out.bent || one.Offer.Draining || one.Offer.Unlocked || one.View != one.Wanted && one.HCA.Unusable() == nil
+		out.deviates = out.deviates || one.Offer.Draining || one.Offer.Unlocked || one.View != one.Wanted && one.HCA.Unusable() == nil
 	}
 	for _, g := range r.Groups {
 		if g.Published {
 			out.devices[devicename.Group(g.Group.Name)] = g.Group.Members
 		}
-		out.bent = out.bent || g.Group.Draining || len(g.Group.Former) > 0
+		out.deviates = out.deviates || g.Group.Draining || len(g.Group.Former) > 0
 	}
 	return out
 }
@@ -148,7 +148,7 @@ func (d *Driver) preparedNow(p *plan.Plan) {
 // endedNow tells the publisher of a claim that ended, if one may be the reason why
 // something is not published as the policy has it.
 func (d *Driver) endedNow() {
-	if published := d.published.Load(); published != nil && published.bent || d.allocated.away.Load() {
+	if published := d.published.Load(); published != nil && published.deviates || d.allocated.away.Load() {
 		notify(d.moved)
 	}
 }

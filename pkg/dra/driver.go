@@ -45,27 +45,27 @@ type Driver struct {
 	moving   sync.Mutex           // HCAs or their interfaces go into a pod or come back
 	users    users                // under moving
 
-	attacher   *attach.Attacher // of interfaces; nil for nobody
-	pending    *pendingPods
-	onHost     *onHost       // pods
-	registered chan struct{} // the kubelet registered us
-	moved      chan struct{} // the host has changed, or what is held of it
-	publisher  *publisher.Publisher
-	slices     resources.Builder // of publishLoop
-	allocated  allocated
-	health     *observer
-	now        func() time.Time                     // time.Now; what is measured by it is not moved by who sets the clock
-	remembered map[string][]resourceapi.DeviceTaint // what the next driver will know, of publishLoop
-	recorder   *report.Recorder
-	events     func(context.Context, watch.Config) (<-chan watch.Signal, func(*rdma.Snapshot)) // kernelEvents
-	isUp       registration
-	calls      calls
-	unfit      atomic.Bool // the last restore left something undone
-	withheld   withheld
-	started    time.Time
-	helper     *kubeletplugin.Helper
-	deviceInfo deviceinfo.Store // of publishLoop
-	watcher    *fsnotify.Watcher
+	attacher      *attach.Attacher // of interfaces; nil for nobody
+	pending       *pendingPods
+	onHost        *onHost       // pods
+	registered    chan struct{} // the kubelet registered us
+	moved         chan struct{} // the host has changed, or what is held of it
+	publisher     *publisher.Publisher
+	slices        resources.Builder // of publishLoop
+	allocated     allocated
+	health        *observer
+	now           func() time.Time                     // time.Now; what is measured by it is not moved by who sets the clock
+	remembered    map[string][]resourceapi.DeviceTaint // what the next driver will know, of publishLoop
+	recorder      *report.Recorder
+	events        func(context.Context, watch.Config) (<-chan watch.Signal, func(*rdma.Snapshot)) // kernelEvents
+	isUp          registration
+	calls         calls
+	restoreFailed atomic.Bool // the last restore was incomplete
+	withheld      withheld
+	started       time.Time
+	helper        *kubeletplugin.Helper
+	deviceInfo    deviceinfo.Store // of publishLoop
+	watcher       *fsnotify.Watcher
 
 	policy       atomic.Pointer[policy.Config] // in force
 	policyFile   *policyFile

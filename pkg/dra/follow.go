@@ -68,22 +68,20 @@ func kernelEvents(ctx context.Context, c watch.Config) (<-chan watch.Signal, fun
 	return w.Signals(), w.Follow
 }
 
-// looked ends a look at the host: it says what went wrong, and has tried again what the
-// last restore left undone.
+// looked ends a look at the host. It logs an error, and repeats an incomplete restore.
 func (d *Driver) looked(ctx context.Context, err error) {
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Host not read, its last picture stays published")
 	}
-	if d.unfit.Load() {
+	if d.restoreFailed.Load() {
 		notify(d.host.changed)
 	}
 }
 
-// adapt brings what claims have of the host in step with it. Claims whose devices
-// have other nodes now get new specs, before a container restarts with old ones. A
-// link that changes its state changes none of that.
+// adapt updates claims after a change of the host. Claims whose devices have other nodes now get new specs, before a
+// container restarts with old ones. The state of a link is no such change.
 func (d *Driver) adapt(ctx context.Context) {
-	if !d.host.reshaped.Swap(false) && !d.unfit.Load() {
+	if !d.host.reshaped.Swap(false) && !d.restoreFailed.Load() {
 		return
 	}
 	logger := klog.FromContext(ctx)

@@ -43,7 +43,7 @@ func (d *Driver) restore(ctx context.Context) error {
 	}
 	errs = append(errs, d.claims.SweepMetadata(plans))
 	err := errors.Join(errs...)
-	d.unfit.Store(err != nil)
+	d.restoreFailed.Store(err != nil)
 	return err
 }
 
