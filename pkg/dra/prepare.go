@@ -20,12 +20,11 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/report"
 )
 
-// PrepareResourceClaims implements kubeletplugin.DRAPlugin. Each claim stands for
-// itself: one that fails does not hold up the others. It is idempotent, and safe
-// to run at the same time as itself, in this process and in another.
+// PrepareResourceClaims implements kubeletplugin.DRAPlugin. A claim that fails does not affect the others. It is
+// idempotent, and may run concurrently with itself, in this process and in another.
 func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
 	results := make(map[types.UID]kubeletplugin.PrepareResult, len(claims))
-	// The kubelet gives up on the whole call after 45 s, so its claims share the wait.
+	// The kubelet's time limit for the whole call is 45 s, so its claims share the wait.
 	settled := time.Now().Add(settleTime)
 	unsure := d.learnOfNewClaims(ctx, claims)
 	for _, claim := range claims {
@@ -43,15 +42,15 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 	return results, nil
 }
 
-// How long a call waits for devices that are not there: a driver reload takes
-// the kernel about that long, and the kubelet comes back only after a minute.
+// settleTime is how long a call waits for devices that are missing. Reloading a kernel driver takes about as long, and the
+// kubelet repeats the call only after a minute.
 const (
 	settleTime = 3 * time.Second
 	settleStep = 50 * time.Millisecond // the first wait; each is twice the one before
 )
 
-// prepare prepares one claim. It waits until then for a host in the middle of a change. Unsure, unless it is nil, is
-// why other claims of its pods may not be known.
+// prepare prepares one claim. If the host is in the middle of a change, it waits, at most until settled. If unsure is not
+// nil, it is the reason why other claims of the pods may be unknown.
 func (d *Driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim, settled time.Time, unsure error) ([]kubeletplugin.Device, error) {
 	watch := d.cfg.Metrics.Start(metrics.Prepare)
 	defer watch.Whole(metrics.PhaseClaim)
@@ -72,17 +71,17 @@ func (d *Driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim, 
 	}
 }
 
-// refusal is why a claim is not prepared now.
+// refusal is the reason why a claim is not prepared now.
 type refusal struct {
 	error
 	reason metrics.Reason
-	passes bool // the kernel may be in the middle of a change: it is worth another look at the host
+	passes bool // the kernel may be in the middle of a change: read the host again
 }
 
 func (r *refusal) Unwrap() error { return r.error }
 
-// tryPrepare prepares a claim by what the host is like now. It has the lock of the claim meanwhile, but waits for no
-// change of the host: whoever restores specs waits for the lock.
+// tryPrepare prepares a claim on the host as it is now. It holds the lock of the claim, and never waits for a change of the
+// host: restoring specs needs the lock.
 func (d *Driver) tryPrepare(ctx context.Context, claim *resourceapi.ResourceClaim, unsure error, watch *metrics.Watch) (*plan.Plan, *refusal) {
 	release, err := d.claims.LockClaim(ctx, claim.UID)
 	if err != nil { // the claim may have ended while this call waited
@@ -118,13 +117,13 @@ func (d *Driver) tryPrepare(ctx context.Context, claim *resourceapi.ResourceClai
 	return p, refused
 }
 
-// planOf makes the plan of a claim, and checks that the host can give what a new one asks for.
+// planOf makes the plan of a claim. For a new claim, it checks that the host has what the claim asks for.
 func (d *Driver) planOf(ctx context.Context, claim *resourceapi.ResourceClaim, unsure error, watch *metrics.Watch) (*plan.Plan, *refusal) {
 	made, err := d.claims.Get(claim.UID)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Record of a claim is made anew", "claim", klog.KObj(claim), "uid", claim.UID)
 	}
-	if made != nil && !made.IsOf(claim) { // pods of that allocation may run: prepareAfter looks into it
+	if made != nil && !made.IsOf(claim) { // pods of that allocation may still run: see prepareAfter
 		return nil, &refusal{fmt.Errorf("claim %s: %w", made.Claim(), made.Earlier()), metrics.ReasonInUse, false}
 	}
 	p, err := plan.New(claim, d.node(ctx).As(made))
@@ -133,17 +132,17 @@ func (d *Driver) planOf(ctx context.Context, claim *resourceapi.ResourceClaim, u
 	case err != nil:
 		return nil, &refusal{err, metrics.ReasonParameters, false}
 	case made != nil:
-		// The claim may have been read before one of its pods came. And it keeps its devices from before the mode
-		// changed: its pod may have the host's network.
+		// The claim may have been read before one of its pods was created. It keeps its devices even if the mode has
+		// changed since: its pod may use the host's network.
 		return p.WithPods(made.Pods...), nil
 	case p.HasNetwork() && unsure != nil:
 		return nil, &refusal{fmt.Errorf("claim %s: name its network interfaces: %w", p.Claim(), unsure), metrics.ReasonAPI, false}
 	}
 	if err := d.host.admit(p); err != nil {
-		return nil, &refusal{err, deviceReason(err), errors.Is(err, errElsewhere)} // it may be on its way back from a pod
+		return nil, &refusal{err, deviceReason(err), errors.Is(err, errElsewhere)} // a pod may be about to return it
 	}
 	if err := d.admitInterfaces(p); err != nil {
-		// It may be on its way back too, or the kernel's events have not told of it yet.
+		// A pod may be about to return it too, or the kernel's event has not arrived yet.
 		return nil, &refusal{err, deviceReason(err), errors.Is(err, attach.ErrAway) || errors.Is(err, podnet.ErrNoInterface)}
 	}
 	return p, nil
@@ -152,8 +151,8 @@ func (d *Driver) planOf(ctx context.Context, claim *resourceapi.ResourceClaim, u
 // specName is the base name of a claim's CDI spec.
 func specName(uid types.UID) string { return cdi.SpecName(cdi.KindClaim, string(uid)) }
 
-// prepared tells the kubelet what a plan became: one CDI device for each
-// request's device, so that a container gets only what it names.
+// prepared returns the devices of a plan for the kubelet: one CDI device for each device of a request, so that a container
+// gets only what it names.
 func prepared(p *plan.Plan) []kubeletplugin.Device {
 	var devices []kubeletplugin.Device
 	for _, dev := range p.Devices {
@@ -187,9 +186,8 @@ func (d *Driver) UnprepareResourceClaims(ctx context.Context, claims []kubeletpl
 	return results, nil
 }
 
-// forget ends a claim, known or not. The record goes first: a spec without a
-// record is removed within minutes (restoreInterval), while a record without a spec would bring
-// the spec back.
+// forget removes the record and the files of a claim, if it has any. The record goes first. A spec without a record is
+// removed within minutes (restoreInterval), but a record without a spec would restore the spec.
 func (d *Driver) forget(ctx context.Context, uid types.UID) error {
 	release, err := d.claims.LockClaim(ctx, uid)
 	if err != nil {

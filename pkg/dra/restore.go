@@ -15,19 +15,18 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// staleAge is the age from which a file in the making has no writer any more.
+// staleAge is the age of a temporary file whose writer must have ended.
 const staleAge = time.Minute
 
-// lockTime is how long a restored claim is waited for. Whoever prepares or ends one takes milliseconds, and a driver
-// that hangs must not stop another one from following the host: the claim is tried again.
+// lockTime is how long to wait for the lock of a claim. Prepare and Unprepare hold it for milliseconds. If another driver
+// hangs with the lock, this one must still follow the host: it tries the claim again.
 const lockTime = time.Second
 
-// restore writes the specs of prepared claims that are missing or no longer fit
-// the host, and removes specs that no record explains and what killed drivers left
-// half written.
+// restore writes the specs of prepared claims that are missing or no longer match the host. It removes specs without a
+// record, and temporary files of drivers that were killed.
 func (d *Driver) restore(ctx context.Context) error {
-	// Specs are listed first: a record is always older than its spec, so a spec
-	// listed now whose record is not found later is rubbish.
+	// Specs are listed first. A record is always older than its spec, so a listed spec whose record is not found
+	// afterwards has none.
 	ids, errIDs := d.cfg.specs().IDs(cdi.KindClaim)
 	plans, errPlans := d.claims.List()
 	errs := []error{errIDs, errPlans, atomicfile.Sweep(d.cfg.CDIDir, staleAge)}
@@ -47,12 +46,11 @@ func (d *Driver) restore(ctx context.Context) error {
 	return err
 }
 
-// restoreClaim writes the spec of a prepared claim, if it is not as it should be, and removes that of one without a
-// record. An unreadable record is a record. Nobody else begins or ends the claim meanwhile.
+// restoreClaim writes the spec of a prepared claim unless it is right already, and removes the spec of a claim without a
+// record. An unreadable record counts as a record. The lock of the claim excludes Prepare and Unprepare.
 //
-// A spec that cannot be made now is removed, as what it says may be another HCA's by
-// now: a container fails to start rather than with the wrong device. The record
-// stays, and with the device the spec comes back.
+// If the spec cannot be made now, it is removed: its nodes may belong to another HCA by now, and a container must fail to
+// start rather than get the wrong device. The record stays, and the spec is restored with the device.
 func (d *Driver) restoreClaim(ctx context.Context, uid types.UID) error {
 	lockCtx, cancel := context.WithTimeout(ctx, lockTime)
 	defer cancel()
@@ -68,7 +66,7 @@ func (d *Driver) restoreClaim(ctx context.Context, uid types.UID) error {
 	case p == nil:
 		return d.removeRubbish(ctx, uid)
 	}
-	// Without a wait: what settles later is found by the next look at the host.
+	// It does not wait for a host in the middle of a change: the next look at the host restores again.
 	spec, err := d.makeSpec(p)
 	if err != nil {
 		_, removeErr := d.cfg.specs().Remove(specName(uid))
@@ -93,13 +91,13 @@ func (d *Driver) removeRubbish(ctx context.Context, uid types.UID) error {
 	return err
 }
 
-// rewrites bounds how often a spec is made anew since the host has changed while it was written.
+// rewrites is how often a spec is made again because the host changed while it was written.
 const rewrites = 3
 
-// writeSpec writes the spec of a claim and the files that it mounts, and reports whether the spec changed. Its caller
-// has the claim's lock, and the claim its record. What it wrote is checked against the host afterwards, and made anew if
-// that has changed: of a change after the check the kernel's event tells, and whoever follows that finds the record.
-// A spec that is not right in the end is removed.
+// writeSpec writes the spec of a claim and the files that it mounts. It reports whether the spec changed. The caller holds
+// the lock of the claim, whose record exists. Afterwards it checks the spec against the host, and makes it again if the
+// host has changed. A change after the check causes an event of the kernel, and its handler finds the record. A spec that
+// is still wrong in the end is removed.
 func (d *Driver) writeSpec(p *plan.Plan, spec *claimSpec) (changed bool, refused *refusal) {
 	for range rewrites {
 		errFiles := d.writeFiles(p, spec)
@@ -125,7 +123,7 @@ func (d *Driver) writeSpec(p *plan.Plan, spec *claimSpec) (changed bool, refused
 	return changed, d.withdraw(p, refused)
 }
 
-// withdraw removes a spec that may lead to another HCA, and returns why.
+// withdraw removes a spec that may lead to another HCA, and returns the reason.
 func (d *Driver) withdraw(p *plan.Plan, refused *refusal) *refusal {
 	_, err := d.cfg.specs().Remove(specName(p.UID))
 	refused.error = errors.Join(refused.error, err)
