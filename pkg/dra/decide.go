@@ -22,8 +22,8 @@ type decision struct {
 	deviates bool                   // something is not published as the policy says, perhaps because of a claim
 }
 
-// decide applies the policy in force. What claims hold is read from their records,
-// so it is known after a restart too. Taints are by HCA.
+// decide applies the policy in force. Plans come from the records of claims, so they survive a restart. Taints are by
+// HCA.
 func (d *Driver) decide(snap *rdma.Snapshot, plans []*plan.Plan, taints map[string][]resourceapi.DeviceTaint) *decision {
 	state := held(plans)
 	state.NoCounters, state.NoConsumable = d.missing.has(gateCounters), d.missing.has(gateConsumable)
@@ -94,7 +94,7 @@ func heldHCAs(plans []*plan.Plan) []string {
 	return names
 }
 
-// node is what a claim that is prepared now takes from this node.
+// node returns what a new plan needs of this node.
 func (d *Driver) node(ctx context.Context) plan.Node {
 	node := plan.Node{
 		Pool: d.cfg.NodeName, Site: siteOf(d.cfg.Site, d.policy.Load()),
@@ -121,8 +121,8 @@ func (d *Driver) members(ctx context.Context, group string) []string {
 	return names
 }
 
-// latest returns what is published. Before the API server could be told, that is
-// what it will be told: the kubelet may be faster.
+// latest returns what is published. Before the first publication it returns what will be published: the kubelet may be
+// faster than the API server.
 func (d *Driver) latest(ctx context.Context) *decision {
 	if published := d.published.Load(); published != nil {
 		return published
@@ -130,8 +130,8 @@ func (d *Driver) latest(ctx context.Context) *decision {
 	return d.decide(d.host.snapshot(), d.plans(ctx), d.taints())
 }
 
-// preparedNow tells the publisher of a claim whose devices are not all published as
-// they are held: the policy has changed since they were allocated.
+// preparedNow makes the publisher look at a claim if some of its devices are no longer published that way: the policy
+// has changed since they were allocated.
 func (d *Driver) preparedNow(p *plan.Plan) {
 	published := d.published.Load()
 	if published == nil {
@@ -145,8 +145,8 @@ func (d *Driver) preparedNow(p *plan.Plan) {
 	}
 }
 
-// endedNow tells the publisher of a claim that ended, if one may be the reason why
-// something is not published as the policy has it.
+// endedNow makes the publisher run after the end of a claim, if a claim may be the reason why something is not
+// published as the policy says.
 func (d *Driver) endedNow() {
 	if published := d.published.Load(); published != nil && published.deviates || d.allocated.away.Load() {
 		notify(d.moved)

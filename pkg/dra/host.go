@@ -169,8 +169,8 @@ func (h *host) worthKnowing(names []string) []rdma.HCA {
 	return out
 }
 
-// claimSpec is the spec of a claim with the files that it mounts, or why there are none, and the snapshot that both were
-// made of.
+// claimSpec is the spec of a claim with the files that it mounts, or why there are none, and the snapshot that both
+// were made of.
 type claimSpec struct {
 	*specs.Spec
 	snap     *rdma.Snapshot

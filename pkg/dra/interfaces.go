@@ -65,7 +65,7 @@ func (d *Driver) resourceName(ctx context.Context, hca string) string {
 	return ""
 }
 
-// netdevOf returns the interface of an HCA that a pod can have.
+// netdevOf returns the interface of an HCA that a pod can get.
 func netdevOf(h *rdma.HCA) (string, error) {
 	if h.Protocol != rdma.ProtocolRoCE && h.Protocol != rdma.ProtocolIWARP {
 		return "", errNoEthernet
@@ -86,8 +86,8 @@ func netdevOf(h *rdma.HCA) (string, error) {
 	return netdev, nil
 }
 
-// UsableInterface returns the interface of an HCA that claims have in a mode, or why they have none, by what the host's
-// is like.
+// UsableInterface returns the interface of an HCA that claims of a mode can have on this host, or the reason why there
+// is none.
 func UsableInterface(host *podnet.Host, h *rdma.HCA, mode string) (netdev string, err error) {
 	if netdev, err = netdevOf(h); err == nil {
 		err = host.Usable(netdev, functionOf(h), mode)
@@ -98,8 +98,8 @@ func UsableInterface(host *podnet.Host, h *rdma.HCA, mode string) (netdev string
 	return netdev, err
 }
 
-// withoutVFs says that an HCA has virtual functions, whose settings its interface would take into a pod. The kernel says the same of
-// the interface, if its driver has it do so.
+// withoutVFs returns an error for an HCA with virtual functions: its interface would take their settings into a pod.
+// Where the driver of the interface supports it, the kernel reports the same.
 func withoutVFs(h *rdma.HCA, mode string) error {
 	if mode != podnet.Move || h.PCI == nil || h.PCI.NumVFs == nil || *h.PCI.NumVFs == 0 {
 		return nil
@@ -107,16 +107,15 @@ func withoutVFs(h *rdma.HCA, mode string) error {
 	return podnet.HasVFs(*h.PCI.NumVFs)
 }
 
-// functionOf is the PCI function that the interface of an HCA is of, "" where the kernel says another device.
+// functionOf returns the PCI function of the interface of an HCA, "" where the kernel names another device.
 func functionOf(h *rdma.HCA) string {
 	if h.Identity.SF != nil {
-		return "" // it is of the auxiliary device
+		return "" // the kernel names the auxiliary device
 	}
 	return h.Identity.PCI
 }
 
-// interfaceOf returns what a device of a plan brings into a pod. Where the host's interface is
-// away, because a pod has it, it has no name.
+// interfaceOf returns the interface that a device of a plan brings into a pod. It has no name while a pod has it.
 func interfaceOf(p *plan.Plan, dev plan.Device, h *rdma.HCA) (attach.Interface, error) {
 	i := attach.Interface{Claim: p, Device: dev, PCI: functionOf(h)}
 	var err error
@@ -124,8 +123,7 @@ func interfaceOf(p *plan.Plan, dev plan.Device, h *rdma.HCA) (attach.Interface, 
 	return i, err
 }
 
-// admitInterfaces says why the interfaces of a new claim could not be attached, before anybody
-// waits for them.
+// admitInterfaces returns the reason why the interfaces of a new claim cannot be attached, before a pod waits for them.
 func (d *Driver) admitInterfaces(p *plan.Plan) error {
 	for _, dev := range p.Devices {
 		if dev.Network == nil {
@@ -133,7 +131,7 @@ func (d *Driver) admitInterfaces(p *plan.Plan) error {
 		}
 		h := d.host.snapshot().Lookup(devicename.Parse(dev.Device).HCA)
 		if h == nil {
-			continue // whoever makes the spec says so
+			continue // making the spec returns the error
 		}
 		if _, err := UsableInterface(d.cfg.Interfaces, h, dev.Network.Mode); err != nil {
 			return fmt.Errorf("claim %s: device %s: network %s: %w", p.Claim(), dev.Device, dev.Network.Mode, err)
@@ -142,8 +140,7 @@ func (d *Driver) admitInterfaces(p *plan.Plan) error {
 	return nil
 }
 
-// attachAll attaches all interfaces of a pod's claims that the pod does not have, and returns those
-// that it attached.
+// attachAll attaches all interfaces of a pod's claims that the pod lacks, and returns those that it attached.
 func (s sandboxes) attachAll(ctx context.Context, pod nri.Pod, plans []*plan.Plan) (done []attach.Interface, err error) {
 	for _, p := range plans {
 		for _, dev := range p.Devices {
@@ -166,10 +163,10 @@ func (s sandboxes) attachAll(ctx context.Context, pod nri.Pod, plans []*plan.Pla
 	return done, nil
 }
 
-// lease has IPAM give the addresses of all interfaces of a pod.
+// lease gets the addresses of all interfaces of a pod from IPAM.
 func (s sandboxes) lease(ctx context.Context, pod nri.Pod, plans []*plan.Plan) error {
 	if s.attacher == nil || pod.Netns == "" {
-		return nil // whoever attaches says so
+		return nil // attaching returns the error
 	}
 	for _, p := range plans {
 		for _, dev := range p.Devices {
@@ -184,7 +181,7 @@ func (s sandboxes) lease(ctx context.Context, pod nri.Pod, plans []*plan.Plan) e
 	return nil
 }
 
-// takeBackNew takes back what was attached to a pod just now, and what was begun.
+// takeBackNew takes back the interfaces that were just attached to a pod, or not completely.
 func (s sandboxes) takeBackNew(ctx context.Context, pod nri.Pod, attached ...attach.Interface) (owed []attach.Record) {
 	if pod.Netns == "" {
 		return nil
@@ -194,7 +191,7 @@ func (s sandboxes) takeBackNew(ctx context.Context, pod nri.Pod, attached ...att
 
 func (s sandboxes) attachOne(ctx context.Context, pod nri.Pod, p *plan.Plan, dev plan.Device) (did bool, err error) {
 	switch {
-	case s.attacher == nil: // a record of a driver that attached
+	case s.attacher == nil: // the record is of a driver with --attach-interfaces
 		return false, errors.New("the claim has a network interface, and the driver attaches none any more (--attach-interfaces)")
 	case pod.Netns == "":
 		return false, errHostNetwork
@@ -204,7 +201,7 @@ func (s sandboxes) attachOne(ctx context.Context, pod nri.Pod, p *plan.Plan, dev
 		return false, errors.New("the HCA is not known")
 	}
 	i, err := interfaceOf(p, dev, &h)
-	if err == nil { // some may have been made since the claim was prepared
+	if err == nil { // VFs may have been made since the claim was prepared
 		err = withoutVFs(&h, dev.Network.Mode)
 	}
 	if err != nil && !errors.Is(err, attach.ErrAway) { // the pod itself may have it
@@ -217,8 +214,8 @@ func podOf(pod nri.Pod) attach.Pod {
 	return attach.Pod{UID: types.UID(pod.UID), Name: pod.Namespace + "/" + pod.Name, Netns: pod.Netns}
 }
 
-// takeBack takes the interfaces of a pod back that match, and returns those whose address is to be given back, which takes
-// as long as a plugin takes. What cannot be taken back now is tried again.
+// takeBack takes back the interfaces of a pod that match. It returns those whose addresses must be given back, which
+// takes as long as a plugin does. What cannot be taken back now is tried again.
 func (s sandboxes) takeBack(ctx context.Context, pod nri.Pod, match func(attach.Record) bool) (owed []attach.Record) {
 	if s.attacher == nil {
 		return nil
@@ -241,11 +238,11 @@ func (s sandboxes) takeBack(ctx context.Context, pod nri.Pod, match func(attach.
 	return owed
 }
 
-// atOnce is how many plugins are asked at once to take addresses back.
+// atOnce is how many plugins run at once to take addresses back.
 const atOnce = 8
 
-// giveBack gives addresses back to the plugins of IPAM, each of which has its time, and where ctx ends half of what is left until then.
-// What is not given back by then is tried again later. Its caller holds no lock.
+// giveBack gives addresses back to the IPAM plugins. If ctx has a deadline, it takes at most half of the time until
+// then. Addresses that are not given back by then are tried again. The caller holds no lock.
 func (d *Driver) giveBack(ctx context.Context, owed []attach.Record) {
 	if _, ends := ctx.Deadline(); ends {
 		bounded, cancel := context.WithTimeout(ctx, halfOf(ctx, podnet.DefaultPatience))
@@ -273,16 +270,16 @@ func (d *Driver) detached(ctx context.Context, r attach.Record, err error) {
 		return
 	}
 	if r.Original.Name == "" {
-		return // it was not given yet
+		return // it was not attached yet
 	}
 	logger.Info("Took a network interface back from a pod", "pod", r.Pod.Name, "claim", r.ClaimName, "device", r.Device, "interface", r.Original.Name)
 	d.claimStatus.ContainerStarted(r.Claim)
 }
 
-// sweepInterval is how often interfaces are looked for whose pod has ended unseen.
+// sweepInterval is how often to look for interfaces whose pod ended without an announcement.
 const sweepInterval = time.Minute
 
-// interfaceLoop takes back interfaces whose pods have ended unseen, until ctx ends.
+// interfaceLoop takes back interfaces whose pods ended without an announcement, until ctx ends.
 func (d *Driver) interfaceLoop(ctx context.Context) {
 	if d.attacher == nil {
 		return
@@ -299,7 +296,7 @@ func (d *Driver) interfaceLoop(ctx context.Context) {
 	}
 }
 
-// sweepInterfaces takes them back one by one: pods that start meanwhile come in between.
+// sweepInterfaces takes them back one by one, so that pods can start in between.
 func (d *Driver) sweepInterfaces(ctx context.Context) {
 	if d.attacher == nil {
 		return
@@ -327,7 +324,7 @@ func (d *Driver) sweepInterfaces(ctx context.Context) {
 	d.giveBack(ctx, owed)
 }
 
-// attachedTo describes the interface that a pod has of a device of a claim, nil for none.
+// attachedTo describes the interface that a pod got with a device of a claim, nil for none.
 func (d *Driver) attachedTo(p *plan.Plan, dev plan.Device) *resourceapi.NetworkDeviceData {
 	if d.attacher == nil || dev.Network == nil {
 		return nil

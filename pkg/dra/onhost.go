@@ -15,10 +15,11 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// onHost are the pods that run with the host's network. On a host in exclusive mode they use the HCAs of their claims where these
-// are, on the host: another pod of such a claim would take the HCA away under them, and waits until they have ended.
+// onHost are the pods that use the host's network. On a host in exclusive mode they use the HCAs of their claims on the
+// host. Another pod of such a claim would take the HCA away from them, and waits until they have ended.
 //
-// The value says whether the API server has said which claims are reserved for the pod. Until then each claim that it may share counts as its.
+// The value is whether the API server has answered which claims are reserved for the pod. Until then, every claim that
+// the pod may share counts as its own.
 type onHost struct {
 	mu   sync.Mutex
 	pods map[nri.Pod]bool
@@ -26,7 +27,7 @@ type onHost struct {
 
 func newOnHost() *onHost { return &onHost{pods: map[nri.Pod]bool{}} }
 
-// set replaces the pods, and keeps what is known of those that stay.
+// set replaces the pods, and keeps the values of those that stay.
 func (o *onHost) set(pods []nri.Pod) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -45,7 +46,7 @@ func (o *onHost) add(p nri.Pod) {
 	}
 }
 
-// learned says that the claims of pods are known, but for those that are unsure.
+// learned marks the claims of pods as known, except those of unsure pods.
 func (o *onHost) learned(pods, unsure []nri.Pod) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -62,7 +63,7 @@ func (o *onHost) drop(p nri.Pod) {
 	delete(o.pods, p)
 }
 
-// unsure returns the pods whose claims are not known.
+// unsure returns the pods whose claims are unknown.
 func (o *onHost) unsure() (out []nri.Pod) {
 	for p, known := range o.all() {
 		if !known {
@@ -78,7 +79,7 @@ func (o *onHost) all() map[nri.Pod]bool {
 	return maps.Clone(o.pods)
 }
 
-// among returns those of some pods that run with the host's network.
+// among returns those of some pods that use the host's network.
 func (o *onHost) among(pods []types.UID) (out []types.UID) {
 	for p := range o.all() {
 		if slices.Contains(pods, types.UID(p.UID)) {
@@ -91,12 +92,13 @@ func (o *onHost) among(pods []types.UID) (out []types.UID) {
 // OnHost implements nri.Handler.
 func (s sandboxes) OnHost(pods []nri.Pod) { s.onHost.set(pods) }
 
-// moves reports whether HCAs follow pods on this host.
+// moves reports whether HCAs move into pods on this host.
 func (s sandboxes) moves() bool {
 	return s.host.moves.Mover != nil && rdma.ReadNetnsMode(s.host.sys) == rdma.NetnsExclusive
 }
 
-// usedOnHost says which pod uses an HCA of a claim on the host, nil for none. One that is elsewhere is used by nobody there.
+// usedOnHost returns an error that names the pod that uses an HCA of a claim on the host, nil for none. An HCA that is
+// elsewhere is in no such use.
 func (s sandboxes) usedOnHost(p *plan.Plan, ibdev string) error {
 	if _, err := fs.Stat(s.host.sys, path.Join("class/infiniband", ibdev)); err != nil {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/report"
 )
 
-// orphanInterval is how often claims are looked for whose NodeUnprepareResources
-// never came: the kubelet lost its state, or the node was reinstalled around us.
+// orphanInterval is how often to look for claims whose NodeUnprepareResources never came, because the kubelet lost its
+// state or the node was reinstalled.
 const orphanInterval = 10 * time.Minute
 
 // orphanLoop sweeps orphans until ctx ends.
@@ -41,9 +41,9 @@ func (d *Driver) wait(ctx context.Context, long time.Duration) bool {
 	}
 }
 
-// sweepOrphans forgets claims that nobody can use any more (facts). On any error a claim stays, as taking the device of a
-// living pod is worse than a leak; whoever might miss the HCA is told. The kubelet comes first: the API server is asked
-// only for the claims that it does not list, one by one in their turns.
+// sweepOrphans releases claims that nobody can use any more (facts). After any error a claim stays, since taking the
+// device of a running pod is worse than a leak; an event says so. It asks the kubelet first, and the API server only
+// for the claims that the kubelet does not list, one by one in their turns.
 func (d *Driver) sweepOrphans(ctx context.Context) error {
 	plans, listErr := d.claims.List()
 	if len(plans) == 0 {
@@ -61,7 +61,7 @@ func (d *Driver) sweepOrphans(ctx context.Context) error {
 		if !d.wait(ctx, d.requests.budget.Turn()) {
 			return ctx.Err()
 		}
-		// The kubelet is asked again, since turns take their time: a pod may have started with the claim.
+		// It asks the kubelet again: a pod may have started with the claim while this waited for its turn.
 		f, _, err := d.release(ctx, p.UID, nil, d.kubeletWord(ctx))
 		if err == nil && f.Allocation == allocationUnknown {
 			err = f.Doubt
@@ -79,7 +79,7 @@ func (d *Driver) sweepOrphans(ctx context.Context) error {
 	return listErr
 }
 
-// tellHeld makes known that a claim holds its HCAs though nothing entitles it to them, once for each reason.
+// tellHeld reports a claim that holds its HCAs without being allocated here, once for each reason.
 func (d *Driver) tellHeld(ctx context.Context, p *plan.Plan, why string) {
 	if d.heldTold[p.UID] == why {
 		return

@@ -15,9 +15,9 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
 )
 
-// pendingPods are pods that run and may lack devices: the driver was away when they started, it took too long, or it was
-// unknown whether a claim is theirs. The runtime announces the start of a pod once. So the driver tries again until a pod
-// has its devices, or ends.
+// pendingPods are pods that run and may lack devices: the driver was away when they started, it took too long, or it
+// was unknown whether a claim is theirs. The runtime announces the start of a pod once. So the driver tries again until
+// a pod has its devices, or ends.
 type pendingPods struct {
 	mu   sync.Mutex
 	pods map[nri.Pod]bool
@@ -95,8 +95,8 @@ func (s sandboxes) Running(ctx context.Context, pods []nri.Pod) {
 	s.sweepInterfaces(ctx)
 }
 
-// retryPending gives pending pods their devices, each in its own goroutine: a slow address delays no other pod. Pods that
-// are busy are skipped, or waited for.
+// retryPending gives pending pods their devices, each in its own goroutine: a slow address delays no other pod. Pods
+// that are busy are skipped, or waited for.
 func (s sandboxes) retryPending(ctx context.Context, all *sync.WaitGroup, wait bool) {
 	logger, pods := klog.FromContext(ctx), s.pending.all()
 	unsure, err := s.learnOfPods(ctx, append(s.onHost.unsure(), pods...)...)

@@ -42,15 +42,15 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 	return results, nil
 }
 
-// settleTime is how long a call waits for devices that are missing. Reloading a kernel driver takes about as long, and the
-// kubelet repeats the call only after a minute.
+// settleTime is how long a call waits for devices that are missing. Reloading a kernel driver takes about as long, and
+// the kubelet repeats the call only after a minute.
 const (
 	settleTime = 3 * time.Second
 	settleStep = 50 * time.Millisecond // the first wait; each is twice the one before
 )
 
-// prepare prepares one claim. If the host is in the middle of a change, it waits, at most until settled. If unsure is not
-// nil, it is the reason why other claims of the pods may be unknown.
+// prepare prepares one claim. If the host is in the middle of a change, it waits, at most until settled. If unsure is
+// not nil, it is the reason why other claims of the pods may be unknown.
 func (d *Driver) prepare(ctx context.Context, claim *resourceapi.ResourceClaim, settled time.Time, unsure error) ([]kubeletplugin.Device, error) {
 	watch := d.cfg.Metrics.Start(metrics.Prepare)
 	defer watch.Whole(metrics.PhaseClaim)
@@ -80,8 +80,8 @@ type refusal struct {
 
 func (r *refusal) Unwrap() error { return r.error }
 
-// tryPrepare prepares a claim on the host as it is now. It holds the lock of the claim, and never waits for a change of the
-// host: restoring specs needs the lock.
+// tryPrepare prepares a claim on the host as it is now. It holds the lock of the claim, and never waits for a change of
+// the host: restoring specs needs the lock.
 func (d *Driver) tryPrepare(ctx context.Context, claim *resourceapi.ResourceClaim, unsure error, watch *metrics.Watch) (*plan.Plan, *refusal) {
 	release, err := d.claims.LockClaim(ctx, claim.UID)
 	if err != nil { // the claim may have ended while this call waited
@@ -151,8 +151,8 @@ func (d *Driver) planOf(ctx context.Context, claim *resourceapi.ResourceClaim, u
 // specName is the base name of a claim's CDI spec.
 func specName(uid types.UID) string { return cdi.SpecName(cdi.KindClaim, string(uid)) }
 
-// prepared returns the devices of a plan for the kubelet: one CDI device for each device of a request, so that a container
-// gets only what it names.
+// prepared returns the devices of a plan for the kubelet: one CDI device for each device of a request, so that a
+// container gets only what it names.
 func prepared(p *plan.Plan) []kubeletplugin.Device {
 	var devices []kubeletplugin.Device
 	for _, dev := range p.Devices {

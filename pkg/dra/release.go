@@ -25,11 +25,10 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/report"
 )
 
-// releaseTime is how long the API server has to say what has become of a claim: the HCAs of the claim are locked
-// meanwhile.
+// releaseTime is the time limit for a request about a claim. The HCAs of the claim are locked meanwhile.
 const releaseTime = 5 * time.Second
 
-// kubeletWord is what the kubelet lists. It is asked when it matters.
+// kubeletWord returns what the kubelet lists. It asks the kubelet at the first call.
 type kubeletWord func() (podresources.Claims, error)
 
 func (d *Driver) kubeletWord(ctx context.Context) kubeletWord {
@@ -38,9 +37,8 @@ func (d *Driver) kubeletWord(ctx context.Context) kubeletWord {
 	})
 }
 
-// prepareAfter prepares a claim, and lets go of what stands in its way and nobody can use any more: an earlier
-// allocation of the claim itself, and claims that hold its HCAs. It holds no lock of the claim while it looks at
-// another.
+// prepareAfter prepares a claim. If other claims hold its HCAs, or an earlier allocation of the claim itself does, it
+// releases those that nobody can use any more. It holds no lock of the claim while it looks at another one.
 func (d *Driver) prepareAfter(ctx context.Context, claim *resourceapi.ResourceClaim, prepare func() ([]kubeletplugin.Device, error)) ([]kubeletplugin.Device, error) {
 	kubelet := d.kubeletWord(ctx)
 	for {
@@ -54,7 +52,7 @@ func (d *Driver) prepareAfter(ctx context.Context, claim *resourceapi.ResourceCl
 		case releaseErr != nil:
 			return nil, fmt.Errorf("%w (whether that claim can go is not known: %w)", err, releaseErr)
 		case released:
-			continue // to the next one in the way
+			continue // with the next conflict
 		case f.verdict() == inUse:
 			return nil, err
 		default:
@@ -63,9 +61,9 @@ func (d *Driver) prepareAfter(ctx context.Context, claim *resourceapi.ResourceCl
 	}
 }
 
-// release forgets a claim if nobody can use it any more, and returns what it knows of the claim. Asking is the claim
-// that the kubelet asks for, nil if it does not ask. The facts are gathered while the claim's HCAs are locked, so
-// that they are still true when the record goes.
+// release removes a claim if nobody can use it any more, and returns the facts about it. Asking is the claim that the
+// kubelet wants to prepare, nil for none. The HCAs of the claim are locked meanwhile, so that the facts are still true
+// when the record is removed.
 func (d *Driver) release(ctx context.Context, uid types.UID, asking *resourceapi.ResourceClaim, kubelet kubeletWord) (f facts, released bool, err error) {
 	unlock, err := d.claims.LockClaim(ctx, uid)
 	if err != nil {
@@ -78,7 +76,7 @@ func (d *Driver) release(ctx context.Context, uid types.UID, asking *resourceapi
 		gone = p
 		return f.verdict() == over
 	}, func() error { return d.removeFiles(uid) })
-	if !released || gone == nil { // it stays, or somebody else has ended it
+	if !released || gone == nil { // it stays, or it was removed meanwhile
 		return f, released, err
 	}
 	klog.FromContext(ctx).Info("Forgetting a claim that nobody can use any more", "claim", gone.Claim(), "uid", uid, "reason", f.Allocation.String())
@@ -88,14 +86,14 @@ func (d *Driver) release(ctx context.Context, uid types.UID, asking *resourceapi
 	return f, released, err
 }
 
-// factsOf gathers what is known of a claim. Of one whose allocation stands nothing else is asked.
+// factsOf gathers the facts about a claim. If its allocation stands, nothing else matters.
 func (d *Driver) factsOf(ctx context.Context, p *plan.Plan, asking *resourceapi.ResourceClaim, kubelet kubeletWord) (f facts) {
 	if f.Allocation, f.Doubt = d.askAllocation(ctx, p); f.Doubt != nil || f.Allocation == allocationStands {
 		return f
 	}
 	var errs [2]error
 	name := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
-	// The kubelet knows one claim of a name. If that is the one it asks for, what it lists is of that one.
+	// The kubelet knows one claim of each name. If that is the claim it wants to prepare, its list is about that claim.
 	own := asking != nil && types.NamespacedName{Namespace: asking.Namespace, Name: asking.Name} == name
 	if !own {
 		var claims podresources.Claims
@@ -103,7 +101,7 @@ func (d *Driver) factsOf(ctx context.Context, p *plan.Plan, asking *resourceapi.
 		f.Listed = podNames(claims.Users(name, p.CDIDevices()))
 	}
 	f.Running, errs[1] = d.podsRunning(p)
-	if own { // pods that are about to start have a cgroup by now
+	if own { // pods that are about to start already have a cgroup
 		f.Running = slices.DeleteFunc(f.Running, func(pod types.UID) bool { return slices.Contains(plan.PodsOf(asking), pod) })
 	}
 	f.Doubt = errors.Join(errs[:]...)
@@ -117,7 +115,7 @@ func podNames(pods []podresources.Pod) (names []string) {
 	return names
 }
 
-// askAllocation asks the API server what has become of the allocation that a plan was made of.
+// askAllocation asks the API server for the state of the allocation that a plan was made from.
 func (d *Driver) askAllocation(ctx context.Context, p *plan.Plan) (allocation, error) {
 	ctx, cancel := context.WithTimeout(ctx, releaseTime)
 	defer cancel()
@@ -131,8 +129,8 @@ func (d *Driver) askAllocation(ctx context.Context, p *plan.Plan) (allocation, e
 	return allocationOf(p, claim), nil
 }
 
-// podsRunning returns the pods that were given a claim and of which the node has a cgroup, or the container runtime a
-// container. The error says why others may run, too.
+// podsRunning returns the pods that got a claim and still have a cgroup on the node, or a container in the container
+// runtime. The error is the reason why further pods may run.
 func (d *Driver) podsRunning(p *plan.Plan) (pods []types.UID, err error) {
 	given := p.Pods
 	if p.Only != "" && !slices.Contains(given, p.Only) {
@@ -157,15 +155,15 @@ func (d *Driver) podsRunning(p *plan.Plan) (pods []types.UID, err error) {
 		}
 	}
 	if connected {
-		cgroupErr = nil // the container runtime has listed them all
+		cgroupErr = nil // the list of the container runtime is complete
 	}
 	return pods, errors.Join(cgroupErr, d.podsUnknown(p))
 }
 
-// errLaterPods is what is not known of a claim that pods may share.
+// errLaterPods says that further pods of a claim are unknown.
 var errLaterPods = errors.New("it is not known which pods it was given to after the first: the hook, which reports them, is off (chart values hookDir, hookReportDir)")
 
-// podsUnknown says why a claim may have been given to pods that its record does not have.
+// podsUnknown returns the reason why a claim may have pods that its record lacks.
 func (d *Driver) podsUnknown(p *plan.Plan) error {
 	if p.Only != "" {
 		return nil // no other
@@ -180,8 +178,8 @@ func (d *Driver) podsUnknown(p *plan.Plan) error {
 	return err
 }
 
-// usesClaim reports whether a container was created with a device of a claim: it has the CDI device, or the claim's
-// hook.
+// usesClaim reports whether a container was created with a device of a claim: it has the CDI device or the hook of the
+// claim.
 func usesClaim(c nri.Container, p *plan.Plan) bool {
 	ids := p.CDIDevices()
 	if slices.ContainsFunc(c.CDIDevices, func(id string) bool { return slices.Contains(ids, id) }) {
@@ -190,17 +188,17 @@ func usesClaim(c nri.Container, p *plan.Plan) bool {
 	return slices.ContainsFunc(hooksOf(c), func(o hook.Options) bool { return o.Claim == string(p.UID) })
 }
 
-// recordPods returns what records to which pod a claim was given by the hook's report of a container. A report that it
-// cannot record is to be kept. The pod is that of the container's cgroup, as the report has it from annotations, which
-// may be the user's. A container without a cgroup has ended.
+// recordPods returns a function that records the pod of a claim from a report of the hook. After an error the report
+// must be kept. The pod is that of the container's cgroup: the pod in the report comes from annotations, which users
+// may set. A container without a cgroup has ended.
 func (d *Driver) recordPods(ctx context.Context) func(hook.Report) error {
 	read := sync.OnceValues(d.readPods)
 	return func(r hook.Report) error {
 		p, err := d.claims.Get(types.UID(r.Claim))
 		if r.Claim == "" || err != nil || p == nil || p.Only != "" {
-			return nil // no claim, none that has a record, or one of whose only pod the record knows
+			return nil // no claim, one without a record, or one whose only pod is recorded already
 		}
-		cgroups, _ := read() // while some cannot be read, no claim is let go of
+		cgroups, _ := read() // as long as some cannot be read, no claim is released
 		pod := types.UID(cgroups.Of(r.ID))
 		if pod == "" || slices.Contains(p.Pods, pod) {
 			return nil
@@ -221,7 +219,7 @@ func (d *Driver) recordPods(ctx context.Context) func(hook.Report) error {
 	}
 }
 
-// ended returns those of some pods of which the node has nothing any more.
+// ended returns those of some pods that have no cgroup on the node any more.
 func (d *Driver) ended(pods []types.UID) []types.UID {
 	cgroups, err := d.readPods()
 	if err != nil {

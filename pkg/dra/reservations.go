@@ -16,19 +16,19 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// The kubelet prepares a claim once, for the first of the pods that share it. Only the API server knows the others, in the
-// status of the claim.
+// The kubelet prepares a claim once, for the first of the pods that share it. Only the API server knows the others, in
+// the status of the claim.
 
-// reservedTime is the time limit of the API server for the reservations of claims when a pod starts: at most half of what
-// container runtimes give an NRI plugin.
+// reservedTime is the time limit of the API server for the reservations of claims when a pod starts: at most half of
+// what container runtimes give an NRI plugin.
 const reservedTime = time.Second
 
 // errUnsure says that a pod may have a claim that is not known to be reserved for it.
 var errUnsure = errors.New("whether pods share a claim that is prepared already is not known")
 
-// learnReservations records which claims that were prepared before are reserved for pods. It asks the API server once for
-// each claim that may concern them, at the same time and without a lock. It returns the pods for which the answer is
-// unknown, and why.
+// learnReservations records which claims that were prepared before are reserved for pods. It asks the API server once
+// for each claim that may concern them, at the same time and without a lock. It returns the pods for which the answer
+// is unknown, and why.
 func (d *Driver) learnReservations(ctx context.Context, pods []nri.Pod, concerns func(*plan.Plan, nri.Pod) bool) (unsure []nri.Pod, err error) {
 	ctx, cancel := context.WithTimeout(ctx, halfOf(ctx, reservedTime))
 	defer cancel()
@@ -91,8 +91,8 @@ func (d *Driver) learnReservation(ctx context.Context, p *plan.Plan) error {
 	})
 }
 
-// learnOfNewClaims records which claims with interfaces the pods of new claims share: the new interfaces get names beside
-// theirs.
+// learnOfNewClaims records which claims with interfaces the pods of new claims share: the new interfaces get names
+// beside theirs.
 func (d *Driver) learnOfNewClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) error {
 	if d.attacher == nil {
 		return nil
@@ -107,8 +107,8 @@ func (d *Driver) learnOfNewClaims(ctx context.Context, claims []*resourceapi.Res
 	return err
 }
 
-// learnOfPods records which claims with something to give, or with something in use on the host, are reserved for pods. It
-// returns the pods for which that is unknown.
+// learnOfPods records which claims with something to give, or with something in use on the host, are reserved for pods.
+// It returns the pods for which that is unknown.
 func (s sandboxes) learnOfPods(ctx context.Context, pods ...nri.Pod) (unsure []nri.Pod, err error) {
 	moves := s.moves()
 	if !moves && s.attacher == nil || len(pods) == 0 {

@@ -18,8 +18,8 @@ import (
 // staleAge is the age of a temporary file whose writer must have ended.
 const staleAge = time.Minute
 
-// lockTime is how long to wait for the lock of a claim. Prepare and Unprepare hold it for milliseconds. If another driver
-// hangs with the lock, this one must still follow the host: it tries the claim again.
+// lockTime is how long to wait for the lock of a claim. Prepare and Unprepare hold it for milliseconds. If another
+// driver hangs with the lock, this one must still follow the host: it tries the claim again.
 const lockTime = time.Second
 
 // restore writes the specs of prepared claims that are missing or no longer match the host. It removes specs without a
@@ -46,11 +46,11 @@ func (d *Driver) restore(ctx context.Context) error {
 	return err
 }
 
-// restoreClaim writes the spec of a prepared claim unless it is right already, and removes the spec of a claim without a
-// record. An unreadable record counts as a record. The lock of the claim excludes Prepare and Unprepare.
+// restoreClaim writes the spec of a prepared claim unless it is right already, and removes the spec of a claim without
+// a record. An unreadable record counts as a record. The lock of the claim excludes Prepare and Unprepare.
 //
-// If the spec cannot be made now, it is removed: its nodes may belong to another HCA by now, and a container must fail to
-// start rather than get the wrong device. The record stays, and the spec is restored with the device.
+// If the spec cannot be made now, it is removed: its nodes may belong to another HCA by now, and a container must fail
+// to start rather than get the wrong device. The record stays, and the spec is restored with the device.
 func (d *Driver) restoreClaim(ctx context.Context, uid types.UID) error {
 	lockCtx, cancel := context.WithTimeout(ctx, lockTime)
 	defer cancel()
@@ -94,10 +94,10 @@ func (d *Driver) removeRubbish(ctx context.Context, uid types.UID) error {
 // rewrites is how often a spec is made again because the host changed while it was written.
 const rewrites = 3
 
-// writeSpec writes the spec of a claim and the files that it mounts. It reports whether the spec changed. The caller holds
-// the lock of the claim, whose record exists. Afterwards it checks the spec against the host, and makes it again if the
-// host has changed. A change after the check causes an event of the kernel, and its handler finds the record. A spec that
-// is still wrong in the end is removed.
+// writeSpec writes the spec of a claim and the files that it mounts. It reports whether the spec changed. The caller
+// holds the lock of the claim, whose record exists. Afterwards it checks the spec against the host, and makes it again
+// if the host has changed. A change after the check causes an event of the kernel, and its handler finds the record. A
+// spec that is still wrong in the end is removed.
 func (d *Driver) writeSpec(p *plan.Plan, spec *claimSpec) (changed bool, refused *refusal) {
 	for range rewrites {
 		errFiles := d.writeFiles(p, spec)

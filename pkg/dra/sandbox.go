@@ -22,24 +22,23 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/report"
 )
 
-// sandboxes is what the container runtime tells of pods. On a host in exclusive mode the
-// HCAs of a pod's claims follow the pod into its network namespace, before its first
-// container, and come back when it ends. In either mode the network interfaces that the claims
-// ask for do.
+// sandboxes handles what the container runtime announces of pods (nri.Handler). On a host in exclusive mode, the HCAs
+// of a pod's claims move into the network namespace of the pod before its first container starts, and back when it
+// ends. The network interfaces that the claims ask for do so in both modes.
 //
-// Nothing relies on being told: where the runtime goes on without us, the hook does not
-// let a container start without its HCAs, and the kernel brings back those of a namespace
-// that ends. What was missed is made up for at the next connection.
+// Correctness does not depend on the announcements. If the runtime continues without the driver, the hook does not let
+// a container start without its HCAs, and the kernel returns the HCAs of a namespace that ends. The next connection to
+// the runtime repeats what was missed.
 type sandboxes struct{ *Driver }
 
 // Started implements nri.Handler. It moves all HCAs of the pod's claims, or none.
 //
-// Where the API server does not say whether the pod shares a claim it starts all the same, as it most likely does not:
-// the hook keeps it from running without what it lacks, which it gets later. So does one whose address takes long: the
-// runtime starts no other pod while it waits for an answer.
+// If the API server does not answer whether the pod shares a claim, the pod starts nevertheless: most pods share none.
+// The hook keeps its containers from running without their devices, which it gets later. The same holds for a pod whose
+// address takes long: the runtime starts no other pod while it waits for an answer.
 func (s sandboxes) Started(ctx context.Context, pod nri.Pod) error {
 	asked := []nri.Pod{pod}
-	if s.moves() { // also for those that may use on the host what this one is to have
+	if s.moves() { // also for pods that may use the devices of this one on the host
 		if pod.Netns == "" {
 			s.onHost.add(pod)
 		}
@@ -60,12 +59,12 @@ func (s sandboxes) Started(ctx context.Context, pod nri.Pod) error {
 	return err
 }
 
-// errSlow says that the time for an answer to the runtime does not suffice for the pod's address.
+// errSlow says that the address of a pod takes longer than the runtime waits.
 var errSlow = errors.New("the pod's address takes longer than the container runtime waits; the driver goes on asking for it")
 
 func (s sandboxes) started(ctx context.Context, pod nri.Pod) error {
 	if !s.awaits(ctx, pod) {
-		return nil // it does not wait for the moves of others
+		return nil // without waiting for the moves of other pods
 	}
 	leasing, cancel := context.WithTimeout(ctx, halfOf(ctx, podnet.DefaultPatience)) // the other half is for what follows
 	defer cancel()
@@ -79,8 +78,8 @@ func (s sandboxes) started(ctx context.Context, pod nri.Pod) error {
 // errUnwanted says that a pod was stopped meanwhile.
 var errUnwanted = errors.New("the pod was stopped")
 
-// give gives a pod what its claims ask for, or nothing, as long as it is wanted. Until leasing ends it asks for addresses first, and holds
-// no lock meanwhile that another pod waits for.
+// give gives a pod everything that its claims ask for, or nothing, as long as it is wanted. It asks for addresses
+// first, until leasing ends, and holds no lock meanwhile that another pod waits for.
 func (s sandboxes) give(ctx, leasing context.Context, pod nri.Pod, wanted func() bool) ([]*plan.Plan, error) {
 	plans := s.plansFor(ctx, types.UID(pod.UID))
 	if err := plan.Clash(plans); err != nil {
@@ -97,8 +96,8 @@ func (s sandboxes) give(ctx, leasing context.Context, pod nri.Pod, wanted func()
 	return plans, err
 }
 
-// join brings what a pod's claims ask for into its network namespace, one pod after the other: HCAs that move at once would take
-// each other's node numbers. After an error it returns what has an address to give back.
+// join brings what a pod's claims ask for into its network namespace. It works on one pod at a time: HCAs that move at
+// once would take each other's node numbers. After an error it returns the records whose addresses must be given back.
 func (s sandboxes) join(ctx context.Context, pod nri.Pod, wanted func() bool) (plans []*plan.Plan, owed []attach.Record, err error) {
 	s.moving.Lock()
 	defer s.moving.Unlock()
@@ -113,8 +112,7 @@ func (s sandboxes) join(ctx context.Context, pod nri.Pod, wanted func() bool) (p
 		err = s.renew(ctx, plans)
 	}
 	if err == nil {
-		// The RDMA device goes first, and comes back first: its driver may want its
-		// interface on the host.
+		// The RDMA device moves first, and returns first: its driver may need its interface on the host.
 		attached, err = s.attachAll(ctx, pod, plans)
 	}
 	if err != nil {
@@ -129,8 +127,7 @@ func (s sandboxes) join(ctx context.Context, pod nri.Pod, wanted func() bool) (p
 	return plans, nil, nil
 }
 
-// failed makes known why a pod does not have its devices: the kubelet says so too, but only
-// of a sandbox that is new.
+// failed records why a pod does not have its devices. The kubelet does so only for a new sandbox.
 func (s sandboxes) failed(pod nri.Pod, plans []*plan.Plan, err error) error {
 	if err == nil {
 		return nil
@@ -144,8 +141,7 @@ func (s sandboxes) failed(pod nri.Pod, plans []*plan.Plan, err error) error {
 	return fmt.Errorf("give pod %s/%s the RDMA devices of its claims: %w", pod.Namespace, pod.Name, err)
 }
 
-// Stopped implements nri.Handler. It brings back what the pod has. What it cannot bring
-// back the kernel does, when the namespace ends.
+// Stopped implements nri.Handler. It takes back what the pod has. The kernel returns the rest when the namespace ends.
 func (s sandboxes) Stopped(ctx context.Context, pod nri.Pod) {
 	s.onHost.drop(pod)
 	if !s.follows(pod) && s.attacher == nil {
@@ -155,7 +151,7 @@ func (s sandboxes) Stopped(ctx context.Context, pod nri.Pod) {
 	s.giveBack(ctx, s.leave(ctx, pod))
 }
 
-// leave takes all out of a pod, and returns what has an address to give back.
+// leave takes everything out of a pod. It returns the records whose addresses must be given back.
 func (s sandboxes) leave(ctx context.Context, pod nri.Pod) (owed []attach.Record) {
 	s.moving.Lock()
 	defer s.moving.Unlock()
@@ -165,7 +161,7 @@ func (s sandboxes) leave(ctx context.Context, pod nri.Pod) (owed []attach.Record
 			ibdevs = append(ibdevs, s.ibdevs(p)...)
 		}
 		for _, ibdev := range s.users.of(pod) {
-			if !slices.Contains(ibdevs, ibdev) { // the claim is not reserved for the pod any more
+			if !slices.Contains(ibdevs, ibdev) { // the claim is no longer reserved for the pod
 				ibdevs = append(ibdevs, ibdev)
 			}
 		}
@@ -174,9 +170,9 @@ func (s sandboxes) leave(ctx context.Context, pod nri.Pod) (owed []attach.Record
 	return s.takeBack(ctx, pod, func(attach.Record) bool { return true })
 }
 
-// Memlock implements nri.Handler. The limit is the one that the hook of the container's
-// claims would set: in the OCI spec it holds for exec sessions and probes too. The hook
-// then finds nothing to do, or raises a process whose spec is applied after it.
+// Memlock implements nri.Handler. It returns the limit that the hooks of the container's claims would set. In the OCI
+// spec the limit holds for exec sessions and probes too. The hook then has nothing to do, unless another plugin changes
+// the spec afterwards.
 func (s sandboxes) Memlock(_ nri.Pod, c nri.Container) *uint64 {
 	var want hook.Size
 	for _, opts := range hooksOf(c) {
@@ -202,12 +198,12 @@ func hooksOf(c nri.Container) (all []hook.Options) {
 	return all
 }
 
-// follows reports whether HCAs follow a pod at all.
+// follows reports whether HCAs move into a pod at all.
 func (s sandboxes) follows(pod nri.Pod) bool {
 	return pod.Netns != "" && s.moves()
 }
 
-// awaits reports whether a pod has claims of which something may have to be given to it.
+// awaits reports whether a pod has claims from which it may need something.
 func (s sandboxes) awaits(ctx context.Context, pod nri.Pod) bool {
 	return (s.follows(pod) || s.attacher != nil) && len(s.plansFor(ctx, types.UID(pod.UID))) > 0
 }
@@ -262,7 +258,7 @@ func (s sandboxes) moveIn(pod nri.Pod, plans []*plan.Plan) (moved []string, err 
 	return moved, nil
 }
 
-// moveOut brings HCAs back, the last one first.
+// moveOut moves HCAs back to the host, the last one first.
 func (s sandboxes) moveOut(ctx context.Context, pod nri.Pod, ibdevs []string) {
 	logger, watch := klog.FromContext(ctx), s.cfg.Metrics.Start(metrics.Move)
 	var back []string
@@ -290,8 +286,8 @@ func (s sandboxes) moveOut(ctx context.Context, pod nri.Pod, ibdevs []string) {
 	}
 }
 
-// renew writes the specs of claims for the nodes that the kernel made anew, before the
-// runtime reads them for the pod's first container.
+// renew writes the specs of claims again after the kernel made new nodes, before the runtime reads them for the first
+// container of the pod.
 func (s sandboxes) renew(ctx context.Context, plans []*plan.Plan) error {
 	_, err := s.host.rescan()
 	errs := []error{err}
