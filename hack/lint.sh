@@ -1,6 +1,6 @@
 #!/bin/sh
 # gofmt, go vet, go mod tidy -diff and staticcheck over every module of the
-# checkout; shell scripts with sh -n.
+# checkout; shell scripts with sh -n; words that comments do without.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -12,6 +12,11 @@ unformatted=$(gofmt -l $files)
 if [ -n "$unformatted" ]; then
 	echo "lint: not gofmt-ed:" >&2
 	echo "$unformatted" >&2
+	exit 1
+fi
+# These make sentences that a reader has to decode: say who does what (docs/adr/0031).
+if git grep -nE '^[^"`]*//.*\b(of which|by which|as what|made anew|who wants)\b' -- '*.go'; then
+	echo "lint: comments with the words above: write two plain sentences" >&2
 	exit 1
 fi
 for module in . test/cluster test/vm test/bench packaging; do

@@ -48,7 +48,7 @@ func reasonOf(err error) Reason {
 	return Unreachable
 }
 
-// reasonOfStatus sorts answers, of which the caller reads the body.
+// reasonOfStatus returns the reason and the message for an answer. The caller reads the body.
 func reasonOfStatus(resp *http.Response, took time.Duration) (Reason, string) {
 	message := resp.Status
 	if after := resp.Header.Get("Retry-After"); after != "" {

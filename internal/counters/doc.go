@@ -1,6 +1,6 @@
 // Package counters reads the counters that the kernel keeps of an RDMA device.
 //
-// They stand in three directories of sysfs, of which a driver has any number:
+// The counters stand in three directories of sysfs. A driver has any number of the three:
 //
 //	ports/N/counters       the counters of the InfiniBand architecture (PortCounters)
 //	ports/N/hw_counters    those of a port that the driver has besides

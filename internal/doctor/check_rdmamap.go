@@ -13,8 +13,8 @@ import (
 // thousand it would take a minute to ask about all.
 func toCompare(n int) int { return min(n, max(8, 64*64/max(n, 1))) }
 
-// checkSecondOpinion compares our view of the devices with that of rdmamap, by
-// which other device plugins and CNI plugins go.
+// checkSecondOpinion compares our view of the devices with that of rdmamap. Other device plugins and CNI plugins rely
+// on rdmamap.
 func checkSecondOpinion(f *facts) []Finding {
 	if f.SecondOpinion == nil {
 		if f.NoSecondOpinion != nil {

@@ -69,8 +69,8 @@ func findDaemons(f *facts) []daemon {
 }
 
 // serves reports whether a process is what its name says, and fills in who it is. Anybody may run a program called
-// containerd. Users have a podman of their own, of which only the service counts: its other commands have the limits of
-// the session they were called from.
+// containerd. Users have a podman of their own. Only the podman service counts, because the other podman commands have
+// the limits of the session that called them.
 func (f *facts) serves(d *daemon, pid string) bool {
 	d.process = f.processOf(pid)
 	if d.runtime != runtimes.Podman {

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MaxStateSize bounds what is read from stdin. A state holds the annotations of the container,
-// of which Kubernetes takes 256 KiB for a pod, and a pod of 1.5 MiB in all. A runtime escapes a
-// byte with up to seven, and CRI-O writes several copies.
+// MaxStateSize bounds what the hook reads from stdin. A state holds the annotations of the container.
+// Kubernetes accepts 256 KiB of annotations for a pod, and a pod of 1.5 MiB in all. A runtime
+// escapes a byte with up to seven bytes, and CRI-O writes several copies.
 const MaxStateSize = 64 << 20
 
 // maxText bounds a text that is kept, such as the container's ID.

@@ -155,8 +155,9 @@ func TestReadStateInManyPieces(t *testing.T) {
 	}
 }
 
-// What a pod may say in its annotations does not keep it from starting: runtimes escape "<" as
-// six bytes, and CRI-O has copies, of which some are escaped twice. It takes some times the memory of the state.
+// TestReadStateOfAnyAnnotations checks that a pod starts with any annotations that it may have. Runtimes escape "<" as
+// six bytes. CRI-O has copies of the annotations, and escapes some copies twice. ReadState takes only a few times the
+// memory of the state.
 func TestReadStateOfAnyAnnotations(t *testing.T) {
 	const most = 256 << 10 // of Kubernetes, for all annotations of a pod
 	pod := strings.Repeat("<", most)

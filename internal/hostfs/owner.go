@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// Weakness is a file or directory by which others than root can replace a program.
+// Weakness is a file or directory that lets others than root replace a program.
 type Weakness struct {
 	Path   string // absolute, on the host
 	Reason string // "is owned by user 1000", "can be written by its group"

@@ -8,7 +8,7 @@ import (
 	"github.com/containerd/nri/pkg/api"
 )
 
-// Sandbox is a pod with containers, of which each may run.
+// Sandbox is a pod with containers. Each of the containers may be running.
 type Sandbox struct {
 	Pod
 	Containers []Container

@@ -289,8 +289,9 @@ func (w *Want) leave(o Original, host *rdmanetns.Namespace) error {
 	return netlink.LinkSetNsFd(link, host.FD())
 }
 
-// clearWay takes from the interface what a pod has put on it and the kernel does not take by itself: interfaces on
-// top of it, one of which may leave it promiscuous, and alternative names, one of which may be taken on the host.
+// clearWay takes from the interface what a pod has put on it and the kernel does not take by itself. It deletes the
+// interfaces on top, because such an interface may leave this one promiscuous. It deletes the alternative names,
+// because the host may have another interface with such a name.
 func clearWay(link netlink.Link, links []netlink.Link) error {
 	a := link.Attrs()
 	for _, l := range links {

@@ -50,7 +50,7 @@ func newEthtool(link string) (e ethtool, err error) {
 
 func (e *ethtool) close() { unix.Close(e.fd) }
 
-// do has the kernel read or fill the words, the first of which is the command.
+// do has the kernel read or fill the words. The first word is the command.
 func (e *ethtool) do(words []uint32) error {
 	request := struct {
 		name [unix.IFNAMSIZ]byte

@@ -92,8 +92,8 @@ func (o *Original) isOn(l netlink.Link, host int) bool {
 	return l.Type() == kindMacvlan && a.ParentIndex == o.Index && a.NetNsID == host
 }
 
-// numberOf returns the number that a namespace has in that of the thread, by which the kernel says where the other ends of
-// interfaces are. Without one no interface here has its other end there.
+// numberOf returns the number that a namespace has in the namespace of the thread. The kernel uses this number to say
+// where the other ends of interfaces are. If the namespace has no number, no interface here has its other end there.
 func numberOf(host *rdmanetns.Namespace) (int, error) {
 	number, err := netlink.GetNetNsIdByFd(host.FD())
 	if err != nil {

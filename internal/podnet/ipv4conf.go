@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An interface that goes to another namespace loses its settings below /proc/sys/net/ipv4/conf, of which
-// hosts with several HCAs in one network need some: arp_ignore, arp_announce, rp_filter. In a container that
-// file system is read-only, but rtnetlink has them too, and they need no more than CAP_NET_ADMIN
-// (net/ipv4/devinet.c: inet_fill_link_af, inet_set_link_af). Those of IPv6 it does not set.
+// An interface that goes to another namespace loses its settings below /proc/sys/net/ipv4/conf. Hosts with several
+// HCAs in one network need some of them: arp_ignore, arp_announce, rp_filter. In a container that file system is
+// read-only. rtnetlink has the settings too, and they need no more than CAP_NET_ADMIN there (net/ipv4/devinet.c:
+// inet_fill_link_af, inet_set_link_af). rtnetlink does not set the settings of IPv6.
 
 // ipv4Conf returns the settings of an interface, that with number n at n-1 (IPV4_DEVCONF_* of
 // include/uapi/linux/ip.h); none where it has no IPv4.

@@ -134,7 +134,7 @@ func TestImmovable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pod.IP(fmt.Sprintf("link add _rdma%d type veth peer name other", o.Index)) // by somebody who wants to be in the way
+	pod.IP(fmt.Sprintf("link add _rdma%d type veth peer name other", o.Index)) // somebody takes the transit name
 	if _, err := h.Attach(pod.Path(), o, w); !errors.Is(err, unix.EEXIST) || !strings.Contains(err.Error(), "move it") {
 		t.Errorf("error %v", err)
 	}

@@ -27,7 +27,7 @@ var ErrUsed = errors.New("the host uses it")
 // Host attaches the interfaces of a network namespace, the host's.
 type Host struct {
 	own *rdmanetns.Namespace
-	// nodeIPs are the addresses by which the node is known to the cluster.
+	// nodeIPs are the addresses that the cluster knows the node by.
 	nodeIPs []netip.Addr
 }
 

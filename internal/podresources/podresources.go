@@ -36,8 +36,8 @@ type Pod struct {
 // Claims are the pods that use each claim, in the order of their names.
 type Claims map[types.NamespacedName][]Pod
 
-// Users returns the pods that use a claim of that name with any of some CDI devices, and those that may, since the
-// kubelet does not say by which devices.
+// Users returns the pods that use a claim of that name with any of the CDI devices. It also returns the pods that may
+// use such a claim, because the kubelet does not name their CDI devices.
 func (c Claims) Users(claim types.NamespacedName, cdiDevices []string) []Pod {
 	return slices.DeleteFunc(slices.Clone(c[claim]), func(p Pod) bool {
 		return len(p.CDIDevices) > 0 && !slices.ContainsFunc(p.CDIDevices, func(id string) bool { return slices.Contains(cdiDevices, id) })

@@ -45,8 +45,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestUsers: claims of one name are told apart by their CDI devices; a pod of which the kubelet names none may use
-// either.
+// TestUsers: CDI devices tell claims of one name apart. A pod may use either claim if the kubelet names no CDI devices
+// for the pod.
 func TestUsers(t *testing.T) {
 	k := drivertest.NewKubelet(t)
 	claim := drivertest.Claim(1, "a", "b")

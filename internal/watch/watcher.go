@@ -149,7 +149,7 @@ func (w *Watcher) links(l *links) parser {
 	return func(datagram []byte) rdma.Changes { return l.changes(datagram, w.interest.Load()) }
 }
 
-// source is a socket and what understands it, which is made anew for each opening.
+// source is a socket and its parser. Each opening of the socket gets a new parser.
 type source struct {
 	open   func() (io.ReadCloser, error)
 	parser func() parser

@@ -1,5 +1,5 @@
-// Package webserver is the HTTP server of a program of which a node can have two
-// instances for a moment, in the network namespace of the node.
+// Package webserver is the HTTP server of a program in the network namespace of the node.
+// A node can have two instances of the program for a moment.
 //
 // # Hand-over
 //

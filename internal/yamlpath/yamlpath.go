@@ -133,8 +133,8 @@ func (p *Positions) Field(line int, key string) string {
 	return key
 }
 
-// Text returns the path of what has a value in a line, of which the decoder may have
-// kept the beginning only.
+// Text returns the path of the field that has a value in a line. The decoder may have
+// kept only the beginning of the value.
 func (p *Positions) Text(line int, value string) string {
 	value = strings.TrimSuffix(value, "...")
 	return p.shortest(func(_ string, f field) bool {

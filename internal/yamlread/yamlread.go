@@ -119,8 +119,8 @@ func (l Limits) tooMany() error {
 	return fmt.Errorf("it has more than %d keys and values", l.Values)
 }
 
-// markers counts the characters one of which stands before every value of a file but the first, or between a key
-// and its value. It is a bound before any value takes memory.
+// markers counts the characters that can mark a value. One of them stands before every value of a file but the first,
+// or between a key and its value. The count bounds the number of values before any value takes memory.
 func markers(data []byte) int {
 	n := 0
 	for _, b := range data {

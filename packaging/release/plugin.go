@@ -45,8 +45,8 @@ type archive struct {
 	SHA256   string
 }
 
-// plugins makes an archive for each platform, and the manifest by which krew, the
-// package manager of kubectl plugins, installs them from a release.
+// plugins makes an archive for each platform, and the manifest of krew, the package manager of kubectl plugins.
+// krew uses the manifest to install the archives from a release.
 func (r *run) plugins(ctx context.Context) ([]string, error) {
 	if len(r.Plugins) == 0 {
 		return nil, nil

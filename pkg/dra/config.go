@@ -41,8 +41,7 @@ type Config struct {
 	// PolicyFile is where Policy was read from; changes of it come into force. Empty
 	// for none.
 	PolicyFile string
-	// ClaimStatus has the driver write into the status of claims by which names the
-	// node has their HCAs.
+	// ClaimStatus has the driver write the names that HCAs have on the node into the status of their claims.
 	ClaimStatus bool
 	// ClaimEvents has the driver leave events on claims, and on the pods that use them.
 	ClaimEvents bool

@@ -52,8 +52,7 @@ func newDecision(r policy.Result) *decision {
 	return out
 }
 
-// held returns the views by which claims hold HCAs. Access for monitoring holds
-// nothing.
+// held returns the views in which claims hold HCAs, and the groups that they hold. Access for monitoring holds nothing.
 func held(plans []*plan.Plan) policy.State {
 	state := policy.State{Held: map[string]policy.Held{}, HeldGroups: map[string][]string{}}
 	for _, p := range plans {

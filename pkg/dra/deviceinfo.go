@@ -9,9 +9,9 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 )
 
-// writeDeviceInfo writes the files by which CNI plugins learn of the devices that are about to
-// be published. It comes before the slices, so that no pod is faster. Without a file CNI
-// plugins do their work, and say less of it.
+// writeDeviceInfo writes the files that tell CNI plugins about the devices that are about to be published. It must run
+// before the slices are published, so that no pod is faster. Without a file, CNI plugins do their work, but report less
+// about it.
 func (d *Driver) writeDeviceInfo(ctx context.Context, decided *decision) {
 	if d.cfg.DeviceInfoDir == "" {
 		return

@@ -26,10 +26,10 @@
 //	file ─► policy ───┼─► decision ─► slices
 //	records ─► held ──┘
 //
-// The host is read into a snapshot. The site's policy, what claims hold and what the
-// API server understands decide by which devices each HCA is published, and only a
-// change of the slices is published. Events only say that it is time to look.
+// The driver reads the host into a snapshot. Three things decide which devices it publishes for each HCA: the site's
+// policy, what claims hold, and what the API server understands. The driver publishes only a change of the slices.
+// Events only say that it is time to look.
 //
-// What a prepared claim was given does not change with the policy, and as what it
-// holds an HCA, that stays published until the claim ends.
+// A change of the policy does not change what a prepared claim was given. An HCA stays published in the view that the
+// claim holds, until the claim ends.
 package dra

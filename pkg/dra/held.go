@@ -19,7 +19,8 @@ type facts struct {
 	Allocation allocation
 	// Listed are the pods that the kubelet lists with the claim, as "namespace/name".
 	Listed []string
-	// Running are the UIDs of pods that were given the claim, and of which the node still has something.
+	// Running are the UIDs of pods that got the claim and still have something on the node: a cgroup, or a sandbox in
+	// the container runtime.
 	Running []types.UID
 	// Doubt is why a pod may be missing above, or the allocation is not known.
 	Doubt error

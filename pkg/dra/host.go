@@ -231,8 +231,7 @@ func (h *host) verify(snap *rdma.Snapshot, hca *rdma.HCA, classes []cdi.NodeClas
 	return h.checkNodes(snap, hca, classes)
 }
 
-// verifyAway is verify for an HCA in a pod's network namespace, of which the host sees
-// only the nodes.
+// verifyAway is verify for an HCA in a pod's network namespace. The host sees only the nodes of such an HCA.
 func (h *host) verifyAway(snap *rdma.Snapshot, hca *rdma.HCA, classes []cdi.NodeClass) error {
 	now := rdma.Elsewhere(h.sys, []rdma.HCA{*hca})
 	if len(now) == 0 || *now[0].Uverbs != *hca.Uverbs {

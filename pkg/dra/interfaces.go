@@ -52,7 +52,7 @@ func (d *Driver) networks(ctx context.Context) *plan.Networks {
 	}
 }
 
-// resourceName returns the name by which CNI plugins are given an HCA, "" for none.
+// resourceName returns the resource name under which CNI plugins get an HCA, "" for none.
 func (d *Driver) resourceName(ctx context.Context, hca string) string {
 	for _, one := range d.latest(ctx).Decisions {
 		if one.HCA.Name != hca {

@@ -147,8 +147,8 @@ func TestPolicyReload(t *testing.T) {
 	}
 }
 
-// TestHeldViewStays: as what claims hold an HCA, it stays published, also by the next
-// process, until they end.
+// TestHeldViewStays: an HCA stays published in the view that claims hold, until they end. The next process publishes
+// this view too.
 func TestHeldViewStays(t *testing.T) {
 	n := drivertest.NewSharedNode(t, "roce-sriov")
 	m := newConfigMap(t, publish("shared")...)

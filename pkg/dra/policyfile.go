@@ -68,8 +68,8 @@ type policyFile struct {
 	fault   string // why it cannot be read, as said last
 }
 
-// watchPolicy starts to watch the directory of a file. The file itself is no use: a
-// mounted ConfigMap is a chain of links, of which one in the directory is replaced.
+// watchPolicy starts to watch the directory of a file. A watch of the file itself is no use: a mounted ConfigMap is a
+// chain of links, and an update replaces one link in the directory.
 func watchPolicy(path string) (*policyFile, error) {
 	if path == "" {
 		return &policyFile{}, nil

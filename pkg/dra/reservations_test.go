@@ -203,7 +203,7 @@ func TestLaterPodCost(t *testing.T) {
 	costs("a claim of which nothing follows", other, 0)
 }
 
-// TestLaterPodInterface: each pod of a claim has an interface of its own, by which claim and whenever it came.
+// TestLaterPodInterface: each pod of a claim has an interface of its own, for any claim and whenever the pod came.
 func TestLaterPodInterface(t *testing.T) {
 	for name, c := range map[string]struct {
 		config string

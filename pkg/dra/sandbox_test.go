@@ -198,7 +198,7 @@ func TestFollowAfterRestart(t *testing.T) {
 	if got := specSays(t, n, claim); got != spec {
 		t.Errorf("after a restart the spec says\n%s", got)
 	}
-	if _, err := k.Out("mlx5_0", pod.Netns); err != nil { // as when the sandbox was made anew
+	if _, err := k.Out("mlx5_0", pod.Netns); err != nil { // as when the sandbox was created again
 		t.Fatal(err)
 	}
 	again := pod

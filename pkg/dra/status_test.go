@@ -37,8 +37,7 @@ func waitStatus(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim) 
 	return got
 }
 
-// TestStatus: the status tells of each device, and of each share, by which names the
-// node has its HCAs.
+// TestStatus: the status has, for each device and each share, the names of its HCAs on the node.
 func TestStatus(t *testing.T) {
 	n := drivertest.NewSharedNode(t, "roce-sriov")
 	group := []string{"groups:", "- name: all", "  selectors:", `  - cel: {expression: 'device.attributes["rdma.dev"].function == "pf"'}`}

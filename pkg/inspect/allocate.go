@@ -55,9 +55,8 @@ func (v *view) fits(ctx context.Context, nodes []*corev1.Node, claims []*resourc
 	return "", nil
 }
 
-// allocate turns a panic into an error. The allocator trusts in objects that an API
-// server of its own version let pass; one of a newer version may let pass more, of
-// which this program sees nothing but an empty field.
+// allocate turns a panic into an error. The allocator trusts objects that an API server of its own version let pass. A
+// newer API server may let more pass, and this program sees only an empty field in its place.
 func allocate(ctx context.Context, a structured.Allocator, node *corev1.Node, claims []*resourceapi.ResourceClaim) (results []resourceapi.AllocationResult, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -67,8 +66,8 @@ func allocate(ctx context.Context, a structured.Allocator, node *corev1.Node, cl
 	return a.Allocate(ctx, node, claims)
 }
 
-// The attribute and the class by which one device is asked for. An API server would
-// not take a device with one attribute more than it may have; the allocator does.
+// The attribute and the class that a request for one certain device uses. An API server would not accept a device with
+// one attribute more than it may have; the allocator does.
 const (
 	pinDomain = "inspect.rdma.dev"
 	pinName   = "pinned"

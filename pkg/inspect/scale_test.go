@@ -40,7 +40,7 @@ func copies(f *fleet.Fleet, nodes int) *inspect.Cluster {
 	return out
 }
 
-// full is a cluster of nodes with nine HCAs each, of which claims have all.
+// full is a cluster of nodes with nine HCAs each. Claims have all of them.
 func full(t testing.TB, nodes int) (*inspect.Cluster, inspect.Question) {
 	f := fleet.New(t)
 	f.Node("node", "hgx-h100", "")
@@ -100,8 +100,8 @@ func BenchmarkWhy(b *testing.B) {
 	}
 }
 
-// BenchmarkDevices lists devices of which each is asked of the allocator: PFs and VFs
-// that exclude each other, shared and exclusive.
+// BenchmarkDevices lists devices, and the allocator is asked for each of them: PFs and VFs that exclude each other,
+// shared and exclusive.
 func BenchmarkDevices(b *testing.B) {
 	for _, nodes := range []int{1, 100} {
 		b.Run(fmt.Sprint(nodes), func(b *testing.B) {

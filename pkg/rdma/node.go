@@ -67,8 +67,8 @@ func kindOf(name string) (kind NodeKind, class string) {
 	return "", ""
 }
 
-// refresh reads one node anew and returns the ibdevs that it belonged to and belongs
-// to, each of which may be empty.
+// refresh reads one node again. It returns the ibdev that the node belonged to before, and the one that it belongs to
+// now. Either may be empty.
 func (t *nodeTable) refresh(sys fs.ReadLinkFS, name string) (before, after string) {
 	if old := t.byName[name]; old != nil {
 		before = old.ibdev

@@ -130,7 +130,7 @@ type pass struct {
 	slots   Names         // whose HCAs have to be told apart anew
 	pfs     Names         // whose links to VFs have to be read anew
 	changed bool          // some HCA is not what it was
-	reorder bool          // the order has to be made anew
+	reorder bool          // the HCAs have to be sorted again
 }
 
 func newPass(s *Scanner) *pass {

@@ -114,9 +114,8 @@ func Discover(sys fs.ReadLinkFS, snap *rdma.Snapshot) *Topology {
 	return t
 }
 
-// Assemble places devices that are known from elsewhere than sysfs, such as what
-// drivers publish of another host. The devices are in the order in which they are
-// listed.
+// Assemble places devices that are known from a source other than sysfs, such as devices that drivers publish of
+// another host. The devices are in the order in which they are listed.
 func Assemble(devices []*Device) *Topology {
 	return &Topology{Devices: append([]*Device{}, devices...), NUMANodes: append([]NUMANode{}, grow(devices)...)}
 }

@@ -152,7 +152,7 @@ func (c *container) inject(b *testing.B, s *side, ids []string) {
 	for i := range spec.Devices {
 		rooted(&spec.Devices[i].ContainerEdits)
 	}
-	spec.Version = specs.CurrentVersion // of which hostPath is
+	spec.Version = specs.CurrentVersion // this version has hostPath
 	if data, err = json.Marshal(spec); err == nil {
 		err = os.WriteFile(filepath.Join(c.root, "spec.json"), data, 0o600)
 	}

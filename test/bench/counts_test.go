@@ -208,7 +208,7 @@ func (c counts) ofGenerate(t *testing.T, s *side, devices int) {
 	c.add(fmt.Sprintf("cdi-gen devices=%d", devices), generateCalls(t, s.Root), devices)
 }
 
-// generateCalls are the calls on files by which cdi-gen looks at a host.
+// generateCalls counts the calls on files that cdi-gen makes to look at a host.
 func generateCalls(t testing.TB, root string) map[string]int {
 	t.Helper()
 	watched := sysfault.New(t)

@@ -16,8 +16,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// hosts are the sizes of hosts, with GID tables as real ones have but for the largest, of
-// which they would be a quarter of a million files.
+// hosts are the sizes of hosts. All but the largest have GID tables like real hosts. On the largest host, such tables
+// would be a quarter of a million files.
 var hosts = []struct{ devices, gids int }{{8, 256}, {32, 256}, {64, 256}, {1016, 0}}
 
 // hostDir extracts a host into memory, and returns its root.

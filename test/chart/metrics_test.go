@@ -29,8 +29,8 @@ func TestMetricsOff(t *testing.T) {
 	}
 }
 
-// TestMetricsPort: the address reaches the driver, and the port is nowhere declared as the
-// pod's: it would be a host port, of which a node has one.
+// TestMetricsPort: the address must reach the driver. The chart must not declare the port as a port of the pod: it
+// would be a host port, and a node has each host port only once.
 func TestMetricsPort(t *testing.T) {
 	c := driver(t, daemonSet(t, monitored...))
 	if !slices.Contains(c.Args, "--metrics-bind-address=:9485") || len(c.Ports) != 0 {

@@ -82,7 +82,7 @@ func parametersOf(t *testing.T, in, fields string) string {
 	return string(raw)
 }
 
-// namedParameters have one mistake at most, of which the policy says what stands here.
+// namedParameters have at most one mistake each. The field says holds what the policy says of the mistake.
 var namedParameters = []struct{ in, fields, says string }{
 	{"claim", "", ""},
 	{"claim", "memlock: 4Gi\nnodes: [verbs, cm]\nenv: [nccl, nccl-topology, ucx]\nlimits: {handles: 64, objects: 1M}", ""},
@@ -151,7 +151,7 @@ var namedParameters = []struct{ in, fields, says string }{
 	{"class", "defaults: {nodes: [mad]}", "defaults.nodes: more than allow.nodes allows"},
 }
 
-// randomParameters makes parameters of a kind from parts of which one in twelve is bad.
+// randomParameters makes parameters of a kind from parts. One part in twelve is bad.
 func randomParameters(random *rand.Rand, kind string) string {
 	pick := func(good []string, bad ...string) string {
 		if random.IntN(12) == 0 {

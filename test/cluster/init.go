@@ -12,7 +12,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/supervisor"
 )
 
-// The environment by which the program knows that it was started as process 1.
+// These environment variables tell the program that it was started as process 1.
 const (
 	stageEnv = "DRA_RDMA_CLUSTER_STAGE"
 	stateEnv = "DRA_RDMA_CLUSTER_STATE"

@@ -51,7 +51,7 @@ func onNode(t *testing.T, pkg string, c vm.Cmd, values ...string) {
 	vmtest.Run(t, v, pkg, c)
 }
 
-// controlPlane starts one on this host. It returns the address by which it reaches the
+// controlPlane starts a control plane on this host. It also returns the address where the control plane reaches the
 // kubelet of its node.
 func controlPlane(t *testing.T) (cp *cluster.ControlPlane, kubelet string) {
 	t.Helper()

@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// Uplink is a second network device of the guest, eth1, by which it and one program of the
-// host connect to each other, and to nobody else. Whoever uses it calls Init first.
+// Uplink is a second network device of the guest, eth1. The guest and one program of the host use it to connect to each
+// other, and to nobody else. A program that uses Uplink must call Init first.
 type Uplink struct {
 	// Address is that of eth1 with its prefix length, such as 10.96.0.15/24.
 	Address string

@@ -18,8 +18,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
 )
 
-// sbomType is the media type of a CycloneDX document, and the artifact type by which a
-// registry lists it among the referrers of an image.
+// sbomType is the media type of a CycloneDX document. It is also the artifact type that a registry shows when it lists
+// the document among the referrers of an image.
 const sbomType = types.MediaType("application/vnd.cyclonedx+json")
 
 // built is the image of one platform.

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The requests by which a driver asks who may read from it.
+// ReviewToken and ReviewAccess are the requests that a driver makes to ask who may read from it.
 const (
 	ReviewToken  = "POST tokenreviews"
 	ReviewAccess = "POST subjectaccessreviews"

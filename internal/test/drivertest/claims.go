@@ -29,7 +29,7 @@ func Claim(n int, devices ...string) *resourceapi.ResourceClaim {
 	return c
 }
 
-// Monitor makes a claim with admin access, of which a device can have many.
+// Monitor makes a claim with admin access. A device can have many such claims.
 func Monitor(n int, device string) *resourceapi.ResourceClaim {
 	c, yes := Claim(n, device), true
 	c.Status.Allocation.Devices.Results[0].AdminAccess = &yes

@@ -324,7 +324,7 @@ func (k *Kubelet) PodLists() int {
 	return k.lists
 }
 
-// podServer is the pod resources API, of which the driver uses List.
+// podServer is the pod resources API. The driver uses only List.
 type podServer struct {
 	podresources.UnimplementedPodResourcesListerServer
 	kubelet *Kubelet

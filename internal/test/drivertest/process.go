@@ -74,8 +74,8 @@ func StartProgram(t testing.TB, command ...string) *Process {
 	return p
 }
 
-// Launch is StartProgram for a test that starts many drivers, of which not every one has
-// something to say.
+// Launch is StartProgram, but does not print the output of the driver. It is for a test that
+// starts many drivers, because not every driver has something to say.
 func Launch(t testing.TB, command ...string) *Process {
 	t.Helper()
 	p := &Process{t: t, cmd: exec.Command(command[0], command[1:]...), ended: make(chan struct{})}

@@ -44,12 +44,12 @@ type Route struct {
 type AllowNetwork struct {
 	// Modes are those that a claim may ask for besides none.
 	Modes []string `json:"modes,omitempty" jsonschema:"uniqueItems=true,enum=none,enum=move,enum=macvlan"`
-	// Addresses are the networks of which a claim may choose addresses.
+	// Addresses are the networks from which a claim may choose addresses.
 	Addresses []string `json:"addresses,omitempty"`
 	// IPAM are the names that a claim may ask for.
 	IPAM []string `json:"ipam,omitempty"`
-	// Routes are the networks to which, or to parts of which, a claim may have routes.
-	// 0.0.0.0/0 lets it take over the pod's default route.
+	// Routes are the networks to which a claim may have routes. A route to a part of such a network is allowed as well.
+	// 0.0.0.0/0 lets the claim take over the pod's default route.
 	Routes []string `json:"routes,omitempty"`
 }
 

@@ -111,7 +111,7 @@ func (p *process) picture() string {
 		strings.Contains(links, " mtu 1400 "), strings.Contains(links, "alias rail-1"), strings.Count(links, "\n"), strings.Count(p.ns.IP("-o link"), "\n"), json)
 }
 
-// changes are the calls by which a driver changes something.
+// changes reports whether a driver changes something with a call.
 func (p *process) changes(c sysfault.Call) bool {
 	return c.Name == "send" || (c.Name == "rename" || c.Name == "unlink") && sysfault.Below(p.dir)(c)
 }

@@ -17,8 +17,8 @@ import (
 
 var errNoAddress = errors.New("its IPAM has given no address yet")
 
-// Lease has the IPAM of an interface give the address of a pod, unless it has one or needs none. ctx bounds it, as well
-// as what a plugin may take. After an error the caller takes back what the pod has of it, or asks again.
+// Lease gets the address of a pod from the IPAM of an interface, unless the pod has one or needs none. ctx and the time
+// limit of plugins bound it. After an error the caller takes back what the pod has of the interface, or calls again.
 func (a *Attacher) Lease(ctx context.Context, pod Pod, i Interface) error {
 	if i.Device.Network.IPAM == "" {
 		return nil

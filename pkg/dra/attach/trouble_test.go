@@ -125,7 +125,7 @@ func TestNextClaim(t *testing.T) {
 
 func pid(n *podnettest.Namespace) string { return strconv.Itoa(n.Process()) }
 
-// TestGoneForGood: an interface that does not come back, since its function was made anew, is not waited for.
+// TestGoneForGood: a driver does not wait for an interface that cannot come back since its function was created again.
 func TestGoneForGood(t *testing.T) {
 	host, a := node(t, t.TempDir(), "boot-1")
 	first, ns, end := linked(t, "a")

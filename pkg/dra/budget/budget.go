@@ -43,7 +43,7 @@ type Budget struct {
 	free   time.Time // all turns before have been given
 }
 
-// New returns a budget of which nothing is used.
+// New returns an unused budget.
 func New(limits Limits, clock clock.PassiveClock, random func() float64) *Budget {
 	return &Budget{limits: limits, clock: clock, random: random, atHand: float64(limits.AtOnce), seen: clock.Now()}
 }

@@ -20,13 +20,13 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// Claim takes the HCAs of a plan for its claim and remembers the plan. It
-// fails if another claim of this boot has one of them in a way that excludes
-// sharing, by whichever device: alone, as a share, as a member of a group, or as a VF or
-// SF of its card, of which it takes the lock as well.
-// Taking them again is no error. The HCAs are locked in the order of
-// their names, from before the check until the record is written, so of two
-// claims on one HCA exactly one wins, in whichever processes they are.
+// Claim takes the HCAs of a plan for its claim and remembers the plan. It fails if another claim of this boot has one
+// of them in a way that excludes sharing. The kind of its device does not matter: the HCA alone, a share, a group that
+// the HCA is a member of, or a VF or SF of its card. A VF or SF takes the lock of its card as well. Taking the HCAs
+// again is no error.
+//
+// Claim locks the HCAs in the order of their names, from before the check until the record is written. So of two claims
+// on one HCA exactly one wins, in whichever processes they are.
 func (s *Store) Claim(ctx context.Context, p *plan.Plan) error {
 	names := []string{string(p.UID)}
 	for _, l := range p.Locks() {

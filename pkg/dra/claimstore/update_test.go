@@ -43,7 +43,8 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// TestUpdateEnds: a claim that another process ends while its record is made anew stays ended: nobody would end it again.
+// TestUpdateEnds: a claim stays ended if another process ends it during an update of its record. Nobody would end it
+// again.
 func TestUpdateEnds(t *testing.T) {
 	s, dir := newStore(t)
 	claim(t, s, planOf("a", "pci-0000-3b-00-0"))

@@ -86,8 +86,8 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestInterfaces: which interface claims can have of what is published, by which mode, and why not. What the host
-// says of one stands in one place, pkg/dra; here it says so of some.
+// TestInterfaces: the report says which interface claims can have of each published device, in which mode, and why not.
+// Only pkg/dra asks the host about an interface. This test makes up the answers for some HCAs.
 func TestInterfaces(t *testing.T) {
 	snap := rdmatest.Snapshot(t, "roce-sriov")
 	for _, file := range []string{"", "sharing", "cni"} {

@@ -42,7 +42,7 @@ const (
 // nature is what follows from a condition.
 type nature struct {
 	condition Condition
-	status    Status                        // of a device of which it holds
+	status    Status                        // of a device that has the condition
 	effect    resourceapi.DeviceTaintEffect // by default
 	came      string                        // reason of the event when it begins
 	went      string                        // and when it ends

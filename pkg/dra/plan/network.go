@@ -41,8 +41,7 @@ type Route struct {
 type Networks struct {
 	// IPAM returns the configuration of that name.
 	IPAM func(name string) (json.RawMessage, bool)
-	// Multus returns the resource name by which CNI plugins are given an HCA, "" if
-	// they are not.
+	// Multus returns the resource name under which CNI plugins get an HCA, "" if they do not get it.
 	Multus func(hca string) string
 	// Others returns the other claims that were prepared for any of the pods, nil for none.
 	Others func(claim types.UID, pods []types.UID) []*Plan
@@ -110,8 +109,8 @@ func newNetwork(set v1alpha1.Network) (*Network, error) {
 	return n, nil
 }
 
-// ModeRefused says why a device has no interface of a mode, whatever the host's is like; resourceName is
-// that by which CNI plugins are given its HCA, "" if they are not.
+// ModeRefused returns the reason why a device has no interface of a mode, whatever the host's interface is like.
+// resourceName is the resource name under which CNI plugins get its HCA, "" if they do not get it.
 func ModeRefused(mode string, alone bool, resourceName string) error {
 	switch {
 	case mode == v1alpha1.NetworkMove && !alone:

@@ -78,7 +78,8 @@ func (d Device) cardOf(part Device) bool {
 	return is
 }
 
-// through says by which HCA two devices collide, where their names do not.
+// through returns the part of a message that names the HCA through which two devices collide. It returns "" if the
+// devices have the same name.
 func through(hca string, a, b Device) string {
 	if a.Device == b.Device {
 		return ""

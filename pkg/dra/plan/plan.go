@@ -8,8 +8,8 @@
 // and a snapshot of the host, so it can be made again at any time: uverbs numbers
 // move, slots do not.
 //
-// A plan that was made once is not made anew from other settings of the node: what
-// [Node] contributed is recorded in it, and [Node.As] takes it from there.
+// Later settings of the node do not change an existing plan. The plan records what [Node] contributed, and [Node.As]
+// takes it from there.
 package plan
 
 import (

@@ -126,7 +126,7 @@ func (a *application) withoutCounters() {
 	}
 }
 
-// keepHeld publishes an HCA as what claims hold it, until they end.
+// keepHeld publishes an HCA in the view that claims hold, until they end.
 func (a *application) keepHeld() {
 	for i := range a.Decisions {
 		d := &a.Decisions[i]

@@ -56,8 +56,8 @@ type FileRule struct {
 	Name string `yaml:"name" jsonschema:"required,minLength=1"`
 	// Selectors are what must all be true for an HCA, as in a DeviceClass. Defaults to every HCA.
 	Selectors []FileSelector `yaml:"selectors" jsonschema:"maxItems=31"`
-	// Publish is as what: not at all, for one claim at a time, as shares for many, or both, which
-	// needs partitioning. Defaults to exclusive.
+	// Publish is how the driver publishes an HCA: not at all, for one claim at a time, as shares for many, or both. The
+	// value both needs partitioning. Defaults to exclusive.
 	Publish resources.View `yaml:"publish" jsonschema:"enum=none,enum=exclusive,enum=shared,enum=both"`
 	// Shares are what a shared HCA is divided into. Defaults to 63.
 	Shares *int64 `yaml:"shares" jsonschema:"minimum=1,maximum=1000000"`

@@ -15,7 +15,7 @@ import (
 
 const header = "apiVersion: rdma.dev/v1alpha1\nkind: DriverConfig\n"
 
-// parse reads a file, of which it adds the first two lines.
+// parse adds the first two lines to text, and reads the result as a file.
 func parse(t testing.TB, text string) *policy.Config {
 	t.Helper()
 	c, err := policy.Parse([]byte(header + text))

@@ -11,9 +11,8 @@ import (
 // State is what a node has besides its HCAs: the claims on it, and an API server
 // with or without optional features.
 type State struct {
-	// Held are the views by which claims hold HCAs, by the HCA's name. A view stays
-	// published until the last claim that holds it ends, whatever the policy says
-	// now. Access for monitoring holds nothing.
+	// Held are the views in which claims hold HCAs, by the HCA's name. A view stays published until the last claim that
+	// holds it ends, whatever the policy says now. Access for monitoring holds nothing.
 	Held map[string]Held
 	// HeldGroups are the groups that claims hold, with the names of all HCAs that
 	// these claims were given.
@@ -28,7 +27,7 @@ type State struct {
 	NoCounters, NoConsumable, NoTaints bool
 }
 
-// Held says as what claims hold an HCA by itself, not by a group.
+// Held says in which views claims hold an HCA by itself, not as a member of a group.
 type Held struct {
 	Exclusive, Shared bool
 }

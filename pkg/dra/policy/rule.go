@@ -37,7 +37,7 @@ type group struct {
 
 type attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
 
-// selectors are compiled CEL expressions, of which all must be true.
+// selectors are compiled CEL expressions. All of them must be true.
 type selectors []cel.CompilationResult
 
 // match reports whether all selectors are true for an HCA. They see what it has by

@@ -91,7 +91,7 @@ func take(t testing.TB, c *controlplane.Cluster, claim string, devices resourcea
 	return out
 }
 
-// one is a claim for one device of a class, of which the PCI function may be given.
+// one is a claim for one device of a class. pci may give the PCI function of the device.
 func one(class string, pci ...string) resourceapi.DeviceClaim {
 	return controlplane.Claim(controlplane.Request{Name: "nic", Class: class, Selectors: at(pci...)})
 }

@@ -171,8 +171,8 @@ func (r *pass) store(ctx context.Context, i int) (*resourceapi.ResourceSlice, er
 	return actual, nil
 }
 
-// share returns a slice of the server that is as wanted, and has the attributes of its devices
-// in the same memory as what is wanted: they are nearly all that a slice holds, 5 kB for a device.
+// share returns a slice of the server that is as wanted. The attributes of its devices share the memory of the wanted
+// attributes: they are nearly all that a slice holds, 5 kB for a device.
 func (r *pass) share(i int, s *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
 	shared := *s
 	shared.Spec.Devices = slices.Clone(s.Spec.Devices)

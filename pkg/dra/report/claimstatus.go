@@ -53,8 +53,8 @@ type StatusConfig struct {
 	Yield func(context.Context)
 }
 
-// ClaimStatus keeps the status of prepared claims up to date: by which names the node has their HCAs (KEP-4817).
-// It never delays Prepare, and a status that cannot be written fails nothing. Entries are never removed: they go when
+// ClaimStatus keeps the status of prepared claims up to date: the names that their HCAs have on the node (KEP-4817).
+// It never delays Prepare, and a status that cannot be written fails nothing. It never removes entries: they go when
 // the claim is deallocated. Requests are subject to the budget, except those for a pod that starts: the kubelet sends
 // more requests for each pod than the driver.
 //

@@ -16,9 +16,9 @@ func Slices(offers []Offer, groups []Group, mode rdma.NetnsMode, o Options) []re
 	return new(Builder).Slices(offers, groups, mode, o)
 }
 
-// Builder makes slices again and again. A slice whose content did not change has the
-// same devices in the same memory as before, so that nobody has to compare them, and is not
-// made anew where what is offered is the same. Nobody changes the devices of a slice.
+// Builder makes slices again and again. Nobody may change the devices of a slice. A slice whose content did not change
+// has the same devices in the same memory as before, so that nobody has to compare them. Builder reuses a slice without
+// making its devices again where the offers are the same.
 type Builder struct {
 	maker maker
 	made  []made // as of the last time

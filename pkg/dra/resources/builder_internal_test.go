@@ -56,7 +56,7 @@ func TestBuilder(t *testing.T) {
 	}
 }
 
-// same is cmp.Equal, of which a tenth of the time is enough for what is the same in each bit.
+// same is cmp.Equal, but takes a tenth of its time for values that are the same in each bit.
 func same[T any](a, b T) bool { return reflect.DeepEqual(a, b) || cmp.Equal(a, b) }
 
 func offersOf(snap *rdma.Snapshot) []Offer {

@@ -45,8 +45,8 @@ func (c Capacity) drained() Capacity {
 	return c
 }
 
-// consumable makes a capacity of which a request takes lowest, or lowest and some
-// steps. The API takes no step that leads from the lowest past the value.
+// consumable makes a capacity. A request takes lowest of it, or lowest and some steps. The API accepts no step that
+// leads from lowest past value.
 func consumable(value resource.Quantity, byDefault, lowest, step int64) resourceapi.DeviceCapacity {
 	valid := &resourceapi.CapacityRequestPolicyRange{Min: new(count(lowest))}
 	if value.CmpInt64(lowest+step) >= 0 {

@@ -24,7 +24,7 @@ type locks struct {
 	heads map[string][]string // HCAs of a card that are no VF or SF, by family
 }
 
-// use is how much of which HCA a device takes.
+// use is how much a device takes of each HCA, by the HCA's name.
 type use map[string]int64
 
 // newLocks finds out which HCAs need a lock, and places the locks in counter sets.

@@ -15,9 +15,8 @@
 //
 // # Sharing
 //
-// A shared device has capacities of which each claim consumes a part (KEP-5075).
-// Devices that use the same HCA and exclude each other consume counters of it
-// (KEP-4815), which stand in slices of their own that come first. See
+// A shared device has capacities. Each claim consumes a part of them (KEP-5075). Devices that use the same HCA and
+// exclude each other consume counters of it (KEP-4815). Counters have slices of their own, which come first. See
 // docs/sharing.md and docs/adr/0009.
 package resources
 

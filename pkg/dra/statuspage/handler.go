@@ -29,9 +29,9 @@ func hashOf(text string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// Handler answers with a page made anew for each request, one after the other: whoever asks
-// often reads the host no more than once at a time. The format is that of the query parameter o,
-// else HTML or JSON, as the request accepts.
+// Handler makes a new page for each request. It answers one request after the other, so that frequent requests read the
+// host no more than once at a time. The query parameter o sets the format. Without it, the format is HTML or JSON, as
+// the request accepts.
 func Handler(look func(context.Context) *Page) http.Handler {
 	var one sync.Mutex
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

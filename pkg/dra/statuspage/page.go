@@ -46,8 +46,7 @@ type HCA struct {
 	Fault  string `json:"fault,omitempty"`
 	// Taints are key:effect.
 	Taints []string `json:"taints,omitempty"`
-	// Devices are the names by which it is in the pool, and Reason says why it is not, or
-	// not as configured.
+	// Devices are the names that it has in the pool. Reason says why it is not in the pool, or not as configured.
 	Devices []string `json:"devices"`
 	Reason  string   `json:"reason,omitempty"`
 	// Claims are those that hold it, as namespace/name.

@@ -195,7 +195,7 @@ func when(e corev1.Event) time.Time {
 	return e.EventTime.Time
 }
 
-// templates looks for those of which no claim has been made.
+// templates looks for the templates that the pod names and for which it has no claim yet.
 func (r Reader) templates(ctx context.Context, q *inspect.Question) error {
 	for _, ref := range q.Pod.Spec.ResourceClaims {
 		made := slices.ContainsFunc(q.Pod.Status.ResourceClaimStatuses, func(s corev1.PodResourceClaimStatus) bool { return s.Name == ref.Name })

@@ -24,9 +24,10 @@ spec:
 ---`, name, address)
 }
 
-// TestKubeletLosesItsState: the kubelet loses what it knows of claims while a pod is deleted by force, so that no call
-// ends the pod's claim. Its HCA is given to the claim that was made anew under the name, and, when that was
-// deallocated and not deleted, to another claim: at the first try, as soon as nothing of the pod is left.
+// TestKubeletLosesItsState: the kubelet loses what it knows of claims while a pod is deleted by force. Therefore no
+// call ends the pod's claim. A new claim with the same name must get the HCA of that claim. When the new claim is
+// deallocated and not deleted, another claim must get the HCA. Both must get it at the first try, as soon as nothing of
+// the pod is left.
 func TestKubeletLosesItsState(t *testing.T) {
 	n := bed.Namespace(t)
 	n.Apply(claimFor("own", addressOne) + testbed.Pod("app", "resourceClaimName: own"))

@@ -17,9 +17,9 @@ const (
 	flaps = 30
 	// pace is the time between two changes of a link, longer than what makes a storm.
 	pace = 100 * time.Millisecond
-	// most is how much longer a flap may take on the largest host than on the smallest. Its
-	// slices have 63 devices instead of 8, of which the API server looks at each for each
-	// write. A machine that is busy must not fail this.
+	// most is how many times as long a flap may take on the largest host as on the smallest. The slices of the largest
+	// host have 63 devices instead of 8. The API server looks at each of these devices for each write. A busy machine
+	// must not make this check fail.
 	most = 25
 )
 

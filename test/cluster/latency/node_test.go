@@ -216,8 +216,8 @@ func (w *writes) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// take returns what was written since the last time, of which the watch may have told
-// before the answer came.
+// take returns the writes since the last call. It first waits for the answers to open requests: the watch may have
+// shown a write before its answer came.
 func (w *writes) take() []span {
 	w.open.Wait()
 	w.mu.Lock()

@@ -13,9 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Validate checks a slice as the API server does: its generated validation, and the
-// rules that it keeps in its own tree, of which this is a copy for what the driver
-// uses (kubernetes/pkg/apis/resource/validation/validation.go, v1.36.3).
+// Validate checks a slice as the API server does. It runs the generated validation of
+// the API server. It also checks the rules that the API server keeps in its own tree
+// (kubernetes/pkg/apis/resource/validation/validation.go, v1.36.3). Here is a copy of
+// these rules for what the driver uses.
 func Validate(s *resourceapi.ResourceSlice) error {
 	op := operation.Operation{Type: operation.Create, Options: map[string]bool{"DRAPartitionableDevicesType": false}}
 	v := validator{errs: resourceapi.Validate_ResourceSliceSpec(context.Background(), op, field.NewPath("spec"), &s.Spec, nil)}

@@ -25,7 +25,7 @@ type apiFault struct {
 	name  string
 	do    func(http.ResponseWriter, *http.Request, http.Handler)
 	harms bool     // a call that meets it fails
-	says  []string // one of which is in the error
+	says  []string // the error contains one of these
 }
 
 var apiFaults = []apiFault{

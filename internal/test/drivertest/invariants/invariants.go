@@ -17,7 +17,7 @@ import (
 type Claims struct {
 	// Prepared are claims that were answered with devices and not unprepared since.
 	Prepared []*resourceapi.ResourceClaim
-	// Open are claims of which the kubelet does not know: a call failed or died.
+	// Open are claims whose state the kubelet does not know, because a call failed or died.
 	Open []*resourceapi.ResourceClaim
 }
 

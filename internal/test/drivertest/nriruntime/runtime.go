@@ -205,7 +205,7 @@ func (r *Runtime) Remove(ctx context.Context, p nri.Pod) error {
 	return r.nri.RemovePodSandbox(ctx, &adaptation.RemovePodSandboxRequest{Pod: sandbox(p)})
 }
 
-// Forget lets a pod be gone, of which plugins are not told.
+// Forget deletes a pod and does not tell the plugins.
 func (r *Runtime) Forget(p nri.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

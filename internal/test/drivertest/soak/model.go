@@ -137,7 +137,7 @@ func (m *model) offered(h *hardware, driver int, published []resourceapi.Resourc
 	return nil
 }
 
-// poolName is the name of the device by which an HCA is published.
+// poolName is the name of the device that the driver publishes for an HCA.
 func poolName(i int, c card) string {
 	if shared(i) {
 		return "shared-" + c.device()

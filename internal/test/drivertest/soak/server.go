@@ -15,8 +15,8 @@ import (
 type Server interface {
 	// Config is how a driver reaches it; the token is that of its pod.
 	Config() *rest.Config
-	// NewPod makes the next pod of the driver, of which there are two during a rolling
-	// update, and returns its UID and a token of its own.
+	// NewPod makes the next pod of the driver, and returns its UID and a token of its own.
+	// The driver has two pods during a rolling update.
 	NewPod() (uid, token string)
 	// RemovePod deletes a pod of the driver.
 	RemovePod(uid string)

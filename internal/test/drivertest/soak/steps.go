@@ -294,7 +294,7 @@ func (s *soak) stop(p *drivertest.Process) {
 	}
 }
 
-// rollingUpdate has two drivers at once, both of which are asked.
+// rollingUpdate runs two drivers at once and asks both.
 func (s *soak) rollingUpdate() {
 	s.note("rolling update")
 	old, oldPod := s.driver, s.pod

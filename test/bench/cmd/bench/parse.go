@@ -22,7 +22,7 @@ type cell struct {
 	ours, floor map[string][]float64 // the rounds, by unit
 }
 
-// The last part of a benchmark's name says of which side it is.
+// oursSide and floorSide are the last part of a benchmark's name. They say which side the benchmark measures.
 const oursSide, floorSide = "driver=ours", "driver=empty"
 
 // parse reads the output of benchmarks.

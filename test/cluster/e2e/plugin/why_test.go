@@ -20,7 +20,7 @@ type waiting struct {
 	newer bool
 	// event is what the pod waits for, if the scheduler does not look at it.
 	event string
-	// quiet is a pod of which nobody says anything.
+	// quiet marks a pod that nobody says anything about.
 	quiet bool
 }
 

@@ -145,9 +145,8 @@ func mountProc(stateDir string) error {
 	return mountWholeProc("/run/whole-proc")
 }
 
-// mountWholeProc mounts a procfs of which nothing is covered. Only beside such a one does the
-// kernel let a user namespace, as pods with hostUsers: false have one, mount its own
-// (mount_too_revealing in fs/namespace.c).
+// mountWholeProc mounts a procfs without covered parts. The kernel lets a user namespace mount its own procfs only
+// beside such a procfs (mount_too_revealing in fs/namespace.c). Pods with hostUsers: false have a user namespace.
 func mountWholeProc(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err

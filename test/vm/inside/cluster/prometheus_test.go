@@ -19,7 +19,7 @@ import (
 // window is what rates are taken over: all that happens here is in it.
 const window = 15 * time.Minute
 
-// notOfSoftRoCE are metrics and counters of which a query has no data here, by the reason.
+// notOfSoftRoCE maps metrics and counters to the reason why a query for them has no data here.
 // Package test/monitoring has data for each of them, from a host with ConnectX.
 var notOfSoftRoCE = map[string]string{
 	"rdma_port_received_bytes":    "rdma_rxe counts packets and no bytes",
@@ -30,8 +30,8 @@ var notOfSoftRoCE = map[string]string{
 	"out_of_buffer":               "rdma_rxe counts no lack of buffers",
 }
 
-// busy is a pod whose two containers have traffic again and again, with limits on what
-// they open: neither uses up a CPU, of which the guest has two.
+// busy is a pod whose two containers have traffic again and again. Both containers have limits on what they open.
+// Neither container may use up a CPU: the guest has only two.
 var busy = `
 apiVersion: resource.k8s.io/v1
 kind: DeviceClass

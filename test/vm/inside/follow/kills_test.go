@@ -71,7 +71,7 @@ func drivers(t *testing.T) (pids []int) {
 	return pids
 }
 
-// signal sends a signal to processes, some of which may have ended.
+// signal sends a signal to processes. Some of the processes may have ended.
 func signal(t *testing.T, sig syscall.Signal, pids ...int) {
 	t.Helper()
 	for _, pid := range pids {

@@ -15,9 +15,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
 )
 
-// movable are the devices that can follow a pod: the first one alone on a link, the others
-// at the ends of a cable. Beside them are one whose driver cannot move it, and one of which pods have
-// shares.
+// movable are the devices that can follow a pod. The first one is alone on a link. The others are at the ends of a
+// cable. Beside them are two more devices: the driver of one cannot move it, and pods have shares of the other.
 var movable = []string{"rxm0", "rxm1", "rxm2"}
 
 // offers returns the ibdevs that the driver offers, sorted.

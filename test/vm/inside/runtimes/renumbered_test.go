@@ -51,7 +51,7 @@ func TestRenumbered(t *testing.T) {
 	starts()
 }
 
-// owned is a device of a CDI spec with one node, of which the hook checks whose it is.
+// owned is a device of a CDI spec. It has one node, and the hook checks which RDMA device this node belongs to.
 func owned(ibdev, node string) string {
 	return fmt.Sprintf(`{"name": %q, "containerEdits": {
 		"deviceNodes": [{"path": %q, "permissions": "rw"}],
