@@ -20,7 +20,7 @@ import (
 
 // belongings are what pods get of the host, and what may be left of pods.
 type belongings struct {
-	files    []string // addresses that were given, records of interfaces, and specs of claims
+	files    []string // addresses that were given, records and specs of claims, records of interfaces
 	hardware []string
 }
 
@@ -56,6 +56,10 @@ func home(t *testing.T, want belongings) {
 	})
 }
 
+// records are those of prepared claims. While a device is away its spec may be, and comes back with it: only the record says
+// that a claim has ended.
+const records = "/run/rdma.dev/state/claims"
+
 // files are those of belongings.
 func files(t *testing.T) (all []string) {
 	t.Helper()
@@ -64,7 +68,8 @@ func files(t *testing.T) (all []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range append(dirs, root+"/run/cdi", root+"/var/lib/kubelet/plugins/rdma.dev/interfaces") {
+	dirs = append(dirs, root+records, root+"/run/cdi", root+"/var/lib/kubelet/plugins/rdma.dev/interfaces")
+	for _, dir := range dirs {
 		_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error { // what goes meanwhile is gone
 			if err == nil && e.Type().IsRegular() && e.Name() != "lock" && !strings.HasPrefix(e.Name(), "last_reserved_ip.") {
 				all = append(all, strings.TrimPrefix(path, root))
