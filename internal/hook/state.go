@@ -36,17 +36,8 @@ type State struct {
 	Container string // its name in the pod
 }
 
-// ParseState reads the OCI state. Unknown keys are ignored, the last one of a repeated key counts, and null is the
-// same as absent.
-func ParseState(data []byte) (State, error) {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(data, &members); err != nil {
-		return State{}, fmt.Errorf("parse OCI state: %w", err)
-	}
-	return stateOf(members)
-}
-
-// stateOf takes the members by name: into a struct, encoding/json would also decode keys in other case.
+// stateOf returns the state with those members. Unknown keys are ignored, and null is the same as absent. A struct would
+// not do: encoding/json ignores the case of its keys.
 func stateOf(members map[string]json.RawMessage) (st State, err error) {
 	if members == nil {
 		return st, errors.New("parse OCI state: it is null, and not an object")
@@ -90,7 +81,7 @@ func (st State) check() (reason, warning string, err error) {
 // ReadState reads the OCI state from a file descriptor. It returns as soon as
 // the state is complete, end of file or not, and after the deadline at the
 // latest, so that a runtime that never closes the pipe cannot hang the start of
-// a container. The descriptor may be blocking.
+// a container. The last one of a repeated key counts. The descriptor may be blocking.
 func ReadState(fd int, deadline time.Time) (State, error) {
 	return readState(&stateReader{read: func(b []byte) (int, error) { return readBy(fd, b, deadline) }})
 }

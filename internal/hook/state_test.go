@@ -50,7 +50,7 @@ func TestParseState(t *testing.T) {
 		{"unknown keys of any kind", `{"a":[1,-2.5e+3,{"pid":7},[]],"b":{},"c":true,"d":false,"pid":9}`, State{PID: pid(9)}},
 		{"white space", "\n{\t\"pid\" : 1 }\r\n", State{PID: pid(1)}},
 	} {
-		got, err := ParseState([]byte(tt.in))
+		got, err := parseState([]byte(tt.in))
 		if err != nil || !sameState(got, tt.want) {
 			t.Errorf("%s: ParseState(%s) = %+v, %v; want %+v", tt.name, tt.in, got, err, tt.want)
 		}
@@ -65,12 +65,12 @@ func sameState(a, b State) bool {
 
 func TestParseStateErrors(t *testing.T) {
 	for _, tt := range []struct{ in, inError string }{
-		{``, "unexpected end of JSON input"},
+		{``, "read OCI state from stdin: it is empty"},
 		{`not json`, "invalid character 'o' in literal null"},
 		{`[]`, "cannot unmarshal array"},
 		{`null`, "it is null, and not an object"},
-		{`{"pid":1`, "unexpected end of JSON input"},
-		{`{"pid":1} x`, "invalid character 'x' after top-level value"},
+		{`{"pid":1`, "unexpected EOF"},
+		{`{"pid":1} x`, `expected nothing after the object, found "x"`},
 		{`{"pid":"1"}`, `key "pid": "1" is not an integer`},
 		{`{"pid":1.5}`, `key "pid": 1.5 is not an integer`},
 		{`{"pid":99999999999999999999}`, "is not an integer"},
@@ -82,7 +82,7 @@ func TestParseStateErrors(t *testing.T) {
 		{`{"pid":` + strings.Repeat("1", 1000) + `}`, "is not an integer"},
 		{`{"a":` + strings.Repeat("[", 10002), "exceeded max depth"},
 	} {
-		_, err := ParseState([]byte(tt.in))
+		_, err := parseState([]byte(tt.in))
 		if err == nil || !strings.Contains(err.Error(), tt.inError) {
 			t.Errorf("ParseState(%.40q): error %v, want one with %q", tt.in, err, tt.inError)
 		}
@@ -92,13 +92,15 @@ func TestParseStateErrors(t *testing.T) {
 // FuzzParseState: a state that arrives byte by byte is the same as in one piece, and no key but its own in its own case
 // says what the container is.
 func FuzzParseState(f *testing.F) {
-	for _, s := range []string{runcState, crunState, crioState, `{"annotations":[7]}`, `{}`, `{"pid":null}`, `{"pid":-0}`, `{"pid":1e3}`,
+	for _, s := range []string{
+		runcState, crunState, crioState, `{"annotations":[7]}`, `{}`, `{"pid":null}`, `{"pid":-0}`, `{"pid":1e3}`,
 		`{"id":"\ud83d\u0041"}`, "{\"id\":\"\xff\"}", `{"a":[[],{"b":[1,2.5E-3]}],"pid":1}`, `{"pid":01}`, `{"a":tru}`, `{"a":1,}`,
-		`{"PID":1}`, `{"id":"a"} `, `{"id":"a"}}`} {
+		`{"PID":1}`, `{"id":"a"} `, `{"id":"a"}}`,
+	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		got, err := ParseState(data)
+		got, err := parseState(data)
 		pieces, piecesErr := inPieces(data)
 		// A state that is complete is not waited for: what comes later is not seen.
 		if err == nil && (piecesErr != nil || !sameState(pieces, got)) {
@@ -108,6 +110,11 @@ func FuzzParseState(f *testing.F) {
 			t.Fatalf("ParseState(%q) = %+v", data, got)
 		}
 	})
+}
+
+// parseState reads a state as from a pipe that has all of it.
+func parseState(data []byte) (State, error) {
+	return readState(&stateReader{read: bytes.NewReader(data).Read})
 }
 
 // inPieces reads a state as from a pipe that has one byte at a time.

@@ -1,6 +1,5 @@
-// Package reports reads what the hook says of each container it ran in. It is apart
-// from package hook, since the hook itself is part of every container start and does
-// without encoding/json.
+// Package reports reads the hook's reports about containers. It is apart from package hook: only the driver needs it, and
+// the hook is part of every container start.
 package reports
 
 import (
