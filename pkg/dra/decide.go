@@ -41,7 +41,8 @@ func newDecision(r policy.Result) *decision {
 		if one.View.Shared() {
 			out.devices[devicename.Shared(one.HCA.Name)] = []*rdma.HCA{one.HCA}
 		}
-		out.deviates = out.deviates || one.Offer.Draining || one.Offer.Unlocked || one.View != one.Wanted && one.HCA.Unusable() == nil
+		asWanted := one.View == one.Wanted || one.HCA.Unusable() != nil
+		out.deviates = out.deviates || one.Offer.Draining || one.Offer.Unlocked || !asWanted
 	}
 	for _, g := range r.Groups {
 		if g.Published {

@@ -54,7 +54,7 @@ type Driver struct {
 	slices        resources.Builder // of publishLoop
 	allocated     allocated
 	health        *observer
-	now           func() time.Time                     // time.Now; what is measured by it is not moved by who sets the clock
+	now           func() time.Time                     // time.Now: differences ignore changes of the clock
 	remembered    map[string][]resourceapi.DeviceTaint // what the next driver will know, of publishLoop
 	recorder      *report.Recorder
 	events        func(context.Context, watch.Config) (<-chan watch.Signal, func(*rdma.Snapshot)) // kernelEvents
@@ -110,7 +110,8 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	}
 	d := &Driver{
 		cfg: cfg, client: client, attacher: attacher, host: host, claims: claims, health: observer, events: kernelEvents,
-		pending: newPendingPods(), onHost: newOnHost(), users: users{}, registered: make(chan struct{}, 1), moved: make(chan struct{}, 1),
+		pending: newPendingPods(), onHost: newOnHost(), users: users{},
+		registered: make(chan struct{}, 1), moved: make(chan struct{}, 1),
 		deviceInfo: deviceinfo.Store{Dir: cfg.DeviceInfoDir},
 		now:        time.Now, started: time.Now(),
 		pods: &podresources.Cache{Socket: cfg.podResourcesSocket(), Driver: plan.DriverName, For: podsFor},

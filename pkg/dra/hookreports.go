@@ -95,11 +95,13 @@ func (d *Driver) eventsOf(r hook.Report, p *plan.Plan) (out []report.Event) {
 	}
 	if d.cfg.Hook.OnDenied != string(hook.Ignore) {
 		if !r.Outcome.Well() {
-			out = append(out, report.OfClaim(p, report.MemlockNotRaised, fmt.Sprintf("%s has less locked memory than claim %s asks for: %s", container, p.Name, r.Message)))
+			out = append(out, report.OfClaim(p, report.MemlockNotRaised,
+				fmt.Sprintf("%s has less locked memory than claim %s asks for: %s", container, p.Name, r.Message)))
 		}
 		for _, l := range r.Limits {
 			if !l.Outcome.Well() {
-				out = append(out, report.OfClaim(p, report.LimitNotSet, fmt.Sprintf("%s is not limited on %s as claim %s says: %s", container, l.Device, p.Name, l.Message)))
+				out = append(out, report.OfClaim(p, report.LimitNotSet,
+					fmt.Sprintf("%s is not limited on %s as claim %s says: %s", container, l.Device, p.Name, l.Message)))
 			}
 		}
 	}
@@ -108,7 +110,8 @@ func (d *Driver) eventsOf(r hook.Report, p *plan.Plan) (out []report.Event) {
 	}
 	if names := (report.Addresses{Sys: d.host.sys}).WithoutNetdev(p, d.host.snapshot()); len(names) > 0 {
 		out = append(out, report.OfClaim(p, report.NetdevMissing, fmt.Sprintf(
-			"%s has RoCE devices of claim %s, but none of their network interfaces: %s stayed on the host. RoCE needs an interface with an address in the pod: give it a VF's by a CNI plugin, or use hostNetwork",
+			"%s has RoCE devices of claim %s, but none of their network interfaces: %s stayed on the host. "+
+				"RoCE needs an interface with an address in the pod: give it a VF's by a CNI plugin, or use hostNetwork",
 			container, p.Name, strings.Join(names, ", "))))
 	}
 	return out

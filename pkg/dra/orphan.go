@@ -86,5 +86,7 @@ func (d *Driver) tellHeld(ctx context.Context, p *plan.Plan, why string) {
 	}
 	note := fmt.Sprintf("%s on node %s held by claim %s (%s): %s", strings.Join(p.HCAs(), ", "), d.cfg.NodeName, p.Claim(), p.UID, why)
 	klog.FromContext(ctx).Error(nil, "HCAs stay held", "claim", p.Claim(), "uid", p.UID, "hcas", p.HCAs(), "reason", why)
-	d.recorder.Record(report.Event{Namespace: p.Namespace, Claim: p.Name, UID: p.UID, Reason: report.StillHeld, Message: note})
+	d.recorder.Record(report.Event{
+		Namespace: p.Namespace, Claim: p.Name, UID: p.UID, Reason: report.StillHeld, Message: note,
+	})
 }

@@ -35,7 +35,10 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 			err = plan.Bounded(err)
 			klog.FromContext(ctx).Error(err, "Claim not prepared", "claim", klog.KObj(claim), "uid", claim.UID)
 			// The kubelet tells the pod.
-			d.recorder.Record(report.Event{Namespace: claim.Namespace, Claim: claim.Name, UID: claim.UID, Reason: report.PrepareFailed, Message: err.Error()})
+			d.recorder.Record(report.Event{
+				Namespace: claim.Namespace, Claim: claim.Name, UID: claim.UID,
+				Reason: report.PrepareFailed, Message: err.Error(),
+			})
 		}
 		results[claim.UID] = kubeletplugin.PrepareResult{Devices: devices, Err: err}
 	}
@@ -117,7 +120,7 @@ func (d *Driver) tryPrepare(ctx context.Context, claim *resourceapi.ResourceClai
 	return p, refused
 }
 
-// planOf makes the plan of a claim. For a new claim, it checks that the host has what the claim asks for.
+// planOf makes the plan of a claim. It refuses a new claim if the host lacks one of its devices.
 func (d *Driver) planOf(ctx context.Context, claim *resourceapi.ResourceClaim, unsure error, watch *metrics.Watch) (*plan.Plan, *refusal) {
 	made, err := d.claims.Get(claim.UID)
 	if err != nil {
@@ -176,7 +179,10 @@ func (d *Driver) UnprepareResourceClaims(ctx context.Context, claims []kubeletpl
 		if err == nil {
 			d.recorder.Note("Unprepared", claim.Namespace+"/"+claim.Name, "UID %s", claim.UID)
 		} else {
-			d.recorder.Record(report.Event{Namespace: claim.Namespace, Claim: claim.Name, UID: claim.UID, Reason: report.UnprepareFailed, Message: err.Error(), Pods: true})
+			d.recorder.Record(report.Event{
+				Namespace: claim.Namespace, Claim: claim.Name, UID: claim.UID,
+				Reason: report.UnprepareFailed, Message: err.Error(), Pods: true,
+			})
 		}
 		results[claim.UID] = watch.Fail(metrics.ReasonRecord, err)
 		watch.Whole(metrics.PhaseClaim)

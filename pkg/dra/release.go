@@ -244,5 +244,5 @@ func (d *Driver) onlyPod(ctx context.Context, claim corev1.ObjectReference) *cor
 	if err != nil || len(pods) != 1 {
 		return nil
 	}
-	return report.PodReference(claim.Namespace, pods[0].Name, p.Only)
+	return new(report.PodReference(claim.Namespace, pods[0].Name, p.Only))
 }

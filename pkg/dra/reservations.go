@@ -29,7 +29,9 @@ var errUnsure = errors.New("whether pods share a claim that is prepared already 
 // learnReservations records which claims that were prepared before are reserved for pods. It asks the API server once
 // for each claim that may concern them, at the same time and without a lock. It returns the pods for which the answer
 // is unknown, and why.
-func (d *Driver) learnReservations(ctx context.Context, pods []nri.Pod, concerns func(*plan.Plan, nri.Pod) bool) (unsure []nri.Pod, err error) {
+func (d *Driver) learnReservations(
+	ctx context.Context, pods []nri.Pod, concerns func(*plan.Plan, nri.Pod) bool,
+) (unsure []nri.Pod, err error) {
 	ctx, cancel := context.WithTimeout(ctx, halfOf(ctx, reservedTime))
 	defer cancel()
 	var (

@@ -73,7 +73,9 @@ func (d *driver) waits(pod nri.Pod, parts ...string) {
 	}
 	drivertest.Eventually(d.t, func() error {
 		for _, e := range d.node.Events() {
-			if e.InvolvedObject.UID == types.UID(pod.UID) && e.Reason == report.MoveFailed.Reason && !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(e.Message, part) }) {
+			missing := func(part string) bool { return !strings.Contains(e.Message, part) }
+			about := e.InvolvedObject.UID == types.UID(pod.UID) && e.Reason == report.MoveFailed.Reason
+			if about && !slices.ContainsFunc(parts, missing) {
 				return nil
 			}
 		}

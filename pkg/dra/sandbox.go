@@ -134,9 +134,10 @@ func (s sandboxes) failed(pod nri.Pod, plans []*plan.Plan, err error) error {
 	}
 	s.cfg.Metrics.MoveFailed(metrics.PhaseIn)
 	for _, p := range plans {
-		n := report.OfClaim(p, report.MoveFailed, fmt.Sprintf("the RDMA devices of pod %s are not in its network namespace: %v", pod.Name, err))
-		n.Pod = types.UID(pod.UID)
-		s.recorder.Record(n)
+		e := report.OfClaim(p, report.MoveFailed,
+			fmt.Sprintf("the RDMA devices of pod %s are not in its network namespace: %v", pod.Name, err))
+		e.Pod = types.UID(pod.UID)
+		s.recorder.Record(e)
 	}
 	return fmt.Errorf("give pod %s/%s the RDMA devices of its claims: %w", pod.Namespace, pod.Name, err)
 }

@@ -53,7 +53,9 @@ func TestReadings(t *testing.T) {
 	none, one := false, true
 	read := func(routable *bool, symbols uint64) {
 		w.obs.Readings = map[health.PortID]health.Reading{
-			{Device: h.Name, Port: 1}: {RoutableGID: routable, Counters: map[string]uint64{"symbol_error": symbols, "port_rcv_data": 1 << 60}},
+			{Device: h.Name, Port: 1}: {
+				RoutableGID: routable, Counters: map[string]uint64{"symbol_error": symbols, "port_rcv_data": 1 << 60},
+			},
 		}
 		w.see(h)
 	}

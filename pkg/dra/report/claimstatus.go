@@ -213,7 +213,7 @@ func (s *ClaimStatus) write(ctx context.Context, uid types.UID) error {
 }
 
 // apply writes entries into the status of a claim by server-side apply, and returns the claim. That takes one request
-// and keeps what others wrote. But the API server encodes the whole claim anew for it, and refuses if that changes
+// and keeps what others wrote. But the API server encodes the whole claim again for it, and refuses if that changes
 // bytes of others: parameters with spaces or unsorted keys, as Python writes them, or such data of another driver.
 // Then the claim is written as a whole.
 func (s *ClaimStatus) apply(ctx context.Context, p *plan.Plan, want []entry) (*resourceapi.ResourceClaim, error) {
@@ -247,12 +247,9 @@ func (s *ClaimStatus) update(ctx context.Context, p *plan.Plan, want []entry) (*
 
 // get reads the entries that the status of a claim has. Those of a claim that is gone are unknown.
 func (s *ClaimStatus) get(ctx context.Context, p *plan.Plan) (stored []entry, known bool, err error) {
-	claim, err := s.cfg.Client.ResourceV1().ResourceClaims(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || err == nil && claim.UID != p.UID {
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, fmt.Errorf("get claim %s: %w", p.Claim(), err)
+	claim, err := getClaim(ctx, s.cfg.Client, p.Namespace, p.Name, p.UID)
+	if err != nil || claim == nil {
+		return nil, false, err
 	}
 	stored = entriesOf(claim.Status.Devices, s.cfg.Pool)
 	s.remember(p.UID, stored)

@@ -39,6 +39,6 @@ func (e *Event) object(node string) corev1.ObjectReference {
 }
 
 // PodReference refers to a pod.
-func PodReference(namespace, name string, uid types.UID) *corev1.ObjectReference {
-	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: name, UID: uid}
+func PodReference(namespace, name string, uid types.UID) corev1.ObjectReference {
+	return corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: name, UID: uid}
 }

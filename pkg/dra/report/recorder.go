@@ -8,8 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -151,16 +149,13 @@ func (r *Recorder) take(ctx context.Context, events record.EventRecorder, s step
 
 // podsOf asks the API server which pods use a claim. A claim that has ended has none.
 func (r *Recorder) podsOf(ctx context.Context, of corev1.ObjectReference) (pods []corev1.ObjectReference, err error) {
-	claim, err := r.cfg.Client.ResourceV1().ResourceClaims(of.Namespace).Get(ctx, of.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || err == nil && claim.UID != of.UID {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("get claim %s/%s for its pods: %w", of.Namespace, of.Name, err)
+	claim, err := getClaim(ctx, r.cfg.Client, of.Namespace, of.Name, of.UID)
+	if err != nil || claim == nil {
+		return nil, err
 	}
 	for _, user := range claim.Status.ReservedFor {
 		if user.APIGroup == "" && user.Resource == "pods" {
-			pods = append(pods, *PodReference(of.Namespace, user.Name, user.UID))
+			pods = append(pods, PodReference(of.Namespace, user.Name, user.UID))
 		}
 	}
 	slices.SortFunc(pods, func(a, b corev1.ObjectReference) int { return cmp.Compare(a.Name, b.Name) })

@@ -8,8 +8,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// This file says when the next request for the status of a claim may go. The queue holds the UID of the claim, and turns
-// the time.
+// This file decides when the next request for the status of a claim may go: queue has the claim, and turns the time.
 
 // jittering makes each wait up to half as long again: the nodes of a cluster do not retry together.
 type jittering struct {

@@ -1,0 +1,28 @@
+package report
+
+import (
+	"context"
+	"fmt"
+
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+)
+
+// getClaim gets the claim of that UID, nil if it is gone. Another claim may have its name by now.
+func getClaim(
+	ctx context.Context, client kubernetes.Interface, namespace, name string, uid types.UID,
+) (*resourceapi.ResourceClaim, error) {
+	claim, err := client.ResourceV1().ResourceClaims(namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get claim %s/%s: %w", namespace, name, err)
+	case claim.UID != uid:
+		return nil, nil
+	}
+	return claim, nil
+}
