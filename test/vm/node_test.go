@@ -33,8 +33,9 @@ func onNode(t *testing.T, pkg string, c vm.Cmd, values ...string) {
 		t.Fatal(err)
 	}
 	// Emulated, a probe takes five seconds: two programs that begin. What probes do is proven on the embedded cluster.
+	const rarely = `{"name": "driver", "readinessProbe": {"periodSeconds": 120}, "livenessProbe": {"periodSeconds": 120}}`
 	if out, err := cp.Output(t.Context(), "kubectl", "--namespace", deploy.Namespace, "patch", "daemonset", deploy.Release,
-		`--patch={"spec":{"template":{"spec":{"containers":[{"name":"driver","readinessProbe":{"periodSeconds":120},"livenessProbe":{"periodSeconds":120}}]}}}}`,
+		`--patch={"spec": {"template": {"spec": {"containers": [`+rarely+`]}}}}`,
 	); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -56,8 +56,8 @@ func home(t *testing.T, want belongings) {
 	})
 }
 
-// records are those of prepared claims. While a device is away its spec may be, and comes back with it: only the record says
-// that a claim has ended.
+// records is where prepared claims have their records. The spec of a claim is away while its device is; only without its
+// record has a claim ended.
 const records = "/run/rdma.dev/state/claims"
 
 // files are those of belongings.

@@ -14,6 +14,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -142,21 +143,14 @@ func ready(t *testing.T, name string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	pods := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.FieldSelector = "metadata.name=" + name
-			return client.CoreV1().Pods(namespace).List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.FieldSelector = "metadata.name=" + name
-			return client.CoreV1().Pods(namespace).Watch(ctx, o)
-		},
-	}
+	named := fields.OneTermEqualSelector(metav1.ObjectNameField, name)
+	pods := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", namespace, named)
 	if _, err := watchtools.UntilWithSync(ctx, pods, &corev1.Pod{}, nil, func(e watch.Event) (bool, error) {
 		p, ok := e.Object.(*corev1.Pod)
 		return ok && e.Type != watch.Deleted && running(p), nil
 	}); err != nil {
-		t.Fatalf("pod %s is not ready: %v: %+v\n%s", name, err, get(t, name).Status.ContainerStatuses, strings.Join(events(t, name), "\n"))
+		states := get(t, name).Status.ContainerStatuses
+		t.Fatalf("pod %s is not ready: %v: %+v\n%s", name, err, states, strings.Join(events(t, name), "\n"))
 	}
 }
 
@@ -216,7 +210,7 @@ func logged(t *testing.T, name, container string, words ...string) {
 	})
 }
 
-// exec runs a command in a container by the request of kubectl exec. To start kubectl itself takes five emulated seconds.
+// exec runs a command in a container by the request of kubectl exec. kubectl itself takes five emulated seconds to start.
 func exec(ctx context.Context, name, container, script string) (string, error) {
 	request := client.CoreV1().RESTClient().Post().Namespace(namespace).Resource("pods").Name(name).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{
