@@ -23,7 +23,9 @@ var allowed = []string{
 }
 
 // banned are the packages of the standard library that someone might reach for.
-var banned = []string{"flag", "log", "log/slog", "net", "net/http", "os/exec", "regexp", "runtime/debug", "text/template"}
+var banned = []string{
+	"flag", "log", "log/slog", "net", "net/http", "os/exec", "regexp", "runtime/debug", "text/template",
+}
 
 // deps lists what a program links; packages of the standard library come
 // without a dot in their first element.

@@ -94,7 +94,8 @@ func TestParseStateErrors(t *testing.T) {
 func FuzzParseState(f *testing.F) {
 	for _, s := range []string{
 		runcState, crunState, crioState, `{"annotations":[7]}`, `{}`, `{"pid":null}`, `{"pid":-0}`, `{"pid":1e3}`,
-		`{"id":"\ud83d\u0041"}`, "{\"id\":\"\xff\"}", `{"a":[[],{"b":[1,2.5E-3]}],"pid":1}`, `{"pid":01}`, `{"a":tru}`, `{"a":1,}`,
+		`{"id":"\ud83d\u0041"}`, "{\"id\":\"\xff\"}", `{"a":[[],{"b":[1,2.5E-3]}],"pid":1}`,
+		`{"pid":01}`, `{"a":tru}`, `{"a":1,}`,
 		`{"PID":1}`, `{"id":"a"} `, `{"id":"a"}}`,
 	} {
 		f.Add([]byte(s))

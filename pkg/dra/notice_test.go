@@ -109,9 +109,11 @@ func TestEventsOfContainers(t *testing.T) {
 		"ResourceClaim/claim-1 Warning RDMANetdevMissing", "Pod/a Warning RDMANetdevMissing",
 		"ResourceClaim/claim-1 Warning RDMALimitNotSet", "Pod/a Warning RDMALimitNotSet", "Pod/b Warning RDMALimitNotSet")
 	for reason, part := range map[string]string{
-		report.MemlockNotRaised.Reason: "container worker has less locked memory than claim claim-1 asks for: need CAP_SYS_RESOURCE",
-		report.NetdevMissing.Reason:    "container worker has RoCE devices of claim claim-1, but none of their network interfaces: ens1f0v2 stayed on the host",
-		report.LimitNotSet.Reason:      "container worker is not limited on mlx5_4 as claim claim-1 says: no controller",
+		report.MemlockNotRaised.Reason: "container worker has less locked memory than claim claim-1 asks for: " +
+			"need CAP_SYS_RESOURCE",
+		report.NetdevMissing.Reason: "container worker has RoCE devices of claim claim-1, but none of their network interfaces: " +
+			"ens1f0v2 stayed on the host",
+		report.LimitNotSet.Reason: "container worker is not limited on mlx5_4 as claim claim-1 says: no controller",
 	} {
 		if got := message(t, n, "Pod", reason); !strings.Contains(got, part) {
 			t.Errorf("%s says %q, want %q", reason, got, part)

@@ -47,8 +47,8 @@ func TestStatus(t *testing.T) {
 	c := drivertest.Share(1, nil, "shared-"+hca0, "group-all")
 	n.AddClaim(c)
 	prepare(t, n, c)
-	port := []report.PortData{{Number: 1, LinkLayer: "Ethernet", Netdev: "ens1f0np0", GIDs: gidTable("ens1f0np0", "fe80::a288:c2ff:fe25:1000", "10.1.0.10")}}
-	port1 := []report.PortData{{Number: 1, LinkLayer: "Ethernet", Netdev: "ens1f1np1", GIDs: gidTable("ens1f1np1", "fe80::a288:c2ff:fe25:1001", "10.1.1.10")}}
+	port := []report.PortData{ethernet("ens1f0np0", "fe80::a288:c2ff:fe25:1000", "10.1.0.10")}
+	port1 := []report.PortData{ethernet("ens1f1np1", "fe80::a288:c2ff:fe25:1001", "10.1.1.10")}
 	first := report.HCAData{Name: hca0, IBDev: "mlx5_0", NodeGUID: "a088:c203:0025:1000", Ports: port}
 	second := report.HCAData{Name: hca1, IBDev: "mlx5_1", NodeGUID: "a088:c203:0025:1001", Ports: port1}
 	want := []report.DeviceData{{HCAs: []report.HCAData{first}}, {HCAs: []report.HCAData{first, second}}}
@@ -74,6 +74,11 @@ func TestStatus(t *testing.T) {
 }
 
 // gidTable is what the kernel makes of addresses: each twice.
+// ethernet is the first port of an HCA with that interface.
+func ethernet(netdev string, addresses ...string) report.PortData {
+	return report.PortData{Number: 1, LinkLayer: "Ethernet", Netdev: netdev, GIDs: gidTable(netdev, addresses...)}
+}
+
 func gidTable(netdev string, addresses ...string) (out []report.GIDData) {
 	for _, a := range addresses {
 		for _, kind := range []string{"IB/RoCE v1", "RoCE v2"} {
@@ -252,8 +257,10 @@ func TestStatusKeepsBytes(t *testing.T) {
 // TestDeviceDataIsCanonical: what the driver writes stays as it is when another driver applies its own. Server-side
 // apply would be refused for that one otherwise.
 func TestDeviceDataIsCanonical(t *testing.T) {
-	port := report.PortData{Number: 1, LinkLayer: "Ethernet", Netdev: "ens1f0np0", GIDs: gidTable("ens1f0np0", "10.1.0.10")}
-	written, err := json.Marshal(report.DeviceData{HCAs: []report.HCAData{{Name: hca0, IBDev: "mlx5_0", NodeGUID: "a088:c203:0025:1000", Ports: []report.PortData{port}}}})
+	hca := report.HCAData{
+		Name: hca0, IBDev: "mlx5_0", NodeGUID: "a088:c203:0025:1000", Ports: []report.PortData{ethernet("ens1f0np0", "10.1.0.10")},
+	}
+	written, err := json.Marshal(report.DeviceData{HCAs: []report.HCAData{hca}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -187,7 +187,8 @@ func TestPercentile(t *testing.T) {
 }
 
 func TestLoadFails(t *testing.T) {
-	if _, err := importrules.Load("../../..", "./no/such/package"); err == nil || !strings.Contains(err.Error(), "no/such/package") {
+	_, err := importrules.Load("../../..", "./no/such/package")
+	if err == nil || !strings.Contains(err.Error(), "no/such/package") {
 		t.Errorf("error %v; want one that names the package", err)
 	}
 }

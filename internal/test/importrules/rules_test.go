@@ -91,7 +91,9 @@ var calls = []importrules.Calls{{
 	Name: "process",
 	Why:  "only a program reads arguments and environment, and ends the process",
 	Of:   []string{module + "/..."},
-	But:  []string{module + "/cmd/...", module + "/tools/...", module + "/test/...", module + "/internal/test/sysfault/launch"}, // the programs
+	But: []string{ // the programs
+		module + "/cmd/...", module + "/tools/...", module + "/test/...", module + "/internal/test/sysfault/launch",
+	},
 	Names: []string{
 		"os.Args", "os.Exit", "os.Getenv", "os.LookupEnv", "os.Environ", "os.Setenv", "os.Stdin", "os.Stdout", "os.Stderr",
 		"log.Fatal", "log.Fatalf", "log.Fatalln",
@@ -111,9 +113,12 @@ var calls = []importrules.Calls{{
 		"os.Symlink", "os.Link", "os.Truncate", "os.Chmod",
 	},
 }, {
-	Name:  "clock",
-	Why:   "the same input gives the same output at any time",
-	Of:    []string{module + "/pkg/rdma", module + "/pkg/cdi", module + "/pkg/dra/plan", module + "/pkg/dra/policy", module + "/pkg/dra/resources", module + "/pkg/dra/health", module + "/pkg/dra/podmeta", module + "/pkg/inspect"},
+	Name: "clock",
+	Why:  "the same input gives the same output at any time",
+	Of: []string{
+		module + "/pkg/rdma", module + "/pkg/cdi", module + "/pkg/dra/plan", module + "/pkg/dra/policy",
+		module + "/pkg/dra/resources", module + "/pkg/dra/health", module + "/pkg/dra/podmeta", module + "/pkg/inspect",
+	},
 	Names: []string{"time.Now", "time.Since", "time.Until", "time.After", "time.Sleep"},
 }, {
 	Name: "yaml",

@@ -23,7 +23,8 @@ var launcher = sync.OnceValues(func() (string, error) {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "launch")
-	if out, err := exec.Command("go", "build", "-o", path, "github.com/rdma-dev/dra-driver-rdma/internal/test/sysfault/launch").CombinedOutput(); err != nil {
+	const launcher = "github.com/rdma-dev/dra-driver-rdma/internal/test/sysfault/launch"
+	if out, err := exec.Command("go", "build", "-o", path, launcher).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the launcher: %w\n%s", err, out)
 	}
 	program, err = os.Open(path)

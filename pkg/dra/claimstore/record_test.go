@@ -33,7 +33,8 @@ func TestRecordFormat(t *testing.T) {
 
 // Whatever a plan says is the same when it is read again.
 func TestRecordReadAgain(t *testing.T) {
-	limited, plain, sited, monitoring := planOf("u1", "d1"), planOf("u1", "d1"), planOf("u1", "d1"), planOf("u1", "d1", "d2")
+	limited, plain, sited := planOf("u1", "d1"), planOf("u1", "d1"), planOf("u1", "d1")
+	monitoring := planOf("u1", "d1", "d2")
 	plain.Site = &plan.Site{Memlock: "1Gi"}
 	limited.Devices[0].Limits.Objects = 1
 	sited.Site = &plan.Site{Memlock: "1Gi", Mounts: []cdi.Mount{{HostPath: "/a", ContainerPath: "/b"}}}

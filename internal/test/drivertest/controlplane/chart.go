@@ -17,7 +17,8 @@ import (
 func ChartClasses(t testing.TB) []*resourceapi.DeviceClass {
 	t.Helper()
 	_, here, _, _ := runtime.Caller(0)
-	source, err := os.ReadFile(filepath.Join(filepath.Dir(here), "../../../../deployments/helm/dra-driver-rdma/templates/deviceclasses.yaml"))
+	const file = "../../../../deployments/helm/dra-driver-rdma/templates/deviceclasses.yaml"
+	source, err := os.ReadFile(filepath.Join(filepath.Dir(here), file))
 	if err != nil {
 		t.Fatal(err)
 	}
