@@ -2,6 +2,9 @@ package main
 
 import (
 	"fmt"
+	"github.com/rdma-dev/dra-driver-rdma/internal/rdmacgroup"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/pods"
 	"path/filepath"
 	"slices"
 
@@ -55,15 +58,15 @@ API server lacks, the driver's log tells.
 			if err := interfaces.configure(&cfg); err != nil {
 				return err
 			}
-			var mover dra.Mover
+			var mover node.Mover
 			if moveDevices {
 				if mover, err = rdmanetns.NewHost(); err != nil {
 					return err
 				}
 			}
-			report := explain.New(snap, c, dra.LimitsEnforced(hostRoot), dra.FixedHCAs(mover, snap))
+			report := explain.New(snap, c, rdmacgroup.Enforced(hostRoot), node.FixedHCAs(mover, snap))
 			if cfg.Interfaces != nil {
-				report.AddInterfaces(snap, func(h *rdma.HCA, mode string) (string, error) { return dra.UsableInterface(cfg.Interfaces, h, mode) })
+				report.AddInterfaces(snap, func(h *rdma.HCA, mode string) (string, error) { return pods.UsableInterface(cfg.Interfaces, h, mode) })
 			}
 			return report.Write(cmd.OutOrStdout(), output)
 		},

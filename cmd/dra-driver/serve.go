@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/offer"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -185,7 +186,7 @@ func readPolicy(path string) (*policy.Config, error) {
 	if path == "" {
 		return policy.Default(), nil
 	}
-	c, err := dra.ReadPolicy(path)
+	c, err := offer.ReadPolicy(path)
 	if err != nil {
 		return nil, usageError{err}
 	}

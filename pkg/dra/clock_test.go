@@ -20,12 +20,12 @@ func TestClockIsSet(t *testing.T) {
 	events := make(chan watch.Signal)
 	cfg := config(n)
 	quick(&cfg)
+	cfg.SetEvents(events)
+	cfg.SetClock(clock.Now)
 	driven, err := dra.New(cfg, n.Client(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	driven.SetEvents(events)
-	driven.SetClock(clock.Now)
 	run(t, n, driven)
 	waitTaints(t, n, dev0, "")
 	look := func() {

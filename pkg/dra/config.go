@@ -1,18 +1,24 @@
 package dra
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
+	"math/rand/v2"
 	"path/filepath"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/budget"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 )
@@ -55,7 +61,7 @@ type Config struct {
 	Hook plan.HookOptions
 	// Mover moves HCAs into the network namespaces of pods, where the host's RDMA
 	// subsystem is in exclusive mode; nil for nobody, and nothing is published there.
-	Mover Mover
+	Mover node.Mover
 	// Interfaces attaches the network interfaces of claims to pods; nil for nobody.
 	Interfaces *podnet.Host
 	// IPAM asks CNI plugins for their addresses; nil for nobody.
@@ -74,6 +80,27 @@ type Config struct {
 	// RuntimeCDI confirms that the container runtime applies CDI devices, where
 	// it does not do so by default (containerd 1.7 without enable_cdi).
 	RuntimeCDI bool
+
+	// What tests replace. The zero values are the real ones.
+	now    func() time.Time // differences ignore changes of the host's clock
+	clock  clock.WithTicker // of requests that nobody waits for
+	limits *budget.Limits   // of the same
+	source node.Source      // of changes of the host
+	sys    fs.ReadLinkFS    // the host's
+	budget *budget.Budget   // made from the limits
+}
+
+// setDefaults fills in what nobody said.
+func (c *Config) setDefaults() {
+	c.Health = cmp.Or(c.Health, new(health.DefaultConfig()))
+	c.Policy = cmp.Or(c.Policy, policy.Default())
+	if c.now == nil {
+		c.now = time.Now
+	}
+	if c.clock == nil {
+		c.clock = clock.RealClock{}
+	}
+	c.budget = budget.New(*cmp.Or(c.limits, new(budget.Default())), c.clock, rand.Float64)
 }
 
 // Validate returns what is missing.
@@ -112,5 +139,3 @@ func (c *Config) RegistrarDir() string { return filepath.Join(c.KubeletDir, "plu
 func (c *Config) podResourcesSocket() string {
 	return filepath.Join(c.KubeletDir, "pod-resources", "kubelet.sock")
 }
-
-func (c *Config) specs() cdi.Store { return cdi.Store{Dir: c.CDIDir} }

@@ -9,16 +9,26 @@
 //
 // # A claim's way through the driver
 //
-//	claim ─► plan.New ─► Plan ─► spec from snapshot ─► claimstore.Claim ─► cdi.Store ─► CDI IDs
+//	claim ─► plan.New ─► Plan ─► spec from one node.Host ─► claimstore.Claim ─► cdi.Store ─► CDI IDs
 //
 // A plan that cannot become a spec takes no device; a device that another claim
 // has lets no record be written; only a claim with a record gets a spec. So the
 // files on disk are always explained by the records: a spec without a record is
-// rubbish, a record without a spec is mended by [Driver] on its own, since the
+// rubbish, a record without a spec is mended by package claims on its own, since the
 // kubelet does not call again within a boot.
 //
 // The API server is not written to in a call of the kubelet, nothing is executed,
 // and nothing is synced to a disk.
+//
+// # The parts
+//
+//	Driver ─► pods ─► claims ─► node ◄─ offer
+//	                              ▲
+//	                            report
+//
+// Package node has the host as a value. Package offer decides what is published, claims prepares, pods moves devices
+// into pods, and report makes known what happens. [Driver] makes them and connects them with the kubelet
+// (docs/adr/0031).
 //
 // # One way for data
 //

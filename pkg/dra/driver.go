@@ -5,81 +5,42 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"runtime/debug"
+	"path/filepath"
 	"sync"
-	"sync/atomic"
-	"time"
 
-	"github.com/fsnotify/fsnotify"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/deviceinfo"
-	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
-	"github.com/rdma-dev/dra-driver-rdma/internal/podresources"
-	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
+	"github.com/rdma-dev/dra-driver-rdma/internal/rdmacgroup"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/budget"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claims"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/offer"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/publisher"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/pods"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/report"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// Driver is the DRA driver of one node.
+// Driver is the DRA driver of one node: five parts, and what connects them with the kubelet.
 type Driver struct {
-	cfg      Config
-	client   kubernetes.Interface
-	host     *host
-	claims   *claimstore.Store
-	heldTold map[types.UID]string // of orphanLoop: why claims hold HCAs that nothing entitles them to, as it was told
-	moving   sync.Mutex           // HCAs or their interfaces go into a pod or come back
-	users    users                // under moving
-
-	attacher      *attach.Attacher // of interfaces; nil for nobody
-	pending       *pendingPods
-	onHost        *onHost       // pods
-	registered    chan struct{} // the kubelet registered us
-	moved         chan struct{} // the host has changed, or what is held of it
-	publisher     *publisher.Publisher
-	slices        resources.Builder // of publishLoop
-	allocated     allocated
-	health        *observer
-	now           func() time.Time                     // time.Now: differences ignore changes of the clock
-	remembered    map[string][]resourceapi.DeviceTaint // what the next driver will know, of publishLoop
-	recorder      *report.Recorder
-	events        func(context.Context, watch.Config) (<-chan watch.Signal, func(*rdma.Snapshot)) // kernelEvents
-	isUp          registration
-	calls         calls
-	restoreFailed atomic.Bool // the last restore was incomplete
-	withheld      withheld
-	started       time.Time
-	helper        *kubeletplugin.Helper
-	deviceInfo    deviceinfo.Store // of publishLoop
-	watcher       *fsnotify.Watcher
-
-	policy       atomic.Pointer[policy.Config] // in force
-	policyFile   *policyFile
-	published    atomic.Pointer[decision] // nil before the first time
-	usesCounters atomic.Bool              // the slices published last have counters
-	missing      missing
-	requests     requests
-	claimStatus  *report.ClaimStatus // nil for none
-	pods         *podresources.Cache
-	nri          *nri.Plugin // nil for none
-
-	fail        context.CancelCauseFunc
-	stop        context.CancelFunc
-	backgrounds sync.WaitGroup
+	cfg     Config
+	client  kubernetes.Interface
+	node    *node.Node
+	store   *claimstore.Store
+	report  report.Reporter
+	offer   *offer.Offer
+	claims  *claims.Claims
+	pods    *pods.Pods
+	kubelet kubelet
+	fail    context.CancelCauseFunc // of Run
 }
 
 // New makes a driver and reads the host. It starts nothing.
@@ -87,69 +48,75 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configure driver: %w", err)
 	}
-	host, err := openHost(cfg.HostRoot)
-	if err != nil {
-		return nil, err
-	}
-	host.moves.Mover = cfg.Mover
+	cfg.setDefaults()
 	boot, err := claimstore.ReadBoot()
 	if err != nil {
 		return nil, err
 	}
-	claims, err := claimstore.Open(cfg.StateDir, boot)
-	if err != nil {
+	d := &Driver{cfg: cfg, client: client, kubelet: newKubelet(&cfg)}
+	if d.store, err = claimstore.Open(cfg.StateDir, boot); err != nil {
 		return nil, err
 	}
-	attacher, err := newAttacher(&cfg, boot.ID)
-	if err != nil {
-		return nil, err
-	}
-	observer, err := newObserver(*cmp.Or(cfg.Health, new(health.DefaultConfig())))
-	if err != nil {
-		return nil, err
-	}
-	d := &Driver{
-		cfg: cfg, client: client, attacher: attacher, host: host, claims: claims, health: observer, events: kernelEvents,
-		pending: newPendingPods(), onHost: newOnHost(), users: users{},
-		registered: make(chan struct{}, 1), moved: make(chan struct{}, 1),
-		deviceInfo: deviceinfo.Store{Dir: cfg.DeviceInfoDir},
-		now:        time.Now, started: time.Now(),
-		pods: &podresources.Cache{Socket: cfg.podResourcesSocket(), Driver: plan.DriverName, For: podsFor},
-	}
-	d.publisher = publisher.New(publisher.Config{
-		Client: client, Driver: plan.DriverName, Node: cfg.NodeName, Report: d.notPublished,
-		Stored: debug.FreeOSMemory, // the start needs twice the memory of what follows, and Go would keep it
+	d.node, err = node.Open(node.Config{
+		HostRoot: cfg.HostRoot, Sys: cfg.sys, Store: d.store, Mover: cfg.Mover, Health: *cfg.Health, Events: cfg.Events,
+		Source: cfg.source, Now: cfg.now,
 	})
-	d.spend(budget.Default(), clock.RealClock{})
-	d.nri = d.newNRI()
-	d.policy.Store(cmp.Or(cfg.Policy, policy.Default()))
+	if err != nil {
+		return nil, err
+	}
+	var attacher *attach.Attacher // nil for nobody
+	if cfg.Interfaces != nil {
+		dir := filepath.Join(cfg.PluginDir(), "interfaces")
+		if attacher, err = attach.New(cfg.Interfaces, cmp.Or(cfg.IPAM, &podnet.IPAM{}), dir, boot.ID); err != nil {
+			return nil, err
+		}
+	}
+	d.connect(attacher)
 	return d, nil
 }
 
-// requests are those that nobody waits for.
-type requests struct {
-	budget *budget.Budget
-	clock  clock.WithTicker
+// connect makes the parts that stand on the node. Each gets those that it needs.
+func (d *Driver) connect(attacher *attach.Attacher) {
+	cfg := &d.cfg
+	d.report = d.newReporter(attacher)
+	d.offer = offer.New(offer.Config{
+		Client: d.client, Node: d.node, NodeName: cfg.NodeName, Site: cfg.Site, Policy: cfg.Policy, PolicyFile: cfg.PolicyFile,
+		DeviceInfoDir: cfg.DeviceInfoDir, RuntimeCDI: cfg.RuntimeCDI, Troubles: cfg.Troubles, Metrics: cfg.Metrics,
+		Report: d.report, Now: cfg.now,
+	})
+	d.claims = claims.New(claims.Config{
+		Client: d.client, Node: d.node, Store: d.store, Offer: d.offer, Report: d.report,
+		NodeName: cfg.NodeName, HostRoot: cfg.HostRoot, PodUID: cfg.PodUID, StateDir: cfg.StateDir, CDIDir: cfg.CDIDir,
+		PodResources: cfg.podResourcesSocket(), DeviceMetadata: cfg.DeviceMetadata, Interfaces: attacher != nil,
+		Hook: cfg.Hook, Metrics: cfg.Metrics, Budget: cfg.budget, Clock: cfg.clock,
+		Fail: func(err error) { d.fail(err) },
+	})
+	d.pods = pods.New(pods.Config{
+		Node: d.node, Claims: d.claims, NRISocket: cfg.NRISocket, NodeName: cfg.NodeName,
+		Attacher: attacher, Host: cfg.Interfaces, Metrics: cfg.Metrics, Report: d.report,
+	})
+	if cfg.NRISocket != "" {
+		d.claims.Use(d.pods)
+	}
 }
 
-// spend gives the driver what it may send. Nothing has been sent yet.
-func (d *Driver) spend(limits budget.Limits, c clock.WithTicker) {
-	b := budget.New(limits, c, rand.Float64)
-	d.requests = requests{b, c}
-	if d.cfg.ClaimStatus {
-		d.claimStatus = report.NewClaimStatus(report.StatusConfig{
-			Client: d.client, Pool: d.cfg.NodeName, Budget: b, Clock: c, Sys: d.host.sys,
-			Snapshot: d.host.snapshot, Plan: d.claims.Get, Plans: d.plans, Attached: d.attachedTo, Yield: d.calls.yield,
+func (d *Driver) newReporter(attacher *attach.Attacher) report.Reporter {
+	cfg := &d.cfg
+	r := report.Reporter{Node: d.node, LimitsIgnored: cfg.Hook.OnDenied == string(hook.Ignore)}
+	r.Recorder = report.NewRecorder(report.Config{
+		Client: d.client, Node: cfg.NodeName, Claims: cfg.ClaimEvents, Budget: cfg.budget, Clock: cfg.clock,
+		Now: cfg.now, OnlyPod: d.onlyPod,
+	})
+	if cfg.ClaimStatus {
+		r.ClaimStatus = report.NewClaimStatus(report.StatusConfig{
+			Client: d.client, Pool: cfg.NodeName, Budget: cfg.budget, Clock: cfg.clock, Node: d.node,
+			Attached: attachedBy(attacher), Yield: d.kubelet.calls.yield,
 		})
 	}
-	d.recorder = report.NewRecorder(report.Config{
-		Client: d.client, Node: d.cfg.NodeName, Claims: d.cfg.ClaimEvents, Budget: b, Clock: c,
-		Now: func() time.Time { return d.now() }, OnlyPod: d.onlyPod,
-	})
+	return r
 }
 
-// Run serves the kubelet until ctx ends or something fails that a restart may
-// mend, which it returns.
+// Run serves the kubelet until ctx ends or something fails that a restart may mend, which it returns.
 func (d *Driver) Run(ctx context.Context) error {
 	parent := ctx
 	ctx, d.fail = context.WithCancelCause(ctx)
@@ -157,98 +124,127 @@ func (d *Driver) Run(ctx context.Context) error {
 	if err := d.start(ctx); err != nil {
 		return err
 	}
+	defer d.offer.Close()
+	defer d.claims.Close()
+	// Calls that the kubelet has begun outlive ctx: shutDown stops the helper.
+	helper, err := kubeletplugin.Start(context.WithoutCancel(ctx), d, d.options()...)
+	if err != nil {
+		return fmt.Errorf("register with the kubelet below %q: %w", d.cfg.KubeletDir, err)
+	}
+	background, stop := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	for _, loop := range []func(context.Context){
+		d.node.Run,
+		d.offer.Run,
+		d.claims.WatchSpecs,
+		d.claims.SweepOrphans,
+		d.claims.FollowHook,
+		d.pods.Run,
+		d.report.Recorder.Run,
+		d.report.ClaimStatus.Run,
+	} {
+		all.Go(func() { loop(background) })
+	}
 	<-ctx.Done()
 	logger := klog.FromContext(ctx)
 	logger.Info("Stopping", "cause", context.Cause(ctx))
-	d.shutDown(logger)
+	// The kubelet repeats a call that breaks off only after a minute. The slices and the prepared claims stay.
+	if left := d.kubelet.calls.finish(finishTime); left > 0 {
+		logger.Info("Breaking off calls of the kubelet, which repeats them", "calls", left, "after", finishTime)
+	}
+	stop()
+	helper.Stop()
+	all.Wait()
 	if parent.Err() != nil {
 		return nil // a signal
 	}
 	return context.Cause(ctx)
 }
 
-// start brings the node's files in order, registers with the kubelet and starts
-// to publish. Prepared claims have their specs again before the kubelet is served.
+// start brings the node's files in order. Prepared claims have their specs again before the kubelet is served.
 func (d *Driver) start(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
-	voided, err := d.claims.Void()
+	voided, err := d.store.Void()
 	if err != nil {
 		logger.Error(err, "Some records of an earlier boot stay")
 	}
 	if len(voided) > 0 {
 		logger.Info("Forgot claims of an earlier boot, the kubelet prepares them again", "claims", voided)
 	}
-	if err := d.claims.Rebuild(); err != nil {
+	if err := d.store.Rebuild(); err != nil {
 		logger.Error(err, "Some records of claims are not read, or not found by their HCAs")
 	}
-	d.reportLimits(logger)
-	if err := d.recall(); err != nil {
-		logger.Error(err, "What an earlier driver knew of the HCAs is lost")
-	}
-	if d.cfg.Mover != nil {
-		if _, err := d.host.rescan(); err != nil { // with those that it remembers, where pods have them
-			return err
-		}
-	}
-	d.health.readings = readPorts(d.host.sys, d.host.snapshot(), d.health.thresholds)
-	d.judge(ctx, d.now())
-	if err := d.remember(heldHCAs(d.plans(ctx))); err != nil {
-		logger.Error(err, "A restart of the driver will not know HCAs that are away")
-	}
-	if d.watcher, err = watchDir(d.cfg.CDIDir); err != nil {
+	d.logLimits(logger)
+	err = d.node.Start(ctx, node.Listener{Reshaped: d.reshaped, Changed: d.offer.Changed, Health: d.healthChanged})
+	if err != nil {
 		return err
 	}
-	if d.policyFile, err = watchPolicy(d.cfg.PolicyFile); err != nil {
-		return errors.Join(err, d.watcher.Close())
+	if err := d.offer.Start(); err != nil {
+		return err
 	}
-	if err := d.restore(ctx); err != nil {
-		logger.Error(err, "Some CDI specs are not restored")
+	if err := d.claims.Start(ctx); err != nil {
+		d.offer.Close()
+		return err
 	}
 	d.sweepSockets(logger)
-	// Calls that the kubelet has begun outlive ctx: shutDown stops the helper.
-	if d.helper, err = kubeletplugin.Start(context.WithoutCancel(ctx), d, d.options()...); err != nil {
-		d.policyFile.close()
-		return errors.Join(fmt.Errorf("register with the kubelet below %q: %w", d.cfg.KubeletDir, err), d.watcher.Close())
-	}
-	ctx, d.stop = context.WithCancel(ctx)
-	for _, loop := range []func(context.Context){
-		d.followLoop,
-		d.publishLoop,
-		d.publisher.Run,
-		d.orphanLoop,
-		d.reportLoop,
-		d.claimStatus.Run,
-		d.nriLoop,
-		d.interfaceLoop,
-		d.retryLoop,
-		d.recorder.Run,
-		func(ctx context.Context) { d.watchSpecs(ctx, d.watcher) },
-		func(ctx context.Context) { d.followPolicy(ctx, d.policyFile) },
-	} {
-		d.backgrounds.Go(func() { loop(ctx) })
-	}
 	return nil
 }
 
-// shutDown undoes start: it finishes calls in progress, since the kubelet repeats one that
-// breaks off only after a minute; removes the sockets, and waits for the background work.
-// The slices and the prepared claims stay.
-func (d *Driver) shutDown(logger klog.Logger) {
-	if left := d.calls.finish(finishTime); left > 0 {
-		logger.Info("Breaking off calls of the kubelet, which repeats them", "calls", left, "after", finishTime)
+// reshaped adapts claims to a change of the host.
+func (d *Driver) reshaped(ctx context.Context) error {
+	err := d.claims.Restore(ctx)
+	d.report.HostChanged()
+	return err
+}
+
+// healthChanged reports what began or ended of the health of HCAs.
+func (d *Driver) healthChanged(_ context.Context, mayFollow int, transitions []health.Transition, plans []*plan.Plan) {
+	d.report.RecordHealth(mayFollow, transitions, plans)
+	d.cfg.Metrics.Transitions(transitions)
+}
+
+// logLimits says once what is not enforced on this node.
+func (d *Driver) logLimits(logger klog.Logger) {
+	if err := rdmacgroup.Enforced(d.cfg.HostRoot); err != nil {
+		logger.Info("Limits on HCAs are not enforced", "reason", err.Error())
+	} else if d.cfg.Hook.Path == "" {
+		logger.Info("Limits on HCAs are not enforced", "reason", "the driver has no hook that would set them")
 	}
-	d.stop()
-	d.helper.Stop()
-	d.backgrounds.Wait()
-	d.watcher.Close()
-	d.policyFile.close()
+}
+
+// PrepareResourceClaims implements kubeletplugin.DRAPlugin.
+func (d *Driver) PrepareResourceClaims(
+	ctx context.Context, all []*resourceapi.ResourceClaim,
+) (map[types.UID]kubeletplugin.PrepareResult, error) {
+	return d.claims.Prepare(ctx, all), nil
+}
+
+// UnprepareResourceClaims implements kubeletplugin.DRAPlugin.
+func (d *Driver) UnprepareResourceClaims(
+	ctx context.Context, all []kubeletplugin.NamespacedObject,
+) (map[types.UID]error, error) {
+	return d.claims.Unprepare(ctx, all), nil
+}
+
+// WatchHealthStatus implements kubeletplugin.DRAPlugin.
+func (d *Driver) WatchHealthStatus(ctx context.Context, reports chan<- kubeletplugin.DeviceHealthReport) error {
+	return d.offer.WatchHealth(ctx, reports)
+}
+
+// HandleError implements kubeletplugin.DRAPlugin. An error that does not pass by itself ends the driver, so that it is
+// restarted and seen.
+func (d *Driver) HandleError(ctx context.Context, err error, msg string) {
+	utilruntime.HandleErrorWithContext(ctx, err, msg)
+	if !errors.Is(err, kubeletplugin.ErrRecoverable) {
+		d.fail(fmt.Errorf("%s: %w", msg, err))
+	}
 }
 
 func (d *Driver) options() []kubeletplugin.Option {
 	opts := []kubeletplugin.Option{
 		kubeletplugin.DriverName(plan.DriverName),
 		kubeletplugin.NodeName(d.cfg.NodeName),
-		kubeletplugin.KubeClient(claimClient{d.client}),
+		kubeletplugin.KubeClient(claims.FetchClient{Interface: d.client}),
 		kubeletplugin.RegistrarDirectoryPath(d.cfg.RegistrarDir()),
 		kubeletplugin.PluginDataDirectoryPath(d.cfg.PluginDir()),
 		kubeletplugin.Serialize(false), // claimstore locks by device

@@ -63,13 +63,13 @@ func startHearing(t testing.TB, n *drivertest.Node, events <-chan watch.Signal, 
 	for _, o := range options {
 		o(&cfg)
 	}
+	cfg.Spend(shortTurns(), clock.RealClock{})
+	if events != nil {
+		cfg.SetEvents(events)
+	}
 	driven, err := dra.New(cfg, n.Client(t))
 	if err != nil {
 		t.Fatal(err)
-	}
-	driven.Spend(shortTurns(), clock.RealClock{})
-	if events != nil {
-		driven.SetEvents(events)
 	}
 	return run(t, n, driven)
 }

@@ -3,6 +3,7 @@ package dra_test
 import (
 	"errors"
 	"fmt"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/pods"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -234,7 +235,7 @@ func TestInterfacesRefused(t *testing.T) {
 		refused(t, n, claim, c.says)
 		if h := rdmatest.Snapshot(t, "roce-sriov").Lookup(c.device); strings.Contains(c.says, "host uses it") { // explain says the same
 			_, mode, _ := strings.Cut(strings.TrimSuffix(c.network, `"}`), `: "`)
-			if _, err := dra.UsableInterface(podnet.On(host.Namespace, []netip.Addr{netip.MustParseAddr("192.0.2.1")}), h, mode); err == nil || !strings.Contains(err.Error(), c.says) {
+			if _, err := pods.UsableInterface(podnet.On(host.Namespace, []netip.Addr{netip.MustParseAddr("192.0.2.1")}), h, mode); err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s of %s: %v, want %q", mode, c.device, err, c.says)
 			}
 		}
@@ -370,7 +371,7 @@ func TestInterfaceOfFunction(t *testing.T) {
 		sys := m.FS(t)
 		snap := rdmatest.Discover(t, m)
 		for _, h := range snap.Usable() {
-			netdev, err := dra.NetdevOf(h)
+			netdev, err := pods.NetdevOf(h)
 			if err != nil || h.Identity.PCI == "" {
 				continue
 			}
@@ -417,7 +418,7 @@ func TestInterfaceOfPorts(t *testing.T) {
 		"a pod has it":    {rdma.ProtocolRoCE, []rdma.Port{{Number: 1}}, "", "no network interface on the host now"},
 		"no RoCE, no GID": {"", []rdma.Port{up, representor}, "", "only interfaces of RoCE and iWARP"},
 	} {
-		got, err := dra.NetdevOf(&rdma.HCA{Protocol: tc.protocol, Ports: tc.ports})
+		got, err := pods.NetdevOf(&rdma.HCA{Protocol: tc.protocol, Ports: tc.ports})
 		if got != tc.want || (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %q, %v, want %q, %q", name, got, err, tc.want, tc.says)
 		}

@@ -75,13 +75,13 @@ func (l *loaded) run(t *testing.T, n *drivertest.Node) {
 		o(&cfg)
 	}
 	cfg.Hook.ReportDir = l.reports
+	l.clock = clocktesting.NewFakeClock(time.Now())
+	cfg.Spend(budget.Default(), l.clock)
+	cfg.SetEvents(l.signals)
 	driven, err := dra.New(cfg, n.Client(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.clock = clocktesting.NewFakeClock(time.Now())
-	driven.Spend(budget.Default(), l.clock)
-	driven.SetEvents(l.signals)
 	l.driver = run(t, n, driven)
 }
 

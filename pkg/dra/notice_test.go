@@ -16,7 +16,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/report"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -109,11 +109,11 @@ func TestEventsOfContainers(t *testing.T) {
 		"ResourceClaim/claim-1 Warning RDMANetdevMissing", "Pod/a Warning RDMANetdevMissing",
 		"ResourceClaim/claim-1 Warning RDMALimitNotSet", "Pod/a Warning RDMALimitNotSet", "Pod/b Warning RDMALimitNotSet")
 	for reason, part := range map[string]string{
-		report.MemlockNotRaised.Reason: "container worker has less locked memory than claim claim-1 asks for: " +
+		event.MemlockNotRaised.Reason: "container worker has less locked memory than claim claim-1 asks for: " +
 			"need CAP_SYS_RESOURCE",
-		report.NetdevMissing.Reason: "container worker has RoCE devices of claim claim-1, but none of their network interfaces: " +
+		event.NetdevMissing.Reason: "container worker has RoCE devices of claim claim-1, but none of their network interfaces: " +
 			"ens1f0v2 stayed on the host",
-		report.LimitNotSet.Reason: "container worker is not limited on mlx5_4 as claim claim-1 says: no controller",
+		event.LimitNotSet.Reason: "container worker is not limited on mlx5_4 as claim claim-1 says: no controller",
 	} {
 		if got := message(t, n, "Pod", reason); !strings.Contains(got, part) {
 			t.Errorf("%s says %q, want %q", reason, got, part)
@@ -155,7 +155,7 @@ func TestEventsOfFailures(t *testing.T) {
 	prepare(t, n, good)
 	release()
 	toldOf(t, n, "ResourceClaim/claim-1 Warning RDMAPrepareFailed")
-	if got := message(t, n, "ResourceClaim", report.PrepareFailed.Reason); !strings.Contains(got, "memlok") {
+	if got := message(t, n, "ResourceClaim", event.PrepareFailed.Reason); !strings.Contains(got, "memlok") {
 		t.Errorf("message %q", got)
 	}
 	for again := range 2 { // one by one: what waits at the same time is one event

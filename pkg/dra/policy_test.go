@@ -3,6 +3,7 @@ package dra_test
 import (
 	"errors"
 	"fmt"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/offer"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,7 +68,7 @@ func (m *configMap) with(t *testing.T) func(*dra.Config) {
 	t.Helper()
 	return func(c *dra.Config) {
 		var err error
-		if c.Policy, err = dra.ReadPolicy(m.file()); err != nil {
+		if c.Policy, err = offer.ReadPolicy(m.file()); err != nil {
 			t.Fatal(err)
 		}
 		c.PolicyFile = m.file()
@@ -250,12 +251,12 @@ func TestReadPolicy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newConfigMap(t, tc.lines)
-			if _, err := dra.ReadPolicy(m.file()); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), m.file()) {
+			if _, err := offer.ReadPolicy(m.file()); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), m.file()) {
 				t.Errorf("error is %v, want the file and %q", err, tc.want)
 			}
 		})
 	}
-	if _, err := dra.ReadPolicy("/nonexistent/config.yaml"); !errors.Is(err, os.ErrNotExist) {
+	if _, err := offer.ReadPolicy("/nonexistent/config.yaml"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without a file: %v", err)
 	}
 }

@@ -2,6 +2,9 @@ package dra
 
 import (
 	"context"
+	"github.com/rdma-dev/dra-driver-rdma/internal/podresources"
+	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claims"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -35,8 +38,25 @@ func (d *Driver) sweepSockets(logger klog.Logger) {
 	}
 }
 
-// registration says whether the kubelet has registered this driver.
-type registration struct{ atomic.Bool }
+// staleAge is the age of a socket whose driver must have ended.
+const staleAge = time.Minute
+
+// kubelet is what the driver knows of the kubelet.
+type kubelet struct {
+	started    time.Time   // the driver
+	registered atomic.Bool // the kubelet has registered this driver
+	calls      *calls
+	pods       *podresources.Cache
+}
+
+// podsFor is how old the kubelet's list of its pods may be on the status page and in a scrape.
+const podsFor = 5 * time.Second
+
+func newKubelet(cfg *Config) kubelet {
+	return kubelet{started: time.Now(), calls: &calls{}, pods: &podresources.Cache{
+		Socket: cfg.podResourcesSocket(), Driver: plan.DriverName, For: podsFor,
+	}}
+}
 
 // RegisteredHeader is set on the driver's answers to GetInfo once the kubelet has
 // registered it, so that a readiness probe can ask over the real socket.
@@ -45,6 +65,10 @@ const RegisteredHeader = "rdma-dev-registered"
 // TroubleHeader is set on the same answers for each kind of request to the API server that is
 // in trouble, with what is wrong in words.
 const TroubleHeader = "rdma-dev-api-trouble"
+
+// NRIHeader is set on the same answers while the container runtime should have the driver's NRI plugin and does not,
+// with the reason.
+const NRIHeader = "rdma-dev-nri-trouble"
 
 const (
 	// finishTime is how long a driver that is stopped goes on for the calls that it has
@@ -85,7 +109,7 @@ const (
 // from them.
 func (c *calls) yield(ctx context.Context) {
 	for deadline := time.Now().Add(yieldTime); c.busy() && time.Now().Before(deadline); {
-		if !sleep(ctx, quietTime/5) {
+		if !wake.Sleep(ctx, quietTime/5) {
 			return
 		}
 	}
@@ -115,22 +139,22 @@ func (c *calls) finish(most time.Duration) int {
 func (d *Driver) observe(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	switch req := req.(type) {
 	case *registerapi.RegistrationStatus:
-		d.isUp.Store(req.PluginRegistered)
+		d.kubelet.registered.Store(req.PluginRegistered)
 		if req.PluginRegistered {
-			d.recorder.Note("Registered", d.cfg.NodeName, "the kubelet has registered the driver")
-			notify(d.registered)
+			d.report.Note("Registered", d.cfg.NodeName, "the kubelet has registered the driver")
+			d.offer.Registered()
 		}
 	case *registerapi.InfoRequest:
 		if err := grpc.SetHeader(ctx, d.introduction()); err != nil {
 			return nil, err
 		}
 	default: // of claims
-		d.calls.begin()
-		defer d.calls.end()
+		d.kubelet.calls.begin()
+		defer d.kubelet.calls.end()
 	}
 	if call, ok := req.(*drapb.NodePrepareResourcesRequest); ok {
 		var cancel context.CancelFunc
-		ctx, cancel = withClaims(ctx, d.client, call.Claims)
+		ctx, cancel = claims.WithClaims(ctx, d.client, call.Claims)
 		defer cancel()
 	}
 	return d.cfg.Metrics.Call(ctx, req, handler)
@@ -139,13 +163,13 @@ func (d *Driver) observe(ctx context.Context, req any, info *grpc.UnaryServerInf
 // introduction is what the driver says of itself beside its name.
 func (d *Driver) introduction() metadata.MD {
 	md := metadata.MD{}
-	if d.isUp.Load() {
+	if d.kubelet.registered.Load() {
 		md.Set(RegisteredHeader, "true")
 	}
 	for _, trouble := range d.cfg.Troubles.Current() {
 		md.Append(TroubleHeader, printable(trouble.String()))
 	}
-	if err := d.nriTrouble(); err != nil {
+	if err := d.pods.Trouble(); err != nil {
 		md.Append(NRIHeader, printable(err.Error()))
 	}
 	return md

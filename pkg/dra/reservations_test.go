@@ -20,7 +20,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/report"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 )
 
 // reserve has a claim reserved for just these pods, as the API server has it from now on. The kubelet
@@ -74,7 +74,7 @@ func (d *driver) waits(pod nri.Pod, parts ...string) {
 	drivertest.Eventually(d.t, func() error {
 		for _, e := range d.node.Events() {
 			missing := func(part string) bool { return !strings.Contains(e.Message, part) }
-			about := e.InvolvedObject.UID == types.UID(pod.UID) && e.Reason == report.MoveFailed.Reason
+			about := e.InvolvedObject.UID == types.UID(pod.UID) && e.Reason == event.MoveFailed.Reason
 			if about && !slices.ContainsFunc(parts, missing) {
 				return nil
 			}

@@ -47,13 +47,36 @@ var bans = []importrules.Ban{{
 	Imports: []string{"os/...", "net/...", "syscall", "k8s.io/client-go/...", "k8s.io/cli-runtime/...", module + "/internal/..."},
 	Except:  []string{module + "/internal/quote"}, // what text becomes for a terminal
 }, {
+	Name:    "node",
+	Why:     "the host is a value that all parts of the driver take: it knows none of them",
+	Of:      []string{module + "/pkg/dra/node"},
+	Imports: []string{module + "/pkg/dra/...", "k8s.io/client-go/..."},
+	Except: []string{
+		module + "/pkg/dra/claimstore", module + "/pkg/dra/health", module + "/pkg/dra/plan",
+	},
+}, {
+	Name:    "offer",
+	Why:     "what is published follows from the host, the policy and the records: it cannot reach claims, pods or reports",
+	Of:      []string{module + "/pkg/dra/offer"},
+	Imports: []string{module + "/pkg/dra", module + "/pkg/dra/claims", module + "/pkg/dra/pods", module + "/pkg/dra/report"},
+}, {
+	Name:    "claims",
+	Why:     "a claim is prepared on a host: what is published, pods and reports are interfaces of the package's own",
+	Of:      []string{module + "/pkg/dra/claims"},
+	Imports: []string{module + "/pkg/dra", module + "/pkg/dra/offer", module + "/pkg/dra/pods", module + "/pkg/dra/report", module + "/internal/nri", module + "/internal/podnet", module + "/internal/rdmanetns"},
+}, {
+	Name:    "pods",
+	Why:     "pods ask claims and the host, and nothing else",
+	Of:      []string{module + "/pkg/dra/pods"},
+	Imports: []string{module + "/pkg/dra", module + "/pkg/dra/offer", module + "/pkg/dra/report"},
+}, {
 	Name: "report",
-	Why:  "what the driver reports is a function of the host's snapshot and of plans: it cannot reach claims or pods",
+	Why:  "what the driver reports is a function of the host and of values: it cannot reach claims, pods or what is published",
 	Of:   []string{module + "/pkg/dra/report"},
 	Imports: []string{
-		module + "/pkg/dra", module + "/pkg/dra/claimstore", module + "/pkg/dra/attach", module + "/pkg/dra/policy",
-		module + "/pkg/dra/publisher", module + "/pkg/dra/resources", module + "/pkg/dra/podmeta", module + "/pkg/cdi",
-		module + "/internal/nri", module + "/internal/podnet", module + "/internal/podresources",
+		module + "/pkg/dra", module + "/pkg/dra/claims", module + "/pkg/dra/offer", module + "/pkg/dra/pods",
+		module + "/pkg/dra/claimstore", module + "/pkg/dra/attach", module + "/pkg/dra/publisher", module + "/pkg/dra/resources",
+		module + "/pkg/dra/podmeta", module + "/pkg/cdi", module + "/internal/nri", module + "/internal/podnet",
 		module + "/internal/rdmanetns", module + "/internal/watch",
 	},
 }, {

@@ -47,7 +47,7 @@ func TestPodClaimName(t *testing.T) {
 				c.Annotations = map[string]string{resourceapi.PodResourceClaimAnnotation: tc.annotation}
 				tc.owner(c)
 			})
-			p, err := New(c, Node{Pool: "node1", Site: DefaultSite(), MetadataDir: "/run/metadata"})
+			p, err := New(c, Facts{Pool: "node1", Site: DefaultSite(), MetadataDir: "/run/metadata"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -84,12 +84,12 @@ func TestUnboundedFields(t *testing.T) {
 			}
 		},
 	} {
-		_, err := New(bare(change), Node{Pool: "node1", Site: DefaultSite()})
+		_, err := New(bare(change), Facts{Pool: "node1", Site: DefaultSite()})
 		if err == nil || !strings.Contains(err.Error(), field) || len(err.Error()) > MaxError {
 			t.Errorf("error %.200v, want one with %q", err, field)
 		}
 	}
-	if _, err := New(bare(func(*resourceapi.ResourceClaim) {}), Node{Pool: "node1", Site: DefaultSite()}); err != nil {
+	if _, err := New(bare(func(*resourceapi.ResourceClaim) {}), Facts{Pool: "node1", Site: DefaultSite()}); err != nil {
 		t.Error(err)
 	}
 }

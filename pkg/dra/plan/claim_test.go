@@ -19,7 +19,7 @@ const (
 )
 
 // here is a node whose administrator says nothing.
-var here = plan.Node{Pool: node, Site: plan.DefaultSite(), FilesDir: "/var/lib/kubelet/plugins/rdma.dev/metadata"}
+var here = plan.Facts{Pool: node, Site: plan.DefaultSite(), FilesDir: "/var/lib/kubelet/plugins/rdma.dev/metadata"}
 
 // claim makes an allocated claim.
 func claim(results []resourceapi.DeviceRequestAllocationResult, configs ...resourceapi.DeviceAllocationConfiguration) *resourceapi.ResourceClaim {

@@ -18,7 +18,7 @@ func ExampleNew() {
 			}},
 		}},
 	}
-	p, err := plan.New(claim, plan.Node{Pool: "node1", Site: plan.DefaultSite()})
+	p, err := plan.New(claim, plan.Facts{Pool: "node1", Site: plan.DefaultSite()})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -28,8 +28,8 @@ func FuzzNew(f *testing.F) {
 		f.Add(seed)
 	}
 	node := here
-	node.Members = members
-	node.Card = func(string) []string { return []string{"pci-0000-3b-00-0"} }
+	node.Groups = groups
+	node.Cards = map[string][]string{"pci-0000-3b-00-4": {"pci-0000-3b-00-0"}}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var c resourceapi.ResourceClaim
 		if json.Unmarshal(data, &c) != nil {

@@ -28,12 +28,12 @@ type MetadataMount struct {
 }
 
 // newMetadata returns nil on a node without such files.
-func newMetadata(claim *resourceapi.ResourceClaim, node Node) *Metadata {
-	if node.MetadataDir == "" {
+func newMetadata(claim *resourceapi.ResourceClaim, facts Facts) *Metadata {
+	if facts.MetadataDir == "" {
 		return nil
 	}
 	return &Metadata{
-		Dir:      filepath.Join(node.MetadataDir, string(claim.UID)),
+		Dir:      filepath.Join(facts.MetadataDir, string(claim.UID)),
 		PodClaim: podClaimName(claim),
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/netip"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
@@ -39,12 +38,12 @@ type Route struct {
 
 // Networks is what a node can do for the interfaces of claims.
 type Networks struct {
-	// IPAM returns the configuration of that name.
-	IPAM func(name string) (json.RawMessage, bool)
-	// Multus returns the resource name under which CNI plugins get an HCA, "" if they do not get it.
-	Multus func(hca string) string
-	// Others returns the other claims that were prepared for any of the pods, nil for none.
-	Others func(claim types.UID, pods []types.UID) []*Plan
+	// IPAM are the configurations that give addresses, by their names.
+	IPAM map[string]json.RawMessage
+	// ResourceNames are the resource names under which CNI plugins get HCAs, by the names of the HCAs.
+	ResourceNames map[string]string
+	// Others are the other claims that were prepared for any of the claim's pods.
+	Others []*Plan
 
 	made *Plan // the claim as it was prepared before
 }
@@ -57,7 +56,7 @@ var (
 )
 
 // network merges what was said of the interface of a device, nil for none.
-func (w *words) network(d Device, node Node) (*Network, error) {
+func (w *words) network(d Device, facts Facts) (*Network, error) {
 	set := w.defaults.Network
 	set.Overlay(w.wishes.Network)
 	path := field.NewPath("network")
@@ -72,7 +71,7 @@ func (w *words) network(d Device, node Node) (*Network, error) {
 		err = n.fits(d)
 	}
 	if err == nil {
-		err = n.on(d, node)
+		err = n.on(d, facts.Networks)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -135,18 +134,18 @@ func (n *Network) fits(d Device) error {
 }
 
 // on takes from a node what the interface needs, or says why the node cannot give it.
-func (n *Network) on(d Device, node Node) error {
-	if node.Networks == nil {
+func (n *Network) on(d Device, node *Networks) error {
+	if node == nil {
 		return errNoNetworks
 	}
-	if err := ModeRefused(n.Mode, d.alone(), node.Networks.Multus(devicename.Parse(d.Device).HCA)); err != nil {
+	if err := ModeRefused(n.Mode, d.alone(), node.ResourceNames[devicename.Parse(d.Device).HCA]); err != nil {
 		return err
 	}
 	if n.IPAM == "" {
 		return nil
 	}
 	var ok bool
-	if n.IPAMConfig, ok = node.Networks.IPAM(n.IPAM); !ok {
+	if n.IPAMConfig, ok = node.IPAM[n.IPAM]; !ok {
 		return fmt.Errorf("ipam: the driver's configuration on this node has no entry %q under ipam", n.IPAM)
 	}
 	return nil
@@ -216,10 +215,10 @@ func Clash(plans []*Plan) error {
 // are. A claim that was prepared before has its names since then.
 func (n *Networks) taken(p *Plan) map[string]string {
 	names := map[string]string{}
-	if n == nil || n.Others == nil || n.made != nil {
+	if n == nil || n.made != nil {
 		return names
 	}
-	for _, other := range n.Others(p.UID, p.Pods) {
+	for _, other := range n.Others {
 		for _, d := range other.Devices {
 			if d.Network != nil {
 				names[d.Network.Interface] = other.Claim()
@@ -260,9 +259,5 @@ func (n *Networks) as(made *Plan) *Networks {
 	if !has {
 		return n
 	}
-	return &Networks{
-		IPAM:   func(name string) (json.RawMessage, bool) { c, ok := configs[name]; return c, ok },
-		Multus: func(string) string { return "" },
-		made:   made,
-	}
+	return &Networks{IPAM: configs, made: made}
 }

@@ -18,13 +18,11 @@ import (
 const hostLocal = `{"type": "host-local"}`
 
 // attaching is a node that attaches interfaces.
-func attaching() plan.Node {
+func attaching() plan.Facts {
 	node := here
 	node.Networks = &plan.Networks{
-		IPAM: func(name string) (json.RawMessage, bool) { return json.RawMessage(hostLocal), name == "roce" },
-		Multus: func(hca string) string {
-			return map[string]string{"pci-0000-29-00-0": "example.com/roce"}[hca]
-		},
+		IPAM:          map[string]json.RawMessage{"roce": json.RawMessage(hostLocal)},
+		ResourceNames: map[string]string{"pci-0000-29-00-0": "example.com/roce"},
 	}
 	return node
 }
@@ -98,13 +96,13 @@ func sameAddr(a, b netip.Addr) bool     { return a == b }
 // TestMergeNetworkRefuses has what no claim gets.
 func TestMergeNetworkRefuses(t *testing.T) {
 	const move = `"network": {"mode": "move"}`
-	nobody := func(n *plan.Node) { n.Networks = nil }
+	nobody := func(n *plan.Facts) { n.Networks = nil }
 	for name, tc := range map[string]struct {
 		device string // pci-0000-3b-00-0 if empty
 		claim  string
 		allow  string // allAllowed if empty
 		change func(*resourceapi.ResourceClaim)
-		node   func(*plan.Node)
+		node   func(*plan.Facts)
 		want   []string
 	}{
 		"no class allows it":         {claim: move, allow: `"allow": {}`, want: []string{"network.mode: Forbidden: move is more than the DeviceClass allows", "allow.network.modes"}},
@@ -191,18 +189,13 @@ func TestNetworkNamesOfPod(t *testing.T) {
 	class := fromClass(`"allow": {"network": {"modes": ["macvlan"]}}, "defaults": {"network": {"mode": "macvlan"}}`)
 	var prepared []*plan.Plan
 	node := attaching()
-	node.Networks.Others = func(claim types.UID, pods []types.UID) (others []*plan.Plan) {
-		for _, p := range prepared {
-			if p.UID != claim && slices.Equal(p.Pods, pods) {
-				others = append(others, p)
-			}
-		}
-		return others
-	}
 	prepare := func(name, pod string, made *plan.Plan, more ...resourceapi.DeviceAllocationConfiguration) (*plan.Plan, error) {
 		c := claim(one(result("nic", "pci-0000-19-00-0")), append(configs{class}, more...)...)
 		c.Name, c.UID = name, types.UID("uid-of-"+name)
 		c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: pod, UID: types.UID(pod)}}
+		node.Networks.Others = slices.DeleteFunc(slices.Clone(prepared), func(p *plan.Plan) bool {
+			return p.UID == c.UID || !slices.Contains(p.Pods, types.UID(pod))
+		})
 		return plan.New(c, node.As(made))
 	}
 	for _, tc := range []struct{ name, pod, config, want string }{

@@ -10,19 +10,17 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// members resolves the groups of the tests.
-func members(group string) ([]string, error) {
-	return map[string][]string{
-		"all":   {"pci-0000-3b-00-1", "pci-0000-3b-00-0"},
-		"other": {"pci-0000-c1-00-0"},
-	}[group], nil
+// groups are the groups of the tests.
+var groups = map[string][]string{
+	"all":   {"pci-0000-3b-00-1", "pci-0000-3b-00-0"},
+	"other": {"pci-0000-c1-00-0"},
 }
 
 // grouped makes a plan on a node with groups.
 func grouped(t testing.TB, c *resourceapi.ResourceClaim) *plan.Plan {
 	t.Helper()
 	node := here
-	node.Members = members
+	node.Groups = groups
 	p, err := plan.New(c, node)
 	if err != nil {
 		t.Fatal(err)
@@ -108,14 +106,9 @@ func meet(a, b *plan.Plan) bool {
 func TestOverlapOnACard(t *testing.T) {
 	const pf, vf, vf2 = "pci-0000-3b-00-0", "pci-0000-3b-00-2", "pci-0000-3b-00-3"
 	partitioned := here
-	partitioned.Members = func(string) ([]string, error) { return []string{vf, "pci-0000-c1-00-0"}, nil }
-	partitioned.Card = func(hca string) []string {
-		if hca == vf || hca == vf2 {
-			return []string{pf}
-		}
-		return nil
-	}
-	plans := func(node plan.Node, r resourceapi.DeviceRequestAllocationResult) *plan.Plan {
+	partitioned.Groups = map[string][]string{"all": {vf, "pci-0000-c1-00-0"}}
+	partitioned.Cards = map[string][]string{vf: {pf}, vf2: {pf}}
+	plans := func(node plan.Facts, r resourceapi.DeviceRequestAllocationResult) *plan.Plan {
 		p, err := plan.New(claim(one(r)), node)
 		if err != nil {
 			t.Fatal(err)
@@ -149,7 +142,7 @@ func TestOverlapOnACard(t *testing.T) {
 				}
 			}
 			free := partitioned
-			free.Card = nil
+			free.Cards = nil
 			if err := plans(free, tc.a).Overlap(&plan.Plan{UID: uid2, Devices: plans(free, tc.b).Devices}); err != nil {
 				t.Errorf("on a node that does not ask for it: %v", err)
 			}

@@ -8,7 +8,7 @@
 // and a snapshot of the host, so it can be made again at any time: uverbs numbers
 // move, slots do not.
 //
-// Later settings of the node do not change an existing plan. The plan records what [Node] contributed, and [Node.As]
+// Later settings of the node do not change an existing plan. The plan records what [Facts] contributed, and [Facts.As]
 // takes it from there.
 package plan
 
@@ -141,8 +141,8 @@ func (p *Plan) IsOf(claim *resourceapi.ResourceClaim) bool {
 // New makes the plan of an allocated claim on a node. Results of other drivers are
 // left alone; a claim without any of ours is an error, because the kubelet would
 // not have asked.
-func New(claim *resourceapi.ResourceClaim, node Node) (*Plan, error) {
-	p := &Plan{UID: claim.UID, Namespace: claim.Namespace, Name: claim.Name, Site: &node.Site, Metadata: newMetadata(claim, node), Pods: PodsOf(claim), Only: ownerOf(claim)}
+func New(claim *resourceapi.ResourceClaim, facts Facts) (*Plan, error) {
+	p := &Plan{UID: claim.UID, Namespace: claim.Namespace, Name: claim.Name, Site: &facts.Site, Metadata: newMetadata(claim, facts), Pods: PodsOf(claim), Only: ownerOf(claim)}
 	if claim.Status.Allocation == nil {
 		return nil, fmt.Errorf("claim %s is not allocated", p.Claim())
 	}
@@ -151,7 +151,7 @@ func New(claim *resourceapi.ResourceClaim, node Node) (*Plan, error) {
 	}
 	var errs []error
 	for _, result := range Results(claim) {
-		d, err := p.newDevice(result, claim.Status.Allocation.Devices.Config, node)
+		d, err := p.newDevice(result, claim.Status.Allocation.Devices.Config, facts)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("claim %s, request %s: %w", p.Claim(), result.Request, err))
 			continue
@@ -161,13 +161,13 @@ func New(claim *resourceapi.ResourceClaim, node Node) (*Plan, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	if err := p.nameInterfaces(node.Networks); err != nil {
+	if err := p.nameInterfaces(facts.Networks); err != nil {
 		return nil, fmt.Errorf("claim %s: %w", p.Claim(), err)
 	}
 	if len(p.Devices) == 0 {
 		return nil, fmt.Errorf("claim %s has no device of driver %s", p.Claim(), DriverName)
 	}
-	p.NCCLTopology = p.ncclTopology(node)
+	p.NCCLTopology = p.ncclTopology(facts)
 	return p, nil
 }
 
@@ -185,9 +185,9 @@ func Results(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAlloca
 	return out
 }
 
-func (p *Plan) newDevice(result resourceapi.DeviceRequestAllocationResult, configs []resourceapi.DeviceAllocationConfiguration, node Node) (Device, error) {
-	if result.Pool != node.Pool {
-		return Device{}, fmt.Errorf("device %s is of pool %s, but this node has only pool %s", result.Device, result.Pool, node.Pool)
+func (p *Plan) newDevice(result resourceapi.DeviceRequestAllocationResult, configs []resourceapi.DeviceAllocationConfiguration, facts Facts) (Device, error) {
+	if result.Pool != facts.Pool {
+		return Device{}, fmt.Errorf("device %s is of pool %s, but this node has only pool %s", result.Device, result.Pool, facts.Pool)
 	}
 	d := Device{
 		Request: result.Request, Pool: result.Pool, Device: result.Device, ShareID: result.ShareID,
@@ -197,18 +197,18 @@ func (p *Plan) newDevice(result resourceapi.DeviceRequestAllocationResult, confi
 	if err != nil {
 		return Device{}, err
 	}
-	if d.Settings, err = words.settings(d.AdminAccess, node.Site); err != nil {
+	if d.Settings, err = words.settings(d.AdminAccess, facts.Site); err != nil {
 		return Device{}, err
 	}
 	if d.Limits, err = words.limits(d.AdminAccess, result.ConsumedCapacity); err != nil {
 		return Device{}, err
 	}
-	if d.Network, err = words.network(d, node); err != nil {
+	if d.Network, err = words.network(d, facts); err != nil {
 		return Device{}, err
 	}
 	if group := devicename.Parse(d.Device).Group; group != "" {
-		d.Members, err = node.members(group)
+		d.Members, err = facts.members(group)
 	}
-	d.Cards = node.cards(d)
+	d.Cards = facts.cards(d)
 	return d, err
 }

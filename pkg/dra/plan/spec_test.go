@@ -118,7 +118,7 @@ func TestTopologyOfSite(t *testing.T) {
 	node.Site.Env = []string{"NCCL_TOPO_FILE=/opt/topo.xml"}
 	asks := claim(one(result("a", "pci-0000-19-00-0")), fromClaim(`"env": ["nccl-topology"]`))
 	for name, tc := range map[string]struct {
-		node plan.Node
+		node plan.Facts
 		want string
 	}{
 		"asks":     {here, "/var/lib/kubelet/plugins/rdma.dev/metadata/" + string(asks.UID) + "/nccl-topology.xml"},

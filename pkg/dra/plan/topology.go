@@ -19,10 +19,10 @@ func (d Device) wantsTopology() bool {
 
 // ncclTopology returns the file of a plan on the host, "" if none of its devices is to have one. A
 // file that the node's administrator gives to all containers is the better one.
-func (p *Plan) ncclTopology(node Node) string {
+func (p *Plan) ncclTopology(facts Facts) string {
 	ofSite := func(env string) bool { return strings.HasPrefix(env, ncclTopologyVariable+"=") }
-	if node.FilesDir == "" || !slices.ContainsFunc(p.Devices, Device.wantsTopology) || slices.ContainsFunc(node.Site.Env, ofSite) {
+	if facts.FilesDir == "" || !slices.ContainsFunc(p.Devices, Device.wantsTopology) || slices.ContainsFunc(facts.Site.Env, ofSite) {
 		return ""
 	}
-	return filepath.Join(node.FilesDir, string(p.UID), "nccl-topology.xml")
+	return filepath.Join(facts.FilesDir, string(p.UID), "nccl-topology.xml")
 }

@@ -7,11 +7,8 @@ import (
 	"slices"
 )
 
-// IPAM returns the section "ipam" of a CNI configuration of that name.
-func (c *Config) IPAM(name string) (json.RawMessage, bool) {
-	config, ok := c.ipam[name]
-	return config, ok
-}
+// IPAM returns the sections "ipam" of CNI configurations by their names. Nobody changes them.
+func (c *Config) IPAM() map[string]json.RawMessage { return c.ipam }
 
 var (
 	ipamName   = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,61}[a-zA-Z0-9])?$`)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"sync"
 	"time"
 
@@ -22,7 +22,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/budget"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // The waits between two tries to write a claim's status.
@@ -41,12 +40,8 @@ type StatusConfig struct {
 	Pool   string // the node's
 	Budget *budget.Budget
 	Clock  clock.WithTicker
-	Sys    fs.FS // the host's /sys, for GIDs
+	Node   *node.Node
 
-	Snapshot func() *rdma.Snapshot
-	// Plan returns the plan of a prepared claim, nil where there is none, and Plans returns all.
-	Plan  func(types.UID) (*plan.Plan, error)
-	Plans func(context.Context) []*plan.Plan
 	// Attached returns the interface that a pod got with a device of its claim, nil where the driver gave none.
 	Attached func(*plan.Plan, plan.Device) *resourceapi.NetworkDeviceData
 	// Yield waits until the kubelet's calls in progress have ended.
@@ -164,7 +159,7 @@ func (s *ClaimStatus) Run(ctx context.Context) {
 // never read at once: the drivers of all nodes may have started together.
 func (s *ClaimStatus) compareAll(ctx context.Context) {
 	var differ, unknown []types.UID
-	for _, p := range s.cfg.Plans(ctx) {
+	for _, p := range s.cfg.Node.View(ctx).Plans {
 		stored, known := s.recall(p.UID)
 		if !known {
 			unknown = append(unknown, p.UID)
@@ -178,14 +173,14 @@ func (s *ClaimStatus) compareAll(ctx context.Context) {
 
 // wanted returns the entries that the status of a claim should have.
 func (s *ClaimStatus) wanted(p *plan.Plan, stored []entry) ([]entry, error) {
-	now := metav1.NewTime(s.cfg.Clock.Now()).Rfc3339Copy()
-	return entriesFor(p, s.cfg.Snapshot(), Addresses{s.cfg.Sys}, s.cfg.Attached, stored, now)
+	host, now := s.cfg.Node.Host(), metav1.NewTime(s.cfg.Clock.Now()).Rfc3339Copy()
+	return entriesFor(p, host.Snapshot, Addresses{host.Sys}, s.cfg.Attached, stored, now)
 }
 
 // write writes the status of a claim unless it is right already, if a request may go now. An error is worth another
 // try.
 func (s *ClaimStatus) write(ctx context.Context, uid types.UID) error {
-	p, err := s.cfg.Plan(uid)
+	p, err := s.cfg.Node.Plan(uid)
 	if err != nil || p == nil {
 		s.Ended(uid)
 		return nil // a record that cannot be read is reported elsewhere

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"slices"
 	"strings"
 	"sync"
@@ -30,13 +31,13 @@ type queue struct {
 	steps  workqueue.TypedDelayingInterface[step]
 
 	mu      sync.Mutex
-	pending map[corev1.ObjectReference][]*pending // in the order of sending; the object has a step
-	forPods map[corev1.ObjectReference][]Event    // by claim: for pods that are not known yet
+	pending map[corev1.ObjectReference][]*pending    // in the order of sending; the object has a step
+	forPods map[corev1.ObjectReference][]event.Event // by claim: for pods that are not known yet
 }
 
 // pending is an event that waits to be sent.
 type pending struct {
-	Reason
+	event.Reason
 	transitions []health.Transition
 	messages    []string
 }
@@ -69,20 +70,20 @@ func newQueue(cfg Config) queue {
 	return queue{
 		node: cfg.Node, claims: cfg.Claims, budget: cfg.Budget,
 		steps:   workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[step]{Clock: cfg.Clock}),
-		pending: map[corev1.ObjectReference][]*pending{}, forPods: map[corev1.ObjectReference][]Event{},
+		pending: map[corev1.ObjectReference][]*pending{}, forPods: map[corev1.ObjectReference][]event.Event{},
 	}
 }
 
 // add adds events of one cause. They go at once if the budget has room for all of them, and for those of the HCAs that
 // may follow.
-func (q *queue) add(mayFollow int, batch ...Event) {
+func (q *queue) add(mayFollow int, batch ...event.Event) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var steps []step
 	cost, starts := mayFollow*costOfHCA, true
 	for _, e := range batch {
 		starts = starts && e.Start
-		object := e.object(q.node)
+		object := e.Object(q.node)
 		if e.Claim != "" && !q.claims || !q.hasRoom(object) {
 			continue
 		}
@@ -119,7 +120,7 @@ func (q *queue) hasRoom(object corev1.ObjectReference) bool {
 }
 
 // join joins an event with those that wait, and reports whether it is the first one of its object. The caller holds mu.
-func (q *queue) join(object corev1.ObjectReference, e Event) (first bool) {
+func (q *queue) join(object corev1.ObjectReference, e event.Event) (first bool) {
 	first = len(q.pending[object]) == 0
 	i := slices.IndexFunc(q.pending[object], func(p *pending) bool { return p.Reason.Reason == e.Reason.Reason })
 	if i < 0 {
@@ -131,7 +132,7 @@ func (q *queue) join(object corev1.ObjectReference, e Event) (first bool) {
 }
 
 // add joins an event of the same object and reason. Of each HCA the last transition counts.
-func (p *pending) add(e Event) {
+func (p *pending) add(e event.Event) {
 	if t := e.Transition; t != nil {
 		p.transitions = slices.DeleteFunc(p.transitions, func(o health.Transition) bool { return o.Device == t.Device })
 		p.transitions = append(p.transitions, *t)

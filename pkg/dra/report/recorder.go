@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"slices"
 	"time"
 
@@ -54,7 +55,7 @@ func NewRecorder(cfg Config) *Recorder {
 }
 
 // Record records an event. It never waits.
-func (r *Recorder) Record(e Event) {
+func (r *Recorder) Record(e event.Event) {
 	r.history.Add(r.cfg.Now(), statuspage.Event{
 		Warning: e.Reason.Type == corev1.EventTypeWarning, Reason: e.Reason.Reason,
 		Object: e.Namespace + "/" + e.Claim, Message: e.Message,
@@ -69,10 +70,10 @@ func (r *Recorder) RecordHealth(mayFollow int, transitions []health.Transition, 
 	if len(transitions) == 0 {
 		return
 	}
-	var batch []Event
+	var batch []event.Event
 	for i := range transitions {
 		t := &transitions[i]
-		batch = append(batch, Event{Reason: Reason{Reason: t.Reason(), Type: eventType(*t)}, Transition: t})
+		batch = append(batch, event.Event{Reason: event.Reason{Reason: t.Reason(), Type: event.TypeOf(*t)}, Transition: t})
 	}
 	for _, p := range plans {
 		for _, e := range batch[:len(transitions)] {
@@ -155,7 +156,7 @@ func (r *Recorder) podsOf(ctx context.Context, of corev1.ObjectReference) (pods 
 	}
 	for _, user := range claim.Status.ReservedFor {
 		if user.APIGroup == "" && user.Resource == "pods" {
-			pods = append(pods, PodReference(of.Namespace, user.Name, user.UID))
+			pods = append(pods, event.PodReference(of.Namespace, user.Name, user.UID))
 		}
 	}
 	slices.SortFunc(pods, func(a, b corev1.ObjectReference) int { return cmp.Compare(a.Name, b.Name) })

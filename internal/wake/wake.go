@@ -1,0 +1,34 @@
+// Package wake has the two waits of a background loop: for a change that somebody else announces, and for time.
+package wake
+
+import (
+	"context"
+	"time"
+)
+
+// Signal tells one loop that something has changed. Changes that come before the loop looks count as one.
+type Signal chan struct{}
+
+// NewSignal returns a signal on which nothing waits.
+func NewSignal() Signal { return make(Signal, 1) }
+
+// Set announces a change. It never blocks.
+func (s Signal) Set() {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+}
+
+// Sleep waits, and returns false if ctx ends before.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}

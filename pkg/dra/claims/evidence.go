@@ -1,0 +1,116 @@
+package claims
+
+import (
+	"fmt"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+// A claim with a record holds its HCAs on the node until its Unprepare. Where that does not come, since the kubelet has
+// lost what it knew, the record goes by what is known: evidence, and their verdict.
+
+// evidence are what is known of a claim that has a record.
+type evidence struct {
+	// Allocation is the API server's word.
+	Allocation allocation
+	// Listed are the pods that the kubelet lists with the claim, as "namespace/name".
+	Listed []string
+	// Running are the UIDs of pods that got the claim and still have something on the node: a cgroup, or a sandbox in
+	// the container runtime.
+	Running []types.UID
+	// Doubt is why a pod may be missing above, or the allocation is not known.
+	Doubt error
+}
+
+// allocation is what the API server says of the allocation that a record was made of.
+type allocation int
+
+const (
+	allocationUnknown   allocation = iota // it has not answered
+	allocationStands                      // the claim of that UID has all devices of the record
+	allocationGone                        // there is no claim of that UID
+	allocationEnded                       // the claim has no allocation
+	allocationElsewhere                   // the claim has another allocation: on another node, or of other devices of this one
+)
+
+// allocationOf compares a record with the claim that the API server has under its name, nil for none. An allocation
+// never changes while it lasts, so a claim that lacks one device of the record has another allocation.
+func allocationOf(p *plan.Plan, claim *resourceapi.ResourceClaim) allocation {
+	switch {
+	case claim == nil || claim.UID != p.UID:
+		return allocationGone
+	case claim.Status.Allocation == nil:
+		return allocationEnded
+	case p.IsOf(claim):
+		return allocationStands
+	default:
+		return allocationElsewhere
+	}
+}
+
+// String says what has become of the claim.
+func (a allocation) String() string {
+	switch a {
+	case allocationStands:
+		return "it is allocated here"
+	case allocationGone:
+		return "it is gone from the API server"
+	case allocationEnded:
+		return "it is not allocated any more"
+	case allocationElsewhere:
+		return "the record is of an earlier allocation, and it has other devices now"
+	default:
+		return "the API server has not said what has become of it"
+	}
+}
+
+// verdict says whether a record may go. Only over lets it.
+type verdict int
+
+const (
+	unsure  verdict = iota // it may be in use
+	inUse                  // its allocation stands
+	listed                 // a pod of the kubelet uses it
+	running                // no pod of the kubelet uses it, but one that was given it runs: it was deleted by force
+	over                   // nobody can use it
+)
+
+// verdict decides. What is known to use the claim comes before doubt, as it says what to do.
+func (f evidence) verdict() verdict {
+	switch {
+	case f.Allocation == allocationStands:
+		return inUse
+	case len(f.Listed) > 0:
+		return listed
+	case len(f.Running) > 0:
+		return running
+	case f.Doubt != nil || f.Allocation == allocationUnknown:
+		return unsure
+	default:
+		return over
+	}
+}
+
+// why says why a record stays, and what to do. Record is its file.
+func (f evidence) why(record string) string {
+	switch f.verdict() {
+	case listed:
+		return fmt.Sprintf("%v, but the kubelet still lists pod %s with it; delete the pod", f.Allocation, strings.Join(f.Listed, ", "))
+	case running:
+		var pods []string
+		for _, uid := range f.Running {
+			pods = append(pods, string(uid))
+		}
+		return fmt.Sprintf("%v, but pod %s was given it and still runs, as one does that was deleted by force; stop it on the node: "+
+			"crictl stopp $(crictl pods -q --label io.kubernetes.pod.uid=%s)", f.Allocation, strings.Join(pods, ", "), pods[0])
+	case unsure:
+		return fmt.Sprintf("%v, and the driver cannot tell whether a container still uses it: %v; "+
+			"it tries again, and if you know that none does, remove the file %s on the node", f.Allocation, f.Doubt, record)
+	default:
+		return f.Allocation.String()
+	}
+}

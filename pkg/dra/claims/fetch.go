@@ -1,0 +1,130 @@
+package claims
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"sync"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	resourceclient "k8s.io/client-go/kubernetes/typed/resource/v1"
+	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
+)
+
+// The library gets the claims of a NodePrepareResources call from the API server one after
+// the other, each with up to ten tries of client-go at intervals of a second, and with no
+// limit to the time of a try. So five claims and a busy server would be more than the 45 s
+// after which the kubelet gives up, without a word of the reason. Here the claims of
+// a call are got at the same time, before the library asks, and it is given them.
+
+// claimTime is how long the API server has for the claims of one call. It leaves time to
+// prepare them, and lets a server that restarts pass unnoticed.
+const claimTime = 10 * time.Second
+
+// claimBackoff spaces the tries to get a claim. Many nodes may want claims of a server that
+// just became well.
+func claimBackoff() *wait.Backoff {
+	return &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: math.MaxInt, Cap: 2 * time.Second}
+}
+
+// fetched are the claims of one call, by namespace and name.
+type fetched map[types.NamespacedName]func() (*resourceapi.ResourceClaim, error)
+
+type fetchedKey struct{}
+
+// WithClaims starts to get claims, which are then in the context. The returned function
+// ends it.
+func WithClaims(ctx context.Context, client kubernetes.Interface, claims []*drapb.Claim) (context.Context, context.CancelFunc) {
+	limited, cancel := context.WithTimeout(ctx, claimTime)
+	all := fetched{}
+	for _, c := range claims {
+		name := types.NamespacedName{Namespace: c.Namespace, Name: c.Name}
+		if all[name] == nil {
+			get := sync.OnceValues(func() (*resourceapi.ResourceClaim, error) { return fetchClaim(limited, client, name) })
+			all[name] = get
+			go func() { _, _ = get() }() // whoever asks has the error
+		}
+	}
+	return context.WithValue(ctx, fetchedKey{}, all), cancel
+}
+
+// fetchClaim gets a claim for the kubelet.
+func fetchClaim(ctx context.Context, client kubernetes.Interface, name types.NamespacedName) (*resourceapi.ResourceClaim, error) {
+	claim, err := getClaim(ctx, client, name)
+	if err != nil {
+		err = fmt.Errorf("%w; the kubelet tries again, and prepared claims are not affected", err)
+	}
+	return claim, err
+}
+
+// getClaim gets a claim, and tries again while the API server is in trouble that passes.
+func getClaim(ctx context.Context, client kubernetes.Interface, name types.NamespacedName) (*resourceapi.ResourceClaim, error) {
+	began, backoff := time.Now(), claimBackoff()
+	var reason error // of the last try that had the time to fail
+	for tries := 1; ; tries++ {
+		claim := &resourceapi.ResourceClaim{}
+		err := client.ResourceV1().RESTClient().Get().Namespace(name.Namespace).Resource("resourceclaims").Name(name.Name).
+			MaxRetries(0).Do(ctx).Into(claim)
+		if err == nil {
+			return claim, nil
+		}
+		if reason == nil || ctx.Err() == nil {
+			reason = err
+		}
+		if !transient(err) || !wake.Sleep(ctx, max(backoff.Step(), suggested(err))) {
+			return nil, fmt.Errorf("ask the API server for it (tries: %d, in %v): %w",
+				tries, time.Since(began).Round(time.Millisecond), reason)
+		}
+	}
+}
+
+// transient reports whether a request that failed may succeed a moment later: there was no
+// answer of the API, or one that says so.
+func transient(err error) bool {
+	var status apierrors.APIStatus
+	return !errors.As(err, &status) || status.Status().Code == http.StatusTooManyRequests || status.Status().Code >= http.StatusInternalServerError
+}
+
+// suggested is how long the API server wants to be left alone.
+func suggested(err error) time.Duration {
+	seconds, _ := apierrors.SuggestsClientDelay(err)
+	return time.Duration(seconds) * time.Second
+}
+
+// FetchClient is a client that takes claims from the context, if they are there.
+type FetchClient struct{ kubernetes.Interface }
+
+func (c FetchClient) ResourceV1() resourceclient.ResourceV1Interface {
+	return claimResources{c.Interface.ResourceV1()}
+}
+
+type claimResources struct {
+	resourceclient.ResourceV1Interface
+}
+
+func (r claimResources) ResourceClaims(namespace string) resourceclient.ResourceClaimInterface {
+	return claimGetter{r.ResourceV1Interface.ResourceClaims(namespace), namespace}
+}
+
+type claimGetter struct {
+	resourceclient.ResourceClaimInterface
+	namespace string
+}
+
+func (g claimGetter) Get(ctx context.Context, name string, options metav1.GetOptions) (*resourceapi.ResourceClaim, error) {
+	all, _ := ctx.Value(fetchedKey{}).(fetched)
+	if get := all[types.NamespacedName{Namespace: g.namespace, Name: name}]; get != nil {
+		return get()
+	}
+	return g.ResourceClaimInterface.Get(ctx, name, options)
+}

@@ -1,0 +1,251 @@
+package claims
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+// settleTime is how long a call waits for devices that are missing. Reloading a kernel driver takes about as long, and
+// the kubelet repeats the call only after a minute.
+const settleTime = 3 * time.Second
+
+// Prepare prepares claims. One that fails does not affect the others. It is idempotent, and may run concurrently with
+// itself, in this process and in another.
+func (c *Claims) Prepare(ctx context.Context, claims []*resourceapi.ResourceClaim) map[types.UID]kubeletplugin.PrepareResult {
+	results := make(map[types.UID]kubeletplugin.PrepareResult, len(claims))
+	// The kubelet's time limit for the whole call is 45 s, so its claims share the wait.
+	settled := time.Now().Add(settleTime)
+	unsure := c.learnOfNewClaims(ctx, claims)
+	for _, claim := range claims {
+		devices, err := c.prepareAfter(ctx, claim, func() ([]kubeletplugin.Device, error) {
+			return c.prepare(ctx, claim, settled, unsure)
+		})
+		if err != nil {
+			err = plan.Bounded(err)
+			klog.FromContext(ctx).Error(err, "Claim not prepared", "claim", klog.KObj(claim), "uid", claim.UID)
+			// The kubelet tells the pod.
+			c.cfg.Report.Record(event.Event{
+				Namespace: claim.Namespace, Claim: claim.Name, UID: claim.UID,
+				Reason: event.PrepareFailed, Message: err.Error(),
+			})
+		}
+		results[claim.UID] = kubeletplugin.PrepareResult{Devices: devices, Err: err}
+	}
+	return results
+}
+
+// prepare prepares one claim. If the host is in the middle of a change, it waits, at most until settled. If unsure is
+// not nil, it is the reason why other claims of the pods may be unknown.
+func (c *Claims) prepare(
+	ctx context.Context, claim *resourceapi.ResourceClaim, settled time.Time, unsure error,
+) ([]kubeletplugin.Device, error) {
+	watch := c.cfg.Metrics.Start(metrics.Prepare)
+	defer watch.Whole(metrics.PhaseClaim)
+	var p *plan.Plan
+	err := c.cfg.Node.Settle(ctx, settled, func(host *node.Host) (err error) {
+		p, err = c.tryPrepare(ctx, host, claim, unsure, &watch)
+		return err
+	})
+	if err != nil {
+		return nil, watch.Fail(reasonOf(err), err)
+	}
+	c.cfg.Offer.Prepared(p)
+	c.cfg.Report.Note("Prepared", p.Claim(), "UID %s: %s", p.UID, strings.Join(p.HCAs(), ", "))
+	c.cfg.Report.Prepared(claim)
+	return prepared(p), nil
+}
+
+// tryPrepare prepares a claim on a host. It holds the lock of the claim.
+func (c *Claims) tryPrepare(
+	ctx context.Context, host *node.Host, claim *resourceapi.ResourceClaim, unsure error, watch *metrics.Watch,
+) (*plan.Plan, error) {
+	release, err := c.cfg.Store.LockClaim(ctx, claim.UID)
+	if err != nil { // the claim may have ended while this call waited
+		if ctx.Err() != nil {
+			err = because(metrics.ReasonGaveUp, fmt.Errorf("the kubelet gave up on this call: %w", err))
+		}
+		return nil, because(recordReason(err), fmt.Errorf("claim %s/%s: %w", claim.Namespace, claim.Name, err))
+	}
+	defer release()
+	watch.Lap(metrics.PhaseWait)
+	p, err := c.planOf(ctx, host, claim, unsure)
+	watch.Lap(metrics.PhasePlan)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := c.makeSpec(host, p)
+	watch.Lap(metrics.PhaseSpec)
+	if err != nil {
+		return nil, err
+	}
+	if err = spec.errFiles; err == nil {
+		p.Bytes, err = spec.sizes(p)
+	}
+	if err == nil {
+		err = c.cfg.Store.Claim(ctx, p)
+	}
+	watch.Lap(metrics.PhaseRecord)
+	if err != nil {
+		return nil, because(recordReason(err), err)
+	}
+	_, err = c.writeSpec(host, p, spec)
+	watch.Lap(metrics.PhaseWrite)
+	return p, err
+}
+
+// planOf makes the plan of a claim. It refuses a new claim if the host lacks one of its devices.
+func (c *Claims) planOf(ctx context.Context, host *node.Host, claim *resourceapi.ResourceClaim, unsure error) (*plan.Plan, error) {
+	made, err := c.cfg.Store.Get(claim.UID)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Record of a claim is made again", "claim", klog.KObj(claim), "uid", claim.UID)
+	}
+	if made != nil && !made.IsOf(claim) { // pods of that allocation may still run: see prepareAfter
+		return nil, because(metrics.ReasonInUse, fmt.Errorf("claim %s: %w", made.Claim(), made.Earlier()))
+	}
+	p, err := plan.New(claim, c.facts(ctx, host, claim).As(made))
+	switch {
+	case err != nil:
+		return nil, because(metrics.ReasonParameters, err)
+	case made != nil:
+		// The claim may have been read before one of its pods was created. It keeps its devices even if the mode has
+		// changed since: its pod may use the host's network.
+		return p.WithPods(made.Pods...), nil
+	case p.HasNetwork() && unsure != nil:
+		return nil, because(metrics.ReasonAPI, fmt.Errorf("claim %s: name its network interfaces: %w", p.Claim(), unsure))
+	}
+	if err := c.cfg.Node.Admit(host, p); err != nil {
+		return nil, err
+	}
+	if c.pods == nil {
+		return p, nil
+	}
+	return p, c.pods.Admit(host, p)
+}
+
+// facts returns what a new plan needs of this node.
+func (c *Claims) facts(ctx context.Context, host *node.Host, claim *resourceapi.ResourceClaim) plan.Facts {
+	facts := c.cfg.Offer.Facts(ctx, host, claim)
+	facts.FilesDir = claimstore.MetadataDir(c.cfg.StateDir)
+	if c.cfg.DeviceMetadata {
+		facts.MetadataDir = facts.FilesDir
+	}
+	if !c.cfg.Interfaces {
+		facts.Networks = nil
+	} else {
+		facts.Networks.Others = c.othersOf(ctx, claim)
+	}
+	return facts
+}
+
+// specName is the base name of a claim's CDI spec.
+func specName(uid types.UID) string { return cdi.SpecName(cdi.KindClaim, string(uid)) }
+
+// prepared returns the devices of a plan for the kubelet: one CDI device for each device of a request, so that a
+// container gets only what it names.
+func prepared(p *plan.Plan) []kubeletplugin.Device {
+	var devices []kubeletplugin.Device
+	for _, dev := range p.Devices {
+		devices = append(devices, kubeletplugin.Device{
+			Requests:     []string{dev.Request},
+			PoolName:     dev.Pool,
+			DeviceName:   dev.Device,
+			ShareID:      dev.ShareID,
+			CDIDeviceIDs: []string{p.CDIDevice(dev)},
+		})
+	}
+	return devices
+}
+
+// Unprepare ends claims. It is idempotent, and may run concurrently with itself.
+func (c *Claims) Unprepare(ctx context.Context, claims []kubeletplugin.NamespacedObject) map[types.UID]error {
+	results := make(map[types.UID]error, len(claims))
+	for _, claim := range claims {
+		watch := c.cfg.Metrics.Start(metrics.Unprepare)
+		err := c.forget(ctx, claim.UID)
+		if err == nil {
+			c.cfg.Report.Note("Unprepared", claim.Namespace+"/"+claim.Name, "UID %s", claim.UID)
+		} else {
+			c.cfg.Report.Record(event.Event{
+				Namespace: claim.Namespace, Claim: claim.Name, UID: claim.UID,
+				Reason: event.UnprepareFailed, Message: err.Error(), Pods: true,
+			})
+		}
+		results[claim.UID] = watch.Fail(metrics.ReasonRecord, err)
+		watch.Whole(metrics.PhaseClaim)
+		c.cfg.Report.Ended(claim.UID)
+	}
+	c.cfg.Offer.Ended()
+	return results
+}
+
+// forget removes the record and the files of a claim, if it has any. The record goes first. A spec without a record is
+// removed within minutes (restoreInterval), but a record without a spec would restore the spec.
+func (c *Claims) forget(ctx context.Context, uid types.UID) error {
+	release, err := c.cfg.Store.LockClaim(ctx, uid)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := c.cfg.Store.Remove(uid); err != nil {
+		return err
+	}
+	return c.removeFiles(uid)
+}
+
+// removeFiles removes what a claim has besides its record.
+func (c *Claims) removeFiles(uid types.UID) error {
+	if _, err := c.specs.Remove(specName(uid)); err != nil {
+		return err
+	}
+	return c.cfg.Store.RemoveMetadata(uid)
+}
+
+// refusal is an error with its reason for metrics.
+type refusal struct {
+	error
+	reason metrics.Reason
+}
+
+func (r *refusal) Unwrap() error { return r.error }
+
+func because(reason metrics.Reason, err error) error { return &refusal{err, reason} }
+
+// reasonOf returns the reason of a refusal. Without one, a device of the host is the reason.
+func reasonOf(err error) metrics.Reason {
+	if refused, ok := errors.AsType[*refusal](err); ok {
+		return refused.reason
+	}
+	if errors.Is(err, node.ErrExclusive) {
+		return metrics.ReasonNetns
+	}
+	return metrics.ReasonDevice
+}
+
+// recordReason names the errors of records.
+func recordReason(err error) metrics.Reason {
+	if refused, ok := errors.AsType[*refusal](err); ok {
+		return refused.reason
+	}
+	if _, ok := errors.AsType[plan.InUseError](err); ok {
+		return metrics.ReasonInUse
+	}
+	if _, ok := errors.AsType[plan.TooMuchError](err); ok {
+		return metrics.ReasonParameters
+	}
+	return metrics.ReasonRecord
+}

@@ -1,0 +1,210 @@
+package claims
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/reports"
+	"github.com/rdma-dev/dra-driver-rdma/internal/podresources"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+// releaseTime is the time limit for a request about a claim. The HCAs of the claim are locked meanwhile.
+const releaseTime = 5 * time.Second
+
+// kubeletWord returns what the kubelet lists. It asks the kubelet at the first call.
+type kubeletWord func() (podresources.Claims, error)
+
+func (c *Claims) kubeletWord(ctx context.Context) kubeletWord {
+	return sync.OnceValues(func() (podresources.Claims, error) {
+		return podresources.List(ctx, c.cfg.PodResources, plan.DriverName)
+	})
+}
+
+// prepareAfter prepares a claim. If other claims hold its HCAs, or an earlier allocation of the claim itself does, it
+// releases those that nobody can use any more. It holds no lock of the claim while it looks at another one.
+func (c *Claims) prepareAfter(ctx context.Context, claim *resourceapi.ResourceClaim, prepare func() ([]kubeletplugin.Device, error)) ([]kubeletplugin.Device, error) {
+	kubelet := c.kubeletWord(ctx)
+	for {
+		devices, err := prepare()
+		var conflict plan.InUseError
+		if !errors.As(err, &conflict) {
+			return devices, err
+		}
+		f, released, releaseErr := c.release(ctx, conflict.Holder.UID, claim, kubelet)
+		switch {
+		case releaseErr != nil:
+			return nil, fmt.Errorf("%w (whether that claim can go is not known: %w)", err, releaseErr)
+		case released:
+			continue // with the next conflict
+		case f.verdict() == inUse:
+			return nil, err
+		default:
+			return nil, fmt.Errorf("claim %s/%s: %w", claim.Namespace, claim.Name, conflict.Because(f.why(c.cfg.Store.RecordPath(conflict.Holder.UID))))
+		}
+	}
+}
+
+// release removes a claim if nobody can use it any more, and returns the evidence about it. Asking is the claim that the
+// kubelet wants to prepare, nil for none. The HCAs of the claim are locked meanwhile, so that the evidence are still true
+// when the record is removed.
+func (c *Claims) release(ctx context.Context, uid types.UID, asking *resourceapi.ResourceClaim, kubelet kubeletWord) (f evidence, released bool, err error) {
+	unlock, err := c.cfg.Store.LockClaim(ctx, uid)
+	if err != nil {
+		return f, false, err
+	}
+	defer unlock()
+	var gone *plan.Plan
+	released, err = c.cfg.Store.Release(ctx, uid, func(p *plan.Plan) bool {
+		f = c.evidenceOf(ctx, p, asking, kubelet)
+		gone = p
+		return f.verdict() == over
+	}, func() error { return c.removeFiles(uid) })
+	if !released || gone == nil { // it stays, or it was removed meanwhile
+		return f, released, err
+	}
+	klog.FromContext(ctx).Info("Forgetting a claim that nobody can use any more", "claim", gone.Claim(), "uid", uid, "reason", f.Allocation.String())
+	c.cfg.Report.Note("Forgotten", gone.Claim(), "UID %s: %v, and no pod of the node uses it", uid, f.Allocation)
+	c.cfg.Report.Ended(uid)
+	c.cfg.Offer.Ended()
+	return f, released, err
+}
+
+// evidenceOf gathers the evidence about a claim. If its allocation stands, nothing else matters.
+func (c *Claims) evidenceOf(ctx context.Context, p *plan.Plan, asking *resourceapi.ResourceClaim, kubelet kubeletWord) (f evidence) {
+	if f.Allocation, f.Doubt = c.askAllocation(ctx, p); f.Doubt != nil || f.Allocation == allocationStands {
+		return f
+	}
+	var errs [2]error
+	name := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
+	// The kubelet knows one claim of each name. If that is the claim it wants to prepare, its list is about that claim.
+	own := asking != nil && types.NamespacedName{Namespace: asking.Namespace, Name: asking.Name} == name
+	if !own {
+		var claims podresources.Claims
+		claims, errs[0] = kubelet()
+		f.Listed = podNames(claims.Users(name, p.CDIDevices()))
+	}
+	f.Running, errs[1] = c.podsRunning(p)
+	if own { // pods that are about to start already have a cgroup
+		f.Running = slices.DeleteFunc(f.Running, func(pod types.UID) bool { return slices.Contains(plan.PodsOf(asking), pod) })
+	}
+	f.Doubt = errors.Join(errs[:]...)
+	return f
+}
+
+func podNames(pods []podresources.Pod) (names []string) {
+	for _, pod := range pods {
+		names = append(names, pod.Namespace+"/"+pod.Name)
+	}
+	return names
+}
+
+// askAllocation asks the API server for the state of the allocation that a plan was made from.
+func (c *Claims) askAllocation(ctx context.Context, p *plan.Plan) (allocation, error) {
+	ctx, cancel := context.WithTimeout(ctx, releaseTime)
+	defer cancel()
+	claim, err := getClaim(ctx, c.cfg.Client, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+	if apierrors.IsNotFound(err) {
+		return allocationGone, nil
+	}
+	if err != nil {
+		return allocationUnknown, fmt.Errorf("look for claim %s: %w", p.Claim(), err)
+	}
+	return allocationOf(p, claim), nil
+}
+
+// podsRunning returns the pods that got a claim and still have a cgroup on the node, or a container in the container
+// runtime. The error is the reason why further pods may run.
+func (c *Claims) podsRunning(p *plan.Plan) (pods []types.UID, err error) {
+	given := p.Pods
+	if p.Only != "" && !slices.Contains(given, p.Only) {
+		given = append(slices.Clip(given), p.Only)
+	}
+	cgroups, cgroupErr := c.readPods()
+	for _, pod := range given {
+		if cgroups.Has(string(pod)) {
+			pods = append(pods, pod)
+		}
+	}
+	if c.pods != nil {
+		using, complete := c.pods.Using(p)
+		for _, pod := range using {
+			if !slices.Contains(pods, pod) {
+				pods = append(pods, pod)
+			}
+		}
+		if complete {
+			cgroupErr = nil
+		}
+	}
+	return pods, errors.Join(cgroupErr, c.podsUnknown(p))
+}
+
+// errLaterPods says that further pods of a claim are unknown.
+var errLaterPods = errors.New("it is not known which pods it was given to after the first: the hook, which reports them, is off (chart values hookDir, hookReportDir)")
+
+// podsUnknown returns the reason why a claim may have pods that its record lacks.
+func (c *Claims) podsUnknown(p *plan.Plan) error {
+	if p.Only != "" {
+		return nil // no other
+	}
+	if c.cfg.Hook.Path == "" || c.cfg.Hook.ReportDir == "" {
+		return errLaterPods
+	}
+	pending, err := reports.Pending(c.cfg.Hook.ReportDir, string(p.UID))
+	if err == nil && pending {
+		err = errors.New("the hook has just reported a container of it")
+	}
+	return err
+}
+
+// recordPods returns a function that records the pod of a claim from a report of the hook. After an error the report
+// must be kept. The pod is that of the container's cgroup: the pod in the report comes from annotations, which users
+// may set. A container without a cgroup has ended.
+func (c *Claims) recordPods(ctx context.Context) func(hook.Report) error {
+	read := sync.OnceValues(c.readPods)
+	return func(r hook.Report) error {
+		p, err := c.cfg.Store.Get(types.UID(r.Claim))
+		if r.Claim == "" || err != nil || p == nil || p.Only != "" {
+			return nil // no claim, one without a record, or one whose only pod is recorded already
+		}
+		cgroups, _ := read() // as long as some cannot be read, no claim is released
+		pod := types.UID(cgroups.Of(r.ID))
+		if pod == "" || slices.Contains(p.Pods, pod) {
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, releaseTime)
+		defer cancel()
+		unlock, err := c.cfg.Store.LockClaim(ctx, p.UID)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+		return c.cfg.Store.Update(ctx, p.UID, func(now *plan.Plan) *plan.Plan {
+			if len(now.Pods) >= resourceapi.ResourceClaimReservedForMaxSize {
+				now = now.WithoutPods(func(pod types.UID) bool { return !cgroups.Has(string(pod)) })
+			}
+			return now.WithPods(pod)
+		})
+	}
+}
+
+// ended returns those of some pods that have no cgroup on the node any more.
+func (c *Claims) ended(pods []types.UID) []types.UID {
+	cgroups, err := c.readPods()
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(pods), func(pod types.UID) bool { return cgroups.Has(string(pod)) })
+}

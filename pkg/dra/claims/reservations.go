@@ -1,0 +1,131 @@
+package claims
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+// Pod is a pod of the node.
+type Pod struct {
+	Namespace string
+	UID       types.UID
+}
+
+// The kubelet prepares a claim once, for the first of the pods that share it. Only the API server knows the others, in
+// the status of the claim.
+
+// reservedTime is the time limit of the API server for the reservations of claims when a pod starts: at most half of
+// what container runtimes give an NRI plugin.
+const reservedTime = time.Second
+
+// errUnsure says that a pod may have a claim that is not known to be reserved for it.
+var errUnsure = errors.New("whether pods share a claim that is prepared already is not known")
+
+// LearnReservations records which claims that were prepared before are reserved for pods. It asks the API server once
+// for each claim that may concern them, at the same time and without a lock. It returns the pods for which the answer
+// is unknown, and why.
+func (c *Claims) LearnReservations(
+	ctx context.Context, pods []Pod, concerns func(*plan.Plan) bool,
+) (unsure []Pod, err error) {
+	ctx, cancel := context.WithTimeout(ctx, HalfOf(ctx, reservedTime))
+	defer cancel()
+	var (
+		mu   sync.Mutex
+		errs []error
+		all  sync.WaitGroup
+	)
+	for _, p := range c.cfg.Node.View(ctx).Plans {
+		sharing := slices.DeleteFunc(slices.Clone(pods), func(pod Pod) bool { return !MayShare(p, pod) })
+		if len(sharing) == 0 || !concerns(p) {
+			continue
+		}
+		all.Go(func() {
+			if err := c.learnReservation(ctx, p); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				unsure, errs = append(unsure, sharing...), append(errs, fmt.Errorf("claim %s: %w", p.Claim(), err))
+			}
+		})
+	}
+	all.Wait()
+	if len(errs) > 0 {
+		err = fmt.Errorf("%w: %w", errUnsure, errors.Join(errs...))
+	}
+	return unsure, err
+}
+
+// HalfOf returns a time limit, but at most half of the time until ctx ends. The other half is for what follows.
+func HalfOf(ctx context.Context, atMost time.Duration) time.Duration {
+	if end, ok := ctx.Deadline(); ok {
+		return min(atMost, time.Until(end)/2)
+	}
+	return atMost
+}
+
+// MayShare reports whether a claim may be reserved for a pod although that is not recorded.
+func MayShare(p *plan.Plan, pod Pod) bool {
+	return p.Only == "" && p.Namespace == pod.Namespace && !slices.Contains(p.Pods, pod.UID)
+}
+
+// learnReservation reads for which pods a claim is reserved, and records new ones.
+func (c *Claims) learnReservation(ctx context.Context, p *plan.Plan) error {
+	claim, err := getClaim(ctx, c.cfg.Client, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+	if apierrors.IsNotFound(err) || err == nil && claim.UID != p.UID {
+		return nil // it has ended, and nobody shares it
+	}
+	if err != nil || p.Reserved(claim, p.Pods) == p {
+		return err
+	}
+	release, err := c.cfg.Store.LockClaim(ctx, p.UID)
+	if err != nil {
+		return err
+	}
+	defer release()
+	// A pod that was deleted by force may still run. The claim is no longer reserved for it, and it keeps its devices.
+	ended := c.ended(p.Pods)
+	return c.cfg.Store.Update(ctx, p.UID, func(now *plan.Plan) *plan.Plan {
+		now = now.Reserved(claim, ended)
+		if c.pods != nil {
+			now = now.WithPods(c.pods.UsingHostNetwork(now.Pods)...)
+		}
+		return now
+	})
+}
+
+// learnOfNewClaims records which claims with interfaces the pods of new claims share: the new interfaces get names
+// beside theirs.
+func (c *Claims) learnOfNewClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) error {
+	if !c.cfg.Interfaces {
+		return nil
+	}
+	var pods []Pod
+	for _, claim := range claims {
+		for _, uid := range plan.PodsOf(claim) {
+			pods = append(pods, Pod{UID: uid, Namespace: claim.Namespace})
+		}
+	}
+	_, err := c.LearnReservations(ctx, pods, (*plan.Plan).HasNetwork)
+	return err
+}
+
+// plansOf returns the plans of the claims that are known to be reserved for any of some pods.
+func plansOf(plans []*plan.Plan, pods []types.UID) []*plan.Plan {
+	return slices.DeleteFunc(plans, func(p *plan.Plan) bool {
+		return !slices.ContainsFunc(p.Pods, func(pod types.UID) bool { return slices.Contains(pods, pod) })
+	})
+}
+
+// othersOf returns the other claims that were prepared for the pods of a claim.
+func (c *Claims) othersOf(ctx context.Context, claim *resourceapi.ResourceClaim) []*plan.Plan {
+	return slices.DeleteFunc(c.PlansOf(ctx, plan.PodsOf(claim)...), func(p *plan.Plan) bool { return p.UID == claim.UID })
+}

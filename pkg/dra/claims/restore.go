@@ -1,0 +1,111 @@
+package claims
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+// staleAge is the age of a temporary file whose writer must have ended.
+const staleAge = time.Minute
+
+// lockTime is how long to wait for the lock of a claim. Prepare and Unprepare hold it for milliseconds. If another
+// driver hangs with the lock, this one must still follow the host: it tries the claim again.
+const lockTime = time.Second
+
+// Restore writes the specs of prepared claims that are missing or no longer match the host. It removes specs without a
+// record, and temporary files of drivers that were killed. After an error it is called again with the next look at the
+// host.
+func (c *Claims) Restore(ctx context.Context) error {
+	// Specs are listed first. A record is always older than its spec, so a listed spec whose record is not found
+	// afterwards has none.
+	ids, errIDs := c.specs.IDs(cdi.KindClaim)
+	plans, errPlans := c.cfg.Store.List()
+	errs := []error{errIDs, errPlans, atomicfile.Sweep(c.cfg.CDIDir, staleAge)}
+	known := make(map[types.UID]bool, len(plans))
+	for _, p := range plans {
+		known[p.UID] = true
+		errs = append(errs, c.restoreClaim(ctx, p.UID))
+	}
+	for _, id := range ids {
+		if !known[types.UID(id)] {
+			errs = append(errs, c.restoreClaim(ctx, types.UID(id)))
+		}
+	}
+	errs = append(errs, c.cfg.Store.SweepMetadata(plans))
+	err := errors.Join(errs...)
+	if err != nil {
+		c.cfg.Node.NotAdapted()
+	}
+	return err
+}
+
+// Renew reads the host again and writes the specs of claims again, after the kernel made new nodes.
+func (c *Claims) Renew(ctx context.Context, plans []*plan.Plan) error {
+	_, err := c.cfg.Node.Rescan()
+	errs := []error{err}
+	for _, p := range plans {
+		errs = append(errs, c.restoreClaim(ctx, p.UID))
+	}
+	return errors.Join(errs...)
+}
+
+// restoreClaim writes the spec of a prepared claim unless it is right already, and removes the spec of a claim without
+// a record. An unreadable record counts as a record. The lock of the claim excludes Prepare and Unprepare.
+//
+// If the spec cannot be made now, it is removed: its nodes may belong to another HCA by now, and a container must fail
+// to start rather than get the wrong device. The record stays, and the spec is restored with the device.
+func (c *Claims) restoreClaim(ctx context.Context, uid types.UID) error {
+	lockCtx, cancel := context.WithTimeout(ctx, lockTime)
+	defer cancel()
+	release, err := c.cfg.Store.LockClaim(lockCtx, uid)
+	if err != nil {
+		return fmt.Errorf("restore CDI spec: %w", err)
+	}
+	defer release()
+	p, err := c.cfg.Store.Get(uid)
+	switch {
+	case err != nil:
+		return err
+	case p == nil:
+		return c.removeRubbish(ctx, uid)
+	}
+	var changed, made bool
+	// It does not wait for a host in the middle of a change, since it holds the lock: the next look restores again.
+	err = c.cfg.Node.Settle(ctx, time.Time{}, func(host *node.Host) error {
+		spec, err := c.makeSpec(host, p)
+		if made = err == nil; made {
+			changed, err = c.writeSpec(host, p, spec)
+		}
+		return err
+	})
+	if !made {
+		_, removeErr := c.specs.Remove(specName(uid))
+		err = errors.Join(err, removeErr)
+	}
+	if err != nil {
+		return fmt.Errorf("restore CDI spec: %w", err)
+	}
+	if changed {
+		klog.FromContext(ctx).Info("Restored the CDI spec of a prepared claim", "claim", p.Claim(), "uid", uid)
+	}
+	return nil
+}
+
+// removeRubbish removes the spec of a claim that is not prepared.
+func (c *Claims) removeRubbish(ctx context.Context, uid types.UID) error {
+	removed, err := c.specs.Remove(specName(uid))
+	if removed {
+		klog.FromContext(ctx).Info("Removed the CDI spec of a claim that is not prepared", "uid", uid)
+	}
+	return err
+}

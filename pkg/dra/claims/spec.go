@@ -1,0 +1,127 @@
+package claims
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+
+	"tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/podmeta"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
+)
+
+// claimSpec is the CDI spec of a claim with the files that it mounts: what containers can read about their devices, and
+// about their place.
+type claimSpec struct {
+	*specs.Spec
+	files    []podmeta.File
+	errFiles error // why there are none
+}
+
+// makeSpec makes the spec of a plan, and confirms it with the kernel.
+func (c *Claims) makeSpec(host *node.Host, p *plan.Plan) (*claimSpec, error) {
+	spec, err := p.Spec(host.Snapshot, c.cfg.Hook)
+	if err == nil {
+		err = c.cfg.Node.Confirm(host, p)
+	}
+	if err != nil {
+		return nil, node.Unsettled(err)
+	}
+	files, errFiles := filesOf(p, host.Snapshot, host.Sys)
+	return &claimSpec{spec, files, errFiles}, nil
+}
+
+func filesOf(p *plan.Plan, snap *rdma.Snapshot, sys fs.ReadLinkFS) ([]podmeta.File, error) {
+	files, err := podmeta.Files(p, snap)
+	if err != nil || p.NCCLTopology == "" {
+		return files, err
+	}
+	data, err := ncclTopology(p, snap, sys)
+	return append(files, podmeta.File{Name: filepath.Base(p.NCCLTopology), Data: data}), err
+}
+
+// sizes returns how many bytes a claim takes of the node besides its record, or an error if that is too much.
+func (s *claimSpec) sizes(p *plan.Plan) (int, error) {
+	data, err := cdi.Encode(s.Spec, cdi.JSON)
+	if err != nil {
+		return 0, err
+	}
+	ofFiles := 0
+	for _, f := range s.files {
+		ofFiles += len(f.Data)
+	}
+	return len(data) + ofFiles, errors.Join(
+		p.CheckSize("CDI spec", len(data), plan.MaxSpec), p.CheckSize("device metadata", ofFiles, plan.MaxFiles))
+}
+
+// writeSpec writes the spec of a claim and the files that it mounts, and reports whether the spec changed. The caller
+// holds the lock of the claim, whose record exists.
+//
+// Afterwards it confirms the spec. A change of the host after that causes an event of the kernel, and its handler finds
+// the record. A spec that does not fit the host is removed: it may lead to another HCA.
+func (c *Claims) writeSpec(host *node.Host, p *plan.Plan, spec *claimSpec) (changed bool, err error) {
+	errFiles := c.writeFiles(p, spec)
+	changed, err = c.specs.Write(specName(p.UID), spec.Spec, cdi.JSON)
+	if err != nil {
+		err = because(metrics.ReasonCDI, fmt.Errorf(
+			"claim %s: %w; the driver needs a writable CDI directory with free space on the node", p.Claim(), err))
+	} else if moved := c.cfg.Node.Confirm(host, p); moved != nil {
+		err = node.Unsettled(moved)
+	}
+	if err != nil {
+		_, removeErr := c.specs.Remove(specName(p.UID))
+		return changed, errors.Join(err, removeErr)
+	}
+	return changed, errFiles
+}
+
+// writeFiles writes the files that the spec of a claim mounts.
+func (c *Claims) writeFiles(p *plan.Plan, spec *claimSpec) error {
+	if err := spec.errFiles; err != nil {
+		return because(recordReason(err), err)
+	}
+	for _, f := range spec.files {
+		if err := c.cfg.Store.WriteMetadata(p.UID, f.Name, f.Data); err != nil {
+			return because(recordReason(err), fmt.Errorf("claim %s: %w", p.Claim(), err))
+		}
+	}
+	return nil
+}
+
+// ncclTopology makes NCCL's topology file of a plan. HCAs that are not there are not in it.
+func ncclTopology(p *plan.Plan, snap *rdma.Snapshot, sys fs.ReadLinkFS) ([]byte, error) {
+	cpu, err := readCPU()
+	if err != nil {
+		return nil, fmt.Errorf("claim %s: %w", p.Claim(), err)
+	}
+	var hcas []*rdma.HCA
+	for _, name := range p.HCAs() {
+		if hca := snap.Lookup(name); hca != nil {
+			hcas = append(hcas, hca)
+		}
+	}
+	data, err := topology.NCCL(sys, snap, hcas, cpu)
+	if err != nil {
+		return nil, fmt.Errorf("claim %s: %w", p.Claim(), err)
+	}
+	return data, nil
+}
+
+// readCPU reads what the host's processors are, once. A container's /proc/cpuinfo is the host's.
+var readCPU = sync.OnceValues(func() (topology.CPU, error) {
+	text, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return topology.CPU{}, fmt.Errorf("read the processor's model: %w", err)
+	}
+	return topology.ParseCPU(string(text), runtime.GOARCH), nil
+})

@@ -1,0 +1,44 @@
+package event
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+// Event is something that people should know of the node or of a claim.
+type Event struct {
+	Namespace, Claim string // empty for the node
+	UID              types.UID
+	Reason           Reason
+	Message          string             // empty where there is a transition
+	Transition       *health.Transition // joined with others of its reason
+	Pods             bool               // the pods that use the claim get the event too
+	Pod              types.UID          // only this pod of them; empty for all
+	Start            bool               // the start of a container is the cause
+}
+
+// OfClaim returns an event of a claim and of its pods.
+func OfClaim(p *plan.Plan, reason Reason, message string) Event {
+	return Event{Namespace: p.Namespace, Claim: p.Name, UID: p.UID, Reason: reason, Message: message, Pods: true}
+}
+
+// Object returns the object of the event.
+func (e *Event) Object(node string) corev1.ObjectReference {
+	if e.Claim == "" {
+		// The kubelet gives the name for the UID as well, and kubectl describe looks for both.
+		return corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node, UID: types.UID(node)}
+	}
+	return corev1.ObjectReference{
+		APIVersion: resourceapi.SchemeGroupVersion.String(), Kind: "ResourceClaim",
+		Namespace: e.Namespace, Name: e.Claim, UID: e.UID,
+	}
+}
+
+// PodReference refers to a pod.
+func PodReference(namespace, name string, uid types.UID) corev1.ObjectReference {
+	return corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: name, UID: uid}
+}

@@ -1,0 +1,62 @@
+package event
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+)
+
+// Reason is the reason of an event. It does not change from version to version: people and programs look for it.
+type Reason struct {
+	Reason  string
+	Type    string // Normal or Warning
+	Objects string // that get it
+	Meaning string
+}
+
+// The reasons of events of claims and nodes, besides those of health.
+var (
+	PrepareFailed = Reason{"RDMAPrepareFailed", corev1.EventTypeWarning, "claim",
+		"The claim cannot be prepared on its node; the message has the reason. The kubelet tries again, and tells the pod (`FailedPrepareDynamicResources`)."}
+	UnprepareFailed = Reason{"RDMAUnprepareFailed", corev1.EventTypeWarning, "claim, pods",
+		"What the claim has on its node cannot be removed, so its pods do not end. The kubelet tries again."}
+	MemlockNotRaised = Reason{"RDMAMemlockNotRaised", corev1.EventTypeWarning, "claim, pod",
+		"A container has less locked memory than its claim asks for, so registering memory may fail with `ENOMEM` ([hook.md](hook.md#where-it-does-not-reach))."}
+	LimitNotSet = Reason{"RDMALimitNotSet", corev1.EventTypeWarning, "claim, pod",
+		"A container is not held to the `handles` or `objects` of its claim ([hook.md](hook.md#where-limits-are-accounting-only))."}
+	NetdevMissing = Reason{"RDMANetdevMissing", corev1.EventTypeWarning, "claim, pod",
+		"A container has a RoCE device, a network namespace of its own, and in it no interface of the device, so it has no address to use."}
+	MoveFailed = Reason{"RDMAMoveFailed", corev1.EventTypeWarning, "claim, pod",
+		"The RDMA devices of the claim could not be moved into the network namespace of the pod, or another pod of the claim has them ([network.md](network.md#claims-that-pods-share)), so its containers do not start. The kubelet tries again."}
+	StillHeld = Reason{"RDMAStillHeld", corev1.EventTypeWarning, "claim",
+		"The claim is deleted, or not allocated to this node any more, and holds its HCA there all the same; the message says why ([restarts.md](restarts.md#what-holds-an-hca))."}
+	NoDevices = Reason{"NoRDMADevices", corev1.EventTypeWarning, "node",
+		"The node publishes nothing, since its container runtime would drop the devices ([install.md](install.md))."}
+)
+
+// Reasons returns all reasons, those of health last.
+func Reasons() []Reason {
+	out := []Reason{
+		PrepareFailed, UnprepareFailed, MemlockNotRaised, LimitNotSet, NetdevMissing, MoveFailed, StillHeld, NoDevices,
+	}
+	for _, c := range health.Conditions() {
+		for _, holds := range []bool{true, false} {
+			t := health.Transition{Condition: c, Holds: holds}
+			meaning := "The condition `" + string(c) + "` of an HCA "
+			if holds {
+				meaning += "began"
+			} else {
+				meaning += "ended"
+			}
+			out = append(out, Reason{t.Reason(), TypeOf(t), "node, claims, pods", meaning + " ([health.md](health.md))."})
+		}
+	}
+	return out
+}
+
+func TypeOf(t health.Transition) string {
+	if t.Grave() {
+		return corev1.EventTypeWarning
+	}
+	return corev1.EventTypeNormal
+}

@@ -1,0 +1,66 @@
+package node
+
+import (
+	"encoding/json"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// FuzzRemembered: whatever the driver before has left of HCAs and taints, this one judges and publishes
+// its host; what is there is what is read now, not what was left.
+func FuzzRemembered(f *testing.F) {
+	snap := rdmatest.Snapshot(f, "mlx5-sf")
+	left, err := json.Marshal(snap.HCAs)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(left, []byte(`{"pci-0000-c1-00-0":[{"key":"rdma.dev/port-down","effect":"NoSchedule"}]}`))
+	f.Add([]byte(`[{}]`), []byte(`{"":[{"key":"rdma.dev/device-gone"},{"key":"x/y","timeAdded":"2026-01-01T00:00:00Z"}]}`))
+	f.Add([]byte(`[{"Name":"gone","Ports":[{"Number":-1}],"Identity":{"PCI":"0000:ff:00.0"},"PF":"0000:c1:00.0"}]`), []byte(`null`))
+	f.Fuzz(func(t *testing.T, hcas, taints []byte) {
+		var known []rdma.HCA
+		var was map[string][]resourceapi.DeviceTaint
+		if json.Unmarshal(hcas, &known) != nil || json.Unmarshal(taints, &was) != nil {
+			return // as Recall has it
+		}
+		h := &Host{Snapshot: snap, Sys: fstest.MapFS{}, seen: map[string]*rdma.HCA{}}
+		for _, hca := range snap.HCAs {
+			h.seen[hca.Name] = &hca
+		}
+		h.learn(known)
+		judge, err := newJudge(health.DefaultConfig())
+		if err != nil {
+			t.Fatal(err)
+		}
+		judge.model.Resume(was)
+		view := View{Host: h, Plans: []*plan.Plan{{}}}
+		for name := range h.seen {
+			h.Cards(name)
+			view.Plans[0].Devices = append(view.Plans[0].Devices, plan.Device{Device: name})
+		}
+		view.remarkable()
+		view.unbound()
+		judge.model.Observe(health.Observation{Snapshot: snap, Held: view.held()}, time.Now())
+		state := policy.State{Taints: map[string][]resourceapi.DeviceTaint{}}
+		for _, name := range judge.model.View().Devices() {
+			state.Taints[name] = judge.model.View().Taints(name, health.Policy{Informational: true})
+		}
+		all := snap.With(view.Missing()...)
+		decided := policy.Default().Apply(all, state)
+		decided.Slices()
+		for i := range snap.HCAs {
+			if there := all.Lookup(snap.HCAs[i].Name); there == nil || there.IBDev != snap.HCAs[i].IBDev {
+				t.Errorf("%s is %v, by what an earlier driver knew", snap.HCAs[i].Name, there)
+			}
+		}
+	})
+}

@@ -1,0 +1,83 @@
+package node
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+)
+
+// judge has what the health of the node's HCAs is judged by.
+type judge struct {
+	model      *health.Model // of Run, once it runs
+	down, up   time.Duration // unless SetTimes says otherwise
+	times      atomic.Pointer[Times]
+	thresholds []health.Threshold
+	readings   map[health.PortID]health.Reading // of the last poll, of Run
+
+	mu      sync.Mutex
+	changed chan struct{} // closed at the next change of health
+}
+
+// Times returns how long a fault must be seen before it counts, and how long it must be gone before it ends, from the
+// driver's own times.
+type Times func(down, up time.Duration) (time.Duration, time.Duration)
+
+func newJudge(cfg health.Config) (*judge, error) {
+	model, err := health.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &judge{model: model, down: cfg.Down, up: cfg.Up, thresholds: cfg.Thresholds, changed: make(chan struct{})}, nil
+}
+
+// SetTimes has the health of HCAs judged by other times, from now on.
+func (n *Node) SetTimes(t Times) {
+	if n.health.times.Swap(&t) != nil { // the first ones come before Start
+		n.changed.Set()
+	}
+}
+
+// HealthChanged returns a channel that is closed when the health of an HCA changes.
+func (n *Node) HealthChanged() <-chan struct{} {
+	n.health.mu.Lock()
+	defer n.health.mu.Unlock()
+	return n.health.changed
+}
+
+// due returns how long it takes until another look at HCAs in doubt, at most the given time.
+func (j *judge) due(now time.Time, most time.Duration) time.Duration {
+	if at, ok := j.model.Next(); ok {
+		return min(most, max(0, at.Sub(now)))
+	}
+	return most
+}
+
+// judge judges the health of the HCAs, and reports whether it changed.
+func (n *Node) judge(ctx context.Context, now time.Time) bool {
+	view, model := n.View(ctx), n.health.model
+	if times := n.health.times.Load(); times != nil {
+		model.SetTimes((*times)(n.health.down, n.health.up))
+	}
+	transitions := model.Observe(health.Observation{
+		Snapshot: view.Snapshot, Held: view.held(), Unbound: view.unbound(), Readings: n.health.readings,
+	}, now)
+	for _, t := range transitions {
+		klog.FromContext(ctx).Info("Health of an RDMA device",
+			"device", t.Device, "ibdev", t.IBDev, "reason", t.Reason(), "detail", t.Message)
+	}
+	n.listener.Health(ctx, len(model.Pending()), transitions, view.Plans)
+	if view.Health.Same(model.View()) {
+		return false
+	}
+	n.replace(func(h *Host) { h.Health = model.View() })
+	n.health.mu.Lock()
+	defer n.health.mu.Unlock()
+	close(n.health.changed)
+	n.health.changed = make(chan struct{})
+	return true
+}

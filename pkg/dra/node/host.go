@@ -1,0 +1,118 @@
+package node
+
+import (
+	"io/fs"
+	"maps"
+	"slices"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// Host is the host at one moment. Nobody changes it.
+type Host struct {
+	// Snapshot has the HCAs that are present or in the network namespace of a pod.
+	*rdma.Snapshot
+	// Health is the health of the HCAs.
+	Health *health.View
+	// Sys is the host's /sys. It is read for what changes without an event, such as GIDs.
+	Sys fs.ReadLinkFS
+
+	seen  map[string]*rdma.HCA // each usable HCA, as it was last
+	inPod map[string]bool      // those in the network namespaces of pods
+}
+
+// View is a host with the claims that are prepared on it.
+type View struct {
+	*Host
+	// Plans are the plans of the prepared claims.
+	Plans []*plan.Plan
+}
+
+// Known returns an HCA as it was last, whether it is present or not.
+func (h *Host) Known(name string) (rdma.HCA, bool) {
+	hca, ok := h.seen[name]
+	if !ok {
+		return rdma.HCA{}, false
+	}
+	return *hca, true
+}
+
+// InPod reports whether an HCA is in the network namespace of a pod.
+func (h *Host) InPod(name string) bool { return h.inPod[name] }
+
+// Cards returns the names of the HCAs of whose card an HCA is a VF or SF, sorted.
+func (h *Host) Cards(name string) []string {
+	part := h.seen[name]
+	if part == nil || part.PF == "" {
+		return nil
+	}
+	var names []string
+	for _, hca := range h.seen {
+		if hca.PF == "" && hca.Family() == part.Family() {
+			names = append(names, hca.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Missing returns the HCAs that claims hold and that nobody could use now, as they were last. They stay published: a
+// scheduler or an autoscaler that finds an allocated device missing takes the node for a smaller one.
+func (v View) Missing() []rdma.HCA {
+	usable := map[string]bool{}
+	for _, hca := range v.Usable() {
+		usable[hca.Name] = true
+	}
+	var missing []rdma.HCA
+	for _, p := range v.Plans {
+		for _, name := range p.HCAs() {
+			if hca, ok := v.Known(name); ok && !usable[name] {
+				missing = append(missing, hca)
+				usable[name] = true
+			}
+		}
+	}
+	return missing
+}
+
+// Absent returns those of the missing HCAs of which the host shows nothing.
+func (v View) Absent() []rdma.HCA {
+	return slices.DeleteFunc(v.Missing(), func(hca rdma.HCA) bool { return v.Lookup(hca.Name) != nil })
+}
+
+// unbound returns the names of the absent HCAs whose PCI functions are present: nothing drives them.
+func (v View) unbound() []string {
+	var out []string
+	for _, hca := range v.Absent() {
+		if hca.Identity.PCI == "" || hca.Identity.SF != nil {
+			continue
+		}
+		if _, err := fs.Stat(v.Sys, "bus/pci/devices/"+hca.Identity.PCI); err == nil {
+			out = append(out, hca.Name)
+		}
+	}
+	return out
+}
+
+// held returns the names of the HCAs that claims hold.
+func (v View) held() []string {
+	var names []string
+	for _, p := range v.Plans {
+		names = append(names, p.HCAs()...)
+	}
+	return names
+}
+
+// remarkable returns the HCAs that the next driver has to know: those that are present or held, sorted by name.
+func (v View) remarkable() []rdma.HCA {
+	held := v.held()
+	out := []rdma.HCA{}
+	for _, name := range slices.Sorted(maps.Keys(v.seen)) {
+		if v.Lookup(name) != nil || slices.Contains(held, name) {
+			out = append(out, *v.seen[name])
+		}
+	}
+	return out
+}

@@ -1,0 +1,37 @@
+package node
+
+import (
+	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// TestKnownWhileItMoves: an HCA that is read while the kernel takes its files away stays known as it
+// was: interfaces are attached by that.
+func TestKnownWhileItMoves(t *testing.T) {
+	root := rdmatest.Root(t, "roce-sriov")
+	n := opened(t, Config{Sys: sysfs.DirFS(filepath.Join(root, "sys"))})
+	const name = "pci-0000-3b-00-0"
+	before, ok := n.Host().Known(name)
+	if !ok || before.Protocol != rdma.ProtocolRoCE {
+		t.Fatalf("known is %+v, %v", before, ok)
+	}
+	ports, err := filepath.EvalSymlinks(filepath.Join(root, "sys/class/infiniband", before.IBDev, "ports"))
+	if err == nil {
+		err = os.RemoveAll(ports)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := n.Rescan()
+	if err != nil || host.Lookup(name) == nil || len(host.Lookup(name).Ports) > 0 {
+		t.Fatalf("the host has %+v, %v", host.Snapshot, err)
+	}
+	if after, _ := n.Host().Known(name); after.Protocol != before.Protocol || len(after.Ports) != len(before.Ports) {
+		t.Errorf("known is %+v, and was %+v", after, before)
+	}
+}

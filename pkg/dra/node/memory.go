@@ -1,0 +1,78 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// What a driver leaves to the next one of the same boot (docs/adr/0013): the HCAs as they were last, for those that are
+// away when it starts while claims hold them; and their taints, so that a restart does not forget that a link flaps.
+const (
+	memoryHCAs   = "hcas"
+	memoryTaints = "taints"
+)
+
+// recall takes over what the driver before has left.
+func (n *Node) recall() error {
+	var hcas []rdma.HCA
+	_, errHCAs := n.cfg.Store.Recall(memoryHCAs, &hcas)
+	if errHCAs == nil {
+		n.replace(func(h *Host) { h.learn(hcas) })
+	}
+	var taints map[string][]resourceapi.DeviceTaint
+	_, errTaints := n.cfg.Store.Recall(memoryTaints, &taints)
+	if errTaints == nil {
+		n.health.model.Resume(taints)
+		n.taints = taints
+	}
+	return errors.Join(errHCAs, errTaints)
+}
+
+// learn takes over HCAs that were not seen since the driver started.
+func (h *Host) learn(hcas []rdma.HCA) {
+	h.seen = maps.Clone(h.seen)
+	for _, hca := range hcas {
+		if _, ok := h.seen[hca.Name]; !ok {
+			h.seen[hca.Name] = &hca
+		}
+	}
+}
+
+// remember leaves the HCAs to the next driver: those that are present, and others that claims hold.
+func (n *Node) remember(ctx context.Context) {
+	if !n.unsaved.Swap(false) {
+		return
+	}
+	if err := n.cfg.Store.Remember(memoryHCAs, n.View(ctx).remarkable()); err != nil {
+		n.unsaved.Store(true)
+		klog.FromContext(ctx).Error(err, "A restart of the driver will not know HCAs that are away")
+	}
+}
+
+// RememberTaints leaves the taints of HCAs to the next driver. One goroutine calls it.
+func (n *Node) RememberTaints(taints map[string][]resourceapi.DeviceTaint) error {
+	same := func(a, b []resourceapi.DeviceTaint) bool { return slices.Equal(keys(a), keys(b)) }
+	if maps.EqualFunc(taints, n.taints, same) {
+		return nil
+	}
+	if err := n.cfg.Store.Remember(memoryTaints, taints); err != nil {
+		return err
+	}
+	n.taints = taints
+	return nil
+}
+
+func keys(taints []resourceapi.DeviceTaint) []string {
+	var out []string
+	for _, t := range taints {
+		out = append(out, t.Key)
+	}
+	return out
+}

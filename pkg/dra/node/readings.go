@@ -1,0 +1,41 @@
+package node
+
+import (
+	"io/fs"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/counters"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// readPorts reads what health needs to know of ports beside the snapshot. A VF or SF
+// has no cable of its own, and the addresses of its interface are those of a pod.
+func readPorts(sys fs.FS, snap *rdma.Snapshot, thresholds []health.Threshold) map[health.PortID]health.Reading {
+	out := map[health.PortID]health.Reading{}
+	for _, h := range snap.Usable() {
+		if h.Function == rdma.VF || h.Function == rdma.SF {
+			continue
+		}
+		for p := range h.OwnPorts() {
+			r := health.Reading{Counters: readCounters(sys, h.IBDev, p.Number, thresholds)}
+			if h.Protocol == rdma.ProtocolRoCE && p.State == rdma.PortActive {
+				if routable, err := rdma.HasRoutableGID(sys, h.IBDev, p.Number); err == nil {
+					r.RoutableGID = &routable
+				}
+			}
+			out[health.PortID{Device: h.Name, Port: p.Number}] = r
+		}
+	}
+	return out
+}
+
+// readCounters reads the error counters of a port that there are.
+func readCounters(sys fs.FS, ibdev string, port int, thresholds []health.Threshold) map[string]uint64 {
+	out := map[string]uint64{}
+	for _, t := range thresholds {
+		if n, ok := counters.ReadOne(sys, ibdev, port, t.Counter); ok {
+			out[t.Counter] = n
+		}
+	}
+	return out
+}

@@ -1,0 +1,45 @@
+package node
+
+import (
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// TestReadPorts: counters that are there, and whether a RoCE port has an address.
+func TestReadPorts(t *testing.T) {
+	const port = "class/infiniband/mlx5_0/ports/1/"
+	for _, tc := range []struct {
+		name  string
+		files map[string]string
+		want  health.Reading
+	}{
+		{"nothing", nil, health.Reading{Counters: map[string]uint64{}}},
+		{"counters", map[string]string{"counters/link_downed": "7\n", "hw_counters/symbol_error": "1", "counters/port_rcv_errors": "N/A (no PMA)\n"},
+			health.Reading{Counters: map[string]uint64{"link_downed": 7, "symbol_error": 1}}},
+		{"link-local addresses", map[string]string{"gids/0": "fe80:0000:0000:0000:ac1f:6bff:fe00:0001\n", "gids/1": "0000:0000:0000:0000:0000:0000:0000:0000\n"},
+			health.Reading{Counters: map[string]uint64{}, RoutableGID: new(false)}},
+		{"an address for RoCE v1 only", map[string]string{"gids/2": "0000:0000:0000:0000:0000:ffff:0a00:0001\n", "gid_attrs/types/2": "IB/RoCE v1\n"},
+			health.Reading{Counters: map[string]uint64{}, RoutableGID: new(false)}},
+		{"an IPv4 address", map[string]string{"gids/3": "0000:0000:0000:0000:0000:ffff:0a00:0001\n", "gid_attrs/types/3": "RoCE v2\n"},
+			health.Reading{Counters: map[string]uint64{}, RoutableGID: new(true)}},
+	} {
+		sys := fstest.MapFS{}
+		for file, content := range tc.files {
+			sys[port+file] = &fstest.MapFile{Data: []byte(content)}
+		}
+		h := rdma.HCA{Name: "pf", IBDev: "mlx5_0", Function: rdma.PF, Protocol: rdma.ProtocolRoCE, NodeType: rdma.NodeTypeCA,
+			Uverbs: &rdma.Node{}, Ports: []rdma.Port{{Number: 1, LinkLayer: rdma.LinkEthernet, State: rdma.PortActive}}}
+		vf := h
+		vf.Name, vf.Function = "vf", rdma.VF
+		got := readPorts(sys, &rdma.Snapshot{HCAs: []rdma.HCA{h, vf}}, health.DefaultThresholds())
+		want := map[health.PortID]health.Reading{{Device: "pf", Port: 1}: tc.want}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
+		}
+	}
+}

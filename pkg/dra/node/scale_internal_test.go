@@ -1,0 +1,38 @@
+package node
+
+import (
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/largehost"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// TestEventCost: an event about one HCA reads that HCA, however many there are.
+func TestEventCost(t *testing.T) {
+	cost := map[int]int64{}
+	for _, functions := range []int{8, 1016} {
+		host := largehost.New(t, functions)
+		n := opened(t, Config{Sys: host})
+		before := n.Host()
+		host.Down.Store(true)
+		host.Reads.Store(0)
+		if err := n.update(rdma.Changes{IBDevs: rdma.NamesOf(host.Last.IBDev)}); err != nil {
+			t.Fatal(err)
+		}
+		cost[functions] = host.Reads.Load()
+		t.Logf("%d HCAs: %d operations", functions, cost[functions])
+		now := n.Host().Lookup(host.Last.Name)
+		if now == nil || now.Active() {
+			t.Errorf("the failed port was not noticed: %+v", now)
+		}
+		if len(n.changed) != 0 {
+			t.Error("a link that fails has the specs of all claims looked at")
+		}
+		if diff := rdma.Compare(before.Snapshot, n.Host().Snapshot); len(diff.HCAs) != 1 {
+			t.Errorf("changed are %v, want one", diff.HCAs)
+		}
+	}
+	if cost[1016] > cost[8] || cost[8] > 40 {
+		t.Errorf("an event costs %v operations, want the same few for any number of HCAs", cost)
+	}
+}

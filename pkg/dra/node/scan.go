@@ -1,0 +1,102 @@
+package node
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// Rescan reads the whole host again, and announces a change.
+func (n *Node) Rescan() (*Host, error) { return n.read((*rdma.Scanner).Scan) }
+
+// update reads what may have changed, and announces a change.
+func (n *Node) update(c rdma.Changes) error {
+	_, err := n.read(func(s *rdma.Scanner) (*rdma.Snapshot, error) { return s.Update(c) })
+	return err
+}
+
+// poll reads what changes without an event of the kernel, and announces a change.
+func (n *Node) poll() error {
+	_, err := n.read(func(s *rdma.Scanner) (*rdma.Snapshot, error) { return s.Update(s.Poll()) })
+	return err
+}
+
+func (n *Node) read(how func(*rdma.Scanner) (*rdma.Snapshot, error)) (*Host, error) {
+	n.scan.Lock()
+	defer n.scan.Unlock()
+	snap, err := how(n.scanner)
+	if err != nil {
+		return nil, fmt.Errorf("discover the RDMA devices below %q: %w", n.cfg.HostRoot, err)
+	}
+	n.replace(func(h *Host) {
+		before := h.Snapshot
+		h.inPod = nil
+		if n.moves(snap) {
+			snap = h.addMoved(snap)
+		}
+		h.Snapshot = snap
+		diff := rdma.Compare(before, snap)
+		if before != nil && (diff.Reshaped || diff.Host) {
+			n.reshaped.Store(true)
+			n.changed.Set()
+		}
+		if h.see(diff.HCAs) {
+			n.unsaved.Store(true)
+		}
+	})
+	return n.Host(), nil
+}
+
+// addMoved adds the HCAs that are in the network namespaces of pods. They count as present: what holds for an HCA in
+// general still holds for them, and only their nodes change.
+func (h *Host) addMoved(snap *rdma.Snapshot) *rdma.Snapshot {
+	var missing []rdma.HCA
+	for name, hca := range h.seen {
+		if snap.Lookup(name) == nil {
+			missing = append(missing, *hca)
+		}
+	}
+	h.inPod = map[string]bool{}
+	moved := rdma.Elsewhere(h.Sys, missing)
+	for _, hca := range moved {
+		h.inPod[hca.Name] = true
+	}
+	if len(moved) == 0 {
+		return snap
+	}
+	snap = snap.With(moved...)
+	if h.Snapshot != nil && rdma.Compare(h.Snapshot, snap).Empty() {
+		return h.Snapshot
+	}
+	return snap
+}
+
+// see keeps the named HCAs as they are now, if they are usable. It reports whether one of them was unknown.
+func (h *Host) see(names []string) (unknown bool) {
+	cloned := false
+	for _, name := range names {
+		hca := h.Lookup(name)
+		if hca == nil || hca.Unusable() != nil {
+			continue
+		}
+		was, known := h.seen[name]
+		if known && isPart(hca) && !isPart(was) {
+			continue
+		}
+		if !cloned { // other values of Host have the map
+			h.seen, cloned = maps.Clone(h.seen), true
+		}
+		last := *hca // the snapshot is not kept for it
+		h.seen[name] = &last
+		unknown = unknown || !known
+	}
+	return unknown
+}
+
+// isPart reports whether an HCA was read while the kernel took its files away, as it does when the HCA moves: every
+// port has a link layer.
+func isPart(hca *rdma.HCA) bool {
+	return len(hca.Ports) == 0 || slices.ContainsFunc(hca.Ports, func(p rdma.Port) bool { return p.LinkLayer == "" })
+}

@@ -1,0 +1,68 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// Confirm checks that the names that the HCAs of a plan have on a host are still theirs. It reads the kernel's word
+// again, so that a host that is out of date gives nobody another card.
+func (n *Node) Confirm(host *Host, p *plan.Plan) error {
+	for _, d := range p.Devices {
+		for _, name := range d.HCAs() {
+			if err := n.verify(host, host.Lookup(name), d.Settings.Nodes); err != nil {
+				return fmt.Errorf("claim %s: device %s: %w", p.Claim(), name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// verify checks that the kernel's names of an HCA still lead to its slot, by our own reading and by rdmamap's, and that
+// its nodes stand in /dev as sysfs says. Ours is of now; rdmamap has confirmed the very names that it found.
+func (n *Node) verify(host *Host, hca *rdma.HCA, classes []cdi.NodeClass) error {
+	if host.InPod(hca.Name) { // the host sees only its nodes
+		now := rdma.Elsewhere(n.sys, []rdma.HCA{*hca})
+		if len(now) == 0 || *now[0].Uverbs != *hca.Uverbs {
+			return fmt.Errorf("%w: HCA %s has been moved again", rdma.ErrMoved, hca.IBDev)
+		}
+		return n.checkNodes(host, hca, classes)
+	}
+	if err := rdma.Verify(n.sys, hca); err != nil {
+		return err
+	}
+	if err := n.second.confirm(hca); err != nil {
+		return err
+	}
+	return n.checkNodes(host, hca, classes)
+}
+
+func (n *Node) checkNodes(host *Host, hca *rdma.HCA, classes []cdi.NodeClass) error {
+	nodes, err := cdi.SelectNodes(hca, host.RDMACM, classes)
+	for _, node := range nodes {
+		err = errors.Join(err, n.checkNode(node))
+	}
+	return err
+}
+
+// checkNode looks at a device node on the host. The runtime would fail on a missing one with less to say.
+func (n *Node) checkNode(node rdma.Node) error {
+	path := filepath.Join(n.cfg.HostRoot, node.Path())
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return fmt.Errorf("look at node %s of the host: %w; is /dev a devtmpfs, and mounted into the driver's pod?", node.Path(), err)
+	}
+	major, minor := unix.Major(uint64(st.Rdev)), unix.Minor(uint64(st.Rdev))
+	if st.Mode&unix.S_IFMT != unix.S_IFCHR || major != node.Major || minor != node.Minor {
+		return fmt.Errorf("node %s of the host is not character device %d:%d, which the kernel has under this name: "+
+			"remove it and let udev make it anew", node.Path(), node.Major, node.Minor)
+	}
+	return nil
+}

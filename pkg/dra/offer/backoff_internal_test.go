@@ -1,0 +1,28 @@
+package offer
+
+import (
+	"testing"
+	"time"
+)
+
+// TestAPIBackoff: waits grow to half a minute and stay there, and no two nodes keep
+// step.
+func TestAPIBackoff(t *testing.T) {
+	a, b := apiBackoff(), apiBackoff()
+	same := 0
+	for step := range 50 {
+		least := min(time.Second<<min(step, 10), 30*time.Second)
+		waits := [2]time.Duration{a.Step(), b.Step()}
+		for _, wait := range waits {
+			if wait < least || wait > least*3/2 {
+				t.Errorf("wait %d is %v, want %v and up to half as much more", step, wait, least)
+			}
+		}
+		if waits[0] == waits[1] {
+			same++
+		}
+	}
+	if same > 1 {
+		t.Errorf("two nodes wait the same in %d steps of 50", same)
+	}
+}

@@ -1,0 +1,123 @@
+package offer
+
+import (
+	"context"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// Decision is what is published: the policy applied to the host, and to what claims hold of it. Nobody changes it.
+type Decision struct {
+	policy.Result
+	// Devices are the published devices, with their HCAs.
+	Devices map[string][]*rdma.HCA
+
+	groups        map[string][]string // the names of the HCAs of each published group
+	resourceNames map[string]string   // under which CNI plugins get HCAs
+	taints        map[string][]resourceapi.DeviceTaint
+	deviates      bool // claims may be why something is not published as the policy says
+}
+
+// Decision returns what is published. Before the first publication it returns what will be published: the kubelet may be
+// faster than the API server.
+func (o *Offer) Decision(ctx context.Context) *Decision {
+	if published := o.last.Load(); published != nil {
+		return published
+	}
+	return o.decide(o.cfg.Node.View(ctx))
+}
+
+// Published returns the published devices with their HCAs, nil before the first publication.
+func (o *Offer) Published() map[string][]*rdma.HCA {
+	if published := o.last.Load(); published != nil {
+		return published.Devices
+	}
+	return nil
+}
+
+// decide applies the policy in force. HCAs that claims hold stay published while they are missing. Plans come from the
+// records of claims, so they survive a restart.
+func (o *Offer) decide(view node.View) *Decision {
+	snap, missing := view.Snapshot, view.Missing()
+	if len(missing) > 0 {
+		snap = snap.With(missing...)
+	}
+	if o.withheld.get() != nil {
+		snap = &rdma.Snapshot{}
+	}
+	state := held(view.Plans)
+	state.NoCounters, state.NoConsumable = o.missing.has(gateCounters), o.missing.has(gateConsumable)
+	taints := o.Taints(view.Health)
+	state.NoTaints, state.Taints = o.missing.has(gateTaints), taints
+	state.Fixed = o.cfg.Node.Fixed(view.Host, snap)
+	decided := newDecision(o.policy.Load().Apply(snap, state))
+	decided.taints, decided.deviates = taints, decided.deviates || len(missing) > 0
+	return decided
+}
+
+func newDecision(r policy.Result) *Decision {
+	out := &Decision{Result: r, Devices: map[string][]*rdma.HCA{}, groups: map[string][]string{}, resourceNames: map[string]string{}}
+	for _, one := range r.Decisions {
+		if one.View.Exclusive() {
+			out.Devices[one.HCA.Name] = []*rdma.HCA{one.HCA}
+		}
+		if one.View.Shared() {
+			out.Devices[devicename.Shared(one.HCA.Name)] = []*rdma.HCA{one.HCA}
+		}
+		if name := one.Offer.Attributes[resources.AttributeResourceName].StringValue; name != nil {
+			out.resourceNames[one.HCA.Name] = *name
+		}
+		asWanted := one.View == one.Wanted || one.HCA.Unusable() != nil
+		out.deviates = out.deviates || one.Offer.Draining || one.Offer.Unlocked || !asWanted
+	}
+	for _, g := range r.Groups {
+		if g.Published {
+			out.Devices[devicename.Group(g.Group.Name)] = g.Group.Members
+			for _, h := range g.Group.Members {
+				out.groups[g.Group.Name] = append(out.groups[g.Group.Name], h.Name)
+			}
+		}
+		out.deviates = out.deviates || g.Group.Draining || len(g.Group.Former) > 0
+	}
+	return out
+}
+
+// hcasOf returns the names of the HCAs of a device, also of one that is not published any more.
+func (d *Decision) hcasOf(device string) []string {
+	name := devicename.Parse(device)
+	if name.Group != "" {
+		return d.groups[name.Group]
+	}
+	return []string{name.HCA}
+}
+
+// held returns the views in which claims hold HCAs, and the groups that they hold. Access for monitoring holds nothing.
+func held(plans []*plan.Plan) policy.State {
+	state := policy.State{Held: map[string]policy.Held{}, HeldGroups: map[string][]string{}}
+	for _, p := range plans {
+		for _, dev := range p.Devices {
+			name := devicename.Parse(dev.Device)
+			switch {
+			case dev.AdminAccess:
+			case name.Group != "":
+				members := append(state.HeldGroups[name.Group], dev.Members...)
+				slices.Sort(members)
+				state.HeldGroups[name.Group] = slices.Compact(members)
+			default:
+				h := state.Held[name.HCA]
+				h.Shared = h.Shared || name.Shared
+				h.Exclusive = h.Exclusive || !name.Shared
+				state.Held[name.HCA] = h
+			}
+		}
+	}
+	return state
+}

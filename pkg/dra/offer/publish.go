@@ -1,0 +1,126 @@
+package offer
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// decideSpacing is the least time between two decisions on what to publish, where the
+// first was to publish nothing anew: it costs this node alone. Between two
+// publications there is the interval of the policy, so that a storm costs the API
+// server one write a second.
+const decideSpacing = 100 * time.Millisecond
+
+// publishLoop keeps what is published in step with the host until ctx ends.
+func (o *Offer) publishLoop(ctx context.Context) {
+	if !o.waitForRuntime(ctx) {
+		return
+	}
+	published, next := o.publish(ctx, nil), o.cfg.Now().Add(o.spacing(true))
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-o.changed:
+			if !wake.Sleep(ctx, next.Sub(o.cfg.Now())) {
+				return
+			}
+		case <-o.registered:
+			// A kubelet that restarted may have another container runtime.
+			if err := o.checkRuntime(ctx); err != nil {
+				klog.FromContext(ctx).Error(err, "Container runtime not looked at again")
+			}
+		}
+		before := published
+		published = o.publish(ctx, before)
+		next = o.cfg.Now().Add(o.spacing(!resources.Equal(before, published)))
+	}
+}
+
+// spacing is how long the next publication for a reason on this node has to wait.
+func (o *Offer) spacing(published bool) time.Duration {
+	interval := o.policy.Load().PublishInterval()
+	if published {
+		return interval
+	}
+	return min(interval, decideSpacing)
+}
+
+// publish hands the slices that fit the host and the policy to the publisher, unless
+// they are the last ones, and returns them.
+func (o *Offer) publish(ctx context.Context, last []resourceslice.Slice) []resourceslice.Slice {
+	logger, watch := klog.FromContext(ctx), o.cfg.Metrics.Start(metrics.Publish)
+	view := o.cfg.Node.View(ctx)
+	decided := o.decide(view)
+	o.last.Store(decided)
+	watch.Lap(metrics.PhaseDecide)
+	if err := o.cfg.Node.RememberTaints(decided.taints); err != nil {
+		logger.Error(err, "A restart of the driver will not know what is wrong with HCAs")
+	}
+	wanted := o.slices.Slices(decided.Offers(), decided.PublishedGroups(), decided.NetnsMode, decided.Options)
+	watch.Lap(metrics.PhaseBuild)
+	if resources.Equal(last, wanted) {
+		return last
+	}
+	o.writeDeviceInfo(ctx, decided)
+	o.publisher.Publish(wanted)
+	watch.Lap(metrics.PhaseHandOver)
+	watch.Whole(metrics.PhaseAll)
+	o.cfg.Metrics.Published()
+	reportHost(logger, view.Snapshot)
+	reportPolicy(logger, decided)
+	logger.Info("Publishing ResourceSlices", "pool", o.cfg.NodeName, "slices", len(wanted), "devices", deviceCount(wanted))
+	o.cfg.Report.Note("Published", o.cfg.NodeName, "the pool has %d devices", deviceCount(wanted))
+	return wanted
+}
+
+func deviceCount(published []resourceslice.Slice) int {
+	n := 0
+	for _, s := range published {
+		n += len(s.Devices)
+	}
+	return n
+}
+
+// reportHost says what is wrong with the host.
+func reportHost(logger klog.Logger, snap *rdma.Snapshot) {
+	if snap.NetnsMode == rdma.NetnsExclusive {
+		logger.Error(node.ErrExclusive, "No RDMA device is offered to new claims")
+	}
+	var problems []error
+	for _, p := range snap.Problems {
+		problems = append(problems, p)
+	}
+	if err := errors.Join(problems...); err != nil {
+		logger.Error(err, "Some attributes could not be read")
+	}
+}
+
+// reportPolicy says what is not published as the policy has it, and why.
+func reportPolicy(logger klog.Logger, decided *Decision) {
+	for _, one := range decided.Decisions {
+		if one.View == one.Wanted && one.Reason == "" {
+			continue
+		}
+		message := "HCA not published as configured"
+		if one.View == resources.ViewNone {
+			message = "HCA not published"
+		}
+		logger.Info(message, "ibdev", one.HCA.IBDev, "rule", one.Rule, "publish", one.Wanted, "published", one.View, "reason", one.Reason)
+	}
+	for _, g := range decided.Groups {
+		if g.Reason != "" {
+			logger.Info("Group not published as configured", "group", g.Group.Name, "published", g.Published, "reason", g.Reason)
+		}
+	}
+}

@@ -1,0 +1,14 @@
+// Package pods brings what claims ask for into the network namespaces of pods, and takes it back.
+//
+// On a host in exclusive RDMA network namespace mode, an HCA can be opened in one network namespace only. So the HCAs
+// of a pod's claims move into the pod before its first container starts, and back when the pod ends. In both modes,
+// claims may ask for network interfaces in the pod (package attach).
+//
+// The container runtime announces pods over NRI (package nri), and [Pods] is its handler. Correctness does not depend
+// on the announcements: if the runtime continues without the driver, the hook does not let a container start without
+// its devices, and the kernel returns the devices of a namespace that ends. With the next connection the runtime lists
+// all pods, and pods that lack something are given it then: see the queue of pending pods.
+//
+// One pod at a time is given devices or loses them, under one lock: HCAs that move at once would take each other's node
+// numbers. Addresses come from plugins that may be slow, so they are asked for without the lock.
+package pods

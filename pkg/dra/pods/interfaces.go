@@ -1,0 +1,236 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
+	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claims"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+var errHostNetwork = errors.New("it asks for a network interface, and the pod has the host's network, where all interfaces are already: " +
+	"leave out hostNetwork, or set network.mode to none")
+
+// interfaces attaches network interfaces to pods and takes them back. Where not said otherwise, the caller holds the
+// lock of Pods.
+type interfaces struct {
+	cfg    *Config
+	moving *sync.Mutex // the lock of Pods
+}
+
+// admit returns the reason why the interfaces of a new claim cannot be attached, before a pod waits for them.
+func (s *interfaces) admit(host *node.Host, p *plan.Plan) error {
+	for _, dev := range p.Devices {
+		if dev.Network == nil {
+			continue
+		}
+		h := host.Lookup(devicename.Parse(dev.Device).HCA)
+		if h == nil {
+			continue // making the spec returns the error
+		}
+		_, err := UsableInterface(s.cfg.Host, h, dev.Network.Mode)
+		if errors.Is(err, attach.ErrAway) || errors.Is(err, podnet.ErrNoInterface) {
+			err = node.Unsettled(err) // a pod may be about to return it, or the kernel's event has not arrived yet
+		}
+		if err != nil {
+			return fmt.Errorf("claim %s: device %s: network %s: %w", p.Claim(), dev.Device, dev.Network.Mode, err)
+		}
+	}
+	return nil
+}
+
+// attachAll attaches all interfaces of a pod's claims that the pod lacks, and returns those that it attached.
+func (s *interfaces) attachAll(ctx context.Context, pod nri.Pod, plans []*plan.Plan) (done []attach.Interface, err error) {
+	for _, p := range plans {
+		for _, dev := range p.Devices {
+			if dev.Network == nil {
+				continue
+			}
+			did, err := s.attachOne(ctx, pod, p, dev)
+			if err != nil {
+				return done, fmt.Errorf("claim %s: device %s: %w", p.Claim(), dev.Device, err)
+			}
+			if did {
+				klog.FromContext(ctx).Info("Attached a network interface to a pod", "pod", klog.KRef(pod.Namespace, pod.Name), "device", dev.Device, "mode", dev.Network.Mode, "interface", dev.Network.Interface)
+				done = append(done, attach.Interface{Claim: p, Device: dev})
+			}
+		}
+	}
+	for _, i := range done {
+		s.cfg.Report.ContainerStarted(i.Claim.UID)
+	}
+	return done, nil
+}
+
+// lease gets the addresses of all interfaces of a pod from IPAM.
+func (s *interfaces) lease(ctx context.Context, pod nri.Pod, plans []*plan.Plan) error {
+	if s.cfg.Attacher == nil || pod.Netns == "" {
+		return nil // attaching returns the error
+	}
+	for _, p := range plans {
+		for _, dev := range p.Devices {
+			if dev.Network == nil {
+				continue
+			}
+			if err := s.cfg.Attacher.Lease(ctx, podOf(pod), attach.Interface{Claim: p, Device: dev}); err != nil {
+				return fmt.Errorf("claim %s: device %s: %w", p.Claim(), dev.Device, err)
+			}
+		}
+	}
+	return nil
+}
+
+// takeBackNew takes back the interfaces that were just attached to a pod, or not completely.
+func (s *interfaces) takeBackNew(ctx context.Context, pod nri.Pod, attached ...attach.Interface) (owed []attach.Record) {
+	if pod.Netns == "" {
+		return nil
+	}
+	return s.takeBack(ctx, pod, func(r attach.Record) bool { return r.State == nil || slices.ContainsFunc(attached, r.IsOf) })
+}
+
+func (s *interfaces) attachOne(ctx context.Context, pod nri.Pod, p *plan.Plan, dev plan.Device) (did bool, err error) {
+	switch {
+	case s.cfg.Attacher == nil: // the record is of a driver with --attach-interfaces
+		return false, errors.New("the claim has a network interface, and the driver attaches none any more (--attach-interfaces)")
+	case pod.Netns == "":
+		return false, errHostNetwork
+	}
+	h, ok := s.cfg.Node.Host().Known(devicename.Parse(dev.Device).HCA)
+	if !ok {
+		return false, errors.New("the HCA is not known")
+	}
+	i, err := interfaceOf(p, dev, &h)
+	if err == nil { // VFs may have been made since the claim was prepared
+		err = withoutVFs(&h, dev.Network.Mode)
+	}
+	if err != nil && !errors.Is(err, attach.ErrAway) { // the pod itself may have it
+		return false, err
+	}
+	return s.cfg.Attacher.Attach(ctx, podOf(pod), i)
+}
+
+func podOf(pod nri.Pod) attach.Pod {
+	return attach.Pod{UID: types.UID(pod.UID), Name: pod.Namespace + "/" + pod.Name, Netns: pod.Netns}
+}
+
+// takeBack takes back the interfaces of a pod that match. It returns those whose addresses must be given back, which
+// takes as long as a plugin does. What cannot be taken back now is tried again.
+func (s *interfaces) takeBack(ctx context.Context, pod nri.Pod, match func(attach.Record) bool) (owed []attach.Record) {
+	if s.cfg.Attacher == nil {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx) // the runtime may have given up on this call by now
+	records, err := s.cfg.Attacher.Of(podOf(pod))
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Some network interfaces of pods are not known")
+	}
+	for _, r := range records {
+		if !match(r) {
+			continue
+		}
+		err := s.cfg.Attacher.TakeBack(ctx, r)
+		s.detached(ctx, r, err)
+		if r.Lease != nil {
+			owed = append(owed, r)
+		}
+	}
+	return owed
+}
+
+// atOnce is how many plugins run at once to take addresses back.
+const atOnce = 8
+
+// giveBack gives addresses back to the IPAM plugins. If ctx has a deadline, it takes at most half of the time until
+// then. Addresses that are not given back by then are tried again. The caller holds no lock.
+func (s *interfaces) giveBack(ctx context.Context, owed []attach.Record) {
+	if _, ends := ctx.Deadline(); ends {
+		bounded, cancel := context.WithTimeout(ctx, claims.HalfOf(ctx, podnet.DefaultPatience))
+		defer cancel()
+		ctx = bounded
+	}
+	var all sync.WaitGroup
+	turns := make(chan struct{}, atOnce)
+	for _, r := range owed {
+		turns <- struct{}{}
+		all.Go(func() {
+			defer func() { <-turns }()
+			if err := s.cfg.Attacher.GiveBack(ctx, r); err != nil {
+				klog.FromContext(ctx).Error(err, "Address of a pod is not given back yet")
+			}
+		})
+	}
+	all.Wait()
+}
+
+func (s *interfaces) detached(ctx context.Context, r attach.Record, err error) {
+	logger := klog.FromContext(ctx)
+	if err != nil {
+		logger.Error(err, "Network interface of a pod is not taken back yet")
+		return
+	}
+	if r.Original.Name == "" {
+		return // it was not attached yet
+	}
+	logger.Info("Took a network interface back from a pod", "pod", r.Pod.Name, "claim", r.ClaimName, "device", r.Device, "interface", r.Original.Name)
+	s.cfg.Report.ContainerStarted(r.Claim)
+}
+
+// sweepInterval is how often to look for interfaces whose pod ended without an announcement.
+const sweepInterval = time.Minute
+
+// sweepAgain takes back interfaces whose pods ended without an announcement, until ctx ends.
+func (s *interfaces) sweepAgain(ctx context.Context) {
+	if s.cfg.Attacher == nil {
+		return
+	}
+	tick := time.NewTicker(sweepInterval)
+	defer tick.Stop()
+	for {
+		s.sweep(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// sweep takes them back one by one, so that pods can start in between.
+func (s *interfaces) sweep(ctx context.Context) {
+	if s.cfg.Attacher == nil {
+		return
+	}
+	over, err := s.cfg.Attacher.Over()
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Some network interfaces of pods are not known")
+	}
+	var owed []attach.Record
+	for _, r := range over {
+		if ctx.Err() != nil {
+			return
+		}
+		if r.Lease != nil {
+			owed = append(owed, r)
+		}
+		if r.Returned {
+			continue
+		}
+		s.moving.Lock()
+		err := s.cfg.Attacher.TakeBack(ctx, r)
+		s.moving.Unlock()
+		s.detached(ctx, r, err)
+	}
+	s.giveBack(ctx, owed)
+}

@@ -1,0 +1,160 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
+	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claims"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+// moves moves HCAs into pods and back. The caller holds the lock of Pods.
+type moves struct {
+	cfg    *Config
+	onHost *onHost
+	users  users
+}
+
+// users are the pods that have HCAs, by the kernel's names of the HCAs.
+type users map[string]nri.Pod
+
+// of returns the HCAs that went into a pod.
+func (u users) of(pod nri.Pod) (ibdevs []string) {
+	for ibdev, user := range u {
+		if user == pod {
+			ibdevs = append(ibdevs, ibdev)
+		}
+	}
+	slices.Sort(ibdevs)
+	return ibdevs
+}
+
+// canMove reports whether a device can move into the network namespace of its pod. Access for monitoring stays.
+func canMove(d plan.Device) bool { return !d.AdminAccess }
+
+// intoPod reports whether HCAs move into a pod at all.
+func (m *moves) intoPod(pod nri.Pod) bool { return pod.Netns != "" && m.cfg.Node.Moves() }
+
+// ibdevs returns the kernel's names of the HCAs of a plan that move.
+func (m *moves) ibdevs(p *plan.Plan) []string {
+	host := m.cfg.Node.Host()
+	var out []string
+	for _, dev := range p.Devices {
+		if !canMove(dev) {
+			continue
+		}
+		for _, name := range dev.HCAs() {
+			if hca, ok := host.Known(name); ok {
+				out = append(out, hca.IBDev)
+			}
+		}
+	}
+	return out
+}
+
+// in moves the HCAs of plans into a pod, and returns those that it moved.
+func (m *moves) in(pod nri.Pod, plans []*plan.Plan) (moved []string, err error) {
+	if !m.intoPod(pod) {
+		return nil, nil
+	}
+	for _, p := range plans {
+		for _, ibdev := range m.ibdevs(p) {
+			did, err := m.moveIn(pod, p, ibdev)
+			if err != nil {
+				return moved, fmt.Errorf("claim %s: %w", p.Claim(), err)
+			}
+			if did {
+				moved = append(moved, ibdev)
+			}
+		}
+	}
+	return moved, nil
+}
+
+func (m *moves) moveIn(pod nri.Pod, p *plan.Plan, ibdev string) (moved bool, err error) {
+	if err := m.usedOnHost(p, ibdev); err != nil {
+		return false, err
+	}
+	moved, err = m.cfg.Node.In(ibdev, pod.Netns)
+	if user, known := m.users[ibdev]; known && user != pod && errors.Is(err, rdmanetns.ErrAbsent) {
+		return false, fmt.Errorf("RDMA device %s is in pod %s/%s (%s): it comes back when that pod's sandbox has gone",
+			ibdev, user.Namespace, user.Name, user.UID)
+	}
+	if err == nil {
+		m.users[ibdev] = pod
+	}
+	return moved, err
+}
+
+// outAll moves everything of a pod back to the host.
+func (m *moves) outAll(ctx context.Context, pod nri.Pod, plans []*plan.Plan) {
+	var ibdevs []string
+	for _, p := range plans {
+		ibdevs = append(ibdevs, m.ibdevs(p)...)
+	}
+	for _, ibdev := range m.users.of(pod) {
+		if !slices.Contains(ibdevs, ibdev) { // the claim is no longer reserved for the pod
+			ibdevs = append(ibdevs, ibdev)
+		}
+	}
+	m.out(ctx, pod, ibdevs)
+}
+
+// out moves HCAs back to the host, the last one first.
+func (m *moves) out(ctx context.Context, pod nri.Pod, ibdevs []string) {
+	logger, watch := klog.FromContext(ctx), m.cfg.Metrics.Start(metrics.Move)
+	var back []string
+	for _, ibdev := range slices.Backward(ibdevs) {
+		did, err := m.cfg.Node.Out(ibdev, pod.Netns)
+		if err == nil && m.users[ibdev] == pod {
+			delete(m.users, ibdev)
+		}
+		if err != nil {
+			m.cfg.Metrics.MoveFailed(metrics.PhaseOut)
+			logger.Error(err, "RDMA device stays in the network namespace of a pod until that ends",
+				"pod", klog.KRef(pod.Namespace, pod.Name), "ibdev", ibdev)
+		}
+		if did {
+			back = append(back, ibdev)
+		}
+	}
+	if len(back) == 0 {
+		return
+	}
+	watch.Whole(metrics.PhaseOut)
+	logger.Info("Brought RDMA devices back from a pod", "pod", klog.KRef(pod.Namespace, pod.Name), "ibdevs", back)
+	m.cfg.Report.Note("MovedOut", pod.Namespace+"/"+pod.Name, "%s", strings.Join(back, ", "))
+	if _, err := m.cfg.Node.Rescan(); err != nil {
+		logger.Error(err, "Host not read after RDMA devices came back")
+	}
+}
+
+// usedOnHost returns an error that names the pod that uses an HCA of a claim on the host, nil for none. An HCA that is
+// elsewhere is in no such use.
+func (m *moves) usedOnHost(p *plan.Plan, ibdev string) error {
+	if _, err := fs.Stat(m.cfg.Node.Sys(), path.Join("class/infiniband", ibdev)); err != nil {
+		return nil
+	}
+	for pod, known := range m.onHost.all() {
+		switch {
+		case slices.Contains(p.Pods, types.UID(pod.UID)):
+			return fmt.Errorf("RDMA device %s is used on the host by pod %s/%s (%s), which has the host's network: it is free when that pod has ended",
+				ibdev, pod.Namespace, pod.Name, pod.UID)
+		case !known && claims.MayShare(p, refOf(pod)):
+			return fmt.Errorf("RDMA device %s may be used on the host by pod %s/%s (%s), which has the host's network: the API server has not said yet whether it shares the claim; the driver asks again",
+				ibdev, pod.Namespace, pod.Name, pod.UID)
+		}
+	}
+	return nil
+}

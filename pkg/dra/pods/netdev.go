@@ -1,0 +1,73 @@
+package pods
+
+import (
+	"errors"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+var (
+	errManyNetdevs = errors.New("it has several ports with a network interface each, of which the driver does not choose: attach them by a CNI plugin")
+	errNoEthernet  = errors.New("only interfaces of RoCE and iWARP HCAs are attached: InfiniBand and EFA need none, and IPoIB is the matter of its CNI plugins")
+)
+
+// NetdevOf returns the interface of an HCA that a pod can get.
+func NetdevOf(h *rdma.HCA) (string, error) {
+	if h.Protocol != rdma.ProtocolRoCE && h.Protocol != rdma.ProtocolIWARP {
+		return "", errNoEthernet
+	}
+	var netdev string
+	for p := range h.OwnPorts() {
+		switch {
+		case p.Netdev == "":
+		case netdev != "":
+			return "", errManyNetdevs
+		default:
+			netdev = p.Netdev
+		}
+	}
+	if netdev == "" {
+		return "", attach.ErrAway
+	}
+	return netdev, nil
+}
+
+// UsableInterface returns the interface of an HCA that claims of a mode can have on this host, or the reason why there
+// is none.
+func UsableInterface(host *podnet.Host, h *rdma.HCA, mode string) (netdev string, err error) {
+	if netdev, err = NetdevOf(h); err == nil {
+		err = host.Usable(netdev, functionOf(h), mode)
+	}
+	if err == nil {
+		err = withoutVFs(h, mode)
+	}
+	return netdev, err
+}
+
+// withoutVFs returns an error for an HCA with virtual functions: its interface would take their settings into a pod.
+// Where the driver of the interface supports it, the kernel reports the same.
+func withoutVFs(h *rdma.HCA, mode string) error {
+	if mode != podnet.Move || h.PCI == nil || h.PCI.NumVFs == nil || *h.PCI.NumVFs == 0 {
+		return nil
+	}
+	return podnet.HasVFs(*h.PCI.NumVFs)
+}
+
+// functionOf returns the PCI function of the interface of an HCA, "" where the kernel names another device.
+func functionOf(h *rdma.HCA) string {
+	if h.Identity.SF != nil {
+		return "" // the kernel names the auxiliary device
+	}
+	return h.Identity.PCI
+}
+
+// interfaceOf returns the interface that a device of a plan brings into a pod. It has no name while a pod has it.
+func interfaceOf(p *plan.Plan, dev plan.Device, h *rdma.HCA) (attach.Interface, error) {
+	i := attach.Interface{Claim: p, Device: dev, PCI: functionOf(h)}
+	var err error
+	i.Netdev, err = NetdevOf(h)
+	return i, err
+}

@@ -1,0 +1,112 @@
+package pods
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+// follow keeps the connection to the container runtime until ctx ends.
+func (s *Pods) follow(ctx context.Context) {
+	if s.plugin == nil {
+		return
+	}
+	logger := klog.FromContext(ctx)
+	s.plugin.Report = func(err error) {
+		if err != nil {
+			logger.Error(err, "Not connected to NRI: no RDMA device follows a pod, and exec sessions have the runtime's limit of locked memory")
+			s.cfg.Report.Warn("NRIDisconnected", s.cfg.NodeName, err)
+			return
+		}
+		logger.Info("Connected to NRI", "socket", s.cfg.NRISocket)
+		s.cfg.Report.Note("NRIConnected", s.cfg.NodeName, "the container runtime has the driver's NRI plugin")
+	}
+	s.plugin.Run(ctx)
+}
+
+// Connected reports whether the container runtime has the driver's plugin, nil where there is none.
+func (s *Pods) Connected() *bool {
+	if s.plugin == nil {
+		return nil
+	}
+	return new(s.plugin.Connected())
+}
+
+// Trouble returns what is not done because the runtime does not have the plugin, nil if it has, or is not to have it.
+func (s *Pods) Trouble() error {
+	if s.plugin == nil {
+		return nil
+	}
+	err := s.plugin.Trouble()
+	switch {
+	case err == nil:
+		return nil
+	case s.cfg.Node.Moves():
+		return fmt.Errorf("no RDMA device follows a pod, so pods with claims do not start: %w", err)
+	default:
+		return fmt.Errorf("exec sessions and probes have the container runtime's limit of locked memory: %w", err)
+	}
+}
+
+// Memlock implements nri.Handler. It returns the limit that the hooks of the container's claims would set. In the OCI
+// spec the limit holds for exec sessions and probes too. The hook then has nothing to do, unless another plugin changes
+// the spec afterwards.
+func (s *Pods) Memlock(_ nri.Pod, c nri.Container) *uint64 {
+	var want hook.Size
+	for _, opts := range hooksOf(c) {
+		want = max(want, opts.Memlock)
+	}
+	limit := uint64(want)
+	if limit == 0 || c.Memlock != nil && *c.Memlock >= limit {
+		return nil
+	}
+	return &limit
+}
+
+// Using implements claims.Pods: the runtime lists its containers with their CDI devices and hooks.
+func (s *Pods) Using(p *plan.Plan) (pods []types.UID, complete bool) {
+	if s.plugin == nil {
+		return nil, false
+	}
+	sandboxes, complete := s.plugin.Sandboxes()
+	for _, sandbox := range sandboxes {
+		pod := types.UID(sandbox.UID)
+		uses := func(c nri.Container) bool { return usesClaim(c, p) }
+		if pod == p.Only || slices.Contains(p.Pods, pod) || slices.ContainsFunc(sandbox.Containers, uses) {
+			pods = append(pods, pod)
+		}
+	}
+	return pods, complete
+}
+
+// usesClaim reports whether a container was created with a device of a claim: it has the CDI device or the hook of the
+// claim.
+func usesClaim(c nri.Container, p *plan.Plan) bool {
+	ids := p.CDIDevices()
+	if slices.ContainsFunc(c.CDIDevices, func(id string) bool { return slices.Contains(ids, id) }) {
+		return true
+	}
+	return slices.ContainsFunc(hooksOf(c), func(o hook.Options) bool { return o.Claim == string(p.UID) })
+}
+
+// hooksOf returns the options of the driver's hooks in a container.
+func hooksOf(c nri.Container) (all []hook.Options) {
+	for _, h := range c.Hooks {
+		if len(h) < 2 || !strings.HasPrefix(filepath.Base(h[0]), "rdma-hook") {
+			continue
+		}
+		if opts, _, err := hook.ParseOptions(h[2:]); err == nil {
+			all = append(all, opts)
+		}
+	}
+	return all
+}

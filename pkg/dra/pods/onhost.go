@@ -1,0 +1,85 @@
+package pods
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
+)
+
+// onHost are the pods that use the host's network. On a host in exclusive mode they use the HCAs of their claims on the
+// host. Another pod of such a claim would take the HCA away from them, and waits until they have ended.
+//
+// The value is whether the API server has answered which claims are reserved for the pod. Until then, every claim that
+// the pod may share counts as its own.
+type onHost struct {
+	mu   sync.Mutex
+	pods map[nri.Pod]bool
+}
+
+func newOnHost() *onHost { return &onHost{pods: map[nri.Pod]bool{}} }
+
+// set replaces the pods, and keeps the values of those that stay.
+func (o *onHost) set(pods []nri.Pod) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	before := o.pods
+	o.pods = map[nri.Pod]bool{}
+	for _, p := range pods {
+		o.pods[p] = before[p]
+	}
+}
+
+func (o *onHost) add(p nri.Pod) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, known := o.pods[p]; !known {
+		o.pods[p] = false
+	}
+}
+
+// learned marks the claims of pods as known, except those of unsure pods.
+func (o *onHost) learned(pods, unsure []nri.Pod) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, p := range pods {
+		if _, runs := o.pods[p]; runs && !slices.Contains(unsure, p) {
+			o.pods[p] = true
+		}
+	}
+}
+
+func (o *onHost) drop(p nri.Pod) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.pods, p)
+}
+
+// unsure returns the pods whose claims are unknown.
+func (o *onHost) unsure() (out []nri.Pod) {
+	for p, known := range o.all() {
+		if !known {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func (o *onHost) all() map[nri.Pod]bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.pods)
+}
+
+// among returns those of some pods that use the host's network.
+func (o *onHost) among(pods []types.UID) (out []types.UID) {
+	for p := range o.all() {
+		if slices.Contains(pods, types.UID(p.UID)) {
+			out = append(out, types.UID(p.UID))
+		}
+	}
+	return out
+}

@@ -1,0 +1,173 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
+	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
+	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
+)
+
+// pending are pods that run and may lack devices: the driver was away when they started, it took too long, or it
+// was unknown whether a claim is theirs. The runtime announces the start of a pod once. So the driver tries again until
+// a pod has its devices, or ends.
+type pending struct {
+	mu   sync.Mutex
+	pods map[nri.Pod]bool
+	more wake.Signal // a pod was added
+	// busy are the pods that a goroutine gives devices to now. It closes the channel when it has finished.
+	busy map[nri.Pod]chan struct{}
+}
+
+func newPending() *pending {
+	return &pending{pods: map[nri.Pod]bool{}, more: wake.NewSignal(), busy: map[nri.Pod]chan struct{}{}}
+}
+
+// begin lets one goroutine at a time give devices to a pod. It returns the function that ends this, or what to wait for
+// if another goroutine is at it.
+func (l *pending) begin(p nri.Pod) (end func(), other <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if other := l.busy[p]; other != nil {
+		return nil, other
+	}
+	mine := make(chan struct{})
+	l.busy[p] = mine
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.busy, p)
+		close(mine)
+	}, nil
+}
+
+// set replaces the pods. A pod without a network namespace uses the host's, or has ended.
+func (l *pending) set(pods []nri.Pod) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.pods)
+	for _, p := range pods {
+		if p.Netns != "" {
+			l.pods[p] = true
+		}
+	}
+	l.more.Set()
+}
+
+func (l *pending) add(p nri.Pod) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pods[p] = true
+	l.more.Set()
+}
+
+func (l *pending) drop(p nri.Pod) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.pods, p)
+}
+
+func (l *pending) has(p nri.Pod) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pods[p]
+}
+
+func (l *pending) all() []nri.Pod {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Keys(l.pods))
+}
+
+// Pending returns the running pods that may lack devices.
+func (s *Pods) Pending() []nri.Pod { return s.pending.all() }
+
+// Running implements nri.Handler.
+func (s *Pods) Running(ctx context.Context, pods []nri.Pod) {
+	s.pending.set(pods)
+	var all sync.WaitGroup
+	s.retryPending(ctx, &all, true)
+	all.Wait()
+	s.interfaces.sweep(ctx)
+}
+
+// retryPending gives pending pods their devices, each in its own goroutine: a slow address delays no other pod. Pods
+// that are busy are skipped, or waited for.
+func (s *Pods) retryPending(ctx context.Context, all *sync.WaitGroup, wait bool) {
+	logger, pods := klog.FromContext(ctx), s.pending.all()
+	unsure, err := s.learnClaims(ctx, append(s.onHost.unsure(), pods...)...)
+	if err != nil {
+		logger.Error(err, "Pods may not have their RDMA devices yet")
+	}
+	for _, pod := range pods {
+		all.Go(func() {
+			end, other := s.pending.begin(pod)
+			for ; end == nil && wait; end, other = s.pending.begin(pod) {
+				<-other
+			}
+			if end == nil {
+				return
+			}
+			defer end()
+			has, err := s.giveAgain(ctx, pod)
+			if err != nil {
+				logger.Error(err, "Pod does not have its RDMA devices yet")
+			}
+			if has && !slices.Contains(unsure, pod) {
+				s.pending.drop(pod)
+			}
+		})
+	}
+}
+
+// giveAgain gives a pending pod its devices. It reports whether the pod has all that are known to be its own, or needs
+// none.
+func (s *Pods) giveAgain(ctx context.Context, pod nri.Pod) (has bool, err error) {
+	if !s.needs(ctx, pod) {
+		return true, nil
+	}
+	plans, err := s.give(ctx, ctx, pod, func() bool { return s.pending.has(pod) })
+	switch {
+	case err == nil, errors.Is(err, errUnwanted): // what it had is back
+		return true, nil
+	case errors.Is(err, rdmanetns.ErrEnded): // runtimes list sandboxes that have ended, too
+		return true, nil
+	}
+	return false, s.failed(pod, plans, err)
+}
+
+// The waits between two tries for pending pods.
+const (
+	retryMin = time.Second
+	retryMax = 30 * time.Second
+)
+
+// retry tries again for pending pods until ctx ends. Without any, it sleeps. Each wait is up to half as long again:
+// the nodes of a cluster do not retry together after the API server was away.
+func (s *Pods) retry(ctx context.Context) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for long := retryMin; ; {
+		var again <-chan time.Time
+		if len(s.pending.all()) > 0 {
+			again = time.After(wait.Jitter(long, 0.5)) // each try asks for claims
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.pending.more:
+			long = retryMin
+		case <-again:
+			s.retryPending(ctx, &all, false)
+			long = min(2*long, retryMax)
+		}
+	}
+}

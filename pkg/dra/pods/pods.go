@@ -1,0 +1,256 @@
+package pods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
+	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claims"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+// Config is what Pods need.
+type Config struct {
+	Node   *node.Node
+	Claims *claims.Claims
+	// NRISocket is where the container runtime announces pods, "" for nowhere.
+	NRISocket string
+	NodeName  string
+	// Attacher attaches network interfaces that Host has; nil for nobody.
+	Attacher *attach.Attacher
+	Host     *podnet.Host
+	Metrics  *metrics.Instruments
+	Report   Reporter
+}
+
+// Reporter takes what people should know.
+type Reporter interface {
+	Record(event.Event)
+	// Note and Warn record on the status page alone.
+	Note(reason, object, format string, args ...any)
+	Warn(reason, object string, err error)
+	// ContainerStarted is called with a claim that has another network interface now.
+	ContainerStarted(types.UID)
+}
+
+// Pods handles what the container runtime announces of pods (nri.Handler).
+type Pods struct {
+	cfg        Config
+	plugin     *nri.Plugin // nil for none
+	moving     sync.Mutex  // devices go into a pod or come back
+	moves      *moves
+	interfaces *interfaces
+	onHost     *onHost
+	pending    *pending
+}
+
+// New returns Pods that hear of no pod before Run.
+func New(cfg Config) *Pods {
+	s := &Pods{cfg: cfg, onHost: newOnHost(), pending: newPending()}
+	s.moves = &moves{cfg: &s.cfg, onHost: s.onHost, users: users{}}
+	s.interfaces = &interfaces{cfg: &s.cfg, moving: &s.moving}
+	if cfg.NRISocket != "" {
+		s.plugin = &nri.Plugin{Socket: cfg.NRISocket, Name: plan.DriverName, Handler: s}
+	}
+	return s
+}
+
+// Started implements nri.Handler. It gives the pod all devices of its claims, or none.
+//
+// If the API server does not answer whether the pod shares a claim, the pod starts nevertheless: most pods share none.
+// The hook keeps its containers from running without their devices, which it gets later. The same holds for a pod whose
+// address takes long: the runtime starts no other pod while it waits for an answer.
+func (s *Pods) Started(ctx context.Context, pod nri.Pod) error {
+	asked := []nri.Pod{pod}
+	if s.cfg.Node.Moves() { // also for pods that may use the devices of this one on the host
+		if pod.Netns == "" {
+			s.onHost.add(pod)
+		}
+		asked = append(s.onHost.unsure(), asked...)
+	}
+	unsure, why := s.learnClaims(ctx, asked...)
+	if !slices.Contains(unsure, pod) {
+		why = nil
+	}
+	err := s.started(ctx, pod)
+	if errors.Is(err, errSlow) {
+		err, why = nil, errors.Join(err, why)
+	}
+	if err == nil && why != nil && pod.Netns != "" {
+		klog.FromContext(ctx).Error(why, "Pod starts, and may lack RDMA devices for now", "pod", klog.KRef(pod.Namespace, pod.Name))
+		s.pending.add(pod)
+	}
+	return err
+}
+
+// errSlow says that the address of a pod takes longer than the runtime waits.
+var errSlow = errors.New("the pod's address takes longer than the container runtime waits; the driver goes on asking for it")
+
+func (s *Pods) started(ctx context.Context, pod nri.Pod) error {
+	if !s.needs(ctx, pod) {
+		return nil // without waiting for the moves of other pods
+	}
+	leasing, cancel := context.WithTimeout(ctx, claims.HalfOf(ctx, podnet.DefaultPatience)) // the rest is for what follows
+	defer cancel()
+	plans, err := s.give(ctx, leasing, pod, func() bool { return true })
+	if err != nil && leasing.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %w", errSlow, err)
+	}
+	return s.failed(pod, plans, err)
+}
+
+// errUnwanted says that a pod was stopped meanwhile.
+var errUnwanted = errors.New("the pod was stopped")
+
+// give gives a pod everything that its claims ask for, or nothing, as long as it is wanted. It asks for addresses
+// first, until leasing ends, and holds no lock meanwhile that another pod waits for.
+func (s *Pods) give(ctx, leasing context.Context, pod nri.Pod, wanted func() bool) ([]*plan.Plan, error) {
+	plans := s.plansOf(ctx, pod)
+	if err := plan.Clash(plans); err != nil {
+		return plans, err
+	}
+	if err := s.interfaces.lease(leasing, pod, plans); err != nil {
+		if leasing.Err() == nil { // else the next try gives back what it finds, and asks again
+			s.interfaces.giveBack(ctx, s.interfaces.takeBackNew(ctx, pod))
+		}
+		return plans, err
+	}
+	plans, owed, err := s.join(ctx, pod, wanted)
+	s.interfaces.giveBack(ctx, owed)
+	return plans, err
+}
+
+// join brings what a pod's claims ask for into its network namespace. After an error it returns the records whose
+// addresses must be given back.
+func (s *Pods) join(ctx context.Context, pod nri.Pod, wanted func() bool) (plans []*plan.Plan, owed []attach.Record, err error) {
+	s.moving.Lock()
+	defer s.moving.Unlock()
+	if !wanted() {
+		return nil, s.interfaces.takeBackNew(ctx, pod), errUnwanted
+	}
+	plans = s.plansOf(ctx, pod) // a claim may have ended meanwhile
+	watch, began := s.cfg.Metrics.Start(metrics.Move), time.Now()
+	var attached []attach.Interface
+	moved, err := s.moves.in(pod, plans)
+	if err == nil && len(moved) > 0 {
+		// The kernel made new nodes. The runtime reads the specs for the first container of the pod, after this.
+		err = s.cfg.Claims.Renew(ctx, plans)
+	}
+	if err == nil {
+		// The RDMA device moves first, and returns first: its driver may need its interface on the host.
+		attached, err = s.interfaces.attachAll(ctx, pod, plans)
+	}
+	if err != nil {
+		s.moves.out(ctx, pod, moved)
+		return plans, s.interfaces.takeBackNew(ctx, pod, attached...), err
+	}
+	if len(moved) > 0 {
+		watch.Whole(metrics.PhaseIn)
+		klog.FromContext(ctx).Info("Moved RDMA devices into a pod", "pod", klog.KRef(pod.Namespace, pod.Name), "ibdevs", moved, "took", time.Since(began))
+		s.cfg.Report.Note("MovedIn", pod.Namespace+"/"+pod.Name, "%s", strings.Join(moved, ", "))
+	}
+	return plans, nil, nil
+}
+
+// failed records why a pod does not have its devices. The kubelet does so only for a new sandbox.
+func (s *Pods) failed(pod nri.Pod, plans []*plan.Plan, err error) error {
+	if err == nil {
+		return nil
+	}
+	s.cfg.Metrics.MoveFailed(metrics.PhaseIn)
+	for _, p := range plans {
+		e := event.OfClaim(p, event.MoveFailed,
+			fmt.Sprintf("the RDMA devices of pod %s are not in its network namespace: %v", pod.Name, err))
+		e.Pod = types.UID(pod.UID)
+		s.cfg.Report.Record(e)
+	}
+	return fmt.Errorf("give pod %s/%s the RDMA devices of its claims: %w", pod.Namespace, pod.Name, err)
+}
+
+// Stopped implements nri.Handler. It takes back what the pod has. The kernel returns the rest when the namespace ends.
+func (s *Pods) Stopped(ctx context.Context, pod nri.Pod) {
+	s.onHost.drop(pod)
+	if !s.moves.intoPod(pod) && s.cfg.Attacher == nil {
+		return
+	}
+	s.pending.drop(pod)
+	s.interfaces.giveBack(ctx, s.leave(ctx, pod))
+}
+
+// leave takes everything out of a pod. It returns the records whose addresses must be given back.
+func (s *Pods) leave(ctx context.Context, pod nri.Pod) (owed []attach.Record) {
+	s.moving.Lock()
+	defer s.moving.Unlock()
+	if s.moves.intoPod(pod) {
+		s.moves.outAll(ctx, pod, s.plansOf(ctx, pod))
+	}
+	return s.interfaces.takeBack(ctx, pod, func(attach.Record) bool { return true })
+}
+
+// needs reports whether a pod has claims from which it may need something.
+func (s *Pods) needs(ctx context.Context, pod nri.Pod) bool {
+	return (s.moves.intoPod(pod) || s.cfg.Attacher != nil) && len(s.plansOf(ctx, pod)) > 0
+}
+
+// plansOf returns the plans of the claims that are known to be reserved for a pod.
+func (s *Pods) plansOf(ctx context.Context, pod nri.Pod) []*plan.Plan {
+	return s.cfg.Claims.PlansOf(ctx, types.UID(pod.UID))
+}
+
+// learnClaims records which claims with something to give, or with something in use on the host, are reserved for
+// pods. It returns the pods for which that is unknown.
+func (s *Pods) learnClaims(ctx context.Context, pods ...nri.Pod) (unsure []nri.Pod, err error) {
+	moves, attaches := s.cfg.Node.Moves(), s.cfg.Attacher != nil
+	if !moves && !attaches || len(pods) == 0 {
+		return nil, nil
+	}
+	refs := make([]claims.Pod, len(pods))
+	for i, pod := range pods {
+		refs[i] = refOf(pod)
+	}
+	unknown, err := s.cfg.Claims.LearnReservations(ctx, refs, func(p *plan.Plan) bool {
+		return attaches && p.HasNetwork() || moves && slices.ContainsFunc(p.Devices, canMove)
+	})
+	for _, pod := range pods {
+		if slices.Contains(unknown, refOf(pod)) {
+			unsure = append(unsure, pod)
+		}
+	}
+	s.onHost.learned(pods, unsure)
+	return unsure, err
+}
+
+func refOf(pod nri.Pod) claims.Pod {
+	return claims.Pod{Namespace: pod.Namespace, UID: types.UID(pod.UID)}
+}
+
+// Admit implements claims.Pods.
+func (s *Pods) Admit(host *node.Host, p *plan.Plan) error { return s.interfaces.admit(host, p) }
+
+// UsingHostNetwork implements claims.Pods.
+func (s *Pods) UsingHostNetwork(pods []types.UID) []types.UID { return s.onHost.among(pods) }
+
+// OnHost implements nri.Handler.
+func (s *Pods) OnHost(pods []nri.Pod) { s.onHost.set(pods) }
+
+// Run follows the container runtime and looks after pods that lack something, until ctx ends.
+func (s *Pods) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for _, loop := range []func(context.Context){s.follow, s.retry, s.interfaces.sweepAgain} {
+		all.Go(func() { loop(ctx) })
+	}
+}

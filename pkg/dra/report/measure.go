@@ -1,0 +1,265 @@
+package report
+
+import (
+	"context"
+	"io/fs"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
+	"github.com/rdma-dev/dra-driver-rdma/internal/counters"
+	"github.com/rdma-dev/dra-driver-rdma/internal/podresources"
+	"github.com/rdma-dev/dra-driver-rdma/internal/rdmacgroup"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// The bounds of what one scrape has (docs/metrics.md).
+const (
+	maxCounters    = 16384 // series of counters; whole HCAs are left out beyond
+	maxAllocations = 4096
+	maxContainers  = 1024 // on one HCA each
+
+	perPort = 4 // series of traffic, beside the counters that they are made from
+)
+
+// Metrics returns what there is on the node now, for a scrape. It reads the counters of the host until ctx ends.
+func Metrics(ctx context.Context, in Inputs) metrics.State {
+	owners := ownersOf(in.View.Plans, in.Pods)
+	s := metrics.State{
+		Allocations: owners.allocations(), Conditions: map[string]int{},
+		Published: kinds(), Allocated: kinds(), PreparedClaims: len(in.View.Plans),
+		Registered: in.Registered, PodsKnown: in.Pods != nil, NRIConnected: in.NRIConnected,
+	}
+	s.Troubles, s.Failures = failures(in.Troubles)
+	s.Devices = describe(in.View.Snapshot, owners)
+	s.Omitted = readAllCounters(ctx, in.View.Sys, s.Devices)
+	addHealth(&s, in)
+	count(s.Published, maps.Keys(in.Published))
+	count(s.Allocated, slices.Values(allocatedDevices(in.View.Plans)))
+	s.Containers = containers(in.Cgroups, in.View.Snapshot, owners)
+	return s
+}
+
+// owners are the claims that hold each HCA, other than for monitoring, with their pods.
+type owners map[string][]metrics.Allocation
+
+func ownersOf(plans []*plan.Plan, pods podresources.Claims) owners {
+	out := owners{}
+	for _, p := range plans {
+		for _, dev := range p.Devices {
+			if dev.AdminAccess {
+				continue
+			}
+			for _, hca := range dev.HCAs() {
+				out[hca] = append(out[hca], allocationsOf(hca, dev, p, pods)...)
+			}
+		}
+	}
+	for hca := range out {
+		out[hca] = distinct(out[hca])
+	}
+	return out
+}
+
+// allocationsOf has an entry for each pod that uses a device of a claim, and one without
+// a pod if none is known.
+func allocationsOf(hca string, dev plan.Device, p *plan.Plan, pods podresources.Claims) []metrics.Allocation {
+	a := metrics.Allocation{Device: hca, DRADevice: dev.Device, Owner: metrics.Owner{Namespace: p.Namespace, Claim: p.Name}}
+	var out []metrics.Allocation
+	for _, pod := range pods[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] {
+		if pod.Devices == nil || slices.Contains(pod.Devices, dev.Device) {
+			a.Owner.Pod = pod.Name
+			out = append(out, a)
+		}
+	}
+	if out == nil {
+		out = []metrics.Allocation{a}
+	}
+	return out
+}
+
+// distinct drops what two requests of a claim have in common.
+func distinct(list []metrics.Allocation) []metrics.Allocation {
+	var out []metrics.Allocation
+	seen := map[metrics.Allocation]bool{}
+	for _, a := range list {
+		if !seen[a] {
+			seen[a] = true
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// of returns who has an HCA alone.
+func (o owners) of(hca string) metrics.Owner {
+	list := o[hca]
+	if len(list) == 0 {
+		return metrics.Owner{}
+	}
+	owner := list[0].Owner
+	for _, a := range list[1:] {
+		if a.Owner.Namespace != owner.Namespace || a.Owner.Claim != owner.Claim {
+			return metrics.Owner{}
+		}
+		if a.Owner.Pod != owner.Pod {
+			owner.Pod = ""
+		}
+	}
+	return owner
+}
+
+func (o owners) allocations() []metrics.Allocation {
+	var out []metrics.Allocation
+	for _, hca := range slices.Sorted(maps.Keys(o)) {
+		out = append(out, o[hca]...)
+	}
+	return out[:min(len(out), maxAllocations)]
+}
+
+// describe returns the HCAs that there are and that containers can have, or do: first
+// those with an owner, then PFs, then the others, which is the order in which counters
+// are read.
+func describe(snap *rdma.Snapshot, owners owners) []metrics.Device {
+	var out []metrics.Device
+	rank := map[string]int{}
+	for i := range snap.HCAs {
+		h := &snap.HCAs[i]
+		switch held := len(owners[h.Name]) > 0; {
+		case held:
+			rank[h.Name] = 0
+		case h.Unusable() != nil:
+			continue
+		case h.Function == rdma.PF || h.Function == rdma.Virtual:
+			rank[h.Name] = 1
+		default:
+			rank[h.Name] = 2
+		}
+		out = append(out, describeHCA(h, owners.of(h.Name)))
+	}
+	slices.SortStableFunc(out, func(a, b metrics.Device) int { return rank[a.Name] - rank[b.Name] })
+	return out
+}
+
+func describeHCA(h *rdma.HCA, owner metrics.Owner) metrics.Device {
+	m := metrics.Device{
+		Name: h.Name, IBDev: h.IBDev, Driver: h.Driver, Function: string(h.Function), Protocol: string(h.Protocol),
+		Model: h.Model, BoardID: h.BoardID, Firmware: h.Firmware, Owner: owner,
+	}
+	if h.PCI != nil {
+		m.PCI = h.PCI.Address
+		if h.PCI.NUMANode != nil {
+			m.NUMANode = strconv.Itoa(*h.PCI.NUMANode)
+		}
+	}
+	for p := range h.OwnPorts() {
+		m.Ports = append(m.Ports, metrics.Port{
+			Number: p.Number, Active: p.State == rdma.PortActive, BytesPerSecond: float64(p.RateMbps) * 1e6 / 8,
+		})
+	}
+	return m
+}
+
+// readAllCounters reads the counters of HCAs until there are too many or ctx ends. It
+// returns how many HCAs it left out.
+func readAllCounters(ctx context.Context, sys fs.FS, devices []metrics.Device) (omitted int) {
+	left := maxCounters
+	for i := range devices {
+		m := &devices[i]
+		if left <= 0 || ctx.Err() != nil {
+			omitted++
+			continue
+		}
+		m.Counters = counters.ReadDevice(sys, m.IBDev)
+		left -= len(m.Counters.Hardware)
+		for j := range m.Ports {
+			c := counters.ReadPort(sys, m.IBDev, m.Ports[j].Number)
+			m.Ports[j].Counters = c
+			left -= len(c.Standard) + len(c.Hardware) + perPort
+		}
+	}
+	return omitted
+}
+
+// addHealth adds what is held of the health of HCAs.
+func addHealth(s *metrics.State, in Inputs) {
+	view := in.View.Health
+	for condition, n := range view.Counts() {
+		s.Conditions[string(condition)] = n
+	}
+	for i := range s.Devices {
+		m := &s.Devices[i]
+		if _, judged := view.Verdict(m.Name); judged {
+			status, _ := view.Report(m.Name, time.Now())
+			m.Healthy = new(status == health.Healthy)
+		}
+		for _, t := range in.Taints[m.Name] {
+			m.Taints = append(m.Taints, metrics.Taint{Key: t.Key, Effect: string(t.Effect)})
+		}
+	}
+}
+
+// containers returns what containers hold of the HCAs of claims. Where the kernel's
+// cgroups cannot be read there is none.
+func containers(cgroups fs.FS, snap *rdma.Snapshot, owners owners) []metrics.Container {
+	var out []metrics.Container
+	for _, u := range rdmacgroup.Read(cgroups) {
+		i := slices.IndexFunc(snap.HCAs, func(h rdma.HCA) bool { return h.IBDev == u.IBDev })
+		if i < 0 || len(owners[snap.HCAs[i].Name]) == 0 {
+			continue // no claim has it: a container with privileges opened it
+		}
+		name := snap.HCAs[i].Name
+		out = append(out, metrics.Container{Usage: u, Device: name, Owner: owners.of(name)})
+	}
+	return out[:min(len(out), maxContainers)]
+}
+
+// failures returns what is known of trouble with the API server.
+func failures(t *apiclient.Troubles) (now []metrics.Failure, counts map[metrics.Failure]int) {
+	for _, one := range t.Current() {
+		now = append(now, metrics.Failure{Request: one.Request, Reason: string(one.Reason)})
+	}
+	counts = map[metrics.Failure]int{}
+	for f, n := range t.Failures() {
+		counts[metrics.Failure{Request: f.Request, Reason: string(f.Reason)}] = n
+	}
+	return now, counts
+}
+
+// The kinds of devices of the pool.
+func kinds() map[string]int { return map[string]int{"exclusive": 0, "shared": 0, "group": 0} }
+
+func count(into map[string]int, devices func(func(string) bool)) {
+	for device := range devices {
+		switch name := devicename.Parse(device); {
+		case name.Group != "":
+			into["group"]++
+		case name.Shared:
+			into["shared"]++
+		default:
+			into["exclusive"]++
+		}
+	}
+}
+
+// allocatedDevices lists the devices of the pool that claims hold, each once.
+func allocatedDevices(plans []*plan.Plan) []string {
+	var names []string
+	for _, p := range plans {
+		for _, dev := range p.Devices {
+			if !dev.AdminAccess {
+				names = append(names, dev.Device)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

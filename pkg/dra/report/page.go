@@ -1,0 +1,219 @@
+package report
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
+	"github.com/rdma-dev/dra-driver-rdma/internal/podresources"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
+)
+
+// Inputs are what the status page and a scrape are made from.
+type Inputs struct {
+	Node, Version string
+	Started, Now  time.Time
+	View          node.View
+	// Pods are the kubelet's pods with their claims, nil where it does not answer, for the reason NoPods.
+	Pods   podresources.Claims
+	NoPods error
+	// Decision is what is published, or will be. Published are the devices that are.
+	Decision  *policy.Result
+	Published map[string][]*rdma.HCA
+	// Taints are those of HCAs.
+	Taints map[string][]resourceapi.DeviceTaint
+	// Registered says whether the kubelet knows the driver, and NRIConnected whether the container runtime has its
+	// plugin, nil where it is to have none.
+	Registered   bool
+	NRIConnected *bool
+	// Problems are those of more than one HCA.
+	Problems []error
+	Troubles *apiclient.Troubles
+	// Events are the history of the node, the newest first.
+	Events []statuspage.Event
+	// Cgroups are those of the host.
+	Cgroups fs.FS
+}
+
+// Page returns the status page. It reads where the host's PCI devices sit.
+func Page(in Inputs) *statuspage.Page {
+	p := &statuspage.Page{
+		Node: in.Node, Version: in.Version, Started: in.Started, At: in.Now,
+		Registered: in.Registered, NRI: in.nri(), Problems: in.problems(),
+		Topology: topology.Discover(in.View.Sys, in.View.Snapshot),
+		Groups:   []statuspage.Group{}, Events: in.Events,
+	}
+	p.HCAs = in.hcas()
+	for _, g := range in.Decision.Groups {
+		group := statuspage.Group{Name: g.Group.Name, Published: g.Published, Reason: g.Reason, Members: []string{}}
+		for _, h := range g.Group.Members {
+			group.Members = append(group.Members, h.Name)
+		}
+		p.Groups = append(p.Groups, group)
+	}
+	p.Claims = pageClaims(in.View, in.Pods)
+	drawState(p)
+	return p
+}
+
+func (in *Inputs) nri() string {
+	switch {
+	case in.NRIConnected == nil:
+		return ""
+	case *in.NRIConnected:
+		return "connected"
+	default:
+		return "not connected"
+	}
+}
+
+// problems are what is wrong with more than one HCA.
+func (in *Inputs) problems() []string {
+	out := []string{}
+	for _, err := range in.Problems {
+		out = append(out, err.Error())
+	}
+	if in.NoPods != nil {
+		out = append(out, "which pods use a claim is not known: "+in.NoPods.Error())
+	}
+	for _, trouble := range in.Troubles.Current() {
+		out = append(out, "trouble with the API server: "+trouble.String())
+	}
+	for _, p := range in.View.Problems {
+		out = append(out, p.Error())
+	}
+	return out
+}
+
+// hcas describes the HCAs that are present, and those that claims hold though they are gone.
+func (in *Inputs) hcas() []statuspage.HCA {
+	view, holders := in.View.Health, holdersOf(in.View.Plans)
+	decisions := map[string]*policy.Decision{}
+	for i := range in.Decision.Decisions {
+		decisions[in.Decision.Decisions[i].HCA.Name] = &in.Decision.Decisions[i]
+	}
+	out := []statuspage.HCA{}
+	for _, h := range in.View.With(in.View.Absent()...).HCAs {
+		one := pageHCA(&h)
+		if verdict, judged := view.Verdict(h.Name); judged {
+			status, _ := view.Report(h.Name, in.Now)
+			one.Health, one.Fault = string(status), verdict.Message()
+		}
+		for _, t := range in.Taints[h.Name] {
+			one.Taints = append(one.Taints, t.Key+":"+string(t.Effect))
+		}
+		if decision := decisions[h.Name]; decision != nil {
+			one.Reason = decision.Reason
+			if decision.View.Exclusive() {
+				one.Devices = append(one.Devices, h.Name)
+			}
+			if decision.View.Shared() {
+				one.Devices = append(one.Devices, devicename.Shared(h.Name))
+			}
+		}
+		one.Claims = append(one.Claims, holders[h.Name]...)
+		out = append(out, one)
+	}
+	return out
+}
+
+func pageHCA(h *rdma.HCA) statuspage.HCA {
+	out := statuspage.HCA{
+		Name: h.Name, IBDev: h.IBDev, Function: string(h.Function), Protocol: string(h.Protocol), Model: h.Model, Firmware: h.Firmware,
+		Ports: []statuspage.Port{}, Devices: []string{}, Claims: []string{},
+	}
+	if h.PCI != nil {
+		out.PCI, out.NUMANode = h.PCI.Address, h.PCI.NUMANode
+	}
+	for p := range h.OwnPorts() {
+		port := statuspage.Port{Number: p.Number, State: string(p.State), Netdev: p.Netdev}
+		if p.State == rdma.PortActive {
+			port.RateMbps = p.RateMbps
+		}
+		out.Ports = append(out.Ports, port)
+	}
+	return out
+}
+
+// holdersOf returns the claims of each HCA, as namespace/name.
+func holdersOf(plans []*plan.Plan) map[string][]string {
+	out := map[string][]string{}
+	for _, p := range plans {
+		for _, hca := range p.HCAs() {
+			out[hca] = append(out[hca], p.Claim())
+		}
+	}
+	for _, claims := range out {
+		slices.Sort(claims)
+	}
+	return out
+}
+
+func pageClaims(view node.View, pods podresources.Claims) []statuspage.Claim {
+	out := []statuspage.Claim{}
+	for _, p := range view.Plans {
+		claim := statuspage.Claim{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), Devices: []statuspage.Device{}, Pods: []string{}}
+		for _, dev := range p.Devices {
+			one := statuspage.Device{Request: dev.Request, Device: dev.Device, AdminAccess: dev.AdminAccess}
+			if dev.ShareID != nil {
+				one.ShareID = string(*dev.ShareID)
+			}
+			for _, name := range dev.HCAs() {
+				if h := view.Lookup(name); h != nil {
+					name = h.IBDev
+				}
+				one.HCAs = append(one.HCAs, name)
+			}
+			claim.Devices = append(claim.Devices, one)
+		}
+		for _, pod := range pods[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] {
+			claim.Pods = append(claim.Pods, pod.Name)
+		}
+		out = append(out, claim)
+	}
+	slices.SortFunc(out, func(a, b statuspage.Claim) int {
+		return slices.Compare([]string{a.Namespace, a.Name, a.UID}, []string{b.Namespace, b.Name, b.UID})
+	})
+	return out
+}
+
+// drawState notes in the picture of the host who has an HCA, and that it is not well.
+func drawState(p *statuspage.Page) {
+	hcas := map[string]*statuspage.HCA{}
+	for i := range p.HCAs {
+		hcas[p.HCAs[i].IBDev] = &p.HCAs[i]
+	}
+	for _, dev := range p.Topology.HCAs() {
+		h := hcas[dev.Name]
+		if h == nil {
+			continue
+		}
+		switch n := len(h.Claims); {
+		case n == 1:
+			dev.Note = h.Claims[0]
+		case n > 1:
+			dev.Note = fmt.Sprintf("%d claims", n)
+		}
+		if h.Health != "" && h.Health != "Healthy" {
+			dev.Note = joined(dev.Note, h.Health)
+		}
+	}
+}
+
+func joined(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a + ", " + b
+}

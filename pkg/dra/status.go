@@ -1,0 +1,93 @@
+package dra
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/version"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/report"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
+
+// Measure returns what there is on the node now, for a scrape. It reads the counters of the host, and asks the kubelet
+// for its pods.
+func (d *Driver) Measure(ctx context.Context) metrics.State {
+	return report.Metrics(ctx, d.inputs(ctx))
+}
+
+// Status returns what the driver knows of its node now. It reads where the host's PCI devices sit, and asks the kubelet
+// for its pods.
+func (d *Driver) Status(ctx context.Context) *statuspage.Page { return report.Page(d.inputs(ctx)) }
+
+// inputs collects what status page and scrape are made from.
+func (d *Driver) inputs(ctx context.Context) report.Inputs {
+	view := d.node.View(ctx)
+	in := report.Inputs{
+		Node: d.cfg.NodeName, Version: version.String("dra-driver"), Started: d.kubelet.started, Now: d.cfg.now(),
+		View: view, Decision: &d.offer.Decision(ctx).Result, Published: d.offer.Published(), Taints: d.offer.Taints(view.Health),
+		Registered: d.kubelet.registered.Load(), NRIConnected: d.pods.Connected(), Problems: d.problems(view),
+		Troubles: d.cfg.Troubles, Events: d.report.History(),
+		Cgroups: sysfs.DirFS(filepath.Join(d.cfg.HostRoot, "sys/fs/cgroup")),
+	}
+	if in.Pods, in.NoPods = d.kubelet.pods.Claims(ctx); in.NoPods != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).V(2).Info("Metrics and status have no pods", "reason", in.NoPods.Error())
+	}
+	return in
+}
+
+// problems are what is wrong with more than one HCA.
+func (d *Driver) problems(view node.View) (out []error) {
+	if err := d.offer.Withheld(); err != nil {
+		out = append(out, fmt.Errorf("no RDMA device is published: %w", err))
+	}
+	if view.NetnsMode == rdma.NetnsExclusive && d.cfg.Mover == nil {
+		out = append(out, node.ErrExclusive)
+	}
+	if err := d.pods.Trouble(); err != nil {
+		out = append(out, err)
+	}
+	return out
+}
+
+// onlyPod returns the pod of a claim that was made from a template for it, as the kubelet knows it, without a request
+// to the API server. It returns nil where that is unknown.
+func (d *Driver) onlyPod(ctx context.Context, claim corev1.ObjectReference) *corev1.ObjectReference {
+	p, err := d.store.Get(claim.UID)
+	if err != nil || p == nil || p.Only == "" {
+		return nil
+	}
+	listed, err := d.kubelet.pods.Claims(ctx)
+	pods := listed[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}]
+	if err != nil || len(pods) != 1 {
+		return nil
+	}
+	return new(event.PodReference(claim.Namespace, pods[0].Name, p.Only))
+}
+
+// attachedBy returns a function that describes the interface that a pod got with a device of a claim, nil for none.
+func attachedBy(attacher *attach.Attacher) func(*plan.Plan, plan.Device) *resourceapi.NetworkDeviceData {
+	return func(p *plan.Plan, dev plan.Device) *resourceapi.NetworkDeviceData {
+		if attacher == nil || dev.Network == nil {
+			return nil
+		}
+		state := attacher.State(p.UID, dev.Device)
+		if state == nil {
+			return nil
+		}
+		ips := state.Addresses[:min(len(state.Addresses), report.MaxIPs)]
+		return &resourceapi.NetworkDeviceData{InterfaceName: state.Name, HardwareAddress: state.MAC, IPs: ips}
+	}
+}
