@@ -84,25 +84,37 @@ type Reporter interface {
 // Claims prepares and unprepares claims. It is safe for use by several goroutines, and beside Claims of another
 // process.
 type Claims struct {
-	cfg   Config
-	pods  Pods
-	specs cdi.Store
-	held  map[types.UID]string // of SweepOrphans: the last reason why a claim that has ended still holds its HCAs
-
+	*shared
+	*reservations
+	*releaser
 	watcher *fsnotify.Watcher // of the CDI directory
 }
 
+// shared is what all parts of Claims have.
+type shared struct {
+	cfg   Config
+	pods  Pods
+	specs cdi.Store
+}
+
 // New returns Claims that do nothing by themselves.
-func New(cfg Config) *Claims { return &Claims{cfg: cfg, specs: cdi.Store{Dir: cfg.CDIDir}} }
+func New(cfg Config) *Claims {
+	s := &shared{cfg: cfg, specs: cdi.Store{Dir: cfg.CDIDir}}
+	return &Claims{shared: s, reservations: &reservations{s}, releaser: &releaser{shared: s}}
+}
 
 // Use has claims ask the node's pods. It comes before the first claim.
 func (c *Claims) Use(pods Pods) { c.pods = pods }
 
-// PlansOf returns the plans of the claims that are known to be reserved for any of some pods.
-func (c *Claims) PlansOf(ctx context.Context, pods ...types.UID) []*plan.Plan {
-	return plansOf(c.cfg.Node.View(ctx).Plans, pods)
+// removeFiles removes what a claim has besides its record.
+func (s *shared) removeFiles(uid types.UID) error {
+	if _, err := s.specs.Remove(specName(uid)); err != nil {
+		return err
+	}
+	return s.cfg.Store.RemoveMetadata(uid)
 }
 
-func (c *Claims) readPods() (rdmacgroup.Pods, error) {
-	return rdmacgroup.ReadPods(sysfs.DirFS(filepath.Join(c.cfg.HostRoot, "sys/fs/cgroup")), string(c.cfg.PodUID))
+// readPods returns the pods that have a cgroup on the node.
+func (s *shared) readPods() (rdmacgroup.Pods, error) {
+	return rdmacgroup.ReadPods(sysfs.DirFS(filepath.Join(s.cfg.HostRoot, "sys/fs/cgroup")), string(s.cfg.PodUID))
 }

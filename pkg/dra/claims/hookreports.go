@@ -18,7 +18,7 @@ const reportInterval = 2 * time.Second
 // FollowHook logs what the hook did in containers, and tells the users of their claims what
 // they should know, until ctx ends. A container runtime shows what a hook says only when it
 // fails, so this is where one learns that a limit was not raised as far as it should have been.
-func (c *Claims) FollowHook(ctx context.Context) {
+func (c *reservations) FollowHook(ctx context.Context) {
 	if c.cfg.Hook.ReportDir == "" {
 		return
 	}

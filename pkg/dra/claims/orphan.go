@@ -20,7 +20,7 @@ import (
 const orphanInterval = 10 * time.Minute
 
 // SweepOrphans sweeps orphans until ctx ends.
-func (c *Claims) SweepOrphans(ctx context.Context) {
+func (c *releaser) SweepOrphans(ctx context.Context) {
 	for {
 		if err := c.sweepOrphans(ctx); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Orphaned claims not swept, they stay")
@@ -32,7 +32,7 @@ func (c *Claims) SweepOrphans(ctx context.Context) {
 }
 
 // wait waits by the clock of the budget, and returns false if ctx ends before.
-func (c *Claims) wait(ctx context.Context, long time.Duration) bool {
+func (c *releaser) wait(ctx context.Context, long time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false
@@ -44,7 +44,7 @@ func (c *Claims) wait(ctx context.Context, long time.Duration) bool {
 // sweepOrphans releases claims that nobody can use any more (facts). After any error a claim stays, since taking the
 // device of a running pod is worse than a leak; an event says so. It asks the kubelet first, and the API server only
 // for the claims that the kubelet does not list, one by one in their turns.
-func (c *Claims) sweepOrphans(ctx context.Context) error {
+func (c *releaser) sweepOrphans(ctx context.Context) error {
 	plans, listErr := c.cfg.Store.List()
 	if len(plans) == 0 {
 		return listErr
@@ -80,7 +80,7 @@ func (c *Claims) sweepOrphans(ctx context.Context) error {
 }
 
 // reportHeld reports a claim that holds its HCAs without being allocated here, once for each reason.
-func (c *Claims) reportHeld(ctx context.Context, p *plan.Plan, why string) {
+func (c *releaser) reportHeld(ctx context.Context, p *plan.Plan, why string) {
 	if c.held[p.UID] == why {
 		return
 	}

@@ -207,14 +207,6 @@ func (c *Claims) forget(ctx context.Context, uid types.UID) error {
 	return c.removeFiles(uid)
 }
 
-// removeFiles removes what a claim has besides its record.
-func (c *Claims) removeFiles(uid types.UID) error {
-	if _, err := c.specs.Remove(specName(uid)); err != nil {
-		return err
-	}
-	return c.cfg.Store.RemoveMetadata(uid)
-}
-
 // refusal is an error with its reason for metrics.
 type refusal struct {
 	error

@@ -14,11 +14,16 @@ import (
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/reports"
 	"github.com/rdma-dev/dra-driver-rdma/internal/podresources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
+
+// releaser ends claims that nobody can use any more.
+type releaser struct {
+	*shared
+	held map[types.UID]string // of SweepOrphans: why claims that have ended still hold their HCAs, as was reported
+}
 
 // releaseTime is the time limit for a request about a claim. The HCAs of the claim are locked meanwhile.
 const releaseTime = 5 * time.Second
@@ -26,7 +31,7 @@ const releaseTime = 5 * time.Second
 // kubeletWord returns what the kubelet lists. It asks the kubelet at the first call.
 type kubeletWord func() (podresources.Claims, error)
 
-func (c *Claims) kubeletWord(ctx context.Context) kubeletWord {
+func (c *releaser) kubeletWord(ctx context.Context) kubeletWord {
 	return sync.OnceValues(func() (podresources.Claims, error) {
 		return podresources.List(ctx, c.cfg.PodResources, plan.DriverName)
 	})
@@ -59,7 +64,7 @@ func (c *Claims) prepareAfter(ctx context.Context, claim *resourceapi.ResourceCl
 // release removes a claim if nobody can use it any more, and returns the evidence about it. Asking is the claim that the
 // kubelet wants to prepare, nil for none. The HCAs of the claim are locked meanwhile, so that the evidence are still true
 // when the record is removed.
-func (c *Claims) release(ctx context.Context, uid types.UID, asking *resourceapi.ResourceClaim, kubelet kubeletWord) (f evidence, released bool, err error) {
+func (c *releaser) release(ctx context.Context, uid types.UID, asking *resourceapi.ResourceClaim, kubelet kubeletWord) (f evidence, released bool, err error) {
 	unlock, err := c.cfg.Store.LockClaim(ctx, uid)
 	if err != nil {
 		return f, false, err
@@ -82,7 +87,7 @@ func (c *Claims) release(ctx context.Context, uid types.UID, asking *resourceapi
 }
 
 // evidenceOf gathers the evidence about a claim. If its allocation stands, nothing else matters.
-func (c *Claims) evidenceOf(ctx context.Context, p *plan.Plan, asking *resourceapi.ResourceClaim, kubelet kubeletWord) (f evidence) {
+func (c *releaser) evidenceOf(ctx context.Context, p *plan.Plan, asking *resourceapi.ResourceClaim, kubelet kubeletWord) (f evidence) {
 	if f.Allocation, f.Doubt = c.askAllocation(ctx, p); f.Doubt != nil || f.Allocation == allocationStands {
 		return f
 	}
@@ -111,7 +116,7 @@ func podNames(pods []podresources.Pod) (names []string) {
 }
 
 // askAllocation asks the API server for the state of the allocation that a plan was made from.
-func (c *Claims) askAllocation(ctx context.Context, p *plan.Plan) (allocation, error) {
+func (c *releaser) askAllocation(ctx context.Context, p *plan.Plan) (allocation, error) {
 	ctx, cancel := context.WithTimeout(ctx, releaseTime)
 	defer cancel()
 	claim, err := getClaim(ctx, c.cfg.Client, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
@@ -126,7 +131,7 @@ func (c *Claims) askAllocation(ctx context.Context, p *plan.Plan) (allocation, e
 
 // podsRunning returns the pods that got a claim and still have a cgroup on the node, or a container in the container
 // runtime. The error is the reason why further pods may run.
-func (c *Claims) podsRunning(p *plan.Plan) (pods []types.UID, err error) {
+func (c *releaser) podsRunning(p *plan.Plan) (pods []types.UID, err error) {
 	given := p.Pods
 	if p.Only != "" && !slices.Contains(given, p.Only) {
 		given = append(slices.Clip(given), p.Only)
@@ -155,7 +160,7 @@ func (c *Claims) podsRunning(p *plan.Plan) (pods []types.UID, err error) {
 var errLaterPods = errors.New("it is not known which pods it was given to after the first: the hook, which reports them, is off (chart values hookDir, hookReportDir)")
 
 // podsUnknown returns the reason why a claim may have pods that its record lacks.
-func (c *Claims) podsUnknown(p *plan.Plan) error {
+func (c *releaser) podsUnknown(p *plan.Plan) error {
 	if p.Only != "" {
 		return nil // no other
 	}
@@ -167,44 +172,4 @@ func (c *Claims) podsUnknown(p *plan.Plan) error {
 		err = errors.New("the hook has just reported a container of it")
 	}
 	return err
-}
-
-// recordPods returns a function that records the pod of a claim from a report of the hook. After an error the report
-// must be kept. The pod is that of the container's cgroup: the pod in the report comes from annotations, which users
-// may set. A container without a cgroup has ended.
-func (c *Claims) recordPods(ctx context.Context) func(hook.Report) error {
-	read := sync.OnceValues(c.readPods)
-	return func(r hook.Report) error {
-		p, err := c.cfg.Store.Get(types.UID(r.Claim))
-		if r.Claim == "" || err != nil || p == nil || p.Only != "" {
-			return nil // no claim, one without a record, or one whose only pod is recorded already
-		}
-		cgroups, _ := read() // as long as some cannot be read, no claim is released
-		pod := types.UID(cgroups.Of(r.ID))
-		if pod == "" || slices.Contains(p.Pods, pod) {
-			return nil
-		}
-		ctx, cancel := context.WithTimeout(ctx, releaseTime)
-		defer cancel()
-		unlock, err := c.cfg.Store.LockClaim(ctx, p.UID)
-		if err != nil {
-			return err
-		}
-		defer unlock()
-		return c.cfg.Store.Update(ctx, p.UID, func(now *plan.Plan) *plan.Plan {
-			if len(now.Pods) >= resourceapi.ResourceClaimReservedForMaxSize {
-				now = now.WithoutPods(func(pod types.UID) bool { return !cgroups.Has(string(pod)) })
-			}
-			return now.WithPods(pod)
-		})
-	}
-}
-
-// ended returns those of some pods that have no cgroup on the node any more.
-func (c *Claims) ended(pods []types.UID) []types.UID {
-	cgroups, err := c.readPods()
-	if err != nil {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(pods), func(pod types.UID) bool { return cgroups.Has(string(pod)) })
 }

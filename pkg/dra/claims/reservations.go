@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"slices"
 	"sync"
 	"time"
@@ -14,6 +15,9 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
+
+// reservations has the records of claims name the pods that the claims are for.
+type reservations struct{ *shared }
 
 // Pod is a pod of the node.
 type Pod struct {
@@ -34,7 +38,7 @@ var errUnsure = errors.New("whether pods share a claim that is prepared already 
 // LearnReservations records which claims that were prepared before are reserved for pods. It asks the API server once
 // for each claim that may concern them, at the same time and without a lock. It returns the pods for which the answer
 // is unknown, and why.
-func (c *Claims) LearnReservations(
+func (c *reservations) LearnReservations(
 	ctx context.Context, pods []Pod, concerns func(*plan.Plan) bool,
 ) (unsure []Pod, err error) {
 	ctx, cancel := context.WithTimeout(ctx, HalfOf(ctx, reservedTime))
@@ -78,7 +82,7 @@ func MayShare(p *plan.Plan, pod Pod) bool {
 }
 
 // learnReservation reads for which pods a claim is reserved, and records new ones.
-func (c *Claims) learnReservation(ctx context.Context, p *plan.Plan) error {
+func (c *reservations) learnReservation(ctx context.Context, p *plan.Plan) error {
 	claim, err := getClaim(ctx, c.cfg.Client, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
 	if apierrors.IsNotFound(err) || err == nil && claim.UID != p.UID {
 		return nil // it has ended, and nobody shares it
@@ -104,7 +108,7 @@ func (c *Claims) learnReservation(ctx context.Context, p *plan.Plan) error {
 
 // learnOfNewClaims records which claims with interfaces the pods of new claims share: the new interfaces get names
 // beside theirs.
-func (c *Claims) learnOfNewClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) error {
+func (c *reservations) learnOfNewClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) error {
 	if !c.cfg.Interfaces {
 		return nil
 	}
@@ -118,14 +122,54 @@ func (c *Claims) learnOfNewClaims(ctx context.Context, claims []*resourceapi.Res
 	return err
 }
 
-// plansOf returns the plans of the claims that are known to be reserved for any of some pods.
-func plansOf(plans []*plan.Plan, pods []types.UID) []*plan.Plan {
-	return slices.DeleteFunc(plans, func(p *plan.Plan) bool {
+// PlansOf returns the plans of the claims that are known to be reserved for any of some pods.
+func (c *reservations) PlansOf(ctx context.Context, pods ...types.UID) []*plan.Plan {
+	return slices.DeleteFunc(c.cfg.Node.View(ctx).Plans, func(p *plan.Plan) bool {
 		return !slices.ContainsFunc(p.Pods, func(pod types.UID) bool { return slices.Contains(pods, pod) })
 	})
 }
 
 // othersOf returns the other claims that were prepared for the pods of a claim.
-func (c *Claims) othersOf(ctx context.Context, claim *resourceapi.ResourceClaim) []*plan.Plan {
+func (c *reservations) othersOf(ctx context.Context, claim *resourceapi.ResourceClaim) []*plan.Plan {
 	return slices.DeleteFunc(c.PlansOf(ctx, plan.PodsOf(claim)...), func(p *plan.Plan) bool { return p.UID == claim.UID })
+}
+
+// recordPods returns a function that records the pod of a claim from a report of the hook. After an error the report
+// must be kept. The pod is that of the container's cgroup: the pod in the report comes from annotations, which users
+// may set. A container without a cgroup has ended.
+func (c *reservations) recordPods(ctx context.Context) func(hook.Report) error {
+	read := sync.OnceValues(c.readPods)
+	return func(r hook.Report) error {
+		p, err := c.cfg.Store.Get(types.UID(r.Claim))
+		if r.Claim == "" || err != nil || p == nil || p.Only != "" {
+			return nil // no claim, one without a record, or one whose only pod is recorded already
+		}
+		cgroups, _ := read() // as long as some cannot be read, no claim is released
+		pod := types.UID(cgroups.Of(r.ID))
+		if pod == "" || slices.Contains(p.Pods, pod) {
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, releaseTime)
+		defer cancel()
+		unlock, err := c.cfg.Store.LockClaim(ctx, p.UID)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+		return c.cfg.Store.Update(ctx, p.UID, func(now *plan.Plan) *plan.Plan {
+			if len(now.Pods) >= resourceapi.ResourceClaimReservedForMaxSize {
+				now = now.WithoutPods(func(pod types.UID) bool { return !cgroups.Has(string(pod)) })
+			}
+			return now.WithPods(pod)
+		})
+	}
+}
+
+// ended returns those of some pods that have no cgroup on the node any more.
+func (c *reservations) ended(pods []types.UID) []types.UID {
+	cgroups, err := c.readPods()
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(pods), func(pod types.UID) bool { return cgroups.Has(string(pod)) })
 }

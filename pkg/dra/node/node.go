@@ -57,9 +57,9 @@ type Listener struct {
 
 // Node keeps the picture of the host. It is the only writer of it.
 type Node struct {
-	cfg    Config
-	sys    fs.ReadLinkFS
-	second secondOpinion
+	cfg      Config
+	sys      fs.ReadLinkFS
+	verifier verifier
 	movable
 	listener Listener
 
@@ -81,13 +81,14 @@ func Open(cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, sys: cfg.Sys, second: secondOpinion{ask: second.DevicesForPCI}, changed: wake.NewSignal()}
+	n := &Node{cfg: cfg, sys: cfg.Sys, changed: wake.NewSignal()}
 	if n.sys == nil {
 		n.sys = sysfs.DirFS(filepath.Join(cfg.HostRoot, "sys"))
 	}
 	if n.cfg.Source == nil {
 		n.cfg.Source = kernelEvents(cfg.Events)
 	}
+	n.verifier.root, n.verifier.sys, n.verifier.second.ask = cfg.HostRoot, n.sys, second.DevicesForPCI
 	n.movable.Mover = cfg.Mover
 	n.scanner = rdma.NewScanner(n.sys)
 	if n.health, err = newJudge(cfg.Health); err != nil {

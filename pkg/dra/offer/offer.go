@@ -57,7 +57,7 @@ type Offer struct {
 	policy     atomic.Pointer[policy.Config]
 	file       *policyFile
 	last       atomic.Pointer[Decision] // nil before the first one
-	withheld   withheld
+	gate       gate
 	missing    missing
 	publisher  *publisher.Publisher
 	slices     resources.Builder // of publish
@@ -69,6 +69,7 @@ func New(cfg Config) *Offer {
 	o := &Offer{
 		cfg: cfg, changed: wake.NewSignal(), registered: wake.NewSignal(), deviceInfo: deviceinfo.Store{Dir: cfg.DeviceInfoDir},
 	}
+	o.gate.cfg = &o.cfg
 	o.publisher = publisher.New(publisher.Config{
 		Client: cfg.Client, Driver: plan.DriverName, Node: cfg.NodeName, Report: o.notPublished,
 		Stored: debug.FreeOSMemory, // the start needs twice the memory of what follows, and Go would keep it
@@ -106,7 +107,7 @@ func (o *Offer) Changed() { o.changed.Set() }
 func (o *Offer) Registered() { o.registered.Set() }
 
 // Withheld returns why nothing is published, nil if it is.
-func (o *Offer) Withheld() error { return o.withheld.get() }
+func (o *Offer) Withheld() error { return o.gate.closed() }
 
 // Facts implements claims.Offer.
 func (o *Offer) Facts(ctx context.Context, host *node.Host, claim *resourceapi.ResourceClaim) plan.Facts {

@@ -23,7 +23,7 @@ const decideSpacing = 100 * time.Millisecond
 
 // publishLoop keeps what is published in step with the host until ctx ends.
 func (o *Offer) publishLoop(ctx context.Context) {
-	if !o.waitForRuntime(ctx) {
+	if !o.gate.wait(ctx) {
 		return
 	}
 	published, next := o.publish(ctx, nil), o.cfg.Now().Add(o.spacing(true))
@@ -37,7 +37,7 @@ func (o *Offer) publishLoop(ctx context.Context) {
 			}
 		case <-o.registered:
 			// A kubelet that restarted may have another container runtime.
-			if err := o.checkRuntime(ctx); err != nil {
+			if err := o.gate.check(ctx); err != nil {
 				klog.FromContext(ctx).Error(err, "Container runtime not looked at again")
 			}
 		}

@@ -25,12 +25,18 @@ func apiBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: math.MaxInt, Cap: 30 * time.Second}
 }
 
-// waitForRuntime decides whether this node's container runtime can be trusted with
+// gate keeps back what would be published while the node's container runtime cannot be trusted with CDI devices.
+type gate struct {
+	cfg    *Config
+	reason atomic.Pointer[error] // nil for none
+}
+
+// wait decides whether this node's container runtime can be trusted with
 // CDI devices. It tries until the API server tells which runtime it is, and
 // returns false if ctx ends before. Meanwhile claims are prepared and unprepared.
-func (o *Offer) waitForRuntime(ctx context.Context) bool {
+func (g *gate) wait(ctx context.Context) bool {
 	for backoff := apiBackoff(); ; {
-		err := o.checkRuntime(ctx)
+		err := g.check(ctx)
 		if err == nil {
 			return true
 		}
@@ -43,40 +49,38 @@ func (o *Offer) waitForRuntime(ctx context.Context) bool {
 	}
 }
 
-// checkRuntime asks for the container runtime. If it is not to be trusted, nothing
+// check asks for the container runtime. If it is not to be trusted, nothing
 // is published, and log and event say why.
-func (o *Offer) checkRuntime(ctx context.Context) error {
-	node, err := o.cfg.Client.CoreV1().Nodes().Get(ctx, o.cfg.NodeName, metav1.GetOptions{})
+func (g *gate) check(ctx context.Context) error {
+	node, err := g.cfg.Client.CoreV1().Nodes().Get(ctx, g.cfg.NodeName, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("get node %s: %w", o.cfg.NodeName, err)
+		return fmt.Errorf("get node %s: %w", g.cfg.NodeName, err)
 	}
 	reason := dropsCDI(node.Status.NodeInfo.ContainerRuntimeVersion)
-	if o.cfg.RuntimeCDI {
+	if g.cfg.RuntimeCDI {
 		reason = nil
 	}
-	known := o.withheld.set(reason) != nil
+	known := g.set(reason) != nil
 	if reason == nil || known {
 		return nil // it was said
 	}
-	o.cfg.Report.Warn("NoRDMADevices", o.cfg.NodeName, reason)
+	g.cfg.Report.Warn("NoRDMADevices", g.cfg.NodeName, reason)
 	klog.FromContext(ctx).Error(reason, "No RDMA device is published")
-	o.warnNode(ctx, node, event.NoDevices.Reason, reason.Error())
+	g.warnNode(ctx, node, event.NoDevices.Reason, reason.Error())
 	return nil
 }
 
-// withheld is why nothing is published, nil if it is.
-type withheld struct{ reason atomic.Pointer[error] }
-
-func (w *withheld) get() error {
-	if reason := w.reason.Load(); reason != nil {
+// closed returns why nothing is published, nil if it is.
+func (g *gate) closed() error {
+	if reason := g.reason.Load(); reason != nil {
 		return *reason
 	}
 	return nil
 }
 
-// set returns what was there before.
-func (w *withheld) set(reason error) error {
-	if before := w.reason.Swap(&reason); before != nil {
+// set returns the reason that there was before.
+func (g *gate) set(reason error) error {
+	if before := g.reason.Swap(&reason); before != nil {
 		return *before
 	}
 	return nil
@@ -95,7 +99,7 @@ func dropsCDI(version string) error {
 }
 
 // warnNode leaves an event on the node. It is a convenience: the log has it too.
-func (o *Offer) warnNode(ctx context.Context, node *corev1.Node, reason, message string) {
+func (g *gate) warnNode(ctx context.Context, node *corev1.Node, reason, message string) {
 	event := &corev1.Event{
 		// One name for a node: a driver that restarts again and again leaves one event.
 		ObjectMeta:     metav1.ObjectMeta{Name: plan.DriverName + "." + node.Name, Namespace: metav1.NamespaceDefault},
@@ -108,7 +112,7 @@ func (o *Offer) warnNode(ctx context.Context, node *corev1.Node, reason, message
 		LastTimestamp:  metav1.Now(),
 		Count:          1,
 	}
-	if _, err := o.cfg.Client.CoreV1().Events(metav1.NamespaceDefault).Create(ctx, event, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	if _, err := g.cfg.Client.CoreV1().Events(metav1.NamespaceDefault).Create(ctx, event, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		klog.FromContext(ctx).Error(err, "Event not recorded", "node", node.Name, "reason", reason)
 	}
 }
