@@ -235,7 +235,7 @@ func (h *host) verify(snap *rdma.Snapshot, hca *rdma.HCA, classes []cdi.NodeClas
 func (h *host) verifyAway(snap *rdma.Snapshot, hca *rdma.HCA, classes []cdi.NodeClass) error {
 	now := rdma.Elsewhere(h.sys, []rdma.HCA{*hca})
 	if len(now) == 0 || *now[0].Uverbs != *hca.Uverbs {
-		return fmt.Errorf("%w: HCA %s has been moved again", rdma.ErrMoved, hca.IBDev)
+		return fmt.Errorf("%w: HCA %s has been moved again", rdma.ErrChanged, hca.IBDev)
 	}
 	return h.checkNodes(snap, hca, classes)
 }

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Changes names what may have changed on a host since a snapshot, for
-// [Scanner.Update]. What is named need not have changed, and need not exist.
+// Changes names the parts of a host that may have changed since a snapshot. It is the argument of
+// [Scanner.Update]. A named part may be unchanged, and may be gone.
 type Changes struct {
 	// All means that anything may have changed: events were lost.
 	All bool
-	// Host is what belongs to no HCA: the rdma_cm node, the netns mode.
+	// Host means the parts that belong to no HCA: the rdma_cm node and the netns mode.
 	Host bool
 	// IBDevs are entries of /sys/class/infiniband.
 	IBDevs Names
@@ -56,12 +56,12 @@ func (n Names) Has(name string) bool {
 // Sorted returns the names in order.
 func (n Names) Sorted() []string { return slices.Sorted(maps.Keys(n)) }
 
-// Empty reports whether nothing is named.
+// Empty reports whether c names nothing.
 func (c Changes) Empty() bool {
 	return !c.All && !c.Host && len(c.IBDevs)+len(c.Nodes)+len(c.Netdevs)+len(c.Functions) == 0
 }
 
-// Merge adds what other names.
+// Merge adds everything that other names.
 func (c *Changes) Merge(other Changes) {
 	c.All = c.All || other.All
 	c.Host = c.Host || other.Host
@@ -75,7 +75,7 @@ func (c *Changes) Merge(other Changes) {
 	}
 }
 
-// String names the changes for a log.
+// String describes the changes for a log.
 func (c Changes) String() string {
 	if c.All {
 		return "everything"

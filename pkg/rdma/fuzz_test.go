@@ -89,13 +89,13 @@ func FuzzParsePCIAddress(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		address, err := ParsePCIAddress(s)
-		if err != nil {
+		address, ok := parsePCIAddress(s)
+		if !ok {
 			return
 		}
-		again, err := ParsePCIAddress(address)
-		if err != nil || again != address || !strings.HasSuffix(strings.ToLower(s), address) {
-			t.Errorf("%q reads as %q, and that as %q, error %v", s, address, again, err)
+		again, ok := parsePCIAddress(address.String())
+		if !ok || again != address || !strings.HasSuffix(strings.ToLower(s), address.String()) {
+			t.Errorf("%q reads as %q, and that as %q, ok %v", s, address, again, ok)
 		}
 	})
 }
@@ -112,14 +112,14 @@ func FuzzLocate(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		p := locate(s)
+		p := PlaceOf(s)
 		parts := strings.Split(s, "/")
-		for _, part := range append([]string{p.root, p.address, p.aux}, p.bridges...) {
+		for _, part := range append([]string{p.Root, p.Address, p.aux}, p.Bridges...) {
 			if part != "" && !slices.Contains(parts, part) {
 				t.Errorf("%q: %q is no part of it: %+v", s, part, p)
 			}
 		}
-		if p.address == "" && (p.dir != "" || p.aux != "" || len(p.bridges) > 0) || p.address != "" && !strings.HasSuffix(p.dir, p.address) {
+		if p.Address == "" && (p.dir != "" || p.aux != "" || len(p.Bridges) > 0) || p.Address != "" && !strings.HasSuffix(p.dir, p.Address) {
 			t.Errorf("%q: %+v", s, p)
 		}
 	})

@@ -72,11 +72,11 @@ func identity(pci string, sf int, kind, netdev, disc string) (id Identity, ok bo
 		known := kind == "rxe" || kind == "siw" || kind == "virtual"
 		return id, known && netdev != ""
 	}
-	address, err := ParsePCIAddress(pci)
-	if id.PCI = address; sf >= 0 {
+	address, ok := parsePCIAddress(pci)
+	if id.PCI = address.String(); sf >= 0 {
 		id.SF = &sf
 	}
-	return id, err == nil && sf <= 1<<32-1 // sfnum is a u32
+	return id, ok && sf <= 1<<32-1 // sfnum is a u32
 }
 
 func (id Identity) key() string {

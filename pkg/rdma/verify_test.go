@@ -54,8 +54,8 @@ func TestVerifyMoved(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			before := hca(t, discover(t, test.machine), test.ibdev)
 			err := rdma.Verify(variantFS(t, test.machine, test.change...), before)
-			if !errors.Is(err, rdma.ErrMoved) || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error %v; want ErrMoved with %q", err, test.want)
+			if !errors.Is(err, rdma.ErrChanged) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v; want ErrChanged with %q", err, test.want)
 			}
 		})
 	}

@@ -54,8 +54,8 @@ func (p *pciBus) accelerator(dir string) (function, bool) {
 		p.problem(fmt.Errorf("read device link: %w", err))
 		return function{}, false
 	}
-	place, ok := rdma.PlaceOf(target)
-	if !ok {
+	place := rdma.PlaceOf(target)
+	if place.Address == "" {
 		p.problem(fmt.Errorf("read device link %s: no PCI function in %q", dir, target))
 		return function{}, false
 	}
