@@ -104,10 +104,7 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	observer, err := newObserver(*cmp.Or(cfg.Health, new(health.DefaultConfig())))
-	if err != nil {
-		return nil, err
-	}
+	observer := newObserver(*cmp.Or(cfg.Health, new(health.DefaultConfig())))
 	d := &Driver{
 		cfg: cfg, client: client, attacher: attacher, host: host, claims: claims, health: observer, events: kernelEvents,
 		pending: newPendingPods(), onHost: newOnHost(), users: users{},

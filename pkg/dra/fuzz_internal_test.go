@@ -37,10 +37,7 @@ func FuzzRemembered(f *testing.F) {
 			h.seen[hca.Name] = &hca
 		}
 		h.learn(known)
-		observer, err := newObserver(health.DefaultConfig())
-		if err != nil {
-			t.Fatal(err)
-		}
+		observer := newObserver(health.DefaultConfig())
 		observer.model.Resume(was)
 		held := slices.Sorted(maps.Keys(h.seen))
 		for _, name := range held {

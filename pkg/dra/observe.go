@@ -25,12 +25,12 @@ type observer struct {
 	changed chan struct{} // closed at the next change
 }
 
-func newObserver(cfg health.Config) (*observer, error) {
-	model, err := health.New(cfg)
-	if err != nil {
-		return nil, err
+func newObserver(cfg health.Config) *observer {
+	model := health.New(cfg)
+	return &observer{
+		model: model, down: cfg.Down, up: cfg.Up, thresholds: cfg.Thresholds,
+		view: model.View(), changed: make(chan struct{}),
 	}
-	return &observer{model: model, down: cfg.Down, up: cfg.Up, thresholds: cfg.Thresholds, view: model.View(), changed: make(chan struct{})}, nil
 }
 
 // latest returns the health of all HCAs, and what is closed when it changes.

@@ -129,10 +129,7 @@ func New(snap *rdma.Snapshot, c *policy.Config, limits error, fixed map[string]s
 
 // look judges HCAs by one look at them: what is wrong at the first look counts.
 func look(snap *rdma.Snapshot) *health.View {
-	model, err := health.New(health.DefaultConfig())
-	if err != nil {
-		panic(err) // the defaults are valid
-	}
+	model := health.New(health.DefaultConfig())
 	model.Observe(health.Observation{Snapshot: snap}, time.Unix(0, 0))
 	return model.View()
 }

@@ -55,10 +55,7 @@ func watch(t testing.TB, change ...func(*health.Config)) *watched {
 	for _, f := range change {
 		f(&cfg)
 	}
-	m, err := health.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := health.New(cfg)
 	return &watched{Model: m, t: t, now: epoch}
 }
 

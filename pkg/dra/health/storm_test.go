@@ -245,10 +245,7 @@ func TestClockIsSet(t *testing.T) {
 
 func newModel(t *testing.T) *health.Model {
 	t.Helper()
-	m, err := health.New(health.DefaultConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := health.New(health.DefaultConfig())
 	return m
 }
 
