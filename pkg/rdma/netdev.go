@@ -89,8 +89,8 @@ func remove[K, V comparable](index map[K][]V, key K, entry V) {
 	}
 }
 
-// named returns the interface with that name, nil if there is none. The kernel sends no uevent
-// of a device for virtual interfaces, so the table reads them again.
+// named returns the interface with that name, nil if there is none. Changes need
+// not name virtual interfaces, so the table reads their links again.
 func (t *netdevTable) named(name string) *netdev {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -188,7 +188,7 @@ func (s *Store) Remove(uid types.UID) error {
 
 // Void removes the records of earlier boots. It also removes unreadable records that are older
 // than this boot, as after a power loss. It uses the clock only for unreadable records, because
-// a clock that was set after the boot makes older files look newer or older than they are.
+// a clock that was set after the boot makes files written before that look older than they are.
 // It returns the claims of the removed records.
 func (s *Store) Void() ([]types.UID, error) {
 	uids, err := s.uids()
