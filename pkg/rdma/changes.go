@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -65,15 +66,15 @@ func (c Changes) Empty() bool {
 func (c *Changes) Merge(other Changes) {
 	c.All = c.All || other.All
 	c.Host = c.Host || other.Host
-	for _, set := range []struct {
-		to   *Names
-		from Names
-	}{{&c.IBDevs, other.IBDevs}, {&c.Nodes, other.Nodes}, {&c.Netdevs, other.Netdevs}, {&c.Functions, other.Functions}} {
-		for name := range set.from {
-			set.to.Add(name)
+	to := c.sets()
+	for i, from := range other.sets() {
+		for name := range *from {
+			to[i].Add(name)
 		}
 	}
 }
+
+func (c *Changes) sets() [4]*Names { return [4]*Names{&c.IBDevs, &c.Nodes, &c.Netdevs, &c.Functions} }
 
 // String describes the changes for a log.
 func (c Changes) String() string {
@@ -84,16 +85,10 @@ func (c Changes) String() string {
 	if c.Host {
 		parts = append(parts, "host")
 	}
-	for _, set := range []struct {
-		what  string
-		names Names
-	}{{"HCAs", c.IBDevs}, {"nodes", c.Nodes}, {"interfaces", c.Netdevs}, {"PCI functions", c.Functions}} {
-		if len(set.names) > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", set.what, strings.Join(set.names.Sorted(), " ")))
+	for i, what := range []string{"HCAs", "nodes", "interfaces", "PCI functions"} {
+		if names := c.sets()[i].Sorted(); len(names) > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", what, strings.Join(names, " ")))
 		}
 	}
-	if len(parts) == 0 {
-		return "nothing"
-	}
-	return strings.Join(parts, ", ")
+	return cmp.Or(strings.Join(parts, ", "), "nothing")
 }

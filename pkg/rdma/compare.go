@@ -48,7 +48,8 @@ func Compare(older, newer *Snapshot) Difference {
 			a, b = a[1:], b[1:]
 		}
 	}
-	d.HCAs, d.Families = slices.Compact(d.HCAs), sortedSet(d.Families)
+	slices.Sort(d.Families)
+	d.HCAs, d.Families = slices.Compact(d.HCAs), slices.Compact(d.Families)
 	return d
 }
 
@@ -83,11 +84,6 @@ func compareHeads(a, b []HCA) int {
 func (d *Difference) add(h *HCA) {
 	d.HCAs = append(d.HCAs, h.Name)
 	d.Families = append(d.Families, h.Family())
-}
-
-func sortedSet(names []string) []string {
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // Equal reports whether two HCAs are the same in every field. A test compares it with
