@@ -47,9 +47,11 @@ func FuzzIdentityName(f *testing.F) {
 	f.Add("", -1, "rxe", "eth0", "", "", -1, "siw", "eth0", "")
 	f.Add("", -1, "rxe", "eth0-at-y", "", "", -1, "rxe", "eth0", "y")
 	f.Add("", -1, "rxe", "at", "x--6174", "", -1, "rxe", "x--6174", "at")
-	f.Add("ffffffff:ff:1f.7", 4294967295, "", "", "abcdefghijklmnopqrstuvw", "", -1, "virtual", "abcdefghijklmnopqrstuvw", "abcdefghijklmnopqrstuvw")
+	f.Add("ffffffff:ff:1f.7", 4294967295, "", "", "abcdefghijklmnopqrstuvw", "", -1, "virtual", "abcdefghijklmnopqrstuvw",
+		"abcdefghijklmnopqrstuvw")
 	f.Add("", -1, "virtual", "abcdefghijklmnopqrstuvwx", "mlx5_0", "", -1, "virtual", "", "ümlaut")
-	f.Fuzz(func(t *testing.T, pci1 string, sf1 int, kind1, netdev1, disc1, pci2 string, sf2 int, kind2, netdev2, disc2 string) {
+	f.Fuzz(func(t *testing.T, pci1 string, sf1 int, kind1, netdev1, disc1, pci2 string, sf2 int, kind2,
+		netdev2, disc2 string) {
 		a, ok1 := identity(pci1, sf1, kind1, netdev1, disc1)
 		b, ok2 := identity(pci2, sf2, kind2, netdev2, disc2)
 		if !ok1 || !ok2 {

@@ -165,7 +165,8 @@ func TestParsePCIAddress(t *testing.T) {
 }
 
 func TestParseNetnsMode(t *testing.T) {
-	for in, want := range map[string]NetnsMode{"Y": NetnsShared, "1": NetnsShared, "N": NetnsExclusive, "0": NetnsExclusive} {
+	for in, want := range map[string]NetnsMode{"Y": NetnsShared, "1": NetnsShared,
+		"N": NetnsExclusive, "0": NetnsExclusive} {
 		got, err := parseNetnsMode(in)
 		check(t, in, got, want, err, "")
 	}
@@ -189,7 +190,8 @@ func TestIsRepresentor(t *testing.T) {
 	for in, want := range map[string]bool{
 		"pf0vf3": true, "pf1sf88": true, "c1pf0vf12": true, "c1pf0sf88": true,
 		"pf0": true, "c1pf0": true, // the host's PF, seen from the Arm cores of a SmartNIC
-		"p0": false, "p1s2": false, "": false, "pf": false, "pf0vf": false, "pf0xf1": false, "pf0vf3a": false, "0": false, "c1": false,
+		"p0": false, "p1s2": false, "": false, "pf": false, "pf0vf": false, "pf0xf1": false, "pf0vf3a": false,
+		"0": false, "c1": false,
 	} {
 		if got := representor.MatchString(in); got != want {
 			t.Errorf("representor.MatchString(%q) is %v", in, got)
@@ -199,7 +201,8 @@ func TestIsRepresentor(t *testing.T) {
 
 func TestIsLegacyRepresentor(t *testing.T) {
 	for in, want := range map[string]bool{
-		"0": true, "126": true, "4095": true, "": false, "-1": false, "65534": false, "p0": false, "0x1": false, "pf0vf0": false, "1s2": false,
+		"0": true, "126": true, "4095": true, "": false, "-1": false, "65534": false, "p0": false, "0x1": false,
+		"pf0vf0": false, "1s2": false,
 	} {
 		if got := legacyRepresentor.MatchString(in); got != want {
 			t.Errorf("legacyRepresentor.MatchString(%q) is %v", in, got)
@@ -208,7 +211,8 @@ func TestIsLegacyRepresentor(t *testing.T) {
 }
 
 func TestParsePCIID(t *testing.T) {
-	for in, bad := range map[string]string{"0x15b3": "", "0x1D0F": "", "15b3": "want 0x", "0x15b": "want 0x", "0x15b3x": "want 0x", "": "want 0x"} {
+	for in, bad := range map[string]string{"0x15b3": "", "0x1D0F": "", "15b3": "want 0x", "0x15b": "want 0x",
+		"0x15b3x": "want 0x", "": "want 0x"} {
 		got, err := parsePCIID(in)
 		check(t, in, got, strings.ToLower(strings.TrimPrefix(in, "0x")), err, bad)
 	}

@@ -12,7 +12,8 @@ import (
 
 func TestPlaceOf(t *testing.T) {
 	got := rdma.PlaceOf("../../../devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/0000:19:00.0")
-	want := rdma.Place{Address: "0000:19:00.0", Root: "pci0000:15", Bridges: []string{"0000:15:01.0", "0000:16:00.0", "0000:17:01.0"}}
+	want := rdma.Place{Address: "0000:19:00.0", Root: "pci0000:15",
+		Bridges: []string{"0000:15:01.0", "0000:16:00.0", "0000:17:01.0"}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(rdma.Place{})); diff != "" {
 		t.Errorf("place (-want +got):\n%s", diff)
 	}

@@ -233,7 +233,8 @@ func TestTwoPorts(t *testing.T) {
 	w.see(h)
 	w.wait(time.Minute)
 	w.want(h.Name, "Healthy")
-	want := []string{"0s mlx5_1 RDMAPortsDegraded", "1m5s mlx5_1 RDMAPortDown", "2m30s mlx5_1 RDMAPortActive", "2m30s mlx5_1 RDMAPortsActive"}
+	want := []string{"0s mlx5_1 RDMAPortsDegraded", "1m5s mlx5_1 RDMAPortDown", "2m30s mlx5_1 RDMAPortActive",
+		"2m30s mlx5_1 RDMAPortsActive"}
 	if diff := cmp.Diff(want, w.transitions()); diff != "" {
 		t.Errorf("transitions (-want +got):\n%s", diff)
 	}

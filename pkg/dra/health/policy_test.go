@@ -83,7 +83,8 @@ func FuzzParseEffect(f *testing.F) {
 
 // TestMessageFits: the kubelet's API takes 1024 bytes, and no half runes.
 func TestMessageFits(t *testing.T) {
-	v := health.Verdict{IBDev: "mlx5_0", Faults: []health.Fault{{Condition: health.PortDown, Message: strings.Repeat("ä", 600)}}}
+	v := health.Verdict{IBDev: "mlx5_0",
+		Faults: []health.Fault{{Condition: health.PortDown, Message: strings.Repeat("ä", 600)}}}
 	for range 2 {
 		if m := v.Message(); len(m) > 1024 || len(m) < 1000 || !strings.HasSuffix(m, "ä...") {
 			t.Errorf("message has %d bytes and ends in %q", len(m), m[len(m)-10:])
@@ -93,7 +94,8 @@ func TestMessageFits(t *testing.T) {
 }
 
 func TestNotes(t *testing.T) {
-	tr := health.Transition{Device: "pci-0000-3b-00-0", IBDev: "mlx5_0", Condition: health.PortDown, Holds: true, Message: "port 1 is DOWN"}
+	tr := health.Transition{Device: "pci-0000-3b-00-0", IBDev: "mlx5_0", Condition: health.PortDown, Holds: true,
+		Message: "port 1 is DOWN"}
 	if got, want := tr.Note(), "RDMA device pci-0000-3b-00-0 (mlx5_0): port 1 is DOWN"; got != want || !tr.Grave() {
 		t.Errorf("note is %q, want %q", got, want)
 	}

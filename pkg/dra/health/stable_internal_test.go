@@ -34,7 +34,8 @@ func TestCalmDevicesAreNotJudgedAgain(t *testing.T) {
 			o.Held = []string{snap.HCAs[i].Name}
 		case 4:
 			id := PortID{snap.HCAs[i].Name, 1}
-			o.Readings[id] = Reading{Counters: map[string]uint64{"link_downed": o.Readings[id].Counters["link_downed"] + random.Uint64N(3)}}
+			o.Readings[id] = Reading{Counters: map[string]uint64{"link_downed": o.Readings[id].Counters["link_downed"] +
+				random.Uint64N(3)}}
 		case 5:
 			o.Readings = map[PortID]Reading{}
 		}
