@@ -67,7 +67,7 @@ func (u Uevent) changes(of *Interest) rdma.Changes {
 		}
 	case "auxiliary":
 		// A subfunction, or the half of a driver that makes the HCA.
-		place, _ := rdma.PlaceOf(strings.TrimPrefix(u.DevPath, "/"))
+		place := rdma.PlaceOf(strings.TrimPrefix(u.DevPath, "/"))
 		if of.Functions.Has(place.Address) {
 			return rdma.Changes{Functions: rdma.NamesOf(place.Address)}
 		}

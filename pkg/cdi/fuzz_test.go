@@ -31,7 +31,8 @@ func FuzzEncode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, name, env, arg string) {
 		spec, err := cdi.NewSpec("rdma.dev/hca", []cdi.Device{
-			{Name: name, Nodes: nodes(uverbs0, rdmaCM), Env: []string{env}, Hook: &cdi.Hook{Path: "/usr/bin/rdma-hook", Args: []string{arg}}},
+			{Name: name, Nodes: nodes(uverbs0, rdmaCM), Env: []string{env},
+				Hook: &cdi.Hook{Path: "/usr/bin/rdma-hook", Args: []string{arg}}},
 		})
 		if err != nil {
 			return

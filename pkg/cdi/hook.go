@@ -3,6 +3,7 @@ package cdi
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,24 +11,23 @@ import (
 	"tags.cncf.io/container-device-interface/specs-go"
 )
 
-// hookTimeout ends a hook that hangs, in seconds. The hook bounds itself to two.
+// hookTimeout, in seconds, ends a hook that hangs. The hook itself stops after two.
 const hookTimeout = 10
 
-// sharedHook returns the hook for the level of the spec, and whether all devices have
-// the same. There is none for devices that all have one of their own, which
-// does the same: a second one would only cost its start.
-func sharedHook(devices []Device) (*Hook, bool) {
-	hook, same := shared(devices, func(d Device) *Hook { return d.Hook })
-	if !slices.ContainsFunc(devices, func(d Device) bool { return !ownHook(d) }) {
+// sharedHook returns the hook at the level of the spec, and whether all devices have the same hook. The spec needs
+// none if every device has a hook of its own, because a second one would only cost its start.
+func sharedHook(devices []Device) (hook *Hook, same bool) {
+	same = !slices.ContainsFunc(devices, func(d Device) bool { return !reflect.DeepEqual(d.Hook, devices[0].Hook) })
+	if !same || !slices.ContainsFunc(devices, func(d Device) bool { return !ownHook(d) }) {
 		return nil, same
 	}
-	return hook, same
+	return devices[0].Hook, true
 }
 
-// ownHook reports whether a device needs a hook that does what no other device's does.
+// ownHook reports whether a device needs a hook with arguments of its own.
 func ownHook(d Device) bool { return len(d.Limits)+len(d.Presences)+len(d.Interfaces) > 0 }
 
-// hooks describes a hook that does what a device needs besides.
+// hooks describes a hook with the arguments that a device needs.
 func hooks(h *Hook, d Device) []*specs.Hook {
 	if h == nil {
 		return nil
@@ -51,13 +51,13 @@ func hooks(h *Hook, d Device) []*specs.Hook {
 		HookName: "createRuntime",
 		Path:     h.Path,
 		Args:     args,
-		// The hook is part of every container start, and starts faster this way.
+		// The hook is part of every container start. It starts faster with one processor.
 		Env:     []string{"GOMAXPROCS=1"},
 		Timeout: &timeout,
 	}}
 }
 
-// flag is the limit as the hook's --limit has it: mlx5_0:handles=64,objects=16384.
+// flag formats the limit for the hook's --limit: mlx5_0:handles=64,objects=16384.
 func (l Limit) flag() string {
 	var parts []string
 	if l.Handles > 0 {
@@ -69,8 +69,9 @@ func (l Limit) flag() string {
 	return l.IBDev + ":" + strings.Join(parts, ",")
 }
 
-// sharedOwners are those for the level of the spec: the nodes of all devices without a hook of their own. A container
-// with some of the devices starts only if the nodes of all are right, which is so but for the moment of a change.
+// sharedOwners returns the owners at the level of the spec: the nodes of all devices without a hook of their own. A
+// container with some of these devices starts only if the nodes of all of them are right. They differ only while
+// the kernel's devices change.
 func sharedOwners(devices []Device) []NodeOwner {
 	var owners []NodeOwner
 	for _, d := range devices {
@@ -86,7 +87,7 @@ func sharedOwners(devices []Device) []NodeOwner {
 	return owners
 }
 
-// flag is the owner as the hook's --node has it: mlx5_0:uverbs0@0000:3b:00.0.
+// flag formats the owner for the hook's --node: mlx5_0:uverbs0@0000:3b:00.0.
 func (o NodeOwner) flag() string {
 	flag := o.IBDev + ":" + o.Node
 	if o.Slot != "" {
@@ -95,18 +96,19 @@ func (o NodeOwner) flag() string {
 	return flag
 }
 
-// checkLimits refuses limits that the hook would not understand, or that nothing
-// would apply: a container must not start without them unnoticed.
+// checkLimits rejects limits that the hook would not understand, and limits without a hook. A
+// container must not start without its limits.
 func checkLimits(d Device) error {
 	if ownHook(d) && d.Hook == nil {
-		return errors.New("limits need a hook that sets them, presences and interfaces one that looks, and it has none")
+		return errors.New("limits need a hook that sets them, and HCAs and interfaces one that checks for them: it has none")
 	}
 	for _, l := range d.Limits {
 		switch {
 		case l.IBDev == "" || strings.ContainsAny(l.IBDev, " \t\n"):
 			return fmt.Errorf("limit the RDMA device %q: that is not a kernel's name", l.IBDev)
 		case l.Handles < 0 || l.Objects < 0:
-			return fmt.Errorf("limit RDMA device %q: handles %d and objects %d must not be negative", l.IBDev, l.Handles, l.Objects)
+			return fmt.Errorf("limit RDMA device %q: handles %d and objects %d must not be negative",
+				l.IBDev, l.Handles, l.Objects)
 		case l.Handles == 0 && l.Objects == 0:
 			return fmt.Errorf("limit RDMA device %q: neither handles nor objects are given", l.IBDev)
 		}

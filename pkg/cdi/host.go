@@ -12,24 +12,24 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// NameStrategy is a way to name the HCAs of a host in a spec.
+// NameStrategy is a way to derive the names of HCAs in a spec.
 type NameStrategy string
 
-// The name strategies. A device is listed once for each strategy in use.
+// The name strategies. A spec lists a device once for each strategy in use.
 const (
-	// NameIBDev is the kernel's name, mlx5_0: what people type, but it follows
+	// NameIBDev is the kernel's name, mlx5_0. It is easy to type, but it follows
 	// probe order.
 	NameIBDev NameStrategy = "ibdev"
-	// NamePCI is the slot, pci-0000-3b-00-0: it stays over reboots. It is written
-	// this way because names that start with a digit need CDI 0.5.0.
+	// NamePCI is the slot, pci-0000-3b-00-0. It survives reboots. It has a prefix
+	// because names that start with a digit need CDI 0.5.0.
 	NamePCI NameStrategy = "pci"
-	// NameGUID is the node GUID, guid-a088c203003f1a2b: it stays with the card.
+	// NameGUID is the node GUID, guid-a088c203003f1a2b. It belongs to the card.
 	NameGUID NameStrategy = "guid"
 	// NameNetdev is the network interface of the first port, net-ens1f0np0.
 	NameNetdev NameStrategy = "netdev"
 )
 
-// NameStrategies lists all strategies, and DefaultNames those that every HCA has.
+// NameStrategies lists all strategies. DefaultNames lists those that name every HCA.
 var (
 	NameStrategies = []NameStrategy{NameIBDev, NamePCI, NameGUID, NameNetdev}
 	DefaultNames   = []NameStrategy{NameIBDev, NamePCI}
@@ -43,29 +43,29 @@ func ParseNameStrategy(s string) (NameStrategy, error) {
 	return "", fmt.Errorf("unknown name strategy %q: want ibdev, pci, guid or netdev", s)
 }
 
-// AllDevice is the name of the device that stands for all HCAs of a spec.
+// AllDevice is the name of the device with all HCAs of a spec.
 const AllDevice = "all"
 
-// HostOptions say how the HCAs of a host go into its spec.
+// HostOptions configure the spec of a host.
 type HostOptions struct {
 	// Names are the strategies, at least one.
 	Names []NameStrategy
-	// Nodes are the node classes that devices give. MAD and SM are given by devices
-	// of their own, <name>-mad and <name>-sm, so that a container gets them only by
-	// asking for them: nobody who asks for an HCA, or for all, has them in hand.
+	// Nodes are the node classes of the devices. MAD and SM have separate devices,
+	// <name>-mad and <name>-sm, so that a container gets them only by requesting
+	// them. The device of an HCA, and the device all, never include them.
 	Nodes []NodeClass
-	// NoAll leaves out the device named all.
+	// NoAll omits the device named all.
 	NoAll bool
 	// Env, Mounts and Hook are given to every device.
 	Env    []string
 	Mounts []Mount
 	Hook   *Hook
-	// Limit is what a container may use of each HCA that it is given. Its IBDev is
+	// Limit bounds what a container may use of each of its HCAs. Its IBDev is
 	// empty here.
 	Limit Limit
 }
 
-// limits returns the limits of a device that gives an HCA.
+// limits returns the limits of a device with the given HCA.
 func (o *HostOptions) limits(h *rdma.HCA) []Limit {
 	if o.Limit == (Limit{}) {
 		return nil
@@ -73,26 +73,25 @@ func (o *HostOptions) limits(h *rdma.HCA) []Limit {
 	return []Limit{{IBDev: h.IBDev, Handles: o.Limit.Handles, Objects: o.Limit.Objects}}
 }
 
-// device makes a device with what all of them have.
+// device makes a device with the common edits.
 func (o *HostOptions) device(name string, nodes []rdma.Node) Device {
 	return Device{Name: name, Nodes: nodes, Env: o.Env, Mounts: o.Mounts, Hook: o.Hook}
 }
 
-// ErrNoDevices means that a host has no HCA that a container can be given.
+// ErrNoDevices means that the host has no HCA that a container can use.
 var ErrNoDevices = errors.New("no RDMA device that a container can be given")
 
-// ErrNoneListed means that a host has such HCAs, and that the names and nodes that were
-// chosen make no device of any of them.
+// ErrNoneListed means that the host has such HCAs, but the chosen names and nodes make no
+// device of any of them.
 var ErrNoneListed = errors.New("the chosen names and nodes make no device of the host's HCAs")
 
-// ErrNoMatch means that a pattern of Select stands for no HCA of the host.
+// ErrNoMatch means that a pattern of Select matches no HCA of the host.
 var ErrNoMatch = errors.New("no device matches")
 
-// Select returns the HCAs that the patterns choose: all, or those that a pattern
-// of only matches, less those that a pattern of exclude matches. A pattern
-// (path.Match) is for any of the names that an HCA can be listed by, or for the PCI
-// address, which does not stand for the subfunctions on it. A pattern that matches nothing is
-// ErrNoMatch: who names a device wants it, or wants it kept from containers.
+// Select returns the HCAs that match a pattern of only, or all if only is empty. It omits HCAs that
+// match a pattern of exclude. A pattern (path.Match) matches any of the names that an HCA can be listed
+// by, or the PCI address. The PCI address does not match the subfunctions on it. A pattern
+// without a match is ErrNoMatch, because the user named a device that is not there.
 func Select(hcas []rdma.HCA, only, exclude []string) ([]rdma.HCA, error) {
 	chosen, withheld := map[string]bool{}, map[string]bool{}
 	out := make([]rdma.HCA, 0, len(hcas))
@@ -112,7 +111,7 @@ func Select(hcas []rdma.HCA, only, exclude []string) ([]rdma.HCA, error) {
 	return out, errors.Join(unmatched(only, chosen, hcas), unmatched(exclude, withheld, hcas))
 }
 
-// unmatched says which pattern is the first that no HCA matched.
+// unmatched returns an error for the first pattern without a match.
 func unmatched(patterns []string, matched map[string]bool, hcas []rdma.HCA) error {
 	for _, p := range patterns {
 		if !matched[p] {
@@ -140,8 +139,8 @@ func listNames(hcas []rdma.HCA) string {
 	return list
 }
 
-// matchAny reports whether a pattern matches one of the names of h, and notes
-// which patterns did.
+// matchAny reports whether a pattern matches one of the names of h. It adds the matching patterns to
+// used.
 func matchAny(h *rdma.HCA, patterns []string, used map[string]bool) (bool, error) {
 	names := namesOf(h, NameStrategies)
 	if h.Identity.PCI != "" && h.Identity.SF == nil {
@@ -162,11 +161,11 @@ func matchAny(h *rdma.HCA, patterns []string, used map[string]bool) (bool, error
 	return matched, nil
 }
 
-// HostDevices makes the devices of a host's spec. It returns the devices that it could make
-// together with the reasons why it left others out. When nothing is left, ErrNoDevices is among
-// them, or ErrNoneListed where other options would make devices. What it returns can stand in one
-// spec: a device that cannot costs no other one. A management-only device beside a usable one is
-// left out without a reason: it is no device for containers.
+// HostDevices makes the devices of a host's spec. It returns the devices together with the reasons
+// why it left others out. Without devices, the error includes ErrNoDevices, or ErrNoneListed if other
+// options would make devices. The devices are valid together in one spec: an invalid device removes
+// no other one. It omits a management-only device beside a usable one without a reason,
+// because containers never use it.
 func HostDevices(snap *rdma.Snapshot, opt HostOptions) ([]Device, error) {
 	var errs []error
 	var devices []Device
@@ -195,7 +194,11 @@ func HostDevices(snap *rdma.Snapshot, opt HostOptions) ([]Device, error) {
 	}
 	errs = append(errs, opt.missing(snap))
 	if len(devices) == 0 {
-		return nil, errors.Join(append(errs, none(snap))...)
+		err := ErrNoDevices
+		if len(snap.Usable()) > 0 {
+			err = ErrNoneListed
+		}
+		return nil, errors.Join(append(errs, err)...)
 	}
 	taken := slices.ContainsFunc(devices, func(d Device) bool { return d.Name == AllDevice })
 	if !opt.NoAll && !taken && len(all.Nodes) > 0 {
@@ -204,17 +207,9 @@ func HostDevices(snap *rdma.Snapshot, opt HostOptions) ([]Device, error) {
 	return devices, errors.Join(errs...)
 }
 
-// none says whether a snapshot without devices is one without usable HCAs.
-func none(snap *rdma.Snapshot) error {
-	if len(snap.Usable()) > 0 {
-		return ErrNoneListed
-	}
-	return ErrNoDevices
-}
-
-// checkEdits refuses an HCA whose nodes or limits no spec can carry, whatever its name there.
+// checkEdits rejects an HCA whose nodes or limits are not valid in any spec, under any name.
 func (o *HostOptions) checkEdits(h *rdma.HCA, nodes []rdma.Node) error {
-	d := Device{Nodes: slices.Concat(nodes, h.MADs), Hook: &Hook{}} // what an HCA adds to any hook
+	d := Device{Nodes: slices.Concat(nodes, h.MADs), Hook: &Hook{}} // the HCA's own part of any hook
 	if len(nodes) > 0 {
 		d.Limits = o.limits(h)
 	}
@@ -225,8 +220,8 @@ func (o *HostOptions) checkEdits(h *rdma.HCA, nodes []rdma.Node) error {
 	return nil
 }
 
-// ownNodes returns the nodes of the device that stands for an HCA itself, none if
-// only management nodes are asked for.
+// ownNodes returns the nodes of the HCA's own device, none if the options select only
+// management nodes.
 func (o *HostOptions) ownNodes(h *rdma.HCA, rdmaCM *rdma.Node) ([]rdma.Node, error) {
 	own := slices.DeleteFunc(slices.Clone(o.Nodes), NodeClass.Privileged)
 	if len(own) == 0 {
@@ -235,7 +230,7 @@ func (o *HostOptions) ownNodes(h *rdma.HCA, rdmaCM *rdma.Node) ([]rdma.Node, err
 	return SelectNodes(h, rdmaCM, own)
 }
 
-// missing says which management nodes were asked for and no HCA of the host has.
+// missing returns an error for each selected class of management nodes that no HCA has.
 func (o *HostOptions) missing(snap *rdma.Snapshot) error {
 	var errs []error
 	for _, class := range o.Nodes {
@@ -247,16 +242,16 @@ func (o *HostOptions) missing(snap *rdma.Snapshot) error {
 	return errors.Join(errs...)
 }
 
-// variant is one of the devices that an HCA has under each of its names.
+// variant is one of the devices that an HCA has for each name.
 type variant struct {
 	suffix string
 	nodes  []rdma.Node
 	limits []Limit
 }
 
-// variants returns the devices that an HCA has under each of its names: itself, where it has
-// nodes of its own, and one for each class of management nodes. An HCA without management nodes,
-// as with EFA and iWARP, has no devices for them.
+// variants returns the devices that an HCA has for each name: its own, if it has nodes, and one for
+// each class of management nodes. HCAs without management nodes, such as EFA and iWARP,
+// have none for them.
 func (o *HostOptions) variants(h *rdma.HCA, nodes []rdma.Node) []variant {
 	var out []variant
 	if len(nodes) > 0 {
@@ -273,8 +268,8 @@ func (o *HostOptions) variants(h *rdma.HCA, nodes []rdma.Node) []variant {
 	return out
 }
 
-// devicesOf makes the devices of one HCA, under each of its names. A device whose name cannot
-// stand in the spec is left out with the reason.
+// devicesOf makes the devices of one HCA, under each of its names. It returns an error for each
+// invalid name, and omits that device.
 func (o *HostOptions) devicesOf(h *rdma.HCA, names *namer, nodes []rdma.Node) ([]Device, error) {
 	var devices []Device
 	hcaNames, err := names.of(h)
@@ -293,8 +288,8 @@ func (o *HostOptions) devicesOf(h *rdma.HCA, names *namer, nodes []rdma.Node) ([
 	return devices, errors.Join(errs...)
 }
 
-// managementOnly reports whether h is an SMI sub-device: it has no verbs and sits
-// on the function of an HCA that has.
+// managementOnly reports whether h is an SMI sub-device: it has no verbs, and its PCI function
+// also carries an HCA with verbs.
 func managementOnly(h *rdma.HCA, hcas []rdma.HCA) bool {
 	if h.Uverbs != nil || len(h.MADs) == 0 || h.Identity.PCI == "" {
 		return false

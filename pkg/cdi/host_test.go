@@ -53,7 +53,8 @@ func TestSelect(t *testing.T) {
 		case test.bad != "" && (err == nil || !strings.Contains(err.Error(), test.bad)):
 			t.Errorf("%s, only %q, exclude %q: error %v; want one with %q", test.machine, test.only, test.exclude, err, test.bad)
 		case test.bad == "" && (err != nil || strings.Join(got, " ") != test.want):
-			t.Errorf("%s, only %q, exclude %q: %q, error %v; want %q", test.machine, test.only, test.exclude, got, err, test.want)
+			t.Errorf("%s, only %q, exclude %q: %q, error %v; want %q", test.machine, test.only,
+				test.exclude, got, err, test.want)
 		}
 	}
 }
@@ -68,21 +69,28 @@ func TestHostDevices(t *testing.T) {
 	}{
 		{"both names", "roce-lag", cdi.HostOptions{Names: both, Nodes: cdi.DefaultNodes},
 			"mlx5_bond_0:uverbs0+rdma_cm pci-0000-3b-00-0:uverbs0+rdma_cm all:uverbs0+rdma_cm", nil},
-		{"names by PCI, no all", "roce-lag", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NamePCI}, Nodes: verbs, NoAll: true},
+		{"names by PCI, no all", "roce-lag", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NamePCI},
+			Nodes: verbs, NoAll: true},
 			"pci-0000-3b-00-0:uverbs0", nil},
-		{"no rdma_cm on the host", "aws-p5", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameIBDev}, Nodes: cdi.DefaultNodes, NoAll: true},
+		{"no rdma_cm on the host", "aws-p5", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameIBDev},
+			Nodes: cdi.DefaultNodes, NoAll: true},
 			"rdmap79s0:uverbs0 rdmap80s0:uverbs1", nil},
-		{"names by GUID and interface", "roce-lag", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameGUID, cdi.NameNetdev}, Nodes: verbs, NoAll: true},
+		{"names by GUID and interface", "roce-lag", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameGUID, cdi.NameNetdev},
+			Nodes: verbs, NoAll: true},
 			"guid-a088c20300262000:uverbs0 net-bond0:uverbs0", nil},
-		{"no interface, no name", "aws-p5", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NamePCI, cdi.NameNetdev}, Nodes: verbs, NoAll: true},
+		{"no interface, no name", "aws-p5", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NamePCI, cdi.NameNetdev},
+			Nodes: verbs, NoAll: true},
 			"pci-0000-4f-00-0:uverbs0 pci-0000-50-00-0:uverbs1", nil},
-		{"umad of both ports on request", "mlx4-dual-port", cdi.HostOptions{Names: both[:1], Nodes: []cdi.NodeClass{cdi.Verbs, cdi.MAD}},
+		{"umad of both ports on request", "mlx4-dual-port", cdi.HostOptions{Names: both[:1],
+			Nodes: []cdi.NodeClass{cdi.Verbs, cdi.MAD}},
 			"mlx4_0:uverbs0 mlx4_0-mad:umad0+umad1 all:uverbs0", nil},
 		{"a subnet manager", "mlx4-dual-port", cdi.HostOptions{Names: both[:1], Nodes: []cdi.NodeClass{cdi.SM}},
 			"mlx4_0-sm:umad0+umad1+issm0+issm1", nil},
-		{"umad where one has none", "irdma-e810", cdi.HostOptions{Names: both[:1], Nodes: []cdi.NodeClass{cdi.Verbs, cdi.MAD}, NoAll: true},
+		{"umad where one has none", "irdma-e810", cdi.HostOptions{Names: both[:1],
+			Nodes: []cdi.NodeClass{cdi.Verbs, cdi.MAD}, NoAll: true},
 			"rocep24s0f0:uverbs0 rocep24s0f0-mad:umad0 iwp24s0f1:uverbs1", nil},
-		{"umad where none has one", "aws-p5", cdi.HostOptions{Names: both[:1], Nodes: []cdi.NodeClass{cdi.Verbs, cdi.MAD}, NoAll: true},
+		{"umad where none has one", "aws-p5", cdi.HostOptions{Names: both[:1],
+			Nodes: []cdi.NodeClass{cdi.Verbs, cdi.MAD}, NoAll: true},
 			"rdmap79s0:uverbs0", []string{"no HCA has an umad node"}},
 		{"broken ones left out", "misbehaving", cdi.HostOptions{Names: both[:1], Nodes: verbs, NoAll: true},
 			"mlx5_0:uverbs0 mlx5_1:uverbs1 mlx5_4:uverbs3 mlx5_6:uverbs5 mlx5_8:uverbs7 mlx5_9:uverbs8",
@@ -98,8 +106,10 @@ func TestHostDevices(t *testing.T) {
 		{"only rdma_cm, and there is none", "aws-p5", cdi.HostOptions{Names: both, Nodes: []cdi.NodeClass{cdi.CM}}, "",
 			[]string{"load the rdma_ucm module", cdi.ErrNoneListed.Error()}},
 		{"names that no HCA has", "aws-p5", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameNetdev}, Nodes: verbs}, "",
-			[]string{"HCA rdmap79s0 cannot be listed: it has no network interface for --names netdev", cdi.ErrNoneListed.Error()}},
-		{"a name that one HCA has not", "soft-pci", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameGUID}, Nodes: verbs, NoAll: true},
+			[]string{"HCA rdmap79s0 cannot be listed: it has no network interface for --names netdev",
+				cdi.ErrNoneListed.Error()}},
+		{"a name that one HCA has not", "soft-pci", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameGUID},
+			Nodes: verbs, NoAll: true},
 			"guid-", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -125,7 +135,8 @@ func TestHostDevices(t *testing.T) {
 // TestHostDevicesLimits: a device limits the HCAs that it gives, and one for MADs, which
 // opens no context, none.
 func TestHostDevicesLimits(t *testing.T) {
-	opt := cdi.HostOptions{Names: cdi.DefaultNames[:1], Nodes: []cdi.NodeClass{cdi.Verbs, cdi.MAD}, Limit: cdi.Limit{Handles: 64}}
+	opt := cdi.HostOptions{Names: cdi.DefaultNames[:1], Nodes: []cdi.NodeClass{cdi.Verbs, cdi.MAD},
+		Limit: cdi.Limit{Handles: 64}}
 	devices, err := cdi.HostDevices(rdmatest.Snapshot(t, "irdma-e810"), opt)
 	if err != nil {
 		t.Fatal(err)
@@ -190,20 +201,25 @@ func TestHostDevicesOneSpec(t *testing.T) {
 	}{
 		{"the name of a management device", []string{"rxe0", "rxe0-mad", "rxe2"}, cdi.HostOptions{Nodes: withMAD},
 			"soft-rxe-dummy0:uverbs2 rxe2:uverbs2",
-			[]string{"HCA rxe0 cannot be listed as rxe0-mad (use soft-rxe-eth0-mad)", "HCA rxe0-mad cannot be listed as rxe0-mad (use soft-rxe-eth1)"}},
-		{"a space in a limit", []string{"rxe0", "my rxe", "rxe2"}, cdi.HostOptions{Nodes: withMAD, Limit: cdi.Limit{Handles: 1}},
+			[]string{"HCA rxe0 cannot be listed as rxe0-mad (use soft-rxe-eth0-mad)",
+				"HCA rxe0-mad cannot be listed as rxe0-mad (use soft-rxe-eth1)"}},
+		{"a space in a limit", []string{"rxe0", "my rxe", "rxe2"},
+			cdi.HostOptions{Nodes: withMAD, Limit: cdi.Limit{Handles: 1}},
 			"rxe0:uverbs0", []string{`HCA my rxe is left out: limit the RDMA device "my rxe"`}},
 		{"a space without a limit", []string{"rxe0", "my rxe", "rxe2"}, cdi.HostOptions{Nodes: withMAD},
 			"soft-rxe-eth1:uverbs1", []string{"HCA my rxe cannot be listed as my rxe (use soft-rxe-eth1)"}},
-		{"a control character in a limit", []string{"rxe0", "rxe\x7f", "rxe2"}, cdi.HostOptions{Nodes: withMAD, Limit: cdi.Limit{Handles: 1}},
+		{"a control character in a limit", []string{"rxe0", "rxe\x7f", "rxe2"},
+			cdi.HostOptions{Nodes: withMAD, Limit: cdi.Limit{Handles: 1}},
 			"rxe0:uverbs0", []string{`rxe\x7f:handles=1" is not printable text`}},
-		{"no UTF-8 in a limit", []string{"rxe0", "rxe\xff", "rxe2"}, cdi.HostOptions{Nodes: withMAD, Limit: cdi.Limit{Objects: 1}},
+		{"no UTF-8 in a limit", []string{"rxe0", "rxe\xff", "rxe2"},
+			cdi.HostOptions{Nodes: withMAD, Limit: cdi.Limit{Objects: 1}},
 			"rxe0:uverbs0", []string{`rxe\xff:objects=1" is not printable text`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			snap := rdmatest.Snapshot(t, "soft")
 			for i, name := range test.ibdevs {
-				snap.HCAs[slices.IndexFunc(snap.HCAs, func(h rdma.HCA) bool { return h.IBDev == fmt.Sprintf("rxe%d", i) })].IBDev = name
+				snap.HCAs[slices.IndexFunc(snap.HCAs,
+					func(h rdma.HCA) bool { return h.IBDev == fmt.Sprintf("rxe%d", i) })].IBDev = name
 			}
 			test.opt.Names, test.opt.Hook = cdi.DefaultNames, hook
 			devices, err := cdi.HostDevices(snap, test.opt)
@@ -275,7 +291,8 @@ func TestSelectNodes(t *testing.T) {
 		for _, n := range nodes {
 			got = append(got, path.Base(n.Path()))
 		}
-		if strings.Join(got, " ") != test.want || (err == nil) != (test.bad == "") || err != nil && !strings.Contains(err.Error(), test.bad) {
+		if strings.Join(got, " ") != test.want || (err == nil) != (test.bad == "") ||
+			err != nil && !strings.Contains(err.Error(), test.bad) {
 			t.Errorf("%s %s: nodes %q, error %v; want %q, %q", test.ibdev, test.classes, got, err, test.want, test.bad)
 		}
 	}
@@ -290,7 +307,8 @@ func TestParseNodeClass(t *testing.T) {
 			t.Errorf("%q privileged: %v", c, c.Privileged())
 		}
 	}
-	if _, err := cdi.ParseNodeClass("umad"); err == nil || err.Error() != `unknown nodes "umad": want one of verbs, cm, mad, sm` {
+	if _, err := cdi.ParseNodeClass("umad"); err == nil ||
+		err.Error() != `unknown nodes "umad": want one of verbs, cm, mad, sm` {
 		t.Errorf("error %v", err)
 	}
 }
@@ -307,7 +325,8 @@ func ExampleNewSpec() {
 		fmt.Println(err)
 		return
 	}
-	devices, err := cdi.HostDevices(snap, cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameIBDev}, Nodes: cdi.DefaultNodes, NoAll: true})
+	devices, err := cdi.HostDevices(snap, cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameIBDev},
+		Nodes: cdi.DefaultNodes, NoAll: true})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -72,7 +72,8 @@ func TestWriteReadOnly(t *testing.T) {
 	if _, err := store.Remove("x"); !errors.Is(err, syscall.EROFS) {
 		t.Errorf("remove: error %v; want EROFS", err)
 	}
-	if _, err := (cdi.Store{Dir: filepath.Join(dir, "cdi")}).Write("x", newSpec(t, "b"), cdi.JSON); !errors.Is(err, syscall.EROFS) {
+	if _, err := (cdi.Store{Dir: filepath.Join(dir, "cdi")}).Write("x", newSpec(t, "b"),
+		cdi.JSON); !errors.Is(err, syscall.EROFS) {
 		t.Errorf("new directory: error %v; want EROFS", err)
 	}
 	holds(t, dir, "x.json")

@@ -14,7 +14,7 @@ import (
 // namer names the HCAs of one host.
 type namer struct {
 	strategies []NameStrategy
-	// owners counts the HCAs that a name would stand for.
+	// owners counts the HCAs with each name.
 	owners map[string]int
 }
 
@@ -23,7 +23,7 @@ func newNamer(snap *rdma.Snapshot, opt *HostOptions) *namer {
 	for i := range snap.HCAs {
 		h := &snap.HCAs[i]
 		if managementOnly(h, snap.HCAs) {
-			continue // it has the GUID and the interface of another
+			continue // its GUID and interface are those of another HCA
 		}
 		for _, name := range namesOf(h, opt.Names) {
 			n.owners[name]++
@@ -35,8 +35,8 @@ func newNamer(snap *rdma.Snapshot, opt *HostOptions) *namer {
 	return n
 }
 
-// namesOf returns the names that strategies give an HCA, each once. A node GUID or an
-// interface that it does not have gives none.
+// namesOf returns the names that strategies give an HCA, without duplicates. An HCA has no name by
+// a node GUID or interface that it lacks.
 func namesOf(h *rdma.HCA, strategies []NameStrategy) []string {
 	var names []string
 	for _, s := range strategies {
@@ -62,8 +62,8 @@ func namesOf(h *rdma.HCA, strategies []NameStrategy) []string {
 	return names
 }
 
-// of names an HCA. A name that cannot stand in the spec is left out with a reason, and so is an
-// HCA that the strategies give no name.
+// of returns the names of an HCA. It returns an error for each name that is not valid in the spec, and
+// for an HCA without a name.
 func (n *namer) of(h *rdma.HCA) ([]string, error) {
 	all := namesOf(h, n.strategies)
 	if len(all) == 0 {
@@ -82,7 +82,7 @@ func (n *namer) of(h *rdma.HCA) ([]string, error) {
 	return names, errors.Join(errs...)
 }
 
-// lacking says what an HCA has not that has no name.
+// lacking returns what an HCA without a name lacks.
 func (n *namer) lacking() []string {
 	var out []string
 	for _, s := range n.strategies {
@@ -96,8 +96,8 @@ func (n *namer) lacking() []string {
 	return out
 }
 
-// check refuses a name that CDI does not know, as an ibdev or interface name may be, or that
-// stands for two devices, as a node GUID may: who asks for it must not get the other one.
+// check rejects a name that is invalid in CDI, such as some ibdev or interface names. It also rejects
+// a name of two devices, such as a duplicate node GUID: a container must not get the wrong one.
 func (n *namer) check(h *rdma.HCA, name, suffix string) error {
 	err := parser.ValidateDeviceName(name + suffix)
 	if err == nil && n.owners[name+suffix] > 1 {

@@ -2,15 +2,15 @@ package cdi
 
 import (
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// NodeClass is a group of character devices that is given or withheld as one.
+// NodeClass is a group of character devices. A container gets all of a class or none.
 type NodeClass string
 
-// The node classes, from what every program needs to what reconfigures a fabric.
+// The node classes, from least to most privileged.
 const (
 	Verbs NodeClass = "verbs" // uverbsN of the HCA
 	CM    NodeClass = "cm"    // rdma_cm, where the host has it
@@ -21,32 +21,25 @@ const (
 // NodeClasses lists all classes, least privilege first.
 var NodeClasses = []NodeClass{Verbs, CM, MAD, SM}
 
-// DefaultNodes is what a container gets when nobody says otherwise.
+// DefaultNodes are the classes without a configuration.
 var DefaultNodes = []NodeClass{Verbs, CM}
 
-// Privileged reports whether the class opens the management interface of a
-// fabric: who sends MADs can take links down and read all traffic's routes.
+// Privileged reports whether the class opens the management interface of a fabric. A process
+// that sends MADs can take links down and read the routes of all traffic.
 func (c NodeClass) Privileged() bool { return c == MAD || c == SM }
 
 // ParseNodeClass checks the name of a class.
 func ParseNodeClass(s string) (NodeClass, error) {
-	for _, c := range NodeClasses {
-		if s == string(c) {
-			return c, nil
-		}
+	if c := NodeClass(s); slices.Contains(NodeClasses, c) {
+		return c, nil
 	}
-	names := make([]string, len(NodeClasses))
-	for i, c := range NodeClasses {
-		names[i] = string(c)
-	}
-	return "", fmt.Errorf("unknown nodes %q: want one of %s", s, strings.Join(names, ", "))
+	return "", fmt.Errorf("unknown nodes %q: want one of verbs, cm, mad, sm", s)
 }
 
-// SelectNodes returns the nodes of an HCA in those classes. It fails when the
-// HCA has no node of a class that was asked for, since a program that needs it
-// would fall back to something slower without a word. Only rdma_cm may be
-// absent: most programs do without it, and then the host has the module not
-// loaded for a reason.
+// SelectNodes returns the nodes of an HCA in the given classes. It fails if the HCA has no
+// node of a class, because a program without it would silently use something slower. Only
+// rdma_cm may be absent: most programs do not need it, and an administrator may have left
+// the module out on purpose.
 func SelectNodes(h *rdma.HCA, rdmaCM *rdma.Node, classes []NodeClass) ([]rdma.Node, error) {
 	if err := h.Unusable(); err != nil {
 		return nil, err
@@ -74,7 +67,7 @@ func SelectNodes(h *rdma.HCA, rdmaCM *rdma.Node, classes []NodeClass) ([]rdma.No
 	return nodes, nil
 }
 
-// noMADs is why an HCA may have no management nodes.
+// noMADs explains why an HCA has no management nodes.
 const noMADs = "EFA and iWARP have none, and newer kernels have no issm for RoCE; else load the ib_umad module"
 
 func nodeKind(c NodeClass) rdma.NodeKind {

@@ -13,31 +13,25 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
 )
 
-// ForeignError says why a file is no spec of a kind: it belongs to another program, or to a
-// person, and is neither replaced nor removed.
+// ForeignError says why a file is not a spec of the store's kind. The file belongs to another program
+// or to a person, so the store neither replaces nor removes it.
 type ForeignError struct {
-	Path, Kind string
-	why        string
+	Path string
+	why  string
 }
 
 // Error implements the error interface.
 func (e *ForeignError) Error() string { return fmt.Sprintf("%q %s", e.Path, e.why) }
 
-// Load returns the content of the file of a base name, provided that it is a spec of the store's
-// kind. The error is a [*ForeignError] for any other file, and fs.ErrNotExist for none. A link is
-// followed, as runtimes do; only a regular file of bounded size is opened.
+// Load returns the content of the spec with a base name. It returns a [*ForeignError] for a file that is
+// no spec of the store's kind, and fs.ErrNotExist for no file. Like runtimes, it follows
+// links. It opens only regular files of bounded size.
 func (s Store) Load(base string, format Format) ([]byte, error) {
 	return loadSpec(s.Path(base, format), s.Kind)
 }
 
-// isOurs returns an error unless a file is a spec of the store's kind.
-func (s Store) isOurs(path string) error {
-	_, err := loadSpec(path, s.Kind)
-	return err
-}
-
 func loadSpec(path, kind string) ([]byte, error) {
-	foreign := func(why string) error { return &ForeignError{path, kind, why} }
+	foreign := func(why string) error { return &ForeignError{path, why} }
 	none := func(why string) error { return foreign(why + ", so it is no spec of kind " + kind) }
 	data, why, err := readRegular(path)
 	switch {
@@ -56,7 +50,7 @@ func loadSpec(path, kind string) ([]byte, error) {
 	return data, nil
 }
 
-// readRegular reads a file, or says why it is none that can be a spec.
+// readRegular reads a file. why is the reason why the file cannot be a spec.
 func readRegular(path string) (data []byte, why string, err error) {
 	data, err = hostfs.ReadLocal(path, int64(yamlread.Spec.Size))
 	switch {
@@ -77,8 +71,8 @@ func readRegular(path string) (data []byte, why string, err error) {
 	return data, "", err
 }
 
-// kindOf returns the kind of a spec, or why the text is none. It looks at the fields that every
-// version has, so that a spec of a newer version is one too.
+// kindOf returns the kind of a spec, or why the text is no spec. It reads only fields that every
+// version has, so it accepts a spec of a newer version.
 func kindOf(data []byte) (kind, why string) {
 	doc, err := yamlread.Spec.ParseOnly(data)
 	if err != nil {

@@ -39,7 +39,8 @@ func TestStoreOfKind(t *testing.T) {
 			t.Fatal(err)
 		}
 		foreign := &cdi.ForeignError{}
-		if _, err := store.Write("x", newSpec(t, "a"), format); !errors.As(err, &foreign) || foreign.Path != store.Path("x", format) {
+		if _, err := store.Write("x", newSpec(t, "a"), format); !errors.As(err, &foreign) ||
+			foreign.Path != store.Path("x", format) {
 			t.Errorf("over a foreign file: %v", err)
 		}
 		if changed, err := store.Write("x", newSpec(t, "a"), cdi.Twin(format)); !changed || err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
 )
 
-// ReadSpec reads a spec file, whoever wrote it. See ParseSpec.
+// ReadSpec reads a spec file of any program. See ParseSpec.
 func ReadSpec(file string) (*specs.Spec, error) {
 	data, err := yamlread.Spec.Read(file)
 	if err != nil {
@@ -20,9 +20,9 @@ func ReadSpec(file string) (*specs.Spec, error) {
 	return ParseSpec(data)
 }
 
-// ParseSpec reads the content of a spec file, whoever wrote it. It takes what the CDI library of the runtimes
-// takes, and refuses what that refuses. It also refuses files that are too large for a spec, and those on which
-// the library panics.
+// ParseSpec parses the content of a spec file of any program. It accepts what the runtimes' CDI library
+// accepts. It also rejects files that are too large for a spec, and files on which the library
+// panics.
 func ParseSpec(data []byte) (*specs.Spec, error) {
 	if _, err := yamlread.Spec.Parse(data); err != nil {
 		return nil, fmt.Errorf("parse CDI spec: %w", err)
@@ -43,7 +43,7 @@ func ParseSpec(data []byte) (*specs.Spec, error) {
 	return spec, nil
 }
 
-// checkNulls returns which elements of a spec's lists are null. The CDI library does not expect that, and panics.
+// checkNulls returns the null elements of a spec's lists. The CDI library panics on them.
 func checkNulls(spec *specs.Spec) error {
 	errs := nullsOf("containerEdits", &spec.ContainerEdits)
 	for i := range spec.Devices {

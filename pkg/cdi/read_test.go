@@ -48,8 +48,10 @@ containerEdits:
 func TestNulls(t *testing.T) {
 	for _, list := range []string{"deviceNodes", "netDevices", "hooks", "mounts"} {
 		for where, text := range map[string]string{
-			"devices[1].containerEdits." + list + "[0]": "devices: [{name: a, containerEdits: {env: [A=b]}}, {name: b, containerEdits: {" + list + ": [~]}}]",
-			"containerEdits." + list + "[0]":            "devices: [{name: a, containerEdits: {env: [A=b]}}]\ncontainerEdits: {" + list + ": [null]}",
+			"devices[1].containerEdits." + list +
+				"[0]": "devices: [{name: a, containerEdits: {env: [A=b]}}, {name: b, containerEdits: {" + list + ": [~]}}]",
+			"containerEdits." + list +
+				"[0]": "devices: [{name: a, containerEdits: {env: [A=b]}}]\ncontainerEdits: {" + list + ": [null]}",
 		} {
 			spec, err := cdi.ParseSpec([]byte("cdiVersion: 1.1.0\nkind: rdma.dev/hca\n" + text))
 			if spec != nil || err == nil || err.Error() != where+" is null: remove it, or say what it is" {
@@ -59,7 +61,8 @@ func TestNulls(t *testing.T) {
 	}
 }
 
-// TestMutations: nothing that goes missing, or is something else, in a good spec makes a panic, and the verdict is that of
+// TestMutations: nothing that goes missing, or is something else, in a good spec makes a panic, and the verdict is
+// that of
 // the library wherever it comes to one.
 func TestMutations(t *testing.T) {
 	tried, refused, panicked := 0, 0, 0
@@ -92,7 +95,8 @@ func TestLargeSpecs(t *testing.T) {
 		header + "devices: [" + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "]":  "nested more than 64 deep",
 		header + strings.Repeat("# text\n", 2<<20):                                         "larger than 8 MiB",
 	} {
-		if _, err := cdi.ParseSpec([]byte(text)); err == nil || len(err.Error()) > 4000 || !strings.Contains(err.Error(), want) {
+		if _, err := cdi.ParseSpec([]byte(text)); err == nil || len(err.Error()) > 4000 ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%.60q...: error %.300v, want %s", text, err, want)
 		}
 	}

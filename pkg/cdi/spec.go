@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"unicode"
@@ -20,82 +19,82 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// The kinds of the two programs.
+// The kinds of specs that the two programs write.
 const (
 	KindHCA   = "rdma.dev/hca"   // the host's devices, written by cdi-gen
 	KindClaim = "rdma.dev/claim" // the devices of one ResourceClaim, written by dra-driver
 )
 
-// Device is one name that a container can ask for, and all that it gets for it.
+// Device is a named device of a spec, with all its edits.
 type Device struct {
 	// Name starts with a letter, which every CDI version accepts.
 	Name string
 	// Nodes are the character devices.
 	Nodes []rdma.Node
-	// Env holds NAME=value settings. A runtime keeps the last value of a name
-	// over all devices of a container, so names are unique to a device or have
+	// Env holds NAME=value settings. A runtime keeps the last value of a name over all
+	// devices of a container. So names are unique to a device or have
 	// the same value in all of them.
 	Env []string
 	// Mounts are bind mounts of files and directories of the host.
 	Mounts []Mount
 	// Hook raises the locked memory limit; nil for none.
 	Hook *Hook
-	// Limits are what a container may use of its HCAs. They need a Hook, which
-	// then sets them too.
+	// Limits bound the container's use of its HCAs. They need a Hook, which applies
+	// them.
 	Limits []Limit
-	// Presences are HCAs without which the container must not start. They need a Hook,
-	// which then looks for them.
+	// Presences are HCAs that the container needs to start. They need a Hook, which
+	// checks for them.
 	Presences []Presence
-	// Owners are whose the nodes are. A Hook, where there is one, keeps the container from starting
-	// with a node of another HCA.
+	// Owners are the HCAs of the nodes. A Hook keeps the container from starting with a
+	// node of another HCA.
 	Owners []NodeOwner
-	// Interfaces are network interfaces without which the container must not start. They need
-	// a Hook, which then looks for them.
+	// Interfaces are network interfaces that the container needs to start. They need a
+	// Hook, which checks for them.
 	Interfaces []Interface
 }
 
-// Interface is one that has to be in the container's network namespace.
+// Interface is an interface that must be in the container's network namespace.
 type Interface struct {
-	// Name is that of the interface, and Alias what distinguishes it from any other of the name.
+	// Name is the interface's name. Alias distinguishes it from another one with the same name.
 	Name, Alias string
 }
 
-// Presence is an HCA that has to be in the container's network namespace.
+// Presence is an HCA that must be in the container's network namespace.
 type Presence struct {
 	// IBDev is the kernel's name of the HCA, and Uverbs that of its verbs node.
 	IBDev, Uverbs string
 }
 
-// NodeOwner says whose a node is.
+// NodeOwner is the HCA that a node belongs to.
 type NodeOwner struct {
 	// IBDev is the kernel's name of the HCA, and Node that of its node: uverbs0.
 	IBDev, Node string
-	// Slot is where the HCA sits, which its names do not tell: a PCI address, with /N for
-	// subfunction N of it; "" of a software device.
+	// Slot is the slot of the HCA, which distinguishes HCAs with the same names: a PCI address, with
+	// /N for its subfunction N; "" of a software device.
 	Slot string
 }
 
-// Mount is a bind mount. It is read-only, and without device files and set-user-ID
-// programs; it is not noexec, since libraries are mapped as code.
+// Mount is a bind mount. It is read-only, without device files and set-user-ID programs. It is
+// not noexec, because libraries are mapped as code.
 type Mount struct {
 	HostPath      string `json:"hostPath"`
 	ContainerPath string `json:"containerPath"`
 }
 
-// Limit is how much of an HCA a container may use, as the kernel's rdma controller
-// counts it. Zero is no limit.
+// Limit bounds how much of an HCA a container may use, in the units of the kernel's rdma
+// controller. Zero means no limit.
 type Limit struct {
 	// IBDev is the kernel's name of the HCA.
 	IBDev string
 	// Handles are open device contexts (hca_handle).
 	Handles int64
-	// Objects are the verbs objects of all of them, such as queue pairs and memory
+	// Objects are the verbs objects of all contexts, such as queue pairs and memory
 	// regions (hca_object).
 	Objects int64
 }
 
-// Hook is a program that the runtime starts when the namespaces of a container
-// exist and before its process runs (OCI runtime spec, createRuntime).
+// Hook is a program that the runtime starts after it made the namespaces of a container, and
+// before the container's process runs (OCI runtime spec, createRuntime).
 type Hook struct {
 	// Path is absolute, on the host.
 	Path string
@@ -106,12 +105,11 @@ type Hook struct {
 // Qualified returns the fully qualified CDI name of a device of a kind.
 func Qualified(kind, device string) string { return kind + "=" + device }
 
-// NewSpec makes the spec of a kind with those devices. What all of them share
-// and a container should get once, the connection manager's node, the mounts and
-// the hook, moves to the level of the spec. A device with limits or presences has a hook of its
-// own in any case, which applies them. Devices are sorted by name, so equal input
-// gives equal output. The spec carries the lowest CDI version it can, and has passed
-// the CDI library's own checks.
+// NewSpec makes the spec of a kind with the given devices. It moves the common edits of all devices to
+// the level of the spec: the connection manager's node, the mounts and the hook. A container gets these
+// once. A device with limits or presences keeps a hook of its own for them. The devices are sorted by
+// name, so equal input gives equal output. The spec has the lowest possible CDI version, and has
+// passed the checks of the CDI library.
 func NewSpec(kind string, devices []Device) (*specs.Spec, error) {
 	if len(devices) == 0 {
 		return nil, fmt.Errorf("make CDI spec of kind %s: no devices; a spec without devices is invalid", kind)
@@ -135,14 +133,15 @@ func NewSpec(kind string, devices []Device) (*specs.Spec, error) {
 		if !sameHook || ownHook(d) {
 			edits.Hooks = hooks(d.Hook, d)
 		}
-		edits.Mounts = mounts(slices.DeleteFunc(slices.Clone(d.Mounts), func(m Mount) bool { return slices.Contains(binds, m) }))
+		own := slices.DeleteFunc(slices.Clone(d.Mounts), func(m Mount) bool { return slices.Contains(binds, m) })
+		edits.Mounts = mounts(own)
 		spec.Devices = append(spec.Devices, specs.Device{Name: d.Name, ContainerEdits: edits})
 	}
 	return spec, finish(spec)
 }
 
-// sharedCM returns the rdma_cm node if every device has it, and other edits of its
-// own: a device without edits would be invalid.
+// sharedCM returns the rdma_cm node if every device has it and also other edits. A device
+// without edits would be invalid.
 func sharedCM(devices []Device) *rdma.Node {
 	var cm *rdma.Node
 	for _, d := range devices {
@@ -155,16 +154,6 @@ func sharedCM(devices []Device) *rdma.Node {
 	return cm
 }
 
-// shared returns what every device has, and whether they all have the same.
-func shared[T any](devices []Device, of func(Device) T) (value T, same bool) {
-	for _, d := range devices[1:] {
-		if !reflect.DeepEqual(of(d), of(devices[0])) {
-			return value, false
-		}
-	}
-	return of(devices[0]), true
-}
-
 // sharedMounts returns the mounts that every device has.
 func sharedMounts(devices []Device) []Mount {
 	return slices.DeleteFunc(slices.Clone(devices[0].Mounts), func(m Mount) bool {
@@ -172,7 +161,7 @@ func sharedMounts(devices []Device) []Mount {
 	})
 }
 
-// deviceNodes describes nodes other than the one that stands elsewhere.
+// deviceNodes describes nodes, without the one at the level of the spec.
 func deviceNodes(nodes []rdma.Node, except *rdma.Node) []*specs.DeviceNode {
 	var out []*specs.DeviceNode
 	for _, n := range nodes {
@@ -185,12 +174,13 @@ func deviceNodes(nodes []rdma.Node, except *rdma.Node) []*specs.DeviceNode {
 	return slices.CompactFunc(out, func(a, b *specs.DeviceNode) bool { return a.Path == b.Path })
 }
 
-// mounts describes bind mounts. The type is left out: it needs CDI 0.4.0, and the
-// option says it as well.
+// mounts describes bind mounts. It omits the type, which needs CDI 0.4.0, because the
+// option "bind" has the same effect.
 func mounts(binds []Mount) []*specs.Mount {
 	var out []*specs.Mount
 	for _, m := range binds {
-		out = append(out, &specs.Mount{HostPath: m.HostPath, ContainerPath: m.ContainerPath, Options: []string{"ro", "nosuid", "nodev", "bind"}})
+		options := []string{"ro", "nosuid", "nodev", "bind"}
+		out = append(out, &specs.Mount{HostPath: m.HostPath, ContainerPath: m.ContainerPath, Options: options})
 	}
 	return out
 }
@@ -208,9 +198,9 @@ func finish(spec *specs.Spec) error {
 	return nil
 }
 
-// checkText refuses text that would not come out of a file as it went in: runtimes
-// read JSON too with a YAML parser, which takes some control characters for line
-// breaks and refuses others.
+// checkText rejects text that a runtime would read differently. Runtimes read JSON too with
+// a YAML parser, which treats some control characters as line breaks and rejects
+// others.
 func checkText(spec *specs.Spec) error {
 	errs := []error{printable(textOf(&spec.ContainerEdits)...)}
 	for i := range spec.Devices {
@@ -252,8 +242,8 @@ func Printable(s string) bool {
 	})
 }
 
-// Validate checks a spec in memory as the CDI library checks a file. It is the only caller of the library's checks, since
-// those panic on a list with a null in it.
+// Validate checks a spec in memory as the CDI library checks a file. No other code may call the library's checks,
+// because they panic on a list with a null in it.
 func Validate(spec *specs.Spec) error {
 	if err := checkNulls(spec); err != nil {
 		return err
@@ -273,7 +263,8 @@ func Validate(spec *specs.Spec) error {
 			errs = append(errs, fmt.Errorf("device %q: the name stands twice", d.Name))
 		}
 		seen[d.Name] = true
-		err := errors.Join(parser.ValidateDeviceName(d.Name), (&cdiapi.ContainerEdits{ContainerEdits: &d.ContainerEdits}).Validate())
+		edits := &cdiapi.ContainerEdits{ContainerEdits: &d.ContainerEdits}
+		err := errors.Join(parser.ValidateDeviceName(d.Name), edits.Validate())
 		if noEdits(&d.ContainerEdits) {
 			err = errors.Join(err, errors.New("no container edits"))
 		}
@@ -286,13 +277,14 @@ func Validate(spec *specs.Spec) error {
 
 // noEdits reports whether a device changes nothing. A list without elements is no change.
 func noEdits(e *specs.ContainerEdits) bool {
-	return len(e.Env)+len(e.DeviceNodes)+len(e.NetDevices)+len(e.Hooks)+len(e.Mounts)+len(e.AdditionalGIDs) == 0 && e.IntelRdt == nil
+	return len(e.Env)+len(e.DeviceNodes)+len(e.NetDevices)+len(e.Hooks)+len(e.Mounts)+len(e.AdditionalGIDs) == 0 &&
+		e.IntelRdt == nil
 }
 
-// Format is how a spec is written.
+// Format is the file format of a spec.
 type Format string
 
-// The formats that CDI knows. Files end in .json or .yaml; .yml is not read.
+// The formats of CDI. Files end in .json or .yaml; runtimes ignore .yml.
 const (
 	JSON Format = "json"
 	YAML Format = "yaml"
@@ -306,7 +298,7 @@ func ParseFormat(s string) (Format, error) {
 	return "", fmt.Errorf("unknown format %q: want json or yaml", s)
 }
 
-// Encode writes a spec in a format. Equal specs have equal bytes.
+// Encode encodes a spec in a format. Equal specs have equal bytes.
 func Encode(spec *specs.Spec, format Format) ([]byte, error) {
 	var buf bytes.Buffer
 	var err error

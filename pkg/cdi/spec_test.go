@@ -39,17 +39,19 @@ func TestNewSpecGolden(t *testing.T) {
 			{Name: "mlx5_0", Nodes: nodes(uverbs0, rdmaCM), Hook: hook},
 			{Name: "all", Nodes: nodes(uverbs1, rdmaCM, uverbs0, rdmaCM), Hook: hook},
 		},
-		"hooks-differ": {{Name: "a", Nodes: nodes(uverbs0, rdmaCM), Hook: hook}, {Name: "b", Nodes: nodes(uverbs1, rdmaCM), Hook: otherHook}},
-		"hook-on-one":  {{Name: "a", Nodes: nodes(uverbs0), Hook: hook}, {Name: "b", Nodes: nodes(uverbs1)}},
-		"cm-on-one":    {{Name: "a", Nodes: nodes(uverbs0, rdmaCM)}, {Name: "b", Nodes: nodes(uverbs1)}},
-		"cm-only":      {{Name: "a", Nodes: nodes(uverbs0, rdmaCM)}, {Name: "b", Nodes: nodes(rdmaCM)}},
-		"env-and-mad":  {{Name: "a", Nodes: nodes(umad0, uverbs0), Env: []string{"RDMA_DEVICES=mlx5_0", "X=<&>"}}},
+		"hooks-differ": {{Name: "a", Nodes: nodes(uverbs0, rdmaCM), Hook: hook},
+			{Name: "b", Nodes: nodes(uverbs1, rdmaCM), Hook: otherHook}},
+		"hook-on-one": {{Name: "a", Nodes: nodes(uverbs0), Hook: hook}, {Name: "b", Nodes: nodes(uverbs1)}},
+		"cm-on-one":   {{Name: "a", Nodes: nodes(uverbs0, rdmaCM)}, {Name: "b", Nodes: nodes(uverbs1)}},
+		"cm-only":     {{Name: "a", Nodes: nodes(uverbs0, rdmaCM)}, {Name: "b", Nodes: nodes(rdmaCM)}},
+		"env-and-mad": {{Name: "a", Nodes: nodes(umad0, uverbs0), Env: []string{"RDMA_DEVICES=mlx5_0", "X=<&>"}}},
 		"limits": {
 			{Name: "a", Nodes: nodes(uverbs0, rdmaCM), Hook: hook, Limits: limits("mlx5_0", 64, 16384)},
 			{Name: "b", Nodes: nodes(uverbs1, rdmaCM), Hook: hook, Limits: limits("mlx5_1", 0, 100)},
 		},
 		"limits-on-one": {
-			{Name: "a", Nodes: nodes(uverbs0, uverbs1), Hook: hook, Limits: append(limits("mlx5_0", 64, 16384), limits("mlx5_1", 64, 0)...)},
+			{Name: "a", Nodes: nodes(uverbs0, uverbs1), Hook: hook, Limits: append(limits("mlx5_0", 64, 16384),
+				limits("mlx5_1", 64, 0)...)},
 			{Name: "b", Nodes: nodes(uverbs1), Hook: hook},
 			{Name: "c", Nodes: nodes(uverbs0), Hook: hook},
 		},
@@ -97,7 +99,8 @@ func readSpec(t *testing.T, file string) *cdiapi.Spec {
 // TestNewSpecVersion: 0.3.0, unless a name starts with a digit.
 func TestNewSpecVersion(t *testing.T) {
 	for name, want := range map[string]string{"mlx5_0": "0.3.0", "pci-0000-3b-00-0": "0.3.0", "0000:3b:00.0": "0.5.0"} {
-		spec, err := cdi.NewSpec("rdma.dev/hca", []cdi.Device{{Name: name, Nodes: nodes(uverbs0, rdmaCM), Hook: hook, Env: []string{"A=b"}}})
+		spec, err := cdi.NewSpec("rdma.dev/hca",
+			[]cdi.Device{{Name: name, Nodes: nodes(uverbs0, rdmaCM), Hook: hook, Env: []string{"A=b"}}})
 		if err != nil || spec.Version != want {
 			t.Errorf("device %s: version %s, error %v; want %s", name, spec.Version, err, want)
 		}
@@ -106,7 +109,8 @@ func TestNewSpecVersion(t *testing.T) {
 
 // withMount is a device with a mount.
 func withMount(host, container string) []cdi.Device {
-	return []cdi.Device{{Name: "a", Nodes: nodes(uverbs0), Mounts: []cdi.Mount{{HostPath: host, ContainerPath: container}}}}
+	return []cdi.Device{{Name: "a", Nodes: nodes(uverbs0),
+		Mounts: []cdi.Mount{{HostPath: host, ContainerPath: container}}}}
 }
 
 func TestNewSpecRefuses(t *testing.T) {
@@ -123,19 +127,27 @@ func TestNewSpecRefuses(t *testing.T) {
 		{"bad name", "rdma.dev/hca", []cdi.Device{{Name: "a/b", Nodes: nodes(uverbs0)}}, `device "a/b"`},
 		{"bad environment", "rdma.dev/hca", []cdi.Device{{Name: "a", Env: []string{"NOVALUE"}}}, "NOVALUE"},
 		{"mount of DEL", "rdma.dev/hca", withMount("/opt/a\x7fb", "/opt/a"), `"/opt/a\x7fb" is not printable text`},
-		{"mount at a control character", "rdma.dev/hca", withMount("/opt/a", "/opt/\x85"), `"/opt/\x85" is not printable text`},
+		{"mount at a control character", "rdma.dev/hca", withMount("/opt/a", "/opt/\x85"),
+			`"/opt/\x85" is not printable text`},
 		{"mount of no UTF-8", "rdma.dev/hca", withMount("/opt/\xff", "/opt/a"), `"/opt/\xff" is not printable text`},
 		{"node of a control character", "rdma.dev/hca",
-			[]cdi.Device{{Name: "a", Nodes: nodes(rdma.Node{Kind: rdma.NodeUverbs, Name: "uverbs\x1b"})}}, `uverbs\x1b" is not printable text`},
+			[]cdi.Device{{Name: "a", Nodes: nodes(rdma.Node{Kind: rdma.NodeUverbs, Name: "uverbs\x1b"})}},
+			`uverbs\x1b" is not printable text`},
 		{"hook at a control character", "rdma.dev/hca",
-			[]cdi.Device{{Name: "a", Nodes: nodes(uverbs0), Hook: &cdi.Hook{Path: "/usr/bin/\x7f"}}}, `"/usr/bin/\x7f" is not printable text`},
-		{"control character", "rdma.dev/hca", []cdi.Device{{Name: "a", Env: []string{"A=\x7f"}}}, `"A=\x7f" is not printable text`},
-		{"bytes that are no text", "rdma.dev/hca", []cdi.Device{{Name: "a", Nodes: nodes(uverbs0), Hook: &cdi.Hook{Path: "/\xff"}}}, `"/\xff" is not printable text`},
-		{"limits without a hook", "rdma.dev/hca", limited(nil, cdi.Limit{IBDev: "mlx5_0", Handles: 1}), `device "a": limits need a hook`},
+			[]cdi.Device{{Name: "a", Nodes: nodes(uverbs0), Hook: &cdi.Hook{Path: "/usr/bin/\x7f"}}},
+			`"/usr/bin/\x7f" is not printable text`},
+		{"control character", "rdma.dev/hca", []cdi.Device{{Name: "a", Env: []string{"A=\x7f"}}},
+			`"A=\x7f" is not printable text`},
+		{"bytes that are no text", "rdma.dev/hca",
+			[]cdi.Device{{Name: "a", Nodes: nodes(uverbs0), Hook: &cdi.Hook{Path: "/\xff"}}}, `"/\xff" is not printable text`},
+		{"limits without a hook", "rdma.dev/hca", limited(nil, cdi.Limit{IBDev: "mlx5_0", Handles: 1}),
+			`device "a": limits need a hook`},
 		{"limits of nothing", "rdma.dev/hca", limited(hook, cdi.Limit{IBDev: "mlx5_0"}), "neither handles nor objects"},
-		{"negative limits", "rdma.dev/hca", limited(hook, cdi.Limit{IBDev: "mlx5_0", Handles: 1, Objects: -1}), "must not be negative"},
+		{"negative limits", "rdma.dev/hca", limited(hook, cdi.Limit{IBDev: "mlx5_0", Handles: 1, Objects: -1}),
+			"must not be negative"},
 		{"limits of no device", "rdma.dev/hca", limited(hook, cdi.Limit{Handles: 1}), `limit the RDMA device ""`},
-		{"a blank in a name", "rdma.dev/hca", limited(hook, cdi.Limit{IBDev: "mlx5 0", Handles: 1}), `limit the RDMA device "mlx5 0"`},
+		{"a blank in a name", "rdma.dev/hca", limited(hook, cdi.Limit{IBDev: "mlx5 0", Handles: 1}),
+			`limit the RDMA device "mlx5 0"`},
 		{"no vendor", "hca", []cdi.Device{good}, "vendor"},
 		{"bad vendor", "-x/hca", []cdi.Device{good}, "vendor"},
 		{"bad class", "rdma.dev/h+a", []cdi.Device{good}, "class"},
@@ -166,17 +178,28 @@ func TestNewSpecLeavesItsInput(t *testing.T) {
 func TestValidateAgreesWithLibrary(t *testing.T) {
 	edits := specs.ContainerEdits{DeviceNodes: []*specs.DeviceNode{{Path: "/dev/infiniband/uverbs0"}}}
 	for name, spec := range map[string]*specs.Spec{
-		"good":               {Version: "0.3.0", Kind: "rdma.dev/hca", Devices: []specs.Device{{Name: "a", ContainerEdits: edits}}},
-		"no version":         {Kind: "rdma.dev/hca", Devices: []specs.Device{{Name: "a", ContainerEdits: edits}}},
-		"unknown version":    {Version: "9.9.9", Kind: "rdma.dev/hca", Devices: []specs.Device{{Name: "a", ContainerEdits: edits}}},
-		"version too low":    {Version: "0.3.0", Kind: "rdma.dev/hca", Devices: []specs.Device{{Name: "0", ContainerEdits: edits}}},
-		"bad kind":           {Version: "0.3.0", Kind: "hca", Devices: []specs.Device{{Name: "a", ContainerEdits: edits}}},
-		"bad name":           {Version: "0.3.0", Kind: "rdma.dev/hca", Devices: []specs.Device{{Name: "-", ContainerEdits: edits}}},
-		"twice":              {Version: "0.3.0", Kind: "rdma.dev/hca", Devices: []specs.Device{{Name: "a", ContainerEdits: edits}, {Name: "a", ContainerEdits: edits}}},
-		"empty edits":        {Version: "0.3.0", Kind: "rdma.dev/hca", Devices: []specs.Device{{Name: "a"}}},
-		"bad edits of spec":  {Version: "0.3.0", Kind: "rdma.dev/hca", ContainerEdits: specs.ContainerEdits{Hooks: []*specs.Hook{{HookName: "never", Path: "/x"}}}, Devices: []specs.Device{{Name: "a", ContainerEdits: edits}}},
-		"bad permissions":    {Version: "0.3.0", Kind: "rdma.dev/hca", Devices: []specs.Device{{Name: "a", ContainerEdits: specs.ContainerEdits{DeviceNodes: []*specs.DeviceNode{{Path: "/dev/x", Permissions: "rx"}}}}}},
-		"mount without path": {Version: "0.3.0", Kind: "rdma.dev/hca", Devices: []specs.Device{{Name: "a", ContainerEdits: specs.ContainerEdits{Mounts: []*specs.Mount{{HostPath: "/x"}}}}}},
+		"good": {Version: "0.3.0", Kind: "rdma.dev/hca",
+			Devices: []specs.Device{{Name: "a", ContainerEdits: edits}}},
+		"no version": {Kind: "rdma.dev/hca", Devices: []specs.Device{{Name: "a", ContainerEdits: edits}}},
+		"unknown version": {Version: "9.9.9", Kind: "rdma.dev/hca",
+			Devices: []specs.Device{{Name: "a", ContainerEdits: edits}}},
+		"version too low": {Version: "0.3.0", Kind: "rdma.dev/hca",
+			Devices: []specs.Device{{Name: "0", ContainerEdits: edits}}},
+		"bad kind": {Version: "0.3.0", Kind: "hca", Devices: []specs.Device{{Name: "a", ContainerEdits: edits}}},
+		"bad name": {Version: "0.3.0", Kind: "rdma.dev/hca",
+			Devices: []specs.Device{{Name: "-", ContainerEdits: edits}}},
+		"twice": {Version: "0.3.0", Kind: "rdma.dev/hca",
+			Devices: []specs.Device{{Name: "a", ContainerEdits: edits}, {Name: "a", ContainerEdits: edits}}},
+		"empty edits": {Version: "0.3.0", Kind: "rdma.dev/hca", Devices: []specs.Device{{Name: "a"}}},
+		"bad edits of spec": {Version: "0.3.0", Kind: "rdma.dev/hca",
+			ContainerEdits: specs.ContainerEdits{Hooks: []*specs.Hook{{HookName: "never", Path: "/x"}}},
+			Devices:        []specs.Device{{Name: "a", ContainerEdits: edits}}},
+		"bad permissions": {Version: "0.3.0", Kind: "rdma.dev/hca",
+			Devices: []specs.Device{{Name: "a",
+				ContainerEdits: specs.ContainerEdits{DeviceNodes: []*specs.DeviceNode{{Path: "/dev/x", Permissions: "rx"}}}}}},
+		"mount without path": {Version: "0.3.0", Kind: "rdma.dev/hca",
+			Devices: []specs.Device{{Name: "a",
+				ContainerEdits: specs.ContainerEdits{Mounts: []*specs.Mount{{HostPath: "/x"}}}}}},
 	} {
 		data, err := cdi.Encode(spec, cdi.JSON)
 		if err != nil {

@@ -15,21 +15,21 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
 )
 
-// The directories that runtimes read. Of two specs with one device name the one
+// The directories that runtimes read. If two specs have the same device name, the one
 // in the later directory wins.
 const (
 	StaticDir  = "/etc/cdi"     // survives a reboot
 	DynamicDir = "/var/run/cdi" // does not
 )
 
-// Everyone can read a spec and list its directory: rootless podman runs as a user.
+// Everyone can read a spec and list its directory, because rootless podman runs as a user.
 const (
 	SpecMode = 0o644
 	dirMode  = 0o755
 )
 
-// SpecName is the base name of the file of a kind: rdma.dev-hca. An id other
-// than "" makes the name of one object's spec: rdma.dev-claim_<id>.
+// SpecName is the base name of a kind's file: rdma.dev-hca. With an id, it is the
+// base name of one object's spec: rdma.dev-claim_<id>.
 func SpecName(kind, id string) string {
 	name := strings.ReplaceAll(kind, "/", "-")
 	if id != "" {
@@ -38,29 +38,29 @@ func SpecName(kind, id string) string {
 	return name
 }
 
-// Store is a directory of CDI specs. It touches only the files it is asked for, and of these, with
-// a Kind, only specs of it.
+// Store is a directory of CDI specs. It changes only the files that a caller names. With a Kind, it changes
+// only specs of that kind.
 type Store struct {
 	// Dir is the directory; Write makes it if it is missing.
 	Dir string
-	// Sync makes a write durable before it returns. A directory on a tmpfs, as
-	// /var/run/cdi is, does not need it.
+	// Sync makes a write durable before it returns. A directory on a tmpfs, such as
+	// /var/run/cdi, does not need it.
 	Sync bool
-	// Kind is that of the specs in files whose names people choose: another file there is a
-	// [*ForeignError]. Without it the name alone says that a file is ours, as with the UID of a claim.
+	// Kind is the kind of the specs in files with names that people choose. Any other file is a
+	// [*ForeignError]. Without Kind, the name alone identifies our files, as with the UID of a claim.
 	Kind string
 }
 
-// Path is where the spec of that base name stands.
+// Path returns the path of the spec with that base name.
 func (s Store) Path(base string, format Format) string {
 	return filepath.Join(s.Dir, base+"."+string(format))
 }
 
-// Write puts a spec under a base name. It reports whether the file changed: an
-// equal file is not written again, because every runtime on the host reads all
-// specs anew after each write. The twin in the other format is removed, as a
-// runtime refuses devices that two files of one directory define; a twin that is foreign
-// defines none of them, and stays. Of two writers at once the last one wins.
+// Write stores a spec under a base name. It reports whether the file changed. It does not
+// replace an equal file, because every runtime on the host reads all specs again after each
+// write. It removes the file of the other format, because a runtime rejects devices that two files of
+// one directory define. A foreign file in the other format defines none of them, and stays. If two
+// writers write at the same time, the last one wins.
 func (s Store) Write(base string, spec *specs.Spec, format Format) (bool, error) {
 	data, err := Encode(spec, format)
 	if err != nil {
@@ -86,12 +86,12 @@ func (s Store) Write(base string, spec *specs.Spec, format Format) (bool, error)
 		if err != nil || !removed || exists(s.Path(base, format)) {
 			return changed, err
 		}
-		// A writer of the twin has taken ours away, as we have just taken its: with
-		// both gone, the host would have no devices.
+		// A concurrent writer of the other format has removed our file, and we have removed its file.
+		// Write again, because without both the host would have no devices.
 	}
 }
 
-// Twin is the other format, in which a spec must not stand beside this one.
+// Twin returns the other format. A spec must not exist in both.
 func Twin(format Format) Format {
 	if format == JSON {
 		return YAML
@@ -104,8 +104,8 @@ func exists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// makeDir makes a directory that everyone can read, whatever the umask: rootless
-// podman runs as a user. One that is there stays as it is.
+// makeDir makes a directory that everyone can read, whatever the umask. It does not
+// change an existing one.
 func makeDir(dir string) error {
 	err := os.Mkdir(dir, dirMode)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -123,16 +123,19 @@ func makeDir(dir string) error {
 	return os.Chmod(dir, dirMode)
 }
 
-// check is what has to hold of a file that is replaced or removed, nil for nothing.
+// check returns the condition for replacing or removing a file, nil for none.
 func (s Store) check() atomicfile.Check {
 	if s.Kind == "" {
 		return nil
 	}
-	return s.isOurs
+	return func(path string) error {
+		_, err := loadSpec(path, s.Kind)
+		return err
+	}
 }
 
-// Remove removes the spec of a base name in both formats, and reports whether
-// there was one. Foreign files stay, and are no error.
+// Remove removes the spec with a base name in both formats, and reports whether
+// there was one. It keeps foreign files without an error.
 func (s Store) Remove(base string) (bool, error) {
 	j, errJ := s.remove(base, JSON)
 	y, errY := s.remove(base, YAML)
@@ -150,20 +153,20 @@ func (s Store) remove(base string, format Format) (bool, error) {
 		}
 		return removed, nil
 	}
-	err := syscall.Unlink(path) // os.Remove would try for a directory too
+	err := syscall.Unlink(path) // os.Remove would also remove a directory
 	switch {
 	case err == nil:
 		return true, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
 	case !exists(path):
-		return false, nil // a read-only file system refuses to remove what is not there
+		return false, nil // on a read-only file system, removing a missing file fails with EROFS
 	}
 	return false, fmt.Errorf("remove CDI spec: %w", &fs.PathError{Op: "remove", Path: path, Err: err})
 }
 
-// IDs lists the ids of the specs of a kind in the directory, with the names that
-// SpecName gives, sorted. A missing directory has none.
+// IDs lists the ids of the specs of a kind in the directory, sorted. A file's name has the
+// form that SpecName returns. A missing directory has none.
 func (s Store) IDs(kind string) ([]string, error) {
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

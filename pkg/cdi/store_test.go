@@ -214,7 +214,8 @@ func TestIDs(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{
 		"rdma.dev-claim_b.json", "rdma.dev-claim_a.yaml", "rdma.dev-claim_a.json", "rdma.dev-claim_uid.with.dots.json",
-		"rdma.dev-claim.json", "rdma.dev-claim_.json", "rdma.dev-claim_c.yml", "rdma.dev-claim_d.json.tmp", "rdma.dev-claim_e",
+		"rdma.dev-claim.json", "rdma.dev-claim_.json", "rdma.dev-claim_c.yml",
+		"rdma.dev-claim_d.json.tmp", "rdma.dev-claim_e",
 		"rdma.dev-hca_f.json", "other.dev-claim_g.json", ".rdma.dev-123.tmp", "rdma.dev-claim_h.yaml.json",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
@@ -237,7 +238,8 @@ func TestIDs(t *testing.T) {
 }
 
 func TestSpecName(t *testing.T) {
-	if got := cdi.SpecName(cdi.KindHCA, "") + " " + cdi.SpecName(cdi.KindClaim, "uid"); got != "rdma.dev-hca rdma.dev-claim_uid" {
+	if got := cdi.SpecName(cdi.KindHCA, "") + " " + cdi.SpecName(cdi.KindClaim,
+		"uid"); got != "rdma.dev-hca rdma.dev-claim_uid" {
 		t.Error(got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,15 +14,11 @@ import (
 	"k8s.io/dynamic-resource-allocation/structured"
 )
 
-// lister serves classes to the allocator.
+// lister passes classes to the allocator.
 type lister map[string]*resourceapi.DeviceClass
 
 func (l lister) List() ([]*resourceapi.DeviceClass, error) {
-	var out []*resourceapi.DeviceClass
-	for _, c := range l {
-		out = append(out, c)
-	}
-	return out, nil
+	return slices.Collect(maps.Values(l)), nil
 }
 
 func (l lister) Get(name string) (*resourceapi.DeviceClass, error) {
@@ -31,10 +28,13 @@ func (l lister) Get(name string) (*resourceapi.DeviceClass, error) {
 	return nil, apierrors.NewNotFound(resourceapi.Resource("deviceclasses"), name)
 }
 
-// fits asks the scheduler's allocator for claims, on one node after the other, and
-// returns the first one on which all of them fit, "" if there is none. The claims
-// that have ended take nothing.
-func (v *view) fits(ctx context.Context, nodes []*corev1.Node, claims []*resourceapi.ResourceClaim, ended func(*resourceapi.ResourceClaim) bool) (string, error) {
+// fits tries an allocation of the claims on each node with the scheduler's allocator. It returns the
+// first node on which all of them fit, "" if there is none. It ignores claims for which ended
+// returns true.
+func (v *view) fits(
+	ctx context.Context, nodes []*corev1.Node, claims []*resourceapi.ResourceClaim,
+	ended func(*resourceapi.ResourceClaim) bool,
+) (string, error) {
 	taken := v.taken
 	if ended != nil {
 		taken = v.allocated(ended)
@@ -55,31 +55,37 @@ func (v *view) fits(ctx context.Context, nodes []*corev1.Node, claims []*resourc
 	return "", nil
 }
 
-// allocate turns a panic into an error. The allocator trusts objects that an API server of its own version let pass. A
-// newer API server may let more pass, and this program sees only an empty field in its place.
-func allocate(ctx context.Context, a structured.Allocator, node *corev1.Node, claims []*resourceapi.ResourceClaim) (results []resourceapi.AllocationResult, err error) {
+// allocate turns a panic into an error. The allocator trusts objects that an API server of its own version accepts. A
+// newer API server may accept more. This program then sees an empty field in its place.
+func allocate(
+	ctx context.Context, a structured.Allocator, node *corev1.Node, claims []*resourceapi.ResourceClaim,
+) (results []resourceapi.AllocationResult, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			results, err = nil, fmt.Errorf("the allocator of this program does not understand a claim, class or slice (is the cluster newer than the program?): %v", r)
+			results, err = nil, fmt.Errorf("the allocator of this program does not understand a claim, class or slice "+
+				"(is the cluster newer than the program?): %v", r)
 		}
 	}()
 	return a.Allocate(ctx, node, claims)
 }
 
-// The attribute and the class that a request for one certain device uses. An API server would not accept a device with
-// one attribute more than it may have; the allocator does.
+// The attribute and the class of a request for one certain device. The device may then have one attribute more than
+// an API server accepts; the allocator does not check this.
 const (
 	pinDomain = "inspect.rdma.dev"
 	pinName   = "pinned"
 )
 
-var pinClass = &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: pinName}, Spec: resourceapi.DeviceClassSpec{Selectors: []resourceapi.DeviceSelector{{
-	CEL: &resourceapi.CELDeviceSelector{Expression: fmt.Sprintf("has(device.attributes[%q].%s)", pinDomain, pinName)},
-}}}}
+var pinClass = &resourceapi.DeviceClass{
+	ObjectMeta: metav1.ObjectMeta{Name: pinName},
+	Spec: resourceapi.DeviceClassSpec{Selectors: []resourceapi.DeviceSelector{{
+		CEL: &resourceapi.CELDeviceSelector{Expression: fmt.Sprintf("has(device.attributes[%q].%s)", pinDomain, pinName)},
+	}}},
+}
 
-// available asks the allocator whether a device could be given to one more request,
-// whatever its taints are. Beside the device, it sees only those of the pool that
-// somebody has: these count, and all others would take time.
+// available reports whether the allocator could give a device to one more request, whatever its
+// taints are. The allocator sees only this device and the held ones of its pool, because
+// other devices would only take time.
 func (v *view) available(ctx context.Context, d *device, capacity *resourceapi.CapacityRequirements) (bool, error) {
 	node, err := v.nodeOf(d)
 	if errors.Is(err, errNoNode) {
@@ -103,7 +109,7 @@ func (v *view) available(ctx context.Context, d *device, capacity *resourceapi.C
 	return len(results) > 0, nil
 }
 
-// pinned returns a slice with one device marked, and else only those that are held.
+// pinned returns a slice with only the given device, marked by an attribute, and the held devices.
 func (v *view) pinned(s *resourceapi.ResourceSlice, pin *device) *resourceapi.ResourceSlice {
 	out := *s
 	out.Spec.Devices = nil

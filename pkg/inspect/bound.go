@@ -13,7 +13,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
-// driverLabel is how the chart marks the driver's pods: app.kubernetes.io/name.
+// driverLabel is the chart's label of the driver's pods: app.kubernetes.io/name.
 const (
 	driverLabel = "app.kubernetes.io/name"
 	driverApp   = "dra-driver-rdma"
@@ -22,8 +22,8 @@ const (
 // DriverSelector selects the pods of the driver.
 const DriverSelector = driverLabel + "=" + driverApp
 
-// bound explains a pod whose claims have their devices: why it does not start, and
-// what is wrong with the devices of one that runs.
+// bound explains a pod whose claims have their devices: why it does not start, or which devices of a
+// running pod have a fault.
 func (w *inquiry) bound() {
 	pod := &w.Question.Pod
 	before := len(w.Findings)
@@ -34,7 +34,8 @@ func (w *inquiry) bound() {
 	}
 	switch {
 	case pod.Spec.NodeName == "":
-		w.conclude(VerdictSchedulable, "its claims are allocated, and it waits for the scheduler: see what the scheduler says")
+		w.conclude(VerdictSchedulable,
+			"its claims are allocated, and it waits for the scheduler: see what the scheduler says")
 	case started(pod):
 		if len(w.Findings) > before {
 			w.conclude(VerdictImpaired, "it runs, and something is wrong with its devices: %s", w.Findings[before].Message)
@@ -45,18 +46,15 @@ func (w *inquiry) bound() {
 	}
 }
 
-// started reports whether the pod's sandbox has its devices: some container ran.
+// started reports whether a container of the pod ran, so that its sandbox has its devices.
 func started(pod *corev1.Pod) bool {
-	for _, s := range pod.Status.ContainerStatuses {
-		if s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil
+	})
 }
 
-// checkAllocated looks at the devices of a claim: what the driver says of them, their
-// taints, and whether they are still published.
+// checkAllocated checks the devices of a claim: the driver's conditions, their taints, and whether
+// they are still published.
 func (w *inquiry) checkAllocated(claim *resourceapi.ResourceClaim) {
 	for _, s := range claim.Status.Devices {
 		for _, c := range s.Conditions {
@@ -102,11 +100,14 @@ func taintRemedy(taint *resourceapi.DeviceTaint) string {
 	return "repair the cause, or tolerate the taint in the request"
 }
 
-// notStarted explains a pod that has a node, and no container yet.
+// notStarted explains a pod that has a node, but no container yet.
 func (w *inquiry) notStarted() {
 	pod := &w.Question.Pod
 	if node := w.nodes[pod.Spec.NodeName]; node != nil && !nodeReady(node) && node.Status.Conditions != nil {
-		w.find(Finding{Reason: "NodeNotReady", Node: node.Name, Message: "node " + node.Name + " is not ready", Remedy: "look at its kubelet"})
+		w.find(Finding{
+			Reason: "NodeNotReady", Node: node.Name,
+			Message: "node " + node.Name + " is not ready", Remedy: "look at its kubelet",
+		})
 	}
 	if slices.ContainsFunc(w.wanted, func(want *wanted) bool { return ours(want.claim) }) {
 		w.checkDriver(pod.Spec.NodeName)
@@ -120,11 +121,12 @@ func (w *inquiry) notStarted() {
 		w.conclude(VerdictUnprepared, "node %s cannot prepare its devices: %s", pod.Spec.NodeName, oneLine(message))
 	}
 	for _, s := range pod.Status.ContainerStatuses {
-		if s.State.Waiting != nil && s.State.Waiting.Reason != "ContainerCreating" && s.State.Waiting.Reason != "PodInitializing" {
+		waiting := s.State.Waiting
+		if waiting != nil && waiting.Reason != "ContainerCreating" && waiting.Reason != "PodInitializing" {
+			message := fmt.Sprintf("container %s waits: %s: %s", s.Name, waiting.Reason, waiting.Message)
 			w.find(Finding{
-				Reason:  "ContainerWaiting",
-				Message: strings.TrimSuffix(fmt.Sprintf("container %s waits: %s: %s", s.Name, s.State.Waiting.Reason, s.State.Waiting.Message), ": "),
-				Remedy:  "that is not about its devices: kubectl describe pod " + pod.Name,
+				Reason: "ContainerWaiting", Message: strings.TrimSuffix(message, ": "),
+				Remedy: "that is not about its devices: kubectl describe pod " + pod.Name,
 			})
 		}
 	}
@@ -134,7 +136,7 @@ func (w *inquiry) notStarted() {
 	w.conclude(VerdictUnprepared, "its devices are allocated, and it has not started yet; nothing is known to be wrong")
 }
 
-// checkDriver looks for the driver's pod on a node.
+// checkDriver checks the driver's pod on a node.
 func (w *inquiry) checkDriver(node string) {
 	d := driverOn(w.Pods, node)
 	switch {
@@ -146,24 +148,20 @@ func (w *inquiry) checkDriver(node string) {
 		})
 	case !podReady(d):
 		w.find(Finding{
-			Reason: "DriverNotReady", Node: node, Message: fmt.Sprintf("the driver's pod %s/%s on node %s is not ready", d.Namespace, d.Name, node),
-			Remedy: "kubectl -n " + quote.Shell(d.Namespace) + " logs " + quote.Shell(d.Name),
+			Reason: "DriverNotReady", Node: node,
+			Message: fmt.Sprintf("the driver's pod %s/%s on node %s is not ready", d.Namespace, d.Name, node),
+			Remedy:  "kubectl -n " + quote.Shell(d.Namespace) + " logs " + quote.Shell(d.Name),
 		})
 	}
 }
 
-// unread reports whether some kind of object could not be read.
+// unread reports whether a kind of object could not be read.
 func (w *inquiry) unread(kind string) bool {
-	for _, u := range w.Unread {
-		if strings.Contains(u, kind) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.Unread, func(u string) bool { return strings.Contains(u, kind) })
 }
 
-// driverOn returns the driver's pod on a node, a ready one if there are two, as in an
-// update.
+// driverOn returns the driver's pod on a node. During an update there may be two; it prefers a
+// ready one.
 func driverOn(pods []corev1.Pod, node string) *corev1.Pod {
 	var found *corev1.Pod
 	for i := range pods {
@@ -175,31 +173,21 @@ func driverOn(pods []corev1.Pod, node string) *corev1.Pod {
 	return found
 }
 
-// isDriver reports whether a pod is one of the DaemonSet: the chart's jobs have its label
-// as well.
+// isDriver reports whether a pod belongs to the DaemonSet. The chart's jobs have its label
+// too.
 func isDriver(pod *corev1.Pod) bool {
-	for _, o := range pod.OwnerReferences {
-		if o.Kind != "DaemonSet" {
-			return false
-		}
-	}
-	return pod.Labels[driverLabel] == driverApp && pod.DeletionTimestamp == nil
+	return pod.Labels[driverLabel] == driverApp && pod.DeletionTimestamp == nil &&
+		!slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind != "DaemonSet" })
 }
 
 func podReady(pod *corev1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 func nodeReady(node *corev1.Node) bool {
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
 }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/structured"
 )
 
-// ClaimState is where a claim stands.
+// ClaimState is the state of a claim.
 type ClaimState string
 
 // The states.
@@ -40,20 +40,20 @@ type Claim struct {
 	Name      string     `json:"name"`
 	State     ClaimState `json:"state"`
 	Node      string     `json:"node,omitempty"`
-	// Classes are those that its requests name; Devices are allocated to it.
+	// Classes are the classes of its requests; Devices are allocated to it.
 	Classes []string `json:"classes"`
 	Devices []string `json:"devices,omitempty"`
-	// IBDevs are the kernel's names of the devices, as the driver tells them.
+	// IBDevs are the kernel's names of the devices, as the driver publishes them.
 	IBDevs []string `json:"ibdevs,omitempty"`
 	Pods   []string `json:"pods,omitempty"`
-	// NotReady says what is wrong with devices that the driver reports.
+	// NotReady are the devices that the driver reports as not ready, with the reason.
 	NotReady []string    `json:"notReady,omitempty"`
 	Created  metav1.Time `json:"created"`
 }
 
-// ListClaims returns the claims that have devices of this driver, or ask for a class
-// that can give them. A class counts that selects such a device, or names the driver
-// in its selectors.
+// ListClaims returns the claims that have devices of this driver, or request a class of this
+// driver. Such a class selects a device of this driver, or names the driver in its
+// selectors.
 func (c *Cluster) ListClaims(ctx context.Context) []Claim {
 	v := c.view()
 	ibdevs := map[structured.DeviceID]string{}
@@ -86,7 +86,7 @@ func (v *view) classesOfDriver(ctx context.Context) map[string]bool {
 			out[name] = out[name] || s.CEL != nil && strings.Contains(s.CEL.Expression, driver)
 		}
 		if !out[name] {
-			devices, err := v.ofClass(ctx, class) // a class that cannot be evaluated selects nothing
+			devices, err := v.ofClass(ctx, class) // a class with an error selects nothing
 			out[name] = err == nil && slices.ContainsFunc(devices, func(d *device) bool { return d.slice.Spec.Driver == driver })
 		}
 	}
@@ -106,14 +106,20 @@ func concerns(claim *resourceapi.ResourceClaim, classes map[string]bool) bool {
 func classesOf(claim *resourceapi.ResourceClaim) []string {
 	var out []string
 	for _, r := range requestsOf(claim) {
-		if !slices.Contains(out, r.class) {
-			out = append(out, r.class)
-		}
+		out = appendNew(out, r.class)
 	}
 	return out
 }
 
-// resultsOf returns what a claim was allocated, nothing as long as it is pending.
+// appendNew appends a value unless the list has it.
+func appendNew[T comparable](list []T, value T) []T {
+	if slices.Contains(list, value) {
+		return list
+	}
+	return append(list, value)
+}
+
+// resultsOf returns the allocation of a claim, nothing while it is pending.
 func resultsOf(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAllocationResult {
 	if claim.Status.Allocation == nil {
 		return nil
@@ -123,16 +129,16 @@ func resultsOf(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAllo
 
 // ours reports whether a claim was allocated a device of this driver.
 func ours(claim *resourceapi.ResourceClaim) bool {
-	return slices.ContainsFunc(resultsOf(claim), func(r resourceapi.DeviceRequestAllocationResult) bool { return r.Driver == driver })
+	return slices.ContainsFunc(resultsOf(claim), func(r resourceapi.DeviceRequestAllocationResult) bool {
+		return r.Driver == driver
+	})
 }
 
-// allocatedTo lists the devices of a claim, each once.
+// allocatedTo lists the devices of a claim without duplicates.
 func allocatedTo(claim *resourceapi.ResourceClaim) []string {
 	var out []string
 	for _, r := range resultsOf(claim) {
-		if name := deviceName(structured.MakeDeviceID(r.Driver, r.Pool, r.Device)); !slices.Contains(out, name) {
-			out = append(out, name)
-		}
+		out = appendNew(out, deviceName(structured.MakeDeviceID(r.Driver, r.Pool, r.Device)))
 	}
 	return out
 }
@@ -140,14 +146,14 @@ func allocatedTo(claim *resourceapi.ResourceClaim) []string {
 func ibdevsOf(claim *resourceapi.ResourceClaim, names map[structured.DeviceID]string) []string {
 	var out []string
 	for _, r := range resultsOf(claim) {
-		if name := names[structured.MakeDeviceID(r.Driver, r.Pool, r.Device)]; name != "" && !slices.Contains(out, name) {
-			out = append(out, name)
+		if name := names[structured.MakeDeviceID(r.Driver, r.Pool, r.Device)]; name != "" {
+			out = appendNew(out, name)
 		}
 	}
 	return out
 }
 
-// claimNode is the node of a claim's devices: our pools are called like their nodes.
+// claimNode returns the node of a claim's devices: the driver's pools have the names of their nodes.
 func claimNode(claim *resourceapi.ResourceClaim) string {
 	for _, r := range resultsOf(claim) {
 		if r.Driver == driver {

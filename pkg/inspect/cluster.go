@@ -13,25 +13,25 @@ import (
 	"k8s.io/dynamic-resource-allocation/structured"
 )
 
-// Driver is the driver whose devices the lists are about. Claims may ask for others,
-// and Why then speaks of those too. The name is plan.DriverName, and stands here again
-// so that the plugin carries nothing of what runs on nodes.
+// Driver is the driver whose devices the package lists. Claims may request devices of other drivers,
+// and Why explains those too. The name equals plan.DriverName. It is declared again so that the
+// plugin does not link the driver's packages.
 const Driver = "rdma.dev"
 
 const driver = Driver
 
-// Cluster is what was read of a cluster. Nothing in it is changed.
+// Cluster has the objects of a cluster. The package does not change them.
 type Cluster struct {
 	Nodes   []corev1.Node
 	Pods    []corev1.Pod
 	Slices  []resourceapi.ResourceSlice
 	Claims  []resourceapi.ResourceClaim
 	Classes []resourceapi.DeviceClass
-	// Unread says what could not be read, and why: one sentence each.
+	// Unread is what could not be read, with the reason: one sentence each.
 	Unread []string
 }
 
-// view is a cluster with what the questions have in common.
+// view is a cluster with the indexes that all questions need.
 type view struct {
 	*Cluster
 	features structured.Features
@@ -40,14 +40,14 @@ type view struct {
 	devices  []*device                    // of complete pools, by node, in the order of allocation
 	pool     map[poolID]*pool
 	taken    structured.AllocatedState // by all claims
-	partial  []string                  // pools that are being published: nothing is allocated from them
+	partial  []string                  // pools with missing slices: the scheduler allocates nothing from them
 	holders  map[structured.DeviceID][]holder
 	classes  map[string]*resourceapi.DeviceClass
 	nodes    map[string]*corev1.Node
-	guessed  bool // the nodes are names from slices, and nothing else is known of them
+	guessed  bool // the nodes come from slices, and only their names are known
 }
 
-// poolID names a pool, and pool is what of it can be allocated.
+// poolID identifies a pool. pool has its slices and devices.
 type (
 	poolID struct{ driver, pool string }
 	pool   struct {
@@ -56,14 +56,14 @@ type (
 	}
 )
 
-// device is a device with where it is published.
+// device is a device with the slice that publishes it.
 type device struct {
 	*resourceapi.Device
 	id    structured.DeviceID
 	slice *resourceapi.ResourceSlice
 }
 
-// holder is a claim that has a device, or a share of it.
+// holder is a claim that has a device or a share of it.
 type holder struct {
 	claim  *resourceapi.ResourceClaim
 	result *resourceapi.DeviceRequestAllocationResult
@@ -91,13 +91,15 @@ func (c *Cluster) view() *view {
 	return v
 }
 
-// knowNodes indexes the nodes. Who may not read nodes still learns of those with
-// devices, by their names alone.
+// knowNodes indexes the nodes. If the user may not read nodes, it takes the names of the nodes
+// with devices from the slices.
 func (v *view) knowNodes() {
 	if len(v.Nodes) == 0 {
 		known := *v.Cluster
+		names := map[string]bool{"": true}
 		for _, s := range v.slices {
-			if name := deref(s.Spec.NodeName); name != "" && !slices.ContainsFunc(known.Nodes, func(n corev1.Node) bool { return n.Name == name }) {
+			if name := deref(s.Spec.NodeName); !names[name] {
+				names[name] = true
 				known.Nodes = append(known.Nodes, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 			}
 		}
@@ -118,7 +120,7 @@ func (v *view) hold(claim *resourceapi.ResourceClaim) {
 }
 
 // pools finds the devices that can be allocated: those of the newest generation of
-// each pool, once all of its slices are there.
+// each pool that has all of its slices.
 func (v *view) pools() {
 	newest := map[poolID]int64{}
 	for i := range v.Slices {
@@ -133,14 +135,13 @@ func (v *view) pools() {
 		}
 	}
 	slices.SortFunc(v.slices, func(a, b *resourceapi.ResourceSlice) int {
-		return cmp.Or(cmp.Compare(a.Spec.Pool.Name, b.Spec.Pool.Name), cmp.Compare(a.Spec.Driver, b.Spec.Driver), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.Spec.Pool.Name, b.Spec.Pool.Name),
+			cmp.Compare(a.Spec.Driver, b.Spec.Driver), cmp.Compare(a.Name, b.Name))
 	})
 	for _, s := range v.slices {
 		if n := s.Spec.Pool.ResourceSliceCount; count[idOf(s)] != n {
-			said := fmt.Sprintf("%s of driver %s: %d of %d slices", s.Spec.Pool.Name, s.Spec.Driver, count[idOf(s)], n)
-			if !slices.Contains(v.partial, said) {
-				v.partial = append(v.partial, said)
-			}
+			v.partial = appendNew(v.partial,
+				fmt.Sprintf("%s of driver %s: %d of %d slices", s.Spec.Pool.Name, s.Spec.Driver, count[idOf(s)], n))
 			continue
 		}
 		p := v.pool[idOf(s)]
@@ -159,9 +160,9 @@ func (v *view) pools() {
 
 func idOf(s *resourceapi.ResourceSlice) poolID { return poolID{s.Spec.Driver, s.Spec.Pool.Name} }
 
-// featuresOf returns the optional features of the cluster. An API server drops the
-// fields of features that it does not have, so all may be on that need fields; those
-// that are new are on where a field is there.
+// featuresOf returns the optional features of the cluster. An API server drops the fields of
+// features that it does not have, so the features that need fields are on. A new feature is
+// on if an object has its field.
 func featuresOf(c *Cluster) structured.Features {
 	f := structured.Features{
 		AdminAccess: true, PrioritizedList: true, PartitionableDevices: true,
@@ -170,7 +171,8 @@ func featuresOf(c *Cluster) structured.Features {
 	for _, s := range c.Slices {
 		for _, d := range s.Spec.Devices {
 			for _, a := range d.Attributes {
-				f.ListTypeAttributes = f.ListTypeAttributes || a.IntValues != nil || a.StringValues != nil || a.BoolValues != nil || a.VersionValues != nil
+				f.ListTypeAttributes = f.ListTypeAttributes ||
+					a.IntValues != nil || a.StringValues != nil || a.BoolValues != nil || a.VersionValues != nil
 			}
 			for _, consumed := range d.ConsumesCounters {
 				f.CompatibilityGroups = f.CompatibilityGroups || len(consumed.CompatibilityGroups) > 0
@@ -185,7 +187,7 @@ func featuresOf(c *Cluster) structured.Features {
 	return f
 }
 
-// on reports whether a node can use the device.
+// on reports whether a device is available on a node.
 func (v *view) on(d *device, node *corev1.Node) bool {
 	spec := &d.slice.Spec
 	name, all, selector := spec.NodeName, spec.AllNodes, spec.NodeSelector
@@ -196,7 +198,7 @@ func (v *view) on(d *device, node *corev1.Node) bool {
 	return err == nil && match
 }
 
-// node is the node of a device that only one node has.
+// node returns the node of a device that only one node has.
 func (d *device) node() string {
 	if d.slice.Spec.NodeName != nil {
 		return *d.slice.Spec.NodeName
@@ -204,7 +206,7 @@ func (d *device) node() string {
 	return deref(d.NodeName)
 }
 
-// String names a device as people do: by its pool, which is called like the node.
+// String names a device by its pool, whose name is that of the node.
 func (d *device) String() string { return deviceName(d.id) }
 
 func deviceName(id structured.DeviceID) string {
@@ -220,8 +222,8 @@ func (v *view) ours() []*device {
 	return slices.DeleteFunc(slices.Clone(v.devices), func(d *device) bool { return d.slice.Spec.Driver != driver })
 }
 
-// allocated sums up claims as the scheduler's plugin does it: devices, shares, and
-// the capacity that these consume. Access of an administrator takes nothing.
+// allocated sums up the allocations of claims as the scheduler's plugin does: devices, shares, and
+// their consumed capacity. An administrator's access takes nothing.
 func (v *view) allocated(ended func(*resourceapi.ResourceClaim) bool) structured.AllocatedState {
 	state := structured.AllocatedState{
 		AllocatedDevices:         sets.New[structured.DeviceID](),
@@ -245,7 +247,7 @@ func (v *view) allocated(ended func(*resourceapi.ResourceClaim) bool) structured
 	return state
 }
 
-// claimName is namespace and name.
+// claimName returns namespace/name.
 func claimName(c *resourceapi.ResourceClaim) string { return c.Namespace + "/" + c.Name }
 
 func deref[T any](p *T) T {

@@ -10,17 +10,17 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// DeviceState says whether a claim could have a device now.
+// DeviceState says whether a claim could get a device now.
 type DeviceState string
 
 // The states.
 const (
 	DeviceFree      DeviceState = "Free"
-	DeviceAllocated DeviceState = "Allocated" // one claim has it
-	DeviceShared    DeviceState = "Shared"    // claims have shares of it, and there is room for more
-	DeviceFull      DeviceState = "Full"      // claims have all of its shares
+	DeviceAllocated DeviceState = "Allocated" // one claim holds it
+	DeviceShared    DeviceState = "Shared"    // claims hold shares of it, and some are free
+	DeviceFull      DeviceState = "Full"      // claims hold all of its shares
 	DeviceExcluded  DeviceState = "Excluded"  // a device that shares counters with it is allocated
-	DeviceUnknown   DeviceState = "Unknown"   // the allocator fails on its pool, which says something wrong
+	DeviceUnknown   DeviceState = "Unknown"   // the allocator fails on its pool, which has an error
 )
 
 // Device is a published RDMA device.
@@ -31,12 +31,12 @@ type Device struct {
 	State  DeviceState `json:"state"`
 	Taints []string    `json:"taints,omitempty"`
 	Claims []string    `json:"claims,omitempty"`
-	// Attributes are as published; those without a domain are of rdma.dev.
+	// Attributes are the published attributes; names without a domain are of rdma.dev.
 	Attributes map[string]any      `json:"attributes"`
 	Capacity   map[string]Capacity `json:"capacity,omitempty"`
 }
 
-// Capacity is what a shared device has in all, and what claims have of it.
+// Capacity is the total capacity of a shared device, and the part that claims hold.
 type Capacity struct {
 	Total string `json:"total"`
 	Used  string `json:"used"`
@@ -44,14 +44,14 @@ type Capacity struct {
 
 // DeviceFilter selects devices. An empty field selects all.
 type DeviceFilter struct {
-	// Nodes are names.
+	// Nodes are names of nodes.
 	Nodes []string
-	// Class is the name of a DeviceClass; Expression is CEL, as in the selector of one.
+	// Class is the name of a DeviceClass; Expression is CEL, as in its selector.
 	Class, Expression string
 }
 
-// ListDevices returns the RDMA devices that a filter selects, by node, in the order in
-// which they are allocated.
+// ListDevices returns the RDMA devices that match a filter, by node, in the scheduler's order of
+// allocation.
 func (c *Cluster) ListDevices(ctx context.Context, f DeviceFilter) ([]Device, error) {
 	v := c.view()
 	selectors, err := v.selectors(f)
@@ -105,9 +105,7 @@ func (v *view) report(ctx context.Context, d *device) (Device, error) {
 		if h.admin() {
 			name += " (admin)"
 		}
-		if !slices.Contains(out.Claims, name) {
-			out.Claims = append(out.Claims, name)
-		}
+		out.Claims = appendNew(out.Claims, name)
 	}
 	slices.Sort(out.Claims)
 	var err error
@@ -115,7 +113,7 @@ func (v *view) report(ctx context.Context, d *device) (Device, error) {
 	return out, err
 }
 
-// state asks the allocator where a look at the claims of the device does not tell.
+// state calls the allocator where the claims of the device do not determine the state.
 func (v *view) state(ctx context.Context, d *device) (DeviceState, error) {
 	if len(v.exclusiveHolders(d.id)) > 0 {
 		return DeviceAllocated, nil
@@ -136,7 +134,7 @@ func (v *view) state(ctx context.Context, d *device) (DeviceState, error) {
 	return DeviceFree, nil
 }
 
-// used sums up what claims have of the capacities of a shared device.
+// used sums up the capacities of a shared device that claims hold.
 func (v *view) used(d *device) map[string]Capacity {
 	out := map[string]Capacity{}
 	if !deref(d.AllowMultipleAllocations) {
@@ -153,7 +151,7 @@ func (v *view) used(d *device) map[string]Capacity {
 	return out
 }
 
-// attributes returns the attributes as values of JSON.
+// attributes returns the attributes as JSON values.
 func (d *device) attributes() map[string]any {
 	out := map[string]any{}
 	for name, a := range d.Attributes {
@@ -185,7 +183,9 @@ func value(a resourceapi.DeviceAttribute) any {
 // text returns an attribute as text, "" if it is absent.
 func (d *device) text(name resourceapi.QualifiedName) string { return textOf(d.Attributes, name) }
 
-func textOf(attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute, name resourceapi.QualifiedName) string {
+func textOf(
+	attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute, name resourceapi.QualifiedName,
+) string {
 	a, ok := attributes[name]
 	if !ok {
 		return ""
@@ -195,7 +195,9 @@ func textOf(attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
 
 // tainted reports whether a taint keeps new claims away.
 func (d *Device) tainted() bool {
-	return slices.ContainsFunc(d.Taints, func(t string) bool { return !strings.HasSuffix(t, ":"+string(resourceapi.DeviceTaintEffectNone)) })
+	return slices.ContainsFunc(d.Taints, func(t string) bool {
+		return !strings.HasSuffix(t, ":"+string(resourceapi.DeviceTaintEffectNone))
+	})
 }
 
 // text returns an attribute of a reported device as text, "" if it is absent.
@@ -206,7 +208,7 @@ func (d *Device) text(name string) string {
 	return ""
 }
 
-// shares says how much of each capacity is used: "shares 3/63".
+// shares lists the used part of each capacity: "shares 3/63".
 func (d *Device) shares() string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(d.Capacity)) {

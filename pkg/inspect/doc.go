@@ -1,29 +1,27 @@
-// Package inspect answers questions about the RDMA devices of a cluster: what is on
-// which node, who has it, how it sits beside the GPUs, and why a pod does not get
-// what its claims ask for.
+// Package inspect answers questions about the RDMA devices of a cluster: which devices each
+// node has, which claims hold them, their position relative to the GPUs, and why a pod does
+// not get the devices of its claims.
 //
-// It is the core of the plugin kubectl-rdma, and a function of its input. Somebody
-// else reads objects from an API server into a [Cluster]; everything here computes a
-// report of it, and writes the report.
+// It is the core of the plugin kubectl-rdma, and a pure function of its input. Package collect
+// reads objects from an API server into a [Cluster]. This package computes reports from
+// it, and writes them.
 //
 // # Why
 //
-// [Cluster.Why] explains a pod. It has no opinion of its own on what matches: class
-// and claim selectors are evaluated by the CEL compiler of Kubernetes, and whether
-// something can be allocated is asked of the scheduler's allocator
-// (k8s.io/dynamic-resource-allocation/structured). That allocator says yes or no and
-// never why not, so the reasons come from two kinds of questions:
+// [Cluster.Why] explains a pod. It does not reimplement Kubernetes' rules: the CEL compiler of
+// Kubernetes evaluates class and claim selectors, and the scheduler's allocator
+// (k8s.io/dynamic-resource-allocation/structured) decides whether an allocation is possible. The
+// allocator returns yes or no, without a reason. So the reasons come from two kinds of checks:
 //
-//   - For each device of the class, the first thing that rules it out is looked for, in
-//     the order in which the allocator looks: the selectors, the taints, whether a claim
-//     holds it, its capacity, the counters it shares with others. This is a [Ruling].
-//   - For the claims as a whole, the allocator is asked again with one thing changed: one
-//     constraint or selector left out, one taint tolerated, one claim of somebody else
-//     ended, fewer devices. What makes the claims fit is a [Remedy].
+//   - For each device of the class, the first reason against it, in the allocator's order: the
+//     selectors, the taints, whether a claim holds it, its capacity, and the counters that it
+//     shares with others. This is a [Ruling].
+//   - For the claims as a whole, the allocator's answer after one change: one constraint or
+//     selector left out, one taint tolerated, one claim of another pod ended, fewer devices. A
+//     change after which the claims fit is a [Remedy].
 //
-// The second kind needs no theory of why the first answer was no, and finds what no look
-// at single devices can: constraints, and requests that take each other's devices.
+// The second kind does not depend on the reason of the first answer. It also finds causes that
+// single devices do not show: constraints, and requests that take each other's devices.
 //
-// A report holds what is known. What could not be read, because the user may not, is in
-// Unread, and answers get shorter instead of wrong.
+// Unread lists what the user may not read. Reports without it are shorter, but not wrong.
 package inspect

@@ -16,7 +16,8 @@ import (
 // A pod waits since its claim names a class that nobody made.
 func ExampleCluster_Why() {
 	claim := resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nic"}}
-	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "nic", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "hca", Count: 1}}}
+	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "nic",
+		Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "hca", Count: 1}}}
 	cluster := inspect.Cluster{
 		Claims:  []resourceapi.ResourceClaim{claim},
 		Classes: []resourceapi.DeviceClass{{ObjectMeta: metav1.ObjectMeta{Name: "hca.rdma.dev"}}},

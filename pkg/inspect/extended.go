@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,7 +13,7 @@ import (
 )
 
 // extended finds the claim for the extended resources of the pod, such as rdma/hca
-// (KEP-5004): the one that the scheduler has made, else what it will make.
+// (KEP-5004): the claim that the scheduler has made, or the one that it would make.
 func (w *inquiry) extended() {
 	pod := &w.Question.Pod
 	if s := pod.Status.ExtendedResourceClaimStatus; s != nil {
@@ -30,17 +31,17 @@ func (w *inquiry) extended() {
 	for _, amount := range extendedResources(pod) {
 		class := classes.GetDeviceClass(amount.name)
 		switch {
-		case w.offered(amount.name): // a device plugin has it
+		case w.offered(amount.name): // a device plugin provides it
 		case class != nil:
 			claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, amount.request(class.Name))
-			if !slices.Contains(names, string(amount.name)) {
-				names = append(names, string(amount.name))
-			}
+			names = appendNew(names, string(amount.name))
 		case pod.Spec.NodeName == "":
 			w.find(Finding{
-				Reason:  "ExtendedResourceUnknown",
-				Message: fmt.Sprintf("container %s asks for %s, which no node offers and no DeviceClass stands for", amount.container, amount.name),
-				Remedy:  "set extendedResourceName of a DeviceClass to it (the value extendedResourceName of the chart); Kubernetes 1.34 and 1.35 need the feature gate DRAExtendedResource, too",
+				Reason: "ExtendedResourceUnknown",
+				Message: fmt.Sprintf("container %s asks for %s, which no node offers and no DeviceClass stands for",
+					amount.container, amount.name),
+				Remedy: "set extendedResourceName of a DeviceClass to it (the value extendedResourceName of the chart); " +
+					"Kubernetes 1.34 and 1.35 need the feature gate DRAExtendedResource, too",
 			})
 		}
 	}
@@ -57,7 +58,7 @@ func (w *inquiry) offered(name corev1.ResourceName) bool {
 	})
 }
 
-// amount is how much of an extended resource a container asks for.
+// amount is a container's request for an extended resource.
 type amount struct {
 	name      corev1.ResourceName
 	container string
@@ -65,15 +66,18 @@ type amount struct {
 	count     int64
 }
 
-// request is what the scheduler makes of it: no selector, no constraint.
+// request returns the scheduler's request for it: without selectors and constraints.
 func (a amount) request(class string) resourceapi.DeviceRequest {
-	return resourceapi.DeviceRequest{Name: fmt.Sprintf("container-%d-request-%d", a.of, a.nth), Exactly: &resourceapi.ExactDeviceRequest{
-		DeviceClassName: class, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: a.count,
-	}}
+	return resourceapi.DeviceRequest{
+		Name: fmt.Sprintf("container-%d-request-%d", a.of, a.nth),
+		Exactly: &resourceapi.ExactDeviceRequest{
+			DeviceClassName: class, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: a.count,
+		},
+	}
 }
 
-// extendedResources lists those of the containers that run side by side. An init
-// container that ends before them uses their devices.
+// extendedResources lists the extended resources of the containers that run at the same time. An init
+// container that ends before the others shares their devices.
 func extendedResources(pod *corev1.Pod) []amount {
 	var out []amount
 	containers := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
@@ -81,11 +85,7 @@ func extendedResources(pod *corev1.Pod) []amount {
 		if i < len(pod.Spec.InitContainers) && deref(c.RestartPolicy) != corev1.ContainerRestartPolicyAlways {
 			continue
 		}
-		var names []corev1.ResourceName
-		for name := range c.Resources.Requests {
-			names = append(names, name)
-		}
-		slices.Sort(names)
+		names := slices.Sorted(maps.Keys(c.Resources.Requests))
 		for nth, name := range names {
 			if q := c.Resources.Requests[name]; isExtended(name) && !q.IsZero() {
 				out = append(out, amount{name, c.Name, i, nth, q.Value()})
@@ -95,13 +95,14 @@ func extendedResources(pod *corev1.Pod) []amount {
 	return out
 }
 
-// isExtended is the rule of the API: a name with a domain that is not Kubernetes' own.
-// The names of classes are an exception.
+// isExtended implements the rule of the API: a name with a domain other than Kubernetes' own. The
+// names of classes are an exception.
 func isExtended(name corev1.ResourceName) bool {
 	s := string(name)
 	if strings.HasPrefix(s, resourceapi.ResourceDeviceClassPrefix) {
 		return true
 	}
 	domain, _, qualified := strings.Cut(s, "/")
-	return qualified && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io") && !strings.HasPrefix(s, corev1.DefaultResourceRequestsPrefix)
+	return qualified && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io") &&
+		!strings.HasPrefix(s, corev1.DefaultResourceRequestsPrefix)
 }

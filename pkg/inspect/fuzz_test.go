@@ -33,7 +33,8 @@ func FuzzInspect(f *testing.F) {
 	small.Allocate("node1", "one", claim(want("nic", "hca.rdma.dev")))
 	c := cluster(small)
 	for _, name := range []string{"one", "two"} {
-		seed := input{Pod: fleet.Pod(name), Claims: c.Claims, Slices: c.Slices, Events: []corev1.Event{{Reason: "FailedPrepareDynamicResources", Message: "\x1b[2Jx"}}}
+		seed := input{Pod: fleet.Pod(name), Claims: c.Claims, Slices: c.Slices,
+			Events: []corev1.Event{{Reason: "FailedPrepareDynamicResources", Message: "\x1b[2Jx"}}}
 		data, err := json.Marshal(seed)
 		if err != nil {
 			f.Fatal(err)

@@ -11,59 +11,60 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/structured"
 )
 
-// Reason says what rules a device out for a request.
+// Reason is the kind of a Ruling.
 type Reason string
 
-// The reasons, in the order in which they are looked for.
+// The reasons, in the order of the checks.
 const (
 	RuledNode     Reason = "node"     // the pod cannot go to the device's node
 	RuledSelector Reason = "selector" // a selector of the request
 	RuledTaint    Reason = "taint"
-	RuledClaim    Reason = "allocated" // another claim has the device
-	RuledCapacity Reason = "capacity"  // other claims have too much of it
+	RuledClaim    Reason = "allocated" // another claim holds the device
+	RuledCapacity Reason = "capacity"  // other claims hold too much of it
 	RuledCounters Reason = "counters"  // a device that shares counters with it is allocated
 )
 
 var reasonOrder = []Reason{RuledClaim, RuledSelector, RuledTaint, RuledCapacity, RuledCounters, RuledNode}
 
-// Ruling is why some devices are not for a request.
+// Ruling is a reason why a request cannot get some devices.
 type Ruling struct {
 	Reason Reason `json:"reason"`
-	// Detail is the selector, the taint, or what keeps the pod off the node.
+	// Detail is the selector, the taint, or why the pod cannot go to the node.
 	Detail  string   `json:"detail,omitempty"`
 	Devices []string `json:"devices"`
-	// Claims hold the devices, or those that exclude them: namespace/name.
+	// Claims hold the devices, or devices that exclude them: namespace/name.
 	Claims []string `json:"claims,omitempty"`
 
-	claims map[*resourceapi.ResourceClaim]int // with how many of the devices each holds
+	claims map[*resourceapi.ResourceClaim]int // the number of devices that each holds
 	taint  string                             // the key
 }
 
-// RequestReport is what became of the devices of a request's class.
+// RequestReport is the result for the devices of a request's class.
 type RequestReport struct {
 	Name  string `json:"name"`
 	Class string `json:"class"`
 	// Count is 0 for all devices that match.
 	Count int64 `json:"count"`
-	// Devices of the class, and the nodes that have one.
+	// Devices counts the devices of the class, and Nodes the nodes with one.
 	Devices int `json:"devices"`
 	Nodes   int `json:"nodes"`
-	// RuledOut are the devices that the request cannot have, by reason; Free those
-	// that it could have, by node; those that are at no node of their own are below "".
+	// RuledOut are the devices that the request cannot get, by reason. Free are the others, by
+	// node. Devices without a node of their own are under "".
 	RuledOut []*Ruling           `json:"ruledOut,omitempty"`
 	Free     map[string][]string `json:"free,omitempty"`
 
-	// Error says why the devices were not looked at.
+	// Error is why the devices were not checked.
 	Error string `json:"error,omitempty"`
 
 	total map[string]int // by node, for requests for all
 }
 
-// Best returns the node with most free devices, and how many a pod could have there:
-// devices at no node of their own, as some on a network, count everywhere.
+// Best returns the node with the most free devices, and the number of devices that a pod could get
+// there. Devices without a node of their own, such as some on a network, count for every node.
 func (r *RequestReport) Best() (node string, n int) {
 	for _, name := range slices.Sorted(maps.Keys(r.Free)) {
 		if name != "" && len(r.Free[name]) > n {
@@ -76,7 +77,7 @@ func (r *RequestReport) Best() (node string, n int) {
 	return node, n + len(r.Free[""])
 }
 
-// enough reports whether some node has what the request alone asks for.
+// enough reports whether a node has enough devices for the request alone.
 func (r *RequestReport) enough() bool {
 	if r.Count > 0 {
 		_, n := r.Best()
@@ -90,10 +91,12 @@ func (r *RequestReport) enough() bool {
 	return false
 }
 
-// judge finds for each device of a request's class whether the request could have it
-// alone, and if not, why. Each shut node has the reason why the pod cannot go there.
+// judge determines for each device of a request's class whether the request could get it alone, and
+// the reason if not. shut has the nodes where the pod cannot go, with the reason.
 func (v *view) judge(ctx context.Context, r request, shut map[string]string) (*RequestReport, error) {
-	report := &RequestReport{Name: r.name, Class: r.class, Count: r.count, Free: map[string][]string{}, total: map[string]int{}}
+	report := &RequestReport{
+		Name: r.name, Class: r.class, Count: r.count, Free: map[string][]string{}, total: map[string]int{},
+	}
 	class := v.classes[r.class]
 	if class == nil {
 		report.Error = "the class does not exist"
@@ -125,12 +128,15 @@ func (v *view) judge(ctx context.Context, r request, shut map[string]string) (*R
 	return report, nil
 }
 
-// collect adds a device to the ruling of its kind.
+// collect adds a device to the ruling with the same reason.
 func collect(rulings map[string]*Ruling, ruling *Ruling, d *device) {
 	key := string(ruling.Reason) + ruling.Detail
 	all := rulings[key]
 	if all == nil {
-		all = &Ruling{Reason: ruling.Reason, Detail: ruling.Detail, taint: ruling.taint, claims: map[*resourceapi.ResourceClaim]int{}}
+		all = &Ruling{
+			Reason: ruling.Reason, Detail: ruling.Detail, taint: ruling.taint,
+			claims: map[*resourceapi.ResourceClaim]int{},
+		}
 		rulings[key] = all
 	}
 	all.Devices = append(all.Devices, d.String())
@@ -154,20 +160,21 @@ func sorted(rulings map[string]*Ruling) []*Ruling {
 	return out
 }
 
-// holders returns the claims of a ruling, those with most devices first.
+// holders returns the claims of a ruling, those with the most devices first.
 func (r *Ruling) holders() []*resourceapi.ResourceClaim {
 	return slices.SortedFunc(maps.Keys(r.claims), func(a, b *resourceapi.ResourceClaim) int {
 		return cmp.Or(cmp.Compare(r.claims[b], r.claims[a]), cmp.Compare(claimName(a), claimName(b)))
 	})
 }
 
-// rule returns the first thing that rules a device out for a request. The ruling has
-// no reason if nothing does.
+// rule returns the first reason why a request cannot get a device. The ruling has no reason if the
+// request can get it.
 func (v *view) rule(ctx context.Context, r request, d *device, shut map[string]string) (*Ruling, error) {
 	if i, err := v.firstMismatch(ctx, r.selectors, d); err != nil {
 		return &Ruling{}, fmt.Errorf("selector %d of request %s: %w", i+1, r.name, err)
 	} else if i >= 0 {
-		return &Ruling{Reason: RuledSelector, Detail: fmt.Sprintf("selector %d: %s", i+1, oneLine(r.selectors[i].CEL.Expression))}, nil
+		expression := oneLine(r.selectors[i].CEL.Expression)
+		return &Ruling{Reason: RuledSelector, Detail: fmt.Sprintf("selector %d: %s", i+1, expression)}, nil
 	}
 	if why, ok := shut[d.node()]; ok && d.node() != "" {
 		return &Ruling{Reason: RuledNode, Detail: why}, nil
@@ -184,7 +191,7 @@ func (v *view) rule(ctx context.Context, r request, d *device, shut map[string]s
 	return v.ruleByAmount(ctx, r, d)
 }
 
-// exclusiveHolders are the claims that have a device for themselves.
+// exclusiveHolders returns the claims that hold a device exclusively.
 func (v *view) exclusiveHolders(id structured.DeviceID) map[*resourceapi.ResourceClaim]int {
 	out := map[*resourceapi.ResourceClaim]int{}
 	for _, h := range v.holders[id] {
@@ -195,8 +202,8 @@ func (v *view) exclusiveHolders(id structured.DeviceID) map[*resourceapi.Resourc
 	return out
 }
 
-// ruleByAmount asks the allocator whether there is enough of a device that is shared,
-// or that shares counters with others.
+// ruleByAmount asks the allocator whether a request could get a device that is shared, or that
+// shares counters with others.
 func (v *view) ruleByAmount(ctx context.Context, r request, d *device) (*Ruling, error) {
 	if len(d.ConsumesCounters) == 0 && !deref(d.AllowMultipleAllocations) {
 		return &Ruling{}, nil
@@ -216,7 +223,9 @@ func (v *view) ruleByAmount(ctx context.Context, r request, d *device) (*Ruling,
 			return &Ruling{Reason: RuledCounters, Detail: "of " + counterSets(d), claims: v.counterHolders(d)}, nil
 		}
 	}
-	ruling := &Ruling{Reason: RuledCapacity, Detail: capacities(r.capacity, d), claims: map[*resourceapi.ResourceClaim]int{}}
+	ruling := &Ruling{
+		Reason: RuledCapacity, Detail: capacities(r.capacity, d), claims: map[*resourceapi.ResourceClaim]int{},
+	}
 	for _, h := range v.holders[d.id] {
 		if !h.admin() {
 			ruling.claims[h.claim] = 1
@@ -225,7 +234,7 @@ func (v *view) ruleByAmount(ctx context.Context, r request, d *device) (*Ruling,
 	return ruling, nil
 }
 
-// capacities says what a request wants of a device, and what this has in all.
+// capacities returns the requested and the total capacities of a device.
 func capacities(want *resourceapi.CapacityRequirements, d *device) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(d.Capacity)) {
@@ -261,7 +270,7 @@ func counterSets(d *device) string {
 	return strings.Join(names, ", ")
 }
 
-// counterHolders are the claims that have a device which takes of the same counters.
+// counterHolders returns the claims with a device that consumes the same counters.
 func (v *view) counterHolders(d *device) map[*resourceapi.ResourceClaim]int {
 	takes := map[string]bool{}
 	for _, c := range d.ConsumesCounters {
@@ -295,13 +304,8 @@ var errNoNode = errors.New("no node has the device")
 // nodeOf returns a node that can use a device.
 func (v *view) nodeOf(d *device) (*corev1.Node, error) {
 	if name := d.node(); name != "" {
-		// A device says where it is, also to those who may not read nodes.
-		if n := v.nodes[name]; n != nil {
-			return n, nil
-		}
-		n := &corev1.Node{}
-		n.Name = name
-		return n, nil
+		// A device has the name of its node, also for users who may not read nodes.
+		return cmp.Or(v.nodes[name], &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}), nil
 	}
 	for i := range v.Nodes {
 		if v.on(d, &v.Nodes[i]) {

@@ -77,14 +77,17 @@ func TestDeviceFilter(t *testing.T) {
 		{"no such node", inspect.DeviceFilter{Nodes: []string{"none"}}, 0, ""},
 		{"class", inspect.DeviceFilter{Class: "vf.hca.rdma.dev"}, 8, ""},
 		{"expression", inspect.DeviceFilter{Expression: fleet.RDMA + `.?rail.orValue(-1) == 3`}, 1, ""},
-		{"both", inspect.DeviceFilter{Nodes: []string{"node2"}, Class: "hca.rdma.dev", Expression: fleet.RDMA + `.ibdev == "mlx5_1"`}, 1, ""},
-		{"no such class", inspect.DeviceFilter{Class: "nic"}, 0, `find DeviceClass "nic": it does not exist; name one of: gpu, hca.rdma.dev`},
+		{"both", inspect.DeviceFilter{Nodes: []string{"node2"}, Class: "hca.rdma.dev", Expression: fleet.RDMA +
+			`.ibdev == "mlx5_1"`}, 1, ""},
+		{"no such class", inspect.DeviceFilter{Class: "nic"}, 0,
+			`find DeviceClass "nic": it does not exist; name one of: gpu, hca.rdma.dev`},
 		{"no expression", inspect.DeviceFilter{Expression: "1 +"}, 0, "compile '1 +'"},
 		{"fails on some", inspect.DeviceFilter{Expression: fleet.RDMA + `.netdev == "ib0"`}, 0, "no such key: netdev"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			devices, err := c.ListDevices(context.Background(), tc.filter)
-			if fmt.Sprint(err) != "<nil>" && (tc.err == "" || !strings.Contains(err.Error(), tc.err)) || err == nil && tc.err != "" {
+			if fmt.Sprint(err) != "<nil>" && (tc.err == "" || !strings.Contains(err.Error(), tc.err)) ||
+				err == nil && tc.err != "" {
 				t.Errorf("error %v, want %q", err, tc.err)
 			}
 			if len(devices) != tc.want {
@@ -96,9 +99,11 @@ func TestDeviceFilter(t *testing.T) {
 
 func TestClaims(t *testing.T) {
 	c := mixedCluster(t)
-	c.Claims[0].Status.Devices = []resourceapi.AllocatedDeviceStatus{{Driver: "rdma.dev", Device: "pci-0000-18-00-0", Conditions: []metav1.Condition{{
-		Type: "Ready", Status: metav1.ConditionFalse, Reason: "DeviceMissing", Message: "the node has no RDMA device in the slot pci-0000-18-00-0 now",
-	}}}}
+	c.Claims[0].Status.Devices = []resourceapi.AllocatedDeviceStatus{{Driver: "rdma.dev", Device: "pci-0000-18-00-0",
+		Conditions: []metav1.Condition{{
+			Type: "Ready", Status: metav1.ConditionFalse, Reason: "DeviceMissing",
+			Message: "the node has no RDMA device in the slot pci-0000-18-00-0 now",
+		}}}}
 	claims := c.ListClaims(context.Background())
 	now := time.Date(2026, 11, 1, 9, 30, 0, 0, time.UTC)
 	both(t, "claims", inspect.ClaimTable(claims, true, now))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -23,10 +24,12 @@ func (v *view) matches(ctx context.Context, expression string, d *device) (bool,
 		return false, expressionError{fmt.Errorf("compile '%s': %w", oneLine(expression), compiled.Error)}
 	}
 	ok, _, err := compiled.DeviceMatches(ctx, cel.Device{
-		Driver: d.slice.Spec.Driver, AllowMultipleAllocations: d.AllowMultipleAllocations, Attributes: d.Attributes, Capacity: d.Capacity,
+		Driver: d.slice.Spec.Driver, AllowMultipleAllocations: d.AllowMultipleAllocations,
+		Attributes: d.Attributes, Capacity: d.Capacity,
 	})
 	if err != nil {
-		return false, expressionError{fmt.Errorf("evaluate '%s' on %s: %w", oneLine(expression), d, cel.EnhanceRuntimeError(err))}
+		err = fmt.Errorf("evaluate '%s' on %s: %w", oneLine(expression), d, cel.EnhanceRuntimeError(err))
+		return false, expressionError{err}
 	}
 	return ok, nil
 }
@@ -45,7 +48,7 @@ func (v *view) firstMismatch(ctx context.Context, selectors []resourceapi.Device
 	return -1, nil
 }
 
-// ofClass returns the devices that the selectors of a class let through.
+// ofClass returns the devices that match the selectors of a class.
 func (v *view) ofClass(ctx context.Context, class *resourceapi.DeviceClass) ([]*device, error) {
 	var out []*device
 	for _, d := range v.devices {
@@ -60,23 +63,21 @@ func (v *view) ofClass(ctx context.Context, class *resourceapi.DeviceClass) ([]*
 	return out, nil
 }
 
-// untolerated returns the first taint of a device that keeps a request away.
+// untolerated returns the first taint of a device that the tolerations do not cover.
 func untolerated(d *device, tolerations []resourceapi.DeviceToleration) *resourceapi.DeviceTaint {
 	for i := range d.Taints {
 		taint := &d.Taints[i]
 		if taint.Effect != resourceapi.DeviceTaintEffectNoSchedule && taint.Effect != resourceapi.DeviceTaintEffectNoExecute {
 			continue
 		}
-		tolerated := false
-		for _, t := range tolerations {
-			tolerated = tolerated || resourceclaim.ToleratesTaint(t, *taint)
-		}
-		if !tolerated {
+		if !slices.ContainsFunc(tolerations, func(t resourceapi.DeviceToleration) bool {
+			return resourceclaim.ToleratesTaint(t, *taint)
+		}) {
 			return taint
 		}
 	}
 	return nil
 }
 
-// oneLine folds an expression that stands on several lines of a manifest.
+// oneLine joins the lines of an expression.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -12,17 +12,17 @@ import (
 type Node struct {
 	Name  string `json:"name"`
 	Ready bool   `json:"ready"`
-	// Driver is what is known of the driver's pod.
+	// Driver is the driver's pod, nil without one.
 	Driver *DriverPod `json:"driver,omitempty"`
-	// Published is whether there are ResourceSlices of the driver; Incomplete is
-	// whether some are missing, so that nothing is allocated.
+	// Published says whether the driver has ResourceSlices for the node. Incomplete says whether
+	// some are missing, so that the scheduler allocates nothing.
 	Published  bool `json:"published"`
 	Incomplete bool `json:"incomplete,omitempty"`
 	Devices    int  `json:"devices"`
-	// Free devices could be had by one more claim now. A shared one with room is both
-	// free and used.
+	// Free counts the devices that one more claim could get now. A shared device with free shares is
+	// both free and used.
 	Free int `json:"free"`
-	// Used devices have a claim, for themselves or for a share.
+	// Used counts the devices that claims hold, exclusively or as shares.
 	Used    int `json:"used"`
 	Tainted int `json:"tainted"`
 	// Protocols of the devices: ib, roce, iwarp, efa, opa.
@@ -40,7 +40,7 @@ type DriverPod struct {
 	Version   string `json:"version,omitempty"`
 }
 
-// ListNodes returns the nodes that have to do with RDMA: all, or those of some names.
+// ListNodes returns the nodes with the driver or RDMA devices: all, or those with the given names.
 func (c *Cluster) ListNodes(ctx context.Context, names ...string) ([]Node, error) {
 	v := c.view()
 	devices, err := c.ListDevices(ctx, DeviceFilter{})
@@ -101,8 +101,8 @@ func (n *Node) count(devices []Device) {
 		for _, c := range d.Claims {
 			claims[c] = true
 		}
-		if p := d.text("protocol"); p != "" && !slices.Contains(n.Protocols, p) {
-			n.Protocols = append(n.Protocols, p)
+		if p := d.text("protocol"); p != "" {
+			n.Protocols = appendNew(n.Protocols, p)
 		}
 	}
 	slices.Sort(n.Protocols)

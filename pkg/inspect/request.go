@@ -1,15 +1,13 @@
 package inspect
 
-import (
-	resourceapi "k8s.io/api/resource/v1"
-)
+import resourceapi "k8s.io/api/resource/v1"
 
-// request is a request of a claim, or one alternative of a firstAvailable list: the
-// same fields, of two types in the API.
+// request is a request of a claim, or one alternative of a firstAvailable list. The API has two
+// types with the same fields for them.
 type request struct {
 	name        string // with the alternative: nic/fast
 	class       string
-	count       int64 // 0 for all that match
+	count       int64 // 0 for all matching devices
 	selectors   []resourceapi.DeviceSelector
 	tolerations []resourceapi.DeviceToleration
 	capacity    *resourceapi.CapacityRequirements
@@ -42,7 +40,7 @@ func countOf(mode resourceapi.DeviceAllocationMode, count int64) int64 {
 	return max(count, 1)
 }
 
-// editRequests calls a function with what can be relaxed of each request of a claim.
+// editRequests calls edit with the changeable fields of each request of a claim.
 func editRequests(claim *resourceapi.ResourceClaim, edit func(name string, f fields)) {
 	for i := range claim.Spec.Devices.Requests {
 		r := &claim.Spec.Devices.Requests[i]
@@ -56,7 +54,7 @@ func editRequests(claim *resourceapi.ResourceClaim, edit func(name string, f fie
 	}
 }
 
-// fields are those of a request that can be relaxed.
+// fields are the fields of a request that whatIf changes.
 type fields struct {
 	selectors   *[]resourceapi.DeviceSelector
 	tolerations *[]resourceapi.DeviceToleration

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,7 +11,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 )
 
-// resolve finds the claims that the pod needs, and what is wrong with the way to them.
+// resolve finds the claims that the pod needs, and problems with their references.
 func (w *inquiry) resolve() {
 	pod := &w.Question.Pod
 	for i := range pod.Spec.ResourceClaims {
@@ -19,8 +20,9 @@ func (w *inquiry) resolve() {
 	w.extended()
 	if gates := pod.Spec.SchedulingGates; len(gates) > 0 && pod.Spec.NodeName == "" {
 		w.find(Finding{
-			Reason: "SchedulingGated", Message: fmt.Sprintf("the pod has the scheduling gate %s: the scheduler does not look at it", gates[0].Name),
-			Remedy: "whoever set the gate removes it",
+			Reason:  "SchedulingGated",
+			Message: fmt.Sprintf("the pod has the scheduling gate %s: the scheduler does not look at it", gates[0].Name),
+			Remedy:  "whoever set the gate removes it",
 		})
 	}
 }
@@ -32,14 +34,16 @@ func (w *inquiry) resolveClaim(ref *corev1.PodResourceClaim) {
 	case err != nil && ref.ResourceClaimTemplateName != nil:
 		w.notCreated(ref)
 	case err != nil:
-		w.find(Finding{Reason: "ClaimUnknown", Claim: ref.Name, Message: fmt.Sprintf("claim %s of the pod: %v", ref.Name, err)})
-	case name == nil: // the controller says that none is needed
+		w.find(Finding{
+			Reason: "ClaimUnknown", Claim: ref.Name, Message: fmt.Sprintf("claim %s of the pod: %v", ref.Name, err),
+		})
+	case name == nil: // the controller found that the pod needs no claim
 	default:
 		w.resolveNamed(ref, *name, mustCheckOwner)
 	}
 }
 
-// notCreated explains why no claim was made of a template.
+// notCreated explains why a template has no claim.
 func (w *inquiry) notCreated(ref *corev1.PodResourceClaim) {
 	template := *ref.ResourceClaimTemplateName
 	f := Finding{Claim: ref.Name}
@@ -48,7 +52,8 @@ func (w *inquiry) notCreated(ref *corev1.PodResourceClaim) {
 	switch {
 	case known && !there:
 		f.Reason = "TemplateMissing"
-		f.Message = fmt.Sprintf("ResourceClaimTemplate %s, of which claim %s is to be made, does not exist in namespace %s", template, ref.Name, w.Question.Pod.Namespace)
+		f.Message = fmt.Sprintf("ResourceClaimTemplate %s, of which claim %s is to be made, does not exist in namespace %s",
+			template, ref.Name, w.Question.Pod.Namespace)
 		f.Remedy = "create the template: the pod goes on by itself"
 	case strings.Contains(refused, "admin access"):
 		f.Reason = "AdminAccessForbidden"
@@ -67,15 +72,20 @@ func (w *inquiry) notCreated(ref *corev1.PodResourceClaim) {
 }
 
 func adminRemedy(namespace string) string {
-	return fmt.Sprintf("use another class, or ask an administrator for: kubectl label namespace %s %s=true", namespace, resourceapi.DRAAdminNamespaceLabelKey)
+	return fmt.Sprintf("use another class, or ask an administrator for: kubectl label namespace %s %s=true",
+		namespace, resourceapi.DRAAdminNamespaceLabelKey)
 }
 
 func (w *inquiry) resolveNamed(ref *corev1.PodResourceClaim, name string, mustCheckOwner bool) {
 	pod := &w.Question.Pod
-	i := slices.IndexFunc(w.Cluster.Claims, func(c resourceapi.ResourceClaim) bool { return c.Namespace == pod.Namespace && c.Name == name })
+	i := slices.IndexFunc(w.Cluster.Claims, func(c resourceapi.ResourceClaim) bool {
+		return c.Namespace == pod.Namespace && c.Name == name
+	})
 	if i < 0 {
-		f := Finding{Reason: "ClaimMissing", Claim: name, Message: fmt.Sprintf("ResourceClaim %s does not exist in namespace %s", name, pod.Namespace)}
-		f.Remedy = "create the claim: the pod goes on by itself"
+		f := Finding{
+			Reason: "ClaimMissing", Claim: name, Remedy: "create the claim: the pod goes on by itself",
+			Message: fmt.Sprintf("ResourceClaim %s does not exist in namespace %s", name, pod.Namespace),
+		}
 		if ref.ResourceClaimTemplateName != nil {
 			f.Remedy = "somebody deleted the claim that was made for this pod: create the pod again"
 		}
@@ -85,7 +95,9 @@ func (w *inquiry) resolveNamed(ref *corev1.PodResourceClaim, name string, mustCh
 	claim := &w.Cluster.Claims[i]
 	if mustCheckOwner {
 		if err := resourceclaim.IsForPod(pod, claim, true); err != nil {
-			w.find(Finding{Reason: "ClaimOfOther", Claim: name, Message: err.Error(), Remedy: "delete that claim, or rename the pod"})
+			w.find(Finding{
+				Reason: "ClaimOfOther", Claim: name, Message: err.Error(), Remedy: "delete that claim, or rename the pod",
+			})
 			return
 		}
 	}
@@ -93,8 +105,8 @@ func (w *inquiry) resolveNamed(ref *corev1.PodResourceClaim, name string, mustCh
 	w.checkClaim(claim)
 }
 
-// checkClaim looks for what keeps a claim from being allocated or used, other than
-// devices.
+// checkClaim finds reasons, other than devices, why a claim cannot be allocated or
+// used.
 func (w *inquiry) checkClaim(claim *resourceapi.ResourceClaim) {
 	pod := &w.Question.Pod
 	if claim.DeletionTimestamp != nil {
@@ -104,10 +116,11 @@ func (w *inquiry) checkClaim(claim *resourceapi.ResourceClaim) {
 			Remedy:  "end the pods that still use it" + usedBy(claim) + ", then create it again",
 		})
 	}
-	if len(claim.Status.ReservedFor) >= resourceapi.ResourceClaimReservedForMaxSize && !resourceclaim.IsReservedForPod(pod, claim, true) {
+	reserved := len(claim.Status.ReservedFor)
+	if reserved >= resourceapi.ResourceClaimReservedForMaxSize && !resourceclaim.IsReservedForPod(pod, claim, true) {
 		w.find(Finding{
 			Reason: "ClaimFull", Claim: claim.Name,
-			Message: fmt.Sprintf("ResourceClaim %s is used by %d pods, which is as many as may", claim.Name, len(claim.Status.ReservedFor)),
+			Message: fmt.Sprintf("ResourceClaim %s is used by %d pods, which is as many as may", claim.Name, reserved),
 			Remedy:  "give further pods a claim of their own",
 		})
 	}
@@ -115,8 +128,8 @@ func (w *inquiry) checkClaim(claim *resourceapi.ResourceClaim) {
 	w.checkAdmin(claim)
 }
 
-// checkAdmin finds a claim with administrator's access that was made while its
-// namespace had the label. The driver refuses nothing of it; Kubernetes does.
+// checkAdmin finds a claim with an administrator's access whose namespace has lost the label for it.
+// Kubernetes, not the driver, refuses the access.
 func (w *inquiry) checkAdmin(claim *resourceapi.ResourceClaim) {
 	if w.NamespaceLabels == nil || w.NamespaceLabels[resourceapi.DRAAdminNamespaceLabelKey] == "true" {
 		return
@@ -125,15 +138,16 @@ func (w *inquiry) checkAdmin(claim *resourceapi.ResourceClaim) {
 		if r.admin {
 			w.find(Finding{
 				Reason: "AdminAccessForbidden", Claim: claim.Name, Request: r.name,
-				Message: fmt.Sprintf("request %s asks for administrator's access, and namespace %s lacks the label %s=true", r.name, claim.Namespace, resourceapi.DRAAdminNamespaceLabelKey),
-				Remedy:  adminRemedy(claim.Namespace),
+				Message: fmt.Sprintf("request %s asks for administrator's access, and namespace %s lacks the label %s=true",
+					r.name, claim.Namespace, resourceapi.DRAAdminNamespaceLabelKey),
+				Remedy: adminRemedy(claim.Namespace),
 			})
 		}
 	}
 }
 
-// checkClasses finds classes that do not exist. In a firstAvailable list one is as
-// bad as anywhere: the scheduler gives up on the pod.
+// checkClasses finds classes that do not exist. A missing class in a firstAvailable list is as
+// bad as elsewhere: the scheduler gives up on the pod.
 func (w *inquiry) checkClasses(claim *resourceapi.ResourceClaim) {
 	if claim.Status.Allocation != nil {
 		return
@@ -150,13 +164,8 @@ func (w *inquiry) checkClasses(claim *resourceapi.ResourceClaim) {
 }
 
 func (v *view) classNames() string {
-	var names []string
-	for name := range v.classes {
-		names = append(names, name)
-	}
-	if len(names) == 0 {
+	if len(v.classes) == 0 {
 		return "none (the cluster has no DeviceClass)"
 	}
-	slices.Sort(names)
-	return list(names, "", 10)
+	return list(slices.Sorted(maps.Keys(v.classes)), "", 10)
 }

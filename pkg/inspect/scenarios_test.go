@@ -49,7 +49,8 @@ var scenarios = []scenario{{
 	name: "selector", verdict: inspect.VerdictUnallocated,
 	make: func(b *fleet.Fleet) inspect.Question {
 		b.Node("node1", "dgx-h100-ib", "")
-		b.Pending("nic", claim(want("nic", "hca.rdma.dev", fleet.RDMA+`.protocol == "ib"`, fleet.RDMA+".?rateGbps.orValue(0) >= 800")))
+		b.Pending("nic", claim(want("nic", "hca.rdma.dev", fleet.RDMA+`.protocol == "ib"`,
+			fleet.RDMA+".?rateGbps.orValue(0) >= 800")))
 		return inspect.Question{Pod: fleet.Pod("nic")}
 	},
 	rulings: []inspect.Reason{inspect.RuledSelector}, changes: []inspect.Change{inspect.ChangeSelector},
@@ -68,7 +69,8 @@ var scenarios = []scenario{{
 	make: func(b *fleet.Fleet) inspect.Question {
 		b.Node("node1", "hgx-h100", "")
 		b.Pending("pair", controlplane.Match(claim(
-			want("a", "hca.rdma.dev", fleet.RDMA+`.ibdev == "mlx5_0"`), want("b", "hca.rdma.dev", fleet.RDMA+`.ibdev == "mlx5_2"`),
+			want("a", "hca.rdma.dev", fleet.RDMA+`.ibdev == "mlx5_0"`),
+			want("b", "hca.rdma.dev", fleet.RDMA+`.ibdev == "mlx5_2"`),
 		), pcieRoot))
 		return inspect.Question{Pod: fleet.Pod("pair")}
 	},
@@ -118,10 +120,12 @@ var scenarios = []scenario{{
 	make: func(b *fleet.Fleet) inspect.Question {
 		b.Node("node1", "hgx-h100", "")
 		b.Allocate("node1", "all", claim(count("nics", "hca.rdma.dev", 9)))
-		b.Pending("nic", claim(controlplane.Request{Name: "nic", First: []controlplane.Request{want("vf", "vf.hca.rdma.dev"), want("pf", "hca.rdma.dev")}}))
+		b.Pending("nic", claim(controlplane.Request{Name: "nic", First: []controlplane.Request{want("vf", "vf.hca.rdma.dev"),
+			want("pf", "hca.rdma.dev")}}))
 		return inspect.Question{Pod: fleet.Pod("nic")}
 	},
-	findings: []string{"ClassEmpty"}, rulings: []inspect.Reason{inspect.RuledClaim}, changes: []inspect.Change{inspect.ChangeEnd},
+	findings: []string{"ClassEmpty"}, rulings: []inspect.Reason{inspect.RuledClaim},
+	changes: []inspect.Change{inspect.ChangeEnd},
 }, {
 	name: "two-claims", verdict: inspect.VerdictUnallocated,
 	make: func(b *fleet.Fleet) inspect.Question {
@@ -193,10 +197,11 @@ var scenarios = []scenario{{
 }, {
 	name: "admin-refused", verdict: inspect.VerdictBroken, findings: []string{"AdminAccessForbidden"},
 	make: func(*fleet.Fleet) inspect.Question {
-		return inspect.Question{Pod: ofTemplate("monitor"), Templates: map[string]bool{"monitor": true}, Events: []corev1.Event{{
-			Reason:  "FailedResourceClaimCreation",
-			Message: "PodResourceClaim devices: failed to create ResourceClaim: resourceclaims is forbidden: admin access to devices requires the `resource.kubernetes.io/admin-access: true` label on the containing namespace",
-		}}}
+		return inspect.Question{Pod: ofTemplate("monitor"), Templates: map[string]bool{"monitor": true},
+			Events: []corev1.Event{{
+				Reason:  "FailedResourceClaimCreation",
+				Message: "PodResourceClaim devices: failed to create ResourceClaim: resourceclaims is forbidden: admin access to devices requires the `resource.kubernetes.io/admin-access: true` label on the containing namespace",
+			}}}
 	},
 }, {
 	name: "admin-label-gone", verdict: inspect.VerdictBroken, findings: []string{"AdminAccessForbidden"},
@@ -259,7 +264,8 @@ var scenarios = []scenario{{
 		return inspect.Question{Pod: fleet.On(fleet.Pod("nic"), "node1")}
 	},
 }, {
-	name: "driver-not-ready", verdict: inspect.VerdictUnprepared, findings: []string{"DriverNotReady", "DeviceNotPublished"},
+	name: "driver-not-ready", verdict: inspect.VerdictUnprepared,
+	findings: []string{"DriverNotReady", "DeviceNotPublished"},
 	make: func(b *fleet.Fleet) inspect.Question {
 		b.Node("node1", "hgx-h100", "")
 		b.Allocate("node1", "nic", claim(want("nic", "hca.rdma.dev")))
@@ -273,9 +279,11 @@ var scenarios = []scenario{{
 		b.Node("node1", "hgx-h100", "")
 		c := b.Allocate("node1", "nic", claim(want("nic", "hca.rdma.dev")))
 		r := c.Status.Allocation.Devices.Results[0]
-		c.Status.Devices = []resourceapi.AllocatedDeviceStatus{{Driver: r.Driver, Pool: r.Pool, Device: r.Device, Conditions: []metav1.Condition{{
-			Type: "Ready", Status: metav1.ConditionFalse, Reason: "DeviceMissing", Message: "the node has no RDMA device in the slot pci-0000-19-00-0 now",
-		}}}}
+		c.Status.Devices = []resourceapi.AllocatedDeviceStatus{{Driver: r.Driver, Pool: r.Pool, Device: r.Device,
+			Conditions: []metav1.Condition{{
+				Type: "Ready", Status: metav1.ConditionFalse, Reason: "DeviceMissing",
+				Message: "the node has no RDMA device in the slot pci-0000-19-00-0 now",
+			}}}}
 		b.Taint("node1", r.Device, "rdma.dev/device-gone", resourceapi.DeviceTaintEffectNoSchedule)
 		return inspect.Question{Pod: fleet.Running(fleet.On(fleet.Pod("nic"), "node1"))}
 	},
@@ -311,7 +319,8 @@ var scenarios = []scenario{{
 		b.Node("node1", "hgx-h100", "")
 		b.Allocate("node1", "nic", claim(want("nic", "hca.rdma.dev")))
 		p := fleet.On(fleet.Pod("nic"), "node1")
-		p.Status.ContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "not found"}
+		p.Status.ContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff",
+			Message: "not found"}
 		return inspect.Question{Pod: p}
 	},
 }, {
@@ -338,6 +347,7 @@ func ofTemplate(name string) corev1.Pod {
 func wantsResource(name corev1.ResourceName, amount string) corev1.Pod {
 	p := fleet.Pod()
 	list := corev1.ResourceList{name: resource.MustParse(amount)}
-	p.Spec.Containers = []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Limits: list, Requests: list}}}
+	p.Spec.Containers = []corev1.Container{{Name: "main",
+		Resources: corev1.ResourceRequirements{Limits: list, Requests: list}}}
 	return p
 }

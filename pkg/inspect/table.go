@@ -12,12 +12,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
-// column makes a column of a table; one of priority 1 is for wide output only.
-func column(name string, priority int32) metav1.TableColumnDefinition {
-	return metav1.TableColumnDefinition{Name: name, Type: "string", Priority: priority}
-}
-
-// columns makes a table of columns, those behind "wide" for wide output only.
+// columns makes a table of columns. Those after "wide" are for wide output only.
 func columns(names ...string) *metav1.Table {
 	t := &metav1.Table{}
 	priority := int32(0)
@@ -26,7 +21,8 @@ func columns(names ...string) *metav1.Table {
 			priority = 1
 			continue
 		}
-		t.ColumnDefinitions = append(t.ColumnDefinitions, column(name, priority))
+		t.ColumnDefinitions = append(t.ColumnDefinitions,
+			metav1.TableColumnDefinition{Name: name, Type: "string", Priority: priority})
 	}
 	return t
 }
@@ -40,19 +36,22 @@ func row(t *metav1.Table, cells ...any) {
 			cells[i] = quote.Terminal(s)
 		}
 	}
-	// The printer asks each row for an object, to decide on nothing here.
-	t.Rows = append(t.Rows, metav1.TableRow{Cells: cells, Object: runtime.RawExtension{Object: &metav1.PartialObjectMetadata{}}})
+	// The printer needs an object in each row, but does not use it here.
+	object := runtime.RawExtension{Object: &metav1.PartialObjectMetadata{}}
+	t.Rows = append(t.Rows, metav1.TableRow{Cells: cells, Object: object})
 }
 
 // NodeTable shows nodes.
 func NodeTable(nodes []Node) *metav1.Table {
-	t := columns("Name", "Ready", "Driver", "Devices", "Free", "Used", "Tainted", "Protocols", "wide", "Claims", "Driver-Pod", "Version", "Kubelet")
+	t := columns("Name", "Ready", "Driver", "Devices", "Free", "Used", "Tainted", "Protocols",
+		"wide", "Claims", "Driver-Pod", "Version", "Kubelet")
 	for _, n := range nodes {
 		pod, version := "", ""
 		if n.Driver != nil {
 			pod, version = n.Driver.Namespace+"/"+n.Driver.Name, n.Driver.Version
 		}
-		row(t, n.Name, yes(n.Ready), n.driverWord(), n.Devices, n.Free, n.Used, n.Tainted, strings.Join(n.Protocols, ","), n.Claims, pod, version, n.Kubelet)
+		row(t, n.Name, yes(n.Ready), n.driverWord(), n.Devices, n.Free, n.Used, n.Tainted,
+			strings.Join(n.Protocols, ","), n.Claims, pod, version, n.Kubelet)
 	}
 	return t
 }
@@ -64,7 +63,7 @@ func yes(b bool) string {
 	return "False"
 }
 
-// driverWord is the state of the driver on a node.
+// driverWord returns the state of the driver on a node.
 func (n *Node) driverWord() string {
 	switch {
 	case n.Driver == nil:
@@ -85,9 +84,10 @@ func DeviceTable(devices []Device) *metav1.Table {
 		"wide", "PCIe-Root", "Switch", "Rail", "Netdev", "Shares", "Model", "Firmware", "Node-GUID")
 	for i := range devices {
 		d := &devices[i]
-		row(t, d.Node, d.Name, d.text("ibdev"), d.text("protocol"), d.text("function"), d.rate(), d.text("resource.kubernetes.io/numaNode"),
-			string(d.State), strings.Join(d.Taints, ","), few(d.Claims, 3),
-			d.text("resource.kubernetes.io/pcieRoot"), d.text("pcieSwitch"), d.text("rail"), d.text("netdev"), d.shares(), d.text("model"), d.text("firmware"), d.text("nodeGUID"))
+		row(t, d.Node, d.Name, d.text("ibdev"), d.text("protocol"), d.text("function"), d.rate(),
+			d.text("resource.kubernetes.io/numaNode"), string(d.State), strings.Join(d.Taints, ","), few(d.Claims, 3),
+			d.text("resource.kubernetes.io/pcieRoot"), d.text("pcieSwitch"), d.text("rail"), d.text("netdev"),
+			d.shares(), d.text("model"), d.text("firmware"), d.text("nodeGUID"))
 	}
 	return t
 }
@@ -99,7 +99,7 @@ func (d *Device) rate() string {
 	return ""
 }
 
-// ClaimTable shows claims, as old as they are now.
+// ClaimTable shows claims, with their ages at now.
 func ClaimTable(claims []Claim, namespaces bool, now time.Time) *metav1.Table {
 	names := []string{"Name", "State", "Node", "IBDevs", "Pods", "Age", "wide", "Classes", "Devices", "Not-Ready"}
 	if namespaces {
@@ -111,7 +111,10 @@ func ClaimTable(claims []Claim, namespaces bool, now time.Time) *metav1.Table {
 		if !c.Created.IsZero() {
 			age = duration.HumanDuration(now.Sub(c.Created.Time))
 		}
-		cells := []any{c.Name, string(c.State), c.Node, few(c.IBDevs, 4), few(c.Pods, 3), age, strings.Join(c.Classes, ","), few(c.Devices, 8), strings.Join(c.NotReady, "; ")}
+		cells := []any{
+			c.Name, string(c.State), c.Node, few(c.IBDevs, 4), few(c.Pods, 3), age,
+			strings.Join(c.Classes, ","), few(c.Devices, 8), strings.Join(c.NotReady, "; "),
+		}
 		if namespaces {
 			cells = append([]any{c.Namespace}, cells...)
 		}
@@ -120,7 +123,7 @@ func ClaimTable(claims []Claim, namespaces bool, now time.Time) *metav1.Table {
 	return t
 }
 
-// few joins the first names of many.
+// few joins the first names of a list.
 func few(names []string, most int) string {
 	if len(names) <= most {
 		return strings.Join(names, ",")

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -14,16 +15,16 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
 
-// NodeTopology is the picture of a node, as far as its slices tell.
+// NodeTopology is the picture of a node from its slices.
 type NodeTopology struct {
 	Node string `json:"node"`
 	*topology.Topology
 }
 
-// Topologies draws the nodes that publish RDMA devices: all, or those of some names.
-// The devices of other drivers are drawn beside them if they have the standard
-// attributes. Slices know the root and, of HCAs, the nearest switch above a device,
-// which is less than the host itself knows: cdi-gen topology shows that.
+// Topologies draws the nodes that publish RDMA devices: all, or those with the given names.
+// It adds devices of other drivers that have the standard attributes. Slices have the root
+// and, for HCAs, the nearest switch above a device. The host itself knows more, and
+// cdi-gen topology shows that.
 func (c *Cluster) Topologies(ctx context.Context, names ...string) ([]NodeTopology, error) {
 	v := c.view()
 	byNode := map[string][]*device{}
@@ -50,7 +51,7 @@ func (c *Cluster) Topologies(ctx context.Context, names ...string) ([]NodeTopolo
 	return out, nil
 }
 
-// hideBridges removes the ports that were made up to make the tree.
+// hideBridges removes the ports that bridges invented to make the tree.
 func hideBridges(t *topology.Topology) {
 	for _, d := range t.Devices {
 		d.Bridges = nil
@@ -67,11 +68,11 @@ func hideBridges(t *topology.Topology) {
 	}
 }
 
-// place turns published devices into those of a picture: others first, as
-// accelerators are on a host.
+// place converts published devices to devices of a picture, those of other drivers first, like
+// accelerators in a host's picture.
 func (v *view) place(ctx context.Context, devices []*device) ([]*topology.Device, error) {
 	var others, hcas []*topology.Device
-	seen := map[string]*topology.Device{} // an HCA that is published twice is drawn once
+	seen := map[string]*topology.Device{} // draws an HCA that is published twice only once
 	family := map[string]*topology.Device{}
 	for _, d := range devices {
 		if d.slice.Spec.Driver != driver {
@@ -82,7 +83,7 @@ func (v *view) place(ctx context.Context, devices []*device) ([]*topology.Device
 		}
 		ibdev := d.text("ibdev")
 		if ibdev == "" {
-			continue // a group of HCAs is at no place of its own
+			continue // a group of HCAs has no position of its own
 		}
 		note, err := v.note(ctx, d)
 		if err != nil {
@@ -109,7 +110,7 @@ func (v *view) place(ctx context.Context, devices []*device) ([]*topology.Device
 	return append(others, hcas...), nil
 }
 
-// fold counts a VF or SF at its PF, as the host's own picture does.
+// fold counts a VF or SF at its PF, as in the host's own picture.
 func fold(pf, h *topology.Device) {
 	if h.Function == rdma.SF {
 		pf.SFs++
@@ -118,7 +119,7 @@ func fold(pf, h *topology.Device) {
 	}
 }
 
-// prefixed names the function that a note is about, where it is not the one drawn.
+// prefixed adds the name of a note's function, if the picture does not show that function.
 func prefixed(drawn *topology.Device, ibdev, note string) string {
 	if note == "" || drawn.Name == ibdev {
 		return note
@@ -139,14 +140,15 @@ func joinNotes(a, b string) string {
 // other is a device of another driver: a GPU, or a network interface.
 func (d *device) other(root string) *topology.Device {
 	out := &topology.Device{
-		Name: d.Name, Kind: topology.Accelerator, Root: root, Address: d.text(deviceattribute.StandardDeviceAttributePCIBusID),
+		Name: d.Name, Kind: topology.Accelerator, Root: root,
+		Address:  d.text(deviceattribute.StandardDeviceAttributePCIBusID),
 		NUMANode: d.number(deviceattribute.StandardDeviceAttributeNUMANode), Note: d.slice.Spec.Driver,
 	}
 	if strings.Contains(d.slice.Spec.Driver, "gpu") {
 		out.Kind = topology.GPU
 	}
 	if out.Address == "" {
-		out.Address = d.Name // it is at a place, only its address is not told
+		out.Address = d.Name // it has a position, but an unknown address
 	}
 	out.Bridges = d.bridges(out.Address)
 	if product := d.text("productName"); product != "" {
@@ -158,8 +160,11 @@ func (d *device) other(root string) *topology.Device {
 func (d *device) hca(ibdev string) *topology.Device {
 	out := &topology.Device{
 		Name: ibdev, Kind: topology.HCA, Function: rdma.Function(d.text("function")),
-		Root: d.text(deviceattribute.StandardDeviceAttributePCIeRoot), NUMANode: d.number(deviceattribute.StandardDeviceAttributeNUMANode),
-		Port: &topology.Port{Protocol: rdma.Protocol(d.text("protocol")), Netdev: d.text("netdev"), Rail: d.number("rail")},
+		Root:     d.text(deviceattribute.StandardDeviceAttributePCIeRoot),
+		NUMANode: d.number(deviceattribute.StandardDeviceAttributeNUMANode),
+		Port: &topology.Port{
+			Protocol: rdma.Protocol(d.text("protocol")), Netdev: d.text("netdev"), Rail: d.number("rail"),
+		},
 	}
 	if out.Root != "" {
 		out.Address = d.text(deviceattribute.StandardDeviceAttributePCIBusID)
@@ -168,22 +173,18 @@ func (d *device) hca(ibdev string) *topology.Device {
 		}
 	}
 	if rate := d.number("rateGbps"); rate != nil {
-		// The rate is published while the port is ACTIVE, and else nothing is known.
+		// The driver publishes the rate only while the port is ACTIVE.
 		out.Port.RateMbps, out.Port.State = *rate*1000, rdma.PortActive
 	}
 	out.Bridges = d.bridges(out.Address)
 	return out
 }
 
-// bridges is the way from the root to a device as far as it is known. The ports of a
-// switch whose upstream port is published have no address here; the functions of a card
-// are below one port.
+// bridges returns the path from the root to a device, as far as it is known. The slice has only the upstream port of a
+// switch, so the other ports get invented names. The functions of a card are below one port.
 func (d *device) bridges(address string) []string {
 	slot, _, _ := strings.Cut(address, ".")
-	if upstream := d.text("pcieSwitch"); upstream != "" {
-		return []string{"above " + upstream, upstream, "above " + slot}
-	}
-	if upstream := d.text(driver + "/pcieSwitch"); upstream != "" {
+	if upstream := cmp.Or(d.text("pcieSwitch"), d.text(driver+"/pcieSwitch")); upstream != "" {
 		return []string{"above " + upstream, upstream, "above " + slot}
 	}
 	return []string{"above " + slot}
@@ -197,7 +198,7 @@ func (d *device) number(name resourceapi.QualifiedName) *int {
 	return &n
 }
 
-// note says who has a device, and what is wrong with it.
+// note returns the claims and the taints of a device.
 func (v *view) note(ctx context.Context, d *device) (string, error) {
 	r, err := v.report(ctx, d)
 	if err != nil {

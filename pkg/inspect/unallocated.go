@@ -17,12 +17,15 @@ import (
 	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
 )
 
-// unallocated explains the claims that have no devices yet.
+// unallocated explains the claims without devices.
 func (w *inquiry) unallocated(ctx context.Context) error {
 	var claims []*resourceapi.ResourceClaim
 	open := w.openNodes()
 	for _, want := range w.wanted {
-		answer := ClaimAnswer{Name: want.claim.Name, In: want.in, State: stateOf(want.claim), Devices: allocatedTo(want.claim), synthetic: want.extended}
+		answer := ClaimAnswer{
+			Name: want.claim.Name, In: want.in, State: stateOf(want.claim),
+			Devices: allocatedTo(want.claim), synthetic: want.extended,
+		}
 		if want.extended {
 			answer.Name = ""
 		}
@@ -46,7 +49,7 @@ func (w *inquiry) unallocated(ctx context.Context) error {
 	return nil
 }
 
-// allocatorFails is for an error at which the scheduler gives up on the pod as well.
+// allocatorFails adds an error of the allocator, at which the scheduler gives up on the pod too.
 func (w *inquiry) allocatorFails(err error) {
 	w.find(Finding{
 		Reason: "AllocatorError", Message: err.Error(),
@@ -55,8 +58,8 @@ func (w *inquiry) allocatorFails(err error) {
 	w.conclude(VerdictBroken, "the scheduler's allocator fails: %v", err)
 }
 
-// judgeClaim rules on the devices of each request. An expression that cannot be
-// evaluated stops the scheduling of the pod, whatever else there is.
+// judgeClaim judges the devices of each request. An expression with an error stops the scheduling of
+// the pod, whatever else there is.
 func (w *inquiry) judgeClaim(ctx context.Context, claim *resourceapi.ResourceClaim, answer *ClaimAnswer) error {
 	for _, r := range requestsOf(claim) {
 		report, err := w.judge(ctx, r, w.shut)
@@ -71,7 +74,8 @@ func (w *inquiry) judgeClaim(ctx context.Context, claim *resourceapi.ResourceCla
 			report.Error = "its devices are not known, since an expression cannot be evaluated"
 			w.find(Finding{
 				Reason: "SelectorError", Claim: claim.Name, Request: r.name, Message: err.Error(),
-				Remedy: "the scheduler gives up on a pod at such an error: correct the expression. An attribute that some devices lack is read with .?name.orValue(...)",
+				Remedy: "the scheduler gives up on a pod at such an error: correct the expression. " +
+					"An attribute that some devices lack is read with .?name.orValue(...)",
 			})
 		case w.classes[r.class] != nil && report.Devices == 0:
 			w.noDevices(claim, r)
@@ -81,9 +85,9 @@ func (w *inquiry) judgeClaim(ctx context.Context, claim *resourceapi.ResourceCla
 	return nil
 }
 
-// givesUp returns the error at which the scheduler would give up on the pod. It looks
-// at devices only until it has enough, so that an expression which cannot be evaluated
-// on some device may do no harm.
+// givesUp returns the error at which the scheduler would give up on the pod. The scheduler stops
+// when it has enough devices. So an expression that fails on some device may do no
+// harm.
 func (w *inquiry) givesUp(ctx context.Context, claims []*resourceapi.ResourceClaim, open []*corev1.Node) error {
 	if !w.reported("SelectorError") {
 		return nil
@@ -96,12 +100,13 @@ func (w *inquiry) givesUp(ctx context.Context, claims []*resourceapi.ResourceCla
 	return nil
 }
 
-// noDevices explains a class that selects nothing.
+// noDevices explains a class without devices.
 func (w *inquiry) noDevices(claim *resourceapi.ResourceClaim, r request) {
 	f := Finding{
 		Reason: "ClassEmpty", Claim: claim.Name, Request: r.name,
-		Message: fmt.Sprintf("DeviceClass %s selects none of the %s of the cluster", r.class, plural(len(w.devices), "device")),
-		Remedy:  "name another class; kubectl rdma devices -o wide shows what there is",
+		Message: fmt.Sprintf("DeviceClass %s selects none of the %s of the cluster",
+			r.class, plural(len(w.devices), "device")),
+		Remedy: "name another class; kubectl rdma devices -o wide shows what there is",
 	}
 	if len(w.devices) == 0 {
 		f.Reason, f.Message = "NoDevices", "no driver publishes a device in this cluster"
@@ -110,7 +115,7 @@ func (w *inquiry) noDevices(claim *resourceapi.ResourceClaim, r request) {
 	w.find(f)
 }
 
-// incomplete tells of pools from which nothing is allocated at the moment.
+// incomplete adds the pools from which the scheduler allocates nothing now.
 func (w *inquiry) incomplete() {
 	for _, pool := range w.partial {
 		w.find(Finding{
@@ -120,9 +125,9 @@ func (w *inquiry) incomplete() {
 	}
 }
 
-// openNodes returns the nodes that the pod can go to, as far as its own rules, taints
-// and the claims it has already say. The others are in shut, with the reason. CPU and
-// memory are the scheduler's to say.
+// openNodes returns the nodes where the pod can go by its own rules, taints and allocated
+// claims. The others are in shut, with the reason. It ignores CPU and memory, which only the
+// scheduler can judge.
 func (w *inquiry) openNodes() (open []*corev1.Node) {
 	w.shut = map[string]string{}
 	for i := range w.Cluster.Nodes {
@@ -155,16 +160,17 @@ func (w *inquiry) whyNotOn(node *corev1.Node) string {
 	if node.Spec.Unschedulable {
 		return "the node is cordoned"
 	}
-	taint, found := schedulinghelpers.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, pod.Spec.Tolerations, func(t *corev1.Taint) bool {
-		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
-	}, false)
+	taint, found := schedulinghelpers.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints,
+		pod.Spec.Tolerations, func(t *corev1.Taint) bool {
+			return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
+		}, false)
 	if found {
 		return "the node's taint " + taint.ToString() + " is not tolerated by the pod"
 	}
 	return ""
 }
 
-// whatIf asks the allocator, and concludes.
+// whatIf tries changes with the allocator, and sets the verdict.
 func (w *inquiry) whatIf(ctx context.Context, claims []*resourceapi.ResourceClaim, open []*corev1.Node) {
 	t := &whatIf{view: w.view, nodes: open, claims: claims}
 	for i := range w.Cluster.Nodes {
@@ -187,9 +193,10 @@ func (w *inquiry) whatIf(ctx context.Context, claims []*resourceapi.ResourceClai
 	w.Remedies = t.remedies
 	if t.never && len(open) > 0 && len(w.devices) > 0 {
 		w.find(Finding{
-			Reason:  "NeverFits",
-			Message: "it would not fit either if every other claim ended: no node where the pod can go has what its claims ask for",
-			Remedy:  "change the claims or the pod, or add a node that has it",
+			Reason: "NeverFits",
+			Message: "it would not fit either if every other claim ended: " +
+				"no node where the pod can go has what its claims ask for",
+			Remedy: "change the claims or the pod, or add a node that has it",
 		})
 	}
 	if len(t.remedies) > 0 && t.remedies[0].Change == ChangeNothing {
@@ -200,24 +207,27 @@ func (w *inquiry) whatIf(ctx context.Context, claims []*resourceapi.ResourceClai
 	w.concludeShort()
 }
 
-// schedulable is for claims that fit: the pod waits for something else.
+// schedulable sets the verdict on claims that fit: the pod waits for something else.
 func (w *inquiry) schedulable(node string) {
 	switch {
 	case w.Question.Pod.Spec.NodeName != "":
+		name := w.Question.Pod.Spec.NodeName
 		w.find(Finding{
-			Reason: "NotScheduled", Node: w.Question.Pod.Spec.NodeName,
-			Message: "the pod was put on node " + w.Question.Pod.Spec.NodeName + " without the scheduler (spec.nodeName), so nobody allocates its claims",
-			Remedy:  "remove spec.nodeName, and select the node with nodeSelector or affinity",
+			Reason: "NotScheduled", Node: name,
+			Message: "the pod was put on node " + name + " without the scheduler (spec.nodeName), " +
+				"so nobody allocates its claims",
+			Remedy: "remove spec.nodeName, and select the node with nodeSelector or affinity",
 		})
 		w.conclude(VerdictBroken, "it has a node and no devices, since the scheduler was left out")
 	case len(w.Cluster.Nodes) == 0:
 		w.conclude(VerdictSchedulable, "its claims fit")
 	default:
-		w.conclude(VerdictSchedulable, "its claims fit on node %s: it waits for the scheduler, or for something that is no device (see what the scheduler says)", node)
+		w.conclude(VerdictSchedulable, "its claims fit on node %s: it waits for the scheduler, "+
+			"or for something that is no device (see what the scheduler says)", node)
 	}
 }
 
-// concludeShort names the request that fails by itself, and else the claim as a whole.
+// concludeShort sets the verdict on the requests that fail by themselves, or on the claims as a whole.
 func (w *inquiry) concludeShort() {
 	var short []string
 	for i, c := range w.Answer.Claims {
@@ -244,7 +254,7 @@ func (w *inquiry) concludeShort() {
 	w.conclude(VerdictUnallocated, "no node has devices for all requests of its claims together")
 }
 
-// short says of a request what it wants, and what the best node has.
+// short describes a request and the devices of the best node.
 func (w *inquiry) short(claim int, base string) string {
 	c := &w.Answer.Claims[claim]
 	var parts []string
@@ -258,11 +268,14 @@ func (w *inquiry) short(claim int, base string) string {
 		case r.Devices == 0:
 			f.Message = fmt.Sprintf("request %s wants %s, of which there are no devices", r.Name, r.Class)
 		case r.Count == 0:
-			f.Message = fmt.Sprintf("request %s wants all devices of %s that match on a node, and no node has all of them free", r.Name, r.Class)
+			f.Message = fmt.Sprintf("request %s wants all devices of %s that match on a node, "+
+				"and no node has all of them free", r.Name, r.Class)
 		case n == 0:
-			f.Message = fmt.Sprintf("request %s wants %d of %s, and no node has one that it could have", r.Name, r.Count, r.Class)
+			f.Message = fmt.Sprintf("request %s wants %d of %s, and no node has one that it could have",
+				r.Name, r.Count, r.Class)
 		default:
-			f.Message = fmt.Sprintf("request %s wants %d of %s, and the best node, %s, has %d", r.Name, r.Count, r.Class, node, n)
+			f.Message = fmt.Sprintf("request %s wants %d of %s, and the best node, %s, has %d",
+				r.Name, r.Count, r.Class, node, n)
 		}
 		w.find(f)
 		parts = append(parts, f.Message)

@@ -11,33 +11,33 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// Change is a kind of change after which claims fit.
+// Change is a kind of change that may make claims fit.
 type Change string
 
-// The changes that are tried, in this order.
+// The changes, in the order of the attempts.
 const (
 	ChangeNothing    Change = "nothing"     // the claims fit as they are
 	ChangeConstraint Change = "constraint"  // a constraint is left out
 	ChangeSelector   Change = "selector"    // a selector is left out
-	ChangeToleration Change = "toleration"  // a taint is tolerated, or goes
+	ChangeToleration Change = "toleration"  // a taint is tolerated or removed
 	ChangeCount      Change = "count"       // fewer devices
 	ChangeCapacity   Change = "capacity"    // the default capacity
-	ChangeEnd        Change = "end"         // a claim of somebody else ends
+	ChangeEnd        Change = "end"         // a claim of another pod ends
 	ChangeOthers     Change = "otherClaims" // the pod's other claims are left out
 	ChangeNodes      Change = "nodes"       // the pod may go to more nodes
 	ChangeIdle       Change = "idle"        // every other claim ends
 )
 
-// Remedy is a change after which the allocator finds devices for all claims.
+// Remedy is a change after which the claims fit.
 type Remedy struct {
 	Change Change `json:"change"`
-	// What is changed, in words: the condition of a sentence.
+	// What is the change in words: the condition of a sentence.
 	What string `json:"what"`
-	// Node is one on which the claims fit then.
+	// Node is a node on which the claims fit then.
 	Node string `json:"node"`
 }
 
-// maxEnds bounds how many claims of others are tried: those with most devices.
+// maxEnds bounds the number of other claims whose end is tried, those with the most devices first.
 const maxEnds = 32
 
 // whatIf tries changes.
@@ -51,8 +51,11 @@ type whatIf struct {
 	never    bool // the claims would not fit on an idle cluster either
 }
 
-// try asks the allocator for the claims after a change.
-func (w *whatIf) try(ctx context.Context, change Change, what string, edit func([]*resourceapi.ResourceClaim), ended func(*resourceapi.ResourceClaim) bool) (bool, error) {
+// try calls the allocator for the claims after a change.
+func (w *whatIf) try(
+	ctx context.Context, change Change, what string,
+	edit func([]*resourceapi.ResourceClaim), ended func(*resourceapi.ResourceClaim) bool,
+) (bool, error) {
 	claims := w.claims
 	if edit != nil {
 		claims = nil
@@ -68,7 +71,7 @@ func (w *whatIf) try(ctx context.Context, change Change, what string, edit func(
 	return node != "", err
 }
 
-// run tries every change. It returns what it found when the time is over, too.
+// run tries every change. It keeps the results also if the time is over.
 func (w *whatIf) run(ctx context.Context) error {
 	if ok, err := w.try(ctx, ChangeNothing, "nothing changed", nil, nil); ok || err != nil {
 		return err
@@ -83,7 +86,8 @@ func (w *whatIf) run(ctx context.Context) error {
 	if slices.ContainsFunc(w.remedies, func(r Remedy) bool { return r.Change == ChangeEnd }) {
 		return nil
 	}
-	ok, err := w.try(ctx, ChangeIdle, "all claims of others ended", nil, func(*resourceapi.ResourceClaim) bool { return true })
+	all := func(*resourceapi.ResourceClaim) bool { return true }
+	ok, err := w.try(ctx, ChangeIdle, "all claims of others ended", nil, all)
 	w.never = err == nil && !ok
 	return err
 }
@@ -132,7 +136,7 @@ func (w *whatIf) selectors(ctx context.Context) error {
 	return nil
 }
 
-// edits changes one request of one claim, or all of them for "".
+// edits returns a function that changes one request of one claim, or all requests for "".
 func edits(claim int, request string, edit func(fields)) func([]*resourceapi.ResourceClaim) {
 	return func(claims []*resourceapi.ResourceClaim) {
 		editRequests(claims[claim], func(name string, f fields) {
@@ -143,12 +147,12 @@ func edits(claim int, request string, edit func(fields)) func([]*resourceapi.Res
 	}
 }
 
-// tolerations tries to tolerate each taint that rules devices out, then all.
+// tolerations tries to tolerate each taint that rules devices out, then all of them.
 func (w *whatIf) tolerations(ctx context.Context) error {
 	var keys []string
 	for _, r := range w.rulings {
-		if r.Reason == RuledTaint && !slices.Contains(keys, r.taint) {
-			keys = append(keys, r.taint)
+		if r.Reason == RuledTaint {
+			keys = appendNew(keys, r.taint)
 		}
 	}
 	tolerate := func(keys ...string) func([]*resourceapi.ResourceClaim) {
@@ -156,7 +160,8 @@ func (w *whatIf) tolerations(ctx context.Context) error {
 			for i := range claims {
 				edits(i, "", func(f fields) {
 					for _, key := range keys {
-						*f.tolerations = append(*f.tolerations, resourceapi.DeviceToleration{Key: key, Operator: resourceapi.DeviceTolerationOpExists})
+						toleration := resourceapi.DeviceToleration{Key: key, Operator: resourceapi.DeviceTolerationOpExists}
+						*f.tolerations = append(*f.tolerations, toleration)
 					}
 				})(claims)
 			}
@@ -164,7 +169,8 @@ func (w *whatIf) tolerations(ctx context.Context) error {
 	}
 	found := false
 	for _, key := range keys {
-		ok, err := w.try(ctx, ChangeToleration, fmt.Sprintf("the taint %s were tolerated, or its cause repaired", key), tolerate(key), nil)
+		what := fmt.Sprintf("the taint %s were tolerated, or its cause repaired", key)
+		ok, err := w.try(ctx, ChangeToleration, what, tolerate(key), nil)
 		if err != nil {
 			return err
 		}
@@ -173,11 +179,12 @@ func (w *whatIf) tolerations(ctx context.Context) error {
 	if found || len(keys) < 2 {
 		return nil
 	}
-	_, err := w.try(ctx, ChangeToleration, "the taints "+strings.Join(keys, ", ")+" were tolerated, or their causes repaired", tolerate(keys...), nil)
+	what := "the taints " + strings.Join(keys, ", ") + " were tolerated, or their causes repaired"
+	_, err := w.try(ctx, ChangeToleration, what, tolerate(keys...), nil)
 	return err
 }
 
-// counts looks for the largest number of devices that a request could have.
+// counts finds the largest number of devices that a request could get.
 func (w *whatIf) counts(ctx context.Context) error {
 	for i, claim := range w.claims {
 		for _, r := range requestsOf(claim) {
@@ -203,7 +210,8 @@ func (w *whatIf) capacity(ctx context.Context) error {
 				continue
 			}
 			what := fmt.Sprintf("request %s asked for the default capacity", r.name)
-			if _, err := w.try(ctx, ChangeCapacity, what, edits(i, r.name, func(f fields) { *f.capacity = nil }), nil); err != nil {
+			_, err := w.try(ctx, ChangeCapacity, what, edits(i, r.name, func(f fields) { *f.capacity = nil }), nil)
+			if err != nil {
 				return err
 			}
 		}
@@ -211,30 +219,30 @@ func (w *whatIf) capacity(ctx context.Context) error {
 	return nil
 }
 
-// ends tries what the end of each claim would change that is in the way.
+// ends tries the end of each claim that holds devices of the requests' classes.
 func (w *whatIf) ends(ctx context.Context) error {
 	var inTheWay []*resourceapi.ResourceClaim
 	for _, r := range w.rulings {
 		for _, claim := range r.holders() {
-			if !slices.Contains(inTheWay, claim) {
-				inTheWay = append(inTheWay, claim)
-			}
+			inTheWay = appendNew(inTheWay, claim)
 		}
 	}
 	for _, claim := range inTheWay[:min(len(inTheWay), maxEnds)] {
-		node, err := w.fits(ctx, w.nodesOf(claim), w.claims, func(c *resourceapi.ResourceClaim) bool { return c == claim })
+		ended := func(c *resourceapi.ResourceClaim) bool { return c == claim }
+		node, err := w.fits(ctx, w.nodesOf(claim), w.claims, ended)
 		if err != nil {
 			return err
 		}
 		if node != "" {
-			w.remedies = append(w.remedies, Remedy{ChangeEnd, fmt.Sprintf("claim %s%s ended", claimName(claim), usedBy(claim)), node})
+			what := fmt.Sprintf("claim %s%s ended", claimName(claim), usedBy(claim))
+			w.remedies = append(w.remedies, Remedy{ChangeEnd, what, node})
 		}
 	}
 	return nil
 }
 
-// nodesOf returns the nodes that have devices of a claim. Its end changes nothing on
-// others.
+// nodesOf returns the nodes with devices of a claim. Its end changes nothing on other
+// nodes.
 func (w *whatIf) nodesOf(claim *resourceapi.ResourceClaim) []*corev1.Node {
 	var out []*corev1.Node
 	for _, r := range resultsOf(claim) {
@@ -247,8 +255,8 @@ func (w *whatIf) nodesOf(claim *resourceapi.ResourceClaim) []*corev1.Node {
 			continue
 		}
 		for _, n := range w.nodes {
-			if w.on(p.devices[i], n) && !slices.Contains(out, n) {
-				out = append(out, n)
+			if w.on(p.devices[i], n) {
+				out = appendNew(out, n)
 			}
 		}
 	}
@@ -264,8 +272,8 @@ func usedBy(claim *resourceapi.ResourceClaim) string {
 	return " (" + list(pods, "pod", 3) + ")"
 }
 
-// others tries each of the pod's claims alone: what fails only together is to be
-// asked for in one claim, or on other nodes.
+// others tries each of the pod's claims alone. Claims that fit only alone need one common claim,
+// or other nodes.
 func (w *whatIf) others(ctx context.Context) error {
 	if len(w.claims) < 2 {
 		return nil
@@ -276,13 +284,13 @@ func (w *whatIf) others(ctx context.Context) error {
 			return err
 		}
 		if node != "" {
-			w.remedies = append(w.remedies, Remedy{ChangeOthers, fmt.Sprintf("%s were the pod's only claim", claim.Name), node})
+			w.remedies = append(w.remedies, Remedy{ChangeOthers, claim.Name + " were the pod's only claim", node})
 		}
 	}
 	return nil
 }
 
-// elsewhere tries the nodes that the pod cannot go to.
+// elsewhere tries the nodes where the pod cannot go.
 func (w *whatIf) elsewhere(ctx context.Context) error {
 	node, err := w.fits(ctx, w.shut, w.claims, nil)
 	if err == nil && node != "" {
@@ -291,7 +299,7 @@ func (w *whatIf) elsewhere(ctx context.Context) error {
 	return err
 }
 
-// timeIsOver reports whether an error only says so.
+// timeIsOver reports whether an error means that the time is over.
 func timeIsOver(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }

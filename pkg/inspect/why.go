@@ -10,19 +10,19 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// Question is a pod to explain, with what only this question needs.
+// Question is a pod to explain, with the objects that only this question needs.
 type Question struct {
 	Pod corev1.Pod
 	// Events are those of the pod and of its claims, oldest first.
 	Events []corev1.Event
-	// Templates says of ResourceClaimTemplates that the pod names whether they are
-	// there. One that could not be read is not in it.
+	// Templates says of the pod's ResourceClaimTemplates whether they exist. It lacks a
+	// template that could not be read.
 	Templates map[string]bool
 	// NamespaceLabels are nil if they could not be read.
 	NamespaceLabels map[string]string
 }
 
-// Verdict is the answer in a word.
+// Verdict is the answer in one word.
 type Verdict string
 
 // The verdicts.
@@ -30,14 +30,14 @@ const (
 	VerdictFine        Verdict = "fine"        // the pod has its devices and runs
 	VerdictDone        Verdict = "done"        // the pod has ended
 	VerdictNoClaims    Verdict = "noClaims"    // the pod asks for no devices
-	VerdictBroken      Verdict = "broken"      // what the pod refers to is not there, or cannot be used
+	VerdictBroken      Verdict = "broken"      // an object that the pod refers to is missing or unusable
 	VerdictUnallocated Verdict = "unallocated" // no node has what the claims ask for
 	VerdictSchedulable Verdict = "schedulable" // the claims fit, and the scheduler has not bound the pod
 	VerdictUnprepared  Verdict = "unprepared"  // the devices are allocated, and the pod does not start
-	VerdictImpaired    Verdict = "impaired"    // the pod runs, and something is wrong with its devices
+	VerdictImpaired    Verdict = "impaired"    // the pod runs, and its devices have a fault
 )
 
-// Finding is one thing that is wrong, or worth knowing.
+// Finding is one problem, or other useful information.
 type Finding struct {
 	// Reason is a word for programs, stable between versions.
 	Reason  string   `json:"reason"`
@@ -62,16 +62,16 @@ type Answer struct {
 	Claims   []ClaimAnswer `json:"claims,omitempty"`
 	// Remedies are changes after which the claims would fit; see [Remedy].
 	Remedies []Remedy `json:"remedies,omitempty"`
-	// Scheduler is what the scheduler says of the pod.
+	// Scheduler is the scheduler's message about the pod.
 	Scheduler string `json:"scheduler,omitempty"`
-	// Unread says what could not be read, so that the answer may lack it.
+	// Unread is what could not be read, which the answer may lack.
 	Unread []string `json:"unread,omitempty"`
 }
 
 // ClaimAnswer is a claim of the pod.
 type ClaimAnswer struct {
-	// Name is that of the ResourceClaim; In is how the pod calls it, or the extended
-	// resource that it stands for.
+	// Name is the name of the ResourceClaim. In is its name in the pod, or the extended
+	// resources of the claim.
 	Name      string           `json:"name,omitempty"`
 	In        string           `json:"in"`
 	State     ClaimState       `json:"state"`
@@ -80,13 +80,13 @@ type ClaimAnswer struct {
 	synthetic bool
 }
 
-// inquiry is the work on an answer.
+// inquiry is the state of one Why.
 type inquiry struct {
 	*view
 	Question
 	Answer
 	wanted []*wanted
-	shut   map[string]string // nodes the pod cannot go to, with the reason
+	shut   map[string]string // nodes where the pod cannot go, with the reason
 }
 
 // wanted is a claim that the pod needs.
@@ -97,9 +97,9 @@ type wanted struct {
 	extended bool
 }
 
-// Why explains a pod. The context bounds the search for remedies, which on a large
-// cluster takes time: the answer then has those that were found. The error is for
-// what the answer cannot do without.
+// Why explains a pod. The context bounds the search for remedies, which takes time on a large
+// cluster. When it ends, the answer has the remedies found so far. The error is for missing
+// data without which there is no answer.
 func (c *Cluster) Why(ctx context.Context, q Question) (*Answer, error) {
 	w := &inquiry{view: c.view(), Question: q}
 	w.Answer = Answer{
@@ -132,21 +132,21 @@ func (w *inquiry) answer(ctx context.Context) error {
 	return nil
 }
 
-// conclude sets the verdict, once: the first one is what has to be mended first.
+// conclude sets the verdict. Only the first call counts: it is the problem to solve first.
 func (w *inquiry) conclude(v Verdict, format string, args ...any) {
 	if w.Verdict == "" {
 		w.Verdict, w.Summary = v, fmt.Sprintf(format, args...)
 	}
 }
 
-// reported reports whether there is a finding of a reason.
+// reported reports whether there is a finding with a reason.
 func (a *Answer) reported(reason string) bool {
 	return slices.ContainsFunc(a.Findings, func(f Finding) bool { return f.Reason == reason })
 }
 
 func (w *inquiry) find(f Finding) { w.Findings = append(w.Findings, f) }
 
-// phase is the phase as kubectl shows it, as far as it matters here.
+// phase returns the pod's phase as kubectl shows it.
 func phase(pod *corev1.Pod) string {
 	if pod.DeletionTimestamp != nil {
 		return "Terminating"
@@ -154,7 +154,7 @@ func phase(pod *corev1.Pod) string {
 	return string(pod.Status.Phase)
 }
 
-// schedulerSays returns the scheduler's message on a pod that waits.
+// schedulerSays returns the scheduler's message about a waiting pod.
 func schedulerSays(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
@@ -164,12 +164,12 @@ func schedulerSays(pod *corev1.Pod) string {
 	return ""
 }
 
-// eventsOf returns the messages of events of a reason, newest last, each once.
+// eventsOf returns the messages of events with a reason, newest last, without duplicates.
 func (w *inquiry) eventsOf(reason string) []string {
 	var out []string
 	for _, e := range w.Events {
-		if e.Reason == reason && !slices.Contains(out, e.Message) {
-			out = append(out, e.Message)
+		if e.Reason == reason {
+			out = appendNew(out, e.Message)
 		}
 	}
 	return out
@@ -182,7 +182,7 @@ func last(messages []string) string {
 	return messages[len(messages)-1]
 }
 
-// list joins the first names of many: "pod a", "pods a, b and 7 more".
+// list joins the first names of a list: "pod a", "pods a, b and 7 more".
 func list(names []string, noun string, most int) string {
 	text := strings.Join(names[:min(len(names), most)], ", ")
 	if more := len(names) - most; more > 0 {

@@ -1,18 +1,19 @@
 package rdma
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 )
 
-// Changes names what may have changed on a host since a snapshot, for
-// [Scanner.Update]. What is named need not have changed, and need not exist.
+// Changes names the parts of a host that may have changed since a snapshot. It is the argument of
+// [Scanner.Update]. A named part may be unchanged, and may be gone.
 type Changes struct {
 	// All means that anything may have changed: events were lost.
 	All bool
-	// Host is what belongs to no HCA: the rdma_cm node, the netns mode.
+	// Host means the parts that belong to no HCA: the rdma_cm node and the netns mode.
 	Host bool
 	// IBDevs are entries of /sys/class/infiniband.
 	IBDevs Names
@@ -56,26 +57,26 @@ func (n Names) Has(name string) bool {
 // Sorted returns the names in order.
 func (n Names) Sorted() []string { return slices.Sorted(maps.Keys(n)) }
 
-// Empty reports whether nothing is named.
+// Empty reports whether c names nothing.
 func (c Changes) Empty() bool {
 	return !c.All && !c.Host && len(c.IBDevs)+len(c.Nodes)+len(c.Netdevs)+len(c.Functions) == 0
 }
 
-// Merge adds what other names.
+// Merge adds everything that other names.
 func (c *Changes) Merge(other Changes) {
 	c.All = c.All || other.All
 	c.Host = c.Host || other.Host
-	for _, set := range []struct {
-		to   *Names
-		from Names
-	}{{&c.IBDevs, other.IBDevs}, {&c.Nodes, other.Nodes}, {&c.Netdevs, other.Netdevs}, {&c.Functions, other.Functions}} {
-		for name := range set.from {
-			set.to.Add(name)
+	to := c.sets()
+	for i, from := range other.sets() {
+		for name := range *from {
+			to[i].Add(name)
 		}
 	}
 }
 
-// String names the changes for a log.
+func (c *Changes) sets() [4]*Names { return [4]*Names{&c.IBDevs, &c.Nodes, &c.Netdevs, &c.Functions} }
+
+// String describes the changes for a log.
 func (c Changes) String() string {
 	if c.All {
 		return "everything"
@@ -84,16 +85,10 @@ func (c Changes) String() string {
 	if c.Host {
 		parts = append(parts, "host")
 	}
-	for _, set := range []struct {
-		what  string
-		names Names
-	}{{"HCAs", c.IBDevs}, {"nodes", c.Nodes}, {"interfaces", c.Netdevs}, {"PCI functions", c.Functions}} {
-		if len(set.names) > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", set.what, strings.Join(set.names.Sorted(), " ")))
+	for i, what := range []string{"HCAs", "nodes", "interfaces", "PCI functions"} {
+		if names := c.sets()[i].Sorted(); len(names) > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", what, strings.Join(names, " ")))
 		}
 	}
-	if len(parts) == 0 {
-		return "nothing"
-	}
-	return strings.Join(parts, ", ")
+	return cmp.Or(strings.Join(parts, ", "), "nothing")
 }

@@ -4,12 +4,12 @@ import "slices"
 
 // Difference says where two snapshots of a host differ. Problems do not count.
 type Difference struct {
-	// HCAs are the names of those that came, went or changed, in order.
+	// HCAs are the names of the HCAs that were added, removed or changed, in order.
 	HCAs []string
-	// Reshaped says that some of them came or went, or differ in more than what a link
-	// changes that goes down or up.
+	// Reshaped says that HCAs were added or removed, or that one changed in more than the
+	// state of its links.
 	Reshaped bool
-	// Families are the cards they belong to, see [HCA.Family], in order.
+	// Families are the cards of these HCAs in order, see [HCA.Family].
 	Families []string
 	// Host says that the rdma_cm node or the netns mode changed.
 	Host bool
@@ -18,8 +18,8 @@ type Difference struct {
 // Empty reports whether the snapshots do not differ.
 func (d Difference) Empty() bool { return len(d.HCAs) == 0 && !d.Host }
 
-// Compare tells where two snapshots differ; the older one may be nil. It is cheap for
-// snapshots of one [Scanner], which share what did not change.
+// Compare returns the difference of two snapshots. The older one may be nil. Two snapshots of one
+// [Scanner] share their unchanged memory, so comparing them is cheap.
 func Compare(older, newer *Snapshot) Difference {
 	if older == newer {
 		return Difference{}
@@ -42,17 +42,18 @@ func Compare(older, newer *Snapshot) Difference {
 		default:
 			if !a[0].Equal(&b[0]) {
 				d.add(&a[0])
-				d.add(&b[0]) // a VF may have got another PF
+				d.add(&b[0]) // the PF of a VF may differ
 				d.Reshaped = d.Reshaped || !sameShape(a[0], b[0])
 			}
 			a, b = a[1:], b[1:]
 		}
 	}
-	d.HCAs, d.Families = slices.Compact(d.HCAs), sortedSet(d.Families)
+	slices.Sort(d.Families)
+	d.HCAs, d.Families = slices.Compact(d.HCAs), slices.Compact(d.Families)
 	return d
 }
 
-// sameShape reports whether two HCAs differ in the state of their links at most.
+// sameShape reports whether two HCAs differ at most in the state of their links.
 func sameShape(a, b HCA) bool {
 	a.Ports, b.Ports = withoutState(a.Ports), withoutState(b.Ports)
 	return a.Equal(&b)
@@ -67,7 +68,7 @@ func withoutState(ports []Port) []Port {
 	return ports
 }
 
-// compareHeads orders the first HCAs of two lists; what is absent comes last.
+// compareHeads orders the first HCAs of two lists. An empty list comes last.
 func compareHeads(a, b []HCA) int {
 	switch {
 	case len(a) == 0:
@@ -85,13 +86,8 @@ func (d *Difference) add(h *HCA) {
 	d.Families = append(d.Families, h.Family())
 }
 
-func sortedSet(names []string) []string {
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// Equal reports whether two HCAs are the same in every field, which a test proves.
-// reflect.DeepEqual takes ten times as long, also where all memory is shared.
+// Equal reports whether two HCAs are the same in every field. A test compares it with
+// reflect.DeepEqual, which takes ten times as long, also where all memory is shared.
 func (h *HCA) Equal(o *HCA) bool {
 	return h.Name == o.Name && h.Identity.equal(&o.Identity) && h.IBDev == o.IBDev && h.Function == o.Function &&
 		h.Protocol == o.Protocol && h.PF == o.PF && equalPointers(h.VFIndex, o.VFIndex) && h.PCI.equal(o.PCI) &&
@@ -101,15 +97,17 @@ func (h *HCA) Equal(o *HCA) bool {
 }
 
 func (id *Identity) equal(o *Identity) bool {
-	return id.PCI == o.PCI && equalPointers(id.SF, o.SF) && id.Kind == o.Kind && id.Netdev == o.Netdev && id.Discriminator == o.Discriminator
+	return id.PCI == o.PCI && equalPointers(id.SF, o.SF) &&
+		id.Kind == o.Kind && id.Netdev == o.Netdev && id.Discriminator == o.Discriminator
 }
 
 func (f *PCIFunction) equal(o *PCIFunction) bool {
 	if f == o || f == nil || o == nil {
 		return f == o
 	}
-	return f.Address == o.Address && f.Vendor == o.Vendor && f.Device == o.Device && equalPointers(f.NUMANode, o.NUMANode) &&
-		f.Root == o.Root && slices.Equal(f.Bridges, o.Bridges) && equalPointers(f.TotalVFs, o.TotalVFs) && equalPointers(f.NumVFs, o.NumVFs)
+	return f.Address == o.Address && f.Vendor == o.Vendor && f.Device == o.Device &&
+		equalPointers(f.NUMANode, o.NUMANode) && f.Root == o.Root && slices.Equal(f.Bridges, o.Bridges) &&
+		equalPointers(f.TotalVFs, o.TotalVFs) && equalPointers(f.NumVFs, o.NumVFs)
 }
 
 func equalPointers[T comparable](a, b *T) bool {

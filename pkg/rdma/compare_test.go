@@ -13,7 +13,8 @@ func TestEqual(t *testing.T) {
 	whole := func() *HCA {
 		n := 1
 		return &HCA{
-			Identity: Identity{PCI: "p", SF: &n}, VFIndex: &n, PCI: &PCIFunction{NUMANode: &n, TotalVFs: &n, NumVFs: &n, Bridges: []string{"b"}},
+			Identity: Identity{PCI: "p", SF: &n}, VFIndex: &n, PCI: &PCIFunction{NUMANode: &n, TotalVFs: &n, NumVFs: &n,
+				Bridges: []string{"b"}},
 			Ports: []Port{{Number: 1}}, Uverbs: &Node{Name: "uverbs0"}, MADs: []Node{{Name: "umad0"}},
 		}
 	}
@@ -31,8 +32,9 @@ func TestEqual(t *testing.T) {
 		undo()
 	})
 	for name, none := range map[string]func(*HCA){
-		"PCI": func(h *HCA) { h.PCI = nil }, "VFIndex": func(h *HCA) { h.VFIndex = nil }, "Uverbs": func(h *HCA) { h.Uverbs = nil },
-		"SF": func(h *HCA) { h.Identity.SF = nil }, "Ports": func(h *HCA) { h.Ports = nil },
+		"PCI": func(h *HCA) { h.PCI = nil }, "VFIndex": func(h *HCA) { h.VFIndex = nil },
+		"Uverbs": func(h *HCA) { h.Uverbs = nil },
+		"SF":     func(h *HCA) { h.Identity.SF = nil }, "Ports": func(h *HCA) { h.Ports = nil },
 	} {
 		h := whole()
 		none(h)
@@ -75,7 +77,8 @@ func eachLeaf(v reflect.Value, name string, visit func(name string, change, undo
 // TestCompare: what differs, by HCA and by card.
 func TestCompare(t *testing.T) {
 	vf := func(address string, state PortState) HCA {
-		h := HCA{Identity: Identity{PCI: address}, Function: VF, PF: address[:10] + "0.0", Ports: []Port{{Number: 1, State: state}}}
+		h := HCA{Identity: Identity{PCI: address}, Function: VF, PF: address[:10] + "0.0",
+			Ports: []Port{{Number: 1, State: state}}}
 		h.Name = h.Identity.Name()
 		return h
 	}
@@ -91,15 +94,19 @@ func TestCompare(t *testing.T) {
 		older, newer *Snapshot
 		want         Difference
 	}{
-		"same":     {whole, whole, Difference{}},
-		"equal":    {whole, snapshot(a1, a2, b1), Difference{}},
-		"first":    {nil, snapshot(a1), Difference{Reshaped: true, HCAs: []string{a1.Name}, Families: []string{a1.PF}, Host: false}},
-		"a link":   {whole, snapshot(a1, down, b1), Difference{HCAs: []string{a2.Name}, Families: []string{a2.PF}}},
-		"a name":   {whole, snapshot(a1, renamed, b1), Difference{Reshaped: true, HCAs: []string{a2.Name}, Families: []string{a2.PF}}},
-		"gone":     {whole, snapshot(a1, a2), Difference{Reshaped: true, HCAs: []string{b1.Name}, Families: []string{b1.PF}}},
-		"came":     {snapshot(a2), whole, Difference{Reshaped: true, HCAs: []string{a1.Name, b1.Name}, Families: []string{a1.PF, b1.PF}}},
-		"all gone": {snapshot(a1, a2), snapshot(), Difference{Reshaped: true, HCAs: []string{a1.Name, a2.Name}, Families: []string{a1.PF}}},
-		"rdma_cm":  {whole, cm, Difference{Host: true}},
+		"same":  {whole, whole, Difference{}},
+		"equal": {whole, snapshot(a1, a2, b1), Difference{}},
+		"first": {nil, snapshot(a1), Difference{Reshaped: true, HCAs: []string{a1.Name},
+			Families: []string{a1.PF}, Host: false}},
+		"a link": {whole, snapshot(a1, down, b1), Difference{HCAs: []string{a2.Name}, Families: []string{a2.PF}}},
+		"a name": {whole, snapshot(a1, renamed, b1), Difference{Reshaped: true, HCAs: []string{a2.Name},
+			Families: []string{a2.PF}}},
+		"gone": {whole, snapshot(a1, a2), Difference{Reshaped: true, HCAs: []string{b1.Name}, Families: []string{b1.PF}}},
+		"came": {snapshot(a2), whole, Difference{Reshaped: true, HCAs: []string{a1.Name, b1.Name},
+			Families: []string{a1.PF, b1.PF}}},
+		"all gone": {snapshot(a1, a2), snapshot(), Difference{Reshaped: true, HCAs: []string{a1.Name, a2.Name},
+			Families: []string{a1.PF}}},
+		"rdma_cm": {whole, cm, Difference{Host: true}},
 	} {
 		got := Compare(test.older, test.newer)
 		if diff := cmp.Diff(test.want, got); diff != "" {

@@ -1,8 +1,6 @@
 package rdma
 
-import "slices"
-
-// dependency is something beside its own directory that an HCA's picture is made of.
+// dependency is a part of sysfs, outside an HCA's own directory, from which the scanner read attributes of the HCA.
 type dependency struct {
 	kind dependencyKind
 	name string
@@ -19,7 +17,7 @@ const (
 	inSlot                           // the other HCAs in the slot of this name
 )
 
-// dependents finds the HCAs that depend on something.
+// dependents holds the HCAs that depend on each part. A card adds and removes itself with all its dependencies.
 type dependents map[dependency][]*card
 
 func (d dependents) add(c *card) {
@@ -30,17 +28,11 @@ func (d dependents) add(c *card) {
 
 func (d dependents) remove(c *card) {
 	for _, on := range c.dependencies {
-		rest := slices.DeleteFunc(d[on], func(other *card) bool { return other == c })
-		if len(rest) > 0 {
-			d[on] = rest
-		} else {
-			delete(d, on)
-		}
+		remove(d, on, c)
 	}
 }
 
-// netdevs adds the HCAs whose ports may have got their interfaces, or the lack of
-// one, because of n, which may be nil.
+// ofNetdev adds the HCAs that may have gained or lost n as the interface of a port. n may be nil.
 func (d dependents) ofNetdev(n *netdev, ibdevs *Names) {
 	if n == nil {
 		return
@@ -54,14 +46,14 @@ func (d dependents) ofNetdev(n *netdev, ibdevs *Names) {
 	}
 }
 
-// of adds the HCAs that depend on something.
+// of adds the HCAs that depend on a part.
 func (d dependents) of(on dependency, ibdevs *Names) {
 	for _, c := range d[on] {
 		ibdevs.Add(c.ibdev)
 	}
 }
 
-// depends lists what an HCA that has been read depends on.
+// depends lists the dependencies of an HCA after it was read.
 func (c *card) depends() []dependency {
 	h := &c.hca
 	list := []dependency{{onDevice, c.parent}, {inSlot, c.slot}}

@@ -19,16 +19,16 @@ const (
 // /sys: os.DirFS("/sys"), or a fixture. It reads each class directory once and
 // a fixed number of files for each HCA, so its cost is linear in their number.
 //
-// What cannot be read is in Snapshot.Problems, and the rest is still there. An
-// error is returned only when sys is no sysfs tree at all. A host without RDMA
-// is no error: its snapshot has no HCAs.
+// Snapshot.Problems has what could not be read; everything else is complete. The error says
+// that sys is not the root of a sysfs tree. A host without RDMA is no error: its snapshot has
+// no HCAs.
 //
-// A program that looks again and again uses a [Scanner].
+// A program that reads the host repeatedly uses a [Scanner].
 func Discover(sys fs.ReadLinkFS) (*Snapshot, error) {
 	return NewScanner(sys).Scan()
 }
 
-// hostPart is what belongs to no HCA.
+// hostPart is the state of the host that belongs to no HCA.
 type hostPart struct {
 	netnsMode NetnsMode
 	rdmaCM    *Node
@@ -48,13 +48,13 @@ func readHost(sys fs.ReadLinkFS) hostPart {
 	return h
 }
 
-// ReadNetnsMode returns how the RDMA core treats network namespaces at the moment. The
-// kernel announces no change of it.
+// ReadNetnsMode reads the current network namespace mode of the RDMA core. The kernel sends no
+// event when the mode changes.
 func ReadNetnsMode(sys fs.ReadLinkFS) NetnsMode {
 	return parsed(&reader{sys: sys}, fileNetnsMode, parseNetnsMode)
 }
 
-// checkSysfs tells a host without RDMA from a directory that is no sysfs.
+// checkSysfs returns an error for a directory that is no sysfs tree. A host without RDMA passes.
 func checkSysfs(sys fs.ReadLinkFS) error {
 	if _, err := fs.Stat(sys, "class"); err != nil {
 		return fmt.Errorf("read sysfs: %w (is this the root of a sysfs tree?)", err)
@@ -62,7 +62,7 @@ func checkSysfs(sys fs.ReadLinkFS) error {
 	return nil
 }
 
-// same reports whether a snapshot has this picture of the host.
+// same reports whether the snapshot has the same host state.
 func (h hostPart) same(s *Snapshot) bool {
 	return h.netnsMode == s.NetnsMode && equalPointers(h.rdmaCM, s.RDMACM)
 }

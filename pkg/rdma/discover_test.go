@@ -66,7 +66,8 @@ func TestDiscoverNothing(t *testing.T) {
 	for _, name := range []string{"none", "empty-classes"} {
 		snap := discover(t, name)
 		if snap.HCAs == nil || len(snap.HCAs) != 0 || len(snap.Problems) != 0 {
-			t.Errorf("%s: %d HCAs (nil: %v), problems %v; want an empty list", name, len(snap.HCAs), snap.HCAs == nil, snap.Problems)
+			t.Errorf("%s: %d HCAs (nil: %v), problems %v; want an empty list", name, len(snap.HCAs),
+				snap.HCAs == nil, snap.Problems)
 		}
 	}
 }
@@ -76,7 +77,8 @@ func TestDiscoverNothing(t *testing.T) {
 func TestDiscoverLooseTree(t *testing.T) {
 	const dir = "class/infiniband/mlx5_0/"
 	sys := fstest.MapFS{
-		dir + "device":             {Data: []byte("../../../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0"), Mode: fs.ModeSymlink},
+		dir + "device": {Data: []byte("../../../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0"),
+			Mode: fs.ModeSymlink},
 		dir + "node_type":          {Data: []byte("1: CA\n")},
 		dir + "ports/1/link_layer": {Data: []byte("InfiniBand\n")},
 		"devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0/uevent": {Data: []byte("DRIVER=mlx5_core\nPCI_CLASS=20700\nPCI_ID=15B3:1021\n")},
@@ -85,7 +87,8 @@ func TestDiscoverLooseTree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(snap.HCAs) != 1 || snap.HCAs[0].Name != "pci-0000-3b-00-0" || snap.HCAs[0].PCI.Vendor != "15b3" || snap.HCAs[0].Driver != "mlx5_core" {
+	if len(snap.HCAs) != 1 || snap.HCAs[0].Name != "pci-0000-3b-00-0" || snap.HCAs[0].PCI.Vendor != "15b3" ||
+		snap.HCAs[0].Driver != "mlx5_core" {
 		t.Errorf("snapshot %s", encode(t, snap))
 	}
 }

@@ -2,17 +2,17 @@
 //
 // [Discover] reads a sysfs tree, given as a file system value, and returns a
 // [Snapshot]: plain data, sorted by identity, the same for the same tree. The
-// package knows nothing of Kubernetes, CDI or logging, starts nothing and
+// package does not import Kubernetes, CDI or a logger. It starts nothing and
 // writes nothing.
 //
-// # The words
+// # Terms
 //
 // An HCA (host channel adapter) is one RDMA device as the kernel registers it:
 // an entry of /sys/class/infiniband, its "ibdev" name (mlx5_0, rdmap79s0, rxe0).
-// The word is used for every transport: InfiniBand, RoCE, iWARP, EFA, Omni-Path.
+// The term covers every transport: InfiniBand, RoCE, iWARP, EFA, Omni-Path.
 // The kernel gives ibdev names in probe order, so a name is not an identity.
 //
-// A port is what carries traffic. Most HCAs have one, numbered 1. Its link layer
+// A port carries traffic. Most HCAs have one, numbered 1. Its link layer
 // is InfiniBand or Ethernet; its state is ACTIVE when it can carry traffic. Its
 // GIDs are its addresses: on InfiniBand a subnet prefix with the port GUID, on
 // RoCE made from the addresses of the port's network interface (netdev).
@@ -25,12 +25,12 @@
 //	          Every RDMA program needs it, and most need nothing else.
 //	rdma_cm   the connection manager, one for the host, for programs that connect
 //	          by IP address. iWARP always needs it.
-//	umadN     management datagrams on one port. Who holds it can reconfigure a
-//	          fabric, so containers do not get it by accident.
+//	umadN     management datagrams on one port. A process that opens it can reconfigure
+//	          the fabric, so containers get it only when a class allows it.
 //	issmN     opening it announces a subnet manager on the port.
 //
-// The numbers N are handed out in probe order, and the device majors above the
-// first 32 uverbs (64 umad) are dynamic: both are read, never assumed
+// The kernel assigns the numbers N in probe order. The device majors above the
+// first 32 uverbs (64 umad) are dynamic. The package reads both and assumes neither
 // (drivers/infiniband/core/uverbs_main.c, user_mad.c).
 //
 // A PCI function is a PF (physical function), a VF (virtual function, made by

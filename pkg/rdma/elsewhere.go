@@ -5,13 +5,12 @@ import (
 	"path"
 )
 
-// Elsewhere returns those of the given HCAs that are in another network namespace now,
-// with the nodes that they have there. In exclusive mode the directory of an HCA goes with it, while its
-// nodes stay visible to the whole host: class/infiniband_verbs knows no namespaces. All
-// else is as it was given.
+// Elsewhere returns the known HCAs that are in another network namespace now, each with its
+// current nodes. All other fields keep their values.
 //
-// The kernel's name of an HCA is unique among all namespaces. That the HCA is still the
-// one of its slot is checked where the node has a slot.
+// In exclusive mode, the kernel moves the directory of an HCA with it. The HCA's nodes stay visible to the
+// whole host, because class/infiniband_verbs is not per namespace. An HCA's kernel name is unique among all
+// namespaces. The function also checks that the node still belongs to the slot of the HCA.
 func Elsewhere(sys fs.ReadLinkFS, known []HCA) []HCA {
 	if len(known) == 0 || ReadNetnsMode(sys) != NetnsExclusive {
 		return nil
@@ -21,7 +20,7 @@ func Elsewhere(sys fs.ReadLinkFS, known []HCA) []HCA {
 	for _, h := range known {
 		r := &reader{sys: sys}
 		if _, err := r.realpath(path.Join(classInfiniband, h.IBDev)); err == nil {
-			continue // it, or another one of its name, is here
+			continue // this HCA, or another one with its name, is in the host's namespace
 		}
 		if h.Uverbs, h.MADs = nodes.of(h.IBDev); h.Uverbs == nil {
 			continue

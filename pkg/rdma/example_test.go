@@ -23,7 +23,8 @@ func ExampleDiscover() {
 	}
 	for _, h := range snap.Usable() {
 		p := h.Port1()
-		fmt.Printf("%s is %s: %s over %s, %d Gbit/s, %s\n", h.Name, h.IBDev, h.Protocol, p.Netdev, p.RateMbps/1000, h.Uverbs.Path())
+		fmt.Printf("%s is %s: %s over %s, %d Gbit/s, %s\n", h.Name, h.IBDev, h.Protocol, p.Netdev,
+			p.RateMbps/1000, h.Uverbs.Path())
 	}
 	for _, p := range snap.Problems {
 		fmt.Fprintln(os.Stderr, p)

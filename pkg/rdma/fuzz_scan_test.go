@@ -14,7 +14,8 @@ import (
 )
 
 // fuzzMachines are small, and odd in many ways.
-var fuzzMachines = []string{"soft-pci", "mlx5-sf", "smi-multiplane", "switchdev", "alibaba-erdma", "mlx4-dual-port", "irdma-e810", "misbehaving", "azure-mana"}
+var fuzzMachines = []string{"soft-pci", "mlx5-sf", "smi-multiplane", "switchdev", "alibaba-erdma", "mlx4-dual-port",
+	"irdma-e810", "misbehaving", "azure-mana"}
 
 // FuzzDiscover breaks the sysfs of a machine in any number of places. The scan ends,
 // without a panic; an HCA of whose device nothing was broken is in its slot; a node
@@ -28,7 +29,8 @@ func FuzzDiscover(f *testing.F) {
 	for i, name := range fuzzMachines {
 		machines = append(machines, load(f, name))
 		f.Add([]byte{byte(i)})
-		f.Add([]byte{byte(i), 0, 0, 40, 3, 'x', ':', '1', 1, 0, 99, 0, 2, 0, 120, 2, '.', '.', 3, 0, 7, 0, 4, 1, 1, 0, 5, 0, 200, 0, 6, 0, 9, 0})
+		f.Add([]byte{byte(i), 0, 0, 40, 3, 'x', ':', '1', 1, 0, 99, 0, 2, 0, 120, 2, '.', '.', 3, 0, 7, 0, 4, 1, 1, 0, 5,
+			0, 200, 0, 6, 0, 9, 0})
 	}
 	f.Fuzz(func(t *testing.T, script []byte) {
 		if len(script) == 0 {

@@ -11,7 +11,8 @@ import (
 // in the kernel's form it is what was read.
 
 func FuzzParseGUID(f *testing.F) {
-	for _, s := range []string{"a088:c203:003f:1a2b", "0000:0000:0000:0000", "cd77:f833:0000:1001", "", "fe80::1", "A088:C203:003F:1A2B"} {
+	for _, s := range []string{"a088:c203:003f:1a2b", "0000:0000:0000:0000", "cd77:f833:0000:1001", "", "fe80::1",
+		"A088:C203:003F:1A2B"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -23,7 +24,8 @@ func FuzzParseGUID(f *testing.F) {
 }
 
 func FuzzParseGIDPrefix(f *testing.F) {
-	for _, s := range []string{"fe80:0000:0000:0000:a088:c203:003f:1a2b", "0000:0000:0000:0000:0000:ffff:0a00:0001", "fe80::1", ""} {
+	for _, s := range []string{"fe80:0000:0000:0000:a088:c203:003f:1a2b",
+		"0000:0000:0000:0000:0000:ffff:0a00:0001", "fe80::1", ""} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -35,7 +37,8 @@ func FuzzParseGIDPrefix(f *testing.F) {
 }
 
 func FuzzParseRate(f *testing.F) {
-	for _, s := range []string{"400 Gb/sec (4X NDR)", "2.5 Gb/sec (1X SDR)", "10 Gb/sec (4X)", "40 Gb/sec (4X QDR)", "400 Gb/sec (8X HDR)", "", "-1 Gb/sec", "1.5"} {
+	for _, s := range []string{"400 Gb/sec (4X NDR)", "2.5 Gb/sec (1X SDR)", "10 Gb/sec (4X)", "40 Gb/sec (4X QDR)",
+		"400 Gb/sec (8X HDR)", "", "-1 Gb/sec", "1.5"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -54,7 +57,8 @@ func FuzzParseRate(f *testing.F) {
 }
 
 func FuzzParseEnum(f *testing.F) {
-	for _, s := range []string{"4: ACTIVE", "1: CA", "7: unspecified", "5: LinkUp", "0: <unknown>", "7: Phy Test", "4:ACTIVE", ": ", ""} {
+	for _, s := range []string{"4: ACTIVE", "1: CA", "7: unspecified", "5: LinkUp", "0: <unknown>", "7: Phy Test",
+		"4:ACTIVE", ": ", ""} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -85,17 +89,18 @@ func FuzzParseDev(f *testing.F) {
 }
 
 func FuzzParsePCIAddress(f *testing.F) {
-	for _, s := range []string{"0000:3b:00.0", "10000:01:1f.7", "B266:00:02.0", "ffffffff:ff:1f.7", "0000:3b:20.0", "3b:00.0", "", "../.."} {
+	for _, s := range []string{"0000:3b:00.0", "10000:01:1f.7", "B266:00:02.0", "ffffffff:ff:1f.7", "0000:3b:20.0",
+		"3b:00.0", "", "../.."} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		address, err := ParsePCIAddress(s)
-		if err != nil {
+		address, ok := parsePCIAddress(s)
+		if !ok {
 			return
 		}
-		again, err := ParsePCIAddress(address)
-		if err != nil || again != address || !strings.HasSuffix(strings.ToLower(s), address) {
-			t.Errorf("%q reads as %q, and that as %q, error %v", s, address, again, err)
+		again, ok := parsePCIAddress(address.String())
+		if !ok || again != address || !strings.HasSuffix(strings.ToLower(s), address.String()) {
+			t.Errorf("%q reads as %q, and that as %q, ok %v", s, address, again, ok)
 		}
 	})
 }
@@ -112,14 +117,15 @@ func FuzzLocate(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		p := locate(s)
+		p := PlaceOf(s)
 		parts := strings.Split(s, "/")
-		for _, part := range append([]string{p.root, p.address, p.aux}, p.bridges...) {
+		for _, part := range append([]string{p.Root, p.Address, p.aux}, p.Bridges...) {
 			if part != "" && !slices.Contains(parts, part) {
 				t.Errorf("%q: %q is no part of it: %+v", s, part, p)
 			}
 		}
-		if p.address == "" && (p.dir != "" || p.aux != "" || len(p.bridges) > 0) || p.address != "" && !strings.HasSuffix(p.dir, p.address) {
+		if p.Address == "" && (p.dir != "" || p.aux != "" || len(p.Bridges) > 0) ||
+			p.Address != "" && !strings.HasSuffix(p.dir, p.Address) {
 			t.Errorf("%q: %+v", s, p)
 		}
 	})

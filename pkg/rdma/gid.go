@@ -12,21 +12,21 @@ import (
 	"strings"
 )
 
-// GID is an address of a port, an entry of its GID table. The table is no part of a
-// [Snapshot]: it has up to 256 entries, and changes without an event of the kernel.
+// GID is an address of a port, an entry of its GID table. A [Snapshot] does not include the table:
+// it has up to 256 entries, and changes without an event of the kernel.
 type GID struct {
 	Index   int      // what ibv_modify_qp takes as sgid_index
-	Address [16]byte // gids/INDEX; an IPv6 address, ::ffff:a.b.c.d where RoCE made it from one of IPv4
+	Address [16]byte // gids/INDEX; an IPv6 address, or ::ffff:a.b.c.d for an IPv4 address of RoCE
 	Type    string   // gid_attrs/types/INDEX: "IB/RoCE v1" or "RoCE v2"
-	// Netdev is the interface whose address it is made from, "" without one. It may be in
-	// the network namespace of a container: the kernel prints the name alone.
+	// Netdev is the interface that has the address, "" without one. The interface may be in the network
+	// namespace of a container, because the kernel prints only the name.
 	Netdev string // gid_attrs/ndevs/INDEX
 }
 
-// ReadGIDs reads the entries of a port's GID table that are in use, in their order. A
-// port without a table has none.
+// ReadGIDs reads the used entries of a port's GID table in order. A port without a table has no
+// entries.
 func ReadGIDs(sys fs.FS, ibdev string, port int) ([]GID, error) {
-	dir := path.Join(classInfiniband, ibdev, "ports", strconv.Itoa(port))
+	dir := portDir(ibdev, port)
 	indexes, err := gidIndexes(sys, dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("list GIDs of port %d of %s: %w", port, ibdev, err)
@@ -37,7 +37,7 @@ func ReadGIDs(sys fs.FS, ibdev string, port int) ([]GID, error) {
 		name := strconv.Itoa(index)
 		text := attribute(sys, dir+"/gids/"+name)
 		if text == "" {
-			continue // the HCA has just gone
+			continue // the HCA was removed meanwhile
 		}
 		address, err := ParseGID(text)
 		if err != nil {
@@ -55,11 +55,10 @@ func ReadGIDs(sys fs.FS, ibdev string, port int) ([]GID, error) {
 	return gids, errors.Join(errs...)
 }
 
-// HasRoutableGID reports whether a RoCE port has a GID of type RoCE v2 that is not link-local: an address that leads
-// beyond the link. It reads no entry after the first such one. The error is that of a port whose table cannot be read
-// or is empty.
+// HasRoutableGID reports whether a RoCE port has a GID of type RoCE v2 that is not link-local, so that its traffic can
+// be routed. It stops at the first such entry. It returns an error if the table is empty or cannot be read.
 func HasRoutableGID(sys fs.FS, ibdev string, port int) (bool, error) {
-	dir := path.Join(classInfiniband, ibdev, "ports", strconv.Itoa(port))
+	dir := portDir(ibdev, port)
 	indexes, err := gidIndexes(sys, dir)
 	if err == nil && len(indexes) == 0 {
 		err = fs.ErrNotExist
@@ -70,7 +69,7 @@ func HasRoutableGID(sys fs.FS, ibdev string, port int) (bool, error) {
 	for _, i := range indexes {
 		gid, err := ParseGID(attribute(sys, fmt.Sprintf("%s/gids/%d", dir, i)))
 		if address := netip.AddrFrom16(gid); err != nil || address.IsUnspecified() || address.IsLinkLocalUnicast() {
-			continue // entries that are not in use are zero, or answer EINVAL
+			continue // unused entries are zero, or reading them fails with EINVAL
 		}
 		if attribute(sys, fmt.Sprintf("%s/gid_attrs/types/%d", dir, i)) == "RoCE v2" {
 			return true, nil
@@ -79,7 +78,11 @@ func HasRoutableGID(sys fs.FS, ibdev string, port int) (bool, error) {
 	return false, nil
 }
 
-// gidIndexes lists the entries of a GID table in their order.
+func portDir(ibdev string, port int) string {
+	return path.Join(classInfiniband, ibdev, "ports", strconv.Itoa(port))
+}
+
+// gidIndexes lists the entries of a GID table in order.
 func gidIndexes(sys fs.FS, port string) (indexes []int, err error) {
 	entries, err := fs.ReadDir(sys, port+"/gids")
 	for _, e := range entries {
@@ -91,7 +94,7 @@ func gidIndexes(sys fs.FS, port string) (indexes []int, err error) {
 	return indexes, err
 }
 
-// attribute reads a file whose absence, and whose EINVAL, mean that there is nothing.
+// attribute reads a file. It returns "" if the file is absent or the read fails with EINVAL.
 func attribute(sys fs.FS, name string) string {
 	b, err := fs.ReadFile(sys, name)
 	if err != nil {
@@ -109,9 +112,9 @@ func ParseGID(s string) (gid [16]byte, err error) {
 	return gid, err
 }
 
-// HardwareAddress returns the Ethernet address that a GID of RoCE was made from: the kernel
-// makes a port's default GID from the address of its interface, as a modified EUI-64
-// (drivers/infiniband/core/roce_gid_mgmt.c). It is "" for other GIDs.
+// HardwareAddress returns the Ethernet address that the kernel made a RoCE port's default GID
+// from, as a modified EUI-64 of the interface's address
+// (drivers/infiniband/core/roce_gid_mgmt.c). It returns "" for other GIDs.
 func (g GID) HardwareAddress() string {
 	b := g.Address
 	if g.Netdev == "" || b[0] != 0xfe || b[1]&0xc0 != 0x80 || b[11] != 0xff || b[12] != 0xfe {

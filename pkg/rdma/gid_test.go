@@ -22,7 +22,8 @@ func TestReadGIDs(t *testing.T) {
 		want           []string
 	}{
 		{"roce-sriov", "mlx5_0", []string{
-			"0 fe80::a288:c2ff:fe25:1000 IB/RoCE v1 ens1f0np0 a0:88:c2:25:10:00", "1 fe80::a288:c2ff:fe25:1000 RoCE v2 ens1f0np0 a0:88:c2:25:10:00",
+			"0 fe80::a288:c2ff:fe25:1000 IB/RoCE v1 ens1f0np0 a0:88:c2:25:10:00",
+			"1 fe80::a288:c2ff:fe25:1000 RoCE v2 ens1f0np0 a0:88:c2:25:10:00",
 			"2 10.1.0.10 IB/RoCE v1 ens1f0np0 ", "3 10.1.0.10 RoCE v2 ens1f0np0 ",
 		}},
 		{"dgx-h100-ib", "mlx5_0", []string{"0 fe80::a088:c203:3f:1800 IB/RoCE v1  "}},
@@ -63,7 +64,8 @@ func TestReadGIDsBroken(t *testing.T) {
 }
 
 func FuzzParseGID(f *testing.F) {
-	for _, s := range []string{"fe80:0000:0000:0000:a288:c2ff:fe25:1000", "0000:0000:0000:0000:0000:ffff:0a01:000a", "", "::1"} {
+	for _, s := range []string{"fe80:0000:0000:0000:a288:c2ff:fe25:1000",
+		"0000:0000:0000:0000:0000:ffff:0a01:000a", "", "::1"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

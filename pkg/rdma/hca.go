@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// card is one HCA while it is read, and what a scanner has to remember of it
-// besides: which other parts of sysfs it was made of.
+// card is one HCA with the dependencies that the scanner needs to update it. Its owner is one
+// goroutine at a time.
 type card struct {
 	reader
 	netdevs *netdevTable
@@ -19,19 +19,19 @@ type card struct {
 	hca          HCA
 	real, parent string   // directories of the HCA and of the device that carries it
 	soft         string   // the interface below a soft-RoCE HCA
-	gidNetdevs   []string // by port, the interface that its first GID names, be it on this host or not
-	alone        []Port   // as far as the HCA itself says; hca.Ports has what others in the slot say
-	byGUID       bool     // interfaces were compared by hardware address
+	gidNetdevs   []string // by port, the interface in its first GID; it may be in another namespace
+	alone        []Port   // before markSwitchHCAs compared the HCA with others in its slot
+	byGUID       bool     // findNetdev compared hardware addresses
 	slot         string   // its name without a discriminator
 	key          sortKey
 	dependencies []dependency
 }
 
-// readCard reads one entry of /sys/class/infiniband; nil if it does not exist, or
-// leads nowhere because the HCA is going.
+// readCard reads one entry of /sys/class/infiniband. It returns nil if the entry does not exist,
+// or links to a directory that the kernel is removing.
 func readCard(sys fs.ReadLinkFS, netdevs *netdevTable, nodes *nodeTable, ibdev string) *card {
 	if !isName(ibdev) {
-		return nil // whatever a node says
+		return nil // the name came from a node's file
 	}
 	c := &card{reader: reader{sys: sys, ibdev: ibdev}, netdevs: netdevs, hca: HCA{IBDev: ibdev}}
 	real, err := c.realpath(classInfiniband + "/" + ibdev)
@@ -58,14 +58,14 @@ func readCard(sys fs.ReadLinkFS, netdevs *netdevTable, nodes *nodeTable, ibdev s
 	return c
 }
 
-// setName names the HCA after its slot and what tells it from others there.
+// setName sets the HCA's name from its slot and the discriminator within the slot.
 func (c *card) setName(discriminator string) {
 	c.hca.Identity.Discriminator = discriminator
 	c.hca.Name = c.hca.Identity.Name()
 	c.key = c.hca.sortKey()
 }
 
-// exists reports whether there is an HCA, and not just a problem.
+// exists reports whether the card has an HCA, and not only a problem.
 func (c *card) exists() bool { return c.real != "" }
 
 func (c *card) readHCA() {
@@ -86,11 +86,11 @@ func (c *card) readHCA() {
 	h.Protocol = c.protocol()
 }
 
-// readSlot fills in what the HCA sits on: identity, function, PCI, driver.
+// readSlot reads what the HCA sits on: identity, function, PCI, driver.
 func (c *card) readSlot() {
-	h, where := &c.hca, locate(c.parent)
+	h, where := &c.hca, PlaceOf(c.parent)
 	driver := ""
-	if where.address != "" {
+	if where.Address != "" {
 		if pf := c.link(where.dir + "/physfn"); pf != "" {
 			h.Function, h.PF = VF, pf
 		}
@@ -100,11 +100,14 @@ func (c *card) readSlot() {
 	case c.soft != "":
 		h.Function, h.PF, h.Driver = Virtual, "", "rxe"
 		h.Identity = Identity{Kind: "rxe", Netdev: c.soft}
-	case where.address == "":
-		h.Function, h.Driver = Virtual, softDriver(h)
+	case where.Address == "":
+		h.Function = Virtual
+		if h.NodeType == NodeTypeRNIC {
+			h.Driver = "siw" // the other one without a parent device is soft-RoCE on older kernels
+		}
 		h.Identity = Identity{Kind: cmp.Or(h.Driver, "virtual")}
 	default:
-		h.Identity = Identity{PCI: where.address}
+		h.Identity = Identity{PCI: where.Address}
 		h.Driver = driver
 		if h.Function == "" {
 			h.Function = PF
@@ -115,28 +118,19 @@ func (c *card) readSlot() {
 	}
 }
 
-// readAux handles an HCA on an auxiliary device: a subfunction has a number of
-// its own (file sfnum); other auxiliary devices, such as ice.roce.0, are just
-// how a driver splits one PCI function.
-func (c *card) readAux(where place) {
+// readAux reads an HCA on an auxiliary device. Only a subfunction has a number of its
+// own (file sfnum). Other auxiliary devices, such as ice.roce.0, are how a driver splits
+// one PCI function.
+func (c *card) readAux(where Place) {
 	h := &c.hca
 	h.Driver = c.link(c.parent + "/driver")
 	if sf := parsed(&c.reader, c.parent+"/sfnum", number); sf != nil {
-		h.Function, h.PF, h.Identity.SF = SF, where.address, sf
+		h.Function, h.PF, h.Identity.SF = SF, where.Address, sf
 	}
 }
 
-// softDriver guesses the driver of an HCA without a parent device. Such HCAs are
-// soft-RoCE on kernels without the parent file, or soft-iWARP (RNIC).
-func softDriver(h *HCA) string {
-	if h.NodeType == NodeTypeRNIC {
-		return "siw"
-	}
-	return ""
-}
-
-// nameByPort gives a software HCA without a parent file the interface of its
-// first port as identity, and its ibdev name where that is unknown too.
+// nameByPort sets the identity of a software HCA without a parent file: the interface of its
+// first port, or its ibdev name if the interface is unknown too.
 func (c *card) nameByPort() {
 	h := &c.hca
 	h.Identity.Netdev = h.IBDev
@@ -146,8 +140,8 @@ func (c *card) nameByPort() {
 }
 
 // readPCI reads the PCI function that carries the HCA, and returns its driver.
-func (c *card) readPCI(where place) (driver string) {
-	f := &PCIFunction{Address: where.address, Root: where.root, Bridges: where.bridges}
+func (c *card) readPCI(where Place) (driver string) {
+	f := &PCIFunction{Address: where.Address, Root: where.Root, Bridges: where.Bridges}
 	driver = c.readPCIDevice(where, f)
 	f.NUMANode = parsed(&c.reader, where.dir+"/numa_node", number)
 	if c.hca.Function != VF {
@@ -158,10 +152,10 @@ func (c *card) readPCI(where place) (driver string) {
 	return driver
 }
 
-// readPCIDevice reads which device a PCI function is, and its driver. One file has what is in
-// vendor, device and the driver link; these are read for what it lacks, as on kernels and in
-// copies of sysfs without it.
-func (c *card) readPCIDevice(where place, f *PCIFunction) (driver string) {
+// readPCIDevice reads the IDs of a PCI function and returns its driver. The file uevent has all of
+// them. The function reads vendor, device and the driver link only where uevent lacks them, as on
+// some kernels and in copies of sysfs.
+func (c *card) readPCIDevice(where Place, f *PCIFunction) (driver string) {
 	uevent := c.read(where.dir + "/uevent")
 	for line := range strings.Lines(uevent) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
@@ -184,14 +178,14 @@ func (c *card) readPCIDevice(where place, f *PCIFunction) (driver string) {
 	return driver
 }
 
-// readPorts reads the ports of an HCA. The kernel numbers them from 1 without holes
-// (rdma_start_port, rdma_end_port; only a switch, which nobody makes, has a port 0).
+// readPorts reads the ports of an HCA. The kernel numbers them from 1 without gaps
+// (rdma_start_port, rdma_end_port). Only an InfiniBand switch has a port 0.
 func (c *card) readPorts() {
 	for n := 1; ; n++ {
 		dir := c.real + "/ports/" + strconv.Itoa(n)
 		linkLayer, exists := c.lookUp(dir + "/link_layer")
 		if linkLayer == "" && exists {
-			_, err := fs.Stat(c.sys, dir) // an error of ports itself has no end
+			_, err := fs.Stat(c.sys, dir) // link_layer may fail for every number if ports itself does
 			exists = err == nil
 		}
 		if !exists {
@@ -202,7 +196,7 @@ func (c *card) readPorts() {
 		c.hca.Ports = append(c.hca.Ports, p)
 	}
 	if c.hca.Ports == nil {
-		c.hca.Ports = []Port{} // programs iterate over it
+		c.hca.Ports = []Port{} // JSON readers expect a list
 	}
 	c.markRepresentors()
 	c.alone = c.hca.Ports
@@ -221,14 +215,14 @@ func (c *card) readPort(dir string, n int, layer LinkLayer) Port {
 		p.LID = c.read(dir + "/lid")
 		p.SubnetPrefix = parsed(&c.reader, dir+"/gids/0", ParseGIDPrefix)
 	case LinkEthernet:
-		// EINVAL while slot 0 is empty, as on a VF whose interface has no address.
+		// The read fails with EINVAL while slot 0 is empty, as on a VF whose interface has no address.
 		p.Netdev = c.optional(dir + "/gid_attrs/ndevs/0")
 	}
 	return p
 }
 
-// protocol tells the transport from what sysfs shows. The kernel's own word for
-// it is in netlink only (RDMA_NLDEV_ATTR_DEV_PROTOCOL).
+// protocol derives the transport from sysfs. The kernel's own value is available by
+// netlink only (RDMA_NLDEV_ATTR_DEV_PROTOCOL).
 func (c *card) protocol() Protocol {
 	h := &c.hca
 	switch {
@@ -250,8 +244,8 @@ func (c *card) protocol() Protocol {
 	return ProtocolUnknown
 }
 
-// hasGIDs reports whether a port has a GID table, be its slots empty. Without one
-// it sends raw Ethernet only, as the HCA of a PF in switchdev mode does.
+// hasGIDs reports whether a port has a GID table, even an empty one. A port without a table
+// sends raw Ethernet only, as on the HCA of a PF in switchdev mode.
 func (c *card) hasGIDs(port int) bool {
 	if port <= len(c.gidNetdevs) && c.gidNetdevs[port-1] != "" {
 		return true
@@ -260,8 +254,8 @@ func (c *card) hasGIDs(port int) bool {
 	return err == nil
 }
 
-// discriminator is the node GUID, or the ibdev name where another HCA of the
-// slot has the same GUID or none is set.
+// discriminator returns the node GUID. It returns the ibdev name if the GUID is not set, or
+// another HCA of the slot has the same one.
 func discriminator(c *card, slot []*card) string {
 	for _, other := range slot {
 		if c.hca.NodeGUID == 0 || other != c && other.hca.NodeGUID == c.hca.NodeGUID {

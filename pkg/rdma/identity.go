@@ -10,9 +10,8 @@ import (
 	"strings"
 )
 
-// Identity is the slot of an HCA: what stays the same over a reboot or a driver
-// reload. Either PCI is set, or
-// Kind and Netdev.
+// Identity is the slot of an HCA, which survives a reboot and a driver reload. Either PCI is set,
+// or Kind and Netdev are.
 type Identity struct {
 	// PCI is the address of the PCI function that carries the HCA.
 	PCI string `json:"pci,omitempty"`
@@ -22,8 +21,8 @@ type Identity struct {
 	Kind string `json:"kind,omitempty"`
 	// Netdev is the interface below a software HCA; its ibdev name if unknown.
 	Netdev string `json:"netdev,omitempty"`
-	// Discriminator tells apart several HCAs of one slot: a node GUID, or an
-	// ibdev name where the GUIDs do not tell them apart.
+	// Discriminator distinguishes several HCAs of one slot: a node GUID, or an
+	// ibdev name where the GUIDs are equal or zero.
 	Discriminator string `json:"discriminator,omitempty"`
 }
 
@@ -33,10 +32,10 @@ type Identity struct {
 //	pci-0000-c1-00-0-sf-88    a subfunction
 //	soft-rxe-eth0             soft-RoCE on eth0
 //
-// Different identities have different names: the PCI part has a fixed form, and
-// a free part that is no plain short label is written in hexadecimal behind
-// "x--", or hashed behind "h--" (SHA-256, 80 bits) where that would not fit. The
-// name is at most 63 characters long, as a DNS label must be (RFC 1123).
+// Different identities have different names: the PCI part has a fixed form. A free part
+// that is no plain short label is hexadecimal after "x--", or a hash after "h--" (SHA-256,
+// 80 bits) where hexadecimal would be too long. The name is at most 63 characters long,
+// as a DNS label must be (RFC 1123).
 func (id Identity) Name() string {
 	var name string
 	if id.PCI != "" {
@@ -53,12 +52,12 @@ func (id Identity) Name() string {
 	return name
 }
 
-// maxLabel is what the free part of a name may take: 63 less the longest
+// maxLabel is the maximum length of the free part of a name: 63 less the longest
 // "pci-<8>-<2>-<2>-<1>", "-sf-<10>" and "-at-".
 const maxLabel = 23
 
-// plainLabel is what may stand in a name as it is. A double hyphen is reserved
-// for the escapes, and the word "at" between hyphens for the discriminator.
+// plainLabel matches a free part that needs no escape. The double hyphen is reserved
+// for escapes, and the word "at" between hyphens for the discriminator.
 var plainLabel = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
 func label(s string) string {
@@ -97,7 +96,7 @@ func (h *HCA) sortKey() sortKey {
 		k.soft = 1
 		return k
 	}
-	// Discover only stores addresses that it parsed.
+	// Discover stores only valid addresses.
 	k.own, _ = parsePCIAddress(h.Identity.PCI)
 	k.family = k.own
 	if h.PF != "" {
@@ -115,8 +114,8 @@ func (h *HCA) sortKey() sortKey {
 	return k
 }
 
-// Family names the card an HCA belongs to: a PF with its VFs and SFs is one
-// family, a software HCA is its own.
+// Family returns the name of the HCA's card. A PF with its VFs and SFs is one family. A
+// software HCA is a family of its own.
 func (h *HCA) Family() string {
 	switch {
 	case h.PF != "":

@@ -47,9 +47,11 @@ func FuzzIdentityName(f *testing.F) {
 	f.Add("", -1, "rxe", "eth0", "", "", -1, "siw", "eth0", "")
 	f.Add("", -1, "rxe", "eth0-at-y", "", "", -1, "rxe", "eth0", "y")
 	f.Add("", -1, "rxe", "at", "x--6174", "", -1, "rxe", "x--6174", "at")
-	f.Add("ffffffff:ff:1f.7", 4294967295, "", "", "abcdefghijklmnopqrstuvw", "", -1, "virtual", "abcdefghijklmnopqrstuvw", "abcdefghijklmnopqrstuvw")
+	f.Add("ffffffff:ff:1f.7", 4294967295, "", "", "abcdefghijklmnopqrstuvw", "", -1, "virtual", "abcdefghijklmnopqrstuvw",
+		"abcdefghijklmnopqrstuvw")
 	f.Add("", -1, "virtual", "abcdefghijklmnopqrstuvwx", "mlx5_0", "", -1, "virtual", "", "ümlaut")
-	f.Fuzz(func(t *testing.T, pci1 string, sf1 int, kind1, netdev1, disc1, pci2 string, sf2 int, kind2, netdev2, disc2 string) {
+	f.Fuzz(func(t *testing.T, pci1 string, sf1 int, kind1, netdev1, disc1, pci2 string, sf2 int, kind2,
+		netdev2, disc2 string) {
 		a, ok1 := identity(pci1, sf1, kind1, netdev1, disc1)
 		b, ok2 := identity(pci2, sf2, kind2, netdev2, disc2)
 		if !ok1 || !ok2 {
@@ -72,11 +74,11 @@ func identity(pci string, sf int, kind, netdev, disc string) (id Identity, ok bo
 		known := kind == "rxe" || kind == "siw" || kind == "virtual"
 		return id, known && netdev != ""
 	}
-	address, err := ParsePCIAddress(pci)
-	if id.PCI = address; sf >= 0 {
+	address, ok := parsePCIAddress(pci)
+	if id.PCI = address.String(); sf >= 0 {
 		id.SF = &sf
 	}
-	return id, err == nil && sf <= 1<<32-1 // sfnum is a u32
+	return id, ok && sf <= 1<<32-1 // sfnum is a u32
 }
 
 func (id Identity) key() string {

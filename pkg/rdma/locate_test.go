@@ -7,37 +7,40 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestLocate: where a device stands, whatever its path starts with.
-func TestLocate(t *testing.T) {
+// hyperV is the directory of a bus on Hyper-V.
+const hyperV = "devices/LNXSYSTM:00/LNXSYBUS:00/ACPI0004:00/VMBUS:00/47505500-0001-0000-3130-444531444234"
+
+// TestPlaceOf: where a device stands, whatever its path starts with.
+func TestPlaceOf(t *testing.T) {
 	for _, test := range []struct {
 		path string
-		want place
+		want Place
 	}{
-		{"devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/0000:19:00.0", place{
+		{"devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/0000:19:00.0", Place{
 			dir:     "devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/0000:19:00.0",
-			address: "0000:19:00.0", root: "pci0000:15", bridges: []string{"0000:15:01.0", "0000:16:00.0", "0000:17:01.0"},
+			Address: "0000:19:00.0", Root: "pci0000:15", Bridges: []string{"0000:15:01.0", "0000:16:00.0", "0000:17:01.0"},
 		}},
-		{"devices/LNXSYSTM:00/LNXSYBUS:00/ACPI0004:00/VMBUS:00/47505500-0001-0000-3130-444531444234/pci7870:00/7870:00:00.0", place{
-			dir:     "devices/LNXSYSTM:00/LNXSYBUS:00/ACPI0004:00/VMBUS:00/47505500-0001-0000-3130-444531444234/pci7870:00/7870:00:00.0",
-			address: "7870:00:00.0", root: "pci7870:00",
+		{hyperV + "/pci7870:00/7870:00:00.0", Place{
+			dir:     hyperV + "/pci7870:00/7870:00:00.0",
+			Address: "7870:00:00.0", Root: "pci7870:00",
 		}},
-		{"devices/platform/3f000000.pcie/pci0003:00/0003:00:00.0/0003:01:00.1", place{
+		{"devices/platform/3f000000.pcie/pci0003:00/0003:00:00.0/0003:01:00.1", Place{
 			dir:     "devices/platform/3f000000.pcie/pci0003:00/0003:00:00.0/0003:01:00.1",
-			address: "0003:01:00.1", root: "pci0003:00", bridges: []string{"0003:00:00.0"},
+			Address: "0003:01:00.1", Root: "pci0003:00", Bridges: []string{"0003:00:00.0"},
 		}},
-		{"devices/pci0000:80/0000:80:06.0/pci10000:00/10000:00:02.0/10000:01:00.0", place{ // behind Intel VMD
+		{"devices/pci0000:80/0000:80:06.0/pci10000:00/10000:00:02.0/10000:01:00.0", Place{ // behind Intel VMD
 			dir:     "devices/pci0000:80/0000:80:06.0/pci10000:00/10000:00:02.0/10000:01:00.0",
-			address: "10000:01:00.0", root: "pci0000:80", bridges: []string{"10000:00:02.0"},
+			Address: "10000:01:00.0", Root: "pci0000:80", Bridges: []string{"10000:00:02.0"},
 		}},
-		{"devices/pci0000:c0/0000:c0:01.1/0000:c1:00.0/mlx5_core.sf.4", place{
+		{"devices/pci0000:c0/0000:c0:01.1/0000:c1:00.0/mlx5_core.sf.4", Place{
 			dir:     "devices/pci0000:c0/0000:c0:01.1/0000:c1:00.0",
-			address: "0000:c1:00.0", root: "pci0000:c0", bridges: []string{"0000:c0:01.1"}, aux: "mlx5_core.sf.4",
+			Address: "0000:c1:00.0", Root: "pci0000:c0", Bridges: []string{"0000:c0:01.1"}, aux: "mlx5_core.sf.4",
 		}},
-		{"devices/virtual", place{}},
-		{"devices/pci0000:00", place{root: "pci0000:00"}},
-		{"", place{}},
+		{"devices/virtual", Place{}},
+		{"devices/pci0000:00", Place{Root: "pci0000:00"}},
+		{"", Place{}},
 	} {
-		if diff := cmp.Diff(test.want, locate(test.path), cmp.AllowUnexported(place{})); diff != "" {
+		if diff := cmp.Diff(test.want, PlaceOf(test.path), cmp.AllowUnexported(Place{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.path, diff)
 		}
 	}

@@ -146,7 +146,8 @@ func TestNetdevTwins(t *testing.T) {
 // TestRepresentors: in switchdev mode an HCA has a port for each function behind
 // its embedded switch. They are not its own.
 func TestRepresentors(t *testing.T) {
-	for machine, want := range map[string]string{"switchdev": "1 own, 4 representors", "mlx5-sf": "1 own, 2 representors"} {
+	for machine, want := range map[string]string{"switchdev": "1 own, 4 representors",
+		"mlx5-sf": "1 own, 2 representors"} {
 		h := &discover(t, machine).HCAs[0]
 		own, representors := 0, 0
 		for _, p := range h.Ports {
@@ -173,7 +174,8 @@ func TestSharedSlot(t *testing.T) {
 	for _, h := range snap.HCAs {
 		got[h.IBDev] = h.Name
 	}
-	want := map[string]string{"ibp8s0f0": "pci-0000-08-00-0", "ibp8s0f1": "pci-0000-08-00-1", "smi1": "pci-0000-08-00-1-at-smi1"}
+	want := map[string]string{"ibp8s0f0": "pci-0000-08-00-0", "ibp8s0f1": "pci-0000-08-00-1",
+		"smi1": "pci-0000-08-00-1-at-smi1"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("smi-multiplane (-want +got):\n%s", diff)
 	}
@@ -188,7 +190,8 @@ func TestSharedSlot(t *testing.T) {
 		"a088:c203:0057:7002": "pci-0000-08-00-1-at-a088c20300577002", // its own
 		"0000:0000:0000:0000": "pci-0000-08-00-1-at-smi1",             // none
 	} {
-		snap := variant(t, "smi-multiplane", "infiniband/smi1/node_guid --\na088:c203:0057:7001", "infiniband/smi1/node_guid --\n"+guid)
+		snap := variant(t, "smi-multiplane", "infiniband/smi1/node_guid --\na088:c203:0057:7001",
+			"infiniband/smi1/node_guid --\n"+guid)
 		if got := hca(t, snap, "smi1").Name; got != want {
 			t.Errorf("smi1 with node GUID %s is called %q; want %q", guid, got, want)
 		}
@@ -198,7 +201,8 @@ func TestSharedSlot(t *testing.T) {
 // TestNodes: every character device, with the port and number the kernel gave it.
 func TestNodes(t *testing.T) {
 	for _, test := range []struct{ machine, ibdev, want string }{
-		{"mlx4-dual-port", "mlx4_0", "uverbs0 231:192, umad0 231:0 port 1, issm0 231:64 port 1, umad1 231:1 port 2, issm1 231:65 port 2"},
+		{"mlx4-dual-port", "mlx4_0",
+			"uverbs0 231:192, umad0 231:0 port 1, issm0 231:64 port 1, umad1 231:1 port 2, issm1 231:65 port 2"},
 		{"many-uverbs", "mlx5_31", "uverbs31 231:223, umad31 231:31 port 1, issm31 231:95 port 1"},
 		{"many-uverbs", "mlx5_32", "uverbs32 235:0, umad32 231:32 port 1, issm32 231:96 port 1"}, // a dynamic major
 		{"aws-p5", "rdmap201s0", "uverbs31 231:223"},
@@ -218,7 +222,8 @@ func TestNodes(t *testing.T) {
 			t.Errorf("%s %s (-want +got):\n%s", test.machine, test.ibdev, diff)
 		}
 	}
-	for machine, want := range map[string]string{"none": "-", "aws-p5": "-", "empty-classes": "/dev/infiniband/rdma_cm 10:260", "mlx4-dual-port": "/dev/infiniband/rdma_cm 10:57"} {
+	for machine, want := range map[string]string{"none": "-", "aws-p5": "-",
+		"empty-classes": "/dev/infiniband/rdma_cm 10:260", "mlx4-dual-port": "/dev/infiniband/rdma_cm 10:57"} {
 		got := "-"
 		if cm := discover(t, machine).RDMACM; cm != nil {
 			got = fmt.Sprintf("%s %d:%d", cm.Path(), cm.Major, cm.Minor)
@@ -231,7 +236,8 @@ func TestNodes(t *testing.T) {
 
 // TestNetnsMode: shared, exclusive, or not said.
 func TestNetnsMode(t *testing.T) {
-	for machine, want := range map[string]rdma.NetnsMode{"soft": rdma.NetnsShared, "soft-pci": rdma.NetnsExclusive, "none": rdma.NetnsUnknown} {
+	for machine, want := range map[string]rdma.NetnsMode{"soft": rdma.NetnsShared, "soft-pci": rdma.NetnsExclusive,
+		"none": rdma.NetnsUnknown} {
 		if got := discover(t, machine).NetnsMode; got != want {
 			t.Errorf("%s: mode %q; want %q", machine, got, want)
 		}

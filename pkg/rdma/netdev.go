@@ -9,31 +9,30 @@ import (
 	"sync"
 )
 
-// netdevTable holds the network interfaces of a host. Several HCAs may be looked up
-// at once.
+// netdevTable holds the network interfaces of a host. Its methods named, of, isSwitch and withGUID lock it,
+// so several goroutines can read HCAs at once.
 type netdevTable struct {
 	sys      fs.ReadLinkFS
-	whole    bool // it has just been listed: what it lacks does not exist
+	whole    bool // it was just listed, so an absent interface does not exist
 	mu       sync.Mutex
 	byName   map[string]*netdev
 	byDevice map[string][]*netdev // by the directory of the device below them
-	byGUID   map[GUID][]*netdev   // by hardware address, nil until first asked for
+	byGUID   map[GUID][]*netdev   // by hardware address, nil until the first withGUID
 	problems []Problem
 }
 
-// netdev is one entry of /sys/class/net. Its attributes are read once, and only
+// netdev is one entry of /sys/class/net. The table reads its attributes once, and only
 // for the interfaces of a device that carries an HCA.
 type netdev struct {
 	name, dir   string
 	device      string // the directory of the device below it, "" for a virtual one
-	guid        GUID   // made from the hardware address, where that was asked for
+	guid        GUID   // made from the hardware address, 0 while byGUID is nil
 	read        bool
 	devPort     int  // dev_port, -1 if unknown
 	representor bool // phys_port_name
 }
 
-// listNetdevs lists the interfaces and the devices they belong to. It reads one
-// link for each.
+// listNetdevs lists the interfaces and their devices. It reads one link per interface.
 func listNetdevs(sys fs.ReadLinkFS) *netdevTable {
 	t := &netdevTable{sys: sys, whole: true, byName: map[string]*netdev{}, byDevice: map[string][]*netdev{}}
 	r := &reader{sys: sys}
@@ -44,16 +43,16 @@ func listNetdevs(sys fs.ReadLinkFS) *netdevTable {
 	return t
 }
 
-// add reads the link of an interface and puts it into the table; nil if there is no
+// add reads the link of an interface and adds it to the table. It returns nil if there is no
 // such interface.
 func (t *netdevTable) add(name string) *netdev {
 	if !isName(name) {
-		return nil // whatever a GID says
+		return nil // the name came from a GID
 	}
 	r := &reader{sys: t.sys}
 	real, err := r.realpath(path.Join(classNet, name))
 	if err != nil {
-		return nil // gone since it was listed
+		return nil // removed since it was listed
 	}
 	n := &netdev{name: name, dir: real}
 	t.byName[name] = n
@@ -69,8 +68,8 @@ func (t *netdevTable) add(name string) *netdev {
 	return n
 }
 
-// refresh reads the link of an interface anew. It returns the entry before and after,
-// each nil if there was or is none.
+// refresh reads the link of an interface again. It returns the entry before and after,
+// nil where there was none.
 func (t *netdevTable) refresh(name string) (before, after *netdev) {
 	if before = t.byName[name]; before != nil {
 		delete(t.byName, name)
@@ -80,9 +79,9 @@ func (t *netdevTable) refresh(name string) (before, after *netdev) {
 	return before, t.add(name)
 }
 
-// remove takes an interface from an index, if it is in it.
-func remove[K comparable](index map[K][]*netdev, key K, n *netdev) {
-	rest := slices.DeleteFunc(index[key], func(other *netdev) bool { return other == n })
+// remove deletes an entry from an index, if present.
+func remove[K, V comparable](index map[K][]V, key K, entry V) {
+	rest := slices.DeleteFunc(index[key], func(other V) bool { return other == entry })
 	if len(rest) > 0 {
 		index[key] = rest
 	} else {
@@ -90,8 +89,8 @@ func remove[K comparable](index map[K][]*netdev, key K, n *netdev) {
 	}
 }
 
-// named returns the interface of that name, nil if there is none. Those that are
-// not on hardware come and go without anyone telling, so they are looked up.
+// named returns the interface with that name, nil if there is none. Changes need
+// not name virtual interfaces, so the table reads their links again.
 func (t *netdevTable) named(name string) *netdev {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -115,7 +114,8 @@ func (t *netdevTable) of(device string) []*netdev {
 		}
 		n.read, n.devPort = true, -1
 		portName := r.optional(n.dir + "/phys_port_name")
-		n.representor = isRepresentor(portName) || isLegacyRepresentor(portName) && n.isOnSwitch(t.sys)
+		n.representor = representor.MatchString(portName) ||
+			legacyRepresentor.MatchString(portName) && n.isOnSwitch(t.sys)
 		if port, err := strconv.Atoi(r.optional(n.dir + "/dev_port")); err == nil {
 			n.devPort = port
 		}
@@ -123,13 +123,13 @@ func (t *netdevTable) of(device string) []*netdev {
 	return all
 }
 
-// isOnSwitch reports whether an interface is a port of an embedded switch: those of mlx5 in
-// switchdev mode have the ID of their switch, the uplink too, and the read fails otherwise.
+// isOnSwitch reports whether an interface is a port of an embedded switch. Ports of mlx5 in
+// switchdev mode, including the uplink, have the ID of their switch. Reading it fails otherwise.
 func (n *netdev) isOnSwitch(sys fs.ReadLinkFS) bool {
 	return (&reader{sys: sys}).optional(n.dir+"/phys_switch_id") != ""
 }
 
-// isSwitch reports whether a device has an embedded switch: an interface of it is a port of one.
+// isSwitch reports whether a device has an embedded switch, so that one of its interfaces is a port of it.
 func (t *netdevTable) isSwitch(device string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -148,9 +148,9 @@ func (t *netdevTable) addAddress(n *netdev) {
 }
 
 // withGUID finds the interface whose Ethernet address, extended to 64 bits, is the
-// GUID (drivers make node GUIDs with addrconf_addr_eui48). One on hardware comes
-// first, since a VLAN has the address of the interface below it, then the first in
-// order of names.
+// GUID (drivers make node GUIDs with addrconf_addr_eui48). It prefers an interface on
+// hardware, because a VLAN has the address of the interface below it. Among the others it
+// takes the first name in order.
 func (t *netdevTable) withGUID(guid GUID) *netdev {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -163,17 +163,17 @@ func (t *netdevTable) withGUID(guid GUID) *netdev {
 	var best *netdev
 	for _, n := range t.byGUID[guid] {
 		hardware := n.device != ""
-		if best == nil || hardware != (best.device != "") && hardware || hardware == (best.device != "") && n.name < best.name {
+		if best == nil || hardware && best.device == "" || hardware == (best.device != "") && n.name < best.name {
 			best = n
 		}
 	}
 	return best
 }
 
-// findNetdev gives a port its interface: the one of GID 0 where the kernel says
-// it; else the interface of the same device whose dev_port fits; else the one
-// that a software HCA names as its parent; else, for an HCA whose interface is
-// another device (eRDMA), the one whose hardware address made the node GUID.
+// findNetdev sets the interface of a port. It tries, in this order: the interface in GID 0; the
+// interface of the same device whose dev_port matches; the parent interface of a software
+// HCA. The last one is for an HCA whose interface is another device (eRDMA): the interface
+// whose hardware address made the node GUID.
 func (c *card) findNetdev(p *Port) {
 	c.gidNetdevs = append(c.gidNetdevs, p.Netdev)
 	if !c.isHere(p.Netdev) {
@@ -193,11 +193,11 @@ func (c *card) findNetdev(p *Port) {
 }
 
 // isHere reports whether the interface of that name is the one that a GID of the
-// HCA names. The kernel prints the name alone, and an interface that was moved into
-// a container is not on this host; worse, the host may have another one of that
-// name. So an interface on hardware must be on that of the HCA, on another
-// function of its PCI slot (pvrdma, the second port of mlx5), or have the address
-// that made the node GUID. Bonds, VLANs and the like are taken as they are.
+// HCA names. The kernel prints only the name. The interface may have moved into a
+// container, and the host may have another one with the same name. So an
+// interface on hardware must be on the device of the HCA, on another function of
+// its PCI slot (pvrdma, the second port of mlx5), or have the address that made the
+// node GUID. Virtual interfaces such as bonds and VLANs are accepted by name.
 func (c *card) isHere(name string) bool {
 	n := c.netdevs.named(name)
 	switch {
@@ -208,7 +208,7 @@ func (c *card) isHere(name string) bool {
 	case n.device == c.parent || strings.HasPrefix(n.device, c.parent+"/"):
 		return true
 	}
-	a, b := locate(n.device).slot(), locate(c.parent).slot()
+	a, b := PlaceOf(n.device).slot(), PlaceOf(c.parent).slot()
 	return a != "" && a == b || c.hca.NodeGUID != 0 && c.netdevOfGUID() == n
 }
 
@@ -217,7 +217,7 @@ func (c *card) netdevOfGUID() *netdev {
 	return c.netdevs.withGUID(c.hca.NodeGUID)
 }
 
-// netdevOfDevice picks the interface of a device for a port: dev_port counts
+// netdevOfDevice returns the interface of a device for a port: dev_port counts
 // from 0 (Documentation/ABI/testing/sysfs-class-net), ports from 1.
 func (c *card) netdevOfDevice(port int) string {
 	for _, n := range c.netdevs.of(c.parent) {

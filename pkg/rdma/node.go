@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,11 +13,11 @@ import (
 type nodeTable struct {
 	byName   map[string]*nodeEntry
 	byIBDev  map[string][]*nodeEntry
-	trouble  map[string]*nodeEntry // those with problems, by name
+	faulty   map[string]*nodeEntry // entries with problems, by name
 	problems []Problem             // of the directories
 }
 
-// nodeEntry is what the class directories say of one node.
+// nodeEntry is one node as the class directories describe it.
 type nodeEntry struct {
 	Node
 	ibdev    string // empty if that cannot be read
@@ -26,12 +27,14 @@ type nodeEntry struct {
 
 // listNodes reads the class directories of nodes.
 func listNodes(sys fs.ReadLinkFS) nodeTable {
-	t := nodeTable{byName: map[string]*nodeEntry{}, byIBDev: map[string][]*nodeEntry{}, trouble: map[string]*nodeEntry{}}
+	t := nodeTable{byName: map[string]*nodeEntry{}, byIBDev: map[string][]*nodeEntry{}, faulty: map[string]*nodeEntry{}}
 	r := &reader{sys: sys}
 	names := slices.Concat(r.list(classVerbs), r.list(classMAD))
 	t.problems = r.problems
 	for _, kind := range nodeKinds {
-		ofKind := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasPrefix(name, string(kind.kind)) })
+		ofKind := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+			return !strings.HasPrefix(name, string(kind.kind))
+		})
 		entries := make([]*nodeEntry, len(ofKind))
 		inParallel(len(entries), func(i int) { entries[i] = t.read(sys, ofKind[i]) })
 		for _, e := range entries {
@@ -50,13 +53,13 @@ func (t *nodeTable) namesOf(ibdev string) []string {
 	return names
 }
 
-// nodeKinds are the classes of nodes. issm comes after umad, which says most of it.
+// nodeKinds are the classes of nodes. issm comes after umad, because readTwin takes the port from there.
 var nodeKinds = []struct {
 	kind  NodeKind
 	class string
 }{{NodeUverbs, classVerbs}, {NodeUMAD, classMAD}, {NodeISSM, classMAD}}
 
-// kindOf tells the kind and class of a node by its name, or nothing of an attribute
+// kindOf returns the kind and class of a node by its name. It returns nothing for an attribute
 // of the class (abi_version).
 func kindOf(name string) (kind NodeKind, class string) {
 	for _, k := range nodeKinds {
@@ -67,17 +70,14 @@ func kindOf(name string) (kind NodeKind, class string) {
 	return "", ""
 }
 
-// refresh reads one node again. It returns the ibdev that the node belonged to before, and the one that it belongs to
-// now. Either may be empty.
+// refresh reads one node again. It returns the node's ibdev before and after the read. Either may
+// be empty.
 func (t *nodeTable) refresh(sys fs.ReadLinkFS, name string) (before, after string) {
 	if old := t.byName[name]; old != nil {
 		before = old.ibdev
 		delete(t.byName, name)
-		delete(t.trouble, name)
-		t.byIBDev[before] = slices.DeleteFunc(t.byIBDev[before], func(e *nodeEntry) bool { return e == old })
-		if len(t.byIBDev[before]) == 0 {
-			delete(t.byIBDev, before)
-		}
+		delete(t.faulty, name)
+		remove(t.byIBDev, before, old)
 	}
 	if e := t.read(sys, name); e != nil {
 		after = e.ibdev
@@ -93,11 +93,11 @@ func (t *nodeTable) add(e *nodeEntry) {
 	t.byName[e.Name] = e
 	t.byIBDev[e.ibdev] = append(t.byIBDev[e.ibdev], e)
 	if len(e.problems) > 0 {
-		t.trouble[e.Name] = e
+		t.faulty[e.Name] = e
 	}
 }
 
-// read reads a node's class directory, nil if there is no such node.
+// read reads the class directory of a node. It returns nil if there is no such node.
 func (t *nodeTable) read(sys fs.ReadLinkFS, name string) *nodeEntry {
 	kind, class := kindOf(name)
 	if class == "" || !isName(name) {
@@ -111,10 +111,10 @@ func (t *nodeTable) read(sys fs.ReadLinkFS, name string) *nodeEntry {
 	}
 	switch {
 	case r.ibdev == "" && len(r.problems) == 0:
-		return nil // gone since it was listed
+		return nil // removed since it was listed
 	case r.ibdev != "" && !e.numbered:
 		if kind != NodeUverbs {
-			e.Port = portNumber(r, dir+"port")
+			e.Port = *cmp.Or(parsed(r, dir+"port", number), new(int))
 		}
 		e.numbered = e.setDev(r, r.read(dir+"dev"))
 	}
@@ -122,9 +122,9 @@ func (t *nodeTable) read(sys fs.ReadLinkFS, name string) *nodeEntry {
 	return e
 }
 
-// readTwin takes the port of an issm node from the umad node of the same number, as
+// readTwin copies the port of an issm node from the umad node with the same number, because
 // the kernel makes them in pairs (drivers/infiniband/core/user_mad.c,
-// ib_umad_init_port). It reports whether that was all.
+// ib_umad_init_port). It reports whether the node needs no further reads.
 func (t *nodeTable) readTwin(e *nodeEntry, r *reader, dir string) bool {
 	num, ok := strings.CutPrefix(e.Name, string(NodeISSM))
 	twin := t.byName[string(NodeUMAD)+num]
@@ -133,23 +133,15 @@ func (t *nodeTable) readTwin(e *nodeEntry, r *reader, dir string) bool {
 	}
 	dev := r.optional(dir + "dev")
 	if _, _, err := ParseDev(dev); err != nil {
-		return false // gone, or broken, which the long way tells
+		return false // the caller's full read reports what is wrong
 	}
 	r.ibdev, e.Port = twin.ibdev, twin.Port
 	e.numbered = e.setDev(r, dev)
 	return true
 }
 
-// portNumber reads the port of a umad or issm node, 0 if that is not known.
-func portNumber(r *reader, file string) int {
-	if port := parsed(r, file, number); port != nil {
-		return *port
-	}
-	return 0
-}
-
-// setDev takes the device number of a node from its dev file, and reports whether it
-// could.
+// setDev sets the device number of a node from the text of its dev file. It reports whether
+// that is valid.
 func (n *Node) setDev(r *reader, dev string) bool {
 	err := errors.New("the dev file is empty or gone")
 	if dev != "" {
@@ -161,7 +153,7 @@ func (n *Node) setDev(r *reader, dev string) bool {
 	return err == nil
 }
 
-// of returns the usable nodes of an HCA: its uverbs node, nil if it has none, and its
+// of returns the usable nodes of an HCA: its uverbs node, nil if there is none, and its
 // umad and issm nodes by port, umad first.
 func (t *nodeTable) of(ibdev string) (uverbs *Node, mads []Node) {
 	if ibdev == "" {

@@ -55,7 +55,8 @@ func TestDiscoverOddVendor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Remove(filepath.Join(function, "uevent")), os.WriteFile(filepath.Join(function, "vendor"), []byte("0x15\n"), 0o644)); err != nil {
+	if err := errors.Join(os.Remove(filepath.Join(function, "uevent")),
+		os.WriteFile(filepath.Join(function, "vendor"), []byte("0x15\n"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	snap, err := rdma.Discover(sysfs.DirFS(filepath.Join(root, "sys")))
@@ -178,7 +179,8 @@ func TestLegacyRepresentorsComeAndGo(t *testing.T) {
 			t.Errorf("error %v; Update differs from Discover:\n%s", err, diff)
 		}
 		if len(snap.Usable()) != step.usable || len(before.Usable()) != wasUsable {
-			t.Errorf("%d usable, want %d; the snapshot before has %d, had %d", len(snap.Usable()), step.usable, len(before.Usable()), wasUsable)
+			t.Errorf("%d usable, want %d; the snapshot before has %d, had %d", len(snap.Usable()), step.usable,
+				len(before.Usable()), wasUsable)
 		}
 	}
 }

@@ -1,7 +1,9 @@
 package rdma
 
 import (
+	"encoding/binary"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -55,17 +57,8 @@ func parseGroups(s string, n int) (uint64, error) {
 // ParseGIDPrefix returns the upper 64 bits of a GID, which on InfiniBand are the
 // subnet prefix (sysfs prints a GID as eight groups of four digits).
 func ParseGIDPrefix(s string) (GUID, error) {
-	if len(s) != 39 || s[19] != ':' {
-		return 0, fmt.Errorf("parse GID %q: want eight groups of four hexadecimal digits", s)
-	}
-	if _, err := parseGroups(s[20:], 4); err != nil {
-		return 0, fmt.Errorf("parse GID %q: %w", s, err)
-	}
-	prefix, err := parseGroups(s[:19], 4)
-	if err != nil {
-		return 0, fmt.Errorf("parse GID %q: %w", s, err)
-	}
-	return GUID(prefix), nil
+	gid, err := ParseGID(s)
+	return GUID(binary.BigEndian.Uint64(gid[:8])), err
 }
 
 // PortState is the logical state of a port (enum ib_port_state).
@@ -73,7 +66,6 @@ type PortState string
 
 // The states the kernel prints.
 const (
-	PortNOP         PortState = "NOP"
 	PortDown        PortState = "DOWN"
 	PortInit        PortState = "INIT"
 	PortArmed       PortState = "ARMED"
@@ -84,21 +76,19 @@ const (
 // LinkLayer is the link layer of a port (drivers/infiniband/core/sysfs.c).
 type LinkLayer string
 
-// The link layers the kernel prints; EFA prints Unknown.
+// The link layers of InfiniBand and RoCE; the kernel prints Unknown for EFA.
 const (
 	LinkInfiniBand LinkLayer = "InfiniBand"
 	LinkEthernet   LinkLayer = "Ethernet"
-	LinkUnknown    LinkLayer = "Unknown"
 )
 
-// NodeType is what an HCA says it is (enum rdma_node_type).
+// NodeType is the kernel's type of an HCA (enum rdma_node_type).
 type NodeType string
 
-// The node types that matter here; the kernel has more.
+// The node types that the package distinguishes; the kernel has more.
 const (
-	NodeTypeCA          NodeType = "CA"
-	NodeTypeRNIC        NodeType = "RNIC"        // iWARP
-	NodeTypeUnspecified NodeType = "unspecified" // EFA
+	NodeTypeCA   NodeType = "CA"
+	NodeTypeRNIC NodeType = "RNIC" // iWARP
 )
 
 // ParseEnum parses the form in which sysfs prints an enumeration: "4: ACTIVE".
@@ -158,43 +148,11 @@ func parseNetnsMode(s string) (NetnsMode, error) {
 	return NetnsUnknown, fmt.Errorf("parse netns_mode %q: want Y or N", s)
 }
 
-// isRepresentor reports whether a phys_port_name belongs to the representor of a
-// function: "pf0vf3", "c1pf0sf88", or, on a SmartNIC, "pf0" for the host's PF. A
-// physical port is "p0" (net/devlink/port.c).
-func isRepresentor(physPortName string) bool {
-	s := physPortName
-	if rest, ok := cutNumber(s, "c"); ok {
-		s = rest
-	}
-	s, ok := cutNumber(s, "pf")
-	if !ok || s == "" {
-		return ok
-	}
-	if rest, ok := cutNumber(s, "vf"); ok {
-		return rest == ""
-	}
-	rest, ok := cutNumber(s, "sf")
-	return ok && rest == ""
-}
+// representor matches the phys_port_name of a function's representor: "pf0vf3", "c1pf0sf88",
+// or, on a SmartNIC, "pf0" for the host's PF. A physical port is "p0" (net/devlink/port.c).
+var representor = regexp.MustCompile(`^(c[0-9]+)?pf[0-9]+([vs]f[0-9]+)?$`)
 
-// isLegacyRepresentor reports whether a phys_port_name can be that of a VF's representor up to
-// Linux 5.1: the VF's number alone. Other drivers number ports so, without a switch. The uplink had no
-// name, or the number of its vport less one, which is no VF's.
-func isLegacyRepresentor(physPortName string) bool {
-	rest, ok := cutNumber(physPortName, "")
-	return ok && rest == "" && len(physPortName) <= len("4095")
-}
-
-// cutNumber removes prefix and the digits after it; it reports whether both
-// were there.
-func cutNumber(s, prefix string) (string, bool) {
-	rest, ok := strings.CutPrefix(s, prefix)
-	if !ok {
-		return s, false
-	}
-	trimmed := strings.TrimLeft(rest, "0123456789")
-	if len(trimmed) == len(rest) {
-		return s, false
-	}
-	return trimmed, true
-}
+// legacyRepresentor matches a phys_port_name that may be that of a VF's representor up to Linux 5.1: the number
+// of the VF alone. Other drivers number ports so too, without a switch. The uplink had no name, or the number
+// of its vport less one, which no VF has.
+var legacyRepresentor = regexp.MustCompile(`^[0-9]{1,4}$`)

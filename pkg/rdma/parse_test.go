@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -54,12 +55,12 @@ func TestParseGIDPrefix(t *testing.T) {
 		{in: "fe80:0000:0000:0000:a088:c203:003f:1a2b", want: 0xfe80000000000000},
 		{in: "fec0:0000:0000:0001:a088:c203:003f:1a2b", want: 0xfec0000000000001},
 		{in: "0000:0000:0000:0000:0000:ffff:0a00:0001", want: 0},
-		{in: "", bad: "eight groups"},
-		{in: "fe80::1", bad: "eight groups"},
-		{in: "fe80:0000:0000:0000:a088:c203:003f:1a2", bad: "eight groups"},
+		{in: "", bad: "8 groups"},
+		{in: "fe80::1", bad: "8 groups"},
+		{in: "fe80:0000:0000:0000:a088:c203:003f:1a2", bad: `group "1a2"`},
 		{in: "fe80:0000:0000:0000:a088:c203:003f:1a2x", bad: `group "1a2x"`},
 		{in: "fe8x:0000:0000:0000:a088:c203:003f:1a2b", bad: `group "fe8x"`},
-		{in: "fe80:0000:0000:00000a088:c203:003f:1a2b", bad: "eight groups"},
+		{in: "fe80:0000:0000:00000a088:c203:003f:1a2b", bad: "8 groups"},
 	} {
 		got, err := ParseGIDPrefix(test.in)
 		check(t, test.in, got, test.want, err, test.bad)
@@ -138,26 +139,34 @@ func TestParseDev(t *testing.T) {
 	}
 }
 
+// String returns the kernel's form ("%04x:%02x:%02x.%d", drivers/pci/probe.c).
+func (a pciAddress) String() string {
+	return fmt.Sprintf("%04x:%02x:%02x.%x", a.domain, a.bus, a.device, a.function)
+}
+
 func TestParsePCIAddress(t *testing.T) {
-	for _, test := range []struct{ in, want, bad string }{
+	for _, test := range []struct{ in, want string }{
 		{in: "0000:3b:00.0", want: "0000:3b:00.0"},
 		{in: "0000:3B:1F.7", want: "0000:3b:1f.7"},
 		{in: "10000:01:00.0", want: "10000:01:00.0"}, // behind Intel VMD
 		{in: "00000101:00:00.0", want: "0101:00:00.0"},
-		{in: "3b:00.0", bad: "domain:bus:device.function"},
-		{in: "0000:3b:20.0", bad: "domain:bus:device.function"}, // devices end at 1f
-		{in: "0000:3b:00.8", bad: "domain:bus:device.function"},
-		{in: "0000:3b:00", bad: "domain:bus:device.function"},
-		{in: "0000:3b:00.0/..", bad: "domain:bus:device.function"},
-		{in: "mlx5_core.sf.4", bad: "domain:bus:device.function"},
+		{in: "3b:00.0"},
+		{in: "0000:3b:20.0"}, // devices end at 1f
+		{in: "0000:3b:00.8"},
+		{in: "0000:3b:00"},
+		{in: "0000:3b:00.0/.."},
+		{in: "mlx5_core.sf.4"},
 	} {
-		got, err := ParsePCIAddress(test.in)
-		check(t, test.in, got, test.want, err, test.bad)
+		got, ok := parsePCIAddress(test.in)
+		if ok != (test.want != "") || ok && got.String() != test.want {
+			t.Errorf("%q: %s, %v; want %q", test.in, got, ok, test.want)
+		}
 	}
 }
 
 func TestParseNetnsMode(t *testing.T) {
-	for in, want := range map[string]NetnsMode{"Y": NetnsShared, "1": NetnsShared, "N": NetnsExclusive, "0": NetnsExclusive} {
+	for in, want := range map[string]NetnsMode{"Y": NetnsShared, "1": NetnsShared,
+		"N": NetnsExclusive, "0": NetnsExclusive} {
 		got, err := parseNetnsMode(in)
 		check(t, in, got, want, err, "")
 	}
@@ -181,26 +190,29 @@ func TestIsRepresentor(t *testing.T) {
 	for in, want := range map[string]bool{
 		"pf0vf3": true, "pf1sf88": true, "c1pf0vf12": true, "c1pf0sf88": true,
 		"pf0": true, "c1pf0": true, // the host's PF, seen from the Arm cores of a SmartNIC
-		"p0": false, "p1s2": false, "": false, "pf": false, "pf0vf": false, "pf0xf1": false, "pf0vf3a": false, "0": false, "c1": false,
+		"p0": false, "p1s2": false, "": false, "pf": false, "pf0vf": false, "pf0xf1": false, "pf0vf3a": false,
+		"0": false, "c1": false,
 	} {
-		if got := isRepresentor(in); got != want {
-			t.Errorf("isRepresentor(%q) is %v", in, got)
+		if got := representor.MatchString(in); got != want {
+			t.Errorf("representor.MatchString(%q) is %v", in, got)
 		}
 	}
 }
 
 func TestIsLegacyRepresentor(t *testing.T) {
 	for in, want := range map[string]bool{
-		"0": true, "126": true, "4095": true, "": false, "-1": false, "65534": false, "p0": false, "0x1": false, "pf0vf0": false, "1s2": false,
+		"0": true, "126": true, "4095": true, "": false, "-1": false, "65534": false, "p0": false, "0x1": false,
+		"pf0vf0": false, "1s2": false,
 	} {
-		if got := isLegacyRepresentor(in); got != want {
-			t.Errorf("isLegacyRepresentor(%q) is %v", in, got)
+		if got := legacyRepresentor.MatchString(in); got != want {
+			t.Errorf("legacyRepresentor.MatchString(%q) is %v", in, got)
 		}
 	}
 }
 
 func TestParsePCIID(t *testing.T) {
-	for in, bad := range map[string]string{"0x15b3": "", "0x1D0F": "", "15b3": "want 0x", "0x15b": "want 0x", "0x15b3x": "want 0x", "": "want 0x"} {
+	for in, bad := range map[string]string{"0x15b3": "", "0x1D0F": "", "15b3": "want 0x", "0x15b": "want 0x",
+		"0x15b3x": "want 0x", "": "want 0x"} {
 		got, err := parsePCIID(in)
 		check(t, in, got, strings.ToLower(strings.TrimPrefix(in, "0x")), err, bad)
 	}

@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 )
 
-// PCIFunction is what sysfs says of a PCI function and its place in the tree.
+// PCIFunction describes a PCI function and its place in the PCIe tree.
 type PCIFunction struct {
 	// Address is domain:bus:device.function, lower case, e.g. 0000:3b:00.0. The
 	// domain has more than four digits behind Intel VMD and on Azure.
@@ -28,8 +29,8 @@ type PCIFunction struct {
 }
 
 // Switch returns the address of the upstream port of the PCIe switch nearest to
-// the function, or "" where it sits below a root port without a switch. Two
-// functions with one Switch reach each other without passing a root complex.
+// the function. It returns "" for a function below a root port without a switch. Two
+// functions with one Switch communicate without passing a root complex.
 func (f *PCIFunction) Switch() string {
 	// Root port, upstream port, downstream port, function.
 	if len(f.Bridges) < 3 {
@@ -41,25 +42,16 @@ func (f *PCIFunction) Switch() string {
 // pciAddress is a parsed PCI address; it orders numerically.
 type pciAddress struct{ domain, bus, device, function uint32 }
 
-// ParsePCIAddress checks a PCI address and returns it in canonical lower case.
-func ParsePCIAddress(s string) (string, error) {
-	a, err := parsePCIAddress(s)
-	if err != nil {
-		return "", err
-	}
-	return a.String(), nil
-}
-
-func parsePCIAddress(s string) (pciAddress, error) {
+// parsePCIAddress parses domain:bus:device.function. It reports whether the text is an address.
+func parsePCIAddress(s string) (a pciAddress, ok bool) {
 	groups := strings.Split(s, ":")
 	if len(groups) != 3 {
-		return pciAddress{}, notPCIAddress(s)
+		return pciAddress{}, false
 	}
 	dev, fn, ok := strings.Cut(groups[2], ".")
 	if !ok || len(groups[0]) < 4 || len(groups[1]) != 2 || len(dev) != 2 || len(fn) != 1 {
-		return pciAddress{}, notPCIAddress(s)
+		return pciAddress{}, false
 	}
-	var a pciAddress
 	for _, f := range []struct {
 		digits string
 		bits   int
@@ -67,24 +59,11 @@ func parsePCIAddress(s string) (pciAddress, error) {
 	}{{groups[0], 32, &a.domain}, {groups[1], 8, &a.bus}, {dev, 5, &a.device}, {fn, 3, &a.function}} {
 		v, err := strconv.ParseUint(f.digits, 16, f.bits)
 		if err != nil {
-			return pciAddress{}, notPCIAddress(s)
+			return pciAddress{}, false
 		}
 		*f.into = uint32(v)
 	}
-	return a, nil
-}
-
-// notPCIAddress is an error that is made for every part of a path, so its text waits
-// until someone reads it.
-type notPCIAddress string
-
-func (e notPCIAddress) Error() string {
-	return fmt.Sprintf("parse PCI address %q: want domain:bus:device.function, e.g. 0000:3b:00.0", string(e))
-}
-
-// String returns the kernel's form ("%04x:%02x:%02x.%d", drivers/pci/probe.c).
-func (a pciAddress) String() string {
-	return fmt.Sprintf("%04x:%02x:%02x.%x", a.domain, a.bus, a.device, a.function)
+	return a, true
 }
 
 func (a pciAddress) compare(b pciAddress) int {
@@ -92,50 +71,63 @@ func (a pciAddress) compare(b pciAddress) int {
 		cmp.Compare(a.device, b.device), cmp.Compare(a.function, b.function))
 }
 
-// place is where a device directory stands in /sys/devices.
-type place struct {
-	dir     string   // the directory of the PCI function, relative to /sys
-	address string   // the PCI function, "" if there is none on the path
-	root    string   // pciDDDD:BB
-	bridges []string // from the root port down, without the function
-	aux     string   // auxiliary device below the function, "" if none
+// Place is the position of a device directory below /sys/devices.
+type Place struct {
+	// Address is the PCI address of the function, "" if the path has none.
+	Address string
+	// Root is the PCIe root complex, e.g. pci0000:15.
+	Root string
+	// Bridges are the addresses of the bridges from the root port down to the function.
+	Bridges []string
+
+	dir string // the directory of the PCI function, relative to /sys
+	aux string // the auxiliary device below the function, "" if none
 }
 
-// slot returns the PCI slot of a place: the address without the function.
-func (p place) slot() string {
-	slot, _, _ := strings.Cut(p.address, ".")
+// slot returns the PCI slot: the address without the function.
+func (p Place) slot() string {
+	slot, _, _ := strings.Cut(p.Address, ".")
 	return slot
 }
 
-// locate reads a device's place from its path below /sys/devices. It looks for
-// the pciDDDD:BB component itself: it is the first one on most machines, but
-// stands below LNXSYSTM:00/.../VMBUS:00 on Hyper-V and below platform on Arm.
-func locate(devicePath string) place {
-	var p place
+// PlaceOf parses the place of a device from its path below /sys/devices, the target of a link in
+// /sys/bus/pci/devices. It searches for the pciDDDD:BB component: most machines have it first, but
+// on Hyper-V it is below LNXSYSTM:00/.../VMBUS:00 and on Arm below platform.
+func PlaceOf(devicePath string) Place {
+	var p Place
 	parts := strings.Split(devicePath, "/")
 	for i, part := range parts {
-		if isPCIRoot(part) {
-			// A second root bus is that of a bridge into a domain of its own (Intel
-			// VMD); the first one is what other drivers call the root.
-			p = place{root: cmp.Or(p.root, part)}
+		if strings.HasPrefix(part, "pci") && pciRoot.MatchString(part) {
+			// A second root bus belongs to a bridge into a domain of its own (Intel
+			// VMD). Other drivers call the first one the root.
+			p = Place{Root: cmp.Or(p.Root, part)}
 			continue
 		}
-		if p.root == "" {
+		if p.Root == "" {
 			continue
 		}
-		if _, err := parsePCIAddress(part); err != nil {
-			if p.address != "" {
+		if _, ok := parsePCIAddress(part); !ok {
+			if p.Address != "" {
 				p.aux = part
 			}
 			return p
 		}
-		if p.address != "" {
-			p.bridges = append(p.bridges, p.address)
+		if p.Address != "" {
+			p.Bridges = append(p.Bridges, p.Address)
 		}
-		p.address = part
+		p.Address = part
 		p.dir = path.Join(parts[:i+1]...)
 	}
 	return p
+}
+
+// ComparePCIAddresses orders PCI addresses by their numbers, where an order by
+// text would put domain 10000 before domain 2000. A text that is no PCI address
+// comes first.
+func ComparePCIAddresses(a, b string) int {
+	x, _ := parsePCIAddress(a)
+	y, _ := parsePCIAddress(b)
+	return x.compare(y)
 }
 
 // parsePCIID parses the content of vendor and device, "0x15b3".
@@ -147,13 +139,5 @@ func parsePCIID(s string) (string, error) {
 	return digits, nil
 }
 
-// isPCIRoot reports whether a path component is a PCI root bus: pci0000:15.
-func isPCIRoot(s string) bool {
-	domain, bus, ok := strings.Cut(strings.TrimPrefix(s, "pci"), ":")
-	if !ok || !strings.HasPrefix(s, "pci") || len(domain) < 4 || len(bus) != 2 {
-		return false
-	}
-	_, err1 := strconv.ParseUint(domain, 16, 32)
-	_, err2 := strconv.ParseUint(bus, 16, 8)
-	return err1 == nil && err2 == nil
-}
+// pciRoot matches a path component that is a PCI root bus: pci0000:15.
+var pciRoot = regexp.MustCompile(`^pci[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}$`)

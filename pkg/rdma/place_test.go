@@ -5,19 +5,21 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 func TestPlaceOf(t *testing.T) {
-	got, ok := rdma.PlaceOf("../../../devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/0000:19:00.0")
-	want := rdma.Place{Address: "0000:19:00.0", Root: "pci0000:15", Bridges: []string{"0000:15:01.0", "0000:16:00.0", "0000:17:01.0"}}
-	if diff := cmp.Diff(want, got); diff != "" || !ok {
-		t.Errorf("place, %t (-want +got):\n%s", ok, diff)
+	got := rdma.PlaceOf("../../../devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/0000:19:00.0")
+	want := rdma.Place{Address: "0000:19:00.0", Root: "pci0000:15",
+		Bridges: []string{"0000:15:01.0", "0000:16:00.0", "0000:17:01.0"}}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(rdma.Place{})); diff != "" {
+		t.Errorf("place (-want +got):\n%s", diff)
 	}
 	for _, s := range []string{"", "../../../devices/virtual/net/lo", "pci0000:15"} {
-		if got, ok := rdma.PlaceOf(s); ok {
-			t.Errorf("%q has the place %+v; want none", s, got)
+		if got := rdma.PlaceOf(s); got.Address != "" {
+			t.Errorf("%q has the place %+v; want one without an address", s, got)
 		}
 	}
 }

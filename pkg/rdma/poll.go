@@ -2,32 +2,32 @@ package rdma
 
 import "strconv"
 
-// Poll reads what changes without an event of the kernel, and returns what is not as
-// the last Scan or Update found it: the netns mode, and the states of ports. A port
-// of InfiniBand or EFA goes down in silence; one whose interface is on this host is
-// announced by the interface, but that may be in a container.
+// Poll reads the state that changes without an event of the kernel, and returns the changes since
+// the last Scan or Update: the netns mode, and the states of ports. A port of InfiniBand or EFA
+// goes down without an event. For RoCE, the interface of the port has events, but it may be in
+// a container.
 //
-// It reads one file for an active port, two for another. Some devices ask their
-// firmware then, so do not call it more than a few times a minute. It sees nothing
-// before the first Scan.
+// Poll reads one file for an active port, and two for another. Some devices ask their
+// firmware for each read, so call it at most a few times a minute. Before the first Scan it
+// returns no changes.
 func (s *Scanner) Poll() Changes {
 	var c Changes
 	if s.snap == nil {
 		return c
 	}
 	c.Host = !readHost(s.sys).same(s.snap)
-	moved := make([]bool, len(s.order))
-	inParallel(len(s.order), func(i int) { moved[i] = s.order[i].moved() })
+	changed := make([]bool, len(s.order))
+	inParallel(len(s.order), func(i int) { changed[i] = s.order[i].stateChanged() })
 	for i, card := range s.order {
-		if moved[i] {
+		if changed[i] {
 			c.IBDevs.Add(card.ibdev)
 		}
 	}
 	return c
 }
 
-// moved reports whether the state of a port is not what was read.
-func (c *card) moved() bool {
+// stateChanged reports whether the state of a port differs from the last read.
+func (c *card) stateChanged() bool {
 	r := reader{sys: c.sys}
 	for p := range c.hca.OwnPorts() {
 		dir := c.real + "/ports/" + strconv.Itoa(p.Number)

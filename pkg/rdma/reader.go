@@ -14,20 +14,20 @@ import (
 	"syscall"
 )
 
-// reader reads files of sysfs for one part of a snapshot, and notes what cannot be
+// reader reads files of sysfs for one part of a snapshot, and records what it cannot
 // read.
 type reader struct {
 	sys      fs.ReadLinkFS
-	ibdev    string // the HCA that the problems are about
+	ibdev    string // the HCA of the problems
 	problems []Problem
 }
 
-// problem records what could not be read.
+// problem records an error.
 func (r *reader) problem(err error) {
 	r.problems = append(r.problems, Problem{IBDev: r.ibdev, Err: err, Message: err.Error()})
 }
 
-// list returns the names in a directory, sorted, none if it does not exist.
+// list returns the names in a directory, sorted. A missing directory has none.
 func (r *reader) list(dir string) []string {
 	entries, err := fs.ReadDir(r.sys, dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -41,15 +41,15 @@ func (r *reader) list(dir string) []string {
 	return names
 }
 
-// read returns the content of a file without its newline. A file that does not
-// exist is absent, which is no problem: drivers leave out what they do not know.
+// read returns the content of a file without its newline. A missing file is no problem,
+// because drivers omit the attributes that they do not know.
 func (r *reader) read(name string) string {
 	s, _ := r.lookUp(name)
 	return s
 }
 
-// lookUp is read for files whose absence says something: it reports whether there
-// is one.
+// lookUp is read for a file whose absence matters. It also reports whether the file
+// exists.
 func (r *reader) lookUp(name string) (content string, exists bool) {
 	b, err := fs.ReadFile(r.sys, name)
 	if err == nil {
@@ -62,24 +62,18 @@ func (r *reader) lookUp(name string) (content string, exists bool) {
 	return "", true
 }
 
-// optional is read for files whose read fails by design, such as the attributes
+// optional is read for files whose read may fail on a healthy device, such as the attributes
 // of an empty GID slot (EINVAL) or sriov files of an unbound function.
-func (r *reader) optional(name string) string {
-	b, err := fs.ReadFile(r.sys, name)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(b))
-}
+func (r *reader) optional(name string) string { return attribute(r.sys, name) }
 
-// parsed reads a file and parses its content; it returns the zero value when the
-// file is absent or empty, and records what it cannot parse.
+// parsed reads a file and parses its content. It returns the zero value if the
+// file is absent or empty, and records a content that it cannot parse.
 func parsed[T any](r *reader, name string, parse func(string) (T, error)) T {
 	s := r.read(name)
 	return parsedText(r, name, s, parse)
 }
 
-// parsedText is parsed for a file that has been read.
+// parsedText is parsed for a content that was already read.
 func parsedText[T any](r *reader, name, s string, parse func(string) (T, error)) T {
 	var zero T
 	if s == "" {
@@ -99,8 +93,7 @@ func word(s string) (string, error) {
 	return w, err
 }
 
-// number parses a count that the kernel prints in decimal; -1 and an absent file
-// are nil (numa_node).
+// number parses a decimal count. It returns nil for -1 (numa_node).
 func number(s string) (*int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil {
@@ -121,14 +114,14 @@ func (r *reader) link(name string) string {
 	return path.Base(target)
 }
 
-// isName reports whether a name that a file or an event says can be one of a directory
+// isName reports whether a name from a file or an event is usable as the name of a directory
 // entry.
 func isName(s string) bool {
 	return fs.ValidPath(s) && s != "." && !strings.Contains(s, "/")
 }
 
-// realpath resolves a class entry to the device directory it links to. A tree in
-// which class entries are directories of their own resolves to themselves.
+// realpath resolves a class entry to the device directory it links to. A class entry that
+// is a directory itself, as in some copies of sysfs, resolves to itself.
 func (r *reader) realpath(entry string) (string, error) {
 	target, err := r.sys.ReadLink(entry)
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, fs.ErrInvalid) {
@@ -144,8 +137,8 @@ func (r *reader) realpath(entry string) (string, error) {
 }
 
 // parentDevice returns the directory of the device that carries an HCA: two
-// levels up from .../infiniband/mlx5_0. Where the class entry is a directory of
-// its own, the device link tells it.
+// levels up from .../infiniband/mlx5_0. For a class entry that is a directory
+// itself, it follows the device link.
 func (r *reader) parentDevice(real string) string {
 	if !strings.HasPrefix(real, classInfiniband+"/") {
 		return path.Dir(path.Dir(real))
@@ -157,12 +150,12 @@ func (r *reader) parentDevice(real string) string {
 	return path.Join(real, target)
 }
 
-// inParallel calls f with each number below n, from several goroutines where that
-// pays: a read of sysfs may wait for the firmware of a device, and on a host with a
-// thousand functions system calls are four fifths of the time.
+// inParallel calls f with each number below n. It uses several goroutines for a large n: a
+// read of sysfs may wait for the firmware of a device, and on a host with a thousand
+// functions system calls take four fifths of the time.
 func inParallel(n int, f func(i int)) {
-	const pays = 32 // numbers for each goroutine
-	workers := min(runtime.GOMAXPROCS(0), n/pays)
+	const perGoroutine = 32
+	workers := min(runtime.GOMAXPROCS(0), n/perGoroutine)
 	if workers < 2 {
 		for i := range n {
 			f(i)

@@ -2,16 +2,15 @@ package rdma
 
 import "slices"
 
-// An embedded switch has an interface for each function behind it, its representor, and mlx5 gives
-// each of them RDMA as well, raw Ethernet only: to the traffic of another function, so no container
-// gets one. Linux 5.3 and newer have one HCA on the PF, with a port for each. Kernels before have
-// an HCA for each, on the PF too (drivers/infiniband/hw/mlx5/ib_rep.c).
+// An embedded switch has a representor: an interface for each function behind it. mlx5 adds RDMA to each of them,
+// for raw Ethernet only. It would give access to the traffic of another function, so no container gets one. Linux
+// 5.3 and newer have one HCA on the PF, with a port for each representor. Older kernels have an HCA for each, also
+// on the PF (drivers/infiniband/hw/mlx5/ib_rep.c).
 
-// markRepresentors finds the ports that stand for functions of an embedded
-// switch: those with a representor as interface, and, of an HCA with several
-// ports on a device with representors, those without any. In switchdev mode such
-// a port has no GIDs, and only netlink tells which representor is its own. A VF
-// has no embedded switch.
+// markRepresentors marks the ports that belong to other functions of an embedded
+// switch: ports whose interface is a representor. On an HCA with several ports on a device with
+// representors, it also marks the ports without an interface. In switchdev mode such a
+// port has no GIDs, and only netlink knows its representor. A VF has no embedded switch.
 func (c *card) markRepresentors() {
 	if c.hca.Function == VF {
 		return
@@ -34,10 +33,10 @@ func (c *card) isRaw() bool {
 		len(c.alone) > 0 && !slices.ContainsFunc(c.alone, func(p Port) bool { return !raw(p) })
 }
 
-// markSwitchHCAs marks the HCAs of one slot that are the ports of a switch, one HCA for each port. One of
-// them is the uplink's, and sysfs does not tell which, so all are left out: without GIDs, no RDMA
-// program loses anything by that. The ports of an HCA that is not read anew are copied, since
-// snapshots share them.
+// markSwitchHCAs marks the HCAs of one slot that are ports of a switch, with one HCA for each port. One of
+// them belongs to the uplink, but sysfs does not say which one, so the function marks all of them. They have no
+// GIDs, so no RDMA program needs them. Snapshots share the ports of HCAs that were not read again, so the
+// function copies them before a change.
 func (p *pass) markSwitchHCAs(cards []*card) {
 	var raw []*card
 	if len(cards) > 1 {

@@ -87,14 +87,17 @@ func TestUpdateCost(t *testing.T) {
 		update()
 		operations := c.Operations()
 		costs[n] = cost{operations, testing.AllocsPerRun(10, update)}
-		t.Logf("%d devices: one event costs %d operations, %d system calls, %.0f allocations", n, operations, c.SystemCalls()/12, costs[n].allocated)
+		t.Logf("%d devices: one event costs %d operations, %d system calls, %.0f allocations", n, operations,
+			c.SystemCalls()/12, costs[n].allocated)
 	}
 	for _, n := range []int{64, 1016} {
 		if costs[n].operations > costs[8].operations || costs[n].operations > most {
-			t.Errorf("%d operations for an event on a host of %d devices, %d on one of 8; want at most %d", costs[n].operations, n, costs[8].operations, most)
+			t.Errorf("%d operations for an event on a host of %d devices, %d on one of 8; want at most %d", costs[n].operations,
+				n, costs[8].operations, most)
 		}
 		if costs[n].allocated > costs[8].allocated+5 {
-			t.Errorf("%.0f allocations for an event on a host of %d devices, %.0f on one of 8", costs[n].allocated, n, costs[8].allocated)
+			t.Errorf("%.0f allocations for an event on a host of %d devices, %.0f on one of 8",
+				costs[n].allocated, n, costs[8].allocated)
 		}
 	}
 }

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Scanner keeps the picture of one host right while devices come, go and change. It
-// remembers which part of sysfs each HCA was made of, so that an event costs the
-// reads of the HCAs that it is about, however many others there are.
+// Scanner keeps the snapshot of one host current while devices are added, removed and changed. It
+// knows the parts of sysfs that each HCA depends on. So an event causes only the reads of the
+// affected HCAs, however many others there are.
 //
-// The snapshots it returns are its caller's to share, not to change: they have in
-// common what did not change between them. A Scanner is for one goroutine at a time.
+// Snapshots share their unchanged parts: callers must not change them. A Scanner is for one
+// goroutine at a time.
 type Scanner struct {
 	sys     fs.ReadLinkFS
 	host    hostPart
@@ -21,7 +21,7 @@ type Scanner struct {
 	vfs     vfTable
 	cards   map[string]*card // by ibdev
 	users   dependents
-	trouble map[string]*card // those with problems, by ibdev
+	faulty  map[string]*card // HCAs with problems, by ibdev
 	listing []Problem        // of class/infiniband
 	order   []*card          // as in the snapshot
 	snap    *Snapshot        // nil before the first scan
@@ -29,11 +29,11 @@ type Scanner struct {
 
 // NewScanner returns a scanner of the host whose /sys is sys. It reads nothing yet.
 func NewScanner(sys fs.ReadLinkFS) *Scanner {
-	return &Scanner{sys: sys, vfs: vfTable{}, cards: map[string]*card{}, users: dependents{}, trouble: map[string]*card{}}
+	return &Scanner{sys: sys, vfs: vfTable{}, cards: map[string]*card{}, users: dependents{}, faulty: map[string]*card{}}
 }
 
-// Scan reads the whole host, as [Discover] does. If nothing changed since the last
-// Scan or Update, it returns the very snapshot that was returned then.
+// Scan reads the whole host, as [Discover] does. If nothing changed since the last Scan or
+// Update, it returns the same snapshot (the same pointer) again.
 func (s *Scanner) Scan() (*Snapshot, error) {
 	if err := checkSysfs(s.sys); err != nil {
 		return nil, err
@@ -55,10 +55,9 @@ func (s *Scanner) Scan() (*Snapshot, error) {
 	return p.publish(), nil
 }
 
-// Update reads anew what may have changed since the last Scan or Update, and returns
-// what Scan would return, provided that everything that changed is named. If nothing
-// did, it returns the very snapshot that was returned last. The first Update is a
-// Scan.
+// Update reads the named parts of the host again. Its result equals that of Scan if the
+// caller names everything that changed. If nothing changed, it returns the same snapshot (the
+// same pointer) again. The first Update is a Scan.
 func (s *Scanner) Update(c Changes) (*Snapshot, error) {
 	if c.All || s.snap == nil {
 		return s.Scan()
@@ -75,7 +74,7 @@ func (s *Scanner) Update(c Changes) (*Snapshot, error) {
 	return p.publish(), nil
 }
 
-// netdevsChanged reads interfaces anew and adds the HCAs whose ports may have or lose
+// netdevsChanged reads interfaces again and adds the HCAs whose ports may have gained or lost
 // them.
 func (s *Scanner) netdevsChanged(names Names, ibdevs *Names) {
 	for _, name := range names.Sorted() {
@@ -85,8 +84,8 @@ func (s *Scanner) netdevsChanged(names Names, ibdevs *Names) {
 	}
 }
 
-// functionsChanged adds the HCAs on PCI functions. Where one is a VF, or has VFs, the
-// numbers of the VFs are read anew.
+// functionsChanged adds the HCAs on PCI functions. It also marks the affected PFs, so that the pass reads
+// their links to VFs again.
 func (s *Scanner) functionsChanged(addresses Names, p *pass, ibdevs *Names) {
 	for address := range addresses {
 		p.pfs.Add(address)
@@ -97,8 +96,8 @@ func (s *Scanner) functionsChanged(addresses Names, p *pass, ibdevs *Names) {
 	}
 }
 
-// nodesChanged reads nodes anew, and those of the given HCAs, and adds the HCAs that
-// lost or got one: with a rename of an HCA its nodes go to the new name.
+// nodesChanged reads nodes again, including those of the given HCAs. It adds the HCAs that
+// gained or lost one: when an HCA is renamed, its nodes move to the new name.
 func (s *Scanner) nodesChanged(names Names, ibdevs *Names) {
 	todo := NamesOf(names.Sorted()...)
 	for ibdev := range *ibdevs {
@@ -123,21 +122,21 @@ func (s *Scanner) nodesChanged(names Names, ibdevs *Names) {
 	}
 }
 
-// pass is one Scan or Update at work.
+// pass is the state of one Scan or Update.
 type pass struct {
 	*Scanner
-	before  map[*card]HCA // what was known of HCAs that were read
-	slots   Names         // whose HCAs have to be told apart anew
-	pfs     Names         // whose links to VFs have to be read anew
-	changed bool          // some HCA is not what it was
-	reorder bool          // the HCAs have to be sorted again
+	before  map[*card]HCA // the previous values of the HCAs that were read
+	slots   Names         // slots whose HCAs need new discriminators
+	pfs     Names         // PFs whose links to VFs must be read again
+	changed bool          // some HCA changed
+	reorder bool          // the HCAs must be sorted again
 }
 
 func newPass(s *Scanner) *pass {
 	return &pass{Scanner: s, before: map[*card]HCA{}}
 }
 
-// read reads HCAs anew, and works out what depends on several of them.
+// read reads HCAs again, and computes the attributes that depend on several of them.
 func (p *pass) read(ibdevs Names) {
 	names := ibdevs.Sorted()
 	cards := make([]*card, len(names))
@@ -149,7 +148,7 @@ func (p *pass) read(ibdevs Names) {
 	p.identify()
 	for c, before := range p.before {
 		if before.Equal(&c.hca) {
-			c.hca = before // shares its memory
+			c.hca = before // share its memory with older snapshots
 			continue
 		}
 		p.changed = true
@@ -157,7 +156,7 @@ func (p *pass) read(ibdevs Names) {
 	}
 }
 
-// take puts an HCA that was read in place of what was known of it, nil if it is gone.
+// take replaces the stored HCA by the one that was read. nil means that it is gone.
 func (p *pass) take(ibdev string, read *card) {
 	c := p.cards[ibdev]
 	if c == nil && read == nil {
@@ -173,21 +172,21 @@ func (p *pass) take(ibdev string, read *card) {
 		p.users.remove(c)
 		p.before[c] = c.hca
 	}
-	delete(p.trouble, ibdev)
+	delete(p.faulty, ibdev)
 	if read == nil {
 		delete(p.cards, ibdev)
 		p.changed, p.reorder = true, true
 		return
 	}
-	*c = *read // stays where it is in the order
+	*c = *read // keeps its place in the order
 	p.slots.Add(c.slot)
 	p.users.add(c)
 	if len(c.problems) > 0 {
-		p.trouble[ibdev] = c
+		p.faulty[ibdev] = c
 	}
 }
 
-// linkVFs gives VFs their index, which is in the virtfnK links of the PF.
+// linkVFs sets the index of VFs from the virtfnK links of their PFs.
 func (p *pass) linkVFs() {
 	for pf := range p.pfs {
 		delete(p.vfs, pf)
@@ -213,16 +212,15 @@ func (p *pass) linkVF(c *card) {
 	}
 }
 
-// isRead reports whether an HCA will be compared with what was known of it.
+// isRead reports whether this pass read the HCA. If so, read compares it with its previous value.
 func (p *pass) isRead(c *card) bool {
 	_, ok := p.before[c]
 	return ok
 }
 
-// identify tells apart the HCAs that share a slot: an mlx5 function in switchdev
-// mode, or a MANA function with its two devices. An HCA that no program can use does
-// not count, so that a management-only sub-device does not rename the device beside
-// it.
+// identify sets the discriminators of HCAs that share a slot: an mlx5 function in switchdev
+// mode, or a MANA function with its two devices. An unusable HCA does not count, so a
+// management-only sub-device does not rename the usable device in its slot.
 func (p *pass) identify() {
 	for slot := range p.slots {
 		cards := p.users[dependency{inSlot, slot}]
@@ -247,7 +245,7 @@ func (p *pass) identify() {
 	}
 }
 
-// publish makes the snapshot of what is known now.
+// publish returns the snapshot of the current state.
 func (p *pass) publish() *Snapshot {
 	s, problems := p.Scanner, p.problems()
 	if s.snap != nil && !p.changed && s.host.same(s.snap) && sameProblems(problems, s.snap.Problems) {
@@ -262,7 +260,9 @@ func (p *pass) publish() *Snapshot {
 		}
 		slices.SortFunc(s.order, func(a, b *card) int { return a.key.compare(b.key) })
 	}
-	next := &Snapshot{HCAs: make([]HCA, len(s.order)), RDMACM: s.host.rdmaCM, NetnsMode: s.host.netnsMode, Problems: problems}
+	next := &Snapshot{
+		HCAs: make([]HCA, len(s.order)), RDMACM: s.host.rdmaCM, NetnsMode: s.host.netnsMode, Problems: problems,
+	}
 	for i, c := range s.order {
 		next.HCAs[i] = c.hca
 	}
@@ -270,13 +270,13 @@ func (p *pass) publish() *Snapshot {
 	return next
 }
 
-// problems collects what could not be read, in order of HCA and text.
+// problems collects the problems of all parts, in order of HCA and text.
 func (s *Scanner) problems() []Problem {
 	all := slices.Concat(s.host.problems, s.listing, s.nodes.problems, s.netdevs.problems)
-	for _, n := range s.nodes.trouble {
+	for _, n := range s.nodes.faulty {
 		all = append(all, n.problems...)
 	}
-	for _, c := range s.trouble {
+	for _, c := range s.faulty {
 		all = append(all, c.problems...)
 	}
 	slices.SortFunc(all, func(a, b Problem) int {

@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// DevDir is the directory of the RDMA character devices. libibverbs opens them
-// there under the kernel's names, so a container must see them there as well
+// DevDir is the directory of the RDMA character devices. Containers must have it too, because
+// libibverbs opens the nodes there under the kernel's names
 // (rdma-core, libibverbs/init.c try_access_device).
 const DevDir = "/dev/infiniband"
 
-// Snapshot is the RDMA picture of one host at one moment.
+// Snapshot is the state of one host's RDMA devices at one time. Nobody changes it.
 type Snapshot struct {
 	// HCAs is sorted by physical function, then PF before SF before VF, then
 	// address: the functions of one card stand together, and the order does not
@@ -24,8 +24,8 @@ type Snapshot struct {
 	// NetnsMode says whether HCAs are shared by all network namespaces
 	// (/sys/module/ib_core/parameters/netns_mode).
 	NetnsMode NetnsMode `json:"netnsMode,omitempty"`
-	// Problems lists what could not be read. A problem of one HCA leaves the
-	// attribute absent and hides no other HCA.
+	// Problems lists what could not be read. A problem with one HCA leaves an
+	// attribute of it absent. It never hides another HCA.
 	Problems []Problem `json:"problems,omitempty"`
 }
 
@@ -45,7 +45,7 @@ const (
 
 // Problem is one thing that could not be read.
 type Problem struct {
-	// IBDev is the HCA concerned, empty where it is not about one.
+	// IBDev is the affected HCA, "" if the problem is not about one.
 	IBDev string `json:"ibdev,omitempty"`
 	// Err names the path below sysfs and the reason.
 	Err error `json:"-"`
@@ -64,7 +64,7 @@ func (p Problem) Error() string {
 // Unwrap returns the underlying error.
 func (p Problem) Unwrap() error { return p.Err }
 
-// Function is what kind of function an HCA is.
+// Function is the kind of function of an HCA.
 type Function string
 
 // The kinds of function. A PCI function without a physfn link counts as a PF,
@@ -167,7 +167,7 @@ type Node struct {
 	Port int `json:"port,omitempty"`
 }
 
-// Path is where the host and every container have the node.
+// Path is the node's path on the host and in every container.
 func (n Node) Path() string { return path.Join(DevDir, n.Name) }
 
 // Active reports whether a port that carries this HCA's traffic is ACTIVE.
@@ -200,19 +200,20 @@ func (h *HCA) Port1() *Port {
 	return nil
 }
 
-// Unusable says why no container can be given this HCA, or returns nil. It is
-// about the kind of device, not about its health.
+// Unusable returns the reason why the driver never gives this HCA to a container, or nil. The reason
+// is the kind of device. Its health does not matter here.
 func (h *HCA) Unusable() error {
 	switch {
 	case h.Uverbs == nil:
-		return fmt.Errorf("HCA %s has no uverbs node: load the ib_uverbs module, or this is a management-only device", h.IBDev)
+		return fmt.Errorf("HCA %s has no uverbs node: "+
+			"load the ib_uverbs module, or this is a management-only device", h.IBDev)
 	case len(h.Ports) > 0 && h.Port1() == nil:
 		return fmt.Errorf("HCA %s is a representor of an embedded switch", h.IBDev)
 	}
 	return nil
 }
 
-// Lookup returns the HCA of that device name, nil if there is none.
+// Lookup returns the HCA with that device name, nil if there is none.
 func (s *Snapshot) Lookup(name string) *HCA {
 	for i := range s.HCAs {
 		if s.HCAs[i].Name == name {
@@ -222,7 +223,7 @@ func (s *Snapshot) Lookup(name string) *HCA {
 	return nil
 }
 
-// Usable returns the HCAs that a container can be given, in order.
+// Usable returns the HCAs that containers can use, in order.
 func (s *Snapshot) Usable() []*HCA {
 	var out []*HCA
 	for i := range s.HCAs {
@@ -233,8 +234,8 @@ func (s *Snapshot) Usable() []*HCA {
 	return out
 }
 
-// With returns a snapshot that has the given HCAs as well, each in place of the one
-// of its name if there is one, and in its order. The receiver stays as it is.
+// With returns a snapshot that also has the given HCAs, in its order. Each replaces an HCA with the
+// same name. The receiver does not change.
 func (s *Snapshot) With(hcas ...HCA) *Snapshot {
 	out := *s
 	out.HCAs = slices.DeleteFunc(slices.Clone(s.HCAs), func(h HCA) bool {

@@ -68,10 +68,11 @@ func TestUpdateCases(t *testing.T) {
 			m.write("class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0", "bond7")
 			return rdma.Changes{IBDevs: rdma.NamesOf("mlx5_0")}
 		}, []string{"pci-0000-3b-00-0"}},
-		{"a host's interface that went unannounced, and a container's of its name", "roce-lag", func(m *mutableHost) rdma.Changes {
-			m.must(os.Remove(m.path("class/net/bond0")))
-			return rdma.Changes{IBDevs: rdma.NamesOf("mlx5_bond_0")}
-		}, []string{"pci-0000-3b-00-0"}},
+		{"a host's interface that went unannounced, and a container's of its name", "roce-lag",
+			func(m *mutableHost) rdma.Changes {
+				m.must(os.Remove(m.path("class/net/bond0")))
+				return rdma.Changes{IBDevs: rdma.NamesOf("mlx5_bond_0")}
+			}, []string{"pci-0000-3b-00-0"}},
 		{"nodes follow a rename", "roce-sriov", func(m *mutableHost) rdma.Changes {
 			m.move("class/infiniband", "mlx5_3", "rocep59s0v1")
 			for _, node := range []string{"infiniband_verbs/uverbs3", "infiniband_mad/umad3", "infiniband_mad/issm3"} {
@@ -169,7 +170,8 @@ func TestPoll(t *testing.T) {
 	if got := changes.String(); got != "host, HCAs mlx5_4" {
 		t.Errorf("another reason, another mode: the poll says %s", got)
 	}
-	if snap := m.update(changes); snap.NetnsMode != rdma.NetnsExclusive || hca(t, snap, "mlx5_4").Ports[0].PhysState != "Polling" {
+	if snap := m.update(changes); snap.NetnsMode != rdma.NetnsExclusive ||
+		hca(t, snap, "mlx5_4").Ports[0].PhysState != "Polling" {
 		t.Errorf("after the poll: mode %q, port %+v", snap.NetnsMode, hca(t, snap, "mlx5_4").Ports[0])
 	}
 	if changes := m.scanner.Poll(); !changes.Empty() {

@@ -74,7 +74,8 @@ func follow(t *testing.T, root string, steps int, seed uint64) {
 				step, strings.Join(log, "; "), changes, cmp.Diff(string(want), string(encoded)))
 		}
 		if now := encode(t, before); !bytes.Equal(copied, now) {
-			t.Fatalf("step %d, %s: the snapshot before was changed:\n%s", step, strings.Join(log, "; "), cmp.Diff(string(copied), string(now)))
+			t.Fatalf("step %d, %s: the snapshot before was changed:\n%s", step, strings.Join(log, "; "),
+				cmp.Diff(string(copied), string(now)))
 		}
 		checkShared(t, before, last)
 	}
@@ -132,7 +133,8 @@ func (m *mutableHost) change() (string, rdma.Changes) {
 		make func() rdma.Changes
 	}{
 		{"port state", m.portState}, {"attribute", m.attribute}, {"unplug", m.unplug}, {"plug in", m.plugIn},
-		{"rename", m.rename}, {"renumber", m.renumber}, {"rename interface", m.renameNetdev}, {"interface address", m.netdevAddress},
+		{"rename", m.rename}, {"renumber", m.renumber}, {"rename interface", m.renameNetdev},
+		{"interface address", m.netdevAddress},
 		{"interface of a GID", m.gidNetdev}, {"representor", m.representor}, {"host", m.hostPart}, {"function", m.function},
 		{"veth", m.veth}, {"nothing", m.nothing},
 	}
@@ -212,7 +214,9 @@ func (m *mutableHost) move(class, from, to string) {
 
 func (m *mutableHost) nothing() rdma.Changes {
 	return rdma.Changes{
-		All: m.rand.IntN(4) == 0, Host: true, IBDevs: rdma.NamesOf(m.pick("class/infiniband"), "absent"), Nodes: rdma.NamesOf("uverbs7", "issm1", "abi_version"),
-		Netdevs: rdma.NamesOf("lo", "absent", m.pick("class/net")), Functions: rdma.NamesOf(m.pick("bus/pci/devices"), "absent"),
+		All: m.rand.IntN(4) == 0, Host: true, IBDevs: rdma.NamesOf(m.pick("class/infiniband"), "absent"),
+		Nodes:     rdma.NamesOf("uverbs7", "issm1", "abi_version"),
+		Netdevs:   rdma.NamesOf("lo", "absent", m.pick("class/net")),
+		Functions: rdma.NamesOf(m.pick("bus/pci/devices"), "absent"),
 	}
 }

@@ -9,22 +9,21 @@ import (
 	"strings"
 )
 
-// ErrMoved means that the kernel rearranged its devices since a snapshot.
-var ErrMoved = errors.New("the kernel's RDMA devices have changed")
+// ErrChanged means that the kernel's devices differ from the snapshot.
+var ErrChanged = errors.New("the kernel's RDMA devices have changed")
 
-// Verify checks, with a handful of small reads, that an HCA of an older snapshot
-// is still what the kernel has under its names: the ibdev in the same slot and
-// with the same GUID, and the uverbs number with the same ibdev and device number.
-// A driver reload gives the names to other cards, so whoever hands out a node
-// calls it first. The error is an ErrMoved; the answer to it is a new snapshot.
+// Verify checks that an HCA of an older snapshot still matches the kernel's devices: its ibdev is in the
+// same slot with the same GUID, and its uverbs number has the same ibdev and device number. Call it before
+// you pass a node to a container, because a driver reload gives the names to other cards. It needs a few
+// small reads. Its errors wrap ErrChanged; take a new snapshot then.
 func Verify(sys fs.ReadLinkFS, h *HCA) error {
 	r := &reader{sys: sys}
 	real, err := r.realpath(path.Join(classInfiniband, h.IBDev))
 	if err != nil {
-		return fmt.Errorf("%w: HCA %s: %w", ErrMoved, h.IBDev, err)
+		return fmt.Errorf("%w: HCA %s: %w", ErrChanged, h.IBDev, err)
 	}
 	if err := r.sameSlot(h, real); err != nil {
-		return fmt.Errorf("%w: HCA %s %w", ErrMoved, h.IBDev, err)
+		return fmt.Errorf("%w: HCA %s %w", ErrChanged, h.IBDev, err)
 	}
 	if h.Uverbs == nil {
 		return nil
@@ -33,17 +32,17 @@ func Verify(sys fs.ReadLinkFS, h *HCA) error {
 	for _, f := range []struct{ file, want string }{{"ibdev", h.IBDev}, {"dev", dev}} {
 		b, err := fs.ReadFile(sys, path.Join(classVerbs, h.Uverbs.Name, f.file))
 		if err != nil {
-			return fmt.Errorf("%w: node %s: %w", ErrMoved, h.Uverbs.Name, err)
+			return fmt.Errorf("%w: node %s: %w", ErrChanged, h.Uverbs.Name, err)
 		}
 		if got := strings.TrimSpace(string(b)); got != f.want {
-			return fmt.Errorf("%w: %s of node %s is %s now, and was %s", ErrMoved, f.file, h.Uverbs.Name, got, f.want)
+			return fmt.Errorf("%w: %s of node %s is %s now, and was %s", ErrChanged, f.file, h.Uverbs.Name, got, f.want)
 		}
 	}
 	return nil
 }
 
-// sameSlot compares what Identity is made of, and the node GUID, which tells
-// apart what else could sit in the slot.
+// sameSlot compares the parts of Identity, and the node GUID, which differs between
+// cards that use the same slot one after the other.
 func (r *reader) sameSlot(h *HCA, real string) error {
 	if err := r.sameCarrier(h, r.parentDevice(real)); err != nil {
 		return err
@@ -54,7 +53,8 @@ func (r *reader) sameSlot(h *HCA, real string) error {
 			return fmt.Errorf("sits on interface %q now, and sat on %s", netdev, id.Netdev)
 		}
 	}
-	if guid, err := ParseGUID(r.optional(path.Join(real, "node_guid"))); h.NodeGUID != 0 && (err != nil || guid != h.NodeGUID) {
+	guid, err := ParseGUID(r.optional(path.Join(real, "node_guid")))
+	if h.NodeGUID != 0 && (err != nil || guid != h.NodeGUID) {
 		return fmt.Errorf("has node GUID %s now, and had %s", guid, h.NodeGUID)
 	}
 	return nil
@@ -63,7 +63,7 @@ func (r *reader) sameSlot(h *HCA, real string) error {
 // sameCarrier compares the device that carries the HCA, or one of its nodes.
 func (r *reader) sameCarrier(h *HCA, parent string) error {
 	id := h.Identity
-	if address := locate(parent).address; id.PCI != "" && address != id.PCI {
+	if address := PlaceOf(parent).Address; id.PCI != "" && address != id.PCI {
 		return fmt.Errorf("sits on %q now, and sat on %s", address, id.PCI)
 	}
 	if id.SF != nil {

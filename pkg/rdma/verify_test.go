@@ -33,11 +33,14 @@ func TestVerifyMoved(t *testing.T) {
 		want                 string
 	}{
 		{"uverbs number went to another HCA", "roce-sriov", "mlx5_3",
-			[]string{"uverbs3/ibdev --\nmlx5_3\n", "uverbs3/ibdev --\nmlx5_4\n"}, "ibdev of node uverbs3 is mlx5_4 now, and was mlx5_3"},
+			[]string{"uverbs3/ibdev --\nmlx5_3\n", "uverbs3/ibdev --\nmlx5_4\n"},
+			"ibdev of node uverbs3 is mlx5_4 now, and was mlx5_3"},
 		{"node has another number", "roce-sriov", "mlx5_3",
-			[]string{"uverbs3/dev --\n231:195\n", "uverbs3/dev --\n231:199\n"}, "dev of node uverbs3 is 231:199 now, and was 231:195"},
+			[]string{"uverbs3/dev --\n231:195\n", "uverbs3/dev --\n231:199\n"},
+			"dev of node uverbs3 is 231:199 now, and was 231:195"},
 		{"node is gone", "roce-sriov", "mlx5_3",
-			[]string{"-- sys/class/infiniband_verbs/uverbs3 -> ", "-- sys/class/infiniband_verbs/uverbs3x -> "}, "node uverbs3: "},
+			[]string{"-- sys/class/infiniband_verbs/uverbs3 -> ",
+				"-- sys/class/infiniband_verbs/uverbs3x -> "}, "node uverbs3: "},
 		{"HCA is gone", "roce-lag", "mlx5_bond_0",
 			[]string{"sys/class/infiniband/mlx5_bond_0 -> ", "sys/class/infiniband/mlx5_bond_0x -> "}, "HCA mlx5_bond_0: "},
 		{"HCA sits on another function", "roce-lag", "mlx5_bond_0",
@@ -49,13 +52,14 @@ func TestVerifyMoved(t *testing.T) {
 		{"soft-RoCE was made again elsewhere", "soft", "rxe0",
 			[]string{"rxe0/parent --\neth0\n", "rxe0/parent --\neth1\n"}, "sits on interface \"eth1\" now, and sat on eth0"},
 		{"another card in the slot", "roce-lag", "mlx5_bond_0",
-			[]string{"node_guid --\na088:c203:0026:2000\n", "node_guid --\na088:c203:0026:2111\n"}, "has node GUID a088:c203:0026:2111 now, and had a088:c203:0026:2000"},
+			[]string{"node_guid --\na088:c203:0026:2000\n", "node_guid --\na088:c203:0026:2111\n"},
+			"has node GUID a088:c203:0026:2111 now, and had a088:c203:0026:2000"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			before := hca(t, discover(t, test.machine), test.ibdev)
 			err := rdma.Verify(variantFS(t, test.machine, test.change...), before)
-			if !errors.Is(err, rdma.ErrMoved) || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error %v; want ErrMoved with %q", err, test.want)
+			if !errors.Is(err, rdma.ErrChanged) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v; want ErrChanged with %q", err, test.want)
 			}
 		})
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// vfTable is, by PF, the index of each of its VFs, by address. It is filled when it
-// is asked.
+// vfTable holds the index of each VF, by PF and VF address. It reads the links of a PF when they are first
+// needed.
 type vfTable map[string]map[string]int
 
 // index returns K of the PF's link virtfnK to the VF, nil if there is none.

@@ -20,14 +20,14 @@ type pciBus struct {
 	problems []rdma.Problem
 }
 
-// function is a device with the address of its PF, which is its own on a PF.
+// function is an accelerator with the address of its PF. A PF has its own address there.
 type function struct {
 	*Device
 	pf string
 }
 
-// accelerators returns all functions of the classes that the package comment
-// names, VFs included, by address.
+// accelerators returns all functions of the package comment's PCI classes, including VFs, by
+// address.
 func (p *pciBus) accelerators() []function {
 	entries, err := fs.ReadDir(p.sys, busPCI)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -54,8 +54,8 @@ func (p *pciBus) accelerator(dir string) (function, bool) {
 		p.problem(fmt.Errorf("read device link: %w", err))
 		return function{}, false
 	}
-	place, ok := rdma.PlaceOf(target)
-	if !ok {
+	place := rdma.PlaceOf(target)
+	if place.Address == "" {
 		p.problem(fmt.Errorf("read device link %s: no PCI function in %q", dir, target))
 		return function{}, false
 	}
@@ -71,7 +71,7 @@ func (p *pciBus) accelerator(dir string) (function, bool) {
 	return f, true
 }
 
-// read returns the content of a file without its newline, "" if there is none.
+// read returns the content of a file without its newline, "" for a missing file.
 func (p *pciBus) read(dir, name string) string {
 	b, err := fs.ReadFile(p.sys, path.Join(dir, name))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -86,7 +86,7 @@ func (p *pciBus) problem(err error) {
 
 func hexID(s string) string { return strings.TrimPrefix(s, "0x") }
 
-// parseNUMANode parses the file numa_node, where -1 is the kernel's "not known".
+// parseNUMANode parses the file numa_node. It returns nil for -1, the kernel's "unknown".
 func parseNUMANode(s string) *int {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 {
@@ -95,8 +95,8 @@ func parseNUMANode(s string) *int {
 	return &n
 }
 
-// classify tells from the PCI class, 0x030200, what a function is; "" means that
-// it is no accelerator. AMD's Instinct GPUs have class 12 as well as 03.
+// classify returns the kind of a function by its PCI class, 0x030200. It returns "" for a function
+// that is no accelerator. AMD's Instinct GPUs have class 12 as well as 03.
 func classify(class, vendor string) Kind {
 	class = hexID(class)
 	if len(class) != 6 {
@@ -113,8 +113,8 @@ func classify(class, vendor string) Kind {
 	return ""
 }
 
-// foldVFs leaves the PFs of a list and counts VFs there. The first VF of an
-// absent PF, as in a virtual machine, stands for the others.
+// foldVFs removes VFs from a list and counts them at their PFs. If the PF is absent, as in a
+// virtual machine, its first VF counts the others.
 func foldVFs(functions []function) []*Device {
 	byPF := map[string]*Device{}
 	for _, f := range functions {
@@ -134,7 +134,7 @@ func foldVFs(functions []function) []*Device {
 	return out
 }
 
-// number gives names to accelerators: a count for each kind.
+// number names accelerators by kind and index.
 func number(devices []*Device) []*Device {
 	prefix := map[Kind]string{GPU: "GPU", Accelerator: "ACC"}
 	count := map[Kind]int{}
@@ -145,8 +145,8 @@ func number(devices []*Device) []*Device {
 	return devices
 }
 
-// hcas turns a snapshot into devices, with VFs and SFs folded into their PF. A
-// snapshot is sorted so that the HCA of a PF comes before them.
+// hcas converts a snapshot to devices. It counts VFs and SFs at their PF. A snapshot is sorted so
+// that the HCA of a PF comes before them.
 func hcas(snap *rdma.Snapshot) []*Device {
 	byFamily := map[string]*Device{}
 	var out []*Device
@@ -177,7 +177,7 @@ func hca(h *rdma.HCA) *Device {
 	}
 	if p := h.Port1(); p != nil {
 		d.Port.State, d.Port.Netdev = p.State, p.Netdev
-		if p.State == rdma.PortActive { // else the rate means nothing
+		if p.State == rdma.PortActive { // otherwise the rate is not valid
 			d.Port.RateMbps = p.RateMbps
 		}
 	}

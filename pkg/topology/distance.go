@@ -1,6 +1,6 @@
 package topology
 
-// Distance says what the way between two devices passes; see the package comment.
+// Distance is the kind of path between two devices; see the package comment.
 type Distance string
 
 // The distances, nearest first.
@@ -28,8 +28,8 @@ var legend = []struct {
 	{Unknown, "two host bridges whose NUMA nodes are not known: NODE or SYS"},
 }
 
-// Between returns the distance of two devices. Software HCAs are at no place, so
-// their distance to anything else is Unknown.
+// Between returns the distance of two devices. Software HCAs have no position, so their distance to
+// any other device is Unknown.
 func Between(a, b *Device) Distance {
 	switch {
 	case a == b:
@@ -48,9 +48,9 @@ func Between(a, b *Device) Distance {
 	return SYS
 }
 
-// belowRoot is Between for two devices of one root, by the bridges above each.
-// Below the last bridge they share, one more is the downstream port of the same
-// switch, and any further one is another switch.
+// belowRoot returns the distance of two devices with the same root, from the bridges above each.
+// After the last bridge that they share, one more bridge is the downstream port of the same
+// switch. Any further bridge is another switch.
 func belowRoot(a, b []string) Distance {
 	shared := 0
 	for shared < min(len(a), len(b)) && a[shared] == b[shared] {
@@ -84,7 +84,7 @@ func NewMatrix(rows, columns []*Device) *Matrix {
 	return m
 }
 
-// Matrix returns the distances between all devices that have a place.
+// Matrix returns the distances between all devices with a position.
 func (t *Topology) Matrix() *Matrix {
 	placed := t.where(func(d *Device) bool { return d.Address != "" })
 	return NewMatrix(placed, placed)

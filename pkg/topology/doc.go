@@ -6,23 +6,23 @@
 // PCIe tree above them, and by [Between] the distance of any two. It is a pure
 // function: the same tree gives the same bytes from every writer.
 //
-// # The words
+// # Terms
 //
 // An accelerator is a PCI function of class 03 (display and 3D controllers) or 12
-// (processing accelerators), of any vendor. The display adapters of management
-// processors and virtual machines are left out. A GPU is numbered in the order of
-// PCI addresses, as nvidia-smi numbers it.
+// (processing accelerators), of any vendor. The package omits the display adapters of management
+// processors and virtual machines. It numbers GPUs in the order of PCI addresses, as
+// nvidia-smi does.
 //
 // A root is a PCIe root complex, in sysfs the directory pci<domain>:<bus>, also
-// called host bridge. A switch is named by its upstream port. Root ports and the
-// downstream ports of switches are folded into what is below them.
+// called host bridge. A switch is named by its upstream port. The tree omits root ports and the
+// downstream ports of switches.
 //
-// Virtual functions and subfunctions sit where their physical function sits, so
-// they are counted there and not drawn.
+// Virtual functions and subfunctions have the position of their physical function. The picture
+// shows only their number.
 //
 // # Distances
 //
-// The words are those of nvidia-smi topo -m and NCCL_P2P_LEVEL, nearest first:
+// The distances are those of nvidia-smi topo -m and NCCL_P2P_LEVEL, nearest first:
 //
 //	X     the same device
 //	PIX   at most one PCIe bridge in between: one switch, or one card
@@ -30,12 +30,12 @@
 //	PHB   a PCIe host bridge
 //	NODE  two host bridges of one NUMA node
 //	SYS   two NUMA nodes
-//	?     two host bridges, and the kernel does not say the NUMA node of one: NODE
+//	?     two host bridges, and the kernel does not know the NUMA node of one: NODE
 //	      or SYS. Virtual machines often hide it.
 //
-// A switch counts as one bridge, though sysfs shows its upstream and downstream
-// ports as a bridge each: NVML has PIX as "a single PCIe switch", and NCCL as "on the
-// same PCI switch".
+// A switch counts as one bridge, although sysfs has a bridge for its upstream port and for each
+// downstream port: NVML has PIX as "a single PCIe switch", and NCCL as "on the same PCI
+// switch".
 //
 // The sources are the legend of nvidia-smi topo -m, nvmlGpuTopologyLevel_t in nvml.h
 // (https://docs.nvidia.com/deploy/nvml-api/), and NCCL_P2P_LEVEL in

@@ -27,7 +27,8 @@ func newLines(text string) lines {
 		name := path.Join("bus/pci/devices", string(rune('a'+i%26))+string(rune('a'+i/26%26)))
 		f := append(strings.Split(line, " "), "", "", "")
 		l.functions[name] = f
-		for file, content := range map[string]string{"class": f[1], "numa_node": f[2], "vendor": "0x10de", "device": "0x2330"} {
+		for file, content := range map[string]string{"class": f[1], "numa_node": f[2],
+			"vendor": "0x10de", "device": "0x2330"} {
 			l.MapFS[path.Join(name, file)] = &fstest.MapFile{Data: []byte(content)}
 		}
 	}
@@ -62,7 +63,8 @@ func FuzzDiscover(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, netdev string) {
 		snap := &rdma.Snapshot{HCAs: []rdma.HCA{
 			{IBDev: netdev, Identity: rdma.Identity{Netdev: netdev}},
-			{IBDev: "mlx5_0", Identity: rdma.Identity{PCI: "0000:19:00.0"}, PCI: &rdma.PCIFunction{Address: "0000:19:00.0", Root: "pci0000:00"}, Ports: []rdma.Port{{Netdev: netdev}}},
+			{IBDev: "mlx5_0", Identity: rdma.Identity{PCI: "0000:19:00.0"},
+				PCI: &rdma.PCIFunction{Address: "0000:19:00.0", Root: "pci0000:00"}, Ports: []rdma.Port{{Netdev: netdev}}},
 		}}
 		host := topology.Discover(newLines(text), snap)
 		for _, a := range host.Devices {
@@ -72,7 +74,8 @@ func FuzzDiscover(f *testing.F) {
 				}
 			}
 		}
-		for _, write := range []func(io.Writer) error{host.WriteMatrix, host.WriteSVG, func(w io.Writer) error { return host.WriteTree(w, topology.BoxLines) }} {
+		for _, write := range []func(io.Writer) error{host.WriteMatrix, host.WriteSVG,
+			func(w io.Writer) error { return host.WriteTree(w, topology.BoxLines) }} {
 			if strings.ContainsRune(string(written(t, write)), '\x1b') {
 				t.Error("the output has an escape character")
 			}

@@ -8,7 +8,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// branch is a node of the tree before folding: a root, a bridge or a device.
+// branch is a node of the tree before fold: a root, a bridge or a device.
 type branch struct {
 	name     string
 	device   *Device
@@ -17,7 +17,7 @@ type branch struct {
 	bridges  map[string]*branch // the children that are bridges, by address
 }
 
-// grow makes the tree of the devices that have a place.
+// grow makes the tree of the devices with a position.
 func grow(devices []*Device) []NUMANode {
 	roots := map[string]*branch{}
 	members := map[string][]*Device{}
@@ -47,7 +47,7 @@ func grow(devices []*Device) []NUMANode {
 	return inOrder(groups)
 }
 
-// add puts a device below its bridges.
+// add adds a device below its bridges.
 func (b *branch) add(d *Device) {
 	at := b
 	for _, bridge := range d.Bridges {
@@ -65,7 +65,7 @@ func (b *branch) add(d *Device) {
 	at.children = append(at.children, &branch{name: d.Address, device: d, above: at})
 }
 
-// fold returns what is drawn of a branch: itself, or, for a port, what is below it.
+// fold returns the drawn nodes of a branch: the branch itself, or the nodes below it for a port.
 func (b *branch) fold() []*Node {
 	if b.device != nil {
 		return []*Node{{Kind: NodeDevice, Name: b.device.Name, Device: b.device}}
@@ -84,7 +84,7 @@ func (b *branch) fold() []*Node {
 }
 
 // isSwitch reports whether a bridge is the upstream port of a switch. It has ports
-// below it, and above it a root port or the downstream port of another switch.
+// below it. The bridge above it is a root port or the downstream port of another switch.
 func (b *branch) isSwitch() bool {
 	isRootPort := b.above == nil || b.above.above == nil
 	return !isRootPort && len(b.bridges) > 0 && !b.above.isSwitch()
@@ -99,8 +99,7 @@ func (b *branch) foldChildren() []*Node {
 	return out
 }
 
-// compareNodes puts accelerators first, then HCAs, then switches, so that what
-// belongs together stands together.
+// compareNodes orders accelerators before HCAs before switches.
 func compareNodes(a, b *Node) int {
 	return cmp.Or(
 		cmp.Compare(a.rank(), b.rank()),
@@ -126,7 +125,7 @@ func (n *Node) address() string {
 	return n.Name
 }
 
-// slots counts the PCI slots that nodes sit in: the functions of a card have one.
+// slots counts the PCI slots of nodes. The functions of a card have the same slot.
 func slots(nodes []*Node) int {
 	seen := map[string]bool{}
 	for _, n := range nodes {
@@ -136,9 +135,9 @@ func slots(nodes []*Node) int {
 	return len(seen)
 }
 
-// agreed returns the NUMA node of a root: the one its devices name, nil if they
-// name none or different ones. A device that names none may stand beside others
-// that do; only its own distances stay unknown.
+// agreed returns the NUMA node of a root: the one that its devices have. It returns nil if no
+// device has one, or they differ. A device without one may share a root with others
+// that have one. Only its own distances are unknown then.
 func agreed(devices []*Device) *int {
 	var named *int
 	for _, d := range devices {

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -9,8 +10,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// vendors names the vendors that make HCAs and accelerators (PCI vendor IDs,
-// https://pci-ids.ucw.cz). Others show as their number.
+// vendors names the vendors of HCAs and accelerators (PCI vendor IDs,
+// https://pci-ids.ucw.cz). The picture shows the number of other vendors.
 var vendors = map[string]string{
 	"1002": "AMD",
 	"1077": "QLogic",
@@ -32,8 +33,8 @@ var vendors = map[string]string{
 	"8086": "Intel",
 }
 
-// onlyDisplays are vendors whose VGA controllers (class 0300) show a console and
-// compute nothing: management processors, then virtual machines.
+// onlyDisplays are vendors whose VGA controllers (class 0300) only show a console: management
+// processors, then virtual machines.
 var onlyDisplays = map[string]bool{
 	"102b": true, // Matrox
 	"126f": true, // Silicon Motion
@@ -50,7 +51,7 @@ var onlyDisplays = map[string]bool{
 	"80ee": true, // VirtualBox
 }
 
-// vendor names the maker of a device and what it made: "NVIDIA 10de:2330".
+// vendor returns the vendor and the IDs of a device: "NVIDIA 10de:2330".
 func (d *Device) vendor() string {
 	if d.Vendor == "" {
 		return ""
@@ -58,7 +59,7 @@ func (d *Device) vendor() string {
 	return strings.TrimSpace(vendors[d.Vendor] + " " + d.Vendor + ":" + d.ID)
 }
 
-// rate is the speed of a port, "400 Gb/s", or the state of one that is not up.
+// rate returns the speed of an active port, "400 Gb/s", or the state of another one.
 func (p *Port) rate() string {
 	if p.RateMbps > 0 {
 		return strconv.FormatFloat(float64(p.RateMbps)/1000, 'f', -1, 64) + " Gb/s"
@@ -73,7 +74,7 @@ func (p *Port) rail() string {
 	return "rail " + strconv.Itoa(*p.Rail)
 }
 
-// protocolNames is how the transports are written.
+// protocolNames are the display names of the transports.
 var protocolNames = map[rdma.Protocol]string{
 	rdma.ProtocolIB:    "InfiniBand",
 	rdma.ProtocolRoCE:  "RoCE",
@@ -82,7 +83,7 @@ var protocolNames = map[rdma.Protocol]string{
 	rdma.ProtocolOPA:   "Omni-Path",
 }
 
-// folded says how many functions a device stands for: "8 VFs, 2 SFs".
+// folded returns the number of functions that a device counts: "8 VFs, 2 SFs".
 func (d *Device) folded() string {
 	var parts []string
 	if d.VFs > 0 {
@@ -92,37 +93,32 @@ func (d *Device) folded() string {
 		parts = append(parts, plural(d.SFs, "SF"))
 	}
 	if parts != nil && d.Function != rdma.PF && d.Kind == HCA {
-		parts[0] = "+ " + parts[0] // beside the VF that stands for them
+		parts[0] = "+ " + parts[0] // the device itself is one of the VFs
 	}
 	return strings.Join(parts, ", ")
 }
 
-// traits is what a line says of a device behind its name and address.
+// traits returns the text of a line after the device's name and address.
 func (d *Device) traits() []string {
 	var out []string
 	if d.Kind != HCA {
 		out = append(out, d.vendor(), d.folded())
 	} else {
-		out = append(out, protocolNames[d.Port.Protocol], d.Port.rate(), quote.Terminal(d.Port.Netdev), d.Port.rail(), d.folded())
+		out = append(out, protocolNames[d.Port.Protocol], d.Port.rate(),
+			quote.Terminal(d.Port.Netdev), d.Port.rail(), d.folded())
 	}
 	if d.Function == rdma.Virtual && d.Address != "" {
-		out = append(out, "software") // on the network card of this address
+		out = append(out, "software") // the address is that of the network card
 	}
 	out = append(out, quote.Terminal(d.Note))
 	return compact(out)
 }
 
 func compact(in []string) []string {
-	var out []string
-	for _, s := range in {
-		if s != "" {
-			out = append(out, s)
-		}
-	}
-	return out
+	return slices.DeleteFunc(in, func(s string) bool { return s == "" })
 }
 
-// title names a NUMA node.
+// title returns the heading of a NUMA node.
 func (n NUMANode) title() string {
 	if n.Number == nil {
 		return "NUMA node not known"
@@ -130,7 +126,7 @@ func (n NUMANode) title() string {
 	return fmt.Sprintf("NUMA node %d", *n.Number)
 }
 
-// summary counts what a topology shows.
+// summary returns the numbers of devices by kind.
 func (t *Topology) summary() string {
 	count := map[Kind]int{}
 	for _, d := range t.Devices {

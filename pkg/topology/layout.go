@@ -2,24 +2,24 @@ package topology
 
 import "strings"
 
-// The layout of the picture: boxes within boxes, in whole pixels, so that it is
-// the same everywhere. A box is as large as its text and what it holds.
+// The layout of the picture: nested boxes, in whole pixels, so that it is the same on
+// every machine. A box is as large as its text and its inner boxes need.
 
 const (
 	deviceHeight = 52
 	titleHeight  = 22
 	gap          = 10
-	// maxWidth is where a row of boxes ends and the next one begins: about what a
-	// page of a document shows without scrolling.
+	// maxWidth is the maximum width of a row of boxes, about what a page of a document
+	// shows without scrolling.
 	maxWidth = 1120
-	// maxStack is how many devices stand above each other before a second column.
+	// maxStack is the maximum number of devices in a column.
 	maxStack = 6
 	// largeText and smallText are font sizes.
 	largeText = 13
 	smallText = 11
 )
 
-// box is a rectangle of the picture. Its position is relative to the box around it.
+// box is a rectangle of the picture. Its position is relative to the outer box.
 type box struct {
 	style      string   // class of the style sheet
 	lines      []string // the first is the title
@@ -29,14 +29,14 @@ type box struct {
 	inner      []*box
 }
 
-// textWidth estimates from above how wide a text is set, since a picture cannot
-// ask for the fonts of its reader: the mean character of the widest usual sans
-// serif (DejaVu Sans) takes 0.62 of the font size.
+// textWidth returns an upper estimate of a text's width, because the viewer's fonts are
+// unknown: the mean character of the widest usual sans serif (DejaVu Sans) takes 0.62
+// of the font size.
 func textWidth(s string, size int) int {
 	return len([]rune(s))*size*62/100 + 1
 }
 
-// arrange sizes a box and places what it holds, from the inside out.
+// arrange computes the size of a box and the positions of its inner boxes, innermost first.
 func (b *box) arrange() {
 	b.measureText()
 	if len(b.inner) == 0 {
@@ -57,24 +57,20 @@ func (b *box) arrange() {
 
 func (b *box) measureText() {
 	for i, line := range b.lines {
-		size := smallText
-		if i == 0 {
-			size = largeText
-			if b.badge != "" {
-				b.w = textWidth(b.badge, smallText) + gap
-			}
+		switch {
+		case i > 0:
+			b.w = max(b.w, textWidth(line, smallText)+2*gap)
+		case b.badge != "":
+			b.w = textWidth(b.badge, smallText) + gap + textWidth(line, largeText) + 2*gap
+		default:
+			b.w = textWidth(line, largeText) + 2*gap
 		}
-		if i > 0 {
-			b.w = max(b.w, textWidth(line, size)+2*gap)
-			continue
-		}
-		b.w += textWidth(line, size) + 2*gap
 	}
 	b.h = deviceHeight
 }
 
-// flow places the inner boxes: devices in columns, then the others in rows, and
-// returns the right and lower edge of what is used.
+// flow places the inner boxes: devices in columns, then the others in rows. It
+// returns the right and lower edge of the used area.
 func (b *box) flow() (right, bottom int) {
 	devices, others := b.split()
 	x, y, tallest := gap, titleHeight+gap/2, 0
@@ -133,7 +129,7 @@ func columns(devices []*box) []*box {
 	return out
 }
 
-// stretch gives the boxes of one row the height of the tallest.
+// stretch sets the height of all boxes in a row to that of the tallest.
 func stretch(row []*box) {
 	tallest := map[int]int{}
 	for _, b := range row {
@@ -144,8 +140,8 @@ func stretch(row []*box) {
 	}
 }
 
-// picture makes the boxes of a topology, one for each NUMA node, below each other
-// and of one width.
+// picture makes the boxes of a topology, one below the other: one for each NUMA node, all of the
+// same width.
 func (t *Topology) picture() []*box {
 	var out []*box
 	for _, numa := range t.NUMANodes {
@@ -180,7 +176,7 @@ func (n *Node) box() *box {
 		return n.Device.box()
 	}
 	title := string(n.Kind) + " " + n.Name
-	tip := "PCIe " + string(n.Kind) + " " + n.Name
+	tip := "PCIe " + title
 	if len(n.Via) > 0 {
 		tip += ", below port " + strings.Join(n.Via, " ")
 	}
@@ -195,7 +191,8 @@ func (d *Device) box() *box {
 	b := &box{style: string(d.Kind), badge: d.folded(), lines: []string{d.Name}}
 	tip := append([]string{d.Name, d.Address}, d.traits()...)
 	if d.Kind == HCA {
-		b.lines = append(b.lines, strings.Join(compact([]string{d.Port.rate(), protocolNames[d.Port.Protocol]}), " "))
+		b.lines = append(b.lines,
+			strings.Join(compact([]string{d.Port.rate(), protocolNames[d.Port.Protocol]}), " "))
 		tip = append(tip, d.vendor())
 		if d.Port.RateMbps == 0 {
 			b.style += " idle"
@@ -203,11 +200,11 @@ func (d *Device) box() *box {
 	} else {
 		b.lines = append(b.lines, d.vendor())
 	}
-	where := d.Address
-	if where == "" {
-		where = d.Port.Netdev
+	if d.Address != "" {
+		b.lines = append(b.lines, d.Address)
+	} else {
+		b.lines = append(b.lines, d.Port.Netdev)
 	}
-	b.lines = append(b.lines, where)
 	if len(d.Bridges) > 0 {
 		tip = append(tip, "below "+strings.Join(d.Bridges, " "))
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"path"
 	"slices"
@@ -15,15 +16,15 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// NCCL writes the place of HCAs and of all GPUs in the PCIe tree as NCCL reads it from
-// NCCL_TOPO_FILE. NCCL finds most of that itself; the file tells it what it mistakes: it takes an SF
-// for a network interface without a place, next to the first CPU.
+// NCCL writes the positions of HCAs and of all GPUs in the PCIe tree in the format of NCCL_TOPO_FILE.
+// NCCL finds most positions itself. The file corrects its error for SFs: without it, NCCL treats
+// an SF as a network interface without a position, next to the first CPU.
 //
-// NCCL's parser is its own and knows little of XML (src/graph/xml.cc of NCCL 2.30): one
-// space between attributes, no declaration, no entities, values of at most 254 bytes. GPUs are
-// given as PCI functions: their numbers are those of the container, which NCCL fills in, as
-// it leaves out those that the container does not have. An HCA is found by its name, and NCCL
-// then looks at nothing above it, so all that it needs of bridges and CPUs is here.
+// NCCL's own parser supports little of XML (src/graph/xml.cc of NCCL 2.30): one space between
+// attributes, no declaration, no entities, values of at most 254 bytes. The file has GPUs as
+// PCI functions. NCCL adds the container's GPU numbers, and omits GPUs that the container does
+// not have. NCCL finds an HCA by its name, and does not read the bridges and CPUs above it, so
+// the file includes them.
 func NCCL(sys fs.ReadLinkFS, snap *rdma.Snapshot, hcas []*rdma.HCA, cpu CPU) ([]byte, error) {
 	if err := cpu.check(); err != nil {
 		return nil, err
@@ -43,14 +44,14 @@ func NCCL(sys fs.ReadLinkFS, snap *rdma.Snapshot, hcas []*rdma.HCA, cpu CPU) ([]
 	return t.write(cpu), nil
 }
 
-// CPU is what NCCL wants to know of the host's processors.
+// CPU describes the host's processors for NCCL.
 type CPU struct {
-	Arch          string // as NCCL calls it: x86_64, arm64, ppc64
+	Arch          string // NCCL's name: x86_64, arm64, ppc64
 	Vendor        string // of x86_64: GenuineIntel
 	Family, Model int
 }
 
-// ParseCPU reads /proc/cpuinfo on a machine of an architecture that Go calls arch.
+// ParseCPU parses /proc/cpuinfo of a machine with the given Go architecture.
 func ParseCPU(cpuinfo, arch string) CPU {
 	c := CPU{Arch: map[string]string{"amd64": "x86_64", "ppc64le": "ppc64"}[arch]}
 	c.Arch = cmp.Or(c.Arch, arch)
@@ -78,8 +79,8 @@ func (c CPU) check() error {
 	return nil
 }
 
-// attributes are those of the CPU's element. NCCL puts the extended family in front of the
-// family, where CPUID means a sum.
+// attributes returns the attributes of the CPU's element. NCCL puts the extended family in front of
+// the family, but CPUID adds them.
 func (c CPU) attributes() []string {
 	if c.Arch != "x86_64" {
 		return []string{"arch", c.Arch}
@@ -91,7 +92,7 @@ func (c CPU) attributes() []string {
 	return []string{"arch", c.Arch, "vendor", c.Vendor, "familyid", strconv.Itoa(family), "modelid", strconv.Itoa(c.Model)}
 }
 
-// ncclTree is the tree in the making: a CPU for each NUMA node, -1 where it is not known.
+// ncclTree is the unfinished tree, with a CPU for each NUMA node, -1 for the unknown one.
 type ncclTree struct {
 	bus  *pciBus
 	cpus map[int]*ncclNode
@@ -99,13 +100,13 @@ type ncclTree struct {
 
 type ncclNode struct {
 	address  string // "" of a CPU
-	port     string // the port above it, whose link it has
+	port     string // the port above it
 	nets     []string
 	children []*ncclNode
 }
 
-// add places a function below its CPU, with every second bridge in between: those that
-// NCCL goes to, which are the upstream ports of switches.
+// add adds a function below its CPU. Between them it adds every second bridge: the upstream ports of
+// switches, which are the ones that NCCL uses.
 func (t *ncclTree) add(address string, bridges []string, numa *int) *ncclNode {
 	number := -1
 	if numa != nil {
@@ -141,17 +142,15 @@ func (n *ncclNode) child(address, port string) *ncclNode {
 func (t *ncclTree) write(cpu CPU) []byte {
 	var out bytes.Buffer
 	out.WriteString("<system version=\"1\">\n")
-	numbers := make([]int, 0, len(t.cpus))
-	for number := range t.cpus {
-		numbers = append(numbers, number)
-	}
-	slices.SortFunc(numbers, func(a, b int) int { return cmp.Compare(uint(a), uint(b)) }) // -1 comes last
-	for _, number := range numbers {
+	byNumber := func(a, b int) int { return cmp.Compare(uint(a), uint(b)) } // -1 comes last
+	for _, number := range slices.SortedFunc(maps.Keys(t.cpus), byNumber) {
 		attributes := []string{"numaid", strconv.Itoa(number)}
 		if mask := t.bus.attribute(fmt.Sprintf("devices/system/node/node%d/cpumap", number)); mask != "" {
 			attributes = append(attributes, "affinity", mask)
 		}
-		element(&out, 2, "cpu", append(attributes, cpu.attributes()...), func() { t.writeAll(&out, 4, t.cpus[number].children) })
+		element(&out, 2, "cpu", append(attributes, cpu.attributes()...), func() {
+			t.writeAll(&out, 4, t.cpus[number].children)
+		})
 	}
 	out.WriteString("</system>\n")
 	return out.Bytes()
@@ -173,7 +172,7 @@ func (t *ncclTree) writeAll(out *bytes.Buffer, indent int, nodes []*ncclNode) {
 	}
 }
 
-// attributes are those that NCCL reads of a PCI function, class and link it insists on.
+// attributes returns the attributes that NCCL reads of a PCI function. NCCL requires class and link.
 func (t *ncclTree) attributes(n *ncclNode) []string {
 	dir := path.Join(busPCI, n.address)
 	out := []string{"busid", n.address, "class", cmp.Or(t.bus.attribute(dir+"/class"), "0x060400")}
@@ -195,8 +194,8 @@ func (t *ncclTree) attributes(n *ncclNode) []string {
 	return append(out, "link_speed", speed, "link_width", strconv.Itoa(width))
 }
 
-// link returns what the link of a function can do: "" and 0, which NCCL knows how to take,
-// where the kernel does not say, as of a VF.
+// link returns the maximum speed and width of a function's link. It returns "" and 0, which NCCL
+// accepts, where the kernel has no value, as for a VF.
 func (t *ncclTree) link(address string) (speed string, width int) {
 	dir := path.Join(busPCI, address)
 	speed = t.bus.attribute(dir + "/max_link_speed")
@@ -205,12 +204,12 @@ func (t *ncclTree) link(address string) (speed string, width int) {
 	}
 	width, _ = strconv.Atoi(t.bus.attribute(dir + "/max_link_width"))
 	if width > 32 {
-		width = 0 // 255: not known
+		width = 0 // 255 means unknown
 	}
 	return speed, width
 }
 
-// gigatransfers parses "32.0 GT/s PCIe", and returns infinity for what is no speed.
+// gigatransfers parses "32.0 GT/s PCIe". It returns infinity for a text that is no speed.
 func gigatransfers(speed string) float64 {
 	number, _, _ := strings.Cut(speed, " ")
 	if n, err := strconv.ParseFloat(number, 64); err == nil {
@@ -219,7 +218,7 @@ func gigatransfers(speed string) float64 {
 	return math.Inf(1)
 }
 
-// attribute returns the content of a file if it can be the value of an attribute.
+// attribute returns the content of a file, or "" if it is not valid as an attribute's value.
 func (p *pciBus) attribute(name string) string {
 	b, err := fs.ReadFile(p.sys, name)
 	text := strings.TrimSpace(string(b))
@@ -229,14 +228,14 @@ func (p *pciBus) attribute(name string) string {
 	return text
 }
 
-// plainValue reports whether a text means itself in NCCL's XML.
+// plainValue reports whether a text needs no escape in NCCL's XML.
 func plainValue(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"'<>&=`, r) })
 }
 
 func plainName(s string) bool { return s != "" && len(s) < 64 && plainValue(s) }
 
-// element writes an element with attributes, as name and value in turn.
+// element writes an element. attributes alternates names and values.
 func element(out *bytes.Buffer, indent int, name string, attributes []string, inside func()) {
 	fmt.Fprintf(out, "%*s<%s", indent, "", name)
 	for i := 0; i < len(attributes); i += 2 {

@@ -75,17 +75,20 @@ func TestNCCLOfSF(t *testing.T) {
 
 func TestParseCPU(t *testing.T) {
 	const epyc = "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: AMD EPYC 9654\n\nprocessor\t: 1\nmodel\t\t: 99\n"
-	if got, want := topology.ParseCPU(epyc, "amd64"), (topology.CPU{Arch: "x86_64", Vendor: "AuthenticAMD", Family: 25, Model: 17}); got != want {
+	if got, want := topology.ParseCPU(epyc, "amd64"), (topology.CPU{Arch: "x86_64", Vendor: "AuthenticAMD", Family: 25,
+		Model: 17}); got != want {
 		t.Errorf("ParseCPU = %+v, want %+v", got, want)
 	}
-	if got := topology.ParseCPU("processor\t: 0\nCPU implementer\t: 0x41\n", "arm64"); got != (topology.CPU{Arch: "arm64"}) {
+	if got := topology.ParseCPU("processor\t: 0\nCPU implementer\t: 0x41\n",
+		"arm64"); got != (topology.CPU{Arch: "arm64"}) {
 		t.Errorf("of arm64: %+v", got)
 	}
 	m, err := fixture.Load("hgx-h100")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := topology.NCCL(m.OpenFS(), &rdma.Snapshot{}, nil, topology.ParseCPU("", "amd64")); err == nil || !strings.Contains(err.Error(), "vendor_id") {
+	if _, err := topology.NCCL(m.OpenFS(), &rdma.Snapshot{}, nil, topology.ParseCPU("", "amd64")); err == nil ||
+		!strings.Contains(err.Error(), "vendor_id") {
 		t.Errorf("of a CPU without a vendor: %v", err)
 	}
 }
@@ -102,7 +105,8 @@ type ncclXML struct {
 // bounds of src/graph/xml.h that all versions since 2.12 keep.
 func parseNCCL(text string) (*ncclXML, error) {
 	const maxNodes, maxSubs, maxAttributes, maxLength = 256, 32, 16, 254
-	inside := map[string][]string{"": {"system"}, "system": {"cpu"}, "cpu": {"pci", "nic"}, "pci": {"pci", "gpu", "nic"}, "nic": {"net"}}
+	inside := map[string][]string{"": {"system"}, "system": {"cpu"}, "cpu": {"pci", "nic"},
+		"pci": {"pci", "gpu", "nic"}, "nic": {"net"}}
 	tag := regexp.MustCompile(`^<(/?)([a-z]+)((?: [a-z_]+="[^"<>&]*")*)(/?)>`)
 	attribute := regexp.MustCompile(` ([a-z_]+)="([^"]*)"`)
 	top := &ncclXML{}
@@ -146,7 +150,8 @@ func parseNCCL(text string) (*ncclXML, error) {
 // ncclTopoAddPci and ncclTopoAddNet in src/graph/topo.cc).
 func (n *ncclXML) acceptable() error {
 	required := map[string][]string{
-		"cpu": {"numaid", "arch", "vendor", "familyid", "modelid"}, "pci": {"busid", "class", "link_speed", "link_width"}, "net": {"name"},
+		"cpu": {"numaid", "arch", "vendor", "familyid", "modelid"},
+		"pci": {"busid", "class", "link_speed", "link_width"}, "net": {"name"},
 	}
 	busid := regexp.MustCompile(`^[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
 	for _, name := range required[n.name] {

@@ -31,7 +31,8 @@ func machine(t testing.TB, functions ...pciFunction) *fixture.Machine {
 		if f.class != "" {
 			fmt.Fprintf(&b, "-- %s/class --\n%s\n", dir, f.class)
 		}
-		fmt.Fprintf(&b, "-- %s/vendor --\n0x%s\n-- %s/device --\n0x0001\n-- %s/numa_node --\n%d\n", dir, f.vendor, dir, dir, f.numa)
+		fmt.Fprintf(&b, "-- %s/vendor --\n0x%s\n-- %s/device --\n0x0001\n-- %s/numa_node --\n%d\n", dir,
+			f.vendor, dir, dir, f.numa)
 		if f.pf != "" {
 			fmt.Fprintf(&b, "-- %s/physfn -> ../%s --\n", dir, f.pf)
 		}
@@ -47,14 +48,19 @@ func machine(t testing.TB, functions ...pciFunction) *fixture.Machine {
 // they are numbered.
 func TestAccelerators(t *testing.T) {
 	host := discoverMachine(t, machine(t,
-		pciFunction{path: "pci10000:00/10000:00:00.0", class: "0x030200", vendor: "10de"},                   // last: its domain is the largest
-		pciFunction{path: "pci0000:00/0000:00:01.0", class: "0x030000", vendor: "1a03"},                     // management processor
-		pciFunction{path: "pci0000:00/0000:00:02.0", class: "0x030000", vendor: "8086"},                     // a VGA controller that computes
-		pciFunction{path: "pci0000:00/0000:00:03.0", class: "0x120000", vendor: "1da3"},                     // Gaudi
-		pciFunction{path: "pci0000:00/0000:00:04.0", class: "0x120000", vendor: "1002"},                     // Instinct
-		pciFunction{path: "pci0000:00/0000:00:05.0", class: "0x038000", vendor: "1002"},                     // Instinct, older
-		pciFunction{path: "pci0000:00/0000:00:06.0", class: "0x068000", vendor: "10de"},                     // NVSwitch
-		pciFunction{path: "pci0000:00/0000:00:07.0", class: "0x120000", vendor: "19e5"},                     // Ascend, of a vendor of displays
+		pciFunction{path: "pci10000:00/10000:00:00.0", class: "0x030200",
+			vendor: "10de"}, // last: its domain is the largest
+		pciFunction{path: "pci0000:00/0000:00:01.0", class: "0x030000",
+			vendor: "1a03"}, // management processor
+		pciFunction{path: "pci0000:00/0000:00:02.0", class: "0x030000",
+			vendor: "8086"}, // a VGA controller that computes
+		pciFunction{path: "pci0000:00/0000:00:03.0", class: "0x120000", vendor: "1da3"}, // Gaudi
+		pciFunction{path: "pci0000:00/0000:00:04.0", class: "0x120000", vendor: "1002"}, // Instinct
+		pciFunction{path: "pci0000:00/0000:00:05.0", class: "0x038000",
+			vendor: "1002"}, // Instinct, older
+		pciFunction{path: "pci0000:00/0000:00:06.0", class: "0x068000", vendor: "10de"}, // NVSwitch
+		pciFunction{path: "pci0000:00/0000:00:07.0", class: "0x120000",
+			vendor: "19e5"}, // Ascend, of a vendor of displays
 		pciFunction{path: "pci0000:00/0000:00:08.0", class: "", vendor: "10de"},                             // no class file
 		pciFunction{path: "pci0000:00/0000:00:09.0", class: "0x03", vendor: "10de"},                         // no class
 		pciFunction{path: "pci0000:00/0000:00:05.1", class: "0x038000", vendor: "1002", pf: "0000:00:05.0"}, // VF
@@ -82,7 +88,8 @@ func TestFolding(t *testing.T) {
 	host := discoverMachine(t, machine(t,
 		// A switch in a switch, with a GPU below each.
 		pciFunction{path: root + "0000:01:00.0/0000:02:00.0/0000:03:00.0", class: gpu, vendor: "10de"},
-		pciFunction{path: root + "0000:01:00.0/0000:02:01.0/0000:04:00.0/0000:05:00.0/0000:06:00.0", class: gpu, vendor: "10de"},
+		pciFunction{path: root + "0000:01:00.0/0000:02:01.0/0000:04:00.0/0000:05:00.0/0000:06:00.0",
+			class: gpu, vendor: "10de"},
 		// Two cards below a conventional bridge.
 		pciFunction{path: "pci0000:00/0000:00:02.0/0000:07:01.0", class: gpu, vendor: "10de", numa: 1},
 		pciFunction{path: "pci0000:00/0000:00:02.0/0000:07:02.0", class: gpu, vendor: "10de", numa: 1},

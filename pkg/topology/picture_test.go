@@ -66,7 +66,8 @@ func many(n int) *Topology {
 		address := fmt.Sprintf("0000:%02x:%02x.0", i/32+16, i%32)
 		snap.HCAs = append(snap.HCAs, rdma.HCA{
 			IBDev: fmt.Sprintf("mlx5_%d", i), Function: rdma.PF, Identity: rdma.Identity{PCI: address},
-			PCI: &rdma.PCIFunction{Address: address, Root: "pci0000:00", Bridges: []string{"0000:00:01.0", "0000:01:00.0", fmt.Sprintf("0000:02:%02x.0", i)}},
+			PCI: &rdma.PCIFunction{Address: address, Root: "pci0000:00",
+				Bridges: []string{"0000:00:01.0", "0000:01:00.0", fmt.Sprintf("0000:02:%02x.0", i)}},
 		})
 	}
 	t := &Topology{Devices: hcas(snap)}

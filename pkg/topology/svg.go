@@ -5,14 +5,15 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
-// StyleSheet is what stands between the style tags of a picture. It has no background,
-// and no colour that needs one: text outside of filled boxes is a grey that reads on
-// white and on black alike, and lines and fills of boxes are its shades (TestContrast).
+// StyleSheet is the style sheet of a picture. It sets no background, and works on any: text outside of
+// filled boxes is a grey that is readable on white and on black, and lines and fills of boxes are
+// shades of it (TestContrast).
 const StyleSheet = `
 text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;font-size:11px;fill:#707b87}
 .t{font-size:13px;font-weight:600}
@@ -33,23 +34,23 @@ const (
 	footHeight = 30
 )
 
-// WriteSVG draws the topology as a picture that stands alone: no script, font or
-// file is fetched, and it reads on dark and on light pages. Boxes nest as the
-// PCIe tree does.
+// WriteSVG draws the topology as a picture. It needs no script, font or other file, and is readable on
+// dark and on light pages. Boxes nest like the PCIe tree.
 func (t *Topology) WriteSVG(w io.Writer) error {
 	boxes := t.picture()
-	title := "PCIe topology"
+	title, summary := "PCIe topology", escape(t.summary())
 	summaryAt := textWidth(title, largeText) + 2*gap
-	width, height := max(t.keyWidth(), summaryAt+textWidth(t.summary(), smallText)), 0
+	width, height := max(t.writeKey(io.Discard, 0), summaryAt+textWidth(t.summary(), smallText)), 0
 	for _, b := range boxes {
 		width, height = max(width, b.w), b.y+b.h
 	}
 	bw := bufio.NewWriter(w)
-	fmt.Fprintf(bw, `<svg xmlns="http://www.w3.org/2000/svg" role="img" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d">`+"\n",
+	fmt.Fprintf(bw, `<svg xmlns="http://www.w3.org/2000/svg" role="img" `+
+		`width="%d" height="%d" viewBox="0 0 %[1]d %[2]d">`+"\n",
 		width+2*margin, height+2*margin+headHeight+footHeight)
-	fmt.Fprintf(bw, "<title>PCIe topology: %s</title>\n<style>%s</style>\n", escape(t.summary()), StyleSheet)
+	fmt.Fprintf(bw, "<title>PCIe topology: %s</title>\n<style>%s</style>\n", summary, StyleSheet)
 	fmt.Fprintf(bw, `<g transform="translate(%d %d)">`+"\n", margin, margin)
-	fmt.Fprintf(bw, `<text class="t" y="16">%s</text><text x="%d" y="16">%s</text>`+"\n", title, summaryAt, escape(t.summary()))
+	fmt.Fprintf(bw, `<text class="t" y="16">%s</text><text x="%d" y="16">%s</text>`+"\n", title, summaryAt, summary)
 	fmt.Fprintf(bw, `<g transform="translate(0 %d)">`+"\n", headHeight)
 	for _, b := range boxes {
 		b.write(bw, 0, 0)
@@ -60,10 +61,11 @@ func (t *Topology) WriteSVG(w io.Writer) error {
 	return bw.Flush()
 }
 
-// write draws a box at its place within the box at x, y.
+// write draws a box at its position within the box at x, y.
 func (b *box) write(w io.Writer, x, y int) {
 	x, y = x+b.x, y+b.y
-	fmt.Fprintf(w, `<g class="%s"><title>%s</title><rect x="%d" y="%d" width="%d" height="%d"/>`, b.style, escape(b.tip), x, y, b.w, b.h)
+	fmt.Fprintf(w, `<g class="%s"><title>%s</title><rect x="%d" y="%d" width="%d" height="%d"/>`,
+		b.style, escape(b.tip), x, y, b.w, b.h)
 	for i, line := range b.lines {
 		class := ""
 		if i == 0 && (len(b.inner) == 0 || b.style == "numa") {
@@ -88,40 +90,24 @@ var key = []struct{ style, text string }{
 	{"gpu", "GPU"}, {"accelerator", "accelerator"}, {"hca", "HCA"}, {"hca idle", "HCA without an active port"},
 }
 
-// writeKey explains those colours that the picture uses.
-func (t *Topology) writeKey(w io.Writer, y int) {
+// writeKey explains the colours that the picture uses, and returns the width of the text.
+func (t *Topology) writeKey(w io.Writer, y int) int {
 	x := 0
 	for _, k := range key {
 		if t.shows(k.style) {
 			fmt.Fprintf(w, `<g class="%s"><rect x="%d" y="%d" width="12" height="12"/></g><text x="%d" y="%d">%s</text>`+"\n",
 				k.style, x, y-10, x+18, y, k.text)
-			x += keyStep(k.text)
+			x += 18 + textWidth(k.text, smallText) + 2*gap
 		}
 	}
+	return x
 }
-
-func (t *Topology) keyWidth() int {
-	width := 0
-	for _, k := range key {
-		if t.shows(k.style) {
-			width += keyStep(k.text)
-		}
-	}
-	return width
-}
-
-func keyStep(text string) int { return 18 + textWidth(text, smallText) + 2*gap }
 
 func (t *Topology) shows(style string) bool {
-	for _, d := range t.Devices {
-		if d.box().style == style {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.Devices, func(d *Device) bool { return d.box().style == style })
 }
 
-// escape makes a text safe in XML, where control characters may not stand at all.
+// escape makes a text safe in XML, which allows no control characters.
 func escape(s string) string {
 	var b strings.Builder
 	_ = xml.EscapeText(&b, []byte(quote.Terminal(s))) // a Builder does not fail

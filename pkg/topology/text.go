@@ -11,7 +11,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
-// Lines are the characters a tree is drawn with.
+// Lines are the characters that a tree is drawn with.
 type Lines struct{ tee, corner, pipe, blank, join string }
 
 // The two sets of characters.
@@ -20,8 +20,8 @@ var (
 	ASCIILines = Lines{"|- ", "`- ", "|  ", "   ", " - "}
 )
 
-// WriteTree draws the tree. Devices below one switch stand together; a root with
-// nothing but a switch shares its line.
+// WriteTree draws the tree. A root with only a switch below it shares the line of
+// the switch.
 func (t *Topology) WriteTree(w io.Writer, lines Lines) error {
 	tw := &treeWriter{Writer: bufio.NewWriter(w), lines: lines}
 	tw.measure(t.Devices)
@@ -75,17 +75,18 @@ func (tw *treeWriter) label(n *Node) string {
 	if d == nil {
 		return string(n.Kind) + " " + quote.Terminal(n.Name)
 	}
-	line := fmt.Sprintf("%-*s  %-*s  %s", tw.name, quote.Terminal(d.Name), tw.address, quote.Terminal(d.Address), strings.Join(d.traits(), ", "))
+	line := fmt.Sprintf("%-*s  %-*s  %s",
+		tw.name, quote.Terminal(d.Name), tw.address, quote.Terminal(d.Address), strings.Join(d.traits(), ", "))
 	return strings.TrimRight(line, " ")
 }
 
-// maxSquare is up to how many devices the text matrix shows all against all: 24
+// maxSquare is the maximum number of devices in a square text matrix: 24
 // columns still fit a wide terminal.
 const maxSquare = 24
 
 // WriteMatrix writes the distances as a table with a legend. With more than 24
-// devices the table is HCAs against accelerators only. Software HCAs are at no
-// place and so are left out.
+// devices the table has only HCAs against accelerators. It omits software HCAs, which
+// have no position.
 func (t *Topology) WriteMatrix(w io.Writer) error {
 	devices := t.where(func(d *Device) bool { return d.Address != "" })
 	if len(devices) == 0 {
@@ -104,8 +105,8 @@ func (t *Topology) WriteMatrix(w io.Writer) error {
 	return bw.Flush()
 }
 
-// write writes the table. The widths come from the names, since distances are
-// four characters at most.
+// write writes the table. The names determine the widths, because distances have at
+// most four characters.
 func (m *Matrix) write(w io.Writer, rows []*Device) {
 	first := 0
 	for _, name := range m.Rows {
@@ -132,7 +133,7 @@ func (m *Matrix) write(w io.Writer, rows []*Device) {
 	}
 }
 
-// writeLegend explains the words that the table uses.
+// writeLegend explains the distances in the table.
 func (m *Matrix) writeLegend(w io.Writer) {
 	fmt.Fprintln(w)
 	for _, l := range legend {

@@ -6,20 +6,20 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// Topology is where the HCAs and accelerators of one host sit.
+// Topology has the positions of a host's HCAs and accelerators.
 type Topology struct {
 	// Devices holds the accelerators by PCI address, then the HCAs in the order
 	// of the snapshot.
 	Devices []*Device `json:"devices"`
-	// NUMANodes holds the PCIe tree, a part for each NUMA node, in order of their
-	// numbers. The part whose NUMA node is not known comes last.
+	// NUMANodes holds the PCIe tree by NUMA node, in order of number. The unknown NUMA
+	// node comes last.
 	NUMANodes []NUMANode `json:"numaNodes"`
-	// Problems lists what could not be read, of the PCI bus only: those of the
-	// HCAs are in the snapshot.
+	// Problems lists what could not be read from the PCI bus. The snapshot has the
+	// problems of HCAs.
 	Problems []rdma.Problem `json:"problems,omitempty"`
 }
 
-// Kind is what a device is for.
+// Kind is the kind of a device.
 type Kind string
 
 // The kinds of devices.
@@ -29,12 +29,12 @@ const (
 	Accelerator Kind = "accelerator"
 )
 
-// Device is an HCA or an accelerator. What the kernel does not say is empty.
+// Device is an HCA or an accelerator. A value that the kernel does not have is empty.
 type Device struct {
 	// Name is the ibdev name of an HCA; others are numbered: GPU0, ACC0.
 	Name string `json:"name"`
 	Kind Kind   `json:"kind"`
-	// Address, Root and Bridges are the place in the PCIe tree, as in
+	// Address, Root and Bridges are the position in the PCIe tree, as in
 	// [rdma.PCIFunction]. A software HCA has none.
 	Address string   `json:"address,omitempty"`
 	Root    string   `json:"root,omitempty"`
@@ -44,47 +44,47 @@ type Device struct {
 	// Vendor and ID are the PCI vendor and device, e.g. 10de and 2330.
 	Vendor string `json:"vendor,omitempty"`
 	ID     string `json:"id,omitempty"`
-	// VFs and SFs count the virtual functions and subfunctions folded into this
-	// device: those of its kind.
+	// VFs and SFs count the virtual functions and subfunctions that this device
+	// represents, in addition to itself.
 	VFs int `json:"vfs,omitempty"`
 	SFs int `json:"sfs,omitempty"`
-	// Port is what an HCA's first port says.
+	// Port is the first port of an HCA.
 	Port *Port `json:"port,omitempty"`
-	// Function is what an HCA is. It is pf for most; vf where the PF has no HCA,
-	// and the first VF stands for all.
+	// Function is the HCA's function. It is pf for most; vf where the PF has no HCA,
+	// so that its first VF represents all.
 	Function rdma.Function `json:"function,omitempty"`
-	// Note is what else is known of the device, as who has it.
+	// Note is further text about the device, such as who holds it.
 	Note string `json:"note,omitempty"`
 }
 
-// Port is the part of an HCA's first port that a picture has room for.
+// Port has the values of an HCA's first port for the picture.
 type Port struct {
 	Protocol rdma.Protocol  `json:"protocol,omitempty"`
 	State    rdma.PortState `json:"state,omitempty"`
 	RateMbps int            `json:"rateMbps,omitempty"`
 	Netdev   string         `json:"netdev,omitempty"`
-	// Rail is the rail of the network that the port is connected to, if a site
-	// numbers them.
+	// Rail is the rail of the network that the port is connected to, if the site numbers
+	// its rails.
 	Rail *int `json:"rail,omitempty"`
 }
 
-// NUMANode is the part of the PCIe tree that is near to one NUMA node.
+// NUMANode is the part of the PCIe tree next to one NUMA node.
 type NUMANode struct {
-	// Number is nil for roots that the kernel does not place: their functions say
-	// -1 in numa_node, or do not agree.
+	// Number is nil if the NUMA node is unknown: the functions have -1 in numa_node, or
+	// different numbers.
 	Number *int    `json:"number"`
 	Roots  []*Node `json:"roots"`
 }
 
-// NodeKind is what a node of the tree is.
+// NodeKind is the kind of a node of the tree.
 type NodeKind string
 
 // The kinds of nodes.
 const (
 	NodeRoot   NodeKind = "root"
 	NodeSwitch NodeKind = "switch"
-	// NodeBridge is a bridge that is no switch and has several cards below it, as
-	// on conventional PCI in a virtual machine.
+	// NodeBridge is a bridge, but no switch, with several cards below it, as on
+	// conventional PCI in a virtual machine.
 	NodeBridge NodeKind = "bridge"
 	NodeDevice NodeKind = "device"
 )
@@ -92,7 +92,7 @@ const (
 // Node is a node of the PCIe tree.
 type Node struct {
 	Kind NodeKind `json:"kind"`
-	// Name is that of the root, the address of the bridge, or the device's name.
+	// Name is the name of the root or device, or the address of the bridge.
 	Name string `json:"name"`
 	// Via is the chain of ports between the node above and this one.
 	Via      []string `json:"via,omitempty"`
@@ -101,9 +101,9 @@ type Node struct {
 	Device *Device `json:"-"`
 }
 
-// Discover reads the accelerators from sys, whose root is the host's /sys, and
-// places them and the HCAs of a snapshot of the same tree. What cannot be read is
-// in Topology.Problems, and the rest is still there.
+// Discover reads the accelerators from sys, whose root is the host's /sys. It arranges them with the
+// HCAs of a snapshot of the same tree. Topology.Problems has what could not be read; everything
+// else is complete.
 func Discover(sys fs.ReadLinkFS, snap *rdma.Snapshot) *Topology {
 	t := &Topology{Devices: []*Device{}, NUMANodes: []NUMANode{}}
 	p := &pciBus{sys: sys}
@@ -114,8 +114,8 @@ func Discover(sys fs.ReadLinkFS, snap *rdma.Snapshot) *Topology {
 	return t
 }
 
-// Assemble places devices that are known from a source other than sysfs, such as devices that drivers publish of
-// another host. The devices are in the order in which they are listed.
+// Assemble arranges devices from a source other than sysfs, such as published devices of another host. It keeps
+// their order.
 func Assemble(devices []*Device) *Topology {
 	return &Topology{Devices: append([]*Device{}, devices...), NUMANodes: append([]NUMANode{}, grow(devices)...)}
 }

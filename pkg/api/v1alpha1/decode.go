@@ -16,19 +16,20 @@ var decoder = func() runtime.Decoder {
 	return json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{Strict: true})
 }()
 
-// Decode reads opaque parameters, strictly, and validates them. It returns an
+// Decode decodes opaque parameters strictly, and validates them. It returns an
 // *HCAConfig or an *HCAClassConfig.
 func Decode(raw []byte) (runtime.Object, error) {
-	if len(raw) > resourceapi.OpaqueParametersMaxLength { // the API server has taken it, of whatever version it is
+	if len(raw) > resourceapi.OpaqueParametersMaxLength { // an API server of another version may have another limit
 		return nil, fmt.Errorf("parameters are %d bytes: want at most %d", len(raw), resourceapi.OpaqueParametersMaxLength)
 	}
+	kinds := fmt.Sprintf("want apiVersion %s and kind %s or %s", GroupVersion, HCAConfigKind, HCAClassConfigKind)
 	if len(raw) == 0 {
-		return nil, fmt.Errorf("parameters are empty: want apiVersion %s and kind %s or %s", GroupVersion, HCAConfigKind, HCAClassConfigKind)
+		return nil, fmt.Errorf("parameters are empty: %s", kinds)
 	}
 	obj, gvk, err := decoder.Decode(raw, nil, nil)
 	if err != nil {
 		if runtime.IsMissingKind(err) || runtime.IsMissingVersion(err) || runtime.IsNotRegisteredError(err) {
-			return nil, fmt.Errorf("want apiVersion %s and kind %s or %s: %w", GroupVersion, HCAConfigKind, HCAClassConfigKind, err)
+			return nil, fmt.Errorf("%s: %w", kinds, err)
 		}
 		if strict, ok := runtime.AsStrictDecodingError(err); ok && len(strict.Errors()) > maxErrors {
 			err = fmt.Errorf("strict decoding error: %w", shorten(strict.Errors()))
@@ -44,7 +45,7 @@ func Decode(raw []byte) (runtime.Object, error) {
 	return nil, fmt.Errorf("unexpected kind %s", gvk)
 }
 
-// report returns the first errors of a list, and how many more there are.
+// report returns the first errors of a list, and the number of the others.
 func report(list field.ErrorList) error {
 	if len(list) <= maxErrors {
 		return list.ToAggregate()
@@ -56,7 +57,7 @@ func report(list field.ErrorList) error {
 	return shorten(errs)
 }
 
-// maxErrors are those that are reported of one object.
+// maxErrors bounds the reported errors of one object.
 const maxErrors = 10
 
 func shorten(errs []error) error {

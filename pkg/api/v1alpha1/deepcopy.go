@@ -16,25 +16,30 @@ func (c *HCAConfig) DeepCopyObject() runtime.Object {
 // DeepCopyObject implements runtime.Object.
 func (c *HCAClassConfig) DeepCopyObject() runtime.Object {
 	out := *c
-	out.Allow = Allow{Nodes: slices.Clone(c.Allow.Nodes), MemlockMax: c.Allow.MemlockMax.clone(), Env: slices.Clone(c.Allow.Env), LimitsMax: c.Allow.LimitsMax.DeepCopy(), Network: c.Allow.Network.DeepCopy()}
+	out.Allow = Allow{
+		Nodes: slices.Clone(c.Allow.Nodes), MemlockMax: clone(c.Allow.MemlockMax), Env: slices.Clone(c.Allow.Env),
+		LimitsMax: c.Allow.LimitsMax.DeepCopy(), Network: c.Allow.Network.DeepCopy(),
+	}
 	out.Defaults = c.Defaults.DeepCopy()
 	return &out
 }
 
-// DeepCopy returns settings that share nothing with s.
+// DeepCopy returns settings that share no memory with s.
 func (s Settings) DeepCopy() Settings {
-	return Settings{Memlock: s.Memlock.clone(), Nodes: slices.Clone(s.Nodes), Env: slices.Clone(s.Env), Limits: s.Limits.DeepCopy(), Network: s.Network.DeepCopy()}
+	return Settings{
+		Memlock: clone(s.Memlock), Nodes: slices.Clone(s.Nodes), Env: slices.Clone(s.Env),
+		Limits: s.Limits.DeepCopy(), Network: s.Network.DeepCopy(),
+	}
 }
 
-func (m *Memlock) clone() *Memlock {
-	if m == nil {
+func clone[T any](p *T) *T {
+	if p == nil {
 		return nil
 	}
-	out := *m
-	return &out
+	return new(*p)
 }
 
-// DeepCopy returns limits that share nothing with l.
+// DeepCopy returns limits that share no memory with l.
 func (l Limits) DeepCopy() Limits {
 	return Limits{Handles: l.Handles.clone(), Objects: l.Objects.clone()}
 }

@@ -2,9 +2,9 @@
 // the opaque parameters that a DeviceClass or a ResourceClaim carries for the
 // driver rdma.dev (KEP-4381, DeviceConfiguration.opaque.parameters).
 //
-// There are two kinds, because two people write them. An administrator writes an
-// [HCAClassConfig] into a DeviceClass: what a claim may ask for, and what it gets
-// without asking. A user writes an [HCAConfig] into a claim: wishes within that.
+// There are two kinds, for two roles. An administrator writes an [HCAClassConfig] into
+// a DeviceClass: the bounds and the defaults of its claims. A user writes an
+// [HCAConfig] into a claim: settings within these bounds.
 // [Decode] is strict: an unknown or misspelled field is an error that names it.
 package v1alpha1
 

@@ -12,7 +12,7 @@ import (
 // bytes. In JSON it is a string, or a number of bytes.
 type Memlock string
 
-// The limits that are no quantity.
+// The limits that are not quantities.
 const (
 	MemlockUnlimited Memlock = "unlimited"
 	MemlockInherit   Memlock = "inherit"
@@ -52,9 +52,9 @@ func (m Memlock) Bytes() (int64, error) {
 	return n, nil
 }
 
-// whole returns a quantity that is a positive whole number below the highest that a
-// quantity can be, which stands for all that is higher. Quantity.AsInt64 does not do: it
-// knows nothing of 1.5Gi, nor of numbers with more than 18 digits.
+// whole returns a quantity that is a positive whole number below math.MaxInt64, which stands for
+// all higher numbers. Quantity.AsInt64 is no alternative: it rejects 1.5Gi, and numbers with
+// more than 18 digits.
 func whole(q resource.Quantity) (int64, bool) {
 	if q.Sign() <= 0 || q.CmpInt64(math.MaxInt64) >= 0 {
 		return 0, false

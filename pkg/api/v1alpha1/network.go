@@ -10,24 +10,23 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Network says how the network interface of an HCA comes into the network namespace of
-// the pod. A field that is not set leaves the matter to the next one who has a say;
-// addresses and ipam are one matter.
+// Network configures how the HCA's network interface gets into the pod's network namespace. An unset
+// field keeps the value of the next level. Addresses and ipam count as one field.
 type Network struct {
-	// Mode is how: none, move for the HCA's own interface, or macvlan for one on top of it. Defaults
-	// to none.
+	// Mode is one of none, move for the HCA's own interface, and macvlan for a new one on top of it.
+	// Defaults to none.
 	Mode string `json:"mode,omitempty" jsonschema:"enum=none,enum=move,enum=macvlan"`
-	// Interface is its name in the pod. Defaults to rdma0, rdma1, ... in the order of the
+	// Interface is the interface's name in the pod. Defaults to rdma0, rdma1, ... in the order of the
 	// pod's claims and their devices.
 	Interface string `json:"interface,omitempty"`
-	// Addresses are those that it gets, each with the length of its network: 10.1.2.3/24.
+	// Addresses are the interface's addresses, each with the length of its network: 10.1.2.3/24.
 	Addresses []string `json:"addresses,omitempty"`
-	// IPAM is the name of an entry of "ipam" in the driver's configuration, which gives it
+	// IPAM is the name of an entry of "ipam" in the driver's configuration, which assigns the
 	// addresses.
 	IPAM string `json:"ipam,omitempty"`
-	// MTU is its largest packet, 68 to 65535. Defaults to that of the HCA's interface.
+	// MTU is the interface's largest packet, 68 to 65535. Defaults to that of the HCA's interface.
 	MTU *int `json:"mtu,omitempty" jsonschema:"minimum=68,maximum=65535"`
-	// Routes are those of the pod that lead through it.
+	// Routes are the pod's routes through the interface.
 	Routes []Route `json:"routes,omitempty"`
 }
 
@@ -35,20 +34,20 @@ type Network struct {
 type Route struct {
 	// Destination is a network: 10.2.0.0/16.
 	Destination string `json:"destination" jsonschema:"required"`
-	// Gateway is the next hop. Defaults to none, for what is on the link.
+	// Gateway is the next hop. Defaults to none, for destinations on the link.
 	Gateway string `json:"gateway,omitempty"`
 }
 
-// AllowNetwork bounds the network of a claim. What is not set allows nothing: an
-// interface on the fabric is more than a pod has otherwise.
+// AllowNetwork bounds the network of a claim. An unset field allows nothing, because an
+// interface on the fabric gives a pod more access than it has otherwise.
 type AllowNetwork struct {
-	// Modes are those that a claim may ask for besides none.
+	// Modes are the modes that a claim may request besides none.
 	Modes []string `json:"modes,omitempty" jsonschema:"uniqueItems=true,enum=none,enum=move,enum=macvlan"`
 	// Addresses are the networks from which a claim may choose addresses.
 	Addresses []string `json:"addresses,omitempty"`
-	// IPAM are the names that a claim may ask for.
+	// IPAM are the names that a claim may request.
 	IPAM []string `json:"ipam,omitempty"`
-	// Routes are the networks to which a claim may have routes. A route to a part of such a network is allowed as well.
+	// Routes are the networks to which a claim may have routes. A route to a part of such a network is allowed too.
 	// 0.0.0.0/0 lets the claim take over the pod's default route.
 	Routes []string `json:"routes,omitempty"`
 }
@@ -63,7 +62,7 @@ const (
 // NetworkModes are all modes.
 var NetworkModes = []string{NetworkNone, NetworkMove, NetworkMacvlan}
 
-// The bounds of what a claim can list, and of an MTU.
+// The bounds of a claim's lists and MTU.
 const (
 	maxAddresses = 16
 	maxRoutes    = 32
@@ -71,7 +70,7 @@ const (
 	maxMTU       = 65535
 )
 
-// Overlay replaces in n what over sets.
+// Overlay replaces the fields of n that over sets.
 func (n *Network) Overlay(over Network) {
 	n.Mode = cmp.Or(over.Mode, n.Mode)
 	n.Interface = cmp.Or(over.Interface, n.Interface)
@@ -84,7 +83,7 @@ func (n *Network) Overlay(over Network) {
 	}
 }
 
-// Overlay replaces in a what over sets.
+// Overlay replaces the fields of a that over sets.
 func (a *AllowNetwork) Overlay(over AllowNetwork) {
 	for _, f := range []struct{ to, from *[]string }{
 		{&a.Modes, &over.Modes}, {&a.Addresses, &over.Addresses}, {&a.IPAM, &over.IPAM}, {&a.Routes, &over.Routes},
@@ -95,20 +94,17 @@ func (a *AllowNetwork) Overlay(over AllowNetwork) {
 	}
 }
 
-// DeepCopy returns a network that shares nothing with n.
+// DeepCopy returns a network that shares no memory with n.
 func (n Network) DeepCopy() Network {
-	n.Addresses, n.Routes = slices.Clone(n.Addresses), slices.Clone(n.Routes)
-	if n.MTU != nil {
-		n.MTU = new(*n.MTU)
-	}
+	n.Addresses, n.Routes, n.MTU = slices.Clone(n.Addresses), slices.Clone(n.Routes), clone(n.MTU)
 	return n
 }
 
-// DeepCopy returns bounds that share nothing with a.
+// DeepCopy returns bounds that share no memory with a.
 func (a AllowNetwork) DeepCopy() AllowNetwork {
-	return AllowNetwork{
-		Modes: slices.Clone(a.Modes), Addresses: slices.Clone(a.Addresses), IPAM: slices.Clone(a.IPAM), Routes: slices.Clone(a.Routes),
-	}
+	a.Modes, a.Addresses = slices.Clone(a.Modes), slices.Clone(a.Addresses)
+	a.IPAM, a.Routes = slices.Clone(a.IPAM), slices.Clone(a.Routes)
+	return a
 }
 
 func (n *Network) validate(path *field.Path) field.ErrorList {
@@ -131,15 +127,16 @@ func (n *Network) validate(path *field.Path) field.ErrorList {
 	return append(errs, validateRoutes(n.Routes, path.Child("routes"))...)
 }
 
-// checkInterface says why a name is none that the kernel, sysctl and a pod leave to us.
+// checkInterface returns why a name is not usable for a pod's interface.
 func checkInterface(name string) error {
 	foreign := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._-", r)
 	}
+	reserved := []string{"lo", "eth0", "all", "default"} // the last two have a meaning in sysctl
 	switch {
 	case len(name) > 15 || strings.ContainsFunc(name, foreign) || name == "." || name == "..":
 		return fmt.Errorf("want a name of an interface: up to 15 letters, digits and . _ -")
-	case slices.Contains([]string{"lo", "eth0", "all", "default"}, name), strings.HasPrefix(name, "_rdma"): // the last is its name on the way
+	case slices.Contains(reserved, name), strings.HasPrefix(name, "_rdma"): // the driver's temporary names
 		return fmt.Errorf("the pod has it already, or the kernel means something else by it")
 	}
 	return nil
@@ -186,8 +183,10 @@ func validateRoutes(routes []Route, path *field.Path) field.ErrorList {
 		if r.Gateway == "" {
 			continue
 		}
-		if via, err := netip.ParseAddr(r.Gateway); err != nil || via.Zone() != "" || via.Is4In6() || via.Is4() != to.Addr().Is4() {
-			errs = append(errs, field.Invalid(path.Index(i).Child("gateway"), r.Gateway, "want an IP address of the destination's family"))
+		via, err := netip.ParseAddr(r.Gateway)
+		if err != nil || via.Zone() != "" || via.Is4In6() || via.Is4() != to.Addr().Is4() {
+			errs = append(errs, field.Invalid(path.Index(i).Child("gateway"), r.Gateway,
+				"want an IP address of the destination's family"))
 		}
 	}
 	return errs
@@ -205,11 +204,12 @@ func (a *AllowNetwork) validate(path *field.Path) field.ErrorList {
 	return append(errs, validatePrefixes(a.Routes, most, path.Child("routes"))...)
 }
 
-// check returns where a network is more than is allowed. Both are valid.
+// check returns an error for each part of a network that is not allowed. Both must be valid.
 func (a *AllowNetwork) check(n Network, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	forbid := func(at *field.Path, what, by string) {
-		errs = append(errs, field.Forbidden(at, what+" is more than the DeviceClass allows: its HCAClassConfig lists what is allowed under allow.network."+by))
+		errs = append(errs, field.Forbidden(at, what+" is more than the DeviceClass allows: "+
+			"its HCAClassConfig lists what is allowed under allow.network."+by))
 	}
 	if n.Mode != "" && n.Mode != NetworkNone && !slices.Contains(a.Modes, n.Mode) {
 		forbid(path.Child("mode"), n.Mode, "modes")
@@ -230,8 +230,8 @@ func (a *AllowNetwork) check(n Network, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// within reports whether all of the network of a prefix is in one of the others: an
-// address with a short length brings a route to all of its network.
+// within reports whether one of the networks contains the whole network of a prefix. An
+// address with a short length brings a route to its whole network.
 func within(s string, networks []string) bool {
 	p, err := parsePrefix(s)
 	return err == nil && slices.ContainsFunc(networks, func(o string) bool {

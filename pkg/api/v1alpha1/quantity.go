@@ -8,16 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Quantity is a number as Kubernetes writes them, from a user.
+// Quantity is a Kubernetes quantity from a user.
 type Quantity struct{ resource.Quantity }
 
-// The bounds of a quantity's text. Zeros in front of a number mean nothing, and would be kept with it.
+// The bounds of a quantity's text. Leading zeros mean nothing, but the parser keeps them.
 const (
 	maxQuantity       = 64
 	maxExponentDigits = 3
 )
 
-// ParseQuantity parses a quantity within bounds. By itself the parser computes with as many digits as an exponent
+// ParseQuantity parses a quantity within bounds. The parser itself computes with as many digits as the exponent
 // says: 1e-10000000 takes seconds, and 1e-2147483648 does not end within minutes.
 func ParseQuantity(text string) (resource.Quantity, error) {
 	if len(text) > maxQuantity {

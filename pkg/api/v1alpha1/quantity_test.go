@@ -5,12 +5,16 @@ import (
 	"testing"
 )
 
-// TestHugeExponent: a number that the parser would compute with for hours is refused at once, wherever a user may write one.
+// TestHugeExponent: a number that the parser would compute with for hours is refused at once, wherever a user may
+// write one.
 func TestHugeExponent(t *testing.T) {
-	for _, number := range []string{"1e-2147483648", "1E-2147483648", "0.1e+1000", "1e-1000", strings.Repeat("9", 65), "1e-00000000000000000000000000000000000000000000000000000000000000001"} {
+	for _, number := range []string{"1e-2147483648", "1E-2147483648", "0.1e+1000", "1e-1000", strings.Repeat("9", 65),
+		"1e-00000000000000000000000000000000000000000000000000000000000000001"} {
 		for _, raw := range []string{
-			claimJSON(`"limits":{"handles":"` + number + `"}`), claimJSON(`"limits":{"objects":` + number + `}`), claimJSON(`"memlock":"` + number + `"`),
-			claimJSON(`"memlock":` + number), classJSON(`"allow":{"limitsMax":{"handles":"` + number + `"}}`), classJSON(`"allow":{"memlockMax":"` + number + `"}`),
+			claimJSON(`"limits":{"handles":"` + number + `"}`), claimJSON(`"limits":{"objects":` + number + `}`),
+			claimJSON(`"memlock":"` + number + `"`),
+			claimJSON(`"memlock":` + number), classJSON(`"allow":{"limitsMax":{"handles":"` + number + `"}}`),
+			classJSON(`"allow":{"memlockMax":"` + number + `"}`),
 		} {
 			if obj, err := Decode([]byte(raw)); err == nil {
 				t.Errorf("%s is taken as %v", raw, obj)

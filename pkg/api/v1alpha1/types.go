@@ -2,56 +2,55 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// HCAConfig is what a claim wishes for the HCAs of its requests. It stands in
+// HCAConfig is a claim's settings for the HCAs of its requests. It stands in
 // spec.devices.config of a ResourceClaim or ResourceClaimTemplate.
 type HCAConfig struct {
 	metav1.TypeMeta `json:",inline"`
 	Settings        `json:",inline"`
 }
 
-// HCAClassConfig is what an administrator allows, and the defaults, for every
-// claim of a DeviceClass. It stands in spec.config of the DeviceClass, and is
-// refused in a claim.
+// HCAClassConfig is an administrator's bounds and defaults for every claim of a
+// DeviceClass. It stands in spec.config of the DeviceClass. The driver rejects it
+// in a claim.
 type HCAClassConfig struct {
 	metav1.TypeMeta `json:",inline"`
-	// Allow are the bounds of what claims of the class may ask for.
+	// Allow are the bounds of the settings that claims of the class may request.
 	Allow Allow `json:"allow,omitempty"`
-	// Defaults are what holds where a claim says nothing, within the bounds.
+	// Defaults are the settings for claims that do not set them, within the bounds.
 	Defaults Settings `json:"defaults,omitempty"`
 }
 
-// Settings say how an HCA is given to a container. A field that is not set
-// leaves the matter to the next one who has a say: claim, class, driver.
+// Settings configure how a container gets an HCA. An unset field takes the value of the
+// next level: claim, then class, then driver.
 //
-// The fields of these types are described in docs/reference/configuration.md by their
-// comments (tools/reference), which has a last sentence of "Defaults to" for its own column.
+// docs/reference/configuration.md describes the fields of these types by their comments
+// (tools/reference). A last sentence of "Defaults to" has a column of its own.
 type Settings struct {
-	// Memlock is the soft locked memory limit (RLIMIT_MEMLOCK) to which the container's
-	// processes are raised: unlimited, a quantity of bytes such as 4Gi, or inherit to
-	// leave the container runtime's own limit as it is. It is no bound: a process may
-	// raise its own limit to the hard one. Defaults to what the administrator
-	// configured, which is unlimited unless they changed it.
+	// Memlock is the soft locked memory limit (RLIMIT_MEMLOCK) of the container's processes:
+	// unlimited, a quantity of bytes such as 4Gi, or inherit to keep the container runtime's
+	// limit. The driver raises the limit and never lowers it. A process may raise its own
+	// limit to the hard one. Defaults to the administrator's setting, which is unlimited
+	// unless they changed it.
 	Memlock *Memlock `json:"memlock,omitempty"`
 	// Nodes are the groups of character devices that the container gets: verbs (uverbsN),
 	// cm (rdma_cm), and where the class allows them mad (umadN of every port) and sm
 	// (issmN of every port). Defaults to verbs and cm.
 	Nodes []string `json:"nodes,omitempty" jsonschema:"uniqueItems=true,enum=verbs,enum=cm,enum=mad,enum=sm"`
-	// Env are libraries that the container is configured for by environment
-	// variables: nccl sets NCCL_IB_HCA, ucx sets UCX_NET_DEVICES, to exactly
-	// the claim's HCAs; nccl-topology sets NCCL_TOPO_FILE to a file that says where
-	// they and the host's GPUs are. A value of the same name in the pod is replaced.
+	// Env are libraries that the driver configures by environment variables: nccl sets
+	// NCCL_IB_HCA and ucx sets UCX_NET_DEVICES to exactly the claim's HCAs. nccl-topology sets
+	// NCCL_TOPO_FILE to a file with the positions of these HCAs and the host's GPUs. They replace
+	// variables of the same name in the pod.
 	Env []string `json:"env,omitempty" jsonschema:"uniqueItems=true,enum=nccl,enum=nccl-topology,enum=ucx"`
-	// Limits are bounds of what each container holds of an HCA. They may lower what a
-	// claim's share of a shared HCA has, and not raise it. Defaults to the claim's
-	// share; without one there is no limit.
+	// Limits are the bounds of what each container holds of an HCA. They may lower the limits of a claim's
+	// share of a shared HCA, but not raise them. Defaults to the claim's share; without a share
+	// there is no limit.
 	Limits Limits `json:"limits,omitzero"`
-	// Network is how the HCA's network interface comes into the pod.
+	// Network is the way of the HCA's network interface into the pod.
 	Network Network `json:"network,omitzero"`
 }
 
 // Limits bound what the processes of one container hold of an HCA at a time, by
-// the kernel's rdma cgroup controller. A limit that is not set leaves the matter to
-// the next one who has a say.
+// the kernel's rdma cgroup controller. An unset limit takes the value of the next level.
 type Limits struct {
 	// Handles is the number of open contexts (hca_handle of rdma.max), 1 to 2147483647.
 	Handles *Quantity `json:"handles,omitempty"`
@@ -62,21 +61,21 @@ type Limits struct {
 
 // Allow bounds the settings of a claim.
 type Allow struct {
-	// Nodes are the groups that a claim may ask for. Opening mad or sm to a namespace's
-	// users gives them the fabric: see the admission policy in the chart. Defaults to
-	// verbs and cm.
+	// Nodes are the groups that a claim may request. mad and sm give the users of a namespace
+	// control of the fabric: see the admission policy in the chart. Defaults to verbs and
+	// cm.
 	Nodes []string `json:"nodes,omitempty" jsonschema:"uniqueItems=true,enum=verbs,enum=cm,enum=mad,enum=sm"`
-	// MemlockMax is the highest limit that a claim may ask for: unlimited, or a quantity of
-	// bytes. It bounds what the driver raises the soft limit to, and not what a container
-	// can lock: a process may raise its own limit to the hard one. Defaults to unlimited.
+	// MemlockMax is the highest limit that a claim may request: unlimited, or a quantity of
+	// bytes. It bounds the soft limit that the driver sets. A container can still lock more, because
+	// a process may raise its own limit to the hard one. Defaults to unlimited.
 	MemlockMax *Memlock `json:"memlockMax,omitempty"`
-	// Env are the libraries that a claim may ask for. Defaults to all.
+	// Env are the libraries that a claim may request. Defaults to all.
 	Env []string `json:"env,omitempty" jsonschema:"uniqueItems=true,enum=nccl,enum=nccl-topology,enum=ucx"`
-	// LimitsMax are the highest limits that a claim may ask for, and what it gets that
-	// asks for none. Defaults to no bound where something else sets a limit; elsewhere
-	// a claim may not ask for one.
+	// LimitsMax are the highest limits that a claim may request. A claim without limits gets them.
+	// Defaults to no bound where something else sets a limit; elsewhere a claim may not request
+	// one.
 	LimitsMax Limits `json:"limitsMax,omitzero"`
-	// Network are the bounds of what a claim may ask for in network. Defaults to nothing.
+	// Network are the bounds of what a claim may request in network. Defaults to nothing.
 	Network AllowNetwork `json:"network,omitzero"`
 }
 

@@ -8,20 +8,19 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
-// Validate returns what is wrong with a claim's configuration by itself. Whether
-// the class allows it is another question.
+// Validate returns the errors of a claim's configuration, without regard to its class.
 func (c *HCAConfig) Validate() field.ErrorList { return c.Settings.validate(nil) }
 
-// Validate returns what is wrong with a class's configuration. Defaults must be
-// within what the class allows, so that its "allow" tells all that its claims
-// can get.
+// Validate returns the errors of a class's configuration. Defaults must be within the bounds, so
+// that "allow" describes everything that claims can get.
 func (c *HCAClassConfig) Validate() field.ErrorList {
-	errs := validateNodes(c.Allow.Nodes, field.NewPath("allow", "nodes"))
+	errs := validateNames(c.Allow.Nodes, cdi.NodeClasses, field.NewPath("allow", "nodes"))
 	errs = append(errs, validateMemlock(c.Allow.MemlockMax, field.NewPath("allow", "memlockMax"))...)
 	if c.Allow.MemlockMax != nil && *c.Allow.MemlockMax == MemlockInherit {
-		errs = append(errs, field.Invalid(field.NewPath("allow", "memlockMax"), *c.Allow.MemlockMax, "want unlimited or a quantity of bytes"))
+		errs = append(errs, field.Invalid(field.NewPath("allow", "memlockMax"), *c.Allow.MemlockMax,
+			"want unlimited or a quantity of bytes"))
 	}
-	errs = append(errs, validateEnv(c.Allow.Env, field.NewPath("allow", "env"))...)
+	errs = append(errs, validateNames(c.Allow.Env, libraries, field.NewPath("allow", "env"))...)
 	errs = append(errs, c.Allow.LimitsMax.validate(field.NewPath("allow", "limitsMax"))...)
 	errs = append(errs, c.Allow.Network.validate(field.NewPath("allow", "network"))...)
 	errs = append(errs, c.Defaults.validate(field.NewPath("defaults"))...)
@@ -32,36 +31,23 @@ func (c *HCAClassConfig) Validate() field.ErrorList {
 }
 
 func (s *Settings) validate(path *field.Path) field.ErrorList {
-	errs := validateNodes(s.Nodes, path.Child("nodes"))
+	errs := validateNames(s.Nodes, cdi.NodeClasses, path.Child("nodes"))
 	errs = append(errs, validateMemlock(s.Memlock, path.Child("memlock"))...)
 	errs = append(errs, s.Limits.validate(path.Child("limits"))...)
 	errs = append(errs, s.Network.validate(path.Child("network"))...)
-	return append(errs, validateEnv(s.Env, path.Child("env"))...)
+	return append(errs, validateNames(s.Env, libraries, path.Child("env"))...)
 }
 
-// envs are the words of env.
-var envs = []string{EnvNCCL, EnvNCCLTopology, EnvUCX}
+var libraries = []string{EnvNCCL, EnvNCCLTopology, EnvUCX}
 
-func validateEnv(env []string, path *field.Path) field.ErrorList {
+// validateNames returns an error for each name that is not supported or a duplicate.
+func validateNames[T ~string](names []string, supported []T, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	for i, e := range env {
-		if !slices.Contains(envs, e) {
-			errs = append(errs, field.NotSupported(path.Index(i), e, envs))
+	for i, n := range names {
+		if !slices.Contains(supported, T(n)) {
+			errs = append(errs, field.NotSupported(path.Index(i), n, supported))
 		}
-		if slices.Contains(env[:i], e) {
-			errs = append(errs, field.Duplicate(path.Index(i), e))
-		}
-	}
-	return errs
-}
-
-func validateNodes(nodes []string, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	for i, n := range nodes {
-		if _, err := cdi.ParseNodeClass(n); err != nil {
-			errs = append(errs, field.NotSupported(path.Index(i), n, cdi.NodeClasses))
-		}
-		if slices.Contains(nodes[:i], n) {
+		if slices.Contains(names[:i], n) {
 			errs = append(errs, field.Duplicate(path.Index(i), n))
 		}
 	}
@@ -81,7 +67,7 @@ func validateMemlock(m *Memlock, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// AllowedNodes returns the node groups that a claim may ask for.
+// AllowedNodes returns the node groups that a claim may request.
 func (a *Allow) AllowedNodes() []string {
 	if a.Nodes != nil {
 		return a.Nodes
@@ -97,7 +83,7 @@ func nodeNames(classes []cdi.NodeClass) []string {
 	return names
 }
 
-// Check returns where settings ask for more than is allowed. Both are valid.
+// Check returns an error for each setting that is not allowed. Both must be valid.
 func (a *Allow) Check(s Settings, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, n := range s.Nodes {
@@ -115,8 +101,8 @@ func (a *Allow) Check(s Settings, path *field.Path) field.ErrorList {
 	if s.Memlock != nil && a.MemlockMax != nil {
 		want, _ := s.Memlock.Bytes()
 		if limit, _ := a.MemlockMax.Bytes(); want > limit {
-			errs = append(errs, field.Forbidden(path.Child("memlock"),
-				string(*s.Memlock)+" is more than the DeviceClass allows: its HCAClassConfig has allow.memlockMax "+string(*a.MemlockMax)))
+			errs = append(errs, field.Forbidden(path.Child("memlock"), string(*s.Memlock)+
+				" is more than the DeviceClass allows: its HCAClassConfig has allow.memlockMax "+string(*a.MemlockMax)))
 		}
 	}
 	errs = append(errs, a.Network.check(s.Network, path.Child("network"))...)

@@ -1,13 +1,12 @@
-// Package budget says when a driver may send those requests to the API server for which nobody waits: events, the
-// status of claims, looks for orphans.
+// Package budget limits when a driver sends requests to the API server for which nobody waits: events, the
+// status of claims, searches for orphans.
 //
-// The drivers of all nodes meet the same cause at the same moment: a fabric that fails, a server that restarts, an
-// update. What one of them sends at once, 5,000 of them send at once. So a driver has few requests that may go at
-// once, which are enough for a link that fails alone. Everything else waits for its turn, and the turns of all nodes
-// are spread evenly over time.
+// A failed fabric, a restarted server or an update affects the drivers of all nodes at the same time. A request of
+// each is 5,000 requests in a cluster. So a driver may send a few requests at once, enough for a link that fails
+// alone. Every other request waits for its turn. The turns of all nodes are spread evenly over time.
 //
-// Not in the budget is what somebody waits for: slices with their taints, and the claims that the kubelet wants
-// prepared. docs/performance.md has the table of all requests.
+// The budget excludes requests for which somebody waits: slices with their taints, and the claims that the kubelet
+// prepares. docs/performance.md has the table of all requests.
 package budget
 
 import (
@@ -17,52 +16,54 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Limits are what a node may send.
+// Limits are the limits of a node.
 type Limits struct {
-	// AtOnce is how many requests may go at once. They come back within Refill.
+	// AtOnce is the number of requests that may be sent at once. They refill within Refill.
 	AtOnce int
 	Refill time.Duration
-	// Spacing is the mean time between two turns. Each turn is a random moment within a Spacing of its own.
+	// Spacing is the mean time between two turns. Each turn is a random time within its own Spacing.
 	Spacing time.Duration
 }
 
-// Default returns the limits of every node: 20 turns a minute are 1,667 requests a second of 5,000 nodes.
+// Default returns the limits of every node: 20 turns a minute are 1,667 requests a second from 5,000 nodes.
 func Default() Limits {
 	return Limits{AtOnce: 8, Refill: time.Minute, Spacing: 3 * time.Second}
 }
 
-// Budget is what one driver may send. It is safe for use by several goroutines.
+// Budget limits the requests of one driver. It is safe for use by several goroutines.
 type Budget struct {
 	limits Limits
 	clock  clock.PassiveClock
 	random func() float64 // from 0 to below 1
 
-	mu     sync.Mutex
-	atHand float64   // requests that may go at once
-	seen   time.Time // when atHand was counted
-	free   time.Time // all turns before have been given
+	mu        sync.Mutex
+	available float64   // requests that may be sent at once
+	counted   time.Time // when available was computed
+	free      time.Time // the first turn that was not given to a request
 }
 
 // New returns an unused budget.
 func New(limits Limits, clock clock.PassiveClock, random func() float64) *Budget {
-	return &Budget{limits: limits, clock: clock, random: random, atHand: float64(limits.AtOnce), seen: clock.Now()}
+	return &Budget{
+		limits: limits, clock: clock, random: random, available: float64(limits.AtOnce), counted: clock.Now(),
+	}
 }
 
-// Take reports whether so many requests may go at once. If so they are used up, and otherwise none is.
+// Take reports whether that many requests may be sent at once. It takes all of them from the budget, or none.
 func (b *Budget) Take(requests int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.clock.Now()
-	back := float64(b.limits.AtOnce) * max(0, now.Sub(b.seen).Seconds()) / b.limits.Refill.Seconds()
-	b.atHand, b.seen = min(float64(b.limits.AtOnce), b.atHand+back), now
-	if float64(requests) > b.atHand {
+	refill := float64(b.limits.AtOnce) * max(0, now.Sub(b.counted).Seconds()) / b.limits.Refill.Seconds()
+	b.available, b.counted = min(float64(b.limits.AtOnce), b.available+refill), now
+	if float64(requests) > b.available {
 		return false
 	}
-	b.atHand -= float64(requests)
+	b.available -= float64(requests)
 	return true
 }
 
-// Turn gives one request its turn, and returns how long it has to wait for it.
+// Turn gives one request its turn, and returns the time until then.
 func (b *Budget) Turn() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -75,8 +76,8 @@ func (b *Budget) Turn() time.Duration {
 	return begin.Sub(now) + time.Duration(b.random()*float64(b.limits.Spacing))
 }
 
-// GiveBack gives back a turn that has not come yet and will not be used. Those after it stay where they are, so the
-// next request may share a Spacing with one that waits already. What is sent in all stays the same.
+// GiveBack returns an unused future turn. Later turns keep their times, so the next request may share a Spacing with
+// a waiting one. The total rate stays the same.
 func (b *Budget) GiveBack() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,17 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bootIDFile holds a random number that the kernel makes at each boot. It is the
-// node's also inside a container.
+// bootIDFile holds a random number that the kernel makes at each boot. A container reads the
+// node's number too.
 const bootIDFile = "/proc/sys/kernel/random/boot_id"
 
 // Boot identifies a boot of the node.
 type Boot struct {
 	ID   string    // /proc/sys/kernel/random/boot_id
-	Time time.Time // when it began
+	Time time.Time // of the boot
 }
 
-// ReadBoot returns the boot that the kernel is in.
+// ReadBoot returns the current boot.
 func ReadBoot() (Boot, error) {
 	id, err := os.ReadFile(bootIDFile)
 	if err != nil {

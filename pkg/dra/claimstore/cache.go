@@ -1,6 +1,7 @@
 package claimstore
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -13,23 +14,23 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
 )
 
-// cache spares a process the reading of records that it has read before: it looks at all of
-// them after each event of the kernel. Other processes write records too, so each look asks
-// the kernel whether the file is still the same one, which costs a tenth of decoding it.
+// cache avoids reading a record again, because the driver needs all of them after each event of the
+// kernel. Other processes write records too, so each read checks with the kernel whether the
+// file is still the same. This check takes a tenth of the time of decoding.
 type cache struct {
 	mu      sync.Mutex
 	records map[types.UID]cached
 }
 
-// cached is a record that was read, which nobody changes, and the file that it was.
+// cached is a record with the identity of its file. Nobody changes the record.
 type cached struct {
 	file   identity
 	record *record
 }
 
-// identity tells a file from those that had its name before. A record is replaced by
-// rename and never written in place, so another content is another inode; inodes are
-// used again, and then the times differ.
+// identity distinguishes a file from earlier files with its name. Writers replace a record by
+// rename and never write in place, so a different content has a different inode. The kernel reuses
+// inodes, and then the times differ.
 type identity struct {
 	dev, ino         uint64
 	size             int64
@@ -40,8 +41,8 @@ func identityOf(st *unix.Stat_t) identity {
 	return identity{st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim}
 }
 
-// read returns the record of a claim, nil if there is none, from the file or as it was
-// read before.
+// read returns the record of a claim, nil if there is none. It reads the file only if that
+// changed.
 func (c *cache) read(uid types.UID, path string) (*record, error) {
 	c.mu.Lock()
 	was, known := c.records[uid]
@@ -66,14 +67,14 @@ func (c *cache) read(uid types.UID, path string) (*record, error) {
 	return now.record, nil
 }
 
-// forget drops the record of a claim that has ended.
+// forget drops the record of an ended claim.
 func (c *cache) forget(uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.records, uid)
 }
 
-// readRecord reads a record, nil if there is no such file.
+// readRecord reads a record. The record is nil if there is no such file.
 func readRecord(path string) (cached, error) {
 	f, err := atomicfile.OpenFile(path, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -91,9 +92,6 @@ func readRecord(path string) (cached, error) {
 	if err != nil {
 		return cached{}, err
 	}
-	r, err := decode(data)
-	if err == nil {
-		r.size = len(data)
-	}
-	return cached{identityOf(&st), r}, err
+	r := &record{size: len(data)}
+	return cached{identityOf(&st), r}, json.Unmarshal(data, r)
 }

@@ -20,13 +20,12 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// Claim takes the HCAs of a plan for its claim and remembers the plan. It fails if another claim of this boot has one
-// of them in a way that excludes sharing. The kind of its device does not matter: the HCA alone, a share, a group that
-// the HCA is a member of, or a VF or SF of its card. A VF or SF takes the lock of its card as well. Taking the HCAs
-// again is no error.
+// Claim takes the HCAs of a plan for its claim, and writes the claim's record. It fails if another claim of this boot
+// holds one of them without sharing. The kind of device does not matter: the HCA itself, a share, a group with the HCA
+// as a member, or a VF or SF of its card. A plan for a VF or SF takes the lock of its card too. Claim is idempotent.
 //
-// Claim locks the HCAs in the order of their names, from before the check until the record is written. So of two claims
-// on one HCA exactly one wins, in whichever processes they are.
+// Claim locks the HCAs in the order of their names, from before the check until the record is written. So exactly one
+// of two claims on one HCA succeeds, also in different processes.
 func (s *Store) Claim(ctx context.Context, p *plan.Plan) error {
 	names := []string{string(p.UID)}
 	for _, l := range p.Locks() {
@@ -54,10 +53,10 @@ func (s *Store) Claim(ctx context.Context, p *plan.Plan) error {
 			return fmt.Errorf("claim %s: %w", p.Claim(), err)
 		}
 	}
-	return s.put(p, data)
+	return s.write(p, data, atomicfile.Options{Mode: 0o640})
 }
 
-// checkName keeps the store's paths within it.
+// checkName keeps the store's paths within its directory.
 func checkName(name string) error {
 	if filepath.Base(name) != name || name == "." || name == ".." {
 		return fmt.Errorf("the name or UID %q is not usable as a file name", name)
@@ -65,8 +64,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// Update replaces the plan of a claim by what change makes of it, which has the same devices. A claim without a record
-// gets none, also where it ends meanwhile. Two processes that update one claim take turns.
+// Update replaces the plan of a claim by the result of change, which must have the same devices. It does nothing for a
+// claim without a record, even if the claim ends meanwhile. It serializes the updates of all processes.
 func (s *Store) Update(ctx context.Context, uid types.UID, change func(*plan.Plan) *plan.Plan) error {
 	p, err := s.Get(uid)
 	if err != nil || p == nil || change(p) == p {
@@ -83,10 +82,12 @@ func (s *Store) Update(ctx context.Context, uid types.UID, change func(*plan.Pla
 	return s.replace(change(p))
 }
 
-// Release forgets a claim if may agrees, and reports whether it is forgotten. It asks while the HCAs of the claim are
-// locked: nobody takes them, or prepares the claim anew, between the answer and the end of the record. What is left of
-// the claim is removed by rest, before the locks are dropped.
-func (s *Store) Release(ctx context.Context, uid types.UID, may func(*plan.Plan) bool, rest func() error) (released bool, err error) {
+// Release removes the record of a claim if may agrees, and reports whether the record is gone. It calls may with the
+// claim's HCAs locked, so nobody takes them or prepares the claim before the record is removed. After the record, and
+// before it drops the locks, it calls rest to remove everything else of the claim.
+func (s *Store) Release(
+	ctx context.Context, uid types.UID, may func(*plan.Plan) bool, rest func() error,
+) (released bool, err error) {
 	p, err := s.Get(uid)
 	if err != nil || p == nil {
 		return p == nil, err
@@ -101,7 +102,7 @@ func (s *Store) Release(ctx context.Context, uid types.UID, may func(*plan.Plan)
 	case err != nil || now == nil:
 		return now == nil, err
 	case !slices.Equal(now.Locks(), p.Locks()):
-		return false, nil // it has other HCAs by now, so it is in use
+		return false, nil // it has other HCAs now, so it is in use
 	case !may(now):
 		return false, nil
 	}
@@ -111,7 +112,7 @@ func (s *Store) Release(ctx context.Context, uid types.UID, may func(*plan.Plan)
 	return true, rest()
 }
 
-// deviceLocks are those of the HCAs of a plan.
+// deviceLocks are the locks of a plan's HCAs.
 type deviceLocks []*deviceLock
 
 func (all deviceLocks) release() {
@@ -120,7 +121,7 @@ func (all deviceLocks) release() {
 	}
 }
 
-// lockAll takes the locks of a plan, in their order. Those that it took before an error are held, too.
+// lockAll takes the locks of a plan in order. After an error, it returns the locks that it has taken.
 func (s *Store) lockAll(ctx context.Context, p *plan.Plan) (held deviceLocks, err error) {
 	for _, lock := range p.Locks() {
 		l, err := s.lock(ctx, lock)
@@ -132,8 +133,8 @@ func (s *Store) lockAll(ctx context.Context, p *plan.Plan) (held deviceLocks, er
 	return held, nil
 }
 
-// admit checks a plan against the other holders of an HCA and adds its claim
-// to them. Those that share the HCA with it are not read.
+// admit checks a plan against the other holders of an HCA and adds its claim to the holders. It
+// does not read the records of claims that share the HCA with it.
 func (s *Store) admit(p *plan.Plan, l *deviceLock) error {
 	holders, err := l.holders()
 	if err == nil {
@@ -148,10 +149,10 @@ func (s *Store) admit(p *plan.Plan, l *deviceLock) error {
 		}
 		if h.shared && l.Shared {
 			if len(holders) > tidyAbove {
-				err = s.tidy(l, h)
+				err = s.dropEnded(l, h)
 			}
 		} else {
-			err = s.meet(p, l, h)
+			err = s.checkHolder(p, l, h)
 		}
 		if err != nil {
 			return err
@@ -160,21 +161,21 @@ func (s *Store) admit(p *plan.Plan, l *deviceLock) error {
 	return l.add(holder{p.UID, l.Shared})
 }
 
-// tidyAbove is the number of names from which the directory of an HCA is looked through
-// for those of claims that ended. An HCA has up to 63 shares, or up to 127 VFs.
+// tidyAbove is the number of holders above which admit drops those of ended claims. An
+// HCA has up to 63 shares, or up to 127 VFs.
 const tidyAbove = 256
 
-// tidy drops the name of a claim that has no record.
-func (s *Store) tidy(l *deviceLock, h holder) error {
+// dropEnded drops a holder without a record.
+func (s *Store) dropEnded(l *deviceLock, h holder) error {
 	if _, err := os.Lstat(s.RecordPath(h.uid)); errors.Is(err, fs.ErrNotExist) {
 		return l.drop(h)
 	}
 	return nil
 }
 
-// meet checks a plan against another holder of an HCA. It drops the name of a claim that
-// ended, or has other HCAs by now.
-func (s *Store) meet(p *plan.Plan, l *deviceLock, h holder) error {
+// checkHolder checks a plan against another holder of an HCA. It drops a holder that ended, or has
+// other HCAs now.
+func (s *Store) checkHolder(p *plan.Plan, l *deviceLock, h holder) error {
 	other, err := s.Get(h.uid)
 	if err != nil {
 		return fmt.Errorf("device %s may be in use: %w", l.HCA, err)
@@ -192,8 +193,8 @@ type deviceLock struct {
 	turn *semaphore.Weighted
 }
 
-// lock takes the lock of an HCA, waiting until ctx ends. Goroutines of this process take
-// turns; flock(2) belongs to the open directory, so it keeps out other processes, and the
+// lock takes the lock of an HCA, waiting until ctx ends. A semaphore serializes the goroutines of this
+// process. flock(2) belongs to the open directory, so it keeps out other processes, and the
 // kernel drops it when one dies.
 func (s *Store) lock(ctx context.Context, of plan.Lock) (*deviceLock, error) {
 	l := &deviceLock{Lock: of, turn: s.turns.of(of.HCA)}
@@ -209,7 +210,8 @@ func (s *Store) lock(ctx context.Context, of plan.Lock) (*deviceLock, error) {
 	return l, nil
 }
 
-// lockDir locks the directory that has the HCA's name: another process would not see the lock of one that was removed.
+// lockDir locks the directory with the HCA's name. It opens the directory again if that was removed meanwhile,
+// because another process would not see the lock of a removed directory.
 func (l *deviceLock) lockDir(ctx context.Context, path string) (err error) {
 	for {
 		if l.dir, err = openDir(path); err != nil {
@@ -221,23 +223,23 @@ func (l *deviceLock) lockDir(ctx context.Context, path string) (err error) {
 			}
 			return err
 		}
-		if is, err := isThere(l.dir); is || err != nil {
+		if exists, err := hasName(l.dir); exists || err != nil {
 			return err
 		}
 		_ = l.dir.Close() // nothing was written to it
 	}
 }
 
-// isThere reports whether an open file or directory still has a name.
-func isThere(f *os.File) (bool, error) {
+// hasName reports whether an open file or directory still has a name.
+func hasName(f *os.File) (bool, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return false, fmt.Errorf("look at %q: %w", f.Name(), err)
+		return false, fmt.Errorf("read the state of %q: %w", f.Name(), err)
 	}
 	return st.Nlink > 0, nil
 }
 
-// turns has a semaphore for each HCA that a claim of this process was on.
+// turns has a semaphore for each HCA that this process has locked.
 type turns struct {
 	mu sync.Mutex
 	by map[string]*semaphore.Weighted
@@ -262,7 +264,7 @@ func openDir(path string) (*os.File, error) {
 		return dir, err
 	}
 	err = os.Mkdir(path, 0o750)
-	if errors.Is(err, fs.ErrNotExist) { // somebody has removed the one above
+	if errors.Is(err, fs.ErrNotExist) { // the parent directory was removed
 		err = os.MkdirAll(path, 0o750)
 	}
 	if err != nil && !errors.Is(err, fs.ErrExist) {
@@ -271,13 +273,13 @@ func openDir(path string) (*os.File, error) {
 	return atomicfile.OpenFile(path, unix.O_DIRECTORY, 0)
 }
 
-// release drops the lock; closing the directory does.
+// release drops the lock by closing the directory.
 func (l *deviceLock) release() {
 	_ = l.dir.Close() // nil if it could not be opened
 	l.turn.Release(1)
 }
 
-// holder is a name in the directory of an HCA.
+// holder is a file in the directory of an HCA, for a claim that holds the HCA.
 type holder struct {
 	uid    types.UID
 	shared bool

@@ -16,12 +16,12 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/flock"
 )
 
-// slots is how many claims can be locked at once, unless two of them share a slot: more than a kubelet has
-// threads for its calls. All drivers of a node have the same number.
+// slots is the number of locks for claims. It is more than the kubelet's concurrent calls. All drivers of a node
+// must have the same number.
 const slots = 1024
 
-// claimLocks are the locks of claims: a slot is a byte of a file for other processes, and a semaphore for the
-// goroutines of this one. The file stays open, so that to lock a claim opens nothing.
+// claimLocks are the locks of claims. A slot is a byte of a file for other processes, and a semaphore for the
+// goroutines of this one. The file stays open, so locking a claim opens no file.
 type claimLocks struct {
 	turns [slots]*semaphore.Weighted
 
@@ -35,9 +35,9 @@ func (c *claimLocks) init() {
 	}
 }
 
-// LockClaim keeps everybody else from preparing, restoring and ending a claim, in this process and in others, until
-// release is called. It waits until ctx ends; what a process holds the kernel drops when it dies. Two claims may
-// share a lock, so nobody takes a second one. Whoever takes locks of devices too takes them after it.
+// LockClaim keeps all others, in this process and in other ones, from preparing, restoring and ending a claim until
+// the caller calls release. It waits until ctx ends. The kernel drops the lock when the process dies. Two claims may
+// share a lock, so a caller must not hold two of them. Take locks of devices after the lock of the claim.
 func (s *Store) LockClaim(ctx context.Context, uid types.UID) (release func(), err error) {
 	if err := checkName(string(uid)); err != nil {
 		return nil, lockError(uid, err)
@@ -53,7 +53,7 @@ func (s *Store) LockClaim(ctx context.Context, uid types.UID) (release func(), e
 		return nil, lockError(uid, err)
 	}
 	return func() {
-		_ = flock.UnlockByte(f, slot) // it fails for files that are not open
+		_ = flock.UnlockByte(f, slot) // it fails only for a closed file
 		turn.Release(1)
 	}, nil
 }
@@ -65,15 +65,15 @@ func lockError(uid types.UID, err error) error {
 	return fmt.Errorf("lock claim %s: %w", uid, err)
 }
 
-// slotOf is the same in all drivers of a node.
+// slotOf returns the slot of a claim. All drivers of a node must use the same function.
 func slotOf(uid types.UID) int64 {
 	h := fnv.New32a()
 	h.Write([]byte(uid))
 	return int64(h.Sum32() % slots)
 }
 
-// lockSlot locks a slot of the file that has its name: another process would not see the lock of one that was removed.
-// A file that is replaced stays open as long as somebody has a lock of it.
+// lockSlot locks a slot of the lock file. It opens the file again if that was removed meanwhile, because another
+// process would not see the lock of a removed file. The old file stays open while somebody holds a lock of it.
 func (s *Store) lockSlot(ctx context.Context, slot int64) (*os.File, error) {
 	for {
 		f, err := s.lockFile()
@@ -83,8 +83,8 @@ func (s *Store) lockSlot(ctx context.Context, slot int64) (*os.File, error) {
 		if err := flock.LockByte(ctx, f, slot); err != nil {
 			return nil, fmt.Errorf("lock %q: %w", f.Name(), err)
 		}
-		is, err := isThere(f)
-		if is {
+		exists, err := hasName(f)
+		if exists {
 			return f, nil
 		}
 		_ = flock.UnlockByte(f, slot)

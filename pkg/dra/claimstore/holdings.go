@@ -13,9 +13,9 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// holdings is what this process has read and written of records: which claims hold which HCAs, and how many bytes
-// they take of the node. The records are the truth. The names in the directories of HCAs lead to the records of other
-// processes; holdings lead to a record whose name somebody has removed by hand.
+// holdings is this process's view of the records: which claims hold which HCAs, and how many bytes they take on the
+// node. The records are authoritative. The names in the directories of HCAs lead to the records of other processes.
+// holdings lead to a record whose name somebody removed by hand.
 type holdings struct {
 	mu     sync.Mutex
 	claims map[types.UID]holding
@@ -23,14 +23,14 @@ type holdings struct {
 	bytes  int
 }
 
-// holding is a claim as it was read or written last.
+// holding is a claim as this process last read or wrote it.
 type holding struct {
-	plan  *plan.Plan // which nobody changes
+	plan  *plan.Plan // nobody changes it
 	locks []plan.Lock
 	bytes int
 }
 
-// set replaces what is known of a claim. It is cheap for a plan that is known.
+// set replaces the plan of a claim. It is cheap for the plan that the claim already has.
 func (h *holdings) set(p *plan.Plan, recordBytes int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -52,7 +52,7 @@ func (h *holdings) set(p *plan.Plan, recordBytes int) {
 	}
 }
 
-// drop forgets a claim without a record.
+// drop removes a claim that has no record.
 func (h *holdings) drop(uid types.UID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,15 +79,15 @@ func (h *holdings) of(hca string) []holder {
 	return out
 }
 
-// others returns how many bytes all claims take but one.
+// others returns the bytes of all claims except one.
 func (h *holdings) others(uid types.UID) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.bytes - h.claims[uid].bytes
 }
 
-// complete adds the claims to the holders of a locked HCA whose names are missing there, and puts the names back. A name
-// that says of a claim that it shares the HCA counts only if its record says so.
+// complete adds missing claims to the holders of a locked HCA, and restores their names. A holder counts as shared
+// only if the claim's record also says so.
 func (s *Store) complete(l *deviceLock, named []holder) ([]holder, error) {
 	for _, h := range s.held.of(l.HCA) {
 		if i := slices.IndexFunc(named, func(n holder) bool { return n.uid == h.uid }); i >= 0 {
@@ -96,7 +96,7 @@ func (s *Store) complete(l *deviceLock, named []holder) ([]holder, error) {
 		}
 		p, err := s.Get(h.uid)
 		if err == nil && (p == nil || !slices.ContainsFunc(p.Locks(), func(o plan.Lock) bool { return o.HCA == l.HCA })) {
-			continue // it has ended, or has other HCAs by now
+			continue // it has ended, or has other HCAs now
 		}
 		if err := l.add(h); err != nil {
 			return nil, err
@@ -106,8 +106,8 @@ func (s *Store) complete(l *deviceLock, named []holder) ([]holder, error) {
 	return named, nil
 }
 
-// Rebuild reads all records, and puts the names back that are missing beside their HCAs. A driver does so before it
-// prepares claims. It needs no locks: a name without a record counts for nothing.
+// Rebuild reads all records, and restores missing names in the directories of their HCAs. A driver calls it before it
+// prepares claims. It needs no locks, because a name without a record has no effect.
 func (s *Store) Rebuild() error {
 	plans, err := s.List()
 	errs := []error{err}

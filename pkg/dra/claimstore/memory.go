@@ -21,8 +21,8 @@ type memory struct {
 	Value   json.RawMessage `json:"value"`
 }
 
-// Remember keeps a value under a name for a driver that starts later in this boot.
-// It is a convenience: whoever cannot Recall it knows less, and nothing wrong.
+// Remember keeps a value under a name for a driver that starts later in this boot. A
+// driver must also work without the value.
 func (s *Store) Remember(name string, value any) error {
 	data, err := json.Marshal(value)
 	if err == nil {
@@ -37,8 +37,8 @@ func (s *Store) Remember(name string, value any) error {
 	return nil
 }
 
-// Recall reads what Remember has kept, and reports whether there is anything of this
-// boot, in a form that this version knows.
+// Recall reads a value that Remember has kept. It reports whether there is one of this boot, in a
+// format that this version knows.
 func (s *Store) Recall(name string, value any) (bool, error) {
 	path := s.memoryPath(name)
 	data, err := os.ReadFile(path)

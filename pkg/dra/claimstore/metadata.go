@@ -14,16 +14,16 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// MetadataDir is where the store of a directory keeps what containers read of the
-// devices of claims: a directory for each claim, named by UID.
+// MetadataDir returns the store's directory for device metadata, the files that containers read.
+// It has a directory for each claim, named by UID.
 func MetadataDir(dir string) string { return filepath.Join(dir, "metadata") }
 
-// WriteMetadata writes a file for the containers of a claim, if it is not as it should
-// be. A container that runs keeps the file it has.
+// WriteMetadata writes a file for the containers of a claim, unless it is already equal. A
+// running container keeps the old file.
 func (s *Store) WriteMetadata(uid types.UID, name string, data []byte) error {
 	dir := filepath.Join(MetadataDir(s.dir), string(uid))
 	err := os.Mkdir(dir, 0o755)
-	if errors.Is(err, fs.ErrNotExist) { // the first one
+	if errors.Is(err, fs.ErrNotExist) { // the parent directory is missing
 		err = os.MkdirAll(dir, 0o755)
 	}
 	if err == nil || errors.Is(err, fs.ErrExist) {
@@ -35,7 +35,7 @@ func (s *Store) WriteMetadata(uid types.UID, name string, data []byte) error {
 	return nil
 }
 
-// RemoveMetadata removes the files of a claim that has ended.
+// RemoveMetadata removes the files of an ended claim.
 func (s *Store) RemoveMetadata(uid types.UID) error {
 	if err := os.RemoveAll(filepath.Join(MetadataDir(s.dir), string(uid))); err != nil {
 		return fmt.Errorf("remove device metadata of claim %s: %w", uid, err)
@@ -43,9 +43,9 @@ func (s *Store) RemoveMetadata(uid types.UID) error {
 	return nil
 }
 
-// SweepMetadata removes the files of claims without a record, which a driver that was
-// killed has left: a claim's record is older than its files. A record that cannot be
-// read is a record; those of the given plans are not read again.
+// SweepMetadata removes the files of claims without a record, which a killed driver may have
+// left: a driver writes the record of a claim first. It keeps the files of an unreadable
+// record. It does not read the records of the given plans again.
 func (s *Store) SweepMetadata(prepared []*plan.Plan) error {
 	entries, err := os.ReadDir(MetadataDir(s.dir))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -13,24 +13,24 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
 )
 
-// Presence says that a driver works on the node: it holds a shared lock (flock) on the
-// directory of the store. The kernel drops it when the process dies.
+// Presence shows other processes that a driver works on the node: it holds a shared lock (flock) on
+// the directory of the store. The kernel drops the lock when the process dies.
 type Presence struct {
 	dir   *os.File
-	place string // the file that says where the store is
+	place string // path of the file with the place of the store
 }
 
-// place is the content of a file in the plugin's directory, which is the same for all drivers of
-// a node. A driver that is given another state directory would take the specs of prepared claims
-// for rubbish.
+// place is the content of a file in the plugin's directory, which all drivers of a node share. It
+// protects the specs of prepared claims: a driver with another state directory would remove them
+// as orphans.
 type place struct {
 	BootID string `json:"bootID"`
 	Dir    string `json:"stateDir"`
 }
 
-// Enter says that a driver works on the node with a store in dir. It waits while another driver leaves
-// the node for good. It fails where claims of this boot are recorded in another directory. Call it before
-// anything is put on the node that a driver takes away when it leaves.
+// Enter marks that a driver works on the node with a store in dir. It waits while another driver cleans up the
+// node. It fails if the records of this boot are in another directory. Call it before you add anything to the node
+// that Leave removes.
 func Enter(dir, pluginDir string, boot Boot) (*Presence, error) {
 	f, err := lockShared(dir)
 	if err != nil {
@@ -43,14 +43,14 @@ func Enter(dir, pluginDir string, boot Boot) (*Presence, error) {
 	return p, nil
 }
 
-// checkPlace compares the place of the store with where drivers of this boot have had it, and writes it down.
+// checkPlace compares the place of the store with that of other drivers of this boot, and records it.
 func (p *Presence) checkPlace(here place) error {
 	var known place
 	data, err := os.ReadFile(p.place)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return fmt.Errorf("look where claims are recorded: %w", err)
+		return fmt.Errorf("read where claims are recorded: %w", err)
 	case json.Unmarshal(data, &known) == nil && known == here:
 		return nil
 	case known.BootID == here.BootID && known.Dir != here.Dir:
@@ -64,7 +64,7 @@ func (p *Presence) checkPlace(here place) error {
 		_, err = atomicfile.Write(p.place, append(data, '\n'), atomicfile.Options{Mode: 0o644})
 	}
 	if err != nil {
-		return fmt.Errorf("write down where claims are recorded: %w", err)
+		return fmt.Errorf("record where the claims of this boot are: %w", err)
 	}
 	return nil
 }
@@ -90,9 +90,9 @@ func lockShared(dir string) (*os.File, error) {
 	}
 }
 
-// Leave ends the presence. Where no claim has a record, of whatever boot, and no other
-// driver is present, it removes all that drivers remember, and what the caller has put on
-// the node besides; it reports whether that is so. The directory itself stays.
+// Leave ends the presence. If no claim of any boot has a record, and no other driver is present,
+// it removes all state of drivers, and calls besides to remove what the caller added to the node. It
+// reports whether it did. The directory itself stays.
 func (p *Presence) Leave(besides func() error) (last bool, err error) {
 	defer func() { err = errors.Join(err, p.dir.Close()) }()
 	err = unix.Flock(int(p.dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)

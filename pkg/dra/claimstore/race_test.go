@@ -207,7 +207,8 @@ func TestGroupLocksEveryMember(t *testing.T) {
 		release := hold(t, dir, member)
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		if err := s.Claim(ctx, groupOf("u1", "d3", "d1", "d2")); err == nil || !strings.Contains(err.Error(), "lock device "+member) {
+		if err := s.Claim(ctx, groupOf("u1", "d3", "d1", "d2")); err == nil ||
+			!strings.Contains(err.Error(), "lock device "+member) {
 			t.Errorf("while %s is locked: %v", member, err)
 		}
 		release()
@@ -263,7 +264,8 @@ func TestLockWaitEndsWithContext(t *testing.T) {
 	go func() { done <- s.Claim(ctx, planOf("u1", "d1", "d2")) }()
 	cancel()
 	err := <-done
-	for _, part := range []string{"claim team-a/claim-u1: lock device d2", "another claim is being prepared on it", "context canceled"} {
+	for _, part := range []string{"claim team-a/claim-u1: lock device d2",
+		"another claim is being prepared on it", "context canceled"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("error is %v, want %q", err, part)
 		}
@@ -342,7 +344,11 @@ func TestCrashSteps(t *testing.T) {
 	}{
 		{"nothing done", func(*testing.T, *claimstore.Store, string) {}},
 		{"first device directory made", func(t *testing.T, _ *claimstore.Store, dir string) { mkdir(t, dir, "d1") }},
-		{"all device directories made", func(t *testing.T, _ *claimstore.Store, dir string) { mkdir(t, dir, "d1"); mkdir(t, dir, "d2") }},
+		{"all device directories made", func(t *testing.T, _ *claimstore.Store,
+			dir string) {
+			mkdir(t, dir, "d1")
+			mkdir(t, dir, "d2")
+		}},
 		{"name at the first device", func(t *testing.T, _ *claimstore.Store, dir string) {
 			write(t, "", dir, "devices", "d1", "u1")
 			mkdir(t, dir, "d2")

@@ -1,32 +1,30 @@
-// Package claimstore keeps what the driver must remember of prepared claims, in
-// files that two processes of one node may use at once (a rolling update).
+// Package claimstore keeps the state of prepared claims in files. Two processes of one
+// node may use them at the same time (a rolling update).
 //
 // # Records
 //
-// A claim has one record, claims/<UID>.json: its plan, and the boot it was made
-// in. The kubelet does not call NodePrepareResources again within a boot, so the
-// record is what a lost CDI spec is rebuilt from. It is replaced by rename and
-// not synced: a power loss ends the boot, which voids every record, and after a
-// boot the kubelet does call again.
+// A claim has one record, claims/<UID>.json, with its plan and the boot in which it was
+// made. The kubelet does not call NodePrepareResources again within a boot, so the
+// driver rebuilds a lost CDI spec from the record. It replaces records by rename and
+// does not sync them: a power loss ends the boot, which makes every record invalid, and
+// after a boot the kubelet calls again.
 //
 // # Locks of claims
 //
-// claims.lock has a byte for each claim that somebody prepares, restores or ends, by the UID's hash: its lock keeps
-// all others from that claim, also those of another process (docs/adr/0028).
+// claims.lock has a byte for each claim, by the hash of its UID. A process that prepares, restores or ends a claim
+// locks the byte, which keeps all others from that claim (docs/adr/0028).
 //
 // # Devices
 //
-// devices/<name>/ is the lock of an HCA (flock on the directory), whatever devices
-// stand for it in the pool, and holds one
-// empty file for each claim that may use it, named by UID, and marked where the claim
-// shares the HCA: two such claims never exclude each other, and need not know of each
-// other. A claim's file is made
-// before its record is written, so the directory names every holder; a name
-// without a record is left from a crash or an ended claim, and counts for
-// nothing. So no claim is overlooked whatever moment a process dies at, nothing
-// is ever half written, and the cost of a check does not grow with the number of
-// claims on the node (docs/adr/0002). A name that somebody removes by hand is put back: a process knows the records that
-// it has read, which are all when it starts.
+// The directory devices/<name>/ is the lock of an HCA (flock), for all of the HCA's devices in the pool. It has one
+// empty file for each claim that may use the HCA, named by UID. A suffix marks claims that share the HCA. These
+// never exclude each other, so they need not read each other's records.
+//
+// A claim makes its file before its record, so the directory names every holder. A name without a record is from a
+// crash or an ended claim, and has no effect. So a check finds every claim whenever a process died, no file is ever
+// incomplete, and the cost of a check does not grow with the number of claims on the node (docs/adr/0002). A process
+// restores names that somebody removed by hand, because it knows the records that it has read. It reads all records
+// when it starts.
 package claimstore
 
 import (
@@ -45,8 +43,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// formatVersion is the version of the record format. A reader refuses a newer one, as after a way back to an older
-// driver. Fields that a reader may overlook need no new version.
+// formatVersion is the version of the record format. A reader rejects a newer one, as after a downgrade of the
+// driver. A new field needs no new version if readers may ignore it.
 const formatVersion = 1
 
 // record is the content of a record file.
@@ -68,7 +66,7 @@ type Store struct {
 	held  holdings
 }
 
-// Open makes the directories of a store below dir. It is for one boot: records of
+// Open makes the directories of a store below dir. The store is for one boot: records of
 // another boot count as absent.
 func Open(dir string, boot Boot) (*Store, error) {
 	s := &Store{dir: dir, boot: boot}
@@ -84,13 +82,13 @@ func Open(dir string, boot Boot) (*Store, error) {
 func (s *Store) claims() string  { return filepath.Join(s.dir, "claims") }
 func (s *Store) devices() string { return filepath.Join(s.dir, "devices") }
 
-// RecordPath is the file with the record of a claim.
+// RecordPath returns the path of a claim's record.
 func (s *Store) RecordPath(uid types.UID) string {
 	return filepath.Join(s.claims(), string(uid)+".json")
 }
 
-// Get returns the plan of a claim, nil if there is none of this boot. Others are given the
-// same plan: nobody changes it.
+// Get returns the plan of a claim, nil if there is none of this boot. Callers share the plan and must
+// not change it.
 func (s *Store) Get(uid types.UID) (*plan.Plan, error) {
 	path := s.RecordPath(uid)
 	r, err := s.cache.read(uid, path)
@@ -102,22 +100,19 @@ func (s *Store) Get(uid types.UID) (*plan.Plan, error) {
 		return nil, nil
 	}
 	if r.Version > formatVersion || r.Plan.UID != uid {
-		return nil, fmt.Errorf("read record of claim %s from %q: version %d of claim %q: %w", uid, path, r.Version, r.Plan.UID, errForeign)
+		return nil, fmt.Errorf("read record of claim %s from %q: version %d of claim %q: %w",
+			uid, path, r.Version, r.Plan.UID, errForeign)
 	}
 	s.held.set(&r.Plan, r.size)
 	return &r.Plan, nil
 }
 
-func decode(data []byte) (*record, error) {
-	r := &record{}
-	return r, json.Unmarshal(data, r)
-}
+// errForeign is the error of a valid record of this boot that the driver did not write.
+var errForeign = errors.New("it was written by a newer driver or by something else; " +
+	"drain the node before going back to this version")
 
-// errForeign is what is wrong with a record of this boot that is whole, but not ours.
-var errForeign = errors.New("it was written by a newer driver or by something else; drain the node before going back to this version")
-
-// List returns the plans of all claims prepared in this boot, and an error that
-// joins those of records that cannot be read.
+// List returns the plans of all claims prepared in this boot. The error joins the errors of
+// unreadable records.
 func (s *Store) List() ([]*plan.Plan, error) {
 	uids, err := s.uids()
 	if err != nil {
@@ -150,25 +145,20 @@ func (s *Store) uids() ([]types.UID, error) {
 	return uids, nil
 }
 
-// put writes the record of a plan. The caller holds the locks of its devices.
-func (s *Store) put(p *plan.Plan, data []byte) error {
-	return s.write(p, data, atomicfile.Options{Mode: 0o640})
-}
-
-// replace is put for a claim that has a record. Whoever removes that needs no locks, so the new one
-// takes its place only if it is there.
+// replace replaces the record of a claim. Remove needs no locks, so replace writes the new record only if
+// there is an old one.
 func (s *Store) replace(p *plan.Plan) error {
 	data, err := s.encode(p)
 	if err == nil {
 		err = s.write(p, data, atomicfile.Options{Mode: 0o640, Existing: true})
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it has ended
+		return nil // the claim has ended
 	}
 	return err
 }
 
-// encode makes the record of a plan, which has bounds.
+// encode makes the record of a plan, whose size is bounded.
 func (s *Store) encode(p *plan.Plan) ([]byte, error) {
 	data, err := json.Marshal(record{Version: formatVersion, BootID: s.boot.ID, Plan: *p})
 	if err != nil {
@@ -185,8 +175,8 @@ func (s *Store) write(p *plan.Plan, data []byte, opt atomicfile.Options) error {
 	return nil
 }
 
-// Remove forgets a claim. That of an unknown one succeeds. Its devices
-// keep the name until the next claim of the device drops it.
+// Remove removes the record of a claim. It succeeds for an unknown claim. The devices
+// keep the claim's name until their next claim drops it.
 func (s *Store) Remove(uid types.UID) error {
 	if err := os.Remove(s.RecordPath(uid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove record of claim %s: %w", uid, err)
@@ -196,10 +186,10 @@ func (s *Store) Remove(uid types.UID) error {
 	return nil
 }
 
-// Void removes the records that an earlier boot left: those that say so, and
-// unreadable ones that are older than this boot, as a power loss leaves them. Clocks are
-// asked only of what cannot be read at all: one that was set since the boot makes what
-// was written before look older than it is. It returns the claims it forgot.
+// Void removes the records of earlier boots. It also removes unreadable records that are older
+// than this boot, as after a power loss. It uses the clock only for unreadable records, because
+// a clock that was set after the boot makes files written before that look older than they are.
+// It returns the claims of the removed records.
 func (s *Store) Void() ([]types.UID, error) {
 	uids, err := s.uids()
 	if err != nil {

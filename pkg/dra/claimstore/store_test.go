@@ -194,7 +194,8 @@ func TestSecondClaim(t *testing.T) {
 				t.Fatalf("error is %v, want one: %v", err, tc.refused)
 			}
 			if tc.refused {
-				for _, part := range []string{"claim team-a/claim-u2: ", "in use by claim team-a/claim-u1 (u1)", "delete the pod of one of them"} {
+				for _, part := range []string{"claim team-a/claim-u2: ", "in use by claim team-a/claim-u1 (u1)",
+					"delete the pod of one of them"} {
 					if !strings.Contains(err.Error(), part) {
 						t.Errorf("error does not say %q: %v", part, err)
 					}
@@ -260,7 +261,8 @@ func TestStaleSharesAreDropped(t *testing.T) {
 func TestUnmarkedShare(t *testing.T) {
 	s, dir := newStore(t)
 	claim(t, s, sharesOf("u1", "d1"))
-	if err := os.Rename(filepath.Join(dir, "devices", "d1", "u1.shared"), filepath.Join(dir, "devices", "d1", "u1")); err != nil {
+	if err := os.Rename(filepath.Join(dir, "devices", "d1", "u1.shared"),
+		filepath.Join(dir, "devices", "d1", "u1")); err != nil {
 		t.Fatal(err)
 	}
 	claim(t, s, sharesOf("u2", "d1"))
@@ -314,7 +316,8 @@ func TestBadRecord(t *testing.T) {
 			claim(t, s, planOf("good", "d2"))
 			write(t, tc.content, dir, "claims", "bad.json")
 			write(t, "", dir, "devices", "d1", "bad")
-			if _, err := s.Get("bad"); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "claims/bad.json") {
+			if _, err := s.Get("bad"); err == nil || !strings.Contains(err.Error(), tc.want) ||
+				!strings.Contains(err.Error(), "claims/bad.json") {
 				t.Errorf("error is %v, want the path and %q", err, tc.want)
 			}
 			plans, err := s.List()

@@ -13,7 +13,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// TestUpdate: what several stores of one directory add to a claim at the same time is all there, and the other claims of its
+// TestUpdate: what several stores of one directory add to a claim at the same time is all there, and the other
+// claims of its
 // device are as they were.
 func TestUpdate(t *testing.T) {
 	s, dir := newStore(t)

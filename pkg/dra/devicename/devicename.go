@@ -1,14 +1,14 @@
-// Package devicename knows how the devices of a pool are called.
+// Package devicename has the names of a pool's devices.
 //
 // An HCA has a name made from its slot ([rdma.Identity.Name]), which begins with
-// "pci-" or "soft-". The pool can hold more than one device for it:
+// "pci-" or "soft-". The pool can have more than one device for it:
 //
-//	pci-0000-3b-00-0           the HCA for one claim alone
-//	shared-pci-0000-3b-00-0    the HCA for many claims, a share for each
+//	pci-0000-3b-00-0           the HCA for one claim
+//	shared-pci-0000-3b-00-0    the HCA for many claims, with a share for each
 //	group-all                  several HCAs at once, for many claims
 //
-// The prefixes make the names of different devices different. A name stands in
-// allocated claims, so it never changes its meaning.
+// The prefixes make the names of different devices different. Allocations contain these
+// names, so a name never changes its meaning.
 package devicename
 
 import "strings"
@@ -18,20 +18,20 @@ const (
 	groupPrefix  = "group-"
 )
 
-// Name is a device name taken apart: either HCA or Group is set.
+// Name is a parsed device name: either HCA or Group is set.
 type Name struct {
 	HCA    string // the name of the HCA
 	Shared bool   // the HCA for many claims
 	Group  string // the name of the group
 }
 
-// Shared returns the name of the device that many claims share an HCA by.
+// Shared returns the name of the shared device of an HCA.
 func Shared(hca string) string { return sharedPrefix + hca }
 
-// Group returns the name of the device that stands for a group of HCAs.
+// Group returns the name of the device of a group of HCAs.
 func Group(group string) string { return groupPrefix + group }
 
-// Parse takes a device name apart. Whatever has no prefix is an HCA.
+// Parse parses a device name. A name without a prefix is an HCA.
 func Parse(device string) Name {
 	if hca, ok := strings.CutPrefix(device, sharedPrefix); ok {
 		return Name{HCA: hca, Shared: true}
@@ -40,15 +40,4 @@ func Parse(device string) Name {
 		return Name{Group: group}
 	}
 	return Name{HCA: device}
-}
-
-// String returns the device name.
-func (n Name) String() string {
-	switch {
-	case n.Group != "":
-		return Group(n.Group)
-	case n.Shared:
-		return Shared(n.HCA)
-	}
-	return n.HCA
 }

@@ -23,3 +23,14 @@ func TestParse(t *testing.T) {
 		}
 	}
 }
+
+// String puts a name together again: it is the inverse of Parse.
+func (n Name) String() string {
+	switch {
+	case n.Group != "":
+		return Group(n.Group)
+	case n.Shared:
+		return Shared(n.HCA)
+	}
+	return n.HCA
+}

@@ -9,7 +9,8 @@ import (
 // FuzzParse: a name that is taken apart and put together is the same, unless it lacks
 // what its prefix is about.
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"", "pci-0000-3b-00-0", "shared-pci-0000-3b-00-0", "group-all", "group-", "shared-", "shared-group-all", "group-shared-x"} {
+	for _, seed := range []string{"", "pci-0000-3b-00-0", "shared-pci-0000-3b-00-0", "group-all", "group-", "shared-",
+		"shared-group-all", "group-shared-x"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, device string) {

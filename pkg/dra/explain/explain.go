@@ -1,9 +1,9 @@
-// Package explain says what a node publishes of its HCAs, and why: a policy applied
-// to a host, in words and tables for people, and as data for programs.
+// Package explain reports what a node publishes of its HCAs, and why: the result of a policy on a
+// host, as text and tables for people, and as data for programs.
 //
-// It looks at the host and the configuration file alone. What claims hold stays
-// published as they hold it until they end, and an API server may lack features: of
-// that the driver's log tells.
+// It reads only the host and the configuration file. It does not know the claims, whose HCAs stay published in
+// their form until the claims end. It also does not know the features of the API server. The driver's log
+// reports both.
 package explain
 
 import (
@@ -21,14 +21,14 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// Report is what a node publishes, and why.
+// Report is what a node publishes, with the reasons.
 type Report struct {
 	// NetnsMode is the host's RDMA network namespace mode, "" if it is not known.
 	NetnsMode string `json:"netnsMode,omitempty"`
 	// Partitioning says whether devices of one card exclude each other by counters.
 	Partitioning bool `json:"partitioning"`
-	// LimitsEnforced is whether the kernel can hold containers to limits on their
-	// HCAs; Limits says why not.
+	// LimitsEnforced says whether the kernel can enforce limits on HCAs for containers. If not,
+	// Limits is the reason.
 	LimitsEnforced bool   `json:"limitsEnforced"`
 	Limits         string `json:"limits,omitempty"`
 	// HCAs has an entry for each HCA of the host, published or not.
@@ -41,26 +41,26 @@ type HCA struct {
 	Name     string `json:"name"`
 	IBDev    string `json:"ibdev"`
 	Function string `json:"function"`
-	// Rule is the rule that matched, or that could not be applied; "" for none.
+	// Rule is the rule that matched, or the rule with an error; "" for none.
 	Rule string `json:"rule,omitempty"`
-	// Wanted is what the rule says, and Published what comes of it: none, exclusive,
-	// shared or both.
+	// Wanted is the rule's setting, and Published the result: none, exclusive, shared or
+	// both.
 	Wanted    string `json:"wanted"`
 	Published string `json:"published"`
-	// Reason says why it is not published, or not as wanted.
+	// Reason is why Published differs from Wanted, or is none.
 	Reason string `json:"reason,omitempty"`
-	// Health is what the kubelet would be told at the first look at the HCA: Healthy,
-	// Unhealthy or Unknown; "" if no container can be given it. Fault says what is wrong.
+	// Health is the kubelet's status after the first observation of the HCA: Healthy, Unhealthy
+	// or Unknown; "" for an unusable HCA. Fault is the fault.
 	Health string `json:"health,omitempty"`
 	Fault  string `json:"fault,omitempty"`
 	// Taints are those of its devices, as key:effect.
 	Taints []string `json:"taints,omitempty"`
-	// Devices are those in the pool.
+	// Devices are the HCA's devices in the pool.
 	Devices []Device `json:"devices,omitempty"`
-	// Attributes are those that the policy sets.
+	// Attributes are the attributes that the policy sets.
 	Attributes map[string]any `json:"attributes,omitempty"`
-	// Interface is the network interface that claims can have of it; nil if nobody attaches any, or
-	// it is not published.
+	// Interface is the network interface that claims can request. It is nil if the driver attaches no
+	// interfaces, or the HCA is not published.
 	Interface *Interface `json:"interface,omitempty"`
 }
 
@@ -80,14 +80,14 @@ type Device struct {
 	Capacity map[string]Capacity `json:"capacity,omitempty"`
 }
 
-// Capacity is a capacity of a device, and the part of a claim that asks for none.
+// Capacity is a capacity of a device, with the default of a claim.
 type Capacity struct {
 	Total   string `json:"total"`
 	Default string `json:"default,omitempty"`
 }
 
-// New applies a policy to a host. Limits says why the host cannot hold containers to
-// limits, nil if it can; fixed which HCAs cannot follow a pod, as policy.State has it.
+// New applies a policy to a host. limits is why the host cannot enforce limits on containers, nil if
+// it can. fixed is policy.State.Fixed.
 func New(snap *rdma.Snapshot, c *policy.Config, limits error, fixed map[string]string) *Report {
 	view := look(snap)
 	taints := health.Policy{Effects: c.TaintEffects(), Informational: true}
@@ -127,12 +127,9 @@ func New(snap *rdma.Snapshot, c *policy.Config, limits error, fixed map[string]s
 	return r
 }
 
-// look judges HCAs by one look at them: what is wrong at the first look counts.
+// look returns the health after one observation. A fault at the first observation counts.
 func look(snap *rdma.Snapshot) *health.View {
-	model, err := health.New(health.DefaultConfig())
-	if err != nil {
-		panic(err) // the defaults are valid
-	}
+	model := health.New(health.DefaultConfig())
 	model.Observe(health.Observation{Snapshot: snap}, time.Unix(0, 0))
 	return model.View()
 }
@@ -155,7 +152,7 @@ func describe(d policy.Decision, published map[string]resourceapi.Device) HCA {
 	return out
 }
 
-// devices returns those of the named devices that are published.
+// devices returns the published devices among the named ones.
 func devices(published map[string]resourceapi.Device, names ...string) []Device {
 	var out []Device
 	for _, name := range names {
@@ -193,7 +190,7 @@ func valueOf(a resourceapi.DeviceAttribute) any {
 	return nil
 }
 
-// notes collects reasons, so that each stands once, with a number.
+// notes numbers reasons, so that the output has each of them once.
 type notes []string
 
 func (n *notes) number(reasons ...string) string {

@@ -58,7 +58,8 @@ func TestTables(t *testing.T) {
 				if file == "sharing" {
 					limits = nil
 				}
-				golden.Bytes(t, name+".txt", write(t, explain.New(rdmatest.Snapshot(t, machine), config(t, file), limits, nil), "table"))
+				golden.Bytes(t, name+".txt", write(t,
+					explain.New(rdmatest.Snapshot(t, machine), config(t, file), limits, nil), "table"))
 			})
 		}
 	}
@@ -81,7 +82,8 @@ func TestFormats(t *testing.T) {
 			t.Errorf("%s (-report +read again):\n%s", format, diff)
 		}
 	}
-	if err := r.Write(&bytes.Buffer{}, "xml"); err == nil || !strings.Contains(err.Error(), `unknown format "xml", want one of [table json yaml]`) {
+	if err := r.Write(&bytes.Buffer{}, "xml"); err == nil ||
+		!strings.Contains(err.Error(), `unknown format "xml", want one of [table json yaml]`) {
 		t.Errorf("unknown format: %v", err)
 	}
 }
@@ -121,7 +123,8 @@ func TestEveryHCAIsExplained(t *testing.T) {
 			}
 			for _, h := range r.HCAs {
 				if (len(h.Devices) == 0) != (h.Published == "none") || len(h.Devices) == 0 && h.Reason == "" {
-					t.Errorf("%s, %q: %s is published as %v (%s), with reason %q", machine, file, h.IBDev, h.Devices, h.Published, h.Reason)
+					t.Errorf("%s, %q: %s is published as %v (%s), with reason %q", machine, file, h.IBDev,
+						h.Devices, h.Published, h.Reason)
 				}
 			}
 			for _, g := range r.Groups {

@@ -12,7 +12,8 @@ import (
 func TestHostileNames(t *testing.T) {
 	const hostile = "x\x1b]0;y\x07\u202e\nmlx5_9 \t\u009b"
 	r := &explain.Report{
-		HCAs:   []explain.HCA{{Name: hostile, IBDev: hostile, Rule: hostile, Wanted: hostile, Reason: hostile, Fault: hostile, Attributes: map[string]any{hostile: hostile}}},
+		HCAs: []explain.HCA{{Name: hostile, IBDev: hostile, Rule: hostile, Wanted: hostile, Reason: hostile, Fault: hostile,
+			Attributes: map[string]any{hostile: hostile}}},
 		Groups: []explain.Group{{Name: hostile, Reason: hostile, Members: []string{hostile}}},
 		Limits: "none",
 	}

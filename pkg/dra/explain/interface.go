@@ -1,30 +1,25 @@
 package explain
 
 import (
-	"fmt"
-	"io"
-	"slices"
-	"strings"
-	"text/tabwriter"
-
-	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+	"io"
+	"slices"
 )
 
-// Interface is the network interface that claims can have of an HCA.
+// Interface is the network interface that claims can request of an HCA.
 type Interface struct {
 	// Netdev is its name on the host, "" if there is none.
 	Netdev string `json:"netdev,omitempty"`
-	// Modes are those in which claims can have it, and Refused says of the others why not.
+	// Modes are the modes that claims can request. Refused has the reasons against the others.
 	Modes   []string          `json:"modes"`
 	Refused map[string]string `json:"refused,omitempty"`
 }
 
-// AddInterfaces adds the interfaces of what is published. ask returns the interface of an HCA, and why the
-// host does not give it in a mode: what Prepare would say.
+// AddInterfaces adds the interfaces of the published HCAs. ask returns the interface of an HCA, and the error that
+// Prepare would return for a mode.
 func (r *Report) AddInterfaces(snap *rdma.Snapshot, ask func(h *rdma.HCA, mode string) (netdev string, err error)) {
 	for i := range r.HCAs {
 		h := &r.HCAs[i]
@@ -56,13 +51,9 @@ func (h *HCA) interfaceOf(ask func(mode string) (netdev string, err error)) *Int
 	return out
 }
 
-// interfaceTable writes which interface claims can have of each HCA in which mode.
+// interfaceTable writes the interface and the possible modes of each HCA.
 func (r *Report) interfaceTable(w io.Writer, n *notes) error {
-	if !slices.ContainsFunc(r.HCAs, func(h HCA) bool { return h.Interface != nil }) {
-		return nil
-	}
-	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(tw, "\nIBDEV\tHCA\tINTERFACE\tMACVLAN\tMOVE\tNOTE")
+	var rows [][]string
 	for _, h := range r.HCAs {
 		i := h.Interface
 		if i == nil {
@@ -72,10 +63,12 @@ func (r *Report) interfaceTable(w io.Writer, n *notes) error {
 		for _, mode := range []string{v1alpha1.NetworkMacvlan, v1alpha1.NetworkMove} {
 			row = append(row, yesNo(slices.Contains(i.Modes, mode)))
 		}
-		row = append(row, n.number(i.Refused[v1alpha1.NetworkMacvlan], i.Refused[v1alpha1.NetworkMove]))
-		fmt.Fprintln(tw, strings.Join(quote.Cells(row...), "\t"))
+		rows = append(rows, append(row, n.number(i.Refused[v1alpha1.NetworkMacvlan], i.Refused[v1alpha1.NetworkMove])))
 	}
-	return tw.Flush()
+	if rows == nil {
+		return nil
+	}
+	return writeTable(w, "\nIBDEV\tHCA\tINTERFACE\tMACVLAN\tMOVE\tNOTE", rows)
 }
 
 func yesNo(b bool) string {

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -27,13 +28,12 @@ func (r *Report) Write(w io.Writer, format string) error {
 	return fmt.Errorf("write explanation: unknown format %q, want one of %v", format, Formats)
 }
 
-// table writes what is published in columns, and the reasons below, each once.
+// table writes the published devices in columns, and below them each reason once.
 func (r *Report) table(w io.Writer) error {
 	var n notes
 	errs := []error{r.hcas(w, &n)}
 	if len(r.Groups) > 0 {
-		_, err := fmt.Fprintln(w)
-		errs = append(errs, err, r.groups(w, &n))
+		errs = append(errs, r.groups(w, &n))
 	}
 	errs = append(errs, r.interfaceTable(w, &n))
 	if len(n) > 0 {
@@ -56,37 +56,46 @@ func (r *Report) hcas(w io.Writer, n *notes) error {
 		_, err := fmt.Fprintln(w, "This host has no RDMA devices.")
 		return err
 	}
-	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(tw, "IBDEV\tHCA\tFUNCTION\tRULE\tPUBLISH\tPUBLISHED\tHEALTH\tCAPACITY\tATTRIBUTES\tNOTE")
+	var rows [][]string
 	for _, h := range r.HCAs {
 		var names []string
 		for _, d := range h.Devices {
 			names = append(names, d.Name)
 		}
-		fmt.Fprintln(tw, strings.Join(quote.Cells(
+		rows = append(rows, []string{
 			h.IBDev, h.Name, h.Function, dash(h.Rule), h.Wanted, dash(strings.Join(names, ",")),
 			dash(h.Health), dash(capacities(h.Devices)), dash(attributes(h.Attributes)), n.number(h.Reason, h.Fault),
-		), "\t"))
+		})
+	}
+	return writeTable(w,
+		"IBDEV\tHCA\tFUNCTION\tRULE\tPUBLISH\tPUBLISHED\tHEALTH\tCAPACITY\tATTRIBUTES\tNOTE", rows)
+}
+
+// writeTable writes rows in columns below a header.
+func writeTable(w io.Writer, header string, rows [][]string) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(tw, header)
+	for _, row := range rows {
+		fmt.Fprintln(tw, strings.Join(quote.Cells(row...), "\t"))
 	}
 	return tw.Flush()
 }
 
 func (r *Report) groups(w io.Writer, n *notes) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(tw, "GROUP\tPUBLISHED\tCAPACITY\tNOTE\tMEMBERS")
+	var rows [][]string
 	for _, g := range r.Groups {
 		published := "-"
 		if len(g.Devices) > 0 {
 			published = g.Devices[0].Name
 		}
-		fmt.Fprintln(tw, strings.Join(quote.Cells(
+		rows = append(rows, []string{
 			g.Name, published, dash(capacities(g.Devices)), n.number(g.Reason), dash(strings.Join(g.Members, ",")),
-		), "\t"))
+		})
 	}
-	return tw.Flush()
+	return writeTable(w, "\nGROUP\tPUBLISHED\tCAPACITY\tNOTE\tMEMBERS", rows)
 }
 
-// capacities lists totals: "bandwidth 400G, shares 63".
+// capacities lists the totals: "bandwidth 400G, shares 63".
 func capacities(devices []Device) string {
 	var parts []string
 	for _, d := range devices {
@@ -107,9 +116,4 @@ func attributes(values map[string]any) string {
 	return strings.Join(parts, ", ")
 }
 
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
+func dash(s string) string { return cmp.Or(s, "-") }

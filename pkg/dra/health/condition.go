@@ -6,21 +6,21 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// Condition is something that can be wrong with an HCA. Its name is that of the
-// taint, without the domain.
+// Condition is a possible fault of an HCA. Its name is that of the taint, without the
+// domain.
 type Condition string
 
 // The conditions; docs/health.md explains each.
 const (
-	DeviceGone    Condition = "device-gone"    // a claim holds it, and it is not there
-	DriverUnbound Condition = "driver-unbound" // as before, and the PCI function is there
-	NoUverbs      Condition = "no-uverbs"      // a claim holds it, and it has no verbs node
+	DeviceGone    Condition = "device-gone"    // a claim holds the HCA, and it is gone
+	DriverUnbound Condition = "driver-unbound" // the same, but its PCI function is present
+	NoUverbs      Condition = "no-uverbs"      // a claim holds the HCA, and it has no verbs node
 	NoGUID        Condition = "no-guid"        // the node GUID is zero
 	PortDown      Condition = "port-down"      // no port is ACTIVE
-	Unmonitored   Condition = "unmonitored"    // the state of no port can be read
+	Unmonitored   Condition = "unmonitored"    // no port's state can be read
 	PortDegraded  Condition = "port-degraded"  // one port of several is not ACTIVE
 	PortErrors    Condition = "port-errors"    // an error counter rises too fast
-	NoAddress     Condition = "no-address"     // a RoCE port has link-local GIDs only
+	NoAddress     Condition = "no-address"     // a RoCE port has only link-local GIDs
 )
 
 // Domain is the domain of the keys of taints.
@@ -29,7 +29,7 @@ const Domain = "rdma.dev"
 // Key is the key of the condition's taint.
 func (c Condition) Key() string { return Domain + "/" + string(c) }
 
-// Status is what the kubelet is told of a device, in the words of its API.
+// Status is the health of a device in the kubelet's API.
 type Status string
 
 // The states.
@@ -39,17 +39,17 @@ const (
 	Unknown   Status = "Unknown"
 )
 
-// nature is what follows from a condition.
-type nature struct {
+// consequence is the effect of a condition on taints, the kubelet and events.
+type consequence struct {
 	condition Condition
-	status    Status                        // of a device that has the condition
+	status    Status                        // of a device with the condition
 	effect    resourceapi.DeviceTaintEffect // by default
-	came      string                        // reason of the event when it begins
-	went      string                        // and when it ends
+	began     string                        // reason of the event when it begins
+	ended     string                        // reason of the event when it ends
 }
 
-// natures has all conditions, the one that says most first.
-var natures = []nature{
+// consequences has all conditions, in order of importance.
+var consequences = []consequence{
 	{DeviceGone, Unhealthy, resourceapi.DeviceTaintEffectNoSchedule, "RDMADeviceGone", "RDMADeviceBack"},
 	{DriverUnbound, Unhealthy, resourceapi.DeviceTaintEffectNoSchedule, "RDMADriverUnbound", "RDMADriverBound"},
 	{NoUverbs, Unhealthy, resourceapi.DeviceTaintEffectNoSchedule, "RDMAUverbsMissing", "RDMAUverbsPresent"},
@@ -61,20 +61,20 @@ var natures = []nature{
 	{NoAddress, Healthy, resourceapi.DeviceTaintEffectNone, "RDMAAddressMissing", "RDMAAddressPresent"},
 }
 
-// Conditions returns all conditions, the one that says most first.
+// Conditions returns all conditions, in order of importance.
 func Conditions() []Condition {
 	var out []Condition
-	for _, n := range natures {
-		out = append(out, n.condition)
+	for _, c := range consequences {
+		out = append(out, c.condition)
 	}
 	return out
 }
 
-// natureOf returns what follows from a condition, nil if there is no such.
-func natureOf(c Condition) *nature {
-	i := slices.IndexFunc(natures, func(n nature) bool { return n.condition == c })
+// consequenceOf returns the consequence of a condition, nil for an unknown condition.
+func consequenceOf(c Condition) *consequence {
+	i := slices.IndexFunc(consequences, func(other consequence) bool { return other.condition == c })
 	if i < 0 {
 		return nil
 	}
-	return &natures[i]
+	return &consequences[i]
 }

@@ -71,7 +71,8 @@ func TestReadings(t *testing.T) {
 	read(&one, 135)
 	w.wait(5 * time.Second)
 	w.want(h.Name, "Healthy port-errors")
-	if _, message := w.View().Report(h.Name, w.now); !strings.Contains(message, "counter symbol_error rises by more than 120 in 1h: a bad cable") {
+	if _, message := w.View().Report(h.Name, w.now); !strings.Contains(message,
+		"counter symbol_error rises by more than 120 in 1h: a bad cable") {
 		t.Errorf("message is %q", message)
 	}
 	w.now = w.now.Add(time.Hour)
@@ -86,7 +87,8 @@ func TestResume(t *testing.T) {
 	before := watch(t)
 	before.see(down(up, 1), down(bad, 1))
 	before.wait(time.Minute)
-	published := map[string][]resourceapi.DeviceTaint{gone.Name: {{Key: "rdma.dev/device-gone"}, {Key: "example.com/other"}}}
+	published := map[string][]resourceapi.DeviceTaint{gone.Name: {{Key: "rdma.dev/device-gone"},
+		{Key: "example.com/other"}}}
 	for _, h := range []rdma.HCA{up, bad} {
 		published[h.Name] = before.View().Taints(h.Name, health.Policy{})
 	}
@@ -114,7 +116,8 @@ func TestStale(t *testing.T) {
 	if status, message := w.View().Report(h.Name, w.now.Add(3*time.Minute)); status != health.Healthy || message != "" {
 		t.Errorf("status is %s, %q", status, message)
 	}
-	if status, message := w.View().Report(h.Name, w.now.Add(3*time.Minute+1)); status != health.Unknown || !strings.Contains(message, "not been read") {
+	if status, message := w.View().Report(h.Name, w.now.Add(3*time.Minute+1)); status != health.Unknown ||
+		!strings.Contains(message, "not been read") {
 		t.Errorf("status is %s, %q", status, message)
 	}
 	if status, _ := w.View().Report("pci-none", w.now); status != health.Unknown {
@@ -129,9 +132,11 @@ func TestWords(t *testing.T) {
 		"is INIT (LinkUp)":                    {State: rdma.PortInit, PhysState: "LinkUp", LinkLayer: rdma.LinkEthernet},
 		"not activated it":                    {State: rdma.PortArmed, PhysState: "LinkUp"},
 		"the link failed a moment ago":        {State: rdma.PortActiveDefer, PhysState: "LinkUp"},
-		"interface ens1 is down or has no carrier: ip link set ens1 up": {State: rdma.PortDown, PhysState: "Disabled", LinkLayer: rdma.LinkEthernet, Netdev: "ens1"},
-		"the link is being negotiated":                                  {State: rdma.PortDown, PhysState: "PortConfigurationTraining"},
-		"port 1 is DOWN":                                                {State: rdma.PortDown},
+		"interface ens1 is down or has no carrier: ip link set ens1 up": {State: rdma.PortDown, PhysState: "Disabled",
+			LinkLayer: rdma.LinkEthernet, Netdev: "ens1"},
+		"the link is being negotiated": {State: rdma.PortDown,
+			PhysState: "PortConfigurationTraining"},
+		"port 1 is DOWN": {State: rdma.PortDown},
 	} {
 		w, h := watch(t), hca(1)
 		port.Number = 1

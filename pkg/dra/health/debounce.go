@@ -2,33 +2,30 @@ package health
 
 import "time"
 
-// maxFlaps bounds what is remembered of flaps.
-const maxFlaps = 16
-
-// signal is what one observation says of a condition.
+// signal is the result of one observation for a condition.
 type signal int8
 
 const (
-	unknown signal = iota // nothing: the fault stays as it is
+	unknown signal = iota // the state of the condition does not change
 	good
 	bad
 )
 
-// debounce decides from signals and their times whether a condition holds.
+// debounce derives the state of a condition from signals and their times.
 type debounce struct {
 	faulty    bool      // the condition holds
-	confirmed bool      // and has been seen for long enough
-	flapping  bool      // and for the number of its flaps
-	since     time.Time // it holds, or does not, since then
+	confirmed bool      // it holds for at least Config.Down
+	flapping  bool      // it holds because of the number of its flaps
+	since     time.Time // when faulty changed last
 
 	raw      signal
 	rawSince time.Time   // the first of the signals equal to the last one
-	falls    []time.Time // when it last came, a ring of Config.Flaps
-	next     int         // where the next one goes
+	falls    []time.Time // the last times that it began, a ring of Config.Flaps
+	next     int         // the next index in falls
 }
 
-// observe takes a signal. A run of equal signals counts once it was seen at both
-// ends, so that what happened between two looks is not guessed.
+// observe takes a signal. A run of equal signals lasts from its first to its last observation. The
+// function does not assume a state between two observations.
 func (d *debounce) observe(s signal, now time.Time, cfg *Config) {
 	first := d.rawSince.IsZero()
 	if first || s != d.raw {
@@ -51,7 +48,7 @@ func (d *debounce) observe(s signal, now time.Time, cfg *Config) {
 	}
 }
 
-// hold makes the condition hold beyond doubt.
+// hold confirms that the condition holds.
 func (d *debounce) hold(now time.Time) {
 	if !d.faulty {
 		d.since = now
@@ -59,7 +56,7 @@ func (d *debounce) hold(now time.Time) {
 	d.faulty, d.confirmed = true, true
 }
 
-// fall remembers that the condition came, and makes it hold if it comes too often.
+// fall records that the condition began. If it began too often, it holds.
 func (d *debounce) fall(now time.Time, cfg *Config) {
 	if cfg.Flaps == 0 {
 		return
@@ -69,15 +66,15 @@ func (d *debounce) fall(now time.Time, cfg *Config) {
 	}
 	d.falls[d.next] = now
 	d.next = (d.next + 1) % cfg.Flaps
-	oldest := d.falls[d.next] // with the one just written, the last Flaps falls
+	oldest := d.falls[d.next] // the first of the last Flaps falls, including the new one
 	if !oldest.IsZero() && now.Sub(oldest) <= cfg.FlapWindow {
 		d.hold(now)
 		d.flapping = true
 	}
 }
 
-// clearAfter is how long a condition must be gone to end. One that was never
-// confirmed is that of a device which was just starting.
+// clearAfter returns how long a condition must be absent to end. The time is shorter for an
+// unconfirmed one, because that device was probably still starting.
 func (d *debounce) clearAfter(cfg *Config) time.Duration {
 	if d.confirmed {
 		return cfg.Up
@@ -85,7 +82,7 @@ func (d *debounce) clearAfter(cfg *Config) time.Duration {
 	return min(cfg.Down, cfg.Up)
 }
 
-// deadline is when an observation like the last one would change something.
+// deadline returns when another signal like the last one would change the state.
 func (d *debounce) deadline(cfg *Config) (time.Time, bool) {
 	switch {
 	case d.raw == bad && !(d.faulty && d.confirmed):

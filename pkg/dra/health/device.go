@@ -7,22 +7,22 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// device is what is kept of one HCA.
+// device is the history of one HCA.
 type device struct {
 	name, ibdev string
-	ports       []int // numbers of its own ports, as last seen
+	ports       []int // numbers of its own ports at the last observation
 	present     bool  // in the last observation, and usable or held
 	held        bool
-	leftAt      time.Time // when it was found to be neither there nor held, else zero
+	absentSince time.Time // when the HCA was found neither present nor held, else zero
 	probes      map[probe]*debounce
-	notes       map[probe]string // what was bad last
+	notes       map[probe]string // the last message of each bad signal
 	buckets     map[counter]*bucket
-	resumed     map[Condition]bool   // what an earlier model held
-	announced   map[Condition]string // what the caller was told of, with the words
+	resumed     map[Condition]bool   // conditions of an earlier instance of the driver
+	announced   map[Condition]string // conditions that announce returned, with their messages
 
-	seen *rdma.HCA // as it was judged last, nil if it is away
-	calm bool      // nothing is wrong or in doubt, so that a look which shows the same says nothing
-	well Verdict   // while calm
+	seen    *rdma.HCA // at the last observation, nil if absent
+	stable  bool      // no fault and no pending change, so an equal observation needs no work
+	current Verdict   // valid while stable
 }
 
 const resumedNote = "found by an earlier instance of the driver"
@@ -40,21 +40,21 @@ func newDevice(name string) *device {
 	}
 }
 
-// forgotten reports whether the HCA left so long ago that its history says nothing.
+// forgotten reports whether the HCA was absent for so long that its history no longer counts.
 func (d *device) forgotten(now time.Time, cfg *Config) bool {
-	return !d.leftAt.IsZero() && now.Sub(d.leftAt) > max(cfg.Up, cfg.FlapWindow)
+	return !d.absentSince.IsZero() && now.Sub(d.absentSince) > max(cfg.Up, cfg.FlapWindow)
 }
 
-// see takes an HCA that is there.
+// see takes the observation of a present HCA.
 func (d *device) see(h *rdma.HCA, o *Observation, now time.Time, cfg *Config) {
 	before := d.seen
 	d.seen = h
-	if d.calm && before != nil && before.Equal(h) && !o.read(h) {
+	if d.stable && before != nil && before.Equal(h) && !o.hasReading(h) {
 		return
 	}
-	d.calm = false
+	d.stable = false
 	d.present, d.ibdev, d.ports = true, h.IBDev, d.ports[:0]
-	d.take(judge(h), now, cfg)
+	d.take(judgeHCA(h), now, cfg)
 	for p := range h.OwnPorts() {
 		d.ports = append(d.ports, p.Number)
 		reading := o.Readings[PortID{d.name, p.Number}]
@@ -68,28 +68,28 @@ func (d *device) see(h *rdma.HCA, o *Observation, now time.Time, cfg *Config) {
 	}
 }
 
-// miss takes that the HCA is not there. Nothing is known of its ports.
+// miss takes the observation that the HCA is absent. The state of its ports is unknown.
 func (d *device) miss(unbound bool, now time.Time, cfg *Config) {
 	if gone := (probe{DeviceGone, 0}); d.present && !d.held {
-		// Nobody minds that it is away, but one that goes again and again is no good.
+		// No claim needs the device now, but one that disappears repeatedly is faulty.
 		d.notes[gone] = "the device came and went"
 		d.probe(gone).fall(now, cfg)
 	}
-	d.present, d.seen, d.calm = false, nil, false
+	d.present, d.seen, d.stable = false, nil, false
 	for key, p := range d.probes {
 		if !d.held || key.condition != DeviceGone && key.condition != DriverUnbound {
 			p.observe(unknown, now, cfg)
 		}
 	}
 	if d.held {
-		d.take(judgeAway(unbound), now, cfg)
+		d.take(judgeAbsent(unbound), now, cfg)
 	}
 }
 
 func (d *device) take(judged []judgement, now time.Time, cfg *Config) {
 	for _, j := range judged {
 		if j.signal == unknown && d.probes[j.probe] == nil {
-			continue // never judged, and nothing to judge now
+			continue // no probe exists, and this signal needs none
 		}
 		if j.signal == bad {
 			d.notes[j.probe] = j.note
@@ -128,26 +128,26 @@ func (d *device) judgeCounters(port int, r Reading, now time.Time, cfg *Config) 
 	if !known {
 		return judgement{probe{PortErrors, port}, unknown, ""}
 	}
-	return when(len(notes) > 0, PortErrors, port, func() string { return join(notes) })
+	return judge(len(notes) > 0, PortErrors, port, func() string { return join(notes) })
 }
 
-// settle ends a look at an HCA that is there or held: it returns the verdict, and finds out
-// whether the HCA is calm.
+// settle ends an observation of an HCA that is present or held. It returns the verdict, and determines
+// whether the HCA is stable.
 func (d *device) settle(cfg *Config) Verdict {
-	if !d.calm {
-		d.well = d.verdict(cfg)
-		d.calm = d.seen != nil && len(d.announced) == 0
+	if !d.stable {
+		d.current = d.verdict(cfg)
+		d.stable = d.seen != nil && len(d.announced) == 0
 		for _, p := range d.probes {
-			d.calm = d.calm && p.raw != bad && !p.faulty
+			d.stable = d.stable && p.raw != bad && !p.faulty
 		}
 	}
-	return d.well
+	return d.current
 }
 
-// deadline is when another look would change something.
+// deadline returns when another observation may change something without a change of the host.
 func (d *device) deadline(cfg *Config) (time.Time, bool) {
 	var first time.Time
-	if d.calm {
+	if d.stable {
 		return first, false
 	}
 	for _, p := range d.probes {

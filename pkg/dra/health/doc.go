@@ -1,32 +1,30 @@
-// Package health judges the HCAs of a host over time: which of them can carry
-// traffic, and if one cannot, why, in words that a person understands.
+// Package health derives the health of a host's HCAs from observations over time: which of
+// them can carry traffic, and which fault keeps the others from it, in words for people.
 //
-// A snapshot of the host says how things are at one moment. Links flap, drivers are
-// reloaded, subnet managers restart; a judgement that followed each moment would
-// write to the API server each time, and evict pods for a blink. So a [Model] takes
-// a sequence of observations with their times and keeps, for each condition that
-// can hold of an HCA, whether it does:
+// A snapshot of the host is the state at one time. Links flap, drivers are reloaded, subnet
+// managers restart. A verdict from one snapshot would cause a write to the API server for each
+// change, and evict pods for a short one. So a [Model] takes a sequence of observations with
+// their times. For each possible condition of an HCA, it keeps whether the condition holds:
 //
 //	observation ─► signals: good, bad or unknown ─► debounce ─► View ─┬─► device taints
 //	                                                                  ├─► reports to the kubelet
 //	                                                                  └─► transitions, for events and metrics
 //
-// The package reads nothing, starts nothing and has no clock: the caller says what it
-// saw and when. [Model.Next] says when it should look again, so that nobody has
-// to poll for a state that is about to settle.
+// The package reads nothing, starts nothing and has no clock: the caller passes observations
+// and times. [Model.Next] returns when the caller should observe again, so the caller need
+// not poll for a pending change.
 //
 // # Debounce
 //
-// A condition holds when it was seen at both ends of an interval of at least
-// [Config].Down, and not seen to be gone in between; it ends likewise after
-// [Config].Up. A condition that comes and goes [Config].Flaps times within
-// [Config].FlapWindow holds at once, and until it has been gone for Up: a flapping
-// link is a link that is down. However many flaps there are, each end of a
-// condition takes Up, so the number of transitions is bounded by the time.
+// A condition begins to hold when it was seen at both ends of an interval of at least
+// [Config].Down, and at every observation in between. It ends in the same way after
+// [Config].Up. A condition that begins [Config].Flaps times within [Config].FlapWindow holds
+// at once, until it was absent for Up, because a flapping link is as bad as a link that is
+// down. Each end of a condition takes Up, which bounds the number of transitions.
 //
-// What is wrong when an HCA is seen for the first time holds at once, since nothing
-// says that the HCA was ever good. It is not confirmed before Down has passed, and
-// an unconfirmed condition evicts nobody.
+// A fault at the first observation of an HCA holds at once, because no earlier observation
+// shows a good state. It is unconfirmed until Down has passed. An unconfirmed condition
+// evicts no pod.
 //
 // See docs/health.md for the conditions and docs/adr/0012 for the decisions.
 package health

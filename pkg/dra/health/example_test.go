@@ -9,12 +9,9 @@ import (
 )
 
 func Example() {
-	model, err := health.New(health.DefaultConfig())
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	h := rdma.HCA{Name: "pci-0000-3b-00-0", IBDev: "mlx5_0", Uverbs: &rdma.Node{}, Ports: []rdma.Port{{Number: 1, State: rdma.PortActive}}}
+	model := health.New(health.DefaultConfig())
+	h := rdma.HCA{Name: "pci-0000-3b-00-0", IBDev: "mlx5_0", Uverbs: &rdma.Node{},
+		Ports: []rdma.Port{{Number: 1, State: rdma.PortActive}}}
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	look := func() {
 		observation := health.Observation{Snapshot: &rdma.Snapshot{HCAs: []rdma.HCA{h}}}

@@ -9,22 +9,22 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// Observation is what was seen of a host at one moment.
+// Observation is the state of a host at one time.
 type Observation struct {
 	// Snapshot is the host.
 	Snapshot *rdma.Snapshot
-	// Held are the names of the HCAs that claims hold, there or not.
+	// Held are the names of the HCAs that claims hold, present or not.
 	Held []string
-	// Unbound are those of Held that the snapshot lacks while their PCI function is
-	// there: no driver has made an HCA of it.
+	// Unbound are the names in Held that the snapshot lacks while their PCI function is
+	// present: no driver has made an HCA of the function.
 	Unbound []string
-	// Readings are what was read of ports beside the snapshot. A port without one is
-	// not judged by it.
+	// Readings are the values of ports that the snapshot does not have. The conditions that
+	// depend on them do not change for a port without a reading.
 	Readings map[PortID]Reading
 }
 
-// read reports whether anything was read of an HCA beside the snapshot.
-func (o *Observation) read(h *rdma.HCA) bool {
+// hasReading reports whether there is a reading of an HCA's port.
+func (o *Observation) hasReading(h *rdma.HCA) bool {
 	for i := range h.Ports {
 		if _, ok := o.Readings[PortID{h.Name, h.Ports[i].Number}]; ok {
 			return true
@@ -39,7 +39,7 @@ type PortID struct {
 	Port   int
 }
 
-// Reading is what was read of one port beside the snapshot.
+// Reading has the values of one port that the snapshot does not have.
 type Reading struct {
 	// RoutableGID is whether the port has a RoCE v2 GID that is not link-local, nil if the
 	// table was not read (ports/<n>/gids, gid_attrs/types).
@@ -49,22 +49,21 @@ type Reading struct {
 	Counters map[string]uint64
 }
 
-// probe is one thing that is debounced: a condition of the HCA (port 0) or a port.
+// probe identifies a debounced signal: a condition of the HCA (port 0) or of a port.
 type probe struct {
 	condition Condition
 	port      int
 }
 
-// judgement is what one observation says of one probe, and why in words if it is bad.
+// judgement is the signal of one observation for one probe, with a message if it is bad.
 type judgement struct {
 	probe
 	signal signal
 	note   string
 }
 
-// when makes a judgement of a truth. It asks for the words only if they are needed:
-// most HCAs of most hosts are well.
-func when(isBad bool, c Condition, port int, note func() string) judgement {
+// judge makes a judgement. It calls note only for a bad one, because most HCAs are healthy.
+func judge(isBad bool, c Condition, port int, note func() string) judgement {
 	if isBad {
 		return judgement{probe{c, port}, bad, note()}
 	}
@@ -74,14 +73,14 @@ func when(isBad bool, c Condition, port int, note func() string) judgement {
 // fixed is a note that is always the same.
 func fixed(note string) func() string { return func() string { return note } }
 
-// judge judges an HCA that is there.
-func judge(h *rdma.HCA) []judgement {
+// judgeHCA judges an HCA that is present.
+func judgeHCA(h *rdma.HCA) []judgement {
 	out := []judgement{
-		when(false, DeviceGone, 0, nil),
-		when(false, DriverUnbound, 0, nil),
-		when(h.Uverbs == nil, NoUverbs, 0, fixed("there is no uverbs node: load the module ib_uverbs")),
-		when(h.NodeGUID == 0 && needsGUID(h.Protocol), NoGUID, 0, func() string { return guidNote(h) }),
-		when(h.Port1() == nil, Unmonitored, 0, fixed("no port can be read")),
+		judge(false, DeviceGone, 0, nil),
+		judge(false, DriverUnbound, 0, nil),
+		judge(h.Uverbs == nil, NoUverbs, 0, fixed("there is no uverbs node: load the module ib_uverbs")),
+		judge(h.NodeGUID == 0 && needsGUID(h.Protocol), NoGUID, 0, func() string { return guidNote(h) }),
+		judge(h.Port1() == nil, Unmonitored, 0, fixed("no port can be read")),
 	}
 	for p := range h.OwnPorts() {
 		out = append(out, judgePort(p)...)
@@ -97,33 +96,35 @@ func judgePort(p *rdma.Port) []judgement {
 		}
 	}
 	return []judgement{
-		when(p.State != rdma.PortActive, PortDown, p.Number, func() string { return explain(p) }),
-		when(false, Unmonitored, p.Number, nil),
+		judge(p.State != rdma.PortActive, PortDown, p.Number, func() string { return explain(p) }),
+		judge(false, Unmonitored, p.Number, nil),
 	}
 }
 
-// judgeAddress judges the GIDs of a port, which only RoCE makes of IP addresses.
+// judgeAddress judges the GIDs of a port. Only RoCE makes them from IP addresses.
 func judgeAddress(h *rdma.HCA, p *rdma.Port, r Reading) judgement {
 	if h.Protocol != rdma.ProtocolRoCE || r.RoutableGID == nil || p.State == "" {
 		return judgement{probe{NoAddress, p.Number}, unknown, ""}
 	}
 	// A port that is down has lost its addresses with its link.
-	return when(!*r.RoutableGID && p.State == rdma.PortActive, NoAddress, p.Number, func() string {
-		return fmt.Sprintf("port %d has no RoCE v2 address but link-local ones: its interface %s has no IP address on this host, which a pod with an interface of its own need not mind",
+	return judge(!*r.RoutableGID && p.State == rdma.PortActive, NoAddress, p.Number, func() string {
+		return fmt.Sprintf("port %d has only link-local RoCE v2 addresses: its interface %s has no IP address on this host. "+
+			"A pod with an interface of its own does not need one",
 			p.Number, cmp.Or(p.Netdev, "(unknown)"))
 	})
 }
 
-// judgeAway judges an HCA that a claim holds and that is not there.
-func judgeAway(unbound bool) []judgement {
+// judgeAbsent judges an HCA that a claim holds and that is absent.
+func judgeAbsent(unbound bool) []judgement {
 	return []judgement{
-		when(!unbound, DeviceGone, 0, fixed("the device is not there: it was removed, or its driver is not loaded")),
-		when(unbound, DriverUnbound, 0, fixed("the PCI function is there, but no driver makes an RDMA device of it: load or bind its driver")),
+		judge(!unbound, DeviceGone, 0, fixed("the device is not there: it was removed, or its driver is not loaded")),
+		judge(unbound, DriverUnbound, 0,
+			fixed("the PCI function is there, but no driver makes an RDMA device of it: load or bind its driver")),
 	}
 }
 
-// needsGUID reports whether a protocol does not work without a node GUID: neither a
-// subnet manager nor the connection manager deals with GUID zero.
+// needsGUID reports whether a protocol needs a node GUID: neither a subnet manager nor the
+// connection manager accepts GUID zero.
 func needsGUID(p rdma.Protocol) bool {
 	return slices.Contains([]rdma.Protocol{rdma.ProtocolIB, rdma.ProtocolRoCE, rdma.ProtocolOPA}, p)
 }
@@ -138,7 +139,7 @@ func guidNote(h *rdma.HCA) string {
 	return "the node GUID is zero: the firmware has none, or the driver could not read it"
 }
 
-// join makes one message of several, each once.
+// join makes one message from several, without duplicates.
 func join(notes []string) string {
 	slices.Sort(notes)
 	return strings.Join(slices.Compact(notes), "; ")

@@ -8,8 +8,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// Model keeps the health of the HCAs of one host. It is not safe for use by several
-// goroutines; the views that it returns are.
+// Model keeps the health of the HCAs of one host. It is for one goroutine at a time. Several
+// goroutines may use the views that it returns.
 type Model struct {
 	cfg     Config
 	devices map[string]*device
@@ -17,29 +17,25 @@ type Model struct {
 	last    time.Time
 }
 
-// New makes a model that knows of no device.
-func New(cfg Config) (*Model, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	return &Model{cfg: cfg, devices: map[string]*device{}, view: &View{stale: cfg.Stale}}, nil
+// New makes a model without devices.
+func New(cfg Config) *Model {
+	return &Model{cfg: cfg, devices: map[string]*device{}, view: &View{stale: cfg.Stale}}
 }
 
-// SetTimes changes how long a condition must be seen before it holds, and be gone
-// before it ends. It counts from the next observation on.
+// SetTimes sets Config.Down and Config.Up, from the next observation on.
 func (m *Model) SetTimes(down, up time.Duration) { m.cfg.Down, m.cfg.Up = down, up }
 
-// Resume takes over what an earlier instance of the driver has published, the
-// taints of HCAs by name. Without it a restart would forget that a link flaps. It
-// comes before the first observation.
+// Resume restores the conditions of an earlier instance of the driver from its published
+// taints, by HCA name. Without it, a restart would lose that a link flaps. Call it
+// before the first observation.
 func (m *Model) Resume(published map[string][]resourceapi.DeviceTaint) {
 	for name, taints := range published {
 		for _, t := range taints {
-			i := slices.IndexFunc(natures, func(n nature) bool { return n.condition.Key() == t.Key })
+			i := slices.IndexFunc(consequences, func(c consequence) bool { return c.condition.Key() == t.Key })
 			if i < 0 {
-				continue // another one's
+				continue // a taint of somebody else
 			}
-			d, c := m.device(name), natures[i].condition
+			d, c := m.device(name), consequences[i].condition
 			d.resumed[c], d.announced[c] = true, resumedNote
 		}
 	}
@@ -52,8 +48,8 @@ func (m *Model) device(name string) *device {
 	return m.devices[name]
 }
 
-// Observe takes what was seen now, and returns what began and what ended since the
-// last observation. A time before that of the last observation counts as that one.
+// Observe takes an observation, and returns the conditions that began or ended since the last
+// one. A time before the last observation counts as the time of that one.
 func (m *Model) Observe(o Observation, now time.Time) []Transition {
 	if now.Before(m.last) {
 		now = m.last
@@ -69,13 +65,13 @@ func (m *Model) Observe(o Observation, now time.Time) []Transition {
 		}
 		switch {
 		case d.present || d.held:
-			d.leftAt = time.Time{}
-			if !d.calm {
+			d.absentSince = time.Time{}
+			if !d.stable {
 				judged = append(judged, name)
 			}
 			view.verdicts[name] = d.settle(&m.cfg)
-		case d.leftAt.IsZero():
-			d.leftAt = now
+		case d.absentSince.IsZero():
+			d.absentSince = now
 		}
 	}
 	m.view = view
@@ -83,7 +79,7 @@ func (m *Model) Observe(o Observation, now time.Time) []Transition {
 	return m.announce(judged)
 }
 
-// take takes the HCAs that are there, and returns their names.
+// take takes the HCAs that are present, and returns their names.
 func (m *Model) take(o *Observation, now time.Time) map[string]bool {
 	held := make(map[string]bool, len(o.Held))
 	for _, name := range o.Held {
@@ -96,8 +92,8 @@ func (m *Model) take(o *Observation, now time.Time) map[string]bool {
 	seen := make(map[string]bool, len(m.devices))
 	for i := range o.Snapshot.HCAs {
 		h := &o.Snapshot.HCAs[i]
-		// What no container can be given is not published, and not judged, unless a
-		// container has it.
+		// An unusable HCA is not published, so its health does not matter unless a claim
+		// holds it.
 		if h.Unusable() != nil && !held[h.Name] {
 			continue
 		}
@@ -118,8 +114,8 @@ func (m *Model) announce(judged []string) []Transition {
 // View returns the state after the last observation.
 func (m *Model) View() *View { return m.view }
 
-// Next returns when another look at the host may change something though nothing
-// happens, and false if that is never: an event or the caller's poll comes first.
+// Next returns when another observation may change something without a change of the host, and
+// false for never. An event or the caller's poll may come first.
 func (m *Model) Next() (time.Time, bool) {
 	var first time.Time
 	for _, d := range m.devices {
@@ -130,8 +126,8 @@ func (m *Model) Next() (time.Time, bool) {
 	return first, !first.IsZero()
 }
 
-// Pending returns the kernel's names of the HCAs that are about to change their
-// state though nothing happens to them, those that Next is about, sorted.
+// Pending returns the kernel's names of the HCAs with a pending change, which Next
+// waits for, sorted.
 func (m *Model) Pending() []string {
 	var names []string
 	for _, d := range m.devices {
@@ -143,7 +139,7 @@ func (m *Model) Pending() []string {
 	return names
 }
 
-// View is the health of all HCAs at one moment. Nobody changes it.
+// View is the health of all HCAs at one time. Nobody changes it.
 type View struct {
 	// At is the time of the observation, zero before the first.
 	At       time.Time
@@ -151,11 +147,11 @@ type View struct {
 	verdicts map[string]Verdict
 }
 
-// Devices returns the names of the HCAs that are judged, sorted: those that are
-// published, and those that claims hold.
+// Devices returns the names of the HCAs with a verdict, sorted: the published ones, and those
+// that claims hold.
 func (v *View) Devices() []string { return slices.Sorted(maps.Keys(v.verdicts)) }
 
-// Faulty returns the names of those with a fault, in no order.
+// Faulty returns the names of the HCAs with a fault, unsorted.
 func (v *View) Faulty() []string {
 	var names []string
 	for name := range v.verdicts {
@@ -166,12 +162,12 @@ func (v *View) Faulty() []string {
 	return names
 }
 
-// Same reports whether two views say the same is wrong with the same HCAs.
+// Same reports whether two views have the same faults of the same HCAs.
 func (v *View) Same(o *View) bool {
 	return maps.EqualFunc(v.verdicts, o.verdicts, func(a, b Verdict) bool { return slices.Equal(a.Faults, b.Faults) })
 }
 
-// Verdict returns what is held of an HCA, and whether there is anything.
+// Verdict returns the verdict on an HCA, and whether there is one.
 func (v *View) Verdict(device string) (Verdict, bool) {
 	verdict, ok := v.verdicts[device]
 	return verdict, ok
@@ -182,8 +178,8 @@ func (v *View) Taints(device string, p Policy) []resourceapi.DeviceTaint {
 	return p.Taints(v.verdicts[device])
 }
 
-// Report returns the health of an HCA for the kubelet: its status and, unless all is
-// well, what is wrong. What was not looked at for too long is unknown.
+// Report returns the health of an HCA for the kubelet: its status, and a message if it is not
+// healthy. The status is unknown if the last observation is too old.
 func (v *View) Report(device string, now time.Time) (Status, string) {
 	if v.At.IsZero() || now.Sub(v.At) > v.stale {
 		return Unknown, "the host's RDMA devices have not been read for too long; see the log of the driver"

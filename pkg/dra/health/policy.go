@@ -8,10 +8,10 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// EffectOff is the effect of a condition that makes no taint at all.
+// EffectOff is the effect of a condition that sets no taint.
 const EffectOff resourceapi.DeviceTaintEffect = "Off"
 
-// Policy says which taint follows from a condition.
+// Policy maps conditions to taints.
 type Policy struct {
 	// Effects are the effects that differ from the defaults.
 	Effects map[Condition]resourceapi.DeviceTaintEffect
@@ -26,15 +26,15 @@ func (p Policy) Effect(c Condition) resourceapi.DeviceTaintEffect {
 	if effect, ok := p.Effects[c]; ok {
 		return effect
 	}
-	if n := natureOf(c); n != nil {
-		return n.effect
+	if consequence := consequenceOf(c); consequence != nil {
+		return consequence.effect
 	}
 	return EffectOff
 }
 
 // Taints returns the taints of an HCA, sorted by key, nil for none. They have no
-// value and no time: the slice controller keeps TimeAdded as long as key, value
-// and effect stay, and a value that followed the kernel's reason would lose it.
+// value and no time. The slice controller keeps TimeAdded while key, value and
+// effect stay the same. A value from the kernel's reason would change too often.
 func (p Policy) Taints(v Verdict) []resourceapi.DeviceTaint {
 	var taints []resourceapi.DeviceTaint
 	for _, f := range v.Faults {
@@ -51,26 +51,18 @@ func (p Policy) Taints(v Verdict) []resourceapi.DeviceTaint {
 	return taints
 }
 
-// Schedulable reports whether new claims may get the HCA. Where the API server drops
-// taints, a device that is not schedulable and that nobody holds is left out.
-func (p Policy) Schedulable(v Verdict) bool {
-	return !slices.ContainsFunc(p.Taints(v), func(t resourceapi.DeviceTaint) bool {
-		return t.Effect == resourceapi.DeviceTaintEffectNoSchedule || t.Effect == resourceapi.DeviceTaintEffectNoExecute
-	})
-}
-
 var effects = []resourceapi.DeviceTaintEffect{
 	resourceapi.DeviceTaintEffectNone, resourceapi.DeviceTaintEffectNoSchedule, resourceapi.DeviceTaintEffectNoExecute, EffectOff,
 }
 
-// Effects returns what the taint of a condition can do.
+// Effects returns the possible effects of a condition's taint.
 func Effects() []resourceapi.DeviceTaintEffect { return slices.Clone(effects) }
 
-// ParseEffect reads the effect of the taint of a condition, which is named with or
-// without the domain.
+// ParseEffect parses the name of a condition's taint, with or without the domain, and its
+// effect.
 func ParseEffect(name, effect string) (Condition, resourceapi.DeviceTaintEffect, error) {
 	c, parsed := Condition(strings.TrimPrefix(name, Domain+"/")), resourceapi.DeviceTaintEffect(effect)
-	if natureOf(c) == nil {
+	if consequenceOf(c) == nil {
 		return "", "", fmt.Errorf("%q is no taint of this driver, want one of %v", name, Conditions())
 	}
 	if !slices.Contains(effects, parsed) {

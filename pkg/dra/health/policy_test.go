@@ -3,7 +3,6 @@ package health_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
@@ -54,16 +53,6 @@ func TestTaints(t *testing.T) {
 	}
 }
 
-func TestSchedulable(t *testing.T) {
-	of := func(c health.Condition) health.Verdict {
-		return health.Verdict{Faults: []health.Fault{{Condition: c}}}
-	}
-	p := health.Policy{Informational: true}
-	if !p.Schedulable(health.Verdict{}) || !p.Schedulable(of(health.PortErrors)) || p.Schedulable(of(health.PortDown)) {
-		t.Error("a device is schedulable just when no taint keeps claims away")
-	}
-}
-
 func TestParseEffect(t *testing.T) {
 	for _, tc := range []struct{ name, effect, want, err string }{
 		{"port-down", "NoExecute", "port-down NoExecute", ""},
@@ -92,30 +81,10 @@ func FuzzParseEffect(f *testing.F) {
 	})
 }
 
-func TestConfigValidate(t *testing.T) {
-	cfg := health.DefaultConfig()
-	if err := cfg.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	for want, change := range map[string]func(*health.Config){
-		"down is -1s":       func(c *health.Config) { c.Down = -time.Second },
-		"up is -1s":         func(c *health.Config) { c.Up = -time.Second },
-		"flaps is 17":       func(c *health.Config) { c.Flaps = 17 },
-		"flap window is 0s": func(c *health.Config) { c.FlapWindow = 0 },
-		"stale is 0s":       func(c *health.Config) { c.Stale = 0 },
-		`counter "x" is 0`:  func(c *health.Config) { c.Thresholds = []health.Threshold{{Counter: "x", Per: time.Second}} },
-	} {
-		cfg := health.DefaultConfig()
-		change(&cfg)
-		if _, err := health.New(cfg); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error is %v, want %q", err, want)
-		}
-	}
-}
-
 // TestMessageFits: the kubelet's API takes 1024 bytes, and no half runes.
 func TestMessageFits(t *testing.T) {
-	v := health.Verdict{IBDev: "mlx5_0", Faults: []health.Fault{{Condition: health.PortDown, Message: strings.Repeat("ä", 600)}}}
+	v := health.Verdict{IBDev: "mlx5_0",
+		Faults: []health.Fault{{Condition: health.PortDown, Message: strings.Repeat("ä", 600)}}}
 	for range 2 {
 		if m := v.Message(); len(m) > 1024 || len(m) < 1000 || !strings.HasSuffix(m, "ä...") {
 			t.Errorf("message has %d bytes and ends in %q", len(m), m[len(m)-10:])
@@ -125,7 +94,8 @@ func TestMessageFits(t *testing.T) {
 }
 
 func TestNotes(t *testing.T) {
-	tr := health.Transition{Device: "pci-0000-3b-00-0", IBDev: "mlx5_0", Condition: health.PortDown, Holds: true, Message: "port 1 is DOWN"}
+	tr := health.Transition{Device: "pci-0000-3b-00-0", IBDev: "mlx5_0", Condition: health.PortDown, Holds: true,
+		Message: "port 1 is DOWN"}
 	if got, want := tr.Note(), "RDMA device pci-0000-3b-00-0 (mlx5_0): port 1 is DOWN"; got != want || !tr.Grave() {
 		t.Errorf("note is %q, want %q", got, want)
 	}

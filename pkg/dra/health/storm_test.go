@@ -230,7 +230,8 @@ func TestClockIsSet(t *testing.T) {
 				t.Fatalf("seed %d: the next look is due in %v, want %v", seed, nextSet.Sub(jumped), next.Sub(now))
 			}
 			for _, h := range hcas {
-				if want, got := fmt.Sprint(steady.View().Taints(h.Name, health.Policy{})), fmt.Sprint(set.View().Taints(h.Name, health.Policy{})); got != want {
+				if want, got := fmt.Sprint(steady.View().Taints(h.Name, health.Policy{})), fmt.Sprint(set.View().Taints(h.Name,
+					health.Policy{})); got != want {
 					t.Fatalf("seed %d: taints of %s are %s, want %s", seed, h.Name, got, want)
 				}
 				wantStatus, _ := steady.View().Report(h.Name, now.Add(time.Minute))
@@ -245,10 +246,7 @@ func TestClockIsSet(t *testing.T) {
 
 func newModel(t *testing.T) *health.Model {
 	t.Helper()
-	m, err := health.New(health.DefaultConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := health.New(health.DefaultConfig())
 	return m
 }
 

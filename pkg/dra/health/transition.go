@@ -17,27 +17,27 @@ type Transition struct {
 	Message   string // what is wrong, or was
 }
 
-// Reason is the transition as the reason of an event.
+// Reason returns the reason of the transition's event.
 func (t Transition) Reason() string {
-	n := natureOf(t.Condition)
+	c := consequenceOf(t.Condition)
 	if t.Holds {
-		return n.came
+		return c.began
 	}
-	return n.went
+	return c.ended
 }
 
-// Grave reports whether the transition is one that a person should hear of as a
-// warning: it keeps traffic or claims away, or tells of a broken cable.
+// Grave reports whether the event of the transition is a warning: the condition keeps traffic or
+// claims away, or indicates a broken cable.
 func (t Transition) Grave() bool { return t.Holds && t.Condition != NoAddress }
 
-// Note is the transition in words, for an event.
+// Note returns the message of the transition's event.
 func (t Transition) Note() string { return Summary([]Transition{t}) }
 
-// maxNames bounds the names in a summary, in bytes: what is wrong has to fit beside them.
+// maxNames bounds the names in a summary, in bytes, to leave room for the message.
 const maxNames = 512
 
-// Summary is transitions of one reason in words, for one event: how many HCAs, which, and what is wrong with the
-// first. It names as many as there is room for.
+// Summary returns the message of one event for transitions with the same reason: how many HCAs, their names as
+// far as there is room, and the message of the first.
 func Summary(all []Transition) string {
 	first := all[0]
 	text := fmt.Sprintf("RDMA device %s: ", first.name())
@@ -66,23 +66,23 @@ func names(all []Transition) string {
 
 func (t Transition) name() string { return fmt.Sprintf("%s (%s)", t.Device, t.IBDev) }
 
-// announce returns what began and what ended of an HCA since it was last asked. What
-// only cannot be seen, since something graver hides it, has not ended.
+// announce returns the conditions of an HCA that began or ended since the last call. A condition
+// that a graver one hides has not ended.
 func (d *device) announce(v Verdict, now time.Time) []Transition {
 	var out []Transition
-	for _, n := range natures {
-		i := slices.IndexFunc(v.Faults, func(f Fault) bool { return f.Condition == n.condition })
-		message, said := d.announced[n.condition]
+	for _, c := range consequences {
+		i := slices.IndexFunc(v.Faults, func(f Fault) bool { return f.Condition == c.condition })
+		message, announced := d.announced[c.condition]
 		switch {
-		case i >= 0 && !said:
+		case i >= 0 && !announced:
 			message = v.Faults[i].Message
-			d.announced[n.condition] = message
-		case i < 0 && said && !v.hides(n.condition):
-			delete(d.announced, n.condition)
+			d.announced[c.condition] = message
+		case i < 0 && announced && !v.hides(c.condition):
+			delete(d.announced, c.condition)
 		default:
 			continue
 		}
-		out = append(out, Transition{v.Device, v.IBDev, n.condition, i >= 0, now, message})
+		out = append(out, Transition{v.Device, v.IBDev, c.condition, i >= 0, now, message})
 	}
 	return out
 }
@@ -96,8 +96,8 @@ func (v Verdict) has(c Condition) bool {
 	return slices.ContainsFunc(v.Faults, func(f Fault) bool { return f.Condition == c })
 }
 
-// Counts returns how many HCAs each condition holds of, for metrics; conditions that
-// hold of none are in it with 0.
+// Counts returns the number of HCAs with each condition, for metrics. It has every condition,
+// also with 0.
 func (v *View) Counts() map[Condition]int {
 	out := map[Condition]int{}
 	for _, c := range Conditions() {

@@ -7,41 +7,41 @@ import (
 	"time"
 )
 
-// Verdict is what is held of one HCA.
+// Verdict is the health of one HCA.
 type Verdict struct {
 	Device string // rdma.HCA.Name
-	IBDev  string // the kernel's name, as last seen
-	// Faults are the conditions that hold, the one that says most first.
+	IBDev  string // the kernel's name at the last observation
+	// Faults are the conditions that hold, in order of importance.
 	Faults []Fault
-	// Ports are its own ports by number, as last seen.
+	// Ports are its own ports by number at the last observation.
 	Ports []Port
 }
 
 // Fault is a condition that holds.
 type Fault struct {
 	Condition Condition
-	// Since is when it was found to hold.
+	// Since is when it began to hold.
 	Since time.Time
-	// Confirmed says that it was seen for long enough to act on.
+	// Confirmed says that it holds for long enough to evict pods.
 	Confirmed bool
-	// Message says what is wrong and what to do.
+	// Message is the fault and its remedy.
 	Message string
 }
 
-// Port is what is held of one port.
+// Port is the health of one port.
 type Port struct {
 	Number int
-	Down   bool // it is not ACTIVE, or was not long enough
+	Down   bool // it is not ACTIVE, or was ACTIVE for too short a time
 	Errors bool // an error counter rises too fast
 	Since  time.Time
 }
 
-// Status is the health of the HCA in the kubelet's words: one that can carry traffic
-// is healthy.
+// Status returns the health of the HCA for the kubelet. An HCA that can carry traffic is
+// healthy.
 func (v Verdict) Status() Status {
 	status := Healthy
 	for _, f := range v.Faults {
-		switch n := natureOf(f.Condition); n.status {
+		switch consequenceOf(f.Condition).status {
 		case Unhealthy:
 			return Unhealthy
 		case Unknown:
@@ -51,7 +51,7 @@ func (v Verdict) Status() Status {
 	return status
 }
 
-// Message says all that is wrong, in at most 1024 bytes; it is empty if nothing is.
+// Message returns all faults in at most 1024 bytes. It is empty without faults.
 func (v Verdict) Message() string {
 	var texts []string
 	for _, f := range v.Faults {
@@ -63,7 +63,7 @@ func (v Verdict) Message() string {
 	return Cut(cmp.Or(v.IBDev, v.Device) + ": " + strings.Join(texts, "; "))
 }
 
-// verdict sums up a device.
+// verdict computes the verdict on a device.
 func (d *device) verdict(cfg *Config) Verdict {
 	v := Verdict{Device: d.name, IBDev: d.ibdev}
 	for _, n := range d.ports {
@@ -71,21 +71,21 @@ func (d *device) verdict(cfg *Config) Verdict {
 	}
 	for _, c := range []Condition{DeviceGone, DriverUnbound} {
 		if f, ok := d.fault(c, []int{0}, false, cfg); ok {
-			v.Faults = []Fault{f} // of what is away nothing else is known
+			v.Faults = []Fault{f} // the other conditions of an absent HCA are unknown
 			return v
 		}
 	}
-	for _, n := range natures {
-		if f, ok := d.sum(n.condition, cfg); ok {
+	for _, c := range consequences {
+		if f, ok := d.sum(c.condition, cfg); ok {
 			v.Faults = append(v.Faults, f)
 		}
 	}
 	return v
 }
 
-// sum is what a condition of ports says of the whole HCA. Its ports lead to one
-// uverbs node, and a program uses those that are ACTIVE: so an HCA is down when all
-// of them are, and one of two is no reason to keep claims away.
+// sum derives the condition of the whole HCA from its ports. They share one uverbs node, and a
+// program uses the ACTIVE ones. So an HCA is down if all of them are. One failed port of two
+// keeps no claims away.
 func (d *device) sum(c Condition, cfg *Config) (Fault, bool) {
 	switch c {
 	case DeviceGone, DriverUnbound:
@@ -110,8 +110,8 @@ func (d *device) sum(c Condition, cfg *Config) (Fault, bool) {
 	return d.fault(c, d.ports, false, cfg)
 }
 
-// fault joins what is debounced of several ports: it holds if it does of all, or
-// of one of them.
+// fault combines the states of several ports: the condition holds if it holds for all of them, or
+// for one of them.
 func (d *device) fault(c Condition, ports []int, ofAll bool, cfg *Config) (Fault, bool) {
 	f := Fault{Condition: c}
 	var notes []string
@@ -124,7 +124,7 @@ func (d *device) fault(c Condition, ports []int, ofAll bool, cfg *Config) (Fault
 			}
 			continue
 		}
-		// Of all: since the last one. Of one: since the first.
+		// For all: since the last one. For one: since the first.
 		if f.Since.IsZero() || p.since.After(f.Since) == ofAll {
 			f.Since = p.since
 		}
@@ -135,11 +135,11 @@ func (d *device) fault(c Condition, ports []int, ofAll bool, cfg *Config) (Fault
 	return f, notes != nil
 }
 
-// note says why something is held to be bad, also while it looks good.
+// note returns why a condition holds. It says so if the last signal was good.
 func (d *device) note(key probe, p *debounce, cfg *Config) string {
 	note := d.notes[key]
 	if note == "" {
-		note = resumedNote // and good since
+		note = resumedNote // no bad signal since
 	}
 	if p.raw == good {
 		note = fmt.Sprintf("good again, and must be so for %s; before: %s", span(p.clearAfter(cfg)), note)

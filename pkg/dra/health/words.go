@@ -14,7 +14,7 @@ import (
 // (k8s.io/kubelet/pkg/apis/dra-health/v1).
 const maxMessage = 1024
 
-// physical says what the kernel's words for the state of a link mean
+// physical explains the kernel's physical states of a link
 // (drivers/infiniband/core/sysfs.c phys_state_show; IBTA, PortPhysicalState).
 var physical = map[string]string{
 	"Sleep":                     "the link sleeps",
@@ -25,7 +25,7 @@ var physical = map[string]string{
 	"Phy Test":                  "the link is in a test mode",
 }
 
-// explain says in words why a port is not ACTIVE, and what to do.
+// explain returns why a port is not ACTIVE, and the remedy.
 func explain(p *rdma.Port) string {
 	text := fmt.Sprintf("port %d is %s", p.Number, p.State)
 	if p.PhysState != "" {
@@ -46,12 +46,13 @@ func reason(p *rdma.Port) string {
 	case p.State == rdma.PortActiveDefer:
 		return "the link failed a moment ago"
 	case p.LinkLayer == rdma.LinkEthernet && p.Netdev != "":
-		return fmt.Sprintf("interface %s is down or has no carrier: ip link set %s up, or look at the cable", quote.Terminal(p.Netdev), quote.Shell(p.Netdev))
+		return fmt.Sprintf("interface %s is down or has no carrier: ip link set %s up, or look at the cable",
+			quote.Terminal(p.Netdev), quote.Shell(p.Netdev))
 	}
 	return physical[p.PhysState]
 }
 
-// span is a duration as people write it: 1h, not 1h0m0s.
+// span formats a duration in a short form: 1h, not 1h0m0s.
 func span(d time.Duration) string {
 	s := d.String()
 	for _, zero := range []string{"m0s", "h0m"} {
@@ -62,7 +63,7 @@ func span(d time.Duration) string {
 	return s
 }
 
-// Cut shortens a message to what the kubelet's API takes.
+// Cut shortens a message to the limit of the kubelet's API.
 func Cut(message string) string {
 	const dots = "..."
 	if len(message) <= maxMessage {

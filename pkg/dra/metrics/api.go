@@ -12,7 +12,7 @@ import (
 	clientmetrics "k8s.io/client-go/tools/metrics"
 )
 
-// api measures the requests of client-go, which tells of each of them.
+// api counts and times the requests of client-go, which reports each of them.
 type api struct {
 	requests, retries *prometheus.CounterVec
 	durations         *prometheus.HistogramVec
@@ -22,7 +22,7 @@ type api struct {
 func newAPI() *api {
 	return &api{
 		requests: counterVec(APIRequests), retries: counterVec(APIRetries), durations: histogramVec(APIDuration),
-		lastError: prometheus.NewGaugeVec(prometheus.GaugeOpts(opts(APILastError)), APILastError.Labels),
+		lastError: gaugeVec(APILastError),
 	}
 }
 
@@ -30,8 +30,8 @@ func (a *api) collectors() []prometheus.Collector {
 	return []prometheus.Collector{a.requests, a.retries, a.durations, a.lastError}
 }
 
-// MeasureAPI has the requests of all API clients of the process measured. client-go has
-// one place for this, which is filled once: a second call does nothing.
+// MeasureAPI measures the requests of all API clients of the process. client-go accepts one
+// registration, so only the first call has an effect.
 func (i *Instruments) MeasureAPI() {
 	clientmetrics.Register(clientmetrics.RegisterOpts{
 		RequestResult: results{i.api}, RequestRetry: retries{i.api}, RequestLatency: latencies{i.api},
@@ -47,7 +47,7 @@ type (
 func (r results) Increment(_ context.Context, code, method, _ string) {
 	code = normal(code)
 	r.requests.WithLabelValues(method, code).Inc()
-	if reason := trouble(code); reason != "" {
+	if reason := errorReason(code); reason != "" {
 		r.lastError.WithLabelValues(reason).SetToCurrentTime()
 	}
 }
@@ -63,8 +63,8 @@ func (l latencies) Observe(_ context.Context, verb string, _ url.URL, d time.Dur
 // noAnswer is the code of a request that got no answer.
 const noAnswer = "error"
 
-// normal returns a status code that there is, and noAnswer for all else: client-go has
-// "<error>" for that.
+// normal returns a valid status code unchanged, and noAnswer for everything else, such as
+// client-go's "<error>".
 func normal(code string) string {
 	if n, err := strconv.Atoi(code); err == nil && n >= 100 && n < 600 {
 		return strconv.Itoa(n)
@@ -72,9 +72,9 @@ func normal(code string) string {
 	return noAnswer
 }
 
-// trouble names what is wrong with an answer, empty if nothing is: that something is not
-// there, or is there already, or has changed, is daily life.
-func trouble(code string) string {
+// errorReason names the error of an answer, "" for none. NotFound, Conflict and Gone count as
+// none, because they occur in normal operation.
+func errorReason(code string) string {
 	if code == noAnswer {
 		return "Unreachable"
 	}

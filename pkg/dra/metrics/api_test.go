@@ -41,8 +41,10 @@ func TestAPI(t *testing.T) {
 		"last_error_timestamp_seconds reason=599", "last_error_timestamp_seconds reason=ServiceUnavailable",
 		"last_error_timestamp_seconds reason=TooManyRequests", "last_error_timestamp_seconds reason=Unreachable",
 		"request_duration_seconds method=GET", "request_retries_total code=429 1",
-		"requests_total code=200 method=GET 1", "requests_total code=404 method=GET 1", "requests_total code=409 method=GET 1",
-		"requests_total code=429 method=GET 1", "requests_total code=503 method=GET 1", "requests_total code=599 method=GET 1",
+		"requests_total code=200 method=GET 1", "requests_total code=404 method=GET 1",
+		"requests_total code=409 method=GET 1",
+		"requests_total code=429 method=GET 1", "requests_total code=503 method=GET 1",
+		"requests_total code=599 method=GET 1",
 		"requests_total code=error method=GET 2",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {

@@ -13,19 +13,18 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/counters"
 )
 
-// Collector asks at each scrape what there is.
+// Collector reads the state of the node at each scrape.
 type Collector struct {
 	read  func(context.Context) State
 	descs map[string]*prometheus.Desc // by name
 
-	scrape sync.Mutex // one at a time reads the host
+	scrape sync.Mutex // serializes the scrapes, which read the host
 }
 
-// readTime is how long a scrape may read the host. Prometheus gives up after ten seconds.
+// readTime bounds how long a scrape reads the host. Prometheus gives up after ten seconds.
 const readTime = 5 * time.Second
 
-// NewCollector makes a collector. The context of read ends when it has taken long
-// enough.
+// NewCollector makes a collector. It cancels the context of read after readTime.
 func NewCollector(read func(context.Context) State) *Collector {
 	c := &Collector{read: read, descs: map[string]*prometheus.Desc{}}
 	for _, m := range collected() {
@@ -66,10 +65,10 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	e.numbers(AllocatedDevices, s.Allocated)
 	e.numbers(Conditions, s.Conditions)
 	e.put(PreparedClaims, float64(s.PreparedClaims))
-	e.put(Registered, truth(s.Registered))
-	e.put(PodsKnown, truth(s.PodsKnown))
+	e.put(Registered, boolValue(s.Registered))
+	e.put(PodsKnown, boolValue(s.PodsKnown))
 	if s.NRIConnected != nil {
-		e.put(NRIConnected, truth(*s.NRIConnected))
+		e.put(NRIConnected, boolValue(*s.NRIConnected))
 	}
 	for _, t := range s.Troubles {
 		e.put(APITrouble, 1, t.Request, t.Reason)
@@ -85,7 +84,7 @@ type emitter struct {
 	ch    chan<- prometheus.Metric
 }
 
-// put sends one sample. A name of the kernel's that is no UTF-8 costs this sample alone.
+// put sends one sample. It skips a sample with a kernel name that is not valid UTF-8.
 func (e emitter) put(m Metric, value float64, labels ...string) {
 	kind := prometheus.GaugeValue
 	if m.Kind == Counter {
@@ -96,7 +95,7 @@ func (e emitter) put(m Metric, value float64, labels ...string) {
 	}
 }
 
-func (e emitter) maybe(m Metric, value *float64, labels []string) {
+func (e emitter) putOptional(m Metric, value *float64, labels []string) {
 	if value != nil {
 		e.put(m, *value, labels...)
 	}
@@ -109,14 +108,16 @@ func (e emitter) numbers(m Metric, numbers map[string]int) {
 }
 
 func (e emitter) device(d *Device) {
-	e.put(DeviceInfo, 1, d.Name, d.IBDev, d.Driver, d.Function, d.Protocol, d.Model, d.BoardID, d.Firmware, d.PCI, d.NUMANode)
+	e.put(DeviceInfo, 1, d.Name, d.IBDev, d.Driver, d.Function, d.Protocol,
+		d.Model, d.BoardID, d.Firmware, d.PCI, d.NUMANode)
 	if d.Healthy != nil {
-		e.put(DeviceHealthy, truth(*d.Healthy), d.Name, d.IBDev)
+		e.put(DeviceHealthy, boolValue(*d.Healthy), d.Name, d.IBDev)
 	}
 	for _, t := range d.Taints {
 		e.put(DeviceTaint, 1, d.Name, d.IBDev, t.Key, t.Effect)
 	}
-	e.counters(DeviceHWCounter, DeviceHWLevel, d.Counters.Hardware, d.Name, d.IBDev, d.Owner.Namespace, d.Owner.Claim, d.Owner.Pod)
+	e.counters(DeviceHWCounter, DeviceHWLevel, d.Counters.Hardware,
+		d.Name, d.IBDev, d.Owner.Namespace, d.Owner.Claim, d.Owner.Pod)
 	for i := range d.Ports {
 		e.port(d, &d.Ports[i])
 	}
@@ -124,20 +125,20 @@ func (e emitter) device(d *Device) {
 
 func (e emitter) port(d *Device, p *Port) {
 	labels := []string{d.Name, d.IBDev, strconv.Itoa(p.Number), d.Owner.Namespace, d.Owner.Claim, d.Owner.Pod}
-	e.put(PortActive, truth(p.Active), labels...)
+	e.put(PortActive, boolValue(p.Active), labels...)
 	if p.Active && p.BytesPerSecond > 0 {
 		e.put(PortSpeed, p.BytesPerSecond, labels...)
 	}
 	t := p.Counters.Traffic()
-	e.maybe(PortReceivedBytes, t.ReceivedBytes, labels)
-	e.maybe(PortTransmittedBytes, t.TransmittedBytes, labels)
-	e.maybe(PortReceivedPackets, t.ReceivedPackets, labels)
-	e.maybe(PortTransmittedPackets, t.TransmittedPackets, labels)
+	e.putOptional(PortReceivedBytes, t.ReceivedBytes, labels)
+	e.putOptional(PortTransmittedBytes, t.TransmittedBytes, labels)
+	e.putOptional(PortReceivedPackets, t.ReceivedPackets, labels)
+	e.putOptional(PortTransmittedPackets, t.TransmittedPackets, labels)
 	e.counters(PortCounter, PortCounter, p.Counters.Standard, labels...)
 	e.counters(PortHWCounter, PortHWLevel, p.Counters.Hardware, labels...)
 }
 
-// counters sends a directory of counters, and the levels among them as such.
+// counters sends the counters of a directory. Those that hold a level go to the gauge.
 func (e emitter) counters(count, level Metric, list []counters.Counter, labels ...string) {
 	for _, c := range list {
 		m := count
@@ -168,7 +169,7 @@ func (d *Device) unreadable() int {
 	return n
 }
 
-func truth(b bool) float64 {
+func boolValue(b bool) float64 {
 	if b {
 		return 1
 	}

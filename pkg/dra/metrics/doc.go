@@ -1,21 +1,20 @@
-// Package metrics is what the driver tells Prometheus.
+// Package metrics holds the driver's Prometheus metrics.
 //
-// There are two kinds. [Instruments] are told by the driver when something happens: how
+// There are two sources. The driver updates the [Instruments] when something happens: how
 // long a phase took, why a claim failed, that the health of a device changed. A
-// [Collector] asks at each scrape what there is: devices with their counters, claims, and
-// the pods that have them. Of what is gone nothing is left, since nothing is kept
-// between two scrapes.
+// [Collector] reads the current state at each scrape: devices with their counters, claims, and
+// the pods that use them. It keeps nothing between two scrapes, so nothing remains of removed
+// devices.
 //
-// The driver is given Instruments and fills a [State]; that is all it knows of Prometheus,
-// and without Instruments (nil) it measures nothing. Every metric is declared once, in
-// the catalog, with what bounds the number of its series on a node; docs/metrics.md has a
-// table that is made from it.
+// The driver calls Instruments and fills a [State]. It knows nothing else about Prometheus.
+// Without Instruments (nil) it measures nothing. The catalog declares every metric once, with
+// the bound on its series per node. The table in docs/metrics.md is made from it.
 //
 // # Labels
 //
-// A series of a device has the name of the HCA's slot (device), which is its name in the
-// ResourceSlices as well, and the kernel's name (ibdev), which can change with a reboot.
-// Where exactly one claim holds the HCA, claim and namespace name it, and where exactly one
-// pod of it uses the HCA, so does pod. What many have is nobody's: the counters of
-// a shared HCA have no such labels, and [DeviceAllocation] lists all who have it.
+// A series of a device has the name of the HCA's slot (device), which is also its name in the
+// ResourceSlices, and the kernel's name (ibdev), which can change with a reboot. If exactly one
+// claim holds the HCA, the labels claim and namespace name it. If exactly one pod of that claim
+// uses the HCA, the label pod names it. The counters of a shared HCA have no such labels, but
+// [DeviceAllocation] lists all of its claims and pods.
 package metrics

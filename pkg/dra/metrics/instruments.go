@@ -17,7 +17,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 )
 
-// Instruments are what the driver measures with. Those of a nil *Instruments do nothing.
+// Instruments measure the driver. All methods do nothing on a nil *Instruments.
 type Instruments struct {
 	registry *prometheus.Registry
 
@@ -31,7 +31,7 @@ type Instruments struct {
 	api               *api
 }
 
-// Operation is something that takes time.
+// Operation is a timed operation.
 type Operation string
 
 // The operations.
@@ -47,16 +47,16 @@ type Phase string
 
 // The phases.
 const (
-	PhaseWait     Phase = "wait"      // Prepare: for another call that is at work on the claim
-	PhasePlan     Phase = "plan"      // Prepare: claim and class to plan
-	PhaseSpec     Phase = "spec"      // Prepare: plan and host to CDI spec, with the wait for a host in the middle of a change
-	PhaseRecord   Phase = "record"    // Prepare: locks and record
-	PhaseWrite    Phase = "write"     // Prepare: the CDI spec
+	PhaseWait     Phase = "wait"      // Prepare: for another call on the same claim
+	PhasePlan     Phase = "plan"      // Prepare: make the plan from claim and class
+	PhaseSpec     Phase = "spec"      // Prepare: make the CDI spec, including the wait while the host changes
+	PhaseRecord   Phase = "record"    // Prepare: take locks and write the record
+	PhaseWrite    Phase = "write"     // Prepare: write the CDI spec
 	PhaseClaim    Phase = "claim"     // Prepare, Unprepare: all of one claim
 	PhaseCall     Phase = "call"      // Prepare, Unprepare: a call of the kubelet, with the GETs of its claims
 	PhaseDecide   Phase = "decide"    // Publish: policy and health
 	PhaseBuild    Phase = "build"     // Publish: slices
-	PhaseHandOver Phase = "hand_over" // Publish: to the API client
+	PhaseHandOver Phase = "hand_over" // Publish: hand the slices to the API client
 	PhaseAll      Phase = "all"       // Publish: the sum
 	PhaseIn       Phase = "in"        // Move: into the network namespace of a pod
 	PhaseOut      Phase = "out"       // Move: back to the host
@@ -74,10 +74,10 @@ type Reason string
 
 // The reasons.
 const (
-	ReasonAPI        Reason = "api"        // the API server did not give the claim
-	ReasonGaveUp     Reason = "gave_up"    // the kubelet did not wait
-	ReasonParameters Reason = "parameters" // the claim or its class asks for what it cannot have
-	ReasonDevice     Reason = "device"     // the device is not there, or not as it was
+	ReasonAPI        Reason = "api"        // the API server did not return the claim
+	ReasonGaveUp     Reason = "gave_up"    // the kubelet canceled the call
+	ReasonParameters Reason = "parameters" // the claim or its class has invalid or forbidden parameters
+	ReasonDevice     Reason = "device"     // the device is gone or has changed
 	ReasonNetns      Reason = "netns"      // the host is in exclusive network namespace mode
 	ReasonInUse      Reason = "in_use"     // another claim has the device
 	ReasonRecord     Reason = "record"     // the record cannot be written or removed, or the spec not removed
@@ -89,8 +89,8 @@ var reasons = map[Operation][]Reason{
 	Unprepare: {ReasonAPI, ReasonRecord},
 }
 
-// buckets start where a Prepare without trouble is, at 100 microseconds, and double up to
-// 52 seconds: the kubelet gives up after 45.
+// buckets start at 100 microseconds, the time of an undisturbed Prepare, and double up to
+// 52 seconds. The kubelet gives up after 45.
 var buckets = prometheus.ExponentialBuckets(100e-6, 2, 20)
 
 // New makes instruments, with a registry of their own.
@@ -106,14 +106,16 @@ func New() *Instruments {
 		publishErrors:     prometheus.NewCounter(prometheus.CounterOpts(opts(PublishErrors))),
 		api:               newAPI(),
 	}
-	for op, m := range map[Operation]Metric{Prepare: PrepareDuration, Unprepare: UnprepareDuration, Publish: PublishDuration, Move: MoveDuration} {
+	for op, m := range map[Operation]Metric{
+		Prepare: PrepareDuration, Unprepare: UnprepareDuration, Publish: PublishDuration, Move: MoveDuration,
+	} {
 		i.durations[op] = histogramVec(m)
 		i.registry.MustRegister(i.durations[op])
 		for _, p := range phases[op] {
 			i.durations[op].WithLabelValues(string(p))
 		}
 	}
-	// What never happened is 0, so that the first time is an increase.
+	// Every series starts at 0, so that the first event is an increase.
 	for op, list := range reasons {
 		for _, r := range list {
 			i.claimErrors.WithLabelValues(string(op), string(r))
@@ -131,16 +133,17 @@ func New() *Instruments {
 			i.hookReports.WithLabelValues(what, string(o))
 		}
 	}
-	build := prometheus.NewGaugeVec(prometheus.GaugeOpts(opts(BuildInfo)), BuildInfo.Labels)
+	build := gaugeVec(BuildInfo)
 	build.WithLabelValues(version.Get(), runtime.Version()).Set(1)
-	i.registry.MustRegister(i.claimErrors, i.moveErrors, i.healthTransitions, i.hookReports, i.publications, i.publishErrors, build,
+	i.registry.MustRegister(i.claimErrors, i.moveErrors, i.healthTransitions, i.hookReports, i.publications,
+		i.publishErrors, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	i.registry.MustRegister(i.api.collectors()...)
 	return i
 }
 
-// Registry returns what the instruments are registered with, for a Collector and for
-// whoever serves scrapes.
+// Registry returns the registry of the instruments. Callers add a Collector to it, and serve
+// scrapes from it.
 func (i *Instruments) Registry() *prometheus.Registry { return i.registry }
 
 func opts(m Metric) prometheus.Opts { return prometheus.Opts{Name: m.Name, Help: m.Help} }
@@ -149,17 +152,22 @@ func counterVec(m Metric) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts(opts(m)), m.Labels)
 }
 
-func histogramVec(m Metric) *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.Name, Help: m.Help, Buckets: buckets}, m.Labels)
+func gaugeVec(m Metric) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts(opts(m)), m.Labels)
 }
 
-// hookOutcomes are what the hook can report of each thing that it does.
+func histogramVec(m Metric) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(
+		prometheus.HistogramOpts{Name: m.Name, Help: m.Help, Buckets: buckets}, m.Labels)
+}
+
+// hookOutcomes are the outcomes that the hook can report for each of its tasks.
 var hookOutcomes = map[string][]hook.Outcome{
 	"memlock": {hook.Raised, hook.Already, hook.Clamped, hook.Denied, hook.Skipped, hook.Failed},
 	"limit":   {hook.Limited, hook.Already, hook.Unenforced, hook.Failed},
 }
 
-// Watch measures one operation.
+// Watch measures one operation. It is for one goroutine.
 type Watch struct {
 	i          *Instruments
 	operation  Operation
@@ -172,14 +180,14 @@ func (i *Instruments) Start(o Operation) Watch {
 	return Watch{i, o, now, now}
 }
 
-// Lap ends a phase, which began when the one before it ended.
+// Lap ends a phase that began at the end of the previous one.
 func (w *Watch) Lap(p Phase) {
 	now := time.Now()
 	w.observe(p, now.Sub(w.lap))
 	w.lap = now
 }
 
-// Whole ends the operation as a whole, under the name of a phase.
+// Whole records the time since Start under the name of a phase.
 func (w *Watch) Whole(p Phase) { w.observe(p, time.Since(w.start)) }
 
 func (w *Watch) observe(p Phase, d time.Duration) {
@@ -188,7 +196,7 @@ func (w *Watch) observe(p Phase, d time.Duration) {
 	}
 }
 
-// Fail counts an error of a claim, and returns it.
+// Fail counts an error of a claim, and returns the error. It does nothing for nil.
 func (w *Watch) Fail(r Reason, err error) error {
 	if w.i != nil && err != nil {
 		w.i.claimErrors.WithLabelValues(string(w.operation), string(r)).Inc()
@@ -196,29 +204,29 @@ func (w *Watch) Fail(r Reason, err error) error {
 	return err
 }
 
-// Published counts slices that were handed to the API client.
+// Published counts that slices were handed to the API client.
 func (i *Instruments) Published() {
 	if i != nil {
 		i.publications.Inc()
 	}
 }
 
-// PublishFailed counts an error of writing slices.
+// PublishFailed counts a failed write of slices.
 func (i *Instruments) PublishFailed() {
 	if i != nil {
 		i.publishErrors.Inc()
 	}
 }
 
-// MoveFailed counts HCAs that did not go where they should.
+// MoveFailed counts a failed move of HCAs.
 func (i *Instruments) MoveFailed(direction Phase) {
 	if i != nil {
 		i.moveErrors.WithLabelValues(string(direction)).Inc()
 	}
 }
 
-// HookReports counts what the hook says it did. A word that is none of its own, since
-// another version wrote it, is left out.
+// HookReports counts the hook's reports. It skips outcomes that this version does not know,
+// because the hook may be of another version.
 func (i *Instruments) HookReports(list []hook.Report) {
 	if i == nil {
 		return
@@ -250,8 +258,8 @@ func (i *Instruments) Transitions(list []health.Transition) {
 	}
 }
 
-// Call answers a call of the kubelet, and measures those for claims: with what the
-// library does before the driver is asked, which is to get the claims from the API server.
+// Call answers a call of the kubelet with handler. It measures calls for claims, including
+// the library's requests for these claims before it calls the driver.
 func (i *Instruments) Call(ctx context.Context, req any, handler grpc.UnaryHandler) (any, error) {
 	var w Watch
 	switch req.(type) {
@@ -264,6 +272,6 @@ func (i *Instruments) Call(ctx context.Context, req any, handler grpc.UnaryHandl
 	}
 	resp, err := handler(ctx, req)
 	w.Whole(PhaseCall)
-	// An error of a claim is in the answer; one of the call says that there was no claim.
+	// The answer contains the errors of claims. An error of the call means that the library got no claim.
 	return resp, w.Fail(ReasonAPI, err)
 }

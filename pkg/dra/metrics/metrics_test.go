@@ -52,7 +52,8 @@ func state(context.Context) metrics.State {
 				Standard: []counters.Counter{{Name: "port_rcv_data", Value: 25}, {Name: "port_xmit_packets", Value: 7}},
 				Hardware: []counters.Counter{{Name: "out_of_buffer", Value: 3}, {Name: "active_qps", Value: 12}}, Unreadable: 1,
 			}}},
-			Counters: counters.Device{Hardware: []counters.Counter{{Name: "cmds_err", Value: 0}, {Name: "active_pds", Value: 2}}, Unreadable: 2},
+			Counters: counters.Device{Hardware: []counters.Counter{{Name: "cmds_err", Value: 0},
+				{Name: "active_pds", Value: 2}}, Unreadable: 2},
 		}, {
 			Name: "pci-0000-29-00-0", IBDev: "mlx5_1", Ports: []metrics.Port{{Number: 1}}, Healthy: new(bool),
 		}, {
@@ -60,9 +61,11 @@ func state(context.Context) metrics.State {
 		}},
 		Allocations: []metrics.Allocation{{Device: "pci-0000-19-00-0", DRADevice: "pci-0000-19-00-0", Owner: alone}},
 		Containers: []metrics.Container{{Usage: rdmacgroup.Usage{
-			PodUID: "0f1e2d3c", Container: "c0ffee", IBDev: "mlx5_0", Handles: 1, Objects: 3, MaxHandles: &four, MaxObjects: &four,
+			PodUID: "0f1e2d3c", Container: "c0ffee", IBDev: "mlx5_0", Handles: 1, Objects: 3,
+			MaxHandles: &four, MaxObjects: &four,
 		}, Device: "pci-0000-19-00-0", Owner: alone}},
-		Published: map[string]int{"exclusive": 2, "shared": 0, "group": 0}, Allocated: map[string]int{"exclusive": 1, "shared": 0, "group": 0},
+		Published:      map[string]int{"exclusive": 2, "shared": 0, "group": 0},
+		Allocated:      map[string]int{"exclusive": 1, "shared": 0, "group": 0},
 		PreparedClaims: 1, Conditions: map[string]int{"port-errors": 1, "port-down": 0}, Omitted: 5, Registered: true,
 		Troubles: []metrics.Failure{{Request: "get resourceclaims", Reason: "Timeout"}},
 		Failures: map[metrics.Failure]int{{Request: "get resourceclaims", Reason: "Timeout"}: 3},
@@ -136,11 +139,14 @@ func TestInstruments(t *testing.T) {
 	w.Whole(metrics.PhaseClaim)
 	i.Published()
 	i.PublishFailed()
-	i.Transitions([]health.Transition{{Condition: health.PortDown, Holds: true}, {Condition: health.PortDown}, {Condition: health.PortDown, Holds: true}})
-	i.HookReports([]hook.Report{{Outcome: hook.Clamped, Limits: []hook.LimitResult{{Outcome: hook.Limited}}}, {Outcome: "what a later hook says"}})
+	i.Transitions([]health.Transition{{Condition: health.PortDown, Holds: true}, {Condition: health.PortDown},
+		{Condition: health.PortDown, Holds: true}})
+	i.HookReports([]hook.Report{{Outcome: hook.Clamped, Limits: []hook.LimitResult{{Outcome: hook.Limited}}},
+		{Outcome: "what a later hook says"}})
 	got := text(t, i.Registry())
 	for _, want := range []string{
-		`rdma_driver_hook_reports_total{outcome="clamped",what="memlock"} 1`, `rdma_driver_hook_reports_total{outcome="limited",what="limit"} 1`,
+		`rdma_driver_hook_reports_total{outcome="clamped",what="memlock"} 1`,
+		`rdma_driver_hook_reports_total{outcome="limited",what="limit"} 1`,
 		`rdma_driver_hook_reports_total{outcome="denied",what="memlock"} 0`,
 		`rdma_driver_prepare_duration_seconds_bucket{phase="plan",le="0.0001"} `,
 		`rdma_driver_prepare_duration_seconds_bucket{phase="plan",le="52.4288"} 1`,
@@ -177,7 +183,8 @@ func TestCall(t *testing.T) {
 	}
 	got := text(t, i.Registry())
 	for _, want := range []string{
-		`rdma_driver_prepare_duration_seconds_count{phase="call"} 2`, `rdma_driver_unprepare_duration_seconds_count{phase="call"} 2`,
+		`rdma_driver_prepare_duration_seconds_count{phase="call"} 2`,
+		`rdma_driver_unprepare_duration_seconds_count{phase="call"} 2`,
 		`rdma_driver_claim_errors_total{operation="prepare",reason="api"} 1`,
 	} {
 		if !strings.Contains(got, "\n"+want) {
@@ -199,7 +206,8 @@ func TestNothing(t *testing.T) {
 	i.PublishFailed()
 	i.Transitions([]health.Transition{{}})
 	i.HookReports([]hook.Report{{}})
-	if _, err := i.Call(t.Context(), &drapb.NodePrepareResourcesRequest{}, func(context.Context, any) (any, error) { return nil, os.ErrExist }); err != os.ErrExist {
+	if _, err := i.Call(t.Context(), &drapb.NodePrepareResourcesRequest{},
+		func(context.Context, any) (any, error) { return nil, os.ErrExist }); err != os.ErrExist {
 		t.Errorf("error %v", err)
 	}
 }

@@ -37,10 +37,7 @@ func FuzzRemembered(f *testing.F) {
 			h.seen[hca.Name] = &hca
 		}
 		h.learn(known)
-		judge, err := newJudge(health.DefaultConfig())
-		if err != nil {
-			t.Fatal(err)
-		}
+		judge := newJudge(health.DefaultConfig())
 		judge.model.Resume(was)
 		view := View{Host: h, Plans: []*plan.Plan{{}}}
 		for name := range h.seen {

@@ -27,12 +27,9 @@ type judge struct {
 // driver's own times.
 type Times func(down, up time.Duration) (time.Duration, time.Duration)
 
-func newJudge(cfg health.Config) (*judge, error) {
-	model, err := health.New(cfg)
-	if err != nil {
-		return nil, err
-	}
-	return &judge{model: model, down: cfg.Down, up: cfg.Up, thresholds: cfg.Thresholds, changed: make(chan struct{})}, nil
+func newJudge(cfg health.Config) *judge {
+	model := health.New(cfg)
+	return &judge{model: model, down: cfg.Down, up: cfg.Up, thresholds: cfg.Thresholds, changed: make(chan struct{})}
 }
 
 // SetTimes has the health of HCAs judged by other times, from now on.

@@ -81,7 +81,7 @@ func Open(cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, sys: cfg.Sys, changed: wake.NewSignal()}
+	n := &Node{cfg: cfg, sys: cfg.Sys, health: newJudge(cfg.Health), changed: wake.NewSignal()}
 	if n.sys == nil {
 		n.sys = sysfs.DirFS(filepath.Join(cfg.HostRoot, "sys"))
 	}
@@ -91,9 +91,6 @@ func Open(cfg Config) (*Node, error) {
 	n.verifier.root, n.verifier.sys, n.verifier.second.ask = cfg.HostRoot, n.sys, second.DevicesForPCI
 	n.movable.Mover = cfg.Mover
 	n.scanner = rdma.NewScanner(n.sys)
-	if n.health, err = newJudge(cfg.Health); err != nil {
-		return nil, err
-	}
 	n.host.Store(&Host{Health: n.health.model.View(), Sys: n.sys, seen: map[string]*rdma.HCA{}})
 	_, err = n.Rescan()
 	return n, err

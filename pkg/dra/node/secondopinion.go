@@ -51,7 +51,7 @@ func (s *secondOpinion) confirm(h *rdma.HCA) error {
 		return err
 	}
 	if !slices.Contains(ibdevs, h.IBDev) {
-		return fmt.Errorf("%w: function %s has %v, not %s", rdma.ErrMoved, h.Identity.PCI, ibdevs, h.IBDev)
+		return fmt.Errorf("%w: function %s has %v, not %s", rdma.ErrChanged, h.Identity.PCI, ibdevs, h.IBDev)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

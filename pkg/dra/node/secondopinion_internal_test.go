@@ -21,7 +21,7 @@ func TestSecondOpinion(t *testing.T) {
 	check := func(when string, wantMoved bool, wantAsked int) {
 		t.Helper()
 		asked = 0
-		if err := s.confirm(&hca); errors.Is(err, rdma.ErrMoved) != wantMoved || asked != wantAsked {
+		if err := s.confirm(&hca); errors.Is(err, rdma.ErrChanged) != wantMoved || asked != wantAsked {
 			t.Errorf("%s: asked %d times, error %v; want %d, moved %v", when, asked, err, wantAsked, wantMoved)
 		}
 	}

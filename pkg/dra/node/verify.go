@@ -39,7 +39,7 @@ func (v *verifier) verify(host *Host, hca *rdma.HCA, classes []cdi.NodeClass) er
 	if host.InPod(hca.Name) { // the host sees only its nodes
 		now := rdma.Elsewhere(v.sys, []rdma.HCA{*hca})
 		if len(now) == 0 || *now[0].Uverbs != *hca.Uverbs {
-			return fmt.Errorf("%w: HCA %s has been moved again", rdma.ErrMoved, hca.IBDev)
+			return fmt.Errorf("%w: HCA %s has been moved again", rdma.ErrChanged, hca.IBDev)
 		}
 		return v.checkNodes(host, hca, classes)
 	}

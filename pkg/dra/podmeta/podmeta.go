@@ -1,20 +1,19 @@
-// Package podmeta writes what a container can read about the devices of its claims:
+// Package podmeta writes the files in which a container reads the devices of its claims:
 // the device metadata files of KEP-5304.
 //
-// A container finds, for each request of a claim that it uses,
+// A container has, for each request of a claim that it uses,
 //
 //	/var/run/kubernetes.io/dra-device-attributes/resourceclaims/CLAIM/REQUEST/rdma.dev-metadata.json
 //	/var/run/kubernetes.io/dra-device-attributes/resourceclaimtemplates/NAME/REQUEST/rdma.dev-metadata.json
 //
-// the second for claims made from a template, by the name that they have in the pod. The
-// file has the devices of the request with their attributes, as the ResourceSlice has
-// them. Programs in Go read it with k8s.io/dynamic-resource-allocation/devicemetadata.
+// The second path is for claims made from a template, with the claim's name in the pod. The file has
+// the devices of the request with their attributes in the ResourceSlice. Go programs read it with
+// k8s.io/dynamic-resource-allocation/devicemetadata.
 //
-// kubeletplugin.EnableDeviceMetadata would write the same files. But its CDI specs are
-// lost with an emptied CDI directory, and containers that restart with them; and it syncs
-// four times for each request, in the critical path of a pod's start. Here the mount is
-// part of the claim's own spec, which is made again whenever that is needed, and the
-// file is derived as the spec is (docs/adr/0017).
+// kubeletplugin.EnableDeviceMetadata would write the same files. But an emptied CDI directory loses its CDI
+// specs, so containers that restart fail. It also syncs four times for each request, in the critical path of a
+// pod's start. Here the claim's own spec has the mount. The driver restores that spec whenever it is lost, and
+// derives the file like the spec (docs/adr/0017).
 package podmeta
 
 import (
@@ -39,7 +38,7 @@ type File struct {
 	Data []byte
 }
 
-// Files returns the files of a claim, none if its plan wants none. HCAs that are not on
+// Files returns the files of a claim, none if its plan has no metadata. HCAs that are not on
 // the host have no attributes.
 func Files(p *plan.Plan, snap *rdma.Snapshot) ([]File, error) {
 	var files []File
@@ -75,8 +74,8 @@ func encode(p *plan.Plan, snap *rdma.Snapshot, request string) ([]byte, error) {
 	return json.MarshalIndent(out, "", "  ")
 }
 
-// attributes describes a device. A group has the kernel's names of its HCAs, as far as
-// there is room for them.
+// attributes returns the attributes of a device. A group has the kernel's names of its HCAs, if there
+// is room for them.
 func attributes(d plan.Device, snap *rdma.Snapshot) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
 	name := devicename.Parse(d.Device)
 	var ibdevs []string
@@ -86,9 +85,11 @@ func attributes(d plan.Device, snap *rdma.Snapshot) map[resourceapi.QualifiedNam
 		}
 	}
 	if name.Group != "" {
-		out := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"group": text(name.Group), "shared": truth(true)}
+		out := map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
+			"group": {StringValue: &name.Group}, "shared": {BoolValue: new(true)},
+		}
 		if joined := strings.Join(ibdevs, ","); len(joined) <= resourceapi.DeviceAttributeMaxValueLength {
-			out["ibdevs"] = text(joined)
+			out["ibdevs"] = resourceapi.DeviceAttribute{StringValue: &joined}
 		}
 		return out
 	}
@@ -97,9 +98,6 @@ func attributes(d plan.Device, snap *rdma.Snapshot) map[resourceapi.QualifiedNam
 		return nil
 	}
 	out := resources.Attributes(h, snap.NetnsMode)
-	out["shared"] = truth(name.Shared)
+	out["shared"] = resourceapi.DeviceAttribute{BoolValue: &name.Shared}
 	return out
 }
-
-func text(s string) resourceapi.DeviceAttribute { return resourceapi.DeviceAttribute{StringValue: &s} }
-func truth(b bool) resourceapi.DeviceAttribute  { return resourceapi.DeviceAttribute{BoolValue: &b} }

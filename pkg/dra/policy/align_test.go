@@ -39,9 +39,10 @@ var places = map[string]place{
 func gpus(host *topology.Topology) []resourceslice.Slice {
 	var s resourceslice.Slice
 	for i, d := range host.Accelerators() {
-		device := resourceapi.Device{Name: fmt.Sprintf("gpu-%d", i), Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
-			deviceattribute.StandardDeviceAttributePCIBusID: {StringValue: new(d.Address)},
-		}}
+		device := resourceapi.Device{Name: fmt.Sprintf("gpu-%d", i),
+			Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
+				deviceattribute.StandardDeviceAttributePCIBusID: {StringValue: new(d.Address)},
+			}}
 		for _, name := range []string{pcieRoot, inSwitch} {
 			if at := places[name](d); at != "" {
 				device.Attributes[resourceapi.QualifiedName(name)] = resourceapi.DeviceAttribute{StringValue: new(at)}
@@ -137,7 +138,8 @@ func checkAligned(t *testing.T, c *controlplane.Cluster, host *topology.Topology
 }
 
 // deviceAt finds an allocated device by its PCI address.
-func deviceAt(t *testing.T, host *topology.Topology, c *controlplane.Cluster, r resourceapi.DeviceRequestAllocationResult) *topology.Device {
+func deviceAt(t *testing.T, host *topology.Topology, c *controlplane.Cluster,
+	r resourceapi.DeviceRequestAllocationResult) *topology.Device {
 	t.Helper()
 	for _, s := range c.Slices() {
 		for _, d := range s.Spec.Devices {
@@ -163,7 +165,8 @@ func TestFourPairs(t *testing.T) {
 		c, host := gpuCluster(t, machine, "")
 		var requests []controlplane.Request
 		for i := range 4 {
-			requests = append(requests, controlplane.Want(fmt.Sprintf("gpu%d", i), "gpu"), controlplane.Want(fmt.Sprintf("nic%d", i), hca))
+			requests = append(requests, controlplane.Want(fmt.Sprintf("gpu%d", i), "gpu"),
+				controlplane.Want(fmt.Sprintf("nic%d", i), hca))
 		}
 		claim := controlplane.Claim(requests...)
 		for i := range 4 {
@@ -190,9 +193,10 @@ func TestFourPairs(t *testing.T) {
 func TestPreferred(t *testing.T) {
 	c, host := gpuCluster(t, "hgx-h100", "")
 	gpu := host.Accelerators()[0]
-	claim := controlplane.Claim(controlplane.Want("gpu", "gpu", at(gpu.Address)...), controlplane.Request{Name: "nic", First: []controlplane.Request{
-		controlplane.Want("near", hca), controlplane.Want("far", hca),
-	}})
+	claim := controlplane.Claim(controlplane.Want("gpu", "gpu", at(gpu.Address)...),
+		controlplane.Request{Name: "nic", First: []controlplane.Request{
+			controlplane.Want("near", hca), controlplane.Want("far", hca),
+		}})
 	claim = controlplane.Match(controlplane.Match(claim, pcieRoot, "gpu", "nic/near"), numaNode, "gpu", "nic/far")
 	request := func(name string) string {
 		results := c.Allocate(t, name, claim)

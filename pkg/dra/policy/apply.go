@@ -9,7 +9,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// application is a policy on its way through a host. Its steps stand in order.
+// application is the state of one Apply.
 type application struct {
 	config   *Config
 	state    State
@@ -19,36 +19,40 @@ type application struct {
 	index map[string]int // of decisions, by the HCA's name
 }
 
-// Apply decides what is published of a host. It does not keep the snapshot, but
+// Apply decides what a host publishes. It does not keep the snapshot, but
 // the result points into it.
 func (c *Config) Apply(snap *rdma.Snapshot, state State) Result {
 	counters := c.partitioning && !state.NoCounters
 	a := &application{
 		config: c, state: state, snap: snap, counters: counters, index: map[string]int{},
-		Result: Result{NetnsMode: snap.NetnsMode, Options: resources.Options{Counters: counters, Consumable: !state.NoConsumable, NoTaints: state.NoTaints}},
+		Result: Result{NetnsMode: snap.NetnsMode, Options: resources.Options{
+			Counters: counters, Consumable: !state.NoConsumable, NoTaints: state.NoTaints,
+		}},
 	}
 	for i := range snap.HCAs {
 		a.Decisions = append(a.Decisions, a.decide(&snap.HCAs[i]))
 		a.index[snap.HCAs[i].Name] = i
 	}
-	a.withoutTaints()
+	a.withholdTainted()
 	a.withoutCounters()
 	a.keepHeld()
-	a.protect()
-	a.collide()
+	a.separateParts()
+	a.separateHeld()
 	a.group()
 	a.offer()
 	return a.Result
 }
 
-// errNetns is why a host offers nothing to new claims.
-const errNetns = "the host's RDMA network namespace mode is exclusive, in which a pod with a network of its own cannot open an HCA: " +
+// errNetns is the reason why a host offers nothing to new claims.
+const errNetns = "the host's RDMA network namespace mode is exclusive, " +
+	"in which a pod with a network of its own cannot open an HCA: " +
 	"let the driver move HCAs (network.moveDevices), or set it to shared (rdma system set netns shared)"
 
-// Why an HCA is not published as the rule says where HCAs follow pods.
+// The reasons against a rule's view on a host where HCAs move with pods.
 const (
 	errFixed     = "the host's RDMA network namespace mode is exclusive, and the HCA cannot follow a pod: %s"
-	errOneAtOnce = "the host's RDMA network namespace mode is exclusive, in which an HCA is in one pod at a time, and no shares of it can be had"
+	errOneAtOnce = "the host's RDMA network namespace mode is exclusive, " +
+		"in which an HCA is in one pod at a time, and no shares of it can be had"
 )
 
 // decide applies the rules to one HCA.
@@ -57,7 +61,7 @@ func (a *application) decide(h *rdma.HCA) Decision {
 	for _, r := range a.config.rules {
 		matches, err := r.selectors.match(h, a.snap.NetnsMode)
 		if err != nil {
-			// Whether the HCA may be published, and how, is not known.
+			// It is unknown whether the HCA may be published.
 			d.Rule, d.Wanted = r.name, resources.ViewNone
 			d.note("rule %s, %s", r.name, err)
 			break
@@ -75,13 +79,13 @@ func (a *application) decide(h *rdma.HCA) Decision {
 		d.withhold("%s", err)
 	}
 	if a.snap.NetnsMode == rdma.NetnsExclusive {
-		a.follow(&d)
+		a.withholdFixed(&d)
 	}
 	return d
 }
 
-// follow withholds what cannot follow a pod into its network namespace.
-func (a *application) follow(d *Decision) {
+// withholdFixed withholds an HCA that cannot move into the network namespace of a pod.
+func (a *application) withholdFixed(d *Decision) {
 	switch reason := a.state.Fixed[d.HCA.Name]; {
 	case a.state.Fixed == nil:
 		d.withhold("%s", errNetns)
@@ -104,29 +108,30 @@ func (d *Decision) note(format string, args ...any) {
 	d.Reason += fmt.Sprintf(format, args...)
 }
 
-// withhold leaves an HCA unpublished, for a reason that outweighs others.
+// withhold leaves an HCA unpublished. The reason replaces all others.
 func (d *Decision) withhold(format string, args ...any) {
 	d.View, d.Reason = resources.ViewNone, fmt.Sprintf(format, args...)
 }
 
-// usable reports whether a container can be given the HCA. In exclusive network
-// namespace mode none gets it anew, but one may have it from before.
+// usable reports whether a container can use the HCA. In exclusive network namespace
+// mode this holds also for an HCA that no new claim gets, because a claim may hold it already.
 func (a *application) usable(d *Decision) bool {
 	return d.HCA.Unusable() == nil
 }
 
-// withoutCounters publishes shares alone where an exclusive device could not be
-// kept apart from them.
+// withoutCounters publishes only shares if nothing would separate them from the exclusive
+// device.
 func (a *application) withoutCounters() {
 	for i := range a.Decisions {
 		if d := &a.Decisions[i]; d.View == resources.ViewBoth && !a.counters {
 			d.View = resources.ViewShared
-			d.note("shared only: the API server has no counters (feature gate DRAPartitionableDevices), without which nothing keeps an exclusive HCA and its shares apart")
+			d.note("shared only: the API server has no counters (feature gate DRAPartitionableDevices), " +
+				"without which nothing keeps an exclusive HCA and its shares apart")
 		}
 	}
 }
 
-// keepHeld publishes an HCA in the view that claims hold, until they end.
+// keepHeld publishes an HCA in the view of its claims until they end.
 func (a *application) keepHeld() {
 	for i := range a.Decisions {
 		d := &a.Decisions[i]
@@ -139,15 +144,15 @@ func (a *application) keepHeld() {
 	}
 }
 
-// protect lets a card have either its exclusive PF or its VFs where the policy asks
-// for counters and the API server has none.
-func (a *application) protect() {
+// separateParts publishes either the exclusive PF or the VFs of a card if the policy asks for
+// counters and the API server has none.
+func (a *application) separateParts() {
 	if !a.config.partitioning || a.counters {
 		return
 	}
 	for i := range a.Decisions {
 		d := &a.Decisions[i]
-		if !head(d.HCA) || !d.View.Exclusive() {
+		if !isCard(d.HCA) || !d.View.Exclusive() {
 			continue
 		}
 		for _, part := range a.parts(d.HCA) {
@@ -155,34 +160,36 @@ func (a *application) protect() {
 				continue
 			}
 			if !a.state.Held[d.HCA.Name].Exclusive {
-				d.withhold("its VFs or SFs are published instead: the API server has no counters (feature gate DRAPartitionableDevices), without which nothing keeps them apart")
+				d.withhold("its VFs or SFs are published instead: the API server has no counters " +
+					"(feature gate DRAPartitionableDevices), without which nothing keeps them apart")
 				break
 			}
 			if a.state.Held[part.HCA.Name] == (Held{}) {
-				part.withhold("a claim holds %s, the whole card, and the API server has no counters to keep them apart", d.HCA.Name)
+				part.withhold("a claim holds %s, the whole card, and the API server has no counters to keep them apart",
+					d.HCA.Name)
 			}
 		}
 	}
 }
 
-// head reports whether an HCA is what VFs and SFs are parts of.
-func head(h *rdma.HCA) bool { return h.PF == "" }
+// isCard reports whether an HCA may have VFs and SFs.
+func isCard(h *rdma.HCA) bool { return h.PF == "" }
 
 // parts returns the VFs and SFs of a card.
 func (a *application) parts(card *rdma.HCA) []*Decision {
 	var out []*Decision
 	for i := range a.Decisions {
-		if d := &a.Decisions[i]; !head(d.HCA) && d.HCA.Family() == card.Family() {
+		if d := &a.Decisions[i]; !isCard(d.HCA) && d.HCA.Family() == card.Family() {
 			out = append(out, d)
 		}
 	}
 	return out
 }
 
-// collide takes cards out of the counters on which claims already hold devices that
-// exclude each other, from before the counters: a counter that is below zero would
-// stop all allocations from the node's pool. Nothing new is given of such a card.
-func (a *application) collide() {
+// separateHeld removes cards from the counters if claims already hold devices that exclude each
+// other, from a time without counters. A negative counter would stop all allocations from the
+// node's pool. No new claim gets a device of such a card.
+func (a *application) separateHeld() {
 	if !a.counters {
 		return
 	}
@@ -190,7 +197,7 @@ func (a *application) collide() {
 	for _, group := range a.state.HeldGroups {
 		names = append(names, group...)
 	}
-	grouped := a.touched(a.hcas(names))
+	grouped := a.withCards(a.hcas(names))
 	overlaps := map[string]bool{} // families
 	for i := range a.Decisions {
 		d := &a.Decisions[i]
@@ -203,19 +210,20 @@ func (a *application) collide() {
 		if !overlaps[d.HCA.Family()] || d.View == resources.ViewNone {
 			continue
 		}
-		d.withhold("claims hold devices of this card that exclude each other: none of it is given to new claims until they end")
+		d.withhold("claims hold devices of this card that exclude each other: " +
+			"none of it is given to new claims until they end")
 		if held := a.state.Held[d.HCA.Name].view(); held != resources.ViewNone {
 			d.View, d.Offer.Draining, d.Offer.Unlocked = held, true, true
 		}
 	}
 }
 
-// heldBeside reports whether claims hold shares or parts of an HCA.
+// heldBeside reports whether claims hold shares or parts of an HCA in addition to the HCA.
 func (a *application) heldBeside(d *Decision) bool {
 	if a.state.Held[d.HCA.Name].Shared {
 		return true
 	}
-	if head(d.HCA) {
+	if isCard(d.HCA) {
 		for _, part := range a.parts(d.HCA) {
 			if a.state.Held[part.HCA.Name] != (Held{}) {
 				return true
@@ -231,7 +239,7 @@ func (a *application) offer() {
 	for i := range a.Decisions {
 		d := &a.Decisions[i]
 		d.Offer.HCA, d.Offer.View, d.Offer.Taints = d.HCA, d.View, a.state.Taints[d.HCA.Name]
-		capacity := resources.Capacity{Shares: defaultShares, DefaultShares: 1} // of shares that the rule knows nothing of
+		capacity := resources.Capacity{Shares: defaultShares, DefaultShares: 1} // for shares without a rule
 		if d.rule != nil {
 			d.Offer.Attributes = d.rule.siteAttributes(d.HCA, numbers.of(d))
 			if d.rule.view.Shared() {
@@ -245,7 +253,7 @@ func (a *application) offer() {
 	}
 }
 
-// rate is the bandwidth of an HCA, that of its first port; nil if it is not known.
+// rate returns the bandwidth of an HCA's first port, nil if it is unknown.
 func rate(h *rdma.HCA) *resource.Quantity {
 	p := h.Port1()
 	if p == nil || p.State != rdma.PortActive || p.RateMbps <= 0 {
@@ -257,9 +265,9 @@ func rate(h *rdma.HCA) *resource.Quantity {
 // numbers are the numbers of cards, by rule and family.
 type numbers map[*rule]map[string]int
 
-// cardNumbers numbers the cards of each rule that asks for it, in PCI order. A card
-// that is missing would move those behind it to other rails, so that there are no
-// numbers unless the count is right.
+// cardNumbers numbers the cards of each rule with rails, in PCI order. It gives no
+// numbers unless the count is right, because a missing card would move the cards after it to
+// other rails.
 func (a *application) cardNumbers() numbers {
 	out := numbers{}
 	for _, d := range a.Decisions {
@@ -276,13 +284,14 @@ func (a *application) cardNumbers() numbers {
 	for i := range a.Decisions {
 		d := &a.Decisions[i]
 		if d.rule != nil && d.rule.rails > 0 && len(out[d.rule]) != int(d.rule.rails) {
-			d.note("no attribute rail: rule %s numbers %d cards, and it matches %d", d.rule.name, d.rule.rails, len(out[d.rule]))
+			d.note("no attribute rail: rule %s numbers %d cards, and it matches %d",
+				d.rule.name, d.rule.rails, len(out[d.rule]))
 		}
 	}
 	return out
 }
 
-// of returns the number of an HCA's card, negative if it has none.
+// of returns the number of an HCA's card, -1 without a number.
 func (n numbers) of(d *Decision) int {
 	if d.rule == nil || d.rule.rails == 0 || len(n[d.rule]) != int(d.rule.rails) {
 		return -1

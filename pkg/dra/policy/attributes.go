@@ -14,7 +14,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// foreignDomains have attributes whose meaning others define.
+// foreignDomains are domains whose attributes have a meaning elsewhere.
 var foreignDomains = []string{"resource.kubernetes.io", "k8s.cni.cncf.io"}
 
 // attributes validates the attributes of a rule.
@@ -36,13 +36,15 @@ func (p *problems) attributes(path string, entries map[string]FileAttribute) att
 		if s := entry.String; s != nil && (*s == "" || len(*s) > resourceapi.DeviceAttributeMaxValueLength) {
 			p.add(path+".string", "want 1 to %d bytes, not %d", resourceapi.DeviceAttributeMaxValueLength, len(*s))
 		}
-		out[resourceapi.QualifiedName(name)] = resourceapi.DeviceAttribute{StringValue: entry.String, IntValue: entry.Int, BoolValue: entry.Bool}
+		out[resourceapi.QualifiedName(name)] = resourceapi.DeviceAttribute{
+			StringValue: entry.String, IntValue: entry.Int, BoolValue: entry.Bool,
+		}
 	}
 	return out
 }
 
-// attributeName validates the name of an attribute by the API's rules, and that it
-// means nothing yet.
+// attributeName validates the name of an attribute by the API's rules. It also rejects the
+// driver's own attributes.
 func (p *problems) attributeName(path, name string) {
 	domain, id, qualified := strings.Cut(name, "/")
 	if !qualified {
@@ -55,7 +57,8 @@ func (p *problems) attributeName(path, name string) {
 	own := append([]resourceapi.QualifiedName{resources.AttributeRail, "group"}, resources.OwnAttributes...)
 	switch {
 	case len(messages) > 0:
-		p.add(path, "is no name of an attribute: want an identifier of at most %d characters, with or without \"domain/\": %s",
+		p.add(path, "is no name of an attribute: "+
+			"want an identifier of at most %d characters, with or without \"domain/\": %s",
 			resourceapi.DeviceMaxIDLength, strings.Join(messages, "; "))
 	case qualified && domain == plan.DriverName:
 		p.add(path, "is in the driver's domain: write it without %s/", plan.DriverName)
@@ -64,7 +67,7 @@ func (p *problems) attributeName(path, name string) {
 	}
 }
 
-// room makes sure that the API takes a device with all that the rule gives it.
+// room checks that a device with all of the rule's attributes is within the API's limit.
 func (p *problems) room(path string, r *rule) {
 	taken := len(resources.OwnAttributes)
 	if r.rail != nil || r.rails > 0 {
@@ -82,12 +85,13 @@ func (p *problems) room(path string, r *rule) {
 		}
 	}
 	if free := resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice - taken; len(r.extra) > free {
-		p.add(path, "%d are too many: beside %d attributes and capacities of the driver's own there is room for %d", len(r.extra), taken, free)
+		p.add(path, "%d are too many: beside %d attributes and capacities of the driver's own there is room for %d",
+			len(r.extra), taken, free)
 	}
 }
 
-// siteAttributes returns what a rule adds to an HCA. Its number is that of the card
-// among those that the rule numbers, negative for none.
+// siteAttributes returns the attributes that a rule adds to an HCA. number is the number of its card
+// in the rule, negative for none.
 func (r *rule) siteAttributes(h *rdma.HCA, number int) attributes {
 	out := attributes{}
 	for name, a := range r.extra {

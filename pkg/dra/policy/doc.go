@@ -1,11 +1,11 @@
-// Package policy is what a site says about the HCAs of its nodes: which of them are
-// published, for one claim alone or for many, with which shares and attributes.
+// Package policy applies a site's configuration to the HCAs of its nodes: which of them the driver
+// publishes, for one claim or for many, with which shares and attributes.
 //
 // [Parse] reads the driver's configuration file (docs/policy.md). [Config.Apply]
-// takes the snapshot of a host, and what claims hold of it, and returns a
-// [Result]: a [Decision] for each HCA, with its reason, and for each group of HCAs.
-// [Result.Slices] is what the node publishes then.
+// takes the snapshot of a host and the HCAs that claims hold. It returns a [Result]: a
+// [Decision] for each HCA and each group of HCAs, with the reason.
+// [Result.Slices] returns the node's slices.
 //
-// Everything here is a pure function. A Config does not change after Parse, so a
-// new one can replace it at any time.
+// All functions are pure. A Config does not change after Parse, so another one
+// can replace it at any time.
 package policy

@@ -17,87 +17,87 @@ const (
 	Kind       = "DriverConfig"
 )
 
-// File is the configuration file as it is written, and Parse reads it. The schema of the
-// chart's value config and docs/reference/configuration.md are made from the type: its
-// comments are what an editor shows and what people read (tools/schema, tools/reference). A
-// default stands in a last sentence that begins with "Defaults to".
+// File is the configuration file that Parse reads. The type is the source of the schema of the
+// chart's value config and of docs/reference/configuration.md (tools/schema, tools/reference). So
+// users read its comments in editors and in the documentation. A last sentence that begins
+// with "Defaults to" is the default.
 type File struct {
 	APIVersion           string `yaml:"apiVersion"`
 	Kind                 string `yaml:"kind"`
 	hostconfig.Container `yaml:",inline"`
-	// Partitioning is whether devices of one card that exclude each other do so by counters. It
-	// needs Kubernetes 1.36, or 1.35 with the feature gate DRAPartitionableDevices. Defaults to
+	// Partitioning is whether devices of one card exclude each other by counters. It needs
+	// Kubernetes 1.36, or 1.35 with the feature gate DRAPartitionableDevices. Defaults to
 	// false.
 	Partitioning bool `yaml:"partitioning"`
-	// Rules are what decides on HCAs: the first one whose selectors are all true for an HCA. An HCA
-	// without a rule is exclusive.
+	// Rules are the rules for HCAs. The first rule whose selectors all match an HCA applies to it. An
+	// HCA without a rule is exclusive.
 	Rules []FileRule `yaml:"rules"`
-	// Taints are what a fault of an HCA does, by the name of its taint, with or without
-	// rdma.dev/: None informs, NoSchedule keeps new claims away, NoExecute also deletes the
-	// pods that have the device, Off makes no taint; put it in quotes, YAML takes the bare word
+	// Taints are the effects of faults of an HCA, by the name of the taint, with or without
+	// rdma.dev/. None informs, NoSchedule keeps new claims away, NoExecute also deletes the
+	// pods with the device, and Off sets no taint. Put Off in quotes: YAML takes the bare word
 	// for false. Defaults to the effects in docs/health.md.
 	Taints map[string]string `yaml:"taints"`
-	// Health is how long faults must be seen.
+	// Health is how long a fault must last to count.
 	Health FileHealth `yaml:"health"`
-	// PublishInterval is the least time between two writes of a slice, from 0s to 1m. What
-	// changes after a longer quiet is written at once. A longer one spares the API server of a
-	// large cluster where many links change at a time. Defaults to 1s.
+	// PublishInterval is the minimum time between two writes of a slice, from 0s to 1m. The driver
+	// writes the first change after a longer pause at once. A longer interval reduces the load on the API
+	// server of a large cluster where many links change at the same time. Defaults to 1s.
 	PublishInterval *Duration `yaml:"publishInterval"`
-	// IPAM are ways to give network interfaces of claims their addresses, by name: each is the
-	// section ipam of a CNI configuration.
+	// IPAM are configurations that assign addresses to network interfaces of claims, by name. Each
+	// is the section ipam of a CNI configuration.
 	IPAM map[string]map[string]any `yaml:"ipam"`
-	// Groups are devices that stand for several HCAs at once.
+	// Groups are devices that represent several HCAs.
 	Groups []FileGroup `yaml:"groups"`
 }
 
-// FileRule is what is published of some HCAs.
+// FileRule configures how the driver publishes some HCAs.
 type FileRule struct {
-	// Name is a word for people: explain and the log name the rule.
+	// Name is the rule's name in the output of explain and in the log.
 	Name string `yaml:"name" jsonschema:"required,minLength=1"`
-	// Selectors are what must all be true for an HCA, as in a DeviceClass. Defaults to every HCA.
+	// Selectors are expressions that must all match an HCA, as in a DeviceClass. Defaults to every HCA.
 	Selectors []FileSelector `yaml:"selectors" jsonschema:"maxItems=31"`
 	// Publish is how the driver publishes an HCA: not at all, for one claim at a time, as shares for many, or both. The
 	// value both needs partitioning. Defaults to exclusive.
 	Publish resources.View `yaml:"publish" jsonschema:"enum=none,enum=exclusive,enum=shared,enum=both"`
-	// Shares are what a shared HCA is divided into. Defaults to 63.
+	// Shares are the number of shares of a shared HCA. Defaults to 63.
 	Shares *int64 `yaml:"shares" jsonschema:"minimum=1,maximum=1000000"`
-	// DefaultShares are the shares that a claim gets that asks for none, at most all of them.
+	// DefaultShares are the shares of a claim that does not set a number, at most all of them.
 	// Defaults to 1.
 	DefaultShares *int64 `yaml:"defaultShares" jsonschema:"minimum=1,maximum=1000000"`
-	// Bandwidth is what claims can ask for, in bits per second, at least 1M. Defaults to the rate
-	// of the first port, while it is known.
+	// Bandwidth is the total that claims can request, in bits per second, at least 1M. Defaults to the
+	// rate of the first port, while it is known.
 	Bandwidth *Quantity `yaml:"bandwidth"`
 	// Handles are the open contexts of all shares (hca_handle), from the number of shares to
-	// 2147483647. Defaults to no account and no limit.
+	// 2147483647. Defaults to no accounting and no limit.
 	Handles *Quantity `yaml:"handles"`
 	// Objects are the verbs objects of all shares (hca_object): queue pairs, completion queues,
-	// memory regions and the like. Their number is at least that of the shares, and at most
-	// 2147483647. Defaults to no account and no limit.
+	// memory regions and the like. The number is from the number of shares to 2147483647.
+	// Defaults to no accounting and no limit.
 	Objects *Quantity `yaml:"objects"`
 	// Rail is the attribute rail of all HCAs of the rule.
 	Rail *int64 `yaml:"rail" jsonschema:"minimum=0,maximum=2147483647"`
 	// Rails is a number of cards: the cards of the rule get the attribute rail 0, 1, ... in PCI order.
 	Rails *int64 `yaml:"rails" jsonschema:"minimum=1"`
 	// ResourceName is the attribute k8s.cni.cncf.io/resourceName for CNI plugins, PREFIX/NAME. The
-	// HCA gets k8s.cni.cncf.io/deviceID as well.
+	// HCA gets k8s.cni.cncf.io/deviceID too.
 	ResourceName string `yaml:"resourceName"`
-	// Attributes are more attributes of the HCAs, by name.
+	// Attributes are additional attributes of the HCAs, by name.
 	Attributes map[string]FileAttribute `yaml:"attributes"`
 }
 
-// FileGroup is a device that stands for several HCAs.
+// FileGroup is a device that represents several HCAs.
 type FileGroup struct {
-	// Name is what makes the device group-NAME, and its attribute group NAME: lower case
-	// letters, digits and hyphens.
+	// Name is the name of the group, in lower case letters, digits and hyphens. The device is
+	// group-NAME, and has the attribute group NAME.
 	Name string `yaml:"name" jsonschema:"required,minLength=1"`
-	// Selectors are what must all be true for a member, as in a DeviceClass, whatever the rules
-	// say of it. Defaults to every HCA.
+	// Selectors are expressions that must all match a member, as in a DeviceClass. The rules do not matter.
+	// Defaults to every HCA.
 	Selectors []FileSelector `yaml:"selectors" jsonschema:"maxItems=31"`
-	// Shares is how many claims can have the group at a time. Defaults to 63.
+	// Shares is the number of claims that can use the group at a time. Defaults to 63.
 	Shares *int64 `yaml:"shares" jsonschema:"minimum=1,maximum=1000000"`
 }
 
-// FileSelector is a selector as a DeviceClass has it.
+// FileSelector is a selector as in a DeviceClass.
 type FileSelector struct {
 	// CEL is an expression in the Common Expression Language.
 	CEL FileCEL `yaml:"cel" jsonschema:"required"`
@@ -105,11 +105,11 @@ type FileSelector struct {
 
 // FileCEL is an expression of a selector.
 type FileCEL struct {
-	// Expression is CEL over device.attributes, less shared, which the rule decides.
+	// Expression is CEL over device.attributes, except shared, which the rule decides.
 	Expression string `yaml:"expression" jsonschema:"required,minLength=1,maxLength=10240"`
 }
 
-// FileAttribute is an attribute as a ResourceSlice has it: one of the fields.
+// FileAttribute is an attribute as in a ResourceSlice, with one of the fields.
 type FileAttribute struct {
 	// String is a text of 1 to 64 bytes. An attribute has one of string, int and bool.
 	String *string `yaml:"string" jsonschema:"maxLength=64"`
@@ -119,15 +119,16 @@ type FileAttribute struct {
 	Bool *bool `yaml:"bool"`
 }
 
-// Quantity is a number as Kubernetes writes them: 4096, 400G.
+// Quantity is a Kubernetes quantity: 4096, 400G.
 type Quantity struct{ resource.Quantity }
 
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (q *Quantity) UnmarshalYAML(node *yaml.Node) error {
 	parsed, err := v1alpha1.ParseQuantity(node.Value)
 	if err != nil || node.Kind != yaml.ScalarNode {
-		// In the decoder's words, which explain translates.
-		return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: cannot unmarshal %s `%s` into quantity", node.Line, node.ShortTag(), node.Value)}}
+		// The format of the decoder's errors, which explain rewords.
+		return &yaml.TypeError{Errors: []string{
+			fmt.Sprintf("line %d: cannot unmarshal %s `%s` into quantity", node.Line, node.ShortTag(), node.Value)}}
 	}
 	q.Quantity = parsed
 	return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// group decides on the groups: those of the policy, then others that claims hold.
+// group decides on the policy's groups, then on other groups that claims hold.
 func (a *application) group() {
 	known := map[string]bool{}
 	for _, g := range a.config.groups {
@@ -19,25 +19,29 @@ func (a *application) group() {
 	for _, name := range slices.Sorted(maps.Keys(a.state.HeldGroups)) {
 		if !known[name] {
 			a.Groups = append(a.Groups, GroupDecision{
-				Group:     resources.Group{Name: name, Former: a.hcas(a.state.HeldGroups[name]), Shares: 1, Draining: true},
+				Group: resources.Group{
+					Name: name, Former: a.hcas(a.state.HeldGroups[name]), Shares: 1, Draining: true,
+				},
 				Published: true,
 				Reason:    "it is no group of the policy: it stays for the claims that hold it, and no new claim gets it",
 			})
 		}
 	}
 	for i := range a.Groups {
-		a.admit(&a.Groups[i])
+		a.checkRivals(&a.Groups[i])
 	}
-	a.fit()
+	for a.counters && a.limitCounters() {
+		// Each change may affect the counters of other groups.
+	}
 }
 
-// members finds the members of a group. An HCA that the rules cannot judge is none,
-// nor is one that the group's selectors cannot judge.
+// members returns a group with its members. It excludes an HCA with a failed rule, and an HCA on which
+// the group's selectors fail.
 func (a *application) members(g *group) GroupDecision {
 	d := GroupDecision{Group: resources.Group{Name: g.name, Shares: g.shares}}
 	for i := range a.Decisions {
 		h := a.Decisions[i]
-		if !a.usable(&h) || h.failed() {
+		if !a.usable(&h) || h.ruleFailed() {
 			continue
 		}
 		matches, err := g.selectors.match(h.HCA, a.snap.NetnsMode)
@@ -73,8 +77,8 @@ func (a *application) members(g *group) GroupDecision {
 	return d
 }
 
-// failed reports whether a rule could not be applied.
-func (d *Decision) failed() bool { return d.Rule != "" && d.rule == nil }
+// ruleFailed reports whether a rule could not be evaluated.
+func (d *Decision) ruleFailed() bool { return d.Rule != "" && d.rule == nil }
 
 func (d *GroupDecision) note(format string, args ...any) {
 	reason := Decision{Reason: d.Reason}
@@ -87,7 +91,7 @@ func (a *application) holds(group string) bool {
 	return held
 }
 
-// hcas returns the HCAs of these names that the host has, in order.
+// hcas returns the named HCAs that the host has, in order.
 func (a *application) hcas(names []string) []*rdma.HCA {
 	var found []int
 	for _, name := range names {
@@ -103,27 +107,27 @@ func (a *application) hcas(names []string) []*rdma.HCA {
 	return out
 }
 
-// touched lists HCAs and, where the policy tells cards from their VFs, the cards
-// that they are parts of.
-func (a *application) touched(hcas []*rdma.HCA) map[string]bool {
+// withCards returns the names of the HCAs. If cards and their VFs exclude each other, it adds
+// the HCAs' cards.
+func (a *application) withCards(hcas []*rdma.HCA) map[string]bool {
 	families, out := map[string]bool{}, map[string]bool{}
 	for _, h := range hcas {
 		out[h.Name] = true
-		if !head(h) && a.config.partitioning {
+		if !isCard(h) && a.config.partitioning {
 			families[h.Family()] = true
 		}
 	}
 	for i := range a.Decisions {
-		if h := a.Decisions[i].HCA; head(h) && families[h.Family()] {
+		if h := a.Decisions[i].HCA; isCard(h) && families[h.Family()] {
 			out[h.Name] = true
 		}
 	}
 	return out
 }
 
-// admit publishes a group only if no claim can get an HCA alone that a claim of the
-// group has. Of a group that claims hold, it is the exclusive HCAs that give way.
-func (a *application) admit(g *GroupDecision) {
+// checkRivals publishes a group only if no claim can get one of its HCAs exclusively at the same time. If
+// claims hold the group, it withholds the exclusive HCAs instead.
+func (a *application) checkRivals(g *GroupDecision) {
 	if !g.Published {
 		return
 	}
@@ -132,7 +136,7 @@ func (a *application) admit(g *GroupDecision) {
 		switch {
 		case a.counters && !d.Offer.Unlocked:
 		case a.holds(g.Group.Name):
-			a.giveWay(d, g.Group.Name)
+			a.withholdExclusive(d, g.Group.Name)
 		default:
 			alone = append(alone, d.HCA.Name)
 		}
@@ -141,13 +145,14 @@ func (a *application) admit(g *GroupDecision) {
 		return
 	}
 	g.Published = false
-	g.note("claims could get %s alone: publish them shared or not at all, or have counters keep them apart (partitioning: true, and an API server with the feature gate DRAPartitionableDevices)",
+	g.note("claims could get %s alone: publish them shared or not at all, or have counters keep them apart "+
+		"(partitioning: true, and an API server with the feature gate DRAPartitionableDevices)",
 		strings.Join(alone, ", "))
 }
 
-// rivals returns the HCAs that a group uses and that are published exclusively.
+// rivals returns the HCAs of a group that are published exclusively.
 func (a *application) rivals(g resources.Group) []*Decision {
-	used := a.touched(slices.Concat(g.Members, g.Former))
+	used := a.withCards(slices.Concat(g.Members, g.Former))
 	var out []*Decision
 	for i := range a.Decisions {
 		if d := &a.Decisions[i]; used[d.HCA.Name] && d.View.Exclusive() {
@@ -157,9 +162,9 @@ func (a *application) rivals(g resources.Group) []*Decision {
 	return out
 }
 
-// giveWay takes the exclusive device of an HCA out of the pool, unless a claim
-// holds that as well, and reports whether it did.
-func (a *application) giveWay(d *Decision, group string) bool {
+// withholdExclusive removes the exclusive device of an HCA from the pool, unless a claim holds it. It
+// reports whether it did.
+func (a *application) withholdExclusive(d *Decision, group string) bool {
 	switch {
 	case a.state.Held[d.HCA.Name].Exclusive:
 		return false
@@ -172,16 +177,9 @@ func (a *application) giveWay(d *Decision, group string) bool {
 	return true
 }
 
-// fit makes sure that no group consumes more counters than the API allows. Whatever
-// is done for one group moves the counters of others.
-func (a *application) fit() {
-	for a.counters && a.refit() {
-	}
-}
-
-// refit looks for a group with too many counters, and reports whether it did
-// something about it.
-func (a *application) refit() bool {
+// limitCounters keeps the groups within the API's number of counters. It changes the first group above
+// it, and reports whether it changed something.
+func (a *application) limitCounters() bool {
 	for i := range a.Groups {
 		g := &a.Groups[i]
 		if !g.Published {
@@ -198,7 +196,7 @@ func (a *application) refit() bool {
 		}
 		changed := false
 		for _, d := range a.rivals(g.Group) {
-			changed = a.giveWay(d, g.Group.Name) || changed
+			changed = a.withholdExclusive(d, g.Group.Name) || changed
 		}
 		if changed {
 			return true
@@ -207,7 +205,7 @@ func (a *application) refit() bool {
 	return false
 }
 
-// views are the offers as far as they are known.
+// views returns the offers, as far as they are known.
 func (a *application) views() []resources.Offer {
 	var out []resources.Offer
 	for _, d := range a.Decisions {

@@ -15,7 +15,7 @@ var (
 	pluginName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
 )
 
-// ipam validates what can be known of the sections: the rest is the plugin's.
+// ipam validates the common part of the sections. The plugin validates the rest.
 func (p *problems) ipam(sections map[string]map[string]any) map[string]json.RawMessage {
 	out := map[string]json.RawMessage{}
 	for _, name := range slices.Sorted(maps.Keys(sections)) {
@@ -26,11 +26,13 @@ func (p *problems) ipam(sections map[string]map[string]any) map[string]json.RawM
 		}
 		plugin, ok := sections[name]["type"].(string)
 		if !ok || !pluginName.MatchString(plugin) {
-			p.add(path+".type", "want the name of a CNI plugin such as host-local, without a path, not %v", sections[name]["type"])
+			p.add(path+".type", "want the name of a CNI plugin such as host-local, without a path, not %v",
+				sections[name]["type"])
 			continue
 		}
 		if plugin == "dhcp" {
-			p.add(path+".type", "dhcp needs the interface in the pod before it gives an address, and a daemon beside it: an interface of a claim has its address from its first moment; use host-local")
+			p.add(path+".type", "dhcp needs the interface in the pod before it gives an address, and a daemon beside it: "+
+				"an interface of a claim has its address from its first moment; use host-local")
 			continue
 		}
 		data, err := json.Marshal(sections[name])

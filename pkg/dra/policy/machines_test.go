@@ -103,7 +103,8 @@ func describeSlices(out *strings.Builder, published []resourceslice.Slice) {
 }
 
 // told are the attributes that describeDevice leaves out unless a policy sets them.
-var told = []resourceapi.QualifiedName{"shared", "group", "rail", "tier", "example.com/site", "k8s.cni.cncf.io/deviceID", "k8s.cni.cncf.io/resourceName"}
+var told = []resourceapi.QualifiedName{"shared", "group", "rail", "tier", "example.com/site",
+	"k8s.cni.cncf.io/deviceID", "k8s.cni.cncf.io/resourceName"}
 
 func describeDevice(out *strings.Builder, d resourceapi.Device) {
 	for _, name := range told {

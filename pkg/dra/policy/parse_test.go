@@ -44,7 +44,8 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// TestManyProblems: ten are reported, and no file makes a message that nobody reads or memory that the driver does not have.
+// TestManyProblems: ten are reported, and no file makes a message that nobody reads or memory that the driver does
+// not have.
 func TestManyProblems(t *testing.T) {
 	for name, text := range map[string]string{
 		"one key":            header + strings.Repeat("rules: []\n", 1500),
@@ -52,7 +53,8 @@ func TestManyProblems(t *testing.T) {
 		"rules without name": header + "rules:\n" + strings.Repeat("- {}\n", 3000),
 		"bad mounts":         header + "mounts:\n" + strings.Repeat("- {hostPath: x}\n", 3000),
 		"a long value":       header + "rules:\n- {name: x, publish: " + strings.Repeat("x", 100_000) + "}\n",
-		"bad expressions":    header + "rules:\n- name: x\n  selectors:\n" + strings.Repeat("  - cel: {expression: '"+strings.Repeat("((!", 1000)+"'}\n", 30),
+		"bad expressions": header + "rules:\n- name: x\n  selectors:\n" +
+			strings.Repeat("  - cel: {expression: '"+strings.Repeat("((!", 1000)+"'}\n", 30),
 	} {
 		_, err := policy.Parse([]byte(text))
 		if err == nil {
@@ -108,7 +110,8 @@ groups: [{name: all, selectors: *roce, shares: null}]
 
 // FuzzParse: whatever is taken can be applied, and what comes out is valid.
 func FuzzParse(f *testing.F) {
-	for _, text := range []string{"", sharedPolicy, bothPolicy, cardPolicy, guardedGroupPolicy, rulesPolicy, failingPolicy} {
+	for _, text := range []string{"", sharedPolicy, bothPolicy, cardPolicy, guardedGroupPolicy,
+		rulesPolicy, failingPolicy} {
 		f.Add(header + text)
 	}
 	for _, file := range badFiles(f) {

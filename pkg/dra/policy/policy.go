@@ -14,7 +14,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 )
 
-// Config is a configuration file that was found to be valid. It is never changed.
+// Config is a valid configuration file. It never changes.
 type Config struct {
 	container    hostconfig.Container
 	partitioning bool
@@ -25,24 +25,24 @@ type Config struct {
 	ipam         map[string]json.RawMessage
 }
 
-// Container is what every RDMA container of the node gets, as the administrator's
-// settings.
+// Container returns the administrator's settings for every RDMA container of the
+// node.
 func (c *Config) Container() hostconfig.Container {
 	out := c.container
 	out.Env, out.Mounts = maps.Clone(out.Env), append([]hostconfig.Mount(nil), out.Mounts...)
 	return out
 }
 
-// Partitioning says whether the devices of a card exclude each other by counters,
-// where the API server has them.
+// Partitioning reports whether the devices of a card exclude each other by counters,
+// if the API server has them.
 func (c *Config) Partitioning() bool { return c.partitioning }
 
-// Default is the policy of a node without a file: every usable HCA is published for
-// one claim alone.
+// Default is the policy of a node without a file: it publishes every usable HCA for
+// one claim at a time.
 func Default() *Config { return &Config{} }
 
-// Parse reads a configuration file. An error names line and field of all that is
-// wrong.
+// Parse reads a configuration file. The error has the line and field of each
+// problem.
 func Parse(data []byte) (*Config, error) {
 	lines := yamlpath.Of(data)
 	var f File
@@ -61,7 +61,8 @@ func Parse(data []byte) (*Config, error) {
 	c.taints = p.taints(f.Taints)
 	c.timing = p.timing(&f)
 	c.ipam = p.ipam(f.IPAM)
-	p.unique(c)
+	p.unique("rules", "rule", len(c.rules), func(i int) string { return c.rules[i].name })
+	p.unique("groups", "group", len(c.groups), func(i int) string { return c.groups[i].name })
 	if err := p.join(); err != nil {
 		return nil, err
 	}
@@ -76,14 +77,13 @@ func (p *problems) header(f *File) {
 		p.add("kind", "want %s, not %q", Kind, f.Kind)
 	}
 	for _, err := range each(f.Container.Validate()) {
-		var field *hostconfig.FieldError
-		if errors.As(err, &field) {
+		if field, ok := errors.AsType[*hostconfig.FieldError](err); ok {
 			p.add(field.Field, "%w", field.Err)
 		}
 	}
 }
 
-// each takes joined errors apart.
+// each returns the single errors of a joined one.
 func each(err error) []error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
@@ -91,23 +91,18 @@ func each(err error) []error {
 	return nil
 }
 
-// unique makes sure that a name means one thing.
-func (p *problems) unique(c *Config) {
-	rules, groups := map[string]bool{}, map[string]bool{}
-	for i, r := range c.rules {
-		if rules[r.name] && r.name != "" {
-			p.add(element("rules", i)+".name", "%q is the name of another rule", r.name)
+// unique checks that the entries of a list have different names.
+func (p *problems) unique(list, kind string, n int, name func(int) string) {
+	seen := map[string]bool{"": true}
+	for i := range n {
+		if name := name(i); seen[name] && name != "" {
+			p.add(element(list, i)+".name", "%q is the name of another %s", name, kind)
+		} else {
+			seen[name] = true
 		}
-		rules[r.name] = true
-	}
-	for i, g := range c.groups {
-		if groups[g.name] && g.name != "" {
-			p.add(element("groups", i)+".name", "%q is the name of another group", g.name)
-		}
-		groups[g.name] = true
 	}
 }
 
-// features are those that selectors are compiled with: none, since a policy must mean
-// the same on every cluster.
+// features are the features of the selectors' compiler: none, because a policy must have the same
+// meaning on every cluster.
 var features = cel.Features{}

@@ -15,7 +15,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
 )
 
-// problems collects what is wrong with a file.
+// problems collects the errors of a file.
 type problems struct {
 	positions *yamlpath.Positions
 	found     []problem
@@ -26,7 +26,7 @@ type problem struct {
 	err  error
 }
 
-// add notes that a field is wrong.
+// add records an error of a field.
 func (p *problems) add(path, format string, args ...any) {
 	line := p.positions.Line(path)
 	err := fmt.Errorf("%s: %w", path, fmt.Errorf(format, args...))
@@ -36,7 +36,7 @@ func (p *problems) add(path, format string, args ...any) {
 	p.found = append(p.found, problem{line, yamlread.Shorten(err)})
 }
 
-// join returns all that is wrong, in order of lines.
+// join returns all errors in order of lines.
 func (p *problems) join() error {
 	slices.SortFunc(p.found, func(a, b problem) int {
 		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.err.Error(), b.err.Error()))
@@ -53,11 +53,11 @@ var (
 	wrongType    = regexp.MustCompile("^line (\\d+): cannot unmarshal !!\\w+(?: `(?s:(.*))`)? into (\\S+)$")
 )
 
-// explain words the errors of the YAML decoder in terms of the file instead of Go
-// types. Errors of syntax are its own.
+// explain rewords the errors of the YAML decoder without Go types. It does not change
+// syntax errors.
 func explain(err error, p *yamlpath.Positions) error {
-	var typeError *yaml.TypeError
-	if !errors.As(err, &typeError) {
+	typeError, ok := errors.AsType[*yaml.TypeError](err)
+	if !ok {
 		return err
 	}
 	return yamlread.JoinTexts(typeError.Errors, func(text string) error {
@@ -74,11 +74,11 @@ func explain(err error, p *yamlpath.Positions) error {
 }
 
 func number(digits string) int {
-	n, _ := strconv.Atoi(digits) // the pattern has digits alone
+	n, _ := strconv.Atoi(digits) // the pattern matches only digits
 	return n
 }
 
-// wanted words a Go type.
+// wanted describes a Go type for users.
 func wanted(goType string) string {
 	switch {
 	case goType == "int64":

@@ -8,31 +8,29 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// State is what a node has besides its HCAs: the claims on it, and an API server
-// with or without optional features.
+// State is the state of a node besides its HCAs: its claims, and the optional features of the
+// API server.
 type State struct {
-	// Held are the views in which claims hold HCAs, by the HCA's name. A view stays published until the last claim that
-	// holds it ends, whatever the policy says now. Access for monitoring holds nothing.
+	// Held are the views in which claims hold HCAs, by the HCA's name. A view stays published until its last
+	// claim ends, whatever the policy says. Claims for monitoring hold nothing.
 	Held map[string]Held
-	// HeldGroups are the groups that claims hold, with the names of all HCAs that
-	// these claims were given.
+	// HeldGroups are the groups that claims hold, with the names of all HCAs in these
+	// claims.
 	HeldGroups map[string][]string
-	// Taints are what the health of HCAs asks for, by the HCA's name, sorted by key.
+	// Taints are the taints that the health of HCAs requires, by the HCA's name, sorted by key.
 	Taints map[string][]resourceapi.DeviceTaint
-	// Fixed says on a host in exclusive network namespace mode why an HCA cannot follow a
-	// pod, by the HCA's name, "" if it can; nil if nobody would move it.
+	// Fixed is, on a host in exclusive network namespace mode, why an HCA cannot move into a
+	// pod, by the HCA's name, "" if it can. It is nil if the driver moves no HCAs.
 	Fixed map[string]string
-	// NoCounters, NoConsumable and NoTaints say that the API server drops the fields of
-	// KEP-4815, KEP-5075 and KEP-5055, or refuses them.
+	// NoCounters, NoConsumable and NoTaints say that the API server drops or rejects the fields of
+	// KEP-4815, KEP-5075 and KEP-5055.
 	NoCounters, NoConsumable, NoTaints bool
 }
 
-// Held says in which views claims hold an HCA by itself, not as a member of a group.
-type Held struct {
-	Exclusive, Shared bool
-}
+// Held says in which views claims hold an HCA itself, not as a member of a group.
+type Held struct{ Exclusive, Shared bool }
 
-// view is the view that has what is held.
+// view returns the view that includes all held ones.
 func (h Held) view() resources.View {
 	switch {
 	case h.Exclusive && h.Shared:
@@ -45,17 +43,15 @@ func (h Held) view() resources.View {
 	return resources.ViewNone
 }
 
-// Decision is what the policy says of one HCA.
+// Decision is the policy's result for one HCA.
 type Decision struct {
 	HCA *rdma.HCA
-	// Rule is the name of the rule that matched, or whose selectors failed; "" if
+	// Rule is the name of the rule that matched, or of the rule whose selectors failed; "" if
 	// there is none.
 	Rule string
-	// Wanted is the view that the policy asks for, and View the one that is
-	// published.
+	// Wanted is the view of the policy, and View the published one.
 	Wanted, View resources.View
-	// Reason says why the HCA is not published, or not as the policy asks; "" if it
-	// is.
+	// Reason is why the HCA is not published, or not in the wanted view; "" otherwise.
 	Reason string
 	// Offer is what is published of the HCA, with View as its view.
 	Offer resources.Offer
@@ -63,16 +59,16 @@ type Decision struct {
 	rule *rule
 }
 
-// GroupDecision is what the policy says of one group.
+// GroupDecision is the policy's result for one group.
 type GroupDecision struct {
 	Group resources.Group
 	// Published is whether the group is in the pool.
 	Published bool
-	// Reason says why it is not, or not as the policy has it.
+	// Reason is why it is not, or not as in the policy.
 	Reason string
 }
 
-// Result is a policy applied to a host.
+// Result is the result of a policy on a host.
 type Result struct {
 	// Decisions has one entry for each HCA of the snapshot, usable or not, in order.
 	Decisions []Decision
@@ -105,17 +101,6 @@ func (r Result) PublishedGroups() []resources.Group {
 		}
 	}
 	return out
-}
-
-// Group returns the published group of that name, for whoever gives its members to
-// a claim.
-func (r Result) Group(name string) (resources.Group, bool) {
-	for _, g := range r.Groups {
-		if g.Published && g.Group.Name == name {
-			return g.Group, true
-		}
-	}
-	return resources.Group{}, false
 }
 
 // Slices returns what the node publishes.

@@ -40,8 +40,8 @@ type attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
 // selectors are compiled CEL expressions. All of them must be true.
 type selectors []cel.CompilationResult
 
-// match reports whether all selectors are true for an HCA. They see what it has by
-// itself: whether it is shared, they decide.
+// match reports whether all selectors are true for an HCA. They cannot read the attribute
+// shared, because it depends on their result.
 func (s selectors) match(h *rdma.HCA, mode rdma.NetnsMode) (bool, error) {
 	if len(s) == 0 {
 		return true, nil
@@ -64,10 +64,10 @@ func element(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) 
 
 // Limits of the file's numbers.
 const (
-	// defaultShares is 63 for RoCE by count: a port has 128 GIDs, and a container
-	// with an address of its own takes two, for RoCE v1 and v2; one pair is the
-	// port's. Other protocols have no such table: they get the same number, so that
-	// nodes of both kinds look alike.
+	// defaultShares is 63 for RoCE: a port has 128 GIDs, and a container with an address
+	// of its own takes two, for RoCE v1 and v2. One pair is the port's own. Other
+	// protocols have no such table. They get the same number, so that nodes of both
+	// kinds have the same attributes.
 	defaultShares = 63
 	maxShares     = 1_000_000
 	maxRail       = math.MaxInt32
@@ -89,7 +89,8 @@ func (p *problems) rule(path string, e *FileRule, f *File) *rule {
 	case resources.ViewNone, resources.ViewExclusive, resources.ViewShared:
 	case resources.ViewBoth:
 		if !f.Partitioning {
-			p.add(path+".publish", "both needs partitioning: true: without counters nothing keeps an exclusive HCA and its shares apart")
+			p.add(path+".publish", "both needs partitioning: true: "+
+				"without counters nothing keeps an exclusive HCA and its shares apart")
 		}
 	default:
 		p.add(path+".publish", "want none, exclusive, shared or both, not %q", e.Publish)
@@ -101,7 +102,7 @@ func (p *problems) rule(path string, e *FileRule, f *File) *rule {
 	return r
 }
 
-// capacity validates what claims share.
+// capacity validates the capacities that claims share.
 func (p *problems) capacity(path string, e *FileRule, r *rule) {
 	if !r.view.Shared() {
 		for name, set := range map[string]bool{
@@ -126,7 +127,7 @@ func (p *problems) capacity(path string, e *FileRule, r *rule) {
 	}
 }
 
-// between validates a number that is optional.
+// between validates an optional number.
 func (p *problems) between(path string, n *int64, least, most, byDefault int64) int64 {
 	if n == nil {
 		return byDefault
@@ -138,8 +139,8 @@ func (p *problems) between(path string, n *int64, least, most, byDefault int64) 
 	return *n
 }
 
-// total validates a total of what the rdma cgroup controller limits, which counts
-// in 32 bits. Each share must get something of it.
+// total validates a total for the rdma cgroup controller, which counts in 32 bits. It must
+// be enough for each share.
 func (p *problems) total(path string, q *Quantity, shares int64) int64 {
 	if q == nil {
 		return 0
@@ -165,7 +166,7 @@ func (p *problems) resourceName(path, name string) {
 	}
 	messages := validation.IsQualifiedName(name)
 	if len(name) > resourceapi.DeviceAttributeMaxValueLength {
-		messages = append(messages, fmt.Sprintf("must be no more than %d characters", resourceapi.DeviceAttributeMaxValueLength))
+		messages = append(messages, validation.MaxLenError(resourceapi.DeviceAttributeMaxValueLength))
 	}
 	if len(messages) > 0 {
 		p.add(path, "%q is no resource name: %s", name, strings.Join(messages, "; "))
@@ -181,7 +182,8 @@ func (p *problems) group(path string, e *FileGroup) *group {
 	if e.Name == "" {
 		p.add(path+".name", "is required")
 	} else if messages := validation.IsDNS1123Label(devicename.Group(e.Name)); len(messages) > 0 {
-		p.add(path+".name", "the group's device cannot be called %q: %s", devicename.Group(e.Name), strings.Join(messages, "; "))
+		p.add(path+".name", "the group's device cannot be called %q: %s",
+			devicename.Group(e.Name), strings.Join(messages, "; "))
 	}
 	return g
 }
@@ -209,7 +211,8 @@ func (p *problems) selectors(path string, entries []FileSelector) selectors {
 			continue
 		}
 		if compiled.MaxCost > resourceapi.CELSelectorExpressionMaxCost {
-			p.add(path, "is too complex: its cost can be %d, at most %d is allowed", compiled.MaxCost, resourceapi.CELSelectorExpressionMaxCost)
+			p.add(path, "is too complex: its cost can be %d, at most %d is allowed",
+				compiled.MaxCost, resourceapi.CELSelectorExpressionMaxCost)
 			continue
 		}
 		out = append(out, compiled)

@@ -32,8 +32,10 @@ func newCluster(t *testing.T, machine, text string, features controlplane.Featur
 func emptyCluster(t *testing.T, features controlplane.Features) *controlplane.Cluster {
 	t.Helper()
 	return &controlplane.Cluster{Node: "node1", Features: features, Classes: append(controlplane.ChartClasses(t),
-		controlplane.Class(groupCards, `device.driver == "rdma.dev" && device.attributes["rdma.dev"].?group.orValue("") == "cards"`),
-		controlplane.Class(groupParts, `device.driver == "rdma.dev" && device.attributes["rdma.dev"].?group.orValue("") == "parts"`),
+		controlplane.Class(groupCards,
+			`device.driver == "rdma.dev" && device.attributes["rdma.dev"].?group.orValue("") == "cards"`),
+		controlplane.Class(groupParts,
+			`device.driver == "rdma.dev" && device.attributes["rdma.dev"].?group.orValue("") == "parts"`),
 	)}
 }
 

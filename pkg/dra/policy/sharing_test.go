@@ -36,21 +36,26 @@ func TestSharing(t *testing.T) {
 			waits("c", one(hca, pfAt)), end("a"), waits("c", one(hca, pfAt)), end("b"), gets("c", one(hca, pfAt), "nic="+pf),
 		}},
 		{"shares and VFs wait for an exclusive claim to end", cardPolicy, []step{
-			gets("a", one(hca, pfAt), "nic="+pf), waits("b", one(share, pfAt)), waits("c", one(parts)), waits("d", one(hca, pfAt)),
+			gets("a", one(hca, pfAt), "nic="+pf), waits("b", one(share, pfAt)), waits("c", one(parts)),
+			waits("d", one(hca, pfAt)),
 			gets("other", one(hca), "nic="+otherPF), end("a"),
 			gets("b", one(share, pfAt), "nic=shared-"+pf), gets("c", one(parts), "nic="+vf),
 		}},
 		{"an exclusive claim waits for the VFs to end", cardPolicy, []step{
 			gets("a", one(parts), "nic="+vf), gets("b", one(parts), "nic="+vf2), waits("c", one(hca, pfAt)),
-			gets("s", one(share, pfAt), "nic=shared-"+pf), end("a"), end("s"), waits("c", one(hca, pfAt)), end("b"), gets("c", one(hca, pfAt), "nic="+pf),
+			gets("s", one(share, pfAt), "nic=shared-"+pf), end("a"), end("s"), waits("c", one(hca, pfAt)), end("b"),
+			gets("c", one(hca, pfAt), "nic="+pf),
 		}},
 		{"a VF and its shares", bothPolicy, []step{
 			gets("a", one(share, vfAt), "nic=shared-"+vf), waits("b", one(parts, vfAt)), waits("pf", one(hca, pfAt)),
-			gets("c", one(parts, vf2At), "nic="+vf2), waits("d", one(share, vf2At)), end("a"), gets("b", one(parts, vfAt), "nic="+vf),
-			waits("pf", one(hca, pfAt)), end("b"), end("c"), gets("pf", one(hca, pfAt), "nic="+pf), waits("d", one(share, vf2At)),
+			gets("c", one(parts, vf2At), "nic="+vf2), waits("d", one(share, vf2At)), end("a"),
+			gets("b", one(parts, vfAt), "nic="+vf),
+			waits("pf", one(hca, pfAt)), end("b"), end("c"), gets("pf", one(hca, pfAt), "nic="+pf),
+			waits("d", one(share, vf2At)),
 		}},
 		{"without partitioning a PF and its VFs go together", "", []step{
-			gets("a", one(hca, pfAt), "nic="+pf), gets("b", one(parts, vfAt), "nic="+vf), waits("c", one(hca, pfAt)), waits("d", one(share)),
+			gets("a", one(hca, pfAt), "nic="+pf), gets("b", one(parts, vfAt), "nic="+vf), waits("c", one(hca, pfAt)),
+			waits("d", one(share)),
 		}},
 		{"partitioning of exclusive HCAs", "partitioning: true", []step{
 			gets("a", one(parts, vfAt), "nic="+vf), waits("b", one(hca, pfAt)), gets("c", one(hca), "nic="+otherPF),
@@ -59,32 +64,44 @@ func TestSharing(t *testing.T) {
 			gets("a", one(share), "nic=shared-"+otherPF), gets("b", one(share), "nic=shared-"+otherPF),
 			gets("c", one(share), "nic=shared-"+pf), end("a"), gets("d", one(share), "nic=shared-"+otherPF),
 		}},
-		{"a claim may take several shares, or all", "rules: [{name: all, publish: shared, shares: 4, defaultShares: 2}]", []step{
-			gets("a", one(share, pfAt), "nic=shared-"+pf), gets("b", some(share, map[string]string{"shares": "1"}, pfAt), "nic=shared-"+pf),
-			waits("c", one(share, pfAt)), gets("c", some(share, map[string]string{"shares": "1"}, pfAt), "nic=shared-"+pf),
-			end("a"), end("b"), end("c"), waits("d", some(share, map[string]string{"shares": "5"}, pfAt)),
-			gets("d", some(share, map[string]string{"shares": "4"}, pfAt), "nic=shared-"+pf), waits("e", some(share, map[string]string{"shares": "1"}, pfAt)),
-		}},
+		{"a claim may take several shares, or all",
+			"rules: [{name: all, publish: shared, shares: 4, defaultShares: 2}]", []step{
+				gets("a", one(share, pfAt), "nic=shared-"+pf), gets("b",
+					some(share, map[string]string{"shares": "1"}, pfAt), "nic=shared-"+pf),
+				waits("c", one(share, pfAt)), gets("c", some(share, map[string]string{"shares": "1"}, pfAt), "nic=shared-"+pf),
+				end("a"), end("b"), end("c"), waits("d", some(share, map[string]string{"shares": "5"}, pfAt)),
+				gets("d", some(share, map[string]string{"shares": "4"}, pfAt), "nic=shared-"+pf),
+				waits("e", some(share, map[string]string{"shares": "1"}, pfAt)),
+			}},
 		{"bandwidth is asked for, or not given", sharedPolicy, []step{
-			gets("a", some(share, map[string]string{"bandwidth": "60G"}, pfAt), "nic=shared-"+pf), waits("b", some(share, map[string]string{"bandwidth": "60G"}, pfAt)),
-			gets("c", some(share, map[string]string{"bandwidth": "40G"}, pfAt), "nic=shared-"+pf), gets("d", one(share, pfAt), "nic=shared-"+pf),
-			waits("e", some(share, map[string]string{"bandwidth": "1"}, pfAt)), end("a"), gets("e", some(share, map[string]string{"bandwidth": "1"}, pfAt), "nic=shared-"+pf),
+			gets("a", some(share, map[string]string{"bandwidth": "60G"}, pfAt), "nic=shared-"+pf),
+			waits("b", some(share, map[string]string{"bandwidth": "60G"}, pfAt)),
+			gets("c", some(share, map[string]string{"bandwidth": "40G"}, pfAt), "nic=shared-"+pf),
+			gets("d", one(share, pfAt), "nic=shared-"+pf),
+			waits("e", some(share, map[string]string{"bandwidth": "1"}, pfAt)), end("a"),
+			gets("e", some(share, map[string]string{"bandwidth": "1"}, pfAt), "nic=shared-"+pf),
 		}},
 		{"handles are accounted", sharedPolicy, []step{
-			gets("a", some(share, map[string]string{"handles": "4000"}, pfAt), "nic=shared-"+pf), gets("b", one(share, pfAt), "nic=shared-"+pf),
-			waits("c", one(share, pfAt)), gets("c", some(share, map[string]string{"handles": "31"}, pfAt), "nic=shared-"+pf), waits("d", some(share, map[string]string{"handles": "1"}, pfAt)),
+			gets("a", some(share, map[string]string{"handles": "4000"}, pfAt), "nic=shared-"+pf),
+			gets("b", one(share, pfAt), "nic=shared-"+pf),
+			waits("c", one(share, pfAt)), gets("c", some(share, map[string]string{"handles": "31"}, pfAt), "nic=shared-"+pf),
+			waits("d", some(share, map[string]string{"handles": "1"}, pfAt)),
 		}},
 		{"handles that are not in the policy are not accounted", "rules: [{name: all, publish: shared}]", []step{
 			waits("a", some(share, map[string]string{"handles": "1"}, pfAt)), gets("b", one(share, pfAt), "nic=shared-"+pf),
 		}},
 		{"groups: shares, and members alone", guardedGroupPolicy, []step{
-			gets("a", one(groupCards), "nic=group-cards"), gets("b", one(groupCards), "nic=group-cards"), gets("c", one(groupCards), "nic=group-cards"),
-			waits("d", one(groupCards)), waits("pf", one(hca)), gets("s", one(share, pfAt), "nic=shared-"+pf), gets("vf", one(parts, vfAt), "nic="+vf),
+			gets("a", one(groupCards), "nic=group-cards"), gets("b", one(groupCards), "nic=group-cards"),
+			gets("c", one(groupCards), "nic=group-cards"),
+			waits("d", one(groupCards)), waits("pf", one(hca)), gets("s", one(share, pfAt), "nic=shared-"+pf),
+			gets("vf", one(parts, vfAt), "nic="+vf),
 			waits("p", one(groupParts)), end("vf"), gets("p", one(groupParts), "nic=group-parts"), waits("vf", one(parts, vfAt)),
-			end("a"), end("b"), end("c"), gets("pf", one(hca), "nic="+otherPF), waits("d", one(groupCards)), end("pf"), gets("d", one(groupCards), "nic=group-cards"),
+			end("a"), end("b"), end("c"), gets("pf", one(hca), "nic="+otherPF), waits("d", one(groupCards)), end("pf"),
+			gets("d", one(groupCards), "nic=group-cards"),
 		}},
 		{"a class of shared HCAs selects no group", guardedGroupPolicy, []step{
-			gets("a", one(share), "nic=shared-"+otherPF), waits("b", many(share, 11)), gets("c", many(share, 10), tenShared()...),
+			gets("a", one(share), "nic=shared-"+otherPF), waits("b", many(share, 11)),
+			gets("c", many(share, 10), tenShared()...),
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -188,19 +205,27 @@ rules:
 	four := controlplane.Claim(controlplane.Request{Name: "nic", Class: hca, Count: 4})
 	run(t, newCluster(t, "dgx-h100-ib", rails, controlplane.V136()),
 		gets("one rail", controlplane.Match(two, "rdma.dev/rail"), "a=shared-pci-0000-18-00-0", "b=shared-pci-0000-18-00-0"),
-		gets("rail 3", controlplane.Claim(controlplane.Want("nic", share, `device.attributes["rdma.dev"].?rail.orValue(-1) == 3`)), "nic=shared-pci-0000-5e-00-0"),
-		gets("two rails", controlplane.Distinct(two, "rdma.dev/rail"), "a=shared-pci-0000-18-00-0", "b=shared-pci-0000-40-00-0"),
-		waits("rail 8", controlplane.Claim(controlplane.Want("nic", share, `device.attributes["rdma.dev"].?rail.orValue(-1) == 8`))),
+		gets("rail 3", controlplane.Claim(controlplane.Want("nic", share,
+			`device.attributes["rdma.dev"].?rail.orValue(-1) == 3`)), "nic=shared-pci-0000-5e-00-0"),
+		gets("two rails", controlplane.Distinct(two, "rdma.dev/rail"), "a=shared-pci-0000-18-00-0",
+			"b=shared-pci-0000-40-00-0"),
+		waits("rail 8", controlplane.Claim(controlplane.Want("nic", share,
+			`device.attributes["rdma.dev"].?rail.orValue(-1) == 8`))),
 	)
 	run(t, newCluster(t, "aws-p5", "", controlplane.V136()),
-		gets("one root", controlplane.Match(four, "resource.kubernetes.io/pcieRoot"), "nic=pci-0000-4f-00-0", "nic=pci-0000-50-00-0", "nic=pci-0000-51-00-0", "nic=pci-0000-52-00-0"),
+		gets("one root", controlplane.Match(four, "resource.kubernetes.io/pcieRoot"), "nic=pci-0000-4f-00-0",
+			"nic=pci-0000-50-00-0", "nic=pci-0000-51-00-0", "nic=pci-0000-52-00-0"),
 	)
 	run(t, newCluster(t, "aws-p5", "", controlplane.V134()),
-		gets("one switch", controlplane.Match(controlplane.Claim(controlplane.Request{Name: "nic", Class: hca, Count: 3}), "rdma.dev/pcieSwitch"), "nic=pci-0000-4f-00-0", "nic=pci-0000-50-00-0", "nic=pci-0000-51-00-0"),
-		gets("another switch", controlplane.Match(controlplane.Claim(controlplane.Request{Name: "nic", Class: hca, Count: 2}), "rdma.dev/pcieSwitch"), "nic=pci-0000-60-00-0", "nic=pci-0000-61-00-0"),
+		gets("one switch", controlplane.Match(controlplane.Claim(controlplane.Request{Name: "nic", Class: hca, Count: 3}),
+			"rdma.dev/pcieSwitch"), "nic=pci-0000-4f-00-0", "nic=pci-0000-50-00-0", "nic=pci-0000-51-00-0"),
+		gets("another switch", controlplane.Match(controlplane.Claim(controlplane.Request{Name: "nic", Class: hca, Count: 2}),
+			"rdma.dev/pcieSwitch"), "nic=pci-0000-60-00-0", "nic=pci-0000-61-00-0"),
 	)
 	run(t, newCluster(t, "hgx-h100", "", controlplane.V136()),
-		waits("no two below one switch", controlplane.Match(controlplane.Claim(controlplane.Request{Name: "nic", Class: hca, Count: 2}), "rdma.dev/pcieSwitch")),
+		waits("no two below one switch",
+			controlplane.Match(controlplane.Claim(controlplane.Request{Name: "nic", Class: hca, Count: 2}),
+				"rdma.dev/pcieSwitch")),
 	)
 }
 
@@ -226,11 +251,13 @@ func TestManyFunctions(t *testing.T) {
 		left -= n
 	}
 	first := snap.HCAs[0]
-	run(t, c, waits("vf", one(parts)), waits("pf", one(hca)), gets("share", one(share), "nic="+devicename.Shared(first.Name)))
+	run(t, c, waits("vf", one(parts)), waits("pf", one(hca)), gets("share", one(share),
+		"nic="+devicename.Shared(first.Name)))
 	for name, claim := range c.Claims {
-		if slices.ContainsFunc(claim.Status.Allocation.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool {
-			return snap.Lookup(devicename.Parse(r.Device).HCA).Family() == first.Family()
-		}) {
+		if slices.ContainsFunc(claim.Status.Allocation.Devices.Results,
+			func(r resourceapi.DeviceRequestAllocationResult) bool {
+				return snap.Lookup(devicename.Parse(r.Device).HCA).Family() == first.Family()
+			}) {
 			c.Release(name)
 		}
 	}
@@ -245,13 +272,16 @@ func TestDegraded(t *testing.T) {
 		steps        []step
 	}{
 		{"a shared HCA is for one claim at a time", sharedPolicy, []step{
-			gets("a", one(share, pfAt), "nic=shared-"+pf), waits("b", one(share, pfAt)), end("a"), gets("b", one(share, pfAt), "nic=shared-"+pf),
+			gets("a", one(share, pfAt), "nic=shared-"+pf), waits("b", one(share, pfAt)), end("a"),
+			gets("b", one(share, pfAt), "nic=shared-"+pf),
 		}},
-		{"both is shared only", bothPolicy, []step{waits("a", one(hca)), gets("b", one(share, pfAt), "nic=shared-"+pf), waits("c", one(share, pfAt))}},
+		{"both is shared only", bothPolicy, []step{waits("a", one(hca)), gets("b", one(share, pfAt), "nic=shared-"+pf),
+			waits("c", one(share, pfAt))}},
 		{"a card has its VFs and not its PF", "partitioning: true", []step{
 			waits("a", one(hca, pfAt)), gets("b", one(parts, vfAt), "nic="+vf), gets("c", one(hca), "nic="+otherPF),
 		}},
-		{"a group is for one claim at a time", groupsOfShared, []step{gets("a", one(groupCards), "nic=group-cards"), waits("b", one(groupCards))}},
+		{"a group is for one claim at a time", groupsOfShared, []step{gets("a", one(groupCards), "nic=group-cards"),
+			waits("b", one(groupCards))}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			run(t, newCluster(t, "roce-sriov", tc.policy, controlplane.V134()), tc.steps...)
@@ -285,7 +315,8 @@ func TestAdminAccess(t *testing.T) {
 		steps        []step
 	}{
 		{"without counters it always works", "", []step{
-			gets("a", one(hca, pfAt), "nic="+pf), gets("m", admin(hca, pfAt), "nic="+pf), gets("m2", admin(hca, pfAt), "nic="+pf),
+			gets("a", one(hca, pfAt), "nic="+pf), gets("m", admin(hca, pfAt), "nic="+pf),
+			gets("m2", admin(hca, pfAt), "nic="+pf),
 			end("a"), gets("b", one(hca, pfAt), "nic="+pf),
 		}},
 		{"it takes nothing", cardPolicy, []step{
@@ -294,8 +325,10 @@ func TestAdminAccess(t *testing.T) {
 		}},
 		{"with counters it waits for the HCA's users: the bug", cardPolicy, []step{
 			gets("a", one(hca, pfAt), "nic="+pf), waits("m", admin(hca, pfAt)), waits("m", admin(share, pfAt)), end("a"),
-			gets("s", one(share, pfAt), "nic=shared-"+pf), waits("m", admin(hca, pfAt)), gets("m", admin(share, pfAt), "nic=shared-"+pf),
-			gets("vf", one(parts), "nic="+vf), end("s"), waits("m2", admin(hca, pfAt)), gets("m2", admin(parts, vfAt), "nic="+vf),
+			gets("s", one(share, pfAt), "nic=shared-"+pf), waits("m", admin(hca, pfAt)),
+			gets("m", admin(share, pfAt), "nic=shared-"+pf),
+			gets("vf", one(parts), "nic="+vf), end("s"), waits("m2", admin(hca, pfAt)),
+			gets("m2", admin(parts, vfAt), "nic="+vf),
 		}},
 		{"it waits for a share where none is left", "rules: [{name: all, publish: shared, shares: 1}]", []step{
 			gets("a", one(share, pfAt), "nic=shared-"+pf), waits("m", admin(share, pfAt)), end("a"),
@@ -313,15 +346,18 @@ func TestAdminAccess(t *testing.T) {
 func TestPolicyChange(t *testing.T) {
 	old := controlplane.V136()
 	old.DeviceTaints = false
-	for name, features := range map[string]controlplane.Features{"1.36": controlplane.V136(), "without taints": old, "1.34": controlplane.V134()} {
+	for name, features := range map[string]controlplane.Features{"1.36": controlplane.V136(), "without taints": old,
+		"1.34": controlplane.V134()} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, "roce-sriov", sharedPolicy, features)
 			run(t, c, gets("a", one(share, pfAt), "nic=shared-"+pf))
 			publish(t, c, "roce-sriov", "", policy.State{Held: map[string]policy.Held{pf: {Shared: true}}})
-			run(t, c, waits("b", one(share, pfAt)), waits("c", one(hca, pfAt)), gets("d", one(hca, otherPFAt), "nic="+otherPF), end("a"))
+			run(t, c, waits("b", one(share, pfAt)), waits("c", one(hca, pfAt)),
+				gets("d", one(hca, otherPFAt), "nic="+otherPF), end("a"))
 			publish(t, c, "roce-sriov", "", policy.State{})
 			run(t, c, gets("c", one(hca, pfAt), "nic="+pf))
-			publish(t, c, "roce-sriov", sharedPolicy, policy.State{Held: map[string]policy.Held{pf: {Exclusive: true}, otherPF: {Exclusive: true}}})
+			publish(t, c, "roce-sriov", sharedPolicy,
+				policy.State{Held: map[string]policy.Held{pf: {Exclusive: true}, otherPF: {Exclusive: true}}})
 			run(t, c, waits("b", one(share, pfAt)), end("c"))
 			if features.DeviceTaints { // else the next claim gets it before the driver knows
 				run(t, c, waits("e", one(hca, pfAt)))
@@ -341,7 +377,8 @@ func TestCountersOnUsedNode(t *testing.T) {
 	publish(t, c, "roce-sriov", cardPolicy, policy.State{})
 	run(t, c, waits("c", one(hca, otherPFAt))) // what would be without State.Held
 	publish(t, c, "roce-sriov", cardPolicy, policy.State{Held: held})
-	run(t, c, gets("c", one(hca, otherPFAt), "nic="+otherPF), waits("d", one(parts, vf2At)), waits("s", one(share, pfAt)), end("a"))
+	run(t, c, gets("c", one(hca, otherPFAt), "nic="+otherPF), waits("d", one(parts, vf2At)),
+		waits("s", one(share, pfAt)), end("a"))
 	delete(held, pf)
 	publish(t, c, "roce-sriov", cardPolicy, policy.State{Held: held})
 	run(t, c, gets("d", one(parts, vf2At), "nic="+vf2), waits("a", one(hca, pfAt)))

@@ -10,12 +10,12 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 )
 
-// TaintEffects are the effects of taints that differ from the defaults.
+// TaintEffects returns the effects of taints that differ from the defaults.
 func (c *Config) TaintEffects() map[health.Condition]resourceapi.DeviceTaintEffect {
 	return maps.Clone(c.taints)
 }
 
-// taints reads the effects of taints.
+// taints parses the effects of taints.
 func (p *problems) taints(entries map[string]string) map[health.Condition]resourceapi.DeviceTaintEffect {
 	out := map[health.Condition]resourceapi.DeviceTaintEffect{}
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
@@ -32,22 +32,23 @@ func (p *problems) taints(entries map[string]string) map[health.Condition]resour
 	return out
 }
 
-// withoutTaints leaves out what a taint would keep new claims off, where the API
-// server has no taints. What claims hold stays.
-func (a *application) withoutTaints() {
+// withholdTainted withholds HCAs whose taints would keep new claims away, if the API server
+// has no taints. Held HCAs stay published.
+func (a *application) withholdTainted() {
 	if !a.state.NoTaints {
 		return
 	}
 	for i := range a.Decisions {
 		d := &a.Decisions[i]
-		if key := closed(a.state.Taints[d.HCA.Name]); key != "" && d.View != resources.ViewNone {
-			d.withhold("%s: the API server has no device taints (feature gate DRADeviceTaints) to keep new claims off it", key)
+		if key := keepsAway(a.state.Taints[d.HCA.Name]); key != "" && d.View != resources.ViewNone {
+			d.withhold("%s: the API server has no device taints (feature gate DRADeviceTaints) to keep new claims off it",
+				key)
 		}
 	}
 }
 
-// closed returns the key of a taint that keeps new claims off, "" if there is none.
-func closed(taints []resourceapi.DeviceTaint) string {
+// keepsAway returns the key of a taint that keeps new claims away, "" if there is none.
+func keepsAway(taints []resourceapi.DeviceTaint) string {
 	for _, t := range taints {
 		if t.Effect == resourceapi.DeviceTaintEffectNoSchedule || t.Effect == resourceapi.DeviceTaintEffectNoExecute {
 			return t.Key

@@ -19,7 +19,8 @@ func TestTaintEffects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[health.Condition]resourceapi.DeviceTaintEffect{health.PortDown: resourceapi.DeviceTaintEffectNoExecute, health.NoAddress: health.EffectOff}
+	want := map[health.Condition]resourceapi.DeviceTaintEffect{health.PortDown: resourceapi.DeviceTaintEffectNoExecute,
+		health.NoAddress: health.EffectOff}
 	if diff := cmp.Diff(want, c.TaintEffects()); diff != "" {
 		t.Errorf("effects (-want +got):\n%s", diff)
 	}

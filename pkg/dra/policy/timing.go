@@ -8,32 +8,33 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Duration is a time as Go writes it: 500ms, 30s. A number alone would leave open of
-// what.
+// Duration is a Go duration: 500ms, 30s. A number alone would have no
+// unit.
 type Duration struct{ time.Duration }
 
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (d *Duration) UnmarshalYAML(node *yaml.Node) error {
 	parsed, err := time.ParseDuration(node.Value)
 	if err != nil || node.Kind != yaml.ScalarNode || node.ShortTag() != "!!str" {
-		// In the decoder's words, which explain translates.
-		return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: cannot unmarshal %s `%s` into duration", node.Line, node.ShortTag(), node.Value)}}
+		// The format of the decoder's errors, which explain rewords.
+		return &yaml.TypeError{Errors: []string{
+			fmt.Sprintf("line %d: cannot unmarshal %s `%s` into duration", node.Line, node.ShortTag(), node.Value)}}
 	}
 	d.Duration = parsed
 	return nil
 }
 
-// FileHealth says how long things must be before they count.
+// FileHealth configures how long a fault must last to count.
 type FileHealth struct {
-	// DownAfter is how long a fault of an HCA must be seen before it counts, from 0s to 10m.
+	// DownAfter is how long the driver must see a fault of an HCA before it counts, from 0s to 10m.
 	// Defaults to 5s.
 	DownAfter *Duration `yaml:"downAfter"`
-	// UpAfter is how long it must be gone before its taint goes, from 0s to 1h. Defaults to
-	// 30s.
+	// UpAfter is how long a fault must be absent before its taint is removed, from 0s to 1h.
+	// Defaults to 30s.
 	UpAfter *Duration `yaml:"upAfter"`
 }
 
-// The bounds of times. What is longer than these would hide what it delays.
+// The bounds of times. A longer delay would hide faults.
 const (
 	maxDownAfter       = 10 * time.Minute
 	maxUpAfter         = time.Hour
@@ -43,22 +44,22 @@ const (
 // defaultPublishInterval keeps a storm of changes to one write a second.
 const defaultPublishInterval = time.Second
 
-// timing are the times of the file, nil for those that it does not have.
+// timing are the times of the file, nil for unset ones.
 type timing struct{ downAfter, upAfter, publishInterval *Duration }
 
-// HealthTimes returns how long a fault must be seen before it counts, and how long it
-// must be gone before it ends, which are the given times unless the file says otherwise.
+// HealthTimes returns how long a fault must last before it counts, and how long it must
+// be absent before it ends. The arguments are the times for a file without them.
 func (c *Config) HealthTimes(down, up time.Duration) (time.Duration, time.Duration) {
 	return cmp.Or(c.timing.downAfter, &Duration{down}).Duration, cmp.Or(c.timing.upAfter, &Duration{up}).Duration
 }
 
-// PublishInterval returns the least time between two publications. What changes after
-// a longer quiet is published at once.
+// PublishInterval returns the minimum time between two publications. The first change after a
+// longer pause is published at once.
 func (c *Config) PublishInterval() time.Duration {
 	return cmp.Or(c.timing.publishInterval, &Duration{defaultPublishInterval}).Duration
 }
 
-// timing reads the times.
+// timing validates the times.
 func (p *problems) timing(f *File) timing {
 	p.within("health.downAfter", f.Health.DownAfter, maxDownAfter)
 	p.within("health.upAfter", f.Health.UpAfter, maxUpAfter)
@@ -66,7 +67,7 @@ func (p *problems) timing(f *File) timing {
 	return timing{f.Health.DownAfter, f.Health.UpAfter, f.PublishInterval}
 }
 
-// within checks that a time is not negative, and not longer than it may be.
+// within checks that a time is neither negative nor too long.
 func (p *problems) within(field string, d *Duration, most time.Duration) {
 	if d != nil && (d.Duration < 0 || d.Duration > most) {
 		p.add(field, "want 0s to %v, not %v", most, d.Duration)

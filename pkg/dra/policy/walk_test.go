@@ -52,7 +52,8 @@ func models(snap *rdma.Snapshot, r policy.Result) []*model {
 	for _, g := range r.PublishedGroups() {
 		out = append(out, &model{
 			name: devicename.Group(g.Name), uses: using(snap, g.Members...), shares: int(g.Shares),
-			claim: controlplane.Claim(controlplane.Want("nic", "any", fmt.Sprintf(`device.attributes["rdma.dev"].?group.orValue("") == %q`, g.Name))),
+			claim: controlplane.Claim(controlplane.Want("nic", "any",
+				fmt.Sprintf(`device.attributes["rdma.dev"].?group.orValue("") == %q`, g.Name))),
 		})
 	}
 	return out

@@ -37,7 +37,8 @@ func newBrowser(t *testing.T) *browser {
 			t.Fatal(err)
 		}
 		// Not --blink-settings=scriptEnabled=false: --dump-dom is made of scripts itself.
-		if err := os.WriteFile(settings, []byte(`{"profile":{"default_content_setting_values":{"javascript":2}}}`), 0o600); err != nil {
+		if err := os.WriteFile(settings,
+			[]byte(`{"profile":{"default_content_setting_values":{"javascript":2}}}`), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return b
@@ -58,7 +59,8 @@ func (b *browser) load(t *testing.T, url string, scheme int) (document string, p
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	shot := filepath.Join(t.TempDir(), "page.png")
-	cmd := exec.CommandContext(ctx, b.program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
+	cmd := exec.CommandContext(ctx, b.program, "--headless", "--no-sandbox", "--disable-gpu",
+		"--disable-dev-shm-usage", "--hide-scrollbars",
 		"--window-size=1400,1800", "--user-data-dir="+b.profile, "--enable-logging=stderr",
 		fmt.Sprintf("--blink-settings=preferredColorScheme=%d", scheme), "--screenshot="+shot, "--dump-dom", url)
 	cmd.Env = append(os.Environ(), "HOME="+b.profile)
@@ -100,7 +102,8 @@ func TestBrowser(t *testing.T) {
 		dark:  {0x0f, 0x13, 0x18, 0xff},
 	} {
 		document, picture, log := b.load(t, server.URL, scheme)
-		for _, want := range []string{"RDMA devices of node-1", "trainer-0", "no cable, or the other end is off", "NotPrepared", "NUMA node 1", "get resourceclaims"} {
+		for _, want := range []string{"RDMA devices of node-1", "trainer-0", "no cable, or the other end is off",
+			"NotPrepared", "NUMA node 1", "get resourceclaims"} {
 			if !strings.Contains(document, want) {
 				t.Errorf("the document lacks %q:\n%s", want, document)
 			}
@@ -110,7 +113,8 @@ func TestBrowser(t *testing.T) {
 		}
 		// 8 GPUs and 9 HCAs of the picture are thousands of pixels each.
 		found := colours(picture)
-		for what, c := range map[string]color.RGBA{"background": background, "GPUs": {0x2a, 0x7d, 0x3c, 0xff}, "HCAs": {0x1c, 0x66, 0xd1, 0xff}} {
+		for what, c := range map[string]color.RGBA{"background": background, "GPUs": {0x2a, 0x7d, 0x3c, 0xff},
+			"HCAs": {0x1c, 0x66, 0xd1, 0xff}} {
 			if found[c] < 20_000 {
 				t.Errorf("scheme %d: %d pixels have the colour of the %s", scheme, found[c], what)
 			}

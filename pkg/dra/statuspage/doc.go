@@ -1,11 +1,11 @@
-// Package statuspage shows people what a driver knows of its node: a picture of the
-// host, its HCAs and their health, the claims, and what happened last.
+// Package statuspage shows the state of a driver and its node to people: a picture of the
+// host, its HCAs and their health, the claims, and the last events.
 //
-// A [Page] is data. It is written as HTML, as tables for a terminal, and as JSON for programs;
-// each says the same. The HTML stands alone: it has no script, fetches nothing, and
-// reads on light and on dark screens. Whatever stands in it comes from the kernel, from
-// users' names and from error messages, so all of it is escaped, and [Handler] has the browser run
-// and load nothing even if something slipped through.
+// A [Page] is data. The package writes it as HTML, as tables for a terminal, and as JSON for
+// programs, with the same content. The HTML has no script, loads nothing, and is readable on
+// light and on dark screens. Its content comes from the kernel, from users' names and from
+// error messages, so the package escapes all of it. In addition, [Handler] forbids the browser to
+// run or load anything.
 //
-// A [Log] keeps what happened last, and no more than that.
+// A [Log] keeps a bounded number of the last events.
 package statuspage

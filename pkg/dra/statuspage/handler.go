@@ -19,9 +19,10 @@ var contentTypes = map[string]string{
 	"html": "text/html; charset=utf-8", "json": "application/json", "table": "text/plain; charset=utf-8",
 }
 
-// policy lets a browser use the two style sheets of the page, and nothing else: no script,
+// policy allows the browser the two style sheets of the page, and nothing else: no script,
 // no request, no frame around it.
-var policy = fmt.Sprintf("default-src 'none'; style-src %s %s; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+var policy = fmt.Sprintf(
+	"default-src 'none'; style-src %s %s; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 	hashOf(style), hashOf(topology.StyleSheet))
 
 func hashOf(text string) string {
@@ -29,9 +30,9 @@ func hashOf(text string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// Handler makes a new page for each request. It answers one request after the other, so that frequent requests read the
-// host no more than once at a time. The query parameter o sets the format. Without it, the format is HTML or JSON, as
-// the request accepts.
+// Handler makes a new page for each request. It answers one request at a time, so that frequent requests do not read
+// the host concurrently. The query parameter o sets the format. Without it, the request's Accept header selects
+// HTML or JSON.
 func Handler(look func(context.Context) *Page) http.Handler {
 	var one sync.Mutex
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -52,7 +53,7 @@ func Handler(look func(context.Context) *Page) http.Handler {
 		one.Lock()
 		defer one.Unlock()
 		if r.Context().Err() != nil {
-			return // gone while it waited
+			return // the client left while it waited
 		}
 		var body bytes.Buffer
 		if err := look(r.Context()).Write(&body, format); err != nil {
@@ -60,12 +61,12 @@ func Handler(look func(context.Context) *Page) http.Handler {
 			return
 		}
 		h.Set("Content-Type", contentTypes[format])
-		_, _ = w.Write(body.Bytes()) // who asked may be gone
+		_, _ = w.Write(body.Bytes()) // the client may have left
 	})
 }
 
-// accepted is JSON for a program that asks for it by the Accept header, and HTML for
-// all others.
+// accepted returns json for a request that accepts JSON before HTML, and html for all
+// others.
 func accepted(accept string) string {
 	for kind := range strings.SplitSeq(accept, ",") {
 		kind, _, _ = strings.Cut(kind, ";")

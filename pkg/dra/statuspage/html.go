@@ -11,14 +11,14 @@ import (
 	"maragu.dev/gomponents/html"
 )
 
-// style stands in the page and, by its hash, in the policy that lets the browser use it.
+// style is in the page and, as a hash, in the policy that allows the browser to use it.
 //
 //go:embed page.css
 var style string
 
-// WriteHTML writes the page for a browser. It is made of functions, and not of a template: the
-// latter finds methods by their names at run time, so that the linker has to keep every method of
-// every type, which are 20 MB of the program.
+// WriteHTML writes the page for a browser. It uses functions and no template. Templates find
+// methods by name at run time, so the linker would keep every method of every type, 20 MB of
+// the program.
 func (p *Page) WriteHTML(w io.Writer) error {
 	var picture bytes.Buffer
 	if p.Topology != nil {
@@ -32,7 +32,7 @@ func (p *Page) WriteHTML(w io.Writer) error {
 	return nil
 }
 
-// document is the whole page, with a picture that is escaped already, as the tests of topology show.
+// document is the whole page. The picture is already escaped (tests of package topology).
 func (p *Page) document(picture string) g.Node {
 	return html.Doctype(lines(html.HTML, html.Lang("en"),
 		lines(html.Head,
@@ -65,7 +65,8 @@ func (p *Page) header() g.Node {
 		html.H1(g.Text("RDMA devices of "), g.Text(p.Node)),
 		html.P(g.Text(p.Summary())),
 		html.P(html.Class("soft"),
-			g.Textf("%s, running for %s; %s. This page is of ", p.Version, ago(p.At, p.Started), registered), clock(p.At, stamp(p.At)),
+			g.Textf("%s, running for %s; %s. This page is of ", p.Version, ago(p.At, p.Started), registered),
+			clock(p.At, stamp(p.At)),
 			g.Text(": reload it for a newer one. The same "), html.A(html.Href(Path+"?o=json"), g.Text("as JSON")), g.Text("."),
 		),
 	)
@@ -75,19 +76,20 @@ func (p *Page) problems() g.Node {
 	if len(p.Problems) == 0 {
 		return nil
 	}
-	return lines(html.Section, html.Aria("label", "Problems"), lines(html.Ul, html.Class("problems"), g.Map(p.Problems, func(problem string) g.Node {
+	items := g.Map(p.Problems, func(problem string) g.Node {
 		return html.Li(html.Span(html.Class("warning"), g.Text("Problem:")), g.Text(" "+problem))
-	})))
+	})
+	return lines(html.Section, html.Aria("label", "Problems"), lines(html.Ul, html.Class("problems"), items))
 }
 
-// stamp is a time for programs, and clock one for people that programs read too.
+// stamp formats a time for programs. clock shows a text and has the time for programs.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 func clock(t time.Time, text string, attributes ...g.Node) g.Node {
 	return html.Time(html.DateTime(stamp(t)), g.Group(attributes), g.Text(text))
 }
 
-// lines is an element whose children begin lines of their own, for who reads the source.
+// lines makes an element whose children begin on new lines, to make the source readable.
 func lines(element func(...g.Node) g.Node, children ...g.Node) g.Node {
 	out := []g.Node{g.Raw("\n")}
 	for _, child := range children {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Event is something that happened, once or again and again.
+// Event is an event with the number of its repetitions.
 type Event struct {
 	First   time.Time `json:"first"`
 	Last    time.Time `json:"last"`
@@ -18,7 +18,7 @@ type Event struct {
 	Message string    `json:"message"`
 }
 
-// The bounds of a log: it takes less than 400 KiB whatever happens.
+// The bounds of a log: it takes at most 400 KiB.
 const (
 	maxEvents = 200
 	maxText   = 1024
@@ -31,8 +31,8 @@ type Log struct {
 	events []Event // the oldest first
 }
 
-// Add adds an event at a time. One that is in the log already, such as a call that the kubelet
-// repeats every minute, is counted there and becomes the newest.
+// Add adds an event at a time. If the log has the event already, such as a call that the kubelet
+// repeats every minute, Add counts it there and makes it the newest.
 func (l *Log) Add(at time.Time, e Event) {
 	e.First, e.Last, e.Count = at, at, 1
 	e.Object, e.Message = shorten(e.Object), shorten(e.Message)
@@ -48,12 +48,12 @@ func (l *Log) Add(at time.Time, e Event) {
 	l.events = append(l.events, e)
 }
 
-// same reports whether two events tell the same.
+// same reports whether two events have the same content.
 func (e *Event) same(o Event) bool {
 	return e.Warning == o.Warning && e.Reason == o.Reason && e.Object == o.Object && e.Message == o.Message
 }
 
-// Events returns a copy, the newest first.
+// Events returns a copy of the events, the newest first.
 func (l *Log) Events() []Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,7 +62,7 @@ func (l *Log) Events() []Event {
 	return out
 }
 
-// shorten returns a copy of a text, so that a log does not keep what the text was cut from.
+// shorten returns a copy of a text, so that the log does not keep the memory of the whole text.
 func shorten(s string) string {
 	if len(s) > maxText {
 		return strings.ToValidUTF8(s[:maxText-len("…")], "") + "…"

@@ -6,7 +6,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
 
-// Page is what a driver knows of its node at one moment.
+// Page is the state of a driver and its node at one time.
 type Page struct {
 	Node    string    `json:"node"`
 	Version string    `json:"version"` // of the driver
@@ -14,22 +14,22 @@ type Page struct {
 	At      time.Time `json:"at"`
 	// Registered is whether the kubelet has registered the driver.
 	Registered bool `json:"registered"`
-	// NRI is whether the container runtime has the driver's NRI plugin: connected or
+	// NRI is the connection of the driver's NRI plugin to the container runtime: connected or
 	// not connected, and empty for a driver without one.
 	NRI string `json:"nri,omitempty"`
-	// Problems are what is wrong with the node, the API server or the driver itself, in
-	// words; what is wrong with an HCA stands there.
+	// Problems are the problems of the node, the API server or the driver, as text. HCAs have
+	// their own.
 	Problems []string `json:"problems"`
-	// Topology is where HCAs and accelerators sit.
+	// Topology has the positions of HCAs and accelerators.
 	Topology *topology.Topology `json:"topology"`
 	HCAs     []HCA              `json:"hcas"`
 	Groups   []Group            `json:"groups"`
 	Claims   []Claim            `json:"claims"`
-	// Events are the newest first.
+	// Events are in order, the newest first.
 	Events []Event `json:"events"`
 }
 
-// HCA is one HCA of the host, or one that a claim holds though it is gone.
+// HCA is one HCA of the host, or an absent one that a claim holds.
 type HCA struct {
 	Name     string `json:"name"`
 	IBDev    string `json:"ibdev"`
@@ -40,16 +40,16 @@ type HCA struct {
 	PCI      string `json:"pci,omitempty"`
 	NUMANode *int   `json:"numaNode,omitempty"`
 	Ports    []Port `json:"ports"`
-	// Health is what the kubelet is told: Healthy, Unhealthy or Unknown; empty for one that
-	// no container can be given. Fault says what is wrong.
+	// Health is the status for the kubelet: Healthy, Unhealthy or Unknown; empty for an
+	// unusable HCA. Fault is the fault.
 	Health string `json:"health,omitempty"`
 	Fault  string `json:"fault,omitempty"`
 	// Taints are key:effect.
 	Taints []string `json:"taints,omitempty"`
-	// Devices are the names that it has in the pool. Reason says why it is not in the pool, or not as configured.
+	// Devices are its names in the pool. Reason is why it is not in the pool, or not as configured.
 	Devices []string `json:"devices"`
 	Reason  string   `json:"reason,omitempty"`
-	// Claims are those that hold it, as namespace/name.
+	// Claims are the claims that hold it, as namespace/name.
 	Claims []string `json:"claims"`
 }
 
@@ -75,7 +75,7 @@ type Claim struct {
 	Name      string   `json:"name"`
 	UID       string   `json:"uid"`
 	Devices   []Device `json:"devices"`
-	// Pods are those that use it, by the kubelet's word.
+	// Pods are the pods that use it, as the kubelet reports them.
 	Pods []string `json:"pods"`
 }
 
@@ -83,13 +83,13 @@ type Claim struct {
 type Device struct {
 	Request     string   `json:"request"`
 	Device      string   `json:"device"`
-	HCAs        []string `json:"hcas"` // ibdev names; the HCA's name for one that is gone
+	HCAs        []string `json:"hcas"` // ibdev names; the HCA's name if it is absent
 	ShareID     string   `json:"shareID,omitempty"`
 	AdminAccess bool     `json:"adminAccess,omitempty"`
 }
 
-// Path is where a driver serves its page.
+// Path is the URL path of the page.
 const Path = "/status"
 
-// Formats are the ways to write a page.
+// Formats are the formats of a page.
 var Formats = []string{"html", "json", "table"}

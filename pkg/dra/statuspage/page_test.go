@@ -36,14 +36,16 @@ func empty(t testing.TB, machine string) *statuspage.Page {
 	}
 	for _, h := range snap.HCAs {
 		one := statuspage.HCA{
-			Name: h.Name, IBDev: h.IBDev, Function: string(h.Function), Protocol: string(h.Protocol), Model: h.Model, Firmware: h.Firmware,
+			Name: h.Name, IBDev: h.IBDev, Function: string(h.Function), Protocol: string(h.Protocol),
+			Model: h.Model, Firmware: h.Firmware,
 			Health: "Healthy", Devices: []string{h.Name}, Claims: []string{},
 		}
 		if h.PCI != nil {
 			one.PCI, one.NUMANode = h.PCI.Address, h.PCI.NUMANode
 		}
 		for _, port := range h.Ports {
-			one.Ports = append(one.Ports, statuspage.Port{Number: port.Number, State: string(port.State), RateMbps: port.RateMbps, Netdev: port.Netdev})
+			one.Ports = append(one.Ports, statuspage.Port{Number: port.Number, State: string(port.State),
+				RateMbps: port.RateMbps, Netdev: port.Netdev})
 		}
 		p.HCAs = append(p.HCAs, one)
 	}
@@ -71,7 +73,8 @@ func busy(t testing.TB) *statuspage.Page {
 	var log statuspage.Log
 	log.Add(now.Add(-3*time.Hour), statuspage.Event{Reason: "Prepared", Object: "team-a/ring", Message: "UID 3f6f0b8e"})
 	for i := range 3 {
-		log.Add(now.Add(time.Duration(i-3)*time.Minute), statuspage.Event{Warning: true, Reason: "NotPrepared", Object: "team-a/late", Message: "device mlx5_0 is in use"})
+		log.Add(now.Add(time.Duration(i-3)*time.Minute), statuspage.Event{Warning: true, Reason: "NotPrepared",
+			Object: "team-a/late", Message: "device mlx5_0 is in use"})
 	}
 	p.Events = log.Events()
 	return p
@@ -97,7 +100,8 @@ func TestGolden(t *testing.T) {
 }
 
 func TestUnknownFormat(t *testing.T) {
-	if err := empty(t, "none").Write(&bytes.Buffer{}, "xml"); err == nil || !strings.Contains(err.Error(), "[html json table]") {
+	if err := empty(t, "none").Write(&bytes.Buffer{}, "xml"); err == nil ||
+		!strings.Contains(err.Error(), "[html json table]") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -112,11 +116,13 @@ func hostile(text string) *statuspage.Page {
 			Port: &topology.Port{Protocol: rdma.Protocol(text), State: rdma.PortState(text), Netdev: text},
 		}}),
 		HCAs: []statuspage.HCA{{
-			Name: text, IBDev: text, Function: text, Protocol: text, Model: text, Firmware: text, PCI: text, Health: text, Fault: text,
+			Name: text, IBDev: text, Function: text, Protocol: text, Model: text, Firmware: text, PCI: text,
+			Health: text, Fault: text,
 			Taints: list, Devices: list, Reason: text, Claims: list, Ports: []statuspage.Port{{State: text, Netdev: text}},
 		}},
 		Groups: []statuspage.Group{{Name: text, Reason: text, Members: list}},
-		Claims: []statuspage.Claim{{Namespace: text, Name: text, UID: text, Pods: list, Devices: []statuspage.Device{{Request: text, Device: text, HCAs: list, ShareID: text}}}},
+		Claims: []statuspage.Claim{{Namespace: text, Name: text, UID: text, Pods: list,
+			Devices: []statuspage.Device{{Request: text, Device: text, HCAs: list, ShareID: text}}}},
 		Events: []statuspage.Event{{Last: now, Count: 2, Reason: text, Object: text, Message: text}},
 	}
 }
@@ -131,7 +137,8 @@ var (
 // none moves the cursor of a terminal.
 func FuzzEscape(f *testing.F) {
 	for _, seed := range []string{
-		"x", `<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, "</style><script>", "</title>", "]]>",
+		"x", `<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`,
+		"</style><script>", "</title>", "]]>",
 		"{{.}}", "javascript:alert(1)", "\x00\x1b[31m", "\u202e", "<!--", "&lt;script&gt;", "\xff\xfe<",
 	} {
 		f.Add(seed)

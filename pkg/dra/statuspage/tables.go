@@ -8,18 +8,20 @@ import (
 	"maragu.dev/gomponents/html"
 )
 
-// section is a heading with a table of rows, or with what to say where there is none.
+// section is a heading with a table of rows, or the text none for no rows.
 func section(heading string, columns []string, rows g.Group, none string) g.Node {
 	body := html.P(html.Class("none"), g.Text(none))
 	if len(rows) > 0 {
 		head := g.Map(columns, func(column string) g.Node { return html.Th(html.Scope("col"), g.Text(column)) })
-		body = lines(html.Div, html.Class("scroll"), lines(html.Table, html.THead(html.Tr(head)), lines(html.TBody, rows)))
+		table := lines(html.Table, html.THead(html.Tr(head)), lines(html.TBody, rows))
+		body = lines(html.Div, html.Class("scroll"), table)
 	}
 	return lines(html.Section, html.H2(g.Text(heading)), body)
 }
 
 func (p *Page) hcas() g.Node {
-	return section("HCAs", []string{"HCA", "Device", "Ports", "Health", "Published as", "Claims"}, g.Map(p.HCAs, HCA.row), "This host has no RDMA devices.")
+	return section("HCAs", []string{"HCA", "Device", "Ports", "Health", "Published as", "Claims"},
+		g.Map(p.HCAs, HCA.row), "This host has no RDMA devices.")
 }
 
 func (h HCA) row() g.Node {
@@ -34,8 +36,10 @@ func (h HCA) row() g.Node {
 		html.Td(html.Class("name"), html.Code(g.Text(h.IBDev)), html.Small(g.Text(h.Name))),
 		html.Td(g.Text(h.Function+" "+h.Protocol), html.Small(g.Text(device))),
 		html.Td(g.Map(h.Ports, Port.div)),
-		html.Td(h.health(), small(h.Fault), g.Map(h.Taints, func(taint string) g.Node { return html.Small(g.Text("taint " + taint)) })),
-		html.Td(each(h.Devices, "not published", func(name string) g.Node { return html.Code(g.Text(name)) }), small(h.Reason)),
+		html.Td(h.health(), small(h.Fault),
+			g.Map(h.Taints, func(taint string) g.Node { return html.Small(g.Text("taint " + taint)) })),
+		html.Td(each(h.Devices, "not published", func(name string) g.Node { return html.Code(g.Text(name)) }),
+			small(h.Reason)),
 		html.Td(each(h.Claims, "none", g.Text)),
 	)
 }
@@ -55,7 +59,7 @@ func (h HCA) health() g.Node {
 	return html.Span(html.Class(strings.ToLower(h.Health)), g.Text(h.Health))
 }
 
-// groups is left out where the site defines none.
+// groups is empty if the site defines no groups.
 func (p *Page) groups() g.Node {
 	if len(p.Groups) == 0 {
 		return nil
@@ -68,11 +72,13 @@ func (group Group) row() g.Node {
 	if group.Published {
 		published = "yes"
 	}
-	return html.Tr(html.Td(g.Text(group.Name)), html.Td(g.Text(published), small(group.Reason)), html.Td(g.Text(strings.Join(group.Members, ", "))))
+	return html.Tr(html.Td(g.Text(group.Name)), html.Td(g.Text(published), small(group.Reason)),
+		html.Td(g.Text(strings.Join(group.Members, ", "))))
 }
 
 func (p *Page) claims() g.Node {
-	return section("Prepared claims", []string{"Claim", "Devices", "Pods"}, g.Map(p.Claims, Claim.row), "No claim is prepared on this node.")
+	return section("Prepared claims", []string{"Claim", "Devices", "Pods"},
+		g.Map(p.Claims, Claim.row), "No claim is prepared on this node.")
 }
 
 func (c Claim) row() g.Node {
@@ -88,28 +94,30 @@ func (d Device) div() g.Node {
 	if d.ShareID != "" {
 		name += ", share " + d.ShareID
 	}
-	return html.Div(g.Text(d.Request+": "), html.Code(g.Text(strings.Join(d.HCAs, ", "))), g.If(d.AdminAccess, g.Text(" (admin access)")), html.Small(g.Text(name)))
+	return html.Div(g.Text(d.Request+": "), html.Code(g.Text(strings.Join(d.HCAs, ", "))),
+		g.If(d.AdminAccess, g.Text(" (admin access)")), html.Small(g.Text(name)))
 }
 
 func (p *Page) events() g.Node {
 	rows := g.Map(p.Events, func(e Event) g.Node { return p.event(e) })
-	return section("Last events", []string{"Ago", "Event", "Object", "Message"}, rows, "Nothing has happened since the driver started.")
+	return section("Last events", []string{"Ago", "Event", "Object", "Message"}, rows,
+		"Nothing has happened since the driver started.")
 }
 
 func (p *Page) event(e Event) g.Node {
-	var often g.Node
+	var repeated g.Node
 	if e.Count > 1 {
-		often = html.Small(g.Textf("%d times in %s", e.Count, ago(e.Last, e.First)))
+		repeated = html.Small(g.Textf("%d times in %s", e.Count, ago(e.Last, e.First)))
 	}
 	return lines(html.Tr,
-		html.Td(clock(e.Last, ago(p.At, e.Last), html.Title(stamp(e.Last))), often),
+		html.Td(clock(e.Last, ago(p.At, e.Last), html.Title(stamp(e.Last))), repeated),
 		html.Td(g.If(e.Warning, html.Class("warning")), g.Text(e.Reason)),
 		html.Td(g.Text(e.Object)),
 		html.Td(g.Text(e.Message)),
 	)
 }
 
-// each is a line for each of some, or what to say where there is none.
+// each shows each text on a line, or the text none for no texts.
 func each(all []string, none string, of func(string) g.Node) g.Node {
 	if len(all) == 0 {
 		return html.Span(html.Class("none"), g.Text(none))
@@ -117,7 +125,7 @@ func each(all []string, none string, of func(string) g.Node) g.Node {
 	return g.Map(all, func(one string) g.Node { return html.Div(of(one)) })
 }
 
-// small is a note, where there is one.
+// small is a note; an empty one shows nothing.
 func small(text string) g.Node {
 	if text == "" {
 		return nil

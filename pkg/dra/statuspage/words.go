@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ago is how long before the page's time something was, as people say it.
+// ago formats the time between then and at in a short form.
 func ago(at, then time.Time) string {
 	d := at.Sub(then)
 	switch {
@@ -29,7 +29,7 @@ func rate(mbps int) string {
 	return fmt.Sprintf("%g Gb/s", float64(mbps)/1000)
 }
 
-// unhealthy are the HCAs that the kubelet is told are not Healthy.
+// unhealthy counts the HCAs whose status for the kubelet is not Healthy.
 func (p *Page) unhealthy() int {
 	n := 0
 	for _, h := range p.HCAs {
@@ -40,7 +40,7 @@ func (p *Page) unhealthy() int {
 	return n
 }
 
-// Summary is the page in one line.
+// Summary returns the page in one line.
 func (p *Page) Summary() string {
 	parts := []string{plural(len(p.HCAs), "HCA"), plural(len(p.Claims), "prepared claim")}
 	if n := p.unhealthy(); n > 0 {

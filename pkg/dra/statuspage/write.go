@@ -57,7 +57,7 @@ func (p *Page) table(w io.Writer) error {
 	return b.Flush()
 }
 
-// columns writes a table of n rows after an empty line, nothing if it has none.
+// columns writes a table of n rows after an empty line, nothing for no rows.
 func columns(w io.Writer, header string, n int, row func(int) []string) {
 	if n == 0 {
 		return
@@ -73,7 +73,7 @@ func columns(w io.Writer, header string, n int, row func(int) []string) {
 		}
 		fmt.Fprintln(tw, strings.Join(cells, "\t"))
 	}
-	_ = tw.Flush() // to a buffer, which remembers
+	_ = tw.Flush() // the buffer keeps its error
 }
 
 func list(values []string) string { return strings.Join(values, ",") }

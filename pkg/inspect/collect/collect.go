@@ -1,10 +1,10 @@
-// Package collect reads from an API server what package inspect answers from.
+// Package collect reads the objects for package inspect from an API server.
 //
 // It reads and never writes: ResourceSlices, DeviceClasses, Nodes and the driver's
 // Pods of the cluster, and ResourceClaims. To explain a pod it also reads that pod,
-// its events, and the claim templates and the namespace that it names. Each kind
-// that a user may not read is left out and noted in the cluster's Unread; only what a
-// question is about has to be readable.
+// its events, and its claim templates and namespace. It skips a kind that the user may
+// not read, and adds it to the cluster's Unread. The user must be able to read only
+// the kind that the question is about.
 package collect
 
 import (
@@ -17,21 +17,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/pager"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect"
 )
 
-// chunk is how many objects one request returns, as kubectl has it.
-const chunk = 500
-
 // Reader reads a cluster.
 type Reader struct {
 	Client kubernetes.Interface
-	// Nodes and Claims narrow what is read of these, with their selectors.
+	// Nodes and Claims select the objects of these kinds to read.
 	Nodes, Claims metav1.ListOptions
-	// Namespace is that of the claims; "" reads all namespaces.
+	// Namespace is the namespace of the claims; "" reads all namespaces.
 	Namespace string
 }
 
@@ -47,8 +47,8 @@ const (
 	Classes Kind = "deviceclasses"
 )
 
-// Read reads kinds of objects. The first one is what the question is about: an error
-// to read it is returned. Others that cannot be read are noted.
+// Read reads kinds of objects. The question is about the first one, so Read returns an error
+// if it cannot read it. It adds other kinds that the user may not read to Unread.
 func (r Reader) Read(ctx context.Context, about Kind, others ...Kind) (*inspect.Cluster, error) {
 	c := &inspect.Cluster{}
 	if err := r.read(ctx, c, about); err != nil {
@@ -71,69 +71,39 @@ func Unreadable(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err)
 }
 
-func (r Reader) read(ctx context.Context, c *inspect.Cluster, kind Kind) (err error) {
+func (r Reader) read(ctx context.Context, c *inspect.Cluster, kind Kind) error {
 	core, dra := r.Client.CoreV1(), r.Client.ResourceV1()
 	switch kind {
 	case Nodes:
-		c.Nodes, err = pages(r.Nodes, func(o metav1.ListOptions) ([]corev1.Node, string, error) {
-			l, err := core.Nodes().List(ctx, o)
-			return items(l, err, func() []corev1.Node { return l.Items })
-		})
+		return list(ctx, core.Nodes().List, r.Nodes, &c.Nodes)
 	case Pods:
-		c.Pods, err = pages(metav1.ListOptions{LabelSelector: inspect.DriverSelector}, func(o metav1.ListOptions) ([]corev1.Pod, string, error) {
-			l, err := core.Pods(metav1.NamespaceAll).List(ctx, o)
-			return items(l, err, func() []corev1.Pod { return l.Items })
-		})
+		return list(ctx, core.Pods("").List, metav1.ListOptions{LabelSelector: inspect.DriverSelector}, &c.Pods)
 	case Slices:
-		c.Slices, err = pages(metav1.ListOptions{}, func(o metav1.ListOptions) ([]resourceapi.ResourceSlice, string, error) {
-			l, err := dra.ResourceSlices().List(ctx, o)
-			return items(l, err, func() []resourceapi.ResourceSlice { return l.Items })
-		})
+		return list(ctx, dra.ResourceSlices().List, metav1.ListOptions{}, &c.Slices)
 	case Claims:
-		c.Claims, err = pages(r.Claims, func(o metav1.ListOptions) ([]resourceapi.ResourceClaim, string, error) {
-			l, err := dra.ResourceClaims(r.Namespace).List(ctx, o)
-			return items(l, err, func() []resourceapi.ResourceClaim { return l.Items })
-		})
+		return list(ctx, dra.ResourceClaims(r.Namespace).List, r.Claims, &c.Claims)
 	case Classes:
-		c.Classes, err = pages(metav1.ListOptions{}, func(o metav1.ListOptions) ([]resourceapi.DeviceClass, string, error) {
-			l, err := dra.DeviceClasses().List(ctx, o)
-			return items(l, err, func() []resourceapi.DeviceClass { return l.Items })
-		})
+		return list(ctx, dra.DeviceClasses().List, metav1.ListOptions{}, &c.Classes)
 	}
-	return err
+	return nil
 }
 
-// items takes a list apart. A list that could not be read is nil.
-func items[T any](list metav1.ListInterface, err error, get func() []T) ([]T, string, error) {
+// list reads a list page by page into out. If paging took too long, it reads the list again at once.
+func list[L runtime.Object, T any](
+	ctx context.Context, read func(context.Context, metav1.ListOptions) (L, error), o metav1.ListOptions, out *[]T,
+) error {
+	page := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return read(ctx, o) }
+	all, _, err := pager.New(page).List(ctx, o)
 	if err != nil {
-		return nil, "", err
+		return err
 	}
-	return get(), list.GetContinue(), nil
+	return meta.EachListItem(all, func(item runtime.Object) error {
+		*out = append(*out, *any(item).(*T))
+		return nil
+	})
 }
 
-// pages reads a list chunk by chunk. A list that took too long to page through is
-// read again at once.
-func pages[T any](o metav1.ListOptions, list func(metav1.ListOptions) ([]T, string, error)) ([]T, error) {
-	var out []T
-	o.Limit = chunk
-	for {
-		page, next, err := list(o)
-		if apierrors.IsResourceExpired(err) && o.Continue != "" {
-			o.Limit, o.Continue, out = 0, "", nil
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, page...)
-		if next == "" {
-			return out, nil
-		}
-		o.Continue = next
-	}
-}
-
-// Pod reads a pod and what explains it. The error is about the pod itself.
+// Pod reads a pod and the objects that explain it. The error is about the pod itself.
 func (r Reader) Pod(ctx context.Context, namespace, name string) (*inspect.Cluster, inspect.Question, error) {
 	pod, err := r.Client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -146,7 +116,7 @@ func (r Reader) Pod(ctx context.Context, namespace, name string) (*inspect.Clust
 				return nil, inspect.Question{}, fmt.Errorf("list %s: %w", kind, err)
 			}
 			c.Unread = append(c.Unread, err.Error())
-			if kind == Claims { // those beside the pod's are only of use, its own are needed
+			if kind == Claims { // other claims are useful, but the pod's own are necessary
 				own := r
 				own.Namespace = namespace
 				if err := own.read(ctx, c, Claims); err != nil {
@@ -169,7 +139,8 @@ func (r Reader) events(ctx context.Context, q *inspect.Question, c *inspect.Clus
 	events := r.Client.CoreV1().Events(q.Pod.Namespace)
 	uids := []string{string(q.Pod.UID)}
 	for _, claim := range c.Claims {
-		if claim.Namespace == q.Pod.Namespace && slices.ContainsFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == q.Pod.UID }) {
+		mine := func(o metav1.OwnerReference) bool { return o.UID == q.Pod.UID }
+		if claim.Namespace == q.Pod.Namespace && slices.ContainsFunc(claim.OwnerReferences, mine) {
 			uids = append(uids, string(claim.UID))
 		}
 	}
@@ -184,7 +155,7 @@ func (r Reader) events(ctx context.Context, q *inspect.Question, c *inspect.Clus
 	return nil
 }
 
-// when is the last time of an event, in whichever of its fields that is.
+// when returns the last time of an event, from any of its fields.
 func when(e corev1.Event) time.Time {
 	switch {
 	case e.Series != nil:
@@ -195,10 +166,11 @@ func when(e corev1.Event) time.Time {
 	return e.EventTime.Time
 }
 
-// templates looks for the templates that the pod names and for which it has no claim yet.
+// templates reads the templates that the pod names and for which it has no claim yet.
 func (r Reader) templates(ctx context.Context, q *inspect.Question) error {
 	for _, ref := range q.Pod.Spec.ResourceClaims {
-		made := slices.ContainsFunc(q.Pod.Status.ResourceClaimStatuses, func(s corev1.PodResourceClaimStatus) bool { return s.Name == ref.Name })
+		named := func(s corev1.PodResourceClaimStatus) bool { return s.Name == ref.Name }
+		made := slices.ContainsFunc(q.Pod.Status.ResourceClaimStatuses, named)
 		if ref.ResourceClaimTemplateName == nil || made {
 			continue
 		}
@@ -212,13 +184,14 @@ func (r Reader) templates(ctx context.Context, q *inspect.Question) error {
 	return nil
 }
 
-// labels reads those of the namespace, where a claim needs one for administrator's
+// labels reads the labels of the namespace if a claim needs one for an administrator's
 // access.
 func (r Reader) labels(ctx context.Context, q *inspect.Question, c *inspect.Cluster) error {
+	admin := func(r resourceapi.DeviceRequest) bool {
+		return r.Exactly != nil && r.Exactly.AdminAccess != nil && *r.Exactly.AdminAccess
+	}
 	if !slices.ContainsFunc(c.Claims, func(claim resourceapi.ResourceClaim) bool {
-		return claim.Namespace == q.Pod.Namespace && slices.ContainsFunc(claim.Spec.Devices.Requests, func(r resourceapi.DeviceRequest) bool {
-			return r.Exactly != nil && r.Exactly.AdminAccess != nil && *r.Exactly.AdminAccess
-		})
+		return claim.Namespace == q.Pod.Namespace && slices.ContainsFunc(claim.Spec.Devices.Requests, admin)
 	}) {
 		return nil
 	}
@@ -239,7 +212,7 @@ func NotServed(err error) bool {
 	if !errors.As(err, &status) || !apierrors.IsNotFound(err) {
 		return false
 	}
-	// A list cannot be of an object that is not there.
+	// A list error without a name is about the kind.
 	details := status.Status().Details
 	return details == nil || details.Name == ""
 }

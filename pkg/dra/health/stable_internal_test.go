@@ -16,7 +16,7 @@ import (
 func TestCalmDevicesAreNotJudgedAgain(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	cfg := DefaultConfig()
-	lazy, diligent := newModel(t, cfg), newModel(t, cfg)
+	lazy, diligent := New(cfg), New(cfg)
 	snap := rdmatest.Snapshot(t, "roce-sriov")
 	now, spared := time.Unix(1000, 0), 0
 	o := Observation{Snapshot: snap, Readings: map[PortID]Reading{}}
@@ -34,16 +34,17 @@ func TestCalmDevicesAreNotJudgedAgain(t *testing.T) {
 			o.Held = []string{snap.HCAs[i].Name}
 		case 4:
 			id := PortID{snap.HCAs[i].Name, 1}
-			o.Readings[id] = Reading{Counters: map[string]uint64{"link_downed": o.Readings[id].Counters["link_downed"] + random.Uint64N(3)}}
+			o.Readings[id] = Reading{Counters: map[string]uint64{"link_downed": o.Readings[id].Counters["link_downed"] +
+				random.Uint64N(3)}}
 		case 5:
 			o.Readings = map[PortID]Reading{}
 		}
 		o.Snapshot = &changed
 		for _, d := range diligent.devices {
-			d.calm = false
+			d.stable = false
 		}
 		for _, d := range lazy.devices {
-			if d.calm {
+			if d.stable {
 				spared++
 			}
 		}
@@ -62,15 +63,6 @@ func TestCalmDevicesAreNotJudgedAgain(t *testing.T) {
 	if spared == 0 {
 		t.Error("no look was spared")
 	}
-}
-
-func newModel(t *testing.T, cfg Config) *Model {
-	t.Helper()
-	m, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
 }
 
 // toggle lets the first port of an HCA fail, or come back.

@@ -9,10 +9,10 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
-// WriteText writes an answer in words, the most important first. With all set it names
-// every device and claim, where else the first few of many stand for the others.
+// WriteText writes an answer as text, most important first. With all set, it names every device and
+// claim. Otherwise it shortens long lists.
 func (a *Answer) WriteText(w io.Writer, all bool) error {
-	t := &teller{Writer: bufio.NewWriter(quote.Writer(w)), most: 4}
+	t := &textWriter{Writer: bufio.NewWriter(quote.Writer(w)), most: 4}
 	if all {
 		t.most = 1 << 20
 	}
@@ -34,20 +34,21 @@ func (a *Answer) WriteText(w io.Writer, all bool) error {
 	return t.Flush()
 }
 
-type teller struct {
+type textWriter struct {
 	*bufio.Writer
-	most int // names in a list
+	most int // maximum number of names in a list
 }
 
-func (t *teller) headline(a *Answer) {
+func (t *textWriter) headline(a *Answer) {
 	where := ""
 	if a.Node != "" {
 		where = " on node " + a.Node
 	}
-	fmt.Fprintf(t, "Pod %s/%s is %s%s: %s.\n", a.Namespace, a.Pod, a.Phase, where, strings.TrimSuffix(a.Summary, "."))
+	fmt.Fprintf(t, "Pod %s/%s is %s%s: %s.\n",
+		a.Namespace, a.Pod, a.Phase, where, strings.TrimSuffix(a.Summary, "."))
 }
 
-func (t *teller) claim(c *ClaimAnswer) {
+func (t *textWriter) claim(c *ClaimAnswer) {
 	name := "Claim " + c.Name
 	switch {
 	case c.synthetic:
@@ -65,7 +66,7 @@ func (t *teller) claim(c *ClaimAnswer) {
 	}
 }
 
-func (t *teller) request(r *RequestReport) {
+func (t *textWriter) request(r *RequestReport) {
 	wants := fmt.Sprint(r.Count)
 	if r.Count == 0 {
 		wants = "all"
@@ -93,7 +94,7 @@ func (t *teller) request(r *RequestReport) {
 	}
 }
 
-// rulingWords say what the reasons mean, with the detail.
+// rulingWords are the texts of the reasons, with the detail.
 var rulingWords = map[Reason]string{
 	RuledNode:     "on nodes where the pod cannot go: %s",
 	RuledSelector: "ruled out by %s",
@@ -102,7 +103,7 @@ var rulingWords = map[Reason]string{
 	RuledCounters: "excluded by a device with the same counters (%s)",
 }
 
-func (t *teller) ruling(r *Ruling) {
+func (t *textWriter) ruling(r *Ruling) {
 	words := "allocated"
 	if r.Reason != RuledClaim {
 		words = fmt.Sprintf(rulingWords[r.Reason], r.Detail)
@@ -116,9 +117,9 @@ func (t *teller) ruling(r *Ruling) {
 	}
 }
 
-// claims names the claims of a ruling with the number of devices of each, if some has
-// more than one.
-func (t *teller) claims(r *Ruling) string {
+// claims lists the claims of a ruling. It adds the number of devices of a claim with more than
+// one.
+func (t *textWriter) claims(r *Ruling) string {
 	var names []string
 	for _, claim := range r.holders() {
 		name := claimName(claim)
@@ -133,8 +134,8 @@ func (t *teller) claims(r *Ruling) string {
 	return list(names, "", t.most)
 }
 
-// findings tells what the headline and the requests do not tell already.
-func (t *teller) findings(a *Answer) {
+// findings writes the findings that are not in the headline and the requests.
+func (t *textWriter) findings(a *Answer) {
 	first := true
 	for _, f := range a.Findings {
 		if f.Reason == "NotEnoughDevices" {
@@ -151,7 +152,7 @@ func (t *teller) findings(a *Answer) {
 	}
 }
 
-func (t *teller) remedies(a *Answer) {
+func (t *textWriter) remedies(a *Answer) {
 	if a.Verdict != VerdictUnallocated {
 		return
 	}
