@@ -13,5 +13,6 @@ import (
 func TestReference(t *testing.T) {
 	t.Setenv("HOME", "/home/you") // a default is below it
 	golden.File(t, "../../docs/reference/kubectl-rdma.md", reference.Page(newRoot(genericiooptions.IOStreams{})))
-	golden.Section(t, "../../docs/reference/exit-codes.md", "kubectl-rdma", exitCodes.Table("kubectl rdma")+whyCodes.Table("kubectl rdma why"))
+	golden.Section(t, "../../docs/reference/exit-codes.md", "kubectl-rdma", exitCodes.Table("kubectl rdma")+
+		whyCodes.Table("kubectl rdma why"))
 }

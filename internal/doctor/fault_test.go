@@ -24,7 +24,8 @@ type fault struct {
 
 // faults are all of them, by the file of their checks.
 func faults() []fault {
-	return slices.Concat(kernelFaults, nodeFaults, portFaults, memlockFaults, hookFaults, specFaults, privilegeFaults, engineFaults, otherFaults)
+	return slices.Concat(kernelFaults, nodeFaults, portFaults, memlockFaults, hookFaults, specFaults, privilegeFaults,
+		engineFaults, otherFaults)
 }
 
 // TestFaults: each fault is found, and nothing else. Each finding of such a host is whole.
@@ -115,7 +116,8 @@ func checkWhole(t *testing.T, f Finding) {
 
 // A healthy host of each machine that is one has nothing to complain about.
 func TestHealthy(t *testing.T) {
-	for _, machine := range []string{"hgx-h100", "aws-p5", "soft", "roce-lag", "irdma-e810", "alibaba-erdma", "smi-multiplane", "mlx5-sf", "omnipath-hfi1"} {
+	for _, machine := range []string{"hgx-h100", "aws-p5", "soft", "roce-lag", "irdma-e810", "alibaba-erdma",
+		"smi-multiplane", "mlx5-sf", "omnipath-hfi1"} {
 		r := newFake(t, machine).diagnose()
 		if got := troubles(r); len(got) > 0 || len(r.Unseen) > 0 {
 			t.Errorf("%s: %s", machine, render(t, r))

@@ -18,7 +18,8 @@ var memlockFaults = []fault{
 	{
 		name:  "daemon with a small limit and no hook",
 		plant: func(f *fake) { f.limits("812", eightMiB, eightMiB); f.respec(dropHook) },
-		id:    MemlockLow, severity: Warning, subject: "containerd (pid 812)", title: "8 MiB", reason: "ENOMEM", fix: "cdi-gen generate",
+		id:    MemlockLow, severity: Warning, subject: "containerd (pid 812)", title: "8 MiB", reason: "ENOMEM",
+		fix: "cdi-gen generate",
 	},
 	{
 		name: "hook that raises to no more",
@@ -31,7 +32,8 @@ var memlockFaults = []fault{
 	{
 		name:  "daemon with a small limit and the hook",
 		plant: func(f *fake) { f.limits("812", eightMiB, eightMiB) },
-		id:    MemlockByHook, severity: Info, title: "8 MiB of locked memory, and with the hook unlimited", reason: "exec sessions", fix: "/etc/systemd/system/containerd.service.d/memlock.conf",
+		id:    MemlockByHook, severity: Info, title: "8 MiB of locked memory, and with the hook unlimited",
+		reason: "exec sessions", fix: "/etc/systemd/system/containerd.service.d/memlock.conf",
 	},
 	{
 		name:  "session with a small limit and the hook",
@@ -49,7 +51,8 @@ var memlockFaults = []fault{
 			f.limits("812", eightMiB, eightMiB)
 			f.replace("/proc/812/status", "CapEff:\t"+allCapabilities, "CapEff:\t00000000a80425fb")
 		},
-		id: MemlockClamped, severity: Warning, subject: "containerd (pid 812)", title: "8 MiB", reason: "lacks CAP_SYS_RESOURCE", fix: "containerd.service.d",
+		id: MemlockClamped, severity: Warning, subject: "containerd (pid 812)", title: "8 MiB",
+		reason: "lacks CAP_SYS_RESOURCE", fix: "containerd.service.d",
 	},
 	{
 		name: "root of another user namespace",
@@ -74,7 +77,8 @@ var memlockFaults = []fault{
 				f.file("/run/rdma.dev/reports/"+name, text)
 			}
 		},
-		id: MemlockClamped, severity: Warning, subject: "container fedcba987654", title: "the last container", reason: "2026-11-02 08:00:00 UTC it said: need CAP_SYS_RESOURCE", fix: "containerd.service.d",
+		id: MemlockClamped, severity: Warning, subject: "container fedcba987654", title: "the last container",
+		reason: "2026-11-02 08:00:00 UTC it said: need CAP_SYS_RESOURCE", fix: "containerd.service.d",
 	},
 	{
 		name: "rootless daemon",
@@ -102,20 +106,23 @@ var memlockFaults = []fault{
 			f.file("/lib/systemd/system/containerd.service", "[Service]\nLimitMEMLOCK=64K\n")
 			f.file("/etc/systemd/system/containerd.service.d/memlock.conf", "[Service]\nLimitMEMLOCK=infinity\n")
 		},
-		id: MemlockRestart, severity: Warning, subject: "/etc/systemd/system/containerd.service.d/memlock.conf", title: "says unlimited", fix: "systemctl restart containerd.service",
+		id: MemlockRestart, severity: Warning, subject: "/etc/systemd/system/containerd.service.d/memlock.conf",
+		title: "says unlimited", fix: "systemctl restart containerd.service",
 	},
 	{
 		name: "Docker configured with a small limit",
 		plant: func(f *fake) {
 			f.file("/etc/docker/daemon.json", `{"default-ulimits":{"memlock":{"Name":"memlock","Hard":65536,"Soft":65536}}}`)
 		},
-		id: MemlockConfigured, severity: Warning, subject: "/etc/docker/daemon.json", title: "Docker is configured to give containers 64 KiB", reason: "runc",
+		id: MemlockConfigured, severity: Warning, subject: "/etc/docker/daemon.json",
+		title: "Docker is configured to give containers 64 KiB", reason: "runc",
 	},
 	{
 		name: "podman configured with a small limit",
 		plant: func(f *fake) {
 			f.file("/etc/containers/containers.conf", "[containers]\n# default_ulimits = [\"memlock=1:1\"]\n")
-			f.file("/etc/containers/containers.conf.d/50-limits.conf", "[containers]\ndefault_ulimits = [\"nofile=1:2\", \"memlock=65536:65536\"]\n")
+			f.file("/etc/containers/containers.conf.d/50-limits.conf",
+				"[containers]\ndefault_ulimits = [\"nofile=1:2\", \"memlock=65536:65536\"]\n")
 		},
 		id: MemlockConfigured, severity: Warning, subject: "50-limits.conf", fix: "grep -n memlock",
 	},
@@ -141,7 +148,8 @@ var memlockFaults = []fault{
 
 func TestParseUnitSize(t *testing.T) {
 	for in, want := range map[string]hook.Size{
-		"infinity": hook.Unlimited, "65536": 65536, "64K": 65536, "8M:infinity": 8 << 20, "1G": 1 << 30, " 2T ": 2 << 40, "infinity:infinity": hook.Unlimited,
+		"infinity": hook.Unlimited, "65536": 65536, "64K": 65536, "8M:infinity": 8 << 20, "1G": 1 << 30, " 2T ": 2 << 40,
+		"infinity:infinity": hook.Unlimited,
 	} {
 		if got, ok := parseUnitSize(in); !ok || got != want {
 			t.Errorf("%q: got %d, %v, want %d", in, got, ok, want)
@@ -155,7 +163,8 @@ func TestParseUnitSize(t *testing.T) {
 }
 
 func TestParseLimits(t *testing.T) {
-	for _, in := range []string{"", "Max cpu time unlimited unlimited seconds\n", "Max locked memory\n", "Max locked memory  many  many  bytes\n"} {
+	for _, in := range []string{"", "Max cpu time unlimited unlimited seconds\n", "Max locked memory\n",
+		"Max locked memory  many  many  bytes\n"} {
 		if got := parseLimits(in); got != nil {
 			t.Errorf("%q: got %+v", in, got)
 		}

@@ -33,7 +33,8 @@ func TestText(t *testing.T) {
 	if strings.Contains(plain.String(), "\x1b") {
 		t.Error("a plain report has escape sequences")
 	}
-	if stripped := regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(colour.String(), ""); stripped != plain.String() || stripped == colour.String() {
+	if stripped := regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(colour.String(),
+		""); stripped != plain.String() || stripped == colour.String() {
 		t.Errorf("the coloured report differs in more than colour:\n%q", colour.String())
 	}
 }

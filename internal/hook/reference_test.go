@@ -10,6 +10,7 @@ import (
 // TestReference: the reference pages are what the program says of itself.
 func TestReference(t *testing.T) {
 	golden.File(t, "../../docs/reference/rdma-hook.md", []byte("# rdma-hook: flags, exit codes\n\n"+
-		"Made from the program itself by `make golden`; `rdma-hook --help` says the same. [What it is](../hook.md).\n\n```text\n"+hook.Usage()+"```\n"))
+		"Made from the program itself by `make golden`; `rdma-hook --help` says the same. [What it is](../hook.md).\n\n"+
+		"```text\n"+hook.Usage()+"```\n"))
 	golden.Section(t, "../../docs/reference/exit-codes.md", "rdma-hook", hook.ExitCodes.Table("rdma-hook"))
 }

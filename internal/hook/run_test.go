@@ -43,7 +43,8 @@ func TestRun(t *testing.T) {
 	}{
 		{"runc", "--memlock 4Mi", runcState, low(), ExitOK, "raised locked-memory limit", true},
 		{"crun", "--memlock 4Mi", crunState, low(), ExitOK, "raised", true},
-		{"clamped", "--memlock unlimited", runcState, low(), ExitOK, "need CAP_SYS_RESOURCE to raise the hard limit of 8 MiB", true},
+		{"clamped", "--memlock unlimited", runcState, low(), ExitOK, "need CAP_SYS_RESOURCE to raise the hard limit of 8 MiB",
+			true},
 		{"denied", "--memlock unlimited --on-denied fail", runcState, low(), ExitDenied, "need CAP_SYS_RESOURCE", false},
 		{"ignored", "--memlock unlimited --on-denied ignore", runcState, low(), ExitOK, "", false},
 		{"foreign, clamp", "--memlock 1Mi", runcState, foreign, ExitOK, "cannot be read", false},
@@ -189,7 +190,8 @@ func TestRunPodOfCgroup(t *testing.T) {
 		w.Close()
 		var talk strings.Builder
 		files := textFiles{"/proc/4242/cgroup": cgroup}
-		if code := Run([]string{"--claim", "x", "--report", dir}, "v9", IO{Stdin: fd, Stdout: &talk, Stderr: &talk, Files: files}); code != ExitOK {
+		if code := Run([]string{"--claim", "x", "--report", dir}, "v9",
+			IO{Stdin: fd, Stdout: &talk, Stderr: &talk, Files: files}); code != ExitOK {
 			t.Fatalf("code %d, %s", code, &talk)
 		}
 		if r := readReport(t, dir+"/web.x.json"); r.PodUID != want {

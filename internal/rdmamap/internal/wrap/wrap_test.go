@@ -20,7 +20,8 @@ func TestPanicIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	empty := []byte{}
-	if _, err := m.call(func() []string { return []string{string(empty[:len(empty)-1])} }); err == nil || !strings.Contains(err.Error(), "panicked") {
+	if _, err := m.call(func() []string { return []string{string(empty[:len(empty)-1])} }); err == nil ||
+		!strings.Contains(err.Error(), "panicked") {
 		t.Errorf("call gives %v, want an error that speaks of the panic", err)
 	}
 	if _, err := m.call(upstream.GetRdmaDeviceList); err != nil {
