@@ -136,7 +136,7 @@ var otherFaults = []fault{
 			o.nodes["mlx5_0"] = o.nodes["mlx5_0"][:2]
 			f.host.SecondOpinion = o
 		},
-		id: RDMAMapDiffers, severity: Warning, reason: "nodes of mlx5_0 that only we see: /dev/infiniband/",
+		id: RDMAMapDiffers, severity: Warning, reason: "nodes of mlx5_0 that only cdi-gen finds: /dev/infiniband/",
 	},
 	{
 		name: "rdmamap sees another device",
@@ -145,7 +145,7 @@ var otherFaults = []fault{
 			o.nodes["ghost"] = nil
 			f.host.SecondOpinion = o
 		},
-		id: RDMAMapDiffers, severity: Warning, reason: "only rdmamap sees: ghost",
+		id: RDMAMapDiffers, severity: Warning, reason: "only rdmamap finds: ghost",
 	},
 	{
 		name: "rdmamap agrees", plant: func(*fake) {},

@@ -7,8 +7,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os/exec"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -238,7 +240,7 @@ type opinion struct {
 	err   error
 }
 
-func (o opinion) Devices() ([]string, error)                 { return sortedKeys(o.nodes), o.err }
+func (o opinion) Devices() ([]string, error)                 { return slices.Sorted(maps.Keys(o.nodes)), o.err }
 func (o opinion) CharDevices(ibdev string) ([]string, error) { return o.nodes[ibdev], nil }
 
 // agreeing is the opinion that our own index has.

@@ -70,8 +70,10 @@ var memlockFaults = []fault{
 				s.ContainerEdits.Hooks[0].Args = append(s.ContainerEdits.Hooks[0].Args, "--report", "/run/rdma.dev/reports")
 			})
 			for name, text := range map[string]string{
-				"old.json": `{"reportVersion":1,"id":"0123456789abcdef","time":"2026-11-01T08:00:00Z","want":"unlimited","outcome":"raised"}`,
-				"new.json": `{"reportVersion":1,"id":"fedcba9876543210","time":"2026-11-02T08:00:00Z","want":"unlimited","outcome":"clamped","message":"need CAP_SYS_RESOURCE to raise the hard limit"}`,
+				"old.json": `{"reportVersion":1,"id":"0123456789abcdef","time":"2026-11-01T08:00:00Z",` +
+					`"want":"unlimited","outcome":"raised"}`,
+				"new.json": `{"reportVersion":1,"id":"fedcba9876543210","time":"2026-11-02T08:00:00Z",` +
+					`"want":"unlimited","outcome":"clamped","message":"need CAP_SYS_RESOURCE to raise the hard limit"}`,
 				"bad.json": `{`, "x.tmp": `{"time":"2027-01-01T00:00:00Z"}`,
 			} {
 				f.file("/run/rdma.dev/reports/"+name, text)
@@ -169,7 +171,8 @@ func TestParseLimits(t *testing.T) {
 			t.Errorf("%q: got %+v", in, got)
 		}
 	}
-	if got := parseLimits("Max locked memory         65536                unlimited            bytes     \n"); got == nil || got.soft != 65536 || got.hard != hook.Unlimited {
+	got := parseLimits("Max locked memory         65536                unlimited            bytes     \n")
+	if got == nil || got.soft != 65536 || got.hard != hook.Unlimited {
 		t.Errorf("got %+v", got)
 	}
 }

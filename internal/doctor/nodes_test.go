@@ -80,7 +80,8 @@ var privilegeFaults = []fault{
 	{
 		name: "issm in all devices",
 		plant: func(f *fake) {
-			f.file("/etc/cdi/other.json", `{"cdiVersion":"0.3.0","kind":"example.com/net","containerEdits":{"deviceNodes":[{"path":"/dev/infiniband/issm0"}]},`+
+			f.file("/etc/cdi/other.json", `{"cdiVersion":"0.3.0","kind":"example.com/net",`+
+				`"containerEdits":{"deviceNodes":[{"path":"/dev/infiniband/issm0"}]},`+
 				`"devices":[{"name":"one","containerEdits":{"env":["A=b"]}}]}`)
 		},
 		id: SpecGivesMAD, severity: Warning, subject: "every device of example.com/net",
@@ -104,7 +105,8 @@ var privilegeFaults = []fault{
 	{
 		name: "the whole directory",
 		plant: func(f *fake) {
-			f.file("/etc/cdi/other.json", `{"cdiVersion":"0.3.0","kind":"example.com/net","devices":[{"name":"one","containerEdits":`+
+			f.file("/etc/cdi/other.json", `{"cdiVersion":"0.3.0","kind":"example.com/net",`+
+				`"devices":[{"name":"one","containerEdits":`+
 				`{"mounts":[{"hostPath":"/dev/infiniband/","containerPath":"/dev/infiniband"}]}}]}`)
 		},
 		id: SpecGivesAll, severity: Warning, subject: "/etc/cdi/other.json",
@@ -116,4 +118,5 @@ var privilegeFaults = []fault{
 }
 
 // otherSpec is a spec of somebody else.
-const otherSpec = `{"cdiVersion":"0.3.0","kind":"example.com/net","devices":[{"name":"one","containerEdits":{"deviceNodes":[{"path":"NODE"}]}}]}`
+const otherSpec = `{"cdiVersion":"0.3.0","kind":"example.com/net",` +
+	`"devices":[{"name":"one","containerEdits":{"deviceNodes":[{"path":"NODE"}]}}]}`

@@ -76,7 +76,7 @@ func TestRealNodes(t *testing.T) {
 		}
 		return render(t, r)
 	}
-	if text := look(); !strings.Contains(text, "9 nodes in /dev/infiniband, as the kernel has them") {
+	if text := look(); !strings.Contains(text, "9 nodes in /dev/infiniband, as in the kernel") {
 		t.Errorf("well nodes: %s", text)
 	}
 	nodes := filepath.Join(dir, "dev/infiniband")

@@ -32,7 +32,8 @@ var portFaults = []fault{
 	{
 		name: "no subnet manager", machine: "dgx-h100-ib",
 		plant: func(f *fake) { f.port("mlx5_0", "state", "2: INIT\n") },
-		id:    PortInit, severity: Warning, subject: "mlx5_0/1", fix: "sminfo -C mlx5_0", also: []ID{PortDown}, // one port of the machine is not in use
+		id:    PortInit, severity: Warning, subject: "mlx5_0/1", fix: "sminfo -C mlx5_0",
+		also: []ID{PortDown}, // the machine does not use one of its ports
 	},
 	{
 		name: "VF without a GUID", machine: "roce-sriov", plant: func(*fake) {},

@@ -9,7 +9,8 @@ import (
 )
 
 // gpuSpec is a spec that is not about RDMA.
-const gpuSpec = `{"cdiVersion":"0.3.0","kind":"example.com/gpu","devices":[{"name":"0a","containerEdits":{"env":["A=b"]}}]}`
+const gpuSpec = `{"cdiVersion":"0.3.0","kind":"example.com/gpu",` +
+	`"devices":[{"name":"0a","containerEdits":{"env":["A=b"]}}]}`
 
 var specFaults = []fault{
 	{
