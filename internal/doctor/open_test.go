@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/rdmamap/rdmamaptest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/rdmamap"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
@@ -95,8 +95,12 @@ func TestRealNodes(t *testing.T) {
 func TestSecondOpinion(t *testing.T) {
 	for _, machine := range []string{"soft", "mlx4-dual-port", "smi-multiplane"} {
 		dir := rdmatest.Root(t, machine)
+		oracle, err := rdmamap.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
 		h := &Host{Root: os.DirFS(dir).(fs.ReadLinkFS), Sys: os.DirFS(filepath.Join(dir, "sys")).(fs.ReadLinkFS),
-			SecondOpinion: rdmamaptest.Open(t, dir)}
+			SecondOpinion: oracle}
 		r, err := Diagnose(t.Context(), h)
 		if err != nil {
 			t.Fatal(err)

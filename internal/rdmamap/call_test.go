@@ -1,4 +1,4 @@
-package wrap
+package rdmamap
 
 import (
 	"os"
@@ -15,7 +15,7 @@ func TestPanicIsAnError(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(root, "sys"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	m, err := New(root)
+	m, err := Open(root)
 	if err != nil {
 		t.Fatal(err)
 	}

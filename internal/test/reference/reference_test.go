@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/reference"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/reference"
 )
 
 func ExamplePage() {
