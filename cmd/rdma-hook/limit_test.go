@@ -73,7 +73,7 @@ func TestLimit(t *testing.T) {
 		{"--limit rxe0:handles=4", "limit of rxe0 set from handles max, objects max to handles 4, objects max",
 			"rxe0 hca_handle=4 hca_object=max", 0},
 		{"--limit rxe0:handles=2,objects=7", "to handles 4, objects 7", "rxe0 hca_handle=4 hca_object=7", 0},
-		{"--limit rxe0:objects=5", "already handles 4, objects 7, asked for objects 5", "rxe0 hca_handle=4 hca_object=7", 0},
+		{"--limit rxe0:objects=5", "already handles 4, objects 7, requested objects 5", "rxe0 hca_handle=4 hca_object=7", 0},
 		{"--limit mlx5_0:objects=5", "accounting only: the rdma controller does not know the device",
 			"rxe0 hca_handle=4 hca_object=7", 0},
 		{"--limit mlx5_0:objects=5 --on-denied fail", "accounting only", "rxe0 hca_handle=4 hca_object=7", 1},

@@ -101,19 +101,19 @@ func TestUnset(t *testing.T) {
 		{"unknown device", func(k *kernel) { k.devices = []string{"siw0"} }, Unenforced,
 			"the rdma controller does not know the device"},
 		{"with the runtime", func(k *kernel) { k.proc["/proc/4242/cgroup"] = "0::/runtime\n" }, Unenforced,
-			`it is in "/runtime", with its runtime`},
+			`it shares "/runtime" with its runtime`},
 		{"above the runtime", func(k *kernel) { k.proc["/proc/self/cgroup"] = "0::/pods/web/x\n" }, Unenforced,
-			`it is in "/pods/web", with its runtime`},
+			`it shares "/pods/web" with its runtime`},
 		{"in the root", func(k *kernel) { k.proc["/proc/4242/cgroup"] = "0::/\n" }, Unenforced, "no cgroup of its own"},
 		{"outside of the namespace", func(k *kernel) { k.proc["/proc/4242/cgroup"] = "0::/../web\n" }, Unenforced,
-			"not in any cgroup file system that is mounted here"},
+			"no mounted cgroup file system has the container's cgroup"},
 		{"not mounted", func(k *kernel) { k.mount = "/mnt/cgroup" }, Unenforced,
-			"not in any cgroup file system that is mounted here"},
+			"no mounted cgroup file system has the container's cgroup"},
 		{"another process's", func(k *kernel) { k.procs["/pods/web"] = []int{42420, 424} }, Unenforced,
-			"not in any cgroup file system"},
+			"no mounted cgroup file system"},
 		{"processes on the way", func(k *kernel) { k.enabled = map[string]bool{"": true}; k.procs["/pods"] = []int{9} },
 			Unenforced,
-			"/sys/fs/cgroup/pods/cgroup.subtree_control says device or resource busy: there are processes"},
+			"/sys/fs/cgroup/pods/cgroup.subtree_control: device or resource busy: this cgroup has processes"},
 		{"not the hook's to enable", func(k *kernel) {
 			k.enabled = map[string]bool{}
 			k.deny = map[string]error{"/sys/fs/cgroup/cgroup.subtree_control": unix.EACCES}
@@ -129,7 +129,7 @@ func TestUnset(t *testing.T) {
 		{"text of another kernel", func(k *kernel) { k.proc[max] = "rxe0 hca_handle=4\n" }, Failed,
 			`parse "rxe0 hca_handle=4"`},
 		{"the kernel does not take it", func(k *kernel) { k.proc[max] = "rxe0 hca_handle=max hca_object=max\n" }, Failed,
-			"it has handles max, objects max"},
+			"the limit is handles max, objects max"},
 	} {
 		for _, policy := range []OnDenied{Clamp, Fail, Ignore} {
 			k := v2Kernel(t)

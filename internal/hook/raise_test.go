@@ -67,7 +67,7 @@ func TestRaise(t *testing.T) {
 		// Enough already: never lowered.
 		{Limit{mib8, mib8}, mib4, true, Clamp, Already, Limit{mib8, mib8}, "already 8 MiB", false},
 		{Limit{mib4, mib8}, mib4, false, Fail, Already, Limit{mib4, mib8},
-			"already 4 MiB (hard limit 8 MiB), asked for 4 MiB", false},
+			"already 4 MiB (hard limit 8 MiB), requested 4 MiB", false},
 		{Limit{Unlimited, Unlimited}, mib4, true, Clamp, Already, Limit{Unlimited, Unlimited}, "already unlimited", false},
 		{Limit{Unlimited, Unlimited}, Unlimited, false, Fail, Already, Limit{Unlimited, Unlimited}, "already", false},
 		// Above the hard limit without the capability.

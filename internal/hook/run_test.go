@@ -62,7 +62,7 @@ func TestRun(t *testing.T) {
 		{"stopped without pid", "--memlock 4Mi", `{"status":"stopped"}`, low(), ExitOK, "nothing to do", false},
 		{"pid 0", "--memlock 4Mi", pid("0"), low(), ExitOK, "its pid is 0", false},
 		{"pid -7", "--memlock 4Mi", pid("-7"), low(), ExitOK, "its pid is -7", false},
-		{"no pid", "--memlock 4Mi", `{"status":"creating"}`, low(), ExitState, `there is no "pid"`, false},
+		{"no pid", "--memlock 4Mi", `{"status":"creating"}`, low(), ExitState, `it has no "pid"`, false},
 		{"huge pid", "--memlock 4Mi", pid("4294967297"), low(), ExitState, "larger than any process ID", false},
 		{"no JSON", "--memlock 4Mi", "hello", low(), ExitState, "invalid character", false},
 		{"no stdin", "--memlock 4Mi", "", low(), ExitState, "it is empty", false},
