@@ -34,7 +34,8 @@ func TestDoctorExitCodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	var errs bytes.Buffer
-	if code := run(t.Context(), []string{"generate", "--host-root", healthy, "--hook-path", "/usr/bin/rdma-hook", "--output", filepath.Join(healthy, "etc/cdi")}, &errs, &errs); code != exitOK {
+	if code := run(t.Context(), []string{"generate", "--host-root", healthy, "--hook-path", "/usr/bin/rdma-hook",
+		"--output", filepath.Join(healthy, "etc/cdi")}, &errs, &errs); code != exitOK {
 		t.Fatalf("generate: exit code %d: %s", code, errs.String())
 	}
 	for _, c := range []struct {
@@ -44,15 +45,18 @@ func TestDoctorExitCodes(t *testing.T) {
 		stdout, stderr string
 	}{
 		{"healthy", []string{"--host-root", healthy}, exitOK, "specs-ok", ""},
-		{"warnings", []string{"--host-root", rdmatest.Root(t, "roce-lag")}, exitWarnings, "spec-none", "cdi-gen: found 0 errors, 1 warning"},
-		{"errors", []string{"--host-root", rdmatest.Root(t, "soft-pci")}, exitErrors, "netns-exclusive", "cdi-gen: found 1 error"},
+		{"warnings", []string{"--host-root", rdmatest.Root(t, "roce-lag")}, exitWarnings, "spec-none",
+			"cdi-gen: found 0 errors, 1 warning"},
+		{"errors", []string{"--host-root", rdmatest.Root(t, "soft-pci")}, exitErrors, "netns-exclusive",
+			"cdi-gen: found 1 error"},
 		{"no host", []string{"--host-root", t.TempDir()}, exitIO, "", "is the host's root directory at"},
 		{"bad output", []string{"-o", "xml"}, exitUsage, "", `--output "xml": want table, json or yaml`},
 		{"argument", []string{"now"}, exitUsage, "", `unknown argument "now"`},
 		{"bad flag", []string{"--fix"}, exitUsage, "", "unknown flag: --fix"},
 	} {
 		code, stdout, stderr := diagnose(t, c.args...)
-		if code != c.code || !strings.Contains(stdout, c.stdout) || !strings.Contains(stderr, c.stderr) || (c.stderr == "") != (stderr == "") {
+		if code != c.code || !strings.Contains(stdout, c.stdout) || !strings.Contains(stderr, c.stderr) ||
+			(c.stderr == "") != (stderr == "") {
 			t.Errorf("%s: exit code %d, want %d\n%s%s", c.name, code, c.code, stdout, stderr)
 		}
 	}

@@ -38,7 +38,8 @@ func TestEmptyValues(t *testing.T) {
 			}
 		})
 	}
-	for _, want := range []string{"generate device", "generate output", "list exclude", "remove output", "userspace image", "doctor host-root"} {
+	for _, want := range []string{"generate device", "generate output", "list exclude", "remove output", "userspace image",
+		"doctor host-root"} {
 		if !strings.Contains(strings.Join(tried, "\n")+"\n", want+"\n") {
 			t.Errorf("--%s was not tried", want)
 		}
@@ -56,14 +57,18 @@ func TestExcludeNothing(t *testing.T) {
 		cdigen(t, args...).expect(t, exitUsage, `no device matches "mlx5_77": have mlx5_0, mlx5_2`)
 	}
 	// Where devices may be absent, and where the device is there and cannot be read.
-	r := cdigen(t, "generate", "--no-hook", "--host-root", host(t, "roce-sriov"), "--names", "ibdev", "--exclude", "mlx5_8,mlx5_77", "--allow-absent")
+	r := cdigen(t, "generate", "--no-hook", "--host-root", host(t, "roce-sriov"), "--names", "ibdev", "--exclude",
+		"mlx5_8,mlx5_77", "--allow-absent")
 	r.expect(t, exitOK, "")
 	if !strings.Contains(r.stdout, "name: mlx5_9\n") || strings.Contains(r.stdout, "name: mlx5_8\n") {
 		t.Errorf("the spec has\n%s", r.stdout)
 	}
-	snap := &rdma.Snapshot{HCAs: []rdma.HCA{{IBDev: "mlx5_0"}}, Problems: []rdma.Problem{{Message: "of the host"}, {IBDev: "mlx5_1"}}}
-	if err := (&hostFlags{exclude: []string{"mlx5_1"}}).filter(snap); err != nil || len(snap.HCAs) != 1 || len(snap.Problems) != 1 {
-		t.Errorf("%d HCAs, problems %v, error %v; want the HCA, and no problem with the excluded one", len(snap.HCAs), snap.Problems, err)
+	snap := &rdma.Snapshot{HCAs: []rdma.HCA{{IBDev: "mlx5_0"}},
+		Problems: []rdma.Problem{{Message: "of the host"}, {IBDev: "mlx5_1"}}}
+	if err := (&hostFlags{exclude: []string{"mlx5_1"}}).filter(snap); err != nil || len(snap.HCAs) != 1 ||
+		len(snap.Problems) != 1 {
+		t.Errorf("%d HCAs, problems %v, error %v; want the HCA, and no problem with the excluded one", len(snap.HCAs),
+			snap.Problems, err)
 	}
 	if err := (&hostFlags{exclude: []string{"", "mlx5_1"}}).filter(snap); err == nil {
 		t.Error("an empty pattern excludes the host")

@@ -31,7 +31,8 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	run(context.Background(), []string{"generate", "--host-root", root, "--no-hook", "--names", "ibdev", "--no-all"}, os.Stdout, os.Stderr)
+	run(context.Background(), []string{"generate", "--host-root", root, "--no-hook", "--names", "ibdev", "--no-all"},
+		os.Stdout, os.Stderr)
 	// Output:
 	// ---
 	// cdiVersion: 0.3.0

@@ -13,7 +13,8 @@ import (
 // generateTo runs generate on a machine with an output.
 func generateTo(t testing.TB, machine, output string, args ...string) result {
 	t.Helper()
-	return cdigen(t, append([]string{"generate", "--no-hook", "--host-root", host(t, machine), "--output", output}, args...)...)
+	return cdigen(t, append([]string{"generate", "--no-hook", "--host-root", host(t, machine), "--output", output},
+		args...)...)
 }
 
 // TestOutput: a directory, a file, a format, and what is there already.
@@ -27,7 +28,8 @@ func TestOutput(t *testing.T) {
 		t.Fatalf("%v, mode %v", err, first.Mode())
 	}
 	generateTo(t, "roce-lag", dir).expect(t, exitOK, yaml+" is up to date: 3 devices, CDI 0.3.0")
-	if second, err := os.Stat(yaml); err != nil || !os.SameFile(first, second) || !first.ModTime().Equal(second.ModTime()) {
+	if second, err := os.Stat(yaml); err != nil || !os.SameFile(first, second) ||
+		!first.ModTime().Equal(second.ModTime()) {
 		t.Errorf("an equal spec was written again (%v)", err)
 	}
 	generateTo(t, "roce-lag", dir, "--no-all").expect(t, exitOK, yaml+" written: 2 devices")
@@ -36,7 +38,8 @@ func TestOutput(t *testing.T) {
 
 	file := filepath.Join(dir, "my.yaml")
 	generateTo(t, "roce-lag", file, "--kind", "example.com/nic").expect(t, exitOK, file+" written")
-	generateTo(t, "roce-lag", dir, "--kind", "example.com/nic").expect(t, exitOK, filepath.Join(dir, "example.com-nic.yaml")+" written")
+	generateTo(t, "roce-lag", dir, "--kind", "example.com/nic").
+		expect(t, exitOK, filepath.Join(dir, "example.com-nic.yaml")+" written")
 	holds(t, dir, "example.com-nic.yaml", "my.yaml", "rdma.dev-hca.json")
 	if r := generateTo(t, "roce-lag", dir); r.stdout != "" {
 		t.Errorf("a file was asked for, and standard output has %q", r.stdout)
@@ -73,7 +76,8 @@ func TestOutputWithoutDevices(t *testing.T) {
 			generateTo(t, machine, dir).expect(t, exitNothing, "no RDMA device that a container can be given")
 			holds(t, dir, "nvidia.yaml", "rdma.dev-hca_x.json")
 			put(t, filepath.Join(dir, "rdma.dev-hca."+ext), oldSpec, 0o644)
-			generateTo(t, machine, dir).expect(t, exitNothing, filepath.Join(dir, "rdma.dev-hca")+" removed: its devices are gone")
+			generateTo(t, machine, dir).expect(t, exitNothing, filepath.Join(dir, "rdma.dev-hca")+
+				" removed: its devices are gone")
 			holds(t, dir, "nvidia.yaml", "rdma.dev-hca_x.json")
 		}
 		absent := filepath.Join(t.TempDir(), "cdi")
@@ -91,11 +95,14 @@ func TestOutputKept(t *testing.T) {
 	put(t, filepath.Join(dir, "rdma.dev-hca.yaml"), oldSpec, 0o644)
 	broken := t.TempDir()
 	put(t, filepath.Join(broken, "sys/class/infiniband"), "no directory", 0o644)
-	cdigen(t, "generate", "--no-hook", "--host-root", broken, "--output", dir).expect(t, exitIO, "the RDMA devices could not be read: list class/infiniband: ")
-	generateTo(t, "roce-lag", dir, "--exclude", "*").expect(t, exitNotChosen, "of the devices that --device and --exclude leave")
+	cdigen(t, "generate", "--no-hook", "--host-root", broken, "--output", dir).
+		expect(t, exitIO, "the RDMA devices could not be read: list class/infiniband: ")
+	generateTo(t, "roce-lag", dir, "--exclude", "*").
+		expect(t, exitNotChosen, "of the devices that --device and --exclude leave")
 	generateTo(t, "misbehaving", dir, "--device", "mlx5_7").expect(t, exitIO, "HCA mlx5_7")
 	generateTo(t, "soft-pci", dir).expect(t, exitExclusive, "exclusive network namespace mode")
-	generateTo(t, "roce-lag", dir, "--device", "mlx5_7").expect(t, exitUsage, `no device matches "mlx5_7": have mlx5_bond_0`)
+	generateTo(t, "roce-lag", dir, "--device", "mlx5_7").
+		expect(t, exitUsage, `no device matches "mlx5_7": have mlx5_bond_0`)
 	got, err := os.ReadFile(filepath.Join(dir, "rdma.dev-hca.yaml"))
 	if err != nil || string(got) != oldSpec {
 		t.Errorf("the file has %q, error %v", got, err)
@@ -116,7 +123,8 @@ func TestOutputReadOnly(t *testing.T) {
 	generateTo(t, "roce-lag", dir).expect(t, exitIO, file)
 	generateTo(t, "none", dir).expect(t, exitIO, "remove CDI spec: remove "+file+": read-only file system")
 	cdigen(t, "remove", "--output", dir).expect(t, exitIO, "read-only file system")
-	generateTo(t, "roce-lag", filepath.Join(dir, "cdi")).expect(t, exitIO, "make CDI directory: mkdir "+dir+"/cdi: read-only file system")
+	generateTo(t, "roce-lag", filepath.Join(dir, "cdi")).expect(t, exitIO, "make CDI directory: mkdir "+dir+
+		"/cdi: read-only file system")
 	holds(t, dir, "rdma.dev-hca.yaml")
 }
 
@@ -188,7 +196,8 @@ func TestValidate(t *testing.T) {
 		{[]string{"pair"}, exitInvalid, "rdma.dev/hca=mlx5_bond_0 also stands in \"" + file("pair/a.yaml"), 1},
 		{[]string{"yml"}, exitInvalid, "rename it", 0},
 		{[]string{"nothing"}, exitInvalid, file("nothing") + "\": no file in it ends in .json or .yaml", 0},
-		{[]string{"good.yaml", "twin.yaml"}, exitInvalid, "rdma.dev/hca=mlx5_bond_0 also stands in \"" + file("good.yaml"), 1},
+		{[]string{"good.yaml", "twin.yaml"}, exitInvalid, "rdma.dev/hca=mlx5_bond_0 also stands in \"" + file("good.yaml"),
+			1},
 		{[]string{"spec.yml"}, exitInvalid, "runtimes read only files that end in .json or .yaml; rename it", 0},
 		{[]string{"secret.yaml"}, exitInvalid, "mode 0600 hides it from rootless podman: chmod 0644 it", 0},
 		{[]string{"low.yaml"}, exitInvalid, "0.5.0", 0},

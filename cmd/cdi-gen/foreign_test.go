@@ -89,7 +89,8 @@ func TestOutputOfNoSpec(t *testing.T) {
 		put(t, filepath.Join(dir, "package.json"), content, 0o644)
 		before["package.json"] = "---------- " + content
 		generateTo(t, "none", filepath.Join(dir, "package.yaml")).expect(t, exitNothing, "no RDMA device")
-		cdigen(t, "remove", "--output", filepath.Join(dir, "package.yaml")).expect(t, exitNothing, "no spec of kind rdma.dev/hca")
+		cdigen(t, "remove", "--output", filepath.Join(dir, "package.yaml")).
+			expect(t, exitNothing, "no spec of kind rdma.dev/hca")
 		generateTo(t, "roce-lag", filepath.Join(dir, "package.yaml")).expect(t, exitOK, "written")
 		generateTo(t, "roce-lag", filepath.Join(dir, "package.yaml"), "--check").expect(t, exitOK, "fits the host")
 		cdigen(t, "remove", "--output", filepath.Join(dir, "package.yaml")).expect(t, exitOK, "removed")
@@ -101,11 +102,14 @@ func TestOutputOfNoSpec(t *testing.T) {
 // touched.
 func TestOutputOfNoFile(t *testing.T) {
 	for says, plant := range map[string]func(file string) error{
-		"is a directory":            func(file string) error { return os.Mkdir(file, 0o755) },
-		"is no regular file":        func(file string) error { return syscall.Mkfifo(file, 0o644) },
-		"is a link to nothing":      func(file string) error { return os.Symlink("absent", file) },
-		"too many levels of symb":   func(file string) error { return os.Symlink(filepath.Base(file), file) },
-		"larger than any spec":      func(file string) error { return errors.Join(os.WriteFile(file, nil, 0o644), os.Truncate(file, 4<<30)) },
+		"is a directory":          func(file string) error { return os.Mkdir(file, 0o755) },
+		"is no regular file":      func(file string) error { return syscall.Mkfifo(file, 0o644) },
+		"is a link to nothing":    func(file string) error { return os.Symlink("absent", file) },
+		"too many levels of symb": func(file string) error { return os.Symlink(filepath.Base(file), file) },
+		"larger than any spec": func(file string) error {
+			return errors.Join(os.WriteFile(file, nil, 0o644),
+				os.Truncate(file, 4<<30))
+		},
 		"is a spec of kind other/x": linkTo("other/x"),
 	} {
 		for _, machine := range []string{"roce-lag", "none"} {
@@ -177,7 +181,8 @@ func TestOutputWords(t *testing.T) {
 		t.Errorf("--output -: exit code %d, %q", r.code, r.stdout)
 	}
 	generateTo(t, "roce-lag", "-", "--check").expect(t, exitUsage, "--check compares with a file")
-	cdigen(t, "watch", "--no-hook", "--host-root", host(t, "roce-lag"), "--output", "-").expect(t, exitUsage, "watch keeps a file right")
+	cdigen(t, "watch", "--no-hook", "--host-root", host(t, "roce-lag"), "--output", "-").
+		expect(t, exitUsage, "watch keeps a file right")
 	cdigen(t, "remove", "--output", "-").expect(t, exitUsage, "remove needs a file")
 	for _, verb := range []string{"generate", "watch"} {
 		r := cdigen(t, verb, "--no-hook", "--host-root", host(t, "roce-lag"), "--output", "/dev/null")

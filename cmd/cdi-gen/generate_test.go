@@ -110,11 +110,13 @@ func TestGenerateChoice(t *testing.T) {
 		{"roce-sriov", "--no-all --names ibdev --device mlx5_3", "mlx5_3:uverbs3 +rdma_cm"},
 		{"roce-sriov", "--no-all --names ibdev --device 0000:3b:00.0", "mlx5_0:uverbs0 +rdma_cm"},
 		{"roce-sriov", "--no-all --names ibdev --device pci-0000-3b-01-1", "mlx5_9:uverbs9 +rdma_cm"},
-		{"roce-sriov", "--names ibdev --device mlx5_[23],0000:3b:01.* --exclude mlx5_9", "all:uverbs2,uverbs3,uverbs8 mlx5_2:uverbs2 mlx5_3:uverbs3 mlx5_8:uverbs8 +rdma_cm"},
+		{"roce-sriov", "--names ibdev --device mlx5_[23],0000:3b:01.* --exclude mlx5_9",
+			"all:uverbs2,uverbs3,uverbs8 mlx5_2:uverbs2 mlx5_3:uverbs3 mlx5_8:uverbs8 +rdma_cm"},
 		{"roce-sriov", "--names ibdev --exclude 0000:3b:00.* --exclude mlx5_8", "all:uverbs9 mlx5_9:uverbs9 +rdma_cm"},
 		{"mlx4-dual-port", "--no-all --names ibdev --nodes verbs,sm", "mlx4_0:uverbs0 mlx4_0-sm:issm0,issm1,umad0,umad1"},
 	} {
-		args := append([]string{"generate", "--format", "json", "--no-hook", "--host-root", host(t, test.machine)}, strings.Fields(test.args)...)
+		args := append([]string{"generate", "--format", "json", "--no-hook", "--host-root", host(t, test.machine)},
+			strings.Fields(test.args)...)
 		r := cdigen(t, args...)
 		r.expect(t, exitOK, "")
 		if got := describe(loads(t, r.stdout, "json")); got != test.want {
@@ -244,7 +246,8 @@ func TestHostRootLinks(t *testing.T) {
 	put(t, filepath.Join(outside, "hook"), "", 0o755) // of this system alone
 	put(t, filepath.Join(root, "opt/rdma/rdma-hook"), "", 0o755)
 	for link, target := range map[string]string{
-		"usr/bin/rdma-hook": "/opt/rdma/rdma-hook", "usr/bin/outside": filepath.Join(outside, "hook"), "etc/topo.xml": "/opt/topo.xml",
+		"usr/bin/rdma-hook": "/opt/rdma/rdma-hook", "usr/bin/outside": filepath.Join(outside, "hook"),
+		"etc/topo.xml":   "/opt/topo.xml",
 		"etc/passwd.xml": "/etc/passwd", "opt/up": "../../../../../../../../../etc/site.conf",
 	} {
 		at := filepath.Join(root, link)
@@ -260,7 +263,8 @@ func TestHostRootLinks(t *testing.T) {
 		{nil, exitOK, ""},
 		{[]string{"--mount", "/etc/topo.xml", "--nccl-topology", "/etc/topo.xml", "--mount", "/opt/up"}, exitOK, ""},
 		{[]string{"--hook-path", "/usr/bin/outside"}, exitUsage, "/usr/bin/outside: no such file or directory"},
-		{[]string{"--mount", "/etc/passwd.xml"}, exitUsage, "/etc/passwd.xml: no such file or directory; every container start would fail"},
+		{[]string{"--mount", "/etc/passwd.xml"}, exitUsage, "/etc/passwd.xml: no such file or directory; every container " +
+			"start would fail"},
 	} {
 		args := append([]string{"generate", "--format", "json", "--host-root", root}, test.args...)
 		cdigen(t, args...).expect(t, test.code, test.says)
@@ -274,14 +278,16 @@ func TestGenerateLimits(t *testing.T) {
 	config := filepath.Join(root, "cdi-gen.yaml")
 	put(t, config, "apiVersion: rdma.dev/v1alpha1\nkind: HostConfig\nlimits: {handles: 8}\n", 0o644)
 	generate := func(args ...string) result {
-		return cdigen(t, append([]string{"generate", "--format", "json", "--host-root", root, "--names", "ibdev", "--no-all"}, args...)...)
+		return cdigen(t, append([]string{"generate", "--format", "json", "--host-root", root, "--names", "ibdev", "--no-all"},
+			args...)...)
 	}
 	for _, test := range []struct {
 		args []string
 		want string
 	}{
 		{[]string{"--config", config}, "rdma-hook --memlock unlimited --limit mlx5_bond_0:handles=8"},
-		{[]string{"--config", config, "--limit", "objects=100,handles=4"}, "rdma-hook --memlock unlimited --limit mlx5_bond_0:handles=4,objects=100"},
+		{[]string{"--config", config, "--limit", "objects=100,handles=4"},
+			"rdma-hook --memlock unlimited --limit mlx5_bond_0:handles=4,objects=100"},
 	} {
 		r := generate(test.args...)
 		r.expect(t, exitOK, "")
@@ -293,6 +299,7 @@ func TestGenerateLimits(t *testing.T) {
 	}
 	generate("--limit", "handles=0").expect(t, exitUsage, `--limit: parse limit "handles=0"`)
 	generate("--limit", "").expect(t, exitUsage, "an empty value")
-	generate("--no-hook", "--limit", "handles=1").expect(t, exitUsage, "--no-hook leaves out the hook that sets the limits")
+	generate("--no-hook", "--limit", "handles=1").
+		expect(t, exitUsage, "--no-hook leaves out the hook that sets the limits")
 	generate("--no-hook", "--config", config).expect(t, exitUsage, "--no-hook leaves out the hook that sets the limits")
 }

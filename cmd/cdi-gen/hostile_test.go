@@ -37,8 +37,10 @@ func hostileHost(t *testing.T) string {
 	if err := os.MkdirAll(specs, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	spec := "cdiVersion: 0.3.0\nkind: rdma.dev/hca\ndevices: [{name: a, containerEdits: {deviceNodes: [{path: \"/dev/infiniband/uverbs0\\e]0;x\\a\"}]}}]\n"
-	for name, text := range map[string]string{hostileFile: "\x1b[2J: [", "rdma.dev-hca.yaml": spec, "y" + hostileFile: spec, "z" + hostileFile: spec} {
+	spec := "cdiVersion: 0.3.0\nkind: rdma.dev/hca\ndevices: [{name: a, containerEdits: {deviceNodes: [{path: " +
+		"\"/dev/infiniband/uverbs0\\e]0;x\\a\"}]}}]\n"
+	for name, text := range map[string]string{hostileFile: "\x1b[2J: [", "rdma.dev-hca.yaml": spec,
+		"y" + hostileFile: spec, "z" + hostileFile: spec} {
 		if err := os.WriteFile(filepath.Join(specs, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -93,9 +95,11 @@ func TestHostileNames(t *testing.T) {
 	root := hostileHost(t)
 	file := filepath.Join(root, "etc/cdi", hostileFile)
 	for _, args := range [][]string{
-		{"list"}, {"list", "-o", "json"}, {"list", "-o", "yaml"}, {"list", "-o", "name"}, {"topology"}, {"topology", "-o", "svg"}, {"topology", "-o", "json"},
+		{"list"}, {"list", "-o", "json"}, {"list", "-o", "yaml"}, {"list", "-o", "name"}, {"topology"},
+		{"topology", "-o", "svg"}, {"topology", "-o", "json"},
 		{"topology", "-o", "yaml"}, {"doctor"}, {"doctor", "-o", "json"}, {"doctor", "-o", "yaml"}, {"generate", "--no-hook"},
-		{"generate", "--no-hook", "--check", "--output", file}, {"userspace"}, {"userspace", "-o", "json"}, {"validate", file, filepath.Dir(file)},
+		{"generate", "--no-hook", "--check", "--output", file}, {"userspace"}, {"userspace", "-o", "json"},
+		{"validate", file, filepath.Dir(file)},
 		{"list", "--exclude", hostileIBDev}, {"list", "-o", hostileIBDev}, {hostileIBDev}, {"generate", "--config", file},
 	} {
 		if args[0] != "validate" && args[0] != hostileIBDev {
@@ -106,12 +110,16 @@ func TestHostileNames(t *testing.T) {
 			t.Errorf("%q says nothing", args)
 		}
 		for stream, text := range map[string]string{"output": r.stdout, "error": r.stderr} {
-			if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) }); i >= 0 {
+			if i := strings.IndexFunc(text, func(r rune) bool {
+				return r != '\n' && r != '\t' &&
+					!unicode.IsGraphic(r)
+			}); i >= 0 {
 				t.Errorf("%q: a terminal acts on standard %s: %q", args, stream, text[max(i-80, 0):min(i+20, len(text))])
 			}
 		}
 		for line := range strings.Lines(r.stdout) {
-			if strings.HasPrefix(line, "\u202e") || strings.HasPrefix(line, "error  ") || strings.HasPrefix(line, `\u202eerror`) {
+			if strings.HasPrefix(line, "\u202e") || strings.HasPrefix(line, "error  ") ||
+				strings.HasPrefix(line, `\u202eerror`) {
 				t.Errorf("%q: a name makes a line: %q", args, line)
 			}
 		}

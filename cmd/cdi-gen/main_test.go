@@ -117,7 +117,8 @@ func checkGolden(t *testing.T, file, got string) {
 // put makes a file, with its directory.
 func put(t testing.TB, file, content string, mode os.FileMode) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(content), mode), os.Chmod(file, mode)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(content), mode),
+		os.Chmod(file, mode)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -38,20 +38,23 @@ env: {A: file, B: file}
 mounts: [{hostPath: /etc/site.conf, containerPath: /etc/app.conf}]
 ncclTopology: /opt/topo.xml
 `, 0o644)
-	r := cdigen(t, "generate", "--host-root", root, "--no-hook", "--no-all", "--format", "json", "--config", config, "--names", "netdev", "--env", "A=flag")
+	r := cdigen(t, "generate", "--host-root", root, "--no-hook", "--no-all", "--format", "json", "--config", config,
+		"--names", "netdev", "--env", "A=flag")
 	r.expect(t, exitOK, "")
 	spec := loads(t, r.stdout, "json")
 	if got := describe(spec); got != "net-bond0:uverbs0" || spec.Version != "0.3.0" {
 		t.Errorf("%s, CDI %s", got, spec.Version)
 	}
-	if got, want := spec.Devices[0].ContainerEdits.Env, []string{"A=flag", "B=file", "NCCL_TOPO_FILE=/opt/topo.xml"}; !slices.Equal(got, want) {
+	if got, want := spec.Devices[0].ContainerEdits.Env,
+		[]string{"A=flag", "B=file", "NCCL_TOPO_FILE=/opt/topo.xml"}; !slices.Equal(got, want) {
 		t.Errorf("environment %q, want %q", got, want)
 	}
 	var mounts []string
 	for _, m := range spec.ContainerEdits.Mounts {
 		mounts = append(mounts, m.HostPath+":"+m.ContainerPath+":"+strings.Join(m.Options, ","))
 	}
-	want := []string{"/etc/site.conf:/etc/app.conf:ro,nosuid,nodev,bind", "/opt/topo.xml:/opt/topo.xml:ro,nosuid,nodev,bind"}
+	want := []string{"/etc/site.conf:/etc/app.conf:ro,nosuid,nodev,bind",
+		"/opt/topo.xml:/opt/topo.xml:ro,nosuid,nodev,bind"}
 	if !slices.Equal(mounts, want) {
 		t.Errorf("mounts %q, want %q", mounts, want)
 	}
@@ -63,7 +66,8 @@ func TestBadSiteSettings(t *testing.T) {
 	config := filepath.Join(root, "cdi-gen.yaml")
 	put(t, config, "apiVersion: rdma.dev/v1alpha1\nkind: HostConfig\nmemlok: 1\n", 0o644)
 	values := filepath.Join(root, "values.yaml")
-	put(t, values, "apiVersion: rdma.dev/v1alpha1\nkind: HostConfig\nmemlock: 4Gx\nnames: [pci]\nmounts:\n- hostPath: site\n", 0o644)
+	put(t, values, "apiVersion: rdma.dev/v1alpha1\nkind: HostConfig\nmemlock: 4Gx\nnames: [pci]\nmounts:\n- hostPath: "+
+		"site\n", 0o644)
 	for _, test := range []struct{ args, want string }{
 		{"--config " + config, config + `": line 3: field memlok not found` + "\n"},
 		{"--config " + values, values + `": line 3: memlock: parse size "4Gx"`},
@@ -97,7 +101,8 @@ func TestSiteMounts(t *testing.T) {
 kind: HostConfig
 mounts: [{hostPath: /opt/0000:3b:00.0}, {hostPath: /etc/site.conf, containerPath: /etc/app.conf}]
 `, 0o644)
-	r := cdigen(t, "generate", "--host-root", root, "--no-hook", "--format", "json", "--config", config, "--mount", "/opt/topo.xml:/etc/app.conf", "--mount", "/opt/topo.xml:/etc/app.conf")
+	r := cdigen(t, "generate", "--host-root", root, "--no-hook", "--format", "json", "--config", config, "--mount",
+		"/opt/topo.xml:/etc/app.conf", "--mount", "/opt/topo.xml:/etc/app.conf")
 	r.expect(t, exitOK, "")
 	var mounts []string
 	for _, m := range loads(t, r.stdout, "json").ContainerEdits.Mounts {
@@ -112,10 +117,12 @@ mounts: [{hostPath: /opt/0000:3b:00.0}, {hostPath: /etc/site.conf, containerPath
 // TestTarget: the default spec loads in the oldest runtimes; what needs more is
 // named, with the version it needs.
 func TestTarget(t *testing.T) {
-	for _, target := range []string{"podman-4.1", "podman-4.3", "podman-4.9", "containerd-1.7", "docker-28", "crio-1.24", "crio-1.31"} {
+	for _, target := range []string{"podman-4.1", "podman-4.3", "podman-4.9", "containerd-1.7", "docker-28", "crio-1.24",
+		"crio-1.31"} {
 		cdigen(t, "generate", "--no-hook", "--host-root", host(t, "hgx-h100"), "--target", target).expect(t, exitOK, "")
 	}
-	cdigen(t, "generate", "--no-hook", "--host-root", host(t, "hgx-h100"), "--target", "containerd-1.6").expect(t, exitUsage, "containerd-1.6")
+	cdigen(t, "generate", "--no-hook", "--host-root", host(t, "hgx-h100"), "--target", "containerd-1.6").
+		expect(t, exitUsage, "containerd-1.6")
 }
 
 // TestUserspace: the host's libraries are asked for on a host that has none.
@@ -193,7 +200,8 @@ func TestWatch(t *testing.T) {
 	go func() {
 		done <- run(ctx, []string{"watch", "--no-hook", "--host-root", root, "--output", dir}, &stdout, &stderr)
 	}()
-	for _, step := range []struct{ machine, device string }{{"roce-lag", "mlx5_bond_0"}, {"soft", "rxe0"}, {"none", ""}, {"soft", "rxe3"}} {
+	for _, step := range []struct{ machine, device string }{{"roce-lag", "mlx5_bond_0"}, {"soft", "rxe0"}, {"none", ""},
+		{"soft", "rxe3"}} {
 		become(step.machine)
 		feed.messages <- []byte("add@/devices/x\x00SUBSYSTEM=infiniband\x00")
 		await(t, step.machine, func() bool {
@@ -209,7 +217,8 @@ func TestWatch(t *testing.T) {
 	if code := <-done; code != exitOK {
 		t.Errorf("exit code %d, %s", code, &stderr)
 	}
-	if stdout.Len() > 0 || !strings.Contains(stderr.String(), "removed: its devices are gone") || strings.Contains(stderr.String(), "up to date") {
+	if stdout.Len() > 0 || !strings.Contains(stderr.String(), "removed: its devices are gone") ||
+		strings.Contains(stderr.String(), "up to date") {
 		t.Errorf("standard output %q, standard error:\n%s", &stdout, &stderr)
 	}
 	cdigen(t, "watch").expect(t, exitUsage, "with --output")

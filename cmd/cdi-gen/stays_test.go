@@ -28,7 +28,8 @@ func TestOutputOfAnother(t *testing.T) {
 	put(t, file, gpuSpec, 0o644)
 	for _, machine := range []string{"roce-lag", "none"} {
 		for _, args := range [][]string{nil, {"--check"}} {
-			generateTo(t, machine, file, args...).expect(t, exitUsage, `"`+file+`" is a spec of kind nvidia.com/gpu, not rdma.dev/hca`)
+			generateTo(t, machine, file, args...).
+				expect(t, exitUsage, `"`+file+`" is a spec of kind nvidia.com/gpu, not rdma.dev/hca`)
 		}
 	}
 	generateTo(t, "roce-lag", twin).expect(t, exitOK, twin+" written")
@@ -37,7 +38,8 @@ func TestOutputOfAnother(t *testing.T) {
 	// The file names of two kinds can be equal.
 	put(t, filepath.Join(dir, "a-b-c.json"), strings.Replace(gpuSpec, "nvidia.com/gpu", "a-b/c", 1), 0o644)
 	cdigen(t, "remove", "--output", dir, "--kind", "a/b-c").expect(t, exitUsage, "is a spec of kind a-b/c, not a/b-c")
-	generateTo(t, "roce-lag", dir, "--kind", "a/b-c", "--format", "json").expect(t, exitUsage, "is a spec of kind a-b/c, not a/b-c")
+	generateTo(t, "roce-lag", dir, "--kind", "a/b-c", "--format", "json").
+		expect(t, exitUsage, "is a spec of kind a-b/c, not a/b-c")
 	generateTo(t, "roce-lag", dir, "--kind", "a/b-c").expect(t, exitOK, "a-b-c.yaml written")
 	cdigen(t, "remove", "--output", dir, "--kind", "a/b-c").expect(t, exitOK, "removed")
 	holds(t, dir, "a-b-c.json", "gpu.yaml")
@@ -53,7 +55,8 @@ func TestRemoveFile(t *testing.T) {
 	generateTo(t, "roce-lag", file).expect(t, exitOK, "written")
 	cdigen(t, "remove", "--output", filepath.Join(dir, "my.json")).expect(t, exitOK, "removed")
 	cdigen(t, "remove", "--output", file).expect(t, exitNothing, "no spec of kind rdma.dev/hca")
-	cdigen(t, "remove", "--output", filepath.Join(dir, "x.yml")).expect(t, exitUsage, "runtimes read only files that end in .json or .yaml")
+	cdigen(t, "remove", "--output", filepath.Join(dir, "x.yml")).
+		expect(t, exitUsage, "runtimes read only files that end in .json or .yaml")
 	holds(t, dir)
 }
 
@@ -84,9 +87,11 @@ func TestOutputOfTheChosen(t *testing.T) {
 		{"roce-sriov", "--device mlx5_0,mlx5_77 --allow-absent", exitOK, "written", "mlx5_0"},
 		{"roce-sriov", "--device mlx5_77 --allow-absent", exitNothing, "removed: its devices are gone", "gone"},
 		{"roce-sriov", "--device [ --allow-absent", exitUsage, `match devices with "["`, "mlx5_bond_0"},
-		{"roce-lag", "--exclude mlx5_bond_0", exitNotChosen, "of the devices that --device and --exclude leave", "mlx5_bond_0"},
+		{"roce-lag", "--exclude mlx5_bond_0", exitNotChosen, "of the devices that --device and --exclude leave",
+			"mlx5_bond_0"},
 		{"roce-lag", "--exclude mlx5_bond_0 --allow-absent", exitNothing, "removed: its devices are gone", "gone"},
-		{"aws-p5", "--names netdev", exitNotChosen, "HCA rdmap79s0 cannot be listed: it has no network interface for --names netdev", "mlx5_bond_0"},
+		{"aws-p5", "--names netdev", exitNotChosen, "HCA rdmap79s0 cannot be listed: it has no network interface for " +
+			"--names netdev", "mlx5_bond_0"},
 		{"aws-p5", "--names netdev --allow-absent", exitNotChosen, "choose others with --names and --nodes", "mlx5_bond_0"},
 		{"aws-p5", "--names netdev --device rdmap79s0 --allow-absent", exitNotChosen, "HCA rdmap79s0 cannot", "mlx5_bond_0"},
 		{"aws-p5", "--nodes mad", exitNotChosen, "no HCA has an umad node", "mlx5_bond_0"},
@@ -121,15 +126,21 @@ func TestCheckSeesAll(t *testing.T) {
 		stdout              string // a part of it
 	}{
 		{"fits", "roce-lag", "", nil, exitOK, file + " fits the host", ""},
-		{"mode", "roce-lag", "", func() error { return os.Chmod(file, 0o600) }, exitDrift, "rdma.dev-hca.yaml has mode 0600 instead of 0644", ""},
-		{"twin", "roce-lag", "", func() error { return os.WriteFile(twin, []byte(oldSpec), 0o644) }, exitDrift, twin + " should not be there", "--- " + twin + "\n"},
-		{"other format", "roce-lag", "--format json", nil, exitDrift, twin + " is missing, " + file + " should not be there", "+++ host\n"},
-		{"of other days, for no device", "none", "", func() error { return os.WriteFile(file, []byte(oldSpec), 0o644) }, exitDrift, "should not be there", "--- " + file + "\n"},
-		{"devices left out", "misbehaving", "", func() error { generateTo(t, "misbehaving", dir); return nil }, exitPartial, "fits the host", ""},
+		{"mode", "roce-lag", "", func() error { return os.Chmod(file, 0o600) }, exitDrift,
+			"rdma.dev-hca.yaml has mode 0600 instead of 0644", ""},
+		{"twin", "roce-lag", "", func() error { return os.WriteFile(twin, []byte(oldSpec), 0o644) }, exitDrift,
+			twin + " should not be there", "--- " + twin + "\n"},
+		{"other format", "roce-lag", "--format json", nil, exitDrift, twin + " is missing, " + file + " should not be there",
+			"+++ host\n"},
+		{"of other days, for no device", "none", "", func() error { return os.WriteFile(file, []byte(oldSpec), 0o644) },
+			exitDrift, "should not be there", "--- " + file + "\n"},
+		{"devices left out", "misbehaving", "", func() error { generateTo(t, "misbehaving", dir); return nil }, exitPartial,
+			"fits the host", ""},
 		{"unreadable", "misbehaving", "--device mlx5_7", nil, exitIO, "the RDMA devices could not be read", ""},
 		{"not chosen", "roce-lag", "--exclude *", nil, exitNotChosen, "of the devices that --device and --exclude leave", ""},
 		{"exclusive", "soft-pci", "", nil, exitExclusive, "exclusive network namespace mode", ""},
-		{"a directory", "roce-lag", "", func() error { return errors.Join(os.Remove(file), os.Mkdir(file, 0o755)) }, exitUsage, "is a directory", ""},
+		{"a directory", "roce-lag", "", func() error { return errors.Join(os.Remove(file), os.Mkdir(file, 0o755)) },
+			exitUsage, "is a directory", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if err := errors.Join(os.RemoveAll(file), os.RemoveAll(twin)); err != nil {
@@ -200,7 +211,8 @@ func TestWatchRepairs(t *testing.T) {
 	become := func(machine string) {
 		t.Helper()
 		next := filepath.Join(root, "next")
-		if err := errors.Join(os.Symlink(filepath.Join(host(t, machine), "sys"), next), os.Rename(next, filepath.Join(root, "sys"))); err != nil {
+		if err := errors.Join(os.Symlink(filepath.Join(host(t, machine), "sys"), next),
+			os.Rename(next, filepath.Join(root, "sys"))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -214,13 +226,15 @@ func TestWatchRepairs(t *testing.T) {
 	done := make(chan int)
 	var stderr bytes.Buffer
 	go func() {
-		done <- run(ctx, []string{"watch", "--no-hook", "--host-root", root, "--output", dir, "--device", "mlx5_9"}, io.Discard, &stderr)
+		done <- run(ctx, []string{"watch", "--no-hook", "--host-root", root, "--output", dir, "--device", "mlx5_9"},
+			io.Discard, &stderr)
 	}()
 	has := func() bool {
 		data, err := os.ReadFile(file)
 		info, err2 := os.Stat(file)
 		_, err3 := os.Stat(twin)
-		return errors.Join(err, err2) == nil && strings.Contains(string(data), "name: mlx5_9\n") && info.Mode().Perm() == 0o644 && err3 != nil
+		return errors.Join(err, err2) == nil && strings.Contains(string(data), "name: mlx5_9\n") &&
+			info.Mode().Perm() == 0o644 && err3 != nil
 	}
 	for _, step := range []struct {
 		name string
@@ -273,7 +287,8 @@ func TestWatchIsReady(t *testing.T) {
 		t.Errorf("%v\n%s", err, &stderr)
 	}
 	// A socket that nobody listens to is said, and no reason to end.
-	if err := notifyReady(filepath.Join(dir, "absent")); err == nil || !strings.Contains(err.Error(), "tell systemd that the spec is there") {
+	if err := notifyReady(filepath.Join(dir, "absent")); err == nil ||
+		!strings.Contains(err.Error(), "tell systemd that the spec is there") {
 		t.Errorf("no socket: %v", err)
 	}
 }

@@ -92,7 +92,8 @@ func TestTopologyExitCodes(t *testing.T) {
 	} {
 		code, stdout, stderr := runTopology(t, test.machine, test.args...)
 		if code != test.code || !strings.Contains(stderr, test.stderr) || (stdout != "") != test.stdout {
-			t.Errorf("%s %q: exit code %d, want %d; stderr %q, stdout %q", test.machine, test.args, code, test.code, stderr, stdout)
+			t.Errorf("%s %q: exit code %d, want %d; stderr %q, stdout %q", test.machine, test.args, code, test.code, stderr,
+				stdout)
 		}
 	}
 }
@@ -115,7 +116,8 @@ func TestTopologyDiskFull(t *testing.T) {
 	root := rdmatest.Root(t, "roce-sriov")
 	for _, args := range []string{"", "-o tree", "-o matrix", "-o svg", "-o json", "-o yaml"} {
 		var talk bytes.Buffer
-		code := run(t.Context(), append([]string{"topology", "--host-root", root}, strings.Fields(args)...), fullDisk{}, &talk)
+		code := run(t.Context(), append([]string{"topology", "--host-root", root}, strings.Fields(args)...), fullDisk{},
+			&talk)
 		if code != exitIO || !strings.Contains(talk.String(), "write topology: no space left on device") {
 			t.Errorf("%q: exit code %d, %q", args, code, talk.String())
 		}

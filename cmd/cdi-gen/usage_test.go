@@ -41,8 +41,10 @@ func TestBadUsage(t *testing.T) {
 		{"generate --no-hook --nodes=", `invalid argument "" for "--nodes" flag: an empty value`},
 		{"generate --no-hook --nodes uverbs", `--nodes: unknown nodes "uverbs": want one of verbs, cm, mad, sm`},
 		{"generate --no-hook --format xml", `--format: unknown format "xml": want json or yaml`},
-		{"generate --no-hook --output /nowhere/x.yml", `--output "/nowhere/x.yml": runtimes read only files that end in .json or .yaml`},
-		{"generate --no-hook --output /nowhere/x.json --format yaml", `--output "/nowhere/x.json" ends in .json but --format is yaml`},
+		{"generate --no-hook --output /nowhere/x.yml", `--output "/nowhere/x.yml": runtimes read only files that end in ` +
+			`.json or .yaml`},
+		{"generate --no-hook --output /nowhere/x.json --format yaml",
+			`--output "/nowhere/x.json" ends in .json but --format is yaml`},
 		{"generate --memlock 0", `--memlock: parse size "0"`},
 		{"generate --memlock 4GiB", `--memlock: parse size "4GiB"`},
 		{"generate --memlock -1", `--memlock: parse size "-1"`},
@@ -106,7 +108,8 @@ func TestBrokenPipe(t *testing.T) {
 		{"list", "-o", "name", "--host-root", root},
 	} {
 		var stderr bytes.Buffer
-		if code := run(t.Context(), args, full{}, &stderr); code != exitIO || !strings.Contains(stderr.String(), "the pipe is full") {
+		if code := run(t.Context(), args, full{}, &stderr); code != exitIO ||
+			!strings.Contains(stderr.String(), "the pipe is full") {
 			t.Errorf("%s: exit code %d, standard error %q; want %d", args, code, &stderr, exitIO)
 		}
 	}
@@ -161,7 +164,8 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("cdi-gen %s<TAB>: exit code %d, %q; want %q", args, r.code, r.stdout, want)
 		}
 	}
-	if r := cdigen(t, "__completeNoDesc", "generate", "--target", "podman-4"); !strings.Contains(r.stdout, "podman-4.3\n") {
+	if r := cdigen(t, "__completeNoDesc", "generate", "--target", "podman-4"); !strings.Contains(r.stdout,
+		"podman-4.3\n") {
 		t.Errorf("targets %q", r.stdout)
 	}
 }

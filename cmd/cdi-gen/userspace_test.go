@@ -20,7 +20,8 @@ import (
 // unpack makes a directory of an archive of internal/userspace, for this machine.
 func unpack(t *testing.T, name string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "..", "internal", "userspace", "testdata", "trees", name+"-"+runtime.GOARCH+".tar"))
+	data, err := os.ReadFile(filepath.Join("..", "..", "internal", "userspace", "testdata", "trees",
+		name+"-"+runtime.GOARCH+".tar"))
 	if errors.Is(err, os.ErrNotExist) {
 		t.Skipf("no libraries of this architecture: %v", err)
 	}
@@ -60,7 +61,8 @@ func libraryHost(t *testing.T, machine string) string {
 // that every runtime reads, and says what images need.
 func TestUserspaceHost(t *testing.T) {
 	root := libraryHost(t, "roce-lag")
-	r := cdigen(t, "generate", "--host-root", root, "--no-hook", "--format", "json", "--userspace", "host", "--target", "podman-4.1")
+	r := cdigen(t, "generate", "--host-root", root, "--no-hook", "--format", "json", "--userspace", "host", "--target",
+		"podman-4.1")
 	r.expect(t, exitOK, "warning: containers need glibc 2.34 or newer")
 	var mounts []string
 	for _, m := range loads(t, r.stdout, "json").ContainerEdits.Mounts {
@@ -80,7 +82,8 @@ func TestUserspaceHost(t *testing.T) {
 	if !slices.Equal(mounts, listed) || len(mounts) == 0 {
 		t.Errorf("mounted %q, listed %q", mounts, listed)
 	}
-	if want := "\nproviders efa, mlx5, rxe of private ABI 34; images need glibc 2.34 or newer\n"; !strings.HasSuffix(table.stdout, want) {
+	if want := "\nproviders efa, mlx5, rxe of private ABI 34; images need glibc 2.34 or newer\n"; !strings.HasSuffix(
+		table.stdout, want) {
 		t.Errorf("the table does not end in %q:\n%s", want, table.stdout)
 	}
 }
@@ -106,17 +109,20 @@ func TestUserspaceImage(t *testing.T) {
 
 // TestUserspaceFormats: what programs read. JSON and YAML say the same.
 func TestUserspaceFormats(t *testing.T) {
-	args := []string{"userspace", "--host-root", libraryHost(t, "roce-lag"), "--image", unpack(t, "old-image"), "--mad", "-o"}
+	args := []string{"userspace", "--host-root", libraryHost(t, "roce-lag"), "--image", unpack(t, "old-image"), "--mad",
+		"-o"}
 	type report struct {
 		ABI      string
 		Mounts   []struct{ HostPath, ContainerPath string }
 		Problems []struct{ Library, Text string }
 	}
 	var fromJSON, fromYAML report
-	if err := errors.Join(json.Unmarshal([]byte(cdigen(t, append(args, "json")...).stdout), &fromJSON), yaml.Unmarshal([]byte(cdigen(t, append(args, "yaml")...).stdout), &fromYAML)); err != nil {
+	if err := errors.Join(json.Unmarshal([]byte(cdigen(t, append(args, "json")...).stdout), &fromJSON),
+		yaml.Unmarshal([]byte(cdigen(t, append(args, "yaml")...).stdout), &fromYAML)); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(fromJSON.Mounts, fromYAML.Mounts) || fromJSON.ABI != "34" || len(fromJSON.Problems) != 1 || len(fromYAML.Problems) != 1 {
+	if !slices.Equal(fromJSON.Mounts, fromYAML.Mounts) || fromJSON.ABI != "34" || len(fromJSON.Problems) != 1 ||
+		len(fromYAML.Problems) != 1 {
 		t.Errorf("JSON %+v\nYAML %+v", fromJSON, fromYAML)
 	}
 	if !slices.ContainsFunc(fromJSON.Mounts, func(m struct{ HostPath, ContainerPath string }) bool {
@@ -148,7 +154,8 @@ func TestUserspaceFaults(t *testing.T) {
 // TestUserspaceImageFIFO: an image that has a FIFO in the place of a file is not waited for.
 func TestUserspaceImageFIFO(t *testing.T) {
 	image := unpack(t, "image")
-	if err := errors.Join(os.MkdirAll(filepath.Join(image, "etc"), 0o755), syscall.Mkfifo(filepath.Join(image, "etc/ld.so.cache"), 0o644)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(image, "etc"), 0o755),
+		syscall.Mkfifo(filepath.Join(image, "etc/ld.so.cache"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	r := cdigen(t, "userspace", "--host-root", libraryHost(t, "roce-lag"), "--image", image)

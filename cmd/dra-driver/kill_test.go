@@ -99,7 +99,8 @@ func prepareAll(t *testing.T, n *drivertest.Node, claims []*resourceapi.Resource
 	return ids
 }
 
-func prepareAndKill(t *testing.T, n *drivertest.Node, driver *drivertest.Process, claims []*resourceapi.ResourceClaim, moment time.Duration) [][]string {
+func prepareAndKill(t *testing.T, n *drivertest.Node, driver *drivertest.Process, claims []*resourceapi.ResourceClaim,
+	moment time.Duration) [][]string {
 	t.Helper()
 	killed := make(chan struct{})
 	time.AfterFunc(moment, func() {
@@ -134,7 +135,8 @@ func restart(t *testing.T, n *drivertest.Node) *drivertest.Process {
 
 // checkRecovered checks that a claim has a spec just when it has a record, as soon
 // as the next driver serves the kubelet: a claim that was answered has both.
-func checkRecovered(t *testing.T, n *drivertest.Node, round int, victims []*resourceapi.ResourceClaim, ids [][]string, live []string) {
+func checkRecovered(t *testing.T, n *drivertest.Node, round int, victims []*resourceapi.ResourceClaim, ids [][]string,
+	live []string) {
 	t.Helper()
 	if err := drivertest.CheckSpecs(n.CDIDir, live...); err != nil {
 		t.Fatalf("round %d, after the restart: %v", round, err)

@@ -26,7 +26,8 @@ func TestLog(t *testing.T) {
 	logTo(quote.Writer(&out))
 	klog.Background().Error(errors.New("first\nsecond \x1b]0;x\x07"), "about \u202ex", "name", "a\n\x1b[2J")
 	klog.Flush()
-	if text := out.String(); !strings.Contains(text, "second") || strings.ContainsAny(text, "\x1b\x07\u202e") || strings.Count(text, "about") != 1 {
+	if text := out.String(); !strings.Contains(text, "second") || strings.ContainsAny(text, "\x1b\x07\u202e") ||
+		strings.Count(text, "about") != 1 {
 		t.Errorf("the log is %q", text)
 	}
 }

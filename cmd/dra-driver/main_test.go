@@ -30,16 +30,22 @@ func TestUsage(t *testing.T) {
 		args []string
 		want string
 	}{
-		"unknown flag":          {[]string{"--nope"}, "unknown flag: --nope; see dra-driver --help"},
-		"argument":              {[]string{"serve"}, `unknown argument "serve"`},
-		"no node name":          {nil, "set --node-name or NODE_NAME"},
-		"relative path":         {[]string{"--node-name", "n", "--cdi-dir", "cdi"}, "CDI directory is not an absolute path: \"cdi\""},
-		"bad memlock":           {[]string{"--node-name", "n", "--memlock", "lots"}, "want unlimited, inherit or a quantity of bytes"},
-		"bad policy":            {[]string{"--node-name", "n", "--memlock-denied", "explode"}, `--memlock-denied "explode": want one of [clamp fail ignore]`},
-		"no configuration":      {[]string{"--node-name", "n", "--config", "/nonexistent/config.yaml"}, "read configuration: open /nonexistent/config.yaml"},
-		"bad configuration":     {[]string{"--node-name", "n", "--config", "testdata/bad.yaml"}, `read configuration "testdata/bad.yaml": `},
-		"explain, bad format":   {[]string{"explain", "-o", "xml"}, `--output "xml": want one of [table json yaml]`},
-		"explain, bad file":     {[]string{"explain", "--config", "testdata/bad.yaml"}, `read configuration "testdata/bad.yaml": `},
+		"unknown flag": {[]string{"--nope"}, "unknown flag: --nope; see dra-driver --help"},
+		"argument":     {[]string{"serve"}, `unknown argument "serve"`},
+		"no node name": {nil, "set --node-name or NODE_NAME"},
+		"relative path": {[]string{"--node-name", "n", "--cdi-dir", "cdi"},
+			"CDI directory is not an absolute path: \"cdi\""},
+		"bad memlock": {[]string{"--node-name", "n", "--memlock", "lots"},
+			"want unlimited, inherit or a quantity of bytes"},
+		"bad policy": {[]string{"--node-name", "n", "--memlock-denied", "explode"},
+			`--memlock-denied "explode": want one of [clamp fail ignore]`},
+		"no configuration": {[]string{"--node-name", "n", "--config", "/nonexistent/config.yaml"},
+			"read configuration: open /nonexistent/config.yaml"},
+		"bad configuration": {[]string{"--node-name", "n", "--config", "testdata/bad.yaml"},
+			`read configuration "testdata/bad.yaml": `},
+		"explain, bad format": {[]string{"explain", "-o", "xml"}, `--output "xml": want one of [table json yaml]`},
+		"explain, bad file": {[]string{"explain", "--config", "testdata/bad.yaml"},
+			`read configuration "testdata/bad.yaml": `},
 		"explain, argument":     {[]string{"explain", "mlx5_0"}, `unknown argument "mlx5_0"`},
 		"probe, unknown flag":   {[]string{"probe", "--nope"}, "see dra-driver probe --help"},
 		"probe, argument":       {[]string{"probe", "now"}, `unknown argument "now"`},
@@ -47,7 +53,8 @@ func TestUsage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := invoke(t, nil, tc.args...)
-			if code != exitUsage || stdout != "" || !strings.Contains(stderr, tc.want) || !strings.HasPrefix(stderr, "dra-driver: ") {
+			if code != exitUsage || stdout != "" || !strings.Contains(stderr, tc.want) ||
+				!strings.HasPrefix(stderr, "dra-driver: ") {
 				t.Errorf("exit code %d, stdout %q, stderr %q; want %d and %q", code, stdout, stderr, exitUsage, tc.want)
 			}
 		})
@@ -61,7 +68,8 @@ func TestVersionAndHelp(t *testing.T) {
 		}
 	}
 	code, stdout, _ := invoke(t, nil, "--help")
-	for _, flag := range []string{"--node-name", "--pod-uid", "--host-root", "--kubelet-dir", "--cdi-dir", "--kubeconfig", "--memlock", "--runtime-cdi-enabled", "--config", "--hook-dir", "-v, --v", "Exit codes"} {
+	for _, flag := range []string{"--node-name", "--pod-uid", "--host-root", "--kubelet-dir", "--cdi-dir", "--kubeconfig",
+		"--memlock", "--runtime-cdi-enabled", "--config", "--hook-dir", "-v, --v", "Exit codes"} {
 		if code != exitOK || !strings.Contains(stdout, flag) {
 			t.Errorf("help: exit code %d, and nothing of %s", code, flag)
 		}
@@ -73,7 +81,8 @@ func TestVersionAndHelp(t *testing.T) {
 func TestExplain(t *testing.T) {
 	host := drivertest.NewHost(t, "roce-sriov")
 	code, stdout, stderr := invoke(t, nil, "explain", "--host-root", host.Root, "--config", "testdata/shared.yaml")
-	if code != exitOK || stderr != "" || !strings.Contains(stdout, "shared-pci-0000-3b-00-0") || strings.Count(stdout, "no rdma cgroup controller") != 1 {
+	if code != exitOK || stderr != "" || !strings.Contains(stdout, "shared-pci-0000-3b-00-0") ||
+		strings.Count(stdout, "no rdma cgroup controller") != 1 {
 		t.Errorf("exit code %d, stderr %q, stdout:\n%s", code, stderr, stdout)
 	}
 	code, stdout, _ = invoke(t, nil, "explain", "--host-root", host.Root, "-o", "json")
@@ -85,8 +94,10 @@ func TestExplain(t *testing.T) {
 		t.Errorf("without sysfs: exit code %d, stderr %q", code, stderr)
 	}
 	needs.Root(t, "entering a network namespace")
-	code, stdout, stderr = invoke(t, nil, "explain", "--host-root", host.Root, "--attach-interfaces", "--node-ips", "192.0.2.1")
-	if code != exitOK || !strings.Contains(stdout, "MACVLAN   MOVE") || !strings.Contains(stdout, `: network interface "ens1f0np0": the host has none of that name now`) {
+	code, stdout, stderr = invoke(t, nil, "explain", "--host-root", host.Root, "--attach-interfaces", "--node-ips",
+		"192.0.2.1")
+	if code != exitOK || !strings.Contains(stdout, "MACVLAN   MOVE") ||
+		!strings.Contains(stdout, `: network interface "ens1f0np0": the host has none of that name now`) {
 		t.Errorf("of interfaces: exit code %d, stderr %q, stdout:\n%s", code, stderr, stdout)
 	}
 }
@@ -98,11 +109,13 @@ func TestStartErrors(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no kubeconfig":      {[]string{"--kubeconfig", "/nonexistent"}, "configure the Kubernetes client"},
-		"not in a cluster":   {[]string{"--kubeconfig", ""}, "outside of a pod, name a --kubeconfig"},
-		"no hook to install": {[]string{"--hook-dir", drivertest.TempDir(t), "--hook-source", "/nonexistent"}, "/nonexistent"},
-		"no sysfs":           {[]string{"--host-root", drivertest.TempDir(t)}, "sys"},
-		"no kubelet":         {[]string{"--kubelet-dir", filepath.Join(drivertest.TempDir(t), "none")}, "register with the kubelet below"},
+		"no kubeconfig":    {[]string{"--kubeconfig", "/nonexistent"}, "configure the Kubernetes client"},
+		"not in a cluster": {[]string{"--kubeconfig", ""}, "outside of a pod, name a --kubeconfig"},
+		"no hook to install": {[]string{"--hook-dir", drivertest.TempDir(t), "--hook-source", "/nonexistent"},
+			"/nonexistent"},
+		"no sysfs": {[]string{"--host-root", drivertest.TempDir(t)}, "sys"},
+		"no kubelet": {[]string{"--kubelet-dir", filepath.Join(drivertest.TempDir(t), "none")},
+			"register with the kubelet below"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := drivertest.StartProcess(t, append(n.Args(t, ""), tc.args...)...)
@@ -175,7 +188,8 @@ func TestHookInstallErrors(t *testing.T) {
 		t.Errorf("without a directory: %+v, %v, want no hook", options, err)
 	}
 	missing := &hookFlags{source: "/nonexistent/rdma-hook", dir: drivertest.TempDir(t)}
-	if _, err := missing.install(ctx); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "/nonexistent/rdma-hook") {
+	if _, err := missing.install(ctx); !errors.Is(err, os.ErrNotExist) ||
+		!strings.Contains(err.Error(), "/nonexistent/rdma-hook") {
 		t.Errorf("without a source: %v", err)
 	}
 }

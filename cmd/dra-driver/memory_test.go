@@ -54,7 +54,8 @@ func TestMemoryLimit(t *testing.T) {
 		return nil
 	})
 	most := peak(t, p) + functions*perClaim
-	t.Logf("with %d HCAs: %d MiB at the start, %d MiB with %d claims, %d MiB with a hostile file and the files of a claim on each; the limit is %d MiB",
+	t.Logf("with %d HCAs: %d MiB at the start, %d MiB with %d claims, %d MiB with a hostile file and the files of a "+
+		"claim on each; the limit is %d MiB",
 		functions, started>>20, prepared>>20, claims, most>>20, limit>>20)
 	if most > limit/2 {
 		t.Errorf("the driver took %d MiB, more than half of the limit of %d MiB", most>>20, limit>>20)

@@ -75,9 +75,12 @@ func TestMetrics(t *testing.T) {
 		`rdma_device_allocation_info\{claim="claim-1",device="pci-0000-19-00-0",dra_device="pci-0000-19-00-0",namespace="team-a",pod="trainer-0"\} 1`,
 		`rdma_driver_prepare_duration_seconds_count\{phase="claim"\} 1`,
 		`rdma_driver_prepare_duration_seconds_bucket\{phase="call",le="0.0001"\} .*`,
-		`rdma_driver_prepared_claims 1`, `rdma_driver_allocated_devices\{kind="exclusive"\} 1`, `rdma_driver_published_devices\{kind="exclusive"\} 9`,
-		`rdma_driver_registered 1`, `rdma_driver_pod_resources_up 1`, `rdma_driver_api_requests_total\{code="200",method="GET"\} .*`,
-		`rdma_device_healthy\{device="pci-0000-19-00-0",ibdev="mlx5_0"\} 1`, `go_goroutines .*`, `process_open_fds .*`, `rdma_driver_build_info\{.*`)
+		`rdma_driver_prepared_claims 1`, `rdma_driver_allocated_devices\{kind="exclusive"\} 1`,
+		`rdma_driver_published_devices\{kind="exclusive"\} 9`,
+		`rdma_driver_registered 1`, `rdma_driver_pod_resources_up 1`,
+		`rdma_driver_api_requests_total\{code="200",method="GET"\} .*`,
+		`rdma_device_healthy\{device="pci-0000-19-00-0",ibdev="mlx5_0"\} 1`, `go_goroutines .*`, `process_open_fds .*`,
+		`rdma_driver_build_info\{.*`)
 	if _, err := prepared(t, n, drivertest.Claim(2, hcas[0])); err == nil {
 		t.Error("a claim that nobody knows is prepared")
 	}
@@ -86,9 +89,11 @@ func TestMetrics(t *testing.T) {
 	if _, err := prepared(t, n, taken); err == nil {
 		t.Error("two claims have one device")
 	}
-	eventuallyHas(t, address, `rdma_driver_claim_errors_total\{operation="prepare",reason="in_use"\} 1`, `rdma_driver_claim_errors_total\{operation="prepare",reason="api"\} 1`)
+	eventuallyHas(t, address, `rdma_driver_claim_errors_total\{operation="prepare",reason="in_use"\} 1`,
+		`rdma_driver_claim_errors_total\{operation="prepare",reason="api"\} 1`)
 	mustUnprepare(t, n, c)
-	text := eventuallyHas(t, address, `rdma_driver_prepared_claims 0`, `rdma_driver_unprepare_duration_seconds_count\{phase="claim"\} 1`)
+	text := eventuallyHas(t, address, `rdma_driver_prepared_claims 0`,
+		`rdma_driver_unprepare_duration_seconds_count\{phase="claim"\} 1`)
 	if strings.Contains(text, "claim-1") {
 		t.Errorf("the claim is gone, and still named in:\n%s", brief(text))
 	}
@@ -132,7 +137,8 @@ func process(t *testing.T, text string) string {
 // TestMetricsUsage: addresses and certificates that cannot be right are bad usage, and
 // none is the default.
 func TestMetricsUsage(t *testing.T) {
-	for _, args := range [][]string{{"--metrics-bind-address", "9485"}, {"--metrics-bind-address", ":9485", "--metrics-tls-cert-file", "/tls.crt"}} {
+	for _, args := range [][]string{{"--metrics-bind-address", "9485"},
+		{"--metrics-bind-address", ":9485", "--metrics-tls-cert-file", "/tls.crt"}} {
 		var stderr strings.Builder
 		args = append([]string{"--node-name", "n"}, args...)
 		if code := run(t.Context(), args, func(string) string { return "" }, io.Discard, &stderr); code != exitUsage {

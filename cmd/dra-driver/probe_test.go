@@ -21,7 +21,8 @@ const podUID = "33333333-0000-4000-8000-000000000003"
 // environment.
 func probeNode(t *testing.T, n *drivertest.Node, uid string, args ...string) (code int, stderr string) {
 	t.Helper()
-	code, stdout, stderr := invoke(t, map[string]string{"POD_UID": uid}, append([]string{"probe", "--kubelet-dir", n.Dir}, args...)...)
+	code, stdout, stderr := invoke(t, map[string]string{"POD_UID": uid},
+		append([]string{"probe", "--kubelet-dir", n.Dir}, args...)...)
 	if stdout != "" {
 		t.Errorf("the probe wrote to stdout: %q", stdout)
 	}
@@ -34,7 +35,8 @@ func TestProbe(t *testing.T) {
 	for name, uid := range map[string]string{"no pod": "", "rolling update": podUID} {
 		t.Run(name, func(t *testing.T) {
 			n := drivertest.NewNode(t, "hgx-h100")
-			if code, stderr := probeNode(t, n, uid, "--timeout", "1s"); code != exitError || !strings.Contains(stderr, "rdma.dev") || !strings.Contains(stderr, ".sock") {
+			if code, stderr := probeNode(t, n, uid, "--timeout", "1s"); code != exitError ||
+				!strings.Contains(stderr, "rdma.dev") || !strings.Contains(stderr, ".sock") {
 				t.Errorf("without a driver: exit code %d, %q, want the sockets", code, stderr)
 			}
 			p := n.Start(t, uid)
@@ -44,7 +46,8 @@ func TestProbe(t *testing.T) {
 				}
 			}
 			notify(t, n.Sockets()[0], &registerapi.RegistrationStatus{PluginRegistered: false, Error: "not wanted"})
-			if code, stderr := probeNode(t, n, uid, "--ready"); code != exitError || !strings.Contains(stderr, "the kubelet has not registered the driver yet") {
+			if code, stderr := probeNode(t, n, uid, "--ready"); code != exitError ||
+				!strings.Contains(stderr, "the kubelet has not registered the driver yet") {
 				t.Errorf("not registered: exit code %d, %q", code, stderr)
 			}
 			if code, stderr := probeNode(t, n, uid); code != exitOK {
@@ -77,7 +80,8 @@ func notify(t *testing.T, socket string, status *registerapi.RegistrationStatus)
 func TestProbeOfThePod(t *testing.T) {
 	n := drivertest.NewNode(t, "hgx-h100")
 	n.Start(t, podUID)
-	if code, stderr := probeNode(t, n, "another-pod", "--timeout", "1s"); code != exitError || !strings.Contains(stderr, "another-pod") {
+	if code, stderr := probeNode(t, n, "another-pod", "--timeout", "1s"); code != exitError ||
+		!strings.Contains(stderr, "another-pod") {
 		t.Errorf("exit code %d, %q, want the other pod's socket", code, stderr)
 	}
 }
@@ -131,7 +135,8 @@ func TestProbeTellsNRI(t *testing.T) {
 		if code != exitOK || stderr != "" {
 			t.Fatalf("exit code %d, %q", code, stderr)
 		}
-		if !strings.Contains(stdout, "trouble with NRI: exec sessions and probes have the container runtime's limit") || !strings.Contains(stdout, "has no socket") {
+		if !strings.Contains(stdout, "trouble with NRI: exec sessions and probes have the container runtime's limit") ||
+			!strings.Contains(stdout, "has no socket") {
 			return fmt.Errorf("the probe prints %q", stdout)
 		}
 		return nil

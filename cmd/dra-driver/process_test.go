@@ -100,7 +100,8 @@ func TestStop(t *testing.T) {
 func TestLeave(t *testing.T) {
 	n := drivertest.NewNode(t, "hgx-h100")
 	dir, source := drivertest.TempDir(t), filepath.Join(drivertest.TempDir(t), "hook")
-	if err := errors.Join(os.WriteFile(source, []byte("#!/bin/sh\n"), 0o755), os.WriteFile(filepath.Join(dir, "not-ours"), nil, 0o644)); err != nil {
+	if err := errors.Join(os.WriteFile(source, []byte("#!/bin/sh\n"), 0o755),
+		os.WriteFile(filepath.Join(dir, "not-ours"), nil, 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	hook := []string{"--hook-dir", dir, "--hook-source", source}

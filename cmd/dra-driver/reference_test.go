@@ -3,13 +3,15 @@ package main
 import (
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/reference"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/reference"
 )
 
 // TestReference: the reference pages are what the program says of itself.
 func TestReference(t *testing.T) {
 	golden.File(t, "../../docs/reference/dra-driver.md", reference.Page(newRoot(func(string) string { return "" })))
-	golden.Section(t, "../../docs/reference/exit-codes.md", "dra-driver", serveCodes.Table("dra-driver")+explainCodes.Table("dra-driver explain")+
-		statusCodes.Table("dra-driver status")+probeCodes.Table("dra-driver probe")+uninstallCodes.Table("dra-driver uninstall-check"))
+	golden.Section(t, "../../docs/reference/exit-codes.md", "dra-driver", reference.ExitCodes("dra-driver", serveCodes)+
+		reference.ExitCodes("dra-driver explain", explainCodes)+
+		reference.ExitCodes("dra-driver status", statusCodes)+reference.ExitCodes("dra-driver probe", probeCodes)+
+		reference.ExitCodes("dra-driver uninstall-check", uninstallCodes))
 }

@@ -40,7 +40,8 @@ func TestStatus(t *testing.T) {
 		}
 		return nil
 	})
-	if _, html, _ := statusOf(t, n, "-o", "html"); !strings.HasPrefix(html, "<!doctype html>") || !strings.Contains(html, "<svg") {
+	if _, html, _ := statusOf(t, n, "-o", "html"); !strings.HasPrefix(html, "<!doctype html>") ||
+		!strings.Contains(html, "<svg") {
 		t.Errorf("as HTML:\n%s", html)
 	}
 	_, text, _ := statusOf(t, n, "-o", "json")
@@ -56,7 +57,8 @@ func TestStatus(t *testing.T) {
 		defer resp.Body.Close()
 		return json.NewDecoder(resp.Body).Decode(&overHTTP)
 	})
-	if overSocket.Node != drivertest.NodeName || len(overSocket.HCAs) == 0 || len(overHTTP.HCAs) != len(overSocket.HCAs) || !overHTTP.Started.Equal(overSocket.Started) {
+	if overSocket.Node != drivertest.NodeName || len(overSocket.HCAs) == 0 || len(overHTTP.HCAs) != len(overSocket.HCAs) ||
+		!overHTTP.Started.Equal(overSocket.Started) {
 		t.Errorf("over the socket %+v, over HTTP %+v", overSocket, overHTTP)
 	}
 	if code := driver.Terminate(); code != exitOK {

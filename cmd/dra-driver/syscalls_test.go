@@ -28,7 +28,8 @@ func TestSyscallsOfPrepare(t *testing.T) {
 	out := filepath.Join(drivertest.TempDir(t), "strace")
 	calls := "trace=fsync,fdatasync,sync,syncfs,msync,sync_file_range,execve,execveat,rename,renameat,renameat2,flock,openat,socket"
 	// With -D the driver is our child, and strace its grandchild.
-	driver := drivertest.StartProgram(t, append([]string{strace, "-D", "-f", "-q", "-o", out, "-e", calls, drivertest.Binary(t)}, n.Args(t, "")...)...)
+	driver := drivertest.StartProgram(t, append([]string{strace, "-D", "-f", "-q", "-o", out, "-e", calls,
+		drivertest.Binary(t)}, n.Args(t, "")...)...)
 	n.WaitForPlugins(1)
 	const claims = 20
 	const atStart = 2       // the HCAs that the next driver will know (docs/adr/0013), and the sign (0023)
@@ -66,7 +67,8 @@ func countSyscalls(t *testing.T, file string) map[string]int {
 			count[line[1]]++
 		}
 		if !regexp.MustCompile(`(?m)^\d+ +\+\+\+ exited with \d+ \+\+\+$`).Match(data) {
-			return fmt.Errorf("strace has not seen the end of the driver: it wrote %d bytes, at last %q", len(data), data[max(0, len(data)-200):])
+			return fmt.Errorf("strace has not seen the end of the driver: it wrote %d bytes, at last %q", len(data),
+				data[max(0, len(data)-200):])
 		}
 		return nil
 	})

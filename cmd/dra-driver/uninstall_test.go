@@ -14,25 +14,29 @@ import (
 // TestUninstallCheck: claims with devices of this driver are in the way, with their
 // users; those of other drivers, and those that wait, are not.
 func TestUninstallCheck(t *testing.T) {
-	waiting, other, used, shared := drivertest.Claim(1), drivertest.Claim(2, "gpu-0"), drivertest.Claim(3, hcas[0]), drivertest.Claim(4, hcas[1], hcas[2])
+	waiting, other, used, shared := drivertest.Claim(1), drivertest.Claim(2, "gpu-0"), drivertest.Claim(3, hcas[0]),
+		drivertest.Claim(4, hcas[1], hcas[2])
 	waiting.Status.Allocation = nil
 	other.Status.Allocation.Devices.Results[0].Driver = "gpu.example.com"
 	used.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "trainer", UID: "1"}}
-	shared.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "a", UID: "2"}, {Resource: "pods", Name: "b", UID: "3"}}
+	shared.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "a", UID: "2"},
+		{Resource: "pods", Name: "b", UID: "3"}}
 
 	var out bytes.Buffer
 	if err := checkUninstall(t.Context(), fake.NewClientset(waiting, other), &out); err != nil || out.Len() > 0 {
 		t.Errorf("nothing is in use: %v, %s", err, &out)
 	}
 	err := checkUninstall(t.Context(), fake.NewClientset(waiting, other, used, shared), &out)
-	if err == nil || !strings.Contains(err.Error(), "2 claims have devices of driver rdma.dev") || !strings.Contains(err.Error(), "--no-hooks") {
+	if err == nil || !strings.Contains(err.Error(), "2 claims have devices of driver rdma.dev") ||
+		!strings.Contains(err.Error(), "--no-hooks") {
 		t.Errorf("claims are in use: %v", err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(lines) != 4 {
 		t.Fatalf("want a line for each device:\n%s", &out)
 	}
-	for i, want := range [][]string{{"NAMESPACE"}, {"claim-3", hcas[0], "pods/trainer"}, {"claim-4", hcas[1], "pods/a and 1 more"}, {"claim-4", hcas[2]}} {
+	for i, want := range [][]string{{"NAMESPACE"}, {"claim-3", hcas[0], "pods/trainer"},
+		{"claim-4", hcas[1], "pods/a and 1 more"}, {"claim-4", hcas[2]}} {
 		for _, word := range want {
 			if !strings.Contains(lines[i], word) {
 				t.Errorf("line %q does not have %q", lines[i], word)

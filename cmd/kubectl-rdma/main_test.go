@@ -94,7 +94,8 @@ func TestLists(t *testing.T) {
 		{"nodes --no-headers -l machine=aws-p5", "node3"},
 		{"nodes --no-headers --field-selector=metadata.name=node1", "node1"},
 		{"devices --no-headers --node=node2 --class=vf.hca.rdma.dev", strings.TrimSpace(strings.Repeat("node2 ", 8))},
-		{"devices --no-headers -l machine=roce-sriov --class=vf.hca.rdma.dev", strings.TrimSpace(strings.Repeat("node2 ", 8))},
+		{"devices --no-headers -l machine=roce-sriov --class=vf.hca.rdma.dev",
+			strings.TrimSpace(strings.Repeat("node2 ", 8))},
 		{"devices --no-headers -l machine=roce-sriov --node=node1", ""},
 		{"claims --no-headers", "share train vf waits"},
 		{"claims --no-headers -n fabric", "monitor"},
@@ -132,7 +133,8 @@ func TestNothing(t *testing.T) {
 	s := newSession(t, fleet.New(t))
 	for args, want := range map[string]string{
 		"nodes": "No resources found\n", "devices": "No resources found\n", "topology": "No resources found\n",
-		"claims": "No resources found in default namespace.\n", "claims -A": "No resources found\n", "claims -n fabric": "No resources found in fabric namespace.\n",
+		"claims": "No resources found in default namespace.\n", "claims -A": "No resources found\n",
+		"claims -n fabric": "No resources found in fabric namespace.\n",
 	} {
 		if r := s.run(strings.Fields(args)...); r.code != exitOK || r.stdout != "" || r.stderr != want {
 			t.Errorf("kubectl rdma %s: %+v, want %q", args, r, want)
@@ -142,7 +144,8 @@ func TestNothing(t *testing.T) {
 			APIVersion, Kind string
 			Items            []any
 		}
-		if err := json.Unmarshal([]byte(r.stdout), &list); err != nil || r.stderr != "" || list.Items == nil || list.APIVersion != apiVersion {
+		if err := json.Unmarshal([]byte(r.stdout), &list); err != nil || r.stderr != "" || list.Items == nil ||
+			list.APIVersion != apiVersion {
 			t.Errorf("kubectl rdma %s -o json: %+v, %v; want an empty list", args, r, err)
 		}
 	}
@@ -155,15 +158,16 @@ func TestErrors(t *testing.T) {
 	s := newSession(t, f)
 	s.server.Forbidden = []string{"list deviceclasses"}
 	for args, want := range map[string]string{
-		"why none":                       `Error from server (NotFound): pods "none" not found`,
-		"why deployment/x":               `error: explain "deployment/x": want the name of a pod`,
-		"why":                            `error: name one pod, as in kubectl rdma why trainer-0: there are 0 names`,
-		"nodes node1 none":               `Error from server (NotFound): nodes "none" not found`,
-		"claims none":                    `Error from server (NotFound): resourceclaims.resource.k8s.io "none" not found`,
-		"devices --class=hca.rdma.dev":   `find DeviceClass "hca.rdma.dev"`,
-		"devices --cel=1+":               `error: select devices: compile '1+': `,
-		"devices x":                      `unknown command "x"`,
-		"devices -o csv":                 `error: unable to match a printer suitable for the output format "csv", allowed formats are: `,
+		"why none":                     `Error from server (NotFound): pods "none" not found`,
+		"why deployment/x":             `error: explain "deployment/x": want the name of a pod`,
+		"why":                          `error: name one pod, as in kubectl rdma why trainer-0: there are 0 names`,
+		"nodes node1 none":             `Error from server (NotFound): nodes "none" not found`,
+		"claims none":                  `Error from server (NotFound): resourceclaims.resource.k8s.io "none" not found`,
+		"devices --class=hca.rdma.dev": `find DeviceClass "hca.rdma.dev"`,
+		"devices --cel=1+":             `error: select devices: compile '1+': `,
+		"devices x":                    `unknown command "x"`,
+		"devices -o csv": `error: unable to match a printer suitable for the output format "csv", allowed ` +
+			`formats are: `,
 		"topology -o svg":                `error: an SVG shows one node, and there are 3: choose one with --node`,
 		"nodes --context=none":           `error: context "none" does not exist`,
 		"frobnicate":                     `error: unknown command "frobnicate"`,
@@ -183,13 +187,14 @@ func TestRights(t *testing.T) {
 	f, _ := fleet.Short(t)
 	s := newSession(t, f)
 	for args, want := range map[string]string{
-		"nodes":                        "list nodes; list resourceslices; list resourceclaims; list pods",
-		"devices":                      "list resourceslices; list resourceclaims",
-		"devices -l a=b --class=c":     "list nodes; list resourceslices; list resourceclaims; list deviceclasses",
-		"topology":                     "list resourceslices; list resourceclaims",
-		"claims":                       "list default/resourceclaims; list deviceclasses; list resourceslices",
-		"claims -A":                    "list resourceclaims; list deviceclasses; list resourceslices",
-		"why trainer":                  "get default/pods/trainer; list resourceslices; list deviceclasses; list resourceclaims; list nodes; list pods; list default/events",
+		"nodes":                    "list nodes; list resourceslices; list resourceclaims; list pods",
+		"devices":                  "list resourceslices; list resourceclaims",
+		"devices -l a=b --class=c": "list nodes; list resourceslices; list resourceclaims; list deviceclasses",
+		"topology":                 "list resourceslices; list resourceclaims",
+		"claims":                   "list default/resourceclaims; list deviceclasses; list resourceslices",
+		"claims -A":                "list resourceclaims; list deviceclasses; list resourceslices",
+		"why trainer": "get default/pods/trainer; list resourceslices; list deviceclasses; list " +
+			"resourceclaims; list nodes; list pods; list default/events",
 		"version":                      "",
 		"--version":                    "",
 		"completion bash":              "",
@@ -209,15 +214,18 @@ func TestRights(t *testing.T) {
 	}
 	s.server.Forbidden = []string{"nodes", "pods", "resourceclaims", "default/events"}
 	r := s.run("why", "trainer")
-	if r.code != exitOK || !strings.Contains(r.stdout, "claims: default/infer (7)") || !strings.Contains(r.stdout, "Not known:\n  - resourceclaims is forbidden") {
+	if r.code != exitOK || !strings.Contains(r.stdout, "claims: default/infer (7)") ||
+		!strings.Contains(r.stdout, "Not known:\n  - resourceclaims is forbidden") {
 		t.Errorf("who may read claims of the own namespace alone learns nothing: %+v", r)
 	}
 	r = s.run("devices")
-	if r.code != exitOK || !strings.Contains(r.stdout, "node1") || !strings.Contains(r.stderr, "Warning: not all is known: resourceclaims is forbidden") {
+	if r.code != exitOK || !strings.Contains(r.stdout, "node1") ||
+		!strings.Contains(r.stderr, "Warning: not all is known: resourceclaims is forbidden") {
 		t.Errorf("without the right to read claims: %+v", r)
 	}
 	s.server.Forbidden = []string{"list resourceslices"}
-	if r := s.run("devices"); r.code != exitError || !strings.HasPrefix(r.stderr, "Error from server (Forbidden): list resourceslices: ") {
+	if r := s.run("devices"); r.code != exitError ||
+		!strings.HasPrefix(r.stderr, "Error from server (Forbidden): list resourceslices: ") {
 		t.Errorf("without the right to read slices: %+v", r)
 	}
 }
@@ -256,7 +264,8 @@ func TestCompletion(t *testing.T) {
 // TestFormats: JSON and YAML say the same, with the kind.
 func TestFormats(t *testing.T) {
 	s := newSession(t, fleet.Mixed(t))
-	for args, kind := range map[string]string{"nodes": "NodeList", "devices": "DeviceList", "claims": "ClaimList", "topology": "TopologyList"} {
+	for args, kind := range map[string]string{"nodes": "NodeList", "devices": "DeviceList", "claims": "ClaimList",
+		"topology": "TopologyList"} {
 		var list struct {
 			Kind  string
 			Items []map[string]any
@@ -273,11 +282,14 @@ func TestFormats(t *testing.T) {
 		}
 		a, _ := json.Marshal(again)
 		b, _ := json.Marshal(direct)
-		if err := json.Unmarshal(asJSON, &list); err != nil || list.Kind != kind || len(list.Items) == 0 || !bytes.Equal(a, b) {
-			t.Errorf("%s: kind %s with %d items, %v; want %s, the same in JSON and YAML", args, list.Kind, len(list.Items), err, kind)
+		if err := json.Unmarshal(asJSON, &list); err != nil || list.Kind != kind || len(list.Items) == 0 ||
+			!bytes.Equal(a, b) {
+			t.Errorf("%s: kind %s with %d items, %v; want %s, the same in JSON and YAML", args, list.Kind, len(list.Items), err,
+				kind)
 		}
 	}
-	if svg := s.ok("topology", "--node=node1", "-o", "svg"); !strings.HasPrefix(svg, "<svg") && !strings.HasPrefix(svg, "<?xml") {
+	if svg := s.ok("topology", "--node=node1", "-o", "svg"); !strings.HasPrefix(svg, "<svg") &&
+		!strings.HasPrefix(svg, "<?xml") {
 		t.Errorf("no picture: %.80s", svg)
 	}
 }
@@ -296,13 +308,17 @@ func TestHostileNames(t *testing.T) {
 		}
 	}
 	s := newSession(t, f)
-	for _, args := range []string{"nodes -o wide", "devices -o wide", "devices -o json", "devices -o yaml", "claims -A -o wide", "topology", "topology --node=node1 -o svg", "why waits", "why waits -o yaml"} {
+	for _, args := range []string{"nodes -o wide", "devices -o wide", "devices -o json", "devices -o yaml",
+		"claims -A -o wide", "topology", "topology --node=node1 -o svg", "why waits", "why waits -o yaml"} {
 		r := s.run(strings.Fields(args)...)
 		if r.stdout+r.stderr == "" {
 			t.Errorf("kubectl rdma %s says nothing", args)
 		}
 		for _, text := range []string{r.stdout, r.stderr} {
-			if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) }); i >= 0 {
+			if i := strings.IndexFunc(text, func(r rune) bool {
+				return r != '\n' && r != '\t' &&
+					!unicode.IsGraphic(r)
+			}); i >= 0 {
 				t.Errorf("kubectl rdma %s: a terminal acts on %q", args, text[max(i-60, 0):min(i+20, len(text))])
 			}
 			if strings.Contains(text, "\nnode9  Free") {

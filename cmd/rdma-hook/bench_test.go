@@ -50,7 +50,8 @@ func BenchmarkStart(b *testing.B) {
 				}
 				// Every container has an ID of its own: replacing a report would make
 				// ext4 flush it.
-				state := fmt.Sprintf(`{"ociVersion":"1.0.2","id":"bench%d","status":"creating","pid":%d,"bundle":"/b","annotations":{}}`,
+				state := fmt.Sprintf(`{"ociVersion":"1.0.2","id":"bench%d","status":"creating","pid":%d,"bundle":"/b",`+
+					`"annotations":{}}`,
 					len(of), os.Getpid())
 				base = append(base, start(b, empty, state, nil, nil))
 				of = append(of, start(b, hook, state, args, bm.env))

@@ -36,7 +36,8 @@ func TestDocs(t *testing.T) {
 			t.Errorf("docs/hook.md has no line on %s", flag)
 		}
 	}
-	for _, o := range []hook.Outcome{hook.Raised, hook.Already, hook.Clamped, hook.Denied, hook.Skipped, hook.Failed, hook.Limited, hook.Unenforced} {
+	for _, o := range []hook.Outcome{hook.Raised, hook.Already, hook.Clamped, hook.Denied, hook.Skipped, hook.Failed,
+		hook.Limited, hook.Unenforced} {
 		if !strings.Contains(string(text), "`"+string(o)+"`") {
 			t.Errorf("docs/hook.md does not explain the outcome %q", o)
 		}
@@ -59,15 +60,17 @@ func decodeExample(t *testing.T, block string, into any, strict bool) {
 // place that offers a limit of locked memory says so, or where to read it.
 func TestDocsPromiseNoBound(t *testing.T) {
 	for file, says := range map[string]string{
-		"docs/hook.md":                                        "## Not a bound on locked memory",
-		"docs/claims.md":                                      "(hook.md#not-a-bound-on-locked-memory)",
-		"docs/security.md":                                    "(hook.md#not-a-bound-on-locked-memory)",
-		"docs/cdi-gen.md":                                     "(hook.md#not-a-bound-on-locked-memory)",
-		"docs/network.md":                                     "(hook.md#not-a-bound-on-locked-memory)",
-		"docs/reference/cdi-gen.md":                           "soft locked memory limit to raise containers to, no bound",
-		"docs/reference/dra-driver.md":                        "soft locked memory limit to raise containers to whose claim and class say nothing, no bound",
-		"docs/reference/rdma-hook.md":                         "It is no bound: a process may raise its own limit",
-		"docs/reference/configuration.md":                     "It bounds what the driver raises the soft limit to, and not what a container can lock",
+		"docs/hook.md":              "## Not a bound on locked memory",
+		"docs/claims.md":            "(hook.md#not-a-bound-on-locked-memory)",
+		"docs/security.md":          "(hook.md#not-a-bound-on-locked-memory)",
+		"docs/cdi-gen.md":           "(hook.md#not-a-bound-on-locked-memory)",
+		"docs/network.md":           "(hook.md#not-a-bound-on-locked-memory)",
+		"docs/reference/cdi-gen.md": "soft locked memory limit to raise containers to, no bound",
+		"docs/reference/dra-driver.md": "soft locked memory limit to raise containers to whose " +
+			"claim and class say nothing, no bound",
+		"docs/reference/rdma-hook.md": "It is no bound: a process may raise its own limit",
+		"docs/reference/configuration.md": "It bounds what the driver raises the soft limit to, and " +
+			"not what a container can lock",
 		"deployments/helm/dra-driver-rdma/README.md":          "It is no bound: a process may raise its own limit",
 		"deployments/helm/dra-driver-rdma/values.schema.json": "It is no bound: a process may raise its own limit",
 	} {

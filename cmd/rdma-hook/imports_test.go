@@ -9,8 +9,9 @@ import (
 
 // Two rules on what rdma-hook links, with their reasons.
 const (
-	foreign = "rdma-hook runs on the host in every container start: nothing but the standard library, x/sys and its own logic"
-	slow    = "its initialisation makes every start slower; see BenchmarkStart"
+	foreign = "rdma-hook runs on the host in every container start: nothing but the standard library, x/sys and its " +
+		"own logic"
+	slow = "its initialisation makes every start slower; see BenchmarkStart"
 )
 
 // allowed are the packages outside of the standard library.

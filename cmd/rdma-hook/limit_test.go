@@ -70,10 +70,12 @@ func TestLimit(t *testing.T) {
 		args, stderr, max string
 		code              int
 	}{
-		{"--limit rxe0:handles=4", "limit of rxe0 set from handles max, objects max to handles 4, objects max", "rxe0 hca_handle=4 hca_object=max", 0},
+		{"--limit rxe0:handles=4", "limit of rxe0 set from handles max, objects max to handles 4, objects max",
+			"rxe0 hca_handle=4 hca_object=max", 0},
 		{"--limit rxe0:handles=2,objects=7", "to handles 4, objects 7", "rxe0 hca_handle=4 hca_object=7", 0},
-		{"--limit rxe0:objects=5", "already handles 4, objects 7, asked for objects 5", "rxe0 hca_handle=4 hca_object=7", 0},
-		{"--limit mlx5_0:objects=5", "accounting only: the rdma controller does not know the device", "rxe0 hca_handle=4 hca_object=7", 0},
+		{"--limit rxe0:objects=5", "already handles 4, objects 7, requested objects 5", "rxe0 hca_handle=4 hca_object=7", 0},
+		{"--limit mlx5_0:objects=5", "accounting only: the rdma controller does not know the device",
+			"rxe0 hca_handle=4 hca_object=7", 0},
 		{"--limit mlx5_0:objects=5 --on-denied fail", "accounting only", "rxe0 hca_handle=4 hca_object=7", 1},
 	} {
 		cmd := exec.Command(path, strings.Fields(tt.args)...)
@@ -82,7 +84,8 @@ func TestLimit(t *testing.T) {
 		cmd.Stderr = &stderr
 		err := cmd.Run()
 		max, _ := os.ReadFile(fakeMax)
-		if code := cmd.ProcessState.ExitCode(); code != tt.code || !strings.Contains(stderr.String(), tt.stderr) || string(max) != tt.max {
+		if code := cmd.ProcessState.ExitCode(); code != tt.code || !strings.Contains(stderr.String(), tt.stderr) ||
+			string(max) != tt.max {
 			t.Errorf("%s: %v, %q, rdma.max %q; want %d, %q, %q", tt.args, err, &stderr, max, tt.code, tt.stderr, tt.max)
 		}
 	}

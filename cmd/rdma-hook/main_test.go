@@ -35,7 +35,8 @@ func TestExitCode(t *testing.T) {
 	var stdout, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
-	if code := cmd.ProcessState.ExitCode(); code != 3 || stdout.String() != "" || !strings.HasPrefix(stderr.String(), "rdma-hook: parse OCI state: ") {
+	if code := cmd.ProcessState.ExitCode(); code != 3 || stdout.String() != "" ||
+		!strings.HasPrefix(stderr.String(), "rdma-hook: parse OCI state: ") {
 		t.Errorf("%v, stdout %q, stderr %q; want exit code 3", err, stdout.String(), stderr.String())
 	}
 }

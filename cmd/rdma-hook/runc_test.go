@@ -107,7 +107,8 @@ func (c container) spec(hookPath string) map[string]any {
 	}
 	if c.hookArgs != nil {
 		spec["hooks"] = map[string]any{"createRuntime": []any{map[string]any{
-			"path": hookPath, "args": append([]string{"rdma-hook"}, c.hookArgs...), "env": []string{"GOMAXPROCS=1"}, "timeout": 10}}}
+			"path": hookPath, "args": append([]string{"rdma-hook"}, c.hookArgs...), "env": []string{"GOMAXPROCS=1"},
+			"timeout": 10}}}
 	}
 	return spec
 }
@@ -176,7 +177,8 @@ func TestRunc(t *testing.T) {
 		{"unlimited", container{hookArgs: unlimited}, raised},
 		{"a size", container{hookArgs: []string{"--memlock", "512Ki"}}, "512"},
 		{"not lowered", container{hookArgs: []string{"--memlock", "4Ki"}}, "64"},
-		{"children inherit it", container{hookArgs: []string{"--memlock", "512Ki"}, command: "/bin/busybox sh -c 'ulimit -l; true'"}, "512"},
+		{"children inherit it", container{hookArgs: []string{"--memlock", "512Ki"},
+			command: "/bin/busybox sh -c 'ulimit -l; true'"}, "512"},
 		{"unknown flag", container{hookArgs: append(unlimited, "--from-the-future", "x")}, raised},
 		// runc applies process.rlimits after the createRuntime hooks.
 		{"the OCI spec wins", container{hookArgs: unlimited, memlock: 128 << 10}, "128"},
@@ -235,7 +237,8 @@ func TestRuncDenied(t *testing.T) {
 func TestRuncBadValue(t *testing.T) {
 	requirements(t)
 	got, code, stderr := container{hookArgs: []string{"--memlock", "8MB"}}.run(t, build(t, "."))
-	if got != "" || code == 0 || !strings.Contains(stderr, `parse size \"8MB\"`) && !strings.Contains(stderr, `parse size "8MB"`) {
+	if got != "" || code == 0 || !strings.Contains(stderr, `parse size \"8MB\"`) &&
+		!strings.Contains(stderr, `parse size "8MB"`) {
 		t.Errorf("stdout %q, exit code %d, stderr %s", got, code, stderr)
 	}
 }

@@ -78,8 +78,10 @@ func TestTokenIsRenewedAtOnce(t *testing.T) {
 	}
 	want := func(err error, fails bool, first, second int) {
 		t.Helper()
-		if got := [2]int{server.asked("first"), server.asked("second")}; (err != nil) != fails || got != [2]int{first, second} {
-			t.Errorf("error is %v, requests with the first and the second token are %v, want %v", err, got, [2]int{first, second})
+		if got := [2]int{server.asked("first"), server.asked("second")}; (err != nil) != fails ||
+			got != [2]int{first, second} {
+			t.Errorf("error is %v, requests with the first and the second token are %v, want %v", err, got,
+				[2]int{first, second})
 		}
 	}
 	want(post(), false, 1, 0)
@@ -90,7 +92,8 @@ func TestTokenIsRenewedAtOnce(t *testing.T) {
 	server.takes = "second"
 	token("second\n")
 	err = post()
-	if bodies := append(server.bodies["first"], server.bodies["second"]...); len(bodies) != 2 || bodies[0] != bodies[1] || !strings.Contains(bodies[0], "Body") {
+	if bodies := append(server.bodies["first"], server.bodies["second"]...); len(bodies) != 2 || bodies[0] != bodies[1] ||
+		!strings.Contains(bodies[0], "Body") {
 		t.Errorf("the bodies are %q, want the same event twice", bodies)
 	}
 	want(err, false, 1, 1)
@@ -114,7 +117,8 @@ func (a answering) RoundTrip(r *http.Request) (*http.Response, error) { return a
 
 func status(code int, header ...string) answering {
 	return func(r *http.Request) (*http.Response, error) {
-		resp := &http.Response{StatusCode: code, Status: fmt.Sprint(code), Header: http.Header{}, Body: http.NoBody, Request: r}
+		resp := &http.Response{StatusCode: code, Status: fmt.Sprint(code), Header: http.Header{}, Body: http.NoBody,
+			Request: r}
 		for i := 0; i < len(header); i += 2 {
 			resp.Header.Set(header[i], header[i+1])
 		}
@@ -180,7 +184,8 @@ func TestReasons(t *testing.T) {
 				switch {
 				case tc.want == Well && len(now) > 0:
 					t.Errorf("trouble: %v", now)
-				case tc.want != Well && (len(now) != 1 || now[0].Reason != tc.want || now[0].Request != request || !strings.Contains(now[0].Message, tc.message)):
+				case tc.want != Well && (len(now) != 1 || now[0].Reason != tc.want || now[0].Request != request ||
+					!strings.Contains(now[0].Message, tc.message)):
 					t.Errorf("troubles are %v, want %s %q", now, tc.want, tc.message)
 				}
 			})

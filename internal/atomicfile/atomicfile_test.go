@@ -91,7 +91,8 @@ func TestWriteFailsWhole(t *testing.T) {
 		t.Fatal("writing over a directory succeeded")
 	}
 	onlyFile(t, blocked)
-	if _, err := Write(filepath.Join(dir, "absent", "spec.json"), nil, Options{Mode: 0o644}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Write(filepath.Join(dir, "absent", "spec.json"), nil, Options{Mode: 0o644}); !errors.Is(err,
+		fs.ErrNotExist) {
 		t.Fatalf("error %v; want ErrNotExist", err)
 	}
 }
@@ -124,7 +125,8 @@ func TestWriteConcurrently(t *testing.T) {
 
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
-	old, young, foreign := filepath.Join(dir, tempPrefix+"1"+tempSuffix), filepath.Join(dir, tempPrefix+"2"+tempSuffix), filepath.Join(dir, "other.tmp")
+	old, young, foreign := filepath.Join(dir, tempPrefix+"1"+tempSuffix), filepath.Join(dir, tempPrefix+"2"+tempSuffix),
+		filepath.Join(dir, "other.tmp")
 	for _, f := range []string{old, young, foreign} {
 		if err := os.WriteFile(f, nil, 0o644); err != nil {
 			t.Fatal(err)

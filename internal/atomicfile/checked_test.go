@@ -90,7 +90,8 @@ func TestCheckOfAbsent(t *testing.T) {
 		}
 		return ours(t, name, 0)(name)
 	}
-	if changed, err := Write(path, []byte("ours"), Options{Mode: 0o644, Check: check}); changed || !errors.Is(err, errTheirs) {
+	if changed, err := Write(path, []byte("ours"), Options{Mode: 0o644, Check: check}); changed ||
+		!errors.Is(err, errTheirs) {
 		t.Errorf("changed %v, error %v", changed, err)
 	}
 	onlyFile(t, path)

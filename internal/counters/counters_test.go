@@ -42,15 +42,23 @@ func describe(p counters.Port, d counters.Device) string {
 // here, and its traffic is in bytes.
 func TestMachines(t *testing.T) {
 	for _, tc := range []struct{ machine, ibdev, want string }{
-		{"hgx-h100", "mlx5_0", "21 standard, 31 hardware, 0 of the device; received 2757598620356 bytes, 225799531875 packets; transmitted 1544990554580, 158681459371"},
-		{"dgx-h100-ib", "mlx5_0", "21 standard, 21 hardware, 0 of the device; received 3979048938488 bytes, 496298073388 packets; transmitted 531586037992, 429182032612"},
-		{"aws-p5", "rdmap79s0", "0 standard, 22 hardware, 12 of the device; received 124176990662 bytes, 744668446713 packets; transmitted 111035783300, 229519775698"},
-		{"irdma-e810", "rocep24s0f0", "0 standard, 36 hardware, 0 of the device; received 1210381953439 bytes, 371770172865 packets; transmitted 934912725463, 1061486511491"},
-		{"irdma-e810", "iwp24s0f1", "0 standard, 36 hardware, 0 of the device; received 1194812569247 bytes, 1757468539585 packets; transmitted 1229687360983, 1067676416643"},
-		{"omnipath-hfi1", "hfi1_0", "21 standard, 8 hardware, 4 of the device; received 1953960474688 bytes, 986460400066 packets; transmitted 2350490970960, 1055707016714"},
+		{"hgx-h100", "mlx5_0", "21 standard, 31 hardware, 0 of the device; received 2757598620356 bytes, 225799531875 " +
+			"packets; transmitted 1544990554580, 158681459371"},
+		{"dgx-h100-ib", "mlx5_0", "21 standard, 21 hardware, 0 of the device; received 3979048938488 bytes, 496298073388 " +
+			"packets; transmitted 531586037992, 429182032612"},
+		{"aws-p5", "rdmap79s0", "0 standard, 22 hardware, 12 of the device; received 124176990662 bytes, 744668446713 " +
+			"packets; transmitted 111035783300, 229519775698"},
+		{"irdma-e810", "rocep24s0f0", "0 standard, 36 hardware, 0 of the device; received 1210381953439 bytes, " +
+			"371770172865 packets; transmitted 934912725463, 1061486511491"},
+		{"irdma-e810", "iwp24s0f1", "0 standard, 36 hardware, 0 of the device; received 1194812569247 bytes, " +
+			"1757468539585 packets; transmitted 1229687360983, 1067676416643"},
+		{"omnipath-hfi1", "hfi1_0", "21 standard, 8 hardware, 4 of the device; received 1953960474688 bytes, 986460400066 " +
+			"packets; transmitted 2350490970960, 1055707016714"},
 		{"soft", "rxe0", "0 standard, 15 hardware, 0 of the device; received absent bytes, 0 packets; transmitted absent, 0"},
-		{"azure-mana", "mana_0", "0 standard, 0 hardware, 0 of the device; received absent bytes, absent packets; transmitted absent, absent"},
-		{"none", "mlx5_0", "0 standard, 0 hardware, 0 of the device; received absent bytes, absent packets; transmitted absent, absent"},
+		{"azure-mana", "mana_0", "0 standard, 0 hardware, 0 of the device; received absent bytes, absent packets; " +
+			"transmitted absent, absent"},
+		{"none", "mlx5_0", "0 standard, 0 hardware, 0 of the device; received absent bytes, absent packets; transmitted " +
+			"absent, absent"},
 	} {
 		t.Run(tc.machine+" "+tc.ibdev, func(t *testing.T) {
 			sys := sysOf(t, tc.machine)
@@ -83,10 +91,12 @@ func TestUnits(t *testing.T) {
 		want  string
 	}{
 		{"words", map[string]string{"counters/port_rcv_data": "25\n", "counters/port_xmit_data": "0\n"}, "100 0"},
-		{"the most that 64 bits hold", map[string]string{"counters/port_rcv_data": "18446744073709551615\n"}, "73786976294838210000 absent"},
+		{"the most that 64 bits hold", map[string]string{"counters/port_rcv_data": "18446744073709551615\n"},
+			"73786976294838210000 absent"},
 		{"bytes", map[string]string{"hw_counters/rx_bytes": "25\n", "hw_counters/tx_bytes": "7"}, "25 7"},
 		{"both kinds", map[string]string{"hw_counters/rx_bytes": "101\n", "counters/port_rcv_data": "25\n"}, "100 absent"},
-		{"sum", map[string]string{"hw_counters/ip4InOctets": "3\n", "hw_counters/ip6InOctets": "4\n", "hw_counters/ip6OutOctets": "9\n"}, "7 9"},
+		{"sum", map[string]string{"hw_counters/ip4InOctets": "3\n", "hw_counters/ip6InOctets": "4\n",
+			"hw_counters/ip6OutOctets": "9\n"}, "7 9"},
 		{"neither", map[string]string{"hw_counters/out_of_buffer": "3\n"}, "absent absent"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -134,7 +144,8 @@ func TestIsGauge(t *testing.T) {
 
 // FuzzReadPort: whatever a driver writes, a counter is a number that stands there.
 func FuzzReadPort(f *testing.F) {
-	for _, text := range []string{"0\n", "18446744073709551615\n", "N/A (no PMA)\n", "", "-1", "1 2", "\x00", "0b1", "1_000"} {
+	for _, text := range []string{"0\n", "18446744073709551615\n", "N/A (no PMA)\n", "", "-1", "1 2", "\x00", "0b1",
+		"1_000"} {
 		f.Add("port_rcv_data", text)
 	}
 	f.Fuzz(func(t *testing.T, name, text string) {
@@ -146,7 +157,8 @@ func FuzzReadPort(f *testing.F) {
 			t.Fatalf("one file makes %+v", p)
 		}
 		for _, c := range p.Standard {
-			if c.Name != name || strings.TrimLeft(strings.TrimSpace(text), "0") != strings.TrimLeft(strconv.FormatUint(c.Value, 10), "0") {
+			if c.Name != name || strings.TrimLeft(strings.TrimSpace(text),
+				"0") != strings.TrimLeft(strconv.FormatUint(c.Value, 10), "0") {
 				t.Errorf("%q of %q is %+v", text, name, c)
 			}
 		}

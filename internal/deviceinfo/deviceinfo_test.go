@@ -32,7 +32,8 @@ func files(t *testing.T, dir string) map[string]string {
 }
 
 func vf(resource, address string) deviceinfo.Device {
-	return deviceinfo.Device{ResourceName: resource, DeviceID: address, PCIAddress: address, PFAddress: "0000:3b:00.0", RDMADevice: "mlx5_2"}
+	return deviceinfo.Device{ResourceName: resource, DeviceID: address, PCIAddress: address, PFAddress: "0000:3b:00.0",
+		RDMADevice: "mlx5_2"}
 }
 
 const content = `{"type":"pci","version":"1.1.0","pci":{"pci-address":"0000:3b:00.2","rdma-device":"mlx5_2","pf-pci-address":"0000:3b:00.0"}}`
@@ -40,7 +41,8 @@ const content = `{"type":"pci","version":"1.1.0","pci":{"pci-address":"0000:3b:0
 // TestSync: the files of devices that are there, and of no others of ours, whoever left them.
 func TestSync(t *testing.T) {
 	dir := t.TempDir()
-	theirs := []string{"example.com-vf-pf1-0000:3b:00.7-device.json", "other.com-vf-0000:3b:00.7-device.json", "example.com-vf-0000:3b:00.7", "README"}
+	theirs := []string{"example.com-vf-pf1-0000:3b:00.7-device.json", "other.com-vf-0000:3b:00.7-device.json",
+		"example.com-vf-0000:3b:00.7", "README"}
 	for _, name := range append(theirs, "example.com-vf-0000:3b:00.7-device.json") {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
 			t.Fatal(err)
@@ -60,7 +62,8 @@ func TestSync(t *testing.T) {
 			delete(want, "example.com-vf-0000:3b:00.2-device.json")
 			want["example.com-ib-0000:3b:00.2-device.json"] = content
 		}},
-		{[]deviceinfo.Device{vf("example.com/ib", "0000:3b:00.2")}, func() { delete(want, "example.com-ib-0000:3b:00.2-device.json") }},
+		{[]deviceinfo.Device{vf("example.com/ib", "0000:3b:00.2")},
+			func() { delete(want, "example.com-ib-0000:3b:00.2-device.json") }},
 		{nil, func() {}},
 	} {
 		if err := s.Sync(step.devices); err != nil {
@@ -80,10 +83,12 @@ func TestSyncErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := deviceinfo.Store{Dir: dir}
-	if err := s.Sync([]deviceinfo.Device{vf("example.com/vf", "0000:3b:00.1"), vf("example.com/vf", "0000:3b:00.2")}); err == nil {
+	if err := s.Sync([]deviceinfo.Device{vf("example.com/vf", "0000:3b:00.1"),
+		vf("example.com/vf", "0000:3b:00.2")}); err == nil {
 		t.Error("a directory in the place of a file is no error")
 	}
-	if data, err := os.ReadFile(filepath.Join(dir, "example.com-vf-0000:3b:00.2-device.json")); err != nil || string(data) != content {
+	if data, err := os.ReadFile(filepath.Join(dir, "example.com-vf-0000:3b:00.2-device.json")); err != nil ||
+		string(data) != content {
 		t.Errorf("the other file: %s, %v", data, err)
 	}
 	missing := deviceinfo.Store{Dir: filepath.Join(dir, "missing")}
@@ -103,7 +108,8 @@ func ExampleStore() {
 	}
 	defer os.RemoveAll(dir)
 	s := deviceinfo.Store{Dir: dir}
-	fmt.Println(s.Sync([]deviceinfo.Device{{ResourceName: "example.com/vf", DeviceID: "0000:3b:00.2", PCIAddress: "0000:3b:00.2", RDMADevice: "mlx5_2"}}))
+	fmt.Println(s.Sync([]deviceinfo.Device{{ResourceName: "example.com/vf", DeviceID: "0000:3b:00.2",
+		PCIAddress: "0000:3b:00.2", RDMADevice: "mlx5_2"}}))
 	data, err := os.ReadFile(filepath.Join(dir, "example.com-vf-0000:3b:00.2-device.json"))
 	fmt.Println(string(data), err)
 	// Output:

@@ -1,9 +1,14 @@
 package doctor
 
-// ID names a kind of finding. It is an interface: scripts filter by it.
+import (
+	"fmt"
+	"slices"
+)
+
+// ID names a kind of finding. It must not change, because scripts filter by it.
 type ID string
 
-// Group is the question that a finding answers.
+// Group is the subject of a finding.
 type Group string
 
 // The groups.
@@ -20,7 +25,7 @@ const (
 	GroupGPU       Group = "gpu"
 )
 
-// The findings. What each means and what to do stands in the catalogue.
+// The findings. docs/doctor.md explains each one.
 const (
 	DriverMissing ID = "driver-missing"
 	NoHCA         ID = "no-hca"
@@ -97,12 +102,34 @@ const (
 	GPUPeerOK      ID = "gpu-peer-ok"
 )
 
-// position is the place of an ID in the catalogue.
-func position(id ID) int {
-	for i := range Catalog {
-		if Catalog[i].ID == id {
-			return i
+// lookup returns the place of a finding in a report, and its group. Every finding of a check must be in the catalogue.
+func lookup(id ID) (position int, group Group) {
+	for _, c := range catalog {
+		if i := slices.Index(c.ids, id); i >= 0 {
+			return position + i, c.group
 		}
+		position += len(c.ids)
 	}
-	return len(Catalog)
+	panic(fmt.Sprintf("doctor: finding %q is not in the catalogue", id))
+}
+
+// catalog has the findings of each group, in the order of a report. docs/doctor.md says what each one means, which
+// severities it can have and what to do.
+var catalog = []struct {
+	group Group
+	ids   []ID
+}{
+	{GroupKernel, []ID{DriverMissing, NoHCA, UverbsModule, CMModule, NetnsExcl, HCAUnreadable, HCAUnusable, UmadModule,
+		NoRDMACgroup, ModulesOK, NetnsOK, RDMACgroupOK}},
+	{GroupNodes, []ID{NodeMissing, NodeWrong, NodeMode, NodeStale, NodesOK}},
+	{GroupPorts, []ID{NoActivePort, PortDown, PortInit, GUIDZero, RoCENoGID, PortsOK, RoCEGIDsOK}},
+	{GroupMemlock, []ID{MemlockLow, MemlockClamped, MemlockRestart, MemlockConfigured, MemlockByHook, MemlockOK}},
+	{GroupHook, []ID{HookMissing, HookNotExec, HookNoexec, HookReplaceable, HookArch, HookDynamic, HookAbsent, HookOK}},
+	{GroupSpecs, []ID{SpecInvalid, SpecTwins, SpecConflict, SpecStale, SpecWrongDevice, SpecNone, SpecIncomplete,
+		SpecExtension, SpecMode, SpecShadowed, SpecsOK}},
+	{GroupPrivilege, []ID{MADNodeOpen, SpecGivesMAD, SpecGivesAll, PrivilegeOK}},
+	{GroupRuntimes, []ID{RuntimeTooOld, RuntimeDirs, RuntimeNoCDI, RuntimeCDIOff, RuntimeUnknown, RuntimeNone,
+		RuntimeOK}},
+	{GroupRDMAMap, []ID{RDMAMapDiffers, RDMAMapAgrees}},
+	{GroupGPU, []ID{GPUPeerMissing, GPUPeerOK}},
 }

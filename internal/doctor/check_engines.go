@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,16 +8,16 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
 )
 
-// checkEngines looks whether the installed runtimes can read the RDMA specs.
+// checkEngines checks whether the installed runtimes can read the RDMA specs.
 func checkEngines(f *facts) []Finding {
 	var findings []Finding
 	for _, e := range f.engines {
-		findings = append(findings, f.judgeEngine(e)...)
+		findings = append(findings, f.checkEngine(e)...)
 	}
 	for _, d := range f.daemons {
 		if f.Local && !slices.ContainsFunc(f.engines, func(e engine) bool { return e.runtime == d.runtime }) {
 			findings = append(findings, found(RuntimeUnknown, Info, d.String()+" is not in the search path").
-				because("its version is not known, nor which CDI version it reads").
+				because("its version and the CDI version that it reads are unknown").
 				fix(d.askVersion()))
 		}
 	}
@@ -30,7 +29,7 @@ func checkEngines(f *facts) []Finding {
 	return findings
 }
 
-// askVersion is the command that prints a daemon's version. Root does not run what a user runs.
+// askVersion returns the command that prints a daemon's version. Root must not run a program of a user.
 func (d daemon) askVersion() string {
 	if d.process.ofHost() {
 		return fmt.Sprintf("/proc/%d/exe --version", d.pid)
@@ -38,29 +37,29 @@ func (d daemon) askVersion() string {
 	return d.name + " --version"
 }
 
-// judgeEngine looks at one runtime.
-func (f *facts) judgeEngine(e engine) []Finding {
+// checkEngine checks one runtime.
+func (f *facts) checkEngine(e engine) []Finding {
 	name := e.runtime + " " + e.version
 	switch {
 	case e.unknown != nil:
-		return []Finding{found(RuntimeUnknown, Info, name+" is not known").
+		return []Finding{found(RuntimeUnknown, Info, name+" is unknown").
 			because("%s", e.unknown).fix(e.runtime + " --version")}
 	case e.target.MaxCDI == "":
-		return []Finding{found(RuntimeNoCDI, Warning, name+" has no CDI").
+		return []Finding{found(RuntimeNoCDI, Warning, name+" does not support CDI").
 			because("it %s", e.target.Note).fix(upgradeCommands[e.runtime])}
 	case !f.cdiOn(e):
-		return []Finding{found(RuntimeCDIOff, Warning, name+" does not read CDI specs as it is configured").
+		return []Finding{found(RuntimeCDIOff, Warning, "CDI is disabled in the configuration of "+name).
 			because("%s", cdiOffReasons[e.runtime]).fix(cdiOnCommands[e.runtime]...)}
 	}
 	findings := append(f.tooOld(e, name), f.otherDirs(e, name)...)
 	if len(findings) == 0 {
-		findings = append(findings, found(RuntimeOK, OK, fmt.Sprintf("%s reads CDI up to %s from %s", name, e.target.MaxCDI, strings.Join(e.target.Dirs, " and "))))
+		findings = append(findings, found(RuntimeOK, OK, name+" reads CDI up to "+e.target.MaxCDI+" from "+
+			strings.Join(e.target.Dirs, " and ")))
 	}
 	return findings
 }
 
-// upgradeCommands install a newer release, or show which ones there are where the
-// distribution's own may not do.
+// upgradeCommands install a newer release, or list the available releases if the distribution's own may be too old.
 var upgradeCommands = map[string]string{
 	runtimes.Podman:     "apt-get install podman || dnf upgrade podman",
 	runtimes.Containerd: "apt-cache policy containerd.io containerd || dnf list --showduplicates containerd.io",
@@ -68,15 +67,17 @@ var upgradeCommands = map[string]string{
 	runtimes.CRIO:       "apt-cache policy cri-o || dnf list --showduplicates cri-o",
 }
 
-// How CDI is turned on where it is not.
+// How to enable CDI where it is disabled by default.
 var (
 	cdiOffReasons = map[string]string{
-		runtimes.Containerd: "in 1.7 enable_cdi is off unless it is set: requested devices are dropped without a word, and the container starts without them",
-		runtimes.Docker:     "before 28.2 it is a feature that is off unless it is set: --device vendor/class=name fails",
+		runtimes.Containerd: "containerd 1.7 ignores CDI unless enable_cdi is true: a container starts without the " +
+			"devices that it requested, and no error says so",
+		runtimes.Docker: "before 28.2 the feature cdi is off by default: --device vendor/class=name fails",
 	}
 	cdiOnCommands = map[string][]string{
 		runtimes.Containerd: {
-			`grep -n -e enable_cdi -e 'io.containerd.grpc.v1.cri"\]' ` + containerdConfig + " # below that section: enable_cdi = true",
+			`grep -n -e enable_cdi -e 'io.containerd.grpc.v1.cri"\]' ` + containerdConfig +
+				" # below that section: enable_cdi = true",
 			"systemctl restart containerd",
 		},
 		runtimes.Docker: {
@@ -86,7 +87,7 @@ var (
 	}
 )
 
-// tooOld finds specs that an engine refuses.
+// tooOld finds specs that an engine rejects.
 func (f *facts) tooOld(e engine, name string) []Finding {
 	var findings []Finding
 	for _, s := range f.specs {
@@ -95,13 +96,14 @@ func (f *facts) tooOld(e engine, name string) []Finding {
 		}
 		if err := e.target.Check(s.spec); err != nil {
 			findings = append(findings, found(RuntimeTooOld, Error, name+" cannot read a spec").
-				about(s.path).because("%s", oneLine(err)).fix(s.rewrite("--target", e.target.String())))
+				about(s.path).because("%s", strings.ReplaceAll(err.Error(), "\n", "; ")).
+				fix(s.rewrite("--target", e.target.String())))
 		}
 	}
 	return findings
 }
 
-// otherDirs finds specs where an engine does not look.
+// otherDirs finds specs in directories that an engine does not read.
 func (f *facts) otherDirs(e engine, name string) []Finding {
 	var paths []string
 	for _, s := range f.specs {
@@ -112,24 +114,8 @@ func (f *facts) otherDirs(e engine, name string) []Finding {
 	if len(paths) == 0 {
 		return nil
 	}
-	return []Finding{found(RuntimeDirs, Warning, name+" does not look where "+plural(len(paths), "spec")+" stands").
+	return []Finding{found(RuntimeDirs, Warning, name+" does not read the directory of "+plural(len(paths), "spec")).
 		about(paths...).
 		because("it reads %s only", strings.Join(e.target.Dirs, " and ")).
 		fix("cdi-gen generate --output " + e.target.Dirs[0])}
-}
-
-// oneLine writes joined errors as one line.
-func oneLine(err error) string {
-	joined, ok := errors.AsType[interface {
-		error
-		Unwrap() []error
-	}](err)
-	if !ok {
-		return err.Error()
-	}
-	var parts []string
-	for _, e := range joined.Unwrap() {
-		parts = append(parts, e.Error())
-	}
-	return strings.Join(parts, "; ")
 }

@@ -10,10 +10,8 @@ const (
 	vendorAMD    = "1002"
 )
 
-// checkGPUs looks whether an HCA can read and write the memory of a GPU. AMD's
-// driver exports dma-buf by itself, and EFA comes with its own peer memory; for
-// NVIDIA it takes nvidia_peermem, or the open kernel module, which exports
-// dma-buf.
+// checkGPUs checks whether an HCA can read and write the memory of a GPU. AMD's driver exports dma-buf by itself, and
+// EFA has its own peer memory. NVIDIA GPUs need nvidia_peermem or the open kernel module, which exports dma-buf.
 func checkGPUs(f *facts) []Finding {
 	var nvidia, amd []string
 	for _, p := range f.pciFunctions() {
@@ -53,6 +51,7 @@ func (f *facts) nvidiaPeer(gpus []string) Finding {
 	}
 	return found(GPUPeerMissing, Warning, title+" without peer memory").
 		about(gpus...).
-		because("nvidia_peermem is not loaded, and the driver is not the open kernel module, which exports dma-buf instead. HCAs go through host memory, at a fraction of the rate").
+		because("nvidia_peermem is not loaded, and the driver is not the open kernel module, which exports dma-buf. " +
+			"HCAs copy through host memory, at a fraction of the rate").
 		fix(load("nvidia_peermem")...)
 }

@@ -5,10 +5,12 @@ import (
 	"debug/elf"
 	"errors"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
@@ -19,11 +21,23 @@ type hookUse struct {
 	path  string
 	args  []string
 	specs []string // files that name it
-	spec  specFile // the first of them
-	ours  bool     // it is rdma-hook, whatever version its file name carries
+	spec  specFile // the first of these files
+	ours  bool     // it is rdma-hook, of any version
 }
 
-// hooks lists the hooks of the RDMA specs, each path with its arguments once.
+// hookOptions returns the parsed arguments of the specs' rdma-hooks.
+func (f *facts) hookOptions() (all []hook.Options) {
+	for _, h := range f.hooks() {
+		if h.ours && len(h.args) > 0 {
+			if o, _, err := hook.ParseOptions(h.args[1:]); err == nil {
+				all = append(all, o)
+			}
+		}
+	}
+	return all
+}
+
+// hooks lists the hooks of the RDMA specs, each pair of path and arguments once.
 func (f *facts) hooks() []hookUse {
 	var uses []hookUse
 	for _, s := range f.specs {
@@ -45,7 +59,7 @@ func (f *facts) hooks() []hookUse {
 	return uses
 }
 
-// checkHooks looks whether the hooks of the specs would run.
+// checkHooks checks whether runtimes can run the hooks of the specs.
 func checkHooks(f *facts) []Finding {
 	var findings []Finding
 	seen := map[string]bool{}
@@ -59,13 +73,15 @@ func checkHooks(f *facts) []Finding {
 		}
 	}
 	if len(findings) == 0 && len(seen) > 0 {
-		findings = append(findings, found(HookOK, OK, plural(len(seen), "hook")+" present, executable and static: "+strings.Join(sortedKeys(seen), ", ")))
+		paths := slices.Sorted(maps.Keys(seen))
+		findings = append(findings, found(HookOK, OK,
+			plural(len(seen), "hook")+" present, executable and static: "+strings.Join(paths, ", ")))
 	}
 	for _, s := range f.specs {
 		if s.valid() && s.spec.Kind == cdi.KindHCA && !f.hasHook(s) {
 			findings = append(findings, found(HookAbsent, Info, "a spec without the hook that raises locked memory").
 				about(s.path).
-				because("its containers keep the limit of locked memory that they inherit").
+				because("its containers keep the inherited limit of locked memory").
 				fix(s.rewrite()))
 		}
 	}
@@ -76,26 +92,27 @@ func (f *facts) hasHook(s specFile) bool {
 	return slices.ContainsFunc(f.hooks(), func(h hookUse) bool { return h.ours && slices.Contains(h.specs, s.path) })
 }
 
-// hookFault finds the first thing that is wrong with a hook.
+// hookFault returns the first fault of a hook.
 func (f *facts) hookFault(h hookUse) (Finding, bool) {
-	const consequence = "every container that asks for a device of the spec fails to start"
+	const consequence = "every container that requests a device of the spec fails to start"
 	about := append([]string{h.path}, h.specs...)
 	info, err := f.root.Stat(h.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return found(HookMissing, Error, "a hook that is not there").about(about...).because("%s", consequence).
+		return found(HookMissing, Error, "the hook of a spec does not exist").about(about...).because("%s", consequence).
 			fix("install -m 0755 RDMA_HOOK "+quote.Shell(h.path), h.spec.rewrite()), true
 	case err != nil:
-		f.blind(h.path, err)
+		f.addUnseen(h.path, err)
 		return Finding{}, false
 	case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
-		return found(HookNotExec, Error, "a hook that is not executable").about(about...).
-			because("it is %s; %s", info.Mode(), consequence).fix("chmod 0755 " + quote.Shell(h.path)), true
+		return found(HookNotExec, Error, "the hook of a spec is not executable").about(about...).
+			because("its mode is %s; %s", info.Mode(), consequence).fix("chmod 0755 " + quote.Shell(h.path)), true
 	}
 	if mount := f.noexecMount(h.path); mount != "" {
-		return found(HookNoexec, Error, "a hook on a file system that is mounted noexec").about(about...).
+		return found(HookNoexec, Error, "the hook of a spec is on a file system that is mounted noexec").about(about...).
 			because("%s is mounted noexec; %s", mount, consequence).
-			fix("install -m 0755 RDMA_HOOK /usr/bin/rdma-hook", "cdi-gen generate --hook-path /usr/bin/rdma-hook --output "+quote.Shell(h.spec.path)), true
+			fix("install -m 0755 RDMA_HOOK /usr/bin/rdma-hook",
+				"cdi-gen generate --hook-path /usr/bin/rdma-hook --output "+quote.Shell(h.spec.path)), true
 	}
 	if finding, bad := f.replaceable(h, about); bad {
 		return finding, true
@@ -103,11 +120,11 @@ func (f *facts) hookFault(h hookUse) (Finding, bool) {
 	return f.binaryFault(h, about, consequence)
 }
 
-// replaceable looks who could put another program in the place of a hook.
+// replaceable checks whether users other than root can replace a hook.
 func (f *facts) replaceable(h hookUse, about []string) (Finding, bool) {
 	weak, err := hostfs.Weaknesses(f.root.fs, h.path)
 	if err != nil {
-		f.blind(h.path, err)
+		f.addUnseen(h.path, err)
 	}
 	if len(weak) == 0 {
 		return Finding{}, false
@@ -116,15 +133,15 @@ func (f *facts) replaceable(h hookUse, about []string) (Finding, bool) {
 	for _, w := range weak {
 		reasons, fixes = append(reasons, w.Path+" "+w.Reason), append(fixes, w.Remedy())
 	}
-	return found(HookReplaceable, Error, "a hook that others than root can replace").about(about...).
+	return found(HookReplaceable, Error, "users other than root can replace the hook of a spec").about(about...).
 		because("the container runtime runs it as root, and %s", strings.Join(reasons, ", ")).fix(fixes...), true
 }
 
-// binaryFault looks into the program itself. A script is taken as it is.
+// binaryFault checks the program itself. It does not check scripts.
 func (f *facts) binaryFault(h hookUse, about []string, consequence string) (Finding, bool) {
 	data, err := f.root.ReadFile(h.path)
 	if err != nil {
-		f.blind(h.path, err)
+		f.addUnseen(h.path, err)
 		return Finding{}, false
 	}
 	program, err := elf.NewFile(bytes.NewReader(data))
@@ -132,23 +149,23 @@ func (f *facts) binaryFault(h hookUse, about []string, consequence string) (Find
 		return Finding{}, false
 	}
 	if want, ok := machines[f.Arch]; ok && program.Machine != want {
-		return found(HookArch, Error, "a hook for another processor").about(about...).
+		return found(HookArch, Error, "the hook of a spec is built for another processor").about(about...).
 			because("it is built for %s, this host is %s; %s", program.Machine, want, consequence).
 			fix("file "+quote.Shell(h.path), "install -m 0755 RDMA_HOOK "+quote.Shell(h.path)), true
 	}
 	dynamic := slices.ContainsFunc(program.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
 	if dynamic && h.ours {
-		return found(HookDynamic, Warning, "a hook that needs shared libraries").about(about...).
-			because("it fails, and containers with it, when the host's C library does not fit; and it starts slower").
+		return found(HookDynamic, Warning, "the hook of a spec needs shared libraries").about(about...).
+			because("if the host's C library does not fit, the hook and every container with it fails; it also starts slower").
 			fix("CGO_ENABLED=0 go install github.com/rdma-dev/dra-driver-rdma/cmd/rdma-hook@latest"), true
 	}
 	return Finding{}, false
 }
 
-// machines are the processors that we build for.
+// machines are the processors that the project builds for.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// noexecMount returns the mount point of a file if that is mounted noexec.
+// noexecMount returns the mount point of a file if it is mounted noexec, else "".
 func (f *facts) noexecMount(name string) string {
 	at, err := f.root.realPath(name)
 	if err != nil {
@@ -156,14 +173,14 @@ func (f *facts) noexecMount(name string) string {
 	}
 	table, err := f.mountTable()
 	if err != nil {
-		f.blind("mounts of the host (is the hook's directory noexec?)", err)
+		f.addUnseen("mounts of the host (is the hook's directory noexec?)", err)
 		return ""
 	}
 	return findNoexec(table, at)
 }
 
-// mountTable reads the mounts of the host: those of this process on the host
-// itself, else those of its first process, which only root may see.
+// mountTable reads the mounts of the host: on the host itself those of this process, else those of the host's first
+// process, which only root can read.
 func (f *facts) mountTable() (string, error) {
 	name := "/proc/1/mountinfo"
 	if f.Local {
@@ -173,9 +190,8 @@ func (f *facts) mountTable() (string, error) {
 	return string(data), err
 }
 
-// findNoexec finds the mount that a path is on (proc_pid_mountinfo(5)), and
-// returns its mount point if the mount is noexec. Of two mounts on one point the
-// later one counts.
+// findNoexec finds the mount of a path (proc_pid_mountinfo(5)), and returns its mount point if the mount is noexec. Of
+// two mounts on one point the later one counts.
 func findNoexec(table, name string) string {
 	best, noexec := "", false
 	for line := range strings.Lines(table) {

@@ -1,15 +1,13 @@
 package doctor
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
 )
 
-// starter is who starts containers, and so gives them its limits.
+// starter is a process that starts containers. Containers inherit its limits.
 type starter struct {
 	who     string
 	unit    string // of systemd, "" for a session
@@ -17,7 +15,7 @@ type starter struct {
 	process process // says whether its hooks may raise a hard limit
 }
 
-// starters lists the daemons, and this session where podman is, which has none.
+// starters lists the daemons. Podman has no daemon, so if it is installed the list has this session too.
 func (f *facts) starters() []starter {
 	var list []starter
 	for _, d := range f.startingDaemons() {
@@ -32,13 +30,14 @@ func (f *facts) starters() []starter {
 	return list
 }
 
-// startingDaemons leaves out dockerd where there is the containerd that it uses.
+// startingDaemons lists the daemons that start containers: dockerd does not if it uses a containerd.
 func (f *facts) startingDaemons() []daemon {
 	hasContainerd := slices.ContainsFunc(f.daemons, func(d daemon) bool { return d.runtime == runtimes.Containerd })
-	return slices.DeleteFunc(slices.Clone(f.daemons), func(d daemon) bool { return hasContainerd && d.runtime == runtimes.Docker })
+	return slices.DeleteFunc(slices.Clone(f.daemons),
+		func(d daemon) bool { return hasContainerd && d.runtime == runtimes.Docker })
 }
 
-// checkMemlock says what limit of locked memory a container would get.
+// checkMemlock reports the limit of locked memory that a container would get.
 func checkMemlock(f *facts) []Finding {
 	if len(f.snap.Usable()) == 0 {
 		return nil
@@ -46,33 +45,34 @@ func checkMemlock(f *facts) []Finding {
 	want, total := f.hookWant(), f.memTotal()
 	var findings []Finding
 	for _, s := range f.starters() {
-		findings = append(findings, judge(s, want, total))
+		findings = append(findings, s.checkLimit(want, total))
 	}
 	if r := f.lastReport(); r != nil && !r.Outcome.Well() {
-		// What happened counts, and not what we make of capabilities.
+		// The report of a real container overrules a prediction from capabilities.
 		findings = slices.DeleteFunc(findings, func(f Finding) bool { return f.ID == MemlockByHook })
 		findings = append(findings, reported(r, f.starters()))
 	}
 	return findings
 }
 
-// reported words what the hook could not do for the last container.
+// reported returns the finding for a report of the hook that says that it failed.
 func reported(r *hook.Report, starters []starter) Finding {
-	f := found(MemlockClamped, Warning, "the hook could not raise the locked memory of the last container").
-		about("container "+shortID(r.ID)).
-		because("at %s it said: %s", r.Time.UTC().Format("2006-01-02 15:04:05 MST"), r.Message)
-	if len(starters) > 0 && starters[0].unit != "" {
-		return f.fix(unitLimitCommands(starters[0].unit)...)
+	unit := ""
+	if len(starters) > 0 {
+		unit = starters[0].unit
 	}
-	return f.fix(userLimit...)
+	return found(MemlockClamped, Warning, "the hook could not raise the locked memory of the last container").
+		about("container "+shortID(r.ID)).
+		because("at %s it said: %s", r.Time.UTC().Format("2006-01-02 15:04:05 MST"), r.Message).
+		fix(raiseCommands(unit)...)
 }
 
-// shortID is what runtimes show of a container's ID.
+// shortID is the part of a container's ID that runtimes show.
 func shortID(id string) string { return id[:min(len(id), 12)] }
 
-// judge words what a container of one starter gets, with the hook that raises
-// the limit to want, 0 for none, on a host with so much memory.
-func judge(s starter, want, total hook.Size) Finding {
+// checkLimit returns the finding for the containers of one starter. The hook raises the limit to want, 0 for no hook.
+// total is the memory of the host.
+func (s starter) checkLimit(want, total hook.Size) Finding {
 	soft := s.limits.soft
 	if soft >= total {
 		return found(MemlockOK, OK, "containers get "+locked(soft)+" from "+s.who)
@@ -85,38 +85,30 @@ func judge(s starter, want, total hook.Size) Finding {
 	case want <= soft:
 		return found(MemlockLow, Warning, "containers get "+locked(soft)).
 			about(s.who).
-			because("they inherit it, and no hook in a spec raises it. Registering more memory than that fails with ENOMEM; NCCL falls back to TCP without a word. --cap-add IPC_LOCK does not help users other than root").
+			because("they inherit it, and no hook in a spec raises it. Registering more memory fails with ENOMEM; NCCL " +
+				"silently falls back to TCP. --cap-add IPC_LOCK does not help users other than root").
 			fix("cdi-gen generate --output /etc/cdi")
 	case got < want && got < total:
-		f := found(MemlockClamped, Warning, "containers get no more than "+locked(max(soft, got))+", with or without the hook").about(s.who)
+		f := found(MemlockClamped, Warning, "containers get no more than "+locked(max(soft, got))+
+			", with or without the hook").about(s.who)
+		const cannot = "without it %s. The hook requests %s, but cannot raise the hard limit of %s: "
 		if s.process.uid == 0 {
-			const lacks = "without it %s. The hook asks for %s, and cannot raise the hard limit of %s: " +
-				"it lacks CAP_SYS_RESOURCE on the host, like what starts it"
-			return f.because(lacks, soft, want, s.limits.hard).
-				fix(cmp.Or(s.unitLimit(), strings.Join(userLimit, "\n")))
+			return f.because(cannot+"like its parent process it lacks CAP_SYS_RESOURCE on the host", soft, want, s.limits.hard).
+				fix(raiseCommands(s.unit)...)
 		}
-		const user = "without it %s. The hook asks for %s, and runs as a user, who cannot raise the hard limit of %s"
-		return f.because(user, soft, want, s.limits.hard).
-			fix(userLimit...)
+		return f.because(cannot+"it runs as a user", soft, want, s.limits.hard).fix(raiseCommands("")...)
 	}
 	f := found(MemlockByHook, Info, "containers get "+locked(soft)+", and with the hook "+got.String()).
 		about(s.who).
-		because("the hook reaches the container's own processes; exec sessions (kubectl exec, podman exec) keep %s", soft)
+		because("the hook raises the limit of the container's own processes; "+
+			"exec sessions (kubectl exec, podman exec) keep %s", soft)
 	if s.unit == "" {
 		return f.fix("ulimit -l unlimited")
 	}
-	return f.fix(unitLimitCommands(s.unit)...)
+	return f.fix(raiseCommands(s.unit)...)
 }
 
-// unitLimit are the commands that raise the limit of a service, "" for a session.
-func (s starter) unitLimit() string {
-	if s.unit == "" {
-		return ""
-	}
-	return strings.Join(unitLimitCommands(s.unit), "\n")
-}
-
-// locked words a limit.
+// locked returns a limit in words.
 func locked(s hook.Size) string {
 	if s == hook.Unlimited {
 		return "unlimited locked memory"
@@ -124,31 +116,22 @@ func locked(s hook.Size) string {
 	return s.String() + " of locked memory"
 }
 
-// userLimit raises the hard limit of users, from their next login on.
-var userLimit = []string{
-	"mkdir -p /etc/systemd/system/user@.service.d && printf '[Service]\\nLimitMEMLOCK=infinity\\n' > /etc/systemd/system/user@.service.d/memlock.conf",
-	"printf '* - memlock unlimited\\n' > /etc/security/limits.d/memlock.conf",
-}
-
-// unitLimitCommands raise the limit of a service.
-func unitLimitCommands(unit string) []string {
-	dir := "/etc/systemd/system/" + unit + ".d"
-	return []string{
-		"mkdir -p " + dir + " && printf '[Service]\\nLimitMEMLOCK=infinity\\n' > " + dir + "/memlock.conf",
-		"systemctl daemon-reload && systemctl restart " + unit,
+// raiseCommands returns the commands that raise the hard limit of a service, or, if unit is "", the hard limit of users
+// from their next login on.
+func raiseCommands(unit string) []string {
+	apply := "systemctl daemon-reload && systemctl restart " + unit
+	if unit == "" {
+		unit, apply = "user@.service", "printf '* - memlock unlimited\\n' > /etc/security/limits.d/memlock.conf"
 	}
+	dir := "/etc/systemd/system/" + unit + ".d"
+	return []string{"mkdir -p " + dir + " && printf '[Service]\\nLimitMEMLOCK=infinity\\n' > " + dir + "/memlock.conf",
+		apply}
 }
 
-// hookWant is the limit to which the hooks of the specs raise, 0 without one.
-func (f *facts) hookWant() hook.Size {
-	var want hook.Size
-	for _, h := range f.hooks() {
-		if !h.ours || len(h.args) == 0 {
-			continue
-		}
-		if o, _, err := hook.ParseOptions(h.args[1:]); err == nil {
-			want = max(want, o.Memlock)
-		}
+// hookWant returns the limit that the hooks of the specs raise to, 0 without a hook.
+func (f *facts) hookWant() (want hook.Size) {
+	for _, o := range f.hookOptions() {
+		want = max(want, o.Memlock)
 	}
 	return want
 }

@@ -1,7 +1,7 @@
 package doctor
 
 import (
-	"fmt"
+	"cmp"
 	"io/fs"
 	"slices"
 	"strings"
@@ -10,8 +10,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// checkDrivers looks for RDMA hardware that is no RDMA device, and for hosts with
-// none at all.
+// checkDrivers finds RDMA hardware without an RDMA device, and hosts without any RDMA device.
 func checkDrivers(f *facts) []Finding {
 	vendors := map[string]bool{}
 	for _, h := range f.snap.HCAs {
@@ -35,9 +34,10 @@ func checkDrivers(f *facts) []Finding {
 		if dedicated[module] {
 			severity = Error
 		}
-		findings = append(findings, found(DriverMissing, severity, fmt.Sprintf("%s can do RDMA and have no RDMA device", plural(len(functions), "PCI function"))).
+		findings = append(findings, found(DriverMissing, severity,
+			plural(len(functions), "PCI function")+" capable of RDMA without an RDMA device").
 			about(functions...).
-			because("the driver %s makes RDMA devices of these functions, and is not loaded or did not accept them", module).
+			because("the driver %s creates the RDMA devices; it is not loaded, or it rejected these functions", module).
 			fix("modprobe "+quote.Shell(module), "dmesg | grep -i "+quote.Shell(module)))
 	}
 	slices.SortFunc(findings, func(a, b Finding) int { return strings.Compare(a.Reason, b.Reason) })
@@ -49,11 +49,12 @@ func checkDrivers(f *facts) []Finding {
 
 func (f *facts) noHCA() Finding {
 	return found(NoHCA, Warning, "this host has no RDMA device").
-		because("/sys/class/infiniband is empty or absent, and no PCI function is known to do RDMA. Without hardware, the kernel's soft-RoCE (rdma_rxe) or soft-iWARP (siw) makes an RDMA device of a network interface, for a try").
+		because("/sys/class/infiniband is empty or absent, and no known RDMA hardware is on the PCI bus. For tests without " +
+			"hardware, the kernel's soft-RoCE (rdma_rxe) or soft-iWARP (siw) adds an RDMA device to a network interface").
 		fix("modprobe rdma_rxe && rdma link add rxe0 type rxe netdev " + quote.Shell(f.anyNetdev()))
 }
 
-// anyNetdev names an interface that belongs to hardware, else a word to replace.
+// anyNetdev returns a network interface of real hardware, or a placeholder.
 func (f *facts) anyNetdev() string {
 	entries, _ := fs.ReadDir(f.Sys, "class/net")
 	for _, e := range entries {
@@ -64,8 +65,8 @@ func (f *facts) anyNetdev() string {
 	return "NETDEV"
 }
 
-// checkModules looks for the kernel's interfaces to user space. Each is taken by
-// what it leaves in sysfs, since a module may be built in.
+// checkModules checks the kernel's interfaces to user space. It looks for their directories in sysfs, because a module
+// may be built in.
 func checkModules(f *facts) []Finding {
 	if len(f.snap.HCAs) == 0 {
 		return nil
@@ -73,7 +74,7 @@ func checkModules(f *facts) []Finding {
 	var findings []Finding
 	if !f.sysHas("class/infiniband_verbs") {
 		findings = append(findings, found(UverbsModule, Error, "the module ib_uverbs is not loaded").
-			because("without it no HCA has a uverbs node, and no program can use one").
+			because("without it no HCA has a uverbs node, so no program can use an HCA").
 			fix(load("ib_uverbs")...))
 	}
 	if f.snap.RDMACM == nil {
@@ -91,63 +92,60 @@ func checkModules(f *facts) []Finding {
 }
 
 func (f *facts) noCM() Finding {
-	severity, reason := Warning, "programs that connect by IP address (librdmacm: rping, perftest -R, libfabric) fail; others, such as NCCL and UCX, do without"
+	severity, reason := Warning, "programs that connect by IP address (librdmacm: rping, perftest -R, libfabric) fail; "+
+		"others, such as NCCL and UCX, do without"
 	if slices.ContainsFunc(f.snap.HCAs, func(h rdma.HCA) bool { return h.Protocol == rdma.ProtocolIWARP }) {
-		severity, reason = Error, "iWARP connects through it and no other way"
+		severity, reason = Error, "iWARP has no other way to connect"
 	} else if !f.needsCM() {
-		severity, reason = Info, "programs do without it on EFA"
+		severity, reason = Info, "programs do not need it for EFA"
 	}
 	return found(CMModule, severity, "the module rdma_ucm is not loaded").
 		because("without it there is no /dev/infiniband/rdma_cm: %s", reason).
 		fix(load("rdma_ucm")...)
 }
 
-// needsCM reports whether there is a device that programs connect through rdma_cm.
+// needsCM reports whether programs use rdma_cm for any device of the host.
 func (f *facts) needsCM() bool {
 	return slices.ContainsFunc(f.snap.HCAs, func(h rdma.HCA) bool { return h.Protocol != rdma.ProtocolEFA })
 }
 
-// load loads a module now and at each boot.
+// load returns the commands that load a module now and at each boot.
 func load(module string) []string {
-	return []string{"modprobe " + module, "mkdir -p /etc/modules-load.d && echo " + module + " > /etc/modules-load.d/" + module + ".conf"}
+	return []string{"modprobe " + module,
+		"mkdir -p /etc/modules-load.d && echo " + module + " > /etc/modules-load.d/" + module + ".conf"}
 }
 
-// hasMADs reports whether the ports of an HCA take management datagrams.
+// hasMADs reports whether the ports of an HCA process management datagrams.
 func hasMADs(h rdma.HCA) bool {
 	return h.Protocol == rdma.ProtocolIB || h.Protocol == rdma.ProtocolRoCE || h.Protocol == rdma.ProtocolOPA
 }
 
-// checkDevices reports devices that could not be read or used.
+// checkDevices reports devices that cannot be read or used.
 func checkDevices(f *facts) []Finding {
-	var unreadable, unusable, reasons, whys []string
+	var unreadable, unusable, readErrors, useErrors []string
 	for _, p := range f.snap.Problems {
-		unreadable = append(unreadable, orHost(p.IBDev))
-		reasons = append(reasons, p.Error())
+		unreadable = append(unreadable, cmp.Or(p.IBDev, "host"))
+		readErrors = append(readErrors, p.Error())
 	}
 	for i := range f.snap.HCAs {
 		if err := f.snap.HCAs[i].Unusable(); err != nil && f.sysHas("class/infiniband_verbs") {
 			unusable = append(unusable, f.snap.HCAs[i].IBDev)
-			whys = append(whys, err.Error())
+			useErrors = append(useErrors, err.Error())
 		}
 	}
 	var findings []Finding
 	if len(unreadable) > 0 {
 		unreadable = unique(unreadable)
-		findings = append(findings, found(HCAUnreadable, Warning, "attributes of "+plural(len(unreadable), "RDMA device")+" cannot be read").
-			about(unreadable...).because("%s", shorten(reasons, "; ")).
+		findings = append(findings, found(HCAUnreadable, Warning,
+			"attributes of "+plural(len(unreadable), "RDMA device")+" cannot be read").
+			about(unreadable...).because("%s", shorten(readErrors, "; ")).
 			fix("dmesg | grep -iE 'infiniband|rdma|mlx|firmware'"))
 	}
 	if len(unusable) > 0 {
-		findings = append(findings, found(HCAUnusable, Info, plural(len(unusable), "RDMA device")+" that no container can be given").
-			about(unusable...).because("%s", shorten(whys, "; ")).
+		findings = append(findings, found(HCAUnusable, Info,
+			plural(len(unusable), "RDMA device")+" that no container can use").
+			about(unusable...).because("%s", shorten(useErrors, "; ")).
 			fix("cdi-gen list"))
 	}
 	return findings
-}
-
-func orHost(ibdev string) string {
-	if ibdev == "" {
-		return "host"
-	}
-	return ibdev
 }

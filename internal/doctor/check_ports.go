@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
@@ -17,8 +18,7 @@ type portRef struct {
 
 func (p portRef) String() string { return fmt.Sprintf("%s/%d", p.hca.IBDev, p.port.Number) }
 
-// ports lists the ports that carry traffic of HCAs that a container can be given,
-// and whose state is known.
+// ports lists the ports of usable HCAs that carry traffic and have a known state.
 func (f *facts) ports() []portRef {
 	var refs []portRef
 	for _, h := range f.snap.Usable() {
@@ -31,7 +31,7 @@ func (f *facts) ports() []portRef {
 	return refs
 }
 
-// checkPorts looks at the state of the ports.
+// checkPorts checks the state of the ports.
 func checkPorts(f *facts) []Finding {
 	down := map[string][]portRef{} // by physical state
 	var starting []portRef
@@ -53,13 +53,14 @@ func checkPorts(f *facts) []Finding {
 			because("no RDMA traffic leaves this host").
 			fix("cdi-gen list", "rdma link"))
 	}
-	for _, phys := range sortedKeys(down) {
+	for _, phys := range slices.Sorted(maps.Keys(down)) {
 		findings = append(findings, portDown(phys, down[phys]))
 	}
 	if len(starting) > 0 {
 		findings = append(findings, found(PortInit, Warning, plural(len(starting), "port")+" without a subnet manager").
 			about(texts(starting)...).
-			because("the link is up, and no subnet manager has given the port an address (LID) and made it ACTIVE; a VF waits here when it has no GUID").
+			because("the link is up, but no subnet manager has given the port an address (LID) and made it ACTIVE; "+
+				"a VF without a GUID stays in this state").
 			fix("sminfo -C "+quote.Shell(starting[0].hca.IBDev), "systemctl status opensm"))
 	}
 	if len(ports) > 0 && active == len(ports) {
@@ -68,18 +69,13 @@ func checkPorts(f *facts) []Finding {
 	return findings
 }
 
-// portDown words ports that are down with one physical state.
+// portDown returns the finding for ports that are down with the same physical state.
 func portDown(phys string, ports []portRef) Finding {
-	word := phys
-	if word == "" {
-		word = "physical state unknown"
-	}
-	f := found(PortDown, Warning, fmt.Sprintf("%s down (%s)", plural(len(ports), "port"), word)).about(texts(ports)...)
+	state := cmp.Or(phys, "physical state unknown")
+	f := found(PortDown, Warning, fmt.Sprintf("%s down (%s)", plural(len(ports), "port"), state)).about(texts(ports)...)
 	netdev := ""
 	for _, p := range ports {
-		if netdev == "" {
-			netdev = p.port.Netdev
-		}
+		netdev = cmp.Or(netdev, p.port.Netdev)
 	}
 	command := "ibstat " + quote.Shell(ports[0].hca.IBDev)
 	if netdev != "" {
@@ -87,34 +83,31 @@ func portDown(phys string, ports []portRef) Finding {
 	}
 	switch phys {
 	case "Disabled":
-		f = f.because("the port is switched off: its network interface is down, or an administrator disabled it")
+		f = f.because("the port is disabled: its network interface is down, or an administrator disabled it")
 	case "Polling":
-		f = f.because("the port looks for its peer: no cable, a wrong one, or the switch port is off")
+		f = f.because("the port does not find its peer: no cable, a wrong cable, or the switch port is off")
 	default:
-		f = f.because("the port cannot carry traffic; programs leave it out and use other ports, or TCP")
+		f = f.because("the port cannot carry traffic; programs use other ports, or TCP")
 	}
 	return f.fix(command)
 }
 
-// checkGUIDs looks for HCAs that nobody gave an identity.
+// checkGUIDs finds HCAs without a node GUID. checkDevices reports HCAs whose GUID cannot be read.
 func checkGUIDs(f *facts) []Finding {
 	var zero []*rdma.HCA
+	var names []string
 	for _, h := range f.snap.Usable() {
-		// An HCA whose GUID could not be read is reported as such.
 		if h.NodeGUID == 0 && h.Protocol != rdma.ProtocolEFA && !f.hasProblem(h.IBDev) {
-			zero = append(zero, h)
+			zero, names = append(zero, h), append(names, h.IBDev)
 		}
 	}
 	if len(zero) == 0 {
 		return nil
 	}
-	var names []string
-	for _, h := range zero {
-		names = append(names, h.IBDev)
-	}
 	return []Finding{found(GUIDZero, Warning, plural(len(zero), "HCA")+" without a node GUID").
 		about(names...).
-		because("a VF has none until its PF, or the hypervisor of this machine, gives it one. Until then an InfiniBand port stays down, and rdma_cm does not work on RoCE").
+		because("a VF has no GUID until its PF, or the hypervisor of this machine, sets it. Until then an InfiniBand port " +
+			"stays down, and rdma_cm does not work on RoCE").
 		fix(f.guidCommands(zero[0])...)}
 }
 
@@ -122,14 +115,16 @@ func (f *facts) hasProblem(ibdev string) bool {
 	return slices.ContainsFunc(f.snap.Problems, func(p rdma.Problem) bool { return p.IBDev == ibdev })
 }
 
-// guidCommands configure a VF through its PF, where this host has it.
+// guidCommands returns the commands that configure a VF through its PF, if the PF is on this host.
 func (f *facts) guidCommands(h *rdma.HCA) []string {
 	if h.VFIndex == nil || h.PCI == nil {
 		return []string{"ibstat " + quote.Shell(h.IBDev)}
 	}
 	pf := "PF_NETDEV"
 	for i := range f.snap.HCAs {
-		if p := &f.snap.HCAs[i]; p.Function == rdma.PF && p.PCI != nil && p.PCI.Address == h.PF && p.Port1() != nil && p.Port1().Netdev != "" {
+		p := &f.snap.HCAs[i]
+		isPF := p.Function == rdma.PF && p.PCI != nil && p.PCI.Address == h.PF
+		if isPF && p.Port1() != nil && p.Port1().Netdev != "" {
 			pf = quote.Shell(p.Port1().Netdev)
 		}
 	}
@@ -137,11 +132,11 @@ func (f *facts) guidCommands(h *rdma.HCA) []string {
 	if p := h.Port1(); p != nil && p.LinkLayer == rdma.LinkEthernet {
 		set = fmt.Sprintf("ip link set %s vf %d mac MAC", pf, *h.VFIndex)
 	}
-	bind, address := "/sys/bus/pci/drivers/"+cmp.Or(h.Driver, "mlx5_core")+"/", quote.Shell(h.PCI.Address)
-	return []string{set, "echo " + address + " > " + quote.Shell(bind+"unbind") + " && echo " + address + " > " + quote.Shell(bind+"bind")}
+	bind, echo := "/sys/bus/pci/drivers/"+cmp.Or(h.Driver, "mlx5_core")+"/", "echo "+quote.Shell(h.PCI.Address)+" > "
+	return []string{set, echo + quote.Shell(bind+"unbind") + " && " + echo + quote.Shell(bind+"bind")}
 }
 
-// checkRoCEGIDs looks for RoCE ports that nobody can reach over a router.
+// checkRoCEGIDs finds RoCE ports that cannot be reached over a router.
 func checkRoCEGIDs(f *facts) []Finding {
 	var without []portRef
 	seen := 0
@@ -160,13 +155,11 @@ func checkRoCEGIDs(f *facts) []Finding {
 	case len(without) == 0:
 		return []Finding{found(RoCEGIDsOK, OK, plural(seen, "RoCE port")+" with a routable RoCE v2 address")}
 	}
-	netdev := "NETDEV"
-	if without[0].port.Netdev != "" {
-		netdev = without[0].port.Netdev
-	}
+	netdev := cmp.Or(without[0].port.Netdev, "NETDEV")
 	return []Finding{found(RoCENoGID, Warning, plural(len(without), "RoCE port")+" without a routable RoCE v2 address").
 		about(texts(without)...).
-		because("addresses (GIDs) of a RoCE port come from the IP addresses of its network interface, and this one has none but the link-local one. A container in a network of its own needs an interface on the same port there").
+		because("the addresses (GIDs) of a RoCE port come from the IP addresses of its network interface, which has only a " +
+			"link-local one. A container with its own network needs an interface on the same port").
 		fix("ip address add ADDRESS/PREFIX dev " + quote.Shell(netdev))}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// checkMADNodes looks who can reach the management interface of the fabric.
+// checkMADNodes checks who can use the management interface of the fabric.
 func checkMADNodes(f *facts) []Finding {
 	findings := f.openMADNodes()
 	for _, s := range f.specs {
@@ -25,7 +25,7 @@ func checkMADNodes(f *facts) []Finding {
 	return findings
 }
 
-// openMADNodes finds umad and issm nodes that others than root can open.
+// openMADNodes finds umad and issm nodes that users other than root can open.
 func (f *facts) openMADNodes() []Finding {
 	var open []string
 	for _, h := range f.snap.HCAs {
@@ -38,13 +38,14 @@ func (f *facts) openMADNodes() []Finding {
 	if len(open) == 0 {
 		return nil
 	}
-	return []Finding{found(MADNodeOpen, Warning, plural(len(open), "management node")+" open to others than root").
+	return []Finding{found(MADNodeOpen, Warning, plural(len(open), "management node")+" open to users other than root").
 		about(open...).
-		because("who can open umad or issm can read and change the fabric: routes, addresses, links. The kernel makes them 0600").
+		because("whoever can open umad or issm can read and change the fabric: routes, addresses, links. "+
+			"The kernel's default mode is 0600").
 		fix("chmod 0600 "+pathsOf(open), "grep -rE 'umad|issm|infiniband' /etc/udev/rules.d")}
 }
 
-// specPrivilege looks at what one spec hands out.
+// specPrivilege checks which management nodes one spec gives to containers.
 func specPrivilege(s specFile) []Finding {
 	var findings []Finding
 	var wide, named []string
@@ -65,25 +66,27 @@ func specPrivilege(s specFile) []Finding {
 		}
 	}
 	if all {
-		findings = append(findings, found(SpecGivesAll, Warning, "a spec that hands out the whole of "+rdma.DevDir).
+		findings = append(findings, found(SpecGivesAll, Warning, "a spec gives containers all of "+rdma.DevDir).
 			about(s.path).
-			because("a container gets every HCA, and the nodes with which the fabric is managed").
+			because("a container gets every HCA and the nodes that manage the fabric").
 			fix(s.rewrite()))
 	}
-	const reason = "a container that has umad or issm can read and change the fabric; whatever the mode on the host, a runtime gives the node to the container's user"
+	const reason = "a container with umad or issm can read and change the fabric; " +
+		"the runtime gives the node to the container's user, whatever its mode on the host"
 	if len(wide) > 0 {
 		findings = append(findings, found(SpecGivesMAD, Warning, plural(len(wide), "CDI device")+" with management nodes").
 			about(append([]string{s.path}, wide...)...).because("%s", reason).fix(s.rewrite()))
 	}
 	if len(named) > 0 {
-		findings = append(findings, found(SpecGivesMAD, Info, plural(len(named), "CDI device")+" with management nodes, named for it").
+		findings = append(findings, found(SpecGivesMAD, Info,
+			plural(len(named), "CDI device")+" with management nodes, as the name says").
 			about(append([]string{s.path}, named...)...).because("%s", reason).fix("cdi-gen list"))
 	}
 	return findings
 }
 
-// saysMAD reports whether a device is named for its management nodes, or comes
-// from a claim, which an administrator approved.
+// saysMAD reports whether the name of a device says that it has management nodes. A claim counts too, because an
+// administrator approved it.
 func saysMAD(kind, device string) bool {
 	return kind == cdi.KindClaim || strings.HasSuffix(device, "-mad") || strings.HasSuffix(device, "-sm")
 }

@@ -8,23 +8,22 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// toCompare is for how many of n devices the nodes are compared: all, up to 64.
-// rdmamap reads every node of the host for each device it is asked about, so at a
-// thousand it would take a minute to ask about all.
+// toCompare returns how many of n devices have their nodes compared: all, up to 64. rdmamap reads every node of the
+// host for each lookup, so comparing a thousand devices would take a minute.
 func toCompare(n int) int { return min(n, max(8, 64*64/max(n, 1))) }
 
-// checkSecondOpinion compares our view of the devices with that of rdmamap. Other device plugins and CNI plugins rely
-// on rdmamap.
+// checkSecondOpinion compares the snapshot with the devices that rdmamap finds. Other device plugins and CNI plugins
+// rely on rdmamap.
 func checkSecondOpinion(f *facts) []Finding {
 	if f.SecondOpinion == nil {
 		if f.NoSecondOpinion != nil {
-			f.blind("rdmamap", f.NoSecondOpinion)
+			f.addUnseen("rdmamap", f.NoSecondOpinion)
 		}
 		return nil
 	}
 	theirs, err := f.SecondOpinion.Devices()
 	if err != nil {
-		f.blind("rdmamap", err)
+		f.addUnseen("rdmamap", err)
 		return nil
 	}
 	var ours []string
@@ -39,11 +38,12 @@ func checkSecondOpinion(f *facts) []Finding {
 		}
 	}
 	if left := len(ours) - len(compared); left > 0 {
-		f.blind(fmt.Sprintf("rdmamap: nodes of %d of %d devices", left, len(ours)), errors.New("rdmamap reads every node of the host again for each device, so only some are compared"))
+		f.addUnseen(fmt.Sprintf("rdmamap: nodes of %d of %d devices", left, len(ours)),
+			errors.New("rdmamap reads every node of the host again for each device, so only some are compared"))
 	}
 	if len(differences) > 0 {
-		return []Finding{found(RDMAMapDiffers, Warning, "rdmamap sees other devices or nodes than we do").
-			because("%s. Device plugins that go by rdmamap give something else to containers", shorten(differences, "; ")).
+		return []Finding{found(RDMAMapDiffers, Warning, "rdmamap finds other devices or nodes than cdi-gen").
+			because("%s. Device plugins that use rdmamap give containers other devices", shorten(differences, "; ")).
 			fix("cdi-gen list -o json")}
 	}
 	if len(ours) == 0 {
@@ -52,38 +52,34 @@ func checkSecondOpinion(f *facts) []Finding {
 	return []Finding{found(RDMAMapAgrees, OK, "rdmamap finds the same "+plural(len(ours), "device")+" and nodes")}
 }
 
-// compareNodes leaves rdma_cm out: rdmamap looks for it in /dev, which checkNodes
-// does as well.
+// compareNodes compares the nodes of an HCA. It ignores rdma_cm: rdmamap looks for it in /dev, as checkNodes does.
 func (f *facts) compareNodes(h *rdma.HCA) []string {
 	theirs, err := f.SecondOpinion.CharDevices(h.IBDev)
 	if err != nil {
-		f.blind("rdmamap: nodes of "+h.IBDev, err)
+		f.addUnseen("rdmamap: nodes of "+h.IBDev, err)
 		return nil
 	}
-	theirs = slices.DeleteFunc(slices.Clone(theirs), func(path string) bool { return path == rdma.DevDir+"/"+string(rdma.NodeRDMACM) })
+	theirs = without(theirs, []string{rdma.DevDir + "/" + string(rdma.NodeRDMACM)})
 	var ours []string
-	if h.Uverbs != nil {
-		ours = append(ours, h.Uverbs.Path())
-	}
-	for _, n := range h.MADs {
+	for _, n := range nodesOf(h) {
 		ours = append(ours, n.Path())
 	}
 	return difference("nodes of "+h.IBDev, ours, theirs)
 }
 
-// difference words how two lists differ, order apart.
+// difference describes how two lists differ. It ignores their order.
 func difference(what string, ours, theirs []string) []string {
 	var out []string
 	if only := without(ours, theirs); len(only) > 0 {
-		out = append(out, fmt.Sprintf("%s that only we see: %s", what, shorten(only, ", ")))
+		out = append(out, fmt.Sprintf("%s that only cdi-gen finds: %s", what, shorten(only, ", ")))
 	}
 	if only := without(theirs, ours); len(only) > 0 {
-		out = append(out, fmt.Sprintf("%s that only rdmamap sees: %s", what, shorten(only, ", ")))
+		out = append(out, fmt.Sprintf("%s that only rdmamap finds: %s", what, shorten(only, ", ")))
 	}
 	return out
 }
 
-// without lists what is in a and not in b, sorted.
+// without returns the elements of a that are not in b, sorted.
 func without(a, b []string) []string {
 	out := slices.DeleteFunc(slices.Clone(a), func(s string) bool { return slices.Contains(b, s) })
 	slices.Sort(out)

@@ -12,10 +12,10 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
-// checkSpecNodes compares the nodes in specs with those of the host.
+// checkSpecNodes compares the nodes in specs with the nodes of the host.
 func checkSpecNodes(f *facts) []Finding {
 	if !f.hasDev() {
-		return nil // said by checkNodes
+		return nil // checkNodes reports it
 	}
 	var findings []Finding
 	for _, s := range f.specs {
@@ -25,7 +25,7 @@ func checkSpecNodes(f *facts) []Finding {
 		var gone, pinned []string
 		for _, e := range edits(s.spec) {
 			for _, n := range rdmaNodes(e) {
-				if text := f.specNode(n); text == notThere {
+				if text := f.specNode(n); text == missingNode {
 					gone = append(gone, hostPath(n))
 				} else if text != "" {
 					pinned = append(pinned, text)
@@ -34,29 +34,32 @@ func checkSpecNodes(f *facts) []Finding {
 		}
 		if len(gone) > 0 {
 			gone = unique(gone)
-			findings = append(findings, found(SpecStale, Error, "a spec with "+plural(len(gone), "node")+" that this host does not have").
+			findings = append(findings, found(SpecStale, Error,
+				"a spec with "+plural(len(gone), "node")+" that this host does not have").
 				about(append([]string{s.path}, gone...)...).
-				because("devices came and went since the spec was written; a container that asks for one of these does not start").
+				because("devices have changed since the spec was written; a container that requests a missing one does not start").
 				fix(s.rewrite()))
 		}
 		if len(pinned) > 0 {
 			pinned = unique(pinned)
-			findings = append(findings, found(SpecWrongDevice, Error, "a spec that pins "+plural(len(pinned), "device number")+" that this host has not").
+			findings = append(findings, found(SpecWrongDevice, Error,
+				"a spec with "+plural(len(pinned), "device number")+" that this host does not have").
 				about(append([]string{s.path}, pinned...)...).
-				because("a runtime makes the node with the number in the spec, without a look at the host: the container gets another device, or none").
+				because("a runtime creates the node with the number in the spec and does not compare it with the host: "+
+					"the container gets another device, or none").
 				fix(s.rewrite()))
 		}
 	}
 	return findings
 }
 
-const notThere = "not there"
+const missingNode = "missing"
 
-// specNode says what is wrong with a node in a spec.
+// specNode returns the fault of a node in a spec, "" if it has none.
 func (f *facts) specNode(n *specs.DeviceNode) string {
 	info, err := f.root.Stat(hostPath(n))
 	if errors.Is(err, fs.ErrNotExist) {
-		return notThere
+		return missingNode
 	}
 	if err != nil || n.Type == "" && n.Major == 0 {
 		return ""
@@ -68,17 +71,16 @@ func (f *facts) specNode(n *specs.DeviceNode) string {
 	return fmt.Sprintf("%s (%d:%d in the spec, %d:%d on the host)", hostPath(n), n.Major, n.Minor, major, minor)
 }
 
-// unique sorts a list and drops repetitions.
+// unique sorts a list and removes duplicates.
 func unique[T cmp.Ordered](list []T) []T {
 	slices.Sort(list)
 	return slices.Compact(list)
 }
 
-// driverDir is there on a Kubernetes node that runs the driver, which writes a
-// spec for each claim.
+// driverDir exists on a Kubernetes node that runs the driver. The driver writes a spec for each claim.
 const driverDir = "/var/lib/kubelet/plugins/rdma.dev"
 
-// checkCoverage looks for devices of the host that no spec gives.
+// checkCoverage finds devices of the host that are in no spec.
 func checkCoverage(f *facts) []Finding {
 	usable := f.snap.Usable()
 	if len(usable) == 0 {
@@ -89,7 +91,7 @@ func checkCoverage(f *facts) []Finding {
 	}
 	files, given, whole := f.given()
 	if files == 0 {
-		return nil // the specs of claims name what was claimed
+		return nil // specs of claims have only the claimed devices
 	}
 	var left []string
 	for _, h := range usable {
@@ -100,24 +102,26 @@ func checkCoverage(f *facts) []Finding {
 	var findings []Finding
 	if len(left) > 0 && !whole {
 		findings = append(findings, incomplete(plural(len(left), "RDMA device")+" of this host in no spec").about(left...).
-			because("devices came since the spec was written, or it was written for a choice of them"))
+			because("devices were added since the spec was written, or it was written for some of them"))
 	}
 	if cm := f.snap.RDMACM; cm != nil && !given[cm.Path()] && !whole && f.needsCM() {
 		findings = append(findings, incomplete("rdma_cm in no spec").about(cm.Path()).
-			because("rdma_ucm was loaded since the spec was written, or it was written without cm: in containers, programs that connect by IP address (librdmacm: rping, perftest -R, libfabric) fail"))
+			because("rdma_ucm was loaded since the spec was written, or it was written without cm: in containers, programs "+
+				"that connect by IP address (librdmacm: rping, perftest -R, libfabric) fail"))
 	}
 	if len(findings) > 0 {
 		return findings
 	}
-	return []Finding{found(SpecsOK, OK, fmt.Sprintf("%s, for all %s of this host", plural(files, "RDMA spec"), plural(len(usable), "device")))}
+	return []Finding{found(SpecsOK, OK,
+		plural(files, "RDMA spec")+", for all "+plural(len(usable), "device")+" of this host")}
 }
 
 func incomplete(title string) Finding {
 	return found(SpecIncomplete, Warning, title).fix("cdi-gen generate --output " + cdi.StaticDir)
 }
 
-// given counts the files that are written for the host, and lists the nodes they
-// give; whole means that one gives all there are.
+// given counts the specs that are for the host and not for a claim, and returns the nodes that they give. whole reports
+// whether one of them gives all nodes.
 func (f *facts) given() (files int, nodes map[string]bool, whole bool) {
 	nodes = map[string]bool{}
 	for _, s := range f.specs {
@@ -140,6 +144,6 @@ func (f *facts) noSpec(devices int) []Finding {
 		return []Finding{found(SpecsOK, OK, "the Kubernetes driver writes a spec for each claim")}
 	}
 	return []Finding{found(SpecNone, Warning, "no CDI spec gives the "+plural(devices, "RDMA device")+" of this host").
-		because("containers cannot ask for a device by name").
+		because("containers cannot request a device by name").
 		fix("cdi-gen generate --output " + cdi.StaticDir)}
 }

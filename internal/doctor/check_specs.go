@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -10,8 +11,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
-// checkSpecs looks at the spec directories. That they are well is said only where
-// nothing else was.
+// checkSpecs checks the spec directories. It returns SpecsOK only without errors and warnings.
 func checkSpecs(f *facts) []Finding {
 	faults := slices.Concat(checkSpecFiles(f), checkConflicts(f), checkSpecNodes(f))
 	coverage := checkCoverage(f)
@@ -21,12 +21,12 @@ func checkSpecs(f *facts) []Finding {
 	return append(faults, coverage...)
 }
 
-// checkSpecFiles looks at each file in the spec directories by itself.
+// checkSpecFiles checks each file in the spec directories.
 func checkSpecFiles(f *facts) []Finding {
 	var findings []Finding
 	for _, s := range f.specs {
 		if s.ignored {
-			findings = append(findings, found(SpecExtension, Warning, "a spec that no runtime reads, for its name").
+			findings = append(findings, found(SpecExtension, Warning, "a spec with an extension that no runtime reads").
 				about(s.path).because("runtimes read only files that end in .json or .yaml").
 				fix("mv "+quote.Shells(s.path, strings.TrimSuffix(s.path, ".yml")+".yaml")))
 			continue
@@ -36,7 +36,7 @@ func checkSpecFiles(f *facts) []Finding {
 		}
 		if s.mode&0o004 == 0 {
 			findings = append(findings, found(SpecMode, Warning, fmt.Sprintf("a spec with mode %04o", s.mode)).
-				about(s.path).because("for rootless podman the file does not exist: it says that the device is unresolvable").
+				about(s.path).because("rootless podman cannot read the file: it reports that the device is unresolvable").
 				fix("chmod 0644 "+quote.Shell(s.path)))
 		}
 	}
@@ -44,7 +44,8 @@ func checkSpecFiles(f *facts) []Finding {
 }
 
 func invalid(s specFile) Finding {
-	f := found(SpecInvalid, Warning, "an invalid spec").about(s.path).because("%s", s.err).fix("cdi-gen validate " + quote.Shell(s.path))
+	f := found(SpecInvalid, Warning, "an invalid spec").about(s.path).because("%s", s.err).
+		fix("cdi-gen validate " + quote.Shell(s.path))
 	if s.rdma {
 		f.Severity = Error
 		f = f.fix(s.rewrite())
@@ -67,7 +68,7 @@ func deviceFiles(specs []specFile) map[string][]specFile {
 	return files
 }
 
-// checkConflicts looks for devices that more than one file defines.
+// checkConflicts finds devices that more than one file defines.
 func checkConflicts(f *facts) []Finding {
 	var findings []Finding
 	for _, dir := range specDirs {
@@ -75,37 +76,38 @@ func checkConflicts(f *facts) []Finding {
 		names := map[string][]string{} // devices by the files that define them
 		files := map[string][]specFile{}
 		all := deviceFiles(inDir)
-		for _, device := range sortedKeys(all) {
+		for _, device := range slices.Sorted(maps.Keys(all)) {
 			if len(all[device]) > 1 {
 				key := strings.Join(pathsOfFiles(all[device]), "\x00")
 				names[key] = append(names[key], device)
 				files[key] = all[device]
 			}
 		}
-		for _, key := range sortedKeys(names) {
+		for _, key := range slices.Sorted(maps.Keys(names)) {
 			findings = append(findings, conflict(files[key], names[key]))
 		}
 	}
 	return append(findings, f.shadowed()...)
 }
 
-// conflict words devices that several files of one directory define.
+// conflict returns the finding for devices that several files of one directory define.
 func conflict(files []specFile, devices []string) Finding {
 	paths := pathsOfFiles(files)
 	stem := func(p string) string { return strings.TrimSuffix(p, path.Ext(p)) }
-	f := found(SpecConflict, Warning, fmt.Sprintf("%s in %d files of one directory", plural(len(devices), "device"), len(files)))
+	count := plural(len(devices), "device")
+	f := found(SpecConflict, Warning, fmt.Sprintf("%s in %d files of one directory", count, len(files)))
 	remedy := "rm " + quote.Shell(paths[len(paths)-1])
 	if len(files) == 2 && stem(paths[0]) == stem(paths[1]) {
-		f = found(SpecTwins, Error, fmt.Sprintf("%s both in a .json and a .yaml file", plural(len(devices), "device")))
+		f = found(SpecTwins, Error, count+" both in a .json and a .yaml file")
 		if files[0].spec.Kind == cdi.KindHCA {
-			remedy = files[1].rewrite() // which removes the twin
+			remedy = files[1].rewrite() // it removes the twin
 		}
 	}
 	if slices.ContainsFunc(files, func(s specFile) bool { return s.rdma }) {
 		f.Severity = Error
 	}
 	return f.about(paths...).
-		because("of a device that two files of one directory define, runtimes take neither: %s", shorten(devices, ", ")).
+		because("runtimes refuse a device that two files of one directory define: %s", shorten(devices, ", ")).
 		fix(remedy)
 }
 
@@ -113,23 +115,20 @@ func conflict(files []specFile, devices []string) Finding {
 func (f *facts) shadowed() []Finding {
 	var devices, paths []string
 	all := deviceFiles(f.specs)
-	for _, device := range sortedKeys(all) {
+	for _, device := range slices.Sorted(maps.Keys(all)) {
 		files := all[device]
 		if files[0].dir != files[len(files)-1].dir && files[0].rdma {
-			devices = append(devices, device)
-			for _, s := range files {
-				paths = append(paths, s.path)
-			}
+			devices, paths = append(devices, device), append(paths, pathsOfFiles(files)...)
 		}
 	}
 	if len(devices) == 0 {
 		return nil
 	}
-	slices.Sort(paths)
-	paths = slices.Compact(paths)
-	return []Finding{found(SpecShadowed, Info, plural(len(devices), "device")+" both in "+cdi.StaticDir+" and "+cdi.DynamicDir).
+	paths = unique(paths)
+	return []Finding{found(SpecShadowed, Info,
+		plural(len(devices), "device")+" both in "+cdi.StaticDir+" and "+cdi.DynamicDir).
 		about(paths...).
-		because("runtimes take the one in %s: %s", cdi.DynamicDir, shorten(devices, ", ")).
+		because("runtimes use the definition in %s: %s", cdi.DynamicDir, shorten(devices, ", ")).
 		fix("diff " + quote.Shells(paths...))}
 }
 
@@ -141,10 +140,10 @@ func pathsOfFiles(files []specFile) []string {
 	return paths
 }
 
-// maxListed is how many names a text lists.
+// maxListed is the number of names in a text.
 const maxListed = 6
 
-// shorten lists the first few of several texts.
+// shorten joins the first few of several texts.
 func shorten(list []string, separator string) string {
 	if more := len(list) - maxListed; more > 0 {
 		return strings.Join(list[:maxListed], separator) + fmt.Sprintf(" and %d more", more)

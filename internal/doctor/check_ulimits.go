@@ -11,8 +11,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
-// tomlConfigs are the configuration files whose default_ulimits set limits of all
-// containers, with the directory of their drop-ins.
+// tomlConfigs are the configuration files whose default_ulimits set the limits of all containers, with the directory of
+// their drop-ins.
 var tomlConfigs = []struct{ program, file, dropIns string }{
 	{"podman", "/usr/share/containers/containers.conf", ""},
 	{"podman", "/etc/containers/containers.conf", "/etc/containers/containers.conf.d"},
@@ -21,9 +21,8 @@ var tomlConfigs = []struct{ program, file, dropIns string }{
 
 const dockerConfig = "/etc/docker/daemon.json"
 
-// checkUlimits finds runtimes that are configured to give every container a small
-// limit of locked memory. It goes into the OCI spec, and runc applies it after
-// the hook.
+// checkUlimits finds runtimes whose configuration gives every container a small limit of locked memory. The limit goes
+// into the OCI spec, and runc applies it after the hook.
 func checkUlimits(f *facts) []Finding {
 	var findings []Finding
 	total := f.memTotal()
@@ -31,10 +30,11 @@ func checkUlimits(f *facts) []Finding {
 		if size >= total {
 			return
 		}
-		findings = append(findings, found(MemlockConfigured, Warning, program+" is configured to give containers "+locked(size)).
-			about(file).
-			because("runc applies a configured limit after the hook, so it wins; crun applies it before").
-			fix("grep -n memlock "+quote.Shell(file)))
+		findings = append(findings,
+			found(MemlockConfigured, Warning, program+" is configured to give containers "+locked(size)).
+				about(file).
+				because("runc applies a configured limit after the hook, so this limit wins; crun applies it before the hook").
+				fix("grep -n memlock "+quote.Shell(file)))
 	}
 	if size, ok := f.dockerUlimit(); ok {
 		report("Docker", dockerConfig, size)
@@ -56,25 +56,24 @@ func checkUlimits(f *facts) []Finding {
 	return findings
 }
 
-// dockerUlimit reads default-ulimits of dockerd.
+// dockerUlimit reads the default-ulimits of dockerd.
 func (f *facts) dockerUlimit() (hook.Size, bool) {
 	text, ok := f.optional(dockerConfig)
 	var config struct {
 		Ulimits map[string]struct{ Soft int64 } `json:"default-ulimits"`
 	}
-	// dockerd itself does not start with a broken file.
-	if !ok || json.Unmarshal([]byte(text), &config) != nil {
+	if !ok || json.Unmarshal([]byte(text), &config) != nil { // dockerd does not start with such a file
 		return 0, false
 	}
 	memlock, ok := config.Ulimits["memlock"]
 	return ulimitSize(memlock.Soft), ok
 }
 
-// ulimitPattern is an entry of default_ulimits: "memlock=65536:65536".
+// ulimitPattern matches an entry of default_ulimits: "memlock=65536:65536".
 var ulimitPattern = regexp.MustCompile(`["']memlock=(-?\d+|unlimited)(?::|["'])`)
 
-// tomlUlimit finds the limit of locked memory in a configuration file. It looks
-// at lines instead of TOML, since the entry has a form that nothing else has.
+// tomlUlimit finds the limit of locked memory in a configuration file. It needs no TOML parser, because no other entry
+// has the form of this one.
 func tomlUlimit(text string) (hook.Size, bool) {
 	for line := range strings.Lines(text) {
 		line, _, _ = strings.Cut(line, "#")
@@ -89,7 +88,7 @@ func tomlUlimit(text string) (hook.Size, bool) {
 	return 0, false
 }
 
-// ulimitSize reads -1 as no limit.
+// ulimitSize converts a limit. -1 means no limit.
 func ulimitSize(n int64) hook.Size {
 	if n < 0 {
 		return hook.Unlimited

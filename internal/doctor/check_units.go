@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"maps"
 	"math"
 	"math/bits"
 	"path"
@@ -11,13 +12,13 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 )
 
-// unitDirs are where systemd looks for units, the first one wins (systemd.unit(5)).
+// unitDirs are the directories of systemd units. The first one wins (systemd.unit(5)).
 var unitDirs = []string{
-	"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system",
+	"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
+	"/lib/systemd/system",
 }
 
-// checkUnits finds daemons that were not restarted after their unit got a higher
-// limit of locked memory.
+// checkUnits finds daemons that were not restarted after their unit got a higher limit of locked memory.
 func checkUnits(f *facts) []Finding {
 	var findings []Finding
 	for _, d := range f.startingDaemons() {
@@ -25,7 +26,8 @@ func checkUnits(f *facts) []Finding {
 		if file == "" || d.limits == nil || limit <= d.limits.soft {
 			continue
 		}
-		findings = append(findings, found(MemlockRestart, Warning, d.String()+" has "+locked(d.limits.soft)+", its unit file says "+limit.String()).
+		findings = append(findings, found(MemlockRestart, Warning,
+			d.String()+" has "+locked(d.limits.soft)+", its unit file says "+limit.String()).
 			about(file).
 			because("a unit file takes effect when the service starts").
 			fix("systemctl daemon-reload && systemctl restart "+d.unit))
@@ -33,8 +35,7 @@ func checkUnits(f *facts) []Finding {
 	return findings
 }
 
-// unitLimit is LimitMEMLOCK of a unit and the file that sets it last, "" if none
-// does.
+// unitLimit returns LimitMEMLOCK of a unit and the last file that sets it, "" if no file does.
 func (f *facts) unitLimit(unit string) (limit hook.Size, file string) {
 	for _, name := range f.unitFiles(unit) {
 		text, _ := f.optional(name)
@@ -51,9 +52,8 @@ func (f *facts) unitLimit(unit string) (limit hook.Size, file string) {
 	return limit, file
 }
 
-// unitFiles lists the files of a unit in the order in which they apply: the unit
-// of the first directory, then the drop-ins by name, where the same name in an
-// earlier directory hides that of a later one.
+// unitFiles lists the files of a unit in the order in which systemd applies them: the unit of the first directory, then
+// the drop-ins by name. A drop-in hides one of the same name in a later directory.
 func (f *facts) unitFiles(unit string) []string {
 	var files []string
 	dropIns := map[string]string{}
@@ -69,14 +69,14 @@ func (f *facts) unitFiles(unit string) []string {
 			}
 		}
 	}
-	for _, name := range sortedKeys(dropIns) {
+	for _, name := range slices.Sorted(maps.Keys(dropIns)) {
 		files = append(files, dropIns[name])
 	}
 	return files
 }
 
-// parseUnitSize reads a limit as systemd does: "infinity", bytes, or with a suffix
-// K M G T P E (powers of 1024); of "soft:hard" the soft one (systemd.exec(5)).
+// parseUnitSize parses a limit of systemd (systemd.exec(5)): "infinity", or bytes, optionally with a suffix K M G T P E
+// (powers of 1024). Of "soft:hard" it returns the soft limit.
 func parseUnitSize(s string) (hook.Size, bool) {
 	s, _, _ = strings.Cut(strings.TrimSpace(s), ":")
 	if s == "infinity" {
@@ -93,13 +93,4 @@ func parseUnitSize(s string) (hook.Size, bool) {
 		return 0, false
 	}
 	return hook.Size(n << shift), true
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

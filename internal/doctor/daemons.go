@@ -3,7 +3,6 @@ package doctor
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,10 +11,10 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
 )
 
-// daemon is a running process from which containers descend.
+// daemon is a running process that starts containers.
 type daemon struct {
-	name    string // of the process: containerd
-	runtime string // as package runtimes names it
+	name    string // of the process, such as containerd
+	runtime string // its name in package runtimes
 	unit    string // of systemd
 	pid     int
 	process process
@@ -27,8 +26,7 @@ func (d daemon) String() string { return fmt.Sprintf("%s (pid %d)", d.name, d.pi
 // limits are a soft and a hard resource limit.
 type limits struct{ soft, hard hook.Size }
 
-// daemonKinds are the processes that are looked for. The containers of dockerd
-// descend from a containerd.
+// daemonKinds are the processes that findDaemons searches for. Containers of dockerd are children of a containerd.
 var daemonKinds = []daemon{
 	{name: "containerd", runtime: runtimes.Containerd, unit: "containerd.service"},
 	{name: "crio", runtime: runtimes.CRIO, unit: "crio.service"},
@@ -36,14 +34,14 @@ var daemonKinds = []daemon{
 	{name: "podman", runtime: runtimes.Podman, unit: "podman.service"},
 }
 
-// findDaemons looks through the host's processes.
+// findDaemons searches the host's processes.
 func findDaemons(f *facts) []daemon {
 	entries, err := f.root.ReadDir("/proc")
 	if err == nil && len(entries) == 0 {
 		err = errors.New("the host's /proc is empty")
 	}
 	if err != nil {
-		f.blind("processes", err)
+		f.addUnseen("processes", err)
 		return nil
 	}
 	var daemons []daemon
@@ -52,10 +50,9 @@ func findDaemons(f *facts) []daemon {
 		if err != nil {
 			continue
 		}
-		// A process may end at any moment.
 		comm, err := f.root.ReadFile("/proc/" + e.Name() + "/comm")
 		if err != nil {
-			continue
+			continue // the process has ended
 		}
 		for _, d := range daemonKinds {
 			if d.name == strings.TrimSpace(string(comm)) && f.serves(&d, e.Name()) {
@@ -68,9 +65,9 @@ func findDaemons(f *facts) []daemon {
 	return daemons
 }
 
-// serves reports whether a process is what its name says, and fills in who it is. Anybody may run a program called
-// containerd. Users have a podman of their own. Only the podman service counts, because the other podman commands have
-// the limits of the session that called them.
+// serves reports whether a process is really the daemon of its name, and fills in its identity. Anybody may run a
+// program called containerd, and users run their own podman. Of podman only the service counts, because other podman
+// commands have the limits of the session that started them.
 func (f *facts) serves(d *daemon, pid string) bool {
 	d.process = f.processOf(pid)
 	if d.runtime != runtimes.Podman {
@@ -80,21 +77,13 @@ func (f *facts) serves(d *daemon, pid string) bool {
 	return err == nil && !d.process.nested && slices.Contains(strings.Split(string(line), "\x00"), "service")
 }
 
-// memlockOf reads the limits of locked memory of a process, "self" for this one.
+// memlockOf reads the limits of locked memory of a process, "self" for this process. It returns nil if it cannot.
 func (f *facts) memlockOf(pid string) *limits {
-	name := "/proc/" + pid + "/limits"
-	data, err := f.root.ReadFile(name)
-	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			f.blind(name, err)
-		}
-		return nil
-	}
-	return parseLimits(string(data))
+	text, _ := f.optional("/proc/" + pid + "/limits")
+	return parseLimits(text)
 }
 
-// parseLimits finds the limits of locked memory in a limits file
-// (fs/proc/base.c, proc_pid_limits).
+// parseLimits finds the limits of locked memory in a limits file (fs/proc/base.c, proc_pid_limits).
 func parseLimits(s string) *limits {
 	for line := range strings.Lines(s) {
 		rest, ok := strings.CutPrefix(line, "Max locked memory")
@@ -114,16 +103,13 @@ func parseLimits(s string) *limits {
 	return nil
 }
 
-// memTotal is the memory of the host, which is as good as no limit; Unlimited if
-// it is not known.
+// memTotal returns the memory of the host, Unlimited if it is unknown. A limit of that size has no effect.
 func (f *facts) memTotal() hook.Size {
 	text, _ := f.optional("/proc/meminfo")
 	for line := range strings.Lines(text) {
-		if rest, ok := strings.CutPrefix(line, "MemTotal:"); ok {
-			if fields := strings.Fields(rest); len(fields) > 0 {
-				if kib, err := strconv.ParseUint(fields[0], 10, 53); err == nil {
-					return hook.Size(kib << 10)
-				}
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "MemTotal:" {
+			if kib, err := strconv.ParseUint(fields[1], 10, 53); err == nil {
+				return hook.Size(kib << 10)
 			}
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// facts is what was gathered about a host, once for all checks.
+// facts holds what all checks need. Diagnose gathers it once.
 type facts struct {
 	*Host
 	root    rootFS
@@ -22,10 +22,8 @@ type facts struct {
 	unseen  []Unseen
 }
 
-// check answers one question.
-type check func(*facts) []Finding
-
-var checks = []check{
+// checks run in this order. Each returns its findings.
+var checks = []func(*facts) []Finding{
 	checkDrivers, checkModules, checkDevices, checkNetns, checkRDMACgroup,
 	checkNodes,
 	checkPorts, checkGUIDs, checkRoCEGIDs,
@@ -38,9 +36,8 @@ var checks = []check{
 	checkGPUs,
 }
 
-// Diagnose looks at a host and reports. It fails only where the host's sysfs
-// cannot be read at all; everything else that cannot be looked at is in the
-// report.
+// Diagnose checks a host. It fails only if it cannot read the host's sysfs at all. The report lists everything else
+// that could not be checked as unseen.
 func Diagnose(ctx context.Context, h *Host) (*Report, error) {
 	snap, err := rdma.Discover(h.Sys)
 	if err != nil {
@@ -60,29 +57,30 @@ func Diagnose(ctx context.Context, h *Host) (*Report, error) {
 
 // found makes a finding. Its group comes from the catalogue.
 func found(id ID, s Severity, title string) Finding {
-	return Finding{ID: id, Group: describe(id).Group, Severity: s, Title: title}
+	_, group := lookup(id)
+	return Finding{ID: id, Group: group, Severity: s, Title: title}
 }
 
-// about adds the subjects.
+// about sets the subjects.
 func (f Finding) about(subjects ...string) Finding {
 	f.Subjects = subjects
 	return f
 }
 
-// because adds the reason.
+// because sets the reason.
 func (f Finding) because(format string, args ...any) Finding {
 	f.Reason = fmt.Sprintf(format, args...)
 	return f
 }
 
-// fix adds commands, one a line.
+// fix sets the commands, one per line.
 func (f Finding) fix(commands ...string) Finding {
 	f.Fix = strings.Join(commands, "\n")
 	return f
 }
 
-// blind notes that something could not be looked at.
-func (f *facts) blind(what string, err error) {
+// addUnseen records that something could not be checked.
+func (f *facts) addUnseen(what string, err error) {
 	reason := err.Error()
 	if errors.Is(err, fs.ErrPermission) && f.UID != 0 {
 		reason += " (run as root to see it)"
@@ -90,35 +88,34 @@ func (f *facts) blind(what string, err error) {
 	f.unseen = append(f.unseen, Unseen{what, reason})
 }
 
-// optional reads a file that need not be there. One that is there and cannot be
-// read is noted as unseen.
+// optional reads a file that may be missing. It records a file that exists but cannot be read as unseen.
 func (f *facts) optional(name string) (string, bool) {
 	data, err := f.root.ReadFile(name)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			f.blind(name, err)
+			f.addUnseen(name, err)
 		}
 		return "", false
 	}
 	return string(data), true
 }
 
-// list lists a directory that need not be there.
+// list lists a directory that may be missing.
 func (f *facts) list(name string) []fs.DirEntry {
 	entries, err := f.root.ReadDir(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		f.blind(name, err)
+		f.addUnseen(name, err)
 	}
 	return entries
 }
 
-// sysHas reports whether a path is in sysfs.
+// sysHas reports whether sysfs has a path.
 func (f *facts) sysHas(name string) bool {
 	_, err := fs.Stat(f.Sys, name)
 	return err == nil
 }
 
-// sysRead reads an attribute of sysfs without its newline, "" if it cannot.
+// sysRead reads an attribute of sysfs without its newline. It returns "" on an error.
 func (f *facts) sysRead(name string) string {
 	data, err := fs.ReadFile(f.Sys, name)
 	if err != nil {
@@ -127,7 +124,7 @@ func (f *facts) sysRead(name string) string {
 	return strings.TrimSpace(string(data))
 }
 
-// firstLine is the first line of a text.
+// firstLine returns the first line of a text.
 func firstLine(s string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	return line

@@ -15,9 +15,9 @@ import (
 // engine is an installed container runtime.
 type engine struct {
 	runtime string // as package runtimes names it
-	version string // as it says itself
+	version string // as it prints it
 	target  runtimes.Target
-	unknown error // why there is no target
+	unknown error // the reason why there is no target
 }
 
 // programs print the version of a runtime with --version.
@@ -31,10 +31,10 @@ var programs = []struct{ runtime, program string }{
 // versionTimeout bounds a program that only prints its version.
 const versionTimeout = 5 * time.Second
 
-// findEngines asks the runtimes for their versions.
+// findEngines runs the installed runtimes to learn their versions.
 func findEngines(ctx context.Context, f *facts) []engine {
 	if !f.Local || f.Run == nil {
-		f.blind("versions of container runtimes", errors.New("programs of a host can be run on the host itself only"))
+		f.addUnseen("versions of container runtimes", errors.New("cdi-gen runs programs of a host on the host itself only"))
 		return nil
 	}
 	var engines []engine
@@ -45,7 +45,7 @@ func findEngines(ctx context.Context, f *facts) []engine {
 		switch {
 		case errors.Is(err, exec.ErrNotFound):
 		case err != nil:
-			f.blind("version of "+p.program, fmt.Errorf("run %s --version: %w", p.program, err))
+			f.addUnseen("version of "+p.program, fmt.Errorf("run %s --version: %w", p.program, err))
 		default:
 			engines = append(engines, newEngine(p.runtime, out))
 		}
@@ -53,7 +53,7 @@ func findEngines(ctx context.Context, f *facts) []engine {
 	return engines
 }
 
-// versionPattern is the first thing in a line that looks like a version:
+// versionPattern matches a version in the output of --version:
 // "podman version 4.3.1", "containerd github.com/containerd/containerd/v2 v2.0.0 a1b2",
 // "Docker version 28.0.1, build 068a01e", "crio version 1.31.0".
 var versionPattern = regexp.MustCompile(`\bv?(\d+\.\d+(?:\.\d+)*)`)
@@ -74,8 +74,8 @@ const containerdConfig = "/etc/containerd/config.toml"
 
 var enableCDI = regexp.MustCompile(`(?m)^\s*enable_cdi\s*=\s*(true|false)`)
 
-// cdiOn reports whether an engine reads CDI specs as it is configured. What is
-// configured in a file that cannot be read counts as on: it is noted as unseen.
+// cdiOn reports whether the configuration of an engine enables CDI. If the configuration file cannot be read, cdiOn
+// assumes that it does, and the file is recorded as unseen.
 func (f *facts) cdiOn(e engine) bool {
 	seen := len(f.unseen)
 	switch e.runtime {

@@ -20,7 +20,8 @@ var engineFaults = []fault{
 	{
 		name:  "spec too new for podman",
 		plant: func(f *fake) { f.respec(needGIDs) },
-		id:    RuntimeTooOld, severity: Error, subject: specPath, title: "podman 4.3.1", reason: "additionalGids needs CDI 0.7.0", fix: "cdi-gen generate --target podman-4.3.1 --output " + specPath,
+		id:    RuntimeTooOld, severity: Error, subject: specPath, title: "podman 4.3.1",
+		reason: "additionalGids needs CDI 0.7.0", fix: "cdi-gen generate --target podman-4.3.1 --output " + specPath,
 	},
 	{
 		name: "spec of another too new for podman",
@@ -29,7 +30,8 @@ var engineFaults = []fault{
 			spec.Version = "1.0.0"
 			f.spec("/etc/cdi/rdma.dev-hca-nvidia.yaml", spec)
 		},
-		id: RuntimeTooOld, severity: Error, fix: "rm /etc/cdi/rdma.dev-hca-nvidia.yaml && cdi-gen generate --target podman-4.3.1 --output /etc/cdi",
+		id: RuntimeTooOld, severity: Error, fix: "rm /etc/cdi/rdma.dev-hca-nvidia.yaml && cdi-gen generate --target " +
+			"podman-4.3.1 --output /etc/cdi",
 	},
 	{
 		name:  "version declared for nothing",
@@ -43,24 +45,28 @@ var engineFaults = []fault{
 			f.remove(specPath)
 			f.spec("/run/cdi/rdma.dev-hca.yaml", f.newSpec(cdi.KindHCA, f.uverbs()...))
 		},
-		id: RuntimeDirs, severity: Warning, subject: "/var/run/cdi/rdma.dev-hca.yaml", reason: "/etc/cdi only", fix: "--output /etc/cdi",
+		id: RuntimeDirs, severity: Warning, subject: "/var/run/cdi/rdma.dev-hca.yaml", reason: "/etc/cdi only",
+		fix: "--output /etc/cdi",
 	},
 	{
 		name: "containerd without CDI",
 		plant: func(f *fake) {
 			f.output["containerd"] = "containerd github.com/containerd/containerd 1.6.20~ds1 1.6.20~ds1-1+b1\n"
 		},
-		id: RuntimeNoCDI, severity: Warning, title: "containerd 1.6.20", reason: "upgrade", fix: "apt-cache policy containerd.io",
+		id: RuntimeNoCDI, severity: Warning, title: "containerd 1.6.20", reason: "upgrade",
+		fix: "apt-cache policy containerd.io",
 	},
 	{
 		name:  "podman of Ubuntu 22.04",
 		plant: func(f *fake) { f.output["podman"] = "podman version 3.4.4\n" },
-		id:    RuntimeNoCDI, severity: Warning, title: "podman 3.4.4", reason: "it has no CDI; upgrade to 4.1 or later", fix: "apt-get install podman",
+		id:    RuntimeNoCDI, severity: Warning, title: "podman 3.4.4", reason: "it has no CDI; upgrade to 4.1 or later",
+		fix: "apt-get install podman",
 	},
 	{
 		name:  "Docker of Debian 12",
 		plant: func(f *fake) { f.output["dockerd"] = "Docker version 20.10.24+dfsg1, build 297e128\n" },
-		id:    RuntimeNoCDI, severity: Warning, title: "docker 20.10.24", reason: "upgrade to 25 or later", fix: "apt-cache policy docker-ce",
+		id:    RuntimeNoCDI, severity: Warning, title: "docker 20.10.24", reason: "upgrade to 25 or later",
+		fix: "apt-cache policy docker-ce",
 	},
 	{
 		name:  "containerd 1.7 as it comes",
@@ -71,7 +77,8 @@ var engineFaults = []fault{
 		name: "containerd 1.7 configured",
 		plant: func(f *fake) {
 			f.output["containerd"] = "containerd containerd.io 1.7.27 05044ec0a9a7\n"
-			f.file("/etc/containerd/config.toml", "[plugins.\"io.containerd.grpc.v1.cri\"]\n  # enable_cdi = false\n  enable_cdi = true\n")
+			f.file("/etc/containerd/config.toml", "[plugins.\"io.containerd.grpc.v1.cri\"]\n  # enable_cdi = false\n  "+
+				"enable_cdi = true\n")
 		},
 		id: RuntimeOK, severity: OK, title: "containerd 1.7.27 reads CDI up to 0.8.0",
 	},
@@ -101,7 +108,8 @@ var engineFaults = []fault{
 	{
 		name:  "version of nothing known",
 		plant: func(f *fake) { f.output["podman"] = "podman version 1.6.4\n" },
-		id:    RuntimeUnknown, severity: Info, title: "podman 1.6.4", reason: "older than the oldest known version", fix: "podman --version",
+		id:    RuntimeUnknown, severity: Info, title: "podman 1.6.4", reason: "older than the oldest known version",
+		fix: "podman --version",
 	},
 	{
 		name:  "no version",
@@ -128,7 +136,7 @@ var otherFaults = []fault{
 			o.nodes["mlx5_0"] = o.nodes["mlx5_0"][:2]
 			f.host.SecondOpinion = o
 		},
-		id: RDMAMapDiffers, severity: Warning, reason: "nodes of mlx5_0 that only we see: /dev/infiniband/",
+		id: RDMAMapDiffers, severity: Warning, reason: "nodes of mlx5_0 that only cdi-gen finds: /dev/infiniband/",
 	},
 	{
 		name: "rdmamap sees another device",
@@ -137,7 +145,7 @@ var otherFaults = []fault{
 			o.nodes["ghost"] = nil
 			f.host.SecondOpinion = o
 		},
-		id: RDMAMapDiffers, severity: Warning, reason: "only rdmamap sees: ghost",
+		id: RDMAMapDiffers, severity: Warning, reason: "only rdmamap finds: ghost",
 	},
 	{
 		name: "rdmamap agrees", plant: func(*fake) {},
@@ -192,7 +200,8 @@ func TestUnseen(t *testing.T) {
 		name, what, reason string
 		plant              func(*fake)
 	}{
-		{"version", "version of podman", "run podman --version: exit status 125", func(f *fake) { f.failing["podman"] = errors.New("exit status 125") }},
+		{"version", "version of podman", "run podman --version: exit status 125",
+			func(f *fake) { f.failing["podman"] = errors.New("exit status 125") }},
 		{"other host", "versions of container runtimes", "on the host itself only", func(f *fake) { f.host.Local = false }},
 		{"no dev", "device nodes", "/dev is not below the host root", func(f *fake) {
 			for name := range f.root {
@@ -201,11 +210,14 @@ func TestUnseen(t *testing.T) {
 				}
 			}
 		}},
-		{"no rdmamap", "rdmamap", "roots are global", func(f *fake) { f.host.NoSecondOpinion = errors.New("its roots are global") }},
+		{"no rdmamap", "rdmamap", "roots are global",
+			func(f *fake) { f.host.NoSecondOpinion = errors.New("its roots are global") }},
 		{"rdmamap fails", "rdmamap", "no luck", func(f *fake) { f.host.SecondOpinion = opinion{err: errors.New("no luck")} }},
-		{"dangling spec", "/etc/cdi/gone.json", "file does not exist", func(f *fake) { f.link("/etc/cdi/gone.json", "../nowhere.json") }},
+		{"dangling spec", "/etc/cdi/gone.json", "file does not exist",
+			func(f *fake) { f.link("/etc/cdi/gone.json", "../nowhere.json") }},
 		{"loop", "/etc/cdi/loop.json", "too many levels", func(f *fake) { f.link("/etc/cdi/loop.json", "loop.json") }},
-		{"mounts", "mounts of the host (is the hook's directory noexec?)", "/proc/self/mountinfo", func(f *fake) { f.remove("/proc/self/mountinfo") }},
+		{"mounts", "mounts of the host (is the hook's directory noexec?)", "/proc/self/mountinfo",
+			func(f *fake) { f.remove("/proc/self/mountinfo") }},
 	} {
 		f := newFake(t, "hgx-h100")
 		c.plant(f)

@@ -7,8 +7,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os/exec"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -59,7 +61,8 @@ func newFake(t testing.TB, name string) *fake {
 		f.node(n.Path(), n.Major, n.Minor, n.Mode)
 	}
 	f.file("/proc/meminfo", "MemTotal:       528280320 kB\nMemFree:        1000 kB\n")
-	f.file("/proc/self/mountinfo", "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n23 22 0:21 / /run rw,nosuid,nodev,noexec shared:2 - tmpfs tmpfs rw\n")
+	f.file("/proc/self/mountinfo", "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n23 22 0:21 / /run "+
+		"rw,nosuid,nodev,noexec shared:2 - tmpfs tmpfs rw\n")
 	f.file("/proc/1/comm", "systemd\n")
 	f.process(812, "containerd", "unlimited", "unlimited", 0)
 	f.limits("self", "unlimited", "unlimited")
@@ -91,7 +94,8 @@ func (f *fake) chmod(name string, mode fs.FileMode) {
 }
 
 func (f *fake) node(name string, major, minor uint32, mode fs.FileMode) {
-	f.put(name, &fstest.MapFile{Mode: fs.ModeDevice | fs.ModeCharDevice | mode, Sys: &syscall.Stat_t{Rdev: unix.Mkdev(major, minor)}})
+	f.put(name, &fstest.MapFile{Mode: fs.ModeDevice | fs.ModeCharDevice | mode,
+		Sys: &syscall.Stat_t{Rdev: unix.Mkdev(major, minor)}})
 }
 
 // sys puts an attribute into /sys; unsys removes an entry and what is below.
@@ -131,7 +135,8 @@ func (f *fake) status(pid, comm string, uid int) {
 	if uid == 0 {
 		capabilities = allCapabilities
 	}
-	f.file("/proc/"+pid+"/status", fmt.Sprintf("Name:\t%s\nUid:\t%[2]d\t%[2]d\t%[2]d\t%[2]d\nNSpid:\t%s\nCapEff:\t%s\nCapBnd:\t%s\n", comm, uid, pid, capabilities, allCapabilities))
+	f.file("/proc/"+pid+"/status", fmt.Sprintf("Name:\t%s\nUid:\t%[2]d\t%[2]d\t%[2]d\t%[2]d\nNSpid:\t%s\nCapEff:\t%s\n"+
+		"CapBnd:\t%s\n", comm, uid, pid, capabilities, allCapabilities))
 	f.file("/proc/"+pid+"/uid_map", "         0          0 4294967295\n")
 }
 
@@ -149,7 +154,8 @@ func (f *fake) replace(name, from, to string) {
 // program puts an executable with one segment of that type.
 func (f *fake) program(name string, machine elf.Machine, segment elf.ProgType) {
 	var b bytes.Buffer
-	header := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: uint32(elf.EV_CURRENT), Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 1}
+	header := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: uint32(elf.EV_CURRENT), Phoff: 64,
+		Ehsize: 64, Phentsize: 56, Phnum: 1}
 	copy(header.Ident[:], elf.ELFMAG+string([]byte{byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)}))
 	for _, part := range []any{header, elf.Prog64{Type: uint32(segment)}} {
 		if err := binary.Write(&b, binary.LittleEndian, part); err != nil {
@@ -174,7 +180,8 @@ func (f *fake) uverbs() []string {
 // and rdma_cm for all.
 func (f *fake) newSpec(kind string, nodes ...string) *specs.Spec {
 	spec := &specs.Spec{Version: "0.3.0", Kind: kind}
-	spec.ContainerEdits.Hooks = []*specs.Hook{{HookName: "createRuntime", Path: hookPath, Args: []string{"rdma-hook", "--memlock", "unlimited"}}}
+	spec.ContainerEdits.Hooks = []*specs.Hook{{HookName: "createRuntime", Path: hookPath,
+		Args: []string{"rdma-hook", "--memlock", "unlimited"}}}
 	for _, n := range f.machine.Nodes() {
 		if n.Name == "rdma_cm" {
 			spec.ContainerEdits.DeviceNodes = []*specs.DeviceNode{{Path: n.Path(), Permissions: "rw"}}
@@ -233,7 +240,7 @@ type opinion struct {
 	err   error
 }
 
-func (o opinion) Devices() ([]string, error)                 { return sortedKeys(o.nodes), o.err }
+func (o opinion) Devices() ([]string, error)                 { return slices.Sorted(maps.Keys(o.nodes)), o.err }
 func (o opinion) CharDevices(ibdev string) ([]string, error) { return o.nodes[ibdev], nil }
 
 // agreeing is the opinion that our own index has.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Severity says how bad a finding is.
+// Severity is the severity of a finding.
 type Severity string
 
 // The severities, worst first.
@@ -15,31 +15,30 @@ const (
 	Error   Severity = "error"   // containers fail, or get what they must not
 	Warning Severity = "warning" // some programs fail, or fall back to something slower
 	Info    Severity = "info"    // worth knowing
-	OK      Severity = "ok"      // looked at, and well
+	OK      Severity = "ok"      // checked, nothing wrong
 )
 
-// severities is the order of a report.
+// severities are in the order of a report.
 var severities = []Severity{Error, Warning, Info, OK}
 
 func (s Severity) rank() int { return slices.Index(severities, s) }
 
-// Finding is one answer.
+// Finding is the result of a check.
 type Finding struct {
 	ID       ID       `json:"id"`
 	Group    Group    `json:"group"`
 	Severity Severity `json:"severity"`
 	// Title says what was found, in one line.
 	Title string `json:"title"`
-	// Subjects are the devices, files or programs concerned.
+	// Subjects are the devices, files or programs that the finding is about.
 	Subjects []string `json:"subjects,omitempty"`
-	// Reason says why it matters, empty where all is well.
+	// Reason says why the finding matters. It is empty for OK.
 	Reason string `json:"reason,omitempty"`
-	// Fix is a shell command, or several, one a line. Words in capitals stand for
-	// what only the reader knows.
+	// Fix has one shell command per line. Words in capitals are placeholders that the reader fills in.
 	Fix string `json:"fix,omitempty"`
 }
 
-// Unseen is something that was not looked at.
+// Unseen is something that could not be checked.
 type Unseen struct {
 	What   string `json:"what"`
 	Reason string `json:"reason"`
@@ -55,18 +54,19 @@ type Summary struct {
 
 // String is the summary in one line.
 func (s Summary) String() string {
-	return fmt.Sprintf("%s, %s, %s, %d ok", plural(s.Errors, "error"), plural(s.Warnings, "warning"), plural(s.Infos, "note"), s.OK)
+	return fmt.Sprintf("%s, %s, %s, %d ok",
+		plural(s.Errors, "error"), plural(s.Warnings, "warning"), plural(s.Infos, "note"), s.OK)
 }
 
-// Report is the answer to all questions.
+// Report has the findings of all checks.
 type Report struct {
 	Summary Summary `json:"summary"`
-	// Findings are sorted: worst first, then in the order of the catalogue.
+	// Findings are sorted by severity, worst first, then by the order of the catalogue.
 	Findings []Finding `json:"findings"`
 	Unseen   []Unseen  `json:"unseen,omitempty"`
 }
 
-// Worst is the severity of the worst finding, OK when there is none.
+// Worst returns the severity of the worst finding, OK if there is no finding.
 func (r *Report) Worst() Severity {
 	if len(r.Findings) == 0 {
 		return OK
@@ -77,10 +77,12 @@ func (r *Report) Worst() Severity {
 // newReport sorts findings and counts them.
 func newReport(findings []Finding, unseen []Unseen) *Report {
 	slices.SortStableFunc(findings, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(a.Severity.rank(), b.Severity.rank()), cmp.Compare(position(a.ID), position(b.ID)),
+		first, _ := lookup(a.ID)
+		second, _ := lookup(b.ID)
+		return cmp.Or(cmp.Compare(a.Severity.rank(), b.Severity.rank()), cmp.Compare(first, second),
 			strings.Compare(a.Title, b.Title))
 	})
-	r := &Report{Findings: append([]Finding{}, findings...), Unseen: unseen} // a list also in JSON
+	r := &Report{Findings: append([]Finding{}, findings...), Unseen: unseen} // never nil: JSON must have a list
 	for _, f := range findings {
 		switch f.Severity {
 		case Error:

@@ -14,7 +14,8 @@ var hookFaults = []fault{
 	{
 		name:  "hook not there",
 		plant: func(f *fake) { f.remove(hookPath) },
-		id:    HookMissing, severity: Error, subject: specPath, reason: "fails to start", fix: "install -m 0755 RDMA_HOOK /usr/bin/rdma-hook\ncdi-gen generate --output " + specPath,
+		id:    HookMissing, severity: Error, subject: specPath, reason: "fails to start",
+		fix: "install -m 0755 RDMA_HOOK /usr/bin/rdma-hook\ncdi-gen generate --output " + specPath,
 	},
 	{
 		name:  "hook not executable",
@@ -35,7 +36,8 @@ var hookFaults = []fault{
 			f.program("/run/rdma/rdma-hook", elf.EM_X86_64, elf.PT_LOAD)
 			f.respec(func(s *specs.Spec) { s.ContainerEdits.Hooks[0].Path = "/var/run/rdma/rdma-hook" })
 		},
-		id: HookNoexec, severity: Error, subject: "/var/run/rdma/rdma-hook", reason: "/run is mounted noexec", fix: "--hook-path /usr/bin/rdma-hook",
+		id: HookNoexec, severity: Error, subject: "/var/run/rdma/rdma-hook", reason: "/run is mounted noexec",
+		fix: "--hook-path /usr/bin/rdma-hook",
 	},
 	{
 		name: "hook in a directory of a user's",
@@ -45,8 +47,9 @@ var hookFaults = []fault{
 			f.put("/home/user/bin", &fstest.MapFile{Mode: fs.ModeDir | 0o775, Sys: &syscall.Stat_t{Gid: 50}})
 			f.respec(func(s *specs.Spec) { s.ContainerEdits.Hooks[0].Path = "/home/user/bin/rdma-hook" })
 		},
-		id: HookReplaceable, severity: Error, subject: specPath, reason: "runs it as root, and /home/user is owned by user 1000, /home/user/bin can be written by its group 50",
-		fix: "chown -h root /home/user\nchmod go-w /home/user/bin",
+		id: HookReplaceable, severity: Error, subject: specPath,
+		reason: "runs it as root, and /home/user is owned by user 1000, /home/user/bin can be written by its group 50",
+		fix:    "chown -h root /home/user\nchmod go-w /home/user/bin",
 	},
 	{
 		name:  "hook for another processor",
@@ -83,7 +86,8 @@ func TestFindNoexec(t *testing.T) {
 garbage
 `
 	for name, want := range map[string]string{
-		"/usr/bin/rdma-hook": "", "/run/hook": "/run", "/run/exec/hook": "", "/runaway/hook": "", "/mnt/a b/hook": "/mnt/a b", "/opt/hook": "",
+		"/usr/bin/rdma-hook": "", "/run/hook": "/run", "/run/exec/hook": "", "/runaway/hook": "", "/mnt/a b/hook": "/mnt/a b",
+		"/opt/hook": "",
 	} {
 		if got := findNoexec(table, name); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)

@@ -14,25 +14,24 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
 )
 
-// Host is what is looked at.
+// Host is the host to check.
 type Host struct {
 	// Root is the file system of the host: its /proc, /dev, /etc, /run and /usr.
 	Root fs.ReadLinkFS
 	// Sys is the host's /sys.
 	Sys fs.ReadLinkFS
-	// Local says that this process runs on the host itself, so that its own limits
-	// and mounts say something, and programs of the host can be run.
+	// Local reports whether this process runs on the host itself. Only then are its own limits and mounts relevant, and
+	// only then can it run programs of the host.
 	Local bool
-	// Run runs a program and returns its standard output. A program that is not
-	// installed is an error with exec.ErrNotFound. It is called only if Local.
+	// Run runs a program and returns its standard output. If the program is not installed, the error is
+	// exec.ErrNotFound. Diagnose calls it only if Local is set.
 	Run func(ctx context.Context, name string, args ...string) (string, error)
-	// SecondOpinion is rdmamap's view of the host, nil if there is none, and
-	// NoSecondOpinion the reason.
+	// SecondOpinion is rdmamap's view of the host. If it is nil, NoSecondOpinion says why.
 	SecondOpinion   SecondOpinion
 	NoSecondOpinion error
-	// UID is the user that looks.
+	// UID is the effective user of this process.
 	UID int
-	// Arch is the processor, as runtime.GOARCH has it.
+	// Arch is the processor, in the form of runtime.GOARCH.
 	Arch string
 }
 
@@ -42,8 +41,8 @@ type SecondOpinion interface {
 	CharDevices(ibdev string) ([]string, error)
 }
 
-// Open returns the host whose root directory is dir, "/" for this one. It opens
-// nothing yet: what is not there is found by Diagnose.
+// Open returns the host whose root directory is dir, "/" for this host. It reads nothing yet: Diagnose reports missing
+// files.
 func Open(dir string) *Host {
 	root := hostfs.DirFS(dir)
 	h := &Host{

@@ -42,7 +42,8 @@ var kernelFaults = []fault{
 	{
 		name:  "rdma_ucm not loaded",
 		plant: func(f *fake) { f.unsys("class/misc/rdma_cm"); f.remove("/dev/infiniband/rdma_cm") },
-		id:    CMModule, severity: Warning, reason: "NCCL and UCX, do without", fix: "mkdir -p /etc/modules-load.d && echo rdma_ucm > /etc/modules-load.d/rdma_ucm.conf", also: []ID{SpecStale},
+		id:    CMModule, severity: Warning, reason: "NCCL and UCX, do without",
+		fix: "mkdir -p /etc/modules-load.d && echo rdma_ucm > /etc/modules-load.d/rdma_ucm.conf", also: []ID{SpecStale},
 	},
 	{
 		name: "rdma_ucm not loaded, iWARP", machine: "alibaba-erdma",

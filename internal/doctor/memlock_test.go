@@ -18,7 +18,8 @@ var memlockFaults = []fault{
 	{
 		name:  "daemon with a small limit and no hook",
 		plant: func(f *fake) { f.limits("812", eightMiB, eightMiB); f.respec(dropHook) },
-		id:    MemlockLow, severity: Warning, subject: "containerd (pid 812)", title: "8 MiB", reason: "ENOMEM", fix: "cdi-gen generate",
+		id:    MemlockLow, severity: Warning, subject: "containerd (pid 812)", title: "8 MiB", reason: "ENOMEM",
+		fix: "cdi-gen generate",
 	},
 	{
 		name: "hook that raises to no more",
@@ -31,7 +32,8 @@ var memlockFaults = []fault{
 	{
 		name:  "daemon with a small limit and the hook",
 		plant: func(f *fake) { f.limits("812", eightMiB, eightMiB) },
-		id:    MemlockByHook, severity: Info, title: "8 MiB of locked memory, and with the hook unlimited", reason: "exec sessions", fix: "/etc/systemd/system/containerd.service.d/memlock.conf",
+		id:    MemlockByHook, severity: Info, title: "8 MiB of locked memory, and with the hook unlimited",
+		reason: "exec sessions", fix: "/etc/systemd/system/containerd.service.d/memlock.conf",
 	},
 	{
 		name:  "session with a small limit and the hook",
@@ -49,7 +51,8 @@ var memlockFaults = []fault{
 			f.limits("812", eightMiB, eightMiB)
 			f.replace("/proc/812/status", "CapEff:\t"+allCapabilities, "CapEff:\t00000000a80425fb")
 		},
-		id: MemlockClamped, severity: Warning, subject: "containerd (pid 812)", title: "8 MiB", reason: "lacks CAP_SYS_RESOURCE", fix: "containerd.service.d",
+		id: MemlockClamped, severity: Warning, subject: "containerd (pid 812)", title: "8 MiB",
+		reason: "lacks CAP_SYS_RESOURCE", fix: "containerd.service.d",
 	},
 	{
 		name: "root of another user namespace",
@@ -67,14 +70,17 @@ var memlockFaults = []fault{
 				s.ContainerEdits.Hooks[0].Args = append(s.ContainerEdits.Hooks[0].Args, "--report", "/run/rdma.dev/reports")
 			})
 			for name, text := range map[string]string{
-				"old.json": `{"reportVersion":1,"id":"0123456789abcdef","time":"2026-11-01T08:00:00Z","want":"unlimited","outcome":"raised"}`,
-				"new.json": `{"reportVersion":1,"id":"fedcba9876543210","time":"2026-11-02T08:00:00Z","want":"unlimited","outcome":"clamped","message":"need CAP_SYS_RESOURCE to raise the hard limit"}`,
+				"old.json": `{"reportVersion":1,"id":"0123456789abcdef","time":"2026-11-01T08:00:00Z",` +
+					`"want":"unlimited","outcome":"raised"}`,
+				"new.json": `{"reportVersion":1,"id":"fedcba9876543210","time":"2026-11-02T08:00:00Z",` +
+					`"want":"unlimited","outcome":"clamped","message":"need CAP_SYS_RESOURCE to raise the hard limit"}`,
 				"bad.json": `{`, "x.tmp": `{"time":"2027-01-01T00:00:00Z"}`,
 			} {
 				f.file("/run/rdma.dev/reports/"+name, text)
 			}
 		},
-		id: MemlockClamped, severity: Warning, subject: "container fedcba987654", title: "the last container", reason: "2026-11-02 08:00:00 UTC it said: need CAP_SYS_RESOURCE", fix: "containerd.service.d",
+		id: MemlockClamped, severity: Warning, subject: "container fedcba987654", title: "the last container",
+		reason: "2026-11-02 08:00:00 UTC it said: need CAP_SYS_RESOURCE", fix: "containerd.service.d",
 	},
 	{
 		name: "rootless daemon",
@@ -102,20 +108,23 @@ var memlockFaults = []fault{
 			f.file("/lib/systemd/system/containerd.service", "[Service]\nLimitMEMLOCK=64K\n")
 			f.file("/etc/systemd/system/containerd.service.d/memlock.conf", "[Service]\nLimitMEMLOCK=infinity\n")
 		},
-		id: MemlockRestart, severity: Warning, subject: "/etc/systemd/system/containerd.service.d/memlock.conf", title: "says unlimited", fix: "systemctl restart containerd.service",
+		id: MemlockRestart, severity: Warning, subject: "/etc/systemd/system/containerd.service.d/memlock.conf",
+		title: "says unlimited", fix: "systemctl restart containerd.service",
 	},
 	{
 		name: "Docker configured with a small limit",
 		plant: func(f *fake) {
 			f.file("/etc/docker/daemon.json", `{"default-ulimits":{"memlock":{"Name":"memlock","Hard":65536,"Soft":65536}}}`)
 		},
-		id: MemlockConfigured, severity: Warning, subject: "/etc/docker/daemon.json", title: "Docker is configured to give containers 64 KiB", reason: "runc",
+		id: MemlockConfigured, severity: Warning, subject: "/etc/docker/daemon.json",
+		title: "Docker is configured to give containers 64 KiB", reason: "runc",
 	},
 	{
 		name: "podman configured with a small limit",
 		plant: func(f *fake) {
 			f.file("/etc/containers/containers.conf", "[containers]\n# default_ulimits = [\"memlock=1:1\"]\n")
-			f.file("/etc/containers/containers.conf.d/50-limits.conf", "[containers]\ndefault_ulimits = [\"nofile=1:2\", \"memlock=65536:65536\"]\n")
+			f.file("/etc/containers/containers.conf.d/50-limits.conf",
+				"[containers]\ndefault_ulimits = [\"nofile=1:2\", \"memlock=65536:65536\"]\n")
 		},
 		id: MemlockConfigured, severity: Warning, subject: "50-limits.conf", fix: "grep -n memlock",
 	},
@@ -141,7 +150,8 @@ var memlockFaults = []fault{
 
 func TestParseUnitSize(t *testing.T) {
 	for in, want := range map[string]hook.Size{
-		"infinity": hook.Unlimited, "65536": 65536, "64K": 65536, "8M:infinity": 8 << 20, "1G": 1 << 30, " 2T ": 2 << 40, "infinity:infinity": hook.Unlimited,
+		"infinity": hook.Unlimited, "65536": 65536, "64K": 65536, "8M:infinity": 8 << 20, "1G": 1 << 30, " 2T ": 2 << 40,
+		"infinity:infinity": hook.Unlimited,
 	} {
 		if got, ok := parseUnitSize(in); !ok || got != want {
 			t.Errorf("%q: got %d, %v, want %d", in, got, ok, want)
@@ -155,12 +165,14 @@ func TestParseUnitSize(t *testing.T) {
 }
 
 func TestParseLimits(t *testing.T) {
-	for _, in := range []string{"", "Max cpu time unlimited unlimited seconds\n", "Max locked memory\n", "Max locked memory  many  many  bytes\n"} {
+	for _, in := range []string{"", "Max cpu time unlimited unlimited seconds\n", "Max locked memory\n",
+		"Max locked memory  many  many  bytes\n"} {
 		if got := parseLimits(in); got != nil {
 			t.Errorf("%q: got %+v", in, got)
 		}
 	}
-	if got := parseLimits("Max locked memory         65536                unlimited            bytes     \n"); got == nil || got.soft != 65536 || got.hard != hook.Unlimited {
+	got := parseLimits("Max locked memory         65536                unlimited            bytes     \n")
+	if got == nil || got.soft != 65536 || got.hard != hook.Unlimited {
 		t.Errorf("got %+v", got)
 	}
 }

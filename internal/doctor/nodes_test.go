@@ -22,7 +22,8 @@ var nodeFaults = []fault{
 	{
 		name:  "wrong number",
 		plant: func(f *fake) { f.node("/dev/infiniband/uverbs3", 231, 200, 0o666) },
-		id:    NodeWrong, severity: Error, subject: "uverbs3 (is 231:200, the kernel has 231:195)", fix: "rm /dev/infiniband/uverbs3 && udevadm",
+		id:    NodeWrong, severity: Error, subject: "uverbs3 (is 231:200, the kernel has 231:195)",
+		fix: "rm /dev/infiniband/uverbs3 && udevadm",
 	},
 	{
 		name:  "file instead of a node",
@@ -65,19 +66,22 @@ var privilegeFaults = []fault{
 	{
 		name:  "umad for everyone",
 		plant: func(f *fake) { f.chmod("/dev/infiniband/umad0", 0o666); f.chmod("/dev/infiniband/issm0", 0o640) },
-		id:    MADNodeOpen, severity: Warning, subject: "umad0 (0666)", fix: "chmod 0600 /dev/infiniband/umad0 /dev/infiniband/issm0\n",
+		id:    MADNodeOpen, severity: Warning, subject: "umad0 (0666)",
+		fix: "chmod 0600 /dev/infiniband/umad0 /dev/infiniband/issm0\n",
 	},
 	{
 		name: "umad in a device",
 		plant: func(f *fake) {
 			f.file("/etc/cdi/other.json", strings.ReplaceAll(otherSpec, "NODE", "/dev/infiniband/umad0"))
 		},
-		id: SpecGivesMAD, severity: Warning, subject: "example.com/net=one", reason: "the fabric", fix: "rm /etc/cdi/other.json",
+		id: SpecGivesMAD, severity: Warning, subject: "example.com/net=one", reason: "the fabric",
+		fix: "rm /etc/cdi/other.json",
 	},
 	{
 		name: "issm in all devices",
 		plant: func(f *fake) {
-			f.file("/etc/cdi/other.json", `{"cdiVersion":"0.3.0","kind":"example.com/net","containerEdits":{"deviceNodes":[{"path":"/dev/infiniband/issm0"}]},`+
+			f.file("/etc/cdi/other.json", `{"cdiVersion":"0.3.0","kind":"example.com/net",`+
+				`"containerEdits":{"deviceNodes":[{"path":"/dev/infiniband/issm0"}]},`+
 				`"devices":[{"name":"one","containerEdits":{"env":["A=b"]}}]}`)
 		},
 		id: SpecGivesMAD, severity: Warning, subject: "every device of example.com/net",
@@ -85,21 +89,24 @@ var privilegeFaults = []fault{
 	{
 		name: "umad in a device named for it",
 		plant: func(f *fake) {
-			f.file("/etc/cdi/other.json", strings.NewReplacer("NODE", "/dev/infiniband/umad0", "one", "mlx5_0-mad").Replace(otherSpec))
+			f.file("/etc/cdi/other.json", strings.NewReplacer("NODE", "/dev/infiniband/umad0", "one", "mlx5_0-mad").
+				Replace(otherSpec))
 		},
 		id: SpecGivesMAD, severity: Info, subject: "example.com/net=mlx5_0-mad",
 	},
 	{
 		name: "umad in a claim",
 		plant: func(f *fake) {
-			f.file("/run/cdi/rdma.dev-claim_1.json", strings.NewReplacer("NODE", "/dev/infiniband/umad0", "example.com/net", "rdma.dev/claim").Replace(otherSpec))
+			f.file("/run/cdi/rdma.dev-claim_1.json", strings.NewReplacer("NODE", "/dev/infiniband/umad0", "example.com/net",
+				"rdma.dev/claim").Replace(otherSpec))
 		},
 		id: SpecGivesMAD, severity: Info, subject: "rdma.dev/claim=one",
 	},
 	{
 		name: "the whole directory",
 		plant: func(f *fake) {
-			f.file("/etc/cdi/other.json", `{"cdiVersion":"0.3.0","kind":"example.com/net","devices":[{"name":"one","containerEdits":`+
+			f.file("/etc/cdi/other.json", `{"cdiVersion":"0.3.0","kind":"example.com/net",`+
+				`"devices":[{"name":"one","containerEdits":`+
 				`{"mounts":[{"hostPath":"/dev/infiniband/","containerPath":"/dev/infiniband"}]}}]}`)
 		},
 		id: SpecGivesAll, severity: Warning, subject: "/etc/cdi/other.json",
@@ -111,4 +118,5 @@ var privilegeFaults = []fault{
 }
 
 // otherSpec is a spec of somebody else.
-const otherSpec = `{"cdiVersion":"0.3.0","kind":"example.com/net","devices":[{"name":"one","containerEdits":{"deviceNodes":[{"path":"NODE"}]}}]}`
+const otherSpec = `{"cdiVersion":"0.3.0","kind":"example.com/net",` +
+	`"devices":[{"name":"one","containerEdits":{"deviceNodes":[{"path":"NODE"}]}}]}`

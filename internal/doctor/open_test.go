@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/rdmamap/rdmamaptest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/rdmamap"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
@@ -28,7 +28,8 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := render(t, r)
-	for _, want := range []string{string(SpecExtension), string(SpecNone), "rdmamap finds the same 4 devices", "/dev is not below the host root"} {
+	for _, want := range []string{string(SpecExtension), string(SpecNone), "rdmamap finds the same 4 devices",
+		"/dev is not below the host root"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -39,8 +40,10 @@ func TestOpen(t *testing.T) {
 func TestSpecsOnDisk(t *testing.T) {
 	dir := rdmatest.Root(t, "soft")
 	write(t, filepath.Join(dir, "etc/cdi/large.json"), "")
-	if err := errors.Join(os.Truncate(filepath.Join(dir, "etc/cdi/large.json"), 1<<40), syscall.Mkfifo(filepath.Join(dir, "etc/cdi/fifo.json"), 0o644),
-		os.MkdirAll(filepath.Join(dir, "proc/self"), 0o755), syscall.Mkfifo(filepath.Join(dir, "proc/meminfo"), 0o644)); err != nil {
+	if err := errors.Join(os.Truncate(filepath.Join(dir, "etc/cdi/large.json"), 1<<40),
+		syscall.Mkfifo(filepath.Join(dir, "etc/cdi/fifo.json"), 0o644),
+		os.MkdirAll(filepath.Join(dir, "proc/self"), 0o755),
+		syscall.Mkfifo(filepath.Join(dir, "proc/meminfo"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	r, err := Diagnose(t.Context(), Open(dir))
@@ -73,7 +76,7 @@ func TestRealNodes(t *testing.T) {
 		}
 		return render(t, r)
 	}
-	if text := look(); !strings.Contains(text, "9 nodes in /dev/infiniband, as the kernel has them") {
+	if text := look(); !strings.Contains(text, "9 nodes in /dev/infiniband, as in the kernel") {
 		t.Errorf("well nodes: %s", text)
 	}
 	nodes := filepath.Join(dir, "dev/infiniband")
@@ -92,7 +95,12 @@ func TestRealNodes(t *testing.T) {
 func TestSecondOpinion(t *testing.T) {
 	for _, machine := range []string{"soft", "mlx4-dual-port", "smi-multiplane"} {
 		dir := rdmatest.Root(t, machine)
-		h := &Host{Root: os.DirFS(dir).(fs.ReadLinkFS), Sys: os.DirFS(filepath.Join(dir, "sys")).(fs.ReadLinkFS), SecondOpinion: rdmamaptest.Open(t, dir)}
+		oracle, err := rdmamap.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := &Host{Root: os.DirFS(dir).(fs.ReadLinkFS), Sys: os.DirFS(filepath.Join(dir, "sys")).(fs.ReadLinkFS),
+			SecondOpinion: oracle}
 		r, err := Diagnose(t.Context(), h)
 		if err != nil {
 			t.Fatal(err)
@@ -168,7 +176,8 @@ func TestWithoutRoot(t *testing.T) {
 	f.file("/etc/containerd/config.toml", "enable_cdi = true\n")
 	f.chmod(specPath, 0o600)
 	f.diagnose() // fills the host in
-	f.host.Root = forbidding{f.root, []string{"etc/containerd/config.toml", specPath[1:], "proc/812/limits", "proc/self/mountinfo"}}
+	f.host.Root = forbidding{f.root, []string{"etc/containerd/config.toml", specPath[1:], "proc/812/limits",
+		"proc/self/mountinfo"}}
 	r, err := Diagnose(t.Context(), &f.host)
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// pciFunction is a PCI function as sysfs has it.
+// pciFunction is a PCI function in sysfs.
 type pciFunction struct {
 	address, vendor, device, class string // without 0x
 }
@@ -29,11 +29,11 @@ func (f *facts) pciFunctions() []pciFunction {
 // rdmaCard is a family of PCI functions that can do RDMA.
 type rdmaCard struct {
 	vendor, devices, module string // devices is a prefix, "" for all
-	dedicated               bool   // can do nothing but RDMA
+	dedicated               bool   // has no other use than RDMA
 }
 
-// rdmaCards are the families whose functions are told by their IDs. A card with a
-// class of InfiniBand is dedicated, whatever stands here.
+// rdmaCards identifies families by their PCI IDs. A card of the class InfiniBand is dedicated even if its entry says
+// otherwise.
 var rdmaCards = []rdmaCard{
 	{"15b3", "100", "mlx4_ib", false}, // ConnectX-3
 	{"15b3", "101", "mlx5_ib", false}, // ConnectX-4 to 6
@@ -50,7 +50,7 @@ var rdmaCards = []rdmaCard{
 	{"1dd8", "100", "ionic_rdma", false},
 }
 
-// The PCI classes that matter, as the first digits of the class file.
+// PCI classes, as the first digits of the class file.
 const (
 	classNetwork    = "02"
 	classInfiniBand = "0207"
@@ -58,7 +58,7 @@ const (
 	classAccel      = "12"
 )
 
-// card tells which family a function belongs to, nil for none.
+// card returns the family of a function, nil if it is unknown.
 func (p pciFunction) card() *rdmaCard {
 	if !strings.HasPrefix(p.class, classNetwork) {
 		return nil

@@ -32,11 +32,13 @@ var portFaults = []fault{
 	{
 		name: "no subnet manager", machine: "dgx-h100-ib",
 		plant: func(f *fake) { f.port("mlx5_0", "state", "2: INIT\n") },
-		id:    PortInit, severity: Warning, subject: "mlx5_0/1", fix: "sminfo -C mlx5_0", also: []ID{PortDown}, // one port of the machine is not in use
+		id:    PortInit, severity: Warning, subject: "mlx5_0/1", fix: "sminfo -C mlx5_0",
+		also: []ID{PortDown}, // the machine does not use one of its ports
 	},
 	{
 		name: "VF without a GUID", machine: "roce-sriov", plant: func(*fake) {},
-		id: GUIDZero, severity: Warning, subject: "mlx5_9", fix: "ip link set ens1f0np0 vf 7 mac MAC\necho 0000:3b:01.1 > /sys/bus/pci/drivers/mlx5_core/unbind",
+		id: GUIDZero, severity: Warning, subject: "mlx5_9", fix: "ip link set ens1f0np0 vf 7 mac MAC\necho 0000:3b:01.1 > " +
+			"/sys/bus/pci/drivers/mlx5_core/unbind",
 		also: []ID{PortDown},
 	},
 	{

@@ -7,17 +7,17 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 )
 
-// rootFS reads files of a host by their absolute paths on it; see package hostfs.
+// rootFS reads files of a host by their absolute paths on the host (package hostfs).
 type rootFS struct{ fs fs.ReadLinkFS }
 
-// maxFile bounds what is read of a file. The longest are the mounts of a host with a hundred
-// bytes each, and specs of a thousand devices.
+// maxFile bounds the size of a file that is read. The longest are a host's list of mounts and specs of a thousand
+// devices.
 const maxFile = 16 << 20
 
-// ReadFile reads a regular file, links followed.
+// ReadFile reads a regular file. It follows links.
 func (r rootFS) ReadFile(name string) ([]byte, error) { return hostfs.ReadFile(r.fs, name, maxFile) }
 
-// ReadDir lists a directory, links followed.
+// ReadDir lists a directory. It follows links.
 func (r rootFS) ReadDir(name string) ([]fs.DirEntry, error) {
 	at, err := hostfs.Resolve(r.fs, name)
 	if err != nil {
@@ -27,14 +27,13 @@ func (r rootFS) ReadDir(name string) ([]fs.DirEntry, error) {
 	return entries, hostfs.OnHost(name, err)
 }
 
-// Stat describes a file, links followed. It opens nothing, and may be used on
-// device nodes.
+// Stat describes a file. It follows links. It opens nothing, so it is safe for device nodes.
 func (r rootFS) Stat(name string) (fs.FileInfo, error) { return hostfs.Stat(r.fs, name) }
 
-// Lstat describes a file, the last link not followed.
+// Lstat describes a file. It does not follow a link in the last component.
 func (r rootFS) Lstat(name string) (fs.FileInfo, error) { return hostfs.Lstat(r.fs, name) }
 
-// realPath is the absolute path of a file with no link in it.
+// realPath returns the absolute path of a file without links.
 func (r rootFS) realPath(name string) (string, error) {
 	at, err := hostfs.Resolve(r.fs, name)
 	if err != nil {

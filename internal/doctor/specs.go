@@ -15,20 +15,20 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// specDirs are the directories that runtimes read, rising in priority.
+// specDirs are the directories that runtimes read, the one with the highest priority last.
 var specDirs = []string{cdi.StaticDir, cdi.DynamicDir}
 
 // specFile is a file in a spec directory.
 type specFile struct {
 	dir, path string
 	mode      fs.FileMode
-	ignored   bool        // by its name: .yml
-	spec      *specs.Spec // nil if it is not valid, with the reason in err
+	ignored   bool        // runtimes ignore its extension .yml
+	spec      *specs.Spec // nil if it is invalid; err has the reason
 	err       error
-	rdma      bool // gives RDMA nodes, or is named as if it did
+	rdma      bool // gives RDMA nodes, or its name says so
 }
 
-// valid tells the files that runtimes load.
+// valid reports whether runtimes load the file.
 func (s specFile) valid() bool { return s.spec != nil && !s.ignored }
 
 // readSpecs reads the spec directories as a runtime would.
@@ -49,15 +49,15 @@ func readSpecs(f *facts) []specFile {
 	return files
 }
 
-// readSpec fills a specFile, and reports whether there is anything to judge.
+// readSpec fills in a specFile, and reports whether there is a file to check.
 func (f *facts) readSpec(s *specFile) bool {
 	info, err := f.root.Stat(s.path)
 	if err != nil {
-		f.blind(s.path, err)
+		f.addUnseen(s.path, err)
 		return false
 	}
 	if !info.Mode().IsRegular() {
-		return false // runtimes do not descend
+		return false // runtimes do not read subdirectories
 	}
 	s.mode = info.Mode().Perm()
 	s.rdma = strings.HasPrefix(path.Base(s.path), "rdma")
@@ -67,7 +67,7 @@ func (f *facts) readSpec(s *specFile) bool {
 	}
 	data, err := f.root.ReadFile(s.path)
 	if err != nil {
-		f.blind(s.path, err)
+		f.addUnseen(s.path, err)
 		return true
 	}
 	s.rdma = s.rdma || strings.Contains(string(data), rdma.DevDir)
@@ -78,7 +78,7 @@ func (f *facts) readSpec(s *specFile) bool {
 	return true
 }
 
-// edits lists the container edits of a spec: its own, then those of the devices.
+// edits lists the container edits of a spec: its own first, then those of its devices.
 func edits(spec *specs.Spec) []*specs.ContainerEdits {
 	list := []*specs.ContainerEdits{&spec.ContainerEdits}
 	for i := range spec.Devices {
@@ -87,7 +87,7 @@ func edits(spec *specs.Spec) []*specs.ContainerEdits {
 	return list
 }
 
-// isRDMA reports whether a spec is about RDMA devices.
+// isRDMA reports whether a spec gives RDMA devices.
 func isRDMA(spec *specs.Spec) bool {
 	return spec.Kind == cdi.KindHCA || spec.Kind == cdi.KindClaim ||
 		slices.ContainsFunc(edits(spec), func(e *specs.ContainerEdits) bool { return len(rdmaNodes(e)) > 0 || givesAll(e) })
@@ -104,7 +104,7 @@ func rdmaNodes(e *specs.ContainerEdits) []*specs.DeviceNode {
 	return nodes
 }
 
-// hostPath is where a node is on the host.
+// hostPath returns the path of a node on the host.
 func hostPath(n *specs.DeviceNode) string {
 	if n.HostPath != "" {
 		return path.Clean(n.HostPath)
@@ -112,15 +112,18 @@ func hostPath(n *specs.DeviceNode) string {
 	return path.Clean(n.Path)
 }
 
-// givesAll reports whether edits hand out the whole directory.
+// givesAll reports whether edits give a container all of /dev/infiniband.
 func givesAll(e *specs.ContainerEdits) bool {
-	whole := []string{rdma.DevDir, path.Dir(rdma.DevDir)}
-	return slices.ContainsFunc(e.Mounts, func(m *specs.Mount) bool { return m != nil && slices.Contains(whole, path.Clean(m.HostPath)) }) ||
-		slices.ContainsFunc(e.DeviceNodes, func(n *specs.DeviceNode) bool { return n != nil && slices.Contains(whole, hostPath(n)) })
+	isWhole := func(name string) bool { return name == rdma.DevDir || name == path.Dir(rdma.DevDir) }
+	return slices.ContainsFunc(e.Mounts, func(m *specs.Mount) bool {
+		return m != nil &&
+			isWhole(path.Clean(m.HostPath))
+	}) ||
+		slices.ContainsFunc(e.DeviceNodes, func(n *specs.DeviceNode) bool { return n != nil && isWhole(hostPath(n)) })
 }
 
-// rewrite is the command that writes a spec anew, with those flags. One that is not
-// ours is replaced; one that cannot be read is ours by its name.
+// rewrite returns the command that writes a spec again, with additional flags. The command replaces a spec of another
+// program. A file that cannot be read counts as ours if its name is ours.
 func (s specFile) rewrite(flags ...string) string {
 	generate := strings.Join(append([]string{"cdi-gen generate"}, flags...), " ") + " --output "
 	switch {

@@ -9,13 +9,15 @@ import (
 )
 
 // gpuSpec is a spec that is not about RDMA.
-const gpuSpec = `{"cdiVersion":"0.3.0","kind":"example.com/gpu","devices":[{"name":"0a","containerEdits":{"env":["A=b"]}}]}`
+const gpuSpec = `{"cdiVersion":"0.3.0","kind":"example.com/gpu",` +
+	`"devices":[{"name":"0a","containerEdits":{"env":["A=b"]}}]}`
 
 var specFaults = []fault{
 	{
 		name:  "invalid spec of ours",
 		plant: func(f *fake) { f.file(specPath, "cdiVersion: 0.3.0\nkind: rdma.dev/hca\ndevices: []\n") },
-		id:    SpecInvalid, severity: Error, subject: specPath, reason: "no devices", fix: "cdi-gen generate --output " + specPath,
+		id:    SpecInvalid, severity: Error, subject: specPath, reason: "no devices", fix: "cdi-gen generate --output " +
+			specPath,
 	},
 	{
 		name:  "unknown field",
@@ -46,12 +48,14 @@ var specFaults = []fault{
 		plant: func(f *fake) {
 			f.spec("/etc/cdi/rdma.dev-hca.json", f.newSpec(cdi.KindHCA, f.uverbs()...))
 		},
-		id: SpecTwins, severity: Error, subject: "/etc/cdi/rdma.dev-hca.json", title: "9 devices both in a .json and a .yaml", reason: "rdma.dev/hca=dev0", fix: "cdi-gen generate --output /etc/cdi/rdma.dev-hca.yaml",
+		id: SpecTwins, severity: Error, subject: "/etc/cdi/rdma.dev-hca.json", title: "9 devices both in a .json and a .yaml",
+		reason: "rdma.dev/hca=dev0", fix: "cdi-gen generate --output /etc/cdi/rdma.dev-hca.yaml",
 	},
 	{
 		name:  "one device in two files",
 		plant: func(f *fake) { f.spec("/etc/cdi/old.yaml", f.newSpec(cdi.KindHCA, "/dev/infiniband/uverbs0")) },
-		id:    SpecConflict, severity: Error, subject: "/etc/cdi/old.yaml", title: "1 device in 2 files", reason: "rdma.dev/hca=dev0",
+		id:    SpecConflict, severity: Error, subject: "/etc/cdi/old.yaml", title: "1 device in 2 files",
+		reason: "rdma.dev/hca=dev0",
 	},
 	{
 		name: "one foreign device in two files",
@@ -70,9 +74,11 @@ var specFaults = []fault{
 	{
 		name: "device that is gone",
 		plant: func(f *fake) {
-			f.spec(specPath, f.newSpec(cdi.KindHCA, append(f.uverbs(), "/dev/infiniband/uverbs40", "/dev/infiniband/uverbs40")...))
+			f.spec(specPath, f.newSpec(cdi.KindHCA,
+				append(f.uverbs(), "/dev/infiniband/uverbs40", "/dev/infiniband/uverbs40")...))
 		},
-		id: SpecStale, severity: Error, subject: "/dev/infiniband/uverbs40", title: "1 node", fix: "cdi-gen generate --output " + specPath,
+		id: SpecStale, severity: Error, subject: "/dev/infiniband/uverbs40", title: "1 node",
+		fix: "cdi-gen generate --output " + specPath,
 	},
 	{
 		name: "claim of a device that is gone",
@@ -120,7 +126,8 @@ var specFaults = []fault{
 	{
 		name:  "spec from before rdma_ucm was loaded",
 		plant: func(f *fake) { f.respec(func(s *specs.Spec) { s.ContainerEdits.DeviceNodes = nil }) },
-		id:    SpecIncomplete, severity: Warning, title: "rdma_cm in no spec", subject: "/dev/infiniband/rdma_cm", fix: "cdi-gen generate --output /etc/cdi",
+		id:    SpecIncomplete, severity: Warning, title: "rdma_cm in no spec", subject: "/dev/infiniband/rdma_cm",
+		fix: "cdi-gen generate --output /etc/cdi",
 	},
 	{
 		name: "EFA does without rdma_cm", machine: "aws-p5",

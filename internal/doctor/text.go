@@ -18,15 +18,13 @@ var colours = map[Severity]string{
 
 const colourOff = "\x1b[0m"
 
-// headings are those of the parts of a report.
+// headings are the headings of a report.
 var headings = map[Severity]string{Error: "ERRORS", Warning: "WARNINGS", Info: "NOTES", OK: "OK"}
 
-// textWidth is where the lines of a text end, words permitting. Commands are not
-// broken.
+// textWidth is the length at which lines are wrapped. Commands are never wrapped.
 const textWidth = 100
 
-// WriteText writes the report for people: the worst first, the summary last,
-// since that is what a terminal shows.
+// WriteText writes the report for people. The summary comes last, because a terminal shows the end of a text.
 func (r *Report) WriteText(w io.Writer, colour bool) error {
 	t := text{colour: colour}
 	for _, s := range severities {
@@ -44,7 +42,7 @@ func (r *Report) WriteText(w io.Writer, colour bool) error {
 	return err
 }
 
-// text is a report in the making.
+// text builds the text of a report.
 type text struct {
 	b      strings.Builder
 	colour bool
@@ -82,7 +80,7 @@ func (t *text) finding(f Finding) {
 	}
 }
 
-// painted writes a line of our own words in a colour.
+// painted writes a line in a colour. The line must not contain names of others.
 func (t *text) painted(s Severity, words string) {
 	if t.colour {
 		words = colours[s] + words + colourOff
@@ -90,10 +88,10 @@ func (t *text) painted(s Severity, words string) {
 	t.b.WriteString(words + "\n")
 }
 
-// line writes a line with names of others in it.
+// line writes a line, which may contain names of others: it escapes them.
 func (t *text) line(s string) { t.b.WriteString(quote.Terminal(s) + "\n") }
 
-// wrap writes words into lines that begin with a label, then with an indent.
+// wrap writes words in lines. The first line begins with a label, the others with an indent.
 func (t *text) wrap(label, indent, words string) {
 	line := label
 	for i, word := range strings.Fields(words) {

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestText(t *testing.T) {
@@ -33,7 +36,8 @@ func TestText(t *testing.T) {
 	if strings.Contains(plain.String(), "\x1b") {
 		t.Error("a plain report has escape sequences")
 	}
-	if stripped := regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(colour.String(), ""); stripped != plain.String() || stripped == colour.String() {
+	if stripped := regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(colour.String(),
+		""); stripped != plain.String() || stripped == colour.String() {
 		t.Errorf("the coloured report differs in more than colour:\n%q", colour.String())
 	}
 }
@@ -55,24 +59,59 @@ func TestTextError(t *testing.T) {
 	}
 }
 
-// docs/doctor.md has the catalogue as it is here, and the catalogue each finding
-// once.
-func TestDocs(t *testing.T) {
+// entry is a row of the table in docs/doctor.md.
+type entry struct {
+	id              ID
+	severities      []Severity
+	meaning, remedy string
+}
+
+// documented reads the table of findings in docs/doctor.md.
+func documented(t *testing.T) (entries []entry) {
+	t.Helper()
 	doc, err := os.ReadFile("../../docs/doctor.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(doc), Markdown()) {
-		t.Errorf("docs/doctor.md does not have this table:\n%s", Markdown())
+	_, table, found := strings.Cut(string(doc), "\n| finding | severity | meaning | remedy |\n|---|---|---|---|\n")
+	if !found {
+		t.Fatal("docs/doctor.md has no table of findings")
 	}
-	seen := map[ID]bool{}
-	for _, e := range Catalog {
-		if seen[e.ID] {
-			t.Errorf("%s stands twice", e.ID)
+	for row := range strings.Lines(table) {
+		cells := strings.Split(strings.Trim(row, "| \n"), " | ")
+		if len(cells) != 4 {
+			break
 		}
-		seen[e.ID] = true
-		if (e.Remedy == "") != (e.Severities[0] == OK) {
-			t.Errorf("%s: remedy %q", e.ID, e.Remedy)
+		e := entry{id: ID(strings.Trim(cells[0], "`")), meaning: cells[2], remedy: cells[3]}
+		for s := range strings.SplitSeq(cells[1], ", ") {
+			e.severities = append(e.severities, Severity(s))
 		}
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+// TestDocs: docs/doctor.md explains each finding of the catalogue once, in the order of the catalogue.
+func TestDocs(t *testing.T) {
+	var inCatalog, inDocs []ID
+	for _, c := range catalog {
+		inCatalog = append(inCatalog, c.ids...)
+	}
+	for _, e := range documented(t) {
+		inDocs = append(inDocs, e.id)
+		if e.meaning == "" || e.remedy == "" || (e.remedy == "-") != (e.severities[0] == OK) {
+			t.Errorf("%s: meaning %q, remedy %q", e.id, e.meaning, e.remedy)
+		}
+		for _, s := range e.severities {
+			if s.rank() < 0 {
+				t.Errorf("%s: unknown severity %q", e.id, s)
+			}
+		}
+	}
+	if diff := cmp.Diff(inCatalog, inDocs); diff != "" {
+		t.Errorf("findings in docs/doctor.md (-want +got):\n%s", diff)
+	}
+	if got := len(unique(slices.Clone(inCatalog))); got != len(inCatalog) {
+		t.Errorf("%d different findings among the %d of the catalogue", got, len(inCatalog))
 	}
 }

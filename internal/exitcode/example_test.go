@@ -9,14 +9,8 @@ import (
 func ExampleList() {
 	codes := exitcode.List{0: "done", 10: "doctor: there are warnings"}
 	fmt.Print(codes.Help())
-	fmt.Print(codes.Table("cdi-gen"))
 	// Output:
 	// Exit codes:
 	//   0  done
 	//  10  doctor: there are warnings
-	//
-	// | `cdi-gen` | meaning |
-	// |---|---|
-	// | 0 | done |
-	// | 10 | doctor: there are warnings |
 }

@@ -2,18 +2,16 @@ package hook
 
 import "encoding/json"
 
-// annotatedPod returns the UID of the pod and the name of the container in it, from the annotations
-// that the container runtimes of Kubernetes write, or "" where they are unknown. A user can
-// set any key on a pod, and an image's author on an image, and runtimes pass some on: so
-// only those keys count that the runtime at hand writes over all others.
+// annotatedPod returns the UID of the pod and the name of the container in the pod, "" if they are unknown. It must
+// read only keys that the container runtime writes last: users can annotate pods, authors can annotate images, and
+// runtimes pass some of these annotations on.
 //
-//   - containerd writes io.kubernetes.cri.* last (internal/cri/annotations). What a pod
-//     has reaches the container where pod_annotations lets it.
-//   - CRI-O writes the kubelet's labels last (internal/factory/container), so the kubelet's
-//     keys are its own, and io.kubernetes.cri.* may be an image's. It is known by the
-//     container's ID, which nobody knows before.
+//   - containerd writes io.kubernetes.cri.* last (internal/cri/annotations). The option pod_annotations passes
+//     annotations of the pod on.
+//   - CRI-O writes the kubelet's labels last (internal/factory/container), but io.kubernetes.cri.* may come from the
+//     image. The container's ID in the annotations identifies CRI-O, because nobody knows the ID before.
 //
-// Annotations are for people, so none of another kind is an error.
+// Annotations of an unexpected type are no error: they are unknown.
 func annotatedPod(annotations json.RawMessage, id string) (podUID, container string) {
 	var all map[string]any
 	if json.Unmarshal(annotations, &all) != nil {

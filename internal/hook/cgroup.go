@@ -2,52 +2,40 @@ package hook
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// unenforceable is why no limit can be set for a container, although nothing is broken.
+// unenforceable is the reason why no limit can be set for a container. It is not a fault.
 type unenforceable struct{ reason string }
 
 func (u *unenforceable) Error() string { return u.reason }
 
-// membership says in which cgroup a process is, for the rdma controller.
+// membership is the cgroup of a process for the rdma controller.
 type membership struct {
-	path    string // below the root of the hierarchy, as the reader's namespace has it
-	unified bool   // cgroup v2; v1 has a hierarchy that holds the controller
+	path    string // below the root of the hierarchy, as seen in the reader's namespace
+	unified bool   // cgroup v2; in v1 one hierarchy has the controller
 }
 
-// parseMembership reads /proc/<pid>/cgroup. A hierarchy of v1 that holds the rdma
-// controller wins: a controller is in one hierarchy only.
+// parseMembership parses /proc/<pid>/cgroup. A v1 hierarchy with the rdma controller wins, because a controller is in
+// only one hierarchy.
 func parseMembership(text string) (m membership, found bool) {
-	for len(text) > 0 {
-		var line string
-		line, text, _ = strings.Cut(text, "\n")
+	for line := range strings.SplitSeq(text, "\n") {
 		id, rest, _ := strings.Cut(line, ":")
 		controllers, path, ok := strings.Cut(rest, ":")
 		switch {
 		case !ok || !strings.HasPrefix(path, "/"):
-		case hasWord(controllers, "rdma", ","):
+		case slices.Contains(strings.Split(controllers, ","), "rdma"):
 			return membership{path, false}, true
 		case id == "0" && controllers == "":
 			m, found = membership{path, true}, true
 		}
 	}
 	return m, found
-}
-
-// hasWord reports whether a list has a word.
-func hasWord(list, word, separator string) bool {
-	for more := true; more; {
-		var w string
-		w, list, more = strings.Cut(list, separator)
-		if strings.TrimSpace(w) == word {
-			return true
-		}
-	}
-	return false
 }
 
 // within reports whether a path is dir or below it.
@@ -58,8 +46,8 @@ func within(path, dir string) bool {
 
 // cgroup is a directory of a cgroup file system.
 type cgroup struct {
-	mount   string // where the file system is mounted
-	below   string // the directory, as a path below it that starts with a slash
+	mount   string // the mount point of the file system
+	below   string // the path below the mount point; it starts with a slash
 	unified bool
 }
 
@@ -87,27 +75,23 @@ func findCgroup(f Files, pid int) (cgroup, error) {
 	if err != nil {
 		return cgroup{}, err
 	}
-	// A runtime that does not know the hierarchy leaves the container in its own
-	// cgroup, with all others: a limit there would be one for the node.
+	// A runtime that does not know the hierarchy leaves all containers in its own cgroup. A limit there would hold for
+	// the whole node.
 	if own.unified == container.unified && within(own.path, container.path) {
-		return cgroup{}, &unenforceable{"the container has no cgroup of its own: it is in " + strconv.Quote(container.path) + ", with its runtime"}
+		return cgroup{}, &unenforceable{fmt.Sprintf("the container has no cgroup of its own: it shares %q with its runtime",
+			container.path)}
 	}
 	return mounted(f, container, pid)
 }
 
-// usual are the places where cgroup file systems are mounted nearly always. A look
-// there spares a look at every mount of the host.
-func usual(unified bool) []string {
-	if unified {
-		return []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}
-	}
-	return []string{"/sys/fs/cgroup/rdma"}
-}
-
-// mounted finds the directory of a cgroup. The one with the process in it is the
-// right one, even where a part of the hierarchy is mounted elsewhere.
+// mounted finds the directory of a cgroup. It must contain the process, because parts of the hierarchy may be mounted
+// elsewhere. The usual mount points come first: reading all mounts of the host is slow.
 func mounted(f Files, m membership, pid int) (cgroup, error) {
-	for _, mount := range usual(m.unified) {
+	usual := []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}
+	if !m.unified {
+		usual = []string{"/sys/fs/cgroup/rdma"}
+	}
+	for _, mount := range usual {
 		if c := (cgroup{mount, m.path, m.unified}); c.has(f, pid) {
 			return c, nil
 		}
@@ -116,9 +100,7 @@ func mounted(f Files, m membership, pid int) (cgroup, error) {
 	if err != nil {
 		return cgroup{}, wrap("read /proc/self/mountinfo", err)
 	}
-	for len(text) > 0 {
-		var line string
-		line, text, _ = strings.Cut(text, "\n")
+	for line := range strings.SplitSeq(text, "\n") {
 		root, mount, ok := parseMount(line, m.unified)
 		if !ok || !within(m.path, root) {
 			continue
@@ -128,64 +110,44 @@ func mounted(f Files, m membership, pid int) (cgroup, error) {
 			return c, nil
 		}
 	}
-	return cgroup{}, &unenforceable{"the container's cgroup " + strconv.Quote(m.path) + " is not in any cgroup file system that is mounted here"}
+	return cgroup{}, &unenforceable{fmt.Sprintf("no mounted cgroup file system has the container's cgroup %q", m.path)}
 }
 
 // has reports whether a process is in the cgroup.
 func (c cgroup) has(f Files, pid int) bool {
 	procs, err := f.Read(c.dir() + "/cgroup.procs")
-	return err == nil && hasWord(procs, strconv.Itoa(pid), "\n")
+	return err == nil && slices.Contains(strings.Fields(procs), strconv.Itoa(pid))
 }
 
-// parseMount reads a line of /proc/self/mountinfo, proc_pid_mountinfo(5): which part
-// of the hierarchy with the rdma controller is mounted where. ok is false for others.
+// parseMount parses a line of /proc/self/mountinfo (proc_pid_mountinfo(5)). It returns which part of the hierarchy with
+// the rdma controller is mounted where. ok is false for other file systems.
 func parseMount(line string, unified bool) (root, mount string, ok bool) {
 	front, back, _ := strings.Cut(line, " - ")
 	kind, rest, _ := strings.Cut(back, " ")
 	_, options, _ := strings.Cut(rest, " ")
-	if unified && kind != "cgroup2" || !unified && (kind != "cgroup" || !hasWord(options, "rdma", ",")) {
+	isV1 := kind == "cgroup" && slices.Contains(strings.Split(options, ","), "rdma")
+	fields := strings.Split(front, " ")
+	if unified && kind != "cgroup2" || !unified && !isV1 || len(fields) < 5 {
 		return "", "", false
 	}
-	for range 3 { // mount ID, parent ID, device
-		_, front, _ = strings.Cut(front, " ")
-	}
-	root, front, _ = strings.Cut(front, " ")
-	mount, _, _ = strings.Cut(front, " ")
-	root, mount = unescape(root), unescape(mount)
+	root, mount = unescape.Replace(fields[3]), unescape.Replace(fields[4])
 	return root, mount, strings.HasPrefix(root, "/") && strings.HasPrefix(mount, "/")
 }
 
-// unescape decodes the octal numbers that stand for white space and backslashes.
-func unescape(s string) string {
-	if strings.IndexByte(s, '\\') < 0 {
-		return s
-	}
-	var out []byte
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+3 < len(s) {
-			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				out = append(out, byte(n))
-				i += 3
-				continue
-			}
-		}
-		out = append(out, s[i])
-	}
-	return string(out)
-}
+// unescape decodes the characters that the kernel escapes in paths.
+var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
-// enable gives the cgroup the files of the rdma controller, from the root down, as
-// runtimes do for the controllers that they know. The kernel refuses where that is not
-// safe, in a cgroup that has processes beside its children.
+// enable enables the rdma controller for the cgroup, from the root down, as runtimes do for the controllers that they
+// know. The kernel refuses if it is not safe: if a cgroup has both processes and children.
 func (c cgroup) enable(f Files) error {
 	if !c.unified {
-		return &unenforceable{"the container is in a cgroup without limits, " + strconv.Quote(c.below)}
+		return &unenforceable{fmt.Sprintf("the container is in the cgroup %q, which has no limits", c.below)}
 	}
 	controllers, err := f.Read(c.mount + "/cgroup.controllers")
 	if err != nil {
 		return wrap("read "+c.mount+"/cgroup.controllers", err)
 	}
-	if !hasWord(strings.TrimSpace(controllers), "rdma", " ") {
+	if !slices.Contains(strings.Fields(controllers), "rdma") {
 		return &unenforceable{"the kernel has no rdma controller (CONFIG_CGROUP_RDMA)"}
 	}
 	for end := 0; end < len(c.below); end++ {
@@ -194,7 +156,7 @@ func (c cgroup) enable(f Files) error {
 		}
 		path := c.mount + c.below[:end] + "/cgroup.subtree_control"
 		enabled, err := f.Read(path)
-		if err == nil && hasWord(strings.TrimSpace(enabled), "rdma", " ") {
+		if err == nil && slices.Contains(strings.Fields(enabled), "rdma") {
 			continue
 		}
 		if err == nil {
@@ -208,12 +170,12 @@ func (c cgroup) enable(f Files) error {
 }
 
 func enableError(path string, err error) error {
-	why := err.Error()
+	reason := err.Error()
 	switch {
 	case errors.Is(err, unix.EBUSY):
-		why += ": there are processes in this cgroup itself"
+		reason += ": this cgroup has processes of its own"
 	case denied(err):
-		why += ": only root can enable it"
+		reason += ": only root can enable it"
 	}
-	return &unenforceable{"the rdma controller is not enabled for the container, and writing +rdma to " + path + " says " + why}
+	return &unenforceable{"the rdma controller is not enabled for the container: write +rdma to " + path + ": " + reason}
 }

@@ -1,32 +1,27 @@
-// Package hook is the logic of rdma-hook, the OCI createRuntime hook that
-// raises RLIMIT_MEMLOCK of a container's init process, and limits what the container
-// may use of an RDMA device.
+// Package hook is the logic of rdma-hook, an OCI createRuntime hook. The hook raises RLIMIT_MEMLOCK of a container's
+// init process, and limits how much of an RDMA device the container may use.
 //
-// RDMA pins the memory it works on, and the kernel compares what a process has
-// pinned with the soft RLIMIT_MEMLOCK of that process. Containers inherit the
-// limit of the daemon that starts them, 8 MiB on most hosts and 64 KiB on older
-// ones, which is too little for most programs that use RDMA. CDI has no field
-// for resource limits and CAP_IPC_LOCK has no effect for a user other than root
-// in Kubernetes, so the limit itself is raised, from outside and before the
-// program starts: limits survive fork and execve.
+// RDMA pins memory, and the kernel compares the pinned memory of a process with its soft RLIMIT_MEMLOCK. Containers
+// inherit the limit of the daemon that starts them: 8 MiB on most hosts, 64 KiB on older ones. That is too little for
+// most RDMA programs. CDI has no field for resource limits, and CAP_IPC_LOCK has no effect in Kubernetes for users
+// other than root. So the hook raises the limit from outside, before the program starts: limits survive fork and
+// execve.
 //
-// An HCA has a bounded number of contexts and objects, and one container could use
-// them all up. The kernel's rdma controller limits them per cgroup, but neither CDI
-// nor Kubernetes has a field for it; the runtime does not know the controller's file
-// either, or leaves it as it is. So the hook writes rdma.max of the container's cgroup.
+// An HCA has a bounded number of contexts and objects, and one container could use all of them. The kernel's rdma
+// controller limits them per cgroup, but neither CDI nor Kubernetes has a field for these limits, and runtimes do not
+// set them. So the hook writes rdma.max of the container's cgroup.
 //
-// The parts, each a function of what it is given:
+// The parts:
 //
-//	ParseOptions  the command line; unknown flags are warnings
-//	ReadState     the OCI state from a file descriptor as it arrives, bounded in time and size
-//	Raise         the decision: limits now, limit wanted, what is permitted
-//	SetLimits     the container's cgroup, and its limits on RDMA devices
-//	WriteReport   the result as a JSON file, for the driver to read
-//	Run           all of it, in the order a container runtime needs
+//	ParseOptions  parses the command line; unknown flags are warnings
+//	ReadState     reads the OCI state from a file descriptor, bounded in time and size
+//	Raise         compares present, requested and permitted limits, and raises the limit
+//	SetLimits     limits the use of RDMA devices in the container's cgroup
+//	WriteReport   writes the result as a JSON file for the driver
+//	Run           does all of it in the order that a container runtime needs
 //
 // # Start-up cost
 //
-// The hook runs in every start of a container that has an RDMA device, so the
-// start-up of the whole process counts. The packages that may be linked are pinned by a
-// test in cmd/rdma-hook, which also holds the benchmark.
+// The hook runs in every start of a container with an RDMA device, so its own start must be fast. A test in
+// cmd/rdma-hook pins the packages that it may link; the benchmark is there too.
 package hook

@@ -2,7 +2,7 @@ package hook
 
 import "fmt"
 
-// wrap puts what was tried in front of err; nil stays nil.
+// wrap prefixes err with what was tried. It returns nil for nil.
 func wrap(what string, err error) error {
 	if err == nil {
 		return nil

@@ -7,20 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Files are the files of /proc and of the cgroup file systems. Errors are, or wrap,
-// those of the system calls.
+// Files reads and writes files of /proc and of cgroup file systems. Errors are, or wrap, those of the system calls.
 type Files interface {
 	Read(path string) (string, error)
-	// Write passes a text to a file that exists, in one piece.
+	// Write writes to an existing file with one system call.
 	Write(path, text string) error
 }
 
-// HostFiles are those of the host. They use the system calls themselves: os.Open would
-// start the runtime's poller.
+// HostFiles are the files of the host. It makes the system calls itself, because os.Open would start the Go runtime's
+// poller.
 type HostFiles struct{}
 
-// maxFile bounds what is read. The longest is /proc/self/mountinfo, with a hundred
-// bytes for each mount of the host.
+// maxFile bounds the size of a file. The longest is /proc/self/mountinfo: a hundred bytes for each mount of the host.
 const maxFile = 16 << 20
 
 // Read reads a whole file.
@@ -49,7 +47,7 @@ func (HostFiles) Read(path string) (string, error) {
 	}
 }
 
-// Write writes to a file that is there.
+// Write writes to an existing file.
 func (HostFiles) Write(path, text string) error {
 	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_TRUNC|unix.O_CLOEXEC, 0)
 	if err != nil {

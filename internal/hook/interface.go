@@ -2,7 +2,7 @@ package hook
 
 import (
 	"errors"
-	"strconv"
+	"fmt"
 	"strings"
 	"time"
 	"unsafe"
@@ -10,23 +10,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Interface is a network interface that has to be in the container's network namespace.
+// Interface is a network interface that the container's network namespace must have.
 type Interface struct {
 	Name  string // rdma0
-	Alias string // what the driver has given it: another one of its name has another
+	Alias string // the driver sets it; it identifies the interface
 }
 
-// ParseInterface reads NAME:ALIAS. The kernel has no name with a colon.
+// ParseInterface parses NAME:ALIAS. Names of interfaces contain no colon.
 func ParseInterface(s string) (Interface, error) {
 	name, alias, ok := strings.Cut(s, ":")
 	if !ok || name == "" || alias == "" || len(name) >= unix.IFNAMSIZ || strings.ContainsAny(s, " \t\n") {
-		return Interface{}, errors.New(strconv.Quote(s) + " is not NAME:ALIAS, such as rdma0:rdma.dev/claim/1")
+		return Interface{}, fmt.Errorf("%q is not NAME:ALIAS, such as rdma0:rdma.dev/claim/1", s)
 	}
 	return Interface{name, alias}, nil
 }
 
-// CheckInterfaces returns an error that names each interface that is not in the network
-// namespace of the process, or is another one of that name.
+// CheckInterfaces returns an error that names each missing interface of the process's network namespace, and each
+// interface with another alias.
 func CheckInterfaces(d Devices, pid int, want []Interface, deadline time.Time) error {
 	var errs []error
 	for _, i := range want {
@@ -35,15 +35,18 @@ func CheckInterfaces(d Devices, pid int, want []Interface, deadline time.Time) e
 		case err != nil:
 			errs = append(errs, wrap("look for interface "+i.Name+" in the container's network namespace", err))
 		case !found:
-			errs = append(errs, wrap("network interface "+i.Name+" of the claim is not in the pod's network namespace: the RDMA driver of this node has not attached it there yet, see its log; a pod with the host's network gets none", ErrAway))
+			errs = append(errs, fmt.Errorf("network interface %s of the claim is not in the pod's network namespace: the RDMA "+
+				"driver of this node has not attached it yet, see its log; a pod with the host's network gets none: %w",
+				i.Name, ErrAway))
 		case alias != i.Alias:
-			errs = append(errs, wrap("network interface "+i.Name+" in the pod's network namespace is not that of the claim: something else has made one of this name, so name another in the claim (network.interface)", ErrAway))
+			errs = append(errs, fmt.Errorf("network interface %s in the pod's network namespace is not that of the claim: "+
+				"another program made it; use another name in the claim (network.interface): %w", i.Name, ErrAway))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// Alias asks the kernel over a socket of the network namespace of a process.
+// Alias asks the kernel through a socket in the network namespace of a process.
 func (HostDevices) Alias(pid int, name string, deadline time.Time) (alias string, found bool, err error) {
 	err = inNamespaceOf(pid, func() error {
 		alias, found, err = aliasOf(name, deadline)
@@ -64,24 +67,26 @@ func aliasOf(name string, deadline time.Time) (alias string, found bool, err err
 	return readAlias(receive(fd))
 }
 
-// linkRequest asks for the interface of a name.
+// linkRequest is a request for the interface of a name.
 func linkRequest(name string) []byte {
 	value := append([]byte(name), 0)
 	length := unix.SizeofNlAttr + len(value)
 	padded := (length + unix.NLA_ALIGNTO - 1) &^ (unix.NLA_ALIGNTO - 1)
 	b := make([]byte, unix.NLMSG_HDRLEN+unix.SizeofIfInfomsg+padded)
-	*(*unix.NlMsghdr)(unsafe.Pointer(&b[0])) = unix.NlMsghdr{Len: uint32(len(b)), Type: unix.RTM_GETLINK, Flags: unix.NLM_F_REQUEST, Seq: 1}
+	*(*unix.NlMsghdr)(unsafe.Pointer(&b[0])) = unix.NlMsghdr{
+		Len: uint32(len(b)), Type: unix.RTM_GETLINK, Flags: unix.NLM_F_REQUEST, Seq: 1,
+	}
 	attr := b[unix.NLMSG_HDRLEN+unix.SizeofIfInfomsg:]
 	*(*unix.NlAttr)(unsafe.Pointer(&attr[0])) = unix.NlAttr{Len: uint16(length), Type: unix.IFLA_IFNAME}
 	copy(attr[unix.SizeofNlAttr:], value)
 	return b
 }
 
-// readAlias reads the one message that answers.
+// readAlias reads the answer, which is one message.
 func readAlias(read func([]byte) (int, error)) (alias string, found bool, err error) {
 	messages, err := readMessages(read)
 	if err != nil {
-		return "", false, wrap("hear route netlink", err)
+		return "", false, wrap("receive from route netlink", err)
 	}
 	for _, m := range messages {
 		switch {
@@ -95,5 +100,5 @@ func readAlias(read func([]byte) (int, error)) (alias string, found bool, err er
 			return text(m.Data[unix.SizeofIfInfomsg:], unix.IFLA_IFALIAS), true, nil
 		}
 	}
-	return "", false, errors.New("route netlink gave an answer that is not understood")
+	return "", false, wrap("receive from route netlink", errMessage)
 }

@@ -17,10 +17,13 @@ func TestCheckInterfaces(t *testing.T) {
 		devices fakeDevices
 		says    string // "" for no error
 	}{
-		"all there":       {fakeDevices{owners: map[string]string{"rdma0": "a", "rdma1": "b"}}, ""},
-		"not attached":    {fakeDevices{owners: map[string]string{"rdma0": "a"}}, "network interface rdma1 of the claim is not in the pod's network namespace"},
-		"somebody else's": {fakeDevices{owners: map[string]string{"rdma0": "", "rdma1": "b"}}, "rdma0 in the pod's network namespace is not that of the claim"},
-		"cannot find out": {fakeDevices{err: os.ErrPermission}, "look for interface rdma0 in the container's network namespace: permission denied"},
+		"all there": {fakeDevices{owners: map[string]string{"rdma0": "a", "rdma1": "b"}}, ""},
+		"not attached": {fakeDevices{owners: map[string]string{"rdma0": "a"}},
+			"network interface rdma1 of the claim is not in the pod's network namespace"},
+		"somebody else's": {fakeDevices{owners: map[string]string{"rdma0": "", "rdma1": "b"}},
+			"rdma0 in the pod's network namespace is not that of the claim"},
+		"cannot find out": {fakeDevices{err: os.ErrPermission},
+			"look for interface rdma0 in the container's network namespace: permission denied"},
 	} {
 		err := CheckInterfaces(c.devices, 1, want, time.Now().Add(time.Second))
 		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
@@ -30,7 +33,8 @@ func TestCheckInterfaces(t *testing.T) {
 }
 
 func TestParseInterface(t *testing.T) {
-	if i, err := ParseInterface("rdma0:rdma.dev/claim/1/x:y"); err != nil || i != (Interface{"rdma0", "rdma.dev/claim/1/x:y"}) {
+	if i, err := ParseInterface("rdma0:rdma.dev/claim/1/x:y"); err != nil ||
+		i != (Interface{"rdma0", "rdma.dev/claim/1/x:y"}) {
 		t.Errorf("%v, %v", i, err)
 	}
 	for _, bad := range []string{"", "rdma0", "rdma0:", ":alias", "rd ma0:a", "a-name-too-long0:a"} {

@@ -32,8 +32,9 @@ const hookPID, containerPID = 77, 4242
 // v2Kernel has a container in /pods/web and rdma enabled for it.
 func v2Kernel(t *testing.T) *kernel {
 	return &kernel{
-		t:       t,
-		proc:    map[string]string{"/proc/4242/cgroup": "0::/pods/web\n", "/proc/self/cgroup": "0::/runtime\n", "/proc/self/mountinfo": ""},
+		t: t,
+		proc: map[string]string{"/proc/4242/cgroup": "0::/pods/web\n", "/proc/self/cgroup": "0::/runtime\n",
+			"/proc/self/mountinfo": ""},
 		mount:   "/sys/fs/cgroup",
 		devices: []string{"rxe0", "rxe01", "siw0"},
 		procs:   map[string][]int{"": nil, "/runtime": {hookPID}, "/pods": nil, "/pods/web": {containerPID}},
@@ -111,7 +112,8 @@ func (k *kernel) limit(group, device string) (r Resources) {
 	r = Resources{NoLimit, NoLimit}
 	if text, ok := k.max[group+" "+device]; ok {
 		handles, objects, _ := strings.Cut(text, " ")
-		if err := errors.Join(r.Handles.UnmarshalText([]byte(handles)), r.Objects.UnmarshalText([]byte(objects))); err != nil {
+		if err := errors.Join(r.Handles.UnmarshalText([]byte(handles)),
+			r.Objects.UnmarshalText([]byte(objects))); err != nil {
 			k.t.Fatal(err)
 		}
 	}
@@ -138,7 +140,8 @@ func (k *kernel) Write(path, text string) error {
 	if file != "rdma.max" || len(words) != 3 || !slices.Contains(k.devices, words[0]) {
 		return unix.EINVAL
 	}
-	k.max[group+" "+words[0]] = strings.TrimPrefix(words[1], "hca_handle=") + " " + strings.TrimPrefix(words[2], "hca_object=")
+	k.max[group+" "+words[0]] = strings.TrimPrefix(words[1], "hca_handle=") + " " +
+		strings.TrimPrefix(words[2], "hca_object=")
 	return nil
 }
 

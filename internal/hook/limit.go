@@ -2,36 +2,41 @@ package hook
 
 import (
 	"errors"
-	"strconv"
+	"fmt"
 
 	"golang.org/x/sys/unix"
 )
 
-// LimitResult is what has become of one --limit.
+// LimitResult is the result of one --limit.
 type LimitResult struct {
 	Device  string     `json:"device"`
 	Want    Wanted     `json:"want"`
 	Outcome Outcome    `json:"outcome"`
 	Message string     `json:"message"`          // the outcome in words, with numbers
-	Before  *Resources `json:"before,omitempty"` // nil where it could not be read
-	After   *Resources `json:"after,omitempty"`  // nil where Before is
+	Before  *Resources `json:"before,omitempty"` // nil if it could not be read
+	After   *Resources `json:"after,omitempty"`  // nil if Before is
 }
 
-// SetLimits limits what a container may use of RDMA devices, in the cgroup of its
-// process. The first limit of a device in a container replaces "max"; a later one,
-// such as that of another claim, raises it where it asks for more, and never lowers it.
-// So it may run any number of times. Where the kernel cannot limit, the container runs
-// without. The error is not nil only where a limit is not set; the results are
-// meaningful in any case, one for each limit.
+// SetLimits limits how much of RDMA devices a container may use, in the cgroup of its process. It is idempotent: the
+// first limit of a device replaces "max", and later ones, such as those of other claims, raise it but never lower it.
+// If the kernel cannot limit, the container runs without limits. The error is nil if all limits are set. There is
+// always one result for each limit.
 func SetLimits(f Files, pid int, limits []DeviceLimit, policy OnDenied) ([]LimitResult, error) {
 	file, err := openMax(f, pid)
-	if err != nil {
-		return unsetAll(limits, policy, err)
-	}
-	var results []LimitResult
+	return eachLimit(limits, policy, func(l DeviceLimit) (LimitResult, error) {
+		if err != nil {
+			return LimitResult{}, err
+		}
+		return l.set(f, file)
+	})
+}
+
+// eachLimit collects the results of set. It applies the policy to limits that are not set.
+func eachLimit(limits []DeviceLimit, policy OnDenied, set func(DeviceLimit) (LimitResult, error)) (
+	results []LimitResult, err error) {
 	var errs []error
 	for _, l := range limits {
-		r, err := l.set(f, file)
+		r, err := set(l)
 		if err != nil {
 			r, err = l.unset(r.Before, policy, err)
 		}
@@ -40,19 +45,7 @@ func SetLimits(f Files, pid int, limits []DeviceLimit, policy OnDenied) ([]Limit
 	return results, errors.Join(errs...)
 }
 
-// unsetAll is for what keeps all limits from being set.
-func unsetAll(limits []DeviceLimit, policy OnDenied, err error) ([]LimitResult, error) {
-	var results []LimitResult
-	var errs []error
-	for _, l := range limits {
-		r, err := l.unset(nil, policy, err)
-		results, errs = append(results, r), append(errs, err)
-	}
-	return results, errors.Join(errs...)
-}
-
-// openMax finds the rdma.max of a process's cgroup, enabling the controller where that
-// is all it needs.
+// openMax finds the rdma.max of a process's cgroup. If the controller is not enabled, it enables the controller.
 func openMax(f Files, pid int) (path string, err error) {
 	c, err := findCgroup(f, pid)
 	if err != nil {
@@ -66,7 +59,7 @@ func openMax(f Files, pid int) (path string, err error) {
 	return path, wrap("read "+path, err)
 }
 
-// set writes the limit, and looks whether the kernel took it.
+// set writes the limit, and checks that the kernel has accepted it.
 func (l DeviceLimit) set(f Files, file string) (r LimitResult, err error) {
 	r = LimitResult{Device: l.Device, Want: l.Want, Outcome: Already}
 	before, err := l.read(f, file)
@@ -76,23 +69,23 @@ func (l DeviceLimit) set(f Files, file string) (r LimitResult, err error) {
 	r.Before, r.After = &before, &before
 	target := Resources{raised(before.Handles, l.Want.Handles), raised(before.Objects, l.Want.Objects)}
 	if target == before {
-		r.Message = "limit of " + l.Device + " is already " + before.String() + ", asked for " + l.Want.String()
+		r.Message = fmt.Sprintf("limit of %s is already %v, requested %v", l.Device, before, l.Want)
 		return r, nil
 	}
-	line := l.Device + " hca_handle=" + target.Handles.String() + " hca_object=" + target.Objects.String()
+	line := fmt.Sprintf("%s hca_handle=%v hca_object=%v", l.Device, target.Handles, target.Objects)
 	if err := f.Write(file, line); err != nil {
-		return r, wrap("write "+strconv.Quote(line)+" to "+file, err)
+		return r, fmt.Errorf("write %q to %s: %w", line, file, err)
 	}
 	after, err := l.read(f, file)
 	if err == nil && after != target {
-		err = errors.New("after " + strconv.Quote(line) + " was written to " + file + " it has " + after.String())
+		err = fmt.Errorf("write %q to %s: the limit is %v afterwards", line, file, after)
 	}
 	r.Outcome, r.After = Limited, &after
-	r.Message = "limit of " + l.Device + " set from " + before.String() + " to " + after.String()
+	r.Message = fmt.Sprintf("limit of %s set from %v to %v", l.Device, before, after)
 	return r, err
 }
 
-// read returns what rdma.max says of the device.
+// read returns the limit of the device in rdma.max.
 func (l DeviceLimit) read(f Files, file string) (Resources, error) {
 	text, err := f.Read(file)
 	if err != nil {
@@ -105,7 +98,7 @@ func (l DeviceLimit) read(f Files, file string) (Resources, error) {
 	return r, wrap("read "+file, err)
 }
 
-// raised is the limit after one that asks for want; 0 asks for nothing.
+// raised returns the new limit if want is requested. A want of 0 requests nothing.
 func raised(now, want Count) Count {
 	switch {
 	case want == 0:
@@ -116,7 +109,7 @@ func raised(now, want Count) Count {
 	return max(now, want)
 }
 
-// unset ends an attempt that set nothing.
+// unset returns the result for a limit that is not set.
 func (l DeviceLimit) unset(before *Resources, policy OnDenied, err error) (LimitResult, error) {
 	r := LimitResult{Device: l.Device, Want: l.Want, Outcome: Failed, Before: before, After: before}
 	what := "limit " + l.Device + " to " + l.Want.String()
@@ -137,7 +130,7 @@ func (l DeviceLimit) unset(before *Resources, policy OnDenied, err error) (Limit
 	return r, nil
 }
 
-// denied reports whether permission is missing.
+// denied reports whether an error says that permission is missing.
 func denied(err error) bool {
 	return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EROFS)
 }

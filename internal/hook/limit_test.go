@@ -43,7 +43,8 @@ func TestSetLimits(t *testing.T) {
 		{"a limit of nothing is raised", "0 0", "rxe0:handles=1,objects=1", "1 1", []Outcome{Limited}},
 		{"one that is no limit", "", "rxe0:handles=2147483647,objects=99999999999", "", []Outcome{Already}},
 		{"no limit for one of them", "", "rxe0:handles=1,objects=2147483648", "1 max", []Outcome{Limited}},
-		{"two claims in one hook", "", "rxe0:handles=1,objects=9 rxe0:handles=3,objects=2", "3 9", []Outcome{Limited, Limited}},
+		{"two claims in one hook", "", "rxe0:handles=1,objects=9 rxe0:handles=3,objects=2", "3 9",
+			[]Outcome{Limited, Limited}},
 		{"an unknown device beside", "", "mlx5_0:handles=1 rxe0:handles=1", "1 max", []Outcome{Unenforced, Limited}},
 		{"part of a name", "", "rxe:handles=1", "", []Outcome{Unenforced}},
 	} {
@@ -62,7 +63,8 @@ func TestSetLimits(t *testing.T) {
 				}
 			}
 			if err != nil || k.max[at] != tt.after || !reflect.DeepEqual(outcomes, tt.outcomes) {
-				t.Errorf("%s, %s: rdma.max %q, outcomes %v, %v; want %q, %v", tt.name, version, k.max[at], outcomes, err, tt.after, tt.outcomes)
+				t.Errorf("%s, %s: rdma.max %q, outcomes %v, %v; want %q, %v", tt.name, version, k.max[at], outcomes, err, tt.after,
+					tt.outcomes)
 			}
 			if len(k.max) > 1 {
 				t.Errorf("%s, %s: others have limits too: %v", tt.name, version, k.max)
@@ -90,36 +92,52 @@ func TestUnset(t *testing.T) {
 		outcome Outcome
 		message string
 	}{
-		{"no controller in the kernel", func(k *kernel) { k.devices = nil }, Unenforced, "no rdma controller (CONFIG_CGROUP_RDMA)"},
-		{"no cgroups at all", func(k *kernel) { k.proc["/proc/4242/cgroup"] = "" }, Unenforced, "the kernel has no cgroup with the rdma controller"},
-		{"v1 without the hierarchy", func(k *kernel) { k.proc["/proc/4242/cgroup"] = "2:cpu,cpuacct:/x\n" }, Unenforced, "the kernel has no cgroup with the rdma controller"},
-		{"unknown device", func(k *kernel) { k.devices = []string{"siw0"} }, Unenforced, "the rdma controller does not know the device"},
-		{"with the runtime", func(k *kernel) { k.proc["/proc/4242/cgroup"] = "0::/runtime\n" }, Unenforced, `it is in "/runtime", with its runtime`},
-		{"above the runtime", func(k *kernel) { k.proc["/proc/self/cgroup"] = "0::/pods/web/x\n" }, Unenforced, `it is in "/pods/web", with its runtime`},
+		{"no controller in the kernel", func(k *kernel) { k.devices = nil }, Unenforced,
+			"no rdma controller (CONFIG_CGROUP_RDMA)"},
+		{"no cgroups at all", func(k *kernel) { k.proc["/proc/4242/cgroup"] = "" }, Unenforced,
+			"the kernel has no cgroup with the rdma controller"},
+		{"v1 without the hierarchy", func(k *kernel) { k.proc["/proc/4242/cgroup"] = "2:cpu,cpuacct:/x\n" }, Unenforced,
+			"the kernel has no cgroup with the rdma controller"},
+		{"unknown device", func(k *kernel) { k.devices = []string{"siw0"} }, Unenforced,
+			"the rdma controller does not know the device"},
+		{"with the runtime", func(k *kernel) { k.proc["/proc/4242/cgroup"] = "0::/runtime\n" }, Unenforced,
+			`it shares "/runtime" with its runtime`},
+		{"above the runtime", func(k *kernel) { k.proc["/proc/self/cgroup"] = "0::/pods/web/x\n" }, Unenforced,
+			`it shares "/pods/web" with its runtime`},
 		{"in the root", func(k *kernel) { k.proc["/proc/4242/cgroup"] = "0::/\n" }, Unenforced, "no cgroup of its own"},
-		{"outside of the namespace", func(k *kernel) { k.proc["/proc/4242/cgroup"] = "0::/../web\n" }, Unenforced, "not in any cgroup file system that is mounted here"},
-		{"not mounted", func(k *kernel) { k.mount = "/mnt/cgroup" }, Unenforced, "not in any cgroup file system that is mounted here"},
-		{"another process's", func(k *kernel) { k.procs["/pods/web"] = []int{42420, 424} }, Unenforced, "not in any cgroup file system"},
-		{"processes on the way", func(k *kernel) { k.enabled = map[string]bool{"": true}; k.procs["/pods"] = []int{9} }, Unenforced,
-			"/sys/fs/cgroup/pods/cgroup.subtree_control says device or resource busy: there are processes"},
+		{"outside of the namespace", func(k *kernel) { k.proc["/proc/4242/cgroup"] = "0::/../web\n" }, Unenforced,
+			"no mounted cgroup file system has the container's cgroup"},
+		{"not mounted", func(k *kernel) { k.mount = "/mnt/cgroup" }, Unenforced,
+			"no mounted cgroup file system has the container's cgroup"},
+		{"another process's", func(k *kernel) { k.procs["/pods/web"] = []int{42420, 424} }, Unenforced,
+			"no mounted cgroup file system"},
+		{"processes on the way", func(k *kernel) { k.enabled = map[string]bool{"": true}; k.procs["/pods"] = []int{9} },
+			Unenforced,
+			"/sys/fs/cgroup/pods/cgroup.subtree_control: device or resource busy: this cgroup has processes"},
 		{"not the hook's to enable", func(k *kernel) {
 			k.enabled = map[string]bool{}
 			k.deny = map[string]error{"/sys/fs/cgroup/cgroup.subtree_control": unix.EACCES}
 		}, Unenforced, "permission denied: only root can enable it"},
 		{"read-only", func(k *kernel) { k.deny = map[string]error{max: unix.EROFS} }, Denied, "read-only file system"},
-		{"not permitted", func(k *kernel) { k.deny = map[string]error{max: unix.EACCES} }, Denied, `write "rxe0 hca_handle=4 hca_object=100" to ` + max + ": permission denied"},
+		{"not permitted", func(k *kernel) { k.deny = map[string]error{max: unix.EACCES} }, Denied,
+			`write "rxe0 hca_handle=4 hca_object=100" to ` + max + ": permission denied"},
 		{"broken", func(k *kernel) { k.deny = map[string]error{max: unix.EIO} }, Failed, "input/output error"},
-		{"device gone meanwhile", func(k *kernel) { k.deny = map[string]error{max: unix.EINVAL} }, Failed, "invalid argument"},
-		{"process gone", func(k *kernel) { delete(k.proc, "/proc/4242/cgroup") }, Failed, "read /proc/4242/cgroup: the process is gone"},
-		{"text of another kernel", func(k *kernel) { k.proc[max] = "rxe0 hca_handle=4\n" }, Failed, `parse "rxe0 hca_handle=4"`},
-		{"the kernel does not take it", func(k *kernel) { k.proc[max] = "rxe0 hca_handle=max hca_object=max\n" }, Failed, "it has handles max, objects max"},
+		{"device gone meanwhile", func(k *kernel) { k.deny = map[string]error{max: unix.EINVAL} }, Failed,
+			"invalid argument"},
+		{"process gone", func(k *kernel) { delete(k.proc, "/proc/4242/cgroup") }, Failed,
+			"read /proc/4242/cgroup: the process is gone"},
+		{"text of another kernel", func(k *kernel) { k.proc[max] = "rxe0 hca_handle=4\n" }, Failed,
+			`parse "rxe0 hca_handle=4"`},
+		{"the kernel does not take it", func(k *kernel) { k.proc[max] = "rxe0 hca_handle=max hca_object=max\n" }, Failed,
+			"the limit is handles max, objects max"},
 	} {
 		for _, policy := range []OnDenied{Clamp, Fail, Ignore} {
 			k := v2Kernel(t)
 			tt.change(k)
 			results, err := SetLimits(k, containerPID, parseLimits(t, "rxe0:handles=4,objects=100"), policy)
 			wantErr := tt.outcome == Failed || policy == Fail
-			if len(results) != 1 || results[0].Outcome != tt.outcome || !strings.Contains(results[0].Message, tt.message) || (err != nil) != wantErr {
+			if len(results) != 1 || results[0].Outcome != tt.outcome || !strings.Contains(results[0].Message, tt.message) ||
+				(err != nil) != wantErr {
 				t.Errorf("%s, %s: %+v, %v; want %s with %q", tt.name, policy, results, err, tt.outcome, tt.message)
 			}
 			if errors.Is(err, ErrDenied) != (tt.outcome != Failed && policy == Fail) {
@@ -141,7 +159,8 @@ func TestEnable(t *testing.T) {
 		writes  []string
 	}{
 		"everywhere": {map[string]bool{"": true, "/pods": true}, nil},
-		"nowhere":    {map[string]bool{}, []string{root + "/cgroup.subtree_control +rdma", root + "/pods/cgroup.subtree_control +rdma"}},
+		"nowhere": {map[string]bool{}, []string{root + "/cgroup.subtree_control +rdma",
+			root + "/pods/cgroup.subtree_control +rdma"}},
 		"at the top": {map[string]bool{"": true}, []string{root + "/pods/cgroup.subtree_control +rdma"}},
 	} {
 		k := v2Kernel(t)
@@ -166,12 +185,16 @@ func TestFindCgroup(t *testing.T) {
 		"v2":     {mount: "/sys/fs/cgroup"},
 		"hybrid": {mount: "/sys/fs/cgroup/unified", membership: "3:memory:/y\n1:name=systemd:/x\n0::/pods/web\n"},
 		"v1":     {mount: "/sys/fs/cgroup/rdma", v1: true},
-		"v1 with another controller": {mount: "/sys/fs/cgroup/misc,rdma", v1: true, membership: "9:misc,rdma:/pods/web\n0::/\n",
-			mountinfo: "40 32 0:36 / /sys/fs/cgroup/misc,rdma rw,nosuid shared:18 - cgroup cgroup rw,misc,rdma\n"},
-		"elsewhere": {mount: "/mnt/a b", mountinfo: "1 2 0:5 / / rw - ext4 /dev/vda rw\n29 23 0:26 / /mnt/a\\040b rw - cgroup2 none rw\n"},
+		"v1 with another controller": {mount: "/sys/fs/cgroup/misc,rdma", v1: true,
+			membership: "9:misc,rdma:/pods/web\n0::/\n",
+			mountinfo:  "40 32 0:36 / /sys/fs/cgroup/misc,rdma rw,nosuid shared:18 - cgroup cgroup rw,misc,rdma\n"},
+		"elsewhere": {mount: "/mnt/a b", mountinfo: "1 2 0:5 / / rw - ext4 /dev/vda rw\n29 23 0:26 / /mnt/a\\040b rw - " +
+			"cgroup2 none rw\n"},
 		"a part of it": {mount: "/sys/fs/cgroup", membership: "0::/docker/1/pods/web\n",
-			mountinfo: "29 23 0:26 /docker/2 /other ro - cgroup2 cgroup rw\n29 23 0:26 /docker/1 /sys/fs/cgroup rw shared:4 master:1 - cgroup2 cgroup rw\n"},
-		"the part below": {mount: "/pods", membership: "0::/docker/1/pods/web\n", mountinfo: "29 23 0:26 /docker/1/pods /pods rw - cgroup2 cgroup rw\n"},
+			mountinfo: "29 23 0:26 /docker/2 /other ro - cgroup2 cgroup rw\n29 23 0:26 /docker/1 /sys/fs/cgroup rw shared:4 " +
+				"master:1 - cgroup2 cgroup rw\n"},
+		"the part below": {mount: "/pods", membership: "0::/docker/1/pods/web\n",
+			mountinfo: "29 23 0:26 /docker/1/pods /pods rw - cgroup2 cgroup rw\n"},
 	} {
 		k := v2Kernel(t)
 		if tt.v1 {
@@ -231,16 +254,24 @@ func TestRunLimits(t *testing.T) {
 		stderr      []string // each is in it; none: silence
 		after       string
 	}{
-		"runc":           {"--limit rxe0:handles=4", runcState, nil, ExitOK, []string{"limit of rxe0 set from handles max, objects max to handles 4, objects max\n"}, "4 max"},
-		"crun":           {"--limit rxe0:handles=4", crunState, nil, ExitOK, []string{"set from"}, "4 max"},
-		"with memlock":   {"--memlock 4Mi --limit rxe0:handles=4", runcState, nil, ExitOK, []string{"raised locked-memory", "limit of rxe0 set"}, "4 max"},
-		"stopped":        {"--limit rxe0:handles=4", `{"status":"stopped"}`, nil, ExitOK, []string{"nothing to do"}, ""},
-		"accounting":     {"--limit rxe0:handles=4", runcState, func(k *kernel) { k.devices = nil }, ExitOK, []string{"limit rxe0 to handles 4: not possible here, so it is accounting only"}, ""},
-		"not accounting": {"--limit rxe0:handles=4 --on-denied fail", runcState, func(k *kernel) { k.devices = nil }, ExitDenied, []string{"accounting only"}, ""},
-		"quiet":          {"--limit rxe0:handles=4 --on-denied ignore", runcState, func(k *kernel) { k.devices = nil }, ExitOK, nil, ""},
-		"gone":           {"--limit rxe0:handles=4", runcState, func(k *kernel) { clear(k.proc) }, ExitOK, []string{"the process is gone"}, ""},
-		"gone, fail":     {"--limit rxe0:handles=4 --on-denied fail", runcState, func(k *kernel) { clear(k.proc) }, ExitProcess, []string{"the process is gone"}, ""},
-		"bad value":      {"--limit rxe0:handles=0", runcState, nil, ExitUsage, []string{`flag --limit: parse limit "handles=0"`}, ""},
+		"runc": {"--limit rxe0:handles=4", runcState, nil, ExitOK,
+			[]string{"limit of rxe0 set from handles max, objects max to handles 4, objects max\n"}, "4 max"},
+		"crun": {"--limit rxe0:handles=4", crunState, nil, ExitOK, []string{"set from"}, "4 max"},
+		"with memlock": {"--memlock 4Mi --limit rxe0:handles=4", runcState, nil, ExitOK,
+			[]string{"raised locked-memory", "limit of rxe0 set"}, "4 max"},
+		"stopped": {"--limit rxe0:handles=4", `{"status":"stopped"}`, nil, ExitOK, []string{"nothing to do"}, ""},
+		"accounting": {"--limit rxe0:handles=4", runcState, func(k *kernel) { k.devices = nil }, ExitOK,
+			[]string{"limit rxe0 to handles 4: not possible here, so it is accounting only"}, ""},
+		"not accounting": {"--limit rxe0:handles=4 --on-denied fail", runcState, func(k *kernel) { k.devices = nil },
+			ExitDenied, []string{"accounting only"}, ""},
+		"quiet": {"--limit rxe0:handles=4 --on-denied ignore", runcState, func(k *kernel) { k.devices = nil },
+			ExitOK, nil, ""},
+		"gone": {"--limit rxe0:handles=4", runcState, func(k *kernel) { clear(k.proc) }, ExitOK,
+			[]string{"the process is gone"}, ""},
+		"gone, fail": {"--limit rxe0:handles=4 --on-denied fail", runcState, func(k *kernel) { clear(k.proc) },
+			ExitProcess, []string{"the process is gone"}, ""},
+		"bad value": {"--limit rxe0:handles=0", runcState, nil, ExitUsage,
+			[]string{`flag --limit: parse limit "handles=0"`}, ""},
 	} {
 		k := v2Kernel(t)
 		if tt.change != nil {
@@ -267,13 +298,15 @@ func TestRunLimits(t *testing.T) {
 // hook of the container.
 func TestRunReportsLimits(t *testing.T) {
 	dir := t.TempDir()
-	for _, args := range []string{"--memlock 4Mi", "--limit siw0:objects=9", "--limit rxe0:handles=4 --limit mlx5_0:handles=1"} {
+	for _, args := range []string{"--memlock 4Mi", "--limit siw0:objects=9",
+		"--limit rxe0:handles=4 --limit mlx5_0:handles=1"} {
 		fd, w := pipe(t)
 		w.WriteString(runcState)
 		w.Close()
 		var talk strings.Builder
-		Run(append(strings.Fields(args), "--report", dir), "v9", IO{Stdin: fd, Stdout: &talk, Stderr: &talk, Files: v2Kernel(t),
-			Open: func(int) (Process, error) { return low(), nil }})
+		Run(append(strings.Fields(args), "--report", dir), "v9",
+			IO{Stdin: fd, Stdout: &talk, Stderr: &talk, Files: v2Kernel(t),
+				Open: func(int) (Process, error) { return low(), nil }})
 	}
 	if r := readReport(t, dir+"/web.json"); r.Outcome != Raised || r.Limits != nil {
 		t.Errorf("the report of a hook without limits: %+v", r)
@@ -299,7 +332,8 @@ func TestLimitsAreBoundedInTime(t *testing.T) {
 	defer close(f.end)
 	opts := Options{Limits: parseLimits(t, "rxe0:handles=4 rxe1:handles=4"), OnDenied: Clamp}
 	results, err := setLimitsBy(time.Now().Add(20*time.Millisecond), f, containerPID, opts)
-	if !errors.Is(err, os.ErrDeadlineExceeded) || len(results) != 2 || results[1].Outcome != Failed || !strings.Contains(results[1].Message, "limit rxe1 to handles 4") {
+	if !errors.Is(err, os.ErrDeadlineExceeded) || len(results) != 2 || results[1].Outcome != Failed ||
+		!strings.Contains(results[1].Message, "limit rxe1 to handles 4") {
 		t.Errorf("%+v, %v; want a timeout", results, err)
 	}
 }

@@ -11,12 +11,12 @@ import (
 // Why an answer of the kernel is not used.
 var (
 	errInterrupted = errors.New("the kernel's list changed while it was read")
-	errMessage     = errors.New("the answer is not understood")
+	errMessage     = errors.New("the kernel's answer has an unknown format")
 )
 
-// ending returns why a list that ends with a message is not whole, nil if it is. The end of
-// a list carries an error where the kernel broke it off; older kernels say nothing there.
-func ending(m syscall.NetlinkMessage, interrupted bool) error {
+// checkEnd returns why a list that ends with m is incomplete, nil if it is complete. If the kernel stopped early, the
+// last message has an error. Older kernels send none.
+func checkEnd(m syscall.NetlinkMessage, interrupted bool) error {
 	switch {
 	case m.Header.Type == unix.NLMSG_DONE && len(m.Data) < 4:
 	case m.Header.Type == unix.NLMSG_OVERRUN || len(m.Data) < 4:
@@ -25,7 +25,7 @@ func ending(m syscall.NetlinkMessage, interrupted bool) error {
 		if errno := unix.Errno(-*(*int32)(unsafe.Pointer(&m.Data[0]))); errno != 0 {
 			return errno
 		}
-		if m.Header.Type == unix.NLMSG_ERROR { // an acknowledgement, and nobody has asked for one
+		if m.Header.Type == unix.NLMSG_ERROR { // an acknowledgement that was not requested
 			return errMessage
 		}
 	}
@@ -35,7 +35,7 @@ func ending(m syscall.NetlinkMessage, interrupted bool) error {
 	return nil
 }
 
-// retry asks for a list again that changed while it was read.
+// retry reads a list again if it changed while it was read.
 func retry(list func() ([]string, error)) (names []string, err error) {
 	const tries = 5
 	for range tries {
@@ -46,8 +46,8 @@ func retry(list func() ([]string, error)) (names []string, err error) {
 	return names, err
 }
 
-// receive reads datagrams of the kernel from a netlink socket. Others are passed over: in
-// a network namespace where it has CAP_NET_ADMIN, a process can send to any such socket.
+// receive reads datagrams of the kernel from a netlink socket. It must ignore other senders: a process with
+// CAP_NET_ADMIN in a network namespace can send to every netlink socket there.
 func receive(fd int) func([]byte) (int, error) {
 	return func(b []byte) (int, error) {
 		for {

@@ -20,8 +20,10 @@ func TestParseNodeOwner(t *testing.T) {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}
 	}
-	for _, bad := range []string{"", "mlx5_0", ":uverbs0", "mlx5_0:", "mlx5_0:uverbs", "mlx5_0:uverbs0@", "mlx5_0:uverbs0@/88", "mlx5_0:rdma_cm",
-		"mlx5_0:uverbs0@..", "mlx5_0:uverbs0/../x@0000:3b:00.0", "mlx5_0:uverbs0@0000:3b:00.0/..", "mlx5_0:uverbs0@0000:3b:00.0/+8"} {
+	for _, bad := range []string{"", "mlx5_0", ":uverbs0", "mlx5_0:", "mlx5_0:uverbs", "mlx5_0:uverbs0@",
+		"mlx5_0:uverbs0@/88", "mlx5_0:rdma_cm",
+		"mlx5_0:uverbs0@..", "mlx5_0:uverbs0/../x@0000:3b:00.0", "mlx5_0:uverbs0@0000:3b:00.0/..",
+		"mlx5_0:uverbs0@0000:3b:00.0/+8"} {
 		if got, err := ParseNodeOwner(bad); err == nil {
 			t.Errorf("%q is taken for %+v", bad, got)
 		}
@@ -42,8 +44,8 @@ func sysOf(t *testing.T, machine string) string {
 	return filepath.Join(root, "sys")
 }
 
-// TestCheckNodes: nodes of real machines are taken for those of their devices and of no others, however the names of the
-// kernel have moved.
+// TestCheckNodes: nodes of real machines are taken for those of their devices and of no others, however the names of
+// the kernel have moved.
 func TestCheckNodes(t *testing.T) {
 	swap := func(sys string) error { // the uverbs numbers, and the names of the devices with them
 		verbs := filepath.Join(sys, "class/infiniband_verbs")
@@ -56,17 +58,22 @@ func TestCheckNodes(t *testing.T) {
 		want    string
 		says    string // "" for no error
 	}{
-		"as it was":                          {"hgx-h100", nil, "mlx5_0:uverbs0@0000:19:00.0", ""},
-		"a management node":                  {"hgx-h100", nil, "mlx5_0:umad0@0000:19:00.0", ""},
-		"another number":                     {"hgx-h100", swap, "mlx5_0:uverbs0@0000:19:00.0", "it is that of mlx5_1 now"},
-		"another name and slot":              {"hgx-h100", swap, "mlx5_1:uverbs0@0000:19:00.0", "mlx5_1 sits on 0000:29:00.0 now"},
-		"gone":                               {"hgx-h100", nil, "mlx5_0:uverbs99@0000:19:00.0", "uverbs99/ibdev: no such file or directory"},
-		"a subfunction":                      {"mlx5-sf", nil, "mlx5_1:uverbs1@0000:c1:00.0/88", ""},
-		"another subfunction":                {"mlx5-sf", nil, "mlx5_1:uverbs1@0000:c1:00.0/89", "mlx5_1 sits on subfunction 88 of 0000:c1:00.0 now"},
-		"a subfunction, not its card":        {"mlx5-sf", nil, "mlx5_1:uverbs1@0000:c1:00.0", "sits on subfunction 88"},
-		"a subfunction of another card":      {"mlx5-sf", nil, "mlx5_1:uverbs1@0000:c1:00.1/88", "sits on mlx5_core.sf."},
-		"a card, and not its subfunction":    {"mlx5-sf", nil, "mlx5_0:uverbs0@0000:c1:00.0/88", "sits on 0000:c1:00.0 now"},
-		"a kernel without such nodes at all": {"hgx-h100", func(sys string) error { return os.RemoveAll(filepath.Join(sys, "class/infiniband_verbs")) }, "mlx5_0:uverbs0@0000:19:00.0", ""},
+		"as it was":         {"hgx-h100", nil, "mlx5_0:uverbs0@0000:19:00.0", ""},
+		"a management node": {"hgx-h100", nil, "mlx5_0:umad0@0000:19:00.0", ""},
+		"another number":    {"hgx-h100", swap, "mlx5_0:uverbs0@0000:19:00.0", "it is that of mlx5_1 now"},
+		"another name and slot": {"hgx-h100", swap, "mlx5_1:uverbs0@0000:19:00.0",
+			"mlx5_1 is on 0000:29:00.0 now"},
+		"gone": {"hgx-h100", nil, "mlx5_0:uverbs99@0000:19:00.0",
+			"uverbs99/ibdev: no such file or directory"},
+		"a subfunction": {"mlx5-sf", nil, "mlx5_1:uverbs1@0000:c1:00.0/88", ""},
+		"another subfunction": {"mlx5-sf", nil, "mlx5_1:uverbs1@0000:c1:00.0/89",
+			"mlx5_1 is on subfunction 88 of 0000:c1:00.0 now"},
+		"a subfunction, not its card":     {"mlx5-sf", nil, "mlx5_1:uverbs1@0000:c1:00.0", "is on subfunction 88"},
+		"a subfunction of another card":   {"mlx5-sf", nil, "mlx5_1:uverbs1@0000:c1:00.1/88", "is on mlx5_core.sf."},
+		"a card, and not its subfunction": {"mlx5-sf", nil, "mlx5_0:uverbs0@0000:c1:00.0/88", "is on 0000:c1:00.0 now"},
+		"a kernel without such nodes at all": {"hgx-h100",
+			func(sys string) error { return os.RemoveAll(filepath.Join(sys, "class/infiniband_verbs")) },
+			"mlx5_0:uverbs0@0000:19:00.0", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sys := asItIs[c.machine]
@@ -91,21 +98,24 @@ func TestCheckNodes(t *testing.T) {
 	}
 }
 
-// TestRunChecksNodes: a container with another device's node does not start, whatever may go wrong otherwise, under either runtime;
-// one with its own does.
+// TestRunChecksNodes: a container with another device's node does not start, whatever may go wrong otherwise, under
+// either runtime; one with its own does.
 func TestRunChecksNodes(t *testing.T) {
 	sys := sysOf(t, "hgx-h100")
 	for _, state := range []string{runcState, crunState} {
-		for flag, want := range map[string]int{"mlx5_0:uverbs0@0000:19:00.0": ExitOK, "mlx5_0:uverbs1@0000:19:00.0": ExitAway, "mlx5_0:uverbs0@0000:29:00.0": ExitAway} {
+		for flag, want := range map[string]int{"mlx5_0:uverbs0@0000:19:00.0": ExitOK, "mlx5_0:uverbs1@0000:19:00.0": ExitAway,
+			"mlx5_0:uverbs0@0000:29:00.0": ExitAway} {
 			fd, w := pipe(t)
 			w.WriteString(state)
 			w.Close()
 			process := low()
 			var out, talk strings.Builder
 			code := Run([]string{"--memlock", "4Mi", "--on-denied", "ignore", "--node", flag}, "v9", IO{
-				Stdin: fd, Stdout: &out, Stderr: &talk, Open: func(int) (Process, error) { return process, nil }, Devices: HostDevices{Sys: sys},
+				Stdin: fd, Stdout: &out, Stderr: &talk, Open: func(int) (Process, error) { return process, nil },
+				Devices: HostDevices{Sys: sys},
 			})
-			if code != want || (want == ExitAway) != strings.Contains(talk.String(), "the kernel has renumbered its RDMA devices") {
+			if code != want || (want == ExitAway) != strings.Contains(talk.String(),
+				"the kernel has renumbered its RDMA devices") {
 				t.Errorf("%s: code %d, want %d; it says %s", flag, code, want, talk.String())
 			}
 			if raised := process.limit.Soft > k64; raised != (want == ExitOK) {

@@ -1,7 +1,8 @@
 package hook
 
 import (
-	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,8 +14,8 @@ const DefaultTimeout = 2 * time.Second
 // Usage is the text of --help.
 func Usage() string { return usage + ExitCodes.Help() }
 
-const usage = `rdma-hook raises RLIMIT_MEMLOCK of a container's init process, and limits what the
-container may use of RDMA devices.
+const usage = `rdma-hook raises RLIMIT_MEMLOCK of a container's init process, and limits how much of
+RDMA devices the container may use.
 
 It is an OCI createRuntime hook: a container runtime starts it and writes the
 OCI state of the container to its standard input.
@@ -22,28 +23,29 @@ OCI state of the container to its standard input.
   --memlock unlimited|SIZE      the soft limit to raise to; SIZE is in bytes, or with a
                                 suffix Ki Mi Gi Ti, or k K M G T (powers of 1000).
                                 It is no bound: a process may raise its own limit
-                                to the hard one, which is never lowered
+                                to the hard limit, which the hook never lowers
   --limit IBDEV:handles=N,objects=M
-                                what the container may use of an RDMA device, in its
+                                limits of the container for an RDMA device, in its
                                 cgroup (rdma.max): open contexts, and verbs objects
                                 such as queue pairs; repeatable
-  --present IBDEV:UVERBS        stop the start of the container unless the RDMA device
+  --present IBDEV:UVERBS        fail the start of the container unless the RDMA device
                                 is in its network namespace, with this verbs node;
                                 repeatable
-  --node IBDEV:NODE@PCI         stop the start of the container unless its node is that
-                                of the RDMA device, on this PCI function (with /SF on
+  --node IBDEV:NODE@PCI         fail the start of the container unless its node belongs
+                                to the RDMA device, on this PCI function (with /SF on
                                 this subfunction of it); repeatable
-  --interface NAME:ALIAS        stop the start of the container unless the network
+  --interface NAME:ALIAS        fail the start of the container unless the network
                                 interface is in its network namespace, with this
                                 alias (ip link set NAME alias ALIAS); repeatable
-  --on-denied clamp|fail|ignore what to do without CAP_SYS_RESOURCE: raise the soft
-                                limit to the hard one (default), stop the start of
-                                the container, or leave it as it is. Also where a
-                                --limit cannot be set: say so, stop, or leave it
+  --on-denied clamp|fail|ignore what to do without CAP_SYS_RESOURCE: clamp raises the
+                                soft limit to the hard limit (default), fail fails the
+                                start of the container, ignore changes nothing. It also
+                                applies to a --limit that cannot be set: clamp then
+                                prints a warning
   --report DIR                  write the result to DIR/<container ID>.json, or with
                                 limits DIR/<container ID>.<first IBDEV>.json
-  --claim UID                   the claim that the container has the devices of, for
-                                the report; it is then named <container ID>.UID...
+  --claim UID                   the claim of the container's devices, for the report,
+                                which is then named <container ID>.UID...
   --timeout DURATION            give up after this time (default 2s)
   --version                     print the version
 
@@ -51,25 +53,24 @@ Unknown flags and arguments are warnings, so that old CDI specs keep working.
 
 `
 
-// Options is the command line.
+// Options is the command line. The zero value of a field means that its flag is absent.
 type Options struct {
-	Memlock  Size // 0 where absent
+	Memlock  Size
 	Limits   []DeviceLimit
 	Present  []Presence
 	Inside   []Interface
 	Nodes    []NodeOwner
 	OnDenied OnDenied
-	Report   string // "" where absent
-	Claim    string // "" where absent
+	Report   string
+	Claim    string
 	Timeout  time.Duration
 	Version  bool
 	Help     bool
 }
 
-// ParseOptions reads the arguments after the program's name. What it does not
-// know is a warning: a CDI spec may have been written by another version of
-// the driver than the hook. A value it does not understand is an error, since to
-// guess would hide the mistake until an application runs out of locked memory.
+// ParseOptions parses the arguments after the program's name. An unknown flag is a warning, because another version of
+// the driver may have written the CDI spec. An invalid value is an error, because a guess would hide the mistake until
+// an application runs out of locked memory.
 func ParseOptions(args []string) (o Options, warnings []string, err error) {
 	o = Options{OnDenied: Clamp, Timeout: DefaultTimeout}
 	for len(args) > 0 {
@@ -81,7 +82,7 @@ func ParseOptions(args []string) (o Options, warnings []string, err error) {
 			o.Help = true
 		case arg == "--version":
 			o.Version = true
-		case takesValue(name):
+		case slices.Contains(valueFlags, name):
 			if !hasValue && len(args) > 0 {
 				value, args = args[0], args[1:]
 			}
@@ -97,12 +98,9 @@ func ParseOptions(args []string) (o Options, warnings []string, err error) {
 	return o, warnings, nil
 }
 
-func takesValue(name string) bool {
-	switch name {
-	case "--memlock", "--limit", "--present", "--node", "--interface", "--on-denied", "--report", "--claim", "--timeout":
-		return true
-	}
-	return false
+// valueFlags are the flags that take a value.
+var valueFlags = []string{
+	"--memlock", "--limit", "--present", "--node", "--interface", "--on-denied", "--report", "--claim", "--timeout",
 }
 
 func (o *Options) set(name, value string) (err error) {
@@ -110,38 +108,36 @@ func (o *Options) set(name, value string) (err error) {
 	case "--memlock":
 		o.Memlock, err = ParseSize(value)
 	case "--limit":
-		var l DeviceLimit
-		l, err = ParseLimit(value)
-		o.Limits = append(o.Limits, l)
+		err = appendParsed(&o.Limits, ParseLimit, value)
 	case "--present":
-		var p Presence
-		p, err = ParsePresence(value)
-		o.Present = append(o.Present, p)
+		err = appendParsed(&o.Present, ParsePresence, value)
 	case "--node":
-		var n NodeOwner
-		n, err = ParseNodeOwner(value)
-		o.Nodes = append(o.Nodes, n)
+		err = appendParsed(&o.Nodes, ParseNodeOwner, value)
 	case "--interface":
-		var i Interface
-		i, err = ParseInterface(value)
-		o.Inside = append(o.Inside, i)
+		err = appendParsed(&o.Inside, ParseInterface, value)
 	case "--on-denied":
 		o.OnDenied = OnDenied(value)
 		if o.OnDenied != Clamp && o.OnDenied != Fail && o.OnDenied != Ignore {
-			err = errors.New(strconv.Quote(value) + " is none of clamp, fail, ignore")
+			err = fmt.Errorf("%q is none of clamp, fail, ignore", value)
 		}
 	case "--report":
 		o.Report = value
 		if !strings.HasPrefix(value, "/") {
-			err = errors.New(strconv.Quote(value) + " is not an absolute path of a directory")
+			err = fmt.Errorf("%q is not an absolute path of a directory", value)
 		}
 	case "--claim":
 		o.Claim = value
 	case "--timeout":
 		o.Timeout, err = time.ParseDuration(value)
 		if err == nil && o.Timeout <= 0 {
-			err = errors.New(strconv.Quote(value) + " is not a positive duration, such as 2s")
+			err = fmt.Errorf("%q is not a positive duration, such as 2s", value)
 		}
 	}
+	return err
+}
+
+func appendParsed[T any](list *[]T, parse func(string) (T, error), value string) error {
+	v, err := parse(value)
+	*list = append(*list, v)
 	return err
 }

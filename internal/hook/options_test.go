@@ -23,12 +23,14 @@ func TestParseOptions(t *testing.T) {
 			o.Limits = []DeviceLimit{{"mlx5_0", Wanted{2, 100}}, {"rxe_a", Wanted{0, 7}}}
 		}), nil},
 		{"--memlock 1 --memlock 2", with(func(o *Options) { o.Memlock = 2 }), nil},
-		{"--on-denied fail --report /run/r --timeout 1s", Options{OnDenied: Fail, Report: "/run/r", Timeout: time.Second}, nil},
+		{"--on-denied fail --report /run/r --timeout 1s", Options{OnDenied: Fail, Report: "/run/r", Timeout: time.Second},
+			nil},
 		{"--version", with(func(o *Options) { o.Version = true }), nil},
 		{"-h", with(func(o *Options) { o.Help = true }), nil},
 		{"--rdma-max mlx5_0=2 --memlock 1", with(func(o *Options) { o.Memlock = 1 }),
 			[]string{`ignoring unknown flag "--rdma-max"`, `ignoring extra argument "mlx5_0=2"`}},
-		{"--new=x -q --", defaults, []string{`ignoring unknown flag "--new=x"`, `ignoring unknown flag "-q"`, `ignoring unknown flag "--"`}},
+		{"--new=x -q --", defaults, []string{`ignoring unknown flag "--new=x"`, `ignoring unknown flag "-q"`,
+			`ignoring unknown flag "--"`}},
 		{"--memlocked 1", defaults, []string{`ignoring unknown flag "--memlocked"`, `ignoring extra argument "1"`}},
 	} {
 		got, warnings, err := ParseOptions(strings.Fields(tt.args))

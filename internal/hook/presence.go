@@ -2,8 +2,10 @@ package hook
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -13,39 +15,38 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Presence is an RDMA device that has to be in the container's network namespace, with
-// its verbs node.
+// Presence is an RDMA device that the container's network namespace must have, with its verbs node.
 type Presence struct {
 	Device string // mlx5_0
 	Uverbs string // uverbs0
 }
 
-// ParsePresence reads IBDEV:UVERBS.
+// ParsePresence parses IBDEV:UVERBS.
 func ParsePresence(s string) (Presence, error) {
 	device, uverbs, ok := strings.Cut(s, ":")
 	if !ok || device == "" || !strings.HasPrefix(uverbs, "uverbs") || strings.ContainsAny(s, "/ \t\n") {
-		return Presence{}, errors.New(strconv.Quote(s) + " is not IBDEV:UVERBS, such as mlx5_0:uverbs0")
+		return Presence{}, fmt.Errorf("%q is not IBDEV:UVERBS, such as mlx5_0:uverbs0", s)
 	}
 	return Presence{device, uverbs}, nil
 }
 
-// ErrAway is in the error of a device that is not where the container needs it.
-var ErrAway = errors.New("the container may be started once it is")
+// ErrAway is in the error of a device that is not in the container's network namespace.
+var ErrAway = errors.New("the container can start once this is corrected")
 
-// Devices is what the check of presences needs of the host.
+// Devices looks up devices of the host.
 type Devices interface {
-	// Here lists the RDMA devices of the network namespace of a process.
+	// Here lists the RDMA devices in the network namespace of a process.
 	Here(pid int, deadline time.Time) ([]string, error)
-	// OwnerOf is the RDMA device that a verbs node is of.
+	// OwnerOf returns the RDMA device of a verbs node.
 	OwnerOf(uverbs string) (string, error)
-	// Alias is the alias of an interface of the network namespace of a process.
+	// Alias returns the alias of an interface in the network namespace of a process.
 	Alias(pid int, name string, deadline time.Time) (alias string, found bool, err error)
-	// CheckNodes returns an error that names nodes that are of other RDMA devices.
+	// CheckNodes returns an error that names nodes of other RDMA devices.
 	CheckNodes(want []NodeOwner) (warning string, err error)
 }
 
-// CheckPresences returns an error that names each device that is not in the network
-// namespace of the process, or has another verbs node than the container was given.
+// CheckPresences returns an error that names each device that is missing in the network namespace of the process, and
+// each device with another verbs node than the container's.
 func CheckPresences(d Devices, pid int, want []Presence, deadline time.Time) error {
 	here, err := d.Here(pid, deadline)
 	if err != nil {
@@ -53,16 +54,14 @@ func CheckPresences(d Devices, pid int, want []Presence, deadline time.Time) err
 	}
 	var errs []error
 	for _, p := range want {
-		found := false
-		for _, name := range here {
-			found = found || name == p.Device
-		}
-		if !found {
-			errs = append(errs, wrap("RDMA device "+p.Device+" of the claim is not in the pod's network namespace: the RDMA driver of this node has not moved it there yet, see its log", ErrAway))
+		if !slices.Contains(here, p.Device) {
+			errs = append(errs, fmt.Errorf("RDMA device %s of the claim is not in the pod's network namespace: the RDMA driver "+
+				"of this node has not moved it yet, see its log: %w", p.Device, ErrAway))
 			continue
 		}
 		if owner, err := d.OwnerOf(p.Uverbs); err != nil || owner != p.Device {
-			errs = append(errs, wrap("node "+p.Uverbs+" is not that of RDMA device "+p.Device+" any more, which was moved since the container's devices were chosen", ErrAway))
+			errs = append(errs, fmt.Errorf("node %s is not that of RDMA device %s any more: the device was moved after the "+
+				"CDI spec was written: %w", p.Uverbs, p.Device, ErrAway))
 		}
 	}
 	return errors.Join(errs...)
@@ -70,26 +69,26 @@ func CheckPresences(d Devices, pid int, want []Presence, deadline time.Time) err
 
 // HostDevices are the devices of this host.
 type HostDevices struct {
-	Sys string // where CheckNodes has sysfs, "" for /sys
+	Sys string // the sysfs for CheckNodes, "" for /sys
 }
 
-// OwnerOf reads sysfs, whose class of verbs nodes is the same in all namespaces.
+// OwnerOf reads sysfs. The class of verbs nodes is the same in all namespaces.
 func (HostDevices) OwnerOf(uverbs string) (string, error) {
 	b, err := os.ReadFile("/sys/class/infiniband_verbs/" + uverbs + "/ibdev")
 	return strings.TrimSpace(string(b)), err
 }
 
-// Here asks the kernel over a socket of that namespace.
+// Here asks the kernel through a socket in that namespace.
 func (HostDevices) Here(pid int, deadline time.Time) (names []string, err error) {
 	err = inNamespaceOf(pid, func() error {
-		names, err = devicesHere(deadline)
+		names, err = retry(func() ([]string, error) { return listDevices(deadline) })
 		return err
 	})
 	return names, err
 }
 
-// inNamespaceOf runs f in the network namespace of a process. The thread that does stays in
-// the namespace, and is used for nothing else.
+// inNamespaceOf runs f in the network namespace of a process, on a thread that is used for nothing else: it stays in
+// the namespace.
 func inNamespaceOf(pid int, f func() error) error {
 	done := make(chan error, 1)
 	go func() {
@@ -111,7 +110,7 @@ func enter(pid int, f func() error) error {
 	return f()
 }
 
-// openNetlink opens a socket of the thread's namespace, which hears until the deadline.
+// openNetlink opens a socket in the thread's namespace. The socket receives until the deadline.
 func openNetlink(protocol int, deadline time.Time) (fd int, err error) {
 	fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol)
 	if err != nil {
@@ -123,11 +122,6 @@ func openNetlink(protocol int, deadline time.Time) (fd int, err error) {
 		return -1, err
 	}
 	return fd, nil
-}
-
-// devicesHere lists the devices, again where one came or went meanwhile.
-func devicesHere(deadline time.Time) ([]string, error) {
-	return retry(func() ([]string, error) { return listDevices(deadline) })
 }
 
 func listDevices(deadline time.Time) ([]string, error) {
@@ -150,26 +144,26 @@ const (
 
 // listRequest is a struct nlmsghdr that asks for all devices.
 func listRequest() []byte {
-	h := unix.NlMsghdr{Len: unix.NLMSG_HDRLEN, Type: rdmaGetDevices, Flags: unix.NLM_F_REQUEST | unix.NLM_F_DUMP, Seq: 1}
+	const flags = unix.NLM_F_REQUEST | unix.NLM_F_DUMP
+	h := unix.NlMsghdr{Len: unix.NLMSG_HDRLEN, Type: rdmaGetDevices, Flags: flags, Seq: 1}
 	return unsafe.Slice((*byte)(unsafe.Pointer(&h)), unix.NLMSG_HDRLEN)
 }
 
-// readNames reads the answer until its end. A part of it is none: what is missing there may
-// be on the host all the same.
+// readNames reads the complete answer. A part of the answer must not be used: the rest may have more devices.
 func readNames(read func([]byte) (int, error)) ([]string, error) {
 	var names []string
 	interrupted := false
 	for {
 		messages, err := readMessages(read)
 		if err != nil {
-			return nil, wrap("hear RDMA netlink", err)
+			return nil, wrap("receive from RDMA netlink", err)
 		}
 		for _, m := range messages {
 			interrupted = interrupted || m.Header.Flags&unix.NLM_F_DUMP_INTR != 0
 			switch m.Header.Type {
 			case unix.NLMSG_DONE, unix.NLMSG_ERROR, unix.NLMSG_OVERRUN:
-				if err := ending(m, interrupted); err != nil {
-					return nil, wrap("list the devices by RDMA netlink", err)
+				if err := checkEnd(m, interrupted); err != nil {
+					return nil, wrap("list devices through RDMA netlink", err)
 				}
 				return names, nil
 			}
@@ -192,12 +186,12 @@ func readMessages(read func([]byte) (int, error)) ([]syscall.NetlinkMessage, err
 	}
 	messages, err := syscall.ParseNetlinkMessage(buf[:n])
 	if err != nil || n == 0 {
-		return nil, errors.New("the answer is not understood")
+		return nil, errMessage
 	}
 	return messages, nil
 }
 
-// text finds an attribute that is text, "" without one.
+// text returns the value of a text attribute, "" if there is none.
 func text(b []byte, kind uint16) string {
 	for len(b) >= unix.SizeofNlAttr {
 		a := *(*unix.NlAttr)(unsafe.Pointer(&b[0]))

@@ -41,12 +41,17 @@ func TestCheckPresences(t *testing.T) {
 		devices fakeDevices
 		says    string // "" for no error
 	}{
-		"all there":       {fakeDevices{here: []string{"mlx5_1", "mlx5_0"}, owners: owners}, ""},
-		"one not moved":   {fakeDevices{here: []string{"mlx5_1"}, owners: owners}, "RDMA device mlx5_0 of the claim is not in the pod's network namespace"},
-		"a longer name":   {fakeDevices{here: []string{"mlx5_10", "mlx5_1"}, owners: owners}, "mlx5_0"},
-		"renumbered":      {fakeDevices{here: []string{"mlx5_0", "mlx5_1"}, owners: map[string]string{"uverbs0": "mlx5_1", "uverbs1": "mlx5_1"}}, "node uverbs0 is not that of RDMA device mlx5_0"},
-		"node gone":       {fakeDevices{here: []string{"mlx5_0", "mlx5_1"}, owners: map[string]string{"uverbs0": "mlx5_0"}}, "node uverbs1"},
-		"cannot find out": {fakeDevices{err: os.ErrPermission}, "look for RDMA devices in the container's network namespace: permission denied"},
+		"all there": {fakeDevices{here: []string{"mlx5_1", "mlx5_0"}, owners: owners}, ""},
+		"one not moved": {fakeDevices{here: []string{"mlx5_1"}, owners: owners},
+			"RDMA device mlx5_0 of the claim is not in the pod's network namespace"},
+		"a longer name": {fakeDevices{here: []string{"mlx5_10", "mlx5_1"}, owners: owners}, "mlx5_0"},
+		"renumbered": {fakeDevices{here: []string{"mlx5_0", "mlx5_1"},
+			owners: map[string]string{"uverbs0": "mlx5_1", "uverbs1": "mlx5_1"}}, "node uverbs0 is not that of RDMA device " +
+			"mlx5_0"},
+		"node gone": {fakeDevices{here: []string{"mlx5_0", "mlx5_1"}, owners: map[string]string{"uverbs0": "mlx5_0"}},
+			"node uverbs1"},
+		"cannot find out": {fakeDevices{err: os.ErrPermission},
+			"look for RDMA devices in the container's network namespace: permission denied"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := CheckPresences(c.devices, 1, want, time.Now().Add(time.Second))
@@ -87,7 +92,8 @@ func message(kind uint16, data []byte) []byte {
 }
 
 func TestReadNames(t *testing.T) {
-	packets := [][]byte{append(device("mlx5_0"), device("rocep1s0")...), device("mlx5_1"), message(unix.NLMSG_DONE, make([]byte, 4))}
+	packets := [][]byte{append(device("mlx5_0"), device("rocep1s0")...), device("mlx5_1"),
+		message(unix.NLMSG_DONE, make([]byte, 4))}
 	read := func(b []byte) (int, error) {
 		if len(packets) == 0 {
 			return 0, unix.EAGAIN
@@ -153,7 +159,8 @@ func TestRetryInterrupted(t *testing.T) {
 		t.Errorf("asked %d times, %v, %v", asked, names, err)
 	}
 	asked = 0
-	if _, err := retry(func() ([]string, error) { asked++; return nil, errInterrupted }); !errors.Is(err, errInterrupted) || asked > 10 {
+	if _, err := retry(func() ([]string, error) { asked++; return nil, errInterrupted }); !errors.Is(err,
+		errInterrupted) || asked > 10 {
 		t.Errorf("asked %d times, %v", asked, err)
 	}
 }

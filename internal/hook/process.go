@@ -7,20 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrGone is in the error of a process that has exited or never was.
+// ErrGone is in the error of a process that has exited or never existed.
 var ErrGone = errors.New("the process is gone")
 
-// hostProcess is a process by its ID. prlimit(2) takes an ID, and an ID is given
-// away again once its process is reaped; there is no prlimit for a pidfd. While a
-// runtime runs a hook it does not reap the init process, so the ID is safe in
-// practice. The pidfd makes sure: as long as it says "alive" after a call,
-// the call has met the process that was there at the start.
+// hostProcess is a process with its ID. prlimit(2) needs the ID, and the kernel reuses the ID of a process that was
+// reaped. A runtime does not reap the init process while it runs a hook, so the ID is safe in practice. The pidfd
+// proves it: if the process is alive after a call, the call affected this process.
 type hostProcess struct {
 	pid   int
-	pidfd int // -1 where the kernel has none (before 5.3, or behind a seccomp filter)
+	pidfd int // -1 if the kernel has none (before 5.3, or behind a seccomp filter)
 }
 
-// OpenProcess finds the process. The pidfd is left to the end of the program.
+// OpenProcess finds the process. The pidfd stays open until the program ends.
 func OpenProcess(pid int) (Process, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	switch err {
@@ -36,8 +34,8 @@ func OpenProcess(pid int) (Process, error) {
 	return nil, wrap("open process "+strconv.Itoa(pid), err)
 }
 
-// inHostNetwork reports whether a process is in the network namespace of the hook, which is
-// the host's: nil where that cannot be seen.
+// inHostNetwork reports whether a process is in the network namespace of the hook, which is the host's. It returns nil
+// if it cannot tell.
 func inHostNetwork(pid int) *bool {
 	var host, container unix.Stat_t
 	if unix.Stat("/proc/self/ns/net", &host) != nil || unix.Stat("/proc/"+strconv.Itoa(pid)+"/ns/net", &container) != nil {
@@ -57,7 +55,7 @@ func (p *hostProcess) SetLimit(l Limit) error {
 	return p.prlimit(&unix.Rlimit{Cur: uint64(l.Soft), Max: uint64(l.Hard)}, nil)
 }
 
-// prlimit keeps EPERM as it is: Raise decides on it.
+// prlimit returns EPERM unchanged, because Raise checks for it.
 func (p *hostProcess) prlimit(set, old *unix.Rlimit) error {
 	err := unix.Prlimit(p.pid, unix.RLIMIT_MEMLOCK, set, old)
 	if err == unix.ESRCH || err == nil && p.exited() {
@@ -69,7 +67,7 @@ func (p *hostProcess) prlimit(set, old *unix.Rlimit) error {
 	return wrap("prlimit RLIMIT_MEMLOCK of process "+strconv.Itoa(p.pid), err)
 }
 
-// exited is true for a zombie, too: a pidfd is readable from the exit on.
+// exited is also true for a zombie: a pidfd is readable once the process has exited.
 func (p *hostProcess) exited() bool {
 	if p.pidfd < 0 {
 		return false

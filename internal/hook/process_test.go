@@ -134,7 +134,8 @@ func TestClampsRealProcess(t *testing.T) {
 		code, stderr := runReal(t, pid, "--memlock", "unlimited", "--on-denied", tt.policy)
 		after := memlock(t, pid)
 		if code != tt.code || !strings.Contains(stderr, tt.stderr) || after.Cur != tt.soft || after.Max != hard {
-			t.Errorf("%s: code %d, %q, limit %+v; want %d, %q, soft %d", tt.policy, code, stderr, after, tt.code, tt.stderr, tt.soft)
+			t.Errorf("%s: code %d, %q, limit %+v; want %d, %q, soft %d", tt.policy, code, stderr, after, tt.code, tt.stderr,
+				tt.soft)
 		}
 	}
 }

@@ -54,7 +54,8 @@ func TestRaise(t *testing.T) {
 		denied  bool
 	}{
 		// With the capability the policy does not matter.
-		{Limit{k64, mib8}, Unlimited, true, Clamp, Raised, Limit{Unlimited, Unlimited}, "from 64 KiB (hard limit 8 MiB) to unlimited", false},
+		{Limit{k64, mib8}, Unlimited, true, Clamp, Raised, Limit{Unlimited, Unlimited},
+			"from 64 KiB (hard limit 8 MiB) to unlimited", false},
 		{Limit{k64, mib8}, Unlimited, true, Fail, Raised, Limit{Unlimited, Unlimited}, "raised", false},
 		{Limit{k64, mib8}, mib64, true, Ignore, Raised, Limit{mib64, mib64}, "raised", false},
 		{Limit{k64, k64}, mib8, true, Clamp, Raised, Limit{mib8, mib8}, "raised", false},
@@ -65,13 +66,16 @@ func TestRaise(t *testing.T) {
 		{Limit{0, mib8}, 1, false, Clamp, Raised, Limit{1, mib8}, "from 0 bytes", false},
 		// Enough already: never lowered.
 		{Limit{mib8, mib8}, mib4, true, Clamp, Already, Limit{mib8, mib8}, "already 8 MiB", false},
-		{Limit{mib4, mib8}, mib4, false, Fail, Already, Limit{mib4, mib8}, "already 4 MiB (hard limit 8 MiB), asked for 4 MiB", false},
+		{Limit{mib4, mib8}, mib4, false, Fail, Already, Limit{mib4, mib8},
+			"already 4 MiB (hard limit 8 MiB), requested 4 MiB", false},
 		{Limit{Unlimited, Unlimited}, mib4, true, Clamp, Already, Limit{Unlimited, Unlimited}, "already unlimited", false},
 		{Limit{Unlimited, Unlimited}, Unlimited, false, Fail, Already, Limit{Unlimited, Unlimited}, "already", false},
 		// Above the hard limit without the capability.
 		{Limit{k64, mib8}, Unlimited, false, Clamp, Clamped, Limit{mib8, mib8}, needs + "unlimited", false},
-		{Limit{k64, mib8}, mib64, false, Clamp, Clamped, Limit{mib8, mib8}, "raised the soft limit from 64 KiB to the hard limit", false},
-		{Limit{mib8, mib8}, Unlimited, false, Clamp, Clamped, Limit{mib8, mib8}, "the soft limit already equals the hard limit", false},
+		{Limit{k64, mib8}, mib64, false, Clamp, Clamped, Limit{mib8, mib8},
+			"raised the soft limit from 64 KiB to the hard limit", false},
+		{Limit{mib8, mib8}, Unlimited, false, Clamp, Clamped, Limit{mib8, mib8},
+			"the soft limit already equals the hard limit", false},
 		{Limit{k64, mib8}, Unlimited, false, Fail, Denied, Limit{k64, mib8}, needs + "unlimited", true},
 		{Limit{k64, mib8}, mib64, false, Ignore, Denied, Limit{k64, mib8}, "left at 64 KiB", false},
 	} {
@@ -79,7 +83,8 @@ func TestRaise(t *testing.T) {
 		got, err := Raise(p, tt.want, tt.policy)
 		if got.Outcome != tt.outcome || p.limit != tt.after || *got.Before != tt.before || *got.After != tt.after ||
 			errors.Is(err, ErrDenied) != tt.denied || (err != nil) != tt.denied || !strings.Contains(got.Message, tt.message) {
-			t.Errorf("Raise(%v, want %v, cap %v, %s) = %s, %v, limit %v, %q;\nwant %s, denied %v, limit %v, %q", tt.before, tt.want,
+			t.Errorf("Raise(%v, want %v, cap %v, %s) = %s, %v, limit %v, %q;\nwant %s, denied %v, limit %v, %q", tt.before,
+				tt.want,
 				tt.cap, tt.policy, got.Outcome, err, p.limit, got.Message, tt.outcome, tt.denied, tt.after, tt.message)
 		}
 	}
@@ -135,7 +140,8 @@ func TestRaiseNeverLowersAndIsIdempotent(t *testing.T) {
 			again = Already
 		}
 		if p.limit != after || second.Outcome != again {
-			t.Fatalf("second Raise(%v, %v, %s): %s, limit %v; want %s, %v", before, want, policy, second.Outcome, p.limit, again, after)
+			t.Fatalf("second Raise(%v, %v, %s): %s, limit %v; want %s, %v", before, want, policy, second.Outcome, p.limit, again,
+				after)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package hook
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strconv"
@@ -12,52 +13,54 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReportVersion is the version of the report's format. It changes when a field
-// changes its meaning or goes; new fields may come without.
+// ReportVersion is the version of the report's format. It changes if a field is removed or gets another meaning. New
+// fields do not change it.
 const ReportVersion = 1
 
 // Report is the content of a report's file, one line of JSON. Sizes and counts are strings, see Size.MarshalText.
 type Report struct {
-	ReportVersion int           `json:"reportVersion"`
-	HookVersion   string        `json:"hookVersion"`
-	ID            string        `json:"id"`                    // container ID
-	PID           int           `json:"pid"`                   // of the container's init process, 0 where unknown
-	Status        string        `json:"status"`                // as in the OCI state
-	Time          time.Time     `json:"time"`                  // UTC, to the second
-	Claim         string        `json:"claim,omitempty"`       // of --claim
-	PodUID        string        `json:"podUID,omitempty"`      // where the runtime tells
-	Container     string        `json:"container,omitempty"`   // its name in the pod, where the runtime tells
-	HostNetwork   *bool         `json:"hostNetwork,omitempty"` // of --claim: whether the container is in the host's network namespace; absent where that cannot be seen
-	Want          *Size         `json:"want,omitempty"`
-	Outcome       Outcome       `json:"outcome"`
-	Message       string        `json:"message"`
-	Before        *Limit        `json:"before,omitempty"`
-	After         *Limit        `json:"after,omitempty"`
-	Limits        []LimitResult `json:"limits,omitempty"` // of --limit; what stands before is of --memlock
-	Warnings      []string      `json:"warnings,omitempty"`
+	ReportVersion int       `json:"reportVersion"`
+	HookVersion   string    `json:"hookVersion"`
+	ID            string    `json:"id"`                  // container ID
+	PID           int       `json:"pid"`                 // of the container's init process, 0 if unknown
+	Status        string    `json:"status"`              // as in the OCI state
+	Time          time.Time `json:"time"`                // UTC, to the second
+	Claim         string    `json:"claim,omitempty"`     // of --claim
+	PodUID        string    `json:"podUID,omitempty"`    // "" if unknown
+	Container     string    `json:"container,omitempty"` // its name in the pod, "" if unknown
+	// HostNetwork reports, with --claim, whether the container is in the host's network namespace. It is nil if unknown.
+	HostNetwork *bool `json:"hostNetwork,omitempty"`
+	// The result of --memlock.
+	Want    *Size   `json:"want,omitempty"`
+	Outcome Outcome `json:"outcome"`
+	Message string  `json:"message"`
+	Before  *Limit  `json:"before,omitempty"`
+	After   *Limit  `json:"after,omitempty"`
+	// Limits are the results of --limit.
+	Limits   []LimitResult `json:"limits,omitempty"`
+	Warnings []string      `json:"warnings,omitempty"`
 }
 
 // maxIDLength leaves room for the rest of the temporary file's name in NAME_MAX.
 const maxIDLength = 220
 
-// checkName refuses names that could be of a file elsewhere, and those that start
-// with a dot, which readers of the directory take for temporary files.
+// checkName rejects names that could lead to another directory, and names that start with a dot: readers of the
+// directory ignore them as temporary files.
 func checkName(id, name string) error {
 	const allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.+-"
 	switch {
 	case id == "":
 		return errors.New("the OCI state has no container ID")
 	case len(name) > maxIDLength:
-		return errors.New("the container ID is longer than " + strconv.Itoa(maxIDLength) + " bytes")
+		return fmt.Errorf("the container ID is longer than %d bytes", maxIDLength)
 	case name[0] == '.' || strings.Trim(name, allowed) != "" || strings.ContainsAny(name, "/\x00"):
-		return errors.New("the container ID " + strconv.Quote(name) + " is not a plain name")
+		return fmt.Errorf("the container ID %q is not a plain name", name)
 	}
 	return nil
 }
 
-// name is the report's file name without its end. Every claim has a hook of its own, and
-// so has every CDI device with limits, and none should replace what another one says of
-// the same container.
+// name is the report's file name without its extension. It must be unique for a container: every claim has a hook of
+// its own, and so has every CDI device with limits.
 func (r Report) name() string {
 	name := r.ID
 	if r.Claim != "" {
@@ -69,9 +72,9 @@ func (r Report) name() string {
 	return name
 }
 
-// WriteReport writes DIR/<container ID>.json, with the claim and the first device that is
-// limited after the ID where there are any, with mode 0644. A reader sees the whole file or
-// none. It is not synced to disk: after a crash of the host the container is gone, too.
+// WriteReport writes DIR/<container ID>.json with mode 0644. The claim and the first limited device follow the ID, if
+// there are any. A reader sees the whole file or none. The file is not synced, because after a crash of the host the
+// container is gone too.
 func WriteReport(dir string, r Report) error {
 	name := r.name()
 	if err := checkName(r.ID, name); err != nil {
@@ -93,8 +96,7 @@ func WriteReport(dir string, r Report) error {
 	return nil
 }
 
-// writeFile uses the system calls themselves: os.OpenFile would start the
-// runtime's poller for this one file.
+// writeFile makes the system calls itself, because os.OpenFile would start the Go runtime's poller for this one file.
 func writeFile(path string, data []byte) error {
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_TRUNC | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := unix.Open(path, flags, 0o644)

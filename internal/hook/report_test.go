@@ -91,7 +91,8 @@ func TestWriteReportRefusesIDs(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, id := range []string{"", ".", "..", "../x", "a/b", "/etc/x", ".hidden", "a\x00b", "a b", "é", "a\n", strings.Repeat("a", 221)} {
+	for _, id := range []string{"", ".", "..", "../x", "a/b", "/etc/x", ".hidden", "a\x00b", "a b", "é", "a\n",
+		strings.Repeat("a", 221)} {
 		if err := WriteReport(dir, fullReport(id)); err == nil {
 			t.Errorf("WriteReport for the ID %q: no error", id)
 		}

@@ -1,25 +1,25 @@
 package hook
 
 import (
-	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
 )
 
-// Count is a number of handles or objects, as the kernel's rdma controller has it.
+// Count is a number of handles or objects in the kernel's rdma controller.
 type Count int64
 
-// NoLimit is "max" in rdma.max: no limit, and more than every other Count.
+// NoLimit is "max" in rdma.max: no limit. It is higher than every other Count.
 const NoLimit Count = math.MaxInt32
 
-// Resources are what the rdma controller counts of a device.
+// Resources are the counts of the rdma controller for a device.
 type Resources struct {
 	Handles Count `json:"handles"` // hca_handle: open contexts
 	Objects Count `json:"objects"` // hca_object: verbs objects, such as queue pairs
 }
 
-// Wanted are the resources that a --limit names; 0 stands for one that it does not.
+// Wanted are the resources of a --limit. 0 means that the flag does not name the resource.
 type Wanted struct {
 	Handles Count `json:"handles,omitempty"`
 	Objects Count `json:"objects,omitempty"`
@@ -31,22 +31,21 @@ type DeviceLimit struct {
 	Want   Wanted
 }
 
-// ParseLimit reads IBDEV:handles=N,objects=M, where one of the two may be left out.
-// Zero is refused: it would leave a device that no program can open.
+// ParseLimit parses IBDEV:handles=N,objects=M. One of the two resources may be missing. Zero is an error, because no
+// program could open the device.
 func ParseLimit(s string) (DeviceLimit, error) {
 	colon := strings.LastIndexByte(s, ':')
 	if colon <= 0 || strings.ContainsAny(s[:colon], " \t\n") {
-		return DeviceLimit{}, badLimit(s, `does not start with the name of an RDMA device and a colon, such as mlx5_0:handles=64`)
+		return DeviceLimit{}, badLimit(s, "does not start with the name of an RDMA device and a colon, such as "+
+			"mlx5_0:handles=64")
 	}
 	want, err := ParseWanted(s[colon+1:])
 	return DeviceLimit{Device: s[:colon], Want: want}, err
 }
 
-// ParseWanted reads handles=N,objects=M, as it stands behind the device in a --limit.
+// ParseWanted parses handles=N,objects=M, the part of a --limit after the device.
 func ParseWanted(s string) (w Wanted, err error) {
-	for rest, more := s, true; more; {
-		var part string
-		part, rest, more = strings.Cut(rest, ",")
+	for part := range strings.SplitSeq(s, ",") {
 		name, value, _ := strings.Cut(part, "=")
 		field := &w.Handles
 		switch name {
@@ -68,17 +67,14 @@ func ParseWanted(s string) (w Wanted, err error) {
 	return w, nil
 }
 
-func badLimit(s, why string) error {
-	return errors.New("parse limit " + strconv.Quote(s) + ": it " + why)
+func badLimit(s, fault string) error {
+	return fmt.Errorf("parse limit %q: it %s", s, fault)
 }
 
-// parseMax finds the line of a device in rdma.max, such as
-// "mlx5_0 hca_handle=2 hca_object=max ". found is false where the controller does not
-// know the device.
+// parseMax finds the line of a device in rdma.max, such as "mlx5_0 hca_handle=2 hca_object=max ". found is false if the
+// controller does not know the device.
 func parseMax(text, device string) (r Resources, found bool, err error) {
-	for len(text) > 0 {
-		var line string
-		line, text, _ = strings.Cut(text, "\n")
+	for line := range strings.SplitSeq(text, "\n") {
 		name, rest, _ := strings.Cut(line, " ")
 		if name != device {
 			continue
@@ -86,7 +82,7 @@ func parseMax(text, device string) (r Resources, found bool, err error) {
 		handles, err1 := parseMaxField(rest, "hca_handle=")
 		objects, err2 := parseMaxField(rest, "hca_object=")
 		if err1 != nil || err2 != nil {
-			return Resources{}, true, errors.New("parse " + strconv.Quote(line) + ": want hca_handle and hca_object, each max or a number")
+			return Resources{}, true, fmt.Errorf("parse %q: want hca_handle and hca_object, each max or a number", line)
 		}
 		return Resources{handles, objects}, true, nil
 	}
@@ -94,9 +90,7 @@ func parseMax(text, device string) (r Resources, found bool, err error) {
 }
 
 func parseMaxField(line, name string) (Count, error) {
-	for len(line) > 0 {
-		var word string
-		word, line, _ = strings.Cut(line, " ")
+	for word := range strings.SplitSeq(line, " ") {
 		if value, ok := strings.CutPrefix(word, name); ok {
 			var c Count
 			err := c.UnmarshalText([]byte(value))
@@ -106,7 +100,7 @@ func parseMaxField(line, name string) (Count, error) {
 	return 0, strconv.ErrSyntax
 }
 
-// String is how the kernel has it: "max" or a number.
+// String returns the kernel's form: "max" or a number.
 func (c Count) String() string {
 	if c >= NoLimit {
 		return "max"
@@ -125,7 +119,7 @@ func (c *Count) UnmarshalText(text []byte) error {
 	}
 	n, err := strconv.ParseUint(string(text), 10, 31)
 	if err != nil {
-		return errors.New("parse count " + strconv.Quote(string(text)) + ": it is neither max nor a number of 31 bits")
+		return fmt.Errorf("parse count %q: it is neither max nor a number of 31 bits", text)
 	}
 	*c = Count(n)
 	return nil
@@ -136,7 +130,7 @@ func (r Resources) String() string {
 	return "handles " + r.Handles.String() + ", objects " + r.Objects.String()
 }
 
-// String is for people; what is not asked for is not in it.
+// String is for people. It omits resources that are not requested.
 func (w Wanted) String() string {
 	switch {
 	case w.Objects == 0:

@@ -42,7 +42,8 @@ func TestParseLimit(t *testing.T) {
 
 // The texts are those of Linux 6.12.
 func TestParseMax(t *testing.T) {
-	const text = "rxe01 hca_handle=1 hca_object=2 \nrxe0 hca_handle=max hca_object=2000 \nsiw0 hca_handle=0 hca_object=2147483646 \n"
+	const text = "rxe01 hca_handle=1 hca_object=2 \nrxe0 hca_handle=max hca_object=2000 \nsiw0 hca_handle=0 " +
+		"hca_object=2147483646 \n"
 	for device, want := range map[string]Resources{"rxe0": {NoLimit, 2000}, "rxe01": {1, 2}, "siw0": {0, 2147483646}} {
 		if got, found, err := parseMax(text, device); !found || err != nil || got != want {
 			t.Errorf("%s: %+v, %v, %v", device, got, found, err)
@@ -53,7 +54,8 @@ func TestParseMax(t *testing.T) {
 			t.Errorf("%q: found %v, %v", text, found, err)
 		}
 	}
-	for _, text := range []string{"rxe0", "rxe0 hca_handle=1", "rxe0 hca_handle=-1 hca_object=1", "rxe0 hca_handle=1 hca_object=", "rxe0 hca_handle=2147483648 hca_object=1"} {
+	for _, text := range []string{"rxe0", "rxe0 hca_handle=1", "rxe0 hca_handle=-1 hca_object=1",
+		"rxe0 hca_handle=1 hca_object=", "rxe0 hca_handle=2147483648 hca_object=1"} {
 		if _, _, err := parseMax(text, "rxe0"); err == nil {
 			t.Errorf("%q: no error", text)
 		}
@@ -89,7 +91,8 @@ func FuzzParseLimit(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if l.Device == "" || l.Want == (Wanted{}) || l.Want.Handles < 0 || l.Want.Objects < 0 || max(l.Want.Handles, l.Want.Objects) > NoLimit {
+		if l.Device == "" || l.Want == (Wanted{}) || l.Want.Handles < 0 || l.Want.Objects < 0 ||
+			max(l.Want.Handles, l.Want.Objects) > NoLimit {
 			t.Errorf("%q is read as %+v", s, l)
 		}
 		if !strings.HasPrefix(s, l.Device+":") {

@@ -11,8 +11,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/podcgroup"
 )
 
-// Exit codes. A container runtime stops the start of the container at any other
-// than ExitOK.
+// Exit codes. A container runtime fails the start of the container for every code but ExitOK.
 const (
 	ExitOK      = 0
 	ExitDenied  = 1
@@ -23,21 +22,21 @@ const (
 	ExitAway    = 6
 )
 
-// ExitCodes are what they mean.
+// ExitCodes are the meanings of the exit codes.
 var ExitCodes = exitcode.List{
 	ExitOK:      "done, or nothing to do",
 	ExitDenied:  "a limit may not be raised or set, and --on-denied is fail",
-	ExitUsage:   "a flag has a value that is not understood",
-	ExitState:   "standard input holds no OCI state, or one without a usable pid",
+	ExitUsage:   "a flag has an invalid value",
+	ExitState:   "standard input has no OCI state, or one without a usable pid",
 	ExitTimeout: "no complete OCI state arrived within --timeout",
 	ExitProcess: "the process is gone or a limit cannot be changed, and --on-denied is fail",
-	ExitAway: "a device of --present or an interface of --interface is not in the container's network namespace, a node of --node is that of another device, " +
-		"or that cannot be found out",
+	ExitAway: "a device of --present or an interface of --interface is not in the container's network namespace, " +
+		"a node of --node belongs to another device, or the check failed",
 }
 
-// IO is what Run has of the outside.
+// IO is the environment of Run.
 type IO struct {
-	Stdin  int // a file descriptor, since it is read with a deadline
+	Stdin  int // a file descriptor, because Run reads it with a deadline
 	Stdout io.Writer
 	Stderr io.Writer
 	Open   func(pid int) (Process, error) // OpenProcess
@@ -46,17 +45,16 @@ type IO struct {
 	Devices Devices // HostDevices
 }
 
-// Run is the program: it returns the exit code. args do not hold the program's
-// name. Except for bad input it returns ExitOK unless the policy is Fail: a
-// container with a small limit is better than none, unless someone says not.
+// Run is the program. It returns the exit code. args does not include the program's name. If a limit cannot be set, Run
+// returns ExitOK unless the policy is Fail: by default a container with a small limit is better than none.
 func Run(args []string, version string, std IO) int {
 	deadline := time.Now()
 	opts, warnings, err := ParseOptions(args)
 	deadline = deadline.Add(opts.Timeout)
-	say(std.Stderr, warnings...)
+	printLines(std.Stderr, warnings...)
 	switch {
 	case err != nil:
-		say(std.Stderr, err.Error()+" (see rdma-hook --help)")
+		printLines(std.Stderr, err.Error()+" (see rdma-hook --help)")
 		return ExitUsage
 	case opts.Help:
 		io.WriteString(std.Stdout, Usage())
@@ -67,7 +65,7 @@ func Run(args []string, version string, std IO) int {
 	}
 	st, err := ReadState(std.Stdin, deadline)
 	if err != nil {
-		say(std.Stderr, err.Error())
+		printLines(std.Stderr, err.Error())
 		if errors.Is(err, ErrStateTimeout) {
 			return ExitTimeout
 		}
@@ -76,59 +74,50 @@ func Run(args []string, version string, std IO) int {
 	return act(opts, st, warnings, version, deadline, std)
 }
 
-// act applies the limits to the state's process and reports.
+// act applies the limits to the state's process, and writes the report.
 func act(opts Options, st State, warnings []string, version string, deadline time.Time, std IO) int {
 	reason, warning, err := st.check()
 	if err != nil {
-		say(std.Stderr, err.Error())
+		printLines(std.Stderr, err.Error())
 		return ExitState
 	}
-	if warning != "" {
-		say(std.Stderr, warning)
-		warnings = append(warnings, warning)
-	}
-	if reason == "" {
-		warning, err := opts.checkNodes(std.Devices)
-		if err = errors.Join(err, opts.checkNamespace(std.Devices, *st.PID, deadline)); err != nil {
-			say(std.Stderr, err.Error())
-			return ExitAway
-		}
+	addWarning := func(warning string) {
 		if warning != "" {
-			say(std.Stderr, warning)
+			printLines(std.Stderr, warning)
 			warnings = append(warnings, warning)
 		}
+	}
+	addWarning(warning)
+	if reason == "" {
+		warning, err := opts.checkDevices(std.Devices, *st.PID, deadline)
+		if err != nil {
+			printLines(std.Stderr, err.Error())
+			return ExitAway
+		}
+		addWarning(warning)
 	}
 	report := newReport(opts, st, warnings, version)
 	if reason == "" {
 		if opts.Claim != "" {
 			report.HostNetwork = inHostNetwork(report.PID)
 			if uid := podOf(std.Files, report.PID); uid != "" {
-				report.PodUID = uid // the kubelet's word, which no annotation changes
+				report.PodUID = uid // the kubelet named the cgroup: annotations cannot change it
 			}
 		}
 		err = report.apply(opts, deadline, std)
 	} else {
 		report.Outcome, report.Message = Skipped, "nothing to do: "+reason
 	}
-	report.talk(opts, std.Stderr)
+	report.print(opts, std.Stderr)
 	if opts.Report != "" {
 		if err := reportBy(deadline, opts.Report, report); err != nil {
-			say(std.Stderr, err.Error()+"; the container is not affected")
+			printLines(std.Stderr, err.Error()+"; the container is not affected")
 		}
 	}
 	return exitCode(err, opts.OnDenied)
 }
 
-// checkNodes looks whose the nodes of the container are.
-func (o *Options) checkNodes(d Devices) (warning string, err error) {
-	if len(o.Nodes) == 0 {
-		return "", nil
-	}
-	return d.CheckNodes(o.Nodes)
-}
-
-// podOf returns the UID of the pod that a process is in by its cgroup, empty where that is
-// not one of a pod.
+// podOf returns the UID of the pod of a process, which is in the name of its cgroup, "" for a process outside of pods.
 func podOf(f Files, pid int) string {
 	text, err := f.Read("/proc/" + strconv.Itoa(pid) + "/cgroup")
 	if err != nil {
@@ -137,19 +126,21 @@ func podOf(f Files, pid int) string {
 	return podcgroup.OfProcess(text)
 }
 
-// checkNamespace looks for what has to be in the container's network namespace.
-func (o *Options) checkNamespace(d Devices, pid int, deadline time.Time) error {
-	var errs []error
+// checkDevices checks the nodes of the container, and the devices and interfaces in its network namespace.
+func (o *Options) checkDevices(d Devices, pid int, deadline time.Time) (warning string, err error) {
+	if len(o.Nodes) > 0 {
+		warning, err = d.CheckNodes(o.Nodes)
+	}
 	if len(o.Present) > 0 {
-		errs = append(errs, CheckPresences(d, pid, o.Present, deadline))
+		err = errors.Join(err, CheckPresences(d, pid, o.Present, deadline))
 	}
 	if len(o.Inside) > 0 {
-		errs = append(errs, CheckInterfaces(d, pid, o.Inside, deadline))
+		err = errors.Join(err, CheckInterfaces(d, pid, o.Inside, deadline))
 	}
-	return errors.Join(errs...)
+	return warning, err
 }
 
-// apply does what the options ask for and notes what has become of it.
+// apply sets the limits, and records the results.
 func (r *Report) apply(opts Options, deadline time.Time, std IO) (err error) {
 	result := Result{Outcome: Skipped, Message: "nothing to do: no --memlock is given"}
 	if opts.Memlock != 0 {
@@ -164,15 +155,15 @@ func (r *Report) apply(opts Options, deadline time.Time, std IO) (err error) {
 	return err
 }
 
-// talk says what has become of everything.
-func (r *Report) talk(opts Options, stderr io.Writer) {
-	quiet := func(o Outcome) bool { return opts.OnDenied == Ignore && (o == Denied || o == Unenforced) }
-	if !quiet(r.Outcome) && (opts.Memlock != 0 || len(r.Limits) == 0) {
-		say(stderr, r.Message)
+// print prints the results.
+func (r *Report) print(opts Options, stderr io.Writer) {
+	isIgnored := func(o Outcome) bool { return opts.OnDenied == Ignore && (o == Denied || o == Unenforced) }
+	if !isIgnored(r.Outcome) && (opts.Memlock != 0 || len(r.Limits) == 0) {
+		printLines(stderr, r.Message)
 	}
 	for _, l := range r.Limits {
-		if !quiet(l.Outcome) {
-			say(stderr, l.Message)
+		if !isIgnored(l.Outcome) {
+			printLines(stderr, l.Message)
 		}
 	}
 }
@@ -217,42 +208,45 @@ func newReport(opts Options, st State, warnings []string, version string) Report
 	return r
 }
 
-// setLimitsBy sets the limits, but waits no longer than the deadline: the kernel
-// changes one cgroup at a time, and another one may take long.
-func setLimitsBy(deadline time.Time, f Files, pid int, opts Options) ([]LimitResult, error) {
-	type outcome struct {
-		results []LimitResult
-		err     error
-	}
-	done := make(chan outcome, 1)
+// doBy runs f, and reports whether f returned before the deadline. After the deadline f may go on running.
+func doBy(deadline time.Time, f func()) bool {
+	done := make(chan struct{})
 	go func() {
-		results, err := SetLimits(f, pid, opts.Limits, opts.OnDenied)
-		done <- outcome{results, err}
+		defer close(done)
+		f()
 	}()
 	select {
-	case o := <-done:
-		return o.results, o.err
+	case <-done:
+		return true
 	case <-time.After(time.Until(deadline)):
-		return unsetAll(opts.Limits, opts.OnDenied, os.ErrDeadlineExceeded)
+		return false
 	}
 }
 
-// reportBy writes the report, but waits no longer than the deadline: the
-// directory may be on a file system that hangs.
+// setLimitsBy sets the limits before the deadline. The kernel changes one cgroup at a time, so another change can delay
+// this one.
+func setLimitsBy(deadline time.Time, f Files, pid int, opts Options) ([]LimitResult, error) {
+	var results []LimitResult // not read after the deadline, nor is err
+	var err error
+	if doBy(deadline, func() { results, err = SetLimits(f, pid, opts.Limits, opts.OnDenied) }) {
+		return results, err
+	}
+	return eachLimit(opts.Limits, opts.OnDenied,
+		func(DeviceLimit) (LimitResult, error) { return LimitResult{}, os.ErrDeadlineExceeded })
+}
+
+// reportBy writes the report before the deadline. The directory may be on a file system that hangs.
 func reportBy(deadline time.Time, dir string, r Report) error {
-	done := make(chan error, 1)
-	go func() { done <- WriteReport(dir, r) }()
-	select {
-	case err := <-done:
+	var err error // not read after the deadline
+	if doBy(deadline, func() { err = WriteReport(dir, r) }) {
 		return err
-	case <-time.After(time.Until(deadline)):
-		return wrap("write report to "+strconv.Quote(dir), os.ErrDeadlineExceeded)
 	}
+	return wrap("write report to "+strconv.Quote(dir), os.ErrDeadlineExceeded)
 }
 
-// say writes lines for people. A runtime shows them only where the hook fails,
-// if at all, so nothing depends on them.
-func say(w io.Writer, lines ...string) {
+// printLines prints lines for people. Nothing may depend on them, because a runtime shows them only if the hook fails,
+// or never.
+func printLines(w io.Writer, lines ...string) {
 	for _, line := range lines {
 		io.WriteString(w, "rdma-hook: "+line+"\n")
 	}

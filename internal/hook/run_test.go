@@ -43,7 +43,8 @@ func TestRun(t *testing.T) {
 	}{
 		{"runc", "--memlock 4Mi", runcState, low(), ExitOK, "raised locked-memory limit", true},
 		{"crun", "--memlock 4Mi", crunState, low(), ExitOK, "raised", true},
-		{"clamped", "--memlock unlimited", runcState, low(), ExitOK, "need CAP_SYS_RESOURCE to raise the hard limit of 8 MiB", true},
+		{"clamped", "--memlock unlimited", runcState, low(), ExitOK, "need CAP_SYS_RESOURCE to raise the hard limit of 8 MiB",
+			true},
 		{"denied", "--memlock unlimited --on-denied fail", runcState, low(), ExitDenied, "need CAP_SYS_RESOURCE", false},
 		{"ignored", "--memlock unlimited --on-denied ignore", runcState, low(), ExitOK, "", false},
 		{"foreign, clamp", "--memlock 1Mi", runcState, foreign, ExitOK, "cannot be read", false},
@@ -61,7 +62,7 @@ func TestRun(t *testing.T) {
 		{"stopped without pid", "--memlock 4Mi", `{"status":"stopped"}`, low(), ExitOK, "nothing to do", false},
 		{"pid 0", "--memlock 4Mi", pid("0"), low(), ExitOK, "its pid is 0", false},
 		{"pid -7", "--memlock 4Mi", pid("-7"), low(), ExitOK, "its pid is -7", false},
-		{"no pid", "--memlock 4Mi", `{"status":"creating"}`, low(), ExitState, `there is no "pid"`, false},
+		{"no pid", "--memlock 4Mi", `{"status":"creating"}`, low(), ExitState, `it has no "pid"`, false},
 		{"huge pid", "--memlock 4Mi", pid("4294967297"), low(), ExitState, "larger than any process ID", false},
 		{"no JSON", "--memlock 4Mi", "hello", low(), ExitState, "invalid character", false},
 		{"no stdin", "--memlock 4Mi", "", low(), ExitState, "it is empty", false},
@@ -189,7 +190,8 @@ func TestRunPodOfCgroup(t *testing.T) {
 		w.Close()
 		var talk strings.Builder
 		files := textFiles{"/proc/4242/cgroup": cgroup}
-		if code := Run([]string{"--claim", "x", "--report", dir}, "v9", IO{Stdin: fd, Stdout: &talk, Stderr: &talk, Files: files}); code != ExitOK {
+		if code := Run([]string{"--claim", "x", "--report", dir}, "v9",
+			IO{Stdin: fd, Stdout: &talk, Stderr: &talk, Files: files}); code != ExitOK {
 			t.Fatalf("code %d, %s", code, &talk)
 		}
 		if r := readReport(t, dir+"/web.x.json"); r.PodUID != want {

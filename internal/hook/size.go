@@ -1,21 +1,20 @@
 package hook
 
 import (
-	"errors"
+	"fmt"
 	"math"
 	"math/bits"
 	"strconv"
 	"strings"
 )
 
-// Size is a limit in bytes, as prlimit(2) has it.
+// Size is a limit in bytes, as in prlimit(2).
 type Size uint64
 
-// Unlimited is RLIM_INFINITY: no limit, and more than every other Size.
+// Unlimited is RLIM_INFINITY: no limit. It is higher than every other Size.
 const Unlimited Size = math.MaxUint64
 
-// suffixes are those of Kubernetes quantities, longest first. Upper-case K is
-// accepted beside Kubernetes' k, because people write it.
+// suffixes are those of Kubernetes quantities, the longest first, and an upper-case K, because people write it.
 var suffixes = [...]struct {
 	name  string
 	bytes uint64
@@ -24,9 +23,8 @@ var suffixes = [...]struct {
 	{"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12},
 }
 
-// ParseSize reads "unlimited" or a whole number of bytes with an optional
-// suffix (Ki Mi Gi Ti, or k K M G T for powers of 1000). Zero is refused: the
-// hook never lowers a limit, so zero can only be a misunderstanding.
+// ParseSize parses "unlimited" or a whole number of bytes with an optional suffix (Ki Mi Gi Ti, or k K M G T for powers
+// of 1000). Zero is an error: the hook never lowers a limit, so zero must be a mistake.
 func ParseSize(s string) (Size, error) {
 	if s == "unlimited" {
 		return Unlimited, nil
@@ -52,12 +50,11 @@ func ParseSize(s string) (Size, error) {
 	return Size(bytes), nil
 }
 
-func badSize(s, why string) error {
-	return errors.New("parse size " + strconv.Quote(s) + ": it " + why)
+func badSize(s, fault string) error {
+	return fmt.Errorf("parse size %q: it %s", s, fault)
 }
 
-// String is for people: "unlimited", "8 MiB", or "1000 bytes" where no binary
-// unit divides the value.
+// String is for people: "unlimited", "8 MiB", or "1000 bytes" if no binary unit divides the value.
 func (s Size) String() string {
 	if s == Unlimited {
 		return "unlimited"
@@ -71,9 +68,8 @@ func (s Size) String() string {
 	return strconv.FormatUint(uint64(s), 10) + " bytes"
 }
 
-// MarshalText is for programs: "unlimited" or the bytes in decimal. Text rather
-// than a JSON number, because 2^64-1 is not exact in programs that read numbers
-// as float64 (jq is one).
+// MarshalText is for programs: "unlimited" or the bytes in decimal. It must be a string, because programs that read
+// JSON numbers as float64, such as jq, cannot represent 2^64-1.
 func (s Size) MarshalText() ([]byte, error) {
 	if s == Unlimited {
 		return []byte("unlimited"), nil

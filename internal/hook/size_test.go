@@ -81,7 +81,8 @@ func TestSizeString(t *testing.T) {
 // FuzzParseSize compares every accepted size with arithmetic without limits, and
 // reads back what the report would hold.
 func FuzzParseSize(f *testing.F) {
-	for _, s := range []string{"unlimited", "1", "8Mi", "64K", "18446744073709551615", "16777215Ti", "0", "1.5Gi", "-1", "Ki"} {
+	for _, s := range []string{"unlimited", "1", "8Mi", "64K", "18446744073709551615", "16777215Ti", "0", "1.5Gi", "-1",
+		"Ki"} {
 		f.Add(s)
 	}
 	units := map[string]int64{"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40,

@@ -13,31 +13,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MaxStateSize bounds what the hook reads from stdin. A state holds the annotations of the container.
-// Kubernetes accepts 256 KiB of annotations for a pod, and a pod of 1.5 MiB in all. A runtime
-// escapes a byte with up to seven bytes, and CRI-O writes several copies.
+// MaxStateSize bounds what the hook reads from stdin. A state contains the annotations of the container. Kubernetes
+// accepts 256 KiB of annotations for a pod, and 1.5 MiB for the whole pod. A runtime escapes a byte with up to seven
+// bytes, and CRI-O writes several copies.
 const MaxStateSize = 64 << 20
 
-// maxText bounds a text that is kept, such as the container's ID.
+// maxText bounds a text that the hook keeps, such as the container's ID.
 const maxText = 4096
 
-// ErrStateTimeout is what ReadState returns when no whole state arrives in time.
+// ErrStateTimeout is the error of ReadState if no complete state arrives in time.
 var ErrStateTimeout = errors.New("no complete OCI state arrived in time")
 
-// State is what the hook needs of the OCI runtime's state,
+// State is the part of the OCI runtime's state that the hook needs,
 // https://github.com/opencontainers/runtime-spec/blob/main/runtime.md#state.
 type State struct {
 	ID     string // id
-	Status string // status: runc says "creating" to a createRuntime hook, crun "created"
-	PID    *int   // pid, as the runtime's PID namespace sees it; nil where absent
+	Status string // status: for a createRuntime hook runc writes "creating", crun "created"
+	PID    *int   // pid in the runtime's PID namespace; nil if absent
 
-	// What the container runtimes of Kubernetes say in the annotations; "" elsewhere.
+	// From the annotations of Kubernetes' container runtimes, else "".
 	PodUID    string
 	Container string // its name in the pod
 }
 
-// stateOf returns the state with those members. Unknown keys are ignored, and null is the same as absent. A struct would
-// not do: encoding/json ignores the case of its keys.
+// stateOf returns the state with these members. It ignores unknown keys, and treats null as absent. It must not decode
+// into a struct, because encoding/json ignores the case of a struct's keys.
 func stateOf(members map[string]json.RawMessage) (st State, err error) {
 	if members == nil {
 		return st, errors.New("parse OCI state: it is null, and not an object")
@@ -59,29 +59,29 @@ func stateOf(members map[string]json.RawMessage) (st State, err error) {
 	return st, nil
 }
 
-// check says whether there is a process to act on. reason explains why not; it
-// is an error only where the state itself is wrong. A warning does not stop.
+// check reports whether there is a process to limit. If there is none, reason says why. An error means that the state
+// itself is wrong. The hook continues after a warning.
 func (st State) check() (reason, warning string, err error) {
 	switch {
 	case st.Status == "stopped":
 		return `the status is "stopped"`, "", nil
 	case st.PID == nil:
-		return "", "", errors.New(`check OCI state: there is no "pid"; use the hook as createRuntime, where the runtime must give one`)
+		return "", "", errors.New(`check OCI state: it has no "pid"; use the hook as createRuntime, where the runtime must ` +
+			`write one`)
 	case *st.PID <= 0:
 		return "the state names no process: its pid is " + strconv.Itoa(*st.PID), "", nil
 	case *st.PID > math.MaxInt32:
-		return "", "", errors.New("check OCI state: pid " + strconv.Itoa(*st.PID) + " is larger than any process ID")
+		return "", "", fmt.Errorf("check OCI state: pid %d is larger than any process ID", *st.PID)
 	case st.Status != "creating" && st.Status != "created":
-		warning = "status " + strconv.Quote(st.Status) +
-			` is neither "creating" nor "created", as it is in a createRuntime hook; going on`
+		warning = fmt.Sprintf(`status %q is neither "creating" nor "created", as in a createRuntime hook; the hook continues`,
+			st.Status)
 	}
 	return "", warning, nil
 }
 
-// ReadState reads the OCI state from a file descriptor. It returns as soon as
-// the state is complete, end of file or not, and after the deadline at the
-// latest, so that a runtime that never closes the pipe cannot hang the start of
-// a container. The last one of a repeated key counts. The descriptor may be blocking.
+// ReadState reads the OCI state from a file descriptor, which may be blocking. It returns once the state is complete,
+// even without an end of file, and at the deadline at the latest: a runtime that never closes the pipe must not block
+// the start of a container. The last value of a repeated key counts.
 func ReadState(fd int, deadline time.Time) (State, error) {
 	return readState(&stateReader{read: func(b []byte) (int, error) { return readBy(fd, b, deadline) }})
 }
@@ -94,7 +94,8 @@ func readState(r *stateReader) (State, error) {
 	case r.err != nil:
 		return State{}, fmt.Errorf("read OCI state from stdin (%d bytes so far): %w", r.total, r.err)
 	case err == io.EOF:
-		return State{}, errors.New("read OCI state from stdin: it is empty; a container runtime starts this hook and writes the state there")
+		return State{}, errors.New("read OCI state from stdin: it is empty; a container runtime starts this hook and " +
+			"writes the state to its stdin")
 	case err != nil:
 		return State{}, fmt.Errorf("parse OCI state: %w", err)
 	}
@@ -105,7 +106,7 @@ func readState(r *stateReader) (State, error) {
 	return stateOf(members)
 }
 
-// stateReader counts what it reads, and keeps an error other than the end of the file.
+// stateReader counts bytes, and keeps an error other than the end of the file.
 type stateReader struct {
 	read  func([]byte) (int, error)
 	total int
@@ -123,7 +124,7 @@ func (r *stateReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// readBy reads what is there, and waits for it until the deadline.
+// readBy reads available bytes. It waits for them until the deadline.
 func readBy(fd int, b []byte, deadline time.Time) (int, error) {
 	for {
 		if err := waitReadable(fd, deadline); err != nil {
@@ -149,7 +150,7 @@ func waitReadable(fd int, deadline time.Time) error {
 		if left <= 0 {
 			return ErrStateTimeout
 		}
-		// Rounded up: a rest below a millisecond must not become a busy loop.
+		// Round up: less than a millisecond must not become a busy loop.
 		n, err := unix.Poll(fds, int((left+time.Millisecond-1)/time.Millisecond))
 		switch {
 		case err != nil && err != unix.EINTR:

@@ -15,8 +15,10 @@ import (
 // States as runc 1.1.5 and crun 1.8.1 write them to a createRuntime hook.
 const (
 	runcState = `{"ociVersion":"1.0.2-dev","id":"web","status":"creating","pid":4242,` +
-		`"bundle":"/run/containerd/io.containerd.runtime.v2.task/k8s.io/web","annotations":{"io.kubernetes.cri.container-name":"c","io.kubernetes.cri.sandbox-uid":"u"}}`
-	crioState = `{"annotations":{"io.kubernetes.cri-o.ContainerID":"web","io.kubernetes.pod.uid":"u","io.kubernetes.container.name":"c","a":[1]},"id":"web","status":"created"}`
+		`"bundle":"/run/containerd/io.containerd.runtime.v2.task/k8s.io/web",` +
+		`"annotations":{"io.kubernetes.cri.container-name":"c","io.kubernetes.cri.sandbox-uid":"u"}}`
+	crioState = `{"annotations":{"io.kubernetes.cri-o.ContainerID":"web","io.kubernetes.pod.uid":"u",` +
+		`"io.kubernetes.container.name":"c","a":[1]},"id":"web","status":"created"}`
 	crunState = `{ "ociVersion": "1.0", "id": "web", "pid": 4242, "root": "/r", "bundle": "/b", "status": "created" }`
 )
 
@@ -30,18 +32,26 @@ func TestParseState(t *testing.T) {
 		{"crun", crunState, State{"web", "created", pid(4242), "", ""}},
 		{"CRI-O", crioState, State{"web", "created", nil, "u", "c"}},
 		{"annotations of another kind", `{"annotations":["u"],"id":"a"}`, State{ID: "a"}},
-		{"annotations that are no text", `{"annotations":{"io.kubernetes.cri.sandbox-uid":7,"io.kubernetes.cri.container-name":"c"}}`, State{Container: "c"}},
-		{"a pod's annotations under containerd", strings.Replace(runcState, `"annotations":{`, `"annotations":{"io.kubernetes.pod.uid":"other","io.kubernetes.container.name":"other",`+
-			`"io.kubernetes.cri-o.ContainerID":"guess",`, 1), State{"web", "creating", pid(4242), "u", "c"}},
-		{"the same, behind", `{"id":"web","annotations":{"io.kubernetes.cri.container-name":"c","io.kubernetes.cri.sandbox-uid":"u","io.kubernetes.pod.uid":"other","io.kubernetes.container.name":"other"}}`,
+		{"annotations that are no text", `{"annotations":{"io.kubernetes.cri.sandbox-uid":7,` +
+			`"io.kubernetes.cri.container-name":"c"}}`, State{Container: "c"}},
+		{"a pod's annotations under containerd",
+			strings.Replace(runcState, `"annotations":{`,
+				`"annotations":{"io.kubernetes.pod.uid":"other","io.kubernetes.container.name":"other",`+
+					`"io.kubernetes.cri-o.ContainerID":"guess",`, 1), State{"web", "creating", pid(4242), "u", "c"}},
+		{"the same, behind", `{"id":"web","annotations":{"io.kubernetes.cri.container-name":"c","io.kubernetes.cri.sandbox-uid":"u",` +
+			`"io.kubernetes.pod.uid":"other","io.kubernetes.container.name":"other"}}`,
 			State{ID: "web", PodUID: "u", Container: "c"}},
-		{"an image's annotations under CRI-O", strings.Replace(crioState, `"a":[1]`, `"io.kubernetes.cri.sandbox-uid":"other","io.kubernetes.cri.container-name":"other"`, 1),
+		{"an image's annotations under CRI-O", strings.Replace(crioState, `"a":[1]`,
+			`"io.kubernetes.cri.sandbox-uid":"other","io.kubernetes.cri.container-name":"other"`, 1),
 			State{"web", "created", nil, "u", "c"}},
-		{"an ID of another container", `{"id":"web","annotations":{"io.kubernetes.cri-o.ContainerID":"db","io.kubernetes.pod.uid":"other"}}`, State{ID: "web"}},
+		{"an ID of another container", `{"id":"web","annotations":{"io.kubernetes.cri-o.ContainerID":"db",` +
+			`"io.kubernetes.pod.uid":"other"}}`, State{ID: "web"}},
 		{"no ID", `{"annotations":{"io.kubernetes.cri-o.ContainerID":"","io.kubernetes.pod.uid":"other"}}`, State{}},
-		{"a long annotation", `{"annotations":{"io.kubernetes.cri.sandbox-uid":"` + strings.Repeat("u", maxText+1) + `","io.kubernetes.cri.container-name":"` + strings.Repeat("c", maxText) + `"}}`,
+		{"a long annotation", `{"annotations":{"io.kubernetes.cri.sandbox-uid":"` + strings.Repeat("u", maxText+1) +
+			`","io.kubernetes.cri.container-name":"` + strings.Repeat("c", maxText) + `"}}`,
 			State{Container: strings.Repeat("c", maxText)}},
-		{"keys in other case", `{"ID":"a","Pid":1,"STATUS":"b","Annotations":{"io.kubernetes.cri.sandbox-uid":"u"}}`, State{}},
+		{"keys in other case", `{"ID":"a","Pid":1,"STATUS":"b","Annotations":{"io.kubernetes.cri.sandbox-uid":"u"}}`,
+			State{}},
 		{"an annotation in other case", `{"annotations":{"IO.kubernetes.cri.sandbox-uid":"u"}}`, State{}},
 		{"a long key", `{"annotations":{"` + strings.Repeat("k", 3*maxText) + `":1}}`, State{}},
 		{"empty object", `{}`, State{}},

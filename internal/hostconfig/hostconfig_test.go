@@ -40,7 +40,8 @@ limits: {handles: 64, objects: 16384}
 	if diff := cmp.Diff(want, c.Edits()); diff != "" {
 		t.Error(diff)
 	}
-	if c.Memlock != "4Gi" || c.Userspace != UserspaceHost || len(c.Exclude) != 1 || c.Limits.String() != "handles=64,objects=16384" {
+	if c.Memlock != "4Gi" || c.Userspace != UserspaceHost || len(c.Exclude) != 1 ||
+		c.Limits.String() != "handles=64,objects=16384" {
 		t.Errorf("%+v", c)
 	}
 }
@@ -70,8 +71,9 @@ func TestParseRefuses(t *testing.T) {
 		header + "limits: {qps: 1}":                  "line 3: field qps not found\n",
 		header + "nodes: verbs":                      "line 3: cannot unmarshal !!str `verbs` into []string\n",
 		header + "---\nkind: Other":                  "more than one document",
-		"apiVersion: rdma.dev/v2\nkind: Other\n":     "line 1: apiVersion: want rdma.dev/v1alpha1, not \"rdma.dev/v2\"\nline 2: kind: want HostConfig, not \"Other\"",
-		"memlock: 1\n":                               "apiVersion: want rdma.dev/v1alpha1, not \"\"",
+		"apiVersion: rdma.dev/v2\nkind: Other\n": "line 1: apiVersion: want rdma.dev/v1alpha1, not \"rdma.dev/v2\"\n" +
+			"line 2: kind: want HostConfig, not \"Other\"",
+		"memlock: 1\n": "apiVersion: want rdma.dev/v1alpha1, not \"\"",
 		header + "mounts:\n- hostPath: /a\n  containerPath: /x\n- hostPath: /b\n  containerPath: /x/": "line 6: mounts[1]: /a is mounted at /x already",
 		header + "mounts:\n- hostPath: /a\n  containerPath: /..":                                      "line 4: mounts[0]: a mount at / hides all of the image",
 		header + "mounts: [{hostPath: /x, containerPath: /t}]\nncclTopology: /t":                      "line 4: ncclTopology: /x is mounted at /t already",
@@ -98,11 +100,13 @@ func TestManyProblems(t *testing.T) {
 
 // TestMounts: one that stands twice is mounted once, and a host path may have a colon.
 func TestMounts(t *testing.T) {
-	c, err := Parse([]byte(header + "mounts:\n- hostPath: /dev/0000:3b:00.0\n- hostPath: /t\n- hostPath: /t/\nncclTopology: /t\n"))
+	c, err := Parse([]byte(header + "mounts:\n- hostPath: /dev/0000:3b:00.0\n- hostPath: /t\n- hostPath: /t/\n" +
+		"ncclTopology: /t\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []cdi.Mount{{HostPath: "/dev/0000:3b:00.0", ContainerPath: "/dev/0000:3b:00.0"}, {HostPath: "/t", ContainerPath: "/t"}}
+	want := []cdi.Mount{{HostPath: "/dev/0000:3b:00.0", ContainerPath: "/dev/0000:3b:00.0"},
+		{HostPath: "/t", ContainerPath: "/t"}}
 	if diff := cmp.Diff(want, c.Edits().Mounts); diff != "" {
 		t.Error(diff)
 	}

@@ -109,9 +109,10 @@ func forest(t *testing.T, r *rand.Rand, dir string) {
 
 // needless errors are those of names that are taken, or lead nowhere.
 func needless(err error) bool {
-	return slices.ContainsFunc([]error{fs.ErrExist, fs.ErrNotExist, syscall.ENOTDIR, syscall.ELOOP, syscall.EISDIR}, func(e error) bool {
-		return errors.Is(err, e)
-	})
+	return slices.ContainsFunc([]error{fs.ErrExist, fs.ErrNotExist, syscall.ENOTDIR, syscall.ELOOP, syscall.EISDIR},
+		func(e error) bool {
+			return errors.Is(err, e)
+		})
 }
 
 func elements(r *rand.Rand, most int, of ...string) []string {

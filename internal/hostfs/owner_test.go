@@ -18,10 +18,13 @@ func TestCheckRootOnly(t *testing.T) {
 		change func(dir string) error
 		weak   []string
 	}{
-		"as it should be":     {func(string) error { return nil }, nil},
-		"file of a user":      {func(d string) error { return os.Chown(d+"/opt/bin/hook", user, 0) }, []string{"/opt/bin/hook"}},
-		"file for a group":    {func(d string) error { return os.Chmod(d+"/opt/bin/hook", 0o775) }, []string{"/opt/bin/hook"}},
-		"file for everyone":   {func(d string) error { return os.Chmod(d+"/opt/bin/hook", 0o757) }, []string{"/opt/bin/hook"}},
+		"as it should be": {func(string) error { return nil }, nil},
+		"file of a user": {func(d string) error { return os.Chown(d+"/opt/bin/hook", user, 0) },
+			[]string{"/opt/bin/hook"}},
+		"file for a group": {func(d string) error { return os.Chmod(d+"/opt/bin/hook", 0o775) },
+			[]string{"/opt/bin/hook"}},
+		"file for everyone": {func(d string) error { return os.Chmod(d+"/opt/bin/hook", 0o757) },
+			[]string{"/opt/bin/hook"}},
 		"directory of a user": {func(d string) error { return os.Chown(d+"/opt/bin", user, 0) }, []string{"/opt/bin"}},
 		"parent of a user":    {func(d string) error { return os.Chown(d+"/opt", user, 0) }, []string{"/opt"}},
 		"parent for a group":  {func(d string) error { return os.Chmod(d+"/opt", 0o775) }, []string{"/opt"}},
@@ -34,7 +37,8 @@ func TestCheckRootOnly(t *testing.T) {
 		"a user's link in a sticky directory": {func(d string) error {
 			return errors.Join(os.Chmod(d+"/usr", 0o777|os.ModeSticky), os.Lchown(d+"/usr/hook", user, 0))
 		}, []string{"/usr/hook"}},
-		"both": {func(d string) error { return errors.Join(os.Chown(d+"/opt", user, 0), os.Chmod(d+"/usr", 0o777)) }, []string{"/usr", "/opt"}},
+		"both": {func(d string) error { return errors.Join(os.Chown(d+"/opt", user, 0), os.Chmod(d+"/usr", 0o777)) },
+			[]string{"/usr", "/opt"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

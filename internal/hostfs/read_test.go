@@ -25,7 +25,8 @@ func TestReadFileRefuses(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]error{
-		"fifo": ErrNotRegular, "directory": ErrNotRegular, "link": ErrNotRegular, "large": ErrTooLarge, "full": nil, "none": os.ErrNotExist,
+		"fifo": ErrNotRegular, "directory": ErrNotRegular, "link": ErrNotRegular, "large": ErrTooLarge, "full": nil,
+		"none": os.ErrNotExist,
 	} {
 		if _, err := ReadFile(DirFS(dir), "/"+name, 8); !errors.Is(err, want) {
 			t.Errorf("%s: ReadFile says %v, want %v", name, err, want)
@@ -53,7 +54,8 @@ func TestReadFileRefuses(t *testing.T) {
 // nowhere else.
 func TestOpenStaysInside(t *testing.T) {
 	dir := t.TempDir()
-	if err := errors.Join(os.Symlink("/etc", filepath.Join(dir, "abs")), os.Symlink("../../../../../../etc", filepath.Join(dir, "up"))); err != nil {
+	if err := errors.Join(os.Symlink("/etc", filepath.Join(dir, "abs")),
+		os.Symlink("../../../../../../etc", filepath.Join(dir, "up"))); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"abs/hostname", "up/hostname", "abs/passwd", "up/passwd"} {

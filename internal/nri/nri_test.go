@@ -84,7 +84,8 @@ func eventually(t *testing.T, try func() error) {
 
 // pod is what a runtime tells of one.
 func pod(uid, netns string) *api.PodSandbox {
-	p := &api.PodSandbox{Id: "id-" + uid, Uid: uid, Namespace: "team-a", Name: "name-" + uid, Linux: &api.LinuxPodSandbox{}}
+	p := &api.PodSandbox{Id: "id-" + uid, Uid: uid, Namespace: "team-a", Name: "name-" + uid,
+		Linux: &api.LinuxPodSandbox{}}
 	p.Linux.Namespaces = []*api.LinuxNamespace{{Type: "ipc", Path: "/proc/1/ns/ipc"}}
 	if netns != "" {
 		p.Linux.Namespaces = append(p.Linux.Namespaces, &api.LinuxNamespace{Type: "network", Path: netns})
@@ -100,14 +101,16 @@ func startRuntime(socket, dir string) (*adaptation.Adaptation, error) {
 		pods := []*api.PodSandbox{pod("old", "/run/netns/old"), host, pod("of-containers", ""), pod("ended", "")}
 		_, err := deliver(ctx, pods, []*api.Container{
 			{Id: "c", PodSandboxId: "id-of-containers", Name: "main"},
-			{Id: "1", PodSandboxId: "id-old", Name: "main", State: api.ContainerState_CONTAINER_RUNNING, CDIDevices: []*api.CDIDevice{{Name: "rdma.dev/claim=a"}}},
+			{Id: "1", PodSandboxId: "id-old", Name: "main", State: api.ContainerState_CONTAINER_RUNNING,
+				CDIDevices: []*api.CDIDevice{{Name: "rdma.dev/claim=a"}}},
 			{Id: "2", PodSandboxId: "id-ended", Name: "main", State: api.ContainerState_CONTAINER_STOPPED},
 			{Id: "3", PodSandboxId: "id-unknown", Name: "main", State: api.ContainerState_CONTAINER_RUNNING},
 		})
 		return err
 	}
 	update := func(context.Context, []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) { return nil, nil }
-	r, err := adaptation.New("test", "1", synchronize, update, adaptation.WithSocketPath(socket), adaptation.WithPluginPath(dir), adaptation.WithPluginConfigPath(dir))
+	r, err := adaptation.New("test", "1", synchronize, update, adaptation.WithSocketPath(socket),
+		adaptation.WithPluginPath(dir), adaptation.WithPluginConfigPath(dir))
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +186,8 @@ func TestPlugin(t *testing.T) {
 	}
 	h.says(t, `started a team-a/name-a in "/run/netns/a"`)
 	h.refuse = errors.New("the device is away")
-	if err := runtime.RunPodSandbox(ctx, &adaptation.RunPodSandboxRequest{Pod: pod("b", "")}); err == nil || !strings.Contains(err.Error(), "the device is away") {
+	if err := runtime.RunPodSandbox(ctx, &adaptation.RunPodSandboxRequest{Pod: pod("b", "")}); err == nil ||
+		!strings.Contains(err.Error(), "the device is away") {
 		t.Errorf("a sandbox that was refused: %v", err)
 	}
 	h.says(t, `started b team-a/name-b in ""`)
@@ -193,10 +197,12 @@ func TestPlugin(t *testing.T) {
 	h.says(t, "stopped a")
 
 	soft := uint64(64 << 10)
-	response, err := runtime.CreateContainer(ctx, &adaptation.CreateContainerRequest{Pod: pod("a", ""), Container: &api.Container{
-		Id: "c", Name: "hca", Rlimits: []*api.POSIXRlimit{{Type: "RLIMIT_NOFILE", Hard: 1, Soft: 1}, {Type: "RLIMIT_MEMLOCK", Hard: 1 << 20, Soft: soft}},
-		Hooks: &api.Hooks{CreateRuntime: []*api.Hook{{Path: "/opt/hook", Args: []string{"hook", "--flag"}}}},
-	}})
+	response, err := runtime.CreateContainer(ctx,
+		&adaptation.CreateContainerRequest{Pod: pod("a", ""), Container: &api.Container{
+			Id: "c", Name: "hca", Rlimits: []*api.POSIXRlimit{{Type: "RLIMIT_NOFILE", Hard: 1, Soft: 1},
+				{Type: "RLIMIT_MEMLOCK", Hard: 1 << 20, Soft: soft}},
+			Hooks: &api.Hooks{CreateRuntime: []*api.Hook{{Path: "/opt/hook", Args: []string{"hook", "--flag"}}}},
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +210,8 @@ func TestPlugin(t *testing.T) {
 	if len(got) != 1 || got[0].GetType() != "RLIMIT_MEMLOCK" || got[0].GetHard() != limit || got[0].GetSoft() != limit {
 		t.Errorf("limits are %v", got)
 	}
-	if diff := cmp.Diff(nri.Container{Name: "hca", Hooks: [][]string{{"/opt/hook", "hook", "--flag"}}, Memlock: &soft}, h.seen); diff != "" {
+	if diff := cmp.Diff(nri.Container{Name: "hca", Hooks: [][]string{{"/opt/hook", "hook", "--flag"}}, Memlock: &soft},
+		h.seen); diff != "" {
 		t.Errorf("the container (-want +got):\n%s", diff)
 	}
 }
@@ -239,7 +246,8 @@ func TestSandboxes(t *testing.T) {
 	want("connected", map[string]string{"old": "mainrdma.dev/claim=a", "of-containers": "main"})
 	create := func(id string) {
 		t.Helper()
-		_, err := runtime.CreateContainer(t.Context(), &adaptation.CreateContainerRequest{Pod: pod("a", ""), Container: &api.Container{Id: id, Name: "app"}})
+		_, err := runtime.CreateContainer(t.Context(),
+			&adaptation.CreateContainerRequest{Pod: pod("a", ""), Container: &api.Container{Id: id, Name: "app"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -261,7 +269,8 @@ func TestReconnect(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "nri.sock")
 	h := &handler{}
 	p, reports := connect(t, h, socket)
-	if err := <-reports; err == nil || !strings.Contains(err.Error(), "has no socket") || p.Connected() || !errors.Is(p.Trouble(), err) {
+	if err := <-reports; err == nil || !strings.Contains(err.Error(), "has no socket") || p.Connected() ||
+		!errors.Is(p.Trouble(), err) {
 		t.Errorf("without a runtime: connected %t, %v, %v", p.Connected(), err, p.Trouble())
 	}
 	for range 2 {

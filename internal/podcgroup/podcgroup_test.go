@@ -14,16 +14,21 @@ const (
 func TestOfProcess(t *testing.T) {
 	underscored := strings.ReplaceAll(uid, "-", "_")
 	for text, want := range map[string]string{
-		"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + underscored + ".slice/cri-containerd-1.scope\n": uid,
-		"0::/kubepods.slice/kubepods-pod" + underscored + ".slice/crio-1.scope/container\n":                                    uid,
-		"12:rdma:/kubepods/besteffort/pod" + uid + "/1\n11:cpu,cpuacct:/kubepods/besteffort/pod" + uid + "/1\n0::/\n":          uid,
-		"1:name=systemd:/user.slice\n12:rdma:/kubepods/pod" + uid + "/1\n":                                                     uid,
-		"0::/kubepods/pod" + outer + "/1/kubelet/kubepods/pod" + uid + "/2\n":                                                  uid,
-		"0::/system.slice/containerd.service\n":                                                                                "",
-		"0::/../pod" + uid + "x\n":                                                                                             "",
-		"0::/mypod" + uid + "\n":                                                                                               "",
-		"":                                                                                                                     "",
-		"garbage":                                                                                                              "",
+		"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + underscored +
+			".slice/cri-containerd-1.scope\n": uid,
+		"0::/kubepods.slice/kubepods-pod" + underscored +
+			".slice/crio-1.scope/container\n": uid,
+		"12:rdma:/kubepods/besteffort/pod" + uid + "/1\n11:cpu,cpuacct:/kubepods/besteffort/pod" + uid +
+			"/1\n0::/\n": uid,
+		"1:name=systemd:/user.slice\n12:rdma:/kubepods/pod" + uid +
+			"/1\n": uid,
+		"0::/kubepods/pod" + outer + "/1/kubelet/kubepods/pod" + uid +
+			"/2\n": uid,
+		"0::/system.slice/containerd.service\n": "",
+		"0::/../pod" + uid + "x\n":              "",
+		"0::/mypod" + uid + "\n":                "",
+		"":                                      "",
+		"garbage":                               "",
 	} {
 		if got := OfProcess(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)

@@ -23,10 +23,13 @@ func whole(t *testing.T, n *podnettest.Namespace, name string) string {
 // gets back its own, and nothing of the pod.
 func TestReplaced(t *testing.T) {
 	for name, commands := range map[string][]string{
-		"with its alias":            {"link set rdma0 alias none", "link add fake type veth peer name fake2", "link set fake alias ALIAS"},
-		"with its alias on the way": {"link set rdma0 alias none", "link add fake type veth peer name fake2", "link set fake alias ALIAS/unfinished"},
+		"with its alias": {"link set rdma0 alias none", "link add fake type veth peer name fake2",
+			"link set fake alias ALIAS"},
+		"with its alias on the way": {"link set rdma0 alias none", "link add fake type veth peer name fake2",
+			"link set fake alias ALIAS/unfinished"},
 		"with all that it can copy": {
-			"link set rdma0 down", "link set rdma0 name hidden alias none address 02:00:00:00:00:66", "link add rdma0 type veth peer name fake2",
+			"link set rdma0 down", "link set rdma0 name hidden alias none address 02:00:00:00:00:66",
+			"link add rdma0 type veth peer name fake2",
 			"link set rdma0 alias ALIAS address MAC mtu 1300", "link set rdma0 up",
 		},
 		"with the name for the way":  {"link add TRANSIT type veth peer name fake2"},
@@ -69,7 +72,8 @@ func TestDestroyed(t *testing.T) {
 			number, _, _ := strings.Cut(host.IP("-o link show dev w-ens1"), ":")
 			pod.IP("link del rdma0")
 			links := host.IP("-br link")
-			pod.IP(strings.ReplaceAll(fmt.Sprintf("link add rdma0 index %d address %s type veth peer name fake %s", o.Index, s.MAC, peer), "PEER", number))
+			pod.IP(strings.ReplaceAll(fmt.Sprintf("link add rdma0 index %d address %s type veth peer name fake %s", o.Index,
+				s.MAC, peer), "PEER", number))
 			pod.IP("link set rdma0 alias " + w.Alias)
 			if err := h.Detach(pod.Path(), o, w); !errors.Is(err, podnet.ErrNotBack) {
 				t.Errorf("error %v", err)
@@ -104,9 +108,10 @@ func TestNotTakenForIt(t *testing.T) {
 // TestChanged: what a pod with CAP_NET_ADMIN can change on the interface is as the host had it.
 func TestChanged(t *testing.T) {
 	for name, commands := range map[string][]string{
-		"address":           {"link set rdma0 address 02:00:00:00:00:66"},
-		"MTU":               {"link set rdma0 mtu 900"},
-		"names":             {"link property add dev rdma0 altname mine", "link property del dev rdma0 altname rail1-of-host"},
+		"address": {"link set rdma0 address 02:00:00:00:00:66"},
+		"MTU":     {"link set rdma0 mtu 900"},
+		"names": {"link property add dev rdma0 altname mine",
+			"link property del dev rdma0 altname rail1-of-host"},
 		"alias":             {"link set rdma0 alias mine"},
 		"promiscuous":       {"link set rdma0 promisc on"},
 		"all of multicast":  {"link set rdma0 allmulticast on"},

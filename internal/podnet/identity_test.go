@@ -33,20 +33,24 @@ func TestFind(t *testing.T) {
 		link netlink.Link
 		is   bool
 	}{
-		"as it was":                   {nic("ens1f0v0", device, permanent, nil), true},
-		"named by the kernel":         {nic("dev0", device, permanent, nil), true},
-		"with the name in the pod":    {nic("rdma0", device, permanent, nil), true},
-		"with an address of the pod":  {nic("rdma0", device, permanent, func(a *netlink.LinkAttrs) { a.HardwareAddr = other }), true},
-		"with our alias alone":        {nic("dev0", device, "02:00:00:00:00:99", func(a *netlink.LinkAttrs) { a.Alias = alias }), false},
-		"a macvlan with all of it":    {&netlink.Macvlan{LinkAttrs: all}, false},
-		"a veth with all of it":       {&netlink.Veth{LinkAttrs: all}, false},
-		"a kind of the future":        {&netlink.GenericLink{LinkAttrs: all, LinkType: "wwan"}, false},
-		"another function":            {nic("ens1f0v0", "0000:3b:00.3", permanent, nil), false},
-		"another bus":                 {nic("ens1f0v0", device, permanent, func(a *netlink.LinkAttrs) { a.ParentDevBus = "auxiliary" }), false},
+		"as it was":                {nic("ens1f0v0", device, permanent, nil), true},
+		"named by the kernel":      {nic("dev0", device, permanent, nil), true},
+		"with the name in the pod": {nic("rdma0", device, permanent, nil), true},
+		"with an address of the pod": {nic("rdma0", device, permanent,
+			func(a *netlink.LinkAttrs) { a.HardwareAddr = other }), true},
+		"with our alias alone": {nic("dev0", device, "02:00:00:00:00:99",
+			func(a *netlink.LinkAttrs) { a.Alias = alias }), false},
+		"a macvlan with all of it": {&netlink.Macvlan{LinkAttrs: all}, false},
+		"a veth with all of it":    {&netlink.Veth{LinkAttrs: all}, false},
+		"a kind of the future":     {&netlink.GenericLink{LinkAttrs: all, LinkType: "wwan"}, false},
+		"another function":         {nic("ens1f0v0", "0000:3b:00.3", permanent, nil), false},
+		"another bus": {nic("ens1f0v0", device, permanent,
+			func(a *netlink.LinkAttrs) { a.ParentDevBus = "auxiliary" }), false},
 		"another port or representor": {nic("ens1f0v0", device, "02:00:00:00:00:03", nil), false},
 		"software of the name":        {nic("ens1f0v0", "", permanent, nil), false},
 	} {
-		if got := o.find([]netlink.Link{nic("eth0", "0000:00:03.0", "02:00:00:00:00:77", nil), tc.link}, -1); (got == tc.link) != tc.is {
+		if got := o.find([]netlink.Link{nic("eth0", "0000:00:03.0", "02:00:00:00:00:77", nil), tc.link},
+			-1); (got == tc.link) != tc.is {
 			t.Errorf("%s: found %v", name, got)
 		}
 	}
@@ -61,7 +65,8 @@ func TestFindWithoutPermanent(t *testing.T) {
 	}
 	it := nic("ens1f0v0", device, "", mac("02:00:00:00:00:01"))
 	o := identity(it)
-	changed, sibling := nic("dev0", device, "", mac("02:00:00:00:00:66")), nic("ens1f0v1", device, "", mac("02:00:00:00:00:02"))
+	changed, sibling := nic("dev0", device, "", mac("02:00:00:00:00:66")),
+		nic("ens1f0v1", device, "", mac("02:00:00:00:00:02"))
 	sibling.Attrs().Index = 2
 	for name, tc := range map[string]struct {
 		links []netlink.Link
@@ -112,7 +117,8 @@ func TestFits(t *testing.T) {
 		{vf, "0000:3b:00.0", "it is of PCI function 0000:3b:00.2, and the HCA is 0000:3b:00.0"},
 		{virtio, "0000:00:07.0", ""},
 	} {
-		if err := fits(tc.link, tc.pci); (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
+		if err := fits(tc.link, tc.pci); (err == nil) != (tc.says == "") || err != nil &&
+			!strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s for %q: %v, want %q", tc.link.Attrs().Name, tc.pci, err, tc.says)
 		}
 	}

@@ -30,9 +30,12 @@ func texts(ps []netip.Prefix) (out []string) {
 func TestHostLocal(t *testing.T) {
 	ipam := &podnet.IPAM{Dir: podnettest.Plugins(t)}
 	data := t.TempDir()
-	config := fmt.Sprintf(`{"type": "host-local", "dataDir": %q, "ranges": [[{"subnet": "10.78.0.0/30", "gateway": "10.78.0.2"}], [{"subnet": "fd78::/126"}]], "routes": [{"dst": "10.79.0.0/16"}, {"dst": "10.80.0.0/16", "gw": "10.78.0.3"}]}`, data)
+	config := fmt.Sprintf(`{"type": "host-local", "dataDir": %q, "ranges": [[{"subnet": "10.78.0.0/30", "gateway": `+
+		`"10.78.0.2"}], [{"subnet": "fd78::/126"}]], "routes": [{"dst": "10.79.0.0/16"}, {"dst": "10.80.0.0/16", "gw": `+
+		`"10.78.0.3"}]}`, data)
 	lease := func(container string) podnet.Lease {
-		return podnet.Lease{Network: "roce", Config: json.RawMessage(config), Container: container, Netns: "/run/netns/x", Interface: "rdma0"}
+		return podnet.Lease{Network: "roce", Config: json.RawMessage(config), Container: container, Netns: "/run/netns/x",
+			Interface: "rdma0"}
 	}
 	addresses, routes, err := ipam.Add(t.Context(), lease("claim.nic.pod"))
 	if err != nil {
@@ -44,7 +47,8 @@ func TestHostLocal(t *testing.T) {
 	if got, want := fmt.Sprint(routes), "[{10.79.0.0/16 10.78.0.2} {10.80.0.0/16 10.78.0.3}]"; got != want {
 		t.Errorf("routes %s, want %s", got, want)
 	}
-	if _, _, err := ipam.Add(t.Context(), lease("another")); err == nil || !strings.Contains(err.Error(), `get an address of ipam "roce" by CNI plugin`) {
+	if _, _, err := ipam.Add(t.Context(), lease("another")); err == nil ||
+		!strings.Contains(err.Error(), `get an address of ipam "roce" by CNI plugin`) {
 		t.Errorf("no address is left, and the error is %v", err)
 	}
 	for range 2 {
@@ -60,8 +64,10 @@ func TestHostLocal(t *testing.T) {
 // TestStatic: the plugin that gives what its configuration says, to whoever asks.
 func TestStatic(t *testing.T) {
 	ipam := &podnet.IPAM{Dir: podnettest.Plugins(t)}
-	l := podnet.Lease{Network: "roce", Container: "claim.nic.pod", Netns: "/run/netns/x", Interface: "rdma0", Config: json.RawMessage(
-		`{"type": "static", "addresses": [{"address": "10.78.0.5/24", "gateway": "10.78.0.1"}, {"address": "fd78::5/64"}], "routes": [{"dst": "10.79.0.0/16"}, {"dst": "fd79::/64", "gw": "fd78::1"}, {"dst": "fd80::/64"}]}`)}
+	l := podnet.Lease{Network: "roce", Container: "claim.nic.pod", Netns: "/run/netns/x", Interface: "rdma0",
+		Config: json.RawMessage(
+			`{"type": "static", "addresses": [{"address": "10.78.0.5/24", "gateway": "10.78.0.1"}, {"address": ` +
+				`"fd78::5/64"}], "routes": [{"dst": "10.79.0.0/16"}, {"dst": "fd79::/64", "gw": "fd78::1"}, {"dst": "fd80::/64"}]}`)}
 	for range 2 {
 		addresses, routes, err := ipam.Add(t.Context(), l)
 		if err != nil {
@@ -84,7 +90,8 @@ func TestStatic(t *testing.T) {
 // TestIPAMFails: errors say what to do, and no configuration leads out of the directory.
 func TestIPAMFails(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "silent"), []byte("#!/bin/sh\necho '{\"cniVersion\": \"1.0.0\"}'\n"), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "silent"), []byte("#!/bin/sh\necho '{\"cniVersion\": \"1.0.0\"}'\n"),
+		0o755); err != nil {
 		t.Fatal(err)
 	}
 	ipam := &podnet.IPAM{Dir: dir}
@@ -96,7 +103,8 @@ func TestIPAMFails(t *testing.T) {
 		`[]`:                         "read its configuration",
 		`{"type": "silent"}`:         "it gave no address",
 	} {
-		_, _, err := ipam.Add(context.Background(), podnet.Lease{Network: "roce", Config: json.RawMessage(config), Container: "c", Netns: "/n", Interface: "rdma0"})
+		_, _, err := ipam.Add(context.Background(), podnet.Lease{Network: "roce", Config: json.RawMessage(config),
+			Container: "c", Netns: "/n", Interface: "rdma0"})
 		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), `ipam "roce"`) {
 			t.Errorf("%s: %v, want %q", config, err, says)
 		}
@@ -132,7 +140,8 @@ func TestPluginsInTrouble(t *testing.T) {
 				t.Fatal(err)
 			}
 			ipam := &podnet.IPAM{Dir: dir, Patience: tc.patience}
-			l := podnet.Lease{Network: "roce", Config: json.RawMessage(`{"type": "plugin"}`), Container: "c", Netns: "/n", Interface: "rdma0"}
+			l := podnet.Lease{Network: "roce", Config: json.RawMessage(`{"type": "plugin"}`), Container: "c", Netns: "/n",
+				Interface: "rdma0"}
 			if _, _, err := ipam.Add(t.Context(), l); err == nil || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("error %v, want %q", err, tc.says)
 			}

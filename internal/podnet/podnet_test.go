@@ -41,7 +41,8 @@ func picture(t *testing.T, n *podnettest.Namespace, name string) string {
 	var kept []string
 	for _, word := range []string{"mtu", "alias", "link/ether"} {
 		if _, rest, ok := strings.Cut(link, word+" "); ok {
-			kept = append(kept, word+" "+strings.FieldsFunc(rest, func(r rune) bool { return r == ' ' || r == '\\' || r == '\n' })[0])
+			kept = append(kept, word+" "+strings.FieldsFunc(rest,
+				func(r rune) bool { return r == ' ' || r == '\\' || r == '\n' })[0])
 		}
 	}
 	kept = append(kept, fmt.Sprint("up ", strings.Contains(link, ",UP") || strings.Contains(link, "<UP")))
@@ -65,7 +66,8 @@ func want(mode string, change func(*podnet.Want)) podnet.Want {
 		Mode: mode, Name: "rdma0", Alias: "rdma.dev/claim/1/nic",
 		Addresses: []netip.Prefix{netip.MustParsePrefix("10.9.0.2/24"), netip.MustParsePrefix("fd09::2/64")},
 		Routes: []podnet.Route{
-			{Destination: netip.MustParsePrefix("10.10.0.0/16"), Gateway: netip.MustParseAddr("10.9.0.1")}, {Destination: netip.MustParsePrefix("10.11.0.0/16")},
+			{Destination: netip.MustParsePrefix("10.10.0.0/16"), Gateway: netip.MustParseAddr("10.9.0.1")},
+			{Destination: netip.MustParsePrefix("10.11.0.0/16")},
 		},
 		MTU: 1300,
 	}
@@ -105,7 +107,8 @@ func TestAttach(t *testing.T) {
 				t.Errorf("attached again: %v\n%s", err, diff)
 			}
 			mac := strings.TrimSpace(pod.IP("-br link show dev rdma0"))
-			if wanted := (podnet.State{Name: "rdma0", MAC: state.MAC, MTU: 1300, Addresses: []string{"10.9.0.2/24", "fd09::2/64"}}); !cmp.Equal(state, wanted) || !strings.Contains(mac, state.MAC) || !strings.Contains(mac, "UP") {
+			if wanted := (podnet.State{Name: "rdma0", MAC: state.MAC, MTU: 1300,
+				Addresses: []string{"10.9.0.2/24", "fd09::2/64"}}); !cmp.Equal(state, wanted) || !strings.Contains(mac, state.MAC) || !strings.Contains(mac, "UP") {
 				t.Errorf("state %+v, and the kernel says %s", state, mac)
 			}
 			routes := pod.IP("route show dev rdma0")
@@ -139,10 +142,12 @@ func TestAttachFails(t *testing.T) {
 	}{
 		"its name is taken": {func(w *podnet.Want) { w.Name = "mine" }, "network.interface", podnet.ErrTaken},
 		"a route of the pod": {func(w *podnet.Want) {
-			w.Routes = []podnet.Route{{Destination: netip.MustParsePrefix("0.0.0.0/0"), Gateway: netip.MustParseAddr("10.9.0.1")}}
+			w.Routes = []podnet.Route{{Destination: netip.MustParsePrefix("0.0.0.0/0"),
+				Gateway: netip.MustParseAddr("10.9.0.1")}}
 		}, "add route to 0.0.0.0/0: the pod has a route there already", nil},
 		"a gateway nowhere": {func(w *podnet.Want) {
-			w.Routes = []podnet.Route{{Destination: netip.MustParsePrefix("10.10.0.0/16"), Gateway: netip.MustParseAddr("10.99.0.1")}}
+			w.Routes = []podnet.Route{{Destination: netip.MustParsePrefix("10.10.0.0/16"),
+				Gateway: netip.MustParseAddr("10.99.0.1")}}
 		}, "add route to 10.10.0.0/16", unix.ENETUNREACH},
 		"an MTU above the host's": {func(w *podnet.Want) { w.MTU = 100000 }, "set its MTU to 100000", unix.EINVAL},
 	} {
@@ -161,7 +166,8 @@ func TestAttachFails(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err = h.Attach(pod.Path(), o, w); err == nil || !strings.Contains(err.Error(), tc.says) || tc.is != nil && !errors.Is(err, tc.is) {
+				if _, err = h.Attach(pod.Path(), o, w); err == nil || !strings.Contains(err.Error(), tc.says) || tc.is != nil &&
+					!errors.Is(err, tc.is) {
 					t.Errorf("error %v", err)
 				}
 				if err := h.Detach(pod.Path(), o, w); err != nil {
@@ -209,7 +215,8 @@ func TestUsable(t *testing.T) {
 		{"leg", podnet.Move, "the host uses it: it is one of several interfaces of the route to 10.41.0.0/16"},
 		{"leg", podnet.Macvlan, ""},
 		{"lo", podnet.Move, "the kernel does not say of which device it is"},
-		{"tap0", podnet.Move, "it is made by software, and a pod could put one of its own in its place: use network.mode macvlan (tuntap)"},
+		{"tap0", podnet.Move, "it is made by software, and a pod could put one of its own in its place: use network.mode " +
+			"macvlan (tuntap)"},
 		{"above", podnet.Move, "it is made by software"},
 		{"far", podnet.Move, "its other end is in another network namespace"},
 		{"far", podnet.Macvlan, ""},

@@ -21,7 +21,8 @@ func program(t *testing.T, kind, attach uint32) int {
 		kind, count           uint32
 		instructions, license uint64
 		_                     [48]byte
-	}{kind: kind, count: uint32(len(instructions)), instructions: uint64(uintptr(unsafe.Pointer(&instructions))), license: uint64(uintptr(unsafe.Pointer(&license)))}
+	}{kind: kind, count: uint32(len(instructions)), instructions: uint64(uintptr(unsafe.Pointer(&instructions))),
+		license: uint64(uintptr(unsafe.Pointer(&license)))}
 	fd, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_PROG_LOAD, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
 	if errno != 0 {
 		t.Fatalf("load a program: %v", errno)
@@ -98,7 +99,8 @@ func TestPrograms(t *testing.T) {
 				t.Fatal(err)
 			}
 			if how == "link" {
-				if err := h.Detach(pod.Path(), o, w); err == nil || !strings.Contains(err.Error(), "the kernel keeps 1 of them on it") {
+				if err := h.Detach(pod.Path(), o, w); err == nil ||
+					!strings.Contains(err.Error(), "the kernel keeps 1 of them on it") {
 					t.Errorf("error %v", err)
 				}
 				for _, fd := range held { // the process ends
@@ -117,7 +119,8 @@ func TestPrograms(t *testing.T) {
 			if err := on(host, "ens1", left); err != nil {
 				t.Fatal(err)
 			}
-			if err := h.Usable("ens1", "", Move); err == nil || !strings.Contains(err.Error(), "programs of eBPF (XDP or tcx) are on it") {
+			if err := h.Usable("ens1", "", Move); err == nil ||
+				!strings.Contains(err.Error(), "programs of eBPF (XDP or tcx) are on it") {
 				t.Errorf("error %v", err)
 			}
 		})

@@ -19,17 +19,22 @@ import (
 func TestRestore(t *testing.T) {
 	for name, commands := range map[string][]string{
 		"a gateway that a route leads to": {
-			"addr add 10.5.0.1/32 dev ens1", "route add 10.5.0.254 dev ens1 scope link", "route add default via 10.5.0.254 table 102 metric 7",
+			"addr add 10.5.0.1/32 dev ens1", "route add 10.5.0.254 dev ens1 scope link",
+			"route add default via 10.5.0.254 table 102 metric 7",
 			"route add 10.6.0.0/16 via 10.5.0.254 src 10.5.0.1",
 		},
-		"a gateway on the link":  {"addr add 10.5.0.1/32 dev ens1", "route add 10.6.0.0/16 via 169.254.1.1 dev ens1 onlink"},
-		"a gateway of IPv6":      {"route add fd01::/64 via fd00::fe", "route add fd02::1 dev ens1", "route add fd03::/64 via fd02::1 dev ens1"},
+		"a gateway on the link": {"addr add 10.5.0.1/32 dev ens1", "route add 10.6.0.0/16 via 169.254.1.1 dev ens1 onlink"},
+		"a gateway of IPv6": {"route add fd01::/64 via fd00::fe", "route add fd02::1 dev ens1",
+			"route add fd03::/64 via fd02::1 dev ens1"},
 		"an address with a peer": {"addr add 10.7.0.1 peer 10.7.0.2/32 dev ens1"},
-		"as network managers do": {"addr add 10.7.0.1/24 brd + dev ens1 noprefixroute", "route add 10.7.0.0/24 dev ens1 src 10.7.0.1 metric 101"},
-		"addresses of one net":   {"addr add 10.7.0.1/24 dev ens1", "addr add 10.7.0.2/24 dev ens1", "addr add 10.8.0.1/24 dev ens1 scope link"},
-		"down":                   {"link set ens1 down"},
-		"neighbours":             {"neigh add 10.1.0.7 lladdr 02:00:00:00:00:07 dev ens1", "neigh add fd00::7 lladdr 02:00:00:00:00:07 dev ens1 nud permanent"},
-		"of rules":               {"rule add oif ens1 lookup 101", "rule add from 10.1.0.1 lookup 101"},
+		"as network managers do": {"addr add 10.7.0.1/24 brd + dev ens1 noprefixroute",
+			"route add 10.7.0.0/24 dev ens1 src 10.7.0.1 metric 101"},
+		"addresses of one net": {"addr add 10.7.0.1/24 dev ens1", "addr add 10.7.0.2/24 dev ens1",
+			"addr add 10.8.0.1/24 dev ens1 scope link"},
+		"down": {"link set ens1 down"},
+		"neighbours": {"neigh add 10.1.0.7 lladdr 02:00:00:00:00:07 dev ens1",
+			"neigh add fd00::7 lladdr 02:00:00:00:00:07 dev ens1 nud permanent"},
+		"of rules": {"rule add oif ens1 lookup 101", "rule add from 10.1.0.1 lookup 101"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			host, h := newHost(t)
@@ -55,7 +60,8 @@ func TestRestore(t *testing.T) {
 func TestSysctls(t *testing.T) {
 	host, h := newHost(t)
 	pod := podnettest.New(t)
-	changed := map[string]string{"arp_ignore": "1", "arp_announce": "2", "rp_filter": "2", "forwarding": "1", "accept_local": "1"}
+	changed := map[string]string{"arp_ignore": "1", "arp_announce": "2", "rp_filter": "2", "forwarding": "1",
+		"accept_local": "1"}
 	for name, value := range changed {
 		sysctl(t, host, "ens1", name, value)
 	}

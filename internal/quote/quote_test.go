@@ -19,13 +19,16 @@ import (
 
 // hostile are names that somebody may give a thing.
 var hostile = []string{
-	"", "mlx5_0", "a b", "$(reboot)", "`reboot`", "a;reboot", "a\nreboot", "'", "''", `\`, `"`, "-rf", "a'$(reboot)'b", "\x1b]0;owned\x07", "\x1b[2J",
-	"a\tb", "a\rb", "\u202etxt.exe", "\u200b", "\u2028", "\x9b31m", "\u009b31m", "\xff\xfe", "\x00", "é ü 漢", "\U000e0001", "\x1b7", "#x", "~root", "*", "!!",
+	"", "mlx5_0", "a b", "$(reboot)", "`reboot`", "a;reboot", "a\nreboot", "'", "''", `\`, `"`, "-rf", "a'$(reboot)'b",
+	"\x1b]0;owned\x07", "\x1b[2J",
+	"a\tb", "a\rb", "\u202etxt.exe", "\u200b", "\u2028", "\x9b31m", "\u009b31m", "\xff\xfe", "\x00", "é ü 漢",
+	"\U000e0001", "\x1b7", "#x", "~root", "*", "!!",
 }
 
 func TestTerminal(t *testing.T) {
 	for in, want := range map[string]string{
-		"mlx5_0": "mlx5_0", "é 漢": "é 漢", "a\nb\tc\r": `a\nb\tc\r`, "\x1b]0;x\x07": `\x1b]0;x\x07`, "\u202ex": `\u202ex`, "\xffx": `\xffx`,
+		"mlx5_0": "mlx5_0", "é 漢": "é 漢", "a\nb\tc\r": `a\nb\tc\r`, "\x1b]0;x\x07": `\x1b]0;x\x07`,
+		"\u202ex": `\u202ex`, "\xffx": `\xffx`,
 		"\u009b": `\u009b`, "\U000e0001": `\U000e0001`, "\ufffd": "\ufffd",
 	} {
 		if got := quote.Terminal(in); got != want {
@@ -36,7 +39,8 @@ func TestTerminal(t *testing.T) {
 
 // harmless reports whether a terminal only shows a text.
 func harmless(text, keep string) bool {
-	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) && !strings.ContainsRune(keep, r) })
+	return utf8.ValidString(text) && !strings.ContainsFunc(text,
+		func(r rune) bool { return !unicode.IsGraphic(r) && !strings.ContainsRune(keep, r) })
 }
 
 // TestShell: bash takes each word for what it was, and a POSIX shell runs none of it.
@@ -53,7 +57,8 @@ func TestShell(t *testing.T) {
 		if err != nil || string(out) != word {
 			t.Errorf("%q: bash reads %q, %v, of %s", word, out, err, quoted)
 		}
-		if out, err := exec.Command("sh", "-c", "reboot() { echo executed; }; : "+quoted).CombinedOutput(); err != nil || len(out) > 0 {
+		if out, err := exec.Command("sh", "-c", "reboot() { echo executed; }; : "+quoted).CombinedOutput(); err != nil ||
+			len(out) > 0 {
 			t.Errorf("%q: sh says %q, %v, of %s", word, out, err, quoted)
 		}
 	}
@@ -119,7 +124,8 @@ func FuzzQuote(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name string) {
 		var text bytes.Buffer
 		_, _ = io.WriteString(quote.Writer(&text), name)
-		for form, got := range map[string]string{"terminal": quote.Terminal(name), "shell": quote.Shell(name), "stream": strings.NewReplacer("\n", "", "\t", "").Replace(text.String())} {
+		for form, got := range map[string]string{"terminal": quote.Terminal(name), "shell": quote.Shell(name),
+			"stream": strings.NewReplacer("\n", "", "\t", "").Replace(text.String())} {
 			if !harmless(got, "") {
 				t.Errorf("%q: for %s it is %q", name, form, got)
 			}

@@ -23,14 +23,22 @@ func TestReadPods(t *testing.T) {
 		hide  string // what cannot be read
 		want  string // in the error
 	}{
-		"version 2":         {files: []string{"cgroup.controllers", "kubepods/pod" + selfUID + "/x", "kubepods/burstable/pod" + uid + "/" + id1 + "/cgroup.procs"}},
-		"systemd":           {files: []string{"cgroup.controllers", "kubepods.slice/kubepods-pod" + strings.ReplaceAll(selfUID, "-", "_") + ".slice/x", "kubepods.slice/kubepods-pod" + strings.ReplaceAll(uid, "-", "_") + ".slice/crio-" + id1 + ".scope/x"}},
-		"version 1":         {files: []string{"memory/kubepods/pod" + selfUID + "/x", "pids/kubepods/pod" + uid + "/" + id1 + "/tasks"}},
-		"no cgroups":        {want: "no pod has a cgroup"},
-		"none of pods":      {files: []string{"cgroup.controllers", "system.slice/" + id1 + "/x"}, want: "no pod has a cgroup"},
-		"not the caller's":  {files: []string{"cgroup.controllers", "kubepods/pod" + uid + "/" + id1 + "/x"}, want: "the driver's own pod " + selfUID},
-		"one is unreadable": {files: []string{"cgroup.controllers", "kubepods/pod" + selfUID + "/x", "kubepods/burstable/pod" + uid + "/x"}, hide: "kubepods/burstable", want: `read cgroup "kubepods/burstable"`},
-		"one has ended":     {files: []string{"cgroup.controllers", "kubepods/pod" + selfUID + "/x", "kubepods/pod" + uid + "/" + id1 + "/x", "old/x"}, hide: "ended old"},
+		"version 2": {files: []string{"cgroup.controllers", "kubepods/pod" + selfUID + "/x",
+			"kubepods/burstable/pod" + uid + "/" + id1 + "/cgroup.procs"}},
+		"systemd": {files: []string{"cgroup.controllers", "kubepods.slice/kubepods-pod" +
+			strings.ReplaceAll(selfUID, "-", "_") + ".slice/x", "kubepods.slice/kubepods-pod" +
+			strings.ReplaceAll(uid, "-", "_") + ".slice/crio-" + id1 + ".scope/x"}},
+		"version 1": {files: []string{"memory/kubepods/pod" + selfUID + "/x", "pids/kubepods/pod" + uid + "/" + id1 +
+			"/tasks"}},
+		"no cgroups": {want: "no pod has a cgroup"},
+		"none of pods": {files: []string{"cgroup.controllers", "system.slice/" + id1 + "/x"},
+			want: "no pod has a cgroup"},
+		"not the caller's": {files: []string{"cgroup.controllers", "kubepods/pod" + uid + "/" + id1 + "/x"},
+			want: "the driver's own pod " + selfUID},
+		"one is unreadable": {files: []string{"cgroup.controllers", "kubepods/pod" + selfUID + "/x",
+			"kubepods/burstable/pod" + uid + "/x"}, hide: "kubepods/burstable", want: `read cgroup "kubepods/burstable"`},
+		"one has ended": {files: []string{"cgroup.controllers", "kubepods/pod" + selfUID + "/x",
+			"kubepods/pod" + uid + "/" + id1 + "/x", "old/x"}, hide: "ended old"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := map[string]string{}
@@ -44,7 +52,8 @@ func TestReadPods(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || !pods.Has(uid) || !pods.Has(selfUID) || pods.Has(otherUID) || pods.Of(id1) != uid || pods.Of(id2) != "" {
+			if err != nil || !pods.Has(uid) || !pods.Has(selfUID) || pods.Has(otherUID) || pods.Of(id1) != uid ||
+				pods.Of(id2) != "" {
 				t.Errorf("pods %v, %v", pods, err)
 			}
 		})
@@ -70,7 +79,8 @@ func (h hiding) ReadDir(name string) ([]fs.DirEntry, error) {
 // TestReadPodsBound: a tree that is larger than any node's is an error, and ends.
 func TestReadPodsBound(t *testing.T) {
 	files := map[string]string{"cgroup.controllers": "", "kubepods/pod" + selfUID + strings.Repeat("/x", 40): ""}
-	if _, err := rdmacgroup.ReadPods(cgroups(files), selfUID); err == nil || !strings.Contains(err.Error(), "more cgroups") {
+	if _, err := rdmacgroup.ReadPods(cgroups(files), selfUID); err == nil ||
+		!strings.Contains(err.Error(), "more cgroups") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -31,15 +31,19 @@ func TestLayouts(t *testing.T) {
 	const current = "mlx5_0 hca_handle=2 hca_object=2000\nmlx5_1 hca_handle=0 hca_object=0\n"
 	underscored := strings.ReplaceAll(uid, "-", "_")
 	for name, tc := range map[string]struct{ dir, mark string }{
-		"systemd, containerd":        {"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + underscored + ".slice/cri-containerd-" + id1 + ".scope", "cgroup.controllers"},
-		"systemd, CRI-O, guaranteed": {"kubepods.slice/kubepods-pod" + underscored + ".slice/crio-" + id1 + ".scope", "cgroup.controllers"},
-		"cgroupfs":                   {"kubepods/besteffort/pod" + uid + "/" + id1, "cgroup.controllers"},
-		"below the kubelet's own":    {"system.slice/kubelet.service/kubelet/kubepods/pod" + uid + "/" + id1, "cgroup.controllers"},
-		"version 1":                  {"rdma/kubepods/pod" + uid + "/" + id1, ""},
-		"both versions":              {"unified/kubepods/pod" + uid + "/" + id1, ""},
+		"systemd, containerd": {"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + underscored +
+			".slice/cri-containerd-" + id1 + ".scope", "cgroup.controllers"},
+		"systemd, CRI-O, guaranteed": {"kubepods.slice/kubepods-pod" + underscored + ".slice/crio-" + id1 + ".scope",
+			"cgroup.controllers"},
+		"cgroupfs": {"kubepods/besteffort/pod" + uid + "/" + id1, "cgroup.controllers"},
+		"below the kubelet's own": {"system.slice/kubelet.service/kubelet/kubepods/pod" + uid + "/" + id1,
+			"cgroup.controllers"},
+		"version 1":     {"rdma/kubepods/pod" + uid + "/" + id1, ""},
+		"both versions": {"unified/kubepods/pod" + uid + "/" + id1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			files := map[string]string{tc.dir + "/rdma.current": current, tc.dir + "/rdma.max": "mlx5_0 hca_handle=4 hca_object=max\n"}
+			files := map[string]string{tc.dir + "/rdma.current": current,
+				tc.dir + "/rdma.max": "mlx5_0 hca_handle=4 hca_object=max\n"}
 			if tc.mark != "" {
 				files[tc.mark] = "cpu rdma"
 			}
@@ -64,16 +68,22 @@ func TestCrun(t *testing.T) {
 		scope, container string
 		handles, objects *uint64
 	}{
-		"as the hook writes it": {"mlx5_0 hca_handle=max hca_object=max\n", "mlx5_0 hca_handle=4 hca_object=100\n", number(4), number(100)},
-		"not limited":           {"mlx5_0 hca_handle=max hca_object=max\n", "mlx5_0 hca_handle=max hca_object=max\n", nil, nil},
-		"limited in both":       {"mlx5_0 hca_handle=2 hca_object=500\n", "mlx5_0 hca_handle=4 hca_object=100\n", number(2), number(100)},
-		"other devices":         {"mlx5_1 hca_handle=2 hca_object=5\n", "mlx5_2 hca_handle=4 hca_object=100\n", nil, nil},
+		"as the hook writes it": {"mlx5_0 hca_handle=max hca_object=max\n", "mlx5_0 hca_handle=4 hca_object=100\n", number(4),
+			number(100)},
+		"not limited": {"mlx5_0 hca_handle=max hca_object=max\n", "mlx5_0 hca_handle=max hca_object=max\n", nil,
+			nil},
+		"limited in both": {"mlx5_0 hca_handle=2 hca_object=500\n", "mlx5_0 hca_handle=4 hca_object=100\n", number(2),
+			number(100)},
+		"other devices": {"mlx5_1 hca_handle=2 hca_object=5\n", "mlx5_2 hca_handle=4 hca_object=100\n", nil, nil},
 	} {
 		got := rdmacgroup.Read(cgroups(map[string]string{
-			"cgroup.controllers": "rdma", scope + "/rdma.current": "mlx5_0 hca_handle=2 hca_object=50\n", scope + "/rdma.max": tc.scope,
-			scope + "/container/rdma.current": "mlx5_0 hca_handle=2 hca_object=50\n", scope + "/container/rdma.max": tc.container,
+			"cgroup.controllers": "rdma", scope + "/rdma.current": "mlx5_0 hca_handle=2 hca_object=50\n",
+			scope + "/rdma.max":               tc.scope,
+			scope + "/container/rdma.current": "mlx5_0 hca_handle=2 hca_object=50\n",
+			scope + "/container/rdma.max":     tc.container,
 		}))
-		want := []rdmacgroup.Usage{{PodUID: uid, Container: id1, IBDev: "mlx5_0", Handles: 2, Objects: 50, MaxHandles: tc.handles, MaxObjects: tc.objects}}
+		want := []rdmacgroup.Usage{{PodUID: uid, Container: id1, IBDev: "mlx5_0", Handles: 2, Objects: 50,
+			MaxHandles: tc.handles, MaxObjects: tc.objects}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: usage (-want +got):\n%s", name, diff)
 		}
@@ -90,7 +100,8 @@ func TestNotContainers(t *testing.T) {
 		pod + "crio-conmon-" + id1 + ".scope/rdma.current": "mlx5_0 hca_handle=9 hca_object=9\n",
 		pod + "rdma.current":                               "mlx5_0 hca_handle=9 hca_object=9\n",
 		pod + id1 + "/memory.current":                      "1\n",
-		pod + id2 + "/rdma.current":                        "mlx5_0 hca_handle=max hca_object=1\nbad\n\n mlx5_1 hca_handle=1 hca_object=2 more=3\n",
+		pod + id2 + "/rdma.current": "mlx5_0 hca_handle=max hca_object=1\nbad\n\n mlx5_1 " +
+			"hca_handle=1 hca_object=2 more=3\n",
 	}))
 	want := []rdmacgroup.Usage{{PodUID: uid, Container: id2, IBDev: "mlx5_1", Handles: 1, Objects: 2}}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -118,7 +129,8 @@ func FuzzRead(f *testing.F) {
 	f.Add("a hca_handle=-1", "a")
 	f.Fuzz(func(t *testing.T, current, limit string) {
 		dir := "kubepods/pod" + uid + "/" + id1
-		for _, u := range rdmacgroup.Read(cgroups(map[string]string{"cgroup.controllers": "", dir + "/rdma.current": current, dir + "/rdma.max": limit})) {
+		for _, u := range rdmacgroup.Read(cgroups(map[string]string{"cgroup.controllers": "", dir + "/rdma.current": current,
+			dir + "/rdma.max": limit})) {
 			if u.IBDev == "" || !strings.Contains(current, u.IBDev) || u.Container != id1 {
 				t.Errorf("%q makes %+v", current, u)
 			}

@@ -56,7 +56,8 @@ func TestLookup(t *testing.T) {
 			continue
 		}
 		if got.String() != c.name || got.MaxCDI != c.max || got.OnByDefault != c.on {
-			t.Errorf("%s: got %s, max %q, on %v; want %s, max %q, on %v", c.target, got, got.MaxCDI, got.OnByDefault, c.name, c.max, c.on)
+			t.Errorf("%s: got %s, max %q, on %v; want %s, max %q, on %v", c.target, got, got.MaxCDI, got.OnByDefault, c.name,
+				c.max, c.on)
 		}
 		if (got.MaxCDI == "") != (len(got.Dirs) == 0) {
 			t.Errorf("%s: reads CDI %q from %v", c.target, got.MaxCDI, got.Dirs)

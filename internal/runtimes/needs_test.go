@@ -22,12 +22,16 @@ var edits = []struct {
 	{"spec host path", "0.5.0", "containerEdits: deviceNodes[0].hostPath", func(s *specs.Spec) {
 		s.ContainerEdits.DeviceNodes = []*specs.DeviceNode{{Path: "/dev/b", HostPath: "/dev/c"}}
 	}},
-	{"digit", "0.5.0", `device "0000:3b:00.0" (a name that starts with a digit)`, func(s *specs.Spec) { s.Devices[0].Name = "0000:3b:00.0" }},
+	{"digit", "0.5.0", `device "0000:3b:00.0" (a name that starts with a digit)`,
+		func(s *specs.Spec) { s.Devices[0].Name = "0000:3b:00.0" }},
 	{"annotations", "0.6.0", "annotations", func(s *specs.Spec) { s.Annotations = map[string]string{"a.b/c": "d"} }},
-	{"device annotations", "0.6.0", `device "a": annotations`, func(s *specs.Spec) { s.Devices[0].Annotations = map[string]string{"a.b/c": "d"} }},
+	{"device annotations", "0.6.0", `device "a": annotations`,
+		func(s *specs.Spec) { s.Devices[0].Annotations = map[string]string{"a.b/c": "d"} }},
 	{"dot", "0.6.0", `kind "rdma.dev/hca.one" (a dot in the class)`, func(s *specs.Spec) { s.Kind = "rdma.dev/hca.one" }},
-	{"gids", "0.7.0", "containerEdits: additionalGids", func(s *specs.Spec) { s.ContainerEdits.AdditionalGIDs = []uint32{1} }},
-	{"rdt", "0.7.0", `device "a": intelRdt`, func(s *specs.Spec) { s.Devices[0].ContainerEdits.IntelRdt = &specs.IntelRdt{ClosID: "a"} }},
+	{"gids", "0.7.0", "containerEdits: additionalGids",
+		func(s *specs.Spec) { s.ContainerEdits.AdditionalGIDs = []uint32{1} }},
+	{"rdt", "0.7.0", `device "a": intelRdt`,
+		func(s *specs.Spec) { s.Devices[0].ContainerEdits.IntelRdt = &specs.IntelRdt{ClosID: "a"} }},
 	{"schemata", "1.1.0", "containerEdits: intelRdt.schemata", func(s *specs.Spec) {
 		s.ContainerEdits.IntelRdt = &specs.IntelRdt{Schemata: []string{"L3:0=f"}}
 	}},

@@ -36,7 +36,8 @@ func TestContainer(t *testing.T) {
 	here := thisMachine(t)
 	hostRoot := t.TempDir()
 	app := compileHost(t, hostRoot, here)
-	plan, err := Find(os.DirFS(hostRoot).(fs.ReadLinkFS), Options{Machine: here.machine, Drivers: []string{"mlx5_core", "rxe"}})
+	plan, err := Find(os.DirFS(hostRoot).(fs.ReadLinkFS),
+		Options{Machine: here.machine, Drivers: []string{"mlx5_core", "rxe"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,8 @@ func TestContainer(t *testing.T) {
 			c := container{image: tt.image, hostRoot: hostRoot, mounts: plan.Mounts}
 			out, err := c.run(t)
 			// Each provider is there once: libmlx5, by SONAME and by path, is one.
-			if err != nil || strings.Count(out, "provider mlx5\n") != 1 || strings.Count(out, "provider rxe\n") != 1 || strings.Contains(out, "couldn't") {
+			if err != nil || strings.Count(out, "provider mlx5\n") != 1 || strings.Count(out, "provider rxe\n") != 1 ||
+				strings.Contains(out, "couldn't") {
 				t.Errorf("with the plan: %v, output %q", err, out)
 			}
 			const fails = "error while loading shared libraries"
@@ -63,7 +65,8 @@ func TestContainer(t *testing.T) {
 			if out, err := c.run(t); err == nil || !strings.Contains(out, fails) {
 				t.Errorf("without the plan: %v, output %q", err, out)
 			}
-			c.mounts = slices.DeleteFunc(slices.Clone(plan.Mounts), func(m Mount) bool { return path.Dir(m.ContainerPath) == tt.dir })
+			c.mounts = slices.DeleteFunc(slices.Clone(plan.Mounts),
+				func(m Mount) bool { return path.Dir(m.ContainerPath) == tt.dir })
 			if out, err := c.run(t); err == nil || !strings.Contains(out, fails) {
 				t.Errorf("with the plan, less %s: %v, output %q", tt.dir, err, out)
 			}
@@ -105,12 +108,14 @@ func compileHost(t *testing.T, root string, here machine) string {
 	copyFile(t, here.libc, filepath.Join(dir, "libc.so.6"), nil)
 	shared := func(name, source string, args ...string) {
 		soname := "-Wl,-soname," + name
-		compile(t, append([]string{"-shared", "-fPIC", soname, "-o", filepath.Join(dir, name), source, "-Wl,--no-as-needed"}, args...)...)
+		compile(t, append([]string{"-shared", "-fPIC", soname, "-o", filepath.Join(dir, name), source, "-Wl,--no-as-needed"},
+			args...)...)
 	}
 	lib := func(name string) string { return filepath.Join(dir, name) }
 	shared("libnl-3.so.200", "nothing.c")
 	shared("libnl-route-3.so.200", "nothing.c", lib("libnl-3.so.200"))
-	shared("libibverbs.so.1", "libibverbs.c", `-DPROVIDER_DIR="`+provider+`"`, "-Wl,--version-script,libibverbs.map", lib("libnl-route-3.so.200"), lib("libnl-3.so.200"))
+	shared("libibverbs.so.1", "libibverbs.c", `-DPROVIDER_DIR="`+provider+`"`, "-Wl,--version-script,libibverbs.map",
+		lib("libnl-route-3.so.200"), lib("libnl-3.so.200"))
 	shared("librdmacm.so.1", "nothing.c", lib("libibverbs.so.1"))
 	shared("libmlx5.so.1", "provider.c", `-DNAME="mlx5"`, lib("libibverbs.so.1"))
 	shared("librxe.so", "provider.c", `-DNAME="rxe"`, lib("libibverbs.so.1"))
@@ -122,7 +127,8 @@ func compileHost(t *testing.T, root string, here machine) string {
 		write(t, filepath.Join(root, "etc/libibverbs.d", name+".driver"), "driver "+name+"\n")
 	}
 	app := filepath.Join(t.TempDir(), "app")
-	compile(t, "-o", app, "main.c", lib("libmlx5.so.1"), lib("libibverbs.so.1"), "-Wl,--allow-shlib-undefined", "-Wl,-rpath-link,"+dir)
+	compile(t, "-o", app, "main.c", lib("libmlx5.so.1"), lib("libibverbs.so.1"), "-Wl,--allow-shlib-undefined",
+		"-Wl,-rpath-link,"+dir)
 	return app
 }
 
@@ -155,7 +161,8 @@ func (m machine) debianImage(t *testing.T, app string) string {
 func (m machine) rhelImage(t *testing.T, app string) string {
 	t.Helper()
 	root := m.debianImage(t, app)
-	if err := os.Rename(filepath.Join(root, "usr/lib", m.triplet, "libc.so.6"), filepath.Join(root, "usr/lib64/libc.so.6")); err != nil {
+	if err := os.Rename(filepath.Join(root, "usr/lib", m.triplet, "libc.so.6"),
+		filepath.Join(root, "usr/lib64/libc.so.6")); err != nil {
 		t.Fatal(err)
 	}
 	copyFile(t, m.loader, m.interpreter(root), func(data []byte) []byte {
@@ -245,7 +252,8 @@ func (c container) config() oci {
 	bind := func(from, to string) oci {
 		return oci{"destination": to, "source": from, "type": "bind", "options": []string{"bind", "ro", "nosuid", "nodev"}}
 	}
-	mounts := []oci{{"destination": "/proc", "type": "proc", "source": "proc"}, {"destination": "/dev", "type": "tmpfs", "source": "tmpfs"}}
+	mounts := []oci{{"destination": "/proc", "type": "proc", "source": "proc"},
+		{"destination": "/dev", "type": "tmpfs", "source": "tmpfs"}}
 	for _, m := range c.binds {
 		mounts = append(mounts, bind(m.HostPath, m.ContainerPath))
 	}

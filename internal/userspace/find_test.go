@@ -58,11 +58,13 @@ func TestFindRefuses(t *testing.T) {
 		{"dangling need", func(h *host) { h.remove(dir + "libnl-3.so.200.0") },
 			[]string{"add /usr/lib/x86_64-linux-gnu/lib", `find library "libnl-3.so.200"`}},
 		{"no provider", func(h *host) { h.remove(h.provider("mlx5")) },
-			[]string{"no provider for HCAs of driver mlx5_core", "/usr/lib/x86_64-linux-gnu/libibverbs/libmlx5-rdmav34.so does not exist", "install ibverbs-providers"}},
+			[]string{"no provider for HCAs of driver mlx5_core",
+				"/usr/lib/x86_64-linux-gnu/libibverbs/libmlx5-rdmav34.so does not exist", "install ibverbs-providers"}},
 		{"dangling provider", func(h *host) { h.link(h.provider("mlx5"), "../gone.so") },
 			[]string{"libmlx5-rdmav34.so does not exist"}},
 		{"provider not named", func(h *host) { h.remove("etc/libibverbs.d/mlx5.driver") },
-			[]string{"driver mlx5_core", "no file in /etc/libibverbs.d names mlx5", `"driver mlx5" into /etc/libibverbs.d/mlx5.driver`}},
+			[]string{"driver mlx5_core", "no file in /etc/libibverbs.d names mlx5",
+				`"driver mlx5" into /etc/libibverbs.d/mlx5.driver`}},
 		{"name is a link", func(h *host) { h.link("etc/libibverbs.d/mlx5.driver", "/usr/share/mlx5.driver") },
 			[]string{"no file in /etc/libibverbs.d names mlx5"}},
 		{"no names", func(h *host) {
@@ -75,7 +77,8 @@ func TestFindRefuses(t *testing.T) {
 		},
 			[]string{"only /usr/lib/x86_64-linux-gnu/libibverbs/libmlx5-rdmav25.so", "libibverbs.so.1 is of private ABI 34"}},
 		{"provider renamed", func(h *host) { h.write(dir+"libmlx5.so.1.0", h.client("IBVERBS_PRIVATE_25")) },
-			[]string{"/usr/lib/x86_64-linux-gnu/libibverbs/libmlx5-rdmav34.so is of private ABI 25", "libibverbs.so.1 has 34", "one build of rdma-core"}},
+			[]string{"/usr/lib/x86_64-linux-gnu/libibverbs/libmlx5-rdmav34.so is of private ABI 25", "libibverbs.so.1 has 34",
+				"one build of rdma-core"}},
 		{"provider without libibverbs", func(h *host) { h.write(dir+"libmlx5.so.1.0", lib{}) },
 			[]string{"is of private ABI none"}},
 		{"provider needs what is not there", func(h *host) {
@@ -97,13 +100,15 @@ func TestFindRefuses(t *testing.T) {
 		{"not of rdma-core", func(h *host) { h.install("libibverbs.so.1", lib{rodata: "lib%s-rdmav2.so\x00"}) },
 			[]string{"no provider directory", "not the libibverbs of rdma-core"}},
 		{"musl", func(h *host) { *h = *alpine() },
-			[]string{"it is built for musl (it needs libc.musl-x86_64.so.1)", "images with glibc cannot load it", "install rdma-core in the image"}},
+			[]string{"it is built for musl (it needs libc.musl-x86_64.so.1)", "images with glibc cannot load it",
+				"install rdma-core in the image"}},
 		{"musl of another distribution", func(h *host) {
 			h.put(dir+"libibverbs.so.1.0", lib{machine: h.machine, needed: []string{"libc.so"}}.build())
 		},
 			[]string{"libibverbs.so.1: it is built for musl (it needs libc.so)"}},
 		{"a library of musl among those of glibc", func(h *host) {
-			h.put(dir+"libnl-3.so.200.0", lib{machine: h.machine, soname: "libnl-3.so.200", needed: []string{"libc.musl-x86_64.so.1"}, defines: []string{"libnl_3"}}.build())
+			h.put(dir+"libnl-3.so.200.0", lib{machine: h.machine, soname: "libnl-3.so.200",
+				needed: []string{"libc.musl-x86_64.so.1"}, defines: []string{"libnl_3"}}.build())
 		},
 			[]string{"libnl-3.so.200: it is built for musl"}},
 		{"a provider of musl", func(h *host) {
@@ -149,7 +154,8 @@ func TestFindRefusesDrivers(t *testing.T) {
 	if strings.Contains(err.Error(), "mlx5") {
 		t.Errorf("error %q names mlx5, which has a provider", err)
 	}
-	if _, err := Find(debian().files, Options{Machine: elf.EM_S390}); err == nil || !strings.Contains(err.Error(), "only x86-64 and arm64") {
+	if _, err := Find(debian().files, Options{Machine: elf.EM_S390}); err == nil ||
+		!strings.Contains(err.Error(), "only x86-64 and arm64") {
 		t.Errorf("error %v for a machine without a layout", err)
 	}
 }
@@ -181,7 +187,8 @@ func TestFindWarns(t *testing.T) {
 			l := h.client("IBVERBS_PRIVATE_34")
 			l.soname = "libefa.so.1"
 			h.write(h.provider("efa"), l)
-		}, "/usr/lib/x86_64-linux-gnu/libefa.so.1 and the provider /usr/lib/x86_64-linux-gnu/libibverbs/libefa-rdmav34.so are two files", ""},
+		}, "/usr/lib/x86_64-linux-gnu/libefa.so.1 and the provider /usr/lib/x86_64-linux-gnu/libibverbs/libefa-rdmav34.so " +
+			"are two files", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := debian()
@@ -231,7 +238,8 @@ func TestFindPlaces(t *testing.T) {
 	t.Run("32 bit first", func(t *testing.T) {
 		h := rhel()
 		h.put("usr/lib/libibverbs.so.1", library32())
-		h.put("etc/ld.so.cache", ldconfig([][2]string{{"libibverbs.so.1", "/usr/lib/libibverbs.so.1"}, {"libibverbs.so.1", "/lib64/libibverbs.so.1"}}))
+		h.put("etc/ld.so.cache", ldconfig([][2]string{{"libibverbs.so.1", "/usr/lib/libibverbs.so.1"},
+			{"libibverbs.so.1", "/lib64/libibverbs.so.1"}}))
 		plan, err := h.find("mlx5_core")
 		if err != nil {
 			t.Fatal(err)

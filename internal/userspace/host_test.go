@@ -42,7 +42,8 @@ func newHost(h host) *host {
 	h.link("lib64", "usr/lib64")
 	h.libc("2.2.5", "2.17", "2.34", "2.36")
 	h.install("libnl-3.so.200", lib{defines: []string{"libnl_3"}})
-	h.install("libnl-route-3.so.200", lib{needed: []string{"libnl-3.so.200"}, needs: map[string][]string{"libnl-3.so.200": {"libnl_3"}}, defines: []string{"libnl_3"}})
+	h.install("libnl-route-3.so.200", lib{needed: []string{"libnl-3.so.200"},
+		needs: map[string][]string{"libnl-3.so.200": {"libnl_3"}}, defines: []string{"libnl_3"}})
 	h.install("libibverbs.so.1", h.verbs())
 	h.install("librdmacm.so.1", h.client("IBVERBS_1.1"))
 	h.install("libibumad.so.3", lib{})

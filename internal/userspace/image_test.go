@@ -51,7 +51,8 @@ func TestCheckImage(t *testing.T) {
 			return h
 		}, ""},
 		{"older glibc", func() *host { return newImage(elf.EM_X86_64, "usr/lib64", "2.2.5", "2.28") },
-			"the image's glibc 2.28 is older than 2.34, which is needed by libefa-rdmav34.so, libefa.so.1, libibverbs.so.1 and 6 more"},
+			"the image's glibc 2.28 is older than 2.34, which is needed by libefa-rdmav34.so, libefa.so.1, libibverbs.so.1 " +
+				"and 6 more"},
 		{"musl", func() *host {
 			h := debianImage()
 			h.remove(multiarchDir + "/libc.so.6")
@@ -76,7 +77,8 @@ func TestCheckImage(t *testing.T) {
 			h.remove(multiarchDir + "/libc.so.6")
 			h.put("usr/lib/libc.so.6", library32())
 			return h
-		}, "the image's C library does not fit: find library \"libc.so.6\": library for another machine: /usr/lib/libc.so.6 is ELFCLASS32"},
+		}, "the image's C library does not fit: find library \"libc.so.6\": library for another machine: " +
+			"/usr/lib/libc.so.6 is ELFCLASS32"},
 		{"plain directories", func() *host { return newImage(elf.EM_X86_64, "usr/lib", "2.34") },
 			"the image looks for libraries in /lib, /usr/lib, where"},
 		{"shadowed by the cache", func() *host {
@@ -95,7 +97,8 @@ func TestCheckImage(t *testing.T) {
 			h := debianImage()
 			own(h, "libibverbs.so.1", lib{defines: []string{"IBVERBS_1.1", "IBVERBS_1.15", "IBVERBS_PRIVATE_57"}})
 			return h
-		}, "the image's own /usr/lib/x86_64-linux-gnu/libibverbs.so.1.0 has IBVERBS_1.15, which the host's /usr/lib/x86_64-linux-gnu/libibverbs.so.1, mounted over it, lacks"},
+		}, "the image's own /usr/lib/x86_64-linux-gnu/libibverbs.so.1.0 has IBVERBS_1.15, which the host's " +
+			"/usr/lib/x86_64-linux-gnu/libibverbs.so.1, mounted over it, lacks"},
 		{"direct-verbs library replaced by a provider", func() *host {
 			h := debianImage()
 			own(h, "librxe.so.1", lib{defines: []string{"RXE_1.0"}})
@@ -154,11 +157,13 @@ func TestCheckImageOnDisk(t *testing.T) {
 		plant func(at string) error
 		say   string
 	}{
-		"cache is a FIFO":   {"etc/ld.so.cache", fifo, "/etc/ld.so.cache: not a regular file"},
-		"cache is sparse":   {"etc/ld.so.cache", sparse, "/etc/ld.so.cache: larger than such a file can be: 4294967296 bytes"},
-		"cache is a device": {"etc/ld.so.cache", func(at string) error { return os.Symlink("/dev/zero", at) }, "/etc/ld.so.cache: not a regular file"},
-		"libc is a FIFO":    {multiarchDir + "/libc.so.6", fifo, "libc.so.6: not a regular file"},
-		"libc is sparse":    {multiarchDir + "/libc.so.6", sparse, "libc.so.6: larger than such a file can be"},
+		"cache is a FIFO": {"etc/ld.so.cache", fifo, "/etc/ld.so.cache: not a regular file"},
+		"cache is sparse": {"etc/ld.so.cache", sparse,
+			"/etc/ld.so.cache: larger than such a file can be: 4294967296 bytes"},
+		"cache is a device": {"etc/ld.so.cache", func(at string) error { return os.Symlink("/dev/zero", at) },
+			"/etc/ld.so.cache: not a regular file"},
+		"libc is a FIFO": {multiarchDir + "/libc.so.6", fifo, "libc.so.6: not a regular file"},
+		"libc is sparse": {multiarchDir + "/libc.so.6", sparse, "libc.so.6: larger than such a file can be"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -166,7 +171,8 @@ func TestCheckImageOnDisk(t *testing.T) {
 				t.Fatal(err)
 			}
 			at := filepath.Join(dir, c.file)
-			if err := errors.Join(os.RemoveAll(at), os.MkdirAll(filepath.Dir(at), 0o755), os.MkdirAll(dir+"/dev", 0o755), c.plant(at)); err != nil {
+			if err := errors.Join(os.RemoveAll(at), os.MkdirAll(filepath.Dir(at), 0o755), os.MkdirAll(dir+"/dev", 0o755),
+				c.plant(at)); err != nil {
 				t.Fatal(err)
 			}
 			if os.Geteuid() == 0 {

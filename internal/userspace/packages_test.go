@@ -52,7 +52,8 @@ func TestFindPackages(t *testing.T) {
 	for name, glibc := range map[string]string{
 		"bookworm-amd64": "2.34", "bookworm-arm64": "2.34", "trixie-amd64": "2.38", "trixie-arm64": "2.38",
 	} {
-		plan, err := Find(dirFS(filepath.Join(dir, name)), Options{Machine: machineOf(name), Drivers: []string{"mlx5_core", "efa", "mana", "ice", "rxe"}})
+		plan, err := Find(dirFS(filepath.Join(dir, name)),
+			Options{Machine: machineOf(name), Drivers: []string{"mlx5_core", "efa", "mana", "ice", "rxe"}})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -92,7 +93,8 @@ func TestContainerPackages(t *testing.T) {
 		} {
 			t.Run(hostName+" in "+tt.image, func(t *testing.T) {
 				image := imageOf(t, dir, tt.image)
-				c := container{image: image, args: []string{"/bin/ibv_devices"}, env: []string{"SYSFS_PATH=/fixture"}, binds: verbsDevices(t, image)}
+				c := container{image: image, args: []string{"/bin/ibv_devices"}, env: []string{"SYSFS_PATH=/fixture"},
+					binds: verbsDevices(t, image)}
 				if out, err := c.run(t); err == nil || !strings.Contains(out, "libibverbs.so.1: cannot open shared object file") {
 					t.Errorf("without a plan: %v, output %q", err, out)
 				}

@@ -13,7 +13,8 @@ import (
 )
 
 func TestParseCache(t *testing.T) {
-	entries := [][2]string{{"liba.so.1", "/lib/liba.so.1"}, {"libb.so.2", "/opt/libb.so.2"}, {"liba.so.1", "/usr/lib/liba.so.1"}}
+	entries := [][2]string{{"liba.so.1", "/lib/liba.so.1"}, {"libb.so.2", "/opt/libb.so.2"},
+		{"liba.so.1", "/usr/lib/liba.so.1"}}
 	whole := ldconfig(entries)
 	old := slices.Concat([]byte("ld.so-1.7.0\x00\x00\x00\x00\x00"), whole) // both formats in one file
 	for name, data := range map[string][]byte{"new": whole, "behind the old": old} {
@@ -81,8 +82,9 @@ func TestParseObjectDamaged(t *testing.T) {
 		return d
 	}
 	for name, data := range map[string][]byte{
-		"strings out of range":    tables(elf.SHT_DYNAMIC, 99, make([]byte, 16)),
-		"name out of range":       tables(elf.SHT_DYNAMIC, 1, []byte{byte(elf.DT_NEEDED), 0, 0, 0, 0, 0, 0, 0, 0xff, 0, 0, 0, 0, 0, 0, 0}),
+		"strings out of range": tables(elf.SHT_DYNAMIC, 99, make([]byte, 16)),
+		"name out of range": tables(elf.SHT_DYNAMIC, 1, []byte{byte(elf.DT_NEEDED), 0, 0, 0, 0, 0, 0, 0, 0xff, 0, 0, 0,
+			0, 0, 0, 0}),
 		"definition without name": tables(elf.SHT_GNU_VERDEF, 1, verdef(0, 200, 1)),
 		"definitions overlap":     tables(elf.SHT_GNU_VERDEF, 1, verdef(1, 20, 1)),
 		"definition misnamed":     tables(elf.SHT_GNU_VERDEF, 1, verdef(0, 20, 99)),
@@ -97,7 +99,8 @@ func TestParseObjectDamaged(t *testing.T) {
 
 func TestGLIBC(t *testing.T) {
 	for version, want := range map[string]string{
-		"GLIBC_2.2.5": "2.2", "GLIBC_2.34": "2.34", "GLIBC_PRIVATE": "", "GLIBC_ABI_DT_RELR": "", "IBVERBS_1.1": "", "GLIBC_": "",
+		"GLIBC_2.2.5": "2.2", "GLIBC_2.34": "2.34", "GLIBC_PRIVATE": "", "GLIBC_ABI_DT_RELR": "", "IBVERBS_1.1": "",
+		"GLIBC_": "",
 	} {
 		if got, _ := parseGLIBC(version); got.String() != want {
 			t.Errorf("%s is %q, want %q", version, got, want)
@@ -121,7 +124,8 @@ func TestProviderOf(t *testing.T) {
 func FuzzObject(f *testing.F) {
 	h := debian()
 	f.Add(h.verbs().build())
-	f.Add(lib{machine: elf.EM_X86_64, needs: map[string][]string{"libc.so.6": {"GLIBC_2.34"}}, defines: []string{"A"}}.build())
+	f.Add(lib{machine: elf.EM_X86_64, needs: map[string][]string{"libc.so.6": {"GLIBC_2.34"}},
+		defines: []string{"A"}}.build())
 	f.Add(library32())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		o, err := parseObject(bytes.NewReader(data))

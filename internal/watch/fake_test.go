@@ -63,7 +63,8 @@ func (c *closable) isOpen() bool {
 
 // uevent writes a message as the kernel does.
 func uevent(action, devPath, subsystem string, more ...string) string {
-	fields := append([]string{action + "@" + devPath, "ACTION=" + action, "DEVPATH=" + devPath, "SUBSYSTEM=" + subsystem}, more...)
+	fields := append([]string{action + "@" + devPath, "ACTION=" + action, "DEVPATH=" + devPath, "SUBSYSTEM=" + subsystem},
+		more...)
 	return strings.Join(append(fields, "SEQNUM=4711", ""), "\x00")
 }
 

@@ -24,7 +24,8 @@ func TestKernel(t *testing.T) {
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		t.Skipf("make a network namespace: %v", err)
 	}
-	if out, err := exec.Command("ip", "link", "add", "old0", "type", "veth", "peer", "name", "old1").CombinedOutput(); err != nil {
+	if out, err := exec.Command("ip", "link", "add", "old0", "type", "veth", "peer", "name", "old1").
+		CombinedOutput(); err != nil {
 		t.Skipf("make a veth: %v: %s", err, out)
 	}
 	w := Start(t.Context(), Config{Report: func(err error) { t.Log(err) }})

@@ -111,7 +111,8 @@ func TestStart(t *testing.T) {
 		source := newClosable()
 		open := func() (io.ReadCloser, error) { return newClosable(), nil }
 		ctx, cancel := context.WithCancel(t.Context())
-		w := Start(ctx, Config{Uevents: func() (io.ReadCloser, error) { return source, nil }, Links: open, RDMA: open, Again: -1})
+		w := Start(ctx, Config{Uevents: func() (io.ReadCloser, error) { return source, nil }, Links: open, RDMA: open,
+			Again: -1})
 		<-w.Signals()
 		source.messages <- rxeAdd
 		time.Sleep(quiet)
@@ -147,7 +148,8 @@ func TestWatcher(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		b.link(newLink(2, "eth0", up))
-		b.expect("a burst", "HCAs mlx5_0 mlx5_1 mlx5_2 mlx5_3 mlx5_4 mlx5_5 mlx5_6 mlx5_7, nodes uverbs0 uverbs1 uverbs2 uverbs3 uverbs4 uverbs5 uverbs6 uverbs7, interfaces eth0", quiet)
+		b.expect("a burst", "HCAs mlx5_0 mlx5_1 mlx5_2 mlx5_3 mlx5_4 mlx5_5 mlx5_6 mlx5_7, nodes uverbs0 uverbs1 uverbs2 "+
+			"uverbs3 uverbs4 uverbs5 uverbs6 uverbs7, interfaces eth0", quiet)
 		b.silence("a burst has one signal")
 
 		b.uevent(rxeAdd)
@@ -209,7 +211,8 @@ func TestStorm(t *testing.T) {
 			}
 			<-done
 			if signals > test.most || signals == 0 || !last.IBDevs.Has("rdma999") {
-				b.Errorf("1000 events %v apart: %d signals, the last about %s; want at most %d, the last with rdma999", test.pause, signals, last, test.most)
+				b.Errorf("1000 events %v apart: %d signals, the last about %s; want at most %d, the last with rdma999", test.pause,
+					signals, last, test.most)
 			}
 		})
 	}
@@ -336,7 +339,8 @@ func TestFollow(t *testing.T) {
 			s := &rdma.Snapshot{}
 			for i, name := range netdevs {
 				id := rdma.Identity{PCI: fmt.Sprintf("0000:3b:00.%d", i)}
-				s.HCAs = append(s.HCAs, rdma.HCA{Identity: id, Name: id.Name(), Function: rdma.PF, PCI: &rdma.PCIFunction{Address: id.PCI}, Ports: []rdma.Port{{Netdev: name}}})
+				s.HCAs = append(s.HCAs, rdma.HCA{Identity: id, Name: id.Name(), Function: rdma.PF,
+					PCI: &rdma.PCIFunction{Address: id.PCI}, Ports: []rdma.Port{{Netdev: name}}})
 			}
 			return s
 		}

@@ -23,7 +23,8 @@ import (
 func from(t *testing.T, address string) *http.Client {
 	t.Helper()
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
-	transport := &http.Transport{DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: 8}
+	transport := &http.Transport{DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		MaxIdleConnsPerHost: 8}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
 }
@@ -95,11 +96,12 @@ func TestManyConnections(t *testing.T) {
 	port := freePort(t)
 	var mu sync.Mutex
 	ports := map[string]bool{}
-	start(t, &webserver.Server{Address: ":" + port, Client: api.Client(t), Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		defer mu.Unlock()
-		ports[r.RemoteAddr] = true
-	})})
+	start(t, &webserver.Server{Address: ":" + port, Client: api.Client(t),
+		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			ports[r.RemoteAddr] = true
+		})})
 	url := "https://127.0.0.1:" + port + "/metrics"
 	drivertest.Eventually(t, func() error { _, err := try(http.MethodGet, url, ""); return err })
 	scrape := func(client *http.Client) {

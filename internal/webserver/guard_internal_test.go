@@ -80,7 +80,8 @@ func TestRevoked(t *testing.T) {
 	}{{[]string{"/metrics"}, http.StatusOK, 1}, {nil, http.StatusForbidden, 0}, {[]string{"/metrics"}, http.StatusOK, 1}} {
 		api.AddUser("prometheus", "good", tc.paths...)
 		now.SetTime(now.Now().Add(2 * keepYes))
-		if v := g.judge(request(t.Context(), "192.0.2.1:1", "good")); v.status != tc.want || len(g.readers.Keys()) != tc.readers {
+		if v := g.judge(request(t.Context(), "192.0.2.1:1", "good")); v.status != tc.want ||
+			len(g.readers.Keys()) != tc.readers {
 			t.Errorf("who may get %v: %v, and %d readers are remembered", tc.paths, v, len(g.readers.Keys()))
 		}
 	}
@@ -166,8 +167,9 @@ func TestSurplus(t *testing.T) {
 
 func TestSource(t *testing.T) {
 	for address, want := range map[string]string{
-		"192.0.2.1:80": "192.0.2.1/32", "[::ffff:192.0.2.1]:80": "192.0.2.1/32", "[2001:db8:0:1:2:3:4:5]:80": "2001:db8:0:1::/64",
-		"[fe80::1%eth0]:80": "fe80::/64", "@": "invalid Prefix",
+		"192.0.2.1:80": "192.0.2.1/32", "[::ffff:192.0.2.1]:80": "192.0.2.1/32",
+		"[2001:db8:0:1:2:3:4:5]:80": "2001:db8:0:1::/64",
+		"[fe80::1%eth0]:80":         "fe80::/64", "@": "invalid Prefix",
 	} {
 		if got := source(address).String(); got != want {
 			t.Errorf("%s counts for %s, want %s", address, got, want)

@@ -55,7 +55,8 @@ func says(text string) http.Handler {
 
 // client connects anew for each request, to whatever certificate.
 func client() *http.Client {
-	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 }
 
 // get returns status and body.
@@ -135,7 +136,8 @@ func TestGuard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for password, want := range map[string]int{"good": http.StatusOK, "unknown": http.StatusUnauthorized, "": http.StatusUnauthorized} {
+	for password, want := range map[string]int{"good": http.StatusOK, "unknown": http.StatusUnauthorized,
+		"": http.StatusUnauthorized} {
 		req.SetBasicAuth("someone", password)
 		resp, err := client().Do(req)
 		if err != nil {
@@ -143,7 +145,8 @@ func TestGuard(t *testing.T) {
 		}
 		resp.Body.Close()
 		challenges := fmt.Sprint(resp.Header.Values("WWW-Authenticate"))
-		if resp.StatusCode != want || want == http.StatusUnauthorized && (!strings.Contains(challenges, "Bearer") || !strings.Contains(challenges, `Basic realm="`)) {
+		if resp.StatusCode != want || want == http.StatusUnauthorized &&
+			(!strings.Contains(challenges, "Bearer") || !strings.Contains(challenges, `Basic realm="`)) {
 			t.Errorf("password %q: %s, %s", password, resp.Status, challenges)
 		}
 	}
@@ -219,7 +222,8 @@ func TestHandOver(t *testing.T) {
 // TestCertificate: a certificate that was renewed is used at once.
 func TestCertificate(t *testing.T) {
 	dir := t.TempDir()
-	s := &webserver.Server{CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key"), Handler: says("hello")}
+	s := &webserver.Server{CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key"),
+		Handler: says("hello")}
 	write := func(host string) {
 		cert, key, err := certutil.GenerateSelfSignedCertKey(host, nil, nil)
 		if err != nil {

@@ -36,12 +36,14 @@ var hostile = map[string]string{
 	"deep list without end": strings.Repeat("[", 200_000),
 	"deep blocks":           deepBlocks(600),
 	"doubled aliases":       doubled(40, "x"),
-	"aliases of a text":     "a: &a " + strings.Repeat("x", 100_000) + "\nrules: [" + strings.Repeat("{name: *a},", 4_000) + "]",
-	"alias of itself":       "ipam: {x: &a {y: *a}}",
-	"unknown fields":        numbered("f%d: 1\n", 4_900),
-	"wrong types":           "env: {" + numbered("k%d: [], ", 4_500) + "}",
-	"too large":             "name: " + strings.Repeat("x", 300<<10),
-	"merges":                "a: &a {" + numbered("k%d: 1, ", 3_000) + "}\nipam: {x: {<<: [" + strings.Repeat("*a, ", 3_000) + "]}}",
+	"aliases of a text": "a: &a " + strings.Repeat("x", 100_000) + "\nrules: [" +
+		strings.Repeat("{name: *a},", 4_000) + "]",
+	"alias of itself": "ipam: {x: &a {y: *a}}",
+	"unknown fields":  numbered("f%d: 1\n", 4_900),
+	"wrong types":     "env: {" + numbered("k%d: [], ", 4_500) + "}",
+	"too large":       "name: " + strings.Repeat("x", 300<<10),
+	"merges": "a: &a {" + numbered("k%d: 1, ", 3_000) + "}\nipam: {x: {<<: [" +
+		strings.Repeat("*a, ", 3_000) + "]}}",
 }
 
 func numbered(format string, n int) string {
@@ -97,8 +99,9 @@ func TestHostile(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                             "it is empty",
-		"a: 1\nb: 2\na: 3\na: 4":       "line 3: mapping key \"a\" already defined at line 1\nline 4: mapping key \"a\" already defined at line 1",
+		"": "it is empty",
+		"a: 1\nb: 2\na: 3\na: 4": "line 3: mapping key \"a\" already defined at line 1\nline 4: mapping key \"a\" " +
+			"already defined at line 1",
 		strings.Repeat("a: 1\n", 12):   "and 1 more error",
 		strings.Repeat("a: 1\n", 1500): "and 1489 more errors",
 		"name: x\n---\nname: y":        "it has more than one document",
@@ -150,7 +153,8 @@ func TestRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{file, "/dev/zero"} {
-		if _, err := yamlread.Config.Read(name); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "larger than 256 KiB") {
+		if _, err := yamlread.Config.Read(name); err == nil || !strings.Contains(err.Error(), name) ||
+			!strings.Contains(err.Error(), "larger than 256 KiB") {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
@@ -164,7 +168,8 @@ func TestRead(t *testing.T) {
 
 // FuzzDecode: what is taken is what the decoder by itself makes of the file.
 func FuzzDecode(f *testing.F) {
-	for _, text := range []string{"name: x", "ipam: {a: {b: [1, &x {y: *x}]}}", "? [a]\n: b", "{a: 1, a: 2}", "<<: {name: x}", "\xff\xfen\x00a\x00", "%YAML 1.1\n---\nname: x\n..."} {
+	for _, text := range []string{"name: x", "ipam: {a: {b: [1, &x {y: *x}]}}", "? [a]\n: b", "{a: 1, a: 2}",
+		"<<: {name: x}", "\xff\xfen\x00a\x00", "%YAML 1.1\n---\nname: x\n..."} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmamap"
-	"github.com/rdma-dev/dra-driver-rdma/internal/rdmamap/rdmamaptest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -39,7 +38,10 @@ func TestOracle(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			oracle := rdmamaptest.Open(t, root)
+			oracle, err := rdmamap.Open(root)
+			if err != nil {
+				t.Fatal(err)
+			}
 			compareDevices(t, oracle, snap, name)
 			compareNodes(t, oracle, snap, name)
 			comparePCI(t, oracle, snap, root)

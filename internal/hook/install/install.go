@@ -1,10 +1,8 @@
-// Package install puts the rdma-hook binary on the host and removes old ones.
+// Package install installs the rdma-hook binary on the host and removes old versions.
 //
-// CDI specs name the hook by its path on the host, and a container runtime runs
-// it whenever a container that such a spec applies to starts, also long after
-// the driver that wrote the spec was upgraded or removed. So the file name carries
-// the version, a version stays while a spec names it, and a file is replaced
-// by rename only: a runtime finds the whole binary or none.
+// CDI specs name the hook by its path on the host. A container runtime runs it when a container with such a spec
+// starts, even after the driver that wrote the spec was upgraded or removed. So the file name contains the version, a
+// version stays while a spec names it, and files are replaced by rename: a runtime finds the whole binary or none.
 package install
 
 import (
@@ -21,31 +19,30 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 )
 
-// prefix starts the name of every file of ours in the directory.
+// prefix is the beginning of the names of our files in the directory.
 const prefix = "rdma-hook-"
 
-// versionPattern keeps a version one plain file name.
+// versionPattern matches versions that are plain file names.
 var versionPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,127}$`)
 
-// tempMaxAge is when a temporary file is certainly not one being written now.
+// tempMaxAge is the age from which a temporary file is not being written any more.
 const tempMaxAge = time.Hour
 
-// Path is where Install puts a version.
+// Path returns the path of an installed version.
 func Path(dir, version string) string {
 	return filepath.Join(dir, prefix+version)
 }
 
-// Install copies the binary src to DIR/rdma-hook-VERSION with mode 0755 and
-// returns that path. A file that is there with the same content is left alone,
-// so it may be called at every start and by two drivers at a time. DIR is made
-// where it is missing; it must be on a mount that allows execution. As root, Install
-// refuses a DIR in which others than root can replace the hook.
+// Install copies the binary src to DIR/rdma-hook-VERSION with mode 0755, and returns that path. It is idempotent, and
+// two drivers may call it at the same time: it does not change a file with the same content. It creates DIR if needed.
+// DIR must be on a mount that allows execution. As root, Install rejects a DIR in which users other than root can
+// replace the hook.
 //
-// The path is the one this process sees: in a pod, mount DIR under the path it
-// has on the host, since CDI specs need the host's path.
+// CDI specs need the host's path, so a pod must mount DIR at the path that it has on the host.
 func Install(src, dir, version string) (path string, err error) {
 	if !versionPattern.MatchString(version) {
-		return "", fmt.Errorf("install hook: version %q is not usable in a file name: it must match %s", version, versionPattern)
+		return "", fmt.Errorf("install hook: version %q is not usable in a file name: it must match %s", version,
+			versionPattern)
 	}
 	if !filepath.IsAbs(dir) {
 		return "", fmt.Errorf("install hook: directory %q is not an absolute path, as CDI specs need it", dir)
@@ -63,7 +60,7 @@ func Install(src, dir, version string) (path string, err error) {
 	if err := checkExec(dir); err != nil {
 		return "", fmt.Errorf("install hook: %w", err)
 	}
-	if os.Geteuid() == 0 { // of the host's directories above it a pod sees none; cdi-gen doctor does
+	if os.Geteuid() == 0 { // a pod cannot see the host's directories above it; cdi-gen doctor checks them
 		if err := hostfs.CheckRootOnly(hostfs.DirFS("/"), dir); err != nil {
 			return "", fmt.Errorf("install hook: directory %w", err)
 		}
@@ -79,7 +76,7 @@ func Install(src, dir, version string) (path string, err error) {
 	return path, nil
 }
 
-// isInstalled says whether path is a regular file of ours with that content and mode 0755.
+// isInstalled reports whether path is a regular file of this user with this content and mode 0755.
 func isInstalled(path string, binary []byte) (bool, error) {
 	info, err := os.Lstat(path)
 	switch {
@@ -99,39 +96,30 @@ func isInstalled(path string, binary []byte) (bool, error) {
 	return err == nil && bytes.Equal(there, binary), err
 }
 
-// write replaces path. It syncs: after a power failure containers may start
-// before the driver, and with an empty file in place of the hook they could not.
-func write(path string, binary []byte) (err error) {
+// write replaces path. It must sync: after a power failure containers may start before the driver, and they cannot
+// start if the hook is an empty file.
+func write(path string, binary []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	if _, err := f.Write(binary); err != nil {
-		return err
+	_, err = f.Write(binary)
+	if err == nil {
+		err = errors.Join(f.Chmod(0o755), f.Sync())
 	}
-	if err := f.Chmod(0o755); err != nil {
-		return err
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
 	}
-	if err := f.Sync(); err != nil {
-		return err
+	if err != nil {
+		os.Remove(f.Name())
 	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return err
 }
 
-// Prune removes the versions in dir for which keep returns false. keep gets the
-// path that Install returned; it must hold on to the version in use and to
-// every path that a CDI spec of any driver or of cdi-gen names. Files of other names
-// are never touched, nor is anything but a regular file. Prune goes on after an error;
-// removed is what is gone in any case. A missing dir is an empty one.
+// Prune removes the versions in dir for which keep returns false. keep gets the path that Install returned. It must
+// return true for the version in use, and for every path in a CDI spec, whoever wrote the spec. Prune touches no files
+// of other names, and only regular files. It continues after an error; removed is always valid. A missing dir is
+// treated as empty.
 func Prune(dir string, keep func(path string) bool) (removed []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -160,8 +148,8 @@ func Prune(dir string, keep func(path string) bool) (removed []string, err error
 // tempPattern matches the names that write gives to os.CreateTemp.
 var tempPattern = regexp.MustCompile(`^\.` + prefix + `[A-Za-z0-9][A-Za-z0-9._+-]{0,127}\.[0-9]+\.tmp$`)
 
-// isStale decides on a regular file: an installed version by keep, what an
-// interrupted Install has left by its age.
+// isStale reports whether to remove a regular file: an installed version if keep returns false, a temporary file of an
+// interrupted Install by its age.
 func isStale(entry fs.DirEntry, path string, keep func(string) bool) bool {
 	name := entry.Name()
 	if tempPattern.MatchString(name) {

@@ -213,7 +213,8 @@ func TestInstallRefusesNoexec(t *testing.T) {
 	onMount(t, dir, unix.MS_NOEXEC, func() {
 		_, err := Install(src, dir+"/bin", "v1")
 		want := `directory "` + dir + `/bin" is on the mount "` + dir + `", which is mounted noexec`
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "choose a directory elsewhere") {
+		if err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "choose a directory elsewhere") {
 			t.Errorf("Install: %v, want an error with %q", err, want)
 		}
 	})

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// checkExec refuses a directory on a mount with noexec: a runtime could not
-// start the hook there, and every container with it would fail to start.
+// checkExec rejects a directory on a mount with noexec: a runtime could not run the hook, and every container with it
+// would fail to start.
 func checkExec(dir string) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
@@ -33,7 +33,7 @@ func mountOf(dir string) string {
 	if err != nil || stx.Mask&unix.STATX_MNT_ID == 0 { // Linux before 5.8
 		return "a mount"
 	}
-	// The thread's own view: it is the one that Statx has answered for.
+	// It must be the thread's own file: Statx has answered for this thread.
 	f, err := os.Open("/proc/thread-self/mountinfo")
 	if err != nil {
 		return "a mount"
@@ -45,8 +45,7 @@ func mountOf(dir string) string {
 	return "a mount"
 }
 
-// findMount returns the mount point of a mount ID in a mountinfo file; see
-// proc_pid_mountinfo(5). It is empty where there is none.
+// findMount returns the mount point of a mount ID in a mountinfo file (proc_pid_mountinfo(5)), "" if there is none.
 func findMount(mountinfo io.Reader, id uint64) string {
 	lines := bufio.NewScanner(mountinfo)
 	for lines.Scan() {
@@ -58,5 +57,5 @@ func findMount(mountinfo io.Reader, id uint64) string {
 	return ""
 }
 
-// unescape undoes what the kernel does to white space and backslashes.
+// unescape decodes the characters that the kernel escapes in paths.
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)

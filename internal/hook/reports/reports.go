@@ -1,5 +1,5 @@
-// Package reports reads the hook's reports about containers. It is apart from package hook: only the driver needs it, and
-// the hook is part of every container start.
+// Package reports reads the hook's reports about containers. It is not part of package hook, because the hook runs in
+// every container start and does not need it.
 package reports
 
 import (
@@ -16,9 +16,9 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 )
 
-// Take reads the reports in a directory and removes them. What is no report is
-// removed too; the error says so, beside the others that were read. Each report is given to record
-// before it goes; one that cannot be recorded stays for the next call.
+// Take reads the reports in a directory and removes them. It calls record before it removes a report; if record fails,
+// the report stays for the next call. Take also removes files that are not reports; the error names them. The result is
+// valid even with an error.
 func Take(dir string, record func(hook.Report) error) ([]hook.Report, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -28,11 +28,11 @@ func Take(dir string, record func(hook.Report) error) ([]hook.Report, error) {
 	var errs []error
 	for _, e := range entries {
 		if filepath.Ext(e.Name()) != ".json" {
-			continue // one in the making
+			continue // a temporary file
 		}
 		r, err := take(filepath.Join(dir, e.Name()), record)
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // another reader had it
+		case errors.Is(err, fs.ErrNotExist): // another reader has removed it
 		case err != nil:
 			errs = append(errs, fmt.Errorf("read the hook's report %q: %w", e.Name(), err))
 		default:
@@ -42,7 +42,7 @@ func Take(dir string, record func(hook.Report) error) ([]hook.Report, error) {
 	return found, errors.Join(errs...)
 }
 
-// maxReport bounds a report: its longest text is a message, and there is one for each HCA.
+// maxReport bounds the size of a report, which has one message for each HCA.
 const maxReport = 1 << 20
 
 func take(path string, record func(hook.Report) error) (r hook.Report, err error) {
@@ -62,7 +62,7 @@ func take(path string, record func(hook.Report) error) (r hook.Report, err error
 	return r, os.Remove(path)
 }
 
-// Pending reports whether a directory has a report about a claim, by its UID, that nobody has taken.
+// Pending reports whether a directory has a report about the claim with this UID.
 func Pending(dir, claim string) (bool, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

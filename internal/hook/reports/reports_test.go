@@ -22,7 +22,8 @@ func nothing(hook.Report) error { return nil }
 func TestTakeRecords(t *testing.T) {
 	dir := t.TempDir()
 	for _, device := range []string{"", "mlx5_0"} {
-		r := hook.Report{ReportVersion: hook.ReportVersion, ID: "web", Claim: "c0ffee", Time: time.Now(), Outcome: hook.Raised}
+		r := hook.Report{ReportVersion: hook.ReportVersion, ID: "web", Claim: "c0ffee", Time: time.Now(),
+			Outcome: hook.Raised}
 		if device != "" {
 			r.Limits = []hook.LimitResult{{Device: device, Outcome: hook.Limited}}
 		}
@@ -67,7 +68,8 @@ func TestTake(t *testing.T) {
 	limits := memlock
 	limits.Limits = []hook.LimitResult{{
 		Device: "mlx5_0", Want: hook.Wanted{Handles: 64}, Outcome: hook.Limited,
-		Before: &hook.Resources{Handles: hook.NoLimit, Objects: hook.NoLimit}, After: &hook.Resources{Handles: 64, Objects: hook.NoLimit},
+		Before: &hook.Resources{Handles: hook.NoLimit, Objects: hook.NoLimit},
+		After:  &hook.Resources{Handles: 64, Objects: hook.NoLimit},
 	}, {Device: "mlx5_1", Want: hook.Wanted{Objects: 9}, Outcome: hook.Unenforced, Message: "no controller"}}
 	if err := errors.Join(hook.WriteReport(dir, memlock), hook.WriteReport(dir, limits)); err != nil {
 		t.Fatal(err)
@@ -88,7 +90,8 @@ func TestTake(t *testing.T) {
 		if r.ID != "web" || r.Outcome != hook.Raised {
 			t.Errorf("report %+v", r)
 		}
-		if len(r.Limits) > 0 && (*r.Limits[0].After != hook.Resources{Handles: 64, Objects: hook.NoLimit} || r.Limits[1].Want.String() != "objects 9" || r.Limits[1].After != nil) {
+		if len(r.Limits) > 0 && (*r.Limits[0].After != hook.Resources{Handles: 64, Objects: hook.NoLimit} ||
+			r.Limits[1].Want.String() != "objects 9" || r.Limits[1].After != nil) {
 			t.Errorf("limits %+v", r.Limits)
 		}
 	}
@@ -101,7 +104,8 @@ func TestTake(t *testing.T) {
 func TestTakeRefuses(t *testing.T) {
 	dir := t.TempDir()
 	large := filepath.Join(dir, "large.json")
-	if err := errors.Join(syscall.Mkfifo(filepath.Join(dir, "fifo.json"), 0o644), os.WriteFile(large, nil, 0o644), os.Truncate(large, 1<<40),
+	if err := errors.Join(syscall.Mkfifo(filepath.Join(dir, "fifo.json"), 0o644), os.WriteFile(large, nil, 0o644),
+		os.Truncate(large, 1<<40),
 		hook.WriteReport(dir, hook.Report{ReportVersion: hook.ReportVersion, ID: "web", Outcome: hook.Raised})); err != nil {
 		t.Fatal(err)
 	}
@@ -124,10 +128,12 @@ func TestTakeWithoutDirectory(t *testing.T) {
 // whatever a file says that looks like one, it is read once.
 func FuzzTake(f *testing.F) {
 	f.Add("web", "raise the limit: permission denied", "unknown flag \"--x\"", []byte("{"))
-	f.Add("a\x00b\x7f\u2028", "\xff\\u0000\n\t\"", "", []byte(`{"reportVersion":1,"limits":[{"device":null}],"before":{}}`))
+	f.Add("a\x00b\x7f\u2028", "\xff\\u0000\n\t\"", "",
+		[]byte(`{"reportVersion":1,"limits":[{"device":null}],"before":{}}`))
 	f.Fuzz(func(t *testing.T, id, message, warning string, garbage []byte) {
 		dir := t.TempDir()
-		said := hook.Report{ReportVersion: hook.ReportVersion, ID: id, Message: message, Outcome: hook.Raised, Warnings: []string{warning}}
+		said := hook.Report{ReportVersion: hook.ReportVersion, ID: id, Message: message, Outcome: hook.Raised,
+			Warnings: []string{warning}}
 		text, err := json.Marshal(said)
 		if err != nil {
 			t.Fatal(err)
@@ -140,7 +146,8 @@ func FuzzTake(f *testing.F) {
 		found, _ := Take(dir, nothing)                              // of the garbage it may say anything
 		valid := func(s string) string { return string([]rune(s)) } // each byte that is none of UTF-8 is U+FFFD
 		if !slices.ContainsFunc(found, func(r hook.Report) bool {
-			return valid(r.ID) == valid(id) && valid(r.Message) == valid(message) && len(r.Warnings) == 1 && valid(r.Warnings[0]) == valid(warning)
+			return valid(r.ID) == valid(id) && valid(r.Message) == valid(message) && len(r.Warnings) == 1 &&
+				valid(r.Warnings[0]) == valid(warning)
 		}) {
 			t.Errorf("%+v became %+v", said, found)
 		}

@@ -99,7 +99,7 @@ var bans = []importrules.Ban{{
 	Name:    "rdmamap",
 	Why:     "its roots are global, and it panics: package internal/rdmamap wraps it",
 	Of:      []string{module + "/..."},
-	But:     []string{module + "/internal/rdmamap/internal/wrap"},
+	But:     []string{module + "/internal/rdmamap"},
 	Imports: []string{"github.com/Mellanox/rdmamap/..."},
 }, {
 	Name:    "prometheus",

@@ -152,7 +152,8 @@ func TestEnable(t *testing.T) {
 		max  bool
 	}{
 		"free": {false, "limit of rxe0 set from", true},
-		"busy": {true, "accounting only: the rdma controller is not enabled for the container, and writing +rdma to /sys/fs/cgroup/busy/cgroup.subtree_control says device or resource busy", false},
+		"busy": {true, "accounting only: the rdma controller is not enabled for the container: " +
+			"write +rdma to /sys/fs/cgroup/busy/cgroup.subtree_control: device or resource busy", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pods := filepath.Join(unified, name)

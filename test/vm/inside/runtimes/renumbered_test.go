@@ -35,7 +35,7 @@ func TestRenumbered(t *testing.T) {
 	loadedAnew(t, "rxe1", "rxe0")
 	t.Cleanup(func() { loadedAnew(t, "rxe0", "rxe1") })
 	for runtime, says := range map[string]string{
-		"runc": "node " + node + " was given to the container as that of RDMA device rxe0, and it is that of rxe1 now",
+		"runc": "the container got node " + node + " as that of RDMA device rxe0, but it is that of rxe1 now",
 		"crun": "rdma-hook` (exit code: 6)",
 	} {
 		r := run(runtime)

@@ -1,25 +1,40 @@
-// Package reference writes the reference page of a program from its commands and flags:
-// what --help says, as Markdown. Tests of the programs compare the pages in docs/reference
-// with it, and make golden writes them.
+// Package reference writes the reference pages in docs/reference: the commands, flags and exit codes of a program, as
+// --help shows them. Tests of the programs compare the pages with it, and `make golden` writes them.
 package reference
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/exitcode"
 )
 
-// Page is the page of a program. The name is that of the root command.
+// ExitCodes is the table of the exit codes of a command.
+func ExitCodes(command string, codes exitcode.List) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n| `%s` | meaning |\n|---|---|\n", command)
+	for _, code := range slices.Sorted(maps.Keys(codes)) {
+		fmt.Fprintf(&b, "| %d | %s |\n", code, codes[code])
+	}
+	return b.String()
+}
+
+// Page is the page of a program. Its title is the name of the root command.
 func Page(root *cobra.Command) []byte {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s: commands, flags, exit codes\n\nMade from the program itself by `make golden`; `%s --help` says the same.\n", root.CommandPath(), root.CommandPath())
+	const head = "# %[1]s: commands, flags, exit codes\n\n" +
+		"Made from the program itself by `make golden`; `%[1]s --help` says the same.\n"
+	fmt.Fprintf(&b, head, root.CommandPath())
 	write(&b, root)
 	return []byte(b.String())
 }
 
-// write adds a command and those below it.
+// write adds a command and its subcommands.
 func write(b *strings.Builder, cmd *cobra.Command) {
 	fmt.Fprintf(b, "\n## %s\n\n%s.\n", cmd.CommandPath(), cmd.Short)
 	if cmd.Long != "" {
@@ -59,8 +74,7 @@ func table(b *strings.Builder, title string, flags *pflag.FlagSet) {
 	})
 }
 
-// byDefault is the default of a flag, nothing where it is the value of its type that stands
-// for nothing.
+// byDefault is the default of a flag, "" if it is the zero value of its type.
 func byDefault(f *pflag.Flag) string {
 	switch f.DefValue {
 	case "", "[]", "false", "0s":
@@ -69,12 +83,12 @@ func byDefault(f *pflag.Flag) string {
 	return "`" + cell(f.DefValue) + "`"
 }
 
-// cell keeps a text in one cell of a table.
+// cell escapes a text for one cell of a table.
 func cell(s string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(s)
 }
 
-// unindent takes the indentation of the first line off all lines.
+// unindent removes the indentation of the first line from all lines.
 func unindent(s string) string {
 	indent := s[:len(s)-len(strings.TrimLeft(s, " "))]
 	var b strings.Builder

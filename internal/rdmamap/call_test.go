@@ -1,4 +1,4 @@
-package wrap
+package rdmamap
 
 import (
 	"os"
@@ -15,12 +15,13 @@ func TestPanicIsAnError(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(root, "sys"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	m, err := New(root)
+	m, err := Open(root)
 	if err != nil {
 		t.Fatal(err)
 	}
 	empty := []byte{}
-	if _, err := m.call(func() []string { return []string{string(empty[:len(empty)-1])} }); err == nil || !strings.Contains(err.Error(), "panicked") {
+	if _, err := m.call(func() []string { return []string{string(empty[:len(empty)-1])} }); err == nil ||
+		!strings.Contains(err.Error(), "panicked") {
 		t.Errorf("call gives %v, want an error that speaks of the panic", err)
 	}
 	if _, err := m.call(upstream.GetRdmaDeviceList); err != nil {

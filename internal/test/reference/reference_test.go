@@ -5,12 +5,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/reference"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/reference"
 )
 
 func ExamplePage() {
 	root := &cobra.Command{Use: "tool", Short: "Do things", Long: "Do things.\n\nExit codes:\n  0  done"}
-	list := &cobra.Command{Use: "list", Short: "List things", Example: "  tool list\n  tool list -o json", Run: func(*cobra.Command, []string) {}}
+	list := &cobra.Command{Use: "list", Short: "List things", Example: "  tool list\n  tool list -o json",
+		Run: func(*cobra.Command, []string) {}}
 	list.Flags().StringP("output", "o", "table", "`FORMAT`: table|json")
 	list.Flags().Bool("all", false, "all of them")
 	root.AddCommand(list)
