@@ -33,8 +33,7 @@ type Plan struct {
 	UID       types.UID `json:"uid"`
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
-	// Site is what the node gives to each of its claims; nil in records of versions
-	// that did not keep it.
+	// Site is what the node gives to each of its claims.
 	Site *Site `json:"site,omitempty"`
 	// Metadata are files about the devices for containers; nil for none.
 	Metadata *Metadata `json:"metadata,omitempty"`
@@ -47,7 +46,7 @@ type Plan struct {
 	// of them: one may be reserved for after it was prepared.
 	Pods []types.UID `json:"pods,omitempty"`
 	// Only is the pod that the claim was made for from a template, so that no other comes later;
-	// "" of a claim that pods may share, and in records of versions that did not keep it.
+	// "" of a claim that pods may share.
 	Only types.UID `json:"only,omitempty"`
 	// Bytes is what the claim takes of the node's memory besides its record: spec, and files for containers.
 	Bytes int `json:"bytes,omitempty"`

@@ -1,0 +1,54 @@
+package claims
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+// TestOneHost: the spec of a claim and its files are of the host that they are made for, also if the node has read
+// another one meanwhile.
+func TestOneHost(t *testing.T) {
+	const name, ibdev = "pci-0000-19-00-0", "mlx5_0"
+	worker := drivertest.NewSharedHost(t, "hgx-h100")
+	store, err := claimstore.Open(drivertest.TempDir(t), claimstore.Boot{ID: "boot"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := node.Open(node.Config{HostRoot: worker.Root, Store: store, Health: health.DefaultConfig(), Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := n.Host()
+	before := host.Lookup(name)
+	if before == nil || before.IBDev != ibdev || before.Firmware == "" {
+		t.Fatalf("the host has %+v", before)
+	}
+	const newer = "99.1.2"
+	if err := os.WriteFile(filepath.Join(worker.Root, "sys/class/infiniband", ibdev, "fw_ver"), []byte(newer+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := n.Rescan(); err != nil || now.Lookup(name).Firmware != newer {
+		t.Fatalf("the node has %v, %v", now.Lookup(name), err)
+	}
+	p := &plan.Plan{
+		UID: "uid-1", Namespace: "team-a", Name: "nics", Metadata: &plan.Metadata{Dir: "/run/files/uid-1"},
+		Devices: []plan.Device{{Request: "nic", Pool: "node1", Device: name, Settings: plan.Settings{Nodes: []cdi.NodeClass{cdi.Verbs}}}},
+	}
+	spec, err := New(Config{Node: n, Store: store}).makeSpec(host, p)
+	if err != nil || spec.errFiles != nil || len(spec.files) != 1 {
+		t.Fatalf("%+v, %v", spec, err)
+	}
+	if text := string(spec.files[0].Data); !strings.Contains(text, before.Firmware) || strings.Contains(text, newer) {
+		t.Errorf("the file is of another host: %s", text)
+	}
+}
