@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/klog/v2"
 
@@ -41,7 +42,7 @@ func (d *Driver) publishLoop(ctx context.Context) {
 		}
 		before := published
 		published = d.publish(ctx, before)
-		next = d.now().Add(d.spacing(!resources.Equal(before, published)))
+		next = d.now().Add(d.spacing(!equality.Semantic.DeepEqual(before, published)))
 	}
 }
 
@@ -81,7 +82,7 @@ func (d *Driver) publish(ctx context.Context, last []resourceslice.Slice) []reso
 	}
 	wanted := d.slices.Slices(decided.Offers(), decided.PublishedGroups(), decided.NetnsMode, decided.Options)
 	watch.Lap(metrics.PhaseBuild)
-	if resources.Equal(last, wanted) {
+	if equality.Semantic.DeepEqual(last, wanted) {
 		return last
 	}
 	d.writeDeviceInfo(ctx, decided)
