@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
@@ -76,7 +77,7 @@ func phases(b *testing.B, functions, claims int) {
 	one, two := decided.Slices(), decided.Slices()
 	b.Run("equal", func(b *testing.B) {
 		for b.Loop() {
-			resources.Equal(one, two)
+			equality.Semantic.DeepEqual(one, two)
 		}
 	})
 	b.Run("libraryCopy", func(b *testing.B) {

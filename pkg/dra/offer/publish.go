@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/klog/v2"
 
@@ -43,7 +44,7 @@ func (o *Offer) publishLoop(ctx context.Context) {
 		}
 		before := published
 		published = o.publish(ctx, before)
-		next = o.cfg.Now().Add(o.spacing(!resources.Equal(before, published)))
+		next = o.cfg.Now().Add(o.spacing(!equality.Semantic.DeepEqual(before, published)))
 	}
 }
 
@@ -69,7 +70,7 @@ func (o *Offer) publish(ctx context.Context, last []resourceslice.Slice) []resou
 	}
 	wanted := o.slices.Slices(decided.Offers(), decided.PublishedGroups(), decided.NetnsMode, decided.Options)
 	watch.Lap(metrics.PhaseBuild)
-	if resources.Equal(last, wanted) {
+	if equality.Semantic.DeepEqual(last, wanted) {
 		return last
 	}
 	o.writeDeviceInfo(ctx, decided)

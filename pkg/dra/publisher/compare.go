@@ -41,11 +41,3 @@ func sameLayout(a, b *resourceapi.ResourceSliceSpec) bool {
 			return x.Name == y.Name && equality.Semantic.DeepEqual(x.ConsumesCounters, y.ConsumesCounters)
 		})
 }
-
-// identical reports whether two slices are the same memory, or have nothing.
-func identical(a, b *resourceslice.Slice) bool {
-	return sameArray(a.Devices, b.Devices) && sameArray(a.SharedCounters, b.SharedCounters) && sameArray(a.SkipNodeOperations, b.SkipNodeOperations) &&
-		a.PerDeviceNodeSelection == b.PerDeviceNodeSelection && a.PartitionTypeAttribute == b.PartitionTypeAttribute
-}
-
-func sameArray[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }

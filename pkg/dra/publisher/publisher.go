@@ -6,9 +6,9 @@
 // a node can go from one to the other and back. It differs in three things that matter to
 // a node with many devices (docs/adr/0021):
 //
-//   - What did not change costs nothing. Whoever publishes hands over the same devices
-//     again, in the same memory, and these are neither copied nor compared. A slice is
-//     copied when it is written.
+//   - What did not change costs nothing. The caller hands over the same devices again, in
+//     the same memory, which a comparison skips (docs/adr/0032). The publisher copies a
+//     slice only to write it.
 //   - A change of what devices are like, such as the taints of a card that fills two
 //     slices, writes the slices of that card. Only devices that come, go or move make a
 //     new generation, for which all slices are written.

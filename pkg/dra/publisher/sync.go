@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
@@ -102,7 +103,8 @@ func (r *pass) isSettled(i int) bool {
 		return false
 	}
 	s := &r.settled[i]
-	return same(r.current[i], s.actual) && s.actual.Spec.Pool == r.pool && identical(&s.wanted, &r.wanted[i])
+	return same(r.current[i], s.actual) && s.actual.Spec.Pool == r.pool &&
+		equality.Semantic.DeepEqual(s.wanted, r.wanted[i])
 }
 
 func (r *pass) removeObsolete(ctx context.Context) error {

@@ -1,9 +1,11 @@
 package resources
 
 import (
+	"reflect"
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -16,9 +18,9 @@ func Slices(offers []Offer, groups []Group, mode rdma.NetnsMode, o Options) []re
 	return new(Builder).Slices(offers, groups, mode, o)
 }
 
-// Builder makes slices again and again. Nobody may change the devices of a slice. A slice whose content did not change
-// has the same devices in the same memory as before, so that nobody has to compare them. Builder reuses a slice without
-// making its devices again where the offers are the same.
+// Builder makes slices again and again. It returns a slice of the last time where nothing changed, so nobody may change
+// slices. [equality.Semantic] skips what two values share in memory, which makes all later comparisons cheap
+// (docs/adr/0032).
 type Builder struct {
 	maker maker
 	made  []made // as of the last time
@@ -42,10 +44,10 @@ func (b *Builder) Slices(offers []Offer, groups []Group, mode rdma.NetnsMode, o 
 	if o.Counters {
 		m.locks = newLocks(offers, groups)
 	}
-	sameMaker := b.maker.equal(m)
+	sameMaker := reflect.DeepEqual(b.maker, m)
 	var now []made
 	add := func(parts []part, s resourceslice.Slice) {
-		if i := len(now); i < len(b.made) && equalSlices(b.made[i].slice, s) {
+		if i := len(now); i < len(b.made) && equality.Semantic.DeepEqual(b.made[i].slice, s) {
 			s = b.made[i].slice
 		}
 		now = append(now, made{parts, s})
@@ -54,7 +56,7 @@ func (b *Builder) Slices(offers []Offer, groups []Group, mode rdma.NetnsMode, o 
 		add(nil, s)
 	}
 	for _, parts := range pack(offers) {
-		if i := len(now); sameMaker && i < len(b.made) && slices.EqualFunc(b.made[i].parts, parts, part.equal) {
+		if i := len(now); sameMaker && i < len(b.made) && reflect.DeepEqual(b.made[i].parts, parts) {
 			now = append(now, made{parts, b.made[i].slice})
 			continue
 		}
