@@ -14,10 +14,10 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
-// drift compares what is there with what write would leave. It prints the difference,
-// and returns an error with a code of its own if there is one.
-func drift(cmd *cobra.Command, r *recipe, d *dish, t *target, format cdi.Format) error {
-	wanted := map[cdi.Format][]byte{} // no entry for a file that should not be there
+// drift compares the files with the files that write would leave. It prints the difference, and returns an error with
+// its own exit code if there is one.
+func drift(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Format) error {
+	wanted := map[cdi.Format][]byte{} // no entry means that the file should not exist
 	if d.spec != nil {
 		data, err := cdi.Encode(d.spec, format)
 		if err != nil {
@@ -38,7 +38,8 @@ func drift(cmd *cobra.Command, r *recipe, d *dish, t *target, format cdi.Format)
 		}
 	}
 	if reasons != nil {
-		return coded{exitDrift, fmt.Errorf("%s does not fit the host: %s; run generate --output, or let cdi-gen watch keep it right",
+		return coded{exitDrift, fmt.Errorf("%s does not fit the host: %s; run generate --output, or let cdi-gen watch "+
+			"keep it right",
 			t.path(format), strings.Join(reasons, ", "))}
 	}
 	cmd.PrintErrf("%s fits the host\n", t.path(format))
@@ -48,8 +49,8 @@ func drift(cmd *cobra.Command, r *recipe, d *dish, t *target, format cdi.Format)
 	return partial(d.snap, d.left)
 }
 
-// compare says how a file differs from what it should be, nil for no file, and prints
-// the difference of the contents. A twin that is foreign does not count, since it stays.
+// compare returns how a file differs from the wanted content, and prints the difference. A wanted content of nil means
+// that the file should not exist. compare ignores a foreign twin, because write does not remove it.
 func compare(w io.Writer, t *target, format cdi.Format, wanted []byte) (reason string, err error) {
 	path := t.path(format)
 	old, err := t.store.Load(t.base, format)
@@ -68,7 +69,7 @@ func compare(w io.Writer, t *target, format cdi.Format, wanted []byte) (reason s
 	case absent:
 		return "is missing", nil
 	case wanted == nil:
-		return "should not be there", nil
+		return "should not exist", nil
 	case string(old) != string(wanted):
 		return "differs", nil
 	}

@@ -13,8 +13,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
-// strict makes the commands that cobra brings, help and completion, refuse arguments
-// that they do not know. On their own they end with status 0 then.
+// strict makes cobra's own commands, help and completion, reject unknown arguments. By default they end with status 0.
 func strict(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -42,23 +41,24 @@ func helpOn(cmd *cobra.Command, args []string) error {
 	return named.Help()
 }
 
-// complete gives the shells the values of flags.
+// complete sets the completions of flags.
 func complete(root *cobra.Command) {
 	values := map[string][]string{
 		"names": words(cdi.NameStrategies), "nodes": words(cdi.NodeClasses), "format": {string(cdi.JSON), string(cdi.YAML)},
-		"userspace": {hostconfig.UserspaceImage, hostconfig.UserspaceHost}, "target": runtimes.Known(), "memlock": {"unlimited"},
-		"kind": {cdi.KindHCA},
+		"userspace": {hostconfig.UserspaceImage, hostconfig.UserspaceHost}, "target": runtimes.Known(),
+		"memlock": {"unlimited"},
+		"kind":    {cdi.KindHCA},
 	}
 	formats := map[string][]string{
 		"list": slices.Sorted(maps.Keys(listWriters)), "doctor": slices.Sorted(maps.Keys(doctorWriters)),
-		"topology":  slices.Sorted(maps.Keys(topologyWriters))[1:], // but for the default, which has no name
+		"topology":  slices.Sorted(maps.Keys(topologyWriters))[1:], // without the default, which has no name
 		"userspace": slices.Sorted(maps.Keys(userspaceWriters)),
 	}
 	for _, cmd := range root.Commands() {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			list := values[f.Name]
 			if f.Name == "output" {
-				list = formats[cmd.Name()] // none where it is a file, as shells complete by themselves
+				list = formats[cmd.Name()] // none for a file, which shells complete by themselves
 			}
 			do := cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp)
 			if f.Name == "device" || f.Name == "exclude" {
@@ -67,7 +67,7 @@ func complete(root *cobra.Command) {
 				return
 			}
 			if err := cmd.RegisterFlagCompletionFunc(f.Name, do); err != nil {
-				panic(err) // a flag that is not there, or twice
+				panic(err) // the flag does not exist, or has a completion
 			}
 		})
 	}
@@ -90,7 +90,7 @@ func completeDevice(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.S
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// noArgs refuses arguments as bad usage.
+// noArgs rejects arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usagef("unknown argument %q; see %s --help", args[0], cmd.CommandPath())

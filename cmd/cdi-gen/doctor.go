@@ -16,12 +16,12 @@ func newDoctor() *cobra.Command {
 	var root, output string
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what is wrong with RDMA in containers on this host, and how to fix it",
-		Long: `Look at all that RDMA in containers needs on this host: kernel modules, device
+		Short: "Find problems with RDMA in containers on this host, and how to fix them",
+		Long: `Check everything that RDMA in containers needs on this host: kernel modules, device
 nodes, ports, locked memory, the hook, CDI specs and the runtimes that read them.
 Each finding has a reason and a command that fixes it.
 
-It writes nothing and needs no root; what it could not see without is listed.
+It writes nothing and needs no root. It lists what it could not check.
 ` + exitCodesHelp,
 		Example: `  cdi-gen doctor
   cdi-gen doctor -o json | jq -r '.findings[] | select(.severity == "error") | .fix'`,
@@ -59,7 +59,7 @@ func verdict(r *doctor.Report) error {
 }
 
 var doctorWriters = map[string]func(io.Writer, *doctor.Report) error{
-	// The report escapes for itself: its colours are what a terminal should act on.
+	// The report escapes names itself: the writer would escape its colours.
 	"table": func(w io.Writer, r *doctor.Report) error {
 		return r.WriteText(quote.Unwrap(w), isTerminal(quote.Unwrap(w)))
 	},
@@ -67,8 +67,8 @@ var doctorWriters = map[string]func(io.Writer, *doctor.Report) error{
 	"yaml": func(w io.Writer, r *doctor.Report) error { return quote.YAML(w, r) },
 }
 
-// isTerminal reports whether a writer shows colours: a terminal, unless NO_COLOR
-// is set (https://no-color.org).
+// isTerminal reports whether to write colours: the writer is a terminal, and NO_COLOR (https://no-color.org) is not
+// set.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// refuseEmpty makes the flags of all verbs refuse an empty value. In a script that is a variable
-// that is not set: for --device it would mean all devices, for --host-root another host.
+// refuseEmpty makes the flags of all commands reject an empty value. In a script it comes from an unset variable: an
+// empty --device would mean all devices, an empty --host-root another host.
 func refuseEmpty(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -19,13 +19,13 @@ func refuseEmpty(root *cobra.Command) {
 			}
 			f.Value = notEmpty{f.Value}
 			if f.DefValue == "[]" {
-				f.DefValue = "" // else the help shows it, since it knows the type no more
+				f.DefValue = "" // else the help would show it, because it no longer knows the type
 			}
 		})
 	}
 }
 
-// notEmpty is the value of a flag that has no empty one.
+// notEmpty is a flag value that rejects an empty string.
 type notEmpty struct{ pflag.Value }
 
 var errEmpty = errors.New("an empty value; is a variable of the shell not set?")

@@ -166,7 +166,7 @@ func TestOutputLink(t *testing.T) {
 		}
 	}
 	r := generateTo(t, "roce-lag", dir, "--check")
-	r.expect(t, exitDrift, file+" is a link instead of a file of its own, "+twin+" should not be there")
+	r.expect(t, exitDrift, file+" is a link instead of a file of its own, "+twin+" should not exist")
 	generateTo(t, "roce-lag", dir).expect(t, exitOK, "written")
 	generateTo(t, "roce-lag", dir, "--check").expect(t, exitOK, "fits the host")
 	holds(t, dir, "rdma.dev-hca.yaml")

@@ -28,9 +28,9 @@ locked memory limit, so that neither --cap-add IPC_LOCK nor --ulimit is needed.
 The spec carries the lowest CDI version that says this, and loads in podman 4.1.
 
 The output is the same, byte for byte, as long as the devices are; a file that
-would not change is not written. Only a spec of the same kind is replaced or removed,
-and every other file is left to its owner. With --check nothing is written: the difference between the file and what
-it should be is printed, and the exit code says whether there is one.
+would not change is not written. generate replaces or removes only a spec of the same
+kind. With --check it writes nothing: it prints the difference between the file and
+the expected file, and the exit code says whether there is one.
 ` + exitCodesHelp,
 		Example: `  cdi-gen generate                                   look at the spec
   cdi-gen generate --output /etc/cdi                 for all runtimes, kept over reboots
@@ -57,17 +57,17 @@ it should be is printed, and the exit code says whether there is one.
 	r.register(cmd.Flags())
 	out.register(cmd.Flags())
 	cmd.Flags().BoolVar(&r.host.allowAbsent, "allow-absent", false,
-		"what --device and --exclude name may be absent, as with services: "+
-			"the spec has the others, and goes with the last one")
+		"the devices of --device and --exclude may be absent: the spec has the other devices, "+
+			"and is removed when none is left")
 	cmd.Flags().BoolVar(&check, "check", false, "write nothing; compare the file of --output with the host")
 	return cmd
 }
 
-// serve is what happens to a dish: it is written, or compared with what is there.
-// The spec of the dish may be nil, and the target too, for standard output.
-type serve func(cmd *cobra.Command, r *recipe, d *dish, t *target, format cdi.Format) error
+// action writes a result, or compares it with the existing files. The spec of the result may be nil. A nil target means
+// standard output.
+type action func(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Format) error
 
-func generate(cmd *cobra.Command, r *recipe, out *outputFlags, do serve) error {
+func generate(cmd *cobra.Command, r *recipe, out *outputFlags, do action) error {
 	opt, err := r.options()
 	if err != nil {
 		return err
@@ -79,19 +79,21 @@ func generate(cmd *cobra.Command, r *recipe, out *outputFlags, do serve) error {
 	if err != nil {
 		return err
 	}
-	d, err := r.cook(opt, func(warning string) { r.warn(cmd, warning) })
+	d, err := r.makeSpec(opt, func(warning string) { r.warn(cmd, warning) })
 	if err != nil {
 		return err
 	}
 	return do(cmd, r, d, target, format)
 }
 
-const exclusiveAdvice = "this host is in exclusive network namespace mode: an RDMA device can be opened only in the network namespace it belongs to, " +
-	"so a container with a network of its own would get a device it cannot open; set \"options ib_core netns_mode=1\" in /etc/modprobe.d and reboot, " +
-	"or pass --allow-exclusive-netns for containers that use the host's network"
+const exclusiveAdvice = "this host is in exclusive network namespace mode: an RDMA device can be opened only in its " +
+	"own " +
+	"network namespace, so a container with its own network would get a device that it cannot open; set \"options " +
+	"ib_core netns_mode=1\" in /etc/modprobe.d and reboot, or pass --allow-exclusive-netns for containers that use the host's " +
+	"network"
 
-// write puts a spec on standard output, or where --output says.
-func write(cmd *cobra.Command, r *recipe, d *dish, t *target, format cdi.Format) error {
+// write writes a spec to standard output, or to the file of --output.
+func write(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Format) error {
 	if d.spec != nil && t == nil {
 		if err := print(cmd, d.spec, format); err != nil {
 			return err
@@ -101,8 +103,8 @@ func write(cmd *cobra.Command, r *recipe, d *dish, t *target, format cdi.Format)
 	return store(cmd, r, d, t, format, "is up to date")
 }
 
-// keep is write without a word where nothing changes.
-func keep(cmd *cobra.Command, r *recipe, d *dish, t *target, format cdi.Format) error {
+// keep is like write, but prints nothing if nothing changes.
+func keep(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Format) error {
 	return store(cmd, r, d, t, format, "")
 }
 
@@ -117,9 +119,8 @@ func print(cmd *cobra.Command, spec *specs.Spec, format cdi.Format) error {
 	return nil
 }
 
-// store makes the file what it should be, and says so; unchanged is what it says of one
-// that is.
-func store(cmd *cobra.Command, r *recipe, d *dish, t *target, format cdi.Format, unchanged string) error {
+// store writes the file and prints the result. unchanged is the result for a file that did not change, "" for none.
+func store(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Format, unchanged string) error {
 	if d.spec == nil {
 		return nothing(cmd, r, d, t)
 	}
@@ -137,7 +138,7 @@ func store(cmd *cobra.Command, r *recipe, d *dish, t *target, format cdi.Format,
 	return partial(d.snap, d.left)
 }
 
-// devices says how many devices a spec has.
+// devices returns the number of devices of a spec in words.
 func devices(spec *specs.Spec) string {
 	if len(spec.Devices) == 1 {
 		return "1 device"
@@ -145,9 +146,8 @@ func devices(spec *specs.Spec) string {
 	return fmt.Sprintf("%d devices", len(spec.Devices))
 }
 
-// nothing reports a host without devices. A spec from better days names devices that
-// are gone, so it is removed.
-func nothing(cmd *cobra.Command, r *recipe, d *dish, t *target) error {
+// nothing handles a host without devices. It removes an existing spec, whose devices are gone.
+func nothing(cmd *cobra.Command, r *recipe, d *outcome, t *target) error {
 	gone, why := d.absent(r)
 	if !gone || t == nil {
 		return why
@@ -162,10 +162,10 @@ func nothing(cmd *cobra.Command, r *recipe, d *dish, t *target) error {
 	return why
 }
 
-// absent says why there is no spec, and whether the devices of an older one are gone. They are
-// gone when the host has none, or none of those that --device may lack. A device that could not
-// be read is not gone, nor is one that the flags do not choose or give no name.
-func (d *dish) absent(r *recipe) (gone bool, why error) {
+// absent returns why there is no spec, and whether the devices of an older spec are gone. They are gone if the host has
+// none, or, with --allow-absent, none of the chosen devices. An unreadable device is not gone, nor is a device that the
+// flags do not choose or do not name.
+func (d *outcome) absent(r *recipe) (gone bool, why error) {
 	switch {
 	case len(d.snap.Problems) > 0:
 		return false, fmt.Errorf("the RDMA devices could not be read: %w", problems(d.snap, d.left))
@@ -177,7 +177,7 @@ func (d *dish) absent(r *recipe) (gone bool, why error) {
 	return true, coded{exitNothing, d.left}
 }
 
-// problems joins what could not be read and why devices were left out.
+// problems joins the errors of unreadable and omitted devices.
 func problems(snap *rdma.Snapshot, left error) error {
 	var errs []error
 	for _, p := range snap.Problems {
@@ -186,7 +186,7 @@ func problems(snap *rdma.Snapshot, left error) error {
 	return errors.Join(append(errs, left)...)
 }
 
-// partial turns what was left out into the exit code for it.
+// partial returns an error with its own exit code if devices were omitted.
 func partial(snap *rdma.Snapshot, left error) error {
 	if err := problems(snap, left); err != nil {
 		return coded{exitPartial, fmt.Errorf("some devices could not be fully read: %w", err)}

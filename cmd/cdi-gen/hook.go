@@ -13,8 +13,7 @@ import (
 
 const defaultHookPath = "/usr/bin/rdma-hook"
 
-// hook returns the hook that goes into the spec. A path that is not there would
-// fail every container start, so it is an error here.
+// hook returns the hook for the spec. A missing hook must be an error here, because every container start would fail.
 func (r *recipe) hook() (*cdi.Hook, error) {
 	if _, err := hook.ParseSize(r.memlock); err != nil {
 		return nil, usagef("--memlock: %w", err)
@@ -29,7 +28,7 @@ func (r *recipe) hook() (*cdi.Hook, error) {
 	return &cdi.Hook{Path: path, Args: []string{"--memlock", r.memlock}}, nil
 }
 
-// limits returns what a container may use of each HCA.
+// limits returns the limits of a container for each HCA.
 func (r *recipe) limits() (cdi.Limit, error) {
 	if r.limit == "" {
 		return cdi.Limit{}, nil
@@ -60,11 +59,13 @@ func (r *recipe) findHook() (string, error) {
 		}
 		errs = append(errs, r.host.below(err))
 	}
-	return "", usagef("find the hook that raises the locked memory limit: %w; install rdma-hook, name it with --hook-path, or do without it with --no-hook", errors.Join(errs...))
+	return "", usagef("find the hook that raises the locked memory limit: %w; install rdma-hook, name it with "+
+		"--hook-path, "+
+		"or do without it with --no-hook", errors.Join(errs...))
 }
 
-// checkHook refuses what a runtime could not run, and as root what a user could replace: the
-// runtime would run the user's program as root.
+// checkHook rejects a hook that a runtime cannot run. As root it also rejects a hook that a user can replace, because
+// the runtime would run the user's program as root.
 func checkHook(host fs.ReadLinkFS, path string) error {
 	info, err := hostfs.Stat(host, path)
 	if err != nil {

@@ -16,25 +16,26 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// hostFlags choose a host and devices of it.
+// hostFlags choose a host and its devices.
 type hostFlags struct {
 	root    string
 	only    []string
 	exclude []string
-	// allowAbsent: devices come and go, so a pattern may stand for none.
+	// allowAbsent allows patterns that match no device.
 	allowAbsent bool
 }
 
 func (h *hostFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&h.root, "host-root", "/", "`DIR` that holds the host's sys and dev")
-	f.StringSliceVar(&h.only, "device", nil, "only these devices: `PATTERN` of any of their names, or of the PCI address, with * and ? (repeatable)")
+	f.StringSliceVar(&h.only, "device", nil, "only these devices: `PATTERN` of any of their names, or of the PCI "+
+		"address, with * and ? (repeatable)")
 	f.StringSliceVar(&h.exclude, "exclude", nil, "all but the devices of this `PATTERN` (repeatable)")
 }
 
-// files are those of the host: links below the root lead where they lead there.
+// files returns the files of the host. Links resolve as on the host.
 func (h *hostFlags) files() fs.ReadLinkFS { return hostfs.DirFS(h.root) }
 
-// below makes an error about a file of the host say its path on this system.
+// below replaces the path on the host in an error by the path on this system.
 func (h *hostFlags) below(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return &fs.PathError{Op: pe.Op, Path: filepath.Join(h.root, pe.Path), Err: pe.Err}
@@ -42,8 +43,7 @@ func (h *hostFlags) below(err error) error {
 	return err
 }
 
-// discover reads the host below the root, and keeps the chosen devices of it. It
-// returns how many others there are.
+// discover reads the host below the root, and returns the chosen devices and the number of others.
 func (h *hostFlags) discover() (snap *rdma.Snapshot, others int, err error) {
 	dir := filepath.Join(h.root, "sys")
 	snap, err = rdma.Discover(sysfs.DirFS(dir))
@@ -85,17 +85,17 @@ func (h *hostFlags) choose(snap *rdma.Snapshot) ([]rdma.HCA, error) {
 	return cdi.Select(snap.HCAs, only, exclude)
 }
 
-// present leaves out the patterns that match no HCA, where that may be: with --allow-absent, and
-// for the name of a device that is there and that could not be read as an HCA.
+// present removes patterns that match no HCA, if that is allowed: with --allow-absent, and for the name of a device
+// that could not be read.
 func (h *hostFlags) present(snap *rdma.Snapshot, patterns []string) []string {
 	return slices.DeleteFunc(slices.Clone(patterns), func(pattern string) bool {
 		_, err := cdi.Select(snap.HCAs, []string{pattern}, nil)
-		return errors.Is(err, cdi.ErrNoMatch) && (h.allowAbsent || isTrouble(snap, pattern))
+		return errors.Is(err, cdi.ErrNoMatch) && (h.allowAbsent || isUnreadable(snap, pattern))
 	})
 }
 
-// isTrouble reports whether a pattern names a device that could not be read.
-func isTrouble(snap *rdma.Snapshot, pattern string) bool {
+// isUnreadable reports whether a pattern matches a device that could not be read.
+func isUnreadable(snap *rdma.Snapshot, pattern string) bool {
 	return slices.ContainsFunc(snap.Problems, func(p rdma.Problem) bool {
 		ok, err := path.Match(pattern, p.IBDev)
 		return ok && err == nil && p.IBDev != ""

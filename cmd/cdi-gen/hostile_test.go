@@ -13,8 +13,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 )
 
-// What somebody may call a network interface, an HCA and a file: a command for a shell, a title and colours for a terminal, a
-// direction of text, a row of a table.
+// What somebody may call a network interface, an HCA and a file: a command for a shell, a title and colours for a
+// terminal, a direction of text, a row of a table.
 const (
 	hostileNetdev = "$(reboot)\x1b]0;x\x07"
 	hostileIBDev  = "a'`reboot`\n\u202eerror  \t x\u009b"

@@ -107,7 +107,8 @@ func row(h *rdma.HCA) []string {
 	for _, n := range h.MADs {
 		nodes = append(nodes, n.Name)
 	}
-	return []string{h.IBDev, h.Name, dash(string(h.Protocol)), string(h.Function), state, rate, netdev, numa, dash(strings.Join(nodes, ","))}
+	return []string{h.IBDev, h.Name, dash(string(h.Protocol)), string(h.Function), state, rate, netdev, numa,
+		dash(strings.Join(nodes, ","))}
 }
 
 func dash(s string) string {

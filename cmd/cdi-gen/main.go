@@ -26,7 +26,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
-// The exit codes, for scripts to act on: exitCodes says what they mean.
+// The exit codes are an interface for scripts. exitCodes describes them.
 const (
 	exitOK        = 0
 	exitIO        = 1
@@ -52,7 +52,7 @@ var exitCodes = exitcode.List{
 	exitExclusive: "the host is in exclusive network namespace mode",
 	exitInvalid:   "validate: a file is not a valid CDI spec",
 	exitDrift:     "generate --check: the file does not fit the host",
-	exitMisfit:    "userspace --image: the image does not go with the host's libraries",
+	exitMisfit:    "userspace --image: the image does not fit the host's libraries",
 	exitNotChosen: "the host has RDMA devices, but the flags choose none, or give them no name: an existing spec stays",
 	exitWarnings:  "doctor: there are warnings",
 	exitErrors:    "doctor: there are errors",
@@ -120,7 +120,7 @@ that works without capabilities:
 		SilenceUsage:  true,
 		Args:          noArgs,
 	}
-	// That of cobra prints by a template, which finds methods by name: the linker would keep all there are.
+	// Not cobra's own flag: it needs text/template, and the linker would then keep every method.
 	wanted := root.Flags().Bool("version", false, "print the version")
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *wanted {
@@ -132,7 +132,8 @@ that works without capabilities:
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newGenerate(), newWatch(), newList(), newValidate(), newRemove(), newUserspace(), newTopology(), newDoctor(), newVersion())
+	root.AddCommand(newGenerate(), newWatch(), newList(), newValidate(), newRemove(), newUserspace(), newTopology(),
+		newDoctor(), newVersion())
 	refuseEmpty(root)
 	return root
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// recipe is how a host becomes a spec: the flags that generate and watch share.
+// recipe describes how to make a spec of a host: the flags that generate and watch share.
 type recipe struct {
 	host           hostFlags
 	kind           string
@@ -33,7 +33,7 @@ type recipe struct {
 	config         string
 	env            []string
 	mounts         []string
-	site           hostconfig.Container // what the config file says of environment and mounts
+	site           hostconfig.Container // environment and mounts of the config file
 	warned         map[string]bool
 	ncclTopology   string
 	userspace      string
@@ -45,22 +45,32 @@ func (r *recipe) register(f *pflag.FlagSet) {
 	r.host.register(f)
 	f.StringVar(&r.config, "config", "", "YAML `FILE` of kind HostConfig; flags win over it")
 	f.StringVar(&r.kind, "kind", cdi.KindHCA, "CDI kind of the devices, `VENDOR/CLASS`")
-	f.StringSliceVar(&r.names, "names", words(cdi.DefaultNames), "how devices are named, a `LIST` of ibdev, pci, guid, netdev")
-	f.StringSliceVar(&r.nodes, "nodes", words(cdi.DefaultNodes), "nodes to give, a `LIST` of verbs, cm, and as devices of their own (mlx5_0-mad, mlx5_0-sm) mad and sm, which can reconfigure the fabric")
+	f.StringSliceVar(&r.names, "names", words(cdi.DefaultNames),
+		"how devices are named, a `LIST` of ibdev, pci, guid, netdev")
+	f.StringSliceVar(&r.nodes, "nodes", words(cdi.DefaultNodes),
+		"nodes to give, a `LIST` of verbs, cm, and as devices of their own (mlx5_0-mad, mlx5_0-sm) mad and sm, which can "+
+			"reconfigure the fabric")
 	f.BoolVar(&r.noAll, "no-all", false, "leave out the device that stands for all")
 	f.BoolVar(&r.noHook, "no-hook", false, "leave out the hook that raises the locked memory limit")
-	f.StringVar(&r.hookPath, "hook-path", "", "`PATH` of the hook program on the host (default rdma-hook beside this program, else "+defaultHookPath+")")
-	f.StringVar(&r.memlock, "memlock", "unlimited", "soft locked memory limit to raise containers to, no bound: unlimited, or a `SIZE` such as 4Gi")
-	f.StringVar(&r.limit, "limit", "", "what a container may use of each HCA: `handles=N,objects=M`, open contexts and verbs objects")
+	f.StringVar(&r.hookPath, "hook-path", "", "`PATH` of the hook program on the host (default rdma-hook beside this "+
+		"program, else "+defaultHookPath+")")
+	f.StringVar(&r.memlock, "memlock", "unlimited", "soft locked memory limit to raise containers to, no bound: "+
+		"unlimited, or a `SIZE` such as 4Gi")
+	f.StringVar(&r.limit, "limit", "", "what a container may use of each HCA: `handles=N,objects=M`, open contexts and "+
+		"verbs objects")
 	f.StringArrayVar(&r.env, "env", nil, "`NAME=VALUE` for every container with a device (repeatable)")
-	f.StringArrayVar(&r.mounts, "mount", nil, "`HOST[:CONTAINER]` to mount read-only into every container with a device (repeatable)")
+	f.StringArrayVar(&r.mounts, "mount", nil, "`HOST[:CONTAINER]` to mount read-only into every container with a "+
+		"device (repeatable)")
 	f.StringVar(&r.ncclTopology, "nccl-topology", "", "topology `FILE` for NCCL: mounted, and named by NCCL_TOPO_FILE")
 	f.StringVar(&r.userspace, "userspace", hostconfig.UserspaceImage, "whose RDMA libraries containers use, `image|host`")
-	f.StringVar(&r.target, "target", "", "check that this `RUNTIME` loads the spec, e.g. podman-4.3, containerd-1.7, docker-28, crio-1.31")
-	f.BoolVar(&r.allowExclusive, "allow-exclusive-netns", false, "write the spec although RDMA devices are bound to network namespaces (only containers in the host's network can use them)")
+	f.StringVar(&r.target, "target", "", "check that this `RUNTIME` loads the spec, e.g. podman-4.3, containerd-1.7, "+
+		"docker-28, crio-1.31")
+	f.BoolVar(&r.allowExclusive, "allow-exclusive-netns", false,
+		"write the spec although RDMA devices are bound to network namespaces (only containers in the host's network can "+
+			"use them)")
 }
 
-// warn says something once, however often the spec is made.
+// warn prints a warning once, however often the spec is made.
 func (r *recipe) warn(cmd *cobra.Command, warning string) {
 	if r.warned[warning] {
 		return
@@ -72,7 +82,7 @@ func (r *recipe) warn(cmd *cobra.Command, warning string) {
 	cmd.PrintErrln("warning:", warning)
 }
 
-// words turns named strings into plain ones.
+// words converts named strings to plain strings.
 func words[S ~string](values []S) []string {
 	out := make([]string, len(values))
 	for i, v := range values {
@@ -81,8 +91,7 @@ func words[S ~string](values []S) []string {
 	return out
 }
 
-// resolve merges the config file below the flags, and checks what can be checked
-// before the host is read.
+// resolve merges the config file into the flags, which win. It checks everything that does not need the host.
 func (r *recipe) resolve(cmd *cobra.Command) error {
 	set := cmd.Flags().Changed
 	if r.noHook && (set("memlock") || set("hook-path")) {
@@ -105,7 +114,7 @@ func (r *recipe) resolve(cmd *cobra.Command) error {
 	return checkKind(r.kind)
 }
 
-// mergeConfig takes from the config file what no flag sets.
+// mergeConfig sets from the config file what no flag sets.
 func (r *recipe) mergeConfig(set func(string) bool) error {
 	if r.config == "" {
 		return nil
@@ -122,7 +131,8 @@ func (r *recipe) mergeConfig(set func(string) bool) error {
 		flag  string
 		field *string
 		value string
-	}{{"memlock", &r.memlock, c.Memlock}, {"nccl-topology", &r.ncclTopology, c.NCCLTopology}, {"userspace", &r.userspace, c.Userspace}, {"limit", &r.limit, c.Limits.String()}} {
+	}{{"memlock", &r.memlock, c.Memlock}, {"nccl-topology", &r.ncclTopology, c.NCCLTopology},
+		{"userspace", &r.userspace, c.Userspace}, {"limit", &r.limit, c.Limits.String()}} {
 		if !set(f.flag) && f.value != "" {
 			*f.field = f.value
 		}
@@ -140,7 +150,7 @@ func (r *recipe) mergeConfig(set func(string) bool) error {
 	return nil
 }
 
-// options makes what the spec's maker wants of the flags.
+// options converts the flags to options of package cdi.
 func (r *recipe) options() (opt cdi.HostOptions, err error) {
 	opt.NoAll = r.noAll
 	for _, n := range r.names {
@@ -169,8 +179,8 @@ func (r *recipe) options() (opt cdi.HostOptions, err error) {
 	return opt, err
 }
 
-// edits returns what every device gets besides its nodes. A mount of what is not
-// there would fail every container start, so it is an error here.
+// edits returns the edits of every device besides its nodes. A mount of a missing file must be an error here, because
+// every container start would fail.
 func (r *recipe) edits() (hostconfig.Edits, error) {
 	flags, err := r.siteFlags()
 	if err != nil {
@@ -186,7 +196,7 @@ func (r *recipe) edits() (hostconfig.Edits, error) {
 	return edits, nil
 }
 
-// siteFlags is what the flags say of environment and mounts.
+// siteFlags returns the environment and mounts of the flags.
 func (r *recipe) siteFlags() (hostconfig.Container, error) {
 	c := hostconfig.Container{NCCLTopology: r.ncclTopology, Env: map[string]string{}}
 	for _, s := range r.env {
@@ -210,18 +220,16 @@ func (r *recipe) siteFlags() (hostconfig.Container, error) {
 	return c, nil
 }
 
-// dish is what a recipe makes of a host. Spec is nil when there is nothing to give
-// to a container; left says what was left out, and why.
-type dish struct {
-	spec *specs.Spec
-	snap *rdma.Snapshot // of the chosen devices
-	left error
-	// hidden counts the devices that the host has besides.
-	hidden int
+// outcome is the spec of a host. spec is nil if there is no device for containers.
+type outcome struct {
+	spec   *specs.Spec
+	snap   *rdma.Snapshot // of the chosen devices
+	left   error          // which devices were omitted, and why
+	hidden int            // the number of devices that were not chosen
 }
 
-// cook reads the host and makes the spec. Warnings are for people.
-func (r *recipe) cook(opt cdi.HostOptions, warn func(string)) (*dish, error) {
+// makeSpec reads the host and makes the spec. It passes warnings for people to warn.
+func (r *recipe) makeSpec(opt cdi.HostOptions, warn func(string)) (*outcome, error) {
 	snap, others, err := r.host.discover()
 	if err != nil {
 		return nil, err
@@ -235,7 +243,7 @@ func (r *recipe) cook(opt cdi.HostOptions, warn func(string)) (*dish, error) {
 	}
 	devices, left := cdi.HostDevices(snap, opt)
 	if len(devices) == 0 {
-		return &dish{snap: snap, left: left, hidden: others}, nil
+		return &outcome{snap: snap, left: left, hidden: others}, nil
 	}
 	if snap.NetnsMode == rdma.NetnsExclusive && !r.allowExclusive {
 		return nil, coded{exitExclusive, errors.New(exclusiveAdvice)}
@@ -244,10 +252,10 @@ func (r *recipe) cook(opt cdi.HostOptions, warn func(string)) (*dish, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &dish{spec, snap, left, others}, r.checkTarget(spec)
+	return &outcome{spec, snap, left, others}, r.checkTarget(spec)
 }
 
-// libraries are the mounts of the host's RDMA user space for the HCAs of a snapshot.
+// libraries returns the mounts of the host's RDMA user space for the HCAs of a snapshot.
 func (r *recipe) libraries(snap *rdma.Snapshot, opt cdi.HostOptions, warn func(string)) ([]cdi.Mount, error) {
 	plan, err := findLibraries(r.host.files(), snap, slices.ContainsFunc(opt.Nodes, cdi.NodeClass.Privileged))
 	if err != nil {
@@ -278,7 +286,7 @@ func (r *recipe) checkTarget(spec *specs.Spec) error {
 	return nil
 }
 
-// checkKind checks a --kind. A dot in the class is valid CDI, from 0.6.0 on only.
+// checkKind checks a --kind. CDI allows a dot in the class only from 0.6.0 on.
 func checkKind(kind string) error {
 	vendor, class := parser.ParseQualifier(kind)
 	if err := errors.Join(parser.ValidateVendorName(vendor), parser.ValidateClassName(class)); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
-// outputFlags say where a spec goes, and in which format.
+// outputFlags are the flags for the file of a spec and its format.
 type outputFlags struct {
 	output string
 	format string
@@ -34,7 +34,7 @@ type target struct {
 	named bool // by --output, and not after the kind
 }
 
-// path is where the spec stands in its format.
+// path returns the path of the spec in a format.
 func (t *target) path(format cdi.Format) string { return t.store.Path(t.base, format) }
 
 // target returns the file of a kind's spec, and its format; nil means standard output.
@@ -70,9 +70,8 @@ func (o *outputFlags) target(kind string) (*target, cdi.Format, error) {
 	return t, format, nil
 }
 
-// spare returns an error if the file in a format is there and no spec of our kind: it is another
-// program's or a person's, and writing would replace it. Only an error that says more than that
-// has another exit code.
+// spare returns an error if the file in a format exists and is not a spec of our kind. Writing would replace a file of
+// another program or a person.
 func (t *target) spare(format cdi.Format) error {
 	_, err := t.store.Load(t.base, format)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -81,7 +80,7 @@ func (t *target) spare(format cdi.Format) error {
 	return foreign(err)
 }
 
-// foreign makes bad usage of an error about a file that is not ours.
+// foreign returns a usage error for a file that is not ours.
 func foreign(err error) error {
 	if _, is := errors.AsType[*cdi.ForeignError](err); is {
 		return usagef("--output: %w; name another file, or remove this one yourself", err)

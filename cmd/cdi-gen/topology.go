@@ -54,7 +54,8 @@ their PF, which is where they sit.
 		},
 	}
 	host.register(cmd.Flags())
-	cmd.Flags().StringVarP(&output, "output", "o", "", "`FORMAT`: tree, matrix, svg, json or yaml (default tree and matrix)")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "`FORMAT`: tree, matrix, svg, json or yaml (default tree and "+
+		"matrix)")
 	cmd.Flags().BoolVar(&ascii, "ascii", false, "draw the tree with ASCII characters")
 	return cmd
 }
@@ -71,7 +72,8 @@ func showTopology(cmd *cobra.Command, host hostFlags, write func(io.Writer, *top
 		}
 	}
 	if len(snap.HCAs) == 0 {
-		return coded{exitNothing, errors.New("no RDMA device on this host: load the modules of its HCAs, or see cdi-gen list --help")}
+		return coded{exitNothing, errors.New("no RDMA device on this host: load the modules of its HCAs, or see cdi-gen " +
+			"list --help")}
 	}
 	snap.Problems = append(snap.Problems, t.Problems...)
 	return partial(snap, nil)

@@ -48,7 +48,8 @@ func TestBadUsage(t *testing.T) {
 		{"generate --memlock 0", `--memlock: parse size "0"`},
 		{"generate --memlock 4GiB", `--memlock: parse size "4GiB"`},
 		{"generate --memlock -1", `--memlock: parse size "-1"`},
-		{"generate", "no such file or directory; install rdma-hook, name it with --hook-path, or do without it with --no-hook"},
+		{"generate", "no such file or directory; install rdma-hook, name it with --hook-path, " +
+			"or do without it with --no-hook"},
 		{"generate --hook-path /opt/absent", root + "/opt/absent: no such file or directory"},
 		{"generate --hook-path /opt/text", root + "/opt/text: permission denied"},
 		{"generate --hook-path /opt/dir", root + "/opt/dir: permission denied"},

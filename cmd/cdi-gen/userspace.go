@@ -29,9 +29,9 @@ func newUserspace() *cobra.Command {
 		Use:   "userspace",
 		Short: "Show the RDMA libraries that --userspace host mounts, and check an image",
 		Long: `Show what generate --userspace host mounts into containers: the host's RDMA
-libraries, the providers of its HCAs, and the names of these. With --image it also says
-what in an unpacked image does not go with them: another C library or an older one,
-libraries of its own that are found first, another architecture.
+libraries, the providers of its HCAs, and the names of these. With --image it also
+shows what in an unpacked image does not fit: another or an older C library, another
+architecture, or libraries of the image that are found first.
 ` + exitCodesHelp,
 		Example: `  cdi-gen userspace
   cdi-gen userspace --image "$(podman image mount IMAGE)"`,
@@ -58,7 +58,7 @@ libraries of its own that are found first, another architecture.
 				return fmt.Errorf("write libraries: %w", err)
 			}
 			if n := len(report.Problems); n > 0 {
-				return coded{exitMisfit, fmt.Errorf("image %q does not go with the host's libraries: problems: %d", image, n)}
+				return coded{exitMisfit, fmt.Errorf("image %q does not fit the host's libraries: problems: %d", image, n)}
 			}
 			return nil
 		},
@@ -70,7 +70,7 @@ libraries of its own that are found first, another architecture.
 	return cmd
 }
 
-// userspaceReport is what is mounted, and what in an image does not go with it.
+// userspaceReport has the mounts, and the problems of an image with them.
 type userspaceReport struct {
 	*userspace.Plan
 	Problems []userspace.Problem `json:"problems,omitempty"`
@@ -108,7 +108,7 @@ var userspaceWriters = map[string]func(io.Writer, *userspaceReport) error{
 	"yaml":  func(w io.Writer, r *userspaceReport) error { return quote.YAML(w, r) },
 }
 
-// writeUserspace writes for people: what is mounted first, what is wrong last.
+// writeUserspace writes for people: mounts first, problems last.
 func writeUserspace(w io.Writer, r *userspaceReport) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(tw, "HOST\tCONTAINER")
@@ -119,7 +119,8 @@ func writeUserspace(w io.Writer, r *userspaceReport) error {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nproviders %s of private ABI %s; images need glibc %s or newer\n", cmp.Or(strings.Join(r.Drivers, ", "), "none"), r.ABI, r.GLIBC)
+	fmt.Fprintf(&b, "\nproviders %s of private ABI %s; images need glibc %s or newer\n",
+		cmp.Or(strings.Join(r.Drivers, ", "), "none"), r.ABI, r.GLIBC)
 	for _, warning := range r.Warnings {
 		fmt.Fprintf(&b, "warning: %s\n", warning)
 	}

@@ -98,7 +98,7 @@ func TestUserspaceImage(t *testing.T) {
 	}
 	check(unpack(t, "image")).expect(t, exitOK, "")
 	r := check(unpack(t, "old-image"))
-	r.expect(t, exitMisfit, "does not go with the host's libraries: problems: 1")
+	r.expect(t, exitMisfit, "does not fit the host's libraries: problems: 1")
 	if !strings.Contains(r.stdout, "\nproblem: the image's glibc 2.28 is older than 2.34") {
 		t.Errorf("the table has no problem:\n%s", r.stdout)
 	}

@@ -18,10 +18,10 @@ func newValidate() *cobra.Command {
 	return &cobra.Command{
 		Use:   "validate FILE|DIR...",
 		Short: "Check CDI spec files as a runtime would read them",
-		Long: `Check CDI spec files with the CDI library that runtimes use. A runtime that meets a
-bad file says only that a device is unresolvable; this says why. Of the files of
-one directory it also says which define the same device: runtimes refuse both. A
-directory stands for the files in it whose names look like a spec's.
+		Long: `Check CDI spec files with the CDI library that runtimes use. For an invalid file a
+runtime reports only that a device is unresolvable; validate reports why. It also
+reports devices that two files of one directory define, because runtimes refuse them.
+A directory means all files in it that end in .json, .yaml or .yml.
 ` + exitCodesHelp,
 		Example: "  cdi-gen validate /etc/cdi /var/run/cdi",
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -37,7 +37,7 @@ directory stands for the files in it whose names look like a spec's.
 	}
 }
 
-// validate checks files, all of them, and prints a line for each good one.
+// validate checks all files, and prints a line for each valid one.
 func validate(w io.Writer, args []string) error {
 	var errs []error
 	seen := map[string]string{} // directory and device, file
@@ -55,7 +55,8 @@ func validate(w io.Writer, args []string) error {
 				errs = append(errs, fmt.Errorf("validate %q: %w", file, err))
 				continue
 			}
-			if _, err := fmt.Fprintf(w, "%s: valid, CDI %s, kind %s, %s\n", file, spec.Version, spec.Kind, devices(spec)); err != nil {
+			if _, err := fmt.Fprintf(w, "%s: valid, CDI %s, kind %s, %s\n", file, spec.Version, spec.Kind,
+				devices(spec)); err != nil {
 				return fmt.Errorf("write result: %w", err)
 			}
 		}
@@ -63,8 +64,8 @@ func validate(w io.Writer, args []string) error {
 	return errors.Join(errs...)
 }
 
-// specFiles returns the files that an argument stands for: itself, or those of a
-// directory, where a file that is meant for a spec may have the wrong ending.
+// specFiles returns the files of an argument: itself, or the files of a directory. It includes the wrong extension
+// .yml.
 func specFiles(arg string) ([]string, error) {
 	if info, err := os.Stat(arg); err != nil || !info.IsDir() {
 		return []string{arg}, nil
@@ -106,15 +107,16 @@ func validateFile(file string) (*specs.Spec, error) {
 	return spec, nil
 }
 
-// conflicts notes the devices of a file and says which of them another file of
-// its directory defines as well.
+// conflicts records the devices of a file, and returns an error for devices that another file of its directory defines
+// too.
 func conflicts(seen map[string]string, file string, spec *specs.Spec) error {
 	var errs []error
 	for _, d := range spec.Devices {
 		name := cdi.Qualified(spec.Kind, d.Name)
 		key := filepath.Join(filepath.Dir(file), name)
 		if other, ok := seen[key]; ok && other != file {
-			errs = append(errs, invalidf("%s also stands in %q: runtimes refuse a device that two files of one directory define", name, other))
+			errs = append(errs, invalidf("%s also stands in %q: runtimes refuse a device that two files of one directory define",
+				name, other))
 			continue
 		}
 		seen[key] = file

@@ -14,14 +14,13 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 )
 
-// openUevents is where the verb watch hears of changes.
+// openUevents opens the source of kernel events; tests replace it.
 var openUevents func() (io.ReadCloser, error) = watch.OpenUevents
 
-// settled is how long the kernel must have said nothing. A device in the making would
-// be left out with a warning.
+// settled is the time without events before a scan. An incomplete device would be omitted with a warning.
 const settled = 100 * time.Millisecond
 
-// portInterval is how often watch looks without an event, for what raises none.
+// portInterval is the interval of scans without an event, for changes that raise no event.
 const portInterval = time.Minute
 
 func newWatch() *cobra.Command {
@@ -30,11 +29,11 @@ func newWatch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch",
 		Short: "Keep the CDI spec right while devices come and go",
-		Long: `Write the spec as generate --output does, and again each time the kernel says that
-RDMA devices came or went, until a signal ends the program. The spec is removed while
-there is no device, and only changes are written. What --device and --exclude name
-may be absent. What goes wrong meanwhile is said, and tried again with the next
-event, at the latest after a minute.
+		Long: `Write the spec as generate --output does, and again each time the kernel reports that
+RDMA devices were added or removed, until a signal ends the program. It removes the
+spec while there is no device, and writes only changes. The devices of --device and
+--exclude may be absent. After an error it retries with the next event, at the latest
+after a minute.
 ` + exitCodesHelp,
 		Example: "  cdi-gen watch --output /var/run/cdi",
 		Args:    noArgs,
@@ -46,7 +45,7 @@ event, at the latest after a minute.
 			if err := r.resolve(cmd); err != nil {
 				return err
 			}
-			return follow(cmd, &r, &out)
+			return runWatch(cmd, &r, &out)
 		},
 	}
 	r.register(cmd.Flags())
@@ -54,18 +53,18 @@ event, at the latest after a minute.
 	return cmd
 }
 
-// follow generates at each signal. Bad usage ends it at once; later, when a file that
-// a flag names is gone, that may pass as anything else. What listens to the kernel has
-// ended when it returns.
-func follow(cmd *cobra.Command, r *recipe, out *outputFlags) error {
+// runWatch writes the spec at each signal. A usage error of the first write ends it. Later usage errors are retried,
+// for instance if the file of a flag is missing for a moment. When it returns, its goroutines have ended.
+func runWatch(cmd *cobra.Command, r *recipe, out *outputFlags) error {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	failures := make(chan error)
-	signals := watch.Start(ctx, watch.Config{Uevents: openUevents, Quiet: settled, Storm: settled, Report: func(err error) {
-		select {
-		case failures <- err:
-		case <-ctx.Done():
-		}
-	}}).Signals()
+	signals := watch.Start(ctx, watch.Config{Uevents: openUevents, Quiet: settled, Storm: settled,
+		Report: func(err error) {
+			select {
+			case failures <- err:
+			case <-ctx.Done():
+			}
+		}}).Signals()
 	defer func() {
 		cancel()
 		for range signals {
@@ -79,7 +78,7 @@ func follow(cmd *cobra.Command, r *recipe, out *outputFlags) error {
 		if c, ok := errors.AsType[coded](err); ok && c.code == exitUsage && first {
 			return err
 		}
-		// The same trouble is said once, not with each event.
+		// Print the same error once, not with each event.
 		text := ""
 		if err != nil {
 			text = err.Error()
@@ -107,8 +106,8 @@ func follow(cmd *cobra.Command, r *recipe, out *outputFlags) error {
 	}
 }
 
-// notifyReady tells systemd that the spec is there (sd_notify(3)), so that what starts
-// containers at boot can wait for it. Without a socket nobody asked.
+// notifyReady tells systemd that the spec exists (sd_notify(3)), so that units that start containers at boot can wait
+// for it. Without a socket it does nothing.
 func notifyReady(socket string) error {
 	if socket == "" {
 		return nil

@@ -32,7 +32,8 @@ func TestUserAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _ = client.ResourceV1().ResourceClaims("team-a").UpdateStatus(t.Context(), &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, metav1.UpdateOptions{}) // there is none
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}}
+	_, _ = client.ResourceV1().ResourceClaims("team-a").UpdateStatus(t.Context(), claim, metav1.UpdateOptions{}) // there is none
 	if want := "dra-driver-rdma/" + version.Get(); agent != want {
 		t.Errorf("user agent %q, want %q", agent, want)
 	}

@@ -29,18 +29,19 @@ func newExplain(env func(string) string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain",
 		Short: "Show how the HCAs of this host are published, and why",
-		Long: `explain applies a configuration file to the HCAs of this host, and shows for each which
-rule matches, the devices by which it is published, and why it is not, or not as
-the rule says. It needs no cluster, and changes nothing: try a file before it is
-installed.
+		Long: `explain applies a configuration file to the HCAs of this host. For each HCA it shows
+the matching rule, the published devices, and why the HCA is not published, or not as
+the rule says. It needs no cluster and changes nothing: use it to test a file before
+you install it.
 
-It shows a node without claims, and an API server with all features. An HCA stays
-published as what claims hold it until they end; of that, and of features that the
-API server lacks, the driver's log tells.
+It assumes a node without claims, and an API server with all features. While a claim
+uses an HCA, the HCA keeps the form in which it was published (exclusive or shared).
+The driver's log reports this, and features that the API server lacks.
 
 ` + explainCodes.Help(),
 		Example: `  dra-driver explain --config new.yaml
-  kubectl -n dra-driver-rdma exec daemonset/dra-driver-rdma -- dra-driver explain --config /etc/rdma.dev/config.yaml --host-root /host`,
+  kubectl -n dra-driver-rdma exec daemonset/dra-driver-rdma -- \
+      dra-driver explain --config /etc/rdma.dev/config.yaml --host-root /host`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains(explain.Formats, output) {
@@ -66,7 +67,9 @@ API server lacks, the driver's log tells.
 			}
 			report := explain.New(snap, c, rdmacgroup.Enforced(hostRoot), node.FixedHCAs(mover, snap))
 			if cfg.Interfaces != nil {
-				report.AddInterfaces(snap, func(h *rdma.HCA, mode string) (string, error) { return pods.UsableInterface(cfg.Interfaces, h, mode) })
+				report.AddInterfaces(snap, func(h *rdma.HCA, mode string) (string, error) {
+					return pods.UsableInterface(cfg.Interfaces, h, mode)
+				})
 			}
 			return report.Write(cmd.OutOrStdout(), output)
 		},
@@ -74,8 +77,10 @@ API server lacks, the driver's log tells.
 	f := cmd.Flags()
 	f.StringVar(&config, "config", "", "configuration file of the site (default none: each HCA for one claim at a time)")
 	f.StringVar(&hostRoot, "host-root", "/", "directory that holds the host's sys")
-	f.BoolVar(&moveDevices, "move-devices", false, "show what a driver with this flag offers in exclusive RDMA network namespace mode; needs the host's network, CAP_NET_ADMIN and CAP_SYS_ADMIN")
-	interfaces.registerHost(f, env, "show which network interface claims can have of each HCA, as a driver with this flag; needs the host's network and CAP_SYS_ADMIN")
+	f.BoolVar(&moveDevices, "move-devices", false, "show what a driver with this flag offers in exclusive RDMA network "+
+		"namespace mode; needs the host's network, CAP_NET_ADMIN and CAP_SYS_ADMIN")
+	interfaces.registerHost(f, env, "show which network interface claims can have of each HCA, as a driver with this "+
+		"flag; needs the host's network and CAP_SYS_ADMIN")
 	f.StringVarP(&output, "output", "o", "table", "`FORMAT`: table, json or yaml")
 	return cmd
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// hookFlags say where the hook comes from and goes to.
+// hookFlags are the flags for the hook.
 type hookFlags struct {
 	source    string
 	dir       string
@@ -31,15 +31,18 @@ type hookFlags struct {
 var onDeniedPolicies = []string{string(hook.Clamp), string(hook.Fail), string(hook.Ignore)}
 
 func (h *hookFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&h.source, "hook-source", "", "the hook program to install on the host (default rdma-hook beside this program)")
-	f.StringVar(&h.dir, "hook-dir", "/opt/rdma.dev/bin", "directory of the host for the hook, at the same path in the driver's pod, on a file system without noexec; empty for no hook")
-	f.StringVar(&h.reportDir, "hook-report-dir", "", "directory of the host, on a tmpfs and at the same path in the driver's pod, where the hook leaves what it did; the driver logs it and removes it")
-	f.StringVar(&h.onDenied, "memlock-denied", string(hook.Clamp), "what the hook does where it may not raise the hard limit: clamp, fail or ignore")
+	f.StringVar(&h.source, "hook-source", "", "the hook program to install on the host (default rdma-hook beside this "+
+		"program)")
+	f.StringVar(&h.dir, "hook-dir", "/opt/rdma.dev/bin", "directory of the host for the hook, at the same path in the "+
+		"driver's pod, on a file system without noexec; empty for no hook")
+	f.StringVar(&h.reportDir, "hook-report-dir", "", "directory of the host, on a tmpfs and at the same path in the "+
+		"driver's pod, where the hook leaves what it did; the driver logs it and removes it")
+	f.StringVar(&h.onDenied, "memlock-denied", string(hook.Clamp),
+		"what the hook does where it may not raise the hard limit: clamp, fail or ignore")
 }
 
-// install puts the hook of this version on the host. Those of other versions stay:
-// containers of prepared claims keep the hook they have, and the driver that this
-// one replaces still hands out its own.
+// install installs the hook of this version on the host. It must not remove other versions: prepared claims still use
+// theirs, and so does the driver that this one replaces.
 func (h *hookFlags) install(ctx context.Context) (plan.HookOptions, error) {
 	if h.dir == "" {
 		klog.FromContext(ctx).Info("No hook: containers keep the locked memory limit of the container runtime")
@@ -60,11 +63,11 @@ func (h *hookFlags) install(ctx context.Context) (plan.HookOptions, error) {
 	return plan.HookOptions{Path: path, OnDenied: h.onDenied, ReportDir: h.reportDir}, nil
 }
 
-// pruneAfter is when hooks of earlier versions are removed: a rolling update is over
-// by then, and the driver before this one hands out no more of them.
+// pruneAfter is the delay before hooks of earlier versions are removed. By then a rolling update has ended, and the
+// previous driver writes no more specs.
 const pruneAfter = 10 * time.Minute
 
-// pruneLater removes the hooks of earlier versions that no spec names any more.
+// pruneLater removes, after a delay, the hooks of earlier versions that no spec names.
 func (h *hookFlags) pruneLater(ctx context.Context, current, cdiDir string) {
 	select {
 	case <-ctx.Done():
@@ -92,11 +95,10 @@ func prune(dir, current, cdiDir string) ([]string, error) {
 	})
 }
 
-// maxSpec bounds a CDI spec of anybody's. Of a larger one it is not known which hooks it names,
-// so all of them stay.
+// maxSpec bounds the size of a CDI spec. A larger one may name any hook, so all hooks stay.
 const maxSpec = 64 << 20
 
-// readSpecs reads all CDI specs of a directory, whoever wrote them.
+// readSpecs reads all CDI specs of a directory, including those of other programs.
 func readSpecs(dir string) ([][]byte, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -109,7 +111,7 @@ func readSpecs(dir string) ([][]byte, error) {
 		}
 		data, err := hostfs.ReadLocal(filepath.Join(dir, e.Name()), maxSpec)
 		if errors.Is(err, hostfs.ErrNotRegular) {
-			continue // no runtime reads it either
+			continue // runtimes ignore it too
 		}
 		if err != nil && !os.IsNotExist(err) {
 			return nil, fmt.Errorf("read CDI spec: %w", err)

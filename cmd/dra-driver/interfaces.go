@@ -12,7 +12,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 )
 
-// interfaceFlags say whether network interfaces are attached to pods, and how.
+// interfaceFlags are the flags for attaching network interfaces to pods.
 type interfaceFlags struct {
 	attach  bool
 	cniBin  string
@@ -20,20 +20,24 @@ type interfaceFlags struct {
 }
 
 func (i *interfaceFlags) register(f *pflag.FlagSet, env func(string) string) {
-	i.registerHost(f, env, "attach the network interfaces of HCAs to pods whose claims ask for it; needs --nri-socket, the host's network, CAP_NET_ADMIN and CAP_SYS_ADMIN")
-	f.StringVar(&i.cniBin, "cni-bin-dir", "", "directory with the CNI plugins that give these interfaces addresses, such as /opt/cni/bin (default none: claims cannot name an ipam)")
+	i.registerHost(f, env, "attach the network interfaces of HCAs to pods whose claims ask for it; needs --nri-socket, "+
+		"the host's network, CAP_NET_ADMIN and CAP_SYS_ADMIN")
+	f.StringVar(&i.cniBin, "cni-bin-dir", "", "directory with the CNI plugins that give these interfaces addresses, "+
+		"such as /opt/cni/bin (default none: claims cannot name an ipam)")
 }
 
-// registerHost adds the flags that say which interfaces of the host can be attached.
+// registerHost adds the flags that determine which interfaces of the host can be attached.
 func (i *interfaceFlags) registerHost(f *pflag.FlagSet, env func(string) string, attach string) {
 	f.BoolVar(&i.attach, "attach-interfaces", false, attach)
-	f.StringVar(&i.nodeIPs, "node-ips", env("NODE_IPS"), "addresses of this node, separated by commas: their interfaces stay on the host (default $NODE_IPS)")
+	f.StringVar(&i.nodeIPs, "node-ips", env("NODE_IPS"),
+		"addresses of this node, separated by commas: their interfaces stay on the host (default $NODE_IPS)")
 }
 
-// apply configures the driver.
+// apply adds the flags to the configuration of the driver.
 func (i *interfaceFlags) apply(cfg *dra.Config, hookDir string) error {
 	if i.attach && hookDir == "" {
-		return usageError{errors.New("--attach-interfaces needs the hook, which keeps a container from starting without its interface: set --hook-dir")}
+		return usageError{errors.New("--attach-interfaces needs the hook, which keeps a container from starting without " +
+			"its interface: set --hook-dir")}
 	}
 	return i.configure(cfg)
 }

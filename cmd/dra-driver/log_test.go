@@ -12,8 +12,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
-// TestLog: what somebody named a thing does not act on the terminal on which a log is read. klog itself quotes values, but
-// for those of several lines, and no messages.
+// TestLog: what somebody named a thing does not act on the terminal on which a log is read. klog itself quotes values,
+// but for those of several lines, and no messages.
 func TestLog(t *testing.T) {
 	t.Cleanup(func() {
 		var flags flag.FlagSet

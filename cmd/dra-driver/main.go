@@ -1,6 +1,5 @@
-// Command dra-driver is the Kubernetes DRA node driver for RDMA devices. It runs
-// as a DaemonSet; the chart in deployments/helm installs it. See package dra for
-// what it does.
+// Command dra-driver is the Kubernetes DRA node driver for RDMA devices. It runs as a DaemonSet, which the chart in
+// deployments/helm installs. Package dra describes it.
 package main
 
 import (
@@ -20,7 +19,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/version"
 )
 
-// The exit codes of the program. What they mean, each command says.
+// The exit codes of the program. The help of each command describes them.
 const (
 	exitOK    = 0
 	exitError = 1
@@ -29,7 +28,7 @@ const (
 
 const badFlags = "bad flags or arguments"
 
-// usageError is bad flags, arguments or environment.
+// usageError is an error in flags, arguments or environment.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -43,13 +42,14 @@ func main() {
 	os.Exit(code)
 }
 
-// logTo makes the log go through a writer. That of klog quotes values, but for those of several lines, and no messages.
+// logTo sends the log through a writer that escapes control characters. klog itself does not escape messages, nor
+// values of several lines.
 func logTo(w io.Writer) {
 	var flags flag.FlagSet
 	klog.InitFlags(&flags)
 	for name, value := range map[string]string{"logtostderr": "false", "one_output": "true", "stderrthreshold": "FATAL"} {
 		if err := flags.Set(name, value); err != nil {
-			panic(err) // klog has no such flag any more
+			panic(err) // klog has removed the flag
 		}
 	}
 	klog.SetOutput(w)
@@ -89,8 +89,8 @@ func newRoot(env func(string) string) *cobra.Command {
 	return root
 }
 
-// printVersion adds --version. That of cobra prints by a template, and a program with templates is
-// half as large again: they find methods by name, so that the linker keeps all.
+// printVersion adds --version. It must not use cobra's own flag, which needs text/template: templates find methods by
+// name, so the linker would keep every method, and the program would grow by half.
 func printVersion(root *cobra.Command) {
 	wanted, serve := root.Flags().Bool("version", false, "print the version"), root.RunE
 	root.RunE = func(cmd *cobra.Command, args []string) error {
@@ -102,7 +102,7 @@ func printVersion(root *cobra.Command) {
 	}
 }
 
-// noArgs refuses arguments as bad usage.
+// noArgs rejects arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usageError{fmt.Errorf("unknown argument %q; see %s --help", args[0], cmd.CommandPath())}

@@ -15,17 +15,20 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
 )
 
-// metricsFlags say where metrics and the status page are served.
+// metricsFlags are the flags for metrics and the status page.
 type metricsFlags struct{ server webserver.Server }
 
 func (m *metricsFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&m.server.Address, "metrics-bind-address", "", "address for Prometheus metrics, path /metrics, and the status page, path /status: plain HTTP on a loopback address such as 127.0.0.1:9485; "+
-		"on others, such as :9485, TLS for those whom the API server lets get the path; empty for none")
-	f.StringVar(&m.server.CertFile, "metrics-tls-cert-file", "", "TLS certificate of this address, read anew when it is renewed; made by the driver itself if empty")
+	f.StringVar(&m.server.Address, "metrics-bind-address", "",
+		"address for Prometheus metrics, path /metrics, and the status page, path /status: plain HTTP on a loopback "+
+			"address such as 127.0.0.1:9485; "+
+			"on others, such as :9485, TLS for those whom the API server lets get the path; empty for none")
+	f.StringVar(&m.server.CertFile, "metrics-tls-cert-file", "",
+		"TLS certificate of this address, read again when it is renewed; the driver makes its own if empty")
 	f.StringVar(&m.server.KeyFile, "metrics-tls-key-file", "", "key of the certificate")
 }
 
-// instruments are what the driver measures with, nil if nobody can read it.
+// instruments returns the instruments of the driver, nil if metrics are disabled.
 func (m *metricsFlags) instruments() (*metrics.Instruments, error) {
 	if m.server.Address == "" {
 		return nil, nil
@@ -38,13 +41,13 @@ func (m *metricsFlags) instruments() (*metrics.Instruments, error) {
 	return i, nil
 }
 
-// scrapesAtOnce is how many scrapes are answered at the same time; they read the host
-// one after the other.
+// scrapesAtOnce bounds the concurrent scrapes. They read the host one after the other.
 const scrapesAtOnce = 4
 
-// start serves the metrics and the status page of a driver until ctx ends or the function
-// that it returns is called, which waits for the end.
-func (m *metricsFlags) start(ctx context.Context, i *metrics.Instruments, driver *dra.Driver, page http.Handler, client kubernetes.Interface) (stop func()) {
+// start serves the metrics and the status page of a driver until ctx ends or the caller calls stop, which waits for the
+// end.
+func (m *metricsFlags) start(ctx context.Context, i *metrics.Instruments, driver *dra.Driver, page http.Handler,
+	client kubernetes.Interface) (stop func()) {
 	if i == nil {
 		return func() {}
 	}

@@ -72,7 +72,8 @@ func TestMetrics(t *testing.T) {
 		`rdma_port_statistic_total\{claim="claim-1",counter="port_rcv_data",`+owned+`\} 6.89399655089e\+11`,
 		`rdma_port_hw_statistic_total\{claim="claim-1",counter="out_of_buffer",`+owned+`\} 0`,
 		`rdma_port_received_bytes_total\{claim="",device="pci-0000-29-00-0",.*`,
-		`rdma_device_allocation_info\{claim="claim-1",device="pci-0000-19-00-0",dra_device="pci-0000-19-00-0",namespace="team-a",pod="trainer-0"\} 1`,
+		`rdma_device_allocation_info\{claim="claim-1",device="pci-0000-19-00-0",`+
+			`dra_device="pci-0000-19-00-0",namespace="team-a",pod="trainer-0"\} 1`,
 		`rdma_driver_prepare_duration_seconds_count\{phase="claim"\} 1`,
 		`rdma_driver_prepare_duration_seconds_bucket\{phase="call",le="0.0001"\} .*`,
 		`rdma_driver_prepared_claims 1`, `rdma_driver_allocated_devices\{kind="exclusive"\} 1`,

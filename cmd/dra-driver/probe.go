@@ -22,7 +22,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// probe asks a running driver over the sockets that the kubelet uses.
+// probe calls a running driver through the sockets that the kubelet uses.
 type probe struct {
 	cfg     dra.Config
 	podUID  string
@@ -38,11 +38,11 @@ func newProbe(env func(string) string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "probe",
 		Short: "Ask the driver of this pod whether it works",
-		Long: `probe calls the driver over the two sockets that the kubelet uses, for liveness and
-readiness probes. With --ready the kubelet must have registered the driver too.
+		Long: `probe calls the driver through the two sockets that the kubelet uses, for liveness and
+readiness probes. With --ready it also fails until the kubelet has registered the driver.
 
-It prints what is wrong with the API server, as the driver's last requests met it, and with
-the container runtime's NRI. That does not make the probe fail: a restart would mend nothing.
+It prints the driver's problems with the API server and with the container runtime's NRI.
+These do not fail the probe, because a restart would not help.
 
 ` + probeCodes.Help(),
 		Args: noArgs,

@@ -71,18 +71,33 @@ func (s *serve) register(f *pflag.FlagSet, env func(string) string) {
 	f.StringVar(&s.podUID, "pod-uid", env("POD_UID"), "UID of the driver's pod, for rolling updates (default $POD_UID)")
 	f.StringVar(&s.cfg.HostRoot, "host-root", "/", "directory that holds the host's sys and dev")
 	f.StringVar(&s.cfg.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "root directory of the kubelet")
-	f.StringVar(&s.cfg.StateDir, "state-dir", "/run/rdma.dev/state", "directory for what the driver keeps of prepared claims, and for the files of their containers: on a tmpfs, at the same path on the host; not to be changed while claims are prepared")
+	f.StringVar(&s.cfg.StateDir, "state-dir", "/run/rdma.dev/state",
+		"directory for the records of prepared claims and the files of their containers: on a tmpfs, at the same path on "+
+			"the host; do not change it while claims are prepared")
 	f.StringVar(&s.cfg.CDIDir, "cdi-dir", cdi.DynamicDir, "directory of the CDI specs of claims")
-	f.StringVar(&s.kubeconfig, "kubeconfig", env("KUBECONFIG"), "kubeconfig file (default $KUBECONFIG, else the pod's service account)")
-	f.StringVar(&s.memlock, "memlock", string(v1alpha1.MemlockUnlimited), "soft locked memory limit to raise containers to whose claim and class say nothing, no bound: unlimited, a quantity such as 4Gi, or inherit")
-	f.StringVar(&s.cfg.PolicyFile, "config", "", "configuration file of the site: what is published of which HCA, and what every claim gets; changes of it come into force without a restart")
-	f.BoolVar(&s.cfg.ClaimStatus, "claim-status", true, "write into the status of claims by which names the node has their HCAs")
-	f.BoolVar(&s.cfg.ClaimEvents, "claim-events", true, "leave events on claims, and on the pods that use them, of what fails and of what their users should know")
-	f.BoolVar(&s.cfg.DeviceMetadata, "device-metadata", true, "give containers files with the attributes of their devices (KEP-5304), below /var/run/kubernetes.io/dra-device-attributes")
-	f.StringVar(&s.cfg.DeviceInfoDir, "device-info-dir", "", "directory for device information files of devices with a resourceName, where Multus looks: /var/run/k8s.cni.cncf.io/devinfo/dp; empty for none")
+	f.StringVar(&s.kubeconfig, "kubeconfig", env("KUBECONFIG"),
+		"kubeconfig file (default $KUBECONFIG, else the pod's service account)")
+	f.StringVar(&s.memlock, "memlock", string(v1alpha1.MemlockUnlimited),
+		"soft locked memory limit to raise containers to whose claim and class say nothing, no bound: unlimited, a "+
+			"quantity such as 4Gi, or inherit")
+	f.StringVar(&s.cfg.PolicyFile, "config", "", "configuration file of the site: which devices each HCA publishes, "+
+		"and defaults for every claim; changes take effect without a restart")
+	f.BoolVar(&s.cfg.ClaimStatus, "claim-status", true, "write the names of their HCAs on the node into the status of "+
+		"claims")
+	f.BoolVar(&s.cfg.ClaimEvents, "claim-events", true, "write events about failures to claims and to the pods that "+
+		"use them")
+	f.BoolVar(&s.cfg.DeviceMetadata, "device-metadata", true,
+		"give containers files with the attributes of their devices (KEP-5304), below "+
+			"/var/run/kubernetes.io/dra-device-attributes")
+	f.StringVar(&s.cfg.DeviceInfoDir, "device-info-dir", "",
+		"directory of device information files for Multus, for devices with a resourceName: "+
+			"/var/run/k8s.cni.cncf.io/devinfo/dp; empty for none")
 	f.BoolVar(&s.cfg.RuntimeCDI, "runtime-cdi-enabled", false, "containerd 1.7 on this node has enable_cdi set to true")
-	f.BoolVar(&s.moveDevices, "move-devices", false, "on a host in exclusive RDMA network namespace mode, move RDMA devices into the network namespaces of pods that use them; needs --nri-socket, the host's network, CAP_NET_ADMIN and CAP_SYS_ADMIN")
-	f.StringVar(&s.cfg.NRISocket, "nri-socket", "", "socket of the container runtime's Node Resource Interface, such as "+nri.DefaultSocket+"; exec sessions then have the locked memory limit of their container (default none)")
+	f.BoolVar(&s.moveDevices, "move-devices", false, "on a host in exclusive RDMA network namespace mode, move RDMA "+
+		"devices into the network namespaces of pods that use them; needs --nri-socket, the host's network, CAP_NET_ADMIN "+
+		"and CAP_SYS_ADMIN")
+	f.StringVar(&s.cfg.NRISocket, "nri-socket", "", "socket of the container runtime's Node Resource Interface, such as "+
+		nri.DefaultSocket+"; exec sessions then have the locked memory limit of their container (default none)")
 	s.interfaces.register(f, env)
 	s.hook.register(f)
 	s.metrics.register(f)
@@ -97,7 +112,8 @@ func (s *serve) run(ctx context.Context) error {
 	s.cfg.Site = plan.DefaultSite()
 	s.cfg.Site.Memlock = v1alpha1.Memlock(s.memlock)
 	if s.moveDevices && s.hook.dir == "" {
-		return usageError{errors.New("--move-devices needs the hook, which keeps a container from starting without its devices: set --hook-dir")}
+		return usageError{errors.New("--move-devices needs the hook, which keeps a container from starting without its " +
+			"devices: set --hook-dir")}
 	}
 	if s.moveDevices {
 		mover, err := rdmanetns.NewHost()
@@ -153,7 +169,7 @@ func (s *serve) run(ctx context.Context) error {
 	return nil
 }
 
-// enter makes sure of the directory of the claims' records.
+// enter creates the directory of the claim records and marks this driver as present.
 func (s *serve) enter() (*claimstore.Presence, error) {
 	boot, err := claimstore.ReadBoot()
 	if err != nil {
@@ -162,9 +178,8 @@ func (s *serve) enter() (*claimstore.Presence, error) {
 	return claimstore.Enter(s.cfg.StateDir, s.cfg.PluginDir(), boot)
 }
 
-// leave takes the driver's files off the node when nothing needs them, as after the
-// chart was uninstalled: no claim is prepared, and no other driver is there. One that
-// comes back makes them anew.
+// leave removes the driver's files from the node if nothing needs them, as after an uninstallation: no claim is
+// prepared, and no other driver runs. A driver that starts later creates them again.
 func (s *serve) leave(ctx context.Context, presence *claimstore.Presence) {
 	last, err := presence.Leave(func() error {
 		if s.hook.dir == "" {
@@ -176,12 +191,12 @@ func (s *serve) leave(ctx context.Context, presence *claimstore.Presence) {
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Some files of the driver stay on the node")
 	} else if last {
-		klog.FromContext(ctx).Info("No claim is prepared and no other driver is here: the driver's files are removed")
+		klog.FromContext(ctx).Info("Removed the driver's files: no claim is prepared and no other driver runs")
 	}
 }
 
-// readPolicy reads the configuration file, if there is one. At start a bad one is bad
-// usage: there is no earlier one that could stay in force.
+// readPolicy reads the configuration file, if there is one. At start an invalid file must be an error, because there is
+// no earlier policy to keep.
 func readPolicy(path string) (*policy.Config, error) {
 	if path == "" {
 		return policy.Default(), nil
@@ -193,10 +208,9 @@ func readPolicy(path string) (*policy.Config, error) {
 	return c, nil
 }
 
-// newClient makes a client without client-go's default limit of 5 requests a
-// second: the library gets each claim from the API server, so that a node would
-// prepare no more than five claims a second. The API server's priority and
-// fairness keeps order between clients.
+// newClient makes a client without client-go's default limit of 5 requests per second. The kubeletplugin library gets
+// each claim from the API server, so with the limit a node would prepare at most five claims per second. The API server
+// limits clients by priority and fairness.
 func newClient(kubeconfig string) (*apiclient.Client, error) {
 	var config *rest.Config
 	var err error
@@ -209,8 +223,8 @@ func newClient(kubeconfig string) (*apiclient.Client, error) {
 		return nil, fmt.Errorf("configure the Kubernetes client: %w; outside of a pod, name a --kubeconfig", err)
 	}
 	config.QPS = -1
-	// A claim or slice as protobuf costs the API server and the driver a fraction of the work for its JSON. And a claim that
-	// is written whole has parameters that must come back byte by byte.
+	// Protobuf costs the API server and the driver a fraction of the work for JSON. It also preserves the parameters of a
+	// claim byte by byte when the driver writes the whole claim.
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	config.UserAgent = "dra-driver-rdma/" + version.Get()

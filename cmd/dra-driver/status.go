@@ -22,8 +22,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
 )
 
-// status asks a running driver for its status page, over a socket of its own: whoever may
-// run programs in the driver's pod may read it, whether or not the driver has an HTTP address.
+// status reads the status page of a running driver through a socket. Whoever may run programs in the driver's pod may
+// read the page, even if the driver has no HTTP address.
 type status struct {
 	cfg     dra.Config
 	podUID  string
@@ -37,10 +37,10 @@ func newStatus(env func(string) string) *cobra.Command {
 	s := &status{}
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Print what the driver of this pod knows of its node",
+		Short: "Print the status page of the driver of this pod",
 		Long: `status prints the status page of the running driver: problems, HCAs and their health,
-prepared claims with their pods, and the last events. As HTML there is a picture of
-the host too, and as JSON what the picture is made from.
+prepared claims with their pods, and the last events. The HTML form also has a picture
+of the host; the JSON form has the data of this picture.
 
 ` + statusCodes.Help(),
 		Example: `  kubectl -n dra-driver-rdma exec dra-driver-rdma-x7k2p -- dra-driver status
@@ -63,7 +63,7 @@ the host too, and as JSON what the picture is made from.
 	return cmd
 }
 
-// statusSocket is where a driver answers on the node itself.
+// statusSocket returns the path of the driver's status socket.
 func statusSocket(cfg *dra.Config, podUID string) string {
 	name := "status.sock"
 	if podUID != "" {
@@ -74,9 +74,10 @@ func statusSocket(cfg *dra.Config, podUID string) string {
 
 func (s *status) print(ctx context.Context, out io.Writer) error {
 	socket := statusSocket(&s.cfg, s.podUID)
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", socket)
-	}}}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		}}}
 	page := url.URL{Scheme: "http", Host: "driver", Path: statuspage.Path, RawQuery: url.Values{"o": {s.output}}.Encode()}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page.String(), nil)
 	if err != nil {
@@ -84,7 +85,8 @@ func (s *status) print(ctx context.Context, out io.Writer) error {
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return fmt.Errorf("ask the driver for its status at %q: %w; is it running, and is this its pod?", socket, errors.Unwrap(err))
+		return fmt.Errorf("ask the driver for its status at %q: %w; is it running, and is this its pod?", socket,
+			errors.Unwrap(err))
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
@@ -97,11 +99,11 @@ func (s *status) print(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// serveStatus answers on a socket until the function that it returns is called. The
-// directory is for root alone. A driver without it works as well.
+// serveStatus serves the status page on a socket until the caller calls stop. Only root can open the socket's
+// directory. If the socket fails, the driver runs without it.
 func serveStatus(ctx context.Context, socket string, page http.Handler) (stop func()) {
 	logger := klog.FromContext(ctx)
-	if _, err := sockets.Sweep(0, socket); err != nil { // of this pod's container before
+	if _, err := sockets.Sweep(0, socket); err != nil { // left by an earlier container of this pod
 		logger.Error(err, "No status on a socket")
 		return func() {}
 	}

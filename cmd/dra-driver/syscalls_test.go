@@ -26,7 +26,8 @@ func TestSyscallsOfPrepare(t *testing.T) {
 	}
 	n := drivertest.NewNode(t, "hgx-h100")
 	out := filepath.Join(drivertest.TempDir(t), "strace")
-	calls := "trace=fsync,fdatasync,sync,syncfs,msync,sync_file_range,execve,execveat,rename,renameat,renameat2,flock,openat,socket"
+	calls := "trace=fsync,fdatasync,sync,syncfs,msync,sync_file_range,execve,execveat," +
+		"rename,renameat,renameat2,flock,openat,socket"
 	// With -D the driver is our child, and strace its grandchild.
 	driver := drivertest.StartProgram(t, append([]string{strace, "-D", "-f", "-q", "-o", out, "-e", calls,
 		drivertest.Binary(t)}, n.Args(t, "")...)...)

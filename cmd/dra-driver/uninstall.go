@@ -16,7 +16,8 @@ import (
 )
 
 var uninstallCodes = exitcode.List{
-	exitOK: "no claim has a device", exitError: "claims have devices, or the API server does not tell", exitUsage: badFlags,
+	exitOK: "no claim has a device", exitError: "claims have devices, or the API server does not answer",
+	exitUsage: badFlags,
 }
 
 func newUninstallCheck(env func(string) string) *cobra.Command {
@@ -38,11 +39,12 @@ The chart runs it before it is uninstalled.
 			return checkUninstall(cmd.Context(), client, cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", env("KUBECONFIG"), "kubeconfig file (default $KUBECONFIG, else the pod's service account)")
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", env("KUBECONFIG"),
+		"kubeconfig file (default $KUBECONFIG, else the pod's service account)")
 	return cmd
 }
 
-// checkUninstall prints the claims that have devices of the driver.
+// checkUninstall prints the claims that have devices of the driver. It returns an error if there are any.
 func checkUninstall(ctx context.Context, client kubernetes.Interface, out io.Writer) error {
 	claims, err := claimsInUse(ctx, client)
 	if err != nil {
@@ -61,12 +63,13 @@ func checkUninstall(ctx context.Context, client kubernetes.Interface, out io.Wri
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("print the claims: %w", err)
 	}
-	return fmt.Errorf("%d claims have devices of driver %s: delete the pods that use them first, and the claims that are not made from templates; "+
-		"to uninstall all the same, run helm uninstall with --no-hooks: those pods then stay Terminating until the driver is installed again", len(claims), plan.DriverName)
+	return fmt.Errorf("%d claims have devices of driver %s: delete the pods that use them first, and the claims that "+
+		"are not made from templates; "+
+		"to uninstall all the same, run helm uninstall with --no-hooks: those pods then stay Terminating until the driver "+
+		"is installed again", len(claims), plan.DriverName)
 }
 
-// pageSize bounds an answer of the API server: a large cluster has tens of thousands of
-// claims.
+// pageSize bounds an answer of the API server. A large cluster has tens of thousands of claims.
 const pageSize = 500
 
 func claimsInUse(ctx context.Context, client kubernetes.Interface) ([]resourceapi.ResourceClaim, error) {

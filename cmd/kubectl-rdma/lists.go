@@ -28,12 +28,13 @@ a taint keeps new claims away. DRIVER is Ready, NotReady, Missing, NothingPublis
 (it runs, and its ResourceSlices are not there) or Publishing (some are missing).`,
 		Example: `  kubectl rdma nodes
   kubectl rdma nodes -l pool=gpu -o wide`,
-		ValidArgsFunction: p.completeNodes,
+		ValidArgsFunction: p.completer(nodeNames),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if err := o.check(); err != nil {
 				return err
 			}
-			c, err := p.read(cmd.Context(), collect.Reader{Nodes: nodes}, collect.Nodes, collect.Slices, collect.Claims, collect.Pods)
+			c, err := p.read(cmd.Context(), collect.Reader{Nodes: nodes}, collect.Nodes, collect.Slices, collect.Claims,
+				collect.Pods)
 			if err != nil {
 				return err
 			}
@@ -80,17 +81,19 @@ type nodeChoice struct {
 func (n *nodeChoice) register(p *plugin, cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&n.names, "node", nil, "only these `NODES`, a comma-separated list")
 	cmd.Flags().StringVarP(&n.selector, "selector", "l", "", "only nodes with this label `SELECTOR`")
-	complete(cmd, "node", p.completeNodes)
+	complete(cmd, "node", p.completer(nodeNames))
 }
 
 // read reads kinds of objects, and the nodes if they are chosen by their labels. It
 // returns the names of the chosen ones, none for all.
-func (n *nodeChoice) read(ctx context.Context, p *plugin, about collect.Kind, others ...collect.Kind) (*inspect.Cluster, []string, error) {
+func (n *nodeChoice) read(ctx context.Context, p *plugin, about collect.Kind, others ...collect.Kind) (*inspect.Cluster,
+	[]string, error) {
 	if n.selector == "" {
 		c, err := p.read(ctx, collect.Reader{}, about, others...)
 		return c, n.names, err
 	}
-	c, err := p.read(ctx, collect.Reader{Nodes: metav1.ListOptions{LabelSelector: n.selector}}, collect.Nodes, append([]collect.Kind{about}, others...)...)
+	c, err := p.read(ctx, collect.Reader{Nodes: metav1.ListOptions{LabelSelector: n.selector}}, collect.Nodes,
+		append([]collect.Kind{about}, others...)...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -150,8 +153,9 @@ not tolerate it.`,
 	o = p.output(cmd, "table", "wide").withTable(cmd)
 	nodes.register(p, cmd)
 	cmd.Flags().StringVar(&filter.Class, "class", "", "only devices that this `DEVICECLASS` selects")
-	cmd.Flags().StringVar(&filter.Expression, "cel", "", "only devices for which this CEL `EXPRESSION` is true, as in the selector of a claim")
-	complete(cmd, "class", p.completeClasses)
+	cmd.Flags().StringVar(&filter.Expression, "cel", "", "only devices for which this CEL `EXPRESSION` is true, as in "+
+		"the selector of a claim")
+	complete(cmd, "class", p.completer(classNames))
 	return cmd
 }
 
@@ -167,7 +171,7 @@ func newClaims(p *plugin) *cobra.Command {
 DeviceClass which selects devices of the driver.`,
 		Example: `  kubectl rdma claims -A
   kubectl rdma claims -n training -l job=llm -o wide`,
-		ValidArgsFunction: p.completeClaims,
+		ValidArgsFunction: p.completer(p.claimNames),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if err := o.check(); err != nil {
 				return err
@@ -179,11 +183,13 @@ DeviceClass which selects devices of the driver.`,
 					return err
 				}
 			}
-			c, err := p.read(cmd.Context(), collect.Reader{Claims: claims, Namespace: namespace}, collect.Claims, collect.Classes, collect.Slices)
+			c, err := p.read(cmd.Context(), collect.Reader{Claims: claims, Namespace: namespace}, collect.Claims,
+				collect.Classes, collect.Slices)
 			if err != nil {
 				return err
 			}
-			if err := known("resourceclaims", names, c.Claims, func(r resourceapi.ResourceClaim) string { return r.Name }); err != nil {
+			if err := known("resourceclaims", names, c.Claims,
+				func(r resourceapi.ResourceClaim) string { return r.Name }); err != nil {
 				return err
 			}
 			list := c.ListClaims(cmd.Context())
@@ -194,7 +200,8 @@ DeviceClass which selects devices of the driver.`,
 			if !all {
 				nothing += " in " + namespace + " namespace."
 			}
-			return printList(o, "Claim", list, nothing, func(list []inspect.Claim) *metav1.Table { return inspect.ClaimTable(list, all, time.Now()) })
+			return printList(o, "Claim", list, nothing,
+				func(list []inspect.Claim) *metav1.Table { return inspect.ClaimTable(list, all, time.Now()) })
 		},
 	}
 	o = p.output(cmd, "table", "wide").withTable(cmd)

@@ -220,7 +220,7 @@ func TestRights(t *testing.T) {
 	}
 	r = s.run("devices")
 	if r.code != exitOK || !strings.Contains(r.stdout, "node1") ||
-		!strings.Contains(r.stderr, "Warning: not all is known: resourceclaims is forbidden") {
+		!strings.Contains(r.stderr, "Warning: the answer is incomplete: resourceclaims is forbidden") {
 		t.Errorf("without the right to read claims: %+v", r)
 	}
 	s.server.Forbidden = []string{"list resourceslices"}

@@ -17,14 +17,13 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
-// apiVersion is that of what -o json and its kin print. It is no API of the cluster.
+// apiVersion is the version of the output of -o json and similar formats. It is not an API of the cluster.
 const apiVersion = "kubectl.rdma.dev/v1alpha1"
 
-// output are the flags on how to print.
+// output has the flags for the output format.
 type output struct {
 	p *plugin
-	// own are formats beside those of kubectl that a command writes itself; the first
-	// one is for no flag at all.
+	// own are additional formats that a command writes itself. The first one is the default.
 	own       []string
 	format    string
 	noHeaders bool
@@ -33,7 +32,8 @@ type output struct {
 }
 
 func (p *plugin) output(cmd *cobra.Command, own ...string) *output {
-	o := &output{p: p, own: own, json: genericclioptions.NewJSONYamlPrintFlags(), template: genericclioptions.NewKubeTemplatePrintFlags()}
+	o := &output{p: p, own: own, json: genericclioptions.NewJSONYamlPrintFlags(),
+		template: genericclioptions.NewKubeTemplatePrintFlags()}
 	o.template.AddFlags(cmd)
 	formats := slices.Concat(own[1:], o.json.AllowedFormats(), o.template.AllowedFormats())
 	cmd.Flags().StringVarP(&o.format, "output", "o", "", "output `FORMAT`, one of: "+strings.Join(formats, ", "))
@@ -41,7 +41,7 @@ func (p *plugin) output(cmd *cobra.Command, own ...string) *output {
 	return o
 }
 
-// withTable adds what tables have.
+// withTable adds the flags for tables.
 func (o *output) withTable(cmd *cobra.Command) *output {
 	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "print no headers")
 	return o
@@ -50,7 +50,7 @@ func (o *output) withTable(cmd *cobra.Command) *output {
 // isOwn reports whether the command writes the format itself.
 func (o *output) isOwn() bool { return o.format == "" || slices.Contains(o.own, o.format) }
 
-// check refuses a format before anything is read.
+// check rejects an unknown format before anything is read.
 func (o *output) check() error {
 	if o.isOwn() {
 		return nil
@@ -71,8 +71,8 @@ func (o *output) printer() (printers.ResourcePrinter, error) {
 	return p, err
 }
 
-// printList prints items of a kind as a list, or as a table that a function makes. In the
-// place of an empty table it says that there is nothing, on standard error.
+// printList prints items of a kind as a list, or as a table that a function makes. Instead of an empty table it prints
+// the text nothing on standard error.
 func printList[T any](o *output, kind string, items []T, nothing string, table func([]T) *metav1.Table) error {
 	if !o.isOwn() {
 		if items == nil {
@@ -84,13 +84,14 @@ func printList[T any](o *output, kind string, items []T, nothing string, table f
 		o.nothing(nothing)
 		return nil
 	}
-	return printers.NewTablePrinter(printers.PrintOptions{Wide: o.format == "wide", NoHeaders: o.noHeaders}).PrintObj(table(items), o.p.Out)
+	return printers.NewTablePrinter(printers.PrintOptions{Wide: o.format == "wide", NoHeaders: o.noHeaders}).
+		PrintObj(table(items), o.p.Out)
 }
 
-// noResources is what kubectl says of an empty list.
+// noResources is kubectl's text for an empty list.
 const noResources = "No resources found"
 
-// object prints a value with its kind, in a format for programs.
+// object prints a value with its kind in a format for programs.
 func (o *output) object(kind string, value any) error {
 	printer, err := o.printer()
 	if err != nil {
@@ -115,12 +116,12 @@ func (o *output) object(kind string, value any) error {
 	case o.format == "yaml" && !clean:
 		return quote.YAML(o.p.Out, object)
 	}
-	// A template or a path prints what its writer chose, as with kubectl.
+	// Templates and paths are not escaped, as in kubectl.
 	_, err = text.WriteTo(quote.Unwrap(o.p.Out))
 	return err
 }
 
-// nothing says that there is nothing to show, unless a program reads the output.
+// nothing prints that there is nothing to show, unless the format is for programs.
 func (o *output) nothing(words string) {
 	if o.isOwn() {
 		fmt.Fprintln(o.p.ErrOut, words)

@@ -16,7 +16,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect/collect"
 )
 
-// plugin is what all commands share: the flags of kubectl, and its streams.
+// plugin has what all commands share: kubectl's flags and streams.
 type plugin struct {
 	*genericclioptions.ConfigFlags
 	genericiooptions.IOStreams
@@ -25,7 +25,7 @@ type plugin struct {
 func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 	p := &plugin{ConfigFlags: genericclioptions.NewConfigFlags(true), IOStreams: streams}
 	p.WithWrapConfigFn(func(c *rest.Config) *rest.Config {
-		// One question reads some lists of several pages each, and then ends.
+		// A command reads a few lists of several pages each, and then ends.
 		c.QPS, c.Burst = 50, 300
 		c.WarningHandler = rest.NewWarningWriter(streams.ErrOut, rest.WarningWriterOptions{Deduplicate: true})
 		return c
@@ -49,7 +49,7 @@ and says so.
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.Flags().Bool("version", false, "print the version")
 	p.AddFlags(root.PersistentFlags())
-	complete(root, "namespace", p.completeNamespaces)
+	complete(root, "namespace", p.completer(namespaceNames))
 	complete(root, "context", p.completeContexts)
 	root.AddCommand(newNodes(p), newDevices(p), newClaims(p), newTopology(p), newWhy(p), newVersion())
 	return root
@@ -76,14 +76,15 @@ func (p *plugin) client() (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// namespace is the one that flags and kubeconfig name.
+// namespace returns the namespace of flags and kubeconfig.
 func (p *plugin) namespace() (string, error) {
 	name, _, err := p.ToRawKubeConfigLoader().Namespace()
 	return name, err
 }
 
-// read reads a cluster and warns of what could not be read.
-func (p *plugin) read(ctx context.Context, r collect.Reader, about collect.Kind, others ...collect.Kind) (*inspect.Cluster, error) {
+// read reads a cluster, and warns about objects that it could not read.
+func (p *plugin) read(ctx context.Context, r collect.Reader, about collect.Kind,
+	others ...collect.Kind) (*inspect.Cluster, error) {
 	client, err := p.client()
 	if err != nil {
 		return nil, err
@@ -94,7 +95,7 @@ func (p *plugin) read(ctx context.Context, r collect.Reader, about collect.Kind,
 		return nil, hint(err, about)
 	}
 	for _, u := range c.Unread {
-		fmt.Fprintf(p.ErrOut, "Warning: not all is known: %s\n", u)
+		fmt.Fprintf(p.ErrOut, "Warning: the answer is incomplete: %s\n", u)
 	}
 	return c, nil
 }
@@ -102,7 +103,8 @@ func (p *plugin) read(ctx context.Context, r collect.Reader, about collect.Kind,
 // hint explains an API server without the resources of DRA.
 func hint(err error, about collect.Kind) error {
 	if collect.NotServed(err) {
-		return errors.Join(err, fmt.Errorf("the API server does not serve %s of resource.k8s.io/v1: this needs Kubernetes 1.34 or newer", about))
+		return errors.Join(err, fmt.Errorf("the API server does not serve %s of resource.k8s.io/v1: this needs Kubernetes "+
+			"1.34 or newer", about))
 	}
 	return err
 }

@@ -32,7 +32,7 @@ and whatever else the scheduler looks at is in the line "The scheduler says".
   kubectl rdma why trainer-0 -o wide
   kubectl rdma why trainer-0 -o jsonpath='{.verdict}{"\n"}'`,
 		Args:              onePod,
-		ValidArgsFunction: p.completePods,
+		ValidArgsFunction: p.completer(p.podNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(); err != nil {
 				return err

@@ -167,7 +167,7 @@ func TestReasons(t *testing.T) {
 		"no rights":      {"GET", status(403), Forbidden, "403"},
 		"conflict":       {"PUT", status(409), Conflict, "409"},
 		"not understood": {"PUT", status(422), Invalid, "422"},
-		"too busy":       {"GET", status(429, "Retry-After", "7"), Throttled, "429, to be tried again in 7 s"},
+		"too busy":       {"GET", status(429, "Retry-After", "7"), Throttled, "429, retry after 7 s"},
 		"broken":         {"GET", status(500), ServerError, "500"},
 		"slow":           {"GET", late, Slow, "answered after 2s"},
 		"hangs":          {"GET", hangs, NoAnswer, "did not answer within 30s"},

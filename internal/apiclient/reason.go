@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Reason is a kind of trouble, fit for the label of a metric.
+// Reason is a kind of trouble. It is also a label of metrics.
 type Reason string
 
 // The reasons.
@@ -18,8 +18,8 @@ const (
 	Well          Reason = ""               // no trouble
 	Unreachable   Reason = "unreachable"    // no connection, or it broke
 	NoAnswer      Reason = "no-answer"      // not in time
-	Slow          Reason = "slow"           // an answer, but late
-	Certificate   Reason = "certificate"    // the server's; a clock may be wrong
+	Slow          Reason = "slow"           // a late answer
+	Certificate   Reason = "certificate"    // of the server; a clock may be wrong
 	Unauthorized  Reason = "unauthorized"   // 401: the token
 	Forbidden     Reason = "forbidden"      // 403: the rights of the service account
 	Conflict      Reason = "conflict"       // 409: somebody else wrote
@@ -29,12 +29,7 @@ const (
 	DroppedFields Reason = "dropped-fields" // stored without some of its fields: a feature gate is off
 )
 
-// Reasons returns all kinds of trouble.
-func Reasons() []Reason {
-	return []Reason{Unreachable, NoAnswer, Slow, Certificate, Unauthorized, Forbidden, Conflict, Invalid, Throttled, ServerError, DroppedFields}
-}
-
-// reasonOf sorts errors of the transport.
+// reasonOf returns the reason for an error of the transport.
 func reasonOf(err error) Reason {
 	var invalid x509.CertificateInvalidError
 	var authority x509.UnknownAuthorityError
@@ -52,7 +47,7 @@ func reasonOf(err error) Reason {
 func reasonOfStatus(resp *http.Response, took time.Duration) (Reason, string) {
 	message := resp.Status
 	if after := resp.Header.Get("Retry-After"); after != "" {
-		message += ", to be tried again in " + after + " s"
+		message += ", retry after " + after + " s"
 	}
 	switch code := resp.StatusCode; {
 	case code == http.StatusUnauthorized:

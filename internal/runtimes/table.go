@@ -72,11 +72,3 @@ var table = []row{
 	{CRIO, v(1, 33), "1.0.0", "1.0.1", bothDirs, true, ""},
 	{CRIO, v(1, 35), "1.1.0", "1.1.0", bothDirs, true, ""},
 }
-
-// names lists the runtimes in the order of the table, with their spelling in prose.
-var names = []struct{ target, prose string }{
-	{Podman, "podman"},
-	{Containerd, "containerd"},
-	{Docker, "Docker"},
-	{CRIO, "CRI-O"},
-}
