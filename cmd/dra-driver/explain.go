@@ -64,8 +64,7 @@ The driver's log reports this, and features that the API server lacks.
 			}
 			report := explain.New(snap, c, dra.LimitsEnforced(hostRoot), dra.FixedHCAs(mover, snap))
 			if cfg.Interfaces != nil {
-				report.AddInterfaces(snap, func(h *rdma.HCA, mode string) (string,
-					error) {
+				report.AddInterfaces(snap, func(h *rdma.HCA, mode string) (string, error) {
 					return dra.UsableInterface(cfg.Interfaces, h, mode)
 				})
 			}
