@@ -87,10 +87,9 @@ func generate(cmd *cobra.Command, r *recipe, out *outputFlags, do action) error 
 }
 
 const exclusiveAdvice = "this host is in exclusive network namespace mode: an RDMA device can be opened only in its " +
-	"own " +
-	"network namespace, so a container with its own network would get a device that it cannot open; set \"options " +
-	"ib_core netns_mode=1\" in /etc/modprobe.d and reboot, or pass --allow-exclusive-netns for containers that use the host's " +
-	"network"
+	"own network namespace, so a container with its own network would get a device that it cannot open; set \"options " +
+	"ib_core netns_mode=1\" in /etc/modprobe.d and reboot, or pass --allow-exclusive-netns for containers that use the " +
+	"host's network"
 
 // write writes a spec to standard output, or to the file of --output.
 func write(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Format) error {

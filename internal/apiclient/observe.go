@@ -41,7 +41,8 @@ func (o *observing) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		cancel(nil)
 		// Who gives up at once knows of no trouble.
-		if r.Context().Err() == nil || errors.Is(r.Context().Err(), context.DeadlineExceeded) && time.Since(began) >= slowTime {
+		if r.Context().Err() == nil || errors.Is(r.Context().Err(), context.DeadlineExceeded) &&
+			time.Since(began) >= slowTime {
 			o.troubles.Note(r.Context(), requestOf(r), reasonOf(err), err.Error())
 		}
 		return nil, err

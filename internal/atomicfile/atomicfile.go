@@ -77,7 +77,9 @@ func Write(path string, data []byte, opt Options) (bool, error) {
 // poller to wait for the file, which it cannot, and takes five system calls for it: as many as
 // it takes to write a small file.
 func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, error) {
-	fd, err := uninterrupted(func() (int, error) { return syscall.Open(path, flag|syscall.O_CLOEXEC, uint32(perm.Perm())) })
+	fd, err := uninterrupted(func() (int, error) {
+		return syscall.Open(path, flag|syscall.O_CLOEXEC, uint32(perm.Perm()))
+	})
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}

@@ -84,5 +84,6 @@ func explain(err error) error {
 	if !ok {
 		return err
 	}
-	return yamlread.JoinTexts(typeError.Errors, func(text string) error { return errors.New(goType.ReplaceAllString(text, "")) })
+	return yamlread.JoinTexts(typeError.Errors,
+		func(text string) error { return errors.New(goType.ReplaceAllString(text, "")) })
 }

@@ -229,7 +229,8 @@ func ParseMount(s string) (Mount, error) {
 	m := Mount{HostPath: host, ContainerPath: container}
 	err := m.validate()
 	if two && (container == "" || strings.Contains(container, ":")) {
-		err = errors.New("mounts are always read-only and take no options, and a path with a colon can stand in a configuration file only")
+		err = errors.New("mounts are always read-only and take no options, and a path with a colon can stand in a " +
+			"configuration file only")
 	}
 	if err != nil {
 		return Mount{}, fmt.Errorf("mount %q: want HOST or HOST:CONTAINER: %w", s, err)
@@ -252,7 +253,8 @@ func ParseEnv(s string) (name, value string, err error) {
 // Under returns c with what another adds and settles otherwise: a variable of the
 // same name, a mount at the same container path, the topology file.
 func (c Container) Under(over Container) Container {
-	out := Container{Memlock: cmp.Or(over.Memlock, c.Memlock), NCCLTopology: cmp.Or(over.NCCLTopology, c.NCCLTopology), Env: map[string]string{}}
+	out := Container{Memlock: cmp.Or(over.Memlock, c.Memlock), NCCLTopology: cmp.Or(over.NCCLTopology, c.NCCLTopology),
+		Env: map[string]string{}}
 	maps.Copy(out.Env, c.Env)
 	maps.Copy(out.Env, over.Env)
 	out.Mounts = slices.DeleteFunc(slices.Clone(c.Mounts), func(m Mount) bool {

@@ -135,7 +135,8 @@ func (p *Plugin) Run(ctx context.Context) {
 // serve connects once, and returns why the connection ended.
 func (p *Plugin) serve(ctx context.Context) error {
 	if _, err := os.Stat(p.Socket); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("connect to NRI: the container runtime has no socket %q: it has no NRI, or NRI is disabled in its configuration", p.Socket)
+		return fmt.Errorf("connect to NRI: the container runtime has no socket %q: it has no NRI, or NRI is disabled in "+
+			"its configuration", p.Socket)
 	}
 	s, err := stub.New(&events{p}, stub.WithPluginName(p.Name), stub.WithPluginIdx(index), stub.WithLogger(quiet{}),
 		stub.WithDialer(func(string) (net.Conn, error) { return net.Dial("unix", p.Socket) }), stub.WithOnClose(func() {}))
@@ -152,7 +153,8 @@ func (p *Plugin) serve(ctx context.Context) error {
 // wants.
 type events struct{ p *Plugin }
 
-func (e *events) Synchronize(ctx context.Context, pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
+func (e *events) Synchronize(ctx context.Context, pods []*api.PodSandbox,
+	containers []*api.Container) ([]*api.ContainerUpdate, error) {
 	e.p.running.set(pods, containers)
 	e.p.connected.Store(true)
 	e.p.Report(nil)
@@ -186,7 +188,8 @@ func (e *events) RemovePodSandbox(ctx context.Context, pod *api.PodSandbox) erro
 	return nil
 }
 
-func (e *events) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
+func (e *events) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment,
+	[]*api.ContainerUpdate, error) {
 	e.p.running.add(pod, c)
 	limit := e.p.Handler.Memlock(podOf(pod), containerOf(c))
 	if limit == nil {
@@ -197,10 +200,11 @@ func (e *events) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.
 	return adjustment, nil, nil
 }
 
-// runs reports whether a sandbox has processes. Of one that has ended runtimes list no network namespace any more, as if it had
-// the host's; CRI-O has sandboxes without a process of their own.
+// runs reports whether a sandbox has processes. Of one that has ended runtimes list no network namespace any more, as
+// if it had the host's; CRI-O has sandboxes without a process of their own.
 func runs(pod *api.PodSandbox, containers []*api.Container) bool {
-	return pod.GetPid() != 0 || slices.ContainsFunc(containers, func(c *api.Container) bool { return c.GetPodSandboxId() == pod.GetId() })
+	return pod.GetPid() != 0 || slices.ContainsFunc(containers,
+		func(c *api.Container) bool { return c.GetPodSandboxId() == pod.GetId() })
 }
 
 // Unlimited is RLIM_INFINITY.

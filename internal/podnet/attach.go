@@ -14,24 +14,24 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
 )
 
-// Want is an interface that a pod is to have.
+// Want describes an interface to attach to a pod.
 type Want struct {
 	Mode string
-	// Name and Alias are its own in the pod. The alias is what it is known by.
+	// Name and Alias are those in the pod. The alias identifies the interface.
 	Name, Alias string
-	// MTU is 0 for that of the host's interface.
+	// MTU is 0 to keep the MTU of the host's interface.
 	MTU       int
 	Addresses []netip.Prefix
 	Routes    []Route
 }
 
-// Route is a route through it; Gateway is not valid for what is on the link.
+// Route is a route through the interface. Gateway is invalid for destinations on the link.
 type Route struct {
 	Destination netip.Prefix
 	Gateway     netip.Addr
 }
 
-// State is what an interface is like in a pod.
+// State is the state of an interface in a pod.
 type State struct {
 	Name      string   `json:"name"`
 	MAC       string   `json:"mac,omitempty"`
@@ -39,11 +39,12 @@ type State struct {
 	Addresses []string `json:"addresses,omitempty"` // each with the length of its network
 }
 
-// ErrTaken says that the pod has another interface of the name.
-var ErrTaken = errors.New("the pod has another interface of that name already: name another one in the claim (network.interface)")
+// ErrTaken is the error if the pod has another interface of the name.
+var ErrTaken = errors.New("the pod has another interface of that name already: name another one in the claim " +
+	"(network.interface)")
 
-// Attach brings an interface into the namespace of a path: the one that was inspected, or a
-// macvlan on it. On an error the caller detaches it.
+// Attach moves the inspected interface, or makes a macvlan on it, into the network namespace of a path. It is
+// idempotent. After an error the caller must call Detach.
 func (h *Host) Attach(netns string, o Original, w Want) (s State, err error) {
 	pod, err := rdmanetns.Open(netns)
 	if err != nil {
@@ -66,13 +67,14 @@ func (h *Host) Attach(netns string, o Original, w Want) (s State, err error) {
 		err = pod.Do(func() (err error) { s, err = w.configure(o, h.own); return err })
 	}
 	if err != nil {
-		return s, fmt.Errorf("attach network interface %q of the host to %q as %q (%s): %w", o.Name, netns, w.Name, w.Mode, err)
+		return s, fmt.Errorf("attach network interface %q of the host to %q as %q (%s): %w", o.Name, netns, w.Name, w.Mode,
+			err)
 	}
 	return s, nil
 }
 
-// isThere reports whether the thread's namespace has the interface, which may have been left
-// with its name for the way. A pod may have another one of the name, with whatever alias.
+// isThere reports whether the thread's namespace has the interface. An interrupted attempt may have left it with its
+// transit name. A pod may have another interface of the same name, with any alias.
 func (w *Want) isThere(o Original, host *rdmanetns.Namespace) (bool, error) {
 	var ours netlink.Link
 	var err error
@@ -99,8 +101,8 @@ func (w *Want) isThere(o Original, host *rdmanetns.Namespace) (bool, error) {
 	return err == nil, err
 }
 
-// send moves the interface of the host under its name for the way, whichever name it was left
-// with half way.
+// send moves the interface of the host under its transit name. An interrupted attempt may have left it with either
+// name.
 func (h *Host) send(o Original, alias string, pod *rdmanetns.Namespace) error {
 	return h.own.Do(func() error {
 		links, err := whole(netlink.LinkList)
@@ -109,7 +111,7 @@ func (h *Host) send(o Original, alias string, pod *rdmanetns.Namespace) error {
 		}
 		link := o.find(links, -1)
 		if link == nil {
-			return fmt.Errorf("the host's interface %q is away, or another one by now", o.Name)
+			return fmt.Errorf("the host's interface %q is missing, or it is another interface now", o.Name)
 		}
 		if err := netlink.LinkSetAlias(link, alias+unfinished); err != nil {
 			return fmt.Errorf("set its alias: %w", err)
@@ -118,7 +120,7 @@ func (h *Host) send(o Original, alias string, pod *rdmanetns.Namespace) error {
 			return fmt.Errorf("set it down: %w", err)
 		}
 		if err := netlink.LinkSetName(link, o.transit()); err != nil {
-			return fmt.Errorf("name it %q for the way: %w", o.transit(), err)
+			return fmt.Errorf("give it the transit name %q: %w", o.transit(), err)
 		}
 		if err := netlink.LinkSetNsFd(link, pod.FD()); err != nil {
 			return fmt.Errorf("move it: %w", err)
@@ -127,10 +129,10 @@ func (h *Host) send(o Original, alias string, pod *rdmanetns.Namespace) error {
 	})
 }
 
-// stack makes a macvlan on the interface of the host, in the pod from its first moment, with
-// the name for the way: the kernel looks for its name on the host, too.
+// stack makes a macvlan on the interface of the host, directly in the pod. It uses the transit name, because the kernel
+// requires that the name is free on the host too.
 func (h *Host) stack(o Original, pod *rdmanetns.Namespace) error {
-	err := pod.Do(func() error { return deleteLink(o.transit()) }) // of somebody who died half way
+	err := pod.Do(func() error { return deleteLink(o.transit()) }) // left by an interrupted attempt
 	if err != nil {
 		return err
 	}
@@ -144,7 +146,7 @@ func (h *Host) stack(o Original, pod *rdmanetns.Namespace) error {
 	})
 }
 
-// configure makes the interface of the thread's namespace what is wanted.
+// configure configures the interface in the thread's namespace.
 func (w *Want) configure(o Original, host *rdmanetns.Namespace) (s State, err error) {
 	link, err := w.link(o, host)
 	if err != nil {
@@ -176,7 +178,7 @@ func (w *Want) configure(o Original, host *rdmanetns.Namespace) (s State, err er
 			return s, fmt.Errorf("add route to %s: %w", r.Destination, err)
 		}
 	}
-	if err := netlink.LinkSetAlias(link, w.Alias); err != nil { // last: by that the hook knows that all is done
+	if err := netlink.LinkSetAlias(link, w.Alias); err != nil { // last: it tells the hook that the interface is complete
 		return s, fmt.Errorf("set its alias: %w", err)
 	}
 	return stateOf(w.Name)
@@ -198,11 +200,10 @@ func (w *Want) link(o Original, host *rdmanetns.Namespace) (netlink.Link, error)
 	return link, err
 }
 
-// errRouted says that a route of somebody else leads there.
+// errRouted is the error for a destination that has another route.
 var errRouted = errors.New("the pod has a route there already")
 
-// add adds the route, unless it is there. It never takes the place of another one: that may
-// be the pod's way to the cluster.
+// add adds the route unless it exists. It must not replace another route, which may be the pod's route to the cluster.
 func (r Route) add(link netlink.Link) error {
 	nr := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(r.Destination)}
 	if r.Gateway.IsValid() {
@@ -215,7 +216,8 @@ func (r Route) add(link netlink.Link) error {
 		return err
 	}
 	routes, err := whole(func() ([]netlink.Route, error) {
-		return netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: nr.LinkIndex, Dst: nr.Dst}, netlink.RT_FILTER_OIF|netlink.RT_FILTER_DST)
+		return netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: nr.LinkIndex, Dst: nr.Dst},
+			netlink.RT_FILTER_OIF|netlink.RT_FILTER_DST)
 	})
 	if err != nil {
 		return err
@@ -248,11 +250,11 @@ func stateOf(name string) (s State, err error) {
 	return s, nil
 }
 
-// ErrInPod says that a pod may still have an interface.
-var ErrInPod = errors.New("the pod may have it still")
+// ErrInPod is the error if a pod may still have an interface.
+var ErrInPod = errors.New("the pod may still have it")
 
-// Detach takes an interface out of a pod: a macvlan ends, and a moved one is the host's again as
-// it was. Of a namespace that has ended it restores what the kernel brings back.
+// Detach removes an interface from a pod. It deletes a macvlan, and moves and restores a moved interface. If the
+// namespace has ended, the kernel moves the interface back, and Detach restores it. It is idempotent.
 func (h *Host) Detach(netns string, o Original, w Want) error {
 	pod, err := rdmanetns.Open(netns)
 	if err == nil {
@@ -268,7 +270,7 @@ func (h *Host) Detach(netns string, o Original, w Want) error {
 	return nil
 }
 
-// leave takes the interface out of the thread's namespace, if it is there.
+// leave removes the interface from the thread's namespace, if it is there.
 func (w *Want) leave(o Original, host *rdmanetns.Namespace) error {
 	if w.Mode != Move {
 		return errors.Join(deleteLink(w.Name, w.Alias, w.Alias+unfinished), deleteLink(o.transit()))
@@ -277,22 +279,22 @@ func (w *Want) leave(o Original, host *rdmanetns.Namespace) error {
 	if err != nil || link == nil {
 		return err
 	}
-	if err := clearWay(link, links); err != nil {
+	if err := clearExtras(link, links); err != nil {
 		return err
 	}
 	if err := netlink.LinkSetDown(link); err != nil {
 		return fmt.Errorf("set it down: %w", err)
 	}
-	if err := nameForTheWay(link, o.transit()); err != nil {
+	if err := giveTransitName(link, o.transit()); err != nil {
 		return err
 	}
 	return netlink.LinkSetNsFd(link, host.FD())
 }
 
-// clearWay takes from the interface what a pod has put on it and the kernel does not take by itself. It deletes the
-// interfaces on top, because such an interface may leave this one promiscuous. It deletes the alternative names,
-// because the host may have another interface with such a name.
-func clearWay(link netlink.Link, links []netlink.Link) error {
+// clearExtras removes what a pod has added to the interface and the kernel keeps. It deletes the interfaces on top,
+// because such an interface may leave this one promiscuous. It deletes the alternative names, because the host may have
+// another interface with such a name.
+func clearExtras(link netlink.Link, links []netlink.Link) error {
 	a := link.Attrs()
 	for _, l := range links {
 		if b := l.Attrs(); b.ParentIndex != a.Index || b.NetNsID >= 0 || b.Index == a.Index || l.Type() == kindVeth {
@@ -304,28 +306,28 @@ func clearWay(link netlink.Link, links []netlink.Link) error {
 	}
 	for _, name := range a.AltNames {
 		if err := netlink.LinkDelAltName(link, name); err != nil {
-			return fmt.Errorf("take its alternative name %q: %w", name, err)
+			return fmt.Errorf("delete its alternative name %q: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// nameForTheWay gives an interface in a pod its name for the way, or one that nobody guesses where the pod has
-// an interface of that name.
-func nameForTheWay(link netlink.Link, transit string) error {
+// giveTransitName gives an interface in a pod its transit name. If the pod has an interface of that name, it uses a
+// random name.
+func giveTransitName(link netlink.Link, transit string) error {
 	err := netlink.LinkSetName(link, transit)
 	if errors.Is(err, fs.ErrExist) && link.Attrs().Name != transit {
 		transit = transitPrefix + rand.Text()[:9]
 		err = netlink.LinkSetName(link, transit)
 	}
 	if err != nil {
-		return fmt.Errorf("name it %q for the way: %w", transit, err)
+		return fmt.Errorf("give it the transit name %q: %w", transit, err)
 	}
 	return nil
 }
 
-// deleteLink deletes a macvlan of that name and one of the aliases, if there is one; any
-// macvlan of a name that nobody else gives.
+// deleteLink deletes the macvlan of a name if it has one of the aliases. Without aliases it deletes any macvlan of the
+// name, which must be a transit name.
 func deleteLink(name string, aliases ...string) error {
 	link, err := netlink.LinkByName(name)
 	switch {

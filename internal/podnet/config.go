@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// message is what rtnetlink says of one interface (RTM_NEWLINK), for what the library does not read.
+// message is the rtnetlink message (RTM_NEWLINK) of one interface. The netlink library does not read all of it.
 type message struct {
 	flags uint32
 	attrs map[uint16][]byte
@@ -48,16 +48,18 @@ func (m *message) vfs() int {
 	return 0
 }
 
-// What a pod can set on an interface and the kernel leaves as it is when that changes its namespace. All of it is given
-// back in one request.
-const configFlags = unix.IFF_PROMISC | unix.IFF_ALLMULTI | unix.IFF_MULTICAST | unix.IFF_NOARP | unix.IFF_DYNAMIC | unix.IFF_DEBUG
+// Settings that a pod can change, and that the kernel keeps when the interface changes its namespace. One request
+// restores all of them.
+const configFlags = unix.IFF_PROMISC | unix.IFF_ALLMULTI | unix.IFF_MULTICAST |
+	unix.IFF_NOARP | unix.IFF_DYNAMIC | unix.IFF_DEBUG
 
 var configAttrs = [...]uint16{
 	unix.IFLA_TXQLEN, unix.IFLA_GROUP, unix.IFLA_LINKMODE,
-	unix.IFLA_GSO_MAX_SIZE, unix.IFLA_GSO_MAX_SEGS, unix.IFLA_GRO_MAX_SIZE, unix.IFLA_GSO_IPV4_MAX_SIZE, unix.IFLA_GRO_IPV4_MAX_SIZE,
+	unix.IFLA_GSO_MAX_SIZE, unix.IFLA_GSO_MAX_SEGS, unix.IFLA_GRO_MAX_SIZE, unix.IFLA_GSO_IPV4_MAX_SIZE,
+	unix.IFLA_GRO_IPV4_MAX_SIZE,
 }
 
-// config has the flags of an interface, and of its attributes those above, by number.
+// config has the flags of an interface, and its configAttrs by number.
 type config struct {
 	Flags uint32            `json:"flags"`
 	Attrs map[uint16][]byte `json:"attrs,omitempty"`
@@ -73,8 +75,8 @@ func (m *message) config() *config {
 	return c
 }
 
-// give sets an interface to what it was.
-func (c *config) give(link netlink.Link) error {
+// restore restores the configuration of an interface.
+func (c *config) restore(link netlink.Link) error {
 	msg := infomsg(link)
 	msg.Flags, msg.Change = c.Flags, configFlags
 	req := nl.NewNetlinkRequest(unix.RTM_SETLINK, unix.NLM_F_ACK)

@@ -1,21 +1,19 @@
-// Package podnet brings network interfaces of the host into the network namespaces of
-// pods, and back: the interface itself, or a macvlan on top of it. It also asks CNI plugins
-// for addresses.
+// Package podnet attaches network interfaces of the host to pods, and detaches them. It moves the interface itself into
+// the network namespace of the pod, or makes a macvlan on it there. It also gets addresses from CNI plugins.
 //
-// What the kernel does shapes it:
+// The kernel's behaviour determines the design:
 //
-//   - An interface that changes its namespace goes down, and loses addresses and routes. So
-//     what the host had is recorded first ([Original]), and given back.
-//   - Its name must be free where it goes, and a pod may well have an eth0. So it moves under
-//     a name that nobody else uses, and is renamed when it is there.
-//   - When a namespace ends, the kernel deletes what was made by software, and moves the
-//     interfaces of hardware back to the first namespace by itself, with the name that they
-//     had in the pod, or dev%d if that is taken. So an interface is found again by what a
-//     pod cannot change: the device that it is of.
-//   - Most of what a pod has set on it stays on it: flags, sizes, offloads, programs of eBPF. So all of
-//     that is given back too, or removed.
+//   - An interface that changes its namespace goes down, and loses addresses and routes. So the package records them
+//     first ([Original]), and restores them.
+//   - The name must be free in the other namespace, and a pod may have an eth0. So an interface moves under a unique
+//     transit name, and is renamed in the pod.
+//   - When a namespace ends, the kernel deletes virtual interfaces. It moves interfaces of hardware back to the first
+//     namespace, with their name in the pod, or dev%d if that name is taken. So the package identifies an interface by
+//     its device, which a pod cannot change.
+//   - Most settings of a pod stay on the interface: flags, sizes, offloads, eBPF programs. So the package restores or
+//     removes them.
 //
-// Nothing is done twice: whoever calls again finds done what is done.
+// All operations are idempotent.
 //
 // It needs CAP_NET_ADMIN, and CAP_SYS_ADMIN to enter a namespace.
 package podnet

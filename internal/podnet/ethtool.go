@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a pod can set by ethtool(8) stays on the hardware when the interface leaves it. Each setting here is a structure of
-// 32-bit words of include/uapi/linux/ethtool.h that the kernel gives with one command and takes with another.
+// Settings of ethtool(8) stay on the hardware when the interface leaves a pod. Each setting is a structure of 32-bit
+// words (include/uapi/linux/ethtool.h) with one command to read and another to write.
 
-// setting is a group of settings. Those of its words that are not named are the kernel's to say.
+// setting is a group of settings. Words outside of first and last are read-only.
 type setting struct {
 	name     string
 	get, set uint32
@@ -28,12 +28,13 @@ var settings = [...]setting{
 	{name: "rings", get: unix.ETHTOOL_GRINGPARAM, set: unix.ETHTOOL_SRINGPARAM, size: 9, first: 5, last: 8},
 	{name: "coalescing", get: unix.ETHTOOL_GCOALESCE, set: unix.ETHTOOL_SCOALESCE, size: 23, first: 1, last: 22},
 	{name: "pause", get: unix.ETHTOOL_GPAUSEPARAM, set: unix.ETHTOOL_SPAUSEPARAM, size: 4, first: 1, last: 3},
-	{name: "forward error correction", get: unix.ETHTOOL_GFECPARAM, set: unix.ETHTOOL_SFECPARAM, size: 4, first: 2, last: 2},
+	{name: "forward error correction", get: unix.ETHTOOL_GFECPARAM, set: unix.ETHTOOL_SFECPARAM, size: 4, first: 2,
+		last: 2},
 	{name: "wake on LAN", get: unix.ETHTOOL_GWOL, set: unix.ETHTOOL_SWOL, size: 5, first: 2, last: 4},
 	{name: "message level", get: unix.ETHTOOL_GMSGLVL, set: unix.ETHTOOL_SMSGLVL, size: 2, first: 1, last: 1},
 }
 
-// featureWords is more than there are, of 32 features each. Of a block of four words the second has what is asked for.
+// featureWords is more than the kernel has, with 32 features each. The second word of a block has the requested state.
 const featureWords, featureBlock = 8, 4
 
 // ethtool is a socket to ask for settings of an interface of the thread's namespace.
@@ -50,14 +51,15 @@ func newEthtool(link string) (e ethtool, err error) {
 
 func (e *ethtool) close() { unix.Close(e.fd) }
 
-// do has the kernel read or fill the words. The first word is the command.
+// do passes the words to the kernel, which reads or fills them. The first word is the command.
 func (e *ethtool) do(words []uint32) error {
 	request := struct {
 		name [unix.IFNAMSIZ]byte
 		data unsafe.Pointer
 		_    [16]byte
 	}{name: e.name, data: unsafe.Pointer(&words[0])}
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(e.fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request))); errno != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(e.fd), unix.SIOCETHTOOL,
+		uintptr(unsafe.Pointer(&request))); errno != 0 {
 		return errno
 	}
 	return nil
@@ -78,7 +80,7 @@ func (e *ethtool) read(s *setting) ([]uint32, error) {
 	return words, err
 }
 
-// settable returns those of the words that can be set.
+// settable returns the writable words.
 func (s *setting) settable(words []uint32) (out []uint32) {
 	if s.get != unix.ETHTOOL_GFEATURES {
 		return words[s.first : s.last+1]
@@ -89,7 +91,7 @@ func (s *setting) settable(words []uint32) (out []uint32) {
 	return out
 }
 
-// with returns what the kernel takes to change what it gave to what is wanted.
+// with returns the words to write to change the present words to the wanted settings.
 func (s *setting) with(words, want []uint32) []uint32 {
 	if s.get != unix.ETHTOOL_GFEATURES {
 		copy(words[s.first:s.last+1], want)
@@ -108,7 +110,7 @@ func (s *setting) with(words, want []uint32) []uint32 {
 	return out
 }
 
-// ethtoolOf returns the settings of an interface that its driver has.
+// ethtoolOf returns the settings that the driver of an interface supports.
 func ethtoolOf(link string) (map[string][]uint32, error) {
 	e, err := newEthtool(link)
 	if err != nil {
@@ -124,7 +126,7 @@ func ethtoolOf(link string) (map[string][]uint32, error) {
 	return out, nil
 }
 
-// setEthtool gives an interface the settings that are not as wanted, and goes on where one fails.
+// setEthtool changes the settings of an interface that differ. It continues after an error.
 func setEthtool(link string, want map[string][]uint32) error {
 	if len(want) == 0 {
 		return nil
@@ -137,7 +139,7 @@ func setEthtool(link string, want map[string][]uint32) error {
 	var errs []error
 	for _, s := range settings {
 		if wanted, ok := want[s.name]; ok {
-			if err := e.give(&s, wanted); err != nil {
+			if err := e.restore(&s, wanted); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
 			}
 		}
@@ -145,7 +147,7 @@ func setEthtool(link string, want map[string][]uint32) error {
 	return errors.Join(errs...)
 }
 
-func (e *ethtool) give(s *setting, want []uint32) error {
+func (e *ethtool) restore(s *setting, want []uint32) error {
 	words, err := e.read(s)
 	if err != nil || slices.Equal(s.settable(words), want) {
 		return err

@@ -16,8 +16,8 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 )
 
-// execution runs plugins. The library's own waits for whatever a plugin has started, for ever:
-// until the last one has closed the output.
+// execution runs plugins with a timeout. The library's own implementation waits without a limit until all processes
+// that a plugin has started have closed the output.
 type execution struct {
 	invoke.DefaultExec
 	patience time.Duration
@@ -27,8 +27,7 @@ func (i *IPAM) exec() *execution { return &execution{patience: cmp.Or(i.Patience
 
 var errImpatient = errors.New("it took too long, and was stopped")
 
-// ExecPlugin implements invoke.Exec. A plugin that takes too long ends with all that it has
-// started.
+// ExecPlugin implements invoke.Exec. After the timeout it kills the plugin and its child processes.
 func (e *execution) ExecPlugin(ctx context.Context, plugin string, stdin []byte, env []string) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, e.patience, fmt.Errorf("%w after %v", errImpatient, e.patience))
 	defer cancel()
@@ -49,7 +48,7 @@ func (e *execution) ExecPlugin(ctx context.Context, plugin string, stdin []byte,
 	}
 }
 
-// complaint is the error of a plugin that failed, in its own words if it has any.
+// complaint returns the error of a failed plugin: its own message, or its output.
 func complaint(err error, stdout []byte, stderr string) error {
 	said := &types.Error{}
 	if json.Unmarshal(stdout, said) == nil && said.Msg != "" {

@@ -7,8 +7,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Free says which interface of the host has one of the addresses that a pod is to have with an interface, nil for none. What an interface
-// that is moved has itself leaves the host with it.
+// Free returns an error if an interface of the host has one of the addresses for a pod. Addresses of the moved
+// interface itself are free, because they leave the host with it.
 func (h *Host) Free(addresses []netip.Prefix, o Original, mode string) error {
 	if len(addresses) == 0 {
 		return nil
@@ -22,7 +22,8 @@ func (h *Host) Free(addresses []netip.Prefix, o Original, mode string) error {
 			ip, _ := netip.AddrFromSlice(has.IP)
 			for _, a := range addresses {
 				if ip.Unmap() == a.Addr().Unmap() && (mode != Move || has.LinkIndex != o.Index) {
-					return fmt.Errorf("address %s is the host's own, of %s: give the claim another one (network.addresses, or the range of its ipam)", a.Addr(), nameOf(has.LinkIndex))
+					return fmt.Errorf("address %s is the host's own, of %s: give the claim another one (network.addresses, or the "+
+						"range of its ipam)", a.Addr(), nameOf(has.LinkIndex))
 				}
 			}
 		}
@@ -30,7 +31,7 @@ func (h *Host) Free(addresses []netip.Prefix, o Original, mode string) error {
 	})
 }
 
-// IPs are the addresses that the host's interface had, and gets back.
+// IPs returns the original addresses of the host's interface.
 func (o *Original) IPs() (out []netip.Addr) {
 	for _, a := range o.Addresses {
 		if p, err := netip.ParsePrefix(a.IP); err == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
-	"github.com/rdma-dev/dra-driver-rdma/internal/podnet/podnettest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/podnettest"
 )
 
 // whole is what the kernel says of an interface of the host, but for its index and counters.
@@ -19,8 +19,8 @@ func whole(t *testing.T, n *podnettest.Namespace, name string) string {
 	return details + picture(t, n, name)
 }
 
-// TestReplaced: a pod with CAP_NET_ADMIN puts an interface of its own in the place of the one that it was given. The host
-// gets back its own, and nothing of the pod.
+// TestReplaced: a pod with CAP_NET_ADMIN puts an interface of its own in the place of the one that it was given. The
+// host gets back its own, and nothing of the pod.
 func TestReplaced(t *testing.T) {
 	for name, commands := range map[string][]string{
 		"with its alias": {"link set rdma0 alias none", "link add fake type veth peer name fake2",

@@ -9,32 +9,32 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
 )
 
-// A pod with CAP_NET_ADMIN owns whatever a name, an alias or a hardware address says: it can give its own to the interface that it
-// was given, and those of that one to an interface of its own. So an interface that was moved is known by what
-// the kernel alone gives:
+// A pod with CAP_NET_ADMIN can change names, aliases and hardware addresses, and give them to other interfaces. So a
+// moved interface is identified by properties that only the kernel sets:
 //
-//   - One of hardware by its device on the bus and its permanent hardware address. No software can have a device of
-//     the host, so another one is never taken for it.
-//   - A veth, the stand-in for hardware in tests, by its other end, which is on the host.
-//   - Other software has nothing of that kind, and is not moved.
+//   - An interface of hardware by its device on the bus and its permanent hardware address. A virtual interface cannot
+//     have a device of the host.
+//   - A veth, which replaces hardware in tests, by its other end, which is on the host.
+//   - Other virtual interfaces have no such property, so they are not moved.
 
 // Kinds of interfaces, as netlink has them.
 const (
-	kindDevice  = "device" // of hardware, and of software that the kernel makes by itself
+	kindDevice  = "device" // of hardware, and virtual interfaces that the kernel makes by itself
 	kindVeth    = "veth"
 	kindMacvlan = "macvlan"
 )
 
 var (
-	errSoftware = errors.New("it is made by software, and a pod could put one of its own in its place: use network.mode macvlan")
-	errNoDevice = errors.New("the kernel does not say of which device it is, as Linux does from 5.14 on for interfaces of hardware: use network.mode macvlan")
+	errSoftware = errors.New("it is a virtual interface, which a pod could replace by its own: use network.mode macvlan")
+	errNoDevice = errors.New("the kernel does not report its device (Linux does from 5.14 on): use network.mode macvlan")
 	errPeer     = errors.New("its other end is in another network namespace: use network.mode macvlan")
-	errSiblings = errors.New("its device has other network interfaces, and the kernel knows no permanent hardware address of this one: use network.mode macvlan")
+	errSiblings = errors.New("its device has other network interfaces, and this one has no permanent hardware address: " +
+		"use network.mode macvlan")
 )
 
-// known says why an interface of the host could not be known again after a pod had it. all are
-// the interfaces of the host.
-func known(link netlink.Link, all []netlink.Link) error {
+// checkIdentity returns why an interface of the host could not be identified in a pod, nil if it can. all are the
+// interfaces of the host.
+func checkIdentity(link netlink.Link, all []netlink.Link) error {
 	a := link.Attrs()
 	switch {
 	case link.Type() == kindVeth && (a.ParentIndex == 0 || a.NetNsID >= 0):
@@ -56,8 +56,8 @@ func known(link netlink.Link, all []netlink.Link) error {
 	return nil
 }
 
-// find finds the interface that was moved among all of a namespace, whatever a pod has made of it; nil if it is not
-// there. host is the number of the host's namespace there, -1 in the host's own.
+// find finds the moved interface among all interfaces of a namespace, nil if it is not there. host is the number of the
+// host's namespace there, -1 in the host's own.
 func (o *Original) find(links []netlink.Link, host int) netlink.Link {
 	var found []netlink.Link
 	for _, l := range links {
@@ -73,7 +73,7 @@ func (o *Original) find(links []netlink.Link, host int) netlink.Link {
 	return nil
 }
 
-// is reports whether an interface is the one, as far as the kernel tells. Without a permanent address several of one device may be.
+// is reports whether an interface has the identity. Without a permanent address, several of one device may have it.
 func (o *Original) is(l netlink.Link, host int) bool {
 	a := l.Attrs()
 	switch {
@@ -105,13 +105,13 @@ func numberOf(host *rdmanetns.Namespace) (int, error) {
 	return number, nil
 }
 
-// unnumbered is the number of no namespace.
+// unnumbered is a number that no namespace has.
 const unnumbered = -2
 
 // there finds the interface in the thread's namespace, which is a pod's.
 func (o *Original) there(host *rdmanetns.Namespace) (netlink.Link, []netlink.Link, error) {
 	number := unnumbered
-	if o.Peer != 0 { // no other is looked for by it
+	if o.Peer != 0 { // only a veth needs the number
 		var err error
 		if number, err = numberOf(host); err != nil {
 			return nil, nil, err

@@ -22,8 +22,8 @@ func nic(name, device, permanent string, change func(*netlink.LinkAttrs)) netlin
 	return &netlink.Device{LinkAttrs: a}
 }
 
-// TestFind: an interface of hardware is found again by the device of its bus and its permanent address, whatever
-// the kernel or a pod calls it, and no other interface is taken for it. No machine of the tests has such an interface here.
+// TestFind: an interface of hardware is found again by the device of its bus and its permanent address, whatever the
+// kernel or a pod calls it, and no other interface is taken for it. No machine of the tests has such an interface here.
 func TestFind(t *testing.T) {
 	const device, permanent, alias = "0000:3b:00.2", "02:00:00:00:00:01", "rdma.dev/claim/1/nic"
 	o := identity(nic("ens1f0v0", device, permanent, nil))
@@ -56,8 +56,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestFindWithoutPermanent: the hardware address of some VFs is made up by their driver. The device alone says which one it is then,
-// as far as there is one; that a pod has changed the address does not matter.
+// TestFindWithoutPermanent: the hardware address of some VFs is made up by their driver. The device alone says which
+// one it is then, as far as there is one; that a pod has changed the address does not matter.
 func TestFindWithoutPermanent(t *testing.T) {
 	const device = "0000:3b:00.2"
 	mac := func(s string) func(*netlink.LinkAttrs) {
@@ -81,10 +81,10 @@ func TestFindWithoutPermanent(t *testing.T) {
 			t.Errorf("%s: found %v", name, got)
 		}
 	}
-	if err := known(it, []netlink.Link{it, sibling}); !errors.Is(err, errSiblings) {
+	if err := checkIdentity(it, []netlink.Link{it, sibling}); !errors.Is(err, errSiblings) {
 		t.Errorf("error %v", err)
 	}
-	if err := known(it, []netlink.Link{it, nic("ens2", "0000:4b:00.0", "", nil)}); err != nil {
+	if err := checkIdentity(it, []netlink.Link{it, nic("ens2", "0000:4b:00.0", "", nil)}); err != nil {
 		t.Error(err)
 	}
 }

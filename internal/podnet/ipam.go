@@ -14,8 +14,8 @@ import (
 	types100 "github.com/containernetworking/cni/pkg/types/100"
 )
 
-// IPAM asks CNI plugins for addresses: host-local, static, whereabouts and others. They run
-// as children of this process, on the host's network.
+// IPAM gets addresses from CNI plugins: host-local, static, whereabouts and others. They run as child processes, in the
+// host's network.
 type IPAM struct {
 	// Dir holds the plugins.
 	Dir string
@@ -23,27 +23,27 @@ type IPAM struct {
 	Patience time.Duration
 }
 
-// DefaultPatience is more than a container runtime has for a pod's start, unless it is told
-// otherwise: nobody calls a plugin with a lock that other pods wait for.
+// DefaultPatience is longer than a container runtime waits by default for a pod's start. So callers must not hold a
+// lock that other pods need.
 const DefaultPatience = 10 * time.Second
 
-// Lease names what a plugin gives addresses for. It is asked for once: some plugins refuse to
-// give the same again, until it is given back.
+// Lease identifies the addresses of one interface. Callers must not add a lease twice: some plugins refuse until it is
+// deleted.
 type Lease struct {
 	// Network is the name of the configuration, and Config the configuration: the section
 	// "ipam" of a CNI configuration, whose "type" is the plugin.
 	Network string          `json:"network"`
 	Config  json.RawMessage `json:"config"`
-	// Container identifies who has it, and Interface is its name there.
+	// Container identifies the owner, and Interface is the name of the interface there.
 	Container string `json:"container"`
 	Netns     string `json:"netns"`
 	Interface string `json:"interface"`
 }
 
-// cniVersion is the version of CNI that plugins are spoken to in.
+// cniVersion is the version of the CNI protocol.
 const cniVersion = "1.0.0"
 
-// Add returns the addresses and routes that a plugin gives.
+// Add gets addresses and routes from a plugin.
 func (i *IPAM) Add(ctx context.Context, l Lease) (addresses []netip.Prefix, routes []Route, err error) {
 	plugin, conf, err := i.find(l)
 	if err != nil {
@@ -59,19 +59,19 @@ func (i *IPAM) Add(ctx context.Context, l Lease) (addresses []netip.Prefix, rout
 	return addresses, routes, nil
 }
 
-// Del gives back what Add got. What was not got, or was given back, is no error to plugins.
+// Del releases the addresses of Add. It is idempotent: plugins ignore unknown leases.
 func (i *IPAM) Del(ctx context.Context, l Lease) error {
 	plugin, conf, err := i.find(l)
 	if err == nil {
 		err = invoke.ExecPluginWithoutResult(ctx, plugin, conf, l.args("DEL", i.Dir), i.exec())
 	}
 	if err != nil {
-		return fmt.Errorf("give the address of ipam %q back: %w", l.Network, err)
+		return fmt.Errorf("release the address of ipam %q: %w", l.Network, err)
 	}
 	return nil
 }
 
-// find returns the plugin of a lease and the configuration that it is given.
+// find returns the plugin of a lease and its configuration.
 func (i *IPAM) find(l Lease) (plugin string, conf []byte, err error) {
 	name, err := PluginOf(l.Config)
 	if err == nil && i.Dir == "" {
@@ -81,7 +81,8 @@ func (i *IPAM) find(l Lease) (plugin string, conf []byte, err error) {
 		return "", nil, fmt.Errorf("ipam %q: %w", l.Network, err)
 	}
 	if plugin, err = invoke.FindInPath(name, []string{i.Dir}); err != nil {
-		return "", nil, fmt.Errorf("ipam %q: %w; install the CNI plugin on the node, or name its directory (--cni-bin-dir)", l.Network, err)
+		return "", nil, fmt.Errorf("ipam %q: %w; install the CNI plugin on the node, or name its directory (--cni-bin-dir)",
+			l.Network, err)
 	}
 	conf, err = json.Marshal(map[string]any{
 		"cniVersion": cniVersion, "name": "rdma.dev-" + l.Network, "type": name, "ipam": l.Config,
@@ -107,7 +108,7 @@ func (l *Lease) args(command, dir string) *invoke.Args {
 	return &invoke.Args{Command: command, ContainerID: l.Container, NetNS: l.Netns, IfName: l.Interface, Path: dir}
 }
 
-// read takes from a result what an interface needs.
+// read returns the addresses and routes of a result.
 func read(result types.Result) (addresses []netip.Prefix, routes []Route, err error) {
 	r, err := types100.NewResultFromResult(result)
 	if err != nil {
@@ -116,7 +117,7 @@ func read(result types.Result) (addresses []netip.Prefix, routes []Route, err er
 	if len(r.IPs) == 0 {
 		return nil, nil, errors.New("it gave no address")
 	}
-	gateways := map[bool]netip.Addr{} // by family: routes may leave it to the address's
+	gateways := map[bool]netip.Addr{} // by family: a route without a gateway uses that of the address
 	for _, ip := range r.IPs {
 		p, err := prefix(ip.Address)
 		if err != nil {

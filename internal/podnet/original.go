@@ -11,13 +11,12 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Original is what an interface was on the host: what makes it itself, and what it is given
-// back.
+// Original is the identity of an interface and its configuration on the host, which Restore restores.
 type Original struct {
 	Name  string `json:"name"`
 	Index int    `json:"index"`
-	// Device is the device of the bus that it is of, and Permanent the hardware address that
-	// it was made with; empty for interfaces made by software.
+	// Device is its device on the bus, and Permanent its permanent hardware address. They are empty for virtual
+	// interfaces.
 	Bus       string `json:"bus,omitempty"`
 	Device    string `json:"device,omitempty"`
 	Permanent string `json:"permanent,omitempty"`
@@ -35,13 +34,13 @@ type Original struct {
 	Neighbours []neighbour `json:"neighbours,omitempty"`
 	// IPv4 is its settings below /proc/sys/net/ipv4/conf, in the kernel's order.
 	IPv4 []uint32 `json:"ipv4,omitempty"`
-	// Config and Ethtool are what the interface takes with it wherever it goes.
+	// Config and Ethtool are settings that stay on the interface when it moves.
 	Config  *config             `json:"config,omitempty"`
 	Ethtool map[string][]uint32 `json:"ethtool,omitempty"`
 }
 
-// Inspect returns what an interface of the host is like, or why it cannot be attached in that mode. Of
-// one that stays on the host it tells what it is alone.
+// Inspect returns an interface of the host, or why it cannot be attached in that mode. For an interface that stays on
+// the host it returns only the identity.
 func (h *Host) Inspect(name, pci, mode string) (o Original, err error) {
 	err = h.own.Do(func() error {
 		link, m, err := h.look(name, pci, mode)
@@ -57,7 +56,7 @@ func (h *Host) Inspect(name, pci, mode string) (o Original, err error) {
 	return o, err
 }
 
-// readSettings reads what the kernel takes from an interface on its way, and what a pod can change on it.
+// readSettings reads the settings that the kernel removes from a moved interface, and those that a pod can change.
 func (o *Original) readSettings(link netlink.Link, m *message) (err error) {
 	if o.Addresses, err = addressesOf(link); err != nil {
 		return fmt.Errorf("list addresses of %q: %w", o.Name, err)
@@ -90,11 +89,11 @@ func identity(link netlink.Link) Original {
 	return o
 }
 
-// ErrNotBack says that an interface is neither in the pod nor on the host. After the end of
-// a namespace the kernel takes a while.
+// ErrNotBack is the error for an interface that is neither in the pod nor on the host. After the end of a namespace the
+// kernel needs some time to move it.
 var ErrNotBack = errors.New("it has not come back to the host yet")
 
-// Restore gives an interface that is on the host what it had there, whatever a pod has made of it.
+// Restore restores the configuration of an interface that is back on the host. It is idempotent.
 func (h *Host) Restore(o Original) error {
 	err := h.own.Do(func() error {
 		links, err := whole(netlink.LinkList)
@@ -108,30 +107,30 @@ func (h *Host) Restore(o Original) error {
 		return o.restore(link)
 	})
 	if err != nil {
-		return fmt.Errorf("give network interface %q of the host back what it had: %w", o.Name, err)
+		return fmt.Errorf("restore network interface %q of the host: %w", o.Name, err)
 	}
 	return nil
 }
 
-// isOurs reports whether an interface has the alias, be all done that it stands for or not.
+// isOurs reports whether an interface has the alias, complete or unfinished.
 func isOurs(l netlink.Link, alias string) bool {
 	a := l.Attrs().Alias
 	return a == alias || a == alias+unfinished
 }
 
-// unfinished follows the alias of an interface on its way.
+// unfinished is the suffix of the alias of an incomplete interface.
 const unfinished = "/unfinished"
 
-// transit is its name on the way.
+// transit returns the name of the interface while it moves.
 func (o *Original) transit() string { return transitPrefix + fmt.Sprint(o.Index) }
 
-// transitPrefix is of names that nobody else gives, short enough for ten digits.
+// transitPrefix is the prefix of transit names. It leaves room for ten digits.
 const transitPrefix = "_rdma"
 
-// restore has the whole of it done whatever fails in between, so that as much as can be is as it was.
+// restore continues after an error, to restore as much as possible.
 func (o *Original) restore(link netlink.Link) error {
 	var errs steps
-	errs.add("remove programs of eBPF", removePrograms(link))
+	errs.add("remove eBPF programs", removePrograms(link))
 	name := o.restoreNames(link, &errs)
 	o.restoreConfig(link, name, &errs)
 	if o.Up {
@@ -148,13 +147,13 @@ func (o *Original) restore(link netlink.Link) error {
 			errs.add("add route to "+cmp.Or(r.To, "default"), err)
 		}
 	}
-	if len(errs) == 0 { // until then it says whose it was
+	if len(errs) == 0 { // until then the alias names the claim
 		errs.add("set its alias", netlink.LinkSetAlias(link, o.Alias))
 	}
 	return errors.Join(errs...)
 }
 
-// steps are the errors of what failed.
+// steps are the errors of failed steps.
 type steps []error
 
 func (s *steps) add(what string, err error) {
@@ -163,11 +162,11 @@ func (s *steps) add(what string, err error) {
 	}
 }
 
-// restoreNames gives an interface its names, and returns the one that it has. Alternative ones come first: a pod may
-// have given it one that is in the way.
+// restoreNames restores the names of an interface, and returns its present name. Alternative names come first, because
+// one that a pod has set may block the name.
 func (o *Original) restoreNames(link netlink.Link, errs *steps) (name string) {
 	name = link.Attrs().Name
-	errs.add("give it its alternative names", o.nameAlso(link))
+	errs.add("restore its alternative names", o.restoreAltNames(link))
 	if name == o.Name {
 		return name
 	}
@@ -178,7 +177,7 @@ func (o *Original) restoreNames(link netlink.Link, errs *steps) (name string) {
 	return o.Name
 }
 
-// restoreConfig gives an interface of that name what it keeps wherever it goes.
+// restoreConfig restores the settings that stay on an interface when it moves.
 func (o *Original) restoreConfig(link netlink.Link, name string, errs *steps) {
 	a := link.Attrs()
 	if mac, err := net.ParseMAC(o.MAC); err == nil && a.HardwareAddr.String() != o.MAC {
@@ -188,16 +187,16 @@ func (o *Original) restoreConfig(link netlink.Link, name string, errs *steps) {
 		errs.add("set its MTU", netlink.LinkSetMTU(link, o.MTU))
 	}
 	if o.Config != nil {
-		errs.add("give it its flags and sizes", o.Config.give(link))
+		errs.add("restore its flags and sizes", o.Config.restore(link))
 	}
-	errs.add("give it its settings (ethtool)", setEthtool(name, o.Ethtool))
+	errs.add("restore its settings (ethtool)", setEthtool(name, o.Ethtool))
 	if o.IPv4 != nil {
-		errs.add("give it its IPv4 settings (sysctl net.ipv4.conf)", setIPv4Conf(link, o.IPv4))
+		errs.add("restore its IPv4 settings (sysctl net.ipv4.conf)", setIPv4Conf(link, o.IPv4))
 	}
 }
 
-// rename gives an interface another name, for which it has to be down. It stays up as long as somebody else
-// has the name: who tries again and again would take it down as often.
+// rename renames an interface, which must be down for this. If another interface has the name, rename must not set this
+// one down, because each retry would interrupt it.
 func rename(link netlink.Link, name string) error {
 	if _, err := netlink.LinkByName(name); !errors.As(err, &netlink.LinkNotFoundError{}) {
 		return cmp.Or(err, fs.ErrExist)
@@ -208,9 +207,8 @@ func rename(link netlink.Link, name string) error {
 	return netlink.LinkSetName(link, name)
 }
 
-// nameAlso gives an interface the alternative names that it had, and no other: a pod may have given it one of
-// the host's, where it is in the way.
-func (o *Original) nameAlso(link netlink.Link) error {
+// restoreAltNames restores the alternative names, and deletes all others: a pod may have set one that the host uses.
+func (o *Original) restoreAltNames(link netlink.Link) error {
 	var errs []error
 	for _, name := range link.Attrs().AltNames {
 		if !slices.Contains(o.AltNames, name) {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
-	"github.com/rdma-dev/dra-driver-rdma/internal/podnet/podnettest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/podnettest"
 )
 
 // newHost is a host with an HCA's interface ens1, whose wire ends at "wire", and the node's eth0.
@@ -214,10 +214,10 @@ func TestUsable(t *testing.T) {
 		{"below", podnet.Macvlan, ""},
 		{"leg", podnet.Move, "the host uses it: it is one of several interfaces of the route to 10.41.0.0/16"},
 		{"leg", podnet.Macvlan, ""},
-		{"lo", podnet.Move, "the kernel does not say of which device it is"},
-		{"tap0", podnet.Move, "it is made by software, and a pod could put one of its own in its place: use network.mode " +
+		{"lo", podnet.Move, "the kernel does not report its device"},
+		{"tap0", podnet.Move, "it is a virtual interface, which a pod could replace by its own: use network.mode " +
 			"macvlan (tuntap)"},
-		{"above", podnet.Move, "it is made by software"},
+		{"above", podnet.Move, "it is a virtual interface"},
 		{"far", podnet.Move, "its other end is in another network namespace"},
 		{"far", podnet.Macvlan, ""},
 		{"gone", podnet.Move, `network interface "gone": the host has none of that name now`},

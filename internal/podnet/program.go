@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Programs of eBPF stay on an interface that changes its namespace: XDP, and what is attached to its traffic without a
-// qdisc (tcx, from Linux 6.6 on). Qdiscs and the filters of tc go with the namespace.
+// eBPF programs stay on an interface that changes its namespace: XDP, and tcx programs (from Linux 6.6 on), which need
+// no qdisc. Qdiscs and tc filters end with the namespace.
 
 // tcx are the directions of traffic.
 var tcx = [...]uint32{unix.BPF_TCX_INGRESS, unix.BPF_TCX_EGRESS}
@@ -31,7 +31,7 @@ type tcxDetach struct {
 	revision                                             uint64
 }
 
-// first of the programs is detached, whichever it is (BPF_F_BEFORE).
+// first selects the first program, whichever it is (BPF_F_BEFORE).
 const first = 1 << 3
 
 func bpf(command uintptr, attr unsafe.Pointer, size uintptr) error {
@@ -41,7 +41,7 @@ func bpf(command uintptr, attr unsafe.Pointer, size uintptr) error {
 	return nil
 }
 
-// programsOf counts the programs of eBPF on the traffic of an interface of the thread's namespace.
+// programsOf counts the eBPF programs of an interface in the thread's namespace.
 func programsOf(link netlink.Link) (count int, err error) {
 	if xdp := link.Attrs().Xdp; xdp != nil && xdp.Attached {
 		count = 1
@@ -50,11 +50,11 @@ func programsOf(link netlink.Link) (count int, err error) {
 		q := tcxQuery{index: uint32(link.Attrs().Index), attachType: direction}
 		err := bpf(unix.BPF_PROG_QUERY, unsafe.Pointer(&q), unsafe.Sizeof(q))
 		switch {
-		case errors.Is(err, unix.ENOENT): // none was there ever
+		case errors.Is(err, unix.ENOENT): // it never had a program
 		case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EOPNOTSUPP):
 			return count, nil // the kernel has no such programs
 		case err != nil:
-			return count, fmt.Errorf("ask for programs of eBPF: %w", err)
+			return count, fmt.Errorf("query eBPF programs: %w", err)
 		default:
 			count += int(q.count)
 		}
@@ -62,15 +62,15 @@ func programsOf(link netlink.Link) (count int, err error) {
 	return count, nil
 }
 
-// removePrograms removes all programs of eBPF from an interface of the host. A pod that can keep one there by a link
-// of eBPF loses it at the latest with its last process.
+// removePrograms removes all eBPF programs from an interface of the host. A pod can keep a program there with an eBPF
+// link, until its last process ends.
 func removePrograms(link netlink.Link) error {
 	if n, err := programsOf(link); n == 0 || err != nil {
 		return err
 	}
 	if xdp := link.Attrs().Xdp; xdp != nil && xdp.Attached {
 		for _, mode := range []int{unix.XDP_FLAGS_SKB_MODE, unix.XDP_FLAGS_DRV_MODE, unix.XDP_FLAGS_HW_MODE} {
-			_ = netlink.LinkSetXdpFdWithFlags(link, -1, mode) // it fails in the modes in which there is none; what is left is seen below
+			_ = netlink.LinkSetXdpFdWithFlags(link, -1, mode) // fails for modes without a program; counted below
 		}
 	}
 	for _, direction := range tcx {
@@ -85,7 +85,7 @@ func removePrograms(link netlink.Link) error {
 	}
 	left, err := programsOf(link)
 	if err == nil && left > 0 {
-		err = fmt.Errorf("the kernel keeps %d of them on it, until the process ends that attached them", left)
+		err = fmt.Errorf("the kernel keeps %d of them on it until the process that attached them ends", left)
 	}
 	return err
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/podnet/podnettest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/podnettest"
 )
 
 // program loads a program of eBPF that does nothing, and returns its file.
@@ -31,8 +31,8 @@ func program(t *testing.T, kind, attach uint32) int {
 	return int(fd)
 }
 
-// attachProgram attaches a program to an interface of the thread's namespace in a way that outlives its process, and by a link
-// of eBPF if there is one to be held.
+// attachProgram attaches a program to an interface of the thread's namespace in a way that outlives its process, and by
+// a link of eBPF if there is one to be held.
 func attachProgram(t *testing.T, link netlink.Link, how string) error {
 	index := uint32(link.Attrs().Index)
 	switch how {
@@ -80,8 +80,8 @@ func moved(t *testing.T) (host, pod *podnettest.Namespace, h *Host, o Original, 
 	return host, pod, h, o, w
 }
 
-// TestPrograms: programs of eBPF that a pod has attached do not come to the host, and an interface on which the host has
-// some is not given away. One that a process holds is reported as long as it is there.
+// TestPrograms: programs of eBPF that a pod has attached do not come to the host, and an interface on which the host
+// has some is not given away. One that a process holds is reported as long as it is there.
 func TestPrograms(t *testing.T) {
 	for _, how := range []string{"xdp", "xdp generic", "tcx", "link"} {
 		t.Run(how, func(t *testing.T) {
@@ -120,14 +120,15 @@ func TestPrograms(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := h.Usable("ens1", "", Move); err == nil ||
-				!strings.Contains(err.Error(), "programs of eBPF (XDP or tcx) are on it") {
+				!strings.Contains(err.Error(), "eBPF programs (XDP or tcx)") {
 				t.Errorf("error %v", err)
 			}
 		})
 	}
 }
 
-// TestEthtool: settings of a driver that a pod has changed are as they were. What veth and tap have of them is real here.
+// TestEthtool: settings of a driver that a pod has changed are as they were. What veth and tap have of them is real
+// here.
 func TestEthtool(t *testing.T) {
 	n := podnettest.New(t)
 	n.IP("tuntap add dev tap0 mode tap")

@@ -87,7 +87,8 @@ type route struct {
 // again by itself. Those without a gateway come first: they lead to the gateways of others.
 func routesOf(link netlink.Link) (out []route, err error) {
 	all, err := whole(func() ([]netlink.Route, error) {
-		return netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: link.Attrs().Index}, netlink.RT_FILTER_OIF|netlink.RT_FILTER_TABLE)
+		return netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: link.Attrs().Index},
+			netlink.RT_FILTER_OIF|netlink.RT_FILTER_TABLE)
 	})
 	for _, r := range all {
 		if r.Protocol != unix.RTPROT_KERNEL && r.Protocol != unix.RTPROT_RA {
@@ -99,7 +100,8 @@ func routesOf(link netlink.Link) (out []route, err error) {
 }
 
 func routeOf(r netlink.Route) route {
-	out := route{OnLink: r.Flags&int(netlink.FLAG_ONLINK) != 0, Table: r.Table, Priority: r.Priority, Scope: int(r.Scope), Protocol: int(r.Protocol)}
+	out := route{OnLink: r.Flags&int(netlink.FLAG_ONLINK) != 0, Table: r.Table, Priority: r.Priority, Scope: int(r.Scope),
+		Protocol: int(r.Protocol)}
 	if r.Dst != nil {
 		out.To = r.Dst.String()
 	}
@@ -115,8 +117,9 @@ func routeOf(r netlink.Route) route {
 // replace adds the route on an interface, or has it take the place of the same one.
 func (r route) replace(link netlink.Link) error {
 	out := &netlink.Route{
-		LinkIndex: link.Attrs().Index, Gw: net.ParseIP(r.Via), Src: net.ParseIP(r.Source), Table: r.Table, Priority: r.Priority,
-		Scope: netlink.Scope(r.Scope), Protocol: netlink.RouteProtocol(r.Protocol),
+		LinkIndex: link.Attrs().Index, Gw: net.ParseIP(r.Via), Src: net.ParseIP(r.Source), Table: r.Table,
+		Priority: r.Priority,
+		Scope:    netlink.Scope(r.Scope), Protocol: netlink.RouteProtocol(r.Protocol),
 	}
 	if r.OnLink {
 		out.SetFlag(netlink.FLAG_ONLINK)
@@ -153,5 +156,6 @@ func (n neighbour) set(link netlink.Link) error {
 	if err != nil {
 		return err
 	}
-	return netlink.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, State: netlink.NUD_PERMANENT, IP: net.ParseIP(n.IP), HardwareAddr: mac})
+	return netlink.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, State: netlink.NUD_PERMANENT,
+		IP: net.ParseIP(n.IP), HardwareAddr: mac})
 }

@@ -18,20 +18,20 @@ const (
 	Macvlan = "macvlan"
 )
 
-// ErrNoInterface is in the error of a name that no interface of the host has.
+// ErrNoInterface is in the error if no interface of the host has the name.
 var ErrNoInterface = errors.New("the host has none of that name now")
 
-// ErrUsed is in the error of an interface that the host needs itself.
+// ErrUsed is in the error for an interface that the host needs.
 var ErrUsed = errors.New("the host uses it")
 
-// Host attaches the interfaces of a network namespace, the host's.
+// Host attaches interfaces of the host's network namespace.
 type Host struct {
 	own *rdmanetns.Namespace
-	// nodeIPs are the addresses that the cluster knows the node by.
+	// nodeIPs are the addresses of the node in the cluster.
 	nodeIPs []netip.Addr
 }
 
-// NewHost is for the namespace of this process, which has to be the host's.
+// NewHost returns the Host for the namespace of this process, which must be the host's.
 func NewHost(nodeIPs []netip.Addr) (*Host, error) {
 	own, err := rdmanetns.Own()
 	if err != nil {
@@ -40,11 +40,11 @@ func NewHost(nodeIPs []netip.Addr) (*Host, error) {
 	return On(own, nodeIPs), nil
 }
 
-// On is for any namespace.
+// On returns the Host for any namespace.
 func On(own *rdmanetns.Namespace, nodeIPs []netip.Addr) *Host { return &Host{own, nodeIPs} }
 
-// Usable says why an interface of the host cannot be attached to a pod in a mode, nil if
-// it can. pci is the function that it has to be of, "" where that is not known.
+// Usable returns why an interface of the host cannot be attached to a pod in a mode, nil if it can. pci is its expected
+// PCI function, "" if unknown.
 func (h *Host) Usable(name, pci, mode string) error {
 	return h.own.Do(func() error {
 		_, _, err := h.look(name, pci, mode)
@@ -52,7 +52,7 @@ func (h *Host) Usable(name, pci, mode string) error {
 	})
 }
 
-// look finds an interface that can be attached, and what the kernel says of one that can be moved.
+// look finds an interface that can be attached. In mode Move it also returns the kernel's message about it.
 func (h *Host) look(name, pci, mode string) (link netlink.Link, m *message, err error) {
 	link, err = netlink.LinkByName(name)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
@@ -70,13 +70,13 @@ func (h *Host) look(name, pci, mode string) (link netlink.Link, m *message, err 
 	return link, m, nil
 }
 
-// movable says why an interface cannot be given away: the host needs it, or could not have it back as it was.
+// movable returns why an interface cannot be moved: the host needs it, or could not restore it.
 func (h *Host) movable(link netlink.Link) (*message, error) {
 	links, err := whole(netlink.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list interfaces: %w", err)
 	}
-	if err := known(link, links); err != nil {
+	if err := checkIdentity(link, links); err != nil {
 		return nil, err
 	}
 	if err := h.unused(link, links); err != nil {
@@ -91,22 +91,24 @@ func (h *Host) movable(link netlink.Link) (*message, error) {
 	}
 	programs, err := programsOf(link)
 	if err == nil && programs > 0 {
-		err = fmt.Errorf("%w: %d programs of eBPF (XDP or tcx) are on it", ErrUsed, programs)
+		err = fmt.Errorf("%w: it has %d eBPF programs (XDP or tcx)", ErrUsed, programs)
 	}
 	return &m, err
 }
 
-// HasVFs is the error of an interface whose device has that many virtual functions.
+// HasVFs returns the error for an interface whose device has n virtual functions.
 func HasVFs(n int) error {
-	return fmt.Errorf("%w: its device has %d virtual functions, whose settings a pod could change with it: use network.mode macvlan, or the functions", ErrUsed, n)
+	return fmt.Errorf("%w: its device has %d virtual functions, and a pod could change their settings: use "+
+		"network.mode macvlan, or the functions", ErrUsed, n)
 }
 
-// fits says why an interface is no HCA's own.
+// fits returns why an interface does not belong to the HCA.
 func fits(link netlink.Link, pci string) error {
 	a := link.Attrs()
 	switch {
 	case pci != "" && a.ParentDevBus == "pci" && a.ParentDev != pci:
-		return fmt.Errorf("it is of PCI function %s, and the HCA is %s: only an interface of the same function is attached", a.ParentDev, pci)
+		return fmt.Errorf("it is of PCI function %s, and the HCA is %s: only an interface of the same function is attached",
+			a.ParentDev, pci)
 	case a.MasterIndex != 0:
 		return fmt.Errorf("%w: it is a part of %s (a bond, bridge or switch)", ErrUsed, nameOf(a.MasterIndex))
 	case link.Type() == "bond" || link.Type() == "bridge" || link.Type() == "openvswitch":
@@ -115,7 +117,7 @@ func fits(link netlink.Link, pci string) error {
 	return nil
 }
 
-// unused says what a host would lose with an interface.
+// unused returns why the host needs an interface.
 func (h *Host) unused(link netlink.Link, links []netlink.Link) error {
 	index := link.Attrs().Index
 	routes, err := whole(func() ([]netlink.Route, error) {
@@ -149,7 +151,7 @@ func (h *Host) unused(link netlink.Link, links []netlink.Link) error {
 	return nil
 }
 
-// whole asks for a list again that the kernel could not give in one piece.
+// whole reads a list again if it changed while the kernel sent it.
 func whole[T any](list func() ([]T, error)) (all []T, err error) {
 	const tries = 5
 	for range tries {

@@ -40,7 +40,8 @@ type Claims map[types.NamespacedName][]Pod
 // use such a claim, because the kubelet does not name their CDI devices.
 func (c Claims) Users(claim types.NamespacedName, cdiDevices []string) []Pod {
 	return slices.DeleteFunc(slices.Clone(c[claim]), func(p Pod) bool {
-		return len(p.CDIDevices) > 0 && !slices.ContainsFunc(p.CDIDevices, func(id string) bool { return slices.Contains(cdiDevices, id) })
+		return len(p.CDIDevices) > 0 && !slices.ContainsFunc(p.CDIDevices,
+			func(id string) bool { return slices.Contains(cdiDevices, id) })
 	})
 }
 
@@ -79,7 +80,9 @@ func List(ctx context.Context, socket, driver string) (Claims, error) {
 // add adds what a container uses of a claim to what others of its pod do.
 func (c Claims) add(pod *podresources.PodResources, r *podresources.DynamicResource, driver string) {
 	claim := types.NamespacedName{Namespace: r.GetClaimNamespace(), Name: r.GetClaimName()}
-	i := slices.IndexFunc(c[claim], func(p Pod) bool { return p.Namespace == pod.GetNamespace() && p.Name == pod.GetName() })
+	i := slices.IndexFunc(c[claim], func(p Pod) bool {
+		return p.Namespace == pod.GetNamespace() && p.Name == pod.GetName()
+	})
 	if i < 0 {
 		i = len(c[claim])
 		c[claim] = append(c[claim], Pod{Namespace: pod.GetNamespace(), Name: pod.GetName()})

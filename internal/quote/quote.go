@@ -45,7 +45,8 @@ func Clean(text string) bool { return clean(text, "\n") }
 
 // clean reports whether a text has nothing to escape but the characters that are kept.
 func clean(text, keep string) bool {
-	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) && !strings.ContainsRune(keep, r) })
+	return utf8.ValidString(text) && !strings.ContainsFunc(text,
+		func(r rune) bool { return !unicode.IsGraphic(r) && !strings.ContainsRune(keep, r) })
 }
 
 func escape(b *strings.Builder, r rune, raw string) {
@@ -70,7 +71,8 @@ func escape(b *strings.Builder, r rune, raw string) {
 }
 
 // Shell returns a text as one word of a shell's command, as it is where that is safe. What a terminal would act on is
-// written as $'\x1b', which bash, zsh, ksh and busybox read; another shell takes it for other text, and never for a command.
+// written as $'\x1b', which bash, zsh, ksh and busybox read; another shell takes it for other text, and never for a
+// command.
 func Shell(word string) string {
 	plain := func(r rune) bool {
 		return r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) || strings.ContainsRune("_@%+=:,./-", r)

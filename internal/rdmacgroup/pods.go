@@ -21,7 +21,8 @@ func (p Pods) Has(uid string) bool { return p.uids[uid] }
 func (p Pods) Of(container string) string { return p.containers[container] }
 
 // errNoPods is the answer of a host whose kubelet makes no cgroups for pods, or does not show them.
-var errNoPods = errors.New("no pod has a cgroup below /sys/fs/cgroup of the host: the kubelet makes none (cgroupsPerQOS), or they are not visible here")
+var errNoPods = errors.New("no pod has a cgroup below /sys/fs/cgroup of the host: the kubelet makes none " +
+	"(cgroupsPerQOS), or they are not visible here")
 
 // ReadPods finds the pods below a /sys/fs/cgroup, in any hierarchy. It fails if any may be missing: if a cgroup
 // cannot be read, or the pod self, which is the caller's, is not seen. Where self is empty some pod has to be seen.
@@ -43,7 +44,8 @@ func ReadPods(cgroups fs.FS, self string) (Pods, error) {
 	case len(p.uids) == 0:
 		return p, errNoPods
 	case self != "" && !p.Has(self):
-		return p, fmt.Errorf("the cgroup of the driver's own pod %s is not below /sys/fs/cgroup of the host, so those of other pods may not be either", self)
+		return p, fmt.Errorf("the cgroup of the driver's own pod %s is not below /sys/fs/cgroup of the host, so those of "+
+			"other pods may not be either", self)
 	}
 	return p, nil
 }

@@ -36,7 +36,9 @@ type Usage struct {
 // RDMA device, or has no rdma controller, is not in the result, which is sorted.
 func Read(cgroups fs.FS) []Usage {
 	var found []Usage
-	s := search{fs: cgroups, container: func(dir, pod, id string) { found = append(found, read(cgroups, dir, pod, id)...) }}
+	s := search{fs: cgroups, container: func(dir, pod, id string) {
+		found = append(found, read(cgroups, dir, pod, id)...)
+	}}
 	roots := []string{"unified", "rdma"} // version 1: its hierarchies are looked into by name
 	if s.isVersion2() {
 		roots = append(roots, ".")

@@ -13,7 +13,7 @@ var (
 	// ErrAbsent says that no namespace that was looked into has a device.
 	ErrAbsent = errors.New("the RDMA device is not there")
 	// ErrFixed says that a device cannot be moved.
-	ErrFixed = errors.New("its kernel driver cannot give it to another network namespace (it has no disassociate_ucontext)")
+	ErrFixed = errors.New("its kernel driver cannot move it to another network namespace (no disassociate_ucontext)")
 )
 
 // Devices returns the names of the RDMA devices that belong to a namespace, sorted.

@@ -163,7 +163,8 @@ func markdown() string {
 			case !r.on:
 				on = "**no**"
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", name.prose, r.from, cmp.Or(r.max, "-"), cmp.Or(r.library, "-"),
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", name.prose, r.from, cmp.Or(r.max, "-"),
+				cmp.Or(r.library, "-"),
 				cmp.Or(strings.Join(r.dirs, ", "), "-"), on, r.note)
 		}
 	}

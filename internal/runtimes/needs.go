@@ -96,7 +96,8 @@ func (t Target) Check(spec *specs.Spec) error {
 		}
 	}
 	if len(errs) == 0 && spec.Version != "" && tooNew(spec.Version, limit) {
-		errs = append(errs, fmt.Errorf("cdiVersion %s is declared, and %s reads up to %s; nothing in the spec needs more than %s",
+		errs = append(errs, fmt.Errorf("cdiVersion %s is declared, and %s reads up to %s; nothing in the spec needs more "+
+			"than %s",
 			spec.Version, t, t.MaxCDI, Lowest(spec)))
 	}
 	return errors.Join(errs...)

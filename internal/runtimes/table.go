@@ -43,7 +43,8 @@ var table = []row{
 	{Podman, v(4, 7), "0.6.0", "0.6.1", bothDirs, true, "Ubuntu 24.04 (4.9.3)"},
 	{Podman, v(5, 1), "0.7.0", "0.7.2", bothDirs, true, ""},
 	{Podman, v(5, 2), "0.8.0", "0.8.0", bothDirs, true, "Debian 13 (5.4)"},
-	{Podman, v(5, 5), "1.0.0", "1.0.1", []string{staticDir}, true, "reads /etc/cdi only; other directories with --cdi-spec-dir"},
+	{Podman, v(5, 5), "1.0.0", "1.0.1", []string{staticDir}, true,
+		"reads /etc/cdi only; other directories with --cdi-spec-dir"},
 	{Podman, v(5, 6), "1.0.0", "1.0.1", bothDirs, true, ""},
 	{Podman, development, "1.1.0", "1.1.0", bothDirs, true, ""},
 

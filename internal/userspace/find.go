@@ -33,7 +33,8 @@ var packages = map[string]string{
 	"libibmad.so.5":  "install libibmad5 (Debian, Ubuntu, SUSE) or infiniband-diags (RHEL, Fedora)",
 }
 
-const installProviders = "install ibverbs-providers (Debian, Ubuntu) or libibverbs (RHEL, Fedora, SUSE), or rdma-core of the HCA's vendor"
+const installProviders = "install ibverbs-providers (Debian, Ubuntu) or libibverbs (RHEL, Fedora, SUSE), or " +
+	"rdma-core of the HCA's vendor"
 
 // expected are the libraries that a plan may replace in an image without a word.
 var expected = []string{"libnl-3.so.200", "libnl-route-3.so.200"}
@@ -118,7 +119,8 @@ func (s *search) add(lib *Library, f *found) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		if _, old := s.libraries[name]; !old && unexpected(set[name], lib) {
-			s.warn("%s needs %s, which is mounted over an image's own: programs of the image may want another version", lib.Name, name)
+			s.warn("%s needs %s, which is mounted over an image's own: programs of the image may want another version", lib.Name,
+				name)
 		}
 	}
 	s.libraries = set
@@ -132,7 +134,8 @@ func unexpected(lib, wanted *Library) bool {
 // close adds what a library of the set needs to the set, and what that needs.
 func (s *search) close(set map[string]*Library, lib *Library, f *found) error {
 	if name := muslLibrary(f.needed); name != "" {
-		return fmt.Errorf("add %s: it is built for musl (it needs %s), and images with glibc cannot load it: install rdma-core in the image", lib.HostPath, name)
+		return fmt.Errorf("add %s: it is built for musl (it needs %s), and images with glibc cannot load it: install "+
+			"rdma-core in the image", lib.HostPath, name)
 	}
 	for _, name := range f.needed {
 		if partOfGLIBC(name) {
@@ -168,9 +171,11 @@ func checkVersions(lib, dep *Library) error {
 			continue
 		}
 		if abi, ok := strings.CutPrefix(version, privateVersion); ok {
-			return fmt.Errorf("add %s: it is of private ABI %s, but %s has %s: install both from one build of rdma-core", lib.HostPath, abi, dep.HostPath, privateABIs(dep))
+			return fmt.Errorf("add %s: it is of private ABI %s, but %s has %s: install both from one build of rdma-core",
+				lib.HostPath, abi, dep.HostPath, privateABIs(dep))
 		}
-		return fmt.Errorf("add %s: it needs %s of %s, which does not have it: install both from one source", lib.HostPath, version, dep.HostPath)
+		return fmt.Errorf("add %s: it needs %s of %s, which does not have it: install both from one source", lib.HostPath,
+			version, dep.HostPath)
 	}
 	return nil
 }

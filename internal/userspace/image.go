@@ -85,7 +85,8 @@ func (c *imageCheck) noLibc(err error) {
 	_, musl := hostfs.Stat(c.ld.root, c.ld.layout.musl)
 	switch {
 	case musl == nil:
-		c.add("libc.so.6", "the image's C library is musl (/%s), which cannot load libraries built for glibc: install rdma-core in the image", c.ld.layout.musl)
+		c.add("libc.so.6", "the image's C library is musl (/%s), which cannot load libraries built for glibc: install "+
+			"rdma-core in the image", c.ld.layout.musl)
 	case !errors.Is(err, fs.ErrNotExist):
 		c.add("libc.so.6", "the image's C library does not fit: %v", err)
 	default:
@@ -109,7 +110,8 @@ func (c *imageCheck) glibc(libc *found) {
 		}
 	}
 	if has.less(needed) {
-		c.add(names[0], "the image's glibc %v is older than %v, which is needed by %s: use an image with a newer distribution, or install rdma-core in the image",
+		c.add(names[0], "the image's glibc %v is older than %v, which is needed by %s: use an image with a newer "+
+			"distribution, or install rdma-core in the image",
 			has, needed, list(names))
 		return
 	}
@@ -153,7 +155,8 @@ func (c *imageCheck) replaced() {
 			}
 		}
 		if len(lost) > 0 {
-			c.add(lib.Name, "the image's own /%s has %s, which the host's %s, mounted over it, lacks: a program that needs it may not start: use the image's user space",
+			c.add(lib.Name, "the image's own /%s has %s, which the host's %s, mounted over it, lacks: a program that needs "+
+				"it may not start: use the image's user space",
 				at, list(lost), lib.HostPath)
 		}
 	}
@@ -171,11 +174,13 @@ func (c *imageCheck) reached(lib *Library) {
 			return
 		}
 		if _, err := c.ld.open(at); err == nil {
-			c.add(lib.Name, "the image finds its own %s at /%s before the host's: remove it, or use the image's user space", lib.Name, at)
+			c.add(lib.Name, "the image finds its own %s at /%s before the host's: remove it, or use the image's user space",
+				lib.Name, at)
 			return
 		}
 	}
-	c.add(lib.Name, "the image looks for libraries in /%s, where %s is not mounted", strings.Join(c.ld.dirs, ", /"), lib.Name)
+	c.add(lib.Name, "the image looks for libraries in /%s, where %s is not mounted", strings.Join(c.ld.dirs, ", /"),
+		lib.Name)
 }
 
 // mixed reports the image's own providers that would be used with the host's
@@ -201,6 +206,7 @@ func (c *imageCheck) mixed() {
 		}
 	}
 	if own := slices.Sorted(maps.Keys(names)); len(own) > 0 {
-		c.add(own[0], "the image's own %s would be used with the host's libibverbs: install it on the host too, or use the image's user space", list(own))
+		c.add(own[0], "the image's own %s would be used with the host's libibverbs: install it on the host too, or use "+
+			"the image's user space", list(own))
 	}
 }

@@ -104,7 +104,8 @@ func (l *linker) find(name string) (*found, error) {
 		unfit = slices.CompactFunc(unfit, func(a, b error) bool { return a.Error() == b.Error() })
 		return nil, fmt.Errorf("find library %q: %w", name, errors.Join(unfit...))
 	}
-	return nil, fmt.Errorf("find library %q in /etc/ld.so.cache and /%s: %w", name, strings.Join(l.dirs, ", /"), fs.ErrNotExist)
+	return nil, fmt.Errorf("find library %q in /etc/ld.so.cache and /%s: %w", name, strings.Join(l.dirs, ", /"),
+		fs.ErrNotExist)
 }
 
 func (l *linker) has(name string) bool {

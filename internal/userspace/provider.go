@@ -65,7 +65,8 @@ func wantedProviders(drivers []string) map[string]string {
 // unnamed says that libibverbs would not load a provider, which is there.
 func (s *search) unnamed(name string) error {
 	dir := s.verbs.configDir
-	return fmt.Errorf("no file in %s names %s, so libibverbs does not load %s: write the line \"driver %s\" into %s/%s.driver",
+	return fmt.Errorf("no file in %s names %s, so libibverbs does not load %s: write the line \"driver %s\" into "+
+		"%s/%s.driver",
 		dir, name, s.verbs.file(name), name, dir, name)
 }
 
@@ -78,7 +79,8 @@ func (s *search) addProvider(name string) error {
 	if !slices.ContainsFunc(f.needs[verbsLibrary], func(v string) bool { return v == privateVersion+s.verbs.abi }) {
 		return s.otherABI(f)
 	}
-	lib := &Library{Name: path.Base(at[0]), HostPath: "/" + f.path, Provider: true, Needs: f.needs, Defines: f.defines, mounts: at}
+	lib := &Library{Name: path.Base(at[0]), HostPath: "/" + f.path, Provider: true, Needs: f.needs, Defines: f.defines,
+		mounts: at}
 	if f.soname != "" && f.soname != lib.Name {
 		if err := s.addDirect(f); err != nil {
 			return err
@@ -126,7 +128,8 @@ func (s *search) missing(name, file string) error {
 	_, others := s.verbs.installed(s.ld.root)
 	for _, other := range others {
 		if strings.HasPrefix(path.Base(other), "lib"+name+"-rdmav") {
-			return fmt.Errorf("%s does not exist, only %s: /%s is of private ABI %s: install both from one build of rdma-core", file, other, s.verbs.path, s.verbs.abi)
+			return fmt.Errorf("%s does not exist, only %s: /%s is of private ABI %s: install both from one build of rdma-core",
+				file, other, s.verbs.path, s.verbs.abi)
 		}
 	}
 	return fmt.Errorf("%s does not exist: %s", file, installProviders)
@@ -140,5 +143,6 @@ func (s *search) otherABI(f *found) error {
 			has = abi
 		}
 	}
-	return fmt.Errorf("/%s is of private ABI %s, but /%s has %s: install both from one build of rdma-core", f.path, has, s.verbs.path, s.verbs.abi)
+	return fmt.Errorf("/%s is of private ABI %s, but /%s has %s: install both from one build of rdma-core", f.path, has,
+		s.verbs.path, s.verbs.abi)
 }

@@ -32,11 +32,14 @@ const privateVersion = "IBVERBS_PRIVATE_"
 func readVerbs(lib *found) (verbs, error) {
 	format, config := providerFormat.FindSubmatch(lib.rodata), configPath.FindSubmatch(lib.rodata)
 	if format == nil || config == nil {
-		return verbs{}, fmt.Errorf("read library /%s: no provider directory and no libibverbs.d compiled in: not the libibverbs of rdma-core", lib.path)
+		return verbs{}, fmt.Errorf("read library /%s: no provider directory and no libibverbs.d compiled in: not the "+
+			"libibverbs of rdma-core", lib.path)
 	}
-	v := verbs{path: lib.path, abi: string(format[2]), providerDir: path.Clean(string(format[1])), configDir: path.Clean(string(config[1]))}
+	v := verbs{path: lib.path, abi: string(format[2]), providerDir: path.Clean(string(format[1])),
+		configDir: path.Clean(string(config[1]))}
 	if !slices.Contains(lib.defines, privateVersion+v.abi) {
-		return verbs{}, fmt.Errorf("read library /%s: it loads providers of private ABI %s, but does not define %s%s: reinstall rdma-core", lib.path, v.abi, privateVersion, v.abi)
+		return verbs{}, fmt.Errorf("read library /%s: it loads providers of private ABI %s, but does not define %s%s: "+
+			"reinstall rdma-core", lib.path, v.abi, privateVersion, v.abi)
 	}
 	return v, nil
 }

@@ -28,7 +28,8 @@ func OpenUevents() (io.ReadCloser, error) {
 // openLinks opens a socket that receives changes of links and addresses, and makes it
 // tell all links first, so that later messages can be compared with them.
 func openLinks() (io.ReadCloser, error) {
-	s, err := openNetlink("rtnetlink", unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR)
+	s, err := openNetlink("rtnetlink", unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR,
+		unix.RTNLGRP_IPV6_IFADDR)
 	if err != nil {
 		return nil, err
 	}

@@ -85,5 +85,6 @@ func onHardware(devPath string) bool {
 // have: network controllers, InfiniBand and fabric controllers among them, and the
 // InfiniBand controllers of before (include/linux/pci_ids.h).
 func isNetworkClass(class string) bool {
-	return len(class) == 5 && class[0] == '2' || len(class) == 5 && strings.HasPrefix(class, "C06") || len(class) == 5 && strings.HasPrefix(class, "c06")
+	return len(class) == 5 && class[0] == '2' || len(class) == 5 && strings.HasPrefix(class, "C06") || len(class) == 5 &&
+		strings.HasPrefix(class, "c06")
 }

@@ -50,7 +50,8 @@ func (c *Config) complete() {
 	for _, d := range []struct {
 		field *time.Duration
 		value time.Duration
-	}{{&c.Quiet, 2 * time.Millisecond}, {&c.Storm, 50 * time.Millisecond}, {&c.Longest, time.Second}, {&c.Again, time.Second}, {&c.Retry, time.Second}} {
+	}{{&c.Quiet, 2 * time.Millisecond}, {&c.Storm, 50 * time.Millisecond}, {&c.Longest, time.Second},
+		{&c.Again, time.Second}, {&c.Retry, time.Second}} {
 		if *d.field == 0 {
 			*d.field = d.value
 		}
@@ -82,7 +83,8 @@ type Watcher struct {
 // is not missed.
 func Start(ctx context.Context, c Config) *Watcher {
 	c.complete()
-	w := &Watcher{Config: c, events: make(chan rdma.Changes), signals: make(chan Signal), rdma: rdmaSource{wanted: make(chan struct{}, 1)}}
+	w := &Watcher{Config: c, events: make(chan rdma.Changes), signals: make(chan Signal),
+		rdma: rdmaSource{wanted: make(chan struct{}, 1)}}
 	w.interest.Store(&Interest{})
 	var sources sync.WaitGroup
 	for _, s := range []source{

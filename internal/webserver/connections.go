@@ -13,9 +13,9 @@ import (
 // maxConnections is how many connections a server has at a time. A node has a few readers.
 const maxConnections = 64
 
-// connections is a listener that bounds how many connections there are. A new one is always taken: another one is closed
-// for it. That is the oldest that has read nothing yet, of the source with the most of those, so that
-// who holds many connections takes none away from others. Readers come last.
+// connections is a listener that bounds how many connections there are. A new one is always taken: another one is
+// closed for it. That is the oldest that has read nothing yet, of the source with the most of those, so that who holds
+// many connections takes none away from others. Readers come last.
 type connections struct {
 	net.Listener
 

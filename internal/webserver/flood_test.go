@@ -43,8 +43,8 @@ func status(ctx context.Context, client *http.Client, url, token string) (int, e
 	return resp.StatusCode, resp.Body.Close()
 }
 
-// flood sends tokens that nobody knows, as fast as it can, until the test ends. It returns once the server has refused one
-// for their number.
+// flood sends tokens that nobody knows, as fast as it can, until the test ends. It returns once the server has refused
+// one for their number.
 func flood(t *testing.T, client *http.Client, url string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

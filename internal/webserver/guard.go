@@ -75,7 +75,8 @@ func (g *guard) protect(next http.Handler) http.Handler {
 		rate(r.Context(), v == allowed)
 		if v != allowed {
 			if v.status == http.StatusUnauthorized {
-				w.Header()["Www-Authenticate"] = []string{"Bearer", `Basic realm="any user name, and as password a token of the cluster"`}
+				w.Header()["Www-Authenticate"] = []string{"Bearer", `Basic realm="any user name, and as password a token of the ` +
+					`cluster"`}
 			}
 			http.Error(w, v.message, v.status)
 			return
@@ -102,7 +103,8 @@ func (g *guard) judge(r *http.Request) verdict {
 	case errors.Is(err, errBusy):
 		return verdict{http.StatusTooManyRequests, err.Error()}
 	case err != nil:
-		klog.FromContext(r.Context()).V(2).Info("Request not answered: the API server does not say whether it may be", "reason", err.Error())
+		klog.FromContext(r.Context()).V(2).Info("Request not answered: the API server does not say whether it may be",
+			"reason", err.Error())
 		return verdict{http.StatusServiceUnavailable, "the API server does not say whether this may be read"}
 	}
 	g.keep(key, v)
@@ -174,10 +176,12 @@ func (g *guard) ask(ctx context.Context, token, path string) (verdict, error) {
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		return verdict{}, fmt.Errorf("review the rights of %s: %w; the driver needs create on subjectaccessreviews", user.Username, err)
+		return verdict{}, fmt.Errorf("review the rights of %s: %w; the driver needs create on subjectaccessreviews",
+			user.Username, err)
 	}
 	if !may.Status.Allowed {
-		return verdict{http.StatusForbidden, fmt.Sprintf("%s may not get %s: a ClusterRole with the verb get on this nonResourceURL gives the right", user.Username, path)}, nil
+		return verdict{http.StatusForbidden, fmt.Sprintf("%s may not get %s: a ClusterRole with the verb get on this "+
+			"nonResourceURL gives the right", user.Username, path)}, nil
 	}
 	return allowed, nil
 }

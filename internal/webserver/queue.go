@@ -39,8 +39,8 @@ func newQueue(most int) *queue {
 	}
 }
 
-// enter waits for a turn, which the caller ends by the returned function. It returns errBusy where there is no place, or
-// no turn in time.
+// enter waits for a turn, which the caller ends by the returned function. It returns errBusy where there is no place,
+// or no turn in time.
 func (q *queue) enter(ctx context.Context, from netip.Prefix) (leave func(), err error) {
 	if !q.place(from) {
 		return nil, errBusy

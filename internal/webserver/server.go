@@ -90,7 +90,8 @@ func (s *Server) bind(ctx context.Context) net.Listener {
 		}
 		if err.Error() != said && ctx.Err() == nil {
 			said = err.Error()
-			logger.Info("Address in use, retrying: another instance of the driver may still serve it", "address", s.Address, "reason", said)
+			logger.Info("Address in use, retrying: another instance of the driver may still serve it", "address", s.Address,
+				"reason", said)
 		}
 		if !wait(ctx, interval) {
 			return nil

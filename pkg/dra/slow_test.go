@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
-	"github.com/rdma-dev/dra-driver-rdma/internal/podnet/podnettest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/podnettest"
 )
 
 // slowPlugin is a CNI plugin that writes down what it is asked, and for pods of one claim does not answer before it is let go.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs/counted"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/counted"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs/counted"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/counted"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
-	"github.com/rdma-dev/dra-driver-rdma/internal/podnet/podnettest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/podnettest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/sysfault"
 )
 

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
-	"github.com/rdma-dev/dra-driver-rdma/internal/podnet/podnettest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/podnettest"
 )
 
 // claimed is what another claim wants of the same HCA.

@@ -90,5 +90,6 @@ func (n *Namespace) Wire(name string) {
 // Plugins returns the directory of the CNI plugins, which test/cluster builds.
 func Plugins(t testing.TB) string {
 	t.Helper()
-	return filepath.Dir(needs.Program(t, "host-local", "go -C test/cluster run ./cmd/cluster build prints where CNI plugins are"))
+	return filepath.Dir(needs.Program(t, "host-local", "go -C test/cluster run ./cmd/cluster build prints where CNI "+
+		"plugins are"))
 }
