@@ -69,8 +69,8 @@ func TestDocsPromiseNoBound(t *testing.T) {
 		"docs/reference/dra-driver.md": "soft locked memory limit to raise containers to whose " +
 			"claim and class say nothing, no bound",
 		"docs/reference/rdma-hook.md": "It is no bound: a process may raise its own limit",
-		"docs/reference/configuration.md": "It bounds what the driver raises the soft limit to, and " +
-			"not what a container can lock",
+		"docs/reference/configuration.md": "It bounds the soft limit that the driver sets. " +
+			"A container can still lock more",
 		"deployments/helm/dra-driver-rdma/README.md":          "It is no bound: a process may raise its own limit",
 		"deployments/helm/dra-driver-rdma/values.schema.json": "It is no bound: a process may raise its own limit",
 	} {
