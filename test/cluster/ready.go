@@ -23,6 +23,7 @@ func (c *Cluster) waitFor(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, fmt.Errorf("not ready after %s", readyTimeout))
 	defer cancel()
 	for {
+		asked := time.Now()
 		checkErr := c.check(ctx, name)
 		if checkErr == nil {
 			c.say.Step("%s is ready", name)
@@ -31,7 +32,8 @@ func (c *Cluster) waitFor(ctx context.Context, name string) error {
 		if err := c.checkRunning(ctx); err != nil {
 			return err
 		}
-		if err := pause(ctx, pollInterval); err != nil {
+		// Emulated, kubectl takes seconds, which the component would need.
+		if err := pause(ctx, max(pollInterval, time.Since(asked))); err != nil {
 			return fmt.Errorf("wait for %s: %w: %w\n%s", name, err, checkErr, tailFile(c.LogFile(name), 20))
 		}
 	}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -140,10 +141,12 @@ func (h *hardware) restart(ibdev, before string) {
 		h.Fatal(err)
 	}
 	inside.Eventually(h.T, "the container runs again with "+node, patience, func() error {
-		out, err := kube.Output(h.Context(), "kubectl", "logs", "holder")
-		if err == nil && h.status().RestartCount != 1 {
-			err = fmt.Errorf("it was not restarted")
+		if h.status().RestartCount != 1 {
+			return errors.New("it was not restarted")
 		}
+		logs := h.client.CoreV1().Pods("default").GetLogs("holder", &corev1.PodLogOptions{})
+		data, err := logs.DoRaw(h.Context())
+		out := string(data)
 		if err == nil && (!strings.Contains(out, "nodes rdma_cm "+node+" \n") || !strings.Contains(out, "devices "+ibdev+" \n")) {
 			err = fmt.Errorf("it says %s", out)
 		}

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside/joined"
@@ -76,15 +79,19 @@ func apply(t *testing.T, manifest string) {
 }
 
 // succeeds waits until all containers of a pod have ended well; otherwise it says what
-// they said.
+// they said. It asks without kubectl, which takes seconds of the emulated machine to start.
 func succeeds(t *testing.T, pod string, containers ...string) {
 	t.Helper()
+	pods := api(t).CoreV1().Pods("default")
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Second) {
-		phase := kubectl(t, "get", "pod", pod, "-o", "jsonpath={.status.phase}")
-		if phase == "Succeeded" {
+		phase := corev1.PodUnknown // the API server may not answer at once
+		if p, err := pods.Get(t.Context(), pod, metav1.GetOptions{}); err == nil {
+			phase = p.Status.Phase
+		}
+		if phase == corev1.PodSucceeded {
 			return
 		}
-		if phase == "Failed" || time.Now().After(deadline) {
+		if phase == corev1.PodFailed || time.Now().After(deadline) {
 			var said strings.Builder
 			for _, c := range containers {
 				out, err := kube.Output(t.Context(), "kubectl", "logs", pod, "-c", c)
