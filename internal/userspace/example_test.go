@@ -23,8 +23,8 @@ func Example() {
 		fmt.Println(p)
 	}
 	// Output:
-	// private ABI 34 needs glibc 2.34 /etc/libibverbs.d -> /etc/libibverbs.d /usr/lib/x86_64-linux-gnu/libefa.so.1 ->
-	// /usr/lib/x86_64-linux-gnu/libefa.so.1 the image's glibc 2.28 is older than 2.34, which is needed by
-	// libefa-rdmav34.so, libefa.so.1, libibverbs.so.1 and 6 more: use an image with a newer distribution, or install
-	// rdma-core in the image
+	// private ABI 34 needs glibc 2.34
+	// /etc/libibverbs.d -> /etc/libibverbs.d
+	// /usr/lib/x86_64-linux-gnu/libefa.so.1 -> /usr/lib/x86_64-linux-gnu/libefa.so.1
+	// the image's glibc 2.28 is older than 2.34, which is needed by libefa-rdmav34.so, libefa.so.1, libibverbs.so.1 and 6 more: use an image with a newer distribution, or install rdma-core in the image
 }
