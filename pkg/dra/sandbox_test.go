@@ -1,6 +1,7 @@
 package dra_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -36,6 +37,7 @@ type kernel struct {
 	fixed  error
 	fails  error // the next move in
 	moves  int
+	in     func() // after it went
 	out    func() // before it comes back
 }
 
@@ -59,6 +61,9 @@ func (k *kernel) In(_, netns string) (bool, error) {
 	k.where = netns
 	k.must(os.Rename(k.path("class/infiniband/mlx5_0"), k.path("moved")))
 	k.renumber()
+	if k.in != nil {
+		k.in()
+	}
 	return true, nil
 }
 
@@ -206,6 +211,27 @@ func TestFollowAfterRestart(t *testing.T) {
 	d.Sandboxes().Running(t.Context(), []nri.Pod{podNamed("other"), again})
 	if k.where != again.Netns || !strings.Contains(specSays(t, n, claim), fmt.Sprintf("uverbs%d", k.number)) {
 		t.Errorf("the device is in %q", k.where)
+	}
+}
+
+// TestFollowForNobody: the runtime may give up on a request whose devices have moved already, and start the containers.
+// The hook has let them start with the devices, so the driver does not take the devices back.
+func TestFollowForNobody(t *testing.T) {
+	n, k, d := follow(t, nil)
+	pod := podNamed("a")
+	c := reserved(1, pod, onlyHCA)
+	n.AddClaim(c)
+	prepare(t, n, c)
+	ctx, giveUp := context.WithCancel(t.Context())
+	k.in = giveUp
+	if err := d.Sandboxes().Started(ctx, pod); err != nil {
+		t.Error(err)
+	}
+	if k.where != pod.Netns || k.moves != 1 {
+		t.Errorf("the device is in %q after %d moves", k.where, k.moves)
+	}
+	if spec := specSays(t, n, c); !strings.Contains(spec, "uverbs1") {
+		t.Errorf("the spec does not have the new node: %s", spec)
 	}
 }
 

@@ -77,7 +77,7 @@ func (v View) Missing() []rdma.HCA {
 	return missing
 }
 
-// Absent returns those of the missing HCAs of which the host shows nothing.
+// Absent returns those of the missing HCAs that are not on the host at all.
 func (v View) Absent() []rdma.HCA {
 	return slices.DeleteFunc(v.Missing(), func(hca rdma.HCA) bool { return v.Lookup(hca.Name) != nil })
 }

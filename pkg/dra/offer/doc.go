@@ -8,5 +8,5 @@
 // Nothing is published while the container runtime would start containers without their CDI devices. A feature that the
 // API server lacks is left out from then on.
 //
-// The last decision also says what a new claim gets ([Offer.Facts]) and of which devices the kubelet hears the health.
+// The last decision also says what a new claim gets ([Offer.Facts]), and the kubelet hears the health of its devices.
 package offer

@@ -145,6 +145,9 @@ func (s *Pods) join(ctx context.Context, pod nri.Pod, wanted func() bool) (plans
 	watch, began := s.cfg.Metrics.Start(metrics.Move), time.Now()
 	var attached []attach.Interface
 	moved, err := s.moves.in(pod, plans)
+	// The runtime may give up on this call and start the containers, and the hook lets them start with the devices. So
+	// what is begun here is finished, and not undone because nobody waits for it.
+	ctx = context.WithoutCancel(ctx)
 	if err == nil && len(moved) > 0 {
 		// The kernel made new nodes. The runtime reads the specs for the first container of the pod, after this.
 		err = s.cfg.Claims.Renew(ctx, plans)
