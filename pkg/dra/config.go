@@ -23,74 +23,73 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 )
 
-// Config is what a driver needs to know.
+// Config configures a driver.
 type Config struct {
 	// NodeName is the Kubernetes name of the node, and the name of its pool.
 	NodeName string
-	// PodUID is the UID of the driver's pod. It keeps the sockets of two drivers
-	// apart during a rolling update; empty without one.
+	// PodUID is the UID of the driver's pod. During a rolling update it keeps the sockets of two drivers apart. It may
+	// be empty.
 	PodUID types.UID
-	// HostRoot holds the host's sys and dev.
+	// HostRoot is the directory that holds the host's sys and dev.
 	HostRoot string
-	// KubeletDir is the kubelet's root directory (kubelet --root-dir). It has the
-	// same path inside and outside the driver's pod.
+	// KubeletDir is the kubelet's root directory (kubelet --root-dir). Its path must be the same inside and outside the
+	// driver's pod.
 	KubeletDir string
-	// StateDir is where records, locks and files of claims are, at the same path on the host,
-	// whose container runtime mounts some of them.
+	// StateDir holds the records, locks and files of claims. Its path must be the same on the host, because the
+	// container runtime mounts some of the files.
 	StateDir string
-	// CDIDir is where claim specs go: one of the runtime's CDI directories.
+	// CDIDir is one of the runtime's CDI directories. The driver writes the specs of claims there.
 	CDIDir string
-	// Site is what every claim of the node gets, unless the policy says otherwise.
+	// Site is the default for every claim of the node. The policy overrides it.
 	Site plan.Site
-	// Policy is what the site says of the node's HCAs, nil for the default.
+	// Policy is the site's policy for the HCAs of the node, nil for the default policy.
 	Policy *policy.Config
-	// PolicyFile is where Policy was read from; changes of it come into force. Empty
-	// for none.
+	// PolicyFile is the file that Policy was read from, empty for none. The driver applies changes of the file without
+	// a restart.
 	PolicyFile string
-	// ClaimStatus has the driver write the names that HCAs have on the node into the status of their claims.
+	// ClaimStatus makes the driver write the node's names of the HCAs into the status of their claims.
 	ClaimStatus bool
-	// ClaimEvents has the driver leave events on claims, and on the pods that use them.
+	// ClaimEvents makes the driver write events for claims, and for the pods that use them.
 	ClaimEvents bool
-	// DeviceMetadata has the driver give containers files about their devices
-	// (KEP-5304).
+	// DeviceMetadata makes the driver give containers files about their devices (KEP-5304).
 	DeviceMetadata bool
-	// DeviceInfoDir is where CNI plugins look for device information files
-	// (docs/cni.md); empty for none.
+	// DeviceInfoDir is the directory in which CNI plugins look for device information files (docs/cni.md), empty for
+	// none.
 	DeviceInfoDir string
-	// Hook raises the locked memory limit.
+	// Hook configures the hook, which sets the locked memory limit and the limits on HCAs, and checks the devices of a
+	// container.
 	Hook plan.HookOptions
-	// Mover moves HCAs into the network namespaces of pods, where the host's RDMA
-	// subsystem is in exclusive mode; nil for nobody, and nothing is published there.
+	// Mover moves HCAs into the network namespaces of pods, on a host whose RDMA subsystem is in exclusive mode. If it
+	// is nil, the driver publishes nothing on such a host.
 	Mover node.Mover
-	// Interfaces attaches the network interfaces of claims to pods; nil for nobody.
+	// Interfaces attaches the network interfaces of claims to pods. If it is nil, the driver attaches none.
 	Interfaces *podnet.Host
-	// IPAM asks CNI plugins for their addresses; nil for nobody.
+	// IPAM gets the addresses of these interfaces from CNI plugins. It may be nil.
 	IPAM *podnet.IPAM
-	// NRISocket is where the container runtime tells of pods (package nri); empty to
-	// hear of none.
+	// NRISocket is the socket on which the container runtime announces pods (package nri), empty for no announcements.
 	NRISocket string
-	// Health says how long things must be before they count, nil for the defaults.
+	// Health has the times after which the driver counts a fault as begun or ended, nil for the defaults.
 	Health *health.Config
-	// Troubles is what is wrong with the API server, nil if nobody looks.
+	// Troubles collects the problems with the API server. It may be nil.
 	Troubles *apiclient.Troubles
-	// Events says where the kernel's events come from; the zero value is the kernel.
+	// Events configures the source of the kernel's events. The zero value is the kernel itself.
 	Events watch.Config
-	// Metrics measures what the driver does; nil for nothing.
+	// Metrics measures what the driver does. It may be nil.
 	Metrics *metrics.Instruments
-	// RuntimeCDI confirms that the container runtime applies CDI devices, where
-	// it does not do so by default (containerd 1.7 without enable_cdi).
+	// RuntimeCDI confirms that the container runtime applies CDI devices, for a runtime that does not do so by default
+	// (containerd 1.7 without enable_cdi).
 	RuntimeCDI bool
 
-	// What tests replace. The zero values are the real ones.
-	now    func() time.Time // differences ignore changes of the host's clock
-	clock  clock.WithTicker // of requests that nobody waits for
-	limits *budget.Limits   // of the same
-	source node.Source      // of changes of the host
-	sys    fs.ReadLinkFS    // the host's
+	// Only tests set these fields. The zero values select the real ones.
+	now    func() time.Time // changes of the host's clock do not change differences
+	clock  clock.WithTicker // of background requests
+	limits *budget.Limits   // of background requests
+	source node.Source      // announces changes of the host
+	sys    fs.ReadLinkFS    // of the host
 	budget *budget.Budget   // made from the limits
 }
 
-// setDefaults fills in what nobody said.
+// setDefaults replaces the fields without a value by their defaults.
 func (c *Config) setDefaults() {
 	c.Health = cmp.Or(c.Health, new(health.DefaultConfig()))
 	c.Policy = cmp.Or(c.Policy, policy.Default())
@@ -103,7 +102,7 @@ func (c *Config) setDefaults() {
 	c.budget = budget.New(*cmp.Or(c.limits, new(budget.Default())), c.clock, rand.Float64)
 }
 
-// Validate returns what is missing.
+// Validate returns an error that joins all missing and invalid fields.
 func (c *Config) Validate() error {
 	var errs []error
 	if c.NodeName == "" {
@@ -129,13 +128,13 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// PluginDir holds the driver's sockets.
+// PluginDir returns the directory of the driver's sockets.
 func (c *Config) PluginDir() string { return filepath.Join(c.KubeletDir, "plugins", plan.DriverName) }
 
-// RegistrarDir is where the kubelet looks for plugins.
+// RegistrarDir returns the directory in which the kubelet looks for plugins.
 func (c *Config) RegistrarDir() string { return filepath.Join(c.KubeletDir, "plugins_registry") }
 
-// podResourcesSocket is where the kubelet tells which pods use which claims.
+// podResourcesSocket returns the kubelet's socket that lists which pods use which claims.
 func (c *Config) podResourcesSocket() string {
 	return filepath.Join(c.KubeletDir, "pod-resources", "kubelet.sock")
 }

@@ -29,7 +29,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/report"
 )
 
-// Driver is the DRA driver of one node: five parts, and what connects them with the kubelet.
+// Driver is the DRA driver of one node. It makes the parts of the driver and connects them with the kubelet.
 type Driver struct {
 	cfg     Config
 	client  kubernetes.Interface
@@ -40,10 +40,10 @@ type Driver struct {
 	claims  *claims.Claims
 	pods    *pods.Pods
 	kubelet kubelet
-	fail    context.CancelCauseFunc // of Run
+	fail    context.CancelCauseFunc // ends Run; set by Run
 }
 
-// New makes a driver and reads the host. It starts nothing.
+// New makes a driver and reads the host. It starts no goroutine.
 func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configure driver: %w", err)
@@ -64,7 +64,7 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	var attacher *attach.Attacher // nil for nobody
+	var attacher *attach.Attacher // nil if the driver attaches no interfaces
 	if cfg.Interfaces != nil {
 		dir := filepath.Join(cfg.PluginDir(), "interfaces")
 		if attacher, err = attach.New(cfg.Interfaces, cmp.Or(cfg.IPAM, &podnet.IPAM{}), dir, boot.ID); err != nil {
@@ -75,7 +75,7 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	return d, nil
 }
 
-// connect makes the parts that stand on the node. Each gets those that it needs.
+// connect makes the parts that depend on the node. Each part gets only the other parts that it needs.
 func (d *Driver) connect(attacher *attach.Attacher) {
 	cfg := &d.cfg
 	d.report = d.newReporter(attacher)
@@ -116,7 +116,8 @@ func (d *Driver) newReporter(attacher *attach.Attacher) report.Reporter {
 	return r
 }
 
-// Run serves the kubelet until ctx ends or something fails that a restart may mend, which it returns.
+// Run serves the kubelet until ctx ends, and then returns nil. It returns an error if something fails that a restart
+// may repair.
 func (d *Driver) Run(ctx context.Context) error {
 	parent := ctx
 	ctx, d.fail = context.WithCancelCause(ctx)
@@ -126,7 +127,7 @@ func (d *Driver) Run(ctx context.Context) error {
 	}
 	defer d.offer.Close()
 	defer d.claims.Close()
-	// Calls that the kubelet has begun outlive ctx: shutDown stops the helper.
+	// Calls in progress outlive ctx. The helper stops only after they have finished, or after finishTime.
 	helper, err := kubeletplugin.Start(context.WithoutCancel(ctx), d, d.options()...)
 	if err != nil {
 		return fmt.Errorf("register with the kubelet below %q: %w", d.cfg.KubeletDir, err)
@@ -148,7 +149,8 @@ func (d *Driver) Run(ctx context.Context) error {
 	<-ctx.Done()
 	logger := klog.FromContext(ctx)
 	logger.Info("Stopping", "cause", context.Cause(ctx))
-	// The kubelet repeats a call that breaks off only after a minute. The slices and the prepared claims stay.
+	// The kubelet repeats an interrupted call only after a minute, so calls in progress may finish first. The slices
+	// and the prepared claims stay.
 	if left := d.kubelet.calls.finish(finishTime); left > 0 {
 		logger.Info("Breaking off calls of the kubelet, which repeats them", "calls", left, "after", finishTime)
 	}
@@ -156,12 +158,13 @@ func (d *Driver) Run(ctx context.Context) error {
 	helper.Stop()
 	all.Wait()
 	if parent.Err() != nil {
-		return nil // a signal
+		return nil // a signal ended the driver
 	}
 	return context.Cause(ctx)
 }
 
-// start brings the node's files in order. Prepared claims have their specs again before the kubelet is served.
+// start repairs the node's files, and starts the parts. It restores the specs of prepared claims before the kubelet is
+// served.
 func (d *Driver) start(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
 	voided, err := d.store.Void()
@@ -190,20 +193,20 @@ func (d *Driver) start(ctx context.Context) error {
 	return nil
 }
 
-// reshaped adapts claims to a change of the host.
+// reshaped adapts the specs and the status of claims to a change of the host. After an error, the node calls it again.
 func (d *Driver) reshaped(ctx context.Context) error {
 	err := d.claims.Restore(ctx)
 	d.report.HostChanged()
 	return err
 }
 
-// healthChanged reports what began or ended of the health of HCAs.
+// healthChanged reports the transitions in the health of HCAs as events and in metrics.
 func (d *Driver) healthChanged(_ context.Context, mayFollow int, transitions []health.Transition, plans []*plan.Plan) {
 	d.report.RecordHealth(mayFollow, transitions, plans)
 	d.cfg.Metrics.Transitions(transitions)
 }
 
-// logLimits says once what is not enforced on this node.
+// logLimits logs, once at start, which limits are not enforced on this node.
 func (d *Driver) logLimits(logger klog.Logger) {
 	if err := rdmacgroup.Enforced(d.cfg.HostRoot); err != nil {
 		logger.Info("Limits on HCAs are not enforced", "reason", err.Error())
@@ -231,8 +234,8 @@ func (d *Driver) WatchHealthStatus(ctx context.Context, reports chan<- kubeletpl
 	return d.offer.WatchHealth(ctx, reports)
 }
 
-// HandleError implements kubeletplugin.DRAPlugin. An error that does not pass by itself ends the driver, so that it is
-// restarted and seen.
+// HandleError implements kubeletplugin.DRAPlugin. An error that is not recoverable ends the driver. The restart makes
+// the error visible.
 func (d *Driver) HandleError(ctx context.Context, err error, msg string) {
 	utilruntime.HandleErrorWithContext(ctx, err, msg)
 	if !errors.Is(err, kubeletplugin.ErrRecoverable) {
@@ -247,7 +250,7 @@ func (d *Driver) options() []kubeletplugin.Option {
 		kubeletplugin.KubeClient(claims.FetchClient{Interface: d.client}),
 		kubeletplugin.RegistrarDirectoryPath(d.cfg.RegistrarDir()),
 		kubeletplugin.PluginDataDirectoryPath(d.cfg.PluginDir()),
-		kubeletplugin.Serialize(false), // claimstore locks by device
+		kubeletplugin.Serialize(false), // claimstore locks the HCAs of each claim
 		kubeletplugin.GRPCInterceptor(d.observe),
 	}
 	if d.cfg.PodUID != "" {

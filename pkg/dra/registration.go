@@ -21,12 +21,11 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// sweepSockets removes the sockets of drivers of other pods that were killed and did not
-// come back, such as one that was out of memory and was then updated. The kubelet would try
-// to reach them for ever.
+// sweepSockets removes the sockets of drivers of other pods that were killed and did not come back. An example is a
+// driver that was killed for memory and then updated. The kubelet would try to connect to these sockets for ever.
 func (d *Driver) sweepSockets(logger klog.Logger) {
 	if d.cfg.PodUID == "" {
-		return // all drivers have the same ones
+		return // without a pod UID all drivers use the same sockets
 	}
 	removed, err := sockets.Sweep(staleAge,
 		filepath.Join(d.cfg.RegistrarDir(), plan.DriverName+"-*-reg.sock"), filepath.Join(d.cfg.PluginDir(), "dra-*.sock"), filepath.Join(d.cfg.PluginDir(), "status-*.sock"))
@@ -38,18 +37,18 @@ func (d *Driver) sweepSockets(logger klog.Logger) {
 	}
 }
 
-// staleAge is the age of a socket whose driver must have ended.
+// staleAge is the age from which a socket without a listener counts as left behind: its driver must have ended.
 const staleAge = time.Minute
 
-// kubelet is what the driver knows of the kubelet.
+// kubelet is the driver's knowledge of the kubelet.
 type kubelet struct {
-	started    time.Time   // the driver
+	started    time.Time   // start of the driver
 	registered atomic.Bool // the kubelet has registered this driver
 	calls      *calls
 	pods       *podresources.Cache
 }
 
-// podsFor is how old the kubelet's list of its pods may be on the status page and in a scrape.
+// podsFor is the greatest age of the kubelet's list of pods on the status page and in a scrape.
 const podsFor = 5 * time.Second
 
 func newKubelet(cfg *Config) kubelet {
@@ -58,31 +57,31 @@ func newKubelet(cfg *Config) kubelet {
 	}}
 }
 
-// RegisteredHeader is set on the driver's answers to GetInfo once the kubelet has
-// registered it, so that a readiness probe can ask over the real socket.
+// RegisteredHeader is a header of the driver's answers to GetInfo. The driver sets it once the kubelet has registered
+// the driver. A readiness probe can so ask over the kubelet's socket.
 const RegisteredHeader = "rdma-dev-registered"
 
-// TroubleHeader is set on the same answers for each kind of request to the API server that is
-// in trouble, with what is wrong in words.
+// TroubleHeader is a header of the same answers. It has one value for each kind of request to the API server that
+// fails, with the problem as text.
 const TroubleHeader = "rdma-dev-api-trouble"
 
-// NRIHeader is set on the same answers while the container runtime should have the driver's NRI plugin and does not,
-// with the reason.
+// NRIHeader is a header of the same answers. The driver sets it, with the reason, while it should be connected to the
+// container runtime's NRI and is not.
 const NRIHeader = "rdma-dev-nri-trouble"
 
 const (
-	// finishTime is how long a driver that is stopped goes on for the calls that it has
-	// begun, well within the 30 s that a pod has by default.
+	// finishTime is the time limit for calls in progress when the driver stops. It is well below the 30 s that a pod
+	// has by default.
 	finishTime = 10 * time.Second
-	// answerTime is how long the answer to a call that has ended may take to the kubelet.
+	// answerTime is the time that the answer of a finished call may take to reach the kubelet.
 	answerTime = 100 * time.Millisecond
 )
 
-// calls counts the calls of the kubelet for claims that are in progress.
+// calls counts the kubelet's calls in progress that concern claims.
 type calls struct {
 	mu    sync.Mutex
 	n     int
-	ended time.Time // the last one
+	ended time.Time // end of the last call
 }
 
 func (c *calls) begin() {
@@ -98,15 +97,15 @@ func (c *calls) end() {
 	c.ended = time.Now()
 }
 
-// quietTime is how long no call is in progress between two storms of them, and yieldTime how
-// long anything waits for that.
+// quietTime is the time without a call after which a burst of calls counts as ended. yieldTime is the longest time that
+// background work waits for the end of a burst.
 const (
 	quietTime = 50 * time.Millisecond
 	yieldTime = 2 * time.Second
 )
 
-// yield lets calls that follow each other go first: what nobody waits for takes no processor
-// from them.
+// yield waits for the end of a burst of calls, for yieldTime at most. So background work takes no processor time from
+// the kubelet's calls.
 func (c *calls) yield(ctx context.Context) {
 	for deadline := time.Now().Add(yieldTime); c.busy() && time.Now().Before(deadline); {
 		if !wake.Sleep(ctx, quietTime/5) {
@@ -121,8 +120,8 @@ func (c *calls) busy() bool {
 	return c.n > 0 || time.Since(c.ended) < quietTime
 }
 
-// finish waits until all are answered, at most for the given time, and returns how many
-// are in progress still.
+// finish waits until all calls are answered, at most for the given time. It returns the number of calls still in
+// progress.
 func (c *calls) finish(most time.Duration) int {
 	for deadline := time.Now().Add(most); ; time.Sleep(answerTime / 10) {
 		c.mu.Lock()
@@ -134,8 +133,8 @@ func (c *calls) finish(most time.Duration) int {
 	}
 }
 
-// observe watches the calls of the kubelet. After a registration the slices are
-// published again: a kubelet that has just started has wiped those of its node.
+// observe intercepts the calls of the kubelet. After each registration it has the slices published again, because a
+// kubelet that has just started deletes the slices of its node.
 func (d *Driver) observe(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	switch req := req.(type) {
 	case *registerapi.RegistrationStatus:
@@ -148,7 +147,7 @@ func (d *Driver) observe(ctx context.Context, req any, info *grpc.UnaryServerInf
 		if err := grpc.SetHeader(ctx, d.introduction()); err != nil {
 			return nil, err
 		}
-	default: // of claims
+	default: // a call that concerns claims
 		d.kubelet.calls.begin()
 		defer d.kubelet.calls.end()
 	}
@@ -160,7 +159,7 @@ func (d *Driver) observe(ctx context.Context, req any, info *grpc.UnaryServerInf
 	return d.cfg.Metrics.Call(ctx, req, handler)
 }
 
-// introduction is what the driver says of itself beside its name.
+// introduction returns the headers that the driver adds to its answers to GetInfo.
 func (d *Driver) introduction() metadata.MD {
 	md := metadata.MD{}
 	if d.kubelet.registered.Load() {
@@ -175,7 +174,7 @@ func (d *Driver) introduction() metadata.MD {
 	return md
 }
 
-// printable makes text fit for a header.
+// printable replaces the characters that a header must not contain.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {

@@ -22,17 +22,17 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// Measure returns what there is on the node now, for a scrape. It reads the counters of the host, and asks the kubelet
-// for its pods.
+// Measure returns the state of the node for a scrape. It reads the counters of the host, and asks the kubelet for its
+// pods.
 func (d *Driver) Measure(ctx context.Context) metrics.State {
 	return report.Metrics(ctx, d.inputs(ctx))
 }
 
-// Status returns what the driver knows of its node now. It reads where the host's PCI devices sit, and asks the kubelet
+// Status returns the status page of the node. It reads the positions of the host's PCI devices, and asks the kubelet
 // for its pods.
 func (d *Driver) Status(ctx context.Context) *statuspage.Page { return report.Page(d.inputs(ctx)) }
 
-// inputs collects what status page and scrape are made from.
+// inputs collects the data of the status page and of a scrape.
 func (d *Driver) inputs(ctx context.Context) report.Inputs {
 	view := d.node.View(ctx)
 	in := report.Inputs{
@@ -48,7 +48,7 @@ func (d *Driver) inputs(ctx context.Context) report.Inputs {
 	return in
 }
 
-// problems are what is wrong with more than one HCA.
+// problems returns the problems that concern more than one HCA.
 func (d *Driver) problems(view node.View) (out []error) {
 	if err := d.offer.Withheld(); err != nil {
 		out = append(out, fmt.Errorf("no RDMA device is published: %w", err))
@@ -62,8 +62,8 @@ func (d *Driver) problems(view node.View) (out []error) {
 	return out
 }
 
-// onlyPod returns the pod of a claim that was made from a template for it, as the kubelet knows it, without a request
-// to the API server. It returns nil where that is unknown.
+// onlyPod returns the pod of a claim that was made for this pod from a template. It asks the kubelet and sends no
+// request to the API server. It returns nil if the pod is unknown.
 func (d *Driver) onlyPod(ctx context.Context, claim corev1.ObjectReference) *corev1.ObjectReference {
 	p, err := d.store.Get(claim.UID)
 	if err != nil || p == nil || p.Only == "" {
@@ -77,7 +77,8 @@ func (d *Driver) onlyPod(ctx context.Context, claim corev1.ObjectReference) *cor
 	return new(event.PodReference(claim.Namespace, pods[0].Name, p.Only))
 }
 
-// attachedBy returns a function that describes the interface that a pod got with a device of a claim, nil for none.
+// attachedBy returns a function that describes the network interface that a pod got with a device of a claim. The
+// function returns nil if the driver attached none.
 func attachedBy(attacher *attach.Attacher) func(*plan.Plan, plan.Device) *resourceapi.NetworkDeviceData {
 	return func(p *plan.Plan, dev plan.Device) *resourceapi.NetworkDeviceData {
 		if attacher == nil || dev.Network == nil {
