@@ -7,14 +7,15 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
 )
 
-// othersHave says whose an address is by the records of the node: what another pod has or was given, and what the host gets back
-// with an interface that is in a pod. Two claims may name the same one, and plugins such as static give it to all who
-// ask. Its caller has the lock of all records.
+// othersHave returns an error if an address is in use on this node, according to the records. It checks the addresses
+// that other pods have or were given. It also checks the addresses that return to the host with an interface that is in
+// a pod now. Two claims may name the same address, and plugins such as static give one address to every caller. The
+// caller holds the lock of the directory.
 func (a *Attacher) othersHave(r *Record, addresses []netip.Prefix) error {
 	if len(addresses) == 0 {
 		return nil
 	}
-	others, _ := a.store.all(every, func(o *Record) bool { return o.id() != r.id() }) // what cannot be read is reported by others
+	others, _ := a.store.all(every, func(o *Record) bool { return o.id() != r.id() }) // Over reports unreadable records
 	for _, o := range others {
 		for _, has := range o.addresses(a.store.bootID) {
 			for _, address := range addresses {
@@ -28,9 +29,9 @@ func (a *Attacher) othersHave(r *Record, addresses []netip.Prefix) error {
 	return nil
 }
 
-// addresses are those that nobody else may have because of the record.
+// addresses returns the addresses that no other pod may get because of the record.
 func (r *Record) addresses(bootID string) (out []netip.Addr) {
-	has := r.Given // also after a reboot of the node: its plugin knows it as given
+	has := r.Given // also after a reboot of the node: the plugin still has it as given
 	if !r.Returned && r.thisBoot(bootID) {
 		has = append(has[:len(has):len(has)], r.Addresses...)
 		if r.Want.Mode == podnet.Move {

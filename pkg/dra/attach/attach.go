@@ -1,16 +1,15 @@
-// Package attach gives pods the network interfaces of their claims, and takes them back
-// whatever happened in between.
+// Package attach gives pods the network interfaces of their claims, and takes them back, also after a crash or a
+// restart.
 //
-// For each interface of a pod there is one record, a file that is written before anything is
-// done and removed when all is undone. It says what the host's interface was like and which
-// address was asked for, so that another process can undo it: after a restart, for a sandbox
-// that ended while nobody looked, and, as far as addresses go, after a reboot of the node,
-// which CNI plugins' state outlives.
+// Each interface of a pod has one record: a file. The driver writes the record before it changes anything, and removes
+// it when all changes are undone. The record has the original state of the host's interface, and the requested address.
+// So another process can undo the changes: after a restart, and for a sandbox that ended without an announcement. After
+// a reboot of the node it gives back the addresses, because the state of CNI plugins outlives the reboot.
 //
-// What is done is done in [podnet], twice as well as once. So whoever is not sure does it again.
+// The changes themselves are made by [podnet]. They are idempotent, so a caller that is unsure repeats them.
 //
-// A CNI plugin is asked for an address before ([Attacher.Lease]) and after ([Attacher.GiveBack]), as it may take
-// long: meanwhile nobody waits but its own pod.
+// CNI plugins are called for an address before the interface is attached ([Attacher.Lease]), and after it was taken
+// back ([Attacher.GiveBack]). A plugin may take long. During a call of a plugin only its own pod waits.
 package attach
 
 import (
@@ -32,26 +31,26 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// Pod is a pod with a network of its own.
+// Pod is a pod with its own network namespace.
 type Pod struct {
 	UID types.UID `json:"uid"`
-	// Name is "namespace/name", for messages.
+	// Name is "namespace/name". It is for messages.
 	Name  string `json:"name"`
 	Netns string `json:"netns"`
 }
 
-// Interface is what a pod is to have.
+// Interface is a network interface that a pod should get.
 type Interface struct {
 	Claim *plan.Plan
-	// Device is one of the claim's, with a network.
+	// Device is a device of the claim. It has a Network.
 	Device plan.Device
-	// Netdev is the host's interface, and PCI the function that it has to be of, "" if that is
-	// not known.
+	// Netdev is the name of the host's interface. PCI is the function that the interface must belong to, "" if it is
+	// unknown.
 	Netdev, PCI string
 }
 
-// Attacher attaches interfaces. All attachers of a directory take turns: during a rolling update two
-// drivers hear of the same pods.
+// Attacher attaches network interfaces to pods and takes them back. It is safe for concurrent use: a lock on the
+// directory excludes other callers and other processes. During a rolling update two drivers handle the same pods.
 type Attacher struct {
 	host   *podnet.Host
 	ipam   *podnet.IPAM
@@ -59,10 +58,11 @@ type Attacher struct {
 	isOver func(netns string) bool
 }
 
-// ErrAway says that an HCA has no interface that a pod could have.
+// ErrAway means that the HCA has no network interface on the host now.
 var ErrAway = errors.New("it has no network interface on the host now: another pod or a CNI plugin has it, or its driver has made none")
 
-// New makes an attacher with its records in a directory.
+// New returns an attacher with its records in dir, which it creates. It removes the lock files of drivers that were
+// killed.
 func New(host *podnet.Host, ipam *podnet.IPAM, dir, bootID string) (*Attacher, error) {
 	s, err := openStore(dir, bootID)
 	if err == nil {
@@ -71,8 +71,8 @@ func New(host *podnet.Host, ipam *podnet.IPAM, dir, bootID string) (*Attacher, e
 	return &Attacher{host: host, ipam: ipam, store: s, isOver: ended}, err
 }
 
-// ended reports whether a network namespace is gone. Where even the directory of its name is not there,
-// it may be that this process does not see it.
+// ended reports whether a network namespace has ended. If the directory of its path is missing too, ended returns
+// false: this process may not see that directory.
 func ended(netns string) bool {
 	ns, err := rdmanetns.Open(netns)
 	if err == nil {
@@ -85,13 +85,13 @@ func ended(netns string) bool {
 	return err == nil
 }
 
-// Usable says why an interface of the host cannot be attached to pods.
+// Usable returns an error if the interface of the host cannot be attached to pods, nil if it can.
 func (a *Attacher) Usable(i Interface) error {
 	return a.host.Usable(i.Netdev, i.PCI, i.Device.Network.Mode)
 }
 
-// Attach gives a pod an interface, and reports whether it had to be done. One with IPAM has its Lease. After an error the
-// caller takes back what the pod has of it: a record without a State.
+// Attach gives a pod an interface, and reports whether it attached it now. It is idempotent. An interface with IPAM
+// needs a successful Lease before. After an error, the caller must take back the record that has no State.
 func (a *Attacher) Attach(ctx context.Context, pod Pod, i Interface) (did bool, err error) {
 	unlock, err := a.store.lock(ctx)
 	if err != nil {
@@ -121,8 +121,9 @@ func (a *Attacher) Attach(ctx context.Context, pod Pod, i Interface) (did bool, 
 	return err == nil && did, err
 }
 
-// clear makes way for an interface: what an earlier sandbox of the pod had is taken back, and what
-// is still in the sandbox of another pod is waited for. It returns the record of this one, nil if there is none.
+// clear prepares for the attachment of an interface. It takes back what an earlier sandbox of the pod has of it. It
+// returns an error while the sandbox of another pod has the interface or its addresses. Otherwise it returns the record
+// of this sandbox, nil if there is none.
 func (a *Attacher) clear(ctx context.Context, pod Pod, i *Interface) (had *Record, err error) {
 	records, err := a.store.of(i.Claim.UID, i.Device.Device)
 	if err != nil {
@@ -155,8 +156,8 @@ func listed(addresses []netip.Prefix) string {
 	return strings.Trim(fmt.Sprint(addresses), "[]")
 }
 
-// makeWay takes back what a sandbox had that is over. The interface has its name again then, or it is
-// no more: its function has another one by now.
+// makeWay takes back the interface of a sandbox that has ended. On success i has the name that the interface has on the
+// host again. It also succeeds if the old interface no longer exists and its function has a new one.
 func (a *Attacher) makeWay(r *Record, i *Interface) error {
 	err := a.bringBack(r)
 	switch {
@@ -169,7 +170,7 @@ func (a *Attacher) makeWay(r *Record, i *Interface) error {
 	return err
 }
 
-// record is what is known of an interface before anything is done.
+// record returns a new record, without the state of the host's interface.
 func (a *Attacher) record(pod Pod, i Interface) *Record {
 	n := i.Device.Network
 	r := &Record{
@@ -182,7 +183,8 @@ func (a *Attacher) record(pod Pod, i Interface) *Record {
 	return r
 }
 
-// begin writes down what is going to be done, and what the host's interface is like.
+// begin records the state of the host's interface and the addresses of the claim, before anything is changed. It
+// returns an error if another pod or the host uses one of the addresses.
 func (a *Attacher) begin(r *Record, i Interface) error {
 	if i.Netdev == "" {
 		return ErrAway
@@ -202,7 +204,7 @@ func (a *Attacher) begin(r *Record, i Interface) error {
 	return a.store.put(r)
 }
 
-// finish does what a record says.
+// finish attaches the interface of a record to its pod, and records the result. It is idempotent.
 func (a *Attacher) finish(r *Record, n *plan.Network) error {
 	w := r.Want
 	w.MTU, w.Addresses = n.MTU, slices.Concat(n.Addresses, r.Given)
@@ -218,8 +220,8 @@ func (a *Attacher) finish(r *Record, n *plan.Network) error {
 	return a.store.put(r)
 }
 
-// Detach undoes what a record says, all of it that can be, and removes the record if nothing is
-// left to do.
+// Detach takes back the interface of a record and gives back its address. It continues after an error. It removes the
+// record once nothing is left to undo.
 func (a *Attacher) Detach(ctx context.Context, r Record) error {
 	err := a.TakeBack(ctx, r)
 	if r.Lease != nil {
@@ -228,8 +230,8 @@ func (a *Attacher) Detach(ctx context.Context, r Record) error {
 	return err
 }
 
-// TakeBack takes the interface of a record out of its pod. An address of IPAM is left to [Attacher.GiveBack]; nobody else gets it
-// as long as the pod may have the interface.
+// TakeBack takes the interface of a record out of its pod. It is idempotent. The address of an IPAM stays for
+// [Attacher.GiveBack]. No other pod gets this address while the pod may have the interface.
 func (a *Attacher) TakeBack(ctx context.Context, r Record) error {
 	unlock, err := a.store.lock(ctx)
 	if err != nil {
@@ -238,7 +240,7 @@ func (a *Attacher) TakeBack(ctx context.Context, r Record) error {
 	defer unlock()
 	now, err := readRecord(a.store.path(&r))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && now.Pod != r.Pod {
-		return nil // somebody else was first, and it may be another sandbox's by now
+		return nil // another caller was faster, or the record is that of another sandbox
 	}
 	if err != nil {
 		return unreadable(a.store.path(&r), err)
@@ -246,7 +248,8 @@ func (a *Attacher) TakeBack(ctx context.Context, r Record) error {
 	return a.bringBack(&now)
 }
 
-// bringBack gives the host its interface, and keeps the record if an address is left to give back.
+// bringBack returns the interface to the host. It keeps the record if an address must still be given back. The caller
+// holds the lock.
 func (a *Attacher) bringBack(r *Record) error {
 	if r.Returned || r.Lease != nil && !r.begun() {
 		return nil
@@ -261,7 +264,7 @@ func (a *Attacher) bringBack(r *Record) error {
 	return a.returned(r)
 }
 
-// returned records that the interface can be had again, whatever becomes of its address.
+// returned records that the interface is on the host again. It removes the record if no address is left to give back.
 func (a *Attacher) returned(r *Record) error {
 	if r.Lease == nil {
 		return a.store.remove(r)
@@ -270,24 +273,24 @@ func (a *Attacher) returned(r *Record) error {
 	return a.store.put(r)
 }
 
-// Of returns the records of a pod's sandbox; of a namespace that is not known those of all of the
-// pod's sandboxes that ended.
+// Of returns the records of a pod's sandbox. If the network namespace is unknown, it returns the records of all
+// sandboxes of the pod that have ended.
 func (a *Attacher) Of(pod Pod) ([]Record, error) {
 	return a.store.all(every, func(r *Record) bool {
 		return r.Pod.UID == pod.UID && (r.Pod.Netns == pod.Netns || pod.Netns == "" && a.isOver(r.Pod.Netns))
 	})
 }
 
-// Over returns the records of sandboxes that ended while nobody looked, and of addresses that are to be given back.
+// Over returns the records of sandboxes that have ended, and of addresses that must still be given back.
 func (a *Attacher) Over() ([]Record, error) {
 	return a.store.all(every, func(r *Record) bool {
 		return r.Returned || !r.thisBoot(a.store.bootID) || a.isOver(r.Pod.Netns)
 	})
 }
 
-// State returns what the interface of a claim's device is like in its pod, nil if no pod has it.
+// State returns the state of the interface of a claim's device in its pod, nil if no pod has it.
 func (a *Attacher) State(claim types.UID, device string) *podnet.State {
-	records, _ := a.store.of(claim, device) // what cannot be read is reported by others
+	records, _ := a.store.of(claim, device) // Over reports unreadable records
 	for _, r := range records {
 		if r.State != nil && r.thisBoot(a.store.bootID) {
 			return r.State

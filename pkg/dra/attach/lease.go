@@ -11,14 +11,16 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
 )
 
-// A CNI plugin may take long, or not answer at all. So it is asked before an interface is attached and after it was taken back, while
-// nobody waits but its own pod. What it was asked is recorded first: an address that nobody knows of, since the driver died or gave up
-// before the answer, is given back before the plugin is asked again, or when the pod has ended.
+// A CNI plugin may be slow, or may not answer at all. So the driver calls it before it attaches an interface, and after
+// it took one back. Meanwhile only the pod of the interface waits. The driver writes a record before it calls the
+// plugin. The plugin may give an address that the driver never learns, because the driver died or stopped waiting. The
+// driver gives back such an address before it calls the plugin again, or when the pod has ended.
 
 var errNoAddress = errors.New("its IPAM has given no address yet")
 
-// Lease gets the address of a pod from the IPAM of an interface, unless the pod has one or needs none. ctx and the time
-// limit of plugins bound it. After an error the caller takes back what the pod has of the interface, or calls again.
+// Lease gets the address of a pod from the IPAM of an interface. It does nothing if the pod has an address or needs
+// none. ctx and the time limit of plugins bound it. After an error, the caller must take back what the pod has of the
+// interface, or call Lease again.
 func (a *Attacher) Lease(ctx context.Context, pod Pod, i Interface) error {
 	if i.Device.Network.IPAM == "" {
 		return nil
@@ -40,8 +42,8 @@ func (a *Attacher) Lease(ctx context.Context, pod Pod, i Interface) error {
 	return a.given(ctx, r, given, routes)
 }
 
-// asked returns the record of a lease that the plugin has given, or has now to be asked for: what was asked for the pod earlier, and is
-// not known to be given, was given back. Its caller has the lock of the lease.
+// asked returns the record of a lease. Its addresses are in Given, or the plugin must be called for them. Before a
+// second call of the plugin, asked gives back the address of the first call. The caller holds the lock of the lease.
 func (a *Attacher) asked(ctx context.Context, want *Record) (*Record, error) {
 	for {
 		r, fresh, err := a.register(ctx, want)
@@ -62,8 +64,8 @@ func (a *Attacher) asked(ctx context.Context, want *Record) (*Record, error) {
 	}
 }
 
-// register returns the record of a pod's interface. If there is none, it writes that a plugin is going to be asked. That of an earlier
-// sandbox has its interface returned.
+// register returns the record of a pod's interface. If there is none, it writes a record that the plugin is about to be
+// called (fresh). If the record is that of an earlier sandbox, it returns the interface to the host first.
 func (a *Attacher) register(ctx context.Context, want *Record) (r *Record, fresh bool, err error) {
 	unlock, err := a.store.lock(ctx)
 	if err != nil {
@@ -85,13 +87,14 @@ func (a *Attacher) register(ctx context.Context, want *Record) (r *Record, fresh
 	if err := a.bringBack(&had); err != nil {
 		return nil, false, err
 	}
-	had.Returned = true // nothing but its address is left of it
+	had.Returned = true // only its address is left to give back
 	return &had, false, nil
 }
 
-// given records what a plugin gave, unless it is somebody else's, or the pod has ended meanwhile.
+// given records the addresses that a plugin gave. It returns an error if another pod has one of them, or if the pod has
+// ended meanwhile.
 func (a *Attacher) given(ctx context.Context, r *Record, addresses []netip.Prefix, routes []podnet.Route) error {
-	unlock, err := a.store.lock(context.WithoutCancel(ctx)) // it is an address that somebody has to know of
+	unlock, err := a.store.lock(context.WithoutCancel(ctx)) // an address without a record would be lost
 	if err != nil {
 		return err
 	}
@@ -110,8 +113,8 @@ func (a *Attacher) given(ctx context.Context, r *Record, addresses []netip.Prefi
 	return a.store.put(&now)
 }
 
-// GiveBack gives the address of an interface that was taken back to its plugin, and removes the record. As long as
-// the pod may have the interface it gives nothing back.
+// GiveBack gives the address of a detached interface back to its plugin, and removes the record. It is idempotent. It
+// does nothing while the pod may have the interface.
 func (a *Attacher) GiveBack(ctx context.Context, r Record) error {
 	unlock, err := a.store.lockLease(ctx, &r)
 	if err != nil {
@@ -131,7 +134,7 @@ func (a *Attacher) GiveBack(ctx context.Context, r Record) error {
 	return a.gaveBack(ctx, &now)
 }
 
-// gaveBack removes a record, or has it say that no address is left to give back where the interface is not on the host yet.
+// gaveBack removes the record. If the interface is not on the host yet, it keeps the record without the lease.
 func (a *Attacher) gaveBack(ctx context.Context, r *Record) error {
 	unlock, err := a.store.lock(ctx)
 	if err != nil {

@@ -11,11 +11,12 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/flock"
 )
 
-// There are two locks. That of the directory is everybody's, and is held for as long as the kernel and some files take: one interface
-// is in one pod, and an address too. That of a lease is held while a CNI plugin is asked for one pod, which may take
-// seconds: it keeps a second caller from asking for the same. Who has both took that of the lease first.
+// There are two locks. The lock of the directory excludes all other callers while the driver works with the kernel and
+// the records. So an interface, and an address, is in one pod only. The lock of a lease is held while a CNI plugin is
+// called for one pod, which may take seconds. It keeps a second caller from requesting the same address. Lock order:
+// the lease before the directory.
 
-// lock keeps out other processes and other callers, until unlock.
+// lock locks the directory against other processes and other callers in this one, until unlock.
 func (s *store) lock(ctx context.Context) (unlock func(), err error) {
 	dir, err := os.Open(s.dir)
 	if err != nil {
@@ -31,10 +32,10 @@ func (s *store) lock(ctx context.Context) (unlock func(), err error) {
 	return func() { dir.Close() }, nil
 }
 
-// lockSuffix is of files that are there while a plugin is asked.
+// lockSuffix ends the names of lock files, which exist while a plugin is called.
 const lockSuffix = ".lock"
 
-// lockLease keeps out those who would ask a plugin for the address of the same record, until unlock.
+// lockLease locks the lease of a record until unlock, so that no other caller calls the plugin for it.
 func (s *store) lockLease(ctx context.Context, r *Record) (unlock func(), err error) {
 	path := s.path(r) + lockSuffix
 	for {
@@ -49,11 +50,11 @@ func (s *store) lockLease(ctx context.Context, r *Record) (unlock func(), err er
 		if isAt(f, path) {
 			return func() { os.Remove(path); f.Close() }, nil
 		}
-		f.Close() // who had it has removed it, and another one has made it anew
+		f.Close() // its last holder has removed this file, and the path may have a new one
 	}
 }
 
-// isAt reports whether a file is still the one of the path.
+// isAt reports whether an open file is still the file at the path.
 func isAt(f *os.File, path string) bool {
 	has, err := f.Stat()
 	if err != nil {
@@ -63,12 +64,12 @@ func isAt(f *os.File, path string) bool {
 	return err == nil && os.SameFile(has, now)
 }
 
-// sweepLocks removes the lock files of drivers that were killed.
+// sweepLocks removes the lock files of drivers that were killed. It leaves locks that are held.
 func (s *store) sweepLocks() error {
 	files, err := filepath.Glob(filepath.Join(s.dir, "*"+lockSuffix))
 	errs := []error{err}
 	ended, cancel := context.WithCancel(context.Background())
-	cancel() // nobody is waited for
+	cancel() // so that flock.Lock does not wait
 	for _, path := range files {
 		f, err := os.OpenFile(path, os.O_RDWR, 0)
 		if err == nil && flock.Lock(ended, f) == nil && isAt(f, path) {

@@ -17,10 +17,10 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
 )
 
-// recordVersion is that of the records. A reader refuses what is newer than itself.
+// recordVersion is the version of the records. A reader refuses records of a newer version.
 const recordVersion = 1
 
-// Record is what is done for one interface of one pod, or about to be.
+// Record describes one interface of one pod, before and after the driver attaches it.
 type Record struct {
 	Version   int         `json:"version"`
 	BootID    string      `json:"bootID"`
@@ -28,38 +28,37 @@ type Record struct {
 	ClaimName string      `json:"claimName"`
 	Device    string      `json:"device"`
 	Pod       Pod         `json:"pod"`
-	Want      podnet.Want `json:"want"` // mode, name and alias: what it takes to undo it
-	// Original is without a name before the interface is touched.
+	Want      podnet.Want `json:"want"` // mode, name and alias, which are needed to undo it
+	// Original has no name until the driver is about to change the interface.
 	Original podnet.Original `json:"original"`
-	// Addresses are those that the claim names.
+	// Addresses are the addresses that the claim names.
 	Addresses []netip.Prefix `json:"addresses,omitempty"`
-	// Lease is what a CNI plugin was asked, nil for nothing; Given and GivenRoutes are its answer.
+	// Lease is the request to the CNI plugin, nil for none. Given and GivenRoutes are the plugin's answer.
 	Lease       *podnet.Lease  `json:"lease,omitempty"`
 	Given       []netip.Prefix `json:"given,omitempty"`
 	GivenRoutes []podnet.Route `json:"givenRoutes,omitempty"`
-	// State is what it is like in the pod, nil before it is there.
+	// State is the state of the interface in the pod, nil before it is attached.
 	State *podnet.State `json:"state,omitempty"`
-	// Returned says that the interface is as it was, and only the lease is left to give back.
+	// Returned means that the interface is on the host again, and only the lease must still be given back.
 	Returned bool `json:"returned,omitempty"`
 }
 
-// id names the record, and is the container to CNI plugins.
+// id returns the name of the record. It is also the container ID for CNI plugins.
 func (r *Record) id() string {
 	return strings.Join([]string{string(r.Claim), r.Device, string(r.Pod.UID)}, ".")
 }
 
-// IsOf reports whether a record is of an interface, whichever pod has it.
+// IsOf reports whether a record is that of an interface, in any pod.
 func (r *Record) IsOf(i Interface) bool {
 	return r.Claim == i.Claim.UID && r.Device == i.Device.Device
 }
 
-// begun reports whether the interface may have been touched. Until then the plugin alone was asked.
+// begun reports whether the interface may have been changed. Before, the driver has only called the plugin.
 func (r *Record) begun() bool { return r.Original.Name != "" }
 
 func (r *Record) thisBoot(id string) bool { return r.BootID == id }
 
-// store is a directory of records. They are read whenever they are asked for: during a rolling
-// update two drivers have them.
+// store is a directory of records. It caches nothing, because two drivers use the directory during a rolling update.
 type store struct{ dir, bootID string }
 
 func openStore(dir, bootID string) (store, error) {
@@ -70,8 +69,8 @@ func openStore(dir, bootID string) (store, error) {
 	return s, atomicfile.Sweep(dir, time.Minute)
 }
 
-// errEmpty is of a record without a lease that the disk had not got when the node crashed: it is of an earlier
-// boot, after which interfaces are as they are.
+// errEmpty is the error of an empty record: the node crashed before the content was on the disk. Such a record has no
+// lease and is that of an earlier boot. A reboot undoes all changes of interfaces, so the record counts as missing.
 var errEmpty = fmt.Errorf("it is empty: %w", fs.ErrNotExist)
 
 func readRecord(path string) (r Record, err error) {
@@ -94,8 +93,8 @@ func readRecord(path string) (r Record, err error) {
 
 func (s *store) path(r *Record) string { return filepath.Join(s.dir, r.id()+".json") }
 
-// put writes a record. That a plugin is asked has to outlive a crash of the node: nobody else knows
-// of the address. What it answered need not.
+// put writes a record. A record of a call to a plugin must survive a crash of the node, so it is synced: nothing else
+// knows of the address. The plugin's answer need not survive.
 func (s *store) put(r *Record) error {
 	r.Version = recordVersion
 	data, err := json.Marshal(r)
@@ -115,11 +114,11 @@ func (s *store) remove(r *Record) error {
 	return nil
 }
 
-// every is the pattern of all records.
+// every is the file name pattern of all records.
 const every = "*.json"
 
-// all returns the records of a pattern of names that match, in the order of their names, and an error that joins those
-// of records that cannot be read.
+// all returns the matching records whose file names fit a pattern, in the order of the names. It also returns an error
+// that joins the errors of unreadable records.
 func (s *store) all(pattern string, match func(*Record) bool) (out []Record, err error) {
 	files, err := filepath.Glob(filepath.Join(s.dir, pattern))
 	errs := []error{err}
@@ -145,7 +144,7 @@ func (s *store) of(claim types.UID, device string) ([]Record, error) {
 	return s.all(string(claim)+"."+device+"."+every, func(r *Record) bool { return r.Claim == claim && r.Device == device })
 }
 
-// moved returns the records of the interface of an HCA itself, whichever claim it is in a pod for.
+// moved returns the records of pods that have the interface of an HCA itself, for any claim.
 func (s *store) moved(hca string) ([]Record, error) {
 	return s.all("*."+hca+"."+every, func(r *Record) bool { return r.Device == hca && r.Want.Mode == podnet.Move && !r.Returned })
 }
