@@ -12,28 +12,29 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// The bounds of what one claim can make a driver write on its node, in bytes, and of what all claims of a node can. They are
-// on a tmpfs: it is the node's memory. A claim of eight HCAs takes some 15 KiB; 32 devices with 16 addresses and 32 routes each
-// take 200 KiB of record. docs/security.md has the table, with what others bound: status and events.
+// These constants bound, in bytes, what the driver writes on its node for one claim, and for all claims of the node.
+// The files are on a tmpfs, so they take the node's memory. A claim of eight HCAs takes some 15 KiB. 32 devices with 16
+// addresses and 32 routes each take 200 KiB of record. docs/security.md has the table, including the bounds of others
+// on status and events.
 const (
 	MaxRecord = 256 << 10 // the record of a claim
 	MaxSpec   = 1 << 20   // its CDI spec
-	MaxFiles  = 1 << 20   // the files that its containers read of their devices
-	MaxNode   = 64 << 20  // all of that of all claims
+	MaxFiles  = 1 << 20   // the files about devices for its containers
+	MaxNode   = 64 << 20  // record, spec and files of all claims together
 )
 
-// MaxError bounds the text of an error of Prepare, which goes to the log, to the kubelet and to events: what a user
-// wrote may stand in it once for each of 32 requests.
+// MaxError bounds the text of an error of Prepare. The text goes to the log, to the kubelet and to events, and may have
+// a user's text once for each of 32 requests.
 const MaxError = 4 << 10
 
-// maxUID is the length of the UIDs that the driver keeps. Those of the API server have 36; whose pod a claim is, its
-// user may have written.
+// maxUID bounds the length of the UIDs that the driver stores. UIDs of the API server have 36 characters, but a user
+// may have written the owner reference of a claim.
 const maxUID = 64
 
-// TooMuchError says that a claim would have the driver write more than a bound.
+// TooMuchError means that the driver would have to write more for a claim than a bound allows.
 type TooMuchError struct{ error }
 
-// CheckSize returns a TooMuchError if something that is written for a claim is larger than it may be.
+// CheckSize returns a TooMuchError if size exceeds the bound. The error names what was measured.
 func (p *Plan) CheckSize(what string, size, bound int) error {
 	if size <= bound {
 		return nil
@@ -42,7 +43,8 @@ func (p *Plan) CheckSize(what string, size, bound int) error {
 		"name fewer devices in spec.devices.requests, or fewer addresses and routes in the parameters in spec.devices.config", p.Claim(), what, size, bound)}
 }
 
-// check refuses what no API server checks of an allocated claim, and what would be a path, and the driver would write down.
+// check validates the parts of an allocated claim that the driver writes down or uses in paths. No API server validates
+// them.
 func check(claim *resourceapi.ResourceClaim) error {
 	var errs field.ErrorList
 	owners := field.NewPath("metadata", "ownerReferences")
@@ -64,7 +66,7 @@ func check(claim *resourceapi.ResourceClaim) error {
 		errs = append(errs, field.TooMany(results, n, resourceapi.AllocationResultsMaxSize))
 	}
 	for i, r := range claim.Status.Allocation.Devices.Results {
-		for part := range strings.SplitSeq(r.Request, "/") { // it is the name of a file, and a part of a path in containers
+		for part := range strings.SplitSeq(r.Request, "/") { // it becomes a file name, and part of a path in containers
 			for _, problem := range validation.IsDNS1123Label(part) {
 				errs = append(errs, field.Invalid(results.Index(i).Child("request"), r.Request, problem))
 			}
@@ -88,8 +90,9 @@ func checkUID(uid types.UID, path *field.Path) field.ErrorList {
 
 func isPod(o *metav1.OwnerReference) bool { return o.APIVersion == "v1" && o.Kind == "Pod" }
 
-// podClaimName is how a pod calls a claim that was made for it, "" for any other. Of a claim that a user made by hand the
-// annotation is the user's; in that of a template the control plane wrote the name of the pod's spec, which is a DNS label.
+// podClaimName returns the name in the pod of a claim that was made for this pod from a template, "" for any other
+// claim. A user can set the annotation on a claim made by hand. On a claim from a template, the control plane wrote it:
+// a name in the pod's spec, which is a DNS label.
 func podClaimName(claim *resourceapi.ResourceClaim) string {
 	name := claim.Annotations[resourceapi.PodResourceClaimAnnotation]
 	if ownerOf(claim) == "" || len(validation.IsDNS1123Label(name)) > 0 {
@@ -98,7 +101,7 @@ func podClaimName(claim *resourceapi.ResourceClaim) string {
 	return name
 }
 
-// Bounded returns the error with a text of at most MaxError bytes.
+// Bounded returns the error with its text cut to at most MaxError bytes.
 func Bounded(err error) error {
 	if err == nil {
 		return nil
@@ -121,7 +124,8 @@ func (e boundedError) Unwrap() error { return e.err }
 
 var errNodeFull = errors.New("the claims of this node take all that they may of its memory; unprepare some, or look for claims with unusually many devices, addresses or routes")
 
-// CheckNode returns a TooMuchError if a claim would take more than is left of what all claims of a node may take.
+// CheckNode returns a TooMuchError if the claim and the other claims together exceed the bound of the node. The sizes
+// are in bytes.
 func (p *Plan) CheckNode(others, size int) error {
 	if others+size <= MaxNode {
 		return nil

@@ -11,41 +11,41 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
 )
 
-// Facts are what a plan takes from the node that it is made on.
+// Facts are the data of the node from which a plan is made.
 type Facts struct {
 	// Pool is the name of the node's pool.
 	Pool string
 	Site Site
-	// FilesDir is where files of claims are, for their containers.
+	// FilesDir is the directory on the host for the files of claims, which containers mount.
 	FilesDir string
-	// MetadataDir is where files about the devices of claims are, "" for none.
+	// MetadataDir is the directory for files about the devices of claims, "" for none.
 	MetadataDir string
-	// Groups are the names of the HCAs of each published group.
+	// Groups has the names of the HCAs of each published group, by the name of the group.
 	Groups map[string][]string
-	// Cards are, for a VF or SF, the names of the HCAs of its card. It is nil where the site lets claims have both.
+	// Cards has, for each VF or SF, the names of the HCAs of its card. It is nil if the site lets claims use a card and
+	// its parts at the same time.
 	Cards map[string][]string
-	// Networks is what the node does for the interfaces of claims, nil for nothing.
+	// Networks is the node's support for network interfaces, nil for none.
 	Networks *Networks
 
-	made *Plan // the claim as it was prepared before
+	made *Plan // the plan of an earlier Prepare of the claim
 }
 
 // Site is what the node's administrator gives to every claim of the node.
 type Site struct {
-	// Memlock is the locked memory limit of a claim that says nothing, as the API
-	// words it.
+	// Memlock is the locked memory limit of a claim without one, in the notation of the API.
 	Memlock v1alpha1.Memlock `json:"memlock"`
-	// Env are NAME=VALUE settings of every container that uses the claim, and Mounts
-	// what it gets of the host's files.
+	// Env has NAME=VALUE settings for every container that uses the claim. Mounts are files of the host for these
+	// containers.
 	Env    []string    `json:"env,omitempty"`
 	Mounts []cdi.Mount `json:"mounts,omitempty"`
 }
 
-// DefaultSite is what a node gives whose administrator says nothing.
+// DefaultSite returns the Site of a node without configuration.
 func DefaultSite() Site { return Site{Memlock: v1alpha1.MemlockUnlimited} }
 
-// As returns the facts as they were when a plan was made, so that a claim that is prepared once more gets what its
-// running containers have. A nil plan changes nothing.
+// As returns the facts that an existing plan was made from. So a claim that is prepared again gets the same as its
+// running containers. A nil plan changes nothing.
 func (f Facts) As(made *Plan) Facts {
 	if made == nil {
 		return f
@@ -62,8 +62,8 @@ func (f Facts) As(made *Plan) Facts {
 	return f
 }
 
-// cards returns the names of the HCAs of the cards that a device is a part of. A claim that was prepared beside the
-// user of its card stays so.
+// cards returns the names of the HCAs of the cards that a device is a part of. A claim that was prepared before keeps
+// the cards of its existing plan, and may so stay beside the only user of its card.
 func (f Facts) cards(d Device) []string {
 	var names []string
 	for _, hca := range d.HCAs() {
@@ -79,7 +79,8 @@ func (f Facts) cards(d Device) []string {
 
 var errNoGroup = errors.New("this node has no such group of HCAs now: the driver's configuration no longer names it, or its HCAs are given to claims of their own")
 
-// members resolves a group. Its HCAs are sorted, so that everyone locks them in the same order.
+// members returns the names of the HCAs of a group, sorted. All drivers lock HCAs in this order. An existing plan keeps
+// its members.
 func (f Facts) members(group string) ([]string, error) {
 	names := f.Groups[group]
 	if f.made != nil {

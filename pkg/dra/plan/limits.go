@@ -9,19 +9,18 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 )
 
-// Limits bound what each container that uses a device holds of each of its HCAs,
-// by the kernel's rdma cgroup controller; 0 is no limit (docs/adr/0010).
+// Limits bound what each container with a device uses of each HCA of the device. The kernel's rdma cgroup controller
+// enforces them. 0 means no limit (docs/adr/0010).
 type Limits struct {
 	Handles int64 `json:"handles,omitempty"` // open contexts, hca_handle
 	Objects int64 `json:"objects,omitempty"` // verbs objects, hca_object
 }
 
-// limits merges, for each limit, what was said with the claim's share of the device,
-// which is what the scheduler gave it of the capacity of that name. A wish may
-// lower the share and not raise it; a default of the class and the highest limit
-// of the class cut it. Whoever has access for monitoring has no share. A user alone
-// can set no limit: most kernels do not survive one (docs/hook.md), so somebody who
-// runs the node has to have opted in.
+// limits returns, for each limit, the merged value of the configurations and the claim's share of the device. The share
+// is the capacity of that name that the scheduler gave to the claim. A limit of the claim may lower the share, and must
+// not exceed it. Without one, the lowest of the share, the default of the class and the maximum of the class applies.
+// Access for monitoring has no share. A user alone cannot set a limit, because most kernels crash on one
+// (docs/hook.md): an administrator must opt in.
 func (w *words) limits(admin bool, consumed map[resourceapi.QualifiedName]resource.Quantity) (Limits, error) {
 	var values [2]int64
 	for i, name := range v1alpha1.LimitFields {
@@ -48,8 +47,8 @@ func (w *words) limits(admin bool, consumed map[resourceapi.QualifiedName]resour
 	return Limits{Handles: values[0], Objects: values[1]}, nil
 }
 
-// consumedOf returns what a result has of a capacity of the driver, up to what the
-// kernel takes as a limit.
+// consumedOf returns the amount of a capacity of the driver in a result, and whether there is one. It cuts the amount
+// to the highest limit of the kernel.
 func consumedOf(consumed map[resourceapi.QualifiedName]resource.Quantity, name string) (int64, bool) {
 	for _, key := range []resourceapi.QualifiedName{resourceapi.QualifiedName(name), resourceapi.QualifiedName(DriverName + "/" + name)} {
 		if q, ok := consumed[key]; ok {
@@ -59,7 +58,7 @@ func consumedOf(consumed map[resourceapi.QualifiedName]resource.Quantity, name s
 	return 0, false
 }
 
-// lowest returns the lowest limit of those that are set, 0 if none is.
+// lowest returns the lowest limit that is set, 0 if none is.
 func lowest(limits ...int64) int64 {
 	var out int64
 	for _, l := range limits {

@@ -11,23 +11,22 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
-// Metadata says where the files are that tell containers of the devices of a claim
-// (KEP-5304, package podmeta).
+// Metadata has the place of the files that describe the devices of a claim to containers (KEP-5304, package podmeta).
 type Metadata struct {
 	// Dir is the directory of the claim's files on the host.
 	Dir string `json:"dir"`
-	// PodClaim is the name of the claim in the pod, where it was made from a template.
+	// PodClaim is the name of the claim in the pod, for a claim made from a template.
 	PodClaim string `json:"podClaim,omitempty"`
 }
 
-// MetadataMount is the file of one request, and where a container has it.
+// MetadataMount is the file of one request, and its path in containers.
 type MetadataMount struct {
 	Request string // without the subrequest
 	cdi.Mount
-	device int // the first one of the request, which brings the file into containers
+	device int // index of the request's first device, which mounts the file
 }
 
-// newMetadata returns nil on a node without such files.
+// newMetadata returns nil if the node writes no such files.
 func newMetadata(claim *resourceapi.ResourceClaim, facts Facts) *Metadata {
 	if facts.MetadataDir == "" {
 		return nil
@@ -38,8 +37,8 @@ func newMetadata(claim *resourceapi.ResourceClaim, facts Facts) *Metadata {
 	}
 }
 
-// Mounts returns the files of a plan's requests, in their order. A container has all
-// devices of a request or none, so one of them brings the file.
+// Mounts returns the files of a plan's requests, in the order of the requests. A container has all devices of a request
+// or none, so only the first device mounts the file.
 func (m *Metadata) Mounts(p *Plan) []MetadataMount {
 	if m == nil {
 		return nil
@@ -61,5 +60,5 @@ func (m *Metadata) Mounts(p *Plan) []MetadataMount {
 	return mounts
 }
 
-// BaseRequest is the name of a request without that of its subrequest: nic of nic/fast.
+// BaseRequest returns the name of a request without its subrequest: nic for nic/fast.
 func BaseRequest(request string) string { return resourceclaim.BaseRequestRef(request) }

@@ -13,39 +13,39 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
 )
 
-// Network is the interface that a device brings into its pod.
+// Network is the network interface that a pod gets with a device.
 type Network struct {
 	// Mode is v1alpha1.NetworkMove or v1alpha1.NetworkMacvlan.
 	Mode string `json:"mode"`
-	// Interface is its name in the pod.
+	// Interface is the name of the interface in the pod.
 	Interface string         `json:"interface"`
 	Addresses []netip.Prefix `json:"addresses,omitempty"`
 	Routes    []Route        `json:"routes,omitempty"`
-	// MTU is 0 for that of the HCA's interface.
+	// MTU is 0 for the MTU of the HCA's interface.
 	MTU int `json:"mtu,omitempty"`
-	// IPAM is the name of the configuration that gives addresses, and IPAMConfig the
-	// configuration, as it was when the claim was prepared first; empty for none.
+	// IPAM is the name of the configuration that gives addresses, empty for none. IPAMConfig is this configuration at
+	// the first Prepare of the claim.
 	IPAM       string          `json:"ipam,omitempty"`
 	IPAMConfig json.RawMessage `json:"ipamConfig,omitempty"`
 }
 
-// Route is a route through the interface.
+// Route is a route over the interface.
 type Route struct {
 	Destination netip.Prefix `json:"destination"`
-	// Gateway is not valid for what is on the link.
+	// Gateway is invalid for a destination on the link.
 	Gateway netip.Addr `json:"gateway,omitzero"`
 }
 
-// Networks is what a node can do for the interfaces of claims.
+// Networks is the node's support for the network interfaces of claims.
 type Networks struct {
-	// IPAM are the configurations that give addresses, by their names.
+	// IPAM has the configurations that give addresses, by name.
 	IPAM map[string]json.RawMessage
-	// ResourceNames are the resource names under which CNI plugins get HCAs, by the names of the HCAs.
+	// ResourceNames has, by the name of the HCA, the resource name under which CNI plugins get it.
 	ResourceNames map[string]string
-	// Others are the other claims that were prepared for any of the claim's pods.
+	// Others are the other prepared claims of the claim's pods.
 	Others []*Plan
 
-	made *Plan // the claim as it was prepared before
+	made *Plan // the plan of an earlier Prepare of the claim
 }
 
 var (
@@ -55,7 +55,7 @@ var (
 	errModeless   = errors.New("the mode is none, so that nothing is attached: set network.mode")
 )
 
-// network merges what was said of the interface of a device, nil for none.
+// network returns the merged configuration of a device's network interface, nil for none.
 func (w *words) network(d Device, facts Facts) (*Network, error) {
 	set := w.defaults.Network
 	set.Overlay(w.wishes.Network)
@@ -79,7 +79,7 @@ func (w *words) network(d Device, facts Facts) (*Network, error) {
 	return n, nil
 }
 
-// newNetwork reads settings that are valid.
+// newNetwork parses settings that were validated before.
 func newNetwork(set v1alpha1.Network) (*Network, error) {
 	n := &Network{Mode: set.Mode, Interface: set.Interface, IPAM: set.IPAM}
 	if set.MTU != nil {
@@ -108,8 +108,8 @@ func newNetwork(set v1alpha1.Network) (*Network, error) {
 	return n, nil
 }
 
-// ModeRefused returns the reason why a device has no interface of a mode, whatever the host's interface is like.
-// resourceName is the resource name under which CNI plugins get its HCA, "" if they do not get it.
+// ModeRefused returns the reason why a device cannot have an interface of a mode, for every state of the host's
+// interface. resourceName is the resource name under which CNI plugins get the HCA, "" if they do not get it.
 func ModeRefused(mode string, alone bool, resourceName string) error {
 	switch {
 	case mode == v1alpha1.NetworkMove && !alone:
@@ -121,7 +121,7 @@ func ModeRefused(mode string, alone bool, resourceName string) error {
 	return nil
 }
 
-// fits says why a device cannot have such an interface.
+// fits returns an error if a device cannot have such an interface.
 func (n *Network) fits(d Device) error {
 	refused := ModeRefused(n.Mode, d.alone(), "")
 	switch {
@@ -133,7 +133,8 @@ func (n *Network) fits(d Device) error {
 	return nil
 }
 
-// on takes from a node what the interface needs, or says why the node cannot give it.
+// on adds what the interface needs of the node: the configuration of its IPAM. It returns an error if the node cannot
+// provide the interface.
 func (n *Network) on(d Device, node *Networks) error {
 	if node == nil {
 		return errNoNetworks
@@ -151,8 +152,8 @@ func (n *Network) on(d Device, node *Networks) error {
 	return nil
 }
 
-// nameInterfaces gives the interfaces of a plan their names, and says why they could not
-// stand side by side, or beside those of the other claims of their pods.
+// nameInterfaces names the interfaces of a plan. It returns an error if names or addresses conflict within the plan, or
+// names conflict with the other claims of its pods.
 func (p *Plan) nameInterfaces(node *Networks) error {
 	if !p.HasNetwork() {
 		return nil
@@ -192,8 +193,8 @@ func (p *Plan) nameInterfaces(node *Networks) error {
 	return nil
 }
 
-// Clash says that interfaces of two of a pod's claims have one name, which they were given before either was
-// known to be the pod's.
+// Clash returns an error if interfaces of two claims of a pod have the same name. This can happen because the names
+// were given before it was known that both claims belong to the pod.
 func Clash(plans []*Plan) error {
 	names := map[string]*Plan{}
 	for _, p := range plans {
@@ -211,8 +212,8 @@ func Clash(plans []*Plan) error {
 	return nil
 }
 
-// taken returns the names that interfaces of other claims have in the pods of a plan, and whose they
-// are. A claim that was prepared before has its names since then.
+// taken returns the names of the interfaces that other claims have in the pods of a plan, each with its claim. For a
+// claim that was prepared before it returns none: its names are fixed.
 func (n *Networks) taken(p *Plan) map[string]string {
 	names := map[string]string{}
 	if n == nil || n.made != nil {
@@ -228,7 +229,7 @@ func (n *Networks) taken(p *Plan) map[string]string {
 	return names
 }
 
-// madeName is the name that the interface of a device had when its claim was prepared before, "" if it was not.
+// madeName returns the name of a device's interface in the existing plan of its claim, "" if there is none.
 func (n *Networks) madeName(d Device) string {
 	if n == nil || n.made == nil {
 		return ""
@@ -241,13 +242,13 @@ func (n *Networks) madeName(d Device) string {
 	return ""
 }
 
-// InterfaceAlias is what the interface of a device has as its alias in the kernel while a pod
-// has it: by that the hook knows it from any other of its name.
+// InterfaceAlias returns the alias that the kernel has for the interface of a device while a pod has it. The hook uses
+// the alias to tell the interface from others of the same name.
 func (p *Plan) InterfaceAlias(d Device) string {
 	return DriverName + "/claim/" + string(p.UID) + "/" + d.Device
 }
 
-// as returns the networks of a node as they were when a plan was made.
+// as returns the networks that an existing plan was made from.
 func (n *Networks) as(made *Plan) *Networks {
 	configs := map[string]json.RawMessage{}
 	has := false

@@ -9,9 +9,9 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
 )
 
-// InUseError says that another claim has a device.
+// InUseError means that another claim has a device.
 type InUseError struct {
-	// Holder is the other claim as it is recorded.
+	// Holder is the recorded plan of the other claim.
 	Holder *Plan
 
 	what, why string
@@ -20,13 +20,13 @@ type InUseError struct {
 // Error implements error.
 func (e InUseError) Error() string { return e.what + ": " + e.why }
 
-// Because returns the error with another reason why the holder has the device, and what to do.
+// Because returns the error with another text for why the holder has the device, and what to do.
 func (e InUseError) Because(why string) InUseError {
 	e.why = why
 	return e
 }
 
-// Earlier is the error of a claim that was allocated anew while its record is that of an earlier allocation.
+// Earlier returns the error of a claim with a new allocation while its record is still that of an earlier allocation.
 func (p *Plan) Earlier() InUseError {
 	return InUseError{
 		Holder: p,
@@ -35,14 +35,13 @@ func (p *Plan) Earlier() InUseError {
 	}
 }
 
-// Overlap returns an InUseError if two plans use one HCA in a way that excludes the
-// other: at least one of them as its only user. Shares of an HCA, groups that it
-// is in, and access for monitoring do not exclude each other. The scheduler keeps
-// claims apart; this is the last line of defence against its mistakes.
+// Overlap returns an InUseError if two plans use one HCA and exclude each other, because at least one is its only user.
+// Shares of an HCA, groups with the HCA, and access for monitoring do not exclude each other. The scheduler keeps
+// claims apart. This check is the last protection against its mistakes.
 //
-// Where the site has it so (Node.Card), the only user of a PF excludes those of its VFs and
-// SFs as well, as the published counters do. The API server may have dropped those,
-// and the scheduler not heard of it yet.
+// If the site has partitioning (Facts.Cards), the only user of a PF also excludes users of the PF's VFs and SFs, as the
+// published counters do. The check is needed because the API server may have dropped the counters, and the scheduler
+// may not know that yet.
 func (p *Plan) Overlap(other *Plan) error {
 	if p.UID == other.UID {
 		return nil
@@ -69,7 +68,7 @@ func (p *Plan) Overlap(other *Plan) error {
 	return nil
 }
 
-// cardOf reports whether the device gives one claim alone the card that the other is a part of.
+// cardOf reports whether the device gives one claim alone the card that the other device is a part of.
 func (d Device) cardOf(part Device) bool {
 	if d.AdminAccess || part.AdminAccess || !d.alone() {
 		return false
@@ -99,14 +98,14 @@ func common(a, b []string) (string, bool) {
 // Lock is an HCA that a plan uses or depends on.
 type Lock struct {
 	HCA string
-	// Shared plans do not exclude each other at the HCA: they have a share of it, or a VF
-	// or SF of its card.
+	// Shared means that plans with this lock do not exclude each other: they have a share of the HCA, or a VF or SF of
+	// its card.
 	Shared bool
 }
 
-// Locks returns the HCAs at which a plan may meet one that excludes it, sorted by name,
-// each once. Whoever prepares one of two such plans meets the other at one of them, where
-// not both are shared. Monitoring excludes nothing, and locks nothing.
+// Locks returns the HCAs that a plan must lock, sorted by name, each once. Two plans that exclude each other have a
+// lock in common, and at least one of them holds it unshared. Access for monitoring excludes nothing, and locks
+// nothing.
 func (p *Plan) Locks() []Lock {
 	alone := map[string]bool{}
 	for _, d := range p.Devices {
@@ -129,8 +128,7 @@ func (p *Plan) Locks() []Lock {
 	return locks
 }
 
-// excludes reports whether two devices with an HCA in common must not be used at
-// the same time.
+// excludes reports whether two devices with a common HCA must not be used at the same time.
 func (d Device) excludes(other Device) bool {
 	if d.AdminAccess || other.AdminAccess {
 		return false
@@ -138,7 +136,7 @@ func (d Device) excludes(other Device) bool {
 	if d.alone() || other.alone() {
 		return true
 	}
-	// Where the API server knows no shares, a shared device has one claim at a time.
+	// If the API server does not support shares, a shared device has one claim at a time.
 	return d.Device == other.Device && d.ShareID == nil && other.ShareID == nil
 }
 

@@ -1,15 +1,13 @@
-// Package plan decides what a ResourceClaim's containers get: claim and host in,
-// devices and CDI spec out.
+// Package plan decides what the containers of a ResourceClaim get. Its input is the claim and the host, its output the
+// devices and the CDI spec.
 //
-// Everything here is a pure function. A [Plan] is made from the allocation that
-// the scheduler wrote into the claim, from the configuration of its classes and of
-// the claim itself, and from what the node's administrator gives to every claim; it
-// holds identities and settings, no kernel names. The CDI spec is made from a plan
-// and a snapshot of the host, so it can be made again at any time: uverbs numbers
-// move, slots do not.
+// All functions are pure. A [Plan] is made from three sources: the allocation that the scheduler wrote into the claim,
+// the configuration of the classes and of the claim, and the administrator's settings for every claim. It has
+// identities and settings, and no kernel names. The CDI spec is made from a plan and a snapshot of the host, so it can
+// be made again at any time. This is necessary because uverbs numbers change, while slots do not.
 //
-// Later settings of the node do not change an existing plan. The plan records what [Facts] contributed, and [Facts.As]
-// takes it from there.
+// Later settings of the node do not change an existing plan. The plan records the values that [Facts] contributed, and
+// [Facts.As] returns them.
 package plan
 
 import (
@@ -35,48 +33,47 @@ type Plan struct {
 	Name      string    `json:"name"`
 	// Site is what the node gives to each of its claims.
 	Site *Site `json:"site,omitempty"`
-	// Metadata are files about the devices for containers; nil for none.
+	// Metadata has the files for containers about their devices, nil for none.
 	Metadata *Metadata `json:"metadata,omitempty"`
-	// NCCLTopology is the file on the host that tells NCCL where the HCAs of the claim are; ""
-	// for none.
+	// NCCLTopology is the file on the host with the positions of the claim's HCAs for NCCL, "" for none.
 	NCCLTopology string `json:"ncclTopology,omitempty"`
 	// Devices has one entry for each allocation result of this driver.
 	Devices []Device `json:"devices"`
-	// Pods are the UIDs of the pods that the claim is reserved for, as far as the node has heard
-	// of them: one may be reserved for after it was prepared.
+	// Pods are the UIDs of the pods that the claim is reserved for, as far as the node knows. The claim may be reserved
+	// for further pods after it was prepared.
 	Pods []types.UID `json:"pods,omitempty"`
-	// Only is the pod that the claim was made for from a template, so that no other comes later;
-	// "" of a claim that pods may share.
+	// Only is the UID of the pod that the claim was made for from a template: no other pod can use the claim. It is ""
+	// for a claim that pods may share.
 	Only types.UID `json:"only,omitempty"`
-	// Bytes is what the claim takes of the node's memory besides its record: spec, and files for containers.
+	// Bytes is the node's memory that the claim takes besides its record: the spec, and the files for containers.
 	Bytes int `json:"bytes,omitempty"`
 }
 
 // Device is one allocated device.
 type Device struct {
-	// Request is the request, with the subrequest if there is one: "nic/fast".
+	// Request is the name of the request, with the subrequest if there is one: "nic/fast".
 	Request string `json:"request"`
 	Pool    string `json:"pool"`
-	// Device is the device name in the pool, made from the slot (devicename).
+	// Device is the name of the device in the pool, made from the slot (package devicename).
 	Device string `json:"device"`
-	// Members are the names of the HCAs of a group, as they were when the claim was
-	// prepared first; empty for the device of one HCA.
+	// Members are the names of the HCAs of a group at the first Prepare of the claim. They are empty for a device of
+	// one HCA.
 	Members []string `json:"members,omitempty"`
-	// Cards are the names of the HCAs that nobody may have alone beside the device, since it
-	// is a VF or SF of their card, or a group with one; empty where the site lets both be had.
+	// Cards are the HCAs that no other claim may use alone while this claim has the device. The device is a VF or SF of
+	// their card, or a group with one. Cards is empty if the site allows both at the same time.
 	Cards []string `json:"cards,omitempty"`
-	// ShareID tells apart the shares of a device that several claims may use.
+	// ShareID distinguishes the shares of a device that several claims may use.
 	ShareID *types.UID `json:"shareID,omitempty"`
-	// AdminAccess marks access for monitoring, beside the device's user.
+	// AdminAccess marks access for monitoring, which does not exclude the user of the device.
 	AdminAccess bool     `json:"adminAccess,omitempty"`
 	Settings    Settings `json:"settings"`
-	// Limits bound what each container holds of each HCA of the device.
+	// Limits bound what each container uses of each HCA of the device.
 	Limits Limits `json:"limits,omitzero"`
-	// Network is the interface that comes into the pod with the device; nil for none.
+	// Network is the network interface that the pod gets with the device, nil for none.
 	Network *Network `json:"network,omitempty"`
 }
 
-// HCAs returns the names of the HCAs that a device gives.
+// HCAs returns the names of the HCAs of a device.
 func (d Device) HCAs() []string {
 	if len(d.Members) > 0 {
 		return d.Members
@@ -94,18 +91,17 @@ func (p *Plan) HCAs() []string {
 	return slices.Compact(names)
 }
 
-// HasNetwork reports whether any device brings an interface into a pod.
+// HasNetwork reports whether the pod gets a network interface with any device.
 func (p *Plan) HasNetwork() bool {
 	return slices.ContainsFunc(p.Devices, func(d Device) bool { return d.Network != nil })
 }
 
-// Claim returns "namespace/name" for messages.
+// Claim returns "namespace/name". It is for messages.
 func (p *Plan) Claim() string { return p.Namespace + "/" + p.Name }
 
-// CDIName is the name of a device in the claim's CDI spec. It is unique to
-// claim, request, device and share, since each container gets just the requests
-// it names, and the kubelet tells devices apart by it. It starts with a letter,
-// as device names do.
+// CDIName returns the name of a device in the claim's CDI spec. The name is unique for claim, request, device and
+// share: each container gets only the requests that it names, and the kubelet distinguishes devices by the name. It
+// starts with a letter, as device names do.
 func (p *Plan) CDIName(d Device) string {
 	name := fmt.Sprintf("%s.%s.%s", d.Device, strings.ReplaceAll(d.Request, "/", "."), p.UID)
 	if d.ShareID != nil {
@@ -114,10 +110,10 @@ func (p *Plan) CDIName(d Device) string {
 	return name
 }
 
-// CDIDevice is the fully qualified CDI name of a device.
+// CDIDevice returns the fully qualified CDI name of a device.
 func (p *Plan) CDIDevice(d Device) string { return cdi.Qualified(cdi.KindClaim, p.CDIName(d)) }
 
-// CDIDevices are the fully qualified CDI names of all devices.
+// CDIDevices returns the fully qualified CDI names of all devices.
 func (p *Plan) CDIDevices() []string {
 	names := make([]string, len(p.Devices))
 	for i, d := range p.Devices {
@@ -126,7 +122,7 @@ func (p *Plan) CDIDevices() []string {
 	return names
 }
 
-// IsOf reports whether a plan was made of the allocation that a claim has: all devices of the plan are in it.
+// IsOf reports whether a plan fits the present allocation of a claim: the allocation has all devices of the plan.
 func (p *Plan) IsOf(claim *resourceapi.ResourceClaim) bool {
 	results := Results(claim)
 	return claim.UID == p.UID && !slices.ContainsFunc(p.Devices, func(d Device) bool {
@@ -137,9 +133,8 @@ func (p *Plan) IsOf(claim *resourceapi.ResourceClaim) bool {
 	})
 }
 
-// New makes the plan of an allocated claim on a node. Results of other drivers are
-// left alone; a claim without any of ours is an error, because the kubelet would
-// not have asked.
+// New makes the plan of an allocated claim on a node. It ignores results of other drivers. A claim without a device of
+// this driver is an error, because the kubelet would not have asked.
 func New(claim *resourceapi.ResourceClaim, facts Facts) (*Plan, error) {
 	p := &Plan{UID: claim.UID, Namespace: claim.Namespace, Name: claim.Name, Site: &facts.Site, Metadata: newMetadata(claim, facts), Pods: PodsOf(claim), Only: ownerOf(claim)}
 	if claim.Status.Allocation == nil {
@@ -170,7 +165,7 @@ func New(claim *resourceapi.ResourceClaim, facts Facts) (*Plan, error) {
 	return p, nil
 }
 
-// Results returns what a claim was allocated of this driver.
+// Results returns the allocation results of this driver.
 func Results(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAllocationResult {
 	if claim.Status.Allocation == nil {
 		return nil

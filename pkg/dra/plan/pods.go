@@ -18,7 +18,8 @@ func PodsOf(claim *resourceapi.ResourceClaim) (pods []types.UID) {
 	return pods
 }
 
-// ownerOf returns the pod for which a claim was made, from a template or for an extended resource, "" for none.
+// ownerOf returns the UID of the pod that a claim was made for, from a template or for an extended resource. It returns
+// "" for any other claim.
 func ownerOf(claim *resourceapi.ResourceClaim) types.UID {
 	if owner := metav1.GetControllerOf(claim); owner != nil && isPod(owner) {
 		return owner.UID
@@ -26,7 +27,7 @@ func ownerOf(claim *resourceapi.ResourceClaim) types.UID {
 	return ""
 }
 
-// WithPods returns the plan with more pods, itself if it has them.
+// WithPods returns the plan with more pods. It returns the plan itself if it has them already.
 func (p *Plan) WithPods(pods ...types.UID) *Plan {
 	with := *p
 	for _, pod := range pods {
@@ -40,16 +41,16 @@ func (p *Plan) WithPods(pods ...types.UID) *Plan {
 	return &with
 }
 
-// WithoutPods returns the plan without the pods that have ended.
+// WithoutPods returns a copy of the plan without the pods that have ended.
 func (p *Plan) WithoutPods(ended func(types.UID) bool) *Plan {
 	without := *p
 	without.Pods = slices.DeleteFunc(slices.Clone(p.Pods), ended)
 	return &without
 }
 
-// Reserved returns the plan with the pods that its claim is reserved for, itself if that is nothing new. Pods that
-// it had before the claim was read, and for which the claim is not reserved, have ended; one that somebody else has heard
-// of meanwhile stays.
+// Reserved returns the plan with the pods that its claim is reserved for. It returns the plan itself if nothing
+// changes. before are the pods that may be removed: a pod in it that the claim is not reserved for has ended. Pods that
+// another goroutine has added meanwhile stay.
 func (p *Plan) Reserved(claim *resourceapi.ResourceClaim, before []types.UID) *Plan {
 	now, only := PodsOf(claim), ownerOf(claim)
 	ended := func(pod types.UID) bool { return slices.Contains(before, pod) && !slices.Contains(now, pod) }

@@ -12,16 +12,15 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
-// Settings are the settings of one device after all who have a say had it.
-// Memlock is the limit as the API words it, never empty.
+// Settings are the merged settings of one device. Memlock is the limit in the notation of the API, never empty.
 type Settings struct {
 	Memlock v1alpha1.Memlock `json:"memlock"`
 	Nodes   []cdi.NodeClass  `json:"nodes"`
 	Env     []string         `json:"env,omitempty"`
 }
 
-// words are what classes and claim say about one result, each after all of its
-// configurations had their say, in order, field by field:
+// words are the merged configurations of the classes and of the claim for one result. A later configuration overrides
+// an earlier one, field by field:
 //
 //	node  <  class defaults, in order  <  the claim's, in order
 type words struct {
@@ -30,8 +29,8 @@ type words struct {
 	wishes   v1alpha1.Settings
 }
 
-// readConfigs reads the configurations that apply to a result. The last class that
-// sets a field of "allow" decides.
+// readConfigs reads the configurations that apply to a result. If several classes set a field of "allow", the last one
+// wins.
 func readConfigs(configs []resourceapi.DeviceAllocationConfiguration, result resourceapi.DeviceRequestAllocationResult) (*words, error) {
 	w := &words{}
 	for _, config := range resourceclaim.ConfigForResult(configs, result) {
@@ -66,7 +65,7 @@ func sourceName(source resourceapi.AllocationConfigSource) string {
 	return "of the claim"
 }
 
-// overlay replaces in s what over sets.
+// overlay overwrites in s the fields that over sets.
 func overlay(s *v1alpha1.Settings, over v1alpha1.Settings) {
 	s.Memlock = cmp.Or(over.Memlock, s.Memlock)
 	if over.Nodes != nil {
@@ -96,10 +95,9 @@ func overlayLimits(l *v1alpha1.Limits, over v1alpha1.Limits) {
 	l.Objects = cmp.Or(over.Objects, l.Objects)
 }
 
-// settings merges what was said. What the claim sets must be allowed by the class.
-// A limit that nobody set is cut to what the class allows. An administrator's
-// access (KEP-5018) is bound by nothing, as the API server already asked for the
-// namespace's admin-access label.
+// settings returns the merged settings of a device. The class must allow what the claim sets. A limit that neither sets
+// is cut to the maximum of the class. Administrative access (KEP-5018) has no bounds, because the API server already
+// required the namespace's admin-access label.
 func (w *words) settings(admin bool, site Site) (Settings, error) {
 	if !admin {
 		if err := w.allow.Check(w.wishes, nil).ToAggregate(); err != nil {
@@ -121,7 +119,7 @@ func (w *words) settings(admin bool, site Site) (Settings, error) {
 	return out, err
 }
 
-// cutMemlock returns the node's limit, or the class's highest one if that is lower.
+// cutMemlock returns the lower one of the node's limit and the class's maximum.
 func cutMemlock(base v1alpha1.Memlock, highest *v1alpha1.Memlock) (v1alpha1.Memlock, error) {
 	if highest == nil {
 		return base, nil

@@ -14,25 +14,23 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// HookOptions say how containers get their limits, of locked memory and on an HCA, and how they are kept from starting
-// with what is not theirs.
+// HookOptions configure the hook. The hook sets the limits of a container, of locked memory and on HCAs. It also keeps
+// a container from starting with a device that does not belong to it.
 type HookOptions struct {
-	// Path of the hook program on the host, "" for no hook: limits are then for the
-	// scheduler's account only.
+	// Path is the path of the hook program on the host, "" for no hook. Without a hook, limits only count for the
+	// scheduler.
 	Path string
-	// OnDenied is what the hook does where it may not raise the hard limit:
-	// clamp, fail or ignore.
+	// OnDenied is what the hook does if it may not raise the hard limit: clamp, fail or ignore.
 	OnDenied string
-	// ReportDir is where the hook leaves its result, "" for nowhere.
+	// ReportDir is the directory for the reports of the hook, "" for none.
 	ReportDir string
-	// Presence has the hook stop the start of a container whose network namespace does
-	// not have the HCA, on a host where that matters: one in exclusive mode. Where a device
-	// brings an interface, the hook looks for that in any case.
+	// Presence makes the hook refuse the start of a container whose network namespace lacks the HCA. It has an effect
+	// only on a host in exclusive mode. The hook always checks for the network interface of a device.
 	Presence bool
 }
 
-// NotFoundError says that a device of a plan is not on the host right now. The
-// kernel may be in the middle of a change, so it is worth another look.
+// NotFoundError means that a device of a plan is not on the host now. The kernel may be in the middle of a change, so
+// the caller should read the host again.
 type NotFoundError struct {
 	Claim, Device string
 	Err           error
@@ -46,10 +44,9 @@ func (e *NotFoundError) Unwrap() error { return e.Err }
 
 var errAbsent = errors.New("the host has no such RDMA device now: it was removed, or its driver is not loaded")
 
-// Spec makes the CDI spec of a plan: one device for each request's device, with
-// the nodes that its HCAs have at the moment of the snapshot. It fails as a whole
-// rather than leave out a node or a member of a group: a program that does not find
-// its HCA falls back to TCP without a word.
+// Spec makes the CDI spec of a plan: one CDI device for each allocated device, with the nodes of its HCAs in the
+// snapshot. If a node or a member of a group is missing, it returns an error and no spec. A program that does not find
+// its HCA would use TCP without a message.
 func (p *Plan) Spec(snap *rdma.Snapshot, hook HookOptions) (*specs.Spec, error) {
 	hcas := make([][]*rdma.HCA, len(p.Devices))
 	for i, d := range p.Devices {
@@ -112,7 +109,7 @@ func (p *Plan) device(d Device, hcas []*rdma.HCA, snap *rdma.Snapshot, hook Hook
 	return out, nil
 }
 
-// owners says of the nodes of an HCA that they are its own.
+// owners returns, for each node of an HCA, the HCA and the slot that the node must belong to. rdma_cm belongs to none.
 func owners(h *rdma.HCA, nodes []rdma.Node) (out []cdi.NodeOwner) {
 	slot := h.Identity.PCI
 	if h.Identity.SF != nil {
@@ -126,9 +123,8 @@ func owners(h *rdma.HCA, nodes []rdma.Node) (out []cdi.NodeOwner) {
 	return out
 }
 
-// deviceEnv tells a container the kernel's name of an HCA. The variable is named
-// after the HCA, however it is shared, so that the HCAs of a container do not
-// overwrite each other's: RDMA_DEVICE_PCI_0000_3B_00_0=mlx5_0.
+// deviceEnv returns the variable with the kernel's name of an HCA: RDMA_DEVICE_PCI_0000_3B_00_0=mlx5_0. The variable is
+// named after the HCA, in shared use too, so that the HCAs of a container do not overwrite each other's variables.
 func deviceEnv(h *rdma.HCA) string {
 	return variable("RDMA_DEVICE_", h) + "=" + h.IBDev
 }
@@ -137,8 +133,8 @@ func variable(prefix string, h *rdma.HCA) string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(h.Name, "-", "_"))
 }
 
-// libraryEnv configures libraries for all HCAs of a claim. The value is the same
-// on every device, since a container with several of them keeps only the last.
+// libraryEnv returns the variables that configure libraries for all HCAs of a claim. Every device has the same value,
+// because a container with several devices keeps only the last one.
 func libraryEnv(libraries []string, hcas []*rdma.HCA) []string {
 	var ibdevs, ports []string
 	for _, h := range hcas {
@@ -163,8 +159,8 @@ func libraryEnv(libraries []string, hcas []*rdma.HCA) []string {
 	return env
 }
 
-// of returns the hook of a device of a plan, nil without a hook program. It has something to do in any case: it looks
-// whose the nodes are.
+// of returns the hook of a device of a plan, nil without a hook program. The hook is never superfluous: it checks at
+// least that the nodes belong to the HCA.
 func (o HookOptions) of(p *Plan, d Device) *cdi.Hook {
 	if o.Path == "" {
 		return nil
