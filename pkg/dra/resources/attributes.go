@@ -7,14 +7,15 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// Attributes that a policy sets.
+// These are the attributes that a policy sets.
 const (
 	AttributeRail         resourceapi.QualifiedName = "rail"
 	AttributeDeviceID     resourceapi.QualifiedName = "k8s.cni.cncf.io/deviceID"
 	AttributeResourceName resourceapi.QualifiedName = "k8s.cni.cncf.io/resourceName"
 )
 
-// OwnAttributes are what an HCA's device can have by itself. No site can set them.
+// OwnAttributes are attributes outside the driver's domain that an HCA may have by itself. A site's policy cannot set
+// them.
 var OwnAttributes = []resourceapi.QualifiedName{
 	"ibdev", "protocol", "function", "parentPCI", "driver", "model", "boardID", "firmware", "netnsMode",
 	"nodeGUID", "sysImageGUID", "shared", "ports", "linkLayer", "netdev", "subnetPrefix", "rateGbps",
@@ -22,11 +23,10 @@ var OwnAttributes = []resourceapi.QualifiedName{
 	deviceattribute.StandardDeviceAttributeNUMANode, deviceattribute.StandardDeviceAttributePCIBusID,
 }
 
-// Attributes describes an HCA in the terms that DeviceClasses and claims select
-// by. Names without a domain are in the domain of the driver, rdma.dev. They are
-// an interface to users' CEL expressions: see docs/attributes.md. An attribute
-// whose value is not known is absent. Whether a port is up is no attribute, since
-// it changes while the device stays the same.
+// Attributes returns the attributes of an HCA, by which DeviceClasses and claims select devices. Names without a domain
+// are in the driver's domain, rdma.dev. They are an interface for users' CEL expressions: see docs/attributes.md. An
+// attribute without a known value is absent. The state of a port is no attribute, because it changes while the device
+// stays the same.
 func Attributes(h *rdma.HCA, mode rdma.NetnsMode) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
 	a := attributes{}
 	a.text("ibdev", h.IBDev)
@@ -50,8 +50,7 @@ func Attributes(h *rdma.HCA, mode rdma.NetnsMode) map[resourceapi.QualifiedName]
 
 type attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
 
-// text sets a string that is known and fits; a longer one would make the whole
-// slice invalid.
+// text sets a string unless it is empty or too long. A longer one would make the whole slice invalid.
 func (a attributes) text(name resourceapi.QualifiedName, value string) {
 	if value != "" && len(value) <= resourceapi.DeviceAttributeMaxValueLength {
 		a[name] = resourceapi.DeviceAttribute{StringValue: &value}
@@ -73,8 +72,8 @@ func (a attributes) guid(name resourceapi.QualifiedName, value rdma.GUID) {
 	}
 }
 
-// ports describes the ports, by the first one: the others of an HCA are of the
-// same kind. The rate of a port that is not ACTIVE means nothing.
+// ports sets the attributes of the ports from the first port, because all ports of an HCA are of the same kind. The
+// rate of a port that is not ACTIVE has no meaning.
 func (a attributes) ports(h *rdma.HCA) {
 	count := 0
 	for range h.OwnPorts() {
@@ -93,9 +92,8 @@ func (a attributes) ports(h *rdma.HCA) {
 	}
 }
 
-// pci sets where the HCA sits. The standard attributes are what other drivers
-// publish as well, so a claim can ask for a GPU and an HCA under one root. They
-// are scalars: lists do not work in Kubernetes 1.36.
+// pci sets the position of the HCA. Other drivers publish the same standard attributes, so a claim can request a GPU
+// and an HCA below one PCIe root. The attributes are scalars, because lists do not work in Kubernetes 1.36.
 func (a attributes) pci(h *rdma.HCA) {
 	a.text("vendor", h.PCI.Vendor)
 	a.text("pcieSwitch", h.PCI.Switch())
@@ -104,7 +102,7 @@ func (a attributes) pci(h *rdma.HCA) {
 		a.number(deviceattribute.StandardDeviceAttributeNUMANode, *h.PCI.NUMANode)
 	}
 	if h.Function == rdma.PF || h.Function == rdma.VF {
-		// An SF or a software HCA only borrows the function.
+		// The PCI function of an SF or a software HCA is that of another device.
 		a.text(deviceattribute.StandardDeviceAttributePCIBusID, h.PCI.Address)
 	}
 }

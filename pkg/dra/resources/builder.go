@@ -11,34 +11,33 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// Slices packs offers, which are in the order of a snapshot, and groups into
-// slices. Counters come first, then single functions, then each card with several,
-// by PCI address, and groups last.
+// Slices packs offers and groups into slices. The offers must be in the order of a snapshot. The order of the slices
+// is: counters, cards with a single function, each other card by PCI address, groups.
 func Slices(offers []Offer, groups []Group, mode rdma.NetnsMode, o Options) []resourceslice.Slice {
 	return new(Builder).Slices(offers, groups, mode, o)
 }
 
-// Builder makes slices again and again. It returns a slice of the last time where nothing changed, so nobody may change
-// slices. [equality.Semantic] skips what two values share in memory, which makes all later comparisons cheap
-// (docs/adr/0032).
+// Builder makes slices repeatedly. It returns the slice of the last call where nothing changed, so callers must not
+// modify slices. [equality.Semantic] skips memory that two values share, which makes all later comparisons cheap
+// (docs/adr/0032). A Builder is for one goroutine.
 type Builder struct {
 	maker maker
-	made  []made // as of the last time
+	made  []made // of the last call
 }
 
-// made is a slice of devices, and what it was made of: parts of offers, or a group.
+// made is a slice of devices and its source: the parts of offers, nil for counters and groups.
 type made struct {
 	parts []part
 	slice resourceslice.Slice
 }
 
-// part is a device to be made of an offer.
+// part is a device to make from an offer.
 type part struct {
 	Offer
 	shared bool
 }
 
-// Slices is [Slices].
+// Slices is like the function [Slices].
 func (b *Builder) Slices(offers []Offer, groups []Group, mode rdma.NetnsMode, o Options) []resourceslice.Slice {
 	m := maker{mode: mode, consumable: o.Consumable, untainted: o.NoTaints, locks: &locks{}}
 	if o.Counters {
@@ -90,7 +89,7 @@ func pack(offers []Offer) [][]part {
 	return slices.Concat(singles, cardful)
 }
 
-// partsOf lists the devices of one card, those of each HCA next to each other.
+// partsOf lists the devices of one card. The devices of one HCA are next to each other.
 func partsOf(card []Offer) []part {
 	var out []part
 	for _, o := range card {

@@ -13,12 +13,12 @@ const (
 	CapacityObjects   resourceapi.QualifiedName = "objects"
 )
 
-// BandwidthStep is what requests for bandwidth are rounded up to, in bits per
-// second: the unit that the kernel gives rates in. A bandwidth is at least this.
+// BandwidthStep is the unit to which requests for bandwidth are rounded up, in bits per second. The kernel reports
+// rates in this unit. It is also the smallest bandwidth.
 const BandwidthStep = 1_000_000
 
-// published returns the capacities with their request policies. Each has a
-// default, since without one a claim that asks for nothing gets all there is.
+// published returns the capacities with their request policies. Each policy has a default, because without one a claim
+// that requests nothing gets the whole capacity.
 func (c Capacity) published() map[resourceapi.QualifiedName]resourceapi.DeviceCapacity {
 	out := map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{
 		CapacityShares: consumable(count(c.Shares), min(c.DefaultShares, c.Shares), 1, 1),
@@ -35,18 +35,18 @@ func (c Capacity) published() map[resourceapi.QualifiedName]resourceapi.DeviceCa
 	return out
 }
 
-// part is what of a total belongs to the default shares.
+// part returns the part of a total that belongs to the default shares.
 func (c Capacity) part(total int64) int64 { return max(1, total/c.Shares*c.DefaultShares) }
 
-// drained is a capacity that leaves room for no further claim where at least one
-// holds a share. A taint says the same, but not to every API server.
+// drained returns a capacity without room for another claim, if at least one claim holds a share. A taint has the same
+// effect, but not every API server supports taints.
 func (c Capacity) drained() Capacity {
 	c.Shares, c.DefaultShares = 1, 1
 	return c
 }
 
-// consumable makes a capacity. A request takes lowest of it, or lowest and some steps. The API accepts no step that
-// leads from lowest past value.
+// consumable makes a capacity. A request takes lowest, or lowest and a number of steps. The API rejects a step that
+// leads from lowest beyond value.
 func consumable(value resource.Quantity, byDefault, lowest, step int64) resourceapi.DeviceCapacity {
 	valid := &resourceapi.CapacityRequestPolicyRange{Min: new(count(lowest))}
 	if value.CmpInt64(lowest+step) >= 0 {

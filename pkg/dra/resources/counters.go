@@ -11,23 +11,23 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// lockTotal is the value of a lock's counter. The exclusive device of the HCA takes
-// all of it, every other device that uses the HCA takes 1: a reader-writer lock.
-// It is more than a pool can have devices, and does not depend on how many there are.
+// lockTotal is the value of a lock's counter, which works as a reader-writer lock. The exclusive device of the HCA
+// takes all of it. Every other device that uses the HCA takes 1. The value is a constant larger than the number of
+// devices that a pool can have.
 const lockTotal = 1_000_000
 
-// locks tells which HCAs have a counter, and the counter set it is in. Only an HCA
-// with an exclusive device that can collide with another one has a lock.
+// locks has the HCAs with a counter and the counter set of each. An HCA has a lock only if its exclusive device can
+// conflict with another device.
 type locks struct {
-	set   map[string]string   // by the HCA's name, which is the counter's as well
+	set   map[string]string   // by the HCA's name, which is also the counter's name
 	sets  []string            // names of the sets, in order
-	heads map[string][]string // HCAs of a card that are no VF or SF, by family
+	heads map[string][]string // HCAs of a card that are neither VF nor SF, by family
 }
 
-// use is how much a device takes of each HCA, by the HCA's name.
+// use is the amount that a device takes of each lock, by the HCA's name.
 type use map[string]int64
 
-// newLocks finds out which HCAs need a lock, and places the locks in counter sets.
+// newLocks determines which HCAs need a lock, and places the locks in counter sets.
 func newLocks(offers []Offer, groups []Group) *locks {
 	l := &locks{set: map[string]string{}, heads: map[string][]string{}}
 	for _, o := range offers {
@@ -56,11 +56,10 @@ func newLocks(offers []Offer, groups []Group) *locks {
 	return l
 }
 
-// head reports whether an HCA is what VFs and SFs of its card are parts of.
+// head reports whether an HCA is neither a VF nor an SF. The VFs and SFs of its card are parts of it.
 func head(h *rdma.HCA) bool { return h.PF == "" }
 
-// touched lists the HCAs that a device with these members uses: a VF or SF uses its
-// card as well.
+// touched returns the HCAs that a device with these members uses. A VF or SF also uses the heads of its card.
 func (l *locks) touched(members ...*rdma.HCA) map[string]bool {
 	out := map[string]bool{}
 	for _, h := range members {
@@ -80,9 +79,8 @@ func (l *locks) count(users map[string]int, members ...*rdma.HCA) {
 	}
 }
 
-// place fills counter sets, first with the locks of whole cards and then with those
-// of VFs and SFs. The heads of a card stay together: a VF consumes from their set
-// and from its own, and the API allows no third.
+// place fills counter sets, first with the locks of heads and then with the locks of VFs and SFs. The heads of a card
+// must stay in one set: a VF consumes from this set and from its own, and the API allows no third set.
 func (l *locks) place(needed []Offer) {
 	var parts [][]string
 	for _, card := range cards(needed) {
@@ -112,7 +110,7 @@ func (l *locks) place(needed []Offer) {
 	}
 }
 
-// exclusive is the use of an HCA by one claim alone.
+// exclusive returns the use of an HCA by one claim alone.
 func (l *locks) exclusive(o Offer) use {
 	u := l.shared(o.HCA)
 	if _, locked := u[o.HCA.Name]; locked {
@@ -121,7 +119,7 @@ func (l *locks) exclusive(o Offer) use {
 	return u
 }
 
-// shared is the use of HCAs beside others.
+// shared returns the use of HCAs beside other users.
 func (l *locks) shared(members ...*rdma.HCA) use {
 	u := use{}
 	for name := range l.touched(members...) {
@@ -132,7 +130,7 @@ func (l *locks) shared(members ...*rdma.HCA) use {
 	return u
 }
 
-// consumption writes a use as the API does.
+// consumption converts a use to the form of the API.
 func (l *locks) consumption(u use) []resourceapi.DeviceCounterConsumption {
 	sets := map[string]map[string]resourceapi.Counter{}
 	for name, amount := range u {

@@ -13,7 +13,7 @@ import (
 type maker struct {
 	mode       rdma.NetnsMode
 	consumable bool
-	untainted  bool // taints are left out
+	untainted  bool // omit taints
 	locks      *locks
 }
 
@@ -33,8 +33,8 @@ func (m maker) shared(o Offer) resourceapi.Device {
 	return d
 }
 
-// groups returns the devices of groups. They have no attribute that is about one
-// HCA, so only a class made for groups selects them.
+// groups returns the devices of groups. They have no attribute of a single HCA, so only a class made for groups selects
+// them.
 func (m maker) groups(groups []Group, taints map[string][]resourceapi.DeviceTaint) []resourceapi.Device {
 	var out []resourceapi.Device
 	for _, g := range groups {
@@ -51,8 +51,8 @@ func (m maker) groups(groups []Group, taints map[string][]resourceapi.DeviceTain
 	return out
 }
 
-// attributes joins the attributes of an HCA with those of the site. An HCA's own
-// win, so that a policy cannot make one thing look like another.
+// attributes merges the attributes of an HCA with the attributes of the site. OwnAttributes take precedence, so that a
+// policy cannot disguise an HCA.
 func (m maker) attributes(o Offer) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
 	a := Attributes(o.HCA, m.mode)
 	for name, value := range o.Attributes {
@@ -63,8 +63,8 @@ func (m maker) attributes(o Offer) map[resourceapi.QualifiedName]resourceapi.Dev
 	return a
 }
 
-// consume makes a device one for many claims. Without the feature it stays one for
-// one claim at a time, which is safe.
+// consume lets many claims share a device. Without the API feature the device stays one for one claim at a time, which
+// is safe.
 func (m maker) consume(d *resourceapi.Device, c Capacity, draining bool) {
 	if !m.consumable {
 		return

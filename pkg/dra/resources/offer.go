@@ -9,7 +9,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// View says as which devices an HCA is in the pool.
+// View is the form in which an HCA is published.
 type View string
 
 // The views.
@@ -20,61 +20,60 @@ const (
 	ViewBoth      View = "both"      // two devices that exclude each other by counters
 )
 
-// Exclusive reports whether the view has the device for one claim at a time.
+// Exclusive reports whether the view has a device for one claim at a time.
 func (v View) Exclusive() bool { return v == ViewExclusive || v == ViewBoth }
 
-// Shared reports whether the view has the device for many claims.
+// Shared reports whether the view has a device for many claims.
 func (v View) Shared() bool { return v == ViewShared || v == ViewBoth }
 
-// Offer is what of an HCA is published: the site's policy applied to one HCA.
+// Offer is the result of the site's policy for one HCA: how the HCA is published.
 type Offer struct {
 	HCA  *rdma.HCA
 	View View
-	// Capacity of the shared device.
+	// Capacity is the capacity of the shared device.
 	Capacity Capacity
-	// Attributes of the site, in the driver's domain or one of their own, beside
-	// those that the HCA has by itself.
+	// Attributes are the attributes of the site, in the driver's domain or another one. They add to those of the HCA
+	// itself.
 	Attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
-	// Draining keeps new claims off devices that the policy no longer offers, and
-	// that stay in the pool since claims hold them.
+	// Draining keeps new claims off devices that the policy no longer offers. Such devices stay in the pool while
+	// claims hold them.
 	Draining bool
-	// Unlocked leaves the exclusive device out of the counters: claims hold devices
-	// that exclude each other, so that no counter can tell the truth.
+	// Unlocked omits the exclusive device from the counters. Claims already hold devices that exclude each other, so no
+	// value of a counter would be true.
 	Unlocked bool
-	// Taints say what is wrong with the HCA, sorted by key.
+	// Taints are the taints for the faults of the HCA, sorted by key.
 	Taints []resourceapi.DeviceTaint
 }
 
-// Capacity is what claims consume of a shared device (KEP-5075). A claim that asks
-// for nothing gets the default shares, and their part of what is enforced.
+// Capacity is what claims consume of a shared device (KEP-5075). A claim that requests nothing gets the default shares
+// and the corresponding part of the enforced limits.
 type Capacity struct {
-	// Shares is how many shares there are.
+	// Shares is the number of shares.
 	Shares int64
-	// DefaultShares is what a claim gets that asks for none: at least 1.
+	// DefaultShares is the number of shares for a claim that requests none: at least 1.
 	DefaultShares int64
-	// Bandwidth is in bits per second; nil where it is not known. It is accounted,
-	// not enforced, and a claim that asks for none is given none.
+	// Bandwidth is in bits per second, nil if it is unknown. It is accounted and not enforced. A claim that requests
+	// none gets none.
 	Bandwidth *resource.Quantity
-	// Handles and Objects are totals of what the rdma cgroup controller limits for
-	// each container: open contexts and verbs objects (kernel/cgroup/rdma.c); 0 for
-	// no limit. A claim that asks for none gets the part of the default shares.
+	// Handles and Objects are the totals of what the rdma cgroup controller limits for each container: open contexts
+	// and verbs objects (kernel/cgroup/rdma.c). 0 means no limit. A claim that requests none gets the part of the
+	// default shares.
 	Handles, Objects int64
 }
 
-// Group is a device that stands for several HCAs at once, and that many claims
-// get shares of.
+// Group is a device that stands for several HCAs at once. Many claims get shares of it.
 type Group struct {
 	Name string
-	// Members are what a new claim gets.
+	// Members are the HCAs that a new claim gets.
 	Members []*rdma.HCA
-	// Former are HCAs that are no members any more, and that claims of the group
-	// still have. Nobody can have them alone before these claims end.
+	// Former are HCAs that were removed from the group while claims of the group still have them. No claim can have
+	// them alone before these claims end.
 	Former []*rdma.HCA
-	// Shares is how many claims fit.
+	// Shares is the greatest number of claims.
 	Shares int64
 	// Draining is as in [Offer].
 	Draining bool
 }
 
-// touches lists the HCAs that claims of the group use.
+// touches returns the HCAs that claims of the group use.
 func (g Group) touches() []*rdma.HCA { return slices.Concat(g.Members, g.Former) }

@@ -1,17 +1,14 @@
-// Package resources turns what a node offers into the ResourceSlices that the
-// Kubernetes scheduler allocates from.
+// Package resources turns what a node offers into the ResourceSlices that the Kubernetes scheduler allocates from.
 //
-// It is a pure function: the same offers give the same slices, in the same order,
-// so that whoever publishes them can compare instead of guess. What is offered,
-// the site's policy decides (package policy).
+// It is a pure function: the same offers result in the same slices, in the same order. So the publisher can compare
+// slices to detect a change. The site's policy decides what is offered (package policy).
 //
 // # Pool and slices
 //
-// All devices of a node are in one pool, named like the node. A slice holds
-// whole cards: a PF with its VFs and SFs has slices of its own, and PFs without
-// any share slices. So a change of one card rewrites one slice, and a card that
-// grows VFs does not move the others. No slice has more than 64 devices, which is
-// the API's limit as soon as one device has a taint (docs/adr/0003).
+// All devices of a node are in one pool, named like the node. A slice holds whole cards. A PF with its VFs and SFs has
+// slices of its own, and PFs without any share slices. So a change of one card rewrites one slice, and new VFs of a
+// card do not change the slices of other cards. A slice has at most 64 devices, which is the API's limit as soon as one
+// device has a taint (docs/adr/0003).
 //
 // # Sharing
 //
@@ -20,23 +17,21 @@
 // docs/sharing.md and docs/adr/0009.
 package resources
 
-// MaxDevices is how many devices a slice holds at most
-// (resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures).
+// MaxDevices is the greatest number of devices in a slice (resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures).
 const MaxDevices = 64
 
-// Options say which optional features of the API the slices use.
+// Options select the optional features of the API that the slices use.
 type Options struct {
-	// Counters makes the devices of a card exclude each other where they must
-	// (KEP-4815).
+	// Counters publishes counters, so that devices of a card exclude each other where necessary (KEP-4815).
 	Counters bool
-	// Consumable lets several claims have a shared device at a time (KEP-5075).
-	// Without it a shared device is for one claim at a time.
+	// Consumable lets several claims have a shared device at the same time (KEP-5075). Without it a shared device is
+	// for one claim at a time.
 	Consumable bool
-	// NoTaints leaves taints out: the API server drops them (KEP-5055).
+	// NoTaints omits taints, for an API server that drops them (KEP-5055).
 	NoTaints bool
 }
 
-// cards groups offers that stand next to each other by the card they belong to.
+// cards groups adjacent offers of the same card. It omits offers with ViewNone.
 func cards(offers []Offer) [][]Offer {
 	var out [][]Offer
 	for _, offer := range offers {

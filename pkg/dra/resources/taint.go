@@ -9,8 +9,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// TaintDraining is the key of the taint that keeps new claims off a device which
-// leaves the pool when the last claim that holds it ends.
+// TaintDraining is the key of the taint that keeps new claims off a draining device. The device leaves the pool when
+// the last claim that holds it ends.
 const TaintDraining = "rdma.dev/draining"
 
 // taints returns the taints of a device, sorted by key, nil for none.
@@ -35,9 +35,9 @@ func taintsOf(offers []Offer) map[string][]resourceapi.DeviceTaint {
 	return out
 }
 
-// groupTaints returns the taints of a group. Its claims have all members and use
-// those that work, so one that does is enough. Pods are evicted only if each member
-// would have it so.
+// groupTaints returns the taints of a group, none if one member has no fault that keeps claims away. Claims of the
+// group have all members and use the working ones, so one working member is enough. Pods are evicted only if the taints
+// of every member evict.
 func groupTaints(members []*rdma.HCA, taints map[string][]resourceapi.DeviceTaint) []resourceapi.DeviceTaint {
 	effect := resourceapi.DeviceTaintEffectNoExecute
 	keys := map[string]bool{}
