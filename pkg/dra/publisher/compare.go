@@ -8,7 +8,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 )
 
-// spec is what a slice is to have.
+// spec returns the wanted content of a slice.
 func (r *pass) spec(i int) resourceapi.ResourceSliceSpec {
 	s := &r.wanted[i]
 	return resourceapi.ResourceSliceSpec{
@@ -18,12 +18,12 @@ func (r *pass) spec(i int) resourceapi.ResourceSliceSpec {
 	}
 }
 
-// same reports whether two objects of the API server are one, in the same version.
+// same reports whether a and b are the same object of the API server, in the same version.
 func same(a, b *resourceapi.ResourceSlice) bool {
 	return a.Name == b.Name && a.ResourceVersion == b.ResourceVersion
 }
 
-// sameSpec compares what is published with what is wanted, but for the time of taints.
+// sameSpec reports whether two contents are the same, except for the times of taints.
 func sameSpec(a, b *resourceapi.ResourceSliceSpec) bool {
 	if !resourceslice.DevicesDeepEqual(a.Devices, b.Devices) {
 		return false
@@ -33,8 +33,8 @@ func sameSpec(a, b *resourceapi.ResourceSliceSpec) bool {
 	return equality.Semantic.DeepEqual(x, y)
 }
 
-// sameLayout reports whether two versions of a slice have the same devices in the same
-// order, with the same counters: what other slices may depend on.
+// sameLayout reports whether two versions of a slice have the same devices in the same order, with the same counters.
+// Other slices may depend on these.
 func sameLayout(a, b *resourceapi.ResourceSliceSpec) bool {
 	return a.Pool == b.Pool && equality.Semantic.DeepEqual(a.SharedCounters, b.SharedCounters) &&
 		slices.EqualFunc(a.Devices, b.Devices, func(x, y resourceapi.Device) bool {

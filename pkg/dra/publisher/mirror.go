@@ -15,11 +15,11 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// mirror is what the API server has of the driver's slices on the node: what a watch tells
-// and what the server answers to writes, whichever is newer. It is a
-// [cache.ReflectorStore]. Nobody changes the slices in it.
+// mirror holds the driver's slices of the node as the API server has them. Its sources are a watch and the server's
+// answers to writes; the newer version counts. It implements [cache.ReflectorStore] and is safe for concurrent use.
+// Callers must not modify its slices.
 type mirror struct {
-	changed chan struct{} // the watch told something new
+	changed chan struct{} // the watch reported a change
 
 	mu     sync.Mutex
 	slices map[string]*resourceapi.ResourceSlice // by name; nil before the first list
@@ -27,7 +27,7 @@ type mirror struct {
 
 func newMirror() *mirror { return &mirror{changed: make(chan struct{}, 1)} }
 
-// follow watches until ctx ends.
+// follow keeps the mirror up to date until ctx ends.
 func (m *mirror) follow(ctx context.Context, cfg Config) {
 	client := cfg.Client.ResourceV1().ResourceSlices()
 	selector := fields.Set{resourceapi.ResourceSliceSelectorDriver: cfg.Driver, resourceapi.ResourceSliceSelectorNodeName: cfg.Node}.String()
@@ -45,14 +45,14 @@ func (m *mirror) follow(ctx context.Context, cfg Config) {
 	cache.NewReflectorWithOptions(lw, &resourceapi.ResourceSlice{}, m, cache.ReflectorOptions{Logger: &logger, Name: "resourceslices"}).RunWithContext(ctx)
 }
 
-// latest returns the slices by name, nil before the first list.
+// latest returns the slices by name, nil before the first list. The caller owns the map.
 func (m *mirror) latest() map[string]*resourceapi.ResourceSlice {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.slices)
 }
 
-// put takes a slice unless it is older than what is known, or the same.
+// put stores a slice unless the mirror has the same or a newer version.
 func (m *mirror) put(s *resourceapi.ResourceSlice) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -61,7 +61,7 @@ func (m *mirror) put(s *resourceapi.ResourceSlice) {
 	}
 }
 
-// replace puts a slice in the place of another one of the same version.
+// replace stores a slice in place of one of the same version.
 func (m *mirror) replace(s *resourceapi.ResourceSlice) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -76,8 +76,8 @@ func (m *mirror) remove(name string) {
 	delete(m.slices, name)
 }
 
-// newer compares resource versions. Those that cannot be compared are of a server that is
-// none of ours: the later word counts.
+// newer reports whether resource version a is newer than b. If they cannot be compared, it returns true, so that the
+// later answer counts. Kubernetes API servers have comparable versions.
 func newer(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err != nil || order > 0
@@ -100,7 +100,7 @@ func (m *mirror) Delete(obj any) error {
 	return nil
 }
 
-// Replace implements cache.ReflectorStore. What was written after the list was made stays.
+// Replace implements cache.ReflectorStore. Slices that were written after the list was made stay.
 func (m *mirror) Replace(list []any, version string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -120,5 +120,5 @@ func (m *mirror) Replace(list []any, version string) error {
 	return nil
 }
 
-// Resync implements cache.ReflectorStore: a mirror needs none.
+// Resync implements cache.ReflectorStore. It does nothing.
 func (m *mirror) Resync() error { return nil }

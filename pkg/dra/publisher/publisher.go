@@ -1,20 +1,17 @@
-// Package publisher keeps the ResourceSlices of a node as its driver wants them.
+// Package publisher keeps the ResourceSlices of a node as the driver wants them.
 //
-// It does what the controller of k8s.io/dynamic-resource-allocation/resourceslice does for
-// a driver, with the same names of slices, the same rules for the generation of a pool,
-// the same word on fields that a server drops, and the same care for the time of a taint;
-// a node can go from one to the other and back. It differs in three things that matter to
-// a node with many devices (docs/adr/0021):
+// It does the work of the controller in k8s.io/dynamic-resource-allocation/resourceslice. It uses the same names of
+// slices and the same rules for the generation of a pool. It also reports fields that a server drops, and keeps the
+// times of taints, in the same way. So a node can change from one to the other and back. Three differences matter for a
+// node with many devices (docs/adr/0021):
 //
-//   - What did not change costs nothing. The caller hands over the same devices again, in
-//     the same memory, which a comparison skips (docs/adr/0032). The publisher copies a
-//     slice only to write it.
-//   - A change of what devices are like, such as the taints of a card that fills two
-//     slices, writes the slices of that card. Only devices that come, go or move make a
-//     new generation, for which all slices are written.
-//   - Slices that someone else deletes, as a kubelet does that starts, are back at once.
-//     Those that are deleted again and again come back ever later: two drivers that do
-//     not want the same must not write as fast as they can.
+//   - Unchanged slices cost nothing. The caller passes the same devices again, in the same memory, which a comparison
+//     skips (docs/adr/0032). The publisher copies a slice only to write it.
+//   - A change of attributes or taints writes only the slices with that change, for example the two slices of a large
+//     card. A new generation, for which all slices are written, starts only in two cases: a slice is created, or devices
+//     or their counters change in more than one slice.
+//   - If somebody else deletes slices, as a starting kubelet does, the publisher restores them at once. If they are
+//     deleted repeatedly, the delay grows: two drivers that want different slices must not write as fast as they can.
 package publisher
 
 import (
@@ -30,20 +27,20 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 )
 
-// Config says whose slices these are.
+// Config configures a Publisher.
 type Config struct {
 	Client kubernetes.Interface
 	Driver string
-	// Node is the node, and the name of its pool.
+	// Node is the name of the node and of its pool.
 	Node string
-	// Report hears what went wrong; it is tried again. A server that dropped fields is
-	// reported as a *resourceslice.DroppedFieldsError, and not asked again.
+	// Report is called with each error. The publisher then tries again. If the server dropped fields, the error is a
+	// *resourceslice.DroppedFieldsError, and the publisher does not try again.
 	Report func(context.Context, error)
-	// Stored hears, once, that the API server has all slices; nil for nobody.
+	// Stored is called once, when the API server has all slices for the first time. It may be nil.
 	Stored func()
 }
 
-// Publisher publishes one pool.
+// Publisher publishes one pool. Publish may be called by any goroutine.
 type Publisher struct {
 	cfg    Config
 	server *mirror
@@ -52,25 +49,24 @@ type Publisher struct {
 	mu     sync.Mutex
 	wanted []resourceslice.Slice // nil before the first Publish
 
-	// Of Run alone.
-	settled []settled // by index; nil before the first time that all was well
+	// Only Run uses these fields.
+	settled []settled // by index; nil before the first complete pass
 	owner   *metav1.OwnerReference
 }
 
-// settled is a slice that the API server has as it was wanted, or as near to that as the
-// server would have it.
+// settled is a slice that the API server has as wanted, or without the fields that the server dropped.
 type settled struct {
 	wanted resourceslice.Slice
 	actual *resourceapi.ResourceSlice
 }
 
-// New makes a publisher. It starts nothing.
+// New returns a publisher. It starts no goroutine.
 func New(cfg Config) *Publisher {
 	return &Publisher{cfg: cfg, server: newMirror(), asked: make(chan struct{}, 1)}
 }
 
-// Publish says what is wanted from now on. The devices are not copied here: nobody may
-// change them any more.
+// Publish sets the wanted slices and returns at once. It does not copy the devices: the caller must not modify them any
+// more.
 func (p *Publisher) Publish(wanted []resourceslice.Slice) {
 	p.mu.Lock()
 	p.wanted = append([]resourceslice.Slice{}, wanted...)
@@ -78,16 +74,15 @@ func (p *Publisher) Publish(wanted []resourceslice.Slice) {
 	notify(p.asked)
 }
 
-// retries spaces the tries after something failed.
+// retries returns the backoff for tries after an error.
 func retries() *wait.Backoff {
 	return &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: math.MaxInt, Cap: 30 * time.Second}
 }
 
-// restoreQuiet is how long nobody may have touched the slices for the next restoration to
-// come at once.
+// restoreQuiet is the time without an outside change of the slices after which the next restoration is immediate again.
 const restoreQuiet = time.Minute
 
-// Run publishes until ctx ends. The slices stay.
+// Run publishes until ctx ends. The slices stay on the API server.
 func (p *Publisher) Run(ctx context.Context) {
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -126,7 +121,7 @@ func (p *Publisher) Run(ctx context.Context) {
 	}
 }
 
-// inStep reports whether the API server has what it had when all was well.
+// inStep reports whether the API server still has the slices of the last complete pass.
 func (p *Publisher) inStep() bool {
 	have := p.server.latest()
 	for _, s := range p.settled {
@@ -137,7 +132,7 @@ func (p *Publisher) inStep() bool {
 	return len(have) == len(p.settled)
 }
 
-// notify makes sure that a value is waiting in c.
+// notify puts a value into c unless one is there already. It never blocks.
 func notify(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

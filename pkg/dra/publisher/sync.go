@@ -15,17 +15,18 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// pass brings the API server in step with what is wanted, once.
+// pass makes the API server's slices match the wanted ones, once.
 type pass struct {
 	*Publisher
 	wanted   []resourceslice.Slice
-	current  []*resourceapi.ResourceSlice // by index, nil for one to be made
+	current  []*resourceapi.ResourceSlice // by index, nil for one to create
 	obsolete []*resourceapi.ResourceSlice
-	changed  []bool // by index: to be written
+	changed  []bool // by index: to write
 	pool     resourceapi.ResourcePool
 }
 
-// sync writes what differs. It does nothing before both sides are known.
+// sync writes the slices that differ. It does nothing until the wanted slices and those of the API server are known. It
+// is idempotent.
 func (p *Publisher) sync(ctx context.Context) error {
 	p.mu.Lock()
 	wanted := p.wanted
@@ -37,21 +38,22 @@ func (p *Publisher) sync(ctx context.Context) error {
 	run := &pass{Publisher: p, wanted: wanted, current: make([]*resourceapi.ResourceSlice, len(wanted)), changed: make([]bool, len(wanted))}
 	run.match(have)
 	run.compare()
-	// First what is obsolete: if what is wanted is faulty, it is still better that devices
-	// go which are not there.
+	// Obsolete slices are deleted first: even if the wanted slices are faulty, devices that do not exist must not stay
+	// published.
 	if err := run.removeObsolete(ctx); err != nil {
 		return err
 	}
 	return run.write(ctx)
 }
 
-// generationLimit is the first generation of a pool that counts for nothing: a slice with one is removed, and the
-// pool goes on from the highest below. No publisher gets here, but anyone who may write slices can write the last
-// generation of all, after which there is no newer one. Each reader of JSON has the numbers up to here exactly.
+// generationLimit is the first invalid generation of a pool. A slice with such a generation is deleted, and the pool
+// continues from the highest valid one. No publisher reaches the limit. But anyone who may write slices can write the
+// last possible generation, and no newer one would exist. JSON readers represent all numbers up to the limit exactly.
 const generationLimit = 1 << 53
 
-// match finds the slice of each index, which its name begins with. One of an older
-// generation, of one beyond the limit, or of a name that is none of ours, is obsolete.
+// match finds the slice of each index, which is the beginning of the slice's name. A slice is obsolete in four cases:
+// its pool is another one, its generation is older or invalid, its name has no such index, or another slice has the
+// index.
 func (r *pass) match(have map[string]*resourceapi.ResourceSlice) {
 	r.pool = resourceapi.ResourcePool{Name: r.cfg.Node, ResourceSliceCount: int64(len(r.wanted))}
 	for _, s := range have {
@@ -70,9 +72,9 @@ func (r *pass) match(have map[string]*resourceapi.ResourceSlice) {
 	}
 }
 
-// compare finds what has to be written, and whether that needs a new generation. Without
-// one, an allocator may see some of the changes before the others: that is good unless
-// they are about which devices there are in which slice, and what they exclude.
+// compare determines which slices to write, and whether they need a new generation. Without a new generation, an
+// allocator may see some of the changes before the others. That is harmless unless the changes affect which slice has
+// which devices, and what these exclude.
 func (r *pass) compare() {
 	changes, made, moved := 0, false, false
 	for i, s := range r.current {
@@ -97,7 +99,7 @@ func (r *pass) compare() {
 	}
 }
 
-// isSettled reports whether nothing has happened to a slice since it was as wanted.
+// isSettled reports whether neither the wanted nor the stored slice changed since the last complete pass.
 func (r *pass) isSettled(i int) bool {
 	if i >= len(r.settled) {
 		return false
@@ -124,7 +126,7 @@ func (r *pass) removeObsolete(ctx context.Context) error {
 	return nil
 }
 
-// managers are the names that the writers of a slice gave themselves.
+// managers returns the field managers of a slice: the names that its writers chose.
 func managers(s *resourceapi.ResourceSlice) []string {
 	var out []string
 	for _, m := range s.ManagedFields {
@@ -133,7 +135,7 @@ func managers(s *resourceapi.ResourceSlice) []string {
 	return out
 }
 
-// write updates and makes slices, in their order.
+// write updates and creates slices, in their order.
 func (r *pass) write(ctx context.Context) error {
 	done := make([]settled, 0, len(r.wanted))
 	for i := range r.wanted {
@@ -173,8 +175,8 @@ func (r *pass) store(ctx context.Context, i int) (*resourceapi.ResourceSlice, er
 	return actual, nil
 }
 
-// share returns a slice of the server that is as wanted. The attributes of its devices share the memory of the wanted
-// attributes: they are nearly all that a slice holds, 5 kB for a device.
+// share returns a slice of the server whose content is as wanted. Its attributes share the memory of the wanted
+// attributes, because attributes are nearly all of a slice: 5 kB for each device.
 func (r *pass) share(i int, s *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
 	shared := *s
 	shared.Spec.Devices = slices.Clone(s.Spec.Devices)
@@ -185,8 +187,8 @@ func (r *pass) share(i int, s *resourceapi.ResourceSlice) *resourceapi.ResourceS
 	return &shared
 }
 
-// object is the slice as it is to be stored: the current one with another content, or a
-// new one. Its content is a copy, since quantities change when they are encoded.
+// object returns the slice to store: the current one with the wanted content, or a new one. The content is a copy,
+// because encoding modifies quantities.
 func (r *pass) object(ctx context.Context, i int) (*resourceapi.ResourceSlice, error) {
 	spec := r.spec(i)
 	spec = *spec.DeepCopy()
@@ -212,11 +214,11 @@ func (r *pass) object(ctx context.Context, i int) (*resourceapi.ResourceSlice, e
 	}, nil
 }
 
-// indexDigits is how many digits the index has at the beginning of a name. The scheduler
-// takes slices in the order of their names.
+// indexDigits returns the number of digits of the index at the beginning of a name. The scheduler processes slices in
+// the order of their names.
 func indexDigits(count int) int { return max(5, len(strconv.FormatInt(int64(count-1), 16))) }
 
-// indexOf reads the index of a slice from its name, negative if it is none of so many.
+// indexOf returns the index in the name of a slice, a negative number if the name has no valid index for count slices.
 func indexOf(name string, count int) int {
 	digits, _, _ := strings.Cut(name, "-")
 	i, err := strconv.ParseInt(digits, 16, 32)
@@ -226,7 +228,7 @@ func indexOf(name string, count int) int {
 	return int(i)
 }
 
-// keepTimes gives taints that have no time the one since when they are published.
+// keepTimes copies to taints without a time the time of the same published taint.
 func keepTimes(wanted, published []resourceapi.Device) {
 	for _, d := range wanted {
 		at := slices.IndexFunc(published, func(p resourceapi.Device) bool { return len(d.Taints) > 0 && p.Name == d.Name })
