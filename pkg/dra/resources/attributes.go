@@ -14,8 +14,7 @@ const (
 	AttributeResourceName resourceapi.QualifiedName = "k8s.cni.cncf.io/resourceName"
 )
 
-// OwnAttributes are attributes outside the driver's domain that an HCA may have by itself. A site's policy cannot set
-// them.
+// OwnAttributes are the attributes that the device of an HCA can have by itself. A site's policy cannot set them.
 var OwnAttributes = []resourceapi.QualifiedName{
 	"ibdev", "protocol", "function", "parentPCI", "driver", "model", "boardID", "firmware", "netnsMode",
 	"nodeGUID", "sysImageGUID", "shared", "ports", "linkLayer", "netdev", "subnetPrefix", "rateGbps",
