@@ -14,13 +14,13 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// Addresses reads the GID tables of a host. They are read when needed, since they change without an event.
+// Addresses reads the GID tables of a host. It reads them at each call, because they change without an event.
 //
 // The kernel makes the GIDs of a RoCE port from the addresses of its interface, in any network namespace. So they show
 // the addresses of an interface in a container, which the host cannot see otherwise.
 type Addresses struct{ Sys fs.FS }
 
-// of returns the GIDs of a port that can be read.
+// of returns the readable GIDs of a port.
 func (a Addresses) of(h *rdma.HCA, port int) []rdma.GID {
 	gids, _ := rdma.ReadGIDs(a.Sys, h.IBDev, port)
 	return gids
@@ -40,16 +40,16 @@ func (a Addresses) inContainer(p *rdma.Port, g rdma.GID) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// hidden reports whether the drivers of the host hide GIDs of containers from it, as those of MLNX_OFED do
-// (rdma_check_gid_user_access). A missing GID means nothing then.
+// hidden reports whether the drivers of the host hide the GIDs of containers from it, as the drivers of MLNX_OFED do
+// (rdma_check_gid_user_access). If they do, a missing GID has no meaning.
 func (a Addresses) hidden() bool {
 	_, err := fs.Stat(a.Sys, "module/mlx_compat")
 	return err == nil
 }
 
-// WithoutNetdev returns the interfaces on the host of those RoCE HCAs of a plan that have no interface in any
-// container. RoCE uses the addresses of interfaces, so a container with its own network has no address then. HCAs whose
-// interfaces cannot be determined are left out.
+// WithoutNetdev returns the interfaces of the RoCE HCAs of a plan that are all on the host, so that no container has
+// them. RoCE uses the addresses of interfaces, so a container with its own network then has no address. HCAs whose
+// interfaces cannot be determined are omitted.
 func (a Addresses) WithoutNetdev(p *plan.Plan, snap *rdma.Snapshot) (names []string) {
 	if a.hidden() {
 		return nil
@@ -83,9 +83,8 @@ func (a Addresses) onHost(h *rdma.HCA) (names []string) {
 // MaxIPs is the largest number of addresses of an interface in the status of a claim (resource.k8s.io).
 const MaxIPs = 16
 
-// network describes the interface of a device that is in a container, nil where the host sees none. Of a group or a
-// share it is unknown in whose container an interface is. A GID has no prefix length, so addresses have that of one
-// host.
+// network describes the interface of a device in a container, nil if the host sees none. For a group or a share it is
+// unknown which container has an interface. A GID has no prefix length, so each address gets that of a single host.
 func (a Addresses) network(d plan.Device, snap *rdma.Snapshot) *resourceapi.NetworkDeviceData {
 	name := devicename.Parse(d.Device)
 	h := snap.Lookup(name.HCA)
@@ -112,10 +111,10 @@ func (a Addresses) network(d plan.Device, snap *rdma.Snapshot) *resourceapi.Netw
 	return nil
 }
 
-// ipOf returns a GID as an IP address, of IPv4 where it was made from one.
+// ipOf returns a GID as an IP address: as an IPv4 address if the GID was made from one.
 func ipOf(g rdma.GID) netip.Addr { return netip.AddrFrom16(g.Address).Unmap() }
 
-// add adds what a GID says of its interface.
+// add adds the address and the hardware address of a GID to its interface.
 func add(out *resourceapi.NetworkDeviceData, g rdma.GID) {
 	out.HardwareAddress = cmp.Or(out.HardwareAddress, g.HardwareAddress())
 	address := ipOf(g)

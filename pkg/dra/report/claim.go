@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// getClaim gets the claim of that UID, nil if it is gone. Another claim may have its name by now.
+// getClaim returns the claim with a UID, nil if it no longer exists. Another claim may have its name now.
 func getClaim(
 	ctx context.Context, client kubernetes.Interface, namespace, name string, uid types.UID,
 ) (*resourceapi.ResourceClaim, error) {

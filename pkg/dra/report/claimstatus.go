@@ -24,14 +24,15 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// The waits between two tries to write a claim's status.
+// These are the shortest and the longest wait between two tries to write a claim's status, and the wait after a start
+// of a container.
 const (
 	statusRetryMin = time.Second
 	statusRetryMax = 5 * time.Minute
 	statusSettles  = time.Second
 )
 
-// errConflict says that somebody else wrote a claim between reading and writing.
+// errConflict means that another client changed the claim between reading and writing.
 var errConflict = errors.New("somebody else changed it meanwhile")
 
 // StatusConfig is what a ClaimStatus needs.
@@ -48,28 +49,28 @@ type StatusConfig struct {
 	Yield func(context.Context)
 }
 
-// ClaimStatus keeps the status of prepared claims up to date: the names that their HCAs have on the node (KEP-4817).
-// It never delays Prepare, and a status that cannot be written fails nothing. It never removes entries: they go when
-// the claim is deallocated. Requests are subject to the budget, except those for a pod that starts: the kubelet sends
-// more requests for each pod than the driver.
+// ClaimStatus keeps the status of prepared claims up to date: the names that their HCAs have on the node (KEP-4817). It
+// never delays Prepare, and a failed write has no other effect. It never removes entries: they end when the claim is
+// deallocated. Requests count against the budget, except those for a pod that starts: the kubelet sends more requests
+// for each pod than the driver.
 //
-// A nil ClaimStatus writes nothing.
+// All methods are safe for concurrent use. A nil ClaimStatus writes nothing.
 type ClaimStatus struct {
 	cfg     StatusConfig
 	queue   workqueue.TypedDelayingInterface[types.UID]
 	retries workqueue.TypedRateLimiter[types.UID]
 
 	mu        sync.Mutex
-	stored    map[types.UID][]entry   // what the API server has
-	starting  map[types.UID]bool      // a pod of the claim starts: the next request goes at once
-	turns     map[types.UID]time.Time // when the next request of a claim may go
+	stored    map[types.UID][]entry   // the entries that the API server has
+	starting  map[types.UID]bool      // a pod of the claim starts: the next request is sent at once
+	turns     map[types.UID]time.Time // when the next request of a claim may be sent
 	forbidden bool
 }
 
-// everyClaim stands in the queue for all prepared claims.
+// everyClaim is the item of the queue for all prepared claims.
 const everyClaim types.UID = ""
 
-// NewClaimStatus returns one that writes nothing before Run.
+// NewClaimStatus returns a ClaimStatus that writes nothing before Run.
 func NewClaimStatus(cfg StatusConfig) *ClaimStatus {
 	return &ClaimStatus{
 		cfg:      cfg,
@@ -81,7 +82,8 @@ func NewClaimStatus(cfg StatusConfig) *ClaimStatus {
 	}
 }
 
-// Prepared writes the status of a claim that was just prepared. The claim is as the API server has it.
+// Prepared schedules the status of a claim that was just prepared, and returns at once. The claim is as the API server
+// has it.
 func (s *ClaimStatus) Prepared(claim *resourceapi.ResourceClaim) {
 	if s == nil {
 		return
@@ -90,22 +92,22 @@ func (s *ClaimStatus) Prepared(claim *resourceapi.ResourceClaim) {
 	s.podStarts(claim.UID, 0)
 }
 
-// HostChanged compares the status of all claims with the host.
+// HostChanged schedules a comparison of the status of all claims with the host.
 func (s *ClaimStatus) HostChanged() {
 	if s != nil {
 		s.queue.Add(everyClaim)
 	}
 }
 
-// ContainerStarted compares the status of a claim after a container of it started. The kernel adds the GIDs of its
-// interface in the background, shortly after the address.
+// ContainerStarted schedules a comparison of the status of a claim after the start of one of its containers. It waits
+// for the kernel, which adds the GIDs of an interface in the background, shortly after the address.
 func (s *ClaimStatus) ContainerStarted(uid types.UID) {
 	if s != nil {
 		s.podStarts(uid, statusSettles)
 	}
 }
 
-// Ended forgets a claim.
+// Ended drops the state of a claim that has ended.
 func (s *ClaimStatus) Ended(uid types.UID) {
 	if s == nil {
 		return
@@ -155,8 +157,8 @@ func (s *ClaimStatus) Run(ctx context.Context) {
 	}
 }
 
-// compareAll gives turns to the claims whose status is wrong or unknown. Those of an earlier driver are unknown, and
-// never read at once: the drivers of all nodes may have started together.
+// compareAll schedules the claims whose status is wrong or unknown. The status of claims that an earlier driver
+// prepared is unknown. It is never read at once, because the drivers of all nodes may have started together.
 func (s *ClaimStatus) compareAll(ctx context.Context) {
 	var differ, unknown []types.UID
 	for _, p := range s.cfg.Node.View(ctx).Plans {
@@ -177,8 +179,8 @@ func (s *ClaimStatus) wanted(p *plan.Plan, stored []entry) ([]entry, error) {
 	return entriesFor(p, host.Snapshot, Addresses{host.Sys}, s.cfg.Attached, stored, now)
 }
 
-// write writes the status of a claim unless it is right already, if a request may go now. An error is worth another
-// try.
+// write writes the status of a claim unless it is right already, if a request may be sent now. After an error the
+// caller retries.
 func (s *ClaimStatus) write(ctx context.Context, uid types.UID) error {
 	p, err := s.cfg.Node.Plan(uid)
 	if err != nil || p == nil {
@@ -207,10 +209,10 @@ func (s *ClaimStatus) write(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-// apply writes entries into the status of a claim by server-side apply, and returns the claim. That takes one request
-// and keeps what others wrote. But the API server encodes the whole claim again for it, and refuses if that changes
-// bytes of others: parameters with spaces or unsorted keys, as Python writes them, or such data of another driver.
-// Then the claim is written as a whole.
+// apply writes entries into the status of a claim by server-side apply, and returns the claim. This takes one request
+// and keeps the entries of other writers. But the API server then encodes the whole claim again, and refuses if that
+// changes bytes of other writers. Examples are parameters with spaces or unsorted keys, as Python writes them, and such
+// data of another driver. In this case apply writes the whole claim.
 func (s *ClaimStatus) apply(ctx context.Context, p *plan.Plan, want []entry) (*resourceapi.ResourceClaim, error) {
 	claims := s.cfg.Client.ResourceV1().ResourceClaims(p.Namespace)
 	claim, err := claims.ApplyStatus(apiclient.Refusable(ctx), applyStatus(p, want),
@@ -221,8 +223,8 @@ func (s *ClaimStatus) apply(ctx context.Context, p *plan.Plan, want []entry) (*r
 	return claim, err
 }
 
-// update reads a claim and writes it as a whole. Both use protobuf, which keeps the bytes of JSON; JSON itself loses
-// its spaces in Go. If somebody else writes the claim in between, another try follows.
+// update reads a claim and writes all of it. Both requests use protobuf, which keeps the bytes of JSON; the JSON
+// encoding of Go would lose its spaces. If another client writes the claim in between, update returns errConflict.
 func (s *ClaimStatus) update(ctx context.Context, p *plan.Plan, want []entry) (*resourceapi.ResourceClaim, error) {
 	claims := s.cfg.Client.ResourceV1().ResourceClaims(p.Namespace)
 	claim, err := claims.Get(ctx, p.Name, metav1.GetOptions{})
@@ -240,7 +242,7 @@ func (s *ClaimStatus) update(ctx context.Context, p *plan.Plan, want []entry) (*
 	return claim, err
 }
 
-// get reads the entries that the status of a claim has. Those of a claim that is gone are unknown.
+// get reads the entries in the status of a claim. For a claim that no longer exists they are unknown.
 func (s *ClaimStatus) get(ctx context.Context, p *plan.Plan) (stored []entry, known bool, err error) {
 	claim, err := getClaim(ctx, s.cfg.Client, p.Namespace, p.Name, p.UID)
 	if err != nil || claim == nil {
@@ -251,12 +253,12 @@ func (s *ClaimStatus) get(ctx context.Context, p *plan.Plan) (stored []entry, kn
 	return stored, true, nil
 }
 
-// worthRetry returns errors of the API server that may pass, and nil for the others, which it logs.
+// worthRetry returns an error of the API server that may be temporary. It logs any other error and returns nil.
 func (s *ClaimStatus) worthRetry(ctx context.Context, p *plan.Plan, err error) error {
 	logger := klog.FromContext(ctx)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return nil // the claim is gone, and another one may have its name
+		return nil // the claim has ended, and another one may have its name
 	case apierrors.IsForbidden(err):
 		s.mu.Lock()
 		known := s.forbidden
@@ -274,7 +276,7 @@ func (s *ClaimStatus) worthRetry(ctx context.Context, p *plan.Plan, err error) e
 	return fmt.Errorf("write status of claim %s: %w", p.Claim(), err)
 }
 
-// applyStatus returns the entries for server-side apply. The UID keeps them from a new claim of the same name.
+// applyStatus returns the entries for server-side apply. The UID prevents a write to a new claim of the same name.
 func applyStatus(p *plan.Plan, devices []entry) *applyresource.ResourceClaimApplyConfiguration {
 	status := applyresource.ResourceClaimStatus()
 	for _, d := range devices {

@@ -17,9 +17,9 @@ import (
 // entry describes an allocated device in the status of a claim.
 type entry = resourceapi.AllocatedDeviceStatus
 
-// DeviceData describes an allocated device in the status of its claim (status.devices[].data, KEP-4817). All fields are
-// in the order of their keys, as the API server encodes them for server-side apply: with other bytes it would refuse
-// that of another driver.
+// DeviceData describes an allocated device in the status of its claim (status.devices[].data, KEP-4817). All fields
+// must be in the order of their keys, as the API server encodes them for server-side apply. With other bytes it would
+// refuse the apply of another driver.
 type DeviceData struct {
 	HCAs []HCAData `json:"hcas"`
 }
@@ -32,32 +32,32 @@ type HCAData struct {
 	Ports    []PortData `json:"ports,omitempty"`
 }
 
-// PortData describes a port without its state, which changes too often. Its GIDs are those of the last start of a
-// container of the claim, or of the last change of the host.
+// PortData describes a port without its state, which changes too often. The GIDs are of the last start of a container
+// of the claim, or of the last change of the host.
 type PortData struct {
 	GIDs      []GIDData `json:"gids,omitempty"`
 	LinkLayer string    `json:"linkLayer,omitempty"`
-	// Netdev is the port's interface, as long as it is on the host.
+	// Netdev is the port's interface while it is on the host.
 	Netdev string `json:"netdev,omitempty"`
 	Number int    `json:"number"`
 }
 
 // GIDData is an entry of a port's GID table.
 type GIDData struct {
-	GID    string `json:"gid"` // an IPv4 address where it was made from one
+	GID    string `json:"gid"` // an IPv4 address if the GID was made from one
 	Index  int    `json:"index"`
-	Netdev string `json:"netdev,omitempty"` // wherever it is
+	Netdev string `json:"netdev,omitempty"` // in any network namespace
 	Type   string `json:"type,omitempty"`
 }
 
-// The condition of an allocated device.
+// These constants are the condition of an allocated device.
 const (
 	conditionReady = "Ready"
 	reasonPrepared = "Prepared"
 	reasonMissing  = "DeviceMissing"
 )
 
-// entriesFor returns the entries of the status of a claim for the devices of its plan. A condition that is stored
+// entriesFor returns the entries in the status of a claim for the devices of its plan. A condition that is stored
 // already keeps its time.
 func entriesFor(
 	p *plan.Plan, snap *rdma.Snapshot, gids Addresses,
@@ -109,7 +109,7 @@ func keepTime(c *metav1.Condition, stored []metav1.Condition) {
 	}
 }
 
-// dataOf describes the HCAs of a device, and names one that is not there.
+// dataOf describes the HCAs of a device. missing is the name of an absent HCA, "" for none.
 func dataOf(d plan.Device, snap *rdma.Snapshot, gids Addresses) (data DeviceData, missing string) {
 	for _, name := range d.HCAs() {
 		h := snap.Lookup(name)
@@ -138,7 +138,7 @@ func gidData(gids []rdma.GID) (out []GIDData) {
 	return out
 }
 
-// encode encodes as much of the data as fits. GIDs are dropped first, then ports, then the last HCAs of a large group.
+// encode encodes as much of the data as fits. It drops GIDs first, then ports, then the last HCAs of a large group.
 func encode(data DeviceData) ([]byte, error) {
 	for {
 		raw, err := json.Marshal(data)
@@ -170,8 +170,7 @@ func (d DeviceData) dropPorts() (dropped bool) {
 	return dropped
 }
 
-// sameEntries reports whether two lists mean the same, whatever their times are and however the API server encoded
-// their data.
+// sameEntries reports whether two lists have the same meaning, for any times and any encoding of their data.
 func sameEntries(a, b []entry) bool {
 	if len(a) != len(b) {
 		return false
@@ -210,8 +209,7 @@ func entriesOf(devices []entry, pool string) []entry {
 	})
 }
 
-// merged replaces entries of a claim as server-side apply does: conditions of the same device that somebody else wrote
-// stay.
+// merged replaces entries of a claim as server-side apply does: conditions of other writers for the same device stay.
 func merged(devices, want []entry) []entry {
 	for _, s := range want {
 		i := slices.IndexFunc(devices, func(o entry) bool { return sameDevice(s, o) })

@@ -21,16 +21,16 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// The bounds of what one scrape has (docs/metrics.md).
+// These constants bound the result of one scrape (docs/metrics.md).
 const (
-	maxCounters    = 16384 // series of counters; whole HCAs are left out beyond
+	maxCounters    = 16384 // series of counters; beyond it, whole HCAs are omitted
 	maxAllocations = 4096
 	maxContainers  = 1024 // on one HCA each
 
-	perPort = 4 // series of traffic, beside the counters that they are made from
+	perPort = 4 // series of traffic, besides the counters that they are made from
 )
 
-// Metrics returns what there is on the node now, for a scrape. It reads the counters of the host until ctx ends.
+// Metrics returns the state of the node for a scrape. It reads the counters of the host until ctx ends.
 func Metrics(ctx context.Context, in Inputs) metrics.State {
 	owners := ownersOf(in.View.Plans, in.Pods)
 	s := metrics.State{
@@ -48,7 +48,7 @@ func Metrics(ctx context.Context, in Inputs) metrics.State {
 	return s
 }
 
-// owners are the claims that hold each HCA, other than for monitoring, with their pods.
+// owners has, for each HCA, the claims that hold it and their pods. Access for monitoring does not count.
 type owners map[string][]metrics.Allocation
 
 func ownersOf(plans []*plan.Plan, pods podresources.Claims) owners {
@@ -69,8 +69,8 @@ func ownersOf(plans []*plan.Plan, pods podresources.Claims) owners {
 	return out
 }
 
-// allocationsOf has an entry for each pod that uses a device of a claim, and one without
-// a pod if none is known.
+// allocationsOf returns an entry for each pod that uses a device of a claim. If no pod is known, it returns one entry
+// without a pod.
 func allocationsOf(hca string, dev plan.Device, p *plan.Plan, pods podresources.Claims) []metrics.Allocation {
 	a := metrics.Allocation{Device: hca, DRADevice: dev.Device, Owner: metrics.Owner{Namespace: p.Namespace, Claim: p.Name}}
 	var out []metrics.Allocation
@@ -86,7 +86,7 @@ func allocationsOf(hca string, dev plan.Device, p *plan.Plan, pods podresources.
 	return out
 }
 
-// distinct drops what two requests of a claim have in common.
+// distinct removes duplicates, which two requests of one claim cause.
 func distinct(list []metrics.Allocation) []metrics.Allocation {
 	var out []metrics.Allocation
 	seen := map[metrics.Allocation]bool{}
@@ -99,7 +99,7 @@ func distinct(list []metrics.Allocation) []metrics.Allocation {
 	return out
 }
 
-// of returns who has an HCA alone.
+// of returns the only claim that holds an HCA, and its only pod. Fields without a single value are empty.
 func (o owners) of(hca string) metrics.Owner {
 	list := o[hca]
 	if len(list) == 0 {
@@ -125,9 +125,8 @@ func (o owners) allocations() []metrics.Allocation {
 	return out[:min(len(out), maxAllocations)]
 }
 
-// describe returns the HCAs that there are and that containers can have, or do: first
-// those with an owner, then PFs, then the others, which is the order in which counters
-// are read.
+// describe returns the HCAs that containers have or can have. HCAs with an owner come first, then PFs, then the others:
+// counters are read in this order.
 func describe(snap *rdma.Snapshot, owners owners) []metrics.Device {
 	var out []metrics.Device
 	rank := map[string]int{}
@@ -168,8 +167,8 @@ func describeHCA(h *rdma.HCA, owner metrics.Owner) metrics.Device {
 	return m
 }
 
-// readAllCounters reads the counters of HCAs until there are too many or ctx ends. It
-// returns how many HCAs it left out.
+// readAllCounters reads the counters of HCAs until there are too many or ctx ends. It returns the number of omitted
+// HCAs.
 func readAllCounters(ctx context.Context, sys fs.FS, devices []metrics.Device) (omitted int) {
 	left := maxCounters
 	for i := range devices {
@@ -189,7 +188,7 @@ func readAllCounters(ctx context.Context, sys fs.FS, devices []metrics.Device) (
 	return omitted
 }
 
-// addHealth adds what is held of the health of HCAs.
+// addHealth adds the health and the taints of HCAs.
 func addHealth(s *metrics.State, in Inputs) {
 	view := in.View.Health
 	for condition, n := range view.Counts() {
@@ -207,8 +206,8 @@ func addHealth(s *metrics.State, in Inputs) {
 	}
 }
 
-// containers returns what containers hold of the HCAs of claims. Where the kernel's
-// cgroups cannot be read there is none.
+// containers returns what containers use of the HCAs of claims. If the kernel's cgroups cannot be read, it returns
+// none.
 func containers(cgroups fs.FS, snap *rdma.Snapshot, owners owners) []metrics.Container {
 	var out []metrics.Container
 	for _, u := range rdmacgroup.Read(cgroups) {
@@ -222,7 +221,7 @@ func containers(cgroups fs.FS, snap *rdma.Snapshot, owners owners) []metrics.Con
 	return out[:min(len(out), maxContainers)]
 }
 
-// failures returns what is known of trouble with the API server.
+// failures returns the present problems with the API server, and the number of failed requests since the start.
 func failures(t *apiclient.Troubles) (now []metrics.Failure, counts map[metrics.Failure]int) {
 	for _, one := range t.Current() {
 		now = append(now, metrics.Failure{Request: one.Request, Reason: string(one.Reason)})
@@ -234,7 +233,7 @@ func failures(t *apiclient.Troubles) (now []metrics.Failure, counts map[metrics.
 	return now, counts
 }
 
-// The kinds of devices of the pool.
+// kinds returns a counter for each kind of device of the pool.
 func kinds() map[string]int { return map[string]int{"exclusive": 0, "shared": 0, "group": 0} }
 
 func count(into map[string]int, devices func(func(string) bool)) {
@@ -250,7 +249,7 @@ func count(into map[string]int, devices func(func(string) bool)) {
 	}
 }
 
-// allocatedDevices lists the devices of the pool that claims hold, each once.
+// allocatedDevices returns the devices of the pool that claims hold, each once.
 func allocatedDevices(plans []*plan.Plan) []string {
 	var names []string
 	for _, p := range plans {

@@ -20,33 +20,34 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
 
-// Inputs are what the status page and a scrape are made from.
+// Inputs are the data of the status page and of a scrape.
 type Inputs struct {
 	Node, Version string
 	Started, Now  time.Time
 	View          node.View
-	// Pods are the kubelet's pods with their claims, nil where it does not answer, for the reason NoPods.
+	// Pods are the kubelet's pods with their claims. If the kubelet does not answer, Pods is nil and NoPods is the
+	// reason.
 	Pods   podresources.Claims
 	NoPods error
-	// Decision is what is published, or will be. Published are the devices that are.
+	// Decision is what is published or will be published. Published are the devices that are published now.
 	Decision  *policy.Result
 	Published map[string][]*rdma.HCA
-	// Taints are those of HCAs.
+	// Taints are the taints of HCAs, by name.
 	Taints map[string][]resourceapi.DeviceTaint
-	// Registered says whether the kubelet knows the driver, and NRIConnected whether the container runtime has its
-	// plugin, nil where it is to have none.
+	// Registered means that the kubelet has registered the driver. NRIConnected means that the container runtime has
+	// the driver's plugin. It is nil if the driver uses no NRI.
 	Registered   bool
 	NRIConnected *bool
-	// Problems are those of more than one HCA.
+	// Problems are the problems that concern more than one HCA.
 	Problems []error
 	Troubles *apiclient.Troubles
-	// Events are the history of the node, the newest first.
+	// Events are the recent events of the node, the newest first.
 	Events []statuspage.Event
-	// Cgroups are those of the host.
+	// Cgroups is the host's cgroup file system.
 	Cgroups fs.FS
 }
 
-// Page returns the status page. It reads where the host's PCI devices sit.
+// Page returns the status page. It reads the positions of the host's PCI devices.
 func Page(in Inputs) *statuspage.Page {
 	p := &statuspage.Page{
 		Node: in.Node, Version: in.Version, Started: in.Started, At: in.Now,
@@ -78,7 +79,7 @@ func (in *Inputs) nri() string {
 	}
 }
 
-// problems are what is wrong with more than one HCA.
+// problems returns the problems that concern more than one HCA.
 func (in *Inputs) problems() []string {
 	out := []string{}
 	for _, err := range in.Problems {
@@ -96,7 +97,7 @@ func (in *Inputs) problems() []string {
 	return out
 }
 
-// hcas describes the HCAs that are present, and those that claims hold though they are gone.
+// hcas describes the HCAs that are present, and missing HCAs that claims hold.
 func (in *Inputs) hcas() []statuspage.HCA {
 	view, holders := in.View.Health, holdersOf(in.View.Plans)
 	decisions := map[string]*policy.Decision{}
@@ -188,7 +189,7 @@ func pageClaims(view node.View, pods podresources.Claims) []statuspage.Claim {
 	return out
 }
 
-// drawState notes in the picture of the host who has an HCA, and that it is not well.
+// drawState adds to the picture of the host which claims have an HCA, and that an HCA is not healthy.
 func drawState(p *statuspage.Page) {
 	hcas := map[string]*statuspage.HCA{}
 	for i := range p.HCAs {

@@ -13,17 +13,17 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 )
 
-// The queue is bounded. What exceeds it is lost: the rest says enough.
+// These constants bound the queue. Events beyond them are lost, because the others give enough information.
 const (
 	maxObjects  = 256 // with events waiting
-	maxMessages = 16  // of one reason and one object
+	maxMessages = 16  // of one object and one reason
 )
 
-// costOfHCA is how many requests the events of one HCA usually take: one for the node, for its claim and for its pod,
-// and a GET to find the pod.
+// costOfHCA is the usual number of requests for the events of one HCA: one for the node, one for its claim and one for
+// the pod, and a GET to find the pod.
 const costOfHCA = 4
 
-// queue holds the events that wait to be sent, joined by object and reason.
+// queue holds pending events, merged by object and reason. It is safe for concurrent use.
 type queue struct {
 	node   string
 	claims bool
@@ -35,21 +35,21 @@ type queue struct {
 	forPods map[corev1.ObjectReference][]event.Event // by claim: for pods that are not known yet
 }
 
-// pending is an event that waits to be sent.
+// pending is a pending event.
 type pending struct {
 	event.Reason
 	transitions []health.Transition
 	messages    []string
 }
 
-// step is what to do next for an object. It makes at most one request to the API server.
+// step is the next action for an object. It sends at most one request to the API server.
 type step struct {
 	do     stepKind
 	object corev1.ObjectReference
 	pace   pace // also of the steps that follow from it
 }
 
-// pace says when a step is taken.
+// pace is when a step is taken.
 type pace int
 
 const (
@@ -74,8 +74,8 @@ func newQueue(cfg Config) queue {
 	}
 }
 
-// add adds events of one cause. They go at once if the budget has room for all of them, and for those of the HCAs that
-// may follow.
+// add adds events of one cause. They are sent at once if the budget has room for all of them and for the events of
+// mayFollow more HCAs.
 func (q *queue) add(mayFollow int, batch ...event.Event) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -106,7 +106,7 @@ func (q *queue) add(mayFollow int, batch ...event.Event) {
 	q.schedule(steps, p)
 }
 
-// paceOf returns the pace of so many requests more that follow from steps of a pace.
+// paceOf returns the pace of more requests that follow from steps of a pace.
 func (q *queue) paceOf(p pace, requests int) pace {
 	if p == withinBudget && requests > 0 && !q.budget.Take(requests) {
 		return inTurns
@@ -114,12 +114,13 @@ func (q *queue) paceOf(p pace, requests int) pace {
 	return p
 }
 
-// hasRoom reports whether another event of an object fits. The caller holds mu.
+// hasRoom reports whether the queue has room for another event of an object. The caller holds mu.
 func (q *queue) hasRoom(object corev1.ObjectReference) bool {
 	return len(q.pending) < maxObjects && len(q.forPods[object]) < maxObjects
 }
 
-// join joins an event with those that wait, and reports whether it is the first one of its object. The caller holds mu.
+// join merges an event with the pending ones, and reports whether it is the first one of its object. The caller holds
+// mu.
 func (q *queue) join(object corev1.ObjectReference, e event.Event) (first bool) {
 	first = len(q.pending[object]) == 0
 	i := slices.IndexFunc(q.pending[object], func(p *pending) bool { return p.Reason.Reason == e.Reason.Reason })
@@ -131,7 +132,7 @@ func (q *queue) join(object corev1.ObjectReference, e event.Event) (first bool) 
 	return first
 }
 
-// add joins an event of the same object and reason. Of each HCA the last transition counts.
+// add merges an event of the same object and reason. The last transition of each HCA counts.
 func (p *pending) add(e event.Event) {
 	if t := e.Transition; t != nil {
 		p.transitions = slices.DeleteFunc(p.transitions, func(o health.Transition) bool { return o.Device == t.Device })
@@ -152,7 +153,7 @@ func (p *pending) message() string {
 func (q *queue) schedule(steps []step, p pace) {
 	for _, s := range steps {
 		s.pace = p
-		if p == inTurns && s.do != findPods { // which asks the kubelet
+		if p == inTurns && s.do != findPods { // findPods asks the kubelet, not the API server
 			q.steps.AddAfter(s, q.budget.Turn())
 		} else {
 			q.steps.Add(s)
@@ -160,7 +161,8 @@ func (q *queue) schedule(steps []step, p pace) {
 	}
 }
 
-// next removes and returns the first event of an object, nil for none. If another one waits, its step is scheduled.
+// next removes and returns the first pending event of an object, nil for none. It schedules the step of the following
+// one.
 func (q *queue) next(s step) *pending {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -176,7 +178,7 @@ func (q *queue) next(s step) *pending {
 	return all[0]
 }
 
-// found gives the pods of a claim the events that wait for them.
+// found adds the events that wait for the pods of a claim to these pods.
 func (q *queue) found(s step, pods []corev1.ObjectReference) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -192,7 +194,7 @@ func (q *queue) found(s step, pods []corev1.ObjectReference) {
 	q.schedule(steps, q.paceOf(s.pace, len(steps)-1))
 }
 
-// notFound schedules a request for the pods of a claim, which the node does not know.
+// notFound schedules a request for the pods of a claim that the kubelet's list does not answer.
 func (q *queue) notFound(s step) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -22,7 +22,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
 )
 
-// One object gets eventBurst events at once, and eventPerSecond after that. The budget of the node allows less.
+// The first eventBurst events of an object are sent at once, and eventPerSecond after that. The budget of the node
+// allows less.
 const (
 	eventBurst     = 50
 	eventPerSecond = 0.1
@@ -35,10 +36,10 @@ type Config struct {
 	Claims bool // claims and pods get events too
 	Budget *budget.Budget
 	Clock  clock.WithTicker
-	// Now is the time on the status page; setting the clock of the host does not change its differences.
+	// Now returns the time on the status page. Changes of the host's clock do not change differences.
 	Now func() time.Time
-	// OnlyPod returns the pod of a claim that only one pod can use, without a request to the API server. It returns
-	// nil where that is unknown.
+	// OnlyPod returns the pod of a claim that only this pod can use, without a request to the API server. It returns
+	// nil if the pod is unknown.
 	OnlyPod func(ctx context.Context, claim corev1.ObjectReference) *corev1.ObjectReference
 }
 
@@ -63,9 +64,9 @@ func (r *Recorder) Record(e event.Event) {
 	r.queue.add(0, e)
 }
 
-// RecordHealth records what began or ended of HCAs: on the status page for the HCA, and as events of the node and of
-// the claims that have it, with their pods. So many HCAs more may follow for the same cause: ports that fail together
-// are found one after the other.
+// RecordHealth records the transitions of HCAs: on the status page, and as events of the node, of the claims that hold
+// the HCAs and of their pods. mayFollow is the number of further HCAs that may have the same cause, because ports that
+// fail together are detected one after the other.
 func (r *Recorder) RecordHealth(mayFollow int, transitions []health.Transition, plans []*plan.Plan) {
 	if len(transitions) == 0 {
 		return
@@ -91,20 +92,20 @@ func (r *Recorder) RecordHealth(mayFollow int, transitions []health.Transition, 
 	}
 }
 
-// Note records on the status page alone what happened. The log has it with all details.
+// Note records an event on the status page only. The log has all details.
 func (r *Recorder) Note(reason, object, format string, args ...any) {
 	r.history.Add(r.cfg.Now(), statuspage.Event{Reason: reason, Object: object, Message: fmt.Sprintf(format, args...)})
 }
 
-// Warn records on the status page alone what went wrong.
+// Warn records an error on the status page only.
 func (r *Recorder) Warn(reason, object string, err error) {
 	r.history.Add(r.cfg.Now(), statuspage.Event{Warning: true, Reason: reason, Object: object, Message: err.Error()})
 }
 
-// History returns what the status page shows, the newest first.
+// History returns the events of the status page, the newest first.
 func (r *Recorder) History() []statuspage.Event { return r.history.Events() }
 
-// Due returns how many requests go now. Others may wait for their turn.
+// Due returns the number of steps that are due now. Others may wait for their turn.
 func (r *Recorder) Due() int { return r.queue.steps.Len() }
 
 // Run sends Kubernetes events until ctx ends.
@@ -125,7 +126,7 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 }
 
-// take takes one step.
+// take performs one step.
 func (r *Recorder) take(ctx context.Context, events record.EventRecorder, s step) {
 	switch s.do {
 	case sendEvent:
@@ -148,7 +149,7 @@ func (r *Recorder) take(ctx context.Context, events record.EventRecorder, s step
 	}
 }
 
-// podsOf asks the API server which pods use a claim. A claim that has ended has none.
+// podsOf asks the API server which pods use a claim. It returns none for a claim that has ended.
 func (r *Recorder) podsOf(ctx context.Context, of corev1.ObjectReference) (pods []corev1.ObjectReference, err error) {
 	claim, err := getClaim(ctx, r.cfg.Client, of.Namespace, of.Name, of.UID)
 	if err != nil || claim == nil {

@@ -12,17 +12,17 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// Reporter is where the other parts of the driver report to.
+// Reporter takes the reports of the other parts of the driver.
 type Reporter struct {
 	*Recorder
 	*ClaimStatus // nil for none
 	Node         *node.Node
-	// LimitsIgnored says that the site has the hook ignore limits that it may not set: they cause no event.
+	// LimitsIgnored means that the site lets the hook ignore limits that it may not set. Such limits cause no event.
 	LimitsIgnored bool
 }
 
-// ContainerReported records what the report of the hook in a container means for its claim. The container has its
-// network by then.
+// ContainerReported records the events that the hook's report about a container causes for its claim. The container has
+// its network by then.
 func (r Reporter) ContainerReported(hooked hook.Report, p *plan.Plan) {
 	r.ContainerStarted(p.UID)
 	for _, e := range r.eventsOf(hooked, p) {

@@ -8,9 +8,10 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// This file decides when the next request for the status of a claim may go: queue has the claim, and turns the time.
+// This file decides when the next request for the status of a claim may be sent. The queue holds the claim, and turns
+// holds the time.
 
-// jittering makes each wait up to half as long again: the nodes of a cluster do not retry together.
+// jittering lengthens each wait by up to half, so that the nodes of a cluster do not retry together.
 type jittering struct {
 	workqueue.TypedRateLimiter[types.UID]
 }
@@ -26,7 +27,7 @@ func (s *ClaimStatus) podStarts(uid types.UID, wait time.Duration) {
 	s.queue.AddAfter(uid, wait)
 }
 
-// takeStart reports whether a pod of the claim starts, once. Such a claim needs no turn.
+// takeStart reports whether a pod of the claim starts, and resets that. Such a claim needs no turn.
 func (s *ClaimStatus) takeStart(uid types.UID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,7 +39,7 @@ func (s *ClaimStatus) takeStart(uid types.UID) bool {
 	return starting
 }
 
-// dropTurn removes the turn of a claim, and gives it back to the budget if it has not come yet. The caller holds mu.
+// dropTurn removes the turn of a claim, and returns it to the budget if its time has not come yet. The caller holds mu.
 func (s *ClaimStatus) dropTurn(uid types.UID) {
 	if at, waits := s.turns[uid]; waits && s.cfg.Clock.Now().Before(at) {
 		s.cfg.Budget.GiveBack()
@@ -46,13 +47,13 @@ func (s *ClaimStatus) dropTurn(uid types.UID) {
 	delete(s.turns, uid)
 }
 
-// admit reports whether a request for a claim may go now. If not, the queue returns the claim again in its turn.
+// admit reports whether a request for a claim may be sent now. If not, the queue returns the claim again at its turn.
 func (s *ClaimStatus) admit(uid types.UID, atOnce bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.cfg.Clock.Now()
 	if at, waits := s.turns[uid]; waits {
-		if now.Before(at) { // the queue keeps the earlier of two times: this is that of a turn dropped since
+		if now.Before(at) { // the queue keeps the earlier of two times: this one is of a dropped turn
 			s.queue.AddAfter(uid, at.Sub(now))
 			return false
 		}
@@ -66,11 +67,12 @@ func (s *ClaimStatus) admit(uid types.UID, atOnce bool) bool {
 	return false
 }
 
-// costOfStatus is how many requests the status of a claim takes at most: a PATCH, and if that is refused a GET and a
+// costOfStatus is the greatest number of requests for the status of a claim: a PATCH, and after a refusal a GET and a
 // PUT.
 const costOfStatus = 3
 
-// spread gives turns to claims whose status differs for one cause: at once if the budget has room for all of them.
+// spread schedules claims whose status differs for one cause. They get no wait if atOnce is true and the budget has
+// room for all of them.
 func (s *ClaimStatus) spread(claims []types.UID, atOnce bool) {
 	atOnce = atOnce && s.cfg.Budget.Take(costOfStatus*len(claims))
 	s.mu.Lock()
