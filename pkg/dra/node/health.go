@@ -11,20 +11,20 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 )
 
-// judge has what the health of the node's HCAs is judged by.
+// judge has the data for judging the health of the node's HCAs.
 type judge struct {
-	model      *health.Model // of Run, once it runs
-	down, up   time.Duration // unless SetTimes says otherwise
+	model      *health.Model // used by Start, then only by Run
+	down, up   time.Duration // the defaults that SetTimes may change
 	times      atomic.Pointer[Times]
 	thresholds []health.Threshold
-	readings   map[health.PortID]health.Reading // of the last poll, of Run
+	readings   map[health.PortID]health.Reading // of the last poll; only Run uses it
 
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change of health
 }
 
-// Times returns how long a fault must be seen before it counts, and how long it must be gone before it ends, from the
-// driver's own times.
+// Times returns the time after which a present fault counts, and the time after which an absent fault has ended. Its
+// arguments are the driver's own times.
 type Times func(down, up time.Duration) (time.Duration, time.Duration)
 
 func newJudge(cfg health.Config) *judge {
@@ -32,9 +32,9 @@ func newJudge(cfg health.Config) *judge {
 	return &judge{model: model, down: cfg.Down, up: cfg.Up, thresholds: cfg.Thresholds, changed: make(chan struct{})}
 }
 
-// SetTimes has the health of HCAs judged by other times, from now on.
+// SetTimes sets the times by which the health of HCAs is judged. They apply at once.
 func (n *Node) SetTimes(t Times) {
-	if n.health.times.Swap(&t) != nil { // the first ones come before Start
+	if n.health.times.Swap(&t) != nil { // the first call comes before Start
 		n.changed.Set()
 	}
 }
@@ -46,7 +46,7 @@ func (n *Node) HealthChanged() <-chan struct{} {
 	return n.health.changed
 }
 
-// due returns how long it takes until another look at HCAs in doubt, at most the given time.
+// due returns the time until the next look at HCAs in doubt, at most the given time.
 func (j *judge) due(now time.Time, most time.Duration) time.Duration {
 	if at, ok := j.model.Next(); ok {
 		return min(most, max(0, at.Sub(now)))
@@ -54,7 +54,7 @@ func (j *judge) due(now time.Time, most time.Duration) time.Duration {
 	return most
 }
 
-// judge judges the health of the HCAs, and reports whether it changed.
+// judge judges the health of the HCAs, and reports whether it changed. Only Start and Run call it.
 func (n *Node) judge(ctx context.Context, now time.Time) bool {
 	view, model := n.View(ctx), n.health.model
 	if times := n.health.times.Load(); times != nil {

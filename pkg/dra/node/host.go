@@ -10,27 +10,27 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// Host is the host at one moment. Nobody changes it.
+// Host is the host at one moment. It is immutable.
 type Host struct {
 	// Snapshot has the HCAs that are present or in the network namespace of a pod.
 	*rdma.Snapshot
 	// Health is the health of the HCAs.
 	Health *health.View
-	// Sys is the host's /sys. It is read for what changes without an event, such as GIDs.
+	// Sys is the host's /sys. It is read for data that changes without an event, such as GIDs.
 	Sys fs.ReadLinkFS
 
-	seen  map[string]*rdma.HCA // each usable HCA, as it was last
-	inPod map[string]bool      // those in the network namespaces of pods
+	seen  map[string]*rdma.HCA // last known state of each usable HCA
+	inPod map[string]bool      // HCAs in the network namespaces of pods
 }
 
-// View is a host with the claims that are prepared on it.
+// View is a host with its prepared claims.
 type View struct {
 	*Host
 	// Plans are the plans of the prepared claims.
 	Plans []*plan.Plan
 }
 
-// Known returns an HCA as it was last, whether it is present or not.
+// Known returns the last known state of an HCA, which may be absent now.
 func (h *Host) Known(name string) (rdma.HCA, bool) {
 	hca, ok := h.seen[name]
 	if !ok {
@@ -42,7 +42,7 @@ func (h *Host) Known(name string) (rdma.HCA, bool) {
 // InPod reports whether an HCA is in the network namespace of a pod.
 func (h *Host) InPod(name string) bool { return h.inPod[name] }
 
-// Cards returns the names of the HCAs of whose card an HCA is a VF or SF, sorted.
+// Cards returns the heads of the card that an HCA is a VF or SF of, by name, sorted. It returns none for any other HCA.
 func (h *Host) Cards(name string) []string {
 	part := h.seen[name]
 	if part == nil || part.PF == "" {
@@ -58,8 +58,8 @@ func (h *Host) Cards(name string) []string {
 	return names
 }
 
-// Missing returns the HCAs that claims hold and that nobody could use now, as they were last. They stay published: a
-// scheduler or an autoscaler that finds an allocated device missing takes the node for a smaller one.
+// Missing returns the last known state of the HCAs that claims hold and that are not usable now. They must stay
+// published. A scheduler or an autoscaler that finds an allocated device missing would take the node for a smaller one.
 func (v View) Missing() []rdma.HCA {
 	usable := map[string]bool{}
 	for _, hca := range v.Usable() {
@@ -77,12 +77,12 @@ func (v View) Missing() []rdma.HCA {
 	return missing
 }
 
-// Absent returns those of the missing HCAs that are not on the host at all.
+// Absent returns the missing HCAs that are not on the host at all.
 func (v View) Absent() []rdma.HCA {
 	return slices.DeleteFunc(v.Missing(), func(hca rdma.HCA) bool { return v.Lookup(hca.Name) != nil })
 }
 
-// unbound returns the names of the absent HCAs whose PCI functions are present: nothing drives them.
+// unbound returns the names of the absent HCAs whose PCI functions are present: the functions have no driver.
 func (v View) unbound() []string {
 	var out []string
 	for _, hca := range v.Absent() {
@@ -105,7 +105,7 @@ func (v View) held() []string {
 	return names
 }
 
-// remarkable returns the HCAs that the next driver has to know: those that are present or held, sorted by name.
+// remarkable returns the HCAs that the next driver must know, sorted by name: those that are present or held.
 func (v View) remarkable() []rdma.HCA {
 	held := v.held()
 	out := []rdma.HCA{}

@@ -12,14 +12,15 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// What a driver leaves to the next one of the same boot (docs/adr/0013): the HCAs as they were last, for those that are
-// away when it starts while claims hold them; and their taints, so that a restart does not forget that a link flaps.
+// A driver stores two things for the next driver of the same boot (docs/adr/0013). The first is the last known state of
+// HCAs, because HCAs that claims hold may be missing at the start. The second is their taints, so that a flapping link
+// stays known after a restart.
 const (
 	memoryHCAs   = "hcas"
 	memoryTaints = "taints"
 )
 
-// recall takes over what the driver before has left.
+// recall reads what the driver before has stored.
 func (n *Node) recall() error {
 	var hcas []rdma.HCA
 	_, errHCAs := n.cfg.Store.Recall(memoryHCAs, &hcas)
@@ -35,7 +36,7 @@ func (n *Node) recall() error {
 	return errors.Join(errHCAs, errTaints)
 }
 
-// learn takes over HCAs that were not seen since the driver started.
+// learn adds HCAs that were not seen since the driver started.
 func (h *Host) learn(hcas []rdma.HCA) {
 	h.seen = maps.Clone(h.seen)
 	for _, hca := range hcas {
@@ -45,7 +46,7 @@ func (h *Host) learn(hcas []rdma.HCA) {
 	}
 }
 
-// remember leaves the HCAs to the next driver: those that are present, and others that claims hold.
+// remember stores the HCAs for the next driver, if a new one was seen: those that are present or held.
 func (n *Node) remember(ctx context.Context) {
 	if !n.unsaved.Swap(false) {
 		return
@@ -56,7 +57,7 @@ func (n *Node) remember(ctx context.Context) {
 	}
 }
 
-// RememberTaints leaves the taints of HCAs to the next driver. One goroutine calls it.
+// RememberTaints stores the taints of HCAs for the next driver, if their keys changed. Only one goroutine may call it.
 func (n *Node) RememberTaints(taints map[string][]resourceapi.DeviceTaint) error {
 	same := func(a, b []resourceapi.DeviceTaint) bool { return slices.Equal(keys(a), keys(b)) }
 	if maps.EqualFunc(taints, n.taints, same) {

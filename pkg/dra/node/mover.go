@@ -9,35 +9,35 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// Mover moves RDMA devices between the host's network namespace and those of pods, on a host in exclusive mode
+// Mover moves RDMA devices between the host's network namespace and the namespaces of pods, on a host in exclusive mode
 // (package rdmanetns).
 type Mover interface {
-	// Movable says why the kernel cannot move a device of the host, nil if it can.
+	// Movable returns the reason why the kernel cannot move a device of the host, nil if it can.
 	Movable(ibdev string) error
-	// In moves a device of the host into the namespace of that path, unless it is there already. It reports whether
-	// it moved it.
+	// In moves a device of the host into the namespace of a path, and reports whether it moved it. It is idempotent.
 	In(ibdev, netns string) (moved bool, err error)
-	// Out moves it back to the host. If the namespace has ended or does not have the device, it moves nothing.
+	// Out moves a device back to the host, and reports whether it moved it. It is idempotent: it does nothing if the
+	// namespace has ended or does not have the device.
 	Out(ibdev, netns string) (moved bool, err error)
 }
 
 var (
-	// ErrExclusive says that pods cannot open the RDMA devices of this host.
+	// ErrExclusive means that pods cannot open the RDMA devices of this host.
 	ErrExclusive = errors.New("this node is in exclusive RDMA network namespace mode, where a pod cannot open the host's RDMA devices: " +
 		"let the driver move them (--move-devices, chart value network.moveDevices), or set \"options ib_core netns_mode=1\" in /etc/modprobe.d and reboot the node")
 	errElsewhere = errors.New("it is still in the network namespace of another pod: it comes back when that pod's sandbox has gone")
 )
 
-// movable asks a mover which HCAs it can move.
+// movable is a Mover that caches which HCAs it can move. It is safe for concurrent use.
 type movable struct {
-	Mover // nil where nobody moves them
+	Mover // nil if the driver moves none
 
 	mu       sync.Mutex
 	verdicts map[string]error // of Movable, by ibdev and driver
 }
 
-// can says why an HCA cannot follow a pod, nil if it can. The kernel is asked once for each device and driver: the
-// answer is in the driver's code.
+// can returns the reason why an HCA cannot move into a pod, nil if it can. It asks the kernel once for each device and
+// driver, because the answer depends only on the driver's code.
 func (m *movable) can(h *rdma.HCA) error {
 	if m.Mover == nil {
 		return ErrExclusive
@@ -56,12 +56,13 @@ func (m *movable) can(h *rdma.HCA) error {
 	return err
 }
 
-// moves reports whether HCAs of a host in that state move into pods.
+// moves reports whether HCAs move into pods on a host with this snapshot.
 func (m *movable) moves(snap *rdma.Snapshot) bool {
 	return m.Mover != nil && snap.NetnsMode == rdma.NetnsExclusive
 }
 
-// fixed says of each HCA that is on the host why it cannot follow a pod, "" if it can or if it is in one.
+// fixed returns, for each HCA of the snapshot, the reason why it cannot move into a pod. The reason is "" if the HCA
+// can move, or is in a pod already. It returns nil if HCAs do not move.
 func (m *movable) fixed(snap *rdma.Snapshot, inPod func(name string) bool) map[string]string {
 	if !m.moves(snap) {
 		return nil
@@ -79,24 +80,26 @@ func (m *movable) fixed(snap *rdma.Snapshot, inPod func(name string) bool) map[s
 	return out
 }
 
-// FixedHCAs says of each HCA of a host in exclusive mode why a driver with that mover does not offer it, "" if it does.
-// It returns nil for a nil mover, and in shared mode.
+// FixedHCAs returns, for each HCA of a host in exclusive mode, the reason why a driver with this mover does not offer
+// it, "" if it does. It returns nil for a nil mover, and in shared mode.
 func FixedHCAs(m Mover, snap *rdma.Snapshot) map[string]string {
 	return (&movable{Mover: m}).fixed(snap, func(string) bool { return false })
 }
 
-// Fixed says of each HCA why it cannot follow a pod, "" if it can. It returns nil where HCAs do not move. The snapshot
-// is the host's, perhaps with HCAs that are missing there.
+// Fixed returns, for each HCA, the reason why it cannot move into a pod, "" if it can. It returns nil if HCAs do not
+// move. The snapshot is the host's, perhaps with HCAs that are missing there.
 func (n *Node) Fixed(host *Host, snap *rdma.Snapshot) map[string]string {
 	return n.fixed(snap, host.InPod)
 }
 
-// Moves reports whether HCAs move into pods on this host. The mode is read now: the kernel announces no change of it.
+// Moves reports whether HCAs move into pods on this host. It reads the mode at each call, because the kernel announces
+// no change of it.
 func (n *Node) Moves() bool {
 	return n.Mover != nil && rdma.ReadNetnsMode(n.sys) == rdma.NetnsExclusive
 }
 
-// Admit says why the host cannot give the devices of a plan to a new claim. The mode is read now, as in Moves.
+// Admit returns the reason why the host cannot give the devices of a plan to a new claim, nil if it can. It reads the
+// mode at each call, like Moves.
 func (n *Node) Admit(host *Host, p *plan.Plan) error {
 	if rdma.ReadNetnsMode(n.sys) != rdma.NetnsExclusive {
 		return nil

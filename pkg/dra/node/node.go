@@ -22,40 +22,42 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// Config is what a Node needs.
+// Config configures a Node.
 type Config struct {
-	// HostRoot holds the host's sys and dev.
+	// HostRoot is the directory that holds the host's sys and dev.
 	HostRoot string
-	// Sys is the host's sys, nil for the one below HostRoot.
+	// Sys is the host's sys, nil for the directory below HostRoot.
 	Sys fs.ReadLinkFS
 	// Store has the records of claims.
 	Store *claimstore.Store
-	// Mover moves HCAs into the network namespaces of pods on a host in exclusive mode, nil for nobody.
+	// Mover moves HCAs into the network namespaces of pods on a host in exclusive mode. It may be nil.
 	Mover Mover
-	// Health says how long a fault must last before it counts.
+	// Health has the time that a fault must last before it counts.
 	Health health.Config
-	// Source announces changes of the host, nil for the kernel, which Events configures.
+	// Source announces changes of the host. It is nil for the kernel, which Events configures.
 	Source Source
 	Events watch.Config
-	// Now is time.Now: its differences ignore changes of the host's clock.
+	// Now is time.Now. Changes of the host's clock do not change its differences.
 	Now func() time.Time
 }
 
-// Source announces what may have changed, until ctx ends. After each look at the host, it is told what was found.
+// Source announces what may have changed, until ctx ends. Node calls looked with the snapshot after each reading of the
+// host.
 type Source func(ctx context.Context) (signals <-chan watch.Signal, looked func(*rdma.Snapshot))
 
-// Listener is told of changes. All of its functions are called by one goroutine.
+// Listener is called after changes. One goroutine calls all of its functions.
 type Listener struct {
-	// Reshaped is called when specs of claims may not fit the host any more. After an error it is called again with
-	// the next look at the host.
+	// Reshaped is called when specs of claims may no longer fit the host. After an error it is called again after the
+	// next reading of the host.
 	Reshaped func(context.Context) error
 	// Changed is called after each change of the host or of its health.
 	Changed func()
-	// Health is called with the transitions of one look, and with how many HCAs more may follow for the same cause.
+	// Health is called with the transitions of one look, and with the number of further HCAs that may have the same
+	// cause.
 	Health func(ctx context.Context, mayFollow int, transitions []health.Transition, plans []*plan.Plan)
 }
 
-// Node keeps the picture of the host. It is the only writer of it.
+// Node keeps the Host up to date. It is the only writer of it, and is safe for concurrent use.
 type Node struct {
 	cfg      Config
 	sys      fs.ReadLinkFS
@@ -63,19 +65,19 @@ type Node struct {
 	movable
 	listener Listener
 
-	scan    sync.Mutex // held while the host is read, so that no older picture replaces a newer one
+	scan    sync.Mutex // held while the host is read, so that no older Host replaces a newer one
 	scanner *rdma.Scanner
 	host    atomic.Pointer[Host]
 	writing sync.Mutex // held while the value of host changes
 
-	unsaved  atomic.Bool // an HCA was seen that the next driver would not know
+	unsaved  atomic.Bool // an HCA is not stored for the next driver yet
 	reshaped atomic.Bool // specs of claims may not fit any more
-	changed  wake.Signal // somebody else than Run has read the host, or health is judged by other times
+	changed  wake.Signal // another goroutine has read the host, or SetTimes was called
 	health   *judge
-	taints   map[string][]resourceapi.DeviceTaint // that the next driver will know, of one goroutine
+	taints   map[string][]resourceapi.DeviceTaint // stored for the next driver; for one goroutine
 }
 
-// Open reads the host for the first time.
+// Open returns a Node that has read the host once. It starts no goroutine.
 func Open(cfg Config) (*Node, error) {
 	second, err := rdmamap.Open(cfg.HostRoot)
 	if err != nil {
@@ -96,10 +98,10 @@ func Open(cfg Config) (*Node, error) {
 	return n, err
 }
 
-// Host returns the host as it was read last.
+// Host returns the last reading of the host.
 func (n *Node) Host() *Host { return n.host.Load() }
 
-// View returns the host with the claims that are prepared on it. Records that cannot be read are left out.
+// View returns the host with its prepared claims. It reads the records at each call, and omits unreadable ones.
 func (n *Node) View(ctx context.Context) View {
 	plans, err := n.cfg.Store.List()
 	if err != nil {
@@ -108,10 +110,10 @@ func (n *Node) View(ctx context.Context) View {
 	return View{n.Host(), plans}
 }
 
-// Sys is the host's /sys.
+// Sys returns the host's /sys.
 func (n *Node) Sys() fs.ReadLinkFS { return n.sys }
 
-// replace puts a new value in the place of the host. Change gets a copy of the last one.
+// replace makes a changed copy of the present Host the new one. change gets the copy.
 func (n *Node) replace(change func(h *Host)) {
 	n.writing.Lock()
 	defer n.writing.Unlock()
@@ -120,5 +122,5 @@ func (n *Node) replace(change func(h *Host)) {
 	n.host.Store(&next)
 }
 
-// Plan returns the plan of a prepared claim, nil where there is none.
+// Plan returns the plan of a prepared claim, nil if there is none.
 func (n *Node) Plan(uid types.UID) (*plan.Plan, error) { return n.cfg.Store.Get(uid) }

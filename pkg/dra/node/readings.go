@@ -8,8 +8,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// readPorts reads what health needs to know of ports beside the snapshot. A VF or SF
-// has no cable of its own, and the addresses of its interface are those of a pod.
+// readPorts reads the data of ports that health needs besides the snapshot. It skips VFs and SFs: they have no cable of
+// their own, and the addresses of their interfaces belong to a pod.
 func readPorts(sys fs.FS, snap *rdma.Snapshot, thresholds []health.Threshold) map[health.PortID]health.Reading {
 	out := map[health.PortID]health.Reading{}
 	for _, h := range snap.Usable() {
@@ -29,7 +29,7 @@ func readPorts(sys fs.FS, snap *rdma.Snapshot, thresholds []health.Threshold) ma
 	return out
 }
 
-// readCounters reads the error counters of a port that there are.
+// readCounters reads the error counters of a port that exist.
 func readCounters(sys fs.FS, ibdev string, port int, thresholds []health.Threshold) map[string]uint64 {
 	out := map[string]uint64{}
 	for _, t := range thresholds {

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// pollInterval is how often the states of ports are read: those of InfiniBand and EFA change without an event of
-	// the kernel.
+	// pollInterval is the interval of polling the states of ports. The states of InfiniBand and EFA ports change
+	// without an event of the kernel.
 	pollInterval = 30 * time.Second
-	// rescanInterval is how often the whole host is read without a reason.
+	// rescanInterval is the interval of reading the whole host without an event.
 	rescanInterval = 5 * time.Minute
 )
 
-// Start takes over what an earlier driver knew, and judges the health of the host for the first time. The listener
-// hears of that too. Start comes before Run.
+// Start reads what an earlier driver has stored, and judges the health of the host for the first time. The listener's
+// Health is called for that too. Start comes before Run.
 func (n *Node) Start(ctx context.Context, l Listener) error {
 	n.listener = l
 	logger := klog.FromContext(ctx)
@@ -27,7 +27,7 @@ func (n *Node) Start(ctx context.Context, l Listener) error {
 		logger.Error(err, "What an earlier driver knew of the HCAs is lost")
 	}
 	if n.cfg.Mover != nil {
-		if _, err := n.Rescan(); err != nil { // with those that it remembers, where pods have them
+		if _, err := n.Rescan(); err != nil { // now finds recalled HCAs that are in pods
 			return err
 		}
 	}
@@ -37,7 +37,7 @@ func (n *Node) Start(ctx context.Context, l Listener) error {
 	return nil
 }
 
-// Run keeps the host and its health up to date until ctx ends, and tells the listener. It needs no API server.
+// Run keeps the host and its health up to date until ctx ends, and calls the listener. It needs no API server.
 func (n *Node) Run(ctx context.Context) {
 	signals, looked := n.cfg.Source(ctx)
 	rescan := time.NewTicker(rescanInterval)
@@ -55,7 +55,7 @@ func (n *Node) Run(ctx context.Context) {
 			n.looked(ctx, n.update(signal.Changes))
 		case <-rescan.C:
 			n.looked(ctx, n.update(rdma.Changes{All: true}))
-		case <-due.C: // nothing happened to HCAs in doubt for long enough
+		case <-due.C: // a time of an HCA in doubt has passed
 			n.looked(ctx, n.update(rdma.Changes{IBDevs: rdma.NamesOf(n.health.model.Pending()...)}))
 		case <-poll.C:
 			n.looked(ctx, n.poll())
@@ -76,7 +76,7 @@ func (n *Node) Run(ctx context.Context) {
 	}
 }
 
-// kernelEvents announces what may have changed by the events of the kernel.
+// kernelEvents returns a Source that follows the events of the kernel.
 func kernelEvents(c watch.Config) Source {
 	return func(ctx context.Context) (<-chan watch.Signal, func(*rdma.Snapshot)) {
 		c.Report = func(err error) {
@@ -87,7 +87,8 @@ func kernelEvents(c watch.Config) Source {
 	}
 }
 
-// looked ends a look at the host. If the listener has not adapted to an earlier change, it tries again.
+// looked handles the result of a reading of the host. If the listener failed to adapt to an earlier change, Run calls
+// it again.
 func (n *Node) looked(ctx context.Context, err error) {
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Host not read, its last picture stays published")
@@ -97,11 +98,12 @@ func (n *Node) looked(ctx context.Context, err error) {
 	}
 }
 
-// NotAdapted says that the listener has not adapted to the host. It is called again with the next look.
+// NotAdapted records that the listener failed to adapt to the host. The listener is called again after the next
+// reading.
 func (n *Node) NotAdapted() { n.reshaped.Store(true) }
 
-// adapt has the listener adapt to a change of the host: claims whose devices have other nodes get new specs before a
-// container restarts with old ones. The state of a link is no such change.
+// adapt calls the listener if specs of claims may no longer fit the host. Claims whose devices have other nodes must
+// get new specs before a container restarts with old ones. The state of a link does not matter here.
 func (n *Node) adapt(ctx context.Context) {
 	if !n.reshaped.Swap(false) {
 		return

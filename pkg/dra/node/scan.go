@@ -8,16 +8,16 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// Rescan reads the whole host again, and announces a change.
+// Rescan reads the whole host, and signals a change to Run. It may be called by any goroutine.
 func (n *Node) Rescan() (*Host, error) { return n.read((*rdma.Scanner).Scan) }
 
-// update reads what may have changed, and announces a change.
+// update reads what may have changed, and signals a change to Run.
 func (n *Node) update(c rdma.Changes) error {
 	_, err := n.read(func(s *rdma.Scanner) (*rdma.Snapshot, error) { return s.Update(c) })
 	return err
 }
 
-// poll reads what changes without an event of the kernel, and announces a change.
+// poll reads what changes without an event of the kernel, and signals a change to Run.
 func (n *Node) poll() error {
 	_, err := n.read(func(s *rdma.Scanner) (*rdma.Snapshot, error) { return s.Update(s.Poll()) })
 	return err
@@ -49,8 +49,8 @@ func (n *Node) read(how func(*rdma.Scanner) (*rdma.Snapshot, error)) (*Host, err
 	return n.Host(), nil
 }
 
-// addMoved adds the HCAs that are in the network namespaces of pods. They count as present: what holds for an HCA in
-// general still holds for them, and only their nodes change.
+// addMoved adds the HCAs that are in the network namespaces of pods. They count as present: all general properties of
+// such an HCA stay the same, and only its nodes change.
 func (h *Host) addMoved(snap *rdma.Snapshot) *rdma.Snapshot {
 	var missing []rdma.HCA
 	for name, hca := range h.seen {
@@ -73,7 +73,7 @@ func (h *Host) addMoved(snap *rdma.Snapshot) *rdma.Snapshot {
 	return snap
 }
 
-// see keeps the named HCAs as they are now, if they are usable. It reports whether one of them was unknown.
+// see stores the present state of the named HCAs that are usable. It reports whether one of them was unknown.
 func (h *Host) see(names []string) (unknown bool) {
 	cloned := false
 	for _, name := range names {
@@ -85,17 +85,17 @@ func (h *Host) see(names []string) (unknown bool) {
 		if known && isPart(hca) && !isPart(was) {
 			continue
 		}
-		if !cloned { // other values of Host have the map
+		if !cloned { // other values of Host share the map
 			h.seen, cloned = maps.Clone(h.seen), true
 		}
-		last := *hca // the snapshot is not kept for it
+		last := *hca // a copy, so that the snapshot can be freed
 		h.seen[name] = &last
 		unknown = unknown || !known
 	}
 	return unknown
 }
 
-// isPart reports whether an HCA was read while the kernel took its files away, as it does when the HCA moves: every
+// isPart reports whether an HCA was read while the kernel removed its files, as it does when the HCA moves. A complete
 // port has a link layer.
 func isPart(hca *rdma.HCA) bool {
 	return len(hca.Ports) == 0 || slices.ContainsFunc(hca.Ports, func(p rdma.Port) bool { return p.LinkLayer == "" })

@@ -8,10 +8,10 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// secondOpinion asks rdmamap which HCA sits on a PCI function: code that shares nothing with
-// ours, so that a mistake of ours in reading sysfs gives nobody another card. It costs as much
-// as all else that Prepare reads, and a mistake would be the same the next time, so it is asked
-// once about what an HCA is called. That the kernel still calls it so rdma.Verify reads each time.
+// secondOpinion asks rdmamap which HCA is on a PCI function. rdmamap shares no code with this driver, so a bug in the
+// driver's reading of sysfs gives no claim a wrong card. A question costs as much as everything else that Prepare
+// reads, and a bug would repeat its answer. So each set of names of an HCA is confirmed only once. rdma.Verify checks
+// at each call that the names are still valid.
 type secondOpinion struct {
 	ask func(function string) (ibdevs []string, err error)
 
@@ -19,7 +19,7 @@ type secondOpinion struct {
 	confirmed map[string]names // by HCA
 }
 
-// names are what rdma.Verify compares with sysfs.
+// names are the values that rdma.Verify compares with sysfs.
 type names struct {
 	pci, ibdev string
 	guid       rdma.GUID
@@ -37,7 +37,7 @@ func namesOf(h *rdma.HCA) names {
 // confirm returns an error if rdmamap does not find an HCA on its function.
 func (s *secondOpinion) confirm(h *rdma.HCA) error {
 	if h.Identity.PCI == "" || h.Identity.SF != nil {
-		return nil // it has no answer
+		return nil // rdmamap has no answer
 	}
 	now := namesOf(h)
 	s.mu.Lock()

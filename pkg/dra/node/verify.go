@@ -13,8 +13,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// Confirm checks that the names that the HCAs of a plan have on a host are still theirs. It reads the kernel's word
-// again, so that a host that is out of date gives nobody another card.
+// Confirm checks that the names that the HCAs of a plan have in a Host are still valid. It reads the kernel's present
+// state, so that an outdated Host gives no claim a wrong card.
 func (n *Node) Confirm(host *Host, p *plan.Plan) error {
 	for _, d := range p.Devices {
 		for _, name := range d.HCAs() {
@@ -26,17 +26,17 @@ func (n *Node) Confirm(host *Host, p *plan.Plan) error {
 	return nil
 }
 
-// verifier compares HCAs with what the kernel says now.
+// verifier compares HCAs with the present state of the kernel.
 type verifier struct {
 	root   string // of the host
 	sys    fs.ReadLinkFS
 	second secondOpinion
 }
 
-// verify checks that the kernel's names of an HCA still lead to its slot, by our own reading and by rdmamap's, and that
-// its nodes stand in /dev as sysfs says. Ours is of now; rdmamap has confirmed the very names that it found.
+// verify checks that the kernel's names of an HCA still lead to its slot, and that its nodes in /dev match sysfs. The
+// driver reads the kernel at each call. rdmamap has confirmed the same names once.
 func (v *verifier) verify(host *Host, hca *rdma.HCA, classes []cdi.NodeClass) error {
-	if host.InPod(hca.Name) { // the host sees only its nodes
+	if host.InPod(hca.Name) { // the host sees only the nodes of the HCA
 		now := rdma.Elsewhere(v.sys, []rdma.HCA{*hca})
 		if len(now) == 0 || *now[0].Uverbs != *hca.Uverbs {
 			return fmt.Errorf("%w: HCA %s has been moved again", rdma.ErrChanged, hca.IBDev)
@@ -60,7 +60,7 @@ func (v *verifier) checkNodes(host *Host, hca *rdma.HCA, classes []cdi.NodeClass
 	return err
 }
 
-// checkNode looks at a device node on the host. The runtime would fail on a missing one with less to say.
+// checkNode checks a device node on the host. For a missing node, the runtime's own error would say less.
 func (v *verifier) checkNode(node rdma.Node) error {
 	path := filepath.Join(v.root, node.Path())
 	var st unix.Stat_t
