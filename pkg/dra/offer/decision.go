@@ -14,20 +14,20 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// Decision is what is published: the policy applied to the host, and to what claims hold of it. Nobody changes it.
+// Decision is the policy applied to the host and to the plans of claims: what is published. It is immutable.
 type Decision struct {
 	policy.Result
-	// Devices are the published devices, with their HCAs.
+	// Devices are the published devices with their HCAs.
 	Devices map[string][]*rdma.HCA
 
 	groups        map[string][]string // the names of the HCAs of each published group
-	resourceNames map[string]string   // under which CNI plugins get HCAs
+	resourceNames map[string]string   // under which CNI plugins get HCAs, by the name of the HCA
 	taints        map[string][]resourceapi.DeviceTaint
-	deviates      bool // claims may be why something is not published as the policy says
+	deviates      bool // claims may be the reason for a deviation from the policy
 }
 
-// Decision returns what is published. Before the first publication it returns what will be published: the kubelet may be
-// faster than the API server.
+// Decision returns what is published. Before the first publication it returns what will be published, because the
+// kubelet may call before the API server answers.
 func (o *Offer) Decision(ctx context.Context) *Decision {
 	if published := o.last.Load(); published != nil {
 		return published
@@ -43,8 +43,8 @@ func (o *Offer) Published() map[string][]*rdma.HCA {
 	return nil
 }
 
-// decide applies the policy in force. HCAs that claims hold stay published while they are missing. Plans come from the
-// records of claims, so they survive a restart.
+// decide applies the present policy. HCAs that claims hold stay published while they are missing. The plans come from
+// the records of claims, so they survive a restart.
 func (o *Offer) decide(view node.View) *Decision {
 	snap, missing := view.Snapshot, view.Missing()
 	if len(missing) > 0 {
@@ -90,7 +90,7 @@ func newDecision(r policy.Result) *Decision {
 	return out
 }
 
-// hcasOf returns the names of the HCAs of a device, also of one that is not published any more.
+// hcasOf returns the names of the HCAs of a device, which need not be published any more.
 func (d *Decision) hcasOf(device string) []string {
 	name := devicename.Parse(device)
 	if name.Group != "" {
@@ -99,7 +99,7 @@ func (d *Decision) hcasOf(device string) []string {
 	return []string{name.HCA}
 }
 
-// held returns the views in which claims hold HCAs, and the groups that they hold. Access for monitoring holds nothing.
+// held returns the forms in which claims hold HCAs, and the groups that they hold. Access for monitoring holds nothing.
 func held(plans []*plan.Plan) policy.State {
 	state := policy.State{Held: map[string]policy.Held{}, HeldGroups: map[string][]string{}}
 	for _, p := range plans {

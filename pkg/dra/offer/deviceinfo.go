@@ -9,9 +9,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 )
 
-// writeDeviceInfo writes the files that tell CNI plugins about the devices that are about to be published. It must run
-// before the slices are published, so that no pod is faster. Without a file, CNI plugins do their work, but report less
-// about it.
+// writeDeviceInfo writes the files that describe the devices to CNI plugins. It must run before the slices are
+// published, so that no pod starts without them. Without a file, CNI plugins work but report fewer details.
 func (o *Offer) writeDeviceInfo(ctx context.Context, decided *Decision) {
 	if o.cfg.DeviceInfoDir == "" {
 		return
@@ -22,7 +21,7 @@ func (o *Offer) writeDeviceInfo(ctx context.Context, decided *Decision) {
 	}
 }
 
-// cniDevices are the published devices that CNI plugins can be given.
+// cniDevices returns the published devices that CNI plugins can get.
 func cniDevices(decided *Decision) []deviceinfo.Device {
 	var out []deviceinfo.Device
 	for _, one := range decided.Decisions {

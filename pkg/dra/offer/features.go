@@ -16,15 +16,14 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
 )
 
-// Optional features of the API server, by their gates, and what is published
-// without them.
+// These are optional features of the API server, named by their feature gates.
 const (
 	gateConsumable = "DRAConsumableCapacity"
 	gateCounters   = "DRAPartitionableDevices"
 	gateTaints     = "DRADeviceTaints"
 
-	// gateNone is no gate: API servers before Kubernetes 1.36 do not know the effect
-	// None, and refuse a slice with it.
+	// gateNone is no feature gate. API servers before Kubernetes 1.36 do not know the taint effect None, and reject a
+	// slice with it.
 	gateNone = "device taints of effect None"
 )
 
@@ -35,9 +34,8 @@ var without = map[string]string{
 	gateNone:       "conditions that keep no claim away are not in the slices",
 }
 
-// missing are the features that the API server turned out not to have. Whether it
-// has them is known from what it does with a slice alone: versions and gates of a
-// managed control plane cannot be asked for. A restart of the driver tries again.
+// missing has the features that the API server turned out to lack. Only the server's answer to a slice shows this:
+// nobody can read the versions and gates of a managed control plane. A restart of the driver tries the features again.
 type missing struct {
 	mu    sync.Mutex
 	gates []string
@@ -49,7 +47,7 @@ func (m *missing) has(gate string) bool {
 	return slices.Contains(m.gates, gate)
 }
 
-// add remembers a gate, and returns false if it was known.
+// add adds a gate, and returns false if it was there already.
 func (m *missing) add(gate string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -60,8 +58,8 @@ func (m *missing) add(gate string) bool {
 	return true
 }
 
-// notPublished takes the error of slices that the API server did not take as they are. If it lacks a feature, the
-// offer publishes without it. The publisher tries all else again.
+// notPublished handles the error of slices that the API server did not store as they are. If the server lacks a
+// feature, it has the slices published without the feature. The publisher retries after any other error.
 func (o *Offer) notPublished(ctx context.Context, err error) {
 	if _, ok := errors.AsType[*resourceslice.DroppedFieldsError](err); ok {
 		o.cfg.Troubles.Note(ctx, "publish resourceslices", apiclient.DroppedFields, err.Error())
@@ -75,20 +73,20 @@ func (o *Offer) notPublished(ctx context.Context, err error) {
 	utilruntime.HandleErrorWithContext(ctx, err, "Slices not published")
 }
 
-// usesCounters reports whether the slices that were published last have counters.
+// usesCounters reports whether the last published slices have counters.
 func (o *Offer) usesCounters() bool {
 	published := o.last.Load()
 	return published != nil && published.Options.Counters
 }
 
-// missingFeatures returns the features that an error of publishing shows to be
-// missing, if it can be published without them.
+// missingFeatures returns the missing features that an error of publishing shows, if the slices can be published
+// without them.
 func missingFeatures(err error, countersUsed bool) []string {
 	if dropped, ok := errors.AsType[*resourceslice.DroppedFieldsError](err); ok {
 		return slices.DeleteFunc(dropped.DisabledFeatures(), func(gate string) bool { return without[gate] == "" })
 	}
-	// Kubernetes 1.34 wants counters in the slice of the devices that use them, and
-	// refuses slices as later versions want them.
+	// Kubernetes 1.34 requires counters in the slice of the devices that use them. It rejects the slices that later
+	// versions require.
 	if countersUsed && apierrors.IsInvalid(err) && strings.Contains(err.Error(), "ounter") {
 		return []string{gateCounters}
 	}
@@ -98,7 +96,7 @@ func missingFeatures(err error, countersUsed bool) []string {
 	return nil
 }
 
-// publishWithout publishes again, without features. It says so once.
+// publishWithout has the slices published without features. It logs and reports each feature once.
 func (o *Offer) publishWithout(ctx context.Context, gates []string, err error) {
 	again := false
 	for _, gate := range gates {

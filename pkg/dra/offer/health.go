@@ -13,16 +13,16 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// The kubelet takes a device's health for unknown when it has not heard of it for
-// the lease, and forgets all of a driver when one of its two processes of a
-// rolling update ends, so reports are sent again well within the lease.
+// The kubelet treats a device's health as unknown without a report within the lease. During a rolling update two
+// drivers run, and the kubelet drops all reports of a driver when one of them ends. So reports are repeated well within
+// the lease.
 const (
 	healthInterval = 10 * time.Second
 	healthLease    = 30 * time.Second
 )
 
-// WatchHealth reports the health of all published devices to the kubelet, again and again and when it changes, until
-// ctx ends.
+// WatchHealth reports the health of all published devices to the kubelet, periodically and after each change, until ctx
+// ends.
 func (o *Offer) WatchHealth(ctx context.Context, reports chan<- kubeletplugin.DeviceHealthReport) error {
 	ticker := time.NewTicker(healthInterval)
 	defer ticker.Stop()
@@ -56,8 +56,7 @@ func healthReport(pool string, view *health.View, devices map[string][]*rdma.HCA
 	return report
 }
 
-// healthOfAll judges a device by the worst of its HCAs, and says what is wrong with
-// each of them.
+// healthOfAll returns the worst health of a device's HCAs, and the faults of each of them.
 func healthOfAll(view *health.View, hcas []*rdma.HCA, now time.Time) (health.Status, string) {
 	status := health.Healthy
 	var messages []string

@@ -23,17 +23,17 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 )
 
-// Config is what an Offer needs.
+// Config configures an Offer.
 type Config struct {
 	Client   kubernetes.Interface
 	Node     *node.Node
 	NodeName string
-	// Site is what every claim of the node gets, unless the policy says otherwise.
+	// Site is the default for every claim of the node. The policy overrides it.
 	Site plan.Site
-	// Policy is in force until its file changes, nil for the default. PolicyFile is "" for none.
+	// Policy is the policy until its file changes, nil for the default. PolicyFile is "" for none.
 	Policy     *policy.Config
 	PolicyFile string
-	// DeviceInfoDir is where CNI plugins look for device information files, "" for none.
+	// DeviceInfoDir is the directory in which CNI plugins look for device information files, "" for none.
 	DeviceInfoDir string
 	// RuntimeCDI confirms that the container runtime applies CDI devices.
 	RuntimeCDI bool
@@ -43,28 +43,28 @@ type Config struct {
 	Now        func() time.Time
 }
 
-// Reporter takes what people should know. Both record on the status page alone.
+// Reporter takes reports for people. Both methods record on the status page only.
 type Reporter interface {
 	Note(reason, object, format string, args ...any)
 	Warn(reason, object string, err error)
 }
 
-// Offer decides what is published. It is safe for use by several goroutines.
+// Offer decides what is published, and publishes it. It is safe for concurrent use.
 type Offer struct {
 	cfg        Config
-	changed    wake.Signal // something that the decision was made from
+	changed    wake.Signal // an input of the decision has changed
 	registered wake.Signal // the kubelet registered the driver
 	policy     atomic.Pointer[policy.Config]
 	file       *policyFile
-	last       atomic.Pointer[Decision] // nil before the first one
+	last       atomic.Pointer[Decision] // nil before the first decision
 	gate       gate
 	missing    missing
 	publisher  *publisher.Publisher
-	slices     resources.Builder // of publish
-	deviceInfo deviceinfo.Store  // of publish
+	slices     resources.Builder // only publish uses it
+	deviceInfo deviceinfo.Store  // only publish uses it
 }
 
-// New returns an Offer that publishes nothing before Run.
+// New returns an Offer. It starts no goroutine before Run.
 func New(cfg Config) *Offer {
 	o := &Offer{
 		cfg: cfg, changed: wake.NewSignal(), registered: wake.NewSignal(), deviceInfo: deviceinfo.Store{Dir: cfg.DeviceInfoDir},
@@ -72,7 +72,7 @@ func New(cfg Config) *Offer {
 	o.gate.cfg = &o.cfg
 	o.publisher = publisher.New(publisher.Config{
 		Client: cfg.Client, Driver: plan.DriverName, Node: cfg.NodeName, Report: o.notPublished,
-		Stored: debug.FreeOSMemory, // the start needs twice the memory of what follows, and Go would keep it
+		Stored: debug.FreeOSMemory, // the start needs twice the memory of later work, and Go would keep it
 	})
 	if cfg.Policy == nil {
 		cfg.Policy = policy.Default()
@@ -82,13 +82,13 @@ func New(cfg Config) *Offer {
 	return o
 }
 
-// Start watches the configuration file. It comes before Run.
+// Start starts to watch the configuration file. It comes before Run.
 func (o *Offer) Start() (err error) {
 	o.file, err = watchPolicy(o.cfg.PolicyFile)
 	return err
 }
 
-// Close ends what Start began.
+// Close ends the watch of Start.
 func (o *Offer) Close() { o.file.close() }
 
 // Run publishes until ctx ends.
@@ -100,13 +100,14 @@ func (o *Offer) Run(ctx context.Context) {
 	}
 }
 
-// Changed has the offer decide again: the host or its health has changed.
+// Changed starts a new decision after a change of the host or of its health. It does not block.
 func (o *Offer) Changed() { o.changed.Set() }
 
-// Registered has the offer publish again: a kubelet that has just started has wiped the slices of its node.
+// Registered starts a new publication, because a kubelet that has just started deletes the slices of its node. It does
+// not block.
 func (o *Offer) Registered() { o.registered.Set() }
 
-// Withheld returns why nothing is published, nil if it is.
+// Withheld returns the reason why nothing is published, nil if slices are published.
 func (o *Offer) Withheld() error { return o.gate.closed() }
 
 // Facts implements claims.Offer.
@@ -128,7 +129,7 @@ func (o *Offer) Facts(ctx context.Context, host *node.Host, claim *resourceapi.R
 }
 
 // Prepared implements claims.Offer. If some devices of the claim are no longer published that way, the policy has
-// changed since they were allocated: the next decision counts the claim.
+// changed since the allocation: the next decision takes the claim into account.
 func (o *Offer) Prepared(p *plan.Plan) {
 	published := o.last.Load()
 	if published == nil {
@@ -140,14 +141,14 @@ func (o *Offer) Prepared(p *plan.Plan) {
 	}
 }
 
-// Ended implements claims.Offer. A claim may have been the reason why something is not published as the policy says.
+// Ended implements claims.Offer. The claim may have been the reason for a deviation from the policy.
 func (o *Offer) Ended() {
 	if published := o.last.Load(); published != nil && published.deviates {
 		o.changed.Set()
 	}
 }
 
-// Taints returns the taints of HCAs by name, under the policy in force.
+// Taints returns the taints of HCAs by name, under the present policy.
 func (o *Offer) Taints(view *health.View) map[string][]resourceapi.DeviceTaint {
 	by := health.Policy{Effects: o.policy.Load().TaintEffects(), Informational: !o.missing.has(gateNone)}
 	out := map[string][]resourceapi.DeviceTaint{}

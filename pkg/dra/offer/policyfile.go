@@ -19,7 +19,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 )
 
-// ReadPolicy reads the configuration file of a site.
+// ReadPolicy reads and validates the configuration file of a site.
 func ReadPolicy(path string) (*policy.Config, error) {
 	data, err := yamlread.Config.Read(path)
 	if err != nil {
@@ -39,8 +39,8 @@ func parsePolicy(path string, data []byte) (*policy.Config, error) {
 	return c, nil
 }
 
-// checkEdits tries what every container would get: no claim could be prepared with
-// an environment or mounts that do not fit in a CDI spec.
+// checkEdits makes a CDI spec with the environment and the mounts of every container. If they did not fit in a spec, no
+// claim could be prepared.
 func checkEdits(c *policy.Config) error {
 	site := siteOf(plan.Site{}, c)
 	if len(site.Env)+len(site.Mounts) == 0 {
@@ -51,25 +51,24 @@ func checkEdits(c *policy.Config) error {
 }
 
 const (
-	// policyInterval is how often the configuration file is looked at without an
-	// event, since a watch may lose some.
+	// policyInterval is the interval of reading the configuration file without an event, because a watch may lose
+	// events.
 	policyInterval = time.Minute
-	// policySettle is how long the file's directory must be quiet: an editor that
-	// writes a file in place leaves half of it for a moment, which may be valid.
+	// policySettle is the time without an event in the file's directory before the file is read. An editor that writes
+	// a file in place leaves half of it for a moment, which may be valid.
 	policySettle = 200 * time.Millisecond
 )
 
-// policyFile is the file that the policy in force came from, or a newer one that
-// is not good.
+// policyFile is the watched configuration file. Its last content may be invalid, and is then not the present policy.
 type policyFile struct {
 	path    string
 	watcher *fsnotify.Watcher
-	data    []byte // as read last
-	fault   string // why it cannot be read, as said last
+	data    []byte // the last content
+	fault   string // the last reported error
 }
 
-// watchPolicy starts to watch the directory of a file. A watch of the file itself is no use: a mounted ConfigMap is a
-// chain of links, and an update replaces one link in the directory.
+// watchPolicy starts to watch the directory of a file. A watch of the file itself would not work: a mounted ConfigMap
+// is a chain of links, and an update replaces one link in the directory.
 func watchPolicy(path string) (*policyFile, error) {
 	if path == "" {
 		return &policyFile{}, nil
@@ -91,13 +90,13 @@ func (f *policyFile) close() {
 	}
 }
 
-// followPolicy keeps the policy in force in step with its file, until ctx ends.
+// followPolicy applies changes of the configuration file until ctx ends.
 func (o *Offer) followPolicy(ctx context.Context) {
 	f := o.file
 	if f.path == "" {
 		return
 	}
-	settled := time.NewTimer(0) // it may have changed since it was read
+	settled := time.NewTimer(0) // the file may have changed since it was read
 	defer settled.Stop()
 	ticker := time.NewTicker(policyInterval)
 	defer ticker.Stop()
@@ -117,9 +116,8 @@ func (o *Offer) followPolicy(ctx context.Context) {
 	}
 }
 
-// reloadPolicy puts the file's policy in force. A file that is not good, or not
-// there, changes nothing: no claim is given more, or loses its HCA, by a typing
-// error.
+// reloadPolicy applies the configuration file. An invalid or missing file changes nothing. So a typing error neither
+// gives a claim more nor takes its HCA away.
 func (o *Offer) reloadPolicy(ctx context.Context, f *policyFile) {
 	data, err := yamlread.Config.Read(f.path)
 	if err == nil && f.data != nil && bytes.Equal(data, f.data) && f.fault == "" {
@@ -147,13 +145,12 @@ func (o *Offer) reloadPolicy(ctx context.Context, f *policyFile) {
 	o.cfg.Report.Note("ConfigurationInForce", f.path, "what is published follows it")
 }
 
-// siteOf returns what every claim of the node gets that is prepared now: the flags,
-// and what the configuration says over them.
+// siteOf returns what every newly prepared claim of the node gets: the flags, overridden by the configuration.
 func siteOf(flags plan.Site, c *policy.Config) plan.Site {
 	container := c.Container()
 	edits := container.Edits()
 	site := plan.Site{Memlock: flags.Memlock, Env: edits.Env, Mounts: edits.Mounts}
-	// Parse has checked it.
+	// Parse has validated the size.
 	if size, err := hook.ParseSize(container.Memlock); err == nil {
 		site.Memlock = v1alpha1.MemlockUnlimited
 		if size != hook.Unlimited {

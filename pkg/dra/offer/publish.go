@@ -16,13 +16,12 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// decideSpacing is the least time between two decisions on what to publish, where the
-// first was to publish nothing anew: it costs this node alone. Between two
-// publications there is the interval of the policy, so that a storm costs the API
-// server one write a second.
+// decideSpacing is the shortest time between two decisions if the first one changed no slice: it costs only this node.
+// Between two publications the interval of the policy applies, so that a storm of events costs the API server one write
+// a second.
 const decideSpacing = 100 * time.Millisecond
 
-// publishLoop keeps what is published in step with the host until ctx ends.
+// publishLoop publishes after each change until ctx ends.
 func (o *Offer) publishLoop(ctx context.Context) {
 	if !o.gate.wait(ctx) {
 		return
@@ -37,7 +36,7 @@ func (o *Offer) publishLoop(ctx context.Context) {
 				return
 			}
 		case <-o.registered:
-			// A kubelet that restarted may have another container runtime.
+			// The kubelet may have restarted with another container runtime.
 			if err := o.gate.check(ctx); err != nil {
 				klog.FromContext(ctx).Error(err, "Container runtime not looked at again")
 			}
@@ -48,7 +47,7 @@ func (o *Offer) publishLoop(ctx context.Context) {
 	}
 }
 
-// spacing is how long the next publication for a reason on this node has to wait.
+// spacing returns the time until the next publication for a change on this node.
 func (o *Offer) spacing(published bool) time.Duration {
 	interval := o.policy.Load().PublishInterval()
 	if published {
@@ -57,8 +56,8 @@ func (o *Offer) spacing(published bool) time.Duration {
 	return min(interval, decideSpacing)
 }
 
-// publish hands the slices that fit the host and the policy to the publisher, unless
-// they are the last ones, and returns them.
+// publish passes the wanted slices to the publisher if they differ from the last ones, and returns them. One goroutine
+// calls it.
 func (o *Offer) publish(ctx context.Context, last []resourceslice.Slice) []resourceslice.Slice {
 	logger, watch := klog.FromContext(ctx), o.cfg.Metrics.Start(metrics.Publish)
 	view := o.cfg.Node.View(ctx)
@@ -93,7 +92,7 @@ func deviceCount(published []resourceslice.Slice) int {
 	return n
 }
 
-// reportHost says what is wrong with the host.
+// reportHost logs the problems of the host.
 func reportHost(logger klog.Logger, snap *rdma.Snapshot) {
 	if snap.NetnsMode == rdma.NetnsExclusive {
 		logger.Error(node.ErrExclusive, "No RDMA device is offered to new claims")
@@ -107,7 +106,7 @@ func reportHost(logger klog.Logger, snap *rdma.Snapshot) {
 	}
 }
 
-// reportPolicy says what is not published as the policy has it, and why.
+// reportPolicy logs which HCAs and groups are not published as the policy says, and why.
 func reportPolicy(logger klog.Logger, decided *Decision) {
 	for _, one := range decided.Decisions {
 		if one.View == one.Wanted && one.Reason == "" {

@@ -18,22 +18,20 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// apiBackoff spaces the tries to reach the API server: one second, twice as much each
-// time, half a minute at most, and each up to half as much more, so that the nodes of
-// a cluster whose server was away do not come back all at once.
+// apiBackoff returns the backoff for requests to the API server: one second, doubled each time, 30 s at most. Each wait
+// is up to half as long again, so that the nodes of a cluster do not retry together after the server was away.
 func apiBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: math.MaxInt, Cap: 30 * time.Second}
 }
 
-// gate keeps back what would be published while the node's container runtime cannot be trusted with CDI devices.
+// gate prevents publication while the node's container runtime may omit CDI devices.
 type gate struct {
 	cfg    *Config
 	reason atomic.Pointer[error] // nil for none
 }
 
-// wait decides whether this node's container runtime can be trusted with
-// CDI devices. It tries until the API server tells which runtime it is, and
-// returns false if ctx ends before. Meanwhile claims are prepared and unprepared.
+// wait waits until the API server answers which container runtime the node has. It retries, and returns false if ctx
+// ends first. Meanwhile claims are prepared and unprepared.
 func (g *gate) wait(ctx context.Context) bool {
 	for backoff := apiBackoff(); ; {
 		err := g.check(ctx)
@@ -49,8 +47,8 @@ func (g *gate) wait(ctx context.Context) bool {
 	}
 }
 
-// check asks for the container runtime. If it is not to be trusted, nothing
-// is published, and log and event say why.
+// check reads the node's container runtime. If it may omit CDI devices, nothing is published, and the log and an event
+// have the reason.
 func (g *gate) check(ctx context.Context) error {
 	node, err := g.cfg.Client.CoreV1().Nodes().Get(ctx, g.cfg.NodeName, metav1.GetOptions{})
 	if err != nil {
@@ -62,7 +60,7 @@ func (g *gate) check(ctx context.Context) error {
 	}
 	known := g.set(reason) != nil
 	if reason == nil || known {
-		return nil // it was said
+		return nil // it was reported already
 	}
 	g.cfg.Report.Warn("NoRDMADevices", g.cfg.NodeName, reason)
 	klog.FromContext(ctx).Error(reason, "No RDMA device is published")
@@ -70,7 +68,7 @@ func (g *gate) check(ctx context.Context) error {
 	return nil
 }
 
-// closed returns why nothing is published, nil if it is.
+// closed returns the reason why nothing is published, nil if slices are published.
 func (g *gate) closed() error {
 	if reason := g.reason.Load(); reason != nil {
 		return *reason
@@ -78,7 +76,7 @@ func (g *gate) closed() error {
 	return nil
 }
 
-// set returns the reason that there was before.
+// set sets the reason, and returns the one before.
 func (g *gate) set(reason error) error {
 	if before := g.reason.Swap(&reason); before != nil {
 		return *before
@@ -86,9 +84,8 @@ func (g *gate) set(reason error) error {
 	return nil
 }
 
-// dropsCDI returns why a runtime would start a container without the CDI devices
-// it was asked for, nil if it would not. containerd does so silently before 2.0
-// unless enable_cdi is set, which the node object does not tell.
+// dropsCDI returns the reason why a runtime would start a container without its requested CDI devices, nil if it would
+// not. containerd before 2.0 does so silently unless enable_cdi is set, and the node object does not show this setting.
 func dropsCDI(version string) error {
 	v, ok := strings.CutPrefix(version, "containerd://")
 	if !ok || !strings.HasPrefix(strings.TrimPrefix(v, "v"), "1.") {
@@ -98,10 +95,10 @@ func dropsCDI(version string) error {
 		"set it in the CRI section of its config.toml, restart containerd, and confirm it with the driver's flag --runtime-cdi-enabled (chart value runtimeCDIEnabled)", v)
 }
 
-// warnNode leaves an event on the node. It is a convenience: the log has it too.
+// warnNode writes an event for the node. A failure is only logged, because the log has the same text.
 func (g *gate) warnNode(ctx context.Context, node *corev1.Node, reason, message string) {
 	event := &corev1.Event{
-		// One name for a node: a driver that restarts again and again leaves one event.
+		// The name is the same for each start: a driver that restarts repeatedly writes one event.
 		ObjectMeta:     metav1.ObjectMeta{Name: plan.DriverName + "." + node.Name, Namespace: metav1.NamespaceDefault},
 		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID},
 		Type:           corev1.EventTypeWarning,
