@@ -22,7 +22,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// Config is what Claims need.
+// Config configures Claims.
 type Config struct {
 	Client   kubernetes.Interface
 	Node     *node.Node
@@ -30,27 +30,28 @@ type Config struct {
 	Offer    Offer
 	Report   Reporter
 	NodeName string
-	// HostRoot holds the host's sys, where pods have cgroups. PodUID is the driver's own pod.
+	// HostRoot is the directory that holds the host's sys, which has the cgroups of pods. PodUID is the UID of the
+	// driver's pod.
 	HostRoot string
 	PodUID   types.UID
-	// StateDir has the files of claims, and CDIDir their specs.
+	// StateDir has the files of claims. CDIDir has their specs.
 	StateDir, CDIDir string
-	// PodResources is the socket where the kubelet lists which pods use which claims.
+	// PodResources is the kubelet's socket that lists which pods use which claims.
 	PodResources string
-	// DeviceMetadata gives containers files about their devices (KEP-5304).
+	// DeviceMetadata makes the driver give containers files about their devices (KEP-5304).
 	DeviceMetadata bool
-	// Interfaces says that pods get the network interfaces that claims ask for.
+	// Interfaces means that pods get the network interfaces that their claims ask for.
 	Interfaces bool
 	Hook       plan.HookOptions
 	Metrics    *metrics.Instruments
-	// Budget and Clock bound the requests that nobody waits for.
+	// Budget and Clock bound background requests.
 	Budget *budget.Budget
 	Clock  clock.WithTicker
-	// Fail ends the driver, which is started again.
+	// Fail ends the driver with an error, so that it is restarted.
 	Fail func(error)
 }
 
-// Offer is what the driver publishes, as far as claims concern it.
+// Offer is the part of package offer that claims need.
 type Offer interface {
 	// Facts returns what the published devices and the node's configuration give to a new claim.
 	Facts(context.Context, *node.Host, *resourceapi.ResourceClaim) plan.Facts
@@ -59,29 +60,31 @@ type Offer interface {
 	Ended()
 }
 
-// Pods is what claims ask of the node's pods. Without the container runtime's NRI there is none.
+// Pods is the part of package pods that claims need. It is nil if the driver uses no NRI.
 type Pods interface {
-	// Admit says why a network interface of a new claim cannot go into a pod of this host.
+	// Admit returns the reason why a network interface of a new claim cannot be attached to a pod of this host, nil if
+	// it can.
 	Admit(*node.Host, *plan.Plan) error
-	// UsingHostNetwork returns those of some pods that use the host's network.
+	// UsingHostNetwork returns which of the given pods use the host's network.
 	UsingHostNetwork([]types.UID) []types.UID
-	// Using returns the pods with a container that has a device of a claim, and whether all pods are known.
+	// Using returns the pods with a container that has a device of a claim. complete reports whether all pods of the
+	// node are known.
 	Using(*plan.Plan) (pods []types.UID, complete bool)
 }
 
-// Reporter takes what people should know.
+// Reporter takes reports for people.
 type Reporter interface {
 	Record(event.Event)
-	// Note records on the status page alone.
+	// Note records an event on the status page only.
 	Note(reason, object, format string, args ...any)
-	// Prepared is called with a claim as the API server has it, and Ended with one that has ended.
+	// Prepared is called with a claim as the API server has it. Ended is called with a claim that has ended.
 	Prepared(*resourceapi.ResourceClaim)
 	Ended(types.UID)
-	// ContainerReported is called with what the hook reports of a container of a claim.
+	// ContainerReported is called with the hook's report about a container of a claim.
 	ContainerReported(hook.Report, *plan.Plan)
 }
 
-// Claims prepares and unprepares claims. It is safe for use by several goroutines, and beside Claims of another
+// Claims prepares and unprepares claims. It is safe for concurrent use, and concurrently with Claims in another
 // process.
 type Claims struct {
 	*shared
@@ -90,23 +93,23 @@ type Claims struct {
 	watcher *fsnotify.Watcher // of the CDI directory
 }
 
-// shared is what all parts of Claims have.
+// shared has the fields that all parts of Claims use.
 type shared struct {
 	cfg   Config
 	pods  Pods
 	specs cdi.Store
 }
 
-// New returns Claims that do nothing by themselves.
+// New returns Claims. It starts no goroutine.
 func New(cfg Config) *Claims {
 	s := &shared{cfg: cfg, specs: cdi.Store{Dir: cfg.CDIDir}}
 	return &Claims{shared: s, reservations: &reservations{s}, releaser: &releaser{shared: s}}
 }
 
-// Use has claims ask the node's pods. It comes before the first claim.
+// Use sets the node's pods, which Claims then asks. It must be called before the first claim.
 func (c *Claims) Use(pods Pods) { c.pods = pods }
 
-// removeFiles removes what a claim has besides its record.
+// removeFiles removes the spec and the files of a claim. It is idempotent. The record stays.
 func (s *shared) removeFiles(uid types.UID) error {
 	if _, err := s.specs.Remove(specName(uid)); err != nil {
 		return err

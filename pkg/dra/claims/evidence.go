@@ -10,35 +10,35 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// A claim with a record holds its HCAs on the node until its Unprepare. Where that does not come, since the kubelet has
-// lost what it knew, the record goes by what is known: evidence, and their verdict.
+// A claim with a record holds its HCAs on the node until its Unprepare. The kubelet may never call it, because it has
+// lost its state. The driver then decides from evidence whether to remove the record.
 
-// evidence are what is known of a claim that has a record.
+// evidence is what is known about a claim with a record.
 type evidence struct {
-	// Allocation is the API server's word.
+	// Allocation is the API server's answer.
 	Allocation allocation
-	// Listed are the pods that the kubelet lists with the claim, as "namespace/name".
+	// Listed are the pods with the claim in the kubelet's list, as "namespace/name".
 	Listed []string
-	// Running are the UIDs of pods that got the claim and still have something on the node: a cgroup, or a sandbox in
-	// the container runtime.
+	// Running are the UIDs of pods that got the claim and still have a cgroup on the node, or a sandbox in the
+	// container runtime.
 	Running []types.UID
-	// Doubt is why a pod may be missing above, or the allocation is not known.
+	// Doubt is the reason why a pod may be missing above, or why the allocation is unknown.
 	Doubt error
 }
 
-// allocation is what the API server says of the allocation that a record was made of.
+// allocation is the API server's state of the allocation that a record was made from.
 type allocation int
 
 const (
-	allocationUnknown   allocation = iota // it has not answered
+	allocationUnknown   allocation = iota // the API server has not answered
 	allocationStands                      // the claim of that UID has all devices of the record
 	allocationGone                        // there is no claim of that UID
 	allocationEnded                       // the claim has no allocation
 	allocationElsewhere                   // the claim has another allocation: on another node, or of other devices of this one
 )
 
-// allocationOf compares a record with the claim that the API server has under its name, nil for none. An allocation
-// never changes while it lasts, so a claim that lacks one device of the record has another allocation.
+// allocationOf compares a record with the API server's claim of the same name, nil for none. An allocation never
+// changes while it lasts. So a claim that lacks one device of the record has another allocation.
 func allocationOf(p *plan.Plan, claim *resourceapi.ResourceClaim) allocation {
 	switch {
 	case claim == nil || claim.UID != p.UID:
@@ -52,7 +52,7 @@ func allocationOf(p *plan.Plan, claim *resourceapi.ResourceClaim) allocation {
 	}
 }
 
-// String says what has become of the claim.
+// String returns the state of the claim as text for people.
 func (a allocation) String() string {
 	switch a {
 	case allocationStands:
@@ -68,18 +68,19 @@ func (a allocation) String() string {
 	}
 }
 
-// verdict says whether a record may go. Only over lets it.
+// verdict is the decision about a record. Only over allows its removal.
 type verdict int
 
 const (
 	unsure  verdict = iota // it may be in use
 	inUse                  // its allocation stands
 	listed                 // a pod of the kubelet uses it
-	running                // no pod of the kubelet uses it, but one that was given it runs: it was deleted by force
-	over                   // nobody can use it
+	running                // the kubelet lists no such pod, but a pod that was deleted by force runs
+	over                   // no pod can use it
 )
 
-// verdict decides. What is known to use the claim comes before doubt, as it says what to do.
+// verdict returns the decision. Known users of the claim take precedence over doubt, because they tell people what to
+// do.
 func (f evidence) verdict() verdict {
 	switch {
 	case f.Allocation == allocationStands:
@@ -95,7 +96,7 @@ func (f evidence) verdict() verdict {
 	}
 }
 
-// why says why a record stays, and what to do. Record is its file.
+// why returns the text for why a record stays, and what to do. record is the file of the record.
 func (f evidence) why(record string) string {
 	switch f.verdict() {
 	case listed:

@@ -21,18 +21,18 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
 )
 
-// The library gets the claims of a NodePrepareResources call from the API server one after
-// the other, each with up to ten tries of client-go at intervals of a second, and with no
-// limit to the time of a try. So five claims and a busy server would be more than the 45 s
-// after which the kubelet gives up, without a word of the reason. Here the claims of
-// a call are got at the same time, before the library asks, and it is given them.
+// The kubeletplugin library gets the claims of a NodePrepareResources call from the API server one after the other.
+// client-go tries each request up to ten times at intervals of a second, without a time limit for a try. With five
+// claims and a busy server this could exceed the 45 s after which the kubelet stops waiting, without a reason in its
+// error. So the driver gets the claims of a call concurrently, before the library asks, and then gives them to the
+// library.
 
-// claimTime is how long the API server has for the claims of one call. It leaves time to
-// prepare them, and lets a server that restarts pass unnoticed.
+// claimTime is the time limit of the API server for the claims of one call. It leaves time to prepare them, and is long
+// enough for a restart of the server.
 const claimTime = 10 * time.Second
 
-// claimBackoff spaces the tries to get a claim. Many nodes may want claims of a server that
-// just became well.
+// claimBackoff returns the backoff for getting a claim. Its jitter keeps nodes from retrying together after the server
+// recovers.
 func claimBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: math.MaxInt, Cap: 2 * time.Second}
 }
@@ -42,8 +42,8 @@ type fetched map[types.NamespacedName]func() (*resourceapi.ResourceClaim, error)
 
 type fetchedKey struct{}
 
-// WithClaims starts to get claims, which are then in the context. The returned function
-// ends it.
+// WithClaims starts to get claims and returns at once, with a context that has them. The caller must call the returned
+// function, which ends the requests.
 func WithClaims(ctx context.Context, client kubernetes.Interface, claims []*drapb.Claim) (context.Context, context.CancelFunc) {
 	limited, cancel := context.WithTimeout(ctx, claimTime)
 	all := fetched{}
@@ -52,7 +52,7 @@ func WithClaims(ctx context.Context, client kubernetes.Interface, claims []*drap
 		if all[name] == nil {
 			get := sync.OnceValues(func() (*resourceapi.ResourceClaim, error) { return fetchClaim(limited, client, name) })
 			all[name] = get
-			go func() { _, _ = get() }() // whoever asks has the error
+			go func() { _, _ = get() }() // Get returns the error
 		}
 	}
 	return context.WithValue(ctx, fetchedKey{}, all), cancel
@@ -67,10 +67,10 @@ func fetchClaim(ctx context.Context, client kubernetes.Interface, name types.Nam
 	return claim, err
 }
 
-// getClaim gets a claim, and tries again while the API server is in trouble that passes.
+// getClaim gets a claim, and retries after temporary errors of the API server until ctx ends.
 func getClaim(ctx context.Context, client kubernetes.Interface, name types.NamespacedName) (*resourceapi.ResourceClaim, error) {
 	began, backoff := time.Now(), claimBackoff()
-	var reason error // of the last try that had the time to fail
+	var reason error // of the last try that did not end with ctx
 	for tries := 1; ; tries++ {
 		claim := &resourceapi.ResourceClaim{}
 		err := client.ResourceV1().RESTClient().Get().Namespace(name.Namespace).Resource("resourceclaims").Name(name.Name).
@@ -88,20 +88,20 @@ func getClaim(ctx context.Context, client kubernetes.Interface, name types.Names
 	}
 }
 
-// transient reports whether a request that failed may succeed a moment later: there was no
-// answer of the API, or one that says so.
+// transient reports whether a failed request may succeed a moment later. This holds if the API did not answer, or
+// answered with a temporary error.
 func transient(err error) bool {
 	var status apierrors.APIStatus
 	return !errors.As(err, &status) || status.Status().Code == http.StatusTooManyRequests || status.Status().Code >= http.StatusInternalServerError
 }
 
-// suggested is how long the API server wants to be left alone.
+// suggested returns the wait that the API server asked for.
 func suggested(err error) time.Duration {
 	seconds, _ := apierrors.SuggestsClientDelay(err)
 	return time.Duration(seconds) * time.Second
 }
 
-// FetchClient is a client that takes claims from the context, if they are there.
+// FetchClient is a client that returns claims from the context of WithClaims. It gets other claims from the API server.
 type FetchClient struct{ kubernetes.Interface }
 
 func (c FetchClient) ResourceV1() resourceclient.ResourceV1Interface {

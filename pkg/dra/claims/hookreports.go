@@ -11,13 +11,12 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/reports"
 )
 
-// reportInterval is how often the reports of the hook are read. Nothing waits for
-// them: they are for people.
+// reportInterval is the interval of reading the hook's reports. It may be long, because the reports are for people.
 const reportInterval = 2 * time.Second
 
-// FollowHook logs what the hook did in containers, and tells the users of their claims what
-// they should know, until ctx ends. A container runtime shows what a hook says only when it
-// fails, so this is where one learns that a limit was not raised as far as it should have been.
+// FollowHook reads the hook's reports until ctx ends. It logs them, records pods, and reports problems to the users of
+// the claims. A container runtime shows the hook's output only if the hook fails. So only these reports show that a
+// limit was not raised far enough.
 func (c *reservations) FollowHook(ctx context.Context) {
 	if c.cfg.Hook.ReportDir == "" {
 		return
@@ -40,7 +39,7 @@ func (c *reservations) FollowHook(ctx context.Context) {
 	}
 }
 
-// logReports logs the reports in a directory, records and removes them, and returns them.
+// logReports reads, records and removes the reports in a directory, logs them, and returns them.
 func logReports(logger klog.Logger, dir string, record func(hook.Report) error) []hook.Report {
 	found, err := reports.Take(dir, record)
 	if err != nil {
@@ -60,7 +59,7 @@ func logReports(logger klog.Logger, dir string, record func(hook.Report) error) 
 	return found
 }
 
-// logLimit logs what has become of one HCA's limit in a container.
+// logLimit logs the result for the limit on one HCA in a container.
 func logLimit(logger klog.Logger, container string, l hook.LimitResult) {
 	values := []any{"container", container, "ibdev", l.Device, "limit", l.Want.String(), "outcome", l.Outcome, "detail", l.Message}
 	if l.Outcome.Well() {

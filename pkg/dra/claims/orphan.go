@@ -15,8 +15,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// orphanInterval is how often to look for claims whose NodeUnprepareResources never came, because the kubelet lost its
-// state or the node was reinstalled.
+// orphanInterval is the interval of looking for claims whose NodeUnprepareResources never came. The kubelet may have
+// lost its state, or the node was reinstalled.
 const orphanInterval = 10 * time.Minute
 
 // SweepOrphans sweeps orphans until ctx ends.
@@ -31,7 +31,7 @@ func (c *releaser) SweepOrphans(ctx context.Context) {
 	}
 }
 
-// wait waits by the clock of the budget, and returns false if ctx ends before.
+// wait waits by the configured clock. It returns false if ctx ends first.
 func (c *releaser) wait(ctx context.Context, long time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -41,9 +41,9 @@ func (c *releaser) wait(ctx context.Context, long time.Duration) bool {
 	}
 }
 
-// sweepOrphans releases claims that nobody can use any more (facts). After any error a claim stays, since taking the
-// device of a running pod is worse than a leak; an event says so. It asks the kubelet first, and the API server only
-// for the claims that the kubelet does not list, one by one in their turns.
+// sweepOrphans releases claims that no pod can use any more (evidence). After an error a claim stays, because a running
+// pod must not lose its device; an event reports the claim. It asks the kubelet first. It asks the API server only
+// about claims that the kubelet does not list, one by one within the budget.
 func (c *releaser) sweepOrphans(ctx context.Context) error {
 	plans, listErr := c.cfg.Store.List()
 	if len(plans) == 0 {
@@ -61,7 +61,7 @@ func (c *releaser) sweepOrphans(ctx context.Context) error {
 		if !c.wait(ctx, c.cfg.Budget.Turn()) {
 			return ctx.Err()
 		}
-		// It asks the kubelet again: a pod may have started with the claim while this waited for its turn.
+		// It asks the kubelet again: during the wait a pod may have started with the claim.
 		f, _, err := c.release(ctx, p.UID, nil, c.kubeletWord(ctx))
 		if err == nil && f.Allocation == allocationUnknown {
 			err = f.Doubt
@@ -79,7 +79,7 @@ func (c *releaser) sweepOrphans(ctx context.Context) error {
 	return listErr
 }
 
-// reportHeld reports a claim that holds its HCAs without being allocated here, once for each reason.
+// reportHeld reports a claim that holds its HCAs and is not allocated here. It reports each reason once.
 func (c *releaser) reportHeld(ctx context.Context, p *plan.Plan, why string) {
 	if c.held[p.UID] == why {
 		return

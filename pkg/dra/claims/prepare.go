@@ -20,15 +20,15 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// settleTime is how long a call waits for devices that are missing. Reloading a kernel driver takes about as long, and
-// the kubelet repeats the call only after a minute.
+// settleTime is the longest wait of one call for missing devices. A kernel driver takes about as long to reload. The
+// kubelet repeats a failed call only after a minute.
 const settleTime = 3 * time.Second
 
-// Prepare prepares claims. One that fails does not affect the others. It is idempotent, and may run concurrently with
-// itself, in this process and in another.
+// Prepare prepares claims. A failed claim does not affect the others. Prepare is idempotent, and may run concurrently
+// with itself, in this process and in another.
 func (c *Claims) Prepare(ctx context.Context, claims []*resourceapi.ResourceClaim) map[types.UID]kubeletplugin.PrepareResult {
 	results := make(map[types.UID]kubeletplugin.PrepareResult, len(claims))
-	// The kubelet's time limit for the whole call is 45 s, so its claims share the wait.
+	// All claims of a call share the wait, because the kubelet's time limit for the whole call is 45 s.
 	settled := time.Now().Add(settleTime)
 	unsure := c.learnOfNewClaims(ctx, claims)
 	for _, claim := range claims {
@@ -38,7 +38,7 @@ func (c *Claims) Prepare(ctx context.Context, claims []*resourceapi.ResourceClai
 		if err != nil {
 			err = plan.Bounded(err)
 			klog.FromContext(ctx).Error(err, "Claim not prepared", "claim", klog.KObj(claim), "uid", claim.UID)
-			// The kubelet tells the pod.
+			// The kubelet writes the event of the pod.
 			c.cfg.Report.Record(event.Event{
 				Namespace: claim.Namespace, Claim: claim.Name, UID: claim.UID,
 				Reason: event.PrepareFailed, Message: err.Error(),
@@ -108,7 +108,7 @@ func (c *Claims) tryPrepare(
 	return p, err
 }
 
-// planOf makes the plan of a claim. It refuses a new claim if the host lacks one of its devices.
+// planOf makes the plan of a claim. It returns an error for a new claim if the host lacks one of its devices.
 func (c *Claims) planOf(ctx context.Context, host *node.Host, claim *resourceapi.ResourceClaim, unsure error) (*plan.Plan, error) {
 	made, err := c.cfg.Store.Get(claim.UID)
 	if err != nil {
@@ -123,7 +123,7 @@ func (c *Claims) planOf(ctx context.Context, host *node.Host, claim *resourceapi
 		return nil, because(metrics.ReasonParameters, err)
 	case made != nil:
 		// The claim may have been read before one of its pods was created. It keeps its devices even if the mode has
-		// changed since: its pod may use the host's network.
+		// changed meanwhile, because its pod may use the host's network.
 		return p.WithPods(made.Pods...), nil
 	case p.HasNetwork() && unsure != nil:
 		return nil, because(metrics.ReasonAPI, fmt.Errorf("claim %s: name its network interfaces: %w", p.Claim(), unsure))
@@ -137,7 +137,7 @@ func (c *Claims) planOf(ctx context.Context, host *node.Host, claim *resourceapi
 	return p, c.pods.Admit(host, p)
 }
 
-// facts returns what a new plan needs of this node.
+// facts returns the data of this node for a new plan.
 func (c *Claims) facts(ctx context.Context, host *node.Host, claim *resourceapi.ResourceClaim) plan.Facts {
 	facts := c.cfg.Offer.Facts(ctx, host, claim)
 	facts.FilesDir = claimstore.MetadataDir(c.cfg.StateDir)
@@ -155,8 +155,8 @@ func (c *Claims) facts(ctx context.Context, host *node.Host, claim *resourceapi.
 // specName is the base name of a claim's CDI spec.
 func specName(uid types.UID) string { return cdi.SpecName(cdi.KindClaim, string(uid)) }
 
-// prepared returns the devices of a plan for the kubelet: one CDI device for each device of a request, so that a
-// container gets only what it names.
+// prepared returns the devices of a plan for the kubelet. Each device of a request is one CDI device, so that a
+// container gets only the requests that it names.
 func prepared(p *plan.Plan) []kubeletplugin.Device {
 	var devices []kubeletplugin.Device
 	for _, dev := range p.Devices {
@@ -193,8 +193,8 @@ func (c *Claims) Unprepare(ctx context.Context, claims []kubeletplugin.Namespace
 	return results
 }
 
-// forget removes the record and the files of a claim, if it has any. The record goes first. A spec without a record is
-// removed within minutes (restoreInterval), but a record without a spec would restore the spec.
+// forget removes the record and the files of a claim, if it has any. It is idempotent. The record goes first. A spec
+// without a record is removed within minutes (restoreInterval), but a record without a spec would restore the spec.
 func (c *Claims) forget(ctx context.Context, uid types.UID) error {
 	release, err := c.cfg.Store.LockClaim(ctx, uid)
 	if err != nil {
@@ -207,7 +207,7 @@ func (c *Claims) forget(ctx context.Context, uid types.UID) error {
 	return c.removeFiles(uid)
 }
 
-// refusal is an error with its reason for metrics.
+// refusal is an error with its reason for the metrics.
 type refusal struct {
 	error
 	reason metrics.Reason
@@ -217,7 +217,7 @@ func (r *refusal) Unwrap() error { return r.error }
 
 func because(reason metrics.Reason, err error) error { return &refusal{err, reason} }
 
-// reasonOf returns the reason of a refusal. Without one, a device of the host is the reason.
+// reasonOf returns the reason of a refusal. For any other error, the reason is a device of the host.
 func reasonOf(err error) metrics.Reason {
 	if refused, ok := errors.AsType[*refusal](err); ok {
 		return refused.reason
@@ -228,7 +228,7 @@ func reasonOf(err error) metrics.Reason {
 	return metrics.ReasonDevice
 }
 
-// recordReason names the errors of records.
+// recordReason returns the reason for an error of a record.
 func recordReason(err error) metrics.Reason {
 	if refused, ok := errors.AsType[*refusal](err); ok {
 		return refused.reason

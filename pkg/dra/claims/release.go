@@ -19,16 +19,17 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// releaser ends claims that nobody can use any more.
+// releaser removes claims that no pod can use any more.
 type releaser struct {
 	*shared
-	held map[types.UID]string // of SweepOrphans: why claims that have ended still hold their HCAs, as was reported
+	held map[types.UID]string // for SweepOrphans: the reported reasons why ended claims still hold their HCAs
 }
 
-// releaseTime is the time limit for a request about a claim. The HCAs of the claim are locked meanwhile.
+// releaseTime is the time limit of a request about a claim, during which the HCAs of the claim are locked.
 const releaseTime = 5 * time.Second
 
-// kubeletWord returns what the kubelet lists. It asks the kubelet at the first call.
+// kubeletWord returns the kubelet's list of claims. It asks the kubelet at the first call, and then returns the same
+// answer.
 type kubeletWord func() (podresources.Claims, error)
 
 func (c *releaser) kubeletWord(ctx context.Context) kubeletWord {
@@ -37,8 +38,9 @@ func (c *releaser) kubeletWord(ctx context.Context) kubeletWord {
 	})
 }
 
-// prepareAfter prepares a claim. If other claims hold its HCAs, or an earlier allocation of the claim itself does, it
-// releases those that nobody can use any more. It holds no lock of the claim while it looks at another one.
+// prepareAfter prepares a claim. Other claims, or an earlier allocation of the same claim, may hold its HCAs.
+// prepareAfter releases the holders that no pod can use any more, and retries. It never holds the locks of two claims
+// at once.
 func (c *Claims) prepareAfter(ctx context.Context, claim *resourceapi.ResourceClaim, prepare func() ([]kubeletplugin.Device, error)) ([]kubeletplugin.Device, error) {
 	kubelet := c.kubeletWord(ctx)
 	for {
@@ -61,8 +63,8 @@ func (c *Claims) prepareAfter(ctx context.Context, claim *resourceapi.ResourceCl
 	}
 }
 
-// release removes a claim if nobody can use it any more, and returns the evidence about it. Asking is the claim that the
-// kubelet wants to prepare, nil for none. The HCAs of the claim are locked meanwhile, so that the evidence are still true
+// release removes a claim if no pod can use it any more, and returns the evidence. asking is the claim that the kubelet
+// wants to prepare, nil for none. The HCAs of the claim stay locked until the end, so that the evidence is still true
 // when the record is removed.
 func (c *releaser) release(ctx context.Context, uid types.UID, asking *resourceapi.ResourceClaim, kubelet kubeletWord) (f evidence, released bool, err error) {
 	unlock, err := c.cfg.Store.LockClaim(ctx, uid)
@@ -76,7 +78,7 @@ func (c *releaser) release(ctx context.Context, uid types.UID, asking *resourcea
 		gone = p
 		return f.verdict() == over
 	}, func() error { return c.removeFiles(uid) })
-	if !released || gone == nil { // it stays, or it was removed meanwhile
+	if !released || gone == nil { // the record stays, or another caller has removed it
 		return f, released, err
 	}
 	klog.FromContext(ctx).Info("Forgetting a claim that nobody can use any more", "claim", gone.Claim(), "uid", uid, "reason", f.Allocation.String())
@@ -86,14 +88,15 @@ func (c *releaser) release(ctx context.Context, uid types.UID, asking *resourcea
 	return f, released, err
 }
 
-// evidenceOf gathers the evidence about a claim. If its allocation stands, nothing else matters.
+// evidenceOf gathers the evidence about a claim. If the allocation of the claim still exists, nothing else matters.
 func (c *releaser) evidenceOf(ctx context.Context, p *plan.Plan, asking *resourceapi.ResourceClaim, kubelet kubeletWord) (f evidence) {
 	if f.Allocation, f.Doubt = c.askAllocation(ctx, p); f.Doubt != nil || f.Allocation == allocationStands {
 		return f
 	}
 	var errs [2]error
 	name := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
-	// The kubelet knows one claim of each name. If that is the claim it wants to prepare, its list is about that claim.
+	// The kubelet has one claim of each name. If it wants to prepare a claim of this name, its list is about that
+	// claim.
 	own := asking != nil && types.NamespacedName{Namespace: asking.Namespace, Name: asking.Name} == name
 	if !own {
 		var claims podresources.Claims
@@ -129,7 +132,7 @@ func (c *releaser) askAllocation(ctx context.Context, p *plan.Plan) (allocation,
 	return allocationOf(p, claim), nil
 }
 
-// podsRunning returns the pods that got a claim and still have a cgroup on the node, or a container in the container
+// podsRunning returns the pods that got a claim and still have a cgroup on the node, or a sandbox in the container
 // runtime. The error is the reason why further pods may run.
 func (c *releaser) podsRunning(p *plan.Plan) (pods []types.UID, err error) {
 	given := p.Pods
@@ -156,13 +159,13 @@ func (c *releaser) podsRunning(p *plan.Plan) (pods []types.UID, err error) {
 	return pods, errors.Join(cgroupErr, c.podsUnknown(p))
 }
 
-// errLaterPods says that further pods of a claim are unknown.
+// errLaterPods means that further pods of a claim are unknown.
 var errLaterPods = errors.New("it is not known which pods it was given to after the first: the hook, which reports them, is off (chart values hookDir, hookReportDir)")
 
-// podsUnknown returns the reason why a claim may have pods that its record lacks.
+// podsUnknown returns the reason why a claim may have pods that its record lacks, nil for none.
 func (c *releaser) podsUnknown(p *plan.Plan) error {
 	if p.Only != "" {
-		return nil // no other
+		return nil // no other pod can use the claim
 	}
 	if c.cfg.Hook.Path == "" || c.cfg.Hook.ReportDir == "" {
 		return errLaterPods

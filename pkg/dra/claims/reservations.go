@@ -16,7 +16,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// reservations has the records of claims name the pods that the claims are for.
+// reservations records for which pods claims are reserved.
 type reservations struct{ *shared }
 
 // Pod is a pod of the node.
@@ -25,19 +25,19 @@ type Pod struct {
 	UID       types.UID
 }
 
-// The kubelet prepares a claim once, for the first of the pods that share it. Only the API server knows the others, in
-// the status of the claim.
+// The kubelet prepares a claim once, for the first of the pods that share it. Only the API server knows the other pods:
+// they are in the status of the claim.
 
-// reservedTime is the time limit of the API server for the reservations of claims when a pod starts: at most half of
-// what container runtimes give an NRI plugin.
+// reservedTime is the time limit of the API server for the reservations of claims when a pod starts. It is at most half
+// of the time that container runtimes give an NRI plugin.
 const reservedTime = time.Second
 
-// errUnsure says that a pod may have a claim that is not known to be reserved for it.
+// errUnsure means that a pod may share a claim, and the API server has not answered whether it does.
 var errUnsure = errors.New("whether pods share a claim that is prepared already is not known")
 
-// LearnReservations records which claims that were prepared before are reserved for pods. It asks the API server once
-// for each claim that may concern them, at the same time and without a lock. It returns the pods for which the answer
-// is unknown, and why.
+// LearnReservations asks the API server which prepared claims are reserved for the pods, and records the answer. It is
+// idempotent. It sends one request for each claim that may concern the pods, concurrently and without a lock. It
+// returns the pods without a complete answer, and the reason.
 func (c *reservations) LearnReservations(
 	ctx context.Context, pods []Pod, concerns func(*plan.Plan) bool,
 ) (unsure []Pod, err error) {
@@ -68,7 +68,8 @@ func (c *reservations) LearnReservations(
 	return unsure, err
 }
 
-// HalfOf returns a time limit, but at most half of the time until ctx ends. The other half is for what follows.
+// HalfOf returns the time limit atMost, or half of the time until ctx ends if that is shorter. The other half is for
+// the work that follows.
 func HalfOf(ctx context.Context, atMost time.Duration) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
 		return min(atMost, time.Until(end)/2)
@@ -76,16 +77,17 @@ func HalfOf(ctx context.Context, atMost time.Duration) time.Duration {
 	return atMost
 }
 
-// MayShare reports whether a claim may be reserved for a pod although that is not recorded.
+// MayShare reports whether a claim may be reserved for a pod without a record of that.
 func MayShare(p *plan.Plan, pod Pod) bool {
 	return p.Only == "" && p.Namespace == pod.Namespace && !slices.Contains(p.Pods, pod.UID)
 }
 
-// learnReservation reads for which pods a claim is reserved, and records new ones.
+// learnReservation reads from the API server for which pods a claim is reserved, and records a change. It locks the
+// claim only to write the record.
 func (c *reservations) learnReservation(ctx context.Context, p *plan.Plan) error {
 	claim, err := getClaim(ctx, c.cfg.Client, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
 	if apierrors.IsNotFound(err) || err == nil && claim.UID != p.UID {
-		return nil // it has ended, and nobody shares it
+		return nil // the claim has ended, and no pod shares it
 	}
 	if err != nil || p.Reserved(claim, p.Pods) == p {
 		return err
@@ -95,7 +97,7 @@ func (c *reservations) learnReservation(ctx context.Context, p *plan.Plan) error
 		return err
 	}
 	defer release()
-	// A pod that was deleted by force may still run. The claim is no longer reserved for it, and it keeps its devices.
+	// A pod that was deleted by force may still run without a reservation. It keeps its devices.
 	ended := c.ended(p.Pods)
 	return c.cfg.Store.Update(ctx, p.UID, func(now *plan.Plan) *plan.Plan {
 		now = now.Reserved(claim, ended)
@@ -106,8 +108,8 @@ func (c *reservations) learnReservation(ctx context.Context, p *plan.Plan) error
 	})
 }
 
-// learnOfNewClaims records which claims with interfaces the pods of new claims share: the new interfaces get names
-// beside theirs.
+// learnOfNewClaims records which prepared claims with interfaces the pods of new claims share. The names of the new
+// interfaces must differ from theirs.
 func (c *reservations) learnOfNewClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) error {
 	if !c.cfg.Interfaces {
 		return nil
@@ -122,29 +124,29 @@ func (c *reservations) learnOfNewClaims(ctx context.Context, claims []*resourcea
 	return err
 }
 
-// PlansOf returns the plans of the claims that are known to be reserved for any of some pods.
+// PlansOf returns the plans of the claims that are reserved for one of the pods, according to the records.
 func (c *reservations) PlansOf(ctx context.Context, pods ...types.UID) []*plan.Plan {
 	return slices.DeleteFunc(c.cfg.Node.View(ctx).Plans, func(p *plan.Plan) bool {
 		return !slices.ContainsFunc(p.Pods, func(pod types.UID) bool { return slices.Contains(pods, pod) })
 	})
 }
 
-// othersOf returns the other claims that were prepared for the pods of a claim.
+// othersOf returns the plans of the other prepared claims of a claim's pods.
 func (c *reservations) othersOf(ctx context.Context, claim *resourceapi.ResourceClaim) []*plan.Plan {
 	return slices.DeleteFunc(c.PlansOf(ctx, plan.PodsOf(claim)...), func(p *plan.Plan) bool { return p.UID == claim.UID })
 }
 
-// recordPods returns a function that records the pod of a claim from a report of the hook. After an error the report
-// must be kept. The pod is that of the container's cgroup: the pod in the report comes from annotations, which users
-// may set. A container without a cgroup has ended.
+// recordPods returns a function that records the pod of a claim from a report of the hook. After an error the caller
+// must keep the report. The pod is that of the container's cgroup: the pod in the report comes from annotations, which
+// users can set. A container without a cgroup has ended.
 func (c *reservations) recordPods(ctx context.Context) func(hook.Report) error {
 	read := sync.OnceValues(c.readPods)
 	return func(r hook.Report) error {
 		p, err := c.cfg.Store.Get(types.UID(r.Claim))
 		if r.Claim == "" || err != nil || p == nil || p.Only != "" {
-			return nil // no claim, one without a record, or one whose only pod is recorded already
+			return nil // no claim, no record, or a claim whose only pod is known
 		}
-		cgroups, _ := read() // as long as some cannot be read, no claim is released
+		cgroups, _ := read() // while some cgroups are unreadable, no claim is released
 		pod := types.UID(cgroups.Of(r.ID))
 		if pod == "" || slices.Contains(p.Pods, pod) {
 			return nil
@@ -165,7 +167,7 @@ func (c *reservations) recordPods(ctx context.Context) func(hook.Report) error {
 	}
 }
 
-// ended returns those of some pods that have no cgroup on the node any more.
+// ended returns which of the pods have no cgroup on the node any more.
 func (c *reservations) ended(pods []types.UID) []types.UID {
 	cgroups, err := c.readPods()
 	if err != nil {

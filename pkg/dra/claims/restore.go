@@ -15,19 +15,19 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// staleAge is the age of a temporary file whose writer must have ended.
+// staleAge is the age from which a temporary file counts as left behind: its writer must have ended.
 const staleAge = time.Minute
 
-// lockTime is how long to wait for the lock of a claim. Prepare and Unprepare hold it for milliseconds. If another
-// driver hangs with the lock, this one must still follow the host: it tries the claim again.
+// lockTime is the time limit for the lock of a claim. Prepare and Unprepare hold the lock for milliseconds. If another
+// driver hangs with the lock, this driver must still follow the host. It retries the claim later.
 const lockTime = time.Second
 
-// Restore writes the specs of prepared claims that are missing or no longer match the host. It removes specs without a
-// record, and temporary files of drivers that were killed. After an error it is called again with the next look at the
-// host.
+// Restore makes the files of claims match the records and the host. It is idempotent. It writes missing and outdated
+// specs, removes specs without a record, and removes temporary files of drivers that were killed. After an error it is
+// called again after the next reading of the host.
 func (c *Claims) Restore(ctx context.Context) error {
-	// Specs are listed first. A record is always older than its spec, so a listed spec whose record is not found
-	// afterwards has none.
+	// Specs must be listed before records. A record is always older than its spec. So a listed spec without a record in
+	// the later list really has none.
 	ids, errIDs := c.specs.IDs(cdi.KindClaim)
 	plans, errPlans := c.cfg.Store.List()
 	errs := []error{errIDs, errPlans, atomicfile.Sweep(c.cfg.CDIDir, staleAge)}
@@ -49,7 +49,7 @@ func (c *Claims) Restore(ctx context.Context) error {
 	return err
 }
 
-// Renew reads the host again and writes the specs of claims again, after the kernel made new nodes.
+// Renew reads the host again and rewrites the specs of claims, after the kernel made new nodes.
 func (c *Claims) Renew(ctx context.Context, plans []*plan.Plan) error {
 	_, err := c.cfg.Node.Rescan()
 	errs := []error{err}
@@ -60,10 +60,11 @@ func (c *Claims) Renew(ctx context.Context, plans []*plan.Plan) error {
 }
 
 // restoreClaim writes the spec of a prepared claim unless it is right already, and removes the spec of a claim without
-// a record. An unreadable record counts as a record. The lock of the claim excludes Prepare and Unprepare.
+// a record. It is idempotent. It holds the lock of the claim, which excludes Prepare and Unprepare. An unreadable
+// record counts as a record.
 //
-// If the spec cannot be made now, it is removed: its nodes may belong to another HCA by now, and a container must fail
-// to start rather than get the wrong device. The record stays, and the spec is restored with the device.
+// If the spec cannot be made now, it is removed. Its nodes may belong to another HCA now, and a container must fail to
+// start rather than get the wrong device. The record stays, and the spec is restored when the device is back.
 func (c *Claims) restoreClaim(ctx context.Context, uid types.UID) error {
 	lockCtx, cancel := context.WithTimeout(ctx, lockTime)
 	defer cancel()
@@ -80,7 +81,8 @@ func (c *Claims) restoreClaim(ctx context.Context, uid types.UID) error {
 		return c.removeRubbish(ctx, uid)
 	}
 	var changed, made bool
-	// It does not wait for a host in the middle of a change, since it holds the lock: the next look restores again.
+	// It holds the lock of the claim, so it must not wait for a host in the middle of a change. The next reading
+	// restores again.
 	err = c.cfg.Node.Settle(ctx, time.Time{}, func(host *node.Host) error {
 		spec, err := c.makeSpec(host, p)
 		if made = err == nil; made {

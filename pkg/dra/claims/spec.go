@@ -20,15 +20,15 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
 
-// claimSpec is the CDI spec of a claim with the files that it mounts: what containers can read about their devices, and
-// about their place.
+// claimSpec is the CDI spec of a claim with the files that it mounts. The files describe the devices and their position
+// to containers.
 type claimSpec struct {
 	*specs.Spec
 	files    []podmeta.File
-	errFiles error // why there are none
+	errFiles error // the reason why there are no files
 }
 
-// makeSpec makes the spec of a plan, and confirms it with the kernel.
+// makeSpec makes the spec of a plan, and confirms it with the kernel. It writes nothing.
 func (c *Claims) makeSpec(host *node.Host, p *plan.Plan) (*claimSpec, error) {
 	spec, err := p.Spec(host.Snapshot, c.cfg.Hook)
 	if err == nil {
@@ -50,7 +50,8 @@ func filesOf(p *plan.Plan, snap *rdma.Snapshot, sys fs.ReadLinkFS) ([]podmeta.Fi
 	return append(files, podmeta.File{Name: filepath.Base(p.NCCLTopology), Data: data}), err
 }
 
-// sizes returns how many bytes a claim takes of the node besides its record, or an error if that is too much.
+// sizes returns the number of bytes that a claim takes of the node besides its record. It returns an error if a bound
+// is exceeded.
 func (s *claimSpec) sizes(p *plan.Plan) (int, error) {
 	data, err := cdi.Encode(s.Spec, cdi.JSON)
 	if err != nil {
@@ -65,10 +66,10 @@ func (s *claimSpec) sizes(p *plan.Plan) (int, error) {
 }
 
 // writeSpec writes the spec of a claim and the files that it mounts, and reports whether the spec changed. The caller
-// holds the lock of the claim, whose record exists.
+// must hold the lock of the claim, and its record must exist.
 //
-// Afterwards it confirms the spec. A change of the host after that causes an event of the kernel, and its handler finds
-// the record. A spec that does not fit the host is removed: it may lead to another HCA.
+// Afterwards writeSpec confirms the spec with the kernel, and removes a spec that does not fit: it may lead to another
+// HCA. A later change of the host causes an event of the kernel, and its handler finds the record.
 func (c *Claims) writeSpec(host *node.Host, p *plan.Plan, spec *claimSpec) (changed bool, err error) {
 	errFiles := c.writeFiles(p, spec)
 	changed, err = c.specs.Write(specName(p.UID), spec.Spec, cdi.JSON)
@@ -98,7 +99,7 @@ func (c *Claims) writeFiles(p *plan.Plan, spec *claimSpec) error {
 	return nil
 }
 
-// ncclTopology makes NCCL's topology file of a plan. HCAs that are not there are not in it.
+// ncclTopology returns the content of a plan's topology file for NCCL. It omits absent HCAs.
 func ncclTopology(p *plan.Plan, snap *rdma.Snapshot, sys fs.ReadLinkFS) ([]byte, error) {
 	cpu, err := readCPU()
 	if err != nil {
@@ -117,7 +118,7 @@ func ncclTopology(p *plan.Plan, snap *rdma.Snapshot, sys fs.ReadLinkFS) ([]byte,
 	return data, nil
 }
 
-// readCPU reads what the host's processors are, once. A container's /proc/cpuinfo is the host's.
+// readCPU returns the model of the host's processors. It reads it once. A container's /proc/cpuinfo is the host's.
 var readCPU = sync.OnceValues(func() (topology.CPU, error) {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
-// restoreInterval is how often specs are compared with records without a reason.
+// restoreInterval is the interval of comparing specs with records without an event.
 const restoreInterval = 5 * time.Minute
 
-// Start watches the CDI directory and restores all specs. It comes before the kubelet is served.
+// Start starts to watch the CDI directory, and restores all specs. It must run before the kubelet is served.
 func (c *Claims) Start(ctx context.Context) (err error) {
 	if c.watcher, err = watchDir(c.cfg.CDIDir); err != nil {
 		return err
@@ -29,11 +29,11 @@ func (c *Claims) Start(ctx context.Context) (err error) {
 	return nil
 }
 
-// Close ends what Start began.
+// Close ends the watch of Start.
 func (c *Claims) Close() { c.watcher.Close() }
 
-// WatchSpecs restores claim specs that someone removes, until ctx ends. The kubelet would not ask for them again, and
-// the next container of the pod that starts would fail.
+// WatchSpecs restores specs of claims that somebody else removes, until ctx ends. The kubelet would not ask for them
+// again, and the next container of the pod would fail to start.
 func (c *Claims) WatchSpecs(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	ticker := time.NewTicker(restoreInterval)
@@ -48,8 +48,8 @@ func (c *Claims) WatchSpecs(ctx context.Context) {
 				continue
 			}
 			if event.Name == c.cfg.CDIDir {
-				// In a pod the directory is a mount, which now leads to a removed one:
-				// only a new pod gets the new directory.
+				// In a pod the directory is a mount, which still leads to the removed directory. Only a restarted
+				// container gets the new one.
 				c.cfg.Fail(fmt.Errorf("the CDI directory %q was removed or replaced: restarting to use the new one", c.cfg.CDIDir))
 				return
 			}
@@ -66,7 +66,7 @@ func (c *Claims) WatchSpecs(ctx context.Context) {
 	}
 }
 
-// watchDir starts to watch the CDI directory, which it makes if it is missing.
+// watchDir starts to watch the CDI directory. It creates the directory if it is missing.
 func watchDir(dir string) (*fsnotify.Watcher, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make CDI directory: %w", err)
@@ -82,7 +82,7 @@ func watchDir(dir string) (*fsnotify.Watcher, error) {
 	return watcher, nil
 }
 
-// specRemoved restores the spec of that file name if its claim is still prepared.
+// specRemoved restores the spec of a file name if its claim is still prepared.
 func (c *Claims) specRemoved(ctx context.Context, file string) error {
 	base, ok := strings.CutSuffix(file, "."+string(cdi.JSON))
 	uid, ours := strings.CutPrefix(base, specName("")+"_")
