@@ -5,10 +5,10 @@
 // claims may ask for network interfaces in the pod (package attach).
 //
 // The container runtime announces pods over NRI (package nri), and [Pods] is its handler. Correctness does not depend
-// on the announcements: if the runtime continues without the driver, the hook does not let a container start without
-// its devices, and the kernel returns the devices of a namespace that ends. With the next connection the runtime lists
-// all pods, and pods that lack something are given it then: see the queue of pending pods.
+// on the announcements. If the runtime continues without the driver, the hook does not let a container start without
+// its devices. If a namespace ends, the kernel returns its devices. At the next connection the runtime lists all pods,
+// and the driver gives pods what they lack: see the queue of pending pods.
 //
-// One pod at a time is given devices or loses them, under one lock: HCAs that move at once would take each other's node
-// numbers. Addresses come from plugins that may be slow, so they are asked for without the lock.
+// One pod at a time gets or loses devices, under one lock: HCAs that move concurrently would take each other's node
+// numbers. Addresses come from plugins that may be slow, so they are requested without the lock.
 package pods

@@ -23,14 +23,15 @@ import (
 var errHostNetwork = errors.New("it asks for a network interface, and the pod has the host's network, where all interfaces are already: " +
 	"leave out hostNetwork, or set network.mode to none")
 
-// interfaces attaches network interfaces to pods and takes them back. Where not said otherwise, the caller holds the
-// lock of Pods.
+// interfaces attaches network interfaces to pods and takes them back. The caller must hold the lock of Pods, except
+// where a comment says otherwise.
 type interfaces struct {
 	cfg    *Config
 	moving *sync.Mutex // the lock of Pods
 }
 
-// admit returns the reason why the interfaces of a new claim cannot be attached, before a pod waits for them.
+// admit returns the reason why the interfaces of a new claim cannot be attached, before a pod waits for them. It needs
+// no lock.
 func (s *interfaces) admit(host *node.Host, p *plan.Plan) error {
 	for _, dev := range p.Devices {
 		if dev.Network == nil {
@@ -51,7 +52,8 @@ func (s *interfaces) admit(host *node.Host, p *plan.Plan) error {
 	return nil
 }
 
-// attachAll attaches all interfaces of a pod's claims that the pod lacks, and returns those that it attached.
+// attachAll attaches the missing interfaces of a pod's claims, and returns those that it attached. It is idempotent.
+// After an error, the caller must take back the returned interfaces.
 func (s *interfaces) attachAll(ctx context.Context, pod nri.Pod, plans []*plan.Plan) (done []attach.Interface, err error) {
 	for _, p := range plans {
 		for _, dev := range p.Devices {
@@ -74,7 +76,8 @@ func (s *interfaces) attachAll(ctx context.Context, pod nri.Pod, plans []*plan.P
 	return done, nil
 }
 
-// lease gets the addresses of all interfaces of a pod from IPAM.
+// lease gets the addresses of all interfaces of a pod from IPAM. The caller must not hold the lock, because a plugin
+// may be slow.
 func (s *interfaces) lease(ctx context.Context, pod nri.Pod, plans []*plan.Plan) error {
 	if s.cfg.Attacher == nil || pod.Netns == "" {
 		return nil // attaching returns the error
@@ -92,7 +95,8 @@ func (s *interfaces) lease(ctx context.Context, pod nri.Pod, plans []*plan.Plan)
 	return nil
 }
 
-// takeBackNew takes back the interfaces that were just attached to a pod, or not completely.
+// takeBackNew takes back the interfaces that were just attached to a pod, and those that were attached incompletely. It
+// returns the records whose addresses must be given back.
 func (s *interfaces) takeBackNew(ctx context.Context, pod nri.Pod, attached ...attach.Interface) (owed []attach.Record) {
 	if pod.Netns == "" {
 		return nil
@@ -102,7 +106,7 @@ func (s *interfaces) takeBackNew(ctx context.Context, pod nri.Pod, attached ...a
 
 func (s *interfaces) attachOne(ctx context.Context, pod nri.Pod, p *plan.Plan, dev plan.Device) (did bool, err error) {
 	switch {
-	case s.cfg.Attacher == nil: // the record is of a driver with --attach-interfaces
+	case s.cfg.Attacher == nil: // a driver with --attach-interfaces made the plan
 		return false, errors.New("the claim has a network interface, and the driver attaches none any more (--attach-interfaces)")
 	case pod.Netns == "":
 		return false, errHostNetwork
@@ -125,8 +129,8 @@ func podOf(pod nri.Pod) attach.Pod {
 	return attach.Pod{UID: types.UID(pod.UID), Name: pod.Namespace + "/" + pod.Name, Netns: pod.Netns}
 }
 
-// takeBack takes back the interfaces of a pod that match. It returns those whose addresses must be given back, which
-// takes as long as a plugin does. What cannot be taken back now is tried again.
+// takeBack takes back the matching interfaces of a pod. It returns the records whose addresses must be given back,
+// which may be slow. Failed interfaces are retried by sweep.
 func (s *interfaces) takeBack(ctx context.Context, pod nri.Pod, match func(attach.Record) bool) (owed []attach.Record) {
 	if s.cfg.Attacher == nil {
 		return nil
@@ -149,11 +153,11 @@ func (s *interfaces) takeBack(ctx context.Context, pod nri.Pod, match func(attac
 	return owed
 }
 
-// atOnce is how many plugins run at once to take addresses back.
+// atOnce is the number of plugins that may give back addresses concurrently.
 const atOnce = 8
 
-// giveBack gives addresses back to the IPAM plugins. If ctx has a deadline, it takes at most half of the time until
-// then. Addresses that are not given back by then are tried again. The caller holds no lock.
+// giveBack gives addresses back to the IPAM plugins. The caller must hold no lock. If ctx has a deadline, giveBack
+// takes at most half of the remaining time. sweep retries the addresses that are left.
 func (s *interfaces) giveBack(ctx context.Context, owed []attach.Record) {
 	if _, ends := ctx.Deadline(); ends {
 		bounded, cancel := context.WithTimeout(ctx, claims.HalfOf(ctx, podnet.DefaultPatience))
@@ -181,16 +185,16 @@ func (s *interfaces) detached(ctx context.Context, r attach.Record, err error) {
 		return
 	}
 	if r.Original.Name == "" {
-		return // it was not attached yet
+		return // the interface was not attached yet
 	}
 	logger.Info("Took a network interface back from a pod", "pod", r.Pod.Name, "claim", r.ClaimName, "device", r.Device, "interface", r.Original.Name)
 	s.cfg.Report.ContainerStarted(r.Claim)
 }
 
-// sweepInterval is how often to look for interfaces whose pod ended without an announcement.
+// sweepInterval is the interval of looking for interfaces whose pod ended without an announcement.
 const sweepInterval = time.Minute
 
-// sweepAgain takes back interfaces whose pods ended without an announcement, until ctx ends.
+// sweepAgain calls sweep periodically until ctx ends.
 func (s *interfaces) sweepAgain(ctx context.Context) {
 	if s.cfg.Attacher == nil {
 		return
@@ -207,7 +211,8 @@ func (s *interfaces) sweepAgain(ctx context.Context) {
 	}
 }
 
-// sweep takes them back one by one, so that pods can start in between.
+// sweep takes back the interfaces and addresses of pods that have ended. The caller must hold no lock: sweep locks for
+// each interface, so that pods can start in between.
 func (s *interfaces) sweep(ctx context.Context) {
 	if s.cfg.Attacher == nil {
 		return

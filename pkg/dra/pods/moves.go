@@ -19,17 +19,17 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// moves moves HCAs into pods and back. The caller holds the lock of Pods.
+// moves moves HCAs into pods and back. The caller must hold the lock of Pods.
 type moves struct {
 	cfg    *Config
 	onHost *onHost
 	users  users
 }
 
-// users are the pods that have HCAs, by the kernel's names of the HCAs.
+// users has the pods that have HCAs, by the kernel's names of the HCAs.
 type users map[string]nri.Pod
 
-// of returns the HCAs that went into a pod.
+// of returns the HCAs that moved into a pod.
 func (u users) of(pod nri.Pod) (ibdevs []string) {
 	for ibdev, user := range u {
 		if user == pod {
@@ -40,13 +40,14 @@ func (u users) of(pod nri.Pod) (ibdevs []string) {
 	return ibdevs
 }
 
-// canMove reports whether a device can move into the network namespace of its pod. Access for monitoring stays.
+// canMove reports whether a device can move into the network namespace of its pod. A device for monitoring stays on the
+// host.
 func canMove(d plan.Device) bool { return !d.AdminAccess }
 
 // intoPod reports whether HCAs move into a pod at all.
 func (m *moves) intoPod(pod nri.Pod) bool { return pod.Netns != "" && m.cfg.Node.Moves() }
 
-// ibdevs returns the kernel's names of the HCAs of a plan that move.
+// ibdevs returns the kernel's names of the HCAs of a plan that can move.
 func (m *moves) ibdevs(p *plan.Plan) []string {
 	host := m.cfg.Node.Host()
 	var out []string
@@ -63,7 +64,7 @@ func (m *moves) ibdevs(p *plan.Plan) []string {
 	return out
 }
 
-// in moves the HCAs of plans into a pod, and returns those that it moved.
+// in moves the HCAs of plans into a pod, and returns those that it moved, also with an error. It is idempotent.
 func (m *moves) in(pod nri.Pod, plans []*plan.Plan) (moved []string, err error) {
 	if !m.intoPod(pod) {
 		return nil, nil
@@ -97,7 +98,7 @@ func (m *moves) moveIn(pod nri.Pod, p *plan.Plan, ibdev string) (moved bool, err
 	return moved, err
 }
 
-// outAll moves everything of a pod back to the host.
+// outAll moves all HCAs of a pod back to the host.
 func (m *moves) outAll(ctx context.Context, pod nri.Pod, plans []*plan.Plan) {
 	var ibdevs []string
 	for _, p := range plans {
@@ -111,7 +112,8 @@ func (m *moves) outAll(ctx context.Context, pod nri.Pod, plans []*plan.Plan) {
 	m.out(ctx, pod, ibdevs)
 }
 
-// out moves HCAs back to the host, the last one first.
+// out moves HCAs back to the host in reverse order. It continues after an error: the kernel returns the HCA when the
+// namespace ends.
 func (m *moves) out(ctx context.Context, pod nri.Pod, ibdevs []string) {
 	logger, watch := klog.FromContext(ctx), m.cfg.Metrics.Start(metrics.Move)
 	var back []string
@@ -141,7 +143,7 @@ func (m *moves) out(ctx context.Context, pod nri.Pod, ibdevs []string) {
 }
 
 // usedOnHost returns an error that names the pod that uses an HCA of a claim on the host, nil for none. An HCA that is
-// elsewhere is in no such use.
+// not on the host has no such user.
 func (m *moves) usedOnHost(p *plan.Plan, ibdev string) error {
 	if _, err := fs.Stat(m.cfg.Node.Sys(), path.Join("class/infiniband", ibdev)); err != nil {
 		return nil

@@ -14,7 +14,7 @@ var (
 	errNoEthernet  = errors.New("only interfaces of RoCE and iWARP HCAs are attached: InfiniBand and EFA need none, and IPoIB is the matter of its CNI plugins")
 )
 
-// NetdevOf returns the interface of an HCA that a pod can get.
+// NetdevOf returns the network interface of an HCA that a pod can get.
 func NetdevOf(h *rdma.HCA) (string, error) {
 	if h.Protocol != rdma.ProtocolRoCE && h.Protocol != rdma.ProtocolIWARP {
 		return "", errNoEthernet
@@ -35,8 +35,8 @@ func NetdevOf(h *rdma.HCA) (string, error) {
 	return netdev, nil
 }
 
-// UsableInterface returns the interface of an HCA that claims of a mode can have on this host, or the reason why there
-// is none.
+// UsableInterface returns the interface of an HCA that claims of a mode can have on this host. If there is none, it
+// returns the reason.
 func UsableInterface(host *podnet.Host, h *rdma.HCA, mode string) (netdev string, err error) {
 	if netdev, err = NetdevOf(h); err == nil {
 		err = host.Usable(netdev, functionOf(h), mode)
@@ -47,8 +47,8 @@ func UsableInterface(host *podnet.Host, h *rdma.HCA, mode string) (netdev string
 	return netdev, err
 }
 
-// withoutVFs returns an error for an HCA with virtual functions: its interface would take their settings into a pod.
-// Where the driver of the interface supports it, the kernel reports the same.
+// withoutVFs returns an error for an HCA with virtual functions: its interface would take their settings into a pod. If
+// the driver of the interface supports it, the kernel reports the same.
 func withoutVFs(h *rdma.HCA, mode string) error {
 	if mode != podnet.Move || h.PCI == nil || h.PCI.NumVFs == nil || *h.PCI.NumVFs == 0 {
 		return nil
@@ -56,15 +56,16 @@ func withoutVFs(h *rdma.HCA, mode string) error {
 	return podnet.HasVFs(*h.PCI.NumVFs)
 }
 
-// functionOf returns the PCI function of the interface of an HCA, "" where the kernel names another device.
+// functionOf returns the PCI function of the interface of an HCA, "" if the kernel names another device.
 func functionOf(h *rdma.HCA) string {
 	if h.Identity.SF != nil {
-		return "" // the kernel names the auxiliary device
+		return "" // the kernel names the auxiliary device of an SF
 	}
 	return h.Identity.PCI
 }
 
-// interfaceOf returns the interface that a device of a plan brings into a pod. It has no name while a pod has it.
+// interfaceOf returns the interface that a pod gets with a device of a plan. The interface has no name on the host
+// while a pod has it.
 func interfaceOf(p *plan.Plan, dev plan.Device, h *rdma.HCA) (attach.Interface, error) {
 	i := attach.Interface{Claim: p, Device: dev, PCI: functionOf(h)}
 	var err error

@@ -15,7 +15,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// follow keeps the connection to the container runtime until ctx ends.
+// follow keeps the connection to the container runtime until ctx ends. Without NRI it returns at once.
 func (s *Pods) follow(ctx context.Context) {
 	if s.plugin == nil {
 		return
@@ -33,7 +33,7 @@ func (s *Pods) follow(ctx context.Context) {
 	s.plugin.Run(ctx)
 }
 
-// Connected reports whether the container runtime has the driver's plugin, nil where there is none.
+// Connected reports whether the container runtime has the driver's plugin, nil if the driver uses no NRI.
 func (s *Pods) Connected() *bool {
 	if s.plugin == nil {
 		return nil
@@ -41,7 +41,7 @@ func (s *Pods) Connected() *bool {
 	return new(s.plugin.Connected())
 }
 
-// Trouble returns what is not done because the runtime does not have the plugin, nil if it has, or is not to have it.
+// Trouble returns the consequences of a missing connection to NRI, nil if the driver is connected or uses no NRI.
 func (s *Pods) Trouble() error {
 	if s.plugin == nil {
 		return nil
@@ -57,8 +57,8 @@ func (s *Pods) Trouble() error {
 	}
 }
 
-// Memlock implements nri.Handler. It returns the limit that the hooks of the container's claims would set. In the OCI
-// spec the limit holds for exec sessions and probes too. The hook then has nothing to do, unless another plugin changes
+// Memlock implements nri.Handler. It returns the limit that the hooks of the container's claims would set. A limit in
+// the OCI spec also holds for exec sessions and probes. The hook then has nothing to do, unless another plugin changes
 // the spec afterwards.
 func (s *Pods) Memlock(_ nri.Pod, c nri.Container) *uint64 {
 	var want hook.Size
@@ -72,7 +72,7 @@ func (s *Pods) Memlock(_ nri.Pod, c nri.Container) *uint64 {
 	return &limit
 }
 
-// Using implements claims.Pods: the runtime lists its containers with their CDI devices and hooks.
+// Using implements claims.Pods. The runtime lists its containers with their CDI devices and hooks.
 func (s *Pods) Using(p *plan.Plan) (pods []types.UID, complete bool) {
 	if s.plugin == nil {
 		return nil, false

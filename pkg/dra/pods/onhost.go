@@ -10,11 +10,12 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
 )
 
-// onHost are the pods that use the host's network. On a host in exclusive mode they use the HCAs of their claims on the
-// host. Another pod of such a claim would take the HCA away from them, and waits until they have ended.
+// onHost has the pods that use the host's network. It is safe for concurrent use. On a host in exclusive mode these
+// pods use the HCAs of their claims on the host. Another pod of such a claim would take the HCA away from them, so it
+// waits until they have ended.
 //
-// The value is whether the API server has answered which claims are reserved for the pod. Until then, every claim that
-// the pod may share counts as its own.
+// The value of a pod is true once the API server has answered which claims are reserved for it. Until then, every claim
+// that the pod may share counts as its own.
 type onHost struct {
 	mu   sync.Mutex
 	pods map[nri.Pod]bool
@@ -22,7 +23,7 @@ type onHost struct {
 
 func newOnHost() *onHost { return &onHost{pods: map[nri.Pod]bool{}} }
 
-// set replaces the pods, and keeps the values of those that stay.
+// set replaces the pods. Pods that stay keep their values.
 func (o *onHost) set(pods []nri.Pod) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -41,7 +42,7 @@ func (o *onHost) add(p nri.Pod) {
 	}
 }
 
-// learned marks the claims of pods as known, except those of unsure pods.
+// learned marks the claims of pods as known, except for unsure pods.
 func (o *onHost) learned(pods, unsure []nri.Pod) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -74,7 +75,7 @@ func (o *onHost) all() map[nri.Pod]bool {
 	return maps.Clone(o.pods)
 }
 
-// among returns those of some pods that use the host's network.
+// among returns which of the given pods use the host's network.
 func (o *onHost) among(pods []types.UID) (out []types.UID) {
 	for p := range o.all() {
 		if slices.Contains(pods, types.UID(p.UID)) {

@@ -16,14 +16,14 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
 )
 
-// pending are pods that run and may lack devices: the driver was away when they started, it took too long, or it
-// was unknown whether a claim is theirs. The runtime announces the start of a pod once. So the driver tries again until
-// a pod has its devices, or ends.
+// pending holds running pods that may lack devices. The driver was not connected when they started, an address took too
+// long, or it was unknown whether a claim is reserved for them. The runtime announces the start of a pod only once, so
+// the driver retries until a pod has its devices or ends. pending is safe for concurrent use.
 type pending struct {
 	mu   sync.Mutex
 	pods map[nri.Pod]bool
 	more wake.Signal // a pod was added
-	// busy are the pods that a goroutine gives devices to now. It closes the channel when it has finished.
+	// busy has the pods that a goroutine gives devices to now. The goroutine closes the channel when it has finished.
 	busy map[nri.Pod]chan struct{}
 }
 
@@ -31,8 +31,8 @@ func newPending() *pending {
 	return &pending{pods: map[nri.Pod]bool{}, more: wake.NewSignal(), busy: map[nri.Pod]chan struct{}{}}
 }
 
-// begin lets one goroutine at a time give devices to a pod. It returns the function that ends this, or what to wait for
-// if another goroutine is at it.
+// begin lets only one goroutine at a time give devices to a pod. It returns a function that the caller must call at the
+// end. If another goroutine has the pod, it returns the channel to wait for instead.
 func (l *pending) begin(p nri.Pod) (end func(), other <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,7 +49,7 @@ func (l *pending) begin(p nri.Pod) (end func(), other <-chan struct{}) {
 	}, nil
 }
 
-// set replaces the pods. A pod without a network namespace uses the host's, or has ended.
+// set replaces the pods. It omits pods without a network namespace, which use the host's or have ended.
 func (l *pending) set(pods []nri.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,7 +90,7 @@ func (l *pending) all() []nri.Pod {
 // Pending returns the running pods that may lack devices.
 func (s *Pods) Pending() []nri.Pod { return s.pending.all() }
 
-// Running implements nri.Handler.
+// Running implements nri.Handler. It returns after one try for each pod.
 func (s *Pods) Running(ctx context.Context, pods []nri.Pod) {
 	s.pending.set(pods)
 	var all sync.WaitGroup
@@ -99,8 +99,8 @@ func (s *Pods) Running(ctx context.Context, pods []nri.Pod) {
 	s.interfaces.sweep(ctx)
 }
 
-// retryPending gives pending pods their devices, each in its own goroutine: a slow address delays no other pod. Pods
-// that are busy are skipped, or waited for.
+// retryPending gives pending pods their devices, each in its own goroutine of all, so that a slow address delays no
+// other pod. wait decides whether it waits for pods that another goroutine has, or skips them.
 func (s *Pods) retryPending(ctx context.Context, all *sync.WaitGroup, wait bool) {
 	logger, pods := klog.FromContext(ctx), s.pending.all()
 	unsure, err := s.learnClaims(ctx, append(s.onHost.unsure(), pods...)...)
@@ -128,37 +128,37 @@ func (s *Pods) retryPending(ctx context.Context, all *sync.WaitGroup, wait bool)
 	}
 }
 
-// giveAgain gives a pending pod its devices. It reports whether the pod has all that are known to be its own, or needs
-// none.
+// giveAgain gives a pending pod its devices. It reports whether the pod has every device that the driver knows it
+// should have.
 func (s *Pods) giveAgain(ctx context.Context, pod nri.Pod) (has bool, err error) {
 	if !s.needs(ctx, pod) {
 		return true, nil
 	}
 	plans, err := s.give(ctx, ctx, pod, func() bool { return s.pending.has(pod) })
 	switch {
-	case err == nil, errors.Is(err, errUnwanted): // what it had is back
+	case err == nil, errors.Is(err, errUnwanted): // what the pod had is taken back
 		return true, nil
-	case errors.Is(err, rdmanetns.ErrEnded): // runtimes list sandboxes that have ended, too
+	case errors.Is(err, rdmanetns.ErrEnded): // runtimes also list sandboxes that have ended
 		return true, nil
 	}
 	return false, s.failed(pod, plans, err)
 }
 
-// The waits between two tries for pending pods.
+// These are the shortest and the longest wait between two tries for pending pods.
 const (
 	retryMin = time.Second
 	retryMax = 30 * time.Second
 )
 
-// retry tries again for pending pods until ctx ends. Without any, it sleeps. Each wait is up to half as long again:
-// the nodes of a cluster do not retry together after the API server was away.
+// retry retries pending pods until ctx ends. It sleeps while there are none. Each wait is up to half as long again, so
+// that the nodes of a cluster do not retry together after the API server was away.
 func (s *Pods) retry(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	for long := retryMin; ; {
 		var again <-chan time.Time
 		if len(s.pending.all()) > 0 {
-			again = time.After(wait.Jitter(long, 0.5)) // each try asks for claims
+			again = time.After(wait.Jitter(long, 0.5)) // each try sends requests to the API server
 		}
 		select {
 		case <-ctx.Done():

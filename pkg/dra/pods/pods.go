@@ -22,42 +22,42 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// Config is what Pods need.
+// Config configures Pods.
 type Config struct {
 	Node   *node.Node
 	Claims *claims.Claims
-	// NRISocket is where the container runtime announces pods, "" for nowhere.
+	// NRISocket is the socket on which the container runtime announces pods, "" for none.
 	NRISocket string
 	NodeName  string
-	// Attacher attaches network interfaces that Host has; nil for nobody.
+	// Attacher attaches network interfaces of Host to pods. It is nil if the driver attaches none.
 	Attacher *attach.Attacher
 	Host     *podnet.Host
 	Metrics  *metrics.Instruments
 	Report   Reporter
 }
 
-// Reporter takes what people should know.
+// Reporter takes reports for people.
 type Reporter interface {
 	Record(event.Event)
-	// Note and Warn record on the status page alone.
+	// Note and Warn record on the status page only.
 	Note(reason, object, format string, args ...any)
 	Warn(reason, object string, err error)
-	// ContainerStarted is called with a claim that has another network interface now.
+	// ContainerStarted is called with a claim whose network interface in a pod has changed.
 	ContainerStarted(types.UID)
 }
 
-// Pods handles what the container runtime announces of pods (nri.Handler).
+// Pods handles the container runtime's announcements of pods (nri.Handler). It is safe for concurrent use.
 type Pods struct {
 	cfg        Config
 	plugin     *nri.Plugin // nil for none
-	moving     sync.Mutex  // devices go into a pod or come back
+	moving     sync.Mutex  // held while devices move into a pod or back
 	moves      *moves
 	interfaces *interfaces
 	onHost     *onHost
 	pending    *pending
 }
 
-// New returns Pods that hear of no pod before Run.
+// New returns Pods. It starts no goroutine, and no pod is announced to it before Run.
 func New(cfg Config) *Pods {
 	s := &Pods{cfg: cfg, onHost: newOnHost(), pending: newPending()}
 	s.moves = &moves{cfg: &s.cfg, onHost: s.onHost, users: users{}}
@@ -68,14 +68,14 @@ func New(cfg Config) *Pods {
 	return s
 }
 
-// Started implements nri.Handler. It gives the pod all devices of its claims, or none.
+// Started implements nri.Handler. It gives the pod all devices of its claims, or none. It is idempotent.
 //
 // If the API server does not answer whether the pod shares a claim, the pod starts nevertheless: most pods share none.
-// The hook keeps its containers from running without their devices, which it gets later. The same holds for a pod whose
-// address takes long: the runtime starts no other pod while it waits for an answer.
+// If it does, the hook keeps its containers from running until a retry has given them their devices. The same holds for
+// a pod whose address takes long, because the runtime starts no other pod while it waits for an answer.
 func (s *Pods) Started(ctx context.Context, pod nri.Pod) error {
 	asked := []nri.Pod{pod}
-	if s.cfg.Node.Moves() { // also for pods that may use the devices of this one on the host
+	if s.cfg.Node.Moves() { // pods that may use the devices of this pod on the host
 		if pod.Netns == "" {
 			s.onHost.add(pod)
 		}
@@ -96,14 +96,14 @@ func (s *Pods) Started(ctx context.Context, pod nri.Pod) error {
 	return err
 }
 
-// errSlow says that the address of a pod takes longer than the runtime waits.
+// errSlow means that the address of a pod takes longer than the runtime waits.
 var errSlow = errors.New("the pod's address takes longer than the container runtime waits; the driver goes on asking for it")
 
 func (s *Pods) started(ctx context.Context, pod nri.Pod) error {
 	if !s.needs(ctx, pod) {
-		return nil // without waiting for the moves of other pods
+		return nil // without the lock, which other pods may hold
 	}
-	leasing, cancel := context.WithTimeout(ctx, claims.HalfOf(ctx, podnet.DefaultPatience)) // the rest is for what follows
+	leasing, cancel := context.WithTimeout(ctx, claims.HalfOf(ctx, podnet.DefaultPatience)) // half is for later work
 	defer cancel()
 	plans, err := s.give(ctx, leasing, pod, func() bool { return true })
 	if err != nil && leasing.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
@@ -112,18 +112,18 @@ func (s *Pods) started(ctx context.Context, pod nri.Pod) error {
 	return s.failed(pod, plans, err)
 }
 
-// errUnwanted says that a pod was stopped meanwhile.
+// errUnwanted means that a pod was stopped meanwhile.
 var errUnwanted = errors.New("the pod was stopped")
 
-// give gives a pod everything that its claims ask for, or nothing, as long as it is wanted. It asks for addresses
-// first, until leasing ends, and holds no lock meanwhile that another pod waits for.
+// give gives a pod everything that its claims ask for, or nothing, if wanted returns true. It is idempotent. It first
+// requests addresses, until leasing ends. Meanwhile it holds no lock that another pod waits for.
 func (s *Pods) give(ctx, leasing context.Context, pod nri.Pod, wanted func() bool) ([]*plan.Plan, error) {
 	plans := s.plansOf(ctx, pod)
 	if err := plan.Clash(plans); err != nil {
 		return plans, err
 	}
 	if err := s.interfaces.lease(leasing, pod, plans); err != nil {
-		if leasing.Err() == nil { // else the next try gives back what it finds, and asks again
+		if leasing.Err() == nil { // otherwise the next try gives back what it finds, and asks again
 			s.interfaces.giveBack(ctx, s.interfaces.takeBackNew(ctx, pod))
 		}
 		return plans, err
@@ -133,27 +133,29 @@ func (s *Pods) give(ctx, leasing context.Context, pod nri.Pod, wanted func() boo
 	return plans, err
 }
 
-// join brings what a pod's claims ask for into its network namespace. After an error it returns the records whose
-// addresses must be given back.
+// join brings what a pod's claims ask for into its network namespace. It holds the lock. After an error it has undone
+// its changes, and returns the records whose addresses must be given back.
 func (s *Pods) join(ctx context.Context, pod nri.Pod, wanted func() bool) (plans []*plan.Plan, owed []attach.Record, err error) {
 	s.moving.Lock()
 	defer s.moving.Unlock()
 	if !wanted() {
 		return nil, s.interfaces.takeBackNew(ctx, pod), errUnwanted
 	}
-	plans = s.plansOf(ctx, pod) // a claim may have ended meanwhile
+	plans = s.plansOf(ctx, pod) // again, because a claim may have ended meanwhile
 	watch, began := s.cfg.Metrics.Start(metrics.Move), time.Now()
 	var attached []attach.Interface
 	moved, err := s.moves.in(pod, plans)
-	// The runtime may give up on this call and start the containers, and the hook lets them start with the devices. So
-	// what is begun here is finished, and not undone because nobody waits for it.
+	// From here on the work is finished even if the runtime stops waiting. The runtime then starts the containers, and
+	// the hook lets them start with the devices.
 	ctx = context.WithoutCancel(ctx)
 	if err == nil && len(moved) > 0 {
-		// The kernel made new nodes. The runtime reads the specs for the first container of the pod, after this.
+		// The kernel made new nodes. Renew must come first: afterwards the runtime reads the specs for the first
+		// container of the pod.
 		err = s.cfg.Claims.Renew(ctx, plans)
 	}
 	if err == nil {
-		// The RDMA device moves first, and returns first: its driver may need its interface on the host.
+		// The RDMA device moves before its interface, and returns before it: its driver may need the interface on the
+		// host.
 		attached, err = s.interfaces.attachAll(ctx, pod, plans)
 	}
 	if err != nil {
@@ -168,7 +170,8 @@ func (s *Pods) join(ctx context.Context, pod nri.Pod, wanted func() bool) (plans
 	return plans, nil, nil
 }
 
-// failed records why a pod does not have its devices. The kubelet does so only for a new sandbox.
+// failed records why a pod does not have its devices, and returns the error with the pod. The kubelet's own event
+// covers only the start of a new sandbox.
 func (s *Pods) failed(pod nri.Pod, plans []*plan.Plan, err error) error {
 	if err == nil {
 		return nil
@@ -193,7 +196,7 @@ func (s *Pods) Stopped(ctx context.Context, pod nri.Pod) {
 	s.interfaces.giveBack(ctx, s.leave(ctx, pod))
 }
 
-// leave takes everything out of a pod. It returns the records whose addresses must be given back.
+// leave takes everything out of a pod. It holds the lock. It returns the records whose addresses must be given back.
 func (s *Pods) leave(ctx context.Context, pod nri.Pod) (owed []attach.Record) {
 	s.moving.Lock()
 	defer s.moving.Unlock()
@@ -203,18 +206,18 @@ func (s *Pods) leave(ctx context.Context, pod nri.Pod) (owed []attach.Record) {
 	return s.interfaces.takeBack(ctx, pod, func(attach.Record) bool { return true })
 }
 
-// needs reports whether a pod has claims from which it may need something.
+// needs reports whether a pod has claims from which it may need devices or interfaces.
 func (s *Pods) needs(ctx context.Context, pod nri.Pod) bool {
 	return (s.moves.intoPod(pod) || s.cfg.Attacher != nil) && len(s.plansOf(ctx, pod)) > 0
 }
 
-// plansOf returns the plans of the claims that are known to be reserved for a pod.
+// plansOf returns the plans of the claims that are reserved for a pod, according to the records.
 func (s *Pods) plansOf(ctx context.Context, pod nri.Pod) []*plan.Plan {
 	return s.cfg.Claims.PlansOf(ctx, types.UID(pod.UID))
 }
 
-// learnClaims records which claims with something to give, or with something in use on the host, are reserved for
-// pods. It returns the pods for which that is unknown.
+// learnClaims asks the API server which claims are reserved for pods, and records the answers. It asks only about
+// claims with devices or interfaces that can go into a pod. It returns the pods without a complete answer.
 func (s *Pods) learnClaims(ctx context.Context, pods ...nri.Pod) (unsure []nri.Pod, err error) {
 	moves, attaches := s.cfg.Node.Moves(), s.cfg.Attacher != nil
 	if !moves && !attaches || len(pods) == 0 {
@@ -249,7 +252,7 @@ func (s *Pods) UsingHostNetwork(pods []types.UID) []types.UID { return s.onHost.
 // OnHost implements nri.Handler.
 func (s *Pods) OnHost(pods []nri.Pod) { s.onHost.set(pods) }
 
-// Run follows the container runtime and looks after pods that lack something, until ctx ends.
+// Run follows the container runtime, retries pending pods and sweeps, until ctx ends.
 func (s *Pods) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
