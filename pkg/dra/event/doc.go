@@ -1,3 +1,3 @@
-// Package event has the events of the driver as values: what people should know of a node or of a claim. Their
-// reasons are stable: people and programs look for them. Package report makes events known.
+// Package event has the events of the driver as values: what people should know about a node or a claim. The reasons
+// are stable, because people and programs search for them. Package report writes events.
 package event

@@ -9,27 +9,27 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// Event is something that people should know of the node or of a claim.
+// Event is something that people should know about the node or a claim.
 type Event struct {
 	Namespace, Claim string // empty for the node
 	UID              types.UID
 	Reason           Reason
 	Message          string             // empty where there is a transition
-	Transition       *health.Transition // joined with others of its reason
-	Pods             bool               // the pods that use the claim get the event too
-	Pod              types.UID          // only this pod of them; empty for all
+	Transition       *health.Transition // merged with others of its reason
+	Pods             bool               // the pods of the claim get the event too
+	Pod              types.UID          // only this pod of the claim; empty for all
 	Start            bool               // the start of a container is the cause
 }
 
-// OfClaim returns an event of a claim and of its pods.
+// OfClaim returns an event of a claim and its pods.
 func OfClaim(p *plan.Plan, reason Reason, message string) Event {
 	return Event{Namespace: p.Namespace, Claim: p.Name, UID: p.UID, Reason: reason, Message: message, Pods: true}
 }
 
-// Object returns the object of the event.
+// Object returns the object of the event: the claim, or the node.
 func (e *Event) Object(node string) corev1.ObjectReference {
 	if e.Claim == "" {
-		// The kubelet gives the name for the UID as well, and kubectl describe looks for both.
+		// As the kubelet does, the UID is the name of the node: kubectl describe looks for both.
 		return corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node, UID: types.UID(node)}
 	}
 	return corev1.ObjectReference{
@@ -38,7 +38,7 @@ func (e *Event) Object(node string) corev1.ObjectReference {
 	}
 }
 
-// PodReference refers to a pod.
+// PodReference returns a reference to a pod.
 func PodReference(namespace, name string, uid types.UID) corev1.ObjectReference {
 	return corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: name, UID: uid}
 }

@@ -6,15 +6,15 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 )
 
-// Reason is the reason of an event. It does not change from version to version: people and programs look for it.
+// Reason is the reason of an event. It must not change between versions, because people and programs search for it.
 type Reason struct {
 	Reason  string
 	Type    string // Normal or Warning
-	Objects string // that get it
+	Objects string // that get the event
 	Meaning string
 }
 
-// The reasons of events of claims and nodes, besides those of health.
+// These are the reasons for events of claims and nodes, besides the reasons of health.
 var (
 	PrepareFailed = Reason{"RDMAPrepareFailed", corev1.EventTypeWarning, "claim",
 		"The claim cannot be prepared on its node; the message has the reason. The kubelet tries again, and tells the pod (`FailedPrepareDynamicResources`)."}
@@ -34,7 +34,7 @@ var (
 		"The node publishes nothing, since its container runtime would drop the devices ([install.md](install.md))."}
 )
 
-// Reasons returns all reasons, those of health last.
+// Reasons returns all reasons. The reasons of health come last.
 func Reasons() []Reason {
 	out := []Reason{
 		PrepareFailed, UnprepareFailed, MemlockNotRaised, LimitNotSet, NetdevMissing, MoveFailed, StillHeld, NoDevices,
@@ -54,6 +54,7 @@ func Reasons() []Reason {
 	return out
 }
 
+// TypeOf returns the type of the event of a transition: Warning for a grave one.
 func TypeOf(t health.Transition) string {
 	if t.Grave() {
 		return corev1.EventTypeWarning
