@@ -14,8 +14,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
-// drift compares the files with the files that write would leave. It prints the difference, and returns an error with
-// its own exit code if there is one.
+// drift compares the existing files with the files that write would leave, and prints the differences. It writes
+// nothing. It returns an error with its own exit code if they differ.
 func drift(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Format) error {
 	wanted := map[cdi.Format][]byte{} // no entry means that the file should not exist
 	if d.spec != nil {
@@ -49,8 +49,9 @@ func drift(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Form
 	return partial(d.snap, d.left)
 }
 
-// compare returns how a file differs from the wanted content, and prints the difference. A wanted content of nil means
-// that the file should not exist. compare ignores a foreign twin, because write does not remove it.
+// compare returns how a file differs from the wanted content, "" for no difference, and prints the difference. A wanted
+// content of nil means that the file should not exist. compare ignores a foreign twin, because write does not remove
+// it.
 func compare(w io.Writer, t *target, format cdi.Format, wanted []byte) (reason string, err error) {
 	path := t.path(format)
 	old, err := t.store.Load(t.base, format)

@@ -13,7 +13,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
-// strict makes cobra's own commands, help and completion, reject unknown arguments. By default they end with status 0.
+// strict makes cobra's own commands, help and completion, reject unknown arguments. By default cobra accepts them with
+// exit status 0.
 func strict(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -58,7 +59,7 @@ func complete(root *cobra.Command) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			list := values[f.Name]
 			if f.Name == "output" {
-				list = formats[cmd.Name()] // none for a file, which shells complete by themselves
+				list = formats[cmd.Name()] // none for a file name, which shells complete themselves
 			}
 			do := cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp)
 			if f.Name == "device" || f.Name == "exclude" {
@@ -67,7 +68,7 @@ func complete(root *cobra.Command) {
 				return
 			}
 			if err := cmd.RegisterFlagCompletionFunc(f.Name, do); err != nil {
-				panic(err) // the flag does not exist, or has a completion
+				panic(err) // the flag does not exist, or already has a completion
 			}
 		})
 	}

@@ -46,7 +46,7 @@ It writes nothing and needs no root. It lists what it could not check.
 	return cmd
 }
 
-// verdict turns the worst finding into an exit code.
+// verdict returns an error with the exit code of the worst finding, nil if there is no warning or error.
 func verdict(r *doctor.Report) error {
 	err := fmt.Errorf("found %s", r.Summary)
 	switch r.Worst() {
@@ -59,7 +59,7 @@ func verdict(r *doctor.Report) error {
 }
 
 var doctorWriters = map[string]func(io.Writer, *doctor.Report) error{
-	// The report escapes names itself: the writer would escape its colours.
+	// The report escapes names itself, because the escaping writer would also escape its colours.
 	"table": func(w io.Writer, r *doctor.Report) error {
 		return r.WriteText(quote.Unwrap(w), isTerminal(quote.Unwrap(w)))
 	},
@@ -67,8 +67,8 @@ var doctorWriters = map[string]func(io.Writer, *doctor.Report) error{
 	"yaml": func(w io.Writer, r *doctor.Report) error { return quote.YAML(w, r) },
 }
 
-// isTerminal reports whether to write colours: the writer is a terminal, and NO_COLOR (https://no-color.org) is not
-// set.
+// isTerminal reports whether to write colours: the writer must be a terminal, and NO_COLOR (https://no-color.org) must
+// not be set.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {

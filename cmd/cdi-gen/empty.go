@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// refuseEmpty makes the flags of all commands reject an empty value. In a script it comes from an unset variable: an
-// empty --device would mean all devices, an empty --host-root another host.
+// refuseEmpty makes the flags of all commands reject an empty value, which an unset variable in a script causes. An
+// empty --device would mean all devices, and an empty --host-root another host.
 func refuseEmpty(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -19,7 +19,7 @@ func refuseEmpty(root *cobra.Command) {
 			}
 			f.Value = notEmpty{f.Value}
 			if f.DefValue == "[]" {
-				f.DefValue = "" // else the help would show it, because it no longer knows the type
+				f.DefValue = "" // otherwise the help shows it, because it no longer knows the type
 			}
 		})
 	}

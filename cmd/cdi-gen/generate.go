@@ -63,8 +63,8 @@ the expected file, and the exit code says whether there is one.
 	return cmd
 }
 
-// action writes a result, or compares it with the existing files. The spec of the result may be nil. A nil target means
-// standard output.
+// action writes an outcome, or compares it with the existing files. The spec of the outcome may be nil. A nil target
+// means standard output.
 type action func(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Format) error
 
 func generate(cmd *cobra.Command, r *recipe, out *outputFlags, do action) error {
@@ -74,7 +74,7 @@ func generate(cmd *cobra.Command, r *recipe, out *outputFlags, do action) error 
 	}
 	target, format, err := out.target(r.kind)
 	if err == nil && target != nil {
-		err = target.spare(format) // before the host is read
+		err = target.spare(format) // check before the host is read
 	}
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func print(cmd *cobra.Command, spec *specs.Spec, format cdi.Format) error {
 	return nil
 }
 
-// store writes the file and prints the result. unchanged is the result for a file that did not change, "" for none.
+// store writes the file and prints the result. unchanged is the text for a file that did not change, "" for no text.
 func store(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Format, unchanged string) error {
 	if d.spec == nil {
 		return nothing(cmd, r, d, t)
@@ -137,7 +137,7 @@ func store(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Form
 	return partial(d.snap, d.left)
 }
 
-// devices returns the number of devices of a spec in words.
+// devices returns the number of a spec's devices as text.
 func devices(spec *specs.Spec) string {
 	if len(spec.Devices) == 1 {
 		return "1 device"
@@ -145,7 +145,7 @@ func devices(spec *specs.Spec) string {
 	return fmt.Sprintf("%d devices", len(spec.Devices))
 }
 
-// nothing handles a host without devices. It removes an existing spec, whose devices are gone.
+// nothing handles a host without devices. It removes an existing spec if its devices are gone.
 func nothing(cmd *cobra.Command, r *recipe, d *outcome, t *target) error {
 	gone, why := d.absent(r)
 	if !gone || t == nil {
@@ -162,8 +162,8 @@ func nothing(cmd *cobra.Command, r *recipe, d *outcome, t *target) error {
 }
 
 // absent returns why there is no spec, and whether the devices of an older spec are gone. They are gone if the host has
-// none, or, with --allow-absent, none of the chosen devices. An unreadable device is not gone, nor is a device that the
-// flags do not choose or do not name.
+// no devices, or, with --allow-absent, none of the chosen devices. An unreadable device is not gone, nor is a device
+// that the flags do not choose or do not name.
 func (d *outcome) absent(r *recipe) (gone bool, why error) {
 	switch {
 	case len(d.snap.Problems) > 0:

@@ -13,7 +13,8 @@ import (
 
 const defaultHookPath = "/usr/bin/rdma-hook"
 
-// hook returns the hook for the spec. A missing hook must be an error here, because every container start would fail.
+// hook returns the hook for the spec, nil with --no-hook. A missing hook must be an error here, because every container
+// start would fail.
 func (r *recipe) hook() (*cdi.Hook, error) {
 	if _, err := hook.ParseSize(r.memlock); err != nil {
 		return nil, usagef("--memlock: %w", err)
@@ -28,7 +29,7 @@ func (r *recipe) hook() (*cdi.Hook, error) {
 	return &cdi.Hook{Path: path, Args: []string{"--memlock", r.memlock}}, nil
 }
 
-// limits returns the limits of a container for each HCA.
+// limits returns the limits of a container on each HCA.
 func (r *recipe) limits() (cdi.Limit, error) {
 	if r.limit == "" {
 		return cdi.Limit{}, nil
@@ -75,7 +76,7 @@ func checkHook(host fs.ReadLinkFS, path string) error {
 		return &fs.PathError{Op: "execute", Path: path, Err: fs.ErrPermission}
 	}
 	if os.Geteuid() != 0 {
-		return nil // for a rootless runtime of the user's own
+		return nil // the user's own rootless runtime runs the hook
 	}
 	return hostfs.CheckRootOnly(host, path)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// hostFlags choose a host and its devices.
+// hostFlags are the flags that choose a host and its devices.
 type hostFlags struct {
 	root    string
 	only    []string
@@ -32,7 +32,7 @@ func (h *hostFlags) register(f *pflag.FlagSet) {
 	f.StringSliceVar(&h.exclude, "exclude", nil, "all but the devices of this `PATTERN` (repeatable)")
 }
 
-// files returns the files of the host. Links resolve as on the host.
+// files returns the files of the host. Symbolic links resolve as on the host.
 func (h *hostFlags) files() fs.ReadLinkFS { return hostfs.DirFS(h.root) }
 
 // below replaces the path on the host in an error by the path on this system.
@@ -43,7 +43,7 @@ func (h *hostFlags) below(err error) error {
 	return err
 }
 
-// discover reads the host below the root, and returns the chosen devices and the number of others.
+// discover reads the host below the root. It returns the chosen devices and the number of other devices.
 func (h *hostFlags) discover() (snap *rdma.Snapshot, others int, err error) {
 	dir := filepath.Join(h.root, "sys")
 	snap, err = rdma.Discover(sysfs.DirFS(dir))

@@ -88,7 +88,7 @@ func writeTable(w io.Writer, snap *rdma.Snapshot, _ string) error {
 	return tw.Flush()
 }
 
-// row is a line of the table; what is not known is a dash.
+// row returns a line of the table. A dash stands for an unknown value.
 func row(h *rdma.HCA) []string {
 	state, rate, netdev, numa := "-", "-", "-", "-"
 	if p := h.Port1(); p != nil {

@@ -1,12 +1,10 @@
-// Command cdi-gen writes Container Device Interface (CDI) specs for the RDMA
-// devices of a host, so that podman, docker, containerd and CRI-O can give one
-// to a container by name:
+// Command cdi-gen writes Container Device Interface (CDI) specs for the RDMA devices of a host. Then podman, docker,
+// containerd and CRI-O can give a device to a container by name:
 //
 //	cdi-gen generate --output /etc/cdi
 //	podman run --device rdma.dev/hca=mlx5_0 IMAGE
 //
-// Results go to standard output, everything else to standard error. The exit
-// codes are exitCodes.
+// Results go to standard output, everything else to standard error. exitCodes describes the exit codes.
 package main
 
 import (
@@ -26,7 +24,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
-// The exit codes are an interface for scripts. exitCodes describes them.
+// The exit codes are an interface for scripts and must not change. exitCodes describes them.
 const (
 	exitOK        = 0
 	exitIO        = 1
@@ -75,13 +73,13 @@ func usagef(format string, args ...any) error {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the program, whatever it waits for
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
-// run is the whole program on given arguments and outputs.
+// run is the whole program, with its arguments and outputs as parameters.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	stdout, stderr = quote.Writer(stdout), quote.Writer(stderr)
 	root := newRoot()
@@ -120,7 +118,7 @@ that works without capabilities:
 		SilenceUsage:  true,
 		Args:          noArgs,
 	}
-	// Not cobra's own flag: it needs text/template, and the linker would then keep every method.
+	// Cobra's own flag must not be used: it needs text/template, and the linker would then keep every method.
 	wanted := root.Flags().Bool("version", false, "print the version")
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *wanted {

@@ -19,7 +19,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// recipe describes how to make a spec of a host: the flags that generate and watch share.
+// recipe has the flags that generate and watch share: how to make a spec of a host.
 type recipe struct {
 	host           hostFlags
 	kind           string
@@ -70,7 +70,7 @@ func (r *recipe) register(f *pflag.FlagSet) {
 			"use them)")
 }
 
-// warn prints a warning once, however often the spec is made.
+// warn prints each warning only once, even if the spec is made repeatedly.
 func (r *recipe) warn(cmd *cobra.Command, warning string) {
 	if r.warned[warning] {
 		return
@@ -91,7 +91,8 @@ func words[S ~string](values []S) []string {
 	return out
 }
 
-// resolve merges the config file into the flags, which win. It checks everything that does not need the host.
+// resolve merges the config file into the flags, and checks everything that does not need the host. Flags take
+// precedence.
 func (r *recipe) resolve(cmd *cobra.Command) error {
 	set := cmd.Flags().Changed
 	if r.noHook && (set("memlock") || set("hook-path")) {
@@ -114,7 +115,7 @@ func (r *recipe) resolve(cmd *cobra.Command) error {
 	return checkKind(r.kind)
 }
 
-// mergeConfig sets from the config file what no flag sets.
+// mergeConfig sets the fields without a flag from the config file.
 func (r *recipe) mergeConfig(set func(string) bool) error {
 	if r.config == "" {
 		return nil
@@ -179,7 +180,7 @@ func (r *recipe) options() (opt cdi.HostOptions, err error) {
 	return opt, err
 }
 
-// edits returns the edits of every device besides its nodes. A mount of a missing file must be an error here, because
+// edits returns the environment and mounts of every device. A mount of a missing file must be an error here, because
 // every container start would fail.
 func (r *recipe) edits() (hostconfig.Edits, error) {
 	flags, err := r.siteFlags()
@@ -220,7 +221,7 @@ func (r *recipe) siteFlags() (hostconfig.Container, error) {
 	return c, nil
 }
 
-// outcome is the spec of a host. spec is nil if there is no device for containers.
+// outcome is the spec of a host. The spec is nil if there is no device for containers.
 type outcome struct {
 	spec   *specs.Spec
 	snap   *rdma.Snapshot // of the chosen devices
@@ -228,7 +229,7 @@ type outcome struct {
 	hidden int            // the number of devices that were not chosen
 }
 
-// makeSpec reads the host and makes the spec. It passes warnings for people to warn.
+// makeSpec reads the host and makes the spec. It calls warn with each warning.
 func (r *recipe) makeSpec(opt cdi.HostOptions, warn func(string)) (*outcome, error) {
 	snap, others, err := r.host.discover()
 	if err != nil {
@@ -286,7 +287,7 @@ func (r *recipe) checkTarget(spec *specs.Spec) error {
 	return nil
 }
 
-// checkKind checks a --kind. CDI allows a dot in the class only from 0.6.0 on.
+// checkKind validates a --kind. CDI allows a dot in the class only from 0.6.0 on.
 func checkKind(kind string) error {
 	vendor, class := parser.ParseQualifier(kind)
 	if err := errors.Join(parser.ValidateVendorName(vendor), parser.ValidateClassName(class)); err != nil {

@@ -31,13 +31,13 @@ func (o *outputFlags) toStdout() bool { return o.output == "" || o.output == "-"
 type target struct {
 	store cdi.Store
 	base  string
-	named bool // by --output, and not after the kind
+	named bool // --output names the file, not its directory
 }
 
 // path returns the path of the spec in a format.
 func (t *target) path(format cdi.Format) string { return t.store.Path(t.base, format) }
 
-// target returns the file of a kind's spec, and its format; nil means standard output.
+// target returns the file for the spec of a kind, and its format. A nil target means standard output.
 func (o *outputFlags) target(kind string) (*target, cdi.Format, error) {
 	format := cdi.YAML
 	if o.format != "" {
@@ -71,7 +71,7 @@ func (o *outputFlags) target(kind string) (*target, cdi.Format, error) {
 }
 
 // spare returns an error if the file in a format exists and is not a spec of our kind. Writing would replace a file of
-// another program or a person.
+// another program or of a person.
 func (t *target) spare(format cdi.Format) error {
 	_, err := t.store.Load(t.base, format)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,7 +80,7 @@ func (t *target) spare(format cdi.Format) error {
 	return foreign(err)
 }
 
-// foreign returns a usage error for a file that is not ours.
+// foreign turns the error for a foreign file into a usage error. It returns any other error unchanged.
 func foreign(err error) error {
 	if _, is := errors.AsType[*cdi.ForeignError](err); is {
 		return usagef("--output: %w; name another file, or remove this one yourself", err)

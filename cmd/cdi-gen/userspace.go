@@ -70,7 +70,7 @@ architecture, or libraries of the image that are found first.
 	return cmd
 }
 
-// userspaceReport has the mounts, and the problems of an image with them.
+// userspaceReport has the mounts, and the problems that an image has with them.
 type userspaceReport struct {
 	*userspace.Plan
 	Problems []userspace.Problem `json:"problems,omitempty"`
@@ -108,7 +108,7 @@ var userspaceWriters = map[string]func(io.Writer, *userspaceReport) error{
 	"yaml":  func(w io.Writer, r *userspaceReport) error { return quote.YAML(w, r) },
 }
 
-// writeUserspace writes for people: mounts first, problems last.
+// writeUserspace writes the report as text for people: mounts first, problems last.
 func writeUserspace(w io.Writer, r *userspaceReport) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(tw, "HOST\tCONTAINER")

@@ -28,7 +28,7 @@ A directory means all files in it that end in .json, .yaml or .yml.
 			if len(args) == 0 {
 				return usagef("name at least one file or directory; see %s --help", cmd.CommandPath())
 			}
-			if slices.Contains(args, "") { // which would be the working directory
+			if slices.Contains(args, "") { // "" would mean the working directory
 				return usagef("an empty argument; is a variable of the shell not set?")
 			}
 			return nil
@@ -40,7 +40,7 @@ A directory means all files in it that end in .json, .yaml or .yml.
 // validate checks all files, and prints a line for each valid one.
 func validate(w io.Writer, args []string) error {
 	var errs []error
-	seen := map[string]string{} // directory and device, file
+	seen := map[string]string{} // the file of each device in each directory
 	for _, arg := range args {
 		files, err := specFiles(filepath.Clean(arg))
 		if err != nil {
@@ -64,8 +64,8 @@ func validate(w io.Writer, args []string) error {
 	return errors.Join(errs...)
 }
 
-// specFiles returns the files of an argument: itself, or the files of a directory. It includes the wrong extension
-// .yml.
+// specFiles returns the file that an argument names, or the spec files of a directory. It includes files with the wrong
+// extension .yml.
 func specFiles(arg string) ([]string, error) {
 	if info, err := os.Stat(arg); err != nil || !info.IsDir() {
 		return []string{arg}, nil

@@ -36,8 +36,8 @@ keep their devices; new ones can no longer ask for them.
 	return cmd
 }
 
-// remove removes the spec of a kind. A named file that is not such a spec is always an error; in a directory it is an
-// error only if there is nothing to remove.
+// remove removes the spec of a kind. A named file that is not such a spec is always an error. In a directory such a
+// file is an error only if there is nothing to remove.
 func remove(cmd *cobra.Command, kind string, out *outputFlags) error {
 	t, format, err := out.target(kind)
 	if err == nil && t.named {

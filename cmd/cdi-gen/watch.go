@@ -14,13 +14,14 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 )
 
-// openUevents opens the source of kernel events; tests replace it.
+// openUevents opens the source of kernel events. Tests replace it.
 var openUevents func() (io.ReadCloser, error) = watch.OpenUevents
 
-// settled is the time without events before a scan. An incomplete device would be omitted with a warning.
+// settled is the time without events before a scan. An earlier scan would find an incomplete device, and omit it with a
+// warning.
 const settled = 100 * time.Millisecond
 
-// portInterval is the interval of scans without an event, for changes that raise no event.
+// portInterval is the interval of scans without an event. Some changes cause no event.
 const portInterval = time.Minute
 
 func newWatch() *cobra.Command {
@@ -53,8 +54,9 @@ after a minute.
 	return cmd
 }
 
-// runWatch writes the spec at each signal. A usage error of the first write ends it. Later usage errors are retried,
-// for instance if the file of a flag is missing for a moment. When it returns, its goroutines have ended.
+// runWatch writes the spec at each signal until the context ends. A usage error of the first write ends it. Later usage
+// errors are retried, because the file of a flag may be missing for a moment. When runWatch returns, its goroutines
+// have ended.
 func runWatch(cmd *cobra.Command, r *recipe, out *outputFlags) error {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	failures := make(chan error)
@@ -106,13 +108,13 @@ func runWatch(cmd *cobra.Command, r *recipe, out *outputFlags) error {
 	}
 }
 
-// notifyReady tells systemd that the spec exists (sd_notify(3)), so that units that start containers at boot can wait
-// for it. Without a socket it does nothing.
+// notifyReady reports to systemd that the spec exists (sd_notify(3)), so that units that start containers at boot can
+// wait for it. Without a socket it does nothing.
 func notifyReady(socket string) error {
 	if socket == "" {
 		return nil
 	}
-	conn, err := net.Dial("unixgram", socket) // "@" begins the name of an abstract one
+	conn, err := net.Dial("unixgram", socket) // "@" begins the name of an abstract socket
 	if err != nil {
 		return fmt.Errorf("tell systemd that the spec is there: %w", err)
 	}
