@@ -41,8 +41,8 @@ func (h *hookFlags) register(f *pflag.FlagSet) {
 		"what the hook does where it may not raise the hard limit: clamp, fail or ignore")
 }
 
-// install installs the hook of this version on the host. It must not remove other versions: prepared claims still use
-// theirs, and so does the driver that this one replaces.
+// install installs the hook of this version on the host. It is idempotent. It must not remove other versions: prepared
+// claims still use them, and so does the driver that this one replaces.
 func (h *hookFlags) install(ctx context.Context) (plan.HookOptions, error) {
 	if h.dir == "" {
 		klog.FromContext(ctx).Info("No hook: containers keep the locked memory limit of the container runtime")
@@ -67,7 +67,8 @@ func (h *hookFlags) install(ctx context.Context) (plan.HookOptions, error) {
 // previous driver writes no more specs.
 const pruneAfter = 10 * time.Minute
 
-// pruneLater removes, after a delay, the hooks of earlier versions that no spec names.
+// pruneLater waits for pruneAfter, and then removes the hooks of earlier versions that no spec names. It returns early
+// if ctx ends.
 func (h *hookFlags) pruneLater(ctx context.Context, current, cdiDir string) {
 	select {
 	case <-ctx.Done():

@@ -42,7 +42,7 @@ func (i *interfaceFlags) apply(cfg *dra.Config, hookDir string) error {
 	return i.configure(cfg)
 }
 
-// configure opens the host's interfaces.
+// configure opens the host's interfaces, if the flags ask for that.
 func (i *interfaceFlags) configure(cfg *dra.Config) error {
 	if !i.attach {
 		return nil

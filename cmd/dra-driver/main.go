@@ -42,8 +42,8 @@ func main() {
 	os.Exit(code)
 }
 
-// logTo sends the log through a writer that escapes control characters. klog itself does not escape messages, nor
-// values of several lines.
+// logTo sends the log through a writer that escapes control characters. klog itself escapes neither messages nor values
+// of several lines.
 func logTo(w io.Writer) {
 	var flags flag.FlagSet
 	klog.InitFlags(&flags)
@@ -55,7 +55,7 @@ func logTo(w io.Writer) {
 	klog.SetOutput(w)
 }
 
-// run is the whole program on given arguments, environment and outputs.
+// run is the whole program, with its arguments, environment and outputs as parameters.
 func run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
 	stdout, stderr = quote.Writer(stdout), quote.Writer(stderr)
 	root := newRoot(env)
@@ -89,8 +89,8 @@ func newRoot(env func(string) string) *cobra.Command {
 	return root
 }
 
-// printVersion adds --version. It must not use cobra's own flag, which needs text/template: templates find methods by
-// name, so the linker would keep every method, and the program would grow by half.
+// printVersion adds the flag --version. It must not use cobra's own flag, which needs text/template. Templates find
+// methods by name, so the linker would keep every method, and the program would grow by half.
 func printVersion(root *cobra.Command) {
 	wanted, serve := root.Flags().Bool("version", false, "print the version"), root.RunE
 	root.RunE = func(cmd *cobra.Command, args []string) error {

@@ -44,8 +44,8 @@ func (m *metricsFlags) instruments() (*metrics.Instruments, error) {
 // scrapesAtOnce bounds the concurrent scrapes. They read the host one after the other.
 const scrapesAtOnce = 4
 
-// start serves the metrics and the status page of a driver until ctx ends or the caller calls stop, which waits for the
-// end.
+// start serves the metrics and the status page of a driver until ctx ends. The caller must call stop, which ends the
+// server and waits for its end.
 func (m *metricsFlags) start(ctx context.Context, i *metrics.Instruments, driver *dra.Driver, page http.Handler,
 	client kubernetes.Interface) (stop func()) {
 	if i == nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// probe calls a running driver through the sockets that the kubelet uses.
+// probe calls a running driver over the sockets that the kubelet uses.
 type probe struct {
 	cfg     dra.Config
 	podUID  string
@@ -90,7 +90,7 @@ func (p *probe) registrar(ctx context.Context) error {
 	})
 }
 
-// plugin asks the driver to prepare nothing.
+// plugin calls the driver to prepare no claims.
 func (p *probe) plugin(ctx context.Context) error {
 	name := "dra.sock"
 	if p.podUID != "" {

@@ -169,7 +169,8 @@ func (s *serve) run(ctx context.Context) error {
 	return nil
 }
 
-// enter creates the directory of the claim records and marks this driver as present.
+// enter creates the directory of the claim records and marks this driver as present. The mark lasts until leave, or
+// until the process ends.
 func (s *serve) enter() (*claimstore.Presence, error) {
 	boot, err := claimstore.ReadBoot()
 	if err != nil {
@@ -178,8 +179,8 @@ func (s *serve) enter() (*claimstore.Presence, error) {
 	return claimstore.Enter(s.cfg.StateDir, s.cfg.PluginDir(), boot)
 }
 
-// leave removes the driver's files from the node if nothing needs them, as after an uninstallation: no claim is
-// prepared, and no other driver runs. A driver that starts later creates them again.
+// leave removes the driver's files from the node if no claim is prepared and no other driver runs, as after an
+// uninstallation. A driver that starts later creates them again.
 func (s *serve) leave(ctx context.Context, presence *claimstore.Presence) {
 	last, err := presence.Leave(func() error {
 		if s.hook.dir == "" {
@@ -195,8 +196,8 @@ func (s *serve) leave(ctx context.Context, presence *claimstore.Presence) {
 	}
 }
 
-// readPolicy reads the configuration file, if there is one. At start an invalid file must be an error, because there is
-// no earlier policy to keep.
+// readPolicy reads the configuration file, or returns the default policy if there is none. At start an invalid file
+// must be an error, because there is no earlier policy to keep.
 func readPolicy(path string) (*policy.Config, error) {
 	if path == "" {
 		return policy.Default(), nil

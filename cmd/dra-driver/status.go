@@ -99,11 +99,11 @@ func (s *status) print(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// serveStatus serves the status page on a socket until the caller calls stop. Only root can open the socket's
-// directory. If the socket fails, the driver runs without it.
+// serveStatus serves the status page on a socket. The caller must call stop. Only root can open the socket's directory.
+// If the socket fails, the driver runs without it.
 func serveStatus(ctx context.Context, socket string, page http.Handler) (stop func()) {
 	logger := klog.FromContext(ctx)
-	if _, err := sockets.Sweep(0, socket); err != nil { // left by an earlier container of this pod
+	if _, err := sockets.Sweep(0, socket); err != nil { // an earlier container of this pod may have left the socket
 		logger.Error(err, "No status on a socket")
 		return func() {}
 	}

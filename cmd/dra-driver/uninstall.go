@@ -44,7 +44,7 @@ The chart runs it before it is uninstalled.
 	return cmd
 }
 
-// checkUninstall prints the claims that have devices of the driver. It returns an error if there are any.
+// checkUninstall prints the claims that have devices of the driver, and returns an error if there are any.
 func checkUninstall(ctx context.Context, client kubernetes.Interface, out io.Writer) error {
 	claims, err := claimsInUse(ctx, client)
 	if err != nil {
@@ -69,7 +69,8 @@ func checkUninstall(ctx context.Context, client kubernetes.Interface, out io.Wri
 		"is installed again", len(claims), plan.DriverName)
 }
 
-// pageSize bounds an answer of the API server. A large cluster has tens of thousands of claims.
+// pageSize bounds the number of claims in one answer of the API server. A large cluster has tens of thousands of
+// claims.
 const pageSize = 500
 
 func claimsInUse(ctx context.Context, client kubernetes.Interface) ([]resourceapi.ResourceClaim, error) {
@@ -90,7 +91,7 @@ func claimsInUse(ctx context.Context, client kubernetes.Interface) ([]resourceap
 	}
 }
 
-// usedBy names the first user of a claim, and how many more there are.
+// usedBy returns the first user of a claim and the number of others, as text.
 func usedBy(c *resourceapi.ResourceClaim) string {
 	users := c.Status.ReservedFor
 	switch len(users) {
