@@ -14,10 +14,10 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect/collect"
 )
 
-// completeTime bounds how long the user's shell waits.
+// completeTime bounds the wait of the user's shell.
 const completeTime = 3 * time.Second
 
-// complete sets the completion of a flag, which must exist.
+// complete sets the completion of a flag. It panics if the flag does not exist.
 func complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
 		panic(err)
@@ -27,7 +27,7 @@ func complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 // lister lists names that can follow args.
 type lister func(ctx context.Context, client kubernetes.Interface, args []string) ([]string, error)
 
-// completer completes names. It completes nothing if the API server does not answer.
+// completer returns a completion of names. The completion is empty if the API server does not answer.
 func (p *plugin) completer(list lister) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(context.Background(), completeTime)
@@ -46,7 +46,7 @@ func (p *plugin) completer(list lister) cobra.CompletionFunc {
 	}
 }
 
-// podNames lists the pods for a command with one pod.
+// podNames lists the pods for a command that takes one pod.
 func (p *plugin) podNames(ctx context.Context, client kubernetes.Interface, args []string) (out []string, err error) {
 	namespace, err := p.namespace()
 	if err != nil || len(args) > 0 {

@@ -53,7 +53,7 @@ a taint keeps new claims away. DRIVER is Ready, NotReady, Missing, NothingPublis
 	return cmd
 }
 
-// known returns kubectl's error for the first name that is not in a list.
+// known returns kubectl's error for the first name that is missing in a list.
 func known[T any](resource string, names []string, items []T, name func(T) string) error {
 	for _, n := range names {
 		if !slices.ContainsFunc(items, func(item T) bool { return name(item) == n }) {
@@ -84,8 +84,8 @@ func (n *nodeChoice) register(p *plugin, cmd *cobra.Command) {
 	complete(cmd, "node", p.completer(nodeNames))
 }
 
-// read reads kinds of objects, and the nodes if they are chosen by their labels. It
-// returns the names of the chosen ones, none for all.
+// read reads kinds of objects, and also the nodes if a label selector chooses them. It returns the names of the chosen
+// nodes, none for all nodes.
 func (n *nodeChoice) read(ctx context.Context, p *plugin, about collect.Kind, others ...collect.Kind) (*inspect.Cluster,
 	[]string, error) {
 	if n.selector == "" {
@@ -97,7 +97,7 @@ func (n *nodeChoice) read(ctx context.Context, p *plugin, about collect.Kind, ot
 	if err != nil {
 		return nil, nil, err
 	}
-	chosen := []string{""} // no node at all is not all nodes
+	chosen := []string{""} // "" matches no node: an empty list would mean all nodes
 	for _, node := range c.Nodes {
 		if len(n.names) == 0 || slices.Contains(n.names, node.Name) {
 			chosen = append(chosen, node.Name)

@@ -1,11 +1,10 @@
-// Command kubectl-rdma is a plugin of kubectl that shows the RDMA devices of a cluster
-// and who has them, and explains why a pod does not get its devices:
+// Command kubectl-rdma is a plugin of kubectl. It shows the RDMA devices of a cluster and the pods that have them, and
+// explains why a pod does not get its devices:
 //
 //	kubectl rdma nodes
 //	kubectl rdma why trainer-0
 //
-// The answers are those of package inspect. What is here is flags, and reading and
-// printing as kubectl does it.
+// Package inspect makes the answers. This package has the flags, and reads and prints as kubectl does.
 package main
 
 import (
@@ -23,7 +22,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
-// The exit codes are kubectl's own.
+// The exit codes are the same as kubectl's.
 const (
 	exitOK    = 0
 	exitError = 1
@@ -41,7 +40,7 @@ func main() {
 	os.Exit(code)
 }
 
-// run is the whole program on given arguments and streams.
+// run is the whole program, with its arguments and streams as parameters.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	stdout, stderr = quote.Writer(stdout), quote.Writer(stderr)
 	root := newRoot(genericiooptions.IOStreams{In: stdin, Out: stdout, ErrOut: stderr})
@@ -55,7 +54,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return exitOK
 }
 
-// message words an error as kubectl does.
+// message returns the text of an error in kubectl's form.
 func message(err error) string {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {

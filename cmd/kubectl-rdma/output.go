@@ -50,7 +50,7 @@ func (o *output) withTable(cmd *cobra.Command) *output {
 // isOwn reports whether the command writes the format itself.
 func (o *output) isOwn() bool { return o.format == "" || slices.Contains(o.own, o.format) }
 
-// check rejects an unknown format before anything is read.
+// check rejects an unknown format before any request is sent.
 func (o *output) check() error {
 	if o.isOwn() {
 		return nil
@@ -71,8 +71,8 @@ func (o *output) printer() (printers.ResourcePrinter, error) {
 	return p, err
 }
 
-// printList prints items of a kind as a list, or as a table that a function makes. Instead of an empty table it prints
-// the text nothing on standard error.
+// printList prints items of a kind as a list, or as the table that the function table makes. Instead of an empty table
+// it prints the text nothing on standard error.
 func printList[T any](o *output, kind string, items []T, nothing string, table func([]T) *metav1.Table) error {
 	if !o.isOwn() {
 		if items == nil {
@@ -121,7 +121,7 @@ func (o *output) object(kind string, value any) error {
 	return err
 }
 
-// nothing prints that there is nothing to show, unless the format is for programs.
+// nothing prints words on standard error if there is nothing to show, unless the format is for programs.
 func (o *output) nothing(words string) {
 	if o.isOwn() {
 		fmt.Fprintln(o.p.ErrOut, words)

@@ -16,7 +16,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect/collect"
 )
 
-// plugin has what all commands share: kubectl's flags and streams.
+// plugin has kubectl's flags and streams, which all commands share.
 type plugin struct {
 	*genericclioptions.ConfigFlags
 	genericiooptions.IOStreams
@@ -76,7 +76,7 @@ func (p *plugin) client() (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// namespace returns the namespace of flags and kubeconfig.
+// namespace returns the namespace from the flags or the kubeconfig.
 func (p *plugin) namespace() (string, error) {
 	name, _, err := p.ToRawKubeConfigLoader().Namespace()
 	return name, err
@@ -100,7 +100,7 @@ func (p *plugin) read(ctx context.Context, r collect.Reader, about collect.Kind,
 	return c, nil
 }
 
-// hint explains an API server without the resources of DRA.
+// hint adds an explanation to the error of an API server without the resources of DRA.
 func hint(err error, about collect.Kind) error {
 	if collect.NotServed(err) {
 		return errors.Join(err, fmt.Errorf("the API server does not serve %s of resource.k8s.io/v1: this needs Kubernetes "+

@@ -49,7 +49,7 @@ and whatever else the scheduler looks at is in the line "The scheduler says".
 	return cmd
 }
 
-// onePod wants the name of one pod.
+// onePod requires exactly one argument, the name of a pod.
 func onePod(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("name one pod, as in %s trainer-0: there are %d names", cmd.CommandPath(), len(args))
@@ -57,7 +57,7 @@ func onePod(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// podName accepts what kubectl accepts: NAME, pod/NAME.
+// podName returns the name of a pod from the forms that kubectl accepts: NAME and pod/NAME.
 func podName(arg string) (string, error) {
 	kind, name, found := strings.Cut(arg, "/")
 	switch {
