@@ -209,9 +209,9 @@ func readPolicy(path string) (*policy.Config, error) {
 	return c, nil
 }
 
-// newClient makes a client without client-go's default limit of 5 requests per second. The kubeletplugin library gets
-// each claim from the API server, so with the limit a node would prepare at most five claims per second. The API server
-// limits clients by priority and fairness.
+// newClient makes a client without client-go's default limit of 5 requests per second. The driver gets each claim from
+// the API server, so with the limit a node would prepare at most five claims per second. The API server limits clients
+// by priority and fairness.
 func newClient(kubeconfig string) (*apiclient.Client, error) {
 	var config *rest.Config
 	var err error

@@ -22,8 +22,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
 )
 
-// status reads the status page of a running driver through a socket. Whoever may run programs in the driver's pod may
-// read the page, even if the driver has no HTTP address.
+// status reads the status page of a running driver through a socket. A user who may run programs in the driver's pod
+// may read the page, even if the driver has no HTTP address.
 type status struct {
 	cfg     dra.Config
 	podUID  string

@@ -58,7 +58,7 @@ func newKubelet(cfg *Config) kubelet {
 }
 
 // RegisteredHeader is a header of the driver's answers to GetInfo. The driver sets it once the kubelet has registered
-// the driver. A readiness probe can so ask over the kubelet's socket.
+// the driver, so that a readiness probe can ask over the kubelet's socket.
 const RegisteredHeader = "rdma-dev-registered"
 
 // TroubleHeader is a header of the same answers. It has one value for each kind of request to the API server that

@@ -34,7 +34,7 @@ const (
 	allocationStands                      // the claim of that UID has all devices of the record
 	allocationGone                        // there is no claim of that UID
 	allocationEnded                       // the claim has no allocation
-	allocationElsewhere                   // the claim has another allocation: on another node, or of other devices of this one
+	allocationElsewhere                   // the claim has another allocation, here or on another node
 )
 
 // allocationOf compares a record with the API server's claim of the same name, nil for none. An allocation never

@@ -99,8 +99,8 @@ func (s *Pods) Running(ctx context.Context, pods []nri.Pod) {
 	s.interfaces.sweep(ctx)
 }
 
-// retryPending gives pending pods their devices, each in its own goroutine of all, so that a slow address delays no
-// other pod. wait decides whether it waits for pods that another goroutine has, or skips them.
+// retryPending gives pending pods their devices. Each pod has its own goroutine, which all waits for, so that a slow
+// address delays no other pod. wait decides whether it waits for pods that another goroutine has, or skips them.
 func (s *Pods) retryPending(ctx context.Context, all *sync.WaitGroup, wait bool) {
 	logger, pods := klog.FromContext(ctx), s.pending.all()
 	unsure, err := s.learnClaims(ctx, append(s.onHost.unsure(), pods...)...)

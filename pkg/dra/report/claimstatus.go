@@ -38,7 +38,7 @@ var errConflict = errors.New("somebody else changed it meanwhile")
 // StatusConfig is what a ClaimStatus needs.
 type StatusConfig struct {
 	Client kubernetes.Interface
-	Pool   string // the node's
+	Pool   string // name of the node's pool
 	Budget *budget.Budget
 	Clock  clock.WithTicker
 	Node   *node.Node

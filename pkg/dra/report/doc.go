@@ -1,8 +1,8 @@
 // Package report writes Kubernetes events of the node, of claims and of pods. It also writes the status of claims, and
 // makes the status page and the data of metrics.
 //
-// A [Recorder] takes an [Event] as a value and never blocks its caller. The status page shows the event at once. The
-// Kubernetes event is sent to the API server within the budget of the node (package budget). Pending events of one
+// A [Recorder] takes an [event.Event] as a value and never blocks its caller. The status page shows the event at once.
+// The Kubernetes event is sent to the API server within the budget of the node (package budget). Pending events of one
 // object are merged into one event for each reason. An event that cannot be sent is lost: the driver's log has its
 // content.
 //

@@ -213,7 +213,7 @@ func containers(cgroups fs.FS, snap *rdma.Snapshot, owners owners) []metrics.Con
 	for _, u := range rdmacgroup.Read(cgroups) {
 		i := slices.IndexFunc(snap.HCAs, func(h rdma.HCA) bool { return h.IBDev == u.IBDev })
 		if i < 0 || len(owners[snap.HCAs[i].Name]) == 0 {
-			continue // no claim has it: a container with privileges opened it
+			continue // no claim has it: a privileged container opened it
 		}
 		name := snap.HCAs[i].Name
 		out = append(out, metrics.Container{Usage: u, Device: name, Owner: owners.of(name)})

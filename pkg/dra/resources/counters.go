@@ -166,8 +166,8 @@ func (l *locks) slices() []resourceslice.Slice {
 	return out
 }
 
-// CheckGroup returns an error if the counters of a group's members are more than
-// one device may consume. The group itself must be among the groups.
+// CheckGroup returns an error if the counters of a group's members are more than one device may consume. groups must
+// include the group itself.
 func CheckGroup(group Group, offers []Offer, groups []Group) error {
 	l := newLocks(offers, groups)
 	if n := len(l.consumption(l.shared(group.touches()...))); n > resourceapi.ResourceSliceMaxDeviceCounterConsumptionsPerDevice {
