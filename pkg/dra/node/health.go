@@ -32,7 +32,7 @@ func newJudge(cfg health.Config) *judge {
 	return &judge{model: model, down: cfg.Down, up: cfg.Up, thresholds: cfg.Thresholds, changed: make(chan struct{})}
 }
 
-// SetTimes sets the times by which the health of HCAs is judged. They apply at once.
+// SetTimes sets the times for judging the health of HCAs. They apply at once.
 func (n *Node) SetTimes(t Times) {
 	if n.health.times.Swap(&t) != nil { // the first call comes before Start
 		n.changed.Set()

@@ -22,7 +22,7 @@ var OwnAttributes = []resourceapi.QualifiedName{
 	deviceattribute.StandardDeviceAttributeNUMANode, deviceattribute.StandardDeviceAttributePCIBusID,
 }
 
-// Attributes returns the attributes of an HCA, by which DeviceClasses and claims select devices. Names without a domain
+// Attributes returns the attributes of an HCA. DeviceClasses and claims select devices by them. Names without a domain
 // are in the driver's domain, rdma.dev. They are an interface for users' CEL expressions: see docs/attributes.md. An
 // attribute without a known value is absent. The state of a port is no attribute, because it changes while the device
 // stays the same.
