@@ -141,6 +141,9 @@ func TestFollow(t *testing.T) {
 	events := make(chan watch.Signal)
 	n, k, d := follow(t, events)
 	waitTaints(t, n, onlyHCA, "")
+	if text := d.Log.String(); strings.Contains(text, "No RDMA device is offered") {
+		t.Errorf("the log says that nothing is offered:\n%s", text)
+	}
 	pod := podNamed("a")
 	claim := reserved(1, pod, onlyHCA)
 	n.AddClaim(claim)

@@ -77,7 +77,7 @@ func (o *Offer) publish(ctx context.Context, last []resourceslice.Slice) []resou
 	watch.Lap(metrics.PhaseHandOver)
 	watch.Whole(metrics.PhaseAll)
 	o.cfg.Metrics.Published()
-	reportHost(logger, view.Snapshot)
+	reportHost(logger, view.Snapshot, o.cfg.Node.Mover != nil)
 	reportPolicy(logger, decided)
 	logger.Info("Publishing ResourceSlices", "pool", o.cfg.NodeName, "slices", len(wanted), "devices", deviceCount(wanted))
 	o.cfg.Report.Note("Published", o.cfg.NodeName, "the pool has %d devices", deviceCount(wanted))
@@ -92,9 +92,9 @@ func deviceCount(published []resourceslice.Slice) int {
 	return n
 }
 
-// reportHost logs the problems of the host.
-func reportHost(logger klog.Logger, snap *rdma.Snapshot) {
-	if snap.NetnsMode == rdma.NetnsExclusive {
+// reportHost logs the problems of the host. Where HCAs can move into pods, exclusive mode is none.
+func reportHost(logger klog.Logger, snap *rdma.Snapshot, canMove bool) {
+	if snap.NetnsMode == rdma.NetnsExclusive && !canMove {
 		logger.Error(node.ErrExclusive, "No RDMA device is offered to new claims")
 	}
 	var problems []error
