@@ -1,17 +1,15 @@
-// Package apiclient is the driver's way to the API server. It adds to client-go what
-// a node agent needs that lives longer than its token, and whose server is not always
-// well:
+// Package apiclient connects the driver to the API server. It adds to client-go what a node agent needs, because the
+// agent lives longer than its token, and its server sometimes fails:
 //
-//   - A token that the server refuses is read anew at once, and the request is repeated
-//     if there is another one. client-go itself goes on with the old one for up to a
-//     minute.
-//   - A request that gets no answer ends. client-go waits for as long as the connection
-//     lives, and a server that hangs keeps it alive.
-//   - [Troubles] know what is wrong with the server: what kind of request meets what, since
-//     when, how often. Log, probe and metrics tell it from there.
+//   - If the server refuses a token, the package reads the token again at once. It repeats the request if there is a
+//     newer token. client-go itself continues with the old token for up to one minute.
+//   - A request without an answer ends. client-go waits for as long as the connection lives, and a server that hangs
+//     keeps the connection alive.
+//   - [Troubles] records the problems with the server: which kind of request fails for which reason, since when, and
+//     how often. The log, the probe and the metrics report them.
 //
-// All of it is in the transport, so it holds for informers, for the libraries of
-// Kubernetes and for what the driver asks itself.
+// The package implements all of this in the transport. So it also applies to informers, to the libraries of Kubernetes,
+// and to the driver's own requests.
 package apiclient
 
 import (
@@ -23,14 +21,14 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-// Client is a client of the API server that knows of its troubles.
+// Client is a client of the API server that records problems with it.
 type Client struct {
 	kubernetes.Interface
-	// Troubles is what is wrong with the server.
+	// Troubles records the present problems with the server.
 	Troubles *Troubles
 }
 
-// New makes a client. It sends nothing, and leaves the configuration as it is.
+// New makes a client. It sends no request, and does not change the configuration.
 func New(config *rest.Config) (*Client, error) {
 	c := &Client{Troubles: &Troubles{}}
 	config = rest.CopyConfig(config)

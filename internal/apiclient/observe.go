@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// answerTime is how long the server has to begin an answer. A watch begins at once,
-	// and goes on for as long as it likes.
+	// answerTime is how long the server may take to begin an answer. It does not limit a watch, which begins at
+	// once and may last for any time.
 	answerTime = 30 * time.Second
-	// slowTime is from when an answer is slow.
+	// slowTime is the duration from which on an answer is slow.
 	slowTime = time.Second
 )
 
 var errNoAnswer = errors.New("the API server took the request and did not answer")
 
-// observing tells Troubles of requests, and ends those that get no answer.
+// observing reports requests to Troubles, and ends requests without an answer.
 type observing struct {
 	next     http.RoundTripper
 	troubles *Troubles
@@ -40,7 +40,7 @@ func (o *observing) RoundTrip(r *http.Request) (*http.Response, error) {
 			err = fmt.Errorf("%w within %v", errNoAnswer, o.patience)
 		}
 		cancel(nil)
-		// Who gives up at once knows of no trouble.
+		// A caller that gives up at once does not show a trouble.
 		if r.Context().Err() == nil || errors.Is(r.Context().Err(), context.DeadlineExceeded) &&
 			time.Since(began) >= slowTime {
 			o.troubles.Note(r.Context(), requestOf(r), reasonOf(err), err.Error())
@@ -57,9 +57,9 @@ func (o *observing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// spreadRetry makes the wait up to twice as long that a server wants before the next try. It wants the same wait of
-// all nodes, client-go and the driver keep to it, and otherwise all would come back in the same second, again and
-// again.
+// spreadRetry makes the wait before a retry up to twice as long as the server requests. The server requests the same
+// wait from all nodes, and client-go and the driver obey it. Without the spread, all nodes would return in the same
+// second, again and again.
 func spreadRetry(header http.Header) {
 	const field = "Retry-After"
 	if seconds, err := strconv.Atoi(header.Get(field)); err == nil && seconds > 0 {
@@ -69,16 +69,16 @@ func spreadRetry(header http.Header) {
 
 type refusableKey struct{}
 
-// Refusable is for requests that the server may refuse as invalid, since the caller has another way then: it is no
-// trouble.
+// Refusable marks requests that the server may refuse as invalid because the caller has an alternative. Such a refusal
+// is not a trouble.
 func Refusable(ctx context.Context) context.Context {
 	return context.WithValue(ctx, refusableKey{}, true)
 }
 
-// WrappedRoundTripper lets client-go find the transport below.
+// WrappedRoundTripper returns the wrapped transport, for client-go.
 func (o *observing) WrappedRoundTripper() http.RoundTripper { return o.next }
 
-// cancelling frees a context when the body of the answer is done with.
+// cancelling cancels a context when the body of the answer is closed.
 type cancelling struct {
 	io.ReadCloser
 	cancel context.CancelCauseFunc

@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// Reason is a kind of trouble. It is also a label of metrics.
+// Reason is a kind of trouble. It is also a metric label.
 type Reason string
 
 // The reasons.
 const (
 	Well          Reason = ""               // no trouble
-	Unreachable   Reason = "unreachable"    // no connection, or it broke
-	NoAnswer      Reason = "no-answer"      // not in time
-	Slow          Reason = "slow"           // a late answer
-	Certificate   Reason = "certificate"    // of the server; a clock may be wrong
-	Unauthorized  Reason = "unauthorized"   // 401: the token
-	Forbidden     Reason = "forbidden"      // 403: the rights of the service account
-	Conflict      Reason = "conflict"       // 409: somebody else wrote
+	Unreachable   Reason = "unreachable"    // no connection, or the connection broke
+	NoAnswer      Reason = "no-answer"      // no answer in time
+	Slow          Reason = "slow"           // the answer was late
+	Certificate   Reason = "certificate"    // the server's certificate is invalid; a clock may be wrong
+	Unauthorized  Reason = "unauthorized"   // 401: the server refused the token
+	Forbidden     Reason = "forbidden"      // 403: the service account lacks a right
+	Conflict      Reason = "conflict"       // 409: another client wrote the object
 	Invalid       Reason = "invalid"        // 400, 413, 422: what the driver sent
 	Throttled     Reason = "throttled"      // 429
 	ServerError   Reason = "server-error"   // 5xx
@@ -43,7 +43,7 @@ func reasonOf(err error) Reason {
 	return Unreachable
 }
 
-// reasonOfStatus returns the reason and the message for an answer. The caller reads the body.
+// reasonOfStatus returns the reason and the message for an answer. It leaves the body for the caller to read.
 func reasonOfStatus(resp *http.Response, took time.Duration) (Reason, string) {
 	message := resp.Status
 	if after := resp.Header.Get("Retry-After"); after != "" {
@@ -54,7 +54,7 @@ func reasonOfStatus(resp *http.Response, took time.Duration) (Reason, string) {
 		return Unauthorized, message
 	case code == http.StatusForbidden:
 		return Forbidden, message
-	case code == http.StatusConflict && resp.Request.Method != http.MethodPost: // which is there already
+	case code == http.StatusConflict && resp.Request.Method != http.MethodPost: // a POST's conflict: it exists already
 		return Conflict, message
 	case code == http.StatusBadRequest, code == http.StatusRequestEntityTooLarge, code == http.StatusUnprocessableEntity:
 		return Invalid, message

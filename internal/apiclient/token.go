@@ -9,9 +9,9 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-// renewing adds the token of a file to requests. The kubelet replaces the file long before the
-// token expires; but a server may refuse a token earlier, as after a change of its keys,
-// or of a clock, and a process may have slept over it.
+// renewing adds the token from a file to requests. The kubelet replaces the file long before the token expires. But a
+// server may refuse a token earlier, for example after a change of its keys or of a clock. A suspended process may also
+// miss the replacement.
 type renewing struct {
 	next   http.RoundTripper
 	source transport.ResettableTokenSource
@@ -32,18 +32,18 @@ func (t *renewing) RoundTrip(r *http.Request) (*http.Response, error) {
 	t.source.ResetTokenOlderThan(began)
 	newer, err := t.source.Token()
 	if err != nil || newer.AccessToken == token.AccessToken {
-		return resp, nil // refused as it is; a token that cannot be read is reported by the next request
+		return resp, nil // no newer token; the next request reports a token that cannot be read
 	}
 	body, ok := bodyAgain(r)
 	if !ok {
 		return resp, nil
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<16)) // so that the connection can be used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<16)) // for reuse of the connection
 	resp.Body.Close()
 	return t.next.RoundTrip(withToken(r, newer.AccessToken, body))
 }
 
-// WrappedRoundTripper lets client-go find the transport below.
+// WrappedRoundTripper returns the wrapped transport, for client-go.
 func (t *renewing) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 func withToken(r *http.Request, token string, body io.ReadCloser) *http.Request {
@@ -53,8 +53,7 @@ func withToken(r *http.Request, token string, body io.ReadCloser) *http.Request 
 	return r
 }
 
-// bodyAgain returns the body of a request that was sent already, and whether it can be
-// had once more.
+// bodyAgain returns the body of a request that was already sent. It returns false if the body cannot be sent again.
 func bodyAgain(r *http.Request) (io.ReadCloser, bool) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r.Body, true

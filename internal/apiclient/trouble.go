@@ -13,18 +13,17 @@ import (
 )
 
 const (
-	// quietTime is how long nothing more is said of a kind of request whose trouble comes
-	// and goes.
+	// quietTime is how long further messages about a kind of request are suppressed if its trouble comes and goes.
 	quietTime = time.Minute
-	// pastTime is the age from which the last failure of a kind of request says nothing of
-	// the present: it may never be made again.
+	// pastTime is the age from which on the last failure of a kind of request is no longer current. The driver may
+	// never send such a request again.
 	pastTime = 10 * time.Minute
 )
 
-// Trouble is what one kind of request meets.
+// Trouble describes the failures of one kind of request.
 type Trouble struct {
 	Request     string // "get resourceclaims"
-	Reason      Reason // of the last one
+	Reason      Reason // of the last failure
 	Message     string
 	Since, Last time.Time // the first and the last failure
 	Times       int
@@ -32,29 +31,29 @@ type Trouble struct {
 	logged bool
 }
 
-// String is the trouble in words.
+// String describes the trouble for people.
 func (t Trouble) String() string {
 	return fmt.Sprintf("%s: %s, %d times from %s to %s: %s", t.Request, t.Reason, t.Times,
 		t.Since.UTC().Format(time.RFC3339), t.Last.UTC().Format(time.RFC3339), t.Message)
 }
 
-// Failure is a kind of request and what it met.
+// Failure is a kind of request and the reason of its failure.
 type Failure struct {
 	Request string
 	Reason  Reason
 }
 
-// Troubles know what is wrong with the API server. The zero value knows of nothing, and
-// so does nil.
+// Troubles records the present problems with the API server. It is safe for concurrent use. The zero value and nil are
+// ready to use; nil records nothing.
 type Troubles struct {
 	mu     sync.Mutex
 	now    map[string]*Trouble  // by kind of request
-	said   map[string]time.Time // when a trouble's begin was last logged
+	said   map[string]time.Time // when the beginning of a trouble was last logged
 	counts map[Failure]int
 }
 
-// Note takes the outcome of a request. The first failure of a kind, another reason, and the
-// success that ends it are logged.
+// Note records the outcome of a request. It logs the first failure of a kind, each change of the reason, and the
+// success that ends the trouble.
 func (t *Troubles) Note(ctx context.Context, request string, reason Reason, message string) {
 	if t == nil {
 		return
@@ -92,8 +91,7 @@ func (t *Troubles) end(logger klog.Logger, request string) {
 	}
 }
 
-// Current returns the kinds of requests that are in trouble: the last one of each failed,
-// and not long ago.
+// Current returns the kinds of requests that are in trouble: the last request of each kind failed recently.
 func (t *Troubles) Current() []Trouble {
 	if t == nil {
 		return nil
@@ -110,7 +108,7 @@ func (t *Troubles) Current() []Trouble {
 	return out
 }
 
-// Failures returns how often requests failed, since the start of the program.
+// Failures returns how often requests have failed since the program started. The caller owns the result.
 func (t *Troubles) Failures() map[Failure]int {
 	if t == nil {
 		return nil

@@ -1,10 +1,9 @@
-// Package atomicfile replaces files whole: a reader sees the old content or the
-// new one, never a part, whatever happens to the writer.
+// Package atomicfile replaces whole files: a reader sees the old content or the new one, never a part, even if the
+// writer dies.
 //
-// The file has its final mode before it gets its name, since a CDI spec that a
-// rootless podman cannot read makes every device in it unresolvable. A file that
-// already has the wanted content and mode is left alone, so that whoever watches
-// the directory is not woken for nothing.
+// A file has its final mode before it gets its name. Otherwise a rootless podman could find a CDI spec that it cannot
+// read, and could then resolve no device of the spec. The package does not touch a file that already has the wanted
+// content and mode, so that programs that watch the directory are not woken without need.
 package atomicfile
 
 import (
@@ -21,30 +20,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tempPrefix and tempSuffix frame the names of our temporary files. CDI
-// implementations read only *.json and *.yaml.
+// tempPrefix and tempSuffix are the beginning and the end of the names of temporary files. CDI implementations ignore
+// these files, because they read only *.json and *.yaml.
 const (
 	tempPrefix = ".rdma.dev-"
 	tempSuffix = ".tmp"
 )
 
-// Options say how a file is written.
+// Options say how Write writes a file.
 type Options struct {
 	// Mode is the permission of the file.
 	Mode fs.FileMode
-	// Sync makes the content and the name durable before Write returns, at the
-	// price of two fsyncs. It is a waste on a tmpfs such as /run.
+	// Sync makes the content and the name durable before Write returns. It costs two fsyncs, and has no use on a
+	// tmpfs such as /run.
 	Sync bool
-	// Existing makes no new file: where there is none the error is fs.ErrNotExist. The file
-	// system needs RENAME_EXCHANGE, as tmpfs, ext4, xfs and btrfs have it.
+	// Existing replaces only an existing file: without one, the error is fs.ErrNotExist. The file system must
+	// support RENAME_EXCHANGE, as tmpfs, ext4, xfs and btrfs do.
 	Existing bool
-	// Check, where set, is asked of the file that is replaced. Its error keeps that file.
+	// Check, if set, must allow the replacement of the present file. If it returns an error, Write keeps that file.
 	Check Check
 }
 
-// Write replaces the file at path with data. It reports whether it wrote: an
-// equal file with the same mode is left as it is. On an error the old file is
-// untouched and no temporary file is left.
+// Write replaces the file at path with data. It is idempotent, and reports whether it wrote: it does not touch a file
+// with equal content and mode. After an error the old file is unchanged, and no temporary file remains.
 func Write(path string, data []byte, opt Options) (bool, error) {
 	if same(path, data, opt.Mode) {
 		return false, nil
@@ -59,7 +57,7 @@ func Write(path string, data []byte, opt Options) (bool, error) {
 	if err == nil {
 		err = opt.rename(tmp.Name(), path)
 		if err != nil && opt.Check != nil && opt.Check(tmp.Name()) != nil {
-			return false, fmt.Errorf("write %q: %w", path, err) // the file is another's
+			return false, fmt.Errorf("write %q: %w", path, err) // tmp is now another writer's file: keep it
 		}
 	}
 	if err != nil {
@@ -73,9 +71,8 @@ func Write(path string, data []byte, opt Options) (bool, error) {
 	return true, nil
 }
 
-// OpenFile is os.OpenFile for regular files and directories. That one asks the runtime's
-// poller to wait for the file, which it cannot, and takes five system calls for it: as many as
-// it takes to write a small file.
+// OpenFile is os.OpenFile for regular files and directories. os.OpenFile registers each file with the runtime's poller,
+// which supports neither. That takes five system calls, as many as writing a small file.
 func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	fd, err := uninterrupted(func() (int, error) {
 		return syscall.Open(path, flag|syscall.O_CLOEXEC, uint32(perm.Perm()))
@@ -95,7 +92,7 @@ func createTemp(dir string) (*os.File, error) {
 	}
 }
 
-// rename is os.Rename without a look at what is there.
+// rename is os.Rename without its check of the target.
 func (o Options) rename(from, to string) error {
 	if o.Check != nil {
 		return o.Check.replace(from, to)
@@ -110,7 +107,7 @@ func (o Options) rename(from, to string) error {
 		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
 	}
 	if o.Existing {
-		_ = os.Remove(from) // the old file; if it stays, Sweep takes it
+		_ = os.Remove(from) // the old file; if this fails, Sweep removes it
 	}
 	return nil
 }
@@ -137,7 +134,7 @@ func fill(f *os.File, data []byte, opt Options) error {
 	return f.Sync()
 }
 
-// same reports whether path is a regular file with that content and mode.
+// same reports whether path is a regular file with this content and mode.
 func same(path string, data []byte, mode fs.FileMode) bool {
 	info, err := os.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm() != mode || info.Size() != int64(len(data)) {
@@ -155,8 +152,8 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Sweep removes temporary files that a killed writer left in dir and that are
-// older than age; younger ones may belong to a writer at work.
+// Sweep removes temporary files that a killed writer left in dir, if they are older than age. It keeps younger files,
+// because they may belong to a running writer.
 func Sweep(dir string, age time.Duration) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

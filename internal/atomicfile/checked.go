@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Check says whether a file may be replaced or removed: nil for yes, fs.ErrNotExist for none. It is
-// asked twice: of the file under its name, and once nobody else can find it any more, under
-// another name of the same directory. So a file that takes the place of a good one between the
-// two looks comes back. A file system without renameat2, as NFS, has the first look only.
+// Check returns whether a file may be replaced or removed: nil if it may, fs.ErrNotExist if there is no file. It is
+// called twice. The first call checks the file under its name. The second call checks it under a temporary name of the
+// same directory, where no other program can find it. So a file that another program writes between the two checks is
+// restored. On a file system without renameat2, such as NFS, only the first check happens.
 type Check func(path string) error
 
-// replace gives the file of the temporary name its final one, where check allows it. The caller
-// removes the temporary file after an error.
+// replace renames the temporary file to its final name if check allows it. After an error the caller must remove the
+// temporary file.
 func (check Check) replace(tmp, path string) error {
 	for {
 		err := renameat2(tmp, path, unix.RENAME_NOREPLACE)
@@ -52,7 +52,7 @@ func (check Check) replace(tmp, path string) error {
 	}
 }
 
-// Remove removes the file at path, where check allows it, and reports whether there was one.
+// Remove removes the file at path if check allows it, and reports whether there was one. It is idempotent.
 func Remove(path string, check Check) (bool, error) {
 	if err := check(path); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -85,9 +85,9 @@ func cannotRemove(path string, err error) error {
 	return &fs.PathError{Op: "remove", Path: path, Err: err}
 }
 
-// giveBack gives its name back to a file that has come between the two looks, in place of one
-// that check allows to replace. It returns why the file is none of ours, and where it is if
-// yet another one stands under its name by now.
+// giveBack restores the name of a file that another program wrote between the two checks. It replaces only a file that
+// check allows to replace. It returns why, the error of check. If yet another file has the name by now, the error also
+// says where the file is.
 func (check Check) giveBack(tmp, path string, why error) error {
 	if err := check.replace(tmp, path); err != nil {
 		return fmt.Errorf("%w; another program wrote %q meanwhile, and its file is now %q: %w", why, path, tmp, err)
@@ -95,7 +95,7 @@ func (check Check) giveBack(tmp, path string, why error) error {
 	return why
 }
 
-// setAside gives a file a temporary name, and returns it.
+// setAside gives a file a temporary name, and returns that name.
 func setAside(path string) (tmp string, err error) {
 	for {
 		tmp = filepath.Join(filepath.Dir(path), tempName())
@@ -119,7 +119,7 @@ func renameat2(from, to string, flags uint) error {
 	return nil
 }
 
-// unsupported reports whether the file system or the kernel does not know a way to rename.
+// unsupported reports whether the file system or the kernel does not support this kind of rename.
 func unsupported(err error) bool {
 	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS)
 }

@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// Counter is one counter, as the kernel has it.
+// Counter is one counter of the kernel.
 type Counter struct {
-	Name  string // of the file
+	Name  string // the name of the file
 	Value uint64
 }
 
-// Port are the counters of one port, each list in the order of names.
+// Port contains the counters of one port. Each list is in the order of names.
 type Port struct {
 	Standard []Counter // ports/N/counters
 	Hardware []Counter // ports/N/hw_counters
-	// Unreadable is how many files were there and gave no number.
+	// Unreadable is the number of files that exist but contain no number.
 	Unreadable int
 }
 
-// Device are the counters of a device that belong to no port, in the order of names.
+// Device contains the counters of a device that belong to no port, in the order of their names.
 type Device struct {
 	Hardware   []Counter // hw_counters
 	Unreadable int
@@ -33,8 +33,7 @@ func portDir(ibdev string, port int) string {
 	return path.Join(class, ibdev, "ports", strconv.Itoa(port))
 }
 
-// ReadPort reads the counters of a port of an ibdev below a /sys. A port without any,
-// or that is not there, has none.
+// ReadPort reads the counters of a port of an ibdev below a /sys. A missing port has no counters.
 func ReadPort(sys fs.FS, ibdev string, port int) Port {
 	dir := portDir(ibdev, port)
 	var p Port
@@ -45,8 +44,8 @@ func ReadPort(sys fs.FS, ibdev string, port int) Port {
 	return p
 }
 
-// ReadOne reads one counter of a port: that of the architecture, else the driver's of
-// the same name. It reports whether there is a number.
+// ReadOne reads one counter of a port: the counter of the architecture, otherwise the driver's counter of the same
+// name. It reports whether the counter has a number.
 func ReadOne(sys fs.FS, ibdev string, port int, name string) (uint64, bool) {
 	for _, dir := range []string{"counters", "hw_counters"} {
 		if text, err := fs.ReadFile(sys, path.Join(portDir(ibdev, port), dir, name)); err == nil {
@@ -64,11 +63,10 @@ func ReadDevice(sys fs.FS, ibdev string) Device {
 	return d
 }
 
-// maxFiles is more counters than any driver has in one directory: hfi1, which has the
-// most, has a few hundred.
+// maxFiles is more than the number of counters in one directory of any driver. hfi1 has the most, a few hundred.
 const maxFiles = 1024
 
-// read reads a directory of counters. A file that fails costs only itself.
+// read reads a directory of counters. It continues after a file that it cannot read.
 func read(sys fs.FS, dir string) (found []Counter, unreadable int) {
 	entries, err := fs.ReadDir(sys, dir)
 	if err != nil {
@@ -94,12 +92,12 @@ func read(sys fs.FS, dir string) (found []Counter, unreadable int) {
 	return found, unreadable
 }
 
-// isCounter tells counters from the setting that stands among them: lifespan is for
-// how many milliseconds the kernel keeps the values of hw_counters.
+// isCounter reports whether a file contains a counter. The file lifespan contains a setting: how many milliseconds the
+// kernel caches the values of hw_counters.
 func isCounter(name string) bool { return name != "lifespan" }
 
-// parse reads the content of a counter's file. A port without a performance management
-// agent says so in words ("N/A (no PMA)"): it has no such counter.
+// parse reads the content of a counter's file. A port without a performance management agent has no such counter, and
+// its file contains the text "N/A (no PMA)".
 func parse(text string) (value uint64, absent bool, err error) {
 	text = strings.TrimSpace(text)
 	if strings.HasPrefix(text, "N/A") {
@@ -109,9 +107,8 @@ func parse(text string) (value uint64, absent bool, err error) {
 	return value, false, err
 }
 
-// IsGauge reports whether a file of hw_counters holds a level, which falls as well as it
-// rises. The kernel does not say; those of bnxt_re are known: what is in use now, the
-// most that was, and a register.
+// IsGauge reports whether a file of hw_counters contains a value that can fall as well as rise. The kernel does not say
+// which files do. The known ones are bnxt_re's: numbers of objects in use, their maximum so far, and a register.
 func IsGauge(name string) bool {
 	return strings.HasPrefix(name, "active_") || strings.HasPrefix(name, "watermark_") || name == "db_fifo_register"
 }

@@ -1,26 +1,24 @@
 package counters
 
-// Traffic is what went through a port. A number that the driver does not keep is nil.
+// Traffic is the traffic of a port. A number that the driver does not count is nil.
 type Traffic struct {
 	ReceivedBytes, TransmittedBytes     *float64
 	ReceivedPackets, TransmittedPackets *float64
 }
 
-// word is the unit of port_rcv_data and port_xmit_data: four octets, whatever the
-// number of lanes (Documentation/ABI/stable/sysfs-class-infiniband).
+// word is the unit of port_rcv_data and port_xmit_data: four octets, for any number of lanes
+// (Documentation/ABI/stable/sysfs-class-infiniband).
 const word = 4
 
-// source is where a number can be found: the sum of those of the named counters that
-// there are.
+// source defines where to find a number: it is the sum of the named counters that exist.
 type source struct {
 	standard bool
 	names    []string
 	unit     float64
 }
 
-// The sources in the order of preference. mlx5 and hfi1 have the standard counters; EFA,
-// bnxt_re and MANA rx_bytes and its kin, irdma the IP counters of its card, erdma names
-// of its own, and rxe packets alone.
+// The sources in the order of preference. mlx5 and hfi1 have the standard counters. EFA, bnxt_re and MANA have rx_bytes
+// and similar ones, and irdma the IP counters of its card. erdma has names of its own, and rxe has only packet counts.
 var (
 	receivedBytes = []source{
 		{true, []string{"port_rcv_data"}, word},
@@ -50,7 +48,7 @@ var (
 	}
 )
 
-// Traffic returns what the port's counters say of its traffic, in bytes and packets.
+// Traffic returns the port's traffic in bytes and packets, from its counters.
 func (p Port) Traffic() Traffic {
 	return Traffic{
 		ReceivedBytes: p.first(receivedBytes), TransmittedBytes: p.first(transmittedBytes),
@@ -58,7 +56,7 @@ func (p Port) Traffic() Traffic {
 	}
 }
 
-// first returns the number of the first source that there is.
+// first returns the number of the first available source, or nil.
 func (p Port) first(sources []source) *float64 {
 	for _, s := range sources {
 		list := p.Hardware

@@ -1,12 +1,11 @@
-// Package deviceinfo writes the device information files of the Network Plumbing Working
-// Group for devices that CNI plugins are given.
+// Package deviceinfo writes the device information files of the Network Plumbing Working Group. It writes them for
+// devices that CNI plugins receive.
 //
-// Multus copies such a file to where CNI plugins look, and what is in it to the pod's
-// annotation k8s.v1.cni.cncf.io/network-status, so that a program in the pod learns which
-// PCI function and RDMA device belong to an interface. The specification is
-// https://github.com/k8snetworkplumbingwg/device-info-spec, version 1.1.0. Device plugins
-// write a file when a device is allocated. Here it is there as long as the device is
-// published: it says nothing of who has it.
+// Multus copies such a file to the directory where CNI plugins look. It copies the content to the pod's annotation
+// k8s.v1.cni.cncf.io/network-status. A program in the pod then learns the PCI function and the RDMA device of an
+// interface. The specification is https://github.com/k8snetworkplumbingwg/device-info-spec, version 1.1.0. Device
+// plugins write a file when a device is allocated. This package keeps a file for as long as the device is published, so
+// the file does not name the owner of the device.
 package deviceinfo
 
 import (
@@ -22,7 +21,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
 )
 
-// Device is a PCI function that CNI plugins know by a resource name and an ID.
+// Device is a PCI function that CNI plugins identify by a resource name and an ID.
 type Device struct {
 	ResourceName, DeviceID string
 	PCIAddress             string
@@ -30,7 +29,7 @@ type Device struct {
 	RDMADevice             string // the ibdev name
 }
 
-// version is that of the specification.
+// version is the version of the specification.
 const version = "1.1.0"
 
 // info is the content of a file.
@@ -46,7 +45,7 @@ type pci struct {
 	PFAddress string `json:"pf-pci-address,omitempty"`
 }
 
-// file is the name of a device's file.
+// file returns the name of a device's file.
 func (d Device) file() string { return prefix(d.ResourceName) + flat(d.DeviceID) + suffix }
 
 const suffix = "-device.json"
@@ -55,18 +54,17 @@ func prefix(resourceName string) string { return flat(resourceName) + "-" }
 
 func flat(name string) string { return strings.ReplaceAll(name, "/", "-") }
 
-// Store is a directory of such files. It is for one goroutine.
+// Store is a directory of device information files. It is not safe for concurrent use.
 type Store struct {
-	// Dir is where Multus looks: /var/run/k8s.cni.cncf.io/devinfo/dp.
+	// Dir is the directory that Multus reads: /var/run/k8s.cni.cncf.io/devinfo/dp.
 	Dir string
 
-	prefixes []string // of files that may be ours
+	prefixes []string // of our own files
 }
 
-// Sync brings the directory in step with the devices that there are: it writes their files,
-// and removes those of other devices of the same resource names, and of names that it had
-// before. Files of other resource names belong to device plugins. What goes wrong with one
-// file does not keep the others away.
+// Sync makes the directory match the present devices. It is idempotent. It writes the files of these devices. It
+// removes the files of other devices of the same resource names, and of earlier resource names. It keeps files of other
+// resource names, because they belong to device plugins. It continues after an error with one file.
 func (s *Store) Sync(devices []Device) error {
 	var errs []error
 	wanted := map[string]bool{}
@@ -89,7 +87,7 @@ func (s *Store) Sync(devices []Device) error {
 	return errors.Join(append(errs, s.remove(wanted))...)
 }
 
-// remove removes our files but those that are wanted.
+// remove removes our files, except the wanted ones.
 func (s *Store) remove(wanted map[string]bool) error {
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil {
@@ -107,9 +105,8 @@ func (s *Store) remove(wanted map[string]bool) error {
 	return errors.Join(errs...)
 }
 
-// ours reports whether a file is one of a device with a PCI address and one of the resource
-// names. The address has a fixed form, so that the resource a/b does not take a
-// file of a/b-c for its own.
+// ours reports whether a file belongs to a device with a PCI address and one of the resource names. The fixed form of
+// the address distinguishes the files of resource a/b from the files of a/b-c.
 func ours(name string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(prefix string) bool {
 		id, ok := strings.CutPrefix(name, prefix)
@@ -118,7 +115,7 @@ func ours(name string, prefixes []string) bool {
 	})
 }
 
-// isPCIAddress reports whether a text has the form DDDD:BB:DD.F; domains may be longer.
+// isPCIAddress reports whether a text has the form DDDD:BB:DD.F. The domain may have more digits.
 func isPCIAddress(s string) bool {
 	parts := strings.FieldsFunc(s, func(r rune) bool { return r == ':' || r == '.' })
 	return len(parts) == 4 && len(parts[0]) >= 4 && len(s) == len(parts[0])+len(":BB:DD.F") && !strings.Contains(s, "-")

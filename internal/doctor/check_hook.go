@@ -37,7 +37,7 @@ func (f *facts) hookOptions() (all []hook.Options) {
 	return all
 }
 
-// hooks lists the hooks of the RDMA specs, each pair of path and arguments once.
+// hooks lists the hooks of the RDMA specs, without duplicates of the same path and arguments.
 func (f *facts) hooks() []hookUse {
 	var uses []hookUse
 	for _, s := range f.specs {
@@ -179,8 +179,8 @@ func (f *facts) noexecMount(name string) string {
 	return findNoexec(table, at)
 }
 
-// mountTable reads the mounts of the host: on the host itself those of this process, else those of the host's first
-// process, which only root can read.
+// mountTable reads the mounts of the host. On the host itself it reads those of this process. Otherwise it reads those
+// of the host's first process, which only root can read.
 func (f *facts) mountTable() (string, error) {
 	name := "/proc/1/mountinfo"
 	if f.Local {
@@ -190,8 +190,8 @@ func (f *facts) mountTable() (string, error) {
 	return string(data), err
 }
 
-// findNoexec finds the mount of a path (proc_pid_mountinfo(5)), and returns its mount point if the mount is noexec. Of
-// two mounts on one point the later one counts.
+// findNoexec finds the mount of a path (proc_pid_mountinfo(5)), and returns its mount point if the mount is noexec. If
+// two mounts have the same mount point, the later one counts.
 func findNoexec(table, name string) string {
 	best, noexec := "", false
 	for line := range strings.Lines(table) {

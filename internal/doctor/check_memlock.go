@@ -12,7 +12,7 @@ type starter struct {
 	who     string
 	unit    string // of systemd, "" for a session
 	limits  limits
-	process process // says whether its hooks may raise a hard limit
+	process process // determines whether its hooks may raise a hard limit
 }
 
 // starters lists the daemons. Podman has no daemon, so if it is installed the list has this session too.
@@ -30,7 +30,7 @@ func (f *facts) starters() []starter {
 	return list
 }
 
-// startingDaemons lists the daemons that start containers: dockerd does not if it uses a containerd.
+// startingDaemons lists the daemons that start containers. It omits dockerd if dockerd uses a containerd.
 func (f *facts) startingDaemons() []daemon {
 	hasContainerd := slices.ContainsFunc(f.daemons, func(d daemon) bool { return d.runtime == runtimes.Containerd })
 	return slices.DeleteFunc(slices.Clone(f.daemons),
@@ -55,7 +55,7 @@ func checkMemlock(f *facts) []Finding {
 	return findings
 }
 
-// reported returns the finding for a report of the hook that says that it failed.
+// reported returns the finding for a report of a failed hook.
 func reported(r *hook.Report, starters []starter) Finding {
 	unit := ""
 	if len(starters) > 0 {

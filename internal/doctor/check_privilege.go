@@ -85,8 +85,8 @@ func specPrivilege(s specFile) []Finding {
 	return findings
 }
 
-// saysMAD reports whether the name of a device says that it has management nodes. A claim counts too, because an
-// administrator approved it.
+// saysMAD reports whether a device's name indicates management nodes. A claim counts too, because an administrator
+// approved it.
 func saysMAD(kind, device string) bool {
 	return kind == cdi.KindClaim || strings.HasSuffix(device, "-mad") || strings.HasSuffix(device, "-sm")
 }

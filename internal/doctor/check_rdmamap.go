@@ -8,8 +8,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// toCompare returns how many of n devices have their nodes compared: all, up to 64. rdmamap reads every node of the
-// host for each lookup, so comparing a thousand devices would take a minute.
+// toCompare returns how many of n devices doctor compares: all of up to 64 devices, fewer of more, but at least 8.
+// rdmamap reads every node of the host for each lookup, so comparing a thousand devices would take a minute.
 func toCompare(n int) int { return min(n, max(8, 64*64/max(n, 1))) }
 
 // checkSecondOpinion compares the snapshot with the devices that rdmamap finds. Other device plugins and CNI plugins

@@ -65,9 +65,9 @@ func findDaemons(f *facts) []daemon {
 	return daemons
 }
 
-// serves reports whether a process is really the daemon of its name, and fills in its identity. Anybody may run a
-// program called containerd, and users run their own podman. Of podman only the service counts, because other podman
-// commands have the limits of the session that started them.
+// serves reports whether a process is really the daemon of its name, and sets its identity. Any user may run a program
+// called containerd, or podman. Only the service of podman counts, because other podman commands have the limits of the
+// session that started them.
 func (f *facts) serves(d *daemon, pid string) bool {
 	d.process = f.processOf(pid)
 	if d.runtime != runtimes.Podman {

@@ -12,7 +12,7 @@ type Severity string
 
 // The severities, worst first.
 const (
-	Error   Severity = "error"   // containers fail, or get what they must not
+	Error   Severity = "error"   // containers fail, or get access that they must not have
 	Warning Severity = "warning" // some programs fail, or fall back to something slower
 	Info    Severity = "info"    // worth knowing
 	OK      Severity = "ok"      // checked, nothing wrong

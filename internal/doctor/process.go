@@ -12,7 +12,7 @@ import (
 // process holds the identity and the rights of a process, as the kernel reports them.
 type process struct {
 	uid    int  // effective
-	nested bool // in a PID namespace below that of the host
+	nested bool // in a PID namespace below the host's
 	// raises reports whether the process, and the hooks that it starts, may raise a hard limit. They need
 	// CAP_SYS_RESOURCE in the user namespace of the host: user 0 is not enough.
 	raises bool
@@ -54,7 +54,7 @@ func (f *facts) inHostUserNamespace(pid string) bool {
 	return !ok || strings.Join(strings.Fields(text), " ") == "0 0 4294967295"
 }
 
-// maxReport bounds the size of a report of the hook. Real ones have less than 4 KiB.
+// maxReport bounds the size of a report of the hook. Real reports have less than 4 KiB.
 const maxReport = 64 << 10
 
 // lastReport returns the newest report of the specs' hooks about a limit, nil if there is none.

@@ -80,7 +80,7 @@ func (t *text) finding(f Finding) {
 	}
 }
 
-// painted writes a line in a colour. The line must not contain names of others.
+// painted writes a line in a colour. The line must not contain untrusted names.
 func (t *text) painted(s Severity, words string) {
 	if t.colour {
 		words = colours[s] + words + colourOff
@@ -88,7 +88,7 @@ func (t *text) painted(s Severity, words string) {
 	t.b.WriteString(words + "\n")
 }
 
-// line writes a line, which may contain names of others: it escapes them.
+// line writes a line, and escapes it, because it may contain untrusted names.
 func (t *text) line(s string) { t.b.WriteString(quote.Terminal(s) + "\n") }
 
 // wrap writes words in lines. The first line begins with a label, the others with an indent.

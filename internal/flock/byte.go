@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LockByte takes the exclusive lock of one byte of a file, which need not be that long (fcntl(2), open file
-// description locks). Of one open file the locks do not exclude each other: its users take turns by
-// themselves. Its error is that of ctx if another open file has the lock until ctx ends.
+// LockByte takes the exclusive lock of one byte of a file (fcntl(2), open file description locks). The byte may be
+// beyond the end of the file. LockByte returns the error of ctx if another open file holds the lock until ctx ends.
+// Locks of the same open file do not exclude each other, so the users of one open file must synchronize themselves.
 func LockByte(ctx context.Context, f *os.File, at int64) error {
 	return wait(ctx, func() error { return setByte(f, at, unix.F_WRLCK) }, unix.EAGAIN)
 }
 
-// UnlockByte drops the lock.
+// UnlockByte releases the lock of one byte.
 func UnlockByte(f *os.File, at int64) error {
 	for {
 		if err := setByte(f, at, unix.F_UNLCK); !errors.Is(err, unix.EINTR) {

@@ -1,5 +1,5 @@
-// Package flock waits for the lock of a file, or of a byte of it, that another process has. The lock belongs to
-// the open file, and the kernel drops it when its holder closes the file or dies.
+// Package flock waits for the lock of a file, or of one of its bytes, that another process holds. The lock belongs to
+// the open file. The kernel releases it when the holder closes the file or dies.
 package flock
 
 import (
@@ -11,20 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel cannot wait until a context ends, so the lock is asked for again and again: most holders
-// have it for the time of a few small operations on files.
+// The shortest and the longest wait between two attempts. The kernel cannot wait until a context ends, so wait retries.
+// Most holders keep the lock only for a few small file operations.
 const (
 	waitMin = 500 * time.Microsecond
 	waitMax = 20 * time.Millisecond
 )
 
-// Lock takes the exclusive lock of a file or directory. Its error is that of ctx if somebody has the lock
+// Lock takes the exclusive lock of a file or directory. It returns the error of ctx if another open file holds the lock
 // until ctx ends.
 func Lock(ctx context.Context, f *os.File) error {
 	return wait(ctx, func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }, unix.EWOULDBLOCK)
 }
 
-// wait tries to lock until that does not fail because somebody else has the lock.
+// wait retries while the error is taken, which means that another open file holds the lock.
 func wait(ctx context.Context, try func() error, taken unix.Errno) error {
 	for wait := waitMin; ; wait = min(2*wait, waitMax) {
 		err := try()

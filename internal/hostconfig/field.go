@@ -13,9 +13,9 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
 )
 
-// FieldError is what is wrong with a field.
+// FieldError is an error in a field.
 type FieldError struct {
-	Field string // as mounts[0]
+	Field string // such as mounts[0]
 	Err   error
 }
 
@@ -34,7 +34,7 @@ func (errs *fieldErrors) add(field string, err error) {
 	}
 }
 
-// locate puts the lines of the fields before joined FieldErrors, and these in order.
+// locate adds the line of the field to each joined FieldError, and sorts the errors by line.
 func locate(err error, data []byte) error {
 	if err == nil {
 		return nil
@@ -50,7 +50,7 @@ func locate(err error, data []byte) error {
 		if field, ok := errors.AsType[*FieldError](e); ok {
 			line = fields.Own(field.Field)
 		}
-		if line > 0 { // else it is missing
+		if line > 0 { // otherwise the field is missing
 			e = fmt.Errorf("line %d: %w", line, e)
 		}
 		all = append(all, located{line, e})
@@ -63,7 +63,7 @@ func locate(err error, data []byte) error {
 	return yamlread.Join(errs)
 }
 
-// flatten takes joined errors apart.
+// flatten splits joined errors.
 func flatten(err error) []error {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -78,7 +78,7 @@ func flatten(err error) []error {
 
 var goType = regexp.MustCompile(` in type \S+$`)
 
-// explain takes the names of Go types out of what the YAML decoder says of fields.
+// explain removes the names of Go types from the YAML decoder's errors.
 func explain(err error) error {
 	typeError, ok := errors.AsType[*yaml.TypeError](err)
 	if !ok {

@@ -1,5 +1,5 @@
-// Package hostconfig is what a node's administrator wants in every RDMA container
-// of the host, as one YAML file:
+// Package hostconfig reads and validates the host configuration: settings of a node's administrator for every RDMA
+// container of the host, in one YAML file:
 //
 //	apiVersion: rdma.dev/v1alpha1
 //	kind: HostConfig
@@ -19,8 +19,7 @@
 //	  handles: 64
 //	  objects: 16384
 //
-// It is decoded strictly: an unknown field or a bad value is an error that names line
-// and field.
+// Parse decodes it strictly: an unknown field or an invalid value is an error that names the line and the field.
 package hostconfig
 
 import (
@@ -51,31 +50,30 @@ const (
 	UserspaceHost  = "host"  // containers get the host's libraries
 )
 
-// Config is the content of the file. A field that is not set leaves the matter to
-// the program's flags and defaults.
+// Config is the content of the file. For a field that is not set, the program's flags and defaults apply.
 type Config struct {
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string `yaml:"kind"`
 	Container  `yaml:",inline"`
-	// Nodes are the node classes that devices give.
+	// Nodes are the classes of device nodes that containers get.
 	Nodes []string `yaml:"nodes,omitempty"`
-	// Names are the ways in which devices are named.
+	// Names are the strategies for naming devices.
 	Names []string `yaml:"names,omitempty"`
-	// Exclude are patterns for devices that are not given to containers.
+	// Exclude has patterns for devices that containers do not get.
 	Exclude []string `yaml:"exclude,omitempty"`
-	// Userspace says whose libraries containers use, image or host.
+	// Userspace selects the libraries for containers: image or host.
 	Userspace string `yaml:"userspace,omitempty"`
-	// Limits are what a container may use of each HCA that it is given.
+	// Limits bound the usage of each HCA by one container.
 	Limits *Limits `yaml:"limits,omitempty"`
 }
 
-// Limits are counts of the kernel's rdma controller. One that is not set is no limit.
+// Limits are counts of the kernel's rdma controller. 0 means no limit.
 type Limits struct {
 	Handles int64 `yaml:"handles,omitempty"`
 	Objects int64 `yaml:"objects,omitempty"`
 }
 
-// String is what a command line has for the limits, empty for none.
+// String returns the limits in the form of a command line, or "" for none.
 func (l *Limits) String() string {
 	var parts []string
 	if l != nil && l.Handles > 0 {
@@ -112,8 +110,7 @@ type Mount struct {
 	ContainerPath string `yaml:"containerPath,omitempty" jsonschema:"pattern=^/"`
 }
 
-// Parse decodes and validates a file. An error names line and field of all that is
-// wrong.
+// Parse decodes and validates a file. Its error names the line and field of every fault.
 func Parse(data []byte) (*Config, error) {
 	var c Config
 	if err := yamlread.Config.Decode(data, &c); err != nil {
@@ -122,7 +119,7 @@ func Parse(data []byte) (*Config, error) {
 	return &c, locate(c.validate(), data)
 }
 
-// validate returns what is wrong, as joined FieldErrors.
+// validate returns all errors, as joined FieldErrors.
 func (c *Config) validate() error {
 	errs := fieldErrors{c.Container.Validate()}
 	if c.APIVersion != APIVersion {
@@ -161,7 +158,7 @@ func (c *Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// Validate returns what is wrong, as joined FieldErrors.
+// Validate returns all errors, as joined FieldErrors.
 func (c *Container) Validate() error {
 	var errs fieldErrors
 	if c.Memlock != "" {
@@ -193,7 +190,7 @@ func (c *Container) Validate() error {
 	return errors.Join(errs...)
 }
 
-// paths are those of the mount, made clean: one path is written one way.
+// paths returns the cleaned paths of the mount, so that each path has only one form.
 func (m Mount) paths() (host, container string) {
 	return path.Clean(m.HostPath), path.Clean(cmp.Or(m.ContainerPath, m.HostPath))
 }
@@ -222,8 +219,7 @@ func checkEnv(name, value string) error {
 	return nil
 }
 
-// ParseMount parses the form of a flag: HOST or HOST:CONTAINER. Paths with a colon can
-// stand in the file only.
+// ParseMount parses the flag form HOST or HOST:CONTAINER. Only the file can contain paths with a colon.
 func ParseMount(s string) (Mount, error) {
 	host, container, two := strings.Cut(s, ":")
 	m := Mount{HostPath: host, ContainerPath: container}
@@ -250,8 +246,8 @@ func ParseEnv(s string) (name, value string, err error) {
 	return name, value, nil
 }
 
-// Under returns c with what another adds and settles otherwise: a variable of the
-// same name, a mount at the same container path, the topology file.
+// Under returns c with over on top of it. over takes precedence for the memlock limit, the topology file, a variable of
+// the same name, and a mount at the same container path.
 func (c Container) Under(over Container) Container {
 	out := Container{Memlock: cmp.Or(over.Memlock, c.Memlock), NCCLTopology: cmp.Or(over.NCCLTopology, c.NCCLTopology),
 		Env: map[string]string{}}
@@ -270,16 +266,16 @@ func (m Mount) samePlace(other Mount) bool {
 	return here == there
 }
 
-// Edits are what a configuration adds to every device.
+// Edits are the environment variables and mounts that a configuration adds to every device.
 type Edits struct {
 	Env    []string
 	Mounts []cdi.Mount
 }
 
-// ncclTopologyVariable tells NCCL where its topology file is.
+// ncclTopologyVariable is the variable with the path of NCCL's topology file.
 const ncclTopologyVariable = "NCCL_TOPO_FILE"
 
-// Edits returns environment and mounts, in a fixed order, and what stands twice once.
+// Edits returns the environment and the mounts, sorted and without duplicates.
 func (c *Container) Edits() Edits {
 	var e Edits
 	for name, value := range c.Env {

@@ -10,20 +10,19 @@ import (
 	"syscall"
 )
 
-// Weakness is a file or directory that lets others than root replace a program.
+// Weakness is a file or directory that allows users other than root to replace a program.
 type Weakness struct {
 	Path   string // absolute, on the host
 	Reason string // "is owned by user 1000", "can be written by its group"
-	Owner  bool   // it needs another owner; else another mode
+	Owner  bool   // the remedy is another owner; otherwise another mode
 }
 
-// ErrReplaceable is in the error of CheckRootOnly.
+// ErrReplaceable is in the error of CheckRootOnly if users other than root can replace the file.
 var ErrReplaceable = errors.New("others than root can replace it, and it would run as root")
 
-// CheckRootOnly returns an error with ErrReplaceable unless only root can replace a file:
-// the file, each directory on the way to it and to the target of each link must be root's,
-// and nobody else may write to them. In a directory with the sticky bit others can add
-// files, and not replace those of root.
+// CheckRootOnly returns an error with ErrReplaceable unless only the user root can replace a file. root must own the
+// file, and each directory and link on the path to it, including the paths of link targets. Nobody else may have write
+// permission for them. Directories with the sticky bit are allowed: others can add files there, but not replace root's.
 func CheckRootOnly(root fs.ReadLinkFS, name string) error {
 	weak, err := Weaknesses(root, name)
 	if err != nil || len(weak) == 0 {
@@ -38,7 +37,7 @@ func CheckRootOnly(root fs.ReadLinkFS, name string) error {
 		name, ErrReplaceable, strings.Join(reasons, ", "), strings.Join(fixes, " && "))
 }
 
-// Remedy is the command that closes the weakness.
+// Remedy returns the command that removes the weakness.
 func (w Weakness) Remedy() string {
 	if w.Owner {
 		return "chown -h root " + w.Path
@@ -46,7 +45,7 @@ func (w Weakness) Remedy() string {
 	return "chmod go-w " + w.Path
 }
 
-// Weaknesses returns what CheckRootOnly objects to, from the root directory on.
+// Weaknesses returns the findings of CheckRootOnly, from the root directory on.
 func Weaknesses(root fs.ReadLinkFS, name string) ([]Weakness, error) {
 	var weak []Weakness
 	visit := func(at string, info fs.FileInfo) {
@@ -65,8 +64,8 @@ func Weaknesses(root fs.ReadLinkFS, name string) ([]Weakness, error) {
 	return weak, err
 }
 
-// judge looks at one component. The mode of a link means nothing, and its owner can
-// replace it even in a directory with the sticky bit.
+// judge returns the weaknesses of one component. It ignores the mode of a link, which has no effect. It checks the
+// owner of a link, who can replace it even in a directory with the sticky bit.
 func judge(at string, info fs.FileInfo) (weak []Weakness) {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

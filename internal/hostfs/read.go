@@ -10,20 +10,20 @@ import (
 	"syscall"
 )
 
-// Why a file is not read.
+// The reasons not to read a file.
 var (
 	ErrNotRegular = errors.New("not a regular file")
 	ErrTooLarge   = errors.New("larger than such a file can be")
 )
 
-// dirFS is a directory of this system. It opens nothing outside of it, and waits for nothing.
+// dirFS is a directory of this system. It opens no file outside of the directory, and no open blocks.
 type dirFS struct {
 	fs.ReadLinkFS
 	dir string
 }
 
-// DirFS returns the file system below a directory, for the functions of this package. The
-// directory need not be there yet.
+// DirFS returns the file system below a directory, for the functions of this package. The directory may be missing at
+// the time of the call.
 func DirFS(dir string) fs.ReadLinkFS {
 	return dirFS{os.DirFS(dir).(fs.ReadLinkFS), dir}
 }
@@ -41,8 +41,8 @@ func (d dirFS) Open(name string) (fs.File, error) {
 	return root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }
 
-// Open opens a regular file, links followed. The caller closes it, and bounds what it
-// reads by limit, which the size of the file does not exceed: some of /proc say 0.
+// Open opens a regular file, and follows links. It returns ErrTooLarge if the size exceeds limit. The caller must close
+// the file, and must bound its reads by limit, because some files of /proc report size 0.
 func Open(root fs.ReadLinkFS, name string, limit int64) (fs.File, error) {
 	at, err := Resolve(root, name)
 	if err != nil {
@@ -50,7 +50,7 @@ func Open(root fs.ReadLinkFS, name string, limit int64) (fs.File, error) {
 	}
 	info, err := root.Lstat(at)
 	if err == nil {
-		err = readable(info, limit) // before it is opened: a device may do something
+		err = readable(info, limit) // before the open, which may have an effect on a device
 	}
 	if err != nil {
 		return nil, OnHost(name, err)
@@ -66,7 +66,7 @@ func Open(root fs.ReadLinkFS, name string, limit int64) (fs.File, error) {
 	return f, nil
 }
 
-// opened looks again: the name may have got another file meanwhile.
+// opened checks the open file again, because the name may refer to another file by now.
 func opened(f fs.File, limit int64) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -85,7 +85,7 @@ func readable(info fs.FileInfo, limit int64) error {
 	return nil
 }
 
-// ReadFile reads a regular file of at most limit bytes, links followed.
+// ReadFile reads a regular file of at most limit bytes. It follows links.
 func ReadFile(root fs.ReadLinkFS, name string, limit int64) ([]byte, error) {
 	f, err := Open(root, name, limit)
 	if err != nil {
@@ -121,7 +121,7 @@ func ReadLocal(path string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// readAll reads one byte more than it may, to see whether there is one.
+// readAll reads up to one byte more than the limit, to detect a larger file.
 func readAll(r io.Reader, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err == nil && int64(len(data)) > limit {

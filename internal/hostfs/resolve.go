@@ -11,30 +11,29 @@ import (
 // maxLinks is how many symbolic links Linux follows in one path (path_resolution(7)).
 const maxLinks = 40
 
-// Resolve follows the symbolic links of a path, as a process that has root as its / would:
-// an absolute target starts there again, and .. ends there. A leading slash is optional. The
-// result is a name for root's methods, with no link in it. Where a component does not
-// exist, the error is fs.ErrNotExist, and the result is the file that a container runtime
-// would make there.
+// Resolve follows the symbolic links of a path as a process would that has root as its /. An absolute target starts at
+// root again, and .. never leaves root. A leading slash is optional. The result is a name for root's methods, without
+// links. If a component is missing, the error is fs.ErrNotExist, and the result is the path where a container runtime
+// would create the file.
 func Resolve(root fs.ReadLinkFS, name string) (string, error) {
 	return walk{root: root}.to(name)
 }
 
-// Stat describes a file, links followed. It opens nothing: it is safe on device nodes.
+// Stat describes a file, and follows links. It opens nothing, so it is safe on device nodes.
 func Stat(root fs.ReadLinkFS, name string) (fs.FileInfo, error) {
 	return walk{root: root}.stat(name)
 }
 
-// Lstat describes a file, with the links of its directory followed and its own not.
+// Lstat describes a file. It follows the links of the file's directory, but not a link in the last place.
 func Lstat(root fs.ReadLinkFS, name string) (fs.FileInfo, error) {
 	return walk{root: root, keepLast: true}.stat(name)
 }
 
-// walk is one way to go along a path.
+// walk is a way to resolve a path.
 type walk struct {
 	root     fs.ReadLinkFS
-	keepLast bool                                // a link in the last place is the result
-	visit    func(name string, info fs.FileInfo) // of each component, links included
+	keepLast bool                                // return a link in the last place, do not follow it
+	visit    func(name string, info fs.FileInfo) // called for each component, links included
 }
 
 func (w walk) stat(name string) (fs.FileInfo, error) {
@@ -51,7 +50,7 @@ func (w walk) to(name string) (string, error) {
 	for links := 0; len(rest) > 0; {
 		part := rest[0]
 		rest = rest[1:]
-		if !isDir { // a trailing slash asks for a directory, too
+		if !isDir { // a trailing slash requires a directory, too
 			return "", OnHost(name, syscall.ENOTDIR)
 		}
 		switch part {
@@ -94,8 +93,8 @@ func (w walk) to(name string) (string, error) {
 	return done, nil
 }
 
-// OnHost makes an error say the path on the host that was asked for, rather than the one
-// below the directory; nil stays nil.
+// OnHost returns an error that names the requested path on the host, instead of the path below the directory. It
+// returns nil for nil.
 func OnHost(name string, err error) error {
 	if err == nil {
 		return nil

@@ -1,15 +1,11 @@
-// Package nri is the driver's plugin of the container runtime's Node Resource Interface
-// (github.com/containerd/nri): the runtime tells it of pod sandboxes before their first
-// container, and asks it about each container.
+// Package nri is the driver's plugin for the container runtime's Node Resource Interface (github.com/containerd/nri).
+// The runtime reports pod sandboxes before their first container, and asks the plugin about each container.
 //
-// It is optional. A runtime without NRI has no socket, which is no error: [Plugin.Run]
-// looks again, with growing waits, until there is one; the runtime may be restarted or
-// reconfigured at any time. Whoever relies on the plugin has to fail closed by other
-// means, since a runtime goes on without a plugin that it has lost, or that took longer
-// than two seconds.
+// The plugin is optional. A runtime without NRI has no socket, and this is no error: [Plugin.Run] retries, with growing
+// waits, until there is a socket. The runtime may be restarted or reconfigured at any time. Callers must fail closed by
+// other means: a runtime continues without a plugin that it has lost, or that took longer than two seconds.
 //
-// On each connection the runtime first lists the pods that it has, so that what happened
-// meanwhile can be made up for.
+// On each connection the runtime first lists its present pods, so that the driver can catch up on missed events.
 package nri
 
 import (
@@ -28,66 +24,63 @@ import (
 	"github.com/containerd/nri/pkg/stub"
 )
 
-// DefaultSocket is where containerd and CRI-O listen unless they are told otherwise.
+// DefaultSocket is the default socket of containerd and CRI-O.
 const DefaultSocket = api.DefaultSocketPath
 
-// index orders plugins: behind those that site policies usually are, so that their limits
-// are seen.
+// index sets the order of plugins. The plugin runs after the usual site policies, so that it sees their limits.
 const index = "90"
 
 // Pod is a pod's sandbox.
 type Pod struct {
 	UID, Namespace, Name string
-	// Netns is the path of its network namespace, empty for one with the host's network.
+	// Netns is the path of its network namespace. It is empty for a pod with the host's network.
 	Netns string
 }
 
 // Container is a container that is about to be created.
 type Container struct {
 	Name string
-	// Hooks are the arguments of its createRuntime hooks, each with the hook's path
-	// first.
+	// Hooks are the command lines of its createRuntime hooks: the path, then the arguments.
 	Hooks [][]string
-	// Memlock is the soft limit in its OCI spec, nil for none.
+	// Memlock is the soft limit of locked memory in its OCI spec, nil for none.
 	Memlock *uint64
-	// CDIDevices are the names of its CDI devices, where the runtime names them.
+	// CDIDevices are the names of its CDI devices, if the runtime reports them.
 	CDIDevices []string
 }
 
-// Handler is told of what happens. Its methods are called one at a time for one pod.
+// Handler receives the events of the runtime. For one pod, the plugin calls its methods one at a time.
 type Handler interface {
-	// Started is called when a pod's network is there, before its first container. An
-	// error ends the sandbox; the kubelet tries again with another one.
+	// Started is called when a pod's network is ready, before its first container. An error ends the sandbox, and
+	// the kubelet retries with another sandbox.
 	Started(context.Context, Pod) error
-	// Stopped is called, maybe more than once, before a pod's network goes.
+	// Stopped is called before a pod's network ends. It must be idempotent, because it may be called more than once.
 	Stopped(context.Context, Pod)
-	// OnHost is called with the pods that run with the host's network when the runtime is connected,
-	// before it tells of anything else.
+	// OnHost is called when the runtime is connected, before any other event. Its argument has the running pods with
+	// the host's network.
 	OnHost([]Pod)
-	// Running is called with the pods that are there when the runtime is connected.
+	// Running is called with the present pods when the runtime is connected.
 	Running(context.Context, []Pod)
-	// Memlock returns the limit of locked memory that a container is to have, nil to
-	// leave it as it is.
+	// Memlock returns the limit of locked memory for a new container, or nil to leave the limit unchanged.
 	Memlock(Pod, Container) *uint64
 }
 
-// Plugin connects a handler with the runtime.
+// Plugin connects a handler to the container runtime.
 type Plugin struct {
-	// Socket is the runtime's, and Name the plugin's, unique on the node.
+	// Socket is the runtime's socket. Name is the plugin's name, which must be unique on the node.
 	Socket, Name string
 	Handler      Handler
-	// Report is told of each change: connected with nil, or why it is not.
+	// Report is called at each change: with nil when the plugin is connected, else with the reason why it is not.
 	Report func(error)
 
 	connected atomic.Bool
-	why       atomic.Pointer[error] // it is not connected
+	why       atomic.Pointer[error] // the plugin is not connected
 	running   running
 }
 
 // Connected reports whether the runtime has the plugin.
 func (p *Plugin) Connected() bool { return p.connected.Load() }
 
-// Trouble says why the runtime does not have the plugin, nil if it has.
+// Trouble returns why the runtime does not have the plugin, or nil if it has.
 func (p *Plugin) Trouble() error {
 	if p.Connected() {
 		return nil
@@ -100,13 +93,13 @@ func (p *Plugin) Trouble() error {
 
 var errStarting = errors.New("connect to NRI: the container runtime has not answered yet")
 
-// The waits between two tries to connect.
+// The shortest and the longest wait between two attempts to connect.
 const (
 	minWait = time.Second
 	maxWait = 30 * time.Second
 )
 
-// Run keeps the connection until ctx ends.
+// Run keeps the plugin connected until ctx ends. It connects again after each loss of the connection.
 func (p *Plugin) Run(ctx context.Context) {
 	said, wait := "", minWait
 	for {
@@ -132,7 +125,7 @@ func (p *Plugin) Run(ctx context.Context) {
 	}
 }
 
-// serve connects once, and returns why the connection ended.
+// serve connects once, and returns the reason for the end of the connection.
 func (p *Plugin) serve(ctx context.Context) error {
 	if _, err := os.Stat(p.Socket); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("connect to NRI: the container runtime has no socket %q: it has no NRI, or NRI is disabled in "+
@@ -149,8 +142,7 @@ func (p *Plugin) serve(ctx context.Context) error {
 	return fmt.Errorf("serve NRI at %q: the container runtime closed the connection", p.Socket)
 }
 
-// events are what the runtime calls. The stub finds out by its methods which events it
-// wants.
+// events has the methods that the runtime calls. The stub subscribes to the events that have a method here.
 type events struct{ p *Plugin }
 
 func (e *events) Synchronize(ctx context.Context, pods []*api.PodSandbox,
@@ -167,7 +159,7 @@ func (e *events) Synchronize(ctx context.Context, pods []*api.PodSandbox,
 		}
 	}
 	e.p.Handler.OnHost(onHost)
-	// The runtime stands still meanwhile, and gives up after two seconds.
+	// Do not wait: the runtime stops its other work meanwhile, and gives up after two seconds.
 	go e.p.Handler.Running(context.WithoutCancel(ctx), all)
 	return nil, nil
 }
@@ -200,8 +192,8 @@ func (e *events) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.
 	return adjustment, nil, nil
 }
 
-// runs reports whether a sandbox has processes. Of one that has ended runtimes list no network namespace any more, as
-// if it had the host's; CRI-O has sandboxes without a process of their own.
+// runs reports whether a sandbox has processes. Runtimes list an ended sandbox without a network namespace, as if it
+// had the host's. CRI-O has sandboxes without a process of their own, so runs also looks for containers.
 func runs(pod *api.PodSandbox, containers []*api.Container) bool {
 	return pod.GetPid() != 0 || slices.ContainsFunc(containers,
 		func(c *api.Container) bool { return c.GetPodSandboxId() == pod.GetId() })

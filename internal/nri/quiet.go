@@ -2,8 +2,8 @@ package nri
 
 import "context"
 
-// quiet is the stub's logger: it says each event, which the driver's own log has where
-// it matters.
+// quiet is a logger for the stub that discards all messages. The stub logs each event. The driver's own log contains
+// the important ones.
 type quiet struct{}
 
 func (quiet) Debugf(context.Context, string, ...any) {}

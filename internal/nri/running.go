@@ -8,14 +8,14 @@ import (
 	"github.com/containerd/nri/pkg/api"
 )
 
-// Sandbox is a pod with containers. Each of the containers may be running.
+// Sandbox is a pod with its containers. Each of the containers may be running.
 type Sandbox struct {
 	Pod
 	Containers []Container
 }
 
-// Sandboxes returns the pods whose containers may run, and reports whether these are all: the runtime lists them on
-// each connection, and says which come and go. While it does not have the plugin nothing is known.
+// Sandboxes returns the pods whose containers may be running, and reports whether the list is complete. The runtime
+// lists all pods on each connection, and then reports each change. Without a connection the list is not complete.
 func (p *Plugin) Sandboxes() (pods []Sandbox, known bool) {
 	p.running.mu.Lock()
 	defer p.running.mu.Unlock()
@@ -25,7 +25,7 @@ func (p *Plugin) Sandboxes() (pods []Sandbox, known bool) {
 	return pods, p.running.known
 }
 
-// running are the pods of the present connection with their containers.
+// running contains the pods of the present connection with their containers.
 type running struct {
 	mu    sync.Mutex
 	known bool
@@ -34,10 +34,10 @@ type running struct {
 
 type sandbox struct {
 	pod        Pod
-	containers map[string]Container // by name: a container that is created ends the one before it
+	containers map[string]Container // by name: a new container replaces the previous one of its name
 }
 
-// set replaces all. Runtimes list sandboxes and containers that have ended, too.
+// set replaces all pods. It skips ended containers, because runtimes list these too.
 func (r *running) set(pods []*api.PodSandbox, containers []*api.Container) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,14 +71,14 @@ func (r *running) put(pod *api.PodSandbox, c *api.Container) {
 	s.containers[c.GetName()] = containerOf(c)
 }
 
-// end forgets a pod: the runtime stops its containers before its sandbox.
+// end removes a pod. The runtime has stopped the pod's containers before its sandbox.
 func (r *running) end(pod *api.PodSandbox) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.pods, pod.GetId())
 }
 
-// lose forgets all: nobody says any more which end.
+// lose removes all pods, because without a connection nobody reports their end.
 func (r *running) lose() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

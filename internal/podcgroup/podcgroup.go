@@ -1,17 +1,16 @@
-// Package podcgroup knows a pod by its cgroup, whose name the kubelet makes of the pod's UID.
-// No user can change it, unlike annotations. It is a leaf without dependencies, since the
-// hook links it.
+// Package podcgroup identifies a pod by its cgroup. The kubelet forms the cgroup's name from the pod's UID, and no user
+// can change it, unlike annotations. The package must stay without dependencies, because the hook links it.
 package podcgroup
 
 import "strings"
 
-// UID returns the UID in the name of a pod's cgroup, empty if it is none:
+// UID returns the UID in the name of a pod's cgroup, or "" for other names:
 //
 //	kubepods-burstable-pod0f1e2d3c_0000_4000_8000_00000000000a.slice
 //	pod0f1e2d3c-0000-4000-8000-00000000000a
 //
-// systemd has no hyphen in the name of a slice, so the kubelet writes underscores there.
-// Static pods have a hash of 32 digits for a UID.
+// systemd does not allow a hyphen there in the name of a slice, so the kubelet writes underscores. The UID of a static
+// pod is a hash of 32 digits.
 func UID(name string) string {
 	name = strings.TrimSuffix(name, ".slice")
 	i := strings.LastIndex(name, "pod")
@@ -25,7 +24,7 @@ func UID(name string) string {
 	return uid
 }
 
-// valid reports whether a text is a UUID in lower case, or 32 digits.
+// valid reports whether a text is a UUID in lower case, or 32 hexadecimal digits.
 func valid(uid string) bool {
 	hyphens := len(uid) == 36
 	if !hyphens && len(uid) != 32 {
@@ -46,8 +45,8 @@ func valid(uid string) bool {
 	return true
 }
 
-// OfProcess returns the UID of the pod that a process is in, by /proc/<pid>/cgroup, empty
-// if it is in none. Of a cluster in a pod of another one, the inner pod is meant.
+// OfProcess returns the UID of a process's pod, from the text of /proc/<pid>/cgroup, or "" if the process is in no pod.
+// If a cluster runs in a pod of another cluster, it returns the UID of the inner pod.
 func OfProcess(text string) (uid string) {
 	for line := range strings.Lines(text) {
 		_, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")

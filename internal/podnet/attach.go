@@ -178,7 +178,7 @@ func (w *Want) configure(o Original, host *rdmanetns.Namespace) (s State, err er
 			return s, fmt.Errorf("add route to %s: %w", r.Destination, err)
 		}
 	}
-	if err := netlink.LinkSetAlias(link, w.Alias); err != nil { // last: it tells the hook that the interface is complete
+	if err := netlink.LinkSetAlias(link, w.Alias); err != nil { // last: the hook then treats the interface as complete
 		return s, fmt.Errorf("set its alias: %w", err)
 	}
 	return stateOf(w.Name)

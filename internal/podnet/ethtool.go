@@ -34,10 +34,11 @@ var settings = [...]setting{
 	{name: "message level", get: unix.ETHTOOL_GMSGLVL, set: unix.ETHTOOL_SMSGLVL, size: 2, first: 1, last: 1},
 }
 
-// featureWords is more than the kernel has, with 32 features each. The second word of a block has the requested state.
+// featureWords is more than the number of words in the kernel, with 32 features each. The second word of a block has
+// the requested state.
 const featureWords, featureBlock = 8, 4
 
-// ethtool is a socket to ask for settings of an interface of the thread's namespace.
+// ethtool is a socket to read and change settings of an interface in the thread's namespace.
 type ethtool struct {
 	fd   int
 	name [unix.IFNAMSIZ]byte

@@ -6,13 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An interface that goes to another namespace loses its settings below /proc/sys/net/ipv4/conf. Hosts with several
+// An interface that moves to another namespace loses its settings below /proc/sys/net/ipv4/conf. Hosts with several
 // HCAs in one network need some of them: arp_ignore, arp_announce, rp_filter. In a container that file system is
-// read-only. rtnetlink has the settings too, and they need no more than CAP_NET_ADMIN there (net/ipv4/devinet.c:
-// inet_fill_link_af, inet_set_link_af). rtnetlink does not set the settings of IPv6.
+// read-only. rtnetlink can change the settings too, and needs only CAP_NET_ADMIN for it (net/ipv4/devinet.c:
+// inet_fill_link_af, inet_set_link_af). rtnetlink cannot set the settings of IPv6.
 
-// ipv4Conf returns the settings of an interface, that with number n at n-1 (IPV4_DEVCONF_* of
-// include/uapi/linux/ip.h); none where it has no IPv4.
+// ipv4Conf returns the settings of an interface, or nothing without IPv4. The setting with number n is at index n-1
+// (IPV4_DEVCONF_* of include/uapi/linux/ip.h).
 func (m *message) ipv4Conf() ([]uint32, error) {
 	data, err := attribute(m.attrs[unix.IFLA_AF_SPEC], unix.AF_INET)
 	if err == nil {
@@ -25,16 +25,16 @@ func (m *message) ipv4Conf() ([]uint32, error) {
 	return conf, err
 }
 
-// attribute returns the value of one of these attributes; none where it is not there.
+// attribute returns the value of one attribute, or nothing if the attribute is missing.
 func attribute(data []byte, number uint16) ([]byte, error) {
 	attrs, err := nl.ParseRouteAttrAsMap(data)
 	return attrs[number].Value, err
 }
 
-// mcForwarding is the setting that is the kernel's own (IPV4_DEVCONF_MC_FORWARDING).
+// mcForwarding is the number of a setting that only the kernel can set (IPV4_DEVCONF_MC_FORWARDING).
 const mcForwarding = 2
 
-// setIPv4Conf gives an interface the settings that are not as wanted.
+// setIPv4Conf changes the settings of an interface that differ from the wanted ones. It is idempotent.
 func setIPv4Conf(link netlink.Link, want []uint32) error {
 	m, err := readMessage(link)
 	if err != nil {

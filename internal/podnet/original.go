@@ -20,7 +20,7 @@ type Original struct {
 	Bus       string `json:"bus,omitempty"`
 	Device    string `json:"device,omitempty"`
 	Permanent string `json:"permanent,omitempty"`
-	// Peer is the number of the other end of a veth, which is on the host; 0 for others.
+	// Peer is the index of the other end of a veth, which is on the host; 0 for others.
 	Peer int `json:"peer,omitempty"`
 
 	MAC       string    `json:"mac,omitempty"`
@@ -147,7 +147,7 @@ func (o *Original) restore(link netlink.Link) error {
 			errs.add("add route to "+cmp.Or(r.To, "default"), err)
 		}
 	}
-	if len(errs) == 0 { // until then the alias names the claim
+	if len(errs) == 0 { // last: until then the alias identifies the claim
 		errs.add("set its alias", netlink.LinkSetAlias(link, o.Alias))
 	}
 	return errors.Join(errs...)
@@ -207,7 +207,8 @@ func rename(link netlink.Link, name string) error {
 	return netlink.LinkSetName(link, name)
 }
 
-// restoreAltNames restores the alternative names, and deletes all others: a pod may have set one that the host uses.
+// restoreAltNames restores the alternative names, and deletes all others, because the host may use such a name
+// elsewhere.
 func (o *Original) restoreAltNames(link netlink.Link) error {
 	var errs []error
 	for _, name := range link.Attrs().AltNames {

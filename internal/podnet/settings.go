@@ -9,19 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// address is an address that an interface of the host was given for good.
+// address is a permanent address of an interface of the host.
 type address struct {
-	IP string `json:"ip"` // with the length of its network
-	// Peer is the other end, where the address is of a link of two ends.
+	IP string `json:"ip"` // with the prefix length
+	// Peer is the other end of a point-to-point address.
 	Peer      string `json:"peer,omitempty"`
 	Broadcast string `json:"broadcast,omitempty"`
 	Scope     int    `json:"scope,omitempty"`
-	// NoRoute says that the kernel has made no route to its network.
+	// NoRoute reports whether the kernel made no route to the address's network.
 	NoRoute bool `json:"noRoute,omitempty"`
 }
 
-// addressesOf returns the addresses of an interface, but for those that the kernel makes again by
-// itself.
+// addressesOf returns the permanent addresses of an interface, except the addresses that the kernel itself makes again.
 func addressesOf(link netlink.Link) (out []address, err error) {
 	all, err := whole(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_ALL) })
 	for _, a := range all {
@@ -40,7 +39,7 @@ func addressesOf(link netlink.Link) (out []address, err error) {
 	return out, err
 }
 
-// add gives the address to an interface.
+// add adds the address to an interface. It is idempotent.
 func (a address) add(link netlink.Link) error {
 	addr, err := netlink.ParseAddr(a.IP)
 	if err != nil {
@@ -56,13 +55,13 @@ func (a address) add(link netlink.Link) error {
 		}
 	}
 	if addr.IP.To4() != nil {
-		addr.Broadcast = net.ParseIP(cmp.Or(a.Broadcast, "0.0.0.0")).To4() // else the library computes one
+		addr.Broadcast = net.ParseIP(cmp.Or(a.Broadcast, "0.0.0.0")).To4() // otherwise the library computes one
 	}
 	return addAddress(link, addr)
 }
 
-// addAddress adds an address at once: there is nobody in the namespace who would wait until
-// the kernel has found that no other host has it.
+// addAddress adds an address without waiting for duplicate address detection, because no process in the namespace would
+// wait for it. It is idempotent.
 func addAddress(link netlink.Link, addr *netlink.Addr) error {
 	if addr.IP.To4() == nil {
 		addr.Flags |= unix.IFA_F_NODAD
@@ -70,7 +69,7 @@ func addAddress(link netlink.Link, addr *netlink.Addr) error {
 	return netlink.AddrReplace(link, addr)
 }
 
-// route is a route that somebody has set.
+// route is a route that somebody has configured.
 type route struct {
 	To     string `json:"to,omitempty"`
 	Via    string `json:"via,omitempty"`
@@ -83,8 +82,8 @@ type route struct {
 	Protocol int `json:"protocol,omitempty"`
 }
 
-// routesOf returns the routes that lead through an interface alone, but for those that the kernel makes
-// again by itself. Those without a gateway come first: they lead to the gateways of others.
+// routesOf returns the routes through an interface alone, except the routes that the kernel itself makes again. Routes
+// without a gateway come first, because the gateways of other routes may need them.
 func routesOf(link netlink.Link) (out []route, err error) {
 	all, err := whole(func() ([]netlink.Route, error) {
 		return netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: link.Attrs().Index},
@@ -114,7 +113,7 @@ func routeOf(r netlink.Route) route {
 	return out
 }
 
-// replace adds the route on an interface, or has it take the place of the same one.
+// replace adds the route to an interface, or replaces the same route. It is idempotent.
 func (r route) replace(link netlink.Link) error {
 	out := &netlink.Route{
 		LinkIndex: link.Attrs().Index, Gw: net.ParseIP(r.Via), Src: net.ParseIP(r.Source), Table: r.Table,
@@ -133,13 +132,13 @@ func (r route) replace(link netlink.Link) error {
 	return netlink.RouteReplace(out)
 }
 
-// neighbour is a hardware address that somebody has set for an IP address.
+// neighbour is a permanent hardware address that somebody has configured for an IP address.
 type neighbour struct {
 	IP  string `json:"ip"`
 	MAC string `json:"mac"`
 }
 
-// neighboursOf returns the neighbours of an interface that stay.
+// neighboursOf returns the permanent neighbours of an interface.
 func neighboursOf(link netlink.Link) (out []neighbour, err error) {
 	all, err := whole(func() ([]netlink.Neigh, error) { return netlink.NeighList(link.Attrs().Index, netlink.FAMILY_ALL) })
 	for _, n := range all {
@@ -150,7 +149,7 @@ func neighboursOf(link netlink.Link) (out []neighbour, err error) {
 	return out, err
 }
 
-// set sets the neighbour of an interface.
+// set sets the neighbour on an interface. It is idempotent.
 func (n neighbour) set(link netlink.Link) error {
 	mac, err := net.ParseMAC(n.MAC)
 	if err != nil {

@@ -1,9 +1,8 @@
-// Package podresources asks the kubelet which pods of the node use which
-// ResourceClaims, over its pod resources API (KEP-3695, KEP-606).
+// Package podresources asks the kubelet which pods of the node use which ResourceClaims, through its pod resources API
+// (KEP-3695, KEP-606).
 //
-// The kubelet listens on a socket below its root directory. It answers from memory,
-// and allows ten calls a second from all of its clients together, so a [Cache]
-// stands between it and whoever asks often.
+// The kubelet listens on a socket below its root directory. It answers from memory, and allows ten calls per second
+// from all clients together. So frequent callers must use a [Cache].
 package podresources
 
 import (
@@ -25,15 +24,16 @@ import (
 // Pod is a pod that uses a claim.
 type Pod struct {
 	Namespace, Name string
-	// Devices are the names of the claim's devices that its containers use, sorted;
-	// nil where the kubelet does not tell them apart.
+	// Devices are the names of the claim's devices that the pod's containers use, sorted; nil if the kubelet does not
+	// report them.
 	Devices []string
-	// CDIDevices are the names of the CDI devices that the driver answered with for the claim, sorted; nil before it
-	// has. The kubelet names claims and not their UIDs; these names tell apart claims of one name.
+	// CDIDevices are the names of the CDI devices that the driver returned for the claim, sorted; nil before it has
+	// returned any. The kubelet reports names of claims and not their UIDs. The CDI names distinguish claims that have
+	// the same name.
 	CDIDevices []string
 }
 
-// Claims are the pods that use each claim, in the order of their names.
+// Claims are the pods that use each claim, sorted by their names.
 type Claims map[types.NamespacedName][]Pod
 
 // Users returns the pods that use a claim of that name with any of the CDI devices. It also returns the pods that may
@@ -45,10 +45,10 @@ func (c Claims) Users(claim types.NamespacedName, cdiDevices []string) []Pod {
 	})
 }
 
-// timeout is for one call of the kubelet.
+// timeout limits one call to the kubelet.
 const timeout = 10 * time.Second
 
-// List asks the kubelet that listens on a socket. Devices are those of one driver.
+// List asks the kubelet that listens on a socket. The result contains only devices of the driver.
 func List(ctx context.Context, socket, driver string) (Claims, error) {
 	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -77,7 +77,7 @@ func List(ctx context.Context, socket, driver string) (Claims, error) {
 	return claims, nil
 }
 
-// add adds what a container uses of a claim to what others of its pod do.
+// add merges a container's use of a claim into that of its pod.
 func (c Claims) add(pod *podresources.PodResources, r *podresources.DynamicResource, driver string) {
 	claim := types.NamespacedName{Namespace: r.GetClaimNamespace(), Name: r.GetClaimName()}
 	i := slices.IndexFunc(c[claim], func(p Pod) bool {
@@ -105,11 +105,11 @@ func (c Claims) add(pod *podresources.PodResources, r *podresources.DynamicResou
 	p.CDIDevices = slices.Compact(p.CDIDevices)
 }
 
-// Cache keeps the kubelet's answer, be it an error, for a while.
+// Cache keeps the kubelet's answer, or its error, for a limited time.
 type Cache struct {
 	// Socket and Driver are as for List.
 	Socket, Driver string
-	// For is how old an answer may be.
+	// For is the maximum age of an answer.
 	For time.Duration
 
 	mu     sync.Mutex
@@ -118,8 +118,8 @@ type Cache struct {
 	err    error
 }
 
-// Claims returns what the kubelet says, or said a moment ago. A kubelet without the
-// socket knows of no claim.
+// Claims returns the kubelet's answer, which may be up to For old. It is safe for concurrent use. Callers must not
+// change the result. The result is empty if the kubelet has no socket.
 func (c *Cache) Claims(ctx context.Context) (Claims, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package quote makes text of others harmless to those who read it: terminals, shells and programs. Names come from
-// the kernel, from files, from pods and from the API server, and may hold whatever somebody wrote there.
+// Package quote makes untrusted text safe for terminals, shells and programs. Names come from the kernel, from files,
+// from pods and from the API server, and may contain any text.
 package quote
 
 import (
@@ -16,8 +16,7 @@ import (
 )
 
 // Terminal escapes what a terminal would act on or not show: control characters, line breaks, characters that change
-// the direction of text or have no form, and bytes that are no UTF-8. They are written as Go writes them: \n, \x1b,
-// \u202e.
+// the direction of text or are invisible, and invalid UTF-8. It writes Go escapes: \n, \x1b, \u202e.
 func Terminal(text string) string {
 	if clean(text, "") {
 		return text
@@ -31,7 +30,7 @@ func Terminal(text string) string {
 	return b.String()
 }
 
-// Cells does the same with the cells of a table.
+// Cells does the same as Terminal with each cell of a table.
 func Cells(cells ...string) []string {
 	out := make([]string, len(cells))
 	for i, cell := range cells {
@@ -40,10 +39,10 @@ func Cells(cells ...string) []string {
 	return out
 }
 
-// Clean reports whether a terminal only shows a text and breaks its lines.
+// Clean reports whether a terminal would show a text unchanged. Line breaks are allowed.
 func Clean(text string) bool { return clean(text, "\n") }
 
-// clean reports whether a text has nothing to escape but the characters that are kept.
+// clean reports whether a text has no character to escape. It allows the characters of keep.
 func clean(text, keep string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text,
 		func(r rune) bool { return !unicode.IsGraphic(r) && !strings.ContainsRune(keep, r) })
@@ -70,9 +69,9 @@ func escape(b *strings.Builder, r rune, raw string) {
 	}
 }
 
-// Shell returns a text as one word of a shell's command, as it is where that is safe. What a terminal would act on is
-// written as $'\x1b', which bash, zsh, ksh and busybox read; another shell takes it for other text, and never for a
-// command.
+// Shell returns a text as one word of a shell command. It adds no quotes to a safe word. It writes a character that a
+// terminal would act on as an escape, $'\033', which bash, zsh, ksh and busybox read. Another shell reads other text,
+// but never a command.
 func Shell(word string) string {
 	plain := func(r rune) bool {
 		return r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) || strings.ContainsRune("_@%+=:,./-", r)
@@ -89,7 +88,7 @@ func Shell(word string) string {
 		switch {
 		case c == '\'' || c == '\\':
 			b.WriteString(`\` + string(c))
-		case c < ' ' || c >= 0x7f: // octal ends after three digits, \x1b takes what follows where that is a digit
+		case c < ' ' || c >= 0x7f: // octal: three digits end it, while \x1b would take a digit that follows
 			fmt.Fprintf(&b, `\%03o`, c)
 		default:
 			b.WriteByte(c)
@@ -99,7 +98,7 @@ func Shell(word string) string {
 	return b.String()
 }
 
-// Shells returns several words of a command.
+// Shells returns several words of a shell command, separated by spaces.
 func Shells(words ...string) string {
 	out := make([]string, len(words))
 	for i, word := range words {
@@ -108,7 +107,7 @@ func Shells(words ...string) string {
 	return strings.Join(out, " ")
 }
 
-// JSON writes a value as indented JSON, in which each character that a terminal would act on is an escape of JSON.
+// JSON writes a value as indented JSON. It writes JSON escapes for characters that a terminal would act on.
 func JSON(w io.Writer, v any) error {
 	text, err := encode(v, surrogates)
 	if err != nil {
@@ -118,8 +117,8 @@ func JSON(w io.Writer, v any) error {
 	return err
 }
 
-// YAML writes a value as YAML. Where that would have a character that a terminal acts on, it is in the style of JSON,
-// with escapes.
+// YAML writes a value as YAML. If the result would contain a character that a terminal acts on, it uses the JSON style
+// of YAML, with escapes.
 func YAML(w io.Writer, v any) error {
 	flow, err := encode(v, eightDigits)
 	if err != nil {
@@ -136,8 +135,8 @@ func YAML(w io.Writer, v any) error {
 	return err
 }
 
-// encode encodes a value as JSON, with the escapes of one language for characters beyond 16 bits. It needs no parser
-// for them: beyond ASCII, only strings of JSON have characters.
+// encode encodes a value as JSON. wide returns the escape of a language for a character beyond 16 bits. encode needs no
+// parser, because only strings of JSON contain characters beyond ASCII.
 func encode(v any, wide func(rune) string) (string, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)

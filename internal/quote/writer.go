@@ -6,11 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// Writer returns a writer for people: it escapes as Terminal does, but for line breaks and tabs, which structure a
-// text. It is the last thing before standard output and standard error, so that no message can be forgotten.
+// Writer returns a writer that escapes text for a terminal. It escapes like Terminal, but keeps line breaks and tabs,
+// which structure a text. It must be the last writer before standard output and standard error, so that it escapes
+// every message.
 func Writer(w io.Writer) io.Writer { return &writer{w: w} }
 
-// Unwrap returns the writer that a Writer writes to, for what brings its own escapes or none is wanted.
+// Unwrap returns the writer below a Writer, for output that has its own escapes or needs none.
 func Unwrap(w io.Writer) io.Writer {
 	if own, ok := w.(*writer); ok {
 		return own.w
@@ -20,7 +21,7 @@ func Unwrap(w io.Writer) io.Writer {
 
 type writer struct {
 	w    io.Writer
-	rest []byte // the beginning of a character, whose end is to come
+	rest []byte // the beginning of a character, until Write gets the other bytes
 }
 
 // Write implements io.Writer.
@@ -48,7 +49,7 @@ func (q *writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// complete returns where the last character ends that is whole, or never will be.
+// complete returns the end of the last character that is complete, or that can never become complete.
 func complete(text string) int {
 	for i := len(text) - 1; i >= 0 && i >= len(text)-utf8.UTFMax; i-- {
 		if utf8.RuneStart(text[i]) {

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// errNoController says why limits on HCAs hold nowhere on a host.
+// errNoController is the error for a host that cannot enforce limits on HCAs.
 var errNoController = errors.New("the host's kernel has no rdma cgroup controller (CONFIG_CGROUP_RDMA): " +
 	"limits on handles and objects are for the scheduler's account only, and no container is held to them")
 
-// Enforced returns why a host cannot hold containers to limits on their HCAs,
-// nil if it can. Whether a runtime lets it do so is seen at each container.
+// Enforced returns the reason why a host cannot enforce limits of containers on their HCAs, or nil if it can. Whether a
+// runtime supports the limits shows only at each container.
 func Enforced(hostRoot string) error {
 	cgroups := filepath.Join(hostRoot, "sys/fs/cgroup")
-	// Version 2 alone, or beside the hierarchies of version 1.
+	// Version 2 alone, or version 2 beside the hierarchies of version 1.
 	for _, dir := range []string{cgroups, filepath.Join(cgroups, "unified")} {
 		data, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 		if err == nil && slices.Contains(strings.Fields(string(data)), "rdma") {

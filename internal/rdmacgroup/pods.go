@@ -6,8 +6,8 @@ import (
 	"io/fs"
 )
 
-// Pods are the pods that have a cgroup. A kubelet makes it before a pod's first process and removes it after
-// the last one, so a pod without a cgroup runs nothing.
+// Pods are the pods that have a cgroup. The kubelet makes the cgroup before a pod's first process, and removes it after
+// the last one. So a pod without a cgroup runs no process.
 type Pods struct {
 	uids       map[string]bool
 	containers map[string]string
@@ -16,16 +16,17 @@ type Pods struct {
 // Has reports whether a pod has a cgroup.
 func (p Pods) Has(uid string) bool { return p.uids[uid] }
 
-// Of returns the UID of the pod in which a container is, empty if the container has no cgroup. It is the
-// kubelet's word: nothing in a pod can change it.
+// Of returns the UID of a container's pod, or "" if the container has no cgroup. The UID is trustworthy: the kubelet
+// sets it, and no process in a pod can change it.
 func (p Pods) Of(container string) string { return p.containers[container] }
 
-// errNoPods is the answer of a host whose kubelet makes no cgroups for pods, or does not show them.
+// errNoPods is the error for a host whose kubelet makes no cgroups for pods, or where they are not visible.
 var errNoPods = errors.New("no pod has a cgroup below /sys/fs/cgroup of the host: the kubelet makes none " +
 	"(cgroupsPerQOS), or they are not visible here")
 
-// ReadPods finds the pods below a /sys/fs/cgroup, in any hierarchy. It fails if any may be missing: if a cgroup
-// cannot be read, or the pod self, which is the caller's, is not seen. Where self is empty some pod has to be seen.
+// ReadPods finds the pods below a /sys/fs/cgroup, in any hierarchy. It fails if a pod may be missing from the result:
+// it could not read a cgroup, or did not find self, the caller's own pod. If self is empty, it must find at least one
+// pod.
 func ReadPods(cgroups fs.FS, self string) (Pods, error) {
 	p := Pods{uids: map[string]bool{}, containers: map[string]string{}}
 	s := search{
@@ -50,9 +51,10 @@ func ReadPods(cgroups fs.FS, self string) (Pods, error) {
 	return p, nil
 }
 
-// hierarchies are the mounts of version 1, each with the same pods, and perhaps that of version 2 beside them.
+// hierarchies returns the mounts of version 1, which all contain the same pods, and the mount of version 2 if it is
+// beside them.
 func hierarchies(cgroups fs.FS) (dirs []string) {
-	entries, _ := fs.ReadDir(cgroups, ".") // what is missing then is the caller's pod
+	entries, _ := fs.ReadDir(cgroups, ".") // after an error ReadPods does not find self, and fails
 	for _, e := range entries {
 		if e.IsDir() {
 			dirs = append(dirs, e.Name())

@@ -1,15 +1,14 @@
-// Package rdmacgroup reads what the containers of Kubernetes pods hold of RDMA devices,
-// as the kernel's rdma cgroup controller counts it (rdma.current), and how much they may
-// (rdma.max).
+// Package rdmacgroup reads the usage of RDMA devices by the containers of Kubernetes pods (rdma.current), and their
+// limits (rdma.max). The kernel's rdma cgroup controller counts the usage.
 //
-// A container is known by its cgroup, in any layout that a kubelet makes:
+// The package identifies a container by its cgroup, in any layout that a kubelet makes:
 //
 //	kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod<UID>.slice/cri-containerd-<ID>.scope
 //	kubepods/burstable/pod<UID>/<ID>
 //	kubepods.slice/kubepods-pod<UID>.slice/crio-<ID>.scope/container     (crun)
 //
-// below the mount of cgroup version 2, its hierarchy "unified" or the one of version 1,
-// "rdma". [ReadPods] finds which pods and containers have a cgroup at all.
+// The cgroups are below the mount of cgroup version 2, its hierarchy "unified", or the hierarchy "rdma" of version 1.
+// [ReadPods] finds the pods and containers that have a cgroup.
 package rdmacgroup
 
 import (
@@ -21,7 +20,7 @@ import (
 	"strings"
 )
 
-// Usage is what one container holds of one RDMA device.
+// Usage is the usage of one RDMA device by one container.
 type Usage struct {
 	PodUID    string
 	Container string // the container runtime's ID
@@ -32,14 +31,14 @@ type Usage struct {
 	MaxHandles, MaxObjects *uint64
 }
 
-// Read looks for containers below a /sys/fs/cgroup. A container that never opened an
-// RDMA device, or has no rdma controller, is not in the result, which is sorted.
+// Read returns the usage of all containers below a /sys/fs/cgroup, sorted. It omits containers that never opened an
+// RDMA device, or have no rdma controller.
 func Read(cgroups fs.FS) []Usage {
 	var found []Usage
 	s := search{fs: cgroups, container: func(dir, pod, id string) {
 		found = append(found, read(cgroups, dir, pod, id)...)
 	}}
-	roots := []string{"unified", "rdma"} // version 1: its hierarchies are looked into by name
+	roots := []string{"unified", "rdma"} // version 1: search only these hierarchies
 	if s.isVersion2() {
 		roots = append(roots, ".")
 	}
@@ -50,7 +49,7 @@ func Read(cgroups fs.FS) []Usage {
 	return found
 }
 
-// read reads the files of a container's cgroup.
+// read reads the usage and the limits of a container's cgroup.
 func read(cgroups fs.FS, dir, pod, container string) (found []Usage) {
 	current, err := fs.ReadFile(cgroups, path.Join(dir, "rdma.current"))
 	if err != nil {
@@ -59,7 +58,7 @@ func read(cgroups fs.FS, dir, pod, container string) (found []Usage) {
 	limits := limitsOf(cgroups, dir)
 	for _, l := range parse(string(current)) {
 		if l.handles == nil || l.objects == nil {
-			continue // "max" is no count
+			continue // "max" is not a count
 		}
 		found = append(found, Usage{
 			PodUID: pod, Container: container, IBDev: l.ibdev, Handles: *l.handles, Objects: *l.objects,
@@ -69,12 +68,11 @@ func read(cgroups fs.FS, dir, pod, container string) (found []Usage) {
 	return found
 }
 
-// crunChild is the cgroup below a container's that crun makes for its processes. The hook sets
-// limits there; the kernel counts what is used in the container's cgroup as well.
+// crunChild is the cgroup that crun makes for a container's processes, below the container's own. The hook sets limits
+// there. The kernel counts the usage in the container's own cgroup as well.
 const crunChild = "container"
 
-// limitsOf reads the limits of a container by device: the lowest of those that hold for its
-// processes.
+// limitsOf returns the limits of a container by device: the lowest of the limits that apply to its processes.
 func limitsOf(cgroups fs.FS, dir string) map[string]line {
 	limits := map[string]line{}
 	for _, at := range []string{dir, path.Join(dir, crunChild)} {
@@ -90,7 +88,7 @@ func limitsOf(cgroups fs.FS, dir string) map[string]line {
 	return limits
 }
 
-// lowest is the lower of two limits; nil is none.
+// lowest returns the lower of two limits. nil means no limit.
 func lowest(a, b *uint64) *uint64 {
 	if a == nil || b != nil && *b < *a {
 		return b
@@ -98,7 +96,7 @@ func lowest(a, b *uint64) *uint64 {
 	return a
 }
 
-// line is one line of rdma.current or rdma.max; nil is "max", or not there.
+// line is one line of rdma.current or rdma.max. A nil count means "max", or that the line has no such count.
 type line struct {
 	ibdev            string
 	handles, objects *uint64

@@ -11,7 +11,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/podcgroup"
 )
 
-// The bounds of a search: a node has a few hundred cgroups in each hierarchy.
+// The bounds of a search. A node has a few hundred cgroups in each hierarchy.
 const (
 	maxDepth = 32
 	maxDirs  = 16384
@@ -20,12 +20,12 @@ const (
 // search looks for pods and containers below a /sys/fs/cgroup.
 type search struct {
 	fs fs.FS
-	// pod and container, unless nil, are called for each that is found.
+	// pod and container, unless nil, are called for each pod and each container that the search finds.
 	pod       func(uid string)
 	container func(dir, pod, id string)
 
 	left int   // directories that may still be read
-	err  error // why something may be missing
+	err  error // the reason why the result may be incomplete
 }
 
 func (s *search) isVersion2() bool {
@@ -33,7 +33,7 @@ func (s *search) isVersion2() bool {
 	return err == nil
 }
 
-// walk looks into hierarchies. It goes on after an error.
+// walk searches hierarchies. It continues after an error.
 func (s *search) walk(roots ...string) {
 	for _, root := range roots {
 		s.left = maxDirs
@@ -41,8 +41,7 @@ func (s *search) walk(roots ...string) {
 	}
 }
 
-// into looks into a cgroup and those below it. Pod is the UID of the pod that it
-// belongs to, empty above pods.
+// into searches a cgroup and all cgroups below it. pod is the UID of the cgroup's pod, or "" above pods.
 func (s *search) into(dir, pod string, depth int) {
 	if id := containerID(path.Base(dir)); id != "" && pod != "" {
 		if s.container != nil {
@@ -56,7 +55,7 @@ func (s *search) into(dir, pod string, depth int) {
 	}
 	entries, err := fs.ReadDir(s.fs, dir)
 	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) { // else it has ended
+		if !errors.Is(err, fs.ErrNotExist) { // a missing cgroup has ended meanwhile
 			s.err = fmt.Errorf("read cgroup %q: %w", dir, err)
 		}
 		return
@@ -78,8 +77,8 @@ func (s *search) into(dir, pod string, depth int) {
 
 var containerName = regexp.MustCompile(`^(?:[a-z-]+-)?([0-9a-f]{64})(?:\.scope)?$`)
 
-// containerID returns the ID in the name of a container's cgroup. CRI-O's monitor of a
-// container is none.
+// containerID returns the ID in the name of a container's cgroup, or "". The cgroup of a container's monitor in CRI-O
+// is not a container's.
 func containerID(name string) string {
 	if m := containerName.FindStringSubmatch(name); m != nil && !strings.HasPrefix(name, "crio-conmon-") {
 		return m[1]

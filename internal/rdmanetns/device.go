@@ -10,9 +10,9 @@ import (
 )
 
 var (
-	// ErrAbsent says that no namespace that was looked into has a device.
+	// ErrAbsent is in the error if none of the examined namespaces has the device.
 	ErrAbsent = errors.New("the RDMA device is not there")
-	// ErrFixed says that a device cannot be moved.
+	// ErrFixed is in the error for a device that the kernel cannot move.
 	ErrFixed = errors.New("its kernel driver cannot move it to another network namespace (no disassociate_ucontext)")
 )
 
@@ -33,9 +33,9 @@ func Devices(ns *Namespace) ([]string, error) {
 	return names, nil
 }
 
-// Move moves a device and reports whether it did. One that is where it should be
-// stays as it is, and stays open where it is open. The error is an ErrAbsent if neither
-// namespace has the device, and an ErrFixed if it cannot be moved.
+// Move moves a device, and reports whether it did. It is idempotent: a device that is already in the target namespace
+// is not moved, and stays open in its processes. The error has ErrAbsent if neither namespace has the device, and
+// ErrFixed if the kernel cannot move it.
 func Move(ibdev string, from, to *Namespace) (moved bool, err error) {
 	if !from.Same(to) {
 		err = from.do(func() error { return send(ibdev, to) })
@@ -43,7 +43,7 @@ func Move(ibdev string, from, to *Namespace) (moved bool, err error) {
 	if err == nil && !from.Same(to) {
 		return true, nil
 	}
-	// It may have been there before, or somebody else has moved it since it was found.
+	// The device may have been there before, or another process may have moved it meanwhile.
 	if err == nil || errors.Is(err, ErrAbsent) || errors.Is(err, unix.ENODEV) {
 		err = to.do(func() error { _, err := find(ibdev); return err })
 	}
@@ -56,7 +56,7 @@ func Move(ibdev string, from, to *Namespace) (moved bool, err error) {
 	return false, err
 }
 
-// send moves a device of the thread's namespace.
+// send moves a device of the thread's namespace to another one.
 func send(ibdev string, to *Namespace) error {
 	link, err := find(ibdev)
 	if err != nil {
@@ -65,17 +65,16 @@ func send(ibdev string, to *Namespace) error {
 	return netlink.RdmaLinkSetNsFd(link, uint32(to.file.Fd()))
 }
 
-// Movable returns an ErrFixed if the kernel would refuse to move a device of a
-// namespace, and moves nothing: it sends the request from a thread in a namespace that
-// does not own the device. The kernel looks at the driver first, with EOPNOTSUPP, and
-// then at the sender's namespace, with ENODEV.
+// Movable returns nil if the kernel can move a device of a namespace, or an error with ErrFixed if it cannot. It moves
+// nothing, because it sends the request from a thread in a namespace that does not own the device. The kernel first
+// checks the driver (EOPNOTSUPP), and then the sender's namespace (ENODEV).
 func Movable(ibdev string, ns *Namespace) error {
 	err := ns.do(func() error {
 		link, err := find(ibdev)
 		if err != nil {
 			return err
 		}
-		// Its sockets stay in the namespace in which they are made.
+		// The sockets of the handle stay in the namespace where they were made.
 		h, err := netlink.NewHandle(unix.NETLINK_RDMA)
 		if err != nil {
 			return err
@@ -110,11 +109,11 @@ func find(ibdev string) (*netlink.RdmaLink, error) {
 	return links[i], nil
 }
 
-// dumps is how often a list that the kernel could not give in one piece is asked for.
+// dumps is how many times list tries to get a list that the kernel did not interrupt.
 const dumps = 5
 
-// list lists the devices of the thread's namespace. One that comes or goes meanwhile
-// may be missing from an interrupted list.
+// list lists the devices of the thread's namespace. A device that appears or disappears meanwhile may be missing from
+// an interrupted list.
 func list() (links []*netlink.RdmaLink, err error) {
 	for range dumps {
 		if links, err = netlink.RdmaLinkList(); !errors.Is(err, netlink.ErrDumpInterrupted) {

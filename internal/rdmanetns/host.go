@@ -5,11 +5,10 @@ import (
 	"io/fs"
 )
 
-// Host moves the devices of the network namespace that this process is in, which has to
-// be the host's.
+// Host moves devices of the network namespace of this process, which must be the host's.
 type Host struct{ own *Namespace }
 
-// NewHost holds the namespace open.
+// NewHost opens the namespace of this process, and keeps it open.
 func NewHost() (*Host, error) {
 	own, err := Own()
 	if err != nil {
@@ -18,10 +17,10 @@ func NewHost() (*Host, error) {
 	return &Host{own}, nil
 }
 
-// Movable returns an ErrFixed if a device of the host cannot be moved.
+// Movable returns an error with ErrFixed if the kernel cannot move a device of the host.
 func (h *Host) Movable(ibdev string) error { return Movable(ibdev, h.own) }
 
-// In moves a device of the host into the namespace of a path, unless it is there.
+// In moves a device of the host into the namespace of a path. It is idempotent.
 func (h *Host) In(ibdev, netns string) (moved bool, err error) {
 	to, err := Open(netns)
 	if err != nil {
@@ -31,8 +30,8 @@ func (h *Host) In(ibdev, netns string) (moved bool, err error) {
 	return Move(ibdev, h.own, to)
 }
 
-// Out moves a device back to the host. A namespace that has ended, or does not have the
-// device, is no error: the kernel brings back what was there.
+// Out moves a device back to the host. It is idempotent. It returns no error if the namespace has ended or does not
+// have the device, because the kernel moves the devices of an ended namespace back.
 func (h *Host) Out(ibdev, netns string) (moved bool, err error) {
 	from, err := Open(netns)
 	if errors.Is(err, fs.ErrNotExist) {

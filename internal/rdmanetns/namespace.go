@@ -10,19 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Namespace is a network namespace that is held open: it does not end before Close.
+// Namespace is an open network namespace: it does not end before Close.
 type Namespace struct {
 	path string
 	file *os.File
-	id   [2]uint64 // device and inode: what makes it this namespace
+	id   [2]uint64 // device and inode, which identify the namespace
 }
 
-// ErrEnded is of a path that leads to no namespace, since it has ended or never was. It is an
+// ErrEnded is the error for a path without a namespace: the namespace has ended, or never existed. It is an
 // fs.ErrNotExist.
 var ErrEnded = fmt.Errorf("there is no network namespace: %w", fs.ErrNotExist)
 
-// Open opens the namespace that a file stands for: /run/netns/<name> or
-// /proc/<pid>/ns/net.
+// Open opens the namespace of a file: /run/netns/<name> or /proc/<pid>/ns/net. The caller must close it.
 func Open(path string) (*Namespace, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -35,7 +34,7 @@ func Open(path string) (*Namespace, error) {
 	var st unix.Stat_t
 	err = unix.Fstatfs(int(f.Fd()), &on)
 	if err == nil && on.Type != unix.NSFS_MAGIC {
-		// The mount point of a namespace that ended is an empty file.
+		// After the end of a namespace, its mount point is an empty file.
 		err = ErrEnded
 	}
 	if err == nil {
@@ -48,28 +47,27 @@ func Open(path string) (*Namespace, error) {
 	return &Namespace{path: path, file: f, id: [2]uint64{uint64(st.Dev), st.Ino}}, nil
 }
 
-// Own opens the namespace of the calling thread, which is the process's: only threads
-// that nobody uses again are elsewhere. It is the host's where the process has the
-// host's network.
+// Own opens the namespace of the calling thread. This is the namespace of the process, because threads in other
+// namespaces are never used again. If the process uses the host's network, it is the host's namespace.
 func Own() (*Namespace, error) { return Open("/proc/thread-self/ns/net") }
 
-// Close lets go of the namespace.
+// Close closes the namespace. The kernel may end it then.
 func (n *Namespace) Close() error { return n.file.Close() }
 
-// Same reports whether two are one.
+// Same reports whether both are the same namespace.
 func (n *Namespace) Same(o *Namespace) bool { return n.id == o.id }
 
-// String is the path, for messages.
+// String returns the path, for messages.
 func (n *Namespace) String() string { return n.path }
 
-// FD is the file descriptor, valid until Close.
+// FD returns the file descriptor, which is valid until Close.
 func (n *Namespace) FD() int { return int(n.file.Fd()) }
 
-// Do runs f on a thread that is in the namespace, and ends with it.
+// Do runs f on a thread that is in the namespace. The thread ends with f.
 func (n *Namespace) Do(f func() error) error { return n.do(f) }
 
-// do runs f on a thread that is in the namespace. The thread is never used again: the
-// Go runtime ends one whose goroutine exits while it is locked to it.
+// do runs f on a thread that is in the namespace. The thread is never used again: the Go runtime ends a thread if its
+// goroutine exits while locked to it.
 func (n *Namespace) do(f func() error) (err error) {
 	onNewThread(func() {
 		if err = unix.Setns(int(n.file.Fd()), unix.CLONE_NEWNET); err != nil {
@@ -81,9 +79,9 @@ func (n *Namespace) do(f func() error) (err error) {
 	return err
 }
 
-// onNewThread runs f on a thread that ends with it. The main thread of a process cannot
-// end: the runtime would park it for ever where f left it, and that namespace could
-// not end either. So f never runs there.
+// onNewThread runs f on a thread that ends with it. f must never run on the main thread, because the main thread of a
+// process cannot end. The runtime would keep it forever in the namespace of f, and so that namespace could not end
+// either.
 func onNewThread(f func()) {
 	done := make(chan struct{})
 	go func() {
@@ -91,7 +89,7 @@ func onNewThread(f func()) {
 		runtime.LockOSThread()
 		if unix.Gettid() == unix.Getpid() {
 			defer runtime.UnlockOSThread()
-			onNewThread(f) // not here, as long as this goroutine is
+			onNewThread(f) // this goroutine occupies the main thread, so f runs on another one
 			return
 		}
 		f()

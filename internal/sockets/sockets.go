@@ -1,8 +1,8 @@
-// Package sockets removes unix sockets that nobody answers on.
+// Package sockets removes unix sockets without a listening process.
 //
-// A process that is killed leaves its sockets behind. Where their names are its own, as
-// those of a pod are that carry the pod's UID, no later process takes them over, and
-// whoever connects to all sockets of a directory tries for ever.
+// A killed process leaves its sockets behind. If their names are unique to the process, for example because they
+// contain the UID of a pod, no later process reuses them. A program that connects to all sockets of a directory then
+// retries forever.
 package sockets
 
 import (
@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// Sweep removes the sockets that match one of the patterns of [filepath.Match], are older
-// than age, and refuse a connection. A younger one may be about to be listened on. It returns
-// what it removed, also with an error.
+// Sweep removes the sockets that match one of the patterns of [filepath.Match], are older than age, and refuse a
+// connection. It is idempotent. It keeps younger sockets, because a process may be about to listen on them. It returns
+// the removed sockets, even with an error.
 func Sweep(age time.Duration, patterns ...string) (removed []string, err error) {
 	var errs []error
 	for _, pattern := range patterns {
@@ -41,8 +41,8 @@ func Sweep(age time.Duration, patterns ...string) (removed []string, err error) 
 	return removed, errors.Join(errs...)
 }
 
-// isDead reports whether nobody listens on a socket. Whoever listens, and is too busy to
-// accept, does not refuse.
+// isDead reports whether no process listens on a socket. A listening process that is too busy to accept does not refuse
+// a connection.
 func isDead(path string) bool {
 	conn, err := net.DialTimeout("unix", path, time.Second)
 	if err == nil {

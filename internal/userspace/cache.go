@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// ldCache is /etc/ld.so.cache: the paths of each SONAME, in the file's order.
+// ldCache is the content of /etc/ld.so.cache: the paths of each SONAME, in the order of the file.
 type ldCache map[string][]string
 
 var cacheMagic = []byte("glibc-ld.so.cache1.1")
@@ -19,9 +19,9 @@ const (
 
 var errCache = errors.New("not a cache of glibc's ldconfig")
 
-// parseCache reads the format that glibc has written since 2.2 (dl-cache.h), on
-// its own or behind the older one. Entries of glibc-hwcaps directories are left
-// out: they are variants for newer CPUs of a library that has an entry without.
+// parseCache reads the format that glibc has written since 2.2 (dl-cache.h), alone or behind the older format. It skips
+// entries of glibc-hwcaps directories. They are variants of a library for newer CPUs, and the library also has an entry
+// without hwcaps.
 func parseCache(data []byte) (ldCache, error) {
 	start := bytes.Index(data, cacheMagic)
 	if start < 0 || len(data)-start < cacheHeader {
@@ -32,7 +32,7 @@ func parseCache(data []byte) (ldCache, error) {
 	if uint64(count) > uint64(len(data)-cacheHeader)/cacheEntry {
 		return nil, errCache
 	}
-	cache, text := ldCache{}, string(data) // what is kept of the text is a part of this one copy
+	cache, text := ldCache{}, string(data) // the strings in the cache share the memory of this copy
 	for i := range int(count) {
 		entry := data[cacheHeader+i*cacheEntry:]
 		if binary.LittleEndian.Uint64(entry[16:]) != 0 { // hwcap
@@ -48,11 +48,11 @@ func parseCache(data []byte) (ldCache, error) {
 	return cache, nil
 }
 
-// maxPath is PATH_MAX of Linux: no path is longer.
+// maxPath is PATH_MAX of Linux, the maximum length of a path.
 const maxPath = 4096
 
-// cString returns the NUL-terminated string at an offset, of at most limit bytes. It is a
-// part of the text: many names of one long string cost no memory.
+// cString returns the NUL-terminated string at an offset, of at most limit bytes. The result shares the memory of text,
+// so many names within one long string cost no memory.
 func cString(text string, offset uint32, limit int) (string, bool) {
 	if uint64(offset) >= uint64(len(text)) {
 		return "", false

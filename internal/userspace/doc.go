@@ -1,29 +1,27 @@
-// Package userspace finds the RDMA user space of a host, so that a container
-// whose image lacks it can be given the host's: libibverbs, librdmacm, the
-// provider libraries of libibverbs, the libraries they need (libnl), and the
-// directory that names the providers. The result is a [Plan]: a list of read-only
-// bind mounts that needs no hook and no environment variable.
+// Package userspace finds the RDMA user space of a host. A container whose image lacks this user space can then use
+// the host's. It consists of libibverbs, librdmacm, the provider libraries of libibverbs, their dependencies (libnl),
+// and the directory that names the providers. The result is a [Plan]: a list of read-only bind mounts. A plan needs no
+// hook and no environment variable.
 //
-// Words: a provider is the user-space driver of an HCA, libmlx5-rdmav34.so; its
-// file name carries the private ABI (34) that it shares with libibverbs, and its
-// dynamic symbols need the version IBVERBS_PRIVATE_34 of it. A direct-verbs
-// library is a provider that programs may also link, by its SONAME (libmlx5.so.1).
+// Terms:
 //
-// How a container finds the libraries follows from three facts:
+//   - A provider is the user-space driver of an HCA, such as libmlx5-rdmav34.so. Its file name contains the number of
+//     the private ABI (34) that it shares with libibverbs. The provider requires the symbol version IBVERBS_PRIVATE_34
+//     from libibverbs.
+//   - A direct-verbs library is a provider that programs may also link, by its SONAME (libmlx5.so.1).
 //
-//   - libibverbs reads the names of providers from a directory, and loads each
-//     from a directory, both compiled into it (IBV_CONFIG_DIR and
-//     VERBS_PROVIDER_DIR of rdma-core). So these two are mounted at the path that
-//     the host's libibverbs has compiled in, whatever the image.
-//   - glibc's dynamic linker looks for a SONAME in /etc/ld.so.cache, then in the
-//     directories compiled into it: those of multiarch on Debian
-//     (/usr/lib/x86_64-linux-gnu), /usr/lib64 on RHEL, Fedora and SUSE. A library
-//     that is not in the cache is found in these without running ldconfig. So
-//     every SONAME is mounted in both.
-//   - A bind mount replaces a file of the image at the same path, through the
-//     symbolic links of the image. So an image's own rdma-core is replaced as a
-//     whole, never by halves: all providers of the host go together.
+// Three facts determine how a container finds the libraries:
 //
-// The host's glibc is never mounted. What the libraries need of the image's is in
-// the plan, and [CheckImage] compares it with an unpacked image.
+//   - libibverbs reads the names of providers from one directory and loads the providers from another. Both paths are
+//     compiled into it (IBV_CONFIG_DIR and VERBS_PROVIDER_DIR of rdma-core). So a plan mounts both at the paths
+//     compiled into the host's libibverbs, whatever the image.
+//   - glibc's dynamic linker looks for a SONAME in /etc/ld.so.cache, then in the directories compiled into it. On
+//     Debian these are the multiarch directories (/usr/lib/x86_64-linux-gnu), on RHEL, Fedora and SUSE /usr/lib64.
+//     The linker finds a library in these directories even if the cache lacks it, so nobody needs to run ldconfig.
+//     A plan mounts every SONAME in both.
+//   - A bind mount replaces the image's file at the same path. The runtime follows the symbolic links of the image. So
+//     a plan contains all providers of the host: it replaces the image's rdma-core as a whole, never in part.
+//
+// A plan never mounts the host's glibc. It records what the libraries need from the image's glibc, and [CheckImage]
+// compares this with an unpacked image.
 package userspace

@@ -12,12 +12,12 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 )
 
-// Options say what is looked for.
+// Options say what Find looks for.
 type Options struct {
-	// Machine is that of the host and of the containers: EM_X86_64 or EM_AARCH64.
+	// Machine is the machine of the host and of the containers: EM_X86_64 or EM_AARCH64.
 	Machine elf.Machine
-	// Drivers are the kernel drivers of the HCAs (the field Driver of rdma.HCA).
-	// Each must have a provider, or there is no plan.
+	// Drivers are the kernel drivers of the HCAs (field Driver of rdma.HCA). Find returns no plan unless each of them
+	// has a working provider.
 	Drivers []string
 	// MAD adds libibumad and libibmad, which fabric tools need.
 	MAD bool
@@ -25,7 +25,7 @@ type Options struct {
 
 const verbsLibrary = "libibverbs.so.1"
 
-// packages says which packages have a library, by the families of distributions.
+// packages names the package to install for each library, for each family of distributions.
 var packages = map[string]string{
 	verbsLibrary:     "install libibverbs1 (Debian, Ubuntu, SUSE) or libibverbs (RHEL, Fedora)",
 	"librdmacm.so.1": "install librdmacm1 (Debian, Ubuntu, SUSE) or librdmacm (RHEL, Fedora)",
@@ -36,24 +36,23 @@ var packages = map[string]string{
 const installProviders = "install ibverbs-providers (Debian, Ubuntu) or libibverbs (RHEL, Fedora, SUSE), or " +
 	"rdma-core of the HCA's vendor"
 
-// expected are the libraries that a plan may replace in an image without a word.
+// expected are the dependencies that a plan may mount over an image's own without a warning.
 var expected = []string{"libnl-3.so.200", "libnl-route-3.so.200"}
 
-// search collects what goes into a plan.
+// search collects the content of a plan.
 type search struct {
 	ld         *linker
 	verbs      verbs
 	configDir  string // fs name on the host
 	libraries  map[string]*Library
 	configured []string // names of providers in configDir
-	drivers    []string // those of them that are in libraries
+	drivers    []string // the configured providers that are in libraries
 	warnings   []string
 }
 
-// Find looks for the RDMA user space of the host whose / is root. It fails closed:
-// without a library, or without a working provider for each driver, there is no
-// plan but an error that names all that is missing and the packages to install.
-// Providers that no HCA of the host needs and that do not work are warnings.
+// Find looks for the RDMA user space of a host. root is the host's root directory. Find fails closed: if a library,
+// or a working provider for one of the drivers, is missing, it returns no plan. The error then names everything that is
+// missing, and the packages to install. A broken provider that no HCA of the host needs is only a warning.
 func Find(root fs.ReadLinkFS, opt Options) (*Plan, error) {
 	ld, err := newLinker(root, opt.Machine)
 	if err != nil {
@@ -97,7 +96,7 @@ func (s *search) findVerbs() error {
 	return nil
 }
 
-// addLibrary adds a library by its SONAME, and all that it needs.
+// addLibrary adds a library by its SONAME, and all its dependencies.
 func (s *search) addLibrary(name string) error {
 	f, err := s.ld.find(name)
 	if err != nil && packages[name] != "" {
@@ -109,8 +108,7 @@ func (s *search) addLibrary(name string) error {
 	return s.add(s.ld.layout.library(name, f), f)
 }
 
-// add adds a library after all that it needs. Nothing is added if one of these is
-// missing, or lacks a symbol version.
+// add adds a library and all its dependencies. If a dependency is missing, or lacks a symbol version, it adds nothing.
 func (s *search) add(lib *Library, f *found) error {
 	set := maps.Clone(s.libraries)
 	set[lib.Name] = lib
@@ -131,7 +129,7 @@ func unexpected(lib, wanted *Library) bool {
 	return lib != wanted && packages[lib.Name] == "" && !slices.Contains(expected, lib.Name)
 }
 
-// close adds what a library of the set needs to the set, and what that needs.
+// close adds the dependencies of a library to the set, recursively.
 func (s *search) close(set map[string]*Library, lib *Library, f *found) error {
 	if name := muslLibrary(f.needed); name != "" {
 		return fmt.Errorf("add %s: it is built for musl (it needs %s), and images with glibc cannot load it: install "+
@@ -158,10 +156,9 @@ func (s *search) close(set map[string]*Library, lib *Library, f *found) error {
 	return nil
 }
 
-// checkVersions reports the symbol versions that a library needs of another of the
-// set, and that it does not have. A library without any version satisfies all, as
-// with the dynamic linker (match_symbol in glibc's elf/dl-version.c): libnl of
-// Debian 12 and 13 is one.
+// checkVersions returns an error if dep lacks a symbol version that lib needs from it. A library without any version
+// satisfies every need. The dynamic linker does the same (match_symbol in glibc's elf/dl-version.c). Debian 12 and 13
+// build libnl without versions.
 func checkVersions(lib, dep *Library) error {
 	if len(dep.Defines) == 0 {
 		return nil

@@ -12,18 +12,17 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 )
 
-// Problem is a reason why an image does not work, or may not, with a plan.
+// Problem is a reason why an image does not, or may not, work with a plan.
 type Problem struct {
-	Library string `json:"library"` // "" if it is about all
+	Library string `json:"library"` // "" if the problem concerns all libraries
 	Text    string `json:"text"`
 }
 
 func (p Problem) String() string { return p.Text }
 
-// CheckImage compares a plan with the root file system of an unpacked image. It
-// reads what the dynamic linker of the image would read; what a container sets
-// besides, LD_LIBRARY_PATH or a RUNPATH in its programs, it cannot see. The result
-// is in a stable order, and empty if the plan fits.
+// CheckImage compares a plan with the root file system of an unpacked image. It reads the same files as the image's
+// dynamic linker. It cannot see other settings of a container: LD_LIBRARY_PATH, or a RUNPATH in its programs. The
+// result is in a stable order, and empty if the image works with the plan.
 func CheckImage(image fs.ReadLinkFS, plan *Plan) []Problem {
 	ld, err := newLinker(image, plan.Machine)
 	if err != nil {
@@ -31,7 +30,7 @@ func CheckImage(image fs.ReadLinkFS, plan *Plan) []Problem {
 	}
 	c := &imageCheck{ld: ld, plan: plan, mounts: map[string]*Library{}}
 	libc, err := ld.find("libc.so.6")
-	if err == nil && muslLibrary(libc.needed) != "" { // it stands in for glibc, and is none
+	if err == nil && muslLibrary(libc.needed) != "" { // built for musl: it only stands in for glibc's
 		err = fmt.Errorf("find library %q: %w", "libc.so.6", fs.ErrNotExist)
 	}
 	if err != nil {
@@ -65,8 +64,8 @@ func (c *imageCheck) add(library, format string, args ...any) {
 	c.problems = append(c.problems, Problem{library, fmt.Sprintf(format, args...)})
 }
 
-// place is where a runtime mounts: it follows the links of the image, and makes
-// what does not exist.
+// place returns the path where a runtime mounts. A runtime follows the symbolic links of the image, and creates what
+// does not exist.
 func (c *imageCheck) place(name string) string {
 	name = strings.TrimPrefix(name, "/")
 	if at, err := hostfs.Resolve(c.ld.root, name); at != "" && (err == nil || errors.Is(err, fs.ErrNotExist)) {
@@ -94,8 +93,8 @@ func (c *imageCheck) noLibc(err error) {
 	}
 }
 
-// glibc compares the image's glibc with what each library needs, and names those
-// that need the most.
+// glibc compares the image's glibc with the needs of each library. The problem names the libraries that need the newest
+// version.
 func (c *imageCheck) glibc(libc *found) {
 	has := newestGLIBC(libc.defines)
 	var needed glibcVersion
@@ -118,7 +117,7 @@ func (c *imageCheck) glibc(libc *found) {
 	c.features(libc)
 }
 
-// features reports needs that have no number, such as GLIBC_ABI_DT_RELR.
+// features reports needed glibc versions without a number, such as GLIBC_ABI_DT_RELR, that the image's glibc lacks.
 func (c *imageCheck) features(libc *found) {
 	for _, lib := range c.plan.Libraries {
 		for _, version := range lib.Needs["libc.so.6"] {
@@ -129,7 +128,7 @@ func (c *imageCheck) features(libc *found) {
 	}
 }
 
-// list names the first of many.
+// list names the first three of several names, and counts the others.
 func list(names []string) string {
 	const most = 3
 	if len(names) <= most {
@@ -138,9 +137,9 @@ func list(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// replaced reports symbol versions of the image's own files that the host's, which
-// are mounted over them, do not have: programs of the image that need one fail to
-// start. The private ABI is not for programs.
+// replaced reports symbol versions that the image's own files have and the host's, mounted over them, lack. A program
+// of the image that needs such a version fails to start. replaced ignores the private ABI, because programs do not use
+// it.
 func (c *imageCheck) replaced() {
 	for _, at := range slices.Sorted(maps.Keys(c.mounts)) {
 		lib := c.mounts[at]
@@ -162,8 +161,7 @@ func (c *imageCheck) replaced() {
 	}
 }
 
-// reached reports a library that the dynamic linker of the image would not find
-// where it is mounted, or would find elsewhere before.
+// reached reports a library that the image's dynamic linker would not find at its mount, or would find elsewhere first.
 func (c *imageCheck) reached(lib *Library) {
 	for _, at := range c.ld.candidates(lib.Name) {
 		at = c.place(at)
@@ -183,8 +181,8 @@ func (c *imageCheck) reached(lib *Library) {
 		lib.Name)
 }
 
-// mixed reports the image's own providers that would be used with the host's
-// libibverbs: private ABI numbers may be equal where the functions are not.
+// mixed reports the image's own providers that would load into the host's libibverbs. They may fail even if their
+// private ABI numbers are equal, because the functions may differ.
 func (c *imageCheck) mixed() {
 	names := map[string]bool{}
 	for _, provider := range providers {

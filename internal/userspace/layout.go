@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// layout is what differs between machines.
+// layout contains the names that differ between machines.
 type layout struct {
-	name    string // as people say it
+	name    string // for messages
 	triplet string // Debian's directory name
 	musl    string // the dynamic linker of musl
 }
@@ -27,9 +27,9 @@ func layoutOf(m elf.Machine) (layout, error) {
 	return l, nil
 }
 
-// multiarch are the directories compiled into the dynamic linker of Debian and
-// Ubuntu, lib64 those of RHEL, Fedora and SUSE, and plain those of distributions
-// without either, in the order of search. fs names: without a leading slash.
+// multiarch returns the directories compiled into the dynamic linker of Debian and Ubuntu. lib64 are the directories of
+// RHEL, Fedora and SUSE. plain are the directories of other distributions. All are in the order of search, and are fs
+// names: without a leading slash.
 func (l layout) multiarch() []string {
 	return []string{"lib/" + l.triplet, "usr/lib/" + l.triplet, "lib", "usr/lib"}
 }
@@ -39,14 +39,13 @@ var (
 	plain = []string{"lib", "usr/lib"}
 )
 
-// mountDirs are the directories of a container in which a SONAME is mounted: one
-// that each family of distributions searches.
+// mountDirs returns the directories of a container where a SONAME is mounted: one for each family of distributions.
 func (l layout) mountDirs() []string {
 	return []string{"/usr/lib/" + l.triplet, "/usr/lib64"}
 }
 
-// glibcNames are the libraries that are parts of glibc. They come from the image:
-// its dynamic linker and its libc must be of one build.
+// glibcNames are the libraries that are parts of glibc. The image must provide them, because its dynamic linker and its
+// libc must come from one build.
 var glibcNames = []string{
 	"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1",
 	"libresolv.so.2", "libutil.so.1", "libanl.so.1", "libmvec.so.1",
@@ -56,9 +55,8 @@ func partOfGLIBC(soname string) bool {
 	return strings.HasPrefix(soname, "ld-linux") || slices.Contains(glibcNames, soname)
 }
 
-// muslLibrary returns the first of some needed libraries that is the C library of musl, ""
-// without one. Distributions call it libc.musl-x86_64.so.1 or libc.so, which for glibc is no
-// library but a script of the linker.
+// muslLibrary returns the first of the needed libraries that is the C library of musl, or "". Distributions call it
+// libc.musl-x86_64.so.1 or libc.so. In glibc, libc.so is a linker script and not a library.
 func muslLibrary(needed []string) string {
 	for _, name := range needed {
 		if name == "libc.so" || strings.HasPrefix(name, "libc.musl-") || strings.HasPrefix(name, "ld-musl-") {

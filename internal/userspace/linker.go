@@ -13,9 +13,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 )
 
-// linker looks for libraries as glibc's dynamic linker does for a program without
-// RUNPATH and LD_LIBRARY_PATH: first the cache, then the directories compiled in
-// (_dl_map_new_object in elf/dl-load.c).
+// linker looks for libraries in the same order as glibc's dynamic linker: first in the cache, then in the compiled-in
+// directories (_dl_map_new_object in elf/dl-load.c). It assumes a program without RUNPATH and LD_LIBRARY_PATH.
 type linker struct {
 	root    fs.ReadLinkFS
 	machine elf.Machine
@@ -24,15 +23,14 @@ type linker struct {
 	dirs    []string
 }
 
-// maxCache bounds the cache: 10,000 libraries make one of 1 MiB.
+// maxCache bounds the size of the cache: a cache of 10,000 libraries has 1 MiB.
 const maxCache = 16 << 20
 
-// maxCandidates bounds how many files of one name are looked at. Where the cache has
-// more, the first ones count.
+// maxCandidates bounds how many files of one name find examines. If the cache has more, find examines the first ones.
 const maxCandidates = 64
 
-// newLinker reads the cache of a root and finds out which directories its dynamic
-// linker searches. A missing cache, or one of another format, is as none, to glibc too.
+// newLinker reads the cache of a root and determines the directories that its dynamic linker searches. It treats a
+// cache of another format as a missing one, as glibc does.
 func newLinker(root fs.ReadLinkFS, machine elf.Machine) (*linker, error) {
 	layout, err := layoutOf(machine)
 	if err != nil {
@@ -50,8 +48,8 @@ func newLinker(root fs.ReadLinkFS, machine elf.Machine) (*linker, error) {
 	return l, nil
 }
 
-// searched guesses the compiled-in directories by the place of the libc, which is
-// one of them (slibdir of glibc's build). Without a libc it is all of them.
+// searched infers the compiled-in directories from the directory of the libc, which is one of them (slibdir of glibc's
+// build). Without a libc it returns all directories.
 func (l *linker) searched() []string {
 	families := [][]string{l.layout.multiarch()[:2], lib64, plain}
 	for i, family := range families {
@@ -67,7 +65,7 @@ func (l *linker) searched() []string {
 	return append(l.layout.multiarch(), lib64...)
 }
 
-// candidates are the paths at which a name is looked for, in order.
+// candidates returns the paths where the dynamic linker looks for a name, in order.
 func (l *linker) candidates(name string) []string {
 	paths := slices.Clone(l.cache[name])
 	paths = paths[:min(len(paths), maxCandidates)]
@@ -84,8 +82,8 @@ type found struct {
 	real string // the same file without symbolic links
 }
 
-// find returns the first library of a name that fits the machine. The dynamic
-// linker passes over files of another class or machine; the error names them.
+// find returns the first library of a name that is for the machine. Like the dynamic linker, it skips files of another
+// class or machine. If it finds no library, the error names the skipped files.
 func (l *linker) find(name string) (*found, error) {
 	var unfit []error
 	for _, p := range l.candidates(name) {
@@ -100,7 +98,7 @@ func (l *linker) find(name string) (*found, error) {
 		}
 	}
 	if len(unfit) > 0 {
-		// /lib and /usr/lib are often one directory.
+		// /lib and /usr/lib are often the same directory, so two errors may be equal
 		unfit = slices.CompactFunc(unfit, func(a, b error) bool { return a.Error() == b.Error() })
 		return nil, fmt.Errorf("find library %q: %w", name, errors.Join(unfit...))
 	}
@@ -113,10 +111,10 @@ func (l *linker) has(name string) bool {
 	return err == nil
 }
 
-// errUnfit means that a library is for another machine.
+// errUnfit is the error for a library that is for another machine.
 var errUnfit = errors.New("library for another machine")
 
-// open reads the library at a path and compares it with the machine.
+// open reads the library at a path, and returns errUnfit if it is for another machine.
 func (l *linker) open(name string) (*found, error) {
 	real, err := hostfs.Resolve(l.root, name)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 )
 
-// object is what the dynamic linker reads of a shared library.
+// object contains the properties of a shared library that the dynamic linker reads.
 type object struct {
 	machine elf.Machine
 	class   elf.Class
@@ -21,19 +21,18 @@ type object struct {
 	needed  []string            // DT_NEEDED, in order
 	needs   map[string][]string // symbol versions needed, by library
 	defines []string            // symbol versions defined
-	rodata  []byte              // of libibverbs only
+	rodata  []byte              // set for libibverbs only
 }
 
-// maxObject bounds what is read of a library. rdma-core's largest is below 1 MiB,
-// and glibc's libc.so.6 is 2 MiB.
+// maxObject bounds the size of a library to read. The largest library of rdma-core is below 1 MiB, and glibc's
+// libc.so.6 is 2 MiB.
 const maxObject = 64 << 20
 
 // errSections means that the tables of a library contradict each other.
 var errSections = errors.New("damaged ELF file")
 
-// readObject reads a shared library. Images are not to be trusted, so this reads
-// the version tables itself: debug/elf takes time and memory quadratic in the size
-// of a table made for that.
+// readObject reads a shared library. It reads the version tables itself, because images are not trusted: debug/elf
+// takes time and memory quadratic in the size of a malicious table.
 func readObject(root fs.ReadLinkFS, name string) (*object, error) {
 	f, err := hostfs.Open(root, name, maxObject)
 	if err != nil {
@@ -51,7 +50,7 @@ func readObject(root fs.ReadLinkFS, name string) (*object, error) {
 	return o, nil
 }
 
-// readerAt gives random access to a file, which those of a disk have.
+// readerAt returns random access to a file. Files on disk have it; any other file is read into memory.
 func readerAt(f fs.File) (io.ReaderAt, error) {
 	if r, ok := f.(io.ReaderAt); ok {
 		return r, nil
@@ -68,7 +67,7 @@ func parseObject(r io.ReaderAt) (*object, error) {
 	defer f.Close()
 	o := &object{machine: f.Machine, class: f.Class}
 	if f.Class != elf.ELFCLASS64 || f.ByteOrder.String() != "LittleEndian" {
-		return o, nil // the dynamic linker passes over it, and so does the caller
+		return o, nil // the dynamic linker skips such a file, and so does the caller
 	}
 	tables := tables{f, maxObject}
 	for _, s := range f.Sections {
@@ -91,14 +90,14 @@ func parseObject(r io.ReaderAt) (*object, error) {
 	return o, err
 }
 
-// tables reads sections, until they have more than left bytes together: those of a damaged
-// file may overlap, and be many.
+// tables reads sections up to a total of left bytes. The size of the file is no such bound, because a damaged file may
+// have many overlapping sections.
 type tables struct {
 	f    *elf.File
 	left uint64
 }
 
-// read hands a table and its strings to a reader.
+// read calls a reader with a table and its strings.
 func (t *tables) read(s *elf.Section, read func(t table) error) error {
 	if uint64(s.Link) >= uint64(len(t.f.Sections)) {
 		return errSections
@@ -114,8 +113,8 @@ func (t *tables) read(s *elf.Section, read func(t table) error) error {
 	return read(table{data, string(text)})
 }
 
-// bytes reads a section. The dynamic linker knows no compressed ones, for
-// which debug/elf leaves ReaderAt nil.
+// bytes reads a section. It rejects compressed sections, for which debug/elf leaves ReaderAt nil: the dynamic linker
+// does not support them either.
 func (t *tables) bytes(s *elf.Section) ([]byte, error) {
 	if s.Type == elf.SHT_NOBITS || s.ReaderAt == nil || s.FileSize > t.left {
 		return nil, errSections

@@ -17,40 +17,39 @@ type Mount struct {
 
 // Library is a library of the plan.
 type Library struct {
-	// Name is what the dynamic linker or libibverbs asks for: a SONAME, or the
-	// file name of a provider.
+	// Name is the name that the dynamic linker or libibverbs requests: a SONAME, or the file name of a provider.
 	Name     string              `json:"name"`
 	HostPath string              `json:"hostPath"`
-	Provider bool                `json:"provider,omitempty"` // asked for by path, not by SONAME
+	Provider bool                `json:"provider,omitempty"` // requested by path, not by SONAME
 	Needs    map[string][]string `json:"needs,omitempty"`    // symbol versions, by library
 	Defines  []string            `json:"defines,omitempty"`  // symbol versions
 
 	mounts []string // container paths
 }
 
-// Plan is how a container gets the host's RDMA user space. It holds for the host
-// as it was found: make it anew after an upgrade of rdma-core.
+// Plan describes how a container gets the host's RDMA user space. It is valid for the host as Find saw it. Callers must
+// make a new plan after an upgrade of rdma-core.
 type Plan struct {
 	Machine elf.Machine `json:"-"`
 	// Mounts are sorted by container path, which is unique.
 	Mounts []Mount `json:"mounts"`
-	// ABI is the number of the private ABI between libibverbs and its providers:
-	// 34 of libmlx5-rdmav34.so.
+	// ABI is the number of the private ABI between libibverbs and its providers, such as 34 in
+	// libmlx5-rdmav34.so.
 	ABI string `json:"abi"`
 	// GLIBC is the oldest glibc that an image may have: "2.34".
 	GLIBC string `json:"glibc"`
-	// Drivers are the providers in the plan by the names of libibverbs: mlx5.
+	// Drivers are the providers in the plan, by their libibverbs names: mlx5.
 	Drivers []string `json:"drivers"`
 	// Libraries are sorted by name.
 	Libraries []Library `json:"libraries"`
-	// Warnings say what the containers will lack, or get besides, sorted.
+	// Warnings name what the containers will lack, or receive in addition. They are sorted.
 	Warnings []string `json:"warnings,omitempty"`
 
 	providerDir string
 	configured  []string // names of providers, with and without a file
 }
 
-// newPlan makes the plan of the libraries that a search has found.
+// newPlan makes a plan from the result of a search.
 func newPlan(s *search) *Plan {
 	p := &Plan{
 		Machine: s.ld.machine, ABI: s.verbs.abi, Drivers: s.drivers, configured: s.configured,
@@ -76,7 +75,7 @@ func newPlan(s *search) *Plan {
 	return p
 }
 
-// glibc is the oldest glibc that has the symbol versions the library needs.
+// glibc returns the oldest glibc that has the symbol versions which the library needs.
 func (l *Library) glibc() glibcVersion {
 	var newest glibcVersion
 	for name, versions := range l.Needs {
@@ -87,7 +86,7 @@ func (l *Library) glibc() glibcVersion {
 	return newest
 }
 
-// library makes a library that is asked for by its SONAME.
+// library returns a library that programs request by its SONAME.
 func (l layout) library(name string, f *found) *Library {
 	lib := &Library{Name: name, HostPath: "/" + f.path, Needs: f.needs, Defines: f.defines}
 	for _, dir := range l.mountDirs() {

@@ -10,10 +10,9 @@ import (
 	"strings"
 )
 
-// addProviders adds every provider of the host, and its direct-verbs library. A
-// provider that an HCA needs must work; it is in the error together with the HCA's
-// driver. The others go along so that no provider of the image is used with the
-// host's libibverbs.
+// addProviders adds every provider of the host, and its direct-verbs library. It returns an error if a provider that an
+// HCA needs does not work; the error names the kernel driver of the HCA. It adds the other providers as well, so that
+// the host's libibverbs never loads a provider of the image.
 func (s *search) addProviders(drivers []string) error {
 	config, err := readConfig(s.ld.root, s.configDir)
 	if err != nil {
@@ -46,7 +45,7 @@ func (s *search) addProviders(drivers []string) error {
 	return errors.Join(errs...)
 }
 
-// wantedProviders are the providers of kernel drivers, with the drivers' names.
+// wantedProviders returns the providers that the kernel drivers need, each with the names of its drivers.
 func wantedProviders(drivers []string) map[string]string {
 	wanted := map[string]string{}
 	for _, driver := range slices.Compact(slices.Sorted(slices.Values(drivers))) {
@@ -62,7 +61,7 @@ func wantedProviders(drivers []string) map[string]string {
 	return wanted
 }
 
-// unnamed says that libibverbs would not load a provider, which is there.
+// unnamed returns the error for a provider that exists, but that libibverbs would not load because no file names it.
 func (s *search) unnamed(name string) error {
 	dir := s.verbs.configDir
 	return fmt.Errorf("no file in %s names %s, so libibverbs does not load %s: write the line \"driver %s\" into "+
@@ -70,7 +69,7 @@ func (s *search) unnamed(name string) error {
 		dir, name, s.verbs.file(name), name, dir, name)
 }
 
-// addProvider adds one provider, and what it is a direct-verbs library for.
+// addProvider adds one provider, and its direct-verbs library if it has one.
 func (s *search) addProvider(name string) error {
 	f, at, err := s.findProvider(name)
 	if err != nil {
@@ -89,13 +88,13 @@ func (s *search) addProvider(name string) error {
 	return s.add(lib, f)
 }
 
-// addDirect adds a provider under its SONAME too. The dynamic linker knows a file
-// that it has loaded already by its inode, so both names are one library.
+// addDirect adds a provider under its SONAME too. The dynamic linker recognizes a loaded file by its inode, so both
+// names are one library.
 func (s *search) addDirect(provider *found) error {
 	direct, err := s.ld.find(provider.soname)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		direct = provider // no link to it on the host
+		direct = provider // the host has no link to it
 	case err != nil:
 		return err
 	case direct.real != provider.real:
@@ -104,9 +103,8 @@ func (s *search) addDirect(provider *found) error {
 	return s.add(s.ld.layout.library(provider.soname, direct), direct)
 }
 
-// findProvider finds the file of a provider where libibverbs looks for it: at its
-// own path, then by name as the dynamic linker does. It returns the paths at which
-// a container must have it.
+// findProvider finds the file of a provider in the same order as libibverbs: at the provider's own path, then by name
+// through the dynamic linker. It also returns the paths where a container needs the file.
 func (s *search) findProvider(name string) (*found, []string, error) {
 	file := s.verbs.file(name)
 	f, err := s.ld.open(strings.TrimPrefix(file, "/"))
@@ -123,7 +121,7 @@ func (s *search) findProvider(name string) (*found, []string, error) {
 	return nil, nil, s.missing(name, file)
 }
 
-// missing says that there is no file of a provider, and what is there instead.
+// missing returns the error for a provider without a file. The error names a file of another ABI, if there is one.
 func (s *search) missing(name, file string) error {
 	_, others := s.verbs.installed(s.ld.root)
 	for _, other := range others {
@@ -135,7 +133,7 @@ func (s *search) missing(name, file string) error {
 	return fmt.Errorf("%s does not exist: %s", file, installProviders)
 }
 
-// otherABI says that a provider is not what its file name says.
+// otherABI returns the error for a provider whose private ABI differs from the ABI in its file name.
 func (s *search) otherABI(f *found) error {
 	has := "none"
 	for _, v := range f.needs[verbsLibrary] {

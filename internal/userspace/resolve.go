@@ -7,10 +7,9 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 )
 
-// linkerName returns the path of a library with the links of its directory
-// resolved and its own name kept: /lib64/libibverbs.so.1 is
-// usr/lib64/libibverbs.so.1. The name outlives a minor upgrade of the package; the
-// file that it leads to today does not.
+// linkerName returns the path of a library with the symbolic links of its directory resolved and its file name kept:
+// /lib64/libibverbs.so.1 becomes usr/lib64/libibverbs.so.1. The file name stays valid after a minor upgrade of the
+// package. The present target of the link does not.
 func linkerName(root fs.ReadLinkFS, name string) (string, error) {
 	dir, err := hostfs.Resolve(root, path.Dir(name))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 )
 
-// verbs is what libibverbs has compiled in about its providers.
+// verbs contains the provider settings that are compiled into libibverbs.
 type verbs struct {
 	path        string // fs name, for messages
 	abi         string
@@ -19,8 +19,7 @@ type verbs struct {
 	configDir   string // absolute: IBV_CONFIG_DIR
 }
 
-// The strings of load_driver and read_config in rdma-core's
-// libibverbs/dynamic_driver.c.
+// The patterns match strings of load_driver and read_config in rdma-core's libibverbs/dynamic_driver.c.
 var (
 	providerFormat = regexp.MustCompile(`(?:^|\x00)(/[^\x00]*)/lib%s-rdmav([0-9]+)\.so\x00`)
 	configPath     = regexp.MustCompile(`(?:^|\x00)(/[^\x00]*/libibverbs\.d)\x00`)
@@ -28,7 +27,7 @@ var (
 
 const privateVersion = "IBVERBS_PRIVATE_"
 
-// readVerbs finds out what is compiled into libibverbs.
+// readVerbs reads the provider settings that are compiled into libibverbs.
 func readVerbs(lib *found) (verbs, error) {
 	format, config := providerFormat.FindSubmatch(lib.rodata), configPath.FindSubmatch(lib.rodata)
 	if format == nil || config == nil {
@@ -44,8 +43,8 @@ func readVerbs(lib *found) (verbs, error) {
 	return v, nil
 }
 
-// file is the absolute path at which libibverbs first looks for a provider. A name
-// with a slash is a path without the suffix.
+// file returns the absolute path where libibverbs looks first for a provider. A name with a slash is a path without the
+// suffix.
 func (v *verbs) file(driver string) string {
 	if strings.HasPrefix(driver, "/") {
 		return driver + v.suffix()
@@ -55,8 +54,8 @@ func (v *verbs) file(driver string) string {
 
 func (v *verbs) suffix() string { return "-rdmav" + v.abi + ".so" }
 
-// installed lists the providers in the provider directory of a root: all names of
-// this ABI, and the files of other ABIs.
+// installed lists the files in the provider directory of a root: the names of providers with this ABI, and the paths of
+// files with other ABIs.
 func (v *verbs) installed(root fs.ReadLinkFS) (drivers, others []string) {
 	dir, err := hostfs.Resolve(root, strings.TrimPrefix(v.providerDir, "/"))
 	if err != nil {
@@ -77,18 +76,18 @@ func (v *verbs) installed(root fs.ReadLinkFS) (drivers, others []string) {
 	return drivers, others
 }
 
-// maxConfig bounds a file of the configuration directory, which is one line.
+// maxConfig bounds the size of a file in the configuration directory, which has one line.
 const maxConfig = 1 << 20
 
-// configured is what the configuration directory says.
+// configured is the content of the configuration directory.
 type configured struct {
 	drivers []string // sorted
 	skipped []string // files that a container could not read
 }
 
-// readConfig reads the names of providers as libibverbs does (read_config_file):
-// each line is "driver NAME", # begins a comment. The container gets the directory
-// as a mount, in which a symbolic link would lead into the image.
+// readConfig reads the names of providers as libibverbs does (read_config_file): each line is "driver NAME", and #
+// begins a comment. It skips symbolic links: the directory is mounted in the container, where a link would resolve in
+// the image.
 func readConfig(root fs.ReadLinkFS, dir string) (configured, error) {
 	entries, err := fs.ReadDir(root, dir)
 	if err != nil {

@@ -16,7 +16,7 @@ type table struct {
 func (t table) u16(at int) int { return int(binary.LittleEndian.Uint16(t.data[at:])) }
 func (t table) u32(at int) int { return int(binary.LittleEndian.Uint32(t.data[at:])) }
 
-// text returns the string at the offset that the table has at a position.
+// text returns the string whose offset stands at a position of the table.
 func (t table) text(at int) (string, error) {
 	s, ok := cString(t.strings, uint32(t.u32(at)), maxPath)
 	if !ok {
@@ -47,8 +47,8 @@ func (o *object) readDynamic(t table) error {
 	return nil
 }
 
-// readDefines reads Elf64_Verdef entries. The first, of flag VER_FLG_BASE, is the
-// name of the file.
+// readDefines reads Elf64_Verdef entries. It skips the first one, with the flag VER_FLG_BASE, which is the name of the
+// file.
 func (o *object) readDefines(t table) error {
 	const size, auxSize, base = 20, 8, 1
 	for at := 0; at+size <= len(t.data); {
@@ -71,9 +71,8 @@ func (o *object) readDefines(t table) error {
 	return nil
 }
 
-// readNeeds reads Elf64_Verneed entries with their Elf64_Vernaux, less the weak
-// ones, which a library can do without. A table has room for so many; more means
-// that entries overlap.
+// readNeeds reads Elf64_Verneed entries with their Elf64_Vernaux entries. It skips weak ones, which a library can do
+// without. The size of the table bounds the number of entries; more entries must overlap, and are an error.
 func (o *object) readNeeds(t table) error {
 	const size, weak = 16, 2
 	room := len(t.data) / size
@@ -108,8 +107,8 @@ func (o *object) readNeeds(t table) error {
 	return nil
 }
 
-// glibcVersion is the number of a symbol version GLIBC_2.34. Others of glibc, such
-// as GLIBC_PRIVATE or GLIBC_ABI_DT_RELR, have none.
+// glibcVersion is the number of a symbol version such as GLIBC_2.34. Some versions of glibc have no number, such as
+// GLIBC_PRIVATE and GLIBC_ABI_DT_RELR.
 type glibcVersion struct{ major, minor int }
 
 func parseGLIBC(version string) (glibcVersion, bool) {
@@ -135,7 +134,7 @@ func (v glibcVersion) String() string {
 	return strconv.Itoa(v.major) + "." + strconv.Itoa(v.minor)
 }
 
-// newestGLIBC is the highest of the versions.
+// newestGLIBC returns the highest of the versions.
 func newestGLIBC(versions []string) glibcVersion {
 	var newest glibcVersion
 	for _, s := range versions {

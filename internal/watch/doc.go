@@ -1,33 +1,28 @@
-// Package watch tells when it is time to look at the host's RDMA devices again, and at
-// which of them.
+// Package watch reports when to read the host's RDMA devices again, and which of them to read.
 //
-// What the kernel says is not used as data: an event only names what to read anew, so
-// a lost or misread event cannot leave a wrong picture for longer than until the next
-// look at everything. [Start] listens to
+// The package does not use the content of an event as data. An event only names the devices to read again. So a lost or
+// misread event causes a wrong snapshot only until the next read of everything. [Start] listens to
 //
-//   - kobject uevents (lib/kobject_uevent.c): HCAs and their nodes, network interfaces,
-//     PCI functions and auxiliary devices that come, go, and get names and drivers;
-//   - rtnetlink: links of interfaces that go down and up, and their addresses. The state
-//     of a RoCE or iWARP port follows its interface;
-//   - RDMA netlink notifications, from Linux 6.12: ports that get other interfaces, as
-//     when two become a bond.
+//   - kobject uevents (lib/kobject_uevent.c): HCAs and their nodes, network interfaces, PCI functions and auxiliary
+//     devices that appear, disappear, or get a name or a driver;
+//   - rtnetlink: network interfaces that go down or up, and their addresses. The state of a RoCE or iWARP port follows
+//     its interface;
+//   - RDMA netlink notifications, from Linux 6.12 on: ports that get another interface, such as two ports that become a
+//     bond.
 //
-// Only relevant events wake anybody: those of HCAs and their nodes, of what the last
-// picture was made of (see [Watcher.Follow]), and of hardware that could become part of
-// the next one. The interface of a container wakes nobody. An event is judged by its
-// own text, never by a look at sysfs.
+// Only relevant events cause a signal. Relevant are events about HCAs and their nodes, about devices in the last
+// snapshot (see [Watcher.Follow]), and about hardware that could become part of the next one. The interface of a
+// container causes no signal. The package judges an event by its own text, and never reads sysfs for it.
 //
-// Events come in bursts: a driver that loads makes a hundred. A burst becomes one
-// [Signal] with the names of all. A single event is passed on after a few milliseconds;
-// while events keep coming the wait for a quiet moment grows, up to a second. A socket
-// that overflows (ENOBUFS) or fails is a signal to look at everything, since something
-// was missed, and a failed one is opened again. What the kernel does in the background
-// after an event, such as the GIDs of an address, is found by a second signal with the
-// same names, a second later.
+// Events come in bursts: a driver that loads causes a hundred. The package merges a burst into one [Signal] with all
+// names. It passes on a single event after a few milliseconds. While events continue, it waits longer for a quiet
+// moment, up to one second. A socket that overflows (ENOBUFS) or fails has lost events, so the package signals a read
+// of everything. It opens a failed socket again. The kernel does some work in the background after an event, such as
+// making the GIDs of an address. So the package sends a second signal with the same names one second later.
 //
-// What raises no event: the state of an InfiniBand or EFA port, and the network
-// namespace mode ("rdma system set netns"). [rdma.Scanner.Poll] looks at those.
+// Some changes raise no event: the state of an InfiniBand or EFA port, and the network namespace mode ("rdma system set
+// netns"). [rdma.Scanner.Poll] reads these.
 //
-// Uevents about HCAs and interfaces, and both kinds of netlink messages, are sent to
-// the network namespace that the device belongs to, so a watcher runs in the host's.
+// The kernel sends uevents about HCAs and interfaces, and both kinds of netlink messages, to the network namespace that
+// the device belongs to. So a watcher must run in the host's network namespace.
 package watch

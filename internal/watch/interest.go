@@ -2,18 +2,18 @@ package watch
 
 import "github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 
-// Interest is what events have to be about to wake anybody, beside HCAs and their
-// nodes, and hardware that comes.
+// Interest names the devices whose events cause a signal. Events about HCAs, their nodes, and new hardware always cause
+// one.
 type Interest struct {
-	// Netdevs are the interfaces of ports, and those whose addresses are GIDs.
+	// Netdevs are the interfaces of ports, and the interfaces whose addresses are GIDs.
 	Netdevs rdma.Names
 	// Functions are the PCI functions with HCAs, and the PFs of VFs and SFs.
 	Functions rdma.Names
-	// HCAs says that there are any.
+	// HCAs reports whether the host has any HCA.
 	HCAs bool
 }
 
-// InterestIn returns what a snapshot was made of.
+// InterestIn returns the interest for the devices of a snapshot.
 func InterestIn(snap *rdma.Snapshot) Interest {
 	i := Interest{HCAs: len(snap.HCAs) > 0}
 	for n := range snap.HCAs {
@@ -29,8 +29,8 @@ func InterestIn(snap *rdma.Snapshot) Interest {
 	return i
 }
 
-// covers reports whether HCAs of a snapshot, which changed, need no other interest. One
-// that came or went does.
+// covers reports whether the changed HCAs of a snapshot need no other interest. HCAs that appeared or disappeared need
+// another one.
 func (i *Interest) covers(snap *rdma.Snapshot, names []string) bool {
 	for _, name := range names {
 		h := snap.Lookup(name)
@@ -46,8 +46,8 @@ func (i *Interest) covers(snap *rdma.Snapshot, names []string) bool {
 	return i.HCAs == (len(snap.HCAs) > 0)
 }
 
-// netdevs returns a change of the given interfaces, if one of them matters. With an
-// interface that is renamed both names do.
+// netdevs returns a change of the given interfaces if one of them matters. Callers pass both names of a renamed
+// interface, and both are then in the change.
 func (i *Interest) netdevs(names ...string) rdma.Changes {
 	for _, name := range names {
 		if i.Netdevs.Has(name) {

@@ -11,7 +11,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// dumpLinks is the request for all links.
+// dumpLinks returns the request for all links.
 func dumpLinks() []byte {
 	b := make([]byte, unix.SizeofNlMsghdr+unix.SizeofIfInfomsg)
 	binary.NativeEndian.PutUint32(b[0:], uint32(len(b)))
@@ -20,16 +20,15 @@ func dumpLinks() []byte {
 	return b
 }
 
-// links is what rtnetlink has said so far. It remembers every link of the host, so that
-// a number has a name, and a message that says nothing new is known for one: the
-// kernel repeats a link for every statistic that someone sets, and an IPv6 address for
-// every router advertisement.
+// links is the state that rtnetlink has reported so far. It holds every link of the host, so that an index has a name.
+// It also identifies repeated messages: the kernel repeats a link for every statistic that somebody sets, and an IPv6
+// address for every router advertisement.
 type links struct {
 	byIndex   map[int32]link
 	addresses map[address]uint32 // their flags
 }
 
-// link is what matters of a link: what the state of a port and its GIDs follow.
+// link contains the properties of a link that determine the state of a port and its GIDs.
 type link struct {
 	name, mac string
 	flags     uint32
@@ -46,15 +45,15 @@ func newLinks() *links {
 	return &links{byIndex: map[int32]link{}, addresses: map[address]uint32{}}
 }
 
-// linkFlags are those that say whether a link is usable.
+// linkFlags are the flags that determine whether a link is usable.
 const linkFlags = unix.IFF_UP | unix.IFF_RUNNING | unix.IFF_LOWER_UP | unix.IFF_DORMANT
 
-// changes names what to look at after a datagram, which may hold several messages.
+// changes names the devices to read after a datagram, which may contain several messages.
 func (l *links) changes(datagram []byte, of *Interest) rdma.Changes {
 	var c rdma.Changes
 	messages, err := syscall.ParseNetlinkMessage(datagram)
 	if err != nil {
-		return rdma.Changes{All: true} // cut off, or not understood
+		return rdma.Changes{All: true} // truncated or malformed
 	}
 	for _, m := range messages {
 		switch m.Header.Type {
@@ -69,7 +68,7 @@ func (l *links) changes(datagram []byte, of *Interest) rdma.Changes {
 
 func (l *links) linkChanges(m syscall.NetlinkMessage, of *Interest) rdma.Changes {
 	if len(m.Data) < unix.SizeofIfInfomsg || m.Data[0] != unix.AF_UNSPEC {
-		return rdma.Changes{} // of a bridge, about one of its ports
+		return rdma.Changes{} // a bridge's message about one of its ports
 	}
 	index := int32(binary.NativeEndian.Uint32(m.Data[4:]))
 	before, known := l.byIndex[index]
@@ -79,7 +78,7 @@ func (l *links) linkChanges(m syscall.NetlinkMessage, of *Interest) rdma.Changes
 	} else {
 		l.byIndex[index] = now
 	}
-	isAnswer := m.Header.Flags&unix.NLM_F_MULTI != 0 // of the dump
+	isAnswer := m.Header.Flags&unix.NLM_F_MULTI != 0 // part of the dump
 	if isAnswer || known && before == now && m.Header.Type == unix.RTM_NEWLINK {
 		return rdma.Changes{}
 	}
@@ -112,7 +111,7 @@ func (l *links) addressChanges(m syscall.NetlinkMessage, of *Interest) rdma.Chan
 	for kind, value := range attributes(m.Data[unix.SizeofIfAddrmsg:]) {
 		switch {
 		case kind == unix.IFA_LOCAL, kind == unix.IFA_ADDRESS && a.bytes == "":
-			a.bytes = string(value) + string(m.Data[1]) // with the length of the prefix
+			a.bytes = string(value) + string(m.Data[1]) // with the prefix length
 		case kind == unix.IFA_FLAGS && len(value) >= 4:
 			flags = binary.NativeEndian.Uint32(value)
 		}
@@ -137,9 +136,8 @@ const (
 	rdmaEventType = 102        // RDMA_NLDEV_ATTR_EVENT_TYPE
 )
 
-// rdmaChanges names what to look at after a datagram of RDMA notifications: HCAs that
-// register and go, their ports that get and lose interfaces, and renames of both. It
-// does not matter which it was.
+// rdmaChanges names the devices to read after a datagram of RDMA notifications. It covers HCAs that register or
+// unregister, ports that get or lose an interface, and renames of both. It does not distinguish between these events.
 func rdmaChanges(datagram []byte) rdma.Changes {
 	var c rdma.Changes
 	messages, err := syscall.ParseNetlinkMessage(datagram)
@@ -162,7 +160,7 @@ func rdmaChanges(datagram []byte) rdma.Changes {
 	return c
 }
 
-// attributes goes through the attributes of a message; what is cut off ends it.
+// attributes iterates over the attributes of a message. It stops at a truncated attribute.
 func attributes(b []byte) iter.Seq2[uint16, []byte] {
 	return func(yield func(uint16, []byte) bool) {
 		for len(b) >= unix.SizeofNlAttr {
@@ -179,7 +177,7 @@ func attributes(b []byte) iter.Seq2[uint16, []byte] {
 	}
 }
 
-// text is a string of the kernel without the zero byte at its end.
+// text returns a string of the kernel without the zero byte at its end.
 func text(value []byte) string {
 	s, _, _ := bytes.Cut(value, []byte{0})
 	return string(s)

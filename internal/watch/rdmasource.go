@@ -9,17 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rdmaSource is the socket of RDMA notifications. It is open only while there are HCAs,
-// and closed as soon as one goes, until the next look found others: an open socket
-// holds the module ib_core, and would make the unloading of a host's RDMA stack fail,
-// and opening it loads the module on a host without RDMA.
+// rdmaSource is the socket of RDMA notifications. It is open only while there are HCAs. It is closed as soon as one
+// disappears, until the next snapshot contains others. An open socket holds the module ib_core, so unloading the host's
+// RDMA stack would fail. Opening the socket loads the module even on a host without RDMA.
 type rdmaSource struct {
 	mu     sync.Mutex
 	open   io.Closer
 	wanted chan struct{} // holds a value when the socket is to be opened
 }
 
-// want opens or closes the socket.
+// want opens or closes the socket. It is safe for concurrent use.
 func (s *rdmaSource) want(open bool) {
 	if !open {
 		s.release()
@@ -31,7 +30,7 @@ func (s *rdmaSource) want(open bool) {
 	}
 }
 
-// release closes the socket, and has an opening that was asked for forgotten.
+// release closes the socket, and cancels a pending request to open it.
 func (s *rdmaSource) release() {
 	select {
 	case <-s.wanted:
@@ -50,9 +49,9 @@ func (s *rdmaSource) set(open io.Closer) {
 	s.open = open
 }
 
-// receiveRDMA passes on RDMA notifications while there are HCAs, until ctx ends. What
-// it misses while the socket is closed the uevents of HCAs tell too. That the kernel
-// is older than the notifications, or has none for us, is no failure.
+// receiveRDMA passes on RDMA notifications while there are HCAs, until ctx ends. While the socket is closed it loses no
+// information, because the uevents of HCAs report the same changes. It reports no error if the kernel is older than the
+// notifications, or refuses them to this process.
 func (w *Watcher) receiveRDMA(ctx context.Context) {
 	for {
 		select {

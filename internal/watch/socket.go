@@ -8,15 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The multicast groups that are listened to. udevd sends to another group of uevents,
-// in a format of its own.
+// The multicast groups to join. udevd sends to another group of uevents, in a format of its own.
 const (
 	groupKernelUevents = 1
 	groupRDMANotify    = 4 // RDMA_NL_GROUP_NOTIFY, include/uapi/rdma/rdma_netlink.h
 )
 
-// receiveBuffer is asked for on each socket; the kernel grants as much as
-// net.core.rmem_max. A thousand VFs that come at once make some thousand events.
+// receiveBuffer is the buffer size that each socket requests. The kernel grants at most net.core.rmem_max. A thousand
+// VFs that appear at once cause several thousand events.
 const receiveBuffer = 4 << 20
 
 // OpenUevents opens a socket that receives the kernel's uevents, one for each Read.
@@ -25,8 +24,8 @@ func OpenUevents() (io.ReadCloser, error) {
 	return openNetlink("uevent", unix.NETLINK_KOBJECT_UEVENT, groupKernelUevents)
 }
 
-// openLinks opens a socket that receives changes of links and addresses, and makes it
-// tell all links first, so that later messages can be compared with them.
+// openLinks opens a socket that receives changes of links and addresses. It also requests all present links, so that
+// later messages can be compared with them.
 func openLinks() (io.ReadCloser, error) {
 	s, err := openNetlink("rtnetlink", unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR,
 		unix.RTNLGRP_IPV6_IFADDR)
@@ -40,8 +39,8 @@ func openLinks() (io.ReadCloser, error) {
 	return s, nil
 }
 
-// openRDMA opens a socket that receives RDMA notifications. It loads the module
-// ib_core where that is not loaded, and keeps it from being unloaded while it is open.
+// openRDMA opens a socket that receives RDMA notifications. It loads the module ib_core if necessary. While the socket
+// is open, the module cannot be unloaded.
 func openRDMA() (io.ReadCloser, error) {
 	return openNetlink("RDMA netlink", unix.NETLINK_RDMA, groupRDMANotify)
 }
@@ -51,7 +50,7 @@ func openNetlink(what string, protocol int, groups ...uint) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s socket: %w", what, err)
 	}
-	// A smaller buffer overflows sooner, which is a signal like any other.
+	// Ignore an error: a smaller buffer overflows sooner, and an overflow is a signal like any other.
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
 	address := &unix.SockaddrNetlink{Family: unix.AF_NETLINK}
 	for _, g := range groups {

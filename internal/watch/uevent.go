@@ -8,18 +8,17 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// Uevent is what the kernel says of one device.
+// Uevent is a message of the kernel about one device.
 type Uevent struct {
 	Action    string // add, remove, change, move, bind, unbind
 	DevPath   string // below /sys
-	OldPath   string // of a move: where it was
+	OldPath   string // of a move: the previous DevPath
 	Subsystem string // the device's class or bus
-	PCIClass  string // of a PCI function, hexadecimal: 20000
+	PCIClass  string // of a PCI function, in hexadecimal: 20000
 }
 
-// ParseUevent parses a datagram of the kernel: "add@/devices/...", then KEY=value
-// strings, each ended by a zero byte. It reports whether it is one; messages of
-// udevd, which start with "libudev", are not.
+// ParseUevent parses a datagram of the kernel: "add@/devices/...", then KEY=value strings, each terminated by a zero
+// byte. It returns false for other datagrams, such as messages of udevd, which start with "libudev".
 func ParseUevent(message []byte) (Uevent, bool) {
 	header, rest, ok := bytes.Cut(message, []byte{0})
 	action, devPath, isKernel := strings.Cut(string(header), "@")
@@ -45,7 +44,7 @@ func (u Uevent) isRDMACM() bool {
 	return u.Subsystem == "misc" && path.Base(u.DevPath) == "rdma_cm"
 }
 
-// changes names what to look at after the event, nothing if it is of no interest.
+// changes names the devices to read after the event; nothing if the event is irrelevant.
 func (u Uevent) changes(of *Interest) rdma.Changes {
 	name := path.Base(u.DevPath)
 	old := ""
@@ -66,7 +65,7 @@ func (u Uevent) changes(of *Interest) rdma.Changes {
 			return rdma.Changes{Functions: rdma.NamesOf(name)}
 		}
 	case "auxiliary":
-		// A subfunction, or the half of a driver that makes the HCA.
+		// A subfunction, or the auxiliary device of a driver that makes the HCA.
 		place := rdma.PlaceOf(strings.TrimPrefix(u.DevPath, "/"))
 		if of.Functions.Has(place.Address) {
 			return rdma.Changes{Functions: rdma.NamesOf(place.Address)}
@@ -75,15 +74,14 @@ func (u Uevent) changes(of *Interest) rdma.Changes {
 	return rdma.Changes{Host: u.isRDMACM()}
 }
 
-// onHardware reports whether a network interface is not a virtual one: an HCA may be
-// on the device below it.
+// onHardware reports whether a network interface is not a virtual one. The device below such an interface may have an
+// HCA.
 func onHardware(devPath string) bool {
 	return !strings.HasPrefix(devPath, "/devices/virtual/")
 }
 
-// isNetworkClass reports whether a PCI class is one of those that functions with HCAs
-// have: network controllers, InfiniBand and fabric controllers among them, and the
-// InfiniBand controllers of before (include/linux/pci_ids.h).
+// isNetworkClass reports whether a PCI class is a class of functions with HCAs: network controllers, which include
+// InfiniBand and fabric controllers, or the older class of InfiniBand controllers (include/linux/pci_ids.h).
 func isNetworkClass(class string) bool {
 	return len(class) == 5 && class[0] == '2' || len(class) == 5 && strings.HasPrefix(class, "C06") || len(class) == 5 &&
 		strings.HasPrefix(class, "c06")

@@ -14,27 +14,25 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// Config says where events come from and how bursts of them become signals. Zero
-// fields have defaults.
+// Config sets the sources of events, and how bursts of events become signals. Zero fields have defaults.
 type Config struct {
-	// Uevents, Links and RDMA open the sources of events: sockets of the kernel. Each
-	// Read gives a datagram; Close ends a Read in progress.
+	// Uevents, Links and RDMA open the sources of events, which are sockets of the kernel. Each Read must return one
+	// datagram. Close must end a Read in progress.
 	Uevents, Links, RDMA func() (io.ReadCloser, error)
-	// Quiet is how long there must be no event before a signal: 2 ms. It doubles with
-	// each signal whose first event came within Storm of the signal before.
+	// Quiet is how long there must be no event before a signal: 2 ms. It doubles with each signal whose first event
+	// came within Storm of the previous signal.
 	Quiet time.Duration
-	// Storm is how long there must be no event while they keep coming: 50 ms.
+	// Storm is the longest quiet time while events continue: 50 ms.
 	Storm time.Duration
-	// Longest bounds how long a burst can delay a signal: 1 s.
+	// Longest is the longest time that a burst can delay a signal: 1 s.
 	Longest time.Duration
-	// Again is how long after a signal about HCAs and interfaces these are named once
-	// more: 1 s. The kernel makes the GIDs of a port in the background, some time after
-	// it told of the address. Negative for never.
+	// Again is how long after a signal about HCAs and interfaces a second signal names them again: 1 s. The kernel
+	// makes the GIDs of a port in the background, some time after it has reported the address. A negative value
+	// disables the second signal.
 	Again time.Duration
-	// Retry is the wait before a failed source is opened again: 1 s.
+	// Retry is how long to wait before opening a failed source again: 1 s.
 	Retry time.Duration
-	// Report hears of a source that failed; nil for nobody. It is called from several
-	// goroutines.
+	// Report is called for each failure of a source; nil for no reports. It must be safe for concurrent use.
 	Report func(error)
 }
 
@@ -61,14 +59,14 @@ func (c *Config) complete() {
 	}
 }
 
-// Signal says what to look at.
+// Signal names the devices to read.
 type Signal struct {
 	rdma.Changes
-	// First is when the first of its events was received.
+	// First is when the first event of the signal was received.
 	First time.Time
 }
 
-// Watcher listens to the kernel, see [Start].
+// Watcher listens to the events of the kernel, see [Start].
 type Watcher struct {
 	Config
 	interest atomic.Pointer[Interest]
@@ -78,9 +76,8 @@ type Watcher struct {
 	rdma     rdmaSource
 }
 
-// Start listens to the kernel until ctx ends. The first signal comes at once and is
-// about everything, as nothing is known of the time before; what happens from now on
-// is not missed.
+// Start listens to the kernel until ctx ends. It sends the first signal at once, and that signal names everything,
+// because earlier events are unknown. No event after the return of Start is lost.
 func Start(ctx context.Context, c Config) *Watcher {
 	c.complete()
 	w := &Watcher{Config: c, events: make(chan rdma.Changes), signals: make(chan Signal),
@@ -106,13 +103,12 @@ func Start(ctx context.Context, c Config) *Watcher {
 	return w
 }
 
-// Signals returns the channel of signals. One that nobody has taken yet grows with
-// what happens meanwhile. The channel is closed some time after the context ended.
+// Signals returns the channel of signals. A signal that nobody has received yet grows with later events. The channel is
+// closed some time after the context has ended.
 func (w *Watcher) Signals() <-chan Signal { return w.signals }
 
-// Follow tells the watcher what the last picture of the host was made of. Call it
-// after each look; before the first one, the watcher hears of HCAs and of hardware
-// only. It is for one goroutine at a time.
+// Follow gives the watcher the latest snapshot of the host. Callers must call it after each read, from one goroutine at
+// a time. Before the first call, only events about HCAs and new hardware cause signals.
 func (w *Watcher) Follow(snap *rdma.Snapshot) {
 	differ := rdma.Compare(w.followed, snap).HCAs
 	w.followed = snap
@@ -123,17 +119,16 @@ func (w *Watcher) Follow(snap *rdma.Snapshot) {
 	}
 }
 
-// fewHCAs are looked up one by one.
+// fewHCAs is the number of changed HCAs up to which Follow compares them one by one with the present interest.
 const fewHCAs = 8
 
-// FollowInterest is Follow for a program that has more to follow than the HCAs of a
-// snapshot.
+// FollowInterest is Follow for a program that follows more devices than the HCAs of a snapshot.
 func (w *Watcher) FollowInterest(i Interest) {
 	w.interest.Store(&i)
 	w.rdma.want(i.HCAs)
 }
 
-// parser says what to look at after a datagram.
+// parser names the devices to read after a datagram.
 type parser func(datagram []byte) rdma.Changes
 
 func (w *Watcher) uevent(datagram []byte) rdma.Changes {
@@ -151,16 +146,15 @@ func (w *Watcher) links(l *links) parser {
 	return func(datagram []byte) rdma.Changes { return l.changes(datagram, w.interest.Load()) }
 }
 
-// source is a socket and its parser. Each opening of the socket gets a new parser.
+// source is a socket and its parser. Each time the socket is opened it gets a new parser.
 type source struct {
 	open   func() (io.ReadCloser, error)
 	parser func() parser
 }
 
-// receive passes on the changes of a source until ctx ends. After a failure it says
-// that everything may have changed, and again with each attempt to open the source
-// anew: as long as that fails there are no events, only looks at longer and longer
-// intervals.
+// receive passes on the changes of a source until ctx ends. After a failure, and after each attempt to open the source
+// again, it reports that everything may have changed. While the source stays closed there are no events, only reads of
+// everything at growing intervals.
 func (w *Watcher) receive(ctx context.Context, s source, opened io.ReadCloser, err error) {
 	for wait := w.Retry; ; {
 		if err == nil {
@@ -178,19 +172,18 @@ func (w *Watcher) receive(ctx context.Context, s source, opened io.ReadCloser, e
 		}
 		wait = min(2*wait, longestRetry)
 		opened, err = s.open()
-		w.events <- rdma.Changes{All: true} // what happened while nobody listened
+		w.events <- rdma.Changes{All: true} // events may be lost
 	}
 }
 
-// longestRetry is how rarely the opening of a source is tried.
+// longestRetry is the longest wait between two attempts to open a source.
 const longestRetry = time.Minute
 
-// maxDatagram is more than a datagram is long: a uevent has 2 KiB
-// (UEVENT_BUFFER_SIZE), an answer of rtnetlink at most 32 KiB.
+// maxDatagram is more than the size of any datagram: a uevent has 2 KiB (UEVENT_BUFFER_SIZE), an answer of rtnetlink at
+// most 32 KiB.
 const maxDatagram = 64 << 10
 
-// read reads a source until it fails, and closes it. An overflow is not the end of
-// it.
+// read reads a source until it fails, and then closes it. An overflow does not end it.
 func (w *Watcher) read(ctx context.Context, source io.ReadCloser, parse parser) error {
 	stop := context.AfterFunc(ctx, func() { source.Close() })
 	defer func() {
@@ -217,7 +210,7 @@ func (w *Watcher) read(ctx context.Context, source io.ReadCloser, parse parser) 
 
 func isClosed(err error) bool { return errors.Is(err, os.ErrClosed) }
 
-// gather makes signals of events until there will be no more.
+// gather merges events into signals until the channel of events is closed.
 func (w *Watcher) gather() {
 	p := pending{Watcher: w, changes: rdma.Changes{All: true}, first: time.Now(), quiet: w.Quiet}
 	p.due = p.first
@@ -248,17 +241,17 @@ func (w *Watcher) gather() {
 	}
 }
 
-// pending is what the next signal will say.
+// pending is the next signal. Only gather uses it.
 type pending struct {
 	*Watcher
 	changes rdma.Changes
-	first   time.Time     // when the first event of it came
-	due     time.Time     // when it is to be a signal
-	last    time.Time     // when the signal before was
-	quiet   time.Duration // the wait for a quiet moment
+	first   time.Time     // when its first event came
+	due     time.Time     // when to send it
+	last    time.Time     // when the previous signal was sent
+	quiet   time.Duration // how long to wait for a quiet moment
 
-	later  rdma.Changes     // what is to be named once more
-	repeat <-chan time.Time // and when; nil if there is nothing
+	later  rdma.Changes     // the names for the second signal
+	repeat <-chan time.Time // when to send it; nil if there is none
 }
 
 func (p *pending) add(c rdma.Changes) {
@@ -274,7 +267,7 @@ func (p *pending) add(c rdma.Changes) {
 	}
 }
 
-// again has the HCAs and interfaces of an event named once more.
+// again schedules a second change with the HCAs and interfaces of an event.
 func (p *pending) again(c rdma.Changes) {
 	if p.Again < 0 {
 		return
@@ -285,8 +278,7 @@ func (p *pending) again(c rdma.Changes) {
 	}
 }
 
-// nextQuiet is how long to wait for more after an event: longer and longer while
-// signals follow each other.
+// nextQuiet returns how long to wait for more events. The wait doubles, up to Storm, while signals follow each other.
 func (w *Watcher) nextQuiet(before, sinceSignal time.Duration) time.Duration {
 	if sinceSignal > w.Storm {
 		return w.Quiet

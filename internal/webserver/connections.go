@@ -10,12 +10,13 @@ import (
 	"sync/atomic"
 )
 
-// maxConnections is how many connections a server has at a time. A node has a few readers.
+// maxConnections is the maximum number of open connections of a server. A node has only a few readers.
 const maxConnections = 64
 
-// connections is a listener that bounds how many connections there are. A new one is always taken: another one is
-// closed for it. That is the oldest that has read nothing yet, of the source with the most of those, so that who holds
-// many connections takes none away from others. Readers come last.
+// connections is a listener that bounds the number of open connections. It accepts every new connection, and closes
+// another one if there are too many. It closes the oldest connection that has read nothing yet, of the source with the
+// most such connections. So a source with many connections cannot displace those of others. It closes connections of
+// readers last.
 type connections struct {
 	net.Listener
 
@@ -23,12 +24,12 @@ type connections struct {
 	open []*connection // the oldest first
 }
 
-// connection is one of a server's.
+// connection is a connection of a server.
 type connection struct {
 	net.Conn
 	owner  *connections
 	from   netip.Prefix
-	reader atomic.Bool // its last request was let in
+	reader atomic.Bool // its last request was allowed
 }
 
 // Accept implements net.Listener.
@@ -39,12 +40,12 @@ func (l *connections) Accept() (net.Conn, error) {
 	}
 	c := &connection{Conn: conn, owner: l, from: source(conn.RemoteAddr().String())}
 	if surplus := l.add(c); surplus != nil {
-		_ = surplus.Conn.Close() // who serves it finds out, and closes it as well
+		_ = surplus.Conn.Close() // its handler gets an error, and closes it as well
 	}
 	return c, nil
 }
 
-// add returns the connection to be closed for a new one, if any.
+// add adds a connection, and returns the connection to close for it, or nil.
 func (l *connections) add(c *connection) (surplus *connection) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,7 +70,7 @@ func (l *connections) add(c *connection) (surplus *connection) {
 	return surplus
 }
 
-// forget takes a connection off the list. The caller holds the lock.
+// forget removes a connection from the list. The caller must hold the lock.
 func (l *connections) forget(c *connection) {
 	l.open = slices.DeleteFunc(l.open, func(o *connection) bool { return o == c })
 }
@@ -82,7 +83,7 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// connectionKey is where the context of a request has its connection.
+// connectionKey is the key of the connection in the context of a request.
 type connectionKey struct{}
 
 func withConnection(ctx context.Context, c net.Conn) context.Context {
@@ -92,7 +93,7 @@ func withConnection(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 
-// rate remembers of a request's connection whether the request was let in.
+// rate records in a request's connection whether the request was allowed.
 func rate(ctx context.Context, let bool) {
 	if c, ok := ctx.Value(connectionKey{}).(*connection); ok {
 		c.reader.Store(let)

@@ -1,26 +1,26 @@
-// Package webserver is the HTTP server of a program in the network namespace of the node.
-// A node can have two instances of the program for a moment.
+// Package webserver is the HTTP server of a program in the network namespace of the node. For a moment, a node can have
+// two instances of the program.
 //
 // # Hand-over
 //
-// During a rolling update the new instance starts while the old one serves. It tries to
-// bind the address again and again, and has it a moment after the old one let it go. It
-// does not share the address (SO_REUSEPORT): the kernel would spread requests over both,
-// so that counters would jump back and forth between those of one process and of the other, each
-// jump a reset for Prometheus. A server that cannot bind holds up nothing else.
+// During a rolling update the new instance starts while the old one still serves. The new instance retries to bind the
+// address, and succeeds a moment after the old one has released it. The instances do not share the address
+// (SO_REUSEPORT), because the kernel would then spread requests over both. Counters would jump back and forth between
+// the values of the two processes, and Prometheus would treat each jump as a reset. A server that cannot bind delays
+// nothing else.
 //
 // # Who may read
 //
-// On a loopback address everyone on the node: plain HTTP. On any other one, TLS and the
-// rules of Kubernetes' own components: the request has a bearer token that the API server
-// knows (TokenReview), of someone who may get the path (SubjectAccessReview of a
-// non-resource URL). A browser sends it as the password of Basic authentication. Answers of
-// the API server are kept for a minute at most, by a hash of the token.
+// On a loopback address, everyone on the node may read over plain HTTP. On any other address the server uses TLS and
+// the rules of Kubernetes' own components. The request must have a bearer token that the API server authenticates
+// (TokenReview). The token's user must have the right to get the path (SubjectAccessReview of a non-resource URL). A
+// browser sends the token as the password of Basic authentication. The server caches answers of the API server for at
+// most one minute, by a hash of the token.
 //
-// # Strangers
+// # Unauthenticated clients
 //
-// What strangers do must not keep a reader out. Tokens that the server does not know wait in a
-// queue, in which a source of requests has few places, and those that were let in before have
-// a queue of their own (queue.go). For a connection too many, one is closed that has read
-// nothing, of the source with the most (connections.go).
+// Unauthenticated clients must not keep a reader out. Requests with unknown tokens wait in a queue, where each source
+// has only a few places. Requests that were allowed before have a queue of their own (queue.go). If there are too many
+// connections, the server closes one that has read nothing, of the source with the most such connections
+// (connections.go).
 package webserver

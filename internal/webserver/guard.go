@@ -21,8 +21,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// How long an answer of the API server counts, as with the kubelet's webhooks: someone who
-// was let in is asked for again soon, someone who was not can have been given the right.
+// How long an answer of the API server is valid, as with the kubelet's webhooks. An allowed user is checked again soon.
+// A denied user may have received the right meanwhile.
 const (
 	keepYes  = time.Minute
 	keepNo   = 10 * time.Second
@@ -30,22 +30,23 @@ const (
 	maxToken = 8 << 10
 )
 
-// How long the API server may take, how many readers are remembered, and for how long after they were let in.
+// The time limit for the API server, how many readers the guard remembers, and for how long after their last allowed
+// request.
 const (
 	reviewTime = 5 * time.Second
 	maxReaders = 64
 	keepReader = time.Hour
 )
 
-// guard lets those read whom the API server lets. It keeps no token, but hashes of tokens. Whoever was let in not
-// long ago has a queue of his own: strangers, however many there are, cannot take his place.
+// guard allows only the requests that the API server allows. It stores hashes of tokens, and no token. Requests that
+// were allowed recently have a queue of their own, so that unknown clients, however many, cannot take their places.
 type guard struct {
 	client    kubernetes.Interface
 	strangers *queue
 	regulars  *queue
 	kept      *cache.LRUExpireCache // verdict, by the hash of token and path
-	readers   *cache.LRUExpireCache // those let in before, by the same hash
-	salt      [sha256.Size]byte     // so that a dump of memory gives no table of hashes
+	readers   *cache.LRUExpireCache // requests that were allowed before, by the same hash
+	salt      [sha256.Size]byte     // protects the hashes in a memory dump against precomputed tables
 }
 
 // verdict is the answer to a request.
@@ -68,7 +69,7 @@ func newGuard(client kubernetes.Interface, now clock.PassiveClock) *guard {
 	return g
 }
 
-// protect returns a handler that asks before it lets next answer.
+// protect returns a handler that calls next only for allowed requests.
 func (g *guard) protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := g.judge(r)
@@ -85,7 +86,7 @@ func (g *guard) protect(next http.Handler) http.Handler {
 	})
 }
 
-// judge answers a request without its token with no question to the API server.
+// judge returns the verdict for a request. It asks the API server nothing if the request has no token.
 func (g *guard) judge(r *http.Request) verdict {
 	token := tokenOf(r)
 	if token == "" || len(token) > maxToken {
@@ -111,7 +112,7 @@ func (g *guard) judge(r *http.Request) verdict {
 	return v
 }
 
-// inTurn asks when it is a request's turn, unless another request has got the answer meanwhile.
+// inTurn asks the API server when it is the request's turn, unless another request has received the answer meanwhile.
 func (g *guard) inTurn(r *http.Request, key [sha256.Size]byte, token string) (verdict, error) {
 	line := g.strangers
 	if _, ok := g.readers.Get(key); ok {
@@ -138,8 +139,8 @@ func (g *guard) keep(key [sha256.Size]byte, v verdict) {
 	g.readers.Add(key, v, keepReader)
 }
 
-// tokenOf returns the bearer token of a request, "" without one. A browser cannot be given
-// one but as the password that it asks its user for.
+// tokenOf returns the bearer token of a request, or "". A browser can send a token only as the password that it
+// requests from its user.
 func tokenOf(r *http.Request) string {
 	if _, password, ok := r.BasicAuth(); ok {
 		return strings.TrimSpace(password)
@@ -151,7 +152,7 @@ func tokenOf(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// ask asks the API server whose token it is, and whether that one may get a path.
+// ask asks the API server who owns the token, and whether this user may get a path.
 func (g *guard) ask(ctx context.Context, token, path string) (verdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, reviewTime)
 	defer cancel()
@@ -186,5 +187,5 @@ func (g *guard) ask(ctx context.Context, token, path string) (verdict, error) {
 	return allowed, nil
 }
 
-// quiet is for what net/http says of single connections: a port scan would fill the log.
+// quiet returns a logger that discards net/http's messages about single connections: a port scan would fill the log.
 func quiet() *log.Logger { return log.New(io.Discard, "", 0) }

@@ -9,23 +9,23 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// How many questions go to the API server in a second and at a time, how many requests wait for their turn, and how
-// long: less than Prometheus waits for a scrape.
+// The rates of requests to the API server per second and at once, how many requests may wait for their turn, and for
+// how long. maxWait is less than Prometheus waits for a scrape.
 const (
 	reviewsPerSecond = 5
 	reviewBurst      = 20
 	reviewsAtOnce    = 4
 	maxWaiting       = 32
-	maxWaitingOf     = 2 // of one source
+	maxWaitingOf     = 2 // for one source
 	maxWait          = 8 * time.Second
 )
 
-// queue lets requests ask the API server, in the order in which they came. A source has few places in it, so that
-// one which asks without end is refused, and others wait for a moment only.
+// queue passes requests on to the API server in the order of their arrival. A source has only a few places in it. So
+// the queue refuses the requests of a source that sends too many, and other sources wait only for a moment.
 type queue struct {
 	limiter flowcontrol.RateLimiter
 	turns   chan struct{}
-	most    int // places of one source
+	most    int // places for one source
 
 	mu      sync.Mutex
 	waiting map[netip.Prefix]int
@@ -39,8 +39,8 @@ func newQueue(most int) *queue {
 	}
 }
 
-// enter waits for a turn, which the caller ends by the returned function. It returns errBusy where there is no place,
-// or no turn in time.
+// enter waits for a turn. The caller must end the turn with the returned function. enter returns errBusy if the queue
+// has no free place, or if there is no turn in time.
 func (q *queue) enter(ctx context.Context, from netip.Prefix) (leave func(), err error) {
 	if !q.place(from) {
 		return nil, errBusy
@@ -81,8 +81,8 @@ func (q *queue) free(from netip.Prefix) {
 	}
 }
 
-// source is whom an address counts for: an IPv4 address, or the 64 bits of an IPv6 address below which its
-// owner has as many as he likes.
+// source returns the prefix that an address counts for: an IPv4 address, or the first 64 bits of an IPv6 address. The
+// owner of such an IPv6 prefix can use any number of addresses in it.
 func source(address string) netip.Prefix {
 	parsed, err := netip.ParseAddrPort(address)
 	if err != nil {

@@ -18,20 +18,20 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Server serves one address.
+// Server serves HTTP at one address.
 type Server struct {
-	// Address is host:port; an empty host is all addresses of the node.
+	// Address is host:port. An empty host means all addresses of the node.
 	Address string
-	// CertFile and KeyFile are for TLS, read again for each connection, so that a renewed
-	// certificate is used at once. Without them the server makes a certificate of its own.
+	// CertFile and KeyFile are for TLS. The server reads them again for each connection, so that it uses a renewed
+	// certificate at once. Without them it makes a self-signed certificate.
 	CertFile, KeyFile string
 	// Client asks the API server who may read.
 	Client kubernetes.Interface
-	// Handler answers requests of those who may.
+	// Handler serves the requests of allowed users.
 	Handler http.Handler
 }
 
-// Validate says what is wrong with the settings.
+// Validate returns an error for invalid settings.
 func (s *Server) Validate() error {
 	if _, _, err := net.SplitHostPort(s.Address); err != nil {
 		return fmt.Errorf("address %q: %w; want host:port, such as 127.0.0.1:9485 or :9485", s.Address, err)
@@ -42,23 +42,22 @@ func (s *Server) Validate() error {
 	return nil
 }
 
-// The waits between two tries to bind: while another instance has the address, and when
-// the node does not let us have it.
+// How long to wait before binding again: while another instance uses the address, and after any other error.
 const (
 	retryInUse = 250 * time.Millisecond
 	retryOther = 10 * time.Second
 )
 
-// How long a client may take for its part, and for the end of what is in progress.
+// The time limits for clients, and for requests in progress at the shutdown.
 const (
 	readTimeout  = 10 * time.Second
 	writeTimeout = 30 * time.Second
 	idleTimeout  = 2 * time.Minute
 	shutdownTime = 3 * time.Second
-	maxHeader    = 16 << 10 // a token of a service account has about one kilobyte
+	maxHeader    = 16 << 10 // a service account token has about one kilobyte
 )
 
-// Run serves until ctx ends.
+// Run serves until ctx ends. It starts a failed server again.
 func (s *Server) Run(ctx context.Context) {
 	for {
 		listener := s.bind(ctx)
@@ -74,7 +73,7 @@ func (s *Server) Run(ctx context.Context) {
 	}
 }
 
-// bind listens as soon as the address is free; nil if ctx ends before.
+// bind listens as soon as the address is free. It returns nil if ctx ends first.
 func (s *Server) bind(ctx context.Context) net.Listener {
 	logger := klog.FromContext(ctx)
 	said := ""
@@ -108,7 +107,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// serve answers until ctx ends.
+// serve serves requests until ctx ends.
 func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler: s.Handler, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
@@ -128,7 +127,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	done.Add(1)
 	stop := context.AfterFunc(ctx, func() {
 		defer done.Done()
-		// The listener goes first, for the instance that waits for the address.
+		// Shutdown closes the listener first, because another instance may wait for the address.
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
 		defer cancel()
 		if server.Shutdown(grace) != nil {
@@ -146,13 +145,13 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	return fmt.Errorf("serve HTTP at %s: %w", s.Address, err)
 }
 
-// local reports whether only the node itself can reach an address.
+// local reports whether an address is reachable only from the node itself.
 func local(a net.Addr) bool {
 	tcp, ok := a.(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()
 }
 
-// tls returns the settings for TLS.
+// tls returns the TLS settings.
 func (s *Server) tls() (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if s.CertFile != "" {

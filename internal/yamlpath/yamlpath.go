@@ -1,5 +1,4 @@
-// Package yamlpath tells where the fields of a YAML file stand, so that an error names
-// the line beside the field.
+// Package yamlpath finds the positions of the fields of a YAML file, so that an error can name the line and the field.
 package yamlpath
 
 import (
@@ -13,14 +12,13 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
 )
 
-// Positions are the places of the fields of a file. A path is written as in
-// rules[0].attributes["example.com/x"].
+// Positions are the positions of the fields of a file. A path has the form rules[0].attributes["example.com/x"].
 //
-// The paths themselves are not kept: that of each value repeats the keys above it, which takes memory of the
-// square of a file's size. Positions are for one goroutine.
+// Positions are not safe for concurrent use. They do not store the paths: each path repeats all keys above it, so all
+// paths together would take memory quadratic in the size of the file.
 type Positions struct {
 	root *yaml.Node
-	// fields are those of collections that a path was looked up in, by the last part of their paths.
+	// fields caches the fields of each collection on a looked-up path, by the last part of their paths.
 	fields map[*yaml.Node]map[string]field
 }
 
@@ -30,18 +28,18 @@ type field struct {
 	value *yaml.Node
 }
 
-// Of returns the places of the fields of a file; none where it has no fields, or is no YAML.
+// Of returns the positions of the fields of a file. The result is empty if the file has no fields, or is not YAML.
 func Of(data []byte) *Positions {
 	p := &Positions{fields: map[*yaml.Node]map[string]field{}}
 	root, err := yamlread.Config.Parse(data)
-	if err == nil && len(root.Content) > 0 { // else the decoder says what is wrong
+	if err == nil && len(root.Content) > 0 { // otherwise the decoder reports the error
 		p.root = root.Content[0]
 	}
 	return p
 }
 
-// each calls a function for the fields of a collection. It does not follow aliases: what
-// one stands for has the place of the alias.
+// each calls a function for each field of a collection. It does not follow aliases: the content of an alias has the
+// position of the alias.
 func each(node *yaml.Node, visit func(part string, f field)) {
 	switch node.Kind {
 	case yaml.MappingNode:
@@ -57,7 +55,7 @@ func each(node *yaml.Node, visit func(part string, f field)) {
 
 var plainKey = regexp.MustCompile(`^[a-zA-Z_]\w*$`)
 
-// part is what a key adds to a path.
+// part returns the part of a path for a key.
 func part(key string) string {
 	if plainKey.MatchString(key) {
 		return "." + key
@@ -65,10 +63,10 @@ func part(key string) string {
 	return fmt.Sprintf("[%q]", key)
 }
 
-// Join makes the path of a field.
+// Join returns the path of a field.
 func Join(path, key string) string { return strings.TrimPrefix(path+part(key), ".") }
 
-// next takes the first part off a path that begins with a dot or a bracket.
+// next splits the first part from a path that begins with a dot or a bracket.
 func next(path string) (part, rest string) {
 	end := len(path)
 	if quoted, err := strconv.QuotedPrefix(path[1:]); path[0] == '[' && err == nil {
@@ -79,7 +77,7 @@ func next(path string) (part, rest string) {
 	return path[:end], path[end:]
 }
 
-// find returns the line of a field, or of the nearest one around it, and whether it is there.
+// find returns the line of a field, or of the nearest field around it. exact reports whether the field itself exists.
 func (p *Positions) find(path string) (line int, exact bool) {
 	if path == "" || p.root == nil {
 		return 0, false
@@ -99,7 +97,7 @@ func (p *Positions) find(path string) (line int, exact bool) {
 	return line, true
 }
 
-// of returns the fields of a collection.
+// of returns the fields of a collection, and caches them.
 func (p *Positions) of(node *yaml.Node) map[string]field {
 	if known, ok := p.fields[node]; ok {
 		return known
@@ -110,13 +108,13 @@ func (p *Positions) of(node *yaml.Node) map[string]field {
 	return fields
 }
 
-// Line returns the line of a field, or of the nearest one around it; 0 if there is none.
+// Line returns the line of a field, or of the nearest field around it; 0 if there is none.
 func (p *Positions) Line(path string) int {
 	line, _ := p.find(path)
 	return line
 }
 
-// Own returns the line of a field itself; 0 if it is not there.
+// Own returns the line of a field itself, or 0 if the field is missing.
 func (p *Positions) Own(path string) int {
 	if line, ok := p.find(path); ok {
 		return line
@@ -124,7 +122,7 @@ func (p *Positions) Own(path string) int {
 	return 0
 }
 
-// Field returns the path of a field that stands in a line.
+// Field returns the path of a field in a line, or the key if there is no such field.
 func (p *Positions) Field(line int, key string) string {
 	want := part(key)
 	if path := p.shortest(func(part string, f field) bool { return f.line == line && part == want }); path != "" {
@@ -133,8 +131,7 @@ func (p *Positions) Field(line int, key string) string {
 	return key
 }
 
-// Text returns the path of the field that has a value in a line. The decoder may have
-// kept only the beginning of the value.
+// Text returns the path of the field whose value is in a line. The decoder may have truncated the value.
 func (p *Positions) Text(line int, value string) string {
 	value = strings.TrimSuffix(value, "...")
 	return p.shortest(func(_ string, f field) bool {
@@ -142,7 +139,7 @@ func (p *Positions) Text(line int, value string) string {
 	})
 }
 
-// shortest returns the shortest path that fits, the first of several by the alphabet; "" if there is none.
+// shortest returns the shortest matching path, or the alphabetically first of several; "" if none matches.
 func (p *Positions) shortest(fits func(part string, f field) bool) string {
 	best := ""
 	var walk func(node *yaml.Node, parts []string, length int)

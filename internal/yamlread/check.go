@@ -6,18 +6,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// checker walks a document before it is decoded.
+// checker checks a document before it is decoded.
 type checker struct {
 	limits  Limits
-	sizes   map[*yaml.Node]size // of what aliases stand for
-	pending map[*yaml.Node]bool // is being counted: an alias of it never ends
+	sizes   map[*yaml.Node]size // of each complete anchor
+	pending map[*yaml.Node]bool // anchors in progress: an alias to one of them would never end
 	wrong   []error
 }
 
-// size is what a value is with all in it.
+// size is the size of a value with all its content.
 type size struct{ values, bytes int }
 
-// check returns why a document is more than it may be, or which keys stand twice.
+// check returns an error if a document exceeds the limits or has duplicate keys.
 func (l Limits) check(root *yaml.Node) error {
 	c := &checker{limits: l, sizes: map[*yaml.Node]size{}, pending: map[*yaml.Node]bool{}}
 	if _, err := c.size(root, 0); err != nil {
@@ -26,7 +26,7 @@ func (l Limits) check(root *yaml.Node) error {
 	return Join(c.wrong)
 }
 
-// size counts a value, and stops at the first limit that it exceeds.
+// size counts a value, and stops at the first exceeded limit.
 func (c *checker) size(n *yaml.Node, depth int) (size, error) {
 	if n.Kind == yaml.AliasNode {
 		return c.alias(n, depth)
@@ -63,8 +63,8 @@ func (c *checker) size(n *yaml.Node, depth int) (size, error) {
 	return all, nil
 }
 
-// alias counts what an alias stands for, which is counted already. Aliases are not followed for the depth: each
-// anchor is within the limit, and the values of all are.
+// alias returns the size of an alias's anchor, which is already counted. The depth check does not follow aliases: each
+// anchor is within the limit itself, and the number of all values is bounded.
 func (c *checker) alias(n *yaml.Node, depth int) (size, error) {
 	if c.pending[n.Alias] {
 		return size{}, fmt.Errorf("line %d: alias %q is part of what it stands for", n.Line, n.Value)
@@ -72,7 +72,7 @@ func (c *checker) alias(n *yaml.Node, depth int) (size, error) {
 	return c.sizes[n.Alias], nil
 }
 
-// keys notes the keys of a mapping that stand twice, by the decoder's own rule.
+// keys records the duplicate keys of a mapping. It uses the same definition of equality as the decoder.
 func (c *checker) keys(n *yaml.Node) error {
 	if len(n.Content)/2 > maxKeys {
 		return fmt.Errorf("line %d: it has more than %d keys in one place", n.Line, maxKeys)

@@ -7,18 +7,18 @@ import (
 )
 
 const (
-	// maxErrors are those that are reported of one file.
+	// maxErrors is the maximum number of errors to report for one file.
 	maxErrors = 10
-	// maxText is the length of one, in bytes.
+	// maxText is the maximum length of one error, in bytes.
 	maxText = 1000
 )
 
-// Join joins the first ten errors, and says how many more there are.
+// Join joins the first ten errors, and reports how many more there are.
 func Join(errs []error) error {
 	return join(len(errs), func(i int) error { return errs[i] })
 }
 
-// JoinTexts does the same with what the decoder says, and words no more of it than it reports.
+// JoinTexts does the same with messages of the decoder. It calls word only for the messages that it reports.
 func JoinTexts(texts []string, word func(string) error) error {
 	return join(len(texts), func(i int) error { return word(texts[i]) })
 }
@@ -37,7 +37,7 @@ func join(n int, at func(int) error) error {
 	return errors.Join(errs...)
 }
 
-// Shorten cuts an error that is longer than anybody reads, as one that repeats a value of the file may be.
+// Shorten truncates an error that is too long to read, for example one that repeats a value of the file.
 func Shorten(err error) error {
 	text := err.Error()
 	if len(text) <= maxText {

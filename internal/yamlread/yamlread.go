@@ -1,9 +1,9 @@
-// Package yamlread reads YAML files of others within bounds. It is the only package that calls a YAML
-// decoder: a rule of package importrules keeps all others from it.
+// Package yamlread reads untrusted YAML files within bounds. It is the only package that may call a YAML decoder: a
+// rule of package importrules keeps other packages from it.
 //
-// The decoder by itself has no bounds. It compares each key of a mapping with all others, and makes a
-// message for each pair that is equal: 20 KB with one key make a message of 68 MB. A value takes 200 bytes of
-// memory, though the file has two bytes of it. An alias stands for as much as the file can hold, each time.
+// The decoder itself has no bounds. It compares each key of a mapping with all others, and makes a message for each
+// equal pair: 20 KB with one repeated key make a message of 68 MB. A value takes 200 bytes of memory, but as little as
+// two bytes of the file. Each use of an alias can expand to as much text as the file can hold.
 package yamlread
 
 import (
@@ -17,29 +17,29 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Limits are the most that a file may be.
+// Limits bound the size of a file.
 type Limits struct {
-	Size   int // bytes of the file, and of all texts in it where each alias has become what it stands for
-	Values int // keys, values and collections, counted in the same way
+	Size   int // bytes of the file, and of all its text after the expansion of aliases
+	Values int // keys, values and collections, after the expansion of aliases
 }
 
-// Config is for what people write: the largest one that a ConfigMap holds has 1 MiB, and a site has a few
-// kilobytes. TestHostile holds what a refused file allocates to 32 MiB.
+// Config is for files that people write. The largest file that a ConfigMap can hold has 1 MiB, and the file of a site
+// has a few kilobytes. TestHostile limits the allocations for a rejected file to 32 MiB.
 var Config = Limits{Size: 256 << 10, Values: 20_000}
 
-// Spec is for CDI specs: that of 1,016 HCAs under four names has 2 MiB. No program of the driver's pod decodes
-// one, and cdi-gen reads them within these bounds.
+// Spec is for CDI specs: the spec of 1,016 HCAs under four names has 2 MiB. No program of the driver's pod decodes a
+// spec. cdi-gen reads specs within these bounds.
 var Spec = Limits{Size: 8 << 20, Values: 500_000}
 
 const (
-	// maxDepth is how deep collections may be within each other.
+	// maxDepth bounds the nesting of collections.
 	maxDepth = 64
-	// maxKeys are the keys of one mapping: the decoder compares each with all others.
+	// maxKeys bounds the keys of one mapping, because the decoder compares each key with all others.
 	maxKeys = 5_000
 )
 
-// Read reads a file that is not larger than it may be. What is no regular file is read as well, such as the
-// /dev/stdin or <(...) of a shell.
+// Read reads a file, and returns an error if the file exceeds the size limit. It also reads other than regular files,
+// such as the /dev/stdin or <(...) of a shell.
 func (l Limits) Read(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -70,7 +70,7 @@ func bytesOf(n int) string {
 	return fmt.Sprintf("%d KiB", n>>10)
 }
 
-// Decode decodes a file of one document strictly: an unknown field and a key that stands twice are errors.
+// Decode decodes a file of one document strictly: unknown fields and duplicate keys are errors.
 func (l Limits) Decode(data []byte, into any) error {
 	if _, err := l.ParseOnly(data); err != nil {
 		return err
@@ -80,7 +80,7 @@ func (l Limits) Decode(data []byte, into any) error {
 	return strict.Decode(into)
 }
 
-// ParseOnly returns the only document of a file, which is within the limits.
+// ParseOnly returns the document of a file, after checking the limits. A second document is an error.
 func (l Limits) ParseOnly(data []byte) (*yaml.Node, error) {
 	documents := yaml.NewDecoder(bytes.NewReader(data))
 	root, err := l.next(documents, data)
@@ -93,8 +93,8 @@ func (l Limits) ParseOnly(data []byte) (*yaml.Node, error) {
 	return root, nil
 }
 
-// Parse returns the first document of a file, which is within the limits. What another decoder then makes of the
-// file takes memory in proportion to its size. Later documents are not looked at.
+// Parse returns the first document of a file, after checking the limits. Another decoder then needs memory in
+// proportion to the size of the file. Parse ignores later documents.
 func (l Limits) Parse(data []byte) (*yaml.Node, error) {
 	return l.next(yaml.NewDecoder(bytes.NewReader(data)), data)
 }
@@ -119,8 +119,8 @@ func (l Limits) tooMany() error {
 	return fmt.Errorf("it has more than %d keys and values", l.Values)
 }
 
-// markers counts the characters that can mark a value. One of them stands before every value of a file but the first,
-// or between a key and its value. The count bounds the number of values before any value takes memory.
+// markers counts the characters that can mark a value. Every value of a file except the first has one of them in front,
+// or between its key and itself. So the count bounds the number of values before any value takes memory.
 func markers(data []byte) int {
 	n := 0
 	for _, b := range data {
