@@ -2,19 +2,19 @@ package main
 
 import (
 	"fmt"
-	"github.com/rdma-dev/dra-driver-rdma/internal/rdmacgroup"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/pods"
 	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/exitcode"
+	"github.com/rdma-dev/dra-driver-rdma/internal/rdmacgroup"
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/explain"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/pods"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 

@@ -3,7 +3,6 @@ package dra_test
 import (
 	"errors"
 	"fmt"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/pods"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -25,6 +24,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/podnettest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/pods"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 

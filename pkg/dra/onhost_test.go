@@ -20,20 +20,29 @@ func onHost(name string) nri.Pod {
 // TestOnHost: a pod with the host's network uses its claim's HCA on the host. Another pod of the claim does not take it away while
 // that one runs, whoever was there when it started, and whether the API server still knows of it.
 func TestOnHost(t *testing.T) {
-	for _, name := range []string{"both known", "came later", "deleted by force", "driver restarted"} {
+	for _, name := range []string{"both known", "came later", "deleted by force", "deleted by force first", "driver restarted"} {
 		t.Run(name, func(t *testing.T) {
 			n, k, d := follow(t, make(chan watch.Signal), withEvents)
 			waitTaints(t, n, onlyHCA, "")
 			h, b := onHost("h"), podNamed("b")
 			c := reservedOn(n, 1, b)
-			if name != "came later" {
+			switch name {
+			case "came later":
+			case "deleted by force first":
+				reserve(n, c, h)
+			default:
 				reserve(n, c, h, b)
 			}
 			prepare(t, n, c)
-			reserve(n, c, h, b)
+			if name != "deleted by force first" {
+				reserve(n, c, h, b)
+			}
 			d.starts(h)
 			switch name {
 			case "deleted by force":
+				reserve(n, c, b)
+			case "deleted by force first": // the runtime still has h; the node shows cgroups, and none of h
+				n.AddPodCgroup(t, "uid-another", "main")
 				reserve(n, c, b)
 			case "driver restarted":
 				d.stop()

@@ -3,7 +3,6 @@ package dra_test
 import (
 	"errors"
 	"fmt"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/offer"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/offer"
 )
 
 // hca0 and hca1 are the two ports of a RoCE card, and vf0 a VF of the first.

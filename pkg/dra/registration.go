@@ -2,9 +2,6 @@ package dra
 
 import (
 	"context"
-	"github.com/rdma-dev/dra-driver-rdma/internal/podresources"
-	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claims"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -17,7 +14,10 @@ import (
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/podresources"
 	"github.com/rdma-dev/dra-driver-rdma/internal/sockets"
+	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claims"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 

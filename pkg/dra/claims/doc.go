@@ -10,7 +10,7 @@
 //  4. Write the record, which locks the HCAs against other claims.
 //  5. Write the files and the spec, and confirm once more.
 //
-// On a host in the middle of a change, step 3 or 5 fails. Prepare then waits for the host without a lock, and starts
+// On a host in the middle of a change, step 2, 3 or 5 fails. Prepare then waits for the host without a lock, and starts
 // again.
 //
 // The record decides. A spec without a record is removed. The missing or outdated spec of a record is written again:

@@ -57,8 +57,13 @@ func (c *Claims) prepare(
 	watch := c.cfg.Metrics.Start(metrics.Prepare)
 	defer watch.Whole(metrics.PhaseClaim)
 	var p *plan.Plan
-	err := c.cfg.Node.Settle(ctx, settled, func(host *node.Host) (err error) {
-		p, err = c.tryPrepare(ctx, host, claim, unsure, &watch)
+	again := false
+	err := c.cfg.Node.Settle(ctx, settled, func() (err error) {
+		if again {
+			watch.Lap(metrics.PhaseSpec) // the wait while the host changes
+		}
+		again = true
+		p, err = c.tryPrepare(ctx, claim, unsure, &watch)
 		return err
 	})
 	if err != nil {
@@ -70,9 +75,9 @@ func (c *Claims) prepare(
 	return prepared(p), nil
 }
 
-// tryPrepare prepares a claim on a host. It holds the lock of the claim.
+// tryPrepare prepares a claim on the host as it is now. It holds the lock of the claim meanwhile.
 func (c *Claims) tryPrepare(
-	ctx context.Context, host *node.Host, claim *resourceapi.ResourceClaim, unsure error, watch *metrics.Watch,
+	ctx context.Context, claim *resourceapi.ResourceClaim, unsure error, watch *metrics.Watch,
 ) (*plan.Plan, error) {
 	release, err := c.cfg.Store.LockClaim(ctx, claim.UID)
 	if err != nil { // the claim may have ended while this call waited
@@ -83,6 +88,7 @@ func (c *Claims) tryPrepare(
 	}
 	defer release()
 	watch.Lap(metrics.PhaseWait)
+	host := c.cfg.Node.Host() // not older than what somebody else made the spec from
 	p, err := c.planOf(ctx, host, claim, unsure)
 	watch.Lap(metrics.PhasePlan)
 	if err != nil {
@@ -117,7 +123,7 @@ func (c *Claims) planOf(ctx context.Context, host *node.Host, claim *resourceapi
 	if made != nil && !made.IsOf(claim) { // pods of that allocation may still run: see prepareAfter
 		return nil, because(metrics.ReasonInUse, fmt.Errorf("claim %s: %w", made.Claim(), made.Earlier()))
 	}
-	p, err := plan.New(claim, c.facts(ctx, host, claim).As(made))
+	p, err := plan.New(claim, c.facts(ctx, host, claim, made))
 	switch {
 	case err != nil:
 		return nil, because(metrics.ReasonParameters, err)
@@ -137,19 +143,20 @@ func (c *Claims) planOf(ctx context.Context, host *node.Host, claim *resourceapi
 	return p, c.pods.Admit(host, p)
 }
 
-// facts returns the data of this node for a new plan.
-func (c *Claims) facts(ctx context.Context, host *node.Host, claim *resourceapi.ResourceClaim) plan.Facts {
+// facts returns the data of this node for the plan of a claim. made is the plan of an earlier Prepare, nil for none.
+func (c *Claims) facts(ctx context.Context, host *node.Host, claim *resourceapi.ResourceClaim, made *plan.Plan) plan.Facts {
 	facts := c.cfg.Offer.Facts(ctx, host, claim)
 	facts.FilesDir = claimstore.MetadataDir(c.cfg.StateDir)
 	if c.cfg.DeviceMetadata {
 		facts.MetadataDir = facts.FilesDir
 	}
-	if !c.cfg.Interfaces {
+	switch {
+	case !c.cfg.Interfaces:
 		facts.Networks = nil
-	} else {
+	case made == nil:
 		facts.Networks.Others = c.othersOf(ctx, claim)
 	}
-	return facts
+	return facts.As(made)
 }
 
 // specName is the base name of a claim's CDI spec.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"slices"
 	"sync"
 	"time"
@@ -13,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
@@ -100,11 +100,11 @@ func (c *reservations) learnReservation(ctx context.Context, p *plan.Plan) error
 	// A pod that was deleted by force may still run without a reservation. It keeps its devices.
 	ended := c.ended(p.Pods)
 	return c.cfg.Store.Update(ctx, p.UID, func(now *plan.Plan) *plan.Plan {
-		now = now.Reserved(claim, ended)
-		if c.pods != nil {
-			now = now.WithPods(c.pods.UsingHostNetwork(now.Pods)...)
+		next := now.Reserved(claim, ended)
+		if c.pods != nil { // the runtime may still have pods that have no cgroup
+			next = next.WithPods(c.pods.UsingHostNetwork(now.Pods)...)
 		}
-		return now
+		return next
 	})
 }
 

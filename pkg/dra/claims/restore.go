@@ -11,7 +11,6 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
@@ -83,7 +82,8 @@ func (c *Claims) restoreClaim(ctx context.Context, uid types.UID) error {
 	var changed, made bool
 	// It holds the lock of the claim, so it must not wait for a host in the middle of a change. The next reading
 	// restores again.
-	err = c.cfg.Node.Settle(ctx, time.Time{}, func(host *node.Host) error {
+	err = c.cfg.Node.Settle(ctx, time.Time{}, func() error {
+		host := c.cfg.Node.Host()
 		spec, err := c.makeSpec(host, p)
 		if made = err == nil; made {
 			changed, err = c.writeSpec(host, p, spec)

@@ -1,12 +1,13 @@
 package explain
 
 import (
+	"io"
+	"slices"
+
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
-	"io"
-	"slices"
 )
 
 // Interface is the network interface that claims can request of an HCA.

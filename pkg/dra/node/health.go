@@ -68,10 +68,10 @@ func (n *Node) judge(ctx context.Context, now time.Time) bool {
 			"device", t.Device, "ibdev", t.IBDev, "reason", t.Reason(), "detail", t.Message)
 	}
 	n.listener.Health(ctx, len(model.Pending()), transitions, view.Plans)
+	n.replace(func(h *Host) { h.Health = model.View() }) // the same health is of a later time
 	if view.Health.Same(model.View()) {
 		return false
 	}
-	n.replace(func(h *Host) { h.Health = model.View() })
 	n.health.mu.Lock()
 	defer n.health.mu.Unlock()
 	close(n.health.changed)

@@ -1,11 +1,11 @@
 package node
 
 import (
-	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )

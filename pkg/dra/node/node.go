@@ -3,13 +3,13 @@ package node
 import (
 	"context"
 	"io/fs"
-	"k8s.io/apimachinery/pkg/types"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmamap"

@@ -30,6 +30,8 @@ func (n *Node) read(how func(*rdma.Scanner) (*rdma.Snapshot, error)) (*Host, err
 	if err != nil {
 		return nil, fmt.Errorf("discover the RDMA devices below %q: %w", n.cfg.HostRoot, err)
 	}
+	var diff rdma.Difference
+	var unknown, first bool
 	n.replace(func(h *Host) {
 		before := h.Snapshot
 		h.inPod = nil
@@ -37,15 +39,16 @@ func (n *Node) read(how func(*rdma.Scanner) (*rdma.Snapshot, error)) (*Host, err
 			snap = h.addMoved(snap)
 		}
 		h.Snapshot = snap
-		diff := rdma.Compare(before, snap)
-		if before != nil && (diff.Reshaped || diff.Host) {
-			n.reshaped.Store(true)
-			n.changed.Set()
-		}
-		if h.see(diff.HCAs) {
-			n.unsaved.Store(true)
-		}
+		diff, first = rdma.Compare(before, snap), before == nil
+		unknown = h.see(diff.HCAs)
 	})
+	if unknown {
+		n.unsaved.Store(true)
+	}
+	if !first && (diff.Reshaped || diff.Host) { // after the new value: Run reads it
+		n.reshaped.Store(true)
+		n.changed.Set()
+	}
 	return n.Host(), nil
 }
 

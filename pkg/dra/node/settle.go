@@ -21,20 +21,19 @@ func Unsettled(err error) error { return &UnsettledError{err} }
 // Unwrap returns the marked error.
 func (e *UnsettledError) Unwrap() error { return e.error }
 
-// Settle calls try with the host, and returns its last error. While the error is an UnsettledError, Settle reads the
-// host again and calls try with it: once without a wait, and then after growing waits until the given time. While
-// Settle waits, its caller and try must hold no lock that a change of the host needs.
-func (n *Node) Settle(ctx context.Context, until time.Time, try func(*Host) error) error {
-	host := n.Host()
+// Settle calls try. While try fails because the host may be in the middle of a change (Unsettled), Settle reads the host
+// again and calls try again: at once the first time, and then after growing waits until a time. It returns the last
+// error. Try takes the host by itself, under the locks that it needs. Settle holds none while it waits.
+func (n *Node) Settle(ctx context.Context, until time.Time, try func() error) error {
 	for wait := time.Duration(0); ; wait = max(settleStep, 2*wait) {
-		err := try(host)
+		err := try()
 		if unsettled := (*UnsettledError)(nil); err == nil || !errors.As(err, &unsettled) {
 			return err
 		}
 		if wait > 0 && (time.Now().After(until) || !wake.Sleep(ctx, wait)) {
 			return err
 		}
-		if host, err = n.Rescan(); err != nil {
+		if _, err := n.Rescan(); err != nil {
 			return err
 		}
 	}

@@ -112,6 +112,9 @@ func (s *Pods) started(ctx context.Context, pod nri.Pod) error {
 	return s.failed(pod, plans, err)
 }
 
+// finishTime is how long the rest may take once devices have moved into a pod. Other pods wait meanwhile.
+const finishTime = 20 * time.Second
+
 // errUnwanted means that a pod was stopped meanwhile.
 var errUnwanted = errors.New("the pod was stopped")
 
@@ -145,9 +148,13 @@ func (s *Pods) join(ctx context.Context, pod nri.Pod, wanted func() bool) (plans
 	watch, began := s.cfg.Metrics.Start(metrics.Move), time.Now()
 	var attached []attach.Interface
 	moved, err := s.moves.in(pod, plans)
-	// From here on the work is finished even if the runtime stops waiting. The runtime then starts the containers, and
-	// the hook lets them start with the devices.
-	ctx = context.WithoutCancel(ctx)
+	if len(moved) > 0 {
+		// From here on the work is finished even if the runtime stops waiting. The runtime then starts the containers,
+		// and the hook lets them start with the devices.
+		finishing, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
+		defer cancel()
+		ctx = finishing
+	}
 	if err == nil && len(moved) > 0 {
 		// The kernel made new nodes. Renew must come first: afterwards the runtime reads the specs for the first
 		// container of the pod.

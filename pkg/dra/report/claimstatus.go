@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"sync"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/budget"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 

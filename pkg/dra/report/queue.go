@@ -1,7 +1,6 @@
 package report
 
 import (
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +9,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/budget"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 )
 
