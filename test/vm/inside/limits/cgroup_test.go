@@ -199,7 +199,7 @@ func TestDelegated(t *testing.T) {
 	})
 	inside.Must(t, "chown", "1000:1000", user, user+"/cgroup.subtree_control", user+"/cgroup.procs")
 	for _, test := range []struct{ root, want string }{
-		{"-rdma", "writing +rdma to /sys/fs/cgroup/cgroup.subtree_control says permission denied: only root can enable it"},
+		{"-rdma", "write +rdma to /sys/fs/cgroup/cgroup.subtree_control: permission denied: only root can enable it"},
 		{"+rdma", "limit of rxe0 set from"},
 	} {
 		write(t, unified, "cgroup.subtree_control", test.root)
