@@ -9,7 +9,6 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmacgroup"
-	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/explain"
@@ -59,11 +58,9 @@ The driver's log reports this, and features that the API server lacks.
 			if err := interfaces.configure(&cfg); err != nil {
 				return err
 			}
-			var mover node.Mover
-			if moveDevices {
-				if mover, err = rdmanetns.NewHost(); err != nil {
-					return err
-				}
+			mover, err := newMover(moveDevices)
+			if err != nil {
+				return err
 			}
 			report := explain.New(snap, c, rdmacgroup.Enforced(hostRoot), node.FixedHCAs(mover, snap))
 			if cfg.Interfaces != nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/offer"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
@@ -115,12 +116,9 @@ func (s *serve) run(ctx context.Context) error {
 		return usageError{errors.New("--move-devices needs the hook, which keeps a container from starting without its " +
 			"devices: set --hook-dir")}
 	}
-	if s.moveDevices {
-		mover, err := rdmanetns.NewHost()
-		if err != nil {
-			return err
-		}
-		s.cfg.Mover = mover
+	var err error
+	if s.cfg.Mover, err = newMover(s.moveDevices); err != nil {
+		return err
 	}
 	if err := s.interfaces.apply(&s.cfg, s.hook.dir); err != nil {
 		return err
@@ -128,7 +126,6 @@ func (s *serve) run(ctx context.Context) error {
 	if err := s.cfg.Validate(); err != nil {
 		return usageError{err}
 	}
-	var err error
 	if s.cfg.Policy, err = readPolicy(s.cfg.PolicyFile); err != nil {
 		return err
 	}
@@ -167,6 +164,14 @@ func (s *serve) run(ctx context.Context) error {
 	}
 	s.leave(ctx, presence)
 	return nil
+}
+
+// newMover returns what moves HCAs into pods, nil where nobody does.
+func newMover(on bool) (node.Mover, error) {
+	if !on {
+		return nil, nil
+	}
+	return rdmanetns.NewHost()
 }
 
 // enter creates the directory of the claim records and marks this driver as present. The mark lasts until leave, or
