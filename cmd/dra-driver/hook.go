@@ -17,6 +17,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/install"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/version"
+	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
@@ -70,10 +71,8 @@ const pruneAfter = 10 * time.Minute
 // pruneLater waits for pruneAfter, and then removes the hooks of earlier versions that no spec names. It returns early
 // if ctx ends.
 func (h *hookFlags) pruneLater(ctx context.Context, current, cdiDir string) {
-	select {
-	case <-ctx.Done():
+	if !wake.Sleep(ctx, pruneAfter) {
 		return
-	case <-time.After(pruneAfter):
 	}
 	removed, err := prune(h.dir, current, cdiDir)
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
 )
 
 // The shortest and the longest wait between two attempts. The kernel cannot wait until a context ends, so wait retries.
@@ -34,9 +36,7 @@ func wait(ctx context.Context, try func() error, taken unix.Errno) error {
 		if !errors.Is(err, taken) {
 			return err
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if !wake.Sleep(ctx, wait) {
 			return ctx.Err()
 		}
 	}

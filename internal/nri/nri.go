@@ -22,6 +22,8 @@ import (
 
 	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/stub"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
 )
 
 // DefaultSocket is the default socket of containerd and CRI-O.
@@ -116,10 +118,8 @@ func (p *Plugin) Run(ctx context.Context) {
 			said = err.Error()
 			p.Report(err)
 		}
-		select {
-		case <-ctx.Done():
+		if !wake.Sleep(ctx, wait) {
 			return
-		case <-time.After(wait):
 		}
 		wait = min(2*wait, maxWait)
 	}

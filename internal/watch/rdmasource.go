@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
 )
 
 // rdmaSource is the socket of RDMA notifications. It is open only while there are HCAs. It is closed as soon as one
@@ -15,7 +17,7 @@ import (
 type rdmaSource struct {
 	mu     sync.Mutex
 	open   io.Closer
-	wanted chan struct{} // holds a value when the socket is to be opened
+	wanted wake.Signal // set when the socket is to be opened
 }
 
 // want opens or closes the socket. It is safe for concurrent use.
@@ -24,10 +26,7 @@ func (s *rdmaSource) want(open bool) {
 		s.release()
 		return
 	}
-	select {
-	case s.wanted <- struct{}{}:
-	default:
-	}
+	s.wanted.Set()
 }
 
 // release closes the socket, and cancels a pending request to open it.

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -81,7 +82,7 @@ type Watcher struct {
 func Start(ctx context.Context, c Config) *Watcher {
 	c.complete()
 	w := &Watcher{Config: c, events: make(chan rdma.Changes), signals: make(chan Signal),
-		rdma: rdmaSource{wanted: make(chan struct{}, 1)}}
+		rdma: rdmaSource{wanted: wake.NewSignal()}}
 	w.interest.Store(&Interest{})
 	var sources sync.WaitGroup
 	for _, s := range []source{
@@ -165,10 +166,8 @@ func (w *Watcher) receive(ctx context.Context, s source, opened io.ReadCloser, e
 			return
 		}
 		w.Report(err)
-		select {
-		case <-ctx.Done():
+		if !wake.Sleep(ctx, wait) {
 			return
-		case <-time.After(wait):
 		}
 		wait = min(2*wait, longestRetry)
 		opened, err = s.open()

@@ -16,6 +16,8 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
 )
 
 // Server serves HTTP at one address.
@@ -67,7 +69,7 @@ func (s *Server) Run(ctx context.Context) {
 		if err := s.serve(ctx, listener); err != nil {
 			klog.FromContext(ctx).Error(err, "HTTP server has ended, starting it again", "address", s.Address)
 		}
-		if !wait(ctx, retryOther) {
+		if !wake.Sleep(ctx, retryOther) {
 			return
 		}
 	}
@@ -92,18 +94,9 @@ func (s *Server) bind(ctx context.Context) net.Listener {
 			logger.Info("Address in use, retrying: another instance of the driver may still serve it", "address", s.Address,
 				"reason", said)
 		}
-		if !wait(ctx, interval) {
+		if !wake.Sleep(ctx, interval) {
 			return nil
 		}
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }
 

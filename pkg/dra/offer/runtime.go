@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
@@ -39,10 +40,8 @@ func (g *gate) wait(ctx context.Context) bool {
 			return true
 		}
 		klog.FromContext(ctx).Error(err, "Nothing is published yet")
-		select {
-		case <-ctx.Done():
+		if !wake.Sleep(ctx, backoff.Step()) {
 			return false
-		case <-time.After(backoff.Step()):
 		}
 	}
 }

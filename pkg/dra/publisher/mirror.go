@@ -13,19 +13,21 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
 )
 
 // mirror holds the driver's slices of the node as the API server has them. Its sources are a watch and the server's
 // answers to writes; the newer version counts. It implements [cache.ReflectorStore] and is safe for concurrent use.
 // Callers must not modify its slices.
 type mirror struct {
-	changed chan struct{} // the watch reported a change
+	changed wake.Signal // the watch reported a change
 
 	mu     sync.Mutex
 	slices map[string]*resourceapi.ResourceSlice // by name; nil before the first list
 }
 
-func newMirror() *mirror { return &mirror{changed: make(chan struct{}, 1)} }
+func newMirror() *mirror { return &mirror{changed: wake.NewSignal()} }
 
 // follow keeps the mirror up to date until ctx ends.
 func (m *mirror) follow(ctx context.Context, cfg Config) {
@@ -86,7 +88,7 @@ func newer(a, b string) bool {
 // Add implements cache.ReflectorStore.
 func (m *mirror) Add(obj any) error {
 	m.put(obj.(*resourceapi.ResourceSlice)) // the reflector lets no other type through
-	notify(m.changed)
+	m.changed.Set()
 	return nil
 }
 
@@ -96,7 +98,7 @@ func (m *mirror) Update(obj any) error { return m.Add(obj) }
 // Delete implements cache.ReflectorStore.
 func (m *mirror) Delete(obj any) error {
 	m.remove(obj.(*resourceapi.ResourceSlice).Name)
-	notify(m.changed)
+	m.changed.Set()
 	return nil
 }
 
@@ -116,7 +118,7 @@ func (m *mirror) Replace(list []any, version string) error {
 		}
 	}
 	m.slices = fresh
-	notify(m.changed)
+	m.changed.Set()
 	return nil
 }
 

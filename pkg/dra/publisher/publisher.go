@@ -25,6 +25,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
 )
 
 // Config configures a Publisher.
@@ -44,7 +46,7 @@ type Config struct {
 type Publisher struct {
 	cfg    Config
 	server *mirror
-	asked  chan struct{}
+	asked  wake.Signal
 
 	mu     sync.Mutex
 	wanted []resourceslice.Slice // nil before the first Publish
@@ -62,7 +64,7 @@ type settled struct {
 
 // New returns a publisher. It starts no goroutine.
 func New(cfg Config) *Publisher {
-	return &Publisher{cfg: cfg, server: newMirror(), asked: make(chan struct{}, 1)}
+	return &Publisher{cfg: cfg, server: newMirror(), asked: wake.NewSignal()}
 }
 
 // Publish sets the wanted slices and returns at once. It does not copy the devices: the caller must not modify them any
@@ -71,7 +73,7 @@ func (p *Publisher) Publish(wanted []resourceslice.Slice) {
 	p.mu.Lock()
 	p.wanted = append([]resourceslice.Slice{}, wanted...)
 	p.mu.Unlock()
-	notify(p.asked)
+	p.asked.Set()
 }
 
 // retries returns the backoff for tries after an error.
@@ -130,12 +132,4 @@ func (p *Publisher) inStep() bool {
 		}
 	}
 	return len(have) == len(p.settled)
-}
-
-// notify puts a value into c unless one is there already. It never blocks.
-func notify(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
