@@ -18,7 +18,7 @@ import (
 func BenchmarkPrepare(b *testing.B) {
 	for _, live := range []int{0, 1000} {
 		b.Run(fmt.Sprintf("live=%d", live), func(b *testing.B) {
-			n := drivertest.NewSharedNode(b, "hgx-h100")
+			n := drivertest.NewNode(b, "hgx-h100")
 			start(b, n)
 			for i := range live {
 				c := drivertest.Monitor(1_000_000+i, dev1)

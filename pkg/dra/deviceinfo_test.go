@@ -16,7 +16,7 @@ import (
 // published.
 func TestDeviceInfo(t *testing.T) {
 	dir := drivertest.TempDir(t)
-	n := drivertest.NewSharedNode(t, "roce-sriov")
+	n := drivertest.NewNode(t, "roce-sriov")
 	start(t, n, func(c *dra.Config) { c.Policy, c.DeviceInfoDir = vfsForCNI(t), dir })
 	drivertest.WaitPublished(t, n)
 	data, err := os.ReadFile(filepath.Join(dir, "example.com-vf-0000:3b:00.3-device.json"))
@@ -30,7 +30,7 @@ func TestDeviceInfo(t *testing.T) {
 
 // TestDeviceInfoMissing: a directory that is missing holds up nothing, and the status page tells.
 func TestDeviceInfoMissing(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "roce-sriov")
+	n := drivertest.NewNode(t, "roce-sriov")
 	d := start(t, n, func(c *dra.Config) {
 		c.Policy, c.DeviceInfoDir = vfsForCNI(t), filepath.Join(drivertest.TempDir(t), "missing")
 	})

@@ -11,7 +11,7 @@ import (
 // TestEndOfOneClaim: a pod has two claims. When the one ends, the other keeps what it
 // has; when that ends too, nothing is left.
 func TestEndOfOneClaim(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	start(t, n)
 	a, b := drivertest.Claim(1, dev0), drivertest.Claim(2, dev1)
 	n.AddClaim(a, b)
@@ -29,7 +29,7 @@ func TestEndOfOneClaim(t *testing.T) {
 // TestLateEndOfANamesake: a claim was deleted and made again under its name. The end of
 // the first, which comes late, takes nothing from the second.
 func TestLateEndOfANamesake(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	start(t, n)
 	first := drivertest.Claim(1, dev0)
 	n.AddClaim(first)

@@ -49,7 +49,7 @@ func TestWithoutFeatures(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			n := drivertest.NewSharedNode(t, "roce-sriov")
+			n := drivertest.NewNode(t, "roce-sriov")
 			tc.off(n.API)
 			m := newConfigMap(t, tc.file...)
 			d := start(t, n, m.with(t))
@@ -111,7 +111,7 @@ func railed(n *drivertest.Node, names []string) error {
 // Without taints, what is draining cannot keep claims away. It is said, and the rest
 // is published as before.
 func TestWithoutTaints(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "roce-sriov")
+	n := drivertest.NewNode(t, "roce-sriov")
 	n.GatesOff(drivertest.GateTaints)
 	m := newConfigMap(t, publish("shared")...)
 	d := start(t, n, m.with(t))

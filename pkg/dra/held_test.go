@@ -98,7 +98,7 @@ var helds = []held{
 func TestHeld(t *testing.T) {
 	for _, tc := range helds {
 		t.Run(tc.name, func(t *testing.T) {
-			n := drivertest.NewSharedNode(t, "hgx-h100")
+			n := drivertest.NewNode(t, "hgx-h100")
 			_, reports := withReports(t)
 			events := func(c *dra.Config) { c.ClaimEvents = true }
 			d := start(t, n, reports, events)
@@ -139,7 +139,7 @@ func TestHeldSwept(t *testing.T) {
 			continue
 		}
 		t.Run(tc.name, func(t *testing.T) {
-			n := drivertest.NewSharedNode(t, "hgx-h100")
+			n := drivertest.NewNode(t, "hgx-h100")
 			_, reports := withReports(t)
 			d := start(t, n, reports)
 			c := drivertest.ReservedFor(drivertest.Claim(1, dev0), podA)
@@ -168,7 +168,7 @@ func told(n *drivertest.Node, c *resourceapi.ResourceClaim, reason, text string)
 // TestMadeAnewUnderItsName: the kubelet has lost what it knew, and asks for another claim of a name. It lists the new
 // claim's pod under that name, without devices as it has none yet; that is no user of the old claim.
 func TestMadeAnewUnderItsName(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	_, reports := withReports(t)
 	start(t, n, reports)
 	c := drivertest.ReservedFor(drivertest.Claim(1, dev0), podA)
@@ -195,7 +195,7 @@ func TestMadeAnewUnderItsName(t *testing.T) {
 // TestAllocatedAnew: a claim that was deallocated and allocated other devices of the node takes the place of its
 // earlier allocation, but not while a pod of that runs.
 func TestAllocatedAnew(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	_, reports := withReports(t)
 	start(t, n, reports)
 	c := drivertest.ReservedFor(drivertest.Claim(1, dev0), podA)
@@ -221,7 +221,7 @@ func TestAllocatedAnew(t *testing.T) {
 // TestLaterPodHolds: the hook's reports make known which pods a claim was given to after it was prepared. One that was
 // deleted by force and runs holds the HCA, also for the next driver; a report that nobody has read yet does, too.
 func TestLaterPodHolds(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	dir, reports := withReports(t)
 	d := start(t, n, reports)
 	c, next := drivertest.ReservedFor(drivertest.Claim(1, dev0), podA), drivertest.Claim(2, dev0)
@@ -254,7 +254,7 @@ func TestLaterPodHolds(t *testing.T) {
 // TestWithoutHook: without the hook nobody knows which pods came later to a claim that pods may share. One that was
 // made for a pod lets go.
 func TestWithoutHook(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	start(t, n, func(c *dra.Config) { c.Hook.Path = "" })
 	c, own := drivertest.ReservedFor(drivertest.Claim(1, dev0), podA), drivertest.ForPod(drivertest.Claim(2, dev1), podB)
 	next, after := drivertest.Claim(3, dev0), drivertest.Claim(4, dev1)

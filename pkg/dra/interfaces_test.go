@@ -78,7 +78,7 @@ func TestInterfaces(t *testing.T) {
 	for mode, gone := range map[string]bool{"move": true, "macvlan": false} {
 		t.Run(mode, func(t *testing.T) {
 			host, attach := attaching(t, "")
-			n := drivertest.NewSharedNode(t, "roce-sriov")
+			n := drivertest.NewNode(t, "roce-sriov")
 			d := start(t, n, attach, withStatus)
 			pod, ns := inside(t, "a")
 			claim := wanting(reserved(1, pod, vf), `{"mode": "`+mode+`", "addresses": ["10.9.0.2/24"], "mtu": 1400, "routes": [{"destination": "10.10.0.0/16", "gateway": "10.9.0.1"}]}`)
@@ -143,7 +143,7 @@ func noRecords(t *testing.T, n *drivertest.Node) {
 // TestInterfacesFail: a pod that cannot have its interface does not start, and nothing is left of it.
 func TestInterfacesFail(t *testing.T) {
 	host, attach := attaching(t, "")
-	n := drivertest.NewSharedNode(t, "roce-sriov")
+	n := drivertest.NewNode(t, "roce-sriov")
 	d := start(t, n, attach)
 	pod, ns := inside(t, "a")
 	ns.Wire("rdma0") // something else of the name
@@ -181,7 +181,7 @@ func TestInterfacesFail(t *testing.T) {
 // its containers say which is which. After a restart of the kubelet the names are as they were.
 func TestInterfacesOfTwoClaims(t *testing.T) {
 	_, attach := attaching(t, "")
-	n := drivertest.NewSharedNode(t, "roce-sriov")
+	n := drivertest.NewNode(t, "roce-sriov")
 	d := start(t, n, attach)
 	pod, ns := inside(t, "a")
 	claims := []*resourceapi.ResourceClaim{
@@ -216,7 +216,7 @@ func TestInterfacesOfTwoClaims(t *testing.T) {
 func TestInterfacesRefused(t *testing.T) {
 	host, attach := attaching(t, "")
 	host.IP("link add br0 type bridge")
-	n := drivertest.NewSharedNode(t, "roce-sriov")
+	n := drivertest.NewNode(t, "roce-sriov")
 	m := newConfigMap(t, "rules:", "- name: vfs", "  resourceName: example.com/vf", "  selectors:", `  - cel: {expression: 'device.attributes["rdma.dev"].function == "vf"'}`)
 	start(t, n, attach, m.with(t))
 	pod, _ := inside(t, "a")
@@ -246,7 +246,7 @@ func TestInterfacesRefused(t *testing.T) {
 // back, which the next pod then gets: the range has no other.
 func TestInterfacesUnseen(t *testing.T) {
 	_, attach := attaching(t, podnettest.Plugins(t))
-	n := drivertest.NewSharedNode(t, "roce-sriov")
+	n := drivertest.NewNode(t, "roce-sriov")
 	m := newConfigMap(t, "ipam:", "  roce: {type: host-local, dataDir: "+t.TempDir()+", ranges: [[{subnet: 10.78.0.0/30, gateway: 10.78.0.2}]]}")
 	d := start(t, n, attach, m.with(t))
 	link := filepath.Join(t.TempDir(), "netns")
@@ -284,7 +284,7 @@ func TestInterfacesUnseen(t *testing.T) {
 // that their pod has now, with or without the path of their network namespace.
 func TestInterfacesOfEndedSandboxes(t *testing.T) {
 	_, attach := attaching(t, "")
-	n := drivertest.NewSharedNode(t, "roce-sriov")
+	n := drivertest.NewNode(t, "roce-sriov")
 	d := start(t, n, attach)
 	pod, ns := inside(t, "a")
 	claim := wanting(reserved(1, pod, vf), `{"mode": "macvlan", "addresses": ["10.9.0.2/24"]}`)
@@ -313,7 +313,7 @@ func TestInterfacesOfEndedSandboxes(t *testing.T) {
 // it when it is: nobody tells the driver again of a pod that runs.
 func TestInterfacesLater(t *testing.T) {
 	host, attach := attaching(t, "")
-	n := drivertest.NewSharedNode(t, "roce-sriov")
+	n := drivertest.NewNode(t, "roce-sriov")
 	d := start(t, n, attach, withStatus)
 	pod, ns := inside(t, "a")
 	claim := wanting(reserved(1, pod, vf), `{"mode": "move", "addresses": ["10.9.0.2/24"]}`)
@@ -335,7 +335,7 @@ func TestInterfacesLater(t *testing.T) {
 // TestInterfaceOnItsWay: Prepare waits a moment for an interface that the last pod had until now.
 func TestInterfaceOnItsWay(t *testing.T) {
 	host, attach := attaching(t, "")
-	n := drivertest.NewSharedNode(t, "roce-sriov")
+	n := drivertest.NewNode(t, "roce-sriov")
 	start(t, n, attach)
 	pod, _ := inside(t, "a")
 	claim := wanting(reserved(1, pod, vf), `{"mode": "move"}`)
@@ -431,7 +431,7 @@ func TestInterfacesExclusive(t *testing.T) {
 	host := podnettest.New(t)
 	const netdev = "ens1np0"
 	host.Wire(netdev)
-	n := drivertest.NewSharedNode(t, "exclusive-netns")
+	n := drivertest.NewNode(t, "exclusive-netns")
 	k := &kernel{t: t, host: n}
 	d := startHearing(t, n, make(chan watch.Signal), k.moving, quick, func(c *dra.Config) { c.Interfaces = podnet.On(host.Namespace, nil) })
 	pod, ns := inside(t, "a")

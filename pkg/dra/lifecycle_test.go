@@ -22,7 +22,7 @@ import (
 func TestCleanStop(t *testing.T) {
 	for name, uid := range map[string]types.UID{"no pod": "", "rolling update": "4c2b1b9e-6d62-4b0c-8f0c-0b2f2f6d2a11"} {
 		t.Run(name, func(t *testing.T) {
-			n := drivertest.NewSharedNode(t, "hgx-h100")
+			n := drivertest.NewNode(t, "hgx-h100")
 			d := start(t, n, func(c *dra.Config) { c.PodUID = uid })
 			c := drivertest.Claim(1, dev0)
 			n.AddClaim(c)
@@ -46,7 +46,7 @@ func TestCleanStop(t *testing.T) {
 // TestStopFinishesCalls: a driver that is stopped, such as the old one of an update, finishes
 // what the kubelet has asked it for. A call that breaks off would cost the pod a minute.
 func TestStopFinishesCalls(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	d := start(t, n)
 	c := drivertest.Claim(1, dev0)
 	n.AddClaim(c)
@@ -78,7 +78,7 @@ func TestStopFinishesCalls(t *testing.T) {
 // TestSocketsOfTheDead: the sockets of a driver that was killed and whose pod is gone go when
 // another driver starts; those of one that lives beside it stay.
 func TestSocketsOfTheDead(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	hourAgo := time.Now().Add(-time.Hour)
 	age := func(paths ...string) {
 		for _, path := range paths {
@@ -114,7 +114,7 @@ func TestSocketsOfTheDead(t *testing.T) {
 // TestHealth: the kubelet hears of every device: which has no port that is up,
 // and why, within the lease.
 func TestHealth(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "misbehaving")
+	n := drivertest.NewNode(t, "misbehaving")
 	start(t, n)
 	report, err := n.Health(drivertest.Context(t))
 	if err != nil {
@@ -172,7 +172,7 @@ func TestConfigValidate(t *testing.T) {
 // TestNoRegistrationDirectory: without the kubelet's directory the driver ends
 // with an error that names it.
 func TestNoRegistrationDirectory(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	cfg := config(n)
 	cfg.KubeletDir = drivertest.TempDir(t)
 	d, err := dra.New(cfg, n.Client(t))

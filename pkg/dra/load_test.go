@@ -37,7 +37,7 @@ type loaded struct {
 // claim, or it was made from a template for the pod.
 func load(t *testing.T, template bool) *loaded {
 	t.Helper()
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	l := &loaded{signals: make(chan watch.Signal), reports: t.TempDir()}
 	l.run(t, n)
 	drivertest.Eventually(t, func() error { return drivertest.Published(n) })

@@ -62,7 +62,7 @@ func readMetadata(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim
 // says, also after files and specs were lost; with the claim the files go.
 func TestDeviceMetadata(t *testing.T) {
 	const root = "/var/run/kubernetes.io/dra-device-attributes/"
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	d := start(t, n, withMetadata)
 	named, made := drivertest.Claim(1, dev0), drivertest.Claim(2, dev1, dev2, "pci-0000-4b-00-0")
 	made.Annotations = map[string]string{resourceapi.PodResourceClaimAnnotation: "nics"}
@@ -120,7 +120,7 @@ func TestDeviceMetadata(t *testing.T) {
 // TestDeviceMetadataOfShares: a share says so. A driver without the option makes no
 // files, and keeps those of claims that have them.
 func TestDeviceMetadataOfShares(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	d := start(t, n, withMetadata)
 	c := drivertest.Share(1, nil, devicename.Shared(dev0))
 	n.AddClaim(c)
@@ -152,7 +152,7 @@ func TestDeviceMetadataOfShares(t *testing.T) {
 // TestNCCLTopology: a claim that asks for it has NCCL's topology file mounted and named, with its
 // own HCAs; it comes back after it was lost, and goes with the claim.
 func TestNCCLTopology(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	d := start(t, n)
 	c := drivertest.WithParameters(drivertest.Claim(1, dev0, dev1), `"env": ["nccl-topology"]`)
 	n.AddClaim(c)
@@ -190,7 +190,7 @@ func TestNCCLTopology(t *testing.T) {
 // TestUsersTextIsNoPath: what a user writes on a claim made by hand is no path in a container, and fills no memory of the node,
 // whatever it claims to be.
 func TestUsersTextIsNoPath(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	start(t, n, withMetadata)
 	var devices []string
 	for range 32 {
@@ -235,7 +235,7 @@ func TestUsersTextIsNoPath(t *testing.T) {
 
 // TestLongOwner: whose claim it is, its user says on a claim made by hand. What is no UID is refused by the name of its field.
 func TestLongOwner(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	start(t, n)
 	c := drivertest.Claim(1, dev0)
 	c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "pod", UID: types.UID(strings.Repeat("7", 1<<20)), Controller: new(true)}}

@@ -22,7 +22,7 @@ func setNetnsMode(t *testing.T, n *drivertest.Node, mode string) {
 // TestNetnsModeChanges: in exclusive mode no claim gets a device anew, from the first
 // moment on. What claims hold stays in the slice, and its pod can be restarted.
 func TestNetnsModeChanges(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	events := make(chan watch.Signal)
 	d := startHearing(t, n, events, quick)
 	waitTaints(t, n, dev0, "")
@@ -56,7 +56,7 @@ func TestNetnsModeChanges(t *testing.T) {
 
 // TestTimesOfPolicy: how long a fault must last is the site's, and follows its file.
 func TestTimesOfPolicy(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	portDown(t, n, "mlx5_0")
 	events := make(chan watch.Signal)
 	m := newConfigMap(t, "health: {downAfter: 10m}", "publishInterval: 0s")

@@ -91,7 +91,7 @@ func leaveReport(t *testing.T, dir string, c *resourceapi.ResourceClaim, change 
 // TestEventsOfContainers: what the hook reports of a container stands on its claim and on the
 // pods that use it, or on the one pod that the report names. The status page has it too.
 func TestEventsOfContainers(t *testing.T) {
-	n, dir := drivertest.NewSharedNode(t, "roce-sriov"), t.TempDir()
+	n, dir := drivertest.NewNode(t, "roce-sriov"), t.TempDir()
 	d := start(t, n, withEvents, func(c *dra.Config) { c.Hook.ReportDir = dir })
 	c := usedBy(drivertest.Claim(1, vf0), "a", "b")
 	n.AddClaim(c)
@@ -127,7 +127,7 @@ func TestEventsOfContainers(t *testing.T) {
 // TestEventsIgnored: a site that has the hook ignore what it may not do wants no events of it; and
 // an interface in the pod, or a network that is the host's, is nothing to tell.
 func TestEventsIgnored(t *testing.T) {
-	n, dir := drivertest.NewSharedNode(t, "roce-sriov"), t.TempDir()
+	n, dir := drivertest.NewNode(t, "roce-sriov"), t.TempDir()
 	events := make(chan watch.Signal)
 	startHearing(t, n, events, withEvents, func(c *dra.Config) { c.Hook.ReportDir, c.Hook.OnDenied = dir, "ignore" })
 	c, moved := usedBy(drivertest.Claim(1, vf0), "a"), usedBy(drivertest.Claim(2, "pci-0000-3b-00-2"), "b")
@@ -145,7 +145,7 @@ func TestEventsIgnored(t *testing.T) {
 // TestEventsOfFailures: a claim that cannot be prepared says why, and again is one event; nobody
 // waits for an API server that takes no events.
 func TestEventsOfFailures(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	release := n.Hold(drivertest.CreateEvent)
 	start(t, n, withEvents)
 	c := drivertest.WithParameters(usedBy(drivertest.Claim(1, dev0), "a"), `"memlok": "1Gi"`)
@@ -176,7 +176,7 @@ func TestEventsOfFailures(t *testing.T) {
 
 // TestEventsOfHealth: who uses an HCA hears of its link, others do not.
 func TestEventsOfHealth(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	events := make(chan watch.Signal)
 	startHearing(t, n, events, quick, withEvents)
 	waitTaints(t, n, dev0, "")

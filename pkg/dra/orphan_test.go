@@ -46,7 +46,7 @@ func TestOrphans(t *testing.T) {
 		}, "Orphaned claims not swept", false, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			n := drivertest.NewSharedNode(t, "hgx-h100")
+			n := drivertest.NewNode(t, "hgx-h100")
 			d := start(t, n)
 			c := drivertest.ForPod(drivertest.Claim(1, dev0), podA)
 			n.AddClaim(c)

@@ -22,7 +22,7 @@ func reasons(p *statuspage.Page) []string {
 
 // TestPage: the page follows what happens to claims and to the driver.
 func TestPage(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	d := start(t, n)
 	drivertest.WaitPublished(t, n)
 	c, late := drivertest.Claim(1, dev0), drivertest.Claim(2, dev0)
@@ -65,7 +65,7 @@ func TestPage(t *testing.T) {
 
 // TestPageExclusive: what is wrong with the whole node stands at the top.
 func TestPageExclusive(t *testing.T) {
-	d := start(t, drivertest.NewSharedNode(t, "exclusive-netns"))
+	d := start(t, drivertest.NewNode(t, "exclusive-netns"))
 	if p := d.Status(t.Context()); len(p.Problems) != 1 {
 		t.Errorf("problems %q", p.Problems)
 	}
@@ -73,7 +73,7 @@ func TestPageExclusive(t *testing.T) {
 
 // TestPageGone: an HCA that a claim holds stays on the page when it is gone.
 func TestPageGone(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	events := make(chan watch.Signal, 1)
 	d := startHearing(t, n, events)
 	c := drivertest.Claim(1, dev0)

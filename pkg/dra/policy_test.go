@@ -118,7 +118,7 @@ func waitFor(t *testing.T, n *drivertest.Node, want ...string) {
 // TestPolicyReload: a change of the file is in force without a restart; a bad one is
 // said, and changes nothing.
 func TestPolicyReload(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "roce-sriov")
+	n := drivertest.NewNode(t, "roce-sriov")
 	m := newConfigMap(t, publish("shared", "  shares: 8")...)
 	d := start(t, n, m.with(t))
 	waitFor(t, n, "shared-"+hca0)
@@ -151,7 +151,7 @@ func TestPolicyReload(t *testing.T) {
 // TestHeldViewStays: an HCA stays published in the view that claims hold, until they end. The next process publishes
 // this view too.
 func TestHeldViewStays(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "roce-sriov")
+	n := drivertest.NewNode(t, "roce-sriov")
 	m := newConfigMap(t, publish("shared")...)
 	d := start(t, n, m.with(t))
 	shared, shared2 := drivertest.Share(1, nil, "shared-"+hca0), drivertest.Share(2, nil, "shared-"+hca0)
@@ -200,7 +200,7 @@ func draining(n *drivertest.Node, device string) error {
 // TestSiteSettings: what the site adds goes to claims that are prepared from then on.
 // Those prepared before keep what they have, also when they are prepared again.
 func TestSiteSettings(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "roce-sriov")
+	n := drivertest.NewNode(t, "roce-sriov")
 	m := newConfigMap(t, "memlock: 4Gi", "env: {NCCL_DEBUG: WARN}", "mounts: [{hostPath: /opt/site}]", "ncclTopology: /etc/topo.xml")
 	d := start(t, n, m.with(t))
 	one, two := drivertest.Claim(1, hca0), drivertest.Claim(2, hca1)

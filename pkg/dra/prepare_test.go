@@ -22,7 +22,7 @@ const (
 
 // TestPrepareTwice: a repeated call gives the same IDs and writes nothing anew.
 func TestPrepareTwice(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	start(t, n)
 	c := drivertest.Claim(1, dev0, dev1)
 	n.AddClaim(c)
@@ -55,7 +55,7 @@ func modified(t *testing.T, path string) string {
 
 // TestPrepareInParallel: 32 calls at once, for the same claims and for others.
 func TestPrepareInParallel(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	start(t, n)
 	claims := []*resourceapi.ResourceClaim{drivertest.Claim(1, dev0), drivertest.Claim(2, dev1, dev2), drivertest.Monitor(3, dev0), drivertest.Monitor(4, dev1)}
 	n.AddClaim(claims...)
@@ -92,7 +92,7 @@ func TestPrepareInParallel(t *testing.T) {
 // TestPrepareAfterRestart: the next driver gives the same IDs, and Unprepare of
 // its predecessor's claims leaves nothing.
 func TestPrepareAfterRestart(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	d := start(t, n)
 	c, other := drivertest.Claim(1, dev0), drivertest.Claim(2, dev1)
 	n.AddClaim(c, other)
@@ -114,7 +114,7 @@ func TestPrepareAfterRestart(t *testing.T) {
 // TestEmptiedWhileRunning: the driver restores what someone removes, by itself,
 // since the kubelet does not ask again within a boot.
 func TestEmptiedWhileRunning(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	start(t, n)
 	claims := []*resourceapi.ResourceClaim{drivertest.Claim(1, dev0), drivertest.Claim(2, dev1), drivertest.Claim(3, dev2)}
 	n.AddClaim(claims...)
@@ -148,7 +148,7 @@ func empty(t *testing.T, dir string) {
 // TestEmptiedWhileDown: specs are back before the kubelet is served, also when the
 // directory itself is gone.
 func TestEmptiedWhileDown(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	d := start(t, n)
 	c := drivertest.Claim(1, dev0)
 	n.AddClaim(c)
@@ -171,7 +171,7 @@ func TestEmptiedWhileDown(t *testing.T) {
 
 // TestUnprepare: twice, of the unknown, after a restart.
 func TestUnprepare(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	d := start(t, n)
 	c, unknown := drivertest.Claim(1, dev0), drivertest.Claim(2, dev1)
 	n.AddClaim(c)
@@ -190,7 +190,7 @@ func TestUnprepare(t *testing.T) {
 // TestRestoreAgainstUnprepare: a spec that someone removes just when its claim
 // ends is not brought back for good. The kubelet repeats an Unprepare that fails.
 func TestRestoreAgainstUnprepare(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	d := start(t, n)
 	c := drivertest.Claim(1, dev0)
 	n.AddClaim(c)
@@ -214,7 +214,7 @@ func TestRestoreAgainstUnprepare(t *testing.T) {
 // TestRubbishIsRemoved: specs of claims that no record explains go at the next
 // start. Files that are not ours stay.
 func TestRubbishIsRemoved(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	d := start(t, n)
 	c := drivertest.Claim(1, dev0)
 	n.AddClaim(c)
@@ -240,7 +240,7 @@ func TestRubbishIsRemoved(t *testing.T) {
 // TestAPICalls: one GET for each claim, nothing written, and no limit of the
 // client's own: 64 claims at 5 a second would take over 10 s.
 func TestAPICalls(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	d := start(t, n)
 	d.says("Publishing ResourceSlices")
 	drivertest.Eventually(t, func() error { return drivertest.Published(n) })

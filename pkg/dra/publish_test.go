@@ -22,7 +22,7 @@ var errNotAsked = errors.New("the driver did not ask the API server yet")
 func TestPublish(t *testing.T) {
 	for _, machine := range []string{"roce-sriov", "misbehaving"} {
 		t.Run(machine, func(t *testing.T) {
-			n := drivertest.NewSharedNode(t, machine)
+			n := drivertest.NewNode(t, machine)
 			start(t, n)
 			snap := rdmatest.Snapshot(t, machine)
 			want := policy.Default().Apply(snap, policy.State{}).Slices()
@@ -51,7 +51,7 @@ func TestPublish(t *testing.T) {
 // TestUnchangedIsNotWritten: neither a restart of the driver nor one of the
 // kubelet writes slices that are as they should be.
 func TestUnchangedIsNotWritten(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "roce-sriov")
+	n := drivertest.NewNode(t, "roce-sriov")
 	d := start(t, n)
 	before := drivertest.WaitPublished(t, n)
 	d.stop()
@@ -83,7 +83,7 @@ func TestUnchangedIsNotWritten(t *testing.T) {
 // TestKubeletRestart: a kubelet that starts wipes the slices of its node, before or after it
 // registers the driver. They are back at once.
 func TestKubeletRestart(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "roce-sriov")
+	n := drivertest.NewNode(t, "roce-sriov")
 	start(t, n)
 	before := drivertest.WaitPublished(t, n)
 	n.Restart()
@@ -111,7 +111,7 @@ func TestNothingToPublish(t *testing.T) {
 		{"containerd 1.7", "hgx-h100", "containerd://1.7.24", "leaves out CDI devices without an error unless enable_cdi", "NoRDMADevices"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			n := drivertest.NewSharedNode(t, tc.machine)
+			n := drivertest.NewNode(t, tc.machine)
 			n.SetRuntime(tc.runtime)
 			d := start(t, n)
 			slices := drivertest.WaitPublished(t, n)
@@ -133,7 +133,7 @@ func TestNothingToPublish(t *testing.T) {
 
 // TestConfirmedRuntime: an administrator who set enable_cdi says so.
 func TestConfirmedRuntime(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	n.SetRuntime("containerd://1.7.24")
 	start(t, n, func(c *dra.Config) { c.RuntimeCDI = true })
 	if slices := drivertest.WaitPublished(t, n); len(slices[0].Spec.Devices) != 9 {
@@ -147,7 +147,7 @@ func TestConfirmedRuntime(t *testing.T) {
 // TestExclusiveHostRefusesClaims: what was allocated before the mode changed is
 // refused with the reason.
 func TestExclusiveHostRefusesClaims(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "exclusive-netns")
+	n := drivertest.NewNode(t, "exclusive-netns")
 	start(t, n)
 	c := drivertest.Claim(1, "pci-0000-3b-00-0")
 	n.AddClaim(c)
@@ -157,7 +157,7 @@ func TestExclusiveHostRefusesClaims(t *testing.T) {
 // TestAPIServerAway: without an API server the driver serves what needs none, and
 // publishes when it is there.
 func TestAPIServerAway(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	d := start(t, n)
 	c := drivertest.Claim(1, dev0)
 	n.AddClaim(c)
@@ -179,7 +179,7 @@ func TestAPIServerAway(t *testing.T) {
 // TestPublishedAgain: slices that the API server does not take are tried again until it
 // does.
 func TestPublishedAgain(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	n.Fail(drivertest.CreateSlice, http.StatusServiceUnavailable)
 	start(t, n)
 	drivertest.Eventually(t, func() error {

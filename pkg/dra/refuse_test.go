@@ -33,7 +33,7 @@ func TestBadInput(t *testing.T) {
 		{"another node's pool", "hgx-h100", dev1, otherPool, []string{"pool node2", "this node has only pool node1"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			n := drivertest.NewSharedNode(t, tc.machine)
+			n := drivertest.NewNode(t, tc.machine)
 			start(t, n)
 			good := drivertest.Claim(2, tc.good)
 			n.AddClaim(tc.bad, good)
@@ -60,7 +60,7 @@ func TestBadInput(t *testing.T) {
 // TestManyBadClaims: waiting for devices that do not come back is done once for a
 // call, or the kubelet would give up on it, and on the good claim in it.
 func TestManyBadClaims(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	start(t, n)
 	var claims []*resourceapi.ResourceClaim
 	for i := range 20 {
@@ -86,7 +86,7 @@ func TestManyBadClaims(t *testing.T) {
 // TestTwoClaimsOnOneDevice: the second one is told who has it, and gets it when
 // the first has ended.
 func TestTwoClaimsOnOneDevice(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	start(t, n)
 	a, b := drivertest.Claim(1, dev0, dev1), drivertest.Claim(2, dev1)
 	n.AddClaim(a, b)
@@ -110,7 +110,7 @@ func TestNodeOnHost(t *testing.T) {
 		{"another number", func(path string) error { return unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))) }, "is not character device 231:192"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			n := drivertest.NewSharedNode(t, "hgx-h100")
+			n := drivertest.NewNode(t, "hgx-h100")
 			start(t, n)
 			if err := os.Remove(n.Node("uverbs0")); err != nil {
 				t.Fatal(err)
@@ -138,7 +138,7 @@ func TestCDIDirectory(t *testing.T) {
 		{"full", "size=4k", "no space left on device", "size=1m"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			n := drivertest.NewSharedNode(t, "hgx-h100")
+			n := drivertest.NewNode(t, "hgx-h100")
 			mount(t, n.CDIDir, "size=1m")
 			d := start(t, n)
 			c := drivertest.Claim(1, dev0)
@@ -205,7 +205,7 @@ func remount(t *testing.T, dir, options string) {
 // TestRenumbering: the kernel finds its cards in another order between the
 // snapshot and Prepare. The claim gets the node of its slot, not of the name.
 func TestRenumbering(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	start(t, n)
 	c := drivertest.Claim(1, dev0)
 	n.AddClaim(c)
@@ -231,7 +231,7 @@ func TestRenumbering(t *testing.T) {
 // the specs of all prepared claims right, not only its own: a container of theirs
 // that restarts would get another claim's device.
 func TestRenumberingOfOthers(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	d := start(t, n)
 	a, b := drivertest.Claim(1, dev0), drivertest.Claim(2, dev1)
 	n.AddClaim(a, b)
@@ -250,7 +250,7 @@ func TestRenumberingOfOthers(t *testing.T) {
 
 // TestDriverReload: a device that is away for a moment is waited for.
 func TestDriverReload(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	start(t, n)
 	c := drivertest.Claim(1, dev0)
 	n.AddClaim(c)

@@ -14,7 +14,7 @@ import (
 // TestRegistrationRefused: a kubelet that refuses the driver at first, as one that still
 // has another version of it, and takes it later, is served.
 func TestRegistrationRefused(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "roce-lag")
+	n := drivertest.NewNode(t, "roce-lag")
 	start(t, n)
 	conn, err := grpc.NewClient("unix://"+filepath.Join(n.Dir, "plugins_registry", "rdma.dev-reg.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

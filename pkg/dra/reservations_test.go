@@ -218,7 +218,7 @@ func TestLaterPodInterface(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, attach := attaching(t, podnettest.Plugins(t))
-			n := drivertest.NewSharedNode(t, "roce-sriov")
+			n := drivertest.NewNode(t, "roce-sriov")
 			m := newConfigMap(t, "ipam:", "  roce: {type: host-local, dataDir: "+t.TempDir()+", ranges: [[{subnet: 10.78.0.0/24}]]}")
 			d := start(t, n, attach, m.with(t))
 			a, inA := inside(t, "a")
@@ -265,7 +265,7 @@ func TestLaterPodWaits(t *testing.T) {
 		for _, known := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, known %t", name, known), func(t *testing.T) {
 				_, attach := attaching(t, "")
-				n := drivertest.NewSharedNode(t, "roce-sriov")
+				n := drivertest.NewNode(t, "roce-sriov")
 				d := start(t, n, attach, withEvents)
 				a, _ := inside(t, "a")
 				b, inB := inside(t, "b")
@@ -294,7 +294,7 @@ func TestLaterPodWaits(t *testing.T) {
 // with one that was there before. Of two claims that have their names already, an event says so.
 func TestLaterPodNames(t *testing.T) {
 	_, attach := attaching(t, "")
-	n := drivertest.NewSharedNode(t, "roce-sriov")
+	n := drivertest.NewNode(t, "roce-sriov")
 	d := start(t, n, attach, withEvents)
 	a, _ := inside(t, "a")
 	b, inB := inside(t, "b")
@@ -329,7 +329,7 @@ func TestLaterPodNames(t *testing.T) {
 func TestLaterPodExclusive(t *testing.T) {
 	host := podnettest.New(t)
 	host.Wire("ens1np0")
-	n := drivertest.NewSharedNode(t, "exclusive-netns")
+	n := drivertest.NewNode(t, "exclusive-netns")
 	k := &kernel{t: t, host: n}
 	d := startHearing(t, n, make(chan watch.Signal), k.moving, quick, func(c *dra.Config) {
 		c.Interfaces, c.NRISocket = podnet.On(host.Namespace, []netip.Addr{}), filepath.Join(c.HostRoot, "no-nri.sock")

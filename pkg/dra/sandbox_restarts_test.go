@@ -30,7 +30,7 @@ type follower struct {
 
 func following(t *testing.T) *follower {
 	t.Helper()
-	n := drivertest.NewSharedNode(t, "exclusive-netns")
+	n := drivertest.NewNode(t, "exclusive-netns")
 	w := &follower{T: t, Node: n, kernel: &kernel{t: t, host: n}, runtime: nriruntime.New(t)}
 	w.runtime.Up()
 	w.start()

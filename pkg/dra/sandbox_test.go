@@ -105,7 +105,7 @@ func (k *kernel) must(err error) {
 // follow starts a driver that moves devices, on a host in exclusive mode.
 func follow(t *testing.T, events chan watch.Signal, options ...func(*dra.Config)) (*drivertest.Node, *kernel, *driver) {
 	t.Helper()
-	n := drivertest.NewSharedNode(t, "exclusive-netns")
+	n := drivertest.NewNode(t, "exclusive-netns")
 	k := &kernel{t: t, host: n}
 	return n, k, startHearing(t, n, events, append(options, k.moving, quick)...)
 }
@@ -263,7 +263,7 @@ func TestFollowFails(t *testing.T) {
 
 // TestFixed: a device that cannot follow a pod is not offered, and no claim gets it.
 func TestFixed(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "exclusive-netns")
+	n := drivertest.NewNode(t, "exclusive-netns")
 	k := &kernel{t: t, host: n, fixed: errors.New("its kernel driver is too old")}
 	d := startHearing(t, n, make(chan watch.Signal), k.moving, quick)
 	d.says("and the HCA cannot follow a pod: its kernel driver is too old")
@@ -276,7 +276,7 @@ func TestFixed(t *testing.T) {
 // TestMemlockOfSandbox: the runtime is told the limit that the hook has, and never a lower one than
 // there is.
 func TestMemlockOfSandbox(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	d := start(t, n)
 	hook := func(args ...string) []string {
 		return append([]string{"/opt/rdma.dev/bin/rdma-hook-v1", "rdma-hook"}, args...)

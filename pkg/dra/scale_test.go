@@ -15,7 +15,7 @@ import (
 // TestEventCostOfDriver: from the event to the taint that is published, the driver
 // reads one HCA and writes one slice, however many there are.
 func TestEventCostOfDriver(t *testing.T) {
-	reads := map[int]int64{}
+	reads := map[int]int{}
 	for _, functions := range []int{8, 1016} {
 		t.Run(fmt.Sprint(functions), func(t *testing.T) {
 			writes := 0
@@ -32,9 +32,9 @@ func TestEventCostOfDriver(t *testing.T) {
 }
 
 // eventCost runs a driver and lets one of so many links fail.
-func eventCost(t *testing.T, functions int) (reads int64, writes int) {
+func eventCost(t *testing.T, functions int) (reads, writes int) {
 	t.Helper()
-	n := drivertest.NewSharedNode(t, "none")
+	n := drivertest.NewNode(t, "none")
 	host := largehost.New(t, functions)
 	events := make(chan watch.Signal)
 	cfg := dra.Config{
@@ -51,11 +51,11 @@ func eventCost(t *testing.T, functions int) (reads int64, writes int) {
 	drivertest.Run(t, d)
 	drivertest.Eventually(t, func() error { return publishedWith(n, host.Last.Name, 0) })
 	host.Down.Store(true)
-	host.Reads.Store(0)
+	host.Reset()
 	before := n.Count(drivertest.UpdateSlice)
 	events <- watch.Signal{Changes: rdma.Changes{IBDevs: rdma.NamesOf(host.Last.IBDev)}}
 	drivertest.Eventually(t, func() error { return publishedWith(n, host.Last.Name, 1) })
-	return host.Reads.Load(), n.Count(drivertest.UpdateSlice) - before
+	return host.Operations(), n.Count(drivertest.UpdateSlice) - before
 }
 
 // publishedWith returns nil when an HCA is published with so many taints.

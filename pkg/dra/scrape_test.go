@@ -17,7 +17,7 @@ func measured(cfg *dra.Config) { cfg.Metrics = metrics.New() }
 // TestScrapeAtWork: scrapes do not disturb a driver at work, and what they tell of it is
 // in step with it.
 func TestScrapeAtWork(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	d := start(t, n, measured)
 	drivertest.WaitPublished(t, n)
 	c := drivertest.Claim(1, dev0)
@@ -62,7 +62,7 @@ func TestScrapeAtWork(t *testing.T) {
 func BenchmarkScrape(b *testing.B) {
 	for _, machine := range []string{"hgx-h100", "aws-p5"} {
 		b.Run(machine, func(b *testing.B) {
-			n := drivertest.NewSharedNode(b, machine)
+			n := drivertest.NewNode(b, machine)
 			d := start(b, n)
 			r := prometheus.NewRegistry()
 			r.MustRegister(metrics.NewCollector(d.Measure))

@@ -14,7 +14,7 @@ import (
 // TestShare: a share has its ID in the answer and in the CDI name, and its part of
 // the HCA's capacities is the container's limit.
 func TestShare(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "roce-sriov")
+	n := drivertest.NewNode(t, "roce-sriov")
 	m := newConfigMap(t, publish("shared", "  handles: 6300", "  objects: 630k")...)
 	start(t, n, m.with(t))
 	consumed := map[string]string{"handles": "100", "objects": "10k", "bandwidth": "0"}
@@ -47,7 +47,7 @@ func TestShare(t *testing.T) {
 // TestGroup: a claim of a group gets all of its HCAs, and keeps those it was given
 // when the policy changes.
 func TestGroup(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "roce-sriov")
+	n := drivertest.NewNode(t, "roce-sriov")
 	group := []string{"groups:", "- name: all", "  shares: 4", "  selectors:", `  - cel: {expression: 'device.attributes["rdma.dev"].function == "pf"'}`}
 	m := newConfigMap(t, publish("shared", group...)...)
 	d := start(t, n, m.with(t))
@@ -86,7 +86,7 @@ func TestGroup(t *testing.T) {
 
 // TestViewsExclude: whichever way an HCA is given, who has it alone has it alone.
 func TestViewsExclude(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "roce-sriov")
+	n := drivertest.NewNode(t, "roce-sriov")
 	m := newConfigMap(t, "groups:", "- name: all", "  selectors:", `  - cel: {expression: 'device.attributes["rdma.dev"].function == "pf"'}`,
 		"rules:", "- name: all", "  publish: shared")
 	start(t, n, m.with(t))
@@ -114,7 +114,7 @@ func TestViewsExclude(t *testing.T) {
 // a scheduler that lost the counters gave them away; without, they are. What is prepared
 // stays so when partitioning is turned on.
 func TestCardIsNotHadTwice(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "roce-sriov")
+	n := drivertest.NewNode(t, "roce-sriov")
 	n.GatesOff(drivertest.GateCounters)
 	m := newConfigMap(t, "partitioning: true")
 	d := start(t, n, m.with(t))

@@ -70,7 +70,7 @@ func slowNode(t *testing.T, slow string) (n *drivertest.Node, d *driver, p *slow
 	first := drivertest.Claim(1, vf)
 	p = newSlowPlugin(t, strings.ReplaceAll(slow, "FIRST", string(first.UID)))
 	_, attach := attaching(t, p.dir)
-	n = drivertest.NewSharedNode(t, "roce-sriov")
+	n = drivertest.NewNode(t, "roce-sriov")
 	m := newConfigMap(t, "ipam:", "  roce: {type: plugin}")
 	d = start(t, n, attach, m.with(t))
 	in = map[string]*podnettest.Namespace{}

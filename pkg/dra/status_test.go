@@ -39,7 +39,7 @@ func waitStatus(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim) 
 
 // TestStatus: the status has, for each device and each share, the names of its HCAs on the node.
 func TestStatus(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "roce-sriov")
+	n := drivertest.NewNode(t, "roce-sriov")
 	group := []string{"groups:", "- name: all", "  selectors:", `  - cel: {expression: 'device.attributes["rdma.dev"].function == "pf"'}`}
 	m := newConfigMap(t, publish("shared", group...)...)
 	start(t, n, m.with(t), withStatus)
@@ -91,7 +91,7 @@ func gidTable(netdev string, addresses ...string) (out []report.GIDData) {
 // TestStatusNetwork: the interface that a CNI plugin moved into the pod stands in the status
 // once a container has begun, by what the GIDs tell of it. They outlive the move.
 func TestStatusNetwork(t *testing.T) {
-	n, dir := drivertest.NewSharedNode(t, "roce-sriov"), t.TempDir()
+	n, dir := drivertest.NewNode(t, "roce-sriov"), t.TempDir()
 	events := make(chan watch.Signal)
 	startHearing(t, n, events, withStatus, func(c *dra.Config) { c.Hook.ReportDir = dir })
 	c := drivertest.Claim(1, "pci-0000-3b-00-2")
@@ -115,7 +115,7 @@ func TestStatusNetwork(t *testing.T) {
 // TestStatusIsOutOfTheWay: nobody waits for the status, and what is there is not
 // written again.
 func TestStatusIsOutOfTheWay(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "roce-sriov")
+	n := drivertest.NewNode(t, "roce-sriov")
 	release := n.Hold(drivertest.ApplyStatus)
 	d := start(t, n, withStatus)
 	claims := []*resourceapi.ResourceClaim{drivertest.Claim(1, hca0), drivertest.Claim(2, hca1), drivertest.Claim(3, vf0)}
@@ -159,7 +159,7 @@ func TestStatusIsOutOfTheWay(t *testing.T) {
 
 // TestStatusErrors: an API server in trouble is asked again, one that says no is not.
 func TestStatusErrors(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "roce-sriov")
+	n := drivertest.NewNode(t, "roce-sriov")
 	n.Fail(drivertest.ApplyStatus, http.StatusServiceUnavailable)
 	d := start(t, n, withStatus)
 	one, two, gone := drivertest.Claim(1, hca0), drivertest.Claim(2, hca1), drivertest.Claim(3, vf0)
@@ -231,7 +231,7 @@ func TestStatusKeepsBytes(t *testing.T) {
 		"another driver's data otherwise": {foreign(`{"b": 1, "a": 2}`), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := drivertest.NewSharedNode(t, "roce-sriov")
+			n := drivertest.NewNode(t, "roce-sriov")
 			d := start(t, n, withStatus)
 			c := drivertest.Claim(1, hca0)
 			tc.change(c)
@@ -280,7 +280,7 @@ func TestDeviceDataIsCanonical(t *testing.T) {
 // TestStatusConflict: a claim that is written whole, and that somebody else writes meanwhile, is written again
 // as it is then, with what that one wrote.
 func TestStatusConflict(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "roce-sriov")
+	n := drivertest.NewNode(t, "roce-sriov")
 	d := start(t, n, withStatus)
 	c := drivertest.WithParameters(drivertest.Claim(1, hca0), `"memlock": "inherit"`)
 	n.AddClaim(c)
@@ -312,7 +312,7 @@ func TestStatusConflict(t *testing.T) {
 
 // TestStatusFollowsTheHost: names of the kernel move, and cards go away.
 func TestStatusFollowsTheHost(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "roce-sriov")
+	n := drivertest.NewNode(t, "roce-sriov")
 	start(t, n, withStatus)
 	c := drivertest.Claim(1, hca0)
 	n.AddClaim(c, drivertest.Claim(2, hca1))

@@ -16,7 +16,7 @@ import (
 // TestStorm: a link that fails and comes back a thousand times costs at most one
 // write a second, of its own slice, and ends right.
 func TestStorm(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "roce-sriov")
+	n := drivertest.NewNode(t, "roce-sriov")
 	events := make(chan watch.Signal)
 	d := startHearing(t, n, events, func(c *dra.Config) {
 		c.Health = new(health.DefaultConfig())

@@ -99,7 +99,7 @@ func reported(t testing.TB, n *drivertest.Node, device string, want healthpb.Hea
 // TestTaint: a link that fails has a taint, is reported to the kubelet, and leaves an
 // event; and all of it is over when the link is back. One slice is written each time.
 func TestTaint(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	events := make(chan watch.Signal)
 	start := startHearing(t, n, events, quick)
 	waitTaints(t, n, dev0, "")
@@ -146,7 +146,7 @@ func recorded(events []corev1.Event, want ...string) error {
 
 // TestTaintPolicy: the effect of a taint is the site's, and follows its file.
 func TestTaintPolicy(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	portDown(t, n, "mlx5_0")
 	m := newConfigMap(t, "taints: {port-down: NoExecute}")
 	startHearing(t, n, make(chan watch.Signal), quick, m.with(t))
@@ -158,7 +158,7 @@ func TestTaintPolicy(t *testing.T) {
 // TestTaintsDropped: where the API server drops taints, a device with a fault that no
 // claim holds is left out, one that a claim holds stays, and it is said once.
 func TestTaintsDropped(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	n.GatesOff(drivertest.GateTaints)
 	events := make(chan watch.Signal)
 	d := startHearing(t, n, events, quick)
@@ -190,7 +190,7 @@ func TestTaintsDropped(t *testing.T) {
 // stays in its slice, with the reason in a taint, and is the same device when it is
 // back under other names.
 func TestAwayAtStart(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	events := make(chan watch.Signal)
 	d := startHearing(t, n, events, quick)
 	waitTaints(t, n, dev0, "")
@@ -221,7 +221,7 @@ func TestAwayAtStart(t *testing.T) {
 
 // TestFlapsAreRemembered: a driver that starts takes over the taints of the one before.
 func TestFlapsAreRemembered(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	slow := func(c *dra.Config) { quick(c); c.Health.Up = time.Hour }
 	events := make(chan watch.Signal)
 	portDown(t, n, "mlx5_0")
@@ -240,7 +240,7 @@ func TestFlapsAreRemembered(t *testing.T) {
 // TestNoneRefused: an API server that does not know the effect None is given the other
 // taints.
 func TestNoneRefused(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	n.GatesOff(drivertest.NoneEffect)
 	m := newConfigMap(t, "taints: {port-down: None}")
 	portDown(t, n, "mlx5_0")

@@ -86,6 +86,12 @@ func (c *FS) Reset() {
 
 // Listed is how many directories were listed, each as often as it was.
 func (c *FS) Listed() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.listed()
+}
+
+func (c *FS) listed() int {
 	n := 0
 	for _, times := range c.Dirs {
 		n += times
@@ -94,7 +100,11 @@ func (c *FS) Listed() int {
 }
 
 // Operations is how many files, links and directories were asked for.
-func (c *FS) Operations() int { return c.Reads + c.Misses + c.Links + c.Stats + c.Listed() }
+func (c *FS) Operations() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.Reads + c.Misses + c.Links + c.Stats + c.listed()
+}
 
 // SystemCalls is how many the operations take with package sysfs: open, read and
 // close for a file, one for what is not there, for a link and for a stat, and at

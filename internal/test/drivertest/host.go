@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
@@ -27,33 +26,6 @@ func NewHost(t testing.TB, machine string) *Host {
 	h := &Host{Root: TempDir(t), cgroups: newCgroups(t)}
 	h.Become(t, load(t, machine))
 	return h
-}
-
-// sharedRoot is the one host root of the test's process.
-var sharedRoot = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "rdma-host-") })
-
-// NewSharedHost is NewHost for a driver in the test's own process: rdmamap has
-// one root for a process, so all tests have the same directory, one after the
-// other.
-func NewSharedHost(t testing.TB, machine string) *Host {
-	t.Helper()
-	root, err := sharedRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &Host{Root: root, cgroups: newCgroups(t)}
-	h.Become(t, load(t, machine))
-	t.Cleanup(func() { h.unlink(t) })
-	return h
-}
-
-// RemoveSharedHost removes the directory of NewSharedHost, at the end of TestMain.
-func RemoveSharedHost() error {
-	root, err := sharedRoot()
-	if err != nil {
-		return err
-	}
-	return os.RemoveAll(root)
 }
 
 func load(t testing.TB, machine string) *fixture.Machine {
@@ -92,14 +64,6 @@ func (h *Host) Become(t testing.TB, m *fixture.Machine) {
 		}
 		if err := os.Rename(link+".new", link); err != nil {
 			t.Fatal(err)
-		}
-	}
-}
-
-func (h *Host) unlink(t testing.TB) {
-	for _, dir := range []string{"dev", "sys"} {
-		if err := os.Remove(filepath.Join(h.Root, dir)); err != nil {
-			t.Errorf("clean up host: %v", err)
 		}
 	}
 }

@@ -23,27 +23,16 @@ type Node struct {
 	*API
 }
 
-// NewWorker makes a worker for drivers that run as programs.
+// NewWorker makes a worker with the hardware of a fixture machine.
 func NewWorker(t testing.TB, machine string) *Worker {
 	t.Helper()
-	return newWorker(t, NewHost(t, machine))
+	return WorkerOf(t, NewHost(t, machine), NewKubelet(t))
 }
 
-// NewNode makes a node for drivers that run as programs.
+// NewNode makes a node with the hardware of a fixture machine.
 func NewNode(t testing.TB, machine string) *Node {
 	t.Helper()
 	return &Node{Worker: NewWorker(t, machine), API: NewAPI(t)}
-}
-
-// NewSharedNode makes a node for a driver in the test's own process.
-func NewSharedNode(t testing.TB, machine string) *Node {
-	t.Helper()
-	return &Node{Worker: newWorker(t, NewSharedHost(t, machine)), API: NewAPI(t)}
-}
-
-func newWorker(t testing.TB, host *Host) *Worker {
-	t.Helper()
-	return WorkerOf(t, host, NewKubelet(t))
 }
 
 // WorkerOf makes a worker of its parts.

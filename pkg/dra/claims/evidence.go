@@ -81,15 +81,15 @@ const (
 
 // verdict returns the decision. Known users of the claim take precedence over doubt, because they tell people what to
 // do.
-func (f evidence) verdict() verdict {
+func (e evidence) verdict() verdict {
 	switch {
-	case f.Allocation == allocationStands:
+	case e.Allocation == allocationStands:
 		return inUse
-	case len(f.Listed) > 0:
+	case len(e.Listed) > 0:
 		return listed
-	case len(f.Running) > 0:
+	case len(e.Running) > 0:
 		return running
-	case f.Doubt != nil || f.Allocation == allocationUnknown:
+	case e.Doubt != nil || e.Allocation == allocationUnknown:
 		return unsure
 	default:
 		return over
@@ -97,21 +97,21 @@ func (f evidence) verdict() verdict {
 }
 
 // why returns the text for why a record stays, and what to do. record is the file of the record.
-func (f evidence) why(record string) string {
-	switch f.verdict() {
+func (e evidence) why(record string) string {
+	switch e.verdict() {
 	case listed:
-		return fmt.Sprintf("%v, but the kubelet still lists pod %s with it; delete the pod", f.Allocation, strings.Join(f.Listed, ", "))
+		return fmt.Sprintf("%v, but the kubelet still lists pod %s with it; delete the pod", e.Allocation, strings.Join(e.Listed, ", "))
 	case running:
 		var pods []string
-		for _, uid := range f.Running {
+		for _, uid := range e.Running {
 			pods = append(pods, string(uid))
 		}
 		return fmt.Sprintf("%v, but pod %s was given it and still runs, as one does that was deleted by force; stop it on the node: "+
-			"crictl stopp $(crictl pods -q --label io.kubernetes.pod.uid=%s)", f.Allocation, strings.Join(pods, ", "), pods[0])
+			"crictl stopp $(crictl pods -q --label io.kubernetes.pod.uid=%s)", e.Allocation, strings.Join(pods, ", "), pods[0])
 	case unsure:
 		return fmt.Sprintf("%v, and the driver cannot tell whether a container still uses it: %v; "+
-			"it tries again, and if you know that none does, remove the file %s on the node", f.Allocation, f.Doubt, record)
+			"it tries again, and if you know that none does, remove the file %s on the node", e.Allocation, e.Doubt, record)
 	default:
-		return f.Allocation.String()
+		return e.Allocation.String()
 	}
 }

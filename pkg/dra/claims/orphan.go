@@ -62,15 +62,15 @@ func (c *releaser) sweepOrphans(ctx context.Context) error {
 			return ctx.Err()
 		}
 		// It asks the kubelet again: during the wait a pod may have started with the claim.
-		f, _, err := c.release(ctx, p.UID, nil, c.kubeletWord(ctx))
-		if err == nil && f.Allocation == allocationUnknown {
-			err = f.Doubt
+		e, _, err := c.release(ctx, p.UID, nil, c.kubeletWord(ctx))
+		if err == nil && e.Allocation == allocationUnknown {
+			err = e.Doubt
 		}
 		if err != nil {
 			return errors.Join(listErr, err)
 		}
-		if v := f.verdict(); v == running || v == unsure {
-			held[p.UID] = f.why(c.cfg.Store.RecordPath(p.UID))
+		if v := e.verdict(); v == running || v == unsure {
+			held[p.UID] = e.why(c.cfg.Store.RecordPath(p.UID))
 			c.reportHeld(ctx, p, held[p.UID])
 		}
 	}

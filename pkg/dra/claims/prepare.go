@@ -81,10 +81,11 @@ func (c *Claims) tryPrepare(
 ) (*plan.Plan, error) {
 	release, err := c.cfg.Store.LockClaim(ctx, claim.UID)
 	if err != nil { // the claim may have ended while this call waited
+		reason := metrics.ReasonRecord
 		if ctx.Err() != nil {
-			err = because(metrics.ReasonGaveUp, fmt.Errorf("the kubelet gave up on this call: %w", err))
+			reason, err = metrics.ReasonGaveUp, fmt.Errorf("the kubelet gave up on this call: %w", err)
 		}
-		return nil, because(recordReason(err), fmt.Errorf("claim %s/%s: %w", claim.Namespace, claim.Name, err))
+		return nil, because(reason, fmt.Errorf("claim %s/%s: %w", claim.Namespace, claim.Name, err))
 	}
 	defer release()
 	watch.Lap(metrics.PhaseWait)
@@ -107,7 +108,7 @@ func (c *Claims) tryPrepare(
 	}
 	watch.Lap(metrics.PhaseRecord)
 	if err != nil {
-		return nil, because(recordReason(err), err)
+		return nil, because(metrics.ReasonRecord, err)
 	}
 	_, err = c.writeSpec(host, p, spec)
 	watch.Lap(metrics.PhaseWrite)
@@ -121,7 +122,7 @@ func (c *Claims) planOf(ctx context.Context, host *node.Host, claim *resourceapi
 		klog.FromContext(ctx).Error(err, "Record of a claim is made again", "claim", klog.KObj(claim), "uid", claim.UID)
 	}
 	if made != nil && !made.IsOf(claim) { // pods of that allocation may still run: see prepareAfter
-		return nil, because(metrics.ReasonInUse, fmt.Errorf("claim %s: %w", made.Claim(), made.Earlier()))
+		return nil, fmt.Errorf("claim %s: %w", made.Claim(), made.Earlier())
 	}
 	p, err := plan.New(claim, c.facts(ctx, host, claim, made))
 	switch {
@@ -224,8 +225,14 @@ func (r *refusal) Unwrap() error { return r.error }
 
 func because(reason metrics.Reason, err error) error { return &refusal{err, reason} }
 
-// reasonOf returns the reason of a refusal. For any other error, the reason is a device of the host.
+// reasonOf returns the reason of an error for the metrics. Without a more exact one, it is a device of the host.
 func reasonOf(err error) metrics.Reason {
+	if _, ok := errors.AsType[plan.InUseError](err); ok {
+		return metrics.ReasonInUse
+	}
+	if _, ok := errors.AsType[plan.TooMuchError](err); ok {
+		return metrics.ReasonParameters
+	}
 	if refused, ok := errors.AsType[*refusal](err); ok {
 		return refused.reason
 	}
@@ -233,18 +240,4 @@ func reasonOf(err error) metrics.Reason {
 		return metrics.ReasonNetns
 	}
 	return metrics.ReasonDevice
-}
-
-// recordReason returns the reason for an error of a record.
-func recordReason(err error) metrics.Reason {
-	if refused, ok := errors.AsType[*refusal](err); ok {
-		return refused.reason
-	}
-	if _, ok := errors.AsType[plan.InUseError](err); ok {
-		return metrics.ReasonInUse
-	}
-	if _, ok := errors.AsType[plan.TooMuchError](err); ok {
-		return metrics.ReasonParameters
-	}
-	return metrics.ReasonRecord
 }

@@ -49,16 +49,16 @@ func (c *Claims) prepareAfter(ctx context.Context, claim *resourceapi.ResourceCl
 		if !errors.As(err, &conflict) {
 			return devices, err
 		}
-		f, released, releaseErr := c.release(ctx, conflict.Holder.UID, claim, kubelet)
+		e, released, releaseErr := c.release(ctx, conflict.Holder.UID, claim, kubelet)
 		switch {
 		case releaseErr != nil:
 			return nil, fmt.Errorf("%w (whether that claim can go is not known: %w)", err, releaseErr)
 		case released:
 			continue // with the next conflict
-		case f.verdict() == inUse:
+		case e.verdict() == inUse:
 			return nil, err
 		default:
-			return nil, fmt.Errorf("claim %s/%s: %w", claim.Namespace, claim.Name, conflict.Because(f.why(c.cfg.Store.RecordPath(conflict.Holder.UID))))
+			return nil, fmt.Errorf("claim %s/%s: %w", claim.Namespace, claim.Name, conflict.Because(e.why(c.cfg.Store.RecordPath(conflict.Holder.UID))))
 		}
 	}
 }
@@ -66,32 +66,32 @@ func (c *Claims) prepareAfter(ctx context.Context, claim *resourceapi.ResourceCl
 // release removes a claim if no pod can use it any more, and returns the evidence. asking is the claim that the kubelet
 // wants to prepare, nil for none. The HCAs of the claim stay locked until the end, so that the evidence is still true
 // when the record is removed.
-func (c *releaser) release(ctx context.Context, uid types.UID, asking *resourceapi.ResourceClaim, kubelet kubeletWord) (f evidence, released bool, err error) {
+func (c *releaser) release(ctx context.Context, uid types.UID, asking *resourceapi.ResourceClaim, kubelet kubeletWord) (e evidence, released bool, err error) {
 	unlock, err := c.cfg.Store.LockClaim(ctx, uid)
 	if err != nil {
-		return f, false, err
+		return e, false, err
 	}
 	defer unlock()
 	var gone *plan.Plan
 	released, err = c.cfg.Store.Release(ctx, uid, func(p *plan.Plan) bool {
-		f = c.evidenceOf(ctx, p, asking, kubelet)
+		e = c.evidenceOf(ctx, p, asking, kubelet)
 		gone = p
-		return f.verdict() == over
+		return e.verdict() == over
 	}, func() error { return c.removeFiles(uid) })
 	if !released || gone == nil { // the record stays, or another caller has removed it
-		return f, released, err
+		return e, released, err
 	}
-	klog.FromContext(ctx).Info("Forgetting a claim that nobody can use any more", "claim", gone.Claim(), "uid", uid, "reason", f.Allocation.String())
-	c.cfg.Report.Note("Forgotten", gone.Claim(), "UID %s: %v, and no pod of the node uses it", uid, f.Allocation)
+	klog.FromContext(ctx).Info("Forgetting a claim that nobody can use any more", "claim", gone.Claim(), "uid", uid, "reason", e.Allocation.String())
+	c.cfg.Report.Note("Forgotten", gone.Claim(), "UID %s: %v, and no pod of the node uses it", uid, e.Allocation)
 	c.cfg.Report.Ended(uid)
 	c.cfg.Offer.Ended()
-	return f, released, err
+	return e, released, err
 }
 
 // evidenceOf gathers the evidence about a claim. If the allocation of the claim still exists, nothing else matters.
-func (c *releaser) evidenceOf(ctx context.Context, p *plan.Plan, asking *resourceapi.ResourceClaim, kubelet kubeletWord) (f evidence) {
-	if f.Allocation, f.Doubt = c.askAllocation(ctx, p); f.Doubt != nil || f.Allocation == allocationStands {
-		return f
+func (c *releaser) evidenceOf(ctx context.Context, p *plan.Plan, asking *resourceapi.ResourceClaim, kubelet kubeletWord) (e evidence) {
+	if e.Allocation, e.Doubt = c.askAllocation(ctx, p); e.Doubt != nil || e.Allocation == allocationStands {
+		return e
 	}
 	var errs [2]error
 	name := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
@@ -101,14 +101,14 @@ func (c *releaser) evidenceOf(ctx context.Context, p *plan.Plan, asking *resourc
 	if !own {
 		var claims podresources.Claims
 		claims, errs[0] = kubelet()
-		f.Listed = podNames(claims.Users(name, p.CDIDevices()))
+		e.Listed = podNames(claims.Users(name, p.CDIDevices()))
 	}
-	f.Running, errs[1] = c.podsRunning(p)
+	e.Running, errs[1] = c.podsRunning(p)
 	if own { // pods that are about to start already have a cgroup
-		f.Running = slices.DeleteFunc(f.Running, func(pod types.UID) bool { return slices.Contains(plan.PodsOf(asking), pod) })
+		e.Running = slices.DeleteFunc(e.Running, func(pod types.UID) bool { return slices.Contains(plan.PodsOf(asking), pod) })
 	}
-	f.Doubt = errors.Join(errs[:]...)
-	return f
+	e.Doubt = errors.Join(errs[:]...)
+	return e
 }
 
 func podNames(pods []podresources.Pod) (names []string) {
@@ -135,12 +135,8 @@ func (c *releaser) askAllocation(ctx context.Context, p *plan.Plan) (allocation,
 // podsRunning returns the pods that got a claim and still have a cgroup on the node, or a sandbox in the container
 // runtime. The error is the reason why further pods may run.
 func (c *releaser) podsRunning(p *plan.Plan) (pods []types.UID, err error) {
-	given := p.Pods
-	if p.Only != "" && !slices.Contains(given, p.Only) {
-		given = append(slices.Clip(given), p.Only)
-	}
 	cgroups, cgroupErr := c.readPods()
-	for _, pod := range given {
+	for _, pod := range p.KnownPods() {
 		if cgroups.Has(string(pod)) {
 			pods = append(pods, pod)
 		}

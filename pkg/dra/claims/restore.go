@@ -50,8 +50,7 @@ func (c *Claims) Restore(ctx context.Context) error {
 
 // Renew reads the host again and rewrites the specs of claims, after the kernel made new nodes.
 func (c *Claims) Renew(ctx context.Context, plans []*plan.Plan) error {
-	_, err := c.cfg.Node.Rescan()
-	errs := []error{err}
+	errs := []error{c.cfg.Node.Rescan()}
 	for _, p := range plans {
 		errs = append(errs, c.restoreClaim(ctx, p.UID))
 	}

@@ -89,11 +89,11 @@ func (c *Claims) writeSpec(host *node.Host, p *plan.Plan, spec *claimSpec) (chan
 // writeFiles writes the files that the spec of a claim mounts.
 func (c *Claims) writeFiles(p *plan.Plan, spec *claimSpec) error {
 	if err := spec.errFiles; err != nil {
-		return because(recordReason(err), err)
+		return because(metrics.ReasonRecord, err)
 	}
 	for _, f := range spec.files {
 		if err := c.cfg.Store.WriteMetadata(p.UID, f.Name, f.Data); err != nil {
-			return because(recordReason(err), fmt.Errorf("claim %s: %w", p.Claim(), err))
+			return because(metrics.ReasonRecord, fmt.Errorf("claim %s: %w", p.Claim(), err))
 		}
 	}
 	return nil

@@ -19,7 +19,7 @@ import (
 // another one meanwhile.
 func TestOneHost(t *testing.T) {
 	const name, ibdev = "pci-0000-19-00-0", "mlx5_0"
-	worker := drivertest.NewSharedHost(t, "hgx-h100")
+	worker := drivertest.NewHost(t, "hgx-h100")
 	store, err := claimstore.Open(drivertest.TempDir(t), claimstore.Boot{ID: "boot"})
 	if err != nil {
 		t.Fatal(err)
@@ -37,8 +37,8 @@ func TestOneHost(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(worker.Root, "sys/class/infiniband", ibdev, "fw_ver"), []byte(newer+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if now, err := n.Rescan(); err != nil || now.Lookup(name).Firmware != newer {
-		t.Fatalf("the node has %v, %v", now.Lookup(name), err)
+	if err := n.Rescan(); err != nil || n.Host().Lookup(name).Firmware != newer {
+		t.Fatalf("the node has %v, %v", n.Host().Lookup(name), err)
 	}
 	p := &plan.Plan{
 		UID: "uid-1", Namespace: "team-a", Name: "nics", Metadata: &plan.Metadata{Dir: "/run/files/uid-1"},

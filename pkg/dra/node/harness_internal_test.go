@@ -17,7 +17,7 @@ func opened(t testing.TB, cfg Config) *Node {
 		t.Fatal(err)
 	}
 	cfg.Store, cfg.Health, cfg.Now = store, health.DefaultConfig(), time.Now
-	cfg.HostRoot = "/" // rdmamap has one root for a process, and is not asked
+	cfg.HostRoot = "/" // rdmamap is not asked
 	n, err := Open(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -13,11 +13,9 @@ import (
 
 // judge has the data for judging the health of the node's HCAs.
 type judge struct {
-	model      *health.Model // used by Start, then only by Run
-	down, up   time.Duration // the defaults that SetTimes may change
-	times      atomic.Pointer[Times]
-	thresholds []health.Threshold
-	readings   map[health.PortID]health.Reading // of the last poll; only Run uses it
+	model    *health.Model // used by Start, then only by Run
+	times    atomic.Pointer[Times]
+	readings map[health.PortID]health.Reading // of the last poll; only Run uses it
 
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change of health
@@ -28,8 +26,7 @@ type judge struct {
 type Times func(down, up time.Duration) (time.Duration, time.Duration)
 
 func newJudge(cfg health.Config) *judge {
-	model := health.New(cfg)
-	return &judge{model: model, down: cfg.Down, up: cfg.Up, thresholds: cfg.Thresholds, changed: make(chan struct{})}
+	return &judge{model: health.New(cfg), changed: make(chan struct{})}
 }
 
 // SetTimes sets the times for judging the health of HCAs. They apply at once.
@@ -58,7 +55,7 @@ func (j *judge) due(now time.Time, most time.Duration) time.Duration {
 func (n *Node) judge(ctx context.Context, now time.Time) bool {
 	view, model := n.View(ctx), n.health.model
 	if times := n.health.times.Load(); times != nil {
-		model.SetTimes((*times)(n.health.down, n.health.up))
+		model.SetTimes((*times)(n.cfg.Health.Down, n.cfg.Health.Up))
 	}
 	transitions := model.Observe(health.Observation{
 		Snapshot: view.Snapshot, Held: view.held(), Unbound: view.unbound(), Readings: n.health.readings,

@@ -27,7 +27,8 @@ func TestKnownWhileItMoves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, err := n.Rescan()
+	err = n.Rescan()
+	host := n.Host()
 	if err != nil || host.Lookup(name) == nil || len(host.Lookup(name).Ports) > 0 {
 		t.Fatalf("the host has %+v, %v", host.Snapshot, err)
 	}

@@ -83,19 +83,17 @@ func Open(cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, sys: cfg.Sys, health: newJudge(cfg.Health), changed: wake.NewSignal()}
+	n := &Node{cfg: cfg, sys: cfg.Sys, health: newJudge(cfg.Health), changed: wake.NewSignal(), movable: movable{Mover: cfg.Mover}}
 	if n.sys == nil {
 		n.sys = sysfs.DirFS(filepath.Join(cfg.HostRoot, "sys"))
 	}
 	if n.cfg.Source == nil {
 		n.cfg.Source = kernelEvents(cfg.Events)
 	}
-	n.verifier.root, n.verifier.sys, n.verifier.second.ask = cfg.HostRoot, n.sys, second.DevicesForPCI
-	n.movable.Mover = cfg.Mover
+	n.verifier = verifier{root: cfg.HostRoot, sys: n.sys, second: &secondOpinion{ask: second.DevicesForPCI}}
 	n.scanner = rdma.NewScanner(n.sys)
 	n.host.Store(&Host{Health: n.health.model.View(), Sys: n.sys, seen: map[string]*rdma.HCA{}})
-	_, err = n.Rescan()
-	return n, err
+	return n, n.Rescan()
 }
 
 // Host returns the last reading of the host.

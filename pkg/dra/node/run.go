@@ -26,12 +26,12 @@ func (n *Node) Start(ctx context.Context, l Listener) error {
 	if err := n.recall(); err != nil {
 		logger.Error(err, "What an earlier driver knew of the HCAs is lost")
 	}
-	if n.cfg.Mover != nil {
-		if _, err := n.Rescan(); err != nil { // now finds recalled HCAs that are in pods
+	if n.Mover != nil {
+		if err := n.Rescan(); err != nil { // now finds recalled HCAs that are in pods
 			return err
 		}
 	}
-	n.health.readings = readPorts(n.sys, n.Host().Snapshot, n.health.thresholds)
+	n.health.readings = readPorts(n.sys, n.Host().Snapshot, n.cfg.Health.Thresholds)
 	n.judge(ctx, n.cfg.Now())
 	n.remember(ctx)
 	return nil
@@ -59,7 +59,7 @@ func (n *Node) Run(ctx context.Context) {
 			n.looked(ctx, n.update(rdma.Changes{IBDevs: rdma.NamesOf(n.health.model.Pending()...)}))
 		case <-poll.C:
 			n.looked(ctx, n.poll())
-			n.health.readings = readPorts(n.sys, n.Host().Snapshot, n.health.thresholds)
+			n.health.readings = readPorts(n.sys, n.Host().Snapshot, n.cfg.Health.Thresholds)
 		case <-n.changed:
 			n.adapt(ctx)
 		}

@@ -9,17 +9,17 @@ import (
 
 // TestEventCost: an event about one HCA reads that HCA, however many there are.
 func TestEventCost(t *testing.T) {
-	cost := map[int]int64{}
+	cost := map[int]int{}
 	for _, functions := range []int{8, 1016} {
 		host := largehost.New(t, functions)
 		n := opened(t, Config{Sys: host})
 		before := n.Host()
 		host.Down.Store(true)
-		host.Reads.Store(0)
+		host.Reset()
 		if err := n.update(rdma.Changes{IBDevs: rdma.NamesOf(host.Last.IBDev)}); err != nil {
 			t.Fatal(err)
 		}
-		cost[functions] = host.Reads.Load()
+		cost[functions] = host.Operations()
 		t.Logf("%d HCAs: %d operations", functions, cost[functions])
 		now := n.Host().Lookup(host.Last.Name)
 		if now == nil || now.Active() {

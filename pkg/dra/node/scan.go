@@ -9,26 +9,24 @@ import (
 )
 
 // Rescan reads the whole host, and signals a change to Run. It may be called by any goroutine.
-func (n *Node) Rescan() (*Host, error) { return n.read((*rdma.Scanner).Scan) }
+func (n *Node) Rescan() error { return n.read((*rdma.Scanner).Scan) }
 
 // update reads what may have changed, and signals a change to Run.
 func (n *Node) update(c rdma.Changes) error {
-	_, err := n.read(func(s *rdma.Scanner) (*rdma.Snapshot, error) { return s.Update(c) })
-	return err
+	return n.read(func(s *rdma.Scanner) (*rdma.Snapshot, error) { return s.Update(c) })
 }
 
 // poll reads what changes without an event of the kernel, and signals a change to Run.
 func (n *Node) poll() error {
-	_, err := n.read(func(s *rdma.Scanner) (*rdma.Snapshot, error) { return s.Update(s.Poll()) })
-	return err
+	return n.read(func(s *rdma.Scanner) (*rdma.Snapshot, error) { return s.Update(s.Poll()) })
 }
 
-func (n *Node) read(how func(*rdma.Scanner) (*rdma.Snapshot, error)) (*Host, error) {
+func (n *Node) read(how func(*rdma.Scanner) (*rdma.Snapshot, error)) error {
 	n.scan.Lock()
 	defer n.scan.Unlock()
 	snap, err := how(n.scanner)
 	if err != nil {
-		return nil, fmt.Errorf("discover the RDMA devices below %q: %w", n.cfg.HostRoot, err)
+		return fmt.Errorf("discover the RDMA devices below %q: %w", n.cfg.HostRoot, err)
 	}
 	var diff rdma.Difference
 	var unknown, first bool
@@ -49,7 +47,7 @@ func (n *Node) read(how func(*rdma.Scanner) (*rdma.Snapshot, error)) (*Host, err
 		n.reshaped.Store(true)
 		n.changed.Set()
 	}
-	return n.Host(), nil
+	return nil
 }
 
 // addMoved adds the HCAs that are in the network namespaces of pods. They count as present: all general properties of

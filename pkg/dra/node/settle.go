@@ -27,13 +27,13 @@ func (e *UnsettledError) Unwrap() error { return e.error }
 func (n *Node) Settle(ctx context.Context, until time.Time, try func() error) error {
 	for wait := time.Duration(0); ; wait = max(settleStep, 2*wait) {
 		err := try()
-		if unsettled := (*UnsettledError)(nil); err == nil || !errors.As(err, &unsettled) {
+		if _, ok := errors.AsType[*UnsettledError](err); !ok {
 			return err
 		}
 		if wait > 0 && (time.Now().After(until) || !wake.Sleep(ctx, wait)) {
 			return err
 		}
-		if _, err := n.Rescan(); err != nil {
+		if err := n.Rescan(); err != nil {
 			return err
 		}
 	}

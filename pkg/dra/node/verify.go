@@ -30,7 +30,7 @@ func (n *Node) Confirm(host *Host, p *plan.Plan) error {
 type verifier struct {
 	root   string // of the host
 	sys    fs.ReadLinkFS
-	second secondOpinion
+	second *secondOpinion
 }
 
 // verify checks that the kernel's names of an HCA still lead to its slot, and that its nodes in /dev match sysfs. The

@@ -27,6 +27,14 @@ func ownerOf(claim *resourceapi.ResourceClaim) types.UID {
 	return ""
 }
 
+// KnownPods returns the pods that the claim is known to be for: those of its record, and the one that it was made for.
+func (p *Plan) KnownPods() []types.UID {
+	if p.Only == "" {
+		return p.Pods
+	}
+	return p.WithPods(p.Only).Pods
+}
+
 // WithPods returns the plan with more pods. It returns the plan itself if it has them already.
 func (p *Plan) WithPods(pods ...types.UID) *Plan {
 	with := *p

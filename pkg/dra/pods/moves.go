@@ -137,7 +137,7 @@ func (m *moves) out(ctx context.Context, pod nri.Pod, ibdevs []string) {
 	watch.Whole(metrics.PhaseOut)
 	logger.Info("Brought RDMA devices back from a pod", "pod", klog.KRef(pod.Namespace, pod.Name), "ibdevs", back)
 	m.cfg.Report.Note("MovedOut", pod.Namespace+"/"+pod.Name, "%s", strings.Join(back, ", "))
-	if _, err := m.cfg.Node.Rescan(); err != nil {
+	if err := m.cfg.Node.Rescan(); err != nil {
 		logger.Error(err, "Host not read after RDMA devices came back")
 	}
 }

@@ -81,7 +81,7 @@ func (s *Pods) Using(p *plan.Plan) (pods []types.UID, complete bool) {
 	for _, sandbox := range sandboxes {
 		pod := types.UID(sandbox.UID)
 		uses := func(c nri.Container) bool { return usesClaim(c, p) }
-		if pod == p.Only || slices.Contains(p.Pods, pod) || slices.ContainsFunc(sandbox.Containers, uses) {
+		if slices.Contains(p.KnownPods(), pod) || slices.ContainsFunc(sandbox.Containers, uses) {
 			pods = append(pods, pod)
 		}
 	}

@@ -28,7 +28,7 @@ import (
 // TestLinksThatFollow: of links that fail one after the other the first has no event at once, since the others are in
 // doubt when it is judged: the drivers of all nodes would send it. The node gets one event of all.
 func TestLinksThatFollow(t *testing.T) {
-	n := drivertest.NewSharedNode(t, "hgx-h100")
+	n := drivertest.NewNode(t, "hgx-h100")
 	store, err := claimstore.Open(n.StateDir, claimstore.Boot{ID: "boot"})
 	if err != nil {
 		t.Fatal(err)
