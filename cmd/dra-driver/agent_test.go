@@ -33,7 +33,8 @@ func TestUserAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}}
-	_, _ = client.ResourceV1().ResourceClaims("team-a").UpdateStatus(t.Context(), claim, metav1.UpdateOptions{}) // there is none
+	// There is no such claim.
+	_, _ = client.ResourceV1().ResourceClaims("team-a").UpdateStatus(t.Context(), claim, metav1.UpdateOptions{})
 	if want := "dra-driver-rdma/" + version.Get(); agent != want {
 		t.Errorf("user agent %q, want %q", agent, want)
 	}

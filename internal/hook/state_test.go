@@ -38,7 +38,8 @@ func TestParseState(t *testing.T) {
 			strings.Replace(runcState, `"annotations":{`,
 				`"annotations":{"io.kubernetes.pod.uid":"other","io.kubernetes.container.name":"other",`+
 					`"io.kubernetes.cri-o.ContainerID":"guess",`, 1), State{"web", "creating", pid(4242), "u", "c"}},
-		{"the same, behind", `{"id":"web","annotations":{"io.kubernetes.cri.container-name":"c","io.kubernetes.cri.sandbox-uid":"u",` +
+		{"the same, behind", `{"id":"web","annotations":{"io.kubernetes.cri.container-name":"c",` +
+			`"io.kubernetes.cri.sandbox-uid":"u",` +
 			`"io.kubernetes.pod.uid":"other","io.kubernetes.container.name":"other"}}`,
 			State{ID: "web", PodUID: "u", Container: "c"}},
 		{"an image's annotations under CRI-O", strings.Replace(crioState, `"a":[1]`,

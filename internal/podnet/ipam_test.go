@@ -66,8 +66,9 @@ func TestStatic(t *testing.T) {
 	ipam := &podnet.IPAM{Dir: podnettest.Plugins(t)}
 	l := podnet.Lease{Network: "roce", Container: "claim.nic.pod", Netns: "/run/netns/x", Interface: "rdma0",
 		Config: json.RawMessage(
-			`{"type": "static", "addresses": [{"address": "10.78.0.5/24", "gateway": "10.78.0.1"}, {"address": ` +
-				`"fd78::5/64"}], "routes": [{"dst": "10.79.0.0/16"}, {"dst": "fd79::/64", "gw": "fd78::1"}, {"dst": "fd80::/64"}]}`)}
+			`{"type": "static", "addresses": [{"address": "10.78.0.5/24", "gateway": "10.78.0.1"}, ` +
+				`{"address": "fd78::5/64"}], "routes": [{"dst": "10.79.0.0/16"}, ` +
+				`{"dst": "fd79::/64", "gw": "fd78::1"}, {"dst": "fd80::/64"}]}`)}
 	for range 2 {
 		addresses, routes, err := ipam.Add(t.Context(), l)
 		if err != nil {

@@ -107,8 +107,10 @@ func TestAttach(t *testing.T) {
 				t.Errorf("attached again: %v\n%s", err, diff)
 			}
 			mac := strings.TrimSpace(pod.IP("-br link show dev rdma0"))
-			if wanted := (podnet.State{Name: "rdma0", MAC: state.MAC, MTU: 1300,
-				Addresses: []string{"10.9.0.2/24", "fd09::2/64"}}); !cmp.Equal(state, wanted) || !strings.Contains(mac, state.MAC) || !strings.Contains(mac, "UP") {
+			wanted := podnet.State{
+				Name: "rdma0", MAC: state.MAC, MTU: 1300, Addresses: []string{"10.9.0.2/24", "fd09::2/64"},
+			}
+			if !cmp.Equal(state, wanted) || !strings.Contains(mac, state.MAC) || !strings.Contains(mac, "UP") {
 				t.Errorf("state %+v, and the kernel says %s", state, mac)
 			}
 			routes := pod.IP("route show dev rdma0")

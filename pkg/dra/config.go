@@ -92,7 +92,6 @@ type Config struct {
 // setDefaults replaces the fields without a value by their defaults.
 func (c *Config) setDefaults() {
 	c.Health = cmp.Or(c.Health, new(health.DefaultConfig()))
-	c.Policy = cmp.Or(c.Policy, policy.Default())
 	if c.now == nil {
 		c.now = time.Now
 	}

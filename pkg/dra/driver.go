@@ -80,7 +80,8 @@ func (d *Driver) connect(attacher *attach.Attacher) {
 	cfg := &d.cfg
 	d.report = d.newReporter(attacher)
 	d.offer = offer.New(offer.Config{
-		Client: d.client, Node: d.node, NodeName: cfg.NodeName, Site: cfg.Site, Policy: cfg.Policy, PolicyFile: cfg.PolicyFile,
+		Client: d.client, Node: d.node, NodeName: cfg.NodeName,
+		Site: cfg.Site, Policy: cfg.Policy, PolicyFile: cfg.PolicyFile,
 		DeviceInfoDir: cfg.DeviceInfoDir, RuntimeCDI: cfg.RuntimeCDI, Troubles: cfg.Troubles, Metrics: cfg.Metrics,
 		Report: d.report, Now: cfg.now,
 	})

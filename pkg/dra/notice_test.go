@@ -111,8 +111,8 @@ func TestEventsOfContainers(t *testing.T) {
 	for reason, part := range map[string]string{
 		event.MemlockNotRaised.Reason: "container worker has less locked memory than claim claim-1 asks for: " +
 			"need CAP_SYS_RESOURCE",
-		event.NetdevMissing.Reason: "container worker has RoCE devices of claim claim-1, but none of their network interfaces: " +
-			"ens1f0v2 stayed on the host",
+		event.NetdevMissing.Reason: "container worker has RoCE devices of claim claim-1, " +
+			"but none of their network interfaces: ens1f0v2 stayed on the host",
 		event.LimitNotSet.Reason: "container worker is not limited on mlx5_4 as claim claim-1 says: no controller",
 	} {
 		if got := message(t, n, "Pod", reason); !strings.Contains(got, part) {

@@ -20,7 +20,9 @@ func onHost(name string) nri.Pod {
 // TestOnHost: a pod with the host's network uses its claim's HCA on the host. Another pod of the claim does not take it away while
 // that one runs, whoever was there when it started, and whether the API server still knows of it.
 func TestOnHost(t *testing.T) {
-	for _, name := range []string{"both known", "came later", "deleted by force", "deleted by force first", "driver restarted"} {
+	for _, name := range []string{
+		"both known", "came later", "deleted by force", "deleted by force first", "driver restarted",
+	} {
 		t.Run(name, func(t *testing.T) {
 			n, k, d := follow(t, make(chan watch.Signal), withEvents)
 			waitTaints(t, n, onlyHCA, "")

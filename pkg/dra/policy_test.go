@@ -251,7 +251,8 @@ func TestReadPolicy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newConfigMap(t, tc.lines)
-			if _, err := offer.ReadPolicy(m.file()); err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), m.file()) {
+			_, err := offer.ReadPolicy(m.file())
+			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), m.file()) {
 				t.Errorf("error is %v, want the file and %q", err, tc.want)
 			}
 		})

@@ -37,7 +37,8 @@ func (d *Driver) inputs(ctx context.Context) report.Inputs {
 	view := d.node.View(ctx)
 	in := report.Inputs{
 		Node: d.cfg.NodeName, Version: version.String("dra-driver"), Started: d.kubelet.started, Now: d.cfg.now(),
-		View: view, Decision: &d.offer.Decision(ctx).Result, Published: d.offer.Published(), Taints: d.offer.Taints(view.Health),
+		View: view, Decision: &d.offer.Decision(ctx).Result, Published: d.offer.Published(),
+		Taints:     d.offer.Taints(view.Health),
 		Registered: d.kubelet.registered.Load(), NRIConnected: d.pods.Connected(), Problems: d.problems(view),
 		Troubles: d.cfg.Troubles, Events: d.report.History(),
 		Cgroups: sysfs.DirFS(filepath.Join(d.cfg.HostRoot, "sys/fs/cgroup")),

@@ -199,8 +199,10 @@ var scenarios = []scenario{{
 	make: func(*fleet.Fleet) inspect.Question {
 		return inspect.Question{Pod: ofTemplate("monitor"), Templates: map[string]bool{"monitor": true},
 			Events: []corev1.Event{{
-				Reason:  "FailedResourceClaimCreation",
-				Message: "PodResourceClaim devices: failed to create ResourceClaim: resourceclaims is forbidden: admin access to devices requires the `resource.kubernetes.io/admin-access: true` label on the containing namespace",
+				Reason: "FailedResourceClaimCreation",
+				Message: "PodResourceClaim devices: failed to create ResourceClaim: resourceclaims is forbidden: " +
+					"admin access to devices requires the `resource.kubernetes.io/admin-access: true` label " +
+					"on the containing namespace",
 			}}}
 	},
 }, {

@@ -195,8 +195,8 @@ func (w *inquiry) whatIf(ctx context.Context, claims []*resourceapi.ResourceClai
 		w.find(Finding{
 			Reason: "NeverFits",
 			Message: "it would not fit either if every other claim ended: " +
-				"no node where the pod can go has what its claims ask for",
-			Remedy: "change the claims or the pod, or add a node that has it",
+				"no node that the pod can use has the devices that its claims request",
+			Remedy: "change the claims or the pod, or add a node that has them",
 		})
 	}
 	if len(t.remedies) > 0 && t.remedies[0].Change == ChangeNothing {

@@ -19,9 +19,8 @@ const (
 // /sys: os.DirFS("/sys"), or a fixture. It reads each class directory once and
 // a fixed number of files for each HCA, so its cost is linear in their number.
 //
-// Snapshot.Problems has what could not be read; everything else is complete. The error says
-// that sys is not the root of a sysfs tree. A host without RDMA is no error: its snapshot has
-// no HCAs.
+// Snapshot.Problems lists the unreadable parts of the host. All other parts are complete. Discover returns an error if
+// sys is not the root of a sysfs tree. A host without RDMA is no error: its snapshot has no HCAs.
 //
 // A program that reads the host repeatedly uses a [Scanner].
 func Discover(sys fs.ReadLinkFS) (*Snapshot, error) {

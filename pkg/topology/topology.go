@@ -102,8 +102,8 @@ type Node struct {
 }
 
 // Discover reads the accelerators from sys, whose root is the host's /sys. It arranges them with the
-// HCAs of a snapshot of the same tree. Topology.Problems has what could not be read; everything
-// else is complete.
+// HCAs of a snapshot of the same tree. Topology.Problems lists the unreadable parts of the host. All other parts are
+// complete.
 func Discover(sys fs.ReadLinkFS, snap *rdma.Snapshot) *Topology {
 	t := &Topology{Devices: []*Device{}, NUMANodes: []NUMANode{}}
 	p := &pciBus{sys: sys}

@@ -7,13 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/supervisor"
 )
 
 // world is what of the host a cluster must not change.
@@ -140,8 +140,10 @@ func TestSupervisorKilled(t *testing.T) {
 	o := options(t)
 	c := up(t, o)
 	apply(t, c, plainPod)
-	processes, _ := ours(t, o.StateDir)
-	pid := slices.Min(processes) // it was there before all others
+	pid, err := supervisor.NewClient(o.StateDir).Pid(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

@@ -55,15 +55,20 @@ var bans = []importrules.Ban{{
 		module + "/pkg/dra/claimstore", module + "/pkg/dra/health", module + "/pkg/dra/plan",
 	},
 }, {
-	Name:    "offer",
-	Why:     "what is published follows from the host, the policy and the records: it cannot reach claims, pods or reports",
-	Of:      []string{module + "/pkg/dra/offer"},
-	Imports: []string{module + "/pkg/dra", module + "/pkg/dra/claims", module + "/pkg/dra/pods", module + "/pkg/dra/report"},
+	Name: "offer",
+	Why:  "what is published follows from the host, the policy and the records: not from claims, pods or reports",
+	Of:   []string{module + "/pkg/dra/offer"},
+	Imports: []string{
+		module + "/pkg/dra", module + "/pkg/dra/claims", module + "/pkg/dra/pods", module + "/pkg/dra/report",
+	},
 }, {
-	Name:    "claims",
-	Why:     "a claim is prepared on a host: what is published, pods and reports are interfaces of the package's own",
-	Of:      []string{module + "/pkg/dra/claims"},
-	Imports: []string{module + "/pkg/dra", module + "/pkg/dra/offer", module + "/pkg/dra/pods", module + "/pkg/dra/report", module + "/internal/nri", module + "/internal/podnet", module + "/internal/rdmanetns"},
+	Name: "claims",
+	Why:  "a claim is prepared on a host: what is published, pods and reports are interfaces of the package's own",
+	Of:   []string{module + "/pkg/dra/claims"},
+	Imports: []string{
+		module + "/pkg/dra", module + "/pkg/dra/offer", module + "/pkg/dra/pods", module + "/pkg/dra/report",
+		module + "/internal/nri", module + "/internal/podnet", module + "/internal/rdmanetns",
+	},
 }, {
 	Name:    "pods",
 	Why:     "pods ask claims and the host, and nothing else",
@@ -71,12 +76,13 @@ var bans = []importrules.Ban{{
 	Imports: []string{module + "/pkg/dra", module + "/pkg/dra/offer", module + "/pkg/dra/report"},
 }, {
 	Name: "report",
-	Why:  "what the driver reports is a function of the host and of values: it cannot reach claims, pods or what is published",
+	Why:  "what the driver reports is a function of the host and of values: not of claims, pods or what is published",
 	Of:   []string{module + "/pkg/dra/report"},
 	Imports: []string{
 		module + "/pkg/dra", module + "/pkg/dra/claims", module + "/pkg/dra/offer", module + "/pkg/dra/pods",
-		module + "/pkg/dra/claimstore", module + "/pkg/dra/attach", module + "/pkg/dra/publisher", module + "/pkg/dra/resources",
-		module + "/pkg/dra/podmeta", module + "/pkg/cdi", module + "/internal/nri", module + "/internal/podnet",
+		module + "/pkg/dra/claimstore", module + "/pkg/dra/attach", module + "/pkg/dra/publisher",
+		module + "/pkg/dra/resources", module + "/pkg/dra/podmeta", module + "/pkg/cdi",
+		module + "/internal/nri", module + "/internal/podnet",
 		module + "/internal/rdmanetns", module + "/internal/watch",
 	},
 }, {

@@ -100,7 +100,8 @@ func (e evidence) verdict() verdict {
 func (e evidence) why(record string) string {
 	switch e.verdict() {
 	case listed:
-		return fmt.Sprintf("%v, but the kubelet still lists pod %s with it; delete the pod", e.Allocation, strings.Join(e.Listed, ", "))
+		return fmt.Sprintf("%v, but the kubelet still lists pod %s with it; delete the pod",
+			e.Allocation, strings.Join(e.Listed, ", "))
 	case running:
 		var pods []string
 		for _, uid := range e.Running {

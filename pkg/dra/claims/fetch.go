@@ -44,7 +44,9 @@ type fetchedKey struct{}
 
 // WithClaims starts to get claims and returns at once, with a context that has them. The caller must call the returned
 // function, which ends the requests.
-func WithClaims(ctx context.Context, client kubernetes.Interface, claims []*drapb.Claim) (context.Context, context.CancelFunc) {
+func WithClaims(
+	ctx context.Context, client kubernetes.Interface, claims []*drapb.Claim,
+) (context.Context, context.CancelFunc) {
 	limited, cancel := context.WithTimeout(ctx, claimTime)
 	all := fetched{}
 	for _, c := range claims {

@@ -61,7 +61,9 @@ func logReports(logger klog.Logger, dir string, record func(hook.Report) error) 
 
 // logLimit logs the result for the limit on one HCA in a container.
 func logLimit(logger klog.Logger, container string, l hook.LimitResult) {
-	values := []any{"container", container, "ibdev", l.Device, "limit", l.Want.String(), "outcome", l.Outcome, "detail", l.Message}
+	values := []any{
+		"container", container, "ibdev", l.Device, "limit", l.Want.String(), "outcome", l.Outcome, "detail", l.Message,
+	}
 	if l.Outcome.Well() {
 		logger.V(2).Info("Limit of a container on an HCA", values...)
 	} else {

@@ -75,7 +75,8 @@ func (c *releaser) sweepOrphans(ctx context.Context) error {
 		}
 	}
 	c.held = held
-	klog.FromContext(ctx).V(3).Info("Looked for claims that nobody can use any more", "claims", len(plans), "held", len(held))
+	klog.FromContext(ctx).V(3).Info("Looked for claims that nobody can use any more",
+		"claims", len(plans), "held", len(held))
 	return listErr
 }
 
@@ -84,7 +85,8 @@ func (c *releaser) reportHeld(ctx context.Context, p *plan.Plan, why string) {
 	if c.held[p.UID] == why {
 		return
 	}
-	note := fmt.Sprintf("%s on node %s held by claim %s (%s): %s", strings.Join(p.HCAs(), ", "), c.cfg.NodeName, p.Claim(), p.UID, why)
+	note := fmt.Sprintf("%s on node %s held by claim %s (%s): %s",
+		strings.Join(p.HCAs(), ", "), c.cfg.NodeName, p.Claim(), p.UID, why)
 	klog.FromContext(ctx).Error(nil, "HCAs stay held", "claim", p.Claim(), "uid", p.UID, "hcas", p.HCAs(), "reason", why)
 	c.cfg.Report.Record(event.Event{
 		Namespace: p.Namespace, Claim: p.Name, UID: p.UID, Reason: event.StillHeld, Message: note,

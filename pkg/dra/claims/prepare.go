@@ -26,15 +26,15 @@ const settleTime = 3 * time.Second
 
 // Prepare prepares claims. A failed claim does not affect the others. Prepare is idempotent, and may run concurrently
 // with itself, in this process and in another.
-func (c *Claims) Prepare(ctx context.Context, claims []*resourceapi.ResourceClaim) map[types.UID]kubeletplugin.PrepareResult {
+func (c *Claims) Prepare(
+	ctx context.Context, claims []*resourceapi.ResourceClaim,
+) map[types.UID]kubeletplugin.PrepareResult {
 	results := make(map[types.UID]kubeletplugin.PrepareResult, len(claims))
 	// All claims of a call share the wait, because the kubelet's time limit for the whole call is 45 s.
 	settled := time.Now().Add(settleTime)
 	unsure := c.learnOfNewClaims(ctx, claims)
 	for _, claim := range claims {
-		devices, err := c.prepareAfter(ctx, claim, func() ([]kubeletplugin.Device, error) {
-			return c.prepare(ctx, claim, settled, unsure)
-		})
+		devices, err := c.prepareAfter(ctx, claim, settled, unsure)
 		if err != nil {
 			err = plan.Bounded(err)
 			klog.FromContext(ctx).Error(err, "Claim not prepared", "claim", klog.KObj(claim), "uid", claim.UID)
@@ -116,7 +116,9 @@ func (c *Claims) tryPrepare(
 }
 
 // planOf makes the plan of a claim. It returns an error for a new claim if the host lacks one of its devices.
-func (c *Claims) planOf(ctx context.Context, host *node.Host, claim *resourceapi.ResourceClaim, unsure error) (*plan.Plan, error) {
+func (c *Claims) planOf(
+	ctx context.Context, host *node.Host, claim *resourceapi.ResourceClaim, unsure error,
+) (*plan.Plan, error) {
 	made, err := c.cfg.Store.Get(claim.UID)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Record of a claim is made again", "claim", klog.KObj(claim), "uid", claim.UID)
@@ -145,7 +147,9 @@ func (c *Claims) planOf(ctx context.Context, host *node.Host, claim *resourceapi
 }
 
 // facts returns the data of this node for the plan of a claim. made is the plan of an earlier Prepare, nil for none.
-func (c *Claims) facts(ctx context.Context, host *node.Host, claim *resourceapi.ResourceClaim, made *plan.Plan) plan.Facts {
+func (c *Claims) facts(
+	ctx context.Context, host *node.Host, claim *resourceapi.ResourceClaim, made *plan.Plan,
+) plan.Facts {
 	facts := c.cfg.Offer.Facts(ctx, host, claim)
 	facts.FilesDir = claimstore.MetadataDir(c.cfg.StateDir)
 	if c.cfg.DeviceMetadata {

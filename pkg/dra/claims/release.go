@@ -41,10 +41,12 @@ func (c *releaser) kubeletWord(ctx context.Context) kubeletWord {
 // prepareAfter prepares a claim. Other claims, or an earlier allocation of the same claim, may hold its HCAs.
 // prepareAfter releases the holders that no pod can use any more, and retries. It never holds the locks of two claims
 // at once.
-func (c *Claims) prepareAfter(ctx context.Context, claim *resourceapi.ResourceClaim, prepare func() ([]kubeletplugin.Device, error)) ([]kubeletplugin.Device, error) {
+func (c *Claims) prepareAfter(
+	ctx context.Context, claim *resourceapi.ResourceClaim, settled time.Time, unsure error,
+) ([]kubeletplugin.Device, error) {
 	kubelet := c.kubeletWord(ctx)
 	for {
-		devices, err := prepare()
+		devices, err := c.prepare(ctx, claim, settled, unsure)
 		var conflict plan.InUseError
 		if !errors.As(err, &conflict) {
 			return devices, err
@@ -58,7 +60,8 @@ func (c *Claims) prepareAfter(ctx context.Context, claim *resourceapi.ResourceCl
 		case e.verdict() == inUse:
 			return nil, err
 		default:
-			return nil, fmt.Errorf("claim %s/%s: %w", claim.Namespace, claim.Name, conflict.Because(e.why(c.cfg.Store.RecordPath(conflict.Holder.UID))))
+			why := e.why(c.cfg.Store.RecordPath(conflict.Holder.UID))
+			return nil, fmt.Errorf("claim %s/%s: %w", claim.Namespace, claim.Name, conflict.Because(why))
 		}
 	}
 }
@@ -66,7 +69,9 @@ func (c *Claims) prepareAfter(ctx context.Context, claim *resourceapi.ResourceCl
 // release removes a claim if no pod can use it any more, and returns the evidence. asking is the claim that the kubelet
 // wants to prepare, nil for none. The HCAs of the claim stay locked until the end, so that the evidence is still true
 // when the record is removed.
-func (c *releaser) release(ctx context.Context, uid types.UID, asking *resourceapi.ResourceClaim, kubelet kubeletWord) (e evidence, released bool, err error) {
+func (c *releaser) release(
+	ctx context.Context, uid types.UID, asking *resourceapi.ResourceClaim, kubelet kubeletWord,
+) (e evidence, released bool, err error) {
 	unlock, err := c.cfg.Store.LockClaim(ctx, uid)
 	if err != nil {
 		return e, false, err
@@ -81,7 +86,8 @@ func (c *releaser) release(ctx context.Context, uid types.UID, asking *resourcea
 	if !released || gone == nil { // the record stays, or another caller has removed it
 		return e, released, err
 	}
-	klog.FromContext(ctx).Info("Forgetting a claim that nobody can use any more", "claim", gone.Claim(), "uid", uid, "reason", e.Allocation.String())
+	klog.FromContext(ctx).Info("Forgetting a claim that nobody can use any more",
+		"claim", gone.Claim(), "uid", uid, "reason", e.Allocation.String())
 	c.cfg.Report.Note("Forgotten", gone.Claim(), "UID %s: %v, and no pod of the node uses it", uid, e.Allocation)
 	c.cfg.Report.Ended(uid)
 	c.cfg.Offer.Ended()
@@ -89,7 +95,9 @@ func (c *releaser) release(ctx context.Context, uid types.UID, asking *resourcea
 }
 
 // evidenceOf gathers the evidence about a claim. If the allocation of the claim still exists, nothing else matters.
-func (c *releaser) evidenceOf(ctx context.Context, p *plan.Plan, asking *resourceapi.ResourceClaim, kubelet kubeletWord) (e evidence) {
+func (c *releaser) evidenceOf(
+	ctx context.Context, p *plan.Plan, asking *resourceapi.ResourceClaim, kubelet kubeletWord,
+) (e evidence) {
 	if e.Allocation, e.Doubt = c.askAllocation(ctx, p); e.Doubt != nil || e.Allocation == allocationStands {
 		return e
 	}
@@ -105,7 +113,8 @@ func (c *releaser) evidenceOf(ctx context.Context, p *plan.Plan, asking *resourc
 	}
 	e.Running, errs[1] = c.podsRunning(p)
 	if own { // pods that are about to start already have a cgroup
-		e.Running = slices.DeleteFunc(e.Running, func(pod types.UID) bool { return slices.Contains(plan.PodsOf(asking), pod) })
+		about := plan.PodsOf(asking)
+		e.Running = slices.DeleteFunc(e.Running, func(pod types.UID) bool { return slices.Contains(about, pod) })
 	}
 	e.Doubt = errors.Join(errs[:]...)
 	return e
@@ -156,7 +165,8 @@ func (c *releaser) podsRunning(p *plan.Plan) (pods []types.UID, err error) {
 }
 
 // errLaterPods means that further pods of a claim are unknown.
-var errLaterPods = errors.New("it is not known which pods it was given to after the first: the hook, which reports them, is off (chart values hookDir, hookReportDir)")
+var errLaterPods = errors.New("it is not known which pods it was given to after the first: " +
+	"the hook, which reports them, is off (chart values hookDir, hookReportDir)")
 
 // podsUnknown returns the reason why a claim may have pods that its record lacks, nil for none.
 func (c *releaser) podsUnknown(p *plan.Plan) error {

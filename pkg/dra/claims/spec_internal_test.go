@@ -34,7 +34,8 @@ func TestOneHost(t *testing.T) {
 		t.Fatalf("the host has %+v", before)
 	}
 	const newer = "99.1.2"
-	if err := os.WriteFile(filepath.Join(worker.Root, "sys/class/infiniband", ibdev, "fw_ver"), []byte(newer+"\n"), 0o644); err != nil {
+	firmware := filepath.Join(worker.Root, "sys/class/infiniband", ibdev, "fw_ver")
+	if err := os.WriteFile(firmware, []byte(newer+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Rescan(); err != nil || n.Host().Lookup(name).Firmware != newer {
@@ -42,7 +43,9 @@ func TestOneHost(t *testing.T) {
 	}
 	p := &plan.Plan{
 		UID: "uid-1", Namespace: "team-a", Name: "nics", Metadata: &plan.Metadata{Dir: "/run/files/uid-1"},
-		Devices: []plan.Device{{Request: "nic", Pool: "node1", Device: name, Settings: plan.Settings{Nodes: []cdi.NodeClass{cdi.Verbs}}}},
+		Devices: []plan.Device{{
+			Request: "nic", Pool: "node1", Device: name, Settings: plan.Settings{Nodes: []cdi.NodeClass{cdi.Verbs}},
+		}},
 	}
 	spec, err := New(Config{Node: n, Store: store}).makeSpec(host, p)
 	if err != nil || spec.errFiles != nil || len(spec.files) != 1 {

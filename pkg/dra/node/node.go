@@ -83,7 +83,9 @@ func Open(cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, sys: cfg.Sys, health: newJudge(cfg.Health), changed: wake.NewSignal(), movable: movable{Mover: cfg.Mover}}
+	n := &Node{
+		cfg: cfg, sys: cfg.Sys, health: newJudge(cfg.Health), changed: wake.NewSignal(), movable: movable{Mover: cfg.Mover},
+	}
 	if n.sys == nil {
 		n.sys = sysfs.DirFS(filepath.Join(cfg.HostRoot, "sys"))
 	}

@@ -21,9 +21,9 @@ func Unsettled(err error) error { return &UnsettledError{err} }
 // Unwrap returns the marked error.
 func (e *UnsettledError) Unwrap() error { return e.error }
 
-// Settle calls try. While try fails because the host may be in the middle of a change (Unsettled), Settle reads the host
-// again and calls try again: at once the first time, and then after growing waits until a time. It returns the last
-// error. Try takes the host by itself, under the locks that it needs. Settle holds none while it waits.
+// Settle calls try. If try returns an UnsettledError, Settle reads the host and calls try again: at once the first
+// time, and then after growing waits until a time. It returns the last error. Settle holds no lock while it waits, so
+// try itself must take its locks, and the Host after them.
 func (n *Node) Settle(ctx context.Context, until time.Time, try func() error) error {
 	for wait := time.Duration(0); ; wait = max(settleStep, 2*wait) {
 		err := try()

@@ -65,7 +65,8 @@ func (v *verifier) checkNode(node rdma.Node) error {
 	path := filepath.Join(v.root, node.Path())
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
-		return fmt.Errorf("look at node %s of the host: %w; is /dev a devtmpfs, and mounted into the driver's pod?", node.Path(), err)
+		return fmt.Errorf("look at node %s of the host: %w; is /dev a devtmpfs, and mounted into the driver's pod?",
+			node.Path(), err)
 	}
 	major, minor := unix.Major(uint64(st.Rdev)), unix.Minor(uint64(st.Rdev))
 	if st.Mode&unix.S_IFMT != unix.S_IFCHR || major != node.Major || minor != node.Minor {

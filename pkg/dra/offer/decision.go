@@ -64,7 +64,9 @@ func (o *Offer) decide(view node.View) *Decision {
 }
 
 func newDecision(r policy.Result) *Decision {
-	out := &Decision{Result: r, Devices: map[string][]*rdma.HCA{}, groups: map[string][]string{}, resourceNames: map[string]string{}}
+	out := &Decision{
+		Result: r, Devices: map[string][]*rdma.HCA{}, groups: map[string][]string{}, resourceNames: map[string]string{},
+	}
 	for _, one := range r.Decisions {
 		if one.View.Exclusive() {
 			out.Devices[one.HCA.Name] = []*rdma.HCA{one.HCA}

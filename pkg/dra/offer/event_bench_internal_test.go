@@ -20,13 +20,15 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 )
 
-// BenchmarkEventPhases is what an event costs on hosts of several sizes, without claims and with one for each HCA, after
-// the host was read and judged: each step to what is handed to the publisher. Beside them are the same without what an
-// earlier event left ("build"), and what the slice controller of Kubernetes' library does (docs/adr/0021).
+// BenchmarkEventPhases measures the steps of an event between the judged host and the publisher. Hosts have several
+// sizes, and no claims or one for each HCA. For comparison, "build" keeps nothing from an earlier event, and the last
+// two are what the slice controller of Kubernetes' library does (docs/adr/0021).
 func BenchmarkEventPhases(b *testing.B) {
 	for _, functions := range []int{8, 64, 1016} {
 		for _, claims := range []int{0, functions} {
-			b.Run(fmt.Sprintf("devices=%d/claims=%d", functions, claims), func(b *testing.B) { phases(b, functions, claims) })
+			b.Run(fmt.Sprintf("devices=%d/claims=%d", functions, claims), func(b *testing.B) {
+				phases(b, functions, claims)
+			})
 		}
 	}
 }

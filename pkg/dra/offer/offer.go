@@ -67,7 +67,8 @@ type Offer struct {
 // New returns an Offer. It starts no goroutine before Run.
 func New(cfg Config) *Offer {
 	o := &Offer{
-		cfg: cfg, changed: wake.NewSignal(), registered: wake.NewSignal(), deviceInfo: deviceinfo.Store{Dir: cfg.DeviceInfoDir},
+		cfg: cfg, changed: wake.NewSignal(), registered: wake.NewSignal(),
+		deviceInfo: deviceinfo.Store{Dir: cfg.DeviceInfoDir},
 	}
 	o.gate.cfg = &o.cfg
 	o.publisher = publisher.New(publisher.Config{

@@ -79,7 +79,8 @@ func (o *Offer) publish(ctx context.Context, last []resourceslice.Slice) []resou
 	o.cfg.Metrics.Published()
 	reportHost(logger, view.Snapshot, o.cfg.Node.Mover != nil)
 	reportPolicy(logger, decided)
-	logger.Info("Publishing ResourceSlices", "pool", o.cfg.NodeName, "slices", len(wanted), "devices", deviceCount(wanted))
+	logger.Info("Publishing ResourceSlices",
+		"pool", o.cfg.NodeName, "slices", len(wanted), "devices", deviceCount(wanted))
 	o.cfg.Report.Note("Published", o.cfg.NodeName, "the pool has %d devices", deviceCount(wanted))
 	return wanted
 }
@@ -116,7 +117,8 @@ func reportPolicy(logger klog.Logger, decided *Decision) {
 		if one.View == resources.ViewNone {
 			message = "HCA not published"
 		}
-		logger.Info(message, "ibdev", one.HCA.IBDev, "rule", one.Rule, "publish", one.Wanted, "published", one.View, "reason", one.Reason)
+		logger.Info(message, "ibdev", one.HCA.IBDev, "rule", one.Rule,
+			"publish", one.Wanted, "published", one.View, "reason", one.Reason)
 	}
 	for _, g := range decided.Groups {
 		if g.Reason != "" {

@@ -91,7 +91,8 @@ func dropsCDI(version string) error {
 		return nil
 	}
 	return fmt.Errorf("containerd %s leaves out CDI devices without an error unless enable_cdi is true: "+
-		"set it in the CRI section of its config.toml, restart containerd, and confirm it with the driver's flag --runtime-cdi-enabled (chart value runtimeCDIEnabled)", v)
+		"set it in the CRI section of its config.toml, restart containerd, and confirm it with "+
+		"the driver's flag --runtime-cdi-enabled (chart value runtimeCDIEnabled)", v)
 }
 
 // warnNode writes an event for the node. A failure is only logged, because the log has the same text.
@@ -108,7 +109,8 @@ func (g *gate) warnNode(ctx context.Context, node *corev1.Node, reason, message 
 		LastTimestamp:  metav1.Now(),
 		Count:          1,
 	}
-	if _, err := g.cfg.Client.CoreV1().Events(metav1.NamespaceDefault).Create(ctx, event, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	_, err := g.cfg.Client.CoreV1().Events(metav1.NamespaceDefault).Create(ctx, event, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
 		klog.FromContext(ctx).Error(err, "Event not recorded", "node", node.Name, "reason", reason)
 	}
 }

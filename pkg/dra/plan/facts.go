@@ -69,7 +69,10 @@ func (f Facts) cards(d Device) []string {
 	for _, hca := range d.HCAs() {
 		if f.made == nil {
 			names = append(names, f.Cards[hca]...)
-		} else if i := slices.IndexFunc(f.made.Devices, func(m Device) bool { return slices.Contains(m.HCAs(), hca) }); i >= 0 {
+			continue
+		}
+		has := func(m Device) bool { return slices.Contains(m.HCAs(), hca) }
+		if i := slices.IndexFunc(f.made.Devices, has); i >= 0 {
 			names = append(names, f.made.Devices[i].Cards...)
 		}
 	}
@@ -77,7 +80,8 @@ func (f Facts) cards(d Device) []string {
 	return slices.Compact(names)
 }
 
-var errNoGroup = errors.New("this node has no such group of HCAs now: the driver's configuration no longer names it, or its HCAs are given to claims of their own")
+var errNoGroup = errors.New("this node has no such group of HCAs now: " +
+	"the driver's configuration no longer names it, or its HCAs are given to claims of their own")
 
 // members returns the names of the HCAs of a group, sorted. All drivers lock HCAs in this order. An existing plan keeps
 // its members.

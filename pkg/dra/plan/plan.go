@@ -136,7 +136,10 @@ func (p *Plan) IsOf(claim *resourceapi.ResourceClaim) bool {
 // New makes the plan of an allocated claim on a node. It ignores results of other drivers. A claim without a device of
 // this driver is an error, because the kubelet would not have asked.
 func New(claim *resourceapi.ResourceClaim, facts Facts) (*Plan, error) {
-	p := &Plan{UID: claim.UID, Namespace: claim.Namespace, Name: claim.Name, Site: &facts.Site, Metadata: newMetadata(claim, facts), Pods: PodsOf(claim), Only: ownerOf(claim)}
+	p := &Plan{
+		UID: claim.UID, Namespace: claim.Namespace, Name: claim.Name, Site: &facts.Site,
+		Metadata: newMetadata(claim, facts), Pods: PodsOf(claim), Only: ownerOf(claim),
+	}
 	if claim.Status.Allocation == nil {
 		return nil, fmt.Errorf("claim %s is not allocated", p.Claim())
 	}
@@ -179,9 +182,12 @@ func Results(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAlloca
 	return out
 }
 
-func (p *Plan) newDevice(result resourceapi.DeviceRequestAllocationResult, configs []resourceapi.DeviceAllocationConfiguration, facts Facts) (Device, error) {
+func (p *Plan) newDevice(
+	result resourceapi.DeviceRequestAllocationResult, configs []resourceapi.DeviceAllocationConfiguration, facts Facts,
+) (Device, error) {
 	if result.Pool != facts.Pool {
-		return Device{}, fmt.Errorf("device %s is of pool %s, but this node has only pool %s", result.Device, result.Pool, facts.Pool)
+		return Device{}, fmt.Errorf("device %s is of pool %s, but this node has only pool %s",
+			result.Device, result.Pool, facts.Pool)
 	}
 	d := Device{
 		Request: result.Request, Pool: result.Pool, Device: result.Device, ShareID: result.ShareID,

@@ -21,7 +21,8 @@ func (d Device) wantsTopology() bool {
 // gives a topology file to all containers, that file takes precedence and there is no other.
 func (p *Plan) ncclTopology(facts Facts) string {
 	ofSite := func(env string) bool { return strings.HasPrefix(env, ncclTopologyVariable+"=") }
-	if facts.FilesDir == "" || !slices.ContainsFunc(p.Devices, Device.wantsTopology) || slices.ContainsFunc(facts.Site.Env, ofSite) {
+	wanted := slices.ContainsFunc(p.Devices, Device.wantsTopology)
+	if facts.FilesDir == "" || !wanted || slices.ContainsFunc(facts.Site.Env, ofSite) {
 		return ""
 	}
 	return filepath.Join(facts.FilesDir, string(p.UID), "nccl-topology.xml")

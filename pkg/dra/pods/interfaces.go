@@ -20,8 +20,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-var errHostNetwork = errors.New("it asks for a network interface, and the pod has the host's network, where all interfaces are already: " +
-	"leave out hostNetwork, or set network.mode to none")
+var errHostNetwork = errors.New("it asks for a network interface, and the pod has the host's network, " +
+	"where all interfaces are already: leave out hostNetwork, or set network.mode to none")
 
 // interfaces attaches network interfaces to pods and takes them back. The caller must hold the lock of Pods, except
 // where a comment says otherwise.
@@ -54,7 +54,9 @@ func (s *interfaces) admit(host *node.Host, p *plan.Plan) error {
 
 // attachAll attaches the missing interfaces of a pod's claims, and returns those that it attached. It is idempotent.
 // After an error, the caller must take back the returned interfaces.
-func (s *interfaces) attachAll(ctx context.Context, pod nri.Pod, plans []*plan.Plan) (done []attach.Interface, err error) {
+func (s *interfaces) attachAll(
+	ctx context.Context, pod nri.Pod, plans []*plan.Plan,
+) (done []attach.Interface, err error) {
 	for _, p := range plans {
 		for _, dev := range p.Devices {
 			if dev.Network == nil {
@@ -65,7 +67,8 @@ func (s *interfaces) attachAll(ctx context.Context, pod nri.Pod, plans []*plan.P
 				return done, fmt.Errorf("claim %s: device %s: %w", p.Claim(), dev.Device, err)
 			}
 			if did {
-				klog.FromContext(ctx).Info("Attached a network interface to a pod", "pod", klog.KRef(pod.Namespace, pod.Name), "device", dev.Device, "mode", dev.Network.Mode, "interface", dev.Network.Interface)
+				klog.FromContext(ctx).Info("Attached a network interface to a pod", "pod", klog.KRef(pod.Namespace, pod.Name),
+					"device", dev.Device, "mode", dev.Network.Mode, "interface", dev.Network.Interface)
 				done = append(done, attach.Interface{Claim: p, Device: dev})
 			}
 		}
@@ -97,17 +100,22 @@ func (s *interfaces) lease(ctx context.Context, pod nri.Pod, plans []*plan.Plan)
 
 // takeBackNew takes back the interfaces that were just attached to a pod, and those that were attached incompletely. It
 // returns the records whose addresses must be given back.
-func (s *interfaces) takeBackNew(ctx context.Context, pod nri.Pod, attached ...attach.Interface) (owed []attach.Record) {
+func (s *interfaces) takeBackNew(
+	ctx context.Context, pod nri.Pod, attached ...attach.Interface,
+) (owed []attach.Record) {
 	if pod.Netns == "" {
 		return nil
 	}
-	return s.takeBack(ctx, pod, func(r attach.Record) bool { return r.State == nil || slices.ContainsFunc(attached, r.IsOf) })
+	return s.takeBack(ctx, pod, func(r attach.Record) bool {
+		return r.State == nil || slices.ContainsFunc(attached, r.IsOf)
+	})
 }
 
 func (s *interfaces) attachOne(ctx context.Context, pod nri.Pod, p *plan.Plan, dev plan.Device) (did bool, err error) {
 	switch {
 	case s.cfg.Attacher == nil: // a driver with --attach-interfaces made the plan
-		return false, errors.New("the claim has a network interface, and the driver attaches none any more (--attach-interfaces)")
+		return false, errors.New("the claim has a network interface, " +
+			"and the driver attaches none any more (--attach-interfaces)")
 	case pod.Netns == "":
 		return false, errHostNetwork
 	}
@@ -187,7 +195,8 @@ func (s *interfaces) detached(ctx context.Context, r attach.Record, err error) {
 	if r.Original.Name == "" {
 		return // the interface was not attached yet
 	}
-	logger.Info("Took a network interface back from a pod", "pod", r.Pod.Name, "claim", r.ClaimName, "device", r.Device, "interface", r.Original.Name)
+	logger.Info("Took a network interface back from a pod",
+		"pod", r.Pod.Name, "claim", r.ClaimName, "device", r.Device, "interface", r.Original.Name)
 	s.cfg.Report.ContainerStarted(r.Claim)
 }
 

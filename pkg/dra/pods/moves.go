@@ -151,10 +151,12 @@ func (m *moves) usedOnHost(p *plan.Plan, ibdev string) error {
 	for pod, known := range m.onHost.all() {
 		switch {
 		case slices.Contains(p.Pods, types.UID(pod.UID)):
-			return fmt.Errorf("RDMA device %s is used on the host by pod %s/%s (%s), which has the host's network: it is free when that pod has ended",
+			return fmt.Errorf("RDMA device %s is used on the host by pod %s/%s (%s), which has the host's network: "+
+				"it is free when that pod has ended",
 				ibdev, pod.Namespace, pod.Name, pod.UID)
 		case !known && claims.MayShare(p, refOf(pod)):
-			return fmt.Errorf("RDMA device %s may be used on the host by pod %s/%s (%s), which has the host's network: the API server has not said yet whether it shares the claim; the driver asks again",
+			return fmt.Errorf("RDMA device %s may be used on the host by pod %s/%s (%s), which has the host's network: "+
+				"the API server has not said yet whether it shares the claim; the driver asks again",
 				ibdev, pod.Namespace, pod.Name, pod.UID)
 		}
 	}

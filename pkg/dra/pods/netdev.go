@@ -10,8 +10,10 @@ import (
 )
 
 var (
-	errManyNetdevs = errors.New("it has several ports with a network interface each, of which the driver does not choose: attach them by a CNI plugin")
-	errNoEthernet  = errors.New("only interfaces of RoCE and iWARP HCAs are attached: InfiniBand and EFA need none, and IPoIB is the matter of its CNI plugins")
+	errManyNetdevs = errors.New("it has several ports with a network interface each, " +
+		"of which the driver does not choose: attach them by a CNI plugin")
+	errNoEthernet = errors.New("only interfaces of RoCE and iWARP HCAs are attached: " +
+		"InfiniBand and EFA need none, and IPoIB is the matter of its CNI plugins")
 )
 
 // NetdevOf returns the network interface of an HCA that a pod can get.

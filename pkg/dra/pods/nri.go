@@ -23,7 +23,8 @@ func (s *Pods) follow(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	s.plugin.Report = func(err error) {
 		if err != nil {
-			logger.Error(err, "Not connected to NRI: no RDMA device follows a pod, and exec sessions have the runtime's limit of locked memory")
+			logger.Error(err, "Not connected to NRI: no RDMA device follows a pod, "+
+				"and exec sessions have the runtime's limit of locked memory")
 			s.cfg.Report.Warn("NRIDisconnected", s.cfg.NodeName, err)
 			return
 		}

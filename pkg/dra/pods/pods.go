@@ -90,14 +90,16 @@ func (s *Pods) Started(ctx context.Context, pod nri.Pod) error {
 		err, why = nil, errors.Join(err, why)
 	}
 	if err == nil && why != nil && pod.Netns != "" {
-		klog.FromContext(ctx).Error(why, "Pod starts, and may lack RDMA devices for now", "pod", klog.KRef(pod.Namespace, pod.Name))
+		klog.FromContext(ctx).Error(why, "Pod starts, and may lack RDMA devices for now",
+			"pod", klog.KRef(pod.Namespace, pod.Name))
 		s.pending.add(pod)
 	}
 	return err
 }
 
 // errSlow means that the address of a pod takes longer than the runtime waits.
-var errSlow = errors.New("the pod's address takes longer than the container runtime waits; the driver goes on asking for it")
+var errSlow = errors.New("the pod's address takes longer than the container runtime waits; " +
+	"the driver goes on asking for it")
 
 func (s *Pods) started(ctx context.Context, pod nri.Pod) error {
 	if !s.needs(ctx, pod) {
@@ -138,7 +140,9 @@ func (s *Pods) give(ctx, leasing context.Context, pod nri.Pod, wanted func() boo
 
 // join brings what a pod's claims ask for into its network namespace. It holds the lock. After an error it has undone
 // its changes, and returns the records whose addresses must be given back.
-func (s *Pods) join(ctx context.Context, pod nri.Pod, wanted func() bool) (plans []*plan.Plan, owed []attach.Record, err error) {
+func (s *Pods) join(
+	ctx context.Context, pod nri.Pod, wanted func() bool,
+) (plans []*plan.Plan, owed []attach.Record, err error) {
 	s.moving.Lock()
 	defer s.moving.Unlock()
 	if !wanted() {
@@ -171,7 +175,8 @@ func (s *Pods) join(ctx context.Context, pod nri.Pod, wanted func() bool) (plans
 	}
 	if len(moved) > 0 {
 		watch.Whole(metrics.PhaseIn)
-		klog.FromContext(ctx).Info("Moved RDMA devices into a pod", "pod", klog.KRef(pod.Namespace, pod.Name), "ibdevs", moved, "took", time.Since(began))
+		klog.FromContext(ctx).Info("Moved RDMA devices into a pod",
+			"pod", klog.KRef(pod.Namespace, pod.Name), "ibdevs", moved, "took", time.Since(began))
 		s.cfg.Report.Note("MovedIn", pod.Namespace+"/"+pod.Name, "%s", strings.Join(moved, ", "))
 	}
 	return plans, nil, nil

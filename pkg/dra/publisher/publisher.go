@@ -8,8 +8,8 @@
 //   - Unchanged slices cost nothing. The caller passes the same devices again, in the same memory, which a comparison
 //     skips (docs/adr/0032). The publisher copies a slice only to write it.
 //   - A change of attributes or taints writes only the slices with that change, for example the two slices of a large
-//     card. A new generation, for which all slices are written, starts only in two cases: a slice is created, or devices
-//     or their counters change in more than one slice.
+//     card. All slices are written for a new generation only. It starts in two cases: a slice is created, or devices or
+//     their counters change in more than one slice.
 //   - If somebody else deletes slices, as a starting kubelet does, the publisher restores them at once. If they are
 //     deleted repeatedly, the delay grows: two drivers that want different slices must not write as fast as they can.
 package publisher

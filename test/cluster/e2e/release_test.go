@@ -70,6 +70,9 @@ func TestRelease(t *testing.T) {
 		}
 		return nil
 	})
+	// Helm waits for the DaemonSet, and Kubernetes ends its pods after that.
+	bed.Kubectl(t, "--namespace", deploy.Namespace, "wait", "--for=delete", "pods", "--selector",
+		"app.kubernetes.io/instance="+deploy.Release, "--timeout="+testbed.Patience.String())
 	nothingIn(t, "/opt/rdma.dev", "/run/rdma.dev", bed.PluginDir(), bed.PluginDir("../../plugins_registry"), "/var/run/cdi")
 	if kinds := bed.Kubectl(t, "get", "deviceclasses,validatingadmissionpolicies,validatingadmissionpolicybindings,clusterroles,clusterrolebindings", "--selector",
 		"app.kubernetes.io/instance="+deploy.Release, "--output", "name"); strings.TrimSpace(kinds) != "" {

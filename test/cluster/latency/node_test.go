@@ -53,7 +53,9 @@ func start(t testing.TB, functions int, policy string) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{TB: t, name: fmt.Sprintf("%s-%d", "node", functions), host: drivertest.NewHost(t, "none"), links: newReplay()}
+	n := &node{
+		TB: t, name: fmt.Sprintf("%s-%d", "node", functions), host: drivertest.NewHost(t, "none"), links: newReplay(),
+	}
 	n.host.Become(t, m)
 	hcas := rdmatest.Discover(t, m).HCAs
 	n.port = &hcas[len(hcas)-1]
