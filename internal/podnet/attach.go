@@ -22,13 +22,9 @@ type Want struct {
 	// MTU is 0 to keep the MTU of the host's interface.
 	MTU       int
 	Addresses []netip.Prefix
-	Routes    []Route
-}
-
-// Route is a route through the interface. Gateway is invalid for destinations on the link.
-type Route struct {
-	Destination netip.Prefix
-	Gateway     netip.Addr
+	// Gateways are the next hops of what the addresses send beyond Routes and their networks, one of each IP family.
+	Gateways []netip.Addr
+	Routes   []Route
 }
 
 // State is the state of an interface in a pod.
@@ -173,10 +169,8 @@ func (w *Want) configure(o Original, host *rdmanetns.Namespace) (s State, err er
 	if err := netlink.LinkSetUp(link); err != nil {
 		return s, fmt.Errorf("set it up: %w", err)
 	}
-	for _, r := range w.Routes {
-		if err := r.add(link); err != nil {
-			return s, fmt.Errorf("add route to %s: %w", r.Destination, err)
-		}
+	if err := w.route(link); err != nil {
+		return s, err
 	}
 	if err := netlink.LinkSetAlias(link, w.Alias); err != nil { // last: the hook then treats the interface as complete
 		return s, fmt.Errorf("set its alias: %w", err)
@@ -198,34 +192,6 @@ func (w *Want) link(o Original, host *rdmanetns.Namespace) (netlink.Link, error)
 		link, err = netlink.LinkByName(o.transit())
 	}
 	return link, err
-}
-
-// errRouted is the error for a destination that has another route.
-var errRouted = errors.New("the pod has a route there already")
-
-// add adds the route unless it exists. It must not replace another route, which may be the pod's route to the cluster.
-func (r Route) add(link netlink.Link) error {
-	nr := &netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(r.Destination)}
-	if r.Gateway.IsValid() {
-		nr.Gw = r.Gateway.AsSlice()
-	} else {
-		nr.Scope = netlink.SCOPE_LINK
-	}
-	err := netlink.RouteAdd(nr)
-	if !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	routes, err := whole(func() ([]netlink.Route, error) {
-		return netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: nr.LinkIndex, Dst: nr.Dst},
-			netlink.RT_FILTER_OIF|netlink.RT_FILTER_DST)
-	})
-	if err != nil {
-		return err
-	}
-	if len(routes) == 0 {
-		return errRouted
-	}
-	return nil
 }
 
 func ipNet(p netip.Prefix) *net.IPNet {
@@ -277,6 +243,9 @@ func (w *Want) leave(o Original, host *rdmanetns.Namespace) error {
 	}
 	link, links, err := o.there(host)
 	if err != nil || link == nil {
+		return err
+	}
+	if err := removeRules(link); err != nil {
 		return err
 	}
 	if err := clearExtras(link, links); err != nil {
@@ -337,6 +306,9 @@ func deleteLink(name string, aliases ...string) error {
 		return err
 	case link.Type() != "macvlan" || len(aliases) > 0 && !slices.Contains(aliases, link.Attrs().Alias):
 		return nil
+	}
+	if err := removeRules(link); err != nil {
+		return err
 	}
 	return netlink.LinkDel(link)
 }

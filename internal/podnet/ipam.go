@@ -43,20 +43,28 @@ type Lease struct {
 // cniVersion is the version of the CNI protocol.
 const cniVersion = "1.0.0"
 
-// Add gets addresses and routes from a plugin.
-func (i *IPAM) Add(ctx context.Context, l Lease) (addresses []netip.Prefix, routes []Route, err error) {
+// Answer is what a plugin gives. Gateways are the next hops that belong to the addresses, at most one of each IP
+// family, and only those that the interface can reach.
+type Answer struct {
+	Addresses []netip.Prefix
+	Gateways  []netip.Addr
+	Routes    []Route
+}
+
+// Add asks a plugin for addresses.
+func (i *IPAM) Add(ctx context.Context, l Lease) (a Answer, err error) {
 	plugin, conf, err := i.find(l)
 	if err != nil {
-		return nil, nil, err
+		return a, err
 	}
 	result, err := invoke.ExecPluginWithResult(ctx, plugin, conf, l.args("ADD", i.Dir), i.exec())
 	if err == nil {
-		addresses, routes, err = read(result)
+		a, err = read(result)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("get an address of ipam %q by CNI plugin %q: %w", l.Network, plugin, err)
+		return Answer{}, fmt.Errorf("get an address of ipam %q by CNI plugin %q: %w", l.Network, plugin, err)
 	}
-	return addresses, routes, nil
+	return a, nil
 }
 
 // Del releases the addresses of Add. It is idempotent: plugins ignore unknown leases.
@@ -108,38 +116,42 @@ func (l *Lease) args(command, dir string) *invoke.Args {
 	return &invoke.Args{Command: command, ContainerID: l.Container, NetNS: l.Netns, IfName: l.Interface, Path: dir}
 }
 
-// read returns the addresses and routes of a result.
-func read(result types.Result) (addresses []netip.Prefix, routes []Route, err error) {
+func read(result types.Result) (a Answer, err error) {
 	r, err := types100.NewResultFromResult(result)
 	if err != nil {
-		return nil, nil, err
+		return a, err
 	}
 	if len(r.IPs) == 0 {
-		return nil, nil, errors.New("it gave no address")
+		return a, errors.New("it gave no address")
 	}
 	gateways := map[bool]netip.Addr{} // by family: a route without a gateway uses that of the address
 	for _, ip := range r.IPs {
 		p, err := prefix(ip.Address)
 		if err != nil {
-			return nil, nil, err
+			return a, err
 		}
-		addresses = append(addresses, p)
-		if via, ok := netip.AddrFromSlice(ip.Gateway); ok {
-			gateways[p.Addr().Is4()] = via.Unmap()
+		a.Addresses = append(a.Addresses, p)
+		via, ok := netip.AddrFromSlice(ip.Gateway)
+		if _, has := gateways[p.Addr().Is4()]; ok && !has {
+			via = via.Unmap()
+			gateways[p.Addr().Is4()] = via
+			if p.Contains(via) || via.IsLinkLocalUnicast() && via.Is6() {
+				a.Gateways = append(a.Gateways, via)
+			}
 		}
 	}
 	for _, route := range r.Routes {
 		to, err := prefix(route.Dst)
 		if err != nil {
-			return nil, nil, err
+			return a, err
 		}
 		via, ok := netip.AddrFromSlice(route.GW)
 		if !ok {
 			via = gateways[to.Addr().Is4()]
 		}
-		routes = append(routes, Route{to, via.Unmap()})
+		a.Routes = append(a.Routes, Route{to, via.Unmap()})
 	}
-	return addresses, routes, nil
+	return a, nil
 }
 
 func prefix(n net.IPNet) (netip.Prefix, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,10 +16,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/podnettest"
 )
 
-func prefixes(ss ...string) (out []string) { return ss }
-
-func texts(ps []netip.Prefix) (out []string) {
-	for _, p := range ps {
+func texts[T fmt.Stringer](all []T) (out []string) {
+	for _, p := range all {
 		out = append(out, p.String())
 	}
 	return out
@@ -37,17 +34,20 @@ func TestHostLocal(t *testing.T) {
 		return podnet.Lease{Network: "roce", Config: json.RawMessage(config), Container: container, Netns: "/run/netns/x",
 			Interface: "rdma0"}
 	}
-	addresses, routes, err := ipam.Add(t.Context(), lease("claim.nic.pod"))
+	got, err := ipam.Add(t.Context(), lease("claim.nic.pod"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(prefixes("10.78.0.1/30", "fd78::2/126"), texts(addresses)); diff != "" {
+	if diff := cmp.Diff([]string{"10.78.0.1/30", "fd78::2/126"}, texts(got.Addresses)); diff != "" {
 		t.Errorf("addresses (-want +got):\n%s", diff)
 	}
-	if got, want := fmt.Sprint(routes), "[{10.79.0.0/16 10.78.0.2} {10.80.0.0/16 10.78.0.3}]"; got != want {
+	if diff := cmp.Diff([]string{"10.78.0.2", "fd78::1"}, texts(got.Gateways)); diff != "" {
+		t.Errorf("gateways (-want +got):\n%s", diff)
+	}
+	if got, want := fmt.Sprint(got.Routes), "[{10.79.0.0/16 10.78.0.2} {10.80.0.0/16 10.78.0.3}]"; got != want {
 		t.Errorf("routes %s, want %s", got, want)
 	}
-	if _, _, err := ipam.Add(t.Context(), lease("another")); err == nil ||
+	if _, err := ipam.Add(t.Context(), lease("another")); err == nil ||
 		!strings.Contains(err.Error(), `get an address of ipam "roce" by CNI plugin`) {
 		t.Errorf("no address is left, and the error is %v", err)
 	}
@@ -56,7 +56,7 @@ func TestHostLocal(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, _, err := ipam.Add(t.Context(), lease("another")); err != nil {
+	if _, err := ipam.Add(t.Context(), lease("another")); err != nil {
 		t.Errorf("after the address was given back: %v", err)
 	}
 }
@@ -67,17 +67,20 @@ func TestStatic(t *testing.T) {
 	l := podnet.Lease{Network: "roce", Container: "claim.nic.pod", Netns: "/run/netns/x", Interface: "rdma0",
 		Config: json.RawMessage(
 			`{"type": "static", "addresses": [{"address": "10.78.0.5/24", "gateway": "10.78.0.1"}, ` +
-				`{"address": "fd78::5/64"}], "routes": [{"dst": "10.79.0.0/16"}, ` +
+				`{"address": "fd78::5/64"}, {"address": "10.78.9.5/32", "gateway": "169.254.1.1"}], "routes": [{"dst": "10.79.0.0/16"}, ` +
 				`{"dst": "fd79::/64", "gw": "fd78::1"}, {"dst": "fd80::/64"}]}`)}
 	for range 2 {
-		addresses, routes, err := ipam.Add(t.Context(), l)
+		got, err := ipam.Add(t.Context(), l)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(prefixes("10.78.0.5/24", "fd78::5/64"), texts(addresses)); diff != "" {
+		if diff := cmp.Diff([]string{"10.78.0.5/24", "fd78::5/64", "10.78.9.5/32"}, texts(got.Addresses)); diff != "" {
 			t.Errorf("addresses (-want +got):\n%s", diff)
 		}
-		if got, want := fmt.Sprint(routes), "[{10.79.0.0/16 10.78.0.1} {fd79::/64 fd78::1} {fd80::/64 invalid IP}]"; got != want {
+		if diff := cmp.Diff([]string{"10.78.0.1"}, texts(got.Gateways)); diff != "" { // not one that is out of reach
+			t.Errorf("gateways (-want +got):\n%s", diff)
+		}
+		if got, want := fmt.Sprint(got.Routes), "[{10.79.0.0/16 10.78.0.1} {fd79::/64 fd78::1} {fd80::/64 invalid IP}]"; got != want {
 			t.Errorf("routes %s, want %s", got, want)
 		}
 	}
@@ -104,7 +107,7 @@ func TestIPAMFails(t *testing.T) {
 		`[]`:                         "read its configuration",
 		`{"type": "silent"}`:         "it gave no address",
 	} {
-		_, _, err := ipam.Add(context.Background(), podnet.Lease{Network: "roce", Config: json.RawMessage(config),
+		_, err := ipam.Add(context.Background(), podnet.Lease{Network: "roce", Config: json.RawMessage(config),
 			Container: "c", Netns: "/n", Interface: "rdma0"})
 		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), `ipam "roce"`) {
 			t.Errorf("%s: %v, want %q", config, err, says)
@@ -143,7 +146,7 @@ func TestPluginsInTrouble(t *testing.T) {
 			ipam := &podnet.IPAM{Dir: dir, Patience: tc.patience}
 			l := podnet.Lease{Network: "roce", Config: json.RawMessage(`{"type": "plugin"}`), Container: "c", Netns: "/n",
 				Interface: "rdma0"}
-			if _, _, err := ipam.Add(t.Context(), l); err == nil || !strings.Contains(err.Error(), tc.says) {
+			if _, err := ipam.Add(t.Context(), l); err == nil || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("error %v, want %q", err, tc.says)
 			}
 			if fails := strings.Contains(tc.script, "exit ") || tc.patience > 0; fails {

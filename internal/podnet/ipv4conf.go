@@ -1,6 +1,8 @@
 package podnet
 
 import (
+	"iter"
+
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -34,8 +36,8 @@ func attribute(data []byte, number uint16) ([]byte, error) {
 // mcForwarding is the number of a setting that only the kernel can set (IPV4_DEVCONF_MC_FORWARDING).
 const mcForwarding = 2
 
-// setIPv4Conf changes the settings of an interface that differ from the wanted ones. It is idempotent.
-func setIPv4Conf(link netlink.Link, want []uint32) error {
+// setIPv4Conf changes the settings of an interface that differ from the wanted ones, by index. It is idempotent.
+func setIPv4Conf(link netlink.Link, want iter.Seq2[int, uint32]) error {
 	m, err := readMessage(link)
 	if err != nil {
 		return err
@@ -46,9 +48,9 @@ func setIPv4Conf(link netlink.Link, want []uint32) error {
 	}
 	conf := nl.NewRtAttr(unix.IFLA_INET_CONF, nil)
 	different := false
-	for i := range min(len(has), len(want)) {
-		if number := i + 1; has[i] != want[i] && number != mcForwarding {
-			conf.AddRtAttr(number, nl.Uint32Attr(want[i]))
+	for i, value := range want {
+		if number := i + 1; i < len(has) && has[i] != value && number != mcForwarding {
+			conf.AddRtAttr(number, nl.Uint32Attr(value))
 			different = true
 		}
 	}

@@ -191,7 +191,7 @@ func (o *Original) restoreConfig(link netlink.Link, name string, errs *steps) {
 	}
 	errs.add("restore its settings (ethtool)", setEthtool(name, o.Ethtool))
 	if o.IPv4 != nil {
-		errs.add("restore its IPv4 settings (sysctl net.ipv4.conf)", setIPv4Conf(link, o.IPv4))
+		errs.add("restore its IPv4 settings (sysctl net.ipv4.conf)", setIPv4Conf(link, slices.All(o.IPv4)))
 	}
 }
 

@@ -61,6 +61,8 @@ func picture(t *testing.T, n *podnettest.Namespace, name string) string {
 	return strings.Join(kept, "\n")
 }
 
+func rulesOf(n *podnettest.Namespace) string { return n.IP("-4 rule") + n.IP("-6 rule") }
+
 func want(mode string, change func(*podnet.Want)) podnet.Want {
 	w := podnet.Want{
 		Mode: mode, Name: "rdma0", Alias: "rdma.dev/claim/1/nic",
@@ -99,7 +101,7 @@ func TestAttach(t *testing.T) {
 			pod := podnettest.New(t)
 			pod.IP("link add eth0 type veth peer name wire")
 			host.IP("link add rdma0 type veth peer name other") // the name is taken on the host
-			before := picture(t, host, "ens1")
+			before, rules := picture(t, host, "ens1"), rulesOf(pod)
 			w := want(mode, nil)
 			o, state := attach(t, h, pod, w)
 			again, err := h.Attach(pod.Path(), o, w)
@@ -128,6 +130,9 @@ func TestAttach(t *testing.T) {
 			if diff := cmp.Diff(before, picture(t, host, "ens1")); diff != "" {
 				t.Errorf("the host's interface (-before +after):\n%s", diff)
 			}
+			if diff := cmp.Diff(rules, rulesOf(pod)); diff != "" {
+				t.Errorf("the pod's rules (-before +after):\n%s", diff)
+			}
 			if left := pod.IP("-br link"); strings.Contains(left, "rdma") || strings.Contains(host.IP("-br link"), "_rdma") {
 				t.Errorf("left in the pod: %s", left)
 			}
@@ -150,7 +155,10 @@ func TestAttachFails(t *testing.T) {
 		"a gateway nowhere": {func(w *podnet.Want) {
 			w.Routes = []podnet.Route{{Destination: netip.MustParsePrefix("10.10.0.0/16"),
 				Gateway: netip.MustParseAddr("10.99.0.1")}}
-		}, "add route to 10.10.0.0/16", unix.ENETUNREACH},
+		}, "add route to 10.10.0.0/16 to the interface's own table: its gateway 10.99.0.1 is in no network of the " +
+			"interface's addresses", unix.ENETUNREACH},
+		"a gateway of its own nowhere": {func(w *podnet.Want) { w.Gateways = []netip.Addr{netip.MustParseAddr("fd99::1")} },
+			"its gateway fd99::1 is in no network", unix.EHOSTUNREACH},
 		"an MTU above the host's": {func(w *podnet.Want) { w.MTU = 100000 }, "set its MTU to 100000", unix.EINVAL},
 	} {
 		for _, mode := range []string{podnet.Move, podnet.Macvlan} {
@@ -162,7 +170,7 @@ func TestAttachFails(t *testing.T) {
 				pod.IP("link set mine up")
 				pod.IP("link set wire up")
 				pod.IP("route add default via 10.20.0.1")
-				inPod, onHost := picture(t, pod, "mine"), picture(t, host, "ens1")
+				inPod, onHost := picture(t, pod, "mine")+rulesOf(pod), picture(t, host, "ens1")
 				w := want(mode, tc.change)
 				o, err := h.Inspect("ens1", "", mode)
 				if err != nil {
@@ -175,7 +183,7 @@ func TestAttachFails(t *testing.T) {
 				if err := h.Detach(pod.Path(), o, w); err != nil {
 					t.Fatal(err)
 				}
-				if diff := cmp.Diff(inPod+onHost, picture(t, pod, "mine")+picture(t, host, "ens1")); diff != "" {
+				if diff := cmp.Diff(inPod+onHost, picture(t, pod, "mine")+rulesOf(pod)+picture(t, host, "ens1")); diff != "" {
 					t.Errorf("after it (-before +after):\n%s", diff)
 				}
 			})

@@ -56,11 +56,11 @@ func TestRestore(t *testing.T) {
 }
 
 // TestSysctls: what hosts with several HCAs in one network set for their interfaces is there again,
-// and a pod has what the kernel gives to new ones.
+// and a pod's interface has the settings that several interfaces in one network need.
 func TestSysctls(t *testing.T) {
 	host, h := newHost(t)
 	pod := podnettest.New(t)
-	changed := map[string]string{"arp_ignore": "1", "arp_announce": "2", "rp_filter": "2", "forwarding": "1",
+	changed := map[string]string{"arp_ignore": "2", "arp_announce": "1", "rp_filter": "1", "forwarding": "1",
 		"accept_local": "1"}
 	for name, value := range changed {
 		sysctl(t, host, "ens1", name, value)
@@ -70,6 +70,11 @@ func TestSysctls(t *testing.T) {
 	for name, value := range changed {
 		if got := sysctl(t, pod, w.Name, name, ""); got == value {
 			t.Errorf("the pod's interface has the host's %s=%s", name, got)
+		}
+	}
+	for name, value := range map[string]string{"arp_ignore": "1", "arp_announce": "2", "rp_filter": "2"} {
+		if got := sysctl(t, pod, w.Name, name, ""); got != value {
+			t.Errorf("the pod's interface has %s=%s, want %s", name, got, value)
 		}
 	}
 	if err := h.Detach(pod.Path(), o, w); err != nil {

@@ -109,6 +109,13 @@ var namedParameters = []struct{ in, fields, says string }{
 	{"claim", "limits: {handles: 0}", "limits: want whole numbers from 1"},
 	{"claim", "network: {mode: macvlan, interface: roce0, addresses: [10.1.2.3/24, 'fd00::1/64'], mtu: 4200, routes: [{destination: 10.2.0.0/16, gateway: 10.1.2.1}, {destination: 'fd01::/16'}]}", ""},
 	{"claim", "network: {mode: move, ipam: roce, addresses: []}", ""},
+	{"claim", "network: {mode: macvlan, addresses: [10.1.2.3/24], gateways: [10.1.2.1, 'fe80::1']}", ""},
+	{"claim", "network: {gateways: []}", ""},
+	{"claim", "network: {gateways: [10.1.2.1, 10.1.3.1]}", "network.gateways: want IP addresses"},
+	{"claim", "network: {gateways: [10.1.2.1/24]}", "network.gateways: want IP addresses"},
+	{"claim", "network: {gateways: 10.1.2.1}", "network.gateways: want IP addresses"},
+	{"claim", "network: {gateways: ['::ffff:10.1.2.1']}", "network.gateways: want IP addresses"},
+	{"claim", "network: {gateways: [1]}", "network.gateways: want IP addresses"},
 	{"claim", "network: {mode: '', interface: null, mtu: null, routes: null}", ""},
 	{"claim", "network: macvlan", "network: want an object with mode, interface"},
 	{"claim", "network: {master: eth0}", "unknown field network.master"},
@@ -124,11 +131,12 @@ var namedParameters = []struct{ in, fields, says string }{
 	{"claim", "network: {routes: [{gateway: 10.2.0.1}]}", "network.routes: want"},
 	{"claim", "network: {routes: [{destination: 10.2.0.0/16, gateway: 'fd00::1'}]}", "network.routes: want"},
 	{"claim", "network: {routes: [{destination: 10.2.0.0/16, dev: eth0}]}", "network.routes: want"},
-	{"class", "allow: {network: {modes: [none, move, macvlan], addresses: [10.1.0.0/16], ipam: [roce], routes: [0.0.0.0/0]}}\ndefaults: {network: {mode: macvlan, ipam: roce}}", ""},
+	{"class", "allow: {network: {modes: [none, move, macvlan], addresses: [10.1.0.0/16], ipam: [roce], gateways: [10.1.0.0/16], routes: [0.0.0.0/0]}}\ndefaults: {network: {mode: macvlan, ipam: roce}}", ""},
 	{"class", "allow: {network: null}\ndefaults: {network: null}", ""},
 	{"class", "allow: {network: {modes: [bond]}}", "allow.network.modes: want a list"},
 	{"class", "allow: {network: {type: x}}", "unknown field allow.network.type"},
 	{"class", "allow: {network: {routes: [all]}}", "allow.network.routes: want"},
+	{"class", "allow: {network: {gateways: [10.1.2.1]}}", "allow.network.gateways: want"},
 	{"class", "allow: {network: {ipam: [1]}}", "allow.network.ipam: want a list of names"},
 	{"class", "defaults: {network: {mtu: 1}}", "defaults.network.mtu: want"},
 	{"class", "", ""},
@@ -188,13 +196,14 @@ func randomParameters(random *rand.Rand, kind string) string {
 	}
 	network := func() string {
 		return pick([]string{object(`"mode":`+pick([]string{`"move"`, `"none"`, `null`}, `"x"`, `1`), `"addresses":`+prefixes(), `"mtu":`+pick([]string{`1500`, `null`}, `1`, `"1500"`, `70000`, `1500.5`),
+			`"gateways":`+pick([]string{`["10.1.2.1","fd00::1"]`, `[]`, `null`}, `["10.1.2.1","10.1.2.2"]`, `["::ffff:10.1.1.1"]`, `["fe80::1%eth0"]`, `[""]`, `"10.1.2.1"`),
 			`"interface":`+pick([]string{`"rdma0"`, `""`, `null`}, `"lo"`, `"a b"`, `7`), `"routes":`+pick([]string{`[{"destination":"10.2.0.0/16"}]`, `[{"destination":"fd01::/16","gateway":"fd00::1"}]`, `[]`, `null`},
 				`[{}]`, `[null]`, `[{"destination":"fd01::/16","gateway":"::ffff:10.1.1.1"}]`, `[{"destination":"10.2.0.0/16","gateway":"x"}]`)), `null`}, `"macvlan"`, `[]`)
 	}
 	settings := object(`"network":`+network(), `"memlock":`+memlock(), `"nodes":`+nodes(), `"env":`+pick([]string{`["nccl"]`, `["ucx","nccl-topology"]`, `null`}, `["mpi"]`, `["ucx","ucx"]`, `"ucx"`, `[2]`), `"limits":`+limits())
 	if kind == v1alpha1.HCAClassConfigKind {
 		allow := object(`"nodes":`+nodes(), `"memlockMax":`+memlock(), `"env":`+pick([]string{`["nccl","ucx","nccl-topology"]`, `["ucx"]`, `null`}, `"nccl"`), `"limitsMax":`+limits(),
-			`"network":`+pick([]string{object(`"modes":`+pick([]string{`["move","none"]`, `null`}, `["x"]`, `"move"`), `"addresses":`+prefixes(), `"routes":`+prefixes()), `null`}, `true`))
+			`"network":`+pick([]string{object(`"modes":`+pick([]string{`["move","none"]`, `null`}, `["x"]`, `"move"`), `"addresses":`+prefixes(), `"gateways":`+prefixes(), `"routes":`+prefixes()), `null`}, `true`))
 		settings = object(`"allow":`+pick([]string{allow, `null`}, `[]`, `"all"`), `"defaults":`+pick([]string{settings, `null`}, `7`, `[]`))
 	}
 	meta := fmt.Sprintf(`"apiVersion":"%s","kind":"%s"`, pick([]string{v1alpha1.GroupVersion.String()}, "rdma.dev/v1", ""), pick([]string{kind}, "Config", ""))

@@ -26,6 +26,9 @@ type Network struct {
 	IPAM string `json:"ipam,omitempty"`
 	// MTU is the interface's largest packet, 68 to 65535. Defaults to that of the HCA's interface.
 	MTU *int `json:"mtu,omitempty" jsonschema:"minimum=68,maximum=65535"`
+	// Gateways are the next hops of what the interface's addresses send to other networks, one for each
+	// IP family. The pod's default route stays as it is. Defaults to the gateways that ipam assigns.
+	Gateways []string `json:"gateways,omitempty"`
 	// Routes are the pod's routes through the interface.
 	Routes []Route `json:"routes,omitempty"`
 }
@@ -47,6 +50,8 @@ type AllowNetwork struct {
 	Addresses []string `json:"addresses,omitempty"`
 	// IPAM are the names that a claim may request.
 	IPAM []string `json:"ipam,omitempty"`
+	// Gateways are the networks from which a claim may choose gateways.
+	Gateways []string `json:"gateways,omitempty"`
 	// Routes are the networks to which a claim may have routes. A route to a part of such a network is allowed too.
 	// 0.0.0.0/0 lets the claim take over the pod's default route.
 	Routes []string `json:"routes,omitempty"`
@@ -65,6 +70,7 @@ var NetworkModes = []string{NetworkNone, NetworkMove, NetworkMacvlan}
 // The bounds of a claim's lists and MTU.
 const (
 	maxAddresses = 16
+	maxGateways  = 2
 	maxRoutes    = 32
 	minMTU       = 68
 	maxMTU       = 65535
@@ -78,6 +84,9 @@ func (n *Network) Overlay(over Network) {
 		n.Addresses, n.IPAM = over.Addresses, over.IPAM
 	}
 	n.MTU = cmp.Or(over.MTU, n.MTU)
+	if over.Gateways != nil {
+		n.Gateways = over.Gateways
+	}
 	if over.Routes != nil {
 		n.Routes = over.Routes
 	}
@@ -86,7 +95,8 @@ func (n *Network) Overlay(over Network) {
 // Overlay replaces the fields of a that over sets.
 func (a *AllowNetwork) Overlay(over AllowNetwork) {
 	for _, f := range []struct{ to, from *[]string }{
-		{&a.Modes, &over.Modes}, {&a.Addresses, &over.Addresses}, {&a.IPAM, &over.IPAM}, {&a.Routes, &over.Routes},
+		{&a.Modes, &over.Modes}, {&a.Addresses, &over.Addresses}, {&a.IPAM, &over.IPAM},
+		{&a.Gateways, &over.Gateways}, {&a.Routes, &over.Routes},
 	} {
 		if *f.from != nil {
 			*f.to = *f.from
@@ -96,14 +106,15 @@ func (a *AllowNetwork) Overlay(over AllowNetwork) {
 
 // DeepCopy returns a network that shares no memory with n.
 func (n Network) DeepCopy() Network {
-	n.Addresses, n.Routes, n.MTU = slices.Clone(n.Addresses), slices.Clone(n.Routes), clone(n.MTU)
+	n.Addresses, n.Gateways, n.Routes = slices.Clone(n.Addresses), slices.Clone(n.Gateways), slices.Clone(n.Routes)
+	n.MTU = clone(n.MTU)
 	return n
 }
 
 // DeepCopy returns bounds that share no memory with a.
 func (a AllowNetwork) DeepCopy() AllowNetwork {
 	a.Modes, a.Addresses = slices.Clone(a.Modes), slices.Clone(a.Addresses)
-	a.IPAM, a.Routes = slices.Clone(a.IPAM), slices.Clone(a.Routes)
+	a.IPAM, a.Gateways, a.Routes = slices.Clone(a.IPAM), slices.Clone(a.Gateways), slices.Clone(a.Routes)
 	return a
 }
 
@@ -124,6 +135,7 @@ func (n *Network) validate(path *field.Path) field.ErrorList {
 		errs = append(errs, field.Forbidden(path.Child("ipam"), "addresses are given already: want one of the two"))
 	}
 	errs = append(errs, validatePrefixes(n.Addresses, maxAddresses, path.Child("addresses"))...)
+	errs = append(errs, validateGateways(n.Gateways, path.Child("gateways"))...)
 	return append(errs, validateRoutes(n.Routes, path.Child("routes"))...)
 }
 
@@ -166,6 +178,33 @@ func parsePrefix(s string) (netip.Prefix, error) {
 	return p, nil
 }
 
+func validateGateways(gateways []string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if len(gateways) > maxGateways {
+		errs = append(errs, field.TooMany(path, len(gateways), maxGateways))
+	}
+	families := map[bool]bool{}
+	for i, s := range gateways {
+		a, err := parseAddr(s)
+		switch {
+		case err != nil:
+			errs = append(errs, field.Invalid(path.Index(i), s, err.Error()))
+		case families[a.Is4()]:
+			errs = append(errs, field.Invalid(path.Index(i), s, "want one gateway for each IP family"))
+		}
+		families[a.Is4()] = true
+	}
+	return errs
+}
+
+func parseAddr(s string) (netip.Addr, error) {
+	a, err := netip.ParseAddr(s)
+	if err != nil || a.Zone() != "" || a.Is4In6() {
+		return a, fmt.Errorf("want an IP address, such as 10.1.2.1 or fd00::1")
+	}
+	return a, nil
+}
+
 func validateRoutes(routes []Route, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(routes) > maxRoutes {
@@ -183,8 +222,8 @@ func validateRoutes(routes []Route, path *field.Path) field.ErrorList {
 		if r.Gateway == "" {
 			continue
 		}
-		via, err := netip.ParseAddr(r.Gateway)
-		if err != nil || via.Zone() != "" || via.Is4In6() || via.Is4() != to.Addr().Is4() {
+		via, err := parseAddr(r.Gateway)
+		if err != nil || via.Is4() != to.Addr().Is4() {
 			errs = append(errs, field.Invalid(path.Index(i).Child("gateway"), r.Gateway,
 				"want an IP address of the destination's family"))
 		}
@@ -201,6 +240,7 @@ func (a *AllowNetwork) validate(path *field.Path) field.ErrorList {
 	}
 	const most = 64
 	errs = append(errs, validatePrefixes(a.Addresses, most, path.Child("addresses"))...)
+	errs = append(errs, validatePrefixes(a.Gateways, most, path.Child("gateways"))...)
 	return append(errs, validatePrefixes(a.Routes, most, path.Child("routes"))...)
 }
 
@@ -220,6 +260,11 @@ func (a *AllowNetwork) check(n Network, path *field.Path) field.ErrorList {
 	for i, s := range n.Addresses {
 		if !within(s, a.Addresses) {
 			forbid(path.Child("addresses").Index(i), s, "addresses")
+		}
+	}
+	for i, s := range n.Gateways {
+		if ip, err := parseAddr(s); err != nil || !within(netip.PrefixFrom(ip, ip.BitLen()).String(), a.Gateways) {
+			forbid(path.Child("gateways").Index(i), s, "gateways")
 		}
 	}
 	for i, r := range n.Routes {

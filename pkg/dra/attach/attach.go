@@ -208,6 +208,9 @@ func (a *Attacher) begin(r *Record, i Interface) error {
 func (a *Attacher) finish(r *Record, n *plan.Network) error {
 	w := r.Want
 	w.MTU, w.Addresses = n.MTU, slices.Concat(n.Addresses, r.Given)
+	if w.Gateways = n.Gateways; w.Gateways == nil {
+		w.Gateways = r.GivenGateways
+	}
 	for _, route := range n.Routes {
 		w.Routes = append(w.Routes, podnet.Route{Destination: route.Destination, Gateway: route.Gateway})
 	}

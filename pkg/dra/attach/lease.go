@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/netip"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
@@ -35,11 +34,11 @@ func (a *Attacher) Lease(ctx context.Context, pod Pod, i Interface) error {
 	if err != nil || len(r.Given) > 0 {
 		return err
 	}
-	given, routes, err := a.ipam.Add(ctx, *r.Lease)
+	answer, err := a.ipam.Add(ctx, *r.Lease)
 	if err != nil {
 		return err
 	}
-	return a.given(ctx, r, given, routes)
+	return a.given(ctx, r, answer)
 }
 
 // asked returns the record of a lease. Its addresses are in Given, or the plugin must be called for them. Before a
@@ -91,9 +90,9 @@ func (a *Attacher) register(ctx context.Context, want *Record) (r *Record, fresh
 	return &had, false, nil
 }
 
-// given records the addresses that a plugin gave. It returns an error if another pod has one of them, or if the pod has
+// given records what a plugin gave. It returns an error if another pod has one of them, or if the pod has
 // ended meanwhile.
-func (a *Attacher) given(ctx context.Context, r *Record, addresses []netip.Prefix, routes []podnet.Route) error {
+func (a *Attacher) given(ctx context.Context, r *Record, answer podnet.Answer) error {
 	unlock, err := a.store.lock(context.WithoutCancel(ctx)) // an address without a record would be lost
 	if err != nil {
 		return err
@@ -104,12 +103,12 @@ func (a *Attacher) given(ctx context.Context, r *Record, addresses []netip.Prefi
 		err = rdmanetns.ErrEnded
 	}
 	if err == nil {
-		err = a.othersHave(&now, addresses)
+		err = a.othersHave(&now, answer.Addresses)
 	}
 	if err != nil {
 		return fmt.Errorf("keep the address that ipam %q gave: %w", r.Lease.Network, err)
 	}
-	now.Given, now.GivenRoutes = addresses, routes
+	now.Given, now.GivenGateways, now.GivenRoutes = answer.Addresses, answer.Gateways, answer.Routes
 	return a.store.put(&now)
 }
 

@@ -33,10 +33,11 @@ type Record struct {
 	Original podnet.Original `json:"original"`
 	// Addresses are the addresses that the claim names.
 	Addresses []netip.Prefix `json:"addresses,omitempty"`
-	// Lease is the request to the CNI plugin, nil for none. Given and GivenRoutes are the plugin's answer.
-	Lease       *podnet.Lease  `json:"lease,omitempty"`
-	Given       []netip.Prefix `json:"given,omitempty"`
-	GivenRoutes []podnet.Route `json:"givenRoutes,omitempty"`
+	// Lease is the request to the CNI plugin, nil for none. Given, GivenGateways and GivenRoutes are the plugin's answer.
+	Lease         *podnet.Lease  `json:"lease,omitempty"`
+	Given         []netip.Prefix `json:"given,omitempty"`
+	GivenGateways []netip.Addr   `json:"givenGateways,omitempty"`
+	GivenRoutes   []podnet.Route `json:"givenRoutes,omitempty"`
 	// State is the state of the interface in the pod, nil before it is attached.
 	State *podnet.State `json:"state,omitempty"`
 	// Returned means that the interface is on the host again, and only the lease must still be given back.

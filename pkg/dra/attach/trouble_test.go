@@ -91,7 +91,7 @@ func TestDiedWhileAsking(t *testing.T) {
 	if err != nil || !fresh {
 		t.Fatal(fresh, err)
 	}
-	if _, _, err := a.ipam.Add(t.Context(), *r.Lease); err != nil {
+	if _, err := a.ipam.Add(t.Context(), *r.Lease); err != nil {
 		t.Fatal(err)
 	}
 	mustAttach(t, a, p, i)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -20,7 +21,9 @@ type Network struct {
 	// Interface is the name of the interface in the pod.
 	Interface string         `json:"interface"`
 	Addresses []netip.Prefix `json:"addresses,omitempty"`
-	Routes    []Route        `json:"routes,omitempty"`
+	// Gateways are the next hops of what the addresses send to other networks, nil for those that IPAM assigns.
+	Gateways []netip.Addr `json:"gateways,omitzero"`
+	Routes   []Route      `json:"routes,omitempty"`
 	// MTU is 0 for the MTU of the HCA's interface.
 	MTU int `json:"mtu,omitempty"`
 	// IPAM is the name of the configuration that gives addresses, empty for none. IPAMConfig is this configuration at
@@ -61,7 +64,7 @@ func (w *words) network(d Device, facts Facts) (*Network, error) {
 	set.Overlay(w.wishes.Network)
 	path := field.NewPath("network")
 	if set.Mode == "" || set.Mode == v1alpha1.NetworkNone || d.AdminAccess {
-		if wished := w.wishes.Network; set.Mode == "" && (wished.Interface != "" || wished.Addresses != nil || wished.IPAM != "" || wished.Routes != nil || wished.MTU != nil) {
+		if wished := w.wishes.Network; set.Mode == "" && (wished.Interface != "" || wished.Addresses != nil || wished.IPAM != "" || wished.Gateways != nil || wished.Routes != nil || wished.MTU != nil) {
 			return nil, fmt.Errorf("%s: %w", path, errModeless)
 		}
 		return nil, nil
@@ -92,6 +95,19 @@ func newNetwork(set v1alpha1.Network) (*Network, error) {
 		}
 		n.Addresses = append(n.Addresses, p)
 	}
+	if set.Gateways != nil {
+		n.Gateways = []netip.Addr{}
+	}
+	for _, s := range set.Gateways {
+		a, err := netip.ParseAddr(s)
+		if err != nil {
+			return nil, err
+		}
+		if err := n.reaches(a); err != nil {
+			return nil, err
+		}
+		n.Gateways = append(n.Gateways, a)
+	}
 	for _, r := range set.Routes {
 		to, err := netip.ParsePrefix(r.Destination)
 		if err != nil {
@@ -106,6 +122,15 @@ func newNetwork(set v1alpha1.Network) (*Network, error) {
 		n.Routes = append(n.Routes, Route{to, via})
 	}
 	return n, nil
+}
+
+// reaches returns an error if a gateway is in no network of the addresses. The addresses of IPAM are not known yet.
+func (n *Network) reaches(gateway netip.Addr) error {
+	in := func(p netip.Prefix) bool { return p.Contains(gateway) }
+	if n.IPAM != "" || gateway.Is6() && gateway.IsLinkLocalUnicast() || slices.ContainsFunc(n.Addresses, in) {
+		return nil
+	}
+	return fmt.Errorf("gateways: %s is in no network of network.addresses: name one that the interface can reach", gateway)
 }
 
 // ModeRefused returns the reason why a device cannot have an interface of a mode, for every state of the host's

@@ -56,7 +56,7 @@
 {{- define "rdma.validateNetwork" -}}
 {{- $networks := "variables.settings.map(s, s.?network.orValue(null)).filter(n, type(n) == map)" }}
 {{- $path := printf "%snetwork." . }}
-{{- include "rdma.validateObject" (dict "in" "variables.settings" "path" . "field" "network" "fields" (list "mode" "interface" "addresses" "ipam" "mtu" "routes")) }}
+{{- include "rdma.validateObject" (dict "in" "variables.settings" "path" . "field" "network" "fields" (list "mode" "interface" "addresses" "ipam" "mtu" "gateways" "routes")) }}
 - expression: >-
     {{ $networks }}.all(n, [n.?mode.orValue(null)].all(m, m == null || m in ["", "none", "move", "macvlan"]))
   message: "parameters: {{ $path }}mode: want none, move or macvlan"
@@ -74,6 +74,10 @@
 - expression: >-
     {{ $networks }}.all(n, n.?ipam.orValue("") == "" || n.ipam == null || n.?addresses.orValue(null) == null || type(n.addresses) == list && n.addresses.size() == 0)
   message: "parameters: {{ $path }}ipam: addresses are given already: want one of the two"
+- expression: >-
+    {{ $networks }}.all(n, [n.?gateways.orValue(null)].all(l, l == null || type(l) == list && l.all(g, type(g) == string && isIP(g) &&
+      l.filter(x, type(x) == string && isIP(x) && ip(x).family() == ip(g).family()).size() == 1)))
+  message: "parameters: {{ $path }}gateways: want IP addresses such as 10.1.2.1, at most one of each family"
 - expression: >-
     {{ $networks }}.all(n, [n.?routes.orValue(null)].all(l, l == null || type(l) == list && l.size() <= 32 && l.all(r, type(r) == map &&
       r.all(f, f in ["destination", "gateway"]) && [r.?destination.orValue(null)].all(d, type(d) == string && isCIDR(d) && cidr(d) == cidr(d).masked() &&
