@@ -48,6 +48,16 @@ type Container struct {
 	Memlock *uint64
 	// CDIDevices are the names of its CDI devices, if the runtime reports them.
 	CDIDevices []string
+	// Env are its environment variables, "NAME=value", with those of its CDI devices.
+	Env []string
+}
+
+// Adjustment is a change of a new container.
+type Adjustment struct {
+	// Memlock is the limit of locked memory, nil to leave the limit unchanged.
+	Memlock *uint64
+	// Env are additional environment variables, by name.
+	Env map[string]string
 }
 
 // Handler receives the events of the runtime. For one pod, the plugin calls its methods one at a time.
@@ -62,8 +72,8 @@ type Handler interface {
 	OnHost([]Pod)
 	// Running is called with the present pods when the runtime is connected.
 	Running(context.Context, []Pod)
-	// Memlock returns the limit of locked memory for a new container, or nil to leave the limit unchanged.
-	Memlock(Pod, Container) *uint64
+	// Adjust returns the change of a new container.
+	Adjust(context.Context, Pod, Container) Adjustment
 }
 
 // Plugin connects a handler to the container runtime.
@@ -180,15 +190,20 @@ func (e *events) RemovePodSandbox(ctx context.Context, pod *api.PodSandbox) erro
 	return nil
 }
 
-func (e *events) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment,
+func (e *events) CreateContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment,
 	[]*api.ContainerUpdate, error) {
 	e.p.running.add(pod, c)
-	limit := e.p.Handler.Memlock(podOf(pod), containerOf(c))
-	if limit == nil {
+	want := e.p.Handler.Adjust(ctx, podOf(pod), containerOf(c))
+	if want.Memlock == nil && len(want.Env) == 0 {
 		return nil, nil, nil
 	}
 	adjustment := &api.ContainerAdjustment{}
-	adjustment.AddRlimit(rlimitMemlock, *limit, *limit)
+	if want.Memlock != nil {
+		adjustment.AddRlimit(rlimitMemlock, *want.Memlock, *want.Memlock)
+	}
+	for name, value := range want.Env {
+		adjustment.AddEnv(name, value)
+	}
 	return adjustment, nil, nil
 }
 
@@ -215,7 +230,7 @@ func podOf(pod *api.PodSandbox) Pod {
 }
 
 func containerOf(c *api.Container) Container {
-	out := Container{Name: c.GetName()}
+	out := Container{Name: c.GetName(), Env: c.GetEnv()}
 	for _, h := range c.GetHooks().GetCreateRuntime() {
 		out.Hooks = append(out.Hooks, append([]string{h.GetPath()}, h.GetArgs()...))
 	}

@@ -25,6 +25,7 @@ type handler struct {
 	told    []string
 	refuse  error
 	memlock *uint64
+	env     map[string]string
 	seen    nri.Container
 }
 
@@ -49,11 +50,11 @@ func (h *handler) Running(_ context.Context, pods []nri.Pod) {
 		h.note("running %s in %q", p.UID, p.Netns)
 	}
 }
-func (h *handler) Memlock(_ nri.Pod, c nri.Container) *uint64 {
+func (h *handler) Adjust(_ context.Context, _ nri.Pod, c nri.Container) nri.Adjustment {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.seen = c
-	return h.memlock
+	return nri.Adjustment{Memlock: h.memlock, Env: h.env}
 }
 
 // says waits for a line.
@@ -171,7 +172,7 @@ func TestPlugin(t *testing.T) {
 	}
 	defer runtime.Stop()
 	limit := uint64(1 << 30)
-	h := &handler{memlock: &limit}
+	h := &handler{memlock: &limit, env: map[string]string{"RDMA_GID_INDEX_X": "3"}}
 	p, reports := connect(t, h, socket)
 	if err := <-reports; err != nil || !p.Connected() || p.Trouble() != nil {
 		t.Fatalf("connected %t, %v, %v", p.Connected(), err, p.Trouble())
@@ -199,7 +200,7 @@ func TestPlugin(t *testing.T) {
 	soft := uint64(64 << 10)
 	response, err := runtime.CreateContainer(ctx,
 		&adaptation.CreateContainerRequest{Pod: pod("a", ""), Container: &api.Container{
-			Id: "c", Name: "hca", Rlimits: []*api.POSIXRlimit{{Type: "RLIMIT_NOFILE", Hard: 1, Soft: 1},
+			Id: "c", Name: "hca", Env: []string{"A=b"}, Rlimits: []*api.POSIXRlimit{{Type: "RLIMIT_NOFILE", Hard: 1, Soft: 1},
 				{Type: "RLIMIT_MEMLOCK", Hard: 1 << 20, Soft: soft}},
 			Hooks: &api.Hooks{CreateRuntime: []*api.Hook{{Path: "/opt/hook", Args: []string{"hook", "--flag"}}}},
 		}})
@@ -210,8 +211,12 @@ func TestPlugin(t *testing.T) {
 	if len(got) != 1 || got[0].GetType() != "RLIMIT_MEMLOCK" || got[0].GetHard() != limit || got[0].GetSoft() != limit {
 		t.Errorf("limits are %v", got)
 	}
-	if diff := cmp.Diff(nri.Container{Name: "hca", Hooks: [][]string{{"/opt/hook", "hook", "--flag"}}, Memlock: &soft},
-		h.seen); diff != "" {
+	if env := response.GetAdjust().GetEnv(); len(env) != 1 || env[0].GetKey() != "RDMA_GID_INDEX_X" || env[0].GetValue() != "3" {
+		t.Errorf("variables are %v", env)
+	}
+	if diff := cmp.Diff(nri.Container{
+		Name: "hca", Hooks: [][]string{{"/opt/hook", "hook", "--flag"}}, Memlock: &soft, Env: []string{"A=b"},
+	}, h.seen); diff != "" {
 		t.Errorf("the container (-want +got):\n%s", diff)
 	}
 }

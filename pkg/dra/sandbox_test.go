@@ -295,7 +295,7 @@ func TestMemlockOfSandbox(t *testing.T) {
 		"less than wanted": {nri.Container{Hooks: [][]string{hook("--memlock", "1Gi")}, Memlock: limit(64 << 10)}, limit(1 << 30)},
 		"not understood":   {nri.Container{Hooks: [][]string{hook("--memlock", "much")}}, nil},
 	} {
-		got := d.Sandboxes().Memlock(nri.Pod{}, c.container)
+		got := d.Sandboxes().Adjust(t.Context(), nri.Pod{}, c.container).Memlock
 		if (got == nil) != (c.want == nil) || got != nil && *got != *c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}

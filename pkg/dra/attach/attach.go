@@ -291,11 +291,21 @@ func (a *Attacher) Over() ([]Record, error) {
 	})
 }
 
-// State returns the state of the interface of a claim's device in its pod, nil if no pod has it.
+// State returns the state of the interface of a claim's device in a pod, nil if no pod has it. If several pods have
+// one, State returns that of any of them.
 func (a *Attacher) State(claim types.UID, device string) *podnet.State {
+	return a.stateIn(claim, device, func(Pod) bool { return true })
+}
+
+// StateIn returns the state of the interface of a claim's device in one pod, nil if the pod does not have it.
+func (a *Attacher) StateIn(pod Pod, claim types.UID, device string) *podnet.State {
+	return a.stateIn(claim, device, func(p Pod) bool { return p == pod })
+}
+
+func (a *Attacher) stateIn(claim types.UID, device string, in func(Pod) bool) *podnet.State {
 	records, _ := a.store.of(claim, device) // Over reports unreadable records
 	for _, r := range records {
-		if r.State != nil && r.thisBoot(a.store.bootID) {
+		if r.State != nil && r.thisBoot(a.store.bootID) && in(r.Pod) {
 			return r.State
 		}
 	}

@@ -102,7 +102,7 @@ func (p *Plan) device(d Device, hcas []*rdma.HCA, snap *rdma.Snapshot, hook Hook
 		if hook.Path == "" {
 			return out, fmt.Errorf("claim %s: device %s: network: the driver has no hook that keeps a container from starting without its interface: set --hook-dir", p.Claim(), d.Device)
 		}
-		out.Env = append(out.Env, variable("RDMA_INTERFACE_", hcas[0])+"="+n.Interface)
+		out.Env = append(out.Env, InterfaceVariable(hcas[0].Name)+"="+n.Interface)
 		out.Interfaces = []cdi.Interface{{Name: n.Interface, Alias: p.InterfaceAlias(d)}}
 	}
 	out.Hook = hook.of(p, d)
@@ -126,11 +126,19 @@ func owners(h *rdma.HCA, nodes []rdma.Node) (out []cdi.NodeOwner) {
 // deviceEnv returns the variable with the kernel's name of an HCA: RDMA_DEVICE_PCI_0000_3B_00_0=mlx5_0. The variable is
 // named after the HCA, in shared use too, so that the HCAs of a container do not overwrite each other's variables.
 func deviceEnv(h *rdma.HCA) string {
-	return variable("RDMA_DEVICE_", h) + "=" + h.IBDev
+	return variable("RDMA_DEVICE_", h.Name) + "=" + h.IBDev
 }
 
-func variable(prefix string, h *rdma.HCA) string {
-	return prefix + strings.ToUpper(strings.ReplaceAll(h.Name, "-", "_"))
+// InterfaceVariable returns the name of the variable with the interface of an HCA in the pod:
+// RDMA_INTERFACE_PCI_0000_3B_00_0=rdma0.
+func InterfaceVariable(hca string) string { return variable("RDMA_INTERFACE_", hca) }
+
+// GIDIndexVariable returns the name of the variable with the index of the GID of this interface's IPv4 address:
+// RDMA_GID_INDEX_PCI_0000_3B_00_0=3.
+func GIDIndexVariable(hca string) string { return variable("RDMA_GID_INDEX_", hca) }
+
+func variable(prefix, hca string) string {
+	return prefix + strings.ToUpper(strings.ReplaceAll(hca, "-", "_"))
 }
 
 // libraryEnv returns the variables that configure libraries for all HCAs of a claim. Every device has the same value,

@@ -58,10 +58,15 @@ func (s *Pods) Trouble() error {
 	}
 }
 
-// Memlock implements nri.Handler. It returns the limit that the hooks of the container's claims would set. A limit in
-// the OCI spec also holds for exec sessions and probes. The hook then has nothing to do, unless another plugin changes
-// the spec afterwards.
-func (s *Pods) Memlock(_ nri.Pod, c nri.Container) *uint64 {
+// Adjust implements nri.Handler.
+func (s *Pods) Adjust(ctx context.Context, pod nri.Pod, c nri.Container) nri.Adjustment {
+	return nri.Adjustment{Memlock: memlock(c), Env: s.gidIndexes(ctx, pod, c)}
+}
+
+// memlock returns the limit that the hooks of the container's claims would set, nil for none. A limit in the OCI spec
+// also holds for exec sessions and probes. The hook then has nothing to do, unless another plugin changes the spec
+// afterwards.
+func memlock(c nri.Container) *uint64 {
 	var want hook.Size
 	for _, opts := range hooksOf(c) {
 		want = max(want, opts.Memlock)

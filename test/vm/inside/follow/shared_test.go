@@ -29,6 +29,7 @@ func TestShared(t *testing.T) {
 		ready(t, pair[0].pod)
 		ready(t, pair[1].pod)
 		converse(t, pair)
+		write(t, pair[0], pair[1])
 	}
 	ends(t, server.pod)
 	ends(t, client.pod)

@@ -42,15 +42,15 @@ func (e end) address(t *testing.T) netip.Addr {
 	return netip.MustParsePrefix(e.link(t).addresses()[0]).Addr()
 }
 
-// tell has a container say of itself how its interface is called, and the device's GIDs with types and
-// interfaces.
-const tell = `env | grep ^RDMA_INTERFACE_
+// tell has a container say of itself how its interface is called, and the device's GIDs with indexes, interfaces and
+// types.
+const tell = `env | grep -E "^RDMA_(INTERFACE|GID_INDEX)_"
 cd /sys/class/infiniband/%s/ports/1 && for i in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
-	n=$(cat gid_attrs/ndevs/$i 2>/dev/null) && echo "gid $n $(cat gids/$i) $(cat gid_attrs/types/$i)"
+	n=$(cat gid_attrs/ndevs/$i 2>/dev/null) && echo "gid $i $n $(cat gids/$i) $(cat gid_attrs/types/$i)"
 done; true`
 
-// described checks that pod, claim and kernel say the same of the interface: the container's variable
-// is its name, the claim's status has it as ip has it, and the GID of its address is
+// described checks that pod, claim and kernel say the same of the interface: the container's variables
+// are its name and the index of its GID, the claim's status has it as ip has it, and the GID of its address is
 // that of this interface.
 func (e end) described(t *testing.T) {
 	t.Helper()
@@ -59,11 +59,13 @@ func (e end) described(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := e.claim(t)
-	variable := strings.NewReplacer("-", "_", ".", "_").Replace(strings.ToUpper(strings.TrimPrefix(c.Status.Devices[0].Device, "shared-")))
+	variable := e.variable(t)
 	four := e.address(t).As4()
 	gid := fmt.Sprintf("0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x", four[0], four[1], four[2], four[3])
-	inside.Wants(t, "container of pod "+e.pod, said, "RDMA_INTERFACE_"+variable+"="+podInterface+"\n", "gid "+podInterface+" "+gid+" RoCE v2\n")
+	inside.Wants(t, "container of pod "+e.pod, said, "RDMA_INTERFACE_"+variable+"="+podInterface+"\n")
+	_, index, _ := strings.Cut(said, "RDMA_GID_INDEX_"+variable+"=")
+	index, _, _ = strings.Cut(index, "\n")
+	inside.Wants(t, "container of pod "+e.pod, said, "gid "+index+" "+podInterface+" "+gid+" RoCE v2\n")
 	if n := strings.Count(said, gid+" RoCE v2"); n != 1 {
 		t.Errorf("%d entries have the GID %s:\n%s", n, gid, said)
 	}
@@ -75,6 +77,13 @@ func (e end) described(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// variable is the end of the names of the container's variables.
+func (e end) variable(t *testing.T) string {
+	t.Helper()
+	device := strings.TrimPrefix(e.claim(t).Status.Devices[0].Device, "shared-")
+	return strings.NewReplacer("-", "_", ".", "_").Replace(strings.ToUpper(device))
 }
 
 // claim is that of the pod, as soon as its status has a device.
@@ -97,6 +106,28 @@ func (e end) claim(t *testing.T) (c *resourceapi.ResourceClaim) {
 
 // sent is how many packets the pod's interface has sent.
 func (e end) sent(t *testing.T) int { return e.link(t).Stats.Tx.Packets }
+
+// write has one pod write into the other's memory, without rdma_cm: each names its GID by the index that it was told.
+func write(t *testing.T, server, client end) {
+	t.Helper()
+	command := func(e end) string {
+		return fmt.Sprintf(`timeout 100 ib_write_bw 2>&1 -d %s -x "$RDMA_GID_INDEX_%s" -F -n 5 -s 1024`, e.ibdev, e.variable(t))
+	}
+	listen, listening := command(server), make(chan string, 1)
+	go func() {
+		out, err := exec(t.Context(), server.pod, server.container, listen)
+		listening <- fmt.Sprint(out, err)
+	}()
+	inside.Eventually(t, fmt.Sprint("ib_write_bw to ", server.pod), 2*time.Minute, func() error {
+		out, err := exec(t.Context(), client.pod, client.container, command(client)+" "+server.address(t).String())
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		inside.Wants(t, "the client", out, "BW average")
+		return nil
+	})
+	inside.Wants(t, "the server", <-listening, "BW average")
+}
 
 // talk has two pods talk by rdma_cm on their own addresses.
 func talk(t *testing.T, server, client end) {
