@@ -16,13 +16,13 @@ func checkEngines(f *facts) []Finding {
 	}
 	for _, d := range f.daemons {
 		if f.Local && !slices.ContainsFunc(f.engines, func(e engine) bool { return e.runtime == d.runtime }) {
-			findings = append(findings, found(RuntimeUnknown, Info, d.String()+" is not in the search path").
+			findings = append(findings, found("runtime-unknown", Info, d.String()+" is not in the search path").
 				because("its version and the CDI version that it reads are unknown").
 				fix(d.askVersion()))
 		}
 	}
 	if f.Local && len(findings) == 0 {
-		findings = append(findings, found(RuntimeNone, Info, "no container runtime in the search path").
+		findings = append(findings, found("runtime-none", Info, "no container runtime in the search path").
 			because("looked for podman, containerd, dockerd and crio").
 			fix("command -v podman containerd dockerd crio"))
 	}
@@ -42,18 +42,18 @@ func (f *facts) checkEngine(e engine) []Finding {
 	name := e.runtime + " " + e.version
 	switch {
 	case e.unknown != nil:
-		return []Finding{found(RuntimeUnknown, Info, name+" is unknown").
+		return []Finding{found("runtime-unknown", Info, name+" is unknown").
 			because("%s", e.unknown).fix(e.runtime + " --version")}
 	case e.target.MaxCDI == "":
-		return []Finding{found(RuntimeNoCDI, Warning, name+" does not support CDI").
+		return []Finding{found("runtime-no-cdi", Warning, name+" does not support CDI").
 			because("it %s", e.target.Note).fix(upgradeCommands[e.runtime])}
 	case !f.cdiOn(e):
-		return []Finding{found(RuntimeCDIOff, Warning, "CDI is disabled in the configuration of "+name).
+		return []Finding{found("runtime-cdi-off", Warning, "CDI is disabled in the configuration of "+name).
 			because("%s", cdiOffReasons[e.runtime]).fix(cdiOnCommands[e.runtime]...)}
 	}
 	findings := append(f.tooOld(e, name), f.otherDirs(e, name)...)
 	if len(findings) == 0 {
-		findings = append(findings, found(RuntimeOK, OK, name+" reads CDI up to "+e.target.MaxCDI+" from "+
+		findings = append(findings, found("runtime-ok", OK, name+" reads CDI up to "+e.target.MaxCDI+" from "+
 			strings.Join(e.target.Dirs, " and ")))
 	}
 	return findings
@@ -95,7 +95,7 @@ func (f *facts) tooOld(e engine, name string) []Finding {
 			continue
 		}
 		if err := e.target.Check(s.spec); err != nil {
-			findings = append(findings, found(RuntimeTooOld, Error, name+" cannot read a spec").
+			findings = append(findings, found("runtime-too-old", Error, name+" cannot read a spec").
 				about(s.path).because("%s", strings.ReplaceAll(err.Error(), "\n", "; ")).
 				fix(s.rewrite("--target", e.target.String())))
 		}
@@ -114,7 +114,7 @@ func (f *facts) otherDirs(e engine, name string) []Finding {
 	if len(paths) == 0 {
 		return nil
 	}
-	return []Finding{found(RuntimeDirs, Warning, name+" does not read the directory of "+plural(len(paths), "spec")).
+	return []Finding{found("runtime-dirs", Warning, name+" does not read the directory of "+plural(len(paths), "spec")).
 		about(paths...).
 		because("it reads %s only", strings.Join(e.target.Dirs, " and ")).
 		fix("cdi-gen generate --output " + e.target.Dirs[0])}

@@ -33,7 +33,7 @@ func checkGPUs(f *facts) []Finding {
 		findings = append(findings, f.nvidiaPeer(nvidia))
 	}
 	if len(amd) > 0 && f.sysHas("module/amdgpu") {
-		findings = append(findings, found(GPUPeerOK, OK, plural(len(amd), "AMD GPU")+" with peer memory (dma-buf of amdgpu)"))
+		findings = append(findings, found("gpu-peer-ok", OK, plural(len(amd), "AMD GPU")+" with peer memory (dma-buf of amdgpu)"))
 	}
 	return findings
 }
@@ -43,13 +43,13 @@ func (f *facts) nvidiaPeer(gpus []string) Finding {
 	driver, _ := f.optional("/proc/driver/nvidia/version")
 	switch {
 	case f.sysHas("module/nvidia_peermem"):
-		return found(GPUPeerOK, OK, title+" with peer memory (nvidia_peermem)")
+		return found("gpu-peer-ok", OK, title+" with peer memory (nvidia_peermem)")
 	case f.sysHas("kernel/mm/memory_peers/nv_mem"), f.sysHas("kernel/mm/memory_peers/nv_mem_nc"):
-		return found(GPUPeerOK, OK, title+" with peer memory (nv_peer_mem)")
+		return found("gpu-peer-ok", OK, title+" with peer memory (nv_peer_mem)")
 	case strings.Contains(driver, "Open Kernel Module"):
-		return found(GPUPeerOK, OK, title+" with peer memory (dma-buf of the open kernel module)")
+		return found("gpu-peer-ok", OK, title+" with peer memory (dma-buf of the open kernel module)")
 	}
-	return found(GPUPeerMissing, Warning, title+" without peer memory").
+	return found("gpu-peer-missing", Warning, title+" without peer memory").
 		about(gpus...).
 		because("nvidia_peermem is not loaded, and the driver is not the open kernel module, which exports dma-buf. " +
 			"HCAs copy through host memory, at a fraction of the rate").

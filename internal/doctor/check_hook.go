@@ -74,12 +74,12 @@ func checkHooks(f *facts) []Finding {
 	}
 	if len(findings) == 0 && len(seen) > 0 {
 		paths := slices.Sorted(maps.Keys(seen))
-		findings = append(findings, found(HookOK, OK,
+		findings = append(findings, found("hook-ok", OK,
 			plural(len(seen), "hook")+" present, executable and static: "+strings.Join(paths, ", ")))
 	}
 	for _, s := range f.specs {
 		if s.valid() && s.spec.Kind == cdi.KindHCA && !f.hasHook(s) {
-			findings = append(findings, found(HookAbsent, Info, "a spec without the hook that raises locked memory").
+			findings = append(findings, found("hook-absent", Info, "a spec without the hook that raises locked memory").
 				about(s.path).
 				because("its containers keep the inherited limit of locked memory").
 				fix(s.rewrite()))
@@ -99,17 +99,17 @@ func (f *facts) hookFault(h hookUse) (Finding, bool) {
 	info, err := f.root.Stat(h.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return found(HookMissing, Error, "the hook of a spec does not exist").about(about...).because("%s", consequence).
+		return found("hook-missing", Error, "the hook of a spec does not exist").about(about...).because("%s", consequence).
 			fix("install -m 0755 RDMA_HOOK "+quote.Shell(h.path), h.spec.rewrite()), true
 	case err != nil:
 		f.addUnseen(h.path, err)
 		return Finding{}, false
 	case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
-		return found(HookNotExec, Error, "the hook of a spec is not executable").about(about...).
+		return found("hook-not-executable", Error, "the hook of a spec is not executable").about(about...).
 			because("its mode is %s; %s", info.Mode(), consequence).fix("chmod 0755 " + quote.Shell(h.path)), true
 	}
 	if mount := f.noexecMount(h.path); mount != "" {
-		return found(HookNoexec, Error, "the hook of a spec is on a file system that is mounted noexec").about(about...).
+		return found("hook-noexec", Error, "the hook of a spec is on a file system that is mounted noexec").about(about...).
 			because("%s is mounted noexec; %s", mount, consequence).
 			fix("install -m 0755 RDMA_HOOK /usr/bin/rdma-hook",
 				"cdi-gen generate --hook-path /usr/bin/rdma-hook --output "+quote.Shell(h.spec.path)), true
@@ -133,7 +133,7 @@ func (f *facts) replaceable(h hookUse, about []string) (Finding, bool) {
 	for _, w := range weak {
 		reasons, fixes = append(reasons, w.Path+" "+w.Reason), append(fixes, w.Remedy())
 	}
-	return found(HookReplaceable, Error, "users other than root can replace the hook of a spec").about(about...).
+	return found("hook-replaceable", Error, "users other than root can replace the hook of a spec").about(about...).
 		because("the container runtime runs it as root, and %s", strings.Join(reasons, ", ")).fix(fixes...), true
 }
 
@@ -149,13 +149,13 @@ func (f *facts) binaryFault(h hookUse, about []string, consequence string) (Find
 		return Finding{}, false
 	}
 	if want, ok := machines[f.Arch]; ok && program.Machine != want {
-		return found(HookArch, Error, "the hook of a spec is built for another processor").about(about...).
+		return found("hook-arch", Error, "the hook of a spec is built for another processor").about(about...).
 			because("it is built for %s, this host is %s; %s", program.Machine, want, consequence).
 			fix("file "+quote.Shell(h.path), "install -m 0755 RDMA_HOOK "+quote.Shell(h.path)), true
 	}
 	dynamic := slices.ContainsFunc(program.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
 	if dynamic && h.ours {
-		return found(HookDynamic, Warning, "the hook of a spec needs shared libraries").about(about...).
+		return found("hook-dynamic", Warning, "the hook of a spec needs shared libraries").about(about...).
 			because("if the host's C library does not fit, the hook and every container with it fails; it also starts slower").
 			fix("CGO_ENABLED=0 go install github.com/rdma-dev/dra-driver-rdma/cmd/rdma-hook@latest"), true
 	}

@@ -49,7 +49,7 @@ func checkMemlock(f *facts) []Finding {
 	}
 	if r := f.lastReport(); r != nil && !r.Outcome.Well() {
 		// The report of a real container overrules a prediction from capabilities.
-		findings = slices.DeleteFunc(findings, func(f Finding) bool { return f.ID == MemlockByHook })
+		findings = slices.DeleteFunc(findings, func(f Finding) bool { return f.ID == "memlock-by-hook" })
 		findings = append(findings, reported(r, f.starters()))
 	}
 	return findings
@@ -61,7 +61,7 @@ func reported(r *hook.Report, starters []starter) Finding {
 	if len(starters) > 0 {
 		unit = starters[0].unit
 	}
-	return found(MemlockClamped, Warning, "the hook could not raise the locked memory of the last container").
+	return found("memlock-clamped", Warning, "the hook could not raise the locked memory of the last container").
 		about("container "+shortID(r.ID)).
 		because("at %s it said: %s", r.Time.UTC().Format("2006-01-02 15:04:05 MST"), r.Message).
 		fix(raiseCommands(unit)...)
@@ -75,7 +75,7 @@ func shortID(id string) string { return id[:min(len(id), 12)] }
 func (s starter) checkLimit(want, total hook.Size) Finding {
 	soft := s.limits.soft
 	if soft >= total {
-		return found(MemlockOK, OK, "containers get "+locked(soft)+" from "+s.who)
+		return found("memlock-ok", OK, "containers get "+locked(soft)+" from "+s.who)
 	}
 	got := want
 	if !s.process.raises {
@@ -83,13 +83,13 @@ func (s starter) checkLimit(want, total hook.Size) Finding {
 	}
 	switch {
 	case want <= soft:
-		return found(MemlockLow, Warning, "containers get "+locked(soft)).
+		return found("memlock-low", Warning, "containers get "+locked(soft)).
 			about(s.who).
 			because("they inherit it, and no hook in a spec raises it. Registering more memory fails with ENOMEM; NCCL " +
 				"silently falls back to TCP. --cap-add IPC_LOCK does not help users other than root").
 			fix("cdi-gen generate --output /etc/cdi")
 	case got < want && got < total:
-		f := found(MemlockClamped, Warning, "containers get no more than "+locked(max(soft, got))+
+		f := found("memlock-clamped", Warning, "containers get no more than "+locked(max(soft, got))+
 			", with or without the hook").about(s.who)
 		const cannot = "without it %s. The hook requests %s, but cannot raise the hard limit of %s: "
 		if s.process.uid == 0 {
@@ -98,7 +98,7 @@ func (s starter) checkLimit(want, total hook.Size) Finding {
 		}
 		return f.because(cannot+"it runs as a user", soft, want, s.limits.hard).fix(raiseCommands("")...)
 	}
-	f := found(MemlockByHook, Info, "containers get "+locked(soft)+", and with the hook "+got.String()).
+	f := found("memlock-by-hook", Info, "containers get "+locked(soft)+", and with the hook "+got.String()).
 		about(s.who).
 		because("the hook raises the limit of the container's own processes; "+
 			"exec sessions (kubectl exec, podman exec) keep %s", soft)

@@ -34,7 +34,7 @@ func checkDrivers(f *facts) []Finding {
 		if dedicated[module] {
 			severity = Error
 		}
-		findings = append(findings, found(DriverMissing, severity,
+		findings = append(findings, found("driver-missing", severity,
 			plural(len(functions), "PCI function")+" capable of RDMA without an RDMA device").
 			about(functions...).
 			because("the driver %s creates the RDMA devices; it is not loaded, or it rejected these functions", module).
@@ -48,7 +48,7 @@ func checkDrivers(f *facts) []Finding {
 }
 
 func (f *facts) noHCA() Finding {
-	return found(NoHCA, Warning, "this host has no RDMA device").
+	return found("no-hca", Warning, "this host has no RDMA device").
 		because("/sys/class/infiniband is empty or absent, and no known RDMA hardware is on the PCI bus. For tests without " +
 			"hardware, the kernel's soft-RoCE (rdma_rxe) or soft-iWARP (siw) adds an RDMA device to a network interface").
 		fix("modprobe rdma_rxe && rdma link add rxe0 type rxe netdev " + quote.Shell(f.anyNetdev()))
@@ -73,7 +73,7 @@ func checkModules(f *facts) []Finding {
 	}
 	var findings []Finding
 	if !f.sysHas("class/infiniband_verbs") {
-		findings = append(findings, found(UverbsModule, Error, "the module ib_uverbs is not loaded").
+		findings = append(findings, found("uverbs-module", Error, "the module ib_uverbs is not loaded").
 			because("without it no HCA has a uverbs node, so no program can use an HCA").
 			fix(load("ib_uverbs")...))
 	}
@@ -81,12 +81,12 @@ func checkModules(f *facts) []Finding {
 		findings = append(findings, f.noCM())
 	}
 	if !f.sysHas("class/infiniband_mad") && slices.ContainsFunc(f.snap.HCAs, hasMADs) {
-		findings = append(findings, found(UmadModule, Info, "the module ib_umad is not loaded").
+		findings = append(findings, found("umad-module", Info, "the module ib_umad is not loaded").
 			because("fabric tools (ibnetdiscover, perfquery, opensm) need it on the host; applications do not").
 			fix(load("ib_umad")...))
 	}
 	if !slices.ContainsFunc(findings, func(f Finding) bool { return f.Severity != Info }) {
-		findings = append(findings, found(ModulesOK, OK, "the modules that containers need are loaded"))
+		findings = append(findings, found("modules-ok", OK, "the modules that containers need are loaded"))
 	}
 	return findings
 }
@@ -99,7 +99,7 @@ func (f *facts) noCM() Finding {
 	} else if !f.needsCM() {
 		severity, reason = Info, "programs do not need it for EFA"
 	}
-	return found(CMModule, severity, "the module rdma_ucm is not loaded").
+	return found("rdma-cm-module", severity, "the module rdma_ucm is not loaded").
 		because("without it there is no /dev/infiniband/rdma_cm: %s", reason).
 		fix(load("rdma_ucm")...)
 }
@@ -136,13 +136,13 @@ func checkDevices(f *facts) []Finding {
 	var findings []Finding
 	if len(unreadable) > 0 {
 		unreadable = unique(unreadable)
-		findings = append(findings, found(HCAUnreadable, Warning,
+		findings = append(findings, found("hca-unreadable", Warning,
 			"attributes of "+plural(len(unreadable), "RDMA device")+" cannot be read").
 			about(unreadable...).because("%s", shorten(readErrors, "; ")).
 			fix("dmesg | grep -iE 'infiniband|rdma|mlx|firmware'"))
 	}
 	if len(unusable) > 0 {
-		findings = append(findings, found(HCAUnusable, Info,
+		findings = append(findings, found("hca-unusable", Info,
 			plural(len(unusable), "RDMA device")+" that no container can use").
 			about(unusable...).because("%s", shorten(useErrors, "; ")).
 			fix("cdi-gen list"))

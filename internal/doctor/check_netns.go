@@ -11,17 +11,17 @@ import (
 func checkNetns(f *facts) []Finding {
 	switch {
 	case f.snap.NetnsMode == rdma.NetnsExclusive:
-		return []Finding{found(NetnsExcl, Error, "RDMA devices are bound to network namespaces (exclusive mode)").
+		return []Finding{found("netns-exclusive", Error, "RDMA devices are bound to network namespaces (exclusive mode)").
 			because("a container with its own network gets the node but cannot open it: the kernel returns EPERM outside the " +
 				"device's namespace. The fix reboots, because the mode cannot change while other namespaces exist").
 			fix("mkdir -p /etc/modprobe.d && echo 'options ib_core netns_mode=1' > /etc/modprobe.d/rdma-netns.conf && reboot")}
 	case len(f.snap.HCAs) == 0:
 		return nil
 	case f.snap.NetnsMode == rdma.NetnsUnknown:
-		return []Finding{found(NetnsOK, OK, "RDMA devices are shared by all network namespaces "+
+		return []Finding{found("netns-ok", OK, "RDMA devices are shared by all network namespaces "+
 			"(the kernel does not report the mode; before 5.2 they always are)")}
 	}
-	return []Finding{found(NetnsOK, OK, "RDMA devices are shared by all network namespaces")}
+	return []Finding{found("netns-ok", OK, "RDMA devices are shared by all network namespaces")}
 }
 
 // Files of the rdma controller in cgroup v2, in cgroup v2 beside v1, and in cgroup v1.
@@ -38,13 +38,13 @@ func checkRDMACgroup(f *facts) []Finding {
 	}
 	for _, name := range []string{cgroupV2, cgroupHybrid} {
 		if slices.Contains(strings.Fields(f.sysRead(name)), "rdma") {
-			return []Finding{found(RDMACgroupOK, OK, "the rdma cgroup controller is available (cgroup v2)")}
+			return []Finding{found("rdma-cgroup-ok", OK, "the rdma cgroup controller is available (cgroup v2)")}
 		}
 	}
 	if f.sysHas(cgroupV1) {
-		return []Finding{found(RDMACgroupOK, OK, "the rdma cgroup controller is available (cgroup v1)")}
+		return []Finding{found("rdma-cgroup-ok", OK, "the rdma cgroup controller is available (cgroup v1)")}
 	}
-	return []Finding{found(NoRDMACgroup, Info, "the rdma cgroup controller is not available").
+	return []Finding{found("rdma-cgroup-missing", Info, "the rdma cgroup controller is not available").
 		because("limits on the handles and objects of a container have no effect; nothing else depends on it").
 		fix("grep CGROUP_RDMA /boot/config-$(uname -r); cat /proc/cgroups")}
 }

@@ -61,7 +61,7 @@ func checkNodes(f *facts) []Finding {
 	}
 	findings := s.findings()
 	if stale := f.staleNodes(known); len(stale) > 0 {
-		findings = append(findings, found(NodeStale, Warning, plural(len(stale), "node")+
+		findings = append(findings, found("node-stale", Warning, plural(len(stale), "node")+
 			" in /dev/infiniband without a device").
 			about(stale...).
 			because("the kernel has no device of that name; a container with the node cannot open it, or opens another device "+
@@ -69,7 +69,7 @@ func checkNodes(f *facts) []Finding {
 			fix("rm "+quote.Shells(stale...)))
 	}
 	if len(findings) == 0 && len(nodes) > 0 {
-		findings = append(findings, found(NodesOK, OK, plural(len(nodes), "node")+" in /dev/infiniband, as in the kernel"))
+		findings = append(findings, found("nodes-ok", OK, plural(len(nodes), "node")+" in /dev/infiniband, as in the kernel"))
 	}
 	return findings
 }
@@ -114,21 +114,21 @@ const trigger = "udevadm trigger --action=add " +
 func (s nodeState) findings() []Finding {
 	var findings []Finding
 	if len(s.missing) > 0 {
-		findings = append(findings, found(NodeMissing, Error,
+		findings = append(findings, found("node-missing", Error,
 			plural(len(s.missing), "node")+" of the kernel missing in /dev/infiniband").
 			about(s.missing...).
 			because("libibverbs omits an HCA without its node in silence; a container that requests the node does not start").
 			fix(trigger))
 	}
 	if len(s.missingMAD) > 0 {
-		findings = append(findings, found(NodeMissing, Warning,
+		findings = append(findings, found("node-missing", Warning,
 			plural(len(s.missingMAD), "management node")+" of the kernel missing in /dev/infiniband").
 			about(s.missingMAD...).
 			because("fabric tools cannot use these ports; applications can").
 			fix(trigger))
 	}
 	if len(s.wrong) > 0 {
-		findings = append(findings, found(NodeWrong, Error,
+		findings = append(findings, found("node-wrong-device", Error,
 			plural(len(s.wrong), "node")+" in /dev/infiniband with the wrong device number").
 			about(s.wrong...).
 			because("libibverbs compares the number, waits five seconds and gives up; a container gets another device, or "+
@@ -136,7 +136,7 @@ func (s nodeState) findings() []Finding {
 			fix("rm "+pathsOf(s.wrong)+" && "+trigger))
 	}
 	if len(s.closed) > 0 {
-		findings = append(findings, found(NodeMode, Warning, plural(len(s.closed), "node")+" not open to every user").
+		findings = append(findings, found("node-mode", Warning, plural(len(s.closed), "node")+" not open to every user").
 			about(s.closed...).
 			because("the kernel's default mode is 0666; users other than root cannot open the node, nor can rootless "+
 				"containers, which get it with this mode").

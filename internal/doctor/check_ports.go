@@ -49,7 +49,7 @@ func checkPorts(f *facts) []Finding {
 	}
 	var findings []Finding
 	if len(ports) > 0 && active == 0 {
-		findings = append(findings, found(NoActivePort, Error, "no port of this host is ACTIVE").
+		findings = append(findings, found("no-active-port", Error, "no port of this host is ACTIVE").
 			because("no RDMA traffic leaves this host").
 			fix("cdi-gen list", "rdma link"))
 	}
@@ -57,14 +57,14 @@ func checkPorts(f *facts) []Finding {
 		findings = append(findings, portDown(phys, down[phys]))
 	}
 	if len(starting) > 0 {
-		findings = append(findings, found(PortInit, Warning, plural(len(starting), "port")+" without a subnet manager").
+		findings = append(findings, found("port-init", Warning, plural(len(starting), "port")+" without a subnet manager").
 			about(texts(starting)...).
 			because("the link is up, but no subnet manager has given the port an address (LID) and made it ACTIVE; "+
 				"a VF without a GUID stays in this state").
 			fix("sminfo -C "+quote.Shell(starting[0].hca.IBDev), "systemctl status opensm"))
 	}
 	if len(ports) > 0 && active == len(ports) {
-		findings = append(findings, found(PortsOK, OK, plural(len(ports), "port")+" ACTIVE"))
+		findings = append(findings, found("ports-ok", OK, plural(len(ports), "port")+" ACTIVE"))
 	}
 	return findings
 }
@@ -72,7 +72,7 @@ func checkPorts(f *facts) []Finding {
 // portDown returns the finding for ports that are down with the same physical state.
 func portDown(phys string, ports []portRef) Finding {
 	state := cmp.Or(phys, "physical state unknown")
-	f := found(PortDown, Warning, fmt.Sprintf("%s down (%s)", plural(len(ports), "port"), state)).about(texts(ports)...)
+	f := found("port-down", Warning, fmt.Sprintf("%s down (%s)", plural(len(ports), "port"), state)).about(texts(ports)...)
 	netdev := ""
 	for _, p := range ports {
 		netdev = cmp.Or(netdev, p.port.Netdev)
@@ -104,7 +104,7 @@ func checkGUIDs(f *facts) []Finding {
 	if len(zero) == 0 {
 		return nil
 	}
-	return []Finding{found(GUIDZero, Warning, plural(len(zero), "HCA")+" without a node GUID").
+	return []Finding{found("guid-zero", Warning, plural(len(zero), "HCA")+" without a node GUID").
 		about(names...).
 		because("a VF has no GUID until its PF, or the hypervisor of this machine, sets it. Until then an InfiniBand port " +
 			"stays down, and rdma_cm does not work on RoCE").
@@ -153,10 +153,10 @@ func checkRoCEGIDs(f *facts) []Finding {
 	case seen == 0:
 		return nil
 	case len(without) == 0:
-		return []Finding{found(RoCEGIDsOK, OK, plural(seen, "RoCE port")+" with a routable RoCE v2 address")}
+		return []Finding{found("roce-gids-ok", OK, plural(seen, "RoCE port")+" with a routable RoCE v2 address")}
 	}
 	netdev := cmp.Or(without[0].port.Netdev, "NETDEV")
-	return []Finding{found(RoCENoGID, Warning, plural(len(without), "RoCE port")+" without a routable RoCE v2 address").
+	return []Finding{found("roce-no-gid", Warning, plural(len(without), "RoCE port")+" without a routable RoCE v2 address").
 		about(texts(without)...).
 		because("the addresses (GIDs) of a RoCE port come from the IP addresses of its network interface, which has only a " +
 			"link-local one. A container with its own network needs an interface on the same port").

@@ -20,7 +20,7 @@ func checkMADNodes(f *facts) []Finding {
 		}
 	}
 	if len(findings) == 0 && len(f.snap.HCAs) > 0 && f.hasDev() {
-		findings = append(findings, found(PrivilegeOK, OK, "the fabric's management nodes are closed to containers"))
+		findings = append(findings, found("privilege-ok", OK, "the fabric's management nodes are closed to containers"))
 	}
 	return findings
 }
@@ -38,7 +38,7 @@ func (f *facts) openMADNodes() []Finding {
 	if len(open) == 0 {
 		return nil
 	}
-	return []Finding{found(MADNodeOpen, Warning, plural(len(open), "management node")+" open to users other than root").
+	return []Finding{found("mad-node-open", Warning, plural(len(open), "management node")+" open to users other than root").
 		about(open...).
 		because("whoever can open umad or issm can read and change the fabric: routes, addresses, links. "+
 			"The kernel's default mode is 0600").
@@ -66,7 +66,7 @@ func specPrivilege(s specFile) []Finding {
 		}
 	}
 	if all {
-		findings = append(findings, found(SpecGivesAll, Warning, "a spec gives containers all of "+rdma.DevDir).
+		findings = append(findings, found("spec-gives-all", Warning, "a spec gives containers all of "+rdma.DevDir).
 			about(s.path).
 			because("a container gets every HCA and the nodes that manage the fabric").
 			fix(s.rewrite()))
@@ -74,11 +74,11 @@ func specPrivilege(s specFile) []Finding {
 	const reason = "a container with umad or issm can read and change the fabric; " +
 		"the runtime gives the node to the container's user, whatever its mode on the host"
 	if len(wide) > 0 {
-		findings = append(findings, found(SpecGivesMAD, Warning, plural(len(wide), "CDI device")+" with management nodes").
+		findings = append(findings, found("spec-gives-mad", Warning, plural(len(wide), "CDI device")+" with management nodes").
 			about(append([]string{s.path}, wide...)...).because("%s", reason).fix(s.rewrite()))
 	}
 	if len(named) > 0 {
-		findings = append(findings, found(SpecGivesMAD, Info,
+		findings = append(findings, found("spec-gives-mad", Info,
 			plural(len(named), "CDI device")+" with management nodes, as the name says").
 			about(append([]string{s.path}, named...)...).because("%s", reason).fix("cdi-gen list"))
 	}

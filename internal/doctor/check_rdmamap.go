@@ -42,14 +42,14 @@ func checkSecondOpinion(f *facts) []Finding {
 			errors.New("rdmamap reads every node of the host again for each device, so only some are compared"))
 	}
 	if len(differences) > 0 {
-		return []Finding{found(RDMAMapDiffers, Warning, "rdmamap finds other devices or nodes than cdi-gen").
+		return []Finding{found("rdmamap-differs", Warning, "rdmamap finds other devices or nodes than cdi-gen").
 			because("%s. Device plugins that use rdmamap give containers other devices", shorten(differences, "; ")).
 			fix("cdi-gen list -o json")}
 	}
 	if len(ours) == 0 {
 		return nil
 	}
-	return []Finding{found(RDMAMapAgrees, OK, "rdmamap finds the same "+plural(len(ours), "device")+" and nodes")}
+	return []Finding{found("rdmamap-agrees", OK, "rdmamap finds the same "+plural(len(ours), "device")+" and nodes")}
 }
 
 // compareNodes compares the nodes of an HCA. It ignores rdma_cm: rdmamap looks for it in /dev, as checkNodes does.

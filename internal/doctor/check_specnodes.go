@@ -34,7 +34,7 @@ func checkSpecNodes(f *facts) []Finding {
 		}
 		if len(gone) > 0 {
 			gone = unique(gone)
-			findings = append(findings, found(SpecStale, Error,
+			findings = append(findings, found("spec-stale", Error,
 				"a spec with "+plural(len(gone), "node")+" that this host does not have").
 				about(append([]string{s.path}, gone...)...).
 				because("devices have changed since the spec was written; a container that requests a missing one does not start").
@@ -42,7 +42,7 @@ func checkSpecNodes(f *facts) []Finding {
 		}
 		if len(pinned) > 0 {
 			pinned = unique(pinned)
-			findings = append(findings, found(SpecWrongDevice, Error,
+			findings = append(findings, found("spec-wrong-device", Error,
 				"a spec with "+plural(len(pinned), "device number")+" that this host does not have").
 				about(append([]string{s.path}, pinned...)...).
 				because("a runtime creates the node with the number in the spec and does not compare it with the host: "+
@@ -112,12 +112,12 @@ func checkCoverage(f *facts) []Finding {
 	if len(findings) > 0 {
 		return findings
 	}
-	return []Finding{found(SpecsOK, OK,
+	return []Finding{found("specs-ok", OK,
 		plural(files, "RDMA spec")+", for all "+plural(len(usable), "device")+" of this host")}
 }
 
 func incomplete(title string) Finding {
-	return found(SpecIncomplete, Warning, title).fix("cdi-gen generate --output " + cdi.StaticDir)
+	return found("spec-incomplete", Warning, title).fix("cdi-gen generate --output " + cdi.StaticDir)
 }
 
 // given counts the specs that are for the host and not for a claim, and returns the nodes that they give. whole reports
@@ -141,9 +141,9 @@ func (f *facts) given() (files int, nodes map[string]bool, whole bool) {
 
 func (f *facts) noSpec(devices int) []Finding {
 	if _, err := f.root.Stat(driverDir); err == nil {
-		return []Finding{found(SpecsOK, OK, "the Kubernetes driver writes a spec for each claim")}
+		return []Finding{found("specs-ok", OK, "the Kubernetes driver writes a spec for each claim")}
 	}
-	return []Finding{found(SpecNone, Warning, "no CDI spec gives the "+plural(devices, "RDMA device")+" of this host").
+	return []Finding{found("spec-none", Warning, "no CDI spec gives the "+plural(devices, "RDMA device")+" of this host").
 		because("containers cannot request a device by name").
 		fix("cdi-gen generate --output " + cdi.StaticDir)}
 }

@@ -16,7 +16,7 @@ func checkSpecs(f *facts) []Finding {
 	faults := slices.Concat(checkSpecFiles(f), checkConflicts(f), checkSpecNodes(f))
 	coverage := checkCoverage(f)
 	if slices.ContainsFunc(faults, func(f Finding) bool { return f.Severity == Error || f.Severity == Warning }) {
-		coverage = slices.DeleteFunc(coverage, func(f Finding) bool { return f.ID == SpecsOK })
+		coverage = slices.DeleteFunc(coverage, func(f Finding) bool { return f.ID == "specs-ok" })
 	}
 	return append(faults, coverage...)
 }
@@ -26,7 +26,7 @@ func checkSpecFiles(f *facts) []Finding {
 	var findings []Finding
 	for _, s := range f.specs {
 		if s.ignored {
-			findings = append(findings, found(SpecExtension, Warning, "a spec with an extension that no runtime reads").
+			findings = append(findings, found("spec-extension", Warning, "a spec with an extension that no runtime reads").
 				about(s.path).because("runtimes read only files that end in .json or .yaml").
 				fix("mv "+quote.Shells(s.path, strings.TrimSuffix(s.path, ".yml")+".yaml")))
 			continue
@@ -35,7 +35,7 @@ func checkSpecFiles(f *facts) []Finding {
 			findings = append(findings, invalid(s))
 		}
 		if s.mode&0o004 == 0 {
-			findings = append(findings, found(SpecMode, Warning, fmt.Sprintf("a spec with mode %04o", s.mode)).
+			findings = append(findings, found("spec-mode", Warning, fmt.Sprintf("a spec with mode %04o", s.mode)).
 				about(s.path).because("rootless podman cannot read the file: it reports that the device is unresolvable").
 				fix("chmod 0644 "+quote.Shell(s.path)))
 		}
@@ -44,7 +44,7 @@ func checkSpecFiles(f *facts) []Finding {
 }
 
 func invalid(s specFile) Finding {
-	f := found(SpecInvalid, Warning, "an invalid spec").about(s.path).because("%s", s.err).
+	f := found("spec-invalid", Warning, "an invalid spec").about(s.path).because("%s", s.err).
 		fix("cdi-gen validate " + quote.Shell(s.path))
 	if s.rdma {
 		f.Severity = Error
@@ -95,10 +95,10 @@ func conflict(files []specFile, devices []string) Finding {
 	paths := pathsOfFiles(files)
 	stem := func(p string) string { return strings.TrimSuffix(p, path.Ext(p)) }
 	count := plural(len(devices), "device")
-	f := found(SpecConflict, Warning, fmt.Sprintf("%s in %d files of one directory", count, len(files)))
+	f := found("spec-conflict", Warning, fmt.Sprintf("%s in %d files of one directory", count, len(files)))
 	remedy := "rm " + quote.Shell(paths[len(paths)-1])
 	if len(files) == 2 && stem(paths[0]) == stem(paths[1]) {
-		f = found(SpecTwins, Error, count+" both in a .json and a .yaml file")
+		f = found("spec-twins", Error, count+" both in a .json and a .yaml file")
 		if files[0].spec.Kind == cdi.KindHCA {
 			remedy = files[1].rewrite() // it removes the twin
 		}
@@ -125,7 +125,7 @@ func (f *facts) shadowed() []Finding {
 		return nil
 	}
 	paths = unique(paths)
-	return []Finding{found(SpecShadowed, Info,
+	return []Finding{found("spec-shadowed", Info,
 		plural(len(devices), "device")+" both in "+cdi.StaticDir+" and "+cdi.DynamicDir).
 		about(paths...).
 		because("runtimes use the definition in %s: %s", cdi.DynamicDir, shorten(devices, ", ")).

@@ -31,7 +31,7 @@ func checkUlimits(f *facts) []Finding {
 			return
 		}
 		findings = append(findings,
-			found(MemlockConfigured, Warning, program+" is configured to give containers "+locked(size)).
+			found("memlock-configured", Warning, program+" is configured to give containers "+locked(size)).
 				about(file).
 				because("runc applies a configured limit after the hook, so this limit wins; crun applies it before the hook").
 				fix("grep -n memlock "+quote.Shell(file)))

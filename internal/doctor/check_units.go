@@ -26,7 +26,7 @@ func checkUnits(f *facts) []Finding {
 		if file == "" || d.limits == nil || limit <= d.limits.soft {
 			continue
 		}
-		findings = append(findings, found(MemlockRestart, Warning,
+		findings = append(findings, found("memlock-restart", Warning,
 			d.String()+" has "+locked(d.limits.soft)+", its unit file says "+limit.String()).
 			about(file).
 			because("a unit file takes effect when the service starts").

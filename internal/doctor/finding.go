@@ -26,7 +26,7 @@ func (s Severity) rank() int { return slices.Index(severities, s) }
 // Finding is the result of a check.
 type Finding struct {
 	ID       ID       `json:"id"`
-	Group    Group    `json:"group"`
+	Group    string   `json:"group"` // the subject of its checks
 	Severity Severity `json:"severity"`
 	// Title says what was found, in one line.
 	Title string `json:"title"`
