@@ -12,7 +12,7 @@ const (
 
 // checkGPUs checks whether an HCA can read and write the memory of a GPU. AMD's driver exports dma-buf by itself, and
 // EFA has its own peer memory. NVIDIA GPUs need nvidia_peermem or the open kernel module, which exports dma-buf.
-func checkGPUs(f *facts) []Finding {
+func checkGPUs(f *facts, out *findings) {
 	var nvidia, amd []string
 	for _, p := range f.pciFunctions() {
 		if !strings.HasPrefix(p.class, classDisplay) && !strings.HasPrefix(p.class, classAccel) {
@@ -26,16 +26,14 @@ func checkGPUs(f *facts) []Finding {
 		}
 	}
 	if len(f.snap.Usable()) == 0 {
-		return nil
+		return
 	}
-	var findings []Finding
 	if len(nvidia) > 0 && f.sysHas("module/nvidia") {
-		findings = append(findings, f.nvidiaPeer(nvidia))
+		out.add(f.nvidiaPeer(nvidia))
 	}
 	if len(amd) > 0 && f.sysHas("module/amdgpu") {
-		findings = append(findings, found("gpu-peer-ok", OK, plural(len(amd), "AMD GPU")+" with peer memory (dma-buf of amdgpu)"))
+		out.add(found("gpu-peer-ok", OK, plural(len(amd), "AMD GPU")+" with peer memory (dma-buf of amdgpu)"))
 	}
-	return findings
 }
 
 func (f *facts) nvidiaPeer(gpus []string) Finding {

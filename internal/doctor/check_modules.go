@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // checkDrivers finds RDMA hardware without an RDMA device, and hosts without any RDMA device.
-func checkDrivers(f *facts) []Finding {
+func checkDrivers(f *facts, out *findings) {
 	vendors := map[string]bool{}
 	for _, h := range f.snap.HCAs {
 		if h.PCI != nil {
@@ -28,30 +29,22 @@ func checkDrivers(f *facts) []Finding {
 		missing[c.module] = append(missing[c.module], p.address)
 		dedicated[c.module] = dedicated[c.module] || c.dedicated || strings.HasPrefix(p.class, classInfiniBand)
 	}
-	var findings []Finding
-	for module, functions := range missing {
+	for _, module := range slices.Sorted(maps.Keys(missing)) {
 		severity := Warning
 		if dedicated[module] {
 			severity = Error
 		}
-		findings = append(findings, found("driver-missing", severity,
-			plural(len(functions), "PCI function")+" capable of RDMA without an RDMA device").
-			about(functions...).
+		out.add(foundIn(missing[module], "driver-missing", severity, "PCI function",
+			" capable of RDMA without an RDMA device").
 			because("the driver %s creates the RDMA devices; it is not loaded, or it rejected these functions", module).
 			fix("modprobe "+quote.Shell(module), "dmesg | grep -i "+quote.Shell(module)))
 	}
-	slices.SortFunc(findings, func(a, b Finding) int { return strings.Compare(a.Reason, b.Reason) })
-	if len(findings) == 0 && len(f.snap.HCAs) == 0 {
-		findings = append(findings, f.noHCA())
+	if len(missing) == 0 && len(f.snap.HCAs) == 0 {
+		out.add(found("no-hca", Warning, "this host has no RDMA device").
+			because("/sys/class/infiniband is empty or absent, and no known RDMA hardware is on the PCI bus. For tests without " +
+				"hardware, the kernel's soft-RoCE (rdma_rxe) or soft-iWARP (siw) adds an RDMA device to a network interface").
+			fix("modprobe rdma_rxe && rdma link add rxe0 type rxe netdev " + quote.Shell(f.anyNetdev())))
 	}
-	return findings
-}
-
-func (f *facts) noHCA() Finding {
-	return found("no-hca", Warning, "this host has no RDMA device").
-		because("/sys/class/infiniband is empty or absent, and no known RDMA hardware is on the PCI bus. For tests without " +
-			"hardware, the kernel's soft-RoCE (rdma_rxe) or soft-iWARP (siw) adds an RDMA device to a network interface").
-		fix("modprobe rdma_rxe && rdma link add rxe0 type rxe netdev " + quote.Shell(f.anyNetdev()))
 }
 
 // anyNetdev returns a network interface of real hardware, or a placeholder.
@@ -67,28 +60,26 @@ func (f *facts) anyNetdev() string {
 
 // checkModules checks the kernel's interfaces to user space. It looks for their directories in sysfs, because a module
 // may be built in.
-func checkModules(f *facts) []Finding {
+func checkModules(f *facts, out *findings) {
 	if len(f.snap.HCAs) == 0 {
-		return nil
+		return
 	}
-	var findings []Finding
 	if !f.sysHas("class/infiniband_verbs") {
-		findings = append(findings, found("uverbs-module", Error, "the module ib_uverbs is not loaded").
+		out.add(found("uverbs-module", Error, "the module ib_uverbs is not loaded").
 			because("without it no HCA has a uverbs node, so no program can use an HCA").
 			fix(load("ib_uverbs")...))
 	}
 	if f.snap.RDMACM == nil {
-		findings = append(findings, f.noCM())
+		out.add(f.noCM())
 	}
 	if !f.sysHas("class/infiniband_mad") && slices.ContainsFunc(f.snap.HCAs, hasMADs) {
-		findings = append(findings, found("umad-module", Info, "the module ib_umad is not loaded").
+		out.add(found("umad-module", Info, "the module ib_umad is not loaded").
 			because("fabric tools (ibnetdiscover, perfquery, opensm) need it on the host; applications do not").
 			fix(load("ib_umad")...))
 	}
-	if !slices.ContainsFunc(findings, func(f Finding) bool { return f.Severity != Info }) {
-		findings = append(findings, found("modules-ok", OK, "the modules that containers need are loaded"))
+	if !slices.ContainsFunc(*out, func(f Finding) bool { return f.Severity != Info }) {
+		out.add(found("modules-ok", OK, "the modules that containers need are loaded"))
 	}
-	return findings
 }
 
 func (f *facts) noCM() Finding {
@@ -121,7 +112,7 @@ func hasMADs(h rdma.HCA) bool {
 }
 
 // checkDevices reports devices that cannot be read or used.
-func checkDevices(f *facts) []Finding {
+func checkDevices(f *facts, out *findings) {
 	var unreadable, unusable, readErrors, useErrors []string
 	for _, p := range f.snap.Problems {
 		unreadable = append(unreadable, cmp.Or(p.IBDev, "host"))
@@ -133,19 +124,13 @@ func checkDevices(f *facts) []Finding {
 			useErrors = append(useErrors, err.Error())
 		}
 	}
-	var findings []Finding
 	if len(unreadable) > 0 {
 		unreadable = unique(unreadable)
-		findings = append(findings, found("hca-unreadable", Warning,
-			"attributes of "+plural(len(unreadable), "RDMA device")+" cannot be read").
+		out.add(found("hca-unreadable", Warning, "attributes of "+plural(len(unreadable), "RDMA device")+" cannot be read").
 			about(unreadable...).because("%s", shorten(readErrors, "; ")).
 			fix("dmesg | grep -iE 'infiniband|rdma|mlx|firmware'"))
 	}
-	if len(unusable) > 0 {
-		findings = append(findings, found("hca-unusable", Info,
-			plural(len(unusable), "RDMA device")+" that no container can use").
-			about(unusable...).because("%s", shorten(useErrors, "; ")).
-			fix("cdi-gen list"))
-	}
-	return findings
+	out.add(foundIn(unusable, "hca-unusable", Info, "RDMA device", " that no container can use").
+		because("%s", shorten(useErrors, "; ")).
+		fix("cdi-gen list"))
 }

@@ -9,19 +9,16 @@ import (
 
 	"tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
 // checkSpecNodes compares the nodes in specs with the nodes of the host.
-func checkSpecNodes(f *facts) []Finding {
+func checkSpecNodes(f *facts, out *findings) {
 	if !f.hasDev() {
-		return nil // checkNodes reports it
+		return // checkNodes reports it
 	}
-	var findings []Finding
-	for _, s := range f.specs {
-		if !s.valid() || !s.rdma {
-			continue
-		}
+	for _, s := range f.rdmaSpecs() {
 		var gone, pinned []string
 		for _, e := range edits(s.spec) {
 			for _, n := range rdmaNodes(e) {
@@ -32,32 +29,28 @@ func checkSpecNodes(f *facts) []Finding {
 				}
 			}
 		}
-		if len(gone) > 0 {
-			gone = unique(gone)
-			findings = append(findings, found("spec-stale", Error,
-				"a spec with "+plural(len(gone), "node")+" that this host does not have").
+		const absent = " that this host does not have"
+		if gone = unique(gone); len(gone) > 0 {
+			out.add(found("spec-stale", Error, "a spec with "+plural(len(gone), "node")+absent).
 				about(append([]string{s.path}, gone...)...).
 				because("devices have changed since the spec was written; a container that requests a missing one does not start").
 				fix(s.rewrite()))
 		}
-		if len(pinned) > 0 {
-			pinned = unique(pinned)
-			findings = append(findings, found("spec-wrong-device", Error,
-				"a spec with "+plural(len(pinned), "device number")+" that this host does not have").
+		if pinned = unique(pinned); len(pinned) > 0 {
+			out.add(found("spec-wrong-device", Error, "a spec with "+plural(len(pinned), "device number")+absent).
 				about(append([]string{s.path}, pinned...)...).
-				because("a runtime creates the node with the number in the spec and does not compare it with the host: "+
+				because("a runtime creates the node with the number in the spec and does not compare it with the host: " +
 					"the container gets another device, or none").
 				fix(s.rewrite()))
 		}
 	}
-	return findings
 }
 
 const missingNode = "missing"
 
 // specNode returns the fault of a node in a spec, "" if it has none.
 func (f *facts) specNode(n *specs.DeviceNode) string {
-	info, err := f.root.Stat(hostPath(n))
+	info, err := hostfs.Stat(f.Root, hostPath(n))
 	if errors.Is(err, fs.ErrNotExist) {
 		return missingNode
 	}
@@ -81,17 +74,18 @@ func unique[T cmp.Ordered](list []T) []T {
 const driverDir = "/var/lib/kubelet/plugins/rdma.dev"
 
 // checkCoverage finds devices of the host that are in no spec.
-func checkCoverage(f *facts) []Finding {
+func checkCoverage(f *facts, out *findings) {
 	usable := f.snap.Usable()
 	if len(usable) == 0 {
-		return nil
+		return
 	}
 	if !slices.ContainsFunc(f.specs, func(s specFile) bool { return s.rdma }) {
-		return f.noSpec(len(usable))
+		out.add(f.noSpec(len(usable)))
+		return
 	}
 	files, given, whole := f.given()
 	if files == 0 {
-		return nil // specs of claims have only the claimed devices
+		return // specs of claims have only the claimed devices
 	}
 	var left []string
 	for _, h := range usable {
@@ -99,21 +93,18 @@ func checkCoverage(f *facts) []Finding {
 			left = append(left, h.IBDev)
 		}
 	}
-	var findings []Finding
 	if len(left) > 0 && !whole {
-		findings = append(findings, incomplete(plural(len(left), "RDMA device")+" of this host in no spec").about(left...).
+		out.add(incomplete(plural(len(left), "RDMA device") + " of this host in no spec").about(left...).
 			because("devices were added since the spec was written, or it was written for some of them"))
 	}
 	if cm := f.snap.RDMACM; cm != nil && !given[cm.Path()] && !whole && f.needsCM() {
-		findings = append(findings, incomplete("rdma_cm in no spec").about(cm.Path()).
-			because("rdma_ucm was loaded since the spec was written, or it was written without cm: in containers, programs "+
+		out.add(incomplete("rdma_cm in no spec").about(cm.Path()).
+			because("rdma_ucm was loaded since the spec was written, or it was written without cm: in containers, programs " +
 				"that connect by IP address (librdmacm: rping, perftest -R, libfabric) fail"))
 	}
-	if len(findings) > 0 {
-		return findings
+	if len(*out) == 0 {
+		out.add(found("specs-ok", OK, plural(files, "RDMA spec")+", for all "+plural(len(usable), "device")+" of this host"))
 	}
-	return []Finding{found("specs-ok", OK,
-		plural(files, "RDMA spec")+", for all "+plural(len(usable), "device")+" of this host")}
 }
 
 func incomplete(title string) Finding {
@@ -124,8 +115,8 @@ func incomplete(title string) Finding {
 // whether one of them gives all nodes.
 func (f *facts) given() (files int, nodes map[string]bool, whole bool) {
 	nodes = map[string]bool{}
-	for _, s := range f.specs {
-		if !s.valid() || !s.rdma || s.spec.Kind == cdi.KindClaim {
+	for _, s := range f.rdmaSpecs() {
+		if s.spec.Kind == cdi.KindClaim {
 			continue
 		}
 		files++
@@ -139,11 +130,11 @@ func (f *facts) given() (files int, nodes map[string]bool, whole bool) {
 	return files, nodes, whole
 }
 
-func (f *facts) noSpec(devices int) []Finding {
-	if _, err := f.root.Stat(driverDir); err == nil {
-		return []Finding{found("specs-ok", OK, "the Kubernetes driver writes a spec for each claim")}
+func (f *facts) noSpec(devices int) Finding {
+	if _, err := hostfs.Stat(f.Root, driverDir); err == nil {
+		return found("specs-ok", OK, "the Kubernetes driver writes a spec for each claim")
 	}
-	return []Finding{found("spec-none", Warning, "no CDI spec gives the "+plural(devices, "RDMA device")+" of this host").
+	return found("spec-none", Warning, "no CDI spec gives the "+plural(devices, "RDMA device")+" of this host").
 		because("containers cannot request a device by name").
-		fix("cdi-gen generate --output " + cdi.StaticDir)}
+		fix("cdi-gen generate --output " + cdi.StaticDir)
 }

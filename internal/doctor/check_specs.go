@@ -12,35 +12,36 @@ import (
 )
 
 // checkSpecs checks the spec directories. It returns SpecsOK only without errors and warnings.
-func checkSpecs(f *facts) []Finding {
-	faults := slices.Concat(checkSpecFiles(f), checkConflicts(f), checkSpecNodes(f))
-	coverage := checkCoverage(f)
-	if slices.ContainsFunc(faults, func(f Finding) bool { return f.Severity == Error || f.Severity == Warning }) {
+func checkSpecs(f *facts, out *findings) {
+	checkSpecFiles(f, out)
+	checkConflicts(f, out)
+	checkSpecNodes(f, out)
+	var coverage findings
+	checkCoverage(f, &coverage)
+	if slices.ContainsFunc(*out, func(f Finding) bool { return f.Severity == Error || f.Severity == Warning }) {
 		coverage = slices.DeleteFunc(coverage, func(f Finding) bool { return f.ID == "specs-ok" })
 	}
-	return append(faults, coverage...)
+	out.add(coverage...)
 }
 
 // checkSpecFiles checks each file in the spec directories.
-func checkSpecFiles(f *facts) []Finding {
-	var findings []Finding
+func checkSpecFiles(f *facts, out *findings) {
 	for _, s := range f.specs {
 		if s.ignored {
-			findings = append(findings, found("spec-extension", Warning, "a spec with an extension that no runtime reads").
+			out.add(found("spec-extension", Warning, "a spec with an extension that no runtime reads").
 				about(s.path).because("runtimes read only files that end in .json or .yaml").
-				fix("mv "+quote.Shells(s.path, strings.TrimSuffix(s.path, ".yml")+".yaml")))
+				fix("mv " + quote.Shells(s.path, strings.TrimSuffix(s.path, ".yml")+".yaml")))
 			continue
 		}
 		if s.err != nil {
-			findings = append(findings, invalid(s))
+			out.add(invalid(s))
 		}
 		if s.mode&0o004 == 0 {
-			findings = append(findings, found("spec-mode", Warning, fmt.Sprintf("a spec with mode %04o", s.mode)).
+			out.add(found("spec-mode", Warning, fmt.Sprintf("a spec with mode %04o", s.mode)).
 				about(s.path).because("rootless podman cannot read the file: it reports that the device is unresolvable").
-				fix("chmod 0644 "+quote.Shell(s.path)))
+				fix("chmod 0644 " + quote.Shell(s.path)))
 		}
 	}
-	return findings
 }
 
 func invalid(s specFile) Finding {
@@ -69,8 +70,7 @@ func deviceFiles(specs []specFile) map[string][]specFile {
 }
 
 // checkConflicts finds devices that more than one file defines.
-func checkConflicts(f *facts) []Finding {
-	var findings []Finding
+func checkConflicts(f *facts, out *findings) {
 	for _, dir := range specDirs {
 		inDir := slices.DeleteFunc(slices.Clone(f.specs), func(s specFile) bool { return s.dir != dir })
 		names := map[string][]string{} // devices by the files that define them
@@ -78,21 +78,21 @@ func checkConflicts(f *facts) []Finding {
 		all := deviceFiles(inDir)
 		for _, device := range slices.Sorted(maps.Keys(all)) {
 			if len(all[device]) > 1 {
-				key := strings.Join(pathsOfFiles(all[device]), "\x00")
+				key := strings.Join(texts(all[device]), "\x00")
 				names[key] = append(names[key], device)
 				files[key] = all[device]
 			}
 		}
 		for _, key := range slices.Sorted(maps.Keys(names)) {
-			findings = append(findings, conflict(files[key], names[key]))
+			out.add(conflict(files[key], names[key]))
 		}
 	}
-	return append(findings, f.shadowed()...)
+	f.shadowed(out)
 }
 
 // conflict returns the finding for devices that several files of one directory define.
 func conflict(files []specFile, devices []string) Finding {
-	paths := pathsOfFiles(files)
+	paths := texts(files)
 	stem := func(p string) string { return strings.TrimSuffix(p, path.Ext(p)) }
 	count := plural(len(devices), "device")
 	f := found("spec-conflict", Warning, fmt.Sprintf("%s in %d files of one directory", count, len(files)))
@@ -112,32 +112,20 @@ func conflict(files []specFile, devices []string) Finding {
 }
 
 // shadowed finds devices that both directories define.
-func (f *facts) shadowed() []Finding {
+func (f *facts) shadowed(out *findings) {
 	var devices, paths []string
 	all := deviceFiles(f.specs)
 	for _, device := range slices.Sorted(maps.Keys(all)) {
 		files := all[device]
 		if files[0].dir != files[len(files)-1].dir && files[0].rdma {
-			devices, paths = append(devices, device), append(paths, pathsOfFiles(files)...)
+			devices, paths = append(devices, device), append(paths, texts(files)...)
 		}
 	}
-	if len(devices) == 0 {
-		return nil
-	}
 	paths = unique(paths)
-	return []Finding{found("spec-shadowed", Info,
-		plural(len(devices), "device")+" both in "+cdi.StaticDir+" and "+cdi.DynamicDir).
+	out.add(foundIn(devices, "spec-shadowed", Info, "device", " both in "+cdi.StaticDir+" and "+cdi.DynamicDir).
 		about(paths...).
 		because("runtimes use the definition in %s: %s", cdi.DynamicDir, shorten(devices, ", ")).
-		fix("diff " + quote.Shells(paths...))}
-}
-
-func pathsOfFiles(files []specFile) []string {
-	paths := make([]string, len(files))
-	for i, s := range files {
-		paths[i] = s.path
-	}
-	return paths
+		fix("diff " + quote.Shells(paths...)))
 }
 
 // maxListed is the number of names in a text.

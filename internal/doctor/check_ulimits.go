@@ -23,18 +23,15 @@ const dockerConfig = "/etc/docker/daemon.json"
 
 // checkUlimits finds runtimes whose configuration gives every container a small limit of locked memory. The limit goes
 // into the OCI spec, and runc applies it after the hook.
-func checkUlimits(f *facts) []Finding {
-	var findings []Finding
+func checkUlimits(f *facts, out *findings) {
 	total := f.memTotal()
 	report := func(program, file string, size hook.Size) {
-		if size >= total {
-			return
-		}
-		findings = append(findings,
-			found("memlock-configured", Warning, program+" is configured to give containers "+locked(size)).
+		if size < total {
+			out.add(found("memlock-configured", Warning, program+" is configured to give containers "+locked(size)).
 				about(file).
 				because("runc applies a configured limit after the hook, so this limit wins; crun applies it before the hook").
-				fix("grep -n memlock "+quote.Shell(file)))
+				fix("grep -n memlock " + quote.Shell(file)))
+		}
 	}
 	if size, ok := f.dockerUlimit(); ok {
 		report("Docker", dockerConfig, size)
@@ -53,7 +50,6 @@ func checkUlimits(f *facts) []Finding {
 			}
 		}
 	}
-	return findings
 }
 
 // dockerUlimit reads the default-ulimits of dockerd.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 )
 
 // unitDirs are the directories of systemd units. The first one wins (systemd.unit(5)).
@@ -19,20 +20,21 @@ var unitDirs = []string{
 }
 
 // checkUnits finds daemons that were not restarted after their unit got a higher limit of locked memory.
-func checkUnits(f *facts) []Finding {
-	var findings []Finding
-	for _, d := range f.startingDaemons() {
-		limit, file := f.unitLimit(d.unit)
-		if file == "" || d.limits == nil || limit <= d.limits.soft {
+func checkUnits(f *facts, out *findings) {
+	for _, d := range f.starters() {
+		if d.unit == "" {
 			continue
 		}
-		findings = append(findings, found("memlock-restart", Warning,
+		limit, file := f.unitLimit(d.unit)
+		if file == "" || limit <= d.limits.soft {
+			continue
+		}
+		out.add(found("memlock-restart", Warning,
 			d.String()+" has "+locked(d.limits.soft)+", its unit file says "+limit.String()).
 			about(file).
 			because("a unit file takes effect when the service starts").
-			fix("systemctl daemon-reload && systemctl restart "+d.unit))
+			fix("systemctl daemon-reload && systemctl restart " + d.unit))
 	}
-	return findings
 }
 
 // unitLimit returns LimitMEMLOCK of a unit and the last file that sets it, "" if no file does.
@@ -59,7 +61,7 @@ func (f *facts) unitFiles(unit string) []string {
 	dropIns := map[string]string{}
 	for _, dir := range unitDirs {
 		if name := path.Join(dir, unit); len(files) == 0 {
-			if _, err := f.root.Stat(name); err == nil {
+			if _, err := hostfs.Stat(f.Root, name); err == nil {
 				files = append(files, name)
 			}
 		}

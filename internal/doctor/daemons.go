@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
 )
 
@@ -16,17 +17,23 @@ type daemon struct {
 	name    string // of the process, such as containerd
 	runtime string // its name in package runtimes
 	unit    string // of systemd
-	pid     int
+	pid     int    // 0 for a session
 	process process
 	limits  *limits // of locked memory, nil if they could not be read
 }
 
-func (d daemon) String() string { return fmt.Sprintf("%s (pid %d)", d.name, d.pid) }
+func (d daemon) String() string {
+	if d.pid == 0 {
+		return d.name
+	}
+	return fmt.Sprintf("%s (pid %d)", d.name, d.pid)
+}
 
 // limits are a soft and a hard resource limit.
 type limits struct{ soft, hard hook.Size }
 
-// daemonKinds are the processes that findDaemons searches for. Containers of dockerd are children of a containerd.
+// daemonKinds are the programs that findEngines runs, and the processes that findDaemons searches for. Containers of
+// dockerd are children of a containerd.
 var daemonKinds = []daemon{
 	{name: "containerd", runtime: runtimes.Containerd, unit: "containerd.service"},
 	{name: "crio", runtime: runtimes.CRIO, unit: "crio.service"},
@@ -36,7 +43,7 @@ var daemonKinds = []daemon{
 
 // findDaemons searches the host's processes.
 func findDaemons(f *facts) []daemon {
-	entries, err := f.root.ReadDir("/proc")
+	entries, err := hostfs.ReadDir(f.Root, "/proc")
 	if err == nil && len(entries) == 0 {
 		err = errors.New("the host's /proc is empty")
 	}
@@ -50,14 +57,13 @@ func findDaemons(f *facts) []daemon {
 		if err != nil {
 			continue
 		}
-		comm, err := f.root.ReadFile("/proc/" + e.Name() + "/comm")
+		comm, err := hostfs.ReadFile(f.Root, "/proc/"+e.Name()+"/comm", maxFile)
 		if err != nil {
 			continue // the process has ended
 		}
 		for _, d := range daemonKinds {
 			if d.name == strings.TrimSpace(string(comm)) && f.serves(&d, e.Name()) {
-				d.pid = pid
-				d.limits = f.memlockOf(strconv.Itoa(pid))
+				d.pid, d.limits = pid, f.memlockOf(e.Name())
 				daemons = append(daemons, d)
 			}
 		}
@@ -73,7 +79,7 @@ func (f *facts) serves(d *daemon, pid string) bool {
 	if d.runtime != runtimes.Podman {
 		return d.process.ofHost()
 	}
-	line, err := f.root.ReadFile("/proc/" + pid + "/cmdline")
+	line, err := hostfs.ReadFile(f.Root, "/proc/"+pid+"/cmdline", maxFile)
 	return err == nil && !d.process.nested && slices.Contains(strings.Split(string(line), "\x00"), "service")
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os/exec"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
@@ -20,14 +21,6 @@ type engine struct {
 	unknown error // the reason why there is no target
 }
 
-// programs print the version of a runtime with --version.
-var programs = []struct{ runtime, program string }{
-	{runtimes.Podman, "podman"},
-	{runtimes.Containerd, "containerd"},
-	{runtimes.Docker, "dockerd"},
-	{runtimes.CRIO, "crio"},
-}
-
 // versionTimeout bounds a program that only prints its version.
 const versionTimeout = 5 * time.Second
 
@@ -38,19 +31,24 @@ func findEngines(ctx context.Context, f *facts) []engine {
 		return nil
 	}
 	var engines []engine
-	for _, p := range programs {
+	for _, d := range daemonKinds {
 		ctx, cancel := context.WithTimeout(ctx, versionTimeout)
-		out, err := f.Run(ctx, p.program, "--version")
+		out, err := f.Run(ctx, d.name, "--version")
 		cancel()
 		switch {
 		case errors.Is(err, exec.ErrNotFound):
 		case err != nil:
-			f.addUnseen("version of "+p.program, fmt.Errorf("run %s --version: %w", p.program, err))
+			f.addUnseen("version of "+d.name, fmt.Errorf("run %s --version: %w", d.name, err))
 		default:
-			engines = append(engines, newEngine(p.runtime, out))
+			engines = append(engines, newEngine(d.runtime, out))
 		}
 	}
 	return engines
+}
+
+// installed reports whether the program of a runtime is in the search path.
+func (f *facts) installed(runtime string) bool {
+	return slices.ContainsFunc(f.engines, func(e engine) bool { return e.runtime == runtime })
 }
 
 // versionPattern matches a version in the output of --version:

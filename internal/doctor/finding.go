@@ -83,17 +83,11 @@ func newReport(findings []Finding, unseen []Unseen) *Report {
 			strings.Compare(a.Title, b.Title))
 	})
 	r := &Report{Findings: append([]Finding{}, findings...), Unseen: unseen} // never nil: JSON must have a list
+	count := map[Severity]*int{
+		Error: &r.Summary.Errors, Warning: &r.Summary.Warnings, Info: &r.Summary.Infos, OK: &r.Summary.OK,
+	}
 	for _, f := range findings {
-		switch f.Severity {
-		case Error:
-			r.Summary.Errors++
-		case Warning:
-			r.Summary.Warnings++
-		case Info:
-			r.Summary.Infos++
-		case OK:
-			r.Summary.OK++
-		}
+		*count[f.Severity]++
 	}
 	return r
 }

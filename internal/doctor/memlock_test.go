@@ -194,10 +194,11 @@ func TestUnitLimit(t *testing.T) {
 		{"/etc/systemd/system/crio.service.d/90-low.conf", 3 << 30, "/etc/systemd/system/crio.service.d/50-own.conf"},
 		{"/etc/systemd/system/crio.service", 3 << 30, "/etc/systemd/system/crio.service.d/50-own.conf"},
 	} {
+		f.host.Root = f.root
 		if step.hide != "" {
 			f.file(step.hide, "[Service]\n")
 		}
-		facts := &facts{Host: &f.host, root: rootFS{f.root}}
+		facts := &facts{Host: &f.host}
 		got, file := facts.unitLimit("crio.service")
 		if got != step.want || file != step.file {
 			t.Errorf("after %q: got %d from %s, want %d from %s", step.hide, got, file, step.want, step.file)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 )
 
 // process holds the identity and the rights of a process, as the kernel reports them.
@@ -78,7 +79,7 @@ func (f *facts) lastReport() *hook.Report {
 }
 
 func (f *facts) readReport(name string) *hook.Report {
-	info, err := f.root.Stat(name)
+	info, err := hostfs.Stat(f.Root, name)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxReport {
 		return nil // the driver has removed it, or it is not a report
 	}

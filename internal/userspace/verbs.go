@@ -57,11 +57,7 @@ func (v *verbs) suffix() string { return "-rdmav" + v.abi + ".so" }
 // installed lists the files in the provider directory of a root: the names of providers with this ABI, and the paths of
 // files with other ABIs.
 func (v *verbs) installed(root fs.ReadLinkFS) (drivers, others []string) {
-	dir, err := hostfs.Resolve(root, strings.TrimPrefix(v.providerDir, "/"))
-	if err != nil {
-		return nil, nil
-	}
-	entries, _ := fs.ReadDir(root, dir)
+	entries, _ := hostfs.ReadDir(root, v.providerDir)
 	for _, e := range entries {
 		name, ok := strings.CutPrefix(e.Name(), "lib")
 		if !ok {
