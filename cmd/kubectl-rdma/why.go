@@ -34,9 +34,6 @@ and whatever else the scheduler looks at is in the line "The scheduler says".
 		Args:              onePod,
 		ValidArgsFunction: p.completer(p.podNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
 			name, err := podName(args[0])
 			if err != nil {
 				return err
@@ -88,7 +85,7 @@ func (p *plugin) why(ctx context.Context, o *output, name string, limit time.Dur
 	if err != nil {
 		return err
 	}
-	if !o.isOwn() {
+	if o.printer != nil {
 		return o.object("Explanation", answer)
 	}
 	return answer.WriteText(p.Out, o.format == "wide")
