@@ -266,11 +266,7 @@ func (r *recipe) libraries(snap *rdma.Snapshot, opt cdi.HostOptions, warn func(s
 		warn(w)
 	}
 	warn("containers need glibc " + plan.GLIBC + " or newer for the host's libraries; see cdi-gen userspace --help")
-	var mounts []cdi.Mount
-	for _, m := range plan.Mounts {
-		mounts = append(mounts, cdi.Mount{HostPath: m.HostPath, ContainerPath: m.ContainerPath})
-	}
-	return mounts, nil
+	return plan.Mounts, nil
 }
 
 func (r *recipe) checkTarget(spec *specs.Spec) error {

@@ -1,6 +1,7 @@
 package userspace
 
 import (
+	"cmp"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -99,11 +100,8 @@ func (s *search) findVerbs() error {
 // addLibrary adds a library by its SONAME, and all its dependencies.
 func (s *search) addLibrary(name string) error {
 	f, err := s.ld.find(name)
-	if err != nil && packages[name] != "" {
-		return fmt.Errorf("%w: %s", err, packages[name])
-	}
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %s", err, packages[name])
 	}
 	return s.add(s.ld.layout.library(name, f), f)
 }
@@ -169,7 +167,7 @@ func checkVersions(lib, dep *Library) error {
 		}
 		if abi, ok := strings.CutPrefix(version, privateVersion); ok {
 			return fmt.Errorf("add %s: it is of private ABI %s, but %s has %s: install both from one build of rdma-core",
-				lib.HostPath, abi, dep.HostPath, privateABIs(dep))
+				lib.HostPath, abi, dep.HostPath, privateABIs(dep.Defines))
 		}
 		return fmt.Errorf("add %s: it needs %s of %s, which does not have it: install both from one source", lib.HostPath,
 			version, dep.HostPath)
@@ -177,17 +175,15 @@ func checkVersions(lib, dep *Library) error {
 	return nil
 }
 
-func privateABIs(lib *Library) string {
+// privateABIs returns the numbers of the private ABIs among symbol versions.
+func privateABIs(versions []string) string {
 	var abis []string
-	for _, v := range lib.Defines {
+	for _, v := range versions {
 		if abi, ok := strings.CutPrefix(v, privateVersion); ok {
 			abis = append(abis, abi)
 		}
 	}
-	if len(abis) == 0 {
-		return "none"
-	}
-	return strings.Join(abis, ", ")
+	return cmp.Or(strings.Join(abis, ", "), "none")
 }
 
 func (s *search) warn(format string, args ...any) {

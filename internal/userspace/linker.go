@@ -78,7 +78,10 @@ func (l *linker) candidates(name string) []string {
 // found is a library at the path where the dynamic linker found it.
 type found struct {
 	*object
-	path string // fs name, see linkerName
+	// path is the fs name with the symbolic links of its directory resolved and its file name kept:
+	// /lib64/libibverbs.so.1 becomes usr/lib64/libibverbs.so.1. The file name stays valid after a minor upgrade of the
+	// package. The present target of the link does not.
+	path string
 	real string // the same file without symbolic links
 }
 
@@ -120,6 +123,10 @@ func (l *linker) open(name string) (*found, error) {
 	if err != nil {
 		return nil, err
 	}
+	dir, err := hostfs.Resolve(l.root, path.Dir(name))
+	if err != nil {
+		return nil, err
+	}
 	o, err := readObject(l.root, real)
 	if err != nil {
 		return nil, err
@@ -127,9 +134,5 @@ func (l *linker) open(name string) (*found, error) {
 	if o.class != elf.ELFCLASS64 || o.machine != l.machine {
 		return nil, fmt.Errorf("%w: /%s is %v %v, want 64-bit %s", errUnfit, real, o.class, o.machine, l.layout.name)
 	}
-	at, err := linkerName(l.root, name)
-	if err != nil {
-		return nil, err
-	}
-	return &found{o, at, real}, nil
+	return &found{o, path.Join(dir, path.Base(name)), real}, nil
 }

@@ -1,7 +1,6 @@
 package userspace
 
 import (
-	"bytes"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -39,24 +38,15 @@ func readObject(root fs.ReadLinkFS, name string) (*object, error) {
 		return nil, fmt.Errorf("read library: %w", err)
 	}
 	defer f.Close()
-	r, err := readerAt(f)
-	if err != nil {
-		return nil, fmt.Errorf("read library /%s: %w", name, err)
+	r, ok := f.(io.ReaderAt)
+	if !ok {
+		return nil, fmt.Errorf("read library /%s: %T has no random access", name, f)
 	}
 	o, err := parseObject(r)
 	if err != nil {
 		return nil, fmt.Errorf("read library /%s: %w", name, err)
 	}
 	return o, nil
-}
-
-// readerAt returns random access to a file. Files on disk have it; any other file is read into memory.
-func readerAt(f fs.File) (io.ReaderAt, error) {
-	if r, ok := f.(io.ReaderAt); ok {
-		return r, nil
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxObject))
-	return bytes.NewReader(data), err
 }
 
 func parseObject(r io.ReaderAt) (*object, error) {

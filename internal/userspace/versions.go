@@ -3,6 +3,8 @@ package userspace
 import (
 	"debug/elf"
 	"encoding/binary"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -109,7 +111,7 @@ func (o *object) readNeeds(t table) error {
 
 // glibcVersion is the number of a symbol version such as GLIBC_2.34. Some versions of glibc have no number, such as
 // GLIBC_PRIVATE and GLIBC_ABI_DT_RELR.
-type glibcVersion struct{ major, minor int }
+type glibcVersion [2]int
 
 func parseGLIBC(version string) (glibcVersion, bool) {
 	number, ok := strings.CutPrefix(version, "GLIBC_")
@@ -123,15 +125,13 @@ func parseGLIBC(version string) (glibcVersion, bool) {
 	return glibcVersion{a, b}, err1 == nil && err2 == nil
 }
 
-func (v glibcVersion) less(w glibcVersion) bool {
-	return v.major < w.major || v.major == w.major && v.minor < w.minor
-}
+func (v glibcVersion) less(w glibcVersion) bool { return slices.Compare(v[:], w[:]) < 0 }
 
 func (v glibcVersion) String() string {
 	if v == (glibcVersion{}) {
 		return ""
 	}
-	return strconv.Itoa(v.major) + "." + strconv.Itoa(v.minor)
+	return fmt.Sprintf("%d.%d", v[0], v[1])
 }
 
 // newestGLIBC returns the highest of the versions.
