@@ -22,7 +22,7 @@ const apiVersion = "kubectl.rdma.dev/v1alpha1"
 
 // output has the flags for the output format.
 type output struct {
-	p *plugin
+	p         *plugin
 	format    string
 	noHeaders bool
 	printer   printers.ResourcePrinter // nil for a format that the command writes itself

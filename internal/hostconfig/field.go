@@ -40,25 +40,19 @@ func locate(err error, data []byte) error {
 		return nil
 	}
 	fields := yamlpath.Of(data)
-	type located struct {
-		line int
-		err  error
-	}
-	var all []located
-	for _, e := range flatten(err) {
-		line := 0
-		if field, ok := errors.AsType[*FieldError](e); ok {
-			line = fields.Own(field.Field)
+	line := func(err error) int { // 0 if the field is missing
+		field, ok := errors.AsType[*FieldError](err)
+		if !ok {
+			return 0
 		}
-		if line > 0 { // otherwise the field is missing
-			e = fmt.Errorf("line %d: %w", line, e)
-		}
-		all = append(all, located{line, e})
+		return fields.Own(field.Field)
 	}
-	slices.SortStableFunc(all, func(a, b located) int { return cmp.Compare(a.line, b.line) })
-	errs := make([]error, len(all))
-	for i, l := range all {
-		errs[i] = l.err
+	errs := flatten(err)
+	slices.SortStableFunc(errs, func(a, b error) int { return cmp.Compare(line(a), line(b)) })
+	for i, e := range errs {
+		if n := line(e); n > 0 {
+			errs[i] = fmt.Errorf("line %d: %w", n, e)
+		}
 	}
 	return yamlread.Join(errs)
 }

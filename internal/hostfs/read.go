@@ -135,10 +135,7 @@ func ReadLocal(path string, limit int64) ([]byte, error) {
 func readAll(r io.Reader, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit)
+		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return data, nil
+	return data, err
 }
