@@ -80,7 +80,13 @@ func checkCoverage(f *facts, out *findings) {
 		return
 	}
 	if !slices.ContainsFunc(f.specs, func(s specFile) bool { return s.rdma }) {
-		out.add(f.noSpec(len(usable)))
+		if _, err := hostfs.Stat(f.Root, driverDir); err == nil {
+			out.add(found("specs-ok", OK, "the Kubernetes driver writes a spec for each claim"))
+			return
+		}
+		out.add(found("spec-none", Warning, "no CDI spec gives the "+plural(len(usable), "RDMA device")+" of this host").
+			because("containers cannot request a device by name").
+			fix("cdi-gen generate --output " + cdi.StaticDir))
 		return
 	}
 	files, given, whole := f.given()
@@ -128,13 +134,4 @@ func (f *facts) given() (files int, nodes map[string]bool, whole bool) {
 		}
 	}
 	return files, nodes, whole
-}
-
-func (f *facts) noSpec(devices int) Finding {
-	if _, err := hostfs.Stat(f.Root, driverDir); err == nil {
-		return found("specs-ok", OK, "the Kubernetes driver writes a spec for each claim")
-	}
-	return found("spec-none", Warning, "no CDI spec gives the "+plural(devices, "RDMA device")+" of this host").
-		because("containers cannot request a device by name").
-		fix("cdi-gen generate --output " + cdi.StaticDir)
 }
