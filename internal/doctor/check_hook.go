@@ -71,17 +71,14 @@ func checkHooks(f *facts, out *findings) {
 			plural(len(seen), "hook")+" present, executable and static: "+strings.Join(paths, ", ")))
 	}
 	for _, s := range f.specs {
-		if s.valid() && s.spec.Kind == cdi.KindHCA && !f.hasHook(s) {
+		raises := func(h hookUse) bool { return h.ours && slices.Contains(h.specs, s.path) }
+		if s.valid() && s.spec.Kind == cdi.KindHCA && !slices.ContainsFunc(f.hooks(), raises) {
 			out.add(found("hook-absent", Info, "a spec without the hook that raises locked memory").
 				about(s.path).
 				because("its containers keep the inherited limit of locked memory").
 				fix(s.rewrite()))
 		}
 	}
-}
-
-func (f *facts) hasHook(s specFile) bool {
-	return slices.ContainsFunc(f.hooks(), func(h hookUse) bool { return h.ours && slices.Contains(h.specs, s.path) })
 }
 
 // hookFault returns the first fault of a hook.

@@ -16,18 +16,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// kernelNodes lists the device nodes of the kernel.
-func (f *facts) kernelNodes() []rdma.Node {
-	var nodes []rdma.Node
-	for i := range f.snap.HCAs {
-		nodes = append(nodes, nodesOf(&f.snap.HCAs[i])...)
-	}
-	if f.snap.RDMACM != nil {
-		nodes = append(nodes, *f.snap.RDMACM)
-	}
-	return nodes
-}
-
 // nodesOf lists the device nodes of an HCA.
 func nodesOf(h *rdma.HCA) []rdma.Node {
 	if h.Uverbs == nil {
@@ -49,10 +37,16 @@ type nodeState struct {
 
 // checkNodes compares /dev/infiniband with sysfs.
 func checkNodes(f *facts, out *findings) {
-	nodes := f.kernelNodes()
 	if !f.hasDev() {
 		f.addUnseen("device nodes", errors.New("the host's /dev is not below the host root"))
 		return
+	}
+	var nodes []rdma.Node // of the kernel
+	for i := range f.snap.HCAs {
+		nodes = append(nodes, nodesOf(&f.snap.HCAs[i])...)
+	}
+	if f.snap.RDMACM != nil {
+		nodes = append(nodes, *f.snap.RDMACM)
 	}
 	var s nodeState
 	known := map[string]bool{}

@@ -68,8 +68,6 @@ func checkPorts(f *facts, out *findings) {
 
 // portDown returns the finding for ports that are down with the same physical state.
 func portDown(phys string, ports []portRef) Finding {
-	state := cmp.Or(phys, "physical state unknown")
-	f := foundIn(texts(ports), "port-down", Warning, "port", " down ("+state+")")
 	netdev := ""
 	for _, p := range ports {
 		netdev = cmp.Or(netdev, p.port.Netdev)
@@ -78,15 +76,15 @@ func portDown(phys string, ports []portRef) Finding {
 	if netdev != "" {
 		command = "ip link set " + quote.Shell(netdev) + " up && ethtool " + quote.Shell(netdev)
 	}
-	switch phys {
-	case "Disabled":
-		f = f.because("the port is disabled: its network interface is down, or an administrator disabled it")
-	case "Polling":
-		f = f.because("the port does not find its peer: no cable, a wrong cable, or the switch port is off")
-	default:
-		f = f.because("the port cannot carry traffic; programs use other ports, or TCP")
-	}
-	return f.fix(command)
+	return foundIn(texts(ports), "port-down", Warning, "port", " down ("+cmp.Or(phys, "physical state unknown")+")").
+		because("%s", cmp.Or(downReasons[phys], "the port cannot carry traffic; programs use other ports, or TCP")).
+		fix(command)
+}
+
+// downReasons say why a port is down, by its physical state.
+var downReasons = map[string]string{
+	"Disabled": "the port is disabled: its network interface is down, or an administrator disabled it",
+	"Polling":  "the port does not find its peer: no cable, a wrong cable, or the switch port is off",
 }
 
 // checkGUIDs finds HCAs without a node GUID. checkDevices reports HCAs whose GUID cannot be read.
@@ -94,7 +92,8 @@ func checkGUIDs(f *facts, out *findings) {
 	var zero []*rdma.HCA
 	var names []string
 	for _, h := range f.snap.Usable() {
-		if h.NodeGUID == 0 && h.Protocol != rdma.ProtocolEFA && !f.hasProblem(h.IBDev) {
+		problem := slices.ContainsFunc(f.snap.Problems, func(p rdma.Problem) bool { return p.IBDev == h.IBDev })
+		if h.NodeGUID == 0 && h.Protocol != rdma.ProtocolEFA && !problem {
 			zero, names = append(zero, h), append(names, h.IBDev)
 		}
 	}
@@ -104,10 +103,6 @@ func checkGUIDs(f *facts, out *findings) {
 				"stays down, and rdma_cm does not work on RoCE").
 			fix(f.guidCommands(zero[0])...))
 	}
-}
-
-func (f *facts) hasProblem(ibdev string) bool {
-	return slices.ContainsFunc(f.snap.Problems, func(p rdma.Problem) bool { return p.IBDev == ibdev })
 }
 
 // guidCommands returns the commands that configure a VF through its PF, if the PF is on this host.

@@ -15,6 +15,7 @@ import (
 func checkSpecs(f *facts, out *findings) {
 	checkSpecFiles(f, out)
 	checkConflicts(f, out)
+	checkShadowed(f, out)
 	checkSpecNodes(f, out)
 	var coverage findings
 	checkCoverage(f, &coverage)
@@ -74,20 +75,17 @@ func checkConflicts(f *facts, out *findings) {
 	for _, dir := range specDirs {
 		inDir := slices.DeleteFunc(slices.Clone(f.specs), func(s specFile) bool { return s.dir != dir })
 		names := map[string][]string{} // devices by the files that define them
-		files := map[string][]specFile{}
 		all := deviceFiles(inDir)
 		for _, device := range slices.Sorted(maps.Keys(all)) {
 			if len(all[device]) > 1 {
 				key := strings.Join(texts(all[device]), "\x00")
 				names[key] = append(names[key], device)
-				files[key] = all[device]
 			}
 		}
 		for _, key := range slices.Sorted(maps.Keys(names)) {
-			out.add(conflict(files[key], names[key]))
+			out.add(conflict(all[names[key][0]], names[key]))
 		}
 	}
-	f.shadowed(out)
 }
 
 // conflict returns the finding for devices that several files of one directory define.
@@ -111,8 +109,8 @@ func conflict(files []specFile, devices []string) Finding {
 		fix(remedy)
 }
 
-// shadowed finds devices that both directories define.
-func (f *facts) shadowed(out *findings) {
+// checkShadowed finds devices that both directories define.
+func checkShadowed(f *facts, out *findings) {
 	var devices, paths []string
 	all := deviceFiles(f.specs)
 	for _, device := range slices.Sorted(maps.Keys(all)) {

@@ -91,32 +91,21 @@ func (f *facts) memlockOf(pid string) *limits {
 
 // parseLimits finds the limits of locked memory in a limits file (fs/proc/base.c, proc_pid_limits).
 func parseLimits(s string) *limits {
-	for line := range strings.Lines(s) {
-		rest, ok := strings.CutPrefix(line, "Max locked memory")
-		if !ok {
-			continue
-		}
-		fields := strings.Fields(rest)
-		if len(fields) < 2 {
-			return nil
-		}
-		var l limits
-		if l.soft.UnmarshalText([]byte(fields[0])) != nil || l.hard.UnmarshalText([]byte(fields[1])) != nil {
-			return nil
-		}
-		return &l
+	var l limits
+	fields := fieldsOf(s, "Max locked memory")
+	if len(fields) < 2 || l.soft.UnmarshalText([]byte(fields[0])) != nil ||
+		l.hard.UnmarshalText([]byte(fields[1])) != nil {
+		return nil
 	}
-	return nil
+	return &l
 }
 
 // memTotal returns the memory of the host, Unlimited if it is unknown. A limit of that size has no effect.
 func (f *facts) memTotal() hook.Size {
 	text, _ := f.optional("/proc/meminfo")
-	for line := range strings.Lines(text) {
-		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "MemTotal:" {
-			if kib, err := strconv.ParseUint(fields[1], 10, 53); err == nil {
-				return hook.Size(kib << 10)
-			}
+	if fields := fieldsOf(text, "MemTotal:"); len(fields) > 0 {
+		if kib, err := strconv.ParseUint(fields[0], 10, 53); err == nil {
+			return hook.Size(kib << 10)
 		}
 	}
 	return hook.Unlimited

@@ -29,23 +29,28 @@ const capSysResource = 24
 // rights.
 func (f *facts) processOf(pid string) process {
 	status, _ := f.optional("/proc/" + pid + "/status")
-	p := process{uid: -1}
-	capable := map[string]bool{}
-	for line := range strings.Lines(status) {
-		key, value, _ := strings.Cut(line, ":")
-		fields := strings.Fields(value)
-		switch {
-		case key == "Uid" && len(fields) > 1:
-			p.uid, _ = strconv.Atoi(fields[1])
-		case key == "NSpid":
-			p.nested = len(fields) > 1
-		case (key == "CapEff" || key == "CapBnd") && len(fields) > 0:
-			bits, err := strconv.ParseUint(fields[0], 16, 64)
-			capable[key] = err == nil && bits&(1<<capSysResource) != 0
+	p := process{uid: -1, nested: len(fieldsOf(status, "NSpid:")) > 1}
+	if ids := fieldsOf(status, "Uid:"); len(ids) > 1 {
+		p.uid, _ = strconv.Atoi(ids[1])
+	}
+	p.raises = mayRaise(status, "CapEff:") && mayRaise(status, "CapBnd:") && f.inHostUserNamespace(pid)
+	return p
+}
+
+// mayRaise reports whether a capability set of a status has CAP_SYS_RESOURCE.
+func mayRaise(status, set string) bool {
+	bits, err := strconv.ParseUint(strings.Join(fieldsOf(status, set), ""), 16, 64)
+	return err == nil && bits&(1<<capSysResource) != 0
+}
+
+// fieldsOf returns the fields of the first line that begins with a key, without the key.
+func fieldsOf(text, key string) []string {
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, key); ok {
+			return strings.Fields(rest)
 		}
 	}
-	p.raises = capable["CapEff"] && capable["CapBnd"] && f.inHostUserNamespace(pid)
-	return p
+	return nil
 }
 
 // inHostUserNamespace reports whether a process is in the first user namespace. The kernel checks capabilities there:
