@@ -71,27 +71,17 @@ func (f *facts) lastReport() *hook.Report {
 			continue
 		}
 		for _, e := range f.list(o.Report) {
-			if path.Ext(e.Name()) != ".json" {
-				continue // a temporary file
+			name := path.Join(o.Report, e.Name())
+			info, err := hostfs.Stat(f.Root, name)
+			if path.Ext(name) != ".json" || err != nil || !info.Mode().IsRegular() || info.Size() > maxReport {
+				continue // a temporary file, or the driver has removed it, or it is not a report
 			}
-			if r := f.readReport(path.Join(o.Report, e.Name())); r != nil && r.Want != nil &&
-				(last == nil || r.Time.After(last.Time)) {
-				last = r
+			var r hook.Report
+			text, _ := f.optional(name)
+			if json.Unmarshal([]byte(text), &r) == nil && r.Want != nil && (last == nil || r.Time.After(last.Time)) {
+				last = &r
 			}
 		}
 	}
 	return last
-}
-
-func (f *facts) readReport(name string) *hook.Report {
-	info, err := hostfs.Stat(f.Root, name)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > maxReport {
-		return nil // the driver has removed it, or it is not a report
-	}
-	var r hook.Report
-	text, ok := f.optional(name)
-	if !ok || json.Unmarshal([]byte(text), &r) != nil {
-		return nil
-	}
-	return &r
 }

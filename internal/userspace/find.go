@@ -69,7 +69,8 @@ func Find(root fs.ReadLinkFS, opt Options) (*Plan, error) {
 	}
 	var errs []error
 	for _, name := range names {
-		errs = append(errs, s.addLibrary(name))
+		_, err := s.addLibrary(name)
+		errs = append(errs, err)
 	}
 	errs = append(errs, s.addProviders(opt.Drivers))
 	if err := errors.Join(errs...); err != nil {
@@ -80,10 +81,7 @@ func Find(root fs.ReadLinkFS, opt Options) (*Plan, error) {
 
 // findVerbs finds libibverbs and its configuration directory.
 func (s *search) findVerbs() error {
-	if err := s.addLibrary(verbsLibrary); err != nil {
-		return err
-	}
-	lib, err := s.ld.find(verbsLibrary)
+	lib, err := s.addLibrary(verbsLibrary)
 	if err != nil {
 		return err
 	}
@@ -98,12 +96,12 @@ func (s *search) findVerbs() error {
 }
 
 // addLibrary adds a library by its SONAME, and all its dependencies.
-func (s *search) addLibrary(name string) error {
+func (s *search) addLibrary(name string) (*found, error) {
 	f, err := s.ld.find(name)
 	if err != nil {
-		return fmt.Errorf("%w: %s", err, packages[name])
+		return nil, fmt.Errorf("%w: %s", err, packages[name])
 	}
-	return s.add(s.ld.layout.library(name, f), f)
+	return f, s.add(s.ld.layout.library(name, f), f)
 }
 
 // add adds a library and all its dependencies. If a dependency is missing, or lacks a symbol version, it adds nothing.

@@ -32,9 +32,9 @@ const maxCandidates = 64
 // newLinker reads the cache of a root and determines the directories that its dynamic linker searches. It treats a
 // cache of another format as a missing one, as glibc does.
 func newLinker(root fs.ReadLinkFS, machine elf.Machine) (*linker, error) {
-	layout, err := layoutOf(machine)
-	if err != nil {
-		return nil, err
+	layout, ok := layouts[machine]
+	if !ok {
+		return nil, fmt.Errorf("find user space for machine %v: only x86-64 and arm64 are known", machine)
 	}
 	l := &linker{root: root, machine: machine, layout: layout}
 	data, err := hostfs.ReadFile(root, "etc/ld.so.cache", maxCache)

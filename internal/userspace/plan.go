@@ -81,10 +81,11 @@ func (l *Library) glibc() glibcVersion {
 	return newest
 }
 
-// library returns a library that programs request by its SONAME.
+// library returns a library that programs request by its SONAME. It is mounted in one directory for each family of
+// distributions.
 func (l layout) library(name string, f *found) *Library {
 	lib := &Library{Name: name, HostPath: "/" + f.path, Needs: f.needs, Defines: f.defines}
-	for _, dir := range l.mountDirs() {
+	for _, dir := range []string{"/usr/lib/" + l.triplet, "/usr/lib64"} {
 		lib.mounts = append(lib.mounts, path.Join(dir, name))
 	}
 	return lib

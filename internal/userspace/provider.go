@@ -1,6 +1,7 @@
 package userspace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,12 +31,12 @@ func (s *search) addProviders(drivers []string) error {
 	for _, name := range slices.Compact(names) {
 		err := s.addProvider(name)
 		named := slices.Contains(configured, name)
-		if err == nil && !named && wanted[name] != "" {
+		if err == nil && !named && wanted[name] != nil {
 			err = s.unnamed(name)
 		}
 		switch {
-		case err != nil && wanted[name] != "":
-			errs = append(errs, fmt.Errorf("no provider for HCAs of driver %s: %w", wanted[name], err))
+		case err != nil && wanted[name] != nil:
+			errs = append(errs, fmt.Errorf("no provider for HCAs of driver %s: %w", strings.Join(wanted[name], ", "), err))
 		case err != nil:
 			s.warn("provider %s is left out: %v", name, err)
 		case named:
@@ -46,17 +47,11 @@ func (s *search) addProviders(drivers []string) error {
 }
 
 // wantedProviders returns the providers that the kernel drivers need, each with the names of its drivers.
-func wantedProviders(drivers []string) map[string]string {
-	wanted := map[string]string{}
+func wantedProviders(drivers []string) map[string][]string {
+	wanted := map[string][]string{}
 	for _, driver := range slices.Compact(slices.Sorted(slices.Values(drivers))) {
 		name := providerOf(driver)
-		if driver == "" {
-			driver = "unknown to sysfs"
-		}
-		if wanted[name] != "" {
-			driver = wanted[name] + ", " + driver
-		}
-		wanted[name] = driver
+		wanted[name] = append(wanted[name], cmp.Or(driver, "unknown to sysfs"))
 	}
 	return wanted
 }
