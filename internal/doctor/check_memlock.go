@@ -1,9 +1,19 @@
 package doctor
 
 import (
+	"encoding/json"
+	"maps"
+	"math"
+	"math/bits"
+	"path"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
 )
 
@@ -101,4 +111,169 @@ func raiseCommands(unit string) []string {
 	dir := "/etc/systemd/system/" + unit + ".d"
 	return []string{"mkdir -p " + dir + " && printf '[Service]\\nLimitMEMLOCK=infinity\\n' > " + dir + "/memlock.conf",
 		apply}
+}
+
+// unitDirs are the directories of systemd units. The first one wins (systemd.unit(5)).
+var unitDirs = []string{
+	"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
+	"/lib/systemd/system",
+}
+
+// checkUnits finds daemons that were not restarted after their unit got a higher limit of locked memory.
+func checkUnits(f *facts, out *findings) {
+	for _, d := range f.starters() {
+		if d.unit == "" {
+			continue
+		}
+		limit, file := f.unitLimit(d.unit)
+		if file == "" || limit <= d.limits.soft {
+			continue
+		}
+		out.add(found("memlock-restart", Warning,
+			d.String()+" has "+locked(d.limits.soft)+", its unit file says "+limit.String()).
+			about(file).
+			because("a unit file takes effect when the service starts").
+			fix("systemctl daemon-reload && systemctl restart " + d.unit))
+	}
+}
+
+// unitLimit returns LimitMEMLOCK of a unit and the last file that sets it, "" if no file does.
+func (f *facts) unitLimit(unit string) (limit hook.Size, file string) {
+	for _, name := range f.unitFiles(unit) {
+		text, _ := f.optional(name)
+		for line := range strings.Lines(text) {
+			value, ok := strings.CutPrefix(strings.TrimSpace(line), "LimitMEMLOCK=")
+			if !ok {
+				continue
+			}
+			if size, ok := parseUnitSize(value); ok {
+				limit, file = size, name
+			}
+		}
+	}
+	return limit, file
+}
+
+// unitFiles lists the files of a unit in the order in which systemd applies them: the unit of the first directory, then
+// the drop-ins by name. A drop-in hides one of the same name in a later directory.
+func (f *facts) unitFiles(unit string) []string {
+	var files []string
+	dropIns := map[string]string{}
+	for _, dir := range unitDirs {
+		if name := path.Join(dir, unit); len(files) == 0 {
+			if _, err := hostfs.Stat(f.Root, name); err == nil {
+				files = append(files, name)
+			}
+		}
+		for _, e := range f.list(path.Join(dir, unit+".d")) {
+			if _, hidden := dropIns[e.Name()]; !hidden && path.Ext(e.Name()) == ".conf" {
+				dropIns[e.Name()] = path.Join(dir, unit+".d", e.Name())
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(dropIns)) {
+		files = append(files, dropIns[name])
+	}
+	return files
+}
+
+// parseUnitSize parses a limit of systemd (systemd.exec(5)): "infinity", or bytes, optionally with a suffix K M G T P E
+// (powers of 1024). Of "soft:hard" it returns the soft limit.
+func parseUnitSize(s string) (hook.Size, bool) {
+	s, _, _ = strings.Cut(strings.TrimSpace(s), ":")
+	if s == "infinity" {
+		return hook.Unlimited, true
+	}
+	shift := 0
+	if s != "" {
+		if i := strings.IndexByte("KMGTPE", s[len(s)-1]); i >= 0 {
+			shift, s = 10*(i+1), s[:len(s)-1]
+		}
+	}
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil || bits.Len64(n)+shift > 64 || n<<shift == math.MaxUint64 {
+		return 0, false
+	}
+	return hook.Size(n << shift), true
+}
+
+// tomlConfigs are the configuration files whose default_ulimits set the limits of all containers, with the directory of
+// their drop-ins.
+var tomlConfigs = []struct{ program, file, dropIns string }{
+	{"podman", "/usr/share/containers/containers.conf", ""},
+	{"podman", "/etc/containers/containers.conf", "/etc/containers/containers.conf.d"},
+	{"CRI-O", "/etc/crio/crio.conf", "/etc/crio/crio.conf.d"},
+}
+
+const dockerConfig = "/etc/docker/daemon.json"
+
+// checkUlimits finds runtimes whose configuration gives every container a small limit of locked memory. The limit goes
+// into the OCI spec, and runc applies it after the hook.
+func checkUlimits(f *facts, out *findings) {
+	total := f.memTotal()
+	report := func(program, file string, size hook.Size) {
+		if size < total {
+			out.add(found("memlock-configured", Warning, program+" is configured to give containers "+locked(size)).
+				about(file).
+				because("runc applies a configured limit after the hook, so this limit wins; crun applies it before the hook").
+				fix("grep -n memlock " + quote.Shell(file)))
+		}
+	}
+	if size, ok := f.dockerUlimit(); ok {
+		report("Docker", dockerConfig, size)
+	}
+	for _, c := range tomlConfigs {
+		files := []string{c.file}
+		if c.dropIns != "" {
+			for _, e := range f.list(c.dropIns) {
+				files = append(files, path.Join(c.dropIns, e.Name()))
+			}
+		}
+		for _, file := range files {
+			text, _ := f.optional(file)
+			if size, ok := tomlUlimit(text); ok {
+				report(c.program, file, size)
+			}
+		}
+	}
+}
+
+// dockerUlimit reads the default-ulimits of dockerd.
+func (f *facts) dockerUlimit() (hook.Size, bool) {
+	text, ok := f.optional(dockerConfig)
+	var config struct {
+		Ulimits map[string]struct{ Soft int64 } `json:"default-ulimits"`
+	}
+	if !ok || json.Unmarshal([]byte(text), &config) != nil { // dockerd does not start with such a file
+		return 0, false
+	}
+	memlock, ok := config.Ulimits["memlock"]
+	return ulimitSize(memlock.Soft), ok
+}
+
+// ulimitPattern matches an entry of default_ulimits: "memlock=65536:65536".
+var ulimitPattern = regexp.MustCompile(`["']memlock=(-?\d+|unlimited)(?::|["'])`)
+
+// tomlUlimit finds the limit of locked memory in a configuration file. It needs no TOML parser, because no other entry
+// has the form of this one.
+func tomlUlimit(text string) (hook.Size, bool) {
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "#")
+		if m := ulimitPattern.FindStringSubmatch(line); m != nil {
+			if m[1] == "unlimited" {
+				return hook.Unlimited, true
+			}
+			n, err := strconv.ParseInt(m[1], 10, 64)
+			return ulimitSize(n), err == nil
+		}
+	}
+	return 0, false
+}
+
+// ulimitSize converts a limit. -1 means no limit.
+func ulimitSize(n int64) hook.Size {
+	if n < 0 {
+		return hook.Unlimited
+	}
+	return hook.Size(n)
 }
