@@ -208,9 +208,9 @@ func (r *recipe) siteFlags() (hostconfig.Container, error) {
 		}
 		c.Mounts = append(c.Mounts, m)
 	}
-	if field, ok := errors.AsType[*hostconfig.FieldError](c.Validate()); ok {
-		flag, _, _ := strings.Cut(field.Field, "[")
-		return c, usagef("--%s: %w", map[string]string{"mounts": "mount", "ncclTopology": "nccl-topology"}[flag], field.Err)
+	if errs := c.Validate(); len(errs) > 0 {
+		flag, _, _ := strings.Cut(errs[0].Field, "[")
+		return c, usagef("--%s: %w", map[string]string{"mounts": "mount", "ncclTopology": "nccl-topology"}[flag], errs[0].Err)
 	}
 	return c, nil
 }

@@ -25,49 +25,29 @@ func (e *FieldError) Error() string { return e.Field + ": " + e.Err.Error() }
 // Unwrap returns the underlying error.
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// fieldErrors collects FieldErrors.
-type fieldErrors []error
+// FieldErrors are the errors of several fields.
+type FieldErrors []*FieldError
 
-func (errs *fieldErrors) add(field string, err error) {
+func (errs *FieldErrors) add(field string, err error) {
 	if err != nil {
 		*errs = append(*errs, &FieldError{field, err})
 	}
 }
 
-// locate adds the line of the field to each joined FieldError, and sorts the errors by line.
-func locate(err error, data []byte) error {
-	if err == nil {
-		return nil
-	}
-	fields := yamlpath.Of(data)
-	line := func(err error) int { // 0 if the field is missing
-		field, ok := errors.AsType[*FieldError](err)
-		if !ok {
-			return 0
-		}
-		return fields.Own(field.Field)
-	}
-	errs := flatten(err)
-	slices.SortStableFunc(errs, func(a, b error) int { return cmp.Compare(line(a), line(b)) })
-	for i, e := range errs {
+// locate adds its line to each error, and sorts the errors by line.
+func locate(fields FieldErrors, data []byte) error {
+	positions := yamlpath.Of(data)
+	line := func(e *FieldError) int { return positions.Own(e.Field) } // 0 if the field is missing
+	slices.SortStableFunc(fields, func(a, b *FieldError) int { return cmp.Compare(line(a), line(b)) })
+	var errs []error
+	for _, e := range fields {
 		if n := line(e); n > 0 {
-			errs[i] = fmt.Errorf("line %d: %w", n, e)
+			errs = append(errs, fmt.Errorf("line %d: %w", n, e))
+		} else {
+			errs = append(errs, e)
 		}
 	}
 	return yamlread.Join(errs)
-}
-
-// flatten splits joined errors.
-func flatten(err error) []error {
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return []error{err}
-	}
-	var errs []error
-	for _, e := range joined.Unwrap() {
-		errs = append(errs, flatten(e)...)
-	}
-	return errs
 }
 
 var goType = regexp.MustCompile(` in type \S+$`)
