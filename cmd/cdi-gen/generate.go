@@ -94,8 +94,12 @@ func write(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Form
 		return nothing(cmd, r, d, t)
 	}
 	if t == nil {
-		if err := print(cmd, d.spec, format); err != nil {
+		data, err := cdi.Encode(d.spec, format)
+		if err != nil {
 			return err
+		}
+		if _, err := cmd.OutOrStdout().Write(data); err != nil {
+			return fmt.Errorf("write spec to standard output: %w", err)
 		}
 		return partial(d.snap, d.left)
 	}
@@ -111,17 +115,6 @@ func write(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Form
 		cmd.PrintErrf("%s %s: %s, CDI %s\n", t.path(format), word, devices(d.spec), d.spec.Version)
 	}
 	return partial(d.snap, d.left)
-}
-
-func print(cmd *cobra.Command, spec *specs.Spec, format cdi.Format) error {
-	data, err := cdi.Encode(spec, format)
-	if err != nil {
-		return err
-	}
-	if _, err := cmd.OutOrStdout().Write(data); err != nil {
-		return fmt.Errorf("write spec to standard output: %w", err)
-	}
-	return nil
 }
 
 // devices returns the number of a spec's devices as text.
