@@ -87,8 +87,8 @@ const exclusiveAdvice = "this host is in exclusive network namespace mode: an RD
 	"ib_core netns_mode=1\" in /etc/modprobe.d and reboot, or pass --allow-exclusive-netns for containers that use the " +
 	"host's network"
 
-// write writes a spec to the file of --output, and prints the result. It writes to standard output if the target is nil,
-// and removes an existing spec if there is none.
+// write writes a spec to the file of --output, and prints the result. A nil target means standard output. Without a
+// spec it removes an existing one.
 func write(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Format) error {
 	if d.spec == nil {
 		return nothing(cmd, r, d, t)

@@ -142,8 +142,8 @@ func checkRoCEGIDs(f *facts, out *findings) {
 	switch {
 	case len(without) > 0:
 		out.add(foundIn(texts(without), "roce-no-gid", Warning, "RoCE port", " without a routable RoCE v2 address").
-			because("the addresses (GIDs) of a RoCE port come from the IP addresses of its network interface, which has only a " +
-				"link-local one. A container with its own network needs an interface on the same port").
+			because("the addresses (GIDs) of a RoCE port come from the IP addresses of its network interface, which has only " +
+				"a link-local one. A container with its own network needs an interface on the same port").
 			fix("ip address add ADDRESS/PREFIX dev " + quote.Shell(cmp.Or(without[0].port.Netdev, "NETDEV"))))
 	case seen > 0:
 		out.add(found("roce-gids-ok", OK, plural(seen, "RoCE port")+" with a routable RoCE v2 address"))
