@@ -42,7 +42,8 @@ func checkDrivers(f *facts, out *findings) {
 	if len(missing) == 0 && len(f.snap.HCAs) == 0 {
 		out.add(found("no-hca", Warning, "this host has no RDMA device").
 			because("/sys/class/infiniband is empty or absent, and no known RDMA hardware is on the PCI bus. For tests " +
-				"without hardware, the kernel's soft-RoCE (rdma_rxe) or soft-iWARP (siw) adds an RDMA device to a network interface").
+				"without hardware, the kernel's soft-RoCE (rdma_rxe) or soft-iWARP (siw) adds an RDMA device to a network " +
+				"interface").
 			fix("modprobe rdma_rxe && rdma link add rxe0 type rxe netdev " + quote.Shell(f.anyNetdev())))
 	}
 }
