@@ -47,11 +47,7 @@ the expected file, and the exit code says whether there is one.
 			if err := r.resolve(cmd); err != nil {
 				return err
 			}
-			do := write
-			if check {
-				do = drift
-			}
-			return generate(cmd, &r, &out, do)
+			return generate(cmd, &r, &out, check)
 		},
 	}
 	r.register(cmd.Flags())
@@ -63,11 +59,8 @@ the expected file, and the exit code says whether there is one.
 	return cmd
 }
 
-// action writes an outcome, or compares it with the existing files. The spec of the outcome may be nil. A nil target
-// means standard output.
-type action func(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Format) error
-
-func generate(cmd *cobra.Command, r *recipe, out *outputFlags, do action) error {
+// generate makes the spec, and writes it, or compares it with the existing files.
+func generate(cmd *cobra.Command, r *recipe, out *outputFlags, check bool) error {
 	opt, err := r.options()
 	if err != nil {
 		return err
@@ -83,7 +76,10 @@ func generate(cmd *cobra.Command, r *recipe, out *outputFlags, do action) error 
 	if err != nil {
 		return err
 	}
-	return do(cmd, r, d, target, format)
+	if check {
+		return drift(cmd, r, d, target, format)
+	}
+	return write(cmd, r, d, target, format)
 }
 
 const exclusiveAdvice = "this host is in exclusive network namespace mode: an RDMA device can be opened only in its " +
@@ -91,47 +87,31 @@ const exclusiveAdvice = "this host is in exclusive network namespace mode: an RD
 	"ib_core netns_mode=1\" in /etc/modprobe.d and reboot, or pass --allow-exclusive-netns for containers that use the " +
 	"host's network"
 
-// write writes a spec to standard output, or to the file of --output.
+// write writes a spec to the file of --output, and prints the result. A nil target means standard output. Without a
+// spec it removes an existing one.
 func write(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Format) error {
-	if d.spec != nil && t == nil {
-		if err := print(cmd, d.spec, format); err != nil {
-			return err
-		}
-		return partial(d.snap, d.left)
-	}
-	return store(cmd, r, d, t, format, "is up to date")
-}
-
-// keep is like write, but prints nothing if nothing changes.
-func keep(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Format) error {
-	return store(cmd, r, d, t, format, "")
-}
-
-func print(cmd *cobra.Command, spec *specs.Spec, format cdi.Format) error {
-	data, err := cdi.Encode(spec, format)
-	if err != nil {
-		return err
-	}
-	if _, err := cmd.OutOrStdout().Write(data); err != nil {
-		return fmt.Errorf("write spec to standard output: %w", err)
-	}
-	return nil
-}
-
-// store writes the file and prints the result. unchanged is the text for a file that did not change, "" for no text.
-func store(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Format, unchanged string) error {
 	if d.spec == nil {
 		return nothing(cmd, r, d, t)
+	}
+	if t == nil {
+		data, err := cdi.Encode(d.spec, format)
+		if err != nil {
+			return err
+		}
+		if _, err := cmd.OutOrStdout().Write(data); err != nil {
+			return fmt.Errorf("write spec to standard output: %w", err)
+		}
+		return partial(d.snap, d.left)
 	}
 	changed, err := t.store.Write(t.base, d.spec, format)
 	if err != nil {
 		return foreign(err)
 	}
-	word := unchanged
+	word := "is up to date"
 	if changed {
 		word = "written"
 	}
-	if word != "" {
+	if changed || !r.quiet {
 		cmd.PrintErrf("%s %s: %s, CDI %s\n", t.path(format), word, devices(d.spec), d.spec.Version)
 	}
 	return partial(d.snap, d.left)

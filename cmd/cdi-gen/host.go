@@ -59,10 +59,16 @@ func (h *hostFlags) discover() (snap *rdma.Snapshot, others int, err error) {
 }
 
 // filter keeps the chosen HCAs of a snapshot, and the problems that concern them.
-func (h *hostFlags) filter(snap *rdma.Snapshot) error {
-	chosen, err := h.choose(snap)
-	if err != nil {
-		return coded{exitUsage, err}
+func (h *hostFlags) filter(snap *rdma.Snapshot) (err error) {
+	only, exclude := h.only, h.present(snap, h.exclude)
+	if h.allowAbsent {
+		only = h.present(snap, only)
+	}
+	var chosen []rdma.HCA
+	if len(h.only) == 0 || len(only) > 0 { // to Select, no pattern means all
+		if chosen, err = cdi.Select(snap.HCAs, only, exclude); err != nil {
+			return coded{exitUsage, err}
+		}
 	}
 	ours := map[string]bool{"": true}
 	for _, hca := range chosen {
@@ -71,18 +77,6 @@ func (h *hostFlags) filter(snap *rdma.Snapshot) error {
 	snap.HCAs = chosen
 	snap.Problems = slices.DeleteFunc(snap.Problems, func(p rdma.Problem) bool { return !ours[p.IBDev] })
 	return nil
-}
-
-func (h *hostFlags) choose(snap *rdma.Snapshot) ([]rdma.HCA, error) {
-	only, exclude := h.only, h.exclude
-	if h.allowAbsent {
-		only = h.present(snap, only)
-	}
-	exclude = h.present(snap, exclude)
-	if len(h.only) > 0 && len(only) == 0 { // to Select, no pattern means all
-		return nil, nil
-	}
-	return cdi.Select(snap.HCAs, only, exclude)
 }
 
 // present removes patterns that match no HCA, if that is allowed: with --allow-absent, and for the name of a device

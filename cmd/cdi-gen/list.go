@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -57,14 +58,10 @@ func newList() *cobra.Command {
 
 var listWriters = map[string]func(io.Writer, *rdma.Snapshot, string) error{
 	"table": writeTable,
-	"json":  writeJSON,
-	"yaml":  writeYAML,
+	"json":  func(w io.Writer, snap *rdma.Snapshot, _ string) error { return quote.JSON(w, snap) },
+	"yaml":  func(w io.Writer, snap *rdma.Snapshot, _ string) error { return quote.YAML(w, snap) },
 	"name":  writeNames,
 }
-
-func writeJSON(w io.Writer, snap *rdma.Snapshot, _ string) error { return quote.JSON(w, snap) }
-
-func writeYAML(w io.Writer, snap *rdma.Snapshot, _ string) error { return quote.YAML(w, snap) }
 
 func writeNames(w io.Writer, snap *rdma.Snapshot, kind string) error {
 	var errs []error
@@ -111,9 +108,4 @@ func row(h *rdma.HCA) []string {
 		dash(strings.Join(nodes, ","))}
 }
 
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
+func dash(s string) string { return cmp.Or(s, "-") }

@@ -35,6 +35,7 @@ type recipe struct {
 	mounts         []string
 	site           hostconfig.Container // environment and mounts of the config file
 	warned         map[string]bool
+	quiet          bool // print nothing if nothing changes
 	ncclTopology   string
 	userspace      string
 	target         string
@@ -42,6 +43,7 @@ type recipe struct {
 }
 
 func (r *recipe) register(f *pflag.FlagSet) {
+	r.warned = map[string]bool{}
 	r.host.register(f)
 	f.StringVar(&r.config, "config", "", "YAML `FILE` of kind HostConfig; flags win over it")
 	f.StringVar(&r.kind, "kind", cdi.KindHCA, "CDI kind of the devices, `VENDOR/CLASS`")
@@ -74,9 +76,6 @@ func (r *recipe) register(f *pflag.FlagSet) {
 func (r *recipe) warn(cmd *cobra.Command, warning string) {
 	if r.warned[warning] {
 		return
-	}
-	if r.warned == nil {
-		r.warned = map[string]bool{}
 	}
 	r.warned[warning] = true
 	cmd.PrintErrln("warning:", warning)
@@ -128,27 +127,22 @@ func (r *recipe) mergeConfig(set func(string) bool) error {
 	if err != nil {
 		return usagef("read --config %q: %w", r.config, err)
 	}
-	for _, f := range []struct {
-		flag  string
-		field *string
-		value string
-	}{{"memlock", &r.memlock, c.Memlock}, {"nccl-topology", &r.ncclTopology, c.NCCLTopology},
-		{"userspace", &r.userspace, c.Userspace}, {"limit", &r.limit, c.Limits.String()}} {
-		if !set(f.flag) && f.value != "" {
-			*f.field = f.value
-		}
-	}
-	for _, f := range []struct {
-		flag  string
-		field *[]string
-		value []string
-	}{{"names", &r.names, c.Names}, {"nodes", &r.nodes, c.Nodes}, {"exclude", &r.host.exclude, c.Exclude}} {
-		if !set(f.flag) && f.value != nil {
-			*f.field = f.value
-		}
-	}
+	prefer(&r.memlock, c.Memlock, set("memlock"))
+	prefer(&r.ncclTopology, c.NCCLTopology, set("nccl-topology"))
+	prefer(&r.userspace, c.Userspace, set("userspace"))
+	prefer(&r.limit, c.Limits.String(), set("limit"))
+	prefer(&r.names, c.Names, set("names"))
+	prefer(&r.nodes, c.Nodes, set("nodes"))
+	prefer(&r.host.exclude, c.Exclude, set("exclude"))
 	r.site.Env, r.site.Mounts = c.Env, c.Mounts
 	return nil
+}
+
+// prefer replaces the default of a flag by a value of the config file, if the file has one and the flag is not set.
+func prefer[T string | []string](field *T, value T, set bool) {
+	if !set && len(value) > 0 {
+		*field = value
+	}
 }
 
 // options converts the flags to options of package cdi.
@@ -214,9 +208,9 @@ func (r *recipe) siteFlags() (hostconfig.Container, error) {
 		}
 		c.Mounts = append(c.Mounts, m)
 	}
-	if field, ok := errors.AsType[*hostconfig.FieldError](c.Validate()); ok {
-		flag, _, _ := strings.Cut(field.Field, "[")
-		return c, usagef("--%s: %w", map[string]string{"mounts": "mount", "ncclTopology": "nccl-topology"}[flag], field.Err)
+	if errs := c.Validate(); len(errs) > 0 {
+		flag, _, _ := strings.Cut(errs[0].Field, "[")
+		return c, usagef("--%s: %w", map[string]string{"mounts": "mount", "ncclTopology": "nccl-topology"}[flag], errs[0].Err)
 	}
 	return c, nil
 }
@@ -266,11 +260,7 @@ func (r *recipe) libraries(snap *rdma.Snapshot, opt cdi.HostOptions, warn func(s
 		warn(w)
 	}
 	warn("containers need glibc " + plan.GLIBC + " or newer for the host's libraries; see cdi-gen userspace --help")
-	var mounts []cdi.Mount
-	for _, m := range plan.Mounts {
-		mounts = append(mounts, cdi.Mount{HostPath: m.HostPath, ContainerPath: m.ContainerPath})
-	}
-	return mounts, nil
+	return plan.Mounts, nil
 }
 
 func (r *recipe) checkTarget(spec *specs.Spec) error {

@@ -50,7 +50,22 @@ their PF, which is where they sit.
 			if ascii {
 				lines = topology.ASCIILines
 			}
-			return showTopology(cmd, host, func(w io.Writer, t *topology.Topology) error { return write(w, t, lines) })
+			snap, _, err := host.discover()
+			if err != nil {
+				return err
+			}
+			t := topology.Discover(sysfs.DirFS(filepath.Join(host.root, "sys")), snap)
+			if len(t.Devices) > 0 {
+				if err := write(cmd.OutOrStdout(), t, lines); err != nil {
+					return fmt.Errorf("write topology: %w", err)
+				}
+			}
+			if len(snap.HCAs) == 0 {
+				return coded{exitNothing, errors.New("no RDMA device on this host: load the modules of its HCAs, or see cdi-gen " +
+					"list --help")}
+			}
+			snap.Problems = append(snap.Problems, t.Problems...)
+			return partial(snap, nil)
 		},
 	}
 	host.register(cmd.Flags())
@@ -58,25 +73,6 @@ their PF, which is where they sit.
 		"matrix)")
 	cmd.Flags().BoolVar(&ascii, "ascii", false, "draw the tree with ASCII characters")
 	return cmd
-}
-
-func showTopology(cmd *cobra.Command, host hostFlags, write func(io.Writer, *topology.Topology) error) error {
-	snap, _, err := host.discover()
-	if err != nil {
-		return err
-	}
-	t := topology.Discover(sysfs.DirFS(filepath.Join(host.root, "sys")), snap)
-	if len(t.Devices) > 0 {
-		if err := write(cmd.OutOrStdout(), t); err != nil {
-			return fmt.Errorf("write topology: %w", err)
-		}
-	}
-	if len(snap.HCAs) == 0 {
-		return coded{exitNothing, errors.New("no RDMA device on this host: load the modules of its HCAs, or see cdi-gen " +
-			"list --help")}
-	}
-	snap.Problems = append(snap.Problems, t.Problems...)
-	return partial(snap, nil)
 }
 
 var topologyWriters = map[string]func(io.Writer, *topology.Topology, topology.Lines) error{

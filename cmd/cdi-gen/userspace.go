@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -84,9 +83,7 @@ func findLibraries(host fs.ReadLinkFS, snap *rdma.Snapshot, mad bool) (*userspac
 	}
 	var drivers []string
 	for _, h := range snap.Usable() {
-		if !slices.Contains(drivers, h.Driver) {
-			drivers = append(drivers, h.Driver)
-		}
+		drivers = append(drivers, h.Driver)
 	}
 	return userspace.Find(host, userspace.Options{Machine: machine, Drivers: drivers, MAD: mad})
 }

@@ -42,7 +42,7 @@ after a minute.
 			if out.toStdout() {
 				return usagef("watch keeps a file right: name it, or its directory, with --output")
 			}
-			r.host.allowAbsent = true
+			r.host.allowAbsent, r.quiet = true, true
 			if err := r.resolve(cmd); err != nil {
 				return err
 			}
@@ -76,16 +76,13 @@ func runWatch(cmd *cobra.Command, r *recipe, out *outputFlags) error {
 	defer ticker.Stop()
 	last := ""
 	for first := true; ; first = false {
-		err := generate(cmd, r, out, keep)
+		err := generate(cmd, r, out, false)
 		if c, ok := errors.AsType[coded](err); ok && c.code == exitUsage && first {
 			return err
 		}
 		// Print the same error once, not with each event.
-		text := ""
-		if err != nil {
-			text = err.Error()
-		}
-		if text != "" && text != last {
+		text := fmt.Sprint(err)
+		if err != nil && text != last {
 			cmd.PrintErrln("cdi-gen:", text)
 		}
 		last = text
@@ -115,11 +112,11 @@ func notifyReady(socket string) error {
 		return nil
 	}
 	conn, err := net.Dial("unixgram", socket) // "@" begins the name of an abstract socket
-	if err != nil {
-		return fmt.Errorf("tell systemd that the spec is there: %w", err)
+	if err == nil {
+		defer conn.Close()
+		_, err = conn.Write([]byte("READY=1"))
 	}
-	defer conn.Close()
-	if _, err := conn.Write([]byte("READY=1")); err != nil {
+	if err != nil {
 		return fmt.Errorf("tell systemd that the spec is there: %w", err)
 	}
 	return nil

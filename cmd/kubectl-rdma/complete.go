@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect/collect"
@@ -46,20 +48,25 @@ func (p *plugin) completer(list lister) cobra.CompletionFunc {
 	}
 }
 
+// objectNames returns the names in the answer to a list request.
+func objectNames(list runtime.Object, err error) (out []string, _ error) {
+	if err != nil {
+		return nil, err
+	}
+	err = meta.EachListItem(list, func(object runtime.Object) error {
+		out = append(out, object.(metav1.Object).GetName())
+		return nil
+	})
+	return out, err
+}
+
 // podNames lists the pods for a command that takes one pod.
-func (p *plugin) podNames(ctx context.Context, client kubernetes.Interface, args []string) (out []string, err error) {
+func (p *plugin) podNames(ctx context.Context, client kubernetes.Interface, args []string) ([]string, error) {
 	namespace, err := p.namespace()
 	if err != nil || len(args) > 0 {
 		return nil, err
 	}
-	pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 500})
-	if err != nil {
-		return nil, err
-	}
-	for _, pod := range pods.Items {
-		out = append(out, pod.Name)
-	}
-	return out, nil
+	return objectNames(client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 500}))
 }
 
 func nodeNames(ctx context.Context, client kubernetes.Interface, args []string) (out []string, err error) {
@@ -75,15 +82,8 @@ func nodeNames(ctx context.Context, client kubernetes.Interface, args []string) 
 	return out, nil
 }
 
-func classNames(ctx context.Context, client kubernetes.Interface, _ []string) (out []string, err error) {
-	c, err := collect.Reader{Client: client}.Read(ctx, collect.Classes)
-	if err != nil {
-		return nil, err
-	}
-	for _, class := range c.Classes {
-		out = append(out, class.Name)
-	}
-	return out, nil
+func classNames(ctx context.Context, client kubernetes.Interface, _ []string) ([]string, error) {
+	return objectNames(client.ResourceV1().DeviceClasses().List(ctx, metav1.ListOptions{}))
 }
 
 func (p *plugin) claimNames(ctx context.Context, client kubernetes.Interface, args []string) (out []string, err error) {
@@ -103,15 +103,8 @@ func (p *plugin) claimNames(ctx context.Context, client kubernetes.Interface, ar
 	return out, nil
 }
 
-func namespaceNames(ctx context.Context, client kubernetes.Interface, _ []string) (out []string, err error) {
-	list, err := client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	for _, ns := range list.Items {
-		out = append(out, ns.Name)
-	}
-	return out, nil
+func namespaceNames(ctx context.Context, client kubernetes.Interface, _ []string) ([]string, error) {
+	return objectNames(client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{}))
 }
 
 func (p *plugin) completeContexts(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -10,6 +10,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect/collect"
@@ -30,15 +31,12 @@ a taint keeps new claims away. DRIVER is Ready, NotReady, Missing, NothingPublis
   kubectl rdma nodes -l pool=gpu -o wide`,
 		ValidArgsFunction: p.completer(nodeNames),
 		RunE: func(cmd *cobra.Command, names []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
 			c, err := p.read(cmd.Context(), collect.Reader{Nodes: nodes}, collect.Nodes, collect.Slices, collect.Claims,
 				collect.Pods)
 			if err != nil {
 				return err
 			}
-			if err := known("nodes", names, c.Nodes, func(n corev1.Node) string { return n.Name }); err != nil {
+			if err := known(corev1.Resource("nodes"), names, c.Nodes, func(n corev1.Node) string { return n.Name }); err != nil {
 				return err
 			}
 			list, err := c.ListNodes(cmd.Context(), names...)
@@ -48,20 +46,16 @@ a taint keeps new claims away. DRIVER is Ready, NotReady, Missing, NothingPublis
 			return printList(o, "Node", list, noResources, inspect.NodeTable)
 		},
 	}
-	o = p.output(cmd, "table", "wide").withTable(cmd)
+	o = p.output(cmd, "table", "wide")
 	selectors(cmd, &nodes, "nodes")
 	return cmd
 }
 
 // known returns kubectl's error for the first name that is missing in a list.
-func known[T any](resource string, names []string, items []T, name func(T) string) error {
+func known[T any](resource schema.GroupResource, names []string, items []T, name func(T) string) error {
 	for _, n := range names {
 		if !slices.ContainsFunc(items, func(item T) bool { return name(item) == n }) {
-			group := corev1.Resource(resource)
-			if resource == "resourceclaims" {
-				group = resourceapi.Resource(resource)
-			}
-			return apierrors.NewNotFound(group, n)
+			return apierrors.NewNotFound(resource, n)
 		}
 	}
 	return nil
@@ -131,9 +125,6 @@ not tolerate it.`,
   kubectl rdma devices -o jsonpath='{.items[?(@.state=="Free")].name}'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
 			others := []collect.Kind{collect.Claims}
 			if filter.Class != "" {
 				others = append(others, collect.Classes)
@@ -150,7 +141,7 @@ not tolerate it.`,
 			return printList(o, "Device", list, noResources, inspect.DeviceTable)
 		},
 	}
-	o = p.output(cmd, "table", "wide").withTable(cmd)
+	o = p.output(cmd, "table", "wide")
 	nodes.register(p, cmd)
 	cmd.Flags().StringVar(&filter.Class, "class", "", "only devices that this `DEVICECLASS` selects")
 	cmd.Flags().StringVar(&filter.Expression, "cel", "", "only devices for which this CEL `EXPRESSION` is true, as in "+
@@ -173,9 +164,6 @@ DeviceClass which selects devices of the driver.`,
   kubectl rdma claims -n training -l job=llm -o wide`,
 		ValidArgsFunction: p.completer(p.claimNames),
 		RunE: func(cmd *cobra.Command, names []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
 			namespace := metav1.NamespaceAll
 			if !all {
 				var err error
@@ -188,7 +176,7 @@ DeviceClass which selects devices of the driver.`,
 			if err != nil {
 				return err
 			}
-			if err := known("resourceclaims", names, c.Claims,
+			if err := known(resourceapi.Resource("resourceclaims"), names, c.Claims,
 				func(r resourceapi.ResourceClaim) string { return r.Name }); err != nil {
 				return err
 			}
@@ -204,7 +192,7 @@ DeviceClass which selects devices of the driver.`,
 				func(list []inspect.Claim) *metav1.Table { return inspect.ClaimTable(list, all, time.Now()) })
 		},
 	}
-	o = p.output(cmd, "table", "wide").withTable(cmd)
+	o = p.output(cmd, "table", "wide")
 	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "show the claims of all namespaces")
 	selectors(cmd, &claims, "claims")
 	return cmd

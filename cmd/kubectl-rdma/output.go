@@ -22,63 +22,45 @@ const apiVersion = "kubectl.rdma.dev/v1alpha1"
 
 // output has the flags for the output format.
 type output struct {
-	p *plugin
-	// own are additional formats that a command writes itself. The first one is the default.
-	own       []string
+	p         *plugin
 	format    string
 	noHeaders bool
-	json      *genericclioptions.JSONYamlPrintFlags
-	template  *genericclioptions.KubeTemplatePrintFlags
+	printer   printers.ResourcePrinter // nil for a format that the command writes itself
 }
 
+// output adds the flags to a command, which rejects an unknown format before it sends a request. own are the formats
+// that the command writes itself. The first one is the default.
 func (p *plugin) output(cmd *cobra.Command, own ...string) *output {
-	o := &output{p: p, own: own, json: genericclioptions.NewJSONYamlPrintFlags(),
-		template: genericclioptions.NewKubeTemplatePrintFlags()}
-	o.template.AddFlags(cmd)
-	formats := slices.Concat(own[1:], o.json.AllowedFormats(), o.template.AllowedFormats())
+	o := &output{p: p}
+	objects, templates := genericclioptions.NewJSONYamlPrintFlags(), genericclioptions.NewKubeTemplatePrintFlags()
+	templates.AddFlags(cmd)
+	formats := slices.Concat(own[1:], objects.AllowedFormats(), templates.AllowedFormats())
 	cmd.Flags().StringVarP(&o.format, "output", "o", "", "output `FORMAT`, one of: "+strings.Join(formats, ", "))
 	complete(cmd, "output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+	if own[0] == "table" {
+		cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "print no headers")
+	}
+	cmd.PreRunE = func(*cobra.Command, []string) (err error) {
+		if o.format == "" || slices.Contains(own, o.format) {
+			return nil
+		}
+		o.printer, err = objects.ToPrinter(o.format)
+		if genericclioptions.IsNoCompatiblePrinterError(err) {
+			o.printer, err = templates.ToPrinter(o.format)
+		}
+		if genericclioptions.IsNoCompatiblePrinterError(err) {
+			return genericclioptions.NoCompatiblePrinterError{OutputFormat: &o.format, AllowedFormats: formats}
+		}
+		return err
+	}
 	return o
-}
-
-// withTable adds the flags for tables.
-func (o *output) withTable(cmd *cobra.Command) *output {
-	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "print no headers")
-	return o
-}
-
-// isOwn reports whether the command writes the format itself.
-func (o *output) isOwn() bool { return o.format == "" || slices.Contains(o.own, o.format) }
-
-// check rejects an unknown format before any request is sent.
-func (o *output) check() error {
-	if o.isOwn() {
-		return nil
-	}
-	_, err := o.printer()
-	return err
-}
-
-func (o *output) printer() (printers.ResourcePrinter, error) {
-	p, err := o.json.ToPrinter(o.format)
-	if genericclioptions.IsNoCompatiblePrinterError(err) {
-		p, err = o.template.ToPrinter(o.format)
-	}
-	if genericclioptions.IsNoCompatiblePrinterError(err) {
-		all := slices.Concat(o.own[1:], o.json.AllowedFormats(), o.template.AllowedFormats())
-		return nil, genericclioptions.NoCompatiblePrinterError{OutputFormat: &o.format, AllowedFormats: all}
-	}
-	return p, err
 }
 
 // printList prints items of a kind as a list, or as the table that the function table makes. Instead of an empty table
 // it prints the text nothing on standard error.
 func printList[T any](o *output, kind string, items []T, nothing string, table func([]T) *metav1.Table) error {
-	if !o.isOwn() {
-		if items == nil {
-			items = []T{}
-		}
-		return o.object(kind+"List", map[string]any{"items": items})
+	if o.printer != nil {
+		return o.object(kind+"List", map[string]any{"items": append([]T{}, items...)})
 	}
 	if len(items) == 0 {
 		o.nothing(nothing)
@@ -93,10 +75,6 @@ const noResources = "No resources found"
 
 // object prints a value with its kind in a format for programs.
 func (o *output) object(kind string, value any) error {
-	printer, err := o.printer()
-	if err != nil {
-		return err
-	}
 	raw, err := stdjson.Marshal(value)
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", kind, err)
@@ -107,7 +85,7 @@ func (o *output) object(kind string, value any) error {
 	}
 	object["apiVersion"], object["kind"] = apiVersion, kind
 	var text bytes.Buffer
-	if err := printer.PrintObj(&unstructured.Unstructured{Object: object}, &text); err != nil {
+	if err := o.printer.PrintObj(&unstructured.Unstructured{Object: object}, &text); err != nil {
 		return err
 	}
 	switch clean := quote.Clean(text.String()); {
@@ -123,7 +101,7 @@ func (o *output) object(kind string, value any) error {
 
 // nothing prints words on standard error if there is nothing to show, unless the format is for programs.
 func (o *output) nothing(words string) {
-	if o.isOwn() {
+	if o.printer == nil {
 		fmt.Fprintln(o.p.ErrOut, words)
 	}
 }

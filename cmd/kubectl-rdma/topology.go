@@ -28,9 +28,6 @@ On the host itself, cdi-gen topology shows everything, with the distances.`,
   kubectl rdma topology --node worker-3 -o svg > worker-3.svg`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
 			c, chosen, err := nodes.read(cmd.Context(), p, collect.Slices, collect.Claims)
 			if err != nil {
 				return err
@@ -57,11 +54,8 @@ func (o *output) topology(list []inspect.NodeTopology, ascii bool) error {
 		lines = topology.ASCIILines
 	}
 	switch {
-	case !o.isOwn():
-		if list == nil {
-			list = []inspect.NodeTopology{}
-		}
-		return o.object("TopologyList", map[string]any{"items": list})
+	case o.printer != nil:
+		return o.object("TopologyList", map[string]any{"items": append([]inspect.NodeTopology{}, list...)})
 	case o.format == "svg" && len(list) > 1:
 		return fmt.Errorf("an SVG shows one node, and there are %d: choose one with --node", len(list))
 	case o.format == "svg" && len(list) == 1:

@@ -34,14 +34,32 @@ and whatever else the scheduler looks at is in the line "The scheduler says".
 		Args:              onePod,
 		ValidArgsFunction: p.completer(p.podNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.check(); err != nil {
-				return err
-			}
 			name, err := podName(args[0])
 			if err != nil {
 				return err
 			}
-			return p.why(cmd.Context(), o, name, limit)
+			client, err := p.client()
+			if err != nil {
+				return err
+			}
+			namespace, err := p.namespace()
+			if err != nil {
+				return err
+			}
+			cluster, question, err := collect.Reader{Client: client}.Pod(cmd.Context(), namespace, name)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), limit)
+			defer cancel()
+			answer, err := cluster.Why(ctx, question)
+			if err != nil {
+				return err
+			}
+			if o.printer != nil {
+				return o.object("Explanation", answer)
+			}
+			return answer.WriteText(p.Out, o.format == "wide")
 		},
 	}
 	o = p.output(cmd, "text", "wide")
@@ -67,29 +85,4 @@ func podName(arg string) (string, error) {
 		return name, nil
 	}
 	return "", fmt.Errorf("explain %q: want the name of a pod", arg)
-}
-
-func (p *plugin) why(ctx context.Context, o *output, name string, limit time.Duration) error {
-	client, err := p.client()
-	if err != nil {
-		return err
-	}
-	namespace, err := p.namespace()
-	if err != nil {
-		return err
-	}
-	cluster, question, err := collect.Reader{Client: client}.Pod(ctx, namespace, name)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	answer, err := cluster.Why(ctx, question)
-	if err != nil {
-		return err
-	}
-	if !o.isOwn() {
-		return o.object("Explanation", answer)
-	}
-	return answer.WriteText(p.Out, o.format == "wide")
 }

@@ -1,32 +1,36 @@
 package doctor
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
 )
 
 // checkEngines checks whether the installed runtimes can read the RDMA specs.
-func checkEngines(f *facts) []Finding {
-	var findings []Finding
+func checkEngines(f *facts, out *findings) {
 	for _, e := range f.engines {
-		findings = append(findings, f.checkEngine(e)...)
+		out.add(f.checkEngine(e)...)
 	}
 	for _, d := range f.daemons {
-		if f.Local && !slices.ContainsFunc(f.engines, func(e engine) bool { return e.runtime == d.runtime }) {
-			findings = append(findings, found(RuntimeUnknown, Info, d.String()+" is not in the search path").
+		if f.Local && !f.installed(d.runtime) {
+			out.add(found("runtime-unknown", Info, d.String()+" is not in the search path").
 				because("its version and the CDI version that it reads are unknown").
 				fix(d.askVersion()))
 		}
 	}
-	if f.Local && len(findings) == 0 {
-		findings = append(findings, found(RuntimeNone, Info, "no container runtime in the search path").
+	if f.Local && len(*out) == 0 {
+		out.add(found("runtime-none", Info, "no container runtime in the search path").
 			because("looked for podman, containerd, dockerd and crio").
 			fix("command -v podman containerd dockerd crio"))
 	}
-	return findings
 }
 
 // askVersion returns the command that prints a daemon's version. Root must not run a program of a user.
@@ -38,25 +42,43 @@ func (d daemon) askVersion() string {
 }
 
 // checkEngine checks one runtime.
-func (f *facts) checkEngine(e engine) []Finding {
+func (f *facts) checkEngine(e engine) findings {
 	name := e.runtime + " " + e.version
 	switch {
 	case e.unknown != nil:
-		return []Finding{found(RuntimeUnknown, Info, name+" is unknown").
+		return findings{found("runtime-unknown", Info, name+" is unknown").
 			because("%s", e.unknown).fix(e.runtime + " --version")}
 	case e.target.MaxCDI == "":
-		return []Finding{found(RuntimeNoCDI, Warning, name+" does not support CDI").
+		return findings{found("runtime-no-cdi", Warning, name+" does not support CDI").
 			because("it %s", e.target.Note).fix(upgradeCommands[e.runtime])}
 	case !f.cdiOn(e):
-		return []Finding{found(RuntimeCDIOff, Warning, "CDI is disabled in the configuration of "+name).
-			because("%s", cdiOffReasons[e.runtime]).fix(cdiOnCommands[e.runtime]...)}
+		off := cdiOff[e.runtime]
+		return findings{found("runtime-cdi-off", Warning, "CDI is disabled in the configuration of "+name).
+			because("%s", off.reason).fix(off.commands...)}
 	}
-	findings := append(f.tooOld(e, name), f.otherDirs(e, name)...)
-	if len(findings) == 0 {
-		findings = append(findings, found(RuntimeOK, OK, name+" reads CDI up to "+e.target.MaxCDI+" from "+
-			strings.Join(e.target.Dirs, " and ")))
+	dirs := strings.Join(e.target.Dirs, " and ")
+	var out findings
+	var elsewhere []string
+	for _, s := range f.rdmaSpecs() {
+		if err := e.target.Check(s.spec); err != nil {
+			out.add(found("runtime-too-old", Error, name+" cannot read a spec").
+				about(s.path).because("%s", strings.ReplaceAll(err.Error(), "\n", "; ")).
+				fix(s.rewrite("--target", e.target.String())))
+		}
+		if !slices.Contains(e.target.Dirs, s.dir) {
+			elsewhere = append(elsewhere, s.path)
+		}
 	}
-	return findings
+	if len(elsewhere) > 0 {
+		out.add(found("runtime-dirs", Warning, name+" does not read the directory of "+plural(len(elsewhere), "spec")).
+			about(elsewhere...).
+			because("it reads %s only", dirs).
+			fix("cdi-gen generate --output " + e.target.Dirs[0]))
+	}
+	if len(out) == 0 {
+		out.add(found("runtime-ok", OK, name+" reads CDI up to "+e.target.MaxCDI+" from "+dirs))
+	}
+	return out
 }
 
 // upgradeCommands install a newer release, or list the available releases if the distribution's own may be too old.
@@ -67,55 +89,106 @@ var upgradeCommands = map[string]string{
 	runtimes.CRIO:       "apt-cache policy cri-o || dnf list --showduplicates cri-o",
 }
 
-// How to enable CDI where it is disabled by default.
-var (
-	cdiOffReasons = map[string]string{
-		runtimes.Containerd: "containerd 1.7 ignores CDI unless enable_cdi is true: a container starts without the " +
+// cdiOff says what happens where CDI is disabled by default, and how to enable it.
+var cdiOff = map[string]struct {
+	reason   string
+	commands []string
+}{
+	runtimes.Containerd: {
+		"containerd 1.7 ignores CDI unless enable_cdi is true: a container starts without the " +
 			"devices that it requested, and no error says so",
-		runtimes.Docker: "before 28.2 the feature cdi is off by default: --device vendor/class=name fails",
-	}
-	cdiOnCommands = map[string][]string{
-		runtimes.Containerd: {
+		[]string{
 			`grep -n -e enable_cdi -e 'io.containerd.grpc.v1.cri"\]' ` + containerdConfig +
 				" # below that section: enable_cdi = true",
 			"systemctl restart containerd",
 		},
-		runtimes.Docker: {
+	},
+	runtimes.Docker: {
+		"before 28.2 the feature cdi is off by default: --device vendor/class=name fails",
+		[]string{
 			`grep -n features ` + dockerConfig + ` # add: "features": {"cdi": true}`,
 			"systemctl restart docker",
 		},
-	}
-)
-
-// tooOld finds specs that an engine rejects.
-func (f *facts) tooOld(e engine, name string) []Finding {
-	var findings []Finding
-	for _, s := range f.specs {
-		if !s.valid() || !s.rdma {
-			continue
-		}
-		if err := e.target.Check(s.spec); err != nil {
-			findings = append(findings, found(RuntimeTooOld, Error, name+" cannot read a spec").
-				about(s.path).because("%s", strings.ReplaceAll(err.Error(), "\n", "; ")).
-				fix(s.rewrite("--target", e.target.String())))
-		}
-	}
-	return findings
+	},
 }
 
-// otherDirs finds specs in directories that an engine does not read.
-func (f *facts) otherDirs(e engine, name string) []Finding {
-	var paths []string
-	for _, s := range f.specs {
-		if s.valid() && s.rdma && !slices.Contains(e.target.Dirs, s.dir) {
-			paths = append(paths, s.path)
-		}
-	}
-	if len(paths) == 0 {
+// engine is an installed container runtime.
+type engine struct {
+	runtime string // as package runtimes names it
+	version string // as it prints it
+	target  runtimes.Target
+	unknown error // the reason why there is no target
+}
+
+// versionTimeout bounds a program that only prints its version.
+const versionTimeout = 5 * time.Second
+
+// findEngines runs the installed runtimes to learn their versions.
+func findEngines(ctx context.Context, f *facts) []engine {
+	if !f.Local || f.Run == nil {
+		f.addUnseen("versions of container runtimes", errors.New("cdi-gen runs programs of a host on the host itself only"))
 		return nil
 	}
-	return []Finding{found(RuntimeDirs, Warning, name+" does not read the directory of "+plural(len(paths), "spec")).
-		about(paths...).
-		because("it reads %s only", strings.Join(e.target.Dirs, " and ")).
-		fix("cdi-gen generate --output " + e.target.Dirs[0])}
+	var engines []engine
+	for _, d := range daemonKinds {
+		ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+		out, err := f.Run(ctx, d.name, "--version")
+		cancel()
+		switch {
+		case errors.Is(err, exec.ErrNotFound):
+		case err != nil:
+			f.addUnseen("version of "+d.name, fmt.Errorf("run %s --version: %w", d.name, err))
+		default:
+			engines = append(engines, newEngine(d.runtime, out))
+		}
+	}
+	return engines
+}
+
+// installed reports whether the program of a runtime is in the search path.
+func (f *facts) installed(runtime string) bool {
+	return slices.ContainsFunc(f.engines, func(e engine) bool { return e.runtime == runtime })
+}
+
+// versionPattern matches a version in the output of --version:
+// "podman version 4.3.1", "containerd github.com/containerd/containerd/v2 v2.0.0 a1b2",
+// "Docker version 28.0.1, build 068a01e", "crio version 1.31.0".
+var versionPattern = regexp.MustCompile(`\bv?(\d+\.\d+(?:\.\d+)*)`)
+
+func newEngine(runtime, output string) engine {
+	e := engine{runtime: runtime, version: firstLine(output)}
+	m := versionPattern.FindStringSubmatch(e.version)
+	if m == nil {
+		e.unknown = errors.New("its version cannot be read")
+		return e
+	}
+	e.version = m[1]
+	e.target, e.unknown = runtimes.Lookup(runtime + "-" + m[1])
+	return e
+}
+
+const containerdConfig = "/etc/containerd/config.toml"
+
+var enableCDI = regexp.MustCompile(`(?m)^\s*enable_cdi\s*=\s*(true|false)`)
+
+// cdiOn reports whether the configuration of an engine enables CDI. If the configuration file cannot be read, cdiOn
+// assumes that it does, and the file is recorded as unseen.
+func (f *facts) cdiOn(e engine) bool {
+	seen := len(f.unseen)
+	switch e.runtime {
+	case runtimes.Containerd:
+		text, _ := f.optional(containerdConfig)
+		if m := enableCDI.FindStringSubmatch(text); m != nil {
+			return m[1] == "true"
+		}
+	case runtimes.Docker:
+		text, _ := f.optional(dockerConfig)
+		var config struct {
+			Features struct{ CDI *bool }
+		}
+		if json.Unmarshal([]byte(text), &config) == nil && config.Features.CDI != nil {
+			return *config.Features.CDI
+		}
+	}
+	return e.target.OnByDefault || len(f.unseen) > seen
 }

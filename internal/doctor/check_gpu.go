@@ -12,7 +12,7 @@ const (
 
 // checkGPUs checks whether an HCA can read and write the memory of a GPU. AMD's driver exports dma-buf by itself, and
 // EFA has its own peer memory. NVIDIA GPUs need nvidia_peermem or the open kernel module, which exports dma-buf.
-func checkGPUs(f *facts) []Finding {
+func checkGPUs(f *facts, out *findings) {
 	var nvidia, amd []string
 	for _, p := range f.pciFunctions() {
 		if !strings.HasPrefix(p.class, classDisplay) && !strings.HasPrefix(p.class, classAccel) {
@@ -26,16 +26,14 @@ func checkGPUs(f *facts) []Finding {
 		}
 	}
 	if len(f.snap.Usable()) == 0 {
-		return nil
+		return
 	}
-	var findings []Finding
 	if len(nvidia) > 0 && f.sysHas("module/nvidia") {
-		findings = append(findings, f.nvidiaPeer(nvidia))
+		out.add(f.nvidiaPeer(nvidia))
 	}
 	if len(amd) > 0 && f.sysHas("module/amdgpu") {
-		findings = append(findings, found(GPUPeerOK, OK, plural(len(amd), "AMD GPU")+" with peer memory (dma-buf of amdgpu)"))
+		out.add(found("gpu-peer-ok", OK, plural(len(amd), "AMD GPU")+" with peer memory (dma-buf of amdgpu)"))
 	}
-	return findings
 }
 
 func (f *facts) nvidiaPeer(gpus []string) Finding {
@@ -43,13 +41,13 @@ func (f *facts) nvidiaPeer(gpus []string) Finding {
 	driver, _ := f.optional("/proc/driver/nvidia/version")
 	switch {
 	case f.sysHas("module/nvidia_peermem"):
-		return found(GPUPeerOK, OK, title+" with peer memory (nvidia_peermem)")
+		return found("gpu-peer-ok", OK, title+" with peer memory (nvidia_peermem)")
 	case f.sysHas("kernel/mm/memory_peers/nv_mem"), f.sysHas("kernel/mm/memory_peers/nv_mem_nc"):
-		return found(GPUPeerOK, OK, title+" with peer memory (nv_peer_mem)")
+		return found("gpu-peer-ok", OK, title+" with peer memory (nv_peer_mem)")
 	case strings.Contains(driver, "Open Kernel Module"):
-		return found(GPUPeerOK, OK, title+" with peer memory (dma-buf of the open kernel module)")
+		return found("gpu-peer-ok", OK, title+" with peer memory (dma-buf of the open kernel module)")
 	}
-	return found(GPUPeerMissing, Warning, title+" without peer memory").
+	return found("gpu-peer-missing", Warning, title+" without peer memory").
 		about(gpus...).
 		because("nvidia_peermem is not loaded, and the driver is not the open kernel module, which exports dma-buf. " +
 			"HCAs copy through host memory, at a fraction of the rate").

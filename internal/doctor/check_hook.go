@@ -40,10 +40,7 @@ func (f *facts) hookOptions() (all []hook.Options) {
 // hooks lists the hooks of the RDMA specs, without duplicates of the same path and arguments.
 func (f *facts) hooks() []hookUse {
 	var uses []hookUse
-	for _, s := range f.specs {
-		if !s.valid() || !s.rdma {
-			continue
-		}
+	for _, s := range f.rdmaSpecs() {
 		for _, e := range edits(s.spec) {
 			for _, h := range e.Hooks {
 				i := slices.IndexFunc(uses, func(u hookUse) bool { return u.path == h.Path && slices.Equal(u.args, h.Args) })
@@ -60,106 +57,90 @@ func (f *facts) hooks() []hookUse {
 }
 
 // checkHooks checks whether runtimes can run the hooks of the specs.
-func checkHooks(f *facts) []Finding {
-	var findings []Finding
+func checkHooks(f *facts, out *findings) {
 	seen := map[string]bool{}
 	for _, h := range f.hooks() {
-		if seen[h.path] {
-			continue
+		if !seen[h.path] {
+			out.add(f.hookFault(h))
 		}
 		seen[h.path] = true
-		if finding, bad := f.hookFault(h); bad {
-			findings = append(findings, finding)
-		}
 	}
-	if len(findings) == 0 && len(seen) > 0 {
+	if len(*out) == 0 && len(seen) > 0 {
 		paths := slices.Sorted(maps.Keys(seen))
-		findings = append(findings, found(HookOK, OK,
+		out.add(found("hook-ok", OK,
 			plural(len(seen), "hook")+" present, executable and static: "+strings.Join(paths, ", ")))
 	}
 	for _, s := range f.specs {
-		if s.valid() && s.spec.Kind == cdi.KindHCA && !f.hasHook(s) {
-			findings = append(findings, found(HookAbsent, Info, "a spec without the hook that raises locked memory").
+		raises := func(h hookUse) bool { return h.ours && slices.Contains(h.specs, s.path) }
+		if s.valid() && s.spec.Kind == cdi.KindHCA && !slices.ContainsFunc(f.hooks(), raises) {
+			out.add(found("hook-absent", Info, "a spec without the hook that raises locked memory").
 				about(s.path).
 				because("its containers keep the inherited limit of locked memory").
 				fix(s.rewrite()))
 		}
 	}
-	return findings
-}
-
-func (f *facts) hasHook(s specFile) bool {
-	return slices.ContainsFunc(f.hooks(), func(h hookUse) bool { return h.ours && slices.Contains(h.specs, s.path) })
 }
 
 // hookFault returns the first fault of a hook.
-func (f *facts) hookFault(h hookUse) (Finding, bool) {
+func (f *facts) hookFault(h hookUse) Finding {
 	const consequence = "every container that requests a device of the spec fails to start"
 	about := append([]string{h.path}, h.specs...)
-	info, err := f.root.Stat(h.path)
+	info, err := hostfs.Stat(f.Root, h.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return found(HookMissing, Error, "the hook of a spec does not exist").about(about...).because("%s", consequence).
-			fix("install -m 0755 RDMA_HOOK "+quote.Shell(h.path), h.spec.rewrite()), true
+		return found("hook-missing", Error, "the hook of a spec does not exist").about(about...).because("%s", consequence).
+			fix("install -m 0755 RDMA_HOOK "+quote.Shell(h.path), h.spec.rewrite())
 	case err != nil:
 		f.addUnseen(h.path, err)
-		return Finding{}, false
+		return Finding{}
 	case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
-		return found(HookNotExec, Error, "the hook of a spec is not executable").about(about...).
-			because("its mode is %s; %s", info.Mode(), consequence).fix("chmod 0755 " + quote.Shell(h.path)), true
+		return found("hook-not-executable", Error, "the hook of a spec is not executable").about(about...).
+			because("its mode is %s; %s", info.Mode(), consequence).fix("chmod 0755 " + quote.Shell(h.path))
 	}
 	if mount := f.noexecMount(h.path); mount != "" {
-		return found(HookNoexec, Error, "the hook of a spec is on a file system that is mounted noexec").about(about...).
+		return found("hook-noexec", Error, "the hook of a spec is on a file system that is mounted noexec").about(about...).
 			because("%s is mounted noexec; %s", mount, consequence).
 			fix("install -m 0755 RDMA_HOOK /usr/bin/rdma-hook",
-				"cdi-gen generate --hook-path /usr/bin/rdma-hook --output "+quote.Shell(h.spec.path)), true
+				"cdi-gen generate --hook-path /usr/bin/rdma-hook --output "+quote.Shell(h.spec.path))
 	}
-	if finding, bad := f.replaceable(h, about); bad {
-		return finding, true
-	}
-	return f.binaryFault(h, about, consequence)
-}
-
-// replaceable checks whether users other than root can replace a hook.
-func (f *facts) replaceable(h hookUse, about []string) (Finding, bool) {
-	weak, err := hostfs.Weaknesses(f.root.fs, h.path)
+	weak, err := hostfs.Weaknesses(f.Root, h.path)
 	if err != nil {
 		f.addUnseen(h.path, err)
 	}
 	if len(weak) == 0 {
-		return Finding{}, false
+		return f.binaryFault(h, about, consequence)
 	}
 	var reasons, fixes []string
 	for _, w := range weak {
 		reasons, fixes = append(reasons, w.Path+" "+w.Reason), append(fixes, w.Remedy())
 	}
-	return found(HookReplaceable, Error, "users other than root can replace the hook of a spec").about(about...).
-		because("the container runtime runs it as root, and %s", strings.Join(reasons, ", ")).fix(fixes...), true
+	return found("hook-replaceable", Error, "users other than root can replace the hook of a spec").about(about...).
+		because("the container runtime runs it as root, and %s", strings.Join(reasons, ", ")).fix(fixes...)
 }
 
 // binaryFault checks the program itself. It does not check scripts.
-func (f *facts) binaryFault(h hookUse, about []string, consequence string) (Finding, bool) {
-	data, err := f.root.ReadFile(h.path)
+func (f *facts) binaryFault(h hookUse, about []string, consequence string) Finding {
+	data, err := hostfs.ReadFile(f.Root, h.path, maxFile)
 	if err != nil {
 		f.addUnseen(h.path, err)
-		return Finding{}, false
+		return Finding{}
 	}
 	program, err := elf.NewFile(bytes.NewReader(data))
 	if err != nil {
-		return Finding{}, false
+		return Finding{}
 	}
 	if want, ok := machines[f.Arch]; ok && program.Machine != want {
-		return found(HookArch, Error, "the hook of a spec is built for another processor").about(about...).
+		return found("hook-arch", Error, "the hook of a spec is built for another processor").about(about...).
 			because("it is built for %s, this host is %s; %s", program.Machine, want, consequence).
-			fix("file "+quote.Shell(h.path), "install -m 0755 RDMA_HOOK "+quote.Shell(h.path)), true
+			fix("file "+quote.Shell(h.path), "install -m 0755 RDMA_HOOK "+quote.Shell(h.path))
 	}
 	dynamic := slices.ContainsFunc(program.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
 	if dynamic && h.ours {
-		return found(HookDynamic, Warning, "the hook of a spec needs shared libraries").about(about...).
+		return found("hook-dynamic", Warning, "the hook of a spec needs shared libraries").about(about...).
 			because("if the host's C library does not fit, the hook and every container with it fails; it also starts slower").
-			fix("CGO_ENABLED=0 go install github.com/rdma-dev/dra-driver-rdma/cmd/rdma-hook@latest"), true
+			fix("CGO_ENABLED=0 go install github.com/rdma-dev/dra-driver-rdma/cmd/rdma-hook@latest")
 	}
-	return Finding{}, false
+	return Finding{}
 }
 
 // machines are the processors that the project builds for.
@@ -167,27 +148,20 @@ var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AA
 
 // noexecMount returns the mount point of a file if it is mounted noexec, else "".
 func (f *facts) noexecMount(name string) string {
-	at, err := f.root.realPath(name)
+	at, err := hostfs.Resolve(f.Root, name)
 	if err != nil {
 		return ""
 	}
-	table, err := f.mountTable()
+	mounts := "/proc/1/mountinfo" // of the host's first process, which only root can read
+	if f.Local {
+		mounts = "/proc/self/mountinfo"
+	}
+	table, err := hostfs.ReadFile(f.Root, mounts, maxFile)
 	if err != nil {
 		f.addUnseen("mounts of the host (is the hook's directory noexec?)", err)
 		return ""
 	}
-	return findNoexec(table, at)
-}
-
-// mountTable reads the mounts of the host. On the host itself it reads those of this process. Otherwise it reads those
-// of the host's first process, which only root can read.
-func (f *facts) mountTable() (string, error) {
-	name := "/proc/1/mountinfo"
-	if f.Local {
-		name = "/proc/self/mountinfo"
-	}
-	data, err := f.root.ReadFile(name)
-	return string(data), err
+	return findNoexec(string(table), path.Join("/", at))
 }
 
 // findNoexec finds the mount of a path (proc_pid_mountinfo(5)), and returns its mount point if the mount is noexec. If
@@ -200,7 +174,7 @@ func findNoexec(table, name string) string {
 			continue
 		}
 		point := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\134`, `\`).Replace(fields[4])
-		if within(name, point) && len(point) >= len(best) {
+		if (point == "/" || strings.HasPrefix(name+"/", point+"/")) && len(point) >= len(best) {
 			best, noexec = point, slices.Contains(strings.Split(fields[5], ","), "noexec")
 		}
 	}
@@ -208,9 +182,4 @@ func findNoexec(table, name string) string {
 		return ""
 	}
 	return best
-}
-
-// within reports whether a path is at or below a directory.
-func within(name, dir string) bool {
-	return dir == "/" || name == dir || strings.HasPrefix(name, dir+"/")
 }

@@ -1,81 +1,66 @@
 package doctor
 
 import (
+	"encoding/json"
+	"maps"
+	"math"
+	"math/bits"
+	"path"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
 )
 
-// starter is a process that starts containers. Containers inherit its limits.
-type starter struct {
-	who     string
-	unit    string // of systemd, "" for a session
-	limits  limits
-	process process // determines whether its hooks may raise a hard limit
-}
-
-// starters lists the daemons. Podman has no daemon, so if it is installed the list has this session too.
-func (f *facts) starters() []starter {
-	var list []starter
-	for _, d := range f.startingDaemons() {
-		if d.limits != nil {
-			list = append(list, starter{d.String(), d.unit, *d.limits, d.process})
-		}
-	}
-	podman := slices.ContainsFunc(f.engines, func(e engine) bool { return e.runtime == runtimes.Podman })
-	if l := f.memlockOf("self"); f.Local && podman && l != nil {
-		list = append(list, starter{"podman run from this session", "", *l, f.processOf("self")})
+// starters lists the processes that start containers, which inherit their limits. It omits dockerd if dockerd uses a
+// containerd. Podman has no daemon, so if it is installed the list has this session too.
+func (f *facts) starters() []daemon {
+	hasContainerd := slices.ContainsFunc(f.daemons, func(d daemon) bool { return d.runtime == runtimes.Containerd })
+	list := slices.DeleteFunc(slices.Clone(f.daemons),
+		func(d daemon) bool { return d.limits == nil || hasContainerd && d.runtime == runtimes.Docker })
+	if l := f.memlockOf("self"); f.Local && f.installed(runtimes.Podman) && l != nil {
+		list = append(list, daemon{name: "podman run from this session", limits: l, process: f.processOf("self")})
 	}
 	return list
 }
 
-// startingDaemons lists the daemons that start containers. It omits dockerd if dockerd uses a containerd.
-func (f *facts) startingDaemons() []daemon {
-	hasContainerd := slices.ContainsFunc(f.daemons, func(d daemon) bool { return d.runtime == runtimes.Containerd })
-	return slices.DeleteFunc(slices.Clone(f.daemons),
-		func(d daemon) bool { return hasContainerd && d.runtime == runtimes.Docker })
-}
-
 // checkMemlock reports the limit of locked memory that a container would get.
-func checkMemlock(f *facts) []Finding {
+func checkMemlock(f *facts, out *findings) {
 	if len(f.snap.Usable()) == 0 {
-		return nil
+		return
 	}
-	want, total := f.hookWant(), f.memTotal()
-	var findings []Finding
-	for _, s := range f.starters() {
-		findings = append(findings, s.checkLimit(want, total))
+	var want hook.Size // the limit that the hooks of the specs raise to, 0 without a hook
+	for _, o := range f.hookOptions() {
+		want = max(want, o.Memlock)
 	}
-	if r := f.lastReport(); r != nil && !r.Outcome.Well() {
-		// The report of a real container overrules a prediction from capabilities.
-		findings = slices.DeleteFunc(findings, func(f Finding) bool { return f.ID == MemlockByHook })
-		findings = append(findings, reported(r, f.starters()))
+	total, starters, unit := f.memTotal(), f.starters(), ""
+	for _, s := range starters {
+		out.add(s.checkLimit(want, total))
 	}
-	return findings
-}
-
-// reported returns the finding for a report of a failed hook.
-func reported(r *hook.Report, starters []starter) Finding {
-	unit := ""
 	if len(starters) > 0 {
 		unit = starters[0].unit
 	}
-	return found(MemlockClamped, Warning, "the hook could not raise the locked memory of the last container").
-		about("container "+shortID(r.ID)).
-		because("at %s it said: %s", r.Time.UTC().Format("2006-01-02 15:04:05 MST"), r.Message).
-		fix(raiseCommands(unit)...)
+	if r := f.lastReport(); r != nil && !r.Outcome.Well() {
+		// The report of a real container overrules a prediction from capabilities.
+		*out = slices.DeleteFunc(*out, func(f Finding) bool { return f.ID == "memlock-by-hook" })
+		out.add(found("memlock-clamped", Warning, "the hook could not raise the locked memory of the last container").
+			about("container "+r.ID[:min(len(r.ID), 12)]). // the part of the ID that runtimes show
+			because("at %s it said: %s", r.Time.UTC().Format("2006-01-02 15:04:05 MST"), r.Message).
+			fix(raiseCommands(unit)...))
+	}
 }
-
-// shortID is the part of a container's ID that runtimes show.
-func shortID(id string) string { return id[:min(len(id), 12)] }
 
 // checkLimit returns the finding for the containers of one starter. The hook raises the limit to want, 0 for no hook.
 // total is the memory of the host.
-func (s starter) checkLimit(want, total hook.Size) Finding {
+func (s daemon) checkLimit(want, total hook.Size) Finding {
 	soft := s.limits.soft
 	if soft >= total {
-		return found(MemlockOK, OK, "containers get "+locked(soft)+" from "+s.who)
+		return found("memlock-ok", OK, "containers get "+locked(soft)+" from "+s.String())
 	}
 	got := want
 	if !s.process.raises {
@@ -83,14 +68,14 @@ func (s starter) checkLimit(want, total hook.Size) Finding {
 	}
 	switch {
 	case want <= soft:
-		return found(MemlockLow, Warning, "containers get "+locked(soft)).
-			about(s.who).
+		return found("memlock-low", Warning, "containers get "+locked(soft)).
+			about(s.String()).
 			because("they inherit it, and no hook in a spec raises it. Registering more memory fails with ENOMEM; NCCL " +
 				"silently falls back to TCP. --cap-add IPC_LOCK does not help users other than root").
 			fix("cdi-gen generate --output /etc/cdi")
 	case got < want && got < total:
-		f := found(MemlockClamped, Warning, "containers get no more than "+locked(max(soft, got))+
-			", with or without the hook").about(s.who)
+		f := found("memlock-clamped", Warning, "containers get no more than "+locked(max(soft, got))+
+			", with or without the hook").about(s.String())
 		const cannot = "without it %s. The hook requests %s, but cannot raise the hard limit of %s: "
 		if s.process.uid == 0 {
 			return f.because(cannot+"like its parent process it lacks CAP_SYS_RESOURCE on the host", soft, want, s.limits.hard).
@@ -98,8 +83,8 @@ func (s starter) checkLimit(want, total hook.Size) Finding {
 		}
 		return f.because(cannot+"it runs as a user", soft, want, s.limits.hard).fix(raiseCommands("")...)
 	}
-	f := found(MemlockByHook, Info, "containers get "+locked(soft)+", and with the hook "+got.String()).
-		about(s.who).
+	f := found("memlock-by-hook", Info, "containers get "+locked(soft)+", and with the hook "+got.String()).
+		about(s.String()).
 		because("the hook raises the limit of the container's own processes; "+
 			"exec sessions (kubectl exec, podman exec) keep %s", soft)
 	if s.unit == "" {
@@ -128,10 +113,167 @@ func raiseCommands(unit string) []string {
 		apply}
 }
 
-// hookWant returns the limit that the hooks of the specs raise to, 0 without a hook.
-func (f *facts) hookWant() (want hook.Size) {
-	for _, o := range f.hookOptions() {
-		want = max(want, o.Memlock)
+// unitDirs are the directories of systemd units. The first one wins (systemd.unit(5)).
+var unitDirs = []string{
+	"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
+	"/lib/systemd/system",
+}
+
+// checkUnits finds daemons that were not restarted after their unit got a higher limit of locked memory.
+func checkUnits(f *facts, out *findings) {
+	for _, d := range f.starters() {
+		if d.unit == "" {
+			continue
+		}
+		limit, file := f.unitLimit(d.unit)
+		if file == "" || limit <= d.limits.soft {
+			continue
+		}
+		out.add(found("memlock-restart", Warning,
+			d.String()+" has "+locked(d.limits.soft)+", its unit file says "+limit.String()).
+			about(file).
+			because("a unit file takes effect when the service starts").
+			fix("systemctl daemon-reload && systemctl restart " + d.unit))
 	}
-	return want
+}
+
+// unitLimit returns LimitMEMLOCK of a unit and the last file that sets it, "" if no file does.
+func (f *facts) unitLimit(unit string) (limit hook.Size, file string) {
+	for _, name := range f.unitFiles(unit) {
+		text, _ := f.optional(name)
+		for line := range strings.Lines(text) {
+			value, ok := strings.CutPrefix(strings.TrimSpace(line), "LimitMEMLOCK=")
+			if !ok {
+				continue
+			}
+			if size, ok := parseUnitSize(value); ok {
+				limit, file = size, name
+			}
+		}
+	}
+	return limit, file
+}
+
+// unitFiles lists the files of a unit in the order in which systemd applies them: the unit of the first directory, then
+// the drop-ins by name. A drop-in hides one of the same name in a later directory.
+func (f *facts) unitFiles(unit string) []string {
+	var files []string
+	dropIns := map[string]string{}
+	for _, dir := range unitDirs {
+		if name := path.Join(dir, unit); len(files) == 0 {
+			if _, err := hostfs.Stat(f.Root, name); err == nil {
+				files = append(files, name)
+			}
+		}
+		for _, e := range f.list(path.Join(dir, unit+".d")) {
+			if _, hidden := dropIns[e.Name()]; !hidden && path.Ext(e.Name()) == ".conf" {
+				dropIns[e.Name()] = path.Join(dir, unit+".d", e.Name())
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(dropIns)) {
+		files = append(files, dropIns[name])
+	}
+	return files
+}
+
+// parseUnitSize parses a limit of systemd (systemd.exec(5)): "infinity", or bytes, optionally with a suffix K M G T P E
+// (powers of 1024). Of "soft:hard" it returns the soft limit.
+func parseUnitSize(s string) (hook.Size, bool) {
+	s, _, _ = strings.Cut(strings.TrimSpace(s), ":")
+	if s == "infinity" {
+		return hook.Unlimited, true
+	}
+	shift := 0
+	if s != "" {
+		if i := strings.IndexByte("KMGTPE", s[len(s)-1]); i >= 0 {
+			shift, s = 10*(i+1), s[:len(s)-1]
+		}
+	}
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil || bits.Len64(n)+shift > 64 || n<<shift == math.MaxUint64 {
+		return 0, false
+	}
+	return hook.Size(n << shift), true
+}
+
+// tomlConfigs are the configuration files whose default_ulimits set the limits of all containers, with the directory of
+// their drop-ins.
+var tomlConfigs = []struct{ program, file, dropIns string }{
+	{"podman", "/usr/share/containers/containers.conf", ""},
+	{"podman", "/etc/containers/containers.conf", "/etc/containers/containers.conf.d"},
+	{"CRI-O", "/etc/crio/crio.conf", "/etc/crio/crio.conf.d"},
+}
+
+const dockerConfig = "/etc/docker/daemon.json"
+
+// checkUlimits finds runtimes whose configuration gives every container a small limit of locked memory. The limit goes
+// into the OCI spec, and runc applies it after the hook.
+func checkUlimits(f *facts, out *findings) {
+	total := f.memTotal()
+	report := func(program, file string, size hook.Size) {
+		if size < total {
+			out.add(found("memlock-configured", Warning, program+" is configured to give containers "+locked(size)).
+				about(file).
+				because("runc applies a configured limit after the hook, so this limit wins; crun applies it before the hook").
+				fix("grep -n memlock " + quote.Shell(file)))
+		}
+	}
+	if size, ok := f.dockerUlimit(); ok {
+		report("Docker", dockerConfig, size)
+	}
+	for _, c := range tomlConfigs {
+		files := []string{c.file}
+		if c.dropIns != "" {
+			for _, e := range f.list(c.dropIns) {
+				files = append(files, path.Join(c.dropIns, e.Name()))
+			}
+		}
+		for _, file := range files {
+			text, _ := f.optional(file)
+			if size, ok := tomlUlimit(text); ok {
+				report(c.program, file, size)
+			}
+		}
+	}
+}
+
+// dockerUlimit reads the default-ulimits of dockerd.
+func (f *facts) dockerUlimit() (hook.Size, bool) {
+	text, ok := f.optional(dockerConfig)
+	var config struct {
+		Ulimits map[string]struct{ Soft int64 } `json:"default-ulimits"`
+	}
+	if !ok || json.Unmarshal([]byte(text), &config) != nil { // dockerd does not start with such a file
+		return 0, false
+	}
+	memlock, ok := config.Ulimits["memlock"]
+	return ulimitSize(memlock.Soft), ok
+}
+
+// ulimitPattern matches an entry of default_ulimits: "memlock=65536:65536".
+var ulimitPattern = regexp.MustCompile(`["']memlock=(-?\d+|unlimited)(?::|["'])`)
+
+// tomlUlimit finds the limit of locked memory in a configuration file. It needs no TOML parser, because no other entry
+// has the form of this one.
+func tomlUlimit(text string) (hook.Size, bool) {
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "#")
+		if m := ulimitPattern.FindStringSubmatch(line); m != nil {
+			if m[1] == "unlimited" {
+				return hook.Unlimited, true
+			}
+			n, err := strconv.ParseInt(m[1], 10, 64)
+			return ulimitSize(n), err == nil
+		}
+	}
+	return 0, false
+}
+
+// ulimitSize converts a limit. -1 means no limit.
+func ulimitSize(n int64) hook.Size {
+	if n < 0 {
+		return hook.Unlimited
+	}
+	return hook.Size(n)
 }

@@ -11,21 +11,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
-
-// kernelNodes lists the device nodes of the kernel.
-func (f *facts) kernelNodes() []rdma.Node {
-	var nodes []rdma.Node
-	for i := range f.snap.HCAs {
-		nodes = append(nodes, nodesOf(&f.snap.HCAs[i])...)
-	}
-	if f.snap.RDMACM != nil {
-		nodes = append(nodes, *f.snap.RDMACM)
-	}
-	return nodes
-}
 
 // nodesOf lists the device nodes of an HCA.
 func nodesOf(h *rdma.HCA) []rdma.Node {
@@ -37,7 +26,7 @@ func nodesOf(h *rdma.HCA) []rdma.Node {
 
 // hasDev reports whether doctor can see the host's /dev. It may not be mounted below a host root.
 func (f *facts) hasDev() bool {
-	_, err := f.root.Stat("/dev")
+	_, err := hostfs.Stat(f.Root, "/dev")
 	return err == nil
 }
 
@@ -47,11 +36,17 @@ type nodeState struct {
 }
 
 // checkNodes compares /dev/infiniband with sysfs.
-func checkNodes(f *facts) []Finding {
-	nodes := f.kernelNodes()
+func checkNodes(f *facts, out *findings) {
 	if !f.hasDev() {
 		f.addUnseen("device nodes", errors.New("the host's /dev is not below the host root"))
-		return nil
+		return
+	}
+	var nodes []rdma.Node // of the kernel
+	for i := range f.snap.HCAs {
+		nodes = append(nodes, nodesOf(&f.snap.HCAs[i])...)
+	}
+	if f.snap.RDMACM != nil {
+		nodes = append(nodes, *f.snap.RDMACM)
 	}
 	var s nodeState
 	known := map[string]bool{}
@@ -59,25 +54,34 @@ func checkNodes(f *facts) []Finding {
 		known[n.Name] = true
 		f.checkNode(n, &s)
 	}
-	findings := s.findings()
-	if stale := f.staleNodes(known); len(stale) > 0 {
-		findings = append(findings, found(NodeStale, Warning, plural(len(stale), "node")+
-			" in /dev/infiniband without a device").
-			about(stale...).
-			because("the kernel has no device of that name; a container with the node cannot open it, or opens another device "+
-				"that has its number").
-			fix("rm "+quote.Shells(stale...)))
+	stale := f.staleNodes(known)
+	out.add(foundIn(s.missing, "node-missing", Error, "node", " of the kernel missing in /dev/infiniband").
+		because("libibverbs omits an HCA without its node in silence; a container that requests the node does not start").
+		fix(trigger))
+	out.add(foundIn(s.missingMAD, "node-missing", Warning, "management node", " of the kernel missing in /dev/infiniband").
+		because("fabric tools cannot use these ports; applications can").
+		fix(trigger))
+	out.add(foundIn(s.wrong, "node-wrong-device", Error, "node", " in /dev/infiniband with the wrong device number").
+		because("libibverbs compares the number, waits five seconds and gives up; a container gets another device, or " +
+			"none. Nodes that were copied or made by hand become stale when a driver is reloaded").
+		fix("rm " + pathsOf(s.wrong) + " && " + trigger))
+	out.add(foundIn(s.closed, "node-mode", Warning, "node", " not open to every user").
+		because("the kernel's default mode is 0666; users other than root cannot open the node, nor can rootless "+
+			"containers, which get it with this mode").
+		fix("chmod 0666 "+pathsOf(s.closed), "grep -r infiniband /etc/udev/rules.d"))
+	out.add(foundIn(stale, "node-stale", Warning, "node", " in /dev/infiniband without a device").
+		because("the kernel has no device of that name; a container with the node cannot open it, or opens another device " +
+			"that has its number").
+		fix("rm " + quote.Shells(stale...)))
+	if len(*out) == 0 && len(nodes) > 0 {
+		out.add(found("nodes-ok", OK, plural(len(nodes), "node")+" in /dev/infiniband, as in the kernel"))
 	}
-	if len(findings) == 0 && len(nodes) > 0 {
-		findings = append(findings, found(NodesOK, OK, plural(len(nodes), "node")+" in /dev/infiniband, as in the kernel"))
-	}
-	return findings
 }
 
 // checkNode checks one node without opening it.
 func (f *facts) checkNode(n rdma.Node, s *nodeState) {
 	mad := n.Kind == rdma.NodeUMAD || n.Kind == rdma.NodeISSM
-	info, err := f.root.Lstat(n.Path())
+	info, err := hostfs.Lstat(f.Root, n.Path())
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && mad:
 		s.missingMAD = append(s.missingMAD, n.Path())
@@ -110,40 +114,6 @@ func deviceNumber(info fs.FileInfo) (major, minor uint32, ok bool) {
 // trigger makes udev create its nodes again.
 const trigger = "udevadm trigger --action=add " +
 	"--subsystem-match=infiniband_verbs --subsystem-match=infiniband_mad --subsystem-match=misc"
-
-func (s nodeState) findings() []Finding {
-	var findings []Finding
-	if len(s.missing) > 0 {
-		findings = append(findings, found(NodeMissing, Error,
-			plural(len(s.missing), "node")+" of the kernel missing in /dev/infiniband").
-			about(s.missing...).
-			because("libibverbs omits an HCA without its node in silence; a container that requests the node does not start").
-			fix(trigger))
-	}
-	if len(s.missingMAD) > 0 {
-		findings = append(findings, found(NodeMissing, Warning,
-			plural(len(s.missingMAD), "management node")+" of the kernel missing in /dev/infiniband").
-			about(s.missingMAD...).
-			because("fabric tools cannot use these ports; applications can").
-			fix(trigger))
-	}
-	if len(s.wrong) > 0 {
-		findings = append(findings, found(NodeWrong, Error,
-			plural(len(s.wrong), "node")+" in /dev/infiniband with the wrong device number").
-			about(s.wrong...).
-			because("libibverbs compares the number, waits five seconds and gives up; a container gets another device, or "+
-				"none. Nodes that were copied or made by hand become stale when a driver is reloaded").
-			fix("rm "+pathsOf(s.wrong)+" && "+trigger))
-	}
-	if len(s.closed) > 0 {
-		findings = append(findings, found(NodeMode, Warning, plural(len(s.closed), "node")+" not open to every user").
-			about(s.closed...).
-			because("the kernel's default mode is 0666; users other than root cannot open the node, nor can rootless "+
-				"containers, which get it with this mode").
-			fix("chmod 0666 "+pathsOf(s.closed), "grep -r infiniband /etc/udev/rules.d"))
-	}
-	return findings
-}
 
 // pathsOf removes the remarks from a list of nodes, and quotes the paths.
 func pathsOf(nodes []string) string {

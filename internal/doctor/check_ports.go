@@ -32,7 +32,7 @@ func (f *facts) ports() []portRef {
 }
 
 // checkPorts checks the state of the ports.
-func checkPorts(f *facts) []Finding {
+func checkPorts(f *facts, out *findings) {
 	down := map[string][]portRef{} // by physical state
 	var starting []portRef
 	active := 0
@@ -47,32 +47,27 @@ func checkPorts(f *facts) []Finding {
 			down[p.port.PhysState] = append(down[p.port.PhysState], p)
 		}
 	}
-	var findings []Finding
 	if len(ports) > 0 && active == 0 {
-		findings = append(findings, found(NoActivePort, Error, "no port of this host is ACTIVE").
+		out.add(found("no-active-port", Error, "no port of this host is ACTIVE").
 			because("no RDMA traffic leaves this host").
 			fix("cdi-gen list", "rdma link"))
 	}
 	for _, phys := range slices.Sorted(maps.Keys(down)) {
-		findings = append(findings, portDown(phys, down[phys]))
+		out.add(portDown(phys, down[phys]))
 	}
 	if len(starting) > 0 {
-		findings = append(findings, found(PortInit, Warning, plural(len(starting), "port")+" without a subnet manager").
-			about(texts(starting)...).
+		out.add(foundIn(texts(starting), "port-init", Warning, "port", " without a subnet manager").
 			because("the link is up, but no subnet manager has given the port an address (LID) and made it ACTIVE; "+
 				"a VF without a GUID stays in this state").
 			fix("sminfo -C "+quote.Shell(starting[0].hca.IBDev), "systemctl status opensm"))
 	}
 	if len(ports) > 0 && active == len(ports) {
-		findings = append(findings, found(PortsOK, OK, plural(len(ports), "port")+" ACTIVE"))
+		out.add(found("ports-ok", OK, plural(len(ports), "port")+" ACTIVE"))
 	}
-	return findings
 }
 
 // portDown returns the finding for ports that are down with the same physical state.
 func portDown(phys string, ports []portRef) Finding {
-	state := cmp.Or(phys, "physical state unknown")
-	f := found(PortDown, Warning, fmt.Sprintf("%s down (%s)", plural(len(ports), "port"), state)).about(texts(ports)...)
 	netdev := ""
 	for _, p := range ports {
 		netdev = cmp.Or(netdev, p.port.Netdev)
@@ -81,38 +76,33 @@ func portDown(phys string, ports []portRef) Finding {
 	if netdev != "" {
 		command = "ip link set " + quote.Shell(netdev) + " up && ethtool " + quote.Shell(netdev)
 	}
-	switch phys {
-	case "Disabled":
-		f = f.because("the port is disabled: its network interface is down, or an administrator disabled it")
-	case "Polling":
-		f = f.because("the port does not find its peer: no cable, a wrong cable, or the switch port is off")
-	default:
-		f = f.because("the port cannot carry traffic; programs use other ports, or TCP")
-	}
-	return f.fix(command)
+	return foundIn(texts(ports), "port-down", Warning, "port", " down ("+cmp.Or(phys, "physical state unknown")+")").
+		because("%s", cmp.Or(downReasons[phys], "the port cannot carry traffic; programs use other ports, or TCP")).
+		fix(command)
+}
+
+// downReasons say why a port is down, by its physical state.
+var downReasons = map[string]string{
+	"Disabled": "the port is disabled: its network interface is down, or an administrator disabled it",
+	"Polling":  "the port does not find its peer: no cable, a wrong cable, or the switch port is off",
 }
 
 // checkGUIDs finds HCAs without a node GUID. checkDevices reports HCAs whose GUID cannot be read.
-func checkGUIDs(f *facts) []Finding {
+func checkGUIDs(f *facts, out *findings) {
 	var zero []*rdma.HCA
 	var names []string
 	for _, h := range f.snap.Usable() {
-		if h.NodeGUID == 0 && h.Protocol != rdma.ProtocolEFA && !f.hasProblem(h.IBDev) {
+		problem := slices.ContainsFunc(f.snap.Problems, func(p rdma.Problem) bool { return p.IBDev == h.IBDev })
+		if h.NodeGUID == 0 && h.Protocol != rdma.ProtocolEFA && !problem {
 			zero, names = append(zero, h), append(names, h.IBDev)
 		}
 	}
-	if len(zero) == 0 {
-		return nil
+	if len(zero) > 0 {
+		out.add(foundIn(names, "guid-zero", Warning, "HCA", " without a node GUID").
+			because("a VF has no GUID until its PF, or the hypervisor of this machine, sets it. Until then an InfiniBand port " +
+				"stays down, and rdma_cm does not work on RoCE").
+			fix(f.guidCommands(zero[0])...))
 	}
-	return []Finding{found(GUIDZero, Warning, plural(len(zero), "HCA")+" without a node GUID").
-		about(names...).
-		because("a VF has no GUID until its PF, or the hypervisor of this machine, sets it. Until then an InfiniBand port " +
-			"stays down, and rdma_cm does not work on RoCE").
-		fix(f.guidCommands(zero[0])...)}
-}
-
-func (f *facts) hasProblem(ibdev string) bool {
-	return slices.ContainsFunc(f.snap.Problems, func(p rdma.Problem) bool { return p.IBDev == ibdev })
 }
 
 // guidCommands returns the commands that configure a VF through its PF, if the PF is on this host.
@@ -137,7 +127,7 @@ func (f *facts) guidCommands(h *rdma.HCA) []string {
 }
 
 // checkRoCEGIDs finds RoCE ports that cannot be reached over a router.
-func checkRoCEGIDs(f *facts) []Finding {
+func checkRoCEGIDs(f *facts, out *findings) {
 	var without []portRef
 	seen := 0
 	for _, p := range f.ports() {
@@ -150,17 +140,14 @@ func checkRoCEGIDs(f *facts) []Finding {
 		}
 	}
 	switch {
-	case seen == 0:
-		return nil
-	case len(without) == 0:
-		return []Finding{found(RoCEGIDsOK, OK, plural(seen, "RoCE port")+" with a routable RoCE v2 address")}
+	case len(without) > 0:
+		out.add(foundIn(texts(without), "roce-no-gid", Warning, "RoCE port", " without a routable RoCE v2 address").
+			because("the addresses (GIDs) of a RoCE port come from the IP addresses of its network interface, which has only " +
+				"a link-local one. A container with its own network needs an interface on the same port").
+			fix("ip address add ADDRESS/PREFIX dev " + quote.Shell(cmp.Or(without[0].port.Netdev, "NETDEV"))))
+	case seen > 0:
+		out.add(found("roce-gids-ok", OK, plural(seen, "RoCE port")+" with a routable RoCE v2 address"))
 	}
-	netdev := cmp.Or(without[0].port.Netdev, "NETDEV")
-	return []Finding{found(RoCENoGID, Warning, plural(len(without), "RoCE port")+" without a routable RoCE v2 address").
-		about(texts(without)...).
-		because("the addresses (GIDs) of a RoCE port come from the IP addresses of its network interface, which has only a " +
-			"link-local one. A container with its own network needs an interface on the same port").
-		fix("ip address add ADDRESS/PREFIX dev " + quote.Shell(netdev))}
 }
 
 func texts[T fmt.Stringer](list []T) []string {

@@ -7,47 +7,35 @@ import (
 
 	"tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // checkMADNodes checks who can use the management interface of the fabric.
-func checkMADNodes(f *facts) []Finding {
-	findings := f.openMADNodes()
-	for _, s := range f.specs {
-		if s.valid() && s.rdma {
-			findings = append(findings, specPrivilege(s)...)
-		}
-	}
-	if len(findings) == 0 && len(f.snap.HCAs) > 0 && f.hasDev() {
-		findings = append(findings, found(PrivilegeOK, OK, "the fabric's management nodes are closed to containers"))
-	}
-	return findings
-}
-
-// openMADNodes finds umad and issm nodes that users other than root can open.
-func (f *facts) openMADNodes() []Finding {
-	var open []string
+func checkMADNodes(f *facts, out *findings) {
+	var open []string // to users other than root
 	for _, h := range f.snap.HCAs {
 		for _, n := range h.MADs {
-			if info, err := f.root.Stat(n.Path()); err == nil && info.Mode().Perm()&0o077 != 0 {
+			if info, err := hostfs.Stat(f.Root, n.Path()); err == nil && info.Mode().Perm()&0o077 != 0 {
 				open = append(open, fmt.Sprintf("%s (%04o)", n.Path(), info.Mode().Perm()))
 			}
 		}
 	}
-	if len(open) == 0 {
-		return nil
-	}
-	return []Finding{found(MADNodeOpen, Warning, plural(len(open), "management node")+" open to users other than root").
-		about(open...).
+	out.add(foundIn(open, "mad-node-open", Warning, "management node", " open to users other than root").
 		because("whoever can open umad or issm can read and change the fabric: routes, addresses, links. "+
 			"The kernel's default mode is 0600").
-		fix("chmod 0600 "+pathsOf(open), "grep -rE 'umad|issm|infiniband' /etc/udev/rules.d")}
+		fix("chmod 0600 "+pathsOf(open), "grep -rE 'umad|issm|infiniband' /etc/udev/rules.d"))
+	for _, s := range f.rdmaSpecs() {
+		specPrivilege(s, out)
+	}
+	if len(*out) == 0 && len(f.snap.HCAs) > 0 && f.hasDev() {
+		out.add(found("privilege-ok", OK, "the fabric's management nodes are closed to containers"))
+	}
 }
 
 // specPrivilege checks which management nodes one spec gives to containers.
-func specPrivilege(s specFile) []Finding {
-	var findings []Finding
+func specPrivilege(s specFile, out *findings) {
 	var wide, named []string
 	all := givesAll(&s.spec.ContainerEdits)
 	if hasMADNode(&s.spec.ContainerEdits) {
@@ -66,23 +54,17 @@ func specPrivilege(s specFile) []Finding {
 		}
 	}
 	if all {
-		findings = append(findings, found(SpecGivesAll, Warning, "a spec gives containers all of "+rdma.DevDir).
+		out.add(found("spec-gives-all", Warning, "a spec gives containers all of "+rdma.DevDir).
 			about(s.path).
 			because("a container gets every HCA and the nodes that manage the fabric").
 			fix(s.rewrite()))
 	}
 	const reason = "a container with umad or issm can read and change the fabric; " +
 		"the runtime gives the node to the container's user, whatever its mode on the host"
-	if len(wide) > 0 {
-		findings = append(findings, found(SpecGivesMAD, Warning, plural(len(wide), "CDI device")+" with management nodes").
-			about(append([]string{s.path}, wide...)...).because("%s", reason).fix(s.rewrite()))
-	}
-	if len(named) > 0 {
-		findings = append(findings, found(SpecGivesMAD, Info,
-			plural(len(named), "CDI device")+" with management nodes, as the name says").
-			about(append([]string{s.path}, named...)...).because("%s", reason).fix("cdi-gen list"))
-	}
-	return findings
+	out.add(foundIn(wide, "spec-gives-mad", Warning, "CDI device", " with management nodes").
+		about(append([]string{s.path}, wide...)...).because("%s", reason).fix(s.rewrite()))
+	out.add(foundIn(named, "spec-gives-mad", Info, "CDI device", " with management nodes, as the name says").
+		about(append([]string{s.path}, named...)...).because("%s", reason).fix("cdi-gen list"))
 }
 
 // saysMAD reports whether a device's name indicates management nodes. A claim counts too, because an administrator

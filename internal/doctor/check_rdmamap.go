@@ -14,17 +14,15 @@ func toCompare(n int) int { return min(n, max(8, 64*64/max(n, 1))) }
 
 // checkSecondOpinion compares the snapshot with the devices that rdmamap finds. Other device plugins and CNI plugins
 // rely on rdmamap.
-func checkSecondOpinion(f *facts) []Finding {
-	if f.SecondOpinion == nil {
-		if f.NoSecondOpinion != nil {
-			f.addUnseen("rdmamap", f.NoSecondOpinion)
-		}
-		return nil
+func checkSecondOpinion(f *facts, out *findings) {
+	var theirs []string
+	err := f.NoSecondOpinion
+	if f.SecondOpinion != nil {
+		theirs, err = f.SecondOpinion.Devices()
 	}
-	theirs, err := f.SecondOpinion.Devices()
 	if err != nil {
 		f.addUnseen("rdmamap", err)
-		return nil
+		return
 	}
 	var ours []string
 	for _, h := range f.snap.HCAs {
@@ -41,15 +39,14 @@ func checkSecondOpinion(f *facts) []Finding {
 		f.addUnseen(fmt.Sprintf("rdmamap: nodes of %d of %d devices", left, len(ours)),
 			errors.New("rdmamap reads every node of the host again for each device, so only some are compared"))
 	}
-	if len(differences) > 0 {
-		return []Finding{found(RDMAMapDiffers, Warning, "rdmamap finds other devices or nodes than cdi-gen").
+	switch {
+	case len(differences) > 0:
+		out.add(found("rdmamap-differs", Warning, "rdmamap finds other devices or nodes than cdi-gen").
 			because("%s. Device plugins that use rdmamap give containers other devices", shorten(differences, "; ")).
-			fix("cdi-gen list -o json")}
+			fix("cdi-gen list -o json"))
+	case len(ours) > 0:
+		out.add(found("rdmamap-agrees", OK, "rdmamap finds the same "+plural(len(ours), "device")+" and nodes"))
 	}
-	if len(ours) == 0 {
-		return nil
-	}
-	return []Finding{found(RDMAMapAgrees, OK, "rdmamap finds the same "+plural(len(ours), "device")+" and nodes")}
 }
 
 // compareNodes compares the nodes of an HCA. It ignores rdma_cm: rdmamap looks for it in /dev, as checkNodes does.

@@ -1,13 +1,16 @@
 package doctor
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
 )
 
@@ -16,17 +19,23 @@ type daemon struct {
 	name    string // of the process, such as containerd
 	runtime string // its name in package runtimes
 	unit    string // of systemd
-	pid     int
+	pid     int    // 0 for a session
 	process process
 	limits  *limits // of locked memory, nil if they could not be read
 }
 
-func (d daemon) String() string { return fmt.Sprintf("%s (pid %d)", d.name, d.pid) }
+func (d daemon) String() string {
+	if d.pid == 0 {
+		return d.name
+	}
+	return fmt.Sprintf("%s (pid %d)", d.name, d.pid)
+}
 
 // limits are a soft and a hard resource limit.
 type limits struct{ soft, hard hook.Size }
 
-// daemonKinds are the processes that findDaemons searches for. Containers of dockerd are children of a containerd.
+// daemonKinds are the programs that findEngines runs, and the processes that findDaemons searches for. Containers of
+// dockerd are children of a containerd.
 var daemonKinds = []daemon{
 	{name: "containerd", runtime: runtimes.Containerd, unit: "containerd.service"},
 	{name: "crio", runtime: runtimes.CRIO, unit: "crio.service"},
@@ -36,7 +45,7 @@ var daemonKinds = []daemon{
 
 // findDaemons searches the host's processes.
 func findDaemons(f *facts) []daemon {
-	entries, err := f.root.ReadDir("/proc")
+	entries, err := hostfs.ReadDir(f.Root, "/proc")
 	if err == nil && len(entries) == 0 {
 		err = errors.New("the host's /proc is empty")
 	}
@@ -50,14 +59,13 @@ func findDaemons(f *facts) []daemon {
 		if err != nil {
 			continue
 		}
-		comm, err := f.root.ReadFile("/proc/" + e.Name() + "/comm")
+		comm, err := hostfs.ReadFile(f.Root, "/proc/"+e.Name()+"/comm", maxFile)
 		if err != nil {
 			continue // the process has ended
 		}
 		for _, d := range daemonKinds {
 			if d.name == strings.TrimSpace(string(comm)) && f.serves(&d, e.Name()) {
-				d.pid = pid
-				d.limits = f.memlockOf(strconv.Itoa(pid))
+				d.pid, d.limits = pid, f.memlockOf(e.Name())
 				daemons = append(daemons, d)
 			}
 		}
@@ -73,7 +81,7 @@ func (f *facts) serves(d *daemon, pid string) bool {
 	if d.runtime != runtimes.Podman {
 		return d.process.ofHost()
 	}
-	line, err := f.root.ReadFile("/proc/" + pid + "/cmdline")
+	line, err := hostfs.ReadFile(f.Root, "/proc/"+pid+"/cmdline", maxFile)
 	return err == nil && !d.process.nested && slices.Contains(strings.Split(string(line), "\x00"), "service")
 }
 
@@ -85,33 +93,98 @@ func (f *facts) memlockOf(pid string) *limits {
 
 // parseLimits finds the limits of locked memory in a limits file (fs/proc/base.c, proc_pid_limits).
 func parseLimits(s string) *limits {
-	for line := range strings.Lines(s) {
-		rest, ok := strings.CutPrefix(line, "Max locked memory")
-		if !ok {
-			continue
-		}
-		fields := strings.Fields(rest)
-		if len(fields) < 2 {
-			return nil
-		}
-		var l limits
-		if l.soft.UnmarshalText([]byte(fields[0])) != nil || l.hard.UnmarshalText([]byte(fields[1])) != nil {
-			return nil
-		}
-		return &l
+	var l limits
+	fields := fieldsOf(s, "Max locked memory")
+	if len(fields) < 2 || l.soft.UnmarshalText([]byte(fields[0])) != nil ||
+		l.hard.UnmarshalText([]byte(fields[1])) != nil {
+		return nil
 	}
-	return nil
+	return &l
 }
 
 // memTotal returns the memory of the host, Unlimited if it is unknown. A limit of that size has no effect.
 func (f *facts) memTotal() hook.Size {
 	text, _ := f.optional("/proc/meminfo")
-	for line := range strings.Lines(text) {
-		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "MemTotal:" {
-			if kib, err := strconv.ParseUint(fields[1], 10, 53); err == nil {
-				return hook.Size(kib << 10)
-			}
+	if fields := fieldsOf(text, "MemTotal:"); len(fields) > 0 {
+		if kib, err := strconv.ParseUint(fields[0], 10, 53); err == nil {
+			return hook.Size(kib << 10)
 		}
 	}
 	return hook.Unlimited
+}
+
+// process holds the identity and the rights of a process, as the kernel reports them.
+type process struct {
+	uid    int  // effective
+	nested bool // in a PID namespace below the host's
+	// raises reports whether the process, and the hooks that it starts, may raise a hard limit. They need
+	// CAP_SYS_RESOURCE in the user namespace of the host: user 0 is not enough.
+	raises bool
+}
+
+// ofHost reports whether a process is a service of the host. A user or a container can run a program of the same name.
+func (p process) ofHost() bool { return p.uid == 0 && !p.nested }
+
+// capSysResource is the number of CAP_SYS_RESOURCE (include/uapi/linux/capability.h).
+const capSysResource = 24
+
+// processOf reads the status of a process, "self" for this process. If the status cannot be read, the process has no
+// rights.
+func (f *facts) processOf(pid string) process {
+	status, _ := f.optional("/proc/" + pid + "/status")
+	p := process{uid: -1, nested: len(fieldsOf(status, "NSpid:")) > 1}
+	if ids := fieldsOf(status, "Uid:"); len(ids) > 1 {
+		p.uid, _ = strconv.Atoi(ids[1])
+	}
+	p.raises = mayRaise(status, "CapEff:") && mayRaise(status, "CapBnd:") && f.inHostUserNamespace(pid)
+	return p
+}
+
+// mayRaise reports whether a capability set of a status has CAP_SYS_RESOURCE.
+func mayRaise(status, set string) bool {
+	bits, err := strconv.ParseUint(strings.Join(fieldsOf(status, set), ""), 16, 64)
+	return err == nil && bits&(1<<capSysResource) != 0
+}
+
+// fieldsOf returns the fields of the first line that begins with a key, without the key.
+func fieldsOf(text, key string) []string {
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, key); ok {
+			return strings.Fields(rest)
+		}
+	}
+	return nil
+}
+
+// inHostUserNamespace reports whether a process is in the first user namespace. The kernel checks capabilities there:
+// in a user namespace of its own a process can have all of them.
+func (f *facts) inHostUserNamespace(pid string) bool {
+	text, ok := f.optional("/proc/" + pid + "/uid_map")
+	return !ok || strings.Join(strings.Fields(text), " ") == "0 0 4294967295"
+}
+
+// maxReport bounds the size of a report of the hook. Real reports have less than 4 KiB.
+const maxReport = 64 << 10
+
+// lastReport returns the newest report of the specs' hooks about a limit, nil if there is none.
+func (f *facts) lastReport() *hook.Report {
+	var last *hook.Report
+	for _, o := range f.hookOptions() {
+		if o.Report == "" {
+			continue
+		}
+		for _, e := range f.list(o.Report) {
+			name := path.Join(o.Report, e.Name())
+			info, err := hostfs.Stat(f.Root, name)
+			if path.Ext(name) != ".json" || err != nil || !info.Mode().IsRegular() || info.Size() > maxReport {
+				continue // a temporary file, or the driver has removed it, or it is not a report
+			}
+			var r hook.Report
+			text, _ := f.optional(name)
+			if json.Unmarshal([]byte(text), &r) == nil && r.Want != nil && (last == nil || r.Time.After(last.Time)) {
+				last = &r
+			}
+		}
+	}
+	return last
 }

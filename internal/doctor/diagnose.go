@@ -8,13 +8,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // facts holds what all checks need. Diagnose gathers it once.
 type facts struct {
 	*Host
-	root    rootFS
 	snap    *rdma.Snapshot
 	specs   []specFile
 	daemons []daemon
@@ -22,8 +22,8 @@ type facts struct {
 	unseen  []Unseen
 }
 
-// checks run in this order. Each returns its findings.
-var checks = []func(*facts) []Finding{
+// checks run in this order. Each adds its findings to an empty list.
+var checks = []func(*facts, *findings){
 	checkDrivers, checkModules, checkDevices, checkNetns, checkRDMACgroup,
 	checkNodes,
 	checkPorts, checkGUIDs, checkRoCEGIDs,
@@ -43,22 +43,45 @@ func Diagnose(ctx context.Context, h *Host) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("diagnose host: %w", err)
 	}
-	f := &facts{Host: h, root: rootFS{h.Root}, snap: snap}
+	f := &facts{Host: h, snap: snap}
 	f.specs = readSpecs(f)
 	f.daemons = findDaemons(f)
 	f.engines = findEngines(ctx, f)
-	var findings []Finding
-	for _, c := range checks {
-		findings = append(findings, c(f)...)
+	var all findings
+	for _, check := range checks {
+		var out findings
+		check(f, &out)
+		all = append(all, out...)
 	}
 	slices.SortFunc(f.unseen, func(a, b Unseen) int { return strings.Compare(a.What, b.What) })
-	return newReport(findings, slices.Compact(f.unseen)), ctx.Err()
+	return newReport(all, slices.Compact(f.unseen)), ctx.Err()
+}
+
+// findings is a list of findings.
+type findings []Finding
+
+// add adds findings, except those without an ID.
+func (l *findings) add(list ...Finding) {
+	for _, f := range list {
+		if f.ID != "" {
+			*l = append(*l, f)
+		}
+	}
 }
 
 // found makes a finding. Its group comes from the catalogue.
 func found(id ID, s Severity, title string) Finding {
 	_, group := lookup(id)
 	return Finding{ID: id, Group: group, Severity: s, Title: title}
+}
+
+// foundIn makes a finding about subjects. Its title is their number, with the noun for one of them, and the rest. It
+// has no ID if there is no subject.
+func foundIn(subjects []string, id ID, s Severity, noun, rest string) Finding {
+	if len(subjects) == 0 {
+		return Finding{}
+	}
+	return found(id, s, plural(len(subjects), noun)+rest).about(subjects...)
 }
 
 // about sets the subjects.
@@ -88,9 +111,13 @@ func (f *facts) addUnseen(what string, err error) {
 	f.unseen = append(f.unseen, Unseen{what, reason})
 }
 
+// maxFile bounds the size of a file that is read. The longest are a host's list of mounts and specs of a thousand
+// devices.
+const maxFile = 16 << 20
+
 // optional reads a file that may be missing. It records a file that exists but cannot be read as unseen.
 func (f *facts) optional(name string) (string, bool) {
-	data, err := f.root.ReadFile(name)
+	data, err := hostfs.ReadFile(f.Root, name, maxFile)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			f.addUnseen(name, err)
@@ -102,7 +129,7 @@ func (f *facts) optional(name string) (string, bool) {
 
 // list lists a directory that may be missing.
 func (f *facts) list(name string) []fs.DirEntry {
-	entries, err := f.root.ReadDir(name)
+	entries, err := hostfs.ReadDir(f.Root, name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		f.addUnseen(name, err)
 	}

@@ -20,7 +20,7 @@ var engineFaults = []fault{
 	{
 		name:  "spec too new for podman",
 		plant: func(f *fake) { f.respec(needGIDs) },
-		id:    RuntimeTooOld, severity: Error, subject: specPath, title: "podman 4.3.1",
+		id:    "runtime-too-old", severity: Error, subject: specPath, title: "podman 4.3.1",
 		reason: "additionalGids needs CDI 0.7.0", fix: "cdi-gen generate --target podman-4.3.1 --output " + specPath,
 	},
 	{
@@ -30,13 +30,13 @@ var engineFaults = []fault{
 			spec.Version = "1.0.0"
 			f.spec("/etc/cdi/rdma.dev-hca-nvidia.yaml", spec)
 		},
-		id: RuntimeTooOld, severity: Error, fix: "rm /etc/cdi/rdma.dev-hca-nvidia.yaml && cdi-gen generate --target " +
+		id: "runtime-too-old", severity: Error, fix: "rm /etc/cdi/rdma.dev-hca-nvidia.yaml && cdi-gen generate --target " +
 			"podman-4.3.1 --output /etc/cdi",
 	},
 	{
 		name:  "version declared for nothing",
 		plant: func(f *fake) { f.respec(func(s *specs.Spec) { s.Version = "1.0.0" }) },
-		id:    RuntimeTooOld, severity: Error, reason: "nothing in the spec needs more than 0.3.0",
+		id:    "runtime-too-old", severity: Error, reason: "nothing in the spec needs more than 0.3.0",
 	},
 	{
 		name: "podman 5.5 and /var/run/cdi",
@@ -45,7 +45,7 @@ var engineFaults = []fault{
 			f.remove(specPath)
 			f.spec("/run/cdi/rdma.dev-hca.yaml", f.newSpec(cdi.KindHCA, f.uverbs()...))
 		},
-		id: RuntimeDirs, severity: Warning, subject: "/var/run/cdi/rdma.dev-hca.yaml", reason: "/etc/cdi only",
+		id: "runtime-dirs", severity: Warning, subject: "/var/run/cdi/rdma.dev-hca.yaml", reason: "/etc/cdi only",
 		fix: "--output /etc/cdi",
 	},
 	{
@@ -53,25 +53,25 @@ var engineFaults = []fault{
 		plant: func(f *fake) {
 			f.output["containerd"] = "containerd github.com/containerd/containerd 1.6.20~ds1 1.6.20~ds1-1+b1\n"
 		},
-		id: RuntimeNoCDI, severity: Warning, title: "containerd 1.6.20", reason: "upgrade",
+		id: "runtime-no-cdi", severity: Warning, title: "containerd 1.6.20", reason: "upgrade",
 		fix: "apt-cache policy containerd.io",
 	},
 	{
 		name:  "podman of Ubuntu 22.04",
 		plant: func(f *fake) { f.output["podman"] = "podman version 3.4.4\n" },
-		id:    RuntimeNoCDI, severity: Warning, title: "podman 3.4.4", reason: "it has no CDI; upgrade to 4.1 or later",
+		id:    "runtime-no-cdi", severity: Warning, title: "podman 3.4.4", reason: "it has no CDI; upgrade to 4.1 or later",
 		fix: "apt-get install podman",
 	},
 	{
 		name:  "Docker of Debian 12",
 		plant: func(f *fake) { f.output["dockerd"] = "Docker version 20.10.24+dfsg1, build 297e128\n" },
-		id:    RuntimeNoCDI, severity: Warning, title: "docker 20.10.24", reason: "upgrade to 25 or later",
+		id:    "runtime-no-cdi", severity: Warning, title: "docker 20.10.24", reason: "upgrade to 25 or later",
 		fix: "apt-cache policy docker-ce",
 	},
 	{
 		name:  "containerd 1.7 as it comes",
 		plant: func(f *fake) { f.output["containerd"] = "containerd containerd.io 1.7.27 05044ec0a9a7\n" },
-		id:    RuntimeCDIOff, severity: Warning, reason: "enable_cdi", fix: "systemctl restart containerd",
+		id:    "runtime-cdi-off", severity: Warning, reason: "enable_cdi", fix: "systemctl restart containerd",
 	},
 	{
 		name: "containerd 1.7 configured",
@@ -80,17 +80,17 @@ var engineFaults = []fault{
 			f.file("/etc/containerd/config.toml", "[plugins.\"io.containerd.grpc.v1.cri\"]\n  # enable_cdi = false\n  "+
 				"enable_cdi = true\n")
 		},
-		id: RuntimeOK, severity: OK, title: "containerd 1.7.27 reads CDI up to 0.8.0",
+		id: "runtime-ok", severity: OK, title: "containerd 1.7.27 reads CDI up to 0.8.0",
 	},
 	{
 		name:  "containerd 2 with CDI switched off",
 		plant: func(f *fake) { f.file("/etc/containerd/config.toml", "enable_cdi = false\n") },
-		id:    RuntimeCDIOff, severity: Warning, title: "containerd 2.2.1",
+		id:    "runtime-cdi-off", severity: Warning, title: "containerd 2.2.1",
 	},
 	{
 		name:  "Docker 28.0 as it comes",
 		plant: func(f *fake) { f.output["dockerd"] = "Docker version 28.0.1, build 068a01e\n" },
-		id:    RuntimeCDIOff, severity: Warning, title: "docker 28.0.1", fix: "daemon.json",
+		id:    "runtime-cdi-off", severity: Warning, title: "docker 28.0.1", fix: "daemon.json",
 	},
 	{
 		name: "Docker 28.0 configured",
@@ -98,33 +98,33 @@ var engineFaults = []fault{
 			f.output["dockerd"] = "Docker version 28.0.1, build 068a01e\n"
 			f.file("/etc/docker/daemon.json", `{"features": {"cdi": true}}`)
 		},
-		id: RuntimeOK, severity: OK, title: "docker 28.0.1 reads CDI up to 0.8.0",
+		id: "runtime-ok", severity: OK, title: "docker 28.0.1 reads CDI up to 0.8.0",
 	},
 	{
 		name:  "CRI-O",
 		plant: func(f *fake) { f.output["crio"] = "crio version 1.31.0\nVersion:        1.31.0\n" },
-		id:    RuntimeOK, severity: OK, title: "crio 1.31.0",
+		id:    "runtime-ok", severity: OK, title: "crio 1.31.0",
 	},
 	{
 		name:  "version of nothing known",
 		plant: func(f *fake) { f.output["podman"] = "podman version 1.6.4\n" },
-		id:    RuntimeUnknown, severity: Info, title: "podman 1.6.4", reason: "older than the oldest known version",
+		id:    "runtime-unknown", severity: Info, title: "podman 1.6.4", reason: "older than the oldest known version",
 		fix: "podman --version",
 	},
 	{
 		name:  "no version",
 		plant: func(f *fake) { f.output["podman"] = "podman\n" },
-		id:    RuntimeUnknown, severity: Info, reason: "cannot be read",
+		id:    "runtime-unknown", severity: Info, reason: "cannot be read",
 	},
 	{
 		name:  "daemon without a program in the path",
 		plant: func(f *fake) { delete(f.output, "containerd") },
-		id:    RuntimeUnknown, severity: Info, title: "containerd (pid 812)", fix: "/proc/812/exe --version",
+		id:    "runtime-unknown", severity: Info, title: "containerd (pid 812)", fix: "/proc/812/exe --version",
 	},
 	{
 		name:  "no runtime",
 		plant: func(f *fake) { f.output = nil; f.remove("/proc/812/comm") },
-		id:    RuntimeNone, severity: Info,
+		id:    "runtime-none", severity: Info,
 	},
 }
 
@@ -136,7 +136,7 @@ var otherFaults = []fault{
 			o.nodes["mlx5_0"] = o.nodes["mlx5_0"][:2]
 			f.host.SecondOpinion = o
 		},
-		id: RDMAMapDiffers, severity: Warning, reason: "nodes of mlx5_0 that only cdi-gen finds: /dev/infiniband/",
+		id: "rdmamap-differs", severity: Warning, reason: "nodes of mlx5_0 that only cdi-gen finds: /dev/infiniband/",
 	},
 	{
 		name: "rdmamap sees another device",
@@ -145,11 +145,11 @@ var otherFaults = []fault{
 			o.nodes["ghost"] = nil
 			f.host.SecondOpinion = o
 		},
-		id: RDMAMapDiffers, severity: Warning, reason: "only rdmamap finds: ghost",
+		id: "rdmamap-differs", severity: Warning, reason: "only rdmamap finds: ghost",
 	},
 	{
 		name: "rdmamap agrees", plant: func(*fake) {},
-		id: RDMAMapAgrees, severity: OK, title: "9 devices",
+		id: "rdmamap-agrees", severity: OK, title: "9 devices",
 	},
 	{
 		name: "closed NVIDIA driver",
@@ -157,7 +157,7 @@ var otherFaults = []fault{
 			f.sys("module/nvidia/version", "535.1\n")
 			f.file("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.1\n")
 		},
-		id: GPUPeerMissing, severity: Warning, title: "8 NVIDIA GPUs", fix: "modprobe nvidia_peermem",
+		id: "gpu-peer-missing", severity: Warning, title: "8 NVIDIA GPUs", fix: "modprobe nvidia_peermem",
 	},
 	{
 		name: "open NVIDIA driver",
@@ -165,7 +165,7 @@ var otherFaults = []fault{
 			f.sys("module/nvidia/version", "575.1\n")
 			f.file("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  575.1\n")
 		},
-		id: GPUPeerOK, severity: OK, title: "dma-buf",
+		id: "gpu-peer-ok", severity: OK, title: "dma-buf",
 	},
 	{
 		name: "nvidia_peermem",
@@ -173,7 +173,7 @@ var otherFaults = []fault{
 			f.sys("module/nvidia/version", "535.1\n")
 			f.sys("module/nvidia_peermem/version", "535.1\n")
 		},
-		id: GPUPeerOK, severity: OK, title: "nvidia_peermem",
+		id: "gpu-peer-ok", severity: OK, title: "nvidia_peermem",
 	},
 	{
 		name: "nv_peer_mem",
@@ -181,7 +181,7 @@ var otherFaults = []fault{
 			f.sys("module/nvidia/version", "470.1\n")
 			f.sys("kernel/mm/memory_peers/nv_mem/version", "1.3\n")
 		},
-		id: GPUPeerOK, severity: OK, title: "nv_peer_mem",
+		id: "gpu-peer-ok", severity: OK, title: "nv_peer_mem",
 	},
 	{
 		name: "AMD GPU",
@@ -190,7 +190,7 @@ var otherFaults = []fault{
 			f.sys("bus/pci/devices/0000:e1:00.0/vendor", "0x1002\n")
 			f.sys("bus/pci/devices/0000:e1:00.0/class", "0x120000\n")
 		},
-		id: GPUPeerOK, severity: OK, title: "1 AMD GPU",
+		id: "gpu-peer-ok", severity: OK, title: "1 AMD GPU",
 	},
 }
 

@@ -14,13 +14,13 @@ var hookFaults = []fault{
 	{
 		name:  "hook not there",
 		plant: func(f *fake) { f.remove(hookPath) },
-		id:    HookMissing, severity: Error, subject: specPath, reason: "fails to start",
+		id:    "hook-missing", severity: Error, subject: specPath, reason: "fails to start",
 		fix: "install -m 0755 RDMA_HOOK /usr/bin/rdma-hook\ncdi-gen generate --output " + specPath,
 	},
 	{
 		name:  "hook not executable",
 		plant: func(f *fake) { f.chmod(hookPath, 0o644) },
-		id:    HookNotExec, severity: Error, reason: "-rw-r--r--", fix: "chmod 0755 " + hookPath,
+		id:    "hook-not-executable", severity: Error, reason: "-rw-r--r--", fix: "chmod 0755 " + hookPath,
 	},
 	{
 		name: "directory for a hook",
@@ -28,7 +28,7 @@ var hookFaults = []fault{
 			f.remove(hookPath)
 			f.dir(hookPath)
 		},
-		id: HookNotExec, severity: Error,
+		id: "hook-not-executable", severity: Error,
 	},
 	{
 		name: "hook on a noexec mount",
@@ -36,7 +36,7 @@ var hookFaults = []fault{
 			f.program("/run/rdma/rdma-hook", elf.EM_X86_64, elf.PT_LOAD)
 			f.respec(func(s *specs.Spec) { s.ContainerEdits.Hooks[0].Path = "/var/run/rdma/rdma-hook" })
 		},
-		id: HookNoexec, severity: Error, subject: "/var/run/rdma/rdma-hook", reason: "/run is mounted noexec",
+		id: "hook-noexec", severity: Error, subject: "/var/run/rdma/rdma-hook", reason: "/run is mounted noexec",
 		fix: "--hook-path /usr/bin/rdma-hook",
 	},
 	{
@@ -47,19 +47,19 @@ var hookFaults = []fault{
 			f.put("/home/user/bin", &fstest.MapFile{Mode: fs.ModeDir | 0o775, Sys: &syscall.Stat_t{Gid: 50}})
 			f.respec(func(s *specs.Spec) { s.ContainerEdits.Hooks[0].Path = "/home/user/bin/rdma-hook" })
 		},
-		id: HookReplaceable, severity: Error, subject: specPath,
+		id: "hook-replaceable", severity: Error, subject: specPath,
 		reason: "runs it as root, and /home/user is owned by user 1000, /home/user/bin can be written by its group 50",
 		fix:    "chown -h root /home/user\nchmod go-w /home/user/bin",
 	},
 	{
 		name:  "hook for another processor",
 		plant: func(f *fake) { f.program(hookPath, elf.EM_AARCH64, elf.PT_LOAD) },
-		id:    HookArch, severity: Error, reason: "EM_AARCH64, this host is EM_X86_64",
+		id:    "hook-arch", severity: Error, reason: "EM_AARCH64, this host is EM_X86_64",
 	},
 	{
 		name:  "dynamic hook",
 		plant: func(f *fake) { f.program(hookPath, elf.EM_X86_64, elf.PT_INTERP) },
-		id:    HookDynamic, severity: Warning, fix: "CGO_ENABLED=0",
+		id:    "hook-dynamic", severity: Warning, fix: "CGO_ENABLED=0",
 	},
 	{
 		name: "versioned hook and a script of somebody else",
@@ -72,7 +72,7 @@ var hookFaults = []fault{
 				s.Devices[0].ContainerEdits.Hooks = []*specs.Hook{{HookName: "prestart", Path: "/opt/other/hook.sh"}}
 			})
 		},
-		id: HookOK, severity: OK, title: "2 hooks present",
+		id: "hook-ok", severity: OK, title: "2 hooks present",
 	},
 }
 

@@ -44,11 +44,11 @@ type SecondOpinion interface {
 // Open returns the host whose root directory is dir, "/" for this host. It reads nothing yet: Diagnose reports missing
 // files.
 func Open(dir string) *Host {
-	root := hostfs.DirFS(dir)
+	abs, err := filepath.Abs(dir)
 	h := &Host{
-		Root:  root,
+		Root:  hostfs.DirFS(dir),
 		Sys:   sysfs.DirFS(filepath.Join(dir, "sys")),
-		Local: isRoot(dir),
+		Local: err == nil && abs == "/",
 		Run:   run,
 		UID:   os.Geteuid(),
 		Arch:  runtime.GOARCH,
@@ -59,12 +59,6 @@ func Open(dir string) *Host {
 		h.SecondOpinion = m
 	}
 	return h
-}
-
-// isRoot reports whether dir is this system's root directory.
-func isRoot(dir string) bool {
-	abs, err := filepath.Abs(dir)
-	return err == nil && abs == "/"
 }
 
 func run(ctx context.Context, name string, args ...string) (string, error) {

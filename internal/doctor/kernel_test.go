@@ -10,7 +10,7 @@ var kernelFaults = []fault{
 			f.sys("bus/pci/devices/0000:65:00.0/device", "0x1021\n")
 			f.sys("bus/pci/devices/0000:65:00.0/class", "0x020700\n")
 		},
-		id: DriverMissing, severity: Error, subject: "0000:65:00.0", reason: "mlx5_ib", fix: "modprobe mlx5_ib",
+		id: "driver-missing", severity: Error, subject: "0000:65:00.0", reason: "mlx5_ib", fix: "modprobe mlx5_ib",
 	},
 	{
 		name: "Ethernet card that could do RDMA", machine: "none",
@@ -19,15 +19,15 @@ var kernelFaults = []fault{
 			f.sys("bus/pci/devices/0000:65:00.0/device", "0x1592\n")
 			f.sys("bus/pci/devices/0000:65:00.0/class", "0x020000\n")
 		},
-		id: DriverMissing, severity: Warning, fix: "modprobe irdma",
+		id: "driver-missing", severity: Warning, fix: "modprobe irdma",
 	},
 	{
 		name: "no RDMA at all", machine: "none", plant: func(*fake) {},
-		id: NoHCA, severity: Warning, reason: "rdma_rxe", fix: "type rxe netdev eno1",
+		id: "no-hca", severity: Warning, reason: "rdma_rxe", fix: "type rxe netdev eno1",
 	},
 	{
 		name: "modules without a device", machine: "empty-classes", plant: func(*fake) {},
-		id: NoHCA, severity: Warning,
+		id: "no-hca", severity: Warning,
 	},
 	{
 		name: "ib_uverbs not loaded",
@@ -37,22 +37,22 @@ var kernelFaults = []fault{
 			}
 			f.unsys("class/infiniband_verbs")
 		},
-		id: UverbsModule, severity: Error, fix: "modprobe ib_uverbs", also: []ID{SpecStale},
+		id: "uverbs-module", severity: Error, fix: "modprobe ib_uverbs", also: []ID{"spec-stale"},
 	},
 	{
 		name:  "rdma_ucm not loaded",
 		plant: func(f *fake) { f.unsys("class/misc/rdma_cm"); f.remove("/dev/infiniband/rdma_cm") },
-		id:    CMModule, severity: Warning, reason: "NCCL and UCX, do without",
-		fix: "mkdir -p /etc/modules-load.d && echo rdma_ucm > /etc/modules-load.d/rdma_ucm.conf", also: []ID{SpecStale},
+		id:    "rdma-cm-module", severity: Warning, reason: "NCCL and UCX, do without",
+		fix: "mkdir -p /etc/modules-load.d && echo rdma_ucm > /etc/modules-load.d/rdma_ucm.conf", also: []ID{"spec-stale"},
 	},
 	{
 		name: "rdma_ucm not loaded, iWARP", machine: "alibaba-erdma",
 		plant: func(f *fake) { f.unsys("class/misc/rdma_cm"); f.remove("/dev/infiniband/rdma_cm") },
-		id:    CMModule, severity: Error, reason: "iWARP", fix: "modprobe rdma_ucm", also: []ID{SpecStale},
+		id:    "rdma-cm-module", severity: Error, reason: "iWARP", fix: "modprobe rdma_ucm", also: []ID{"spec-stale"},
 	},
 	{
 		name: "rdma_ucm not loaded, EFA", machine: "aws-p5", plant: func(*fake) {},
-		id: CMModule, severity: Info, reason: "EFA",
+		id: "rdma-cm-module", severity: Info, reason: "EFA",
 	},
 	{
 		name: "ib_umad not loaded",
@@ -64,45 +64,45 @@ var kernelFaults = []fault{
 			}
 			f.unsys("class/infiniband_mad")
 		},
-		id: UmadModule, severity: Info, fix: "modprobe ib_umad",
+		id: "umad-module", severity: Info, fix: "modprobe ib_umad",
 	},
 	{
 		name:  "exclusive namespaces",
 		plant: func(f *fake) { f.sys("module/ib_core/parameters/netns_mode", "N\n") },
-		id:    NetnsExcl, severity: Error, reason: "EPERM", fix: "netns_mode=1",
+		id:    "netns-exclusive", severity: Error, reason: "EPERM", fix: "netns_mode=1",
 	},
 	{
 		name: "attributes that cannot be read", machine: "misbehaving",
 		plant: func(f *fake) { f.host.SecondOpinion = agreeing(f.t, f.machine.OpenFS()) },
-		id:    HCAUnreadable, severity: Warning, subject: "mlx5_4", reason: "mlx5_4", fix: "dmesg",
-		also: []ID{GUIDZero, PortInit},
+		id:    "hca-unreadable", severity: Warning, subject: "mlx5_4", reason: "mlx5_4", fix: "dmesg",
+		also: []ID{"guid-zero", "port-init"},
 	},
 	{
 		name: "management-only device", machine: "smi-multiplane", plant: func(*fake) {},
-		id: HCAUnusable, severity: Info, subject: "smi1", reason: "no uverbs node",
+		id: "hca-unusable", severity: Info, subject: "smi1", reason: "no uverbs node",
 	},
 	{
 		name:  "no rdma cgroup",
 		plant: func(f *fake) { f.sys("fs/cgroup/cgroup.controllers", "cpu memory\n") },
-		id:    NoRDMACgroup, severity: Info,
+		id:    "rdma-cgroup-missing", severity: Info,
 	},
 	{
 		name:  "rdma cgroup of v1",
 		plant: func(f *fake) { f.unsys("fs/cgroup/cgroup.controllers"); f.sys("fs/cgroup/rdma/tasks", "1\n") },
-		id:    RDMACgroupOK, severity: OK, title: "v1",
+		id:    "rdma-cgroup-ok", severity: OK, title: "v1",
 	},
 	{
 		name: "healthy modules", plant: func(*fake) {},
-		id: ModulesOK, severity: OK,
+		id: "modules-ok", severity: OK,
 	},
 	{
 		name: "shared namespaces", plant: func(*fake) {},
-		id: NetnsOK, severity: OK, title: "shared",
+		id: "netns-ok", severity: OK, title: "shared",
 	},
 	{
 		name:  "kernel without a namespace mode",
 		plant: func(f *fake) { f.unsys("module/ib_core") },
-		id:    NetnsOK, severity: OK, title: "before 5.2",
+		id:    "netns-ok", severity: OK, title: "before 5.2",
 	},
 }
 

@@ -18,7 +18,7 @@ var memlockFaults = []fault{
 	{
 		name:  "daemon with a small limit and no hook",
 		plant: func(f *fake) { f.limits("812", eightMiB, eightMiB); f.respec(dropHook) },
-		id:    MemlockLow, severity: Warning, subject: "containerd (pid 812)", title: "8 MiB", reason: "ENOMEM",
+		id:    "memlock-low", severity: Warning, subject: "containerd (pid 812)", title: "8 MiB", reason: "ENOMEM",
 		fix: "cdi-gen generate",
 	},
 	{
@@ -27,23 +27,23 @@ var memlockFaults = []fault{
 			f.limits("812", eightMiB, eightMiB)
 			f.respec(func(s *specs.Spec) { s.ContainerEdits.Hooks[0].Args[2] = "4Mi" })
 		},
-		id: MemlockLow, severity: Warning,
+		id: "memlock-low", severity: Warning,
 	},
 	{
 		name:  "daemon with a small limit and the hook",
 		plant: func(f *fake) { f.limits("812", eightMiB, eightMiB) },
-		id:    MemlockByHook, severity: Info, title: "8 MiB of locked memory, and with the hook unlimited",
+		id:    "memlock-by-hook", severity: Info, title: "8 MiB of locked memory, and with the hook unlimited",
 		reason: "exec sessions", fix: "/etc/systemd/system/containerd.service.d/memlock.conf",
 	},
 	{
 		name:  "session with a small limit and the hook",
 		plant: func(f *fake) { f.limits("self", eightMiB, "unlimited"); f.host.UID = 1000 },
-		id:    MemlockByHook, severity: Info, subject: "podman run from this session", fix: "ulimit -l unlimited",
+		id:    "memlock-by-hook", severity: Info, subject: "podman run from this session", fix: "ulimit -l unlimited",
 	},
 	{
 		name:  "rootless session with a small hard limit",
 		plant: func(f *fake) { f.limits("self", "65536", eightMiB); f.host.UID = 1000 },
-		id:    MemlockClamped, severity: Warning, title: "8 MiB", reason: "without it 64 KiB", fix: "user@.service.d",
+		id:    "memlock-clamped", severity: Warning, title: "8 MiB", reason: "without it 64 KiB", fix: "user@.service.d",
 	},
 	{
 		name: "root's daemon without the capability, as in a container or with CapabilityBoundingSet",
@@ -51,7 +51,7 @@ var memlockFaults = []fault{
 			f.limits("812", eightMiB, eightMiB)
 			f.replace("/proc/812/status", "CapEff:\t"+allCapabilities, "CapEff:\t00000000a80425fb")
 		},
-		id: MemlockClamped, severity: Warning, subject: "containerd (pid 812)", title: "8 MiB",
+		id: "memlock-clamped", severity: Warning, subject: "containerd (pid 812)", title: "8 MiB",
 		reason: "lacks CAP_SYS_RESOURCE", fix: "containerd.service.d",
 	},
 	{
@@ -60,7 +60,7 @@ var memlockFaults = []fault{
 			f.limits("812", eightMiB, eightMiB)
 			f.file("/proc/812/uid_map", "0 100000 65536\n")
 		},
-		id: MemlockClamped, severity: Warning, subject: "containerd (pid 812)", title: "8 MiB",
+		id: "memlock-clamped", severity: Warning, subject: "containerd (pid 812)", title: "8 MiB",
 	},
 	{
 		name: "hook that said that it could not",
@@ -79,7 +79,7 @@ var memlockFaults = []fault{
 				f.file("/run/rdma.dev/reports/"+name, text)
 			}
 		},
-		id: MemlockClamped, severity: Warning, subject: "container fedcba987654", title: "the last container",
+		id: "memlock-clamped", severity: Warning, subject: "container fedcba987654", title: "the last container",
 		reason: "2026-11-02 08:00:00 UTC it said: need CAP_SYS_RESOURCE", fix: "containerd.service.d",
 	},
 	{
@@ -90,7 +90,7 @@ var memlockFaults = []fault{
 			f.process(901, "podman", "1", "1", 1000)
 			f.file("/proc/901/cmdline", "podman\x00run\x00--rm\x00busybox\x00")
 		},
-		id: MemlockClamped, severity: Warning, subject: "podman (pid 900)",
+		id: "memlock-clamped", severity: Warning, subject: "podman (pid 900)",
 	},
 	{
 		name: "dockerd without containerd",
@@ -99,7 +99,7 @@ var memlockFaults = []fault{
 			f.process(900, "dockerd", eightMiB, eightMiB, 0)
 			f.output["dockerd"] = "Docker version 28.3.1, build 38b7060\n"
 		},
-		id: MemlockByHook, severity: Info, subject: "dockerd (pid 900)", fix: "docker.service.d",
+		id: "memlock-by-hook", severity: Info, subject: "dockerd (pid 900)", fix: "docker.service.d",
 	},
 	{
 		name: "daemon not restarted",
@@ -108,7 +108,7 @@ var memlockFaults = []fault{
 			f.file("/lib/systemd/system/containerd.service", "[Service]\nLimitMEMLOCK=64K\n")
 			f.file("/etc/systemd/system/containerd.service.d/memlock.conf", "[Service]\nLimitMEMLOCK=infinity\n")
 		},
-		id: MemlockRestart, severity: Warning, subject: "/etc/systemd/system/containerd.service.d/memlock.conf",
+		id: "memlock-restart", severity: Warning, subject: "/etc/systemd/system/containerd.service.d/memlock.conf",
 		title: "says unlimited", fix: "systemctl restart containerd.service",
 	},
 	{
@@ -116,7 +116,7 @@ var memlockFaults = []fault{
 		plant: func(f *fake) {
 			f.file("/etc/docker/daemon.json", `{"default-ulimits":{"memlock":{"Name":"memlock","Hard":65536,"Soft":65536}}}`)
 		},
-		id: MemlockConfigured, severity: Warning, subject: "/etc/docker/daemon.json",
+		id: "memlock-configured", severity: Warning, subject: "/etc/docker/daemon.json",
 		title: "Docker is configured to give containers 64 KiB", reason: "runc",
 	},
 	{
@@ -126,7 +126,7 @@ var memlockFaults = []fault{
 			f.file("/etc/containers/containers.conf.d/50-limits.conf",
 				"[containers]\ndefault_ulimits = [\"nofile=1:2\", \"memlock=65536:65536\"]\n")
 		},
-		id: MemlockConfigured, severity: Warning, subject: "50-limits.conf", fix: "grep -n memlock",
+		id: "memlock-configured", severity: Warning, subject: "50-limits.conf", fix: "grep -n memlock",
 	},
 	{
 		name: "configured without a limit",
@@ -134,17 +134,17 @@ var memlockFaults = []fault{
 			f.file("/etc/docker/daemon.json", `{"default-ulimits":{"memlock":{"Soft":-1,"Hard":-1}}}`)
 			f.file("/etc/crio/crio.conf.d/10-rdma.conf", "default_ulimits = [\n  \"memlock=-1:-1\",\n]\n")
 		},
-		id: MemlockOK, severity: OK,
+		id: "memlock-ok", severity: OK,
 	},
 	{
 		name:  "limit above the memory of the host",
 		plant: func(f *fake) { f.limits("812", "1099511627776", "1099511627776"); f.respec(dropHook) },
-		id:    MemlockOK, severity: OK, title: "1024 GiB",
+		id:    "memlock-ok", severity: OK, title: "1024 GiB",
 	},
 	{
 		name:  "spec without a hook",
 		plant: func(f *fake) { f.respec(dropHook) },
-		id:    HookAbsent, severity: Info, subject: specPath,
+		id:    "hook-absent", severity: Info, subject: specPath,
 	},
 }
 
@@ -194,10 +194,11 @@ func TestUnitLimit(t *testing.T) {
 		{"/etc/systemd/system/crio.service.d/90-low.conf", 3 << 30, "/etc/systemd/system/crio.service.d/50-own.conf"},
 		{"/etc/systemd/system/crio.service", 3 << 30, "/etc/systemd/system/crio.service.d/50-own.conf"},
 	} {
+		f.host.Root = f.root
 		if step.hide != "" {
 			f.file(step.hide, "[Service]\n")
 		}
-		facts := &facts{Host: &f.host, root: rootFS{f.root}}
+		facts := &facts{Host: &f.host}
 		got, file := facts.unitLimit("crio.service")
 		if got != step.want || file != step.file {
 			t.Errorf("after %q: got %d from %s, want %d from %s", step.hide, got, file, step.want, step.file)

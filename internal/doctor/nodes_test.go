@@ -6,29 +6,29 @@ var nodeFaults = []fault{
 	{
 		name:  "uverbs missing",
 		plant: func(f *fake) { f.remove("/dev/infiniband/uverbs3") },
-		id:    NodeMissing, severity: Error, subject: "/dev/infiniband/uverbs3", reason: "in silence", fix: "udevadm trigger",
-		also: []ID{SpecStale},
+		id:    "node-missing", severity: Error, subject: "/dev/infiniband/uverbs3", reason: "in silence", fix: "udevadm trigger",
+		also: []ID{"spec-stale"},
 	},
 	{
 		name:  "rdma_cm missing",
 		plant: func(f *fake) { f.remove("/dev/infiniband/rdma_cm") },
-		id:    NodeMissing, severity: Error, subject: "rdma_cm", also: []ID{SpecStale},
+		id:    "node-missing", severity: Error, subject: "rdma_cm", also: []ID{"spec-stale"},
 	},
 	{
 		name:  "umad missing",
 		plant: func(f *fake) { f.remove("/dev/infiniband/umad1") },
-		id:    NodeMissing, severity: Warning, subject: "umad1", reason: "fabric tools",
+		id:    "node-missing", severity: Warning, subject: "umad1", reason: "fabric tools",
 	},
 	{
 		name:  "wrong number",
 		plant: func(f *fake) { f.node("/dev/infiniband/uverbs3", 231, 200, 0o666) },
-		id:    NodeWrong, severity: Error, subject: "uverbs3 (is 231:200, the kernel has 231:195)",
+		id:    "node-wrong-device", severity: Error, subject: "uverbs3 (is 231:200, the kernel has 231:195)",
 		fix: "rm /dev/infiniband/uverbs3 && udevadm",
 	},
 	{
 		name:  "file instead of a node",
 		plant: func(f *fake) { f.file("/dev/infiniband/uverbs3", "") },
-		id:    NodeWrong, severity: Error, subject: "uverbs3 (no character device)",
+		id:    "node-wrong-device", severity: Error, subject: "uverbs3 (no character device)",
 	},
 	{
 		name: "link instead of a node",
@@ -36,17 +36,17 @@ var nodeFaults = []fault{
 			f.remove("/dev/infiniband/uverbs3")
 			f.link("/dev/infiniband/uverbs3", "uverbs2")
 		},
-		id: NodeWrong, severity: Error, subject: "uverbs3 (no character device)",
+		id: "node-wrong-device", severity: Error, subject: "uverbs3 (no character device)",
 	},
 	{
 		name:  "uverbs for root only",
 		plant: func(f *fake) { f.chmod("/dev/infiniband/uverbs0", 0o600) },
-		id:    NodeMode, severity: Warning, subject: "uverbs0 (0600)", fix: "chmod 0666 /dev/infiniband/uverbs0\n",
+		id:    "node-mode", severity: Warning, subject: "uverbs0 (0600)", fix: "chmod 0666 /dev/infiniband/uverbs0\n",
 	},
 	{
 		name:  "rdma_cm for a group",
 		plant: func(f *fake) { f.chmod("/dev/infiniband/rdma_cm", 0o660) },
-		id:    NodeMode, severity: Warning, subject: "rdma_cm (0660)",
+		id:    "node-mode", severity: Warning, subject: "rdma_cm (0660)",
 	},
 	{
 		name: "node of a device that is gone",
@@ -54,11 +54,11 @@ var nodeFaults = []fault{
 			f.node("/dev/infiniband/uverbs77", 231, 250, 0o666)
 			f.node("/dev/infiniband/mlx5_perm_ctrl_local", 240, 0, 0o600) // not ours to judge
 		},
-		id: NodeStale, severity: Warning, subject: "/dev/infiniband/uverbs77", fix: "rm /dev/infiniband/uverbs77",
+		id: "node-stale", severity: Warning, subject: "/dev/infiniband/uverbs77", fix: "rm /dev/infiniband/uverbs77",
 	},
 	{
 		name: "all nodes", plant: func(*fake) {},
-		id: NodesOK, severity: OK, title: "28 nodes",
+		id: "nodes-ok", severity: OK, title: "28 nodes",
 	},
 }
 
@@ -66,7 +66,7 @@ var privilegeFaults = []fault{
 	{
 		name:  "umad for everyone",
 		plant: func(f *fake) { f.chmod("/dev/infiniband/umad0", 0o666); f.chmod("/dev/infiniband/issm0", 0o640) },
-		id:    MADNodeOpen, severity: Warning, subject: "umad0 (0666)",
+		id:    "mad-node-open", severity: Warning, subject: "umad0 (0666)",
 		fix: "chmod 0600 /dev/infiniband/umad0 /dev/infiniband/issm0\n",
 	},
 	{
@@ -74,7 +74,7 @@ var privilegeFaults = []fault{
 		plant: func(f *fake) {
 			f.file("/etc/cdi/other.json", strings.ReplaceAll(otherSpec, "NODE", "/dev/infiniband/umad0"))
 		},
-		id: SpecGivesMAD, severity: Warning, subject: "example.com/net=one", reason: "the fabric",
+		id: "spec-gives-mad", severity: Warning, subject: "example.com/net=one", reason: "the fabric",
 		fix: "rm /etc/cdi/other.json",
 	},
 	{
@@ -84,7 +84,7 @@ var privilegeFaults = []fault{
 				`"containerEdits":{"deviceNodes":[{"path":"/dev/infiniband/issm0"}]},`+
 				`"devices":[{"name":"one","containerEdits":{"env":["A=b"]}}]}`)
 		},
-		id: SpecGivesMAD, severity: Warning, subject: "every device of example.com/net",
+		id: "spec-gives-mad", severity: Warning, subject: "every device of example.com/net",
 	},
 	{
 		name: "umad in a device named for it",
@@ -92,7 +92,7 @@ var privilegeFaults = []fault{
 			f.file("/etc/cdi/other.json", strings.NewReplacer("NODE", "/dev/infiniband/umad0", "one", "mlx5_0-mad").
 				Replace(otherSpec))
 		},
-		id: SpecGivesMAD, severity: Info, subject: "example.com/net=mlx5_0-mad",
+		id: "spec-gives-mad", severity: Info, subject: "example.com/net=mlx5_0-mad",
 	},
 	{
 		name: "umad in a claim",
@@ -100,7 +100,7 @@ var privilegeFaults = []fault{
 			f.file("/run/cdi/rdma.dev-claim_1.json", strings.NewReplacer("NODE", "/dev/infiniband/umad0", "example.com/net",
 				"rdma.dev/claim").Replace(otherSpec))
 		},
-		id: SpecGivesMAD, severity: Info, subject: "rdma.dev/claim=one",
+		id: "spec-gives-mad", severity: Info, subject: "rdma.dev/claim=one",
 	},
 	{
 		name: "the whole directory",
@@ -109,11 +109,11 @@ var privilegeFaults = []fault{
 				`"devices":[{"name":"one","containerEdits":`+
 				`{"mounts":[{"hostPath":"/dev/infiniband/","containerPath":"/dev/infiniband"}]}}]}`)
 		},
-		id: SpecGivesAll, severity: Warning, subject: "/etc/cdi/other.json",
+		id: "spec-gives-all", severity: Warning, subject: "/etc/cdi/other.json",
 	},
 	{
 		name: "closed nodes", plant: func(*fake) {},
-		id: PrivilegeOK, severity: OK,
+		id: "privilege-ok", severity: OK,
 	},
 }
 

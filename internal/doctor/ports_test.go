@@ -6,12 +6,12 @@ var portFaults = []fault{
 	{
 		name:  "port switched off",
 		plant: func(f *fake) { f.port("mlx5_1", "state", "1: DOWN\n"); f.port("mlx5_1", "phys_state", "3: Disabled\n") },
-		id:    PortDown, severity: Warning, subject: "mlx5_1/1", title: "1 port down (Disabled)", fix: "ip link set",
+		id:    "port-down", severity: Warning, subject: "mlx5_1/1", title: "1 port down (Disabled)", fix: "ip link set",
 	},
 	{
 		name:  "no cable",
 		plant: func(f *fake) { f.port("mlx5_1", "state", "1: DOWN\n"); f.port("mlx5_1", "phys_state", "2: Polling\n") },
-		id:    PortDown, severity: Warning, reason: "no cable", fix: "ethtool",
+		id:    "port-down", severity: Warning, reason: "no cable", fix: "ethtool",
 	},
 	{
 		name: "InfiniBand link errors", machine: "smi-multiplane",
@@ -19,7 +19,7 @@ var portFaults = []fault{
 			f.port("ibp8s0f0", "state", "1: DOWN\n")
 			f.port("ibp8s0f0", "phys_state", "6: LinkErrorRecovery\n")
 		},
-		id: PortDown, severity: Warning, title: "LinkErrorRecovery",
+		id: "port-down", severity: Warning, title: "LinkErrorRecovery",
 	},
 	{
 		name: "every port down", machine: "alibaba-erdma",
@@ -27,19 +27,19 @@ var portFaults = []fault{
 			f.port("erdma_0", "state", "1: DOWN\n")
 			f.port("erdma_0", "phys_state", "3: Disabled\n")
 		},
-		id: NoActivePort, severity: Error, fix: "rdma link", also: []ID{PortDown},
+		id: "no-active-port", severity: Error, fix: "rdma link", also: []ID{"port-down"},
 	},
 	{
 		name: "no subnet manager", machine: "dgx-h100-ib",
 		plant: func(f *fake) { f.port("mlx5_0", "state", "2: INIT\n") },
-		id:    PortInit, severity: Warning, subject: "mlx5_0/1", fix: "sminfo -C mlx5_0",
-		also: []ID{PortDown}, // the machine does not use one of its ports
+		id:    "port-init", severity: Warning, subject: "mlx5_0/1", fix: "sminfo -C mlx5_0",
+		also: []ID{"port-down"}, // the machine does not use one of its ports
 	},
 	{
 		name: "VF without a GUID", machine: "roce-sriov", plant: func(*fake) {},
-		id: GUIDZero, severity: Warning, subject: "mlx5_9", fix: "ip link set ens1f0np0 vf 7 mac MAC\necho 0000:3b:01.1 > " +
+		id: "guid-zero", severity: Warning, subject: "mlx5_9", fix: "ip link set ens1f0np0 vf 7 mac MAC\necho 0000:3b:01.1 > " +
 			"/sys/bus/pci/drivers/mlx5_core/unbind",
-		also: []ID{PortDown},
+		also: []ID{"port-down"},
 	},
 	{
 		name: "InfiniBand VF without a GUID", machine: "many-uverbs",
@@ -50,7 +50,7 @@ var portFaults = []fault{
 			}
 			f.sys(e.Path[len("sys/"):]+"/node_guid", "0000:0000:0000:0000\n")
 		},
-		id: GUIDZero, severity: Warning, subject: "mlx5_5", fix: "node_guid GUID port_guid GUID",
+		id: "guid-zero", severity: Warning, subject: "mlx5_5", fix: "node_guid GUID port_guid GUID",
 	},
 	{
 		name: "no address",
@@ -59,14 +59,14 @@ var portFaults = []fault{
 				f.port("mlx5_2", "gids/"+strconv.Itoa(i), "0000:0000:0000:0000:0000:0000:0000:0000\n")
 			}
 		},
-		id: RoCENoGID, severity: Warning, subject: "mlx5_2/1", fix: "ip address add ADDRESS/PREFIX dev ",
+		id: "roce-no-gid", severity: Warning, subject: "mlx5_2/1", fix: "ip address add ADDRESS/PREFIX dev ",
 	},
 	{
 		name: "active ports", plant: func(*fake) {},
-		id: PortsOK, severity: OK, title: "9 ports ACTIVE",
+		id: "ports-ok", severity: OK, title: "9 ports ACTIVE",
 	},
 	{
 		name: "addresses", plant: func(*fake) {},
-		id: RoCEGIDsOK, severity: OK,
+		id: "roce-gids-ok", severity: OK,
 	},
 }

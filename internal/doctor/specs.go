@@ -9,6 +9,7 @@ import (
 
 	"tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
@@ -31,6 +32,13 @@ type specFile struct {
 // valid reports whether runtimes load the file.
 func (s specFile) valid() bool { return s.spec != nil && !s.ignored }
 
+func (s specFile) String() string { return s.path }
+
+// rdmaSpecs lists the specs with RDMA devices that runtimes load.
+func (f *facts) rdmaSpecs() []specFile {
+	return slices.DeleteFunc(slices.Clone(f.specs), func(s specFile) bool { return !s.valid() || !s.rdma })
+}
+
 // readSpecs reads the spec directories as a runtime would.
 func readSpecs(f *facts) []specFile {
 	var files []specFile
@@ -51,7 +59,7 @@ func readSpecs(f *facts) []specFile {
 
 // readSpec fills in a specFile, and reports whether there is a file to check.
 func (f *facts) readSpec(s *specFile) bool {
-	info, err := f.root.Stat(s.path)
+	info, err := hostfs.Stat(f.Root, s.path)
 	if err != nil {
 		f.addUnseen(s.path, err)
 		return false
@@ -65,7 +73,7 @@ func (f *facts) readSpec(s *specFile) bool {
 		s.err = fmt.Errorf("it is larger than %d MiB", yamlread.Spec.Size>>20)
 		return true
 	}
-	data, err := f.root.ReadFile(s.path)
+	data, err := hostfs.ReadFile(f.Root, s.path, maxFile)
 	if err != nil {
 		f.addUnseen(s.path, err)
 		return true

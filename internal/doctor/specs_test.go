@@ -16,13 +16,13 @@ var specFaults = []fault{
 	{
 		name:  "invalid spec of ours",
 		plant: func(f *fake) { f.file(specPath, "cdiVersion: 0.3.0\nkind: rdma.dev/hca\ndevices: []\n") },
-		id:    SpecInvalid, severity: Error, subject: specPath, reason: "no devices", fix: "cdi-gen generate --output " +
+		id:    "spec-invalid", severity: Error, subject: specPath, reason: "no devices", fix: "cdi-gen generate --output " +
 			specPath,
 	},
 	{
 		name:  "unknown field",
 		plant: func(f *fake) { f.file(specPath, "cdiVersion: 0.3.0\nkind: rdma.dev/hca\nspeed: 400\n") },
-		id:    SpecInvalid, severity: Error, reason: "speed",
+		id:    "spec-invalid", severity: Error, reason: "speed",
 	},
 	{
 		name: "declared version too low",
@@ -31,30 +31,30 @@ var specFaults = []fault{
 				s.ContainerEdits.DeviceNodes = []*specs.DeviceNode{{Path: "/dev/a", HostPath: "/dev/b"}}
 			})
 		},
-		id: SpecInvalid, severity: Error, reason: "at least v0.5.0",
+		id: "spec-invalid", severity: Error, reason: "at least v0.5.0",
 	},
 	{
 		name:  "empty file",
 		plant: func(f *fake) { f.file(specPath, "") },
-		id:    SpecInvalid, severity: Error,
+		id:    "spec-invalid", severity: Error,
 	},
 	{
 		name:  "invalid spec of somebody else",
 		plant: func(f *fake) { f.file("/etc/cdi/gpu.json", "{") },
-		id:    SpecInvalid, severity: Warning, subject: "/etc/cdi/gpu.json", fix: "cdi-gen validate /etc/cdi/gpu.json",
+		id:    "spec-invalid", severity: Warning, subject: "/etc/cdi/gpu.json", fix: "cdi-gen validate /etc/cdi/gpu.json",
 	},
 	{
 		name: "twins",
 		plant: func(f *fake) {
 			f.spec("/etc/cdi/rdma.dev-hca.json", f.newSpec(cdi.KindHCA, f.uverbs()...))
 		},
-		id: SpecTwins, severity: Error, subject: "/etc/cdi/rdma.dev-hca.json", title: "9 devices both in a .json and a .yaml",
+		id: "spec-twins", severity: Error, subject: "/etc/cdi/rdma.dev-hca.json", title: "9 devices both in a .json and a .yaml",
 		reason: "rdma.dev/hca=dev0", fix: "cdi-gen generate --output /etc/cdi/rdma.dev-hca.yaml",
 	},
 	{
 		name:  "one device in two files",
 		plant: func(f *fake) { f.spec("/etc/cdi/old.yaml", f.newSpec(cdi.KindHCA, "/dev/infiniband/uverbs0")) },
-		id:    SpecConflict, severity: Error, subject: "/etc/cdi/old.yaml", title: "1 device in 2 files",
+		id:    "spec-conflict", severity: Error, subject: "/etc/cdi/old.yaml", title: "1 device in 2 files",
 		reason: "rdma.dev/hca=dev0",
 	},
 	{
@@ -64,12 +64,12 @@ var specFaults = []fault{
 			f.file("/etc/cdi/gpu.json", spec)
 			f.file("/etc/cdi/gpu-old.json", spec)
 		},
-		id: SpecConflict, severity: Warning, reason: "example.com/gpu=a0",
+		id: "spec-conflict", severity: Warning, reason: "example.com/gpu=a0",
 	},
 	{
 		name:  "spec in both directories",
 		plant: func(f *fake) { f.spec("/run/cdi/rdma.dev-hca.yaml", f.newSpec(cdi.KindHCA, "/dev/infiniband/uverbs0")) },
-		id:    SpecShadowed, severity: Info, subject: "/var/run/cdi/rdma.dev-hca.yaml", title: "1 device", fix: "diff ",
+		id:    "spec-shadowed", severity: Info, subject: "/var/run/cdi/rdma.dev-hca.yaml", title: "1 device", fix: "diff ",
 	},
 	{
 		name: "device that is gone",
@@ -77,7 +77,7 @@ var specFaults = []fault{
 			f.spec(specPath, f.newSpec(cdi.KindHCA,
 				append(f.uverbs(), "/dev/infiniband/uverbs40", "/dev/infiniband/uverbs40")...))
 		},
-		id: SpecStale, severity: Error, subject: "/dev/infiniband/uverbs40", title: "1 node",
+		id: "spec-stale", severity: Error, subject: "/dev/infiniband/uverbs40", title: "1 node",
 		fix: "cdi-gen generate --output " + specPath,
 	},
 	{
@@ -85,7 +85,7 @@ var specFaults = []fault{
 		plant: func(f *fake) {
 			f.spec("/run/cdi/rdma.dev-claim_1.json", f.newSpec(cdi.KindClaim, "/dev/infiniband/uverbs40"))
 		},
-		id: SpecStale, severity: Error, subject: "rdma.dev-claim_1.json", fix: "rollout restart daemonset",
+		id: "spec-stale", severity: Error, subject: "rdma.dev-claim_1.json", fix: "rollout restart daemonset",
 	},
 	{
 		name: "pinned number",
@@ -95,12 +95,12 @@ var specFaults = []fault{
 				n.Type, n.Major, n.Minor = "c", 231, 199
 			})
 		},
-		id: SpecWrongDevice, severity: Error, subject: "(231:199 in the spec, 231:192 on the host)",
+		id: "spec-wrong-device", severity: Error, subject: "(231:199 in the spec, 231:192 on the host)",
 	},
 	{
 		name:  "no spec",
 		plant: func(f *fake) { f.remove(specPath) },
-		id:    SpecNone, severity: Warning, fix: "cdi-gen generate --output /etc/cdi",
+		id:    "spec-none", severity: Warning, fix: "cdi-gen generate --output /etc/cdi",
 	},
 	{
 		name: "Kubernetes node without a claim",
@@ -108,7 +108,7 @@ var specFaults = []fault{
 			f.remove(specPath)
 			f.dir("/var/lib/kubelet/plugins/rdma.dev")
 		},
-		id: SpecsOK, severity: OK, title: "for each claim",
+		id: "specs-ok", severity: OK, title: "for each claim",
 	},
 	{
 		name: "node with claims",
@@ -116,17 +116,17 @@ var specFaults = []fault{
 			f.remove(specPath)
 			f.spec("/run/cdi/rdma.dev-claim_1.json", f.newSpec(cdi.KindClaim, "/dev/infiniband/uverbs0"))
 		},
-		id: HookOK, severity: OK,
+		id: "hook-ok", severity: OK,
 	},
 	{
 		name:  "devices in no spec",
 		plant: func(f *fake) { f.spec(specPath, f.newSpec(cdi.KindHCA, f.uverbs()[:7]...)) },
-		id:    SpecIncomplete, severity: Warning, title: "2 RDMA devices",
+		id:    "spec-incomplete", severity: Warning, title: "2 RDMA devices",
 	},
 	{
 		name:  "spec from before rdma_ucm was loaded",
 		plant: func(f *fake) { f.respec(func(s *specs.Spec) { s.ContainerEdits.DeviceNodes = nil }) },
-		id:    SpecIncomplete, severity: Warning, title: "rdma_cm in no spec", subject: "/dev/infiniband/rdma_cm",
+		id:    "spec-incomplete", severity: Warning, title: "rdma_cm in no spec", subject: "/dev/infiniband/rdma_cm",
 		fix: "cdi-gen generate --output /etc/cdi",
 	},
 	{
@@ -135,17 +135,17 @@ var specFaults = []fault{
 			f.sys("class/misc/rdma_cm/dev", "10:121\n")
 			f.node("/dev/infiniband/rdma_cm", 10, 121, 0o666)
 		},
-		id: SpecsOK, severity: OK,
+		id: "specs-ok", severity: OK,
 	},
 	{
 		name:  "wrong ending",
 		plant: func(f *fake) { f.file("/etc/cdi/gpu.yml", "x") },
-		id:    SpecExtension, severity: Warning, subject: "/etc/cdi/gpu.yml", fix: "mv /etc/cdi/gpu.yml /etc/cdi/gpu.yaml",
+		id:    "spec-extension", severity: Warning, subject: "/etc/cdi/gpu.yml", fix: "mv /etc/cdi/gpu.yml /etc/cdi/gpu.yaml",
 	},
 	{
 		name:  "closed to users",
 		plant: func(f *fake) { f.chmod(specPath, 0o600) },
-		id:    SpecMode, severity: Warning, subject: specPath, title: "0600", fix: "chmod 0644",
+		id:    "spec-mode", severity: Warning, subject: specPath, title: "0600", fix: "chmod 0644",
 	},
 	{
 		name: "other files and directories",
@@ -156,6 +156,6 @@ var specFaults = []fault{
 			f.file("/etc/cdi/old.json/a.json", "{")
 			f.file("/etc/cdi/gpu.json", strings.ReplaceAll(gpuSpec, "0a", "a0"))
 		},
-		id: SpecsOK, severity: OK, title: "1 RDMA spec, for all 9 devices",
+		id: "specs-ok", severity: OK, title: "1 RDMA spec, for all 9 devices",
 	},
 }

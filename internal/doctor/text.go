@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
@@ -28,7 +29,15 @@ const textWidth = 100
 func (r *Report) WriteText(w io.Writer, colour bool) error {
 	t := text{colour: colour}
 	for _, s := range severities {
-		t.section(s, r.Findings)
+		findings := slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return f.Severity != s })
+		if len(findings) == 0 {
+			continue
+		}
+		t.painted(s, headings[s])
+		for _, f := range findings {
+			t.finding(f)
+		}
+		t.line("")
 	}
 	if len(r.Unseen) > 0 {
 		t.line("NOT SEEN")
@@ -46,23 +55,6 @@ func (r *Report) WriteText(w io.Writer, colour bool) error {
 type text struct {
 	b      strings.Builder
 	colour bool
-}
-
-func (t *text) section(s Severity, findings []Finding) {
-	first := true
-	for _, f := range findings {
-		if f.Severity != s {
-			continue
-		}
-		if first {
-			t.painted(s, headings[s])
-			first = false
-		}
-		t.finding(f)
-	}
-	if !first {
-		t.line("")
-	}
 }
 
 func (t *text) finding(f Finding) {

@@ -13,8 +13,8 @@ import (
 
 func TestText(t *testing.T) {
 	r := newReport([]Finding{
-		found(NodesOK, OK, "nodes are well"),
-		found(PortDown, Warning, "1 port down").about("a/1", "b/1", "c/1", "d/1", "e/1", "f/1", "g/1", "h/1").
+		found("nodes-ok", OK, "nodes are well"),
+		found("port-down", Warning, "1 port down").about("a/1", "b/1", "c/1", "d/1", "e/1", "f/1", "g/1", "h/1").
 			because("%s", strings.Repeat("because ", 20)).fix("one", "two"),
 	}, []Unseen{{"the sea", "no window"}})
 	var plain, colour strings.Builder

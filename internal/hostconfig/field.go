@@ -25,55 +25,29 @@ func (e *FieldError) Error() string { return e.Field + ": " + e.Err.Error() }
 // Unwrap returns the underlying error.
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// fieldErrors collects FieldErrors.
-type fieldErrors []error
+// FieldErrors are the errors of several fields.
+type FieldErrors []*FieldError
 
-func (errs *fieldErrors) add(field string, err error) {
+func (errs *FieldErrors) add(field string, err error) {
 	if err != nil {
 		*errs = append(*errs, &FieldError{field, err})
 	}
 }
 
-// locate adds the line of the field to each joined FieldError, and sorts the errors by line.
-func locate(err error, data []byte) error {
-	if err == nil {
-		return nil
-	}
-	fields := yamlpath.Of(data)
-	type located struct {
-		line int
-		err  error
-	}
-	var all []located
-	for _, e := range flatten(err) {
-		line := 0
-		if field, ok := errors.AsType[*FieldError](e); ok {
-			line = fields.Own(field.Field)
+// locate adds its line to each error, and sorts the errors by line.
+func locate(fields FieldErrors, data []byte) error {
+	positions := yamlpath.Of(data)
+	line := func(e *FieldError) int { return positions.Own(e.Field) } // 0 if the field is missing
+	slices.SortStableFunc(fields, func(a, b *FieldError) int { return cmp.Compare(line(a), line(b)) })
+	var errs []error
+	for _, e := range fields {
+		if n := line(e); n > 0 {
+			errs = append(errs, fmt.Errorf("line %d: %w", n, e))
+		} else {
+			errs = append(errs, e)
 		}
-		if line > 0 { // otherwise the field is missing
-			e = fmt.Errorf("line %d: %w", line, e)
-		}
-		all = append(all, located{line, e})
-	}
-	slices.SortStableFunc(all, func(a, b located) int { return cmp.Compare(a.line, b.line) })
-	errs := make([]error, len(all))
-	for i, l := range all {
-		errs[i] = l.err
 	}
 	return yamlread.Join(errs)
-}
-
-// flatten splits joined errors.
-func flatten(err error) []error {
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return []error{err}
-	}
-	var errs []error
-	for _, e := range joined.Unwrap() {
-		errs = append(errs, flatten(e)...)
-	}
-	return errs
 }
 
 var goType = regexp.MustCompile(` in type \S+$`)

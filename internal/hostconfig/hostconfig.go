@@ -119,9 +119,8 @@ func Parse(data []byte) (*Config, error) {
 	return &c, locate(c.validate(), data)
 }
 
-// validate returns all errors, as joined FieldErrors.
-func (c *Config) validate() error {
-	errs := fieldErrors{c.Container.Validate()}
+func (c *Config) validate() FieldErrors {
+	errs := c.Container.Validate()
 	if c.APIVersion != APIVersion {
 		errs.add("apiVersion", fmt.Errorf("want %s, not %q", APIVersion, c.APIVersion))
 	}
@@ -155,12 +154,11 @@ func (c *Config) validate() error {
 	if !slices.Contains([]string{"", UserspaceImage, UserspaceHost}, c.Userspace) {
 		errs.add("userspace", fmt.Errorf("want %s or %s, not %q", UserspaceImage, UserspaceHost, c.Userspace))
 	}
-	return errors.Join(errs...)
+	return errs
 }
 
-// Validate returns all errors, as joined FieldErrors.
-func (c *Container) Validate() error {
-	var errs fieldErrors
+// Validate returns all errors.
+func (c *Container) Validate() (errs FieldErrors) {
 	if c.Memlock != "" {
 		_, err := hook.ParseSize(c.Memlock)
 		errs.add("memlock", err)
@@ -187,7 +185,7 @@ func (c *Container) Validate() error {
 	if file := path.Clean(c.NCCLTopology); at[file] != "" && at[file] != file {
 		errs.add("ncclTopology", fmt.Errorf("%s is mounted at %s already", at[file], file))
 	}
-	return errors.Join(errs...)
+	return errs
 }
 
 // paths returns the cleaned paths of the mount, so that each path has only one form.

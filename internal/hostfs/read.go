@@ -96,6 +96,16 @@ func ReadFile(root fs.ReadLinkFS, name string, limit int64) ([]byte, error) {
 	return data, OnHost(name, err)
 }
 
+// ReadDir lists a directory. It follows links.
+func ReadDir(root fs.ReadLinkFS, name string) ([]fs.DirEntry, error) {
+	at, err := Resolve(root, name)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := fs.ReadDir(root, at)
+	return entries, OnHost(name, err)
+}
+
 // ReadLocal reads a regular file of this system of at most limit bytes.
 func ReadLocal(path string, limit int64) ([]byte, error) {
 	info, err := os.Stat(path)
@@ -125,10 +135,7 @@ func ReadLocal(path string, limit int64) ([]byte, error) {
 func readAll(r io.Reader, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit)
+		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return data, nil
+	return data, err
 }

@@ -53,16 +53,11 @@ func Lookup(target string) (Target, error) {
 	if newest := rows[len(rows)-1].from; want[0] > newest[0]+farMajors {
 		return Target{}, unknown(target, "no such version")
 	}
-	var found *row
-	for i := range rows {
-		if rows[i].from.compare(want) <= 0 {
-			found = &rows[i]
-		}
-	}
-	if found == nil {
+	rows = slices.DeleteFunc(rows, func(r row) bool { return r.from.compare(want) > 0 })
+	if len(rows) == 0 {
 		return Target{}, unknown(target, "older than the oldest known version")
 	}
-	return found.target(want.String()), nil
+	return rows[len(rows)-1].target(want.String()), nil
 }
 
 // farMajors is how many major versions ahead of the table a version is taken for
@@ -83,13 +78,7 @@ func unknown(target, why string) error {
 }
 
 func rowsOf(runtime string) []row {
-	var rows []row
-	for _, r := range table {
-		if r.runtime == runtime {
-			rows = append(rows, r)
-		}
-	}
-	return rows
+	return slices.DeleteFunc(slices.Clone(table), func(r row) bool { return r.runtime != runtime })
 }
 
 func (r row) target(release string) Target {

@@ -85,17 +85,13 @@ func (t Target) Check(spec *specs.Spec) error {
 	if t.MaxCDI == "" {
 		return fmt.Errorf("%s reads no CDI specs: %s", t, t.Note)
 	}
-	limit, err := parseVersion(t.MaxCDI)
-	if err != nil {
-		return fmt.Errorf("check spec for %s: CDI version %q: %w", t, t.MaxCDI, err)
-	}
 	var errs []error
 	for _, n := range Needs(spec) {
-		if tooNew(n.Version, limit) {
+		if tooNew(n.Version, t.MaxCDI) {
 			errs = append(errs, fmt.Errorf("%s needs CDI %s, and %s reads up to %s", n.Field, n.Version, t, t.MaxCDI))
 		}
 	}
-	if len(errs) == 0 && spec.Version != "" && tooNew(spec.Version, limit) {
+	if len(errs) == 0 && spec.Version != "" && tooNew(spec.Version, t.MaxCDI) {
 		errs = append(errs, fmt.Errorf("cdiVersion %s is declared, and %s reads up to %s; nothing in the spec needs more "+
 			"than %s",
 			spec.Version, t, t.MaxCDI, Lowest(spec)))
@@ -105,9 +101,10 @@ func (t Target) Check(spec *specs.Spec) error {
 
 // tooNew reports whether a CDI version is above the limit. One that is no version
 // is left to the CDI library, which refuses it everywhere.
-func tooNew(cdi string, limit version) bool {
+func tooNew(cdi, limit string) bool {
 	have, err := parseVersion(cdi)
-	return err == nil && have.compare(limit) > 0
+	most, err2 := parseVersion(limit)
+	return err == nil && err2 == nil && have.compare(most) > 0
 }
 
 // Lowest is the lowest CDI version that says what a spec says, over all its
@@ -116,7 +113,7 @@ func tooNew(cdi string, limit version) bool {
 func Lowest(spec *specs.Spec) string {
 	lowest := floor
 	for _, n := range Needs(spec) {
-		if at, err := parseVersion(lowest); err == nil && tooNew(n.Version, at) {
+		if tooNew(n.Version, lowest) {
 			lowest = n.Version
 		}
 	}

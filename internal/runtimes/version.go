@@ -1,9 +1,9 @@
 package runtimes
 
 import (
-	"cmp"
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -33,10 +33,7 @@ func parseVersion(s string) (version, error) {
 	}
 	var out version
 	parts := strings.Split(s, ".")
-	if len(parts) > len(out) {
-		parts = parts[:len(out)]
-	}
-	for i, part := range parts {
+	for i, part := range parts[:min(len(parts), len(out))] {
 		n, err := strconv.ParseUint(part, 10, 16)
 		if err != nil {
 			return out, errors.New("a version is numbers with dots, such as 4.3.1, or main")
@@ -48,12 +45,7 @@ func parseVersion(s string) (version, error) {
 
 // compare orders versions.
 func (a version) compare(b version) int {
-	for i := range a {
-		if c := cmp.Compare(a[i], b[i]); c != 0 {
-			return c
-		}
-	}
-	return 0
+	return slices.Compare(a[:], b[:])
 }
 
 // String leaves out a patch of zero: "4.3", "1.7.12", "main".

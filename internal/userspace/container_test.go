@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
 // These tests start real containers with runc on root file systems that lack
@@ -66,7 +67,7 @@ func TestContainer(t *testing.T) {
 				t.Errorf("without the plan: %v, output %q", err, out)
 			}
 			c.mounts = slices.DeleteFunc(slices.Clone(plan.Mounts),
-				func(m Mount) bool { return path.Dir(m.ContainerPath) == tt.dir })
+				func(m cdi.Mount) bool { return path.Dir(m.ContainerPath) == tt.dir })
 			if out, err := c.run(t); err == nil || !strings.Contains(out, fails) {
 				t.Errorf("with the plan, less %s: %v, output %q", tt.dir, err, out)
 			}
@@ -214,11 +215,11 @@ func ownRDMACore(t *testing.T, here machine, image string) string {
 // container runs /app of an image, or a command, as user 1000.
 type container struct {
 	image    string
-	hostRoot string  // of the mounts
-	mounts   []Mount // of a plan
+	hostRoot string      // of the mounts
+	mounts   []cdi.Mount // of a plan
 	args     []string
 	env      []string
-	binds    []Mount // with paths of this machine
+	binds    []cdi.Mount // with paths of this machine
 }
 
 func (c container) run(t *testing.T) (output string, err error) {

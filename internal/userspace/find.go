@@ -1,6 +1,7 @@
 package userspace
 
 import (
+	"cmp"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -68,7 +69,8 @@ func Find(root fs.ReadLinkFS, opt Options) (*Plan, error) {
 	}
 	var errs []error
 	for _, name := range names {
-		errs = append(errs, s.addLibrary(name))
+		_, err := s.addLibrary(name)
+		errs = append(errs, err)
 	}
 	errs = append(errs, s.addProviders(opt.Drivers))
 	if err := errors.Join(errs...); err != nil {
@@ -79,10 +81,7 @@ func Find(root fs.ReadLinkFS, opt Options) (*Plan, error) {
 
 // findVerbs finds libibverbs and its configuration directory.
 func (s *search) findVerbs() error {
-	if err := s.addLibrary(verbsLibrary); err != nil {
-		return err
-	}
-	lib, err := s.ld.find(verbsLibrary)
+	lib, err := s.addLibrary(verbsLibrary)
 	if err != nil {
 		return err
 	}
@@ -97,15 +96,12 @@ func (s *search) findVerbs() error {
 }
 
 // addLibrary adds a library by its SONAME, and all its dependencies.
-func (s *search) addLibrary(name string) error {
+func (s *search) addLibrary(name string) (*found, error) {
 	f, err := s.ld.find(name)
-	if err != nil && packages[name] != "" {
-		return fmt.Errorf("%w: %s", err, packages[name])
-	}
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("%w: %s", err, packages[name])
 	}
-	return s.add(s.ld.layout.library(name, f), f)
+	return f, s.add(s.ld.layout.library(name, f), f)
 }
 
 // add adds a library and all its dependencies. If a dependency is missing, or lacks a symbol version, it adds nothing.
@@ -169,7 +165,7 @@ func checkVersions(lib, dep *Library) error {
 		}
 		if abi, ok := strings.CutPrefix(version, privateVersion); ok {
 			return fmt.Errorf("add %s: it is of private ABI %s, but %s has %s: install both from one build of rdma-core",
-				lib.HostPath, abi, dep.HostPath, privateABIs(dep))
+				lib.HostPath, abi, dep.HostPath, privateABIs(dep.Defines))
 		}
 		return fmt.Errorf("add %s: it needs %s of %s, which does not have it: install both from one source", lib.HostPath,
 			version, dep.HostPath)
@@ -177,17 +173,15 @@ func checkVersions(lib, dep *Library) error {
 	return nil
 }
 
-func privateABIs(lib *Library) string {
+// privateABIs returns the numbers of the private ABIs among symbol versions.
+func privateABIs(versions []string) string {
 	var abis []string
-	for _, v := range lib.Defines {
+	for _, v := range versions {
 		if abi, ok := strings.CutPrefix(v, privateVersion); ok {
 			abis = append(abis, abi)
 		}
 	}
-	if len(abis) == 0 {
-		return "none"
-	}
-	return strings.Join(abis, ", ")
+	return cmp.Or(strings.Join(abis, ", "), "none")
 }
 
 func (s *search) warn(format string, args ...any) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
 // TestFind compares whole plans, and that a second search finds the same.
@@ -203,7 +204,8 @@ func TestFindWarns(t *testing.T) {
 			if slices.Contains(plan.Drivers, tt.without) {
 				t.Errorf("drivers %v have %s", plan.Drivers, tt.without)
 			}
-			if !slices.ContainsFunc(plan.Mounts, func(m Mount) bool { return m.ContainerPath == "/usr/lib64/libefa.so.1" }) {
+			if !slices.ContainsFunc(plan.Mounts,
+				func(m cdi.Mount) bool { return m.ContainerPath == "/usr/lib64/libefa.so.1" }) {
 				t.Errorf("no libefa.so.1 in %v", plan.Mounts)
 			}
 		})
@@ -230,7 +232,7 @@ func TestFindPlaces(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := Mount{"/opt/rdma/lib/libibverbs.so.1", "/usr/lib64/libibverbs.so.1"}
+		want := cdi.Mount{HostPath: "/opt/rdma/lib/libibverbs.so.1", ContainerPath: "/usr/lib64/libibverbs.so.1"}
 		if !slices.Contains(plan.Mounts, want) {
 			t.Errorf("no mount %v in %v", want, plan.Mounts)
 		}
@@ -244,7 +246,7 @@ func TestFindPlaces(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := Mount{"/usr/lib64/libibverbs.so.1", "/usr/lib/aarch64-linux-gnu/libibverbs.so.1"}
+		want := cdi.Mount{HostPath: "/usr/lib64/libibverbs.so.1", ContainerPath: "/usr/lib/aarch64-linux-gnu/libibverbs.so.1"}
 		if !slices.Contains(plan.Mounts, want) {
 			t.Errorf("no mount %v in %v", want, plan.Mounts)
 		}
@@ -257,7 +259,7 @@ func TestFindPlaces(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := Mount{"/usr/lib/x86_64-linux-gnu/librxe-rdmav34.so", "/usr/lib64/librxe-rdmav34.so"}
+		want := cdi.Mount{HostPath: "/usr/lib/x86_64-linux-gnu/librxe-rdmav34.so", ContainerPath: "/usr/lib64/librxe-rdmav34.so"}
 		if !slices.Contains(plan.Mounts, want) {
 			t.Errorf("no mount %v in %v", want, plan.Mounts)
 		}
@@ -270,7 +272,7 @@ func TestFindPlaces(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := Mount{"/opt/vendor/libnew-rdmav34.so", "/opt/vendor/libnew-rdmav34.so"}
+		want := cdi.Mount{HostPath: "/opt/vendor/libnew-rdmav34.so", ContainerPath: "/opt/vendor/libnew-rdmav34.so"}
 		if !slices.Contains(plan.Mounts, want) {
 			t.Errorf("no mount %v in %v", want, plan.Mounts)
 		}

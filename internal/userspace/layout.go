@@ -2,7 +2,6 @@ package userspace
 
 import (
 	"debug/elf"
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -19,14 +18,6 @@ var layouts = map[elf.Machine]layout{
 	elf.EM_AARCH64: {"arm64", "aarch64-linux-gnu", "lib/ld-musl-aarch64.so.1"},
 }
 
-func layoutOf(m elf.Machine) (layout, error) {
-	l, ok := layouts[m]
-	if !ok {
-		return layout{}, fmt.Errorf("find user space for machine %v: only x86-64 and arm64 are known", m)
-	}
-	return l, nil
-}
-
 // multiarch returns the directories compiled into the dynamic linker of Debian and Ubuntu. lib64 are the directories of
 // RHEL, Fedora and SUSE. plain are the directories of other distributions. All are in the order of search, and are fs
 // names: without a leading slash.
@@ -38,11 +29,6 @@ var (
 	lib64 = []string{"lib64", "usr/lib64"}
 	plain = []string{"lib", "usr/lib"}
 )
-
-// mountDirs returns the directories of a container where a SONAME is mounted: one for each family of distributions.
-func (l layout) mountDirs() []string {
-	return []string{"/usr/lib/" + l.triplet, "/usr/lib64"}
-}
 
 // glibcNames are the libraries that are parts of glibc. The image must provide them, because its dynamic linker and its
 // libc must come from one build.

@@ -1,7 +1,9 @@
 package userspace
 
 import (
+	"bytes"
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,9 +34,9 @@ const maxCandidates = 64
 // newLinker reads the cache of a root and determines the directories that its dynamic linker searches. It treats a
 // cache of another format as a missing one, as glibc does.
 func newLinker(root fs.ReadLinkFS, machine elf.Machine) (*linker, error) {
-	layout, err := layoutOf(machine)
-	if err != nil {
-		return nil, err
+	layout, ok := layouts[machine]
+	if !ok {
+		return nil, fmt.Errorf("find user space for machine %v: only x86-64 and arm64 are known", machine)
 	}
 	l := &linker{root: root, machine: machine, layout: layout}
 	data, err := hostfs.ReadFile(root, "etc/ld.so.cache", maxCache)
@@ -78,7 +80,10 @@ func (l *linker) candidates(name string) []string {
 // found is a library at the path where the dynamic linker found it.
 type found struct {
 	*object
-	path string // fs name, see linkerName
+	// path is the fs name with the symbolic links of its directory resolved and its file name kept:
+	// /lib64/libibverbs.so.1 becomes usr/lib64/libibverbs.so.1. The file name stays valid after a minor upgrade of the
+	// package. The present target of the link does not.
+	path string
 	real string // the same file without symbolic links
 }
 
@@ -120,6 +125,10 @@ func (l *linker) open(name string) (*found, error) {
 	if err != nil {
 		return nil, err
 	}
+	dir, err := hostfs.Resolve(l.root, path.Dir(name))
+	if err != nil {
+		return nil, err
+	}
 	o, err := readObject(l.root, real)
 	if err != nil {
 		return nil, err
@@ -127,9 +136,63 @@ func (l *linker) open(name string) (*found, error) {
 	if o.class != elf.ELFCLASS64 || o.machine != l.machine {
 		return nil, fmt.Errorf("%w: /%s is %v %v, want 64-bit %s", errUnfit, real, o.class, o.machine, l.layout.name)
 	}
-	at, err := linkerName(l.root, name)
-	if err != nil {
-		return nil, err
+	return &found{o, path.Join(dir, path.Base(name)), real}, nil
+}
+
+// ldCache is the content of /etc/ld.so.cache: the paths of each SONAME, in the order of the file.
+type ldCache map[string][]string
+
+var cacheMagic = []byte("glibc-ld.so.cache1.1")
+
+const (
+	cacheHeader = 48 // struct cache_file_new
+	cacheEntry  = 24 // struct file_entry_new
+)
+
+var errCache = errors.New("not a cache of glibc's ldconfig")
+
+// parseCache reads the format that glibc has written since 2.2 (dl-cache.h), alone or behind the older format. It skips
+// entries of glibc-hwcaps directories. They are variants of a library for newer CPUs, and the library also has an entry
+// without hwcaps.
+func parseCache(data []byte) (ldCache, error) {
+	start := bytes.Index(data, cacheMagic)
+	if start < 0 || len(data)-start < cacheHeader {
+		return nil, errCache
 	}
-	return &found{o, at, real}, nil
+	data = data[start:] // string offsets count from here
+	count := binary.LittleEndian.Uint32(data[20:])
+	if uint64(count) > uint64(len(data)-cacheHeader)/cacheEntry {
+		return nil, errCache
+	}
+	cache, text := ldCache{}, string(data) // the strings in the cache share the memory of this copy
+	for i := range int(count) {
+		entry := data[cacheHeader+i*cacheEntry:]
+		if binary.LittleEndian.Uint64(entry[16:]) != 0 { // hwcap
+			continue
+		}
+		soname, ok1 := cString(text, binary.LittleEndian.Uint32(entry[4:]), maxPath)
+		file, ok2 := cString(text, binary.LittleEndian.Uint32(entry[8:]), maxPath)
+		if !ok1 || !ok2 || !strings.HasPrefix(file, "/") {
+			return nil, errCache
+		}
+		cache[soname] = append(cache[soname], strings.TrimPrefix(file, "/"))
+	}
+	return cache, nil
+}
+
+// maxPath is PATH_MAX of Linux, the maximum length of a path.
+const maxPath = 4096
+
+// cString returns the NUL-terminated string at an offset, of at most limit bytes. The result shares the memory of text,
+// so many names within one long string cost no memory.
+func cString(text string, offset uint32, limit int) (string, bool) {
+	if uint64(offset) >= uint64(len(text)) {
+		return "", false
+	}
+	rest := text[offset:]
+	end := strings.IndexByte(rest[:min(len(rest), limit+1)], 0)
+	if end < 0 {
+		return "", false
+	}
+	return rest[:end], true
 }

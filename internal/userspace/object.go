@@ -1,13 +1,14 @@
 package userspace
 
 import (
-	"bytes"
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
@@ -39,24 +40,15 @@ func readObject(root fs.ReadLinkFS, name string) (*object, error) {
 		return nil, fmt.Errorf("read library: %w", err)
 	}
 	defer f.Close()
-	r, err := readerAt(f)
-	if err != nil {
-		return nil, fmt.Errorf("read library /%s: %w", name, err)
+	r, ok := f.(io.ReaderAt)
+	if !ok {
+		return nil, fmt.Errorf("read library /%s: %T has no random access", name, f)
 	}
 	o, err := parseObject(r)
 	if err != nil {
 		return nil, fmt.Errorf("read library /%s: %w", name, err)
 	}
 	return o, nil
-}
-
-// readerAt returns random access to a file. Files on disk have it; any other file is read into memory.
-func readerAt(f fs.File) (io.ReaderAt, error) {
-	if r, ok := f.(io.ReaderAt); ok {
-		return r, nil
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxObject))
-	return bytes.NewReader(data), err
 }
 
 func parseObject(r io.ReaderAt) (*object, error) {
@@ -125,4 +117,140 @@ func (t *tables) bytes(s *elf.Section) ([]byte, error) {
 		err = errSections
 	}
 	return data, err
+}
+
+// table is a section of an ELF file and the strings it refers to.
+type table struct {
+	data    []byte
+	strings string
+}
+
+func (t table) u16(at int) int { return int(binary.LittleEndian.Uint16(t.data[at:])) }
+func (t table) u32(at int) int { return int(binary.LittleEndian.Uint32(t.data[at:])) }
+
+// text returns the string whose offset stands at a position of the table.
+func (t table) text(at int) (string, error) {
+	s, ok := cString(t.strings, uint32(t.u32(at)), maxPath)
+	if !ok {
+		return "", errSections
+	}
+	return s, nil
+}
+
+func (o *object) readDynamic(t table) error {
+	for at := 0; at+16 <= len(t.data); at += 16 {
+		tag := elf.DynTag(binary.LittleEndian.Uint64(t.data[at:]))
+		if tag == elf.DT_NULL {
+			return nil
+		}
+		if tag != elf.DT_NEEDED && tag != elf.DT_SONAME {
+			continue
+		}
+		s, err := t.text(at + 8)
+		if err != nil {
+			return err
+		}
+		if tag == elf.DT_SONAME {
+			o.soname = s
+		} else {
+			o.needed = append(o.needed, s)
+		}
+	}
+	return nil
+}
+
+// readDefines reads Elf64_Verdef entries. It skips the first one, with the flag VER_FLG_BASE, which is the name of the
+// file.
+func (o *object) readDefines(t table) error {
+	const size, auxSize, base = 20, 8, 1
+	for at := 0; at+size <= len(t.data); {
+		aux, next := at+t.u32(at+12), t.u32(at+16)
+		if t.u16(at) != 1 || aux+auxSize > len(t.data) || (next != 0 && next < size) {
+			return errSections
+		}
+		name, err := t.text(aux)
+		if err != nil {
+			return err
+		}
+		if t.u16(at+2)&base == 0 {
+			o.defines = append(o.defines, name)
+		}
+		if next == 0 {
+			return nil
+		}
+		at += next
+	}
+	return nil
+}
+
+// readNeeds reads Elf64_Verneed entries with their Elf64_Vernaux entries. It skips weak ones, which a library can do
+// without. The size of the table bounds the number of entries; more entries must overlap, and are an error.
+func (o *object) readNeeds(t table) error {
+	const size, weak = 16, 2
+	room := len(t.data) / size
+	o.needs = map[string][]string{}
+	for at := 0; at+size <= len(t.data); {
+		count, aux, next := t.u16(at+2), at+t.u32(at+8), t.u32(at+12)
+		library, err := t.text(at + 4)
+		if err != nil {
+			return err
+		}
+		if room -= count; room < 0 || t.u16(at) != 1 || (next != 0 && next < size) {
+			return errSections
+		}
+		for range count {
+			if aux+size > len(t.data) {
+				return errSections
+			}
+			version, err := t.text(aux + 8)
+			if err != nil {
+				return err
+			}
+			if t.u16(aux+4)&weak == 0 {
+				o.needs[library] = append(o.needs[library], version)
+			}
+			aux += t.u32(aux + 12)
+		}
+		if next == 0 {
+			return nil
+		}
+		at += next
+	}
+	return nil
+}
+
+// glibcVersion is the number of a symbol version such as GLIBC_2.34. Some versions of glibc have no number, such as
+// GLIBC_PRIVATE and GLIBC_ABI_DT_RELR.
+type glibcVersion [2]int
+
+func parseGLIBC(version string) (glibcVersion, bool) {
+	number, ok := strings.CutPrefix(version, "GLIBC_")
+	if !ok {
+		return glibcVersion{}, false
+	}
+	major, rest, _ := strings.Cut(number, ".")
+	minor, _, _ := strings.Cut(rest, ".") // the third number: 2.2.5
+	a, err1 := strconv.Atoi(major)
+	b, err2 := strconv.Atoi(minor)
+	return glibcVersion{a, b}, err1 == nil && err2 == nil
+}
+
+func (v glibcVersion) less(w glibcVersion) bool { return slices.Compare(v[:], w[:]) < 0 }
+
+func (v glibcVersion) String() string {
+	if v == (glibcVersion{}) {
+		return ""
+	}
+	return fmt.Sprintf("%d.%d", v[0], v[1])
+}
+
+// newestGLIBC returns the highest of the versions.
+func newestGLIBC(versions []string) glibcVersion {
+	var newest glibcVersion
+	for _, s := range versions {
+		if v, ok := parseGLIBC(s); ok && newest.less(v) {
+			newest = v
+		}
+	}
+	return newest
 }

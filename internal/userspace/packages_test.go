@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
 // These tests are about real packages: those of this machine, and those that
@@ -144,7 +146,7 @@ func imageOf(t *testing.T, dir, name string) string {
 
 // verbsDevices makes the part of sysfs that libibverbs reads of two HCAs, and files
 // in the place of their character devices, which it does not open to list them.
-func verbsDevices(t *testing.T, image string) []Mount {
+func verbsDevices(t *testing.T, image string) []cdi.Mount {
 	t.Helper()
 	sys, dev := t.TempDir(), t.TempDir()
 	for name, data := range map[string]string{
@@ -168,5 +170,5 @@ func verbsDevices(t *testing.T, image string) []Mount {
 		write(t, filepath.Join(dev, name), "")
 	}
 	mkdir(t, filepath.Join(image, "fixture"))
-	return []Mount{{sys, "/fixture"}, {dev, "/dev/infiniband"}}
+	return []cdi.Mount{{HostPath: sys, ContainerPath: "/fixture"}, {HostPath: dev, ContainerPath: "/dev/infiniband"}}
 }

@@ -5,15 +5,9 @@ import (
 	"debug/elf"
 	"path"
 	"slices"
-)
 
-// Mount is a bind mount of a file or directory of the host. It must be read-only
-// and may be nosuid and nodev, but not noexec: the dynamic linker maps libraries
-// as code.
-type Mount struct {
-	HostPath      string `json:"hostPath"` // may be a symbolic link on the host; mounting follows it
-	ContainerPath string `json:"containerPath"`
-}
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+)
 
 // Library is a library of the plan.
 type Library struct {
@@ -31,8 +25,9 @@ type Library struct {
 // make a new plan after an upgrade of rdma-core.
 type Plan struct {
 	Machine elf.Machine `json:"-"`
-	// Mounts are sorted by container path, which is unique.
-	Mounts []Mount `json:"mounts"`
+	// Mounts are sorted by container path, which is unique. A host path may be a symbolic link on the host; mounting
+	// follows it.
+	Mounts []cdi.Mount `json:"mounts"`
 	// ABI is the number of the private ABI between libibverbs and its providers, such as 34 in
 	// libmlx5-rdmav34.so.
 	ABI string `json:"abi"`
@@ -54,13 +49,13 @@ func newPlan(s *search) *Plan {
 	p := &Plan{
 		Machine: s.ld.machine, ABI: s.verbs.abi, Drivers: s.drivers, configured: s.configured,
 		Warnings: s.warnings, providerDir: s.verbs.providerDir,
-		Mounts: []Mount{{HostPath: "/" + s.configDir, ContainerPath: s.verbs.configDir}},
+		Mounts: []cdi.Mount{{HostPath: "/" + s.configDir, ContainerPath: s.verbs.configDir}},
 	}
 	var newest glibcVersion
 	for _, lib := range s.libraries {
 		p.Libraries = append(p.Libraries, *lib)
 		for _, at := range lib.mounts {
-			p.Mounts = append(p.Mounts, Mount{lib.HostPath, at})
+			p.Mounts = append(p.Mounts, cdi.Mount{HostPath: lib.HostPath, ContainerPath: at})
 		}
 		if v := lib.glibc(); newest.less(v) {
 			newest = v
@@ -68,7 +63,7 @@ func newPlan(s *search) *Plan {
 	}
 	p.GLIBC = newest.String()
 	slices.SortFunc(p.Libraries, func(a, b Library) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(p.Mounts, func(a, b Mount) int { return cmp.Compare(a.ContainerPath, b.ContainerPath) })
+	slices.SortFunc(p.Mounts, func(a, b cdi.Mount) int { return cmp.Compare(a.ContainerPath, b.ContainerPath) })
 	slices.Sort(p.Drivers)
 	slices.Sort(p.Warnings)
 	p.Warnings = slices.Compact(p.Warnings)
@@ -86,10 +81,11 @@ func (l *Library) glibc() glibcVersion {
 	return newest
 }
 
-// library returns a library that programs request by its SONAME.
+// library returns a library that programs request by its SONAME. It is mounted in one directory for each family of
+// distributions.
 func (l layout) library(name string, f *found) *Library {
 	lib := &Library{Name: name, HostPath: "/" + f.path, Needs: f.needs, Defines: f.defines}
-	for _, dir := range l.mountDirs() {
+	for _, dir := range []string{"/usr/lib/" + l.triplet, "/usr/lib64"} {
 		lib.mounts = append(lib.mounts, path.Join(dir, name))
 	}
 	return lib

@@ -1,6 +1,7 @@
 package userspace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,28 +15,28 @@ import (
 // HCA needs does not work; the error names the kernel driver of the HCA. It adds the other providers as well, so that
 // the host's libibverbs never loads a provider of the image.
 func (s *search) addProviders(drivers []string) error {
-	config, err := readConfig(s.ld.root, s.configDir)
+	configured, skipped, err := readConfig(s.ld.root, s.configDir)
 	if err != nil {
 		return err
 	}
-	for _, name := range config.skipped {
+	for _, name := range skipped {
 		s.warn("%s is a symbolic link, which leads nowhere in a container: replace it by a copy", name)
 	}
-	s.configured = config.drivers
+	s.configured = configured
 	wanted := wantedProviders(drivers)
 	installed, _ := s.verbs.installed(s.ld.root)
-	names := slices.Concat(config.drivers, installed, slices.Collect(maps.Keys(wanted)))
+	names := slices.Concat(configured, installed, slices.Collect(maps.Keys(wanted)))
 	slices.Sort(names)
 	var errs []error
 	for _, name := range slices.Compact(names) {
 		err := s.addProvider(name)
-		named := slices.Contains(config.drivers, name)
-		if err == nil && !named && wanted[name] != "" {
+		named := slices.Contains(configured, name)
+		if err == nil && !named && wanted[name] != nil {
 			err = s.unnamed(name)
 		}
 		switch {
-		case err != nil && wanted[name] != "":
-			errs = append(errs, fmt.Errorf("no provider for HCAs of driver %s: %w", wanted[name], err))
+		case err != nil && wanted[name] != nil:
+			errs = append(errs, fmt.Errorf("no provider for HCAs of driver %s: %w", strings.Join(wanted[name], ", "), err))
 		case err != nil:
 			s.warn("provider %s is left out: %v", name, err)
 		case named:
@@ -46,17 +47,11 @@ func (s *search) addProviders(drivers []string) error {
 }
 
 // wantedProviders returns the providers that the kernel drivers need, each with the names of its drivers.
-func wantedProviders(drivers []string) map[string]string {
-	wanted := map[string]string{}
+func wantedProviders(drivers []string) map[string][]string {
+	wanted := map[string][]string{}
 	for _, driver := range slices.Compact(slices.Sorted(slices.Values(drivers))) {
 		name := providerOf(driver)
-		if driver == "" {
-			driver = "unknown to sysfs"
-		}
-		if wanted[name] != "" {
-			driver = wanted[name] + ", " + driver
-		}
-		wanted[name] = driver
+		wanted[name] = append(wanted[name], cmp.Or(driver, "unknown to sysfs"))
 	}
 	return wanted
 }
@@ -135,12 +130,6 @@ func (s *search) missing(name, file string) error {
 
 // otherABI returns the error for a provider whose private ABI differs from the ABI in its file name.
 func (s *search) otherABI(f *found) error {
-	has := "none"
-	for _, v := range f.needs[verbsLibrary] {
-		if abi, ok := strings.CutPrefix(v, privateVersion); ok {
-			has = abi
-		}
-	}
-	return fmt.Errorf("/%s is of private ABI %s, but /%s has %s: install both from one build of rdma-core", f.path, has,
-		s.verbs.path, s.verbs.abi)
+	return fmt.Errorf("/%s is of private ABI %s, but /%s has %s: install both from one build of rdma-core", f.path,
+		privateABIs(f.needs[verbsLibrary]), s.verbs.path, s.verbs.abi)
 }

@@ -57,11 +57,7 @@ func (v *verbs) suffix() string { return "-rdmav" + v.abi + ".so" }
 // installed lists the files in the provider directory of a root: the names of providers with this ABI, and the paths of
 // files with other ABIs.
 func (v *verbs) installed(root fs.ReadLinkFS) (drivers, others []string) {
-	dir, err := hostfs.Resolve(root, strings.TrimPrefix(v.providerDir, "/"))
-	if err != nil {
-		return nil, nil
-	}
-	entries, _ := fs.ReadDir(root, dir)
+	entries, _ := hostfs.ReadDir(root, v.providerDir)
 	for _, e := range entries {
 		name, ok := strings.CutPrefix(e.Name(), "lib")
 		if !ok {
@@ -79,38 +75,30 @@ func (v *verbs) installed(root fs.ReadLinkFS) (drivers, others []string) {
 // maxConfig bounds the size of a file in the configuration directory, which has one line.
 const maxConfig = 1 << 20
 
-// configured is the content of the configuration directory.
-type configured struct {
-	drivers []string // sorted
-	skipped []string // files that a container could not read
-}
-
 // readConfig reads the names of providers as libibverbs does (read_config_file): each line is "driver NAME", and #
-// begins a comment. It skips symbolic links: the directory is mounted in the container, where a link would resolve in
-// the image.
-func readConfig(root fs.ReadLinkFS, dir string) (configured, error) {
+// begins a comment. It returns them sorted. It skips symbolic links, and returns them too: the directory is mounted in
+// the container, where a link would resolve in the image.
+func readConfig(root fs.ReadLinkFS, dir string) (drivers, skipped []string, err error) {
 	entries, err := fs.ReadDir(root, dir)
 	if err != nil {
-		return configured{}, fmt.Errorf("read the names of providers: %w", err)
+		return nil, nil, fmt.Errorf("read the names of providers: %w", err)
 	}
-	var c configured
 	for _, e := range entries {
 		name := path.Join(dir, e.Name())
+		if e.Type()&fs.ModeSymlink != 0 {
+			skipped = append(skipped, "/"+name)
+		}
 		if !e.Type().IsRegular() {
-			if e.Type()&fs.ModeSymlink != 0 {
-				c.skipped = append(c.skipped, "/"+name)
-			}
 			continue
 		}
 		data, err := hostfs.ReadFile(root, name, maxConfig)
 		if err != nil {
-			return configured{}, fmt.Errorf("read the names of providers: %w", err)
+			return nil, nil, fmt.Errorf("read the names of providers: %w", err)
 		}
-		c.drivers = append(c.drivers, parseDrivers(string(data))...)
+		drivers = append(drivers, parseDrivers(string(data))...)
 	}
-	slices.Sort(c.drivers)
-	c.drivers = slices.Compact(c.drivers)
-	return c, nil
+	slices.Sort(drivers)
+	return slices.Compact(drivers), skipped, nil
 }
 
 // parseDrivers returns the names in one file of the configuration directory.

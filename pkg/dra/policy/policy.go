@@ -2,7 +2,6 @@ package policy
 
 import (
 	"encoding/json"
-	"errors"
 	"maps"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -76,19 +75,9 @@ func (p *problems) header(f *File) {
 	if f.Kind != Kind {
 		p.add("kind", "want %s, not %q", Kind, f.Kind)
 	}
-	for _, err := range each(f.Container.Validate()) {
-		if field, ok := errors.AsType[*hostconfig.FieldError](err); ok {
-			p.add(field.Field, "%w", field.Err)
-		}
+	for _, e := range f.Container.Validate() {
+		p.add(e.Field, "%w", e.Err)
 	}
-}
-
-// each returns the single errors of a joined one.
-func each(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		return joined.Unwrap()
-	}
-	return nil
 }
 
 // unique checks that the entries of a list have different names.

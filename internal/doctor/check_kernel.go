@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // checkDrivers finds RDMA hardware without an RDMA device, and hosts without any RDMA device.
-func checkDrivers(f *facts) []Finding {
+func checkDrivers(f *facts, out *findings) {
 	vendors := map[string]bool{}
 	for _, h := range f.snap.HCAs {
 		if h.PCI != nil {
@@ -28,30 +29,23 @@ func checkDrivers(f *facts) []Finding {
 		missing[c.module] = append(missing[c.module], p.address)
 		dedicated[c.module] = dedicated[c.module] || c.dedicated || strings.HasPrefix(p.class, classInfiniBand)
 	}
-	var findings []Finding
-	for module, functions := range missing {
+	for _, module := range slices.Sorted(maps.Keys(missing)) {
 		severity := Warning
 		if dedicated[module] {
 			severity = Error
 		}
-		findings = append(findings, found(DriverMissing, severity,
-			plural(len(functions), "PCI function")+" capable of RDMA without an RDMA device").
-			about(functions...).
+		out.add(foundIn(missing[module], "driver-missing", severity, "PCI function",
+			" capable of RDMA without an RDMA device").
 			because("the driver %s creates the RDMA devices; it is not loaded, or it rejected these functions", module).
 			fix("modprobe "+quote.Shell(module), "dmesg | grep -i "+quote.Shell(module)))
 	}
-	slices.SortFunc(findings, func(a, b Finding) int { return strings.Compare(a.Reason, b.Reason) })
-	if len(findings) == 0 && len(f.snap.HCAs) == 0 {
-		findings = append(findings, f.noHCA())
+	if len(missing) == 0 && len(f.snap.HCAs) == 0 {
+		out.add(found("no-hca", Warning, "this host has no RDMA device").
+			because("/sys/class/infiniband is empty or absent, and no known RDMA hardware is on the PCI bus. For tests " +
+				"without hardware, the kernel's soft-RoCE (rdma_rxe) or soft-iWARP (siw) adds an RDMA device to a network " +
+				"interface").
+			fix("modprobe rdma_rxe && rdma link add rxe0 type rxe netdev " + quote.Shell(f.anyNetdev())))
 	}
-	return findings
-}
-
-func (f *facts) noHCA() Finding {
-	return found(NoHCA, Warning, "this host has no RDMA device").
-		because("/sys/class/infiniband is empty or absent, and no known RDMA hardware is on the PCI bus. For tests without " +
-			"hardware, the kernel's soft-RoCE (rdma_rxe) or soft-iWARP (siw) adds an RDMA device to a network interface").
-		fix("modprobe rdma_rxe && rdma link add rxe0 type rxe netdev " + quote.Shell(f.anyNetdev()))
 }
 
 // anyNetdev returns a network interface of real hardware, or a placeholder.
@@ -67,28 +61,26 @@ func (f *facts) anyNetdev() string {
 
 // checkModules checks the kernel's interfaces to user space. It looks for their directories in sysfs, because a module
 // may be built in.
-func checkModules(f *facts) []Finding {
+func checkModules(f *facts, out *findings) {
 	if len(f.snap.HCAs) == 0 {
-		return nil
+		return
 	}
-	var findings []Finding
 	if !f.sysHas("class/infiniband_verbs") {
-		findings = append(findings, found(UverbsModule, Error, "the module ib_uverbs is not loaded").
+		out.add(found("uverbs-module", Error, "the module ib_uverbs is not loaded").
 			because("without it no HCA has a uverbs node, so no program can use an HCA").
 			fix(load("ib_uverbs")...))
 	}
 	if f.snap.RDMACM == nil {
-		findings = append(findings, f.noCM())
+		out.add(f.noCM())
 	}
 	if !f.sysHas("class/infiniband_mad") && slices.ContainsFunc(f.snap.HCAs, hasMADs) {
-		findings = append(findings, found(UmadModule, Info, "the module ib_umad is not loaded").
+		out.add(found("umad-module", Info, "the module ib_umad is not loaded").
 			because("fabric tools (ibnetdiscover, perfquery, opensm) need it on the host; applications do not").
 			fix(load("ib_umad")...))
 	}
-	if !slices.ContainsFunc(findings, func(f Finding) bool { return f.Severity != Info }) {
-		findings = append(findings, found(ModulesOK, OK, "the modules that containers need are loaded"))
+	if !slices.ContainsFunc(*out, func(f Finding) bool { return f.Severity != Info }) {
+		out.add(found("modules-ok", OK, "the modules that containers need are loaded"))
 	}
-	return findings
 }
 
 func (f *facts) noCM() Finding {
@@ -99,7 +91,7 @@ func (f *facts) noCM() Finding {
 	} else if !f.needsCM() {
 		severity, reason = Info, "programs do not need it for EFA"
 	}
-	return found(CMModule, severity, "the module rdma_ucm is not loaded").
+	return found("rdma-cm-module", severity, "the module rdma_ucm is not loaded").
 		because("without it there is no /dev/infiniband/rdma_cm: %s", reason).
 		fix(load("rdma_ucm")...)
 }
@@ -121,7 +113,7 @@ func hasMADs(h rdma.HCA) bool {
 }
 
 // checkDevices reports devices that cannot be read or used.
-func checkDevices(f *facts) []Finding {
+func checkDevices(f *facts, out *findings) {
 	var unreadable, unusable, readErrors, useErrors []string
 	for _, p := range f.snap.Problems {
 		unreadable = append(unreadable, cmp.Or(p.IBDev, "host"))
@@ -133,19 +125,53 @@ func checkDevices(f *facts) []Finding {
 			useErrors = append(useErrors, err.Error())
 		}
 	}
-	var findings []Finding
 	if len(unreadable) > 0 {
 		unreadable = unique(unreadable)
-		findings = append(findings, found(HCAUnreadable, Warning,
-			"attributes of "+plural(len(unreadable), "RDMA device")+" cannot be read").
+		out.add(found("hca-unreadable", Warning, "attributes of "+plural(len(unreadable), "RDMA device")+" cannot be read").
 			about(unreadable...).because("%s", shorten(readErrors, "; ")).
 			fix("dmesg | grep -iE 'infiniband|rdma|mlx|firmware'"))
 	}
-	if len(unusable) > 0 {
-		findings = append(findings, found(HCAUnusable, Info,
-			plural(len(unusable), "RDMA device")+" that no container can use").
-			about(unusable...).because("%s", shorten(useErrors, "; ")).
-			fix("cdi-gen list"))
+	out.add(foundIn(unusable, "hca-unusable", Info, "RDMA device", " that no container can use").
+		because("%s", shorten(useErrors, "; ")).
+		fix("cdi-gen list"))
+}
+
+// checkNetns checks whether all network namespaces share the RDMA devices.
+func checkNetns(f *facts, out *findings) {
+	const shared = "RDMA devices are shared by all network namespaces"
+	switch {
+	case f.snap.NetnsMode == rdma.NetnsExclusive:
+		out.add(found("netns-exclusive", Error, "RDMA devices are bound to network namespaces (exclusive mode)").
+			because("a container with its own network gets the node but cannot open it: the kernel returns EPERM outside the " +
+				"device's namespace. The fix reboots, because the mode cannot change while other namespaces exist").
+			fix("mkdir -p /etc/modprobe.d && echo 'options ib_core netns_mode=1' > /etc/modprobe.d/rdma-netns.conf && reboot"))
+	case len(f.snap.HCAs) == 0:
+	case f.snap.NetnsMode == rdma.NetnsUnknown:
+		out.add(found("netns-ok", OK, shared+" (the kernel does not report the mode; before 5.2 they always are)"))
+	default:
+		out.add(found("netns-ok", OK, shared))
 	}
-	return findings
+}
+
+// Files of the rdma controller in cgroup v2, in cgroup v2 beside v1, and in cgroup v1.
+const (
+	cgroupV2     = "fs/cgroup/cgroup.controllers"
+	cgroupHybrid = "fs/cgroup/unified/cgroup.controllers"
+	cgroupV1     = "fs/cgroup/rdma"
+)
+
+// checkRDMACgroup checks for the controller that limits handles and objects.
+func checkRDMACgroup(f *facts, out *findings) {
+	controllers := strings.Fields(f.sysRead(cgroupV2) + " " + f.sysRead(cgroupHybrid))
+	switch {
+	case !f.sysHas("fs/cgroup"):
+	case slices.Contains(controllers, "rdma"):
+		out.add(found("rdma-cgroup-ok", OK, "the rdma cgroup controller is available (cgroup v2)"))
+	case f.sysHas(cgroupV1):
+		out.add(found("rdma-cgroup-ok", OK, "the rdma cgroup controller is available (cgroup v1)"))
+	default:
+		out.add(found("rdma-cgroup-missing", Info, "the rdma cgroup controller is not available").
+			because("limits on the handles and objects of a container have no effect; nothing else depends on it").
+			fix("grep CGROUP_RDMA /boot/config-$(uname -r); cat /proc/cgroups"))
+	}
 }
