@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/structured"
@@ -228,27 +229,24 @@ func (v *view) ruleByAmount(
 
 // capacities returns the requested and the total capacities of a device.
 func capacities(want *resourceapi.CapacityRequirements, d *device) string {
+	var wanted map[resourceapi.QualifiedName]resource.Quantity
+	if want != nil {
+		wanted = want.Requests
+	}
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(d.Capacity)) {
 		c := d.Capacity[name]
-		amount := ""
-		if want != nil {
-			if q, ok := want.Requests[name]; ok {
-				amount = q.String()
-			}
+		amount, ok := wanted[name]
+		if !ok && c.RequestPolicy != nil && c.RequestPolicy.Default != nil && !c.RequestPolicy.Default.IsZero() {
+			amount, ok = *c.RequestPolicy.Default, true
 		}
-		if amount == "" && c.RequestPolicy != nil && c.RequestPolicy.Default != nil && !c.RequestPolicy.Default.IsZero() {
-			amount = c.RequestPolicy.Default.String()
-		}
-		if amount != "" {
-			parts = append(parts, fmt.Sprintf("%s of %s %s", amount, c.Value.String(), name))
+		if ok {
+			parts = append(parts, fmt.Sprintf("%s of %s %s", amount.String(), c.Value.String(), name))
 		}
 	}
-	if want != nil {
-		for _, name := range slices.Sorted(maps.Keys(want.Requests)) {
-			if _, ok := d.Capacity[name]; !ok {
-				parts = append(parts, fmt.Sprintf("%s, which it does not have", name))
-			}
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if _, ok := d.Capacity[name]; !ok {
+			parts = append(parts, fmt.Sprintf("%s, which it does not have", name))
 		}
 	}
 	return strings.Join(parts, ", ")
