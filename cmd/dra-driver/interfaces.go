@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -31,15 +30,6 @@ func (i *interfaceFlags) registerHost(f *pflag.FlagSet, env func(string) string,
 	f.BoolVar(&i.attach, "attach-interfaces", false, attach)
 	f.StringVar(&i.nodeIPs, "node-ips", env("NODE_IPS"),
 		"addresses of this node, separated by commas: their interfaces stay on the host (default $NODE_IPS)")
-}
-
-// apply adds the flags to the configuration of the driver.
-func (i *interfaceFlags) apply(cfg *dra.Config, hookDir string) error {
-	if i.attach && hookDir == "" {
-		return usageError{errors.New("--attach-interfaces needs the hook, which keeps a container from starting without " +
-			"its interface: set --hook-dir")}
-	}
-	return i.configure(cfg)
 }
 
 // configure opens the host's interfaces, if the flags ask for that.

@@ -31,8 +31,6 @@ const badFlags = "bad flags or arguments"
 // usageError is an error in flags, arguments or environment.
 type usageError struct{ error }
 
-func (e usageError) Unwrap() error { return e.error }
-
 func main() {
 	logTo(quote.Writer(os.Stderr))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

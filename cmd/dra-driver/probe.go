@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
@@ -25,7 +24,6 @@ import (
 // probe calls a running driver over the sockets that the kubelet uses.
 type probe struct {
 	cfg     dra.Config
-	podUID  string
 	ready   bool
 	timeout time.Duration
 	out     io.Writer
@@ -55,7 +53,7 @@ These do not fail the probe, because a restart would not help.
 	}
 	f := cmd.Flags()
 	f.StringVar(&p.cfg.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "root directory of the kubelet")
-	f.StringVar(&p.podUID, "pod-uid", env("POD_UID"), "UID of the driver's pod (default $POD_UID)")
+	f.StringVar((*string)(&p.cfg.PodUID), "pod-uid", env("POD_UID"), "UID of the driver's pod (default $POD_UID)")
 	f.BoolVar(&p.ready, "ready", false, "also require that the kubelet has registered the driver")
 	f.DurationVar(&p.timeout, "timeout", 5*time.Second, "time for all calls")
 	return cmd
@@ -65,8 +63,8 @@ These do not fail the probe, because a restart would not help.
 func (p *probe) registrar(ctx context.Context) error {
 	dir := p.cfg.RegistrarDir()
 	path := filepath.Join(dir, plan.DriverName+"-reg.sock")
-	if p.podUID != "" {
-		path = filepath.Join(dir, kubeletplugin.RollingUpdateRegistrarSocketFile(dir, plan.DriverName, types.UID(p.podUID)))
+	if p.cfg.PodUID != "" {
+		path = filepath.Join(dir, kubeletplugin.RollingUpdateRegistrarSocketFile(dir, plan.DriverName, p.cfg.PodUID))
 	}
 	return call(path, func(conn *grpc.ClientConn) error {
 		var header metadata.MD
@@ -93,8 +91,8 @@ func (p *probe) registrar(ctx context.Context) error {
 // plugin calls the driver to prepare no claims.
 func (p *probe) plugin(ctx context.Context) error {
 	name := "dra.sock"
-	if p.podUID != "" {
-		name = "dra-" + p.podUID + ".sock"
+	if p.cfg.PodUID != "" {
+		name = "dra-" + string(p.cfg.PodUID) + ".sock"
 	}
 	return call(filepath.Join(p.cfg.PluginDir(), name), func(conn *grpc.ClientConn) error {
 		_, err := drapb.NewDRAPluginClient(conn).NodePrepareResources(ctx, &drapb.NodePrepareResourcesRequest{})

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
@@ -34,9 +33,7 @@ import (
 // serve holds the flags of the driver.
 type serve struct {
 	cfg         dra.Config
-	podUID      string
 	kubeconfig  string
-	memlock     string
 	moveDevices bool
 	interfaces  interfaceFlags
 	hook        hookFlags
@@ -48,7 +45,7 @@ var serveCodes = exitcode.List{
 }
 
 func newServe(env func(string) string) *cobra.Command {
-	s := &serve{}
+	s := &serve{cfg: dra.Config{Site: plan.DefaultSite()}}
 	cmd := &cobra.Command{
 		Use:   "dra-driver",
 		Short: "Kubernetes DRA node driver for RDMA devices",
@@ -69,7 +66,7 @@ standard error.
 
 func (s *serve) register(f *pflag.FlagSet, env func(string) string) {
 	f.StringVar(&s.cfg.NodeName, "node-name", env("NODE_NAME"), "Kubernetes name of this node (default $NODE_NAME)")
-	f.StringVar(&s.podUID, "pod-uid", env("POD_UID"), "UID of the driver's pod, for rolling updates (default $POD_UID)")
+	f.StringVar((*string)(&s.cfg.PodUID), "pod-uid", env("POD_UID"), "UID of the driver's pod, for rolling updates (default $POD_UID)")
 	f.StringVar(&s.cfg.HostRoot, "host-root", "/", "directory that holds the host's sys and dev")
 	f.StringVar(&s.cfg.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "root directory of the kubelet")
 	f.StringVar(&s.cfg.StateDir, "state-dir", "/run/rdma.dev/state",
@@ -78,7 +75,7 @@ func (s *serve) register(f *pflag.FlagSet, env func(string) string) {
 	f.StringVar(&s.cfg.CDIDir, "cdi-dir", cdi.DynamicDir, "directory of the CDI specs of claims")
 	f.StringVar(&s.kubeconfig, "kubeconfig", env("KUBECONFIG"),
 		"kubeconfig file (default $KUBECONFIG, else the pod's service account)")
-	f.StringVar(&s.memlock, "memlock", string(v1alpha1.MemlockUnlimited),
+	f.StringVar((*string)(&s.cfg.Site.Memlock), "memlock", string(v1alpha1.MemlockUnlimited),
 		"soft locked memory limit to raise containers to whose claim and class say nothing, no bound: unlimited, a "+
 			"quantity such as 4Gi, or inherit")
 	f.StringVar(&s.cfg.PolicyFile, "config", "", "configuration file of the site: which devices each HCA publishes, "+
@@ -109,9 +106,6 @@ func (s *serve) register(f *pflag.FlagSet, env func(string) string) {
 }
 
 func (s *serve) run(ctx context.Context) error {
-	s.cfg.PodUID = types.UID(s.podUID)
-	s.cfg.Site = plan.DefaultSite()
-	s.cfg.Site.Memlock = v1alpha1.Memlock(s.memlock)
 	if s.moveDevices && s.hook.dir == "" {
 		return usageError{errors.New("--move-devices needs the hook, which keeps a container from starting without its " +
 			"devices: set --hook-dir")}
@@ -120,7 +114,11 @@ func (s *serve) run(ctx context.Context) error {
 	if s.cfg.Mover, err = newMover(s.moveDevices); err != nil {
 		return err
 	}
-	if err := s.interfaces.apply(&s.cfg, s.hook.dir); err != nil {
+	if s.interfaces.attach && s.hook.dir == "" {
+		return usageError{errors.New("--attach-interfaces needs the hook, which keeps a container from starting without " +
+			"its interface: set --hook-dir")}
+	}
+	if err := s.interfaces.configure(&s.cfg); err != nil {
 		return err
 	}
 	if err := s.cfg.Validate(); err != nil {
@@ -140,7 +138,12 @@ func (s *serve) run(ctx context.Context) error {
 		return err
 	}
 	s.cfg.Troubles = client.Troubles
-	presence, err := s.enter()
+	boot, err := claimstore.ReadBoot()
+	if err != nil {
+		return err
+	}
+	// The mark of this driver lasts until leave, or until the process ends.
+	presence, err := claimstore.Enter(s.cfg.StateDir, s.cfg.PluginDir(), boot)
 	if err != nil {
 		return err
 	}
@@ -157,7 +160,7 @@ func (s *serve) run(ctx context.Context) error {
 	}
 	klog.FromContext(ctx).Info("Starting", "version", version.String("dra-driver"), "node", s.cfg.NodeName)
 	page := statuspage.Handler(driver.Status)
-	defer serveStatus(ctx, statusSocket(&s.cfg, s.podUID), page)()
+	defer serveStatus(ctx, statusSocket(&s.cfg), page)()
 	defer s.metrics.start(ctx, s.cfg.Metrics, driver, page, client)()
 	if err := driver.Run(ctx); err != nil {
 		return err
@@ -172,16 +175,6 @@ func newMover(on bool) (node.Mover, error) {
 		return nil, nil
 	}
 	return rdmanetns.NewHost()
-}
-
-// enter creates the directory of the claim records and marks this driver as present. The mark lasts until leave, or
-// until the process ends.
-func (s *serve) enter() (*claimstore.Presence, error) {
-	boot, err := claimstore.ReadBoot()
-	if err != nil {
-		return nil, err
-	}
-	return claimstore.Enter(s.cfg.StateDir, s.cfg.PluginDir(), boot)
 }
 
 // leave removes the driver's files from the node if no claim is prepared and no other driver runs, as after an

@@ -26,7 +26,6 @@ import (
 // may read the page, even if the driver has no HTTP address.
 type status struct {
 	cfg     dra.Config
-	podUID  string
 	output  string
 	timeout time.Duration
 }
@@ -57,23 +56,23 @@ of the host; the JSON form has the data of this picture.
 	}
 	f := cmd.Flags()
 	f.StringVar(&s.cfg.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "root directory of the kubelet")
-	f.StringVar(&s.podUID, "pod-uid", env("POD_UID"), "UID of the driver's pod (default $POD_UID)")
+	f.StringVar((*string)(&s.cfg.PodUID), "pod-uid", env("POD_UID"), "UID of the driver's pod (default $POD_UID)")
 	f.StringVarP(&s.output, "output", "o", "table", "`FORMAT`: table, json or html")
 	f.DurationVar(&s.timeout, "timeout", 30*time.Second, "time for the answer")
 	return cmd
 }
 
 // statusSocket returns the path of the driver's status socket.
-func statusSocket(cfg *dra.Config, podUID string) string {
+func statusSocket(cfg *dra.Config) string {
 	name := "status.sock"
-	if podUID != "" {
-		name = "status-" + podUID + ".sock"
+	if cfg.PodUID != "" {
+		name = "status-" + string(cfg.PodUID) + ".sock"
 	}
 	return filepath.Join(cfg.PluginDir(), name)
 }
 
 func (s *status) print(ctx context.Context, out io.Writer) error {
-	socket := statusSocket(&s.cfg, s.podUID)
+	socket := statusSocket(&s.cfg)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
@@ -102,14 +101,13 @@ func (s *status) print(ctx context.Context, out io.Writer) error {
 // serveStatus serves the status page on a socket. The caller must call stop. Only root can open the socket's directory.
 // If the socket fails, the driver runs without it.
 func serveStatus(ctx context.Context, socket string, page http.Handler) (stop func()) {
-	logger := klog.FromContext(ctx)
-	if _, err := sockets.Sweep(0, socket); err != nil { // an earlier container of this pod may have left the socket
-		logger.Error(err, "No status on a socket")
-		return func() {}
+	_, err := sockets.Sweep(0, socket) // an earlier container of this pod may have left the socket
+	var listener net.Listener
+	if err == nil {
+		listener, err = new(net.ListenConfig).Listen(ctx, "unix", socket)
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "unix", socket)
 	if err != nil {
-		logger.Error(err, "No status on a socket")
+		klog.FromContext(ctx).Error(err, "No status on a socket")
 		return func() {}
 	}
 	mux := http.NewServeMux()

@@ -4,14 +4,16 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/pager"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/exitcode"
+	"github.com/rdma-dev/dra-driver-rdma/internal/table"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
@@ -53,14 +55,13 @@ func checkUninstall(ctx context.Context, client kubernetes.Interface, out io.Wri
 	if len(claims) == 0 {
 		return nil
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "NAMESPACE\tCLAIM\tNODE\tDEVICE\tUSED BY")
+	var rows [][]string
 	for _, c := range claims {
-		for _, r := range plan.Results(&c) {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", c.Namespace, c.Name, r.Pool, r.Device, usedBy(&c))
+		for _, r := range plan.Results(c) {
+			rows = append(rows, []string{c.Namespace, c.Name, r.Pool, r.Device, usedBy(c)})
 		}
 	}
-	if err := w.Flush(); err != nil {
+	if err := table.Write(out, "NAMESPACE\tCLAIM\tNODE\tDEVICE\tUSED BY", rows); err != nil {
 		return fmt.Errorf("print the claims: %w", err)
 	}
 	return fmt.Errorf("%d claims have devices of driver %s: delete the pods that use them first, and the claims that "+
@@ -69,26 +70,20 @@ func checkUninstall(ctx context.Context, client kubernetes.Interface, out io.Wri
 		"is installed again", len(claims), plan.DriverName)
 }
 
-// pageSize bounds the number of claims in one answer of the API server. A large cluster has tens of thousands of
-// claims.
-const pageSize = 500
-
-func claimsInUse(ctx context.Context, client kubernetes.Interface) ([]resourceapi.ResourceClaim, error) {
-	var found []resourceapi.ResourceClaim
-	for options := (metav1.ListOptions{Limit: pageSize}); ; {
-		page, err := client.ResourceV1().ResourceClaims(metav1.NamespaceAll).List(ctx, options)
-		if err != nil {
-			return nil, fmt.Errorf("list the ResourceClaims of all namespaces: %w", err)
+// claimsInUse reads the claims in pages. A large cluster has tens of thousands of claims.
+func claimsInUse(ctx context.Context, client kubernetes.Interface) (found []*resourceapi.ResourceClaim, err error) {
+	err = pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return client.ResourceV1().ResourceClaims(metav1.NamespaceAll).List(ctx, o)
+	}).EachListItem(ctx, metav1.ListOptions{}, func(item runtime.Object) error {
+		if c := item.(*resourceapi.ResourceClaim); len(plan.Results(c)) > 0 {
+			found = append(found, c)
 		}
-		for _, c := range page.Items {
-			if len(plan.Results(&c)) > 0 {
-				found = append(found, c)
-			}
-		}
-		if options.Continue = page.Continue; options.Continue == "" {
-			return found, nil
-		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the ResourceClaims of all namespaces: %w", err)
 	}
+	return found, nil
 }
 
 // usedBy returns the first user of a claim and the number of others, as text.

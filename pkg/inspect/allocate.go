@@ -87,12 +87,9 @@ var pinClass = &resourceapi.DeviceClass{
 // taints are. The allocator sees only this device and the held ones of its pool, because
 // other devices would only take time.
 func (v *view) available(ctx context.Context, d *device, capacity *resourceapi.CapacityRequirements) (bool, error) {
-	node, err := v.nodeOf(d)
-	if errors.Is(err, errNoNode) {
+	node := v.nodeOf(d)
+	if node == nil {
 		return false, nil
-	}
-	if err != nil {
-		return false, err
 	}
 	var pool []*resourceapi.ResourceSlice
 	for _, s := range v.pool[idOf(d.slice)].slices {

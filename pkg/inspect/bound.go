@@ -68,13 +68,9 @@ func (w *inquiry) checkAllocated(claim *resourceapi.ResourceClaim) {
 			}
 		}
 	}
-	published := map[structured.DeviceID]*device{}
-	for _, d := range w.devices {
-		published[d.id] = d
-	}
 	for _, r := range resultsOf(claim) {
 		id := structured.MakeDeviceID(r.Driver, r.Pool, r.Device)
-		d := published[id]
+		d := w.known[id]
 		if d == nil {
 			w.find(Finding{
 				Reason: "DeviceNotPublished", Claim: claim.Name, Devices: []string{deviceName(id)},
@@ -109,10 +105,10 @@ func (w *inquiry) notStarted() {
 			Message: "node " + node.Name + " is not ready", Remedy: "look at its kubelet",
 		})
 	}
-	if slices.ContainsFunc(w.wanted, func(want *wanted) bool { return ours(want.claim) }) {
+	if slices.ContainsFunc(w.wanted, func(want *wanted) bool { return claimNode(want.claim) != "" }) {
 		w.checkDriver(pod.Spec.NodeName)
 	}
-	if message := last(w.eventsOf("FailedPrepareDynamicResources")); message != "" {
+	if message := w.lastEvent("FailedPrepareDynamicResources"); message != "" {
 		w.find(Finding{
 			Reason: "PrepareFailed", Node: pod.Spec.NodeName,
 			Message: "the devices could not be prepared: " + oneLine(message),

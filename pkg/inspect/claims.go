@@ -56,10 +56,6 @@ type Claim struct {
 // selectors.
 func (c *Cluster) ListClaims(ctx context.Context) []Claim {
 	v := c.view()
-	ibdevs := map[structured.DeviceID]string{}
-	for _, d := range v.ours() {
-		ibdevs[d.id] = d.text("ibdev")
-	}
 	rdma := v.classesOfDriver(ctx)
 	var out []Claim
 	for i := range c.Claims {
@@ -69,7 +65,7 @@ func (c *Cluster) ListClaims(ctx context.Context) []Claim {
 		}
 		out = append(out, Claim{
 			Namespace: claim.Namespace, Name: claim.Name, State: stateOf(claim), Node: claimNode(claim),
-			Classes: classesOf(claim), Devices: allocatedTo(claim), IBDevs: ibdevsOf(claim, ibdevs), Pods: podsOf(claim),
+			Classes: classesOf(claim), Devices: allocatedTo(claim), IBDevs: v.ibdevsOf(claim), Pods: podsOf(claim),
 			NotReady: notReady(claim), Created: claim.CreationTimestamp,
 		})
 	}
@@ -95,7 +91,7 @@ func (v *view) classesOfDriver(ctx context.Context) map[string]bool {
 
 func concerns(claim *resourceapi.ResourceClaim, classes map[string]bool) bool {
 	if claim.Status.Allocation != nil {
-		return ours(claim)
+		return claimNode(claim) != ""
 	}
 	return slices.ContainsFunc(classesOf(claim), func(name string) bool {
 		known, ok := classes[name]
@@ -127,13 +123,6 @@ func resultsOf(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAllo
 	return claim.Status.Allocation.Devices.Results
 }
 
-// ours reports whether a claim was allocated a device of this driver.
-func ours(claim *resourceapi.ResourceClaim) bool {
-	return slices.ContainsFunc(resultsOf(claim), func(r resourceapi.DeviceRequestAllocationResult) bool {
-		return r.Driver == driver
-	})
-}
-
 // allocatedTo lists the devices of a claim without duplicates.
 func allocatedTo(claim *resourceapi.ResourceClaim) []string {
 	var out []string
@@ -143,17 +132,19 @@ func allocatedTo(claim *resourceapi.ResourceClaim) []string {
 	return out
 }
 
-func ibdevsOf(claim *resourceapi.ResourceClaim, names map[structured.DeviceID]string) []string {
+func (v *view) ibdevsOf(claim *resourceapi.ResourceClaim) []string {
 	var out []string
 	for _, r := range resultsOf(claim) {
-		if name := names[structured.MakeDeviceID(r.Driver, r.Pool, r.Device)]; name != "" {
-			out = appendNew(out, name)
+		d := v.known[structured.MakeDeviceID(r.Driver, r.Pool, r.Device)]
+		if d != nil && r.Driver == driver && d.text("ibdev") != "" {
+			out = appendNew(out, d.text("ibdev"))
 		}
 	}
 	return out
 }
 
-// claimNode returns the node of a claim's devices: the driver's pools have the names of their nodes.
+// claimNode returns the node of a claim's devices of this driver, "" if it has none: the driver's
+// pools have the names of their nodes.
 func claimNode(claim *resourceapi.ResourceClaim) string {
 	for _, r := range resultsOf(claim) {
 		if r.Driver == driver {

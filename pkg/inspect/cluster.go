@@ -38,13 +38,15 @@ type view struct {
 	cel      *cel.Cache
 	slices   []*resourceapi.ResourceSlice // of the current generations
 	devices  []*device                    // of complete pools, by node, in the order of allocation
-	pool     map[poolID]*pool
-	taken    structured.AllocatedState // by all claims
-	partial  []string                  // pools with missing slices: the scheduler allocates nothing from them
-	holders  map[structured.DeviceID][]holder
-	classes  map[string]*resourceapi.DeviceClass
-	nodes    map[string]*corev1.Node
-	guessed  bool // the nodes come from slices, and only their names are known
+	// known has the devices by their names.
+	known   map[structured.DeviceID]*device
+	pool    map[poolID]*pool
+	taken   structured.AllocatedState // by all claims
+	partial []string                  // pools with missing slices: the scheduler allocates nothing from them
+	holders map[structured.DeviceID][]holder
+	classes map[string]*resourceapi.DeviceClass
+	nodes   map[string]*corev1.Node
+	guessed bool // the nodes come from slices, and only their names are known
 }
 
 // poolID identifies a pool. pool has its slices and devices.
@@ -69,12 +71,16 @@ type holder struct {
 	result *resourceapi.DeviceRequestAllocationResult
 }
 
-func (h holder) admin() bool { return h.result.AdminAccess != nil && *h.result.AdminAccess }
+// admin is an administrator's access, which takes nothing from others.
+func (h holder) admin() bool     { return deref(h.result.AdminAccess) }
+func (h holder) takes() bool     { return !h.admin() }
+func (h holder) exclusive() bool { return !h.admin() && h.result.ShareID == nil }
 
 func (c *Cluster) view() *view {
 	v := &view{
 		Cluster: c, features: featuresOf(c), holders: map[structured.DeviceID][]holder{},
 		classes: map[string]*resourceapi.DeviceClass{}, nodes: map[string]*corev1.Node{}, pool: map[poolID]*pool{},
+		known: map[structured.DeviceID]*device{},
 	}
 	v.cel = cel.NewCache(1000, cel.Features{
 		EnableConsumableCapacity: v.features.ConsumableCapacity, EnableListTypeAttributes: v.features.ListTypeAttributes,
@@ -151,10 +157,10 @@ func (v *view) pools() {
 		}
 		p.slices = append(p.slices, s)
 		for i := range s.Spec.Devices {
-			d := &s.Spec.Devices[i]
-			p.devices = append(p.devices, &device{d, structured.MakeDeviceID(s.Spec.Driver, s.Spec.Pool.Name, d.Name), s})
+			id := structured.MakeDeviceID(s.Spec.Driver, s.Spec.Pool.Name, s.Spec.Devices[i].Name)
+			d := &device{&s.Spec.Devices[i], id, s}
+			p.devices, v.devices, v.known[id] = append(p.devices, d), append(v.devices, d), d
 		}
-		v.devices = append(v.devices, p.devices[len(p.devices)-len(s.Spec.Devices):]...)
 	}
 }
 
@@ -215,11 +221,6 @@ func deviceName(id structured.DeviceID) string {
 		name = id.Driver.String() + "/" + name
 	}
 	return name
-}
-
-// ours returns the devices of this driver.
-func (v *view) ours() []*device {
-	return slices.DeleteFunc(slices.Clone(v.devices), func(d *device) bool { return d.slice.Spec.Driver != driver })
 }
 
 // allocated sums up the allocations of claims as the scheduler's plugin does: devices, shares, and

@@ -59,8 +59,8 @@ func (c *Cluster) ListDevices(ctx context.Context, f DeviceFilter) ([]Device, er
 		return nil, err
 	}
 	var out []Device
-	for _, d := range v.ours() {
-		if len(f.Nodes) > 0 && !slices.Contains(f.Nodes, d.node()) {
+	for _, d := range v.devices {
+		if d.slice.Spec.Driver != driver || len(f.Nodes) > 0 && !slices.Contains(f.Nodes, d.node()) {
 			continue
 		}
 		i, err := v.firstMismatch(ctx, selectors, d)
@@ -115,10 +115,10 @@ func (v *view) report(ctx context.Context, d *device) (Device, error) {
 
 // state calls the allocator where the claims of the device do not determine the state.
 func (v *view) state(ctx context.Context, d *device) (DeviceState, error) {
-	if len(v.exclusiveHolders(d.id)) > 0 {
+	if slices.ContainsFunc(v.holders[d.id], holder.exclusive) {
 		return DeviceAllocated, nil
 	}
-	ruling, err := v.ruleByAmount(ctx, request{}, d)
+	ruling, err := v.ruleByAmount(ctx, nil, d)
 	switch {
 	case timeIsOver(err):
 		return "", err
@@ -128,7 +128,7 @@ func (v *view) state(ctx context.Context, d *device) (DeviceState, error) {
 		return DeviceExcluded, nil
 	case ruling.Reason != "":
 		return DeviceFull, nil
-	case slices.ContainsFunc(v.holders[d.id], func(h holder) bool { return !h.admin() }):
+	case slices.ContainsFunc(v.holders[d.id], holder.takes):
 		return DeviceShared, nil
 	}
 	return DeviceFree, nil
@@ -136,10 +136,10 @@ func (v *view) state(ctx context.Context, d *device) (DeviceState, error) {
 
 // used sums up the capacities of a shared device that claims hold.
 func (v *view) used(d *device) map[string]Capacity {
-	out := map[string]Capacity{}
 	if !deref(d.AllowMultipleAllocations) {
 		return nil
 	}
+	out := map[string]Capacity{}
 	for name, c := range d.Capacity {
 		sum := c.Value.DeepCopy()
 		sum.Set(0)
@@ -181,16 +181,11 @@ func value(a resourceapi.DeviceAttribute) any {
 }
 
 // text returns an attribute as text, "" if it is absent.
-func (d *device) text(name resourceapi.QualifiedName) string { return textOf(d.Attributes, name) }
-
-func textOf(
-	attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute, name resourceapi.QualifiedName,
-) string {
-	a, ok := attributes[name]
-	if !ok {
-		return ""
+func (d *device) text(name resourceapi.QualifiedName) string {
+	if a, ok := d.Attributes[name]; ok {
+		return fmt.Sprint(value(a))
 	}
-	return fmt.Sprint(value(a))
+	return ""
 }
 
 // tainted reports whether a taint keeps new claims away.

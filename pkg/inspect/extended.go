@@ -33,7 +33,8 @@ func (w *inquiry) extended() {
 		switch {
 		case w.offered(amount.name): // a device plugin provides it
 		case class != nil:
-			claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, amount.request(class.Name))
+			amount.request.Exactly.DeviceClassName = class.Name
+			claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, amount.request)
 			names = appendNew(names, string(amount.name))
 		case pod.Spec.NodeName == "":
 			w.find(Finding{
@@ -62,18 +63,8 @@ func (w *inquiry) offered(name corev1.ResourceName) bool {
 type amount struct {
 	name      corev1.ResourceName
 	container string
-	of, nth   int // index of the container, and of the resource in it
-	count     int64
-}
-
-// request returns the scheduler's request for it: without selectors and constraints.
-func (a amount) request(class string) resourceapi.DeviceRequest {
-	return resourceapi.DeviceRequest{
-		Name: fmt.Sprintf("container-%d-request-%d", a.of, a.nth),
-		Exactly: &resourceapi.ExactDeviceRequest{
-			DeviceClassName: class, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: a.count,
-		},
-	}
+	// request is the scheduler's request for it: without selectors and constraints.
+	request resourceapi.DeviceRequest
 }
 
 // extendedResources lists the extended resources of the containers that run at the same time. An init
@@ -85,10 +76,14 @@ func extendedResources(pod *corev1.Pod) []amount {
 		if i < len(pod.Spec.InitContainers) && deref(c.RestartPolicy) != corev1.ContainerRestartPolicyAlways {
 			continue
 		}
-		names := slices.Sorted(maps.Keys(c.Resources.Requests))
-		for nth, name := range names {
+		for nth, name := range slices.Sorted(maps.Keys(c.Resources.Requests)) {
 			if q := c.Resources.Requests[name]; isExtended(name) && !q.IsZero() {
-				out = append(out, amount{name, c.Name, i, nth, q.Value()})
+				out = append(out, amount{name, c.Name, resourceapi.DeviceRequest{
+					Name: fmt.Sprintf("container-%d-request-%d", i, nth),
+					Exactly: &resourceapi.ExactDeviceRequest{
+						AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: q.Value(),
+					},
+				}})
 			}
 		}
 	}

@@ -3,7 +3,6 @@ package inspect
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,7 +10,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/structured"
 )
 
@@ -121,28 +122,26 @@ func (v *view) judge(ctx context.Context, r request, shut map[string]string) (*R
 			report.Free[d.node()] = append(report.Free[d.node()], d.String())
 			continue
 		}
-		collect(rulings, ruling, d)
+		ruling = merged(rulings, ruling)
+		ruling.Devices = append(ruling.Devices, d.String())
 	}
 	report.Devices, report.Nodes = len(devices), len(on)
 	report.RuledOut = sorted(rulings)
 	return report, nil
 }
 
-// collect adds a device to the ruling with the same reason.
-func collect(rulings map[string]*Ruling, ruling *Ruling, d *device) {
+// merged adds a ruling to the one with the same reason, and returns that one.
+func merged(rulings map[string]*Ruling, ruling *Ruling) *Ruling {
 	key := string(ruling.Reason) + ruling.Detail
 	all := rulings[key]
 	if all == nil {
-		all = &Ruling{
-			Reason: ruling.Reason, Detail: ruling.Detail, taint: ruling.taint,
-			claims: map[*resourceapi.ResourceClaim]int{},
-		}
-		rulings[key] = all
+		rulings[key] = ruling
+		return ruling
 	}
-	all.Devices = append(all.Devices, d.String())
 	for claim := range ruling.claims {
 		all.claims[claim]++
 	}
+	return all
 }
 
 func sorted(rulings map[string]*Ruling) []*Ruling {
@@ -170,32 +169,32 @@ func (r *Ruling) holders() []*resourceapi.ResourceClaim {
 // rule returns the first reason why a request cannot get a device. The ruling has no reason if the
 // request can get it.
 func (v *view) rule(ctx context.Context, r request, d *device, shut map[string]string) (*Ruling, error) {
-	if i, err := v.firstMismatch(ctx, r.selectors, d); err != nil {
+	if i, err := v.firstMismatch(ctx, *r.selectors, d); err != nil {
 		return &Ruling{}, fmt.Errorf("selector %d of request %s: %w", i+1, r.name, err)
 	} else if i >= 0 {
-		expression := oneLine(r.selectors[i].CEL.Expression)
+		expression := oneLine((*r.selectors)[i].CEL.Expression)
 		return &Ruling{Reason: RuledSelector, Detail: fmt.Sprintf("selector %d: %s", i+1, expression)}, nil
 	}
 	if why, ok := shut[d.node()]; ok && d.node() != "" {
 		return &Ruling{Reason: RuledNode, Detail: why}, nil
 	}
-	if taint := untolerated(d, r.tolerations); taint != nil {
+	if taint := untolerated(d, *r.tolerations); taint != nil {
 		return &Ruling{Reason: RuledTaint, taint: taint.Key, Detail: fmt.Sprintf("%s (%s)", taint.Key, taint.Effect)}, nil
 	}
 	if r.admin {
 		return &Ruling{}, nil
 	}
-	if claims := v.exclusiveHolders(d.id); len(claims) > 0 {
+	if claims := v.claimsOn(d.id, holder.exclusive); len(claims) > 0 {
 		return &Ruling{Reason: RuledClaim, claims: claims}, nil
 	}
-	return v.ruleByAmount(ctx, r, d)
+	return v.ruleByAmount(ctx, *r.capacity, d)
 }
 
-// exclusiveHolders returns the claims that hold a device exclusively.
-func (v *view) exclusiveHolders(id structured.DeviceID) map[*resourceapi.ResourceClaim]int {
+// claimsOn returns the claims that hold a device in a certain way.
+func (v *view) claimsOn(id structured.DeviceID, how func(holder) bool) map[*resourceapi.ResourceClaim]int {
 	out := map[*resourceapi.ResourceClaim]int{}
 	for _, h := range v.holders[id] {
-		if !h.admin() && h.result.ShareID == nil {
+		if how(h) {
 			out[h.claim] = 1
 		}
 	}
@@ -204,18 +203,20 @@ func (v *view) exclusiveHolders(id structured.DeviceID) map[*resourceapi.Resourc
 
 // ruleByAmount asks the allocator whether a request could get a device that is shared, or that
 // shares counters with others.
-func (v *view) ruleByAmount(ctx context.Context, r request, d *device) (*Ruling, error) {
+func (v *view) ruleByAmount(
+	ctx context.Context, capacity *resourceapi.CapacityRequirements, d *device,
+) (*Ruling, error) {
 	if len(d.ConsumesCounters) == 0 && !deref(d.AllowMultipleAllocations) {
 		return &Ruling{}, nil
 	}
-	ok, err := v.available(ctx, d, r.capacity)
+	ok, err := v.available(ctx, d, capacity)
 	if err != nil || ok {
 		return &Ruling{}, err
 	}
 	if len(d.ConsumesCounters) > 0 {
 		free := *d.Device
 		free.ConsumesCounters = nil
-		ok, err := v.available(ctx, &device{&free, d.id, d.slice}, r.capacity)
+		ok, err := v.available(ctx, &device{&free, d.id, d.slice}, capacity)
 		if err != nil {
 			return &Ruling{}, err
 		}
@@ -223,40 +224,29 @@ func (v *view) ruleByAmount(ctx context.Context, r request, d *device) (*Ruling,
 			return &Ruling{Reason: RuledCounters, Detail: "of " + counterSets(d), claims: v.counterHolders(d)}, nil
 		}
 	}
-	ruling := &Ruling{
-		Reason: RuledCapacity, Detail: capacities(r.capacity, d), claims: map[*resourceapi.ResourceClaim]int{},
-	}
-	for _, h := range v.holders[d.id] {
-		if !h.admin() {
-			ruling.claims[h.claim] = 1
-		}
-	}
-	return ruling, nil
+	return &Ruling{Reason: RuledCapacity, Detail: capacities(capacity, d), claims: v.claimsOn(d.id, holder.takes)}, nil
 }
 
 // capacities returns the requested and the total capacities of a device.
 func capacities(want *resourceapi.CapacityRequirements, d *device) string {
+	var wanted map[resourceapi.QualifiedName]resource.Quantity
+	if want != nil {
+		wanted = want.Requests
+	}
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(d.Capacity)) {
 		c := d.Capacity[name]
-		amount := ""
-		if want != nil {
-			if q, ok := want.Requests[name]; ok {
-				amount = q.String()
-			}
+		amount, ok := wanted[name]
+		if !ok && c.RequestPolicy != nil && c.RequestPolicy.Default != nil && !c.RequestPolicy.Default.IsZero() {
+			amount, ok = *c.RequestPolicy.Default, true
 		}
-		if amount == "" && c.RequestPolicy != nil && c.RequestPolicy.Default != nil && !c.RequestPolicy.Default.IsZero() {
-			amount = c.RequestPolicy.Default.String()
-		}
-		if amount != "" {
-			parts = append(parts, fmt.Sprintf("%s of %s %s", amount, c.Value.String(), name))
+		if ok {
+			parts = append(parts, fmt.Sprintf("%s of %s %s", amount.String(), c.Value.String(), name))
 		}
 	}
-	if want != nil {
-		for _, name := range slices.Sorted(maps.Keys(want.Requests)) {
-			if _, ok := d.Capacity[name]; !ok {
-				parts = append(parts, fmt.Sprintf("%s, which it does not have", name))
-			}
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if _, ok := d.Capacity[name]; !ok {
+			parts = append(parts, fmt.Sprintf("%s, which it does not have", name))
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -272,23 +262,10 @@ func counterSets(d *device) string {
 
 // counterHolders returns the claims with a device that consumes the same counters.
 func (v *view) counterHolders(d *device) map[*resourceapi.ResourceClaim]int {
-	takes := map[string]bool{}
-	for _, c := range d.ConsumesCounters {
-		for name := range c.Counters {
-			takes[c.CounterSet+"/"+name] = true
-		}
-	}
+	own := d.counters()
 	out := map[*resourceapi.ResourceClaim]int{}
 	for _, other := range v.pool[idOf(d.slice)].devices {
-		shares := slices.ContainsFunc(other.ConsumesCounters, func(c resourceapi.DeviceCounterConsumption) bool {
-			for name := range c.Counters {
-				if takes[c.CounterSet+"/"+name] {
-					return true
-				}
-			}
-			return false
-		})
-		if !shares {
+		if other.counters().Intersection(own).Len() == 0 {
 			continue
 		}
 		for _, h := range v.holders[other.id] {
@@ -298,19 +275,27 @@ func (v *view) counterHolders(d *device) map[*resourceapi.ResourceClaim]int {
 	return out
 }
 
-// errNoNode is returned for a device that no node of the cluster can use.
-var errNoNode = errors.New("no node has the device")
+// counters returns the counters that a device consumes.
+func (d *device) counters() sets.Set[string] {
+	out := sets.Set[string]{}
+	for _, c := range d.ConsumesCounters {
+		for name := range c.Counters {
+			out.Insert(c.CounterSet + "/" + name)
+		}
+	}
+	return out
+}
 
-// nodeOf returns a node that can use a device.
-func (v *view) nodeOf(d *device) (*corev1.Node, error) {
+// nodeOf returns a node that can use a device, nil if the cluster has none.
+func (v *view) nodeOf(d *device) *corev1.Node {
 	if name := d.node(); name != "" {
 		// A device has the name of its node, also for users who may not read nodes.
-		return cmp.Or(v.nodes[name], &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}), nil
+		return cmp.Or(v.nodes[name], &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
 	for i := range v.Nodes {
 		if v.on(d, &v.Nodes[i]) {
-			return &v.Nodes[i], nil
+			return &v.Nodes[i]
 		}
 	}
-	return nil, fmt.Errorf("find a node for %s: %w", d, errNoNode)
+	return nil
 }

@@ -47,7 +47,7 @@ func (w *inquiry) resolveClaim(ref *corev1.PodResourceClaim) {
 func (w *inquiry) notCreated(ref *corev1.PodResourceClaim) {
 	template := *ref.ResourceClaimTemplateName
 	f := Finding{Claim: ref.Name}
-	refused := last(w.eventsOf("FailedResourceClaimCreation"))
+	refused := w.lastEvent("FailedResourceClaimCreation")
 	there, known := w.Templates[template]
 	switch {
 	case known && !there:

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
@@ -51,7 +52,7 @@ func (t *textWriter) headline(a *Answer) {
 func (t *textWriter) claim(c *ClaimAnswer) {
 	name := "Claim " + c.Name
 	switch {
-	case c.synthetic:
+	case c.Name == "":
 		name = "Extended resources " + c.In
 	case c.In != c.Name:
 		name += " (" + c.In + " in the pod)"
@@ -128,23 +129,17 @@ func (t *textWriter) claims(r *Ruling) string {
 		}
 		names = append(names, name)
 	}
-	if len(names) == 0 {
-		return ""
-	}
 	return list(names, "", t.most)
 }
 
 // findings writes the findings that are not in the headline and the requests.
 func (t *textWriter) findings(a *Answer) {
-	first := true
-	for _, f := range a.Findings {
-		if f.Reason == "NotEnoughDevices" {
-			continue
-		}
-		if first {
-			fmt.Fprintln(t, "\nFound:")
-			first = false
-		}
+	short := func(f Finding) bool { return f.Reason == "NotEnoughDevices" }
+	found := slices.DeleteFunc(slices.Clone(a.Findings), short)
+	if len(found) > 0 {
+		fmt.Fprintln(t, "\nFound:")
+	}
+	for _, f := range found {
 		fmt.Fprintf(t, "  - %s\n", f.Message)
 		if f.Remedy != "" {
 			fmt.Fprintf(t, "    %s\n", f.Remedy)

@@ -32,9 +32,8 @@ func (c *Cluster) Topologies(ctx context.Context, names ...string) ([]NodeTopolo
 	for _, d := range v.devices {
 		node := d.node()
 		byNode[node] = append(byNode[node], d)
-		wanted := len(names) == 0 && d.slice.Spec.Driver == driver || slices.Contains(names, node)
-		if wanted && !slices.Contains(nodes, node) {
-			nodes = append(nodes, node)
+		if len(names) == 0 && d.slice.Spec.Driver == driver || slices.Contains(names, node) {
+			nodes = appendNew(nodes, node)
 		}
 	}
 	slices.Sort(nodes)
@@ -72,7 +71,7 @@ func hideBridges(t *topology.Topology) {
 // accelerators in a host's picture.
 func (v *view) place(ctx context.Context, devices []*device) ([]*topology.Device, error) {
 	var others, hcas []*topology.Device
-	seen := map[string]*topology.Device{} // draws an HCA that is published twice only once
+	seen := map[string]*topology.Device{} // what shows an HCA: it may be published twice
 	family := map[string]*topology.Device{}
 	for _, d := range devices {
 		if d.slice.Spec.Driver != driver {
@@ -89,34 +88,26 @@ func (v *view) place(ctx context.Context, devices []*device) ([]*topology.Device
 		if err != nil {
 			return nil, err
 		}
-		if drawn := seen[ibdev]; drawn != nil {
-			drawn.Note = joinNotes(drawn.Note, prefixed(drawn, ibdev, note))
-			continue
+		if seen[ibdev] == nil {
+			h := d.hca(ibdev)
+			pf := family[d.text("parentPCI")]
+			switch {
+			case pf == nil:
+				hcas = append(hcas, h)
+				if h.Function == rdma.PF {
+					family[h.Address] = h
+				}
+			case h.Function == rdma.SF:
+				pf.SFs++
+			default:
+				pf.VFs++
+			}
+			seen[ibdev] = cmp.Or(pf, h)
 		}
-		h := d.hca(ibdev)
-		if pf := family[d.text("parentPCI")]; pf != nil {
-			fold(pf, h)
-			pf.Note = joinNotes(pf.Note, prefixed(pf, ibdev, note))
-			seen[ibdev] = pf
-			continue
-		}
-		h.Note = note
-		seen[ibdev] = h
-		if h.Function == rdma.PF {
-			family[h.Address] = h
-		}
-		hcas = append(hcas, h)
+		drawn := seen[ibdev]
+		drawn.Note = joinNotes(drawn.Note, prefixed(drawn, ibdev, note))
 	}
 	return append(others, hcas...), nil
-}
-
-// fold counts a VF or SF at its PF, as in the host's own picture.
-func fold(pf, h *topology.Device) {
-	if h.Function == rdma.SF {
-		pf.SFs++
-	} else {
-		pf.VFs++
-	}
 }
 
 // prefixed adds the name of a note's function, if the picture does not show that function.

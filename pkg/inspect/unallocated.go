@@ -20,11 +20,11 @@ import (
 // unallocated explains the claims without devices.
 func (w *inquiry) unallocated(ctx context.Context) error {
 	var claims []*resourceapi.ResourceClaim
-	open := w.openNodes()
+	w.findNodes()
 	for _, want := range w.wanted {
 		answer := ClaimAnswer{
 			Name: want.claim.Name, In: want.in, State: stateOf(want.claim),
-			Devices: allocatedTo(want.claim), synthetic: want.extended,
+			Devices: allocatedTo(want.claim),
 		}
 		if want.extended {
 			answer.Name = ""
@@ -40,12 +40,12 @@ func (w *inquiry) unallocated(ctx context.Context) error {
 	if len(claims) == 0 || w.Verdict != "" {
 		return nil
 	}
-	if err := w.givesUp(ctx, claims, open); err != nil {
+	if err := w.givesUp(ctx, claims); err != nil {
 		w.conclude(VerdictBroken, "an expression cannot be evaluated, and the scheduler gives up on the pod")
 		return nil
 	}
 	w.incomplete()
-	w.whatIf(ctx, claims, open)
+	w.whatIf(ctx, claims)
 	return nil
 }
 
@@ -88,11 +88,11 @@ func (w *inquiry) judgeClaim(ctx context.Context, claim *resourceapi.ResourceCla
 // givesUp returns the error at which the scheduler would give up on the pod. The scheduler stops
 // when it has enough devices. So an expression that fails on some device may do no
 // harm.
-func (w *inquiry) givesUp(ctx context.Context, claims []*resourceapi.ResourceClaim, open []*corev1.Node) error {
+func (w *inquiry) givesUp(ctx context.Context, claims []*resourceapi.ResourceClaim) error {
 	if !w.reported("SelectorError") {
 		return nil
 	}
-	for _, node := range open {
+	for _, node := range w.open {
 		if _, err := w.fits(ctx, []*corev1.Node{node}, claims, nil); err != nil {
 			return err
 		}
@@ -125,20 +125,19 @@ func (w *inquiry) incomplete() {
 	}
 }
 
-// openNodes returns the nodes where the pod can go by its own rules, taints and allocated
-// claims. The others are in shut, with the reason. It ignores CPU and memory, which only the
-// scheduler can judge.
-func (w *inquiry) openNodes() (open []*corev1.Node) {
+// findNodes finds the nodes where the pod can go by its own rules, taints and allocated
+// claims. It ignores CPU and memory, which only the scheduler can judge.
+func (w *inquiry) findNodes() {
 	w.shut = map[string]string{}
 	for i := range w.Cluster.Nodes {
 		node := &w.Cluster.Nodes[i]
 		if why := w.whyNotOn(node); why != "" {
 			w.shut[node.Name] = why
-			continue
+			w.closed = append(w.closed, node)
+		} else {
+			w.open = append(w.open, node)
 		}
-		open = append(open, node)
 	}
-	return open
 }
 
 func (w *inquiry) whyNotOn(node *corev1.Node) string {
@@ -171,13 +170,8 @@ func (w *inquiry) whyNotOn(node *corev1.Node) string {
 }
 
 // whatIf tries changes with the allocator, and sets the verdict.
-func (w *inquiry) whatIf(ctx context.Context, claims []*resourceapi.ResourceClaim, open []*corev1.Node) {
-	t := &whatIf{view: w.view, nodes: open, claims: claims}
-	for i := range w.Cluster.Nodes {
-		if node := &w.Cluster.Nodes[i]; w.shut[node.Name] != "" {
-			t.shut = append(t.shut, node)
-		}
-	}
+func (w *inquiry) whatIf(ctx context.Context, claims []*resourceapi.ResourceClaim) {
+	t := &whatIf{view: w.view, nodes: w.open, shut: w.closed, claims: claims}
 	for _, c := range w.Answer.Claims {
 		for _, r := range c.Requests {
 			t.rulings = append(t.rulings, r.RuledOut...)
@@ -191,7 +185,7 @@ func (w *inquiry) whatIf(ctx context.Context, claims []*resourceapi.ResourceClai
 		return
 	}
 	w.Remedies = t.remedies
-	if t.never && len(open) > 0 && len(w.devices) > 0 {
+	if t.never && len(w.open) > 0 && len(w.devices) > 0 {
 		w.find(Finding{
 			Reason: "NeverFits",
 			Message: "it would not fit either if every other claim ended: " +

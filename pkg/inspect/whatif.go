@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/structured"
 )
 
 // Change is a kind of change that may make claims fit.
@@ -48,64 +49,62 @@ type whatIf struct {
 	claims   []*resourceapi.ResourceClaim
 	rulings  []*Ruling // of all requests
 	remedies []Remedy
-	never    bool // the claims would not fit on an idle cluster either
+	never    bool  // the claims would not fit on an idle cluster either
+	err      error // the first error; after it nothing is tried
 }
 
-// try calls the allocator for the claims after a change.
+// try calls the allocator for claims and nodes, and reports whether the claims fit.
 func (w *whatIf) try(
 	ctx context.Context, change Change, what string,
-	edit func([]*resourceapi.ResourceClaim), ended func(*resourceapi.ResourceClaim) bool,
-) (bool, error) {
-	claims := w.claims
-	if edit != nil {
-		claims = nil
-		for _, c := range w.claims {
-			claims = append(claims, c.DeepCopy())
-		}
-		edit(claims)
+	nodes []*corev1.Node, claims []*resourceapi.ResourceClaim, ended func(*resourceapi.ResourceClaim) bool,
+) bool {
+	if w.err != nil {
+		return false
 	}
-	node, err := w.fits(ctx, w.nodes, claims, ended)
-	if err == nil && node != "" {
+	var node string
+	if node, w.err = w.fits(ctx, nodes, claims, ended); node != "" {
 		w.remedies = append(w.remedies, Remedy{change, what, node})
 	}
-	return node != "", err
+	return node != ""
+}
+
+// edit tries the claims after an edit.
+func (w *whatIf) edit(ctx context.Context, change Change, what string, edit func([]*resourceapi.ResourceClaim)) bool {
+	var claims []*resourceapi.ResourceClaim
+	for _, c := range w.claims {
+		claims = append(claims, c.DeepCopy())
+	}
+	edit(claims)
+	return w.try(ctx, change, what, w.nodes, claims, nil)
 }
 
 // run tries every change. It keeps the results also if the time is over.
 func (w *whatIf) run(ctx context.Context) error {
-	if ok, err := w.try(ctx, ChangeNothing, "nothing changed", nil, nil); ok || err != nil {
-		return err
-	}
-	for _, step := range []func(context.Context) error{
-		w.constraints, w.selectors, w.tolerations, w.counts, w.capacity, w.ends, w.others, w.elsewhere,
-	} {
-		if err := step(ctx); err != nil {
-			return err
-		}
-	}
-	if slices.ContainsFunc(w.remedies, func(r Remedy) bool { return r.Change == ChangeEnd }) {
+	if w.try(ctx, ChangeNothing, "nothing changed", w.nodes, w.claims, nil) {
 		return nil
 	}
-	all := func(*resourceapi.ResourceClaim) bool { return true }
-	ok, err := w.try(ctx, ChangeIdle, "all claims of others ended", nil, all)
-	w.never = err == nil && !ok
-	return err
+	for _, step := range []func(context.Context){
+		w.constraints, w.selectors, w.tolerations, w.counts, w.capacity, w.ends, w.others, w.elsewhere,
+	} {
+		step(ctx)
+	}
+	if !slices.ContainsFunc(w.remedies, func(r Remedy) bool { return r.Change == ChangeEnd }) {
+		all := func(*resourceapi.ResourceClaim) bool { return true }
+		w.never = !w.try(ctx, ChangeIdle, "all claims of others ended", w.nodes, w.claims, all) && w.err == nil
+	}
+	return w.err
 }
 
-func (w *whatIf) constraints(ctx context.Context) error {
+func (w *whatIf) constraints(ctx context.Context) {
 	for i, claim := range w.claims {
 		for j, constraint := range claim.Spec.Devices.Constraints {
 			what := fmt.Sprintf("constraint %d (%s) of %s were left out", j+1, constraintText(constraint), claim.Name)
-			_, err := w.try(ctx, ChangeConstraint, what, func(claims []*resourceapi.ResourceClaim) {
+			w.edit(ctx, ChangeConstraint, what, func(claims []*resourceapi.ResourceClaim) {
 				devices := &claims[i].Spec.Devices
 				devices.Constraints = slices.Delete(devices.Constraints, j, j+1)
-			}, nil)
-			if err != nil {
-				return err
-			}
+			})
 		}
 	}
-	return nil
 }
 
 func constraintText(c resourceapi.DeviceConstraint) string {
@@ -119,108 +118,86 @@ func constraintText(c resourceapi.DeviceConstraint) string {
 	return text
 }
 
-func (w *whatIf) selectors(ctx context.Context) error {
+func (w *whatIf) selectors(ctx context.Context) {
 	for i, claim := range w.claims {
 		for _, r := range requestsOf(claim) {
-			for j := range r.selectors {
+			for j := range *r.selectors {
 				what := fmt.Sprintf("selector %d of request %s were left out", j+1, r.name)
-				_, err := w.try(ctx, ChangeSelector, what, edits(i, r.name, func(f fields) {
-					*f.selectors = slices.Delete(*f.selectors, j, j+1)
-				}), nil)
-				if err != nil {
-					return err
-				}
+				w.edit(ctx, ChangeSelector, what, edits(i, r.name, func(r request) {
+					*r.selectors = slices.Delete(*r.selectors, j, j+1)
+				}))
 			}
 		}
 	}
-	return nil
 }
 
-// edits returns a function that changes one request of one claim, or all requests for "".
-func edits(claim int, request string, edit func(fields)) func([]*resourceapi.ResourceClaim) {
+// edits returns a function that changes one request of one claim.
+func edits(claim int, name string, edit func(request)) func([]*resourceapi.ResourceClaim) {
 	return func(claims []*resourceapi.ResourceClaim) {
-		editRequests(claims[claim], func(name string, f fields) {
-			if request == "" || name == request {
-				edit(f)
+		for _, r := range requestsOf(claims[claim]) {
+			if r.name == name {
+				edit(r)
 			}
-		})
+		}
 	}
 }
 
 // tolerations tries to tolerate each taint that rules devices out, then all of them.
-func (w *whatIf) tolerations(ctx context.Context) error {
+func (w *whatIf) tolerations(ctx context.Context) {
 	var keys []string
 	for _, r := range w.rulings {
 		if r.Reason == RuledTaint {
 			keys = appendNew(keys, r.taint)
 		}
 	}
-	tolerate := func(keys ...string) func([]*resourceapi.ResourceClaim) {
-		return func(claims []*resourceapi.ResourceClaim) {
-			for i := range claims {
-				edits(i, "", func(f fields) {
+	tolerate := func(what string, keys ...string) bool {
+		return w.edit(ctx, ChangeToleration, what, func(claims []*resourceapi.ResourceClaim) {
+			for _, claim := range claims {
+				for _, r := range requestsOf(claim) {
 					for _, key := range keys {
 						toleration := resourceapi.DeviceToleration{Key: key, Operator: resourceapi.DeviceTolerationOpExists}
-						*f.tolerations = append(*f.tolerations, toleration)
+						*r.tolerations = append(*r.tolerations, toleration)
 					}
-				})(claims)
+				}
 			}
-		}
+		})
 	}
 	found := false
 	for _, key := range keys {
-		what := fmt.Sprintf("the taint %s were tolerated, or its cause repaired", key)
-		ok, err := w.try(ctx, ChangeToleration, what, tolerate(key), nil)
-		if err != nil {
-			return err
-		}
-		found = found || ok
+		found = tolerate(fmt.Sprintf("the taint %s were tolerated, or its cause repaired", key), key) || found
 	}
-	if found || len(keys) < 2 {
-		return nil
+	if !found && len(keys) > 1 {
+		tolerate("the taints "+strings.Join(keys, ", ")+" were tolerated, or their causes repaired", keys...)
 	}
-	what := "the taints " + strings.Join(keys, ", ") + " were tolerated, or their causes repaired"
-	_, err := w.try(ctx, ChangeToleration, what, tolerate(keys...), nil)
-	return err
 }
 
 // counts finds the largest number of devices that a request could get.
-func (w *whatIf) counts(ctx context.Context) error {
+func (w *whatIf) counts(ctx context.Context) {
 	for i, claim := range w.claims {
 		for _, r := range requestsOf(claim) {
 			for n := min(r.count-1, resourceapi.AllocationResultsMaxSize); n > 0; n-- {
 				what := fmt.Sprintf("request %s asked for %d of %s instead of %d", r.name, n, r.class, r.count)
-				ok, err := w.try(ctx, ChangeCount, what, edits(i, r.name, func(f fields) { *f.count = n }), nil)
-				if err != nil {
-					return err
-				}
-				if ok {
+				if w.edit(ctx, ChangeCount, what, edits(i, r.name, func(r request) { *r.number = n })) {
 					break
 				}
 			}
 		}
 	}
-	return nil
 }
 
-func (w *whatIf) capacity(ctx context.Context) error {
+func (w *whatIf) capacity(ctx context.Context) {
 	for i, claim := range w.claims {
 		for _, r := range requestsOf(claim) {
-			if r.capacity == nil {
-				continue
-			}
-			what := fmt.Sprintf("request %s asked for the default capacity", r.name)
-			_, err := w.try(ctx, ChangeCapacity, what, edits(i, r.name, func(f fields) { *f.capacity = nil }), nil)
-			if err != nil {
-				return err
+			if *r.capacity != nil {
+				what := fmt.Sprintf("request %s asked for the default capacity", r.name)
+				w.edit(ctx, ChangeCapacity, what, edits(i, r.name, func(r request) { *r.capacity = nil }))
 			}
 		}
 	}
-	return nil
 }
 
 // ends tries the end of each claim that holds devices of the requests' classes.
-func (w *whatIf) ends(ctx context.Context) error {
+func (w *whatIf) ends(ctx context.Context) {
 	var inTheWay []*resourceapi.ResourceClaim
 	for _, r := range w.rulings {
 		for _, claim := range r.holders() {
@@ -228,17 +205,10 @@ func (w *whatIf) ends(ctx context.Context) error {
 		}
 	}
 	for _, claim := range inTheWay[:min(len(inTheWay), maxEnds)] {
+		what := fmt.Sprintf("claim %s%s ended", claimName(claim), usedBy(claim))
 		ended := func(c *resourceapi.ResourceClaim) bool { return c == claim }
-		node, err := w.fits(ctx, w.nodesOf(claim), w.claims, ended)
-		if err != nil {
-			return err
-		}
-		if node != "" {
-			what := fmt.Sprintf("claim %s%s ended", claimName(claim), usedBy(claim))
-			w.remedies = append(w.remedies, Remedy{ChangeEnd, what, node})
-		}
+		w.try(ctx, ChangeEnd, what, w.nodesOf(claim), w.claims, ended)
 	}
-	return nil
 }
 
 // nodesOf returns the nodes with devices of a claim. Its end changes nothing on other
@@ -246,16 +216,9 @@ func (w *whatIf) ends(ctx context.Context) error {
 func (w *whatIf) nodesOf(claim *resourceapi.ResourceClaim) []*corev1.Node {
 	var out []*corev1.Node
 	for _, r := range resultsOf(claim) {
-		p := w.pool[poolID{r.Driver, r.Pool}]
-		if p == nil {
-			continue
-		}
-		i := slices.IndexFunc(p.devices, func(d *device) bool { return d.Name == r.Device })
-		if i < 0 {
-			continue
-		}
+		d := w.known[structured.MakeDeviceID(r.Driver, r.Pool, r.Device)]
 		for _, n := range w.nodes {
-			if w.on(p.devices[i], n) {
+			if d != nil && w.on(d, n) {
 				out = appendNew(out, n)
 			}
 		}
@@ -274,29 +237,21 @@ func usedBy(claim *resourceapi.ResourceClaim) string {
 
 // others tries each of the pod's claims alone. Claims that fit only alone need one common claim,
 // or other nodes.
-func (w *whatIf) others(ctx context.Context) error {
+func (w *whatIf) others(ctx context.Context) {
 	if len(w.claims) < 2 {
-		return nil
+		return
 	}
-	for _, claim := range w.claims {
-		node, err := w.fits(ctx, w.nodes, []*resourceapi.ResourceClaim{claim}, nil)
-		if err != nil {
-			return err
-		}
-		if node != "" {
-			w.remedies = append(w.remedies, Remedy{ChangeOthers, claim.Name + " were the pod's only claim", node})
-		}
+	for i, claim := range w.claims {
+		w.try(ctx, ChangeOthers, claim.Name+" were the pod's only claim", w.nodes, w.claims[i:i+1], nil)
 	}
-	return nil
 }
 
 // elsewhere tries the nodes where the pod cannot go.
-func (w *whatIf) elsewhere(ctx context.Context) error {
-	node, err := w.fits(ctx, w.shut, w.claims, nil)
-	if err == nil && node != "" {
-		w.remedies = append(w.remedies, Remedy{ChangeNodes, "the pod could go to node " + node, node})
+func (w *whatIf) elsewhere(ctx context.Context) {
+	if w.try(ctx, ChangeNodes, "", w.shut, w.claims, nil) {
+		last := &w.remedies[len(w.remedies)-1]
+		last.What = "the pod could go to node " + last.Node
 	}
-	return err
 }
 
 // timeIsOver reports whether an error means that the time is over.

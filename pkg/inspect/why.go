@@ -70,14 +70,13 @@ type Answer struct {
 
 // ClaimAnswer is a claim of the pod.
 type ClaimAnswer struct {
-	// Name is the name of the ResourceClaim. In is its name in the pod, or the extended
-	// resources of the claim.
-	Name      string           `json:"name,omitempty"`
-	In        string           `json:"in"`
-	State     ClaimState       `json:"state"`
-	Devices   []string         `json:"devices,omitempty"`
-	Requests  []*RequestReport `json:"requests,omitempty"`
-	synthetic bool
+	// Name is the name of the ResourceClaim, "" for extended resources without one. In is its name
+	// in the pod, or the extended resources of the claim.
+	Name     string           `json:"name,omitempty"`
+	In       string           `json:"in"`
+	State    ClaimState       `json:"state"`
+	Devices  []string         `json:"devices,omitempty"`
+	Requests []*RequestReport `json:"requests,omitempty"`
 }
 
 // inquiry is the state of one Why.
@@ -86,7 +85,9 @@ type inquiry struct {
 	Question
 	Answer
 	wanted []*wanted
-	shut   map[string]string // nodes where the pod cannot go, with the reason
+	// open are the nodes where the pod can go, closed the others, and shut the reasons against these.
+	open, closed []*corev1.Node
+	shut         map[string]string
 }
 
 // wanted is a claim that the pod needs.
@@ -164,22 +165,14 @@ func schedulerSays(pod *corev1.Pod) string {
 	return ""
 }
 
-// eventsOf returns the messages of events with a reason, newest last, without duplicates.
-func (w *inquiry) eventsOf(reason string) []string {
-	var out []string
-	for _, e := range w.Events {
+// lastEvent returns the message of the newest event with a reason, "" if there is none.
+func (w *inquiry) lastEvent(reason string) string {
+	for _, e := range slices.Backward(w.Events) {
 		if e.Reason == reason {
-			out = appendNew(out, e.Message)
+			return e.Message
 		}
 	}
-	return out
-}
-
-func last(messages []string) string {
-	if len(messages) == 0 {
-		return ""
-	}
-	return messages[len(messages)-1]
+	return ""
 }
 
 // list joins the first names of a list: "pod a", "pods a, b and 7 more".

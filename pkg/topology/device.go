@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,55 +21,55 @@ type pciBus struct {
 	problems []rdma.Problem
 }
 
-// function is an accelerator with the address of its PF. A PF has its own address there.
-type function struct {
+// member is a device with its function, and the family of functions that one device represents.
+type member struct {
 	*Device
-	pf string
+	family   string
+	function rdma.Function
 }
 
 // accelerators returns all functions of the package comment's PCI classes, including VFs, by
-// address.
-func (p *pciBus) accelerators() []function {
+// address. The family is the address of the PF.
+func (p *pciBus) accelerators() []member {
 	entries, err := fs.ReadDir(p.sys, busPCI)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		p.problem(fmt.Errorf("list %s: %w", busPCI, err))
 	}
-	var out []function
+	var out []member
 	for _, e := range entries {
-		if f, ok := p.accelerator(path.Join(busPCI, e.Name())); ok {
-			out = append(out, f)
+		if m, ok := p.accelerator(path.Join(busPCI, e.Name())); ok {
+			out = append(out, m)
 		}
 	}
-	slices.SortFunc(out, func(a, b function) int { return rdma.ComparePCIAddresses(a.Address, b.Address) })
+	slices.SortFunc(out, func(a, b member) int { return rdma.ComparePCIAddresses(a.Address, b.Address) })
 	return out
 }
 
-func (p *pciBus) accelerator(dir string) (function, bool) {
+func (p *pciBus) accelerator(dir string) (member, bool) {
 	vendor := hexID(p.read(dir, "vendor"))
 	kind := classify(p.read(dir, "class"), vendor)
 	if kind == "" {
-		return function{}, false
+		return member{}, false
 	}
 	target, err := p.sys.ReadLink(dir)
 	if err != nil {
 		p.problem(fmt.Errorf("read device link: %w", err))
-		return function{}, false
+		return member{}, false
 	}
 	place := rdma.PlaceOf(target)
 	if place.Address == "" {
 		p.problem(fmt.Errorf("read device link %s: no PCI function in %q", dir, target))
-		return function{}, false
+		return member{}, false
 	}
 	d := &Device{
 		Kind: kind, Address: place.Address, Root: place.Root, Bridges: place.Bridges,
 		Vendor: vendor, ID: hexID(p.read(dir, "device")),
 		NUMANode: parseNUMANode(p.read(dir, "numa_node")),
 	}
-	f := function{d, d.Address}
 	if pf, err := p.sys.ReadLink(path.Join(dir, "physfn")); err == nil {
-		f.pf = path.Base(pf)
+		return member{d, path.Base(pf), rdma.VF}, true
 	}
-	return f, true
+	return member{d, d.Address, rdma.PF}, true
 }
 
 // read returns the content of a file without its newline, "" for a missing file.
@@ -113,23 +114,29 @@ func classify(class, vendor string) Kind {
 	return ""
 }
 
-// foldVFs removes VFs from a list and counts them at their PFs. If the PF is absent, as in a
-// virtual machine, its first VF counts the others.
-func foldVFs(functions []function) []*Device {
-	byPF := map[string]*Device{}
-	for _, f := range functions {
-		if f.pf == f.Address {
-			byPF[f.pf] = f.Device
+// fold removes VFs and SFs, and counts them at their PF. If the PF is absent, as in a virtual
+// machine, the first of them counts the others.
+func fold(members []member) []*Device {
+	first := map[string]*Device{}
+	for _, m := range members {
+		if m.function == rdma.PF {
+			first[m.family] = cmp.Or(first[m.family], m.Device)
 		}
 	}
 	var out []*Device
-	for _, f := range functions {
-		if first, ok := byPF[f.pf]; ok && first != f.Device {
-			first.VFs++
-			continue
+	for _, m := range members {
+		shown := first[m.family]
+		switch {
+		case shown == nil:
+			first[m.family] = m.Device
+			out = append(out, m.Device)
+		case shown != m.Device && m.function == rdma.VF:
+			shown.VFs++
+		case shown != m.Device && m.function == rdma.SF:
+			shown.SFs++
+		default:
+			out = append(out, m.Device)
 		}
-		byPF[f.pf] = f.Device
-		out = append(out, f.Device)
 	}
 	return out
 }
@@ -145,28 +152,14 @@ func number(devices []*Device) []*Device {
 	return devices
 }
 
-// hcas converts a snapshot to devices. It counts VFs and SFs at their PF. A snapshot is sorted so
-// that the HCA of a PF comes before them.
+// hcas converts a snapshot to devices.
 func hcas(snap *rdma.Snapshot) []*Device {
-	byFamily := map[string]*Device{}
-	var out []*Device
+	var members []member
 	for i := range snap.HCAs {
 		h := &snap.HCAs[i]
-		first := byFamily[h.Family()]
-		switch {
-		case first != nil && h.Function == rdma.VF:
-			first.VFs++
-		case first != nil && h.Function == rdma.SF:
-			first.SFs++
-		default:
-			d := hca(h)
-			if first == nil {
-				byFamily[h.Family()] = d
-			}
-			out = append(out, d)
-		}
+		members = append(members, member{hca(h), h.Family(), h.Function})
 	}
-	return out
+	return fold(members)
 }
 
 func hca(h *rdma.HCA) *Device {

@@ -2,6 +2,8 @@ package topology
 
 import (
 	"cmp"
+	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -19,22 +21,19 @@ type branch struct {
 
 // grow makes the tree of the devices with a position.
 func grow(devices []*Device) []NUMANode {
-	roots := map[string]*branch{}
-	members := map[string][]*Device{}
+	byRoot := map[string][]*Device{}
 	for _, d := range devices {
-		if d.Address == "" {
-			continue
+		if d.Address != "" {
+			byRoot[d.Root] = append(byRoot[d.Root], d)
 		}
-		if roots[d.Root] == nil {
-			roots[d.Root] = &branch{name: d.Root}
-		}
-		roots[d.Root].add(d)
-		members[d.Root] = append(members[d.Root], d)
 	}
 	groups := map[int]*NUMANode{}
-	for name, root := range roots {
-		number := agreed(members[name])
-		key := -1
+	for name, members := range byRoot {
+		root := &branch{name: name, bridges: map[string]*branch{}}
+		for _, d := range members {
+			root.add(d)
+		}
+		number, key := agreed(members), math.MaxInt // an unknown NUMA node comes last
 		if number != nil {
 			key = *number
 		}
@@ -44,7 +43,15 @@ func grow(devices []*Device) []NUMANode {
 		n := &Node{Kind: NodeRoot, Name: name, Children: root.foldChildren()}
 		groups[key].Roots = append(groups[key].Roots, n)
 	}
-	return inOrder(groups)
+	out := make([]NUMANode, 0, len(groups))
+	for _, key := range slices.Sorted(maps.Keys(groups)) {
+		slices.SortFunc(groups[key].Roots, func(a, b *Node) int {
+			// pciDDDD:BB, where a longer domain is a larger one.
+			return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
+		})
+		out = append(out, *groups[key])
+	}
+	return out
 }
 
 // add adds a device below its bridges.
@@ -53,11 +60,8 @@ func (b *branch) add(d *Device) {
 	for _, bridge := range d.Bridges {
 		next := at.bridges[bridge]
 		if next == nil {
-			next = &branch{name: bridge, above: at}
+			next = &branch{name: bridge, above: at, bridges: map[string]*branch{}}
 			at.children = append(at.children, next)
-			if at.bridges == nil {
-				at.bridges = map[string]*branch{}
-			}
 			at.bridges[bridge] = next
 		}
 		at = next
@@ -150,26 +154,4 @@ func agreed(devices []*Device) *int {
 		}
 	}
 	return named
-}
-
-// inOrder sorts NUMA nodes by number, the unknown one last, and their roots by name.
-func inOrder(groups map[int]*NUMANode) []NUMANode {
-	out := make([]NUMANode, 0, len(groups))
-	for _, g := range groups {
-		slices.SortFunc(g.Roots, func(a, b *Node) int {
-			// pciDDDD:BB, where a longer domain is a larger one.
-			return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
-		})
-		out = append(out, *g)
-	}
-	slices.SortFunc(out, func(a, b NUMANode) int {
-		switch {
-		case a.Number == nil:
-			return 1
-		case b.Number == nil:
-			return -1
-		}
-		return cmp.Compare(*a.Number, *b.Number)
-	})
-	return out
 }

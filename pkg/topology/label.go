@@ -118,12 +118,30 @@ func compact(in []string) []string {
 	return slices.DeleteFunc(in, func(s string) bool { return s == "" })
 }
 
-// title returns the heading of a NUMA node.
-func (n NUMANode) title() string {
-	if n.Number == nil {
-		return "NUMA node not known"
+// section is a part of the drawn tree.
+type section struct {
+	title, tip string
+	nodes      []*Node
+}
+
+// sections returns the NUMA nodes, then the software HCAs.
+func (t *Topology) sections() []section {
+	var out []section
+	for _, n := range t.NUMANodes {
+		title := "NUMA node not known"
+		if n.Number != nil {
+			title = fmt.Sprintf("NUMA node %d", *n.Number)
+		}
+		out = append(out, section{title, title, n.Roots})
 	}
-	return fmt.Sprintf("NUMA node %d", *n.Number)
+	var soft []*Node
+	for _, d := range t.where(func(d *Device) bool { return d.Address == "" }) {
+		soft = append(soft, &Node{Kind: NodeDevice, Device: d})
+	}
+	if soft != nil {
+		out = append(out, section{"Software HCAs", "HCAs without hardware of their own", soft})
+	}
+	return out
 }
 
 // summary returns the numbers of devices by kind.

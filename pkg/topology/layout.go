@@ -144,26 +144,14 @@ func stretch(row []*box) {
 // same width.
 func (t *Topology) picture() []*box {
 	var out []*box
-	for _, numa := range t.NUMANodes {
-		b := &box{style: "numa", lines: []string{numa.title()}, tip: numa.title()}
-		for _, root := range numa.Roots {
-			b.inner = append(b.inner, root.box())
-		}
-		out = append(out, b)
-	}
-	if soft := t.Software(); len(soft) > 0 {
-		b := &box{style: "numa", lines: []string{"Software HCAs"}, tip: "HCAs without hardware of their own"}
-		for _, d := range soft {
-			b.inner = append(b.inner, d.box())
-		}
-		out = append(out, b)
-	}
 	y, width := 0, 0
-	for _, b := range out {
+	for _, s := range t.sections() {
+		b := &box{style: "numa", lines: []string{s.title}, tip: s.tip, inner: boxes(s.nodes)}
 		b.arrange()
 		b.y = y
 		y += b.h + gap
 		width = max(width, b.w)
+		out = append(out, b)
 	}
 	for _, b := range out {
 		b.w = width
@@ -180,11 +168,15 @@ func (n *Node) box() *box {
 	if len(n.Via) > 0 {
 		tip += ", below port " + strings.Join(n.Via, " ")
 	}
-	b := &box{style: string(n.Kind), lines: []string{title}, tip: tip}
-	for _, c := range n.Children {
-		b.inner = append(b.inner, c.box())
+	return &box{style: string(n.Kind), lines: []string{title}, tip: tip, inner: boxes(n.Children)}
+}
+
+func boxes(nodes []*Node) []*box {
+	var out []*box
+	for _, n := range nodes {
+		out = append(out, n.box())
 	}
-	return b
+	return out
 }
 
 func (d *Device) box() *box {

@@ -24,18 +24,13 @@ var (
 // the switch.
 func (t *Topology) WriteTree(w io.Writer, lines Lines) error {
 	tw := &treeWriter{Writer: bufio.NewWriter(w), lines: lines}
-	tw.measure(t.Devices)
-	for _, numa := range t.NUMANodes {
-		fmt.Fprintln(tw, numa.title())
-		tw.children(numa.Roots, "")
+	for _, d := range t.Devices {
+		tw.name = max(tw.name, len(quote.Terminal(d.Name)))
+		tw.address = max(tw.address, len(quote.Terminal(d.Address)))
 	}
-	if soft := t.Software(); len(soft) > 0 {
-		fmt.Fprintln(tw, "Software HCAs")
-		var nodes []*Node
-		for _, d := range soft {
-			nodes = append(nodes, &Node{Kind: NodeDevice, Device: d})
-		}
-		tw.children(nodes, "")
+	for _, s := range t.sections() {
+		fmt.Fprintln(tw, s.title)
+		tw.children(s.nodes, "")
 	}
 	return tw.Flush()
 }
@@ -45,13 +40,6 @@ type treeWriter struct {
 	*bufio.Writer
 	lines         Lines
 	name, address int
-}
-
-func (tw *treeWriter) measure(devices []*Device) {
-	for _, d := range devices {
-		tw.name = max(tw.name, len(quote.Terminal(d.Name)))
-		tw.address = max(tw.address, len(quote.Terminal(d.Address)))
-	}
 }
 
 func (tw *treeWriter) children(nodes []*Node, indent string) {

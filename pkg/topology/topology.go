@@ -107,7 +107,7 @@ type Node struct {
 func Discover(sys fs.ReadLinkFS, snap *rdma.Snapshot) *Topology {
 	t := &Topology{Devices: []*Device{}, NUMANodes: []NUMANode{}}
 	p := &pciBus{sys: sys}
-	t.Devices = append(t.Devices, number(foldVFs(p.accelerators()))...)
+	t.Devices = append(t.Devices, number(fold(p.accelerators()))...)
 	t.Devices = append(t.Devices, hcas(snap)...)
 	t.Problems = p.problems
 	t.NUMANodes = grow(t.Devices)
@@ -128,11 +128,6 @@ func (t *Topology) HCAs() []*Device {
 // Accelerators returns GPUs and other accelerators.
 func (t *Topology) Accelerators() []*Device {
 	return t.where(func(d *Device) bool { return d.Kind != HCA })
-}
-
-// Software returns the HCAs that sit on no PCI function.
-func (t *Topology) Software() []*Device {
-	return t.where(func(d *Device) bool { return d.Address == "" })
 }
 
 func (t *Topology) where(keep func(*Device) bool) []*Device {

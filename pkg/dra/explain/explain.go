@@ -208,5 +208,5 @@ func (n *notes) number(reasons ...string) string {
 			numbers = append(numbers, number)
 		}
 	}
-	return dash(strings.Join(numbers, ","))
+	return strings.Join(numbers, ",")
 }

@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"io"
 	"slices"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
@@ -9,6 +8,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
+
+var modes = []string{v1alpha1.NetworkMacvlan, v1alpha1.NetworkMove}
 
 // Interface is the network interface that claims can request of an HCA.
 type Interface struct {
@@ -33,8 +34,8 @@ func (r *Report) AddInterfaces(snap *rdma.Snapshot, ask func(h *rdma.HCA, mode s
 func (h *HCA) interfaceOf(ask func(mode string) (netdev string, err error)) *Interface {
 	alone := slices.ContainsFunc(h.Devices, func(d Device) bool { return d.Name == h.Name })
 	resourceName, _ := h.Attributes[string(resources.AttributeResourceName)].(string)
-	out := &Interface{Modes: []string{}}
-	for _, mode := range []string{v1alpha1.NetworkMacvlan, v1alpha1.NetworkMove} {
+	out := &Interface{Modes: []string{}, Refused: map[string]string{}}
+	for _, mode := range modes {
 		netdev, err := ask(mode)
 		out.Netdev = netdev
 		if refused := plan.ModeRefused(mode, alone, resourceName); refused != nil {
@@ -44,32 +45,25 @@ func (h *HCA) interfaceOf(ask func(mode string) (netdev string, err error)) *Int
 			out.Modes = append(out.Modes, mode)
 			continue
 		}
-		if out.Refused == nil {
-			out.Refused = map[string]string{}
-		}
 		out.Refused[mode] = err.Error()
 	}
 	return out
 }
 
-// interfaceTable writes the interface and the possible modes of each HCA.
-func (r *Report) interfaceTable(w io.Writer, n *notes) error {
-	var rows [][]string
+// interfaces has the interface and the possible modes of each HCA.
+func (r *Report) interfaces(n *notes) (rows [][]string) {
 	for _, h := range r.HCAs {
-		i := h.Interface
-		if i == nil {
-			continue
+		if i := h.Interface; i != nil {
+			row := []string{h.IBDev, h.Name, i.Netdev}
+			var refused []string
+			for _, mode := range modes {
+				row = append(row, yesNo(slices.Contains(i.Modes, mode)))
+				refused = append(refused, i.Refused[mode])
+			}
+			rows = append(rows, append(row, n.number(refused...)))
 		}
-		row := []string{h.IBDev, h.Name, dash(i.Netdev)}
-		for _, mode := range []string{v1alpha1.NetworkMacvlan, v1alpha1.NetworkMove} {
-			row = append(row, yesNo(slices.Contains(i.Modes, mode)))
-		}
-		rows = append(rows, append(row, n.number(i.Refused[v1alpha1.NetworkMacvlan], i.Refused[v1alpha1.NetworkMove])))
 	}
-	if rows == nil {
-		return nil
-	}
-	return writeTable(w, "\nIBDEV\tHCA\tINTERFACE\tMACVLAN\tMOVE\tNOTE", rows)
+	return rows
 }
 
 func yesNo(b bool) string {

@@ -1,15 +1,14 @@
 package explain
 
 import (
-	"cmp"
-	"errors"
+	"bufio"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/table"
 )
 
 // Formats are the ways to write a report.
@@ -29,70 +28,52 @@ func (r *Report) Write(w io.Writer, format string) error {
 }
 
 // table writes the published devices in columns, and below them each reason once.
-func (r *Report) table(w io.Writer) error {
+func (r *Report) table(out io.Writer) error {
+	w := bufio.NewWriter(out) // it keeps the first error for Flush
 	var n notes
-	errs := []error{r.hcas(w, &n)}
-	if len(r.Groups) > 0 {
-		errs = append(errs, r.groups(w, &n))
+	if len(r.HCAs) == 0 {
+		fmt.Fprintln(w, "This host has no RDMA devices.")
 	}
-	errs = append(errs, r.interfaceTable(w, &n))
+	_ = table.Write(w, "IBDEV\tHCA\tFUNCTION\tRULE\tPUBLISH\tPUBLISHED\tHEALTH\tCAPACITY\tATTRIBUTES\tNOTE", r.hcas(&n))
+	_ = table.Write(w, "\nGROUP\tPUBLISHED\tCAPACITY\tNOTE\tMEMBERS", r.groups(&n))
+	_ = table.Write(w, "\nIBDEV\tHCA\tINTERFACE\tMACVLAN\tMOVE\tNOTE", r.interfaces(&n))
 	if len(n) > 0 {
-		_, err := fmt.Fprintln(w)
-		errs = append(errs, err)
+		fmt.Fprintln(w)
 	}
 	for i, reason := range n {
-		_, err := fmt.Fprintf(w, "%d: %s\n", i+1, quote.Terminal(reason))
-		errs = append(errs, err)
+		fmt.Fprintf(w, "%d: %s\n", i+1, quote.Terminal(reason))
 	}
 	if !r.LimitsEnforced {
-		_, err := fmt.Fprintf(w, "\n%s\n", r.Limits)
-		errs = append(errs, err)
+		fmt.Fprintf(w, "\n%s\n", r.Limits)
 	}
-	return errors.Join(errs...)
+	return w.Flush()
 }
 
-func (r *Report) hcas(w io.Writer, n *notes) error {
-	if len(r.HCAs) == 0 {
-		_, err := fmt.Fprintln(w, "This host has no RDMA devices.")
-		return err
-	}
-	var rows [][]string
+func (r *Report) hcas(n *notes) (rows [][]string) {
 	for _, h := range r.HCAs {
-		var names []string
-		for _, d := range h.Devices {
-			names = append(names, d.Name)
-		}
 		rows = append(rows, []string{
-			h.IBDev, h.Name, h.Function, dash(h.Rule), h.Wanted, dash(strings.Join(names, ",")),
-			dash(h.Health), dash(capacities(h.Devices)), dash(attributes(h.Attributes)), n.number(h.Reason, h.Fault),
+			h.IBDev, h.Name, h.Function, h.Rule, h.Wanted, names(h.Devices),
+			h.Health, capacities(h.Devices), attributes(h.Attributes), n.number(h.Reason, h.Fault),
 		})
 	}
-	return writeTable(w,
-		"IBDEV\tHCA\tFUNCTION\tRULE\tPUBLISH\tPUBLISHED\tHEALTH\tCAPACITY\tATTRIBUTES\tNOTE", rows)
+	return rows
 }
 
-// writeTable writes rows in columns below a header.
-func writeTable(w io.Writer, header string, rows [][]string) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(tw, header)
-	for _, row := range rows {
-		fmt.Fprintln(tw, strings.Join(quote.Cells(row...), "\t"))
-	}
-	return tw.Flush()
-}
-
-func (r *Report) groups(w io.Writer, n *notes) error {
-	var rows [][]string
+func (r *Report) groups(n *notes) (rows [][]string) {
 	for _, g := range r.Groups {
-		published := "-"
-		if len(g.Devices) > 0 {
-			published = g.Devices[0].Name
-		}
 		rows = append(rows, []string{
-			g.Name, published, dash(capacities(g.Devices)), n.number(g.Reason), dash(strings.Join(g.Members, ",")),
+			g.Name, names(g.Devices), capacities(g.Devices), n.number(g.Reason), strings.Join(g.Members, ","),
 		})
 	}
-	return writeTable(w, "\nGROUP\tPUBLISHED\tCAPACITY\tNOTE\tMEMBERS", rows)
+	return rows
+}
+
+func names(devices []Device) string {
+	var out []string
+	for _, d := range devices {
+		out = append(out, d.Name)
+	}
+	return strings.Join(out, ",")
 }
 
 // capacities lists the totals: "bandwidth 400G, shares 63".
@@ -115,5 +96,3 @@ func attributes(values map[string]any) string {
 	slices.Sort(parts)
 	return strings.Join(parts, ", ")
 }
-
-func dash(s string) string { return cmp.Or(s, "-") }

@@ -8,56 +8,38 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	clientmetrics "k8s.io/client-go/tools/metrics"
 )
-
-// api counts and times the requests of client-go, which reports each of them.
-type api struct {
-	requests, retries *prometheus.CounterVec
-	durations         *prometheus.HistogramVec
-	lastError         *prometheus.GaugeVec
-}
-
-func newAPI() *api {
-	return &api{
-		requests: counterVec(APIRequests), retries: counterVec(APIRetries), durations: histogramVec(APIDuration),
-		lastError: gaugeVec(APILastError),
-	}
-}
-
-func (a *api) collectors() []prometheus.Collector {
-	return []prometheus.Collector{a.requests, a.retries, a.durations, a.lastError}
-}
 
 // MeasureAPI measures the requests of all API clients of the process. client-go accepts one
 // registration, so only the first call has an effect.
 func (i *Instruments) MeasureAPI() {
 	clientmetrics.Register(clientmetrics.RegisterOpts{
-		RequestResult: results{i.api}, RequestRetry: retries{i.api}, RequestLatency: latencies{i.api},
+		RequestResult: results{i}, RequestRetry: retries{i}, RequestLatency: latencies{i},
 	})
 }
 
+// These count and time the requests of client-go, which reports each of them.
 type (
-	results   struct{ *api }
-	retries   struct{ *api }
-	latencies struct{ *api }
+	results   struct{ *Instruments }
+	retries   struct{ *Instruments }
+	latencies struct{ *Instruments }
 )
 
 func (r results) Increment(_ context.Context, code, method, _ string) {
 	code = normal(code)
-	r.requests.WithLabelValues(method, code).Inc()
+	r.count(APIRequests, method, code)
 	if reason := errorReason(code); reason != "" {
-		r.lastError.WithLabelValues(reason).SetToCurrentTime()
+		r.gauges[APILastError.Name].WithLabelValues(reason).SetToCurrentTime()
 	}
 }
 
 func (r retries) IncrementRetry(_ context.Context, code, _, _ string) {
-	r.retries.WithLabelValues(normal(code)).Inc()
+	r.count(APIRetries, normal(code))
 }
 
 func (l latencies) Observe(_ context.Context, verb string, _ url.URL, d time.Duration) {
-	l.durations.WithLabelValues(verb).Observe(d.Seconds())
+	l.histograms[APIDuration.Name].WithLabelValues(verb).Observe(d.Seconds())
 }
 
 // noAnswer is the code of a request that got no answer.

@@ -6,26 +6,25 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // TestAPI: requests are counted by method and status, and what is trouble is named.
 func TestAPI(t *testing.T) {
-	a := newAPI()
+	a := New()
 	for _, code := range []string{"200", "404", "409", "429", "503", "<error>", "599", "-7"} {
 		results{a}.Increment(t.Context(), code, "GET", "api.example.com")
 	}
 	retries{a}.IncrementRetry(t.Context(), "429", "GET", "api.example.com")
 	latencies{a}.Observe(t.Context(), "GET", url.URL{}, time.Second)
-	r := prometheus.NewPedanticRegistry()
-	r.MustRegister(a.collectors()...)
-	families, err := r.Gather()
+	families, err := a.Registry().Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
 	for _, f := range families {
+		if !strings.HasPrefix(f.GetName(), "rdma_driver_api_") {
+			continue
+		}
 		for _, m := range f.GetMetric() {
 			line := f.GetName()
 			for _, l := range m.GetLabel() {

@@ -20,9 +20,28 @@ type Metric struct {
 	Help   string
 	// Bound is the maximum number of series on a node, as text for the documentation.
 	Bound string
+
+	desc *prometheus.Desc // of a metric that the Collector reads
 }
 
-func (m Metric) desc() *prometheus.Desc { return prometheus.NewDesc(m.Name, m.Help, m.Labels, nil) }
+// Catalog has all metrics of the driver in the order of the documentation. It lacks the
+// metrics of the Go runtime, the process, and the handler of scrapes.
+var Catalog []Metric
+
+func declare(m Metric) Metric {
+	Catalog = append(Catalog, m)
+	return m
+}
+
+// scraped declares a metric that the Collector reads.
+func scraped(name string, kind Kind, labels []string, help, bound string) Metric {
+	return declare(Metric{name, kind, labels, help, bound, prometheus.NewDesc(name, help, labels, nil)})
+}
+
+// updated declares a metric of the Instruments.
+func updated(name string, kind Kind, labels []string, help, bound string) Metric {
+	return declare(Metric{name, kind, labels, help, bound, nil})
+}
 
 // The labels of an HCA, a port, and a container.
 var (
@@ -39,129 +58,109 @@ const perOne = "1"
 
 // The metrics that the Collector reads at each scrape.
 var (
-	DeviceInfo = Metric{"rdma_device_info", Gauge,
+	DeviceInfo = scraped("rdma_device_info", Gauge,
 		[]string{"device", "ibdev", "driver", "function", "protocol", "model", "board_id", "firmware", "pci_address", "numa_node"},
-		"An RDMA device (HCA) of the node; always 1.", "HCAs"}
-	DeviceHealthy = Metric{"rdma_device_healthy", Gauge, []string{"device", "ibdev"},
-		"Whether the HCA can carry traffic: 1 if it is healthy, 0 if it is not healthy or its state is unknown.", "HCAs"}
-	DeviceTaint = Metric{"rdma_device_taint", Gauge, []string{"device", "ibdev", "key", "effect"},
-		"A taint that the HCA's health requires; always 1, absent without the taint.", "HCAs x 9 conditions"}
-	DeviceAllocation = Metric{"rdma_device_allocation_info", Gauge,
+		"An RDMA device (HCA) of the node; always 1.", "HCAs")
+	DeviceHealthy = scraped("rdma_device_healthy", Gauge, []string{"device", "ibdev"},
+		"Whether the HCA can carry traffic: 1 if it is healthy, 0 if it is not healthy or its state is unknown.", "HCAs")
+	DeviceTaint = scraped("rdma_device_taint", Gauge, []string{"device", "ibdev", "key", "effect"},
+		"A taint that the HCA's health requires; always 1, absent without the taint.", "HCAs x 9 conditions")
+	DeviceAllocation = scraped("rdma_device_allocation_info", Gauge,
 		[]string{"device", "dra_device", "namespace", "claim", "pod"},
-		"A claim that holds the HCA, with the pool's device in its allocation and a pod that uses it; always 1. " +
-			"The pod is empty while the kubelet names none.", "4096"}
-	PortActive = Metric{"rdma_port_active", Gauge, ofPort, "Whether the port is ACTIVE.", "ports"}
-	PortSpeed  = Metric{"rdma_port_speed_bytes_per_second", Gauge, ofPort,
-		"The data rate of the port, while it is ACTIVE.", "ports"}
-	PortReceivedBytes = Metric{"rdma_port_received_bytes_total", Counter, ofPort,
-		"Bytes that the port received: port_rcv_data times 4, or the driver's equivalent.", "ports (a)"}
-	PortTransmittedBytes = Metric{"rdma_port_transmitted_bytes_total", Counter, ofPort,
-		"Bytes that the port sent: port_xmit_data times 4, or the driver's equivalent.", "ports (a)"}
-	PortReceivedPackets = Metric{"rdma_port_received_packets_total", Counter, ofPort,
-		"Packets that the port received.", "ports (a)"}
-	PortTransmittedPackets = Metric{"rdma_port_transmitted_packets_total", Counter, ofPort,
-		"Packets that the port sent.", "ports (a)"}
-	PortCounter = Metric{"rdma_port_statistic_total", Counter, with(ofPort, "counter"),
-		"A file of ports/N/counters, in the kernel's unit: port_rcv_data and port_xmit_data in words of 4 bytes, " +
-			"port_xmit_wait in ticks.", "ports x 22 (a)"}
-	PortHWCounter = Metric{"rdma_port_hw_statistic_total", Counter, with(ofPort, "counter"),
-		"A file of ports/N/hw_counters, in the driver's unit.", "ports x files of the driver (a)"}
-	PortHWLevel = Metric{"rdma_port_hw_level", Gauge, with(ofPort, "counter"),
-		"A file of ports/N/hw_counters that holds a level, such as active_qps.", "ports x files of the driver (a)"}
-	DeviceHWCounter = Metric{"rdma_device_hw_statistic_total", Counter, with(ofDevice, "counter"),
-		"A file of the HCA's own hw_counters, in the driver's unit.", "HCAs x files of the driver (a)"}
-	DeviceHWLevel = Metric{"rdma_device_hw_level", Gauge, with(ofDevice, "counter"),
-		"A file of the HCA's own hw_counters that holds a level.", "HCAs x files of the driver (a)"}
-	CountersOmitted = Metric{"rdma_counters_omitted_devices", Gauge, nil,
-		"HCAs whose counters this scrape omits, because there were too many or reading took too long.", perOne}
-	CountersUnreadable = Metric{"rdma_counters_unreadable", Gauge, nil,
-		"Counter files that this scrape could not read.", perOne}
+		"A claim that holds the HCA, with the pool's device in its allocation and a pod that uses it; always 1. "+
+			"The pod is empty while the kubelet names none.", "4096")
+	PortActive = scraped("rdma_port_active", Gauge, ofPort, "Whether the port is ACTIVE.", "ports")
+	PortSpeed  = scraped("rdma_port_speed_bytes_per_second", Gauge, ofPort,
+		"The data rate of the port, while it is ACTIVE.", "ports")
+	PortReceivedBytes = scraped("rdma_port_received_bytes_total", Counter, ofPort,
+		"Bytes that the port received: port_rcv_data times 4, or the driver's equivalent.", "ports (a)")
+	PortTransmittedBytes = scraped("rdma_port_transmitted_bytes_total", Counter, ofPort,
+		"Bytes that the port sent: port_xmit_data times 4, or the driver's equivalent.", "ports (a)")
+	PortReceivedPackets = scraped("rdma_port_received_packets_total", Counter, ofPort,
+		"Packets that the port received.", "ports (a)")
+	PortTransmittedPackets = scraped("rdma_port_transmitted_packets_total", Counter, ofPort,
+		"Packets that the port sent.", "ports (a)")
+	PortCounter = scraped("rdma_port_statistic_total", Counter, with(ofPort, "counter"),
+		"A file of ports/N/counters, in the kernel's unit: port_rcv_data and port_xmit_data in words of 4 bytes, "+
+			"port_xmit_wait in ticks.", "ports x 22 (a)")
+	PortHWCounter = scraped("rdma_port_hw_statistic_total", Counter, with(ofPort, "counter"),
+		"A file of ports/N/hw_counters, in the driver's unit.", "ports x files of the driver (a)")
+	PortHWLevel = scraped("rdma_port_hw_level", Gauge, with(ofPort, "counter"),
+		"A file of ports/N/hw_counters that holds a level, such as active_qps.", "ports x files of the driver (a)")
+	DeviceHWCounter = scraped("rdma_device_hw_statistic_total", Counter, with(ofDevice, "counter"),
+		"A file of the HCA's own hw_counters, in the driver's unit.", "HCAs x files of the driver (a)")
+	DeviceHWLevel = scraped("rdma_device_hw_level", Gauge, with(ofDevice, "counter"),
+		"A file of the HCA's own hw_counters that holds a level.", "HCAs x files of the driver (a)")
+	CountersOmitted = scraped("rdma_counters_omitted_devices", Gauge, nil,
+		"HCAs whose counters this scrape omits, because there were too many or reading took too long.", perOne)
+	CountersUnreadable = scraped("rdma_counters_unreadable", Gauge, nil,
+		"Counter files that this scrape could not read.", perOne)
 
-	ContainerHandles = Metric{"rdma_container_handles", Gauge, ofContainer,
-		"Open contexts of a container on an HCA (hca_handle in rdma.current).", "1024"}
-	ContainerObjects = Metric{"rdma_container_objects", Gauge, ofContainer,
-		"Verbs objects of a container on an HCA, such as queue pairs (hca_object in rdma.current).", "1024"}
-	ContainerMaxHandles = Metric{"rdma_container_handles_limit", Gauge, ofContainer,
-		"The limit of rdma_container_handles (rdma.max); absent without a limit.", "1024"}
-	ContainerMaxObjects = Metric{"rdma_container_objects_limit", Gauge, ofContainer,
-		"The limit of rdma_container_objects (rdma.max); absent without a limit.", "1024"}
+	ContainerHandles = scraped("rdma_container_handles", Gauge, ofContainer,
+		"Open contexts of a container on an HCA (hca_handle in rdma.current).", "1024")
+	ContainerObjects = scraped("rdma_container_objects", Gauge, ofContainer,
+		"Verbs objects of a container on an HCA, such as queue pairs (hca_object in rdma.current).", "1024")
+	ContainerMaxHandles = scraped("rdma_container_handles_limit", Gauge, ofContainer,
+		"The limit of rdma_container_handles (rdma.max); absent without a limit.", "1024")
+	ContainerMaxObjects = scraped("rdma_container_objects_limit", Gauge, ofContainer,
+		"The limit of rdma_container_objects (rdma.max); absent without a limit.", "1024")
 
-	PublishedDevices = Metric{"rdma_driver_published_devices", Gauge, []string{"kind"},
-		"Devices in the node's pool, by kind: exclusive, shared or group.", "3"}
-	AllocatedDevices = Metric{"rdma_driver_allocated_devices", Gauge, []string{"kind"},
-		"Devices of the pool that prepared claims hold, by kind, without those for monitoring.", "3"}
-	PreparedClaims = Metric{"rdma_driver_prepared_claims", Gauge, nil, "Claims that are prepared.", perOne}
-	Conditions     = Metric{"rdma_driver_unhealthy_devices", Gauge, []string{"condition"},
-		"HCAs with a condition, by condition (docs/health.md).", "9"}
-	Registered = Metric{"rdma_driver_registered", Gauge, nil, "Whether the kubelet has registered this driver.", perOne}
-	APITrouble = Metric{"rdma_driver_api_trouble", Gauge, []string{"request", "reason"},
-		"A kind of request to the API server that failed recently and has not succeeded since, with the reason; " +
-			"always 1, absent without a failure.", "requests of 10 kinds"}
-	APIFailures = Metric{"rdma_driver_api_failures_total", Counter, []string{"request", "reason"},
-		"Requests to the API server that failed, by kind of request and reason.", "10 kinds x reasons"}
-	PodsKnown = Metric{"rdma_driver_pod_resources_up", Gauge, nil,
-		"Whether the kubelet reported which pods use which claims. If it is 0, series have no pod.", perOne}
-	NRIConnected = Metric{"rdma_driver_nri_connected", Gauge, nil,
-		"Whether the driver's NRI plugin is connected to the container runtime; absent for a driver without one.", perOne}
+	PublishedDevices = scraped("rdma_driver_published_devices", Gauge, []string{"kind"},
+		"Devices in the node's pool, by kind: exclusive, shared or group.", "3")
+	AllocatedDevices = scraped("rdma_driver_allocated_devices", Gauge, []string{"kind"},
+		"Devices of the pool that prepared claims hold, by kind, without those for monitoring.", "3")
+	PreparedClaims = scraped("rdma_driver_prepared_claims", Gauge, nil, "Claims that are prepared.", perOne)
+	Conditions     = scraped("rdma_driver_unhealthy_devices", Gauge, []string{"condition"},
+		"HCAs with a condition, by condition (docs/health.md).", "9")
+	Registered = scraped("rdma_driver_registered", Gauge, nil, "Whether the kubelet has registered this driver.", perOne)
+	PodsKnown  = scraped("rdma_driver_pod_resources_up", Gauge, nil,
+		"Whether the kubelet reported which pods use which claims. If it is 0, series have no pod.", perOne)
+	NRIConnected = scraped("rdma_driver_nri_connected", Gauge, nil,
+		"Whether the driver's NRI plugin is connected to the container runtime; absent for a driver without one.", perOne)
+	APITrouble = scraped("rdma_driver_api_trouble", Gauge, []string{"request", "reason"},
+		"A kind of request to the API server that failed recently and has not succeeded since, with the reason; "+
+			"always 1, absent without a failure.", "requests of 10 kinds")
+	APIFailures = scraped("rdma_driver_api_failures_total", Counter, []string{"request", "reason"},
+		"Requests to the API server that failed, by kind of request and reason.", "10 kinds x reasons")
 )
 
 // The metrics that the driver updates when something happens. They start at 0 with the driver.
 var (
-	PrepareDuration = Metric{"rdma_driver_prepare_duration_seconds", Histogram, []string{"phase"},
-		"Time to prepare one claim, by phase: wait, plan, spec, record, write; " +
-			"claim is their sum, and call is a whole call of the kubelet.", "7 x 22"}
-	UnprepareDuration = Metric{"rdma_driver_unprepare_duration_seconds", Histogram, []string{"phase"},
-		"Time to unprepare one claim (claim), or for a whole call of the kubelet (call).", "2 x 22"}
-	PublishDuration = Metric{"rdma_driver_publish_duration_seconds", Histogram, []string{"phase"},
-		"Time from a change until the API client has the new slices, by phase: decide, build, hand_over; " +
-			"all is their sum.", "4 x 22"}
-	MoveDuration = Metric{"rdma_driver_move_duration_seconds", Histogram, []string{"direction"},
-		"Time to move the HCAs of one pod into its network namespace and write their specs (in), " +
-			"or back to the host (out).", "2 x 22"}
-	MoveErrors = Metric{"rdma_driver_move_errors_total", Counter, []string{"direction"},
-		"Pods whose HCAs the driver could not move into their network namespaces (in), " +
-			"and HCAs that it left for the kernel to move back (out).", "2"}
-	Publications = Metric{"rdma_driver_publications_total", Counter, nil,
-		"Times that the driver handed new slices to the API client.", perOne}
-	ClaimErrors = Metric{"rdma_driver_claim_errors_total", Counter, []string{"operation", "reason"},
-		"Claims that the driver could not prepare or unprepare, by reason.", "10"}
-	PublishErrors = Metric{"rdma_driver_publish_errors_total", Counter, nil,
-		"Times that the API server refused slices or was not reachable to write them.", perOne}
-	HealthTransitions = Metric{"rdma_driver_health_transitions_total", Counter, []string{"condition", "to"},
-		"Conditions of HCAs that began (to=\"bad\") or ended (to=\"good\").", "18"}
-	HookReports = Metric{"rdma_driver_hook_reports_total", Counter, []string{"what", "outcome"},
-		"Results of the hook in started containers: for their locked memory limit (what=\"memlock\"), " +
-			"and for their limits on HCAs (what=\"limit\").", "10"}
-	APIRequests = Metric{"rdma_driver_api_requests_total", Counter, []string{"method", "code"},
+	PrepareDuration = updated("rdma_driver_prepare_duration_seconds", Histogram, []string{"phase"},
+		"Time to prepare one claim, by phase: wait, plan, spec, record, write; "+
+			"claim is their sum, and call is a whole call of the kubelet.", "7 x 22")
+	UnprepareDuration = updated("rdma_driver_unprepare_duration_seconds", Histogram, []string{"phase"},
+		"Time to unprepare one claim (claim), or for a whole call of the kubelet (call).", "2 x 22")
+	PublishDuration = updated("rdma_driver_publish_duration_seconds", Histogram, []string{"phase"},
+		"Time from a change until the API client has the new slices, by phase: decide, build, hand_over; "+
+			"all is their sum.", "4 x 22")
+	MoveDuration = updated("rdma_driver_move_duration_seconds", Histogram, []string{"direction"},
+		"Time to move the HCAs of one pod into its network namespace and write their specs (in), "+
+			"or back to the host (out).", "2 x 22")
+	MoveErrors = updated("rdma_driver_move_errors_total", Counter, []string{"direction"},
+		"Pods whose HCAs the driver could not move into their network namespaces (in), "+
+			"and HCAs that it left for the kernel to move back (out).", "2")
+	Publications = updated("rdma_driver_publications_total", Counter, nil,
+		"Times that the driver handed new slices to the API client.", perOne)
+	ClaimErrors = updated("rdma_driver_claim_errors_total", Counter, []string{"operation", "reason"},
+		"Claims that the driver could not prepare or unprepare, by reason.", "10")
+	PublishErrors = updated("rdma_driver_publish_errors_total", Counter, nil,
+		"Times that the API server refused slices or was not reachable to write them.", perOne)
+	HealthTransitions = updated("rdma_driver_health_transitions_total", Counter, []string{"condition", "to"},
+		"Conditions of HCAs that began (to=\"bad\") or ended (to=\"good\").", "18")
+	HookReports = updated("rdma_driver_hook_reports_total", Counter, []string{"what", "outcome"},
+		"Results of the hook in started containers: for their locked memory limit (what=\"memlock\"), "+
+			"and for their limits on HCAs (what=\"limit\").", "10")
+	APIRequests = updated("rdma_driver_api_requests_total", Counter, []string{"method", "code"},
 		"Requests to the API server, by HTTP method and status; code is \"error\" for a request without an answer.",
-		"9 methods x codes"}
-	APIDuration = Metric{"rdma_driver_api_request_duration_seconds", Histogram, []string{"method"},
-		"Time until the API server answered, by HTTP method.", "9 x 22"}
-	APIRetries = Metric{"rdma_driver_api_request_retries_total", Counter, []string{"code"},
-		"Requests that the client sent again, by the status of the previous answer.", "codes"}
-	APILastError = Metric{"rdma_driver_api_last_error_timestamp_seconds", Gauge, []string{"reason"},
+		"9 methods x codes")
+	APIDuration = updated("rdma_driver_api_request_duration_seconds", Histogram, []string{"method"},
+		"Time until the API server answered, by HTTP method.", "9 x 22")
+	APIRetries = updated("rdma_driver_api_request_retries_total", Counter, []string{"code"},
+		"Requests that the client sent again, by the status of the previous answer.", "codes")
+	APILastError = updated("rdma_driver_api_last_error_timestamp_seconds", Gauge, []string{"reason"},
 		"When the API server last gave an error or no answer, by reason: the text of the HTTP status, or Unreachable.",
-		"reasons, 10 or so"}
-	BuildInfo = Metric{"rdma_driver_build_info", Gauge, []string{"version", "goversion"},
-		"The build of the driver; always 1.", perOne}
+		"reasons, 10 or so")
+	BuildInfo = updated("rdma_driver_build_info", Gauge, []string{"version", "goversion"},
+		"The build of the driver; always 1.", perOne)
 )
-
-// Catalog returns all metrics of the driver in the order of the documentation. It excludes
-// the metrics of the Go runtime, the process, and the handler of scrapes.
-func Catalog() []Metric {
-	return append(collected(),
-		PrepareDuration, UnprepareDuration, PublishDuration, MoveDuration, MoveErrors, Publications,
-		ClaimErrors, PublishErrors, HealthTransitions, HookReports,
-		APIRequests, APIDuration, APIRetries, APILastError, BuildInfo)
-}
-
-// collected are the metrics of the Collector.
-func collected() []Metric {
-	return []Metric{
-		DeviceInfo, DeviceHealthy, DeviceTaint, DeviceAllocation,
-		PortActive, PortSpeed, PortReceivedBytes, PortTransmittedBytes, PortReceivedPackets, PortTransmittedPackets,
-		PortCounter, PortHWCounter, PortHWLevel, DeviceHWCounter, DeviceHWLevel, CountersOmitted, CountersUnreadable,
-		ContainerHandles, ContainerObjects, ContainerMaxHandles, ContainerMaxObjects,
-		PublishedDevices, AllocatedDevices, PreparedClaims, Conditions, Registered, PodsKnown, NRIConnected, APITrouble, APIFailures,
-	}
-}

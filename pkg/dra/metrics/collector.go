@@ -15,8 +15,7 @@ import (
 
 // Collector reads the state of the node at each scrape.
 type Collector struct {
-	read  func(context.Context) State
-	descs map[string]*prometheus.Desc // by name
+	read func(context.Context) State
 
 	scrape sync.Mutex // serializes the scrapes, which read the host
 }
@@ -25,18 +24,14 @@ type Collector struct {
 const readTime = 5 * time.Second
 
 // NewCollector makes a collector. It cancels the context of read after readTime.
-func NewCollector(read func(context.Context) State) *Collector {
-	c := &Collector{read: read, descs: map[string]*prometheus.Desc{}}
-	for _, m := range collected() {
-		c.descs[m.Name] = m.desc()
-	}
-	return c
-}
+func NewCollector(read func(context.Context) State) *Collector { return &Collector{read: read} }
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, name := range slices.Sorted(maps.Keys(c.descs)) {
-		ch <- c.descs[name]
+	for _, m := range Catalog {
+		if m.desc != nil {
+			ch <- m.desc
+		}
 	}
 }
 
@@ -47,7 +42,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTime)
 	defer cancel()
 	s := c.read(ctx)
-	e := emitter{c.descs, ch}
+	e := emitter(ch)
 	unreadable := 0
 	for i := range s.Devices {
 		e.device(&s.Devices[i])
@@ -79,10 +74,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 }
 
 // emitter sends metrics to one scrape.
-type emitter struct {
-	descs map[string]*prometheus.Desc
-	ch    chan<- prometheus.Metric
-}
+type emitter chan<- prometheus.Metric
 
 // put sends one sample. It skips a sample with a kernel name that is not valid UTF-8.
 func (e emitter) put(m Metric, value float64, labels ...string) {
@@ -90,14 +82,14 @@ func (e emitter) put(m Metric, value float64, labels ...string) {
 	if m.Kind == Counter {
 		kind = prometheus.CounterValue
 	}
-	if sample, err := prometheus.NewConstMetric(e.descs[m.Name], kind, value, labels...); err == nil {
-		e.ch <- sample
+	if sample, err := prometheus.NewConstMetric(m.desc, kind, value, labels...); err == nil {
+		e <- sample
 	}
 }
 
-func (e emitter) putOptional(m Metric, value *float64, labels []string) {
+func putOptional[T uint64 | float64](e emitter, m Metric, value *T, labels []string) {
 	if value != nil {
-		e.put(m, *value, labels...)
+		e.put(m, float64(*value), labels...)
 	}
 }
 
@@ -130,10 +122,10 @@ func (e emitter) port(d *Device, p *Port) {
 		e.put(PortSpeed, p.BytesPerSecond, labels...)
 	}
 	t := p.Counters.Traffic()
-	e.putOptional(PortReceivedBytes, t.ReceivedBytes, labels)
-	e.putOptional(PortTransmittedBytes, t.TransmittedBytes, labels)
-	e.putOptional(PortReceivedPackets, t.ReceivedPackets, labels)
-	e.putOptional(PortTransmittedPackets, t.TransmittedPackets, labels)
+	putOptional(e, PortReceivedBytes, t.ReceivedBytes, labels)
+	putOptional(e, PortTransmittedBytes, t.TransmittedBytes, labels)
+	putOptional(e, PortReceivedPackets, t.ReceivedPackets, labels)
+	putOptional(e, PortTransmittedPackets, t.TransmittedPackets, labels)
 	e.counters(PortCounter, PortCounter, p.Counters.Standard, labels...)
 	e.counters(PortHWCounter, PortHWLevel, p.Counters.Hardware, labels...)
 }
@@ -153,12 +145,8 @@ func (e emitter) container(c *Container) {
 	labels := []string{c.Device, c.IBDev, c.Owner.Namespace, c.Owner.Claim, c.Owner.Pod, c.PodUID, c.Usage.Container}
 	e.put(ContainerHandles, float64(c.Handles), labels...)
 	e.put(ContainerObjects, float64(c.Objects), labels...)
-	if c.MaxHandles != nil {
-		e.put(ContainerMaxHandles, float64(*c.MaxHandles), labels...)
-	}
-	if c.MaxObjects != nil {
-		e.put(ContainerMaxObjects, float64(*c.MaxObjects), labels...)
-	}
+	putOptional(e, ContainerMaxHandles, c.MaxHandles, labels)
+	putOptional(e, ContainerMaxObjects, c.MaxObjects, labels)
 }
 
 func (d *Device) unreadable() int {

@@ -13,7 +13,7 @@ import (
 func TestDocs(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| metric | type | labels | series | meaning |\n|---|---|---|---|---|\n")
-	for _, m := range metrics.Catalog() {
+	for _, m := range metrics.Catalog {
 		fmt.Fprintf(&table, "| `%s` | %s | %s | %s | %s |\n", m.Name, m.Kind, strings.Join(m.Labels, ", "), m.Bound, m.Help)
 	}
 	golden.Section(t, "../../../docs/metrics.md", "metrics", table.String())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"google.golang.org/grpc"
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 	drav1beta1 "k8s.io/kubelet/pkg/apis/dra/v1beta1"
@@ -21,14 +22,10 @@ import (
 type Instruments struct {
 	registry *prometheus.Registry
 
-	durations         map[Operation]*prometheus.HistogramVec
-	publications      prometheus.Counter
-	claimErrors       *prometheus.CounterVec
-	publishErrors     prometheus.Counter
-	moveErrors        *prometheus.CounterVec
-	healthTransitions *prometheus.CounterVec
-	hookReports       *prometheus.CounterVec
-	api               *api
+	// These have the metrics by name.
+	counters   map[string]*prometheus.CounterVec
+	gauges     map[string]*prometheus.GaugeVec
+	histograms map[string]*prometheus.HistogramVec
 }
 
 // Operation is a timed operation.
@@ -61,6 +58,10 @@ const (
 	PhaseIn       Phase = "in"        // Move: into the network namespace of a pod
 	PhaseOut      Phase = "out"       // Move: back to the host
 )
+
+var durations = map[Operation]Metric{
+	Prepare: PrepareDuration, Unprepare: UnprepareDuration, Publish: PublishDuration, Move: MoveDuration,
+}
 
 var phases = map[Operation][]Phase{
 	Prepare:   {PhaseWait, PhasePlan, PhaseSpec, PhaseRecord, PhaseWrite, PhaseClaim, PhaseCall},
@@ -96,49 +97,50 @@ var buckets = prometheus.ExponentialBuckets(100e-6, 2, 20)
 // New makes instruments, with a registry of their own.
 func New() *Instruments {
 	i := &Instruments{
-		registry:          prometheus.NewRegistry(),
-		durations:         map[Operation]*prometheus.HistogramVec{},
-		claimErrors:       counterVec(ClaimErrors),
-		moveErrors:        counterVec(MoveErrors),
-		healthTransitions: counterVec(HealthTransitions),
-		hookReports:       counterVec(HookReports),
-		publications:      prometheus.NewCounter(prometheus.CounterOpts(opts(Publications))),
-		publishErrors:     prometheus.NewCounter(prometheus.CounterOpts(opts(PublishErrors))),
-		api:               newAPI(),
+		prometheus.NewRegistry(), map[string]*prometheus.CounterVec{},
+		map[string]*prometheus.GaugeVec{}, map[string]*prometheus.HistogramVec{},
 	}
-	for op, m := range map[Operation]Metric{
-		Prepare: PrepareDuration, Unprepare: UnprepareDuration, Publish: PublishDuration, Move: MoveDuration,
-	} {
-		i.durations[op] = histogramVec(m)
-		i.registry.MustRegister(i.durations[op])
-		for _, p := range phases[op] {
-			i.durations[op].WithLabelValues(string(p))
+	auto := promauto.With(i.registry)
+	for _, m := range Catalog {
+		switch {
+		case m.desc != nil: // of the Collector
+		case m.Kind == Counter:
+			i.counters[m.Name] = auto.NewCounterVec(prometheus.CounterOpts{Name: m.Name, Help: m.Help}, m.Labels)
+		case m.Kind == Gauge:
+			i.gauges[m.Name] = auto.NewGaugeVec(prometheus.GaugeOpts{Name: m.Name, Help: m.Help}, m.Labels)
+		case m.Kind == Histogram:
+			i.histograms[m.Name] = auto.NewHistogramVec(
+				prometheus.HistogramOpts{Name: m.Name, Help: m.Help, Buckets: buckets}, m.Labels)
 		}
 	}
 	// Every series starts at 0, so that the first event is an increase.
+	for op, list := range phases {
+		for _, p := range list {
+			i.histograms[durations[op].Name].WithLabelValues(string(p))
+		}
+	}
 	for op, list := range reasons {
 		for _, r := range list {
-			i.claimErrors.WithLabelValues(string(op), string(r))
+			i.counter(ClaimErrors, string(op), string(r))
 		}
 	}
 	for _, p := range phases[Move] {
-		i.moveErrors.WithLabelValues(string(p))
+		i.counter(MoveErrors, string(p))
 	}
 	for _, c := range health.Conditions() {
-		i.healthTransitions.WithLabelValues(string(c), "bad")
-		i.healthTransitions.WithLabelValues(string(c), "good")
+		i.counter(HealthTransitions, string(c), "bad")
+		i.counter(HealthTransitions, string(c), "good")
 	}
 	for what, outcomes := range hookOutcomes {
 		for _, o := range outcomes {
-			i.hookReports.WithLabelValues(what, string(o))
+			i.counter(HookReports, what, string(o))
 		}
 	}
-	build := gaugeVec(BuildInfo)
-	build.WithLabelValues(version.Get(), runtime.Version()).Set(1)
-	i.registry.MustRegister(i.claimErrors, i.moveErrors, i.healthTransitions, i.hookReports, i.publications,
-		i.publishErrors, build,
+	i.counter(Publications)
+	i.counter(PublishErrors)
+	i.gauges[BuildInfo.Name].WithLabelValues(version.Get(), runtime.Version()).Set(1)
+	i.registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	i.registry.MustRegister(i.api.collectors()...)
 	return i
 }
 
@@ -146,19 +148,14 @@ func New() *Instruments {
 // scrapes from it.
 func (i *Instruments) Registry() *prometheus.Registry { return i.registry }
 
-func opts(m Metric) prometheus.Opts { return prometheus.Opts{Name: m.Name, Help: m.Help} }
-
-func counterVec(m Metric) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts(opts(m)), m.Labels)
+func (i *Instruments) counter(m Metric, labels ...string) prometheus.Counter {
+	return i.counters[m.Name].WithLabelValues(labels...)
 }
 
-func gaugeVec(m Metric) *prometheus.GaugeVec {
-	return prometheus.NewGaugeVec(prometheus.GaugeOpts(opts(m)), m.Labels)
-}
-
-func histogramVec(m Metric) *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(
-		prometheus.HistogramOpts{Name: m.Name, Help: m.Help, Buckets: buckets}, m.Labels)
+func (i *Instruments) count(m Metric, labels ...string) {
+	if i != nil {
+		i.counter(m, labels...).Inc()
+	}
 }
 
 // hookOutcomes are the outcomes that the hook can report for each of its tasks.
@@ -192,48 +189,33 @@ func (w *Watch) Whole(p Phase) { w.observe(p, time.Since(w.start)) }
 
 func (w *Watch) observe(p Phase, d time.Duration) {
 	if w.i != nil {
-		w.i.durations[w.operation].WithLabelValues(string(p)).Observe(d.Seconds())
+		w.i.histograms[durations[w.operation].Name].WithLabelValues(string(p)).Observe(d.Seconds())
 	}
 }
 
 // Fail counts an error of a claim, and returns the error. It does nothing for nil.
 func (w *Watch) Fail(r Reason, err error) error {
-	if w.i != nil && err != nil {
-		w.i.claimErrors.WithLabelValues(string(w.operation), string(r)).Inc()
+	if err != nil {
+		w.i.count(ClaimErrors, string(w.operation), string(r))
 	}
 	return err
 }
 
 // Published counts that slices were handed to the API client.
-func (i *Instruments) Published() {
-	if i != nil {
-		i.publications.Inc()
-	}
-}
+func (i *Instruments) Published() { i.count(Publications) }
 
 // PublishFailed counts a failed write of slices.
-func (i *Instruments) PublishFailed() {
-	if i != nil {
-		i.publishErrors.Inc()
-	}
-}
+func (i *Instruments) PublishFailed() { i.count(PublishErrors) }
 
 // MoveFailed counts a failed move of HCAs.
-func (i *Instruments) MoveFailed(direction Phase) {
-	if i != nil {
-		i.moveErrors.WithLabelValues(string(direction)).Inc()
-	}
-}
+func (i *Instruments) MoveFailed(direction Phase) { i.count(MoveErrors, string(direction)) }
 
 // HookReports counts the hook's reports. It skips outcomes that this version does not know,
 // because the hook may be of another version.
 func (i *Instruments) HookReports(list []hook.Report) {
-	if i == nil {
-		return
-	}
 	count := func(what string, o hook.Outcome) {
 		if slices.Contains(hookOutcomes[what], o) {
-			i.hookReports.WithLabelValues(what, string(o)).Inc()
+			i.count(HookReports, what, string(o))
 		}
 	}
 	for _, r := range list {
@@ -246,15 +228,12 @@ func (i *Instruments) HookReports(list []hook.Report) {
 
 // Transitions counts changes of health.
 func (i *Instruments) Transitions(list []health.Transition) {
-	if i == nil {
-		return
-	}
 	for _, t := range list {
 		to := "good"
 		if t.Holds {
 			to = "bad"
 		}
-		i.healthTransitions.WithLabelValues(string(t.Condition), to).Inc()
+		i.count(HealthTransitions, string(t.Condition), to)
 	}
 }
 

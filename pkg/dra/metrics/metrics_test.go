@@ -104,7 +104,7 @@ func TestLint(t *testing.T) {
 func TestCatalog(t *testing.T) {
 	i, r := all(t)
 	catalog := map[string]metrics.Metric{}
-	for _, m := range metrics.Catalog() {
+	for _, m := range metrics.Catalog {
 		if _, twice := catalog[m.Name]; twice || m.Help == "" || m.Bound == "" {
 			t.Errorf("%s is there twice, or says nothing of itself", m.Name)
 		}

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/table"
 )
 
 // Write writes the page in one of the formats.
@@ -30,50 +30,33 @@ func (p *Page) table(w io.Writer) error {
 	for _, problem := range p.Problems {
 		fmt.Fprintf(b, "problem: %s\n", quote.Terminal(problem))
 	}
-	columns(b, "IBDEV\tHCA\tFUNCTION\tPORTS\tHEALTH\tPUBLISHED\tCLAIMS", len(p.HCAs), func(i int) []string {
-		h := p.HCAs[i]
-		var ports []string
-		for _, port := range h.Ports {
-			ports = append(ports, strings.TrimSpace(port.State+" "+rate(port.RateMbps)))
-		}
+	_ = table.Write(b, "\nIBDEV\tHCA\tFUNCTION\tPORTS\tHEALTH\tPUBLISHED\tCLAIMS", rows(p.HCAs, func(h HCA) []string {
+		ports := rows(h.Ports, func(p Port) string { return strings.TrimSpace(p.State + " " + rate(p.RateMbps)) })
 		return []string{h.IBDev, h.Name, h.Function, list(ports), h.Health, list(h.Devices), list(h.Claims)}
-	})
-	columns(b, "CLAIM\tREQUEST\tDEVICE\tHCAS\tPODS", len(p.Claims), func(i int) []string {
-		c := p.Claims[i]
+	}))
+	_ = table.Write(b, "\nCLAIM\tREQUEST\tDEVICE\tHCAS\tPODS", rows(p.Claims, func(c Claim) []string {
 		var requests, devices, hcas []string
 		for _, d := range c.Devices {
 			requests, devices, hcas = append(requests, d.Request), append(devices, d.Device), append(hcas, d.HCAs...)
 		}
 		return []string{c.Namespace + "/" + c.Name, list(requests), list(devices), list(hcas), list(c.Pods)}
-	})
-	columns(b, "AGO\tCOUNT\tTYPE\tEVENT\tOBJECT\tMESSAGE", len(p.Events), func(i int) []string {
-		e := p.Events[i]
+	}))
+	_ = table.Write(b, "\nAGO\tCOUNT\tTYPE\tEVENT\tOBJECT\tMESSAGE", rows(p.Events, func(e Event) []string {
 		kind := "Normal"
 		if e.Warning {
 			kind = "Warning"
 		}
 		return []string{ago(p.At, e.Last), fmt.Sprint(e.Count), kind, e.Reason, e.Object, e.Message}
-	})
-	return b.Flush()
+	}))
+	return b.Flush() // the buffer keeps its error
 }
 
-// columns writes a table of n rows after an empty line, nothing for no rows.
-func columns(w io.Writer, header string, n int, row func(int) []string) {
-	if n == 0 {
-		return
+// rows calls row for each of a list.
+func rows[T, R any](all []T, row func(T) R) (out []R) {
+	for _, one := range all {
+		out = append(out, row(one))
 	}
-	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintf(tw, "\n%s\n", header)
-	for i := range n {
-		cells := row(i)
-		for j, cell := range cells {
-			if cells[j] = quote.Terminal(cell); cell == "" {
-				cells[j] = "-"
-			}
-		}
-		fmt.Fprintln(tw, strings.Join(cells, "\t"))
-	}
-	_ = tw.Flush() // the buffer keeps its error
+	return out
 }
 
 func list(values []string) string { return strings.Join(values, ",") }
