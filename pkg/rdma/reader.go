@@ -6,11 +6,9 @@ import (
 	"io/fs"
 	"path"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 )
 
@@ -37,7 +35,6 @@ func (r *reader) list(dir string) []string {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	slices.Sort(names)
 	return names
 }
 
@@ -69,8 +66,7 @@ func (r *reader) optional(name string) string { return attribute(r.sys, name) }
 // parsed reads a file and parses its content. It returns the zero value if the
 // file is absent or empty, and records a content that it cannot parse.
 func parsed[T any](r *reader, name string, parse func(string) (T, error)) T {
-	s := r.read(name)
-	return parsedText(r, name, s, parse)
+	return parsedText(r, name, r.read(name), parse)
 }
 
 // parsedText is parsed for a content that was already read.
@@ -150,25 +146,17 @@ func (r *reader) parentDevice(real string) string {
 	return path.Join(real, target)
 }
 
-// inParallel calls f with each number below n. It uses several goroutines for a large n: a
-// read of sysfs may wait for the firmware of a device, and on a host with a thousand
-// functions system calls take four fifths of the time.
+// inParallel calls f with each number below n, on all processors: a read of sysfs may wait for
+// the firmware of a device, and on a host with a thousand functions system calls take four fifths
+// of the time.
 func inParallel(n int, f func(i int)) {
-	const perGoroutine = 32
-	workers := min(runtime.GOMAXPROCS(0), n/perGoroutine)
-	if workers < 2 {
-		for i := range n {
-			f(i)
-		}
-		return
-	}
-	var next atomic.Int64
 	var all sync.WaitGroup
-	for range workers {
+	running := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i := range n {
+		running <- struct{}{}
 		all.Go(func() {
-			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
-				f(int(i))
-			}
+			f(i)
+			<-running
 		})
 	}
 	all.Wait()
