@@ -22,7 +22,7 @@ type reader struct {
 
 // problem records an error.
 func (r *reader) problem(err error) {
-	r.problems = append(r.problems, Problem{IBDev: r.ibdev, Err: err, Message: err.Error()})
+	r.problems = append(r.problems, Problem{IBDev: r.ibdev, Message: err.Error()})
 }
 
 // list returns the names in a directory, sorted. A missing directory has none.
@@ -81,12 +81,6 @@ func parsedText[T any](r *reader, name, s string, parse func(string) (T, error))
 		return zero
 	}
 	return v
-}
-
-// word parses "4: ACTIVE" to ACTIVE.
-func word(s string) (string, error) {
-	_, w, err := ParseEnum(s)
-	return w, err
 }
 
 // number parses a decimal count. It returns nil for -1 (numa_node).

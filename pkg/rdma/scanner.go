@@ -21,15 +21,14 @@ type Scanner struct {
 	vfs     vfTable
 	cards   map[string]*card // by ibdev
 	users   dependents
-	faulty  map[string]*card // HCAs with problems, by ibdev
-	listing []Problem        // of class/infiniband
-	order   []*card          // as in the snapshot
-	snap    *Snapshot        // nil before the first scan
+	listing []Problem // of class/infiniband
+	order   []*card   // as in the snapshot
+	snap    *Snapshot // nil before the first scan
 }
 
 // NewScanner returns a scanner of the host whose /sys is sys. It reads nothing yet.
 func NewScanner(sys fs.ReadLinkFS) *Scanner {
-	return &Scanner{sys: sys, vfs: vfTable{}, cards: map[string]*card{}, users: dependents{}, faulty: map[string]*card{}}
+	return &Scanner{sys: sys, vfs: vfTable{}, cards: map[string]*card{}, users: dependents{}}
 }
 
 // Scan reads the whole host, as [Discover] does. If nothing changed since the last Scan or
@@ -172,7 +171,6 @@ func (p *pass) take(ibdev string, read *card) {
 		p.users.remove(c)
 		p.before[c] = c.hca
 	}
-	delete(p.faulty, ibdev)
 	if read == nil {
 		delete(p.cards, ibdev)
 		p.changed, p.reorder = true, true
@@ -181,9 +179,6 @@ func (p *pass) take(ibdev string, read *card) {
 	*c = *read // keeps its place in the order
 	p.slots.Add(c.slot)
 	p.users.add(c)
-	if len(c.problems) > 0 {
-		p.faulty[ibdev] = c
-	}
 }
 
 // linkVFs sets the index of VFs from the virtfnK links of their PFs.
@@ -248,7 +243,7 @@ func (p *pass) identify() {
 // publish returns the snapshot of the current state.
 func (p *pass) publish() *Snapshot {
 	s, problems := p.Scanner, p.problems()
-	if s.snap != nil && !p.changed && s.host.same(s.snap) && sameProblems(problems, s.snap.Problems) {
+	if s.snap != nil && !p.changed && s.host.same(s.snap) && slices.Equal(problems, s.snap.Problems) {
 		return s.snap
 	}
 	if p.reorder || s.snap == nil {
@@ -273,18 +268,14 @@ func (p *pass) publish() *Snapshot {
 // problems collects the problems of all parts, in order of HCA and text.
 func (s *Scanner) problems() []Problem {
 	all := slices.Concat(s.host.problems, s.listing, s.nodes.problems, s.netdevs.problems)
-	for _, n := range s.nodes.faulty {
+	for _, n := range s.nodes.byName {
 		all = append(all, n.problems...)
 	}
-	for _, c := range s.faulty {
+	for _, c := range s.cards {
 		all = append(all, c.problems...)
 	}
 	slices.SortFunc(all, func(a, b Problem) int {
 		return cmp.Or(strings.Compare(a.IBDev, b.IBDev), strings.Compare(a.Message, b.Message))
 	})
 	return all
-}
-
-func sameProblems(a, b []Problem) bool {
-	return slices.EqualFunc(a, b, func(x, y Problem) bool { return x.IBDev == y.IBDev && x.Message == y.Message })
 }
