@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -65,7 +66,7 @@ func (w *Watcher) receiveRDMA(ctx context.Context) {
 			w.rdma.set(nil)
 		}
 		isAbsent := errors.Is(err, unix.EPROTONOSUPPORT) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EINVAL)
-		if ctx.Err() == nil && !isAbsent && !isClosed(err) {
+		if ctx.Err() == nil && !isAbsent && !errors.Is(err, os.ErrClosed) {
 			w.Report(err)
 		}
 	}

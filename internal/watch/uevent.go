@@ -40,10 +40,6 @@ func ParseUevent(message []byte) (Uevent, bool) {
 	return u, true
 }
 
-func (u Uevent) isRDMACM() bool {
-	return u.Subsystem == "misc" && path.Base(u.DevPath) == "rdma_cm"
-}
-
 // changes names the devices to read after the event; nothing if the event is irrelevant.
 func (u Uevent) changes(of *Interest) rdma.Changes {
 	name := path.Base(u.DevPath)
@@ -71,7 +67,7 @@ func (u Uevent) changes(of *Interest) rdma.Changes {
 			return rdma.Changes{Functions: rdma.NamesOf(place.Address)}
 		}
 	}
-	return rdma.Changes{Host: u.isRDMACM()}
+	return rdma.Changes{Host: u.Subsystem == "misc" && name == "rdma_cm"}
 }
 
 // onHardware reports whether a network interface is not a virtual one. The device below such an interface may have an
@@ -83,6 +79,5 @@ func onHardware(devPath string) bool {
 // isNetworkClass reports whether a PCI class is a class of functions with HCAs: network controllers, which include
 // InfiniBand and fabric controllers, or the older class of InfiniBand controllers (include/linux/pci_ids.h).
 func isNetworkClass(class string) bool {
-	return len(class) == 5 && class[0] == '2' || len(class) == 5 && strings.HasPrefix(class, "C06") || len(class) == 5 &&
-		strings.HasPrefix(class, "c06")
+	return len(class) == 5 && (class[0] == '2' || strings.EqualFold(class[:3], "c06"))
 }
