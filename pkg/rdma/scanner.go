@@ -124,11 +124,9 @@ func (s *Scanner) nodesChanged(names Names, ibdevs *Names) {
 // pass is the state of one Scan or Update.
 type pass struct {
 	*Scanner
-	before  map[*card]HCA // the previous values of the HCAs that were read
-	slots   Names         // slots whose HCAs need new discriminators
-	pfs     Names         // PFs whose links to VFs must be read again
-	changed bool          // some HCA changed
-	reorder bool          // the HCAs must be sorted again
+	before map[*card]HCA // the previous values of the HCAs that were read
+	slots  Names         // slots whose HCAs need new discriminators
+	pfs    Names         // PFs whose links to VFs must be read again
 }
 
 func newPass(s *Scanner) *pass {
@@ -148,10 +146,7 @@ func (p *pass) read(ibdevs Names) {
 	for c, before := range p.before {
 		if before.Equal(&c.hca) {
 			c.hca = before // share its memory with older snapshots
-			continue
 		}
-		p.changed = true
-		p.reorder = p.reorder || before.sortKey() != c.key
 	}
 }
 
@@ -164,7 +159,6 @@ func (p *pass) take(ibdev string, read *card) {
 	if c == nil {
 		c = &card{}
 		p.cards[ibdev] = c
-		p.changed, p.reorder = true, true
 		p.pfs.Add(read.hca.PF)
 	} else {
 		p.slots.Add(c.slot)
@@ -173,7 +167,6 @@ func (p *pass) take(ibdev string, read *card) {
 	}
 	if read == nil {
 		delete(p.cards, ibdev)
-		p.changed, p.reorder = true, true
 		return
 	}
 	*c = *read // keeps its place in the order
@@ -197,20 +190,9 @@ func (p *pass) linkVFs() {
 }
 
 func (p *pass) linkVF(c *card) {
-	if c.hca.Function != VF {
-		return
+	if c.hca.Function == VF {
+		c.hca.VFIndex = p.vfs.index(p.sys, c.hca.PF, c.hca.Identity.PCI)
 	}
-	k := p.vfs.index(p.sys, c.hca.PF, c.hca.Identity.PCI)
-	if !equalPointers(k, c.hca.VFIndex) {
-		c.hca.VFIndex = k
-		p.changed = p.changed || !p.isRead(c)
-	}
-}
-
-// isRead reports whether this pass read the HCA. If so, read compares it with its previous value.
-func (p *pass) isRead(c *card) bool {
-	_, ok := p.before[c]
-	return ok
 }
 
 // identify sets the discriminators of HCAs that share a slot: an mlx5 function in switchdev
@@ -231,38 +213,31 @@ func (p *pass) identify() {
 			if len(cards) > 1 && (usable != 1 || c.hca.Unusable() != nil) {
 				d = discriminator(c, cards)
 			}
-			if c.hca.Identity.Discriminator != d {
-				c.setName(d)
-				p.changed = p.changed || !p.isRead(c)
-				p.reorder = p.reorder || !p.isRead(c)
-			}
+			c.setName(d)
 		}
 	}
 }
 
-// publish returns the snapshot of the current state.
+// publish returns the snapshot of the current state. It is the previous one if nothing differs.
 func (p *pass) publish() *Snapshot {
-	s, problems := p.Scanner, p.problems()
-	if s.snap != nil && !p.changed && s.host.same(s.snap) && slices.Equal(problems, s.snap.Problems) {
-		return s.snap
-	}
-	if p.reorder || s.snap == nil {
-		s.order = s.order[:0]
-		for _, c := range s.cards {
-			if c.exists() {
-				s.order = append(s.order, c)
-			}
+	s := p.Scanner
+	s.order = s.order[:0]
+	for _, c := range s.cards {
+		if c.exists() {
+			s.order = append(s.order, c)
 		}
-		slices.SortFunc(s.order, func(a, b *card) int { return a.key.compare(b.key) })
 	}
+	slices.SortFunc(s.order, func(a, b *card) int { return a.key.compare(b.key) })
 	next := &Snapshot{
-		HCAs: make([]HCA, len(s.order)), RDMACM: s.host.rdmaCM, NetnsMode: s.host.netnsMode, Problems: problems,
+		HCAs: make([]HCA, len(s.order)), RDMACM: s.host.rdmaCM, NetnsMode: s.host.netnsMode, Problems: p.problems(),
 	}
 	for i, c := range s.order {
 		next.HCAs[i] = c.hca
 	}
-	s.snap = next
-	return next
+	if s.snap == nil || !Compare(s.snap, next).Empty() || !slices.Equal(next.Problems, s.snap.Problems) {
+		s.snap = next
+	}
+	return s.snap
 }
 
 // problems collects the problems of all parts, in order of HCA and text.
