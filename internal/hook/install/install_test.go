@@ -237,7 +237,7 @@ short line
 32 22 0:25 / /mnt/a\040b\134c rw - tmpfs tmpfs rw
 `
 	for id, want := range map[uint64]string{22: "/", 31: "/run", 32: `/mnt/a b\c`, 33: ""} {
-		if got := findMount(strings.NewReader(mountinfo), id); got != want {
+		if got := findMount(mountinfo, id); got != want {
 			t.Errorf("findMount(%d) = %q, want %q", id, got, want)
 		}
 	}
