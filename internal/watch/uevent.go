@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"bytes"
 	"path"
 	"strings"
 
@@ -20,24 +19,20 @@ type Uevent struct {
 // ParseUevent parses a datagram of the kernel: "add@/devices/...", then KEY=value strings, each terminated by a zero
 // byte. It returns false for other datagrams, such as messages of udevd, which start with "libudev".
 func ParseUevent(message []byte) (Uevent, bool) {
-	header, rest, ok := bytes.Cut(message, []byte{0})
-	action, devPath, isKernel := strings.Cut(string(header), "@")
+	header, rest, ok := strings.Cut(string(message), "\x00")
+	action, devPath, isKernel := strings.Cut(header, "@")
 	if !ok || !isKernel || action == "" || !strings.HasPrefix(devPath, "/") {
 		return Uevent{}, false
 	}
-	u := Uevent{Action: action, DevPath: devPath}
-	for field := range bytes.SplitSeq(rest, []byte{0}) {
-		key, value, _ := bytes.Cut(field, []byte("="))
-		switch string(key) {
-		case "SUBSYSTEM":
-			u.Subsystem = string(value)
-		case "DEVPATH_OLD":
-			u.OldPath = string(value)
-		case "PCI_CLASS":
-			u.PCIClass = string(value)
-		}
+	fields := map[string]string{}
+	for field := range strings.SplitSeq(rest, "\x00") {
+		key, value, _ := strings.Cut(field, "=")
+		fields[key] = value
 	}
-	return u, true
+	return Uevent{
+		Action: action, DevPath: devPath, OldPath: fields["DEVPATH_OLD"],
+		Subsystem: fields["SUBSYSTEM"], PCIClass: fields["PCI_CLASS"],
+	}, true
 }
 
 // changes names the devices to read after the event; nothing if the event is irrelevant.

@@ -233,28 +233,23 @@ func (o *HostOptions) missing(snap *rdma.Snapshot) error {
 	return errors.Join(errs...)
 }
 
-// variant is one of the devices that an HCA has for each name.
-type variant struct {
-	suffix string
-	nodes  []rdma.Node
-	limits []Limit
-}
-
 // variants returns the devices that an HCA has for each name: its own, if it has nodes, and one for
-// each class of management nodes. HCAs without management nodes, such as EFA and iWARP,
-// have none for them.
-func (o *HostOptions) variants(h *rdma.HCA, nodes []rdma.Node) []variant {
-	var out []variant
+// each class of management nodes. Their names are suffixes. HCAs without management nodes, such as EFA
+// and iWARP, have none for them.
+func (o *HostOptions) variants(h *rdma.HCA, nodes []rdma.Node) []Device {
+	var out []Device
 	if len(nodes) > 0 {
-		out = append(out, variant{"", nodes, o.limits(h)})
+		own := o.device("", nodes)
+		own.Limits = o.limits(h)
+		out = append(out, own)
 	}
 	mad, sm := madNodes(h, MAD), madNodes(h, SM)
 	if slices.Contains(o.Nodes, MAD) && len(mad) > 0 {
-		out = append(out, variant{"-mad", mad, nil})
+		out = append(out, o.device("-mad", mad))
 	}
 	if slices.Contains(o.Nodes, SM) && len(sm) > 0 {
 		// A subnet manager announces itself by issm and works through umad.
-		out = append(out, variant{"-sm", slices.Concat(mad, sm), nil})
+		out = append(out, o.device("-sm", slices.Concat(mad, sm)))
 	}
 	return out
 }
@@ -266,13 +261,12 @@ func (o *HostOptions) devicesOf(h *rdma.HCA, names *namer, nodes []rdma.Node) ([
 	hcaNames, err := names.of(h)
 	errs := []error{err}
 	for _, name := range hcaNames {
-		for _, v := range o.variants(h, nodes) {
-			if err := names.check(h, name, v.suffix); err != nil {
+		for _, d := range o.variants(h, nodes) {
+			if err := names.check(h, name, d.Name); err != nil {
 				errs = append(errs, err)
 				continue
 			}
-			d := o.device(name+v.suffix, v.nodes)
-			d.Limits = v.limits
+			d.Name = name + d.Name
 			devices = append(devices, d)
 		}
 	}

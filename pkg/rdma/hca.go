@@ -43,13 +43,12 @@ func readCard(sys fs.ReadLinkFS, netdevs *netdevTable, nodes *nodeTable, ibdev s
 		return nil
 	}
 	c.real, c.parent = real, c.parentDevice(real)
-	nodeType, exists := c.lookUp(real + "/node_type")
-	if !exists {
+	c.hca.NodeType = NodeType(parsed(&c.reader, real+"/node_type", word))
+	if c.hca.NodeType == "" {
 		if _, err := fs.Stat(sys, real); err != nil {
 			return nil
 		}
 	}
-	c.hca.NodeType = NodeType(parsedText(&c.reader, real+"/node_type", nodeType, word))
 	c.readHCA()
 	c.hca.Uverbs, c.hca.MADs = nodes.of(ibdev)
 	c.setName("")

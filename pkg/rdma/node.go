@@ -147,10 +147,7 @@ func (t *nodeTable) of(ibdev string) (uverbs *Node, mads []Node) {
 		}
 	}
 	slices.SortFunc(mads, func(a, b Node) int {
-		if a.Port != b.Port {
-			return a.Port - b.Port
-		}
-		return strings.Compare(b.Name, a.Name)
+		return cmp.Or(cmp.Compare(a.Port, b.Port), strings.Compare(b.Name, a.Name))
 	})
 	return uverbs, mads
 }

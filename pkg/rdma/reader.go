@@ -66,12 +66,8 @@ func (r *reader) optional(name string) string { return attribute(r.sys, name) }
 // parsed reads a file and parses its content. It returns the zero value if the
 // file is absent or empty, and records a content that it cannot parse.
 func parsed[T any](r *reader, name string, parse func(string) (T, error)) T {
-	return parsedText(r, name, r.read(name), parse)
-}
-
-// parsedText is parsed for a content that was already read.
-func parsedText[T any](r *reader, name, s string, parse func(string) (T, error)) T {
 	var zero T
+	s := r.read(name)
 	if s == "" {
 		return zero
 	}

@@ -152,26 +152,23 @@ func (p *pass) read(ibdevs Names) {
 
 // take replaces the stored HCA by the one that was read. nil means that it is gone.
 func (p *pass) take(ibdev string, read *card) {
-	c := p.cards[ibdev]
-	if c == nil && read == nil {
-		return
-	}
-	if c == nil {
-		c = &card{}
-		p.cards[ibdev] = c
-		p.pfs.Add(read.hca.PF)
-	} else {
-		p.slots.Add(c.slot)
-		p.users.remove(c)
-		p.before[c] = c.hca
+	old := p.cards[ibdev]
+	if old != nil {
+		p.slots.Add(old.slot)
+		p.users.remove(old)
+		delete(p.cards, ibdev)
 	}
 	if read == nil {
-		delete(p.cards, ibdev)
 		return
 	}
-	*c = *read // keeps its place in the order
-	p.slots.Add(c.slot)
-	p.users.add(c)
+	if old != nil {
+		p.before[read] = old.hca
+	} else {
+		p.pfs.Add(read.hca.PF)
+	}
+	p.cards[ibdev] = read
+	p.slots.Add(read.slot)
+	p.users.add(read)
 }
 
 // linkVFs sets the index of VFs from the virtfnK links of their PFs.
