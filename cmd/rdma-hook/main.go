@@ -22,7 +22,7 @@ var version = "dev"
 
 func main() {
 	os.Exit(hook.Run(os.Args[1:], version, hook.IO{
-		Stdin:  0,
+		Stdin:  os.Stdin,
 		Stdout: os.Stdout,
 		Stderr: os.Stderr,
 		Open:   hook.OpenProcess,

@@ -37,6 +37,8 @@ type Options struct {
 	// Existing replaces only an existing file: without one, the error is fs.ErrNotExist. The file system must
 	// support RENAME_EXCHANGE, as tmpfs, ext4, xfs and btrfs do.
 	Existing bool
+	// Own replaces also a file with equal content and mode that belongs to another user.
+	Own bool
 	// Check, if set, must allow the replacement of the present file. If it returns an error, Write keeps that file.
 	Check Check
 }
@@ -44,7 +46,7 @@ type Options struct {
 // Write replaces the file at path with data. It is idempotent, and reports whether it wrote: it does not touch a file
 // with equal content and mode. After an error the old file is unchanged, and no temporary file remains.
 func Write(path string, data []byte, opt Options) (bool, error) {
-	if same(path, data, opt.Mode) {
+	if opt.same(path, data) {
 		return false, nil
 	}
 	dir := filepath.Dir(path)
@@ -94,22 +96,17 @@ func createTemp(dir string) (*os.File, error) {
 
 // rename is os.Rename without its check of the target.
 func (o Options) rename(from, to string) error {
-	if o.Check != nil {
+	switch {
+	case o.Check != nil:
 		return o.Check.replace(from, to)
+	case !o.Existing:
+		return renameat2(from, to, 0)
 	}
-	_, err := uninterrupted(func() (int, error) {
-		if o.Existing {
-			return 0, unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_EXCHANGE)
-		}
-		return 0, syscall.Rename(from, to)
-	})
-	if err != nil {
-		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
-	}
-	if o.Existing {
+	err := renameat2(from, to, unix.RENAME_EXCHANGE)
+	if err == nil {
 		_ = os.Remove(from) // the old file; if this fails, Sweep removes it
 	}
-	return nil
+	return err
 }
 
 func uninterrupted(call func() (int, error)) (int, error) {
@@ -135,9 +132,12 @@ func fill(f *os.File, data []byte, opt Options) error {
 }
 
 // same reports whether path is a regular file with this content and mode.
-func same(path string, data []byte, mode fs.FileMode) bool {
+func (o Options) same(path string, data []byte) bool {
 	info, err := os.Lstat(path)
-	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm() != mode || info.Size() != int64(len(data)) {
+	if err != nil || info.Mode() != o.Mode || info.Size() != int64(len(data)) {
+		return false
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); o.Own && (!ok || int(stat.Uid) != os.Geteuid()) {
 		return false
 	}
 	old, err := os.ReadFile(path)

@@ -52,8 +52,12 @@ func (check Check) replace(tmp, path string) error {
 	}
 }
 
-// Remove removes the file at path if check allows it, and reports whether there was one. It is idempotent.
+// Remove removes the file at path if check allows it, and reports whether there was one. It is idempotent. A nil check
+// allows it always.
 func Remove(path string, check Check) (bool, error) {
+	if check == nil {
+		return unlink(path, path)
+	}
 	if err := check(path); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	} else if err != nil {
@@ -72,10 +76,20 @@ func Remove(path string, check Check) (bool, error) {
 			return false, check.giveBack(tmp, path, err)
 		}
 	}
-	if err := syscall.Unlink(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, cannotRemove(path, err)
+	return unlink(tmp, path)
+}
+
+// unlink removes a file by its present name. Unlike os.Remove it removes no directory. path is its name in errors.
+func unlink(name, path string) (bool, error) {
+	err := syscall.Unlink(name)
+	if err == nil {
+		return true, nil
 	}
-	return true, nil
+	// On a read-only file system, removing a missing file fails with EROFS.
+	if _, missing := os.Lstat(name); errors.Is(missing, fs.ErrNotExist) {
+		return false, nil
+	}
+	return false, cannotRemove(path, err)
 }
 
 func cannotRemove(path string, err error) error {

@@ -1,5 +1,7 @@
 package counters
 
+import "slices"
+
 // Traffic is the traffic of a port. A number that the driver does not count is nil.
 type Traffic struct {
 	ReceivedBytes, TransmittedBytes     *float64
@@ -10,73 +12,51 @@ type Traffic struct {
 // (Documentation/ABI/stable/sysfs-class-infiniband).
 const word = 4
 
-// source defines where to find a number: it is the sum of the named counters that exist.
-type source struct {
-	standard bool
-	names    []string
-	unit     float64
+// sources are the names under which drivers count traffic, in the order of preference. mlx5 and hfi1 have the standard
+// counters. EFA, bnxt_re and MANA have rx_bytes and similar ones, and irdma the IP counters of its card. erdma has
+// names of its own, and rxe has only packet counts. A number is the sum of the named counters that exist.
+var sources = []struct {
+	standard             bool
+	rxBytes, txBytes     []string
+	rxPackets, txPackets []string
+}{
+	{true, []string{"port_rcv_data"}, []string{"port_xmit_data"},
+		[]string{"port_rcv_packets"}, []string{"port_xmit_packets"}},
+	{false, []string{"rx_bytes"}, []string{"tx_bytes"}, []string{"rx_pkts"}, []string{"tx_pkts"}},
+	{false, []string{"rx_bytes_cnt"}, []string{"tx_bytes_cnt"}, []string{"rx_packets_cnt"}, []string{"tx_packets_cnt"}},
+	{false, nil, nil, []string{"rcvd_pkts"}, []string{"sent_pkts"}},
+	{false, []string{"ip4InOctets", "ip6InOctets"}, []string{"ip4OutOctets", "ip6OutOctets"},
+		[]string{"ip4InPkts", "ip6InPkts"}, []string{"ip4OutPkts", "ip6OutPkts"}},
 }
-
-// The sources in the order of preference. mlx5 and hfi1 have the standard counters. EFA, bnxt_re and MANA have rx_bytes
-// and similar ones, and irdma the IP counters of its card. erdma has names of its own, and rxe has only packet counts.
-var (
-	receivedBytes = []source{
-		{true, []string{"port_rcv_data"}, word},
-		{false, []string{"rx_bytes"}, 1},
-		{false, []string{"rx_bytes_cnt"}, 1},
-		{false, []string{"ip4InOctets", "ip6InOctets"}, 1},
-	}
-	transmittedBytes = []source{
-		{true, []string{"port_xmit_data"}, word},
-		{false, []string{"tx_bytes"}, 1},
-		{false, []string{"tx_bytes_cnt"}, 1},
-		{false, []string{"ip4OutOctets", "ip6OutOctets"}, 1},
-	}
-	receivedPackets = []source{
-		{true, []string{"port_rcv_packets"}, 1},
-		{false, []string{"rx_pkts"}, 1},
-		{false, []string{"rx_packets_cnt"}, 1},
-		{false, []string{"rcvd_pkts"}, 1},
-		{false, []string{"ip4InPkts", "ip6InPkts"}, 1},
-	}
-	transmittedPackets = []source{
-		{true, []string{"port_xmit_packets"}, 1},
-		{false, []string{"tx_pkts"}, 1},
-		{false, []string{"tx_packets_cnt"}, 1},
-		{false, []string{"sent_pkts"}, 1},
-		{false, []string{"ip4OutPkts", "ip6OutPkts"}, 1},
-	}
-)
 
 // Traffic returns the port's traffic in bytes and packets, from its counters.
 func (p Port) Traffic() Traffic {
-	return Traffic{
-		ReceivedBytes: p.first(receivedBytes), TransmittedBytes: p.first(transmittedBytes),
-		ReceivedPackets: p.first(receivedPackets), TransmittedPackets: p.first(transmittedPackets),
-	}
-}
-
-// first returns the number of the first available source, or nil.
-func (p Port) first(sources []source) *float64 {
+	var t Traffic
 	for _, s := range sources {
-		list := p.Hardware
+		list, unit := p.Hardware, 1.0
 		if s.standard {
-			list = p.Standard
+			list, unit = p.Standard, word
 		}
-		if sum, ok := s.sum(list); ok {
-			return &sum
-		}
+		setSum(&t.ReceivedBytes, list, s.rxBytes, unit)
+		setSum(&t.TransmittedBytes, list, s.txBytes, unit)
+		setSum(&t.ReceivedPackets, list, s.rxPackets, 1)
+		setSum(&t.TransmittedPackets, list, s.txPackets, 1)
 	}
-	return nil
+	return t
 }
 
-func (s source) sum(list []Counter) (sum float64, ok bool) {
+// setSum sets a number to the sum of the named counters, unless an earlier source has set it.
+func setSum(number **float64, list []Counter, names []string, unit float64) {
+	if *number != nil {
+		return
+	}
+	sum, found := 0.0, false
 	for _, c := range list {
-		for _, name := range s.names {
-			if c.Name == name {
-				sum, ok = sum+float64(c.Value)*s.unit, true
-			}
+		if slices.Contains(names, c.Name) {
+			sum, found = sum+float64(c.Value)*unit, true
 		}
 	}
-	return sum, ok
+	if found {
+		*number = &sum
+	}
 }

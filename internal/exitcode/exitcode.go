@@ -3,9 +3,9 @@
 package exitcode
 
 import (
+	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -17,8 +17,7 @@ func (l List) Help() string {
 	var b strings.Builder
 	b.WriteString("Exit codes:\n")
 	for _, code := range slices.Sorted(maps.Keys(l)) {
-		number := strconv.Itoa(code)
-		b.WriteString(strings.Repeat(" ", max(0, 3-len(number))) + number + "  " + l[code] + "\n")
+		fmt.Fprintf(&b, "%3d  %s\n", code, l[code])
 	}
 	return b.String()
 }

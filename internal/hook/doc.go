@@ -14,7 +14,7 @@
 // The parts:
 //
 //	ParseOptions  parses the command line; unknown flags are warnings
-//	ReadState     reads the OCI state from a file descriptor, bounded in time and size
+//	ReadState     reads the OCI state from standard input, bounded in time and size
 //	Raise         compares present, requested and permitted limits, and raises the limit
 //	SetLimits     limits the use of RDMA devices in the container's cgroup
 //	WriteReport   writes the result as a JSON file for the driver

@@ -56,14 +56,11 @@ func (HostDevices) Alias(pid int, name string, deadline time.Time) (alias string
 }
 
 func aliasOf(name string, deadline time.Time) (alias string, found bool, err error) {
-	fd, err := openNetlink(unix.NETLINK_ROUTE, deadline)
+	fd, err := ask("route netlink", unix.NETLINK_ROUTE, linkRequest(name), deadline)
 	if err != nil {
-		return "", false, wrap("open route netlink", err)
+		return "", false, err
 	}
 	defer unix.Close(fd)
-	if err := unix.Sendto(fd, linkRequest(name), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return "", false, wrap("ask route netlink", err)
-	}
 	return readAlias(receive(fd))
 }
 

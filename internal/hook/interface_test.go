@@ -63,7 +63,7 @@ func TestInterfaceOfKernel(t *testing.T) {
 		w.Close()
 		var stderr bytes.Buffer
 		got := Run([]string{"--interface", flag, "--on-denied", "ignore"}, "v1", IO{
-			Stdin: int(r.Fd()), Stdout: &stderr, Stderr: &stderr, Open: OpenProcess, Files: HostFiles{}, Devices: HostDevices{},
+			Stdin: r, Stdout: &stderr, Stderr: &stderr, Open: OpenProcess, Files: HostFiles{}, Devices: HostDevices{},
 		})
 		r.Close()
 		if got != want || want == ExitAway && !strings.Contains(stderr.String(), "rdma") {

@@ -1,8 +1,11 @@
 package hook
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -61,10 +64,7 @@ func (n NodeOwner) slot() string {
 // when a driver is reloaded. Sysfs shows these classes in all namespaces. A kernel without verbs nodes is only a
 // warning: no node can belong to another device.
 func (h HostDevices) CheckNodes(want []NodeOwner) (warning string, err error) {
-	sys := h.Sys
-	if sys == "" {
-		sys = "/sys"
-	}
+	sys := cmp.Or(h.Sys, "/sys")
 	if unix.Access(sys+"/class/infiniband_verbs", unix.F_OK) == unix.ENOENT {
 		return "the RDMA device nodes are not checked, because the kernel has none now (" + sys +
 			"/class/infiniband_verbs is missing)", nil
@@ -97,10 +97,11 @@ func (n NodeOwner) check(sys string) error {
 	if n.PCI == "" {
 		return nil
 	}
-	parent, err := baseOfLink(dir + "/device")
+	target, err := os.Readlink(dir + "/device")
 	if err != nil {
-		return wrap(unknown+dir+"/device", err)
+		return wrap(unknown+dir+"/device", cause(err))
 	}
+	parent := filepath.Base(target)
 	if parent == n.PCI && n.SF == "" {
 		return nil
 	}
@@ -118,14 +119,4 @@ func (n NodeOwner) check(sys string) error {
 		return fmt.Errorf("%s is on subfunction %s of %s now", n.Device, strings.TrimSpace(sf), n.PCI)
 	}
 	return nil
-}
-
-func baseOfLink(path string) (string, error) {
-	buf := make([]byte, unix.PathMax)
-	n, err := unix.Readlink(path, buf)
-	if err != nil {
-		return "", err
-	}
-	target := string(buf[:n])
-	return target[strings.LastIndexByte(target, '/')+1:], nil
 }

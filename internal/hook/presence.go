@@ -110,29 +110,29 @@ func enter(pid int, f func() error) error {
 	return f()
 }
 
-// openNetlink opens a socket in the thread's namespace. The socket receives until the deadline.
-func openNetlink(protocol int, deadline time.Time) (fd int, err error) {
+// ask sends a request from a socket in the thread's namespace. The socket receives until the deadline.
+func ask(what string, protocol int, request []byte, deadline time.Time) (fd int, err error) {
 	fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol)
 	if err != nil {
-		return -1, err
+		return -1, wrap("open "+what, err)
 	}
 	left := unix.NsecToTimeval(max(time.Until(deadline), time.Millisecond).Nanoseconds())
-	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &left); err != nil {
-		unix.Close(fd)
-		return -1, err
+	err = wrap("open "+what, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &left))
+	if err == nil {
+		err = wrap("ask "+what, unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}))
 	}
-	return fd, nil
+	if err != nil {
+		unix.Close(fd)
+	}
+	return fd, err
 }
 
 func listDevices(deadline time.Time) ([]string, error) {
-	fd, err := openNetlink(unix.NETLINK_RDMA, deadline)
+	fd, err := ask("RDMA netlink", unix.NETLINK_RDMA, listRequest(), deadline)
 	if err != nil {
-		return nil, wrap("open RDMA netlink", err)
+		return nil, err
 	}
 	defer unix.Close(fd)
-	if err := unix.Sendto(fd, listRequest(), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return nil, wrap("ask RDMA netlink", err)
-	}
 	return readNames(receive(fd))
 }
 
@@ -199,8 +199,7 @@ func text(b []byte, kind uint16) string {
 			return ""
 		}
 		if a.Type == kind {
-			value, _, _ := strings.Cut(string(b[unix.SizeofNlAttr:a.Len]), "\x00")
-			return value
+			return unix.ByteSliceToString(b[unix.SizeofNlAttr:a.Len])
 		}
 		b = b[min(len(b), (int(a.Len)+unix.NLA_ALIGNTO-1)&^(unix.NLA_ALIGNTO-1)):]
 	}

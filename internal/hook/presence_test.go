@@ -169,16 +169,18 @@ func TestRetryInterrupted(t *testing.T) {
 // to the socket, whose number is that of the process.
 func TestReceiveFromTheKernel(t *testing.T) {
 	needs.Root(t, "CAP_NET_ADMIN")
-	fd, err := openNetlink(unix.NETLINK_ROUTE, time.Now().Add(10*time.Second))
-	if err != nil {
-		t.Fatal(err)
+	open := func() int {
+		fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { unix.Close(fd) })
+		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 10}); err != nil {
+			t.Fatal(err)
+		}
+		return fd
 	}
-	defer unix.Close(fd)
-	forger, err := openNetlink(unix.NETLINK_ROUTE, time.Now().Add(10*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(forger)
+	fd, forger := open(), open()
 	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		t.Fatal(err)
 	}

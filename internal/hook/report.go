@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -96,22 +95,12 @@ func WriteReport(dir string, r Report) error {
 	return nil
 }
 
-// writeFile makes the system calls itself, because os.OpenFile would start the Go runtime's poller for this one file.
 func writeFile(path string, data []byte) error {
-	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_TRUNC | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	fd, err := unix.Open(path, flags, 0o644)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o644)
 	if err != nil {
-		return err
+		return cause(err)
 	}
-	n, err := unix.Write(fd, data)
-	if err == nil && n < len(data) {
-		err = io.ErrShortWrite
-	}
-	if err == nil {
-		err = unix.Fchmod(fd, 0o644) // whatever the umask of the runtime
-	}
-	if e := unix.Close(fd); err == nil {
-		err = e
-	}
-	return err
+	_, err = f.Write(data)
+	// The mode does not depend on the umask of the runtime.
+	return cause(errors.Join(err, f.Chmod(0o644), f.Close()))
 }

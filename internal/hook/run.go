@@ -36,7 +36,7 @@ var ExitCodes = exitcode.List{
 
 // IO is the environment of Run.
 type IO struct {
-	Stdin  int // a file descriptor, because Run reads it with a deadline
+	Stdin  io.Reader
 	Stdout io.Writer
 	Stderr io.Writer
 	Open   func(pid int) (Process, error) // OpenProcess

@@ -8,9 +8,8 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // MaxStateSize bounds what the hook reads from stdin. A state contains the annotations of the container. Kubernetes
@@ -79,11 +78,17 @@ func (st State) check() (reason, warning string, err error) {
 	return "", warning, nil
 }
 
-// ReadState reads the OCI state from a file descriptor, which may be blocking. It returns once the state is complete,
+// ReadState reads the OCI state from standard input, which may be blocking. It returns once the state is complete,
 // even without an end of file, and at the deadline at the latest: a runtime that never closes the pipe must not block
 // the start of a container. The last value of a repeated key counts.
-func ReadState(fd int, deadline time.Time) (State, error) {
-	return readState(&stateReader{read: func(b []byte) (int, error) { return readBy(fd, b, deadline) }})
+func ReadState(stdin io.Reader, deadline time.Time) (State, error) {
+	r := &stateReader{stdin: stdin}
+	var st State // not read after the deadline, nor is err
+	var err error
+	if doBy(deadline, func() { st, err = readState(r) }) {
+		return st, err
+	}
+	return State{}, r.failed(ErrStateTimeout)
 }
 
 func readState(r *stateReader) (State, error) {
@@ -92,7 +97,7 @@ func readState(r *stateReader) (State, error) {
 	err := d.Decode(&members)
 	switch {
 	case r.err != nil:
-		return State{}, fmt.Errorf("read OCI state from stdin (%d bytes so far): %w", r.total, r.err)
+		return State{}, r.failed(r.err)
 	case err == io.EOF:
 		return State{}, errors.New("read OCI state from stdin: it is empty; a container runtime starts this hook and " +
 			"writes the state to its stdin")
@@ -108,57 +113,22 @@ func readState(r *stateReader) (State, error) {
 
 // stateReader counts bytes, and keeps an error other than the end of the file.
 type stateReader struct {
-	read  func([]byte) (int, error)
-	total int
+	stdin io.Reader
+	total atomic.Int64
 	err   error
 }
 
 func (r *stateReader) Read(b []byte) (int, error) {
-	n, err := r.read(b)
-	if r.total += n; r.total > MaxStateSize {
+	n, err := r.stdin.Read(b)
+	if r.total.Add(int64(n)) > MaxStateSize {
 		err = errors.New("more than " + Size(MaxStateSize).String())
 	}
 	if err != io.EOF {
-		r.err = err
+		r.err = cause(err)
 	}
 	return n, err
 }
 
-// readBy reads available bytes. It waits for them until the deadline.
-func readBy(fd int, b []byte, deadline time.Time) (int, error) {
-	for {
-		if err := waitReadable(fd, deadline); err != nil {
-			return 0, err
-		}
-		switch n, err := unix.Read(fd, b); {
-		case err == unix.EINTR || err == unix.EAGAIN:
-		case err != nil:
-			return 0, err
-		case n == 0:
-			return 0, io.EOF
-		default:
-			return n, nil
-		}
-	}
-}
-
-// waitReadable returns nil when a read will not block.
-func waitReadable(fd int, deadline time.Time) error {
-	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	for {
-		left := time.Until(deadline)
-		if left <= 0 {
-			return ErrStateTimeout
-		}
-		// Round up: less than a millisecond must not become a busy loop.
-		n, err := unix.Poll(fds, int((left+time.Millisecond-1)/time.Millisecond))
-		switch {
-		case err != nil && err != unix.EINTR:
-			return err
-		case n > 0 && fds[0].Revents&unix.POLLNVAL != 0:
-			return unix.EBADF
-		case n > 0:
-			return nil
-		}
-	}
+func (r *stateReader) failed(err error) error {
+	return fmt.Errorf("read OCI state from stdin (%d bytes so far): %w", r.total.Load(), err)
 }

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"runtime"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 )
 
@@ -128,29 +128,24 @@ func FuzzParseState(f *testing.F) {
 
 // parseState reads a state as from a pipe that has all of it.
 func parseState(data []byte) (State, error) {
-	return readState(&stateReader{read: bytes.NewReader(data).Read})
+	return readState(&stateReader{stdin: bytes.NewReader(data)})
 }
 
 // inPieces reads a state as from a pipe that has one byte at a time.
 func inPieces(data []byte) (State, error) {
-	return readState(&stateReader{read: func(b []byte) (int, error) {
-		if len(data) == 0 {
-			return 0, io.EOF
-		}
-		b[0], data = data[0], data[1:]
-		return 1, nil
-	}})
+	return readState(&stateReader{stdin: iotest.OneByteReader(bytes.NewReader(data))})
 }
 
 // pipe is a pipe whose reading end is blocking, as a runtime's is.
-func pipe(t *testing.T) (fd int, w *os.File) {
+func pipe(t *testing.T) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close(); w.Close() })
-	return int(r.Fd()), w
+	r.Fd() // makes it blocking
+	return r, w
 }
 
 func TestReadStateEndsWithoutEndOfFile(t *testing.T) {
@@ -255,7 +250,7 @@ func TestReadStateEndOfFile(t *testing.T) {
 			t.Errorf("ReadState(%q): %v, want an error with %q", sent, err, inError)
 		}
 	}
-	if _, err := ReadState(-1, time.Now().Add(50*time.Millisecond)); err == nil {
+	if _, err := ReadState((*os.File)(nil), time.Now().Add(50*time.Millisecond)); err == nil {
 		t.Error("ReadState of no descriptor: no error")
 	}
 	dir, err := os.Open(t.TempDir())
@@ -263,7 +258,7 @@ func TestReadStateEndOfFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dir.Close()
-	if _, err := ReadState(int(dir.Fd()), time.Now().Add(time.Minute)); err == nil {
+	if _, err := ReadState(dir, time.Now().Add(time.Minute)); err == nil {
 		t.Error("ReadState of a directory: no error")
 	}
 }

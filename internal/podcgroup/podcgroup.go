@@ -26,23 +26,9 @@ func UID(name string) string {
 
 // valid reports whether a text is a UUID in lower case, or 32 hexadecimal digits.
 func valid(uid string) bool {
-	hyphens := len(uid) == 36
-	if !hyphens && len(uid) != 32 {
-		return false
-	}
-	for i := range len(uid) {
-		c := uid[i]
-		if hyphens && (i == 8 || i == 13 || i == 18 || i == 23) {
-			if c != '-' {
-				return false
-			}
-			continue
-		}
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
+	digits := strings.ReplaceAll(uid, "-", "")
+	isUUID := len(uid) == 36 && uid[8] == '-' && uid[13] == '-' && uid[18] == '-' && uid[23] == '-'
+	return len(digits) == 32 && strings.Trim(digits, "0123456789abcdef") == "" && (isUUID || len(uid) == 32)
 }
 
 // OfProcess returns the UID of a process's pod, from the text of /proc/<pid>/cgroup, or "" if the process is in no pod.

@@ -99,10 +99,10 @@ func (c Claims) add(pod *podresources.PodResources, r *podresources.DynamicResou
 			p.CDIDevices = append(p.CDIDevices, cdi.GetName())
 		}
 	}
-	slices.Sort(p.Devices)
-	p.Devices = slices.Compact(p.Devices)
-	slices.Sort(p.CDIDevices)
-	p.CDIDevices = slices.Compact(p.CDIDevices)
+	for _, names := range []*[]string{&p.Devices, &p.CDIDevices} {
+		slices.Sort(*names)
+		*names = slices.Compact(*names)
+	}
 }
 
 // Cache keeps the kubelet's answer, or its error, for a limited time.

@@ -18,16 +18,7 @@ import (
 // Terminal escapes what a terminal would act on or not show: control characters, line breaks, characters that change
 // the direction of text or are invisible, and invalid UTF-8. It writes Go escapes: \n, \x1b, \u202e.
 func Terminal(text string) string {
-	if clean(text, "") {
-		return text
-	}
-	var b strings.Builder
-	for i := 0; i < len(text); {
-		r, size := utf8.DecodeRuneInString(text[i:])
-		escape(&b, r, text[i:i+size])
-		i += size
-	}
-	return b.String()
+	return escaped(text, "")
 }
 
 // Cells does the same as Terminal with each cell of a table.
@@ -46,6 +37,24 @@ func Clean(text string) bool { return clean(text, "\n") }
 func clean(text, keep string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text,
 		func(r rune) bool { return !unicode.IsGraphic(r) && !strings.ContainsRune(keep, r) })
+}
+
+// escaped escapes all characters of a text that clean finds.
+func escaped(text, keep string) string {
+	if clean(text, keep) {
+		return text
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRuneInString(text[i:])
+		if strings.ContainsRune(keep, r) {
+			b.WriteRune(r)
+		} else {
+			escape(&b, r, text[i:i+size])
+		}
+		i += size
+	}
+	return b.String()
 }
 
 func escape(b *strings.Builder, r rune, raw string) {

@@ -2,7 +2,6 @@ package quote
 
 import (
 	"io"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -29,21 +28,7 @@ func (q *writer) Write(p []byte) (int, error) {
 	text := string(append(q.rest, p...))
 	end := complete(text)
 	q.rest = []byte(text[end:])
-	text = text[:end]
-	if !clean(text, "\n\t") {
-		var b strings.Builder
-		for i := 0; i < len(text); {
-			r, size := utf8.DecodeRuneInString(text[i:])
-			if r == '\n' || r == '\t' {
-				b.WriteRune(r)
-			} else {
-				escape(&b, r, text[i:i+size])
-			}
-			i += size
-		}
-		text = b.String()
-	}
-	if _, err := io.WriteString(q.w, text); err != nil {
+	if _, err := io.WriteString(q.w, escaped(text[:end], "\n\t")); err != nil {
 		return 0, err
 	}
 	return len(p), nil

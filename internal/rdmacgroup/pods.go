@@ -28,17 +28,16 @@ var errNoPods = errors.New("no pod has a cgroup below /sys/fs/cgroup of the host
 // it could not read a cgroup, or did not find self, the caller's own pod. If self is empty, it must find at least one
 // pod.
 func ReadPods(cgroups fs.FS, self string) (Pods, error) {
-	p := Pods{uids: map[string]bool{}, containers: map[string]string{}}
-	s := search{
-		fs:        cgroups,
-		pod:       func(uid string) { p.uids[uid] = true },
-		container: func(_, pod, id string) { p.containers[id] = pod },
-	}
+	s := search{fs: cgroups, pods: map[string]bool{}}
 	roots := []string{"."}
 	if !s.isVersion2() {
 		roots = hierarchies(cgroups)
 	}
 	s.walk(roots...)
+	p := Pods{uids: s.pods, containers: map[string]string{}}
+	for _, c := range s.containers {
+		p.containers[c.id] = c.pod
+	}
 	switch {
 	case s.err != nil:
 		return p, s.err

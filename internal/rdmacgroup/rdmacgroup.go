@@ -34,34 +34,35 @@ type Usage struct {
 // Read returns the usage of all containers below a /sys/fs/cgroup, sorted. It omits containers that never opened an
 // RDMA device, or have no rdma controller.
 func Read(cgroups fs.FS) []Usage {
-	var found []Usage
-	s := search{fs: cgroups, container: func(dir, pod, id string) {
-		found = append(found, read(cgroups, dir, pod, id)...)
-	}}
+	s := search{fs: cgroups, pods: map[string]bool{}}
 	roots := []string{"unified", "rdma"} // version 1: search only these hierarchies
 	if s.isVersion2() {
 		roots = append(roots, ".")
 	}
 	s.walk(roots...)
+	var found []Usage
+	for _, c := range s.containers {
+		found = append(found, c.usage(cgroups)...)
+	}
 	slices.SortFunc(found, func(a, b Usage) int {
 		return cmp.Or(cmp.Compare(a.PodUID, b.PodUID), cmp.Compare(a.Container, b.Container), cmp.Compare(a.IBDev, b.IBDev))
 	})
 	return found
 }
 
-// read reads the usage and the limits of a container's cgroup.
-func read(cgroups fs.FS, dir, pod, container string) (found []Usage) {
-	current, err := fs.ReadFile(cgroups, path.Join(dir, "rdma.current"))
+// usage reads the usage and the limits of a container's cgroup.
+func (c container) usage(cgroups fs.FS) (found []Usage) {
+	current, err := fs.ReadFile(cgroups, path.Join(c.dir, "rdma.current"))
 	if err != nil {
 		return nil
 	}
-	limits := limitsOf(cgroups, dir)
+	limits := limitsOf(cgroups, c.dir)
 	for _, l := range parse(string(current)) {
 		if l.handles == nil || l.objects == nil {
 			continue // "max" is not a count
 		}
 		found = append(found, Usage{
-			PodUID: pod, Container: container, IBDev: l.ibdev, Handles: *l.handles, Objects: *l.objects,
+			PodUID: c.pod, Container: c.id, IBDev: l.ibdev, Handles: *l.handles, Objects: *l.objects,
 			MaxHandles: limits[l.ibdev].handles, MaxObjects: limits[l.ibdev].objects,
 		})
 	}

@@ -19,14 +19,15 @@ const (
 
 // search looks for pods and containers below a /sys/fs/cgroup.
 type search struct {
-	fs fs.FS
-	// pod and container, unless nil, are called for each pod and each container that the search finds.
-	pod       func(uid string)
-	container func(dir, pod, id string)
-
-	left int   // directories that may still be read
-	err  error // the reason why the result may be incomplete
+	fs         fs.FS
+	pods       map[string]bool // by UID
+	containers []container
+	left       int   // directories that may still be read
+	err        error // the reason why the result may be incomplete
 }
+
+// container is the cgroup of a container.
+type container struct{ dir, pod, id string }
 
 func (s *search) isVersion2() bool {
 	_, err := fs.Stat(s.fs, "cgroup.controllers")
@@ -44,9 +45,7 @@ func (s *search) walk(roots ...string) {
 // into searches a cgroup and all cgroups below it. pod is the UID of the cgroup's pod, or "" above pods.
 func (s *search) into(dir, pod string, depth int) {
 	if id := containerID(path.Base(dir)); id != "" && pod != "" {
-		if s.container != nil {
-			s.container(dir, pod, id)
-		}
+		s.containers = append(s.containers, container{dir, pod, id})
 		return
 	}
 	if s.left--; s.left < 0 || depth > maxDepth {
@@ -67,9 +66,7 @@ func (s *search) into(dir, pod string, depth int) {
 		below := pod
 		if uid := podcgroup.UID(e.Name()); uid != "" {
 			below = uid
-			if s.pod != nil {
-				s.pod(uid)
-			}
+			s.pods[uid] = true
 		}
 		s.into(path.Join(dir, e.Name()), below, depth+1)
 	}

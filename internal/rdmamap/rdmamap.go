@@ -22,7 +22,6 @@ package rdmamap
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -172,13 +171,6 @@ func checkName(name string) error {
 
 // listable returns why a directory cannot be listed. The library treats every error as an empty directory.
 func listable(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	if _, err := d.Readdirnames(1); err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	return nil
+	_, err := os.ReadDir(dir)
+	return err
 }

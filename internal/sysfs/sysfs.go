@@ -19,13 +19,6 @@ type FS struct {
 	dir string
 }
 
-var (
-	_ fs.ReadLinkFS = FS{}
-	_ fs.ReadFileFS = FS{}
-	_ fs.ReadDirFS  = FS{}
-	_ fs.StatFS     = FS{}
-)
-
 // DirFS returns the tree below dir. Like os.DirFS it opens no file.
 func DirFS(dir string) FS {
 	return FS{os.DirFS(dir).(fs.ReadLinkFS), dir}
@@ -46,12 +39,14 @@ func (f FS) ReadFile(name string) ([]byte, error) {
 	if !fs.ValidPath(name) || f.dir == "" {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
 	}
-	fd, err := open(f.dir + "/" + name)
+	fd, err := uninterrupted(func() (int, error) {
+		return syscall.Open(f.dir+"/"+name, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	})
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
 	var buf [attributeSize]byte // on the stack, because a scan reads tens of thousands of files
-	n, err := read(fd, buf[:])
+	n, err := uninterrupted(func() (int, error) { return syscall.Read(fd, buf[:]) })
 	err = errors.Join(err, syscall.Close(fd))
 	switch {
 	case err != nil:
@@ -62,18 +57,9 @@ func (f FS) ReadFile(name string) ([]byte, error) {
 	return bytes.Clone(buf[:n]), nil
 }
 
-func open(path string) (int, error) {
+func uninterrupted(call func() (int, error)) (int, error) {
 	for {
-		fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
-		if err != syscall.EINTR {
-			return fd, err
-		}
-	}
-}
-
-func read(fd int, buf []byte) (int, error) {
-	for {
-		n, err := syscall.Read(fd, buf)
+		n, err := call()
 		if err != syscall.EINTR {
 			return n, err
 		}

@@ -35,7 +35,7 @@ func Example() {
 		}
 		watcher.Follow(snap)
 		if d := rdma.Compare(last, snap); !d.Empty() {
-			log.Printf("after %s: HCAs %v differ, cards %v are to be published", changes, d.HCAs, d.Families)
+			log.Printf("after %s: HCAs %v differ", changes, d.HCAs)
 		}
 		last = snap
 	}

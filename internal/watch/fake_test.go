@@ -116,6 +116,8 @@ func addressMessage(kind uint16, index int, ip string, flags byte) string {
 	return message(kind, 0, info, attribute(unix.IFA_ADDRESS, ip), attribute(unix.IFA_LOCAL, ip))
 }
 
+const rdmaEventType = 102 // RDMA_NLDEV_ATTR_EVENT_TYPE
+
 // rdmaMessage is an RDMA notification.
 func rdmaMessage(event byte, attributes ...string) string {
 	return message(rdmaMonitor, 0, nil, append(attributes, attribute(rdmaEventType, string([]byte{event})))...)

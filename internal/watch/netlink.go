@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"bytes"
 	"encoding/binary"
 	"iter"
 	"syscall"
@@ -90,7 +89,7 @@ func parseLink(data []byte) link {
 	for kind, value := range attributes(data[unix.SizeofIfInfomsg:]) {
 		switch {
 		case kind == unix.IFLA_IFNAME:
-			l.name = text(value)
+			l.name = unix.ByteSliceToString(value)
 		case kind == unix.IFLA_ADDRESS:
 			l.mac = string(value)
 		case kind == unix.IFLA_OPERSTATE && len(value) > 0:
@@ -130,15 +129,14 @@ func (l *links) addressChanges(m syscall.NetlinkMessage, of *Interest) rdma.Chan
 
 // Attributes of RDMA notifications (include/uapi/rdma/rdma_netlink.h).
 const (
-	rdmaMonitor   = 5<<10 | 28 // RDMA_NL_NLDEV, RDMA_NLDEV_CMD_MONITOR
-	rdmaDevName   = 2          // RDMA_NLDEV_ATTR_DEV_NAME
-	rdmaNdevName  = 51         // RDMA_NLDEV_ATTR_NDEV_NAME
-	rdmaEventType = 102        // RDMA_NLDEV_ATTR_EVENT_TYPE
+	rdmaMonitor  = 5<<10 | 28 // RDMA_NL_NLDEV, RDMA_NLDEV_CMD_MONITOR
+	rdmaDevName  = 2          // RDMA_NLDEV_ATTR_DEV_NAME
+	rdmaNdevName = 51         // RDMA_NLDEV_ATTR_NDEV_NAME
 )
 
 // rdmaChanges names the devices to read after a datagram of RDMA notifications. It covers HCAs that register or
 // unregister, ports that get or lose an interface, and renames of both. It does not distinguish between these events.
-func rdmaChanges(datagram []byte) rdma.Changes {
+func rdmaChanges(datagram []byte, _ *Interest) rdma.Changes {
 	var c rdma.Changes
 	messages, err := syscall.ParseNetlinkMessage(datagram)
 	if err != nil {
@@ -151,9 +149,9 @@ func rdmaChanges(datagram []byte) rdma.Changes {
 		for kind, value := range attributes(m.Data) {
 			switch kind {
 			case rdmaDevName:
-				c.IBDevs.Add(text(value))
+				c.IBDevs.Add(unix.ByteSliceToString(value))
 			case rdmaNdevName:
-				c.Netdevs.Add(text(value))
+				c.Netdevs.Add(unix.ByteSliceToString(value))
 			}
 		}
 	}
@@ -175,10 +173,4 @@ func attributes(b []byte) iter.Seq2[uint16, []byte] {
 			b = b[min(len(b), (length+unix.NLA_ALIGNTO-1)&^(unix.NLA_ALIGNTO-1)):]
 		}
 	}
-}
-
-// text returns a string of the kernel without the zero byte at its end.
-func text(value []byte) string {
-	s, _, _ := bytes.Cut(value, []byte{0})
-	return string(s)
 }

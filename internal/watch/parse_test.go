@@ -130,7 +130,7 @@ func TestRDMAMessages(t *testing.T) {
 		"cut off":         {rdmaMessage(0, device)[:10] + "\xff\xff\xff\xff\xff\xff\xff\xff", "everything"},
 		"empty":           {"", "nothing"},
 	} {
-		if got := rdmaChanges([]byte(c.datagram)).String(); got != c.want {
+		if got := rdmaChanges([]byte(c.datagram), nil).String(); got != c.want {
 			t.Errorf("%s: %s; want %s", name, got, c.want)
 		}
 	}
@@ -174,6 +174,6 @@ func FuzzNetlink(f *testing.F) {
 		if again := l.changes(datagram, known); !first.All && len(again.Netdevs) > len(first.Netdevs)+len(l.byIndex) {
 			t.Errorf("%q: %s, and then %s", datagram, first, again)
 		}
-		rdmaChanges(datagram)
+		rdmaChanges(datagram, nil)
 	})
 }

@@ -3,8 +3,8 @@ package watch
 import (
 	"context"
 	"errors"
-	"io"
-	"sync"
+	"os"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -15,9 +15,8 @@ import (
 // disappears, until the next snapshot contains others. An open socket holds the module ib_core, so unloading the host's
 // RDMA stack would fail. Opening the socket loads the module even on a host without RDMA.
 type rdmaSource struct {
-	mu     sync.Mutex
-	open   io.Closer
-	wanted wake.Signal // set when the socket is to be opened
+	close  atomic.Pointer[context.CancelFunc] // closes the socket that is open, or about to be
+	wanted wake.Signal                        // set when the socket is to be opened
 }
 
 // want opens or closes the socket. It is safe for concurrent use.
@@ -35,17 +34,9 @@ func (s *rdmaSource) release() {
 	case <-s.wanted:
 	default:
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open != nil {
-		s.open.Close()
+	if end := s.close.Load(); end != nil {
+		(*end)()
 	}
-}
-
-func (s *rdmaSource) set(open io.Closer) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.open = open
 }
 
 // receiveRDMA passes on RDMA notifications while there are HCAs, until ctx ends. While the socket is closed it loses no
@@ -58,14 +49,15 @@ func (w *Watcher) receiveRDMA(ctx context.Context) {
 			return
 		case <-w.rdma.wanted:
 		}
+		untilRelease, end := context.WithCancel(ctx)
+		w.rdma.close.Store(&end)
 		source, err := w.RDMA()
 		if err == nil {
-			w.rdma.set(source)
-			err = w.read(ctx, source, rdmaChanges)
-			w.rdma.set(nil)
+			err = w.read(untilRelease, source, rdmaChanges)
 		}
+		end()
 		isAbsent := errors.Is(err, unix.EPROTONOSUPPORT) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EINVAL)
-		if ctx.Err() == nil && !isAbsent && !isClosed(err) {
+		if ctx.Err() == nil && !isAbsent && !errors.Is(err, os.ErrClosed) {
 			w.Report(err)
 		}
 	}

@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"bytes"
 	"path"
 	"strings"
 
@@ -20,28 +19,20 @@ type Uevent struct {
 // ParseUevent parses a datagram of the kernel: "add@/devices/...", then KEY=value strings, each terminated by a zero
 // byte. It returns false for other datagrams, such as messages of udevd, which start with "libudev".
 func ParseUevent(message []byte) (Uevent, bool) {
-	header, rest, ok := bytes.Cut(message, []byte{0})
-	action, devPath, isKernel := strings.Cut(string(header), "@")
+	header, rest, ok := strings.Cut(string(message), "\x00")
+	action, devPath, isKernel := strings.Cut(header, "@")
 	if !ok || !isKernel || action == "" || !strings.HasPrefix(devPath, "/") {
 		return Uevent{}, false
 	}
-	u := Uevent{Action: action, DevPath: devPath}
-	for field := range bytes.SplitSeq(rest, []byte{0}) {
-		key, value, _ := bytes.Cut(field, []byte("="))
-		switch string(key) {
-		case "SUBSYSTEM":
-			u.Subsystem = string(value)
-		case "DEVPATH_OLD":
-			u.OldPath = string(value)
-		case "PCI_CLASS":
-			u.PCIClass = string(value)
-		}
+	fields := map[string]string{}
+	for field := range strings.SplitSeq(rest, "\x00") {
+		key, value, _ := strings.Cut(field, "=")
+		fields[key] = value
 	}
-	return u, true
-}
-
-func (u Uevent) isRDMACM() bool {
-	return u.Subsystem == "misc" && path.Base(u.DevPath) == "rdma_cm"
+	return Uevent{
+		Action: action, DevPath: devPath, OldPath: fields["DEVPATH_OLD"],
+		Subsystem: fields["SUBSYSTEM"], PCIClass: fields["PCI_CLASS"],
+	}, true
 }
 
 // changes names the devices to read after the event; nothing if the event is irrelevant.
@@ -71,7 +62,7 @@ func (u Uevent) changes(of *Interest) rdma.Changes {
 			return rdma.Changes{Functions: rdma.NamesOf(place.Address)}
 		}
 	}
-	return rdma.Changes{Host: u.isRDMACM()}
+	return rdma.Changes{Host: u.Subsystem == "misc" && name == "rdma_cm"}
 }
 
 // onHardware reports whether a network interface is not a virtual one. The device below such an interface may have an
@@ -83,6 +74,5 @@ func onHardware(devPath string) bool {
 // isNetworkClass reports whether a PCI class is a class of functions with HCAs: network controllers, which include
 // InfiniBand and fabric controllers, or the older class of InfiniBand controllers (include/linux/pci_ids.h).
 func isNetworkClass(class string) bool {
-	return len(class) == 5 && class[0] == '2' || len(class) == 5 && strings.HasPrefix(class, "C06") || len(class) == 5 &&
-		strings.HasPrefix(class, "c06")
+	return len(class) == 5 && (class[0] == '2' || strings.EqualFold(class[:3], "c06"))
 }

@@ -1,10 +1,10 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,26 +38,23 @@ type Config struct {
 }
 
 func (c *Config) complete() {
-	for _, open := range []struct {
-		field *func() (io.ReadCloser, error)
-		value func() (io.ReadCloser, error)
-	}{{&c.Uevents, OpenUevents}, {&c.Links, openLinks}, {&c.RDMA, openRDMA}} {
-		if *open.field == nil {
-			*open.field = open.value
-		}
+	if c.Uevents == nil {
+		c.Uevents = OpenUevents
 	}
-	for _, d := range []struct {
-		field *time.Duration
-		value time.Duration
-	}{{&c.Quiet, 2 * time.Millisecond}, {&c.Storm, 50 * time.Millisecond}, {&c.Longest, time.Second},
-		{&c.Again, time.Second}, {&c.Retry, time.Second}} {
-		if *d.field == 0 {
-			*d.field = d.value
-		}
+	if c.Links == nil {
+		c.Links = openLinks
+	}
+	if c.RDMA == nil {
+		c.RDMA = openRDMA
 	}
 	if c.Report == nil {
 		c.Report = func(error) {}
 	}
+	c.Quiet = cmp.Or(c.Quiet, 2*time.Millisecond)
+	c.Storm = cmp.Or(c.Storm, 50*time.Millisecond)
+	c.Longest = cmp.Or(c.Longest, time.Second)
+	c.Again = cmp.Or(c.Again, time.Second)
+	c.Retry = cmp.Or(c.Retry, time.Second)
 }
 
 // Signal names the devices to read.
@@ -71,7 +68,6 @@ type Signal struct {
 type Watcher struct {
 	Config
 	interest atomic.Pointer[Interest]
-	followed *rdma.Snapshot
 	events   chan rdma.Changes
 	signals  chan Signal
 	rdma     rdmaSource
@@ -87,7 +83,7 @@ func Start(ctx context.Context, c Config) *Watcher {
 	var sources sync.WaitGroup
 	for _, s := range []source{
 		{open: c.Uevents, parser: func() parser { return w.uevent }},
-		{open: c.Links, parser: func() parser { return w.links(newLinks()) }},
+		{open: c.Links, parser: func() parser { return newLinks().changes }},
 	} {
 		opened, err := s.open()
 		sources.Go(func() { w.receive(ctx, s, opened, err) })
@@ -111,17 +107,8 @@ func (w *Watcher) Signals() <-chan Signal { return w.signals }
 // Follow gives the watcher the latest snapshot of the host. Callers must call it after each read, from one goroutine at
 // a time. Before the first call, only events about HCAs and new hardware cause signals.
 func (w *Watcher) Follow(snap *rdma.Snapshot) {
-	differ := rdma.Compare(w.followed, snap).HCAs
-	w.followed = snap
-	if i := w.interest.Load(); len(differ) > fewHCAs || !i.covers(snap, differ) {
-		w.FollowInterest(InterestIn(snap))
-	} else {
-		w.rdma.want(i.HCAs)
-	}
+	w.FollowInterest(InterestIn(snap))
 }
-
-// fewHCAs is the number of changed HCAs up to which Follow compares them one by one with the present interest.
-const fewHCAs = 8
 
 // FollowInterest is Follow for a program that follows more devices than the HCAs of a snapshot.
 func (w *Watcher) FollowInterest(i Interest) {
@@ -130,9 +117,9 @@ func (w *Watcher) FollowInterest(i Interest) {
 }
 
 // parser names the devices to read after a datagram.
-type parser func(datagram []byte) rdma.Changes
+type parser func(datagram []byte, of *Interest) rdma.Changes
 
-func (w *Watcher) uevent(datagram []byte) rdma.Changes {
+func (w *Watcher) uevent(datagram []byte, of *Interest) rdma.Changes {
 	u, ok := ParseUevent(datagram)
 	if !ok {
 		return rdma.Changes{}
@@ -140,11 +127,7 @@ func (w *Watcher) uevent(datagram []byte) rdma.Changes {
 	if u.Subsystem == "infiniband" && u.Action == "remove" {
 		w.rdma.release()
 	}
-	return u.changes(w.interest.Load())
-}
-
-func (w *Watcher) links(l *links) parser {
-	return func(datagram []byte) rdma.Changes { return l.changes(datagram, w.interest.Load()) }
+	return u.changes(of)
 }
 
 // source is a socket and its parser. Each time the socket is opened it gets a new parser.
@@ -199,15 +182,13 @@ func (w *Watcher) read(ctx context.Context, source io.ReadCloser, parse parser) 
 		case err != nil:
 			return err
 		default:
-			c = parse(buf[:n])
+			c = parse(buf[:n], w.interest.Load())
 		}
 		if !c.Empty() {
 			w.events <- c
 		}
 	}
 }
-
-func isClosed(err error) bool { return errors.Is(err, os.ErrClosed) }
 
 // gather merges events into signals until the channel of events is closed.
 func (w *Watcher) gather() {

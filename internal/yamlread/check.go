@@ -29,7 +29,7 @@ func (l Limits) check(root *yaml.Node) error {
 // size counts a value, and stops at the first exceeded limit.
 func (c *checker) size(n *yaml.Node, depth int) (size, error) {
 	if n.Kind == yaml.AliasNode {
-		return c.alias(n, depth)
+		return c.alias(n)
 	}
 	if depth > maxDepth {
 		return size{}, fmt.Errorf("line %d: it is nested more than %d deep", n.Line, maxDepth)
@@ -65,7 +65,7 @@ func (c *checker) size(n *yaml.Node, depth int) (size, error) {
 
 // alias returns the size of an alias's anchor, which is already counted. The depth check does not follow aliases: each
 // anchor is within the limit itself, and the number of all values is bounded.
-func (c *checker) alias(n *yaml.Node, depth int) (size, error) {
+func (c *checker) alias(n *yaml.Node) (size, error) {
 	if c.pending[n.Alias] {
 		return size{}, fmt.Errorf("line %d: alias %q is part of what it stands for", n.Line, n.Value)
 	}

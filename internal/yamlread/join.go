@@ -15,20 +15,16 @@ const (
 
 // Join joins the first ten errors, and reports how many more there are.
 func Join(errs []error) error {
-	return join(len(errs), func(i int) error { return errs[i] })
+	return JoinTexts(errs, func(err error) error { return err })
 }
 
 // JoinTexts does the same with messages of the decoder. It calls word only for the messages that it reports.
-func JoinTexts(texts []string, word func(string) error) error {
-	return join(len(texts), func(i int) error { return word(texts[i]) })
-}
-
-func join(n int, at func(int) error) error {
+func JoinTexts[T any](texts []T, word func(T) error) error {
 	var errs []error
-	for i := range min(n, maxErrors) {
-		errs = append(errs, at(i))
+	for _, text := range texts[:min(len(texts), maxErrors)] {
+		errs = append(errs, word(text))
 	}
-	switch more := n - maxErrors; {
+	switch more := len(texts) - maxErrors; {
 	case more == 1:
 		errs = append(errs, errors.New("and 1 more error"))
 	case more > 1:

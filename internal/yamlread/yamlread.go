@@ -121,13 +121,9 @@ func (l Limits) tooMany() error {
 
 // markers counts the characters that can mark a value. Every value of a file except the first has one of them in front,
 // or between its key and itself. So the count bounds the number of values before any value takes memory.
-func markers(data []byte) int {
-	n := 0
-	for _, b := range data {
-		switch b {
-		case ',', ':', '-', '?', '[', '{':
-			n++
-		}
+func markers(data []byte) (n int) {
+	for _, mark := range []string{",", ":", "-", "?", "[", "{"} {
+		n += bytes.Count(data, []byte(mark))
 	}
 	return n
 }

@@ -93,32 +93,36 @@ var ErrNoMatch = errors.New("no device matches")
 // by, or the PCI address. The PCI address does not match the subfunctions on it. A pattern
 // without a match is ErrNoMatch, because the user named a device that is not there.
 func Select(hcas []rdma.HCA, only, exclude []string) ([]rdma.HCA, error) {
-	chosen, withheld := map[string]bool{}, map[string]bool{}
+	chosen, errOnly := match(hcas, only)
+	withheld, errExclude := match(hcas, exclude)
 	out := make([]rdma.HCA, 0, len(hcas))
-	for i := range hcas {
-		in, err := matchAny(&hcas[i], only, chosen)
-		if err != nil {
-			return nil, err
-		}
-		outside, err := matchAny(&hcas[i], exclude, withheld)
-		if err != nil {
-			return nil, err
-		}
-		if (in || len(only) == 0) && !outside {
-			out = append(out, hcas[i])
+	for i, h := range hcas {
+		if (chosen[i] || len(only) == 0) && !withheld[i] {
+			out = append(out, h)
 		}
 	}
-	return out, errors.Join(unmatched(only, chosen, hcas), unmatched(exclude, withheld, hcas))
+	return out, errors.Join(errOnly, errExclude)
 }
 
-// unmatched returns an error for the first pattern without a match.
-func unmatched(patterns []string, matched map[string]bool, hcas []rdma.HCA) error {
+// match reports which HCAs match a pattern. It returns an error for the first pattern that is invalid, or matches none.
+func match(hcas []rdma.HCA, patterns []string) (matched []bool, err error) {
+	matched = make([]bool, len(hcas))
 	for _, p := range patterns {
-		if !matched[p] {
-			return fmt.Errorf("%w %q: have %s", ErrNoMatch, p, listNames(hcas))
+		found := false
+		for i := range hcas {
+			for _, name := range patternNames(&hcas[i]) {
+				ok, bad := path.Match(p, name)
+				if bad != nil {
+					return matched, fmt.Errorf("match devices with %q: %w", p, bad)
+				}
+				found, matched[i] = found || ok, matched[i] || ok
+			}
+		}
+		if !found && err == nil {
+			err = fmt.Errorf("%w %q: have %s", ErrNoMatch, p, listNames(hcas))
 		}
 	}
-	return nil
+	return matched, err
 }
 
 // maxListed is how many names an error lists.
@@ -139,26 +143,13 @@ func listNames(hcas []rdma.HCA) string {
 	return list
 }
 
-// matchAny reports whether a pattern matches one of the names of h. It adds the matching patterns to
-// used.
-func matchAny(h *rdma.HCA, patterns []string, used map[string]bool) (bool, error) {
+// patternNames returns what a pattern can match: all names of an HCA, and its PCI address.
+func patternNames(h *rdma.HCA) []string {
 	names := namesOf(h, NameStrategies)
 	if h.Identity.PCI != "" && h.Identity.SF == nil {
 		names = append(names, h.Identity.PCI)
 	}
-	matched := false
-	for _, p := range patterns {
-		for _, name := range names {
-			ok, err := path.Match(p, name)
-			if err != nil {
-				return false, fmt.Errorf("match devices with %q: %w", p, err)
-			}
-			if ok {
-				matched, used[p] = true, true
-			}
-		}
-	}
-	return matched, nil
+	return names
 }
 
 // HostDevices makes the devices of a host's spec. It returns the devices together with the reasons
@@ -214,7 +205,7 @@ func (o *HostOptions) checkEdits(h *rdma.HCA, nodes []rdma.Node) error {
 		d.Limits = o.limits(h)
 	}
 	edits := specs.ContainerEdits{DeviceNodes: deviceNodes(d.Nodes, nil), Hooks: hooks(d.Hook, d)}
-	if err := errors.Join(checkLimits(d), printable(textOf(&edits)...)); err != nil {
+	if err := errors.Join(checkLimits(d), printable(&edits)); err != nil {
 		return fmt.Errorf("HCA %s is left out: %w", h.IBDev, err)
 	}
 	return nil
@@ -242,28 +233,23 @@ func (o *HostOptions) missing(snap *rdma.Snapshot) error {
 	return errors.Join(errs...)
 }
 
-// variant is one of the devices that an HCA has for each name.
-type variant struct {
-	suffix string
-	nodes  []rdma.Node
-	limits []Limit
-}
-
 // variants returns the devices that an HCA has for each name: its own, if it has nodes, and one for
-// each class of management nodes. HCAs without management nodes, such as EFA and iWARP,
-// have none for them.
-func (o *HostOptions) variants(h *rdma.HCA, nodes []rdma.Node) []variant {
-	var out []variant
+// each class of management nodes. Their names are suffixes. HCAs without management nodes, such as EFA
+// and iWARP, have none for them.
+func (o *HostOptions) variants(h *rdma.HCA, nodes []rdma.Node) []Device {
+	var out []Device
 	if len(nodes) > 0 {
-		out = append(out, variant{"", nodes, o.limits(h)})
+		own := o.device("", nodes)
+		own.Limits = o.limits(h)
+		out = append(out, own)
 	}
 	mad, sm := madNodes(h, MAD), madNodes(h, SM)
 	if slices.Contains(o.Nodes, MAD) && len(mad) > 0 {
-		out = append(out, variant{"-mad", mad, nil})
+		out = append(out, o.device("-mad", mad))
 	}
 	if slices.Contains(o.Nodes, SM) && len(sm) > 0 {
 		// A subnet manager announces itself by issm and works through umad.
-		out = append(out, variant{"-sm", slices.Concat(mad, sm), nil})
+		out = append(out, o.device("-sm", slices.Concat(mad, sm)))
 	}
 	return out
 }
@@ -275,13 +261,12 @@ func (o *HostOptions) devicesOf(h *rdma.HCA, names *namer, nodes []rdma.Node) ([
 	hcaNames, err := names.of(h)
 	errs := []error{err}
 	for _, name := range hcaNames {
-		for _, v := range o.variants(h, nodes) {
-			if err := names.check(h, name, v.suffix); err != nil {
+		for _, d := range o.variants(h, nodes) {
+			if err := names.check(h, name, d.Name); err != nil {
 				errs = append(errs, err)
 				continue
 			}
-			d := o.device(name+v.suffix, v.nodes)
-			d.Limits = v.limits
+			d.Name = name + d.Name
 			devices = append(devices, d)
 		}
 	}

@@ -28,7 +28,7 @@ func newNamer(snap *rdma.Snapshot, opt *HostOptions) *namer {
 		for _, name := range namesOf(h, opt.Names) {
 			n.owners[name]++
 			for _, v := range opt.variants(h, nil) {
-				n.owners[name+v.suffix]++
+				n.owners[name+v.Name]++
 			}
 		}
 	}

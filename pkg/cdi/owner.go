@@ -31,21 +31,19 @@ func (s Store) Load(base string, format Format) ([]byte, error) {
 }
 
 func loadSpec(path, kind string) ([]byte, error) {
-	foreign := func(why string) error { return &ForeignError{path, why} }
-	none := func(why string) error { return foreign(why + ", so it is no spec of kind " + kind) }
 	data, why, err := readRegular(path)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, fmt.Errorf("read CDI spec: %w", err)
-	case why != "":
-		return nil, none(why)
 	}
-	is, why := kindOf(data)
+	is := ""
+	if why == "" {
+		is, why = kindOf(data)
+	}
 	switch {
 	case why != "":
-		return nil, none(why)
+		return nil, &ForeignError{path, why + ", so it is no spec of kind " + kind}
 	case is != kind:
-		return nil, foreign(fmt.Sprintf("is a spec of kind %s, not %s", is, kind))
+		return nil, &ForeignError{path, fmt.Sprintf("is a spec of kind %s, not %s", is, kind)}
 	}
 	return data, nil
 }

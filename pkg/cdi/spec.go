@@ -202,15 +202,15 @@ func finish(spec *specs.Spec) error {
 // a YAML parser, which treats some control characters as line breaks and rejects
 // others.
 func checkText(spec *specs.Spec) error {
-	errs := []error{printable(textOf(&spec.ContainerEdits)...)}
+	errs := []error{printable(&spec.ContainerEdits)}
 	for i := range spec.Devices {
-		errs = append(errs, printable(textOf(&spec.Devices[i].ContainerEdits)...))
+		errs = append(errs, printable(&spec.Devices[i].ContainerEdits))
 	}
 	return errors.Join(errs...)
 }
 
-// textOf returns all text of edits that this package makes.
-func textOf(e *specs.ContainerEdits) []string {
+// printable checks all text of edits that this package makes.
+func printable(e *specs.ContainerEdits) error {
 	texts := slices.Clone(e.Env)
 	for _, h := range e.Hooks {
 		texts = slices.Concat(texts, []string{h.HookName, h.Path}, h.Args, h.Env)
@@ -221,10 +221,6 @@ func textOf(e *specs.ContainerEdits) []string {
 	for _, n := range e.DeviceNodes {
 		texts = append(texts, n.Path, n.Permissions)
 	}
-	return texts
-}
-
-func printable(texts ...string) error {
 	var errs []error
 	for _, s := range texts {
 		if !Printable(s) {

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"tags.cncf.io/container-device-interface/specs-go"
 
@@ -143,26 +142,13 @@ func (s Store) Remove(base string) (bool, error) {
 }
 
 func (s Store) remove(base string, format Format) (bool, error) {
-	path := s.Path(base, format)
-	if check := s.check(); check != nil {
-		removed, err := atomicfile.Remove(path, check)
-		if _, foreign := errors.AsType[*ForeignError](err); foreign {
-			return false, nil
-		} else if err != nil {
-			return false, fmt.Errorf("remove CDI spec: %w", err)
-		}
-		return removed, nil
-	}
-	err := syscall.Unlink(path) // os.Remove would also remove a directory
-	switch {
-	case err == nil:
-		return true, nil
-	case errors.Is(err, fs.ErrNotExist):
+	removed, err := atomicfile.Remove(s.Path(base, format), s.check())
+	if _, foreign := errors.AsType[*ForeignError](err); foreign {
 		return false, nil
-	case !exists(path):
-		return false, nil // on a read-only file system, removing a missing file fails with EROFS
+	} else if err != nil {
+		return false, fmt.Errorf("remove CDI spec: %w", err)
 	}
-	return false, fmt.Errorf("remove CDI spec: %w", &fs.PathError{Op: "remove", Path: path, Err: err})
+	return removed, nil
 }
 
 // IDs lists the ids of the specs of a kind in the directory, sorted. A file's name has the

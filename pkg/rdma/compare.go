@@ -1,6 +1,9 @@
 package rdma
 
-import "slices"
+import (
+	"reflect"
+	"slices"
+)
 
 // Difference says where two snapshots of a host differ. Problems do not count.
 type Difference struct {
@@ -9,8 +12,6 @@ type Difference struct {
 	// Reshaped says that HCAs were added or removed, or that one changed in more than the
 	// state of its links.
 	Reshaped bool
-	// Families are the cards of these HCAs in order, see [HCA.Family].
-	Families []string
 	// Host says that the rdma_cm node or the netns mode changed.
 	Host bool
 }
@@ -29,27 +30,22 @@ func Compare(older, newer *Snapshot) Difference {
 	}
 	d := Difference{Host: older.NetnsMode != newer.NetnsMode || !equalPointers(older.RDMACM, newer.RDMACM)}
 	a, b := older.HCAs, newer.HCAs
-	for len(a) > 0 || len(b) > 0 {
+	for len(a)+len(b) > 0 {
 		switch order := compareHeads(a, b); {
 		case order < 0:
-			d.add(&a[0])
-			d.Reshaped = true
+			d.HCAs, d.Reshaped = append(d.HCAs, a[0].Name), true
 			a = a[1:]
 		case order > 0:
-			d.add(&b[0])
-			d.Reshaped = true
+			d.HCAs, d.Reshaped = append(d.HCAs, b[0].Name), true
 			b = b[1:]
 		default:
 			if !a[0].Equal(&b[0]) {
-				d.add(&a[0])
-				d.add(&b[0]) // the PF of a VF may differ
+				d.HCAs = append(d.HCAs, a[0].Name)
 				d.Reshaped = d.Reshaped || !sameShape(a[0], b[0])
 			}
 			a, b = a[1:], b[1:]
 		}
 	}
-	slices.Sort(d.Families)
-	d.HCAs, d.Families = slices.Compact(d.HCAs), slices.Compact(d.Families)
 	return d
 }
 
@@ -81,34 +77,8 @@ func compareHeads(a, b []HCA) int {
 	return a[0].sortKey().compare(b[0].sortKey())
 }
 
-func (d *Difference) add(h *HCA) {
-	d.HCAs = append(d.HCAs, h.Name)
-	d.Families = append(d.Families, h.Family())
-}
-
-// Equal reports whether two HCAs are the same in every field. A test compares it with
-// reflect.DeepEqual, which takes ten times as long, also where all memory is shared.
-func (h *HCA) Equal(o *HCA) bool {
-	return h.Name == o.Name && h.Identity.equal(&o.Identity) && h.IBDev == o.IBDev && h.Function == o.Function &&
-		h.Protocol == o.Protocol && h.PF == o.PF && equalPointers(h.VFIndex, o.VFIndex) && h.PCI.equal(o.PCI) &&
-		h.NodeType == o.NodeType && h.NodeGUID == o.NodeGUID && h.SysImageGUID == o.SysImageGUID &&
-		h.Firmware == o.Firmware && h.BoardID == o.BoardID && h.Model == o.Model && h.Driver == o.Driver &&
-		slices.Equal(h.Ports, o.Ports) && equalPointers(h.Uverbs, o.Uverbs) && slices.Equal(h.MADs, o.MADs)
-}
-
-func (id *Identity) equal(o *Identity) bool {
-	return id.PCI == o.PCI && equalPointers(id.SF, o.SF) &&
-		id.Kind == o.Kind && id.Netdev == o.Netdev && id.Discriminator == o.Discriminator
-}
-
-func (f *PCIFunction) equal(o *PCIFunction) bool {
-	if f == o || f == nil || o == nil {
-		return f == o
-	}
-	return f.Address == o.Address && f.Vendor == o.Vendor && f.Device == o.Device &&
-		equalPointers(f.NUMANode, o.NUMANode) && f.Root == o.Root && slices.Equal(f.Bridges, o.Bridges) &&
-		equalPointers(f.TotalVFs, o.TotalVFs) && equalPointers(f.NumVFs, o.NumVFs)
-}
+// Equal reports whether two HCAs are the same in every field. Memory that they share is not compared.
+func (h *HCA) Equal(o *HCA) bool { return reflect.DeepEqual(h, o) }
 
 func equalPointers[T comparable](a, b *T) bool {
 	return a == b || a != nil && b != nil && *a == *b

@@ -117,8 +117,8 @@ func TestDiscoverMisbehaving(t *testing.T) {
 		}
 	}
 	for _, p := range snap.Problems {
-		if p.IBDev == "mlx5_0" || p.IBDev == "mlx5_8" || p.Unwrap() == nil || p.Message != p.Err.Error() {
-			t.Errorf("problem %q of %q, error %v", p.Message, p.IBDev, p.Err)
+		if p.IBDev == "mlx5_0" || p.IBDev == "mlx5_8" || p.Message == "" {
+			t.Errorf("problem %q of %q", p.Message, p.IBDev)
 		}
 	}
 }

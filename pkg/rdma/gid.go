@@ -1,7 +1,6 @@
 package rdma
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -105,11 +104,11 @@ func attribute(sys fs.FS, name string) string {
 
 // ParseGID parses a GID as sysfs prints it: eight groups of four hexadecimal digits.
 func ParseGID(s string) (gid [16]byte, err error) {
-	if _, err := parseGroups(s, 8); err != nil {
+	b, err := parseGroups(s, 8)
+	if err != nil {
 		return gid, fmt.Errorf("parse GID %q: %w", s, err)
 	}
-	_, err = hex.Decode(gid[:], []byte(strings.ReplaceAll(s, ":", "")))
-	return gid, err
+	return [16]byte(b), nil
 }
 
 // HardwareAddress returns the Ethernet address that the kernel made a RoCE port's default GID

@@ -43,13 +43,12 @@ func readCard(sys fs.ReadLinkFS, netdevs *netdevTable, nodes *nodeTable, ibdev s
 		return nil
 	}
 	c.real, c.parent = real, c.parentDevice(real)
-	nodeType, exists := c.lookUp(real + "/node_type")
-	if !exists {
+	c.hca.NodeType = NodeType(parsed(&c.reader, real+"/node_type", word))
+	if c.hca.NodeType == "" {
 		if _, err := fs.Stat(sys, real); err != nil {
 			return nil
 		}
 	}
-	c.hca.NodeType = NodeType(parsedText(&c.reader, real+"/node_type", nodeType, word))
 	c.readHCA()
 	c.hca.Uverbs, c.hca.MADs = nodes.of(ibdev)
 	c.setName("")
@@ -139,25 +138,12 @@ func (c *card) nameByPort() {
 	}
 }
 
-// readPCI reads the PCI function that carries the HCA, and returns its driver.
+// readPCI reads the PCI function that carries the HCA, and returns its driver. The file uevent has all
+// IDs and the driver. The function reads vendor, device and the driver link only where uevent lacks them, as on
+// some kernels and in copies of sysfs.
 func (c *card) readPCI(where Place) (driver string) {
 	f := &PCIFunction{Address: where.Address, Root: where.Root, Bridges: where.Bridges}
-	driver = c.readPCIDevice(where, f)
-	f.NUMANode = parsed(&c.reader, where.dir+"/numa_node", number)
-	if c.hca.Function != VF {
-		f.TotalVFs = parsed(&c.reader, where.dir+"/sriov_totalvfs", number)
-		f.NumVFs = parsed(&c.reader, where.dir+"/sriov_numvfs", number)
-	}
-	c.hca.PCI = f
-	return driver
-}
-
-// readPCIDevice reads the IDs of a PCI function and returns its driver. The file uevent has all of
-// them. The function reads vendor, device and the driver link only where uevent lacks them, as on
-// some kernels and in copies of sysfs.
-func (c *card) readPCIDevice(where Place, f *PCIFunction) (driver string) {
-	uevent := c.read(where.dir + "/uevent")
-	for line := range strings.Lines(uevent) {
+	for line := range strings.Lines(c.read(where.dir + "/uevent")) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		switch key {
 		case "DRIVER":
@@ -175,6 +161,12 @@ func (c *card) readPCIDevice(where Place, f *PCIFunction) (driver string) {
 	if driver == "" {
 		driver = c.link(where.dir + "/driver")
 	}
+	f.NUMANode = parsed(&c.reader, where.dir+"/numa_node", number)
+	if c.hca.Function != VF {
+		f.TotalVFs = parsed(&c.reader, where.dir+"/sriov_totalvfs", number)
+		f.NumVFs = parsed(&c.reader, where.dir+"/sriov_numvfs", number)
+	}
+	c.hca.PCI = f
 	return driver
 }
 

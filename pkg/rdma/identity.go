@@ -82,9 +82,9 @@ type sortKey struct {
 func (k sortKey) compare(o sortKey) int {
 	return cmp.Or(
 		cmp.Compare(k.soft, o.soft),
-		k.family.compare(o.family),
+		cmp.Compare(k.family, o.family),
 		cmp.Compare(k.rank, o.rank),
-		k.own.compare(o.own),
+		cmp.Compare(k.own, o.own),
 		cmp.Compare(k.sf, o.sf),
 		cmp.Compare(k.name, o.name),
 	)

@@ -13,8 +13,7 @@ import (
 type nodeTable struct {
 	byName   map[string]*nodeEntry
 	byIBDev  map[string][]*nodeEntry
-	faulty   map[string]*nodeEntry // entries with problems, by name
-	problems []Problem             // of the directories
+	problems []Problem // of the directories
 }
 
 // nodeEntry is one node as the class directories describe it.
@@ -27,20 +26,14 @@ type nodeEntry struct {
 
 // listNodes reads the class directories of nodes.
 func listNodes(sys fs.ReadLinkFS) nodeTable {
-	t := nodeTable{byName: map[string]*nodeEntry{}, byIBDev: map[string][]*nodeEntry{}, faulty: map[string]*nodeEntry{}}
 	r := &reader{sys: sys}
-	names := slices.Concat(r.list(classVerbs), r.list(classMAD))
-	t.problems = r.problems
-	for _, kind := range nodeKinds {
-		ofKind := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-			return !strings.HasPrefix(name, string(kind.kind))
-		})
-		entries := make([]*nodeEntry, len(ofKind))
-		inParallel(len(entries), func(i int) { entries[i] = t.read(sys, ofKind[i]) })
-		for _, e := range entries {
-			t.add(e)
+	t := nodeTable{byName: map[string]*nodeEntry{}, byIBDev: map[string][]*nodeEntry{}}
+	for _, class := range []string{classVerbs, classMAD} {
+		for _, name := range slices.Backward(r.list(class)) { // umad before issm
+			t.refresh(sys, name)
 		}
 	}
+	t.problems = r.problems
 	return t
 }
 
@@ -53,19 +46,14 @@ func (t *nodeTable) namesOf(ibdev string) []string {
 	return names
 }
 
-// nodeKinds are the classes of nodes. issm comes after umad, because readTwin takes the port from there.
-var nodeKinds = []struct {
-	kind  NodeKind
-	class string
-}{{NodeUverbs, classVerbs}, {NodeUMAD, classMAD}, {NodeISSM, classMAD}}
-
 // kindOf returns the kind and class of a node by its name. It returns nothing for an attribute
 // of the class (abi_version).
 func kindOf(name string) (kind NodeKind, class string) {
-	for _, k := range nodeKinds {
-		if strings.HasPrefix(name, string(k.kind)) {
-			return k.kind, k.class
-		}
+	switch kind = NodeKind(strings.TrimRight(name, "0123456789")); kind {
+	case NodeUverbs:
+		return kind, classVerbs
+	case NodeUMAD, NodeISSM:
+		return kind, classMAD
 	}
 	return "", ""
 }
@@ -76,25 +64,14 @@ func (t *nodeTable) refresh(sys fs.ReadLinkFS, name string) (before, after strin
 	if old := t.byName[name]; old != nil {
 		before = old.ibdev
 		delete(t.byName, name)
-		delete(t.faulty, name)
 		remove(t.byIBDev, before, old)
 	}
 	if e := t.read(sys, name); e != nil {
 		after = e.ibdev
-		t.add(e)
+		t.byName[name] = e
+		t.byIBDev[after] = append(t.byIBDev[after], e)
 	}
 	return before, after
-}
-
-func (t *nodeTable) add(e *nodeEntry) {
-	if e == nil {
-		return
-	}
-	t.byName[e.Name] = e
-	t.byIBDev[e.ibdev] = append(t.byIBDev[e.ibdev], e)
-	if len(e.problems) > 0 {
-		t.faulty[e.Name] = e
-	}
 }
 
 // read reads the class directory of a node. It returns nil if there is no such node.
@@ -170,10 +147,7 @@ func (t *nodeTable) of(ibdev string) (uverbs *Node, mads []Node) {
 		}
 	}
 	slices.SortFunc(mads, func(a, b Node) int {
-		if a.Port != b.Port {
-			return a.Port - b.Port
-		}
-		return strings.Compare(b.Name, a.Name)
+		return cmp.Or(cmp.Compare(a.Port, b.Port), strings.Compare(b.Name, a.Name))
 	})
 	return uverbs, mads
 }

@@ -15,11 +15,11 @@ type GUID uint64
 // ParseGUID parses the kernel's form of a GUID, four groups of four hexadecimal
 // digits ("a088:c203:003f:1a2b"; drivers/infiniband/core/sysfs.c).
 func ParseGUID(s string) (GUID, error) {
-	v, err := parseGroups(s, 4)
+	b, err := parseGroups(s, 4)
 	if err != nil {
 		return 0, fmt.Errorf("parse GUID %q: %w", s, err)
 	}
-	return GUID(v), nil
+	return GUID(binary.BigEndian.Uint64(b)), nil
 }
 
 // String returns the kernel's form.
@@ -36,22 +36,21 @@ func (g *GUID) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// parseGroups reads n groups of four hexadecimal digits joined by colons and
-// returns the last 64 bits of them.
-func parseGroups(s string, n int) (uint64, error) {
+// parseGroups reads n groups of four hexadecimal digits joined by colons.
+func parseGroups(s string, n int) ([]byte, error) {
 	groups := strings.Split(s, ":")
 	if len(groups) != n {
-		return 0, fmt.Errorf("want %d groups of four hexadecimal digits, have %d", n, len(groups))
+		return nil, fmt.Errorf("want %d groups of four hexadecimal digits, have %d", n, len(groups))
 	}
-	var v uint64
+	var b []byte
 	for _, g := range groups {
 		x, err := strconv.ParseUint(g, 16, 16)
 		if err != nil || len(g) != 4 {
-			return 0, fmt.Errorf("group %q is not four hexadecimal digits", g)
+			return nil, fmt.Errorf("group %q is not four hexadecimal digits", g)
 		}
-		v = v<<16 | x
+		b = binary.BigEndian.AppendUint16(b, uint16(x))
 	}
-	return v, nil
+	return b, nil
 }
 
 // ParseGIDPrefix returns the upper 64 bits of a GID, which on InfiniBand are the
@@ -91,15 +90,13 @@ const (
 	NodeTypeRNIC NodeType = "RNIC" // iWARP
 )
 
-// ParseEnum parses the form in which sysfs prints an enumeration: "4: ACTIVE".
-// It returns the number and the word.
-func ParseEnum(s string) (int, string, error) {
+// word parses the form in which sysfs prints an enumeration: the word of "4: ACTIVE".
+func word(s string) (string, error) {
 	num, word, ok := strings.Cut(s, ": ")
-	n, err := strconv.ParseUint(num, 10, 16)
-	if !ok || err != nil || word == "" {
-		return 0, "", fmt.Errorf("parse enumeration %q: want \"number: word\"", s)
+	if _, err := strconv.ParseUint(num, 10, 16); err != nil || !ok || word == "" {
+		return "", fmt.Errorf("parse enumeration %q: want \"number: word\"", s)
 	}
-	return int(n), word, nil
+	return word, nil
 }
 
 // ParseRate parses a port's rate, "400 Gb/sec (4X NDR)" or "2.5 Gb/sec (1X SDR)",

@@ -39,36 +39,30 @@ func (f *PCIFunction) Switch() string {
 	return f.Bridges[len(f.Bridges)-2]
 }
 
-// pciAddress is a parsed PCI address; it orders numerically.
-type pciAddress struct{ domain, bus, device, function uint32 }
+// pciAddress is a parsed PCI address: the bits of its domain, bus, device and function, which order numerically.
+type pciAddress uint64
 
 // parsePCIAddress parses domain:bus:device.function. It reports whether the text is an address.
 func parsePCIAddress(s string) (a pciAddress, ok bool) {
 	groups := strings.Split(s, ":")
 	if len(groups) != 3 {
-		return pciAddress{}, false
+		return 0, false
 	}
 	dev, fn, ok := strings.Cut(groups[2], ".")
 	if !ok || len(groups[0]) < 4 || len(groups[1]) != 2 || len(dev) != 2 || len(fn) != 1 {
-		return pciAddress{}, false
+		return 0, false
 	}
 	for _, f := range []struct {
 		digits string
 		bits   int
-		into   *uint32
-	}{{groups[0], 32, &a.domain}, {groups[1], 8, &a.bus}, {dev, 5, &a.device}, {fn, 3, &a.function}} {
+	}{{groups[0], 32}, {groups[1], 8}, {dev, 5}, {fn, 3}} {
 		v, err := strconv.ParseUint(f.digits, 16, f.bits)
 		if err != nil {
-			return pciAddress{}, false
+			return 0, false
 		}
-		*f.into = uint32(v)
+		a = a<<f.bits | pciAddress(v)
 	}
 	return a, true
-}
-
-func (a pciAddress) compare(b pciAddress) int {
-	return cmp.Or(cmp.Compare(a.domain, b.domain), cmp.Compare(a.bus, b.bus),
-		cmp.Compare(a.device, b.device), cmp.Compare(a.function, b.function))
 }
 
 // Place is the position of a device directory below /sys/devices.
@@ -127,7 +121,7 @@ func PlaceOf(devicePath string) Place {
 func ComparePCIAddresses(a, b string) int {
 	x, _ := parsePCIAddress(a)
 	y, _ := parsePCIAddress(b)
-	return x.compare(y)
+	return cmp.Compare(x, y)
 }
 
 // parsePCIID parses the content of vendor and device, "0x15b3".

@@ -6,11 +6,9 @@ import (
 	"io/fs"
 	"path"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 )
 
@@ -24,7 +22,7 @@ type reader struct {
 
 // problem records an error.
 func (r *reader) problem(err error) {
-	r.problems = append(r.problems, Problem{IBDev: r.ibdev, Err: err, Message: err.Error()})
+	r.problems = append(r.problems, Problem{IBDev: r.ibdev, Message: err.Error()})
 }
 
 // list returns the names in a directory, sorted. A missing directory has none.
@@ -37,7 +35,6 @@ func (r *reader) list(dir string) []string {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	slices.Sort(names)
 	return names
 }
 
@@ -69,13 +66,8 @@ func (r *reader) optional(name string) string { return attribute(r.sys, name) }
 // parsed reads a file and parses its content. It returns the zero value if the
 // file is absent or empty, and records a content that it cannot parse.
 func parsed[T any](r *reader, name string, parse func(string) (T, error)) T {
-	s := r.read(name)
-	return parsedText(r, name, s, parse)
-}
-
-// parsedText is parsed for a content that was already read.
-func parsedText[T any](r *reader, name, s string, parse func(string) (T, error)) T {
 	var zero T
+	s := r.read(name)
 	if s == "" {
 		return zero
 	}
@@ -85,12 +77,6 @@ func parsedText[T any](r *reader, name, s string, parse func(string) (T, error))
 		return zero
 	}
 	return v
-}
-
-// word parses "4: ACTIVE" to ACTIVE.
-func word(s string) (string, error) {
-	_, w, err := ParseEnum(s)
-	return w, err
 }
 
 // number parses a decimal count. It returns nil for -1 (numa_node).
@@ -150,25 +136,17 @@ func (r *reader) parentDevice(real string) string {
 	return path.Join(real, target)
 }
 
-// inParallel calls f with each number below n. It uses several goroutines for a large n: a
-// read of sysfs may wait for the firmware of a device, and on a host with a thousand
-// functions system calls take four fifths of the time.
+// inParallel calls f with each number below n, on all processors: a read of sysfs may wait for
+// the firmware of a device, and on a host with a thousand functions system calls take four fifths
+// of the time.
 func inParallel(n int, f func(i int)) {
-	const perGoroutine = 32
-	workers := min(runtime.GOMAXPROCS(0), n/perGoroutine)
-	if workers < 2 {
-		for i := range n {
-			f(i)
-		}
-		return
-	}
-	var next atomic.Int64
 	var all sync.WaitGroup
-	for range workers {
+	running := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i := range n {
+		running <- struct{}{}
 		all.Go(func() {
-			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
-				f(int(i))
-			}
+			f(i)
+			<-running
 		})
 	}
 	all.Wait()

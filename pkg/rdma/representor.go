@@ -55,9 +55,6 @@ func (p *pass) markSwitchHCAs(cards []*card) {
 				ports[i].Representor = true
 			}
 		}
-		if !slices.Equal(ports, c.hca.Ports) {
-			c.hca.Ports = ports
-			p.changed = p.changed || !p.isRead(c)
-		}
+		c.hca.Ports = ports
 	}
 }

@@ -21,15 +21,14 @@ type Scanner struct {
 	vfs     vfTable
 	cards   map[string]*card // by ibdev
 	users   dependents
-	faulty  map[string]*card // HCAs with problems, by ibdev
-	listing []Problem        // of class/infiniband
-	order   []*card          // as in the snapshot
-	snap    *Snapshot        // nil before the first scan
+	listing []Problem // of class/infiniband
+	order   []*card   // as in the snapshot
+	snap    *Snapshot // nil before the first scan
 }
 
 // NewScanner returns a scanner of the host whose /sys is sys. It reads nothing yet.
 func NewScanner(sys fs.ReadLinkFS) *Scanner {
-	return &Scanner{sys: sys, vfs: vfTable{}, cards: map[string]*card{}, users: dependents{}, faulty: map[string]*card{}}
+	return &Scanner{sys: sys, vfs: vfTable{}, cards: map[string]*card{}, users: dependents{}}
 }
 
 // Scan reads the whole host, as [Discover] does. If nothing changed since the last Scan or
@@ -125,11 +124,9 @@ func (s *Scanner) nodesChanged(names Names, ibdevs *Names) {
 // pass is the state of one Scan or Update.
 type pass struct {
 	*Scanner
-	before  map[*card]HCA // the previous values of the HCAs that were read
-	slots   Names         // slots whose HCAs need new discriminators
-	pfs     Names         // PFs whose links to VFs must be read again
-	changed bool          // some HCA changed
-	reorder bool          // the HCAs must be sorted again
+	before map[*card]HCA // the previous values of the HCAs that were read
+	slots  Names         // slots whose HCAs need new discriminators
+	pfs    Names         // PFs whose links to VFs must be read again
 }
 
 func newPass(s *Scanner) *pass {
@@ -149,41 +146,29 @@ func (p *pass) read(ibdevs Names) {
 	for c, before := range p.before {
 		if before.Equal(&c.hca) {
 			c.hca = before // share its memory with older snapshots
-			continue
 		}
-		p.changed = true
-		p.reorder = p.reorder || before.sortKey() != c.key
 	}
 }
 
 // take replaces the stored HCA by the one that was read. nil means that it is gone.
 func (p *pass) take(ibdev string, read *card) {
-	c := p.cards[ibdev]
-	if c == nil && read == nil {
-		return
-	}
-	if c == nil {
-		c = &card{}
-		p.cards[ibdev] = c
-		p.changed, p.reorder = true, true
-		p.pfs.Add(read.hca.PF)
-	} else {
-		p.slots.Add(c.slot)
-		p.users.remove(c)
-		p.before[c] = c.hca
-	}
-	delete(p.faulty, ibdev)
-	if read == nil {
+	old := p.cards[ibdev]
+	if old != nil {
+		p.slots.Add(old.slot)
+		p.users.remove(old)
 		delete(p.cards, ibdev)
-		p.changed, p.reorder = true, true
+	}
+	if read == nil {
 		return
 	}
-	*c = *read // keeps its place in the order
-	p.slots.Add(c.slot)
-	p.users.add(c)
-	if len(c.problems) > 0 {
-		p.faulty[ibdev] = c
+	if old != nil {
+		p.before[read] = old.hca
+	} else {
+		p.pfs.Add(read.hca.PF)
 	}
+	p.cards[ibdev] = read
+	p.slots.Add(read.slot)
+	p.users.add(read)
 }
 
 // linkVFs sets the index of VFs from the virtfnK links of their PFs.
@@ -202,20 +187,9 @@ func (p *pass) linkVFs() {
 }
 
 func (p *pass) linkVF(c *card) {
-	if c.hca.Function != VF {
-		return
+	if c.hca.Function == VF {
+		c.hca.VFIndex = p.vfs.index(p.sys, c.hca.PF, c.hca.Identity.PCI)
 	}
-	k := p.vfs.index(p.sys, c.hca.PF, c.hca.Identity.PCI)
-	if !equalPointers(k, c.hca.VFIndex) {
-		c.hca.VFIndex = k
-		p.changed = p.changed || !p.isRead(c)
-	}
-}
-
-// isRead reports whether this pass read the HCA. If so, read compares it with its previous value.
-func (p *pass) isRead(c *card) bool {
-	_, ok := p.before[c]
-	return ok
 }
 
 // identify sets the discriminators of HCAs that share a slot: an mlx5 function in switchdev
@@ -236,55 +210,44 @@ func (p *pass) identify() {
 			if len(cards) > 1 && (usable != 1 || c.hca.Unusable() != nil) {
 				d = discriminator(c, cards)
 			}
-			if c.hca.Identity.Discriminator != d {
-				c.setName(d)
-				p.changed = p.changed || !p.isRead(c)
-				p.reorder = p.reorder || !p.isRead(c)
-			}
+			c.setName(d)
 		}
 	}
 }
 
-// publish returns the snapshot of the current state.
+// publish returns the snapshot of the current state. It is the previous one if nothing differs.
 func (p *pass) publish() *Snapshot {
-	s, problems := p.Scanner, p.problems()
-	if s.snap != nil && !p.changed && s.host.same(s.snap) && sameProblems(problems, s.snap.Problems) {
-		return s.snap
-	}
-	if p.reorder || s.snap == nil {
-		s.order = s.order[:0]
-		for _, c := range s.cards {
-			if c.exists() {
-				s.order = append(s.order, c)
-			}
+	s := p.Scanner
+	s.order = s.order[:0]
+	for _, c := range s.cards {
+		if c.exists() {
+			s.order = append(s.order, c)
 		}
-		slices.SortFunc(s.order, func(a, b *card) int { return a.key.compare(b.key) })
 	}
+	slices.SortFunc(s.order, func(a, b *card) int { return a.key.compare(b.key) })
 	next := &Snapshot{
-		HCAs: make([]HCA, len(s.order)), RDMACM: s.host.rdmaCM, NetnsMode: s.host.netnsMode, Problems: problems,
+		HCAs: make([]HCA, len(s.order)), RDMACM: s.host.rdmaCM, NetnsMode: s.host.netnsMode, Problems: p.problems(),
 	}
 	for i, c := range s.order {
 		next.HCAs[i] = c.hca
 	}
-	s.snap = next
-	return next
+	if s.snap == nil || !Compare(s.snap, next).Empty() || !slices.Equal(next.Problems, s.snap.Problems) {
+		s.snap = next
+	}
+	return s.snap
 }
 
 // problems collects the problems of all parts, in order of HCA and text.
 func (s *Scanner) problems() []Problem {
 	all := slices.Concat(s.host.problems, s.listing, s.nodes.problems, s.netdevs.problems)
-	for _, n := range s.nodes.faulty {
+	for _, n := range s.nodes.byName {
 		all = append(all, n.problems...)
 	}
-	for _, c := range s.faulty {
+	for _, c := range s.cards {
 		all = append(all, c.problems...)
 	}
 	slices.SortFunc(all, func(a, b Problem) int {
 		return cmp.Or(strings.Compare(a.IBDev, b.IBDev), strings.Compare(a.Message, b.Message))
 	})
 	return all
-}
-
-func sameProblems(a, b []Problem) bool {
-	return slices.EqualFunc(a, b, func(x, y Problem) bool { return x.IBDev == y.IBDev && x.Message == y.Message })
 }

@@ -47,9 +47,7 @@ const (
 type Problem struct {
 	// IBDev is the affected HCA, "" if the problem is not about one.
 	IBDev string `json:"ibdev,omitempty"`
-	// Err names the path below sysfs and the reason.
-	Err error `json:"-"`
-	// Message is the text of Err.
+	// Message names the path below sysfs and the reason.
 	Message string `json:"message"`
 }
 
@@ -60,9 +58,6 @@ func (p Problem) Error() string {
 	}
 	return fmt.Sprintf("HCA %s: %s", p.IBDev, p.Message)
 }
-
-// Unwrap returns the underlying error.
-func (p Problem) Unwrap() error { return p.Err }
 
 // Function is the kind of function of an HCA.
 type Function string
@@ -169,16 +164,6 @@ type Node struct {
 
 // Path is the node's path on the host and in every container.
 func (n Node) Path() string { return path.Join(DevDir, n.Name) }
-
-// Active reports whether a port that carries this HCA's traffic is ACTIVE.
-func (h *HCA) Active() bool {
-	for p := range h.OwnPorts() {
-		if p.State == PortActive {
-			return true
-		}
-	}
-	return false
-}
 
 // OwnPorts iterates over the ports that carry the HCA's own traffic: all but representors.
 func (h *HCA) OwnPorts() iter.Seq[*Port] {

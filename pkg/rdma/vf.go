@@ -9,7 +9,7 @@ import (
 
 // vfTable holds the index of each VF, by PF and VF address. It reads the links of a PF when they are first
 // needed.
-type vfTable map[string]map[string]int
+type vfTable map[string]map[string]*int
 
 // index returns K of the PF's link virtfnK to the VF, nil if there is none.
 func (t vfTable) index(sys fs.ReadLinkFS, pf, vf string) *int {
@@ -18,15 +18,12 @@ func (t vfTable) index(sys fs.ReadLinkFS, pf, vf string) *int {
 		vfs = readVFLinks(sys, pf)
 		t[pf] = vfs
 	}
-	if k, ok := vfs[vf]; ok {
-		return &k
-	}
-	return nil
+	return vfs[vf]
 }
 
-func readVFLinks(sys fs.ReadLinkFS, pf string) map[string]int {
+func readVFLinks(sys fs.ReadLinkFS, pf string) map[string]*int {
 	r := &reader{sys: sys}
-	vfs := map[string]int{}
+	vfs := map[string]*int{}
 	dir, err := r.realpath("bus/pci/devices/" + pf)
 	if err != nil {
 		return vfs
@@ -34,7 +31,7 @@ func readVFLinks(sys fs.ReadLinkFS, pf string) map[string]int {
 	for _, name := range r.list(dir) {
 		if num, ok := strings.CutPrefix(name, "virtfn"); ok {
 			if k, err := strconv.Atoi(num); err == nil {
-				vfs[r.link(path.Join(dir, name))] = k
+				vfs[r.link(path.Join(dir, name))] = &k
 			}
 		}
 	}

@@ -82,7 +82,7 @@ func (p *pciBus) read(dir, name string) string {
 }
 
 func (p *pciBus) problem(err error) {
-	p.problems = append(p.problems, rdma.Problem{Err: err, Message: err.Error()})
+	p.problems = append(p.problems, rdma.Problem{Message: err.Error()})
 }
 
 func hexID(s string) string { return strings.TrimPrefix(s, "0x") }

@@ -6,16 +6,16 @@
 package install
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
-	"syscall"
+	"strings"
 	"time"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 )
 
@@ -66,60 +66,21 @@ func Install(src, dir, version string) (path string, err error) {
 		}
 	}
 	path = Path(dir, version)
-	same, err := isInstalled(path, binary)
-	if err == nil && !same {
-		err = write(path, binary)
+	if info, err := os.Lstat(path); err == nil && info.IsDir() {
+		return "", fmt.Errorf("install hook %q: a directory is in its place: remove it", path)
 	}
-	if err != nil {
-		return "", fmt.Errorf("install hook %q: %w", path, err)
+	// After a power failure containers may start before the driver. They cannot start if the hook is an empty file.
+	opt := atomicfile.Options{Mode: 0o755, Sync: true, Own: true}
+	if _, err := atomicfile.Write(path, binary, opt); err != nil {
+		return "", fmt.Errorf("install hook: %w", err)
 	}
 	return path, nil
 }
 
-// isInstalled reports whether path is a regular file of this user with this content and mode 0755.
-func isInstalled(path string, binary []byte) (bool, error) {
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return false, nil
-	case err != nil:
-		return false, err
-	case info.IsDir():
-		return false, fmt.Errorf("a directory is in its place: remove it")
-	case info.Mode() != 0o755 || info.Size() != int64(len(binary)):
-		return false, nil
-	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); !ok || int(stat.Uid) != os.Geteuid() {
-		return false, nil
-	}
-	there, err := os.ReadFile(path)
-	return err == nil && bytes.Equal(there, binary), err
-}
-
-// write replaces path. It must sync: after a power failure containers may start before the driver, and they cannot
-// start if the hook is an empty file.
-func write(path string, binary []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(binary)
-	if err == nil {
-		err = errors.Join(f.Chmod(0o755), f.Sync())
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
-}
-
 // Prune removes the versions in dir for which keep returns false. keep gets the path that Install returned. It must
 // return true for the version in use, and for every path in a CDI spec, whoever wrote the spec. Prune touches no files
-// of other names, and only regular files. It continues after an error; removed is always valid. A missing dir is
-// treated as empty.
+// of other names, and only regular files. It also removes the temporary files of an interrupted Install, after an hour.
+// It continues after an error; removed is always valid. A missing dir is treated as empty.
 func Prune(dir string, keep func(path string) bool) (removed []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -128,10 +89,11 @@ func Prune(dir string, keep func(path string) bool) (removed []string, err error
 	if err != nil {
 		return nil, fmt.Errorf("prune hooks: %w", err)
 	}
-	var errs []error
+	errs := []error{atomicfile.Sweep(dir, tempMaxAge)}
 	for _, entry := range entries {
 		path := filepath.Join(dir, entry.Name())
-		if !entry.Type().IsRegular() || !isStale(entry, path, keep) {
+		version, ok := strings.CutPrefix(entry.Name(), prefix)
+		if !ok || !versionPattern.MatchString(version) || !entry.Type().IsRegular() || keep(path) {
 			continue
 		}
 		err := os.Remove(path)
@@ -143,19 +105,4 @@ func Prune(dir string, keep func(path string) bool) (removed []string, err error
 		}
 	}
 	return removed, errors.Join(errs...)
-}
-
-// tempPattern matches the names that write gives to os.CreateTemp.
-var tempPattern = regexp.MustCompile(`^\.` + prefix + `[A-Za-z0-9][A-Za-z0-9._+-]{0,127}\.[0-9]+\.tmp$`)
-
-// isStale reports whether to remove a regular file: an installed version if keep returns false, a temporary file of an
-// interrupted Install by its age.
-func isStale(entry fs.DirEntry, path string, keep func(string) bool) bool {
-	name := entry.Name()
-	if tempPattern.MatchString(name) {
-		info, err := entry.Info()
-		return err == nil && time.Since(info.ModTime()) > tempMaxAge
-	}
-	version := name[min(len(name), len(prefix)):]
-	return name == prefix+version && versionPattern.MatchString(version) && !keep(path)
 }

@@ -237,7 +237,7 @@ short line
 32 22 0:25 / /mnt/a\040b\134c rw - tmpfs tmpfs rw
 `
 	for id, want := range map[uint64]string{22: "/", 31: "/run", 32: `/mnt/a b\c`, 33: ""} {
-		if got := findMount(strings.NewReader(mountinfo), id); got != want {
+		if got := findMount(mountinfo, id); got != want {
 			t.Errorf("findMount(%d) = %q, want %q", id, got, want)
 		}
 	}
@@ -247,14 +247,14 @@ func TestPrune(t *testing.T) {
 	dir := t.TempDir()
 	old := time.Now().Add(-2 * tempMaxAge)
 	stays := []string{"rdma-hook", "rdma-hook-", "rdma-hook-v3", "my-rdma-hook-v1", "rdma-hook-v1 copy", "rdma-hookx-v1",
-		".rdma-hook-v1.123.tmp", "nvidia-cdi-hook", "rdma-hook-.hidden", ".other.1.tmp"}
-	goes := []string{".rdma-hook-v0.9.77.tmp", "rdma-hook-v1", "rdma-hook-v1.0.0_a+b"}
-	for _, name := range append(stays, goes...) {
+		".rdma.dev-123.tmp", "nvidia-cdi-hook", "rdma-hook-.hidden", ".other.1.tmp"}
+	goes, temporary := []string{"rdma-hook-v1", "rdma-hook-v1.0.0_a+b"}, ".rdma.dev-77.tmp"
+	for _, name := range slices.Concat(stays, goes, []string{temporary}) {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{goes[0], ".other.1.tmp"} {
+	for _, name := range []string{temporary, ".other.1.tmp"} {
 		if err := os.Chtimes(filepath.Join(dir, name), old, old); err != nil {
 			t.Fatal(err)
 		}

@@ -1,9 +1,7 @@
 package install
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -29,28 +27,19 @@ func checkExec(dir string) error {
 // mountOf names the mount of a directory for an error message.
 func mountOf(dir string) string {
 	var stx unix.Statx_t
-	err := unix.Statx(unix.AT_FDCWD, dir, 0, unix.STATX_MNT_ID, &stx)
-	if err != nil || stx.Mask&unix.STATX_MNT_ID == 0 { // Linux before 5.8
-		return "a mount"
-	}
+	_ = unix.Statx(unix.AT_FDCWD, dir, 0, unix.STATX_MNT_ID, &stx) // Linux before 5.8 gives 0, which no mount has
 	// It must be the thread's own file: Statx has answered for this thread.
-	f, err := os.Open("/proc/thread-self/mountinfo")
-	if err != nil {
-		return "a mount"
-	}
-	defer f.Close()
-	if point := findMount(f, stx.Mnt_id); point != "" {
+	mountinfo, _ := os.ReadFile("/proc/thread-self/mountinfo")
+	if point := findMount(string(mountinfo), stx.Mnt_id); point != "" {
 		return "the mount " + strconv.Quote(point)
 	}
 	return "a mount"
 }
 
 // findMount returns the mount point of a mount ID in a mountinfo file (proc_pid_mountinfo(5)), "" if there is none.
-func findMount(mountinfo io.Reader, id uint64) string {
-	lines := bufio.NewScanner(mountinfo)
-	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
-		if len(fields) > 4 && fields[0] == strconv.FormatUint(id, 10) {
+func findMount(mountinfo string, id uint64) string {
+	for line := range strings.Lines(mountinfo) {
+		if fields := strings.Fields(line); len(fields) > 4 && fields[0] == strconv.FormatUint(id, 10) {
 			return unescape.Replace(fields[4])
 		}
 	}

@@ -22,7 +22,7 @@ func TestEventCost(t *testing.T) {
 		cost[functions] = host.Operations()
 		t.Logf("%d HCAs: %d operations", functions, cost[functions])
 		now := n.Host().Lookup(host.Last.Name)
-		if now == nil || now.Active() {
+		if now == nil || now.Port1().State == rdma.PortActive {
 			t.Errorf("the failed port was not noticed: %+v", now)
 		}
 		if len(n.changed) != 0 {

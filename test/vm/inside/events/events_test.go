@@ -107,7 +107,7 @@ func TestLatency(t *testing.T) {
 				heard, told = append(heard, s.First.Sub(start)), append(told, time.Since(start))
 			}
 			h.take(s)
-			if hca(h.picture, "rxe1").Active() == (flap%2 == 1) {
+			if active(hca(h.picture, "rxe1")) == (flap%2 == 1) {
 				break
 			}
 		}

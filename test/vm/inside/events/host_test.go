@@ -188,11 +188,16 @@ func hca(snap *rdma.Snapshot, ibdev string) *rdma.HCA {
 	return nil
 }
 
+func active(h *rdma.HCA) bool {
+	p := h.Port1()
+	return p != nil && p.State == rdma.PortActive
+}
+
 // has and hasNot are pictures with an HCA that is complete, and without.
 func has(ibdev string) func(*rdma.Snapshot) bool {
 	return func(s *rdma.Snapshot) bool {
 		h := hca(s, ibdev)
-		return h != nil && h.Uverbs != nil && h.Active()
+		return h != nil && h.Uverbs != nil && active(h)
 	}
 }
 
@@ -203,6 +208,6 @@ func hasNot(ibdev string) func(*rdma.Snapshot) bool {
 func isActive(ibdev string, want bool) func(*rdma.Snapshot) bool {
 	return func(s *rdma.Snapshot) bool {
 		h := hca(s, ibdev)
-		return h != nil && h.Active() == want
+		return h != nil && active(h) == want
 	}
 }
