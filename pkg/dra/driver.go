@@ -194,7 +194,7 @@ func (d *Driver) start(ctx context.Context) error {
 	return nil
 }
 
-// reshaped adapts the specs and the status of claims to a change of the host. After an error, the node calls it again.
+// reshaped adapts the specs and the status of claims to a change of the host.
 func (d *Driver) reshaped(ctx context.Context) error {
 	err := d.claims.Restore(ctx)
 	d.report.HostChanged()

@@ -47,8 +47,7 @@ type Source func(ctx context.Context) (signals <-chan watch.Signal, looked func(
 
 // Listener is called after changes. One goroutine calls all of its functions.
 type Listener struct {
-	// Reshaped is called when specs of claims may no longer fit the host. After an error it is called again after the
-	// next reading of the host.
+	// Reshaped is called when specs of claims may no longer fit the host. It calls NotAdapted if some still do not.
 	Reshaped func(context.Context) error
 	// Changed is called after each change of the host or of its health.
 	Changed func()
