@@ -151,12 +151,5 @@ func (o *Offer) Ended() {
 
 // Taints returns the taints of HCAs by name, under the present policy.
 func (o *Offer) Taints(view *health.View) map[string][]resourceapi.DeviceTaint {
-	by := health.Policy{Effects: o.policy.Load().TaintEffects(), Informational: !o.missing.has(gateNone)}
-	out := map[string][]resourceapi.DeviceTaint{}
-	for _, name := range view.Faulty() {
-		if taints := view.Taints(name, by); taints != nil {
-			out[name] = taints
-		}
-	}
-	return out
+	return view.Taints(health.Policy{Effects: o.policy.Load().TaintEffects(), Informational: !o.missing.has(gateNone)})
 }
