@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
 	"github.com/rdma-dev/dra-driver-rdma/internal/counters"
@@ -43,7 +44,7 @@ func Metrics(ctx context.Context, in Inputs) metrics.State {
 	s.Omitted = readAllCounters(ctx, in.View.Sys, s.Devices)
 	addHealth(&s, in)
 	count(s.Published, maps.Keys(in.Published))
-	count(s.Allocated, slices.Values(allocatedDevices(in.View.Plans)))
+	count(s.Allocated, maps.Keys(allocatedDevices(in.View.Plans)))
 	s.Containers = containers(in.Cgroups, in.View.Snapshot, owners)
 	return s
 }
@@ -59,12 +60,13 @@ func ownersOf(plans []*plan.Plan, pods podresources.Claims) owners {
 				continue
 			}
 			for _, hca := range dev.HCAs() {
-				out[hca] = append(out[hca], allocationsOf(hca, dev, p, pods)...)
+				for _, a := range allocationsOf(hca, dev, p, pods) {
+					if !slices.Contains(out[hca], a) { // two requests of one claim cause the same
+						out[hca] = append(out[hca], a)
+					}
+				}
 			}
 		}
-	}
-	for hca := range out {
-		out[hca] = distinct(out[hca])
 	}
 	return out
 }
@@ -82,19 +84,6 @@ func allocationsOf(hca string, dev plan.Device, p *plan.Plan, pods podresources.
 	}
 	if out == nil {
 		out = []metrics.Allocation{a}
-	}
-	return out
-}
-
-// distinct removes duplicates, which two requests of one claim cause.
-func distinct(list []metrics.Allocation) []metrics.Allocation {
-	var out []metrics.Allocation
-	seen := map[metrics.Allocation]bool{}
-	for _, a := range list {
-		if !seen[a] {
-			seen[a] = true
-			out = append(out, a)
-		}
 	}
 	return out
 }
@@ -249,16 +238,15 @@ func count(into map[string]int, devices func(func(string) bool)) {
 	}
 }
 
-// allocatedDevices returns the devices of the pool that claims hold, each once.
-func allocatedDevices(plans []*plan.Plan) []string {
-	var names []string
+// allocatedDevices returns the devices of the pool that claims hold.
+func allocatedDevices(plans []*plan.Plan) sets.Set[string] {
+	names := sets.New[string]()
 	for _, p := range plans {
 		for _, dev := range p.Devices {
 			if !dev.AdminAccess {
-				names = append(names, dev.Device)
+				names.Insert(dev.Device)
 			}
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return names
 }

@@ -105,9 +105,6 @@ func (r *Recorder) Warn(reason, object string, err error) {
 // History returns the events of the status page, the newest first.
 func (r *Recorder) History() []statuspage.Event { return r.history.Events() }
 
-// Due returns the number of steps that are due now. Others may wait for their turn.
-func (r *Recorder) Due() int { return r.queue.steps.Len() }
-
 // Run sends Kubernetes events until ctx ends.
 func (r *Recorder) Run(ctx context.Context) {
 	b := record.NewBroadcaster(record.WithContext(ctx),
