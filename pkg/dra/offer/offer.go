@@ -57,7 +57,7 @@ type Offer struct {
 	policy     atomic.Pointer[policy.Config]
 	file       *policyFile
 	last       atomic.Pointer[Decision] // nil before the first decision
-	gate       gate
+	withheld   atomic.Pointer[error]    // why nothing is published, nil if that is not known yet
 	missing    missing
 	publisher  *publisher.Publisher
 	slices     resources.Builder // only publish uses it
@@ -70,7 +70,6 @@ func New(cfg Config) *Offer {
 		cfg: cfg, changed: wake.NewSignal(), registered: wake.NewSignal(),
 		deviceInfo: deviceinfo.Store{Dir: cfg.DeviceInfoDir},
 	}
-	o.gate.cfg = &o.cfg
 	o.publisher = publisher.New(publisher.Config{
 		Client: cfg.Client, Driver: plan.DriverName, Node: cfg.NodeName, Report: o.notPublished,
 		Stored: debug.FreeOSMemory, // the start needs twice the memory of later work, and Go would keep it
@@ -107,9 +106,6 @@ func (o *Offer) Changed() { o.changed.Set() }
 // Registered starts a new publication, because a kubelet that has just started deletes the slices of its node. It does
 // not block.
 func (o *Offer) Registered() { o.registered.Set() }
-
-// Withheld returns the reason why nothing is published, nil if slices are published.
-func (o *Offer) Withheld() error { return o.gate.closed() }
 
 // Facts implements claims.Offer.
 func (o *Offer) Facts(ctx context.Context, host *node.Host, claim *resourceapi.ResourceClaim) plan.Facts {
