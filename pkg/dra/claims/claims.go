@@ -34,8 +34,8 @@ type Config struct {
 	// driver's pod.
 	HostRoot string
 	PodUID   types.UID
-	// StateDir has the files of claims. CDIDir has their specs.
-	StateDir, CDIDir string
+	// CDIDir has the specs of claims.
+	CDIDir string
 	// PodResources is the kubelet's socket that lists which pods use which claims.
 	PodResources string
 	// DeviceMetadata makes the driver give containers files about their devices (KEP-5304).

@@ -253,11 +253,7 @@ func openDir(path string) (*os.File, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return dir, err
 	}
-	err = os.Mkdir(path, 0o750)
-	if errors.Is(err, fs.ErrNotExist) { // the parent directory was removed
-		err = os.MkdirAll(path, 0o750)
-	}
-	if err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.MkdirAll(path, 0o750); err != nil {
 		return nil, err
 	}
 	return atomicfile.OpenFile(path, unix.O_DIRECTORY, 0)

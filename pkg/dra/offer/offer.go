@@ -1,6 +1,7 @@
 package offer
 
 import (
+	"cmp"
 	"context"
 	"runtime/debug"
 	"slices"
@@ -74,9 +75,7 @@ func New(cfg Config) *Offer {
 		Client: cfg.Client, Driver: plan.DriverName, Node: cfg.NodeName, Report: o.notPublished,
 		Stored: debug.FreeOSMemory, // the start needs twice the memory of later work, and Go would keep it
 	})
-	if cfg.Policy == nil {
-		cfg.Policy = policy.Default()
-	}
+	cfg.Policy = cmp.Or(cfg.Policy, policy.Default())
 	o.policy.Store(cfg.Policy)
 	cfg.Node.SetTimes(cfg.Policy.HealthTimes)
 	return o

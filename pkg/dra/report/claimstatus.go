@@ -12,14 +12,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/budget"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
@@ -34,20 +30,6 @@ const (
 // errConflict means that another client changed the claim between reading and writing.
 var errConflict = errors.New("somebody else changed it meanwhile")
 
-// StatusConfig is what a ClaimStatus needs.
-type StatusConfig struct {
-	Client kubernetes.Interface
-	Pool   string // name of the node's pool
-	Budget *budget.Budget
-	Clock  clock.WithTicker
-	Node   *node.Node
-
-	// Attached returns the interface that a pod got with a device of its claim, nil where the driver gave none.
-	Attached func(*plan.Plan, plan.Device) *resourceapi.NetworkDeviceData
-	// Yield waits until the kubelet's calls in progress have ended.
-	Yield func(context.Context)
-}
-
 // ClaimStatus keeps the status of prepared claims up to date: the names that their HCAs have on the node (KEP-4817). It
 // never delays Prepare, and a failed write has no other effect. It never removes entries: they end when the claim is
 // deallocated. Requests count against the budget, except those for a pod that starts: the kubelet sends more requests
@@ -55,7 +37,7 @@ type StatusConfig struct {
 //
 // All methods are safe for concurrent use. A nil ClaimStatus writes nothing.
 type ClaimStatus struct {
-	cfg     StatusConfig
+	cfg     Config
 	queue   workqueue.TypedDelayingInterface[types.UID]
 	retries workqueue.TypedRateLimiter[types.UID]
 
@@ -70,7 +52,7 @@ type ClaimStatus struct {
 const everyClaim types.UID = ""
 
 // NewClaimStatus returns a ClaimStatus that writes nothing before Run.
-func NewClaimStatus(cfg StatusConfig) *ClaimStatus {
+func NewClaimStatus(cfg Config) *ClaimStatus {
 	return &ClaimStatus{
 		cfg:      cfg,
 		queue:    workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{Clock: cfg.Clock}),
@@ -87,7 +69,7 @@ func (s *ClaimStatus) Prepared(claim *resourceapi.ResourceClaim) {
 	if s == nil {
 		return
 	}
-	s.remember(claim.UID, entriesOf(claim.Status.Devices, s.cfg.Pool))
+	s.remember(claim.UID, entriesOf(claim.Status.Devices, s.cfg.NodeName))
 	s.podStarts(claim.UID, 0)
 }
 
@@ -204,7 +186,7 @@ func (s *ClaimStatus) write(ctx context.Context, uid types.UID) error {
 	if err != nil {
 		return s.worthRetry(ctx, p, err)
 	}
-	s.remember(uid, entriesOf(claim.Status.Devices, s.cfg.Pool))
+	s.remember(uid, entriesOf(claim.Status.Devices, s.cfg.NodeName))
 	return nil
 }
 
@@ -256,7 +238,7 @@ func (s *ClaimStatus) get(ctx context.Context, p *plan.Plan) (stored []entry, kn
 	if err != nil || claim == nil {
 		return nil, false, err
 	}
-	stored = entriesOf(claim.Status.Devices, s.cfg.Pool)
+	stored = entriesOf(claim.Status.Devices, s.cfg.NodeName)
 	s.remember(p.UID, stored)
 	return stored, true, nil
 }

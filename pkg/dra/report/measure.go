@@ -3,6 +3,7 @@ package report
 import (
 	"context"
 	"io/fs"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -36,15 +37,14 @@ func Metrics(ctx context.Context, in Inputs) metrics.State {
 	owners := ownersOf(in.View.Plans, in.Pods)
 	s := metrics.State{
 		Allocations: owners.allocations(), Conditions: map[string]int{},
-		Published: kinds(), Allocated: kinds(), PreparedClaims: len(in.View.Plans),
-		Registered: in.Registered, PodsKnown: in.Pods != nil, NRIConnected: in.NRIConnected,
+		Published: kinds(maps.Keys(in.Published)), Allocated: kinds(maps.Keys(allocatedDevices(in.View.Plans))),
+		PreparedClaims: len(in.View.Plans),
+		Registered:     in.Registered, PodsKnown: in.Pods != nil, NRIConnected: in.NRIConnected,
 	}
 	s.Troubles, s.Failures = failures(in.Troubles)
 	s.Devices = describe(in.View.Snapshot, owners)
 	s.Omitted = readAllCounters(ctx, in.View.Sys, s.Devices)
 	addHealth(&s, in)
-	count(s.Published, maps.Keys(in.Published))
-	count(s.Allocated, maps.Keys(allocatedDevices(in.View.Plans)))
 	s.Containers = containers(in.Cgroups, in.View.Snapshot, owners)
 	return s
 }
@@ -222,10 +222,9 @@ func failures(t *apiclient.Troubles) (now []metrics.Failure, counts map[metrics.
 	return now, counts
 }
 
-// kinds returns a counter for each kind of device of the pool.
-func kinds() map[string]int { return map[string]int{"exclusive": 0, "shared": 0, "group": 0} }
-
-func count(into map[string]int, devices func(func(string) bool)) {
+// kinds returns the number of devices of each kind in the pool.
+func kinds(devices iter.Seq[string]) map[string]int {
+	into := map[string]int{"exclusive": 0, "shared": 0, "group": 0}
 	for device := range devices {
 		switch name := devicename.Parse(device); {
 		case name.Group != "":
@@ -236,6 +235,7 @@ func count(into map[string]int, devices func(func(string) bool)) {
 			into["exclusive"]++
 		}
 	}
+	return into
 }
 
 // allocatedDevices returns the devices of the pool that claims hold.
