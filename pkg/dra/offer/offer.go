@@ -12,6 +12,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/fsnotify/fsnotify"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
 	"github.com/rdma-dev/dra-driver-rdma/internal/deviceinfo"
 	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
@@ -56,7 +58,7 @@ type Offer struct {
 	changed    wake.Signal // an input of the decision has changed
 	registered wake.Signal // the kubelet registered the driver
 	policy     atomic.Pointer[policy.Config]
-	file       *policyFile
+	watcher    *fsnotify.Watcher        // of the directory of the policy's file; nil for none
 	last       atomic.Pointer[Decision] // nil before the first decision
 	withheld   atomic.Pointer[error]    // why nothing is published, nil if that is not known yet
 	missing    missing
@@ -80,15 +82,6 @@ func New(cfg Config) *Offer {
 	cfg.Node.SetTimes(cfg.Policy.HealthTimes)
 	return o
 }
-
-// Start starts to watch the configuration file. It comes before Run.
-func (o *Offer) Start() (err error) {
-	o.file, err = watchPolicy(o.cfg.PolicyFile)
-	return err
-}
-
-// Close ends the watch of Start.
-func (o *Offer) Close() { o.file.close() }
 
 // Run publishes until ctx ends.
 func (o *Offer) Run(ctx context.Context) {
