@@ -9,6 +9,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // TestAllocatedDeviceVanishes: a device that goes while a claim holds it stays in its
@@ -70,6 +72,31 @@ func TestMissingNode(t *testing.T) {
 	refused(t, n, c, dev0)
 	drivertest.Eventually(t, func() error { return absent(drivertest.SpecPath(n.CDIDir, c)) })
 	prepare(t, n, other)
+}
+
+// TestRestoredLater: a spec that could not be restored is made after the next event, also if that changed nothing. Here
+// a node in /dev is late: the kernel has announced it, and sysfs has it already.
+func TestRestoredLater(t *testing.T) {
+	n := drivertest.NewNode(t, "hgx-h100")
+	events := make(chan watch.Signal)
+	d := startHearing(t, n, events)
+	c := drivertest.Claim(1, dev0)
+	n.AddClaim(c)
+	ids := prepare(t, n, c)
+	later := drivertest.Swapped(t, "hgx-h100", "uverbs0", "uverbs9")
+	n.Become(t, later)
+	if err := os.Remove(n.Node("uverbs9")); err != nil {
+		t.Fatal(err)
+	}
+	events <- watch.Signal{Changes: rdma.Changes{All: true}}
+	d.says("Some CDI specs do not fit the host")
+	d.says("Some CDI specs are not restored") // by the other one who tries: it has seen that the spec was removed
+	if err := absent(drivertest.SpecPath(n.CDIDir, c)); err != nil {
+		t.Error(err)
+	}
+	n.Become(t, later)
+	events <- watch.Signal{Changes: rdma.Changes{All: true}}
+	drivertest.Eventually(t, func() error { return drivertest.CheckSpecs(n.CDIDir, ids...) })
 }
 
 func absent(path string) error {

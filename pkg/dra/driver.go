@@ -78,7 +78,11 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 // connect makes the parts that depend on the node. Each part gets only the other parts that it needs.
 func (d *Driver) connect(attacher *attach.Attacher) {
 	cfg := &d.cfg
-	d.report = d.newReporter(attacher)
+	d.report = report.New(report.Config{
+		Client: d.client, Node: d.node, NodeName: cfg.NodeName, Budget: cfg.budget, Clock: cfg.clock, Now: cfg.now,
+		ClaimStatus: cfg.ClaimStatus, ClaimEvents: cfg.ClaimEvents, LimitsIgnored: cfg.Hook.OnDenied == string(hook.Ignore),
+		OnlyPod: d.onlyPod, Attached: attachedBy(attacher), Yield: d.kubelet.calls.yield,
+	})
 	d.offer = offer.New(offer.Config{
 		Client: d.client, Node: d.node, NodeName: cfg.NodeName,
 		Site: cfg.Site, Policy: cfg.Policy, PolicyFile: cfg.PolicyFile,
@@ -87,7 +91,7 @@ func (d *Driver) connect(attacher *attach.Attacher) {
 	})
 	d.claims = claims.New(claims.Config{
 		Client: d.client, Node: d.node, Store: d.store, Offer: d.offer, Report: d.report,
-		NodeName: cfg.NodeName, HostRoot: cfg.HostRoot, PodUID: cfg.PodUID, StateDir: cfg.StateDir, CDIDir: cfg.CDIDir,
+		NodeName: cfg.NodeName, HostRoot: cfg.HostRoot, PodUID: cfg.PodUID, CDIDir: cfg.CDIDir,
 		PodResources: cfg.podResourcesSocket(), DeviceMetadata: cfg.DeviceMetadata, Interfaces: attacher != nil,
 		Hook: cfg.Hook, Metrics: cfg.Metrics, Budget: cfg.budget, Clock: cfg.clock,
 		Fail: func(err error) { d.fail(err) },
@@ -99,22 +103,6 @@ func (d *Driver) connect(attacher *attach.Attacher) {
 	if cfg.NRISocket != "" {
 		d.claims.Use(d.pods)
 	}
-}
-
-func (d *Driver) newReporter(attacher *attach.Attacher) report.Reporter {
-	cfg := &d.cfg
-	r := report.Reporter{Node: d.node, LimitsIgnored: cfg.Hook.OnDenied == string(hook.Ignore)}
-	r.Recorder = report.NewRecorder(report.Config{
-		Client: d.client, Node: cfg.NodeName, Claims: cfg.ClaimEvents, Budget: cfg.budget, Clock: cfg.clock,
-		Now: cfg.now, OnlyPod: d.onlyPod,
-	})
-	if cfg.ClaimStatus {
-		r.ClaimStatus = report.NewClaimStatus(report.StatusConfig{
-			Client: d.client, Pool: cfg.NodeName, Budget: cfg.budget, Clock: cfg.clock, Node: d.node,
-			Attached: attachedBy(attacher), Yield: d.kubelet.calls.yield,
-		})
-	}
-	return r
 }
 
 // Run serves the kubelet until ctx ends, and then returns nil. It returns an error if something fails that a restart
@@ -194,7 +182,7 @@ func (d *Driver) start(ctx context.Context) error {
 	return nil
 }
 
-// reshaped adapts the specs and the status of claims to a change of the host. After an error, the node calls it again.
+// reshaped adapts the specs and the status of claims to a change of the host.
 func (d *Driver) reshaped(ctx context.Context) error {
 	err := d.claims.Restore(ctx)
 	d.report.HostChanged()

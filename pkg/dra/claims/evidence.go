@@ -53,19 +53,14 @@ func allocationOf(p *plan.Plan, claim *resourceapi.ResourceClaim) allocation {
 }
 
 // String returns the state of the claim as text for people.
-func (a allocation) String() string {
-	switch a {
-	case allocationStands:
-		return "it is allocated here"
-	case allocationGone:
-		return "it is gone from the API server"
-	case allocationEnded:
-		return "it is not allocated any more"
-	case allocationElsewhere:
-		return "the record is of an earlier allocation, and it has other devices now"
-	default:
-		return "the API server has not said what has become of it"
-	}
+func (a allocation) String() string { return allocationTexts[a] }
+
+var allocationTexts = map[allocation]string{
+	allocationUnknown:   "the API server has not said what has become of it",
+	allocationStands:    "it is allocated here",
+	allocationGone:      "it is gone from the API server",
+	allocationEnded:     "it is not allocated any more",
+	allocationElsewhere: "the record is of an earlier allocation, and it has other devices now",
 }
 
 // verdict is the decision about a record. Only over allows its removal.

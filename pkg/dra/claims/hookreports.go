@@ -17,7 +17,7 @@ const reportInterval = 2 * time.Second
 // FollowHook reads the hook's reports until ctx ends. It logs them, records pods, and reports problems to the users of
 // the claims. A container runtime shows the hook's output only if the hook fails. So only these reports show that a
 // limit was not raised far enough.
-func (c *reservations) FollowHook(ctx context.Context) {
+func (c *Claims) FollowHook(ctx context.Context) {
 	if c.cfg.Hook.ReportDir == "" {
 		return
 	}
@@ -46,27 +46,23 @@ func logReports(logger klog.Logger, dir string, record func(hook.Report) error) 
 		logger.Error(err, "Some reports of the hook are not read")
 	}
 	for _, r := range found {
-		values := []any{"container", r.ID, "outcome", r.Outcome, "detail", r.Message, "warnings", r.Warnings}
-		if r.Outcome.Well() {
-			logger.V(2).Info("Locked memory limit of a container", values...)
-		} else {
-			logger.Error(nil, "Locked memory limit of a container is lower than its claim asks for", values...)
-		}
+		logOutcome(logger, r.Outcome.Well(), "Locked memory limit of a container",
+			"Locked memory limit of a container is lower than its claim asks for",
+			"container", r.ID, "outcome", r.Outcome, "detail", r.Message, "warnings", r.Warnings)
 		for _, l := range r.Limits {
-			logLimit(logger, r.ID, l)
+			logOutcome(logger, l.Outcome.Well(), "Limit of a container on an HCA",
+				"A container is not limited on an HCA as its claim says",
+				"container", r.ID, "ibdev", l.Device, "limit", l.Want.String(), "outcome", l.Outcome, "detail", l.Message)
 		}
 	}
 	return found
 }
 
-// logLimit logs the result for the limit on one HCA in a container.
-func logLimit(logger klog.Logger, container string, l hook.LimitResult) {
-	values := []any{
-		"container", container, "ibdev", l.Device, "limit", l.Want.String(), "outcome", l.Outcome, "detail", l.Message,
-	}
-	if l.Outcome.Well() {
-		logger.V(2).Info("Limit of a container on an HCA", values...)
+// logOutcome logs what the hook has done: good text in detail only, bad text as an error.
+func logOutcome(logger klog.Logger, well bool, good, bad string, values ...any) {
+	if well {
+		logger.V(2).Info(good, values...)
 	} else {
-		logger.Error(nil, "A container is not limited on an HCA as its claim says", values...)
+		logger.Error(nil, bad, values...)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
@@ -151,7 +150,7 @@ func (c *Claims) facts(
 	ctx context.Context, host *node.Host, claim *resourceapi.ResourceClaim, made *plan.Plan,
 ) plan.Facts {
 	facts := c.cfg.Offer.Facts(ctx, host, claim)
-	facts.FilesDir = claimstore.MetadataDir(c.cfg.StateDir)
+	facts.FilesDir = c.cfg.Store.MetadataDir()
 	if c.cfg.DeviceMetadata {
 		facts.MetadataDir = facts.FilesDir
 	}

@@ -15,19 +15,29 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// TestOneHost: the spec of a claim and its files are of the host that they are made for, also if the node has read
-// another one meanwhile.
-func TestOneHost(t *testing.T) {
-	const name, ibdev = "pci-0000-19-00-0", "mlx5_0"
-	worker := drivertest.NewHost(t, "hgx-h100")
+// testHCA is an HCA of the node of openNode.
+const testHCA = "pci-0000-19-00-0"
+
+// openNode returns a host, an empty store, and a node that has read the host.
+func openNode(t *testing.T) (*drivertest.Host, *claimstore.Store, *node.Node) {
+	t.Helper()
+	host := drivertest.NewHost(t, "hgx-h100")
 	store, err := claimstore.Open(drivertest.TempDir(t), claimstore.Boot{ID: "boot"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := node.Open(node.Config{HostRoot: worker.Root, Store: store, Health: health.DefaultConfig(), Now: time.Now})
+	n, err := node.Open(node.Config{HostRoot: host.Root, Store: store, Health: health.DefaultConfig(), Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return host, store, n
+}
+
+// TestOneHost: the spec of a claim and its files are of the host that they are made for, also if the node has read
+// another one meanwhile.
+func TestOneHost(t *testing.T) {
+	const name, ibdev = testHCA, "mlx5_0"
+	worker, store, n := openNode(t)
 	host := n.Host()
 	before := host.Lookup(name)
 	if before == nil || before.IBDev != ibdev || before.Firmware == "" {

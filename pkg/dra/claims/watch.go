@@ -72,11 +72,12 @@ func watchDir(dir string) (*fsnotify.Watcher, error) {
 		return nil, fmt.Errorf("make CDI directory: %w", err)
 	}
 	watcher, err := fsnotify.NewWatcher()
-	if err != nil {
-		return nil, fmt.Errorf("watch CDI directory %q: %w", dir, err)
+	if err == nil {
+		if err = watcher.Add(dir); err != nil {
+			watcher.Close()
+		}
 	}
-	if err := watcher.Add(dir); err != nil {
-		watcher.Close()
+	if err != nil {
 		return nil, fmt.Errorf("watch CDI directory %q: %w", dir, err)
 	}
 	return watcher, nil

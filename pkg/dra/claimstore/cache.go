@@ -18,8 +18,7 @@ import (
 // kernel. Other processes write records too, so each read checks with the kernel whether the
 // file is still the same. This check takes a tenth of the time of decoding.
 type cache struct {
-	mu      sync.Mutex
-	records map[types.UID]cached
+	records sync.Map // of cached, by UID
 }
 
 // cached is a record with the identity of its file. Nobody changes the record.
@@ -44,34 +43,19 @@ func identityOf(st *unix.Stat_t) identity {
 // read returns the record of a claim, nil if there is none. It reads the file only if that
 // changed.
 func (c *cache) read(uid types.UID, path string) (*record, error) {
-	c.mu.Lock()
-	was, known := c.records[uid]
-	c.mu.Unlock()
-	if known {
+	if was, known := c.records.Load(uid); known {
 		var st unix.Stat_t
-		if err := unix.Lstat(path, &st); err == nil && identityOf(&st) == was.file {
-			return was.record, nil
+		if err := unix.Lstat(path, &st); err == nil && identityOf(&st) == was.(cached).file {
+			return was.(cached).record, nil
 		}
 	}
 	now, err := readRecord(path)
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if err != nil || now.record == nil {
-		delete(c.records, uid)
+		c.records.Delete(uid)
 		return nil, err
 	}
-	if c.records == nil {
-		c.records = map[types.UID]cached{}
-	}
-	c.records[uid] = now
+	c.records.Store(uid, now)
 	return now.record, nil
-}
-
-// forget drops the record of an ended claim.
-func (c *cache) forget(uid types.UID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.records, uid)
 }
 
 // readRecord reads a record. The record is nil if there is no such file.

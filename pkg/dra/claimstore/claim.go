@@ -239,22 +239,12 @@ func hasName(f *os.File) (bool, error) {
 	return st.Nlink > 0, nil
 }
 
-// turns has a semaphore for each HCA that this process has locked.
-type turns struct {
-	mu sync.Mutex
-	by map[string]*semaphore.Weighted
-}
+// turns has a semaphore for each HCA, or for each slot of claims, that this process has locked.
+type turns struct{ by sync.Map }
 
-func (t *turns) of(hca string) *semaphore.Weighted {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.by == nil {
-		t.by = map[string]*semaphore.Weighted{}
-	}
-	if t.by[hca] == nil {
-		t.by[hca] = semaphore.NewWeighted(1)
-	}
-	return t.by[hca]
+func (t *turns) of(lock any) *semaphore.Weighted {
+	turn, _ := t.by.LoadOrStore(lock, semaphore.NewWeighted(1))
+	return turn.(*semaphore.Weighted)
 }
 
 // openDir opens a directory, and makes it first if it is missing.
@@ -263,11 +253,7 @@ func openDir(path string) (*os.File, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return dir, err
 	}
-	err = os.Mkdir(path, 0o750)
-	if errors.Is(err, fs.ErrNotExist) { // the parent directory was removed
-		err = os.MkdirAll(path, 0o750)
-	}
-	if err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.MkdirAll(path, 0o750); err != nil {
 		return nil, err
 	}
 	return atomicfile.OpenFile(path, unix.O_DIRECTORY, 0)

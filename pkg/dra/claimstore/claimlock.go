@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"sync"
 
-	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
@@ -23,16 +22,10 @@ const slots = 1024
 // claimLocks are the locks of claims. A slot is a byte of a file for other processes, and a semaphore for the
 // goroutines of this one. The file stays open, so locking a claim opens no file.
 type claimLocks struct {
-	turns [slots]*semaphore.Weighted
+	turns turns // by slot
 
 	mu   sync.Mutex
 	file *os.File
-}
-
-func (c *claimLocks) init() {
-	for i := range c.turns {
-		c.turns[i] = semaphore.NewWeighted(1)
-	}
 }
 
 // LockClaim keeps all others, in this process and in other ones, from preparing, restoring and ending a claim until
@@ -43,7 +36,7 @@ func (s *Store) LockClaim(ctx context.Context, uid types.UID) (release func(), e
 		return nil, lockError(uid, err)
 	}
 	slot := slotOf(uid)
-	turn := s.locks.turns[slot]
+	turn := s.locks.turns.of(slot)
 	if err := turn.Acquire(ctx, 1); err != nil {
 		return nil, lockError(uid, err)
 	}

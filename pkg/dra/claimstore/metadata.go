@@ -16,17 +16,14 @@ import (
 
 // MetadataDir returns the store's directory for device metadata, the files that containers read.
 // It has a directory for each claim, named by UID.
-func MetadataDir(dir string) string { return filepath.Join(dir, "metadata") }
+func (s *Store) MetadataDir() string { return filepath.Join(s.dir, "metadata") }
 
 // WriteMetadata writes a file for the containers of a claim, unless it is already equal. A
 // running container keeps the old file.
 func (s *Store) WriteMetadata(uid types.UID, name string, data []byte) error {
-	dir := filepath.Join(MetadataDir(s.dir), string(uid))
-	err := os.Mkdir(dir, 0o755)
-	if errors.Is(err, fs.ErrNotExist) { // the parent directory is missing
-		err = os.MkdirAll(dir, 0o755)
-	}
-	if err == nil || errors.Is(err, fs.ErrExist) {
+	dir := filepath.Join(s.MetadataDir(), string(uid))
+	err := os.MkdirAll(dir, 0o755)
+	if err == nil {
 		_, err = atomicfile.Write(filepath.Join(dir, name), data, atomicfile.Options{Mode: 0o644})
 	}
 	if err != nil {
@@ -37,7 +34,7 @@ func (s *Store) WriteMetadata(uid types.UID, name string, data []byte) error {
 
 // RemoveMetadata removes the files of an ended claim.
 func (s *Store) RemoveMetadata(uid types.UID) error {
-	if err := os.RemoveAll(filepath.Join(MetadataDir(s.dir), string(uid))); err != nil {
+	if err := os.RemoveAll(filepath.Join(s.MetadataDir(), string(uid))); err != nil {
 		return fmt.Errorf("remove device metadata of claim %s: %w", uid, err)
 	}
 	return nil
@@ -47,7 +44,7 @@ func (s *Store) RemoveMetadata(uid types.UID) error {
 // left: a driver writes the record of a claim first. It keeps the files of an unreadable
 // record. It does not read the records of the given plans again.
 func (s *Store) SweepMetadata(prepared []*plan.Plan) error {
-	entries, err := os.ReadDir(MetadataDir(s.dir))
+	entries, err := os.ReadDir(s.MetadataDir())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -109,7 +109,7 @@ func (p *Presence) Leave(besides func() error) (last bool, err error) {
 	}
 	memories, err := filepath.Glob(s.memoryPath("*"))
 	errs := []error{err}
-	for _, path := range append(memories, s.claims(), s.devices(), s.lockPath(), MetadataDir(s.dir), p.place) {
+	for _, path := range append(memories, s.claims(), s.devices(), s.lockPath(), s.MetadataDir(), p.place) {
 		errs = append(errs, os.RemoveAll(path))
 	}
 	return true, errors.Join(append(errs, besides())...)

@@ -70,7 +70,6 @@ type Store struct {
 // another boot count as absent.
 func Open(dir string, boot Boot) (*Store, error) {
 	s := &Store{dir: dir, boot: boot}
-	s.locks.init()
 	for _, d := range []string{s.claims(), s.devices()} {
 		if err := os.MkdirAll(d, 0o750); err != nil {
 			return nil, fmt.Errorf("open claim store: %w", err)
@@ -181,7 +180,7 @@ func (s *Store) Remove(uid types.UID) error {
 	if err := os.Remove(s.RecordPath(uid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove record of claim %s: %w", uid, err)
 	}
-	s.cache.forget(uid)
+	s.cache.records.Delete(uid)
 	s.held.drop(uid)
 	return nil
 }

@@ -90,10 +90,8 @@ type Capacity struct {
 // it can. fixed is policy.State.Fixed.
 func New(snap *rdma.Snapshot, c *policy.Config, limits error, fixed map[string]string) *Report {
 	view := look(snap)
-	taints := health.Policy{Effects: c.TaintEffects(), Informational: true}
-	state := policy.State{Taints: map[string][]resourceapi.DeviceTaint{}, Fixed: fixed}
-	for _, name := range view.Devices() {
-		state.Taints[name] = view.Taints(name, taints)
+	state := policy.State{
+		Taints: view.Taints(health.Policy{Effects: c.TaintEffects(), Informational: true}), Fixed: fixed,
 	}
 	result := c.Apply(snap, state)
 	r := &Report{NetnsMode: string(snap.NetnsMode), Partitioning: c.Partitioning(), LimitsEnforced: limits == nil}

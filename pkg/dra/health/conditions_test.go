@@ -90,7 +90,7 @@ func TestResume(t *testing.T) {
 	published := map[string][]resourceapi.DeviceTaint{gone.Name: {{Key: "rdma.dev/device-gone"},
 		{Key: "example.com/other"}}}
 	for _, h := range []rdma.HCA{up, bad} {
-		published[h.Name] = before.View().Taints(h.Name, health.Policy{})
+		published[h.Name] = before.View().Taints(health.Policy{})[h.Name]
 	}
 	w := watch(t)
 	w.Resume(published)

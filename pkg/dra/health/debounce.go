@@ -17,6 +17,7 @@ type debounce struct {
 	confirmed bool      // it holds for at least Config.Down
 	flapping  bool      // it holds because of the number of its flaps
 	since     time.Time // when faulty changed last
+	note      string    // the message of the last bad signal, empty for none
 
 	raw      signal
 	rawSince time.Time   // the first of the signals equal to the last one

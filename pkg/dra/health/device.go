@@ -15,7 +15,6 @@ type device struct {
 	held        bool
 	absentSince time.Time // when the HCA was found neither present nor held, else zero
 	probes      map[probe]*debounce
-	notes       map[probe]string // the last message of each bad signal
 	buckets     map[counter]*bucket
 	resumed     map[Condition]bool   // conditions of an earlier instance of the driver
 	announced   map[Condition]string // conditions that announce returned, with their messages
@@ -35,7 +34,7 @@ type counter struct {
 
 func newDevice(name string) *device {
 	return &device{
-		name: name, probes: map[probe]*debounce{}, notes: map[probe]string{}, buckets: map[counter]*bucket{},
+		name: name, probes: map[probe]*debounce{}, buckets: map[counter]*bucket{},
 		resumed: map[Condition]bool{}, announced: map[Condition]string{},
 	}
 }
@@ -63,17 +62,17 @@ func (d *device) see(h *rdma.HCA, o *Observation, now time.Time, cfg *Config) {
 	for key := range d.probes {
 		if key.port != 0 && !slices.Contains(d.ports, key.port) {
 			delete(d.probes, key)
-			delete(d.notes, key)
 		}
 	}
 }
 
 // miss takes the observation that the HCA is absent. The state of its ports is unknown.
 func (d *device) miss(unbound bool, now time.Time, cfg *Config) {
-	if gone := (probe{DeviceGone, 0}); d.present && !d.held {
+	if d.present && !d.held {
 		// No claim needs the device now, but one that disappears repeatedly is faulty.
-		d.notes[gone] = "the device came and went"
-		d.probe(gone).fall(now, cfg)
+		gone := d.probe(probe{DeviceGone, 0})
+		gone.note = "the device came and went"
+		gone.fall(now, cfg)
 	}
 	d.present, d.seen, d.stable = false, nil, false
 	for key, p := range d.probes {
@@ -91,10 +90,11 @@ func (d *device) take(judged []judgement, now time.Time, cfg *Config) {
 		if j.signal == unknown && d.probes[j.probe] == nil {
 			continue // no probe exists, and this signal needs none
 		}
+		p := d.probe(j.probe)
 		if j.signal == bad {
-			d.notes[j.probe] = j.note
+			p.note = j.note
 		}
-		d.probe(j.probe).observe(j.signal, now, cfg)
+		p.observe(j.signal, now, cfg)
 	}
 }
 
@@ -128,7 +128,7 @@ func (d *device) judgeCounters(port int, r Reading, now time.Time, cfg *Config) 
 	if !known {
 		return judgement{probe{PortErrors, port}, unknown, ""}
 	}
-	return judge(len(notes) > 0, PortErrors, port, func() string { return join(notes) })
+	return judge(len(notes) > 0, PortErrors, port, join(notes))
 }
 
 // settle ends an observation of an HCA that is present or held. It returns the verdict, and determines

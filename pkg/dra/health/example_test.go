@@ -26,7 +26,7 @@ func Example() {
 	now, _ = model.Next()
 	look() // nothing happened since, and that is what counts
 
-	fmt.Println(model.View().Taints(h.Name, health.Policy{})[0].Key)
+	fmt.Println(model.View().Taints(health.Policy{})[h.Name][0].Key)
 	// Output:
 	// 12:00:05 RDMAPortDown port 1 is DOWN (Disabled): the link is switched off on this side
 	// rdma.dev/port-down

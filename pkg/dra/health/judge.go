@@ -62,25 +62,22 @@ type judgement struct {
 	note   string
 }
 
-// judge makes a judgement. It calls note only for a bad one, because most HCAs are healthy.
-func judge(isBad bool, c Condition, port int, note func() string) judgement {
+// judge makes a judgement. The note is for a bad one.
+func judge(isBad bool, c Condition, port int, note string) judgement {
 	if isBad {
-		return judgement{probe{c, port}, bad, note()}
+		return judgement{probe{c, port}, bad, note}
 	}
 	return judgement{probe{c, port}, good, ""}
 }
 
-// fixed is a note that is always the same.
-func fixed(note string) func() string { return func() string { return note } }
-
 // judgeHCA judges an HCA that is present.
 func judgeHCA(h *rdma.HCA) []judgement {
 	out := []judgement{
-		judge(false, DeviceGone, 0, nil),
-		judge(false, DriverUnbound, 0, nil),
-		judge(h.Uverbs == nil, NoUverbs, 0, fixed("there is no uverbs node: load the module ib_uverbs")),
-		judge(h.NodeGUID == 0 && needsGUID(h.Protocol), NoGUID, 0, func() string { return guidNote(h) }),
-		judge(h.Port1() == nil, Unmonitored, 0, fixed("no port can be read")),
+		judge(false, DeviceGone, 0, ""),
+		judge(false, DriverUnbound, 0, ""),
+		judge(h.Uverbs == nil, NoUverbs, 0, "there is no uverbs node: load the module ib_uverbs"),
+		judge(h.NodeGUID == 0 && needsGUID(h.Protocol), NoGUID, 0, guidNote(h)),
+		judge(h.Port1() == nil, Unmonitored, 0, "no port can be read"),
 	}
 	for p := range h.OwnPorts() {
 		out = append(out, judgePort(p)...)
@@ -96,8 +93,8 @@ func judgePort(p *rdma.Port) []judgement {
 		}
 	}
 	return []judgement{
-		judge(p.State != rdma.PortActive, PortDown, p.Number, func() string { return explain(p) }),
-		judge(false, Unmonitored, p.Number, nil),
+		judge(p.State != rdma.PortActive, PortDown, p.Number, explain(p)),
+		judge(false, Unmonitored, p.Number, ""),
 	}
 }
 
@@ -107,19 +104,17 @@ func judgeAddress(h *rdma.HCA, p *rdma.Port, r Reading) judgement {
 		return judgement{probe{NoAddress, p.Number}, unknown, ""}
 	}
 	// A port that is down has lost its addresses with its link.
-	return judge(!*r.RoutableGID && p.State == rdma.PortActive, NoAddress, p.Number, func() string {
-		return fmt.Sprintf("port %d has only link-local RoCE v2 addresses: its interface %s has no IP address on this host. "+
-			"A pod with an interface of its own does not need one",
-			p.Number, cmp.Or(p.Netdev, "(unknown)"))
-	})
+	return judge(!*r.RoutableGID && p.State == rdma.PortActive, NoAddress, p.Number, fmt.Sprintf(
+		"port %d has only link-local RoCE v2 addresses: its interface %s has no IP address on this host. "+
+			"A pod with an interface of its own does not need one", p.Number, cmp.Or(p.Netdev, "(unknown)")))
 }
 
 // judgeAbsent judges an HCA that a claim holds and that is absent.
 func judgeAbsent(unbound bool) []judgement {
 	return []judgement{
-		judge(!unbound, DeviceGone, 0, fixed("the device is not there: it was removed, or its driver is not loaded")),
+		judge(!unbound, DeviceGone, 0, "the device is not there: it was removed, or its driver is not loaded"),
 		judge(unbound, DriverUnbound, 0,
-			fixed("the PCI function is there, but no driver makes an RDMA device of it: load or bind its driver")),
+			"the PCI function is there, but no driver makes an RDMA device of it: load or bind its driver"),
 	}
 }
 

@@ -3,6 +3,8 @@ package health_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // TestMachines: what is held of every fixture machine is what the golden file says.
@@ -30,8 +33,14 @@ func TestMachines(t *testing.T) {
 func describe(out *bytes.Buffer, name string, w *watched) {
 	well := 0
 	var ill bytes.Buffer
-	for _, device := range w.View().Devices() {
-		v, _ := w.View().Verdict(device)
+	hcas := slices.Clone(w.obs.Snapshot.HCAs)
+	slices.SortFunc(hcas, func(a, b rdma.HCA) int { return strings.Compare(a.Name, b.Name) })
+	for _, h := range hcas {
+		device := h.Name
+		v, ok := w.View().Verdict(device)
+		if !ok {
+			continue
+		}
 		if len(v.Faults) == 0 {
 			well++
 			continue

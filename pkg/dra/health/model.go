@@ -147,21 +147,6 @@ type View struct {
 	verdicts map[string]Verdict
 }
 
-// Devices returns the names of the HCAs with a verdict, sorted: the published ones, and those
-// that claims hold.
-func (v *View) Devices() []string { return slices.Sorted(maps.Keys(v.verdicts)) }
-
-// Faulty returns the names of the HCAs with a fault, unsorted.
-func (v *View) Faulty() []string {
-	var names []string
-	for name := range v.verdicts {
-		if len(v.verdicts[name].Faults) > 0 {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 // Same reports whether two views have the same faults of the same HCAs.
 func (v *View) Same(o *View) bool {
 	return maps.EqualFunc(v.verdicts, o.verdicts, func(a, b Verdict) bool { return slices.Equal(a.Faults, b.Faults) })
@@ -173,9 +158,15 @@ func (v *View) Verdict(device string) (Verdict, bool) {
 	return verdict, ok
 }
 
-// Taints returns the taints of an HCA under a policy.
-func (v *View) Taints(device string, p Policy) []resourceapi.DeviceTaint {
-	return p.Taints(v.verdicts[device])
+// Taints returns the taints of the HCAs that have any under a policy, by name.
+func (v *View) Taints(p Policy) map[string][]resourceapi.DeviceTaint {
+	out := map[string][]resourceapi.DeviceTaint{}
+	for name, verdict := range v.verdicts {
+		if taints := p.Taints(verdict); taints != nil {
+			out[name] = taints
+		}
+	}
+	return out
 }
 
 // Report returns the health of an HCA for the kubelet: its status, and a message if it is not

@@ -166,7 +166,7 @@ func TestLookedAtRarely(t *testing.T) {
 func TestFirstLook(t *testing.T) {
 	policy := health.Policy{Effects: map[health.Condition]resourceapi.DeviceTaintEffect{health.PortDown: resourceapi.DeviceTaintEffectNoExecute}}
 	effect := func(w *watched, device string) resourceapi.DeviceTaintEffect {
-		if taints := w.View().Taints(device, policy); len(taints) == 1 {
+		if taints := w.View().Taints(policy)[device]; len(taints) == 1 {
 			return taints[0].Effect
 		}
 		return ""
@@ -224,7 +224,7 @@ func TestTwoPorts(t *testing.T) {
 	w.see(down(h, 2))
 	w.wait(time.Minute)
 	w.want(h.Name, "Healthy port-degraded")
-	if got := w.View().Taints(h.Name, health.Policy{}); got != nil {
+	if got := w.View().Taints(health.Policy{})[h.Name]; got != nil {
 		t.Errorf("taints are %v, want none without effect", got)
 	}
 	w.see(down(down(h, 1), 2))

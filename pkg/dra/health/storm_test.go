@@ -230,8 +230,8 @@ func TestClockIsSet(t *testing.T) {
 				t.Fatalf("seed %d: the next look is due in %v, want %v", seed, nextSet.Sub(jumped), next.Sub(now))
 			}
 			for _, h := range hcas {
-				if want, got := fmt.Sprint(steady.View().Taints(h.Name, health.Policy{})), fmt.Sprint(set.View().Taints(h.Name,
-					health.Policy{})); got != want {
+				want, got := steady.View().Taints(health.Policy{})[h.Name], set.View().Taints(health.Policy{})[h.Name]
+				if fmt.Sprint(got) != fmt.Sprint(want) {
 					t.Fatalf("seed %d: taints of %s are %s, want %s", seed, h.Name, got, want)
 				}
 				wantStatus, _ := steady.View().Report(h.Name, now.Add(time.Minute))

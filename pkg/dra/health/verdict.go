@@ -13,8 +13,6 @@ type Verdict struct {
 	IBDev  string // the kernel's name at the last observation
 	// Faults are the conditions that hold, in order of importance.
 	Faults []Fault
-	// Ports are its own ports by number at the last observation.
-	Ports []Port
 }
 
 // Fault is a condition that holds.
@@ -26,14 +24,6 @@ type Fault struct {
 	Confirmed bool
 	// Message is the fault and its remedy.
 	Message string
-}
-
-// Port is the health of one port.
-type Port struct {
-	Number int
-	Down   bool // it is not ACTIVE, or was ACTIVE for too short a time
-	Errors bool // an error counter rises too fast
-	Since  time.Time
 }
 
 // Status returns the health of the HCA for the kubelet. An HCA that can carry traffic is
@@ -66,9 +56,6 @@ func (v Verdict) Message() string {
 // verdict computes the verdict on a device.
 func (d *device) verdict(cfg *Config) Verdict {
 	v := Verdict{Device: d.name, IBDev: d.ibdev}
-	for _, n := range d.ports {
-		v.Ports = append(v.Ports, d.port(n))
-	}
 	for _, c := range []Condition{DeviceGone, DriverUnbound} {
 		if f, ok := d.fault(c, []int{0}, false, cfg); ok {
 			v.Faults = []Fault{f} // the other conditions of an absent HCA are unknown
@@ -116,8 +103,7 @@ func (d *device) fault(c Condition, ports []int, ofAll bool, cfg *Config) (Fault
 	f := Fault{Condition: c}
 	var notes []string
 	for _, n := range ports {
-		key := probe{c, n}
-		p := d.probes[key]
+		p := d.probes[probe{c, n}]
 		if p == nil || !p.faulty {
 			if ofAll {
 				return Fault{}, false
@@ -129,18 +115,15 @@ func (d *device) fault(c Condition, ports []int, ofAll bool, cfg *Config) (Fault
 			f.Since = p.since
 		}
 		f.Confirmed = f.Confirmed || p.confirmed
-		notes = append(notes, d.note(key, p, cfg))
+		notes = append(notes, p.message(cfg))
 	}
 	f.Message = join(notes)
 	return f, notes != nil
 }
 
-// note returns why a condition holds. It says so if the last signal was good.
-func (d *device) note(key probe, p *debounce, cfg *Config) string {
-	note := d.notes[key]
-	if note == "" {
-		note = resumedNote // no bad signal since
-	}
+// message returns why a condition holds. It says so if the last signal was good.
+func (p *debounce) message(cfg *Config) string {
+	note := cmp.Or(p.note, resumedNote)
 	if p.raw == good {
 		note = fmt.Sprintf("good again, and must be so for %s; before: %s", span(p.clearAfter(cfg)), note)
 	}
@@ -148,15 +131,4 @@ func (d *device) note(key probe, p *debounce, cfg *Config) string {
 		note += fmt.Sprintf(" (%d times within %s)", cfg.Flaps, span(cfg.FlapWindow))
 	}
 	return note
-}
-
-func (d *device) port(n int) Port {
-	out := Port{Number: n}
-	if p := d.probes[probe{PortDown, n}]; p != nil {
-		out.Down, out.Since = p.faulty, p.since
-	}
-	if p := d.probes[probe{PortErrors, n}]; p != nil {
-		out.Errors = p.faulty
-	}
-	return out
 }

@@ -47,10 +47,7 @@ func FuzzRemembered(f *testing.F) {
 		view.remarkable()
 		view.unbound()
 		judge.model.Observe(health.Observation{Snapshot: snap, Held: view.held()}, time.Now())
-		state := policy.State{Taints: map[string][]resourceapi.DeviceTaint{}}
-		for _, name := range judge.model.View().Devices() {
-			state.Taints[name] = judge.model.View().Taints(name, health.Policy{Informational: true})
-		}
+		state := policy.State{Taints: judge.model.View().Taints(health.Policy{Informational: true})}
 		all := snap.With(view.Missing()...)
 		decided := policy.Default().Apply(all, state)
 		decided.Slices()

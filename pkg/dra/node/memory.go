@@ -59,7 +59,9 @@ func (n *Node) remember(ctx context.Context) {
 
 // RememberTaints stores the taints of HCAs for the next driver, if their keys changed. Only one goroutine may call it.
 func (n *Node) RememberTaints(taints map[string][]resourceapi.DeviceTaint) error {
-	same := func(a, b []resourceapi.DeviceTaint) bool { return slices.Equal(keys(a), keys(b)) }
+	same := func(a, b []resourceapi.DeviceTaint) bool {
+		return slices.EqualFunc(a, b, func(x, y resourceapi.DeviceTaint) bool { return x.Key == y.Key })
+	}
 	if maps.EqualFunc(taints, n.taints, same) {
 		return nil
 	}
@@ -68,12 +70,4 @@ func (n *Node) RememberTaints(taints map[string][]resourceapi.DeviceTaint) error
 	}
 	n.taints = taints
 	return nil
-}
-
-func keys(taints []resourceapi.DeviceTaint) []string {
-	var out []string
-	for _, t := range taints {
-		out = append(out, t.Key)
-	}
-	return out
 }

@@ -64,16 +64,17 @@ func (m *movable) moves(snap *rdma.Snapshot) bool {
 	return m.Mover != nil && snap.NetnsMode == rdma.NetnsExclusive
 }
 
-// fixed returns, for each HCA of the snapshot, the reason why it cannot move into a pod. The reason is "" if the HCA
-// can move, or is in a pod already. It returns nil if HCAs do not move.
-func (m *movable) fixed(snap *rdma.Snapshot, inPod func(name string) bool) map[string]string {
+// Fixed returns, for each HCA, the reason why it cannot move into a pod. The reason is "" if the HCA can move, or is in
+// a pod already. It returns nil if HCAs do not move. The snapshot is the host's, perhaps with HCAs that are missing
+// there.
+func (m *movable) Fixed(host *Host, snap *rdma.Snapshot) map[string]string {
 	if !m.moves(snap) {
 		return nil
 	}
 	out := map[string]string{}
 	for _, hca := range snap.Usable() {
 		out[hca.Name] = ""
-		if inPod(hca.Name) {
+		if host.InPod(hca.Name) {
 			continue
 		}
 		if err := m.can(hca); err != nil {
@@ -86,13 +87,7 @@ func (m *movable) fixed(snap *rdma.Snapshot, inPod func(name string) bool) map[s
 // FixedHCAs returns, for each HCA of a host in exclusive mode, the reason why a driver with this mover does not offer
 // it, "" if it does. It returns nil for a nil mover, and in shared mode.
 func FixedHCAs(m Mover, snap *rdma.Snapshot) map[string]string {
-	return (&movable{Mover: m}).fixed(snap, func(string) bool { return false })
-}
-
-// Fixed returns, for each HCA, the reason why it cannot move into a pod, "" if it can. It returns nil if HCAs do not
-// move. The snapshot is the host's, perhaps with HCAs that are missing there.
-func (n *Node) Fixed(host *Host, snap *rdma.Snapshot) map[string]string {
-	return n.fixed(snap, host.InPod)
+	return (&movable{Mover: m}).Fixed(&Host{}, snap)
 }
 
 // Moves reports whether HCAs move into pods on this host. It reads the mode at each call, because the kernel announces

@@ -47,8 +47,7 @@ type Source func(ctx context.Context) (signals <-chan watch.Signal, looked func(
 
 // Listener is called after changes. One goroutine calls all of its functions.
 type Listener struct {
-	// Reshaped is called when specs of claims may no longer fit the host. After an error it is called again after the
-	// next reading of the host.
+	// Reshaped is called when specs of claims may no longer fit the host. It calls NotAdapted if some still do not.
 	Reshaped func(context.Context) error
 	// Changed is called after each change of the host or of its health.
 	Changed func()
@@ -59,9 +58,9 @@ type Listener struct {
 
 // Node keeps the Host up to date. It is the only writer of it, and is safe for concurrent use.
 type Node struct {
-	cfg      Config
-	sys      fs.ReadLinkFS
-	verifier verifier
+	cfg    Config
+	sys    fs.ReadLinkFS
+	second *secondOpinion
 	movable
 	listener Listener
 
@@ -92,7 +91,7 @@ func Open(cfg Config) (*Node, error) {
 	if n.cfg.Source == nil {
 		n.cfg.Source = kernelEvents(cfg.Events)
 	}
-	n.verifier = verifier{root: cfg.HostRoot, sys: n.sys, second: &secondOpinion{ask: second.DevicesForPCI}}
+	n.second = &secondOpinion{ask: second.DevicesForPCI}
 	n.scanner = rdma.NewScanner(n.sys)
 	n.host.Store(&Host{Health: n.health.model.View(), Sys: n.sys, seen: map[string]*rdma.HCA{}})
 	return n, n.Rescan()

@@ -87,8 +87,8 @@ func kernelEvents(c watch.Config) Source {
 	}
 }
 
-// looked handles the result of a reading of the host. If the listener failed to adapt to an earlier change, Run calls
-// it again.
+// looked handles the result of a reading of the host. If specs do not fit the host since an earlier change, Run
+// calls the listener again.
 func (n *Node) looked(ctx context.Context, err error) {
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Host not read, its last picture stays published")
@@ -98,7 +98,7 @@ func (n *Node) looked(ctx context.Context, err error) {
 	}
 }
 
-// NotAdapted records that the listener failed to adapt to the host. The listener is called again after the next
+// NotAdapted records that some specs of claims still do not fit the host. The listener is called again after the next
 // reading.
 func (n *Node) NotAdapted() { n.reshaped.Store(true) }
 
@@ -110,7 +110,6 @@ func (n *Node) adapt(ctx context.Context) {
 	}
 	if err := n.listener.Reshaped(ctx); err != nil {
 		klog.FromContext(ctx).Error(err, "Some CDI specs do not fit the host")
-		n.NotAdapted()
 	}
 	n.remember(ctx)
 }

@@ -15,8 +15,7 @@ import (
 type secondOpinion struct {
 	ask func(function string) (ibdevs []string, err error)
 
-	mu        sync.Mutex
-	confirmed map[string]names // by HCA
+	confirmed sync.Map // the names by HCA
 }
 
 // names are the values that rdma.Verify compares with sysfs.
@@ -40,10 +39,7 @@ func (s *secondOpinion) confirm(h *rdma.HCA) error {
 		return nil // rdmamap has no answer
 	}
 	now := namesOf(h)
-	s.mu.Lock()
-	known := s.confirmed[h.Name] == now
-	s.mu.Unlock()
-	if known {
+	if known, _ := s.confirmed.Load(h.Name); known == now {
 		return nil
 	}
 	ibdevs, err := s.ask(h.Identity.PCI)
@@ -53,11 +49,6 @@ func (s *secondOpinion) confirm(h *rdma.HCA) error {
 	if !slices.Contains(ibdevs, h.IBDev) {
 		return fmt.Errorf("%w: function %s has %v, not %s", rdma.ErrChanged, h.Identity.PCI, ibdevs, h.IBDev)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.confirmed == nil {
-		s.confirmed = map[string]names{}
-	}
-	s.confirmed[h.Name] = now
+	s.confirmed.Store(h.Name, now)
 	return nil
 }

@@ -50,7 +50,7 @@ func (o *Offer) decide(view node.View) *Decision {
 	if len(missing) > 0 {
 		snap = snap.With(missing...)
 	}
-	if o.gate.closed() != nil {
+	if o.Withheld() != nil {
 		snap = &rdma.Snapshot{}
 	}
 	state := held(view.Plans)

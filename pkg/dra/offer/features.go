@@ -36,26 +36,11 @@ var without = map[string]string{
 
 // missing has the features that the API server turned out to lack. Only the server's answer to a slice shows this:
 // nobody can read the versions and gates of a managed control plane. A restart of the driver tries the features again.
-type missing struct {
-	mu    sync.Mutex
-	gates []string
-}
+type missing struct{ gates sync.Map }
 
 func (m *missing) has(gate string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Contains(m.gates, gate)
-}
-
-// add adds a gate, and returns false if it was there already.
-func (m *missing) add(gate string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if slices.Contains(m.gates, gate) {
-		return false
-	}
-	m.gates = append(m.gates, gate)
-	return true
+	_, ok := m.gates.Load(gate)
+	return ok
 }
 
 // notPublished handles the error of slices that the API server did not store as they are. If the server lacks a
@@ -64,19 +49,14 @@ func (o *Offer) notPublished(ctx context.Context, err error) {
 	if _, ok := errors.AsType[*resourceslice.DroppedFieldsError](err); ok {
 		o.cfg.Troubles.Note(ctx, "publish resourceslices", apiclient.DroppedFields, err.Error())
 	}
-	if gates := missingFeatures(err, o.usesCounters()); len(gates) > 0 {
+	published := o.last.Load()
+	if gates := missingFeatures(err, published != nil && published.Options.Counters); len(gates) > 0 {
 		o.publishWithout(ctx, gates, err)
 		return
 	}
 	o.cfg.Metrics.PublishFailed()
 	o.cfg.Report.Warn("NotPublished", o.cfg.NodeName, err)
 	utilruntime.HandleErrorWithContext(ctx, err, "Slices not published")
-}
-
-// usesCounters reports whether the last published slices have counters.
-func (o *Offer) usesCounters() bool {
-	published := o.last.Load()
-	return published != nil && published.Options.Counters
 }
 
 // missingFeatures returns the missing features that an error of publishing shows, if the slices can be published
@@ -98,17 +78,13 @@ func missingFeatures(err error, countersUsed bool) []string {
 
 // publishWithout has the slices published without features. It logs and reports each feature once.
 func (o *Offer) publishWithout(ctx context.Context, gates []string, err error) {
-	again := false
 	for _, gate := range gates {
-		if !o.missing.add(gate) {
+		if _, known := o.missing.gates.LoadOrStore(gate, true); known {
 			continue
 		}
 		klog.FromContext(ctx).Info("The API server does not have an optional feature: publishing without it until the driver restarts",
 			"featureGate", gate, "effect", without[gate], "answer", err.Error())
 		o.cfg.Report.Warn("FeatureMissing", gate, fmt.Errorf("the API server does not have it: %s", without[gate]))
-		again = true
-	}
-	if again {
 		o.changed.Set()
 	}
 }

@@ -1,6 +1,7 @@
 package offer
 
 import (
+	"cmp"
 	"context"
 	"runtime/debug"
 	"slices"
@@ -10,6 +11,8 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/fsnotify/fsnotify"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
 	"github.com/rdma-dev/dra-driver-rdma/internal/deviceinfo"
@@ -55,9 +58,9 @@ type Offer struct {
 	changed    wake.Signal // an input of the decision has changed
 	registered wake.Signal // the kubelet registered the driver
 	policy     atomic.Pointer[policy.Config]
-	file       *policyFile
+	watcher    *fsnotify.Watcher        // of the directory of the policy's file; nil for none
 	last       atomic.Pointer[Decision] // nil before the first decision
-	gate       gate
+	withheld   atomic.Pointer[error]    // why nothing is published, nil if that is not known yet
 	missing    missing
 	publisher  *publisher.Publisher
 	slices     resources.Builder // only publish uses it
@@ -70,27 +73,15 @@ func New(cfg Config) *Offer {
 		cfg: cfg, changed: wake.NewSignal(), registered: wake.NewSignal(),
 		deviceInfo: deviceinfo.Store{Dir: cfg.DeviceInfoDir},
 	}
-	o.gate.cfg = &o.cfg
 	o.publisher = publisher.New(publisher.Config{
 		Client: cfg.Client, Driver: plan.DriverName, Node: cfg.NodeName, Report: o.notPublished,
 		Stored: debug.FreeOSMemory, // the start needs twice the memory of later work, and Go would keep it
 	})
-	if cfg.Policy == nil {
-		cfg.Policy = policy.Default()
-	}
+	cfg.Policy = cmp.Or(cfg.Policy, policy.Default())
 	o.policy.Store(cfg.Policy)
 	cfg.Node.SetTimes(cfg.Policy.HealthTimes)
 	return o
 }
-
-// Start starts to watch the configuration file. It comes before Run.
-func (o *Offer) Start() (err error) {
-	o.file, err = watchPolicy(o.cfg.PolicyFile)
-	return err
-}
-
-// Close ends the watch of Start.
-func (o *Offer) Close() { o.file.close() }
 
 // Run publishes until ctx ends.
 func (o *Offer) Run(ctx context.Context) {
@@ -107,9 +98,6 @@ func (o *Offer) Changed() { o.changed.Set() }
 // Registered starts a new publication, because a kubelet that has just started deletes the slices of its node. It does
 // not block.
 func (o *Offer) Registered() { o.registered.Set() }
-
-// Withheld returns the reason why nothing is published, nil if slices are published.
-func (o *Offer) Withheld() error { return o.gate.closed() }
 
 // Facts implements claims.Offer.
 func (o *Offer) Facts(ctx context.Context, host *node.Host, claim *resourceapi.ResourceClaim) plan.Facts {
@@ -151,12 +139,5 @@ func (o *Offer) Ended() {
 
 // Taints returns the taints of HCAs by name, under the present policy.
 func (o *Offer) Taints(view *health.View) map[string][]resourceapi.DeviceTaint {
-	by := health.Policy{Effects: o.policy.Load().TaintEffects(), Informational: !o.missing.has(gateNone)}
-	out := map[string][]resourceapi.DeviceTaint{}
-	for _, name := range view.Faulty() {
-		if taints := view.Taints(name, by); taints != nil {
-			out[name] = taints
-		}
-	}
-	return out
+	return view.Taints(health.Policy{Effects: o.policy.Load().TaintEffects(), Informational: !o.missing.has(gateNone)})
 }

@@ -59,43 +59,42 @@ const (
 	policySettle = 200 * time.Millisecond
 )
 
-// policyFile is the watched configuration file. Its last content may be invalid, and is then not the present policy.
+// policyFile is the last content of the configuration file. It may be invalid, and is then not the present policy.
 type policyFile struct {
-	path    string
-	watcher *fsnotify.Watcher
-	data    []byte // the last content
-	fault   string // the last reported error
+	data  []byte
+	fault string // the last reported error
 }
 
-// watchPolicy starts to watch the directory of a file. A watch of the file itself would not work: a mounted ConfigMap
-// is a chain of links, and an update replaces one link in the directory.
-func watchPolicy(path string) (*policyFile, error) {
+// Start starts to watch the directory of the configuration file. It comes before Run. A watch of the file itself would
+// not work: a mounted ConfigMap is a chain of links, and an update replaces one link in the directory.
+func (o *Offer) Start() (err error) {
+	path := o.cfg.PolicyFile
 	if path == "" {
-		return &policyFile{}, nil
+		return nil
 	}
-	watcher, err := fsnotify.NewWatcher()
+	if o.watcher, err = fsnotify.NewWatcher(); err == nil {
+		err = o.watcher.Add(filepath.Dir(path))
+	}
 	if err != nil {
-		return nil, fmt.Errorf("watch configuration %q: %w", path, err)
+		o.Close()
+		return fmt.Errorf("watch configuration %q: %w", path, err)
 	}
-	if err := watcher.Add(filepath.Dir(path)); err != nil {
-		watcher.Close()
-		return nil, fmt.Errorf("watch configuration %q: %w", path, err)
-	}
-	return &policyFile{path: path, watcher: watcher}, nil
+	return nil
 }
 
-func (f *policyFile) close() {
-	if f.watcher != nil {
-		f.watcher.Close()
+// Close ends the watch of Start.
+func (o *Offer) Close() {
+	if o.watcher != nil {
+		o.watcher.Close()
 	}
 }
 
 // followPolicy applies changes of the configuration file until ctx ends.
 func (o *Offer) followPolicy(ctx context.Context) {
-	f := o.file
-	if f.path == "" {
+	if o.watcher == nil {
 		return
 	}
+	var f policyFile
 	settled := time.NewTimer(0) // the file may have changed since it was read
 	defer settled.Stop()
 	ticker := time.NewTicker(policyInterval)
@@ -104,14 +103,14 @@ func (o *Offer) followPolicy(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-f.watcher.Events:
+		case <-o.watcher.Events:
 			settled.Reset(policySettle)
-		case <-f.watcher.Errors: // an overflow lost events
+		case <-o.watcher.Errors: // an overflow lost events
 			settled.Reset(policySettle)
 		case <-settled.C:
-			o.reloadPolicy(ctx, f)
+			o.reloadPolicy(ctx, &f)
 		case <-ticker.C:
-			o.reloadPolicy(ctx, f)
+			o.reloadPolicy(ctx, &f)
 		}
 	}
 }
@@ -119,20 +118,21 @@ func (o *Offer) followPolicy(ctx context.Context) {
 // reloadPolicy applies the configuration file. An invalid or missing file changes nothing. So a typing error neither
 // gives a claim more nor takes its HCA away.
 func (o *Offer) reloadPolicy(ctx context.Context, f *policyFile) {
-	data, err := yamlread.Config.Read(f.path)
+	path := o.cfg.PolicyFile
+	data, err := yamlread.Config.Read(path)
 	if err == nil && f.data != nil && bytes.Equal(data, f.data) && f.fault == "" {
 		return
 	}
 	var c *policy.Config
 	if err == nil {
 		f.data = data
-		c, err = parsePolicy(f.path, data)
+		c, err = parsePolicy(path, data)
 	}
 	logger := klog.FromContext(ctx)
 	if err != nil {
 		if err.Error() != f.fault {
 			f.fault = err.Error()
-			o.cfg.Report.Warn("ConfigurationNotUsed", f.path, err)
+			o.cfg.Report.Warn("ConfigurationNotUsed", path, err)
 			logger.Error(err, "Configuration not used, the one before stays in force")
 		}
 		return
@@ -141,8 +141,8 @@ func (o *Offer) reloadPolicy(ctx context.Context, f *policyFile) {
 	o.policy.Store(c)
 	o.cfg.Node.SetTimes(c.HealthTimes)
 	o.changed.Set()
-	logger.Info("Configuration in force", "file", f.path)
-	o.cfg.Report.Note("ConfigurationInForce", f.path, "what is published follows it")
+	logger.Info("Configuration in force", "file", path)
+	o.cfg.Report.Note("ConfigurationInForce", path, "what is published follows it")
 }
 
 // siteOf returns what every newly prepared claim of the node gets: the flags, overridden by the configuration.

@@ -23,7 +23,7 @@ const decideSpacing = 100 * time.Millisecond
 
 // publishLoop publishes after each change until ctx ends.
 func (o *Offer) publishLoop(ctx context.Context) {
-	if !o.gate.wait(ctx) {
+	if !o.waitForRuntime(ctx) {
 		return
 	}
 	published, next := o.publish(ctx, nil), o.cfg.Now().Add(o.spacing(true))
@@ -37,7 +37,7 @@ func (o *Offer) publishLoop(ctx context.Context) {
 			}
 		case <-o.registered:
 			// The kubelet may have restarted with another container runtime.
-			if err := o.gate.check(ctx); err != nil {
+			if err := o.checkRuntime(ctx); err != nil {
 				klog.FromContext(ctx).Error(err, "Container runtime not looked at again")
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,17 +24,11 @@ func apiBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: math.MaxInt, Cap: 30 * time.Second}
 }
 
-// gate prevents publication while the node's container runtime may omit CDI devices.
-type gate struct {
-	cfg    *Config
-	reason atomic.Pointer[error] // nil for none
-}
-
-// wait waits until the API server answers which container runtime the node has. It retries, and returns false if ctx
-// ends first. Meanwhile claims are prepared and unprepared.
-func (g *gate) wait(ctx context.Context) bool {
+// waitForRuntime waits until the API server answers which container runtime the node has. It retries, and returns false
+// if ctx ends first. Meanwhile claims are prepared and unprepared.
+func (o *Offer) waitForRuntime(ctx context.Context) bool {
 	for backoff := apiBackoff(); ; {
-		err := g.check(ctx)
+		err := o.checkRuntime(ctx)
 		if err == nil {
 			return true
 		}
@@ -46,39 +39,32 @@ func (g *gate) wait(ctx context.Context) bool {
 	}
 }
 
-// check reads the node's container runtime. If it may omit CDI devices, nothing is published, and the log and an event
-// have the reason.
-func (g *gate) check(ctx context.Context) error {
-	node, err := g.cfg.Client.CoreV1().Nodes().Get(ctx, g.cfg.NodeName, metav1.GetOptions{})
+// checkRuntime reads the node's container runtime. If it may omit CDI devices, nothing is published, and the log and an
+// event have the reason.
+func (o *Offer) checkRuntime(ctx context.Context) error {
+	node, err := o.cfg.Client.CoreV1().Nodes().Get(ctx, o.cfg.NodeName, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("get node %s: %w", g.cfg.NodeName, err)
+		return fmt.Errorf("get node %s: %w", o.cfg.NodeName, err)
 	}
 	reason := dropsCDI(node.Status.NodeInfo.ContainerRuntimeVersion)
-	if g.cfg.RuntimeCDI {
+	if o.cfg.RuntimeCDI {
 		reason = nil
 	}
-	known := g.set(reason) != nil
+	known := o.Withheld() != nil
+	o.withheld.Store(&reason)
 	if reason == nil || known {
 		return nil // it was reported already
 	}
-	g.cfg.Report.Warn("NoRDMADevices", g.cfg.NodeName, reason)
+	o.cfg.Report.Warn("NoRDMADevices", o.cfg.NodeName, reason)
 	klog.FromContext(ctx).Error(reason, "No RDMA device is published")
-	g.warnNode(ctx, node, event.NoDevices.Reason, reason.Error())
+	o.warnNode(ctx, node, event.NoDevices.Reason, reason.Error())
 	return nil
 }
 
-// closed returns the reason why nothing is published, nil if slices are published.
-func (g *gate) closed() error {
-	if reason := g.reason.Load(); reason != nil {
+// Withheld returns the reason why nothing is published, nil if slices are published.
+func (o *Offer) Withheld() error {
+	if reason := o.withheld.Load(); reason != nil {
 		return *reason
-	}
-	return nil
-}
-
-// set sets the reason, and returns the one before.
-func (g *gate) set(reason error) error {
-	if before := g.reason.Swap(&reason); before != nil {
-		return *before
 	}
 	return nil
 }
@@ -96,7 +82,7 @@ func dropsCDI(version string) error {
 }
 
 // warnNode writes an event for the node. A failure is only logged, because the log has the same text.
-func (g *gate) warnNode(ctx context.Context, node *corev1.Node, reason, message string) {
+func (o *Offer) warnNode(ctx context.Context, node *corev1.Node, reason, message string) {
 	event := &corev1.Event{
 		// The name is the same for each start: a driver that restarts repeatedly writes one event.
 		ObjectMeta:     metav1.ObjectMeta{Name: plan.DriverName + "." + node.Name, Namespace: metav1.NamespaceDefault},
@@ -109,7 +95,7 @@ func (g *gate) warnNode(ctx context.Context, node *corev1.Node, reason, message 
 		LastTimestamp:  metav1.Now(),
 		Count:          1,
 	}
-	_, err := g.cfg.Client.CoreV1().Events(metav1.NamespaceDefault).Create(ctx, event, metav1.CreateOptions{})
+	_, err := o.cfg.Client.CoreV1().Events(metav1.NamespaceDefault).Create(ctx, event, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		klog.FromContext(ctx).Error(err, "Event not recorded", "node", node.Name, "reason", reason)
 	}

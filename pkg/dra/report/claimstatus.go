@@ -2,6 +2,7 @@ package report
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -11,16 +12,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	applymeta "k8s.io/client-go/applyconfigurations/meta/v1"
-	applyresource "k8s.io/client-go/applyconfigurations/resource/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/budget"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
@@ -35,20 +30,6 @@ const (
 // errConflict means that another client changed the claim between reading and writing.
 var errConflict = errors.New("somebody else changed it meanwhile")
 
-// StatusConfig is what a ClaimStatus needs.
-type StatusConfig struct {
-	Client kubernetes.Interface
-	Pool   string // name of the node's pool
-	Budget *budget.Budget
-	Clock  clock.WithTicker
-	Node   *node.Node
-
-	// Attached returns the interface that a pod got with a device of its claim, nil where the driver gave none.
-	Attached func(*plan.Plan, plan.Device) *resourceapi.NetworkDeviceData
-	// Yield waits until the kubelet's calls in progress have ended.
-	Yield func(context.Context)
-}
-
 // ClaimStatus keeps the status of prepared claims up to date: the names that their HCAs have on the node (KEP-4817). It
 // never delays Prepare, and a failed write has no other effect. It never removes entries: they end when the claim is
 // deallocated. Requests count against the budget, except those for a pod that starts: the kubelet sends more requests
@@ -56,7 +37,7 @@ type StatusConfig struct {
 //
 // All methods are safe for concurrent use. A nil ClaimStatus writes nothing.
 type ClaimStatus struct {
-	cfg     StatusConfig
+	cfg     Config
 	queue   workqueue.TypedDelayingInterface[types.UID]
 	retries workqueue.TypedRateLimiter[types.UID]
 
@@ -64,18 +45,18 @@ type ClaimStatus struct {
 	stored    map[types.UID][]entry   // the entries that the API server has
 	starting  map[types.UID]bool      // a pod of the claim starts: the next request is sent at once
 	turns     map[types.UID]time.Time // when the next request of a claim may be sent
-	forbidden bool
+	forbidden sync.Once               // the log says so
 }
 
 // everyClaim is the item of the queue for all prepared claims.
 const everyClaim types.UID = ""
 
 // NewClaimStatus returns a ClaimStatus that writes nothing before Run.
-func NewClaimStatus(cfg StatusConfig) *ClaimStatus {
+func NewClaimStatus(cfg Config) *ClaimStatus {
 	return &ClaimStatus{
 		cfg:      cfg,
 		queue:    workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{Clock: cfg.Clock}),
-		retries:  jittering{workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](statusRetryMin, statusRetryMax)},
+		retries:  workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](statusRetryMin, statusRetryMax),
 		stored:   map[types.UID][]entry{},
 		starting: map[types.UID]bool{},
 		turns:    map[types.UID]time.Time{},
@@ -88,7 +69,7 @@ func (s *ClaimStatus) Prepared(claim *resourceapi.ResourceClaim) {
 	if s == nil {
 		return
 	}
-	s.remember(claim.UID, entriesOf(claim.Status.Devices, s.cfg.Pool))
+	s.remember(claim.UID, entriesOf(claim.Status.Devices, s.cfg.NodeName))
 	s.podStarts(claim.UID, 0)
 }
 
@@ -205,7 +186,7 @@ func (s *ClaimStatus) write(ctx context.Context, uid types.UID) error {
 	if err != nil {
 		return s.worthRetry(ctx, p, err)
 	}
-	s.remember(uid, entriesOf(claim.Status.Devices, s.cfg.Pool))
+	s.remember(uid, entriesOf(claim.Status.Devices, s.cfg.NodeName))
 	return nil
 }
 
@@ -214,9 +195,18 @@ func (s *ClaimStatus) write(ctx context.Context, uid types.UID) error {
 // changes bytes of other writers. Examples are parameters with spaces or unsorted keys, as Python writes them, and such
 // data of another driver. In this case apply writes the whole claim.
 func (s *ClaimStatus) apply(ctx context.Context, p *plan.Plan, want []entry) (*resourceapi.ResourceClaim, error) {
+	patch, err := json.Marshal(map[string]any{
+		"apiVersion": resourceapi.SchemeGroupVersion.String(), "kind": "ResourceClaim",
+		// The UID prevents a write to a new claim of the same name.
+		"metadata": map[string]any{"name": p.Name, "namespace": p.Namespace, "uid": p.UID},
+		"status":   map[string]any{"devices": want},
+	})
+	if err != nil {
+		return nil, err
+	}
 	claims := s.cfg.Client.ResourceV1().ResourceClaims(p.Namespace)
-	claim, err := claims.ApplyStatus(apiclient.Refusable(ctx), applyStatus(p, want),
-		metav1.ApplyOptions{FieldManager: plan.DriverName, Force: true})
+	claim, err := claims.Patch(apiclient.Refusable(ctx), p.Name, types.ApplyYAMLPatchType, patch,
+		metav1.PatchOptions{FieldManager: plan.DriverName, Force: new(true)}, "status")
 	if apierrors.IsInvalid(err) {
 		return s.update(ctx, p, want)
 	}
@@ -248,7 +238,7 @@ func (s *ClaimStatus) get(ctx context.Context, p *plan.Plan) (stored []entry, kn
 	if err != nil || claim == nil {
 		return nil, false, err
 	}
-	stored = entriesOf(claim.Status.Devices, s.cfg.Pool)
+	stored = entriesOf(claim.Status.Devices, s.cfg.NodeName)
 	s.remember(p.UID, stored)
 	return stored, true, nil
 }
@@ -260,45 +250,14 @@ func (s *ClaimStatus) worthRetry(ctx context.Context, p *plan.Plan, err error) e
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return nil // the claim has ended, and another one may have its name
 	case apierrors.IsForbidden(err):
-		s.mu.Lock()
-		known := s.forbidden
-		s.forbidden = true
-		s.mu.Unlock()
-		if !known {
+		s.forbidden.Do(func() {
 			logger.Error(err, "The driver may not write the status of claims: "+
 				"give it the rights of the chart, or set --claim-status=false")
-		}
+		})
 		return nil
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		logger.Error(err, "Status of a claim not written", "claim", p.Claim(), "uid", p.UID)
 		return nil
 	}
 	return fmt.Errorf("write status of claim %s: %w", p.Claim(), err)
-}
-
-// applyStatus returns the entries for server-side apply. The UID prevents a write to a new claim of the same name.
-func applyStatus(p *plan.Plan, devices []entry) *applyresource.ResourceClaimApplyConfiguration {
-	status := applyresource.ResourceClaimStatus()
-	for _, d := range devices {
-		one := applyresource.AllocatedDeviceStatus().
-			WithDriver(d.Driver).WithPool(d.Pool).WithDevice(d.Device).WithData(*d.Data)
-		one.ShareID = d.ShareID
-		if n := d.NetworkData; n != nil {
-			one.WithNetworkData(networkData(n))
-		}
-		for _, c := range d.Conditions {
-			one.WithConditions(applymeta.Condition().WithType(c.Type).WithStatus(c.Status).WithReason(c.Reason).
-				WithMessage(c.Message).WithLastTransitionTime(c.LastTransitionTime))
-		}
-		status.WithDevices(one)
-	}
-	return applyresource.ResourceClaim(p.Name, p.Namespace).WithUID(p.UID).WithStatus(status)
-}
-
-func networkData(n *resourceapi.NetworkDeviceData) *applyresource.NetworkDeviceDataApplyConfiguration {
-	out := applyresource.NetworkDeviceData().WithInterfaceName(n.InterfaceName).WithIPs(n.IPs...)
-	if n.HardwareAddress != "" {
-		out.WithHardwareAddress(n.HardwareAddress)
-	}
-	return out
 }

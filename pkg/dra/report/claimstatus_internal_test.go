@@ -17,7 +17,7 @@ import (
 func TestTurnsOfEndedClaims(t *testing.T) {
 	c := clocktesting.NewFakeClock(time.Now())
 	limits := budget.Default()
-	s := NewClaimStatus(StatusConfig{Budget: budget.New(limits, c, func() float64 { return 0 }), Clock: c})
+	s := NewClaimStatus(Config{Budget: budget.New(limits, c, func() float64 { return 0 }), Clock: c})
 	for i := range limits.AtOnce + 100 {
 		uid := types.UID(fmt.Sprint("short-", i))
 		if atOnce := s.admit(uid, true); atOnce != (i < limits.AtOnce) {
@@ -35,7 +35,7 @@ func TestTurnsOfEndedClaims(t *testing.T) {
 // it waits. The queue keeps the earlier of two times.
 func TestTurnThatMoves(t *testing.T) {
 	c := clocktesting.NewFakeClock(time.Now())
-	s := NewClaimStatus(StatusConfig{Budget: budget.New(budget.Default(), c, func() float64 { return 0.5 }), Clock: c})
+	s := NewClaimStatus(Config{Budget: budget.New(budget.Default(), c, func() float64 { return 0.5 }), Clock: c})
 	defer s.queue.ShutDown()
 	s.spread([]types.UID{"claim"}, false)
 	s.podStarts("claim", 0)

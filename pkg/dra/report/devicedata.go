@@ -7,6 +7,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -80,7 +81,9 @@ func entriesFor(
 			ready.Message = "the node has no RDMA device in the slot " + missing + " now"
 		}
 		if i := slices.IndexFunc(stored, same); i >= 0 {
-			keepTime(&ready, stored[i].Conditions)
+			if was := meta.FindStatusCondition(stored[i].Conditions, ready.Type); was != nil && was.Status == ready.Status {
+				ready.LastTransitionTime = was.LastTransitionTime
+			}
 		}
 		s.Conditions = []metav1.Condition{ready}
 		raw, err := encode(data)
@@ -99,14 +102,6 @@ func entriesFor(
 func sameDevice(a, b entry) bool {
 	return a.Driver == b.Driver && a.Pool == b.Pool && a.Device == b.Device &&
 		equality.Semantic.DeepEqual(a.ShareID, b.ShareID)
-}
-
-func keepTime(c *metav1.Condition, stored []metav1.Condition) {
-	for _, o := range stored {
-		if o.Type == c.Type && o.Status == c.Status {
-			c.LastTransitionTime = o.LastTransitionTime
-		}
-	}
 }
 
 // dataOf describes the HCAs of a device. missing is the name of an absent HCA, "" for none.
@@ -140,34 +135,25 @@ func gidData(gids []rdma.GID) (out []GIDData) {
 
 // encode encodes as much of the data as fits. It drops GIDs first, then ports, then the last HCAs of a large group.
 func encode(data DeviceData) ([]byte, error) {
-	for {
+	for try := 1; ; try++ {
 		raw, err := json.Marshal(data)
 		if err != nil || len(raw) <= resourceapi.AllocatedDeviceStatusDataMaxLength {
 			return raw, err
 		}
-		if !data.dropGIDs() && !data.dropPorts() {
+		if try > 2 {
 			data.HCAs = data.HCAs[:len(data.HCAs)/2]
+			continue
+		}
+		for i := range data.HCAs {
+			h := &data.HCAs[i]
+			for j := range h.Ports {
+				h.Ports[j].GIDs = nil
+			}
+			if try == 2 {
+				h.Ports = nil
+			}
 		}
 	}
-}
-
-// dropGIDs and dropPorts make room, and report whether there was anything to drop.
-func (d DeviceData) dropGIDs() (dropped bool) {
-	for _, h := range d.HCAs {
-		for i := range h.Ports {
-			dropped = dropped || h.Ports[i].GIDs != nil
-			h.Ports[i].GIDs = nil
-		}
-	}
-	return dropped
-}
-
-func (d DeviceData) dropPorts() (dropped bool) {
-	for i := range d.HCAs {
-		dropped = dropped || d.HCAs[i].Ports != nil
-		d.HCAs[i].Ports = nil
-	}
-	return dropped
 }
 
 // sameEntries reports whether two lists have the same meaning, for any times and any encoding of their data.

@@ -48,7 +48,7 @@ func TestLinksThatFollow(t *testing.T) {
 	}
 	clock := clocktesting.NewFakeClock(time.Now())
 	recorder := report.NewRecorder(report.Config{
-		Client: n.Client(t), Node: drivertest.NodeName, Clock: clock, Now: time.Now,
+		Client: n.Client(t), NodeName: drivertest.NodeName, Clock: clock, Now: time.Now,
 		Budget: budget.New(budget.Default(), clock, rand.Float64),
 	})
 	follow(t, host, recorder)

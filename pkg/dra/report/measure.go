@@ -3,12 +3,14 @@ package report
 import (
 	"context"
 	"io/fs"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
 	"github.com/rdma-dev/dra-driver-rdma/internal/counters"
@@ -35,15 +37,14 @@ func Metrics(ctx context.Context, in Inputs) metrics.State {
 	owners := ownersOf(in.View.Plans, in.Pods)
 	s := metrics.State{
 		Allocations: owners.allocations(), Conditions: map[string]int{},
-		Published: kinds(), Allocated: kinds(), PreparedClaims: len(in.View.Plans),
-		Registered: in.Registered, PodsKnown: in.Pods != nil, NRIConnected: in.NRIConnected,
+		Published: kinds(maps.Keys(in.Published)), Allocated: kinds(maps.Keys(allocatedDevices(in.View.Plans))),
+		PreparedClaims: len(in.View.Plans),
+		Registered:     in.Registered, PodsKnown: in.Pods != nil, NRIConnected: in.NRIConnected,
 	}
 	s.Troubles, s.Failures = failures(in.Troubles)
 	s.Devices = describe(in.View.Snapshot, owners)
 	s.Omitted = readAllCounters(ctx, in.View.Sys, s.Devices)
 	addHealth(&s, in)
-	count(s.Published, maps.Keys(in.Published))
-	count(s.Allocated, slices.Values(allocatedDevices(in.View.Plans)))
 	s.Containers = containers(in.Cgroups, in.View.Snapshot, owners)
 	return s
 }
@@ -59,12 +60,13 @@ func ownersOf(plans []*plan.Plan, pods podresources.Claims) owners {
 				continue
 			}
 			for _, hca := range dev.HCAs() {
-				out[hca] = append(out[hca], allocationsOf(hca, dev, p, pods)...)
+				for _, a := range allocationsOf(hca, dev, p, pods) {
+					if !slices.Contains(out[hca], a) { // two requests of one claim cause the same
+						out[hca] = append(out[hca], a)
+					}
+				}
 			}
 		}
-	}
-	for hca := range out {
-		out[hca] = distinct(out[hca])
 	}
 	return out
 }
@@ -82,19 +84,6 @@ func allocationsOf(hca string, dev plan.Device, p *plan.Plan, pods podresources.
 	}
 	if out == nil {
 		out = []metrics.Allocation{a}
-	}
-	return out
-}
-
-// distinct removes duplicates, which two requests of one claim cause.
-func distinct(list []metrics.Allocation) []metrics.Allocation {
-	var out []metrics.Allocation
-	seen := map[metrics.Allocation]bool{}
-	for _, a := range list {
-		if !seen[a] {
-			seen[a] = true
-			out = append(out, a)
-		}
 	}
 	return out
 }
@@ -233,10 +222,9 @@ func failures(t *apiclient.Troubles) (now []metrics.Failure, counts map[metrics.
 	return now, counts
 }
 
-// kinds returns a counter for each kind of device of the pool.
-func kinds() map[string]int { return map[string]int{"exclusive": 0, "shared": 0, "group": 0} }
-
-func count(into map[string]int, devices func(func(string) bool)) {
+// kinds returns the number of devices of each kind in the pool.
+func kinds(devices iter.Seq[string]) map[string]int {
+	into := map[string]int{"exclusive": 0, "shared": 0, "group": 0}
 	for device := range devices {
 		switch name := devicename.Parse(device); {
 		case name.Group != "":
@@ -247,18 +235,18 @@ func count(into map[string]int, devices func(func(string) bool)) {
 			into["exclusive"]++
 		}
 	}
+	return into
 }
 
-// allocatedDevices returns the devices of the pool that claims hold, each once.
-func allocatedDevices(plans []*plan.Plan) []string {
-	var names []string
+// allocatedDevices returns the devices of the pool that claims hold.
+func allocatedDevices(plans []*plan.Plan) sets.Set[string] {
+	names := sets.New[string]()
 	for _, p := range plans {
 		for _, dev := range p.Devices {
 			if !dev.AdminAccess {
-				names = append(names, dev.Device)
+				names.Insert(dev.Device)
 			}
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return names
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -200,21 +201,13 @@ func drawState(p *statuspage.Page) {
 		if h == nil {
 			continue
 		}
-		switch n := len(h.Claims); {
-		case n == 1:
-			dev.Note = h.Claims[0]
-		case n > 1:
-			dev.Note = fmt.Sprintf("%d claims", n)
+		notes := slices.Clone(h.Claims)
+		if len(notes) > 1 {
+			notes = []string{fmt.Sprintf("%d claims", len(notes))}
 		}
 		if h.Health != "" && h.Health != "Healthy" {
-			dev.Note = joined(dev.Note, h.Health)
+			notes = append(notes, h.Health)
 		}
+		dev.Note = strings.Join(notes, ", ")
 	}
-}
-
-func joined(a, b string) string {
-	if a == "" {
-		return b
-	}
-	return a + ", " + b
 }

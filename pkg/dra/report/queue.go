@@ -68,7 +68,7 @@ const (
 
 func newQueue(cfg Config) queue {
 	return queue{
-		node: cfg.Node, claims: cfg.Claims, budget: cfg.Budget,
+		node: cfg.NodeName, claims: cfg.ClaimEvents, budget: cfg.Budget,
 		steps:   workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[step]{Clock: cfg.Clock}),
 		pending: map[corev1.ObjectReference][]*pending{}, forPods: map[corev1.ObjectReference][]event.Event{},
 	}

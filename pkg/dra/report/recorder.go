@@ -5,17 +5,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/budget"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
@@ -28,20 +24,6 @@ const (
 	eventBurst     = 50
 	eventPerSecond = 0.1
 )
-
-// Config is what a Recorder needs.
-type Config struct {
-	Client kubernetes.Interface
-	Node   string
-	Claims bool // claims and pods get events too
-	Budget *budget.Budget
-	Clock  clock.WithTicker
-	// Now returns the time on the status page. Changes of the host's clock do not change differences.
-	Now func() time.Time
-	// OnlyPod returns the pod of a claim that only this pod can use, without a request to the API server. It returns
-	// nil if the pod is unknown.
-	OnlyPod func(ctx context.Context, claim corev1.ObjectReference) *corev1.ObjectReference
-}
 
 // Recorder records events. It is safe for use by several goroutines.
 type Recorder struct {
@@ -105,16 +87,13 @@ func (r *Recorder) Warn(reason, object string, err error) {
 // History returns the events of the status page, the newest first.
 func (r *Recorder) History() []statuspage.Event { return r.history.Events() }
 
-// Due returns the number of steps that are due now. Others may wait for their turn.
-func (r *Recorder) Due() int { return r.queue.steps.Len() }
-
 // Run sends Kubernetes events until ctx ends.
 func (r *Recorder) Run(ctx context.Context) {
 	b := record.NewBroadcaster(record.WithContext(ctx),
 		record.WithCorrelatorOptions(record.CorrelatorOptions{BurstSize: eventBurst, QPS: eventPerSecond}))
 	defer b.Shutdown()
 	b.StartRecordingToSink(&typedcore.EventSinkImpl{Interface: r.cfg.Client.CoreV1().Events("")})
-	events := b.NewRecorder(scheme.Scheme, corev1.EventSource{Component: plan.DriverName, Host: r.cfg.Node})
+	events := b.NewRecorder(scheme.Scheme, corev1.EventSource{Component: plan.DriverName, Host: r.cfg.NodeName})
 	context.AfterFunc(ctx, r.queue.steps.ShutDown)
 	for {
 		s, over := r.queue.steps.Get()

@@ -1,24 +1,59 @@
 package report
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/budget"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
+// Config configures a Reporter.
+type Config struct {
+	Client   kubernetes.Interface
+	Node     *node.Node
+	NodeName string // also of the node's pool
+	Budget   *budget.Budget
+	Clock    clock.WithTicker
+	// Now returns the time on the status page. Changes of the host's clock do not change differences.
+	Now func() time.Time
+	// ClaimStatus means that the status of claims is written. ClaimEvents means that claims and pods get events too.
+	ClaimStatus, ClaimEvents bool
+	// LimitsIgnored means that the site lets the hook ignore limits that it may not set. Such limits cause no event.
+	LimitsIgnored bool
+	// OnlyPod returns the pod of a claim that only this pod can use, without a request to the API server. It returns
+	// nil if the pod is unknown.
+	OnlyPod func(ctx context.Context, claim corev1.ObjectReference) *corev1.ObjectReference
+	// Attached returns the interface that a pod got with a device of its claim, nil where the driver gave none.
+	Attached func(*plan.Plan, plan.Device) *resourceapi.NetworkDeviceData
+	// Yield waits until the kubelet's calls in progress have ended.
+	Yield func(context.Context)
+}
+
 // Reporter takes the reports of the other parts of the driver.
 type Reporter struct {
 	*Recorder
 	*ClaimStatus // nil for none
-	Node         *node.Node
-	// LimitsIgnored means that the site lets the hook ignore limits that it may not set. Such limits cause no event.
-	LimitsIgnored bool
+}
+
+// New returns a Reporter. It sends nothing before the Run of its parts.
+func New(cfg Config) Reporter {
+	r := Reporter{Recorder: NewRecorder(cfg)}
+	if cfg.ClaimStatus {
+		r.ClaimStatus = NewClaimStatus(cfg)
+	}
+	return r
 }
 
 // ContainerReported records the events that the hook's report about a container causes for its claim. The container has
@@ -37,13 +72,13 @@ func (r Reporter) eventsOf(hooked hook.Report, p *plan.Plan) (out []event.Event)
 	if hooked.Container != "" {
 		container = "container " + hooked.Container
 	}
-	if !r.LimitsIgnored {
+	if !r.Recorder.cfg.LimitsIgnored {
 		out = limitEvents(hooked, p, container)
 	}
 	if hooked.HostNetwork == nil || *hooked.HostNetwork {
 		return out
 	}
-	host := r.Node.Host()
+	host := r.Recorder.cfg.Node.Host()
 	if names := (Addresses{Sys: host.Sys}).WithoutNetdev(p, host.Snapshot); len(names) > 0 {
 		out = append(out, event.OfClaim(p, event.NetdevMissing, fmt.Sprintf(
 			"%s has RoCE devices of claim %s, but none of their network interfaces: %s stayed on the host. "+

@@ -5,20 +5,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/util/workqueue"
 )
 
 // This file decides when the next request for the status of a claim may be sent. The queue holds the claim, and turns
 // holds the time.
-
-// jittering lengthens each wait by up to half, so that the nodes of a cluster do not retry together.
-type jittering struct {
-	workqueue.TypedRateLimiter[types.UID]
-}
-
-func (j jittering) When(uid types.UID) time.Duration {
-	return wait.Jitter(j.TypedRateLimiter.When(uid), 0.5)
-}
 
 func (s *ClaimStatus) podStarts(uid types.UID, wait time.Duration) {
 	s.mu.Lock()
@@ -89,11 +79,12 @@ func (s *ClaimStatus) spread(claims []types.UID, atOnce bool) {
 	}
 }
 
-// retry schedules a claim whose status could not be written.
+// retry schedules a claim whose status could not be written. It lengthens each wait by up to half, so that the nodes of
+// a cluster do not retry together.
 func (s *ClaimStatus) retry(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.turnIn(uid, s.retries.When(uid)+s.cfg.Budget.Turn())
+	s.turnIn(uid, wait.Jitter(s.retries.When(uid), 0.5)+s.cfg.Budget.Turn())
 }
 
 // turnIn gives a claim a turn. The caller holds mu.

@@ -39,7 +39,7 @@ type part struct {
 
 // Slices is like the function [Slices].
 func (b *Builder) Slices(offers []Offer, groups []Group, mode rdma.NetnsMode, o Options) []resourceslice.Slice {
-	m := maker{mode: mode, consumable: o.Consumable, untainted: o.NoTaints, locks: &locks{}}
+	m := maker{mode, &locks{}, o}
 	if o.Counters {
 		m.locks = newLocks(offers, groups)
 	}

@@ -37,10 +37,8 @@ func newLocks(offers []Offer, groups []Group) *locks {
 	}
 	users := map[string]int{}
 	for _, o := range offers {
-		for _, view := range []bool{o.View.Exclusive(), o.View.Shared()} {
-			if view {
-				l.count(users, o.HCA)
-			}
+		for range partsOf([]Offer{o}) {
+			l.count(users, o.HCA)
 		}
 	}
 	for _, g := range groups {
@@ -130,8 +128,8 @@ func (l *locks) shared(members ...*rdma.HCA) use {
 	return u
 }
 
-// consumption converts a use to the form of the API.
-func (l *locks) consumption(u use) []resourceapi.DeviceCounterConsumption {
+// bySet returns the counters of a use, by the name of their set.
+func (l *locks) bySet(u use) map[string]map[string]resourceapi.Counter {
 	sets := map[string]map[string]resourceapi.Counter{}
 	for name, amount := range u {
 		if sets[l.set[name]] == nil {
@@ -139,6 +137,12 @@ func (l *locks) consumption(u use) []resourceapi.DeviceCounterConsumption {
 		}
 		sets[l.set[name]][name] = resourceapi.Counter{Value: count(amount)}
 	}
+	return sets
+}
+
+// consumption converts a use to the form of the API.
+func (l *locks) consumption(u use) []resourceapi.DeviceCounterConsumption {
+	sets := l.bySet(u)
 	var out []resourceapi.DeviceCounterConsumption
 	for _, set := range slices.Sorted(maps.Keys(sets)) {
 		out = append(out, resourceapi.DeviceCounterConsumption{CounterSet: set, Counters: sets[set]})
@@ -148,13 +152,11 @@ func (l *locks) consumption(u use) []resourceapi.DeviceCounterConsumption {
 
 // slices returns the slices that define the counters.
 func (l *locks) slices() []resourceslice.Slice {
-	counters := map[string]map[string]resourceapi.Counter{}
-	for name, set := range l.set {
-		if counters[set] == nil {
-			counters[set] = map[string]resourceapi.Counter{}
-		}
-		counters[set][name] = resourceapi.Counter{Value: count(lockTotal)}
+	all := use{}
+	for name := range l.set {
+		all[name] = lockTotal
 	}
+	counters := l.bySet(all)
 	var out []resourceslice.Slice
 	for names := range slices.Chunk(l.sets, resourceapi.ResourceSliceMaxCounterSets) {
 		var s resourceslice.Slice

@@ -11,10 +11,9 @@ import (
 
 // maker makes devices of offers and groups.
 type maker struct {
-	mode       rdma.NetnsMode
-	consumable bool
-	untainted  bool // omit taints
-	locks      *locks
+	mode  rdma.NetnsMode
+	locks *locks
+	Options
 }
 
 func (m maker) exclusive(o Offer) resourceapi.Device {
@@ -66,7 +65,7 @@ func (m maker) attributes(o Offer) map[resourceapi.QualifiedName]resourceapi.Dev
 // consume lets many claims share a device. Without the API feature the device stays one for one claim at a time, which
 // is safe.
 func (m maker) consume(d *resourceapi.Device, c Capacity, draining bool) {
-	if !m.consumable {
+	if !m.Consumable {
 		return
 	}
 	if draining {

@@ -15,7 +15,7 @@ const TaintDraining = "rdma.dev/draining"
 
 // taints returns the taints of a device, sorted by key, nil for none.
 func (m maker) taints(draining bool, health []resourceapi.DeviceTaint) []resourceapi.DeviceTaint {
-	if m.untainted {
+	if m.NoTaints {
 		return nil
 	}
 	out := slices.Clone(health)
