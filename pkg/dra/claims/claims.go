@@ -87,28 +87,37 @@ type Reporter interface {
 // Claims prepares and unprepares claims. It is safe for concurrent use, and concurrently with Claims in another
 // process.
 type Claims struct {
-	cfg     Config
-	pods    Pods
-	specs   cdi.Store
-	watcher *fsnotify.Watcher    // of the CDI directory
-	held    map[types.UID]string // for SweepOrphans: the reported reasons why ended claims still hold their HCAs
+	*shared
+	*reservations
+	*releaser
+	watcher *fsnotify.Watcher // of the CDI directory
+}
+
+// shared has the fields that all parts of Claims use.
+type shared struct {
+	cfg   Config
+	pods  Pods
+	specs cdi.Store
 }
 
 // New returns Claims. It starts no goroutine.
-func New(cfg Config) *Claims { return &Claims{cfg: cfg, specs: cdi.Store{Dir: cfg.CDIDir}} }
+func New(cfg Config) *Claims {
+	s := &shared{cfg: cfg, specs: cdi.Store{Dir: cfg.CDIDir}}
+	return &Claims{shared: s, reservations: &reservations{s}, releaser: &releaser{shared: s}}
+}
 
 // Use sets the node's pods, which Claims then asks. It must be called before the first claim.
 func (c *Claims) Use(pods Pods) { c.pods = pods }
 
 // removeFiles removes the spec and the files of a claim. It is idempotent. The record stays.
-func (c *Claims) removeFiles(uid types.UID) error {
-	if _, err := c.specs.Remove(specName(uid)); err != nil {
+func (s *shared) removeFiles(uid types.UID) error {
+	if _, err := s.specs.Remove(specName(uid)); err != nil {
 		return err
 	}
-	return c.cfg.Store.RemoveMetadata(uid)
+	return s.cfg.Store.RemoveMetadata(uid)
 }
 
 // readPods returns the pods that have a cgroup on the node.
-func (c *Claims) readPods() (rdmacgroup.Pods, error) {
-	return rdmacgroup.ReadPods(sysfs.DirFS(filepath.Join(c.cfg.HostRoot, "sys/fs/cgroup")), string(c.cfg.PodUID))
+func (s *shared) readPods() (rdmacgroup.Pods, error) {
+	return rdmacgroup.ReadPods(sysfs.DirFS(filepath.Join(s.cfg.HostRoot, "sys/fs/cgroup")), string(s.cfg.PodUID))
 }

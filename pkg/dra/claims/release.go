@@ -19,6 +19,12 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
+// releaser removes claims that no pod can use any more.
+type releaser struct {
+	*shared
+	held map[types.UID]string // for SweepOrphans: the reported reasons why ended claims still hold their HCAs
+}
+
 // releaseTime is the time limit of a request about a claim, during which the HCAs of the claim are locked.
 const releaseTime = 5 * time.Second
 
@@ -26,7 +32,7 @@ const releaseTime = 5 * time.Second
 // answer.
 type kubeletWord func() (podresources.Claims, error)
 
-func (c *Claims) kubeletWord(ctx context.Context) kubeletWord {
+func (c *releaser) kubeletWord(ctx context.Context) kubeletWord {
 	return sync.OnceValues(func() (podresources.Claims, error) {
 		return podresources.List(ctx, c.cfg.PodResources, plan.DriverName)
 	})
@@ -63,7 +69,7 @@ func (c *Claims) prepareAfter(
 // release removes a claim if no pod can use it any more, and returns the evidence. asking is the claim that the kubelet
 // wants to prepare, nil for none. The HCAs of the claim stay locked until the end, so that the evidence is still true
 // when the record is removed.
-func (c *Claims) release(
+func (c *releaser) release(
 	ctx context.Context, uid types.UID, asking *resourceapi.ResourceClaim, kubelet kubeletWord,
 ) (e evidence, released bool, err error) {
 	unlock, err := c.cfg.Store.LockClaim(ctx, uid)
@@ -89,7 +95,7 @@ func (c *Claims) release(
 }
 
 // evidenceOf gathers the evidence about a claim. If the allocation of the claim still exists, nothing else matters.
-func (c *Claims) evidenceOf(
+func (c *releaser) evidenceOf(
 	ctx context.Context, p *plan.Plan, asking *resourceapi.ResourceClaim, kubelet kubeletWord,
 ) (e evidence) {
 	if e.Allocation, e.Doubt = c.askAllocation(ctx, p); e.Doubt != nil || e.Allocation == allocationStands {
@@ -122,7 +128,7 @@ func podNames(pods []podresources.Pod) (names []string) {
 }
 
 // askAllocation asks the API server for the state of the allocation that a plan was made from.
-func (c *Claims) askAllocation(ctx context.Context, p *plan.Plan) (allocation, error) {
+func (c *releaser) askAllocation(ctx context.Context, p *plan.Plan) (allocation, error) {
 	ctx, cancel := context.WithTimeout(ctx, releaseTime)
 	defer cancel()
 	claim, err := getClaim(ctx, c.cfg.Client, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
@@ -137,7 +143,7 @@ func (c *Claims) askAllocation(ctx context.Context, p *plan.Plan) (allocation, e
 
 // podsRunning returns the pods that got a claim and still have a cgroup on the node, or a sandbox in the container
 // runtime. The error is the reason why further pods may run.
-func (c *Claims) podsRunning(p *plan.Plan) (pods []types.UID, err error) {
+func (c *releaser) podsRunning(p *plan.Plan) (pods []types.UID, err error) {
 	cgroups, cgroupErr := c.readPods()
 	for _, pod := range p.KnownPods() {
 		if cgroups.Has(string(pod)) {
@@ -163,7 +169,7 @@ var errLaterPods = errors.New("it is not known which pods it was given to after 
 	"the hook, which reports them, is off (chart values hookDir, hookReportDir)")
 
 // podsUnknown returns the reason why a claim may have pods that its record lacks, nil for none.
-func (c *Claims) podsUnknown(p *plan.Plan) error {
+func (c *releaser) podsUnknown(p *plan.Plan) error {
 	if p.Only != "" {
 		return nil // no other pod can use the claim
 	}

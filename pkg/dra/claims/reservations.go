@@ -16,6 +16,9 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
+// reservations records for which pods claims are reserved.
+type reservations struct{ *shared }
+
 // Pod is a pod of the node.
 type Pod struct {
 	Namespace string
@@ -35,7 +38,7 @@ var errUnsure = errors.New("whether pods share a claim that is prepared already 
 // LearnReservations asks the API server which prepared claims are reserved for the pods, and records the answer. It is
 // idempotent. It sends one request for each claim that may concern the pods, concurrently and without a lock. It
 // returns the pods without a complete answer, and the reason.
-func (c *Claims) LearnReservations(
+func (c *reservations) LearnReservations(
 	ctx context.Context, pods []Pod, concerns func(*plan.Plan) bool,
 ) (unsure []Pod, err error) {
 	ctx, cancel := context.WithTimeout(ctx, HalfOf(ctx, reservedTime))
@@ -81,7 +84,7 @@ func MayShare(p *plan.Plan, pod Pod) bool {
 
 // learnReservation reads from the API server for which pods a claim is reserved, and records a change. It locks the
 // claim only to write the record.
-func (c *Claims) learnReservation(ctx context.Context, p *plan.Plan) error {
+func (c *reservations) learnReservation(ctx context.Context, p *plan.Plan) error {
 	claim, err := getClaim(ctx, c.cfg.Client, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
 	if apierrors.IsNotFound(err) || err == nil && claim.UID != p.UID {
 		return nil // the claim has ended, and no pod shares it
@@ -107,7 +110,7 @@ func (c *Claims) learnReservation(ctx context.Context, p *plan.Plan) error {
 
 // learnOfNewClaims records which prepared claims with interfaces the pods of new claims share. The names of the new
 // interfaces must differ from theirs.
-func (c *Claims) learnOfNewClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) error {
+func (c *reservations) learnOfNewClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) error {
 	if !c.cfg.Interfaces {
 		return nil
 	}
@@ -122,21 +125,21 @@ func (c *Claims) learnOfNewClaims(ctx context.Context, claims []*resourceapi.Res
 }
 
 // PlansOf returns the plans of the claims that are reserved for one of the pods, according to the records.
-func (c *Claims) PlansOf(ctx context.Context, pods ...types.UID) []*plan.Plan {
+func (c *reservations) PlansOf(ctx context.Context, pods ...types.UID) []*plan.Plan {
 	return slices.DeleteFunc(c.cfg.Node.View(ctx).Plans, func(p *plan.Plan) bool {
 		return !slices.ContainsFunc(p.Pods, func(pod types.UID) bool { return slices.Contains(pods, pod) })
 	})
 }
 
 // othersOf returns the plans of the other prepared claims of a claim's pods.
-func (c *Claims) othersOf(ctx context.Context, claim *resourceapi.ResourceClaim) []*plan.Plan {
+func (c *reservations) othersOf(ctx context.Context, claim *resourceapi.ResourceClaim) []*plan.Plan {
 	return slices.DeleteFunc(c.PlansOf(ctx, plan.PodsOf(claim)...), func(p *plan.Plan) bool { return p.UID == claim.UID })
 }
 
 // recordPods returns a function that records the pod of a claim from a report of the hook. After an error the caller
 // must keep the report. The pod is that of the container's cgroup: the pod in the report comes from annotations, which
 // users can set. A container without a cgroup has ended.
-func (c *Claims) recordPods(ctx context.Context) func(hook.Report) error {
+func (c *reservations) recordPods(ctx context.Context) func(hook.Report) error {
 	read := sync.OnceValues(c.readPods)
 	return func(r hook.Report) error {
 		p, err := c.cfg.Store.Get(types.UID(r.Claim))
@@ -165,7 +168,7 @@ func (c *Claims) recordPods(ctx context.Context) func(hook.Report) error {
 }
 
 // ended returns which of the pods have no cgroup on the node any more.
-func (c *Claims) ended(pods []types.UID) []types.UID {
+func (c *reservations) ended(pods []types.UID) []types.UID {
 	cgroups, err := c.readPods()
 	if err != nil {
 		return nil
