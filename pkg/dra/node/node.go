@@ -58,9 +58,9 @@ type Listener struct {
 
 // Node keeps the Host up to date. It is the only writer of it, and is safe for concurrent use.
 type Node struct {
-	cfg    Config
-	sys    fs.ReadLinkFS
-	second *secondOpinion
+	cfg      Config
+	sys      fs.ReadLinkFS
+	verifier verifier
 	movable
 	listener Listener
 
@@ -91,7 +91,7 @@ func Open(cfg Config) (*Node, error) {
 	if n.cfg.Source == nil {
 		n.cfg.Source = kernelEvents(cfg.Events)
 	}
-	n.second = &secondOpinion{ask: second.DevicesForPCI}
+	n.verifier = verifier{root: cfg.HostRoot, sys: n.sys, second: &secondOpinion{ask: second.DevicesForPCI}}
 	n.scanner = rdma.NewScanner(n.sys)
 	n.host.Store(&Host{Health: n.health.model.View(), Sys: n.sys, seen: map[string]*rdma.HCA{}})
 	return n, n.Rescan()

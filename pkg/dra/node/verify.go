@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +18,7 @@ import (
 func (n *Node) Confirm(host *Host, p *plan.Plan) error {
 	for _, d := range p.Devices {
 		for _, name := range d.HCAs() {
-			if err := n.verify(host, host.Lookup(name), d.Settings.Nodes); err != nil {
+			if err := n.verifier.verify(host, host.Lookup(name), d.Settings.Nodes); err != nil {
 				return fmt.Errorf("claim %s: device %s: %w", p.Claim(), name, err)
 			}
 		}
@@ -25,36 +26,43 @@ func (n *Node) Confirm(host *Host, p *plan.Plan) error {
 	return nil
 }
 
+// verifier compares HCAs with the present state of the kernel.
+type verifier struct {
+	root   string // of the host
+	sys    fs.ReadLinkFS
+	second *secondOpinion
+}
+
 // verify checks that the kernel's names of an HCA still lead to its slot, and that its nodes in /dev match sysfs. The
 // driver reads the kernel at each call. rdmamap has confirmed the same names once.
-func (n *Node) verify(host *Host, hca *rdma.HCA, classes []cdi.NodeClass) error {
+func (v *verifier) verify(host *Host, hca *rdma.HCA, classes []cdi.NodeClass) error {
 	if host.InPod(hca.Name) { // the host sees only the nodes of the HCA
-		now := rdma.Elsewhere(n.sys, []rdma.HCA{*hca})
+		now := rdma.Elsewhere(v.sys, []rdma.HCA{*hca})
 		if len(now) == 0 || *now[0].Uverbs != *hca.Uverbs {
 			return fmt.Errorf("%w: HCA %s has been moved again", rdma.ErrChanged, hca.IBDev)
 		}
-		return n.checkNodes(host, hca, classes)
+		return v.checkNodes(host, hca, classes)
 	}
-	if err := rdma.Verify(n.sys, hca); err != nil {
+	if err := rdma.Verify(v.sys, hca); err != nil {
 		return err
 	}
-	if err := n.second.confirm(hca); err != nil {
+	if err := v.second.confirm(hca); err != nil {
 		return err
 	}
-	return n.checkNodes(host, hca, classes)
+	return v.checkNodes(host, hca, classes)
 }
 
-func (n *Node) checkNodes(host *Host, hca *rdma.HCA, classes []cdi.NodeClass) error {
+func (v *verifier) checkNodes(host *Host, hca *rdma.HCA, classes []cdi.NodeClass) error {
 	nodes, err := cdi.SelectNodes(hca, host.RDMACM, classes)
 	for _, node := range nodes {
-		err = errors.Join(err, n.checkNode(node))
+		err = errors.Join(err, v.checkNode(node))
 	}
 	return err
 }
 
 // checkNode checks a device node on the host. For a missing node, the runtime's own error would say less.
-func (n *Node) checkNode(node rdma.Node) error {
-	path := filepath.Join(n.cfg.HostRoot, node.Path())
+func (v *verifier) checkNode(node rdma.Node) error {
+	path := filepath.Join(v.root, node.Path())
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
 		return fmt.Errorf("look at node %s of the host: %w; is /dev a devtmpfs, and mounted into the driver's pod?",

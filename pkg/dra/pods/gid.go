@@ -35,8 +35,8 @@ const (
 )
 
 // gidIndexes returns the variables with the GID indexes of a container's interfaces. It returns none for an HCA with
-// two interfaces in the pod, and replaces no variable of the container.
-func (s *Pods) gidIndexes(ctx context.Context, pod nri.Pod, c nri.Container) map[string]string {
+// two interfaces in the pod, and replaces no variable of the container. It needs no lock.
+func (s *interfaces) gidIndexes(ctx context.Context, pod nri.Pod, c nri.Container) map[string]string {
 	if s.cfg.Attacher == nil || pod.Netns == "" {
 		return nil
 	}
@@ -63,9 +63,9 @@ func (s *Pods) gidIndexes(ctx context.Context, pod nri.Pod, c nri.Container) map
 
 // addresses returns, by HCA, the first IPv4 address of each interface in a pod that a container's devices have. The
 // variable of the CDI spec says whether the container has the device.
-func (s *Pods) addresses(ctx context.Context, pod nri.Pod, c nri.Container) map[string][]netip.Addr {
+func (s *interfaces) addresses(ctx context.Context, pod nri.Pod, c nri.Container) map[string][]netip.Addr {
 	out := map[string][]netip.Addr{}
-	for _, p := range s.plansOf(ctx, pod) {
+	for _, p := range s.cfg.Claims.PlansOf(ctx, types.UID(pod.UID)) {
 		for _, dev := range p.Devices {
 			hca := devicename.Parse(dev.Device).HCA
 			if dev.Network == nil || !hasVariable(c, plan.InterfaceVariable(hca)) {
@@ -79,7 +79,7 @@ func (s *Pods) addresses(ctx context.Context, pod nri.Pod, c nri.Container) map[
 	return out
 }
 
-func (s *Pods) addressIn(pod nri.Pod, claim types.UID, device string) (a netip.Addr) {
+func (s *interfaces) addressIn(pod nri.Pod, claim types.UID, device string) (a netip.Addr) {
 	state := s.cfg.Attacher.StateIn(podOf(pod), claim, device)
 	if state == nil {
 		return a
