@@ -50,22 +50,7 @@ their PF, which is where they sit.
 			if ascii {
 				lines = topology.ASCIILines
 			}
-			snap, _, err := host.discover()
-			if err != nil {
-				return err
-			}
-			t := topology.Discover(sysfs.DirFS(filepath.Join(host.root, "sys")), snap)
-			if len(t.Devices) > 0 {
-				if err := write(cmd.OutOrStdout(), t, lines); err != nil {
-					return fmt.Errorf("write topology: %w", err)
-				}
-			}
-			if len(snap.HCAs) == 0 {
-				return coded{exitNothing, errors.New("no RDMA device on this host: load the modules of its HCAs, or see cdi-gen " +
-					"list --help")}
-			}
-			snap.Problems = append(snap.Problems, t.Problems...)
-			return partial(snap, nil)
+			return showTopology(&host, func(t *topology.Topology) error { return write(cmd.OutOrStdout(), t, lines) })
 		},
 	}
 	host.register(cmd.Flags())
@@ -73,6 +58,25 @@ their PF, which is where they sit.
 		"matrix)")
 	cmd.Flags().BoolVar(&ascii, "ascii", false, "draw the tree with ASCII characters")
 	return cmd
+}
+
+func showTopology(host *hostFlags, write func(*topology.Topology) error) error {
+	snap, _, err := host.discover()
+	if err != nil {
+		return err
+	}
+	t := topology.Discover(sysfs.DirFS(filepath.Join(host.root, "sys")), snap)
+	if len(t.Devices) > 0 {
+		if err := write(t); err != nil {
+			return fmt.Errorf("write topology: %w", err)
+		}
+	}
+	if len(snap.HCAs) == 0 {
+		return coded{exitNothing, errors.New("no RDMA device on this host: load the modules of its HCAs, or see cdi-gen " +
+			"list --help")}
+	}
+	snap.Problems = append(snap.Problems, t.Problems...)
+	return partial(snap, nil)
 }
 
 var topologyWriters = map[string]func(io.Writer, *topology.Topology, topology.Lines) error{

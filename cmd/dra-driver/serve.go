@@ -138,12 +138,7 @@ func (s *serve) run(ctx context.Context) error {
 		return err
 	}
 	s.cfg.Troubles = client.Troubles
-	boot, err := claimstore.ReadBoot()
-	if err != nil {
-		return err
-	}
-	// The mark of this driver lasts until leave, or until the process ends.
-	presence, err := claimstore.Enter(s.cfg.StateDir, s.cfg.PluginDir(), boot)
+	presence, err := s.enter()
 	if err != nil {
 		return err
 	}
@@ -175,6 +170,16 @@ func newMover(on bool) (node.Mover, error) {
 		return nil, nil
 	}
 	return rdmanetns.NewHost()
+}
+
+// enter creates the directory of the claim records and marks this driver as present. The mark lasts until leave, or
+// until the process ends.
+func (s *serve) enter() (*claimstore.Presence, error) {
+	boot, err := claimstore.ReadBoot()
+	if err != nil {
+		return nil, err
+	}
+	return claimstore.Enter(s.cfg.StateDir, s.cfg.PluginDir(), boot)
 }
 
 // leave removes the driver's files from the node if no claim is prepared and no other driver runs, as after an
