@@ -37,10 +37,10 @@ type Settings struct {
 	// (issmN of every port). Defaults to verbs and cm.
 	Nodes []string `json:"nodes,omitempty" jsonschema:"uniqueItems=true,enum=verbs,enum=cm,enum=mad,enum=sm"`
 	// Env are libraries that the driver configures by environment variables: nccl sets
-	// NCCL_IB_HCA and ucx sets UCX_NET_DEVICES to exactly the claim's HCAs. nccl-topology sets
-	// NCCL_TOPO_FILE to a file with the positions of these HCAs and the host's GPUs. They replace
-	// variables of the same name in the pod.
-	Env []string `json:"env,omitempty" jsonschema:"uniqueItems=true,enum=nccl,enum=nccl-topology,enum=ucx"`
+	// NCCL_IB_HCA, nvshmem sets NVSHMEM_HCA_LIST and ucx sets UCX_NET_DEVICES to exactly the claim's HCAs.
+	// nccl-topology sets NCCL_TOPO_FILE to a file with the positions of these HCAs and the host's GPUs. They
+	// replace variables of the same name in the pod.
+	Env []string `json:"env,omitempty" jsonschema:"uniqueItems=true,enum=nccl,enum=nccl-topology,enum=nvshmem,enum=ucx"`
 	// Limits are the bounds of what each container holds of an HCA. They may lower the limits of a claim's
 	// share of a shared HCA, but not raise them. Defaults to the claim's share; without a share
 	// there is no limit.
@@ -70,7 +70,7 @@ type Allow struct {
 	// a process may raise its own limit to the hard one. Defaults to unlimited.
 	MemlockMax *Memlock `json:"memlockMax,omitempty"`
 	// Env are the libraries that a claim may request. Defaults to all.
-	Env []string `json:"env,omitempty" jsonschema:"uniqueItems=true,enum=nccl,enum=nccl-topology,enum=ucx"`
+	Env []string `json:"env,omitempty" jsonschema:"uniqueItems=true,enum=nccl,enum=nccl-topology,enum=nvshmem,enum=ucx"`
 	// LimitsMax are the highest limits that a claim may request. A claim without limits gets them.
 	// Defaults to no bound where something else sets a limit; elsewhere a claim may not request
 	// one.
@@ -83,5 +83,6 @@ type Allow struct {
 const (
 	EnvNCCL         = "nccl"
 	EnvNCCLTopology = "nccl-topology"
+	EnvNVSHMEM      = "nvshmem"
 	EnvUCX          = "ucx"
 )

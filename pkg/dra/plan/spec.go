@@ -160,6 +160,9 @@ func libraryEnv(libraries []string, hcas []*rdma.HCA) []string {
 		case v1alpha1.EnvNCCL:
 			// The second "=" asks NCCL for exact names: mlx5_1 would match mlx5_10.
 			env = append(env, "NCCL_IB_HCA=="+strings.Join(ibdevs, ","))
+		case v1alpha1.EnvNVSHMEM:
+			// Without the mapping NVSHMEM takes the HCA that is closest to the GPU, and ignores the list.
+			env = append(env, "NVSHMEM_HCA_LIST="+strings.Join(ports, ","), "NVSHMEM_ENABLE_NIC_PE_MAPPING=1")
 		case v1alpha1.EnvUCX:
 			env = append(env, "UCX_NET_DEVICES="+strings.Join(ports, ","))
 		}
