@@ -82,8 +82,11 @@ func Remove(path string, check Check) (bool, error) {
 // unlink removes a file by its present name. Unlike os.Remove it removes no directory. path is its name in errors.
 func unlink(name, path string) (bool, error) {
 	err := syscall.Unlink(name)
-	if err == nil {
+	switch {
+	case err == nil:
 		return true, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
 	}
 	// On a read-only file system, removing a missing file fails with EROFS.
 	if _, missing := os.Lstat(name); errors.Is(missing, fs.ErrNotExist) {
