@@ -66,7 +66,8 @@ standard error.
 
 func (s *serve) register(f *pflag.FlagSet, env func(string) string) {
 	f.StringVar(&s.cfg.NodeName, "node-name", env("NODE_NAME"), "Kubernetes name of this node (default $NODE_NAME)")
-	f.StringVar((*string)(&s.cfg.PodUID), "pod-uid", env("POD_UID"), "UID of the driver's pod, for rolling updates (default $POD_UID)")
+	f.StringVar((*string)(&s.cfg.PodUID), "pod-uid", env("POD_UID"),
+		"UID of the driver's pod, for rolling updates (default $POD_UID)")
 	f.StringVar(&s.cfg.HostRoot, "host-root", "/", "directory that holds the host's sys and dev")
 	f.StringVar(&s.cfg.KubeletDir, "kubelet-dir", "/var/lib/kubelet", "root directory of the kubelet")
 	f.StringVar(&s.cfg.StateDir, "state-dir", "/run/rdma.dev/state",

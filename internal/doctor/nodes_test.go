@@ -6,7 +6,8 @@ var nodeFaults = []fault{
 	{
 		name:  "uverbs missing",
 		plant: func(f *fake) { f.remove("/dev/infiniband/uverbs3") },
-		id:    "node-missing", severity: Error, subject: "/dev/infiniband/uverbs3", reason: "in silence", fix: "udevadm trigger",
+		id:    "node-missing", severity: Error, subject: "/dev/infiniband/uverbs3",
+		reason: "in silence", fix: "udevadm trigger",
 		also: []ID{"spec-stale"},
 	},
 	{

@@ -37,7 +37,8 @@ var portFaults = []fault{
 	},
 	{
 		name: "VF without a GUID", machine: "roce-sriov", plant: func(*fake) {},
-		id: "guid-zero", severity: Warning, subject: "mlx5_9", fix: "ip link set ens1f0np0 vf 7 mac MAC\necho 0000:3b:01.1 > " +
+		id: "guid-zero", severity: Warning, subject: "mlx5_9",
+		fix: "ip link set ens1f0np0 vf 7 mac MAC\necho 0000:3b:01.1 > " +
 			"/sys/bus/pci/drivers/mlx5_core/unbind",
 		also: []ID{"port-down"},
 	},

@@ -48,7 +48,8 @@ var specFaults = []fault{
 		plant: func(f *fake) {
 			f.spec("/etc/cdi/rdma.dev-hca.json", f.newSpec(cdi.KindHCA, f.uverbs()...))
 		},
-		id: "spec-twins", severity: Error, subject: "/etc/cdi/rdma.dev-hca.json", title: "9 devices both in a .json and a .yaml",
+		id: "spec-twins", severity: Error, subject: "/etc/cdi/rdma.dev-hca.json",
+		title:  "9 devices both in a .json and a .yaml",
 		reason: "rdma.dev/hca=dev0", fix: "cdi-gen generate --output /etc/cdi/rdma.dev-hca.yaml",
 	},
 	{

@@ -211,7 +211,8 @@ func TestPlugin(t *testing.T) {
 	if len(got) != 1 || got[0].GetType() != "RLIMIT_MEMLOCK" || got[0].GetHard() != limit || got[0].GetSoft() != limit {
 		t.Errorf("limits are %v", got)
 	}
-	if env := response.GetAdjust().GetEnv(); len(env) != 1 || env[0].GetKey() != "RDMA_GID_INDEX_X" || env[0].GetValue() != "3" {
+	env := response.GetAdjust().GetEnv()
+	if len(env) != 1 || env[0].GetKey() != "RDMA_GID_INDEX_X" || env[0].GetValue() != "3" {
 		t.Errorf("variables are %v", env)
 	}
 	if diff := cmp.Diff(nri.Container{

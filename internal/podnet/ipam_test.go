@@ -67,7 +67,8 @@ func TestStatic(t *testing.T) {
 	l := podnet.Lease{Network: "roce", Container: "claim.nic.pod", Netns: "/run/netns/x", Interface: "rdma0",
 		Config: json.RawMessage(
 			`{"type": "static", "addresses": [{"address": "10.78.0.5/24", "gateway": "10.78.0.1"}, ` +
-				`{"address": "fd78::5/64"}, {"address": "10.78.9.5/32", "gateway": "169.254.1.1"}], "routes": [{"dst": "10.79.0.0/16"}, ` +
+				`{"address": "fd78::5/64"}, {"address": "10.78.9.5/32", "gateway": "169.254.1.1"}], ` +
+				`"routes": [{"dst": "10.79.0.0/16"}, ` +
 				`{"dst": "fd79::/64", "gw": "fd78::1"}, {"dst": "fd80::/64"}]}`)}
 	for range 2 {
 		got, err := ipam.Add(t.Context(), l)
@@ -80,8 +81,9 @@ func TestStatic(t *testing.T) {
 		if diff := cmp.Diff([]string{"10.78.0.1"}, texts(got.Gateways)); diff != "" { // not one that is out of reach
 			t.Errorf("gateways (-want +got):\n%s", diff)
 		}
-		if got, want := fmt.Sprint(got.Routes), "[{10.79.0.0/16 10.78.0.1} {fd79::/64 fd78::1} {fd80::/64 invalid IP}]"; got != want {
-			t.Errorf("routes %s, want %s", got, want)
+		const routes = "[{10.79.0.0/16 10.78.0.1} {fd79::/64 fd78::1} {fd80::/64 invalid IP}]"
+		if got := fmt.Sprint(got.Routes); got != routes {
+			t.Errorf("routes %s, want %s", got, routes)
 		}
 	}
 	for range 2 {

@@ -57,7 +57,7 @@ func (w *Want) route(link netlink.Link) error {
 	}
 	for _, r := range w.table() {
 		to := r.netlink(link)
-		to.Table = firstTable + link.Attrs().Index
+		to.Table = tableOf(link)
 		if err := netlink.RouteReplace(to); err != nil {
 			return fmt.Errorf("add route to %s to the interface's own table: %w", r.Destination, r.unreached(err))
 		}
@@ -134,14 +134,17 @@ func (r Route) add(link netlink.Link) error {
 			return errRouted
 		}
 	}
-	nr.Priority = firstTable + nr.LinkIndex
+	nr.Priority = tableOf(link) // as a metric: one of its own, and worse than any other
 	return netlink.RouteAdd(nr)
 }
 
+// tableOf returns the number of the routing table of an interface.
+func tableOf(link netlink.Link) int { return firstTable + link.Attrs().Index }
+
 func ruleFrom(a netip.Addr, link netlink.Link) *netlink.Rule {
 	rule := netlink.NewRule()
-	rule.Src, rule.Table, rule.Priority = ipNet(netip.PrefixFrom(a, a.BitLen())), firstTable+link.Attrs().Index, rulePriority
-	rule.Family = familyOf(a)
+	rule.Family, rule.Priority = familyOf(a), rulePriority
+	rule.Src, rule.Table = ipNet(netip.PrefixFrom(a, a.BitLen())), tableOf(link)
 	return rule
 }
 
@@ -154,7 +157,7 @@ func familyOf(a netip.Addr) int {
 
 // removeRules removes the rules of an interface. Its routes end with it.
 func removeRules(link netlink.Link) error {
-	table := &netlink.Rule{Table: firstTable + link.Attrs().Index}
+	table := &netlink.Rule{Table: tableOf(link)}
 	rules, err := whole(func() ([]netlink.Rule, error) {
 		return netlink.RuleListFiltered(netlink.FAMILY_ALL, table, netlink.RT_FILTER_TABLE)
 	})

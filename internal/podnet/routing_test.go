@@ -154,8 +154,8 @@ func parsed(list ...string) (out []netip.Prefix) {
 
 var modes = []string{podnet.Move, podnet.Macvlan}
 
-// TestRails: each rail has a subnet and a gateway of its own. What an address sends leaves by its interface, whether its
-// way is a route of the claim, which both rails have, or the gateway.
+// TestRails: each rail has a subnet and a gateway of its own. What an address sends leaves by its interface. Its way is
+// a route of the claim, which both rails have, or the gateway.
 func TestRails(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode, func(t *testing.T) {
@@ -199,7 +199,8 @@ func TestOneSubnet(t *testing.T) {
 			f.far.IP("addr add 10.78.0.11/24 dev far0")
 			f.far.IP("addr add fd78::11/64 dev far0 nodad")
 			for i := range 2 {
-				f.attach(i, podnet.Want{Mode: mode, Addresses: parsed(fmt.Sprintf("10.78.0.%d/24", 2+i), fmt.Sprintf("fd78::%d/64", 2+i))})
+				addresses := parsed(fmt.Sprintf("10.78.0.%d/24", 2+i), fmt.Sprintf("fd78::%d/64", 2+i))
+				f.attach(i, podnet.Want{Mode: mode, Addresses: addresses})
 			}
 			for i := range 2 {
 				f.expect(fmt.Sprintf("10.78.0.%d", 2+i), "10.78.0.11", fmt.Sprintf("rdma%d", i))
@@ -224,8 +225,8 @@ func TestOneSubnet(t *testing.T) {
 	}
 }
 
-// answers asks by ARP for the addresses of rdma1 and then of rdma0, and returns the interfaces of the pod that answer for
-// the first one. It waits for the right answers. As rdma0 answers in order, none of its answers is missed.
+// answers asks by ARP for the addresses of rdma1 and then of rdma0. It returns the interfaces of the pod that answer
+// for the first one. It waits for the right answers. As rdma0 answers in order, none of its answers is missed.
 func (f *fabric) answers() (by []string) {
 	f.Helper()
 	names := map[string]string{} // by hardware address

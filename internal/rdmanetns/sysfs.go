@@ -31,7 +31,8 @@ func mountSysfs() (int, error) {
 	if err := unix.FsconfigCreate(made); err != nil {
 		return -1, fmt.Errorf("fsconfig: %w", err)
 	}
-	fd, err := unix.Fsmount(made, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	const attributes = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
+	fd, err := unix.Fsmount(made, unix.FSMOUNT_CLOEXEC, attributes)
 	if err != nil {
 		return -1, fmt.Errorf("fsmount: %w", err)
 	}

@@ -259,7 +259,9 @@ func TestFindPlaces(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := cdi.Mount{HostPath: "/usr/lib/x86_64-linux-gnu/librxe-rdmav34.so", ContainerPath: "/usr/lib64/librxe-rdmav34.so"}
+		want := cdi.Mount{
+			HostPath: "/usr/lib/x86_64-linux-gnu/librxe-rdmav34.so", ContainerPath: "/usr/lib64/librxe-rdmav34.so",
+		}
 		if !slices.Contains(plan.Mounts, want) {
 			t.Errorf("no mount %v in %v", want, plan.Mounts)
 		}

@@ -85,7 +85,8 @@ func parametersOf(t *testing.T, in, fields string) string {
 // namedParameters have at most one mistake each. The field says holds what the policy says of the mistake.
 var namedParameters = []struct{ in, fields, says string }{
 	{"claim", "", ""},
-	{"claim", "memlock: 4Gi\nnodes: [verbs, cm]\nenv: [nccl, nccl-topology, nvshmem, ucx]\nlimits: {handles: 64, objects: 1M}", ""},
+	{"claim", "memlock: 4Gi\nnodes: [verbs, cm]\nenv: [nccl, nccl-topology, nvshmem, ucx]\n" +
+		"limits: {handles: 64, objects: 1M}", ""},
 	{"claim", "memlock: 65536\nnodes: null\nlimits: {handles: null}", ""},
 	{"claim", "memlock: 1.5Gi\nlimits: {objects: 1.5Ki}", ""},
 	{"claim", "memlock: 65536000m", ""},
@@ -131,7 +132,9 @@ var namedParameters = []struct{ in, fields, says string }{
 	{"claim", "network: {routes: [{gateway: 10.2.0.1}]}", "network.routes: want"},
 	{"claim", "network: {routes: [{destination: 10.2.0.0/16, gateway: 'fd00::1'}]}", "network.routes: want"},
 	{"claim", "network: {routes: [{destination: 10.2.0.0/16, dev: eth0}]}", "network.routes: want"},
-	{"class", "allow: {network: {modes: [none, move, macvlan], addresses: [10.1.0.0/16], ipam: [roce], gateways: [10.1.0.0/16], routes: [0.0.0.0/0]}}\ndefaults: {network: {mode: macvlan, ipam: roce}}", ""},
+	{"class", "allow: {network: {modes: [none, move, macvlan], addresses: [10.1.0.0/16], ipam: [roce], " +
+		"gateways: [10.1.0.0/16], routes: [0.0.0.0/0]}}\n" +
+		"defaults: {network: {mode: macvlan, ipam: roce}}", ""},
 	{"class", "allow: {network: null}\ndefaults: {network: null}", ""},
 	{"class", "allow: {network: {modes: [bond]}}", "allow.network.modes: want a list"},
 	{"class", "allow: {network: {type: x}}", "unknown field allow.network.type"},
@@ -196,14 +199,16 @@ func randomParameters(random *rand.Rand, kind string) string {
 	}
 	network := func() string {
 		return pick([]string{object(`"mode":`+pick([]string{`"move"`, `"none"`, `null`}, `"x"`, `1`), `"addresses":`+prefixes(), `"mtu":`+pick([]string{`1500`, `null`}, `1`, `"1500"`, `70000`, `1500.5`),
-			`"gateways":`+pick([]string{`["10.1.2.1","fd00::1"]`, `[]`, `null`}, `["10.1.2.1","10.1.2.2"]`, `["::ffff:10.1.1.1"]`, `["fe80::1%eth0"]`, `[""]`, `"10.1.2.1"`),
+			`"gateways":`+pick([]string{`["10.1.2.1","fd00::1"]`, `[]`, `null`}, `["10.1.2.1","10.1.2.2"]`,
+				`["::ffff:10.1.1.1"]`, `["fe80::1%eth0"]`, `[""]`, `"10.1.2.1"`),
 			`"interface":`+pick([]string{`"rdma0"`, `""`, `null`}, `"lo"`, `"a b"`, `7`), `"routes":`+pick([]string{`[{"destination":"10.2.0.0/16"}]`, `[{"destination":"fd01::/16","gateway":"fd00::1"}]`, `[]`, `null`},
 				`[{}]`, `[null]`, `[{"destination":"fd01::/16","gateway":"::ffff:10.1.1.1"}]`, `[{"destination":"10.2.0.0/16","gateway":"x"}]`)), `null`}, `"macvlan"`, `[]`)
 	}
 	settings := object(`"network":`+network(), `"memlock":`+memlock(), `"nodes":`+nodes(), `"env":`+pick([]string{`["nccl"]`, `["ucx","nccl-topology"]`, `null`}, `["mpi"]`, `["ucx","ucx"]`, `"ucx"`, `[2]`), `"limits":`+limits())
 	if kind == v1alpha1.HCAClassConfigKind {
 		allow := object(`"nodes":`+nodes(), `"memlockMax":`+memlock(), `"env":`+pick([]string{`["nccl","ucx","nccl-topology"]`, `["ucx"]`, `null`}, `"nccl"`), `"limitsMax":`+limits(),
-			`"network":`+pick([]string{object(`"modes":`+pick([]string{`["move","none"]`, `null`}, `["x"]`, `"move"`), `"addresses":`+prefixes(), `"gateways":`+prefixes(), `"routes":`+prefixes()), `null`}, `true`))
+			`"network":`+pick([]string{object(`"modes":`+pick([]string{`["move","none"]`, `null`}, `["x"]`, `"move"`),
+				`"addresses":`+prefixes(), `"gateways":`+prefixes(), `"routes":`+prefixes()), `null`}, `true`))
 		settings = object(`"allow":`+pick([]string{allow, `null`}, `[]`, `"all"`), `"defaults":`+pick([]string{settings, `null`}, `7`, `[]`))
 	}
 	meta := fmt.Sprintf(`"apiVersion":"%s","kind":"%s"`, pick([]string{v1alpha1.GroupVersion.String()}, "rdma.dev/v1", ""), pick([]string{kind}, "Config", ""))

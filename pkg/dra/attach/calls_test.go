@@ -155,8 +155,10 @@ func (p *process) each(do, how string, fault func(sysfault.Call) unix.Errno) {
 // it stays so. Other pods on the node cost nothing but the look at their records, for their addresses and when one ends.
 func TestCost(t *testing.T) {
 	for mode, want := range map[string]string{
-		"move":    "attach: send 30, openat 28, rename 2, fsync 0, flock 1, unlink 0; detach: send 16, openat 26, rename 0, fsync 0, flock 1, unlink 1",
-		"macvlan": "attach: send 19, openat 28, rename 2, fsync 0, flock 1, unlink 0; detach: send 5, openat 26, rename 0, fsync 0, flock 1, unlink 1",
+		"move": "attach: send 30, openat 28, rename 2, fsync 0, flock 1, unlink 0; " +
+			"detach: send 16, openat 26, rename 0, fsync 0, flock 1, unlink 1",
+		"macvlan": "attach: send 19, openat 28, rename 2, fsync 0, flock 1, unlink 0; " +
+			"detach: send 5, openat 26, rename 0, fsync 0, flock 1, unlink 1",
 	} {
 		p := newProcess(t, mode)
 		for i := range 20 {

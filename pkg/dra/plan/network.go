@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -64,7 +65,7 @@ func (w *words) network(d Device, facts Facts) (*Network, error) {
 	set.Overlay(w.wishes.Network)
 	path := field.NewPath("network")
 	if set.Mode == "" || set.Mode == v1alpha1.NetworkNone || d.AdminAccess {
-		if wished := w.wishes.Network; set.Mode == "" && (wished.Interface != "" || wished.Addresses != nil || wished.IPAM != "" || wished.Gateways != nil || wished.Routes != nil || wished.MTU != nil) {
+		if set.Mode == "" && !reflect.ValueOf(w.wishes.Network).IsZero() {
 			return nil, fmt.Errorf("%s: %w", path, errModeless)
 		}
 		return nil, nil

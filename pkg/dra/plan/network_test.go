@@ -29,8 +29,11 @@ func attaching() plan.Facts {
 
 const (
 	macvlanAllowed = `"allow": {"network": {"modes": ["macvlan"]}}`
-	allAllowed     = `"allow": {"network": {"modes": ["move", "macvlan"], "addresses": ["10.1.0.0/16", "fd00::/8"], "ipam": ["roce"], "gateways": ["10.1.0.0/16"], "routes": ["10.2.0.0/16"]}}`
+	allAllowed     = `"allow": {"network": {"modes": ["move", "macvlan"], "addresses": ["10.1.0.0/16", "fd00::/8"], ` +
+		`"ipam": ["roce"], "gateways": ["10.1.0.0/16"], "routes": ["10.2.0.0/16"]}}`
 )
+
+const gatewayByDefault = `, "defaults": {"network": {"mode": "macvlan", "ipam": "roce", "gateways": ["10.1.2.1"]}}`
 
 func macvlan(change func(*plan.Network)) *plan.Network {
 	n := &plan.Network{Mode: "macvlan", Interface: "rdma0"}
@@ -67,12 +70,15 @@ func TestMergeNetwork(t *testing.T) {
 		"ipam: class default":            {configs{fromClass(allAllowed + `, "defaults": {"network": {"mode": "macvlan", "ipam": "roce"}}`)}, ipam},
 		"ipam: claim over addresses":     {configs{fromClass(allAllowed + `, "defaults": {"network": {"mode": "macvlan", "addresses": ["10.1.2.3/24"]}}`), fromClaim(`"network": {"ipam": "roce"}`)}, ipam},
 		"gateways: claim within allow": {
-			configs{fromClass(allAllowed), fromClaim(`"network": {"mode": "macvlan", "addresses": ["10.1.2.3/24"], "gateways": ["10.1.2.1"]}`)},
+			configs{
+				fromClass(allAllowed),
+				fromClaim(`"network": {"mode": "macvlan", "addresses": ["10.1.2.3/24"], "gateways": ["10.1.2.1"]}`),
+			},
 			macvlan(func(n *plan.Network) { n.Addresses, n.Gateways = addressed.Addresses, gateways("10.1.2.1") }),
 		},
 		"gateways: claim over default": {
 			configs{
-				fromClass(allAllowed + `, "defaults": {"network": {"mode": "macvlan", "ipam": "roce", "gateways": ["10.1.2.1"]}}`),
+				fromClass(allAllowed + gatewayByDefault),
 				fromClaim(`"network": {"gateways": ["10.1.2.2"]}`),
 			},
 			macvlan(func(n *plan.Network) {
@@ -81,7 +87,7 @@ func TestMergeNetwork(t *testing.T) {
 		},
 		"gateways: claim wants none": {
 			configs{
-				fromClass(allAllowed + `, "defaults": {"network": {"mode": "macvlan", "ipam": "roce", "gateways": ["10.1.2.1"]}}`),
+				fromClass(allAllowed + gatewayByDefault),
 				fromClaim(`"network": {"gateways": []}`),
 			},
 			macvlan(func(n *plan.Network) {
@@ -141,25 +147,31 @@ func TestMergeNetworkRefuses(t *testing.T) {
 		node   func(*plan.Facts)
 		want   []string
 	}{
-		"no class allows it":        {claim: move, allow: `"allow": {}`, want: []string{"network.mode: Forbidden: move is more than the DeviceClass allows", "allow.network.modes"}},
-		"another mode is allowed":   {claim: move, allow: macvlanAllowed, want: []string{"network.mode: Forbidden"}},
-		"an address of others":      {claim: `"network": {"mode": "macvlan", "addresses": ["10.3.0.1/24"]}`, want: []string{"network.addresses[0]: Forbidden: 10.3.0.1/24"}},
-		"an address of a large net": {claim: `"network": {"mode": "macvlan", "addresses": ["10.1.0.1/8"]}`, want: []string{"network.addresses[0]: Forbidden"}},
-		"an address, none allowed":  {claim: `"network": {"mode": "macvlan", "addresses": ["10.1.0.1/24"]}`, allow: macvlanAllowed, want: []string{"allow.network.addresses"}},
-		"the default route":         {claim: `"network": {"mode": "macvlan", "routes": [{"destination": "0.0.0.0/0"}]}`, want: []string{"network.routes[0]: Forbidden: 0.0.0.0/0"}},
-		"half of the default route": {claim: `"network": {"mode": "macvlan", "routes": [{"destination": "128.0.0.0/1"}]}`, want: []string{"network.routes[0]: Forbidden"}},
-		"another IPAM":              {claim: `"network": {"mode": "macvlan", "ipam": "other"}`, want: []string{"network.ipam: Forbidden: other"}},
-		"an IPAM that is not there": {claim: `"network": {"mode": "macvlan", "ipam": "x"}`, allow: `"allow": {"network": {"modes": ["macvlan"], "ipam": ["x"]}}`, want: []string{`ipam: the driver's configuration on this node has no entry "x"`}},
-		"an IPAM and addresses":     {claim: `"network": {"mode": "macvlan", "ipam": "roce", "addresses": ["10.1.0.1/24"]}`, want: []string{"network.ipam: Forbidden: addresses are given already"}},
-		"the pod's own interface":   {claim: `"network": {"mode": "macvlan", "interface": "eth0"}`, want: []string{"network.interface: Invalid value", "the pod has it already"}},
-		"our name for the way":      {claim: `"network": {"mode": "macvlan", "interface": "_rdma7"}`, want: []string{"network.interface: Invalid value"}},
-		"a path":                    {claim: `"network": {"mode": "macvlan", "interface": "../eth0"}`, want: []string{"network.interface: Invalid value"}},
-		"an unknown mode":           {claim: `"network": {"mode": "ipvlan"}`, want: []string{`network.mode: Unsupported value: "ipvlan"`, `"none", "move", "macvlan"`}},
-		"an unknown field":          {claim: `"network": {"mode": "move", "type": "/bin/sh"}`, want: []string{`unknown field "network.type"`}},
-		"a small MTU":               {claim: `"network": {"mode": "macvlan", "mtu": 1}`, want: []string{"network.mtu: Invalid value"}},
-		"no prefix length":          {claim: `"network": {"mode": "macvlan", "addresses": ["10.1.0.1"]}`, want: []string{"network.addresses[0]: Invalid value", "10.1.2.3/24"}},
-		"a route with host bits":    {claim: `"network": {"mode": "macvlan", "routes": [{"destination": "10.2.0.1/24"}]}`, want: []string{"want 10.2.0.0/24"}},
-		"a gateway of another kind": {claim: `"network": {"mode": "macvlan", "routes": [{"destination": "10.2.0.0/24", "gateway": "fd00::1"}]}`, want: []string{"routes[0].gateway: Invalid value"}},
+		"no class allows it":         {claim: move, allow: `"allow": {}`, want: []string{"network.mode: Forbidden: move is more than the DeviceClass allows", "allow.network.modes"}},
+		"another mode is allowed":    {claim: move, allow: macvlanAllowed, want: []string{"network.mode: Forbidden"}},
+		"an address of others":       {claim: `"network": {"mode": "macvlan", "addresses": ["10.3.0.1/24"]}`, want: []string{"network.addresses[0]: Forbidden: 10.3.0.1/24"}},
+		"an address of a large net":  {claim: `"network": {"mode": "macvlan", "addresses": ["10.1.0.1/8"]}`, want: []string{"network.addresses[0]: Forbidden"}},
+		"an address, none allowed":   {claim: `"network": {"mode": "macvlan", "addresses": ["10.1.0.1/24"]}`, allow: macvlanAllowed, want: []string{"allow.network.addresses"}},
+		"the default route":          {claim: `"network": {"mode": "macvlan", "routes": [{"destination": "0.0.0.0/0"}]}`, want: []string{"network.routes[0]: Forbidden: 0.0.0.0/0"}},
+		"half of the default route":  {claim: `"network": {"mode": "macvlan", "routes": [{"destination": "128.0.0.0/1"}]}`, want: []string{"network.routes[0]: Forbidden"}},
+		"another IPAM":               {claim: `"network": {"mode": "macvlan", "ipam": "other"}`, want: []string{"network.ipam: Forbidden: other"}},
+		"an IPAM that is not there":  {claim: `"network": {"mode": "macvlan", "ipam": "x"}`, allow: `"allow": {"network": {"modes": ["macvlan"], "ipam": ["x"]}}`, want: []string{`ipam: the driver's configuration on this node has no entry "x"`}},
+		"an IPAM and addresses":      {claim: `"network": {"mode": "macvlan", "ipam": "roce", "addresses": ["10.1.0.1/24"]}`, want: []string{"network.ipam: Forbidden: addresses are given already"}},
+		"the pod's own interface":    {claim: `"network": {"mode": "macvlan", "interface": "eth0"}`, want: []string{"network.interface: Invalid value", "the pod has it already"}},
+		"our name for the way":       {claim: `"network": {"mode": "macvlan", "interface": "_rdma7"}`, want: []string{"network.interface: Invalid value"}},
+		"a path":                     {claim: `"network": {"mode": "macvlan", "interface": "../eth0"}`, want: []string{"network.interface: Invalid value"}},
+		"an unknown mode":            {claim: `"network": {"mode": "ipvlan"}`, want: []string{`network.mode: Unsupported value: "ipvlan"`, `"none", "move", "macvlan"`}},
+		"an unknown field":           {claim: `"network": {"mode": "move", "type": "/bin/sh"}`, want: []string{`unknown field "network.type"`}},
+		"a small MTU":                {claim: `"network": {"mode": "macvlan", "mtu": 1}`, want: []string{"network.mtu: Invalid value"}},
+		"no prefix length":           {claim: `"network": {"mode": "macvlan", "addresses": ["10.1.0.1"]}`, want: []string{"network.addresses[0]: Invalid value", "10.1.2.3/24"}},
+		"a route with host bits":     {claim: `"network": {"mode": "macvlan", "routes": [{"destination": "10.2.0.1/24"}]}`, want: []string{"want 10.2.0.0/24"}},
+		"a gateway of another kind":  {claim: `"network": {"mode": "macvlan", "routes": [{"destination": "10.2.0.0/24", "gateway": "fd00::1"}]}`, want: []string{"routes[0].gateway: Invalid value"}},
+		"no mode":                    {claim: `"network": {"interface": "rdma0"}`, want: []string{"network: the mode is none"}},
+		"a share is moved":           {device: "shared-pci-0000-3b-00-0", claim: move, want: []string{"network: move takes the HCA's interface away from all others", "macvlan"}},
+		"a group":                    {device: "group-all", claim: move, want: []string{"network: a group has several HCAs"}},
+		"the function is Multus's":   {device: "pci-0000-29-00-0", claim: move, want: []string{"example.com/roce (resourceName of its rule)", "leave network out of the claim"}},
+		"nobody attaches interfaces": {claim: move, node: nobody, want: []string{"--attach-interfaces", "network.attachInterfaces"}},
+
 		"a gateway of others": {
 			claim: `"network": {"mode": "macvlan", "addresses": ["10.1.0.1/24"], "gateways": ["10.3.0.1"]}`,
 			want:  []string{"network.gateways[0]: Forbidden: 10.3.0.1", "allow.network.gateways"},
@@ -169,17 +181,13 @@ func TestMergeNetworkRefuses(t *testing.T) {
 			want: []string{"network.gateways[0]: Forbidden"},
 		},
 		"two gateways of a family": {
-			claim: `"network": {"mode": "macvlan", "gateways": ["10.1.0.1", "10.1.0.2"]}`, want: []string{"network.gateways[1]: Invalid value"},
+			claim: `"network": {"mode": "macvlan", "gateways": ["10.1.0.1", "10.1.0.2"]}`,
+			want:  []string{"network.gateways[1]: Invalid value"},
 		},
 		"a gateway out of reach": {
 			claim: `"network": {"mode": "macvlan", "addresses": ["10.1.0.1/24"], "gateways": ["10.1.9.1"]}`,
 			want:  []string{"network: gateways: 10.1.9.1 is in no network of network.addresses"},
 		},
-		"no mode":                    {claim: `"network": {"interface": "rdma0"}`, want: []string{"network: the mode is none"}},
-		"a share is moved":           {device: "shared-pci-0000-3b-00-0", claim: move, want: []string{"network: move takes the HCA's interface away from all others", "macvlan"}},
-		"a group":                    {device: "group-all", claim: move, want: []string{"network: a group has several HCAs"}},
-		"the function is Multus's":   {device: "pci-0000-29-00-0", claim: move, want: []string{"example.com/roce (resourceName of its rule)", "leave network out of the claim"}},
-		"nobody attaches interfaces": {claim: move, node: nobody, want: []string{"--attach-interfaces", "network.attachInterfaces"}},
 	} {
 		device, allow, node := tc.device, tc.allow, attaching()
 		if device == "" {

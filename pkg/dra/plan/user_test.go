@@ -79,7 +79,8 @@ func checkUserEdits(t *testing.T, edits specs.ContainerEdits) {
 	for _, e := range edits.Env {
 		name, _, _ := strings.Cut(e, "=")
 		known := []string{
-			"NCCL_IB_HCA", "NVSHMEM_HCA_LIST", "NVSHMEM_ENABLE_NIC_PE_MAPPING", "UCX_NET_DEVICES", "RDMA_DEVICE_PCI_0000_18_00_0",
+			"NCCL_IB_HCA", "NVSHMEM_HCA_LIST", "NVSHMEM_ENABLE_NIC_PE_MAPPING", "UCX_NET_DEVICES",
+			"RDMA_DEVICE_PCI_0000_18_00_0",
 		}
 		if !slices.Contains(known, name) {
 			t.Errorf("variable %s", e)

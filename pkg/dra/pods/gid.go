@@ -37,8 +37,8 @@ const (
 // gidIndexes returns the variables with the GID indexes of a container's interfaces. It returns none for an HCA with
 // two interfaces in the pod, and replaces no variable of the container. It needs no lock.
 func (s *interfaces) gidIndexes(ctx context.Context, pod nri.Pod, c nri.Container) map[string]string {
-	if s.cfg.Attacher == nil || pod.Netns == "" {
-		return nil
+	if s.cfg.Attacher == nil || pod.Netns == "" || !hasInterface(c) {
+		return nil // most containers: without a look at the records
 	}
 	ctx, cancel := context.WithTimeout(ctx, claims.HalfOf(ctx, gidWait))
 	defer cancel()
@@ -90,6 +90,11 @@ func (s *interfaces) addressIn(pod nri.Pod, claim types.UID, device string) (a n
 		}
 	}
 	return a
+}
+
+// hasInterface reports whether a container has the variable of any interface.
+func hasInterface(c nri.Container) bool {
+	return slices.ContainsFunc(c.Env, func(v string) bool { return strings.HasPrefix(v, plan.InterfaceVariable("")) })
 }
 
 func hasVariable(c nri.Container, name string) bool {

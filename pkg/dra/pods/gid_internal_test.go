@@ -10,8 +10,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// TestFindGID: the GID of an address is found by its value and type, at whichever port. Link-local GIDs, unused entries and
-// RoCE v1 are none.
+// TestFindGID: the GID of an address is found by its value and type, at whichever port. Link-local GIDs, unused entries
+// and RoCE v1 are none.
 func TestFindGID(t *testing.T) {
 	sys := fstest.MapFS{}
 	entry := func(port, index int, gid, kind string) {
@@ -37,7 +37,9 @@ func TestFindGID(t *testing.T) {
 
 func TestHasVariable(t *testing.T) {
 	c := nri.Container{Env: []string{"RDMA_GID_INDEX_A_1=3", "EMPTY="}}
-	for name, want := range map[string]bool{"RDMA_GID_INDEX_A_1": true, "RDMA_GID_INDEX_A": false, "EMPTY": true, "": false} {
+	for name, want := range map[string]bool{
+		"RDMA_GID_INDEX_A_1": true, "RDMA_GID_INDEX_A": false, "EMPTY": true, "": false,
+	} {
 		if got := hasVariable(c, name); got != want {
 			t.Errorf("%q: %t, want %t", name, got, want)
 		}

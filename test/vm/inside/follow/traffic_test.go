@@ -111,7 +111,8 @@ func (e end) sent(t *testing.T) int { return e.link(t).Stats.Tx.Packets }
 func write(t *testing.T, server, client end) {
 	t.Helper()
 	command := func(e end) string {
-		return fmt.Sprintf(`timeout 100 ib_write_bw 2>&1 -d %s -x "$RDMA_GID_INDEX_%s" -F -n 5 -s 1024`, e.ibdev, e.variable(t))
+		const format = `timeout 100 ib_write_bw 2>&1 -d %s -x "$RDMA_GID_INDEX_%s" -F -n 5 -s 1024`
+		return fmt.Sprintf(format, e.ibdev, e.variable(t))
 	}
 	listen, listening := command(server), make(chan string, 1)
 	go func() {
