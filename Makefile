@@ -4,7 +4,7 @@ SHELL := /bin/sh
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 IMAGE ?= ghcr.io/rdma-dev/dra-driver-rdma:$(VERSION)
 LDFLAGS := -s -w -X github.com/rdma-dev/dra-driver-rdma/internal/version.Version=$(VERSION) -X main.version=$(VERSION)
-# grpcnotrace leaves templates out, with which the linker would keep every method of every type (docs/performance.md).
+# grpcnotrace leaves templates out, with which the linker would keep every method of every type (docs/dev/benchmarks.md).
 TAGS := grpcnotrace
 # The programs of the embedded cluster are built with the same flags, so what they share is compiled once
 # (test/cluster/internal/artifacts says what they save).
@@ -63,8 +63,8 @@ vm-test: packages ## real RDMA traffic in containers, in a virtual machine with 
 	hack/as-root.sh go -C test/vm test -count=1 -p 1 -timeout 40m ./...
 
 .PHONY: bench
-bench: build ## what the driver costs over floors: bin/bench.txt for benchstat, and docs/performance.md
-	hack/as-root.sh go -C test/bench run ./cmd/bench -output $(CURDIR)/bin/bench.txt -report $(CURDIR)/docs/performance.md
+bench: build ## what the driver costs over floors: bin/bench.txt for benchstat, and docs/dev/benchmarks.md
+	hack/as-root.sh go -C test/bench run ./cmd/bench -output $(CURDIR)/bin/bench.txt -report $(CURDIR)/docs/dev/benchmarks.md
 
 .PHONY: microbench
 microbench: ## the benchmarks of the main module's packages

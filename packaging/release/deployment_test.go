@@ -29,7 +29,7 @@ func released(t *testing.T) map[string]string {
 }
 
 // TestPruned: what is released has no templates, with which the linker keeps every method of every
-// type (docs/performance.md).
+// type (docs/dev/benchmarks.md).
 func TestPruned(t *testing.T) {
 	for program, path := range released(t) {
 		data, err := os.ReadFile(path)

@@ -119,10 +119,10 @@ func TestDocument(t *testing.T) {
 	limits := budget.Default()
 	perMinute := int(time.Minute / limits.Spacing)
 	for _, want := range []string{
-		fmt.Sprintf("**%d at once**, which come back within a minute", limits.AtOnce),
+		fmt.Sprintf("**%d at once**. They refill within a minute", limits.AtOnce),
 		fmt.Sprintf("**%d a minute** beyond that", perMinute),
-		fmt.Sprintf("a span of %d s of its own", limits.Spacing/time.Second),
-		fmt.Sprintf("%d,%03d requests a\n  second", 5000*perMinute/60/1000, (5000*perMinute+30)/60%1000),
+		fmt.Sprintf("in its own span of %d s", limits.Spacing/time.Second),
+		fmt.Sprintf("%d,%03d requests a second", 5000*perMinute/60/1000, (5000*perMinute+30)/60%1000),
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("docs/performance.md does not say %q", want)
