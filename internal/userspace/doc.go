@@ -24,4 +24,8 @@
 //
 // A plan never mounts the host's glibc. It records what the libraries need from the image's glibc, and [CheckImage]
 // compares this with an unpacked image.
+//
+// Two other ways were rejected. LD_LIBRARY_PATH in a CDI spec replaces the image's own value, and does not apply to the
+// providers. A hook that runs ldconfig, as nvidia-ctk has, adds a program to every container start and finds nothing
+// more.
 package userspace

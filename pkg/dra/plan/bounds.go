@@ -14,8 +14,8 @@ import (
 
 // These constants bound, in bytes, what the driver writes on its node for one claim, and for all claims of the node.
 // The files are on a tmpfs, so they take the node's memory. A claim of eight HCAs takes some 15 KiB. 32 devices with 16
-// addresses and 32 routes each take 200 KiB of record. docs/security.md has the table, including the bounds of others
-// on status and events.
+// addresses and 32 routes each take 200 KiB of record. docs/dev/threats.md has the table, including the bounds of
+// others on status and events.
 const (
 	MaxRecord = 256 << 10 // the record of a claim
 	MaxSpec   = 1 << 20   // its CDI spec
