@@ -41,7 +41,7 @@ var earlyModuleNames = []string{"virtio_pci", "virtio_blk", "crc32c_generic", "e
 var kernelModules = []string{
 	"virtio_net", "virtio_console", "virtio_rng", "9p", "9pnet_virtio", "overlay", "fuse", "loop",
 	// Network devices, for RDMA devices and containers.
-	"dummy", "veth", "bridge", "br_netfilter", "macvlan", "ipvlan", "8021q", "tun", "e1000e",
+	"dummy", "veth", "bridge", "br_netfilter", "macvlan", "ipvlan", "8021q", "bonding", "tun", "e1000e",
 	// RDMA. The crc32 modules are asked for by name when a soft-RoCE device is made.
 	"ib_core", "ib_uverbs", "ib_umad", "ib_cm", "iw_cm", "rdma_cm", "rdma_ucm", "rdma_rxe",
 	"libcrc32c", "crc32_generic", "crc32_pclmul",
