@@ -36,11 +36,12 @@ type Settings struct {
 	// cm (rdma_cm), and where the class allows them mad (umadN of every port) and sm
 	// (issmN of every port). Defaults to verbs and cm.
 	Nodes []string `json:"nodes,omitempty" jsonschema:"uniqueItems=true,enum=verbs,enum=cm,enum=mad,enum=sm"`
-	// Env are libraries that the driver configures by environment variables: nccl sets
-	// NCCL_IB_HCA, nvshmem sets NVSHMEM_HCA_LIST and ucx sets UCX_NET_DEVICES to exactly the claim's HCAs.
+	// Env are libraries that the driver configures by environment variables: libfabric sets
+	// FI_VERBS_DEVICE_NAME, nccl sets NCCL_IB_HCA, nvshmem sets NVSHMEM_HCA_LIST and ucx sets UCX_NET_DEVICES
+	// to the claim's HCAs.
 	// nccl-topology sets NCCL_TOPO_FILE to a file with the positions of these HCAs and the host's GPUs. They
 	// replace variables of the same name in the pod.
-	Env []string `json:"env,omitempty" jsonschema:"uniqueItems=true,enum=nccl,enum=nccl-topology,enum=nvshmem,enum=ucx"`
+	Env []string `json:"env,omitempty" jsonschema:"uniqueItems=true,enum=libfabric,enum=nccl,enum=nccl-topology,enum=nvshmem,enum=ucx"`
 	// Limits are the bounds of what each container holds of an HCA. They may lower the limits of a claim's
 	// share of a shared HCA, but not raise them. Defaults to the claim's share; without a share
 	// there is no limit.
@@ -70,7 +71,7 @@ type Allow struct {
 	// a process may raise its own limit to the hard one. Defaults to unlimited.
 	MemlockMax *Memlock `json:"memlockMax,omitempty"`
 	// Env are the libraries that a claim may request. Defaults to all.
-	Env []string `json:"env,omitempty" jsonschema:"uniqueItems=true,enum=nccl,enum=nccl-topology,enum=nvshmem,enum=ucx"`
+	Env []string `json:"env,omitempty" jsonschema:"uniqueItems=true,enum=libfabric,enum=nccl,enum=nccl-topology,enum=nvshmem,enum=ucx"`
 	// LimitsMax are the highest limits that a claim may request. A claim without limits gets them.
 	// Defaults to no bound where something else sets a limit; elsewhere a claim may not request
 	// one.
@@ -81,6 +82,7 @@ type Allow struct {
 
 // Libraries that Settings.Env knows.
 const (
+	EnvLibfabric    = "libfabric"
 	EnvNCCL         = "nccl"
 	EnvNCCLTopology = "nccl-topology"
 	EnvNVSHMEM      = "nvshmem"

@@ -38,7 +38,7 @@ func (s *Settings) validate(path *field.Path) field.ErrorList {
 	return append(errs, validateNames(s.Env, libraries, path.Child("env"))...)
 }
 
-var libraries = []string{EnvNCCL, EnvNCCLTopology, EnvNVSHMEM, EnvUCX}
+var libraries = []string{EnvLibfabric, EnvNCCL, EnvNCCLTopology, EnvNVSHMEM, EnvUCX}
 
 // validateNames returns an error for each name that is not supported or a duplicate.
 func validateNames[T ~string](names []string, supported []T, path *field.Path) field.ErrorList {

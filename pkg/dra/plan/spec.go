@@ -157,6 +157,9 @@ func libraryEnv(libraries []string, hcas []*rdma.HCA) []string {
 	var env []string
 	for _, library := range libraries {
 		switch library {
+		case v1alpha1.EnvLibfabric:
+			// Libfabric takes the names as prefixes: mlx5_1 also selects mlx5_10, which the container cannot open.
+			env = append(env, "FI_VERBS_DEVICE_NAME="+strings.Join(ibdevs, ","))
 		case v1alpha1.EnvNCCL:
 			// The second "=" asks NCCL for exact names: mlx5_1 would match mlx5_10.
 			env = append(env, "NCCL_IB_HCA=="+strings.Join(ibdevs, ","))

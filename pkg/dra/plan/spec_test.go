@@ -32,7 +32,7 @@ func TestSpecGolden(t *testing.T) {
 		{
 			"several-with-env", "hgx-h100",
 			results{result("nics", "pci-0000-29-00-0"), result("nics", "pci-0000-19-00-0")},
-			configs{fromClaim(`"env": ["nccl", "nvshmem", "ucx"]`)}, hook,
+			configs{fromClaim(`"env": ["libfabric", "nccl", "nvshmem", "ucx"]`)}, hook,
 		},
 		{
 			"nccl-topology", "hgx-h100", results{result("a", "pci-0000-29-00-0"), result("b", "pci-0000-19-00-0")},
