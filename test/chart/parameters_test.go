@@ -85,7 +85,7 @@ func parametersOf(t *testing.T, in, fields string) string {
 // namedParameters have at most one mistake each. The field says holds what the policy says of the mistake.
 var namedParameters = []struct{ in, fields, says string }{
 	{"claim", "", ""},
-	{"claim", "memlock: 4Gi\nnodes: [verbs, cm]\nenv: [libfabric, nccl, nccl-topology, nvshmem, ucx]\n" +
+	{"claim", "memlock: 4Gi\nnodes: [verbs, cm]\nenv: [libfabric, nccl, nccl-gid-index, nccl-topology, nvshmem, ucx]\n" +
 		"limits: {handles: 64, objects: 1M}", ""},
 	{"claim", "memlock: 65536\nnodes: null\nlimits: {handles: null}", ""},
 	{"claim", "memlock: 1.5Gi\nlimits: {objects: 1.5Ki}", ""},
@@ -104,7 +104,7 @@ var namedParameters = []struct{ in, fields, says string }{
 	{"claim", "nodes: [verbs, umad]", "nodes: want a list of verbs, cm, mad, sm"},
 	{"claim", "nodes: verbs", "nodes: want a list"},
 	{"claim", "nodes: [cm, cm]", "nodes: want a list of verbs, cm, mad, sm, each at most once"},
-	{"claim", "env: [mpi]", "env: want a list of libfabric, nccl, nccl-topology, nvshmem, ucx"},
+	{"claim", "env: [mpi]", "env: want a list of libfabric, libfabric-gid-index, nccl, nccl-gid-index, nccl-topology, nvshmem, nvshmem-gid-index, ucx, ucx-gid-index"},
 	{"claim", "limits: 8", "limits: want an object"},
 	{"claim", "limits: {qps: 8}", "unknown field limits.qps"},
 	{"claim", "limits: {handles: 0}", "limits: want whole numbers from 1"},
@@ -152,7 +152,7 @@ var namedParameters = []struct{ in, fields, says string }{
 	{"class", "allow: {nodes: [issm]}", "allow.nodes: want a list"},
 	{"class", "allow: {env: [nccl]}\ndefaults: {env: [nccl]}", ""},
 	{"class", "allow: {env: []}", ""},
-	{"class", "allow: {env: [mpi]}", "allow.env: want a list of libfabric, nccl, nccl-topology, nvshmem, ucx"},
+	{"class", "allow: {env: [mpi]}", "allow.env: want a list of libfabric, libfabric-gid-index, nccl, nccl-gid-index, nccl-topology, nvshmem, nvshmem-gid-index, ucx, ucx-gid-index"},
 	{"class", "allow: {env: [ucx]}\ndefaults: {env: [nccl-topology]}", "defaults.env: more than allow.env allows"},
 	{"class", "allow: {umad: true}", "unknown field allow.umad"},
 	{"class", "allow: {limitsMax: {objects: many}}", "allow.limitsMax: want whole numbers"},

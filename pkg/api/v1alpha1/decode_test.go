@@ -147,7 +147,8 @@ func TestDecodeErrors(t *testing.T) {
 		{"nodes twice", claimJSON(`"nodes": ["verbs", "verbs"]`), []string{`nodes[1]: Duplicate value: "verbs"`}},
 		{"nodes string", claimJSON(`"nodes": "verbs"`), []string{"nodes", "cannot unmarshal string"}},
 		{"env word", claimJSON(`"env": ["mpi"]`), []string{`env[0]: Unsupported value: "mpi"`,
-			`"libfabric", "nccl", "nccl-topology", "nvshmem", "ucx"`}},
+			`"libfabric", "libfabric-gid-index", "nccl", "nccl-gid-index", "nccl-topology", "nvshmem", "nvshmem-gid-index", ` +
+				`"ucx", "ucx-gid-index"`}},
 		{"env twice", claimJSON(`"env": ["ucx", "ucx"]`), []string{`env[1]: Duplicate value: "ucx"`}},
 		{"allowed env word", classJSON(`"allow": {"env": ["mpi"]}`), []string{`allow.env[0]: Unsupported value: "mpi"`}},
 		{

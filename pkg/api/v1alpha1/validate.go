@@ -20,7 +20,7 @@ func (c *HCAClassConfig) Validate() field.ErrorList {
 		errs = append(errs, field.Invalid(field.NewPath("allow", "memlockMax"), *c.Allow.MemlockMax,
 			"want unlimited or a quantity of bytes"))
 	}
-	errs = append(errs, validateNames(c.Allow.Env, libraries, field.NewPath("allow", "env"))...)
+	errs = append(errs, validateNames(c.Allow.Env, EnvWords, field.NewPath("allow", "env"))...)
 	errs = append(errs, c.Allow.LimitsMax.validate(field.NewPath("allow", "limitsMax"))...)
 	errs = append(errs, c.Allow.Network.validate(field.NewPath("allow", "network"))...)
 	errs = append(errs, c.Defaults.validate(field.NewPath("defaults"))...)
@@ -35,10 +35,8 @@ func (s *Settings) validate(path *field.Path) field.ErrorList {
 	errs = append(errs, validateMemlock(s.Memlock, path.Child("memlock"))...)
 	errs = append(errs, s.Limits.validate(path.Child("limits"))...)
 	errs = append(errs, s.Network.validate(path.Child("network"))...)
-	return append(errs, validateNames(s.Env, libraries, path.Child("env"))...)
+	return append(errs, validateNames(s.Env, EnvWords, path.Child("env"))...)
 }
-
-var libraries = []string{EnvLibfabric, EnvNCCL, EnvNCCLTopology, EnvNVSHMEM, EnvUCX}
 
 // validateNames returns an error for each name that is not supported or a duplicate.
 func validateNames[T ~string](names []string, supported []T, path *field.Path) field.ErrorList {

@@ -126,8 +126,11 @@ func owners(h *rdma.HCA, nodes []rdma.Node) (out []cdi.NodeOwner) {
 // deviceEnv returns the variable with the kernel's name of an HCA: RDMA_DEVICE_PCI_0000_3B_00_0=mlx5_0. The variable is
 // named after the HCA, in shared use too, so that the HCAs of a container do not overwrite each other's variables.
 func deviceEnv(h *rdma.HCA) string {
-	return variable("RDMA_DEVICE_", h.Name) + "=" + h.IBDev
+	return DeviceVariable(h.Name) + "=" + h.IBDev
 }
+
+// DeviceVariable returns the name of the variable with the kernel's name of an HCA.
+func DeviceVariable(hca string) string { return variable("RDMA_DEVICE_", hca) }
 
 // InterfaceVariable returns the name of the variable with the interface of an HCA in the pod:
 // RDMA_INTERFACE_PCI_0000_3B_00_0=rdma0.
@@ -136,6 +139,25 @@ func InterfaceVariable(hca string) string { return variable("RDMA_INTERFACE_", h
 // GIDIndexVariable returns the name of the variable with the index of the GID of this interface's IPv4 address:
 // RDMA_GID_INDEX_PCI_0000_3B_00_0=3.
 func GIDIndexVariable(hca string) string { return variable("RDMA_GID_INDEX_", hca) }
+
+// gidIndexVariables has, by the words of env, the variables with the GID index of all HCAs of a container.
+var gidIndexVariables = map[string]string{
+	v1alpha1.EnvLibfabricGIDIndex: "FI_VERBS_GID_IDX",
+	v1alpha1.EnvNCCLGIDIndex:      "NCCL_IB_GID_INDEX",
+	v1alpha1.EnvNVSHMEMGIDIndex:   "NVSHMEM_IB_GID_INDEX",
+	v1alpha1.EnvUCXGIDIndex:       "UCX_IB_GID_INDEX",
+}
+
+// GIDIndexVariables returns the variables with a GID index that the words of env ask for, in order. They are in no
+// CDI spec: the index is known when a container is created.
+func (s Settings) GIDIndexVariables() (names []string) {
+	for _, word := range s.Env {
+		if name := gidIndexVariables[word]; name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
 
 func variable(prefix, hca string) string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(hca, "-", "_"))

@@ -60,7 +60,7 @@ func (s *Pods) Trouble() error {
 
 // Adjust implements nri.Handler.
 func (s *Pods) Adjust(ctx context.Context, pod nri.Pod, c nri.Container) nri.Adjustment {
-	return nri.Adjustment{Memlock: memlock(c), Env: s.interfaces.gidIndexes(ctx, pod, c)}
+	return nri.Adjustment{Memlock: memlock(c), Env: s.gids.variables(ctx, pod, c)}
 }
 
 // memlock returns the limit that the hooks of the container's claims would set, nil for none. A limit in the OCI spec

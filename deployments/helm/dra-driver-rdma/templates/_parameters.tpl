@@ -11,7 +11,7 @@
 {{- $in := dict "in" "variables.settings" "path" . }}
 {{- include "rdma.validateMemlock" (merge (dict "field" "memlock" "words" (list "unlimited" "inherit")) $in) }}
 {{ include "rdma.validateWords" (merge (dict "field" "nodes" "words" (list "verbs" "cm" "mad" "sm")) $in) }}
-{{ include "rdma.validateWords" (merge (dict "field" "env" "words" (list "libfabric" "nccl" "nccl-topology" "nvshmem" "ucx")) $in) }}
+{{ include "rdma.validateWords" (merge (dict "field" "env" "words" (list "libfabric" "libfabric-gid-index" "nccl" "nccl-gid-index" "nccl-topology" "nvshmem" "nvshmem-gid-index" "ucx" "ucx-gid-index")) $in) }}
 {{ include "rdma.validateLimits" (merge (dict "field" "limits") $in) }}
 {{ include "rdma.validateNetwork" . }}
 {{- end }}
