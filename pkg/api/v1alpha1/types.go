@@ -42,7 +42,8 @@ type Settings struct {
 	// nccl-topology sets NCCL_TOPO_FILE to a file with the positions of these HCAs and the host's GPUs. They
 	// replace variables of the same name in the pod. The words with gid-index set the variable with the GID index of
 	// a library, where all HCAs of a container have the same index and the pod does not set the variable.
-	Env Libraries `json:"env,omitempty"`
+	Env   Libraries `json:"env,omitempty"`
+	Marks `json:",inline"`
 	// Limits are the bounds of what each container holds of an HCA. They may lower the limits of a claim's
 	// share of a shared HCA, but not raise them. Defaults to the claim's share; without a share
 	// there is no limit.
@@ -72,7 +73,8 @@ type Allow struct {
 	// a process may raise its own limit to the hard one. Defaults to unlimited.
 	MemlockMax *Memlock `json:"memlockMax,omitempty"`
 	// Env are the libraries that a claim may request. Defaults to all.
-	Env Libraries `json:"env,omitempty"`
+	Env        Libraries `json:"env,omitempty"`
+	AllowMarks `json:",inline"`
 	// LimitsMax are the highest limits that a claim may request. A claim without limits gets them.
 	// Defaults to no bound where something else sets a limit; elsewhere a claim may not request
 	// one.

@@ -64,7 +64,7 @@ func (p *Plan) Spec(snap *rdma.Snapshot, hook HookOptions) (*specs.Spec, error) 
 		if devices[i], err = p.device(d, hcas[i], snap, hook); err != nil {
 			return nil, err
 		}
-		devices[i].Env = append(devices[i].Env, libraryEnv(d.Settings.Env, slices.Concat(hcas...))...)
+		devices[i].Env = append(devices[i].Env, libraryEnv(d.Settings, slices.Concat(hcas...))...)
 		if p.NCCLTopology != "" && d.wantsTopology() {
 			devices[i].Env = append(devices[i].Env, ncclTopologyVariable+"="+NCCLTopologyPath)
 			devices[i].Mounts = append(devices[i].Mounts, cdi.Mount{HostPath: p.NCCLTopology, ContainerPath: NCCLTopologyPath})
@@ -164,8 +164,8 @@ func variable(prefix, hca string) string {
 }
 
 // libraryEnv returns the variables that configure libraries for all HCAs of a claim. Every device has the same value,
-// because a container with several devices keeps only the last one.
-func libraryEnv(libraries []string, hcas []*rdma.HCA) []string {
+// because a container with several devices keeps only the last one. checkMarks has compared the marks.
+func libraryEnv(set Settings, hcas []*rdma.HCA) []string {
 	var ibdevs, ports []string
 	for _, h := range hcas {
 		if slices.Contains(ibdevs, h.IBDev) {
@@ -177,7 +177,7 @@ func libraryEnv(libraries []string, hcas []*rdma.HCA) []string {
 		}
 	}
 	var env []string
-	for _, library := range libraries {
+	for _, library := range set.Env {
 		switch library {
 		case v1alpha1.EnvLibfabric:
 			// Libfabric takes the names as prefixes: mlx5_1 also selects mlx5_10, which the container cannot open.
@@ -191,6 +191,7 @@ func libraryEnv(libraries []string, hcas []*rdma.HCA) []string {
 		case v1alpha1.EnvUCX:
 			env = append(env, "UCX_NET_DEVICES="+strings.Join(ports, ","))
 		}
+		env = append(env, markEnv(library, set.Marks)...)
 	}
 	return env
 }

@@ -28,6 +28,7 @@ func FuzzUser(f *testing.F) {
 		`"nodes": ["verbs"], "nodes": ["verbs", "mad"]`, `"nodes": ["verbs", "cm"]`,
 		`"mounts": [{"hostPath": "/", "containerPath": "/host"}]`, `"userspace": "host"`, `"deviceNodes": [{"path": "/dev/mem"}]`, `"hooks": []`,
 		`"env": ["libfabric", "nccl", "nvshmem", "ucx", "ucx-gid-index"]`, `"env": ["LD_PRELOAD=/x"]`, `"env": {"LD_PRELOAD": "/x"}`,
+		`"trafficClass": 106, "env": ["nccl", "ucx"]`, `"serviceLevel": 15, "env": ["nvshmem"]`, `"trafficClass": -1`,
 		`"limits": {"handles": 11}`, `"limits": {"handles": "1k", "objects": "1G"}`, `"limits": {"handles": 5}`, `"limits": {"handles": -1}`,
 		`"allow": {"nodes": ["mad"]}`, `"defaults": {"nodes": ["mad"]}`, `"allow": {"memlockMax": "unlimited"}`, `"kind": "HCAClassConfig", "allow": {"nodes": ["mad"]}`,
 	} {
