@@ -87,7 +87,7 @@ func (g *gids) variables(ctx context.Context, pod nri.Pod, c nri.Container) map[
 		i, name := g.index(ctx, pod, hca, addresses), plan.GIDIndexVariable(hca)
 		indexes[plan.DeviceVariable(hca)] = i
 		switch {
-		case i.err != nil && len(addresses) == 1:
+		case i.err != nil && len(addresses) == 1 && !errors.Is(i.err, errNotRoCE):
 			klog.FromContext(ctx).Error(i.err, "A container starts without the GID index of its interface",
 				"pod", klog.KRef(pod.Namespace, pod.Name), "container", c.Name, "variable", name)
 		case i.err == nil && !hasVariable(c, name):
