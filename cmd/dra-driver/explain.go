@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -22,7 +23,7 @@ var explainCodes = exitcode.List{
 }
 
 func newExplain(env func(string) string) *cobra.Command {
-	var config, hostRoot, output string
+	var config, hostRoot, output, nriSocket string
 	var moveDevices bool
 	var interfaces interfaceFlags
 	cmd := &cobra.Command{
@@ -68,6 +69,7 @@ The driver's log reports this, and features that the API server lacks.
 					return pods.UsableInterface(cfg.Interfaces, h, mode)
 				})
 			}
+			report.GIDIndexes = notTold(nriSocket)
 			return report.Write(cmd.OutOrStdout(), output)
 		},
 	}
@@ -78,6 +80,20 @@ The driver's log reports this, and features that the API server lacks.
 		"namespace mode; needs the host's network, CAP_NET_ADMIN and CAP_SYS_ADMIN")
 	interfaces.registerHost(f, env, "show which network interface claims can have of each HCA, as a driver with this "+
 		"flag; needs the host's network and CAP_SYS_ADMIN")
+	f.StringVar(&nriSocket, "nri-socket", "", "say what containers are told by a driver with this flag (default none)")
 	f.StringVarP(&output, "output", "o", "table", "`FORMAT`: table, json or yaml")
 	return cmd
+}
+
+// notTold returns why containers are not told GID indexes, "" if they are.
+func notTold(nriSocket string) string {
+	const consequence = "containers are not told the GID indexes of their interfaces: they have neither " +
+		"RDMA_GID_INDEX_<HCA> nor the variables of the words with gid-index in env"
+	if nriSocket == "" {
+		return "the driver has no --nri-socket, so " + consequence
+	}
+	if _, err := os.Stat(nriSocket); err != nil {
+		return fmt.Sprintf("the container runtime has no NRI at --nri-socket %q (%v), so %s", nriSocket, err, consequence)
+	}
+	return ""
 }

@@ -82,11 +82,19 @@ func TestExplain(t *testing.T) {
 	host := drivertest.NewHost(t, "roce-sriov")
 	code, stdout, stderr := invoke(t, nil, "explain", "--host-root", host.Root, "--config", "testdata/shared.yaml")
 	if code != exitOK || stderr != "" || !strings.Contains(stdout, "shared-pci-0000-3b-00-0") ||
-		strings.Count(stdout, "no rdma cgroup controller") != 1 {
+		strings.Count(stdout, "no rdma cgroup controller") != 1 || !strings.Contains(stdout, "the driver has no --nri-socket, so") {
 		t.Errorf("exit code %d, stderr %q, stdout:\n%s", code, stderr, stdout)
 	}
-	code, stdout, _ = invoke(t, nil, "explain", "--host-root", host.Root, "-o", "json")
-	if code != exitOK || !strings.Contains(stdout, `"published": "exclusive"`) {
+	socket := filepath.Join(host.Root, "nri.sock")
+	code, stdout, _ = invoke(t, nil, "explain", "--host-root", host.Root, "--nri-socket", socket)
+	if code != exitOK || !strings.Contains(stdout, "has no NRI at --nri-socket") || !strings.Contains(stdout, "RDMA_GID_INDEX_<HCA>") {
+		t.Errorf("without NRI: exit code %d, stdout:\n%s", code, stdout)
+	}
+	if err := os.WriteFile(socket, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, _ = invoke(t, nil, "explain", "--host-root", host.Root, "-o", "json", "--nri-socket", socket)
+	if code != exitOK || !strings.Contains(stdout, `"published": "exclusive"`) || strings.Contains(stdout, "gidIndexes") {
 		t.Errorf("without a file: exit code %d, stdout:\n%s", code, stdout)
 	}
 	code, _, stderr = invoke(t, nil, "explain", "--host-root", drivertest.TempDir(t))

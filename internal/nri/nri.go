@@ -204,6 +204,7 @@ func (e *events) CreateContainer(ctx context.Context, pod *api.PodSandbox, c *ap
 	for name, value := range want.Env {
 		adjustment.AddEnv(name, value)
 	}
+	e.p.running.adjusted(pod, c, want.Env)
 	return adjustment, nil, nil
 }
 

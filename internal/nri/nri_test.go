@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -258,8 +259,14 @@ func TestSandboxes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	h.env = map[string]string{"RDMA_GID_INDEX_X": "3"}
 	create("c1")
 	create("c2") // it restarts
+	for _, s := range func() []nri.Sandbox { all, _ := p.Sandboxes(); return all }() {
+		if s.UID == "a" && !slices.Equal(s.Containers[0].Env, []string{"RDMA_GID_INDEX_X=3"}) {
+			t.Errorf("the container has %v, want what it was given", s.Containers[0].Env)
+		}
+	}
 	want("created", map[string]string{"old": "mainrdma.dev/claim=a", "of-containers": "main", "a": "app"})
 	if err := runtime.StopPodSandbox(t.Context(), &adaptation.StopPodSandboxRequest{Pod: pod("old", "")}); err != nil {
 		t.Fatal(err)

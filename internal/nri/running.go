@@ -71,6 +71,23 @@ func (r *running) put(pod *api.PodSandbox, c *api.Container) {
 	s.containers[c.GetName()] = containerOf(c)
 }
 
+// adjusted adds the variables that a new container gets from the plugin. When the runtime lists the container, they are
+// in the list.
+func (r *running) adjusted(pod *api.PodSandbox, c *api.Container, env map[string]string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.pods[pod.GetId()]
+	if s == nil {
+		return // the pod has ended, or the connection was lost
+	}
+	has := s.containers[c.GetName()]
+	has.Env = slices.Clone(has.Env)
+	for name, value := range env {
+		has.Env = append(has.Env, name+"="+value)
+	}
+	s.containers[c.GetName()] = has
+}
+
 // end removes a pod. The runtime has stopped the pod's containers before its sandbox.
 func (r *running) end(pod *api.PodSandbox) {
 	r.mu.Lock()

@@ -98,7 +98,7 @@ func (d *Driver) connect(attacher *attach.Attacher) {
 	})
 	d.pods = pods.New(pods.Config{
 		Node: d.node, Claims: d.claims, NRISocket: cfg.NRISocket, NodeName: cfg.NodeName,
-		Attacher: attacher, Host: cfg.Interfaces, Metrics: cfg.Metrics, Report: d.report,
+		Attacher: attacher, Host: cfg.Interfaces, Metrics: cfg.Metrics, Report: d.report, Sysfs: cfg.podSys,
 	})
 	if cfg.NRISocket != "" {
 		d.claims.Use(d.pods)

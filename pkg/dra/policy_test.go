@@ -40,6 +40,22 @@ func newConfigMap(t *testing.T, lines ...string) *configMap {
 	return m
 }
 
+// TestMarksOfPolicy: the rule of an HCA decides how a library marks its packets.
+func TestMarksOfPolicy(t *testing.T) {
+	n := drivertest.NewNode(t, "hgx-h100")
+	m := newConfigMap(t, "rules:", "- {name: all, trafficClass: 106, serviceLevel: 3}")
+	start(t, n, m.with(t))
+	c := drivertest.WithParameters(drivertest.Claim(1, dev0), `"env": ["nccl"]`)
+	n.AddClaim(c)
+	prepare(t, n, c)
+	spec := specSays(t, n, c)
+	for _, want := range []string{`"NCCL_IB_TC=106"`, `"NCCL_IB_SL=3"`} {
+		if !strings.Contains(spec, want) {
+			t.Errorf("the spec lacks %s: %s", want, spec)
+		}
+	}
+}
+
 func (m *configMap) file() string { return filepath.Join(m.dir, "config.yaml") }
 
 // set replaces the content, whose header it writes.

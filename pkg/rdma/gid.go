@@ -33,25 +33,39 @@ func ReadGIDs(sys fs.FS, ibdev string, port int) ([]GID, error) {
 	var gids []GID
 	var errs []error
 	for _, index := range indexes {
-		name := strconv.Itoa(index)
-		text := attribute(sys, dir+"/gids/"+name)
-		if text == "" {
-			continue // the HCA was removed meanwhile
+		gid, err := ReadGID(sys, ibdev, port, index)
+		switch {
+		case errors.Is(err, ErrNoGID): // or the HCA was removed meanwhile
+		case err != nil:
+			errs = append(errs, err)
+		default:
+			gids = append(gids, gid)
 		}
-		address, err := ParseGID(text)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("read %s/gids/%d: %w", dir, index, err))
-			continue
-		}
-		if address == [16]byte{} {
-			continue
-		}
-		gids = append(gids, GID{
-			Index: index, Address: address,
-			Type: attribute(sys, dir+"/gid_attrs/types/"+name), Netdev: attribute(sys, dir+"/gid_attrs/ndevs/"+name),
-		})
 	}
 	return gids, errors.Join(errs...)
+}
+
+// ErrNoGID means that an entry of a GID table is unused.
+var ErrNoGID = errors.New("no GID")
+
+// ReadGID reads one entry of a port's GID table. It returns ErrNoGID for an unused entry.
+func ReadGID(sys fs.FS, ibdev string, port, index int) (GID, error) {
+	dir, name := portDir(ibdev, port), strconv.Itoa(index)
+	text := attribute(sys, dir+"/gids/"+name)
+	if text == "" {
+		return GID{}, ErrNoGID
+	}
+	address, err := ParseGID(text)
+	if err != nil {
+		return GID{}, fmt.Errorf("read %s/gids/%d: %w", dir, index, err)
+	}
+	if address == [16]byte{} {
+		return GID{}, ErrNoGID
+	}
+	return GID{
+		Index: index, Address: address,
+		Type: attribute(sys, dir+"/gid_attrs/types/"+name), Netdev: attribute(sys, dir+"/gid_attrs/ndevs/"+name),
+	}, nil
 }
 
 // HasRoutableGID reports whether a RoCE port has a GID of type RoCE v2 that is not link-local, so that its traffic can

@@ -85,7 +85,7 @@ func parametersOf(t *testing.T, in, fields string) string {
 // namedParameters have at most one mistake each. The field says holds what the policy says of the mistake.
 var namedParameters = []struct{ in, fields, says string }{
 	{"claim", "", ""},
-	{"claim", "memlock: 4Gi\nnodes: [verbs, cm]\nenv: [nccl, nccl-topology, nvshmem, ucx]\n" +
+	{"claim", "memlock: 4Gi\nnodes: [verbs, cm]\nenv: [libfabric, nccl, nccl-gid-index, nccl-topology, nvshmem, ucx]\n" +
 		"limits: {handles: 64, objects: 1M}", ""},
 	{"claim", "memlock: 65536\nnodes: null\nlimits: {handles: null}", ""},
 	{"claim", "memlock: 1.5Gi\nlimits: {objects: 1.5Ki}", ""},
@@ -104,7 +104,21 @@ var namedParameters = []struct{ in, fields, says string }{
 	{"claim", "nodes: [verbs, umad]", "nodes: want a list of verbs, cm, mad, sm"},
 	{"claim", "nodes: verbs", "nodes: want a list"},
 	{"claim", "nodes: [cm, cm]", "nodes: want a list of verbs, cm, mad, sm, each at most once"},
-	{"claim", "env: [mpi]", "env: want a list of nccl, nccl-topology, nvshmem, ucx"},
+	{"claim", "env: [mpi]", "env: want a list of libfabric, libfabric-gid-index, nccl, nccl-gid-index, nccl-topology, nvshmem, nvshmem-gid-index, ucx, ucx-gid-index"},
+	{"claim", "env: [nccl]\ntrafficClass: 106\nserviceLevel: 3", ""},
+	{"claim", "trafficClass: 0\nserviceLevel: null", ""},
+	{"claim", "trafficClass: 256", "trafficClass: want 0 to 255"},
+	{"claim", "trafficClass: -1", "trafficClass: want 0 to 255"},
+	{"claim", "trafficClass: '106'", "trafficClass: want 0 to 255"},
+	{"claim", "trafficClass: 106.5", "trafficClass: want 0 to 255"},
+	{"claim", "serviceLevel: 16", "serviceLevel: want 0 to 15"},
+	{"claim", "serviceLevel: [3]", "serviceLevel: want 0 to 15"},
+	{"claim", "trafficClasses: [106]", "unknown field trafficClasses"},
+	{"claim", "env: {LD_PRELOAD: /x}", "env: want a list"},
+	{"claim", "env: [LD_PRELOAD=/x]", "env: want a list"},
+	{"claim", "env: ['NCCL_IB_TC=1']", "env: want a list"},
+	{"claim", "variables: {NCCL_IB_TC: '1'}", "unknown field variables"},
+	{"claim", "gidIndex: 3", "unknown field gidIndex"},
 	{"claim", "limits: 8", "limits: want an object"},
 	{"claim", "limits: {qps: 8}", "unknown field limits.qps"},
 	{"claim", "limits: {handles: 0}", "limits: want whole numbers from 1"},
@@ -152,8 +166,18 @@ var namedParameters = []struct{ in, fields, says string }{
 	{"class", "allow: {nodes: [issm]}", "allow.nodes: want a list"},
 	{"class", "allow: {env: [nccl]}\ndefaults: {env: [nccl]}", ""},
 	{"class", "allow: {env: []}", ""},
-	{"class", "allow: {env: [mpi]}", "allow.env: want a list of nccl, nccl-topology, nvshmem, ucx"},
+	{"class", "allow: {env: [mpi]}", "allow.env: want a list of libfabric, libfabric-gid-index, nccl, nccl-gid-index, nccl-topology, nvshmem, nvshmem-gid-index, ucx, ucx-gid-index"},
 	{"class", "allow: {env: [ucx]}\ndefaults: {env: [nccl-topology]}", "defaults.env: more than allow.env allows"},
+	{"class", "allow: {trafficClasses: [106, 0], serviceLevels: [3]}\n" +
+		"defaults: {env: [nccl], trafficClass: 106, serviceLevel: 3}", ""},
+	{"class", "allow: {trafficClasses: [], serviceLevels: null}", ""},
+	{"class", "allow: {trafficClasses: [256]}", "allow.trafficClasses: want a list of 0 to 255"},
+	{"class", "allow: {trafficClasses: 106}", "allow.trafficClasses: want a list of 0 to 255"},
+	{"class", "allow: {serviceLevels: [3, 3]}", "allow.serviceLevels: want a list of 0 to 15, each at most once"},
+	{"class", "defaults: {trafficClass: 106}", "defaults.trafficClass: more than allow.trafficClasses allows"},
+	{"class", "allow: {serviceLevels: [1]}\ndefaults: {serviceLevel: 2}",
+		"defaults.serviceLevel: more than allow.serviceLevels allows"},
+	{"class", "defaults: {trafficClass: 300}", "defaults.trafficClass: want 0 to 255"},
 	{"class", "allow: {umad: true}", "unknown field allow.umad"},
 	{"class", "allow: {limitsMax: {objects: many}}", "allow.limitsMax: want whole numbers"},
 	{"class", "defaults: {allow: 1}", "unknown field defaults.allow"},
@@ -204,9 +228,11 @@ func randomParameters(random *rand.Rand, kind string) string {
 			`"interface":`+pick([]string{`"rdma0"`, `""`, `null`}, `"lo"`, `"a b"`, `7`), `"routes":`+pick([]string{`[{"destination":"10.2.0.0/16"}]`, `[{"destination":"fd01::/16","gateway":"fd00::1"}]`, `[]`, `null`},
 				`[{}]`, `[null]`, `[{"destination":"fd01::/16","gateway":"::ffff:10.1.1.1"}]`, `[{"destination":"10.2.0.0/16","gateway":"x"}]`)), `null`}, `"macvlan"`, `[]`)
 	}
-	settings := object(`"network":`+network(), `"memlock":`+memlock(), `"nodes":`+nodes(), `"env":`+pick([]string{`["nccl"]`, `["ucx","nccl-topology"]`, `null`}, `["mpi"]`, `["ucx","ucx"]`, `"ucx"`, `[2]`), `"limits":`+limits())
+	settings := object(`"network":`+network(), `"memlock":`+memlock(), `"nodes":`+nodes(), `"env":`+pick([]string{`["nccl"]`, `["ucx","nccl-topology"]`, `null`}, `["mpi"]`, `["ucx","ucx"]`, `"ucx"`, `[2]`), `"limits":`+limits(),
+		`"trafficClass":`+pick([]string{`106`, `null`}, `256`, `"106"`, `-1`, `1.5`, `true`), `"serviceLevel":`+pick([]string{`3`, `null`}, `16`, `[]`))
 	if kind == v1alpha1.HCAClassConfigKind {
 		allow := object(`"nodes":`+nodes(), `"memlockMax":`+memlock(), `"env":`+pick([]string{`["nccl","ucx","nccl-topology"]`, `["ucx"]`, `null`}, `"nccl"`), `"limitsMax":`+limits(),
+			`"trafficClasses":`+pick([]string{`[106,0]`, `[106]`, `null`}, `[256]`, `[1,1]`, `106`, `["1"]`), `"serviceLevels":`+pick([]string{`[3]`, `[]`}, `[16]`, `{}`),
 			`"network":`+pick([]string{object(`"modes":`+pick([]string{`["move","none"]`, `null`}, `["x"]`, `"move"`),
 				`"addresses":`+prefixes(), `"gateways":`+prefixes(), `"routes":`+prefixes()), `null`}, `true`))
 		settings = object(`"allow":`+pick([]string{allow, `null`}, `[]`, `"all"`), `"defaults":`+pick([]string{settings, `null`}, `7`, `[]`))

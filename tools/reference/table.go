@@ -78,7 +78,7 @@ func value(s *jsonschema.Schema) (string, error) {
 	return "", fmt.Errorf("tools/reference has no word for the type %q", s.Type)
 }
 
-var plural = map[string]string{"string": "texts", "object": "objects"}
+var plural = map[string]string{"string": "texts", "object": "objects", "integer": "numbers"}
 
 func words(values []any) string {
 	var list []string

@@ -147,7 +147,16 @@ func TestDecodeErrors(t *testing.T) {
 		{"nodes twice", claimJSON(`"nodes": ["verbs", "verbs"]`), []string{`nodes[1]: Duplicate value: "verbs"`}},
 		{"nodes string", claimJSON(`"nodes": "verbs"`), []string{"nodes", "cannot unmarshal string"}},
 		{"env word", claimJSON(`"env": ["mpi"]`), []string{`env[0]: Unsupported value: "mpi"`,
-			`"nccl", "nccl-topology", "nvshmem", "ucx"`}},
+			`"libfabric", "libfabric-gid-index", "nccl", "nccl-gid-index", "nccl-topology", "nvshmem", "nvshmem-gid-index", ` +
+				`"ucx", "ucx-gid-index"`}},
+		{"traffic class", claimJSON(`"trafficClass": 256`), []string{"trafficClass: Invalid value: 256: want 0 to 255"}},
+		{"service level", claimJSON(`"serviceLevel": -1`), []string{"serviceLevel: Invalid value: -1: want 0 to 15"}},
+		{"traffic class in words", claimJSON(`"trafficClass": "af41"`), []string{"trafficClass", "cannot unmarshal string"}},
+		{"allowed traffic classes", classJSON(`"allow": {"trafficClasses": [0, 256, 0], "serviceLevels": [16]}`), []string{
+			"allow.trafficClasses[1]: Invalid value: 256", "allow.trafficClasses[2]: Duplicate value: 0",
+			"allow.serviceLevels[0]: Invalid value: 16"}},
+		{"a default mark beyond allow", classJSON(`"allow": {"serviceLevels": [3]}, "defaults": {"trafficClass": 1, "serviceLevel": 4}`),
+			[]string{"defaults.trafficClass: Forbidden: 1 is not allowed by the DeviceClass", "defaults.serviceLevel: Forbidden: 4"}},
 		{"env twice", claimJSON(`"env": ["ucx", "ucx"]`), []string{`env[1]: Duplicate value: "ucx"`}},
 		{"allowed env word", classJSON(`"allow": {"env": ["mpi"]}`), []string{`allow.env[0]: Unsupported value: "mpi"`}},
 		{
@@ -211,15 +220,18 @@ func TestDecodeErrors(t *testing.T) {
 func TestDeepCopyIsDeep(t *testing.T) {
 	class := &HCAClassConfig{
 		Allow: Allow{Nodes: []string{"verbs"}, Env: []string{"ucx"}, MemlockMax: limit("1Gi"),
-			LimitsMax: Limits{Handles: quantity("8")}},
+			AllowMarks: AllowMarks{TrafficClasses: []int{106}, ServiceLevels: []int{3}},
+			LimitsMax:  Limits{Handles: quantity("8")}},
 		Defaults: Settings{Memlock: limit("1Gi"), Nodes: []string{"verbs"}, Env: []string{"ucx"},
-			Limits: Limits{Objects: quantity("8")}},
+			Marks: Marks{TrafficClass: new(106), ServiceLevel: new(3)}, Limits: Limits{Objects: quantity("8")}},
 	}
 	claim := &HCAConfig{Settings: class.Defaults.DeepCopy()}
 	classCopy, claimCopy := class.DeepCopyObject(), claim.DeepCopyObject()
 	want, wantClaim := classCopy.DeepCopyObject(), claimCopy.DeepCopyObject()
 	*class.Allow.MemlockMax, *class.Defaults.Memlock, *claim.Memlock = "2", "2", "2"
 	class.Allow.Env[0] = "x"
+	class.Allow.TrafficClasses[0], class.Allow.ServiceLevels[0] = 0, 0
+	*class.Defaults.TrafficClass, *class.Defaults.ServiceLevel, *claim.TrafficClass, *claim.ServiceLevel = 0, 0, 0, 0
 	class.Allow.Nodes[0], class.Defaults.Nodes[0], class.Defaults.Env[0], claim.Nodes[0], claim.Env[0] = "x", "x", "x", "x", "x"
 	class.Allow.LimitsMax.Handles.Set(1)
 	class.Defaults.Limits.Objects.Set(1)

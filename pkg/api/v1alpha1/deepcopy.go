@@ -18,7 +18,8 @@ func (c *HCAClassConfig) DeepCopyObject() runtime.Object {
 	out := *c
 	out.Allow = Allow{
 		Nodes: slices.Clone(c.Allow.Nodes), MemlockMax: clone(c.Allow.MemlockMax), Env: slices.Clone(c.Allow.Env),
-		LimitsMax: c.Allow.LimitsMax.DeepCopy(), Network: c.Allow.Network.DeepCopy(),
+		AllowMarks: c.Allow.AllowMarks.DeepCopy(), LimitsMax: c.Allow.LimitsMax.DeepCopy(),
+		Network: c.Allow.Network.DeepCopy(),
 	}
 	out.Defaults = c.Defaults.DeepCopy()
 	return &out
@@ -28,7 +29,7 @@ func (c *HCAClassConfig) DeepCopyObject() runtime.Object {
 func (s Settings) DeepCopy() Settings {
 	return Settings{
 		Memlock: clone(s.Memlock), Nodes: slices.Clone(s.Nodes), Env: slices.Clone(s.Env),
-		Limits: s.Limits.DeepCopy(), Network: s.Network.DeepCopy(),
+		Marks: s.Marks.DeepCopy(), Limits: s.Limits.DeepCopy(), Network: s.Network.DeepCopy(),
 	}
 }
 

@@ -36,11 +36,14 @@ type Settings struct {
 	// cm (rdma_cm), and where the class allows them mad (umadN of every port) and sm
 	// (issmN of every port). Defaults to verbs and cm.
 	Nodes []string `json:"nodes,omitempty" jsonschema:"uniqueItems=true,enum=verbs,enum=cm,enum=mad,enum=sm"`
-	// Env are libraries that the driver configures by environment variables: nccl sets
-	// NCCL_IB_HCA, nvshmem sets NVSHMEM_HCA_LIST and ucx sets UCX_NET_DEVICES to exactly the claim's HCAs.
+	// Env are libraries that the driver configures by environment variables: libfabric sets
+	// FI_VERBS_DEVICE_NAME, nccl sets NCCL_IB_HCA, nvshmem sets NVSHMEM_HCA_LIST and ucx sets UCX_NET_DEVICES
+	// to the claim's HCAs.
 	// nccl-topology sets NCCL_TOPO_FILE to a file with the positions of these HCAs and the host's GPUs. They
-	// replace variables of the same name in the pod.
-	Env []string `json:"env,omitempty" jsonschema:"uniqueItems=true,enum=nccl,enum=nccl-topology,enum=nvshmem,enum=ucx"`
+	// replace variables of the same name in the pod. The words with gid-index set the variable with the GID index of
+	// a library, where all HCAs of a container have the same index and the pod does not set the variable.
+	Env   Libraries `json:"env,omitempty"`
+	Marks `json:",inline"`
 	// Limits are the bounds of what each container holds of an HCA. They may lower the limits of a claim's
 	// share of a shared HCA, but not raise them. Defaults to the claim's share; without a share
 	// there is no limit.
@@ -70,7 +73,8 @@ type Allow struct {
 	// a process may raise its own limit to the hard one. Defaults to unlimited.
 	MemlockMax *Memlock `json:"memlockMax,omitempty"`
 	// Env are the libraries that a claim may request. Defaults to all.
-	Env []string `json:"env,omitempty" jsonschema:"uniqueItems=true,enum=nccl,enum=nccl-topology,enum=nvshmem,enum=ucx"`
+	Env        Libraries `json:"env,omitempty"`
+	AllowMarks `json:",inline"`
 	// LimitsMax are the highest limits that a claim may request. A claim without limits gets them.
 	// Defaults to no bound where something else sets a limit; elsewhere a claim may not request
 	// one.
@@ -79,10 +83,24 @@ type Allow struct {
 	Network AllowNetwork `json:"network,omitzero"`
 }
 
-// Libraries that Settings.Env knows.
+// Libraries are words of EnvWords, each at most once.
+type Libraries []string
+
+// EnvWords are the words of Settings.Env.
+var EnvWords = []string{
+	EnvLibfabric, EnvLibfabricGIDIndex, EnvNCCL, EnvNCCLGIDIndex, EnvNCCLTopology,
+	EnvNVSHMEM, EnvNVSHMEMGIDIndex, EnvUCX, EnvUCXGIDIndex,
+}
+
+// The words of Settings.Env.
 const (
-	EnvNCCL         = "nccl"
-	EnvNCCLTopology = "nccl-topology"
-	EnvNVSHMEM      = "nvshmem"
-	EnvUCX          = "ucx"
+	EnvLibfabric         = "libfabric"
+	EnvLibfabricGIDIndex = "libfabric-gid-index"
+	EnvNCCL              = "nccl"
+	EnvNCCLGIDIndex      = "nccl-gid-index"
+	EnvNCCLTopology      = "nccl-topology"
+	EnvNVSHMEM           = "nvshmem"
+	EnvNVSHMEMGIDIndex   = "nvshmem-gid-index"
+	EnvUCX               = "ucx"
+	EnvUCXGIDIndex       = "ucx-gid-index"
 )

@@ -20,7 +20,8 @@ func (c *HCAClassConfig) Validate() field.ErrorList {
 		errs = append(errs, field.Invalid(field.NewPath("allow", "memlockMax"), *c.Allow.MemlockMax,
 			"want unlimited or a quantity of bytes"))
 	}
-	errs = append(errs, validateNames(c.Allow.Env, libraries, field.NewPath("allow", "env"))...)
+	errs = append(errs, validateNames(c.Allow.Env, EnvWords, field.NewPath("allow", "env"))...)
+	errs = append(errs, c.Allow.AllowMarks.validate(field.NewPath("allow"))...)
 	errs = append(errs, c.Allow.LimitsMax.validate(field.NewPath("allow", "limitsMax"))...)
 	errs = append(errs, c.Allow.Network.validate(field.NewPath("allow", "network"))...)
 	errs = append(errs, c.Defaults.validate(field.NewPath("defaults"))...)
@@ -33,12 +34,11 @@ func (c *HCAClassConfig) Validate() field.ErrorList {
 func (s *Settings) validate(path *field.Path) field.ErrorList {
 	errs := validateNames(s.Nodes, cdi.NodeClasses, path.Child("nodes"))
 	errs = append(errs, validateMemlock(s.Memlock, path.Child("memlock"))...)
+	errs = append(errs, s.Marks.validate(path)...)
 	errs = append(errs, s.Limits.validate(path.Child("limits"))...)
 	errs = append(errs, s.Network.validate(path.Child("network"))...)
-	return append(errs, validateNames(s.Env, libraries, path.Child("env"))...)
+	return append(errs, validateNames(s.Env, EnvWords, path.Child("env"))...)
 }
-
-var libraries = []string{EnvNCCL, EnvNCCLTopology, EnvNVSHMEM, EnvUCX}
 
 // validateNames returns an error for each name that is not supported or a duplicate.
 func validateNames[T ~string](names []string, supported []T, path *field.Path) field.ErrorList {
@@ -105,6 +105,7 @@ func (a *Allow) Check(s Settings, path *field.Path) field.ErrorList {
 				" is more than the DeviceClass allows: its HCAClassConfig has allow.memlockMax "+string(*a.MemlockMax)))
 		}
 	}
+	errs = append(errs, a.AllowMarks.check(s.Marks, path)...)
 	errs = append(errs, a.Network.check(s.Network, path.Child("network"))...)
 	return append(errs, s.Limits.checkMax(a.LimitsMax, path.Child("limits"))...)
 }

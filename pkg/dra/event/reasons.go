@@ -28,6 +28,10 @@ var (
 		"A container has a RoCE device, a network namespace of its own, and in it no interface of the device, so it has no address to use."}
 	MoveFailed = Reason{"RDMAMoveFailed", corev1.EventTypeWarning, "claim, pod",
 		"The RDMA devices of the claim could not be moved into the network namespace of the pod, or another pod of the claim has them ([network.md](network.md#claims-that-pods-share)), so its containers do not start. The kubelet tries again."}
+	GIDIndexNotSet = Reason{"RDMAGIDIndexNotSet", corev1.EventTypeWarning, "claim, pod",
+		"A claim asks for the GID index of a library by `env`, and a container is not told: its HCAs have different indexes, or one has none. The message says which ([network.md](network.md#which-gid))."}
+	GIDIndexChanged = Reason{"RDMAGIDIndexChanged", corev1.EventTypeWarning, "claim, pod",
+		"The GID of a running pod's interface has another index than its container was told. Restart the container ([network.md](network.md#which-gid))."}
 	StillHeld = Reason{"RDMAStillHeld", corev1.EventTypeWarning, "claim",
 		"The claim is deleted, or not allocated to this node any more, and holds its HCA there all the same; the message says why ([restarts.md](restarts.md#what-holds-an-hca))."}
 	NoDevices = Reason{"NoRDMADevices", corev1.EventTypeWarning, "node",
@@ -37,7 +41,8 @@ var (
 // Reasons returns all reasons. The reasons of health come last.
 func Reasons() []Reason {
 	out := []Reason{
-		PrepareFailed, UnprepareFailed, MemlockNotRaised, LimitNotSet, NetdevMissing, MoveFailed, StillHeld, NoDevices,
+		PrepareFailed, UnprepareFailed, MemlockNotRaised, LimitNotSet, NetdevMissing, MoveFailed,
+		GIDIndexNotSet, GIDIndexChanged, StillHeld, NoDevices,
 	}
 	for _, c := range health.Conditions() {
 		for _, holds := range []bool{true, false} {

@@ -14,6 +14,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
@@ -31,6 +32,8 @@ type Report struct {
 	// Limits is the reason.
 	LimitsEnforced bool   `json:"limitsEnforced"`
 	Limits         string `json:"limits,omitempty"`
+	// GIDIndexes is why containers are not told the GID indexes of their interfaces, "" if they are.
+	GIDIndexes string `json:"gidIndexes,omitempty"`
 	// HCAs has an entry for each HCA of the host, published or not.
 	HCAs   []HCA   `json:"hcas"`
 	Groups []Group `json:"groups,omitempty"`
@@ -59,6 +62,8 @@ type HCA struct {
 	Devices []Device `json:"devices,omitempty"`
 	// Attributes are the attributes that the policy sets.
 	Attributes map[string]any `json:"attributes,omitempty"`
+	// Marks are the marks of packets that the rule gives to libraries of claims.
+	v1alpha1.Marks
 	// Interface is the network interface that claims can request. It is nil if the driver attaches no
 	// interfaces, or the HCA is not published.
 	Interface *Interface `json:"interface,omitempty"`
@@ -135,7 +140,7 @@ func look(snap *rdma.Snapshot) *health.View {
 func describe(d policy.Decision, published map[string]resourceapi.Device) HCA {
 	out := HCA{
 		Name: d.HCA.Name, IBDev: d.HCA.IBDev, Function: string(d.HCA.Function),
-		Rule: d.Rule, Wanted: string(d.Wanted), Published: string(d.View), Reason: d.Reason,
+		Rule: d.Rule, Wanted: string(d.Wanted), Published: string(d.View), Reason: d.Reason, Marks: d.Marks,
 	}
 	if d.View == resources.ViewNone {
 		return out

@@ -88,6 +88,14 @@ func TestFormats(t *testing.T) {
 	}
 }
 
+// TestMarks: the report has the marks of packets of each HCA, and says why containers are not told GID indexes.
+func TestMarks(t *testing.T) {
+	r := explain.New(rdmatest.Snapshot(t, "roce-sriov"), config(t, "marks"), nil, nil)
+	r.GIDIndexes = "the driver has no --nri-socket"
+	golden.Bytes(t, "marks.txt", write(t, r, "table"))
+	golden.Bytes(t, "marks.json", write(t, r, "json"))
+}
+
 // TestInterfaces: the report says which interface claims can have of each published device, in which mode, and why not.
 // Only pkg/dra asks the host about an interface. This test makes up the answers for some HCAs.
 func TestInterfaces(t *testing.T) {

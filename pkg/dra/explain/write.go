@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
@@ -37,6 +38,7 @@ func (r *Report) table(out io.Writer) error {
 	_ = table.Write(w, "IBDEV\tHCA\tFUNCTION\tRULE\tPUBLISH\tPUBLISHED\tHEALTH\tCAPACITY\tATTRIBUTES\tNOTE", r.hcas(&n))
 	_ = table.Write(w, "\nGROUP\tPUBLISHED\tCAPACITY\tNOTE\tMEMBERS", r.groups(&n))
 	_ = table.Write(w, "\nIBDEV\tHCA\tINTERFACE\tMACVLAN\tMOVE\tNOTE", r.interfaces(&n))
+	_ = table.Write(w, "\nIBDEV\tHCA\tTRAFFICCLASS\tSERVICELEVEL", r.marks())
 	if len(n) > 0 {
 		fmt.Fprintln(w)
 	}
@@ -45,6 +47,9 @@ func (r *Report) table(out io.Writer) error {
 	}
 	if !r.LimitsEnforced {
 		fmt.Fprintf(w, "\n%s\n", r.Limits)
+	}
+	if r.GIDIndexes != "" {
+		fmt.Fprintf(w, "\n%s\n", quote.Terminal(r.GIDIndexes))
 	}
 	return w.Flush()
 }
@@ -55,6 +60,22 @@ func (r *Report) hcas(n *notes) (rows [][]string) {
 			h.IBDev, h.Name, h.Function, h.Rule, h.Wanted, names(h.Devices),
 			h.Health, capacities(h.Devices), attributes(h.Attributes), n.number(h.Reason, h.Fault),
 		})
+	}
+	return rows
+}
+
+// marks has the marks of each HCA whose rule sets one.
+func (r *Report) marks() (rows [][]string) {
+	text := func(n *int) string {
+		if n == nil {
+			return ""
+		}
+		return strconv.Itoa(*n)
+	}
+	for _, h := range r.HCAs {
+		if h.TrafficClass != nil || h.ServiceLevel != nil {
+			rows = append(rows, []string{h.IBDev, h.Name, text(h.TrafficClass), text(h.ServiceLevel)})
+		}
 	}
 	return rows
 }

@@ -6,6 +6,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
@@ -20,8 +21,9 @@ type Decision struct {
 	// Devices are the published devices with their HCAs.
 	Devices map[string][]*rdma.HCA
 
-	groups        map[string][]string // the names of the HCAs of each published group
-	resourceNames map[string]string   // under which CNI plugins get HCAs, by the name of the HCA
+	groups        map[string][]string       // the names of the HCAs of each published group
+	resourceNames map[string]string         // under which CNI plugins get HCAs, by the name of the HCA
+	marks         map[string]v1alpha1.Marks // of packets, by the name of the HCA
 	taints        map[string][]resourceapi.DeviceTaint
 	deviates      bool // claims may be the reason for a deviation from the policy
 }
@@ -66,6 +68,7 @@ func (o *Offer) decide(view node.View) *Decision {
 func newDecision(r policy.Result) *Decision {
 	out := &Decision{
 		Result: r, Devices: map[string][]*rdma.HCA{}, groups: map[string][]string{}, resourceNames: map[string]string{},
+		marks: map[string]v1alpha1.Marks{},
 	}
 	for _, one := range r.Decisions {
 		if one.View.Exclusive() {
@@ -77,6 +80,7 @@ func newDecision(r policy.Result) *Decision {
 		if name := one.Offer.Attributes[resources.AttributeResourceName].StringValue; name != nil {
 			out.resourceNames[one.HCA.Name] = *name
 		}
+		out.marks[one.HCA.Name] = one.Marks
 		asWanted := one.View == one.Wanted || one.HCA.Unusable() != nil
 		out.deviates = out.deviates || one.Offer.Draining || one.Offer.Unlocked || !asWanted
 	}

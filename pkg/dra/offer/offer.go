@@ -103,7 +103,7 @@ func (o *Offer) Registered() { o.registered.Set() }
 func (o *Offer) Facts(ctx context.Context, host *node.Host, claim *resourceapi.ResourceClaim) plan.Facts {
 	policy, decided := o.policy.Load(), o.Decision(ctx)
 	facts := plan.Facts{
-		Pool: o.cfg.NodeName, Site: siteOf(o.cfg.Site, policy), Groups: decided.groups,
+		Pool: o.cfg.NodeName, Site: siteOf(o.cfg.Site, policy), Groups: decided.groups, Marks: decided.marks,
 		Networks: &plan.Networks{IPAM: policy.IPAM(), ResourceNames: decided.resourceNames},
 	}
 	if policy.Partitioning() {

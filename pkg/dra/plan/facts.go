@@ -25,6 +25,8 @@ type Facts struct {
 	// Cards has, for each VF or SF, the names of the HCAs of its card. It is nil if the site lets claims use a card and
 	// its parts at the same time.
 	Cards map[string][]string
+	// Marks has the marks of packets that rules of the node's policy give, by the name of the HCA.
+	Marks map[string]v1alpha1.Marks
 	// Networks is the node's support for network interfaces, nil for none.
 	Networks *Networks
 

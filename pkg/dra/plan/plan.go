@@ -161,6 +161,9 @@ func New(claim *resourceapi.ResourceClaim, facts Facts) (*Plan, error) {
 	if err := p.nameInterfaces(facts.Networks); err != nil {
 		return nil, fmt.Errorf("claim %s: %w", p.Claim(), err)
 	}
+	if err := p.checkMarks(); err != nil {
+		return nil, fmt.Errorf("claim %s: %w", p.Claim(), err)
+	}
 	if len(p.Devices) == 0 {
 		return nil, fmt.Errorf("claim %s has no device of driver %s", p.Claim(), DriverName)
 	}
@@ -209,6 +212,10 @@ func (p *Plan) newDevice(
 	if group := devicename.Parse(d.Device).Group; group != "" {
 		d.Members, err = facts.members(group)
 	}
+	if err != nil {
+		return Device{}, err
+	}
 	d.Cards = facts.cards(d)
+	d.Settings.Marks, err = words.marks(facts.marks(d), d.Settings.Env)
 	return d, err
 }

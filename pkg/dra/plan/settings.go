@@ -17,6 +17,7 @@ type Settings struct {
 	Memlock v1alpha1.Memlock `json:"memlock"`
 	Nodes   []cdi.NodeClass  `json:"nodes"`
 	Env     []string         `json:"env,omitempty"`
+	v1alpha1.Marks
 }
 
 // words are the merged configurations of the classes and of the claim for one result. A later configuration overrides
@@ -74,6 +75,7 @@ func overlay(s *v1alpha1.Settings, over v1alpha1.Settings) {
 	if over.Env != nil {
 		s.Env = over.Env
 	}
+	s.Marks.Overlay(over.Marks)
 	overlayLimits(&s.Limits, over.Limits)
 	s.Network.Overlay(over.Network)
 }
@@ -86,6 +88,7 @@ func overlayAllow(a *v1alpha1.Allow, over v1alpha1.Allow) {
 	if over.Env != nil {
 		a.Env = over.Env
 	}
+	a.AllowMarks.Overlay(over.AllowMarks)
 	overlayLimits(&a.LimitsMax, over.LimitsMax)
 	a.Network.Overlay(over.Network)
 }

@@ -64,7 +64,7 @@ func (p *Plan) Spec(snap *rdma.Snapshot, hook HookOptions) (*specs.Spec, error) 
 		if devices[i], err = p.device(d, hcas[i], snap, hook); err != nil {
 			return nil, err
 		}
-		devices[i].Env = append(devices[i].Env, libraryEnv(d.Settings.Env, slices.Concat(hcas...))...)
+		devices[i].Env = append(devices[i].Env, libraryEnv(d.Settings, slices.Concat(hcas...))...)
 		if p.NCCLTopology != "" && d.wantsTopology() {
 			devices[i].Env = append(devices[i].Env, ncclTopologyVariable+"="+NCCLTopologyPath)
 			devices[i].Mounts = append(devices[i].Mounts, cdi.Mount{HostPath: p.NCCLTopology, ContainerPath: NCCLTopologyPath})
@@ -126,8 +126,11 @@ func owners(h *rdma.HCA, nodes []rdma.Node) (out []cdi.NodeOwner) {
 // deviceEnv returns the variable with the kernel's name of an HCA: RDMA_DEVICE_PCI_0000_3B_00_0=mlx5_0. The variable is
 // named after the HCA, in shared use too, so that the HCAs of a container do not overwrite each other's variables.
 func deviceEnv(h *rdma.HCA) string {
-	return variable("RDMA_DEVICE_", h.Name) + "=" + h.IBDev
+	return DeviceVariable(h.Name) + "=" + h.IBDev
 }
+
+// DeviceVariable returns the name of the variable with the kernel's name of an HCA.
+func DeviceVariable(hca string) string { return variable("RDMA_DEVICE_", hca) }
 
 // InterfaceVariable returns the name of the variable with the interface of an HCA in the pod:
 // RDMA_INTERFACE_PCI_0000_3B_00_0=rdma0.
@@ -137,13 +140,32 @@ func InterfaceVariable(hca string) string { return variable("RDMA_INTERFACE_", h
 // RDMA_GID_INDEX_PCI_0000_3B_00_0=3.
 func GIDIndexVariable(hca string) string { return variable("RDMA_GID_INDEX_", hca) }
 
+// gidIndexVariables has, by the words of env, the variables with the GID index of all HCAs of a container.
+var gidIndexVariables = map[string]string{
+	v1alpha1.EnvLibfabricGIDIndex: "FI_VERBS_GID_IDX",
+	v1alpha1.EnvNCCLGIDIndex:      "NCCL_IB_GID_INDEX",
+	v1alpha1.EnvNVSHMEMGIDIndex:   "NVSHMEM_IB_GID_INDEX",
+	v1alpha1.EnvUCXGIDIndex:       "UCX_IB_GID_INDEX",
+}
+
+// GIDIndexVariables returns the variables with a GID index that the words of env ask for, in order. They are in no
+// CDI spec: the index is known when a container is created.
+func (s Settings) GIDIndexVariables() (names []string) {
+	for _, word := range s.Env {
+		if name := gidIndexVariables[word]; name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 func variable(prefix, hca string) string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(hca, "-", "_"))
 }
 
 // libraryEnv returns the variables that configure libraries for all HCAs of a claim. Every device has the same value,
-// because a container with several devices keeps only the last one.
-func libraryEnv(libraries []string, hcas []*rdma.HCA) []string {
+// because a container with several devices keeps only the last one. checkMarks has compared the marks.
+func libraryEnv(set Settings, hcas []*rdma.HCA) []string {
 	var ibdevs, ports []string
 	for _, h := range hcas {
 		if slices.Contains(ibdevs, h.IBDev) {
@@ -155,8 +177,11 @@ func libraryEnv(libraries []string, hcas []*rdma.HCA) []string {
 		}
 	}
 	var env []string
-	for _, library := range libraries {
+	for _, library := range set.Env {
 		switch library {
+		case v1alpha1.EnvLibfabric:
+			// Libfabric takes the names as prefixes: mlx5_1 also selects mlx5_10, which the container cannot open.
+			env = append(env, "FI_VERBS_DEVICE_NAME="+strings.Join(ibdevs, ","))
 		case v1alpha1.EnvNCCL:
 			// The second "=" asks NCCL for exact names: mlx5_1 would match mlx5_10.
 			env = append(env, "NCCL_IB_HCA=="+strings.Join(ibdevs, ","))
@@ -166,6 +191,7 @@ func libraryEnv(libraries []string, hcas []*rdma.HCA) []string {
 		case v1alpha1.EnvUCX:
 			env = append(env, "UCX_NET_DEVICES="+strings.Join(ports, ","))
 		}
+		env = append(env, markEnv(library, set.Marks)...)
 	}
 	return env
 }

@@ -32,7 +32,13 @@ func TestSpecGolden(t *testing.T) {
 		{
 			"several-with-env", "hgx-h100",
 			results{result("nics", "pci-0000-29-00-0"), result("nics", "pci-0000-19-00-0")},
-			configs{fromClaim(`"env": ["nccl", "nvshmem", "ucx"]`)}, hook,
+			configs{fromClaim(`"env": ["libfabric", "nccl", "nvshmem", "ucx"]`)}, hook,
+		},
+		{
+			"marks", "hgx-h100", results{result("nics", "pci-0000-29-00-0"), result("nics", "pci-0000-19-00-0")},
+			configs{fromClass(`"allow": {"trafficClasses": [106], "serviceLevels": [0, 3]}, ` +
+				`"defaults": {"trafficClass": 106, "serviceLevel": 3}`),
+				fromClaim(`"env": ["libfabric", "nccl", "nccl-gid-index", "nvshmem", "ucx"], "serviceLevel": 0`)}, hook,
 		},
 		{
 			"nccl-topology", "hgx-h100", results{result("a", "pci-0000-29-00-0"), result("b", "pci-0000-19-00-0")},

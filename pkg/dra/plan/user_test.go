@@ -27,7 +27,8 @@ func FuzzUser(f *testing.F) {
 		`"nodes": ["verbs", "mad"]`, `"nodes": ["sm"]`, `"nodes": ["umad0"]`, `"nodes": ["/dev/infiniband/umad0"]`, `"Nodes": ["mad"]`,
 		`"nodes": ["verbs"], "nodes": ["verbs", "mad"]`, `"nodes": ["verbs", "cm"]`,
 		`"mounts": [{"hostPath": "/", "containerPath": "/host"}]`, `"userspace": "host"`, `"deviceNodes": [{"path": "/dev/mem"}]`, `"hooks": []`,
-		`"env": ["nccl", "nvshmem", "ucx"]`, `"env": ["LD_PRELOAD=/x"]`, `"env": {"LD_PRELOAD": "/x"}`,
+		`"env": ["libfabric", "nccl", "nvshmem", "ucx", "ucx-gid-index"]`, `"env": ["LD_PRELOAD=/x"]`, `"env": {"LD_PRELOAD": "/x"}`,
+		`"trafficClass": 106, "env": ["nccl", "ucx"]`, `"serviceLevel": 15, "env": ["nvshmem"]`, `"trafficClass": -1`,
 		`"limits": {"handles": 11}`, `"limits": {"handles": "1k", "objects": "1G"}`, `"limits": {"handles": 5}`, `"limits": {"handles": -1}`,
 		`"allow": {"nodes": ["mad"]}`, `"defaults": {"nodes": ["mad"]}`, `"allow": {"memlockMax": "unlimited"}`, `"kind": "HCAClassConfig", "allow": {"nodes": ["mad"]}`,
 	} {
@@ -79,7 +80,7 @@ func checkUserEdits(t *testing.T, edits specs.ContainerEdits) {
 	for _, e := range edits.Env {
 		name, _, _ := strings.Cut(e, "=")
 		known := []string{
-			"NCCL_IB_HCA", "NVSHMEM_HCA_LIST", "NVSHMEM_ENABLE_NIC_PE_MAPPING", "UCX_NET_DEVICES",
+			"FI_VERBS_DEVICE_NAME", "NCCL_IB_HCA", "NVSHMEM_HCA_LIST", "NVSHMEM_ENABLE_NIC_PE_MAPPING", "UCX_NET_DEVICES",
 			"RDMA_DEVICE_PCI_0000_18_00_0",
 		}
 		if !slices.Contains(known, name) {

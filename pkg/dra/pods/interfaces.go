@@ -203,8 +203,8 @@ func (s *interfaces) detached(ctx context.Context, r attach.Record, err error) {
 // sweepInterval is the interval of looking for interfaces whose pod ended without an announcement.
 const sweepInterval = time.Minute
 
-// sweepAgain calls sweep periodically until ctx ends.
-func (s *interfaces) sweepAgain(ctx context.Context) {
+// sweepAgain calls sweep and also periodically until ctx ends.
+func (s *interfaces) sweepAgain(ctx context.Context, also func(context.Context)) {
 	if s.cfg.Attacher == nil {
 		return
 	}
@@ -212,6 +212,7 @@ func (s *interfaces) sweepAgain(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		s.sweep(ctx)
+		also(ctx)
 		select {
 		case <-ctx.Done():
 			return

@@ -53,6 +53,8 @@ func (s *Pods) Trouble() error {
 		return nil
 	case s.cfg.Node.Moves():
 		return fmt.Errorf("no RDMA device follows a pod, so pods with claims do not start: %w", err)
+	case s.cfg.Attacher != nil:
+		return fmt.Errorf("no pod gets a network interface or is told a GID index, so pods with such claims do not start: %w", err)
 	default:
 		return fmt.Errorf("exec sessions and probes have the container runtime's limit of locked memory: %w", err)
 	}
@@ -60,7 +62,7 @@ func (s *Pods) Trouble() error {
 
 // Adjust implements nri.Handler.
 func (s *Pods) Adjust(ctx context.Context, pod nri.Pod, c nri.Container) nri.Adjustment {
-	return nri.Adjustment{Memlock: memlock(c), Env: s.interfaces.gidIndexes(ctx, pod, c)}
+	return nri.Adjustment{Memlock: memlock(c), Env: s.gids.variables(ctx, pod, c)}
 }
 
 // memlock returns the limit that the hooks of the container's claims would set, nil for none. A limit in the OCI spec

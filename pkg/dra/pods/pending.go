@@ -97,6 +97,7 @@ func (s *Pods) Running(ctx context.Context, pods []nri.Pod) {
 	s.retryPending(ctx, &all, true)
 	all.Wait()
 	s.interfaces.sweep(ctx)
+	s.gids.check(ctx)
 }
 
 // retryPending gives pending pods their devices. Each pod has its own goroutine, which all waits for, so that a slow

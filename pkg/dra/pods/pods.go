@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"sync"
@@ -34,6 +35,8 @@ type Config struct {
 	Host     *podnet.Host
 	Metrics  *metrics.Instruments
 	Report   Reporter
+	// Sysfs calls a function with the sysfs of a network namespace. Only tests set it: nil is the kernel's.
+	Sysfs func(netns string, f func(fs.FS) error) error
 }
 
 // Reporter takes reports for people.
@@ -53,6 +56,7 @@ type Pods struct {
 	moving     sync.Mutex  // held while devices move into a pod or back
 	moves      *moves
 	interfaces *interfaces
+	gids       *gids
 	onHost     *onHost
 	pending    *pending
 }
@@ -65,6 +69,10 @@ func New(cfg Config) *Pods {
 	if cfg.NRISocket != "" {
 		s.plugin = &nri.Plugin{Socket: cfg.NRISocket, Name: plan.DriverName, Handler: s}
 	}
+	if cfg.Sysfs == nil {
+		s.cfg.Sysfs = sysfsOf
+	}
+	s.gids = &gids{cfg: &s.cfg, plugin: s.plugin, reported: map[told]int{}}
 	return s
 }
 
@@ -268,7 +276,8 @@ func (s *Pods) OnHost(pods []nri.Pod) { s.onHost.set(pods) }
 func (s *Pods) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
-	for _, loop := range []func(context.Context){s.follow, s.retry, s.interfaces.sweepAgain} {
+	sweep := func(ctx context.Context) { s.interfaces.sweepAgain(ctx, s.gids.check) }
+	for _, loop := range []func(context.Context){s.follow, s.retry, sweep} {
 		all.Go(func() { loop(ctx) })
 	}
 }

@@ -81,6 +81,11 @@ type FileRule struct {
 	// ResourceName is the attribute k8s.cni.cncf.io/resourceName for CNI plugins, PREFIX/NAME. The
 	// HCA gets k8s.cni.cncf.io/deviceID too.
 	ResourceName string `yaml:"resourceName"`
+	// TrafficClass is the traffic class of packets, for the libraries that a claim names in env and where neither claim
+	// nor class sets one. Defaults to the library's choice.
+	TrafficClass *int `yaml:"trafficClass" jsonschema:"minimum=0,maximum=255"`
+	// ServiceLevel is the service level of packets, used like trafficClass. Defaults to the library's choice.
+	ServiceLevel *int `yaml:"serviceLevel" jsonschema:"minimum=0,maximum=15"`
 	// Attributes are additional attributes of the HCAs, by name.
 	Attributes map[string]FileAttribute `yaml:"attributes"`
 }

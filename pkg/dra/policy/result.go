@@ -4,6 +4,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
+	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -55,6 +56,8 @@ type Decision struct {
 	Reason string
 	// Offer is what is published of the HCA, with View as its view.
 	Offer resources.Offer
+	// Marks are the marks of packets that the rule gives to the HCA's claims.
+	Marks v1alpha1.Marks
 
 	rule *rule
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/dynamic-resource-allocation/cel"
 
+	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
@@ -25,6 +26,7 @@ type rule struct {
 	rail      *int64
 	rails     int64 // number of cards to number; 0: none
 	resource  string
+	marks     v1alpha1.Marks
 	extra     attributes
 }
 
@@ -98,6 +100,9 @@ func (p *problems) rule(path string, e *FileRule, f *File) *rule {
 	p.capacity(path, e, r)
 	p.rails(path, e, r)
 	p.resourceName(path+".resourceName", e.ResourceName)
+	r.marks = v1alpha1.Marks{TrafficClass: e.TrafficClass, ServiceLevel: e.ServiceLevel}
+	p.mark(path+".trafficClass", e.TrafficClass, v1alpha1.MaxTrafficClass)
+	p.mark(path+".serviceLevel", e.ServiceLevel, v1alpha1.MaxServiceLevel)
 	p.room(path+".attributes", r)
 	return r
 }
@@ -158,6 +163,12 @@ func (p *problems) rails(path string, e *FileRule, r *rule) {
 	}
 	p.between(path+".rail", e.Rail, 0, maxRail, 0)
 	r.rails = p.between(path+".rails", e.Rails, 1, maxRail, 0)
+}
+
+func (p *problems) mark(path string, n *int, most int) {
+	if n != nil && (*n < 0 || *n > most) {
+		p.add(path, "want a number from 0 to %d, not %d", most, *n)
+	}
 }
 
 func (p *problems) resourceName(path, name string) {

@@ -93,7 +93,7 @@ func sentence(name, comment string) string {
 	return text
 }
 
-// scalar are the types that read themselves.
+// scalar are the types that read themselves, and those whose values a tag has no room for.
 func scalar(t reflect.Type) *jsonschema.Schema {
 	switch t {
 	case reflect.TypeFor[policy.Quantity](), reflect.TypeFor[*policy.Quantity](), reflect.TypeFor[v1alpha1.Quantity]():
@@ -101,6 +101,12 @@ func scalar(t reflect.Type) *jsonschema.Schema {
 			{Type: "integer", Minimum: "1"},
 			{Type: "string", Pattern: "^[0-9]*[1-9][0-9]*([kMGTPE]|[KMGTPE]i)?$"},
 		}}
+	case reflect.TypeFor[v1alpha1.Libraries]():
+		words := &jsonschema.Schema{Type: "string"}
+		for _, w := range v1alpha1.EnvWords {
+			words.Enum = append(words.Enum, w)
+		}
+		return &jsonschema.Schema{Type: "array", Items: words, UniqueItems: true}
 	case reflect.TypeFor[v1alpha1.Memlock]():
 		return locked("unlimited|inherit")
 	case reflect.TypeFor[policy.Duration](), reflect.TypeFor[*policy.Duration]():

@@ -11,7 +11,9 @@
 {{- $in := dict "in" "variables.settings" "path" . }}
 {{- include "rdma.validateMemlock" (merge (dict "field" "memlock" "words" (list "unlimited" "inherit")) $in) }}
 {{ include "rdma.validateWords" (merge (dict "field" "nodes" "words" (list "verbs" "cm" "mad" "sm")) $in) }}
-{{ include "rdma.validateWords" (merge (dict "field" "env" "words" (list "nccl" "nccl-topology" "nvshmem" "ucx")) $in) }}
+{{ include "rdma.validateWords" (merge (dict "field" "env" "words" (list "libfabric" "libfabric-gid-index" "nccl" "nccl-gid-index" "nccl-topology" "nvshmem" "nvshmem-gid-index" "ucx" "ucx-gid-index")) $in) }}
+{{ include "rdma.validateMark" (merge (dict "field" "trafficClass" "most" "255") $in) }}
+{{ include "rdma.validateMark" (merge (dict "field" "serviceLevel" "most" "15") $in) }}
 {{ include "rdma.validateLimits" (merge (dict "field" "limits") $in) }}
 {{ include "rdma.validateNetwork" . }}
 {{- end }}
@@ -30,6 +32,28 @@
     {{ .in }}.all(s, s.?{{ .field }}.orValue(null) == null || type(s.{{ .field }}) == list &&
       s.{{ .field }}.all(w, w in {{ toJson .words }} && s.{{ .field }}.filter(x, x == w).size() == 1))
   message: "parameters: {{ .path }}{{ .field }}: want a list of {{ join ", " .words }}, each at most once"
+{{- end }}
+
+{{/* A mark of packets, and a list of marks, each once. */}}
+{{- define "rdma.validateMark" -}}
+- expression: >-
+    {{ .in }}.all(s, [s.?{{ .field }}.orValue(null)].all(m, m == null || type(m) == int && m >= 0 && m <= {{ .most }}))
+  message: "parameters: {{ .path }}{{ .field }}: want 0 to {{ .most }}"
+{{- end }}
+
+{{- define "rdma.validateMarks" -}}
+- expression: >-
+    {{ .in }}.all(s, [s.?{{ .field }}.orValue(null)].all(l, l == null || type(l) == list && l.size() <= {{ .most }} + 1 &&
+      l.all(m, type(m) == int && m >= 0 && m <= {{ .most }} && l.filter(x, x == m).size() == 1)))
+  message: "parameters: {{ .path }}{{ .field }}: want a list of 0 to {{ .most }}, each at most once"
+{{- end }}
+
+{{/* The default of a class in variables.pairs, which must be in the list of what the class allows. */}}
+{{- define "rdma.validateMarkWithin" -}}
+- expression: >-
+    variables.pairs.all(p, type(p[1].?{{ .field }}.orValue(null)) != int ||
+      p[1].{{ .field }} in (type(p[0].?{{ .by }}.orValue(null)) == list ? p[0].{{ .by }} : []))
+  message: "parameters: defaults.{{ .field }}: more than allow.{{ .by }} allows, which is none where it is not set"
 {{- end }}
 
 {{/* A limit of locked memory: one of the words, or bytes. */}}

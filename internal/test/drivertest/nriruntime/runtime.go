@@ -31,6 +31,7 @@ type Runtime struct {
 
 	mu       sync.Mutex
 	pods     map[string]*api.PodSandbox // by UID
+	created  []*api.Container           // as their OCI specs are
 	listener net.Listener
 	wires    map[net.Conn]bool
 	left     int // messages until the wires are cut, negative for never
@@ -66,9 +67,9 @@ func New(t testing.TB) *Runtime {
 
 func (r *Runtime) synchronize(ctx context.Context, deliver adaptation.SyncCB) error {
 	r.mu.Lock()
-	pods := slices.Collect(maps.Values(r.pods))
+	pods, containers := slices.Collect(maps.Values(r.pods)), slices.Clone(r.created)
 	r.mu.Unlock()
-	_, err := deliver(ctx, pods, nil)
+	_, err := deliver(ctx, pods, containers)
 	return err
 }
 
@@ -192,6 +193,29 @@ func (r *Runtime) Run(ctx context.Context, p nri.Pod) error {
 		r.Forget(p)
 	}
 	return err
+}
+
+// Create creates a container with variables, and returns those that plugins add. It replaces a container of the name.
+func (r *Runtime) Create(ctx context.Context, p nri.Pod, name string, env ...string) (added []string, err error) {
+	c := &api.Container{
+		Id: p.UID + "-" + name, PodSandboxId: sandbox(p).GetId(), Name: name, Env: env,
+		State: api.ContainerState_CONTAINER_RUNNING,
+	}
+	defer r.nri.BlockPluginSync().Unblock()
+	answer, err := r.nri.CreateContainer(ctx, &adaptation.CreateContainerRequest{Pod: sandbox(p), Container: c})
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range answer.GetAdjust().GetEnv() {
+		added = append(added, v.GetKey()+"="+v.GetValue())
+	}
+	slices.Sort(added)
+	c.Env = slices.Concat(env, added)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.created = slices.DeleteFunc(r.created, func(o *api.Container) bool { return o.GetId() == c.GetId() })
+	r.created = append(r.created, c)
+	return added, nil
 }
 
 // Stop stops a pod.
