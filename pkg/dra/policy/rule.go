@@ -23,7 +23,9 @@ type rule struct {
 	view      resources.View
 	capacity  resources.Capacity // its bandwidth is nil where the file has none
 	rail      *int64
-	rails     int64 // number of cards to number; 0: none
+	rails     int64    // number of cards to number; 0: none
+	ipam      string   // the entry of ipam of all HCAs, "" for none
+	railIPAM  []string // the entry of ipam of each number of rails, nil for none
 	resource  string
 	extra     attributes
 }
@@ -97,6 +99,7 @@ func (p *problems) rule(path string, e *FileRule, f *File) *rule {
 	}
 	p.capacity(path, e, r)
 	p.rails(path, e, r)
+	p.ruleIPAM(path, e, r)
 	p.resourceName(path+".resourceName", e.ResourceName)
 	p.room(path+".attributes", r)
 	return r
