@@ -30,6 +30,8 @@ var (
 		"The RDMA devices of the claim could not be moved into the network namespace of the pod, or another pod of the claim has them ([network.md](network.md#claims-that-pods-share)), so its containers do not start. The kubelet tries again."}
 	StillHeld = Reason{"RDMAStillHeld", corev1.EventTypeWarning, "claim",
 		"The claim is deleted, or not allocated to this node any more, and holds its HCA there all the same; the message says why ([restarts.md](restarts.md#what-holds-an-hca))."}
+	NoBlock = Reason{"RDMANoAddressBlock", corev1.EventTypeWarning, "node",
+		"The node has no block of addresses for an entry of `ipam`; the message says why. Claims that ask for its addresses are not prepared ([network.md](network.md#addresses-that-are-unique-in-the-cluster))."}
 	NoDevices = Reason{"NoRDMADevices", corev1.EventTypeWarning, "node",
 		"The node publishes nothing, since its container runtime would drop the devices ([install.md](install.md))."}
 )
@@ -37,7 +39,8 @@ var (
 // Reasons returns all reasons. The reasons of health come last.
 func Reasons() []Reason {
 	out := []Reason{
-		PrepareFailed, UnprepareFailed, MemlockNotRaised, LimitNotSet, NetdevMissing, MoveFailed, StillHeld, NoDevices,
+		PrepareFailed, UnprepareFailed, MemlockNotRaised, LimitNotSet, NetdevMissing, MoveFailed, StillHeld, NoBlock,
+		NoDevices,
 	}
 	for _, c := range health.Conditions() {
 		for _, holds := range []bool{true, false} {
