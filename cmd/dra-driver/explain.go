@@ -24,6 +24,7 @@ var explainCodes = exitcode.List{
 
 func newExplain(env func(string) string) *cobra.Command {
 	var config, hostRoot, output, nriSocket string
+	var self nodeFlags
 	var moveDevices bool
 	var interfaces interfaceFlags
 	cmd := &cobra.Command{
@@ -32,7 +33,8 @@ func newExplain(env func(string) string) *cobra.Command {
 		Long: `explain applies a configuration file to the HCAs of this host. For each HCA it shows
 the matching rule, the published devices, and why the HCA is not published, or not as
 the rule says. It needs no cluster and changes nothing: use it to test a file before
-you install it.
+you install it. Only for the node's blocks of addresses it asks the API server, if it
+knows the node's name.
 
 It assumes a node without claims, and an API server with all features. While a claim
 uses an HCA, the HCA keeps the form in which it was published (exclusive or shared).
@@ -64,6 +66,10 @@ The driver's log reports this, and features that the API server lacks.
 				return err
 			}
 			report := explain.New(snap, c, rdmacgroup.Enforced(hostRoot), node.FixedHCAs(mover, snap))
+			if len(c.Pools()) > 0 && self.name != "" {
+				own, err := self.read(cmd.Context())
+				report.AddBlocks(c, own, err)
+			}
 			if cfg.Interfaces != nil {
 				report.AddInterfaces(snap, func(h *rdma.HCA, mode string) (string, error) {
 					return pods.UsableInterface(cfg.Interfaces, h, mode)
@@ -78,6 +84,7 @@ The driver's log reports this, and features that the API server lacks.
 	f.StringVar(&hostRoot, "host-root", "/", "directory that holds the host's sys")
 	f.BoolVar(&moveDevices, "move-devices", false, "show what a driver with this flag offers in exclusive RDMA network "+
 		"namespace mode; needs the host's network, CAP_NET_ADMIN and CAP_SYS_ADMIN")
+	self.register(f, env)
 	interfaces.registerHost(f, env, "show which network interface claims can have of each HCA, as a driver with this "+
 		"flag; needs the host's network and CAP_SYS_ADMIN")
 	f.StringVar(&nriSocket, "nri-socket", "", "say what containers are told by a driver with this flag (default none)")

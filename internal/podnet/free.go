@@ -31,6 +31,24 @@ func (h *Host) Free(addresses []netip.Prefix, o Original, mode string) error {
 	})
 }
 
+// IPs returns all addresses of the host's interfaces.
+func (h *Host) IPs() (ips map[netip.Addr]bool, err error) {
+	ips = map[netip.Addr]bool{}
+	err = h.own.Do(func() error {
+		all, err := whole(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
+		if err != nil {
+			return fmt.Errorf("list addresses of the host: %w", err)
+		}
+		for _, has := range all {
+			if ip, ok := netip.AddrFromSlice(has.IP); ok {
+				ips[ip.Unmap()] = true
+			}
+		}
+		return nil
+	})
+	return ips, err
+}
+
 // IPs returns the original addresses of the host's interface.
 func (o *Original) IPs() (out []netip.Addr) {
 	for _, a := range o.Addresses {

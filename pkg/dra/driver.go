@@ -40,6 +40,7 @@ type Driver struct {
 	claims  *claims.Claims
 	pods    *pods.Pods
 	kubelet kubelet
+	given   func() []attach.Address // the addresses that pods have
 	fail    context.CancelCauseFunc // ends Run; set by Run
 }
 
@@ -70,6 +71,10 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 		if attacher, err = attach.New(cfg.Interfaces, cmp.Or(cfg.IPAM, &podnet.IPAM{}), dir, boot.ID); err != nil {
 			return nil, err
 		}
+	}
+	d.given = func() []attach.Address { return nil }
+	if attacher != nil {
+		d.given = attacher.Addresses
 	}
 	d.connect(attacher)
 	return d, nil

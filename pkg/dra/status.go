@@ -16,6 +16,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/offer"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/report"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
@@ -40,7 +41,7 @@ func (d *Driver) inputs(ctx context.Context) report.Inputs {
 		View: view, Decision: &d.offer.Decision(ctx).Result, Published: d.offer.Published(),
 		Taints:     d.offer.Taints(view.Health),
 		Registered: d.kubelet.registered.Load(), NRIConnected: d.pods.Connected(), Problems: d.problems(view),
-		Troubles: d.cfg.Troubles, Events: d.report.History(),
+		Blocks: blocksOf(offer.NodeBlocks(d.offer), d.given()), Troubles: d.cfg.Troubles, Events: d.report.History(),
 		Cgroups: sysfs.DirFS(filepath.Join(d.cfg.HostRoot, "sys/fs/cgroup")),
 	}
 	if in.Pods, in.NoPods = d.kubelet.pods.Claims(ctx); in.NoPods != nil && ctx.Err() == nil {
@@ -59,6 +60,32 @@ func (d *Driver) problems(view node.View) (out []error) {
 	}
 	if err := d.pods.Trouble(); err != nil {
 		out = append(out, err)
+	}
+	for _, b := range offer.NodeBlocks(d.offer) {
+		if b.Err != nil {
+			out = append(out, fmt.Errorf("claims get no address of ipam %s: %w", b.IPAM, b.Err))
+		}
+	}
+	return out
+}
+
+// blocksOf returns the node's blocks with the addresses that pods have of them.
+func blocksOf(all []offer.NodeBlock, given []attach.Address) (out []statuspage.Block) {
+	for _, b := range all {
+		one := statuspage.Block{IPAM: b.IPAM, Subnet: b.Subnet, Addresses: []statuspage.Address{}}
+		if b.Err != nil {
+			one.Problem = b.Err.Error()
+		} else {
+			one.Block, one.Size = b.Block.Block.String(), b.Block.Size()
+		}
+		for _, a := range given {
+			if a.IPAM == b.IPAM {
+				one.Addresses = append(one.Addresses, statuspage.Address{
+					Address: a.Address.String(), Interface: a.Interface, Pod: a.Pod, Claim: a.Claim, Device: a.Device,
+				})
+			}
+		}
+		out = append(out, one)
 	}
 	return out
 }

@@ -46,6 +46,8 @@ type Claim struct {
 	// IBDevs are the kernel's names of the devices, as the driver publishes them.
 	IBDevs []string `json:"ibdevs,omitempty"`
 	Pods   []string `json:"pods,omitempty"`
+	// Addresses are those of its network interfaces in a pod, as the driver reports them.
+	Addresses []string `json:"addresses,omitempty"`
 	// NotReady are the devices that the driver reports as not ready, with the reason.
 	NotReady []string    `json:"notReady,omitempty"`
 	Created  metav1.Time `json:"created"`
@@ -66,7 +68,7 @@ func (c *Cluster) ListClaims(ctx context.Context) []Claim {
 		out = append(out, Claim{
 			Namespace: claim.Namespace, Name: claim.Name, State: stateOf(claim), Node: claimNode(claim),
 			Classes: classesOf(claim), Devices: allocatedTo(claim), IBDevs: v.ibdevsOf(claim), Pods: podsOf(claim),
-			NotReady: notReady(claim), Created: claim.CreationTimestamp,
+			Addresses: addressesOf(claim), NotReady: notReady(claim), Created: claim.CreationTimestamp,
 		})
 	}
 	slices.SortFunc(out, func(a, b Claim) int {
@@ -113,6 +115,16 @@ func appendNew[T comparable](list []T, value T) []T {
 		return list
 	}
 	return append(list, value)
+}
+
+// addressesOf returns the addresses that the driver reports in the status of a claim.
+func addressesOf(claim *resourceapi.ResourceClaim) (out []string) {
+	for _, d := range claim.Status.Devices {
+		if d.Driver == driver && d.NetworkData != nil {
+			out = append(out, d.NetworkData.IPs...)
+		}
+	}
+	return out
 }
 
 // resultsOf returns the allocation of a claim, nothing while it is pending.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,7 +100,9 @@ func TestDeviceFilter(t *testing.T) {
 
 func TestClaims(t *testing.T) {
 	c := mixedCluster(t)
-	c.Claims[0].Status.Devices = []resourceapi.AllocatedDeviceStatus{{Driver: "rdma.dev", Device: "pci-0000-18-00-0",
+	train := slices.IndexFunc(c.Claims, func(c resourceapi.ResourceClaim) bool { return c.Name == "train" })
+	c.Claims[train].Status.Devices = []resourceapi.AllocatedDeviceStatus{{Driver: "rdma.dev", Device: "pci-0000-18-00-0",
+		NetworkData: &resourceapi.NetworkDeviceData{InterfaceName: "rdma0", IPs: []string{"10.78.4.2/16"}},
 		Conditions: []metav1.Condition{{
 			Type: "Ready", Status: metav1.ConditionFalse, Reason: "DeviceMissing",
 			Message: "the node has no RDMA device in the slot pci-0000-18-00-0 now",

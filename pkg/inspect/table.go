@@ -101,7 +101,8 @@ func (d *Device) rate() string {
 
 // ClaimTable shows claims, with their ages at now.
 func ClaimTable(claims []Claim, namespaces bool, now time.Time) *metav1.Table {
-	names := []string{"Name", "State", "Node", "IBDevs", "Pods", "Age", "wide", "Classes", "Devices", "Not-Ready"}
+	names := []string{"Name", "State", "Node", "IBDevs", "Pods", "Age", "wide", "Classes", "Devices", "Addresses",
+		"Not-Ready"}
 	if namespaces {
 		names = append([]string{"Namespace"}, names...)
 	}
@@ -113,7 +114,7 @@ func ClaimTable(claims []Claim, namespaces bool, now time.Time) *metav1.Table {
 		}
 		cells := []any{
 			c.Name, string(c.State), c.Node, few(c.IBDevs, 4), few(c.Pods, 3), age,
-			strings.Join(c.Classes, ","), few(c.Devices, 8), strings.Join(c.NotReady, "; "),
+			strings.Join(c.Classes, ","), few(c.Devices, 8), few(c.Addresses, 8), strings.Join(c.NotReady, "; "),
 		}
 		if namespaces {
 			cells = append([]any{c.Namespace}, cells...)

@@ -135,6 +135,13 @@ func (a *API) SetRuntime(version string) {
 	a.node.Status.NodeInfo.ContainerRuntimeVersion = version
 }
 
+// ChangeNode changes the node.
+func (a *API) ChangeNode(change func(*corev1.Node)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change(&a.node)
+}
+
 // AddClaim creates a claim, or replaces the one of that name.
 func (a *API) AddClaim(claims ...*resourceapi.ResourceClaim) {
 	a.mu.Lock()

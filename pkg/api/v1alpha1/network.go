@@ -22,7 +22,8 @@ type Network struct {
 	// Addresses are the interface's addresses, each with the length of its network: 10.1.2.3/24.
 	Addresses []string `json:"addresses,omitempty"`
 	// IPAM is the name of an entry of "ipam" in the driver's configuration, which assigns the
-	// addresses.
+	// addresses. The name rail stands for the entry of the HCA's rule: each HCA of a request gets an address of its
+	// own rail.
 	IPAM string `json:"ipam,omitempty"`
 	// MTU is the interface's largest packet, 68 to 65535. Defaults to that of the HCA's interface.
 	MTU *int `json:"mtu,omitempty" jsonschema:"minimum=68,maximum=65535"`
@@ -48,7 +49,7 @@ type AllowNetwork struct {
 	Modes []string `json:"modes,omitempty" jsonschema:"uniqueItems=true,enum=none,enum=move,enum=macvlan"`
 	// Addresses are the networks from which a claim may choose addresses.
 	Addresses []string `json:"addresses,omitempty"`
-	// IPAM are the names that a claim may request.
+	// IPAM are the names that a claim may request. The name rail allows the entries of the HCAs' rules.
 	IPAM []string `json:"ipam,omitempty"`
 	// Gateways are the networks from which a claim may choose gateways.
 	Gateways []string `json:"gateways,omitempty"`
@@ -63,6 +64,9 @@ const (
 	NetworkMove    = "move"
 	NetworkMacvlan = "macvlan"
 )
+
+// NetworkRailIPAM is the value of ipam that stands for the entry of the HCA's rule in the driver's configuration.
+const NetworkRailIPAM = "rail"
 
 // NetworkModes are all modes.
 var NetworkModes = []string{NetworkNone, NetworkMove, NetworkMacvlan}

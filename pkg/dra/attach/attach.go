@@ -269,7 +269,7 @@ func (a *Attacher) bringBack(r *Record) error {
 
 // returned records that the interface is on the host again. It removes the record if no address is left to give back.
 func (a *Attacher) returned(r *Record) error {
-	if r.Lease == nil {
+	if r.Lease == nil || r.ofBlock() {
 		return a.store.remove(r)
 	}
 	r.Returned = true

@@ -46,11 +46,20 @@ func driver(do, mode, dir, host, netns string) error {
 	}
 	p := Pod{UID: "a", Name: "team-a/a", Netns: netns}
 	if do == "attach" {
-		_, err := a.Attach(context.Background(), p, wants(mode))
+		_, err := give(context.Background(), a, p, wantsBy(mode))
 		return err
 	}
 	_, err = takeBack(context.Background(), a, p, anything)
 	return err
+}
+
+// wantsBy is wants, or a macvlan with an address of the node's block, which has one address.
+func wantsBy(mode string) Interface {
+	if mode == "block" {
+		const block = `{"type": "rdma.dev/block", "subnet": "10.78.0.0/16", "block": "10.78.4.0/30", "gateway": "10.78.4.1"}`
+		return leased(wants("macvlan"), block)
+	}
+	return wants(mode)
 }
 
 // process is a driver of its own, whose calls are supervised, on a host with an interface and beside a pod.
@@ -119,7 +128,7 @@ func (p *process) changes(c sysfault.Call) bool {
 // TestKilled: a driver is killed at each request to the kernel and each change of a record, while it
 // attaches and while it detaches, or the kernel refuses the request. The next driver takes back all.
 func TestKilled(t *testing.T) {
-	for _, mode := range []string{"move", "macvlan"} {
+	for _, mode := range []string{"move", "macvlan", "block"} {
 		t.Run(mode, func(t *testing.T) {
 			p := newProcess(t, mode)
 			for _, do := range []string{"attach", "detach"} {
@@ -135,7 +144,7 @@ func (p *process) each(do, how string, fault func(sysfault.Call) unix.Errno) {
 	p.Helper()
 	for n, fired := 1, true; fired; n++ {
 		if do == "detach" {
-			mustAttach(p.T, p.a, p.pod, wants(p.mode))
+			mustAttach(p.T, p.a, p.pod, wantsBy(p.mode))
 		}
 		shot, err := p.run(do, sysfault.Fault{N: n, Match: p.changes, Do: fault})
 		var call sysfault.Call

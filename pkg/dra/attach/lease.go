@@ -8,6 +8,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
 )
 
 // A CNI plugin may be slow, or may not answer at all. So the driver calls it before it attaches an interface, and after
@@ -17,14 +18,21 @@ import (
 
 var errNoAddress = errors.New("its IPAM has given no address yet")
 
-// Lease gets the address of a pod from the IPAM of an interface. It does nothing if the pod has an address or needs
-// none. ctx and the time limit of plugins bound it. After an error, the caller must take back what the pod has of the
-// interface, or call Lease again.
+// Lease gets the address of a pod from the IPAM of an interface: a CNI plugin, or the node's block. It does nothing if
+// the pod has an address or needs none. ctx and the time limit of plugins bound it. After an error, the caller must
+// take back what the pod has of the interface, or call Lease again.
 func (a *Attacher) Lease(ctx context.Context, pod Pod, i Interface) error {
 	if i.Device.Network.IPAM == "" {
 		return nil
 	}
 	want := a.record(pod, i)
+	block, own, err := blocks.Read(want.Lease.Config)
+	if err != nil {
+		return fmt.Errorf("get an address of ipam %q: %w", want.Lease.Network, err)
+	}
+	if own {
+		return a.fromBlock(ctx, want, block)
+	}
 	unlock, err := a.store.lockLease(ctx, want)
 	if err != nil {
 		return err
@@ -50,7 +58,7 @@ func (a *Attacher) asked(ctx context.Context, want *Record) (*Record, error) {
 			return r, err
 		}
 		if r.Lease != nil {
-			if err := a.ipam.Del(ctx, *r.Lease); err != nil {
+			if err := a.release(ctx, r); err != nil {
 				return nil, err
 			}
 		}
@@ -127,7 +135,7 @@ func (a *Attacher) GiveBack(ctx context.Context, r Record) error {
 	case err != nil:
 		return unreadable(a.store.path(&r), err)
 	}
-	if err := a.ipam.Del(ctx, *now.Lease); err != nil {
+	if err := a.release(ctx, &now); err != nil {
 		return fmt.Errorf("claim %s, pod %s: %w", now.ClaimName, now.Pod.Name, err)
 	}
 	return a.gaveBack(ctx, &now)
@@ -149,6 +157,9 @@ func (a *Attacher) gaveBack(ctx context.Context, r *Record) error {
 	}
 	if now.Returned || !now.begun() {
 		return a.store.remove(&now)
+	}
+	if !a.isOver(now.Pod.Netns) { // the interface was attached meanwhile
+		return nil
 	}
 	now.Lease, now.Given = nil, nil
 	return a.store.put(&now)

@@ -34,6 +34,8 @@ var (
 		"The GID of a running pod's interface has another index than its container was told. Restart the container ([network.md](network.md#which-gid))."}
 	StillHeld = Reason{"RDMAStillHeld", corev1.EventTypeWarning, "claim",
 		"The claim is deleted, or not allocated to this node any more, and holds its HCA there all the same; the message says why ([restarts.md](restarts.md#what-holds-an-hca))."}
+	NoBlock = Reason{"RDMANoAddressBlock", corev1.EventTypeWarning, "node",
+		"The node has no block of addresses for an entry of `ipam`; the message says why. Claims that ask for its addresses are not prepared ([network.md](network.md#addresses-that-are-unique-in-the-cluster))."}
 	NoDevices = Reason{"NoRDMADevices", corev1.EventTypeWarning, "node",
 		"The node publishes nothing, since its container runtime would drop the devices ([install.md](install.md))."}
 )
@@ -42,7 +44,7 @@ var (
 func Reasons() []Reason {
 	out := []Reason{
 		PrepareFailed, UnprepareFailed, MemlockNotRaised, LimitNotSet, NetdevMissing, MoveFailed,
-		GIDIndexNotSet, GIDIndexChanged, StillHeld, NoDevices,
+		GIDIndexNotSet, GIDIndexChanged, StillHeld, NoBlock, NoDevices,
 	}
 	for _, c := range health.Conditions() {
 		for _, holds := range []bool{true, false} {

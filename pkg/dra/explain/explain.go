@@ -37,6 +37,8 @@ type Report struct {
 	// HCAs has an entry for each HCA of the host, published or not.
 	HCAs   []HCA   `json:"hcas"`
 	Groups []Group `json:"groups,omitempty"`
+	// IPAM has the entries of ipam.
+	IPAM []IPAM `json:"ipam,omitempty"`
 }
 
 // HCA is what is published of one HCA.
@@ -103,6 +105,7 @@ func New(snap *rdma.Snapshot, c *policy.Config, limits error, fixed map[string]s
 	if limits != nil {
 		r.Limits = limits.Error()
 	}
+	r.IPAM = ipam(c, result.Decisions)
 	published := map[string]resourceapi.Device{}
 	for _, s := range result.Slices() {
 		for _, d := range s.Devices {

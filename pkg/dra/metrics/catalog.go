@@ -112,6 +112,10 @@ var (
 	PreparedClaims = scraped("rdma_driver_prepared_claims", Gauge, nil, "Claims that are prepared.", perOne)
 	Conditions     = scraped("rdma_driver_unhealthy_devices", Gauge, []string{"condition"},
 		"HCAs with a condition, by condition (docs/health.md).", "9")
+	IPAMAddresses = scraped("rdma_driver_ipam_addresses", Gauge, []string{"ipam"},
+		"Addresses that pods can have in the node's block of an entry of ipam; 0 if the node has no block.", "entries")
+	IPAMUsed = scraped("rdma_driver_ipam_used_addresses", Gauge, []string{"ipam"},
+		"Addresses of rdma_driver_ipam_addresses that pods have.", "entries")
 	Registered = scraped("rdma_driver_registered", Gauge, nil, "Whether the kubelet has registered this driver.", perOne)
 	PodsKnown  = scraped("rdma_driver_pod_resources_up", Gauge, nil,
 		"Whether the kubelet reported which pods use which claims. If it is 0, series have no pod.", perOne)

@@ -65,6 +65,10 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	if s.NRIConnected != nil {
 		e.put(NRIConnected, boolValue(*s.NRIConnected))
 	}
+	for _, b := range s.Blocks {
+		e.put(IPAMAddresses, float64(b.Size), b.IPAM)
+		e.put(IPAMUsed, float64(b.Used), b.IPAM)
+	}
 	for _, t := range s.Troubles {
 		e.put(APITrouble, 1, t.Request, t.Reason)
 	}

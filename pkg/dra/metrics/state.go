@@ -16,7 +16,9 @@ type State struct {
 	// Conditions counts the HCAs with each condition of health.
 	Conditions map[string]int
 	// Omitted counts the HCAs whose counters were not read, to keep within the bounds.
-	Omitted    int
+	Omitted int
+	// Blocks are the node's blocks of addresses.
+	Blocks     []Block
 	Registered bool
 	PodsKnown  bool
 	// NRIConnected is nil for a driver without an NRI plugin.
@@ -25,6 +27,13 @@ type State struct {
 	// requests since the driver started.
 	Troubles []Failure
 	Failures map[Failure]int
+}
+
+// Block is the node's block of the addresses of one entry of ipam.
+type Block struct {
+	IPAM string
+	Size uint64 // 0 if the node has no block
+	Used int
 }
 
 // Failure is a kind of request to the API server with the reason of its failure.

@@ -24,6 +24,7 @@ type Decision struct {
 	groups        map[string][]string       // the names of the HCAs of each published group
 	resourceNames map[string]string         // under which CNI plugins get HCAs, by the name of the HCA
 	marks         map[string]v1alpha1.Marks // of packets, by the name of the HCA
+	ipam          map[string]string         // the entries of ipam of the rails of HCAs, by the name of the HCA
 	taints        map[string][]resourceapi.DeviceTaint
 	deviates      bool // claims may be the reason for a deviation from the policy
 }
@@ -69,6 +70,7 @@ func newDecision(r policy.Result) *Decision {
 	out := &Decision{
 		Result: r, Devices: map[string][]*rdma.HCA{}, groups: map[string][]string{}, resourceNames: map[string]string{},
 		marks: map[string]v1alpha1.Marks{},
+		ipam:  map[string]string{},
 	}
 	for _, one := range r.Decisions {
 		if one.View.Exclusive() {
@@ -81,6 +83,9 @@ func newDecision(r policy.Result) *Decision {
 			out.resourceNames[one.HCA.Name] = *name
 		}
 		out.marks[one.HCA.Name] = one.Marks
+		if one.IPAM != "" {
+			out.ipam[one.HCA.Name] = one.IPAM
+		}
 		asWanted := one.View == one.Wanted || one.HCA.Unusable() != nil
 		out.deviates = out.deviates || one.Offer.Draining || one.Offer.Unlocked || !asWanted
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
 	"github.com/rdma-dev/dra-driver-rdma/internal/deviceinfo"
 	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
@@ -46,8 +47,10 @@ type Config struct {
 	Now        func() time.Time
 }
 
-// Reporter takes reports for people. Both methods record on the status page only.
+// Reporter takes reports for people.
 type Reporter interface {
+	Record(event.Event)
+	// Note and Warn record on the status page only.
 	Note(reason, object, format string, args ...any)
 	Warn(reason, object string, err error)
 }
@@ -61,6 +64,7 @@ type Offer struct {
 	watcher    *fsnotify.Watcher        // of the directory of the policy's file; nil for none
 	last       atomic.Pointer[Decision] // nil before the first decision
 	withheld   atomic.Pointer[error]    // why nothing is published, nil if that is not known yet
+	blocks     nodeBlocks
 	missing    missing
 	publisher  *publisher.Publisher
 	slices     resources.Builder // only publish uses it
@@ -104,7 +108,7 @@ func (o *Offer) Facts(ctx context.Context, host *node.Host, claim *resourceapi.R
 	policy, decided := o.policy.Load(), o.Decision(ctx)
 	facts := plan.Facts{
 		Pool: o.cfg.NodeName, Site: siteOf(o.cfg.Site, policy), Groups: decided.groups, Marks: decided.marks,
-		Networks: &plan.Networks{IPAM: policy.IPAM(), ResourceNames: decided.resourceNames},
+		Networks: networksOf(o, policy, decided),
 	}
 	if policy.Partitioning() {
 		facts.Cards = map[string][]string{}

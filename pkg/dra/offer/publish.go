@@ -36,7 +36,7 @@ func (o *Offer) publishLoop(ctx context.Context) {
 				return
 			}
 		case <-o.registered:
-			// The kubelet may have restarted with another container runtime.
+			// The kubelet may have restarted with another container runtime, and the node may be a new object.
 			if err := o.checkRuntime(ctx); err != nil {
 				klog.FromContext(ctx).Error(err, "Container runtime not looked at again")
 			}
@@ -63,6 +63,7 @@ func (o *Offer) publish(ctx context.Context, last []resourceslice.Slice) []resou
 	view := o.cfg.Node.View(ctx)
 	decided := o.decide(view)
 	o.last.Store(decided)
+	o.blocks.report(ctx, o.policy.Load(), o.cfg.Report)
 	watch.Lap(metrics.PhaseDecide)
 	if err := o.cfg.Node.RememberTaints(decided.taints); err != nil {
 		logger.Error(err, "A restart of the driver will not know what is wrong with HCAs")

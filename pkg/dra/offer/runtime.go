@@ -39,13 +39,14 @@ func (o *Offer) waitForRuntime(ctx context.Context) bool {
 	}
 }
 
-// checkRuntime reads the node's container runtime. If it may omit CDI devices, nothing is published, and the log and an
-// event have the reason.
+// checkRuntime reads the node's container runtime, and its pod CIDRs and labels. If the runtime may omit CDI devices,
+// nothing is published, and the log and an event have the reason.
 func (o *Offer) checkRuntime(ctx context.Context) error {
 	node, err := o.cfg.Client.CoreV1().Nodes().Get(ctx, o.cfg.NodeName, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("get node %s: %w", o.cfg.NodeName, err)
 	}
+	o.blocks.read(node, o.cfg.Now())
 	reason := dropsCDI(node.Status.NodeInfo.ContainerRuntimeVersion)
 	if o.cfg.RuntimeCDI {
 		reason = nil

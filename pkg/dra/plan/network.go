@@ -27,8 +27,8 @@ type Network struct {
 	Routes   []Route      `json:"routes,omitempty"`
 	// MTU is 0 for the MTU of the HCA's interface.
 	MTU int `json:"mtu,omitempty"`
-	// IPAM is the name of the configuration that gives addresses, empty for none. IPAMConfig is this configuration at
-	// the first Prepare of the claim.
+	// IPAM is the name of the configuration that gives addresses, empty for none. It is never
+	// v1alpha1.NetworkRailIPAM. IPAMConfig is this configuration at the first Prepare of the claim.
 	IPAM       string          `json:"ipam,omitempty"`
 	IPAMConfig json.RawMessage `json:"ipamConfig,omitempty"`
 }
@@ -44,6 +44,10 @@ type Route struct {
 type Networks struct {
 	// IPAM has the configurations that give addresses, by name.
 	IPAM map[string]json.RawMessage
+	// NoIPAM has the reasons why further configurations give no addresses on this node, by name.
+	NoIPAM map[string]error
+	// RailIPAM has the name of the configuration of each HCA's rail, by the name of the HCA.
+	RailIPAM map[string]string
 	// ResourceNames has, by the name of the HCA, the resource name under which CNI plugins get it.
 	ResourceNames map[string]string
 	// Others are the other prepared claims of the claim's pods.
@@ -168,14 +172,36 @@ func (n *Network) on(d Device, node *Networks) error {
 	if err := ModeRefused(n.Mode, d.alone(), node.ResourceNames[devicename.Parse(d.Device).HCA]); err != nil {
 		return err
 	}
+	if n.IPAM == v1alpha1.NetworkRailIPAM {
+		if n.IPAM = node.railIPAM(d); n.IPAM == "" {
+			return fmt.Errorf("ipam: %s: the rule of HCA %s in the driver's configuration on this node names no ipam: "+
+				"set ipam or railIPAM there, or name an entry in the claim",
+				v1alpha1.NetworkRailIPAM, devicename.Parse(d.Device).HCA)
+		}
+	}
 	if n.IPAM == "" {
 		return nil
 	}
 	var ok bool
-	if n.IPAMConfig, ok = node.IPAM[n.IPAM]; !ok {
-		return fmt.Errorf("ipam: the driver's configuration on this node has no entry %q under ipam", n.IPAM)
+	if n.IPAMConfig, ok = node.IPAM[n.IPAM]; ok {
+		return nil
 	}
-	return nil
+	if err := node.NoIPAM[n.IPAM]; err != nil {
+		return fmt.Errorf("ipam %s: %w", n.IPAM, err)
+	}
+	return fmt.Errorf("ipam: the driver's configuration on this node has no entry %q under ipam", n.IPAM)
+}
+
+// railIPAM returns the name of the configuration of a device's rail, "" for none. A claim that was prepared before
+// keeps that of its existing plan.
+func (n *Networks) railIPAM(d Device) string {
+	if n.made == nil {
+		return n.RailIPAM[devicename.Parse(d.Device).HCA]
+	}
+	if m := n.madeNetwork(d); m != nil {
+		return m.IPAM
+	}
+	return ""
 }
 
 // nameInterfaces names the interfaces of a plan. It returns an error if names or addresses conflict within the plan, or
@@ -257,15 +283,23 @@ func (n *Networks) taken(p *Plan) map[string]string {
 
 // madeName returns the name of a device's interface in the existing plan of its claim, "" if there is none.
 func (n *Networks) madeName(d Device) string {
+	if m := n.madeNetwork(d); m != nil {
+		return m.Interface
+	}
+	return ""
+}
+
+// madeNetwork returns the network of a device in the existing plan of its claim, nil if there is none.
+func (n *Networks) madeNetwork(d Device) *Network {
 	if n == nil || n.made == nil {
-		return ""
+		return nil
 	}
 	for _, m := range n.made.Devices {
 		if m.Network != nil && m.Device == d.Device && m.Request == d.Request {
-			return m.Network.Interface
+			return m.Network
 		}
 	}
-	return ""
+	return nil
 }
 
 // InterfaceAlias returns the alias that the kernel has for the interface of a device while a pod has it. The hook uses

@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"encoding/json"
+	"errors"
 	"net/netip"
 	"slices"
 	"strings"
@@ -15,13 +16,19 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
+const railBlock = `{"type": "rdma.dev/block"}`
+
 const hostLocal = `{"type": "host-local"}`
 
 // attaching is a node that attaches interfaces.
 func attaching() plan.Facts {
 	node := here
 	node.Networks = &plan.Networks{
-		IPAM:          map[string]json.RawMessage{"roce": json.RawMessage(hostLocal)},
+		IPAM:   map[string]json.RawMessage{"roce": json.RawMessage(hostLocal), "rail1": json.RawMessage(railBlock)},
+		NoIPAM: map[string]error{"rail2": errors.New("this node has no block")},
+		RailIPAM: map[string]string{
+			"pci-0000-3b-00-0": "roce", "pci-0000-4b-00-0": "rail1", "pci-0000-5b-00-0": "rail2", "pci-0000-6b-00-0": "gone",
+		},
 		ResourceNames: map[string]string{"pci-0000-29-00-0": "example.com/roce"},
 	}
 	return node
@@ -32,6 +39,8 @@ const (
 	allAllowed     = `"allow": {"network": {"modes": ["move", "macvlan"], "addresses": ["10.1.0.0/16", "fd00::/8"], ` +
 		`"ipam": ["roce"], "gateways": ["10.1.0.0/16"], "routes": ["10.2.0.0/16"]}}`
 )
+
+const railAllowed = `"allow": {"network": {"modes": ["macvlan"], "ipam": ["rail"]}}`
 
 const gatewayByDefault = `, "defaults": {"network": {"mode": "macvlan", "ipam": "roce", "gateways": ["10.1.2.1"]}}`
 
@@ -69,6 +78,17 @@ func TestMergeNetwork(t *testing.T) {
 		"addresses: claim wants none":    {configs{fromClass(allAllowed + `, "defaults": {"network": {"mode": "macvlan", "ipam": "roce"}}`), fromClaim(`"network": {"addresses": []}`)}, macvlan(nil)},
 		"ipam: class default":            {configs{fromClass(allAllowed + `, "defaults": {"network": {"mode": "macvlan", "ipam": "roce"}}`)}, ipam},
 		"ipam: claim over addresses":     {configs{fromClass(allAllowed + `, "defaults": {"network": {"mode": "macvlan", "addresses": ["10.1.2.3/24"]}}`), fromClaim(`"network": {"ipam": "roce"}`)}, ipam},
+		"ipam: the HCA's rail": {
+			configs{
+				fromClass(railAllowed),
+				fromClaim(`"network": {"mode": "macvlan", "ipam": "rail"}`),
+			},
+			ipam,
+		},
+		"ipam: the HCA's rail by default": {
+			configs{fromClass(railAllowed + `, "defaults": {"network": {"mode": "macvlan", "ipam": "rail"}}`)},
+			ipam,
+		},
 		"gateways: claim within allow": {
 			configs{
 				fromClass(allAllowed),
@@ -187,6 +207,21 @@ func TestMergeNetworkRefuses(t *testing.T) {
 		"a gateway out of reach": {
 			claim: `"network": {"mode": "macvlan", "addresses": ["10.1.0.1/24"], "gateways": ["10.1.9.1"]}`,
 			want:  []string{"network: gateways: 10.1.9.1 is in no network of network.addresses"},
+		},
+		"the rail, and its name is allowed": {
+			claim: `"network": {"mode": "macvlan", "ipam": "rail"}`, want: []string{"network.ipam: Forbidden: rail is more"},
+		},
+		"a name, and the rail is allowed": {
+			claim: `"network": {"mode": "macvlan", "ipam": "roce"}`, allow: railAllowed,
+			want: []string{"network.ipam: Forbidden: roce is more"},
+		},
+		"a rail without ipam": {
+			device: "pci-0000-7b-00-0", claim: `"network": {"mode": "macvlan", "ipam": "rail"}`, allow: railAllowed,
+			want: []string{"network: ipam: rail: the rule of HCA pci-0000-7b-00-0", "set ipam or railIPAM there"},
+		},
+		"a rail without a block": {
+			device: "pci-0000-5b-00-0", claim: `"network": {"mode": "macvlan", "ipam": "rail"}`, allow: railAllowed,
+			want: []string{"network: ipam rail2: this node has no block"},
 		},
 	} {
 		device, allow, node := tc.device, tc.allow, attaching()
@@ -326,5 +361,37 @@ func TestNetworkSpec(t *testing.T) {
 	}
 	if _, err := p.Spec(snap, plan.HookOptions{}); err == nil || !strings.Contains(err.Error(), "--hook-dir") {
 		t.Errorf("without a hook: %v", err)
+	}
+}
+
+// TestRails: one request for several HCAs has the addresses of each one's rail. A claim that is prepared again keeps
+// them, whatever the configuration of the node is by then.
+func TestRails(t *testing.T) {
+	c := claim([]resourceapi.DeviceRequestAllocationResult{
+		result("nics", "pci-0000-3b-00-0"), result("nics", "pci-0000-4b-00-0"), result("named", "pci-0000-4b-00-0"),
+	},
+		fromClass(`"allow": {"network": {"modes": ["macvlan"], "ipam": ["rail", "roce"]}}`),
+		fromClaim(`"network": {"mode": "macvlan", "ipam": "rail"}`, "nics"),
+		fromClaim(`"network": {"mode": "macvlan", "ipam": "roce"}`, "named"),
+	)
+	want := []string{"roce " + hostLocal, "rail1 " + railBlock, "roce " + hostLocal}
+	of := func(p *plan.Plan, err error) (got []string) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range p.Devices {
+			got = append(got, d.Network.IPAM+" "+string(d.Network.IPAMConfig))
+		}
+		return got
+	}
+	made, err := plan.New(c, attaching())
+	if diff := cmp.Diff(want, of(made, err)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	changed := attaching()
+	changed.Networks.RailIPAM, changed.Networks.IPAM = map[string]string{"pci-0000-3b-00-0": "rail1"}, nil
+	if diff := cmp.Diff(want, of(plan.New(c, changed.As(made)))); diff != "" {
+		t.Errorf("prepared again (-want +got):\n%s", diff)
 	}
 }

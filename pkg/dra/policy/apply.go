@@ -242,6 +242,7 @@ func (a *application) offer() {
 		capacity := resources.Capacity{Shares: defaultShares, DefaultShares: 1} // for shares without a rule
 		if d.rule != nil {
 			d.Offer.Attributes = d.rule.siteAttributes(d.HCA, numbers.of(d))
+			d.IPAM = d.rule.ipamOfHCA(numbers.of(d))
 			if d.rule.view.Shared() {
 				capacity = d.rule.capacity
 			}

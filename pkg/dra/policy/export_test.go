@@ -17,6 +17,7 @@ func fields(prefix string, t reflect.Type) []string {
 		field := t.Field(i)
 		name, options, _ := strings.Cut(field.Tag.Get("yaml"), ",")
 		switch inner := field.Type; {
+		case name == "-":
 		case options == "inline":
 			out = append(out, fields(prefix, inner)...)
 		case inner.Kind() == reflect.Slice && inner.Elem().Kind() == reflect.Struct:

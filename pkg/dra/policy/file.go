@@ -43,9 +43,9 @@ type File struct {
 	// writes the first change after a longer pause at once. A longer interval reduces the load on the API
 	// server of a large cluster where many links change at the same time. Defaults to 1s.
 	PublishInterval *Duration `yaml:"publishInterval"`
-	// IPAM are configurations that assign addresses to network interfaces of claims, by name. Each
-	// is the section ipam of a CNI configuration.
-	IPAM map[string]map[string]any `yaml:"ipam"`
+	// IPAM are the ways to assign addresses to network interfaces of claims, by name. An entry with a type
+	// is the section ipam of a CNI configuration. An entry without a type divides a subnet among the nodes.
+	IPAM map[string]FileIPAM `yaml:"ipam"`
 	// Groups are devices that represent several HCAs.
 	Groups []FileGroup `yaml:"groups"`
 }
@@ -78,6 +78,11 @@ type FileRule struct {
 	Rail *int64 `yaml:"rail" jsonschema:"minimum=0,maximum=2147483647"`
 	// Rails is a number of cards: the cards of the rule get the attribute rail 0, 1, ... in PCI order.
 	Rails *int64 `yaml:"rails" jsonschema:"minimum=1"`
+	// IPAM is the name of the entry of ipam for claims that request the addresses of the rail (network.ipam:
+	// rail), on all HCAs of the rule.
+	IPAM string `yaml:"ipam"`
+	// RailIPAM are such names, one for each number of rails.
+	RailIPAM []string `yaml:"railIPAM"`
 	// ResourceName is the attribute k8s.cni.cncf.io/resourceName for CNI plugins, PREFIX/NAME. The
 	// HCA gets k8s.cni.cncf.io/deviceID too.
 	ResourceName string `yaml:"resourceName"`

@@ -10,6 +10,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
 	"github.com/rdma-dev/dra-driver-rdma/internal/yamlpath"
 	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 )
 
@@ -22,6 +23,7 @@ type Config struct {
 	taints       map[health.Condition]resourceapi.DeviceTaintEffect
 	timing       timing
 	ipam         map[string]json.RawMessage
+	pools        map[string]*blocks.Pool
 }
 
 // Container returns the administrator's settings for every RDMA container of the
@@ -59,7 +61,8 @@ func Parse(data []byte) (*Config, error) {
 	}
 	c.taints = p.taints(f.Taints)
 	c.timing = p.timing(&f)
-	c.ipam = p.ipam(f.IPAM)
+	c.ipam, c.pools = p.ipam(f.IPAM)
+	p.railIPAM(c, f.IPAM)
 	p.unique("rules", "rule", len(c.rules), func(i int) string { return c.rules[i].name })
 	p.unique("groups", "group", len(c.groups), func(i int) string { return c.groups[i].name })
 	if err := p.join(); err != nil {

@@ -54,6 +54,8 @@ type Decision struct {
 	Wanted, View resources.View
 	// Reason is why the HCA is not published, or not in the wanted view; "" otherwise.
 	Reason string
+	// IPAM is the entry of ipam for claims that request the addresses of the HCA's rail, "" for none.
+	IPAM string
 	// Offer is what is published of the HCA, with View as its view.
 	Offer resources.Offer
 	// Marks are the marks of packets that the rule gives to the HCA's claims.

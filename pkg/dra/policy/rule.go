@@ -24,7 +24,9 @@ type rule struct {
 	view      resources.View
 	capacity  resources.Capacity // its bandwidth is nil where the file has none
 	rail      *int64
-	rails     int64 // number of cards to number; 0: none
+	rails     int64    // number of cards to number; 0: none
+	ipam      string   // the entry of ipam of all HCAs, "" for none
+	railIPAM  []string // the entry of ipam of each number of rails, nil for none
 	resource  string
 	marks     v1alpha1.Marks
 	extra     attributes
@@ -99,6 +101,7 @@ func (p *problems) rule(path string, e *FileRule, f *File) *rule {
 	}
 	p.capacity(path, e, r)
 	p.rails(path, e, r)
+	p.ruleIPAM(path, e, r)
 	p.resourceName(path+".resourceName", e.ResourceName)
 	r.marks = v1alpha1.Marks{TrafficClass: e.TrafficClass, ServiceLevel: e.ServiceLevel}
 	p.mark(path+".trafficClass", e.TrafficClass, v1alpha1.MaxTrafficClass)

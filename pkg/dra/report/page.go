@@ -42,6 +42,8 @@ type Inputs struct {
 	// Problems are the problems that concern more than one HCA.
 	Problems []error
 	Troubles *apiclient.Troubles
+	// Blocks are the node's blocks of addresses.
+	Blocks []statuspage.Block
 	// Events are the recent events of the node, the newest first.
 	Events []statuspage.Event
 	// Cgroups is the host's cgroup file system.
@@ -54,7 +56,7 @@ func Page(in Inputs) *statuspage.Page {
 		Node: in.Node, Version: in.Version, Started: in.Started, At: in.Now,
 		Registered: in.Registered, NRI: in.nri(), Problems: in.problems(),
 		Topology: topology.Discover(in.View.Sys, in.View.Snapshot),
-		Groups:   []statuspage.Group{}, Events: in.Events,
+		Groups:   []statuspage.Group{}, Blocks: in.Blocks, Events: in.Events,
 	}
 	p.HCAs = in.hcas()
 	for _, g := range in.Decision.Groups {

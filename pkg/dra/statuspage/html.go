@@ -47,7 +47,7 @@ func (p *Page) document(picture string) g.Node {
 			lines(html.Main,
 				p.problems(),
 				lines(html.Section, html.H2(g.Text("Host")), html.Div(html.Class("scroll"), g.Raw("\n"+picture))),
-				p.hcas(), p.groups(), p.claims(), p.events(),
+				p.hcas(), p.groups(), p.claims(), p.blocks(), p.events(),
 			),
 		),
 	))

@@ -25,6 +25,8 @@ type Page struct {
 	HCAs     []HCA              `json:"hcas"`
 	Groups   []Group            `json:"groups"`
 	Claims   []Claim            `json:"claims"`
+	// Blocks are the node's blocks of addresses.
+	Blocks []Block `json:"blocks,omitempty"`
 	// Events are in order, the newest first.
 	Events []Event `json:"events"`
 }
@@ -86,6 +88,27 @@ type Device struct {
 	HCAs        []string `json:"hcas"` // ibdev names; the HCA's name if it is absent
 	ShareID     string   `json:"shareID,omitempty"`
 	AdminAccess bool     `json:"adminAccess,omitempty"`
+}
+
+// Block is the node's block of the addresses of one entry of ipam.
+type Block struct {
+	IPAM   string `json:"ipam"`
+	Subnet string `json:"subnet"`
+	Block  string `json:"block,omitempty"`
+	// Problem is the reason why the node has no block.
+	Problem string `json:"problem,omitempty"`
+	// Size is the number of addresses that pods can have. Addresses are those in use.
+	Size      uint64    `json:"size"`
+	Addresses []Address `json:"addresses"`
+}
+
+// Address is an address of a pod.
+type Address struct {
+	Address   string `json:"address"`
+	Interface string `json:"interface"` // in the pod
+	Pod       string `json:"pod"`       // namespace/name
+	Claim     string `json:"claim"`     // namespace/name
+	Device    string `json:"device"`
 }
 
 // Path is the URL path of the page.

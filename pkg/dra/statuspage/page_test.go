@@ -70,6 +70,13 @@ func busy(t testing.TB) *statuspage.Page {
 			{Request: "share", Device: "shared-" + p.HCAs[3].Name, HCAs: []string{"mlx5_3"}, ShareID: "9c1d", AdminAccess: true},
 		},
 	}}
+	p.Blocks = []statuspage.Block{
+		{IPAM: "rail0", Subnet: "10.80.0.0/16", Block: "10.80.4.0/24", Size: 254, Addresses: []statuspage.Address{
+			{Address: "10.80.4.1", Interface: "rdma0", Pod: "team-a/trainer-0", Claim: "team-a/ring", Device: p.HCAs[0].Name},
+			{Address: "10.80.4.2", Interface: "rdma1", Pod: "team-a/trainer-0", Claim: "team-a/ring", Device: p.HCAs[3].Name},
+		}},
+		{IPAM: "rail1", Subnet: "10.81.0.0/16", Problem: "node n1 has no pod CIDR", Addresses: []statuspage.Address{}},
+	}
 	var log statuspage.Log
 	log.Add(now.Add(-3*time.Hour), statuspage.Event{Reason: "Prepared", Object: "team-a/ring", Message: "UID 3f6f0b8e"})
 	for i := range 3 {
@@ -123,6 +130,9 @@ func hostile(text string) *statuspage.Page {
 		Groups: []statuspage.Group{{Name: text, Reason: text, Members: list}},
 		Claims: []statuspage.Claim{{Namespace: text, Name: text, UID: text, Pods: list,
 			Devices: []statuspage.Device{{Request: text, Device: text, HCAs: list, ShareID: text}}}},
+		Blocks: []statuspage.Block{{IPAM: text, Subnet: text, Block: text, Problem: text, Addresses: []statuspage.Address{
+			{Address: text, Interface: text, Pod: text, Claim: text, Device: text},
+		}}},
 		Events: []statuspage.Event{{Last: now, Count: 2, Reason: text, Object: text, Message: text}},
 	}
 }

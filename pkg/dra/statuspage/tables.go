@@ -1,6 +1,7 @@
 package statuspage
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -96,6 +97,35 @@ func (d Device) div() g.Node {
 	}
 	return html.Div(g.Text(d.Request+": "), html.Code(g.Text(strings.Join(d.HCAs, ", "))),
 		g.If(d.AdminAccess, g.Text(" (admin access)")), html.Small(g.Text(name)))
+}
+
+// blocks is empty if the site divides no subnet among nodes.
+func (p *Page) blocks() g.Node {
+	if len(p.Blocks) == 0 {
+		return nil
+	}
+	return section("Addresses", []string{"IPAM", "Block of this node", "In use", "Addresses"},
+		g.Map(p.Blocks, Block.row), "")
+}
+
+func (b Block) row() g.Node {
+	block := g.Node(html.Code(g.Text(b.Block)))
+	if b.Block == "" {
+		block = html.Span(html.Class("none"), g.Text("none"))
+	}
+	return lines(html.Tr,
+		html.Td(html.Class("name"), g.Text(b.IPAM), html.Small(g.Text(b.Subnet))),
+		html.Td(block, small(b.Problem)),
+		html.Td(g.Text(b.use())),
+		html.Td(g.Map(b.Addresses, Address.div)),
+	)
+}
+
+func (b Block) use() string { return fmt.Sprintf("%d of %d", len(b.Addresses), b.Size) }
+
+func (a Address) div() g.Node {
+	return html.Div(html.Code(g.Text(a.Address)), g.Text(" "+a.Pod),
+		html.Small(g.Text(a.Interface+", claim "+a.Claim+", "+a.Device)))
 }
 
 func (p *Page) events() g.Node {

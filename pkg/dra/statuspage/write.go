@@ -41,6 +41,10 @@ func (p *Page) table(w io.Writer) error {
 		}
 		return []string{c.Namespace + "/" + c.Name, list(requests), list(devices), list(hcas), list(c.Pods)}
 	}))
+	_ = table.Write(b, "\nIPAM\tSUBNET\tBLOCK\tIN USE", rows(p.Blocks, func(b Block) []string {
+		return []string{b.IPAM, b.Subnet, b.Block, b.use()}
+	}))
+	_ = table.Write(b, "\nADDRESS\tINTERFACE\tPOD\tCLAIM\tDEVICE", p.addresses())
 	_ = table.Write(b, "\nAGO\tCOUNT\tTYPE\tEVENT\tOBJECT\tMESSAGE", rows(p.Events, func(e Event) []string {
 		kind := "Normal"
 		if e.Warning {
@@ -49,6 +53,15 @@ func (p *Page) table(w io.Writer) error {
 		return []string{ago(p.At, e.Last), fmt.Sprint(e.Count), kind, e.Reason, e.Object, e.Message}
 	}))
 	return b.Flush() // the buffer keeps its error
+}
+
+func (p *Page) addresses() (out [][]string) {
+	for _, b := range p.Blocks {
+		for _, a := range b.Addresses {
+			out = append(out, []string{a.Address, a.Interface, a.Pod, a.Claim, a.Device})
+		}
+	}
+	return out
 }
 
 // rows calls row for each of a list.

@@ -46,7 +46,9 @@ func DriverConfig() (*jsonschema.Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, change := range map[string]func(*jsonschema.Schema){"memlock": memlock, "env": variables, "taints": taints, "rules": attributes} {
+	for name, change := range map[string]func(*jsonschema.Schema){
+		"memlock": memlock, "env": variables, "taints": taints, "rules": attributes, "ipam": plugins,
+	} {
 		property, ok := s.Properties.Get(name)
 		if !ok {
 			return nil, fmt.Errorf("the configuration has no %s", name)
@@ -133,6 +135,10 @@ func attributes(rules *jsonschema.Schema) {
 	list, _ := rules.Items.Properties.Get("attributes")
 	list.AdditionalProperties.MinProperties, list.AdditionalProperties.MaxProperties = new(uint64(1)), new(uint64(1))
 }
+
+// plugins have any field in an entry with a type: those of a CNI plugin. JSON schemas of the chart cannot say which
+// fields depend on the type, so the driver refuses other fields of an entry without a type.
+func plugins(ipam *jsonschema.Schema) { ipam.AdditionalProperties.AdditionalProperties = nil }
 
 // taints have the names and effects that the driver knows.
 func taints(s *jsonschema.Schema) {

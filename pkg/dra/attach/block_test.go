@@ -1,0 +1,434 @@
+package attach
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/podnettest"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
+)
+
+// blockOf is the block of a node with a number, in 10.78.0.0/16 with the gateway 10.78.0.1.
+func blockOf(t *testing.T, number, length int) blocks.Block {
+	t.Helper()
+	label, bits := blocks.LabelPrefix+"block", int64(length)
+	pool := blocks.New(blocks.Settings{Subnet: "10.78.0.0/16", PerNode: &bits, Label: label, Gateway: "10.78.0.1"},
+		func(field, format string, args ...any) { t.Fatalf(field+": "+format, args...) })
+	b, err := pool.Of(blocks.Node{Name: "n", Labels: map[string]string{label: fmt.Sprint(number)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// of has the interface of a claim of its own, with an address of a block.
+func of(b blocks.Block, claim types.UID) Interface {
+	return leased(claimed(claim, "macvlan"), string(b.Config()))
+}
+
+// given returns the addresses by pod, according to the records.
+func given(a *Attacher) map[string]string {
+	out := map[string]string{}
+	for _, one := range a.Addresses() {
+		out[one.Pod] += one.Address.String()
+	}
+	return out
+}
+
+// TestBlock: pods get the addresses of the node's block in order, each with the length of the subnet and its gateway.
+// An address that is free again is given only after all others.
+func TestBlock(t *testing.T) {
+	dir := t.TempDir()
+	_, a := node(t, dir, "boot-1")
+	b := blockOf(t, 0, 29) // 10.78.0.2 to 10.78.0.6
+	pods := map[string]Pod{}
+	attach := func(name, want string) {
+		t.Helper()
+		pods[name] = pod(t, types.UID(name))
+		i := of(b, types.UID("claim-"+name))
+		mustAttach(t, a, pods[name], i)
+		if s := a.State(i.Claim.UID, hca); s == nil || strings.Join(s.Addresses, " ") != want {
+			t.Errorf("%s has %+v, want %s", name, s, want)
+		}
+		if err := a.Lease(t.Context(), pods[name], i); err != nil || given(a)["team-a/"+name]+"/16" != want {
+			t.Errorf("%s, asked again: %v, %v", name, given(a), err)
+		}
+	}
+	attach("a", "10.78.0.2/16")
+	attach("b", "10.78.0.3/16")
+	detachAll(t, a, pods["a"])
+	a, err := New(a.host, a.ipam, filepath.Join(dir, "records"), "boot-1") // which knows of the last address by its file
+	if err != nil {
+		t.Fatal(err)
+	}
+	attach("c", "10.78.0.4/16")
+	attach("d", "10.78.0.5/16")
+	attach("e", "10.78.0.6/16")
+	attach("f", "10.78.0.2/16")
+	records, err := a.Of(pods["f"])
+	if err != nil || len(records) != 1 || fmt.Sprint(records[0].GivenGateways) != "[10.78.0.1]" {
+		t.Errorf("records %+v, %v, want the gateway", records, err)
+	}
+}
+
+// TestBlockUsedUp: the error says how many addresses there are, and who has them. Nothing is left of the pod, and the
+// next one gets what becomes free.
+func TestBlockUsedUp(t *testing.T) {
+	dir := t.TempDir()
+	_, a := node(t, dir, "boot-1")
+	b := blockOf(t, 4, 29)
+	var all []Pod
+	for n := range 6 {
+		p := pod(t, types.UID(fmt.Sprint("p", n)))
+		p.Name = fmt.Sprintf("team-%d/p", min(n, 1))
+		all = append(all, p)
+		mustAttach(t, a, p, of(b, types.UID(fmt.Sprint("claim-", n))))
+	}
+	late := pod(t, "late")
+	const says = `get an address of ipam "roce": all 6 addresses of this node's block 10.78.0.32/29 are in use, ` +
+		`5 by pods of namespace team-1, 1 by pods of namespace team-0: delete pods, or give nodes larger blocks (perNode)`
+	if _, err := give(t.Context(), a, late, of(b, "late")); err == nil || err.Error() != says {
+		t.Errorf("error %v, want %s", err, says)
+	}
+	undo(t, a, late)
+	if left, err := a.Of(late); err != nil || len(left) > 0 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+	detachAll(t, a, all[2])
+	mustAttach(t, a, late, of(b, "late"))
+}
+
+// TestBlockUnreadable: while a record cannot be read, no address is given, because the record may have it.
+func TestBlockUnreadable(t *testing.T) {
+	dir := t.TempDir()
+	_, a := node(t, dir, "boot-1")
+	bad := filepath.Join(dir, "records", "x.y.z.json")
+	if err := os.WriteFile(bad, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := pod(t, "a")
+	if _, err := give(t.Context(), a, p, of(blockOf(t, 1, 24), "c")); err == nil || !strings.Contains(err.Error(), bad) ||
+		!strings.Contains(err.Error(), "remove the file") {
+		t.Errorf("error %v", err)
+	}
+	if err := os.Remove(bad); err != nil {
+		t.Fatal(err)
+	}
+	mustAttach(t, a, p, of(blockOf(t, 1, 24), "c"))
+}
+
+// TestBlockAndOthers: an address of the block that the host or a claim with fixed addresses has is left out.
+func TestBlockAndOthers(t *testing.T) {
+	host, a := node(t, t.TempDir(), "boot-1")
+	host.IP("addr add 10.78.1.1/16 dev ens1")
+	mustAttach(t, a, pod(t, "fixed"), at(claimed("fixed", "macvlan"), "10.78.1.2/16"))
+	mustAttach(t, a, pod(t, "a"), of(blockOf(t, 1, 24), "a"))
+	if got := given(a)["team-a/a"]; got != "10.78.1.3" {
+		t.Errorf("it gave %s", got)
+	}
+}
+
+// TestBlockReboot: after a reboot nothing of the earlier boot has an address, and the order goes on.
+func TestBlockReboot(t *testing.T) {
+	dir := t.TempDir()
+	host, a := node(t, dir, "boot-1")
+	b, p := blockOf(t, 1, 24), pod(t, "a")
+	mustAttach(t, a, p, of(b, "a"))
+	if err := a.Lease(t.Context(), pod(t, "b"), of(b, "b")); err != nil { // its driver goes no further
+		t.Fatal(err)
+	}
+	a = on(t, host, dir, "boot-2")
+	if n, err := sweep(t, a); n != 2 || err != nil || len(given(a)) > 0 {
+		t.Errorf("swept %d, %v, left are %v", n, err, given(a))
+	}
+	mustAttach(t, a, pod(t, "c"), of(b, "a")) // the pods that the kernel had are gone with their namespaces
+	if got := given(a)["team-a/c"]; got != "10.78.1.3" {
+		t.Errorf("it gave %s", got)
+	}
+}
+
+// TestPluginThenBlock: a claim that is allocated again after a change of the configuration has its address of the
+// earlier sandbox given back to the plugin before it gets one of the block.
+func TestPluginThenBlock(t *testing.T) {
+	dir := t.TempDir()
+	_, a := node(t, dir, "boot-1")
+	log := filepath.Join(dir, "log")
+	plugin(t, dir, `echo $CNI_COMMAND >>`+log+`
+[ $CNI_COMMAND = DEL ] || echo '{"cniVersion": "1.0.0", "ips": [{"address": "10.79.0.1/24"}]}'`)
+	first, _, end := linked(t, "a")
+	mustAttach(t, a, first, leased(claimed("c", "macvlan"), `{"type": "plugin"}`))
+	end()
+	next := pod(t, "a")
+	_, err := give(t.Context(), a, next, of(blockOf(t, 1, 24), "c"))
+	if err == nil || !strings.Contains(err.Error(), "has not taken back the address") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := sweep(t, a); err != nil {
+		t.Error(err)
+	}
+	mustAttach(t, a, next, of(blockOf(t, 1, 24), "c"))
+	if got, err := os.ReadFile(log); err != nil || string(got) != "ADD\nDEL\n" {
+		t.Errorf("the plugin was asked %s, %v", got, err)
+	}
+}
+
+// TestAttachedMeanwhile: an address stays with its pod, though the driver was about to give it back.
+func TestAttachedMeanwhile(t *testing.T) {
+	_, a := node(t, t.TempDir(), "boot-1")
+	p, i := pod(t, "a"), of(blockOf(t, 1, 24), "a")
+	if err := a.Lease(t.Context(), p, i); err != nil {
+		t.Fatal(err)
+	}
+	before, err := a.Of(p)
+	if err != nil || len(before) != 1 {
+		t.Fatal(before, err)
+	}
+	mustAttach(t, a, p, i)
+	if err := a.gaveBack(t.Context(), &before[0]); err != nil || given(a)["team-a/a"] != "10.78.1.1" {
+		t.Errorf("given are %v, %v", given(a), err)
+	}
+}
+
+// life is a node of the cluster in TestManyAddresses, with pods that come and go.
+type life struct {
+	*testing.T
+	*rand.Rand
+	dir   string
+	host  *podnettest.Namespace
+	a     *Attacher
+	block blocks.Block
+	free  []*podnettest.Namespace // of pods that have ended
+	pods  map[types.UID]*living
+	boot  int
+	count int
+}
+
+// living is a pod with interfaces on one HCA, each of a claim of its own.
+type living struct {
+	Pod
+	ns  *podnettest.Namespace
+	has []Interface
+}
+
+func newLife(t *testing.T, number int, random *rand.Rand) *life {
+	l := &life{T: t, Rand: random, dir: t.TempDir(), block: blockOf(t, number, 27), pods: map[types.UID]*living{}}
+	l.host = podnettest.New(t)
+	l.host.Wire("ens1")
+	for range 14 {
+		l.free = append(l.free, podnettest.New(t))
+	}
+	l.killed()
+	return l
+}
+
+// killed has the next driver of the node begin with what is on the disk.
+func (l *life) killed() { l.a = on(l.T, l.host, l.dir, fmt.Sprint("boot-", l.boot)) }
+
+// start has a pod start, as far as its driver gets: with some of its addresses and interfaces.
+func (l *life) start() {
+	if len(l.free) == 0 {
+		return
+	}
+	l.count++
+	uid := types.UID(fmt.Sprintf("pod-%d", l.count))
+	p := &living{ns: l.free[0]}
+	p.Pod = Pod{UID: uid, Name: "team-a/" + string(uid), Netns: filepath.Join(l.TempDir(), "netns")}
+	l.free = l.free[1:]
+	if err := os.Symlink(p.ns.Path(), p.Netns); err != nil {
+		l.Fatal(err)
+	}
+	for n := range 1 + l.IntN(2) {
+		i := of(l.block, types.UID(fmt.Sprintf("claim-%d-%d", l.count, n)))
+		i.Device.Network.Interface = fmt.Sprintf("rdma%d", n)
+		p.has = append(p.has, i)
+	}
+	l.pods[uid] = p
+	l.goOn(p)
+}
+
+// goOn gives a pod what it lacks, and may stop before the end, as a driver that is killed.
+func (l *life) goOn(p *living) {
+	for _, step := range []func(Interface) error{
+		func(i Interface) error { return l.a.Lease(l.Context(), p.Pod, i) },
+		func(i Interface) error { _, err := l.a.Attach(l.Context(), p.Pod, i); return err },
+	} {
+		for _, i := range p.has {
+			if l.IntN(12) == 0 {
+				l.killed()
+				return
+			}
+			err := step(i)
+			if err != nil && strings.Contains(err.Error(), "are in use") { // by pods of whose end nobody heard
+				l.sweep()
+				err = step(i)
+			}
+			if err != nil {
+				l.Fatalf("%s: %v", p.Name, err)
+			}
+		}
+	}
+}
+
+// stop has a pod end. Its driver hears of it, of a part of it, or of nothing.
+func (l *life) stop(p *living) {
+	delete(l.pods, p.UID)
+	if l.IntN(3) > 0 {
+		left, err := l.a.Of(p.Pod)
+		if err != nil {
+			l.Fatal(err)
+		}
+		for _, r := range left {
+			if l.IntN(8) == 0 {
+				l.killed()
+				break
+			}
+			if err := l.a.TakeBack(l.Context(), r); err != nil {
+				l.Fatal(err)
+			}
+			if l.IntN(8) > 0 {
+				if err := l.a.GiveBack(l.Context(), r); err != nil {
+					l.Fatal(err)
+				}
+			}
+		}
+	}
+	l.end(p)
+}
+
+// end ends the namespace of a pod, as the kernel does: what is in it goes.
+func (l *life) end(p *living) {
+	for n := range 2 {
+		_, _ = p.ns.Try(fmt.Sprintf("link del rdma%d", n)) // which may have been taken back
+	}
+	if err := os.Remove(p.Netns); err != nil {
+		l.Fatal(err)
+	}
+	l.free = append(l.free, p.ns)
+}
+
+// reboot ends all pods, and what the driver knows of them is of an earlier boot.
+func (l *life) reboot() {
+	for _, uid := range slices.Sorted(maps.Keys(l.pods)) {
+		l.end(l.pods[uid])
+	}
+	clear(l.pods)
+	l.boot++
+	l.killed()
+	l.sweep()
+}
+
+func (l *life) sweep() {
+	if _, err := sweep(l.T, l.a); err != nil {
+		l.Fatal(err)
+	}
+}
+
+// step does something random.
+func (l *life) step() {
+	uids := slices.Sorted(maps.Keys(l.pods))
+	switch n := l.IntN(100); {
+	case n < 45:
+		l.start()
+	case n < 55 && len(uids) > 0:
+		l.goOn(l.pods[uids[l.IntN(len(uids))]])
+	case n < 90 && len(uids) > 0:
+		l.stop(l.pods[uids[l.IntN(len(uids))]])
+	case n < 92:
+		l.reboot()
+	default:
+		l.sweep()
+	}
+}
+
+// inKernel returns the addresses that the pods' interfaces have, and adds them to those of all nodes.
+func (l *life) inKernel(all map[string]string) map[string]string {
+	out := map[string]string{}
+	for uid, p := range l.pods {
+		err := p.ns.Do(func() error {
+			list, err := netlink.AddrList(nil, netlink.FAMILY_V4)
+			for _, a := range list {
+				address, _ := netip.AddrFromSlice(a.IP)
+				if address.IsLoopback() {
+					continue
+				}
+				out[address.String()] = p.Name
+				if other := all[address.String()]; other != "" {
+					l.Errorf("%s is in %s and in %s", address, other, uid)
+				}
+				all[address.String()] = l.dir + string(uid)
+				if !l.block.Block.Contains(address) {
+					l.Errorf("%s of %s is not of %s", address, uid, l.block.Block)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			l.Fatal(err)
+		}
+	}
+	return out
+}
+
+// TestManyAddresses: 1,000 random steps on two nodes of a cluster, each with real interfaces, with drivers that are
+// killed between any two of their steps, with pods of whose end nobody hears, and with reboots. No address is in two
+// pods, each that is in one is recorded as that pod's, and in the end none is lost.
+func TestManyAddresses(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	nodes := []*life{newLife(t, 2, random), newLife(t, 3, random)}
+	for range 1000 {
+		l := nodes[random.IntN(2)]
+		l.step()
+		all := map[string]string{}
+		for _, l := range nodes {
+			recorded := map[string]string{}
+			for _, a := range l.a.Addresses() {
+				if recorded[a.Address.String()] != "" {
+					t.Fatalf("%s is recorded twice", a.Address)
+				}
+				recorded[a.Address.String()] = a.Pod
+			}
+			for address, name := range l.inKernel(all) {
+				if recorded[address] != name {
+					t.Fatalf("%s has %s, and the record says %q", name, address, recorded[address])
+				}
+			}
+		}
+		if t.Failed() {
+			return
+		}
+	}
+	for _, l := range nodes {
+		for _, p := range l.pods {
+			l.goOn(p)
+		}
+		l.reboot()
+		if left := l.a.Addresses(); len(left) > 0 {
+			t.Errorf("lost are %v", left)
+		}
+		got := map[netip.Addr]bool{}
+		for n := range l.block.Size() { // by records alone
+			p := Pod{UID: types.UID(fmt.Sprint("last-", n)), Name: "team-a/last", Netns: l.free[0].Path()}
+			if err := l.a.Lease(t.Context(), p, of(l.block, types.UID(fmt.Sprint("last-", n)))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, a := range l.a.Addresses() {
+			got[a.Address] = true
+		}
+		if uint64(len(got)) != l.block.Size() {
+			t.Errorf("%d addresses can be given in the end, want %d", len(got), l.block.Size())
+		}
+	}
+}

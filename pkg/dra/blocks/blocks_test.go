@@ -1,0 +1,231 @@
+package blocks_test
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
+)
+
+const label = blocks.LabelPrefix + "rdma-block"
+
+// pool makes a pool, and returns the problems with it.
+func pool(s blocks.Settings) (*blocks.Pool, string) {
+	var problems []string
+	p := blocks.New(s, func(field, format string, args ...any) {
+		problems = append(problems, fmt.Errorf(field+": "+format, args...).Error())
+	})
+	return p, strings.Join(problems, "\n")
+}
+
+func set(subnet string, perNode int64, cluster ...string) blocks.Settings {
+	return blocks.Settings{Subnet: subnet, PerNode: &perNode, ClusterCIDR: cluster}
+}
+
+func labelled(subnet string, perNode int64, label string) blocks.Settings {
+	s := set(subnet, perNode)
+	s.Label = label
+	return s
+}
+
+// TestOf: the block of a node is that of its pod CIDR's place in the cluster's networks, or of its label.
+func TestOf(t *testing.T) {
+	masked := set("10.78.0.0/16", 28, "10.0.0.0/16")
+	masked.NodeCIDRMaskSize = new(int64(26))
+	for _, tc := range []struct {
+		settings blocks.Settings
+		pods     []string
+		label    string
+		want     string // "" for an error
+		says     string
+	}{
+		{set("10.78.0.0/16", 24, "10.244.0.0/16"), []string{"10.244.0.0/24"}, "", "10.78.0.0/24", ""},
+		{set("10.78.0.0/16", 24, "10.244.0.0/16"), []string{"10.244.255.0/24"}, "", "10.78.255.0/24", ""},
+		{set("10.78.0.0/16", 26, "10.244.0.0/17", "10.9.0.0/20"), []string{"10.9.15.0/24"}, "", "10.78.35.192/26", ""},
+		{set("10.78.0.0/16", 26, "10.9.0.0/20", "10.244.0.0/17"), []string{"10.9.15.0/24"}, "", "10.78.3.192/26", ""},
+		{masked, []string{"10.0.255.192/26"}, "", "10.78.63.240/28", ""},
+		{set("fd00:78::/48", 64, "fd00:1::/56"), []string{"10.1.2.0/24", "fd00:1:0:7::/64"}, "", "fd00:78:0:7::/64", ""},
+		{set("10.78.0.0/16", 24, "fd00:1::/56"), []string{"10.1.2.0/24", "fd00:1:0:ff::/64"}, "", "10.78.255.0/24", ""},
+		{labelled("10.78.0.0/16", 24, label), nil, "0", "10.78.0.0/24", ""},
+		{labelled("10.78.0.0/16", 24, label), nil, "255", "10.78.255.0/24", ""},
+		{labelled("fd00:78::/32", 64, label), nil, "4294967295", "fd00:78:ffff:ffff::/64", ""},
+
+		{set("10.78.0.0/16", 24, "10.244.0.0/16"), nil, "", "", "node n1 has no pod CIDR (spec.podCIDRs)"},
+		{set("10.78.0.0/16", 24, "10.244.0.0/16"), []string{"fd00::/64"}, "", "", "node n1 has no pod CIDR"},
+		{set("10.78.0.0/16", 24, "10.244.0.0/16"), []string{"10.245.0.0/24"}, "", "",
+			"10.245.0.0/24 of node n1 is in none of the networks of clusterCIDR, [10.244.0.0/16]"},
+		{set("10.78.0.0/16", 24, "10.244.0.0/16"), []string{"10.244.4.0/25"}, "", "",
+			"another length than /24, so its block could be another node's"},
+		{set("10.78.0.0/16", 24, "10.244.0.0/16"), []string{"10.0.0.0/8"}, "", "", "in none of the networks"},
+		{set("10.78.0.0/16", 24, "10.244.0.0/16"), []string{"10.244.1.0/24", "10.244.2.0/24"}, "", "", "ambiguous"},
+		{set("10.78.0.0/16", 24, "10.244.0.0/16"), []string{"none"}, "", "", `read pod CIDR "none" of node n1`},
+		{labelled("10.78.0.0/16", 24, label), nil, "", "", "node n1 has no label " + label},
+		{labelled("10.78.0.0/16", 24, label), nil, "256", "",
+			"node n1 has block number 256, and 10.78.0.0/16 has 256 blocks of /24"},
+		{labelled("10.78.0.0/16", 24, label), nil, "07", "", `is "07": want a number from 0 to 255`},
+		{labelled("10.78.0.0/16", 24, label), nil, "-1", "", "want a number"},
+		{labelled("10.78.0.0/16", 24, label), nil, "99999999999999999999", "", "want a number"},
+	} {
+		p, problems := pool(tc.settings)
+		if problems != "" {
+			t.Fatalf("%+v: %s", tc.settings, problems)
+		}
+		node := blocks.Node{Name: "n1", PodCIDRs: tc.pods}
+		if tc.label != "" {
+			node.Labels = map[string]string{label: tc.label, "rdma-block": "7"}
+		}
+		b, err := p.Of(node)
+		if (err == nil) != (tc.want != "") || err == nil && b.Block.String() != tc.want ||
+			err != nil && !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%v, %v, label %q: %s, %v; want %s %s", tc.settings.ClusterCIDR, tc.pods, tc.label, b.Block, err,
+				tc.want, tc.says)
+		}
+	}
+}
+
+// TestDisjoint: no two nodes of a cluster have a common address, and each block is within the subnet.
+func TestDisjoint(t *testing.T) {
+	p, problems := pool(set("10.78.0.0/18", 26, "10.244.0.0/17", "10.9.0.0/17"))
+	if problems != "" {
+		t.Fatal(problems)
+	}
+	by := map[string]string{}
+	for _, cluster := range []string{"10.244", "10.9"} {
+		for i := range 128 {
+			pods := fmt.Sprintf("%s.%d.0/24", cluster, i)
+			b, err := p.Of(blocks.Node{Name: pods, PodCIDRs: []string{pods}})
+			if err != nil || !p.Subnet.Overlaps(b.Block) {
+				t.Fatal(b, err)
+			}
+			if by[b.Block.String()] != "" {
+				t.Errorf("%s is of %s and %s", b.Block, by[b.Block.String()], pods)
+			}
+			by[b.Block.String()] = pods
+		}
+	}
+}
+
+// TestBadSettings: what is refused when the driver's configuration is read.
+func TestBadSettings(t *testing.T) {
+	with := func(change func(*blocks.Settings)) blocks.Settings {
+		s := set("10.78.0.0/16", 24, "10.244.0.0/16")
+		change(&s)
+		return s
+	}
+	for _, tc := range []struct {
+		s    blocks.Settings
+		want string
+	}{
+		{with(func(s *blocks.Settings) { s.Subnet = "" }), `subnet: want a network such as 10.78.0.0/16`},
+		{with(func(s *blocks.Settings) { s.Subnet = "10.78.1.0/16" }),
+			"subnet: 10.78.1.0/16 has bits beyond its length: want 10.78.0.0/16"},
+		{with(func(s *blocks.Settings) { s.PerNode = nil }), "perNode: is required"},
+		{with(func(s *blocks.Settings) { *s.PerNode = 31 }), "perNode: a block of /31 is too small"},
+		{with(func(s *blocks.Settings) { *s.PerNode = 15 }), "perNode: want the length of a block, 16 to 30, not 15"},
+		{set("fd00::/48", 56, "10.244.0.0/16"), "perNode: want the length of a block, 64 to 126, not 56"},
+		{with(func(s *blocks.Settings) { *s.PerNode = 23 }),
+			"subnet: 10.78.0.0/16 has 128 blocks of /23, and [10.244.0.0/16] has pod CIDRs of /24 for 256 nodes"},
+		{set("10.78.0.0/16", 24, "10.244.0.0/16", "10.9.0.0/24"), "for 257 nodes"},
+		{with(func(s *blocks.Settings) { s.ClusterCIDR = nil }), "clusterCIDR: is required, or label"},
+		{with(func(s *blocks.Settings) { s.ClusterCIDR[0] = "10.244.1.1/16" }),
+			"clusterCIDR[0]: 10.244.1.1/16 has bits beyond"},
+		{set("10.78.0.0/16", 24, "10.244.0.0/17", "10.244.64.0/18"), "clusterCIDR[1]: 10.244.64.0/18 overlaps 10.244.0.0/17"},
+		{set("10.78.0.0/16", 24, "10.244.0.0/17", "fd00::/60"), "clusterCIDR[1]: fd00::/60 is of another IP family"},
+		{with(func(s *blocks.Settings) { s.NodeCIDRMaskSize = new(int64(15)) }),
+			"nodeCIDRMaskSize: pod CIDRs of /15 do not divide 10.244.0.0/16"},
+		{with(func(s *blocks.Settings) { s.NodeCIDRMaskSize = new(int64(1 << 40)) }), "nodeCIDRMaskSize"},
+		{set("10.78.0.0/16", 24, "fd00::/16"), "nodeCIDRMaskSize: pod CIDRs of /64 do not divide fd00::/16"},
+		{with(func(s *blocks.Settings) { s.Label = label }), "label: clusterCIDR gives nodes their blocks already"},
+		{labelled("10.78.0.0/16", 24, "example.com/block"),
+			"label: a kubelet can set the label \"example.com/block\" on its own node"},
+		{labelled("10.78.0.0/16", 24, "node-restriction.kubernetes.io.example.com/x"), "label: a kubelet can set"},
+		{labelled("10.78.0.0/16", 24, blocks.LabelPrefix), "is no name of a label"},
+		{with(func(s *blocks.Settings) { s.Gateway = "10.79.0.1" }), "gateway: want the address of a router in 10.78.0.0/16"},
+		{with(func(s *blocks.Settings) { s.Gateway = "10.78.255.255" }), "gateway: want"},
+		{with(func(s *blocks.Settings) { s.Gateway = "x" }), "gateway: want"},
+	} {
+		if _, problems := pool(tc.s); !strings.Contains(problems, tc.want) || strings.Contains(problems, "\n") {
+			t.Errorf("%+v: %q, want %q alone", tc.s, problems, tc.want)
+		}
+	}
+}
+
+// TestNext gives out a whole block: each usable address once, in order, then none. What becomes free is given only
+// after all others.
+func TestNext(t *testing.T) {
+	s := labelled("10.78.0.0/24", 29, label)
+	s.Gateway = "10.78.0.10"
+	p, problems := pool(s)
+	if problems != "" {
+		t.Fatal(problems)
+	}
+	b, err := p.Of(blocks.Node{Labels: map[string]string{label: "1"}})
+	if err != nil || b.Size() != 5 {
+		t.Fatalf("%v: %d addresses, %v", b, b.Size(), err)
+	}
+	used := map[netip.Addr]bool{}
+	var got []string
+	next := func(after netip.Addr) netip.Addr {
+		a, ok := b.Next(after, func(a netip.Addr) bool { return used[a] })
+		if !ok {
+			return netip.Addr{}
+		}
+		used[a] = true
+		got = append(got, b.Prefix(a).String())
+		return a
+	}
+	var last netip.Addr
+	for range 5 {
+		last = next(last)
+	}
+	want := []string{"10.78.0.9/24", "10.78.0.11/24", "10.78.0.12/24", "10.78.0.13/24", "10.78.0.14/24"}
+	if !slices.Equal(got, want) {
+		t.Errorf("given are %v, want %v", got, want)
+	}
+	if a := next(last); a.IsValid() {
+		t.Errorf("the block is used up, and gave %s", a)
+	}
+	clear(used)
+	used[netip.MustParseAddr("10.78.0.9")] = true
+	if a := next(last); a.String() != "10.78.0.11" {
+		t.Errorf("after the last one it gave %s", a)
+	}
+	if a := next(netip.MustParseAddr("10.78.0.12")); a.String() != "10.78.0.13" {
+		t.Errorf("10.78.0.12 is free again, and after it it gave %s", a)
+	}
+}
+
+// TestNextIPv6: a large block costs no more than its used addresses.
+func TestNextIPv6(t *testing.T) {
+	p, _ := pool(labelled("fd00::/48", 64, label))
+	b, err := p.Of(blocks.Node{Labels: map[string]string{label: "1"}})
+	if err != nil || b.Size() != 1<<64-2 {
+		t.Fatal(b.Size(), err)
+	}
+	asked := 0
+	a, ok := b.Next(netip.Addr{}, func(a netip.Addr) bool { asked++; return asked < 3 })
+	if !ok || asked != 3 || b.Prefix(a).String() != "fd00:0:0:1::3/48" {
+		t.Errorf("%s after %d questions", a, asked)
+	}
+}
+
+// TestRead: the configuration of a block is known from that of a CNI plugin.
+func TestRead(t *testing.T) {
+	p, _ := pool(labelled("10.78.0.0/16", 24, label))
+	b, err := p.Of(blocks.Node{Labels: map[string]string{label: "1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if read, ok, err := blocks.Read(b.Config()); read != b || !ok || err != nil {
+		t.Errorf("%+v, %v, %v, want %+v", read, ok, err, b)
+	}
+	for text, own := range map[string]bool{`{"type": "host-local"}`: false, `{`: false,
+		`{"type": "rdma.dev/block"}`: true} {
+		if _, ok, err := blocks.Read([]byte(text)); ok != own || (err != nil) != own {
+			t.Errorf("%s: %v, %v", text, ok, err)
+		}
+	}
+}

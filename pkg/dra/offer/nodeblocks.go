@@ -1,0 +1,127 @@
+package offer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+)
+
+// nodeBlocks computes the node's blocks of addresses from the node object. It is safe for concurrent use, except where
+// a comment says otherwise.
+type nodeBlocks struct {
+	node     atomic.Pointer[nodeRead] // nil until the API server has answered
+	reported string                   // the problems of the last event; only report uses it
+}
+
+// nodeRead is the node object as it was read.
+type nodeRead struct {
+	blocks.Node
+	at time.Time
+}
+
+// rereadInterval is the shortest time between two reads of the node for a claim. The node's pod CIDR or label may be
+// missing for a moment after the node has joined the cluster.
+const rereadInterval = 10 * time.Second
+
+var errNodeUnread = errors.New("which block of addresses is this node's is not known yet: the API server has not " +
+	"returned the node object; the driver tries again")
+
+// read stores the node object.
+func (b *nodeBlocks) read(n *corev1.Node, now time.Time) {
+	b.node.Store(&nodeRead{Node: blocks.Node{Name: n.Name, PodCIDRs: n.Spec.PodCIDRs, Labels: n.Labels}, at: now})
+}
+
+// stale reports whether the node object may be read again for a claim.
+func (b *nodeBlocks) stale(now time.Time) bool {
+	n := b.node.Load()
+	return n != nil && now.Sub(n.at) >= rereadInterval
+}
+
+// of returns the node's block of a pool.
+func (b *nodeBlocks) of(p *blocks.Pool) (blocks.Block, error) {
+	n := b.node.Load()
+	if n == nil {
+		return blocks.Block{}, errNodeUnread
+	}
+	return p.Of(n.Node)
+}
+
+// report reports once why this node has no block of some pools: in the log and as an event of the node. One goroutine
+// calls it.
+func (b *nodeBlocks) report(ctx context.Context, c *policy.Config, to Reporter) {
+	var errs []error
+	for _, own := range b.all(c) {
+		if own.Err != nil && !errors.Is(own.Err, errNodeUnread) {
+			errs = append(errs, fmt.Errorf("ipam %s: %w", own.IPAM, own.Err))
+		}
+	}
+	err := errors.Join(errs...)
+	if err == nil {
+		b.reported = ""
+		return
+	}
+	if err.Error() == b.reported {
+		return
+	}
+	b.reported = err.Error()
+	klog.FromContext(ctx).Error(err, "This node has no block of addresses for claims")
+	to.Record(event.Event{Reason: event.NoBlock, Message: err.Error()})
+}
+
+// NodeBlock is the node's block of one pool.
+type NodeBlock struct {
+	// IPAM is the name of the pool.
+	IPAM   string
+	Subnet string
+	// Block is valid if Err is nil. Err is the reason why the node has no block.
+	Block blocks.Block
+	Err   error
+}
+
+// all returns the node's blocks of all pools, in the order of their names.
+func (b *nodeBlocks) all(c *policy.Config) (out []NodeBlock) {
+	pools := c.Pools()
+	for _, name := range slices.Sorted(maps.Keys(pools)) {
+		own := NodeBlock{IPAM: name, Subnet: pools[name].Subnet.String()}
+		own.Block, own.Err = b.of(pools[name])
+		out = append(out, own)
+	}
+	return out
+}
+
+// NodeBlocks returns the node's blocks of the present configuration.
+func NodeBlocks(o *Offer) []NodeBlock { return o.blocks.all(o.policy.Load()) }
+
+// networksOf returns the node's support for the interfaces of claims. If the node has no block of a pool, the node
+// object is read again soon, so that a later try of the kubelet succeeds.
+func networksOf(o *Offer, c *policy.Config, decided *Decision) *plan.Networks {
+	n := &plan.Networks{
+		IPAM: map[string]json.RawMessage{}, NoIPAM: map[string]error{},
+		RailIPAM: decided.ipam, ResourceNames: decided.resourceNames,
+	}
+	maps.Copy(n.IPAM, c.IPAM())
+	for _, own := range o.blocks.all(c) {
+		if own.Err == nil {
+			n.IPAM[own.IPAM] = own.Block.Config()
+			continue
+		}
+		n.NoIPAM[own.IPAM] = own.Err
+	}
+	if len(n.NoIPAM) > 0 && o.blocks.stale(o.cfg.Now()) {
+		o.registered.Set()
+	}
+	return n
+}
