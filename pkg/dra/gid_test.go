@@ -77,7 +77,7 @@ func (r *rails) setGIDs(ofPF, ofVF int) {
 	r.sys.Store(&of)
 }
 
-// The variables by which CDI specs tell a container of the two HCAs and their interfaces.
+// CDI specs set these variables for the two HCAs and their interfaces.
 var (
 	ofPF = []string{"RDMA_DEVICE_PCI_0000_3B_00_0=mlx5_0", "RDMA_INTERFACE_PCI_0000_3B_00_0=rdma0"}
 	ofVF = []string{"RDMA_DEVICE_PCI_0000_3B_00_2=mlx5_2", "RDMA_INTERFACE_PCI_0000_3B_00_2=rdma1"}

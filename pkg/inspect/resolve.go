@@ -125,6 +125,7 @@ func (w *inquiry) checkClaim(claim *resourceapi.ResourceClaim) {
 		})
 	}
 	w.checkClasses(claim)
+	w.Findings = append(w.Findings, w.checkParameters(claim)...)
 	w.checkAdmin(claim)
 }
 

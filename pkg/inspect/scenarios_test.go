@@ -5,6 +5,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
@@ -161,6 +162,22 @@ var scenarios = []scenario{{
 	make: func(b *fleet.Fleet) inspect.Question {
 		b.Node("node1", "hgx-h100", "")
 		b.Pending("nic", claim(want("nic", "hca.rdma.example")))
+		return inspect.Question{Pod: fleet.Pod("nic")}
+	},
+}, {
+	name: "parameters-forbidden", verdict: inspect.VerdictBroken, findings: []string{"ParametersForbidden"},
+	make: func(b *fleet.Fleet) inspect.Question {
+		b.Node("node1", "hgx-h100", "")
+		b.Class("training.example.com").Spec.Config = []resourceapi.DeviceClassConfiguration{
+			{DeviceConfiguration: parameters("HCAClassConfig", `"allow": {"trafficClasses": [106], "nodes": ["verbs"]}`)},
+		}
+		c := claim(want("nic", "training.example.com"), want("other", "hca.rdma.dev"))
+		c.Config = []resourceapi.DeviceClaimConfiguration{
+			{DeviceConfiguration: parameters("HCAConfig", `"env": ["nccl"], "trafficClass": 106`), Requests: []string{"nic"}},
+			{DeviceConfiguration: parameters("HCAConfig", `"env": ["nccl"], "trafficClass": 104`), Requests: []string{"other"}},
+			{DeviceConfiguration: parameters("HCAConfig", `"fieldOfLaterVersion": true`)},
+		}
+		b.Pending("nic", c)
 		return inspect.Question{Pod: fleet.Pod("nic")}
 	},
 }, {
@@ -344,6 +361,14 @@ func ofTemplate(name string) corev1.Pod {
 	p := fleet.Pod()
 	p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "devices", ResourceClaimTemplateName: &name}}
 	return p
+}
+
+// parameters are those of a class or a claim.
+func parameters(kind, fields string) resourceapi.DeviceConfiguration {
+	raw := `{"apiVersion": "rdma.dev/v1alpha1", "kind": "` + kind + `", ` + fields + `}`
+	return resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
+		Driver: inspect.Driver, Parameters: runtime.RawExtension{Raw: []byte(raw)},
+	}}
 }
 
 func wantsResource(name corev1.ResourceName, amount string) corev1.Pod {

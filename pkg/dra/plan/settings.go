@@ -47,13 +47,13 @@ func readConfigs(configs []resourceapi.DeviceAllocationConfiguration, result res
 			if config.Source != resourceapi.AllocationConfigSourceClass {
 				return nil, fmt.Errorf("kind %s stands in a claim: only an administrator's DeviceClass may carry it; use kind %s", c.Kind, v1alpha1.HCAConfigKind)
 			}
-			overlayAllow(&w.allow, c.Allow)
-			overlay(&w.defaults, c.Defaults)
+			w.allow.Overlay(c.Allow)
+			w.defaults.Overlay(c.Defaults)
 		case *v1alpha1.HCAConfig:
 			if config.Source != resourceapi.AllocationConfigSourceClaim {
 				return nil, fmt.Errorf("kind %s stands in a DeviceClass: use kind %s and its field defaults", c.Kind, v1alpha1.HCAClassConfigKind)
 			}
-			overlay(&w.wishes, c.Settings)
+			w.wishes.Overlay(c.Settings)
 		}
 	}
 	return w, nil
@@ -66,38 +66,6 @@ func sourceName(source resourceapi.AllocationConfigSource) string {
 	return "of the claim"
 }
 
-// overlay overwrites in s the fields that over sets.
-func overlay(s *v1alpha1.Settings, over v1alpha1.Settings) {
-	s.Memlock = cmp.Or(over.Memlock, s.Memlock)
-	if over.Nodes != nil {
-		s.Nodes = over.Nodes
-	}
-	if over.Env != nil {
-		s.Env = over.Env
-	}
-	s.Marks.Overlay(over.Marks)
-	overlayLimits(&s.Limits, over.Limits)
-	s.Network.Overlay(over.Network)
-}
-
-func overlayAllow(a *v1alpha1.Allow, over v1alpha1.Allow) {
-	a.MemlockMax = cmp.Or(over.MemlockMax, a.MemlockMax)
-	if over.Nodes != nil {
-		a.Nodes = over.Nodes
-	}
-	if over.Env != nil {
-		a.Env = over.Env
-	}
-	a.AllowMarks.Overlay(over.AllowMarks)
-	overlayLimits(&a.LimitsMax, over.LimitsMax)
-	a.Network.Overlay(over.Network)
-}
-
-func overlayLimits(l *v1alpha1.Limits, over v1alpha1.Limits) {
-	l.Handles = cmp.Or(over.Handles, l.Handles)
-	l.Objects = cmp.Or(over.Objects, l.Objects)
-}
-
 // settings returns the merged settings of a device. The class must allow what the claim sets. A limit that neither sets
 // is cut to the maximum of the class. Administrative access (KEP-5018) has no bounds, because the API server already
 // required the namespace's admin-access label.
@@ -108,7 +76,7 @@ func (w *words) settings(admin bool, site Site) (Settings, error) {
 		}
 	}
 	set := w.defaults
-	overlay(&set, w.wishes)
+	set.Overlay(w.wishes)
 	out := Settings{Memlock: site.Memlock, Nodes: cdi.DefaultNodes, Env: set.Env}
 	var err error
 	if set.Memlock != nil {
