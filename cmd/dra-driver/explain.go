@@ -15,6 +15,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/explain"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/pods"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -57,23 +58,13 @@ The driver's log reports this, and features that the API server lacks.
 			if err != nil {
 				return fmt.Errorf("discover the RDMA devices below %q: %w", hostRoot, err)
 			}
-			var cfg dra.Config
-			if err := interfaces.configure(&cfg); err != nil {
-				return err
-			}
-			mover, err := newMover(moveDevices)
+			report, err := explainHost(hostRoot, snap, c, moveDevices, interfaces)
 			if err != nil {
 				return err
 			}
-			report := explain.New(snap, c, rdmacgroup.Enforced(hostRoot), node.FixedHCAs(mover, snap))
 			if len(c.Pools()) > 0 && self.name != "" {
 				own, err := self.read(cmd.Context())
 				report.AddBlocks(c, own, err)
-			}
-			if cfg.Interfaces != nil {
-				report.AddInterfaces(snap, func(h *rdma.HCA, mode string) (string, error) {
-					return pods.UsableInterface(cfg.Interfaces, h, mode)
-				})
 			}
 			report.GIDIndexes = notTold(nriSocket)
 			return report.Write(cmd.OutOrStdout(), output)
@@ -103,4 +94,25 @@ func notTold(nriSocket string) string {
 		return fmt.Sprintf("the container runtime has no NRI at --nri-socket %q (%v), so %s", nriSocket, err, consequence)
 	}
 	return ""
+}
+
+// explainHost explains what a configuration makes of a host. It asks no cluster.
+func explainHost(
+	hostRoot string, snap *rdma.Snapshot, c *policy.Config, moveDevices bool, interfaces interfaceFlags,
+) (*explain.Report, error) {
+	var cfg dra.Config
+	if err := interfaces.configure(&cfg); err != nil {
+		return nil, err
+	}
+	mover, err := newMover(moveDevices)
+	if err != nil {
+		return nil, err
+	}
+	report := explain.New(snap, c, rdmacgroup.Enforced(hostRoot), node.FixedHCAs(mover, snap))
+	if cfg.Interfaces != nil {
+		report.AddInterfaces(snap, func(h *rdma.HCA, mode string) (string, error) {
+			return pods.UsableInterface(cfg.Interfaces, h, mode)
+		})
+	}
+	return report, nil
 }

@@ -81,6 +81,23 @@ func TestBlock(t *testing.T) {
 	}
 }
 
+// TestBlockIPv6: a block of the other IP family works in the same way.
+func TestBlockIPv6(t *testing.T) {
+	_, a := node(t, t.TempDir(), "boot-1")
+	config := `{"type": "rdma.dev/block", "subnet": "fd00:78::/48", "block": "fd00:78:0:4::/64", "gateway": "fd00:78::1"}`
+	for _, name := range []string{"a", "b"} {
+		mustAttach(t, a, pod(t, types.UID(name)), leased(claimed(types.UID(name), "macvlan"), config))
+		want := given(a)["team-a/"+name] + "/48"
+		if s := a.State(types.UID(name), hca); s == nil || strings.Join(s.Addresses, " ") != want {
+			t.Errorf("%s has %+v, want %s", name, s, want)
+		}
+	}
+	got := slices.Sorted(maps.Values(given(a)))
+	if !slices.Equal(got, []string{"fd00:78:0:4::1", "fd00:78:0:4::2"}) {
+		t.Errorf("given are %v", got)
+	}
+}
+
 // TestBlockUsedUp: the error says how many addresses there are, and who has them. Nothing is left of the pod, and the
 // next one gets what becomes free.
 func TestBlockUsedUp(t *testing.T) {

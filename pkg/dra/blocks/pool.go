@@ -35,8 +35,8 @@ type Pool struct {
 	Subnet netip.Prefix
 	// PerNode is the length of a node's block.
 	PerNode int
-	// ClusterCIDRs are the networks of which nodes have pod CIDRs of the length NodeMask. Their blocks are numbered one
-	// after the other. They are empty if Label is set.
+	// ClusterCIDRs are the networks of the cluster's pods. They are divided into pod CIDRs of the length NodeMask, which
+	// are numbered one after the other. They are empty if Label is set.
 	ClusterCIDRs []netip.Prefix
 	NodeMask     int
 	// Label is the label of a node with the number of its block.
