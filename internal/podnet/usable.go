@@ -16,6 +16,7 @@ import (
 const (
 	Move    = "move"
 	Macvlan = "macvlan"
+	Ipvlan  = "ipvlan"
 )
 
 // ErrNoInterface is in the error if no interface of the host has the name.
@@ -47,8 +48,18 @@ func On(own *rdmanetns.Namespace, nodeIPs []netip.Addr) *Host { return &Host{own
 // PCI function, "" if unknown.
 func (h *Host) Usable(name, pci, mode string) error {
 	return h.own.Do(func() error {
-		_, _, err := h.look(name, pci, mode)
-		return err
+		link, _, err := h.look(name, pci, mode)
+		if err != nil || mode == Move {
+			return err
+		}
+		links, err := whole(netlink.LinkList)
+		if err == nil {
+			err = checkKind(links, link.Attrs().Index, mode)
+		}
+		if err != nil {
+			return fmt.Errorf("network interface %q: %w", name, err)
+		}
+		return nil
 	})
 }
 

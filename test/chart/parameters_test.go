@@ -120,7 +120,8 @@ var namedParameters = []struct{ in, fields, says string }{
 	{"claim", "network: {mode: '', interface: null, mtu: null, routes: null}", ""},
 	{"claim", "network: macvlan", "network: want an object with mode, interface"},
 	{"claim", "network: {master: eth0}", "unknown field network.master"},
-	{"claim", "network: {mode: ipvlan}", "network.mode: want none, move or macvlan"},
+	{"claim", "network: {mode: ipvlan}", ""},
+	{"claim", "network: {mode: ipvtap}", "network.mode: want none, move, macvlan or ipvlan"},
 	{"claim", "network: {interface: eth0}", "network.interface: want a name"},
 	{"claim", "network: {interface: a/b}", "network.interface: want a name"},
 	{"claim", "network: {interface: an-interface-that-is-too-long}", "network.interface: want a name"},
@@ -132,7 +133,7 @@ var namedParameters = []struct{ in, fields, says string }{
 	{"claim", "network: {routes: [{gateway: 10.2.0.1}]}", "network.routes: want"},
 	{"claim", "network: {routes: [{destination: 10.2.0.0/16, gateway: 'fd00::1'}]}", "network.routes: want"},
 	{"claim", "network: {routes: [{destination: 10.2.0.0/16, dev: eth0}]}", "network.routes: want"},
-	{"class", "allow: {network: {modes: [none, move, macvlan], addresses: [10.1.0.0/16], ipam: [roce], " +
+	{"class", "allow: {network: {modes: [none, move, macvlan, ipvlan], addresses: [10.1.0.0/16], ipam: [roce], " +
 		"gateways: [10.1.0.0/16], routes: [0.0.0.0/0]}}\n" +
 		"defaults: {network: {mode: macvlan, ipam: roce}}", ""},
 	{"class", "allow: {network: null}\ndefaults: {network: null}", ""},

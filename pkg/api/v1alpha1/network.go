@@ -13,9 +13,9 @@ import (
 // Network configures how the HCA's network interface gets into the pod's network namespace. An unset
 // field keeps the value of the next level. Addresses and ipam count as one field.
 type Network struct {
-	// Mode is one of none, move for the HCA's own interface, and macvlan for a new one on top of it.
-	// Defaults to none.
-	Mode string `json:"mode,omitempty" jsonschema:"enum=none,enum=move,enum=macvlan"`
+	// Mode is one of none, move for the HCA's own interface, and macvlan or ipvlan for a new one on top
+	// of it. An ipvlan has the hardware address of the HCA's interface. Defaults to none.
+	Mode string `json:"mode,omitempty" jsonschema:"enum=none,enum=move,enum=macvlan,enum=ipvlan"`
 	// Interface is the interface's name in the pod. Defaults to rdma0, rdma1, ... in the order of the
 	// pod's claims and their devices.
 	Interface string `json:"interface,omitempty"`
@@ -45,7 +45,7 @@ type Route struct {
 // interface on the fabric gives a pod more access than it has otherwise.
 type AllowNetwork struct {
 	// Modes are the modes that a claim may request besides none.
-	Modes []string `json:"modes,omitempty" jsonschema:"uniqueItems=true,enum=none,enum=move,enum=macvlan"`
+	Modes []string `json:"modes,omitempty" jsonschema:"uniqueItems=true,enum=none,enum=move,enum=macvlan,enum=ipvlan"`
 	// Addresses are the networks from which a claim may choose addresses.
 	Addresses []string `json:"addresses,omitempty"`
 	// IPAM are the names that a claim may request.
@@ -62,10 +62,11 @@ const (
 	NetworkNone    = "none"
 	NetworkMove    = "move"
 	NetworkMacvlan = "macvlan"
+	NetworkIpvlan  = "ipvlan"
 )
 
 // NetworkModes are all modes.
-var NetworkModes = []string{NetworkNone, NetworkMove, NetworkMacvlan}
+var NetworkModes = []string{NetworkNone, NetworkMove, NetworkMacvlan, NetworkIpvlan}
 
 // The bounds of a claim's lists and MTU.
 const (

@@ -85,9 +85,21 @@ func ended(netns string) bool {
 	return err == nil
 }
 
-// Usable returns an error if the interface of the host cannot be attached to pods, nil if it can.
+// Usable returns an error if the interface of the host cannot be attached to pods now, nil if it can. It looks at the
+// host and at the interfaces that other pods have.
 func (a *Attacher) Usable(i Interface) error {
-	return a.host.Usable(i.Netdev, i.PCI, i.Device.Network.Mode)
+	if i.Netdev == "" {
+		return ErrAway
+	}
+	mode := i.Device.Network.Mode
+	if err := a.host.Usable(i.Netdev, i.PCI, mode); err != nil || mode == podnet.Move {
+		return err
+	}
+	parent, err := a.host.Inspect(i.Netdev, i.PCI, mode)
+	if err != nil {
+		return err
+	}
+	return a.othersExclude(a.others(&Record{}), podnet.Want{Mode: mode}, parent)
 }
 
 // Attach gives a pod an interface, and reports whether it attached it now. It is idempotent. An interface with IPAM
@@ -194,7 +206,11 @@ func (a *Attacher) begin(r *Record, i Interface) error {
 		return err
 	}
 	addresses := slices.Concat(i.Device.Network.Addresses, r.Given)
-	if err = a.othersHave(r, addresses); err == nil {
+	others := a.others(r)
+	if err = a.othersHave(others, addresses); err == nil {
+		err = a.othersExclude(others, r.Want, original)
+	}
+	if err == nil {
 		err = a.host.Free(addresses, original, r.Want.Mode)
 	}
 	if err != nil {

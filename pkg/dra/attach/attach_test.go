@@ -255,3 +255,33 @@ func TestAddressesOfOne(t *testing.T) {
 		t.Errorf("when the first one has ended: %v, %v", did, err)
 	}
 }
+
+// TestOtherKind: a pod does not get an ipvlan while another one has a macvlan of the same interface, and is told who
+// has it, also before it starts.
+func TestOtherKind(t *testing.T) {
+	dir := t.TempDir()
+	_, a := node(t, dir, "boot-1")
+	first, second := pod(t, "a"), pod(t, "b")
+	mustAttach(t, a, first, wants("macvlan"))
+	other := claimed("another", "ipvlan")
+	other.Device.Network.Addresses = nil
+	const says = "pod team-a/a (a) by claim team-a/nic has a macvlan there: use network.mode macvlan"
+	_, err := a.Attach(t.Context(), second, other)
+	for when, err := range map[string]error{"attach": err, "before": a.Usable(other)} {
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", when, err, says)
+		}
+	}
+	if left := records(t, dir); len(left) != 1 {
+		t.Errorf("records %q", left)
+	}
+	if err := a.Usable(wants("macvlan")); err != nil {
+		t.Errorf("another macvlan: %v", err)
+	}
+	detachAll(t, a, first)
+	if err := a.Usable(other); err != nil {
+		t.Errorf("without the macvlan: %v", err)
+	}
+	podnettest.Kind(t, "ipvlan")
+	mustAttach(t, a, second, other)
+}

@@ -9,7 +9,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-var modes = []string{v1alpha1.NetworkMacvlan, v1alpha1.NetworkMove}
+var modes = []string{v1alpha1.NetworkMacvlan, v1alpha1.NetworkIpvlan, v1alpha1.NetworkMove}
 
 // Interface is the network interface that claims can request of an HCA.
 type Interface struct {

@@ -17,7 +17,7 @@ import (
 
 // Network is the network interface that a pod gets with a device.
 type Network struct {
-	// Mode is v1alpha1.NetworkMove or v1alpha1.NetworkMacvlan.
+	// Mode is one of v1alpha1.NetworkModes, and not v1alpha1.NetworkNone.
 	Mode string `json:"mode"`
 	// Interface is the name of the interface in the pod.
 	Interface string         `json:"interface"`
@@ -54,7 +54,7 @@ type Networks struct {
 
 var (
 	errNoNetworks = errors.New("this node's driver attaches no network interfaces: it needs --attach-interfaces (chart value network.attachInterfaces)")
-	errShare      = errors.New("move takes the HCA's interface away from all others, and the device is a share or access for monitoring: use mode macvlan, or request an HCA for this claim alone")
+	errShare      = errors.New("move takes the HCA's interface away from all others, and the device is a share or access for monitoring: use mode macvlan or ipvlan, or request an HCA for this claim alone")
 	errGroup      = errors.New("a group has several HCAs, and an interface is of one: request its HCAs by themselves")
 	errModeless   = errors.New("the mode is none, so that nothing is attached: set network.mode")
 )

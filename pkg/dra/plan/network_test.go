@@ -149,6 +149,7 @@ func TestMergeNetworkRefuses(t *testing.T) {
 	}{
 		"no class allows it":         {claim: move, allow: `"allow": {}`, want: []string{"network.mode: Forbidden: move is more than the DeviceClass allows", "allow.network.modes"}},
 		"another mode is allowed":    {claim: move, allow: macvlanAllowed, want: []string{"network.mode: Forbidden"}},
+		"ipvlan, macvlan is allowed": {claim: `"network": {"mode": "ipvlan"}`, allow: macvlanAllowed, want: []string{"network.mode: Forbidden: ipvlan"}},
 		"an address of others":       {claim: `"network": {"mode": "macvlan", "addresses": ["10.3.0.1/24"]}`, want: []string{"network.addresses[0]: Forbidden: 10.3.0.1/24"}},
 		"an address of a large net":  {claim: `"network": {"mode": "macvlan", "addresses": ["10.1.0.1/8"]}`, want: []string{"network.addresses[0]: Forbidden"}},
 		"an address, none allowed":   {claim: `"network": {"mode": "macvlan", "addresses": ["10.1.0.1/24"]}`, allow: macvlanAllowed, want: []string{"allow.network.addresses"}},
@@ -160,7 +161,7 @@ func TestMergeNetworkRefuses(t *testing.T) {
 		"the pod's own interface":    {claim: `"network": {"mode": "macvlan", "interface": "eth0"}`, want: []string{"network.interface: Invalid value", "the pod has it already"}},
 		"our name for the way":       {claim: `"network": {"mode": "macvlan", "interface": "_rdma7"}`, want: []string{"network.interface: Invalid value"}},
 		"a path":                     {claim: `"network": {"mode": "macvlan", "interface": "../eth0"}`, want: []string{"network.interface: Invalid value"}},
-		"an unknown mode":            {claim: `"network": {"mode": "ipvlan"}`, want: []string{`network.mode: Unsupported value: "ipvlan"`, `"none", "move", "macvlan"`}},
+		"an unknown mode":            {claim: `"network": {"mode": "ipvtap"}`, want: []string{`network.mode: Unsupported value: "ipvtap"`, `"none", "move", "macvlan", "ipvlan"`}},
 		"an unknown field":           {claim: `"network": {"mode": "move", "type": "/bin/sh"}`, want: []string{`unknown field "network.type"`}},
 		"a small MTU":                {claim: `"network": {"mode": "macvlan", "mtu": 1}`, want: []string{"network.mtu: Invalid value"}},
 		"no prefix length":           {claim: `"network": {"mode": "macvlan", "addresses": ["10.1.0.1"]}`, want: []string{"network.addresses[0]: Invalid value", "10.1.2.3/24"}},

@@ -158,7 +158,11 @@ func New(claim *resourceapi.ResourceClaim, facts Facts) (*Plan, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	if err := p.nameInterfaces(facts.Networks); err != nil {
+	err := p.agree()
+	if err == nil {
+		err = p.nameInterfaces(facts.Networks)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("claim %s: %w", p.Claim(), err)
 	}
 	if len(p.Devices) == 0 {

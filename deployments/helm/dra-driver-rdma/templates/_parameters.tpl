@@ -58,8 +58,8 @@
 {{- $path := printf "%snetwork." . }}
 {{- include "rdma.validateObject" (dict "in" "variables.settings" "path" . "field" "network" "fields" (list "mode" "interface" "addresses" "ipam" "mtu" "gateways" "routes")) }}
 - expression: >-
-    {{ $networks }}.all(n, [n.?mode.orValue(null)].all(m, m == null || m in ["", "none", "move", "macvlan"]))
-  message: "parameters: {{ $path }}mode: want none, move or macvlan"
+    {{ $networks }}.all(n, [n.?mode.orValue(null)].all(m, m == null || m in ["", "none", "move", "macvlan", "ipvlan"]))
+  message: "parameters: {{ $path }}mode: want none, move, macvlan or ipvlan"
 - expression: >-
     {{ $networks }}.all(n, [n.?interface.orValue(null)].all(i, i == null || type(i) == string &&
       i.matches("^[A-Za-z0-9._-]{0,15}$") && !(i in [".", "..", "lo", "eth0", "all", "default"]) && !i.startsWith("_rdma")))
