@@ -21,6 +21,7 @@ import (
 const (
 	kindDevice = "device" // of hardware, and virtual interfaces that the kernel makes by itself
 	kindVeth   = "veth"
+	kindBond   = "bond"
 )
 
 var (

@@ -242,7 +242,7 @@ func TestUsable(t *testing.T) {
 		{"far", podnet.Macvlan, ""},
 		{"gone", podnet.Move, `network interface "gone": the host has none of that name now`},
 	} {
-		err := h.Usable(tc.name, "0000:3b:00.0", tc.mode)
+		_, err := h.Usable(tc.name, "0000:3b:00.0", tc.mode)
 		if tc.says == "" && err != nil || tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)) {
 			t.Errorf("%s, %s: %v, want %q", tc.name, tc.mode, err, tc.says)
 		}
@@ -317,12 +317,16 @@ func TestNamespaceEnded(t *testing.T) {
 // TestTraffic: two pods reach each other by interfaces on top of one of the host.
 func TestTraffic(t *testing.T) {
 	for _, mode := range []string{podnet.Macvlan, podnet.Ipvlan} {
-		t.Run(mode, func(t *testing.T) { kind(t, mode); traffic(t, mode) })
+		t.Run(mode, func(t *testing.T) {
+			kind(t, mode)
+			_, h := newHost(t)
+			traffic(t, h, mode)
+		})
 	}
 }
 
-func traffic(t *testing.T, mode string) {
-	_, h := newHost(t)
+func traffic(t *testing.T, h *podnet.Host, mode string) {
+	t.Helper()
 	a, b := podnettest.New(t), podnettest.New(t)
 	for pod, address := range map[*podnettest.Namespace]string{a: "10.9.0.1/24", b: "10.9.0.2/24"} {
 		attach(t, h, pod, want(mode, func(w *podnet.Want) {

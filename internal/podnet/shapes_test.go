@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
@@ -51,7 +52,8 @@ func TestOtherKind(t *testing.T) {
 				}
 				host.IP("link add link ens1 name there type " + other)
 				if where == "host" {
-					says(t, h.Usable("ens1", "", mode), who, "use network.mode "+other)
+					_, err := h.Usable("ens1", "", mode)
+					says(t, err, who, "use network.mode "+other)
 				} else {
 					host.IP(fmt.Sprintf("link set there netns %d", has.Process()))
 				}
@@ -63,4 +65,70 @@ func TestOtherKind(t *testing.T) {
 			})
 		}
 	}
+}
+
+// names are those of a namespace's interfaces.
+func names(n *podnettest.Namespace) (all []string) {
+	for line := range strings.Lines(n.IP("-br link")) {
+		all = append(all, strings.Fields(line)[0])
+	}
+	return all
+}
+
+// bonded is a host whose interface ens1 is a slave of bond0.
+func bonded(t *testing.T) (*podnettest.Namespace, *podnet.Host) {
+	t.Helper()
+	podnettest.Kind(t, "bond")
+	host, h := newHost(t)
+	host.IP("link add bond0 type bond mode active-backup miimon 100")
+	host.IP("link set ens1 down")
+	host.IP("link set ens1 master bond0")
+	host.IP("link set bond0 up mtu 1400")
+	return host, h
+}
+
+// TestBond: the new interface of an HCA whose interface is a slave of a bond, or a bond, is on top of the bond. Neither
+// is moved, and a bond in a bridge is the bridge's.
+func TestBond(t *testing.T) {
+	for _, name := range []string{"ens1", "bond0"} {
+		for _, mode := range []string{podnet.Macvlan, podnet.Ipvlan} {
+			t.Run(name+", "+mode, func(t *testing.T) {
+				kind(t, mode)
+				host, h := bonded(t)
+				pod, before := podnettest.New(t), names(host)
+				if on, err := h.Usable(name, "", mode); on != "bond0" || err != nil {
+					t.Errorf("on top of %q, %v", on, err)
+				}
+				o, err := h.Inspect(name, "", mode)
+				if err != nil || o.Name != "bond0" {
+					t.Fatalf("recorded is %q, %v", o.Name, err)
+				}
+				if _, err := h.Attach(pod.Path(), o, want(mode, nil)); err != nil {
+					t.Fatal(err)
+				}
+				wanted := fmt.Sprintf("rdma0@if%d", o.Index)
+				if out := pod.IP("-br link show dev rdma0"); !strings.HasPrefix(out, wanted) {
+					t.Errorf("it is %s, want %s", out, wanted)
+				}
+				if err := h.Detach(pod.Path(), o, want(mode, nil)); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(before, names(host)); diff != "" {
+					t.Errorf("on the host (-before +after):\n%s", diff)
+				}
+				_, err = h.Usable(name, "", podnet.Move)
+				says(t, err, "the host uses it: it is a ", "bond")
+				host.IP("link add br0 type bridge")
+				host.IP("link set bond0 master br0")
+				_, err = h.Usable(name, "", mode)
+				says(t, err, "the host uses it: it is a part of br0")
+			})
+		}
+	}
+}
+
+// TestBondTraffic: pods on one bond reach each other.
+func TestBondTraffic(t *testing.T) {
+	_, h := bonded(t)
+	traffic(t, h, podnet.Macvlan)
 }

@@ -15,6 +15,55 @@ import (
 // interfaces, as netlink has them.
 var made = []string{Macvlan, Ipvlan}
 
+// parentOf returns the interface on top of which a new one is made. For an interface that is a slave of a bond, this is
+// the bond: the kernel gives the packets of a slave to the bond alone, and the HCA of a bond (RoCE LAG) has the GIDs of
+// what is on top of the bond.
+func parentOf(link netlink.Link, pci string) (netlink.Link, error) {
+	if index := link.Attrs().MasterIndex; index != 0 {
+		master, err := netlink.LinkByIndex(index)
+		if err != nil {
+			return nil, fmt.Errorf("ask for the interface that it is a part of: %w", err)
+		}
+		if master.Type() == kindBond {
+			link = master
+		}
+	}
+	if err := apart(link); err != nil || link.Type() != kindBond || pci == "" {
+		return link, err
+	}
+	links, err := whole(netlink.LinkList)
+	if err == nil {
+		err = isBondOf(links, link.Attrs().Index, pci)
+	}
+	return link, err
+}
+
+// isBondOf returns an error if the slaves of a bond are interfaces of other PCI functions than the HCA.
+func isBondOf(links []netlink.Link, bond int, pci string) (err error) {
+	for _, l := range links {
+		switch a := l.Attrs(); {
+		case a.MasterIndex != bond || a.ParentDevBus != "pci":
+		case a.ParentDev == pci:
+			return nil
+		default:
+			err = fmt.Errorf("it is a bond of %s and others, and the HCA is PCI function %s: only a bond of the same "+
+				"function's interface is used", a.Name, pci)
+		}
+	}
+	return err
+}
+
+// apart returns an error for a bridge or switch, and for a part of one or of a bond.
+func apart(link netlink.Link) error {
+	if index := link.Attrs().MasterIndex; index != 0 {
+		return fmt.Errorf("%w: it is a part of %s (a bond, bridge or switch)", ErrUsed, nameOf(index))
+	}
+	if kind := link.Type(); kind == "bridge" || kind == "openvswitch" {
+		return fmt.Errorf("it is a %s, and no interface of an HCA", kind)
+	}
+	return nil
+}
+
 // stack makes an interface on top of the host's, directly in the pod. It uses the transit name, because the kernel
 // requires that the name is free on the host too.
 func (h *Host) stack(o Original, mode string, pod *rdmanetns.Namespace) error {

@@ -236,7 +236,7 @@ func TestInterfacesRefused(t *testing.T) {
 		if h := rdmatest.Snapshot(t, "roce-sriov").Lookup(c.device); strings.Contains(c.says, "host uses it") { // explain says the same
 			_, mode, _ := strings.Cut(strings.TrimSuffix(c.network, `"}`), `: "`)
 			on := podnet.On(host.Namespace, []netip.Addr{netip.MustParseAddr("192.0.2.1")})
-			if _, err := pods.UsableInterface(on, h, mode); err == nil || !strings.Contains(err.Error(), c.says) {
+			if _, _, err := pods.UsableInterface(on, h, mode); err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s of %s: %v, want %q", mode, c.device, err, c.says)
 			}
 		}

@@ -92,7 +92,7 @@ func (a *Attacher) Usable(i Interface) error {
 		return ErrAway
 	}
 	mode := i.Device.Network.Mode
-	if err := a.host.Usable(i.Netdev, i.PCI, mode); err != nil || mode == podnet.Move {
+	if _, err := a.host.Usable(i.Netdev, i.PCI, mode); err != nil || mode == podnet.Move {
 		return err
 	}
 	parent, err := a.host.Inspect(i.Netdev, i.PCI, mode)

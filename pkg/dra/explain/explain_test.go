@@ -94,17 +94,21 @@ func TestInterfaces(t *testing.T) {
 	snap := rdmatest.Snapshot(t, "roce-sriov")
 	for _, file := range []string{"", "sharing", "cni"} {
 		r := explain.New(snap, config(t, file), errAccounting, nil)
-		r.AddInterfaces(snap, func(h *rdma.HCA, mode string) (string, error) {
-			netdev := h.Ports[0].Netdev
+		r.AddInterfaces(snap, func(h *rdma.HCA, mode string) (netdev, on string, err error) {
+			netdev = h.Ports[0].Netdev
 			switch {
 			case h.IBDev == "mlx5_4":
-				return "", errors.New("it has no network interface on the host now")
+				return "", "", errors.New("it has no network interface on the host now")
 			case h.IBDev == "mlx5_1":
-				return netdev, errors.New("the host uses it: it is a part of br0")
+				return netdev, "", errors.New("the host uses it: it is a part of br0")
 			case h.IBDev == "mlx5_0" && mode == podnet.Move:
-				return netdev, errors.New("the host uses it: it has the default route")
+				return netdev, "", errors.New("the host uses it: it has the default route")
+			case h.IBDev == "mlx5_3" && mode == podnet.Move:
+				return netdev, "", errors.New("the host uses it: it is a part of bond0")
+			case h.IBDev == "mlx5_3":
+				return netdev, "bond0", nil
 			}
-			return netdev, nil
+			return netdev, netdev, nil
 		})
 		name := strings.TrimSuffix("interfaces-"+file, "-")
 		golden.Bytes(t, name+".txt", write(t, r, "table"))
