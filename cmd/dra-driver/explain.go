@@ -64,8 +64,8 @@ The driver's log reports this, and features that the API server lacks.
 			}
 			report := explain.New(snap, c, rdmacgroup.Enforced(hostRoot), node.FixedHCAs(mover, snap))
 			if cfg.Interfaces != nil {
-				report.AddInterfaces(snap, func(h *rdma.HCA, mode string) (netdev, on string, err error) {
-					return pods.UsableInterface(cfg.Interfaces, h, mode)
+				report.AddInterfaces(snap, func(h *rdma.HCA, mode string, vlan int) (netdev, on string, err error) {
+					return pods.UsableInterface(cfg.Interfaces, h, mode, vlan)
 				})
 			}
 			return report.Write(cmd.OutOrStdout(), output)

@@ -16,6 +16,8 @@ import (
 // Want describes an interface to attach to a pod.
 type Want struct {
 	Mode string
+	// VLAN is the number of the VLAN on top of the host's interface in which a made interface is, 0 for none.
+	VLAN int `json:",omitempty"`
 	// Name and Alias are those in the pod. The alias identifies the interface.
 	Name, Alias string
 	// MTU is 0 to keep the MTU of the host's interface.
@@ -50,16 +52,19 @@ func (h *Host) Attach(netns string, o Original, w Want) (s State, err error) {
 		return s, fmt.Errorf("attach network interface %q: %q is the host's own network namespace", w.Name, netns)
 	}
 	there := false
-	err = pod.Do(func() (err error) { there, err = w.isThere(o, h.own); return err })
+	b, err := h.base(o, w)
+	if err == nil {
+		err = pod.Do(func() (err error) { there, err = w.isThere(o, b, h.own); return err })
+	}
 	if err == nil && !there {
 		if w.Mode == Move {
 			err = h.send(o, w.Alias, pod)
 		} else {
-			err = h.stack(o, w.Mode, pod)
+			err = h.stack(o, b, w.Mode, pod)
 		}
 	}
 	if err == nil {
-		err = pod.Do(func() (err error) { s, err = w.configure(o, h.own); return err })
+		err = pod.Do(func() (err error) { s, err = w.configure(o, b, h.own); return err })
 	}
 	if err != nil {
 		return s, fmt.Errorf("attach network interface %q of the host to %q as %q (%s): %w", o.Name, netns, w.Name, w.Mode,
@@ -70,7 +75,7 @@ func (h *Host) Attach(netns string, o Original, w Want) (s State, err error) {
 
 // isThere reports whether the thread's namespace has the interface. An interrupted attempt may have left it with its
 // transit name. A pod may have another interface of the same name, with any alias.
-func (w *Want) isThere(o Original, host *rdmanetns.Namespace) (bool, error) {
+func (w *Want) isThere(o Original, b base, host *rdmanetns.Namespace) (bool, error) {
 	var ours netlink.Link
 	var err error
 	if w.Mode == Move {
@@ -90,7 +95,7 @@ func (w *Want) isThere(o Original, host *rdmanetns.Namespace) (bool, error) {
 		return false, ErrTaken
 	}
 	number, err := numberOf(host)
-	if err == nil && !o.isOn(link, w.Mode, number) {
+	if err == nil && !b.isOn(link, w.Mode, number) {
 		err = ErrTaken
 	}
 	return err == nil, err
@@ -125,7 +130,7 @@ func (h *Host) send(o Original, alias string, pod *rdmanetns.Namespace) error {
 }
 
 // configure configures the interface in the thread's namespace.
-func (w *Want) configure(o Original, host *rdmanetns.Namespace) (s State, err error) {
+func (w *Want) configure(o Original, b base, host *rdmanetns.Namespace) (s State, err error) {
 	link, err := w.link(o, host)
 	if err != nil {
 		return s, err
@@ -138,8 +143,8 @@ func (w *Want) configure(o Original, host *rdmanetns.Namespace) (s State, err er
 			return s, fmt.Errorf("name it: %w", err)
 		}
 	}
-	if w.Mode != Move && w.MTU > o.MTU { // the kernel allows it for an ipvlan, which then loses its large packets
-		return s, fmt.Errorf("set its MTU to %d: that of the host's interface is only %d: lower network.mtu", w.MTU, o.MTU)
+	if w.Mode != Move && w.MTU > b.mtu { // the kernel allows it for an ipvlan, which then loses its large packets
+		return s, fmt.Errorf("set its MTU to %d: that of the host's %s is only %d: lower network.mtu", w.MTU, b.name, b.mtu)
 	}
 	if w.MTU != 0 && link.Attrs().MTU != w.MTU {
 		if err := netlink.LinkSetMTU(link, w.MTU); err != nil {
@@ -204,7 +209,7 @@ func stateOf(name string) (s State, err error) {
 // ErrInPod is the error if a pod may still have an interface.
 var ErrInPod = errors.New("the pod may still have it")
 
-// Detach removes an interface from a pod. It deletes a made interface, and moves and restores a moved one. If the
+// Detach removes an interface from a pod, and leaves the interface of its VLAN to [Host.RemoveVLAN]. It deletes a made interface, and moves and restores a moved one. If the
 // namespace has ended, the kernel moves the interface back, and Detach restores it. It is idempotent.
 func (h *Host) Detach(netns string, o Original, w Want) error {
 	pod, err := rdmanetns.Open(netns)

@@ -242,7 +242,7 @@ func TestUsable(t *testing.T) {
 		{"far", podnet.Macvlan, ""},
 		{"gone", podnet.Move, `network interface "gone": the host has none of that name now`},
 	} {
-		_, err := h.Usable(tc.name, "0000:3b:00.0", tc.mode)
+		_, err := h.Usable(tc.name, "0000:3b:00.0", tc.mode, 0)
 		if tc.says == "" && err != nil || tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)) {
 			t.Errorf("%s, %s: %v, want %q", tc.name, tc.mode, err, tc.says)
 		}
@@ -320,21 +320,27 @@ func TestTraffic(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			kind(t, mode)
 			_, h := newHost(t)
-			traffic(t, h, mode)
+			traffic(t, h, mode, 0)
 		})
 	}
 }
 
-func traffic(t *testing.T, h *podnet.Host, mode string) {
+func traffic(t *testing.T, h *podnet.Host, mode string, vlan int) {
 	t.Helper()
 	a, b := podnettest.New(t), podnettest.New(t)
 	for pod, address := range map[*podnettest.Namespace]string{a: "10.9.0.1/24", b: "10.9.0.2/24"} {
 		attach(t, h, pod, want(mode, func(w *podnet.Want) {
-			w.Addresses, w.Routes = []netip.Prefix{netip.MustParsePrefix(address)}, nil
+			w.Addresses, w.Routes, w.VLAN = []netip.Prefix{netip.MustParsePrefix(address)}, nil, vlan
 		}))
 	}
+	reach(t, a, b, "10.9.0.2")
+}
+
+// reach fails the test unless the first namespace reaches the second one by its address.
+func reach(t *testing.T, a, b *podnettest.Namespace, address string) {
+	t.Helper()
 	var listener net.Listener
-	if err := b.Do(func() (err error) { listener, err = net.Listen("tcp", "10.9.0.2:0"); return err }); err != nil {
+	if err := b.Do(func() (err error) { listener, err = net.Listen("tcp", address+":0"); return err }); err != nil {
 		t.Fatal(err)
 	}
 	defer listener.Close()

@@ -2,6 +2,7 @@ package podnet_test
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -52,7 +53,7 @@ func TestOtherKind(t *testing.T) {
 				}
 				host.IP("link add link ens1 name there type " + other)
 				if where == "host" {
-					_, err := h.Usable("ens1", "", mode)
+					_, err := h.Usable("ens1", "", mode, 0)
 					says(t, err, who, "use network.mode "+other)
 				} else {
 					host.IP(fmt.Sprintf("link set there netns %d", has.Process()))
@@ -96,7 +97,7 @@ func TestBond(t *testing.T) {
 				kind(t, mode)
 				host, h := bonded(t)
 				pod, before := podnettest.New(t), names(host)
-				if on, err := h.Usable(name, "", mode); on != "bond0" || err != nil {
+				if on, err := h.Usable(name, "", mode, 0); on != "bond0" || err != nil {
 					t.Errorf("on top of %q, %v", on, err)
 				}
 				o, err := h.Inspect(name, "", mode)
@@ -116,11 +117,11 @@ func TestBond(t *testing.T) {
 				if diff := cmp.Diff(before, names(host)); diff != "" {
 					t.Errorf("on the host (-before +after):\n%s", diff)
 				}
-				_, err = h.Usable(name, "", podnet.Move)
+				_, err = h.Usable(name, "", podnet.Move, 0)
 				says(t, err, "the host uses it: it is a ", "bond")
 				host.IP("link add br0 type bridge")
 				host.IP("link set bond0 master br0")
-				_, err = h.Usable(name, "", mode)
+				_, err = h.Usable(name, "", mode, 0)
 				says(t, err, "the host uses it: it is a part of br0")
 			})
 		}
@@ -130,5 +131,155 @@ func TestBond(t *testing.T) {
 // TestBondTraffic: pods on one bond reach each other.
 func TestBondTraffic(t *testing.T) {
 	_, h := bonded(t)
-	traffic(t, h, podnet.Macvlan)
+	traffic(t, h, podnet.Macvlan, 0)
+}
+
+// inVLAN is a wish for an interface in VLAN 100.
+func inVLAN(mode string, change func(*podnet.Want)) podnet.Want {
+	w := want(mode, change)
+	w.VLAN = 100
+	return w
+}
+
+func vlans(n *podnettest.Namespace) string { return n.IP("-d link show type vlan") }
+
+// TestVLAN: the driver makes a missing VLAN interface on top of the HCA's interface or its bond, uses it for the next
+// pod, and removes it.
+func TestVLAN(t *testing.T) {
+	podnettest.Kind(t, "vlan")
+	for _, mode := range []string{podnet.Macvlan, podnet.Ipvlan} {
+		t.Run(mode, func(t *testing.T) {
+			kind(t, mode)
+			host, h := newHost(t)
+			first, second := podnettest.New(t), podnettest.New(t)
+			before, w := names(host), inVLAN(mode, nil)
+			if on, err := h.Usable("ens1", "", mode, w.VLAN); on != "ens1, VLAN 100" || err != nil {
+				t.Errorf("on top of %q, %v", on, err)
+			}
+			o, err := h.Inspect("ens1", "", mode)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if _, err := h.Attach(first.Path(), o, w); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if out := vlans(host); !strings.Contains(out, "vlan protocol 802.1Q id 100") || !strings.Contains(out, "@ens1:") ||
+				!strings.Contains(out, "alias rdma.dev/vlan") || !strings.Contains(out, ",UP") {
+				t.Errorf("the VLAN interface is %s", out)
+			}
+			w2 := inVLAN(mode, func(w *podnet.Want) { w.Addresses, w.Routes = nil, nil })
+			if _, err := h.Attach(second.Path(), o, w2); err != nil {
+				t.Fatal(err)
+			}
+			if added := len(names(host)) - len(before); added != 1 {
+				t.Errorf("the host has %d interfaces more: %v", added, names(host))
+			}
+			if on, err := h.Usable("ens1", "", mode, w.VLAN); !strings.HasPrefix(on, "_rdmavlan") || err != nil {
+				t.Errorf("on top of %q, %v", on, err)
+			}
+			for pod, w := range map[*podnettest.Namespace]podnet.Want{first: w, second: w2} {
+				if err := h.Detach(pod.Path(), o, w); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 2 {
+				if err := h.RemoveVLAN(o, w.VLAN); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(before, names(host)); diff != "" {
+				t.Errorf("on the host (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestVLANOfTheSite: an existing VLAN interface is used and stays as it is, also one below which the driver's pods have
+// ended. What the host put on top of the driver's one keeps it.
+func TestVLANOfTheSite(t *testing.T) {
+	podnettest.Kind(t, "vlan")
+	host, h := newHost(t)
+	host.IP("link add link ens1 name storage mtu 1280 type vlan id 100")
+	host.IP("link add link ens1 name other type vlan id 200")
+	host.IP("link set storage up alias ours")
+	before := picture(t, host, "storage")
+	pod := podnettest.New(t)
+	w := inVLAN(podnet.Macvlan, func(w *podnet.Want) { w.MTU = 0 })
+	o, state := attach(t, h, pod, w)
+	if on, err := h.Usable("ens1", "", podnet.Macvlan, 100); on != "storage" || err != nil {
+		t.Errorf("on top of %q, %v", on, err)
+	}
+	if state.MTU != 1280 {
+		t.Errorf("MTU %d, want that of the VLAN interface", state.MTU)
+	}
+	w.MTU = 1300
+	_, err := h.Attach(pod.Path(), o, w)
+	says(t, err, "set its MTU to 1300: that of the host's storage is only 1280")
+	if err := h.Detach(pod.Path(), o, w); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.RemoveVLAN(o, 100); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, picture(t, host, "storage")); diff != "" {
+		t.Errorf("the site's VLAN interface (-before +after):\n%s", diff)
+	}
+	host.IP("link add br0 type bridge")
+	host.IP("link set storage master br0")
+	_, err = h.Usable("ens1", "", podnet.Macvlan, 100)
+	says(t, err, "it is a part of br0")
+	_, err = h.Attach(pod.Path(), o, w)
+	says(t, err, "it is a part of br0")
+
+	w.VLAN, w.MTU = 300, 0
+	if _, err := h.Attach(pod.Path(), o, w); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Detach(pod.Path(), o, w); err != nil {
+		t.Fatal(err)
+	}
+	host.IP("link add link _rdmavlan0 name above type macvlan")
+	if err := h.RemoveVLAN(o, 300); err != nil {
+		t.Fatal(err)
+	}
+	host.IP("link show dev above")
+}
+
+// TestVLANFails: a VLAN interface that cannot be set up says what to do, and can be removed.
+func TestVLANFails(t *testing.T) {
+	podnettest.Kind(t, "vlan")
+	host, h := newHost(t)
+	before, pod, w := names(host), podnettest.New(t), inVLAN(podnet.Macvlan, nil)
+	o, err := h.Inspect("ens1", "", podnet.Macvlan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host.IP("link set ens1 down")
+	_, err = h.Attach(pod.Path(), o, w)
+	says(t, err, "make the interface of VLAN 100 on top of it: set it up: network is down", "ip link set ens1 up")
+	if err := h.RemoveVLAN(o, 100); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, names(host)); diff != "" {
+		t.Errorf("on the host (-before +after):\n%s", diff)
+	}
+}
+
+// TestVLANTraffic: pods of one VLAN reach each other, also on top of a bond, and their packets carry its tag.
+func TestVLANTraffic(t *testing.T) {
+	podnettest.Kind(t, "vlan")
+	host, h := newHost(t)
+	a, b := podnettest.New(t), podnettest.New(t)
+	host.IP("link add link w-ens1 name tagged type vlan id 100")
+	host.IP("link set tagged netns " + fmt.Sprint(b.Process()))
+	b.IP("addr add 10.9.0.2/24 dev tagged")
+	b.IP("link set tagged up")
+	w := inVLAN(podnet.Macvlan, func(w *podnet.Want) { w.Routes = nil })
+	w.Addresses = []netip.Prefix{netip.MustParsePrefix("10.9.0.1/24")}
+	attach(t, h, a, w)
+	reach(t, a, b, "10.9.0.2")
+	_, h = bonded(t)
+	traffic(t, h, podnet.Macvlan, 100)
 }

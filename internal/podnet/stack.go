@@ -66,17 +66,17 @@ func apart(link netlink.Link) error {
 
 // stack makes an interface on top of the host's, directly in the pod. It uses the transit name, because the kernel
 // requires that the name is free on the host too.
-func (h *Host) stack(o Original, mode string, pod *rdmanetns.Namespace) error {
+func (h *Host) stack(o Original, b base, mode string, pod *rdmanetns.Namespace) error {
 	err := pod.Do(func() error { return deleteLink(o.transit()) }) // left by an interrupted attempt
 	if err != nil {
 		return err
 	}
 	return h.own.Do(func() error {
 		attrs := netlink.NewLinkAttrs()
-		attrs.Name, attrs.ParentIndex, attrs.Namespace = o.transit(), o.Index, netlink.NsFd(pod.FD())
+		attrs.Name, attrs.ParentIndex, attrs.Namespace = o.transit(), b.index, netlink.NsFd(pod.FD())
 		err := netlink.LinkAdd(newLink(mode, attrs))
 		if errors.Is(err, unix.EBUSY) {
-			err = fmt.Errorf("%w: %w", err, otherKind(o.Index, mode))
+			err = fmt.Errorf("%w: %w", err, otherKind(b.index, mode))
 		}
 		if err != nil {
 			return fmt.Errorf("make interface of type %s: %w", mode, err)
@@ -133,9 +133,9 @@ func checkKind(links []netlink.Link, parent int, mode string) error {
 }
 
 // isOn reports whether an interface is one of a mode on top of the one of the host.
-func (o *Original) isOn(l netlink.Link, mode string, host int) bool {
+func (b base) isOn(l netlink.Link, mode string, host int) bool {
 	a := l.Attrs()
-	return l.Type() == mode && a.ParentIndex == o.Index && a.NetNsID == host
+	return l.Type() == mode && a.ParentIndex == b.index && a.NetNsID == host
 }
 
 // deleteLink deletes the made interface of a name if it has one of the aliases. Without aliases it deletes any made

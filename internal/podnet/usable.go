@@ -46,8 +46,9 @@ func On(own *rdmanetns.Namespace, nodeIPs []netip.Addr) *Host { return &Host{own
 
 // Usable returns why an interface of the host cannot be attached to a pod in a mode, nil if it can. pci is its expected
 // PCI function, "" if unknown. on is the name of the interface on top of which a new one would be made, which is the
-// bond of an interface that has one; in mode Move it is the interface itself.
-func (h *Host) Usable(name, pci, mode string) (on string, err error) {
+// bond of an interface that has one, or the interface of a VLAN; in mode Move it is the interface itself. vlan is 0 for
+// none.
+func (h *Host) Usable(name, pci, mode string, vlan int) (on string, err error) {
 	err = h.own.Do(func() error {
 		link, _, err := h.look(name, pci, mode)
 		if err != nil {
@@ -58,7 +59,11 @@ func (h *Host) Usable(name, pci, mode string) (on string, err error) {
 			return nil
 		}
 		links, err := whole(netlink.LinkList)
-		if err == nil {
+		switch {
+		case err != nil:
+		case vlan != 0:
+			on, err = onVLAN(links, link, mode, vlan)
+		default:
 			err = checkKind(links, link.Attrs().Index, mode)
 		}
 		if err != nil {

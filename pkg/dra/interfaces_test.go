@@ -52,7 +52,7 @@ func attaching(t *testing.T, ipam string) (*podnettest.Namespace, func(*dra.Conf
 // wanting gives a claim parameters, and a class that allows all of them.
 func wanting(c *resourceapi.ResourceClaim, network string) *resourceapi.ResourceClaim {
 	for source, fields := range map[resourceapi.AllocationConfigSource]string{
-		resourceapi.AllocationConfigSourceClass: `"kind": "HCAClassConfig", "allow": {"network": {"modes": ["move", "macvlan"], "addresses": ["10.0.0.0/8"], "ipam": ["roce"], "routes": ["10.0.0.0/8"]}}`,
+		resourceapi.AllocationConfigSourceClass: `"kind": "HCAClassConfig", "allow": {"network": {"modes": ["move", "macvlan", "ipvlan"], "vlans": [200], "addresses": ["10.0.0.0/8"], "ipam": ["roce"], "routes": ["10.0.0.0/8"]}}`,
 		resourceapi.AllocationConfigSourceClaim: `"kind": "HCAConfig", "network": ` + network,
 	} {
 		c.Status.Allocation.Devices.Config = append(c.Status.Allocation.Devices.Config, resourceapi.DeviceAllocationConfiguration{
@@ -236,11 +236,40 @@ func TestInterfacesRefused(t *testing.T) {
 		if h := rdmatest.Snapshot(t, "roce-sriov").Lookup(c.device); strings.Contains(c.says, "host uses it") { // explain says the same
 			_, mode, _ := strings.Cut(strings.TrimSuffix(c.network, `"}`), `: "`)
 			on := podnet.On(host.Namespace, []netip.Addr{netip.MustParseAddr("192.0.2.1")})
-			if _, _, err := pods.UsableInterface(on, h, mode); err == nil || !strings.Contains(err.Error(), c.says) {
+			if _, _, err := pods.UsableInterface(on, h, mode, 0); err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s of %s: %v, want %q", mode, c.device, err, c.says)
 			}
 		}
 	}
+}
+
+// TestInterfacesOfVLANs: shares of one HCA are in one VLAN, that of the rule or that of the claims, and have one kind of
+// interface. Another claim is refused, until those before it have ended.
+func TestInterfacesOfVLANs(t *testing.T) {
+	_, attach := attaching(t, "")
+	n := drivertest.NewNode(t, "roce-sriov")
+	m := newConfigMap(t, publish("shared", "  vlan: 100")...)
+	start(t, n, attach, m.with(t))
+	waitFor(t, n, "shared-"+hca0)
+	var claims []*resourceapi.ResourceClaim
+	for i, network := range []string{
+		`{"mode": "macvlan"}`, `{"mode": "none"}`, `{"mode": "macvlan", "vlan": 200}`, `{"mode": "ipvlan"}`, `{"mode": "none", "vlan": 200}`,
+	} {
+		claims = append(claims, wanting(drivertest.Share(i+1, nil, "shared-"+hca0), network))
+	}
+	n.AddClaim(claims...)
+	prepare(t, n, claims[0])
+	prepare(t, n, claims[1])
+	refused(t, n, claims[2], "this claim has VLAN 200 on it, and that one VLAN 100")
+	refused(t, n, claims[3], "the kernel does not allow ipvlan and macvlan on top of one interface")
+	refused(t, n, claims[4], "this claim has VLAN 200 on it, and that one VLAN 100")
+	prepare(t, n, claims[0]) // as a restarted kubelet does
+	unprepare(t, n, claims[0])
+	prepare(t, n, claims[3])
+	unprepare(t, n, claims[1])
+	unprepare(t, n, claims[3])
+	prepare(t, n, claims[2])
+	refused(t, n, claims[0], "this claim has VLAN 100 on it, and that one VLAN 200")
 }
 
 // TestInterfacesUnseen: a sandbox ends while no driver is there. The next driver gives its address

@@ -92,14 +92,14 @@ func (a *Attacher) Usable(i Interface) error {
 		return ErrAway
 	}
 	mode := i.Device.Network.Mode
-	if _, err := a.host.Usable(i.Netdev, i.PCI, mode); err != nil || mode == podnet.Move {
+	if _, err := a.host.Usable(i.Netdev, i.PCI, mode, i.Device.VLAN); err != nil || mode == podnet.Move {
 		return err
 	}
 	parent, err := a.host.Inspect(i.Netdev, i.PCI, mode)
 	if err != nil {
 		return err
 	}
-	return a.othersExclude(a.others(&Record{}), podnet.Want{Mode: mode}, parent)
+	return a.othersExclude(a.others(&Record{}), podnet.Want{Mode: mode, VLAN: i.Device.VLAN}, parent)
 }
 
 // Attach gives a pod an interface, and reports whether it attached it now. It is idempotent. An interface with IPAM
@@ -187,7 +187,9 @@ func (a *Attacher) record(pod Pod, i Interface) *Record {
 	n := i.Device.Network
 	r := &Record{
 		BootID: a.store.bootID, Claim: i.Claim.UID, ClaimName: i.Claim.Claim(), Device: i.Device.Device, Pod: pod,
-		Want: podnet.Want{Mode: n.Mode, Name: n.Interface, Alias: i.Claim.InterfaceAlias(i.Device)},
+		Want: podnet.Want{
+			Mode: n.Mode, VLAN: i.Device.VLAN, Name: n.Interface, Alias: i.Claim.InterfaceAlias(i.Device),
+		},
 	}
 	if n.IPAM != "" {
 		r.Lease = &podnet.Lease{Network: n.IPAM, Config: n.IPAMConfig, Container: r.id(), Netns: pod.Netns, Interface: n.Interface}
@@ -276,6 +278,9 @@ func (a *Attacher) bringBack(r *Record) error {
 	var err error
 	if r.begun() && r.thisBoot(a.store.bootID) {
 		err = a.host.Detach(r.Pod.Netns, r.Original, r.Want)
+		if err == nil {
+			err = a.dropVLAN(r)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("claim %s, pod %s: %w", r.ClaimName, r.Pod.Name, err)

@@ -35,8 +35,14 @@ func on(t *testing.T, host *podnettest.Namespace, dir, boot string) *Attacher {
 	return a
 }
 
+// wants is what a claim wants: a mode, or a mode in VLAN 100 ("macvlan.100").
 func wants(mode string) Interface {
-	d := plan.Device{Device: hca, Network: &plan.Network{Mode: mode, Interface: "rdma0", Addresses: []netip.Prefix{netip.MustParsePrefix("10.9.0.2/24")}}}
+	mode, inVLAN := strings.CutSuffix(mode, ".100")
+	vlan := 0
+	if inVLAN {
+		vlan = 100
+	}
+	d := plan.Device{Device: hca, VLAN: vlan, Network: &plan.Network{Mode: mode, Interface: "rdma0", Addresses: []netip.Prefix{netip.MustParsePrefix("10.9.0.2/24")}}}
 	return Interface{Claim: &plan.Plan{UID: "claim", Namespace: "team-a", Name: "nic", Devices: []plan.Device{d}}, Device: d, Netdev: "ens1"}
 }
 
@@ -284,4 +290,52 @@ func TestOtherKind(t *testing.T) {
 	}
 	podnettest.Kind(t, "ipvlan")
 	mustAttach(t, a, second, other)
+}
+
+// TestLastOfVLAN: the VLAN interface that the driver made goes with the last pod, also with one that ended while no
+// driver was there, and stays while a record is unreadable, since that may be of a pod.
+func TestLastOfVLAN(t *testing.T) {
+	podnettest.Kind(t, "vlan")
+	dir := t.TempDir()
+	host, a := node(t, dir, "boot-1")
+	first, _, end := linked(t, "a")
+	second := pod(t, "b")
+	mustAttach(t, a, first, wants("macvlan.100"))
+	other := claimed("another", "macvlan.100")
+	other.Device.Network.Addresses = nil
+	mustAttach(t, a, second, other)
+	wantVLANs := func(when string, want int) {
+		t.Helper()
+		if got := strings.Count(host.IP("-br link show type vlan"), "@ens1"); got != want {
+			t.Errorf("%s: %d VLAN interfaces, want %d", when, got, want)
+		}
+	}
+	end()
+	if n, err := sweep(t, on(t, host, dir, "boot-1")); n != 1 || err != nil {
+		t.Errorf("swept %d, %v", n, err)
+	}
+	wantVLANs("another pod has one", 1)
+	untagged := claimed("third", "ipvlan")
+	untagged.Device.Network.Addresses = nil
+	if err := a.Usable(untagged); err != nil {
+		t.Errorf("another kind without the VLAN: %v", err)
+	}
+	untagged.Device.VLAN = 100
+	if err := a.Usable(untagged); err == nil || !strings.Contains(err.Error(), "pod team-a/b (b)") {
+		t.Errorf("another kind in the VLAN: %v", err)
+	}
+	bad := filepath.Join(dir, "records", "x.y.z.json")
+	if err := os.WriteFile(bad, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := takeBack(t.Context(), a, second, anything); n != 1 || err == nil || !strings.Contains(err.Error(), bad) {
+		t.Errorf("taken back %d, %v", n, err)
+	}
+	wantVLANs("a record is unreadable", 1)
+	if err := os.Remove(bad); err != nil {
+		t.Fatal(err)
+	}
+	mustAttach(t, a, second, other)
+	detachAll(t, a, second)
+	wantVLANs("no pod has one", 0)
 }

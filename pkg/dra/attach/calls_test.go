@@ -119,7 +119,7 @@ func (p *process) changes(c sysfault.Call) bool {
 // TestKilled: a driver is killed at each request to the kernel and each change of a record, while it
 // attaches and while it detaches, or the kernel refuses the request. The next driver takes back all.
 func TestKilled(t *testing.T) {
-	for _, mode := range []string{"move", "macvlan", "ipvlan"} {
+	for _, mode := range []string{"move", "macvlan", "ipvlan", "macvlan.100"} {
 		t.Run(mode, func(t *testing.T) {
 			needsKind(t, mode)
 			p := newProcess(t, mode)
@@ -160,6 +160,8 @@ func TestCost(t *testing.T) {
 			"detach: send 16, openat 26, rename 0, fsync 0, flock 1, unlink 1",
 		"macvlan": "attach: send 19, openat 28, rename 2, fsync 0, flock 1, unlink 0; " +
 			"detach: send 5, openat 26, rename 0, fsync 0, flock 1, unlink 1",
+		"macvlan.100": "attach: send 25, openat 28, rename 2, fsync 0, flock 1, unlink 0; " +
+			"detach: send 7, openat 48, rename 0, fsync 0, flock 1, unlink 1",
 		"ipvlan": "attach: send 19, openat 28, rename 2, fsync 0, flock 1, unlink 0; " +
 			"detach: send 5, openat 26, rename 0, fsync 0, flock 1, unlink 1",
 	} {
@@ -170,8 +172,12 @@ func TestCost(t *testing.T) {
 // needsKind skips a test of a mode whose interfaces this kernel cannot make.
 func needsKind(t *testing.T, mode string) {
 	t.Helper()
-	if mode != podnet.Move {
-		podnettest.Kind(t, mode)
+	kind, inVLAN := strings.CutSuffix(mode, ".100")
+	if kind != podnet.Move {
+		podnettest.Kind(t, kind)
+	}
+	if inVLAN {
+		podnettest.Kind(t, "vlan")
 	}
 }
 

@@ -15,7 +15,8 @@ var modes = []string{v1alpha1.NetworkMacvlan, v1alpha1.NetworkIpvlan, v1alpha1.N
 type Interface struct {
 	// Netdev is its name on the host, "" if there is none.
 	Netdev string `json:"netdev,omitempty"`
-	// Parent is the interface on top of which the driver makes others, if it is another one: the bond.
+	// Parent is the interface on top of which the driver makes others, if it is another one: the
+	// bond, or the interface of the VLAN that the rule names.
 	Parent string `json:"parent,omitempty"`
 	// Modes are the modes that claims can request. Refused has the reasons against the others.
 	Modes   []string          `json:"modes"`
@@ -24,7 +25,7 @@ type Interface struct {
 
 // Ask returns the interface of an HCA, the one on top of which that of a pod would be made, and the error that Prepare
 // would return for a mode.
-type Ask func(h *rdma.HCA, mode string) (netdev, on string, err error)
+type Ask func(h *rdma.HCA, mode string, vlan int) (netdev, on string, err error)
 
 // AddInterfaces adds the interfaces of the published HCAs.
 func (r *Report) AddInterfaces(snap *rdma.Snapshot, ask Ask) {
@@ -41,12 +42,12 @@ func (h *HCA) interfaceOf(hca *rdma.HCA, ask Ask) *Interface {
 	resourceName, _ := h.Attributes[string(resources.AttributeResourceName)].(string)
 	out := &Interface{Modes: []string{}, Refused: map[string]string{}}
 	for _, mode := range modes {
-		netdev, on, err := ask(hca, mode)
+		netdev, on, err := ask(hca, mode, h.vlan)
 		out.Netdev = netdev
 		if on != netdev && on != "" {
 			out.Parent = on
 		}
-		if refused := plan.ModeRefused(mode, alone, resourceName); refused != nil {
+		if refused := plan.ModeRefused(mode, alone, resourceName, h.vlan); refused != nil {
 			err = refused
 		}
 		if err == nil {

@@ -22,6 +22,7 @@ type Decision struct {
 
 	groups        map[string][]string // the names of the HCAs of each published group
 	resourceNames map[string]string   // under which CNI plugins get HCAs, by the name of the HCA
+	vlans         map[string]int      // of the rules of HCAs, by the name of the HCA
 	taints        map[string][]resourceapi.DeviceTaint
 	deviates      bool // claims may be the reason for a deviation from the policy
 }
@@ -66,6 +67,7 @@ func (o *Offer) decide(view node.View) *Decision {
 func newDecision(r policy.Result) *Decision {
 	out := &Decision{
 		Result: r, Devices: map[string][]*rdma.HCA{}, groups: map[string][]string{}, resourceNames: map[string]string{},
+		vlans: map[string]int{},
 	}
 	for _, one := range r.Decisions {
 		if one.View.Exclusive() {
@@ -76,6 +78,9 @@ func newDecision(r policy.Result) *Decision {
 		}
 		if name := one.Offer.Attributes[resources.AttributeResourceName].StringValue; name != nil {
 			out.resourceNames[one.HCA.Name] = *name
+		}
+		if vlan := one.VLAN(); vlan != 0 {
+			out.vlans[one.HCA.Name] = vlan
 		}
 		asWanted := one.View == one.Wanted || one.HCA.Unusable() != nil
 		out.deviates = out.deviates || one.Offer.Draining || one.Offer.Unlocked || !asWanted

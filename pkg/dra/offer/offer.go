@@ -104,7 +104,7 @@ func (o *Offer) Facts(ctx context.Context, host *node.Host, claim *resourceapi.R
 	policy, decided := o.policy.Load(), o.Decision(ctx)
 	facts := plan.Facts{
 		Pool: o.cfg.NodeName, Site: siteOf(o.cfg.Site, policy), Groups: decided.groups,
-		Networks: &plan.Networks{IPAM: policy.IPAM(), ResourceNames: decided.resourceNames},
+		Networks: &plan.Networks{IPAM: policy.IPAM(), ResourceNames: decided.resourceNames, VLANs: decided.vlans},
 	}
 	if policy.Partitioning() {
 		facts.Cards = map[string][]string{}

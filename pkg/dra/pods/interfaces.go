@@ -42,7 +42,7 @@ func (s *interfaces) admit(host *node.Host, p *plan.Plan) error {
 		if h == nil {
 			continue // making the spec returns the error
 		}
-		_, _, err := UsableInterface(s.cfg.Host, h, dev.Network.Mode)
+		_, _, err := UsableInterface(s.cfg.Host, h, dev.Network.Mode, dev.VLAN)
 		if err == nil {
 			err = s.unblocked(p, dev, h)
 		}

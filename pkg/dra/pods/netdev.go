@@ -38,10 +38,10 @@ func NetdevOf(h *rdma.HCA) (string, error) {
 }
 
 // UsableInterface returns the interface of an HCA that claims of a mode can have on this host, and the one on top of
-// which theirs would be made, which is another one for a bond. If there is none, it returns the reason.
-func UsableInterface(host *podnet.Host, h *rdma.HCA, mode string) (netdev, on string, err error) {
+// which theirs would be made, which is another one for a bond and a VLAN. If there is none, it returns the reason.
+func UsableInterface(host *podnet.Host, h *rdma.HCA, mode string, vlan int) (netdev, on string, err error) {
 	if netdev, err = NetdevOf(h); err == nil {
-		on, err = host.Usable(netdev, functionOf(h), mode)
+		on, err = host.Usable(netdev, functionOf(h), mode, vlan)
 	}
 	if err == nil {
 		err = withoutVFs(h, mode)

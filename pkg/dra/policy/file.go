@@ -81,6 +81,9 @@ type FileRule struct {
 	// ResourceName is the attribute k8s.cni.cncf.io/resourceName for CNI plugins, PREFIX/NAME. The
 	// HCA gets k8s.cni.cncf.io/deviceID too.
 	ResourceName string `yaml:"resourceName"`
+	// VLAN is the VLAN of the network interfaces that pods get of the HCAs, 1 to 4094. A class, and a claim where the
+	// class allows it, can name another one. Defaults to none.
+	VLAN *int64 `yaml:"vlan" jsonschema:"minimum=1,maximum=4094"`
 	// Attributes are additional attributes of the HCAs, by name.
 	Attributes map[string]FileAttribute `yaml:"attributes"`
 }

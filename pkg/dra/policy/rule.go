@@ -25,6 +25,7 @@ type rule struct {
 	rail      *int64
 	rails     int64 // number of cards to number; 0: none
 	resource  string
+	vlan      int64 // 0: none
 	extra     attributes
 }
 
@@ -71,6 +72,8 @@ const (
 	defaultShares = 63
 	maxShares     = 1_000_000
 	maxRail       = math.MaxInt32
+	minVLAN       = 1
+	maxVLAN       = 4094
 	maxExpression = resourceapi.CELSelectorExpressionMaxLength
 )
 
@@ -98,6 +101,7 @@ func (p *problems) rule(path string, e *FileRule, f *File) *rule {
 	p.capacity(path, e, r)
 	p.rails(path, e, r)
 	p.resourceName(path+".resourceName", e.ResourceName)
+	r.vlan = p.between(path+".vlan", e.VLAN, minVLAN, maxVLAN, 0)
 	p.room(path+".attributes", r)
 	return r
 }
