@@ -272,6 +272,44 @@ func TestInterfacesOfVLANs(t *testing.T) {
 	refused(t, n, claims[0], "this claim has VLAN 100 on it, and that one VLAN 200")
 }
 
+// TestInterfacesLowMTU: a pod whose interface gives smaller RDMA packets than the HCA can send starts, with an event. With
+// the interface of the HCA itself the HCA follows, so there is nothing to say.
+func TestInterfacesLowMTU(t *testing.T) {
+	host, attach := attaching(t, "")
+	n := drivertest.NewNode(t, "roce-sriov")
+	d := start(t, n, attach, withEvents)
+	for i, c := range []struct{ hca, netdev, network string }{
+		{"pci-0000-3b-00-3", "ens1f0v1", `{"mode": "move", "mtu": 1500}`},
+		{"pci-0000-3b-00-0", "ens1f0np0", `{"mode": "macvlan", "mtu": 4192}`},
+		{vf, vfNetdev, `{"mode": "macvlan", "mtu": 1500}`},
+	} {
+		host.IP("link set w-" + c.netdev + " mtu 9000")
+		host.IP("link set " + c.netdev + " mtu 9000")
+		pod, _ := inside(t, fmt.Sprint("pod-", i))
+		claim := wanting(reserved(i+1, pod, c.hca), c.network)
+		n.AddClaim(claim)
+		prepare(t, n, claim)
+		if err := d.Sandboxes().Started(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		if c.hca != vf {
+			continue
+		}
+		const says = "pod pod-2: network interface rdma0 has MTU 1500, so RDMA connections over it have packets of 1024 bytes, " +
+			"and the HCA can have 4096: that needs MTU 4192"
+		drivertest.Eventually(t, func() error { return told(n, claim, "RDMALowMTU", says) })
+	}
+	var others []string
+	for _, e := range n.Events() { // the last event is there, so those of the pods before it would be
+		if e.Reason == "RDMALowMTU" && !strings.Contains(e.Message, "pod-2") {
+			others = append(others, e.Message)
+		}
+	}
+	if len(others) > 0 {
+		t.Errorf("other events: %q", others)
+	}
+}
+
 // TestInterfacesUnseen: a sandbox ends while no driver is there. The next driver gives its address
 // back, which the next pod then gets: the range has no other.
 func TestInterfacesUnseen(t *testing.T) {

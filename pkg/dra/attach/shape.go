@@ -3,6 +3,8 @@ package attach
 import (
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
 )
 
@@ -37,4 +39,21 @@ func (a *Attacher) dropVLAN(r *Record) error {
 		return nil
 	}
 	return a.host.RemoveVLAN(r.Original, r.Want.VLAN)
+}
+
+// LowMTU returns why RDMA connections over the interface that a pod has by a claim's device have smaller packets than
+// the HCA can send, "" if they have not. A moved interface sets the MTU of its HCA.
+func (a *Attacher) LowMTU(pod Pod, claim types.UID, device string) string {
+	records, _ := a.store.of(claim, device) // Over reports unreadable records
+	for _, r := range records {
+		if r.Pod != pod || r.State == nil || r.Want.Mode == podnet.Move {
+			continue
+		}
+		if has, can := podnet.RDMAMTU(r.State.MTU), podnet.RDMAMTU(r.Original.MTU); has < can {
+			return fmt.Sprintf("network interface %s has MTU %d, so RDMA connections over it have packets of %d bytes, and the "+
+				"HCA can have %d: that needs MTU %d (network.mtu of the claim or class, or a VLAN interface of the host)",
+				r.State.Name, r.State.MTU, has, can, podnet.MTUNeeded(can))
+		}
+	}
+	return ""
 }

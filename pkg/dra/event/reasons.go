@@ -28,6 +28,8 @@ var (
 		"A container has a RoCE device, a network namespace of its own, and in it no interface of the device, so it has no address to use."}
 	MoveFailed = Reason{"RDMAMoveFailed", corev1.EventTypeWarning, "claim, pod",
 		"The RDMA devices of the claim could not be moved into the network namespace of the pod, or another pod of the claim has them ([network.md](network.md#claims-that-pods-share)), so its containers do not start. The kubelet tries again."}
+	LowMTU = Reason{"RDMALowMTU", corev1.EventTypeWarning, "claim, pod",
+		"The network interface that a pod got by the claim has an MTU that gives smaller RDMA packets than the HCA can send ([network.md](network.md#mtu))."}
 	StillHeld = Reason{"RDMAStillHeld", corev1.EventTypeWarning, "claim",
 		"The claim is deleted, or not allocated to this node any more, and holds its HCA there all the same; the message says why ([restarts.md](restarts.md#what-holds-an-hca))."}
 	NoDevices = Reason{"NoRDMADevices", corev1.EventTypeWarning, "node",
@@ -37,7 +39,7 @@ var (
 // Reasons returns all reasons. The reasons of health come last.
 func Reasons() []Reason {
 	out := []Reason{
-		PrepareFailed, UnprepareFailed, MemlockNotRaised, LimitNotSet, NetdevMissing, MoveFailed, StillHeld, NoDevices,
+		PrepareFailed, UnprepareFailed, MemlockNotRaised, LimitNotSet, NetdevMissing, MoveFailed, LowMTU, StillHeld, NoDevices,
 	}
 	for _, c := range health.Conditions() {
 		for _, holds := range []bool{true, false} {

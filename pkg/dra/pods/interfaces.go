@@ -16,6 +16,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claims"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -88,6 +89,11 @@ func (s *interfaces) attachAll(
 	}
 	for _, i := range done {
 		s.cfg.Report.ContainerStarted(i.Claim.UID)
+		if low := s.cfg.Attacher.LowMTU(podOf(pod), i.Claim.UID, i.Device.Device); low != "" {
+			e := event.OfClaim(i.Claim, event.LowMTU, fmt.Sprintf("pod %s: %s", pod.Name, low))
+			e.Pod = types.UID(pod.UID)
+			s.cfg.Report.Record(e)
+		}
 	}
 	return done, nil
 }
