@@ -40,8 +40,8 @@ type State struct {
 var ErrTaken = errors.New("the pod has another interface of that name already: name another one in the claim " +
 	"(network.interface)")
 
-// Attach moves the inspected interface, or makes a macvlan or ipvlan on top of it, in the network namespace of a path. It is
-// idempotent. After an error the caller must call Detach.
+// Attach moves the inspected interface, or makes a macvlan or ipvlan on top of it, in the network namespace of a path.
+// It is idempotent. After an error the caller must call Detach.
 func (h *Host) Attach(netns string, o Original, w Want) (s State, err error) {
 	pod, err := rdmanetns.Open(netns)
 	if err != nil {
@@ -209,8 +209,9 @@ func stateOf(name string) (s State, err error) {
 // ErrInPod is the error if a pod may still have an interface.
 var ErrInPod = errors.New("the pod may still have it")
 
-// Detach removes an interface from a pod, and leaves the interface of its VLAN to [Host.RemoveVLAN]. It deletes a made interface, and moves and restores a moved one. If the
-// namespace has ended, the kernel moves the interface back, and Detach restores it. It is idempotent.
+// Detach removes an interface from a pod. It deletes a made interface, and moves and restores a moved one. If the
+// namespace has ended, the kernel moves the interface back, and Detach restores it. It leaves the interface of a VLAN to
+// [Host.RemoveVLAN]. It is idempotent.
 func (h *Host) Detach(netns string, o Original, w Want) error {
 	pod, err := rdmanetns.Open(netns)
 	if err == nil {

@@ -43,7 +43,9 @@ func TestIpvlan(t *testing.T) {
 func TestOtherKind(t *testing.T) {
 	kind(t, podnet.Ipvlan)
 	for mode, other := range map[string]string{podnet.Macvlan: "ipvlan", podnet.Ipvlan: "macvlan"} {
-		for where, who := range map[string]string{"host": "the host's there has a " + other, "pod": "another network namespace"} {
+		for where, who := range map[string]string{
+			"host": "the host's there has a " + other, "pod": "another network namespace",
+		} {
 			t.Run(mode+", other on the "+where, func(t *testing.T) {
 				host, h := newHost(t)
 				pod, has := podnettest.New(t), podnettest.New(t)

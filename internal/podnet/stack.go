@@ -15,9 +15,8 @@ import (
 // interfaces, as netlink has them.
 var made = []string{Macvlan, Ipvlan}
 
-// parentOf returns the interface on top of which a new one is made. For an interface that is a slave of a bond, this is
-// the bond: the kernel gives the packets of a slave to the bond alone, and the HCA of a bond (RoCE LAG) has the GIDs of
-// what is on top of the bond.
+// parentOf returns the interface below a new one. For a slave of a bond, this is the bond: the kernel gives the packets
+// of a slave to the bond alone, and the HCA of a bond (RoCE LAG) has the GIDs of the interfaces on top of the bond.
 func parentOf(link netlink.Link, pci string) (netlink.Link, error) {
 	if index := link.Attrs().MasterIndex; index != 0 {
 		master, err := netlink.LinkByIndex(index)

@@ -45,9 +45,8 @@ func NewHost(nodeIPs []netip.Addr) (*Host, error) {
 func On(own *rdmanetns.Namespace, nodeIPs []netip.Addr) *Host { return &Host{own, nodeIPs} }
 
 // Usable returns why an interface of the host cannot be attached to a pod in a mode, nil if it can. pci is its expected
-// PCI function, "" if unknown. on is the name of the interface on top of which a new one would be made, which is the
-// bond of an interface that has one, or the interface of a VLAN; in mode Move it is the interface itself. vlan is 0 for
-// none.
+// PCI function, "" if unknown. on is the name of the interface below a new one: the interface itself, its bond, or
+// the interface of a VLAN. vlan is 0 for none.
 func (h *Host) Usable(name, pci, mode string, vlan int) (on string, err error) {
 	err = h.own.Do(func() error {
 		link, _, err := h.look(name, pci, mode)
@@ -74,7 +73,7 @@ func (h *Host) Usable(name, pci, mode string, vlan int) (on string, err error) {
 	return on, err
 }
 
-// look finds the interface to move, and the kernel's message about it, or that on top of which a new one can be made.
+// look finds the interface to move, and the kernel's message about it, or the interface below a new one.
 func (h *Host) look(name, pci, mode string) (link netlink.Link, m *message, err error) {
 	link, err = netlink.LinkByName(name)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {

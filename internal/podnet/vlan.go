@@ -12,10 +12,8 @@ import (
 )
 
 // The VLAN interface of a pod's interface is on the host, on top of the HCA's interface or its bond. The kernel allows
-// one of a number there. So an existing one of the site is used, and stays as it is. The driver makes a missing one, and
-// removes it after the last pod (attach.Attacher). It knows its own by the alias.
-
-const kindVLAN = "vlan"
+// one of a number there. So the driver uses an existing one of the site, and leaves it as it is. It makes a missing one,
+// and removes it after the last pod (attach.Attacher). It knows its own by the alias.
 
 // vlanAlias is the alias of the VLAN interfaces that the driver made.
 const vlanAlias = "rdma.dev/vlan"
@@ -24,14 +22,13 @@ const vlanAlias = "rdma.dev/vlan"
 // that of the interface below and the VLAN may be too long, or may exist.
 const vlanPrefix = transitPrefix + "vlan"
 
-// base is the interface of the host on top of which that of a pod is made.
+// base is the interface of the host below that of a pod.
 type base struct {
 	name       string
 	index, mtu int
 }
 
-// base returns the interface on top of which that of a pod is, and makes it if it is a missing VLAN interface. It is
-// idempotent.
+// base returns the interface of the host below that of a pod. It makes a missing VLAN interface. It is idempotent.
 func (h *Host) base(o Original, w Want) (b base, err error) {
 	if w.VLAN == 0 || w.Mode == Move {
 		return base{o.Name, o.Index, o.MTU}, nil
@@ -102,7 +99,10 @@ func findVLAN(parent, vlan int) (netlink.Link, error) {
 func vlanOf(links []netlink.Link, parent, vlan int) netlink.Link {
 	for _, l := range links {
 		v, ok := l.(*netlink.Vlan)
-		if ok && v.VlanId == vlan && v.VlanProtocol == netlink.VLAN_PROTOCOL_8021Q && v.ParentIndex == parent && v.NetNsID < 0 {
+		if !ok || v.ParentIndex != parent || v.NetNsID >= 0 {
+			continue
+		}
+		if v.VlanId == vlan && v.VlanProtocol == netlink.VLAN_PROTOCOL_8021Q {
 			return v
 		}
 	}

@@ -253,7 +253,8 @@ func TestInterfacesOfVLANs(t *testing.T) {
 	waitFor(t, n, "shared-"+hca0)
 	var claims []*resourceapi.ResourceClaim
 	for i, network := range []string{
-		`{"mode": "macvlan"}`, `{"mode": "none"}`, `{"mode": "macvlan", "vlan": 200}`, `{"mode": "ipvlan"}`, `{"mode": "none", "vlan": 200}`,
+		`{"mode": "macvlan"}`, `{"mode": "none"}`, `{"mode": "macvlan", "vlan": 200}`, `{"mode": "ipvlan"}`,
+		`{"mode": "none", "vlan": 200}`,
 	} {
 		claims = append(claims, wanting(drivertest.Share(i+1, nil, "shared-"+hca0), network))
 	}
@@ -272,8 +273,8 @@ func TestInterfacesOfVLANs(t *testing.T) {
 	refused(t, n, claims[0], "this claim has VLAN 100 on it, and that one VLAN 200")
 }
 
-// TestInterfacesLowMTU: a pod whose interface gives smaller RDMA packets than the HCA can send starts, with an event. With
-// the interface of the HCA itself the HCA follows, so there is nothing to say.
+// TestInterfacesLowMTU: a pod whose interface gives smaller RDMA packets than the HCA can send starts, with an event.
+// With the interface of the HCA itself the HCA follows, so there is nothing to say.
 func TestInterfacesLowMTU(t *testing.T) {
 	host, attach := attaching(t, "")
 	n := drivertest.NewNode(t, "roce-sriov")

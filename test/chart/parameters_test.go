@@ -118,7 +118,7 @@ var namedParameters = []struct{ in, fields, says string }{
 	{"claim", "network: {gateways: ['::ffff:10.1.2.1']}", "network.gateways: want IP addresses"},
 	{"claim", "network: {gateways: [1]}", "network.gateways: want IP addresses"},
 	{"claim", "network: {mode: '', interface: null, mtu: null, routes: null}", ""},
-	{"claim", "network: macvlan", "network: want an object with mode, interface"},
+	{"claim", "network: macvlan", "network: want an object with mode, vlan"},
 	{"claim", "network: {master: eth0}", "unknown field network.master"},
 	{"claim", "network: {mode: ipvlan}", ""},
 	{"claim", "network: {mode: ipvtap}", "network.mode: want none, move, macvlan or ipvlan"},

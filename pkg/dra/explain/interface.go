@@ -15,7 +15,7 @@ var modes = []string{v1alpha1.NetworkMacvlan, v1alpha1.NetworkIpvlan, v1alpha1.N
 type Interface struct {
 	// Netdev is its name on the host, "" if there is none.
 	Netdev string `json:"netdev,omitempty"`
-	// Parent is the interface on top of which the driver makes others, if it is another one: the
+	// Parent is the interface below those that the driver makes, if it is another one: the
 	// bond, or the interface of the VLAN that the rule names.
 	Parent string `json:"parent,omitempty"`
 	// Modes are the modes that claims can request. Refused has the reasons against the others.
@@ -23,8 +23,7 @@ type Interface struct {
 	Refused map[string]string `json:"refused,omitempty"`
 }
 
-// Ask returns the interface of an HCA, the one on top of which that of a pod would be made, and the error that Prepare
-// would return for a mode.
+// Ask returns the interface of an HCA, the one below that of a pod, and the error that Prepare would return for a mode.
 type Ask func(h *rdma.HCA, mode string, vlan int) (netdev, on string, err error)
 
 // AddInterfaces adds the interfaces of the published HCAs.
