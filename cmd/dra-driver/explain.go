@@ -110,8 +110,8 @@ func explainHost(
 	}
 	report := explain.New(snap, c, rdmacgroup.Enforced(hostRoot), node.FixedHCAs(mover, snap))
 	if cfg.Interfaces != nil {
-		report.AddInterfaces(snap, func(h *rdma.HCA, mode string) (string, error) {
-			return pods.UsableInterface(cfg.Interfaces, h, mode)
+		report.AddInterfaces(snap, func(h *rdma.HCA, mode string, vlan int) (netdev, on string, err error) {
+			return pods.UsableInterface(cfg.Interfaces, h, mode, vlan)
 		})
 	}
 	return report, nil

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"net"
 	"net/netip"
-	"slices"
 
 	"github.com/vishvananda/netlink"
 
@@ -17,6 +16,8 @@ import (
 // Want describes an interface to attach to a pod.
 type Want struct {
 	Mode string
+	// VLAN is the number of the VLAN on top of the host's interface in which a made interface is, 0 for none.
+	VLAN int `json:",omitempty"`
 	// Name and Alias are those in the pod. The alias identifies the interface.
 	Name, Alias string
 	// MTU is 0 to keep the MTU of the host's interface.
@@ -39,8 +40,8 @@ type State struct {
 var ErrTaken = errors.New("the pod has another interface of that name already: name another one in the claim " +
 	"(network.interface)")
 
-// Attach moves the inspected interface, or makes a macvlan on it, into the network namespace of a path. It is
-// idempotent. After an error the caller must call Detach.
+// Attach moves the inspected interface, or makes a macvlan or ipvlan on top of it, in the network namespace of a path.
+// It is idempotent. After an error the caller must call Detach.
 func (h *Host) Attach(netns string, o Original, w Want) (s State, err error) {
 	pod, err := rdmanetns.Open(netns)
 	if err != nil {
@@ -51,16 +52,19 @@ func (h *Host) Attach(netns string, o Original, w Want) (s State, err error) {
 		return s, fmt.Errorf("attach network interface %q: %q is the host's own network namespace", w.Name, netns)
 	}
 	there := false
-	err = pod.Do(func() (err error) { there, err = w.isThere(o, h.own); return err })
+	b, err := h.base(o, w)
+	if err == nil {
+		err = pod.Do(func() (err error) { there, err = w.isThere(o, b, h.own); return err })
+	}
 	if err == nil && !there {
 		if w.Mode == Move {
 			err = h.send(o, w.Alias, pod)
 		} else {
-			err = h.stack(o, pod)
+			err = h.stack(o, b, w.Mode, pod)
 		}
 	}
 	if err == nil {
-		err = pod.Do(func() (err error) { s, err = w.configure(o, h.own); return err })
+		err = pod.Do(func() (err error) { s, err = w.configure(o, b, h.own); return err })
 	}
 	if err != nil {
 		return s, fmt.Errorf("attach network interface %q of the host to %q as %q (%s): %w", o.Name, netns, w.Name, w.Mode,
@@ -71,7 +75,7 @@ func (h *Host) Attach(netns string, o Original, w Want) (s State, err error) {
 
 // isThere reports whether the thread's namespace has the interface. An interrupted attempt may have left it with its
 // transit name. A pod may have another interface of the same name, with any alias.
-func (w *Want) isThere(o Original, host *rdmanetns.Namespace) (bool, error) {
+func (w *Want) isThere(o Original, b base, host *rdmanetns.Namespace) (bool, error) {
 	var ours netlink.Link
 	var err error
 	if w.Mode == Move {
@@ -91,7 +95,7 @@ func (w *Want) isThere(o Original, host *rdmanetns.Namespace) (bool, error) {
 		return false, ErrTaken
 	}
 	number, err := numberOf(host)
-	if err == nil && !o.isOn(link, number) {
+	if err == nil && !b.isOn(link, w.Mode, number) {
 		err = ErrTaken
 	}
 	return err == nil, err
@@ -125,25 +129,8 @@ func (h *Host) send(o Original, alias string, pod *rdmanetns.Namespace) error {
 	})
 }
 
-// stack makes a macvlan on the interface of the host, directly in the pod. It uses the transit name, because the kernel
-// requires that the name is free on the host too.
-func (h *Host) stack(o Original, pod *rdmanetns.Namespace) error {
-	err := pod.Do(func() error { return deleteLink(o.transit()) }) // left by an interrupted attempt
-	if err != nil {
-		return err
-	}
-	return h.own.Do(func() error {
-		attrs := netlink.NewLinkAttrs()
-		attrs.Name, attrs.ParentIndex, attrs.Namespace = o.transit(), o.Index, netlink.NsFd(pod.FD())
-		if err := netlink.LinkAdd(&netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE}); err != nil {
-			return fmt.Errorf("make a macvlan: %w", err)
-		}
-		return nil
-	})
-}
-
 // configure configures the interface in the thread's namespace.
-func (w *Want) configure(o Original, host *rdmanetns.Namespace) (s State, err error) {
+func (w *Want) configure(o Original, b base, host *rdmanetns.Namespace) (s State, err error) {
 	link, err := w.link(o, host)
 	if err != nil {
 		return s, err
@@ -155,6 +142,9 @@ func (w *Want) configure(o Original, host *rdmanetns.Namespace) (s State, err er
 		if err := netlink.LinkSetName(link, w.Name); err != nil {
 			return s, fmt.Errorf("name it: %w", err)
 		}
+	}
+	if w.Mode != Move && w.MTU > b.mtu { // the kernel allows it for an ipvlan, which then loses its large packets
+		return s, fmt.Errorf("set its MTU to %d: that of the host's %s is only %d: lower network.mtu", w.MTU, b.name, b.mtu)
 	}
 	if w.MTU != 0 && link.Attrs().MTU != w.MTU {
 		if err := netlink.LinkSetMTU(link, w.MTU); err != nil {
@@ -219,8 +209,9 @@ func stateOf(name string) (s State, err error) {
 // ErrInPod is the error if a pod may still have an interface.
 var ErrInPod = errors.New("the pod may still have it")
 
-// Detach removes an interface from a pod. It deletes a macvlan, and moves and restores a moved interface. If the
-// namespace has ended, the kernel moves the interface back, and Detach restores it. It is idempotent.
+// Detach removes an interface from a pod. It deletes a made interface, and moves and restores a moved one. If the
+// namespace has ended, the kernel moves the interface back, and Detach restores it. It leaves the interface of a VLAN to
+// [Host.RemoveVLAN]. It is idempotent.
 func (h *Host) Detach(netns string, o Original, w Want) error {
 	pod, err := rdmanetns.Open(netns)
 	if err == nil {
@@ -293,22 +284,4 @@ func giveTransitName(link netlink.Link, transit string) error {
 		return fmt.Errorf("give it the transit name %q: %w", transit, err)
 	}
 	return nil
-}
-
-// deleteLink deletes the macvlan of a name if it has one of the aliases. Without aliases it deletes any macvlan of the
-// name, which must be a transit name.
-func deleteLink(name string, aliases ...string) error {
-	link, err := netlink.LinkByName(name)
-	switch {
-	case errors.As(err, &netlink.LinkNotFoundError{}):
-		return nil
-	case err != nil:
-		return err
-	case link.Type() != "macvlan" || len(aliases) > 0 && !slices.Contains(aliases, link.Attrs().Alias):
-		return nil
-	}
-	if err := removeRules(link); err != nil {
-		return err
-	}
-	return netlink.LinkDel(link)
 }

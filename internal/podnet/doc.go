@@ -1,5 +1,6 @@
 // Package podnet attaches network interfaces of the host to pods, and detaches them. It moves the interface itself into
-// the network namespace of the pod, or makes a macvlan on it there. It also gets addresses from CNI plugins.
+// the network namespace of the pod, or makes a macvlan or ipvlan on top of it there. It also gets addresses from CNI
+// plugins.
 //
 // The kernel's behaviour determines the design:
 //

@@ -19,9 +19,9 @@ import (
 
 // Kinds of interfaces, as netlink has them.
 const (
-	kindDevice  = "device" // of hardware, and virtual interfaces that the kernel makes by itself
-	kindVeth    = "veth"
-	kindMacvlan = "macvlan"
+	kindDevice = "device" // of hardware, and virtual interfaces that the kernel makes by itself
+	kindVeth   = "veth"
+	kindBond   = "bond"
 )
 
 var (
@@ -84,12 +84,6 @@ func (o *Original) is(l netlink.Link, host int) bool {
 	default:
 		return a.PermHWAddr.String() == o.Permanent
 	}
-}
-
-// isOn reports whether an interface is a macvlan on the one of the host.
-func (o *Original) isOn(l netlink.Link, host int) bool {
-	a := l.Attrs()
-	return l.Type() == kindMacvlan && a.ParentIndex == o.Index && a.NetNsID == host
 }
 
 // numberOf returns the number that a namespace has in the namespace of the thread. The kernel uses this number to say

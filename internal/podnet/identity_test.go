@@ -123,3 +123,26 @@ func TestFits(t *testing.T) {
 		}
 	}
 }
+
+// TestBondOf: a bond belongs to an HCA of hardware if one of its slaves is of the HCA's function.
+func TestBondOf(t *testing.T) {
+	slave := func(name, device string) netlink.Link {
+		return nic(name, device, "", func(a *netlink.LinkAttrs) { a.MasterIndex = 7 })
+	}
+	const one, two, third = "0000:3b:00.0", "0000:3b:00.1", "0000:af:00.0"
+	for name, tc := range map[string]struct {
+		links []netlink.Link
+		pci   string
+		says  string
+	}{
+		"first function":   {[]netlink.Link{slave("a", one), slave("b", two)}, one, ""},
+		"second function":  {[]netlink.Link{slave("a", one), slave("b", two)}, two, ""},
+		"another function": {[]netlink.Link{slave("a", one), nic("c", third, "", nil)}, third, "it is a bond of a and others"},
+		"virtual slaves":   {[]netlink.Link{&netlink.Veth{LinkAttrs: netlink.LinkAttrs{MasterIndex: 7}}}, one, ""},
+	} {
+		err := isBondOf(tc.links, 7, tc.pci)
+		if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: %v, want %q", name, err, tc.says)
+		}
+	}
+}

@@ -119,7 +119,7 @@ func TestPrograms(t *testing.T) {
 			if err := on(host, "ens1", left); err != nil {
 				t.Fatal(err)
 			}
-			if err := h.Usable("ens1", "", Move); err == nil ||
+			if _, err := h.Usable("ens1", "", Move, 0); err == nil ||
 				!strings.Contains(err.Error(), "eBPF programs (XDP or tcx)") {
 				t.Errorf("error %v", err)
 			}

@@ -16,6 +16,7 @@ import (
 const (
 	Move    = "move"
 	Macvlan = "macvlan"
+	Ipvlan  = "ipvlan"
 )
 
 // ErrNoInterface is in the error if no interface of the host has the name.
@@ -44,15 +45,35 @@ func NewHost(nodeIPs []netip.Addr) (*Host, error) {
 func On(own *rdmanetns.Namespace, nodeIPs []netip.Addr) *Host { return &Host{own, nodeIPs} }
 
 // Usable returns why an interface of the host cannot be attached to a pod in a mode, nil if it can. pci is its expected
-// PCI function, "" if unknown.
-func (h *Host) Usable(name, pci, mode string) error {
-	return h.own.Do(func() error {
-		_, _, err := h.look(name, pci, mode)
-		return err
+// PCI function, "" if unknown. on is the name of the interface below a new one: the interface itself, its bond, or
+// the interface of a VLAN. vlan is 0 for none.
+func (h *Host) Usable(name, pci, mode string, vlan int) (on string, err error) {
+	err = h.own.Do(func() error {
+		link, _, err := h.look(name, pci, mode)
+		if err != nil {
+			return err
+		}
+		on = link.Attrs().Name
+		if mode == Move {
+			return nil
+		}
+		links, err := whole(netlink.LinkList)
+		switch {
+		case err != nil:
+		case vlan != 0:
+			on, err = onVLAN(links, link, mode, vlan)
+		default:
+			err = checkKind(links, link.Attrs().Index, mode)
+		}
+		if err != nil {
+			return fmt.Errorf("network interface %q: %w", on, err)
+		}
+		return nil
 	})
+	return on, err
 }
 
-// look finds an interface that can be attached. In mode Move it also returns the kernel's message about it.
+// look finds the interface to move, and the kernel's message about it, or the interface below a new one.
 func (h *Host) look(name, pci, mode string) (link netlink.Link, m *message, err error) {
 	link, err = netlink.LinkByName(name)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
@@ -61,8 +82,12 @@ func (h *Host) look(name, pci, mode string) (link netlink.Link, m *message, err 
 	if err == nil {
 		err = fits(link, pci)
 	}
-	if err == nil && mode == Move {
+	switch {
+	case err != nil:
+	case mode == Move:
 		m, err = h.movable(link)
+	default:
+		link, err = parentOf(link, pci)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("network interface %q: %w", name, err)
@@ -72,6 +97,12 @@ func (h *Host) look(name, pci, mode string) (link netlink.Link, m *message, err 
 
 // movable returns why an interface cannot be moved: the host needs it, or could not restore it.
 func (h *Host) movable(link netlink.Link) (*message, error) {
+	if err := apart(link); err != nil {
+		return nil, err
+	}
+	if link.Type() == kindBond {
+		return nil, fmt.Errorf("%w: it is a bond: use network.mode macvlan or ipvlan", ErrUsed)
+	}
 	links, err := whole(netlink.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list interfaces: %w", err)
@@ -105,16 +136,11 @@ func HasVFs(n int) error {
 // fits returns why an interface does not belong to the HCA.
 func fits(link netlink.Link, pci string) error {
 	a := link.Attrs()
-	switch {
-	case pci != "" && a.ParentDevBus == "pci" && a.ParentDev != pci:
-		return fmt.Errorf("it is of PCI function %s, and the HCA is %s: only an interface of the same function is attached",
-			a.ParentDev, pci)
-	case a.MasterIndex != 0:
-		return fmt.Errorf("%w: it is a part of %s (a bond, bridge or switch)", ErrUsed, nameOf(a.MasterIndex))
-	case link.Type() == "bond" || link.Type() == "bridge" || link.Type() == "openvswitch":
-		return fmt.Errorf("it is a %s, and no interface of an HCA", link.Type())
+	if pci == "" || a.ParentDevBus != "pci" || a.ParentDev == pci {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("it is of PCI function %s, and the HCA is %s: only an interface of the same function is attached",
+		a.ParentDev, pci)
 }
 
 // unused returns why the host needs an interface.

@@ -52,7 +52,7 @@ func attaching(t *testing.T, ipam string) (*podnettest.Namespace, func(*dra.Conf
 // wanting gives a claim parameters, and a class that allows all of them.
 func wanting(c *resourceapi.ResourceClaim, network string) *resourceapi.ResourceClaim {
 	for source, fields := range map[resourceapi.AllocationConfigSource]string{
-		resourceapi.AllocationConfigSourceClass: `"kind": "HCAClassConfig", "allow": {"network": {"modes": ["move", "macvlan"], "addresses": ["10.0.0.0/8"], "ipam": ["roce"], "routes": ["10.0.0.0/8"]}}`,
+		resourceapi.AllocationConfigSourceClass: `"kind": "HCAClassConfig", "allow": {"network": {"modes": ["move", "macvlan", "ipvlan"], "vlans": [200], "addresses": ["10.0.0.0/8"], "ipam": ["roce"], "routes": ["10.0.0.0/8"]}}`,
 		resourceapi.AllocationConfigSourceClaim: `"kind": "HCAConfig", "network": ` + network,
 	} {
 		c.Status.Allocation.Devices.Config = append(c.Status.Allocation.Devices.Config, resourceapi.DeviceAllocationConfiguration{
@@ -236,10 +236,78 @@ func TestInterfacesRefused(t *testing.T) {
 		if h := rdmatest.Snapshot(t, "roce-sriov").Lookup(c.device); strings.Contains(c.says, "host uses it") { // explain says the same
 			_, mode, _ := strings.Cut(strings.TrimSuffix(c.network, `"}`), `: "`)
 			on := podnet.On(host.Namespace, []netip.Addr{netip.MustParseAddr("192.0.2.1")})
-			if _, err := pods.UsableInterface(on, h, mode); err == nil || !strings.Contains(err.Error(), c.says) {
+			if _, _, err := pods.UsableInterface(on, h, mode, 0); err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s of %s: %v, want %q", mode, c.device, err, c.says)
 			}
 		}
+	}
+}
+
+// TestInterfacesOfVLANs: shares of one HCA are in one VLAN, that of the rule or that of the claims, and have one kind of
+// interface. Another claim is refused, until those before it have ended.
+func TestInterfacesOfVLANs(t *testing.T) {
+	_, attach := attaching(t, "")
+	n := drivertest.NewNode(t, "roce-sriov")
+	m := newConfigMap(t, publish("shared", "  vlan: 100")...)
+	start(t, n, attach, m.with(t))
+	waitFor(t, n, "shared-"+hca0)
+	var claims []*resourceapi.ResourceClaim
+	for i, network := range []string{
+		`{"mode": "macvlan"}`, `{"mode": "none"}`, `{"mode": "macvlan", "vlan": 200}`, `{"mode": "ipvlan"}`,
+		`{"mode": "none", "vlan": 200}`,
+	} {
+		claims = append(claims, wanting(drivertest.Share(i+1, nil, "shared-"+hca0), network))
+	}
+	n.AddClaim(claims...)
+	prepare(t, n, claims[0])
+	prepare(t, n, claims[1])
+	refused(t, n, claims[2], "this claim has VLAN 200 on it, and that one VLAN 100")
+	refused(t, n, claims[3], "the kernel does not allow ipvlan and macvlan on top of one interface")
+	refused(t, n, claims[4], "this claim has VLAN 200 on it, and that one VLAN 100")
+	prepare(t, n, claims[0]) // as a restarted kubelet does
+	unprepare(t, n, claims[0])
+	prepare(t, n, claims[3])
+	unprepare(t, n, claims[1])
+	unprepare(t, n, claims[3])
+	prepare(t, n, claims[2])
+	refused(t, n, claims[0], "this claim has VLAN 100 on it, and that one VLAN 200")
+}
+
+// TestInterfacesLowMTU: a pod whose interface gives smaller RDMA packets than the HCA can send starts, with an event.
+// With the interface of the HCA itself the HCA follows, so there is nothing to say.
+func TestInterfacesLowMTU(t *testing.T) {
+	host, attach := attaching(t, "")
+	n := drivertest.NewNode(t, "roce-sriov")
+	d := start(t, n, attach, withEvents)
+	for i, c := range []struct{ hca, netdev, network string }{
+		{"pci-0000-3b-00-3", "ens1f0v1", `{"mode": "move", "mtu": 1500}`},
+		{"pci-0000-3b-00-0", "ens1f0np0", `{"mode": "macvlan", "mtu": 4192}`},
+		{vf, vfNetdev, `{"mode": "macvlan", "mtu": 1500}`},
+	} {
+		host.IP("link set w-" + c.netdev + " mtu 9000")
+		host.IP("link set " + c.netdev + " mtu 9000")
+		pod, _ := inside(t, fmt.Sprint("pod-", i))
+		claim := wanting(reserved(i+1, pod, c.hca), c.network)
+		n.AddClaim(claim)
+		prepare(t, n, claim)
+		if err := d.Sandboxes().Started(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		if c.hca != vf {
+			continue
+		}
+		const says = "pod pod-2: network interface rdma0 has MTU 1500, so RDMA connections over it have packets of 1024 bytes, " +
+			"and the HCA can have 4096: that needs MTU 4192"
+		drivertest.Eventually(t, func() error { return told(n, claim, "RDMALowMTU", says) })
+	}
+	var others []string
+	for _, e := range n.Events() { // the last event is there, so those of the pods before it would be
+		if e.Reason == "RDMALowMTU" && !strings.Contains(e.Message, "pod-2") {
+			others = append(others, e.Message)
+		}
+	}
+	if len(others) > 0 {
+		t.Errorf("other events: %q", others)
 	}
 }
 

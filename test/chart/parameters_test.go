@@ -132,12 +132,19 @@ var namedParameters = []struct{ in, fields, says string }{
 	{"claim", "network: {gateways: ['::ffff:10.1.2.1']}", "network.gateways: want IP addresses"},
 	{"claim", "network: {gateways: [1]}", "network.gateways: want IP addresses"},
 	{"claim", "network: {mode: '', interface: null, mtu: null, routes: null}", ""},
-	{"claim", "network: macvlan", "network: want an object with mode, interface"},
+	{"claim", "network: macvlan", "network: want an object with mode, vlan"},
 	{"claim", "network: {master: eth0}", "unknown field network.master"},
-	{"claim", "network: {mode: ipvlan}", "network.mode: want none, move or macvlan"},
+	{"claim", "network: {mode: ipvlan}", ""},
+	{"claim", "network: {mode: ipvtap}", "network.mode: want none, move, macvlan or ipvlan"},
 	{"claim", "network: {interface: eth0}", "network.interface: want a name"},
 	{"claim", "network: {interface: a/b}", "network.interface: want a name"},
 	{"claim", "network: {interface: an-interface-that-is-too-long}", "network.interface: want a name"},
+	{"claim", "network: {mode: macvlan, vlan: 1}", ""},
+	{"claim", "network: {mode: ipvlan, vlan: 4094}", ""},
+	{"claim", "network: {vlan: null}", ""},
+	{"claim", "network: {vlan: 0}", "network.vlan: want 1 to 4094"},
+	{"claim", "network: {vlan: 4095}", "network.vlan: want 1 to 4094"},
+	{"claim", "network: {vlan: '100'}", "network.vlan: want 1 to 4094"},
 	{"claim", "network: {mtu: 67}", "network.mtu: want 68 to 65535"},
 	{"claim", "network: {addresses: [10.1.2.3]}", "network.addresses: want at most 16 IP addresses"},
 	{"claim", "network: {addresses: [10.1.2.3/24, 10.1.2.3/24]}", "network.addresses: want"},
@@ -146,7 +153,7 @@ var namedParameters = []struct{ in, fields, says string }{
 	{"claim", "network: {routes: [{gateway: 10.2.0.1}]}", "network.routes: want"},
 	{"claim", "network: {routes: [{destination: 10.2.0.0/16, gateway: 'fd00::1'}]}", "network.routes: want"},
 	{"claim", "network: {routes: [{destination: 10.2.0.0/16, dev: eth0}]}", "network.routes: want"},
-	{"class", "allow: {network: {modes: [none, move, macvlan], addresses: [10.1.0.0/16], ipam: [roce], " +
+	{"class", "allow: {network: {modes: [none, move, macvlan, ipvlan], addresses: [10.1.0.0/16], ipam: [roce], " +
 		"gateways: [10.1.0.0/16], routes: [0.0.0.0/0]}}\n" +
 		"defaults: {network: {mode: macvlan, ipam: roce}}", ""},
 	{"class", "allow: {network: null}\ndefaults: {network: null}", ""},
@@ -154,6 +161,11 @@ var namedParameters = []struct{ in, fields, says string }{
 	{"class", "allow: {network: {type: x}}", "unknown field allow.network.type"},
 	{"class", "allow: {network: {routes: [all]}}", "allow.network.routes: want"},
 	{"class", "allow: {network: {gateways: [10.1.2.1]}}", "allow.network.gateways: want"},
+	{"class", "allow: {network: {vlans: [100, 4094]}}\ndefaults: {network: {vlan: 100}}", ""},
+	{"class", "allow: {network: {vlans: null}}", ""},
+	{"class", "allow: {network: {vlans: 100}}", "allow.network.vlans: want"},
+	{"class", "allow: {network: {vlans: [0]}}", "allow.network.vlans: want"},
+	{"class", "allow: {network: {vlans: ['100']}}", "allow.network.vlans: want"},
 	{"class", "allow: {network: {ipam: [1]}}", "allow.network.ipam: want a list of names"},
 	{"class", "defaults: {network: {mtu: 1}}", "defaults.network.mtu: want"},
 	{"class", "", ""},
@@ -222,7 +234,7 @@ func randomParameters(random *rand.Rand, kind string) string {
 		return pick([]string{`["10.1.2.3/24"]`, `["fd00::1/64","10.1.2.3/32"]`, `[]`, `null`}, `["10.1.2.3"]`, `["::ffff:10.1.2.3/120"]`, `["fe80::1%eth0/64"]`, `[1]`, `{}`, `["10.01.2.3/24"]`, `["10.1.2.3/33"]`)
 	}
 	network := func() string {
-		return pick([]string{object(`"mode":`+pick([]string{`"move"`, `"none"`, `null`}, `"x"`, `1`), `"addresses":`+prefixes(), `"mtu":`+pick([]string{`1500`, `null`}, `1`, `"1500"`, `70000`, `1500.5`),
+		return pick([]string{object(`"mode":`+pick([]string{`"move"`, `"none"`, `null`}, `"x"`, `1`), `"vlan":`+pick([]string{`100`, `null`}, `0`, `"1"`, `1.5`, `4095`), `"addresses":`+prefixes(), `"mtu":`+pick([]string{`1500`, `null`}, `1`, `"1500"`, `70000`, `1500.5`),
 			`"gateways":`+pick([]string{`["10.1.2.1","fd00::1"]`, `[]`, `null`}, `["10.1.2.1","10.1.2.2"]`,
 				`["::ffff:10.1.1.1"]`, `["fe80::1%eth0"]`, `[""]`, `"10.1.2.1"`),
 			`"interface":`+pick([]string{`"rdma0"`, `""`, `null`}, `"lo"`, `"a b"`, `7`), `"routes":`+pick([]string{`[{"destination":"10.2.0.0/16"}]`, `[{"destination":"fd01::/16","gateway":"fd00::1"}]`, `[]`, `null`},
@@ -234,6 +246,7 @@ func randomParameters(random *rand.Rand, kind string) string {
 		allow := object(`"nodes":`+nodes(), `"memlockMax":`+memlock(), `"env":`+pick([]string{`["nccl","ucx","nccl-topology"]`, `["ucx"]`, `null`}, `"nccl"`), `"limitsMax":`+limits(),
 			`"trafficClasses":`+pick([]string{`[106,0]`, `[106]`, `null`}, `[256]`, `[1,1]`, `106`, `["1"]`), `"serviceLevels":`+pick([]string{`[3]`, `[]`}, `[16]`, `{}`),
 			`"network":`+pick([]string{object(`"modes":`+pick([]string{`["move","none"]`, `null`}, `["x"]`, `"move"`),
+				`"vlans":`+pick([]string{`[100]`, `[]`, `null`}, `[0]`, `100`, `["1"]`, `[null]`),
 				`"addresses":`+prefixes(), `"gateways":`+prefixes(), `"routes":`+prefixes()), `null`}, `true`))
 		settings = object(`"allow":`+pick([]string{allow, `null`}, `[]`, `"all"`), `"defaults":`+pick([]string{settings, `null`}, `7`, `[]`))
 	}

@@ -93,3 +93,20 @@ func Plugins(t testing.TB) string {
 	return filepath.Dir(needs.Program(t, "host-local", "go -C test/cluster run ./cmd/cluster build prints where CNI "+
 		"plugins are"))
 }
+
+// Kind skips a test that needs interfaces of a type that this kernel cannot make. The types that tests name without it
+// are in every kernel of the tests.
+func Kind(t testing.TB, kind string) {
+	t.Helper()
+	n := New(t)
+	n.IP("link add parent type veth peer name wire")
+	args := map[string]string{
+		"bond": "link add made type bond", "vlan": "link add link parent name made type vlan id 2",
+	}[kind]
+	if args == "" {
+		args = "link add link parent name made type " + kind
+	}
+	if out, err := n.Try(args); err != nil {
+		t.Skipf("this kernel makes no interfaces of type %s (%s); that of test/vm does", kind, strings.TrimSpace(out))
+	}
+}

@@ -13,9 +13,12 @@ import (
 // Network configures how the HCA's network interface gets into the pod's network namespace. An unset
 // field keeps the value of the next level. Addresses and ipam count as one field.
 type Network struct {
-	// Mode is one of none, move for the HCA's own interface, and macvlan for a new one on top of it.
-	// Defaults to none.
-	Mode string `json:"mode,omitempty" jsonschema:"enum=none,enum=move,enum=macvlan"`
+	// Mode is one of none, move for the HCA's own interface, and macvlan or ipvlan for a new one on top
+	// of it. An ipvlan has the hardware address of the HCA's interface. Defaults to none.
+	Mode string `json:"mode,omitempty" jsonschema:"enum=none,enum=move,enum=macvlan,enum=ipvlan"`
+	// VLAN is the VLAN of a macvlan or ipvlan, 1 to 4094. All claims on one HCA must have the same.
+	// Defaults to that of the rule of the driver's configuration, or none.
+	VLAN *int `json:"vlan,omitempty" jsonschema:"minimum=1,maximum=4094"`
 	// Interface is the interface's name in the pod. Defaults to rdma0, rdma1, ... in the order of the
 	// pod's claims and their devices.
 	Interface string `json:"interface,omitempty"`
@@ -46,7 +49,9 @@ type Route struct {
 // interface on the fabric gives a pod more access than it has otherwise.
 type AllowNetwork struct {
 	// Modes are the modes that a claim may request besides none.
-	Modes []string `json:"modes,omitempty" jsonschema:"uniqueItems=true,enum=none,enum=move,enum=macvlan"`
+	Modes []string `json:"modes,omitempty" jsonschema:"uniqueItems=true,enum=none,enum=move,enum=macvlan,enum=ipvlan"`
+	// VLANs are the VLANs that a claim may request.
+	VLANs []int `json:"vlans,omitempty" jsonschema:"maxItems=64"`
 	// Addresses are the networks from which a claim may choose addresses.
 	Addresses []string `json:"addresses,omitempty"`
 	// IPAM are the names that a claim may request. The name rail allows the entries of the HCAs' rules.
@@ -63,19 +68,22 @@ const (
 	NetworkNone    = "none"
 	NetworkMove    = "move"
 	NetworkMacvlan = "macvlan"
+	NetworkIpvlan  = "ipvlan"
 )
 
 // NetworkRailIPAM is the value of ipam that stands for the entry of the HCA's rule in the driver's configuration.
 const NetworkRailIPAM = "rail"
 
 // NetworkModes are all modes.
-var NetworkModes = []string{NetworkNone, NetworkMove, NetworkMacvlan}
+var NetworkModes = []string{NetworkNone, NetworkMove, NetworkMacvlan, NetworkIpvlan}
 
 // The bounds of a claim's lists and MTU.
 const (
 	maxAddresses = 16
 	maxGateways  = 2
 	maxRoutes    = 32
+	minVLAN      = 1
+	maxVLAN      = 4094
 	minMTU       = 68
 	maxMTU       = 65535
 )
@@ -83,6 +91,7 @@ const (
 // Overlay replaces the fields of n that over sets.
 func (n *Network) Overlay(over Network) {
 	n.Mode = cmp.Or(over.Mode, n.Mode)
+	n.VLAN = cmp.Or(over.VLAN, n.VLAN)
 	n.Interface = cmp.Or(over.Interface, n.Interface)
 	if over.Addresses != nil || over.IPAM != "" {
 		n.Addresses, n.IPAM = over.Addresses, over.IPAM
@@ -106,18 +115,21 @@ func (a *AllowNetwork) Overlay(over AllowNetwork) {
 			*f.to = *f.from
 		}
 	}
+	if over.VLANs != nil {
+		a.VLANs = over.VLANs
+	}
 }
 
 // DeepCopy returns a network that shares no memory with n.
 func (n Network) DeepCopy() Network {
 	n.Addresses, n.Gateways, n.Routes = slices.Clone(n.Addresses), slices.Clone(n.Gateways), slices.Clone(n.Routes)
-	n.MTU = clone(n.MTU)
+	n.VLAN, n.MTU = clone(n.VLAN), clone(n.MTU)
 	return n
 }
 
 // DeepCopy returns bounds that share no memory with a.
 func (a AllowNetwork) DeepCopy() AllowNetwork {
-	a.Modes, a.Addresses = slices.Clone(a.Modes), slices.Clone(a.Addresses)
+	a.Modes, a.VLANs, a.Addresses = slices.Clone(a.Modes), slices.Clone(a.VLANs), slices.Clone(a.Addresses)
 	a.IPAM, a.Gateways, a.Routes = slices.Clone(a.IPAM), slices.Clone(a.Gateways), slices.Clone(a.Routes)
 	return a
 }
@@ -126,6 +138,9 @@ func (n *Network) validate(path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if n.Mode != "" && !slices.Contains(NetworkModes, n.Mode) {
 		errs = append(errs, field.NotSupported(path.Child("mode"), n.Mode, NetworkModes))
+	}
+	if n.VLAN != nil {
+		errs = append(errs, validateVLAN(*n.VLAN, path.Child("vlan"))...)
 	}
 	if n.Interface != "" {
 		if err := checkInterface(n.Interface); err != nil {
@@ -141,6 +156,13 @@ func (n *Network) validate(path *field.Path) field.ErrorList {
 	errs = append(errs, validatePrefixes(n.Addresses, maxAddresses, path.Child("addresses"))...)
 	errs = append(errs, validateGateways(n.Gateways, path.Child("gateways"))...)
 	return append(errs, validateRoutes(n.Routes, path.Child("routes"))...)
+}
+
+func validateVLAN(vlan int, path *field.Path) field.ErrorList {
+	if vlan >= minVLAN && vlan <= maxVLAN {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, vlan, fmt.Sprintf("want %d to %d", minVLAN, maxVLAN))}
 }
 
 // checkInterface returns why a name is not usable for a pod's interface.
@@ -243,6 +265,12 @@ func (a *AllowNetwork) validate(path *field.Path) field.ErrorList {
 		}
 	}
 	const most = 64
+	if len(a.VLANs) > most {
+		errs = append(errs, field.TooMany(path.Child("vlans"), len(a.VLANs), most))
+	}
+	for i, vlan := range a.VLANs {
+		errs = append(errs, validateVLAN(vlan, path.Child("vlans").Index(i))...)
+	}
 	errs = append(errs, validatePrefixes(a.Addresses, most, path.Child("addresses"))...)
 	errs = append(errs, validatePrefixes(a.Gateways, most, path.Child("gateways"))...)
 	return append(errs, validatePrefixes(a.Routes, most, path.Child("routes"))...)
@@ -257,6 +285,9 @@ func (a *AllowNetwork) check(n Network, path *field.Path) field.ErrorList {
 	}
 	if n.Mode != "" && n.Mode != NetworkNone && !slices.Contains(a.Modes, n.Mode) {
 		forbid(path.Child("mode"), n.Mode, "modes")
+	}
+	if n.VLAN != nil && !slices.Contains(a.VLANs, *n.VLAN) {
+		forbid(path.Child("vlan"), fmt.Sprint(*n.VLAN), "vlans")
 	}
 	if n.IPAM != "" && !slices.Contains(a.IPAM, n.IPAM) {
 		forbid(path.Child("ipam"), n.IPAM, "ipam")

@@ -11,11 +11,7 @@ import (
 // that other pods have or were given. It also checks the addresses that return to the host with an interface that is in
 // a pod now. Two claims may name the same address, and plugins such as static give one address to every caller. The
 // caller holds the lock of the directory.
-func (a *Attacher) othersHave(r *Record, addresses []netip.Prefix) error {
-	if len(addresses) == 0 {
-		return nil
-	}
-	others, _ := a.store.all(every, func(o *Record) bool { return o.id() != r.id() }) // Over reports unreadable records
+func (a *Attacher) othersHave(others []Record, addresses []netip.Prefix) error {
 	for _, o := range others {
 		for _, has := range o.addresses(a.store.bootID) {
 			for _, address := range addresses {
@@ -27,6 +23,12 @@ func (a *Attacher) othersHave(r *Record, addresses []netip.Prefix) error {
 		}
 	}
 	return nil
+}
+
+// others returns the records of all other interfaces.
+func (a *Attacher) others(r *Record) []Record {
+	all, _ := a.store.all(every, func(o *Record) bool { return o.id() != r.id() }) // Over reports unreadable records
+	return all
 }
 
 // addresses returns the addresses that no other pod may get because of the record.

@@ -85,9 +85,21 @@ func ended(netns string) bool {
 	return err == nil
 }
 
-// Usable returns an error if the interface of the host cannot be attached to pods, nil if it can.
+// Usable returns an error if the interface of the host cannot be attached to pods now, nil if it can. It looks at the
+// host and at the interfaces that other pods have.
 func (a *Attacher) Usable(i Interface) error {
-	return a.host.Usable(i.Netdev, i.PCI, i.Device.Network.Mode)
+	if i.Netdev == "" {
+		return ErrAway
+	}
+	mode := i.Device.Network.Mode
+	if _, err := a.host.Usable(i.Netdev, i.PCI, mode, i.Device.VLAN); err != nil || mode == podnet.Move {
+		return err
+	}
+	parent, err := a.host.Inspect(i.Netdev, i.PCI, mode)
+	if err != nil {
+		return err
+	}
+	return a.othersExclude(a.others(&Record{}), podnet.Want{Mode: mode, VLAN: i.Device.VLAN}, parent)
 }
 
 // Attach gives a pod an interface, and reports whether it attached it now. It is idempotent. An interface with IPAM
@@ -175,7 +187,9 @@ func (a *Attacher) record(pod Pod, i Interface) *Record {
 	n := i.Device.Network
 	r := &Record{
 		BootID: a.store.bootID, Claim: i.Claim.UID, ClaimName: i.Claim.Claim(), Device: i.Device.Device, Pod: pod,
-		Want: podnet.Want{Mode: n.Mode, Name: n.Interface, Alias: i.Claim.InterfaceAlias(i.Device)},
+		Want: podnet.Want{
+			Mode: n.Mode, VLAN: i.Device.VLAN, Name: n.Interface, Alias: i.Claim.InterfaceAlias(i.Device),
+		},
 	}
 	if n.IPAM != "" {
 		r.Lease = &podnet.Lease{Network: n.IPAM, Config: n.IPAMConfig, Container: r.id(), Netns: pod.Netns, Interface: n.Interface}
@@ -194,7 +208,11 @@ func (a *Attacher) begin(r *Record, i Interface) error {
 		return err
 	}
 	addresses := slices.Concat(i.Device.Network.Addresses, r.Given)
-	if err = a.othersHave(r, addresses); err == nil {
+	others := a.others(r)
+	if err = a.othersHave(others, addresses); err == nil {
+		err = a.othersExclude(others, r.Want, original)
+	}
+	if err == nil {
 		err = a.host.Free(addresses, original, r.Want.Mode)
 	}
 	if err != nil {
@@ -260,6 +278,9 @@ func (a *Attacher) bringBack(r *Record) error {
 	var err error
 	if r.begun() && r.thisBoot(a.store.bootID) {
 		err = a.host.Detach(r.Pod.Netns, r.Original, r.Want)
+		if err == nil {
+			err = a.dropVLAN(r)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("claim %s, pod %s: %w", r.ClaimName, r.Pod.Name, err)

@@ -35,8 +35,14 @@ func on(t *testing.T, host *podnettest.Namespace, dir, boot string) *Attacher {
 	return a
 }
 
+// wants is what a claim wants: a mode, or a mode in VLAN 100 ("macvlan.100").
 func wants(mode string) Interface {
-	d := plan.Device{Device: hca, Network: &plan.Network{Mode: mode, Interface: "rdma0", Addresses: []netip.Prefix{netip.MustParsePrefix("10.9.0.2/24")}}}
+	mode, inVLAN := strings.CutSuffix(mode, ".100")
+	vlan := 0
+	if inVLAN {
+		vlan = 100
+	}
+	d := plan.Device{Device: hca, VLAN: vlan, Network: &plan.Network{Mode: mode, Interface: "rdma0", Addresses: []netip.Prefix{netip.MustParsePrefix("10.9.0.2/24")}}}
 	return Interface{Claim: &plan.Plan{UID: "claim", Namespace: "team-a", Name: "nic", Devices: []plan.Device{d}}, Device: d, Netdev: "ens1"}
 }
 
@@ -254,4 +260,82 @@ func TestAddressesOfOne(t *testing.T) {
 	if did, err := a.Attach(t.Context(), second, wants("macvlan")); !did || err != nil {
 		t.Errorf("when the first one has ended: %v, %v", did, err)
 	}
+}
+
+// TestOtherKind: a pod does not get an ipvlan while another one has a macvlan of the same interface, and is told who
+// has it, also before it starts.
+func TestOtherKind(t *testing.T) {
+	dir := t.TempDir()
+	_, a := node(t, dir, "boot-1")
+	first, second := pod(t, "a"), pod(t, "b")
+	mustAttach(t, a, first, wants("macvlan"))
+	other := claimed("another", "ipvlan")
+	other.Device.Network.Addresses = nil
+	const says = "pod team-a/a (a) by claim team-a/nic has a macvlan there: use network.mode macvlan"
+	_, err := a.Attach(t.Context(), second, other)
+	for when, err := range map[string]error{"attach": err, "before": a.Usable(other)} {
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", when, err, says)
+		}
+	}
+	if left := records(t, dir); len(left) != 1 {
+		t.Errorf("records %q", left)
+	}
+	if err := a.Usable(wants("macvlan")); err != nil {
+		t.Errorf("another macvlan: %v", err)
+	}
+	detachAll(t, a, first)
+	if err := a.Usable(other); err != nil {
+		t.Errorf("without the macvlan: %v", err)
+	}
+	podnettest.Kind(t, "ipvlan")
+	mustAttach(t, a, second, other)
+}
+
+// TestLastOfVLAN: the VLAN interface that the driver made goes with the last pod, also with one that ended while no
+// driver was there, and stays while a record is unreadable, since that may be of a pod.
+func TestLastOfVLAN(t *testing.T) {
+	podnettest.Kind(t, "vlan")
+	dir := t.TempDir()
+	host, a := node(t, dir, "boot-1")
+	first, _, end := linked(t, "a")
+	second := pod(t, "b")
+	mustAttach(t, a, first, wants("macvlan.100"))
+	other := claimed("another", "macvlan.100")
+	other.Device.Network.Addresses = nil
+	mustAttach(t, a, second, other)
+	wantVLANs := func(when string, want int) {
+		t.Helper()
+		if got := strings.Count(host.IP("-br link show type vlan"), "@ens1"); got != want {
+			t.Errorf("%s: %d VLAN interfaces, want %d", when, got, want)
+		}
+	}
+	end()
+	if n, err := sweep(t, on(t, host, dir, "boot-1")); n != 1 || err != nil {
+		t.Errorf("swept %d, %v", n, err)
+	}
+	wantVLANs("another pod has one", 1)
+	untagged := claimed("third", "ipvlan")
+	untagged.Device.Network.Addresses = nil
+	if err := a.Usable(untagged); err != nil {
+		t.Errorf("another kind without the VLAN: %v", err)
+	}
+	untagged.Device.VLAN = 100
+	if err := a.Usable(untagged); err == nil || !strings.Contains(err.Error(), "pod team-a/b (b)") {
+		t.Errorf("another kind in the VLAN: %v", err)
+	}
+	bad := filepath.Join(dir, "records", "x.y.z.json")
+	if err := os.WriteFile(bad, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := takeBack(t.Context(), a, second, anything); n != 1 || err == nil || !strings.Contains(err.Error(), bad) {
+		t.Errorf("taken back %d, %v", n, err)
+	}
+	wantVLANs("a record is unreadable", 1)
+	if err := os.Remove(bad); err != nil {
+		t.Fatal(err)
+	}
+	mustAttach(t, a, second, other)
+	detachAll(t, a, second)
+	wantVLANs("no pod has one", 0)
 }

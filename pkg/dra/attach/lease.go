@@ -111,7 +111,7 @@ func (a *Attacher) given(ctx context.Context, r *Record, answer podnet.Answer) e
 		err = rdmanetns.ErrEnded
 	}
 	if err == nil {
-		err = a.othersHave(&now, answer.Addresses)
+		err = a.othersHave(a.others(&now), answer.Addresses)
 	}
 	if err != nil {
 		return fmt.Errorf("keep the address that ipam %q gave: %w", r.Lease.Network, err)

@@ -32,6 +32,8 @@ var (
 		"A claim asks for the GID index of a library by `env`, and a container is not told: its HCAs have different indexes, or one has none. The message says which ([network.md](network.md#which-gid))."}
 	GIDIndexChanged = Reason{"RDMAGIDIndexChanged", corev1.EventTypeWarning, "claim, pod",
 		"The GID of a running pod's interface has another index than its container was told. Restart the container ([network.md](network.md#which-gid))."}
+	LowMTU = Reason{"RDMALowMTU", corev1.EventTypeWarning, "claim, pod",
+		"The network interface that a pod got by the claim has an MTU that gives smaller RDMA packets than the HCA can send ([network.md](network.md#mtu))."}
 	StillHeld = Reason{"RDMAStillHeld", corev1.EventTypeWarning, "claim",
 		"The claim is deleted, or not allocated to this node any more, and holds its HCA there all the same; the message says why ([restarts.md](restarts.md#what-holds-an-hca))."}
 	NoBlock = Reason{"RDMANoAddressBlock", corev1.EventTypeWarning, "node",
@@ -43,7 +45,7 @@ var (
 // Reasons returns all reasons. The reasons of health come last.
 func Reasons() []Reason {
 	out := []Reason{
-		PrepareFailed, UnprepareFailed, MemlockNotRaised, LimitNotSet, NetdevMissing, MoveFailed,
+		PrepareFailed, UnprepareFailed, MemlockNotRaised, LimitNotSet, NetdevMissing, MoveFailed, LowMTU,
 		GIDIndexNotSet, GIDIndexChanged, StillHeld, NoBlock, NoDevices,
 	}
 	for _, c := range health.Conditions() {

@@ -9,36 +9,44 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-var modes = []string{v1alpha1.NetworkMacvlan, v1alpha1.NetworkMove}
+var modes = []string{v1alpha1.NetworkMacvlan, v1alpha1.NetworkIpvlan, v1alpha1.NetworkMove}
 
 // Interface is the network interface that claims can request of an HCA.
 type Interface struct {
 	// Netdev is its name on the host, "" if there is none.
 	Netdev string `json:"netdev,omitempty"`
+	// Parent is the interface below those that the driver makes, if it is another one: the
+	// bond, or the interface of the VLAN that the rule names.
+	Parent string `json:"parent,omitempty"`
 	// Modes are the modes that claims can request. Refused has the reasons against the others.
 	Modes   []string          `json:"modes"`
 	Refused map[string]string `json:"refused,omitempty"`
 }
 
-// AddInterfaces adds the interfaces of the published HCAs. ask returns the interface of an HCA, and the error that
-// Prepare would return for a mode.
-func (r *Report) AddInterfaces(snap *rdma.Snapshot, ask func(h *rdma.HCA, mode string) (netdev string, err error)) {
+// Ask returns the interface of an HCA, the one below that of a pod, and the error that Prepare would return for a mode.
+type Ask func(h *rdma.HCA, mode string, vlan int) (netdev, on string, err error)
+
+// AddInterfaces adds the interfaces of the published HCAs.
+func (r *Report) AddInterfaces(snap *rdma.Snapshot, ask Ask) {
 	for i := range r.HCAs {
 		h := &r.HCAs[i]
 		if hca := snap.Lookup(h.Name); hca != nil && len(h.Devices) > 0 {
-			h.Interface = h.interfaceOf(func(mode string) (string, error) { return ask(hca, mode) })
+			h.Interface = h.interfaceOf(hca, ask)
 		}
 	}
 }
 
-func (h *HCA) interfaceOf(ask func(mode string) (netdev string, err error)) *Interface {
+func (h *HCA) interfaceOf(hca *rdma.HCA, ask Ask) *Interface {
 	alone := slices.ContainsFunc(h.Devices, func(d Device) bool { return d.Name == h.Name })
 	resourceName, _ := h.Attributes[string(resources.AttributeResourceName)].(string)
 	out := &Interface{Modes: []string{}, Refused: map[string]string{}}
 	for _, mode := range modes {
-		netdev, err := ask(mode)
+		netdev, on, err := ask(hca, mode, h.vlan)
 		out.Netdev = netdev
-		if refused := plan.ModeRefused(mode, alone, resourceName); refused != nil {
+		if on != netdev && on != "" {
+			out.Parent = on
+		}
+		if refused := plan.ModeRefused(mode, alone, resourceName, h.vlan); refused != nil {
 			err = refused
 		}
 		if err == nil {
@@ -54,7 +62,11 @@ func (h *HCA) interfaceOf(ask func(mode string) (netdev string, err error)) *Int
 func (r *Report) interfaces(n *notes) (rows [][]string) {
 	for _, h := range r.HCAs {
 		if i := h.Interface; i != nil {
-			row := []string{h.IBDev, h.Name, i.Netdev}
+			name := i.Netdev
+			if i.Parent != "" {
+				name += " (" + i.Parent + ")"
+			}
+			row := []string{h.IBDev, h.Name, name}
 			var refused []string
 			for _, mode := range modes {
 				row = append(row, yesNo(slices.Contains(i.Modes, mode)))

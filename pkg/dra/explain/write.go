@@ -37,7 +37,7 @@ func (r *Report) table(out io.Writer) error {
 	}
 	_ = table.Write(w, "IBDEV\tHCA\tFUNCTION\tRULE\tPUBLISH\tPUBLISHED\tHEALTH\tCAPACITY\tATTRIBUTES\tNOTE", r.hcas(&n))
 	_ = table.Write(w, "\nGROUP\tPUBLISHED\tCAPACITY\tNOTE\tMEMBERS", r.groups(&n))
-	_ = table.Write(w, "\nIBDEV\tHCA\tINTERFACE\tMACVLAN\tMOVE\tNOTE", r.interfaces(&n))
+	_ = table.Write(w, "\nIBDEV\tHCA\tINTERFACE\tMACVLAN\tIPVLAN\tMOVE\tNOTE", r.interfaces(&n))
 	_ = table.Write(w, "\nIBDEV\tHCA\tTRAFFICCLASS\tSERVICELEVEL", r.marks())
 	_ = table.Write(w, "\nIPAM\tSUBNET\tBLOCK\tHCAS\tNOTE", r.ipam(&n))
 	if len(n) > 0 {

@@ -25,6 +25,7 @@ type Decision struct {
 	resourceNames map[string]string         // under which CNI plugins get HCAs, by the name of the HCA
 	marks         map[string]v1alpha1.Marks // of packets, by the name of the HCA
 	ipam          map[string]string         // the entries of ipam of the rails of HCAs, by the name of the HCA
+	vlans         map[string]int            // of the rules of HCAs, by the name of the HCA
 	taints        map[string][]resourceapi.DeviceTaint
 	deviates      bool // claims may be the reason for a deviation from the policy
 }
@@ -71,6 +72,7 @@ func newDecision(r policy.Result) *Decision {
 		Result: r, Devices: map[string][]*rdma.HCA{}, groups: map[string][]string{}, resourceNames: map[string]string{},
 		marks: map[string]v1alpha1.Marks{},
 		ipam:  map[string]string{},
+		vlans: map[string]int{},
 	}
 	for _, one := range r.Decisions {
 		if one.View.Exclusive() {
@@ -85,6 +87,9 @@ func newDecision(r policy.Result) *Decision {
 		out.marks[one.HCA.Name] = one.Marks
 		if one.IPAM != "" {
 			out.ipam[one.HCA.Name] = one.IPAM
+		}
+		if vlan := one.VLAN(); vlan != 0 {
+			out.vlans[one.HCA.Name] = vlan
 		}
 		asWanted := one.View == one.Wanted || one.HCA.Unusable() != nil
 		out.deviates = out.deviates || one.Offer.Draining || one.Offer.Unlocked || !asWanted

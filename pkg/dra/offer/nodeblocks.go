@@ -110,7 +110,7 @@ func NodeBlocks(o *Offer) []NodeBlock { return o.blocks.all(o.policy.Load()) }
 func networksOf(o *Offer, c *policy.Config, decided *Decision) *plan.Networks {
 	n := &plan.Networks{
 		IPAM: map[string]json.RawMessage{}, NoIPAM: map[string]error{},
-		RailIPAM: decided.ipam, ResourceNames: decided.resourceNames,
+		RailIPAM: decided.ipam, ResourceNames: decided.resourceNames, VLANs: decided.vlans,
 	}
 	maps.Copy(n.IPAM, c.IPAM())
 	for _, own := range o.blocks.all(c) {

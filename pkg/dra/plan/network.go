@@ -17,7 +17,7 @@ import (
 
 // Network is the network interface that a pod gets with a device.
 type Network struct {
-	// Mode is v1alpha1.NetworkMove or v1alpha1.NetworkMacvlan.
+	// Mode is one of v1alpha1.NetworkModes, and not v1alpha1.NetworkNone.
 	Mode string `json:"mode"`
 	// Interface is the name of the interface in the pod.
 	Interface string         `json:"interface"`
@@ -50,6 +50,8 @@ type Networks struct {
 	RailIPAM map[string]string
 	// ResourceNames has, by the name of the HCA, the resource name under which CNI plugins get it.
 	ResourceNames map[string]string
+	// VLANs has, by the name of the HCA, the VLAN that the driver's configuration gives it.
+	VLANs map[string]int
 	// Others are the other prepared claims of the claim's pods.
 	Others []*Plan
 
@@ -58,7 +60,8 @@ type Networks struct {
 
 var (
 	errNoNetworks = errors.New("this node's driver attaches no network interfaces: it needs --attach-interfaces (chart value network.attachInterfaces)")
-	errShare      = errors.New("move takes the HCA's interface away from all others, and the device is a share or access for monitoring: use mode macvlan, or request an HCA for this claim alone")
+	errShare      = errors.New("move takes the HCA's interface away from all others, and the device is a share or access for monitoring: use mode macvlan or ipvlan, or request an HCA for this claim alone")
+	errMoveVLAN   = errors.New("move gives the HCA's own interface, and a VLAN is on top of it: use mode macvlan or ipvlan")
 	errGroup      = errors.New("a group has several HCAs, and an interface is of one: request its HCAs by themselves")
 	errModeless   = errors.New("the mode is none, so that nothing is attached: set network.mode")
 )
@@ -139,11 +142,14 @@ func (n *Network) reaches(gateway netip.Addr) error {
 }
 
 // ModeRefused returns the reason why a device cannot have an interface of a mode, for every state of the host's
-// interface. resourceName is the resource name under which CNI plugins get the HCA, "" if they do not get it.
-func ModeRefused(mode string, alone bool, resourceName string) error {
+// interface. resourceName is the resource name under which CNI plugins get the HCA, "" if they do not get it. vlan is the
+// VLAN of the interface, 0 for none.
+func ModeRefused(mode string, alone bool, resourceName string, vlan int) error {
 	switch {
 	case mode == v1alpha1.NetworkMove && !alone:
 		return errShare
+	case mode == v1alpha1.NetworkMove && vlan != 0:
+		return errMoveVLAN
 	case resourceName != "":
 		return fmt.Errorf("the driver's configuration gives the device to CNI plugins as %s (resourceName of its rule): one of the two would take the interface from the other; "+
 			"leave network out of the claim, or resourceName out of the rule", resourceName)
@@ -153,7 +159,7 @@ func ModeRefused(mode string, alone bool, resourceName string) error {
 
 // fits returns an error if a device cannot have such an interface.
 func (n *Network) fits(d Device) error {
-	refused := ModeRefused(n.Mode, d.alone(), "")
+	refused := ModeRefused(n.Mode, d.alone(), "", d.VLAN)
 	switch {
 	case devicename.Parse(d.Device).Group != "":
 		return errGroup
@@ -169,7 +175,7 @@ func (n *Network) on(d Device, node *Networks) error {
 	if node == nil {
 		return errNoNetworks
 	}
-	if err := ModeRefused(n.Mode, d.alone(), node.ResourceNames[devicename.Parse(d.Device).HCA]); err != nil {
+	if err := ModeRefused(n.Mode, d.alone(), node.ResourceNames[devicename.Parse(d.Device).HCA], d.VLAN); err != nil {
 		return err
 	}
 	if n.IPAM == v1alpha1.NetworkRailIPAM {
@@ -310,9 +316,12 @@ func (p *Plan) InterfaceAlias(d Device) string {
 
 // as returns the networks that an existing plan was made from.
 func (n *Networks) as(made *Plan) *Networks {
-	configs := map[string]json.RawMessage{}
-	has := false
+	configs, vlans := map[string]json.RawMessage{}, map[string]int{}
+	has := n != nil
 	for _, d := range made.Devices {
+		for _, hca := range d.HCAs() {
+			vlans[hca], has = d.VLAN, has || d.VLAN != 0
+		}
 		if d.Network != nil {
 			configs[d.Network.IPAM], has = d.Network.IPAMConfig, true
 		}
@@ -320,5 +329,5 @@ func (n *Networks) as(made *Plan) *Networks {
 	if !has {
 		return n
 	}
-	return &Networks{IPAM: configs, made: made}
+	return &Networks{IPAM: configs, VLANs: vlans, made: made}
 }

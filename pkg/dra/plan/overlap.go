@@ -35,7 +35,8 @@ func (p *Plan) Earlier() InUseError {
 	}
 }
 
-// Overlap returns an InUseError if two plans use one HCA and exclude each other, because at least one is its only user.
+// Overlap returns an InUseError if two plans use one HCA and exclude each other, because at least one is its only user,
+// or because their network interfaces cannot be on it at the same time.
 // Shares of an HCA, groups with the HCA, and access for monitoring do not exclude each other. The scheduler keeps
 // claims apart. This check is the last protection against its mistakes.
 //
@@ -54,6 +55,13 @@ func (p *Plan) Overlap(other *Plan) error {
 					Holder: other,
 					what:   fmt.Sprintf("device %s is in use by claim %s (%s)%s", a.Device, other.Claim(), other.UID, through(hca, a, b)),
 					why:    "two claims were given one device; delete the pod of one of them",
+				}
+			}
+			if why := a.besides(b); both && why != "" {
+				return InUseError{
+					Holder: other,
+					what:   fmt.Sprintf("HCA %s is in use by claim %s (%s) with another kind of network", hca, other.Claim(), other.UID),
+					why:    why,
 				}
 			}
 			if a.cardOf(b) || b.cardOf(a) {
@@ -98,8 +106,8 @@ func common(a, b []string) (string, bool) {
 // Lock is an HCA that a plan uses or depends on.
 type Lock struct {
 	HCA string
-	// Shared means that plans with this lock do not exclude each other: they have a share of the HCA, or a VF or SF of
-	// its card.
+	// Shared means that plans with this lock do not exclude each other: they have a share of the HCA with the usual
+	// network, or a VF or SF of its card.
 	Shared bool
 }
 
@@ -113,7 +121,7 @@ func (p *Plan) Locks() []Lock {
 			continue
 		}
 		for _, name := range d.HCAs() {
-			alone[name] = alone[name] || d.ShareID == nil
+			alone[name] = alone[name] || d.ShareID == nil || d.excludesShares()
 		}
 		for _, name := range d.Cards {
 			if _, known := alone[name]; !known {

@@ -69,6 +69,9 @@ type Device struct {
 	Settings    Settings `json:"settings"`
 	// Limits bound what each container uses of each HCA of the device.
 	Limits Limits `json:"limits,omitzero"`
+	// VLAN is the VLAN of the pods that use the device, 0 for none. It is that of their network interface, also if this
+	// claim has none.
+	VLAN int `json:"vlan,omitempty"`
 	// Network is the network interface that the pod gets with the device, nil for none.
 	Network *Network `json:"network,omitempty"`
 }
@@ -158,7 +161,11 @@ func New(claim *resourceapi.ResourceClaim, facts Facts) (*Plan, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	if err := p.nameInterfaces(facts.Networks); err != nil {
+	err := p.agree()
+	if err == nil {
+		err = p.nameInterfaces(facts.Networks)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("claim %s: %w", p.Claim(), err)
 	}
 	if err := p.checkMarks(); err != nil {
@@ -206,16 +213,17 @@ func (p *Plan) newDevice(
 	if d.Limits, err = words.limits(d.AdminAccess, result.ConsumedCapacity); err != nil {
 		return Device{}, err
 	}
+	var missing error
+	if group := devicename.Parse(d.Device).Group; group != "" {
+		d.Members, missing = facts.members(group)
+	}
+	d.VLAN = words.vlan(d, facts.Networks)
 	if d.Network, err = words.network(d, facts); err != nil {
 		return Device{}, err
 	}
-	if group := devicename.Parse(d.Device).Group; group != "" {
-		d.Members, err = facts.members(group)
-	}
-	if err != nil {
+	d.Cards = facts.cards(d)
+	if d.Settings.Marks, err = words.marks(facts.marks(d), d.Settings.Env); err != nil {
 		return Device{}, err
 	}
-	d.Cards = facts.cards(d)
-	d.Settings.Marks, err = words.marks(facts.marks(d), d.Settings.Env)
-	return d, err
+	return d, missing
 }

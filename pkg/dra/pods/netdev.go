@@ -37,16 +37,16 @@ func NetdevOf(h *rdma.HCA) (string, error) {
 	return netdev, nil
 }
 
-// UsableInterface returns the interface of an HCA that claims of a mode can have on this host. If there is none, it
-// returns the reason.
-func UsableInterface(host *podnet.Host, h *rdma.HCA, mode string) (netdev string, err error) {
+// UsableInterface returns the interface of an HCA that claims of a mode can have on this host, and the one on top of
+// which theirs would be made, which is another one for a bond and a VLAN. If there is none, it returns the reason.
+func UsableInterface(host *podnet.Host, h *rdma.HCA, mode string, vlan int) (netdev, on string, err error) {
 	if netdev, err = NetdevOf(h); err == nil {
-		err = host.Usable(netdev, functionOf(h), mode)
+		on, err = host.Usable(netdev, functionOf(h), mode, vlan)
 	}
 	if err == nil {
 		err = withoutVFs(h, mode)
 	}
-	return netdev, err
+	return netdev, on, err
 }
 
 // withoutVFs returns an error for an HCA with virtual functions: its interface would take their settings into a pod. If

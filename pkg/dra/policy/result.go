@@ -64,6 +64,14 @@ type Decision struct {
 	rule *rule
 }
 
+// VLAN returns the VLAN of the network interfaces that pods get of the HCA, 0 for none.
+func (d *Decision) VLAN() int {
+	if d.rule == nil {
+		return 0
+	}
+	return int(d.rule.vlan)
+}
+
 // GroupDecision is the policy's result for one group.
 type GroupDecision struct {
 	Group resources.Group

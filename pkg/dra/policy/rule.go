@@ -29,6 +29,7 @@ type rule struct {
 	railIPAM  []string // the entry of ipam of each number of rails, nil for none
 	resource  string
 	marks     v1alpha1.Marks
+	vlan      int64 // 0: none
 	extra     attributes
 }
 
@@ -75,6 +76,8 @@ const (
 	defaultShares = 63
 	maxShares     = 1_000_000
 	maxRail       = math.MaxInt32
+	minVLAN       = 1
+	maxVLAN       = 4094
 	maxExpression = resourceapi.CELSelectorExpressionMaxLength
 )
 
@@ -106,6 +109,7 @@ func (p *problems) rule(path string, e *FileRule, f *File) *rule {
 	r.marks = v1alpha1.Marks{TrafficClass: e.TrafficClass, ServiceLevel: e.ServiceLevel}
 	p.mark(path+".trafficClass", e.TrafficClass, v1alpha1.MaxTrafficClass)
 	p.mark(path+".serviceLevel", e.ServiceLevel, v1alpha1.MaxServiceLevel)
+	r.vlan = p.between(path+".vlan", e.VLAN, minVLAN, maxVLAN, 0)
 	p.room(path+".attributes", r)
 	return r
 }

@@ -80,14 +80,17 @@
 {{- define "rdma.validateNetwork" -}}
 {{- $networks := "variables.settings.map(s, s.?network.orValue(null)).filter(n, type(n) == map)" }}
 {{- $path := printf "%snetwork." . }}
-{{- include "rdma.validateObject" (dict "in" "variables.settings" "path" . "field" "network" "fields" (list "mode" "interface" "addresses" "ipam" "mtu" "gateways" "routes")) }}
+{{- include "rdma.validateObject" (dict "in" "variables.settings" "path" . "field" "network" "fields" (list "mode" "vlan" "interface" "addresses" "ipam" "mtu" "gateways" "routes")) }}
 - expression: >-
-    {{ $networks }}.all(n, [n.?mode.orValue(null)].all(m, m == null || m in ["", "none", "move", "macvlan"]))
-  message: "parameters: {{ $path }}mode: want none, move or macvlan"
+    {{ $networks }}.all(n, [n.?mode.orValue(null)].all(m, m == null || m in ["", "none", "move", "macvlan", "ipvlan"]))
+  message: "parameters: {{ $path }}mode: want none, move, macvlan or ipvlan"
 - expression: >-
     {{ $networks }}.all(n, [n.?interface.orValue(null)].all(i, i == null || type(i) == string &&
       i.matches("^[A-Za-z0-9._-]{0,15}$") && !(i in [".", "..", "lo", "eth0", "all", "default"]) && !i.startsWith("_rdma")))
   message: "parameters: {{ $path }}interface: want a name of an interface that the pod does not have: up to 15 letters, digits and . _ -"
+- expression: >-
+    {{ $networks }}.all(n, [n.?vlan.orValue(null)].all(v, v == null || type(v) == int && v >= 1 && v <= 4094))
+  message: "parameters: {{ $path }}vlan: want 1 to 4094"
 - expression: >-
     {{ $networks }}.all(n, [n.?mtu.orValue(null)].all(m, m == null || type(m) == int && m >= 68 && m <= 65535))
   message: "parameters: {{ $path }}mtu: want 68 to 65535"

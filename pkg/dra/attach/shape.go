@@ -1,0 +1,59 @@
+package attach
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
+)
+
+// othersExclude returns an error if a pod has an interface that excludes the wanted one on top of the same interface of
+// the host. The host does not see the interfaces of pods, so the records have to say it.
+func (a *Attacher) othersExclude(others []Record, w podnet.Want, parent podnet.Original) error {
+	for _, o := range others {
+		if o.isOn(parent, w.VLAN, a.store.bootID) && podnet.Excludes(w.Mode, o.Want.Mode) {
+			who := fmt.Sprintf("pod %s (%s) by claim %s", o.Pod.Name, o.Pod.UID, o.ClaimName)
+			return podnet.OtherKind(w.Mode, o.Want.Mode, who)
+		}
+	}
+	return nil
+}
+
+// isOn reports whether a pod may have an interface on top of one of the host, or of its VLAN, according to the record.
+func (r *Record) isOn(parent podnet.Original, vlan int, bootID string) bool {
+	return r.Want.Mode != podnet.Move && r.begun() && !r.Returned && r.thisBoot(bootID) &&
+		r.Original.Index == parent.Index && r.Want.VLAN == vlan
+}
+
+// dropVLAN removes the interface of a record's VLAN from the host if the driver made it and no other pod has one on top
+// of it. If some records are unreadable, it stays, because theirs may be such pods. The caller holds the lock.
+func (a *Attacher) dropVLAN(r *Record) error {
+	if r.Want.VLAN == 0 {
+		return nil
+	}
+	others, err := a.store.all(every, func(o *Record) bool {
+		return o.id() != r.id() && o.isOn(r.Original, r.Want.VLAN, a.store.bootID)
+	})
+	if err != nil || len(others) > 0 { // Over reports unreadable records
+		return nil
+	}
+	return a.host.RemoveVLAN(r.Original, r.Want.VLAN)
+}
+
+// LowMTU returns why RDMA connections over the interface that a pod has by a claim's device have smaller packets than
+// the HCA can send, "" if they have not. A moved interface sets the MTU of its HCA.
+func (a *Attacher) LowMTU(pod Pod, claim types.UID, device string) string {
+	records, _ := a.store.of(claim, device) // Over reports unreadable records
+	for _, r := range records {
+		if r.Pod != pod || r.State == nil || r.Want.Mode == podnet.Move {
+			continue
+		}
+		if has, can := podnet.RDMAMTU(r.State.MTU), podnet.RDMAMTU(r.Original.MTU); has < can {
+			return fmt.Sprintf("network interface %s has MTU %d, so RDMA connections over it have packets of %d bytes, and the "+
+				"HCA can have %d: that needs MTU %d (network.mtu of the claim or class, or a VLAN interface of the host)",
+				r.State.Name, r.State.MTU, has, can, podnet.MTUNeeded(can))
+		}
+	}
+	return ""
+}
