@@ -39,6 +39,7 @@ const (
 
 	exitWarnings = 10
 	exitErrors   = 11
+	exitRefused  = 12
 )
 
 var exitCodes = exitcode.List{
@@ -54,6 +55,7 @@ var exitCodes = exitcode.List{
 	exitNotChosen: "the host has RDMA devices, but the flags choose none, or give them no name: an existing spec stays",
 	exitWarnings:  "doctor: there are warnings",
 	exitErrors:    "doctor: there are errors",
+	exitRefused:   "configure: the runtime has no CDI, or its configuration cannot be edited safely",
 }
 
 var exitCodesHelp = "\n" + exitCodes.Help()
@@ -131,7 +133,7 @@ that works without capabilities:
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(newGenerate(), newWatch(), newList(), newValidate(), newRemove(), newUserspace(), newTopology(),
-		newDoctor(), newVersion())
+		newDoctor(), newConfigure(), newVersion())
 	refuseEmpty(root)
 	return root
 }
