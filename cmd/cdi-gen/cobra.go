@@ -53,6 +53,7 @@ func complete(root *cobra.Command) {
 	}
 	formats := map[string][]string{
 		"list": slices.Sorted(maps.Keys(listWriters)), "doctor": slices.Sorted(maps.Keys(doctorWriters)),
+		"devices":   slices.Sorted(maps.Keys(devicesWriters)),
 		"topology":  slices.Sorted(maps.Keys(topologyWriters))[1:], // without the default, which has no name
 		"userspace": slices.Sorted(maps.Keys(userspaceWriters)),
 	}

@@ -103,6 +103,7 @@ func write(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Form
 		}
 		return partial(d.snap, d.left)
 	}
+	warnRivals(t, format, d.spec, func(warning string) { r.warn(cmd, warning) })
 	changed, err := t.store.Write(t.base, d.spec, format)
 	if err != nil {
 		return foreign(err)

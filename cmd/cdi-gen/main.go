@@ -49,7 +49,7 @@ var exitCodes = exitcode.List{
 	exitNothing:   "the host has no RDMA device that a container can be given",
 	exitPartial:   "done, but some devices were left out (the reasons are on standard error)",
 	exitExclusive: "the host is in exclusive network namespace mode",
-	exitInvalid:   "validate: a file is not a valid CDI spec",
+	exitInvalid:   "validate, devices: a runtime refuses a CDI spec, or a device that two files define",
 	exitDrift:     "generate --check: the file does not fit the host",
 	exitMisfit:    "userspace --image: the image does not fit the host's libraries",
 	exitNotChosen: "the host has RDMA devices, but the flags choose none, or give them no name: an existing spec stays",
@@ -132,7 +132,7 @@ that works without capabilities:
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newGenerate(), newWatch(), newList(), newValidate(), newRemove(), newUserspace(), newTopology(),
+	root.AddCommand(newGenerate(), newWatch(), newList(), newDevices(), newValidate(), newRemove(), newUserspace(), newTopology(),
 		newDoctor(), newConfigure(), newVersion())
 	refuseEmpty(root)
 	return root
