@@ -120,10 +120,7 @@ func write(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Form
 
 // devices returns the number of a spec's devices as text.
 func devices(spec *specs.Spec) string {
-	if len(spec.Devices) == 1 {
-		return "1 device"
-	}
-	return fmt.Sprintf("%d devices", len(spec.Devices))
+	return plural(len(spec.Devices), "device")
 }
 
 // nothing handles a host without devices. It removes an existing spec if its devices are gone.

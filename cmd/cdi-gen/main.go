@@ -40,22 +40,25 @@ const (
 	exitWarnings = 10
 	exitErrors   = 11
 	exitRefused  = 12
+
+	exitUnresolved = 13
 )
 
 var exitCodes = exitcode.List{
-	exitOK:        "done",
-	exitIO:        "something could not be read or written",
-	exitUsage:     "bad flags or arguments",
-	exitNothing:   "the host has no RDMA device that a container can be given",
-	exitPartial:   "done, but some devices were left out (the reasons are on standard error)",
-	exitExclusive: "the host is in exclusive network namespace mode",
-	exitInvalid:   "validate, devices: a runtime refuses a CDI spec, or a device that two files define",
-	exitDrift:     "generate --check: the file does not fit the host",
-	exitMisfit:    "userspace --image: the image does not fit the host's libraries",
-	exitNotChosen: "the host has RDMA devices, but the flags choose none, or give them no name: an existing spec stays",
-	exitWarnings:  "doctor: there are warnings",
-	exitErrors:    "doctor: there are errors",
-	exitRefused:   "configure: the runtime has no CDI, or its configuration cannot be edited safely",
+	exitOK:         "done",
+	exitIO:         "something could not be read or written",
+	exitUsage:      "bad flags or arguments",
+	exitNothing:    "the host has no RDMA device that a container can be given",
+	exitPartial:    "done, but some devices were left out (the reasons are on standard error)",
+	exitExclusive:  "the host is in exclusive network namespace mode",
+	exitInvalid:    "validate, devices: a runtime refuses a CDI spec, or a device that two files define",
+	exitDrift:      "generate --check: the file does not fit the host",
+	exitMisfit:     "userspace --image: the image does not fit the host's libraries",
+	exitNotChosen:  "the host has RDMA devices, but the flags choose none, or give them no name: an existing spec stays",
+	exitWarnings:   "doctor: there are warnings",
+	exitErrors:     "doctor: there are errors",
+	exitRefused:    "configure: the runtime has no CDI, or its configuration cannot be edited safely",
+	exitUnresolved: "apply: a device is in no CDI spec that a runtime would load",
 }
 
 var exitCodesHelp = "\n" + exitCodes.Help()
@@ -133,7 +136,7 @@ that works without capabilities:
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(newGenerate(), newWatch(), newList(), newDevices(), newValidate(), newRemove(), newUserspace(), newTopology(),
-		newDoctor(), newConfigure(), newVersion())
+		newDoctor(), newConfigure(), newApply(), newVersion())
 	refuseEmpty(root)
 	return root
 }
