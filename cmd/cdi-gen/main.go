@@ -136,7 +136,7 @@ that works without capabilities:
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(newGenerate(), newWatch(), newList(), newDevices(), newValidate(), newRemove(), newUserspace(), newTopology(),
-		newDoctor(), newConfigure(), newApply(), newArgs(), newVersion())
+		newDoctor(), newReport(), newConfigure(), newApply(), newArgs(), newVersion())
 	refuseEmpty(root)
 	return root
 }
