@@ -48,8 +48,8 @@ func complete(root *cobra.Command) {
 	values := map[string][]string{
 		"names": words(cdi.NameStrategies), "nodes": words(cdi.NodeClasses), "format": {string(cdi.JSON), string(cdi.YAML)},
 		"userspace": {hostconfig.UserspaceImage, hostconfig.UserspaceHost}, "target": runtimes.Known(),
-		"memlock": {"unlimited"},
-		"kind":    {cdi.KindHCA},
+		"memlock": {"unlimited"}, "on-denied": {onDeniedWarn, onDeniedFail},
+		"kind": {cdi.KindHCA},
 	}
 	formats := map[string][]string{
 		"list": slices.Sorted(maps.Keys(listWriters)), "doctor": slices.Sorted(maps.Keys(doctorWriters)),

@@ -13,6 +13,15 @@ import (
 
 const defaultHookPath = "/usr/bin/rdma-hook"
 
+// lastReport is where the hook writes its result. doctor finds the path in the spec.
+const lastReport = "/run/rdma.dev/last-container.json"
+
+// The values of --on-denied. A warning is what doctor says of the last container.
+const (
+	onDeniedWarn = "warn"
+	onDeniedFail = "fail"
+)
+
 // hook returns the hook for the spec, nil with --no-hook. A missing hook must be an error here, because every container
 // start would fail.
 func (r *recipe) hook() (*cdi.Hook, error) {
@@ -26,7 +35,11 @@ func (r *recipe) hook() (*cdi.Hook, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &cdi.Hook{Path: path, Args: []string{"--memlock", r.memlock}}, nil
+	args := []string{"--memlock", r.memlock, "--last-report", lastReport}
+	if r.onDenied == onDeniedFail {
+		args = append(args, "--on-denied", string(hook.Fail))
+	}
+	return &cdi.Hook{Path: path, Args: args}, nil
 }
 
 // limits returns the limits of a container on each HCA.

@@ -30,6 +30,7 @@ type recipe struct {
 	hookPath       string
 	memlock        string
 	limit          string
+	onDenied       string
 	config         string
 	env            []string
 	mounts         []string
@@ -60,6 +61,7 @@ func (r *recipe) register(f *pflag.FlagSet) {
 		"unlimited, or a `SIZE` such as 4Gi")
 	f.StringVar(&r.limit, "limit", "", "what a container may use of each HCA: `handles=N,objects=M`, open contexts and "+
 		"verbs objects")
+	f.StringVar(&r.onDenied, "on-denied", onDeniedWarn, "what to do if a limit cannot be set: `warn|fail`")
 	f.StringArrayVar(&r.env, "env", nil, "`NAME=VALUE` for every container with a device (repeatable)")
 	f.StringArrayVar(&r.mounts, "mount", nil, "`HOST[:CONTAINER]` to mount read-only into every container with a "+
 		"device (repeatable)")
@@ -94,8 +96,11 @@ func words[S ~string](values []S) []string {
 // precedence.
 func (r *recipe) resolve(cmd *cobra.Command) error {
 	set := cmd.Flags().Changed
-	if r.noHook && (set("memlock") || set("hook-path")) {
-		return usagef("--no-hook leaves out the hook that --memlock and --hook-path are for")
+	if r.noHook && (set("memlock") || set("hook-path") || set("on-denied")) {
+		return usagef("--no-hook leaves out the hook that --memlock, --hook-path and --on-denied are for")
+	}
+	if r.onDenied != onDeniedWarn && r.onDenied != onDeniedFail {
+		return usagef("--on-denied %q: want warn or fail", r.onDenied)
 	}
 	if err := r.mergeConfig(set); err != nil {
 		return err
