@@ -56,7 +56,7 @@ changes nothing on an error. A second apply changes nothing.`,
 	f.StringVar(&a.root, "host-root", "/", "`DIR` that holds the host's dev and etc")
 	f.StringSliceVar(&a.devices, "device", nil, "`NAME` of a device: mlx5_0, or VENDOR/CLASS=NAME (repeatable)")
 	f.StringSliceVar(&a.dirs, "spec-dir", []string{cdi.StaticDir, cdi.DynamicDir},
-		"`DIR` of specs on the host, the last one wins (repeatable)")
+		"`DIR` of specs, the last wins (repeatable)")
 	f.BoolVar(&a.dryRun, "dry-run", false, "print the change and write nothing")
 	return cmd
 }

@@ -50,7 +50,7 @@ one directory define: a runtime refuses these too.`,
 	f.StringVar(&root, "host-root", "/", "`DIR` that holds the host's etc and var/run")
 	f.StringVarP(&output, "output", "o", "table", "`FORMAT`: table, json, yaml or name")
 	f.StringSliceVar(&dirs, "spec-dir", []string{cdi.StaticDir, cdi.DynamicDir},
-		"`DIR` of specs on the host, the last one wins (repeatable)")
+		"`DIR` of specs, the last wins (repeatable)")
 	return cmd
 }
 

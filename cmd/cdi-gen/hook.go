@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -73,9 +74,8 @@ func (r *recipe) findHook() (string, error) {
 		}
 		errs = append(errs, r.host.below(err))
 	}
-	return "", usagef("find the hook that raises the locked memory limit: %w; install rdma-hook, name it with "+
-		"--hook-path, "+
-		"or do without it with --no-hook", errors.Join(errs...))
+	return "", coded{exitHook, fmt.Errorf("find the hook that raises the locked memory limit: %w; install rdma-hook, "+
+		"name it with --hook-path, or do without it with --no-hook", errors.Join(errs...))}
 }
 
 // checkHook rejects a hook that a runtime cannot run. As root it also rejects a hook that a user can replace, because
