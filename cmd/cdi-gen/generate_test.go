@@ -265,7 +265,7 @@ func TestHostRootLinks(t *testing.T) {
 	}{
 		{nil, exitOK, ""},
 		{[]string{"--mount", "/etc/topo.xml", "--nccl-topology", "/etc/topo.xml", "--mount", "/opt/up"}, exitOK, ""},
-		{[]string{"--hook-path", "/usr/bin/outside"}, exitUsage, "/usr/bin/outside: no such file or directory"},
+		{[]string{"--hook-path", "/usr/bin/outside"}, exitHook, "/usr/bin/outside: no such file or directory"},
 		{[]string{"--mount", "/etc/passwd.xml"}, exitUsage, "/etc/passwd.xml: no such file or directory; every container " +
 			"start would fail"},
 	} {
