@@ -64,7 +64,7 @@ func newBundle(t *testing.T) string {
 	return dir
 }
 
-// TestApply: the bundle gets node, rule, variable and hook, and keeps all other content; a second apply changes nothing.
+// TestApply: the bundle gets node, rule, variable and hook, and keeps the rest; a second apply changes nothing.
 func TestApply(t *testing.T) {
 	root, dir := applyHost(t, "/usr/bin/rdma-hook"), newBundle(t)
 	file := filepath.Join(dir, "config.json")
@@ -134,7 +134,7 @@ func TestApplyRefuses(t *testing.T) {
 		{text("null"), nil, exitIO, "it has no ociVersion"},
 		{text("[]"), nil, exitIO, "is this a bundle of an OCI runtime?"},
 		{text("{} {}"), nil, exitIO, "decode the configuration"},
-		{good, []string{"--device", "mlx5_9"}, exitUnresolved, "rdma.dev/hca=mlx5_9 is in no CDI spec; cdi-gen devices shows"},
+		{good, []string{"--device", "mlx5_9"}, exitUnresolved, "rdma.dev/hca=mlx5_9 is in no CDI spec; cdi-gen devices"},
 		{good, []string{"--spec-dir", "/none"}, exitUnresolved, "rdma.dev/hca=mlx5_0 is in no CDI spec"},
 		{good, []string{"--host-root", t.TempDir()}, exitUnresolved, "rdma.dev/hca=mlx5_0 is in no CDI spec"},
 	} {

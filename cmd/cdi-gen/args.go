@@ -84,7 +84,8 @@ An HCA is a name of cdi-gen list, or its PCI address, with * and ?.`,
 	f := cmd.Flags()
 	f.StringVar(&host.root, "host-root", "/", "`DIR` that holds the host's sys")
 	f.StringVar(&name, "for", "", "`LAUNCHER`: "+strings.Join(known, ", "))
-	if err := cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(known, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+	complete := cobra.FixedCompletions(known, cobra.ShellCompDirectiveNoFileComp)
+	if err := cmd.RegisterFlagCompletionFunc("for", complete); err != nil {
 		panic(err) // the flag does not exist
 	}
 	return cmd

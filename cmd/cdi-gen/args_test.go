@@ -67,7 +67,8 @@ systemd-nspawn --quiet --register=no --keep-unit -D "$2" ` + flags + ` /bin/busy
 	if exit, ok := err.(*exec.ExitError); ok {
 		t.Fatalf("%v: %s%s", err, out, exit.Stderr)
 	}
-	if got := strings.ReplaceAll(string(out), "\r", ""); err != nil || got != "/dev/infiniband/rdma_cm /dev/infiniband/uverbs0\nopened\nopened\n" {
+	const want = "/dev/infiniband/rdma_cm /dev/infiniband/uverbs0\nopened\nopened\n"
+	if got := strings.ReplaceAll(string(out), "\r", ""); err != nil || got != want {
 		t.Errorf("the container says %q, %v", got, err)
 	}
 }

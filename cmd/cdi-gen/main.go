@@ -146,8 +146,8 @@ that works without capabilities:
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w%s; see %s --help", err, suggestFlag(cmd, err), cmd.CommandPath())
 	})
-	root.AddCommand(newGenerate(), newWatch(), newList(), newDevices(), newValidate(), newRemove(), newUserspace(), newTopology(),
-		newDoctor(), newReport(), newConfigure(), newApply(), newArgs(), newVersion(),
+	root.AddCommand(newGenerate(), newWatch(), newList(), newDevices(), newValidate(), newRemove(),
+		newUserspace(), newTopology(), newDoctor(), newReport(), newConfigure(), newApply(), newArgs(), newVersion(),
 		newExitCodes())
 	refuseEmpty(root)
 	return root

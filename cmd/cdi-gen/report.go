@@ -187,7 +187,8 @@ func archive(files []reportFile) ([]byte, error) {
 	w := tar.NewWriter(zipped)
 	var errs []error
 	for _, f := range files {
-		errs = append(errs, w.WriteHeader(&tar.Header{Name: "cdi-gen-report/" + f.name, Mode: 0o644, Size: int64(len(f.data))}))
+		header := &tar.Header{Name: "cdi-gen-report/" + f.name, Mode: 0o644, Size: int64(len(f.data))}
+		errs = append(errs, w.WriteHeader(header))
 		_, err := w.Write(f.data)
 		errs = append(errs, err)
 	}

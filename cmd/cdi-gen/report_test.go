@@ -23,7 +23,8 @@ func TestReport(t *testing.T) {
 	put(t, filepath.Join(root, "etc/hostname"), "secret17.example.com\n", 0o644)
 	put(t, filepath.Join(root, "proc/sys/kernel/osrelease"), "6.12.9-secret17\n", 0o644)
 	put(t, filepath.Join(root, "home/alice/topo.xml"), "x", 0o644)
-	generateTo(t, "roce-sriov", filepath.Join(root, "etc/cdi"), "--env", "TOKEN=geheim", "--names", "guid", "--device", "mlx5_0").
+	generateTo(t, "roce-sriov", filepath.Join(root, "etc/cdi"), "--env", "TOKEN=geheim", "--names", "guid", "--device",
+		"mlx5_0").
 		expect(t, exitOK, "written")
 	put(t, filepath.Join(root, "etc/cdi/gpu.yaml"), gpuSpec, 0o644)
 	put(t, filepath.Join(root, "etc/cdi/bad.yaml"), "/dev/infiniband: geheim", 0o644)
@@ -31,7 +32,8 @@ func TestReport(t *testing.T) {
 	args := []string{"report", "--host-root", root, "--output"}
 	cdigen(t, append(args, file)...).expect(t, exitOK, "written; read it before you share it: tar -xzOf "+file)
 	files := untar(t, []byte(read(t, file)))
-	for _, name := range []string{"README", capture.MachineFile, "versions.txt", "doctor.json", "specs/etc/cdi/rdma.dev-hca.yaml"} {
+	for _, name := range []string{"README", capture.MachineFile, "versions.txt", "doctor.json",
+		"specs/etc/cdi/rdma.dev-hca.yaml"} {
 		if files["cdi-gen-report/"+name] == "" {
 			t.Errorf("the report has no %s", name)
 		}
@@ -106,7 +108,8 @@ func untar(t *testing.T, data []byte) map[string]string {
 func TestReportFails(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "r.tar.gz")
-	cdigen(t, "report", "--host-root", filepath.Join(dir, "none"), "--output", file).expect(t, exitIO, "host's root directory")
+	cdigen(t, "report", "--host-root", filepath.Join(dir, "none"), "--output", file).
+		expect(t, exitIO, "host's root directory")
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("there is a file: %v", err)
 	}

@@ -49,7 +49,8 @@ func TestBadUsage(t *testing.T) {
 		{"generate --memlock 4GiB", `--memlock: parse size "4GiB"`},
 		{"generate --memlock -1", `--memlock: parse size "-1"`},
 		{"generate --hook-path opt/text", `--hook-path "opt/text": want an absolute path on the host`},
-		{"generate --no-hook --memlock 4Gi", "--no-hook leaves out the hook that --memlock, --hook-path and --on-denied are for"},
+		{"generate --no-hook --memlock 4Gi",
+			"--no-hook leaves out the hook that --memlock, --hook-path and --on-denied are for"},
 		{"generate --on-denied clamp", `--on-denied "clamp": want warn or fail`},
 		{"generate --no-hook --hook-path /x", "--no-hook leaves out the hook"},
 		{"list --output xml", `--output "xml": want table, json, yaml or name`},
@@ -85,7 +86,7 @@ func TestMissingHook(t *testing.T) {
 		t.Fatal(err)
 	}
 	for args, says := range map[string]string{
-		"":                        "no such file or directory; install rdma-hook, name it with --hook-path, or do without it with --no-hook",
+		"":                        "no such file or directory; install rdma-hook, name it with --hook-path, or do without it",
 		"--hook-path /opt/absent": root + "/opt/absent: no such file or directory",
 		"--hook-path /opt/text":   root + "/opt/text: permission denied",
 		"--hook-path /opt/dir":    root + "/opt/dir: permission denied",

@@ -21,7 +21,8 @@ func TestEdit(t *testing.T) {
 	}{
 		{"nothing", head + ` "mounts":[ ]}`, head + ` "mounts":[ ]}`, func(*oci.Spec) {}},
 		{"an element before others", head + `"mounts":[{"destination":"/a","new":2}]}`,
-			"{\n\t\"mounts\": [\n\t\t{\n\t\t\t\"destination\": \"/0\"\n\t\t},\n\t\t{\n\t\t\t\"destination\": \"/a\",\n\t\t\t\"new\": 2\n" +
+			"{\n\t\"mounts\": [\n\t\t{\n\t\t\t\"destination\": \"/0\"\n\t\t},\n\t\t{\n\t\t\t\"destination\": \"/a\",\n" +
+				"\t\t\t\"new\": 2\n" +
 				"\t\t}\n\t],\n\t\"ociVersion\": \"1.0.2\",\n\t\"x\": 1.50\n}\n",
 			func(s *oci.Spec) { s.Mounts = append([]oci.Mount{{Destination: "/0"}}, s.Mounts...) }},
 		{"a removed field", head + `"hostname":"h"}`, "{\n\t\"ociVersion\": \"1.0.2\",\n\t\"x\": 1.50\n}\n",

@@ -103,7 +103,8 @@ func ParseOptions(args []string) (o Options, warnings []string, err error) {
 
 // valueFlags are the flags that take a value.
 var valueFlags = []string{
-	"--memlock", "--limit", "--present", "--node", "--interface", "--on-denied", "--report", "--last-report", "--claim", "--timeout",
+	"--memlock", "--limit", "--present", "--node", "--interface", "--on-denied", "--report", "--last-report",
+	"--claim", "--timeout",
 }
 
 func (o *Options) set(name, value string) (err error) {

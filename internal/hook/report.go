@@ -82,8 +82,8 @@ func WriteReport(dir string, r Report) error {
 	return replaceReport(dir+"/"+name+".json", dir+"/."+name+"."+strconv.Itoa(os.Getpid())+".tmp", r)
 }
 
-// WriteLastReport writes a report in place of the one of an earlier container. It makes the directory of the file, whose
-// parent must exist. One file needs nobody who removes old reports.
+// WriteLastReport writes a report in place of the one of an earlier container. It makes the directory of the file,
+// whose parent must exist. One file needs nobody who removes old reports.
 func WriteLastReport(path string, r Report) error {
 	dir, base := path[:strings.LastIndexByte(path, '/')], path[strings.LastIndexByte(path, '/')+1:]
 	if err := unix.Mkdir(dir, 0o755); err != nil && err != unix.EEXIST {

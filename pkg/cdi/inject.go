@@ -90,7 +90,8 @@ func additive(spec *oci.Spec) (l lists) {
 // dropRepeats removes new elements that equal an earlier one.
 func (l lists) dropRepeats(spec *oci.Spec) {
 	if h := spec.Hooks; h != nil {
-		h.Prestart = unrepeated(h.Prestart, len(l.hooks.Prestart)) //nolint:staticcheck // other specs may use it
+		//lint:ignore SA1019 a spec of another program may have such a hook
+		h.Prestart = unrepeated(h.Prestart, len(l.hooks.Prestart))
 		h.CreateRuntime = unrepeated(h.CreateRuntime, len(l.hooks.CreateRuntime))
 		h.CreateContainer = unrepeated(h.CreateContainer, len(l.hooks.CreateContainer))
 		h.StartContainer = unrepeated(h.StartContainer, len(l.hooks.StartContainer))

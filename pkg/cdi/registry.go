@@ -127,7 +127,8 @@ func (r *Registry) resolve(name string, all []definition) {
 
 // find returns a device, or an error that says why a runtime does not resolve it.
 func (r *Registry) find(name string) (*Resolved, error) {
-	i, ok := slices.BinarySearchFunc(r.Devices, name, func(d Resolved, name string) int { return cmp.Compare(d.Name, name) })
+	i, ok := slices.BinarySearchFunc(r.Devices, name,
+		func(d Resolved, name string) int { return cmp.Compare(d.Name, name) })
 	if ok {
 		return &r.Devices[i], nil
 	}

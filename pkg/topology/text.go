@@ -93,11 +93,12 @@ func (t *Topology) WriteMatrix(w io.Writer) error {
 	return bw.Flush()
 }
 
-// tableWidth is the width of a table. The matrix of a host with 8 GPUs and 12 HCAs fits; a wider one is written in parts.
+// tableWidth is the width of a table. The matrix of a host with 8 GPUs and 12 HCAs fits. A wider one is written in
+// parts.
 const tableWidth = 160
 
-// write writes the table, or several tables below each other if it is wide. Every table has some of the columns, and the
-// last one has the NUMA nodes.
+// write writes the table, or several tables below each other if it is wide. Every table has some of the columns, and
+// the last one has the NUMA nodes.
 func (m *Matrix) write(w io.Writer, rows []*Device) {
 	first := 0
 	for _, name := range m.Rows {
