@@ -37,7 +37,8 @@ func helpOn(cmd *cobra.Command, args []string) error {
 	root := cmd.Root()
 	named, rest, err := root.Find(args)
 	if err != nil || len(rest) > 0 {
-		return usagef("unknown command %q; see %s --help", strings.Join(args, " "), root.CommandPath())
+		return usagef("unknown command %q%s; see %s --help", strings.Join(args, " "), suggest(root, args[0]),
+			root.CommandPath())
 	}
 	named.InitDefaultHelpFlag() // so that the help shows it
 	return named.Help()
@@ -48,11 +49,12 @@ func complete(root *cobra.Command) {
 	values := map[string][]string{
 		"names": words(cdi.NameStrategies), "nodes": words(cdi.NodeClasses), "format": {string(cdi.JSON), string(cdi.YAML)},
 		"userspace": {hostconfig.UserspaceImage, hostconfig.UserspaceHost}, "target": runtimes.Known(),
-		"memlock": {"unlimited"},
-		"kind":    {cdi.KindHCA},
+		"memlock": {"unlimited"}, "on-denied": {onDeniedWarn, onDeniedFail},
+		"kind": {cdi.KindHCA},
 	}
 	formats := map[string][]string{
 		"list": slices.Sorted(maps.Keys(listWriters)), "doctor": slices.Sorted(maps.Keys(doctorWriters)),
+		"devices":   slices.Sorted(maps.Keys(devicesWriters)),
 		"topology":  slices.Sorted(maps.Keys(topologyWriters))[1:], // without the default, which has no name
 		"userspace": slices.Sorted(maps.Keys(userspaceWriters)),
 	}
@@ -95,9 +97,30 @@ func completeDevice(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.S
 // noArgs rejects arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef("unknown argument %q; see %s --help", args[0], cmd.CommandPath())
+		return usagef("unknown argument %q%s; see %s --help", args[0], suggest(cmd, args[0]), cmd.CommandPath())
 	}
 	return nil
+}
+
+// suggest returns the commands below cmd with a name like a typo.
+func suggest(cmd *cobra.Command, typo string) string {
+	if names := cmd.SuggestionsFor(typo); len(names) > 0 {
+		return ", did you mean " + strings.Join(names, " or ") + "?"
+	}
+	return ""
+}
+
+// suggestFlag returns the flags of a command with a name like the unknown one of an error.
+func suggestFlag(cmd *cobra.Command, err error) string {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return ""
+	}
+	flags := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra compares names of commands only
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		flags.AddCommand(&cobra.Command{Use: "--" + f.Name, Run: func(*cobra.Command, []string) {}})
+	})
+	return suggest(flags, "--"+unknown.GetSpecifiedName())
 }
 
 // refuseEmpty makes the flags of all commands reject an empty value, which an unset variable in a script causes. An

@@ -21,8 +21,7 @@ func newDoctor() *cobra.Command {
 nodes, ports, locked memory, the hook, CDI specs and the runtimes that read them.
 Each finding has a reason and a command that fixes it.
 
-It writes nothing and needs no root. It lists what it could not check.
-` + exitCodesHelp,
+It writes nothing and needs no root. It lists what it could not check.`,
 		Example: `  cdi-gen doctor
   cdi-gen doctor -o json | jq -r '.findings[] | select(.severity == "error") | .fix'`,
 		Args: noArgs,
@@ -48,12 +47,11 @@ It writes nothing and needs no root. It lists what it could not check.
 
 // verdict returns an error with the exit code of the worst finding, nil if there is no warning or error.
 func verdict(r *doctor.Report) error {
-	err := fmt.Errorf("found %s", r.Summary)
 	switch r.Worst() {
 	case doctor.Error:
-		return coded{exitErrors, err}
+		return coded{exitErrors, errSaid}
 	case doctor.Warning:
-		return coded{exitWarnings, err}
+		return coded{exitWarnings, errSaid}
 	}
 	return nil
 }

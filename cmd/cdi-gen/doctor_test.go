@@ -46,9 +46,9 @@ func TestDoctorExitCodes(t *testing.T) {
 	}{
 		{"healthy", []string{"--host-root", healthy}, exitOK, "specs-ok", ""},
 		{"warnings", []string{"--host-root", rdmatest.Root(t, "roce-lag")}, exitWarnings, "spec-none",
-			"cdi-gen: found 0 errors, 1 warning"},
+			""},
 		{"errors", []string{"--host-root", rdmatest.Root(t, "soft-pci")}, exitErrors, "netns-exclusive",
-			"cdi-gen: found 1 error"},
+			""},
 		{"no host", []string{"--host-root", t.TempDir()}, exitIO, "", "is the host's root directory at"},
 		{"bad output", []string{"-o", "xml"}, exitUsage, "", `--output "xml": want table, json or yaml`},
 		{"argument", []string{"now"}, exitUsage, "", `unknown argument "now"`},

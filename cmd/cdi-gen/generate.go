@@ -19,26 +19,13 @@ func newGenerate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "generate",
 		Short: "Write the CDI spec of this host's RDMA devices",
-		Long: `Write the CDI spec of this host's RDMA devices to standard output, or to a file
-or directory with --output. Each device is listed by its kernel name (mlx5_0) and
-by its PCI address (pci-0000-3b-00-0); the device "all" stands for all of them.
+		Long: `Write the CDI spec of this host's RDMA devices to standard output, or with --output to a file.
+docs/cdi-gen.md explains the flags, the names of devices and what a container gets.
 
-A device gives a container its uverbs node and rdma_cm, and a hook that raises the
-locked memory limit, so that neither --cap-add IPC_LOCK nor --ulimit is needed.
-The spec carries the lowest CDI version that says this, and loads in podman 4.1.
-
-The output is the same, byte for byte, as long as the devices are; a file that
-would not change is not written. generate replaces or removes only a spec of the same
-kind. With --check it writes nothing: it prints the difference between the file and
-the expected file, and the exit code says whether there is one.
-` + exitCodesHelp,
-		Example: `  cdi-gen generate                                   look at the spec
-  cdi-gen generate --output /etc/cdi                 for all runtimes, kept over reboots
-  cdi-gen generate --device 'mlx5_*' --exclude mlx5_1
-  cdi-gen generate --memlock 4Gi --output /var/run/cdi
-  cdi-gen generate --nodes verbs,cm,mad              and mlx5_0-mad for fabric tools
-  cdi-gen generate --target podman-4.3               or say why that one cannot load it
-  cdi-gen generate --check --output /etc/cdi         is the file still right?`,
+With --nodes mad or sm there are devices of their own, mlx5_0-mad and mlx5_0-sm. They can
+reconfigure the fabric.`,
+		Example: `  cdi-gen generate --output /etc/cdi
+  cdi-gen generate --device 'mlx5_*' --exclude mlx5_1 --memlock 4Gi`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if check && out.toStdout() {
@@ -53,8 +40,7 @@ the expected file, and the exit code says whether there is one.
 	r.register(cmd.Flags())
 	out.register(cmd.Flags())
 	cmd.Flags().BoolVar(&r.host.allowAbsent, "allow-absent", false,
-		"the devices of --device and --exclude may be absent: the spec has the other devices, "+
-			"and is removed when none is left")
+		"devices of --device and --exclude may be absent")
 	cmd.Flags().BoolVar(&check, "check", false, "write nothing; compare the file of --output with the host")
 	return cmd
 }
@@ -103,6 +89,7 @@ func write(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Form
 		}
 		return partial(d.snap, d.left)
 	}
+	warnRivals(t, format, d.spec, func(warning string) { r.warn(cmd, warning) })
 	changed, err := t.store.Write(t.base, d.spec, format)
 	if err != nil {
 		return foreign(err)
@@ -119,10 +106,7 @@ func write(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Form
 
 // devices returns the number of a spec's devices as text.
 func devices(spec *specs.Spec) string {
-	if len(spec.Devices) == 1 {
-		return "1 device"
-	}
-	return fmt.Sprintf("%d devices", len(spec.Devices))
+	return plural(len(spec.Devices), "device")
 }
 
 // nothing handles a host without devices. It removes an existing spec if its devices are gone.

@@ -170,6 +170,9 @@ func describe(spec *cdiapi.Spec) string {
 }
 
 // TestGenerateHook: where the hook is looked for, and what of it goes into the spec.
+// last is what each hook has besides.
+const last = " --last-report /run/rdma.dev/last-container.json"
+
 func TestGenerateHook(t *testing.T) {
 	root := t.TempDir()
 	if err := os.Symlink(filepath.Join(host(t, "roce-lag"), "sys"), filepath.Join(root, "sys")); err != nil {
@@ -178,15 +181,15 @@ func TestGenerateHook(t *testing.T) {
 	generate := func(args ...string) result {
 		return cdigen(t, append([]string{"generate", "--format", "json", "--host-root", root}, args...)...)
 	}
-	generate().expect(t, exitUsage, "find the hook that raises the locked memory limit")
+	generate().expect(t, exitHook, "find the hook that raises the locked memory limit")
 	put(t, filepath.Join(root, "usr/bin/rdma-hook"), "", 0o755)
 	put(t, filepath.Join(root, "opt/hook"), "", 0o755)
 	for _, test := range []struct {
 		args []string
 		want string
 	}{
-		{nil, "/usr/bin/rdma-hook rdma-hook --memlock unlimited"},
-		{[]string{"--hook-path", "/opt/hook", "--memlock", "4Gi"}, "/opt/hook rdma-hook --memlock 4Gi"},
+		{nil, "/usr/bin/rdma-hook rdma-hook --memlock unlimited" + last},
+		{[]string{"--hook-path", "/opt/hook", "--memlock", "4Gi"}, "/opt/hook rdma-hook --memlock 4Gi" + last},
 	} {
 		r := generate(test.args...)
 		r.expect(t, exitOK, "")
@@ -230,7 +233,7 @@ func TestGenerateHookReplaceable(t *testing.T) {
 			}
 			for _, further := range [][]string{nil, {"--hook-path", "/usr/bin/rdma-hook"}} {
 				r := cdigen(t, append(args, further...)...)
-				r.expect(t, exitUsage, `"/usr/bin/rdma-hook": others than root can replace it, and it would run as root: `)
+				r.expect(t, exitHook, `"/usr/bin/rdma-hook": others than root can replace it, and it would run as root: `)
 				if r.stdout != "" || !strings.Contains(r.stderr, "chown") && !strings.Contains(r.stderr, "chmod") {
 					t.Errorf("standard output %q, standard error %q; want no spec, and the remedy", r.stdout, r.stderr)
 				}
@@ -262,7 +265,7 @@ func TestHostRootLinks(t *testing.T) {
 	}{
 		{nil, exitOK, ""},
 		{[]string{"--mount", "/etc/topo.xml", "--nccl-topology", "/etc/topo.xml", "--mount", "/opt/up"}, exitOK, ""},
-		{[]string{"--hook-path", "/usr/bin/outside"}, exitUsage, "/usr/bin/outside: no such file or directory"},
+		{[]string{"--hook-path", "/usr/bin/outside"}, exitHook, "/usr/bin/outside: no such file or directory"},
 		{[]string{"--mount", "/etc/passwd.xml"}, exitUsage, "/etc/passwd.xml: no such file or directory; every container " +
 			"start would fail"},
 	} {
@@ -285,9 +288,9 @@ func TestGenerateLimits(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--config", config}, "rdma-hook --memlock unlimited --limit mlx5_bond_0:handles=8"},
+		{[]string{"--config", config}, "rdma-hook --memlock unlimited" + last + " --limit mlx5_bond_0:handles=8"},
 		{[]string{"--config", config, "--limit", "objects=100,handles=4"},
-			"rdma-hook --memlock unlimited --limit mlx5_bond_0:handles=4,objects=100"},
+			"rdma-hook --memlock unlimited" + last + " --limit mlx5_bond_0:handles=4,objects=100"},
 	} {
 		r := generate(test.args...)
 		r.expect(t, exitOK, "")

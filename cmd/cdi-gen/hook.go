@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +13,15 @@ import (
 )
 
 const defaultHookPath = "/usr/bin/rdma-hook"
+
+// lastReport is where the hook writes its result. doctor finds the path in the spec.
+const lastReport = "/run/rdma.dev/last-container.json"
+
+// The values of --on-denied. A warning is what doctor says of the last container.
+const (
+	onDeniedWarn = "warn"
+	onDeniedFail = "fail"
+)
 
 // hook returns the hook for the spec, nil with --no-hook. A missing hook must be an error here, because every container
 // start would fail.
@@ -26,7 +36,11 @@ func (r *recipe) hook() (*cdi.Hook, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &cdi.Hook{Path: path, Args: []string{"--memlock", r.memlock}}, nil
+	args := []string{"--memlock", r.memlock, "--last-report", lastReport}
+	if r.onDenied == onDeniedFail {
+		args = append(args, "--on-denied", string(hook.Fail))
+	}
+	return &cdi.Hook{Path: path, Args: args}, nil
 }
 
 // limits returns the limits of a container on each HCA.
@@ -60,9 +74,8 @@ func (r *recipe) findHook() (string, error) {
 		}
 		errs = append(errs, r.host.below(err))
 	}
-	return "", usagef("find the hook that raises the locked memory limit: %w; install rdma-hook, name it with "+
-		"--hook-path, "+
-		"or do without it with --no-hook", errors.Join(errs...))
+	return "", coded{exitHook, fmt.Errorf("find the hook that raises the locked memory limit: %w; install rdma-hook, "+
+		"name it with --hook-path, or do without it with --no-hook", errors.Join(errs...))}
 }
 
 // checkHook rejects a hook that a runtime cannot run. As root it also rejects a hook that a user can replace, because

@@ -27,8 +27,7 @@ type hostFlags struct {
 
 func (h *hostFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&h.root, "host-root", "/", "`DIR` that holds the host's sys and dev")
-	f.StringSliceVar(&h.only, "device", nil, "only these devices: `PATTERN` of any of their names, or of the PCI "+
-		"address, with * and ? (repeatable)")
+	f.StringSliceVar(&h.only, "device", nil, "only the devices of this `PATTERN` of names (repeatable)")
 	f.StringSliceVar(&h.exclude, "exclude", nil, "all but the devices of this `PATTERN` (repeatable)")
 }
 

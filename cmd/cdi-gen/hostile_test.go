@@ -99,7 +99,9 @@ func TestHostileNames(t *testing.T) {
 		{"topology", "-o", "svg"}, {"topology", "-o", "json"},
 		{"topology", "-o", "yaml"}, {"doctor"}, {"doctor", "-o", "json"}, {"doctor", "-o", "yaml"}, {"generate", "--no-hook"},
 		{"generate", "--no-hook", "--check", "--output", file}, {"userspace"}, {"userspace", "-o", "json"},
-		{"validate", file, filepath.Dir(file)},
+		{"validate", file, filepath.Dir(file)}, {"devices"}, {"devices", "-o", "json"}, {"devices", "-o", "yaml"},
+		{"devices", "-o", "name"}, {"args", "--for", "enroot", "*"}, {"args", "--for", "apptainer", hostileIBDev},
+		{"apply", file, "--device", hostileIBDev}, {"configure", hostileIBDev}, {"report", "--output", file + "/x"},
 		{"list", "--exclude", hostileIBDev}, {"list", "-o", hostileIBDev}, {hostileIBDev}, {"generate", "--config", file},
 	} {
 		if args[0] != "validate" && args[0] != hostileIBDev {

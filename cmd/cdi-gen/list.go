@@ -23,8 +23,7 @@ func newList() *cobra.Command {
 		Use:   "list",
 		Short: "Show the RDMA devices of this host",
 		Long: `Show the RDMA devices of this host, those included that no container can be given.
--o name prints the names that podman, docker and nerdctl take with --device.
-` + exitCodesHelp,
+-o name prints the names that podman, docker and nerdctl take with --device.`,
 		Example: `  cdi-gen list
   cdi-gen list -o name
   cdi-gen list -o json | jq '.hcas[] | select(.protocol == "roce") | .ibdev'`,

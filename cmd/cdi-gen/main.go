@@ -39,24 +39,34 @@ const (
 
 	exitWarnings = 10
 	exitErrors   = 11
+	exitRefused  = 12
+
+	exitUnresolved = 13
+	exitHook       = 14
 )
 
 var exitCodes = exitcode.List{
-	exitOK:        "done",
-	exitIO:        "something could not be read or written",
-	exitUsage:     "bad flags or arguments",
-	exitNothing:   "the host has no RDMA device that a container can be given",
-	exitPartial:   "done, but some devices were left out (the reasons are on standard error)",
-	exitExclusive: "the host is in exclusive network namespace mode",
-	exitInvalid:   "validate: a file is not a valid CDI spec",
-	exitDrift:     "generate --check: the file does not fit the host",
-	exitMisfit:    "userspace --image: the image does not fit the host's libraries",
-	exitNotChosen: "the host has RDMA devices, but the flags choose none, or give them no name: an existing spec stays",
-	exitWarnings:  "doctor: there are warnings",
-	exitErrors:    "doctor: there are errors",
+	exitOK:         "done",
+	exitIO:         "something could not be read or written",
+	exitUsage:      "bad flags or arguments",
+	exitNothing:    "the host has no RDMA device that a container can be given",
+	exitPartial:    "done, but some devices were left out (the reasons are on standard error)",
+	exitExclusive:  "the host is in exclusive network namespace mode",
+	exitInvalid:    "validate, devices: a runtime refuses a CDI spec, or a device that two files define",
+	exitDrift:      "generate --check: the file does not fit the host",
+	exitMisfit:     "userspace --image: the image does not fit the host's libraries",
+	exitNotChosen:  "the flags choose none of the host's RDMA devices, or give them no name: an existing spec stays",
+	exitWarnings:   "doctor: there are warnings",
+	exitErrors:     "doctor: there are errors",
+	exitRefused:    "configure: the runtime has no CDI, or its configuration cannot be edited safely",
+	exitUnresolved: "apply: a device is in no CDI spec that a runtime would load",
+	exitHook:       "generate, watch: the hook is missing, or a runtime must not run it",
 }
 
-var exitCodesHelp = "\n" + exitCodes.Help()
+// newExitCodes is a topic of help: a command without a function.
+func newExitCodes() *cobra.Command {
+	return &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodes.Help()}
+}
 
 // coded is an error with an exit code.
 type coded struct {
@@ -66,6 +76,9 @@ type coded struct {
 
 func (c coded) Error() string { return c.err.Error() }
 func (c coded) Unwrap() error { return c.err }
+
+// errSaid is an error that the output has said already.
+var errSaid = errors.New("the output says what is wrong")
 
 func usagef(format string, args ...any) error {
 	return coded{exitUsage, fmt.Errorf(format, args...)}
@@ -95,7 +108,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if errors.Is(err, cdi.ErrNoDevices) {
 		err = fmt.Errorf("%w; cdi-gen doctor says what is missing", err)
 	}
-	fmt.Fprintf(stderr, "cdi-gen: %v\n", err)
+	if !errors.Is(err, errSaid) {
+		fmt.Fprintf(stderr, "cdi-gen: %v\n", err)
+	}
 	if c, ok := errors.AsType[coded](err); ok {
 		return c.code
 	}
@@ -112,11 +127,12 @@ gets one by name, with exactly its /dev/infiniband nodes and with locked memory
 that works without capabilities:
 
   cdi-gen generate --output /etc/cdi
-  podman run --device rdma.dev/hca=mlx5_0 IMAGE
-` + exitCodesHelp,
+  podman run --device rdma.dev/hca=mlx5_0 IMAGE`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noArgs,
+
+		SuggestionsMinimumDistance: 2,
 	}
 	// Cobra's own flag must not be used: it needs text/template, and the linker would then keep every method.
 	wanted := root.Flags().Bool("version", false, "print the version")
@@ -128,10 +144,11 @@ that works without capabilities:
 		return cmd.Help()
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%w; see %s --help", err, cmd.CommandPath())
+		return usagef("%w%s; see %s --help", err, suggestFlag(cmd, err), cmd.CommandPath())
 	})
-	root.AddCommand(newGenerate(), newWatch(), newList(), newValidate(), newRemove(), newUserspace(), newTopology(),
-		newDoctor(), newVersion())
+	root.AddCommand(newGenerate(), newWatch(), newList(), newDevices(), newValidate(), newRemove(),
+		newUserspace(), newTopology(), newDoctor(), newReport(), newConfigure(), newApply(), newArgs(), newVersion(),
+		newExitCodes())
 	refuseEmpty(root)
 	return root
 }

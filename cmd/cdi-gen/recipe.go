@@ -30,6 +30,7 @@ type recipe struct {
 	hookPath       string
 	memlock        string
 	limit          string
+	onDenied       string
 	config         string
 	env            []string
 	mounts         []string
@@ -48,28 +49,22 @@ func (r *recipe) register(f *pflag.FlagSet) {
 	f.StringVar(&r.config, "config", "", "YAML `FILE` of kind HostConfig; flags win over it")
 	f.StringVar(&r.kind, "kind", cdi.KindHCA, "CDI kind of the devices, `VENDOR/CLASS`")
 	f.StringSliceVar(&r.names, "names", words(cdi.DefaultNames),
-		"how devices are named, a `LIST` of ibdev, pci, guid, netdev")
+		"`LIST` of names: ibdev, pci, guid, netdev")
 	f.StringSliceVar(&r.nodes, "nodes", words(cdi.DefaultNodes),
-		"nodes to give, a `LIST` of verbs, cm, and as devices of their own (mlx5_0-mad, mlx5_0-sm) mad and sm, which can "+
-			"reconfigure the fabric")
+		"nodes to give, a `LIST` of verbs, cm, mad, sm")
 	f.BoolVar(&r.noAll, "no-all", false, "leave out the device that stands for all")
 	f.BoolVar(&r.noHook, "no-hook", false, "leave out the hook that raises the locked memory limit")
-	f.StringVar(&r.hookPath, "hook-path", "", "`PATH` of the hook program on the host (default rdma-hook beside this "+
-		"program, else "+defaultHookPath+")")
-	f.StringVar(&r.memlock, "memlock", "unlimited", "soft locked memory limit to raise containers to, no bound: "+
-		"unlimited, or a `SIZE` such as 4Gi")
-	f.StringVar(&r.limit, "limit", "", "what a container may use of each HCA: `handles=N,objects=M`, open contexts and "+
-		"verbs objects")
-	f.StringArrayVar(&r.env, "env", nil, "`NAME=VALUE` for every container with a device (repeatable)")
-	f.StringArrayVar(&r.mounts, "mount", nil, "`HOST[:CONTAINER]` to mount read-only into every container with a "+
-		"device (repeatable)")
-	f.StringVar(&r.ncclTopology, "nccl-topology", "", "topology `FILE` for NCCL: mounted, and named by NCCL_TOPO_FILE")
-	f.StringVar(&r.userspace, "userspace", hostconfig.UserspaceImage, "whose RDMA libraries containers use, `image|host`")
-	f.StringVar(&r.target, "target", "", "check that this `RUNTIME` loads the spec, e.g. podman-4.3, containerd-1.7, "+
-		"docker-28, crio-1.31")
+	f.StringVar(&r.hookPath, "hook-path", "", "`PATH` of the hook on the host (default: search for it)")
+	f.StringVar(&r.memlock, "memlock", "unlimited", "soft limit of locked memory, a `SIZE`")
+	f.StringVar(&r.limit, "limit", "", "what a container may use of each HCA, `handles=N,objects=M`")
+	f.StringVar(&r.onDenied, "on-denied", onDeniedWarn, "what to do if a limit cannot be set: `warn|fail`")
+	f.StringArrayVar(&r.env, "env", nil, "`NAME=VALUE` for every container (repeatable)")
+	f.StringArrayVar(&r.mounts, "mount", nil, "`HOST[:CONTAINER]` to mount read-only (repeatable)")
+	f.StringVar(&r.ncclTopology, "nccl-topology", "", "topology `FILE` for NCCL, which NCCL_TOPO_FILE names")
+	f.StringVar(&r.userspace, "userspace", hostconfig.UserspaceImage, "whose RDMA libraries to use, `image|host`")
+	f.StringVar(&r.target, "target", "", "check that a `RUNTIME` loads the spec, such as podman-4.3")
 	f.BoolVar(&r.allowExclusive, "allow-exclusive-netns", false,
-		"write the spec although RDMA devices are bound to network namespaces (only containers in the host's network can "+
-			"use them)")
+		"write the spec although only the host's network can use it")
 }
 
 // warn prints each warning only once, even if the spec is made repeatedly.
@@ -94,8 +89,11 @@ func words[S ~string](values []S) []string {
 // precedence.
 func (r *recipe) resolve(cmd *cobra.Command) error {
 	set := cmd.Flags().Changed
-	if r.noHook && (set("memlock") || set("hook-path")) {
-		return usagef("--no-hook leaves out the hook that --memlock and --hook-path are for")
+	if r.noHook && (set("memlock") || set("hook-path") || set("on-denied")) {
+		return usagef("--no-hook leaves out the hook that --memlock, --hook-path and --on-denied are for")
+	}
+	if r.onDenied != onDeniedWarn && r.onDenied != onDeniedFail {
+		return usagef("--on-denied %q: want warn or fail", r.onDenied)
 	}
 	if err := r.mergeConfig(set); err != nil {
 		return err

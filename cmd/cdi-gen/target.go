@@ -20,8 +20,8 @@ type outputFlags struct {
 
 func (o *outputFlags) register(f *pflag.FlagSet) {
 	f.StringVarP(&o.output, "output", "o", "",
-		"`DIR|FILE` to write: a file ends in .json or .yaml (default standard output, as with -)")
-	f.StringVar(&o.format, "format", "", "`FORMAT`: json or yaml (default by the ending of --output, else yaml)")
+		"`DIR|FILE` to write, .json or .yaml (default -, stdout)")
+	f.StringVar(&o.format, "format", "", "`FORMAT`: json or yaml (default by --output, else yaml)")
 }
 
 // toStdout reports whether the spec is printed.

@@ -32,8 +32,7 @@ host, and their distances in the words of nvidia-smi topo -m:
   ?     two host bridges whose NUMA nodes are not known: NODE or SYS
 
 Without --output it shows the tree and then the matrix. VFs and SFs are counted at
-their PF, which is where they sit.
-` + exitCodesHelp,
+their PF, which is where they sit.`,
 		Example: `  cdi-gen topology
   cdi-gen topology -o svg > topology.svg
   cdi-gen topology -o json | jq -r '.devices[] | "\(.name) \(.numaNode)"'`,

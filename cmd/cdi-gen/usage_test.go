@@ -25,7 +25,7 @@ func TestBadUsage(t *testing.T) {
 	for _, test := range []struct{ args, says string }{
 		{"generate --bogus", "unknown flag: --bogus; see cdi-gen generate --help"},
 		{"generate mlx5_0", `unknown argument "mlx5_0"; see cdi-gen generate --help`},
-		{"genrate", `unknown argument "genrate"; see cdi-gen --help`},
+		{"genrate", `unknown argument "genrate", did you mean generate?; see cdi-gen --help`},
 		{"--bogus", "unknown flag: --bogus; see cdi-gen --help"},
 		{"generate --format", "flag needs an argument: --format"},
 		{"generate --no-all=maybe", `invalid argument "maybe"`},
@@ -48,13 +48,10 @@ func TestBadUsage(t *testing.T) {
 		{"generate --memlock 0", `--memlock: parse size "0"`},
 		{"generate --memlock 4GiB", `--memlock: parse size "4GiB"`},
 		{"generate --memlock -1", `--memlock: parse size "-1"`},
-		{"generate", "no such file or directory; install rdma-hook, name it with --hook-path, " +
-			"or do without it with --no-hook"},
-		{"generate --hook-path /opt/absent", root + "/opt/absent: no such file or directory"},
-		{"generate --hook-path /opt/text", root + "/opt/text: permission denied"},
-		{"generate --hook-path /opt/dir", root + "/opt/dir: permission denied"},
 		{"generate --hook-path opt/text", `--hook-path "opt/text": want an absolute path on the host`},
-		{"generate --no-hook --memlock 4Gi", "--no-hook leaves out the hook that --memlock and --hook-path are for"},
+		{"generate --no-hook --memlock 4Gi",
+			"--no-hook leaves out the hook that --memlock, --hook-path and --on-denied are for"},
+		{"generate --on-denied clamp", `--on-denied "clamp": want warn or fail`},
 		{"generate --no-hook --hook-path /x", "--no-hook leaves out the hook"},
 		{"list --output xml", `--output "xml": want table, json, yaml or name`},
 		{"list --kind hca", `--kind "hca": want vendor/class`},
@@ -78,6 +75,23 @@ func TestBadUsage(t *testing.T) {
 		if r.stdout != "" || strings.Count(strings.TrimSpace(r.stderr), "\n") > 1 {
 			t.Errorf("%s: standard output %q, standard error %q; want a message and no more", test.args, r.stdout, r.stderr)
 		}
+	}
+}
+
+// TestMissingHook: a hook that a runtime cannot run is no bad flag, and has a code of its own.
+func TestMissingHook(t *testing.T) {
+	root := host(t, "roce-lag")
+	put(t, filepath.Join(root, "opt/text"), "", 0o644)
+	if err := os.MkdirAll(filepath.Join(root, "opt/dir"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for args, says := range map[string]string{
+		"":                        "no such file or directory; install rdma-hook, name it with --hook-path, or do without it",
+		"--hook-path /opt/absent": root + "/opt/absent: no such file or directory",
+		"--hook-path /opt/text":   root + "/opt/text: permission denied",
+		"--hook-path /opt/dir":    root + "/opt/dir: permission denied",
+	} {
+		cdigen(t, append([]string{"generate", "--host-root", root}, strings.Fields(args)...)...).expect(t, exitHook, says)
 	}
 }
 
@@ -124,7 +138,8 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("the pipe is full"
 func TestHelp(t *testing.T) {
 	for args, says := range map[string]string{
 		"":                "podman run --device rdma.dev/hca=mlx5_0 IMAGE",
-		"--help":          "Exit codes:",
+		"--help":          "cdi-gen exit-codes",
+		"help exit-codes": "Exit codes:",
 		"generate --help": "--allow-exclusive-netns",
 		"list --help":     "cdi-gen list -o name",
 		"validate --help": "cdi-gen validate /etc/cdi /var/run/cdi",

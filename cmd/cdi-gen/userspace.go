@@ -30,8 +30,7 @@ func newUserspace() *cobra.Command {
 		Long: `Show what generate --userspace host mounts into containers: the host's RDMA
 libraries, the providers of its HCAs, and the names of these. With --image it also
 shows what in an unpacked image does not fit: another or an older C library, another
-architecture, or libraries of the image that are found first.
-` + exitCodesHelp,
+architecture, or libraries of the image that are found first.`,
 		Example: `  cdi-gen userspace
   cdi-gen userspace --image "$(podman image mount IMAGE)"`,
 		Args: noArgs,

@@ -21,8 +21,7 @@ func newValidate() *cobra.Command {
 		Long: `Check CDI spec files with the CDI library that runtimes use. For an invalid file a
 runtime reports only that a device is unresolvable; validate reports why. It also
 reports devices that two files of one directory define, because runtimes refuse them.
-A directory means all files in it that end in .json, .yaml or .yml.
-` + exitCodesHelp,
+A directory means all files in it that end in .json, .yaml or .yml.`,
 		Example: "  cdi-gen validate /etc/cdi /var/run/cdi",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {

@@ -17,8 +17,7 @@ func newRemove() *cobra.Command {
 		Use:   "remove",
 		Short: "Remove the spec that generate wrote",
 		Long: `Remove the spec that generate --output wrote, and no other file. Running containers
-keep their devices; new ones can no longer ask for them.
-` + exitCodesHelp,
+keep their devices; new ones can no longer ask for them.`,
 		Example: "  cdi-gen remove --output /etc/cdi",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

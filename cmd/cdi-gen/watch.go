@@ -30,12 +30,8 @@ func newWatch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch",
 		Short: "Keep the CDI spec right while devices come and go",
-		Long: `Write the spec as generate --output does, and again each time the kernel reports that
-RDMA devices were added or removed, until a signal ends the program. It removes the
-spec while there is no device, and writes only changes. The devices of --device and
---exclude may be absent. After an error it retries with the next event, at the latest
-after a minute.
-` + exitCodesHelp,
+		Long: `Write the spec as generate --output does, and again each time that RDMA devices come or go.
+watch removes the spec while there is no device. A signal ends it.`,
 		Example: "  cdi-gen watch --output /var/run/cdi",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -54,9 +50,9 @@ after a minute.
 	return cmd
 }
 
-// runWatch writes the spec at each signal until the context ends. A usage error of the first write ends it. Later usage
-// errors are retried, because the file of a flag may be missing for a moment. When runWatch returns, its goroutines
-// have ended.
+// runWatch writes the spec at each signal until the context ends. A usage error, or a missing hook, at the first write
+// ends it. Later such errors are retried, because the file of a flag may be missing for a moment. When runWatch returns,
+// its goroutines have ended.
 func runWatch(cmd *cobra.Command, r *recipe, out *outputFlags) error {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	failures := make(chan error)
@@ -77,7 +73,7 @@ func runWatch(cmd *cobra.Command, r *recipe, out *outputFlags) error {
 	last := ""
 	for first := true; ; first = false {
 		err := generate(cmd, r, out, false)
-		if c, ok := errors.AsType[coded](err); ok && c.code == exitUsage && first {
+		if c, ok := errors.AsType[coded](err); ok && (c.code == exitUsage || c.code == exitHook) && first {
 			return err
 		}
 		// Print the same error once, not with each event.

@@ -39,9 +39,14 @@ type Options struct {
 	Existing bool
 	// Own replaces also a file with equal content and mode that belongs to another user.
 	Own bool
+	// Owner, if set, is the owner of the file. Only root may give a file to another user.
+	Owner *Owner
 	// Check, if set, must allow the replacement of the present file. If it returns an error, Write keeps that file.
 	Check Check
 }
+
+// Owner is a user and a group.
+type Owner struct{ UID, GID int }
 
 // Write replaces the file at path with data. It is idempotent, and reports whether it wrote: it does not touch a file
 // with equal content and mode. After an error the old file is unchanged, and no temporary file remains.
@@ -121,6 +126,11 @@ func uninterrupted(call func() (int, error)) (int, error) {
 func fill(f *os.File, data []byte, opt Options) error {
 	if _, err := f.Write(data); err != nil {
 		return err
+	}
+	if opt.Owner != nil {
+		if err := f.Chown(opt.Owner.UID, opt.Owner.GID); err != nil {
+			return err
+		}
 	}
 	if err := f.Chmod(opt.Mode); err != nil {
 		return err

@@ -97,18 +97,11 @@ var cdiOff = map[string]struct {
 	runtimes.Containerd: {
 		"containerd 1.7 ignores CDI unless enable_cdi is true: a container starts without the " +
 			"devices that it requested, and no error says so",
-		[]string{
-			`grep -n -e enable_cdi -e 'io.containerd.grpc.v1.cri"\]' ` + containerdConfig +
-				" # below that section: enable_cdi = true",
-			"systemctl restart containerd",
-		},
+		[]string{"cdi-gen configure containerd", "systemctl restart containerd"},
 	},
 	runtimes.Docker: {
 		"before 28.2 the feature cdi is off by default: --device vendor/class=name fails",
-		[]string{
-			`grep -n features ` + dockerConfig + ` # add: "features": {"cdi": true}`,
-			"systemctl restart docker",
-		},
+		[]string{"cdi-gen configure docker", "systemctl restart docker"},
 	},
 }
 
@@ -150,20 +143,15 @@ func (f *facts) installed(runtime string) bool {
 	return slices.ContainsFunc(f.engines, func(e engine) bool { return e.runtime == runtime })
 }
 
-// versionPattern matches a version in the output of --version:
-// "podman version 4.3.1", "containerd github.com/containerd/containerd/v2 v2.0.0 a1b2",
-// "Docker version 28.0.1, build 068a01e", "crio version 1.31.0".
-var versionPattern = regexp.MustCompile(`\bv?(\d+\.\d+(?:\.\d+)*)`)
-
 func newEngine(runtime, output string) engine {
 	e := engine{runtime: runtime, version: firstLine(output)}
-	m := versionPattern.FindStringSubmatch(e.version)
-	if m == nil {
+	version := runtimes.VersionOf(output)
+	if version == "" {
 		e.unknown = errors.New("its version cannot be read")
 		return e
 	}
-	e.version = m[1]
-	e.target, e.unknown = runtimes.Lookup(runtime + "-" + m[1])
+	e.version = version
+	e.target, e.unknown = runtimes.Detect(runtime, output)
 	return e
 }
 

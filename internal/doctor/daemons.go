@@ -169,22 +169,35 @@ const maxReport = 64 << 10
 // lastReport returns the newest report of the specs' hooks about a limit, nil if there is none.
 func (f *facts) lastReport() *hook.Report {
 	var last *hook.Report
+	for _, name := range f.reportFiles() {
+		info, err := hostfs.Stat(f.Root, name)
+		if err != nil || !info.Mode().IsRegular() || info.Size() > maxReport {
+			continue // the driver has removed it, or it is not a report
+		}
+		var r hook.Report
+		text, _ := f.optional(name)
+		if json.Unmarshal([]byte(text), &r) == nil && r.Want != nil && (last == nil || r.Time.After(last.Time)) {
+			last = &r
+		}
+	}
+	return last
+}
+
+// reportFiles lists the files to which the specs' hooks write reports. It leaves out temporary files.
+func (f *facts) reportFiles() []string {
+	var files []string
 	for _, o := range f.hookOptions() {
+		if o.Last != "" {
+			files = append(files, o.Last)
+		}
 		if o.Report == "" {
 			continue
 		}
 		for _, e := range f.list(o.Report) {
-			name := path.Join(o.Report, e.Name())
-			info, err := hostfs.Stat(f.Root, name)
-			if path.Ext(name) != ".json" || err != nil || !info.Mode().IsRegular() || info.Size() > maxReport {
-				continue // a temporary file, or the driver has removed it, or it is not a report
-			}
-			var r hook.Report
-			text, _ := f.optional(name)
-			if json.Unmarshal([]byte(text), &r) == nil && r.Want != nil && (last == nil || r.Time.After(last.Time)) {
-				last = &r
+			if path.Ext(e.Name()) == ".json" {
+				files = append(files, path.Join(o.Report, e.Name()))
 			}
 		}
 	}
-	return last
+	return unique(files)
 }

@@ -54,7 +54,11 @@ func Diagnose(ctx context.Context, h *Host) (*Report, error) {
 		all = append(all, out...)
 	}
 	slices.SortFunc(f.unseen, func(a, b Unseen) int { return strings.Compare(a.What, b.What) })
-	return newReport(all, slices.Compact(f.unseen)), ctx.Err()
+	r := newReport(all, slices.Compact(f.unseen))
+	for _, e := range f.engines {
+		r.Runtimes = append(r.Runtimes, e.runtime+" "+e.version)
+	}
+	return r, ctx.Err()
 }
 
 // findings is a list of findings.

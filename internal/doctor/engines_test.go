@@ -90,7 +90,7 @@ var engineFaults = []fault{
 	{
 		name:  "Docker 28.0 as it comes",
 		plant: func(f *fake) { f.output["dockerd"] = "Docker version 28.0.1, build 068a01e\n" },
-		id:    "runtime-cdi-off", severity: Warning, title: "docker 28.0.1", fix: "daemon.json",
+		id:    "runtime-cdi-off", severity: Warning, title: "docker 28.0.1", fix: "cdi-gen configure docker",
 	},
 	{
 		name: "Docker 28.0 configured",

@@ -64,6 +64,9 @@ type Report struct {
 	// Findings are sorted by severity, worst first, then by the order of the catalogue.
 	Findings []Finding `json:"findings"`
 	Unseen   []Unseen  `json:"unseen,omitempty"`
+
+	// Runtimes are the installed container runtimes with their versions. Tables and JSON leave them out.
+	Runtimes []string `json:"-"`
 }
 
 // Worst returns the severity of the worst finding, OK if there is no finding.

@@ -25,6 +25,9 @@ var headings = map[Severity]string{Error: "ERRORS", Warning: "WARNINGS", Info: "
 // textWidth is the length at which lines are wrapped. Commands are never wrapped.
 const textWidth = 100
 
+// maxCommand is the length of a command that people read. One with the names of a thousand devices is for programs.
+const maxCommand = 500
+
 // WriteText writes the report for people. The summary comes last, because a terminal shows the end of a text.
 func (r *Report) WriteText(w io.Writer, colour bool) error {
 	t := text{colour: colour}
@@ -67,6 +70,10 @@ func (t *text) finding(f Finding) {
 	}
 	label := "    fix: "
 	for command := range strings.Lines(f.Fix) {
+		if len(command) > maxCommand {
+			command = fmt.Sprintf("(%d characters) cdi-gen doctor -o json | jq -r '.findings[] | select(.id == %q) | .fix'",
+				len(command), f.ID)
+		}
 		t.line(label + strings.TrimSpace(command))
 		label = "         "
 	}

@@ -115,3 +115,17 @@ func TestDocs(t *testing.T) {
 		t.Errorf("%d different findings among the %d of the catalogue", got, len(inCatalog))
 	}
 }
+
+// TestLongFix: a command with a thousand names does not fill the screen. Programs have it whole.
+func TestLongFix(t *testing.T) {
+	r := &Report{Findings: []Finding{{ID: "node-stale", Severity: Error, Title: "x",
+		Fix: "rm" + strings.Repeat(" /dev/infiniband/uverbs0", 3000) + "\nsystemctl restart x"}}}
+	var out strings.Builder
+	if err := r.WriteText(&out, false); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); len(text) > 400 || !strings.Contains(text, "systemctl restart x") ||
+		!strings.Contains(text, `cdi-gen doctor -o json | jq -r '.findings[] | select(.id == "node-stale") | .fix'`) {
+		t.Errorf("the text is %s", text)
+	}
+}

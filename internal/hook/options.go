@@ -44,6 +44,8 @@ OCI state of the container to its standard input.
                                 prints a warning
   --report DIR                  write the result to DIR/<container ID>.json, or with
                                 limits DIR/<container ID>.<first IBDEV>.json
+  --last-report FILE            write the result to FILE, in place of that of an earlier
+                                container; the hook makes the directory of FILE
   --claim UID                   the claim of the container's devices, for the report,
                                 which is then named <container ID>.UID...
   --timeout DURATION            give up after this time (default 2s)
@@ -62,6 +64,7 @@ type Options struct {
 	Nodes    []NodeOwner
 	OnDenied OnDenied
 	Report   string
+	Last     string
 	Claim    string
 	Timeout  time.Duration
 	Version  bool
@@ -100,7 +103,8 @@ func ParseOptions(args []string) (o Options, warnings []string, err error) {
 
 // valueFlags are the flags that take a value.
 var valueFlags = []string{
-	"--memlock", "--limit", "--present", "--node", "--interface", "--on-denied", "--report", "--claim", "--timeout",
+	"--memlock", "--limit", "--present", "--node", "--interface", "--on-denied", "--report", "--last-report",
+	"--claim", "--timeout",
 }
 
 func (o *Options) set(name, value string) (err error) {
@@ -124,6 +128,11 @@ func (o *Options) set(name, value string) (err error) {
 		o.Report = value
 		if !strings.HasPrefix(value, "/") {
 			err = fmt.Errorf("%q is not an absolute path of a directory", value)
+		}
+	case "--last-report":
+		o.Last = value
+		if !strings.HasPrefix(value, "/") {
+			err = fmt.Errorf("%q is not an absolute path of a file", value)
 		}
 	case "--claim":
 		o.Claim = value

@@ -79,8 +79,21 @@ func WriteReport(dir string, r Report) error {
 	if err := checkName(r.ID, name); err != nil {
 		return wrap("write report to "+strconv.Quote(dir), err)
 	}
-	path := dir + "/" + name + ".json"
-	temp := dir + "/." + name + "." + strconv.Itoa(os.Getpid()) + ".tmp"
+	return replaceReport(dir+"/"+name+".json", dir+"/."+name+"."+strconv.Itoa(os.Getpid())+".tmp", r)
+}
+
+// WriteLastReport writes a report in place of the one of an earlier container. It makes the directory of the file,
+// whose parent must exist. One file needs nobody who removes old reports.
+func WriteLastReport(path string, r Report) error {
+	dir, base := path[:strings.LastIndexByte(path, '/')], path[strings.LastIndexByte(path, '/')+1:]
+	if err := unix.Mkdir(dir, 0o755); err != nil && err != unix.EEXIST {
+		return wrap("make the directory "+strconv.Quote(dir)+" of the report", err)
+	}
+	return replaceReport(path, dir+"/."+base+"."+strconv.Itoa(os.Getpid())+".tmp", r)
+}
+
+// replaceReport writes a report whole: a reader sees the old file or the new one.
+func replaceReport(path, temp string, r Report) error {
 	data, err := json.Marshal(r)
 	if err == nil {
 		err = writeFile(temp, append(data, '\n'))

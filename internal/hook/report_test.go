@@ -138,3 +138,27 @@ func TestWriteReportErrors(t *testing.T) {
 		t.Errorf("full disk: %v", err)
 	}
 }
+
+// TestWriteLastReport: the hook makes the directory, and a later report takes the place of the one before.
+func TestWriteLastReport(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "rdma.dev")
+	file := filepath.Join(dir, "last.json")
+	for _, id := range []string{"one", "two"} {
+		if err := WriteLastReport(file, Report{ReportVersion: 1, ID: id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(text), `"id":"two"`) {
+		t.Errorf("the report is %s, %v", text, err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("entries %v, %v", entries, err)
+	}
+	if err := WriteLastReport(filepath.Join(dir, "absent/x/last.json"), Report{}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("error %v", err)
+	}
+	if _, _, err := ParseOptions([]string{"--last-report", "last.json"}); err == nil {
+		t.Error("a relative path is accepted")
+	}
+}

@@ -109,8 +109,11 @@ func act(opts Options, st State, warnings []string, version string, deadline tim
 		report.Outcome, report.Message = Skipped, "nothing to do: "+reason
 	}
 	report.print(opts, std.Stderr)
-	if opts.Report != "" {
-		if err := reportBy(deadline, opts.Report, report); err != nil {
+	for path, write := range map[string]func(string, Report) error{opts.Report: WriteReport, opts.Last: WriteLastReport} {
+		if path == "" {
+			continue
+		}
+		if err := reportBy(deadline, path, report, write); err != nil {
 			printLines(std.Stderr, err.Error()+"; the container is not affected")
 		}
 	}
@@ -235,13 +238,13 @@ func setLimitsBy(deadline time.Time, f Files, pid int, opts Options) ([]LimitRes
 		func(DeviceLimit) (LimitResult, error) { return LimitResult{}, os.ErrDeadlineExceeded })
 }
 
-// reportBy writes the report before the deadline. The directory may be on a file system that hangs.
-func reportBy(deadline time.Time, dir string, r Report) error {
+// reportBy writes the report before the deadline. The path may be on a file system that hangs.
+func reportBy(deadline time.Time, path string, r Report, write func(string, Report) error) error {
 	var err error // not read after the deadline
-	if doBy(deadline, func() { err = WriteReport(dir, r) }) {
+	if doBy(deadline, func() { err = write(path, r) }) {
 		return err
 	}
-	return wrap("write report to "+strconv.Quote(dir), os.ErrDeadlineExceeded)
+	return wrap("write report to "+strconv.Quote(path), os.ErrDeadlineExceeded)
 }
 
 // printLines prints lines for people. Nothing may depend on them, because a runtime shows them only if the hook fails,

@@ -163,7 +163,7 @@ func TestReportIsBoundedInTime(t *testing.T) {
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := reportBy(time.Now().Add(30*time.Millisecond), dir, r)
+	err := reportBy(time.Now().Add(30*time.Millisecond), dir, r, WriteReport)
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("error %v, want a timeout", err)
 	}

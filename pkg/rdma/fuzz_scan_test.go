@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/capture/tree"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
-	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/tree"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 

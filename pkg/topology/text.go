@@ -93,31 +93,55 @@ func (t *Topology) WriteMatrix(w io.Writer) error {
 	return bw.Flush()
 }
 
-// write writes the table. The names determine the widths, because distances have at
-// most four characters.
+// tableWidth is the width of a table. The matrix of a host with 8 GPUs and 12 HCAs fits. A wider one is written in
+// parts.
+const tableWidth = 160
+
+// write writes the table, or several tables below each other if it is wide. Every table has some of the columns, and
+// the last one has the NUMA nodes.
 func (m *Matrix) write(w io.Writer, rows []*Device) {
 	first := 0
 	for _, name := range m.Rows {
 		first = max(first, len(quote.Terminal(name)))
 	}
-	line := func(name string, cells []string, numa string) {
-		fmt.Fprintf(w, "%-*s", first, quote.Terminal(name))
-		for i, c := range cells {
-			fmt.Fprintf(w, "  %-*s", max(4, len(quote.Terminal(m.Columns[i]))), quote.Terminal(c))
+	for from := 0; from < len(m.Columns); {
+		to, width := from, first+len("  NUMA")
+		for to < len(m.Columns) && (to == from || width+m.width(to) <= tableWidth) {
+			width += m.width(to)
+			to++
 		}
-		fmt.Fprintf(w, "  %s\n", numa)
+		if from > 0 {
+			fmt.Fprintln(w)
+		}
+		m.writePart(w, rows, first, from, to)
+		from = to
 	}
-	line("", m.Columns, "NUMA")
-	for i, row := range m.Cells {
-		cells := make([]string, len(row))
-		for j, d := range row {
-			cells[j] = string(d)
+}
+
+// width is the width of a column with the space before it. The names determine it, because distances have at most four
+// characters.
+func (m *Matrix) width(column int) int { return 2 + max(4, len(quote.Terminal(m.Columns[column]))) }
+
+// writePart writes the columns [from, to). first is the width of the names of the rows.
+func (m *Matrix) writePart(w io.Writer, rows []*Device, first, from, to int) {
+	line := func(name string, cell func(column int) string, numa string) {
+		text := fmt.Sprintf("%-*s", first, quote.Terminal(name))
+		for i := from; i < to; i++ {
+			text += fmt.Sprintf("  %-*s", m.width(i)-2, quote.Terminal(cell(i)))
 		}
+		if to < len(m.Columns) {
+			fmt.Fprintln(w, strings.TrimRight(text, " "))
+			return
+		}
+		fmt.Fprintf(w, "%s  %s\n", text, numa)
+	}
+	line("", func(i int) string { return m.Columns[i] }, "NUMA")
+	for i, row := range m.Cells {
 		numa := "?"
 		if n := rows[i].NUMANode; n != nil {
 			numa = strconv.Itoa(*n)
 		}
-		line(m.Rows[i], cells, numa)
+		line(m.Rows[i], func(j int) string { return string(row[j]) }, numa)
 	}
 }
 

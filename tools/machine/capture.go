@@ -6,11 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/capture"
-	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/tree"
+	"github.com/rdma-dev/dra-driver-rdma/internal/capture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/capture/tree"
 )
 
 // source is what capture and import have in common: whence a tree comes and where it goes.
@@ -19,6 +20,7 @@ type source struct {
 	name        string
 	description string
 	scrub       bool
+	text        string // the description, if the source has one
 }
 
 func (s *source) flags(cmd *cobra.Command) {
@@ -58,9 +60,9 @@ alone, and read the archive before you share it.`,
 func importCommand(dir *string) *cobra.Command {
 	s := &source{dir: dir}
 	cmd := &cobra.Command{
-		Use:   "import TAR --name NAME",
-		Short: "Make a machine of a tar of a sysfs",
-		Long: `Make a machine of a tar of a sysfs: sys/..., and beside it unreadable.txt, with a line "/sys/PATH: message" for each file
+		Use:   "import REPORT|TAR --name NAME",
+		Short: "Make a machine of a report of cdi-gen, or of a tar of a sysfs",
+		Long: `Make a machine of a report of cdi-gen (a name that ends in .gz), or of a tar of a sysfs: sys/..., and beside it unreadable.txt, with a line "/sys/PATH: message" for each file
 whose read failed, and dev-infiniband.txt, with the line "netns shared" or "netns exclusive" of "rdma system". Directories
 and links of /sys/bus that the tar lacks are added; links that lead out of it are dropped.`,
 		Args: cobra.ExactArgs(1),
@@ -70,6 +72,14 @@ and links of /sys/bus that the tar lacks are added; links that lead out of it ar
 				return fmt.Errorf("import machine %q: %w", s.name, err)
 			}
 			defer f.Close()
+			if strings.HasSuffix(args[0], ".gz") {
+				description, t, err := capture.ImportReport(f)
+				if err != nil {
+					return fmt.Errorf("import machine %q from %q: %w", s.name, args[0], err)
+				}
+				s.text = description
+				return s.store(cmd, t)
+			}
 			t, err := capture.Import(f)
 			if err != nil {
 				return fmt.Errorf("import machine %q from %q: %w", s.name, args[0], err)
@@ -121,6 +131,9 @@ func (s *source) describe() (string, error) {
 		return string(text), nil
 	}
 	old, err := os.ReadFile(filepath.Join(*s.dir, s.name+".txtar"))
+	if errors.Is(err, os.ErrNotExist) && s.text != "" {
+		return s.text, nil
+	}
 	if errors.Is(err, os.ErrNotExist) {
 		return "", fmt.Errorf("describe machine %q: a new machine needs --description FILE, which says what it is, and has the lines Source: and Peculiar:; %w", s.name, err)
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/capture/tree"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
-	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/tree"
 )
 
 // Host is the hardware of a node: a directory with sys and dev.

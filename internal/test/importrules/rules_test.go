@@ -134,7 +134,8 @@ var calls = []importrules.Calls{{
 	But: []string{
 		module + "/pkg/cdi", module + "/pkg/dra/claimstore", module + "/pkg/dra/attach", module + "/internal/atomicfile", module + "/internal/hook/...",
 		module + "/internal/test/fixture/...", module + "/internal/sockets", module + "/internal/deviceinfo",
-		module + "/internal/hostfs", // opens, for reading only
+		module + "/internal/hostfs",       // opens, for reading only
+		module + "/internal/capture/tree", // writes trees of sysfs below a directory of tests and tools
 		module + "/tools/...", module + "/test/...",
 	},
 	Names: []string{

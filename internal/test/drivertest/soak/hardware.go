@@ -12,9 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/capture/tree"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
-	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/tree"
 )
 
 // machine has nine HCAs, each the only function of its card.

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/aymanbagabas/go-udiff"
+	oci "github.com/opencontainers/runtime-spec/specs-go"
+	"github.com/spf13/cobra"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/bundle"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+)
+
+// applyFlags are the flags of apply.
+type applyFlags struct {
+	root    string
+	devices []string
+	dirs    []string
+	dryRun  bool
+}
+
+func newApply() *cobra.Command {
+	var a applyFlags
+	cmd := &cobra.Command{
+		Use:   "apply BUNDLE --device NAME",
+		Short: "Give devices to an OCI bundle, for runtimes that do not read CDI specs",
+		Long: `Change config.json of an OCI bundle, so that runc, crun and others give its container
+devices of this host's CDI specs, with their hooks. apply follows no symbolic link, and
+changes nothing on an error. A second apply changes nothing.`,
+		Example: `  cdi-gen apply /run/bundle --device mlx5_0
+  cdi-gen apply . --device rdma.dev/hca=mlx5_0 --dry-run`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 || args[0] == "" {
+				return usagef("name the directory of one bundle; see %s --help", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(a.devices) == 0 {
+				return usagef("name the devices with --device; cdi-gen devices -o name lists them")
+			}
+			err := a.run(cmd, args[0])
+			if errors.Is(err, cdi.ErrUnresolved) {
+				return coded{exitUnresolved, fmt.Errorf("%w; cdi-gen devices shows what the specs have", err)}
+			}
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&a.root, "host-root", "/", "`DIR` that holds the host's dev and etc")
+	f.StringSliceVar(&a.devices, "device", nil, "`NAME` of a device: mlx5_0, or VENDOR/CLASS=NAME (repeatable)")
+	f.StringSliceVar(&a.dirs, "spec-dir", []string{cdi.StaticDir, cdi.DynamicDir},
+		"`DIR` of specs, the last wins (repeatable)")
+	f.BoolVar(&a.dryRun, "dry-run", false, "print the change and write nothing")
+	return cmd
+}
+
+func (a *applyFlags) run(cmd *cobra.Command, dir string) error {
+	b, err := bundle.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	old, err := b.Read()
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(dir, bundle.Config)
+	var added string
+	text, err := bundle.Edit(old, func(spec *oci.Spec) error {
+		before := count(spec)
+		err := cdi.ReadRegistry(hostfs.DirFS(a.root), a.dirs...).Inject(spec, a.root, a.names()...)
+		after := count(spec)
+		added = fmt.Sprintf("%s, %s, %s", plural(after.nodes-before.nodes, "device node"),
+			plural(after.mounts-before.mounts, "mount"), plural(after.hooks-before.hooks, "hook"))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("change %q: %w", file, err)
+	}
+	if bytes.Equal(old, text) {
+		cmd.PrintErrf("%s has the devices already\n", file)
+		return nil
+	}
+	if a.dryRun {
+		if _, err := io.WriteString(cmd.OutOrStdout(), udiff.Unified(file, file, string(old), string(text))); err != nil {
+			return fmt.Errorf("write the change to standard output: %w", err)
+		}
+		return nil
+	}
+	if err := b.Replace(text); err != nil {
+		return err
+	}
+	cmd.PrintErrf("%s written: %s more\n", file, added)
+	return nil
+}
+
+// names returns the full names of the devices.
+func (a *applyFlags) names() []string {
+	names := make([]string, len(a.devices))
+	for i, name := range a.devices {
+		names[i] = name
+		if !strings.Contains(name, "=") {
+			names[i] = cdi.Qualified(cdi.KindHCA, name)
+		}
+	}
+	return names
+}
+
+// counts are the sizes of an OCI spec.
+type counts struct{ nodes, mounts, hooks int }
+
+func count(spec *oci.Spec) (c counts) {
+	c.mounts = len(spec.Mounts)
+	if spec.Linux != nil {
+		c.nodes = len(spec.Linux.Devices)
+	}
+	if h := spec.Hooks; h != nil {
+		c.hooks = len(h.CreateRuntime) + len(h.CreateContainer) + len(h.StartContainer) + len(h.Poststart) + len(h.Poststop)
+	}
+	return c
+}
+
+// plural writes a number with its noun.
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

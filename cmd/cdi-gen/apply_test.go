@@ -1,0 +1,211 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
+)
+
+// bundleConfig is the configuration of a bundle. It has fields that Go does not know, and the rules of runc spec.
+const bundleConfig = `{
+	"ociVersion": "1.0.2",
+	"process": {"cwd": "/", "user": {"uid": 0, "gid": 0}, "env": ["PATH=/bin"], "args": ["/bin/busybox", "sh", "-c",
+		"ulimit -l; ls /dev/infiniband; echo -n > /dev/infiniband/uverbs0 && echo opened"]},
+	"root": {"path": "rootfs", "readonly": true},
+	"mounts": [{"destination": "/proc", "type": "proc", "source": "proc", "later": {"a": 9007199254740993}},
+		{"destination": "/dev", "type": "tmpfs", "source": "tmpfs"}],
+	"linux": {"namespaces": [{"type": "pid"}, {"type": "mount"}, {"type": "ipc"}, {"type": "uts"}, {"type": "network"}],
+		"resources": {"devices": [{"allow": false, "access": "rwm"}]}},
+	"later": {"html": "<&>", "number": 1e400}
+}
+`
+
+// applyHost makes a host with a node and a spec that names it. The node has the number of /dev/kmsg, which no runtime
+// allows to a container by itself.
+func applyHost(t *testing.T, hook string) string {
+	t.Helper()
+	root := t.TempDir()
+	dev := filepath.Join(root, "dev/infiniband")
+	if err := os.MkdirAll(dev, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	node := filepath.Join(dev, "uverbs0")
+	if err := unix.Mknod(node, unix.S_IFCHR, int(unix.Mkdev(1, 11))); err != nil {
+		needs.Missing(t, fmt.Errorf("make a device node: %w", err))
+	}
+	if err := os.Chmod(node, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(root, "etc/cdi/rdma.dev-hca.yaml"), `cdiVersion: 0.3.0
+kind: rdma.dev/hca
+devices:
+- name: mlx5_0
+  containerEdits: {deviceNodes: [{path: /dev/infiniband/uverbs0, permissions: rw}]}
+containerEdits:
+  env: [SITE=here]
+  hooks: [{hookName: createRuntime, path: `+hook+`, args: [rdma-hook, --memlock, 512Ki]}]
+`, 0o644)
+	return root
+}
+
+func newBundle(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "config.json"), bundleConfig, 0o640)
+	return dir
+}
+
+// TestApply: the bundle gets node, rule, variable and hook, and keeps the rest; a second apply changes nothing.
+func TestApply(t *testing.T) {
+	root, dir := applyHost(t, "/usr/bin/rdma-hook"), newBundle(t)
+	file := filepath.Join(dir, "config.json")
+	if err := os.Chown(file, 7, 8); err != nil {
+		needs.Missing(t, err)
+	}
+	args := []string{"apply", dir, "--host-root", root, "--device", "mlx5_0"}
+	r := cdigen(t, append(args, "--dry-run")...)
+	r.expect(t, exitOK, "")
+	if !strings.Contains(r.stdout, `+					"path": "/usr/bin/rdma-hook"`) &&
+		!strings.Contains(r.stdout, `"/usr/bin/rdma-hook"`) || read(t, file) != bundleConfig {
+		t.Errorf("standard output %q; want the change, and an unchanged bundle", r.stdout)
+	}
+	cdigen(t, args...).expect(t, exitOK, "config.json written: 1 device node, 0 mounts, 1 hook more")
+	got := read(t, file)
+	checkGolden(t, "apply.json", got)
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stat := info.Sys().(*syscall.Stat_t); stat.Uid != 7 || stat.Gid != 8 || info.Mode().Perm() != 0o640 {
+		t.Errorf("the file has owner %d:%d and mode %v", stat.Uid, stat.Gid, info.Mode())
+	}
+	cdigen(t, append(args, "--device", "rdma.dev/hca=mlx5_0")...).expect(t, exitOK, "has the devices already")
+	if again := read(t, file); again != got {
+		t.Errorf("a second apply changes the bundle to %s", again)
+	}
+	holds(t, dir, "config.json")
+}
+
+// TestApplyRefuses: whatever a user puts into a bundle, nothing outside of it is read or written, nothing waits, and
+// an error changes nothing.
+func TestApplyRefuses(t *testing.T) {
+	root, good := applyHost(t, "/hook"), newBundle(t)
+	secret := filepath.Join(t.TempDir(), "secret.json")
+	put(t, secret, bundleConfig, 0o600)
+	at := func(make func(config string) error) string {
+		dir := t.TempDir()
+		if err := make(filepath.Join(dir, "config.json")); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	text := func(text string) string {
+		return at(func(config string) error { return os.WriteFile(config, []byte(text), 0o644) })
+	}
+	linked := filepath.Join(t.TempDir(), "linked")
+	if err := os.Symlink(good, linked); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		dir  string
+		args []string
+		code int
+		says string
+	}{
+		{linked, nil, exitIO, "is a symbolic link, which is not followed: name the bundle by its real path"},
+		{filepath.Join(linked, "."), nil, exitIO, "is a symbolic link"},
+		{at(func(c string) error { return os.Symlink(secret, c) }), nil, exitIO, "it is a symbolic link"},
+		{at(func(c string) error { return syscall.Mkfifo(c, 0o644) }), nil, exitIO, "it is no regular file"},
+		{at(func(c string) error { return os.Mkdir(c, 0o755) }), nil, exitIO, "it is no regular file"},
+		{at(func(c string) error { return errors.Join(os.WriteFile(c, nil, 0o644), os.Truncate(c, 1<<40)) }), nil, exitIO,
+			"it is larger than 16 MiB"},
+		{t.TempDir(), nil, exitIO, "no such file or directory"},
+		{secret, nil, exitIO, "not a directory"},
+		{text("{"), nil, exitIO, "decode the configuration"},
+		{text("null"), nil, exitIO, "it has no ociVersion"},
+		{text("[]"), nil, exitIO, "is this a bundle of an OCI runtime?"},
+		{text("{} {}"), nil, exitIO, "decode the configuration"},
+		{good, []string{"--device", "mlx5_9"}, exitUnresolved, "rdma.dev/hca=mlx5_9 is in no CDI spec; cdi-gen devices"},
+		{good, []string{"--spec-dir", "/none"}, exitUnresolved, "rdma.dev/hca=mlx5_0 is in no CDI spec"},
+		{good, []string{"--host-root", t.TempDir()}, exitUnresolved, "rdma.dev/hca=mlx5_0 is in no CDI spec"},
+	} {
+		r := cdigen(t, append([]string{"apply", test.dir, "--host-root", root, "--device", "mlx5_0"}, test.args...)...)
+		r.expect(t, test.code, test.says)
+	}
+	cdigen(t, "apply", good, "--host-root", root).expect(t, exitUsage, "name the devices with --device")
+	cdigen(t, "apply", "--host-root", root).expect(t, exitUsage, "name the directory of one bundle")
+	if err := os.Remove(filepath.Join(root, "dev/infiniband/uverbs0")); err != nil {
+		t.Fatal(err)
+	}
+	cdigen(t, "apply", good, "--host-root", root, "--device", "mlx5_0").
+		expect(t, exitIO, "/dev/infiniband/uverbs0: no such file or directory; if devices have changed")
+	for _, file := range []string{secret, filepath.Join(good, "config.json")} {
+		if read(t, file) != bundleConfig {
+			t.Errorf("%s has changed", file)
+		}
+	}
+	holds(t, good, "config.json")
+}
+
+// TestApplyRuns: real runtimes start the bundle: the container opens the node, and has the memory of the hook. Without
+// apply it has neither.
+func TestApplyRuns(t *testing.T) {
+	needs.Root(t, "containers")
+	needs.Program(t, "busybox", "apt-get install busybox-static")
+	hook := filepath.Join(t.TempDir(), "rdma-hook")
+	build := exec.Command("go", "build", "-o", hook, "../rdma-hook")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	root := applyHost(t, hook)
+	const limited = `ulimit -S -l 64 && exec "$@"` // the limit of older hosts
+	for runtime, script := range map[string]string{
+		"runc": limited,
+		// crun refuses hybrid cgroup hierarchies, so it gets version 2 alone, in a mount namespace of its own. Without
+		// CAP_SYS_RESOURCE it cannot load a device filter, so it leaves cgroups alone: runc shows the rule of the node.
+		"crun": `umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && ulimit -S -l 64 && shift && ` +
+			`exec crun --cgroup-manager=disabled "$@"`,
+	} {
+		t.Run(runtime, func(t *testing.T) {
+			needs.Program(t, runtime, "apt-get install "+runtime)
+			dir := newBundle(t)
+			rootfs := filepath.Join(dir, "rootfs")
+			for _, sub := range []string{"proc", "dev", "bin"} {
+				if err := os.MkdirAll(filepath.Join(rootfs, sub), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			busybox, err := exec.LookPath("busybox")
+			if err != nil {
+				t.Fatal(err)
+			}
+			put(t, filepath.Join(rootfs, "bin/busybox"), read(t, busybox), 0o755)
+			start := func() string {
+				t.Helper()
+				id := fmt.Sprintf("cdi-gen-test-%d-%s", os.Getpid(), runtime)
+				cmd := exec.Command("unshare", "--mount", "sh", "-c", script, "sh", runtime, "--root", t.TempDir(), "run",
+					"--bundle", dir, id)
+				out, _ := cmd.CombinedOutput()
+				return string(out)
+			}
+			before := start()
+			if !strings.HasPrefix(before, "64\n") || strings.Contains(before, "opened") {
+				t.Fatalf("before apply the container says %q", before)
+			}
+			cdigen(t, "apply", dir, "--host-root", root, "--device", "mlx5_0").expect(t, exitOK, "written")
+			if got, want := start(), "512\nuverbs0\nopened\n"; got != want {
+				t.Errorf("the container says %q, want %q", got, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
+)
+
+// TestArgs: the flags for each launcher, and what they do not give.
+func TestArgs(t *testing.T) {
+	root := host(t, "roce-sriov")
+	for name := range launchers {
+		r := cdigen(t, "args", "--for", name, "--host-root", root, "mlx5_0", "0000:3b:00.1")
+		if r.code != exitOK {
+			t.Errorf("%s: exit code %d: %s", name, r.code, r.stderr)
+		}
+		checkGolden(t, "args/"+name+".txt", r.stdout+"--\n"+r.stderr)
+	}
+	for args, says := range map[string]string{
+		"--for docker mlx5_0":       `--for "docker": want apptainer, enroot, systemd-nspawn`,
+		"mlx5_0":                    `--for "": want apptainer`,
+		"--for apptainer":           "name at least one HCA",
+		"--for apptainer mlx5_none": `no device matches "mlx5_none"`,
+	} {
+		cdigen(t, append([]string{"args", "--host-root", root}, strings.Fields(args)...)...).expect(t, exitUsage, says)
+	}
+	cdigen(t, "args", "--for", "enroot", "--host-root", host(t, "none"), "mlx5_0").expect(t, exitNothing, "no RDMA device")
+	if r := cdigen(t, "args", "--for", "enroot", "--host-root", host(t, "soft-pci"), "*"); !strings.Contains(r.stderr,
+		"exclusive network namespace mode") {
+		t.Errorf("standard error %q", r.stderr)
+	}
+	if r := cdigen(t, "__completeNoDesc", "args", "--host-root", root, "mlx5_"); !strings.Contains(r.stdout, "mlx5_0\n") {
+		t.Errorf("completions %q", r.stdout)
+	}
+}
+
+// TestArgsOfNspawn: a container of systemd-nspawn opens the nodes, and has no other HCA.
+func TestArgsOfNspawn(t *testing.T) {
+	needs.Root(t, "containers")
+	needs.Program(t, "systemd-nspawn", "apt-get install systemd-container")
+	busybox := needs.Program(t, "busybox", "apt-get install busybox-static")
+	flags := strings.TrimSpace(cdigen(t, "args", "--for", "systemd-nspawn", "--host-root", host(t, "roce-lag"),
+		"mlx5_bond_0").stdout)
+	rootfs := t.TempDir()
+	for _, dir := range []string{"usr", "etc", "dev", "proc", "sys", "tmp", "run", "root", "var"} {
+		if err := os.Mkdir(filepath.Join(rootfs, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, filepath.Join(rootfs, "bin/busybox"), read(t, busybox), 0o755)
+	// The nodes are those of /dev/kmsg, in a /dev of their own. There is no systemd to register with.
+	script := `set -e
+mkdir -p "$1/d" && mount -t tmpfs d "$1/d" && cd "$1/d"
+cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/tty .
+mkdir pts shm infiniband
+for node in uverbs0 uverbs1 rdma_cm; do mknod -m 666 infiniband/$node c 1 11; done
+cd / && mount --move "$1/d" /dev && mount -t devpts devpts /dev/pts && ln -s pts/ptmx /dev/ptmx
+mount -t tmpfs run /run
+systemd-nspawn --quiet --register=no --keep-unit -D "$2" ` + flags + ` /bin/busybox sh -c \
+	'echo /dev/infiniband/*; for node in /dev/infiniband/*; do echo -n > $node && echo opened; done'`
+	cmd := exec.Command("unshare", "--mount", "sh", "-c", script, "sh", t.TempDir(), rootfs)
+	out, err := cmd.Output()
+	if exit, ok := err.(*exec.ExitError); ok {
+		t.Fatalf("%v: %s%s", err, out, exit.Stderr)
+	}
+	const want = "/dev/infiniband/rdma_cm /dev/infiniband/uverbs0\nopened\nopened\n"
+	if got := strings.ReplaceAll(string(out), "\r", ""); err != nil || got != want {
+		t.Errorf("the container says %q, %v", got, err)
+	}
+}

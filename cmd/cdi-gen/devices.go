@@ -1,0 +1,154 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/table"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+)
+
+func newDevices() *cobra.Command {
+	var root, output string
+	var dirs []string
+	cmd := &cobra.Command{
+		Use:   "devices",
+		Short: "Show the devices that container runtimes of this host would find now",
+		Long: `Show the devices of all CDI specs, whoever wrote them, as a container runtime finds them
+now. Standard error names files that a runtime refuses, and devices that two files of
+one directory define: a runtime refuses these too.`,
+		Example: `  cdi-gen devices
+  cdi-gen devices -o json | jq -r '.conflicts[]?.files[]'`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			write, ok := devicesWriters[output]
+			if !ok {
+				return usagef("--output %q: want table, json, yaml or name", output)
+			}
+			found := cdi.ReadRegistry(hostfs.DirFS(root), dirs...)
+			if err := write(cmd.OutOrStdout(), found); err != nil {
+				return fmt.Errorf("write devices: %w", err)
+			}
+			if len(found.Devices) == 0 {
+				cmd.PrintErrf("no CDI device in %s; cdi-gen generate --output %s writes those of RDMA\n",
+					strings.Join(dirs, " and "), cdi.StaticDir)
+			}
+			return unresolved(found)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&root, "host-root", "/", "`DIR` that holds the host's etc and var/run")
+	f.StringVarP(&output, "output", "o", "table", "`FORMAT`: table, json, yaml or name")
+	f.StringSliceVar(&dirs, "spec-dir", []string{cdi.StaticDir, cdi.DynamicDir},
+		"`DIR` of specs, the last wins (repeatable)")
+	return cmd
+}
+
+var devicesWriters = map[string]func(io.Writer, *cdi.Registry) error{
+	"table": func(w io.Writer, r *cdi.Registry) error {
+		var rows [][]string
+		for _, d := range r.Devices {
+			rows = append(rows, []string{d.Name, d.File, strings.Join(d.Overrides, ", ")})
+		}
+		return table.Write(w, "DEVICE\tFILE\tOVERRIDES", rows)
+	},
+	"json": func(w io.Writer, r *cdi.Registry) error { return quote.JSON(w, r) },
+	"yaml": func(w io.Writer, r *cdi.Registry) error { return quote.YAML(w, r) },
+	"name": func(w io.Writer, r *cdi.Registry) error {
+		for _, d := range r.Devices {
+			if _, err := fmt.Fprintln(w, quote.Terminal(d.Name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	},
+}
+
+// maxListed is the number of names in a message.
+const maxListed = 6
+
+// shortList joins the first few names.
+func shortList(names []string) string {
+	if more := len(names) - maxListed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListed], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// unresolved returns an error for what a runtime refuses, nil if there is nothing.
+func unresolved(r *cdi.Registry) error {
+	byFiles := map[string][]string{} // the devices of a conflict, by its files
+	for _, c := range r.Conflicts {
+		key := strings.Join(c.Files, " and ")
+		byFiles[key] = append(byFiles[key], c.Name)
+	}
+	var errs []error
+	for _, files := range slices.Sorted(maps.Keys(byFiles)) {
+		errs = append(errs, invalidf("runtimes refuse %s, which more than one file defines: %s; remove all but one",
+			shortList(byFiles[files]), files))
+	}
+	for _, f := range r.Faults {
+		errs = append(errs, invalidf("runtimes refuse %q: %s", f.File, f.Reason))
+	}
+	return errors.Join(errs...)
+}
+
+// warnRivals warns of other files that define devices of a spec that is about to be written. It looks in the directory
+// of the target, and in the other directory that runtimes read.
+func warnRivals(t *target, format cdi.Format, spec *specs.Spec, warn func(string)) {
+	abs, err := filepath.Abs(t.store.Dir)
+	if err != nil {
+		return // the write will fail with the reason
+	}
+	dirs := []string{abs}
+	for own, other := range map[string]string{cdi.StaticDir: cdi.DynamicDir, cdi.DynamicDir: cdi.StaticDir} {
+		// The directories of a host may stand below another root, as in a container.
+		if root, ok := strings.CutSuffix(abs, own); ok {
+			dirs = append(dirs, root+other)
+		}
+	}
+	ours := map[string]bool{}
+	for _, d := range spec.Devices {
+		ours[cdi.Qualified(spec.Kind, d.Name)] = true
+	}
+	twins := []string{filepath.Base(t.path(format)), filepath.Base(t.path(cdi.Twin(format)))}
+	for i, dir := range dirs {
+		defined := definedIn(dir)
+		for _, file := range slices.Sorted(maps.Keys(defined)) {
+			names := slices.DeleteFunc(defined[file], func(name string) bool { return !ours[name] })
+			if len(names) == 0 || i == 0 && slices.Contains(twins, filepath.Base(file)) {
+				continue
+			}
+			what := "runtimes refuse a device that two files of one directory define; remove one of them"
+			if i > 0 {
+				what = "of one device in both directories, runtimes take the one in " + cdi.DynamicDir
+			}
+			warn(fmt.Sprintf("%s also defines %s: %s", file, shortList(names), what))
+		}
+	}
+}
+
+// definedIn returns the devices of each valid file of a directory.
+func definedIn(dir string) map[string][]string {
+	files := map[string][]string{}
+	found := cdi.ReadRegistry(hostfs.DirFS("/"), dir)
+	for _, d := range found.Devices {
+		files[d.File] = append(files[d.File], d.Name)
+	}
+	for _, c := range found.Conflicts {
+		for _, file := range c.Files {
+			files[file] = append(files[file], c.Name)
+		}
+	}
+	return files
+}

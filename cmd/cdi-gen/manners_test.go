@@ -1,0 +1,97 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
+)
+
+// TestHelpFits: the help of every command fits a terminal of 100 columns and 40 lines.
+func TestHelpFits(t *testing.T) {
+	names := []string{"", "help", "completion"}
+	var walk func(prefix string, cmd *cobra.Command)
+	walk = func(prefix string, cmd *cobra.Command) {
+		for _, sub := range cmd.Commands() {
+			names = append(names, strings.TrimSpace(prefix+" "+sub.Name()))
+			walk(prefix+" "+sub.Name(), sub)
+		}
+	}
+	walk("", newRoot())
+	if len(names) < 15 {
+		t.Fatalf("commands %q", names)
+	}
+	for _, name := range names {
+		r := cdigen(t, append([]string{"help"}, strings.Fields(name)...)...)
+		r.expect(t, exitOK, "")
+		if n := strings.Count(r.stdout, "\n"); n > 40 {
+			t.Errorf("the help of %q has %d lines", name, n)
+		}
+		for line := range strings.Lines(r.stdout) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 100 {
+				t.Errorf("the help of %q has a line of %d columns: %s", name, n, line)
+			}
+		}
+	}
+}
+
+// TestSuggestions: a typo of a command or of a flag gets a suggestion, and something else gets none.
+func TestSuggestions(t *testing.T) {
+	for args, says := range map[string]string{
+		"genrate":                  `unknown argument "genrate", did you mean generate?; see cdi-gen --help`,
+		"help doctr":               `unknown command "doctr", did you mean doctor?; see cdi-gen --help`,
+		"generate --outptu x":      "unknown flag: --outptu, did you mean --output?; see cdi-gen generate --help",
+		"list --host-rot /":        "unknown flag: --host-rot, did you mean --host-root?; see cdi-gen list --help",
+		"configure docker --udno":  "unknown flag: --udno, did you mean --undo?",
+		"xyzzy":                    `unknown argument "xyzzy"; see`,
+		"generate --xyzzy-xyzzy 1": "unknown flag: --xyzzy-xyzzy; see",
+	} {
+		cdigen(t, strings.Fields(args)...).expect(t, exitUsage, says)
+	}
+}
+
+// TestStandardOutput: - is standard output, as without --output.
+func TestStandardOutput(t *testing.T) {
+	root := host(t, "roce-lag")
+	for _, format := range []string{"json", "yaml"} {
+		args := []string{"generate", "--no-hook", "--host-root", root, "--format", format}
+		if dash, none := cdigen(t, append(args, "--output", "-")...), cdigen(t, args...); dash != none || none.stdout == "" {
+			t.Errorf("%s: --output - gives %v, and nothing gives %v", format, dash, none)
+		}
+	}
+}
+
+// TestTablesFit: on a host of 40 HCAs no table is wider than 160 columns, and doctor prints no command that fills the
+// screen. Programs get it whole.
+func TestTablesFit(t *testing.T) {
+	root := t.TempDir()
+	if err := fixture.Synthesize(root, 40); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"list"}, {"topology"}, {"topology", "-o", "matrix"}, {"doctor"}} {
+		r := cdigen(t, append(args, "--host-root", root)...)
+		if strings.Count(r.stdout, "\n") < 9 {
+			t.Errorf("%q says %q", args, r.stdout)
+		}
+		for line := range strings.Lines(r.stdout) {
+			limit := 161
+			if args[0] == "doctor" {
+				limit = 600 // commands are not wrapped
+			}
+			if n := utf8.RuneCountInString(line); n > limit {
+				t.Errorf("%q has a line of %d columns: %s", args, n, line)
+			}
+		}
+	}
+}
+
+// TestDoctorSaysOnce: the summary is on standard output, and standard error repeats nothing.
+func TestDoctorSaysOnce(t *testing.T) {
+	r := cdigen(t, "doctor", "--host-root", host(t, "soft-pci"))
+	if r.code != exitErrors || r.stderr != "" || strings.Count(r.stdout, "1 error") != 1 {
+		t.Errorf("exit code %d, standard error %q, standard output %q", r.code, r.stderr, r.stdout)
+	}
+}

@@ -1,0 +1,135 @@
+package cdi_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+)
+
+// TestRegistryEqualsLibrary: on random directories the registry has the devices of the CDI library's cache, and finds
+// fault with the same files.
+func TestRegistryEqualsLibrary(t *testing.T) {
+	const seeds = 60
+	conflicts, overrides, faults := 0, 0, 0
+	for seed := range uint64(seeds) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		root := t.TempDir()
+		dirs := []string{"/etc/cdi", "/var/run/cdi"}
+		var local []string
+		for _, dir := range dirs {
+			local = append(local, filepath.Join(root, dir))
+			if random.IntN(6) > 0 {
+				fill(t, random, filepath.Join(root, dir))
+			}
+		}
+		cache, err := cdiapi.NewCache(cdiapi.WithSpecDirs(local...), cdiapi.WithAutoRefresh(false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := cdi.ReadRegistry(hostfs.DirFS(root), dirs...)
+		bad := map[string]bool{}
+		var names []string
+		for _, d := range got.Devices {
+			names = append(names, d.Name)
+			if file := cache.GetDevice(d.Name).GetSpec().GetPath(); file != filepath.Join(root, d.File) {
+				t.Errorf("seed %d: %s is of %s, and of %s for the library", seed, d.Name, d.File, file)
+			}
+			overrides += len(d.Overrides)
+		}
+		for _, f := range got.Faults {
+			bad[filepath.Join(root, f.File)] = true
+			faults++
+		}
+		for _, c := range got.Conflicts {
+			conflicts++
+			for i, file := range c.Files {
+				twice := func(other string) bool { return filepath.Dir(other) == filepath.Dir(file) }
+				rest := slices.Delete(slices.Clone(c.Files), i, i+1)
+				if slices.ContainsFunc(rest, twice) {
+					bad[filepath.Join(root, file)] = true
+				}
+			}
+		}
+		want := map[string]bool{}
+		for file := range cache.GetErrors() {
+			want[file] = true
+		}
+		if diff := cmp.Diff(cache.ListDevices(), names); diff != "" {
+			t.Errorf("seed %d: devices (-library +registry):\n%s", seed, diff)
+		}
+		if diff := cmp.Diff(want, bad); diff != "" {
+			t.Errorf("seed %d: faulty files (-library +registry):\n%s", seed, diff)
+		}
+	}
+	if conflicts == 0 || overrides == 0 || faults == 0 {
+		t.Errorf("%d conflicts, %d overrides, %d faults: the test looks at nothing", conflicts, overrides, faults)
+	}
+}
+
+// fill makes a directory with random files.
+func fill(t *testing.T, random *rand.Rand, dir string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for i := range random.IntN(4) {
+		var devices []string
+		for _, name := range []string{"a", "b", "c"} {
+			if random.IntN(3) == 0 {
+				devices = append(devices, "{name: "+name+", containerEdits: {env: [A=B]}}")
+			}
+		}
+		text := fmt.Sprintf("cdiVersion: 0.3.0\nkind: %s\ndevices: [%s]\n",
+			[]string{"rdma.dev/hca", "example.com/nic"}[random.IntN(2)], strings.Join(devices, ", "))
+		name := fmt.Sprintf("%d%s", i, []string{".json", ".yaml", ".yml", ".txt"}[random.IntN(4)])
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestRegistryHostile: what would make the library panic, wait or take all memory is a fault, and hides no other file.
+func TestRegistryHostile(t *testing.T) {
+	root := t.TempDir()
+	dir := filepath.Join(root, "etc/cdi")
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "dir.json"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const ok = "cdiVersion: 0.3.0\nkind: rdma.dev/hca\ndevices: [{name: a, containerEdits: {env: [A=B]}}]\n"
+	write("ok.yaml", ok)
+	write("null.yaml", "cdiVersion: 0.3.0\nkind: rdma.dev/x\ndevices: [{name: a, containerEdits: {mounts: [null]}}]\n")
+	write("large.json", "")
+	if err := errors.Join(os.Truncate(filepath.Join(dir, "large.json"), 1<<40),
+		os.Symlink("/etc/cdi/missing", filepath.Join(dir, "dangling.json")),
+		os.Symlink("/dev/zero", filepath.Join(dir, "zero.json"))); err != nil {
+		t.Fatal(err)
+	}
+	got := cdi.ReadRegistry(hostfs.DirFS(root), "/etc/cdi")
+	var faults []string
+	for _, f := range got.Faults {
+		faults = append(faults, f.File)
+	}
+	if len(got.Devices) != 1 || got.Devices[0].Name != "rdma.dev/hca=a" {
+		t.Errorf("devices %+v", got.Devices)
+	}
+	if diff := cmp.Diff([]string{"/etc/cdi/large.json", "/etc/cdi/null.yaml"}, faults); diff != "" {
+		t.Errorf("faults (-want +got):\n%s", diff)
+	}
+}

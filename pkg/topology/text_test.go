@@ -1,0 +1,46 @@
+package topology_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
+)
+
+// TestWideMatrix: a matrix of 40 HCAs is written in parts. Each of them has all rows, and together they have each
+// column once.
+func TestWideMatrix(t *testing.T) {
+	const hcas = 40
+	host := &topology.Topology{}
+	for i := range hcas {
+		d := at(fmt.Sprintf("0000:%02x:00.0", i), fmt.Sprintf("pci0000:%02x", i), 0)
+		d.Name = fmt.Sprintf("mlx5_%d", i)
+		host.Devices = append(host.Devices, d)
+	}
+	var out bytes.Buffer
+	if err := host.WriteMatrix(&out); err != nil {
+		t.Fatal(err)
+	}
+	parts := strings.Split(strings.TrimSpace(out.String()), "\n\n")
+	if len(parts) != 4 { // three parts, and the legend
+		t.Fatalf("%d parts:\n%s", len(parts)-1, out.String())
+	}
+	columns := 0
+	for _, part := range parts[:3] {
+		lines := strings.Split(part, "\n")
+		columns += strings.Count(lines[0], "mlx5_")
+		if len(lines) != hcas+1 {
+			t.Errorf("a part has %d lines", len(lines))
+		}
+		for _, line := range lines {
+			if len(line) > 160 {
+				t.Errorf("%d columns: %s", len(line), line)
+			}
+		}
+	}
+	if columns != hcas || strings.Count(out.String(), "NUMA\n") != 1 {
+		t.Errorf("%d columns:\n%s", columns, out.String())
+	}
+}
