@@ -105,7 +105,7 @@ func TestExplain(t *testing.T) {
 	needs.Root(t, "entering a network namespace")
 	code, stdout, stderr = invoke(t, nil, "explain", "--host-root", host.Root, "--attach-interfaces", "--node-ips",
 		"192.0.2.1")
-	if code != exitOK || !strings.Contains(stdout, "MACVLAN   MOVE") ||
+	if code != exitOK || !strings.Contains(stdout, "MACVLAN   IPVLAN   MOVE") ||
 		!strings.Contains(stdout, `: network interface "ens1f0np0": the host has none of that name now`) {
 		t.Errorf("of interfaces: exit code %d, stderr %q, stdout:\n%s", code, stderr, stdout)
 	}

@@ -69,8 +69,8 @@ type HCA struct {
 	// Interface is the network interface that claims can request. It is nil if the driver attaches no
 	// interfaces, or the HCA is not published.
 	Interface *Interface `json:"interface,omitempty"`
-
-	vlan int // of its rule, 0 for none
+	// VLAN is the VLAN of its rule, 0 for none.
+	VLAN int `json:"vlan,omitempty"`
 }
 
 // Group is what is published of one group.
@@ -116,7 +116,7 @@ func New(snap *rdma.Snapshot, c *policy.Config, limits error, fixed map[string]s
 	}
 	for _, d := range result.Decisions {
 		h := describe(d, published)
-		h.vlan = d.VLAN()
+		h.VLAN = d.VLAN()
 		if verdict, ok := view.Verdict(h.Name); ok {
 			h.Health, h.Fault = string(verdict.Status()), verdict.Message()
 		}

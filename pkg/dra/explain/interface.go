@@ -41,12 +41,12 @@ func (h *HCA) interfaceOf(hca *rdma.HCA, ask Ask) *Interface {
 	resourceName, _ := h.Attributes[string(resources.AttributeResourceName)].(string)
 	out := &Interface{Modes: []string{}, Refused: map[string]string{}}
 	for _, mode := range modes {
-		netdev, on, err := ask(hca, mode, h.vlan)
+		netdev, on, err := ask(hca, mode, h.VLAN)
 		out.Netdev = netdev
 		if on != netdev && on != "" {
 			out.Parent = on
 		}
-		if refused := plan.ModeRefused(mode, alone, resourceName, h.vlan); refused != nil {
+		if refused := plan.ModeRefused(mode, alone, resourceName, h.VLAN); refused != nil {
 			err = refused
 		}
 		if err == nil {
