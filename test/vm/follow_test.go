@@ -21,11 +21,21 @@ func TestFollow(t *testing.T) {
 		"config.ipam.roce.type=host-local", "config.ipam.roce.ranges[0][0].subnet=10.78.0.0/16",
 		"config.rules[0].name=shares", "config.rules[0].publish=shared",
 		`config.rules[0].selectors[0].cel.expression=device.attributes["rdma.dev"].ibdev == "rxm3"`,
+		"config.rules[1].name=rail-0", "config.rules[1].rail=0", "config.rules[1].ipam=rail-0",
+		`config.rules[1].selectors[0].cel.expression=device.attributes["rdma.dev"].ibdev in ["rxm5"\, "rxm6"]`,
+		"config.ipam.rail-0.type=host-local", "config.ipam.rail-0.ranges[0][0].subnet=10.79.0.0/24",
+		"config.ipam.rail-0.ranges[0][0].gateway=10.79.0.254",
+		"config.rules[2].name=rail-1", "config.rules[2].rail=1", "config.rules[2].ipam=rail-1",
+		`config.rules[2].selectors[0].cel.expression=device.attributes["rdma.dev"].ibdev in ["rxm7"\, "rxm8"]`,
+		"config.ipam.rail-1.type=host-local", "config.ipam.rail-1.ranges[0][0].subnet=10.79.1.0/24",
+		"config.ipam.rail-1.ranges[0][0].gateway=10.79.1.254",
 		"extraDeviceClasses[0].name=net.hca.rdma.dev",
 		`extraDeviceClasses[0].selectors[0].cel.expression=!has(device.attributes["rdma.dev"].shared) || !device.attributes["rdma.dev"].shared`,
-		"extraDeviceClasses[0].config.allow.network.modes={move,macvlan}",
+		"extraDeviceClasses[0].config.allow.network.modes={move,macvlan,ipvlan}",
+		"extraDeviceClasses[0].config.allow.network.vlans={100}",
 		"extraDeviceClasses[0].config.allow.network.addresses={10.79.0.0/16}",
-		"extraDeviceClasses[0].config.allow.network.routes={10.80.0.0/16}")
+		"extraDeviceClasses[0].config.allow.network.routes={10.80.0.0/16}",
+		"extraDeviceClasses[0].config.allow.network.gateways={10.79.0.0/16}")
 }
 
 // cniPlugins is the directory of CNI plugins among the programs of the cluster.

@@ -16,27 +16,41 @@ import (
 
 // In shared mode pods have macvlans on the interfaces of their devices, and talk by rdma_cm on
 // their own addresses, with their own GIDs: two with a device each and addresses of their claims, and
-// two with shares of one device and addresses of a CNI plugin, which are those of
-// examples/macvlan.yaml. Nothing of it is left.
+// two with shares of one device and addresses of a CNI plugin. The latter are those of
+// examples/macvlan.yaml, and then of examples/ipvlan.yaml and examples/vlan.yaml. Nothing of it is left.
 func TestShared(t *testing.T) {
 	share(t)
 	before := counted(t)
 	server, client := end{"server", "one", "rxm1"}, end{"client", "one", "rxm2"}
 	createNetworked(t, server.pod, server.ibdev, `{"addresses":["10.79.1.1/24"],"mode":"macvlan"}`)
 	createNetworked(t, client.pod, client.ibdev, `{"addresses":["10.79.1.2/24"],"mode":"macvlan"}`)
-	example := apply(t, "macvlan")
-	for _, pair := range [][2]end{{server, client}, {{"macvlan-a", "app", "rxm3"}, {"macvlan-b", "app", "rxm3"}}} {
+	ready(t, server.pod)
+	ready(t, client.pod)
+	converse(t, [2]end{server, client})
+	write(t, server, client)
+	ends(t, server.pod)
+	ends(t, client.pod)
+	for _, shape := range []string{"macvlan", "ipvlan", "vlan"} {
+		example := apply(t, shape)
+		pair := [2]end{{shape + "-a", "app", "rxm3"}, {shape + "-b", "app", "rxm3"}}
 		ready(t, pair[0].pod)
 		ready(t, pair[1].pod)
 		converse(t, pair)
 		write(t, pair[0], pair[1])
+		remove(t, example, pair[0].pod, pair[1].pod)
 	}
-	ends(t, server.pod)
-	ends(t, client.pod)
+	home(t, before)
+}
+
+// remove deletes an example, and waits until its pods are gone.
+func remove(t *testing.T, example string, pods ...string) {
+	t.Helper()
 	if out, err := node.Output(t.Context(), "kubectl", "delete", "--filename", example); err != nil {
 		t.Errorf("delete %s: %v\n%s", example, err, out)
 	}
-	home(t, before)
+	for _, pod := range pods {
+		ends(t, pod)
+	}
 }
 
 // converse has two pods talk. What their devices sent went out by the interfaces of the pods: with

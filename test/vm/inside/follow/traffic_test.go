@@ -133,7 +133,12 @@ func write(t *testing.T, server, client end) {
 // talk has two pods talk by rdma_cm on their own addresses.
 func talk(t *testing.T, server, client end) {
 	t.Helper()
-	to, from := server.address(t), client.address(t)
+	rping(t, server, client, server.address(t).String(), client.address(t).String())
+}
+
+// rping has a client talk to a server by rdma_cm, from an address to another one.
+func rping(t *testing.T, server, client end, to, from string) {
+	t.Helper()
 	listening := make(chan string, 1)
 	go func() {
 		out, err := exec(t.Context(), server.pod, server.container, fmt.Sprintf("timeout 100 rping -s -a %s -C 3 -v 2>&1", to))
