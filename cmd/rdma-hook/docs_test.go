@@ -59,7 +59,7 @@ func TestDocsPromiseNoBound(t *testing.T) {
 		"docs/security.md":          "(hook.md#not-a-bound-on-locked-memory)",
 		"docs/cdi-gen.md":           "(hook.md#not-a-bound-on-locked-memory)",
 		"docs/network.md":           "(hook.md#not-a-bound-on-locked-memory)",
-		"docs/reference/cdi-gen.md": "soft limit of locked memory, no bound",
+		"docs/reference/cdi-gen.md": "soft locked memory limit, no bound",
 		"docs/reference/dra-driver.md": "soft locked memory limit to raise containers to whose " +
 			"claim and class say nothing, no bound",
 		"docs/reference/rdma-hook.md": "It is no bound: a process may raise its own limit",
