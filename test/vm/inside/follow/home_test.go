@@ -133,9 +133,9 @@ type link struct {
 		Kind string `json:"info_kind"`
 	} `json:"linkinfo"`
 	Stats struct {
-		Tx struct {
+		Rx, Tx struct {
 			Packets int `json:"packets"`
-		} `json:"tx"`
+		}
 	} `json:"stats64"`
 	Assigned []struct {
 		Local string `json:"local"`

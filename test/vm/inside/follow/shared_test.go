@@ -53,8 +53,8 @@ func remove(t *testing.T, example string, pods ...string) {
 	}
 }
 
-// converse has two pods talk. What their devices sent went out by the interfaces of the pods: with
-// a GID that is not the pod's it would go out by another one.
+// converse has two pods talk. What their devices sent was received by the interfaces of the pods: with
+// a GID that is not the pod's it would go by another one.
 func converse(t *testing.T, pair [2]end) {
 	t.Helper()
 	devices := map[string]int{}
@@ -62,14 +62,15 @@ func converse(t *testing.T, pair [2]end) {
 		e.described(t)
 		devices[e.ibdev] = inside.SentPackets(t, e.ibdev)
 	}
-	before := pair[0].sent(t) + pair[1].sent(t)
+	before := pair[0].received(t) + pair[1].received(t)
 	talk(t, pair[0], pair[1])
-	byInterfaces, byDevices := pair[0].sent(t)+pair[1].sent(t)-before, 0
+	byInterfaces, byDevices := pair[0].received(t)+pair[1].received(t)-before, 0
 	for ibdev, before := range devices {
 		byDevices += inside.SentPackets(t, ibdev) - before
 	}
 	if byDevices == 0 || byInterfaces < byDevices {
-		t.Errorf("the devices of %v have sent %d packets, and the interfaces of the pods %d", pair, byDevices, byInterfaces)
+		t.Errorf("the devices of %v have sent %d packets, and the interfaces of the pods have received %d", pair,
+			byDevices, byInterfaces)
 	}
 }
 

@@ -1,0 +1,254 @@
+package follow
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
+)
+
+// rail is one rail of a pod: an HCA with its network interface, rdma0 or rdma1.
+type rail struct {
+	pod, container string
+	number         int
+}
+
+// rails are both rails of a pod.
+func rails(pod, container string) [2]rail { return [2]rail{{pod, container, 0}, {pod, container, 1}} }
+
+// TestRails: in shared mode two pods with two rails each talk by rdma_cm from each address to each address of the
+// other pod, and packets leave by the interface of the address that sends. The rails are routed first, with a subnet
+// and a gateway each: this is examples/rails.yaml. Then all are in one subnet, on a VLAN: macvlans on one rail, and
+// ipvlans on bonds on the other. Without what the driver sets up, packets leave by the other rail and both interfaces
+// answer for an address.
+func TestRails(t *testing.T) {
+	share(t)
+	before := counted(t)
+	makeRails(t)
+	example := apply(t, "rails")
+	allTalk(t, rails("rails-a", "app"), rails("rails-b", "app"))
+	remove(t, example, "rails-a", "rails-b")
+
+	joinRails(t)
+	for host, name := range []string{"flat-a", "flat-b"} {
+		createClaim(t, flatClaim(name, host+1))
+		createPod(t, pod(name, railHCA(0, host+1), one))
+	}
+	a, b := rails("flat-a", "one"), rails("flat-b", "one")
+	allTalk(t, a, b)
+	t.Run("without rules and settings", func(t *testing.T) { unset(t, a, b) })
+	ends(t, a[0].pod)
+	ends(t, b[0].pod)
+	removeRails(t)
+	home(t, before)
+}
+
+// allTalk has all addresses of a pod talk with all of another one, and the rails write by GID index.
+func allTalk(t *testing.T, a, b [2]rail) {
+	t.Helper()
+	ready(t, a[0].pod)
+	ready(t, b[0].pod)
+	for _, from := range b {
+		for _, to := range a {
+			from.talk(t, to)
+		}
+		from.write(t, a[from.number])
+	}
+}
+
+// The HCAs of the rails, which the rules of the driver's configuration give their rail and its addresses.
+func railHCA(number, host int) string { return fmt.Sprintf("rxm%d", 2*number+host+4) }
+
+func railNetdev(number, host int) string { return fmt.Sprintf("rail%dh%d", number, host) }
+
+func bridge(number int) string { return "rail" + strconv.Itoa(number) }
+
+// makeRails makes two bridges with two HCAs each. The host is the gateway of both.
+func makeRails(t *testing.T) {
+	t.Helper()
+	var wanted []string
+	for number := range 2 {
+		inside.Must(t, "ip", "link", "add", bridge(number), "type", "bridge")
+		inside.Must(t, "ip", "addr", "add", fmt.Sprintf("10.79.%d.254/24", number), "dev", bridge(number))
+		inside.Must(t, "ip", "link", "set", bridge(number), "up")
+		for host := 1; host <= 2; host++ {
+			netdev := railNetdev(number, host)
+			inside.Must(t, "ip", "link", "add", netdev, "type", "veth", "peer", "name", netdev+"p")
+			inside.Must(t, "ip", "link", "set", netdev+"p", "master", bridge(number), "up")
+			inside.Must(t, "ip", "link", "set", netdev, "up")
+			inside.Must(t, "rdma", "link", "add", railHCA(number, host), "type", "rxe", "netdev", netdev)
+			wanted = append(wanted, railHCA(number, host))
+		}
+	}
+	inside.Must(t, "sysctl", "-qw", "net.ipv4.ip_forward=1")
+	inside.Eventually(t, "the driver offers the HCAs of the rails", 2*time.Minute, func() error {
+		offered, err := offers(t.Context())
+		for _, ibdev := range wanted {
+			if err == nil && !slices.Contains(offered, ibdev) {
+				err = fmt.Errorf("it offers %v", offered)
+			}
+		}
+		return err
+	})
+}
+
+// joinRails joins the bridges by a cable, and makes a bond of each interface of the second rail.
+func joinRails(t *testing.T) {
+	t.Helper()
+	inside.Must(t, "modprobe", "bonding", "max_bonds=0") // by itself it makes a bond0
+	inside.Must(t, "ip", "link", "add", "joint0", "type", "veth", "peer", "name", "joint1")
+	for number := range 2 {
+		inside.Must(t, "ip", "link", "set", "joint"+strconv.Itoa(number), "master", bridge(number), "up")
+	}
+	for host := 1; host <= 2; host++ {
+		bond := "bond1h" + strconv.Itoa(host)
+		inside.Must(t, "ip", "link", "add", bond, "type", "bond", "mode", "active-backup", "miimon", "100")
+		inside.Must(t, "ip", "link", "set", railNetdev(1, host), "down")
+		inside.Must(t, "ip", "link", "set", railNetdev(1, host), "master", bond)
+		inside.Must(t, "ip", "link", "set", bond, "up")
+	}
+}
+
+func removeRails(t *testing.T) {
+	t.Helper()
+	for number := range 2 {
+		for host := 1; host <= 2; host++ {
+			inside.Must(t, "rdma", "link", "del", railHCA(number, host))
+			inside.Must(t, "ip", "link", "del", railNetdev(number, host))
+		}
+		inside.Must(t, "ip", "link", "del", bridge(number))
+		inside.Must(t, "ip", "link", "del", "bond1h"+strconv.Itoa(number+1))
+	}
+	inside.Must(t, "ip", "link", "del", "joint0")
+}
+
+// flatClaim asks for both rails of a host, with addresses in one subnet on a VLAN.
+func flatClaim(name string, host int) *resourceapi.ResourceClaim {
+	const network = `{"addresses":["10.79.2.%d/24"],"mode":%q,"vlan":100}`
+	c := networked(name, railHCA(0, host), fmt.Sprintf(network, host, "macvlan"))
+	second := networked(name, railHCA(1, host), fmt.Sprintf(network, 2+host, "ipvlan")).Spec.Devices
+	devices := &c.Spec.Devices
+	devices.Requests[0].Name, second.Requests[0].Name = "rail-0", "rail-1"
+	devices.Config[0].Requests, second.Config[0].Requests = []string{"rail-0"}, []string{"rail-1"}
+	devices.Requests = append(devices.Requests, second.Requests...)
+	devices.Config = append(devices.Config, second.Config...)
+	return c
+}
+
+// unset takes away what the driver set in the pod b.
+func unset(t *testing.T, a, b [2]rail) {
+	const times = 20
+	asked := b[0].address(t)
+	if got := a[0].answers(t, asked, 3); len(got) != 1 {
+		t.Errorf("%s is the address of %v, want of one interface", asked, got)
+	}
+	for _, r := range b {
+		r.command(t, "ip", "rule", "del", "from", r.address(t))
+	}
+	b[0].command(t, "sysctl", "-qw", "net.ipv4.conf.all.arp_ignore=0", "net.ipv4.conf.rdma0.arp_ignore=0",
+		"net.ipv4.conf.rdma1.arp_ignore=0")
+	if got := a[0].answers(t, asked, times); len(got) != 2 || got[0] != times || got[1] != times {
+		t.Errorf("of %d times, interfaces answered for %s %v times, want two each time", times, asked, got)
+	}
+	own, others := b[1].sent(t), b[0].sent(t)
+	b[1].command(t, "ping", "-q", "-c", strconv.Itoa(times), "-i", "0.2", "-I", b[1].address(t), a[0].address(t))
+	if own, others = b[1].sent(t)-own, b[0].sent(t)-others; own >= times || others < times {
+		t.Errorf("without rules %d packets left by the interface of their address, and %d by the other", own, others)
+	}
+}
+
+// answers counts the answers to ARP requests for an address, for each hardware address that answers.
+func (r rail) answers(t *testing.T, address string, times int) (counts []int) {
+	t.Helper()
+	said := r.command(t, "busybox", "arping", "-b", "-c", strconv.Itoa(times), "-I", r.netdev(), address)
+	macs := map[string]int{}
+	for line := range strings.Lines(said) {
+		if _, mac, found := strings.Cut(line, "["); found && strings.Contains(line, "reply") {
+			mac, _, _ = strings.Cut(mac, "]")
+			macs[mac]++
+		}
+	}
+	return slices.Sorted(maps.Values(macs))
+}
+
+// enter is the start of a command in the network namespace of the rail's pod.
+func (r rail) enter(t *testing.T) []string {
+	t.Helper()
+	return []string{"nsenter", "--net", "--target", strconv.Itoa(sandbox(t, r.pod))}
+}
+
+// command runs a program of the machine in the network namespace of the rail's pod.
+func (r rail) command(t *testing.T, argv ...string) string {
+	t.Helper()
+	return inside.Must(t, append(r.enter(t), argv...)...)
+}
+
+func (r rail) netdev() string { return "rdma" + strconv.Itoa(r.number) }
+
+func (r rail) link(t *testing.T) *link {
+	t.Helper()
+	links, err := linksOf(r.enter(t)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range links {
+		if l.Name == r.netdev() && l.up() && len(l.addresses()) == 1 {
+			return l
+		}
+	}
+	t.Fatalf("pod %s has no %s with an address: %v", r.pod, r.netdev(), links)
+	return nil
+}
+
+func (r rail) address(t *testing.T) string {
+	t.Helper()
+	return netip.MustParsePrefix(r.link(t).addresses()[0]).Addr().String()
+}
+
+// sent is how many packets the rail's interface has sent.
+func (r rail) sent(t *testing.T) int { return r.link(t).Stats.Tx.Packets }
+
+// talk has the rail's address talk to one of the other pod by rdma_cm. The rail's interface carries it.
+func (r rail) talk(t *testing.T, to rail) {
+	t.Helper()
+	other := rail{r.pod, r.container, 1 - r.number}
+	own, others := r.sent(t), other.sent(t)
+	rping(t, end{to.pod, to.container, ""}, end{r.pod, r.container, ""}, to.address(t), r.address(t))
+	if own, others = r.sent(t)-own, other.sent(t)-others; own < 10 || others > own/2 {
+		t.Errorf("from %s of pod %s to %s of pod %s: it sent %d packets, and the other interface %d", r.netdev(), r.pod,
+			to.netdev(), to.pod, own, others)
+	}
+}
+
+// write has the rails write by the GIDs whose indexes their containers were told.
+func (r rail) write(t *testing.T, to rail) {
+	t.Helper()
+	command := func(r rail, to string) string {
+		const format = `env | grep ^RDMA_
+hca=$(env | sed -n 's/^RDMA_INTERFACE_\(.*\)=%s$/\1/p')
+eval "timeout 100 ib_write_bw 2>&1 -d \$RDMA_DEVICE_$hca -x \$RDMA_GID_INDEX_$hca -F -n 5 -s 1024 %s"`
+		return fmt.Sprintf(format, r.netdev(), to)
+	}
+	listening := make(chan string, 1)
+	go func() {
+		out, err := exec(t.Context(), to.pod, to.container, command(to, ""))
+		listening <- fmt.Sprint(out, err)
+	}()
+	inside.Eventually(t, "ib_write_bw to "+to.address(t), 2*time.Minute, func() error {
+		out, err := exec(t.Context(), r.pod, r.container, command(r, to.address(t)))
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		inside.Wants(t, "the client", out, "BW average")
+		return nil
+	})
+	inside.Wants(t, "the server", <-listening, "BW average")
+}
