@@ -51,8 +51,8 @@ watch removes the spec while there is no device. A signal ends it.`,
 }
 
 // runWatch writes the spec at each signal until the context ends. A usage error, or a missing hook, at the first write
-// ends it. Later such errors are retried, because the file of a flag may be missing for a moment. When runWatch returns,
-// its goroutines have ended.
+// ends it. Later such errors are retried, because the file of a flag may be missing for a moment. When runWatch
+// returns, its goroutines have ended.
 func runWatch(cmd *cobra.Command, r *recipe, out *outputFlags) error {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	failures := make(chan error)

@@ -210,8 +210,8 @@ func stateOf(name string) (s State, err error) {
 var ErrInPod = errors.New("the pod may still have it")
 
 // Detach removes an interface from a pod. It deletes a made interface, and moves and restores a moved one. If the
-// namespace has ended, the kernel moves the interface back, and Detach restores it. It leaves the interface of a VLAN to
-// [Host.RemoveVLAN]. It is idempotent.
+// namespace has ended, the kernel moves the interface back, and Detach restores it. It leaves the interface of a VLAN
+// to [Host.RemoveVLAN]. It is idempotent.
 func (h *Host) Detach(netns string, o Original, w Want) error {
 	pod, err := rdmanetns.Open(netns)
 	if err == nil {

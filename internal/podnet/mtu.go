@@ -1,7 +1,7 @@
 package podnet
 
-// Nobody sets the RDMA MTU of a RoCE port: the kernel derives it from the MTU of the HCA's interface. It derives that of
-// a connection from the MTU of the interface whose GID the connection uses.
+// Nobody sets the RDMA MTU of a RoCE port: the kernel derives it from the MTU of the HCA's interface. It derives that
+// of a connection from the MTU of the interface whose GID the connection uses.
 
 // roceHeaders are the bytes that the kernel takes off for headers: GRH 40, UDP 8, BTH 12, XRC 4, atomic 28, ICRC 4
 // (iboe_get_mtu of include/rdma/ib_addr.h).

@@ -12,8 +12,8 @@ import (
 )
 
 // The VLAN interface of a pod's interface is on the host, on top of the HCA's interface or its bond. The kernel allows
-// one of a number there. So the driver uses an existing one of the site, and leaves it as it is. It makes a missing one,
-// and removes it after the last pod (attach.Attacher). It knows its own by the alias.
+// one of a number there. So the driver uses an existing one of the site, and leaves it as it is. It makes a missing
+// one, and removes it after the last pod (attach.Attacher). It knows its own by the alias.
 
 // vlanAlias is the alias of the VLAN interfaces that the driver made.
 const vlanAlias = "rdma.dev/vlan"

@@ -157,8 +157,8 @@ func TestGIDIndexWithoutInterface(t *testing.T) {
 		"RDMA_DEVICE_PCI_0000_3B_00_2 has no GID index: the pod has no interface with an IPv4 address")
 }
 
-// TestGIDIndexChanges: a pod hears once when the index of its interface is another one than its container was told, also
-// of a driver that came later.
+// TestGIDIndexChanges: a pod hears once when the index of its interface is another one than its container was told,
+// also of a driver that came later.
 func TestGIDIndexChanges(t *testing.T) {
 	r := newRails(t, `[]`)
 	r.creates("app", ofPF, "RDMA_GID_INDEX_PCI_0000_3B_00_0=3")

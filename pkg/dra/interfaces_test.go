@@ -243,8 +243,8 @@ func TestInterfacesRefused(t *testing.T) {
 	}
 }
 
-// TestInterfacesOfVLANs: shares of one HCA are in one VLAN, that of the rule or that of the claims, and have one kind of
-// interface. Another claim is refused, until those before it have ended.
+// TestInterfacesOfVLANs: shares of one HCA are in one VLAN, that of the rule or that of the claims, and have one kind
+// of interface. Another claim is refused, until those before it have ended.
 func TestInterfacesOfVLANs(t *testing.T) {
 	_, attach := attaching(t, "")
 	n := drivertest.NewNode(t, "roce-sriov")

@@ -20,8 +20,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/sysfault"
 )
 
-// driverProcess in the environment makes this program a driver that attaches or detaches once: what to do, the mode, the
-// directory, and the namespaces of host and pod.
+// driverProcess in the environment makes this program a driver that attaches or detaches once: what to do, the mode,
+// the directory, and the namespaces of host and pod.
 const driverProcess = "ATTACH_TEST_DRIVER"
 
 func TestMain(m *testing.M) {
@@ -161,8 +161,9 @@ func (p *process) each(do, how string, fault func(sysfault.Call) unix.Errno) {
 	}
 }
 
-// TestCost counts what attaching and detaching ask of kernel and files. More is a failure; less wants a change here, so that
-// it stays so. Other pods on the node cost nothing but the look at their records, for their addresses and when one ends.
+// TestCost counts what attaching and detaching ask of kernel and files. More is a failure; less wants a change here, so
+// that it stays so. Other pods on the node cost nothing but the look at their records, for their addresses and when one
+// ends.
 func TestCost(t *testing.T) {
 	for mode, want := range map[string]string{
 		"move": "attach: send 30, openat 28, rename 2, fsync 0, flock 1, unlink 0; " +

@@ -142,8 +142,8 @@ func (n *Network) reaches(gateway netip.Addr) error {
 }
 
 // ModeRefused returns the reason why a device cannot have an interface of a mode, for every state of the host's
-// interface. resourceName is the resource name under which CNI plugins get the HCA, "" if they do not get it. vlan is the
-// VLAN of the interface, 0 for none.
+// interface. resourceName is the resource name under which CNI plugins get the HCA, "" if they do not get it. vlan is
+// the VLAN of the interface, 0 for none.
 func ModeRefused(mode string, alone bool, resourceName string, vlan int) error {
 	switch {
 	case mode == v1alpha1.NetworkMove && !alone:

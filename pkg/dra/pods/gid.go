@@ -266,8 +266,8 @@ func commonIndex(c nri.Container, indexes map[string]index) (common int, err err
 }
 
 // check reports the containers that were told another index than their GID has: the link went down and up, or somebody
-// set the address again. The kernel announces no such change, so the driver looks whenever it sweeps. check reports each
-// change once.
+// set the address again. The kernel announces no such change, so the driver looks whenever it sweeps. check reports
+// each change once.
 func (g *gids) check(ctx context.Context) {
 	if g.plugin == nil || g.cfg.Attacher == nil {
 		return

@@ -56,8 +56,8 @@ func home(t *testing.T, want belongings) {
 	})
 }
 
-// records is where prepared claims have their records. The spec of a claim is away while its device is; only without its
-// record has a claim ended.
+// records is where prepared claims have their records. The spec of a claim is away while its device is; only without
+// its record has a claim ended.
 const records = "/run/rdma.dev/state/claims"
 
 // files are those of belongings.
