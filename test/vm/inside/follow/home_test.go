@@ -133,7 +133,7 @@ type link struct {
 		Kind string `json:"info_kind"`
 	} `json:"linkinfo"`
 	Stats struct {
-		Rx, Tx struct {
+		Tx struct {
 			Packets int `json:"packets"`
 		}
 	} `json:"stats64"`
