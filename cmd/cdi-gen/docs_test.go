@@ -6,13 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/pflag"
-
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
 )
 
-// TestDocs: docs/cdi-gen.md knows every verb and every flag, and its example is what
-// generate prints.
+// TestDocs: docs/cdi-gen.md knows every verb, and its example is what generate prints. Flags are in the reference page,
+// which is generated.
 func TestDocs(t *testing.T) {
 	b, err := os.ReadFile("../../docs/cdi-gen.md")
 	if err != nil {
@@ -27,11 +25,6 @@ func TestDocs(t *testing.T) {
 			t.Errorf("docs/cdi-gen.md has no line on %s", name)
 		}
 	}
-	newGenerate().Flags().VisitAll(func(f *pflag.Flag) {
-		if !strings.Contains(docs, "`--"+f.Name) {
-			t.Errorf("docs/cdi-gen.md has no line on --%s", f.Name)
-		}
-	})
 	_, example, _ := strings.Cut(docs, "```yaml\n")
 	example, _, _ = strings.Cut(example, "```")
 	r := cdigen(t, "generate", "--host-root", host(t, "roce-lag"), "--no-hook", "--no-all", "--names", "ibdev")

@@ -22,8 +22,7 @@ var (
 	everyClass = []cdi.NodeClass{cdi.Verbs, cdi.CM, cdi.MAD, cdi.SM}
 )
 
-// TestMerge has a case for each cell of the merge table in docs/claims.md. The
-// names are "field: who says what".
+// TestMerge has a case for each rule of "Who wins" in docs/claims.md. The names are "field: who says what".
 func TestMerge(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

@@ -52,7 +52,7 @@ func macvlan(change func(*plan.Network)) *plan.Network {
 	return n
 }
 
-// TestMergeNetwork has a case for each cell of the table for network in docs/claims.md.
+// TestMergeNetwork has a case for each rule for network in docs/claims.md.
 func TestMergeNetwork(t *testing.T) {
 	moved := macvlan(func(n *plan.Network) { n.Mode = "move" })
 	addressed := macvlan(func(n *plan.Network) { n.Addresses = []netip.Prefix{netip.MustParsePrefix("10.1.2.3/24")} })
