@@ -13,6 +13,7 @@ import (
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
+	east "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/text"
 )
 
@@ -22,6 +23,9 @@ type Page struct {
 	Links  []string        // where its links and pictures lead, as they stand
 	IDs    map[string]bool // of its headings, as GitHub and the site make them
 	Blocks []Block         // its fenced code
+	Prose  []string        // its paragraphs and the items of its lists, as plain text; code is the word "code"
+	// CellWords is how many words the cells of its tables have.
+	CellWords int
 }
 
 // Block is a fenced block of code.
@@ -60,6 +64,10 @@ func (p *Page) add(n ast.Node, source []byte) {
 			id = fmt.Sprintf("%s-%d", base, i)
 		}
 		p.IDs[id] = true
+	case *ast.Paragraph, *ast.TextBlock:
+		p.Prose = append(p.Prose, sentences(n, source))
+	case *east.TableCell:
+		p.CellWords += len(strings.Fields(sentences(n, source)))
 	case *ast.FencedCodeBlock:
 		var code strings.Builder
 		line := 0
@@ -83,6 +91,26 @@ func plain(n ast.Node, source []byte) string {
 			continue
 		}
 		b.WriteString(plain(c, source))
+	}
+	return b.String()
+}
+
+// sentences is the text of a paragraph. Code in it is one word.
+func sentences(n ast.Node, source []byte) string {
+	var b strings.Builder
+	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
+		switch c := c.(type) {
+		case *ast.Text:
+			b.Write(c.Segment.Value(source))
+			if c.SoftLineBreak() || c.HardLineBreak() {
+				b.WriteByte(' ')
+			}
+		case *ast.CodeSpan:
+			b.WriteString("code")
+		case *ast.Image, *ast.RawHTML:
+		default:
+			b.WriteString(sentences(c, source))
+		}
 	}
 	return b.String()
 }

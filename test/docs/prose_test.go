@@ -1,0 +1,67 @@
+package docs
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// What user documents are held to. A name in code, whatever its length, is one word.
+const (
+	longestSentence = 25 // words
+	averageSentence = 16
+	wordsOfAll      = 30_000 // of all user documents, with their tables and without code blocks
+)
+
+// userPages are the documents for users: not those that are generated, decisions, or for developers.
+func userPages(t *testing.T) (out []*Page) {
+	t.Helper()
+	for path, page := range pages(t) {
+		rel, err := filepath.Rel(checkout, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Dir(rel)
+		if rel == "README.md" || dir == "docs" || dir == filepath.Join("docs", "platforms") {
+			out = append(out, page)
+		}
+	}
+	if len(out) < 30 {
+		t.Fatalf("only %d documents for users were found", len(out))
+	}
+	return out
+}
+
+// sentenceEnd is where a sentence ends: also at a colon, behind which a list or an example follows.
+var sentenceEnd = regexp.MustCompile(`[.!?:;]["')]*(\s+|$)`)
+
+// TestProse: user documents have short sentences, and stay short themselves.
+func TestProse(t *testing.T) {
+	total := 0
+	for _, page := range userPages(t) {
+		words, sentences := 0, 0
+		for _, paragraph := range page.Prose {
+			for _, sentence := range sentenceEnd.Split(paragraph, -1) {
+				n := len(strings.Fields(sentence))
+				if n == 0 {
+					continue
+				}
+				words += n
+				sentences++
+				if n > longestSentence {
+					t.Errorf("%s: a sentence of %d words, and the most are %d: %s", page.Path, n, longestSentence, sentence)
+				}
+			}
+		}
+		if words > averageSentence*sentences {
+			t.Errorf("%s: %d words in %d sentences, and the average is to be at most %d", page.Path, words, sentences,
+				averageSentence)
+		}
+		total += words + page.CellWords
+	}
+	if total > wordsOfAll {
+		t.Errorf("user documents have %d words, and may have %d: say it shorter, or in docs/dev", total, wordsOfAll)
+	}
+	t.Log(total, "words")
+}
