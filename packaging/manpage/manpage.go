@@ -40,7 +40,7 @@ func (p Page) Reference() string { return fmt.Sprintf("%s(%d)", p.title(), p.Sec
 
 func (p Page) title() string { return strings.ReplaceAll(p.Name, " ", "-") }
 
-// headings maps those of the help to the traditional ones (man-pages(7)).
+// headings maps those of the help to the traditional ones (man-pages(7)). The topics have no page.
 var headings = map[string]string{
 	"Usage":              "SYNOPSIS",
 	"Available Commands": "COMMANDS",
@@ -49,6 +49,8 @@ var headings = map[string]string{
 	"Examples":           "EXAMPLES",
 	"Exit codes":         "EXIT STATUS",
 	"Aliases":            "ALIASES",
+
+	"Additional help topics": "",
 }
 
 // order is that of the sections in a page.

@@ -79,6 +79,11 @@ func (r *run) manPages(ctx context.Context, bin string) ([]file, error) {
 	if err != nil {
 		return nil, err
 	}
+	codes, err := command(ctx, "", nil, filepath.Join(bin, "cdi-gen"), "help", "exit-codes")
+	if err != nil {
+		return nil, fmt.Errorf("read the exit codes of cdi-gen: %w", err)
+	}
+	pages[0].Help += "\n" + string(codes)
 	help, err := command(ctx, "", nil, filepath.Join(bin, "rdma-hook"), "--help")
 	if err != nil {
 		return nil, fmt.Errorf("read the help of rdma-hook: %w", err)
