@@ -35,8 +35,26 @@ var (
 type movable struct {
 	Mover // nil if the driver moves none
 
+	// scan is held while the host is read, so that no older Host replaces a newer one. It is also held while a device
+	// moves: meanwhile the device is neither on the host nor in a pod, and three such readings in a minute are a fault.
+	scan sync.Mutex
+
 	mu       sync.Mutex
 	verdicts map[string]error // of Movable, by ibdev and driver
+}
+
+// In implements Mover.
+func (m *movable) In(ibdev, netns string) (moved bool, err error) {
+	m.scan.Lock()
+	defer m.scan.Unlock()
+	return m.Mover.In(ibdev, netns)
+}
+
+// Out implements Mover.
+func (m *movable) Out(ibdev, netns string) (moved bool, err error) {
+	m.scan.Lock()
+	defer m.scan.Unlock()
+	return m.Mover.Out(ibdev, netns)
 }
 
 // can returns the reason why an HCA cannot move into a pod, nil if it can. It asks the kernel once for each device and

@@ -64,7 +64,6 @@ type Node struct {
 	movable
 	listener Listener
 
-	scan    sync.Mutex // held while the host is read, so that no older Host replaces a newer one
 	scanner *rdma.Scanner
 	host    atomic.Pointer[Host]
 	writing sync.Mutex // held while the value of host changes
