@@ -14,9 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Launcher is the environment variable with the path of a built launcher, for machines without Go. The launcher is
+// the package launch.
+const Launcher = "SYSFAULT_LAUNCHER"
+
 // launcher builds the program that becomes a watched one, and returns a path of it. It is
 // no file of any directory: it ends with this process, and nobody has to remove it.
 var launcher = sync.OnceValues(func() (string, error) {
+	if built := os.Getenv(Launcher); built != "" {
+		return built, nil
+	}
 	dir, err := os.MkdirTemp("", "sysfault-")
 	if err != nil {
 		return "", err

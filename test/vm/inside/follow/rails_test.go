@@ -60,7 +60,8 @@ func allTalk(t *testing.T, a, b [2]rail) {
 		for _, to := range a {
 			from.talk(t, to)
 		}
-		from.write(t, a[from.number])
+		to := a[from.number]
+		write(t, end{to.pod, to.container, ""}, end{from.pod, from.container, ""}, from.netdev(), to.address(t))
 	}
 }
 
@@ -226,29 +227,4 @@ func (r rail) talk(t *testing.T, to rail) {
 		t.Errorf("from %s of pod %s to %s of pod %s: it sent %d packets, and the other interface %d", r.netdev(), r.pod,
 			to.netdev(), to.pod, own, others)
 	}
-}
-
-// write has the rails write by the GIDs whose indexes their containers were told.
-func (r rail) write(t *testing.T, to rail) {
-	t.Helper()
-	command := func(r rail, to string) string {
-		const format = `env | grep ^RDMA_
-hca=$(env | sed -n 's/^RDMA_INTERFACE_\(.*\)=%s$/\1/p')
-eval "timeout 100 ib_write_bw 2>&1 -d \$RDMA_DEVICE_$hca -x \$RDMA_GID_INDEX_$hca -F -n 5 -s 1024 %s"`
-		return fmt.Sprintf(format, r.netdev(), to)
-	}
-	listening := make(chan string, 1)
-	go func() {
-		out, err := exec(t.Context(), to.pod, to.container, command(to, ""))
-		listening <- fmt.Sprint(out, err)
-	}()
-	inside.Eventually(t, "ib_write_bw to "+to.address(t), 2*time.Minute, func() error {
-		out, err := exec(t.Context(), r.pod, r.container, command(r, to.address(t)))
-		if err != nil {
-			return fmt.Errorf("%w: %s", err, out)
-		}
-		inside.Wants(t, "the client", out, "BW average")
-		return nil
-	})
-	inside.Wants(t, "the server", <-listening, "BW average")
 }

@@ -107,20 +107,20 @@ func (e end) claim(t *testing.T) (c *resourceapi.ResourceClaim) {
 // sent is how many packets the pod's interface has sent.
 func (e end) sent(t *testing.T) int { return e.link(t).Stats.Tx.Packets }
 
-// write has one pod write into the other's memory, without rdma_cm: each names its GID by the index that it was told.
-func write(t *testing.T, server, client end) {
+// write has one pod write into the other's memory, without rdma_cm: each names its GID by the index that its container
+// was told for an interface, which has the same name in both.
+func write(t *testing.T, server, client end, netdev, address string) {
 	t.Helper()
-	command := func(e end) string {
-		const format = `timeout 100 ib_write_bw 2>&1 -d %s -x "$RDMA_GID_INDEX_%s" -F -n 5 -s 1024`
-		return fmt.Sprintf(format, e.ibdev, e.variable(t))
-	}
-	listen, listening := command(server), make(chan string, 1)
+	const command = `env | grep ^RDMA_
+hca=$(env | sed -n 's/^RDMA_INTERFACE_\(.*\)=%s$/\1/p')
+eval "timeout 100 ib_write_bw 2>&1 -d \$RDMA_DEVICE_$hca -x \$RDMA_GID_INDEX_$hca -F -n 5 -s 1024 %s"`
+	listening := make(chan string, 1)
 	go func() {
-		out, err := exec(t.Context(), server.pod, server.container, listen)
+		out, err := exec(t.Context(), server.pod, server.container, fmt.Sprintf(command, netdev, ""))
 		listening <- fmt.Sprint(out, err)
 	}()
 	inside.Eventually(t, fmt.Sprint("ib_write_bw to ", server.pod), 2*time.Minute, func() error {
-		out, err := exec(t.Context(), client.pod, client.container, command(client)+" "+server.address(t).String())
+		out, err := exec(t.Context(), client.pod, client.container, fmt.Sprintf(command, netdev, address))
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
