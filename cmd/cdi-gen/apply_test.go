@@ -19,7 +19,7 @@ import (
 const bundleConfig = `{
 	"ociVersion": "1.0.2",
 	"process": {"cwd": "/", "user": {"uid": 0, "gid": 0}, "env": ["PATH=/bin"], "args": ["/bin/busybox", "sh", "-c",
-		"ulimit -l; ls /dev/infiniband; echo -n > /dev/infiniband/uverbs0 && echo opened"]},
+		"exec 2>&1; ulimit -l; ls /dev/infiniband; echo -n > /dev/infiniband/uverbs0 && echo opened"]},
 	"root": {"path": "rootfs", "readonly": true},
 	"mounts": [{"destination": "/proc", "type": "proc", "source": "proc", "later": {"a": 9007199254740993}},
 		{"destination": "/dev", "type": "tmpfs", "source": "tmpfs"}],
