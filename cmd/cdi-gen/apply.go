@@ -4,16 +4,15 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 
-	"github.com/aymanbagabas/go-udiff"
 	oci "github.com/opencontainers/runtime-spec/specs-go"
 	"github.com/spf13/cobra"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/bundle"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/phrase"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
@@ -55,8 +54,7 @@ changes nothing on an error. A second apply changes nothing.`,
 	f := cmd.Flags()
 	f.StringVar(&a.root, "host-root", "/", "`DIR` that holds the host's dev and etc")
 	f.StringSliceVar(&a.devices, "device", nil, "`NAME` of a device: mlx5_0, or VENDOR/CLASS=NAME (repeatable)")
-	f.StringSliceVar(&a.dirs, "spec-dir", []string{cdi.StaticDir, cdi.DynamicDir},
-		"`DIR` of specs, the last wins (repeatable)")
+	registerSpecDirs(f, &a.dirs)
 	f.BoolVar(&a.dryRun, "dry-run", false, "print the change and write nothing")
 	return cmd
 }
@@ -77,8 +75,8 @@ func (a *applyFlags) run(cmd *cobra.Command, dir string) error {
 		before := count(spec)
 		err := cdi.ReadRegistry(hostfs.DirFS(a.root), a.dirs...).Inject(spec, a.root, a.names()...)
 		after := count(spec)
-		added = fmt.Sprintf("%s, %s, %s", plural(after.nodes-before.nodes, "device node"),
-			plural(after.mounts-before.mounts, "mount"), plural(after.hooks-before.hooks, "hook"))
+		added = fmt.Sprintf("%s, %s, %s", phrase.Count(after.nodes-before.nodes, "device node"),
+			phrase.Count(after.mounts-before.mounts, "mount"), phrase.Count(after.hooks-before.hooks, "hook"))
 		return err
 	})
 	if err != nil {
@@ -89,10 +87,7 @@ func (a *applyFlags) run(cmd *cobra.Command, dir string) error {
 		return nil
 	}
 	if a.dryRun {
-		if _, err := io.WriteString(cmd.OutOrStdout(), udiff.Unified(file, file, string(old), string(text))); err != nil {
-			return fmt.Errorf("write the change to standard output: %w", err)
-		}
-		return nil
+		return writeDiff(cmd.OutOrStdout(), file, file, old, text)
 	}
 	if err := b.Replace(text); err != nil {
 		return err
@@ -125,12 +120,4 @@ func count(spec *oci.Spec) (c counts) {
 		c.hooks = len(h.CreateRuntime) + len(h.CreateContainer) + len(h.StartContainer) + len(h.Poststart) + len(h.Poststop)
 	}
 	return c
-}
-
-// plural writes a number with its noun.
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

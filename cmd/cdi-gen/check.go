@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/aymanbagabas/go-udiff"
 	"github.com/spf13/cobra"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
@@ -61,8 +60,8 @@ func compare(w io.Writer, t *target, format cdi.Format, wanted []byte) (reason s
 	} else if err != nil && !absent {
 		return "", fmt.Errorf("check spec: %w", err)
 	}
-	if _, err := io.WriteString(w, udiff.Unified(path, "host", string(old), string(wanted))); err != nil {
-		return "", fmt.Errorf("write difference to standard output: %w", err)
+	if err := writeDiff(w, path, "host", old, wanted); err != nil {
+		return "", err
 	}
 	switch {
 	case absent && wanted == nil:

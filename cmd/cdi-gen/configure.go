@@ -78,7 +78,7 @@ func (c *configureFlags) run(cmd *cobra.Command, runtime string) error {
 	for _, note := range plan.Notes {
 		cmd.PrintErrln(note)
 	}
-	if err := showChange(cmd.OutOrStdout(), plan.Path, plan.Old, plan.New); err != nil {
+	if err := writeDiff(cmd.OutOrStdout(), plan.Path, plan.Path, plan.Old, plan.New); err != nil {
 		return err
 	}
 	if c.dryRun || plan.Path == "" {
@@ -119,7 +119,7 @@ func (c *configureFlags) goBack(cmd *cobra.Command, runtime string) error {
 		cmd.PrintErrf("nothing to undo: cdi-gen has not configured %s\n", runtime)
 		return nil
 	}
-	if err := showChange(cmd.OutOrStdout(), undo.Path, undo.Old, undo.New); err != nil || c.dryRun {
+	if err := writeDiff(cmd.OutOrStdout(), undo.Path, undo.Path, undo.Old, undo.New); err != nil || c.dryRun {
 		return err
 	}
 	if err := undo.Apply(); err != nil {
@@ -129,9 +129,10 @@ func (c *configureFlags) goBack(cmd *cobra.Command, runtime string) error {
 	return nil
 }
 
-func showChange(w io.Writer, path string, before, after []byte) error {
-	if _, err := io.WriteString(w, udiff.Unified(path, path, string(before), string(after))); err != nil {
-		return fmt.Errorf("write the change to standard output: %w", err)
+// writeDiff writes the difference between two texts to standard output.
+func writeDiff(w io.Writer, oldName, newName string, before, after []byte) error {
+	if _, err := io.WriteString(w, udiff.Unified(oldName, newName, string(before), string(after))); err != nil {
+		return fmt.Errorf("write difference to standard output: %w", err)
 	}
 	return nil
 }

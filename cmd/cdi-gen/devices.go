@@ -10,9 +10,11 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/phrase"
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/internal/table"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
@@ -49,9 +51,13 @@ one directory define: a runtime refuses these too.`,
 	f := cmd.Flags()
 	f.StringVar(&root, "host-root", "/", "`DIR` that holds the host's etc and var/run")
 	f.StringVarP(&output, "output", "o", "table", "`FORMAT`: table, json, yaml or name")
-	f.StringSliceVar(&dirs, "spec-dir", []string{cdi.StaticDir, cdi.DynamicDir},
-		"`DIR` of specs, the last wins (repeatable)")
+	registerSpecDirs(f, &dirs)
 	return cmd
+}
+
+// registerSpecDirs adds the flag for the directories that a runtime reads.
+func registerSpecDirs(f *pflag.FlagSet, dirs *[]string) {
+	f.StringSliceVar(dirs, "spec-dir", []string{cdi.StaticDir, cdi.DynamicDir}, "`DIR` of specs, the last wins (repeatable)")
 }
 
 var devicesWriters = map[string]func(io.Writer, *cdi.Registry) error{
@@ -74,17 +80,6 @@ var devicesWriters = map[string]func(io.Writer, *cdi.Registry) error{
 	},
 }
 
-// maxListed is the number of names in a message.
-const maxListed = 6
-
-// shortList joins the first few names.
-func shortList(names []string) string {
-	if more := len(names) - maxListed; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListed], ", "), more)
-	}
-	return strings.Join(names, ", ")
-}
-
 // unresolved returns an error for what a runtime refuses, nil if there is nothing.
 func unresolved(r *cdi.Registry) error {
 	byFiles := map[string][]string{} // the devices of a conflict, by its files
@@ -95,7 +90,7 @@ func unresolved(r *cdi.Registry) error {
 	var errs []error
 	for _, files := range slices.Sorted(maps.Keys(byFiles)) {
 		errs = append(errs, invalidf("runtimes refuse %s, which more than one file defines: %s; remove all but one",
-			shortList(byFiles[files]), files))
+			phrase.Some(byFiles[files], ", "), files))
 	}
 	for _, f := range r.Faults {
 		errs = append(errs, invalidf("runtimes refuse %q: %s", f.File, f.Reason))
@@ -123,32 +118,18 @@ func warnRivals(t *target, format cdi.Format, spec *specs.Spec, warn func(string
 	}
 	twins := []string{filepath.Base(t.path(format)), filepath.Base(t.path(cdi.Twin(format)))}
 	for i, dir := range dirs {
-		defined := definedIn(dir)
+		defined := cdi.ReadRegistry(hostfs.DirFS("/"), dir).Files
 		for _, file := range slices.Sorted(maps.Keys(defined)) {
 			names := slices.DeleteFunc(defined[file], func(name string) bool { return !ours[name] })
 			if len(names) == 0 || i == 0 && slices.Contains(twins, filepath.Base(file)) {
 				continue
 			}
+			slices.Sort(names)
 			what := "runtimes refuse a device that two files of one directory define; remove one of them"
 			if i > 0 {
 				what = "of one device in both directories, runtimes take the one in " + cdi.DynamicDir
 			}
-			warn(fmt.Sprintf("%s also defines %s: %s", file, shortList(names), what))
+			warn(fmt.Sprintf("%s also defines %s: %s", file, phrase.Some(names, ", "), what))
 		}
 	}
-}
-
-// definedIn returns the devices of each valid file of a directory.
-func definedIn(dir string) map[string][]string {
-	files := map[string][]string{}
-	found := cdi.ReadRegistry(hostfs.DirFS("/"), dir)
-	for _, d := range found.Devices {
-		files[d.File] = append(files[d.File], d.Name)
-	}
-	for _, c := range found.Conflicts {
-		for _, file := range c.Files {
-			files[file] = append(files[file], c.Name)
-		}
-	}
-	return files
 }

@@ -84,7 +84,7 @@ func collect(cmd *cobra.Command, root string) ([]reportFile, error) {
 	}
 	host := hostfs.DirFS(root)
 	scrubber := capture.NewScrubber(whole, hostNames(host)...)
-	scrubbed, err := capture.Scrub(whole)
+	scrubbed, err := scrubber.Tree(whole)
 	if err != nil {
 		return nil, err
 	}

@@ -76,6 +76,14 @@ func open(root, path string) (file, error) {
 	return file{host: host, path: path, local: filepath.Join(root, at)}, nil
 }
 
+// load opens a configuration file, and reads it.
+func load(root, path string) (f file, data []byte, err error) {
+	if f, err = open(root, path); err == nil {
+		data, err = f.read("")
+	}
+	return f, data, err
+}
+
 // read returns the content of a file beside f, nil if there is none.
 func (f file) read(suffix string) ([]byte, error) {
 	data, err := hostfs.ReadLocal(f.local+suffix, maxFile)
@@ -139,11 +147,7 @@ func New(root string, target runtimes.Target) (*Plan, error) {
 
 // edited plans the edit of a file.
 func edited(root, path, restart string, e editor) (*Plan, error) {
-	f, err := open(root, path)
-	if err != nil {
-		return nil, err
-	}
-	old, err := f.read("")
+	f, old, err := load(root, path)
 	if err != nil {
 		return nil, err
 	}
@@ -217,14 +221,13 @@ func NewUndo(root, runtime string) (*Undo, error) {
 }
 
 func undoEdit(root, path, restart string, e editor) (*Undo, error) {
-	f, err := open(root, path)
+	f, current, err := load(root, path)
 	if err != nil {
 		return nil, err
 	}
 	backup, errBackup := f.read(backupSuffix)
 	created, errCreated := f.read(createdSuffix)
-	current, err := f.read("")
-	if err := errors.Join(errBackup, errCreated, err); err != nil {
+	if err := errors.Join(errBackup, errCreated); err != nil {
 		return nil, err
 	}
 	u := &Undo{Path: path, Old: current, New: current, Restart: restart, file: f,

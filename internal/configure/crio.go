@@ -36,11 +36,7 @@ func planCRIO(root string, target runtimes.Target) (*Plan, error) {
 				list(use(dirs, target.Dirs))}}, nil
 		}
 	}
-	f, err := open(root, crioOurs)
-	if err != nil {
-		return nil, err
-	}
-	old, err := f.read("")
+	f, old, err := load(root, crioOurs)
 	if err != nil {
 		return nil, err
 	}
@@ -77,11 +73,7 @@ func crioDirs(root string) (dirs []string, from string, err error) {
 		}
 	}
 	for _, name := range files {
-		f, err := open(root, name)
-		if err != nil {
-			return nil, "", err
-		}
-		text, err := f.read("")
+		_, text, err := load(root, name)
 		if err != nil {
 			return nil, "", err
 		}
@@ -104,11 +96,7 @@ func crioDirs(root string) (dirs []string, from string, err error) {
 
 // undoCRIO removes the drop-in, if it is ours.
 func undoCRIO(root string) (*Undo, error) {
-	f, err := open(root, crioOurs)
-	if err != nil {
-		return nil, err
-	}
-	old, err := f.read("")
+	f, old, err := load(root, crioOurs)
 	if err != nil || old == nil {
 		return &Undo{}, err
 	}

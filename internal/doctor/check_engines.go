@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/phrase"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
 )
 
@@ -70,7 +71,7 @@ func (f *facts) checkEngine(e engine) findings {
 		}
 	}
 	if len(elsewhere) > 0 {
-		out.add(found("runtime-dirs", Warning, name+" does not read the directory of "+plural(len(elsewhere), "spec")).
+		out.add(found("runtime-dirs", Warning, name+" does not read the directory of "+phrase.Count(len(elsewhere), "spec")).
 			about(elsewhere...).
 			because("it reads %s only", dirs).
 			fix("cdi-gen generate --output " + e.target.Dirs[0]))

@@ -2,6 +2,8 @@ package doctor
 
 import (
 	"strings"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/phrase"
 )
 
 // PCI vendors of GPUs.
@@ -32,12 +34,12 @@ func checkGPUs(f *facts, out *findings) {
 		out.add(f.nvidiaPeer(nvidia))
 	}
 	if len(amd) > 0 && f.sysHas("module/amdgpu") {
-		out.add(found("gpu-peer-ok", OK, plural(len(amd), "AMD GPU")+" with peer memory (dma-buf of amdgpu)"))
+		out.add(found("gpu-peer-ok", OK, phrase.Count(len(amd), "AMD GPU")+" with peer memory (dma-buf of amdgpu)"))
 	}
 }
 
 func (f *facts) nvidiaPeer(gpus []string) Finding {
-	title := plural(len(gpus), "NVIDIA GPU")
+	title := phrase.Count(len(gpus), "NVIDIA GPU")
 	driver, _ := f.optional("/proc/driver/nvidia/version")
 	switch {
 	case f.sysHas("module/nvidia_peermem"):

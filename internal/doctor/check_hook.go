@@ -12,6 +12,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/phrase"
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
@@ -68,7 +69,7 @@ func checkHooks(f *facts, out *findings) {
 	if len(*out) == 0 && len(seen) > 0 {
 		paths := slices.Sorted(maps.Keys(seen))
 		out.add(found("hook-ok", OK,
-			plural(len(seen), "hook")+" present, executable and static: "+strings.Join(paths, ", ")))
+			phrase.Count(len(seen), "hook")+" present, executable and static: "+strings.Join(paths, ", ")))
 	}
 	for _, s := range f.specs {
 		raises := func(h hookUse) bool { return h.ours && slices.Contains(h.specs, s.path) }

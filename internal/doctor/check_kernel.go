@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/phrase"
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -127,12 +128,12 @@ func checkDevices(f *facts, out *findings) {
 	}
 	if len(unreadable) > 0 {
 		unreadable = unique(unreadable)
-		out.add(found("hca-unreadable", Warning, "attributes of "+plural(len(unreadable), "RDMA device")+" cannot be read").
-			about(unreadable...).because("%s", shorten(readErrors, "; ")).
+		out.add(found("hca-unreadable", Warning, "attributes of "+phrase.Count(len(unreadable), "RDMA device")+" cannot be read").
+			about(unreadable...).because("%s", phrase.Some(readErrors, "; ")).
 			fix("dmesg | grep -iE 'infiniband|rdma|mlx|firmware'"))
 	}
 	out.add(foundIn(unusable, "hca-unusable", Info, "RDMA device", " that no container can use").
-		because("%s", shorten(useErrors, "; ")).
+		because("%s", phrase.Some(useErrors, "; ")).
 		fix("cdi-gen list"))
 }
 

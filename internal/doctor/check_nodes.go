@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/phrase"
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -74,7 +75,7 @@ func checkNodes(f *facts, out *findings) {
 			"that has its number").
 		fix("rm " + quote.Shells(stale...)))
 	if len(*out) == 0 && len(nodes) > 0 {
-		out.add(found("nodes-ok", OK, plural(len(nodes), "node")+" in /dev/infiniband, as in the kernel"))
+		out.add(found("nodes-ok", OK, phrase.Count(len(nodes), "node")+" in /dev/infiniband, as in the kernel"))
 	}
 }
 

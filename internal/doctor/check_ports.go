@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/phrase"
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -62,7 +63,7 @@ func checkPorts(f *facts, out *findings) {
 			fix("sminfo -C "+quote.Shell(starting[0].hca.IBDev), "systemctl status opensm"))
 	}
 	if len(ports) > 0 && active == len(ports) {
-		out.add(found("ports-ok", OK, plural(len(ports), "port")+" ACTIVE"))
+		out.add(found("ports-ok", OK, phrase.Count(len(ports), "port")+" ACTIVE"))
 	}
 }
 
@@ -146,7 +147,7 @@ func checkRoCEGIDs(f *facts, out *findings) {
 				"a link-local one. A container with its own network needs an interface on the same port").
 			fix("ip address add ADDRESS/PREFIX dev " + quote.Shell(cmp.Or(without[0].port.Netdev, "NETDEV"))))
 	case seen > 0:
-		out.add(found("roce-gids-ok", OK, plural(seen, "RoCE port")+" with a routable RoCE v2 address"))
+		out.add(found("roce-gids-ok", OK, phrase.Count(seen, "RoCE port")+" with a routable RoCE v2 address"))
 	}
 }
 

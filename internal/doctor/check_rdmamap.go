@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/phrase"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -42,10 +43,10 @@ func checkSecondOpinion(f *facts, out *findings) {
 	switch {
 	case len(differences) > 0:
 		out.add(found("rdmamap-differs", Warning, "rdmamap finds other devices or nodes than cdi-gen").
-			because("%s. Device plugins that use rdmamap give containers other devices", shorten(differences, "; ")).
+			because("%s. Device plugins that use rdmamap give containers other devices", phrase.Some(differences, "; ")).
 			fix("cdi-gen list -o json"))
 	case len(ours) > 0:
-		out.add(found("rdmamap-agrees", OK, "rdmamap finds the same "+plural(len(ours), "device")+" and nodes"))
+		out.add(found("rdmamap-agrees", OK, "rdmamap finds the same "+phrase.Count(len(ours), "device")+" and nodes"))
 	}
 }
 
@@ -68,10 +69,10 @@ func (f *facts) compareNodes(h *rdma.HCA) []string {
 func difference(what string, ours, theirs []string) []string {
 	var out []string
 	if only := without(ours, theirs); len(only) > 0 {
-		out = append(out, fmt.Sprintf("%s that only cdi-gen finds: %s", what, shorten(only, ", ")))
+		out = append(out, fmt.Sprintf("%s that only cdi-gen finds: %s", what, phrase.Some(only, ", ")))
 	}
 	if only := without(theirs, ours); len(only) > 0 {
-		out = append(out, fmt.Sprintf("%s that only rdmamap finds: %s", what, shorten(only, ", ")))
+		out = append(out, fmt.Sprintf("%s that only rdmamap finds: %s", what, phrase.Some(only, ", ")))
 	}
 	return out
 }

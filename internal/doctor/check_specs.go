@@ -13,6 +13,7 @@ import (
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/phrase"
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
@@ -98,7 +99,7 @@ func checkConflicts(f *facts, out *findings) {
 func conflict(files []specFile, devices []string) Finding {
 	paths := texts(files)
 	stem := func(p string) string { return strings.TrimSuffix(p, path.Ext(p)) }
-	count := plural(len(devices), "device")
+	count := phrase.Count(len(devices), "device")
 	f := found("spec-conflict", Warning, fmt.Sprintf("%s in %d files of one directory", count, len(files)))
 	remedy := "rm " + quote.Shell(paths[len(paths)-1])
 	if len(files) == 2 && stem(paths[0]) == stem(paths[1]) {
@@ -111,7 +112,7 @@ func conflict(files []specFile, devices []string) Finding {
 		f.Severity = Error
 	}
 	return f.about(paths...).
-		because("runtimes refuse a device that two files of one directory define: %s", shorten(devices, ", ")).
+		because("runtimes refuse a device that two files of one directory define: %s", phrase.Some(devices, ", ")).
 		fix(remedy)
 }
 
@@ -128,19 +129,8 @@ func checkShadowed(f *facts, out *findings) {
 	paths = unique(paths)
 	out.add(foundIn(devices, "spec-shadowed", Info, "device", " both in "+cdi.StaticDir+" and "+cdi.DynamicDir).
 		about(paths...).
-		because("runtimes use the definition in %s: %s", cdi.DynamicDir, shorten(devices, ", ")).
+		because("runtimes use the definition in %s: %s", cdi.DynamicDir, phrase.Some(devices, ", ")).
 		fix("diff " + quote.Shells(paths...)))
-}
-
-// maxListed is the number of names in a text.
-const maxListed = 6
-
-// shorten joins the first few of several texts.
-func shorten(list []string, separator string) string {
-	if more := len(list) - maxListed; more > 0 {
-		return strings.Join(list[:maxListed], separator) + fmt.Sprintf(" and %d more", more)
-	}
-	return strings.Join(list, separator)
 }
 
 // checkSpecNodes compares the nodes in specs with the nodes of the host.
@@ -161,13 +151,13 @@ func checkSpecNodes(f *facts, out *findings) {
 		}
 		const absent = " that this host does not have"
 		if gone = unique(gone); len(gone) > 0 {
-			out.add(found("spec-stale", Error, "a spec with "+plural(len(gone), "node")+absent).
+			out.add(found("spec-stale", Error, "a spec with "+phrase.Count(len(gone), "node")+absent).
 				about(append([]string{s.path}, gone...)...).
 				because("devices have changed since the spec was written; a container that requests a missing one does not start").
 				fix(s.rewrite()))
 		}
 		if pinned = unique(pinned); len(pinned) > 0 {
-			out.add(found("spec-wrong-device", Error, "a spec with "+plural(len(pinned), "device number")+absent).
+			out.add(found("spec-wrong-device", Error, "a spec with "+phrase.Count(len(pinned), "device number")+absent).
 				about(append([]string{s.path}, pinned...)...).
 				because("a runtime creates the node with the number in the spec and does not compare it with the host: " +
 					"the container gets another device, or none").
@@ -214,7 +204,7 @@ func checkCoverage(f *facts, out *findings) {
 			out.add(found("specs-ok", OK, "the Kubernetes driver writes a spec for each claim"))
 			return
 		}
-		out.add(found("spec-none", Warning, "no CDI spec gives the "+plural(len(usable), "RDMA device")+" of this host").
+		out.add(found("spec-none", Warning, "no CDI spec gives the "+phrase.Count(len(usable), "RDMA device")+" of this host").
 			because("containers cannot request a device by name").
 			fix("cdi-gen generate --output " + cdi.StaticDir))
 		return
@@ -230,7 +220,7 @@ func checkCoverage(f *facts, out *findings) {
 		}
 	}
 	if len(left) > 0 && !whole {
-		out.add(incomplete(plural(len(left), "RDMA device") + " of this host in no spec").about(left...).
+		out.add(incomplete(phrase.Count(len(left), "RDMA device") + " of this host in no spec").about(left...).
 			because("devices were added since the spec was written, or it was written for some of them"))
 	}
 	if cm := f.snap.RDMACM; cm != nil && !given[cm.Path()] && !whole && f.needsCM() {
@@ -239,7 +229,7 @@ func checkCoverage(f *facts, out *findings) {
 				"that connect by IP address (librdmacm: rping, perftest -R, libfabric) fail"))
 	}
 	if len(*out) == 0 {
-		out.add(found("specs-ok", OK, plural(files, "RDMA spec")+", for all "+plural(len(usable), "device")+" of this host"))
+		out.add(found("specs-ok", OK, phrase.Count(files, "RDMA spec")+", for all "+phrase.Count(len(usable), "device")+" of this host"))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/phrase"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -85,7 +86,7 @@ func foundIn(subjects []string, id ID, s Severity, noun, rest string) Finding {
 	if len(subjects) == 0 {
 		return Finding{}
 	}
-	return found(id, s, plural(len(subjects), noun)+rest).about(subjects...)
+	return found(id, s, phrase.Count(len(subjects), noun)+rest).about(subjects...)
 }
 
 // about sets the subjects.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/phrase"
 )
 
 // Severity is the severity of a finding.
@@ -55,7 +57,7 @@ type Summary struct {
 // String is the summary in one line.
 func (s Summary) String() string {
 	return fmt.Sprintf("%s, %s, %s, %d ok",
-		plural(s.Errors, "error"), plural(s.Warnings, "warning"), plural(s.Infos, "note"), s.OK)
+		phrase.Count(s.Errors, "error"), phrase.Count(s.Warnings, "warning"), phrase.Count(s.Infos, "note"), s.OK)
 }
 
 // Report has the findings of all checks.
@@ -93,14 +95,6 @@ func newReport(findings []Finding, unseen []Unseen) *Report {
 		*count[f.Severity]++
 	}
 	return r
-}
-
-// plural writes a number with its noun: "1 port", "2 ports".
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // ID names a kind of finding. It must not change, because scripts filter by it.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/phrase"
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
@@ -63,7 +64,7 @@ type text struct {
 func (t *text) finding(f Finding) {
 	t.line(fmt.Sprintf("  %-20s %s", f.ID, f.Title))
 	if len(f.Subjects) > 0 {
-		t.wrap("    on:  ", "         ", shorten(f.Subjects, ", "))
+		t.wrap("    on:  ", "         ", phrase.Some(f.Subjects, ", "))
 	}
 	if f.Reason != "" {
 		t.wrap("    why: ", "         ", f.Reason)

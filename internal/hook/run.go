@@ -109,11 +109,14 @@ func act(opts Options, st State, warnings []string, version string, deadline tim
 		report.Outcome, report.Message = Skipped, "nothing to do: "+reason
 	}
 	report.print(opts, std.Stderr)
-	for path, write := range map[string]func(string, Report) error{opts.Report: WriteReport, opts.Last: WriteLastReport} {
-		if path == "" {
+	for _, to := range []struct {
+		path  string
+		write func(string, Report) error
+	}{{opts.Report, WriteReport}, {opts.Last, WriteLastReport}} {
+		if to.path == "" {
 			continue
 		}
-		if err := reportBy(deadline, path, report, write); err != nil {
+		if err := reportBy(deadline, to.path, report, to.write); err != nil {
 			printLines(std.Stderr, err.Error()+"; the container is not affected")
 		}
 	}

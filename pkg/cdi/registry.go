@@ -27,6 +27,8 @@ type Registry struct {
 	Conflicts []Conflict `json:"conflicts,omitempty"`
 	// Faults are files and directories that a runtime cannot read.
 	Faults []Fault `json:"faults,omitempty"`
+	// Files are the devices that each valid file defines, by the path of the file.
+	Files map[string][]string `json:"-"`
 }
 
 // Resolved is a device with the file that defines it.
@@ -60,13 +62,14 @@ type definition struct {
 
 // ReadRegistry reads directories of specs, the one of highest priority last. A missing directory is empty.
 func ReadRegistry(host fs.ReadLinkFS, dirs ...string) *Registry {
-	r := &Registry{Devices: []Resolved{}} // never nil: JSON must have a list
+	r := &Registry{Devices: []Resolved{}, Files: map[string][]string{}} // devices are never nil: JSON must have a list
 	found := map[string][]definition{}
 	for i, dir := range dirs {
 		for file, spec := range r.readDir(host, dir) {
 			for _, d := range spec.Devices {
 				name := Qualified(spec.Kind, d.Name)
 				found[name] = append(found[name], definition{file, i, spec})
+				r.Files[file] = append(r.Files[file], name)
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/phrase"
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
@@ -81,7 +82,7 @@ func (t *textWriter) request(r *RequestReport) {
 		fmt.Fprintln(t, "there are no such devices")
 		return
 	}
-	fmt.Fprintf(t, "%s on %s\n", plural(r.Devices, "device"), plural(r.Nodes, "node"))
+	fmt.Fprintf(t, "%s on %s\n", phrase.Count(r.Devices, "device"), phrase.Count(r.Nodes, "node"))
 	for _, ruling := range r.RuledOut {
 		t.ruling(ruling)
 	}

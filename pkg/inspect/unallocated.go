@@ -14,6 +14,8 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/phrase"
+
 	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
 )
 
@@ -105,7 +107,7 @@ func (w *inquiry) noDevices(claim *resourceapi.ResourceClaim, r request) {
 	f := Finding{
 		Reason: "ClassEmpty", Claim: claim.Name, Request: r.name,
 		Message: fmt.Sprintf("DeviceClass %s selects none of the %s of the cluster",
-			r.class, plural(len(w.devices), "device")),
+			r.class, phrase.Count(len(w.devices), "device")),
 		Remedy: "name another class; kubectl rdma devices -o wide shows what there is",
 	}
 	if len(w.devices) == 0 {
@@ -275,11 +277,4 @@ func (w *inquiry) short(claim int, base string) string {
 		parts = append(parts, f.Message)
 	}
 	return strings.Join(parts, "; ")
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

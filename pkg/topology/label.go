@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/phrase"
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -87,10 +88,10 @@ var protocolNames = map[rdma.Protocol]string{
 func (d *Device) folded() string {
 	var parts []string
 	if d.VFs > 0 {
-		parts = append(parts, plural(d.VFs, "VF"))
+		parts = append(parts, phrase.Count(d.VFs, "VF"))
 	}
 	if d.SFs > 0 {
-		parts = append(parts, plural(d.SFs, "SF"))
+		parts = append(parts, phrase.Count(d.SFs, "SF"))
 	}
 	if parts != nil && d.Function != rdma.PF && d.Kind == HCA {
 		parts[0] = "+ " + parts[0] // the device itself is one of the VFs
@@ -150,19 +151,12 @@ func (t *Topology) summary() string {
 	for _, d := range t.Devices {
 		count[d.Kind]++
 	}
-	parts := []string{plural(count[HCA], "HCA")}
+	parts := []string{phrase.Count(count[HCA], "HCA")}
 	if n := count[GPU]; n > 0 {
-		parts = append(parts, plural(n, "GPU"))
+		parts = append(parts, phrase.Count(n, "GPU"))
 	}
 	if n := count[Accelerator]; n > 0 {
-		parts = append(parts, plural(n, "accelerator"))
+		parts = append(parts, phrase.Count(n, "accelerator"))
 	}
 	return strings.Join(parts, ", ")
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.Itoa(n) + " " + noun + "s"
 }

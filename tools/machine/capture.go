@@ -62,9 +62,11 @@ func importCommand(dir *string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import REPORT|TAR --name NAME",
 		Short: "Make a machine of a report of cdi-gen, or of a tar of a sysfs",
-		Long: `Make a machine of a report of cdi-gen (a name that ends in .gz), or of a tar of a sysfs: sys/..., and beside it unreadable.txt, with a line "/sys/PATH: message" for each file
-whose read failed, and dev-infiniband.txt, with the line "netns shared" or "netns exclusive" of "rdma system". Directories
-and links of /sys/bus that the tar lacks are added; links that lead out of it are dropped.`,
+		Long: `Make a machine of a report of cdi-gen (a name that ends in .gz), or of a tar of a sysfs.
+A tar has sys/..., and may have unreadable.txt, with a line "/sys/PATH: message" for each file
+whose read failed, and dev-infiniband.txt, with the line "netns shared" or "netns exclusive" of
+"rdma system". import adds directories and links of /sys/bus that the tar lacks. It drops links
+that lead out of the tar.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f, err := os.Open(args[0])

@@ -45,7 +45,7 @@ var bans = []importrules.Ban{{
 	Why:     "what kubectl rdma answers is a function of what was read: no file, no client",
 	Of:      []string{module + "/pkg/inspect"},
 	Imports: []string{"os/...", "net/...", "syscall", "k8s.io/client-go/...", "k8s.io/cli-runtime/...", module + "/internal/..."},
-	Except:  []string{module + "/internal/quote"}, // what text becomes for a terminal
+	Except:  []string{module + "/internal/quote", module + "/internal/phrase"}, // text for people and terminals
 }, {
 	Name:    "node",
 	Why:     "the host is a value that all parts of the driver take: it knows none of them",

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/phrase"
 )
 
 // ago formats the time between then and at in a short form.
@@ -42,19 +44,12 @@ func (p *Page) unhealthy() int {
 
 // Summary returns the page in one line.
 func (p *Page) Summary() string {
-	parts := []string{plural(len(p.HCAs), "HCA"), plural(len(p.Claims), "prepared claim")}
+	parts := []string{phrase.Count(len(p.HCAs), "HCA"), phrase.Count(len(p.Claims), "prepared claim")}
 	if n := p.unhealthy(); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d not healthy", n))
 	}
 	if n := len(p.Problems); n > 0 {
-		parts = append(parts, plural(n, "problem"))
+		parts = append(parts, phrase.Count(n, "problem"))
 	}
 	return strings.Join(parts, ", ")
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -1,0 +1,26 @@
+// Package phrase writes numbers and lists in texts for people.
+package phrase
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Count writes a number with its noun: "1 port", "2 ports".
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// most is the number of elements that Some writes.
+const most = 6
+
+// Some joins the first few elements of a list, and counts the others: "a, b, c, d, e, f and 2 more".
+func Some(list []string, separator string) string {
+	if more := len(list) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(list[:most], separator), more)
+	}
+	return strings.Join(list, separator)
+}
