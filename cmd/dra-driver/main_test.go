@@ -83,12 +83,14 @@ func TestExplain(t *testing.T) {
 	host := drivertest.NewHost(t, "roce-sriov")
 	code, stdout, stderr := invoke(t, nil, "explain", "--host-root", host.Root, "--config", "testdata/shared.yaml")
 	if code != exitOK || stderr != "" || !strings.Contains(stdout, "shared-pci-0000-3b-00-0") ||
-		strings.Count(stdout, "no rdma cgroup controller") != 1 || !strings.Contains(stdout, "the driver has no --nri-socket, so") {
+		strings.Count(stdout, "no rdma cgroup controller") != 1 ||
+		!strings.Contains(stdout, "the driver has no --nri-socket, so") {
 		t.Errorf("exit code %d, stderr %q, stdout:\n%s", code, stderr, stdout)
 	}
 	socket := filepath.Join(host.Root, "nri.sock")
 	code, stdout, _ = invoke(t, nil, "explain", "--host-root", host.Root, "--nri-socket", socket)
-	if code != exitOK || !strings.Contains(stdout, "has no NRI at --nri-socket") || !strings.Contains(stdout, "RDMA_GID_INDEX_<HCA>") {
+	if code != exitOK || !strings.Contains(stdout, "has no NRI at --nri-socket") ||
+		!strings.Contains(stdout, "RDMA_GID_INDEX_<HCA>") {
 		t.Errorf("without NRI: exit code %d, stdout:\n%s", code, stdout)
 	}
 	if err := os.WriteFile(socket, nil, 0o600); err != nil {
@@ -217,7 +219,10 @@ func TestExplainBlocks(t *testing.T) {
 			}
 		}
 	}
-	of("plugin   -              -       -", "rail0    10.80.0.0/16   -       mlx5_0,mlx5_2,", "rail1    10.81.0.0/16   -       mlx5_1", "name the node (--node-name)")
+	of("plugin   -              -       -",
+		"rail0    10.80.0.0/16   -       mlx5_0,mlx5_2,",
+		"rail1    10.81.0.0/16   -       mlx5_1",
+		"name the node (--node-name)")
 	args = append(args, "--node-name", drivertest.NodeName, "--kubeconfig", api.Kubeconfig(t))
 	of("node node1 has no pod CIDR (spec.podCIDRs)", "node node1 has no label node-restriction.kubernetes.io/block")
 	api.ChangeNode(func(n *corev1.Node) {

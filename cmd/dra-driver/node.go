@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
@@ -29,12 +30,12 @@ func (n *nodeFlags) read(ctx context.Context) (own blocks.Node, err error) {
 	ctx, cancel := context.WithTimeout(ctx, nodeTime)
 	defer cancel()
 	client, err := newClient(n.kubeconfig)
+	var node *corev1.Node
+	if err == nil {
+		node, err = client.CoreV1().Nodes().Get(ctx, n.name, metav1.GetOptions{})
+	}
 	if err != nil {
 		return own, fmt.Errorf("get node %s for its block of addresses: %w", n.name, err)
 	}
-	node, err := client.CoreV1().Nodes().Get(ctx, n.name, metav1.GetOptions{})
-	if err != nil {
-		return own, fmt.Errorf("get node %s for its block of addresses: %w", n.name, err)
-	}
-	return blocks.Node{Name: node.Name, PodCIDRs: node.Spec.PodCIDRs, Labels: node.Labels}, nil
+	return blocks.NodeOf(node), nil
 }

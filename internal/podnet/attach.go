@@ -257,7 +257,7 @@ func (w *Want) leave(o Original, host *rdmanetns.Namespace) error {
 func clearExtras(link netlink.Link, links []netlink.Link) error {
 	a := link.Attrs()
 	for _, l := range links {
-		if b := l.Attrs(); b.ParentIndex != a.Index || b.NetNsID >= 0 || b.Index == a.Index || l.Type() == kindVeth {
+		if !isOnTop(l, a.Index) {
 			continue
 		}
 		if err := netlink.LinkDel(l); err != nil && !errors.As(err, &netlink.LinkNotFoundError{}) {

@@ -135,10 +135,14 @@ func TestBondOf(t *testing.T) {
 		pci   string
 		says  string
 	}{
-		"first function":   {[]netlink.Link{slave("a", one), slave("b", two)}, one, ""},
-		"second function":  {[]netlink.Link{slave("a", one), slave("b", two)}, two, ""},
-		"another function": {[]netlink.Link{slave("a", one), nic("c", third, "", nil)}, third, "it is a bond of a and others"},
-		"virtual slaves":   {[]netlink.Link{&netlink.Veth{LinkAttrs: netlink.LinkAttrs{MasterIndex: 7}}}, one, ""},
+		"first function":  {[]netlink.Link{slave("a", one), slave("b", two)}, one, ""},
+		"second function": {[]netlink.Link{slave("a", one), slave("b", two)}, two, ""},
+		"another function": {
+			[]netlink.Link{slave("a", one), nic("c", third, "", nil)},
+			third,
+			"it is a bond of a and others",
+		},
+		"virtual slaves": {[]netlink.Link{&netlink.Veth{LinkAttrs: netlink.LinkAttrs{MasterIndex: 7}}}, one, ""},
 	} {
 		err := isBondOf(tc.links, 7, tc.pci)
 		if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {

@@ -124,8 +124,8 @@ func otherKind(parent int, mode string) error {
 // checkKind returns an error if one of the namespace's interfaces excludes those of a mode on top of the same one.
 func checkKind(links []netlink.Link, parent int, mode string) error {
 	for _, l := range links {
-		if a := l.Attrs(); a.ParentIndex == parent && a.NetNsID < 0 && Excludes(mode, l.Type()) {
-			return OtherKind(mode, l.Type(), "the host's "+a.Name)
+		if isOnTop(l, parent) && Excludes(mode, l.Type()) {
+			return OtherKind(mode, l.Type(), "the host's "+l.Attrs().Name)
 		}
 	}
 	return nil

@@ -170,11 +170,18 @@ func (h *Host) unused(link netlink.Link, links []netlink.Link) error {
 		}
 	}
 	for _, l := range links {
-		if a := l.Attrs(); a.ParentIndex == index && a.Index != index && a.NetNsID < 0 && l.Type() != "veth" {
-			return fmt.Errorf("%w: %s %s is on top of it", ErrUsed, l.Type(), a.Name)
+		if isOnTop(l, index) {
+			return fmt.Errorf("%w: %s %s is on top of it", ErrUsed, l.Type(), l.Attrs().Name)
 		}
 	}
 	return nil
+}
+
+// isOnTop reports whether an interface of the thread's namespace is on top of another one there. Both ends of a veth name
+// the other one in the same way.
+func isOnTop(l netlink.Link, index int) bool {
+	a := l.Attrs()
+	return a.ParentIndex == index && a.Index != index && a.NetNsID < 0 && l.Type() != kindVeth
 }
 
 // whole reads a list again if it changed while the kernel sent it.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -99,10 +100,7 @@ func findVLAN(parent, vlan int) (netlink.Link, error) {
 func vlanOf(links []netlink.Link, parent, vlan int) netlink.Link {
 	for _, l := range links {
 		v, ok := l.(*netlink.Vlan)
-		if !ok || v.ParentIndex != parent || v.NetNsID >= 0 {
-			continue
-		}
-		if v.VlanId == vlan && v.VlanProtocol == netlink.VLAN_PROTOCOL_8021Q {
+		if ok && isOnTop(l, parent) && v.VlanId == vlan && v.VlanProtocol == netlink.VLAN_PROTOCOL_8021Q {
 			return v
 		}
 	}
@@ -140,13 +138,9 @@ func (h *Host) RemoveVLAN(o Original, vlan int) error {
 
 // hasUpper reports whether the host itself has put an interface on top of another one, or into a bond or bridge of it.
 func hasUpper(links []netlink.Link, index int) bool {
-	for _, l := range links {
-		switch a := l.Attrs(); {
-		case a.Index == index && a.MasterIndex != 0, a.ParentIndex == index && a.NetNsID < 0 && l.Type() != kindVeth:
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(links, func(l netlink.Link) bool {
+		return isOnTop(l, index) || l.Attrs().Index == index && l.Attrs().MasterIndex != 0
+	})
 }
 
 // onVLAN returns the name of the VLAN interface on top of an interface, or words for one that is not there yet, and an

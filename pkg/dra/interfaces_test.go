@@ -52,7 +52,9 @@ func attaching(t *testing.T, ipam string) (*podnettest.Namespace, func(*dra.Conf
 // wanting gives a claim parameters, and a class that allows all of them.
 func wanting(c *resourceapi.ResourceClaim, network string) *resourceapi.ResourceClaim {
 	for source, fields := range map[resourceapi.AllocationConfigSource]string{
-		resourceapi.AllocationConfigSourceClass: `"kind": "HCAClassConfig", "allow": {"network": {"modes": ["move", "macvlan", "ipvlan"], "vlans": [200], "addresses": ["10.0.0.0/8"], "ipam": ["roce"], "routes": ["10.0.0.0/8"]}}`,
+		resourceapi.AllocationConfigSourceClass: `"kind": "HCAClassConfig", "allow": {"network": {` +
+			`"modes": ["move", "macvlan", "ipvlan"], "vlans": [200], ` +
+			`"addresses": ["10.0.0.0/8"], "ipam": ["roce"], "routes": ["10.0.0.0/8"]}}`,
 		resourceapi.AllocationConfigSourceClaim: `"kind": "HCAConfig", "network": ` + network,
 	} {
 		c.Status.Allocation.Devices.Config = append(c.Status.Allocation.Devices.Config, resourceapi.DeviceAllocationConfiguration{
@@ -296,8 +298,8 @@ func TestInterfacesLowMTU(t *testing.T) {
 		if c.hca != vf {
 			continue
 		}
-		const says = "pod pod-2: network interface rdma0 has MTU 1500, so RDMA connections over it have packets of 1024 bytes, " +
-			"and the HCA can have 4096: that needs MTU 4192"
+		const says = "pod pod-2: network interface rdma0 has MTU 1500, " +
+			"so RDMA connections over it have packets of 1024 bytes, and the HCA can have 4096: that needs MTU 4192"
 		drivertest.Eventually(t, func() error { return told(n, claim, "RDMALowMTU", says) })
 	}
 	var others []string

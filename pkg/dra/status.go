@@ -41,7 +41,7 @@ func (d *Driver) inputs(ctx context.Context) report.Inputs {
 		View: view, Decision: &d.offer.Decision(ctx).Result, Published: d.offer.Published(),
 		Taints:     d.offer.Taints(view.Health),
 		Registered: d.kubelet.registered.Load(), NRIConnected: d.pods.Connected(), Problems: d.problems(view),
-		Blocks: blocksOf(offer.NodeBlocks(d.offer), d.given()), Troubles: d.cfg.Troubles, Events: d.report.History(),
+		Blocks: blocksOf(offer.NodeBlocks(d.offer), d.given), Troubles: d.cfg.Troubles, Events: d.report.History(),
 		Cgroups: sysfs.DirFS(filepath.Join(d.cfg.HostRoot, "sys/fs/cgroup")),
 	}
 	if in.Pods, in.NoPods = d.kubelet.pods.Claims(ctx); in.NoPods != nil && ctx.Err() == nil {
@@ -69,8 +69,13 @@ func (d *Driver) problems(view node.View) (out []error) {
 	return out
 }
 
-// blocksOf returns the node's blocks with the addresses that pods have of them.
-func blocksOf(all []offer.NodeBlock, given []attach.Address) (out []statuspage.Block) {
+// blocksOf returns the node's blocks with the addresses that pods have of them. It reads the addresses, which are in
+// files, only for a node with blocks.
+func blocksOf(all []offer.NodeBlock, read func() []attach.Address) (out []statuspage.Block) {
+	if len(all) == 0 {
+		return nil
+	}
+	given := read()
 	for _, b := range all {
 		one := statuspage.Block{IPAM: b.IPAM, Subnet: b.Subnet, Addresses: []statuspage.Address{}}
 		if b.Err != nil {

@@ -82,6 +82,9 @@ func parametersOf(t *testing.T, in, fields string) string {
 	return string(raw)
 }
 
+const envWords = "libfabric, libfabric-gid-index, nccl, nccl-gid-index, nccl-topology, " +
+	"nvshmem, nvshmem-gid-index, ucx, ucx-gid-index"
+
 // namedParameters have at most one mistake each. The field says holds what the policy says of the mistake.
 var namedParameters = []struct{ in, fields, says string }{
 	{"claim", "", ""},
@@ -104,7 +107,11 @@ var namedParameters = []struct{ in, fields, says string }{
 	{"claim", "nodes: [verbs, umad]", "nodes: want a list of verbs, cm, mad, sm"},
 	{"claim", "nodes: verbs", "nodes: want a list"},
 	{"claim", "nodes: [cm, cm]", "nodes: want a list of verbs, cm, mad, sm, each at most once"},
-	{"claim", "env: [mpi]", "env: want a list of libfabric, libfabric-gid-index, nccl, nccl-gid-index, nccl-topology, nvshmem, nvshmem-gid-index, ucx, ucx-gid-index"},
+	{
+		"claim",
+		"env: [mpi]",
+		"env: want a list of " + envWords,
+	},
 	{"claim", "env: [nccl]\ntrafficClass: 106\nserviceLevel: 3", ""},
 	{"claim", "trafficClass: 0\nserviceLevel: null", ""},
 	{"claim", "trafficClass: 256", "trafficClass: want 0 to 255"},
@@ -178,7 +185,11 @@ var namedParameters = []struct{ in, fields, says string }{
 	{"class", "allow: {nodes: [issm]}", "allow.nodes: want a list"},
 	{"class", "allow: {env: [nccl]}\ndefaults: {env: [nccl]}", ""},
 	{"class", "allow: {env: []}", ""},
-	{"class", "allow: {env: [mpi]}", "allow.env: want a list of libfabric, libfabric-gid-index, nccl, nccl-gid-index, nccl-topology, nvshmem, nvshmem-gid-index, ucx, ucx-gid-index"},
+	{
+		"class",
+		"allow: {env: [mpi]}",
+		"allow.env: want a list of " + envWords,
+	},
 	{"class", "allow: {env: [ucx]}\ndefaults: {env: [nccl-topology]}", "defaults.env: more than allow.env allows"},
 	{"class", "allow: {trafficClasses: [106, 0], serviceLevels: [3]}\n" +
 		"defaults: {env: [nccl], trafficClass: 106, serviceLevel: 3}", ""},
@@ -234,17 +245,32 @@ func randomParameters(random *rand.Rand, kind string) string {
 		return pick([]string{`["10.1.2.3/24"]`, `["fd00::1/64","10.1.2.3/32"]`, `[]`, `null`}, `["10.1.2.3"]`, `["::ffff:10.1.2.3/120"]`, `["fe80::1%eth0/64"]`, `[1]`, `{}`, `["10.01.2.3/24"]`, `["10.1.2.3/33"]`)
 	}
 	network := func() string {
-		return pick([]string{object(`"mode":`+pick([]string{`"move"`, `"none"`, `null`}, `"x"`, `1`), `"vlan":`+pick([]string{`100`, `null`}, `0`, `"1"`, `1.5`, `4095`), `"addresses":`+prefixes(), `"mtu":`+pick([]string{`1500`, `null`}, `1`, `"1500"`, `70000`, `1500.5`),
+		return pick([]string{object(
+			`"mode":`+pick([]string{`"move"`, `"none"`, `null`}, `"x"`, `1`),
+			`"vlan":`+pick([]string{`100`, `null`}, `0`, `"1"`, `1.5`, `4095`),
+			`"addresses":`+prefixes(),
+			`"mtu":`+pick([]string{`1500`, `null`}, `1`, `"1500"`, `70000`, `1500.5`),
 			`"gateways":`+pick([]string{`["10.1.2.1","fd00::1"]`, `[]`, `null`}, `["10.1.2.1","10.1.2.2"]`,
 				`["::ffff:10.1.1.1"]`, `["fe80::1%eth0"]`, `[""]`, `"10.1.2.1"`),
 			`"interface":`+pick([]string{`"rdma0"`, `""`, `null`}, `"lo"`, `"a b"`, `7`), `"routes":`+pick([]string{`[{"destination":"10.2.0.0/16"}]`, `[{"destination":"fd01::/16","gateway":"fd00::1"}]`, `[]`, `null`},
 				`[{}]`, `[null]`, `[{"destination":"fd01::/16","gateway":"::ffff:10.1.1.1"}]`, `[{"destination":"10.2.0.0/16","gateway":"x"}]`)), `null`}, `"macvlan"`, `[]`)
 	}
-	settings := object(`"network":`+network(), `"memlock":`+memlock(), `"nodes":`+nodes(), `"env":`+pick([]string{`["nccl"]`, `["ucx","nccl-topology"]`, `null`}, `["mpi"]`, `["ucx","ucx"]`, `"ucx"`, `[2]`), `"limits":`+limits(),
-		`"trafficClass":`+pick([]string{`106`, `null`}, `256`, `"106"`, `-1`, `1.5`, `true`), `"serviceLevel":`+pick([]string{`3`, `null`}, `16`, `[]`))
+	settings := object(
+		`"network":`+network(),
+		`"memlock":`+memlock(),
+		`"nodes":`+nodes(),
+		`"env":`+pick([]string{`["nccl"]`, `["ucx","nccl-topology"]`, `null`}, `["mpi"]`, `["ucx","ucx"]`, `"ucx"`, `[2]`),
+		`"limits":`+limits(),
+		`"trafficClass":`+pick([]string{`106`, `null`}, `256`, `"106"`, `-1`, `1.5`, `true`),
+		`"serviceLevel":`+pick([]string{`3`, `null`}, `16`, `[]`))
 	if kind == v1alpha1.HCAClassConfigKind {
-		allow := object(`"nodes":`+nodes(), `"memlockMax":`+memlock(), `"env":`+pick([]string{`["nccl","ucx","nccl-topology"]`, `["ucx"]`, `null`}, `"nccl"`), `"limitsMax":`+limits(),
-			`"trafficClasses":`+pick([]string{`[106,0]`, `[106]`, `null`}, `[256]`, `[1,1]`, `106`, `["1"]`), `"serviceLevels":`+pick([]string{`[3]`, `[]`}, `[16]`, `{}`),
+		allow := object(
+			`"nodes":`+nodes(),
+			`"memlockMax":`+memlock(),
+			`"env":`+pick([]string{`["nccl","ucx","nccl-topology"]`, `["ucx"]`, `null`}, `"nccl"`),
+			`"limitsMax":`+limits(),
+			`"trafficClasses":`+pick([]string{`[106,0]`, `[106]`, `null`}, `[256]`, `[1,1]`, `106`, `["1"]`),
+			`"serviceLevels":`+pick([]string{`[3]`, `[]`}, `[16]`, `{}`),
 			`"network":`+pick([]string{object(`"modes":`+pick([]string{`["move","none"]`, `null`}, `["x"]`, `"move"`),
 				`"vlans":`+pick([]string{`[100]`, `[]`, `null`}, `[0]`, `100`, `["1"]`, `[null]`),
 				`"addresses":`+prefixes(), `"gateways":`+prefixes(), `"routes":`+prefixes()), `null`}, `true`))

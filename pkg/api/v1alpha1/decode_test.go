@@ -155,8 +155,14 @@ func TestDecodeErrors(t *testing.T) {
 		{"allowed traffic classes", classJSON(`"allow": {"trafficClasses": [0, 256, 0], "serviceLevels": [16]}`), []string{
 			"allow.trafficClasses[1]: Invalid value: 256", "allow.trafficClasses[2]: Duplicate value: 0",
 			"allow.serviceLevels[0]: Invalid value: 16"}},
-		{"a default mark beyond allow", classJSON(`"allow": {"serviceLevels": [3]}, "defaults": {"trafficClass": 1, "serviceLevel": 4}`),
-			[]string{"defaults.trafficClass: Forbidden: 1 is not allowed by the DeviceClass", "defaults.serviceLevel: Forbidden: 4"}},
+		{
+			"a default mark beyond allow",
+			classJSON(`"allow": {"serviceLevels": [3]}, "defaults": {"trafficClass": 1, "serviceLevel": 4}`),
+			[]string{
+				"defaults.trafficClass: Forbidden: 1 is not allowed by the DeviceClass",
+				"defaults.serviceLevel: Forbidden: 4",
+			},
+		},
 		{"env twice", claimJSON(`"env": ["ucx", "ucx"]`), []string{`env[1]: Duplicate value: "ucx"`}},
 		{"allowed env word", classJSON(`"allow": {"env": ["mpi"]}`), []string{`allow.env[0]: Unsupported value: "mpi"`}},
 		{

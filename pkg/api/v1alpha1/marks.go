@@ -42,12 +42,8 @@ func (m *Marks) Overlay(over Marks) {
 
 // Overlay replaces the fields of a that over sets.
 func (a *AllowMarks) Overlay(over AllowMarks) {
-	if over.TrafficClasses != nil {
-		a.TrafficClasses = over.TrafficClasses
-	}
-	if over.ServiceLevels != nil {
-		a.ServiceLevels = over.ServiceLevels
-	}
+	replace(&a.TrafficClasses, over.TrafficClasses)
+	replace(&a.ServiceLevels, over.ServiceLevels)
 }
 
 // DeepCopy returns marks that share no memory with m.

@@ -63,6 +63,12 @@ type AllowNetwork struct {
 	Routes []string `json:"routes,omitempty"`
 }
 
+// The bounds of a VLAN.
+const (
+	MinVLAN = 1
+	MaxVLAN = 4094
+)
+
 // The modes.
 const (
 	NetworkNone    = "none"
@@ -82,8 +88,6 @@ const (
 	maxAddresses = 16
 	maxGateways  = 2
 	maxRoutes    = 32
-	minVLAN      = 1
-	maxVLAN      = 4094
 	minMTU       = 68
 	maxMTU       = 65535
 )
@@ -97,27 +101,18 @@ func (n *Network) Overlay(over Network) {
 		n.Addresses, n.IPAM = over.Addresses, over.IPAM
 	}
 	n.MTU = cmp.Or(over.MTU, n.MTU)
-	if over.Gateways != nil {
-		n.Gateways = over.Gateways
-	}
-	if over.Routes != nil {
-		n.Routes = over.Routes
-	}
+	replace(&n.Gateways, over.Gateways)
+	replace(&n.Routes, over.Routes)
 }
 
 // Overlay replaces the fields of a that over sets.
 func (a *AllowNetwork) Overlay(over AllowNetwork) {
-	for _, f := range []struct{ to, from *[]string }{
-		{&a.Modes, &over.Modes}, {&a.Addresses, &over.Addresses}, {&a.IPAM, &over.IPAM},
-		{&a.Gateways, &over.Gateways}, {&a.Routes, &over.Routes},
-	} {
-		if *f.from != nil {
-			*f.to = *f.from
-		}
-	}
-	if over.VLANs != nil {
-		a.VLANs = over.VLANs
-	}
+	replace(&a.Modes, over.Modes)
+	replace(&a.VLANs, over.VLANs)
+	replace(&a.Addresses, over.Addresses)
+	replace(&a.IPAM, over.IPAM)
+	replace(&a.Gateways, over.Gateways)
+	replace(&a.Routes, over.Routes)
 }
 
 // DeepCopy returns a network that shares no memory with n.
@@ -159,10 +154,10 @@ func (n *Network) validate(path *field.Path) field.ErrorList {
 }
 
 func validateVLAN(vlan int, path *field.Path) field.ErrorList {
-	if vlan >= minVLAN && vlan <= maxVLAN {
+	if vlan >= MinVLAN && vlan <= MaxVLAN {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(path, vlan, fmt.Sprintf("want %d to %d", minVLAN, maxVLAN))}
+	return field.ErrorList{field.Invalid(path, vlan, fmt.Sprintf("want %d to %d", MinVLAN, MaxVLAN))}
 }
 
 // checkInterface returns why a name is not usable for a pod's interface.

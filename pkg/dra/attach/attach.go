@@ -91,9 +91,17 @@ func (a *Attacher) Usable(i Interface) error {
 	if i.Netdev == "" {
 		return ErrAway
 	}
-	mode := i.Device.Network.Mode
-	if _, err := a.host.Usable(i.Netdev, i.PCI, mode, i.Device.VLAN); err != nil || mode == podnet.Move {
+	if _, err := a.host.Usable(i.Netdev, i.PCI, i.Device.Network.Mode, i.Device.VLAN); err != nil {
 		return err
+	}
+	return a.Excluded(i)
+}
+
+// Excluded returns an error if the interfaces that other pods have exclude a usable one, nil if they do not.
+func (a *Attacher) Excluded(i Interface) error {
+	mode := i.Device.Network.Mode
+	if mode == podnet.Move {
+		return nil
 	}
 	parent, err := a.host.Inspect(i.Netdev, i.PCI, mode)
 	if err != nil {

@@ -42,7 +42,10 @@ func wants(mode string) Interface {
 	if inVLAN {
 		vlan = 100
 	}
-	d := plan.Device{Device: hca, VLAN: vlan, Network: &plan.Network{Mode: mode, Interface: "rdma0", Addresses: []netip.Prefix{netip.MustParsePrefix("10.9.0.2/24")}}}
+	addresses := []netip.Prefix{netip.MustParsePrefix("10.9.0.2/24")}
+	d := plan.Device{
+		Device: hca, VLAN: vlan, Network: &plan.Network{Mode: mode, Interface: "rdma0", Addresses: addresses},
+	}
 	return Interface{Claim: &plan.Plan{UID: "claim", Namespace: "team-a", Name: "nic", Devices: []plan.Device{d}}, Device: d, Netdev: "ens1"}
 }
 

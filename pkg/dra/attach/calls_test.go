@@ -194,15 +194,18 @@ func needsKind(t *testing.T, mode string) {
 func cost(t *testing.T, mode, want string) {
 	p := newProcess(t, mode)
 	for i := range 20 {
-		other := fmt.Sprintf(`{"version": 1, "bootID": "boot-1", "claim": "other-%d", "device": "pci-0000-4b-00-0", "pod": {"uid": "b", "netns": "/proc"}}`, i)
-		if err := os.WriteFile(filepath.Join(p.dir, "records", fmt.Sprintf("other-%d.pci-0000-4b-00-0.b.json", i)), []byte(other), 0o600); err != nil {
+		const other = `{"version": 1, "bootID": "boot-1", "claim": "other-%d", "device": "pci-0000-4b-00-0", ` +
+			`"pod": {"uid": "b", "netns": "/proc"}}`
+		path := filepath.Join(p.dir, "records", fmt.Sprintf("other-%d.pci-0000-4b-00-0.b.json", i))
+		if err := os.WriteFile(path, fmt.Appendf(nil, other, i), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var got []string
+	counted := func(c sysfault.Call) bool { return c.Name == "send" || sysfault.Below(p.dir)(c) }
 	for _, do := range []string{"attach", "detach"} {
 		counts := map[string]int{}
-		shot, err := p.run(do, sysfault.Fault{Match: func(c sysfault.Call) bool { return c.Name == "send" || sysfault.Below(p.dir)(c) }})
+		shot, err := p.run(do, sysfault.Fault{Match: counted})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -47,17 +47,12 @@ func Read(config json.RawMessage) (b Block, ok bool, err error) {
 	return b, true, nil
 }
 
-// usable reports whether a pod may have an address of the block. The first and the last one are given to nobody:
-// networks and routers treat the first and the last address of the subnet specially, and some those of each /24.
-func (b Block) usable(a netip.Addr) bool {
-	return b.Block.Contains(a) && a != b.Block.Addr() && a != last(b.Block) && a != b.Gateway
-}
-
-// Size returns how many addresses pods can have.
+// Size returns how many addresses pods can have. The first and the last one of the block are given to nobody: networks
+// and routers treat the first and the last address of the subnet specially, and some those of each /24.
 func (b Block) Size() uint64 {
 	size := new(big.Int).Lsh(big.NewInt(1), uint(b.Block.Addr().BitLen()-b.Block.Bits()))
 	n := size.Sub(size, big.NewInt(2)).Uint64() // perNode bounds it to 64 bits
-	if b.Gateway.IsValid() && b.Block.Contains(b.Gateway) && b.Gateway != b.Block.Addr() && b.Gateway != last(b.Block) {
+	if b.Block.Contains(b.Gateway) && b.Gateway != b.Block.Addr() && b.Gateway != last(b.Block) {
 		n--
 	}
 	return n
@@ -66,17 +61,18 @@ func (b Block) Size() uint64 {
 // Next returns the next free address after another one. After the last address of the block it begins again with the
 // first one. ok is false if no address is free.
 func (b Block) Next(after netip.Addr, used func(netip.Addr) bool) (a netip.Addr, ok bool) {
-	start := b.Block.Addr()
+	first, end := b.Block.Addr(), last(b.Block)
+	start := first
 	if b.Block.Contains(after) {
 		start = after
 	}
 	for a = start; ; {
-		if a == last(b.Block) {
-			a = b.Block.Addr()
+		if a == end {
+			a = first
 		} else {
 			a = a.Next()
 		}
-		if b.usable(a) && !used(a) {
+		if a != first && a != end && a != b.Gateway && !used(a) {
 			return a, true
 		}
 		if a == start {

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -48,8 +49,11 @@ type Pool struct {
 // maxNodeBits bounds the node CIDRs of one cluster CIDR to 2^32. The cluster's controller allows 2^16.
 const maxNodeBits = 32
 
-// New returns the pool of some settings. It passes each problem to add, with the name of the field.
-func New(s Settings, add func(field, format string, args ...any)) *Pool {
+// Add takes a problem of a field of the settings.
+type Add func(field, format string, args ...any)
+
+// New returns the pool of some settings. It passes each problem to add.
+func New(s Settings, add Add) *Pool {
 	p := &Pool{Label: s.Label}
 	var err error
 	if p.Subnet, err = parse(s.Subnet); err != nil {
@@ -84,7 +88,7 @@ func parse(text string) (netip.Prefix, error) {
 
 // perNode validates the length of blocks. The first and the last address of a block are given to nobody, so a smaller
 // block has none.
-func (p *Pool) perNode(s Settings, add func(field, format string, args ...any)) {
+func (p *Pool) perNode(s Settings, add Add) {
 	least, most := p.Subnet.Bits(), p.Subnet.Addr().BitLen()-2
 	if p.Subnet.Addr().Is6() {
 		least = max(least, 64) // a larger block is of no use, and its addresses could not be counted
@@ -102,7 +106,7 @@ func (p *Pool) perNode(s Settings, add func(field, format string, args ...any)) 
 	}
 }
 
-func (p *Pool) gateway(s Settings, add func(field, format string, args ...any)) {
+func (p *Pool) gateway(s Settings, add Add) {
 	if s.Gateway == "" {
 		return
 	}
@@ -114,7 +118,7 @@ func (p *Pool) gateway(s Settings, add func(field, format string, args ...any)) 
 	p.Gateway = a
 }
 
-func (p *Pool) label(add func(field, format string, args ...any)) {
+func (p *Pool) label(add Add) {
 	if !strings.HasPrefix(p.Label, LabelPrefix) {
 		add("label", "a kubelet can set the label %q on its own node, and so take the addresses of another one: "+
 			"want a label that begins with %s", p.Label, LabelPrefix)
@@ -125,7 +129,7 @@ func (p *Pool) label(add func(field, format string, args ...any)) {
 
 // cluster validates the CIDRs of the cluster. All nodes must compute with the same numbers, so the length of a node's
 // CIDR is a setting. If it came from the node itself, two nodes with different lengths could compute one number.
-func (p *Pool) cluster(s Settings, add func(field, format string, args ...any)) {
+func (p *Pool) cluster(s Settings, add Add) {
 	for i, text := range s.ClusterCIDR {
 		field := fmt.Sprintf("clusterCIDR[%d]", i)
 		c, err := parse(text)
@@ -185,6 +189,11 @@ type Node struct {
 	Name     string
 	PodCIDRs []string
 	Labels   map[string]string
+}
+
+// NodeOf returns what blocks follow from.
+func NodeOf(n *corev1.Node) Node {
+	return Node{Name: n.Name, PodCIDRs: n.Spec.PodCIDRs, Labels: n.Labels}
 }
 
 // Of returns the block of a node.

@@ -29,15 +29,19 @@ var (
 	MoveFailed = Reason{"RDMAMoveFailed", corev1.EventTypeWarning, "claim, pod",
 		"The RDMA devices of the claim could not be moved into the network namespace of the pod, or another pod of the claim has them ([network.md](network.md#claims-that-pods-share)), so its containers do not start. The kubelet tries again."}
 	GIDIndexNotSet = Reason{"RDMAGIDIndexNotSet", corev1.EventTypeWarning, "claim, pod",
-		"A claim asks for the GID index of a library by `env`, and a container is not told: its HCAs have different indexes, or one has none. The message says which ([network.md](network.md#which-gid))."}
+		"A claim asks for the GID index of a library by `env`, and a container is not told: its HCAs have different " +
+			"indexes, or one has none. The message says which ([network.md](network.md#which-gid))."}
 	GIDIndexChanged = Reason{"RDMAGIDIndexChanged", corev1.EventTypeWarning, "claim, pod",
-		"The GID of a running pod's interface has another index than its container was told. Restart the container ([network.md](network.md#which-gid))."}
+		"The GID of a running pod's interface has another index than its container was told. " +
+			"Restart the container ([network.md](network.md#which-gid))."}
 	LowMTU = Reason{"RDMALowMTU", corev1.EventTypeWarning, "claim, pod",
-		"The network interface that a pod got by the claim has an MTU that gives smaller RDMA packets than the HCA can send ([network.md](network.md#mtu))."}
+		"The network interface that a pod got by the claim has an MTU that gives smaller RDMA packets than the HCA " +
+			"can send ([network.md](network.md#mtu))."}
 	StillHeld = Reason{"RDMAStillHeld", corev1.EventTypeWarning, "claim",
 		"The claim is deleted, or not allocated to this node any more, and holds its HCA there all the same; the message says why ([restarts.md](restarts.md#what-holds-an-hca))."}
 	NoBlock = Reason{"RDMANoAddressBlock", corev1.EventTypeWarning, "node",
-		"The node has no block of addresses for an entry of `ipam`; the message says why. Claims that ask for its addresses are not prepared ([network.md](network.md#addresses-that-are-unique-in-the-cluster))."}
+		"The node has no block of addresses for an entry of `ipam`; the message says why. Claims that ask for its " +
+			"addresses are not prepared ([network.md](network.md#addresses-that-are-unique-in-the-cluster))."}
 	NoDevices = Reason{"NoRDMADevices", corev1.EventTypeWarning, "node",
 		"The node publishes nothing, since its container runtime would drop the devices ([install.md](install.md))."}
 )

@@ -116,7 +116,7 @@ func New(snap *rdma.Snapshot, c *policy.Config, limits error, fixed map[string]s
 	}
 	for _, d := range result.Decisions {
 		h := describe(d, published)
-		h.VLAN = d.VLAN()
+		h.VLAN = d.VLAN
 		if verdict, ok := view.Verdict(h.Name); ok {
 			h.Health, h.Fault = string(verdict.Status()), verdict.Message()
 		}

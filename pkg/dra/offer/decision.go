@@ -21,13 +21,11 @@ type Decision struct {
 	// Devices are the published devices with their HCAs.
 	Devices map[string][]*rdma.HCA
 
-	groups        map[string][]string       // the names of the HCAs of each published group
-	resourceNames map[string]string         // under which CNI plugins get HCAs, by the name of the HCA
-	marks         map[string]v1alpha1.Marks // of packets, by the name of the HCA
-	ipam          map[string]string         // the entries of ipam of the rails of HCAs, by the name of the HCA
-	vlans         map[string]int            // of the rules of HCAs, by the name of the HCA
-	taints        map[string][]resourceapi.DeviceTaint
-	deviates      bool // claims may be the reason for a deviation from the policy
+	groups   map[string][]string        // the names of the HCAs of each published group
+	networks map[string]plan.HCANetwork // by the name of the HCA
+	marks    map[string]v1alpha1.Marks  // of packets, by the name of the HCA
+	taints   map[string][]resourceapi.DeviceTaint
+	deviates bool // claims may be the reason for a deviation from the policy
 }
 
 // Decision returns what is published. Before the first publication it returns what will be published, because the
@@ -69,10 +67,8 @@ func (o *Offer) decide(view node.View) *Decision {
 
 func newDecision(r policy.Result) *Decision {
 	out := &Decision{
-		Result: r, Devices: map[string][]*rdma.HCA{}, groups: map[string][]string{}, resourceNames: map[string]string{},
-		marks: map[string]v1alpha1.Marks{},
-		ipam:  map[string]string{},
-		vlans: map[string]int{},
+		Result: r, Devices: map[string][]*rdma.HCA{}, groups: map[string][]string{},
+		networks: map[string]plan.HCANetwork{}, marks: map[string]v1alpha1.Marks{},
 	}
 	for _, one := range r.Decisions {
 		if one.View.Exclusive() {
@@ -81,16 +77,11 @@ func newDecision(r policy.Result) *Decision {
 		if one.View.Shared() {
 			out.Devices[devicename.Shared(one.HCA.Name)] = []*rdma.HCA{one.HCA}
 		}
+		network := plan.HCANetwork{IPAM: one.IPAM, VLAN: one.VLAN}
 		if name := one.Offer.Attributes[resources.AttributeResourceName].StringValue; name != nil {
-			out.resourceNames[one.HCA.Name] = *name
+			network.ResourceName = *name
 		}
-		out.marks[one.HCA.Name] = one.Marks
-		if one.IPAM != "" {
-			out.ipam[one.HCA.Name] = one.IPAM
-		}
-		if vlan := one.VLAN(); vlan != 0 {
-			out.vlans[one.HCA.Name] = vlan
-		}
+		out.networks[one.HCA.Name], out.marks[one.HCA.Name] = network, one.Marks
 		asWanted := one.View == one.Wanted || one.HCA.Unusable() != nil
 		out.deviates = out.deviates || one.Offer.Draining || one.Offer.Unlocked || !asWanted
 	}

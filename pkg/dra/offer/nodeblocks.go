@@ -41,7 +41,7 @@ var errNodeUnread = errors.New("which block of addresses is this node's is not k
 
 // read stores the node object.
 func (b *nodeBlocks) read(n *corev1.Node, now time.Time) {
-	b.node.Store(&nodeRead{Node: blocks.Node{Name: n.Name, PodCIDRs: n.Spec.PodCIDRs, Labels: n.Labels}, at: now})
+	b.node.Store(&nodeRead{Node: blocks.NodeOf(n), at: now})
 }
 
 // stale reports whether the node object may be read again for a claim.
@@ -105,23 +105,16 @@ func (b *nodeBlocks) all(c *policy.Config) (out []NodeBlock) {
 // NodeBlocks returns the node's blocks of the present configuration.
 func NodeBlocks(o *Offer) []NodeBlock { return o.blocks.all(o.policy.Load()) }
 
-// networksOf returns the node's support for the interfaces of claims. If the node has no block of a pool, the node
-// object is read again soon, so that a later try of the kubelet succeeds.
-func networksOf(o *Offer, c *policy.Config, decided *Decision) *plan.Networks {
-	n := &plan.Networks{
-		IPAM: map[string]json.RawMessage{}, NoIPAM: map[string]error{},
-		RailIPAM: decided.ipam, ResourceNames: decided.resourceNames, VLANs: decided.vlans,
-	}
+// networks returns the node's support for the interfaces of claims.
+func (b *nodeBlocks) networks(c *policy.Config, hcas map[string]plan.HCANetwork) *plan.Networks {
+	n := &plan.Networks{IPAM: map[string]json.RawMessage{}, NoIPAM: map[string]error{}, HCAs: hcas}
 	maps.Copy(n.IPAM, c.IPAM())
-	for _, own := range o.blocks.all(c) {
+	for _, own := range b.all(c) {
 		if own.Err == nil {
 			n.IPAM[own.IPAM] = own.Block.Config()
-			continue
+		} else {
+			n.NoIPAM[own.IPAM] = own.Err
 		}
-		n.NoIPAM[own.IPAM] = own.Err
-	}
-	if len(n.NoIPAM) > 0 && o.blocks.stale(o.cfg.Now()) {
-		o.registered.Set()
 	}
 	return n
 }

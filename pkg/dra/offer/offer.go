@@ -108,7 +108,10 @@ func (o *Offer) Facts(ctx context.Context, host *node.Host, claim *resourceapi.R
 	policy, decided := o.policy.Load(), o.Decision(ctx)
 	facts := plan.Facts{
 		Pool: o.cfg.NodeName, Site: siteOf(o.cfg.Site, policy), Groups: decided.groups, Marks: decided.marks,
-		Networks: networksOf(o, policy, decided),
+		Networks: o.blocks.networks(policy, decided.networks),
+	}
+	if len(facts.Networks.NoIPAM) > 0 && o.blocks.stale(o.cfg.Now()) {
+		o.registered.Set() // reads the node object again, so that a later try of the kubelet succeeds
 	}
 	if policy.Partitioning() {
 		facts.Cards = map[string][]string{}

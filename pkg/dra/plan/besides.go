@@ -49,11 +49,11 @@ func (w *words) vlan(d Device, node *Networks) int {
 	}
 	hcas := d.HCAs()
 	for _, hca := range hcas {
-		if node.VLANs[hca] != node.VLANs[hcas[0]] {
+		if node.HCAs[hca].VLAN != node.HCAs[hcas[0]].VLAN {
 			return 0
 		}
 	}
-	return node.VLANs[hcas[0]]
+	return node.HCAs[hcas[0]].VLAN
 }
 
 // madeKind returns the kind of the interface that the driver makes, "" if it makes none.

@@ -64,6 +64,18 @@ func (f Facts) As(made *Plan) Facts {
 	return f
 }
 
+// madeDevice returns a device as the existing plan of its claim has it, the zero value if no plan has it.
+func madeDevice(made *Plan, d Device) (as Device) {
+	if made == nil {
+		return as
+	}
+	same := func(m Device) bool { return m.Device == d.Device && m.Request == d.Request }
+	if i := slices.IndexFunc(made.Devices, same); i >= 0 {
+		as = made.Devices[i]
+	}
+	return as
+}
+
 // cards returns the names of the HCAs of the cards that a device is a part of. A claim that was prepared before keeps
 // the cards of its existing plan, and may so stay beside the only user of its card.
 func (f Facts) cards(d Device) []string {

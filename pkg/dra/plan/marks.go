@@ -46,12 +46,7 @@ func (w *words) marks(rules []v1alpha1.Marks, env []string) (out v1alpha1.Marks,
 // marks returns, for each HCA of a device, the marks of its rule. A claim that was prepared before keeps its marks.
 func (f Facts) marks(d Device) (rules []v1alpha1.Marks) {
 	if f.made != nil {
-		for _, m := range f.made.Devices {
-			if m.Device == d.Device && m.Request == d.Request {
-				return []v1alpha1.Marks{m.Settings.Marks}
-			}
-		}
-		return []v1alpha1.Marks{{}}
+		return []v1alpha1.Marks{madeDevice(f.made, d).Settings.Marks}
 	}
 	for _, hca := range d.HCAs() {
 		rules = append(rules, f.Marks[hca])

@@ -38,7 +38,8 @@ func TestMarksOfRules(t *testing.T) {
 		"a claim over rules": {ruled(106, 104), both, configs{allow, fromClaim(`"env": ["nccl"], "trafficClass": 8`)}, "8"},
 		"rules that agree":   {ruled(106, 106), both, configs{fromClaim(`"env": ["nccl"]`)}, "106"},
 		"rules that differ": {ruled(106, 104), both, configs{fromClaim(`"env": ["nccl"]`)},
-			"claim team-a/nics: devices pci-0000-3b-00-0 and pci-0000-3b-00-1: trafficClass is 106 and 104, and nccl takes one value"},
+			"claim team-a/nics: devices pci-0000-3b-00-0 and pci-0000-3b-00-1: " +
+				"trafficClass is 106 and 104, and nccl takes one value"},
 		"rules that differ, told of one": {ruled(106, 104), both, configs{fromClaim(`"env": ["nccl"]`, "a")}, "106"},
 		"requests that differ": {here, both, configs{allow, fromClaim(`"env": ["ucx"]`), fromClaim(`"trafficClass": 8`, "b")},
 			"trafficClass is not set and 8, and ucx takes one value"},

@@ -75,12 +75,32 @@ func TestMerge(t *testing.T) {
 		{"env: later claim config wins", "", configs{fromClaim(`"env": ["nccl"]`), fromClaim(`"env": ["ucx"]`)}, withEnv(settings("unlimited"), "ucx")},
 
 		// marks
-		{"marks: class default", "", configs{fromClass(`"allow": {"trafficClasses": [106]}, "defaults": {"trafficClass": 106, "env": ["ucx"]}`)},
+		{
+			"marks: class default",
+			"",
+			configs{fromClass(`"allow": {"trafficClasses": [106]}, "defaults": {"trafficClass": 106, "env": ["ucx"]}`)},
 			withMarks(106, nil, "ucx")},
-		{"marks: class default, and no library", "", configs{fromClass(`"allow": {"trafficClasses": [106]}, "defaults": {"trafficClass": 106}`)}, settings("unlimited")},
-		{"marks: claim within allow", "", configs{fromClass(`"allow": {"trafficClasses": [0, 106], "serviceLevels": [3]}, "defaults": {"trafficClass": 106}`),
-			fromClaim(`"env": ["nccl"], "trafficClass": 0, "serviceLevel": 3`)}, withMarks(0, 3, "nccl")},
-		{"marks: allowed is not given", "", configs{fromClass(`"allow": {"trafficClasses": [106]}`), fromClaim(`"env": ["nccl"]`)}, withMarks(nil, nil, "nccl")},
+		{
+			"marks: class default, and no library",
+			"",
+			configs{fromClass(`"allow": {"trafficClasses": [106]}, "defaults": {"trafficClass": 106}`)},
+			settings("unlimited"),
+		},
+		{
+			"marks: claim within allow",
+			"",
+			configs{
+				fromClass(`"allow": {"trafficClasses": [0, 106], "serviceLevels": [3]}, "defaults": {"trafficClass": 106}`),
+				fromClaim(`"env": ["nccl"], "trafficClass": 0, "serviceLevel": 3`),
+			},
+			withMarks(0, 3, "nccl"),
+		},
+		{
+			"marks: allowed is not given",
+			"",
+			configs{fromClass(`"allow": {"trafficClasses": [106]}`), fromClaim(`"env": ["nccl"]`)},
+			withMarks(nil, nil, "nccl"),
+		},
 
 		// who is asked
 		{"a configuration of another driver", "", configs{otherDriver(), fromClaim(`"memlock": "1Gi"`)}, settings("1Gi")},
@@ -160,10 +180,36 @@ func TestMergeRefuses(t *testing.T) {
 		{"more memlock than allowed", configs{fromClass(`"allow": {"memlockMax": "4Gi"}`), fromClaim(`"memlock": "4097Mi"`)}, []string{"memlock: Forbidden: 4097Mi is more than the DeviceClass allows", "allow.memlockMax 4Gi"}},
 		{"unlimited memlock above a maximum", configs{fromClass(`"allow": {"memlockMax": "4Gi"}`), fromClaim(`"memlock": "unlimited"`)}, []string{"memlock: Forbidden: unlimited is more"}},
 		{"a topology where the class forbids it", configs{fromClass(`"allow": {"env": ["nccl", "ucx"]}`), fromClaim(`"env": ["nccl", "nccl-topology"]`)}, []string{"env[1]: Forbidden: nccl-topology is not allowed by the DeviceClass", "allow.env"}},
-		{"a traffic class that no class allows", configs{fromClaim(`"env": ["nccl"], "trafficClass": 106`)}, []string{"trafficClass: Forbidden: 106 is not allowed by the DeviceClass", "allow.trafficClasses"}},
-		{"a traffic class beside the allowed one", configs{fromClass(`"allow": {"trafficClasses": [106]}`), fromClaim(`"env": ["nccl"], "trafficClass": 104`)}, []string{"trafficClass: Forbidden: 104"}},
-		{"a service level that a later class takes back", configs{fromClass(`"allow": {"serviceLevels": [3]}`), fromClass(`"allow": {"serviceLevels": []}`), fromClaim(`"env": ["ucx"], "serviceLevel": 3`)}, []string{"serviceLevel: Forbidden: 3", "allow.serviceLevels"}},
-		{"a traffic class that no library is told", configs{fromClass(`"allow": {"trafficClasses": [106]}`), fromClaim(`"env": ["libfabric"], "trafficClass": 106`)}, []string{"no library is told: add nccl, nvshmem or ucx to env"}},
+		{
+			"a traffic class that no class allows",
+			configs{fromClaim(`"env": ["nccl"], "trafficClass": 106`)},
+			[]string{"trafficClass: Forbidden: 106 is not allowed by the DeviceClass", "allow.trafficClasses"},
+		},
+		{
+			"a traffic class beside the allowed one",
+			configs{
+				fromClass(`"allow": {"trafficClasses": [106]}`),
+				fromClaim(`"env": ["nccl"], "trafficClass": 104`),
+			},
+			[]string{"trafficClass: Forbidden: 104"},
+		},
+		{
+			"a service level that a later class takes back",
+			configs{
+				fromClass(`"allow": {"serviceLevels": [3]}`),
+				fromClass(`"allow": {"serviceLevels": []}`),
+				fromClaim(`"env": ["ucx"], "serviceLevel": 3`),
+			},
+			[]string{"serviceLevel: Forbidden: 3", "allow.serviceLevels"},
+		},
+		{
+			"a traffic class that no library is told",
+			configs{
+				fromClass(`"allow": {"trafficClasses": [106]}`),
+				fromClaim(`"env": ["libfabric"], "trafficClass": 106`),
+			},
+			[]string{"no library is told: add nccl, nvshmem or ucx to env"},
+		},
 		{"several at once", configs{fromClass(`"allow": {"memlockMax": "4Gi"}`), fromClaim(`"memlock": "unlimited", "nodes": ["sm"]`)}, []string{"memlock: Forbidden", "nodes[0]: Forbidden"}},
 		{"no nodes at all", configs{fromClaim(`"nodes": []`)}, []string{"nodes: Required value", "name verbs"}},
 		{"no nodes by the class", configs{fromClass(`"defaults": {"nodes": []}`)}, []string{"nodes: Required value"}},

@@ -40,18 +40,24 @@ type Route struct {
 	Gateway netip.Addr `json:"gateway,omitzero"`
 }
 
+// HCANetwork is what the driver's configuration says of an HCA and its network interfaces.
+type HCANetwork struct {
+	// ResourceName is the resource name under which CNI plugins get the HCA, "" if they do not get it.
+	ResourceName string
+	// IPAM is the name of the configuration that gives the addresses of the HCA's rail, "" for none.
+	IPAM string
+	// VLAN is the VLAN of the interfaces, 0 for none.
+	VLAN int
+}
+
 // Networks is the node's support for the network interfaces of claims.
 type Networks struct {
 	// IPAM has the configurations that give addresses, by name.
 	IPAM map[string]json.RawMessage
 	// NoIPAM has the reasons why further configurations give no addresses on this node, by name.
 	NoIPAM map[string]error
-	// RailIPAM has the name of the configuration of each HCA's rail, by the name of the HCA.
-	RailIPAM map[string]string
-	// ResourceNames has, by the name of the HCA, the resource name under which CNI plugins get it.
-	ResourceNames map[string]string
-	// VLANs has, by the name of the HCA, the VLAN that the driver's configuration gives it.
-	VLANs map[string]int
+	// HCAs has what the driver's configuration says of HCAs, by their names.
+	HCAs map[string]HCANetwork
 	// Others are the other prepared claims of the claim's pods.
 	Others []*Plan
 
@@ -59,11 +65,14 @@ type Networks struct {
 }
 
 var (
-	errNoNetworks = errors.New("this node's driver attaches no network interfaces: it needs --attach-interfaces (chart value network.attachInterfaces)")
-	errShare      = errors.New("move takes the HCA's interface away from all others, and the device is a share or access for monitoring: use mode macvlan or ipvlan, or request an HCA for this claim alone")
-	errMoveVLAN   = errors.New("move gives the HCA's own interface, and a VLAN is on top of it: use mode macvlan or ipvlan")
-	errGroup      = errors.New("a group has several HCAs, and an interface is of one: request its HCAs by themselves")
-	errModeless   = errors.New("the mode is none, so that nothing is attached: set network.mode")
+	errNoNetworks = errors.New("this node's driver attaches no network interfaces: it needs --attach-interfaces " +
+		"(chart value network.attachInterfaces)")
+	errShare = errors.New("move takes the HCA's interface away from all others, and the device is a share or " +
+		"access for monitoring: use mode macvlan or ipvlan, or request an HCA for this claim alone")
+	errMoveVLAN = errors.New("move gives the HCA's own interface, and a VLAN is on top of it: " +
+		"use mode macvlan or ipvlan")
+	errGroup    = errors.New("a group has several HCAs, and an interface is of one: request its HCAs by themselves")
+	errModeless = errors.New("the mode is none, so that nothing is attached: set network.mode")
 )
 
 // network returns the merged configuration of a device's network interface, nil for none.
@@ -175,14 +184,14 @@ func (n *Network) on(d Device, node *Networks) error {
 	if node == nil {
 		return errNoNetworks
 	}
-	if err := ModeRefused(n.Mode, d.alone(), node.ResourceNames[devicename.Parse(d.Device).HCA], d.VLAN); err != nil {
+	hca := devicename.Parse(d.Device).HCA
+	if err := ModeRefused(n.Mode, d.alone(), node.HCAs[hca].ResourceName, d.VLAN); err != nil {
 		return err
 	}
 	if n.IPAM == v1alpha1.NetworkRailIPAM {
 		if n.IPAM = node.railIPAM(d); n.IPAM == "" {
 			return fmt.Errorf("ipam: %s: the rule of HCA %s in the driver's configuration on this node names no ipam: "+
-				"set ipam or railIPAM there, or name an entry in the claim",
-				v1alpha1.NetworkRailIPAM, devicename.Parse(d.Device).HCA)
+				"set ipam or railIPAM there, or name an entry in the claim", v1alpha1.NetworkRailIPAM, hca)
 		}
 	}
 	if n.IPAM == "" {
@@ -202,7 +211,7 @@ func (n *Network) on(d Device, node *Networks) error {
 // keeps that of its existing plan.
 func (n *Networks) railIPAM(d Device) string {
 	if n.made == nil {
-		return n.RailIPAM[devicename.Parse(d.Device).HCA]
+		return n.HCAs[devicename.Parse(d.Device).HCA].IPAM
 	}
 	if m := n.madeNetwork(d); m != nil {
 		return m.IPAM
@@ -297,15 +306,10 @@ func (n *Networks) madeName(d Device) string {
 
 // madeNetwork returns the network of a device in the existing plan of its claim, nil if there is none.
 func (n *Networks) madeNetwork(d Device) *Network {
-	if n == nil || n.made == nil {
+	if n == nil {
 		return nil
 	}
-	for _, m := range n.made.Devices {
-		if m.Network != nil && m.Device == d.Device && m.Request == d.Request {
-			return m.Network
-		}
-	}
-	return nil
+	return madeDevice(n.made, d).Network
 }
 
 // InterfaceAlias returns the alias that the kernel has for the interface of a device while a pod has it. The hook uses
@@ -316,11 +320,11 @@ func (p *Plan) InterfaceAlias(d Device) string {
 
 // as returns the networks that an existing plan was made from.
 func (n *Networks) as(made *Plan) *Networks {
-	configs, vlans := map[string]json.RawMessage{}, map[string]int{}
+	configs, hcas := map[string]json.RawMessage{}, map[string]HCANetwork{}
 	has := n != nil
 	for _, d := range made.Devices {
 		for _, hca := range d.HCAs() {
-			vlans[hca], has = d.VLAN, has || d.VLAN != 0
+			hcas[hca], has = HCANetwork{VLAN: d.VLAN}, has || d.VLAN != 0
 		}
 		if d.Network != nil {
 			configs[d.Network.IPAM], has = d.Network.IPAMConfig, true
@@ -329,5 +333,5 @@ func (n *Networks) as(made *Plan) *Networks {
 	if !has {
 		return n
 	}
-	return &Networks{IPAM: configs, VLANs: vlans, made: made}
+	return &Networks{IPAM: configs, HCAs: hcas, made: made}
 }

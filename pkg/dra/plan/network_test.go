@@ -26,10 +26,10 @@ func attaching() plan.Facts {
 	node.Networks = &plan.Networks{
 		IPAM:   map[string]json.RawMessage{"roce": json.RawMessage(hostLocal), "rail1": json.RawMessage(railBlock)},
 		NoIPAM: map[string]error{"rail2": errors.New("this node has no block")},
-		RailIPAM: map[string]string{
-			"pci-0000-3b-00-0": "roce", "pci-0000-4b-00-0": "rail1", "pci-0000-5b-00-0": "rail2", "pci-0000-6b-00-0": "gone",
+		HCAs: map[string]plan.HCANetwork{
+			"pci-0000-3b-00-0": {IPAM: "roce"}, "pci-0000-4b-00-0": {IPAM: "rail1"}, "pci-0000-5b-00-0": {IPAM: "rail2"},
+			"pci-0000-6b-00-0": {IPAM: "gone"}, "pci-0000-29-00-0": {ResourceName: "example.com/roce"},
 		},
-		ResourceNames: map[string]string{"pci-0000-29-00-0": "example.com/roce"},
 	}
 	return node
 }
@@ -167,39 +167,129 @@ func TestMergeNetworkRefuses(t *testing.T) {
 		node   func(*plan.Facts)
 		want   []string
 	}{
-		"no class allows it":         {claim: move, allow: `"allow": {}`, want: []string{"network.mode: Forbidden: move is more than the DeviceClass allows", "allow.network.modes"}},
-		"another mode is allowed":    {claim: move, allow: macvlanAllowed, want: []string{"network.mode: Forbidden"}},
-		"ipvlan, macvlan is allowed": {claim: `"network": {"mode": "ipvlan"}`, allow: macvlanAllowed, want: []string{"network.mode: Forbidden: ipvlan"}},
-		"an address of others":       {claim: `"network": {"mode": "macvlan", "addresses": ["10.3.0.1/24"]}`, want: []string{"network.addresses[0]: Forbidden: 10.3.0.1/24"}},
-		"an address of a large net":  {claim: `"network": {"mode": "macvlan", "addresses": ["10.1.0.1/8"]}`, want: []string{"network.addresses[0]: Forbidden"}},
-		"an address, none allowed":   {claim: `"network": {"mode": "macvlan", "addresses": ["10.1.0.1/24"]}`, allow: macvlanAllowed, want: []string{"allow.network.addresses"}},
-		"the default route":          {claim: `"network": {"mode": "macvlan", "routes": [{"destination": "0.0.0.0/0"}]}`, want: []string{"network.routes[0]: Forbidden: 0.0.0.0/0"}},
-		"half of the default route":  {claim: `"network": {"mode": "macvlan", "routes": [{"destination": "128.0.0.0/1"}]}`, want: []string{"network.routes[0]: Forbidden"}},
-		"another IPAM":               {claim: `"network": {"mode": "macvlan", "ipam": "other"}`, want: []string{"network.ipam: Forbidden: other"}},
-		"an IPAM that is not there":  {claim: `"network": {"mode": "macvlan", "ipam": "x"}`, allow: `"allow": {"network": {"modes": ["macvlan"], "ipam": ["x"]}}`, want: []string{`ipam: the driver's configuration on this node has no entry "x"`}},
-		"an IPAM and addresses":      {claim: `"network": {"mode": "macvlan", "ipam": "roce", "addresses": ["10.1.0.1/24"]}`, want: []string{"network.ipam: Forbidden: addresses are given already"}},
-		"the pod's own interface":    {claim: `"network": {"mode": "macvlan", "interface": "eth0"}`, want: []string{"network.interface: Invalid value", "the pod has it already"}},
-		"our name for the way":       {claim: `"network": {"mode": "macvlan", "interface": "_rdma7"}`, want: []string{"network.interface: Invalid value"}},
-		"a path":                     {claim: `"network": {"mode": "macvlan", "interface": "../eth0"}`, want: []string{"network.interface: Invalid value"}},
-		"an unknown mode":            {claim: `"network": {"mode": "ipvtap"}`, want: []string{`network.mode: Unsupported value: "ipvtap"`, `"none", "move", "macvlan", "ipvlan"`}},
-		"a VLAN, none allowed":       {claim: `"network": {"mode": "macvlan", "vlan": 100}`, want: []string{"network.vlan: Forbidden: 100 is more than the DeviceClass allows", "allow.network.vlans"}},
-		"a VLAN of others":           {claim: `"network": {"mode": "macvlan", "vlan": 100}`, allow: `"allow": {"network": {"modes": ["macvlan"], "vlans": [200]}}`, want: []string{"network.vlan: Forbidden"}},
-		"VLAN 0":                     {claim: `"network": {"mode": "macvlan", "vlan": 0}`, want: []string{"network.vlan: Invalid value: 0: want 1 to 4094"}},
-		"VLAN 4095":                  {claim: `"network": {"mode": "macvlan", "vlan": 4095}`, want: []string{"network.vlan: Invalid value"}},
-		"a VLAN is moved": {
-			claim: `"network": {"mode": "move", "vlan": 200}`, allow: `"allow": {"network": {"modes": ["move"], "vlans": [200]}}`,
-			want: []string{"network: move gives the HCA's own interface, and a VLAN is on top of it"},
+		"no class allows it": {
+			claim: move,
+			allow: `"allow": {}`,
+			want:  []string{"network.mode: Forbidden: move is more than the DeviceClass allows", "allow.network.modes"},
 		},
-		"an unknown field":           {claim: `"network": {"mode": "move", "type": "/bin/sh"}`, want: []string{`unknown field "network.type"`}},
-		"a small MTU":                {claim: `"network": {"mode": "macvlan", "mtu": 1}`, want: []string{"network.mtu: Invalid value"}},
-		"no prefix length":           {claim: `"network": {"mode": "macvlan", "addresses": ["10.1.0.1"]}`, want: []string{"network.addresses[0]: Invalid value", "10.1.2.3/24"}},
-		"a route with host bits":     {claim: `"network": {"mode": "macvlan", "routes": [{"destination": "10.2.0.1/24"}]}`, want: []string{"want 10.2.0.0/24"}},
-		"a gateway of another kind":  {claim: `"network": {"mode": "macvlan", "routes": [{"destination": "10.2.0.0/24", "gateway": "fd00::1"}]}`, want: []string{"routes[0].gateway: Invalid value"}},
-		"no mode":                    {claim: `"network": {"interface": "rdma0"}`, want: []string{"network: the mode is none"}},
-		"a share is moved":           {device: "shared-pci-0000-3b-00-0", claim: move, want: []string{"network: move takes the HCA's interface away from all others", "macvlan"}},
-		"a group":                    {device: "group-all", claim: move, want: []string{"network: a group has several HCAs"}},
-		"the function is Multus's":   {device: "pci-0000-29-00-0", claim: move, want: []string{"example.com/roce (resourceName of its rule)", "leave network out of the claim"}},
-		"nobody attaches interfaces": {claim: move, node: nobody, want: []string{"--attach-interfaces", "network.attachInterfaces"}},
+		"another mode is allowed": {claim: move, allow: macvlanAllowed, want: []string{"network.mode: Forbidden"}},
+		"ipvlan, macvlan is allowed": {
+			claim: `"network": {"mode": "ipvlan"}`,
+			allow: macvlanAllowed,
+			want:  []string{"network.mode: Forbidden: ipvlan"},
+		},
+		"an address of others": {
+			claim: `"network": {"mode": "macvlan", "addresses": ["10.3.0.1/24"]}`,
+			want:  []string{"network.addresses[0]: Forbidden: 10.3.0.1/24"},
+		},
+		"an address of a large net": {
+			claim: `"network": {"mode": "macvlan", "addresses": ["10.1.0.1/8"]}`,
+			want:  []string{"network.addresses[0]: Forbidden"},
+		},
+		"an address, none allowed": {
+			claim: `"network": {"mode": "macvlan", "addresses": ["10.1.0.1/24"]}`,
+			allow: macvlanAllowed,
+			want:  []string{"allow.network.addresses"},
+		},
+		"the default route": {
+			claim: `"network": {"mode": "macvlan", "routes": [{"destination": "0.0.0.0/0"}]}`,
+			want:  []string{"network.routes[0]: Forbidden: 0.0.0.0/0"},
+		},
+		"half of the default route": {
+			claim: `"network": {"mode": "macvlan", "routes": [{"destination": "128.0.0.0/1"}]}`,
+			want:  []string{"network.routes[0]: Forbidden"},
+		},
+		"another IPAM": {
+			claim: `"network": {"mode": "macvlan", "ipam": "other"}`,
+			want:  []string{"network.ipam: Forbidden: other"},
+		},
+		"an IPAM that is not there": {
+			claim: `"network": {"mode": "macvlan", "ipam": "x"}`,
+			allow: `"allow": {"network": {"modes": ["macvlan"], "ipam": ["x"]}}`,
+			want:  []string{`ipam: the driver's configuration on this node has no entry "x"`},
+		},
+		"an IPAM and addresses": {
+			claim: `"network": {"mode": "macvlan", "ipam": "roce", "addresses": ["10.1.0.1/24"]}`,
+			want:  []string{"network.ipam: Forbidden: addresses are given already"},
+		},
+		"the pod's own interface": {
+			claim: `"network": {"mode": "macvlan", "interface": "eth0"}`,
+			want:  []string{"network.interface: Invalid value", "the pod has it already"},
+		},
+		"our name for the way": {
+			claim: `"network": {"mode": "macvlan", "interface": "_rdma7"}`,
+			want:  []string{"network.interface: Invalid value"},
+		},
+		"a path": {
+			claim: `"network": {"mode": "macvlan", "interface": "../eth0"}`,
+			want:  []string{"network.interface: Invalid value"},
+		},
+		"an unknown mode": {
+			claim: `"network": {"mode": "ipvtap"}`,
+			want:  []string{`network.mode: Unsupported value: "ipvtap"`, `"none", "move", "macvlan", "ipvlan"`},
+		},
+		"a VLAN, none allowed": {
+			claim: `"network": {"mode": "macvlan", "vlan": 100}`,
+			want:  []string{"network.vlan: Forbidden: 100 is more than the DeviceClass allows", "allow.network.vlans"},
+		},
+		"a VLAN of others": {
+			claim: `"network": {"mode": "macvlan", "vlan": 100}`,
+			allow: `"allow": {"network": {"modes": ["macvlan"], "vlans": [200]}}`,
+			want:  []string{"network.vlan: Forbidden"},
+		},
+		"VLAN 0": {
+			claim: `"network": {"mode": "macvlan", "vlan": 0}`,
+			want:  []string{"network.vlan: Invalid value: 0: want 1 to 4094"},
+		},
+		"VLAN 4095": {
+			claim: `"network": {"mode": "macvlan", "vlan": 4095}`,
+			want:  []string{"network.vlan: Invalid value"},
+		},
+		"a VLAN is moved": {
+			claim: `"network": {"mode": "move", "vlan": 200}`,
+			allow: `"allow": {"network": {"modes": ["move"], "vlans": [200]}}`,
+			want:  []string{"network: move gives the HCA's own interface, and a VLAN is on top of it"},
+		},
+		"an unknown field": {
+			claim: `"network": {"mode": "move", "type": "/bin/sh"}`,
+			want:  []string{`unknown field "network.type"`},
+		},
+		"a small MTU": {
+			claim: `"network": {"mode": "macvlan", "mtu": 1}`,
+			want:  []string{"network.mtu: Invalid value"},
+		},
+		"no prefix length": {
+			claim: `"network": {"mode": "macvlan", "addresses": ["10.1.0.1"]}`,
+			want:  []string{"network.addresses[0]: Invalid value", "10.1.2.3/24"},
+		},
+		"a route with host bits": {
+			claim: `"network": {"mode": "macvlan", "routes": [{"destination": "10.2.0.1/24"}]}`,
+			want:  []string{"want 10.2.0.0/24"},
+		},
+		"a gateway of another kind": {
+			claim: `"network": {"mode": "macvlan", "routes": [{"destination": "10.2.0.0/24", "gateway": "fd00::1"}]}`,
+			want:  []string{"routes[0].gateway: Invalid value"},
+		},
+		"no mode": {
+			claim: `"network": {"interface": "rdma0"}`,
+			want:  []string{"network: the mode is none"},
+		},
+		"a share is moved": {
+			device: "shared-pci-0000-3b-00-0",
+			claim:  move,
+			want:   []string{"network: move takes the HCA's interface away from all others", "macvlan"},
+		},
+		"a group": {device: "group-all", claim: move, want: []string{"network: a group has several HCAs"}},
+		"the function is Multus's": {
+			device: "pci-0000-29-00-0",
+			claim:  move,
+			want:   []string{"example.com/roce (resourceName of its rule)", "leave network out of the claim"},
+		},
+		"nobody attaches interfaces": {
+			claim: move,
+			node:  nobody,
+			want:  []string{"--attach-interfaces", "network.attachInterfaces"},
+		},
 
 		"a gateway of others": {
 			claim: `"network": {"mode": "macvlan", "addresses": ["10.1.0.1/24"], "gateways": ["10.3.0.1"]}`,
@@ -399,7 +489,7 @@ func TestRails(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	changed := attaching()
-	changed.Networks.RailIPAM, changed.Networks.IPAM = map[string]string{"pci-0000-3b-00-0": "rail1"}, nil
+	changed.Networks.HCAs, changed.Networks.IPAM = map[string]plan.HCANetwork{"pci-0000-3b-00-0": {IPAM: "rail1"}}, nil
 	if diff := cmp.Diff(want, of(plan.New(c, changed.As(made)))); diff != "" {
 		t.Errorf("prepared again (-want +got):\n%s", diff)
 	}

@@ -60,8 +60,9 @@ func (p *Plan) Overlap(other *Plan) error {
 			if why := a.besides(b); both && why != "" {
 				return InUseError{
 					Holder: other,
-					what:   fmt.Sprintf("HCA %s is in use by claim %s (%s) with another kind of network", hca, other.Claim(), other.UID),
-					why:    why,
+					what: fmt.Sprintf("HCA %s is in use by claim %s (%s) with another kind of network",
+						hca, other.Claim(), other.UID),
+					why: why,
 				}
 			}
 			if a.cardOf(b) || b.cardOf(a) {

@@ -161,15 +161,11 @@ func New(claim *resourceapi.ResourceClaim, facts Facts) (*Plan, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	err := p.agree()
-	if err == nil {
-		err = p.nameInterfaces(facts.Networks)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("claim %s: %w", p.Claim(), err)
-	}
-	if err := p.checkMarks(); err != nil {
-		return nil, fmt.Errorf("claim %s: %w", p.Claim(), err)
+	nameInterfaces := func() error { return p.nameInterfaces(facts.Networks) }
+	for _, check := range []func() error{p.agree, nameInterfaces, p.checkMarks} {
+		if err := check(); err != nil {
+			return nil, fmt.Errorf("claim %s: %w", p.Claim(), err)
+		}
 	}
 	if len(p.Devices) == 0 {
 		return nil, fmt.Errorf("claim %s has no device of driver %s", p.Claim(), DriverName)

@@ -19,7 +19,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 var errHostNetwork = errors.New("it asks for a network interface, and the pod has the host's network, " +
@@ -43,9 +42,9 @@ func (s *interfaces) admit(host *node.Host, p *plan.Plan) error {
 		if h == nil {
 			continue // making the spec returns the error
 		}
-		_, _, err := UsableInterface(s.cfg.Host, h, dev.Network.Mode, dev.VLAN)
+		netdev, _, err := UsableInterface(s.cfg.Host, h, dev.Network.Mode, dev.VLAN)
 		if err == nil {
-			err = s.unblocked(p, dev, h)
+			err = s.cfg.Attacher.Excluded(attach.Interface{Claim: p, Device: dev, Netdev: netdev, PCI: functionOf(h)})
 		}
 		if errors.Is(err, attach.ErrAway) || errors.Is(err, podnet.ErrNoInterface) {
 			err = node.Unsettled(err) // a pod may be about to return it, or the kernel's event has not arrived yet
@@ -55,15 +54,6 @@ func (s *interfaces) admit(host *node.Host, p *plan.Plan) error {
 		}
 	}
 	return nil
-}
-
-// unblocked returns an error if the interfaces that other pods have exclude that of a device.
-func (s *interfaces) unblocked(p *plan.Plan, dev plan.Device, h *rdma.HCA) error {
-	i, err := interfaceOf(p, dev, h)
-	if err != nil {
-		return err
-	}
-	return s.cfg.Attacher.Usable(i)
 }
 
 // attachAll attaches the missing interfaces of a pod's claims, and returns those that it attached. It is idempotent.

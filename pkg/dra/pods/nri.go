@@ -54,7 +54,8 @@ func (s *Pods) Trouble() error {
 	case s.cfg.Node.Moves():
 		return fmt.Errorf("no RDMA device follows a pod, so pods with claims do not start: %w", err)
 	case s.cfg.Attacher != nil:
-		return fmt.Errorf("no pod gets a network interface or is told a GID index, so pods with such claims do not start: %w", err)
+		return fmt.Errorf("no pod gets a network interface or is told a GID index, "+
+			"so pods with such claims do not start: %w", err)
 	default:
 		return fmt.Errorf("exec sessions and probes have the container runtime's limit of locked memory: %w", err)
 	}

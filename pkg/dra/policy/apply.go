@@ -67,7 +67,7 @@ func (a *application) decide(h *rdma.HCA) Decision {
 			break
 		}
 		if matches {
-			d.Rule, d.Wanted, d.rule, d.Marks = r.name, r.view, r, r.marks
+			d.Rule, d.Wanted, d.rule, d.Marks, d.VLAN = r.name, r.view, r, r.marks, r.vlan
 			if r.view == resources.ViewNone {
 				d.note("rule %s says so", r.name)
 			}

@@ -93,7 +93,7 @@ type FileRule struct {
 	ServiceLevel *int `yaml:"serviceLevel" jsonschema:"minimum=0,maximum=15"`
 	// VLAN is the VLAN of the network interfaces that pods get of the HCAs, 1 to 4094. A class, and a claim where the
 	// class allows it, can name another one. Defaults to none.
-	VLAN *int64 `yaml:"vlan" jsonschema:"minimum=1,maximum=4094"`
+	VLAN *int `yaml:"vlan" jsonschema:"minimum=1,maximum=4094"`
 	// Attributes are additional attributes of the HCAs, by name.
 	Attributes map[string]FileAttribute `yaml:"attributes"`
 }

@@ -56,20 +56,14 @@ type Decision struct {
 	Reason string
 	// IPAM is the entry of ipam for claims that request the addresses of the HCA's rail, "" for none.
 	IPAM string
-	// Offer is what is published of the HCA, with View as its view.
-	Offer resources.Offer
+	// VLAN is the VLAN of the network interfaces that pods get of the HCA, 0 for none.
+	VLAN int
 	// Marks are the marks of packets that the rule gives to the HCA's claims.
 	Marks v1alpha1.Marks
+	// Offer is what is published of the HCA, with View as its view.
+	Offer resources.Offer
 
 	rule *rule
-}
-
-// VLAN returns the VLAN of the network interfaces that pods get of the HCA, 0 for none.
-func (d *Decision) VLAN() int {
-	if d.rule == nil {
-		return 0
-	}
-	return int(d.rule.vlan)
 }
 
 // GroupDecision is the policy's result for one group.

@@ -29,7 +29,7 @@ type rule struct {
 	railIPAM  []string // the entry of ipam of each number of rails, nil for none
 	resource  string
 	marks     v1alpha1.Marks
-	vlan      int64 // 0: none
+	vlan      int // 0: none
 	extra     attributes
 }
 
@@ -76,8 +76,6 @@ const (
 	defaultShares = 63
 	maxShares     = 1_000_000
 	maxRail       = math.MaxInt32
-	minVLAN       = 1
-	maxVLAN       = 4094
 	maxExpression = resourceapi.CELSelectorExpressionMaxLength
 )
 
@@ -107,9 +105,9 @@ func (p *problems) rule(path string, e *FileRule, f *File) *rule {
 	p.ruleIPAM(path, e, r)
 	p.resourceName(path+".resourceName", e.ResourceName)
 	r.marks = v1alpha1.Marks{TrafficClass: e.TrafficClass, ServiceLevel: e.ServiceLevel}
-	p.mark(path+".trafficClass", e.TrafficClass, v1alpha1.MaxTrafficClass)
-	p.mark(path+".serviceLevel", e.ServiceLevel, v1alpha1.MaxServiceLevel)
-	r.vlan = p.between(path+".vlan", e.VLAN, minVLAN, maxVLAN, 0)
+	between(p, path+".trafficClass", e.TrafficClass, 0, v1alpha1.MaxTrafficClass, 0)
+	between(p, path+".serviceLevel", e.ServiceLevel, 0, v1alpha1.MaxServiceLevel, 0)
+	r.vlan = between(p, path+".vlan", e.VLAN, v1alpha1.MinVLAN, v1alpha1.MaxVLAN, 0)
 	p.room(path+".attributes", r)
 	return r
 }
@@ -127,8 +125,8 @@ func (p *problems) capacity(path string, e *FileRule, r *rule) {
 		}
 		return
 	}
-	r.capacity.Shares = p.between(path+".shares", e.Shares, 1, maxShares, defaultShares)
-	r.capacity.DefaultShares = p.between(path+".defaultShares", e.DefaultShares, 1, r.capacity.Shares, 1)
+	r.capacity.Shares = between(p, path+".shares", e.Shares, 1, maxShares, defaultShares)
+	r.capacity.DefaultShares = between(p, path+".defaultShares", e.DefaultShares, 1, r.capacity.Shares, 1)
 	r.capacity.Handles = p.total(path+".handles", e.Handles, r.capacity.Shares)
 	r.capacity.Objects = p.total(path+".objects", e.Objects, r.capacity.Shares)
 	if b := e.Bandwidth; b != nil {
@@ -140,7 +138,7 @@ func (p *problems) capacity(path string, e *FileRule, r *rule) {
 }
 
 // between validates an optional number.
-func (p *problems) between(path string, n *int64, least, most, byDefault int64) int64 {
+func between[N int | int64](p *problems, path string, n *N, least, most, byDefault N) N {
 	if n == nil {
 		return byDefault
 	}
@@ -168,14 +166,8 @@ func (p *problems) rails(path string, e *FileRule, r *rule) {
 	if e.Rail != nil && e.Rails != nil {
 		p.add(path+".rails", "rail gives all HCAs one number, rails numbers the cards: set one of them")
 	}
-	p.between(path+".rail", e.Rail, 0, maxRail, 0)
-	r.rails = p.between(path+".rails", e.Rails, 1, maxRail, 0)
-}
-
-func (p *problems) mark(path string, n *int, most int) {
-	if n != nil && (*n < 0 || *n > most) {
-		p.add(path, "want a number from 0 to %d, not %d", most, *n)
-	}
+	between(p, path+".rail", e.Rail, 0, maxRail, 0)
+	r.rails = between(p, path+".rails", e.Rails, 1, maxRail, 0)
 }
 
 func (p *problems) resourceName(path, name string) {
@@ -195,7 +187,7 @@ func (p *problems) resourceName(path, name string) {
 func (p *problems) group(path string, e *FileGroup) *group {
 	g := &group{
 		name: e.Name, selectors: p.selectors(path, e.Selectors),
-		shares: p.between(path+".shares", e.Shares, 1, maxShares, defaultShares),
+		shares: between(p, path+".shares", e.Shares, 1, maxShares, defaultShares),
 	}
 	if e.Name == "" {
 		p.add(path+".name", "is required")

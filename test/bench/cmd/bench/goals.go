@@ -26,11 +26,20 @@ var goals = []goal{
 	{text: "claims a second, eight at a time, over those of an empty driver (at least)", cells: regexp.MustCompile(`^(Prepare|APIServer)/.*at-once=8`), unit: "claims/s", ratio: true, limit: 0.9, least: true},
 	{text: "claims a second in a storm, over a driver with client-go's default client (at least)", cells: regexp.MustCompile(`^Storm`), unit: "claims/s", ratio: true, limit: 200, least: true},
 	{text: "GETs of the API server for a claim", cells: prepareAlone, unit: "GETs/op", limit: 1.2},
-	{text: "system calls of a full scan, per device", cells: regexp.MustCompile(`^Discovery/.*/cold`), unit: "calls/device", limit: 25},
-	{text: "scan of a host with 1,016 functions, in seconds", cells: regexp.MustCompile(`^Discovery/devices=1016/.*/cold`), unit: p50, limit: 0.1},
+	{
+		text:  "system calls of a full scan, per device",
+		cells: regexp.MustCompile(`^Discovery/.*/cold`), unit: "calls/device", limit: 25,
+	},
+	{
+		text:  "scan of a host with 1,016 functions, in seconds",
+		cells: regexp.MustCompile(`^Discovery/devices=1016/.*/cold`), unit: p50, limit: 0.1,
+	},
 	{text: "system calls after an event, on any host", cells: regexp.MustCompile(`^Discovery/.*/event`), unit: "calls/op", limit: 75},
 	{text: "start to slices stored, over an empty driver", cells: regexp.MustCompile(`^Start/.*/stored`), unit: p50, ratio: true, limit: 1.1},
-	{text: "link event to taint at the API server, over a request that changes nothing", cells: regexp.MustCompile(`^Latency`), unit: p50, ratio: true, limit: 3},
+	{
+		text:  "link event to taint at the API server, over a request that changes nothing",
+		cells: regexp.MustCompile(`^Latency`), unit: p50, ratio: true, limit: 3,
+	},
 	{text: "resident memory with 1,016 functions, over an empty driver", cells: regexp.MustCompile(`^Footprint/devices=1016`), unit: "RSS-MiB", ratio: true, limit: 1.2},
 	{text: "size of the driver's program, over an empty one", cells: regexp.MustCompile(`^Size/program=dra-driver$`), unit: "B", ratio: true, limit: 1.2},
 	{text: "bytes of cdi-gen", cells: regexp.MustCompile(`^Size/program=cdi-gen`), unit: "B", limit: 8e6},
