@@ -30,14 +30,18 @@ func TestDocsOutput(t *testing.T) {
 	mixed := newSession(t, fleet.Mixed(t))
 	short, _ := fleet.Short(t)
 	waiting := newSession(t, short)
+	jobs := newSession(t, fleet.Jobs(t))
 	blocks := console.FindAllStringSubmatch(docs(t), -1)
 	if len(blocks) < 5 {
 		t.Fatalf("%d outputs in the document", len(blocks))
 	}
 	for _, block := range blocks {
 		s := mixed
-		if strings.HasPrefix(block[1], "why") {
+		switch command, _, _ := strings.Cut(block[1], " "); command {
+		case "why":
 			s = waiting
+		case "status":
+			s = jobs
 		}
 		if got := s.ok(words(block[1])...); got != block[2] {
 			t.Errorf("kubectl rdma %s prints\n%s\nand docs/kubectl-rdma.md has\n%s", block[1], got, block[2])

@@ -184,11 +184,7 @@ DeviceClass which selects devices of the driver.`,
 			if len(names) > 0 {
 				list = slices.DeleteFunc(list, func(c inspect.Claim) bool { return !slices.Contains(names, c.Name) })
 			}
-			nothing := noResources
-			if !all {
-				nothing += " in " + namespace + " namespace."
-			}
-			return printList(o, "Claim", list, nothing,
+			return printList(o, "Claim", list, noneIn(namespace),
 				func(list []inspect.Claim) *metav1.Table { return inspect.ClaimTable(list, all, time.Now()) })
 		},
 	}

@@ -77,6 +77,7 @@ func TestOutput(t *testing.T) {
 	} {
 		golden.Bytes(t, name+".txt", []byte(mixed.ok(args...)))
 	}
+	golden.Bytes(t, "status.txt", []byte(newSession(t, fleet.Jobs(t)).ok("status")))
 	golden.Bytes(t, "why.txt", []byte(waiting.ok("why", "trainer")))
 	golden.Bytes(t, "why-wide.txt", []byte(waiting.ok("why", "pod/trainer", "-o", "wide")))
 	golden.Bytes(t, "why.yaml", []byte(waiting.ok("why", "trainer", "-o", "yaml")))
@@ -135,6 +136,7 @@ func TestNothing(t *testing.T) {
 		"nodes": "No resources found\n", "devices": "No resources found\n", "topology": "No resources found\n",
 		"claims": "No resources found in default namespace.\n", "claims -A": "No resources found\n",
 		"claims -n fabric": "No resources found in fabric namespace.\n",
+		"status":           "No resources found in default namespace.\n", "status -A": "No resources found\n",
 	} {
 		if r := s.run(strings.Fields(args)...); r.code != exitOK || r.stdout != "" || r.stderr != want {
 			t.Errorf("kubectl rdma %s: %+v, want %q", args, r, want)
@@ -193,6 +195,8 @@ func TestRights(t *testing.T) {
 		"topology":                 "list resourceslices; list resourceclaims",
 		"claims":                   "list default/resourceclaims; list deviceclasses; list resourceslices",
 		"claims -A":                "list resourceclaims; list deviceclasses; list resourceslices",
+		"status":                   "list default/resourceclaims; list default/pods; list resourceslices; list deviceclasses",
+		"status -A -l a=b":         "list resourceclaims; list pods; list resourceslices; list deviceclasses",
 		"why trainer": "get default/pods/trainer; list resourceslices; list deviceclasses; list " +
 			"resourceclaims; list nodes; list pods; list default/events",
 		"version":                      "",
@@ -263,8 +267,10 @@ func TestCompletion(t *testing.T) {
 
 // TestFormats: JSON and YAML say the same, with the kind.
 func TestFormats(t *testing.T) {
-	s := newSession(t, fleet.Mixed(t))
-	for args, kind := range map[string]string{"nodes": "NodeList", "devices": "DeviceList", "claims": "ClaimList",
+	f := fleet.Mixed(t)
+	f.Pods = append(f.Pods, fleet.Pod("train"))
+	s := newSession(t, f)
+	for args, kind := range map[string]string{"status": "PodList", "nodes": "NodeList", "devices": "DeviceList", "claims": "ClaimList",
 		"topology": "TopologyList"} {
 		var list struct {
 			Kind  string
@@ -298,6 +304,10 @@ func TestFormats(t *testing.T) {
 func TestHostileNames(t *testing.T) {
 	const hostile = "mlx5\x1b]0;x\x07\u202e\nnode9  Free \t\u009b"
 	f := fleet.Mixed(t)
+	users := fleet.On(fleet.Pod("train"), "node1")
+	users.Labels = map[string]string{"jobset.sigs.k8s.io/jobset-name": hostile}
+	users.Status.ContainerStatuses[0].State.Waiting.Reason = hostile
+	f.Pods = append(f.Pods, users)
 	for _, slice := range f.Lists().Slices {
 		for _, d := range slice.Spec.Devices {
 			for name, a := range d.Attributes {
@@ -309,7 +319,7 @@ func TestHostileNames(t *testing.T) {
 	}
 	s := newSession(t, f)
 	for _, args := range []string{"nodes -o wide", "devices -o wide", "devices -o json", "devices -o yaml",
-		"claims -A -o wide", "topology", "topology --node=node1 -o svg", "why waits", "why waits -o yaml"} {
+		"claims -A -o wide", "status", "status -o json", "topology", "topology --node=node1 -o svg", "why waits", "why waits -o yaml"} {
 		r := s.run(strings.Fields(args)...)
 		if r.stdout+r.stderr == "" {
 			t.Errorf("kubectl rdma %s says nothing", args)

@@ -73,6 +73,14 @@ func printList[T any](o *output, kind string, items []T, nothing string, table f
 // noResources is kubectl's text for an empty list.
 const noResources = "No resources found"
 
+// noneIn is kubectl's text for a namespace, and for all of them.
+func noneIn(namespace string) string {
+	if namespace == metav1.NamespaceAll {
+		return noResources
+	}
+	return noResources + " in " + namespace + " namespace."
+}
+
 // object prints a value with its kind in a format for programs.
 func (o *output) object(kind string, value any) error {
 	raw, err := stdjson.Marshal(value)

@@ -51,7 +51,7 @@ and says so.
 	p.AddFlags(root.PersistentFlags())
 	complete(root, "namespace", p.completer(namespaceNames))
 	complete(root, "context", p.completeContexts)
-	root.AddCommand(newNodes(p), newDevices(p), newClaims(p), newTopology(p), newWhy(p), newVersion())
+	root.AddCommand(newStatus(p), newNodes(p), newDevices(p), newClaims(p), newTopology(p), newWhy(p), newVersion())
 	return root
 }
 
@@ -94,10 +94,14 @@ func (p *plugin) read(ctx context.Context, r collect.Reader, about collect.Kind,
 	if err != nil {
 		return nil, hint(err, about)
 	}
+	p.warn(c)
+	return c, nil
+}
+
+func (p *plugin) warn(c *inspect.Cluster) {
 	for _, u := range c.Unread {
 		fmt.Fprintf(p.ErrOut, "Warning: the answer is incomplete: %s\n", u)
 	}
-	return c, nil
 }
 
 // hint adds an explanation to the error of an API server without the resources of DRA.

@@ -29,7 +29,7 @@ func (w *inquiry) bound() {
 	before := len(w.Findings)
 	for _, want := range w.wanted {
 		if want.claim.Status.Allocation != nil {
-			w.checkAllocated(want.claim)
+			w.find(w.faults(want.claim)...)
 		}
 	}
 	switch {
@@ -53,14 +53,14 @@ func started(pod *corev1.Pod) bool {
 	})
 }
 
-// checkAllocated checks the devices of a claim: the driver's conditions, their taints, and whether
-// they are still published.
-func (w *inquiry) checkAllocated(claim *resourceapi.ResourceClaim) {
+// faults are what is wrong with the devices of a claim: the driver's conditions, taints, and devices that are not
+// published any more. It says nothing of published devices if the slices could not be read.
+func (v *view) faults(claim *resourceapi.ResourceClaim) (out []Finding) {
 	for _, s := range claim.Status.Devices {
 		for _, c := range s.Conditions {
 			if c.Type == "Ready" && c.Status == metav1.ConditionFalse {
 				name := deviceName(structured.MakeDeviceID(s.Driver, s.Pool, s.Device))
-				w.find(Finding{
+				out = append(out, Finding{
 					Reason: "DeviceNotReady", Claim: claim.Name, Devices: []string{name},
 					Message: fmt.Sprintf("device %s of claim %s is not ready: %s (%s)", name, claim.Name, c.Message, c.Reason),
 					Remedy:  "see docs/health.md; when the device is back the pod can go on, else create it again",
@@ -68,11 +68,14 @@ func (w *inquiry) checkAllocated(claim *resourceapi.ResourceClaim) {
 			}
 		}
 	}
+	if v.unread("resourceslices") {
+		return out
+	}
 	for _, r := range resultsOf(claim) {
 		id := structured.MakeDeviceID(r.Driver, r.Pool, r.Device)
-		d := w.known[id]
+		d := v.known[id]
 		if d == nil {
-			w.find(Finding{
+			out = append(out, Finding{
 				Reason: "DeviceNotPublished", Claim: claim.Name, Devices: []string{deviceName(id)},
 				Message: fmt.Sprintf("device %s of claim %s is in no ResourceSlice", deviceName(id), claim.Name),
 				Remedy:  "the driver on that node does not run, or lost the device: kubectl rdma nodes",
@@ -80,13 +83,14 @@ func (w *inquiry) checkAllocated(claim *resourceapi.ResourceClaim) {
 			continue
 		}
 		if taint := untolerated(d, r.Tolerations); taint != nil {
-			w.find(Finding{
+			out = append(out, Finding{
 				Reason: "DeviceTainted", Claim: claim.Name, Devices: []string{d.String()},
 				Message: fmt.Sprintf("device %s of claim %s has the taint %s (%s)", d, claim.Name, taint.Key, taint.Effect),
 				Remedy:  taintRemedy(taint),
 			})
 		}
 	}
+	return out
 }
 
 func taintRemedy(taint *resourceapi.DeviceTaint) string {
@@ -116,20 +120,26 @@ func (w *inquiry) notStarted() {
 		})
 		w.conclude(VerdictUnprepared, "node %s cannot prepare its devices: %s", pod.Spec.NodeName, oneLine(message))
 	}
+	w.find(waitingContainers(pod)...)
+	if len(w.Findings) > 0 {
+		w.conclude(VerdictUnprepared, "its devices are allocated, and it has not started: %s", w.Findings[0].Message)
+	}
+	w.conclude(VerdictUnprepared, "its devices are allocated, and it has not started yet; nothing is known to be wrong")
+}
+
+// waitingContainers are the containers that wait for something else than their devices.
+func waitingContainers(pod *corev1.Pod) (out []Finding) {
 	for _, s := range pod.Status.ContainerStatuses {
 		waiting := s.State.Waiting
 		if waiting != nil && waiting.Reason != "ContainerCreating" && waiting.Reason != "PodInitializing" {
 			message := fmt.Sprintf("container %s waits: %s: %s", s.Name, waiting.Reason, waiting.Message)
-			w.find(Finding{
+			out = append(out, Finding{
 				Reason: "ContainerWaiting", Message: strings.TrimSuffix(message, ": "),
 				Remedy: "that is not about its devices: kubectl describe pod " + pod.Name,
 			})
 		}
 	}
-	if len(w.Findings) > 0 {
-		w.conclude(VerdictUnprepared, "its devices are allocated, and it has not started: %s", w.Findings[0].Message)
-	}
-	w.conclude(VerdictUnprepared, "its devices are allocated, and it has not started yet; nothing is known to be wrong")
+	return out
 }
 
 // checkDriver checks the driver's pod on a node.
@@ -152,8 +162,8 @@ func (w *inquiry) checkDriver(node string) {
 }
 
 // unread reports whether a kind of object could not be read.
-func (w *inquiry) unread(kind string) bool {
-	return slices.ContainsFunc(w.Unread, func(u string) bool { return strings.Contains(u, kind) })
+func (c *Cluster) unread(kind string) bool {
+	return slices.ContainsFunc(c.Unread, func(u string) bool { return strings.Contains(u, kind) })
 }
 
 // driverOn returns the driver's pod on a node. During an update there may be two; it prefers a

@@ -27,6 +27,8 @@ type Cluster struct {
 	Slices  []resourceapi.ResourceSlice
 	Claims  []resourceapi.ResourceClaim
 	Classes []resourceapi.DeviceClass
+	// UserPods are pods that may have claims, nil if they were not read. Pods are those of the driver.
+	UserPods []corev1.Pod
 	// Unread is what could not be read, with the reason: one sentence each.
 	Unread []string
 }

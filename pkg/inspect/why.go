@@ -145,7 +145,7 @@ func (a *Answer) reported(reason string) bool {
 	return slices.ContainsFunc(a.Findings, func(f Finding) bool { return f.Reason == reason })
 }
 
-func (w *inquiry) find(f Finding) { w.Findings = append(w.Findings, f) }
+func (w *inquiry) find(f ...Finding) { w.Findings = append(w.Findings, f...) }
 
 // phase returns the pod's phase as kubectl shows it.
 func phase(pod *corev1.Pod) string {

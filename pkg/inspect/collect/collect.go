@@ -29,9 +29,9 @@ import (
 // Reader reads a cluster.
 type Reader struct {
 	Client kubernetes.Interface
-	// Nodes and Claims select the objects of these kinds to read.
-	Nodes, Claims metav1.ListOptions
-	// Namespace is the namespace of the claims; "" reads all namespaces.
+	// Nodes, Claims and UserPods select the objects of these kinds to read.
+	Nodes, Claims, UserPods metav1.ListOptions
+	// Namespace is the namespace of the claims and of UserPods; "" reads all namespaces.
 	Namespace string
 }
 
@@ -41,28 +41,39 @@ type Kind string
 // The kinds.
 const (
 	Nodes   Kind = "nodes"
-	Pods    Kind = "pods"
+	Pods    Kind = "pods" // of the driver
 	Slices  Kind = "resourceslices"
 	Claims  Kind = "resourceclaims"
 	Classes Kind = "deviceclasses"
+	// UserPods are all pods, or those that Reader.UserPods selects.
+	UserPods Kind = "pods of users"
 )
 
 // Read reads kinds of objects. The question is about the first one, so Read returns an error
 // if it cannot read it. It adds other kinds that the user may not read to Unread.
 func (r Reader) Read(ctx context.Context, about Kind, others ...Kind) (*inspect.Cluster, error) {
-	c := &inspect.Cluster{}
+	c, _, err := r.readable(ctx, about, others)
+	return c, err
+}
+
+// readable also returns the kinds that the user may read.
+func (r Reader) readable(ctx context.Context, about Kind, others []Kind) (*inspect.Cluster, []Kind, error) {
+	c, kinds := &inspect.Cluster{}, []Kind{about}
 	if err := r.read(ctx, c, about); err != nil {
-		return nil, fmt.Errorf("list %s: %w", about, err)
+		return nil, nil, fmt.Errorf("list %s: %w", about, err)
 	}
 	for _, kind := range others {
-		if err := r.read(ctx, c, kind); err != nil {
-			if !Unreadable(err) {
-				return nil, fmt.Errorf("list %s: %w", kind, err)
-			}
+		err := r.read(ctx, c, kind)
+		switch {
+		case err == nil:
+			kinds = append(kinds, kind)
+		case Unreadable(err):
 			c.Unread = append(c.Unread, err.Error())
+		default:
+			return nil, nil, fmt.Errorf("list %s: %w", kind, err)
 		}
 	}
-	return c, nil
+	return c, kinds, nil
 }
 
 // Unreadable reports whether a user may not read something, or the API server does
@@ -78,6 +89,13 @@ func (r Reader) read(ctx context.Context, c *inspect.Cluster, kind Kind) error {
 		return list(ctx, core.Nodes().List, r.Nodes, &c.Nodes)
 	case Pods:
 		return list(ctx, core.Pods("").List, metav1.ListOptions{LabelSelector: inspect.DriverSelector}, &c.Pods)
+	case UserPods:
+		found := []corev1.Pod{}
+		err := list(ctx, core.Pods(r.Namespace).List, r.UserPods, &found)
+		if err == nil {
+			c.UserPods = found // an empty list, not nil, if there are none
+		}
+		return err
 	case Slices:
 		return list(ctx, dra.ResourceSlices().List, metav1.ListOptions{}, &c.Slices)
 	case Claims:

@@ -1,9 +1,13 @@
 package plugin
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -250,10 +254,44 @@ func (b *bed) lists() {
 	}
 }
 
-// helps does what an answer said would help: the pod is scheduled then.
+// helps does what an answer said would help: the pod is scheduled then, and who watches the status sees it.
 func (b *bed) helps() {
+	status := b.watch("kubectl", "rdma", "status", "--watch", "--no-headers")
+	b.until("a status of the pod that waits", func() bool {
+		return regexp.MustCompile(`-\s+allocated\s+Pending .* has no devices`).MatchString(status())
+	})
 	b.run("kubectl", "delete", "pod", "holder-nic", "--grace-period=0", "--force")
 	b.scheduled("allocated")
+	b.until("a status of the pod with its HCA", func() bool {
+		return regexp.MustCompile(`-\s+allocated\s+Pending\s+train\s+mlx5_0`).MatchString(status())
+	})
+}
+
+// watch starts a program, which ends with the test, and returns a function for what it has printed.
+func (b *bed) watch(args ...string) func() string {
+	b.Helper()
+	out, err := os.Create(filepath.Join(b.TempDir(), "output"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(b.Context())
+	cmd := exec.CommandContext(ctx, "/usr/bin/env", args...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = b.env, out, out
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		stop()
+		_ = cmd.Wait() // it was killed
+		out.Close()
+	})
+	return func() string {
+		text, err := os.ReadFile(out.Name())
+		if err != nil {
+			b.Fatal(err)
+		}
+		return string(text)
+	}
 }
 
 // completes checks kubectl's completion of the plugin, by kubectl_complete-rdma.
@@ -279,7 +317,7 @@ func (b *bed) rights() {
 			b.Errorf("why %s, with the rights of the document: %v, not known: %v", pod, err, a.Unread)
 		}
 	}
-	for _, command := range []string{"nodes", "devices -l a=b --class=hca.rdma.dev", "claims -A", "topology"} {
+	for _, command := range []string{"nodes", "devices -l a=b --class=hca.rdma.dev", "claims -A", "topology", "status -A"} {
 		out, err := b.command(append([]string{"kubectl", "rdma", "--as=jane"}, strings.Fields(command)...)...).CombinedOutput()
 		if err != nil || strings.Contains(string(out), "Warning") {
 			b.Errorf("%s, with the rights of the document: %v\n%s", command, err, out)

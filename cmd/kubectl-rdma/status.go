@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect/collect"
+)
+
+func newStatus(p *plugin) *cobra.Command {
+	var o *output
+	var all, watch bool
+	var reader collect.Reader
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show which pods use which HCAs, by job, with problems first",
+		Long: `Show the pods that have claims for RDMA devices, by job. Jobs and pods with problems
+come first: a device with a fault, a claim without devices, a container that does not
+start. One row sums up the other pods of a job with more than four of them; -o wide
+shows each pod.
+
+JOB is the JobSet, the LeaderWorkerSet or the controller of the pod. Pods that have
+ended are left out.`,
+		Example: `  kubectl rdma status
+  kubectl rdma status -A --watch
+  kubectl rdma status -l batch.kubernetes.io/job-name=allreduce -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if reader.Namespace, err = p.namespace(); err != nil {
+				return err
+			}
+			if all {
+				reader.Namespace = metav1.NamespaceAll
+			}
+			show := func(o *output, c *inspect.Cluster) error {
+				return printList(o, "Pod", c.ListPods(cmd.Context()), noneIn(reader.Namespace),
+					func(pods []inspect.Pod) *metav1.Table { return inspect.PodTable(pods, all, o.format == "wide") })
+			}
+			others := []collect.Kind{collect.UserPods, collect.Slices, collect.Classes}
+			if watch {
+				return p.watch(cmd.Context(), o, reader, show, collect.Claims, others...)
+			}
+			c, err := p.read(cmd.Context(), reader, collect.Claims, others...)
+			if err != nil {
+				return err
+			}
+			return show(o, c)
+		},
+	}
+	o = p.output(cmd, "table", "wide")
+	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "show the pods of all namespaces")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show the status again after each change, until interrupted")
+	cmd.Flags().StringVarP(&reader.UserPods.LabelSelector, "selector", "l", "", "label `SELECTOR` of the pods")
+	return cmd
+}
+
+// watch calls show after each change, and prints what show prints if that is new. A terminal has only the newest.
+func (p *plugin) watch(ctx context.Context, o *output, r collect.Reader, show func(*output, *inspect.Cluster) error,
+	about collect.Kind, others ...collect.Kind) error {
+	client, err := p.client()
+	if err != nil {
+		return err
+	}
+	r.Client = client
+	var text bytes.Buffer
+	escaped := quote.Writer(&text)
+	buffered := *o
+	buffered.p = &plugin{p.ConfigFlags, genericiooptions.IOStreams{Out: escaped, ErrOut: escaped}}
+	out := quote.Unwrap(p.Out)
+	last, warned := "", false
+	err = r.Watch(ctx, func(c *inspect.Cluster) error {
+		if !warned {
+			p.warn(c)
+			warned = true
+		}
+		text.Reset()
+		if err := show(&buffered, c); err != nil || text.String() == last {
+			return err
+		}
+		last = text.String()
+		if _, err := io.WriteString(out, o.heading(out, time.Now())); err != nil {
+			return err
+		}
+		_, err := io.WriteString(out, last)
+		return err
+	}, about, others...)
+	if err != nil {
+		return hint(err, about)
+	}
+	return nil
+}
+
+// heading separates one output from the next. It clears the screen of a terminal.
+func (o *output) heading(out io.Writer, now time.Time) string {
+	file, ok := out.(*os.File)
+	switch {
+	case o.printer != nil:
+		return ""
+	case ok && term.IsTerminal(int(file.Fd())):
+		return "\x1b[H\x1b[2J" + now.Format(time.TimeOnly) + "\n"
+	}
+	return "# " + now.Format(time.RFC3339) + "\n"
+}

@@ -1,0 +1,122 @@
+package collect
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect"
+)
+
+// calm is the least time between two calls of show: when a large job starts, hundreds of objects change at once.
+const calm = time.Second
+
+// Watch reads kinds of objects as [Reader.Read] does and calls show. It calls show again after changes of these
+// objects, at most once per second. Show gets new clusters, and the same objects. Watch returns nil when the context
+// ends, and the first error of show. The kinds are Claims, UserPods, Slices and Classes.
+func (r Reader) Watch(ctx context.Context, show func(*inspect.Cluster) error, about Kind, others ...Kind) error {
+	first, kinds, err := r.readable(ctx, about, others)
+	if err != nil {
+		return err
+	}
+	if err := show(first); err != nil {
+		return err
+	}
+	changed := make(chan struct{}, 1)
+	var stores []cache.Store
+	for _, kind := range kinds {
+		store, err := r.follow(ctx, kind, changed)
+		if err != nil {
+			return err
+		}
+		stores = append(stores, store)
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		}
+		c := &inspect.Cluster{Unread: first.Unread}
+		for i, kind := range kinds {
+			fill(c, kind, stores[i].List())
+		}
+		if err := show(c); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(calm):
+		}
+	}
+}
+
+// follow keeps a store up to date, and returns when it is complete. The channel changed gets a value after each change.
+func (r Reader) follow(ctx context.Context, kind Kind, changed chan<- struct{}) (cache.Store, error) {
+	core, dra := r.Client.CoreV1().RESTClient(), r.Client.ResourceV1().RESTClient()
+	var lw *cache.ListWatch
+	var example runtime.Object
+	switch kind {
+	case Claims:
+		lw, example = listWatch(dra, kind, r.Namespace, r.Claims), &resourceapi.ResourceClaim{}
+	case Slices:
+		lw, example = listWatch(dra, kind, "", metav1.ListOptions{}), &resourceapi.ResourceSlice{}
+	case Classes:
+		lw, example = listWatch(dra, kind, "", metav1.ListOptions{}), &resourceapi.DeviceClass{}
+	case UserPods:
+		lw, example = listWatch(core, Pods, r.Namespace, r.UserPods), &corev1.Pod{}
+	default:
+		return nil, fmt.Errorf("watch %s: only claims, slices, classes and users' pods can be watched", kind)
+	}
+	informer := cache.NewSharedIndexInformer(lw, example, 0, nil)
+	changes := cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { signal(changed) },
+		UpdateFunc: func(any, any) { signal(changed) },
+		DeleteFunc: func(any) { signal(changed) },
+	}
+	if _, err := informer.AddEventHandler(changes); err != nil {
+		return nil, fmt.Errorf("watch %s: %w", kind, err)
+	}
+	go informer.RunWithContext(ctx)
+	cache.WaitForCacheSync(ctx.Done(), informer.HasSynced)
+	return informer.GetStore(), nil
+}
+
+func listWatch(client cache.Getter, kind Kind, namespace string, selected metav1.ListOptions) *cache.ListWatch {
+	return cache.NewFilteredListWatchFromClient(client, string(kind), namespace, func(o *metav1.ListOptions) {
+		o.LabelSelector, o.FieldSelector = selected.LabelSelector, selected.FieldSelector
+	})
+}
+
+func signal(changed chan<- struct{}) {
+	select {
+	case changed <- struct{}{}:
+	default: // one is waiting
+	}
+}
+
+// fill copies the objects of a store into a cluster.
+func fill(c *inspect.Cluster, kind Kind, objects []any) {
+	if kind == UserPods {
+		c.UserPods = []corev1.Pod{}
+	}
+	for _, object := range objects {
+		switch o := object.(type) {
+		case *resourceapi.ResourceClaim:
+			c.Claims = append(c.Claims, *o)
+		case *resourceapi.ResourceSlice:
+			c.Slices = append(c.Slices, *o)
+		case *resourceapi.DeviceClass:
+			c.Classes = append(c.Classes, *o)
+		case *corev1.Pod:
+			c.UserPods = append(c.UserPods, *o)
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package inspect_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect"
+)
+
+func jobsCluster(t *testing.T) *inspect.Cluster {
+	f := fleet.Jobs(t)
+	c := cluster(f)
+	c.UserPods = f.Pods
+	return c
+}
+
+// TestPods: jobs and pods with problems come first, and a row sums up pods without problems.
+func TestPods(t *testing.T) {
+	pods := jobsCluster(t).ListPods(context.Background())
+	golden.Bytes(t, "pods.txt", printed(t, inspect.PodTable(pods, false, false), false))
+	golden.Bytes(t, "pods-wide.txt", printed(t, inspect.PodTable(pods, true, true), true))
+	golden.JSON(t, "pods", pods[:2])
+	well := slices.IndexFunc(pods, func(p inspect.Pod) bool { return p.Job == "job/allreduce" })
+	for i, p := range pods {
+		if i > well && len(p.Problems) > 0 {
+			t.Errorf("pod %s with a problem is behind a job without", p.Name)
+		}
+		if p.Name == "allreduce-old" || p.Name == "trainer" {
+			t.Errorf("pod %s has ended, or has no claim", p.Name)
+		}
+	}
+}
+
+// TestPodsUnread: without the right to read pods or slices, the claims tell the rest.
+func TestPodsUnread(t *testing.T) {
+	c := jobsCluster(t)
+	c.UserPods, c.Slices = nil, nil
+	c.Unread = []string{"pods is forbidden", "resourceslices is forbidden"}
+	pods := c.ListPods(context.Background())
+	if len(pods) != 11 {
+		t.Errorf("%d pods, want the 11 for which claims are reserved", len(pods))
+	}
+	for _, p := range pods {
+		if len(p.Problems) > 0 || len(p.Devices) != 1 || p.Node == "" {
+			t.Errorf("without pods and slices: %+v", p)
+		}
+	}
+	table := string(printed(t, inspect.PodTable(pods, false, false), false))
+	if !strings.Contains(table, "allreduce-0") || !strings.Contains(table, "node1/pci-") {
+		t.Errorf("without pods and slices:\n%s", table)
+	}
+}
