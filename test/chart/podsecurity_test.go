@@ -54,7 +54,7 @@ func TestPodSecurity(t *testing.T) {
 	if d := cmp.Diff([]string{"hostNamespaces", "hostPathVolumes", "restrictedVolumes", "runAsNonRoot", "runAsUser"}, restricted); d != "" {
 		t.Errorf("violated checks of the level restricted (-want +got):\n%s", d)
 	}
-	// Values of the chart add nothing but the capabilities of network.moveDevices.
+	// Values of the chart add nothing but the capabilities of network.enabled.
 	full := violations(t, api.LevelBaseline, &daemonSet(t, "--values", "testdata/full.values.yaml").Spec.Template)
 	delete(full, "seLinuxOptions") // seLinuxType, TestSELinuxType
 	if got, want := full["capabilities_baseline"], `non-default capabilities: container "driver" must not include "NET_ADMIN", "SYS_ADMIN" in securityContext.capabilities.add`; got != want || !strings.Contains(doc, "`capabilities_baseline`") {

@@ -208,6 +208,9 @@ func TestRefused(t *testing.T) {
 		{"metrics.readers[0].name=prometheus", "missing property 'namespace'"},
 		{"metrics.scrapeInterval=1d", "at '/metrics/scrapeInterval'"},
 		{"metrics.serviceMonitor=true", "need metrics.enabled=true"},
+		{"network.enabled=true,hookDir=", "network.enabled=true needs hookDir"},
+		{"network.enabled=true,network.moveDevices=false,network.attachInterfaces=false", "without both it does nothing"},
+		{"network.cniBinDir=/opt/cni/bin", "network.cniBinDir needs network.enabled=true"},
 		{"deviceClasses.create=maybe", "at '/deviceClasses/create': got string, want boolean"},
 	} {
 		t.Run(tc.set, func(t *testing.T) {

@@ -16,7 +16,7 @@ func TestFollow(t *testing.T) {
 		Devices: []vm.Device{
 			{Name: "rxm0", Netdev: "eth0"}, {Name: "rxm1", Netdev: "eth2"}, {Name: "rxm2", Netdev: "eth3"}, {Name: "rxm3", Netdev: "dummy0"}, {Name: "siw0", Netdev: "dummy1"},
 		},
-	}, "config.publishInterval=0s", "nri.enabled=true", "network.moveDevices=true", "network.attachInterfaces=true",
+	}, "config.publishInterval=0s", "network.enabled=true",
 		"network.cniBinDir="+cniPlugins(t),
 		"config.ipam.roce.type=host-local", "config.ipam.roce.ranges[0][0].subnet=10.78.0.0/16",
 		"config.rules[0].name=shares", "config.rules[0].publish=shared",

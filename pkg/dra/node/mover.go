@@ -25,7 +25,7 @@ var (
 	// ErrExclusive means that pods cannot open the RDMA devices of this host.
 	ErrExclusive = errors.New("this node is in exclusive RDMA network namespace mode, " +
 		"where a pod cannot open the host's RDMA devices: " +
-		"let the driver move them (--move-devices, chart value network.moveDevices), " +
+		"let the driver move them (--move-devices, chart value network.enabled), " +
 		"or set \"options ib_core netns_mode=1\" in /etc/modprobe.d and reboot the node")
 	errElsewhere = errors.New("it is still in the network namespace of another pod: " +
 		"it comes back when that pod's sandbox has gone")

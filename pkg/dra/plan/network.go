@@ -66,7 +66,7 @@ type Networks struct {
 
 var (
 	errNoNetworks = errors.New("this node's driver attaches no network interfaces: it needs --attach-interfaces " +
-		"(chart value network.attachInterfaces)")
+		"(chart value network.enabled)")
 	errShare = errors.New("move takes the HCA's interface away from all others, and the device is a share or " +
 		"access for monitoring: use mode macvlan or ipvlan, or request an HCA for this claim alone")
 	errMoveVLAN = errors.New("move gives the HCA's own interface, and a VLAN is on top of it: " +

@@ -288,7 +288,7 @@ func TestMergeNetworkRefuses(t *testing.T) {
 		"nobody attaches interfaces": {
 			claim: move,
 			node:  nobody,
-			want:  []string{"--attach-interfaces", "network.attachInterfaces"},
+			want:  []string{"--attach-interfaces", "network.enabled"},
 		},
 
 		"a gateway of others": {
