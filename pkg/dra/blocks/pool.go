@@ -148,6 +148,11 @@ func (p *Pool) cluster(s Settings, add Add) {
 				return
 			}
 		}
+		if p.Subnet.Overlaps(c) {
+			add("subnet", "%s overlaps %s of clusterCIDR, whose addresses the cluster gives to pods: want a network of its own",
+				p.Subnet, c)
+			return
+		}
 		p.ClusterCIDRs = append(p.ClusterCIDRs, c)
 	}
 	p.NodeMask = 24
@@ -258,6 +263,12 @@ func (p *Pool) index(n Node, pods netip.Prefix) (uint64, error) {
 }
 
 func (p *Pool) labelled(n Node) (uint64, error) {
+	for _, cidr := range n.PodCIDRs { // the only networks of the cluster that are known here
+		if c, err := netip.ParsePrefix(cidr); err == nil && c.Overlaps(p.Subnet) {
+			return 0, fmt.Errorf("subnet %s overlaps pod CIDR %s of node %s, whose addresses the cluster gives to pods: want "+
+				"a network of its own", p.Subnet, c, n.Name)
+		}
+	}
 	text, ok := n.Labels[p.Label]
 	if !ok {
 		return 0, fmt.Errorf("node %s has no label %s, which says which block of %s is its: give each node a number of its "+
