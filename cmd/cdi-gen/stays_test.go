@@ -48,6 +48,32 @@ func TestOutputOfAnother(t *testing.T) {
 	}
 }
 
+// TestRemoveAll: remove --all takes each spec of the kind in both directories, and no other file. It names those that
+// run the hook.
+func TestRemoveAll(t *testing.T) {
+	static, dynamic := t.TempDir(), t.TempDir()
+	generateTo(t, "roce-lag", static).expect(t, exitOK, "written")
+	generateTo(t, "roce-lag", filepath.Join(static, "site.json")).expect(t, exitOK, "written")
+	generateTo(t, "roce-lag", dynamic).expect(t, exitOK, "written")
+	other := filepath.Join(dynamic, "other.yaml")
+	put(t, other, "cdiVersion: 0.3.0\nkind: example.com/nic\ndevices: [{name: a, containerEdits: {hooks: "+
+		"[{hookName: createRuntime, path: /usr/bin/rdma-hook}]}}]\n", 0o644)
+	put(t, filepath.Join(dynamic, "gpu.yaml"), "cdiVersion: 0.3.0\nkind: nvidia.com/gpu\ndevices: []\n", 0o644)
+	put(t, filepath.Join(dynamic, "notes.txt"), "kind: rdma.dev/hca", 0o644)
+	put(t, filepath.Join(dynamic, "broken.json"), "{", 0o644)
+	all := []string{"remove", "--all", "--spec-dir", static, "--spec-dir", dynamic, "--spec-dir", dynamic + "/absent"}
+	r := cdigen(t, all...)
+	r.expect(t, exitOK, "removed the spec site of kind rdma.dev/hca from "+static)
+	r.expect(t, exitOK, "warning: "+other+" stays, a spec of kind example.com/nic: without /usr/bin/rdma-hook")
+	holds(t, static)
+	holds(t, dynamic, "broken.json", "gpu.yaml", "notes.txt", "other.yaml")
+	cdigen(t, all...).expect(t, exitNothing, "no spec of kind rdma.dev/hca in "+static)
+	cdigen(t, append(all, "--output", static)...).expect(t, exitUsage, "--all looks in the directories of --spec-dir")
+	cdigen(t, "remove", "--spec-dir", static).expect(t, exitUsage, "--spec-dir is for --all")
+	put(t, filepath.Join(static, "file"), "", 0o644)
+	cdigen(t, "remove", "--all", "--spec-dir", filepath.Join(static, "file")).expect(t, exitIO, "list CDI specs")
+}
+
 // TestRemoveFile: remove takes what generate --output takes.
 func TestRemoveFile(t *testing.T) {
 	dir := t.TempDir()
