@@ -76,7 +76,7 @@ golden: ## rewrite golden files and fixture machines; look at the diff before yo
 	go run ./tools/dashboard
 	go run ./tools/schema
 	go run ./tools/reference
-	go test $$(grep -rlE --include='*_test.go' '"update"|internal/test/golden"' cmd internal pkg test/chart test/monitoring | xargs -n1 dirname | sort -u | sed 's|^|./|') -update
+	go test $$(grep -rlE --include='*_test.go' '"update"|internal/test/golden"' cmd internal pkg test/chart test/docs test/monitoring | xargs -n1 dirname | sort -u | sed 's|^|./|') -update
 
 .PHONY: cluster-up cluster-down
 cluster-up: packages-demo ## bring up the embedded cluster (test/cluster/README.md)

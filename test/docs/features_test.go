@@ -1,0 +1,270 @@
+package docs
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
+)
+
+// feature is an entry of docs/features.yaml, which explains the fields.
+type feature struct {
+	Name, Page, Value, Needs, Example string
+}
+
+type featureFile struct {
+	Features   []feature
+	Comparison map[string]string
+}
+
+func decode(t *testing.T, path string, into any) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(checkout, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(data, into); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
+
+func features(t *testing.T) featureFile {
+	t.Helper()
+	var file featureFile
+	decode(t, "docs/features.yaml", &file)
+	return file
+}
+
+// onByDefault reports whether the chart's default of a value enables something: neither false nor empty.
+func onByDefault(t *testing.T, value string) bool {
+	t.Helper()
+	values := map[string]any{}
+	decode(t, "deployments/helm/dra-driver-rdma/values.yaml", &values)
+	var at any = values
+	for name := range strings.SplitSeq(value, ".") {
+		parent, _ := at.(map[string]any)
+		child, found := parent[name]
+		if !found {
+			t.Fatalf("docs/features.yaml: the chart has no value %q", value)
+		}
+		at = child
+	}
+	if v := reflect.ValueOf(at); v.Kind() == reflect.Map || v.Kind() == reflect.Slice {
+		return v.Len() > 0
+	}
+	return !reflect.ValueOf(at).IsZero()
+}
+
+// offByDefault lists the features with a switch that is off, by the chart.
+func offByDefault(t *testing.T, all []feature) (off []feature) {
+	t.Helper()
+	for _, f := range all {
+		if f.Value != "" && f.Value != "config" && !onByDefault(t, f.Value) {
+			off = append(off, f)
+		}
+	}
+	return off
+}
+
+// TestFeatures: README, the page of features and the comparison say what docs/features.yaml and the chart say.
+func TestFeatures(t *testing.T) {
+	file := features(t)
+	off := offByDefault(t, file.Features)
+	rows := "| you get | state | needs | example |\n|---|---|---|---|\n"
+	for _, f := range file.Features {
+		state, example := "on", "-"
+		switch {
+		case f.Value == "config":
+			state = "you choose: `config`"
+		case slices.Contains(off, f):
+			state = "off: `" + f.Value + "`"
+		case f.Value != "":
+			state = "on: `" + f.Value + "`"
+		}
+		if f.Example != "" {
+			example = fmt.Sprintf("[%[1]s.yaml](../examples/%[1]s.yaml)", f.Example)
+		}
+		needs := f.Needs
+		if needs == "" {
+			needs = "-"
+		}
+		rows += fmt.Sprintf("| [%s](%s) | %s | %s | %s |\n", f.Name, f.Page, state, needs, example)
+	}
+	generated(t, "docs/features.md", rows)
+
+	list := ""
+	for _, f := range off {
+		list += fmt.Sprintf("- [%s](docs/%s): `%s`\n", f.Name, f.Page, f.Value)
+	}
+	generated(t, "README.md", list)
+	compared(t, file.Comparison)
+}
+
+// block is what stands between two comments in a document.
+var block = regexp.MustCompile(`(?s)(<!-- features.yaml: begin -->\n\n)(.*?)(\n<!-- features.yaml: end -->)`)
+
+// generated compares the part of a document that is made from features.yaml, or writes it.
+func generated(t *testing.T, path, part string) {
+	t.Helper()
+	path = filepath.Join(checkout, path)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !block.Match(data) {
+		t.Fatalf("%s has no part for features.yaml", path)
+	}
+	golden.File(t, path, block.ReplaceAll(data, []byte("${1}"+part+"${3}")))
+}
+
+// compared does the same with the last column of the table in the comparison.
+func compared(t *testing.T, cells map[string]string) {
+	t.Helper()
+	path := filepath.Join(checkout, "docs", "comparison.md")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, _ := strings.Cut(string(data), "## Side by side\n")
+	table, after, found := strings.Cut(rest, "\n## ")
+	if !found {
+		t.Fatal("docs/comparison.md has no section \"Side by side\" before another")
+	}
+	lines, seen := strings.Split(table, "\n"), map[string]bool{}
+	for i, line := range lines {
+		row := strings.Split(line, "|")
+		if len(row) != 9 || strings.TrimSpace(row[1]) == "" || strings.HasPrefix(row[1], "---") {
+			continue
+		}
+		name := strings.TrimSpace(row[1])
+		if cells[name] == "" {
+			t.Errorf("docs/features.yaml has no cell for the row %q of docs/comparison.md", name)
+		}
+		row[7], seen[name] = " "+cells[name]+" ", true
+		lines[i] = strings.Join(row, "|")
+	}
+	if missing := len(cells) - len(seen); missing != 0 {
+		t.Errorf("docs/comparison.md has no row for %d cells of docs/features.yaml; it has %v", missing,
+			slices.Sorted(maps.Keys(seen)))
+	}
+	golden.File(t, path, []byte(before+"## Side by side\n"+strings.Join(lines, "\n")+"\n## "+after))
+}
+
+// TestDefaults: where a page says that something is off by default, the chart agrees.
+func TestDefaults(t *testing.T) {
+	off := offByDefault(t, features(t).Features)
+	for _, page := range userPages(t) {
+		data, err := os.ReadFile(page.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for paragraph := range strings.SplitSeq(string(data), "\n\n") {
+			if !strings.Contains(paragraph, "off by default") && !strings.Contains(paragraph, "off by\ndefault") {
+				continue
+			}
+			own := filepath.Base(page.Path)
+			if !slices.ContainsFunc(off, func(f feature) bool {
+				name, _, _ := strings.Cut(f.Page, "#")
+				return name == own || strings.Contains(paragraph, name) || strings.Contains(paragraph, "`"+f.Value)
+			}) && !strings.Contains(paragraph, "Kubernetes 1.") && own != "hook.md" {
+				t.Errorf("%s says \"off by default\" of what docs/features.yaml does not have so: %s", page.Path, paragraph)
+			}
+		}
+	}
+}
+
+// TestExamples: each manifest of examples/ is on a page of the documents, and a test applies it as it is.
+func TestExamples(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(checkout, "examples", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatal("no examples", err)
+	}
+	linked := map[string]string{}
+	for path, page := range pages(t) {
+		for _, link := range page.Links {
+			linked[filepath.Base(link)] = path
+		}
+	}
+	by := applied(t)
+	for _, file := range files {
+		base := filepath.Base(file)
+		test := by[strings.TrimSuffix(base, ".yaml")]
+		if test == "" {
+			t.Errorf("no test applies examples/%s", base)
+		}
+		if linked[base] == "" {
+			t.Errorf("no document links to examples/%s", base)
+		}
+		t.Logf("examples/%s: applied in %s, shown in %s", base, test, linked[base])
+	}
+}
+
+// appliers are the functions of tests that apply an example, by its name.
+var appliers = []string{"Example", "Align", "exampleClaim", "apply"}
+
+// applied lists the examples that tests on clusters apply, with the test's file.
+func applied(t *testing.T) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := filepath.WalkDir(filepath.Join(checkout, "test"), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") || strings.Contains(path, "gpudriver") { // it has no cluster
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			for _, name := range namedExamples(n) {
+				out[name] = path
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// namedExamples are the literals of a call that applies an example, or of a list that a loop over examples walks.
+func namedExamples(n ast.Node) (names []string) {
+	var among []ast.Expr
+	switch n := n.(type) {
+	case *ast.CallExpr:
+		called := n.Fun
+		if s, ok := called.(*ast.SelectorExpr); ok {
+			called = s.Sel
+		}
+		if id, ok := called.(*ast.Ident); ok && slices.Contains(appliers, id.Name) {
+			among = n.Args
+		}
+	case *ast.RangeStmt:
+		if list, ok := n.X.(*ast.CompositeLit); ok {
+			among = list.Elts
+		}
+	}
+	for _, e := range among {
+		if lit, ok := e.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			if name, err := strconv.Unquote(lit.Value); err == nil {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
