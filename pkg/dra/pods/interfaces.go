@@ -24,11 +24,11 @@ import (
 var errHostNetwork = errors.New("it asks for a network interface, and the pod has the host's network, " +
 	"where all interfaces are already: leave out hostNetwork, or set network.mode to none")
 
-// interfaces attaches network interfaces to pods and takes them back. The caller must hold the lock of Pods, except
-// where a comment says otherwise.
+// interfaces attaches network interfaces to pods and takes them back. The caller must hold the locks of the pod and its
+// HCAs, except where a comment says otherwise.
 type interfaces struct {
-	cfg    *Config
-	moving *sync.Mutex // the lock of Pods
+	cfg   *Config
+	locks *locks
 }
 
 // admit returns the reason why the interfaces of a new claim cannot be attached, before a pod waits for them. It needs
@@ -251,9 +251,9 @@ func (s *interfaces) sweep(ctx context.Context) {
 		if r.Returned {
 			continue
 		}
-		s.moving.Lock()
+		unlock := s.locks.lock(locksOfRecord(r)...)
 		err := s.cfg.Attacher.TakeBack(ctx, r)
-		s.moving.Unlock()
+		unlock()
 		s.detached(ctx, r, err)
 	}
 	s.giveBack(ctx, owed)

@@ -19,7 +19,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// moves moves HCAs into pods and back. The caller must hold the lock of Pods.
+// moves moves HCAs into pods and back. The caller must hold Pods.moving.
 type moves struct {
 	cfg    *Config
 	onHost *onHost

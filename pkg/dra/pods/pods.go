@@ -53,7 +53,8 @@ type Reporter interface {
 type Pods struct {
 	cfg        Config
 	plugin     *nri.Plugin // nil for none
-	moving     sync.Mutex  // held while devices move into a pod or back
+	locks      locks       // of pods and HCAs
+	moving     sync.Mutex  // held while RDMA devices move into a pod or back, and get their nodes
 	moves      *moves
 	interfaces *interfaces
 	gids       *gids
@@ -65,7 +66,7 @@ type Pods struct {
 func New(cfg Config) *Pods {
 	s := &Pods{cfg: cfg, onHost: newOnHost(), pending: newPending()}
 	s.moves = &moves{cfg: &s.cfg, onHost: s.onHost, users: users{}}
-	s.interfaces = &interfaces{cfg: &s.cfg, moving: &s.moving}
+	s.interfaces = &interfaces{cfg: &s.cfg, locks: &s.locks}
 	if cfg.NRISocket != "" {
 		s.plugin = &nri.Plugin{Socket: cfg.NRISocket, Name: plan.DriverName, Handler: s}
 	}
@@ -146,39 +147,27 @@ func (s *Pods) give(ctx, leasing context.Context, pod nri.Pod, wanted func() boo
 	return plans, err
 }
 
-// join brings what a pod's claims ask for into its network namespace. It holds the lock. After an error it has undone
-// its changes, and returns the records whose addresses must be given back.
+// join brings what a pod's claims ask for into its network namespace. It holds the locks of the pod and its HCAs. After
+// an error it has undone its changes, and returns the records whose addresses must be given back.
 func (s *Pods) join(
 	ctx context.Context, pod nri.Pod, wanted func() bool,
 ) (plans []*plan.Plan, owed []attach.Record, err error) {
-	s.moving.Lock()
-	defer s.moving.Unlock()
+	plans, unlock := s.lockPod(ctx, pod)
+	defer unlock()
 	if !wanted() {
 		return nil, s.interfaces.takeBackNew(ctx, pod), errUnwanted
 	}
-	plans = s.plansOf(ctx, pod) // again, because a claim may have ended meanwhile
 	watch, began := s.cfg.Metrics.Start(metrics.Move), time.Now()
 	var attached []attach.Interface
-	moved, err := s.moves.in(pod, plans)
-	if len(moved) > 0 {
-		// From here on the work is finished even if the runtime stops waiting. The runtime then starts the containers,
-		// and the hook lets them start with the devices.
-		finishing, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
-		defer cancel()
-		ctx = finishing
-	}
-	if err == nil && len(moved) > 0 {
-		// The kernel made new nodes. Renew must come first: afterwards the runtime reads the specs for the first
-		// container of the pod.
-		err = s.cfg.Claims.Renew(ctx, plans)
-	}
+	ctx, cancel, moved, err := s.moveIn(ctx, pod, plans)
+	defer cancel()
 	if err == nil {
 		// The RDMA device moves before its interface, and returns before it: its driver may need the interface on the
 		// host.
 		attached, err = s.interfaces.attachAll(ctx, pod, plans)
 	}
 	if err != nil {
-		s.moves.out(ctx, pod, moved)
+		s.moveOut(ctx, pod, moved)
 		return plans, s.interfaces.takeBackNew(ctx, pod, attached...), err
 	}
 	if len(moved) > 0 {
@@ -188,6 +177,58 @@ func (s *Pods) join(
 		s.cfg.Report.Note("MovedIn", pod.Namespace+"/"+pod.Name, "%s", strings.Join(moved, ", "))
 	}
 	return plans, nil, nil
+}
+
+// lockPod locks a pod and the HCAs of its claims until unlock, and returns the plans of the claims.
+func (s *Pods) lockPod(ctx context.Context, pod nri.Pod) (plans []*plan.Plan, unlock func()) {
+	for {
+		names := locksOf(pod, s.plansOf(ctx, pod))
+		unlock = s.locks.lock(names...)
+		plans = s.plansOf(ctx, pod) // again, because a claim may have ended or begun meanwhile
+		isLocked := func(name string) bool { return slices.Contains(names, name) }
+		if !slices.ContainsFunc(locksOf(pod, plans), func(name string) bool { return !isLocked(name) }) {
+			return plans, unlock
+		}
+		unlock()
+	}
+}
+
+// moveIn moves the RDMA devices of plans into a pod, and returns those that it moved, also with an error. The kernel
+// makes a new node for each, with a number that another device had before. So moveIn excludes other moves until the
+// specs have the new numbers.
+//
+// If it moved a device, the work must be finished even if the runtime stops waiting: the runtime then starts the
+// containers, and the hook lets them start with the devices. The returned context is for that.
+func (s *Pods) moveIn(ctx context.Context, pod nri.Pod, plans []*plan.Plan) (
+	finishing context.Context, cancel context.CancelFunc, moved []string, err error,
+) {
+	s.moving.Lock()
+	defer s.moving.Unlock()
+	moved, err = s.moves.in(pod, plans)
+	if len(moved) == 0 {
+		return ctx, func() {}, nil, err
+	}
+	finishing, cancel = context.WithTimeout(context.WithoutCancel(ctx), finishTime)
+	if err == nil {
+		// Renew must come first: afterwards the runtime reads the specs for the first container of the pod.
+		err = s.cfg.Claims.Renew(finishing, plans)
+	}
+	return finishing, cancel, moved, err
+}
+
+func (s *Pods) moveOutAll(ctx context.Context, pod nri.Pod, plans []*plan.Plan) {
+	if !s.moves.intoPod(pod) {
+		return
+	}
+	s.moving.Lock()
+	defer s.moving.Unlock()
+	s.moves.outAll(ctx, pod, plans)
+}
+
+func (s *Pods) moveOut(ctx context.Context, pod nri.Pod, ibdevs []string) {
+	s.moving.Lock()
+	defer s.moving.Unlock()
+	s.moves.out(ctx, pod, ibdevs)
 }
 
 // failed records why a pod does not have its devices, and returns the error with the pod. The kubelet's own event
@@ -216,13 +257,12 @@ func (s *Pods) Stopped(ctx context.Context, pod nri.Pod) {
 	s.interfaces.giveBack(ctx, s.leave(ctx, pod))
 }
 
-// leave takes everything out of a pod. It holds the lock. It returns the records whose addresses must be given back.
+// leave takes everything out of a pod. It holds the locks of the pod and its HCAs. It returns the records whose
+// addresses must be given back.
 func (s *Pods) leave(ctx context.Context, pod nri.Pod) (owed []attach.Record) {
-	s.moving.Lock()
-	defer s.moving.Unlock()
-	if s.moves.intoPod(pod) {
-		s.moves.outAll(ctx, pod, s.plansOf(ctx, pod))
-	}
+	plans, unlock := s.lockPod(ctx, pod)
+	defer unlock()
+	s.moveOutAll(ctx, pod, plans)
 	return s.interfaces.takeBack(ctx, pod, func(attach.Record) bool { return true })
 }
 

@@ -1,0 +1,78 @@
+package pods
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+)
+
+// locksFor returns the locks of a pod with HCAs.
+func locksFor(uid string, hcas ...string) []string {
+	p := &plan.Plan{}
+	for _, hca := range hcas {
+		p.Devices = append(p.Devices, plan.Device{Device: hca})
+	}
+	return locksOf(nri.Pod{UID: uid}, []*plan.Plan{p})
+}
+
+// TestLocks: a pod does not wait for a pod with other HCAs, and it waits for one with a common HCA.
+func TestLocks(t *testing.T) {
+	var l locks
+	first := l.lock(locksFor("a", "pci-0000-3b-00-0", "pci-0000-3b-00-1")...)
+	l.lock(locksFor("b", "pci-0000-5e-00-0", "shared-pci-0000-5e-00-1")...)() // which would wait forever
+	for _, names := range [][]string{
+		locksFor("a"), locksFor("c", "shared-pci-0000-3b-00-1"), locksFor("d", "pci-0000-5e-00-0", "pci-0000-3b-00-0"),
+	} {
+		got := make(chan func())
+		go func() { got <- l.lock(names...) }()
+		select {
+		case <-got:
+			t.Fatalf("%v are locked while the first pod has one of them", names)
+		default:
+		}
+		first()
+		(<-got)()
+		first = l.lock(locksFor("a", "pci-0000-3b-00-0", "pci-0000-3b-00-1")...)
+	}
+	first()
+	if len(l.names) > 0 {
+		t.Errorf("left are %v", l.names)
+	}
+}
+
+// TestLocksOfMany: pods with random HCAs do not wait for each other in a circle, and never share an HCA.
+func TestLocksOfMany(t *testing.T) {
+	var l locks
+	users := make([]int, 8) // which the locks protect, as the race detector sees
+	var all sync.WaitGroup
+	for n := range 50 {
+		all.Go(func() {
+			random := rand.New(rand.NewPCG(1, uint64(n)))
+			for range 100 {
+				mine := random.Perm(8)[:1+random.IntN(8)]
+				names := make([]string, len(mine))
+				for i, hca := range mine {
+					names[i] = hcaLock(fmt.Sprint(hca))
+				}
+				unlock := l.lock(names...)
+				for _, hca := range mine {
+					if users[hca]++; users[hca] != 1 {
+						t.Errorf("HCA %d has %d users", hca, users[hca])
+					}
+				}
+				for _, hca := range mine {
+					users[hca]--
+				}
+				unlock()
+			}
+		})
+	}
+	all.Wait()
+	if len(l.names) > 0 {
+		t.Errorf("left are %v", l.names)
+	}
+}
