@@ -45,24 +45,56 @@ func (c Claims) Users(claim types.NamespacedName, cdiDevices []string) []Pod {
 	})
 }
 
+// Listing is the kubelet's list of the pods of its node.
+type Listing struct {
+	Claims Claims
+	pods   map[types.NamespacedName]bool
+}
+
+// Uses reports whether a pod uses a claim of that name with any of the CDI devices. known is false if the kubelet does
+// not list the pod, as a kubelet that has just started may not. Unlike Users, it wants a CDI device.
+func (l Listing) Uses(pod, claim types.NamespacedName, cdiDevices []string) (uses, known bool) {
+	for _, p := range l.Claims[claim] {
+		if p.Namespace == pod.Namespace && p.Name == pod.Name {
+			uses = slices.ContainsFunc(p.CDIDevices, func(id string) bool { return slices.Contains(cdiDevices, id) })
+		}
+	}
+	return uses, l.pods[pod]
+}
+
+// SharedWith returns the names of the claims that the pods of a claim use, itself included.
+func (l Listing) SharedWith(claim types.NamespacedName) (names []types.NamespacedName) {
+	for other, pods := range l.Claims {
+		if slices.ContainsFunc(pods, func(p Pod) bool {
+			return slices.ContainsFunc(l.Claims[claim], func(of Pod) bool {
+				return p.Namespace == of.Namespace && p.Name == of.Name
+			})
+		}) {
+			names = append(names, other)
+		}
+	}
+	return names
+}
+
 // timeout limits one call to the kubelet.
 const timeout = 10 * time.Second
 
 // List asks the kubelet that listens on a socket. The result contains only devices of the driver.
-func List(ctx context.Context, socket, driver string) (Claims, error) {
+func List(ctx context.Context, socket, driver string) (Listing, error) {
 	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
-		return nil, fmt.Errorf("ask the kubelet for its pods: %w", err)
+		return Listing{}, fmt.Errorf("ask the kubelet for its pods: %w", err)
 	}
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	resp, err := podresources.NewPodResourcesListerClient(conn).List(ctx, &podresources.ListPodResourcesRequest{})
 	if err != nil {
-		return nil, fmt.Errorf("ask the kubelet for its pods at %q: %w", socket, err)
+		return Listing{}, fmt.Errorf("ask the kubelet for its pods at %q: %w", socket, err)
 	}
-	claims := Claims{}
+	claims, listed := Claims{}, map[types.NamespacedName]bool{}
 	for _, pod := range resp.GetPodResources() {
+		listed[types.NamespacedName{Namespace: pod.GetNamespace(), Name: pod.GetName()}] = true
 		for _, container := range pod.GetContainers() {
 			for _, r := range container.GetDynamicResources() {
 				claims.add(pod, r, driver)
@@ -74,7 +106,7 @@ func List(ctx context.Context, socket, driver string) (Claims, error) {
 			return slices.Compare([]string{a.Namespace, a.Name}, []string{b.Namespace, b.Name})
 		})
 	}
-	return claims, nil
+	return Listing{claims, listed}, nil
 }
 
 // add merges a container's use of a claim into that of its pod.
@@ -128,7 +160,9 @@ func (c *Cache) Claims(ctx context.Context) (Claims, error) {
 	}
 	c.claims, c.err = nil, nil
 	if _, err := os.Stat(c.Socket); !errors.Is(err, fs.ErrNotExist) {
-		c.claims, c.err = List(ctx, c.Socket, c.Driver)
+		var listing Listing
+		listing, c.err = List(ctx, c.Socket, c.Driver)
+		c.claims = listing.Claims
 	}
 	c.at = time.Now()
 	return c.claims, c.err

@@ -27,10 +27,11 @@ func TestList(t *testing.T) {
 	k.SetPods(nil, shared)
 	k.AddPod("b", shared, own)
 	k.AddPod("a", shared)
-	got, err := podresources.List(t.Context(), socket(k), driver)
+	listing, err := podresources.List(t.Context(), socket(k), driver)
 	if err != nil {
 		t.Fatal(err)
 	}
+	got := listing.Claims
 	name := func(s string) types.NamespacedName { return types.NamespacedName{Namespace: "team-a", Name: s} }
 	want := podresources.Claims{
 		name("claim-1"): {
@@ -54,10 +55,11 @@ func TestUsers(t *testing.T) {
 	k.AddUsingPod("new", claim, "rdma.dev/claim=a.r0.new")
 	k.AddUsingPod("starting", claim)
 	k.AddUsingPod("other", drivertest.Claim(2, "a"), "rdma.dev/claim=a.r0.old")
-	claims, err := podresources.List(t.Context(), socket(k), driver)
+	listing, err := podresources.List(t.Context(), socket(k), driver)
 	if err != nil {
 		t.Fatal(err)
 	}
+	claims := listing.Claims
 	name := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 	for id, want := range map[string][]string{
 		"rdma.dev/claim=b.r1.old": {"old", "starting"},
@@ -74,6 +76,39 @@ func TestUsers(t *testing.T) {
 	}
 	if got := claims.Users(types.NamespacedName{Namespace: "team-b", Name: claim.Name}, nil); len(got) > 0 {
 		t.Errorf("users of a claim of another namespace: %v", got)
+	}
+}
+
+// TestUses: only a pod that the kubelet lists with a CDI device of the claim uses it. SharedWith goes by names, because
+// the kubelet has no CDI devices of a claim that is being prepared.
+func TestUses(t *testing.T) {
+	k := drivertest.NewKubelet(t)
+	claim, other := drivertest.Claim(1, "a"), drivertest.Claim(2, "b")
+	k.AddUsingPod("new", claim, "rdma.dev/claim=a.r0.new")
+	k.AddUsingPod("old", claim, "rdma.dev/claim=a.r0.old")
+	k.AddUsingPod("starting", claim)
+	k.AddPod("both", claim, other)
+	k.AddPod("none")
+	listing, err := podresources.List(t.Context(), socket(k), driver)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := func(name string) types.NamespacedName {
+		return types.NamespacedName{Namespace: claim.Namespace, Name: name}
+	}
+	for pod, want := range map[string][2]bool{
+		"new": {true, true}, "old": {false, true}, "starting": {false, true}, "both": {false, true}, "none": {false, true},
+		"unlisted": {false, false},
+	} {
+		uses, known := listing.Uses(named(pod), named(claim.Name), []string{"rdma.dev/claim=a.r0.new"})
+		if got := [2]bool{uses, known}; got != want {
+			t.Errorf("pod %s: uses and known are %v, want %v", pod, got, want)
+		}
+	}
+	for of, want := range map[string]int{claim.Name: 2, other.Name: 2, "none": 0} {
+		if got := listing.SharedWith(named(of)); len(got) != want {
+			t.Errorf("with claim %s: %v, want %d", of, got, want)
+		}
 	}
 }
 

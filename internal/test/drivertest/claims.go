@@ -65,6 +65,18 @@ func ReservedFor(c *resourceapi.ResourceClaim, pod string) *resourceapi.Resource
 	return c
 }
 
+// ForPodGroup makes the claim one that was made for a PodGroup from a template, and is reserved for it.
+func ForPodGroup(c *resourceapi.ResourceClaim, group string) *resourceapi.ResourceClaim {
+	yes := true
+	c.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "scheduling.k8s.io/v1beta1", Kind: "PodGroup", Name: group, UID: types.UID(group), Controller: &yes,
+	}}
+	c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{
+		APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: group, UID: types.UID(group),
+	}}
+	return c
+}
+
 // MadeAnew is another claim of the same name, with the same devices.
 func MadeAnew(c *resourceapi.ResourceClaim, n int) *resourceapi.ResourceClaim {
 	c = c.DeepCopy()

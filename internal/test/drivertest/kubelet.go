@@ -36,8 +36,9 @@ type Kubelet struct {
 	plugins []*plugin
 	changed chan struct{} // closed when the plugins change
 	pods    []*podresources.PodResources
-	lists   int   // how often somebody asked for them
-	asked   error // what pod resources answers, if not nil
+	held    chan struct{} // nil unless answers about pods are held back
+	lists   int           // how often somebody asked for them
+	asked   error         // what pod resources answers, if not nil
 }
 
 // plugin is one registered driver.
@@ -324,13 +325,37 @@ func (k *Kubelet) PodLists() int {
 	return k.lists
 }
 
+// HoldPodLists keeps the kubelet from answering which pods use which claims, until the returned function is called.
+func (k *Kubelet) HoldPodLists() (release func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	held := make(chan struct{})
+	k.held = held
+	return sync.OnceFunc(func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.held = nil
+		close(held)
+	})
+}
+
 // podServer is the pod resources API. The driver uses only List.
 type podServer struct {
 	podresources.UnimplementedPodResourcesListerServer
 	kubelet *Kubelet
 }
 
-func (s podServer) List(context.Context, *podresources.ListPodResourcesRequest) (*podresources.ListPodResourcesResponse, error) {
+func (s podServer) List(ctx context.Context, _ *podresources.ListPodResourcesRequest) (*podresources.ListPodResourcesResponse, error) {
+	s.kubelet.mu.Lock()
+	held := s.kubelet.held
+	s.kubelet.mu.Unlock()
+	if held != nil {
+		select {
+		case <-held:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 	s.kubelet.mu.Lock()
 	defer s.kubelet.mu.Unlock()
 	s.kubelet.lists++

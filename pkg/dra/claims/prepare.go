@@ -31,9 +31,9 @@ func (c *Claims) Prepare(
 	results := make(map[types.UID]kubeletplugin.PrepareResult, len(claims))
 	// All claims of a call share the wait, because the kubelet's time limit for the whole call is 45 s.
 	settled := time.Now().Add(settleTime)
-	unsure := c.learnOfNewClaims(ctx, claims)
+	beside := c.learnOfNewClaims(ctx, claims)
 	for _, claim := range claims {
-		devices, err := c.prepareAfter(ctx, claim, settled, unsure)
+		devices, err := c.prepareAfter(ctx, claim, settled, beside)
 		if err != nil {
 			err = plan.Bounded(err)
 			klog.FromContext(ctx).Error(err, "Claim not prepared", "claim", klog.KObj(claim), "uid", claim.UID)
@@ -48,10 +48,9 @@ func (c *Claims) Prepare(
 	return results
 }
 
-// prepare prepares one claim. If the host is in the middle of a change, it waits, at most until settled. If unsure is
-// not nil, it is the reason why other claims of the pods may be unknown.
+// prepare prepares one claim. If the host is in the middle of a change, it waits, at most until settled.
 func (c *Claims) prepare(
-	ctx context.Context, claim *resourceapi.ResourceClaim, settled time.Time, unsure error,
+	ctx context.Context, claim *resourceapi.ResourceClaim, settled time.Time, beside neighbours,
 ) ([]kubeletplugin.Device, error) {
 	watch := c.cfg.Metrics.Start(metrics.Prepare)
 	defer watch.Whole(metrics.PhaseClaim)
@@ -62,7 +61,7 @@ func (c *Claims) prepare(
 			watch.Lap(metrics.PhaseSpec) // the wait while the host changes
 		}
 		again = true
-		p, err = c.tryPrepare(ctx, claim, unsure, &watch)
+		p, err = c.tryPrepare(ctx, claim, beside, &watch)
 		return err
 	})
 	if err != nil {
@@ -76,7 +75,7 @@ func (c *Claims) prepare(
 
 // tryPrepare prepares a claim on the host as it is now. It holds the lock of the claim meanwhile.
 func (c *Claims) tryPrepare(
-	ctx context.Context, claim *resourceapi.ResourceClaim, unsure error, watch *metrics.Watch,
+	ctx context.Context, claim *resourceapi.ResourceClaim, beside neighbours, watch *metrics.Watch,
 ) (*plan.Plan, error) {
 	release, err := c.cfg.Store.LockClaim(ctx, claim.UID)
 	if err != nil { // the claim may have ended while this call waited
@@ -89,7 +88,7 @@ func (c *Claims) tryPrepare(
 	defer release()
 	watch.Lap(metrics.PhaseWait)
 	host := c.cfg.Node.Host() // not older than what somebody else made the spec from
-	p, err := c.planOf(ctx, host, claim, unsure)
+	p, err := c.planOf(ctx, host, claim, beside)
 	watch.Lap(metrics.PhasePlan)
 	if err != nil {
 		return nil, err
@@ -116,7 +115,7 @@ func (c *Claims) tryPrepare(
 
 // planOf makes the plan of a claim. It returns an error for a new claim if the host lacks one of its devices.
 func (c *Claims) planOf(
-	ctx context.Context, host *node.Host, claim *resourceapi.ResourceClaim, unsure error,
+	ctx context.Context, host *node.Host, claim *resourceapi.ResourceClaim, beside neighbours,
 ) (*plan.Plan, error) {
 	made, err := c.cfg.Store.Get(claim.UID)
 	if err != nil {
@@ -125,7 +124,7 @@ func (c *Claims) planOf(
 	if made != nil && !made.IsOf(claim) { // pods of that allocation may still run: see prepareAfter
 		return nil, fmt.Errorf("claim %s: %w", made.Claim(), made.Earlier())
 	}
-	p, err := plan.New(claim, c.facts(ctx, host, claim, made))
+	p, err := plan.New(claim, c.facts(ctx, host, claim, made, beside))
 	switch {
 	case err != nil:
 		return nil, because(metrics.ReasonParameters, err)
@@ -133,8 +132,8 @@ func (c *Claims) planOf(
 		// The claim may have been read before one of its pods was created. It keeps its devices even if the mode has
 		// changed meanwhile, because its pod may use the host's network.
 		return p.WithPods(made.Pods...), nil
-	case p.HasNetwork() && unsure != nil:
-		return nil, because(metrics.ReasonAPI, fmt.Errorf("claim %s: name its network interfaces: %w", p.Claim(), unsure))
+	case p.HasNetwork() && beside.unsure != nil:
+		return nil, because(metrics.ReasonAPI, fmt.Errorf("claim %s: name its network interfaces: %w", p.Claim(), beside.unsure))
 	}
 	if err := c.cfg.Node.Admit(host, p); err != nil {
 		return nil, err
@@ -147,7 +146,7 @@ func (c *Claims) planOf(
 
 // facts returns the data of this node for the plan of a claim. made is the plan of an earlier Prepare, nil for none.
 func (c *Claims) facts(
-	ctx context.Context, host *node.Host, claim *resourceapi.ResourceClaim, made *plan.Plan,
+	ctx context.Context, host *node.Host, claim *resourceapi.ResourceClaim, made *plan.Plan, beside neighbours,
 ) plan.Facts {
 	facts := c.cfg.Offer.Facts(ctx, host, claim)
 	facts.FilesDir = c.cfg.Store.MetadataDir()
@@ -158,7 +157,7 @@ func (c *Claims) facts(
 	case !c.cfg.Interfaces:
 		facts.Networks = nil
 	case made == nil:
-		facts.Networks.Others = c.othersOf(ctx, claim)
+		facts.Networks.Others = c.othersOf(ctx, claim, beside)
 	}
 	return facts.As(made)
 }

@@ -34,19 +34,25 @@ type kubeletWord func() (podresources.Claims, error)
 
 func (c *releaser) kubeletWord(ctx context.Context) kubeletWord {
 	return sync.OnceValues(func() (podresources.Claims, error) {
-		return podresources.List(ctx, c.cfg.PodResources, plan.DriverName)
+		listing, err := c.listPods(ctx)
+		return listing.Claims, err
 	})
+}
+
+// listPods asks the kubelet for its pods.
+func (s *shared) listPods(ctx context.Context) (podresources.Listing, error) {
+	return podresources.List(ctx, s.cfg.PodResources, plan.DriverName)
 }
 
 // prepareAfter prepares a claim. Other claims, or an earlier allocation of the same claim, may hold its HCAs.
 // prepareAfter releases the holders that no pod can use any more, and retries. It never holds the locks of two claims
 // at once.
 func (c *Claims) prepareAfter(
-	ctx context.Context, claim *resourceapi.ResourceClaim, settled time.Time, unsure error,
+	ctx context.Context, claim *resourceapi.ResourceClaim, settled time.Time, beside neighbours,
 ) ([]kubeletplugin.Device, error) {
 	kubelet := c.kubeletWord(ctx)
 	for {
-		devices, err := c.prepare(ctx, claim, settled, unsure)
+		devices, err := c.prepare(ctx, claim, settled, beside)
 		var conflict plan.InUseError
 		if !errors.As(err, &conflict) {
 			return devices, err

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/podresources"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
@@ -22,11 +24,14 @@ type reservations struct{ *shared }
 // Pod is a pod of the node.
 type Pod struct {
 	Namespace string
-	UID       types.UID
+	// Name is "" for a pod that may have no sandbox yet. Until the kubelet makes the sandbox, it may refuse the pod its
+	// claims, so such a pod is of no PodGroup.
+	Name string
+	UID  types.UID
 }
 
 // The kubelet prepares a claim once, for the first of the pods that share it. Only the API server knows the other pods:
-// they are in the status of the claim.
+// they are in the status of the claim. Of the pods of a PodGroup only the kubelet knows: see podgroups.go.
 
 // reservedTime is the time limit of the API server for the reservations of claims when a pod starts. It is at most half
 // of the time that container runtimes give an NRI plugin.
@@ -36,13 +41,15 @@ const reservedTime = time.Second
 var errUnsure = errors.New("whether pods share a claim that is prepared already is not known")
 
 // LearnReservations asks the API server which prepared claims are reserved for the pods, and records the answer. It is
-// idempotent. It sends one request for each claim that may concern the pods, concurrently and without a lock. It
-// returns the pods without a complete answer, and the reason.
+// idempotent. It sends one request for each claim that may concern the pods, concurrently and without a lock, and asks
+// the kubelet once if one of these claims is reserved for a PodGroup. It returns the pods without a complete answer, and
+// the reason.
 func (c *reservations) LearnReservations(
 	ctx context.Context, pods []Pod, concerns func(*plan.Plan) bool,
 ) (unsure []Pod, err error) {
 	ctx, cancel := context.WithTimeout(ctx, HalfOf(ctx, reservedTime))
 	defer cancel()
+	kubelet := c.askKubelet(ctx)
 	var (
 		mu   sync.Mutex
 		errs []error
@@ -54,10 +61,10 @@ func (c *reservations) LearnReservations(
 			continue
 		}
 		all.Go(func() {
-			if err := c.learnReservation(ctx, p); err != nil {
+			if unknown, err := c.learnReservation(ctx, p, sharing, kubelet); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
-				unsure, errs = append(unsure, sharing...), append(errs, fmt.Errorf("claim %s: %w", p.Claim(), err))
+				unsure, errs = append(unsure, unknown...), append(errs, fmt.Errorf("claim %s: %w", p.Claim(), err))
 			}
 		})
 	}
@@ -82,16 +89,39 @@ func MayShare(p *plan.Plan, pod Pod) bool {
 	return p.Only == "" && p.Namespace == pod.Namespace && !slices.Contains(p.Pods, pod.UID)
 }
 
-// learnReservation reads from the API server for which pods a claim is reserved, and records a change. It locks the
-// claim only to write the record.
-func (c *reservations) learnReservation(ctx context.Context, p *plan.Plan) error {
+// learnReservation reads from the API server for which of the pods a claim is reserved, and records a change. It returns
+// the pods of which that is unknown, and the reason.
+func (c *reservations) learnReservation(
+	ctx context.Context, p *plan.Plan, pods []Pod, kubelet kubeletList,
+) (unsure []Pod, err error) {
 	claim, err := getClaim(ctx, c.cfg.Client, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
 	if apierrors.IsNotFound(err) || err == nil && claim.UID != p.UID {
-		return nil // the claim has ended, and no pod shares it
+		return nil, nil // the claim has ended, and no pod shares it
 	}
-	if err != nil || p.Reserved(claim, p.Pods) == p {
-		return err
+	if err != nil {
+		return pods, err
 	}
+	members, unsure, unknown := membersOf(claim, p, pods, kubelet)
+	if unknown != nil && !errors.Is(unknown, errUnlisted) {
+		c.cfg.Report.Record(event.Event{
+			Namespace: p.Namespace, Claim: p.Name, UID: p.UID, Reason: event.MoveFailed,
+			Message: fmt.Sprintf("%v; until the kubelet answers, the containers of new pods of the group do not start", unknown),
+		})
+	}
+	if len(members) == 0 && p.Reserved(claim, p.Pods) == p {
+		return unsure, unknown
+	}
+	if err := c.recordReservation(ctx, p, claim, members); err != nil {
+		return pods, err
+	}
+	return unsure, unknown
+}
+
+// recordReservation records for which pods a claim is reserved: those in its status, and the members of its PodGroup
+// with a sandbox on this node. It locks the claim.
+func (c *reservations) recordReservation(
+	ctx context.Context, p *plan.Plan, claim *resourceapi.ResourceClaim, members []types.UID,
+) error {
 	release, err := c.cfg.Store.LockClaim(ctx, p.UID)
 	if err != nil {
 		return err
@@ -100,7 +130,7 @@ func (c *reservations) learnReservation(ctx context.Context, p *plan.Plan) error
 	// A pod that was deleted by force may still run without a reservation. It keeps its devices.
 	ended := c.ended(p.Pods)
 	return c.cfg.Store.Update(ctx, p.UID, func(now *plan.Plan) *plan.Plan {
-		next := now.Reserved(claim, ended)
+		next := now.Reserved(claim, ended).WithPods(members...)
 		if c.pods != nil { // the runtime may still have pods that have no cgroup
 			next = next.WithPods(c.pods.UsingHostNetwork(now.Pods)...)
 		}
@@ -108,11 +138,17 @@ func (c *reservations) learnReservation(ctx context.Context, p *plan.Plan) error
 	})
 }
 
+// neighbours has what is known of the other claims of the pods of new claims.
+type neighbours struct {
+	unsure error                // the reason why other claims may be unknown, nil for none
+	listed podresources.Listing // the kubelet's list, empty unless a claim of a PodGroup is involved
+}
+
 // learnOfNewClaims records which prepared claims with interfaces the pods of new claims share. The names of the new
 // interfaces must differ from theirs.
-func (c *reservations) learnOfNewClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) error {
+func (c *reservations) learnOfNewClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (beside neighbours) {
 	if !c.cfg.Interfaces {
-		return nil
+		return beside
 	}
 	var pods []Pod
 	for _, claim := range claims {
@@ -120,8 +156,13 @@ func (c *reservations) learnOfNewClaims(ctx context.Context, claims []*resourcea
 			pods = append(pods, Pod{UID: uid, Namespace: claim.Namespace})
 		}
 	}
-	_, err := c.LearnReservations(ctx, pods, (*plan.Plan).HasNetwork)
-	return err
+	_, beside.unsure = c.LearnReservations(ctx, pods, (*plan.Plan).HasNetwork)
+	if c.besidePodGroups(ctx, claims) {
+		var err error
+		beside.listed, err = c.askKubelet(ctx)()
+		beside.unsure = errors.Join(beside.unsure, err)
+	}
+	return beside
 }
 
 // PlansOf returns the plans of the claims that are reserved for one of the pods, according to the records.
@@ -132,8 +173,16 @@ func (c *reservations) PlansOf(ctx context.Context, pods ...types.UID) []*plan.P
 }
 
 // othersOf returns the plans of the other prepared claims of a claim's pods.
-func (c *reservations) othersOf(ctx context.Context, claim *resourceapi.ResourceClaim) []*plan.Plan {
-	return slices.DeleteFunc(c.PlansOf(ctx, plan.PodsOf(claim)...), func(p *plan.Plan) bool { return p.UID == claim.UID })
+func (c *reservations) othersOf(
+	ctx context.Context, claim *resourceapi.ResourceClaim, beside neighbours,
+) []*plan.Plan {
+	pods := plan.PodsOf(claim)
+	names := beside.listed.SharedWith(types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name})
+	return slices.DeleteFunc(c.cfg.Node.View(ctx).Plans, func(p *plan.Plan) bool {
+		reserved := slices.ContainsFunc(p.Pods, func(pod types.UID) bool { return slices.Contains(pods, pod) })
+		listed := slices.Contains(names, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+		return p.UID == claim.UID || !reserved && !listed
+	})
 }
 
 // recordPods returns a function that records the pod of a claim from a report of the hook. After an error the caller

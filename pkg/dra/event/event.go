@@ -18,12 +18,20 @@ type Event struct {
 	Transition       *health.Transition // merged with others of its reason
 	Pods             bool               // the pods of the claim get the event too
 	Pod              types.UID          // only this pod of the claim; empty for all
+	PodName          string             // of Pod; empty if the API server has to be asked
 	Start            bool               // the start of a container is the cause
 }
 
 // OfClaim returns an event of a claim and its pods.
 func OfClaim(p *plan.Plan, reason Reason, message string) Event {
 	return Event{Namespace: p.Namespace, Claim: p.Name, UID: p.UID, Reason: reason, Message: message, Pods: true}
+}
+
+// OfPod returns an event of a claim and one of its pods.
+func OfPod(p *plan.Plan, name string, uid types.UID, reason Reason, message string) Event {
+	e := OfClaim(p, reason, message)
+	e.Pod, e.PodName = uid, name
+	return e
 }
 
 // Object returns the object of the event: the claim, or the node.

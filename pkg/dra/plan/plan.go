@@ -45,6 +45,9 @@ type Plan struct {
 	// Only is the UID of the pod that the claim was made for from a template: no other pod can use the claim. It is ""
 	// for a claim that pods may share.
 	Only types.UID `json:"only,omitempty"`
+	// PodGroup is the name of the PodGroup that the claim is reserved for, "" for none. Then the status of the claim does
+	// not name the pods of the group, and the node learns them from the kubelet.
+	PodGroup string `json:"podGroup,omitempty"`
 	// Bytes is the node's memory that the claim takes besides its record: the spec, and the files for containers.
 	Bytes int `json:"bytes,omitempty"`
 }
@@ -142,6 +145,7 @@ func New(claim *resourceapi.ResourceClaim, facts Facts) (*Plan, error) {
 	p := &Plan{
 		UID: claim.UID, Namespace: claim.Namespace, Name: claim.Name, Site: &facts.Site,
 		Metadata: newMetadata(claim, facts), Pods: PodsOf(claim), Only: ownerOf(claim),
+		PodGroup: PodGroupOf(claim),
 	}
 	if claim.Status.Allocation == nil {
 		return nil, fmt.Errorf("claim %s is not allocated", p.Claim())

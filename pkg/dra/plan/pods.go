@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
+	schedulingapi "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -16,6 +17,16 @@ func PodsOf(claim *resourceapi.ResourceClaim) (pods []types.UID) {
 		}
 	}
 	return pods
+}
+
+// PodGroupOf returns the name of the PodGroup that a claim is reserved for (KEP-5729), "" for none.
+func PodGroupOf(claim *resourceapi.ResourceClaim) string {
+	for _, consumer := range claim.Status.ReservedFor {
+		if consumer.APIGroup == schedulingapi.GroupName && consumer.Resource == "podgroups" {
+			return consumer.Name
+		}
+	}
+	return ""
 }
 
 // ownerOf returns the UID of the pod that a claim was made for, from a template or for an extended resource. It returns
@@ -63,10 +74,10 @@ func (p *Plan) Reserved(claim *resourceapi.ResourceClaim, before []types.UID) *P
 	now, only := PodsOf(claim), ownerOf(claim)
 	ended := func(pod types.UID) bool { return slices.Contains(before, pod) && !slices.Contains(now, pod) }
 	kept := *p
-	kept.Only = only
+	kept.Only, kept.PodGroup = only, PodGroupOf(claim)
 	kept.Pods = slices.DeleteFunc(slices.Clone(p.Pods), ended)
 	with := kept.WithPods(now...)
-	if with.Only == p.Only && slices.Equal(with.Pods, p.Pods) {
+	if with.Only == p.Only && with.PodGroup == p.PodGroup && slices.Equal(with.Pods, p.Pods) {
 		return p
 	}
 	return with

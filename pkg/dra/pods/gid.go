@@ -319,8 +319,8 @@ func (g *gids) checkContainer(ctx context.Context, pod nri.Pod, c nri.Container,
 
 // report records an event of a claim and one of its pods. start means that the start of a container is the cause.
 func (g *gids) report(reason event.Reason, claim *plan.Plan, pod nri.Pod, start bool, message string) {
-	e := event.OfClaim(claim, reason, message)
-	e.Pod, e.Start = types.UID(pod.UID), start
+	e := event.OfPod(claim, pod.Name, types.UID(pod.UID), reason, message)
+	e.Start = start
 	g.cfg.Report.Record(e)
 }
 

@@ -80,9 +80,8 @@ func (s *interfaces) attachAll(
 	for _, i := range done {
 		s.cfg.Report.ContainerStarted(i.Claim.UID)
 		if low := s.cfg.Attacher.LowMTU(podOf(pod), i.Claim.UID, i.Device.Device); low != "" {
-			e := event.OfClaim(i.Claim, event.LowMTU, fmt.Sprintf("pod %s: %s", pod.Name, low))
-			e.Pod = types.UID(pod.UID)
-			s.cfg.Report.Record(e)
+			s.cfg.Report.Record(event.OfPod(i.Claim, pod.Name, types.UID(pod.UID), event.LowMTU,
+				fmt.Sprintf("pod %s: %s", pod.Name, low)))
 		}
 	}
 	return done, nil

@@ -239,10 +239,8 @@ func (s *Pods) failed(pod nri.Pod, plans []*plan.Plan, err error) error {
 	}
 	s.cfg.Metrics.MoveFailed(metrics.PhaseIn)
 	for _, p := range plans {
-		e := event.OfClaim(p, event.MoveFailed,
-			fmt.Sprintf("the RDMA devices of pod %s are not in its network namespace: %v", pod.Name, err))
-		e.Pod = types.UID(pod.UID)
-		s.cfg.Report.Record(e)
+		s.cfg.Report.Record(event.OfPod(p, pod.Name, types.UID(pod.UID), event.MoveFailed,
+			fmt.Sprintf("the RDMA devices of pod %s are not in its network namespace: %v", pod.Name, err)))
 	}
 	return fmt.Errorf("give pod %s/%s the RDMA devices of its claims: %w", pod.Namespace, pod.Name, err)
 }
@@ -300,7 +298,7 @@ func (s *Pods) learnClaims(ctx context.Context, pods ...nri.Pod) (unsure []nri.P
 }
 
 func refOf(pod nri.Pod) claims.Pod {
-	return claims.Pod{Namespace: pod.Namespace, UID: types.UID(pod.UID)}
+	return claims.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: types.UID(pod.UID)}
 }
 
 // Admit implements claims.Pods.

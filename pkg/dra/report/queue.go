@@ -91,7 +91,14 @@ func (q *queue) add(mayFollow int, batch ...event.Event) {
 			steps = append(steps, step{do: sendEvent, object: object})
 			cost++
 		}
-		if e.Pods {
+		switch pod := event.PodReference(e.Namespace, e.PodName, e.Pod); {
+		case !e.Pods:
+		case e.PodName != "":
+			if q.hasRoom(pod) && q.join(pod, e) {
+				steps = append(steps, step{do: sendEvent, object: pod})
+				cost++
+			}
+		default:
 			if len(q.forPods[object]) == 0 {
 				steps = append(steps, step{do: findPods, object: object})
 				cost += 2 // the GET, and the event of one pod
