@@ -26,6 +26,7 @@ vm    debian-archive-keyring  the same
 vm    e2fsprogs               the same
 vm    xz-utils                unpack its kernel
 test  rpm                     look into the packages that are built
+test  lintian                 check the Debian package
 test  groff-base              check their manual pages
 test  prometheus              promtool for the alerts, and a server for the dashboard
 test  hugo                    the documentation as a web site

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,9 @@ const settled = 100 * time.Millisecond
 
 // portInterval is the interval of scans without an event. Some changes cause no event.
 const portInterval = time.Minute
+
+// needPerson are the exit codes for faults that only a person can mend. The unit does not restart watch after them.
+var needPerson = []int{exitUsage, exitHook}
 
 func newWatch() *cobra.Command {
 	var r recipe
@@ -73,7 +77,7 @@ func runWatch(cmd *cobra.Command, r *recipe, out *outputFlags) error {
 	last := ""
 	for first := true; ; first = false {
 		err := generate(cmd, r, out, false)
-		if c, ok := errors.AsType[coded](err); ok && (c.code == exitUsage || c.code == exitHook) && first {
+		if c, ok := errors.AsType[coded](err); ok && slices.Contains(needPerson, c.code) && first {
 			return err
 		}
 		// Print the same error once, not with each event.

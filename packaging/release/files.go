@@ -22,10 +22,13 @@ type file struct {
 	path   string      // where it is installed
 	mode   fs.FileMode // 0755 or 0644
 	source string      // the file it is copied from
-	only   string      // deb, rpm or tar, if it is in one kind of package only
+	only   string      // the kinds of packages that have it, such as "deb rpm"; all if empty
 }
 
-const docDir = "/usr/share/doc/" + Name
+const (
+	docDir     = "/usr/share/doc/" + Name
+	licenseDir = "/usr/share/licenses/" + Name // of an rpm
+)
 
 // programs are the binaries in a directory.
 func programs(bin string) []file {
@@ -36,19 +39,21 @@ func programs(bin string) []file {
 	return out
 }
 
-// texts are the files of the checkout that are packaged as they are. Unit files
+// texts returns the files of the checkout that are packaged as they are. Unit files
 // and udev rules are found by their endings, so that one can be added without a
 // word here.
 func (r *run) texts() ([]file, error) {
 	license := filepath.Join(r.Source, "LICENSE")
 	out := []file{
-		{path: docDir + "/copyright", source: license, only: "deb"},
-		{path: "/usr/share/licenses/" + Name + "/LICENSE", source: license, only: "rpm"},
+		{path: licenseDir + "/LICENSE", source: license, only: "rpm"},
 		{path: docDir + "/LICENSE", source: license, only: "tar"},
-		{path: docDir + "/README.md", source: filepath.Join(r.Source, "README.md")},
+		{path: "/etc/default/" + Name, source: filepath.Join(r.Source, "packaging/default", Name), only: "deb rpm"},
+		{
+			path:   "/usr/share/lintian/overrides/" + Name,
+			source: filepath.Join(r.Source, "packaging/debian/lintian-overrides"), only: "deb",
+		},
 	}
 	for _, g := range []struct{ pattern, dir string }{
-		{"docs/*.md", docDir},
 		{"docs/*.svg", docDir},
 		{"packaging/systemd/*.service", "/usr/lib/systemd/system"},
 		{"packaging/systemd/*.path", "/usr/lib/systemd/system"},
@@ -134,17 +139,28 @@ func lowerFirst(s string) string {
 // manPage writes a page, compressed as distributions have it.
 func (r *run) manPage(p manpage.Page) (file, error) {
 	var b bytes.Buffer
-	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err := p.Write(&b); err != nil {
+		return file{}, err
+	}
+	data, err := compress(b.Bytes())
 	if err != nil {
 		return file{}, err
 	}
-	if err := p.Write(z); err != nil {
-		return file{}, err
+	return r.made(fmt.Sprintf("/usr/share/man/man%d/%s.gz", p.Section, p.File()), data)
+}
+
+// compress is gzip -9n.
+func compress(data []byte) ([]byte, error) {
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return nil, err
 	}
-	if err := z.Close(); err != nil {
-		return file{}, err
+	if _, err := z.Write(data); err != nil {
+		return nil, err
 	}
-	return r.made(fmt.Sprintf("/usr/share/man/man%d/%s.gz", p.Section, p.File()), b.Bytes())
+	err = z.Close()
+	return b.Bytes(), err
 }
 
 // completions are written by the program itself. Debian and others keep those of
@@ -188,7 +204,7 @@ func (r *run) made(installed string, data []byte) (file, error) {
 func forKind(kind string, files []file) []file {
 	var out []file
 	for _, f := range files {
-		if f.only == "" || f.only == kind {
+		if f.only == "" || slices.Contains(strings.Fields(f.only), kind) {
 			out = append(out, f)
 		}
 	}

@@ -42,7 +42,7 @@ func (r *run) images(ctx context.Context) ([]string, error) {
 			return nil, err
 		}
 		artifact := top + "_linux_" + arch
-		sbom, err := r.sbom(artifact, filepath.Join(dir, "dra-driver"), filepath.Join(dir, "rdma-hook"))
+		sbom, err := r.sbom(ctx, artifact, filepath.Join(dir, "dra-driver"), filepath.Join(dir, "rdma-hook"))
 		if err != nil {
 			return nil, err
 		}

@@ -19,6 +19,8 @@ import (
 const (
 	homepage    = "https://github.com/rdma-dev/dra-driver-rdma"
 	summary     = "RDMA devices for containers, by name"
+	authors     = "The dra-driver-rdma authors"
+	maintainer  = authors + " <maintainers@rdma.dev>"
 	description = summary + `
 cdi-gen describes the RDMA devices (InfiniBand, RoCE, iWARP, EFA) of a host to
 podman, docker, containerd and CRI-O in the Container Device Interface, so that
@@ -27,16 +29,16 @@ without capabilities: its OCI hook rdma-hook raises the limit.`
 )
 
 func (r *run) deb(arch string, files []file) (string, error) {
-	return r.nfpm(deb.Default, arch, forKind("deb", files))
+	return r.nfpm(deb.Default, arch, "deb", files)
 }
 
 func (r *run) rpm(arch string, files []file) (string, error) {
-	return r.nfpm(rpm.DefaultRPM, arch, forKind("rpm", files))
+	return r.nfpm(rpm.DefaultRPM, arch, "rpm", files)
 }
 
 // nfpm makes a deb or rpm.
-func (r *run) nfpm(packager nfpm.Packager, arch string, files []file) (string, error) {
-	info := r.info(arch, files)
+func (r *run) nfpm(packager nfpm.Packager, arch, kind string, files []file) (string, error) {
+	info := r.info(arch, kind, files)
 	name := packager.ConventionalFileName(info)
 	if err := nfpm.PrepareForPackager(info, strings.TrimPrefix(filepath.Ext(name), ".")); err != nil {
 		return "", fmt.Errorf("prepare %s: %w", name, err)
@@ -48,17 +50,21 @@ func (r *run) nfpm(packager nfpm.Packager, arch string, files []file) (string, e
 	return name, nil
 }
 
-func (r *run) info(arch string, files []file) *nfpm.Info {
+func (r *run) info(arch, kind string, files []file) *nfpm.Info {
+	script := func(name string) string { return filepath.Join(r.Source, "packaging/scripts", name) }
 	return nfpm.WithDefaults(&nfpm.Info{
 		Name: Name, Arch: arch, Platform: "linux",
 		Version: r.version, VersionSchema: "none", Release: "1",
 		Section: "admin", Priority: "optional",
-		Maintainer:  "The dra-driver-rdma authors <maintainers@rdma.dev>",
-		Vendor:      "The dra-driver-rdma authors",
+		Maintainer:  maintainer,
+		Vendor:      authors,
 		Description: description, Homepage: homepage, License: "Apache-2.0",
 		MTime: r.Date, DisableGlobbing: true,
 		Overridables: nfpm.Overridables{
-			Contents: r.contents(files),
+			Contents: r.contents(kind, forKind(kind, files)),
+			Scripts: nfpm.Scripts{
+				PostInstall: script("postinstall.sh"), PreRemove: script("preremove.sh"), PostRemove: script("postremove.sh"),
+			},
 			Suggests: []string{"rdma-core"},
 			RPM:      nfpm.RPM{BuildHost: "reproducible", Summary: summary, Group: "System Environment/Base"},
 			Deb:      nfpm.Deb{Compression: "xz"},
@@ -67,12 +73,12 @@ func (r *run) info(arch string, files []file) *nfpm.Info {
 }
 
 // contents says for each file what nfpm would otherwise ask the file system.
-func (r *run) contents(files []file) nfpmfiles.Contents {
+func (r *run) contents(kind string, files []file) nfpmfiles.Contents {
 	var out nfpmfiles.Contents
 	own := map[string]bool{}
 	for _, f := range files {
 		out = append(out, &nfpmfiles.Content{
-			Source: f.source, Destination: f.path,
+			Source: f.source, Destination: f.path, Type: contentType(kind, f.path),
 			FileInfo: &nfpmfiles.ContentFileInfo{Mode: f.mode, MTime: r.Date, Owner: "root", Group: "root"},
 		})
 		// Directories of this package's own name go when it is removed.
@@ -85,6 +91,23 @@ func (r *run) contents(files []file) nfpmfiles.Contents {
 		}
 	}
 	return out
+}
+
+// contentType returns what a package manager does with a file: it keeps an administrator's changes of one in /etc,
+// and can leave out documents but no licenses (rpm --excludedocs).
+func contentType(kind, name string) string {
+	dir := path.Dir(name)
+	switch {
+	case strings.HasPrefix(name, "/etc/"):
+		return nfpmfiles.TypeConfigNoReplace
+	case kind != "rpm":
+		return ""
+	case dir == licenseDir:
+		return nfpmfiles.TypeRPMLicense
+	case dir == docDir || strings.HasPrefix(name, "/usr/share/man/"):
+		return nfpmfiles.TypeRPMDoc
+	}
+	return ""
 }
 
 // tar makes an archive of what the packages have below /usr, for any prefix:

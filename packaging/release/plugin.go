@@ -67,7 +67,7 @@ func (r *run) plugins(ctx context.Context) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		sbom, err := r.sbom(strings.TrimSuffix(a.Name, ".tar.gz"), bin)
+		sbom, err := r.sbom(ctx, strings.TrimSuffix(a.Name, ".tar.gz"), bin)
 		if err != nil {
 			return nil, err
 		}

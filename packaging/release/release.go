@@ -81,8 +81,9 @@ func Package(ctx context.Context, o Options) ([]string, error) {
 // run is the making of one set of packages.
 type run struct {
 	Options
-	version string // of the packages
-	work    string // a directory of its own, in Out
+	version string            // of the packages
+	work    string            // a directory of its own, in Out
+	dirs    map[string]string // of modules, once moduleDirs has found them
 }
 
 func (r *run) all(ctx context.Context) ([]string, error) {
@@ -103,7 +104,7 @@ func (r *run) all(ctx context.Context) ([]string, error) {
 			}
 			names = append(names, name)
 		}
-		sbom, err := r.sbom(fmt.Sprintf("%s_%s_linux_%s", Name, r.version, arch), filepath.Join(bin, "cdi-gen"), filepath.Join(bin, "rdma-hook"))
+		sbom, err := r.sbom(ctx, fmt.Sprintf("%s_%s_linux_%s", Name, r.version, arch), filepath.Join(bin, "cdi-gen"), filepath.Join(bin, "rdma-hook"))
 		if err != nil {
 			return nil, err
 		}
@@ -140,7 +141,15 @@ func (r *run) common(ctx context.Context) ([]file, error) {
 		return nil, err
 	}
 	texts, err := r.texts()
-	return slices.Concat(pages, completions, texts), err
+	if err != nil {
+		return nil, err
+	}
+	documents, err := r.documents()
+	if err != nil {
+		return nil, err
+	}
+	legal, err := r.legal(ctx, bin)
+	return slices.Concat(pages, completions, texts, documents, legal), err
 }
 
 // publish moves finished files to where they were asked for, the checksums last.

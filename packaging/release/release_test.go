@@ -66,7 +66,7 @@ func packages(t *testing.T) (dir, source string) {
 
 // copyCheckout copies what is packaged, and what that is built from.
 func copyCheckout(to string) error {
-	for _, name := range []string{"go.mod", "go.sum", "LICENSE", "README.md", "cmd", "internal", "pkg", "docs", "deployments", "tools/image", "packaging/systemd", "packaging/udev"} {
+	for _, name := range []string{"go.mod", "go.sum", "LICENSE", "README.md", "cmd", "internal", "pkg", "docs", "deployments", "tools/image", "packaging"} {
 		from := filepath.Join(checkout, name)
 		info, err := os.Stat(from)
 		if errors.Is(err, os.ErrNotExist) {
@@ -278,7 +278,7 @@ func TestRefused(t *testing.T) {
 // TestUnits: unit files and udev rules are packaged once they are there.
 func TestUnits(t *testing.T) {
 	source := t.TempDir()
-	for _, name := range []string{"LICENSE", "README.md", "docs/cdi-gen.md", "docs/adr/0001.md", "packaging/systemd/cdi-gen.service", "packaging/systemd/cdi-gen.path", "packaging/systemd/README.md", "packaging/udev/60-cdi-gen.rules"} {
+	for _, name := range []string{"LICENSE", "docs/cdi-gen.svg", "docs/adr/0001.svg", "packaging/default/cdi-gen", "packaging/debian/lintian-overrides", "packaging/systemd/cdi-gen.service", "packaging/systemd/cdi-gen.path", "packaging/systemd/README.md", "packaging/udev/60-cdi-gen.rules"} {
 		if err := copyFile(filepath.Join(checkout, "LICENSE"), filepath.Join(source, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -292,8 +292,8 @@ func TestUnits(t *testing.T) {
 	for _, f := range forKind("rpm", files) {
 		got = append(got, f.path)
 	}
-	want := "/usr/lib/systemd/system/cdi-gen.path /usr/lib/systemd/system/cdi-gen.service /usr/lib/udev/rules.d/60-cdi-gen.rules " +
-		"/usr/share/doc/cdi-gen/README.md /usr/share/doc/cdi-gen/cdi-gen.md /usr/share/licenses/cdi-gen/LICENSE"
+	want := "/etc/default/cdi-gen /usr/lib/systemd/system/cdi-gen.path /usr/lib/systemd/system/cdi-gen.service " +
+		"/usr/lib/udev/rules.d/60-cdi-gen.rules /usr/share/doc/cdi-gen/cdi-gen.svg /usr/share/licenses/cdi-gen/LICENSE"
 	if strings.Join(got, " ") != want {
 		t.Errorf("files %q; want %s", got, want)
 	}

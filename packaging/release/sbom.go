@@ -2,6 +2,7 @@ package release
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"debug/buildinfo"
 	"encoding/base64"
@@ -10,7 +11,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -21,7 +21,7 @@ import (
 // sbom writes the bill of materials of an artifact in CycloneDX: each program, with its
 // checksum, and the Go modules that it was linked from, as the toolchain wrote them into
 // the program itself. It names nothing of the building host.
-func (r *run) sbom(artifact string, programs ...string) (string, error) {
+func (r *run) sbom(ctx context.Context, artifact string, programs ...string) (string, error) {
 	name := artifact + ".cdx.json"
 	bom := cdx.NewBOM()
 	bom.Metadata = &cdx.Metadata{
@@ -32,7 +32,7 @@ func (r *run) sbom(artifact string, programs ...string) (string, error) {
 	var dependencies []cdx.Dependency
 	var tops []string
 	for _, path := range programs {
-		top, modules, err := r.materials(path)
+		top, modules, err := r.components(ctx, path)
 		if err != nil {
 			return "", fmt.Errorf("write bill of materials %s: %w", name, err)
 		}
@@ -56,8 +56,8 @@ func (r *run) sbom(artifact string, programs ...string) (string, error) {
 	return name, nil
 }
 
-// materials reads what a program was linked from.
-func (r *run) materials(path string) (cdx.Component, []cdx.Component, error) {
+// components returns a program, and the modules that it was linked from.
+func (r *run) components(ctx context.Context, path string) (cdx.Component, []cdx.Component, error) {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
 		return cdx.Component{}, nil, err
@@ -72,22 +72,26 @@ func (r *run) materials(path string) (cdx.Component, []cdx.Component, error) {
 		Hashes:     &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: fmt.Sprintf("%x", sha256.Sum256(content))}},
 		Licenses:   &cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}},
 	}
-	modules := []cdx.Component{library(&debug.Module{Path: "std", Version: strings.TrimPrefix(info.GoVersion, "go")})}
-	for _, m := range info.Deps {
-		if m.Replace != nil {
-			m = m.Replace
-		}
+	materials, err := r.materialsOf(ctx, path)
+	var modules []cdx.Component
+	for _, m := range materials {
 		modules = append(modules, library(m))
 	}
-	return program, modules, nil
+	return program, modules, err
 }
 
 // library is a Go module. Its checksum is that of go.sum, which is a SHA-256 over the
 // module's files (golang.org/x/mod/sumdb/dirhash).
-func library(m *debug.Module) cdx.Component {
+func library(m material) cdx.Component {
 	c := cdx.Component{
 		BOMRef: packageURL(m.Path, m.Version), Type: cdx.ComponentTypeLibrary, Name: m.Path, Version: m.Version,
 		PackageURL: packageURL(m.Path, m.Version),
+	}
+	// A document has either one expression or a list of licenses.
+	if len(m.spdx) == 1 {
+		c.Licenses = &cdx.Licenses{{License: &cdx.License{ID: m.spdx[0]}}}
+	} else {
+		c.Licenses = &cdx.Licenses{{Expression: strings.Join(m.spdx, " AND ")}}
 	}
 	if sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.Sum, "h1:")); err == nil && len(sum) == sha256.Size {
 		c.Hashes = &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: hex.EncodeToString(sum)}}
