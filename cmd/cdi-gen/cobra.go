@@ -49,7 +49,7 @@ func complete(root *cobra.Command) {
 	values := map[string][]string{
 		"names": words(cdi.NameStrategies), "nodes": words(cdi.NodeClasses), "format": {string(cdi.JSON), string(cdi.YAML)},
 		"userspace": {hostconfig.UserspaceImage, hostconfig.UserspaceHost}, "target": runtimes.Known(),
-		"memlock": {"unlimited"}, "on-denied": {onDeniedWarn, onDeniedFail},
+		"memlock": {"unlimited"}, "on-denied": {hostconfig.OnDeniedWarn, hostconfig.OnDeniedFail},
 		"kind": {cdi.KindHCA},
 	}
 	formats := map[string][]string{
@@ -83,7 +83,7 @@ func completeDevice(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.S
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	snap, _, err := (&hostFlags{root: root}).discover()
+	snap, _, err := (&hostFlags{root: root}).discover(cmd.Context())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

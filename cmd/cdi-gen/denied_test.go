@@ -61,6 +61,17 @@ code=$?; mkdir -p "$4/run" && cp -a /run/rdma.dev "$4/run/"; exit $code`
 		out, err := exec.Command("unshare", "--mount", "sh", "-c", script, "sh", t.TempDir(), dir, id, root).CombinedOutput()
 		return string(out), err
 	}
+	config := filepath.Join(root, "etc/site.yaml")
+	put(t, config, "apiVersion: rdma.dev/v1alpha1\nkind: HostConfig\nonDenied: fail\n", 0o644)
+	for flag, fails := range map[string]bool{"": true, "--on-denied=warn": false} { // the flag wins
+		args := strings.Fields("generate --host-root " + root + " --config " + config + " " + flag)
+		if r := cdigen(t, args...); r.code != exitOK || strings.Contains(r.stdout, "- --on-denied\n") != fails {
+			t.Errorf("%q: exit code %d, %s\n%s", args, r.code, r.stderr, r.stdout)
+		}
+	}
+	put(t, config, "apiVersion: rdma.dev/v1alpha1\nkind: HostConfig\nonDenied: clamp\n", 0o644)
+	cdigen(t, "generate", "--host-root", root, "--config", config).
+		expect(t, exitUsage, `line 3: onDenied: want warn or fail, not "clamp"`)
 	if out, err := start("fail"); err == nil || !strings.Contains(out, "need CAP_SYS_RESOURCE to raise") {
 		t.Errorf("with fail: %v: %s", err, out)
 	}

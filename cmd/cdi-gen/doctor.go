@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -30,7 +31,10 @@ It writes nothing and needs no root. It lists what it could not check.`,
 			if !ok {
 				return usagef("--output %q: want table, json or yaml", output)
 			}
-			report, err := doctor.Diagnose(cmd.Context(), doctor.Open(root))
+			host := doctor.Open(root)
+			host.Root = debugFS(cmd.Context(), root, host.Root)
+			host.Sys = debugFS(cmd.Context(), filepath.Join(root, "sys"), host.Sys)
+			report, err := doctor.Diagnose(cmd.Context(), host)
 			if err != nil {
 				return fmt.Errorf("%w; is the host's root directory at %q?", err, root)
 			}

@@ -23,8 +23,7 @@ func newGenerate() *cobra.Command {
 		Long: `Write the CDI spec of this host's RDMA devices to standard output, or with --output to a file.
 docs/cdi-gen.md explains the flags, the names of devices and what a container gets.
 
-With --nodes mad or sm there are devices of their own, mlx5_0-mad and mlx5_0-sm. They can
-reconfigure the fabric.`,
+--nodes mad or sm adds devices such as mlx5_0-mad, which can reconfigure the fabric.`,
 		Example: `  cdi-gen generate --output /etc/cdi
   cdi-gen generate --device 'mlx5_*' --exclude mlx5_1 --memlock 4Gi`,
 		Args: noArgs,
@@ -48,7 +47,7 @@ reconfigure the fabric.`,
 
 // generate makes the spec, and writes it, or compares it with the existing files.
 func generate(cmd *cobra.Command, r *recipe, out *outputFlags, check bool) error {
-	opt, err := r.options()
+	opt, err := r.options(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -59,7 +58,7 @@ func generate(cmd *cobra.Command, r *recipe, out *outputFlags, check bool) error
 	if err != nil {
 		return err
 	}
-	d, err := r.makeSpec(opt, func(warning string) { r.warn(cmd, warning) })
+	d, err := r.makeSpec(cmd.Context(), opt, func(warning string) { r.warn(cmd, warning) })
 	if err != nil {
 		return err
 	}

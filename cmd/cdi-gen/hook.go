@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
@@ -17,27 +19,21 @@ const defaultHookPath = "/usr/bin/rdma-hook"
 // lastReport is where the hook writes its result. doctor finds the path in the spec.
 const lastReport = "/run/rdma.dev/last-container.json"
 
-// The values of --on-denied. A warning is what doctor says of the last container.
-const (
-	onDeniedWarn = "warn"
-	onDeniedFail = "fail"
-)
-
 // hook returns the hook for the spec, nil with --no-hook. A missing hook must be an error here, because every container
 // start would fail.
-func (r *recipe) hook() (*cdi.Hook, error) {
+func (r *recipe) hook(ctx context.Context) (*cdi.Hook, error) {
 	if _, err := hook.ParseSize(r.memlock); err != nil {
 		return nil, usagef("--memlock: %w", err)
 	}
 	if r.noHook {
 		return nil, nil
 	}
-	path, err := r.findHook()
+	path, err := r.findHook(ctx)
 	if err != nil {
 		return nil, err
 	}
 	args := []string{"--memlock", r.memlock, "--last-report", lastReport}
-	if r.onDenied == onDeniedFail {
+	if r.onDenied == hostconfig.OnDeniedFail {
 		args = append(args, "--on-denied", string(hook.Fail))
 	}
 	return &cdi.Hook{Path: path, Args: args}, nil
@@ -55,7 +51,7 @@ func (r *recipe) limits() (cdi.Limit, error) {
 	return cdi.Limit{Handles: int64(want.Handles), Objects: int64(want.Objects)}, nil
 }
 
-func (r *recipe) findHook() (string, error) {
+func (r *recipe) findHook(ctx context.Context) (string, error) {
 	candidates := []string{r.hookPath}
 	if r.hookPath == "" {
 		candidates = []string{defaultHookPath}
@@ -68,7 +64,7 @@ func (r *recipe) findHook() (string, error) {
 		if !filepath.IsAbs(path) {
 			return "", usagef("--hook-path %q: want an absolute path on the host", path)
 		}
-		err := checkHook(r.host.files(), path)
+		err := checkHook(r.host.files(ctx), path)
 		if err == nil {
 			return path, nil
 		}

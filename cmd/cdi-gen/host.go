@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,7 +33,9 @@ func (h *hostFlags) register(f *pflag.FlagSet) {
 }
 
 // files returns the files of the host. Symbolic links resolve as on the host.
-func (h *hostFlags) files() fs.ReadLinkFS { return hostfs.DirFS(h.root) }
+func (h *hostFlags) files(ctx context.Context) fs.ReadLinkFS {
+	return debugFS(ctx, h.root, hostfs.DirFS(h.root))
+}
 
 // below replaces the path on the host in an error by the path on this system.
 func (h *hostFlags) below(err error) error {
@@ -43,9 +46,9 @@ func (h *hostFlags) below(err error) error {
 }
 
 // discover reads the host below the root. It returns the chosen devices and the number of other devices.
-func (h *hostFlags) discover() (snap *rdma.Snapshot, others int, err error) {
+func (h *hostFlags) discover(ctx context.Context) (snap *rdma.Snapshot, others int, err error) {
 	dir := filepath.Join(h.root, "sys")
-	snap, err = rdma.Discover(sysfs.DirFS(dir))
+	snap, err = rdma.Discover(debugFS(ctx, dir, sysfs.DirFS(dir)))
 	if err != nil {
 		return nil, 0, fmt.Errorf("discover the RDMA devices below %q: %w", dir, err)
 	}

@@ -36,7 +36,7 @@ func newList() *cobra.Command {
 			if err := checkKind(kind); err != nil {
 				return err
 			}
-			snap, _, err := host.discover()
+			snap, _, err := host.discover(cmd.Context())
 			if err != nil {
 				return err
 			}

@@ -136,6 +136,12 @@ that works without capabilities:
 	}
 	// Cobra's own flag must not be used: it needs text/template, and the linker would then keep every method.
 	wanted := root.Flags().Bool("version", false, "print the version")
+	debug := root.PersistentFlags().Bool("debug", false, "name each file that is read, and why one is skipped")
+	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
+		if *debug {
+			cmd.SetContext(withDebug(cmd.Context(), cmd.ErrOrStderr()))
+		}
+	}
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *wanted {
 			cmd.Println(version.String("cdi-gen"))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -57,7 +58,7 @@ func (r *recipe) register(f *pflag.FlagSet) {
 	f.StringVar(&r.hookPath, "hook-path", "", "`PATH` of the hook on the host (default: search for it)")
 	f.StringVar(&r.memlock, "memlock", "unlimited", "soft locked memory limit, no bound: `SIZE`")
 	f.StringVar(&r.limit, "limit", "", "what a container may use of each HCA, `handles=N,objects=M`")
-	f.StringVar(&r.onDenied, "on-denied", onDeniedWarn, "what to do if a limit cannot be set: `warn|fail`")
+	f.StringVar(&r.onDenied, "on-denied", hostconfig.OnDeniedWarn, "what to do if a limit cannot be set: `warn|fail`")
 	f.StringArrayVar(&r.env, "env", nil, "`NAME=VALUE` for every container (repeatable)")
 	f.StringArrayVar(&r.mounts, "mount", nil, "`HOST[:CONTAINER]` to mount read-only (repeatable)")
 	f.StringVar(&r.ncclTopology, "nccl-topology", "", "topology `FILE` for NCCL, which NCCL_TOPO_FILE names")
@@ -92,10 +93,10 @@ func (r *recipe) resolve(cmd *cobra.Command) error {
 	if r.noHook && (set("memlock") || set("hook-path") || set("on-denied")) {
 		return usagef("--no-hook leaves out the hook that --memlock, --hook-path and --on-denied are for")
 	}
-	if r.onDenied != onDeniedWarn && r.onDenied != onDeniedFail {
+	if !slices.Contains([]string{hostconfig.OnDeniedWarn, hostconfig.OnDeniedFail}, r.onDenied) {
 		return usagef("--on-denied %q: want warn or fail", r.onDenied)
 	}
-	if err := r.mergeConfig(set); err != nil {
+	if err := r.mergeConfig(cmd.Context(), set); err != nil {
 		return err
 	}
 	if r.noHook && r.limit != "" {
@@ -113,11 +114,12 @@ func (r *recipe) resolve(cmd *cobra.Command) error {
 }
 
 // mergeConfig sets the fields without a flag from the config file.
-func (r *recipe) mergeConfig(set func(string) bool) error {
+func (r *recipe) mergeConfig(ctx context.Context, set func(string) bool) error {
 	if r.config == "" {
 		return nil
 	}
 	data, err := yamlread.Config.Read(r.config)
+	debugRead(ctx, r.config, err)
 	if err != nil {
 		return usagef("read --config: %w", err)
 	}
@@ -128,6 +130,7 @@ func (r *recipe) mergeConfig(set func(string) bool) error {
 	prefer(&r.memlock, c.Memlock, set("memlock"))
 	prefer(&r.ncclTopology, c.NCCLTopology, set("nccl-topology"))
 	prefer(&r.userspace, c.Userspace, set("userspace"))
+	prefer(&r.onDenied, c.OnDenied, set("on-denied"))
 	prefer(&r.limit, c.Limits.String(), set("limit"))
 	prefer(&r.names, c.Names, set("names"))
 	prefer(&r.nodes, c.Nodes, set("nodes"))
@@ -144,7 +147,7 @@ func prefer[T string | []string](field *T, value T, set bool) {
 }
 
 // options converts the flags to options of package cdi.
-func (r *recipe) options() (opt cdi.HostOptions, err error) {
+func (r *recipe) options(ctx context.Context) (opt cdi.HostOptions, err error) {
 	opt.NoAll = r.noAll
 	for _, n := range r.names {
 		s, err := cdi.ParseNameStrategy(n)
@@ -160,7 +163,7 @@ func (r *recipe) options() (opt cdi.HostOptions, err error) {
 		}
 		opt.Nodes = append(opt.Nodes, class)
 	}
-	edits, err := r.edits()
+	edits, err := r.edits(ctx)
 	if err != nil {
 		return opt, err
 	}
@@ -168,13 +171,13 @@ func (r *recipe) options() (opt cdi.HostOptions, err error) {
 	if opt.Limit, err = r.limits(); err != nil {
 		return opt, err
 	}
-	opt.Hook, err = r.hook()
+	opt.Hook, err = r.hook(ctx)
 	return opt, err
 }
 
 // edits returns the environment and mounts of every device. A mount of a missing file must be an error here, because
 // every container start would fail.
-func (r *recipe) edits() (hostconfig.Edits, error) {
+func (r *recipe) edits(ctx context.Context) (hostconfig.Edits, error) {
 	flags, err := r.siteFlags()
 	if err != nil {
 		return hostconfig.Edits{}, err
@@ -182,7 +185,7 @@ func (r *recipe) edits() (hostconfig.Edits, error) {
 	all := r.site.Under(flags)
 	edits := all.Edits()
 	for _, m := range edits.Mounts {
-		if _, err := hostfs.Stat(r.host.files(), m.HostPath); err != nil {
+		if _, err := hostfs.Stat(r.host.files(ctx), m.HostPath); err != nil {
 			return hostconfig.Edits{}, usagef("mount: %w; every container start would fail", r.host.below(err))
 		}
 	}
@@ -222,13 +225,13 @@ type outcome struct {
 }
 
 // makeSpec reads the host and makes the spec. It calls warn with each warning.
-func (r *recipe) makeSpec(opt cdi.HostOptions, warn func(string)) (*outcome, error) {
-	snap, others, err := r.host.discover()
+func (r *recipe) makeSpec(ctx context.Context, opt cdi.HostOptions, warn func(string)) (*outcome, error) {
+	snap, others, err := r.host.discover(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if r.userspace == hostconfig.UserspaceHost && len(snap.HCAs) > 0 {
-		mounts, err := r.libraries(snap, opt, warn)
+		mounts, err := r.libraries(ctx, snap, opt, warn)
 		if err != nil {
 			return nil, err
 		}
@@ -249,8 +252,10 @@ func (r *recipe) makeSpec(opt cdi.HostOptions, warn func(string)) (*outcome, err
 }
 
 // libraries returns the mounts of the host's RDMA user space for the HCAs of a snapshot.
-func (r *recipe) libraries(snap *rdma.Snapshot, opt cdi.HostOptions, warn func(string)) ([]cdi.Mount, error) {
-	plan, err := findLibraries(r.host.files(), snap, slices.ContainsFunc(opt.Nodes, cdi.NodeClass.Privileged))
+func (r *recipe) libraries(ctx context.Context, snap *rdma.Snapshot, opt cdi.HostOptions, warn func(string)) (
+	[]cdi.Mount, error) {
+	mad := slices.ContainsFunc(opt.Nodes, cdi.NodeClass.Privileged)
+	plan, err := findLibraries(r.host.files(ctx), snap, mad)
 	if err != nil {
 		return nil, fmt.Errorf("--userspace host: %w", err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -49,7 +50,7 @@ their PF, which is where they sit.`,
 			if ascii {
 				lines = topology.ASCIILines
 			}
-			return showTopology(&host, func(t *topology.Topology) error { return write(cmd.OutOrStdout(), t, lines) })
+			return showTopology(cmd.Context(), &host, func(t *topology.Topology) error { return write(cmd.OutOrStdout(), t, lines) })
 		},
 	}
 	host.register(cmd.Flags())
@@ -59,8 +60,8 @@ their PF, which is where they sit.`,
 	return cmd
 }
 
-func showTopology(host *hostFlags, write func(*topology.Topology) error) error {
-	snap, _, err := host.discover()
+func showTopology(ctx context.Context, host *hostFlags, write func(*topology.Topology) error) error {
+	snap, _, err := host.discover(ctx)
 	if err != nil {
 		return err
 	}

@@ -39,12 +39,12 @@ architecture, or libraries of the image that are found first.`,
 			if !ok {
 				return usagef("--output %q: want table, json or yaml", output)
 			}
-			snap, _, err := host.discover()
+			snap, _, err := host.discover(cmd.Context())
 			if err != nil {
 				return err
 			}
 			report := &userspaceReport{}
-			if report.Plan, err = findLibraries(host.files(), snap, mad); err != nil {
+			if report.Plan, err = findLibraries(host.files(cmd.Context()), snap, mad); err != nil {
 				return err
 			}
 			if image != "" {
