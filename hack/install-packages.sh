@@ -26,6 +26,8 @@ vm    debian-archive-keyring  the same
 vm    e2fsprogs               the same
 vm    xz-utils                unpack its kernel
 test  rpm                     look into the packages that are built
+test  shellcheck              lint of shell scripts
+test  qemu-user-static        run the programs for arm64 once
 test  lintian                 check the Debian package
 test  groff-base              check their manual pages
 test  prometheus              promtool for the alerts, and a server for the dashboard

@@ -1,11 +1,14 @@
 #!/bin/sh
 # gofmt, go vet, go mod tidy -diff and staticcheck over every module of the
-# checkout; shell scripts with sh -n; words that comments do without.
+# checkout; shellcheck over shell scripts, actionlint over the forge's workflows; words that comments do without.
 set -eu
 cd "$(dirname "$0")/.."
 
 staticcheck="$(pwd)/bin/staticcheck"
 CGO_ENABLED=0 go -C tools/lint build -o "$staticcheck" honnef.co/go/tools/cmd/staticcheck
+
+actionlint="$(pwd)/bin/actionlint"
+CGO_ENABLED=0 go -C tools/lint build -o "$actionlint" github.com/rhysd/actionlint/cmd/actionlint
 
 files=$(git ls-files -co --exclude-standard '*.go')
 unformatted=$(gofmt -l $files)
@@ -27,6 +30,5 @@ for module in . test/cluster test/vm test/bench packaging; do
 		"$staticcheck" ./...
 	)
 done
-for script in hack/*.sh .ci/run; do
-	bash -n "$script"
-done
+shellcheck --severity=warning hack/*.sh .ci/run packaging/scripts/*.sh
+"$actionlint" -shellcheck shellcheck -pyflakes= .github/workflows/*.yml

@@ -1,0 +1,54 @@
+#!/bin/sh
+# Publishes the files of dist/ as the release of a tag: the image, the chart and a release page with all files. cosign
+# signs them in the name of the workflow, without a key. `make publish` calls it in the release workflow.
+#
+#   hack/publish.sh VERSION DIRECTORY
+#
+# It needs oras, cosign, helm and gh. REGISTRY_USER and REGISTRY_TOKEN log in to the registry.
+set -eu
+version=$1
+cd "$2"
+registry=${REGISTRY:-ghcr.io/rdma-dev}
+
+fail() {
+	echo "publish: $*" >&2
+	exit 1
+}
+case $version in
+v[0-9]*-[0-9]*-g* | *-dirty) fail "$version is not a tag: publish from the tagged commit" ;;
+v[0-9]*.[0-9]*.[0-9]*) ;;
+*) fail "$version is not a version such as v1.2.3" ;;
+esac
+sha256sum --check --quiet SHA256SUMS
+set -- dra-driver-rdma_*.oci.tar
+layout=$1
+set -- dra-driver-rdma-*.tgz
+chart=$1
+[ -f "$layout" ] && [ -f "$chart" ] || fail "no image or no chart in $PWD: run make dist"
+# A release is never changed. A run that ended halfway may run again: the bytes are the same.
+if gh release view "$version" >/dev/null 2>&1; then
+	fail "the release $version exists"
+fi
+
+if [ "${REGISTRY_TOKEN:-}" ]; then
+	printf %s "$REGISTRY_TOKEN" | oras login --username "$REGISTRY_USER" --password-stdin "${registry%%/*}"
+fi
+image=$registry/dra-driver-rdma
+oras cp --recursive --from-oci-layout "$layout:$version" "$image:$version"
+digest=$(oras resolve "$image:$version")
+cosign sign --yes --recursive "$image@$digest"
+
+helm push "$chart" "oci://$registry/charts"
+charts=$registry/charts/dra-driver-rdma
+cosign sign --yes "$charts@$(oras resolve "$charts:${version#v}")"
+
+cosign sign-blob --yes --bundle SHA256SUMS.sigstore.json SHA256SUMS
+case $version in
+*-*) kind=--prerelease ;;
+*) kind=--latest ;;
+esac
+gh release create "$version" --verify-tag "$kind" --title "$version" --generate-notes \
+	--notes "Image: \`$image:$version@$digest\`" ./*
+if [ "${GITHUB_OUTPUT:-}" ]; then
+	echo "image-digest=$digest" >>"$GITHUB_OUTPUT"
+fi

@@ -1,0 +1,39 @@
+package release
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestARM64: the programs for arm64 run, and describe a host as those for amd64 do. QEMU emulates the processor, and
+// hands system calls to this kernel.
+func TestARM64(t *testing.T) {
+	qemu := need(t, "qemu-aarch64-static", "qemu-user-static")
+	dir, _ := packages(t)
+	host := filepath.Join(t.TempDir(), "host")
+	if _, err := command(t.Context(), checkout, nil, "go", "run", "./tools/machine", "extract", "roce-lag", host); err != nil {
+		t.Fatal(err)
+	}
+	specs := map[string]string{}
+	for _, arch := range Arches {
+		bin := t.TempDir()
+		unpack(t, filepath.Join(dir, "cdi-gen_1.2.3_linux_"+arch+".tar.gz"), bin)
+		run := func(program string, args ...string) string {
+			path := filepath.Join(bin, "cdi-gen_1.2.3_linux_"+arch, "bin", program)
+			if arch == "arm64" {
+				return tool(t, qemu, append([]string{path}, args...)...)
+			}
+			return tool(t, path, args...)
+		}
+		for _, program := range []string{"cdi-gen", "rdma-hook"} {
+			if got := run(program, "--version"); !strings.HasPrefix(got, program+" "+version) || !strings.Contains(got, "linux/"+arch) {
+				t.Errorf("%s for %s: --version prints %q", program, arch, got)
+			}
+		}
+		specs[arch] = run("cdi-gen", "generate", "--no-hook", "--host-root", host)
+	}
+	if specs["arm64"] != specs["amd64"] || !strings.Contains(specs["arm64"], "name: mlx5_bond_0\n") {
+		t.Errorf("the spec of arm64 is\n%s\nand that of amd64\n%s", specs["arm64"], specs["amd64"])
+	}
+}

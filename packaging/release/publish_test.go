@@ -1,0 +1,164 @@
+package release
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// TestWorkflows: each command of the forge's workflows is a target of the Makefile, and each action is pinned by its
+// commit. lint checks the rest with actionlint.
+func TestWorkflows(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(checkout, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(checkout, ".github/workflows/*.yml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("workflows %q, %v", files, err)
+	}
+	ran := ""
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^\s*(?:- )?(run|uses): (.*)$`).FindAllStringSubmatch(string(text), -1) {
+			if m[1] == "uses" {
+				if !regexp.MustCompile(`^[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`).MatchString(m[2]) {
+					t.Errorf("%s: the action %s is not pinned by its commit", file, m[2])
+				}
+				continue
+			}
+			target, isMake := strings.CutPrefix(m[2], "make ")
+			if !isMake || !strings.Contains(string(makefile), "\n"+target+": ") {
+				t.Errorf("%s: %q is no target of the Makefile", file, m[2])
+			}
+			ran += target + " "
+		}
+	}
+	for _, want := range []string{"test", "dist", "publish-tools", "publish"} {
+		if !strings.Contains(" "+ran, " "+want+" ") {
+			t.Errorf("no workflow runs make %s; they run %s", want, ran)
+		}
+	}
+}
+
+const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+// newDist is a directory such as make dist fills, and tools that record how they are called.
+func newDist(t *testing.T) (dist, tools string) {
+	t.Helper()
+	dist, tools = t.TempDir(), t.TempDir()
+	for _, name := range []string{"dra-driver-rdma_1.2.3.oci.tar", "dra-driver-rdma-1.2.3.tgz", "rdma.yaml"} {
+		write(t, filepath.Join(dist, name), name, 0o644)
+	}
+	sums := tool(t, "sh", "-c", "cd "+dist+" && sha256sum *")
+	write(t, filepath.Join(dist, "SHA256SUMS"), sums, 0o644)
+	for _, name := range []string{"oras", "cosign", "helm", "gh"} {
+		write(t, filepath.Join(tools, name), "#!/bin/sh\necho "+name+` "$@" >>"$CALLS"`+"\n"+map[string]string{
+			"oras": `case $1 in login) cat >>"$CALLS"; echo >>"$CALLS" ;; resolve) echo ` + digest + " ;; esac\n",
+			// A release exists if a test says so.
+			"gh":     `[ "$2" != view ] || [ "$EXISTS" ]` + "\n",
+			"cosign": `[ "$1" != sign-blob ] || touch SHA256SUMS.sigstore.json` + "\n",
+		}[name], 0o755)
+	}
+	return dist, tools
+}
+
+// publish runs the target of the Makefile, and returns the calls and the messages.
+func publish(t *testing.T, dist, tools, version string, env ...string) (calls, says string, err error) {
+	t.Helper()
+	log := filepath.Join(t.TempDir(), "calls")
+	cmd := exec.Command("make", "-s", "-C", checkout, "publish", "VERSION="+version, "DIST="+dist)
+	cmd.Env = append(os.Environ(), append(env, "PATH="+tools+":"+os.Getenv("PATH"), "CALLS="+log)...)
+	out, err := cmd.CombinedOutput()
+	data, _ := os.ReadFile(log)
+	return string(data), string(out), err
+}
+
+// TestPublish: the target pushes and signs the image by its digest, the chart and the checksums, and makes the page
+// last, with every file. A token reaches only the standard input of the login.
+func TestPublish(t *testing.T) {
+	dist, tools := newDist(t)
+	output := filepath.Join(t.TempDir(), "output")
+	calls, says, err := publish(t, dist, tools, "v1.2.3", "GITHUB_OUTPUT="+output, "REGISTRY_USER=me", "REGISTRY_TOKEN=secret")
+	if err != nil {
+		t.Fatalf("%v: %s", err, says)
+	}
+	const image, chart = "ghcr.io/rdma-dev/dra-driver-rdma", "ghcr.io/rdma-dev/charts/dra-driver-rdma"
+	want := strings.Join([]string{
+		"gh release view v1.2.3",
+		"oras login --username me --password-stdin ghcr.io", "secret",
+		"oras cp --recursive --from-oci-layout dra-driver-rdma_1.2.3.oci.tar:v1.2.3 " + image + ":v1.2.3",
+		"oras resolve " + image + ":v1.2.3",
+		"cosign sign --yes --recursive " + image + "@" + digest,
+		"helm push dra-driver-rdma-1.2.3.tgz oci://ghcr.io/rdma-dev/charts",
+		"oras resolve " + chart + ":1.2.3",
+		"cosign sign --yes " + chart + "@" + digest,
+		"cosign sign-blob --yes --bundle SHA256SUMS.sigstore.json SHA256SUMS",
+		"gh release create v1.2.3 --verify-tag --latest --title v1.2.3 --generate-notes --notes " +
+			"Image: `" + image + ":v1.2.3@" + digest + "` ./SHA256SUMS ./SHA256SUMS.sigstore.json " +
+			"./dra-driver-rdma-1.2.3.tgz ./dra-driver-rdma_1.2.3.oci.tar ./rdma.yaml",
+	}, "\n") + "\n"
+	if calls != want {
+		t.Errorf("make publish calls\n%s\nwant\n%s", calls, want)
+	}
+	if got, err := os.ReadFile(output); err != nil || string(got) != "image-digest="+digest+"\n" {
+		t.Errorf("the workflow gets %q, %v", got, err)
+	}
+	if strings.Contains(says, "secret") {
+		t.Errorf("make publish prints the token: %s", says)
+	}
+}
+
+// TestPublishRefuses: what is no release, exists or was changed is not published, not in part.
+func TestPublishRefuses(t *testing.T) {
+	dist, tools := newDist(t)
+	for _, test := range []struct{ version, env, want string }{
+		{"v1.2.3-4-gabcdef0", "EXISTS=", "is not a tag"},
+		{"v1.2.3-dirty", "EXISTS=", "is not a tag"},
+		{"devel", "EXISTS=", "is not a version"},
+		{"v1.2.3", "EXISTS=yes", "the release v1.2.3 exists"},
+	} {
+		calls, says, err := publish(t, dist, tools, test.version, test.env)
+		if err == nil || !strings.Contains(says, test.want) || strings.Contains(calls, "cosign") || strings.Contains(calls, "oras") {
+			t.Errorf("%v: %v: %s\ncalls %s", test, err, says, calls)
+		}
+	}
+	write(t, filepath.Join(dist, "rdma.yaml"), "changed", 0o644)
+	if calls, says, err := publish(t, dist, tools, "v1.2.3"); err == nil || calls != "" || !strings.Contains(says, "rdma.yaml: FAILED") {
+		t.Errorf("a changed file: %v: %s\ncalls %s", err, says, calls)
+	}
+}
+
+// TestDocumentedCommand: the command of docs/dev/release.md makes the files, as it is written there. Only fewer
+// architectures are asked for.
+func TestDocumentedCommand(t *testing.T) {
+	_, made := packages(t)
+	source := filepath.Join(t.TempDir(), "source")
+	if err := os.CopyFS(source, os.DirFS(made)); err != nil {
+		t.Fatal(err)
+	}
+	doc, err := os.ReadFile(filepath.Join(checkout, "docs/dev/release.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^    (go -C packaging run .*--version v1\.2\.3 .*)$`).FindStringSubmatch(string(doc))
+	if line == nil {
+		t.Fatal("docs/dev/release.md has no command for the packages")
+	}
+	command := line[1] + fmt.Sprintf(" --arch %[1]s --plugin linux/%[1]s --image %[1]s", runtime.GOARCH)
+	cmd := exec.Command("sh", "-c", command)
+	cmd.Dir, cmd.Env = source, append(os.Environ(), "SOURCE_DATE_EPOCH="+epoch, "PWD="+source)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+	tool(t, "sh", "-c", "cd "+source+"/dist && sha256sum --check --quiet SHA256SUMS && ls cdi-gen_1.2.3-1_"+runtime.GOARCH+".deb rdma.yaml")
+}
