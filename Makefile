@@ -54,9 +54,13 @@ publish-tools: ## build oras and cosign for it; Go's checksum database vouches f
 	GOBIN=$(CURDIR)/bin/publish $(GO) install oras.land/oras/cmd/oras@v1.3.6
 	GOBIN=$(CURDIR)/bin/publish $(GO) install github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3
 
+SITE ?= $(CURDIR)/bin/site
 .PHONY: docs
-docs: ## build the documentation as a web site in bin/site (needs hugo)
-	hugo --quiet --source site --destination $(CURDIR)/bin/site --cleanDestinationDir
+docs: site/node_modules/.package-lock.json ## build the documentation as a web site in bin/site (needs Node.js 18 or newer)
+	cd site && VERSION=$(VERSION) npx vitepress build --outDir $(SITE)
+site/node_modules/.package-lock.json: site/package-lock.json
+	npm ci --prefix site --no-audit --no-fund --ignore-scripts
+	@touch $@
 
 .PHONY: lint
 lint: ## gofmt, go vet and staticcheck over all modules

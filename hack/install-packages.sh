@@ -31,7 +31,6 @@ test  qemu-user-static        run the programs for arm64 once
 test  lintian                 check the Debian package
 test  groff-base              check their manual pages
 test  prometheus              promtool for the alerts, and a server for the dashboard
-test  hugo                    the documentation as a web site
 '
 distribution=$(. /etc/os-release && echo "$ID")
 if [ "$distribution" = debian ]; then
@@ -39,6 +38,14 @@ if [ "$distribution" = debian ]; then
 	list="$list
 test  chromium                the status page as a browser shows it
 test  fonts-dejavu-core       the same
+"
+fi
+
+# Node.js of other sources brings npm along, and excludes the distribution's.
+if ! command -v npm >/dev/null 2>&1; then
+	list="$list
+test  nodejs                  the documentation as a web site
+test  npm                     the same
 "
 fi
 
