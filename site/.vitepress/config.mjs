@@ -44,6 +44,11 @@ function braces(md) {
   }
 }
 
+// A block of code that is indented looks like one between fences.
+function indented(md) {
+  md.renderer.rules.code_block = (tokens, i, ...rest) => md.renderer.rules.fence(tokens, i, ...rest)
+}
+
 export default defineConfig({
   title: 'dra-driver-rdma',
   description: 'RDMA devices for containers: DRA driver for Kubernetes, CDI specs for podman and docker',
@@ -53,8 +58,9 @@ export default defineConfig({
   cacheDir: './.cache',
   rewrites: {'adr/README.md': 'adr/index.md'},
   vite: {resolve: {preserveSymlinks: true}}, // pages become programs, and look for modules above themselves
+  transformPageData: page => { if (page.relativePath === 'index.md') page.frontmatter.aside = false },
   markdown: {
-    config: md => { links(md); braces(md) },
+    config: md => { links(md); braces(md); indented(md) },
     anchor: {slugify},
     theme: {light: 'github-light-high-contrast', dark: 'github-dark-high-contrast'},
   },

@@ -268,3 +268,23 @@ func namedExamples(n ast.Node) (names []string) {
 	}
 	return names
 }
+
+// TestFrontPages: README and the front page of the site show the same manifests, before and after.
+func TestFrontPages(t *testing.T) {
+	var tables []string
+	for _, path := range []string{"README.md", "docs/index.md"} {
+		data, err := os.ReadFile(filepath.Join(checkout, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(data), "<table>")
+		table, _, found := strings.Cut(rest, "</table>")
+		if !found {
+			t.Fatalf("%s has no table of manifests", path)
+		}
+		tables = append(tables, table)
+	}
+	if tables[0] != tables[1] {
+		t.Errorf("README.md and docs/index.md differ:\n%s\n%s", tables[0], tables[1])
+	}
+}
