@@ -34,6 +34,8 @@ type State struct {
 	MAC       string   `json:"mac,omitempty"`
 	MTU       int      `json:"mtu,omitempty"`
 	Addresses []string `json:"addresses,omitempty"` // each with the length of its network
+	// IPv6 is the reason why the pod's interface accepts what routers announce, "" if it does not.
+	IPv6 string `json:"ipv6,omitempty"`
 }
 
 // ErrTaken is the error if the pod has another interface of the name.
@@ -156,6 +158,7 @@ func (w *Want) configure(o Original, b base, host *rdmanetns.Namespace) (s State
 			return s, fmt.Errorf("add address %s: %w", a, err)
 		}
 	}
+	guard := setGuarded(w.Name) // before it is up: no router has announced anything until then
 	if err := netlink.LinkSetUp(link); err != nil {
 		return s, fmt.Errorf("set it up: %w", err)
 	}
@@ -165,7 +168,10 @@ func (w *Want) configure(o Original, b base, host *rdmanetns.Namespace) (s State
 	if err := netlink.LinkSetAlias(link, w.Alias); err != nil { // last: the hook then treats the interface as complete
 		return s, fmt.Errorf("set its alias: %w", err)
 	}
-	return stateOf(w.Name)
+	if s, err = stateOf(w.Name); err == nil && guard != nil {
+		s.IPv6 = guard.Error()
+	}
+	return s, err
 }
 
 // link finds the interface in the thread's namespace.

@@ -34,6 +34,8 @@ type Original struct {
 	Neighbours []neighbour `json:"neighbours,omitempty"`
 	// IPv4 is its settings below /proc/sys/net/ipv4/conf, in the kernel's order.
 	IPv4 []uint32 `json:"ipv4,omitempty"`
+	// IPv6 is its settings below /proc/sys/net/ipv6/conf, by name.
+	IPv6 map[string]string `json:"ipv6,omitempty"`
 	// Config and Ethtool are settings that stay on the interface when it moves.
 	Config  *config             `json:"config,omitempty"`
 	Ethtool map[string][]uint32 `json:"ethtool,omitempty"`
@@ -69,6 +71,9 @@ func (o *Original) readSettings(link netlink.Link, m *message) (err error) {
 	}
 	if o.IPv4, err = m.ipv4Conf(); err != nil {
 		return fmt.Errorf("read IPv4 settings of %q: %w", o.Name, err)
+	}
+	if o.IPv6, err = ipv6ConfOf(o.Name); err != nil {
+		return fmt.Errorf("read IPv6 settings of %q: %w", o.Name, err)
 	}
 	o.Config = m.config()
 	if o.Ethtool, err = ethtoolOf(o.Name); err != nil {
@@ -135,6 +140,7 @@ func (o *Original) restore(link netlink.Link) error {
 	o.restoreConfig(link, name, &errs)
 	if o.Up {
 		errs.add("set it up", netlink.LinkSetUp(link))
+		errs.add("restore its IPv6 MTU", restoreIPv6Conf(name, o.IPv6)) // the kernel has reset it
 	}
 	for _, has := range o.Addresses {
 		errs.add("add address "+has.IP, has.add(link))
@@ -193,6 +199,7 @@ func (o *Original) restoreConfig(link netlink.Link, name string, errs *steps) {
 	if o.IPv4 != nil {
 		errs.add("restore its IPv4 settings (sysctl net.ipv4.conf)", setIPv4Conf(link, slices.All(o.IPv4)))
 	}
+	errs.add("restore its IPv6 settings (sysctl net.ipv6.conf)", restoreIPv6Conf(name, o.IPv6))
 }
 
 // rename renames an interface, which must be down for this. If another interface has the name, rename must not set this

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,19 +62,25 @@ func TestRestore(t *testing.T) {
 func TestSysctls(t *testing.T) {
 	host, h := newHost(t)
 	pod := podnettest.New(t)
-	changed := map[string]string{"arp_ignore": "2", "arp_announce": "1", "rp_filter": "1", "forwarding": "1",
-		"accept_local": "1"}
-	for name, value := range changed {
-		sysctl(t, host, "ens1", name, value)
+	changed := map[string]string{"ipv4/arp_ignore": "2", "ipv4/arp_announce": "1", "ipv4/rp_filter": "1",
+		"ipv4/forwarding": "1", "ipv4/accept_local": "1",
+		"ipv6/accept_ra": "2", "ipv6/forwarding": "1", "ipv6/autoconf": "0", "ipv6/mtu": "1290", "ipv6/dad_transmits": "3",
+		"ipv6/stable_secret": "2001:0db8:0000:0000:0000:0000:0000:0007", "ipv6/addr_gen_mode": "2"}
+	for _, name := range slices.Backward(slices.Sorted(maps.Keys(changed))) { // the secret before its use
+		sysctl(t, host, "ens1", name, changed[name])
 	}
 	w := want(podnet.Move, nil)
 	o, _ := attach(t, h, pod, w)
 	for name, value := range changed {
+		if name == "ipv6/stable_secret" || name == "ipv6/mtu" { // the pod's has no secret, and the MTU of the claim
+			continue
+		}
 		if got := sysctl(t, pod, w.Name, name, ""); got == value {
 			t.Errorf("the pod's interface has the host's %s=%s", name, got)
 		}
 	}
-	for name, value := range map[string]string{"arp_ignore": "1", "arp_announce": "2", "rp_filter": "2"} {
+	for name, value := range map[string]string{"ipv4/arp_ignore": "1", "ipv4/arp_announce": "2", "ipv4/rp_filter": "2",
+		"ipv6/accept_ra": "0"} {
 		if got := sysctl(t, pod, w.Name, name, ""); got != value {
 			t.Errorf("the pod's interface has %s=%s, want %s", name, got, value)
 		}
@@ -87,10 +95,11 @@ func TestSysctls(t *testing.T) {
 	}
 }
 
-// sysctl reads a setting of an interface, and sets it to a value unless that is empty.
+// sysctl reads a setting of an interface, such as ipv4/forwarding, and sets it to a value unless that is empty.
 func sysctl(t *testing.T, n *podnettest.Namespace, link, name, value string) string {
 	t.Helper()
-	path := "/proc/sys/net/ipv4/conf/" + link + "/" + name
+	family, name, _ := strings.Cut(name, "/")
+	path := "/proc/sys/net/" + family + "/conf/" + link + "/" + name
 	err := n.Do(func() (err error) {
 		if value != "" {
 			return os.WriteFile(path, []byte(value), 0o644)

@@ -213,7 +213,7 @@ func TestOneSubnet(t *testing.T) {
 				}
 			}
 			// The controls: with the kernel's own setting both answer (ARP flux), and without the rule both send by rail 0.
-			sysctl(t, f.pod, "rdma0", "arp_ignore", "0")
+			sysctl(t, f.pod, "rdma0", "ipv4/arp_ignore", "0")
 			for range times {
 				if by := f.answers(); !slices.Equal(by, []string{"rdma0", "rdma1"}) {
 					t.Fatalf("with arp_ignore=0 %v answer", by)

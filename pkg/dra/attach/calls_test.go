@@ -161,6 +161,29 @@ func (p *process) each(do, how string, fault func(sysfault.Call) unix.Errno) {
 	}
 }
 
+// TestIPv6Refused: where the kernel refuses the settings of IPv6, the pod has its interface, and the driver knows why.
+func TestIPv6Refused(t *testing.T) {
+	for name, fails := range map[string]func(sysfault.Call) bool{
+		"the setting":  func(c sysfault.Call) bool { return c.Write && filepath.Base(c.Path) == "accept_ra" },
+		"all settings": func(c sysfault.Call) bool { return c.Name == "openat" && strings.HasSuffix(c.Path, "/sys/net") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProcess(t, podnet.Macvlan)
+			shot, err := p.run("attach", sysfault.Fault{N: 1, Match: fails, Do: sysfault.Error(unix.EACCES)})
+			if _, fired := shot.Fired(); err != nil || !fired {
+				t.Fatalf("attach: %v; refused: %v", err, fired)
+			}
+			i := wants(podnet.Macvlan)
+			const want = "routers on the fabric can give network interface rdma0 addresses and routes: " +
+				"set net.ipv6.conf.rdma0.accept_ra to 0"
+			got := p.a.OpenIPv6(p.pod, i.Claim.UID, i.Device.Device)
+			if !strings.HasPrefix(got, want) || !strings.Contains(got, "permission denied") {
+				t.Errorf("got %q, want %q and the reason", got, want)
+			}
+		})
+	}
+}
+
 // TestCost counts what attaching and detaching ask of kernel and files. More is a failure; less wants a change here, so
 // that it stays so. Other pods on the node cost nothing but the look at their records, for their addresses and when one
 // ends.

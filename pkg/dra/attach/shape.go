@@ -57,3 +57,12 @@ func (a *Attacher) LowMTU(pod Pod, claim types.UID, device string) string {
 	}
 	return ""
 }
+
+// OpenIPv6 returns why the interface that a pod has by a claim's device accepts what routers announce, "" if it does
+// not.
+func (a *Attacher) OpenIPv6(pod Pod, claim types.UID, device string) string {
+	if s := a.StateIn(pod, claim, device); s != nil && s.IPv6 != "" {
+		return fmt.Sprintf("routers on the fabric can give network interface %s addresses and routes: %s", s.Name, s.IPv6)
+	}
+	return ""
+}

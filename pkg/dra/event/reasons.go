@@ -37,6 +37,9 @@ var (
 	LowMTU = Reason{"RDMALowMTU", corev1.EventTypeWarning, "claim, pod",
 		"The network interface that a pod got by the claim has an MTU that gives smaller RDMA packets than the HCA " +
 			"can send ([network.md](network.md#mtu))."}
+	OpenIPv6 = Reason{"RDMAIPv6NotSet", corev1.EventTypeWarning, "claim, pod",
+		"The driver could not set `accept_ra=0` for the interface that a pod got by the claim, so routers on the fabric " +
+			"can give it addresses and routes ([network.md](network.md#several-interfaces-in-a-pod))."}
 	StillHeld = Reason{"RDMAStillHeld", corev1.EventTypeWarning, "claim",
 		"The claim is deleted, or not allocated to this node any more, and holds its HCA there all the same; the message says why ([restarts.md](restarts.md#what-holds-an-hca))."}
 	NoBlock = Reason{"RDMANoAddressBlock", corev1.EventTypeWarning, "node",
@@ -49,7 +52,7 @@ var (
 // Reasons returns all reasons. The reasons of health come last.
 func Reasons() []Reason {
 	out := []Reason{
-		PrepareFailed, UnprepareFailed, MemlockNotRaised, LimitNotSet, NetdevMissing, MoveFailed, LowMTU,
+		PrepareFailed, UnprepareFailed, MemlockNotRaised, LimitNotSet, NetdevMissing, MoveFailed, LowMTU, OpenIPv6,
 		GIDIndexNotSet, GIDIndexChanged, StillHeld, NoBlock, NoDevices,
 	}
 	for _, c := range health.Conditions() {

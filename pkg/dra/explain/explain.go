@@ -34,6 +34,8 @@ type Report struct {
 	Limits         string `json:"limits,omitempty"`
 	// GIDIndexes is why containers are not told the GID indexes of their interfaces, "" if they are.
 	GIDIndexes string `json:"gidIndexes,omitempty"`
+	// IPv6 is why routers on the fabric can give pods addresses and routes, "" if they cannot.
+	IPv6 string `json:"ipv6,omitempty"`
 	// HCAs has an entry for each HCA of the host, published or not.
 	HCAs   []HCA   `json:"hcas"`
 	Groups []Group `json:"groups,omitempty"`

@@ -49,8 +49,10 @@ func (r *Report) table(out io.Writer) error {
 	if !r.LimitsEnforced {
 		fmt.Fprintf(w, "\n%s\n", r.Limits)
 	}
-	if r.GIDIndexes != "" {
-		fmt.Fprintf(w, "\n%s\n", quote.Terminal(r.GIDIndexes))
+	for _, lack := range []string{r.GIDIndexes, r.IPv6} {
+		if lack != "" {
+			fmt.Fprintf(w, "\n%s\n", quote.Terminal(lack))
+		}
 	}
 	return w.Flush()
 }

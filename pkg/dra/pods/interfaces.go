@@ -79,12 +79,22 @@ func (s *interfaces) attachAll(
 	}
 	for _, i := range done {
 		s.cfg.Report.ContainerStarted(i.Claim.UID)
-		if low := s.cfg.Attacher.LowMTU(podOf(pod), i.Claim.UID, i.Device.Device); low != "" {
-			s.cfg.Report.Record(event.OfPod(i.Claim, pod.Name, types.UID(pod.UID), event.LowMTU,
-				fmt.Sprintf("pod %s: %s", pod.Name, low)))
-		}
+		s.reportLacks(pod, i)
 	}
 	return done, nil
+}
+
+// reportLacks records what a pod's new interface lacks, although the pod can use it.
+func (s *interfaces) reportLacks(pod nri.Pod, i attach.Interface) {
+	for reason, lack := range map[event.Reason]string{
+		event.LowMTU:   s.cfg.Attacher.LowMTU(podOf(pod), i.Claim.UID, i.Device.Device),
+		event.OpenIPv6: s.cfg.Attacher.OpenIPv6(podOf(pod), i.Claim.UID, i.Device.Device),
+	} {
+		if lack != "" {
+			s.cfg.Report.Record(event.OfPod(i.Claim, pod.Name, types.UID(pod.UID), reason,
+				fmt.Sprintf("pod %s: %s", pod.Name, lack)))
+		}
+	}
 }
 
 // lease gets the addresses of all interfaces of a pod from IPAM. The caller must not hold the lock, because a plugin
