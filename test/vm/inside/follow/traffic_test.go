@@ -55,6 +55,9 @@ done; true`
 func (e end) described(t *testing.T) {
 	t.Helper()
 	l := e.link(t)
+	if got := e.acceptRA(t); got != "0" {
+		t.Errorf("pod %s: routers on the fabric can give %s addresses: accept_ra is %s", e.pod, l.Name, got)
+	}
 	said, err := exec(t.Context(), e.pod, e.container, fmt.Sprintf(tell, e.ibdev))
 	if err != nil {
 		t.Fatal(err)
@@ -77,6 +80,13 @@ func (e end) described(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// acceptRA is whether the pod's interface accepts what routers announce, as sysctl has it.
+func (e end) acceptRA(t *testing.T) string {
+	t.Helper()
+	return strings.TrimSpace(inside.Must(t, "nsenter", "--net", "--target", strconv.Itoa(sandbox(t, e.pod)), "sysctl", "-n",
+		"net.ipv6.conf."+podInterface+".accept_ra"))
 }
 
 // variable is the end of the names of the container's variables.
