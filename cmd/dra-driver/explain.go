@@ -112,7 +112,7 @@ func explainHost(
 	if cfg.Interfaces != nil {
 		report.AddInterfaces(snap, func(h *rdma.HCA, mode string, vlan int) (netdev, on string, err error) {
 			return pods.UsableInterface(cfg.Interfaces, h, mode, vlan)
-		})
+		}, cfg.Interfaces.LowMTU)
 		if err := cfg.Interfaces.GuardsIPv6(); err != nil {
 			report.IPv6 = fmt.Sprintf("the driver cannot set accept_ra=0 for the interfaces of pods (%v), "+
 				"so routers on the fabric can give pods addresses and routes", err)

@@ -1,5 +1,11 @@
 package podnet
 
+import (
+	"fmt"
+
+	"github.com/vishvananda/netlink"
+)
+
 // Nobody sets the RDMA MTU of a RoCE port: the kernel derives it from the MTU of the HCA's interface. It derives that
 // of a connection from the MTU of the interface whose GID the connection uses.
 
@@ -19,3 +25,31 @@ func RDMAMTU(mtu int) int {
 
 // MTUNeeded returns the MTU that gives an interface at least that RDMA MTU.
 func MTUNeeded(rdma int) int { return rdma + roceHeaders }
+
+// LowMTU returns why RDMA connections over an interface have smaller packets than the HCA can send, "" if they have not.
+// mtu is that of the interface, and hca that of the HCA's own interface.
+func LowMTU(name string, mtu, hca int) string {
+	has, can := RDMAMTU(mtu), RDMAMTU(hca)
+	if has >= can {
+		return ""
+	}
+	return fmt.Sprintf("network interface %s has MTU %d, so RDMA connections over it have packets of %d bytes, and the "+
+		"HCA can have %d: that needs MTU %d (network.mtu of the claim or class, or a VLAN interface of the host)",
+		name, mtu, has, can, MTUNeeded(can))
+}
+
+// LowMTU returns the result of [LowMTU] for interfaces on top of one of the host, "" if it cannot be read.
+func (h *Host) LowMTU(netdev, on string) (low string) {
+	_ = h.own.Do(func() error {
+		own, err := netlink.LinkByName(netdev)
+		if err != nil {
+			return err
+		}
+		parent, err := netlink.LinkByName(on)
+		if err == nil {
+			low = LowMTU(on, parent.Attrs().MTU, own.Attrs().MTU)
+		}
+		return err
+	})
+	return low
+}

@@ -54,7 +54,7 @@ func wanting(c *resourceapi.ResourceClaim, network string) *resourceapi.Resource
 	for source, fields := range map[resourceapi.AllocationConfigSource]string{
 		resourceapi.AllocationConfigSourceClass: `"kind": "HCAClassConfig", "allow": {"network": {` +
 			`"modes": ["move", "macvlan", "ipvlan"], "vlans": [200], ` +
-			`"addresses": ["10.0.0.0/8"], "ipam": ["roce"], "routes": ["10.0.0.0/8"]}}`,
+			`"addresses": ["10.0.0.0/8"], "ipam": ["roce"], "routes": ["10.0.0.0/8"], "mtuMax": 9000}}`,
 		resourceapi.AllocationConfigSourceClaim: `"kind": "HCAConfig", "network": ` + network,
 	} {
 		c.Status.Allocation.Devices.Config = append(c.Status.Allocation.Devices.Config, resourceapi.DeviceAllocationConfiguration{

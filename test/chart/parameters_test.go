@@ -174,6 +174,11 @@ var namedParameters = []struct{ in, fields, says string }{
 	{"class", "allow: {network: {vlans: [0]}}", "allow.network.vlans: want"},
 	{"class", "allow: {network: {vlans: ['100']}}", "allow.network.vlans: want"},
 	{"class", "allow: {network: {ipam: [1]}}", "allow.network.ipam: want a list of names"},
+	{"class", "allow: {network: {mtuMax: 9000}}\ndefaults: {network: {mtu: 9000}}", ""},
+	{"class", "allow: {network: {mtuMax: null}}", ""},
+	{"class", "allow: {network: {mtuMax: 67}}", "allow.network.mtuMax: want 68 to 65535"},
+	{"class", "allow: {network: {mtuMax: '9000'}}", "allow.network.mtuMax: want 68 to 65535"},
+	{"class", "allow: {network: {mtuMax: [9000]}}", "allow.network.mtuMax: want 68 to 65535"},
 	{"class", "defaults: {network: {mtu: 1}}", "defaults.network.mtu: want"},
 	{"class", "", ""},
 	{"class", "allow: {nodes: [verbs, mad], memlockMax: 8Gi, limitsMax: {handles: 8}}\ndefaults: {memlock: 1Gi, nodes: [mad], env: [ucx], limits: {objects: 1k}}", ""},
@@ -273,6 +278,7 @@ func randomParameters(random *rand.Rand, kind string) string {
 			`"serviceLevels":`+pick([]string{`[3]`, `[]`}, `[16]`, `{}`),
 			`"network":`+pick([]string{object(`"modes":`+pick([]string{`["move","none"]`, `null`}, `["x"]`, `"move"`),
 				`"vlans":`+pick([]string{`[100]`, `[]`, `null`}, `[0]`, `100`, `["1"]`, `[null]`),
+				`"mtuMax":`+pick([]string{`9000`, `null`}, `67`, `65536`, `"9000"`, `1500.5`),
 				`"addresses":`+prefixes(), `"gateways":`+prefixes(), `"routes":`+prefixes()), `null`}, `true`))
 		settings = object(`"allow":`+pick([]string{allow, `null`}, `[]`, `"all"`), `"defaults":`+pick([]string{settings, `null`}, `7`, `[]`))
 	}

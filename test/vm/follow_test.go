@@ -33,6 +33,7 @@ func TestFollow(t *testing.T) {
 		`extraDeviceClasses[0].selectors[0].cel.expression=!has(device.attributes["rdma.dev"].shared) || !device.attributes["rdma.dev"].shared`,
 		"extraDeviceClasses[0].config.allow.network.modes={move,macvlan,ipvlan}",
 		"extraDeviceClasses[0].config.allow.network.vlans={100}",
+		"extraDeviceClasses[0].config.allow.network.mtuMax=1500",
 		"extraDeviceClasses[0].config.allow.network.addresses={10.79.0.0/16}",
 		"extraDeviceClasses[0].config.allow.network.routes={10.80.0.0/16}",
 		"extraDeviceClasses[0].config.allow.network.gateways={10.79.0.0/16}")

@@ -56,6 +56,8 @@ type AllowNetwork struct {
 	Addresses []string `json:"addresses,omitempty"`
 	// IPAM are the names that a claim may request. The name rail allows the entries of the HCAs' rules.
 	IPAM []string `json:"ipam,omitempty"`
+	// MTUMax is the largest MTU that a claim may request, 68 to 65535.
+	MTUMax *int `json:"mtuMax,omitempty" jsonschema:"minimum=68,maximum=65535"`
 	// Gateways are the networks from which a claim may choose gateways.
 	Gateways []string `json:"gateways,omitempty"`
 	// Routes are the networks to which a claim may have routes. A route to a part of such a network is allowed too.
@@ -111,6 +113,7 @@ func (a *AllowNetwork) Overlay(over AllowNetwork) {
 	replace(&a.VLANs, over.VLANs)
 	replace(&a.Addresses, over.Addresses)
 	replace(&a.IPAM, over.IPAM)
+	a.MTUMax = cmp.Or(over.MTUMax, a.MTUMax)
 	replace(&a.Gateways, over.Gateways)
 	replace(&a.Routes, over.Routes)
 }
@@ -125,6 +128,7 @@ func (n Network) DeepCopy() Network {
 // DeepCopy returns bounds that share no memory with a.
 func (a AllowNetwork) DeepCopy() AllowNetwork {
 	a.Modes, a.VLANs, a.Addresses = slices.Clone(a.Modes), slices.Clone(a.VLANs), slices.Clone(a.Addresses)
+	a.MTUMax = clone(a.MTUMax)
 	a.IPAM, a.Gateways, a.Routes = slices.Clone(a.IPAM), slices.Clone(a.Gateways), slices.Clone(a.Routes)
 	return a
 }
@@ -142,15 +146,20 @@ func (n *Network) validate(path *field.Path) field.ErrorList {
 			errs = append(errs, field.Invalid(path.Child("interface"), n.Interface, err.Error()))
 		}
 	}
-	if n.MTU != nil && (*n.MTU < minMTU || *n.MTU > maxMTU) {
-		errs = append(errs, field.Invalid(path.Child("mtu"), *n.MTU, fmt.Sprintf("want %d to %d", minMTU, maxMTU)))
-	}
+	errs = append(errs, validateMTU(n.MTU, path.Child("mtu"))...)
 	if len(n.Addresses) > 0 && n.IPAM != "" {
 		errs = append(errs, field.Forbidden(path.Child("ipam"), "addresses are given already: want one of the two"))
 	}
 	errs = append(errs, validatePrefixes(n.Addresses, maxAddresses, path.Child("addresses"))...)
 	errs = append(errs, validateGateways(n.Gateways, path.Child("gateways"))...)
 	return append(errs, validateRoutes(n.Routes, path.Child("routes"))...)
+}
+
+func validateMTU(mtu *int, path *field.Path) field.ErrorList {
+	if mtu == nil || *mtu >= minMTU && *mtu <= maxMTU {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, *mtu, fmt.Sprintf("want %d to %d", minMTU, maxMTU))}
 }
 
 func validateVLAN(vlan int, path *field.Path) field.ErrorList {
@@ -266,6 +275,7 @@ func (a *AllowNetwork) validate(path *field.Path) field.ErrorList {
 	for i, vlan := range a.VLANs {
 		errs = append(errs, validateVLAN(vlan, path.Child("vlans").Index(i))...)
 	}
+	errs = append(errs, validateMTU(a.MTUMax, path.Child("mtuMax"))...)
 	errs = append(errs, validatePrefixes(a.Addresses, most, path.Child("addresses"))...)
 	errs = append(errs, validatePrefixes(a.Gateways, most, path.Child("gateways"))...)
 	return append(errs, validatePrefixes(a.Routes, most, path.Child("routes"))...)
@@ -283,6 +293,9 @@ func (a *AllowNetwork) check(n Network, path *field.Path) field.ErrorList {
 	}
 	if n.VLAN != nil && !slices.Contains(a.VLANs, *n.VLAN) {
 		forbid(path.Child("vlan"), fmt.Sprint(*n.VLAN), "vlans")
+	}
+	if n.MTU != nil && (a.MTUMax == nil || *n.MTU > *a.MTUMax) {
+		forbid(path.Child("mtu"), fmt.Sprint(*n.MTU), "mtuMax")
 	}
 	if n.IPAM != "" && !slices.Contains(a.IPAM, n.IPAM) {
 		forbid(path.Child("ipam"), n.IPAM, "ipam")

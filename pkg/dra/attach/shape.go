@@ -49,10 +49,8 @@ func (a *Attacher) LowMTU(pod Pod, claim types.UID, device string) string {
 		if r.Pod != pod || r.State == nil || r.Want.Mode == podnet.Move {
 			continue
 		}
-		if has, can := podnet.RDMAMTU(r.State.MTU), podnet.RDMAMTU(r.Original.MTU); has < can {
-			return fmt.Sprintf("network interface %s has MTU %d, so RDMA connections over it have packets of %d bytes, and the "+
-				"HCA can have %d: that needs MTU %d (network.mtu of the claim or class, or a VLAN interface of the host)",
-				r.State.Name, r.State.MTU, has, can, podnet.MTUNeeded(can))
+		if low := podnet.LowMTU(r.State.Name, r.State.MTU, r.Original.MTU); low != "" {
+			return low
 		}
 	}
 	return ""

@@ -120,6 +120,11 @@ func TestInterfaces(t *testing.T) {
 				return netdev, "bond0", nil
 			}
 			return netdev, netdev, nil
+		}, func(netdev, parent string) string {
+			if parent != "bond0" {
+				return ""
+			}
+			return podnet.LowMTU(parent, 1500, 9000)
 		})
 		name := strings.TrimSuffix("interfaces-"+file, "-")
 		golden.Bytes(t, name+".txt", write(t, r, "table"))

@@ -18,6 +18,9 @@ type Interface struct {
 	// Parent is the interface below those that the driver makes, if it is another one: the
 	// bond, or the interface of the VLAN that the rule names.
 	Parent string `json:"parent,omitempty"`
+	// LowMTU is why RDMA connections over the interfaces that the driver makes have smaller packets than the HCA can
+	// send, "" if they have not.
+	LowMTU string `json:"lowMTU,omitempty"`
 	// Modes are the modes that claims can request. Refused has the reasons against the others.
 	Modes   []string          `json:"modes"`
 	Refused map[string]string `json:"refused,omitempty"`
@@ -26,12 +29,15 @@ type Interface struct {
 // Ask returns the interface of an HCA, the one below that of a pod, and the error that Prepare would return for a mode.
 type Ask func(h *rdma.HCA, mode string, vlan int) (netdev, on string, err error)
 
-// AddInterfaces adds the interfaces of the published HCAs.
-func (r *Report) AddInterfaces(snap *rdma.Snapshot, ask Ask) {
+// AddInterfaces adds the interfaces of the published HCAs. lowMTU returns the LowMTU of an [Interface].
+func (r *Report) AddInterfaces(snap *rdma.Snapshot, ask Ask, lowMTU func(netdev, parent string) string) {
 	for i := range r.HCAs {
 		h := &r.HCAs[i]
 		if hca := snap.Lookup(h.Name); hca != nil && len(h.Devices) > 0 {
 			h.Interface = h.interfaceOf(hca, ask)
+			if i := h.Interface; i.Parent != "" && len(i.Modes) > 0 {
+				i.LowMTU = lowMTU(i.Netdev, i.Parent)
+			}
 		}
 	}
 }
@@ -72,7 +78,7 @@ func (r *Report) interfaces(n *notes) (rows [][]string) {
 				row = append(row, yesNo(slices.Contains(i.Modes, mode)))
 				refused = append(refused, i.Refused[mode])
 			}
-			rows = append(rows, append(row, n.number(refused...)))
+			rows = append(rows, append(row, n.number(append(refused, i.LowMTU)...)))
 		}
 	}
 	return rows

@@ -37,7 +37,7 @@ func attaching() plan.Facts {
 const (
 	macvlanAllowed = `"allow": {"network": {"modes": ["macvlan"]}}`
 	allAllowed     = `"allow": {"network": {"modes": ["move", "macvlan"], "addresses": ["10.1.0.0/16", "fd00::/8"], ` +
-		`"ipam": ["roce"], "gateways": ["10.1.0.0/16"], "routes": ["10.2.0.0/16"]}}`
+		`"ipam": ["roce"], "gateways": ["10.1.0.0/16"], "routes": ["10.2.0.0/16"], "mtuMax": 9000}}`
 )
 
 const railAllowed = `"allow": {"network": {"modes": ["macvlan"], "ipam": ["rail"]}}`
@@ -72,7 +72,7 @@ func TestMergeNetwork(t *testing.T) {
 		"null is not set":                {configs{fromClaim(`"network": null`)}, nil},
 		"interface: claim":               {configs{fromClass(macvlanAllowed), fromClaim(`"network": {"mode": "macvlan", "interface": "roce.1"}`)}, macvlan(func(n *plan.Network) { n.Interface = "roce.1" })},
 		"interface: claim over default":  {configs{fromClass(macvlanAllowed + `, "defaults": {"network": {"mode": "macvlan", "interface": "a"}}`), fromClaim(`"network": {"interface": "b"}`)}, macvlan(func(n *plan.Network) { n.Interface = "b" })},
-		"mtu: claim over default":        {configs{fromClass(macvlanAllowed + `, "defaults": {"network": {"mode": "macvlan", "mtu": 9000}}`), fromClaim(`"network": {"mtu": 4200}`)}, macvlan(func(n *plan.Network) { n.MTU = 4200 })},
+		"mtu: claim over default":        {configs{fromClass(allAllowed + `, "defaults": {"network": {"mode": "macvlan", "mtu": 9000}}`), fromClaim(`"network": {"mtu": 4200}`)}, macvlan(func(n *plan.Network) { n.MTU = 4200 })},
 		"addresses: claim within allow":  {configs{fromClass(allAllowed), fromClaim(`"network": {"mode": "macvlan", "addresses": ["10.1.2.3/24"]}`)}, addressed},
 		"addresses: claim over ipam":     {configs{fromClass(allAllowed + `, "defaults": {"network": {"mode": "macvlan", "ipam": "roce"}}`), fromClaim(`"network": {"addresses": ["10.1.2.3/24"]}`)}, addressed},
 		"addresses: claim wants none":    {configs{fromClass(allAllowed + `, "defaults": {"network": {"mode": "macvlan", "ipam": "roce"}}`), fromClaim(`"network": {"addresses": []}`)}, macvlan(nil)},
@@ -253,6 +253,14 @@ func TestMergeNetworkRefuses(t *testing.T) {
 		"an unknown field": {
 			claim: `"network": {"mode": "move", "type": "/bin/sh"}`,
 			want:  []string{`unknown field "network.type"`},
+		},
+		"an MTU, none is allowed": {
+			claim: `"network": {"mode": "macvlan", "mtu": 1500}`, allow: macvlanAllowed,
+			want: []string{"network.mtu: Forbidden: 1500 is more than the DeviceClass allows", "allow.network.mtuMax"},
+		},
+		"a larger MTU than allowed": {
+			claim: `"network": {"mode": "macvlan", "mtu": 9001}`,
+			want:  []string{"network.mtu: Forbidden: 9001"},
 		},
 		"a small MTU": {
 			claim: `"network": {"mode": "macvlan", "mtu": 1}`,
