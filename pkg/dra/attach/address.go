@@ -27,7 +27,7 @@ func (a *Attacher) othersHave(others []Record, addresses []netip.Prefix) error {
 
 // others returns the records of all other interfaces.
 func (a *Attacher) others(r *Record) []Record {
-	all, _ := a.store.all(every, func(o *Record) bool { return o.id() != r.id() }) // Over reports unreadable records
+	all, _ := a.store.all(every, func(o *Record) bool { return o.ID() != r.ID() }) // Over reports unreadable records
 	return all
 }
 

@@ -200,7 +200,7 @@ func (a *Attacher) record(pod Pod, i Interface) *Record {
 		},
 	}
 	if n.IPAM != "" {
-		r.Lease = &podnet.Lease{Network: n.IPAM, Config: n.IPAMConfig, Container: r.id(), Netns: pod.Netns, Interface: n.Interface}
+		r.Lease = &podnet.Lease{Network: n.IPAM, Config: n.IPAMConfig, Container: r.ID(), Netns: pod.Netns, Interface: n.Interface}
 	}
 	return r
 }

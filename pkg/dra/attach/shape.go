@@ -33,7 +33,7 @@ func (a *Attacher) dropVLAN(r *Record) error {
 		return nil
 	}
 	others, err := a.store.all(every, func(o *Record) bool {
-		return o.id() != r.id() && o.isOn(r.Original, r.Want.VLAN, a.store.bootID)
+		return o.ID() != r.ID() && o.isOn(r.Original, r.Want.VLAN, a.store.bootID)
 	})
 	if err != nil || len(others) > 0 { // Over reports unreadable records
 		return nil

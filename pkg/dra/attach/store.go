@@ -44,8 +44,8 @@ type Record struct {
 	Returned bool `json:"returned,omitempty"`
 }
 
-// id returns the name of the record. It is also the container ID for CNI plugins.
-func (r *Record) id() string {
+// ID returns the name of the record. It is also the container ID for CNI plugins.
+func (r *Record) ID() string {
 	return strings.Join([]string{string(r.Claim), r.Device, string(r.Pod.UID)}, ".")
 }
 
@@ -86,13 +86,13 @@ func readRecord(path string) (r Record, err error) {
 	case err != nil:
 	case r.Version < 1 || r.Version > recordVersion:
 		err = fmt.Errorf("version %d is not known to this driver", r.Version)
-	case filepath.Base(path) != r.id()+".json":
-		err = fmt.Errorf("it is that of %s", r.id())
+	case filepath.Base(path) != r.ID()+".json":
+		err = fmt.Errorf("it is that of %s", r.ID())
 	}
 	return r, err
 }
 
-func (s *store) path(r *Record) string { return filepath.Join(s.dir, r.id()+".json") }
+func (s *store) path(r *Record) string { return filepath.Join(s.dir, r.ID()+".json") }
 
 // put writes a record. A record of a call to a plugin must survive a crash of the node, so it is synced: nothing else
 // knows of the address. The plugin's answer need not survive.

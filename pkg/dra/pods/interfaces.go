@@ -29,6 +29,9 @@ var errHostNetwork = errors.New("it asks for a network interface, and the pod ha
 type interfaces struct {
 	cfg   *Config
 	locks *locks
+	// failed has the last error of each interface that is not taken back yet, by its record. The sweep retries each
+	// minute, and a NIC that was pulled never comes back, so each error is logged once.
+	failed sync.Map
 }
 
 // admit returns the reason why the interfaces of a new claim cannot be attached, before a pod waits for them. It needs
@@ -207,9 +210,12 @@ func (s *interfaces) giveBack(ctx context.Context, owed []attach.Record) {
 func (s *interfaces) detached(ctx context.Context, r attach.Record, err error) {
 	logger := klog.FromContext(ctx)
 	if err != nil {
-		logger.Error(err, "Network interface of a pod is not taken back yet")
+		if before, _ := s.failed.Swap(r.ID(), err.Error()); before != err.Error() {
+			logger.Error(err, "Network interface of a pod is not taken back yet: the driver retries each minute")
+		}
 		return
 	}
+	s.failed.Delete(r.ID())
 	if r.Original.Name == "" {
 		return // the interface was not attached yet
 	}
