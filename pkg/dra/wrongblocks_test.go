@@ -31,31 +31,34 @@ var wrongFiles = map[string]struct {
 }{
 	"overlapping subnets": {
 		twoEntries("subnet: 10.81.128.0/17, perNode: 25, "+cluster, goodPool),
-		"line 5: ipam.rail1.subnet: 10.81.0.0/16 overlaps 10.81.128.0/17, the subnet of ipam rail0, and both would give out " +
-			"its addresses: want a subnet for each, or one entry for both",
+		"line 5: ipam.rail1.subnet: 10.81.0.0/16 overlaps 10.81.128.0/17, the subnet of ipam rail0, and both would give " +
+			"out its addresses: want a subnet for each, or one entry for both",
 	},
 	"the pods' network": {
 		twoEntries("subnet: 10.244.0.0/16, perNode: 24, "+cluster, goodPool),
-		"line 4: ipam.rail0.subnet: 10.244.0.0/16 overlaps 10.244.0.0/16 of clusterCIDR, whose addresses the cluster gives to " +
-			"pods: want a network of its own",
+		"line 4: ipam.rail0.subnet: 10.244.0.0/16 overlaps 10.244.0.0/16 of clusterCIDR, whose addresses the cluster " +
+			"gives to pods: want a network of its own",
 	},
 	"a block too small": {
 		twoEntries("subnet: 10.80.0.0/16, perNode: 31, "+cluster, goodPool),
-		"line 4: ipam.rail0.perNode: a block of /31 is too small: its first and last address are given to nobody, so want 16 to 30",
+		"line 4: ipam.rail0.perNode: a block of /31 is too small: its first and last address are given to nobody, so " +
+			"want 16 to 30",
 	},
 	"more blocks than the subnet holds": {
 		twoEntries("subnet: 10.80.0.0/16, perNode: 20, "+cluster, goodPool),
-		"line 4: ipam.rail0.subnet: 10.80.0.0/16 has 16 blocks of /20, and [10.244.0.0/16] has pod CIDRs of /24 for 256 nodes: " +
-			"want a larger subnet or smaller blocks",
+		"line 4: ipam.rail0.subnet: 10.80.0.0/16 has 16 blocks of /20, and [10.244.0.0/16] has pod CIDRs of /24 for 256 " +
+			"nodes: want a larger subnet or smaller blocks",
 	},
 	"a foreign label": {
 		twoEntries("subnet: 10.80.0.0/16, perNode: 24, label: example.com/block", goodPool),
-		`line 4: ipam.rail0.label: a kubelet can set the label "example.com/block" on its own node, and so take the addresses of ` +
+		`line 4: ipam.rail0.label: a kubelet can set the label "example.com/block" on its own node, and so take the ` +
+			`addresses of ` +
 			"another one: want a label that begins with node-restriction.kubernetes.io/",
 	},
 	"two rules for one rail": {
-		append(twoEntries(byLabel, goodPool), "rules:", "- {name: one, rail: 0, ipam: rail0}", "- {name: other, rail: 0, ipam: rail1}"),
-		"line 8: rules[1].ipam: rail 0 has ipam rail0 by rule one, and rail1 by this one: want one network for a rail",
+		append(twoEntries(byLabel, goodPool),
+			"rules: [{name: one, rail: 0, ipam: rail0}, {name: other, rail: 0, ipam: rail1}]"),
+		"line 6: rules[1].ipam: rail 0 has ipam rail0 by rule one, and rail1 by this one: want one network for a rail",
 	},
 	"an unknown entry": {
 		append(twoEntries(byLabel, goodPool), "rules: [{name: one, rail: 0, ipam: rail2}]"),
@@ -117,27 +120,29 @@ var wrongNodes = map[string]struct {
 	says     string
 }{
 	"no pod CIDR": {nil, "", "pci-0000-3b-00-0",
-		"node node1 has no pod CIDR (spec.podCIDRs) of the family of clusterCIDR, which says which block of 10.80.0.0/16 is its: " +
+		"node node1 has no pod CIDR (spec.podCIDRs) of the family of clusterCIDR, which says which block of " +
+			"10.80.0.0/16 is its: " +
 			"wait for the cluster's controller, or use label if the network of this cluster assigns none"},
 	"outside of clusterCIDR": {[]string{"10.99.0.0/24"}, "", "pci-0000-3b-00-0",
-		"pod CIDR 10.99.0.0/24 of node node1 is in none of the networks of clusterCIDR, [10.244.0.0/16]: name all networks of the " +
-			"cluster (kube-controller-manager --cluster-cidr)"},
+		"pod CIDR 10.99.0.0/24 of node node1 is in none of the networks of clusterCIDR, [10.244.0.0/16]: name all " +
+			"networks of the cluster (kube-controller-manager --cluster-cidr)"},
 	"another length": {[]string{"10.244.4.0/25"}, "", "pci-0000-3b-00-0",
 		"pod CIDR 10.244.4.0/25 of node node1 has another length than /24, so its block could be another node's: set " +
 			"nodeCIDRMaskSize to the length that all nodes have, or use label"},
 	"two pod CIDRs": {[]string{"10.244.4.0/24", "10.244.5.0/24"}, "", "pci-0000-3b-00-0",
-		"node node1 has several pod CIDRs of one family, [10.244.4.0/24 10.244.5.0/24], so its block of 10.80.0.0/16 is ambiguous: " +
-			"use label"},
+		"node node1 has several pod CIDRs of one family, [10.244.4.0/24 10.244.5.0/24], so its block of 10.80.0.0/16 is " +
+			"ambiguous: use label"},
 	"no label": {[]string{"10.99.0.0/24"}, "", "pci-0000-3b-00-1",
-		"node node1 has no label node-restriction.kubernetes.io/rdma-block, which says which block of 10.81.0.0/16 is its: give " +
-			"each node a number of its own, from 0 to 255 (kubectl label node node1 node-restriction.kubernetes.io/rdma-block=NUMBER)"},
+		"node node1 has no label node-restriction.kubernetes.io/rdma-block, which says which block of 10.81.0.0/16 is " +
+			"its: give each node a number of its own, from 0 to 255 (kubectl label node node1 " +
+			"node-restriction.kubernetes.io/rdma-block=NUMBER)"},
 	"no number": {[]string{"10.99.0.0/24"}, "first", "pci-0000-3b-00-1",
 		`label node-restriction.kubernetes.io/rdma-block of node node1 is "first": want a number from 0 to 255`},
 	"too large a number": {[]string{"10.99.0.0/24"}, "256", "pci-0000-3b-00-1",
 		"node node1 has block number 256, and 10.81.0.0/16 has 256 blocks of /24: the numbers begin with 0"},
 	"the pods' network": {[]string{"10.81.3.0/24"}, "3", "pci-0000-3b-00-1",
-		"subnet 10.81.0.0/16 overlaps pod CIDR 10.81.3.0/24 of node node1, whose addresses the cluster gives to pods: want a " +
-			"network of its own"},
+		"subnet 10.81.0.0/16 overlaps pod CIDR 10.81.3.0/24 of node node1, whose addresses the cluster gives to pods: " +
+			"want a network of its own"},
 }
 
 // TestWrongNodes: a node without a block refuses the claims that need one, with the reason. Nothing is left of them.
@@ -146,7 +151,8 @@ func TestWrongNodes(t *testing.T) {
 	n := drivertest.NewNode(t, "roce-sriov")
 	label := blocks.LabelPrefix + "rdma-block"
 	lines := twoEntries("subnet: 10.80.0.0/16, perNode: 24, "+cluster, "subnet: 10.81.0.0/16, perNode: 24, label: "+label)
-	start(t, n, attach, newConfigMap(t, append(lines, "rules: [{name: compute, rails: 2, railIPAM: [rail0, rail1]}]")...).with(t))
+	lines = append(lines, "rules: [{name: compute, rails: 2, railIPAM: [rail0, rail1]}]")
+	start(t, n, attach, newConfigMap(t, lines...).with(t))
 	drivertest.WaitPublished(t, n)
 	number := 0
 	for name, wrong := range wrongNodes {

@@ -40,7 +40,8 @@ const directories = "kubeletDir=/kubeletDir,stateDir=/stateDir,cdiDir=/cdiDir,ho
 // the cluster, capabilities and directories of the host, as the chart renders them.
 func TestLevels(t *testing.T) {
 	var table strings.Builder
-	table.WriteString("| use | values | rights in the cluster | capabilities | directories of the host |\n|---|---|---|---|---|\n")
+	table.WriteString("| use | values | rights in the cluster | capabilities | directories of the host |\n")
+	table.WriteString("|---|---|---|---|---|\n")
 	args := []string{"--set", directories}
 	var before [3][]string
 	for _, l := range levels {
@@ -55,19 +56,21 @@ func TestLevels(t *testing.T) {
 			added[i] = without(now[i], before[i])
 		}
 		before = now
-		fmt.Fprintf(&table, "| %s | %s | %s | %s | %s |\n", l.use, valuesOf(l.values), byResource(added[0]), list(added[1]), list(added[2]))
+		fmt.Fprintf(&table, "| %s | %s | %s | %s | %s |\n",
+			l.use, valuesOf(l.values), byResource(added[0]), list(added[1]), list(added[2]))
 	}
 	golden.Section(t, securityDoc, "levels", table.String())
 }
 
 // TestNetworkEnabled: one value turns on all of networks, and the finer ones turn off a part of it.
 func TestNetworkEnabled(t *testing.T) {
+	const socket = "--nri-socket=/var/run/nri/nri.sock"
 	for set, want := range map[string]string{
 		"network.enabled=false":                               "",
-		"nri.enabled=true":                                    "--nri-socket=/var/run/nri/nri.sock --move-devices=false --attach-interfaces=false",
-		"network.enabled=true":                                "--nri-socket=/var/run/nri/nri.sock --move-devices=true --attach-interfaces=true",
-		"network.enabled=true,network.moveDevices=false":      "--nri-socket=/var/run/nri/nri.sock --move-devices=false --attach-interfaces=true",
-		"network.enabled=true,network.attachInterfaces=false": "--nri-socket=/var/run/nri/nri.sock --move-devices=true --attach-interfaces=false",
+		"nri.enabled=true":                                    socket + " --move-devices=false --attach-interfaces=false",
+		"network.enabled=true":                                socket + " --move-devices=true --attach-interfaces=true",
+		"network.enabled=true,network.moveDevices=false":      socket + " --move-devices=false --attach-interfaces=true",
+		"network.enabled=true,network.attachInterfaces=false": socket + " --move-devices=true --attach-interfaces=false",
 	} {
 		var got []string
 		for _, arg := range driver(t, daemonSet(t, "--set", set)).Args {
@@ -89,7 +92,8 @@ func TestLevelsAreAll(t *testing.T) {
 		args = append(args, "--set", l.values)
 	}
 	full := []string{
-		"--values", "testdata/full.values.yaml", "--set", "deviceInfoDir=/devinfo,metrics.tlsSecret=", "--set-json", "metrics.readers=[]",
+		"--values", "testdata/full.values.yaml", "--set", "deviceInfoDir=/devinfo,metrics.tlsSecret=",
+		"--set-json", "metrics.readers=[]",
 	}
 	if more := without(granted(t, full...), granted(t, args...)); len(more) > 0 {
 		t.Errorf("rights of no level: %v", more)
@@ -119,8 +123,8 @@ func capabilities(t *testing.T, set *appsv1.DaemonSet) (names []string) {
 func directoriesOf(t *testing.T, set *appsv1.DaemonSet) (names []string) {
 	t.Helper()
 	valueOf := map[string]string{
-		"/opt/rdma.dev/bin": "hookDir", "/opt/cni/bin": "network.cniBinDir", "/var/run/k8s.cni.cncf.io/devinfo/dp": "deviceInfoDir",
-		"/sys": "/sys", "/dev": "/dev",
+		"/opt/rdma.dev/bin": "hookDir", "/opt/cni/bin": "network.cniBinDir", "/sys": "/sys", "/dev": "/dev",
+		"/var/run/k8s.cni.cncf.io/devinfo/dp": "deviceInfoDir",
 	}
 	for _, m := range mounts(t, set) {
 		name := strings.TrimPrefix(m.Host, "/")

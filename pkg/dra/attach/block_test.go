@@ -239,7 +239,10 @@ type living struct {
 }
 
 func newLife(t *testing.T, number int, random *rand.Rand) *life {
-	l := &life{T: t, Rand: random, dir: t.TempDir(), block: blockOf(t, number, 27), pods: map[types.UID]*living{}, did: map[string]int{}}
+	l := &life{
+		T: t, Rand: random, dir: t.TempDir(), block: blockOf(t, number, 27),
+		pods: map[types.UID]*living{}, did: map[string]int{},
+	}
 	l.host = podnettest.New(t)
 	l.host.Wire("ens1")
 	for range 14 {
@@ -396,7 +399,8 @@ func (l *life) check() {
 	}
 }
 
-// inKernel returns the addresses that the pods' interfaces have. All are of the node's block, so no other node has them.
+// inKernel returns the addresses that the pods' interfaces have. All are of the node's block, so no other node has
+// them.
 func (l *life) inKernel() map[string]string {
 	out := map[string]string{}
 	for uid, p := range l.pods {
@@ -425,8 +429,8 @@ func (l *life) inKernel() map[string]string {
 }
 
 // TestManyAddresses: 500 random allocations and as many releases on two nodes of a cluster, each with real interfaces,
-// with drivers that are killed between any two of their steps, with pods of whose end nobody hears, and with reboots. No address is in two
-// pods, each that is in one is recorded as that pod's, and in the end none is lost.
+// with drivers that are killed between any two of their steps, with pods of whose end nobody hears, and with reboots.
+// No address is in two pods, each that is in one is recorded as that pod's, and in the end none is lost.
 func TestManyAddresses(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

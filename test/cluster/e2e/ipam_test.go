@@ -22,7 +22,12 @@ memlock: inherit
 network: {enabled: true, cniBinDir: %[1]s/bin, cniStateDir: %[1]s/state}
 config:
   ipam:
-    roce: {type: configmapipam, kubeconfig: %[1]s/state/kubeconfig, namespace: %[2]s, configMap: addresses, subnet: 10.78.0.0/16}
+    roce:
+      type: configmapipam
+      kubeconfig: %[1]s/state/kubeconfig
+      namespace: %[2]s
+      configMap: addresses
+      subnet: 10.78.0.0/16
   rules:
   - name: shared
     publish: shared
@@ -37,7 +42,8 @@ func TestIPAMByAPI(t *testing.T) {
 	n := bed.Namespace(t)
 	dir := t.TempDir()
 	p := &apiPlugin{t: t, n: n, file: filepath.Join(dir, "state/kubeconfig")}
-	if err := bed.Checkout.Build(t.Context(), "./test/configmapipam", filepath.Join(dir, "bin/configmapipam")); err != nil {
+	err := bed.Checkout.Build(t.Context(), "./test/configmapipam", filepath.Join(dir, "bin/configmapipam"))
+	if err != nil {
 		t.Fatal(err)
 	}
 	p.grant()
