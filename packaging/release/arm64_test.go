@@ -27,7 +27,7 @@ func TestARM64(t *testing.T) {
 			return tool(t, path, args...)
 		}
 		for _, program := range []string{"cdi-gen", "rdma-hook"} {
-			if got := run(program, "--version"); !strings.HasPrefix(got, program+" "+version) || !strings.Contains(got, "linux/"+arch) {
+			if got := run(program, "--version"); !strings.HasPrefix(got, program+" "+version) {
 				t.Errorf("%s for %s: --version prints %q", program, arch, got)
 			}
 		}

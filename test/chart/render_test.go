@@ -3,6 +3,7 @@ package chart
 import (
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -31,6 +32,31 @@ func TestRender(t *testing.T) {
 				t.Error("nothing is rendered")
 			}
 		})
+	}
+}
+
+// TestImage: a digest wins over a tag, in each pod of the chart, and nothing else is taken for one.
+func TestImage(t *testing.T) {
+	const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	for _, tc := range []struct{ set, want string }{
+		{"image.tag=v1.2.3", "example.com/rdma:v1.2.3"},
+		{"image.tag=v1.2.3@" + digest, "example.com/rdma:v1.2.3@" + digest},
+		{"image.digest=" + digest, "example.com/rdma@" + digest},
+		{"image.tag=v1.2.3,image.digest=" + digest, "example.com/rdma@" + digest},
+	} {
+		out := render(t, "--set", "image.repository=example.com/rdma,"+tc.set)
+		images := regexp.MustCompile(`(?m)^ +image: (.*)$`).FindAllStringSubmatch(out, -1)
+		if len(images) < 2 {
+			t.Errorf("%s: images %q", tc.set, images)
+		}
+		for _, image := range images {
+			if image[1] != strconv.Quote(tc.want) {
+				t.Errorf("%s: image %s; want %q", tc.set, image[1], tc.want)
+			}
+		}
+	}
+	if out, err := helm(t, "template", release, chartDir, "--kube-version", oldest, "--set", "image.digest=latest"); err == nil {
+		t.Errorf("a digest that is none is accepted:\n%.500s", out)
 	}
 }
 
