@@ -73,7 +73,8 @@ func (a *applyFlags) run(cmd *cobra.Command, dir string) error {
 	var added string
 	text, err := bundle.Edit(old, func(spec *oci.Spec) error {
 		before := count(spec)
-		err := cdi.ReadRegistry(debugFS(cmd.Context(), a.root, hostfs.DirFS(a.root)), a.dirs...).Inject(spec, a.root, a.names()...)
+		host := debugFS(cmd.Context(), a.root, hostfs.DirFS(a.root))
+		err := cdi.ReadRegistry(host, a.dirs...).Inject(spec, a.root, a.names()...)
 		after := count(spec)
 		added = fmt.Sprintf("%s, %s, %s", phrase.Count(after.nodes-before.nodes, "device node"),
 			phrase.Count(after.mounts-before.mounts, "mount"), phrase.Count(after.hooks-before.hooks, "hook"))

@@ -17,8 +17,10 @@ func TestDebug(t *testing.T) {
 		args []string
 		says []string
 	}{
-		{[]string{"generate", "--config", config, "--hook-path", "/absent"}, []string{"read " + config, "skip " + root + "/absent: "}},
-		{[]string{"generate", "--config", config, "--no-hook"}, []string{"read " + root + "/sys/class/infiniband/mlx5_bond_0"}},
+		{[]string{"generate", "--config", config, "--hook-path", "/absent"},
+			[]string{"read " + config, "skip " + root + "/absent: "}},
+		{[]string{"generate", "--config", config, "--no-hook"},
+			[]string{"read " + root + "/sys/class/infiniband/mlx5_bond_0"}},
 		{[]string{"list"}, []string{"read " + root + "/sys/class/infiniband"}},
 		{[]string{"topology"}, []string{"read " + root + "/sys/class/infiniband"}},
 		{[]string{"doctor"}, []string{"skip " + root + "/", "read " + root + "/sys/class/infiniband"}},
@@ -26,7 +28,8 @@ func TestDebug(t *testing.T) {
 		args := append(test.args, "--host-root", root)
 		plain, debug := cdigen(t, args...), cdigen(t, append(args, "--debug")...)
 		if debug.code != plain.code || debug.stdout != plain.stdout || strings.Contains(plain.stderr, "debug:") {
-			t.Errorf("%q with --debug: exit code %d for %d, standard output\n%s", args, debug.code, plain.code, debug.stdout)
+			t.Errorf("%q with --debug: exit code %d for %d, standard output\n%s", args, debug.code, plain.code,
+				debug.stdout)
 		}
 		for _, want := range test.says {
 			if !strings.Contains(debug.stderr, "debug: "+want) {

@@ -51,7 +51,8 @@ whatever its file's name. Stop cdi-gen watch first, which would write it again.`
 	cmd.Flags().StringVarP(&out.output, "output", "o", cdi.StaticDir, "`DIR|FILE` that generate wrote")
 	cmd.Flags().StringVar(&kind, "kind", cdi.KindHCA, "CDI kind, `VENDOR/CLASS`")
 	cmd.Flags().BoolVar(&all, "all", false, "remove all specs of the kind in all directories")
-	cmd.Flags().StringSliceVar(&dirs, "spec-dir", []string{cdi.StaticDir, cdi.DynamicDir}, "`DIR` for --all (repeatable)")
+	cmd.Flags().StringSliceVar(&dirs, "spec-dir", []string{cdi.StaticDir, cdi.DynamicDir},
+		"`DIR` for --all (repeatable)")
 	return cmd
 }
 

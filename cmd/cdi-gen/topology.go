@@ -50,7 +50,9 @@ their PF, which is where they sit.`,
 			if ascii {
 				lines = topology.ASCIILines
 			}
-			return showTopology(cmd.Context(), &host, func(t *topology.Topology) error { return write(cmd.OutOrStdout(), t, lines) })
+			return showTopology(cmd.Context(), &host, func(t *topology.Topology) error {
+				return write(cmd.OutOrStdout(), t, lines)
+			})
 		},
 	}
 	host.register(cmd.Flags())

@@ -12,9 +12,7 @@ func TestARM64(t *testing.T) {
 	qemu := need(t, "qemu-aarch64-static", "qemu-user-static")
 	dir, _ := packages(t)
 	host := filepath.Join(t.TempDir(), "host")
-	if _, err := command(t.Context(), checkout, nil, "go", "run", "./tools/machine", "extract", "roce-lag", host); err != nil {
-		t.Fatal(err)
-	}
+	tool(t, "go", "-C", checkout, "run", "./tools/machine", "extract", "roce-lag", host)
 	specs := map[string]string{}
 	for _, arch := range Arches {
 		bin := t.TempDir()

@@ -69,7 +69,9 @@ func TestRPM(t *testing.T) {
 		if got := list("c"); got != "/etc/default/cdi-gen\n" {
 			t.Errorf("%s: configuration files %q", file, got)
 		}
-		for what, want := range map[string]string{"L": "/usr/share/licenses/cdi-gen/LICENSE\n", "d": "/usr/share/doc/cdi-gen/cdi-gen.md\n"} {
+		for what, want := range map[string]string{
+			"L": "/usr/share/licenses/cdi-gen/LICENSE\n", "d": "/usr/share/doc/cdi-gen/cdi-gen.md\n",
+		} {
 			if !strings.Contains(list(what), want) {
 				t.Errorf("%s: rpm -q%s has no %s", file, what, want)
 			}

@@ -150,8 +150,9 @@ func (r *run) legal(ctx context.Context, bin string) ([]file, error) {
 	if err != nil {
 		return nil, err
 	}
-	changes, err := compress(fmt.Appendf(nil, "%s (%s-1) unstable; urgency=medium\n\n  * Release: %s/releases/tag/%s\n\n"+
-		" -- %s  %s\n", Name, r.version, homepage, r.Version, maintainer, r.Date.Format(time.RFC1123Z)))
+	changes, err := compress(fmt.Appendf(nil, "%s (%s-1) unstable; urgency=medium\n\n"+
+		"  * Release: %s/releases/tag/%s\n\n -- %s  %s\n",
+		Name, r.version, homepage, r.Version, maintainer, r.Date.Format(time.RFC1123Z)))
 	if err != nil {
 		return nil, err
 	}

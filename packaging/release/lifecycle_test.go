@@ -121,7 +121,8 @@ func calls(t *testing.T, root string) string {
 func enable(t *testing.T, root, unit string) string {
 	t.Helper()
 	link := filepath.Join(root, "etc/systemd/system/multi-user.target.wants", unit)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), os.Symlink("/usr/lib/systemd/system/"+unit, link)); err != nil {
+	err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), os.Symlink("/usr/lib/systemd/system/"+unit, link))
+	if err != nil {
 		t.Fatal(err)
 	}
 	return link
@@ -132,7 +133,8 @@ func older(t *testing.T) string {
 	t.Helper()
 	_, source := packages(t)
 	dir := t.TempDir()
-	if _, err := Package(t.Context(), Options{Source: source, Out: dir, Version: "v1.2.2", Date: date, Arches: []string{runtime.GOARCH}}); err != nil {
+	o := Options{Source: source, Out: dir, Version: "v1.2.2", Date: date, Arches: []string{runtime.GOARCH}}
+	if _, err := Package(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -176,7 +178,8 @@ func TestLifecycle(t *testing.T) {
 			write(t, filepath.Join(root, "var/run/cdi/site.yaml"), ourSpec, 0o644)
 
 			m.remove(t, root, "")
-			want := "--quiet disable cdi-gen.service cdi-gen-watch.service\nstop cdi-gen.service cdi-gen-watch.service\ndaemon-reload\n"
+			want := "--quiet disable cdi-gen.service cdi-gen-watch.service\n" +
+				"stop cdi-gen.service cdi-gen-watch.service\ndaemon-reload\n"
 			if got := calls(t, root); got != want {
 				t.Errorf("the removal asked systemctl for\n%s\nwant\n%s", got, want)
 			}

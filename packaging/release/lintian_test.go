@@ -16,7 +16,8 @@ func TestLintian(t *testing.T) {
 	dir, _ := packages(t)
 	for _, arch := range Arches {
 		deb := filepath.Join(dir, "cdi-gen_1.2.3-1_"+arch+".deb")
-		if out := tool(t, "lintian", "--allow-root", "--tag-display-limit", "0", "--fail-on", "error,warning", deb); out != "" {
+		out := tool(t, "lintian", "--allow-root", "--tag-display-limit", "0", "--fail-on", "error,warning", deb)
+		if out != "" {
 			t.Errorf("lintian on the package for %s:\n%s", arch, out)
 		}
 	}
@@ -27,7 +28,8 @@ func TestLintian(t *testing.T) {
 func TestLinks(t *testing.T) {
 	dir, source := packages(t)
 	prefix := t.TempDir()
-	tool(t, "tar", "-C", prefix, "--strip-components=1", "-xzf", filepath.Join(dir, "cdi-gen_1.2.3_linux_"+runtime.GOARCH+".tar.gz"))
+	archive := filepath.Join(dir, "cdi-gen_1.2.3_linux_"+runtime.GOARCH+".tar.gz")
+	tool(t, "tar", "-C", prefix, "--strip-components=1", "-xzf", archive)
 	docs, err := filepath.Glob(filepath.Join(prefix, "share/doc/cdi-gen/*.md"))
 	if err != nil || len(docs) < 10 {
 		t.Fatalf("documents %q, %v", docs, err)

@@ -63,7 +63,9 @@ func (r *run) info(arch, kind string, files []file) *nfpm.Info {
 		Overridables: nfpm.Overridables{
 			Contents: r.contents(kind, forKind(kind, files)),
 			Scripts: nfpm.Scripts{
-				PostInstall: script("postinstall.sh"), PreRemove: script("preremove.sh"), PostRemove: script("postremove.sh"),
+				PostInstall: script("postinstall.sh"),
+				PreRemove:   script("preremove.sh"),
+				PostRemove:  script("postremove.sh"),
 			},
 			Suggests: []string{"rdma-core"},
 			RPM:      nfpm.RPM{BuildHost: "reproducible", Summary: summary, Group: "System Environment/Base"},

@@ -104,7 +104,8 @@ func (r *run) all(ctx context.Context) ([]string, error) {
 			}
 			names = append(names, name)
 		}
-		sbom, err := r.sbom(ctx, fmt.Sprintf("%s_%s_linux_%s", Name, r.version, arch), filepath.Join(bin, "cdi-gen"), filepath.Join(bin, "rdma-hook"))
+		artifact := fmt.Sprintf("%s_%s_linux_%s", Name, r.version, arch)
+		sbom, err := r.sbom(ctx, artifact, filepath.Join(bin, "cdi-gen"), filepath.Join(bin, "rdma-hook"))
 		if err != nil {
 			return nil, err
 		}

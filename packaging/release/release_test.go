@@ -66,7 +66,8 @@ func packages(t *testing.T) (dir, source string) {
 
 // copyCheckout copies what is packaged, and what that is built from.
 func copyCheckout(to string) error {
-	for _, name := range []string{"go.mod", "go.sum", "LICENSE", "README.md", "cmd", "internal", "pkg", "docs", "deployments", "tools/image", "packaging"} {
+	for _, name := range []string{"go.mod", "go.sum", "LICENSE", "README.md", "cmd", "internal", "pkg", "docs", "deployments",
+		"tools/image", "packaging"} {
 		from := filepath.Join(checkout, name)
 		info, err := os.Stat(from)
 		if errors.Is(err, os.ErrNotExist) {

@@ -55,7 +55,8 @@ func TestImage(t *testing.T) {
 			}
 		}
 	}
-	if out, err := helm(t, "template", release, chartDir, "--kube-version", oldest, "--set", "image.digest=latest"); err == nil {
+	out, err := helm(t, "template", release, chartDir, "--kube-version", oldest, "--set", "image.digest=latest")
+	if err == nil {
 		t.Errorf("a digest that is none is accepted:\n%.500s", out)
 	}
 }
