@@ -152,7 +152,8 @@ func compare(t *testing.T, where string, s schema, values map[string]any) {
 func TestRefused(t *testing.T) {
 	for _, tc := range []struct{ set, want string }{
 		{"hookdir=/opt", "additional properties 'hookdir' not allowed"},
-		{"image.digest=x", "additional properties 'digest' not allowed"},
+		{"image.name=x", "additional properties 'name' not allowed"},
+		{"image.digest=x", "/image/digest': 'x' does not match pattern"},
 		{"admissionPolicy.enabled=true", "additional properties 'enabled' not allowed"},
 		{"image.pullPolicy=Sometimes", "at '/image/pullPolicy'"},
 		{"image.tag=a b", "at '/image/tag'"},
