@@ -62,7 +62,7 @@ func controlPlane(t *testing.T) (cp *cluster.ControlPlane, kubelet string) {
 	}
 	kubelet = l.Addr().String()
 	l.Close() // QEMU takes the port
-	cp, err = cluster.StartControlPlane(t.Context(), t.TempDir(), cluster.Options{NodeAt: kubelet, Progress: t.Output()})
+	cp, err = cluster.StartControlPlane(t.Context(), t.TempDir(), cluster.Options{NodesAt: []string{kubelet}, Progress: t.Output()})
 	if err != nil {
 		t.Fatal(err)
 	}

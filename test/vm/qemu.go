@@ -73,7 +73,7 @@ func (v *VM) boot(ctx context.Context, c Cmd) (job.Result, error) {
 
 // spec is what the guest is told.
 func (c Cmd) spec() job.Spec {
-	s := job.Spec{Argv: c.Argv, Env: c.Env, Dir: c.Dir, Links: c.Links, Devices: c.Devices}
+	s := job.Spec{Argv: c.Argv, Env: c.Env, Dir: c.Dir, Links: c.Links, Devices: c.Devices, Number: c.Number}
 	if c.Uplink != nil {
 		s.Uplink = c.Uplink.Address
 	}
@@ -158,6 +158,9 @@ func (v *VM) args(c Cmd, dir, console string) []string {
 			args = append(args, "-netdev", fmt.Sprintf("hubport,id=cable%d,hubid=0", i),
 				"-device", fmt.Sprintf("virtio-net-pci,netdev=cable%d,romfile=,mac=52:54:00:12:35:%02x", i, i))
 		}
+	}
+	for _, p := range c.Ports {
+		args = append(args, p.args()...)
 	}
 	// Descriptors 3 and 4 are our pipes. A file is opened with truncation, which a pipe
 	// refuses, unless it is appended to.

@@ -23,7 +23,7 @@ const ToolsImage = image.ToolsImage
 
 // Device is a software RDMA device on a network device of the guest: {"rxe0", "eth0"},
 // {"siw0", "dummy0"}. The letters of the name are the driver. The n-th device gets the
-// addresses 10.77.n.1/24 and fd77:n::1/64.
+// addresses 10.77.n.1/24 and fd77:n::1/64, whose last number is Cmd.Number.
 type Device = job.Device
 
 // Share is a directory of the host that the guest has at the same path.
@@ -147,6 +147,10 @@ type Cmd struct {
 	// Cable gives the guest two more network devices, PCI functions that are connected to each
 	// other and to nothing else: eth1 and eth2, or eth2 and eth3 beside an uplink.
 	Cable bool
+	// Ports give the guest a network device each, a PCI function at a port of a Switch: the next ethN after those above.
+	Ports []*Port
+	// Number tells guests apart that a Switch joins: it is the last number of the addresses of Devices. 0 stands for 1.
+	Number int
 	// MemoryMB is 1024 and CPUs is 1 when 0. QEMU's emulation of more than one CPU
 	// panics the guest now and then; Run tries once more then.
 	MemoryMB, CPUs int
@@ -216,7 +220,7 @@ func (c *Cmd) complete() error {
 	for _, fill := range []struct {
 		value     *int
 		byDefault int
-	}{{&c.MemoryMB, 1024}, {&c.CPUs, 1}} {
+	}{{&c.MemoryMB, 1024}, {&c.CPUs, 1}, {&c.Number, 1}} {
 		if *fill.value == 0 {
 			*fill.value = fill.byDefault
 		}

@@ -66,7 +66,7 @@ func (b *boot) addDevice(n int, d job.Device) error {
 	if err != nil {
 		return err
 	}
-	if err := address(link, n); err != nil {
+	if err := address(link, n, b.spec.Number); err != nil {
 		return err
 	}
 	if err := netlink.LinkSetUp(link); err != nil {
@@ -107,11 +107,11 @@ func (b *boot) netdev(name string) (netlink.Link, error) {
 	return link, nil
 }
 
-// address gives the n-th device 10.77.n.1/24 and fd77:n::1/64.
-func address(link netlink.Link, n int) error {
+// address gives the n-th device 10.77.n.1/24 and fd77:n::1/64, or another last number.
+func address(link netlink.Link, n, last int) error {
 	for _, a := range []*netlink.Addr{
-		{IPNet: &net.IPNet{IP: net.IPv4(10, 77, byte(n), 1), Mask: net.CIDRMask(24, 32)}},
-		{IPNet: &net.IPNet{IP: net.ParseIP(fmt.Sprintf("fd77:%x::1", n)), Mask: net.CIDRMask(64, 128)}, Flags: unix.IFA_F_NODAD},
+		{IPNet: &net.IPNet{IP: net.IPv4(10, 77, byte(n), byte(last)), Mask: net.CIDRMask(24, 32)}},
+		{IPNet: &net.IPNet{IP: net.ParseIP(fmt.Sprintf("fd77:%x::%x", n, last)), Mask: net.CIDRMask(64, 128)}, Flags: unix.IFA_F_NODAD},
 	} {
 		if err := netlink.AddrAdd(link, a); err != nil {
 			return fmt.Errorf("add address %s: %w", a, err)

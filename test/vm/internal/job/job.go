@@ -40,6 +40,8 @@ type Spec struct {
 	Links map[string]string `json:"links,omitempty"`
 	// Devices are the RDMA devices to make, in this order.
 	Devices []Device `json:"devices,omitempty"`
+	// Number is the last number of the addresses of Devices.
+	Number int `json:"number"`
 	// Uplink is the address, with its prefix length, of a second network device eth1.
 	Uplink string `json:"uplink,omitempty"`
 }

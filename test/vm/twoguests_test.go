@@ -1,0 +1,94 @@
+package vm_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/vm"
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/vmtest"
+)
+
+// Two guests at a switch: rdma_cm and RDMA between them, counted as such; the carrier goes and comes back at one of
+// them; a cut in the middle takes no carrier away.
+func TestSwitchGuests(t *testing.T) {
+	t.Parallel() // its machines have one CPU each
+	v := vmtest.Open(t)
+	sw, err := vm.NewSwitch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sw.Close() })
+	server := startGuest(t, v, sw, 1, `exec rping -s -a 10.77.1.1 -v -P`)
+	client := startGuest(t, v, sw, 2, `
+carrier() { until [ "$(cat /sys/class/net/eth1/carrier)" = $1 ]; do sleep 0.1; done; echo "carrier $1"; }
+until rping -c -a 10.77.1.1 -I 10.77.1.2 -C 3 -v >/tmp/said 2>&1; do sleep 0.2; done; echo "pinged $(grep -c 'ping data' /tmp/said)"
+carrier 0; carrier 1
+while ping -q -c 1 -W 2 10.77.1.1 >/dev/null; do :; done; echo "cut, carrier $(cat /sys/class/net/eth1/carrier)"
+until ping -q -c 1 -W 2 10.77.1.1 >/dev/null; do :; done; echo back`)
+	client.says(t, "pinged 3")
+	for _, p := range []*vm.Port{server.port, client.port} {
+		if p.Sent(vm.RoCE).Frames < 3 {
+			t.Errorf("the switch counts %v of RoCE from %s", p.Sent(vm.RoCE), p.MAC())
+		}
+	}
+	for _, up := range []bool{false, true} {
+		if err := client.port.Carrier(up); err != nil {
+			t.Fatal(err)
+		}
+		client.says(t, map[bool]string{false: "carrier 0", true: "carrier 1"}[up])
+	}
+	sw.Cut(true)
+	client.says(t, "cut, carrier 1")
+	sw.Cut(false)
+	client.says(t, "back")
+	if server.port.Lost().Frames+client.port.Lost().Frames == 0 {
+		t.Error("the switch lost no frame while it was cut")
+	}
+}
+
+// guest is one that runs a script, with a soft-RoCE device at its port.
+type guest struct {
+	port  *vm.Port
+	lines *bufio.Scanner
+}
+
+// startGuest starts a guest, which ends with the test.
+func startGuest(t *testing.T, v *vm.VM, sw *vm.Switch, number int, script string) guest {
+	t.Helper()
+	port, err := sw.Port()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	out, in := io.Pipe()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		code, err := v.Run(ctx, vm.Cmd{
+			Argv: []string{"sh", "-c", script}, Ports: []*vm.Port{port}, Number: number,
+			Devices: []vm.Device{{Name: "rxe0", Netdev: "eth1"}}, Stdout: in, Stderr: in,
+		})
+		in.CloseWithError(fmt.Errorf("guest %d has ended with status %d, %w", number, code, err))
+	}()
+	t.Cleanup(func() { cancel(); out.Close(); <-ended })
+	return guest{port, bufio.NewScanner(out)}
+}
+
+// says waits for a line.
+func (g guest) says(t *testing.T, want string) {
+	t.Helper()
+	late := time.AfterFunc(2*time.Minute, func() { panic(fmt.Sprintf("%s: a guest does not say %q", t.Name(), want)) })
+	defer late.Stop()
+	for g.lines.Scan() {
+		if strings.TrimSpace(g.lines.Text()) == want {
+			return
+		}
+		t.Logf("guest %s: %s", g.port.MAC(), g.lines.Text())
+	}
+	t.Fatalf("before it said %q: %v", want, g.lines.Err())
+}
