@@ -41,7 +41,7 @@ type daemon struct {
 
 // StartControlPlane starts an API server, which keeps its data below dir. The
 // programs die with the caller. Of the options count CacheDir, SourceDir, Kubernetes,
-// Profile, FeatureGates, RuntimeConfig, NodeAt and Progress.
+// Profile, FeatureGates, RuntimeConfig, NodesAt and Progress.
 func StartControlPlane(ctx context.Context, dir string, o Options) (*ControlPlane, error) {
 	store, _, err := newStore(&o)
 	if err != nil {
@@ -49,7 +49,7 @@ func StartControlPlane(ctx context.Context, dir string, o Options) (*ControlPlan
 	}
 	programs := artifacts.Dirs{}
 	for _, c := range artifacts.Components(o.Kubernetes) {
-		if c.Name != Etcd && c.Name != "kubernetes" && (c.Name != "helm" || o.NodeAt == "") {
+		if c.Name != Etcd && c.Name != "kubernetes" && (c.Name != "helm" || o.NodesAt == nil) {
 			continue
 		}
 		if programs[c.Name], err = store.EnsureOne(ctx, c); err != nil {
@@ -61,15 +61,15 @@ func StartControlPlane(ctx context.Context, dir string, o Options) (*ControlPlan
 		return nil, err
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", ports[2])
-	if err := pki.Write(pki.Config{Dir: filepath.Join(dir, "pki"), Node: NodeName, NodeIP: NodeIP, ServiceIP: ServiceIP, Server: "https://" + address}); err != nil {
+	if err := pki.Write(pki.Config{Dir: filepath.Join(dir, "pki"), Nodes: nodes(max(1, len(o.NodesAt))), ServiceIP: ServiceIP, Server: "https://" + address}); err != nil {
 		return nil, err
 	}
 	o.StateDir = dir
 	l := layout{Options: o, Programs: programs}
 	cp := &ControlPlane{dir: dir, layout: l, kubectl: l.program("kubernetes", "kubectl"), address: address}
 	serving := []string{"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[2])}
-	if o.NodeAt != "" {
-		flag, err := cp.reachNode(o.NodeAt)
+	if o.NodesAt != nil {
+		flag, err := cp.reachNodes(o.NodesAt)
 		if err != nil {
 			return nil, err
 		}

@@ -50,6 +50,11 @@ func BuildMultus(ctx context.Context, o Options) (dir string, err error) {
 	return buildOne(ctx, o, artifacts.Multus)
 }
 
+// BuildCoreDNS builds CoreDNS, as BuildDocker does.
+func BuildCoreDNS(ctx context.Context, o Options) (dir string, err error) {
+	return buildOne(ctx, o, artifacts.CoreDNS)
+}
+
 func buildOne(ctx context.Context, o Options, c artifacts.Component) (dir string, err error) {
 	store, _, err := newStore(&o)
 	if err != nil {

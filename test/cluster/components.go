@@ -37,7 +37,6 @@ func (l layout) own() []string {
 
 const (
 	serviceCIDR = "10.96.0.0/24"
-	podCIDR     = "10.244.0.0/24"
 	etcdURL     = "http://127.0.0.1:2379"
 	etcdPeerURL = "http://127.0.0.1:2380"
 
@@ -167,8 +166,8 @@ func (l layout) scheduler() []string {
 func (l layout) kubelet() []string {
 	return []string{
 		l.program("kubernetes", Kubelet), "--config=" + l.state("config", "kubelet.yaml"),
-		"--kubeconfig=" + l.pki("kubelet.kubeconfig"), "--root-dir=" + l.KubeletDir, "--cert-dir=" + filepath.Join(l.KubeletDir, "pki"),
-		"--hostname-override=" + NodeName, "--node-ip=" + NodeIP,
+		"--kubeconfig=" + l.pki("kubelet-"+l.node().Name+".kubeconfig"), "--root-dir=" + l.KubeletDir, "--cert-dir=" + filepath.Join(l.KubeletDir, "pki"),
+		"--hostname-override=" + l.node().Name, "--node-ip=" + l.node().IP,
 		fmt.Sprintf("--v=%d", l.Verbosity),
 	}
 }

@@ -66,7 +66,8 @@ address: {{.KubeletAddress}}
 authentication: {x509: {clientCAFile: "{{.PKI}}/ca.crt"}, anonymous: {enabled: false}, webhook: {enabled: true}}
 authorization: {mode: Webhook}
 cgroupDriver: cgroupfs
-clusterDNS: []
+clusterDNS: [{{.DNS}}]
+clusterDomain: cluster.local
 containerRuntimeEndpoint: unix://{{.Socket}}
 evictionHard: {memory.available: 100Mi, nodefs.available: 1%, nodefs.inodesFree: 1%, imagefs.available: 1%}
 failCgroupV1: false
@@ -82,8 +83,8 @@ oomScoreAdj: 0
 readOnlyPort: 0
 resolvConf: ""
 syncFrequency: 10s
-tlsCertFile: "{{.PKI}}/kubelet-serving.crt"
-tlsPrivateKeyFile: "{{.PKI}}/kubelet-serving.key"
+tlsCertFile: "{{.PKI}}/kubelet-serving-{{.Node}}.crt"
+tlsPrivateKeyFile: "{{.PKI}}/kubelet-serving-{{.Node}}.key"
 volumePluginDir: {{.KubeletDir}}/volumeplugins
 `,
 }
@@ -97,7 +98,9 @@ func (l layout) writeConfigs() error {
 		"Runc":           l.program("runc", "runc"),
 		"CNI":            l.Programs["cni"],
 		"CNIConfig":      l.state("config", "cni"),
-		"PodCIDR":        podCIDR,
+		"PodCIDR":        PodCIDR(l.Node),
+		"Node":           l.node().Name,
+		"DNS":            l.DNS,
 		"KubeletAddress": l.kubeletAddress(),
 		"Joins":          l.Join != "",
 		"KubeletDir":     l.KubeletDir,

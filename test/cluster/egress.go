@@ -11,11 +11,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/pki"
 )
 
-// egress has the API server reach nodes by a proxy: the only node's address is nowhere
-// on this machine.
+// egress has the API server reach nodes by a proxy: the nodes' addresses are nowhere on this machine.
 const egress = `apiVersion: apiserver.k8s.io/v1beta1
 kind: EgressSelectorConfiguration
 egressSelections:
@@ -25,8 +27,9 @@ egressSelections:
     transport: {uds: {udsName: %q}}
 `
 
-// reachNode starts the proxy, and returns the API server's flag for it.
-func (cp *ControlPlane) reachNode(address string) (flag string, err error) {
+// reachNodes starts the proxy, and returns the API server's flag for it. The addresses lead to the nodes' kubelets,
+// from node 1 on.
+func (cp *ControlPlane) reachNodes(addresses []string) (flag string, err error) {
 	socket, config := filepath.Join(cp.dir, "egress.sock"), filepath.Join(cp.dir, "egress.yaml")
 	if err := os.WriteFile(config, fmt.Appendf(nil, egress, socket), 0o600); err != nil {
 		return "", fmt.Errorf("write the API server's configuration: %w", err)
@@ -41,7 +44,7 @@ func (cp *ControlPlane) reachNode(address string) (flag string, err error) {
 				return // Stop closed it
 			}
 			go func() {
-				if err := connect(conn, address); err != nil {
+				if err := connect(conn, addresses); err != nil {
 					fmt.Fprintf(conn, "HTTP/1.1 502 Bad Gateway\r\n\r\n%v", err)
 				}
 				conn.Close()
@@ -51,13 +54,23 @@ func (cp *ControlPlane) reachNode(address string) (flag string, err error) {
 	return "--egress-selector-config-file=" + config, nil
 }
 
-// connect serves one CONNECT request, whose host does not count.
-func connect(conn net.Conn, address string) error {
+// connect serves one CONNECT request to a node.
+func connect(conn net.Conn, addresses []string) error {
 	from := bufio.NewReader(conn)
-	if _, err := http.ReadRequest(from); err != nil {
+	request, err := http.ReadRequest(from)
+	if err != nil {
 		return err
 	}
-	to, err := net.Dial("tcp", address)
+	host, _, err := net.SplitHostPort(request.Host)
+	if err != nil {
+		return err
+	}
+	known := nodes(len(addresses))
+	i := slices.IndexFunc(known, func(n pki.Node) bool { return n.IP == host })
+	if i < 0 {
+		return fmt.Errorf("connect to %s: the nodes are %v", request.Host, known)
+	}
+	to, err := net.Dial("tcp", addresses[i])
 	if err != nil {
 		return err
 	}

@@ -13,13 +13,18 @@ import (
 	"testing"
 )
 
-// TestEgress: the API server reaches the kubelet by a proxy, whatever address the node says it
-// has.
+// TestEgress: the API server reaches each kubelet by a proxy, and nobody else.
 func TestEgress(t *testing.T) {
-	kubelet := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "logs of "+r.URL.Path) }))
-	defer kubelet.Close()
+	var kubelets []string
+	for n := range 2 {
+		kubelet := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(w, "logs of %s on node %d", r.URL.Path, n+1)
+		}))
+		defer kubelet.Close()
+		kubelets = append(kubelets, kubelet.Listener.Addr().String())
+	}
 	cp := &ControlPlane{dir: t.TempDir()}
-	flag, err := cp.reachNode(kubelet.Listener.Addr().String())
+	flag, err := cp.reachNodes(kubelets)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,25 +34,11 @@ func TestEgress(t *testing.T) {
 	if err != nil || !strings.Contains(string(config), socket) {
 		t.Errorf("the configuration is %s, %v", config, err)
 	}
-	conn, err := net.Dial("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	from := bufio.NewReader(conn)
-	for _, request := range []string{"CONNECT 10.99.0.1:10250 HTTP/1.1\r\nHost: 10.99.0.1:10250\r\n\r\n", "GET /pod HTTP/1.1\r\nHost: node1\r\n\r\n"} {
-		if _, err := io.WriteString(conn, request); err != nil {
-			t.Fatal(err)
-		}
-		r, err := http.ReadResponse(from, &http.Request{Method: strings.Fields(request)[0]})
-		if err != nil || r.StatusCode != http.StatusOK {
-			t.Fatalf("%s: %v, %v", request, r, err)
-		}
-		if strings.HasPrefix(request, "CONNECT") {
-			continue // its answer has no body
-		}
-		if body, err := io.ReadAll(r.Body); err != nil || string(body) != "logs of /pod" {
-			t.Errorf("the kubelet says %q, %v", body, err)
+	for host, want := range map[string]string{
+		"10.99.0.1": "logs of /pod on node 1", "10.99.0.2": "logs of /pod on node 2", "10.99.0.3": "", "127.0.0.1": "",
+	} {
+		if got := throughProxy(t, socket, host); got != want {
+			t.Errorf("the kubelet at %s says %q, want %q", host, got, want)
 		}
 	}
 	if err := cp.Stop(); err != nil {
@@ -56,4 +47,33 @@ func TestEgress(t *testing.T) {
 	if _, err := net.Dial("unix", socket); err == nil {
 		t.Error("the proxy of a control plane that ended serves")
 	}
+}
+
+// throughProxy is what a kubelet answers, or nothing if the proxy does not connect.
+func throughProxy(t *testing.T, socket, host string) string {
+	t.Helper()
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	from := bufio.NewReader(conn)
+	ask := func(method, request string) *http.Response {
+		if _, err := io.WriteString(conn, request); err != nil {
+			t.Fatal(err)
+		}
+		r, err := http.ReadResponse(from, &http.Request{Method: method})
+		if err != nil {
+			t.Fatalf("%s: %v", request, err)
+		}
+		return r
+	}
+	if ask("CONNECT", fmt.Sprintf("CONNECT %s:10250 HTTP/1.1\r\nHost: %[1]s:10250\r\n\r\n", host)).StatusCode != http.StatusOK {
+		return ""
+	}
+	body, err := io.ReadAll(ask("GET", "GET /pod HTTP/1.1\r\nHost: node\r\n\r\n").Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
 }

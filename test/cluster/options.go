@@ -9,15 +9,20 @@ import (
 	"runtime"
 	"sort"
 	"strings"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/pki"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/sandbox"
 )
 
 // The cluster's fixed names and addresses. They exist only inside its network
 // namespace.
 const (
-	// NodeName is the node's and the host's name.
+	// NodeName is the name of the only node, or the first one, and of its host.
 	NodeName = "node1"
-	// NodeIP is the node's address.
+	// NodeIP is the address of that node.
 	NodeIP = "10.99.0.1"
+	// NodeLink is the bridge that has a node's address.
+	NodeLink = sandbox.NodeLink
 	// ServiceIP is the address of the kubernetes service.
 	ServiceIP = "10.96.0.1"
 	// ContainerdSocket is the default path, inside.
@@ -29,6 +34,26 @@ const (
 	// DefaultKubeletDir is the root directory of most kubelets.
 	DefaultKubeletDir = "/var/lib/kubelet"
 )
+
+// Node is the name and the address of the n-th node, from 1 on.
+func Node(n int) (name, address string) {
+	return fmt.Sprintf("node%d", n), fmt.Sprintf("10.99.0.%d", n)
+}
+
+// PodCIDR is the network of the pods of the n-th node, from 1 on.
+func PodCIDR(n int) string { return fmt.Sprintf("10.244.%d.0/24", n-1) }
+
+// nodes are the first n nodes.
+func nodes(n int) (all []pki.Node) {
+	for i := range n {
+		name, address := Node(i + 1)
+		all = append(all, pki.Node{Name: name, IP: address})
+	}
+	return all
+}
+
+// node is the node of this machine.
+func (o Options) node() pki.Node { return nodes(o.Node)[o.Node-1] }
 
 // Options say what cluster is wanted. The zero value is a good default.
 type Options struct {
@@ -43,9 +68,13 @@ type Options struct {
 	// Join is the directory of a ControlPlane on another machine, for whose node this is
 	// containerd and the kubelet alone. The machine reaches it at ServiceIP, port 443.
 	Join string `json:"join,omitempty"`
-	// NodeAt is where a ControlPlane reaches the kubelet of its node, whatever address
-	// the node has: host and port.
-	NodeAt string `json:"nodeAt,omitempty"`
+	// Node is the number of the node that joins; 0 stands for 1. Node n is called nodeN.
+	Node int `json:"node,omitempty"`
+	// NodesAt are where a ControlPlane reaches the kubelets of its nodes, from node 1 on, whatever addresses
+	// these have: host and port.
+	NodesAt []string `json:"nodesAt,omitempty"`
+	// DNS is the address of the DNS server of pods; without it they have none.
+	DNS string `json:"dns,omitempty"`
 	// KubeletDir is the kubelet's root directory, below /var; empty for DefaultKubeletDir.
 	KubeletDir string `json:"kubeletDir,omitempty"`
 	// Kubernetes is the minor version to run: 1.34, the oldest that the driver works
@@ -115,6 +144,9 @@ func (o Options) complete() (Options, error) {
 	fill(&o.StateDir, DefaultStateDir)
 	fill(&o.SourceDir, nil)
 	fill(&o.HostRoot, nil)
+	if o.Node == 0 {
+		o.Node = 1
+	}
 	if o.Verbosity == 0 {
 		o.Verbosity = 2
 	}

@@ -80,7 +80,7 @@ func (c *Cluster) checkNode(ctx context.Context) error {
 	}
 	i := slices.IndexFunc(states, func(s State) bool { return s.Name == Kubelet })
 	const ready = `jsonpath={range .status.conditions[?(@.type=="Ready")]}{.status} {.lastHeartbeatTime} {.message}{end}`
-	out, err := c.Output(ctx, "kubectl", "get", "node", NodeName, "-o", ready)
+	out, err := c.Output(ctx, "kubectl", "get", "node", c.node().Name, "-o", ready)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (c *Cluster) checkNode(ctx context.Context) error {
 		return fmt.Errorf("the kubelet has not reported since its start")
 	}
 	if status != "True" {
-		return fmt.Errorf("node %s is not ready: %s", NodeName, message)
+		return fmt.Errorf("node %s is not ready: %s", c.node().Name, message)
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func (l layout) create(ctx context.Context, log *progress.Log) (*Cluster, error)
 	if err := c.bringUp(ctx); err != nil {
 		return nil, errors.Join(err, l.takeDown(true))
 	}
-	log.Step("up: node %s is ready", NodeName)
+	log.Step("up: node %s is ready", l.node().Name)
 	return c, nil
 }
 
@@ -128,7 +128,7 @@ func (l layout) prepare() error {
 // writePKI makes certificates, or takes over those of the control plane.
 func (l layout) writePKI() error {
 	config := pki.Config{
-		Dir: l.state("pki"), Node: NodeName, NodeIP: NodeIP, ServiceIP: ServiceIP,
+		Dir: l.state("pki"), Nodes: []pki.Node{l.node()}, ServiceIP: ServiceIP,
 		Server: "https://" + ServiceIP + ":443",
 	}
 	if l.Join != "" {
@@ -153,7 +153,7 @@ func (l layout) sandbox(hierarchies []sandbox.Hierarchy) sandbox.Config {
 	}
 	return sandbox.Config{
 		StateDir: l.StateDir, HostRoot: l.HostRoot, KubeletDir: l.KubeletDir, WholeMachine: l.WholeMachine, Keep: keep,
-		Hostname: NodeName, NodeAddr: NodeIP + "/24", ServiceAddr: service,
+		Hostname: l.node().Name, NodeAddr: l.node().IP + "/24", ServiceAddr: service,
 		Cgroups: hierarchies,
 	}
 }

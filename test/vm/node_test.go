@@ -18,61 +18,104 @@ import (
 func onNode(t *testing.T, pkg string, c vm.Cmd, values ...string) {
 	t.Helper()
 	v := vmtest.Open(t)
+	n := newNodes(t, v, 1, values)
+	c.Uplink, c.Dir, c.Links = n.uplink(0), n.dir, n.links()
+	c.MemoryMB, c.CPUs, c.Timeout = 4096, 2, time.Hour
+	c.Shares = append(c.Shares, n.shares(v)...)
+	c.Env = append(c.Env, "TOOLS_ARCHIVE="+v.Tools(), "DRIVER_ARCHIVE="+n.archive, guestCache, "CONTROL_PLANE="+n.Dir())
+	vmtest.Run(t, v, pkg, c)
+}
+
+// nodes is a control plane on this host for nodes that are guests, with the driver's chart installed, and what the
+// guests need.
+type nodes struct {
+	*cluster.ControlPlane
+	kubelets []string // where the control plane reaches them, from node 1 on
+	archive  string   // the driver's image
+	checkout deploy.Checkout
+	dir      string // the guests' working directory
+	bin      string // the host's cache of programs
+}
+
+// The guests have a cache of their own, for the locks and the state, with the host's programs in it.
+const (
+	cacheInGuest = "/root/cache"
+	guestCache   = "DRA_RDMA_CACHE=" + cacheInGuest
+)
+
+// newNodes starts a control plane for so many nodes. Values are the chart's, as helm's --set takes them.
+func newNodes(t *testing.T, v *vm.VM, count int, values []string) *nodes {
+	t.Helper()
 	bin, _ := clusterPrograms(t)
 	checkout, err := deploy.FindCheckout()
 	if err != nil {
 		t.Fatal(err)
 	}
-	archive := driverImage(t, checkout)
-	cp, kubelet := controlPlane(t)
-	args := []string{"--wait=false"} // for its pods, which come with the node
+	n := &nodes{checkout: checkout, archive: driverImage(t, checkout), dir: checkout.Path("test", "vm"), bin: bin}
+	for range count {
+		n.kubelets = append(n.kubelets, freeAddress(t))
+	}
+	n.ControlPlane, err = cluster.StartControlPlane(t.Context(), t.TempDir(), cluster.Options{NodesAt: n.kubelets, Progress: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := n.Manage(); err != nil {
+		t.Fatal(err)
+	}
+	n.install(t, values)
+	return n
+}
+
+// install installs the chart.
+func (n *nodes) install(t *testing.T, values []string) {
+	t.Helper()
+	args := []string{"--wait=false"} // for its pods, which come with the nodes
 	for _, value := range values {
 		args = append(args, "--set", value)
 	}
-	if err := checkout.Install(t.Context(), cp, "", args...); err != nil {
+	if err := n.checkout.Install(t.Context(), n, "", args...); err != nil {
 		t.Fatal(err)
 	}
 	// Emulated, a probe takes five seconds: two programs that begin. What probes do is proven on the embedded cluster.
 	const rarely = `{"name": "driver", "readinessProbe": {"periodSeconds": 120}, "livenessProbe": {"periodSeconds": 120}}`
-	if out, err := cp.Output(t.Context(), "kubectl", "--namespace", deploy.Namespace, "patch", "daemonset", deploy.Release,
+	if out, err := n.Output(t.Context(), "kubectl", "--namespace", deploy.Namespace, "patch", "daemonset", deploy.Release,
 		`--patch={"spec": {"template": {"spec": {"containers": [`+rarely+`]}}}}`,
 	); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	// The guest has a cache of its own, for the locks and the state, with the host's
-	// programs in it.
-	const cache = "/root/cache"
-	c.Dir, c.MemoryMB, c.CPUs, c.Timeout = checkout.Path("test", "vm"), 4096, 2, time.Hour
-	c.Uplink = &vm.Uplink{Address: "10.96.0.15/24", Server: cluster.ServiceIP + ":443", Host: cp.Address(), Listen: kubelet, Port: 10250}
-	c.Links = map[string]string{filepath.Join(cache, "bin"): bin}
-	for _, dir := range []string{string(checkout), bin, cp.Dir(), filepath.Dir(v.Tools()), filepath.Dir(archive)} {
-		c.Shares = append(c.Shares, vm.Share{Path: dir, ReadOnly: true})
-	}
-	c.Env = append(c.Env, "TOOLS_ARCHIVE="+v.Tools(), "DRIVER_ARCHIVE="+archive, "DRA_RDMA_CACHE="+cache, "CONTROL_PLANE="+cp.Dir())
-	vmtest.Run(t, v, pkg, c)
 }
 
-// controlPlane starts a control plane on this host. It also returns the address where the control plane reaches the
-// kubelet of its node.
-func controlPlane(t *testing.T) (cp *cluster.ControlPlane, kubelet string) {
+// uplink connects the i-th guest, from 0 on, with the control plane.
+func (n *nodes) uplink(i int) *vm.Uplink {
+	return &vm.Uplink{
+		Address: "10.96.0.15/24", Server: cluster.ServiceIP + ":443", Host: n.Address(), Forwards: map[string]int{n.kubelets[i]: 10250},
+	}
+}
+
+func (n *nodes) links() map[string]string {
+	return map[string]string{filepath.Join(cacheInGuest, "bin"): n.bin}
+}
+
+// shares are the directories that a guest needs.
+func (n *nodes) shares(v *vm.VM) (shares []vm.Share) {
+	for _, dir := range []string{string(n.checkout), n.bin, n.Dir(), filepath.Dir(v.Tools()), filepath.Dir(n.archive)} {
+		shares = append(shares, vm.Share{Path: dir, ReadOnly: true})
+	}
+	return shares
+}
+
+// freeAddress is an address of this host on which QEMU can listen.
+func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	kubelet = l.Addr().String()
-	l.Close() // QEMU takes the port
-	cp, err = cluster.StartControlPlane(t.Context(), t.TempDir(), cluster.Options{NodesAt: []string{kubelet}, Progress: t.Output()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cp.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := cp.Manage(); err != nil {
-		t.Fatal(err)
-	}
-	return cp, kubelet
+	defer l.Close() // QEMU takes the port
+	return l.Addr().String()
 }

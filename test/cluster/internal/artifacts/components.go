@@ -90,6 +90,9 @@ var Docker = Component{
 // of those others. A test makes it the cluster's.
 var Multus = Component{Name: "multus", Module: "gopkg.in/k8snetworkplumbingwg/multus-cni.v4"}
 
+// CoreDNS serves the names of Services, with few of its plugins. Clusters of several nodes run it.
+var CoreDNS = Component{Name: "coredns", Module: "github.com/coredns/coredns", Targets: []string{"."}}
+
 func kubernetesWrapper(minor string) string {
 	if minor == "" {
 		return shared

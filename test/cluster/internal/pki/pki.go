@@ -24,12 +24,16 @@ const validity = 365 * 24 * time.Hour
 type Config struct {
 	// Dir receives the files; it is created.
 	Dir string
-	// Node is the node's name, NodeIP and ServiceIP its addresses.
-	Node              string
-	NodeIP, ServiceIP string
+	// Nodes have certificates of their own: kubelet-NAME and kubelet-serving-NAME.
+	Nodes []Node
+	// ServiceIP is the API server's address within the cluster.
+	ServiceIP string
 	// Server is the API server's URL in the kubeconfig files.
 	Server string
 }
+
+// Node is a node's name and address.
+type Node struct{ Name, IP string }
 
 // leaf is one certificate to be signed.
 type leaf struct {
@@ -40,18 +44,25 @@ type leaf struct {
 }
 
 func (c Config) leaves() []leaf {
-	return []leaf{
-		{name: "apiserver", cn: "kube-apiserver", ips: []string{"127.0.0.1", c.NodeIP, c.ServiceIP}, dns: []string{
+	serving := []string{"127.0.0.1", c.ServiceIP}
+	var nodes []leaf
+	for _, n := range c.Nodes {
+		serving = append(serving, n.IP)
+		user := "system:node:" + n.Name
+		nodes = append(nodes,
+			leaf{name: "kubelet-serving-" + n.Name, cn: user, org: "system:nodes", ips: []string{"127.0.0.1", n.IP}, dns: []string{n.Name}},
+			leaf{name: "kubelet-" + n.Name, cn: user, org: "system:nodes", kubeconfig: true})
+	}
+	return append(nodes, []leaf{
+		{name: "apiserver", cn: "kube-apiserver", ips: serving, dns: []string{
 			"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
 		}},
-		{name: "kubelet-serving", cn: "system:node:" + c.Node, org: "system:nodes", ips: []string{"127.0.0.1", c.NodeIP}, dns: []string{c.Node}},
 		{name: "kubelet-client", cn: "apiserver-kubelet-client", org: "system:masters"},
 		{name: "front-proxy", cn: "front-proxy-client"},
 		{name: "admin", cn: "admin", org: "system:masters", kubeconfig: true},
-		{name: "kubelet", cn: "system:node:" + c.Node, org: "system:nodes", kubeconfig: true},
 		{name: "controller-manager", cn: "system:kube-controller-manager", kubeconfig: true},
 		{name: "scheduler", cn: "system:kube-scheduler", kubeconfig: true},
-	}
+	}...)
 }
 
 // Write makes <name>.crt, <name>.key and <name>.kubeconfig for every party, ca.crt,

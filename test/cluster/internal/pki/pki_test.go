@@ -11,7 +11,7 @@ import (
 
 func TestWrite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pki")
-	c := Config{Dir: dir, Node: "n", NodeIP: "10.99.0.1", ServiceIP: "10.96.0.1", Server: "https://10.96.0.1:443"}
+	c := Config{Dir: dir, Nodes: []Node{{"n", "10.99.0.1"}, {"m", "10.99.0.2"}}, ServiceIP: "10.96.0.1", Server: "https://10.96.0.1:443"}
 	if err := Write(c); err != nil {
 		t.Fatal(err)
 	}
@@ -24,8 +24,10 @@ func TestWrite(t *testing.T) {
 	}{
 		{"apiserver", "kube-apiserver", "", x509.ExtKeyUsageServerAuth, "10.96.0.1"},
 		{"apiserver", "kube-apiserver", "", x509.ExtKeyUsageServerAuth, "kubernetes.default.svc"},
-		{"kubelet-serving", "system:node:n", "system:nodes", x509.ExtKeyUsageServerAuth, "10.99.0.1"},
-		{"kubelet", "system:node:n", "system:nodes", x509.ExtKeyUsageClientAuth, ""},
+		{"kubelet-serving-n", "system:node:n", "system:nodes", x509.ExtKeyUsageServerAuth, "10.99.0.1"},
+		{"kubelet-n", "system:node:n", "system:nodes", x509.ExtKeyUsageClientAuth, ""},
+		{"kubelet-serving-m", "system:node:m", "system:nodes", x509.ExtKeyUsageServerAuth, "10.99.0.2"},
+		{"kubelet-m", "system:node:m", "system:nodes", x509.ExtKeyUsageClientAuth, ""},
 		{"admin", "admin", "system:masters", x509.ExtKeyUsageClientAuth, ""},
 	} {
 		cert := read(t, dir, tt.name)
@@ -38,7 +40,7 @@ func TestWrite(t *testing.T) {
 		}
 	}
 	keys, err := filepath.Glob(filepath.Join(dir, "*.key"))
-	if err != nil || len(keys) != 9 {
+	if err != nil || len(keys) != 11 {
 		t.Errorf("keys: %v %v", keys, err)
 	}
 	for _, key := range keys {
@@ -62,19 +64,19 @@ func read(t *testing.T, dir, name string) *x509.Certificate {
 	return cert
 }
 
-// TestCopy: a node elsewhere has the same authority and keys, and its own way to the server.
+// TestCopy: a node elsewhere has the same authority and keys, its own way to the server, and no key of another node.
 func TestCopy(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
-	there := Config{Dir: from, Node: "node1", NodeIP: "10.0.0.1", ServiceIP: "10.96.0.1", Server: "https://127.0.0.1:1234"}
+	there := Config{Dir: from, Nodes: []Node{{"node1", "10.0.0.1"}, {"node2", "10.0.0.2"}}, ServiceIP: "10.96.0.1", Server: "https://127.0.0.1:1234"}
 	if err := Write(there); err != nil {
 		t.Fatal(err)
 	}
 	here := there
-	here.Dir, here.Server = to, "https://10.96.0.1:443"
+	here.Dir, here.Nodes, here.Server = to, there.Nodes[1:], "https://10.96.0.1:443"
 	if err := Copy(from, here); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"ca.crt", "kubelet.crt", "kubelet.key", "kubelet-serving.key", "sa.pub"} {
+	for _, name := range []string{"ca.crt", "kubelet-node2.crt", "kubelet-node2.key", "kubelet-serving-node2.key", "sa.pub"} {
 		want, err := os.ReadFile(filepath.Join(from, name))
 		if err != nil {
 			t.Fatal(err)
@@ -83,7 +85,10 @@ func TestCopy(t *testing.T) {
 			t.Errorf("%s is another one: %v", name, err)
 		}
 	}
-	config, err := os.ReadFile(filepath.Join(to, "kubelet.kubeconfig"))
+	if others, err := filepath.Glob(filepath.Join(to, "*node1*")); err != nil || len(others) > 0 {
+		t.Errorf("there is %v of another node, %v", others, err)
+	}
+	config, err := os.ReadFile(filepath.Join(to, "kubelet-node2.kubeconfig"))
 	if err != nil || !strings.Contains(string(config), here.Server) || strings.Contains(string(config), from) {
 		t.Errorf("the kubeconfig says %s, %v", config, err)
 	}

@@ -6,9 +6,9 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// nodeLink carries the node's address. A bridge without ports needs no driver that
+// NodeLink carries the node's address. A bridge without ports needs no driver that
 // a small kernel may lack, and the kubelet refuses a loopback address.
-const nodeLink = "node0"
+const NodeLink = "node0"
 
 // setupNetwork brings up lo with the API server's service address on it, so that
 // the in-cluster configuration works without kube-proxy, and the node's link.
@@ -26,10 +26,10 @@ func setupNetwork(c Config) error {
 		return fmt.Errorf("bring link %q up: %w", "lo", err)
 	}
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name = nodeLink
+	attrs.Name = NodeLink
 	bridge := &netlink.Bridge{LinkAttrs: attrs}
 	if err := netlink.LinkAdd(bridge); err != nil {
-		return fmt.Errorf("create bridge %q: %w", nodeLink, err)
+		return fmt.Errorf("create bridge %q: %w", NodeLink, err)
 	}
 	return addAndUp(bridge, c.NodeAddr)
 }
