@@ -18,11 +18,7 @@ import (
 func TestSwitchGuests(t *testing.T) {
 	t.Parallel() // its machines have one CPU each
 	v := vmtest.Open(t)
-	sw, err := vm.NewSwitch()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { sw.Close() })
+	sw := newSwitch(t)
 	server := startGuest(t, v, sw, 1, `exec rping -s -a 10.77.1.1 -v -P`)
 	client := startGuest(t, v, sw, 2, `
 carrier() { until [ "$(cat /sys/class/net/eth1/carrier)" = $1 ]; do sleep 0.1; done; echo "carrier $1"; }

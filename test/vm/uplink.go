@@ -3,8 +3,10 @@ package vm
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
+	"slices"
 )
 
 // Uplink is a second network device of the guest, eth1. The guest and one program of the host use it to connect to each
@@ -15,9 +17,8 @@ type Uplink struct {
 	// Server is what the guest connects to, an address of the same network with a port;
 	// Host is the address where that arrives.
 	Server, Host string
-	// Listen is an address of the host from which connections go to Port of the guest.
-	Listen string
-	Port   int
+	// Forwards are addresses of the host, from each of which connections go to a port of the guest.
+	Forwards map[string]int
 }
 
 // relayEnv has the address to which a relay connects.
@@ -63,8 +64,12 @@ func (u *Uplink) args() []string {
 	if err != nil {
 		return nil // Cmd.complete has refused it
 	}
+	netdev := fmt.Sprintf("user,id=uplink,restrict=on,net=%s,guestfwd=tcp:%s-cmd:%s", network, u.Server, self)
+	for _, from := range slices.Sorted(maps.Keys(u.Forwards)) {
+		netdev += fmt.Sprintf(",hostfwd=tcp:%s-%s:%d", from, address, u.Forwards[from])
+	}
 	return []string{
-		"-netdev", fmt.Sprintf("user,id=uplink,restrict=on,net=%s,hostfwd=tcp:%s-%s:%d,guestfwd=tcp:%s-cmd:%s", network, u.Listen, address, u.Port, u.Server, self),
+		"-netdev", netdev,
 		"-device", "virtio-net-pci,netdev=uplink,romfile=,mac=52:54:00:12:34:57",
 	}
 }

@@ -1,0 +1,282 @@
+package vm_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
+	"github.com/rdma-dev/dra-driver-rdma/test/vm"
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside/member"
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/vmtest"
+)
+
+// bed is a cluster of guests, joined by switches: one for nodes and pods, and two rails with a soft-RoCE device of each
+// node. The control plane and the tests are on this host.
+type bed struct {
+	*nodes
+	config     *rest.Config
+	client     kubernetes.Interface
+	management *vm.Switch
+	rails      [2]*vm.Switch
+	members    []*memberNode
+}
+
+// memberNode is a node of the bed.
+type memberNode struct {
+	name, agent string
+	management  *vm.Port
+	rails       [2]*vm.Port
+	said        output
+	ended       chan error
+}
+
+// The guests' devices: eth0 and the uplink eth1 lead nowhere else.
+const managementDevice = "eth2"
+
+var railDevices = []vm.Device{{Name: "rxm0", Netdev: "eth3"}, {Name: "rxm1", Netdev: "eth4"}}
+
+// blockLabel has the number of a node's block of addresses.
+const blockLabel = "node-restriction.kubernetes.io/rdma-block"
+
+// railValues are values of the chart: pods get interfaces on both rails, with addresses that are unique in the cluster.
+func railValues(t *testing.T) []string {
+	values := []string{
+		"config.publishInterval=0s", "nri.enabled=true", "network.attachInterfaces=true",
+		"config.health.downAfter=0s", "config.health.upAfter=0s",
+	}
+	for rail, device := range railDevices {
+		rule, ipam := fmt.Sprintf("config.rules[%d].", rail), fmt.Sprintf("config.ipam.rail-%d.", rail)
+		values = append(values,
+			fmt.Sprintf("%sname=rail-%d", rule, rail), fmt.Sprintf("%srail=%d", rule, rail), fmt.Sprintf("%sipam=rail-%d", rule, rail),
+			fmt.Sprintf(`%sselectors[0].cel.expression=device.attributes["rdma.dev"].ibdev == %q`, rule, device.Name),
+			fmt.Sprintf("%ssubnet=10.79.%d.0/24", ipam, rail), ipam+"perNode=26", ipam+"label="+strings.ReplaceAll(blockLabel, ".", `\.`))
+	}
+	return values
+}
+
+// newBed starts a cluster of two guests with the driver's chart, and waits until the driver of each node has published
+// its devices.
+func newBed(t *testing.T, values ...string) *bed {
+	t.Helper()
+	began := time.Now()
+	v := vmtest.Open(t)
+	coredns, err := cluster.BuildCoreDNS(t.Context(), cluster.Options{Progress: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bed{nodes: newNodes(t, v, 2, values)}
+	if b.config, err = drivertest.ConfigOf(b.Kubeconfig()); err != nil {
+		t.Fatal(err)
+	}
+	if b.client, err = kubernetes.NewForConfig(b.config); err != nil {
+		t.Fatal(err)
+	}
+	for _, sw := range []**vm.Switch{&b.management, &b.rails[0], &b.rails[1]} {
+		*sw = newSwitch(t)
+	}
+	program := compileMember(t)
+	for i := range b.kubelets {
+		b.register(t, i)
+		b.startMember(t, v, i, program, filepath.Join(coredns, "coredns"))
+	}
+	t.Logf("the control plane is there after %s", time.Since(began).Round(time.Second))
+	b.awaitNodes(t)
+	t.Logf("both drivers have published after %s", time.Since(began).Round(time.Second))
+	return b
+}
+
+func newSwitch(t *testing.T) *vm.Switch {
+	t.Helper()
+	sw, err := vm.NewSwitch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := sw.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return sw
+}
+
+// compileMember builds the program of the guests.
+func compileMember(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "member")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", program, "./cmd/member")
+	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("compile the program of the nodes: %v\n%s", err, out)
+	}
+	return program
+}
+
+// register makes the node before its kubelet does: its driver finds the number of its block when it starts.
+func (b *bed) register(t *testing.T, i int) {
+	t.Helper()
+	name, _ := cluster.Node(i + 1)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{blockLabel: fmt.Sprint(i)}}}
+	if _, err := b.client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startMember starts the guest of node i+1. It ends with the test.
+func (b *bed) startMember(t *testing.T, v *vm.VM, i int, program, coredns string) {
+	t.Helper()
+	m := &memberNode{agent: freeAddress(t), ended: make(chan error, 1)}
+	m.name, _ = cluster.Node(i + 1)
+	for p, sw := range map[**vm.Port]*vm.Switch{&m.management: b.management, &m.rails[0]: b.rails[0], &m.rails[1]: b.rails[1]} {
+		port, err := sw.Port()
+		if err != nil {
+			t.Fatal(err)
+		}
+		*p = port
+	}
+	config, err := json.Marshal(member.Config{
+		Number: i + 1, Nodes: len(b.kubelets), ControlPlane: b.Dir(), Images: []string{b.archive, v.Tools()}, CoreDNS: coredns,
+		Management: managementDevice,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	uplink := b.uplink(i)
+	uplink.Forwards[m.agent] = member.Port
+	c := vm.Cmd{
+		Argv: []string{program, string(config)}, Dir: b.dir, Links: b.links(), Env: []string{guestCache}, Uplink: uplink,
+		Shares: append(b.shares(v), vm.Share{Path: filepath.Dir(program), ReadOnly: true}),
+		Ports:  []*vm.Port{m.management, m.rails[0], m.rails[1]}, Devices: railDevices, Number: i + 1,
+		MemoryMB: 3072, Timeout: 2 * time.Hour, Stdout: &m.said, Stderr: &m.said,
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	go func() {
+		code, err := v.Run(ctx, c)
+		m.ended <- fmt.Errorf("the guest has ended: status %d, %w", code, err)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-m.ended
+		if t.Failed() {
+			t.Logf("%s said:\n%s", m.name, m.said.String())
+		}
+	})
+	b.members = append(b.members, m)
+}
+
+// awaitNodes waits until each driver has published the devices of its node.
+func (b *bed) awaitNodes(t *testing.T) {
+	t.Helper()
+	for _, m := range b.members {
+		eventually(t, "the driver of "+m.name+" publishes", 12*time.Minute, func() error {
+			select {
+			case err := <-m.ended:
+				m.ended <- err
+				t.Fatalf("%s: %v", m.name, err)
+			default:
+			}
+			if !strings.Contains(m.said.String(), "the node has joined") {
+				return errors.New("the node has not joined")
+			}
+			devices, err := b.devices(t.Context(), m.name)
+			if err == nil && len(devices) < len(railDevices) {
+				err = fmt.Errorf("it has published %d devices", len(devices))
+			}
+			return err
+		})
+	}
+}
+
+// ask has the member's program do something.
+func (m *memberNode) ask(t *testing.T, path string, body any, answer any) {
+	t.Helper()
+	data, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+m.agent+path, bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatalf("ask %s: %v", m.name, err)
+	}
+	defer response.Body.Close()
+	var said bytes.Buffer
+	if _, err := said.ReadFrom(response.Body); err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("ask %s for %s: %s: %v: %s", m.name, path, response.Status, err, &said)
+	}
+	if answer == nil {
+		return
+	}
+	if err := json.Unmarshal(said.Bytes(), answer); err != nil {
+		t.Fatalf("%s answers %s: %v", m.name, &said, err)
+	}
+}
+
+// run runs a command on the node, which must succeed.
+func (m *memberNode) run(t *testing.T, argv ...string) string {
+	t.Helper()
+	var r member.Result
+	m.ask(t, "/run", argv, &r)
+	if r.Code != 0 {
+		t.Fatalf("%s on %s: status %d\n%s", strings.Join(argv, " "), m.name, r.Code, r.Out)
+	}
+	return r.Out
+}
+
+// restart restarts the kubelet or containerd of the node.
+func (m *memberNode) restart(t *testing.T, component string) {
+	t.Helper()
+	m.ask(t, "/restart/"+component, nil, nil)
+}
+
+// output is what a guest prints, for several goroutines.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// eventually waits for a condition.
+func eventually(t *testing.T, what string, limit time.Duration, try func() error) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); ; time.Sleep(200 * time.Millisecond) {
+		err := try()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %s: %v", what, limit, err)
+		}
+	}
+}

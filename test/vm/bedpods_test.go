@@ -1,0 +1,164 @@
+package vm_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/remotecommand"
+)
+
+// devices are what the driver of a node has published.
+func (b *bed) devices(ctx context.Context, node string) (devices []resourceapi.Device, err error) {
+	list, err := b.client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{
+		FieldSelector: "spec.driver=rdma.dev,spec.nodeName=" + node,
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range list.Items {
+		devices = append(devices, s.Spec.Devices...)
+	}
+	return devices, nil
+}
+
+// apply applies a manifest of the checkout.
+func (b *bed) apply(t *testing.T, path string) {
+	t.Helper()
+	if out, err := b.Output(t.Context(), "kubectl", "apply", "--filename", path); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+func (b *bed) pod(t *testing.T, name string) *corev1.Pod {
+	t.Helper()
+	p, err := b.client.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// ready waits until the containers of a pod run, and returns the pod's node.
+func (b *bed) ready(t *testing.T, name string) *memberNode {
+	t.Helper()
+	eventually(t, "pod "+name+" is ready", 5*time.Minute, func() error {
+		p := b.pod(t, name)
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+				return nil
+			}
+		}
+		events, err := b.events(t.Context(), "involvedObject.name="+name)
+		return fmt.Errorf("%s on %q: %v, %w", p.Status.Phase, p.Spec.NodeName, events, err)
+	})
+	node := b.pod(t, name).Spec.NodeName
+	return b.members[slices.IndexFunc(b.members, func(m *memberNode) bool { return m.name == node })]
+}
+
+// events are reason, object and message of the events that a field selector selects.
+func (b *bed) events(ctx context.Context, selector string) (out []string, err error) {
+	list, err := b.client.CoreV1().Events("").List(ctx, metav1.ListOptions{FieldSelector: selector})
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range list.Items {
+		out = append(out, fmt.Sprintf("%s %s/%s: %s", e.Reason, e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Message))
+	}
+	return out, nil
+}
+
+// exec runs a script in the container of a pod that has one, and returns both outputs.
+func (b *bed) exec(ctx context.Context, pod, script string) (string, error) {
+	request := b.client.CoreV1().RESTClient().Post().Namespace("default").Resource("pods").Name(pod).SubResource("exec").
+		VersionedParams(&corev1.PodExecOptions{Command: []string{"sh", "-c", script}, Stdout: true, Stderr: true}, scheme.ParameterCodec)
+	e, err := remotecommand.NewWebSocketExecutor(b.config, "GET", request.URL().String())
+	if err != nil {
+		return "", err
+	}
+	var out bytes.Buffer
+	if err := e.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &out, Stderr: &out}); err != nil {
+		return out.String(), fmt.Errorf("run %q in pod %s: %w: %s", script, pod, err, &out)
+	}
+	return out.String(), nil
+}
+
+// must is exec for a script that must succeed.
+func (b *bed) must(t *testing.T, pod, script string) string {
+	t.Helper()
+	out, err := b.exec(t.Context(), pod, script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// addresses are those of the pod's interfaces rdma0 and rdma1, by the claim's status.
+func (b *bed) addresses(t *testing.T, pod string) (addresses [2]netip.Prefix) {
+	t.Helper()
+	name := b.pod(t, pod).Status.ResourceClaimStatuses[0].ResourceClaimName
+	eventually(t, "status of claim "+*name, 2*time.Minute, func() error {
+		c, err := b.client.ResourceV1().ResourceClaims("default").Get(t.Context(), *name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		found := 0
+		for _, d := range c.Status.Devices {
+			if d.NetworkData == nil || len(d.NetworkData.IPs) != 1 {
+				return fmt.Errorf("device %s has %v", d.Device, d.NetworkData)
+			}
+			rail := slices.Index([]string{"rdma0", "rdma1"}, d.NetworkData.InterfaceName)
+			addresses[rail] = netip.MustParsePrefix(d.NetworkData.IPs[0])
+			found++
+		}
+		if found != len(addresses) {
+			return fmt.Errorf("it tells of %d devices", found)
+		}
+		return nil
+	})
+	return addresses
+}
+
+// packets is how many packets the node's soft-RoCE device of a rail has sent.
+func (m *memberNode) packets(t *testing.T, rail int) int {
+	t.Helper()
+	said := m.run(t, "cat", "/sys/class/infiniband/"+railDevices[rail].Name+"/ports/1/hw_counters/sent_pkts")
+	n, err := strconv.Atoi(strings.TrimSpace(said))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// converse runs a server in one pod until a client in another pod has succeeded.
+func (b *bed) converse(t *testing.T, server, serve, client, ask string) (served, asked string) {
+	t.Helper()
+	type said struct {
+		out string
+		err error
+	}
+	ended := make(chan said, 1)
+	go func() {
+		out, err := b.exec(t.Context(), server, "timeout 200 "+serve+" 2>&1")
+		ended <- said{out, err}
+	}()
+	eventually(t, fmt.Sprintf("%s in pod %s", ask, client), 3*time.Minute, func() (err error) {
+		asked, err = b.exec(t.Context(), client, "timeout 60 "+ask+" 2>&1")
+		return err
+	})
+	s := <-ended
+	if s.err != nil {
+		t.Fatalf("%v: %s", s.err, s.out)
+	}
+	return s.out, asked
+}

@@ -1,0 +1,205 @@
+package vm_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
+)
+
+// long says whether the tests may take long.
+func long(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv("TEST_LONG") == "" {
+		t.Log("without TEST_LONG nothing goes wrong here")
+		return false
+	}
+	return true
+}
+
+// tainted wants the device of a rail to have a taint, or not to have one.
+func (p pair) tainted(t *testing.T, n *memberNode, rail int, want bool) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%s of %s has a taint: %t", railDevices[rail].Name, n.name, want), 2*time.Minute, func() error {
+		devices, err := p.devices(t.Context(), n.name)
+		if err != nil {
+			return err
+		}
+		for _, d := range devices {
+			if *d.Attributes["ibdev"].StringValue != railDevices[rail].Name {
+				continue
+			}
+			if down := slices.ContainsFunc(d.Taints, func(t resourceapi.DeviceTaint) bool { return t.Key == "rdma.dev/port-down" }); down != want {
+				return fmt.Errorf("it has %v", d.Taints)
+			}
+			return nil
+		}
+		return errors.New("it is not published")
+	})
+}
+
+// health is what the kubelet says of the devices of a pod.
+func (p pair) health(t *testing.T, pod string) (out string) {
+	t.Helper()
+	for _, c := range p.pod(t, pod).Status.ContainerStatuses {
+		for _, a := range c.AllocatedResourcesStatus {
+			for _, r := range a.Resources {
+				out += string(r.Health)
+				if r.Message != nil {
+					out += ": " + *r.Message
+				}
+				out += "\n"
+			}
+		}
+	}
+	return out
+}
+
+// ours are the driver's events but for those of the claims' networks.
+func (p pair) ours(t *testing.T) []string {
+	t.Helper()
+	events, err := p.events(t.Context(), "source=rdma.dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return events
+}
+
+// carrier: the link of one HCA of one node fails at its port. Taint, the pod's status and events say which HCA of which
+// pod, and nothing is said of the other node. Then all is well again, and the pods talk.
+func (p pair) carrier(t *testing.T) {
+	const rail = 0
+	n, pod, device := p.nodes[0], p.pods[0], railDevices[rail].Name
+	if err := n.rails[rail].Carrier(false); err != nil {
+		t.Fatal(err)
+	}
+	p.tainted(t, n, rail, true)
+	eventually(t, "the status of pod "+pod+" names "+device, 2*time.Minute, func() error {
+		if got := p.health(t, pod); !strings.Contains(got, "Unhealthy: "+device) {
+			return fmt.Errorf("it says %q", got)
+		}
+		return nil
+	})
+	eventually(t, "an event of pod "+pod+" names "+device, 2*time.Minute, func() error {
+		events := p.ours(t)
+		if !slices.ContainsFunc(events, func(e string) bool {
+			return strings.HasPrefix(e, "RDMAPortDown Pod/"+pod+":") && strings.Contains(e, device)
+		}) {
+			return fmt.Errorf("there are %q", events)
+		}
+		return nil
+	})
+	t.Logf("pod status: %s", p.health(t, pod))
+	for _, e := range p.ours(t) {
+		t.Log("event: ", e)
+		if strings.HasPrefix(e, "RDMAPortDown") && (strings.Contains(e, "/"+p.pods[1]+":") || strings.Contains(e, "/"+p.nodes[1].name+":")) {
+			t.Errorf("a false event: %s", e)
+		}
+	}
+	if err := n.rails[rail].Carrier(true); err != nil {
+		t.Fatal(err)
+	}
+	p.tainted(t, n, rail, false)
+	p.talk(t, rail)
+}
+
+// talk has the pods talk by rdma_cm.
+func (p pair) talk(t *testing.T, rail int) {
+	t.Helper()
+	to, from := p.addresses(t, p.pods[0])[rail].Addr(), p.addresses(t, p.pods[1])[rail].Addr()
+	p.converse(t, p.pods[0], fmt.Sprintf("rping -s -C 3 -v -a %s", to), p.pods[1], fmt.Sprintf("rping -c -C 3 -v -a %s -I %s", to, from))
+}
+
+// stream is a conversation that goes on until it fails, or is told to end.
+type stream struct {
+	rail  int
+	ended chan error
+}
+
+// begin has the pods talk until the test ends.
+func (p pair) begin(t *testing.T, rail int) stream {
+	t.Helper()
+	to, from := p.addresses(t, p.pods[0])[rail].Addr(), p.addresses(t, p.pods[1])[rail].Addr()
+	// Begun by exec, a program would end with the kubelet's stream.
+	p.must(t, p.pods[0], fmt.Sprintf("rm -f /tmp/server; (setsid rping -s -a %s >/dev/null 2>/tmp/server; echo $? >>/tmp/server) >/dev/null 2>&1 &", to))
+	eventually(t, "a long rping begins", 2*time.Minute, func() error {
+		before := p.nodes[1].packets(t, rail)
+		_, err := p.exec(t.Context(), p.pods[1], fmt.Sprintf(
+			"pgrep rping >/dev/null || (rm -f /tmp/client; (setsid rping -c -a %s -I %s >/dev/null 2>/tmp/client; echo $? >>/tmp/client) >/dev/null 2>&1 &); sleep 2; pgrep rping",
+			to, from))
+		if now := p.nodes[1].packets(t, rail); err == nil && now < before+10 {
+			err = fmt.Errorf("it sent %d packets", now-before)
+		}
+		return err
+	})
+	t.Cleanup(func() {
+		for _, pod := range p.pods {
+			_, _ = p.exec(context.WithoutCancel(t.Context()), pod, "pkill rping")
+		}
+	})
+	return stream{rail: rail}
+}
+
+// flows wants the stream to make progress.
+func (p pair) flows(t *testing.T, s stream) {
+	t.Helper()
+	before := p.nodes[1].packets(t, s.rail)
+	eventually(t, "the conversation goes on", time.Minute, func() error {
+		if now := p.nodes[1].packets(t, s.rail); now < before+20 {
+			return fmt.Errorf("%d packets more", now-before)
+		}
+		return nil
+	})
+	p.must(t, p.pods[1], "pgrep rping")
+}
+
+// cut: the network between the nodes fails, and no port does. The programs of the job say so, and the driver says
+// nothing.
+func (p pair) cut(t *testing.T) {
+	const rail = 1
+	p.begin(t, rail)
+	before := p.ours(t)
+	p.rails[rail].Cut(true)
+	eventually(t, "the job fails by itself", 5*time.Minute, func() error {
+		_, err := p.exec(t.Context(), p.pods[1], "! pgrep rping")
+		return err
+	})
+	t.Logf("the job says %q", p.must(t, p.pods[1], "cat /tmp/client"))
+	p.rails[rail].Cut(false)
+	if now := p.ours(t); len(now) != len(before) {
+		t.Errorf("the driver says %q, and said before %q", now, before)
+	}
+	p.tainted(t, p.nodes[0], rail, false)
+	p.tainted(t, p.nodes[1], rail, false)
+}
+
+// goesOn: while pods talk the driver is updated and its process killed, and kubelet and containerd restart.
+func (p pair) goesOn(t *testing.T) {
+	s := p.begin(t, 0)
+	for name, change := range map[string]func(){
+		"a rolling update of the driver": func() {
+			for _, args := range [][]string{{"rollout", "restart"}, {"rollout", "status", "--timeout=8m"}} {
+				if out, err := p.Output(t.Context(), "kubectl", append(args, "--namespace", deploy.Namespace, "daemonset/"+deploy.Release)...); err != nil {
+					t.Fatalf("%v\n%s", err, out)
+				}
+			}
+		},
+		"a kill of the driver":    func() { p.nodes[0].run(t, "pkill", "-9", "-x", "dra-driver") },
+		"a restart of kubelet":    func() { p.nodes[0].restart(t, cluster.Kubelet) },
+		"a restart of containerd": func() { p.nodes[1].restart(t, cluster.Containerd) },
+	} {
+		began := time.Now()
+		change()
+		p.flows(t, s)
+		t.Logf("after %s, which took %s, the job goes on", name, time.Since(began).Round(time.Second))
+	}
+}

@@ -1,0 +1,105 @@
+package vm_test
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/vm"
+)
+
+// Two nodes with a real RDMA kernel each, from the chart's installation to RDMA between pods: the two pods of
+// examples/rails.yaml land on two nodes, with an HCA and an interface on each of two rails. On each rail they talk by
+// rdma_cm and by verbs. The counters of the switches and of the HCAs say that it was RoCE, and on its own rail.
+func TestTwoNodes(t *testing.T) {
+	b := newBed(t, railValues(t)...)
+	b.apply(t, b.checkout.Example("rails"))
+	p := pair{b, [2]string{"rails-a", "rails-b"}, [2]*memberNode{}}
+	for i, pod := range p.pods {
+		p.nodes[i] = b.ready(t, pod)
+	}
+	if p.nodes[0] == p.nodes[1] {
+		t.Fatalf("both pods are on %s", p.nodes[0].name)
+	}
+	a, c := b.addresses(t, p.pods[0]), b.addresses(t, p.pods[1])
+	for rail := range b.rails {
+		if a[rail].Masked() != c[rail].Masked() || a[rail] == c[rail] {
+			t.Errorf("the pods have %s and %s on rail %d", a[rail], c[rail], rail)
+		}
+		to, from := a[rail].Addr().String(), c[rail].Addr().String()
+		p.counted(t, rail, func() {
+			b.converse(t, p.pods[0], "rping -s -C 3 -v -a "+to, p.pods[1], fmt.Sprintf("rping -c -C 3 -v -a %s -I %s", to, from))
+		})
+		p.counted(t, rail, func() {
+			write := writeCommand(rail)
+			b.converse(t, p.pods[0], write, p.pods[1], write+" "+to)
+		})
+	}
+	t.Run("names", p.names)
+	if long(t) {
+		t.Run("carrier", p.carrier)
+		t.Run("cut", p.cut)
+		t.Run("goes on", p.goesOn)
+	}
+}
+
+// writeCommand has perftest use the HCA and the GID of an interface, as the container's variables say.
+func writeCommand(rail int) string {
+	return fmt.Sprintf(`sh -c 'hca=$(env | sed -n "s/^RDMA_INTERFACE_\(.*\)=rdma%d\$/\1/p"); `+
+		`eval "exec ib_write_bw -d \$RDMA_DEVICE_$hca -x \$RDMA_GID_INDEX_$hca -F -n 5 -s 4096 $*"' sh`, rail)
+}
+
+// pair are two pods on two nodes, with a device of each rail.
+type pair struct {
+	*bed
+	pods  [2]string
+	nodes [2]*memberNode
+}
+
+// counted wants a conversation to be RoCE in both directions, on one rail and by the HCAs of that rail.
+func (p pair) counted(t *testing.T, rail int, converse func()) {
+	t.Helper()
+	type counts struct{ own, others, packets int }
+	read := func() (all [2]counts) {
+		for i, n := range p.nodes {
+			all[i] = counts{int(n.rails[rail].Sent(vm.RoCE).Frames), int(n.rails[1-rail].Sent(vm.RoCE).Frames), n.packets(t, rail)}
+		}
+		return all
+	}
+	before := read()
+	converse()
+	for i, now := range read() {
+		was := before[i]
+		own, others, packets := now.own-was.own, now.others-was.others, now.packets-was.packets
+		t.Logf("rail %d: %s sent %d frames of RoCE, and its HCA %d packets", rail, p.nodes[i].name, own, packets)
+		if own < 5 || packets < 5 || others != 0 {
+			t.Errorf("on rail %d %s sent %d frames of RoCE and its HCA %d packets, and %d frames on the other rail", rail, p.nodes[i].name,
+				own, packets, others)
+		}
+	}
+}
+
+// names: pods find each other by the name of a headless Service, and reach each other by TCP.
+func (p pair) names(t *testing.T) {
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "rails"},
+		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": "rails"}, PublishNotReadyAddresses: true},
+	}
+	if _, err := p.client.CoreV1().Services("default").Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := p.Output(t.Context(), "kubectl", "label", "pod", p.pods[0], "app=rails"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	before := p.nodes[1].management.Sent(vm.TCP).Frames
+	const name = "rails.default.svc.cluster.local"
+	served, _ := p.converse(t, p.pods[0], "nc -l -p 7000 -w 100", p.pods[1], "sh -c 'echo hello | nc -w 5 "+name+" 7000'")
+	if served != "hello\n" {
+		t.Errorf("the server has received %q", served)
+	}
+	if now := p.nodes[1].management.Sent(vm.TCP).Frames; now <= before {
+		t.Errorf("the switch counts %d frames of TCP, and %d before", now, before)
+	}
+}
