@@ -65,7 +65,7 @@ func railValues(t *testing.T) []string {
 		values = append(values,
 			fmt.Sprintf("%sname=rail-%d", rule, rail), fmt.Sprintf("%srail=%d", rule, rail), fmt.Sprintf("%sipam=rail-%d", rule, rail),
 			fmt.Sprintf(`%sselectors[0].cel.expression=device.attributes["rdma.dev"].ibdev == %q`, rule, device.Name),
-			fmt.Sprintf("%ssubnet=10.79.%d.0/24", ipam, rail), ipam+"perNode=26", ipam+"label="+strings.ReplaceAll(blockLabel, ".", `\.`))
+			fmt.Sprintf("%ssubnet=10.79.%d.0/24", ipam, rail), ipam+"perNode=26", ipam+"label="+blockLabel)
 	}
 	return values
 }
