@@ -255,6 +255,7 @@ type output struct {
 	text bytes.Buffer
 }
 
+// Write never fails.
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

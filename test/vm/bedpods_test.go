@@ -1,7 +1,6 @@
 package vm_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/netip"
@@ -80,17 +79,23 @@ func (b *bed) events(ctx context.Context, selector string) (out []string, err er
 
 // exec runs a script in the container of a pod that has one, and returns both outputs.
 func (b *bed) exec(ctx context.Context, pod, script string) (string, error) {
+	var out output
+	err := b.stream(ctx, pod, script, &out)
+	return out.String(), err
+}
+
+// stream is exec that writes both outputs as they come.
+func (b *bed) stream(ctx context.Context, pod, script string, out *output) error {
 	request := b.client.CoreV1().RESTClient().Post().Namespace("default").Resource("pods").Name(pod).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{Command: []string{"sh", "-c", script}, Stdout: true, Stderr: true}, scheme.ParameterCodec)
 	e, err := remotecommand.NewWebSocketExecutor(b.config, "GET", request.URL().String())
 	if err != nil {
-		return "", err
+		return err
 	}
-	var out bytes.Buffer
-	if err := e.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &out, Stderr: &out}); err != nil {
-		return out.String(), fmt.Errorf("run %q in pod %s: %w: %s", script, pod, err, &out)
+	if err := e.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: out, Stderr: out}); err != nil {
+		return fmt.Errorf("run %q in pod %s: %w: %s", script, pod, err, out)
 	}
-	return out.String(), nil
+	return nil
 }
 
 // must is exec for a script that must succeed.
@@ -143,22 +148,17 @@ func (m *memberNode) packets(t *testing.T, rail int) int {
 // converse runs a server in one pod until a client in another pod has succeeded.
 func (b *bed) converse(t *testing.T, server, serve, client, ask string) (served, asked string) {
 	t.Helper()
-	type said struct {
-		out string
-		err error
-	}
-	ended := make(chan said, 1)
-	go func() {
-		out, err := b.exec(t.Context(), server, "timeout 200 "+serve+" 2>&1")
-		ended <- said{out, err}
-	}()
-	eventually(t, fmt.Sprintf("%s in pod %s", ask, client), 3*time.Minute, func() (err error) {
-		asked, err = b.exec(t.Context(), client, "timeout 60 "+ask+" 2>&1")
+	var said output
+	ended := make(chan error, 1)
+	go func() { ended <- b.stream(t.Context(), server, serve, &said) }()
+	eventually(t, fmt.Sprintf("%s in pod %s", ask, client), 2*time.Minute, func() (err error) {
+		if asked, err = b.exec(t.Context(), client, ask); err != nil {
+			err = fmt.Errorf("%w; the server says %s", err, &said)
+		}
 		return err
 	})
-	s := <-ended
-	if s.err != nil {
-		t.Fatalf("%v: %s", s.err, s.out)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
 	}
-	return s.out, asked
+	return said.String(), asked
 }

@@ -109,24 +109,12 @@ func (p pair) carrier(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.tainted(t, n, rail, false)
-	p.talk(t, rail)
-}
-
-// talk has the pods talk by rdma_cm.
-func (p pair) talk(t *testing.T, rail int) {
-	t.Helper()
 	to, from := p.addresses(t, p.pods[0])[rail].Addr(), p.addresses(t, p.pods[1])[rail].Addr()
-	p.converse(t, p.pods[0], fmt.Sprintf("rping -s -C 3 -v -a %s", to), p.pods[1], fmt.Sprintf("rping -c -C 3 -v -a %s -I %s", to, from))
+	p.ping(t, to.String(), from.String())
 }
 
-// stream is a conversation that goes on until it fails, or is told to end.
-type stream struct {
-	rail  int
-	ended chan error
-}
-
-// begin has the pods talk until the test ends.
-func (p pair) begin(t *testing.T, rail int) stream {
+// begin has the pods talk on a rail until the test ends.
+func (p pair) begin(t *testing.T, rail int) {
 	t.Helper()
 	to, from := p.addresses(t, p.pods[0])[rail].Addr(), p.addresses(t, p.pods[1])[rail].Addr()
 	// Begun by exec, a program would end with the kubelet's stream.
@@ -146,15 +134,14 @@ func (p pair) begin(t *testing.T, rail int) stream {
 			_, _ = p.exec(context.WithoutCancel(t.Context()), pod, "pkill rping")
 		}
 	})
-	return stream{rail: rail}
 }
 
-// flows wants the stream to make progress.
-func (p pair) flows(t *testing.T, s stream) {
+// flows wants the conversation to go on.
+func (p pair) flows(t *testing.T, rail int) {
 	t.Helper()
-	before := p.nodes[1].packets(t, s.rail)
+	before := p.nodes[1].packets(t, rail)
 	eventually(t, "the conversation goes on", time.Minute, func() error {
-		if now := p.nodes[1].packets(t, s.rail); now < before+20 {
+		if now := p.nodes[1].packets(t, rail); now < before+20 {
 			return fmt.Errorf("%d packets more", now-before)
 		}
 		return nil
@@ -184,7 +171,8 @@ func (p pair) cut(t *testing.T) {
 
 // goesOn: while pods talk the driver is updated and its process killed, and kubelet and containerd restart.
 func (p pair) goesOn(t *testing.T) {
-	s := p.begin(t, 0)
+	const rail = 0
+	p.begin(t, rail)
 	for name, change := range map[string]func(){
 		"a rolling update of the driver": func() {
 			for _, args := range [][]string{{"rollout", "restart"}, {"rollout", "status", "--timeout=8m"}} {
@@ -199,7 +187,7 @@ func (p pair) goesOn(t *testing.T) {
 	} {
 		began := time.Now()
 		change()
-		p.flows(t, s)
+		p.flows(t, rail)
 		t.Logf("after %s, which took %s, the job goes on", name, time.Since(began).Round(time.Second))
 	}
 }

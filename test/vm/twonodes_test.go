@@ -30,11 +30,10 @@ func TestTwoNodes(t *testing.T) {
 		}
 		to, from := a[rail].Addr().String(), c[rail].Addr().String()
 		p.counted(t, rail, func() {
-			b.converse(t, p.pods[0], "rping -s -C 3 -v -a "+to, p.pods[1], fmt.Sprintf("rping -c -C 3 -v -a %s -I %s", to, from))
+			p.ping(t, to, from)
 		})
 		p.counted(t, rail, func() {
-			write := writeCommand(rail)
-			b.converse(t, p.pods[0], write, p.pods[1], write+" "+to)
+			b.converse(t, p.pods[0], fmt.Sprintf(write, rail, ""), p.pods[1], fmt.Sprintf(write, rail, to))
 		})
 	}
 	t.Run("names", p.names)
@@ -45,10 +44,14 @@ func TestTwoNodes(t *testing.T) {
 	}
 }
 
-// writeCommand has perftest use the HCA and the GID of an interface, as the container's variables say.
-func writeCommand(rail int) string {
-	return fmt.Sprintf(`sh -c 'hca=$(env | sed -n "s/^RDMA_INTERFACE_\(.*\)=rdma%d\$/\1/p"); `+
-		`eval "exec ib_write_bw -d \$RDMA_DEVICE_$hca -x \$RDMA_GID_INDEX_$hca -F -n 5 -s 4096 $*"' sh`, rail)
+// write has perftest use the HCA and the GID of an interface, as the container's variables say.
+const write = `hca=$(env | sed -n 's/^RDMA_INTERFACE_\(.*\)=rdma%d$/\1/p')
+eval "timeout 100 ib_write_bw -d \$RDMA_DEVICE_$hca -x \$RDMA_GID_INDEX_$hca -F -n 5 -s 4096 %s"`
+
+// ping has the pods talk by rdma_cm, to an address of the first one from an address of the other one.
+func (p pair) ping(t *testing.T, to, from string) {
+	t.Helper()
+	p.converse(t, p.pods[0], "timeout 100 rping -s -C 3 -v -a "+to, p.pods[1], fmt.Sprintf("timeout 50 rping -c -C 3 -v -a %s -I %s", to, from))
 }
 
 // pair are two pods on two nodes, with a device of each rail.
@@ -95,7 +98,7 @@ func (p pair) names(t *testing.T) {
 	}
 	before := p.nodes[1].management.Sent(vm.TCP).Frames
 	const name = "rails.default.svc.cluster.local"
-	served, _ := p.converse(t, p.pods[0], "nc -l -p 7000 -w 100", p.pods[1], "sh -c 'echo hello | nc -w 5 "+name+" 7000'")
+	served, _ := p.converse(t, p.pods[0], "timeout 100 nc -l -p 7000", p.pods[1], "echo hello | timeout 20 nc "+name+" 7000")
 	if served != "hello\n" {
 		t.Errorf("the server has received %q", served)
 	}
