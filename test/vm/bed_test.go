@@ -57,7 +57,7 @@ const blockLabel = "node-restriction.kubernetes.io/rdma-block"
 // railValues are values of the chart: pods get interfaces on both rails, with addresses that are unique in the cluster.
 func railValues(t *testing.T) []string {
 	values := []string{
-		"config.publishInterval=0s", "nri.enabled=true", "network.attachInterfaces=true",
+		"config.publishInterval=0s", "network.enabled=true",
 		"config.health.downAfter=0s", "config.health.upAfter=0s",
 	}
 	for rail, device := range railDevices {
