@@ -63,7 +63,8 @@ func railValues(t *testing.T) []string {
 	for rail, device := range railDevices {
 		rule, ipam := fmt.Sprintf("config.rules[%d].", rail), fmt.Sprintf("config.ipam.rail-%d.", rail)
 		values = append(values,
-			fmt.Sprintf("%sname=rail-%d", rule, rail), fmt.Sprintf("%srail=%d", rule, rail), fmt.Sprintf("%sipam=rail-%d", rule, rail),
+			fmt.Sprintf("%sname=rail-%d", rule, rail), fmt.Sprintf("%srail=%d", rule, rail),
+			fmt.Sprintf("%sipam=rail-%d", rule, rail),
 			fmt.Sprintf(`%sselectors[0].cel.expression=device.attributes["rdma.dev"].ibdev == %q`, rule, device.Name),
 			fmt.Sprintf("%ssubnet=10.79.%d.0/24", ipam, rail), ipam+"perNode=26", ipam+"label="+blockLabel)
 	}
@@ -119,7 +120,8 @@ func newSwitch(t *testing.T) *vm.Switch {
 func compileMember(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "member")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", program, "./cmd/member")
+	args := []string{"build", "-buildvcs=false", "-ldflags=-s -w", "-o", program, "./cmd/member"}
+	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("compile the program of the nodes: %v\n%s", err, out)
@@ -142,7 +144,9 @@ func (b *bed) startMember(t *testing.T, v *vm.VM, i int, program, coredns string
 	t.Helper()
 	m := &memberNode{agent: freeAddress(t), ended: make(chan error, 1)}
 	m.name, _ = cluster.Node(i + 1)
-	for p, sw := range map[**vm.Port]*vm.Switch{&m.management: b.management, &m.rails[0]: b.rails[0], &m.rails[1]: b.rails[1]} {
+	for p, sw := range map[**vm.Port]*vm.Switch{
+		&m.management: b.management, &m.rails[0]: b.rails[0], &m.rails[1]: b.rails[1],
+	} {
 		port, err := sw.Port()
 		if err != nil {
 			t.Fatal(err)
@@ -150,8 +154,8 @@ func (b *bed) startMember(t *testing.T, v *vm.VM, i int, program, coredns string
 		*p = port
 	}
 	config, err := json.Marshal(member.Config{
-		Number: i + 1, Nodes: len(b.kubelets), ControlPlane: b.Dir(), Images: []string{b.archive, v.Tools()}, CoreDNS: coredns,
-		Management: managementDevice,
+		Number: i + 1, Nodes: len(b.kubelets), ControlPlane: b.Dir(), Images: []string{b.archive, v.Tools()},
+		CoreDNS: coredns, Management: managementDevice,
 	})
 	if err != nil {
 		t.Fatal(err)

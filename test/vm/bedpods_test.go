@@ -87,7 +87,9 @@ func (b *bed) exec(ctx context.Context, pod, script string) (string, error) {
 // stream is exec that writes both outputs as they come.
 func (b *bed) stream(ctx context.Context, pod, script string, out *output) error {
 	request := b.client.CoreV1().RESTClient().Post().Namespace("default").Resource("pods").Name(pod).SubResource("exec").
-		VersionedParams(&corev1.PodExecOptions{Command: []string{"sh", "-c", script}, Stdout: true, Stderr: true}, scheme.ParameterCodec)
+		VersionedParams(&corev1.PodExecOptions{
+			Command: []string{"sh", "-c", script}, Stdout: true, Stderr: true,
+		}, scheme.ParameterCodec)
 	e, err := remotecommand.NewWebSocketExecutor(b.config, "GET", request.URL().String())
 	if err != nil {
 		return err

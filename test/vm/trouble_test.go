@@ -29,7 +29,8 @@ func long(t *testing.T) bool {
 // tainted wants the device of a rail to have a taint, or not to have one.
 func (p pair) tainted(t *testing.T, n *memberNode, rail int, want bool) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%s of %s has a taint: %t", railDevices[rail].Name, n.name, want), 2*time.Minute, func() error {
+	what := fmt.Sprintf("%s of %s has a taint: %t", railDevices[rail].Name, n.name, want)
+	eventually(t, what, 2*time.Minute, func() error {
 		devices, err := p.devices(t.Context(), n.name)
 		if err != nil {
 			return err
@@ -38,7 +39,8 @@ func (p pair) tainted(t *testing.T, n *memberNode, rail int, want bool) {
 			if *d.Attributes["ibdev"].StringValue != railDevices[rail].Name {
 				continue
 			}
-			if down := slices.ContainsFunc(d.Taints, func(t resourceapi.DeviceTaint) bool { return t.Key == "rdma.dev/port-down" }); down != want {
+			down := func(t resourceapi.DeviceTaint) bool { return t.Key == "rdma.dev/port-down" }
+			if slices.ContainsFunc(d.Taints, down) != want {
 				return fmt.Errorf("it has %v", d.Taints)
 			}
 			return nil
@@ -101,7 +103,8 @@ func (p pair) carrier(t *testing.T) {
 	t.Logf("pod status: %s", p.health(t, pod))
 	for _, e := range p.ours(t) {
 		t.Log("event: ", e)
-		if strings.HasPrefix(e, "RDMAPortDown") && (strings.Contains(e, "/"+p.pods[1]+":") || strings.Contains(e, "/"+p.nodes[1].name+":")) {
+		other := strings.Contains(e, "/"+p.pods[1]+":") || strings.Contains(e, "/"+p.nodes[1].name+":")
+		if other && strings.HasPrefix(e, "RDMAPortDown") {
 			t.Errorf("a false event: %s", e)
 		}
 	}
@@ -118,7 +121,9 @@ func (p pair) carrier(t *testing.T) {
 func (p pair) begin(t *testing.T, rail int) {
 	t.Helper()
 	to, from := p.addresses(t, p.pods[0])[rail].Addr(), p.addresses(t, p.pods[1])[rail].Addr()
-	const start = `pidof rping >/dev/null || { (renice -n 19 $$ >/dev/null; setsid rping %s; echo "status $?") >/tmp/said 2>&1 & }`
+	const start = `pidof rping >/dev/null && exit
+renice -n 19 $$ >/dev/null
+(setsid rping %s; echo "status $?") >/tmp/said 2>&1 &`
 	p.must(t, p.pods[0], fmt.Sprintf(start, fmt.Sprintf("-s -P -a %s", to)))
 	before := p.nodes[1].packets(t, rail)
 	eventually(t, "a long conversation begins", 2*time.Minute, func() error {
@@ -160,7 +165,8 @@ func (p pair) cut(t *testing.T) {
 	p.rails[rail].Cut(true)
 	var said string
 	eventually(t, "the job fails by itself", 5*time.Minute, func() (err error) {
-		if said, err = p.exec(t.Context(), p.pods[1], "cat /tmp/said"); err == nil && !strings.Contains(said, "status") {
+		said, err = p.exec(t.Context(), p.pods[1], "cat /tmp/said")
+		if err == nil && !strings.Contains(said, "status") {
 			err = errors.New("it goes on")
 		}
 		return err
@@ -187,7 +193,8 @@ func (p pair) goesOn(t *testing.T) {
 		{"a restart of containerd", func() { p.nodes[1].restart(t, cluster.Containerd) }},
 		{"a rolling update of the driver", func() {
 			for _, args := range [][]string{{"rollout", "restart"}, {"rollout", "status", "--timeout=8m"}} {
-				if out, err := p.Output(t.Context(), "kubectl", append(args, "--namespace", deploy.Namespace, "daemonset/"+deploy.Release)...); err != nil {
+				args = append(args, "--namespace", deploy.Namespace, "daemonset/"+deploy.Release)
+				if out, err := p.Output(t.Context(), "kubectl", args...); err != nil {
 					t.Fatalf("%v\n%s", err, out)
 				}
 			}

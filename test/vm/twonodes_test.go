@@ -52,7 +52,8 @@ eval "timeout 100 ib_write_bw -d \$RDMA_DEVICE_$hca -x \$RDMA_GID_INDEX_$hca -u 
 // ping has the pods talk by rdma_cm, to an address of the first one from an address of the other one.
 func (p pair) ping(t *testing.T, to, from string) {
 	t.Helper()
-	p.converse(t, p.pods[0], "timeout 100 rping -s -C 3 -v -a "+to, p.pods[1], fmt.Sprintf("timeout 50 rping -c -C 3 -v -a %s -I %s", to, from))
+	p.converse(t, p.pods[0], "timeout 100 rping -s -C 3 -v -a "+to,
+		p.pods[1], fmt.Sprintf("timeout 50 rping -c -C 3 -v -a %s -I %s", to, from))
 }
 
 // pair are two pods on two nodes, with a device of each rail.
@@ -68,7 +69,8 @@ func (p pair) counted(t *testing.T, rail int, converse func()) {
 	type counts struct{ own, others, packets int }
 	read := func() (all [2]counts) {
 		for i, n := range p.nodes {
-			all[i] = counts{int(n.rails[rail].Sent(vm.RoCE).Frames), int(n.rails[1-rail].Sent(vm.RoCE).Frames), n.packets(t, rail)}
+			own, others := n.rails[rail].Sent(vm.RoCE).Frames, n.rails[1-rail].Sent(vm.RoCE).Frames
+			all[i] = counts{int(own), int(others), n.packets(t, rail)}
 		}
 		return all
 	}
@@ -79,8 +81,8 @@ func (p pair) counted(t *testing.T, rail int, converse func()) {
 		own, others, packets := now.own-was.own, now.others-was.others, now.packets-was.packets
 		t.Logf("rail %d: %s sent %d frames of RoCE, and its HCA %d packets", rail, p.nodes[i].name, own, packets)
 		if own < 5 || packets < 5 || others != 0 {
-			t.Errorf("on rail %d %s sent %d frames of RoCE and its HCA %d packets, and %d frames on the other rail", rail, p.nodes[i].name,
-				own, packets, others)
+			t.Errorf("on rail %d %s sent %d frames of RoCE and its HCA %d packets, and %d frames on the other rail",
+				rail, p.nodes[i].name, own, packets, others)
 		}
 	}
 }
@@ -89,9 +91,10 @@ func (p pair) counted(t *testing.T, rail int, converse func()) {
 func (p pair) names(t *testing.T) {
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "rails"},
-		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": "rails"}, PublishNotReadyAddresses: true},
+		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": "rails"}},
 	}
-	if _, err := p.client.CoreV1().Services("default").Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
+	services := p.client.CoreV1().Services("default")
+	if _, err := services.Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := p.Output(t.Context(), "kubectl", "label", "pod", p.pods[0], "app=rails"); err != nil {
@@ -99,7 +102,8 @@ func (p pair) names(t *testing.T) {
 	}
 	before := p.nodes[1].management.Sent(vm.TCP).Frames
 	const name = "rails.default.svc.cluster.local"
-	_, received := p.converse(t, p.pods[0], "timeout 100 nc -l -p 7000 -e echo hello", p.pods[1], "timeout 20 nc "+name+" 7000 </dev/null")
+	_, received := p.converse(t, p.pods[0], "timeout 100 nc -l -p 7000 -e echo hello",
+		p.pods[1], "timeout 20 nc "+name+" 7000 </dev/null")
 	if received != "hello\n" {
 		t.Errorf("the client has received %q", received)
 	}
