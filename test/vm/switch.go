@@ -254,7 +254,7 @@ func (p *Port) close() error {
 	return p.listener.Close()
 }
 
-// kindOf says what an Ethernet frame carries. Frames with a VLAN tag count as what is behind it.
+// kindOf says what an Ethernet frame carries. A VLAN tag does not count.
 func kindOf(frame []byte) Kind {
 	const tcp, udp = 6, 17
 	at := 12

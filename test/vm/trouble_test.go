@@ -76,8 +76,8 @@ func (p pair) ours(t *testing.T) []string {
 	return events
 }
 
-// carrier: the link of one HCA of one node fails at its port. Taint, the pod's status and events say which HCA of which
-// pod, and nothing is said of the other node. Then all is well again, and the pods talk.
+// carrier: the link of one HCA of one node fails at its port. Taint, the pod's status and events name HCA and pod,
+// and nothing is said of the other node. Then all is well again, and the pods talk.
 func (p pair) carrier(t *testing.T) {
 	const rail = 0
 	n, pod, device := p.nodes[0], p.pods[0], railDevices[rail].Name

@@ -17,7 +17,7 @@ type Uplink struct {
 	// Server is what the guest connects to, an address of the same network with a port;
 	// Host is the address where that arrives.
 	Server, Host string
-	// Forwards are addresses of the host, from each of which connections go to a port of the guest.
+	// Forwards are ports of the guest by address of the host. A connection to the address arrives at the port.
 	Forwards map[string]int
 }
 

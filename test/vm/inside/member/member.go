@@ -32,7 +32,7 @@ type Config struct {
 	Images       []string
 	// CoreDNS is the path of the program. Node 1 runs it for all.
 	CoreDNS string
-	// Management is the network device by which nodes, pods and names reach each other.
+	// Management is the network device that connects nodes, pods and DNS.
 	Management string
 }
 
