@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/dynamic-resource-allocation/structured"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
@@ -42,8 +43,33 @@ func (w *inquiry) bound() {
 		}
 		w.conclude(VerdictFine, "it has its devices, and its containers have started")
 	default:
+		for _, want := range w.wanted {
+			w.checkContainers(want)
+		}
 		w.notStarted()
 	}
+}
+
+// checkContainers finds a claim of a PodGroup that only init containers name. The kubelet does not list these for the
+// driver, unless they go on beside the others.
+func (w *inquiry) checkContainers(want *wanted) {
+	pod := &w.Question.Pod
+	names := func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.Resources.Claims, func(r corev1.ResourceClaim) bool { return r.Name == want.in })
+	}
+	listed := slices.ContainsFunc(pod.Spec.Containers, names) ||
+		slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool {
+			return names(c) && c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+		})
+	if listed || len(podGroupsOf(want.claim)) == 0 || resourceclaim.IsReservedForPod(pod, want.claim, false) {
+		return
+	}
+	w.find(Finding{
+		Reason: "ClaimOfInitContainers", Claim: want.claim.Name,
+		Message: fmt.Sprintf("claim %s is reserved for a PodGroup, and only init containers name it: the driver cannot "+
+			"see that this pod uses it", want.claim.Name),
+		Remedy: "name the claim in one of the pod's other containers too",
+	})
 }
 
 // started reports whether a container of the pod ran, so that its sandbox has its devices.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+	schedulingapi "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/structured"
 )
@@ -45,7 +46,9 @@ type Claim struct {
 	Devices []string `json:"devices,omitempty"`
 	// IBDevs are the kernel's names of the devices, as the driver publishes them.
 	IBDevs []string `json:"ibdevs,omitempty"`
-	Pods   []string `json:"pods,omitempty"`
+	// Pods are those that it is reserved for. PodGroups may use it by all their pods, which are not in the claim.
+	Pods      []string `json:"pods,omitempty"`
+	PodGroups []string `json:"podGroups,omitempty"`
 	// Addresses are those of its network interfaces in a pod, as the driver reports them.
 	Addresses []string `json:"addresses,omitempty"`
 	// NotReady are the devices that the driver reports as not ready, with the reason.
@@ -67,7 +70,7 @@ func (c *Cluster) ListClaims(ctx context.Context) []Claim {
 		}
 		out = append(out, Claim{
 			Namespace: claim.Namespace, Name: claim.Name, State: stateOf(claim), Node: claimNode(claim),
-			Classes: classesOf(claim), Devices: allocatedTo(claim), IBDevs: v.ibdevsOf(claim), Pods: podsOf(claim),
+			Classes: classesOf(claim), Devices: allocatedTo(claim), IBDevs: v.ibdevsOf(claim), Pods: podsOf(claim), PodGroups: podGroupsOf(claim),
 			Addresses: addressesOf(claim), NotReady: notReady(claim), Created: claim.CreationTimestamp,
 		})
 	}
@@ -170,6 +173,16 @@ func podsOf(claim *resourceapi.ResourceClaim) []string {
 	var out []string
 	for _, r := range claim.Status.ReservedFor {
 		if r.Resource == "pods" {
+			out = append(out, r.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func podGroupsOf(claim *resourceapi.ResourceClaim) (out []string) {
+	for _, r := range claim.Status.ReservedFor {
+		if r.APIGroup == schedulingapi.GroupName && r.Resource == "podgroups" {
 			out = append(out, r.Name)
 		}
 	}

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -113,7 +114,7 @@ func ClaimTable(claims []Claim, namespaces bool, now time.Time) *metav1.Table {
 			age = duration.HumanDuration(now.Sub(c.Created.Time))
 		}
 		cells := []any{
-			c.Name, string(c.State), c.Node, few(c.IBDevs, 4), few(c.Pods, 3), age,
+			c.Name, string(c.State), c.Node, few(c.IBDevs, 4), few(c.users(), 3), age,
 			strings.Join(c.Classes, ","), few(c.Devices, 8), few(c.Addresses, 8), strings.Join(c.NotReady, "; "),
 		}
 		if namespaces {
@@ -122,6 +123,15 @@ func ClaimTable(claims []Claim, namespaces bool, now time.Time) *metav1.Table {
 		row(t, cells...)
 	}
 	return t
+}
+
+// users returns the pods of a claim, and its PodGroups as "podgroup/NAME".
+func (c *Claim) users() []string {
+	out := slices.Clone(c.Pods)
+	for _, group := range c.PodGroups {
+		out = append(out, "podgroup/"+group)
+	}
+	return out
 }
 
 // few joins the first names of a list.

@@ -30,6 +30,13 @@ var profiles = map[string]map[string]bool{"1.34": olderGates, "1.35": olderGates
 // wrapper module build/kubernetes-<release>.
 var releases = []string{"1.34"}
 
+// WithPodGroupClaims returns the options of a cluster that has claims of PodGroups (KEP-5729).
+func WithPodGroupClaims(o Options) Options {
+	o.FeatureGates = map[string]bool{"GenericWorkload": true, "DRAWorkloadResourceClaims": true}
+	o.RuntimeConfig = "scheduling.k8s.io/v1beta1=true"
+	return o
+}
+
 // Validate says what is wrong with the version and the profile.
 func (o Options) Validate() error {
 	switch {

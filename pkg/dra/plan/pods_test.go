@@ -30,7 +30,7 @@ func TestReserved(t *testing.T) {
 	} {
 		c := claim(one(result("nic", "pci-0000-19-00-0")))
 		reserveFor(c, tc.reserved...)
-		p := &plan.Plan{Pods: tc.has}
+		p := &plan.Plan{Pods: tc.has, PodGroup: "group"}
 		got := p.Reserved(c, tc.before)
 		if diff := cmp.Diff(tc.want, got.Pods); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -38,6 +38,24 @@ func TestReserved(t *testing.T) {
 		if same := cmp.Equal(tc.has, tc.want); (got == p) != same {
 			t.Errorf("%s: the plan is the same: %t, want %t", name, got == p, same)
 		}
+	}
+}
+
+// TestPodGroup: a plan names the PodGroup of its claim, and that of an earlier version once the claim is read again. The
+// pods of the group stay until they have ended.
+func TestPodGroup(t *testing.T) {
+	c := claim(one(result("nic", "pci-0000-19-00-0")))
+	c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{
+		{APIGroup: "example.com", Resource: "podgroups", Name: "other"}, {APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: "group"},
+	}
+	made, err := plan.New(c, attaching())
+	if err != nil {
+		t.Fatal(err)
+	}
+	earlier := (&plan.Plan{Pods: []types.UID{"a", "b"}}).Reserved(c, []types.UID{"a"})
+	if made.PodGroup != "group" || len(made.Pods) > 0 || earlier.PodGroup != "group" || len(earlier.Pods) != 1 {
+		t.Errorf("plans of a claim of a PodGroup: %q with pods %v, and %q with pods %v",
+			made.PodGroup, made.Pods, earlier.PodGroup, earlier.Pods)
 	}
 }
 

@@ -151,7 +151,7 @@ type Claim struct {
 	}
 	Status struct {
 		Allocation  struct{ Devices struct{ Results []Result } }
-		ReservedFor []struct{ Name string }
+		ReservedFor []struct{ Resource, Name string }
 		Devices     []struct {
 			Driver, Pool, Device, ShareID string
 			Data                          struct{ HCAs []struct{ IBDev string } }
