@@ -55,16 +55,10 @@ type VM struct {
 
 // Build finds the image in the cache, or builds it, which takes some minutes.
 func Build(ctx context.Context, o Options) (*VM, error) {
-	if err := o.complete(); err != nil {
+	b, err := o.builder()
+	if err != nil {
 		return nil, err
 	}
-	start := time.Now()
-	step := func(format string, args ...any) {
-		if o.Progress != nil {
-			fmt.Fprintf(o.Progress, "[%6.1fs] %s\n", time.Since(start).Seconds(), fmt.Sprintf(format, args...))
-		}
-	}
-	b := image.Builder{Cache: o.CacheDir, Mirror: o.Mirror, Step: step}
 	img, err := b.Ensure(ctx, o.Renew)
 	if err != nil {
 		return nil, err
@@ -74,6 +68,20 @@ func Build(ctx context.Context, o Options) (*VM, error) {
 		return nil, err
 	}
 	return &VM{image: img, initrd: initrd, progress: o.Progress}, nil
+}
+
+// builder completes the options.
+func (o *Options) builder() (*image.Builder, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	step := func(format string, args ...any) {
+		if o.Progress != nil {
+			fmt.Fprintf(o.Progress, "[%6.1fs] %s\n", time.Since(start).Seconds(), fmt.Sprintf(format, args...))
+		}
+	}
+	return &image.Builder{Cache: o.CacheDir, Mirror: o.Mirror, Step: step}, nil
 }
 
 func (o *Options) complete() (err error) {

@@ -111,7 +111,7 @@ func (b *Builder) Ensure(ctx context.Context, renew bool) (*Image, error) {
 	if err := Check(); err != nil {
 		return nil, err
 	}
-	unlock, err := lock(filepath.Join(b.Cache, "vm.lock"))
+	unlock, err := lock(filepath.Join(b.Cache, buildLock))
 	if err != nil {
 		return nil, err
 	}
@@ -143,6 +143,14 @@ func Check() error {
 
 // build makes the image in a temporary directory and puts it in its place.
 func (b *Builder) build(ctx context.Context) error {
+	return b.replace(b.Dir(), func(w *work) error { return w.run(ctx) })
+}
+
+// buildLock keeps out other builds. Its owner alone has the temporary directory.
+const buildLock = "vm.lock"
+
+// replace makes a directory of the cache by a build. The caller holds the lock.
+func (b *Builder) replace(dir string, build func(*work) error) error {
 	tmp := filepath.Join(b.Cache, ".build-vm")
 	// What a killed build left; the lock says that no other one is at work.
 	if err := os.RemoveAll(tmp); err != nil {
@@ -154,15 +162,15 @@ func (b *Builder) build(ctx context.Context) error {
 	}
 	defer os.RemoveAll(tmp)
 	w := &work{Builder: b, out: out, tmp: tmp, root: tree{filepath.Join(tmp, "root")}, kit: tree{filepath.Join(tmp, "kit")}}
-	if err := w.run(ctx); err != nil {
+	if err := build(w); err != nil {
 		return err
 	}
 	// A renewed image takes the place of the old one in two steps; a virtual machine
 	// that runs meanwhile has its files open.
-	if err := os.RemoveAll(b.Dir()); err != nil {
+	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("remove the old image: %w", err)
 	}
-	return os.Rename(out, b.Dir())
+	return os.Rename(out, dir)
 }
 
 // lock takes an exclusive lock on path until the returned function is called.

@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -25,13 +27,26 @@ import (
 // ToolsImage is the name of the container image with the RDMA tools.
 const ToolsImage = "localhost/rdma-tools:vm"
 
+// libraryDirs are where a program finds what it names.
+var libraryDirs = []string{"/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu/pmix2/lib"}
+
 // providerDirs hold what libibverbs loads by itself.
 var providerDirs = []string{"/etc/libibverbs.d", "/usr/lib/x86_64-linux-gnu/libibverbs"}
 
-// makeTools makes a container image of the programs, the libraries they need and a
-// shell: some ten megabytes, since every import is paid for in emulated time.
-func (w *work) makeTools(ctx context.Context) error {
-	files, err := w.toolFiles()
+// archive is a container image made of files of a Debian system.
+type archive struct {
+	// name is the image's, file that of the docker-archive.
+	name, file string
+	// programs come with the libraries that they name. trees are directories that programs read by themselves.
+	programs, trees []string
+	// skip matches paths of the trees that nobody reads.
+	skip *regexp.Regexp
+}
+
+// makeArchive makes a container image of the programs, the libraries they need and a
+// shell: as small as it can be, since every import is paid for in emulated time.
+func (w *work) makeArchive(ctx context.Context, a archive) error {
+	files, err := w.files(a)
 	if err != nil {
 		return err
 	}
@@ -39,31 +54,34 @@ func (w *work) makeTools(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	layer, err := w.toolLayer(files, strings.Fields(applets))
+	layer, err := w.layer(files, strings.Fields(applets))
 	if err != nil {
 		return err
 	}
-	img, err := toolImage(layer)
+	img, err := oneLayer(layer)
 	if err != nil {
 		return err
 	}
-	tag, err := name.NewTag(ToolsImage)
+	tag, err := name.NewTag(a.name)
 	if err != nil {
 		return err
 	}
-	return tarball.WriteToFile(filepath.Join(w.out, toolsFile), tag, img)
+	return tarball.WriteToFile(filepath.Join(w.out, a.file), tag, img)
 }
 
-// toolFiles lists the programs and providers with the libraries they load.
-func (w *work) toolFiles() ([]string, error) {
-	files := slices.Clone(toolPrograms)
-	for _, dir := range providerDirs {
-		entries, err := os.ReadDir(w.root.path(dir))
+// files lists the programs and trees with the libraries they load.
+func (w *work) files(a archive) ([]string, error) {
+	files := slices.Clone(a.programs)
+	for _, dir := range a.trees {
+		err := filepath.WalkDir(w.root.path(dir), func(path string, d fs.DirEntry, err error) error {
+			name := strings.TrimPrefix(path, w.root.dir)
+			if err == nil && !d.IsDir() && (a.skip == nil || !a.skip.MatchString(name)) {
+				files = append(files, name)
+			}
+			return err
+		})
 		if err != nil {
 			return nil, err
-		}
-		for _, e := range entries {
-			files = append(files, filepath.Join(dir, e.Name()))
 		}
 	}
 	for i := 0; i < len(files); i++ { // it grows
@@ -81,12 +99,16 @@ func (w *work) toolFiles() ([]string, error) {
 	return files, nil
 }
 
-// needs lists the loader and the libraries that a program or library names.
+// needs lists the loader and the libraries that a program or library names; other files need nothing.
 func (w *work) needs(file string) ([]string, error) {
-	if strings.HasPrefix(file, "/etc/") {
+	path, err := w.root.follow(file)
+	if err != nil {
+		return nil, err
+	}
+	f, err := elf.Open(path)
+	if format := (*elf.FormatError)(nil); errors.As(err, &format) || errors.Is(err, io.EOF) {
 		return nil, nil
 	}
-	f, err := elf.Open(w.root.path(file))
 	if err != nil {
 		return nil, fmt.Errorf("read the program %q: %w", file, err)
 	}
@@ -116,16 +138,20 @@ func (w *work) needs(file string) ([]string, error) {
 }
 
 func (w *work) findLibrary(library string) (string, error) {
-	for _, dir := range []string{"/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu"} {
-		if _, err := os.Stat(w.root.path(filepath.Join(dir, library))); err == nil {
+	for _, dir := range libraryDirs {
+		path, err := w.root.follow(filepath.Join(dir, library))
+		if err != nil {
+			return "", err
+		}
+		if _, err := os.Stat(path); err == nil {
 			return filepath.Join(dir, library), nil
 		}
 	}
 	return "", fmt.Errorf("find the library %q: there is none", library)
 }
 
-// toolLayer packs the files at their paths, links followed, and the applets.
-func (w *work) toolLayer(files, applets []string) ([]byte, error) {
+// layer packs the files at their paths, links followed, and the applets.
+func (w *work) layer(files, applets []string) ([]byte, error) {
 	var buf bytes.Buffer
 	tw := tar.NewWriter(&buf)
 	dir := func(path string, mode int64) error {
@@ -145,7 +171,9 @@ func (w *work) toolLayer(files, applets []string) ([]byte, error) {
 		file("etc/group", []byte("root:x:0:\nuser:x:1000:\n"), 0o644),
 	}
 	for _, path := range files {
-		data, err := os.ReadFile(w.root.path(path))
+		from, err := w.root.follow(path)
+		errs = append(errs, err)
+		data, err := os.ReadFile(from)
 		errs = append(errs, err, file(path, data, 0o755))
 	}
 	for _, applet := range applets {
@@ -156,7 +184,7 @@ func (w *work) toolLayer(files, applets []string) ([]byte, error) {
 	return buf.Bytes(), errors.Join(append(errs, tw.Close())...)
 }
 
-func toolImage(layer []byte) (v1.Image, error) {
+func oneLayer(layer []byte) (v1.Image, error) {
 	// Not compressed: that would be undone in emulated time.
 	img, err := mutate.AppendLayers(empty.Image, static.NewLayer(layer, types.DockerUncompressedLayer))
 	if err != nil {

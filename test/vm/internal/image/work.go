@@ -20,23 +20,37 @@ type work struct {
 	kernel    kernel
 }
 
+// step is one of a build.
+type step struct {
+	name string
+	do   func(context.Context) error
+}
+
 func (w *work) run(ctx context.Context) error {
-	steps := []struct {
-		name string
-		do   func(context.Context) error
-	}{
+	steps := []step{
 		{"install the base system of Debian " + release, w.bootstrap},
-		{"install container runtimes and RDMA tools", w.install},
+		{"install container runtimes and RDMA tools", func(ctx context.Context) error { return w.install(ctx, packages) }},
 		{"prepare a copy for building modules", w.prepareKit},
 		{"fetch the kernel", w.fetchKernel},
 		{"unpack the kernel", w.unpackKernel},
 		{"build soft-iWARP", w.buildSIW},
 		{"build a soft-RoCE that can be moved", w.buildRXM},
 		{"choose the modules", w.chooseModules},
-		{"make the container image", w.makeTools},
+		{"make the container image", func(ctx context.Context) error {
+			return w.makeArchive(ctx, archive{name: ToolsImage, file: toolsFile, programs: toolPrograms, trees: providerDirs})
+		}},
 		{"make the root file system", w.makeRoot},
 	}
 	start := time.Now()
+	if err := w.do(ctx, steps); err != nil {
+		return err
+	}
+	w.Step("built kernel %s and its root file system in %.0f s", w.kernel.version, time.Since(start).Seconds())
+	return nil
+}
+
+// do takes the steps of a build, and reports them.
+func (w *work) do(ctx context.Context, steps []step) error {
 	for i, step := range steps {
 		began := time.Now()
 		w.Step("[%d/%d] %s ...", i+1, len(steps), step.name)
@@ -45,7 +59,6 @@ func (w *work) run(ctx context.Context) error {
 		}
 		w.Step("[%d/%d] %s: %.1f s", i+1, len(steps), step.name, time.Since(began).Seconds())
 	}
-	w.Step("built kernel %s and its root file system in %.0f s", w.kernel.version, time.Since(start).Seconds())
 	return nil
 }
 
@@ -53,6 +66,22 @@ func (w *work) run(ctx context.Context) error {
 type tree struct{ dir string }
 
 func (t tree) path(name string) string { return filepath.Join(t.dir, name) }
+
+// follow returns the path on this host of a file of the system: an absolute link leads to another file of the system.
+func (t tree) follow(name string) (string, error) {
+	for range 10 {
+		path := t.path(name)
+		target, err := os.Readlink(path)
+		if err != nil {
+			return path, nil // no link, or nothing: the caller reads it
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(name), target)
+		}
+		name = target
+	}
+	return "", fmt.Errorf("follow the link %q: it leads to too many others", name)
+}
 
 // run runs a program of the system in it, with a /proc of its own. Whatever it leaves
 // running dies with it.
@@ -91,7 +120,7 @@ func (w *work) bootstrap(ctx context.Context) error {
 	return err
 }
 
-func (w *work) install(ctx context.Context) error {
+func (w *work) install(ctx context.Context, packages []string) error {
 	sources := strings.NewReplacer("MIRROR", strings.TrimSuffix(w.Mirror, "/"), "RELEASE", release).Replace(
 		"deb MIRROR RELEASE main\ndeb MIRROR RELEASE-updates main\ndeb MIRROR-security RELEASE-security main\n")
 	proxy, err := aptProxy(ctx)
