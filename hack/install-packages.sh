@@ -19,6 +19,7 @@ demo  libc6-dev               the same
 demo  pkg-config              the same
 demo  libseccomp-dev          the same
 demo  busybox-static          the test image
+vm    openssh-client          keys of the MPI job
 vm    iproute2                tests set up links and addresses with it
 vm    qemu-system-x86         the virtual machine with a real RDMA kernel
 vm    debootstrap             its root file system

@@ -35,6 +35,7 @@ type bed struct {
 	management *vm.Switch
 	rails      [2]*vm.Switch
 	members    []*memberNode
+	archives   []string // of images, beside those of driver and tools
 }
 
 // memberNode is a node of the bed.
@@ -75,13 +76,19 @@ func railValues(t *testing.T) []string {
 // its devices.
 func newBed(t *testing.T, values ...string) *bed {
 	t.Helper()
+	return newBedWith(t, nil, values...)
+}
+
+// newBedWith is newBed with more archives of images.
+func newBedWith(t *testing.T, archives []string, values ...string) *bed {
+	t.Helper()
 	began := time.Now()
 	v := vmtest.Open(t)
 	coredns, err := cluster.BuildCoreDNS(t.Context(), cluster.Options{Progress: t.Output()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bed{nodes: newNodes(t, v, 2, values)}
+	b := &bed{nodes: newNodes(t, v, 2, values), archives: archives}
 	if b.config, err = drivertest.ConfigOf(b.Kubeconfig()); err != nil {
 		t.Fatal(err)
 	}
@@ -154,8 +161,8 @@ func (b *bed) startMember(t *testing.T, v *vm.VM, i int, program, coredns string
 		*p = port
 	}
 	config, err := json.Marshal(member.Config{
-		Number: i + 1, Nodes: len(b.kubelets), ControlPlane: b.Dir(), Images: []string{b.archive, v.Tools()},
-		CoreDNS: coredns, Management: managementDevice,
+		Number: i + 1, Nodes: len(b.kubelets), ControlPlane: b.Dir(),
+		Images: append([]string{b.archive, v.Tools()}, b.archives...), CoreDNS: coredns, Management: managementDevice,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -167,6 +174,9 @@ func (b *bed) startMember(t *testing.T, v *vm.VM, i int, program, coredns string
 		Shares: append(b.shares(v), vm.Share{Path: filepath.Dir(program), ReadOnly: true}),
 		Ports:  []*vm.Port{m.management, m.rails[0], m.rails[1]}, Devices: railDevices, Number: i + 1,
 		MemoryMB: 3072, Timeout: 2 * time.Hour, Stdout: &m.said, Stderr: &m.said,
+	}
+	for _, archive := range b.archives {
+		c.Shares = append(c.Shares, vm.Share{Path: filepath.Dir(archive), ReadOnly: true})
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	go func() {

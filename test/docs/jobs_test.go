@@ -1,0 +1,137 @@
+package docs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// mpiJob has the fields of kubeflow.org/v2beta1 that a user writes, as of
+// https://github.com/kubeflow/mpi-operator/blob/caa3c47fc42eb762635f78045ec0fcd1a89eb038/manifests/base/kubeflow.org_mpijobs.yaml
+type mpiJob struct {
+	metav1.TypeMeta `json:",inline"`
+	Metadata        metav1.ObjectMeta `json:"metadata"`
+	Spec            struct {
+		LauncherCreationPolicy string `json:"launcherCreationPolicy"`
+		MPIImplementation      string `json:"mpiImplementation"`
+		MPIReplicaSpecs        map[string]struct {
+			Replicas      int32                  `json:"replicas"`
+			RestartPolicy string                 `json:"restartPolicy"`
+			Template      corev1.PodTemplateSpec `json:"template"`
+		} `json:"mpiReplicaSpecs"`
+		RunLauncherAsWorker bool `json:"runLauncherAsWorker"`
+		RunPolicy           struct {
+			ActiveDeadlineSeconds   int64  `json:"activeDeadlineSeconds"`
+			BackoffLimit            int32  `json:"backoffLimit"`
+			CleanPodPolicy          string `json:"cleanPodPolicy"`
+			ManagedBy               string `json:"managedBy"`
+			Suspend                 bool   `json:"suspend"`
+			TTLSecondsAfterFinished int32  `json:"ttlSecondsAfterFinished"`
+		} `json:"runPolicy"`
+		SlotsPerWorker   int32  `json:"slotsPerWorker"`
+		SSHAuthMountPath string `json:"sshAuthMountPath"`
+	} `json:"spec"`
+}
+
+// jobSet has the fields of jobset.x-k8s.io/v1alpha2 that our manifest may use, as of
+// https://github.com/kubernetes-sigs/jobset/blob/08dfbdfd682714a9ab929633eca8dc95315187e7/config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml
+type jobSet struct {
+	metav1.TypeMeta `json:",inline"`
+	Metadata        metav1.ObjectMeta `json:"metadata"`
+	Spec            struct {
+		FailurePolicy struct {
+			MaxRestarts     int32  `json:"maxRestarts"`
+			RestartStrategy string `json:"restartStrategy"`
+		} `json:"failurePolicy"`
+		Network struct {
+			EnableDNSHostnames       bool   `json:"enableDNSHostnames"`
+			PublishNotReadyAddresses bool   `json:"publishNotReadyAddresses"`
+			Subdomain                string `json:"subdomain"`
+		} `json:"network"`
+		ReplicatedJobs []struct {
+			GroupName string                  `json:"groupName"`
+			Name      string                  `json:"name"`
+			Replicas  int32                   `json:"replicas"`
+			Template  batchv1.JobTemplateSpec `json:"template"`
+		} `json:"replicatedJobs"`
+		Suspend                 bool  `json:"suspend"`
+		TTLSecondsAfterFinished int32 `json:"ttlSecondsAfterFinished"`
+	} `json:"spec"`
+}
+
+// jobKinds are what the manifests of examples/jobs consist of, by API version and kind.
+func jobKinds() map[string]any {
+	return map[string]any{
+		"apps/v1 Deployment":                       &appsv1.Deployment{},
+		"batch/v1 Job":                             &batchv1.Job{},
+		"jobset.x-k8s.io/v1alpha2 JobSet":          &jobSet{},
+		"kubeflow.org/v2beta1 MPIJob":              &mpiJob{},
+		"resource.k8s.io/v1 ResourceClaimTemplate": &resourceapi.ResourceClaimTemplate{},
+		"v1 ConfigMap":                             &corev1.ConfigMap{},
+		"v1 Service":                               &corev1.Service{},
+	}
+}
+
+// checkManifest decodes each document; an unknown field or kind is an error.
+func checkManifest(manifest string) error {
+	for doc := range strings.SplitSeq(manifest, "\n---\n") {
+		var meta metav1.TypeMeta
+		if err := yaml.Unmarshal([]byte(doc), &meta); err != nil {
+			return err
+		}
+		kind := meta.APIVersion + " " + meta.Kind
+		into, known := jobKinds()[kind]
+		if !known {
+			return fmt.Errorf("unknown kind %q", kind)
+		}
+		if err := yaml.UnmarshalStrict([]byte(doc), into); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestJobs: the manifests that need hardware or operators have only fields of their APIs, and say that nobody ran them.
+func TestJobs(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(checkout, "examples", "jobs", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("find the manifests: %v", err)
+	}
+	page, err := os.ReadFile(filepath.Join(checkout, "docs", "mpi.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := checkManifest(string(data)); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		if !strings.HasPrefix(string(data), "# NOT RUN BY US") {
+			t.Errorf("%s does not say that nobody ran it", file)
+		}
+		if !strings.Contains(string(page), "](../examples/jobs/"+filepath.Base(file)+")") {
+			t.Errorf("docs/mpi.md does not name %s", file)
+		}
+	}
+	for _, planted := range []string{
+		"apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nspec: {slots: 1}",
+		"apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nspec: {replicatedJobs: [{template: {spec: {indexes: 2}}}]}",
+		"apiVersion: batch/v1beta1\nkind: Job",
+	} {
+		if checkManifest(planted) == nil {
+			t.Errorf("an unknown field or kind is taken: %s", planted)
+		}
+	}
+}
