@@ -19,21 +19,21 @@ func kueueRefuses(t *testing.T, manifest string) (reasons []string) {
 	t.Helper()
 	for doc := range strings.SplitSeq(manifest, "\n---\n") {
 		var kind struct{ Kind string }
-		decode(t, doc, &kind)
+		decodeInto(t, doc, &kind)
 		var pod corev1.PodSpec
 		var requests []resourceapi.DeviceRequest
 		switch kind.Kind {
 		case "Pod":
 			var o corev1.Pod
-			decode(t, doc, &o)
+			decodeInto(t, doc, &o)
 			pod = o.Spec
 		case "Job":
 			var o batchv1.Job
-			decode(t, doc, &o)
+			decodeInto(t, doc, &o)
 			pod = o.Spec.Template.Spec
 		case "ResourceClaimTemplate":
 			var o resourceapi.ResourceClaimTemplate
-			decode(t, doc, &o)
+			decodeInto(t, doc, &o)
 			requests = o.Spec.Spec.Devices.Requests
 		}
 		for _, c := range pod.ResourceClaims {
@@ -55,7 +55,7 @@ func kueueRefuses(t *testing.T, manifest string) (reasons []string) {
 	return slices.Compact(reasons)
 }
 
-func decode(t *testing.T, doc string, into any) {
+func decodeInto(t *testing.T, doc string, into any) {
 	t.Helper()
 	if err := yaml.Unmarshal([]byte(doc), into); err != nil {
 		t.Fatalf("%v:\n%s", err, doc)
