@@ -21,6 +21,9 @@ import (
 var elsewhere = map[string]string{
 	"DriverConfig":               "a file of the driver: pkg/dra/policy",
 	"HostConfig":                 "a file of cdi-gen: internal/hostconfig",
+	"Configuration":              "a file of Kueue",
+	"JobSet":                     "of JobSet: test/docs has its fields",
+	"MPIJob":                     "of the MPI operator: test/docs has its fields",
 	"SecurityContextConstraints": "of OpenShift",
 }
 
@@ -100,7 +103,11 @@ func documented(t *testing.T) []manifest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range examples {
+	jobs, err := filepath.Glob(checkout.Path("examples", "jobs", "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range append(examples, jobs...) {
 		all = append(all, split(t, file, testbed.ReadFile(t, file))...)
 	}
 	return all
