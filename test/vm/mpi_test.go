@@ -30,7 +30,8 @@ func TestMPI(t *testing.T) {
 	b := newBedWith(t, []string{archive}, append(railValues(t),
 		"config.ipam.roce.subnet=10.78.0.0/16", "config.ipam.roce.perNode=24", "config.ipam.roce.label="+blockLabel)...)
 	b.makeKeys(t)
-	if out, err := b.Output(t.Context(), "kubectl", "label", "namespace", "default", "pod-security.kubernetes.io/enforce=restricted"); err != nil {
+	out, err := b.Output(t.Context(), "kubectl", "label", "namespace", "default", "pod-security.kubernetes.io/enforce=restricted")
+	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	before := b.mpiCounts(t)
@@ -38,7 +39,9 @@ func TestMPI(t *testing.T) {
 	b.apply(t, b.checkout.Example("mpi"))
 	said := b.jobEnds(t)
 	t.Logf("after %s index 0 has said:\n%s", time.Since(began).Round(time.Second), said)
-	for _, want := range []string{"rank 0 on mpi-0: result right", "rank 1 on mpi-1: result right", "The bytes went over RDMA."} {
+	for _, want := range []string{
+		"rank 0 on mpi-0: result right", "rank 1 on mpi-1: result right", "The bytes went over RDMA.",
+	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("it does not say %q", want)
 		}
@@ -54,7 +57,8 @@ func TestMPI(t *testing.T) {
 	for i, now := range b.mpiCounts(t) {
 		was := before[i]
 		packets, frames, tcp := now.packets-was.packets, now.frames-was.frames, now.tcp-was.tcp
-		t.Logf("%s: its HCA sent %d packets; it sent %d bytes of RoCE on the rail, and %d bytes of TCP", b.members[i].name, packets, frames, tcp)
+		t.Logf("%s: its HCA sent %d packets; it sent %d bytes of RoCE on the rail, and %d bytes of TCP", b.members[i].name,
+			packets, frames, tcp)
 		if packets*1024 < bytes || frames < bytes || tcp > bytes/10 { // the MTU of these HCAs is 1024
 			t.Errorf("%s: a rank sends %d bytes", b.members[i].name, bytes)
 		}
@@ -67,7 +71,8 @@ type mpiCount struct{ packets, frames, tcp int }
 func (b *bed) mpiCounts(t *testing.T) (all []mpiCount) {
 	t.Helper()
 	for _, m := range b.members {
-		all = append(all, mpiCount{m.packets(t, 0), int(m.rails[0].Sent(vm.RoCE).Bytes), int(m.management.Sent(vm.TCP).Bytes)})
+		roce, tcp := m.rails[0].Sent(vm.RoCE), m.management.Sent(vm.TCP)
+		all = append(all, mpiCount{m.packets(t, 0), int(roce.Bytes), int(tcp.Bytes)})
 	}
 	return all
 }
@@ -114,7 +119,8 @@ func (b *bed) jobEnds(t *testing.T) string {
 		}
 	}
 	describe, err := b.Output(t.Context(), "kubectl", "describe", "jobs,pods,resourceclaims")
-	t.Fatalf("the job does not end within %s\n%s\n%s, %v", limit, b.podsSaid(t, batchv1.JobNameLabel+"=mpi"), describe, err)
+	said := b.podsSaid(t, batchv1.JobNameLabel+"=mpi")
+	t.Fatalf("the job does not end within %s\n%s\n%s, %v", limit, said, describe, err)
 	return ""
 }
 
