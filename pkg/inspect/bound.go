@@ -66,9 +66,9 @@ func (w *inquiry) checkContainers(want *wanted) {
 	}
 	w.find(Finding{
 		Reason: "ClaimOfInitContainers", Claim: want.claim.Name,
-		Message: fmt.Sprintf("claim %s is reserved for a PodGroup, and only init containers name it: the driver cannot "+
-			"see that this pod uses it", want.claim.Name),
-		Remedy: "name the claim in one of the pod's other containers too",
+		Message: fmt.Sprintf("claim %s is reserved for a PodGroup, and no container of this pod names it besides init "+
+			"containers: its node's driver cannot see that the pod uses it", want.claim.Name),
+		Remedy: "name the claim in a container that is no init container",
 	})
 }
 

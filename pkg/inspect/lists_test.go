@@ -132,3 +132,18 @@ func TestTopologies(t *testing.T) {
 		t.Errorf("one node: %+v, %v", one, err)
 	}
 }
+
+// TestClaimOfPodGroup: a claim that is reserved for a PodGroup names it among its users.
+func TestClaimOfPodGroup(t *testing.T) {
+	b := fleet.New(t)
+	b.Node("node1", "hgx-h100", "")
+	c := b.Allocate("node1", "nic", claim(want("nic", "hca.rdma.dev")))
+	c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{
+		{APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: "workers"}, {Resource: "pods", Name: "beside"},
+	}
+	claims := b.Cluster().ListClaims(t.Context())
+	table := inspect.ClaimTable(claims, false, time.Time{})
+	if len(claims) != 1 || !slices.Contains(table.Rows[0].Cells, any("beside,podgroup/workers")) {
+		t.Errorf("claims %+v, as a table %v", claims, table.Rows)
+	}
+}

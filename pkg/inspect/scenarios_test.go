@@ -275,6 +275,19 @@ var scenarios = []scenario{{
 		}}}
 	},
 }, {
+	name: "pod-group-init", verdict: inspect.VerdictUnprepared, findings: []string{"ClaimOfInitContainers"},
+	make: func(b *fleet.Fleet) inspect.Question {
+		b.Node("node1", "hgx-h100", "")
+		b.Allocate("node1", "nic", claim(want("nic", "hca.rdma.dev"))).Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{
+			APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: "workers", UID: "workers",
+		}}
+		pod := fleet.On(fleet.Pod("nic"), "node1")
+		names := corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: "nic"}}}
+		pod.Spec.InitContainers = []corev1.Container{{Name: "init", Resources: names}}
+		pod.Spec.Containers = []corev1.Container{{Name: "main"}}
+		return inspect.Question{Pod: pod}
+	},
+}, {
 	name: "driver-missing", verdict: inspect.VerdictUnprepared, findings: []string{"DriverMissing"},
 	make: func(b *fleet.Fleet) inspect.Question {
 		b.Node("node1", "hgx-h100", "")

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 	"github.com/rdma-dev/dra-driver-rdma/test/docs"
@@ -37,7 +38,7 @@ type manifest struct {
 // TestDocuments: a real API server with the chart's policies takes every manifest in the
 // documents and among the examples as it stands. What the examples do, test/cluster/e2e proves.
 func TestDocuments(t *testing.T) {
-	s := start(t)
+	s := startWith(t, cluster.WithPodGroupClaims(cluster.Options{}))
 	s.install(t, "policy-parameters.yaml")
 	s.await(t, readVerdicts(t))
 	if out, err := s.run(t, testbed.NetworkAttachmentDefinitions, "create", "-f", "-"); err != nil {

@@ -24,7 +24,13 @@ type server struct {
 
 func start(t *testing.T) *server {
 	t.Helper()
-	control, path := testbed.ControlPlane(t, cluster.Options{Progress: t.Output()})
+	return startWith(t, cluster.Options{})
+}
+
+func startWith(t *testing.T, o cluster.Options) *server {
+	t.Helper()
+	o.Progress = t.Output()
+	control, path := testbed.ControlPlane(t, o)
 	t.Setenv("PATH", path+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	return &server{kubectl: "kubectl", kubeconfig: control.Kubeconfig()}
 }

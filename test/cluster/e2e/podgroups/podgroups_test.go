@@ -36,6 +36,14 @@ func TestMain(m *testing.M) {
 // workers are the pods of the example.
 var workers = []string{"group-worker-0", "group-worker-1"}
 
+// namespace is a namespace whose PodGroups are deleted before its claims: a PodGroup keeps the reservation of its claim.
+func namespace(t *testing.T) *testbed.Namespace {
+	t.Helper()
+	n := bed.Namespace(t)
+	t.Cleanup(func() { n.Kubectl("delete", "podgroups", "--all", "--wait=false") })
+	return n
+}
+
 // groupClaim is the only claim of the namespace, which must be reserved for the PodGroup alone.
 func groupClaim(t *testing.T, n *testbed.Namespace) testbed.Claim {
 	t.Helper()
@@ -52,7 +60,7 @@ func groupClaim(t *testing.T, n *testbed.Namespace) testbed.Claim {
 // TestPodGroup: the pods of a group have the HCA of its claim, and keep it over restarts of driver and kubelet; a pod
 // that joins later has it too. When the group has ended, nothing is left.
 func TestPodGroup(t *testing.T) {
-	n := bed.Namespace(t)
+	n := namespace(t)
 	n.Example("pod-group")
 	n.Ready(workers...)
 	c := groupClaim(t, n)
@@ -101,7 +109,7 @@ func told(t *testing.T, n *testbed.Namespace) {
 
 // TestShares: a claim of a group is one share of an HCA, however many pods use it. A pod beside it has another.
 func TestShares(t *testing.T) {
-	n := bed.Namespace(t)
+	n := namespace(t)
 	example := testbed.ReadFile(t, bed.Checkout.Example("pod-group"))
 	n.Apply(strings.ReplaceAll(example, "hca.rdma.dev", "shared.hca.rdma.dev"))
 	n.Ready(workers...)
