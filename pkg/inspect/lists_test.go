@@ -141,7 +141,7 @@ func TestClaimOfPodGroup(t *testing.T) {
 	c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{
 		{APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: "workers"}, {Resource: "pods", Name: "beside"},
 	}
-	claims := b.Cluster().ListClaims(t.Context())
+	claims := cluster(b).ListClaims(t.Context())
 	table := inspect.ClaimTable(claims, false, time.Time{})
 	if len(claims) != 1 || !slices.Contains(table.Rows[0].Cells, any("beside,podgroup/workers")) {
 		t.Errorf("claims %+v, as a table %v", claims, table.Rows)
