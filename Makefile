@@ -3,6 +3,7 @@
 SHELL := /bin/sh
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 DIST ?= $(CURDIR)/dist
+PUBLISH_TOOLS ?= $(CURDIR)/bin/publish
 IMAGE ?= ghcr.io/rdma-dev/dra-driver-rdma:$(VERSION)
 LDFLAGS := -s -w -X github.com/rdma-dev/dra-driver-rdma/internal/version.Version=$(VERSION) -X main.version=$(VERSION)
 # grpcnotrace leaves templates out, with which the linker would keep every method of every type (docs/dev/benchmarks.md).
@@ -49,10 +50,10 @@ dist: ## build all files of a release in dist/: images, chart, packages, plugin,
 
 .PHONY: publish publish-tools
 publish: ## publish dist/ as the release of this tag: image, chart, release page, signatures (the release workflow)
-	PATH=$(CURDIR)/bin/publish:$$PATH hack/publish.sh $(VERSION) $(DIST)
+	PATH=$(PUBLISH_TOOLS):$$PATH hack/publish.sh $(VERSION) $(DIST)
 publish-tools: ## build oras and cosign for it; Go's checksum database vouches for them
-	GOBIN=$(CURDIR)/bin/publish $(GO) install oras.land/oras/cmd/oras@v1.3.6
-	GOBIN=$(CURDIR)/bin/publish $(GO) install github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3
+	GOBIN=$(PUBLISH_TOOLS) $(GO) install oras.land/oras/cmd/oras@v1.3.6
+	GOBIN=$(PUBLISH_TOOLS) $(GO) install github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3
 
 SITE ?= $(CURDIR)/bin/site
 .PHONY: docs

@@ -76,8 +76,9 @@ func newDist(t *testing.T) (dist, tools string) {
 func publish(t *testing.T, dist, tools, version string, env ...string) (calls, says string, err error) {
 	t.Helper()
 	log := filepath.Join(t.TempDir(), "calls")
-	cmd := exec.Command("make", "-s", "-C", checkout, "publish", "VERSION="+version, "DIST="+dist)
-	cmd.Env = append(os.Environ(), append(env, "PATH="+tools+":"+os.Getenv("PATH"), "CALLS="+log)...)
+	cmd := exec.Command("make", "-s", "-C", checkout, "publish", "VERSION="+version,
+		"DIST="+dist, "PUBLISH_TOOLS="+tools)
+	cmd.Env = append(os.Environ(), append(env, "CALLS="+log)...)
 	out, err := cmd.CombinedOutput()
 	data, _ := os.ReadFile(log)
 	return string(data), string(out), err
