@@ -33,8 +33,8 @@ func (s *shared) askKubelet(ctx context.Context) kubeletList {
 // errUnlisted means that the kubelet does not list a pod with a sandbox.
 var errUnlisted = errors.New("the kubelet does not list them yet")
 
-// membersOf returns the pods with a sandbox that may use a claim because it is reserved for their PodGroup. unsure are
-// the pods of which that is unknown, and err is the reason. It asks the kubelet only about a claim of a PodGroup.
+// membersOf returns the pods with a sandbox that may use a claim because it is reserved for their PodGroup. For the pods
+// in unsure, there is no answer yet, and err is the reason. It asks the kubelet only about a claim of a PodGroup.
 func membersOf(
 	claim *resourceapi.ResourceClaim, p *plan.Plan, pods []Pod, kubelet kubeletList,
 ) (members []types.UID, unsure []Pod, err error) {

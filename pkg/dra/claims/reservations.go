@@ -31,7 +31,7 @@ type Pod struct {
 }
 
 // The kubelet prepares a claim once, for the first of the pods that share it. Only the API server knows the other pods:
-// they are in the status of the claim. Of the pods of a PodGroup only the kubelet knows: see podgroups.go.
+// they are in the status of the claim. Only the kubelet knows the pods of a PodGroup: see podgroups.go.
 
 // reservedTime is the time limit of the API server for the reservations of claims when a pod starts. It is at most half
 // of the time that container runtimes give an NRI plugin.
@@ -90,7 +90,7 @@ func MayShare(p *plan.Plan, pod Pod) bool {
 }
 
 // learnReservation reads from the API server for which of the pods a claim is reserved, and records a change. It returns
-// the pods of which that is unknown, and the reason.
+// the pods without a complete answer, and the reason.
 func (c *reservations) learnReservation(
 	ctx context.Context, p *plan.Plan, pods []Pod, kubelet kubeletList,
 ) (unsure []Pod, err error) {
