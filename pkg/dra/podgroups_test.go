@@ -81,7 +81,9 @@ func TestPodGroupUnknown(t *testing.T) {
 			move(socket, socket+".away")
 			return func() { move(socket+".away", socket) }
 		}, "kubelet.sock"},
-		"slow":                  {func(_ *testing.T, n *drivertest.Node) func() { return n.HoldPodLists() }, "DeadlineExceeded"},
+		"slow": {func(_ *testing.T, n *drivertest.Node) func() {
+			return n.HoldPodLists()
+		}, "DeadlineExceeded"},
 		"error":                 {nil, "too many requests"},
 		"the pod is not listed": {nil, ""},
 	} {

@@ -15,8 +15,8 @@ import (
 )
 
 // A claim may be reserved for a PodGroup (KEP-5729). Its status then names the group and none of its pods. The kubelet
-// decides which pods may use the claim, before it makes their sandboxes. So a pod with a sandbox may use each claim that
-// the kubelet lists for it (docs/adr/0042-claims-of-podgroups.md).
+// decides which pods may use the claim, before it makes their sandboxes. So a pod with a sandbox may use each claim
+// that the kubelet lists for it (docs/adr/0042-claims-of-podgroups.md).
 
 // kubeletList returns the kubelet's list of pods. It asks the kubelet at the first call, and then returns the same
 // answer. It is safe for concurrent use.
@@ -33,8 +33,8 @@ func (s *shared) askKubelet(ctx context.Context) kubeletList {
 // errUnlisted means that the kubelet does not list a pod with a sandbox.
 var errUnlisted = errors.New("the kubelet does not list them yet")
 
-// membersOf returns the pods with a sandbox that may use a claim because it is reserved for their PodGroup. For the pods
-// in unsure, there is no answer yet, and err is the reason. It asks the kubelet only about a claim of a PodGroup.
+// membersOf returns the pods with a sandbox that may use a claim because it is reserved for their PodGroup. For the
+// pods in unsure, there is no answer yet, and err is the reason. It asks the kubelet only about a claim of a PodGroup.
 func membersOf(
 	claim *resourceapi.ResourceClaim, p *plan.Plan, pods []Pod, kubelet kubeletList,
 ) (members []types.UID, unsure []Pod, err error) {
@@ -71,8 +71,8 @@ func namesOf(pods []Pod) (names []string) {
 	return names
 }
 
-// besidePodGroups reports whether a pod of new claims may have a claim of a PodGroup too, new or prepared. The record of
-// such a claim does not name the pod before the pod has a sandbox.
+// besidePodGroups reports whether a pod of new claims may have a claim of a PodGroup too, new or prepared. The record
+// of such a claim does not name the pod before the pod has a sandbox.
 func (c *reservations) besidePodGroups(ctx context.Context, claims []*resourceapi.ResourceClaim) bool {
 	return slices.ContainsFunc(claims, func(claim *resourceapi.ResourceClaim) bool {
 		return plan.PodGroupOf(claim) != "" ||

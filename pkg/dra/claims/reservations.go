@@ -42,8 +42,8 @@ var errUnsure = errors.New("whether pods share a claim that is prepared already 
 
 // LearnReservations asks the API server which prepared claims are reserved for the pods, and records the answer. It is
 // idempotent. It sends one request for each claim that may concern the pods, concurrently and without a lock, and asks
-// the kubelet once if one of these claims is reserved for a PodGroup. It returns the pods without a complete answer, and
-// the reason.
+// the kubelet once if one of these claims is reserved for a PodGroup. It returns the pods without a complete answer,
+// and the reason.
 func (c *reservations) LearnReservations(
 	ctx context.Context, pods []Pod, concerns func(*plan.Plan) bool,
 ) (unsure []Pod, err error) {
@@ -89,8 +89,8 @@ func MayShare(p *plan.Plan, pod Pod) bool {
 	return p.Only == "" && p.Namespace == pod.Namespace && !slices.Contains(p.Pods, pod.UID)
 }
 
-// learnReservation reads from the API server for which of the pods a claim is reserved, and records a change. It returns
-// the pods without a complete answer, and the reason.
+// learnReservation reads from the API server for which of the pods a claim is reserved, and records a change. It
+// returns the pods without a complete answer, and the reason.
 func (c *reservations) learnReservation(
 	ctx context.Context, p *plan.Plan, pods []Pod, kubelet kubeletList,
 ) (unsure []Pod, err error) {

@@ -41,12 +41,13 @@ func TestReserved(t *testing.T) {
 	}
 }
 
-// TestPodGroup: a plan names the PodGroup of its claim, and that of an earlier version once the claim is read again. The
-// pods of the group stay until they have ended.
+// TestPodGroup: a plan names the PodGroup of its claim, and that of an earlier version once the claim is read again.
+// The pods of the group stay until they have ended.
 func TestPodGroup(t *testing.T) {
 	c := claim(one(result("nic", "pci-0000-19-00-0")))
 	c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{
-		{APIGroup: "example.com", Resource: "podgroups", Name: "other"}, {APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: "group"},
+		{APIGroup: "example.com", Resource: "podgroups", Name: "other"},
+		{APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: "group"},
 	}
 	made, err := plan.New(c, attaching())
 	if err != nil {

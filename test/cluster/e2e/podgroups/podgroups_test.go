@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 // workers are the pods of the example.
 var workers = []string{"group-worker-0", "group-worker-1"}
 
-// namespace is a namespace whose PodGroups are deleted before its claims: a PodGroup keeps the reservation of its claim.
+// namespace is a namespace whose PodGroups are deleted before its claims: a PodGroup keeps its claim reserved.
 func namespace(t *testing.T) *testbed.Namespace {
 	t.Helper()
 	n := bed.Namespace(t)
@@ -120,7 +120,8 @@ func TestShares(t *testing.T) {
 	for _, pod := range workers {
 		n.Expect(pod, "app", "shared-"+shared)
 	}
-	n.Apply(testbed.Template("share", "shared.hca.rdma.dev", "") + testbed.Pod("alone", "resourceClaimTemplateName: share"))
+	n.Apply(testbed.Template("share", "shared.hca.rdma.dev", "") +
+		testbed.Pod("alone", "resourceClaimTemplateName: share"))
 	n.Ready("alone")
 	n.Expect("alone", "app", "shared-"+shared)
 }
