@@ -60,7 +60,7 @@ SITE ?= $(CURDIR)/bin/site
 docs: site/node_modules/.package-lock.json ## build the documentation as a web site in bin/site (needs Node.js 18 or newer)
 	cd site && VERSION=$(VERSION) npx vitepress build --outDir $(SITE)
 site/node_modules/.package-lock.json: site/package-lock.json
-	npm install --prefix site --no-save --no-audit --no-fund --ignore-scripts
+	npm ci --prefix site --no-audit --no-fund --ignore-scripts
 	@touch $@
 
 .PHONY: lint

@@ -36,8 +36,8 @@ type Pod struct {
 	Problems []string `json:"problems,omitempty"`
 }
 
-// jobLabels are the labels by which controllers mark the pods of a workload that consists of several objects. For all
-// others the pod's controller is the workload.
+// jobLabels are labels of pods. Controllers set them if a workload consists of several objects. Otherwise the pod's
+// controller is the workload.
 //
 //   - https://jobset.sigs.k8s.io/docs/reference/labels-and-annotations/
 //   - https://lws.sigs.k8s.io/docs/reference/labels-annotations-and-environment-variables/
