@@ -24,13 +24,21 @@ type GID struct {
 
 // ReadGIDs reads the used entries of a port's GID table in order. A port without a table has no
 // entries.
-func ReadGIDs(sys fs.FS, ibdev string, port int) ([]GID, error) {
-	dir := portDir(ibdev, port)
-	indexes, err := gidIndexes(sys, dir)
+func ReadGIDs(sys fs.FS, ibdev string, port int) (gids []GID, err error) {
+	_, _, err = FindGID(sys, ibdev, port, func(gid GID) bool {
+		gids = append(gids, gid)
+		return false
+	})
+	return gids, err
+}
+
+// FindGID returns the first used entry of a port's GID table that matches. It reads no entry behind that one: a table
+// has up to 1024. The error is about entries that could not be read, if none of the others matches.
+func FindGID(sys fs.FS, ibdev string, port int, matches func(GID) bool) (found GID, ok bool, err error) {
+	indexes, err := gidIndexes(sys, portDir(ibdev, port))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("list GIDs of port %d of %s: %w", port, ibdev, err)
+		return GID{}, false, fmt.Errorf("list GIDs of port %d of %s: %w", port, ibdev, err)
 	}
-	var gids []GID
 	var errs []error
 	for _, index := range indexes {
 		gid, err := ReadGID(sys, ibdev, port, index)
@@ -38,11 +46,11 @@ func ReadGIDs(sys fs.FS, ibdev string, port int) ([]GID, error) {
 		case errors.Is(err, ErrNoGID): // or the HCA was removed meanwhile
 		case err != nil:
 			errs = append(errs, err)
-		default:
-			gids = append(gids, gid)
+		case matches(gid):
+			return gid, true, nil
 		}
 	}
-	return gids, errors.Join(errs...)
+	return GID{}, false, errors.Join(errs...)
 }
 
 // ErrNoGID means that an entry of a GID table is unused.

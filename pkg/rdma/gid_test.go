@@ -104,3 +104,20 @@ func FuzzHasRoutableGID(f *testing.F) {
 		}
 	})
 }
+
+// TestFindGID: a search reads no entry behind the one that it finds.
+func TestFindGID(t *testing.T) {
+	sys := fstest.MapFS{}
+	for i := range 3 {
+		sys[fmt.Sprintf("class/infiniband/a/ports/1/gids/%d", i)] = &fstest.MapFile{
+			Data: fmt.Appendf(nil, "0000:0000:0000:0000:0000:ffff:0a4d:010%d\n", i),
+		}
+	}
+	sys["class/infiniband/a/ports/1/gids/2"].Data = []byte("no GID\n")
+	for last, want := range []bool{true, true, false} {
+		gid, ok, err := rdma.FindGID(sys, "a", 1, func(g rdma.GID) bool { return g.Address[15] == byte(last) })
+		if ok != want || ok && gid.Index != last || ok == (err != nil) {
+			t.Errorf("find entry %d: %v, %t, %v", last, gid, ok, err)
+		}
+	}
+}

@@ -214,15 +214,10 @@ func hasGID(sys fs.FS, h *rdma.HCA, address netip.Addr, number int) bool {
 
 // findGID looks for the GID of an address by its value: the interface has the same name in every pod.
 func findGID(sys fs.FS, h *rdma.HCA, address netip.Addr) (number int, found bool, err error) {
+	matches := func(gid rdma.GID) bool { return isOf(gid, address) }
 	for port := range h.OwnPorts() {
-		gids, err := rdma.ReadGIDs(sys, h.IBDev, port.Number)
-		if err != nil {
-			return 0, false, err
-		}
-		for _, gid := range gids {
-			if isOf(gid, address) {
-				return gid.Index, true, nil
-			}
+		if gid, ok, err := rdma.FindGID(sys, h.IBDev, port.Number, matches); ok || err != nil {
+			return gid.Index, ok, err
 		}
 	}
 	return 0, false, nil
