@@ -55,6 +55,7 @@ func (r *run) texts() ([]file, error) {
 	}
 	for _, g := range []struct{ pattern, dir string }{
 		{"docs/*.svg", docDir},
+		{"docs/*.png", docDir},
 		{"packaging/systemd/*.service", "/usr/lib/systemd/system"},
 		{"packaging/systemd/*.path", "/usr/lib/systemd/system"},
 		{"packaging/systemd/*.timer", "/usr/lib/systemd/system"},
