@@ -33,6 +33,10 @@ type Pod struct {
 	CDIDevices []string
 }
 
+func (p Pod) name() types.NamespacedName {
+	return types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
+}
+
 // Claims are the pods that use each claim, sorted by their names.
 type Claims map[types.NamespacedName][]Pod
 
@@ -55,7 +59,7 @@ type Listing struct {
 // not list the pod, as a kubelet that has just started may not. Unlike Users, it wants a CDI device.
 func (l Listing) Uses(pod, claim types.NamespacedName, cdiDevices []string) (uses, known bool) {
 	for _, p := range l.Claims[claim] {
-		if p.Namespace == pod.Namespace && p.Name == pod.Name {
+		if p.name() == pod {
 			uses = slices.ContainsFunc(p.CDIDevices, func(id string) bool { return slices.Contains(cdiDevices, id) })
 		}
 	}
@@ -64,12 +68,12 @@ func (l Listing) Uses(pod, claim types.NamespacedName, cdiDevices []string) (use
 
 // SharedWith returns the names of the claims that the pods of a claim use, itself included.
 func (l Listing) SharedWith(claim types.NamespacedName) (names []types.NamespacedName) {
+	using := map[types.NamespacedName]bool{}
+	for _, p := range l.Claims[claim] {
+		using[p.name()] = true
+	}
 	for other, pods := range l.Claims {
-		if slices.ContainsFunc(pods, func(p Pod) bool {
-			return slices.ContainsFunc(l.Claims[claim], func(of Pod) bool {
-				return p.Namespace == of.Namespace && p.Name == of.Name
-			})
-		}) {
+		if slices.ContainsFunc(pods, func(p Pod) bool { return using[p.name()] }) {
 			names = append(names, other)
 		}
 	}

@@ -49,20 +49,20 @@ func (c *releaser) sweepOrphans(ctx context.Context) error {
 	if len(plans) == 0 {
 		return listErr
 	}
-	claims, err := c.kubeletWord(ctx)()
+	listing, err := c.askKubelet(ctx)()
 	if err != nil {
 		return errors.Join(listErr, err)
 	}
 	held := map[types.UID]string{}
 	for _, p := range plans {
-		if len(claims.Users(types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, p.CDIDevices())) > 0 {
+		if len(listing.Claims.Users(types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, p.CDIDevices())) > 0 {
 			continue
 		}
 		if !c.wait(ctx, c.cfg.Budget.Turn()) {
 			return ctx.Err()
 		}
 		// It asks the kubelet again: during the wait a pod may have started with the claim.
-		e, _, err := c.release(ctx, p.UID, nil, c.kubeletWord(ctx))
+		e, _, err := c.release(ctx, p.UID, nil, c.askKubelet(ctx))
 		if err == nil && e.Allocation == allocationUnknown {
 			err = e.Doubt
 		}

@@ -18,15 +18,12 @@ import (
 // decides which pods may use the claim, before it makes their sandboxes. So a pod with a sandbox may use each claim
 // that the kubelet lists for it (docs/adr/0042-claims-of-podgroups.md).
 
-// kubeletList returns the kubelet's list of pods. It asks the kubelet at the first call, and then returns the same
-// answer. It is safe for concurrent use.
-type kubeletList func() (podresources.Listing, error)
-
-func (s *shared) askKubelet(ctx context.Context) kubeletList {
+// askKubeletSoon is askKubelet with half of the time for reservations.
+func (s *shared) askKubeletSoon(ctx context.Context) kubeletList {
 	return sync.OnceValues(func() (podresources.Listing, error) {
 		ctx, cancel := context.WithTimeout(ctx, HalfOf(ctx, reservedTime))
 		defer cancel()
-		return s.listPods(ctx)
+		return s.askKubelet(ctx)()
 	})
 }
 

@@ -133,7 +133,8 @@ func (c *Claims) planOf(
 		// changed meanwhile, because its pod may use the host's network.
 		return p.WithPods(made.Pods...), nil
 	case p.HasNetwork() && beside.unsure != nil:
-		return nil, because(metrics.ReasonAPI, fmt.Errorf("claim %s: name its network interfaces: %w", p.Claim(), beside.unsure))
+		err := fmt.Errorf("claim %s: name its network interfaces: %w", p.Claim(), beside.unsure)
+		return nil, because(metrics.ReasonAPI, err)
 	}
 	if err := c.cfg.Node.Admit(host, p); err != nil {
 		return nil, err

@@ -28,20 +28,14 @@ type releaser struct {
 // releaseTime is the time limit of a request about a claim, during which the HCAs of the claim are locked.
 const releaseTime = 5 * time.Second
 
-// kubeletWord returns the kubelet's list of claims. It asks the kubelet at the first call, and then returns the same
-// answer.
-type kubeletWord func() (podresources.Claims, error)
+// kubeletList returns the kubelet's list of pods. It asks the kubelet at the first call, and then returns the same
+// answer. It is safe for concurrent use.
+type kubeletList func() (podresources.Listing, error)
 
-func (c *releaser) kubeletWord(ctx context.Context) kubeletWord {
-	return sync.OnceValues(func() (podresources.Claims, error) {
-		listing, err := c.listPods(ctx)
-		return listing.Claims, err
+func (s *shared) askKubelet(ctx context.Context) kubeletList {
+	return sync.OnceValues(func() (podresources.Listing, error) {
+		return podresources.List(ctx, s.cfg.PodResources, plan.DriverName)
 	})
-}
-
-// listPods asks the kubelet for its pods.
-func (s *shared) listPods(ctx context.Context) (podresources.Listing, error) {
-	return podresources.List(ctx, s.cfg.PodResources, plan.DriverName)
 }
 
 // prepareAfter prepares a claim. Other claims, or an earlier allocation of the same claim, may hold its HCAs.
@@ -50,7 +44,7 @@ func (s *shared) listPods(ctx context.Context) (podresources.Listing, error) {
 func (c *Claims) prepareAfter(
 	ctx context.Context, claim *resourceapi.ResourceClaim, settled time.Time, beside neighbours,
 ) ([]kubeletplugin.Device, error) {
-	kubelet := c.kubeletWord(ctx)
+	kubelet := c.askKubelet(ctx)
 	for {
 		devices, err := c.prepare(ctx, claim, settled, beside)
 		var conflict plan.InUseError
@@ -76,7 +70,7 @@ func (c *Claims) prepareAfter(
 // wants to prepare, nil for none. The HCAs of the claim stay locked until the end, so that the evidence is still true
 // when the record is removed.
 func (c *releaser) release(
-	ctx context.Context, uid types.UID, asking *resourceapi.ResourceClaim, kubelet kubeletWord,
+	ctx context.Context, uid types.UID, asking *resourceapi.ResourceClaim, kubelet kubeletList,
 ) (e evidence, released bool, err error) {
 	unlock, err := c.cfg.Store.LockClaim(ctx, uid)
 	if err != nil {
@@ -102,7 +96,7 @@ func (c *releaser) release(
 
 // evidenceOf gathers the evidence about a claim. If the allocation of the claim still exists, nothing else matters.
 func (c *releaser) evidenceOf(
-	ctx context.Context, p *plan.Plan, asking *resourceapi.ResourceClaim, kubelet kubeletWord,
+	ctx context.Context, p *plan.Plan, asking *resourceapi.ResourceClaim, kubelet kubeletList,
 ) (e evidence) {
 	if e.Allocation, e.Doubt = c.askAllocation(ctx, p); e.Doubt != nil || e.Allocation == allocationStands {
 		return e
@@ -113,9 +107,9 @@ func (c *releaser) evidenceOf(
 	// claim.
 	own := asking != nil && types.NamespacedName{Namespace: asking.Namespace, Name: asking.Name} == name
 	if !own {
-		var claims podresources.Claims
-		claims, errs[0] = kubelet()
-		e.Listed = podNames(claims.Users(name, p.CDIDevices()))
+		var listing podresources.Listing
+		listing, errs[0] = kubelet()
+		e.Listed = podNames(listing.Claims.Users(name, p.CDIDevices()))
 	}
 	e.Running, errs[1] = c.podsRunning(p)
 	if own { // pods that are about to start already have a cgroup

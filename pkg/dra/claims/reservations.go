@@ -49,7 +49,7 @@ func (c *reservations) LearnReservations(
 ) (unsure []Pod, err error) {
 	ctx, cancel := context.WithTimeout(ctx, HalfOf(ctx, reservedTime))
 	defer cancel()
-	kubelet := c.askKubelet(ctx)
+	kubelet := c.askKubeletSoon(ctx)
 	var (
 		mu   sync.Mutex
 		errs []error
@@ -138,7 +138,7 @@ func (c *reservations) recordReservation(
 	})
 }
 
-// neighbours has what is known of the other claims of the pods of new claims.
+// neighbours is what the node knows about other claims when it prepares new ones: those of the same pods.
 type neighbours struct {
 	unsure error                // the reason why other claims may be unknown, nil for none
 	listed podresources.Listing // the kubelet's list, empty unless a claim of a PodGroup is involved
@@ -159,7 +159,7 @@ func (c *reservations) learnOfNewClaims(ctx context.Context, claims []*resourcea
 	_, beside.unsure = c.LearnReservations(ctx, pods, (*plan.Plan).HasNetwork)
 	if c.besidePodGroups(ctx, claims) {
 		var err error
-		beside.listed, err = c.askKubelet(ctx)()
+		beside.listed, err = c.askKubeletSoon(ctx)()
 		beside.unsure = errors.Join(beside.unsure, err)
 	}
 	return beside
@@ -167,9 +167,12 @@ func (c *reservations) learnOfNewClaims(ctx context.Context, claims []*resourcea
 
 // PlansOf returns the plans of the claims that are reserved for one of the pods, according to the records.
 func (c *reservations) PlansOf(ctx context.Context, pods ...types.UID) []*plan.Plan {
-	return slices.DeleteFunc(c.cfg.Node.View(ctx).Plans, func(p *plan.Plan) bool {
-		return !slices.ContainsFunc(p.Pods, func(pod types.UID) bool { return slices.Contains(pods, pod) })
-	})
+	return slices.DeleteFunc(c.cfg.Node.View(ctx).Plans, func(p *plan.Plan) bool { return !isForAny(p, pods) })
+}
+
+// isForAny reports whether the record of a claim names one of the pods.
+func isForAny(p *plan.Plan, pods []types.UID) bool {
+	return slices.ContainsFunc(p.Pods, func(pod types.UID) bool { return slices.Contains(pods, pod) })
 }
 
 // othersOf returns the plans of the other prepared claims of a claim's pods.
@@ -179,9 +182,8 @@ func (c *reservations) othersOf(
 	pods := plan.PodsOf(claim)
 	names := beside.listed.SharedWith(types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name})
 	return slices.DeleteFunc(c.cfg.Node.View(ctx).Plans, func(p *plan.Plan) bool {
-		reserved := slices.ContainsFunc(p.Pods, func(pod types.UID) bool { return slices.Contains(pods, pod) })
 		listed := slices.Contains(names, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
-		return p.UID == claim.UID || !reserved && !listed
+		return p.UID == claim.UID || !isForAny(p, pods) && !listed
 	})
 }
 
