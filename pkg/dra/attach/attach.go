@@ -200,7 +200,9 @@ func (a *Attacher) record(pod Pod, i Interface) *Record {
 		},
 	}
 	if n.IPAM != "" {
-		r.Lease = &podnet.Lease{Network: n.IPAM, Config: n.IPAMConfig, Container: r.ID(), Netns: pod.Netns, Interface: n.Interface}
+		r.Lease = &podnet.Lease{
+			Network: n.IPAM, Config: n.IPAMConfig, Container: r.ID(), Netns: pod.Netns, Interface: n.Interface,
+		}
 	}
 	return r
 }
@@ -332,10 +334,18 @@ func (a *Attacher) StateIn(pod Pod, claim types.UID, device string) *podnet.Stat
 }
 
 func (a *Attacher) stateIn(claim types.UID, device string, in func(Pod) bool) *podnet.State {
+	if r := a.recordIn(claim, device, in); r != nil {
+		return r.State
+	}
+	return nil
+}
+
+// recordIn returns the record of an interface that a pod has, nil if no pod has it.
+func (a *Attacher) recordIn(claim types.UID, device string, in func(Pod) bool) *Record {
 	records, _ := a.store.of(claim, device) // Over reports unreadable records
-	for _, r := range records {
+	for i, r := range records {
 		if r.State != nil && r.thisBoot(a.store.bootID) && in(r.Pod) {
-			return r.State
+			return &records[i]
 		}
 	}
 	return nil

@@ -176,7 +176,7 @@ func TestIPv6Refused(t *testing.T) {
 			i := wants(podnet.Macvlan)
 			const want = "routers on the fabric can give network interface rdma0 addresses and routes: " +
 				"set net.ipv6.conf.rdma0.accept_ra to 0"
-			got := p.a.OpenIPv6(p.pod, i.Claim.UID, i.Device.Device)
+			got := p.a.LacksOf(p.pod, i.Claim.UID, i.Device.Device).OpenIPv6
 			if !strings.HasPrefix(got, want) || !strings.Contains(got, "permission denied") {
 				t.Errorf("got %q, want %q and the reason", got, want)
 			}

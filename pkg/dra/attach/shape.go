@@ -41,26 +41,25 @@ func (a *Attacher) dropVLAN(r *Record) error {
 	return a.host.RemoveVLAN(r.Original, r.Want.VLAN)
 }
 
-// LowMTU returns why RDMA connections over the interface that a pod has by a claim's device have smaller packets than
-// the HCA can send, "" if they have not. A moved interface sets the MTU of its HCA.
-func (a *Attacher) LowMTU(pod Pod, claim types.UID, device string) string {
-	records, _ := a.store.of(claim, device) // Over reports unreadable records
-	for _, r := range records {
-		if r.Pod != pod || r.State == nil || r.Want.Mode == podnet.Move {
-			continue
-		}
-		if low := podnet.LowMTU(r.State.Name, r.State.MTU, r.Original.MTU); low != "" {
-			return low
-		}
-	}
-	return ""
+// Lacks has a sentence for each thing that an interface in a pod lacks, although the pod can use it; "" for nothing.
+type Lacks struct {
+	LowMTU   string // why RDMA connections have smaller packets than the HCA can send
+	OpenIPv6 string // why routers on the fabric can give the interface addresses and routes
 }
 
-// OpenIPv6 returns why the interface that a pod has by a claim's device accepts what routers announce, "" if it does
-// not.
-func (a *Attacher) OpenIPv6(pod Pod, claim types.UID, device string) string {
-	if s := a.StateIn(pod, claim, device); s != nil && s.IPv6 != "" {
-		return fmt.Sprintf("routers on the fabric can give network interface %s addresses and routes: %s", s.Name, s.IPv6)
+// LacksOf returns what the interface lacks that a pod has by a claim's device. A moved interface sets the MTU of its
+// HCA.
+func (a *Attacher) LacksOf(pod Pod, claim types.UID, device string) (l Lacks) {
+	r := a.recordIn(claim, device, func(p Pod) bool { return p == pod })
+	if r == nil {
+		return l
 	}
-	return ""
+	if r.Want.Mode != podnet.Move {
+		l.LowMTU = podnet.LowMTU(r.State.Name, r.State.MTU, r.Original.MTU)
+	}
+	if r.State.IPv6 != "" {
+		l.OpenIPv6 = fmt.Sprintf("routers on the fabric can give network interface %s addresses and routes: %s",
+			r.State.Name, r.State.IPv6)
+	}
+	return l
 }

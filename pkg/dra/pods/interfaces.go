@@ -89,10 +89,8 @@ func (s *interfaces) attachAll(
 
 // reportLacks records what a pod's new interface lacks, although the pod can use it.
 func (s *interfaces) reportLacks(pod nri.Pod, i attach.Interface) {
-	for reason, lack := range map[event.Reason]string{
-		event.LowMTU:   s.cfg.Attacher.LowMTU(podOf(pod), i.Claim.UID, i.Device.Device),
-		event.OpenIPv6: s.cfg.Attacher.OpenIPv6(podOf(pod), i.Claim.UID, i.Device.Device),
-	} {
+	lacks := s.cfg.Attacher.LacksOf(podOf(pod), i.Claim.UID, i.Device.Device)
+	for reason, lack := range map[event.Reason]string{event.LowMTU: lacks.LowMTU, event.OpenIPv6: lacks.OpenIPv6} {
 		if lack != "" {
 			s.cfg.Report.Record(event.OfPod(i.Claim, pod.Name, types.UID(pod.UID), reason,
 				fmt.Sprintf("pod %s: %s", pod.Name, lack)))
