@@ -81,23 +81,23 @@ func (q *queue) add(mayFollow int, batch ...event.Event) {
 	defer q.mu.Unlock()
 	var steps []step
 	cost, starts := mayFollow*costOfHCA, true
+	send := func(object corev1.ObjectReference, e event.Event) {
+		if q.hasRoom(object) && q.join(object, e) {
+			steps = append(steps, step{do: sendEvent, object: object})
+			cost++
+		}
+	}
 	for _, e := range batch {
 		starts = starts && e.Start
 		object := e.Object(q.node)
 		if e.Claim != "" && !q.claims || !q.hasRoom(object) {
 			continue
 		}
-		if q.join(object, e) {
-			steps = append(steps, step{do: sendEvent, object: object})
-			cost++
-		}
-		switch pod := event.PodReference(e.Namespace, e.PodName, e.Pod); {
+		send(object, e)
+		switch {
 		case !e.Pods:
 		case e.PodName != "":
-			if q.hasRoom(pod) && q.join(pod, e) {
-				steps = append(steps, step{do: sendEvent, object: pod})
-				cost++
-			}
+			send(event.PodReference(e.Namespace, e.PodName, e.Pod), e)
 		default:
 			if len(q.forPods[object]) == 0 {
 				steps = append(steps, step{do: findPods, object: object})
