@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
@@ -131,11 +130,7 @@ func warnHook(cmd *cobra.Command, path string) {
 	if err != nil {
 		return // runtimes refuse the file as well
 	}
-	edits := []specs.ContainerEdits{spec.ContainerEdits}
-	for _, d := range spec.Devices {
-		edits = append(edits, d.ContainerEdits)
-	}
-	for _, e := range edits {
+	for _, e := range cdi.Edits(spec) {
 		for _, h := range e.Hooks {
 			if filepath.Base(h.Path) == filepath.Base(defaultHookPath) {
 				cmd.PrintErrf("warning: %s stays, a spec of kind %s: without %s, no container with its devices starts\n",

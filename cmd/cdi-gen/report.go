@@ -152,9 +152,8 @@ func specFilesOf(host fs.ReadLinkFS, scrubber *capture.Scrubber) []reportFile {
 			if err != nil {
 				continue
 			}
-			hideValues(&spec.ContainerEdits)
-			for i := range spec.Devices {
-				hideValues(&spec.Devices[i].ContainerEdits)
+			for _, e := range cdi.Edits(spec) {
+				hideValues(e)
 			}
 			text, err := cdi.Encode(spec, cdi.YAML)
 			if err != nil {

@@ -42,7 +42,7 @@ func (f *facts) hookOptions() (all []hook.Options) {
 func (f *facts) hooks() []hookUse {
 	var uses []hookUse
 	for _, s := range f.rdmaSpecs() {
-		for _, e := range edits(s.spec) {
+		for _, e := range cdi.Edits(s.spec) {
 			for _, h := range e.Hooks {
 				i := slices.IndexFunc(uses, func(u hookUse) bool { return u.path == h.Path && slices.Equal(u.args, h.Args) })
 				if i < 0 {

@@ -140,7 +140,7 @@ func checkSpecNodes(f *facts, out *findings) {
 	}
 	for _, s := range f.rdmaSpecs() {
 		var gone, pinned []string
-		for _, e := range edits(s.spec) {
+		for _, e := range cdi.Edits(s.spec) {
 			for _, n := range rdmaNodes(e) {
 				if text := f.specNode(n); text == missingNode {
 					gone = append(gone, hostPath(n))
@@ -199,12 +199,14 @@ func checkCoverage(f *facts, out *findings) {
 	if len(usable) == 0 {
 		return
 	}
+	devices := phrase.Count(len(usable), "device")
 	if !slices.ContainsFunc(f.specs, func(s specFile) bool { return s.rdma }) {
 		if _, err := hostfs.Stat(f.Root, driverDir); err == nil {
 			out.add(found("specs-ok", OK, "the Kubernetes driver writes a spec for each claim"))
 			return
 		}
-		out.add(found("spec-none", Warning, "no CDI spec gives the "+phrase.Count(len(usable), "RDMA device")+" of this host").
+		out.add(found("spec-none", Warning, "no CDI spec gives the "+phrase.Count(len(usable), "RDMA device")+
+			" of this host").
 			because("containers cannot request a device by name").
 			fix("cdi-gen generate --output " + cdi.StaticDir))
 		return
@@ -229,7 +231,7 @@ func checkCoverage(f *facts, out *findings) {
 				"that connect by IP address (librdmacm: rping, perftest -R, libfabric) fail"))
 	}
 	if len(*out) == 0 {
-		out.add(found("specs-ok", OK, phrase.Count(files, "RDMA spec")+", for all "+phrase.Count(len(usable), "device")+" of this host"))
+		out.add(found("specs-ok", OK, phrase.Count(files, "RDMA spec")+", for all "+devices+" of this host"))
 	}
 }
 
@@ -246,7 +248,7 @@ func (f *facts) given() (files int, nodes map[string]bool, whole bool) {
 			continue
 		}
 		files++
-		for _, e := range edits(s.spec) {
+		for _, e := range cdi.Edits(s.spec) {
 			whole = whole || givesAll(e)
 			for _, n := range rdmaNodes(e) {
 				nodes[hostPath(n)] = true

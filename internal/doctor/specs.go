@@ -86,19 +86,10 @@ func (f *facts) readSpec(s *specFile) bool {
 	return true
 }
 
-// edits lists the container edits of a spec: its own first, then those of its devices.
-func edits(spec *specs.Spec) []*specs.ContainerEdits {
-	list := []*specs.ContainerEdits{&spec.ContainerEdits}
-	for i := range spec.Devices {
-		list = append(list, &spec.Devices[i].ContainerEdits)
-	}
-	return list
-}
-
 // isRDMA reports whether a spec gives RDMA devices.
 func isRDMA(spec *specs.Spec) bool {
-	return spec.Kind == cdi.KindHCA || spec.Kind == cdi.KindClaim ||
-		slices.ContainsFunc(edits(spec), func(e *specs.ContainerEdits) bool { return len(rdmaNodes(e)) > 0 || givesAll(e) })
+	gives := func(e *specs.ContainerEdits) bool { return len(rdmaNodes(e)) > 0 || givesAll(e) }
+	return spec.Kind == cdi.KindHCA || spec.Kind == cdi.KindClaim || slices.ContainsFunc(cdi.Edits(spec), gives)
 }
 
 // rdmaNodes lists the nodes below /dev/infiniband.

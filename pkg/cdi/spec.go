@@ -202,11 +202,20 @@ func finish(spec *specs.Spec) error {
 // a YAML parser, which treats some control characters as line breaks and rejects
 // others.
 func checkText(spec *specs.Spec) error {
-	errs := []error{printable(&spec.ContainerEdits)}
-	for i := range spec.Devices {
-		errs = append(errs, printable(&spec.Devices[i].ContainerEdits))
+	var errs []error
+	for _, e := range Edits(spec) {
+		errs = append(errs, printable(e))
 	}
 	return errors.Join(errs...)
+}
+
+// Edits returns the container edits of a spec: its own first, then those of its devices. They are not copies.
+func Edits(spec *specs.Spec) []*specs.ContainerEdits {
+	list := []*specs.ContainerEdits{&spec.ContainerEdits}
+	for i := range spec.Devices {
+		list = append(list, &spec.Devices[i].ContainerEdits)
+	}
+	return list
 }
 
 // printable checks all text of edits that this package makes.

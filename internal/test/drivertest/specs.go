@@ -15,6 +15,8 @@ import (
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
 	"tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
 // Devices returns the device IDs of a claim from an answer, or its error.
@@ -58,11 +60,7 @@ func Spec(t testing.TB, dir string, c *resourceapi.ResourceClaim) *specs.Spec {
 // Nodes lists the paths of the device nodes of a spec.
 func Nodes(spec *specs.Spec) []string {
 	var paths []string
-	edits := []specs.ContainerEdits{spec.ContainerEdits}
-	for _, d := range spec.Devices {
-		edits = append(edits, d.ContainerEdits)
-	}
-	for _, e := range edits {
+	for _, e := range cdi.Edits(spec) {
 		for _, n := range e.DeviceNodes {
 			paths = append(paths, n.Path)
 		}
