@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -90,30 +91,16 @@ func withIPv6Conf(link string, f func(*os.Root) error) error {
 	return f(dir)
 }
 
-// setSysctls writes the settings that differ, and reads them back. It continues after an error.
+// setSysctls writes the settings that differ, and reads them back. It continues after an error. The secret is first: a
+// mode of addr_gen_mode needs it.
 func setSysctls(dir *os.Root, want map[string]string) error {
 	var errs []error
-	for _, name := range sysctlOrder(want) {
-		if err := setSysctl(dir, name, want[name]); err != nil {
-			errs = append(errs, err)
+	for _, name := range append([]string{"stable_secret"}, slices.Sorted(maps.Keys(want))...) {
+		if value, ok := want[name]; ok {
+			errs = append(errs, setSysctl(dir, name, value))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// sysctlOrder returns the names in the order in which they must be written: a mode of addr_gen_mode needs the secret.
-func sysctlOrder(want map[string]string) (names []string) {
-	const first = "stable_secret"
-	for name := range want {
-		if name != first {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	if _, ok := want[first]; ok {
-		names = slices.Insert(names, 0, first)
-	}
-	return names
 }
 
 func setSysctl(dir *os.Root, name, want string) error {
