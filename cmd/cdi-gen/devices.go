@@ -57,7 +57,8 @@ one directory define: a runtime refuses these too.`,
 
 // registerSpecDirs adds the flag for the directories that a runtime reads.
 func registerSpecDirs(f *pflag.FlagSet, dirs *[]string) {
-	f.StringSliceVar(dirs, "spec-dir", []string{cdi.StaticDir, cdi.DynamicDir}, "`DIR` of specs, the last wins (repeatable)")
+	all := []string{cdi.StaticDir, cdi.DynamicDir}
+	f.StringSliceVar(dirs, "spec-dir", all, "`DIR` of specs, the last wins (repeatable)")
 }
 
 var devicesWriters = map[string]func(io.Writer, *cdi.Registry) error{

@@ -26,7 +26,8 @@ func TestUnitDoesNotRestart(t *testing.T) {
 	put(t, filepath.Join(dir, "foreign.yaml"), "a: b\n", 0o644)
 	for _, options := range []string{
 		"--memlokc 4Gi", "4Gi", "--memlock 4Gx", "--memlock=", "--limit handles", "--nodes verb", "--names guit",
-		"--kind x", "--device [", "--env =x", "--mount relative", "--mount /absent", "--userspace none", "--target podman-0.1",
+		"--kind x", "--device [", "--env =x", "--mount relative", "--mount /absent", "--userspace none",
+		"--target podman-0.1",
 		"--on-denied stop", "--no-hook --memlock 4Gi", "--hook-path /absent", "--hook-path relative", "--format toml",
 		"--config /absent", "--config " + config, "--output " + dir + "/x.yml", "--output " + dir + "/foreign.yaml",
 	} {

@@ -270,8 +270,9 @@ func TestFormats(t *testing.T) {
 	f := fleet.Mixed(t)
 	f.Pods = append(f.Pods, fleet.Pod("train"))
 	s := newSession(t, f)
-	for args, kind := range map[string]string{"status": "PodList", "nodes": "NodeList", "devices": "DeviceList", "claims": "ClaimList",
-		"topology": "TopologyList"} {
+	for args, kind := range map[string]string{
+		"status": "PodList", "nodes": "NodeList", "devices": "DeviceList", "claims": "ClaimList", "topology": "TopologyList",
+	} {
 		var list struct {
 			Kind  string
 			Items []map[string]any
@@ -319,7 +320,8 @@ func TestHostileNames(t *testing.T) {
 	}
 	s := newSession(t, f)
 	for _, args := range []string{"nodes -o wide", "devices -o wide", "devices -o json", "devices -o yaml",
-		"claims -A -o wide", "status", "status -o json", "topology", "topology --node=node1 -o svg", "why waits", "why waits -o yaml"} {
+		"claims -A -o wide", "status", "status -o json", "topology",
+		"topology --node=node1 -o svg", "why waits", "why waits -o yaml"} {
 		r := s.run(strings.Fields(args)...)
 		if r.stdout+r.stderr == "" {
 			t.Errorf("kubectl rdma %s says nothing", args)

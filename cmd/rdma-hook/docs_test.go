@@ -65,7 +65,8 @@ func TestDocsPromiseNoBound(t *testing.T) {
 		"docs/reference/rdma-hook.md": "It is no bound: a process may raise its own limit",
 		"docs/reference/configuration.md": "It bounds the soft limit that the driver sets. " +
 			"A container can still lock more",
-		"deployments/helm/dra-driver-rdma/README.md":          "It is no bound: a process may raise its limit to the hard one",
+		"deployments/helm/dra-driver-rdma/README.md": "It is no bound: " +
+			"a process may raise its limit to the hard one",
 		"deployments/helm/dra-driver-rdma/values.schema.json": "It is no bound: a process may raise its own limit",
 	} {
 		text, err := os.ReadFile("../../" + file)

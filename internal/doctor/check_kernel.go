@@ -128,7 +128,8 @@ func checkDevices(f *facts, out *findings) {
 	}
 	if len(unreadable) > 0 {
 		unreadable = unique(unreadable)
-		out.add(found("hca-unreadable", Warning, "attributes of "+phrase.Count(len(unreadable), "RDMA device")+" cannot be read").
+		count := phrase.Count(len(unreadable), "RDMA device")
+		out.add(found("hca-unreadable", Warning, "attributes of "+count+" cannot be read").
 			about(unreadable...).because("%s", phrase.Some(readErrors, "; ")).
 			fix("dmesg | grep -iE 'infiniband|rdma|mlx|firmware'"))
 	}

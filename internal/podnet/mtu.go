@@ -26,8 +26,8 @@ func RDMAMTU(mtu int) int {
 // MTUNeeded returns the MTU that gives an interface at least that RDMA MTU.
 func MTUNeeded(rdma int) int { return rdma + roceHeaders }
 
-// LowMTU returns why RDMA connections over an interface have smaller packets than the HCA can send, "" if they have not.
-// mtu is that of the interface, and hca that of the HCA's own interface.
+// LowMTU returns why RDMA connections over an interface have smaller packets than the HCA can send. It returns "" if
+// they have not. mtu is the MTU of the interface, and hca that of the HCA's own interface.
 func LowMTU(name string, mtu, hca int) string {
 	has, can := RDMAMTU(mtu), RDMAMTU(hca)
 	if has >= can {

@@ -177,8 +177,8 @@ func (h *Host) unused(link netlink.Link, links []netlink.Link) error {
 	return nil
 }
 
-// isOnTop reports whether an interface of the thread's namespace is on top of another one there. Both ends of a veth name
-// the other one in the same way.
+// isOnTop reports whether an interface of the thread's namespace is on top of another one there. The ends of a veth are
+// not: each names the other one in the same field.
 func isOnTop(l netlink.Link, index int) bool {
 	a := l.Attrs()
 	return a.ParentIndex == index && a.Index != index && a.NetNsID < 0 && l.Type() != kindVeth

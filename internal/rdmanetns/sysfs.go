@@ -22,8 +22,8 @@ func (n *Namespace) Sysfs(f func(fs.FS) error) error {
 }
 
 // Sysctls opens the settings below /proc/sys/net of the thread's namespace, to read and to write. A container's own
-// /proc/sys is read-only, so Sysctls uses a procfs that is mounted nowhere. It needs CAP_SYS_ADMIN, and CAP_NET_ADMIN to
-// write. The caller must use the result on the same thread, and must close it.
+// /proc/sys is read-only, so Sysctls uses a procfs that is mounted nowhere. It needs CAP_SYS_ADMIN. Writing also needs
+// CAP_NET_ADMIN. The caller must use the result on the same thread, and must close it.
 func Sysctls() (*os.Root, error) {
 	fd, err := mount("proc", 0)
 	if err != nil {

@@ -66,8 +66,10 @@ func packages(t *testing.T) (dir, source string) {
 
 // copyCheckout copies what is packaged, and what that is built from.
 func copyCheckout(to string) error {
-	for _, name := range []string{"go.mod", "go.sum", "LICENSE", "README.md", "cmd", "internal", "pkg", "docs", "deployments",
-		"tools/image", "packaging"} {
+	for _, name := range []string{
+		"go.mod", "go.sum", "LICENSE", "README.md", "cmd", "internal", "pkg", "docs", "deployments",
+		"tools/image", "packaging",
+	} {
 		from := filepath.Join(checkout, name)
 		info, err := os.Stat(from)
 		if errors.Is(err, os.ErrNotExist) {
@@ -279,7 +281,11 @@ func TestRefused(t *testing.T) {
 // TestUnits: unit files and udev rules are packaged once they are there.
 func TestUnits(t *testing.T) {
 	source := t.TempDir()
-	for _, name := range []string{"LICENSE", "docs/cdi-gen.svg", "docs/adr/0001.svg", "packaging/default/cdi-gen", "packaging/debian/lintian-overrides", "packaging/systemd/cdi-gen.service", "packaging/systemd/cdi-gen.path", "packaging/systemd/README.md", "packaging/udev/60-cdi-gen.rules"} {
+	for _, name := range []string{
+		"LICENSE", "docs/cdi-gen.svg", "docs/adr/0001.svg", "packaging/default/cdi-gen",
+		"packaging/debian/lintian-overrides", "packaging/systemd/cdi-gen.service", "packaging/systemd/cdi-gen.path",
+		"packaging/systemd/README.md", "packaging/udev/60-cdi-gen.rules",
+	} {
 		if err := copyFile(filepath.Join(checkout, "LICENSE"), filepath.Join(source, name)); err != nil {
 			t.Fatal(err)
 		}

@@ -70,7 +70,8 @@ func (c *Cluster) ListClaims(ctx context.Context) []Claim {
 		}
 		out = append(out, Claim{
 			Namespace: claim.Namespace, Name: claim.Name, State: stateOf(claim), Node: claimNode(claim),
-			Classes: classesOf(claim), Devices: allocatedTo(claim), IBDevs: v.ibdevsOf(claim), Pods: podsOf(claim), PodGroups: podGroupsOf(claim),
+			Classes: classesOf(claim), Devices: allocatedTo(claim), IBDevs: v.ibdevsOf(claim),
+			Pods: podsOf(claim), PodGroups: podGroupsOf(claim),
 			Addresses: addressesOf(claim), NotReady: notReady(claim), Created: claim.CreationTimestamp,
 		})
 	}

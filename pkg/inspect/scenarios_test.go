@@ -278,7 +278,8 @@ var scenarios = []scenario{{
 	name: "pod-group-init", verdict: inspect.VerdictUnprepared, findings: []string{"ClaimOfInitContainers"},
 	make: func(b *fleet.Fleet) inspect.Question {
 		b.Node("node1", "hgx-h100", "")
-		b.Allocate("node1", "nic", claim(want("nic", "hca.rdma.dev"))).Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{
+		nic := b.Allocate("node1", "nic", claim(want("nic", "hca.rdma.dev")))
+		nic.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{
 			APIGroup: "scheduling.k8s.io", Resource: "podgroups", Name: "workers", UID: "workers",
 		}}
 		pod := fleet.On(fleet.Pod("nic"), "node1")

@@ -61,7 +61,10 @@ func StartControlPlane(ctx context.Context, dir string, o Options) (*ControlPlan
 		return nil, err
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", ports[2])
-	if err := pki.Write(pki.Config{Dir: filepath.Join(dir, "pki"), Nodes: nodes(max(1, len(o.NodesAt))), ServiceIP: ServiceIP, Server: "https://" + address}); err != nil {
+	if err := pki.Write(pki.Config{
+		Dir: filepath.Join(dir, "pki"), Nodes: nodes(max(1, len(o.NodesAt))),
+		ServiceIP: ServiceIP, Server: "https://" + address,
+	}); err != nil {
 		return nil, err
 	}
 	o.StateDir = dir

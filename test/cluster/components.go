@@ -166,7 +166,8 @@ func (l layout) scheduler() []string {
 func (l layout) kubelet() []string {
 	return []string{
 		l.program("kubernetes", Kubelet), "--config=" + l.state("config", "kubelet.yaml"),
-		"--kubeconfig=" + l.pki("kubelet-"+l.node().Name+".kubeconfig"), "--root-dir=" + l.KubeletDir, "--cert-dir=" + filepath.Join(l.KubeletDir, "pki"),
+		"--kubeconfig=" + l.pki("kubelet-"+l.node().Name+".kubeconfig"),
+		"--root-dir=" + l.KubeletDir, "--cert-dir=" + filepath.Join(l.KubeletDir, "pki"),
 		"--hostname-override=" + l.node().Name, "--node-ip=" + l.node().IP,
 		fmt.Sprintf("--v=%d", l.Verbosity),
 	}

@@ -68,7 +68,8 @@ func throughProxy(t *testing.T, socket, host string) string {
 		}
 		return r
 	}
-	if ask("CONNECT", fmt.Sprintf("CONNECT %s:10250 HTTP/1.1\r\nHost: %[1]s:10250\r\n\r\n", host)).StatusCode != http.StatusOK {
+	request := fmt.Sprintf("CONNECT %s:10250 HTTP/1.1\r\nHost: %[1]s:10250\r\n\r\n", host)
+	if ask("CONNECT", request).StatusCode != http.StatusOK {
 		return ""
 	}
 	body, err := io.ReadAll(ask("GET", "GET /pod HTTP/1.1\r\nHost: node\r\n\r\n").Body)

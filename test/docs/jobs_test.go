@@ -16,7 +16,8 @@ import (
 )
 
 // mpiJob has the fields of kubeflow.org/v2beta1 that a user writes, as of
-// https://github.com/kubeflow/mpi-operator/blob/caa3c47fc42eb762635f78045ec0fcd1a89eb038/manifests/base/kubeflow.org_mpijobs.yaml
+// manifests/base/kubeflow.org_mpijobs.yaml of
+// https://github.com/kubeflow/mpi-operator/tree/caa3c47fc42eb762635f78045ec0fcd1a89eb038
 type mpiJob struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        metav1.ObjectMeta `json:"metadata"`
@@ -43,7 +44,8 @@ type mpiJob struct {
 }
 
 // jobSet has the fields of jobset.x-k8s.io/v1alpha2 that our manifest may use, as of
-// https://github.com/kubernetes-sigs/jobset/blob/08dfbdfd682714a9ab929633eca8dc95315187e7/config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml
+// config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml of
+// https://github.com/kubernetes-sigs/jobset/tree/08dfbdfd682714a9ab929633eca8dc95315187e7
 type jobSet struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        metav1.ObjectMeta `json:"metadata"`

@@ -30,7 +30,8 @@ func TestMPI(t *testing.T) {
 	b := newBedWith(t, []string{archive}, append(railValues(t),
 		"config.ipam.roce.subnet=10.78.0.0/16", "config.ipam.roce.perNode=24", "config.ipam.roce.label="+blockLabel)...)
 	b.makeKeys(t)
-	out, err := b.Output(t.Context(), "kubectl", "label", "namespace", "default", "pod-security.kubernetes.io/enforce=restricted")
+	const restricted = "pod-security.kubernetes.io/enforce=restricted"
+	out, err := b.Output(t.Context(), "kubectl", "label", "namespace", "default", restricted)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -55,7 +55,8 @@ func newNodes(t *testing.T, v *vm.VM, count int, values []string) *nodes {
 	for range count {
 		n.kubelets = append(n.kubelets, freeAddress(t))
 	}
-	n.ControlPlane, err = cluster.StartControlPlane(t.Context(), t.TempDir(), cluster.Options{NodesAt: n.kubelets, Progress: t.Output()})
+	options := cluster.Options{NodesAt: n.kubelets, Progress: t.Output()}
+	n.ControlPlane, err = cluster.StartControlPlane(t.Context(), t.TempDir(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +94,8 @@ func (n *nodes) install(t *testing.T, values []string) {
 // uplink connects the i-th guest, from 0 on, with the control plane.
 func (n *nodes) uplink(i int) *vm.Uplink {
 	return &vm.Uplink{
-		Address: "10.96.0.15/24", Server: cluster.ServiceIP + ":443", Host: n.Address(), Forwards: map[string]int{n.kubelets[i]: 10250},
+		Address: "10.96.0.15/24", Server: cluster.ServiceIP + ":443", Host: n.Address(),
+		Forwards: map[string]int{n.kubelets[i]: 10250},
 	}
 }
 

@@ -22,7 +22,8 @@ func TestSwitchGuests(t *testing.T) {
 	server := startGuest(t, v, sw, 1, `exec rping -s -a 10.77.1.1 -v -P`)
 	client := startGuest(t, v, sw, 2, `
 carrier() { until [ "$(cat /sys/class/net/eth1/carrier)" = $1 ]; do sleep 0.1; done; echo "carrier $1"; }
-until rping -c -a 10.77.1.1 -I 10.77.1.2 -C 3 -v >/tmp/said 2>&1; do sleep 0.2; done; echo "pinged $(grep -c 'ping data' /tmp/said)"
+until rping -c -a 10.77.1.1 -I 10.77.1.2 -C 3 -v >/tmp/said 2>&1; do sleep 0.2; done
+echo "pinged $(grep -c 'ping data' /tmp/said)"
 carrier 0; carrier 1
 while ping -q -c 1 -W 2 10.77.1.1 >/dev/null; do :; done; echo "cut, carrier $(cat /sys/class/net/eth1/carrier)"
 until ping -q -c 1 -W 2 10.77.1.1 >/dev/null; do :; done; echo back`)

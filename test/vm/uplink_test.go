@@ -35,7 +35,10 @@ func TestRelay(t *testing.T) {
 
 // TestUplinkArgs: the network of the uplink leads nowhere else.
 func TestUplinkArgs(t *testing.T) {
-	u := &Uplink{Address: "10.96.0.15/24", Server: "10.96.0.1:443", Host: "127.0.0.1:6443", Forwards: map[string]int{"127.0.0.1:9999": 10250, "127.0.0.1:9998": 9000}}
+	u := &Uplink{
+		Address: "10.96.0.15/24", Server: "10.96.0.1:443", Host: "127.0.0.1:6443",
+		Forwards: map[string]int{"127.0.0.1:9999": 10250, "127.0.0.1:9998": 9000},
+	}
 	args := strings.Join(u.args(), " ")
 	if !strings.Contains(args, "restrict=on,net=10.96.0.0/24,guestfwd=tcp:10.96.0.1:443-cmd:/") ||
 		!strings.Contains(args, ",hostfwd=tcp:127.0.0.1:9998-10.96.0.15:9000,hostfwd=tcp:127.0.0.1:9999-10.96.0.15:10250 ") {

@@ -345,7 +345,8 @@ type podServer struct {
 	kubelet *Kubelet
 }
 
-func (s podServer) List(ctx context.Context, _ *podresources.ListPodResourcesRequest) (*podresources.ListPodResourcesResponse, error) {
+func (s podServer) List(ctx context.Context, _ *podresources.ListPodResourcesRequest) (
+	*podresources.ListPodResourcesResponse, error) {
 	s.kubelet.mu.Lock()
 	held := s.kubelet.held
 	s.kubelet.mu.Unlock()

@@ -107,6 +107,7 @@ func Kind(t testing.TB, kind string) {
 		args = "link add link parent name made type " + kind
 	}
 	if out, err := n.Try(args); err != nil {
-		t.Skipf("this kernel makes no interfaces of type %s (%s); that of test/vm does: TestInterfaces", kind, strings.TrimSpace(out))
+		t.Skipf("this kernel makes no interfaces of type %s (%s); that of test/vm does: TestInterfaces",
+			kind, strings.TrimSpace(out))
 	}
 }

@@ -56,7 +56,7 @@ type Networks struct {
 	IPAM map[string]json.RawMessage
 	// NoIPAM has the reasons why further configurations give no addresses on this node, by name.
 	NoIPAM map[string]error
-	// HCAs has what the driver's configuration says of HCAs, by their names.
+	// HCAs has the settings of each HCA in the driver's configuration, by the name of the HCA.
 	HCAs map[string]HCANetwork
 	// Others are the other prepared claims of the claim's pods.
 	Others []*Plan

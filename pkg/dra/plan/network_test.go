@@ -72,12 +72,18 @@ func TestMergeNetwork(t *testing.T) {
 		"null is not set":                {configs{fromClaim(`"network": null`)}, nil},
 		"interface: claim":               {configs{fromClass(macvlanAllowed), fromClaim(`"network": {"mode": "macvlan", "interface": "roce.1"}`)}, macvlan(func(n *plan.Network) { n.Interface = "roce.1" })},
 		"interface: claim over default":  {configs{fromClass(macvlanAllowed + `, "defaults": {"network": {"mode": "macvlan", "interface": "a"}}`), fromClaim(`"network": {"interface": "b"}`)}, macvlan(func(n *plan.Network) { n.Interface = "b" })},
-		"mtu: claim over default":        {configs{fromClass(allAllowed + `, "defaults": {"network": {"mode": "macvlan", "mtu": 9000}}`), fromClaim(`"network": {"mtu": 4200}`)}, macvlan(func(n *plan.Network) { n.MTU = 4200 })},
-		"addresses: claim within allow":  {configs{fromClass(allAllowed), fromClaim(`"network": {"mode": "macvlan", "addresses": ["10.1.2.3/24"]}`)}, addressed},
-		"addresses: claim over ipam":     {configs{fromClass(allAllowed + `, "defaults": {"network": {"mode": "macvlan", "ipam": "roce"}}`), fromClaim(`"network": {"addresses": ["10.1.2.3/24"]}`)}, addressed},
-		"addresses: claim wants none":    {configs{fromClass(allAllowed + `, "defaults": {"network": {"mode": "macvlan", "ipam": "roce"}}`), fromClaim(`"network": {"addresses": []}`)}, macvlan(nil)},
-		"ipam: class default":            {configs{fromClass(allAllowed + `, "defaults": {"network": {"mode": "macvlan", "ipam": "roce"}}`)}, ipam},
-		"ipam: claim over addresses":     {configs{fromClass(allAllowed + `, "defaults": {"network": {"mode": "macvlan", "addresses": ["10.1.2.3/24"]}}`), fromClaim(`"network": {"ipam": "roce"}`)}, ipam},
+		"mtu: claim over default": {
+			configs{
+				fromClass(allAllowed + `, "defaults": {"network": {"mode": "macvlan", "mtu": 9000}}`),
+				fromClaim(`"network": {"mtu": 4200}`),
+			},
+			macvlan(func(n *plan.Network) { n.MTU = 4200 }),
+		},
+		"addresses: claim within allow": {configs{fromClass(allAllowed), fromClaim(`"network": {"mode": "macvlan", "addresses": ["10.1.2.3/24"]}`)}, addressed},
+		"addresses: claim over ipam":    {configs{fromClass(allAllowed + `, "defaults": {"network": {"mode": "macvlan", "ipam": "roce"}}`), fromClaim(`"network": {"addresses": ["10.1.2.3/24"]}`)}, addressed},
+		"addresses: claim wants none":   {configs{fromClass(allAllowed + `, "defaults": {"network": {"mode": "macvlan", "ipam": "roce"}}`), fromClaim(`"network": {"addresses": []}`)}, macvlan(nil)},
+		"ipam: class default":           {configs{fromClass(allAllowed + `, "defaults": {"network": {"mode": "macvlan", "ipam": "roce"}}`)}, ipam},
+		"ipam: claim over addresses":    {configs{fromClass(allAllowed + `, "defaults": {"network": {"mode": "macvlan", "addresses": ["10.1.2.3/24"]}}`), fromClaim(`"network": {"ipam": "roce"}`)}, ipam},
 		"ipam: the HCA's rail": {
 			configs{
 				fromClass(railAllowed),

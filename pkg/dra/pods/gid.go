@@ -237,8 +237,8 @@ func sysfsOf(netns string, f func(fs.FS) error) error {
 	return ns.Sysfs(f)
 }
 
-// commonIndex returns the index that all HCAs of a container have. The container has a variable of the CDI spec for each
-// of its HCAs. indexes maps the variables to what the driver knows: the index of the HCA, or why there is none.
+// commonIndex returns the index that all HCAs of a container have. The CDI spec gives the container a variable for each
+// HCA. indexes maps the variables to what the driver knows: the index of the HCA, or why there is none.
 func commonIndex(c nri.Container, indexes map[string]index) (common int, err error) {
 	first := ""
 	for _, v := range c.Env {

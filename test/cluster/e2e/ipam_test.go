@@ -35,9 +35,9 @@ config:
   - {name: rest, publish: none}
 `
 
-// TestIPAMByAPI: pods get the addresses of their interfaces from a CNI plugin that asks the real API server, with rights
-// of its own. While it cannot reach the server, a new pod waits and says why, and an address of a pod that ends stays
-// until the plugin has taken it back. None is lost.
+// TestIPAMByAPI: pods get the addresses of their interfaces from a CNI plugin. The plugin asks the real API server,
+// with rights of its own. While it cannot reach the server, a new pod waits and says why. The address of a pod that
+// ends stays until the plugin has taken it back. None is lost.
 func TestIPAMByAPI(t *testing.T) {
 	n := bed.Namespace(t)
 	dir := t.TempDir()

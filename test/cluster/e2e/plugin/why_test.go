@@ -317,7 +317,9 @@ func (b *bed) rights() {
 			b.Errorf("why %s, with the rights of the document: %v, not known: %v", pod, err, a.Unread)
 		}
 	}
-	for _, command := range []string{"nodes", "devices -l a=b --class=hca.rdma.dev", "claims -A", "topology", "status -A"} {
+	for _, command := range []string{
+		"nodes", "devices -l a=b --class=hca.rdma.dev", "claims -A", "topology", "status -A",
+	} {
 		out, err := b.command(append([]string{"kubectl", "rdma", "--as=jane"}, strings.Fields(command)...)...).CombinedOutput()
 		if err != nil || strings.Contains(string(out), "Warning") {
 			b.Errorf("%s, with the rights of the document: %v\n%s", command, err, out)

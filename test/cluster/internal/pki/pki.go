@@ -50,7 +50,10 @@ func (c Config) leaves() []leaf {
 		serving = append(serving, n.IP)
 		user := "system:node:" + n.Name
 		nodes = append(nodes,
-			leaf{name: "kubelet-serving-" + n.Name, cn: user, org: "system:nodes", ips: []string{"127.0.0.1", n.IP}, dns: []string{n.Name}},
+			leaf{
+				name: "kubelet-serving-" + n.Name, cn: user, org: "system:nodes",
+				ips: []string{"127.0.0.1", n.IP}, dns: []string{n.Name},
+			},
 			leaf{name: "kubelet-" + n.Name, cn: user, org: "system:nodes", kubeconfig: true})
 	}
 	return append(nodes, []leaf{

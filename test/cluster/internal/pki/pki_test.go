@@ -11,7 +11,10 @@ import (
 
 func TestWrite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pki")
-	c := Config{Dir: dir, Nodes: []Node{{"n", "10.99.0.1"}, {"m", "10.99.0.2"}}, ServiceIP: "10.96.0.1", Server: "https://10.96.0.1:443"}
+	c := Config{
+		Dir: dir, Nodes: []Node{{"n", "10.99.0.1"}, {"m", "10.99.0.2"}},
+		ServiceIP: "10.96.0.1", Server: "https://10.96.0.1:443",
+	}
 	if err := Write(c); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +70,10 @@ func read(t *testing.T, dir, name string) *x509.Certificate {
 // TestCopy: a node elsewhere has the same authority and keys, its own way to the server, and no key of another node.
 func TestCopy(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
-	there := Config{Dir: from, Nodes: []Node{{"node1", "10.0.0.1"}, {"node2", "10.0.0.2"}}, ServiceIP: "10.96.0.1", Server: "https://127.0.0.1:1234"}
+	there := Config{
+		Dir: from, Nodes: []Node{{"node1", "10.0.0.1"}, {"node2", "10.0.0.2"}},
+		ServiceIP: "10.96.0.1", Server: "https://127.0.0.1:1234",
+	}
 	if err := Write(there); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +82,9 @@ func TestCopy(t *testing.T) {
 	if err := Copy(from, here); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"ca.crt", "kubelet-node2.crt", "kubelet-node2.key", "kubelet-serving-node2.key", "sa.pub"} {
+	for _, name := range []string{
+		"ca.crt", "kubelet-node2.crt", "kubelet-node2.key", "kubelet-serving-node2.key", "sa.pub",
+	} {
 		want, err := os.ReadFile(filepath.Join(from, name))
 		if err != nil {
 			t.Fatal(err)

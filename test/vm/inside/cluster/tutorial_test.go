@@ -11,8 +11,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
-// TestTutorial runs the step of docs/quickstart-kubernetes.md that leads to traffic, as written: two pods with one claim,
-// and the bandwidth in the log of one. Only the patience is that for emulated time.
+// TestTutorial runs the step of docs/quickstart-kubernetes.md that leads to traffic, as written. Two pods have one
+// claim, and the log of one has the bandwidth. Only the patience is that for emulated time.
 func TestTutorial(t *testing.T) {
 	checkout, err := deploy.FindCheckout()
 	if err != nil {

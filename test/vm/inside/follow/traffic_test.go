@@ -85,8 +85,9 @@ func (e end) described(t *testing.T) {
 // acceptRA is whether the pod's interface accepts what routers announce, as sysctl has it.
 func (e end) acceptRA(t *testing.T) string {
 	t.Helper()
-	return strings.TrimSpace(inside.Must(t, "nsenter", "--net", "--target", strconv.Itoa(sandbox(t, e.pod)), "sysctl", "-n",
-		"net.ipv6.conf."+podInterface+".accept_ra"))
+	target := strconv.Itoa(sandbox(t, e.pod))
+	return strings.TrimSpace(inside.Must(t, "nsenter", "--net", "--target", target,
+		"sysctl", "-n", "net.ipv6.conf."+podInterface+".accept_ra"))
 }
 
 // variable is the end of the names of the container's variables.

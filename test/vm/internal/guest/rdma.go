@@ -109,10 +109,9 @@ func (b *boot) netdev(name string) (netlink.Link, error) {
 
 // address gives the n-th device 10.77.n.1/24 and fd77:n::1/64, or another last number.
 func address(link netlink.Link, n, last int) error {
-	for _, a := range []*netlink.Addr{
-		{IPNet: &net.IPNet{IP: net.IPv4(10, 77, byte(n), byte(last)), Mask: net.CIDRMask(24, 32)}},
-		{IPNet: &net.IPNet{IP: net.ParseIP(fmt.Sprintf("fd77:%x::%x", n, last)), Mask: net.CIDRMask(64, 128)}, Flags: unix.IFA_F_NODAD},
-	} {
+	four := &net.IPNet{IP: net.IPv4(10, 77, byte(n), byte(last)), Mask: net.CIDRMask(24, 32)}
+	six := &net.IPNet{IP: net.ParseIP(fmt.Sprintf("fd77:%x::%x", n, last)), Mask: net.CIDRMask(64, 128)}
+	for _, a := range []*netlink.Addr{{IPNet: four}, {IPNet: six, Flags: unix.IFA_F_NODAD}} {
 		if err := netlink.AddrAdd(link, a); err != nil {
 			return fmt.Errorf("add address %s: %w", a, err)
 		}
