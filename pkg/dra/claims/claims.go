@@ -114,7 +114,7 @@ func (s *shared) removeFiles(uid types.UID) error {
 	if _, err := s.specs.Remove(specName(uid)); err != nil {
 		return err
 	}
-	return s.cfg.Store.RemoveMetadata(uid)
+	return s.cfg.Store.Metadata().Remove(uid)
 }
 
 // readPods returns the pods that have a cgroup on the node.

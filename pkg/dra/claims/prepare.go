@@ -150,7 +150,7 @@ func (c *Claims) facts(
 	ctx context.Context, host *node.Host, claim *resourceapi.ResourceClaim, made *plan.Plan, beside neighbours,
 ) plan.Facts {
 	facts := c.cfg.Offer.Facts(ctx, host, claim)
-	facts.FilesDir = c.cfg.Store.MetadataDir()
+	facts.FilesDir = c.cfg.Store.Metadata().Dir
 	if c.cfg.DeviceMetadata {
 		facts.MetadataDir = facts.FilesDir
 	}

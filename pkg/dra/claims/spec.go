@@ -92,7 +92,7 @@ func (c *Claims) writeFiles(p *plan.Plan, spec *claimSpec) error {
 		return because(metrics.ReasonRecord, err)
 	}
 	for _, f := range spec.files {
-		if err := c.cfg.Store.WriteMetadata(p.UID, f.Name, f.Data); err != nil {
+		if err := c.cfg.Store.Metadata().Write(p.UID, f.Name, f.Data); err != nil {
 			return because(metrics.ReasonRecord, fmt.Errorf("claim %s: %w", p.Claim(), err))
 		}
 	}

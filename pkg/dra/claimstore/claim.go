@@ -43,7 +43,7 @@ func (s *Store) Claim(ctx context.Context, p *plan.Plan) error {
 	if err != nil {
 		return err
 	}
-	held, err := s.lockAll(ctx, p)
+	held, err := s.devices.lockAll(ctx, p)
 	defer held.release()
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func (s *Store) Update(ctx context.Context, uid types.UID, change func(*plan.Pla
 	if err != nil || p == nil || change(p) == p {
 		return err
 	}
-	held, err := s.lockAll(ctx, p)
+	held, err := s.devices.lockAll(ctx, p)
 	defer held.release()
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (s *Store) Release(
 	if err != nil || p == nil {
 		return p == nil, err
 	}
-	held, err := s.lockAll(ctx, p)
+	held, err := s.devices.lockAll(ctx, p)
 	defer held.release()
 	if err != nil {
 		return false, err
@@ -121,10 +121,16 @@ func (all deviceLocks) release() {
 	}
 }
 
+// devices is the directory with the directories of HCAs, which are their locks.
+type devices struct {
+	dir   string
+	turns turns // by HCA
+}
+
 // lockAll takes the locks of a plan in order. After an error, it returns the locks that it has taken.
-func (s *Store) lockAll(ctx context.Context, p *plan.Plan) (held deviceLocks, err error) {
+func (d *devices) lockAll(ctx context.Context, p *plan.Plan) (held deviceLocks, err error) {
 	for _, lock := range p.Locks() {
-		l, err := s.lock(ctx, lock)
+		l, err := d.lock(ctx, lock)
 		if err != nil {
 			return held, fmt.Errorf("claim %s: %w", p.Claim(), err)
 		}
@@ -196,14 +202,14 @@ type deviceLock struct {
 // lock takes the lock of an HCA, waiting until ctx ends. A semaphore serializes the goroutines of this
 // process. flock(2) belongs to the open directory, so it keeps out other processes, and the
 // kernel drops it when one dies.
-func (s *Store) lock(ctx context.Context, of plan.Lock) (*deviceLock, error) {
-	l := &deviceLock{Lock: of, turn: s.turns.of(of.HCA)}
+func (d *devices) lock(ctx context.Context, of plan.Lock) (*deviceLock, error) {
+	l := &deviceLock{Lock: of, turn: d.turns.of(of.HCA)}
 	if !l.turn.TryAcquire(1) {
 		if err := l.turn.Acquire(ctx, 1); err != nil {
 			return nil, fmt.Errorf("lock device %s: another claim is being prepared on it: %w", of.HCA, err)
 		}
 	}
-	if err := l.lockDir(ctx, filepath.Join(s.devices(), of.HCA)); err != nil {
+	if err := l.lockDir(ctx, filepath.Join(d.dir, of.HCA)); err != nil {
 		l.release()
 		return nil, fmt.Errorf("lock device %s: %w", of.HCA, err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"os"
-	"path/filepath"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -22,6 +21,7 @@ const slots = 1024
 // claimLocks are the locks of claims. A slot is a byte of a file for other processes, and a semaphore for the
 // goroutines of this one. The file stays open, so locking a claim opens no file.
 type claimLocks struct {
+	path  string
 	turns turns // by slot
 
 	mu   sync.Mutex
@@ -40,7 +40,7 @@ func (s *Store) LockClaim(ctx context.Context, uid types.UID) (release func(), e
 	if err := turn.Acquire(ctx, 1); err != nil {
 		return nil, lockError(uid, err)
 	}
-	f, err := s.lockSlot(ctx, slot)
+	f, err := s.locks.lockSlot(ctx, slot)
 	if err != nil {
 		turn.Release(1)
 		return nil, lockError(uid, err)
@@ -67,9 +67,9 @@ func slotOf(uid types.UID) int64 {
 
 // lockSlot locks a slot of the lock file. It opens the file again if that was removed meanwhile, because another
 // process would not see the lock of a removed file. The old file stays open while somebody holds a lock of it.
-func (s *Store) lockSlot(ctx context.Context, slot int64) (*os.File, error) {
+func (l *claimLocks) lockSlot(ctx context.Context, slot int64) (*os.File, error) {
 	for {
-		f, err := s.lockFile()
+		f, err := l.open()
 		if err != nil {
 			return nil, err
 		}
@@ -84,25 +84,23 @@ func (s *Store) lockSlot(ctx context.Context, slot int64) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.locks.mu.Lock()
-		if s.locks.file == f {
-			s.locks.file = nil
+		l.mu.Lock()
+		if l.file == f {
+			l.file = nil
 		}
-		s.locks.mu.Unlock()
+		l.mu.Unlock()
 	}
 }
 
-func (s *Store) lockFile() (*os.File, error) {
-	s.locks.mu.Lock()
-	defer s.locks.mu.Unlock()
-	if s.locks.file == nil {
-		f, err := atomicfile.OpenFile(s.lockPath(), os.O_RDWR|os.O_CREATE, 0o640)
+func (l *claimLocks) open() (*os.File, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file == nil {
+		f, err := atomicfile.OpenFile(l.path, os.O_RDWR|os.O_CREATE, 0o640)
 		if err != nil {
 			return nil, err
 		}
-		s.locks.file = f
+		l.file = f
 	}
-	return s.locks.file, nil
+	return l.file, nil
 }
-
-func (s *Store) lockPath() string { return filepath.Join(s.dir, "claims.lock") }

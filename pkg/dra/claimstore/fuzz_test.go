@@ -77,13 +77,13 @@ func FuzzRecall(f *testing.F) {
 		s := open(t, dir, thisBoot)
 		write(t, string(data), dir, "hcas.json")
 		var value map[string]json.RawMessage
-		if found, err := s.Recall("hcas", &value); found && err != nil || !found && value != nil && err == nil {
+		if found, err := s.Memory().Recall("hcas", &value); found && err != nil || !found && value != nil && err == nil {
 			t.Errorf("found %v, %v, error %v", found, value, err)
 		}
-		if err := s.Remember("hcas", map[string]int{"a": 1}); err != nil {
+		if err := s.Memory().Remember("hcas", map[string]int{"a": 1}); err != nil {
 			t.Fatal(err)
 		}
-		if found, err := s.Recall("hcas", &value); !found || err != nil || string(value["a"]) != "1" {
+		if found, err := s.Memory().Recall("hcas", &value); !found || err != nil || string(value["a"]) != "1" {
 			t.Errorf("what was remembered over it: %v, %v, %v", found, value, err)
 		}
 	})

@@ -114,7 +114,7 @@ func (s *Store) Rebuild() error {
 	for _, p := range plans {
 		for _, lock := range p.Locks() {
 			h := holder{p.UID, lock.Shared}
-			path := filepath.Join(s.devices(), lock.HCA, h.name())
+			path := filepath.Join(s.devices.dir, lock.HCA, h.name())
 			if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 				errs = append(errs, err)
 				continue

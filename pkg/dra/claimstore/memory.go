@@ -14,22 +14,27 @@ import (
 // memoryVersion is the version of the files that Remember writes.
 const memoryVersion = 1
 
-// memory is the content of such a file.
-type memory struct {
+// remembered is the content of such a file.
+type remembered struct {
 	Version int             `json:"version"`
 	BootID  string          `json:"bootID"`
 	Value   json.RawMessage `json:"value"`
 }
 
-// Remember keeps a value under a name for a driver that starts later in this boot. A
-// driver must also work without the value.
-func (s *Store) Remember(name string, value any) error {
+// Memory keeps values for a driver that starts later in this boot. A driver must also work without them.
+type Memory struct{ dir, bootID string }
+
+// Memory returns the values that drivers of this boot have left.
+func (s *Store) Memory() Memory { return Memory{s.dir, s.boot.ID} }
+
+// Remember keeps a value under a name.
+func (m Memory) Remember(name string, value any) error {
 	data, err := json.Marshal(value)
 	if err == nil {
-		data, err = json.Marshal(memory{memoryVersion, s.boot.ID, data})
+		data, err = json.Marshal(remembered{memoryVersion, m.bootID, data})
 	}
 	if err == nil {
-		_, err = atomicfile.Write(s.memoryPath(name), data, atomicfile.Options{Mode: 0o640})
+		_, err = atomicfile.Write(m.path(name), data, atomicfile.Options{Mode: 0o640})
 	}
 	if err != nil {
 		return fmt.Errorf("remember %s: %w", name, err)
@@ -39,21 +44,21 @@ func (s *Store) Remember(name string, value any) error {
 
 // Recall reads a value that Remember has kept. It reports whether there is one of this boot, in a
 // format that this version knows.
-func (s *Store) Recall(name string, value any) (bool, error) {
-	path := s.memoryPath(name)
+func (m Memory) Recall(name string, value any) (bool, error) {
+	path := m.path(name)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	var m memory
+	var was remembered
 	if err == nil {
-		err = json.Unmarshal(data, &m)
+		err = json.Unmarshal(data, &was)
 	}
-	if err == nil && (m.Version != memoryVersion || m.BootID != s.boot.ID) {
+	if err == nil && (was.Version != memoryVersion || was.BootID != m.bootID) {
 		return false, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(m.Value, value)
+		err = json.Unmarshal(was.Value, value)
 	}
 	if err != nil {
 		return false, fmt.Errorf("recall %s from %q: %w", name, path, err)
@@ -61,4 +66,4 @@ func (s *Store) Recall(name string, value any) (bool, error) {
 	return true, nil
 }
 
-func (s *Store) memoryPath(name string) string { return filepath.Join(s.dir, name+".json") }
+func (m Memory) path(name string) string { return filepath.Join(m.dir, name+".json") }

@@ -14,7 +14,7 @@ import (
 // HCA is survives it.
 func TestMemory(t *testing.T) {
 	s, dir := newStore(t)
-	if ok, err := s.Recall("hcas", new([]rdma.HCA)); ok || err != nil {
+	if ok, err := s.Memory().Recall("hcas", new([]rdma.HCA)); ok || err != nil {
 		t.Errorf("recalled %v, %v of nothing", ok, err)
 	}
 	for _, name := range fixture.Names() {
@@ -26,11 +26,11 @@ func TestMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Remember("hcas", snap.HCAs); err != nil {
+		if err := s.Memory().Remember("hcas", snap.HCAs); err != nil {
 			t.Fatal(err)
 		}
 		var got []rdma.HCA
-		if ok, err := s.Recall("hcas", &got); !ok || err != nil {
+		if ok, err := s.Memory().Recall("hcas", &got); !ok || err != nil {
 			t.Fatalf("recall: %v, %v", ok, err)
 		}
 		if diff := cmp.Diff(snap.HCAs, got); diff != "" {
@@ -41,11 +41,11 @@ func TestMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := other.Recall("hcas", new([]rdma.HCA)); ok || err != nil {
+	if ok, err := other.Memory().Recall("hcas", new([]rdma.HCA)); ok || err != nil {
 		t.Errorf("recalled %v, %v after a reboot", ok, err)
 	}
 	write(t, "{", dir, "hcas.json")
-	if ok, err := s.Recall("hcas", new([]rdma.HCA)); ok || err == nil {
+	if ok, err := s.Memory().Recall("hcas", new([]rdma.HCA)); ok || err == nil {
 		t.Errorf("recalled %v, %v of half a file", ok, err)
 	}
 }

@@ -14,14 +14,17 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// MetadataDir returns the store's directory for device metadata, the files that containers read.
-// It has a directory for each claim, named by UID.
-func (s *Store) MetadataDir() string { return filepath.Join(s.dir, "metadata") }
+// Metadata is the device metadata of claims: the files that containers read. Its directory has a
+// directory for each claim, named by UID.
+type Metadata struct{ Dir string }
 
-// WriteMetadata writes a file for the containers of a claim, unless it is already equal. A
+// Metadata returns the device metadata of the store's claims.
+func (s *Store) Metadata() Metadata { return Metadata{filepath.Join(s.dir, "metadata")} }
+
+// Write writes a file for the containers of a claim, unless it is already equal. A
 // running container keeps the old file.
-func (s *Store) WriteMetadata(uid types.UID, name string, data []byte) error {
-	dir := filepath.Join(s.MetadataDir(), string(uid))
+func (m Metadata) Write(uid types.UID, name string, data []byte) error {
+	dir := filepath.Join(m.Dir, string(uid))
 	err := os.MkdirAll(dir, 0o755)
 	if err == nil {
 		_, err = atomicfile.Write(filepath.Join(dir, name), data, atomicfile.Options{Mode: 0o644})
@@ -32,9 +35,9 @@ func (s *Store) WriteMetadata(uid types.UID, name string, data []byte) error {
 	return nil
 }
 
-// RemoveMetadata removes the files of an ended claim.
-func (s *Store) RemoveMetadata(uid types.UID) error {
-	if err := os.RemoveAll(filepath.Join(s.MetadataDir(), string(uid))); err != nil {
+// Remove removes the files of an ended claim.
+func (m Metadata) Remove(uid types.UID) error {
+	if err := os.RemoveAll(filepath.Join(m.Dir, string(uid))); err != nil {
 		return fmt.Errorf("remove device metadata of claim %s: %w", uid, err)
 	}
 	return nil
@@ -44,7 +47,8 @@ func (s *Store) RemoveMetadata(uid types.UID) error {
 // left: a driver writes the record of a claim first. It keeps the files of an unreadable
 // record. It does not read the records of the given plans again.
 func (s *Store) SweepMetadata(prepared []*plan.Plan) error {
-	entries, err := os.ReadDir(s.MetadataDir())
+	files := s.Metadata()
+	entries, err := os.ReadDir(files.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -62,7 +66,7 @@ func (s *Store) SweepMetadata(prepared []*plan.Plan) error {
 			continue
 		}
 		if p, err := s.Get(uid); p == nil && err == nil {
-			errs = append(errs, s.RemoveMetadata(uid))
+			errs = append(errs, files.Remove(uid))
 		}
 	}
 	return errors.Join(errs...)

@@ -102,14 +102,14 @@ func (p *Presence) Leave(besides func() error) (last bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("lock the driver's directory %q: %w", p.dir.Name(), err)
 	}
-	s := &Store{dir: p.dir.Name()}
+	s := newStore(p.dir.Name(), Boot{})
 	uids, err := s.uids()
 	if err != nil || len(uids) > 0 {
 		return false, err
 	}
-	memories, err := filepath.Glob(s.memoryPath("*"))
+	memories, err := filepath.Glob(s.Memory().path("*"))
 	errs := []error{err}
-	for _, path := range append(memories, s.claims(), s.devices(), s.lockPath(), s.MetadataDir(), p.place) {
+	for _, path := range append(memories, s.claims(), s.devices.dir, s.locks.path, s.Metadata().Dir, p.place) {
 		errs = append(errs, os.RemoveAll(path))
 	}
 	return true, errors.Join(append(errs, besides())...)

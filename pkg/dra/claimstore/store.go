@@ -58,19 +58,26 @@ type record struct {
 
 // Store is a directory of records and device locks.
 type Store struct {
-	dir   string
-	boot  Boot
-	turns turns
-	cache cache
-	locks claimLocks
-	held  holdings
+	dir     string
+	boot    Boot
+	cache   cache
+	locks   claimLocks
+	devices devices
+	held    holdings
+}
+
+func newStore(dir string, boot Boot) *Store {
+	return &Store{
+		dir: dir, boot: boot, locks: claimLocks{path: filepath.Join(dir, "claims.lock")},
+		devices: devices{dir: filepath.Join(dir, "devices")},
+	}
 }
 
 // Open makes the directories of a store below dir. The store is for one boot: records of
 // another boot count as absent.
 func Open(dir string, boot Boot) (*Store, error) {
-	s := &Store{dir: dir, boot: boot}
-	for _, d := range []string{s.claims(), s.devices()} {
+	s := newStore(dir, boot)
+	for _, d := range []string{s.claims(), s.devices.dir} {
 		if err := os.MkdirAll(d, 0o750); err != nil {
 			return nil, fmt.Errorf("open claim store: %w", err)
 		}
@@ -78,8 +85,7 @@ func Open(dir string, boot Boot) (*Store, error) {
 	return s, atomicfile.Sweep(s.claims(), time.Minute)
 }
 
-func (s *Store) claims() string  { return filepath.Join(s.dir, "claims") }
-func (s *Store) devices() string { return filepath.Join(s.dir, "devices") }
+func (s *Store) claims() string { return filepath.Join(s.dir, "claims") }
 
 // RecordPath returns the path of a claim's record.
 func (s *Store) RecordPath(uid types.UID) string {

@@ -23,12 +23,12 @@ const (
 // recall reads what the driver before has stored.
 func (n *Node) recall() error {
 	var hcas []rdma.HCA
-	_, errHCAs := n.cfg.Store.Recall(memoryHCAs, &hcas)
+	_, errHCAs := n.cfg.Store.Memory().Recall(memoryHCAs, &hcas)
 	if errHCAs == nil {
 		n.replace(func(h *Host) { h.learn(hcas) })
 	}
 	var taints map[string][]resourceapi.DeviceTaint
-	_, errTaints := n.cfg.Store.Recall(memoryTaints, &taints)
+	_, errTaints := n.cfg.Store.Memory().Recall(memoryTaints, &taints)
 	if errTaints == nil {
 		n.health.model.Resume(taints)
 		n.taints = taints
@@ -51,7 +51,7 @@ func (n *Node) remember(ctx context.Context) {
 	if !n.unsaved.Swap(false) {
 		return
 	}
-	if err := n.cfg.Store.Remember(memoryHCAs, n.View(ctx).remarkable()); err != nil {
+	if err := n.cfg.Store.Memory().Remember(memoryHCAs, n.View(ctx).remarkable()); err != nil {
 		n.unsaved.Store(true)
 		klog.FromContext(ctx).Error(err, "A restart of the driver will not know HCAs that are away")
 	}
@@ -65,7 +65,7 @@ func (n *Node) RememberTaints(taints map[string][]resourceapi.DeviceTaint) error
 	if maps.EqualFunc(taints, n.taints, same) {
 		return nil
 	}
-	if err := n.cfg.Store.Remember(memoryTaints, taints); err != nil {
+	if err := n.cfg.Store.Memory().Remember(memoryTaints, taints); err != nil {
 		return err
 	}
 	n.taints = taints
