@@ -14,8 +14,8 @@ import (
 // for concurrent use.
 //
 // A caller that gives devices to a pod, or takes them back, holds the lock of the pod and of each of its HCAs. So pods
-// with different HCAs do not wait for each other. The order is: these locks, then Pods.moving, then the locks of
-// package attach.
+// with different HCAs do not wait for each other. The order is: these locks, then the lock of moves, then the
+// locks of package attach.
 type locks struct {
 	mu    sync.Mutex
 	names map[string]*namedLock

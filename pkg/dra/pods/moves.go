@@ -8,6 +8,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -19,10 +21,11 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// moves moves HCAs into pods and back. The caller must hold Pods.moving.
+// moves moves HCAs into pods and back.
 type moves struct {
 	cfg    *Config
 	onHost *onHost
+	mu     sync.Mutex // held while HCAs move into a pod or back, and get their nodes
 	users  users
 }
 
@@ -64,14 +67,39 @@ func (m *moves) ibdevs(p *plan.Plan) []string {
 	return out
 }
 
-// in moves the HCAs of plans into a pod, and returns those that it moved, also with an error. It is idempotent.
-func (m *moves) in(pod nri.Pod, plans []*plan.Plan) (moved []string, err error) {
+// finishTime is how long the rest may take once devices have moved into a pod. Other pods wait meanwhile.
+const finishTime = 20 * time.Second
+
+// in moves the HCAs of plans into a pod, and returns those that it moved, also with an error. It is idempotent. The
+// kernel makes a new node for each, with a number that another device had before. So in excludes other moves until the
+// specs have the new numbers.
+//
+// If it moved an HCA, the work must be finished even if the runtime stops waiting: the runtime then starts the
+// containers, and the hook lets them start with the devices. The returned context is for that.
+func (m *moves) in(ctx context.Context, pod nri.Pod, plans []*plan.Plan) (
+	finishing context.Context, cancel context.CancelFunc, moved []string, err error,
+) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	moved, err = m.moveAll(pod, plans)
+	if len(moved) == 0 {
+		return ctx, func() {}, nil, err
+	}
+	finishing, cancel = context.WithTimeout(context.WithoutCancel(ctx), finishTime)
+	if err == nil {
+		// Renew must come first: afterwards the runtime reads the specs for the first container of the pod.
+		err = m.cfg.Claims.Renew(finishing, plans)
+	}
+	return finishing, cancel, moved, err
+}
+
+func (m *moves) moveAll(pod nri.Pod, plans []*plan.Plan) (moved []string, err error) {
 	if !m.intoPod(pod) {
 		return nil, nil
 	}
 	for _, p := range plans {
 		for _, ibdev := range m.ibdevs(p) {
-			did, err := m.moveIn(pod, p, ibdev)
+			did, err := m.move(pod, p, ibdev)
 			if err != nil {
 				return moved, fmt.Errorf("claim %s: %w", p.Claim(), err)
 			}
@@ -83,7 +111,7 @@ func (m *moves) in(pod nri.Pod, plans []*plan.Plan) (moved []string, err error) 
 	return moved, nil
 }
 
-func (m *moves) moveIn(pod nri.Pod, p *plan.Plan, ibdev string) (moved bool, err error) {
+func (m *moves) move(pod nri.Pod, p *plan.Plan, ibdev string) (moved bool, err error) {
 	if err := m.usedOnHost(p, ibdev); err != nil {
 		return false, err
 	}
@@ -100,6 +128,11 @@ func (m *moves) moveIn(pod nri.Pod, p *plan.Plan, ibdev string) (moved bool, err
 
 // outAll moves all HCAs of a pod back to the host.
 func (m *moves) outAll(ctx context.Context, pod nri.Pod, plans []*plan.Plan) {
+	if !m.intoPod(pod) {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	var ibdevs []string
 	for _, p := range plans {
 		ibdevs = append(ibdevs, m.ibdevs(p)...)
@@ -109,12 +142,19 @@ func (m *moves) outAll(ctx context.Context, pod nri.Pod, plans []*plan.Plan) {
 			ibdevs = append(ibdevs, ibdev)
 		}
 	}
-	m.out(ctx, pod, ibdevs)
+	m.bringBack(ctx, pod, ibdevs)
 }
 
-// out moves HCAs back to the host in reverse order. It continues after an error: the kernel returns the HCA when the
-// namespace ends.
+// out moves HCAs of a pod back to the host.
 func (m *moves) out(ctx context.Context, pod nri.Pod, ibdevs []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.bringBack(ctx, pod, ibdevs)
+}
+
+// bringBack moves HCAs back to the host in reverse order. It continues after an error: the kernel returns the HCA when
+// the namespace ends. The caller holds the lock.
+func (m *moves) bringBack(ctx context.Context, pod nri.Pod, ibdevs []string) {
 	logger, watch := klog.FromContext(ctx), m.cfg.Metrics.Start(metrics.Move)
 	var back []string
 	for _, ibdev := range slices.Backward(ibdevs) {

@@ -54,7 +54,6 @@ type Pods struct {
 	cfg        Config
 	plugin     *nri.Plugin // nil for none
 	locks      locks       // of pods and HCAs
-	moving     sync.Mutex  // held while RDMA devices move into a pod or back, and get their nodes
 	moves      *moves
 	interfaces *interfaces
 	gids       *gids
@@ -123,9 +122,6 @@ func (s *Pods) started(ctx context.Context, pod nri.Pod) error {
 	return s.failed(pod, plans, err)
 }
 
-// finishTime is how long the rest may take once devices have moved into a pod. Other pods wait meanwhile.
-const finishTime = 20 * time.Second
-
 // errUnwanted means that a pod was stopped meanwhile.
 var errUnwanted = errors.New("the pod was stopped")
 
@@ -159,7 +155,7 @@ func (s *Pods) join(
 	}
 	watch, began := s.cfg.Metrics.Start(metrics.Move), time.Now()
 	var attached []attach.Interface
-	ctx, cancel, moved, err := s.moveIn(ctx, pod, plans)
+	ctx, cancel, moved, err := s.moves.in(ctx, pod, plans)
 	defer cancel()
 	if err == nil {
 		// The RDMA device moves before its interface, and returns before it: its driver may need the interface on the
@@ -167,7 +163,7 @@ func (s *Pods) join(
 		attached, err = s.interfaces.attachAll(ctx, pod, plans)
 	}
 	if err != nil {
-		s.moveOut(ctx, pod, moved)
+		s.moves.out(ctx, pod, moved)
 		return plans, s.interfaces.takeBackNew(ctx, pod, attached...), err
 	}
 	if len(moved) > 0 {
@@ -191,44 +187,6 @@ func (s *Pods) lockPod(ctx context.Context, pod nri.Pod) (plans []*plan.Plan, un
 		}
 		unlock()
 	}
-}
-
-// moveIn moves the RDMA devices of plans into a pod, and returns those that it moved, also with an error. The kernel
-// makes a new node for each, with a number that another device had before. So moveIn excludes other moves until the
-// specs have the new numbers.
-//
-// If it moved a device, the work must be finished even if the runtime stops waiting: the runtime then starts the
-// containers, and the hook lets them start with the devices. The returned context is for that.
-func (s *Pods) moveIn(ctx context.Context, pod nri.Pod, plans []*plan.Plan) (
-	finishing context.Context, cancel context.CancelFunc, moved []string, err error,
-) {
-	s.moving.Lock()
-	defer s.moving.Unlock()
-	moved, err = s.moves.in(pod, plans)
-	if len(moved) == 0 {
-		return ctx, func() {}, nil, err
-	}
-	finishing, cancel = context.WithTimeout(context.WithoutCancel(ctx), finishTime)
-	if err == nil {
-		// Renew must come first: afterwards the runtime reads the specs for the first container of the pod.
-		err = s.cfg.Claims.Renew(finishing, plans)
-	}
-	return finishing, cancel, moved, err
-}
-
-func (s *Pods) moveOutAll(ctx context.Context, pod nri.Pod, plans []*plan.Plan) {
-	if !s.moves.intoPod(pod) {
-		return
-	}
-	s.moving.Lock()
-	defer s.moving.Unlock()
-	s.moves.outAll(ctx, pod, plans)
-}
-
-func (s *Pods) moveOut(ctx context.Context, pod nri.Pod, ibdevs []string) {
-	s.moving.Lock()
-	defer s.moving.Unlock()
-	s.moves.out(ctx, pod, ibdevs)
 }
 
 // failed records why a pod does not have its devices, and returns the error with the pod. The kubelet's own event
@@ -260,7 +218,7 @@ func (s *Pods) Stopped(ctx context.Context, pod nri.Pod) {
 func (s *Pods) leave(ctx context.Context, pod nri.Pod) (owed []attach.Record) {
 	plans, unlock := s.lockPod(ctx, pod)
 	defer unlock()
-	s.moveOutAll(ctx, pod, plans)
+	s.moves.outAll(ctx, pod, plans)
 	return s.interfaces.takeBack(ctx, pod, func(attach.Record) bool { return true })
 }
 
