@@ -14,16 +14,16 @@ import (
 	"k8s.io/dynamic-resource-allocation/structured"
 )
 
-// lister passes classes to the allocator.
-type lister map[string]*resourceapi.DeviceClass
+// classes are DeviceClasses by their names. The allocator reads them from here.
+type classes map[string]*resourceapi.DeviceClass
 
-func (l lister) List() ([]*resourceapi.DeviceClass, error) {
-	return slices.Collect(maps.Values(l)), nil
+func (c classes) List() ([]*resourceapi.DeviceClass, error) {
+	return slices.Collect(maps.Values(c)), nil
 }
 
-func (l lister) Get(name string) (*resourceapi.DeviceClass, error) {
-	if c := l[name]; c != nil {
-		return c, nil
+func (c classes) Get(name string) (*resourceapi.DeviceClass, error) {
+	if class := c[name]; class != nil {
+		return class, nil
 	}
 	return nil, apierrors.NewNotFound(resourceapi.Resource("deviceclasses"), name)
 }
@@ -37,9 +37,9 @@ func (v *view) fits(
 ) (string, error) {
 	taken := v.taken
 	if ended != nil {
-		taken = v.allocated(ended)
+		taken = v.holders.allocated(ended)
 	}
-	allocator, err := structured.NewAllocator(ctx, v.features, taken, lister(v.classes), v.slices, v.cel)
+	allocator, err := structured.NewAllocator(ctx, v.features, taken, v.classes, v.slices, v.cel.Cache)
 	if err != nil {
 		return "", fmt.Errorf("prepare an allocation: %w", err)
 	}
@@ -95,7 +95,7 @@ func (v *view) available(ctx context.Context, d *device, capacity *resourceapi.C
 	for _, s := range v.pool[idOf(d.slice)].slices {
 		pool = append(pool, v.pinned(s, d))
 	}
-	allocator, err := structured.NewAllocator(ctx, v.features, v.taken, lister{pinName: pinClass}, pool, v.cel)
+	allocator, err := structured.NewAllocator(ctx, v.features, v.taken, classes{pinName: pinClass}, pool, v.cel.Cache)
 	if err != nil {
 		return false, fmt.Errorf("prepare an allocation of %s: %w", d, err)
 	}

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
 )
@@ -37,7 +36,7 @@ type Cluster struct {
 type view struct {
 	*Cluster
 	features structured.Features
-	cel      *cel.Cache
+	cel      expressions
 	slices   []*resourceapi.ResourceSlice // of the current generations
 	devices  []*device                    // of complete pools, by node, in the order of allocation
 	// known has the devices by their names.
@@ -45,8 +44,8 @@ type view struct {
 	pool    map[poolID]*pool
 	taken   structured.AllocatedState // by all claims
 	partial []string                  // pools with missing slices: the scheduler allocates nothing from them
-	holders map[structured.DeviceID][]holder
-	classes map[string]*resourceapi.DeviceClass
+	holders holdings
+	classes classes
 	nodes   map[string]*corev1.Node
 	guessed bool // the nodes come from slices, and only their names are known
 }
@@ -67,33 +66,22 @@ type device struct {
 	slice *resourceapi.ResourceSlice
 }
 
-// holder is a claim that has a device or a share of it.
-type holder struct {
-	claim  *resourceapi.ResourceClaim
-	result *resourceapi.DeviceRequestAllocationResult
-}
-
-// admin is an administrator's access, which takes nothing from others.
-func (h holder) admin() bool     { return deref(h.result.AdminAccess) }
-func (h holder) takes() bool     { return !h.admin() }
-func (h holder) exclusive() bool { return !h.admin() && h.result.ShareID == nil }
-
 func (c *Cluster) view() *view {
 	v := &view{
-		Cluster: c, features: featuresOf(c), holders: map[structured.DeviceID][]holder{},
-		classes: map[string]*resourceapi.DeviceClass{}, nodes: map[string]*corev1.Node{}, pool: map[poolID]*pool{},
+		Cluster: c, features: featuresOf(c), holders: holdings{},
+		classes: classes{}, nodes: map[string]*corev1.Node{}, pool: map[poolID]*pool{},
 		known: map[structured.DeviceID]*device{},
 	}
-	v.cel = cel.NewCache(1000, cel.Features{
+	v.cel.Cache = cel.NewCache(1000, cel.Features{
 		EnableConsumableCapacity: v.features.ConsumableCapacity, EnableListTypeAttributes: v.features.ListTypeAttributes,
 	})
 	for i := range c.Classes {
 		v.classes[c.Classes[i].Name] = &c.Classes[i]
 	}
 	for i := range c.Claims {
-		v.hold(&c.Claims[i])
+		v.holders.add(&c.Claims[i])
 	}
-	v.taken = v.allocated(nil)
+	v.taken = v.holders.allocated(nil)
 	v.pools()
 	v.knowNodes()
 	return v
@@ -115,15 +103,6 @@ func (v *view) knowNodes() {
 	}
 	for i := range v.Nodes {
 		v.nodes[v.Nodes[i].Name] = &v.Nodes[i]
-	}
-}
-
-func (v *view) hold(claim *resourceapi.ResourceClaim) {
-	results := resultsOf(claim)
-	for i := range results {
-		r := &results[i]
-		id := structured.MakeDeviceID(r.Driver, r.Pool, r.Device)
-		v.holders[id] = append(v.holders[id], holder{claim, r})
 	}
 }
 
@@ -196,13 +175,13 @@ func featuresOf(c *Cluster) structured.Features {
 }
 
 // on reports whether a device is available on a node.
-func (v *view) on(d *device, node *corev1.Node) bool {
+func (d *device) on(node *corev1.Node, features structured.Features) bool {
 	spec := &d.slice.Spec
 	name, all, selector := spec.NodeName, spec.AllNodes, spec.NodeSelector
 	if spec.PerDeviceNodeSelection != nil && *spec.PerDeviceNodeSelection {
 		name, all, selector = d.NodeName, d.AllNodes, d.NodeSelector
 	}
-	match, err := structured.NodeMatches(v.features, node, deref(name), deref(all), selector)
+	match, err := structured.NodeMatches(features, node, deref(name), deref(all), selector)
 	return err == nil && match
 }
 
@@ -223,31 +202,6 @@ func deviceName(id structured.DeviceID) string {
 		name = id.Driver.String() + "/" + name
 	}
 	return name
-}
-
-// allocated sums up the allocations of claims as the scheduler's plugin does: devices, shares, and
-// their consumed capacity. An administrator's access takes nothing.
-func (v *view) allocated(ended func(*resourceapi.ResourceClaim) bool) structured.AllocatedState {
-	state := structured.AllocatedState{
-		AllocatedDevices:         sets.New[structured.DeviceID](),
-		AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
-		AggregatedCapacity:       structured.NewConsumedCapacityCollection(),
-	}
-	for id, holders := range v.holders {
-		for _, h := range holders {
-			switch {
-			case h.admin(), ended != nil && ended(h.claim):
-			case h.result.ShareID != nil:
-				state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, h.result.ShareID))
-				if h.result.ConsumedCapacity != nil {
-					state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(id, h.result.ConsumedCapacity))
-				}
-			default:
-				state.AllocatedDevices.Insert(id)
-			}
-		}
-	}
-	return state
 }
 
 // claimName returns namespace/name.

@@ -63,7 +63,7 @@ func (c *Cluster) ListDevices(ctx context.Context, f DeviceFilter) ([]Device, er
 		if d.slice.Spec.Driver != driver || len(f.Nodes) > 0 && !slices.Contains(f.Nodes, d.node()) {
 			continue
 		}
-		i, err := v.firstMismatch(ctx, selectors, d)
+		i, err := v.cel.firstMismatch(ctx, selectors, d)
 		if err != nil {
 			return nil, fmt.Errorf("select devices: %w", err)
 		}
@@ -84,7 +84,7 @@ func (v *view) selectors(f DeviceFilter) ([]resourceapi.DeviceSelector, error) {
 	if f.Class != "" {
 		class := v.classes[f.Class]
 		if class == nil {
-			return nil, fmt.Errorf("find DeviceClass %q: it does not exist; name one of: %s", f.Class, v.classNames())
+			return nil, fmt.Errorf("find DeviceClass %q: it does not exist; name one of: %s", f.Class, v.classes.names())
 		}
 		out = slices.Clone(class.Spec.Selectors)
 	}
@@ -95,7 +95,7 @@ func (v *view) selectors(f DeviceFilter) ([]resourceapi.DeviceSelector, error) {
 }
 
 func (v *view) report(ctx context.Context, d *device) (Device, error) {
-	out := Device{Node: d.node(), Name: d.Name, Attributes: d.attributes(), Capacity: v.used(d)}
+	out := Device{Node: d.node(), Name: d.Name, Attributes: d.attributes(), Capacity: v.holders.used(d)}
 	for _, t := range d.Taints {
 		out.Taints = append(out.Taints, fmt.Sprintf("%s:%s", t.Key, t.Effect))
 	}
@@ -132,23 +132,6 @@ func (v *view) state(ctx context.Context, d *device) (DeviceState, error) {
 		return DeviceShared, nil
 	}
 	return DeviceFree, nil
-}
-
-// used sums up the capacities of a shared device that claims hold.
-func (v *view) used(d *device) map[string]Capacity {
-	if !deref(d.AllowMultipleAllocations) {
-		return nil
-	}
-	out := map[string]Capacity{}
-	for name, c := range d.Capacity {
-		sum := c.Value.DeepCopy()
-		sum.Set(0)
-		for _, h := range v.holders[d.id] {
-			sum.Add(h.result.ConsumedCapacity[name])
-		}
-		out[string(name)] = Capacity{c.Value.String(), sum.String()}
-	}
-	return out
 }
 
 // attributes returns the attributes as JSON values.

@@ -14,7 +14,7 @@ import (
 
 // extended finds the claim for the extended resources of the pod, such as rdma/hca
 // (KEP-5004): the claim that the scheduler has made, or the one that it would make.
-func (w *inquiry) extended() {
+func (w *resolver) extended() {
 	pod := &w.Question.Pod
 	if s := pod.Status.ExtendedResourceClaimStatus; s != nil {
 		ref := corev1.PodResourceClaim{Name: "extended resources", ResourceClaimName: &s.ResourceClaimName}
@@ -31,7 +31,7 @@ func (w *inquiry) extended() {
 	for _, amount := range extendedResources(pod) {
 		class := classes.GetDeviceClass(amount.name)
 		switch {
-		case w.offered(amount.name): // a device plugin provides it
+		case offered(w.Cluster.Nodes, amount.name): // a device plugin provides it
 		case class != nil:
 			amount.request.Exactly.DeviceClassName = class.Name
 			claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, amount.request)
@@ -52,8 +52,8 @@ func (w *inquiry) extended() {
 }
 
 // offered reports whether a node has an extended resource from a device plugin.
-func (w *inquiry) offered(name corev1.ResourceName) bool {
-	return slices.ContainsFunc(w.Cluster.Nodes, func(n corev1.Node) bool {
+func offered(nodes []corev1.Node, name corev1.ResourceName) bool {
+	return slices.ContainsFunc(nodes, func(n corev1.Node) bool {
 		q, ok := n.Status.Allocatable[name]
 		return ok && !q.IsZero()
 	})

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/dynamic-resource-allocation/structured"
 )
 
 // Reason is the kind of a Ruling.
@@ -169,7 +168,7 @@ func (r *Ruling) holders() []*resourceapi.ResourceClaim {
 // rule returns the first reason why a request cannot get a device. The ruling has no reason if the
 // request can get it.
 func (v *view) rule(ctx context.Context, r request, d *device, shut map[string]string) (*Ruling, error) {
-	if i, err := v.firstMismatch(ctx, *r.selectors, d); err != nil {
+	if i, err := v.cel.firstMismatch(ctx, *r.selectors, d); err != nil {
 		return &Ruling{}, fmt.Errorf("selector %d of request %s: %w", i+1, r.name, err)
 	} else if i >= 0 {
 		expression := oneLine((*r.selectors)[i].CEL.Expression)
@@ -184,21 +183,10 @@ func (v *view) rule(ctx context.Context, r request, d *device, shut map[string]s
 	if r.admin {
 		return &Ruling{}, nil
 	}
-	if claims := v.claimsOn(d.id, holder.exclusive); len(claims) > 0 {
+	if claims := v.holders.on(d.id, holder.exclusive); len(claims) > 0 {
 		return &Ruling{Reason: RuledClaim, claims: claims}, nil
 	}
 	return v.ruleByAmount(ctx, *r.capacity, d)
-}
-
-// claimsOn returns the claims that hold a device in a certain way.
-func (v *view) claimsOn(id structured.DeviceID, how func(holder) bool) map[*resourceapi.ResourceClaim]int {
-	out := map[*resourceapi.ResourceClaim]int{}
-	for _, h := range v.holders[id] {
-		if how(h) {
-			out[h.claim] = 1
-		}
-	}
-	return out
 }
 
 // ruleByAmount asks the allocator whether a request could get a device that is shared, or that
@@ -224,7 +212,7 @@ func (v *view) ruleByAmount(
 			return &Ruling{Reason: RuledCounters, Detail: "of " + counterSets(d), claims: v.counterHolders(d)}, nil
 		}
 	}
-	return &Ruling{Reason: RuledCapacity, Detail: capacities(capacity, d), claims: v.claimsOn(d.id, holder.takes)}, nil
+	return &Ruling{Reason: RuledCapacity, Detail: capacities(capacity, d), claims: v.holders.on(d.id, holder.takes)}, nil
 }
 
 // capacities returns the requested and the total capacities of a device.
@@ -293,7 +281,7 @@ func (v *view) nodeOf(d *device) *corev1.Node {
 		return cmp.Or(v.nodes[name], &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
 	for i := range v.Nodes {
-		if v.on(d, &v.Nodes[i]) {
+		if d.on(&v.Nodes[i], v.features) {
 			return &v.Nodes[i]
 		}
 	}

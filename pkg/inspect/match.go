@@ -17,9 +17,12 @@ type expressionError struct{ error }
 
 func (e expressionError) Unwrap() error { return e.error }
 
-// matches evaluates an expression on a device, as the scheduler does.
-func (v *view) matches(ctx context.Context, expression string, d *device) (bool, error) {
-	compiled := v.cel.GetOrCompile(expression)
+// expressions evaluates CEL as the scheduler does. It compiles an expression once.
+type expressions struct{ *cel.Cache }
+
+// matches evaluates an expression on a device.
+func (e expressions) matches(ctx context.Context, expression string, d *device) (bool, error) {
+	compiled := e.GetOrCompile(expression)
 	if compiled.Error != nil {
 		return false, expressionError{fmt.Errorf("compile '%s': %w", oneLine(expression), compiled.Error)}
 	}
@@ -36,12 +39,12 @@ func (v *view) matches(ctx context.Context, expression string, d *device) (bool,
 
 // firstMismatch returns the index of the first selector that a device does not match,
 // -1 if it matches all.
-func (v *view) firstMismatch(ctx context.Context, selectors []resourceapi.DeviceSelector, d *device) (int, error) {
+func (e expressions) firstMismatch(ctx context.Context, selectors []resourceapi.DeviceSelector, d *device) (int, error) {
 	for i, s := range selectors {
 		if s.CEL == nil {
 			return i, expressionError{errors.New("the selector is of a kind that this program does not know")}
 		}
-		if ok, err := v.matches(ctx, s.CEL.Expression, d); err != nil || !ok {
+		if ok, err := e.matches(ctx, s.CEL.Expression, d); err != nil || !ok {
 			return i, err
 		}
 	}
@@ -52,7 +55,7 @@ func (v *view) firstMismatch(ctx context.Context, selectors []resourceapi.Device
 func (v *view) ofClass(ctx context.Context, class *resourceapi.DeviceClass) ([]*device, error) {
 	var out []*device
 	for _, d := range v.devices {
-		i, err := v.firstMismatch(ctx, class.Spec.Selectors, d)
+		i, err := v.cel.firstMismatch(ctx, class.Spec.Selectors, d)
 		if err != nil {
 			return nil, fmt.Errorf("selector %d of DeviceClass %s: %w", i+1, class.Name, err)
 		}

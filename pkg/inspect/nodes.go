@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 )
 
 // Node is a node that runs the driver, or publishes RDMA devices.
@@ -55,7 +56,7 @@ func (c *Cluster) ListNodes(ctx context.Context, names ...string) ([]Node, error
 		}
 		node := Node{Name: n.Name, Ready: nodeReady(n), Kubelet: n.Status.NodeInfo.KubeletVersion, Labels: n.Labels}
 		node.driver(driverOn(c.Pods, n.Name))
-		v.published(&node)
+		node.published(v.slices)
 		if node.Driver == nil && !node.Published && len(names) == 0 {
 			continue
 		}
@@ -72,9 +73,9 @@ func (n *Node) driver(pod *corev1.Pod) {
 	}
 }
 
-func (v *view) published(n *Node) {
+func (n *Node) published(all []*resourceapi.ResourceSlice) {
 	var got, want int64
-	for _, s := range v.slices {
+	for _, s := range all {
 		if s.Spec.Driver == driver && deref(s.Spec.NodeName) == n.Name {
 			got, want = got+1, s.Spec.Pool.ResourceSliceCount
 		}

@@ -11,16 +11,16 @@ import (
 
 // checkParameters finds parameters that the class of a request does not allow: the driver will refuse to prepare the
 // claim. An alternative of a firstAvailable list is left out, because the claim may get another one.
-func (v *view) checkParameters(claim *resourceapi.ResourceClaim) (found []Finding) {
+func (c classes) checkParameters(claim *resourceapi.ResourceClaim) (found []Finding) {
 	if claim.Status.Allocation != nil {
 		return nil // the driver speaks for itself, in events
 	}
 	for i := range claim.Spec.Devices.Requests {
 		r := &claim.Spec.Devices.Requests[i]
-		if r.Exactly == nil || deref(r.Exactly.AdminAccess) || v.classes[r.Exactly.DeviceClassName] == nil {
+		if r.Exactly == nil || deref(r.Exactly.AdminAccess) || c[r.Exactly.DeviceClassName] == nil {
 			continue
 		}
-		if err := notAllowed(v.classes[r.Exactly.DeviceClassName], claim, r.Name); err != nil {
+		if err := notAllowed(c[r.Exactly.DeviceClassName], claim, r.Name); err != nil {
 			found = append(found, Finding{
 				Reason: "ParametersForbidden", Claim: claim.Name, Request: r.Name,
 				Message: fmt.Sprintf("the driver will refuse the parameters of request %s: %v", r.Name, err),

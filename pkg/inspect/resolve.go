@@ -11,8 +11,19 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 )
 
+// resolver finds the claims of a pod, and what is wrong with them whatever devices there are.
+type resolver struct {
+	*Cluster
+	Question
+	classes  classes
+	wanted   []*wanted
+	findings []Finding
+}
+
+func (w *resolver) find(f ...Finding) { w.findings = append(w.findings, f...) }
+
 // resolve finds the claims that the pod needs, and problems with their references.
-func (w *inquiry) resolve() {
+func (w *resolver) resolve() {
 	pod := &w.Question.Pod
 	for i := range pod.Spec.ResourceClaims {
 		w.resolveClaim(&pod.Spec.ResourceClaims[i])
@@ -27,7 +38,7 @@ func (w *inquiry) resolve() {
 	}
 }
 
-func (w *inquiry) resolveClaim(ref *corev1.PodResourceClaim) {
+func (w *resolver) resolveClaim(ref *corev1.PodResourceClaim) {
 	pod := &w.Question.Pod
 	name, mustCheckOwner, err := resourceclaim.Name(pod, ref)
 	switch {
@@ -44,7 +55,7 @@ func (w *inquiry) resolveClaim(ref *corev1.PodResourceClaim) {
 }
 
 // notCreated explains why a template has no claim.
-func (w *inquiry) notCreated(ref *corev1.PodResourceClaim) {
+func (w *resolver) notCreated(ref *corev1.PodResourceClaim) {
 	template := *ref.ResourceClaimTemplateName
 	f := Finding{Claim: ref.Name}
 	refused := w.lastEvent("FailedResourceClaimCreation")
@@ -76,7 +87,7 @@ func adminRemedy(namespace string) string {
 		namespace, resourceapi.DRAAdminNamespaceLabelKey)
 }
 
-func (w *inquiry) resolveNamed(ref *corev1.PodResourceClaim, name string, mustCheckOwner bool) {
+func (w *resolver) resolveNamed(ref *corev1.PodResourceClaim, name string, mustCheckOwner bool) {
 	pod := &w.Question.Pod
 	i := slices.IndexFunc(w.Cluster.Claims, func(c resourceapi.ResourceClaim) bool {
 		return c.Namespace == pod.Namespace && c.Name == name
@@ -107,7 +118,7 @@ func (w *inquiry) resolveNamed(ref *corev1.PodResourceClaim, name string, mustCh
 
 // checkClaim finds reasons, other than devices, why a claim cannot be allocated or
 // used.
-func (w *inquiry) checkClaim(claim *resourceapi.ResourceClaim) {
+func (w *resolver) checkClaim(claim *resourceapi.ResourceClaim) {
 	pod := &w.Question.Pod
 	if claim.DeletionTimestamp != nil {
 		w.find(Finding{
@@ -125,13 +136,13 @@ func (w *inquiry) checkClaim(claim *resourceapi.ResourceClaim) {
 		})
 	}
 	w.checkClasses(claim)
-	w.Findings = append(w.Findings, w.checkParameters(claim)...)
+	w.find(w.classes.checkParameters(claim)...)
 	w.checkAdmin(claim)
 }
 
 // checkAdmin finds a claim with an administrator's access whose namespace has lost the label for it.
 // Kubernetes, not the driver, refuses the access.
-func (w *inquiry) checkAdmin(claim *resourceapi.ResourceClaim) {
+func (w *resolver) checkAdmin(claim *resourceapi.ResourceClaim) {
 	if w.NamespaceLabels == nil || w.NamespaceLabels[resourceapi.DRAAdminNamespaceLabelKey] == "true" {
 		return
 	}
@@ -149,7 +160,7 @@ func (w *inquiry) checkAdmin(claim *resourceapi.ResourceClaim) {
 
 // checkClasses finds classes that do not exist. A missing class in a firstAvailable list is as
 // bad as elsewhere: the scheduler gives up on the pod.
-func (w *inquiry) checkClasses(claim *resourceapi.ResourceClaim) {
+func (w *resolver) checkClasses(claim *resourceapi.ResourceClaim) {
 	if claim.Status.Allocation != nil {
 		return
 	}
@@ -158,15 +169,15 @@ func (w *inquiry) checkClasses(claim *resourceapi.ResourceClaim) {
 			w.find(Finding{
 				Reason: "ClassMissing", Claim: claim.Name, Request: r.name,
 				Message: fmt.Sprintf("DeviceClass %s, of request %s, does not exist", r.class, r.name),
-				Remedy:  "create the class, or name one of: " + w.classNames(),
+				Remedy:  "create the class, or name one of: " + w.classes.names(),
 			})
 		}
 	}
 }
 
-func (v *view) classNames() string {
-	if len(v.classes) == 0 {
+func (c classes) names() string {
+	if len(c) == 0 {
 		return "none (the cluster has no DeviceClass)"
 	}
-	return list(slices.Sorted(maps.Keys(v.classes)), "", 10)
+	return list(slices.Sorted(maps.Keys(c)), "", 10)
 }

@@ -218,7 +218,7 @@ func (w *whatIf) nodesOf(claim *resourceapi.ResourceClaim) []*corev1.Node {
 	for _, r := range resultsOf(claim) {
 		d := w.known[structured.MakeDeviceID(r.Driver, r.Pool, r.Device)]
 		for _, n := range w.nodes {
-			if d != nil && w.on(d, n) {
+			if d != nil && d.on(n, w.features) {
 				out = appendNew(out, n)
 			}
 		}

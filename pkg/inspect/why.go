@@ -118,7 +118,9 @@ func (w *inquiry) answer(ctx context.Context) error {
 		w.conclude(VerdictDone, "it has ended (%s), and its claims are free for others", p)
 		return nil
 	}
-	w.resolve()
+	r := resolver{Cluster: w.Cluster, Question: w.Question, classes: w.classes}
+	r.resolve()
+	w.wanted, w.Findings = r.wanted, r.findings
 	if len(w.wanted) == 0 && len(w.Findings) == 0 {
 		w.conclude(VerdictNoClaims, "it asks for no device by a claim or an extended resource of a DeviceClass")
 		return nil
@@ -166,8 +168,8 @@ func schedulerSays(pod *corev1.Pod) string {
 }
 
 // lastEvent returns the message of the newest event with a reason, "" if there is none.
-func (w *inquiry) lastEvent(reason string) string {
-	for _, e := range slices.Backward(w.Events) {
+func (q *Question) lastEvent(reason string) string {
+	for _, e := range slices.Backward(q.Events) {
 		if e.Reason == reason {
 			return e.Message
 		}
