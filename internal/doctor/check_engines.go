@@ -18,16 +18,16 @@ import (
 // checkEngines checks whether the installed runtimes can read the RDMA specs.
 func checkEngines(f *facts, out *findings) {
 	for _, e := range f.engines {
-		out.add(f.checkEngine(e)...)
+		out.add(e.check(f.host, f.specs)...)
 	}
 	for _, d := range f.daemons {
-		if f.Local && !f.installed(d.runtime) {
+		if f.host.Local && !f.installed(d.runtime) {
 			out.add(found("runtime-unknown", Info, d.String()+" is not in the search path").
 				because("its version and the CDI version that it reads are unknown").
 				fix(d.askVersion()))
 		}
 	}
-	if f.Local && len(*out) == 0 {
+	if f.host.Local && len(*out) == 0 {
 		out.add(found("runtime-none", Info, "no container runtime in the search path").
 			because("looked for podman, containerd, dockerd and crio").
 			fix("command -v podman containerd dockerd crio"))
@@ -42,8 +42,8 @@ func (d daemon) askVersion() string {
 	return d.name + " --version"
 }
 
-// checkEngine checks one runtime.
-func (f *facts) checkEngine(e engine) findings {
+// check checks whether the runtime can read specs.
+func (e engine) check(host *reader, specs specFiles) findings {
 	name := e.runtime + " " + e.version
 	switch {
 	case e.unknown != nil:
@@ -52,7 +52,7 @@ func (f *facts) checkEngine(e engine) findings {
 	case e.target.MaxCDI == "":
 		return findings{found("runtime-no-cdi", Warning, name+" does not support CDI").
 			because("it %s", e.target.Note).fix(upgradeCommands[e.runtime])}
-	case !f.cdiOn(e):
+	case !e.cdiOn(host):
 		off := cdiOff[e.runtime]
 		return findings{found("runtime-cdi-off", Warning, "CDI is disabled in the configuration of "+name).
 			because("%s", off.reason).fix(off.commands...)}
@@ -60,7 +60,7 @@ func (f *facts) checkEngine(e engine) findings {
 	dirs := strings.Join(e.target.Dirs, " and ")
 	var out findings
 	var elsewhere []string
-	for _, s := range f.rdmaSpecs() {
+	for _, s := range specs.rdma() {
 		if err := e.target.Check(s.spec); err != nil {
 			out.add(found("runtime-too-old", Error, name+" cannot read a spec").
 				about(s.path).because("%s", strings.ReplaceAll(err.Error(), "\n", "; ")).
@@ -118,20 +118,20 @@ type engine struct {
 const versionTimeout = 5 * time.Second
 
 // findEngines runs the installed runtimes to learn their versions.
-func findEngines(ctx context.Context, f *facts) []engine {
-	if !f.Local || f.Run == nil {
-		f.addUnseen("versions of container runtimes", errors.New("cdi-gen runs programs of a host on the host itself only"))
+func findEngines(ctx context.Context, host *reader) []engine {
+	if !host.Local || host.Run == nil {
+		host.addUnseen("versions of container runtimes", errors.New("cdi-gen runs programs of a host on the host itself only"))
 		return nil
 	}
 	var engines []engine
 	for _, d := range daemonKinds {
 		ctx, cancel := context.WithTimeout(ctx, versionTimeout)
-		out, err := f.Run(ctx, d.name, "--version")
+		out, err := host.Run(ctx, d.name, "--version")
 		cancel()
 		switch {
 		case errors.Is(err, exec.ErrNotFound):
 		case err != nil:
-			f.addUnseen("version of "+d.name, fmt.Errorf("run %s --version: %w", d.name, err))
+			host.addUnseen("version of "+d.name, fmt.Errorf("run %s --version: %w", d.name, err))
 		default:
 			engines = append(engines, newEngine(d.runtime, out))
 		}
@@ -162,16 +162,16 @@ var enableCDI = regexp.MustCompile(`(?m)^\s*enable_cdi\s*=\s*(true|false)`)
 
 // cdiOn reports whether the configuration of an engine enables CDI. If the configuration file cannot be read, cdiOn
 // assumes that it does, and the file is recorded as unseen.
-func (f *facts) cdiOn(e engine) bool {
-	seen := len(f.unseen)
+func (e engine) cdiOn(host *reader) bool {
+	seen := len(host.unseen)
 	switch e.runtime {
 	case runtimes.Containerd:
-		text, _ := f.optional(containerdConfig)
+		text, _ := host.optional(containerdConfig)
 		if m := enableCDI.FindStringSubmatch(text); m != nil {
 			return m[1] == "true"
 		}
 	case runtimes.Docker:
-		text, _ := f.optional(dockerConfig)
+		text, _ := host.optional(dockerConfig)
 		var config struct {
 			Features struct{ CDI *bool }
 		}
@@ -179,5 +179,5 @@ func (f *facts) cdiOn(e engine) bool {
 			return *config.Features.CDI
 		}
 	}
-	return e.target.OnByDefault || len(f.unseen) > seen
+	return e.target.OnByDefault || len(host.unseen) > seen
 }

@@ -16,7 +16,7 @@ const (
 // EFA has its own peer memory. NVIDIA GPUs need nvidia_peermem or the open kernel module, which exports dma-buf.
 func checkGPUs(f *facts, out *findings) {
 	var nvidia, amd []string
-	for _, p := range f.pciFunctions() {
+	for _, p := range f.host.pciFunctions() {
 		if !strings.HasPrefix(p.class, classDisplay) && !strings.HasPrefix(p.class, classAccel) {
 			continue
 		}
@@ -30,21 +30,21 @@ func checkGPUs(f *facts, out *findings) {
 	if len(f.snap.Usable()) == 0 {
 		return
 	}
-	if len(nvidia) > 0 && f.sysHas("module/nvidia") {
-		out.add(f.nvidiaPeer(nvidia))
+	if len(nvidia) > 0 && f.host.sysHas("module/nvidia") {
+		out.add(nvidiaPeer(f.host, nvidia))
 	}
-	if len(amd) > 0 && f.sysHas("module/amdgpu") {
+	if len(amd) > 0 && f.host.sysHas("module/amdgpu") {
 		out.add(found("gpu-peer-ok", OK, phrase.Count(len(amd), "AMD GPU")+" with peer memory (dma-buf of amdgpu)"))
 	}
 }
 
-func (f *facts) nvidiaPeer(gpus []string) Finding {
+func nvidiaPeer(host *reader, gpus []string) Finding {
 	title := phrase.Count(len(gpus), "NVIDIA GPU")
-	driver, _ := f.optional("/proc/driver/nvidia/version")
+	driver, _ := host.optional("/proc/driver/nvidia/version")
 	switch {
-	case f.sysHas("module/nvidia_peermem"):
+	case host.sysHas("module/nvidia_peermem"):
 		return found("gpu-peer-ok", OK, title+" with peer memory (nvidia_peermem)")
-	case f.sysHas("kernel/mm/memory_peers/nv_mem"), f.sysHas("kernel/mm/memory_peers/nv_mem_nc"):
+	case host.sysHas("kernel/mm/memory_peers/nv_mem"), host.sysHas("kernel/mm/memory_peers/nv_mem_nc"):
 		return found("gpu-peer-ok", OK, title+" with peer memory (nv_peer_mem)")
 	case strings.Contains(driver, "Open Kernel Module"):
 		return found("gpu-peer-ok", OK, title+" with peer memory (dma-buf of the open kernel module)")

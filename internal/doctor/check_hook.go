@@ -27,8 +27,8 @@ type hookUse struct {
 }
 
 // hookOptions returns the parsed arguments of the specs' rdma-hooks.
-func (f *facts) hookOptions() (all []hook.Options) {
-	for _, h := range f.hooks() {
+func (specs specFiles) hookOptions() (all []hook.Options) {
+	for _, h := range specs.hooks() {
 		if h.ours && len(h.args) > 0 {
 			if o, _, err := hook.ParseOptions(h.args[1:]); err == nil {
 				all = append(all, o)
@@ -39,9 +39,9 @@ func (f *facts) hookOptions() (all []hook.Options) {
 }
 
 // hooks lists the hooks of the RDMA specs, without duplicates of the same path and arguments.
-func (f *facts) hooks() []hookUse {
+func (specs specFiles) hooks() []hookUse {
 	var uses []hookUse
-	for _, s := range f.rdmaSpecs() {
+	for _, s := range specs.rdma() {
 		for _, e := range cdi.Edits(s.spec) {
 			for _, h := range e.Hooks {
 				i := slices.IndexFunc(uses, func(u hookUse) bool { return u.path == h.Path && slices.Equal(u.args, h.Args) })
@@ -60,9 +60,9 @@ func (f *facts) hooks() []hookUse {
 // checkHooks checks whether runtimes can run the hooks of the specs.
 func checkHooks(f *facts, out *findings) {
 	seen := map[string]bool{}
-	for _, h := range f.hooks() {
+	for _, h := range f.specs.hooks() {
 		if !seen[h.path] {
-			out.add(f.hookFault(h))
+			out.add(h.fault(f.host))
 		}
 		seen[h.path] = true
 	}
@@ -73,7 +73,7 @@ func checkHooks(f *facts, out *findings) {
 	}
 	for _, s := range f.specs {
 		raises := func(h hookUse) bool { return h.ours && slices.Contains(h.specs, s.path) }
-		if s.valid() && s.spec.Kind == cdi.KindHCA && !slices.ContainsFunc(f.hooks(), raises) {
+		if s.valid() && s.spec.Kind == cdi.KindHCA && !slices.ContainsFunc(f.specs.hooks(), raises) {
 			out.add(found("hook-absent", Info, "a spec without the hook that raises locked memory").
 				about(s.path).
 				because("its containers keep the inherited limit of locked memory").
@@ -82,34 +82,34 @@ func checkHooks(f *facts, out *findings) {
 	}
 }
 
-// hookFault returns the first fault of a hook.
-func (f *facts) hookFault(h hookUse) Finding {
+// fault returns the first fault of a hook.
+func (h hookUse) fault(host *reader) Finding {
 	const consequence = "every container that requests a device of the spec fails to start"
 	about := append([]string{h.path}, h.specs...)
-	info, err := hostfs.Stat(f.Root, h.path)
+	info, err := hostfs.Stat(host.Root, h.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return found("hook-missing", Error, "the hook of a spec does not exist").about(about...).because("%s", consequence).
 			fix("install -m 0755 RDMA_HOOK "+quote.Shell(h.path), h.spec.rewrite())
 	case err != nil:
-		f.addUnseen(h.path, err)
+		host.addUnseen(h.path, err)
 		return Finding{}
 	case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
 		return found("hook-not-executable", Error, "the hook of a spec is not executable").about(about...).
 			because("its mode is %s; %s", info.Mode(), consequence).fix("chmod 0755 " + quote.Shell(h.path))
 	}
-	if mount := f.noexecMount(h.path); mount != "" {
+	if mount := host.noexecMount(h.path); mount != "" {
 		return found("hook-noexec", Error, "the hook of a spec is on a file system that is mounted noexec").about(about...).
 			because("%s is mounted noexec; %s", mount, consequence).
 			fix("install -m 0755 RDMA_HOOK /usr/bin/rdma-hook",
 				"cdi-gen generate --hook-path /usr/bin/rdma-hook --output "+quote.Shell(h.spec.path))
 	}
-	weak, err := hostfs.Weaknesses(f.Root, h.path)
+	weak, err := hostfs.Weaknesses(host.Root, h.path)
 	if err != nil {
-		f.addUnseen(h.path, err)
+		host.addUnseen(h.path, err)
 	}
 	if len(weak) == 0 {
-		return f.binaryFault(h, about, consequence)
+		return h.binaryFault(host, about, consequence)
 	}
 	var reasons, fixes []string
 	for _, w := range weak {
@@ -120,17 +120,17 @@ func (f *facts) hookFault(h hookUse) Finding {
 }
 
 // binaryFault checks the program itself. It does not check scripts.
-func (f *facts) binaryFault(h hookUse, about []string, consequence string) Finding {
-	data, err := hostfs.ReadFile(f.Root, h.path, maxFile)
+func (h hookUse) binaryFault(host *reader, about []string, consequence string) Finding {
+	data, err := hostfs.ReadFile(host.Root, h.path, maxFile)
 	if err != nil {
-		f.addUnseen(h.path, err)
+		host.addUnseen(h.path, err)
 		return Finding{}
 	}
 	program, err := elf.NewFile(bytes.NewReader(data))
 	if err != nil {
 		return Finding{}
 	}
-	if want, ok := machines[f.Arch]; ok && program.Machine != want {
+	if want, ok := machines[host.Arch]; ok && program.Machine != want {
 		return found("hook-arch", Error, "the hook of a spec is built for another processor").about(about...).
 			because("it is built for %s, this host is %s; %s", program.Machine, want, consequence).
 			fix("file "+quote.Shell(h.path), "install -m 0755 RDMA_HOOK "+quote.Shell(h.path))
@@ -148,18 +148,18 @@ func (f *facts) binaryFault(h hookUse, about []string, consequence string) Findi
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
 // noexecMount returns the mount point of a file if it is mounted noexec, else "".
-func (f *facts) noexecMount(name string) string {
-	at, err := hostfs.Resolve(f.Root, name)
+func (r *reader) noexecMount(name string) string {
+	at, err := hostfs.Resolve(r.Root, name)
 	if err != nil {
 		return ""
 	}
 	mounts := "/proc/1/mountinfo" // of the host's first process, which only root can read
-	if f.Local {
+	if r.Local {
 		mounts = "/proc/self/mountinfo"
 	}
-	table, err := hostfs.ReadFile(f.Root, mounts, maxFile)
+	table, err := hostfs.ReadFile(r.Root, mounts, maxFile)
 	if err != nil {
-		f.addUnseen("mounts of the host (is the hook's directory noexec?)", err)
+		r.addUnseen("mounts of the host (is the hook's directory noexec?)", err)
 		return ""
 	}
 	return findNoexec(string(table), path.Join("/", at))

@@ -22,7 +22,7 @@ func checkDrivers(f *facts, out *findings) {
 	}
 	missing := map[string][]string{} // addresses by module
 	dedicated := map[string]bool{}
-	for _, p := range f.pciFunctions() {
+	for _, p := range f.host.pciFunctions() {
 		c := p.card()
 		if c == nil || vendors[p.vendor] {
 			continue
@@ -45,15 +45,15 @@ func checkDrivers(f *facts, out *findings) {
 			because("/sys/class/infiniband is empty or absent, and no known RDMA hardware is on the PCI bus. For tests " +
 				"without hardware, the kernel's soft-RoCE (rdma_rxe) or soft-iWARP (siw) adds an RDMA device to a network " +
 				"interface").
-			fix("modprobe rdma_rxe && rdma link add rxe0 type rxe netdev " + quote.Shell(f.anyNetdev())))
+			fix("modprobe rdma_rxe && rdma link add rxe0 type rxe netdev " + quote.Shell(f.host.anyNetdev())))
 	}
 }
 
 // anyNetdev returns a network interface of real hardware, or a placeholder.
-func (f *facts) anyNetdev() string {
-	entries, _ := fs.ReadDir(f.Sys, "class/net")
+func (r *reader) anyNetdev() string {
+	entries, _ := fs.ReadDir(r.Sys, "class/net")
 	for _, e := range entries {
-		if f.sysHas("class/net/" + e.Name() + "/device") {
+		if r.sysHas("class/net/" + e.Name() + "/device") {
 			return e.Name()
 		}
 	}
@@ -66,7 +66,7 @@ func checkModules(f *facts, out *findings) {
 	if len(f.snap.HCAs) == 0 {
 		return
 	}
-	if !f.sysHas("class/infiniband_verbs") {
+	if !f.host.sysHas("class/infiniband_verbs") {
 		out.add(found("uverbs-module", Error, "the module ib_uverbs is not loaded").
 			because("without it no HCA has a uverbs node, so no program can use an HCA").
 			fix(load("ib_uverbs")...))
@@ -74,7 +74,7 @@ func checkModules(f *facts, out *findings) {
 	if f.snap.RDMACM == nil {
 		out.add(f.noCM())
 	}
-	if !f.sysHas("class/infiniband_mad") && slices.ContainsFunc(f.snap.HCAs, hasMADs) {
+	if !f.host.sysHas("class/infiniband_mad") && slices.ContainsFunc(f.snap.HCAs, hasMADs) {
 		out.add(found("umad-module", Info, "the module ib_umad is not loaded").
 			because("fabric tools (ibnetdiscover, perfquery, opensm) need it on the host; applications do not").
 			fix(load("ib_umad")...))
@@ -121,7 +121,7 @@ func checkDevices(f *facts, out *findings) {
 		readErrors = append(readErrors, p.Error())
 	}
 	for i := range f.snap.HCAs {
-		if err := f.snap.HCAs[i].Unusable(); err != nil && f.sysHas("class/infiniband_verbs") {
+		if err := f.snap.HCAs[i].Unusable(); err != nil && f.host.sysHas("class/infiniband_verbs") {
 			unusable = append(unusable, f.snap.HCAs[i].IBDev)
 			useErrors = append(useErrors, err.Error())
 		}
@@ -164,12 +164,12 @@ const (
 
 // checkRDMACgroup checks for the controller that limits handles and objects.
 func checkRDMACgroup(f *facts, out *findings) {
-	controllers := strings.Fields(f.sysRead(cgroupV2) + " " + f.sysRead(cgroupHybrid))
+	controllers := strings.Fields(f.host.sysRead(cgroupV2) + " " + f.host.sysRead(cgroupHybrid))
 	switch {
-	case !f.sysHas("fs/cgroup"):
+	case !f.host.sysHas("fs/cgroup"):
 	case slices.Contains(controllers, "rdma"):
 		out.add(found("rdma-cgroup-ok", OK, "the rdma cgroup controller is available (cgroup v2)"))
-	case f.sysHas(cgroupV1):
+	case f.host.sysHas(cgroupV1):
 		out.add(found("rdma-cgroup-ok", OK, "the rdma cgroup controller is available (cgroup v1)"))
 	default:
 		out.add(found("rdma-cgroup-missing", Info, "the rdma cgroup controller is not available").

@@ -23,8 +23,8 @@ func (f *facts) starters() []daemon {
 	hasContainerd := slices.ContainsFunc(f.daemons, func(d daemon) bool { return d.runtime == runtimes.Containerd })
 	list := slices.DeleteFunc(slices.Clone(f.daemons),
 		func(d daemon) bool { return d.limits == nil || hasContainerd && d.runtime == runtimes.Docker })
-	if l := f.memlockOf("self"); f.Local && f.installed(runtimes.Podman) && l != nil {
-		list = append(list, daemon{name: "podman run from this session", limits: l, process: f.processOf("self")})
+	if l := f.host.memlockOf("self"); f.host.Local && f.installed(runtimes.Podman) && l != nil {
+		list = append(list, daemon{name: "podman run from this session", limits: l, process: f.host.processOf("self")})
 	}
 	return list
 }
@@ -35,17 +35,17 @@ func checkMemlock(f *facts, out *findings) {
 		return
 	}
 	var want hook.Size // the limit that the hooks of the specs raise to, 0 without a hook
-	for _, o := range f.hookOptions() {
+	for _, o := range f.specs.hookOptions() {
 		want = max(want, o.Memlock)
 	}
-	total, starters, unit := f.memTotal(), f.starters(), ""
+	total, starters, unit := f.host.memTotal(), f.starters(), ""
 	for _, s := range starters {
 		out.add(s.checkLimit(want, total))
 	}
 	if len(starters) > 0 {
 		unit = starters[0].unit
 	}
-	if r := f.lastReport(); r != nil && !r.Outcome.Well() {
+	if r := lastReport(f.host, f.specs.hookOptions()); r != nil && !r.Outcome.Well() {
 		// The report of a real container overrules a prediction from capabilities.
 		*out = slices.DeleteFunc(*out, func(f Finding) bool { return f.ID == "memlock-by-hook" })
 		out.add(found("memlock-clamped", Warning, "the hook could not raise the locked memory of the last container").
@@ -125,7 +125,7 @@ func checkUnits(f *facts, out *findings) {
 		if d.unit == "" {
 			continue
 		}
-		limit, file := f.unitLimit(d.unit)
+		limit, file := f.host.unitLimit(d.unit)
 		if file == "" || limit <= d.limits.soft {
 			continue
 		}
@@ -138,9 +138,9 @@ func checkUnits(f *facts, out *findings) {
 }
 
 // unitLimit returns LimitMEMLOCK of a unit and the last file that sets it, "" if no file does.
-func (f *facts) unitLimit(unit string) (limit hook.Size, file string) {
-	for _, name := range f.unitFiles(unit) {
-		text, _ := f.optional(name)
+func (r *reader) unitLimit(unit string) (limit hook.Size, file string) {
+	for _, name := range r.unitFiles(unit) {
+		text, _ := r.optional(name)
 		for line := range strings.Lines(text) {
 			value, ok := strings.CutPrefix(strings.TrimSpace(line), "LimitMEMLOCK=")
 			if !ok {
@@ -156,16 +156,16 @@ func (f *facts) unitLimit(unit string) (limit hook.Size, file string) {
 
 // unitFiles lists the files of a unit in the order in which systemd applies them: the unit of the first directory, then
 // the drop-ins by name. A drop-in hides one of the same name in a later directory.
-func (f *facts) unitFiles(unit string) []string {
+func (r *reader) unitFiles(unit string) []string {
 	var files []string
 	dropIns := map[string]string{}
 	for _, dir := range unitDirs {
 		if name := path.Join(dir, unit); len(files) == 0 {
-			if _, err := hostfs.Stat(f.Root, name); err == nil {
+			if _, err := hostfs.Stat(r.Root, name); err == nil {
 				files = append(files, name)
 			}
 		}
-		for _, e := range f.list(path.Join(dir, unit+".d")) {
+		for _, e := range r.list(path.Join(dir, unit+".d")) {
 			if _, hidden := dropIns[e.Name()]; !hidden && path.Ext(e.Name()) == ".conf" {
 				dropIns[e.Name()] = path.Join(dir, unit+".d", e.Name())
 			}
@@ -210,7 +210,7 @@ const dockerConfig = "/etc/docker/daemon.json"
 // checkUlimits finds runtimes whose configuration gives every container a small limit of locked memory. The limit goes
 // into the OCI spec, and runc applies it after the hook.
 func checkUlimits(f *facts, out *findings) {
-	total := f.memTotal()
+	total := f.host.memTotal()
 	report := func(program, file string, size hook.Size) {
 		if size < total {
 			out.add(found("memlock-configured", Warning, program+" is configured to give containers "+locked(size)).
@@ -219,18 +219,18 @@ func checkUlimits(f *facts, out *findings) {
 				fix("grep -n memlock " + quote.Shell(file)))
 		}
 	}
-	if size, ok := f.dockerUlimit(); ok {
+	if size, ok := f.host.dockerUlimit(); ok {
 		report("Docker", dockerConfig, size)
 	}
 	for _, c := range tomlConfigs {
 		files := []string{c.file}
 		if c.dropIns != "" {
-			for _, e := range f.list(c.dropIns) {
+			for _, e := range f.host.list(c.dropIns) {
 				files = append(files, path.Join(c.dropIns, e.Name()))
 			}
 		}
 		for _, file := range files {
-			text, _ := f.optional(file)
+			text, _ := f.host.optional(file)
 			if size, ok := tomlUlimit(text); ok {
 				report(c.program, file, size)
 			}
@@ -239,8 +239,8 @@ func checkUlimits(f *facts, out *findings) {
 }
 
 // dockerUlimit reads the default-ulimits of dockerd.
-func (f *facts) dockerUlimit() (hook.Size, bool) {
-	text, ok := f.optional(dockerConfig)
+func (r *reader) dockerUlimit() (hook.Size, bool) {
+	text, ok := r.optional(dockerConfig)
 	var config struct {
 		Ulimits map[string]struct{ Soft int64 } `json:"default-ulimits"`
 	}

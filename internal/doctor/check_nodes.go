@@ -25,12 +25,6 @@ func nodesOf(h *rdma.HCA) []rdma.Node {
 	return append([]rdma.Node{*h.Uverbs}, h.MADs...)
 }
 
-// hasDev reports whether doctor can see the host's /dev. It may not be mounted below a host root.
-func (f *facts) hasDev() bool {
-	_, err := hostfs.Stat(f.Root, "/dev")
-	return err == nil
-}
-
 // nodeState lists nodes by their fault.
 type nodeState struct {
 	missing, missingMAD, wrong, closed []string
@@ -38,8 +32,8 @@ type nodeState struct {
 
 // checkNodes compares /dev/infiniband with sysfs.
 func checkNodes(f *facts, out *findings) {
-	if !f.hasDev() {
-		f.addUnseen("device nodes", errors.New("the host's /dev is not below the host root"))
+	if !f.host.hasDev() {
+		f.host.addUnseen("device nodes", errors.New("the host's /dev is not below the host root"))
 		return
 	}
 	var nodes []rdma.Node // of the kernel
@@ -53,9 +47,9 @@ func checkNodes(f *facts, out *findings) {
 	known := map[string]bool{}
 	for _, n := range nodes {
 		known[n.Name] = true
-		f.checkNode(n, &s)
+		s.check(f.host, n)
 	}
-	stale := f.staleNodes(known)
+	stale := staleNodes(f.host, known)
 	out.add(foundIn(s.missing, "node-missing", Error, "node", " of the kernel missing in /dev/infiniband").
 		because("libibverbs omits an HCA without its node in silence; a container that requests the node does not start").
 		fix(trigger))
@@ -79,17 +73,17 @@ func checkNodes(f *facts, out *findings) {
 	}
 }
 
-// checkNode checks one node without opening it.
-func (f *facts) checkNode(n rdma.Node, s *nodeState) {
+// check checks one node without opening it.
+func (s *nodeState) check(host *reader, n rdma.Node) {
 	mad := n.Kind == rdma.NodeUMAD || n.Kind == rdma.NodeISSM
-	info, err := hostfs.Lstat(f.Root, n.Path())
+	info, err := hostfs.Lstat(host.Root, n.Path())
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && mad:
 		s.missingMAD = append(s.missingMAD, n.Path())
 	case errors.Is(err, fs.ErrNotExist):
 		s.missing = append(s.missing, n.Path())
 	case err != nil:
-		f.addUnseen(n.Path(), err)
+		host.addUnseen(n.Path(), err)
 	case info.Mode()&fs.ModeCharDevice == 0:
 		s.wrong = append(s.wrong, n.Path()+" (no character device)")
 	default:
@@ -126,12 +120,12 @@ func pathsOf(nodes []string) string {
 }
 
 // staleNodes lists nodes of RDMA classes that do not exist in the kernel.
-func (f *facts) staleNodes(known map[string]bool) []string {
+func staleNodes(host *reader, known map[string]bool) []string {
 	var stale []string
-	for _, e := range f.list(rdma.DevDir) {
+	for _, e := range host.list(rdma.DevDir) {
 		class := strings.TrimRight(e.Name(), "0123456789")
 		ours := slices.Contains([]string{"uverbs", "umad", "issm", "rdma_cm"}, class)
-		if ours && !known[e.Name()] && !f.sysHasNode(e.Name()) {
+		if ours && !known[e.Name()] && !host.sysHasNode(e.Name()) {
 			stale = append(stale, path.Join(rdma.DevDir, e.Name()))
 		}
 	}
@@ -139,6 +133,6 @@ func (f *facts) staleNodes(known map[string]bool) []string {
 }
 
 // sysHasNode reports whether sysfs has a node. The snapshot omits nodes that it could not read completely.
-func (f *facts) sysHasNode(name string) bool {
-	return f.sysHas("class/infiniband_verbs/"+name) || f.sysHas("class/infiniband_mad/"+name)
+func (r *reader) sysHasNode(name string) bool {
+	return r.sysHas("class/infiniband_verbs/"+name) || r.sysHas("class/infiniband_mad/"+name)
 }

@@ -136,7 +136,7 @@ func checkRoCEGIDs(f *facts, out *findings) {
 			continue
 		}
 		seen++
-		if routable, _ := rdma.HasRoutableGID(f.Sys, p.hca.IBDev, p.port.Number); !routable {
+		if routable, _ := rdma.HasRoutableGID(f.host.Sys, p.hca.IBDev, p.port.Number); !routable {
 			without = append(without, p)
 		}
 	}

@@ -17,7 +17,7 @@ func checkMADNodes(f *facts, out *findings) {
 	var open []string // to users other than root
 	for _, h := range f.snap.HCAs {
 		for _, n := range h.MADs {
-			if info, err := hostfs.Stat(f.Root, n.Path()); err == nil && info.Mode().Perm()&0o077 != 0 {
+			if info, err := hostfs.Stat(f.host.Root, n.Path()); err == nil && info.Mode().Perm()&0o077 != 0 {
 				open = append(open, fmt.Sprintf("%s (%04o)", n.Path(), info.Mode().Perm()))
 			}
 		}
@@ -26,10 +26,10 @@ func checkMADNodes(f *facts, out *findings) {
 		because("whoever can open umad or issm can read and change the fabric: routes, addresses, links. "+
 			"The kernel's default mode is 0600").
 		fix("chmod 0600 "+pathsOf(open), "grep -rE 'umad|issm|infiniband' /etc/udev/rules.d"))
-	for _, s := range f.rdmaSpecs() {
+	for _, s := range f.specs.rdma() {
 		specPrivilege(s, out)
 	}
-	if len(*out) == 0 && len(f.snap.HCAs) > 0 && f.hasDev() {
+	if len(*out) == 0 && len(f.snap.HCAs) > 0 && f.host.hasDev() {
 		out.add(found("privilege-ok", OK, "the fabric's management nodes are closed to containers"))
 	}
 }

@@ -17,12 +17,12 @@ func toCompare(n int) int { return min(n, max(8, 64*64/max(n, 1))) }
 // rely on rdmamap.
 func checkSecondOpinion(f *facts, out *findings) {
 	var theirs []string
-	err := f.NoSecondOpinion
-	if f.SecondOpinion != nil {
-		theirs, err = f.SecondOpinion.Devices()
+	err := f.host.NoSecondOpinion
+	if f.host.SecondOpinion != nil {
+		theirs, err = f.host.SecondOpinion.Devices()
 	}
 	if err != nil {
-		f.addUnseen("rdmamap", err)
+		f.host.addUnseen("rdmamap", err)
 		return
 	}
 	var ours []string
@@ -33,11 +33,11 @@ func checkSecondOpinion(f *facts, out *findings) {
 	compared := f.snap.HCAs[:toCompare(len(ours))]
 	for i := range compared {
 		if h := &compared[i]; slices.Contains(theirs, h.IBDev) {
-			differences = append(differences, f.compareNodes(h)...)
+			differences = append(differences, f.host.compareNodes(h)...)
 		}
 	}
 	if left := len(ours) - len(compared); left > 0 {
-		f.addUnseen(fmt.Sprintf("rdmamap: nodes of %d of %d devices", left, len(ours)),
+		f.host.addUnseen(fmt.Sprintf("rdmamap: nodes of %d of %d devices", left, len(ours)),
 			errors.New("rdmamap reads every node of the host again for each device, so only some are compared"))
 	}
 	switch {
@@ -51,10 +51,10 @@ func checkSecondOpinion(f *facts, out *findings) {
 }
 
 // compareNodes compares the nodes of an HCA. It ignores rdma_cm: rdmamap looks for it in /dev, as checkNodes does.
-func (f *facts) compareNodes(h *rdma.HCA) []string {
-	theirs, err := f.SecondOpinion.CharDevices(h.IBDev)
+func (r *reader) compareNodes(h *rdma.HCA) []string {
+	theirs, err := r.SecondOpinion.CharDevices(h.IBDev)
 	if err != nil {
-		f.addUnseen("rdmamap: nodes of "+h.IBDev, err)
+		r.addUnseen("rdmamap: nodes of "+h.IBDev, err)
 		return nil
 	}
 	theirs = without(theirs, []string{rdma.DevDir + "/" + string(rdma.NodeRDMACM)})

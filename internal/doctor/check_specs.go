@@ -135,14 +135,14 @@ func checkShadowed(f *facts, out *findings) {
 
 // checkSpecNodes compares the nodes in specs with the nodes of the host.
 func checkSpecNodes(f *facts, out *findings) {
-	if !f.hasDev() {
+	if !f.host.hasDev() {
 		return // checkNodes reports it
 	}
-	for _, s := range f.rdmaSpecs() {
+	for _, s := range f.specs.rdma() {
 		var gone, pinned []string
 		for _, e := range cdi.Edits(s.spec) {
 			for _, n := range rdmaNodes(e) {
-				if text := f.specNode(n); text == missingNode {
+				if text := specNode(f.host.Root, n); text == missingNode {
 					gone = append(gone, hostPath(n))
 				} else if text != "" {
 					pinned = append(pinned, text)
@@ -169,8 +169,8 @@ func checkSpecNodes(f *facts, out *findings) {
 const missingNode = "missing"
 
 // specNode returns the fault of a node in a spec, "" if it has none.
-func (f *facts) specNode(n *specs.DeviceNode) string {
-	info, err := hostfs.Stat(f.Root, hostPath(n))
+func specNode(root fs.ReadLinkFS, n *specs.DeviceNode) string {
+	info, err := hostfs.Stat(root, hostPath(n))
 	if errors.Is(err, fs.ErrNotExist) {
 		return missingNode
 	}
@@ -201,7 +201,7 @@ func checkCoverage(f *facts, out *findings) {
 	}
 	devices := phrase.Count(len(usable), "device")
 	if !slices.ContainsFunc(f.specs, func(s specFile) bool { return s.rdma }) {
-		if _, err := hostfs.Stat(f.Root, driverDir); err == nil {
+		if _, err := hostfs.Stat(f.host.Root, driverDir); err == nil {
 			out.add(found("specs-ok", OK, "the Kubernetes driver writes a spec for each claim"))
 			return
 		}
@@ -211,7 +211,7 @@ func checkCoverage(f *facts, out *findings) {
 			fix("cdi-gen generate --output " + cdi.StaticDir))
 		return
 	}
-	files, given, whole := f.given()
+	files, given, whole := f.specs.given()
 	if files == 0 {
 		return // specs of claims have only the claimed devices
 	}
@@ -241,9 +241,9 @@ func incomplete(title string) Finding {
 
 // given counts the specs that are for the host and not for a claim, and returns the nodes that they give. whole reports
 // whether one of them gives all nodes.
-func (f *facts) given() (files int, nodes map[string]bool, whole bool) {
+func (specs specFiles) given() (files int, nodes map[string]bool, whole bool) {
 	nodes = map[string]bool{}
-	for _, s := range f.rdmaSpecs() {
+	for _, s := range specs.rdma() {
 		if s.spec.Kind == cdi.KindClaim {
 			continue
 		}

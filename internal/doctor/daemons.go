@@ -44,13 +44,13 @@ var daemonKinds = []daemon{
 }
 
 // findDaemons searches the host's processes.
-func findDaemons(f *facts) []daemon {
-	entries, err := hostfs.ReadDir(f.Root, "/proc")
+func findDaemons(host *reader) []daemon {
+	entries, err := hostfs.ReadDir(host.Root, "/proc")
 	if err == nil && len(entries) == 0 {
 		err = errors.New("the host's /proc is empty")
 	}
 	if err != nil {
-		f.addUnseen("processes", err)
+		host.addUnseen("processes", err)
 		return nil
 	}
 	var daemons []daemon
@@ -59,13 +59,13 @@ func findDaemons(f *facts) []daemon {
 		if err != nil {
 			continue
 		}
-		comm, err := hostfs.ReadFile(f.Root, "/proc/"+e.Name()+"/comm", maxFile)
+		comm, err := hostfs.ReadFile(host.Root, "/proc/"+e.Name()+"/comm", maxFile)
 		if err != nil {
 			continue // the process has ended
 		}
 		for _, d := range daemonKinds {
-			if d.name == strings.TrimSpace(string(comm)) && f.serves(&d, e.Name()) {
-				d.pid, d.limits = pid, f.memlockOf(e.Name())
+			if d.name == strings.TrimSpace(string(comm)) && d.serves(host, e.Name()) {
+				d.pid, d.limits = pid, host.memlockOf(e.Name())
 				daemons = append(daemons, d)
 			}
 		}
@@ -76,18 +76,18 @@ func findDaemons(f *facts) []daemon {
 // serves reports whether a process is really the daemon of its name, and sets its identity. Any user may run a program
 // called containerd, or podman. Only the service of podman counts, because other podman commands have the limits of the
 // session that started them.
-func (f *facts) serves(d *daemon, pid string) bool {
-	d.process = f.processOf(pid)
+func (d *daemon) serves(host *reader, pid string) bool {
+	d.process = host.processOf(pid)
 	if d.runtime != runtimes.Podman {
 		return d.process.ofHost()
 	}
-	line, err := hostfs.ReadFile(f.Root, "/proc/"+pid+"/cmdline", maxFile)
+	line, err := hostfs.ReadFile(host.Root, "/proc/"+pid+"/cmdline", maxFile)
 	return err == nil && !d.process.nested && slices.Contains(strings.Split(string(line), "\x00"), "service")
 }
 
 // memlockOf reads the limits of locked memory of a process, "self" for this process. It returns nil if it cannot.
-func (f *facts) memlockOf(pid string) *limits {
-	text, _ := f.optional("/proc/" + pid + "/limits")
+func (r *reader) memlockOf(pid string) *limits {
+	text, _ := r.optional("/proc/" + pid + "/limits")
 	return parseLimits(text)
 }
 
@@ -103,8 +103,8 @@ func parseLimits(s string) *limits {
 }
 
 // memTotal returns the memory of the host, Unlimited if it is unknown. A limit of that size has no effect.
-func (f *facts) memTotal() hook.Size {
-	text, _ := f.optional("/proc/meminfo")
+func (r *reader) memTotal() hook.Size {
+	text, _ := r.optional("/proc/meminfo")
 	if fields := fieldsOf(text, "MemTotal:"); len(fields) > 0 {
 		if kib, err := strconv.ParseUint(fields[0], 10, 53); err == nil {
 			return hook.Size(kib << 10)
@@ -130,13 +130,13 @@ const capSysResource = 24
 
 // processOf reads the status of a process, "self" for this process. If the status cannot be read, the process has no
 // rights.
-func (f *facts) processOf(pid string) process {
-	status, _ := f.optional("/proc/" + pid + "/status")
+func (r *reader) processOf(pid string) process {
+	status, _ := r.optional("/proc/" + pid + "/status")
 	p := process{uid: -1, nested: len(fieldsOf(status, "NSpid:")) > 1}
 	if ids := fieldsOf(status, "Uid:"); len(ids) > 1 {
 		p.uid, _ = strconv.Atoi(ids[1])
 	}
-	p.raises = mayRaise(status, "CapEff:") && mayRaise(status, "CapBnd:") && f.inHostUserNamespace(pid)
+	p.raises = mayRaise(status, "CapEff:") && mayRaise(status, "CapBnd:") && r.inHostUserNamespace(pid)
 	return p
 }
 
@@ -158,8 +158,8 @@ func fieldsOf(text, key string) []string {
 
 // inHostUserNamespace reports whether a process is in the first user namespace. The kernel checks capabilities there:
 // in a user namespace of its own a process can have all of them.
-func (f *facts) inHostUserNamespace(pid string) bool {
-	text, ok := f.optional("/proc/" + pid + "/uid_map")
+func (r *reader) inHostUserNamespace(pid string) bool {
+	text, ok := r.optional("/proc/" + pid + "/uid_map")
 	return !ok || strings.Join(strings.Fields(text), " ") == "0 0 4294967295"
 }
 
@@ -167,15 +167,15 @@ func (f *facts) inHostUserNamespace(pid string) bool {
 const maxReport = 64 << 10
 
 // lastReport returns the newest report of the specs' hooks about a limit, nil if there is none.
-func (f *facts) lastReport() *hook.Report {
+func lastReport(host *reader, hooks []hook.Options) *hook.Report {
 	var last *hook.Report
-	for _, name := range f.reportFiles() {
-		info, err := hostfs.Stat(f.Root, name)
+	for _, name := range reportFiles(host, hooks) {
+		info, err := hostfs.Stat(host.Root, name)
 		if err != nil || !info.Mode().IsRegular() || info.Size() > maxReport {
 			continue // the driver has removed it, or it is not a report
 		}
 		var r hook.Report
-		text, _ := f.optional(name)
+		text, _ := host.optional(name)
 		if json.Unmarshal([]byte(text), &r) == nil && r.Want != nil && (last == nil || r.Time.After(last.Time)) {
 			last = &r
 		}
@@ -184,16 +184,16 @@ func (f *facts) lastReport() *hook.Report {
 }
 
 // reportFiles lists the files to which the specs' hooks write reports. It leaves out temporary files.
-func (f *facts) reportFiles() []string {
+func reportFiles(host *reader, hooks []hook.Options) []string {
 	var files []string
-	for _, o := range f.hookOptions() {
+	for _, o := range hooks {
 		if o.Last != "" {
 			files = append(files, o.Last)
 		}
 		if o.Report == "" {
 			continue
 		}
-		for _, e := range f.list(o.Report) {
+		for _, e := range host.list(o.Report) {
 			if path.Ext(e.Name()) == ".json" {
 				files = append(files, path.Join(o.Report, e.Name()))
 			}

@@ -2,25 +2,21 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/phrase"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // facts holds what all checks need. Diagnose gathers it once.
 type facts struct {
-	*Host
+	host    *reader
 	snap    *rdma.Snapshot
-	specs   []specFile
+	specs   specFiles
 	daemons []daemon
 	engines []engine
-	unseen  []Unseen
 }
 
 // checks run in this order. Each adds its findings to an empty list.
@@ -44,18 +40,18 @@ func Diagnose(ctx context.Context, h *Host) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("diagnose host: %w", err)
 	}
-	f := &facts{Host: h, snap: snap}
-	f.specs = readSpecs(f)
-	f.daemons = findDaemons(f)
-	f.engines = findEngines(ctx, f)
+	host := &reader{Host: h}
+	f := &facts{
+		host: host, snap: snap, specs: readSpecs(host), daemons: findDaemons(host), engines: findEngines(ctx, host),
+	}
 	var all findings
 	for _, check := range checks {
 		var out findings
 		check(f, &out)
 		all = append(all, out...)
 	}
-	slices.SortFunc(f.unseen, func(a, b Unseen) int { return strings.Compare(a.What, b.What) })
-	r := newReport(all, slices.Compact(f.unseen))
+	slices.SortFunc(host.unseen, func(a, b Unseen) int { return strings.Compare(a.What, b.What) })
+	r := newReport(all, slices.Compact(host.unseen))
 	for _, e := range f.engines {
 		r.Runtimes = append(r.Runtimes, e.runtime+" "+e.version)
 	}
@@ -105,55 +101,6 @@ func (f Finding) because(format string, args ...any) Finding {
 func (f Finding) fix(commands ...string) Finding {
 	f.Fix = strings.Join(commands, "\n")
 	return f
-}
-
-// addUnseen records that something could not be checked.
-func (f *facts) addUnseen(what string, err error) {
-	reason := err.Error()
-	if errors.Is(err, fs.ErrPermission) && f.UID != 0 {
-		reason += " (run as root to see it)"
-	}
-	f.unseen = append(f.unseen, Unseen{what, reason})
-}
-
-// maxFile bounds the size of a file that is read. The longest are a host's list of mounts and specs of a thousand
-// devices.
-const maxFile = 16 << 20
-
-// optional reads a file that may be missing. It records a file that exists but cannot be read as unseen.
-func (f *facts) optional(name string) (string, bool) {
-	data, err := hostfs.ReadFile(f.Root, name, maxFile)
-	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			f.addUnseen(name, err)
-		}
-		return "", false
-	}
-	return string(data), true
-}
-
-// list lists a directory that may be missing.
-func (f *facts) list(name string) []fs.DirEntry {
-	entries, err := hostfs.ReadDir(f.Root, name)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		f.addUnseen(name, err)
-	}
-	return entries
-}
-
-// sysHas reports whether sysfs has a path.
-func (f *facts) sysHas(name string) bool {
-	_, err := fs.Stat(f.Sys, name)
-	return err == nil
-}
-
-// sysRead reads an attribute of sysfs without its newline. It returns "" on an error.
-func (f *facts) sysRead(name string) string {
-	data, err := fs.ReadFile(f.Sys, name)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(data))
 }
 
 // firstLine returns the first line of a text.

@@ -198,8 +198,8 @@ func TestUnitLimit(t *testing.T) {
 		if step.hide != "" {
 			f.file(step.hide, "[Service]\n")
 		}
-		facts := &facts{Host: &f.host}
-		got, file := facts.unitLimit("crio.service")
+		host := &reader{Host: &f.host}
+		got, file := host.unitLimit("crio.service")
 		if got != step.want || file != step.file {
 			t.Errorf("after %q: got %d from %s, want %d from %s", step.hide, got, file, step.want, step.file)
 		}

@@ -12,15 +12,15 @@ type pciFunction struct {
 }
 
 // pciFunctions lists the PCI functions of the host. A host without PCI has none.
-func (f *facts) pciFunctions() []pciFunction {
+func (r *reader) pciFunctions() []pciFunction {
 	const dir = "bus/pci/devices"
-	entries, err := fs.ReadDir(f.Sys, dir)
+	entries, err := fs.ReadDir(r.Sys, dir)
 	if err != nil {
 		return nil
 	}
 	functions := make([]pciFunction, 0, len(entries))
 	for _, e := range entries {
-		read := func(name string) string { return strings.TrimPrefix(f.sysRead(path.Join(dir, e.Name(), name)), "0x") }
+		read := func(name string) string { return strings.TrimPrefix(r.sysRead(path.Join(dir, e.Name(), name)), "0x") }
 		functions = append(functions, pciFunction{e.Name(), read("vendor"), read("device"), read("class")})
 	}
 	return functions

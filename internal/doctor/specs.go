@@ -34,22 +34,25 @@ func (s specFile) valid() bool { return s.spec != nil && !s.ignored }
 
 func (s specFile) String() string { return s.path }
 
-// rdmaSpecs lists the specs with RDMA devices that runtimes load.
-func (f *facts) rdmaSpecs() []specFile {
-	return slices.DeleteFunc(slices.Clone(f.specs), func(s specFile) bool { return !s.valid() || !s.rdma })
+// specFiles are the files in the spec directories.
+type specFiles []specFile
+
+// rdma lists the specs with RDMA devices that runtimes load.
+func (specs specFiles) rdma() []specFile {
+	return slices.DeleteFunc(slices.Clone(specs), func(s specFile) bool { return !s.valid() || !s.rdma })
 }
 
 // readSpecs reads the spec directories as a runtime would.
-func readSpecs(f *facts) []specFile {
+func readSpecs(host *reader) []specFile {
 	var files []specFile
 	for _, dir := range specDirs {
-		for _, e := range f.list(dir) {
+		for _, e := range host.list(dir) {
 			ext := path.Ext(e.Name())
 			if ext != ".json" && ext != ".yaml" && ext != ".yml" {
 				continue
 			}
 			s := specFile{dir: dir, path: path.Join(dir, e.Name()), ignored: ext == ".yml"}
-			if f.readSpec(&s) {
+			if s.read(host) {
 				files = append(files, s)
 			}
 		}
@@ -57,11 +60,11 @@ func readSpecs(f *facts) []specFile {
 	return files
 }
 
-// readSpec fills in a specFile, and reports whether there is a file to check.
-func (f *facts) readSpec(s *specFile) bool {
-	info, err := hostfs.Stat(f.Root, s.path)
+// read fills in a specFile, and reports whether there is a file to check.
+func (s *specFile) read(host *reader) bool {
+	info, err := hostfs.Stat(host.Root, s.path)
 	if err != nil {
-		f.addUnseen(s.path, err)
+		host.addUnseen(s.path, err)
 		return false
 	}
 	if !info.Mode().IsRegular() {
@@ -73,9 +76,9 @@ func (f *facts) readSpec(s *specFile) bool {
 		s.err = fmt.Errorf("it is larger than %d MiB", yamlread.Spec.Size>>20)
 		return true
 	}
-	data, err := hostfs.ReadFile(f.Root, s.path, maxFile)
+	data, err := hostfs.ReadFile(host.Root, s.path, maxFile)
 	if err != nil {
-		f.addUnseen(s.path, err)
+		host.addUnseen(s.path, err)
 		return true
 	}
 	s.rdma = s.rdma || strings.Contains(string(data), rdma.DevDir)
