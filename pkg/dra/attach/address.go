@@ -7,13 +7,24 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
 )
 
-// othersHave returns an error if an address is in use on this node, according to the records. It checks the addresses
-// that other pods have or were given. It also checks the addresses that return to the host with an interface that is in
-// a pod now. Two claims may name the same address, and plugins such as static give one address to every caller. The
-// caller holds the lock of the directory.
-func (a *Attacher) othersHave(others []Record, addresses []netip.Prefix) error {
-	for _, o := range others {
-		for _, has := range o.addresses(a.store.bootID) {
+// others are the records of all other interfaces of the node.
+type others struct {
+	records []Record
+	bootID  string
+}
+
+func (s *store) others(r *Record) others {
+	all, _ := s.all(every, func(o *Record) bool { return o.ID() != r.ID() }) // Over reports unreadable records
+	return others{all, s.bootID}
+}
+
+// checkAddresses returns an error if an address is in use on this node, according to the records. It checks the
+// addresses that other pods have or were given. It also checks the addresses that return to the host with an interface
+// that is in a pod now. Two claims may name the same address, and plugins such as static give one address to every
+// caller. The caller holds the lock of the directory.
+func (all others) checkAddresses(addresses []netip.Prefix) error {
+	for _, o := range all.records {
+		for _, has := range o.addresses(all.bootID) {
 			for _, address := range addresses {
 				if has == address.Addr().Unmap() {
 					return fmt.Errorf("address %s is in use on this node: pod %s (%s) has it by claim %s: give each claim addresses of its own (network.addresses, or the range of its ipam)",
@@ -23,12 +34,6 @@ func (a *Attacher) othersHave(others []Record, addresses []netip.Prefix) error {
 		}
 	}
 	return nil
-}
-
-// others returns the records of all other interfaces.
-func (a *Attacher) others(r *Record) []Record {
-	all, _ := a.store.all(every, func(o *Record) bool { return o.ID() != r.ID() }) // Over reports unreadable records
-	return all
 }
 
 // addresses returns the addresses that no other pod may get because of the record.

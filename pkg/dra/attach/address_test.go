@@ -90,7 +90,7 @@ func TestLockOfLease(t *testing.T) {
 	host, a := node(t, dir, "boot-1")
 	plugin(t, dir, `[ $CNI_COMMAND = DEL ] || echo '{"cniVersion": "1.0.0", "ips": [{"address": "10.78.0.1/24"}]}'`)
 	i, p := leased(wants("macvlan"), `{"type": "plugin"}`), pod(t, "a")
-	r := a.record(p, i)
+	r := newRecord(a.store.bootID, p, i)
 	unlock, err := a.store.lockLease(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)

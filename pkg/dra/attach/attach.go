@@ -52,10 +52,10 @@ type Interface struct {
 // Attacher attaches network interfaces to pods and takes them back. It is safe for concurrent use: a lock on the
 // directory excludes other callers and other processes. During a rolling update two drivers handle the same pods.
 type Attacher struct {
-	host   *podnet.Host
-	ipam   *podnet.IPAM
-	store  store
-	isOver func(netns string) bool
+	host     *podnet.Host
+	store    store
+	returner returner
+	leases   leases
 }
 
 // ErrAway means that the HCA has no network interface on the host now.
@@ -68,7 +68,8 @@ func New(host *podnet.Host, ipam *podnet.IPAM, dir, bootID string) (*Attacher, e
 	if err == nil {
 		err = s.sweepLocks()
 	}
-	return &Attacher{host: host, ipam: ipam, store: s, isOver: ended}, err
+	back := returner{host, s}
+	return &Attacher{host, s, back, leases{host, ipam, s, back}}, err
 }
 
 // ended reports whether a network namespace has ended. If the directory of its path is missing too, ended returns
@@ -107,7 +108,7 @@ func (a *Attacher) Excluded(i Interface) error {
 	if err != nil {
 		return err
 	}
-	return a.othersExclude(a.others(&Record{}), podnet.Want{Mode: mode, VLAN: i.Device.VLAN}, parent)
+	return a.store.others(&Record{}).checkMode(podnet.Want{Mode: mode, VLAN: i.Device.VLAN}, parent)
 }
 
 // Attach gives a pod an interface, and reports whether it attached it now. It is idempotent. An interface with IPAM
@@ -118,7 +119,7 @@ func (a *Attacher) Attach(ctx context.Context, pod Pod, i Interface) (did bool, 
 		return false, err
 	}
 	defer unlock()
-	if a.isOver(pod.Netns) {
+	if ended(pod.Netns) {
 		return false, rdmanetns.ErrEnded
 	}
 	r, err := a.clear(ctx, pod, &i)
@@ -129,7 +130,7 @@ func (a *Attacher) Attach(ctx context.Context, pod Pod, i Interface) (did bool, 
 		return false, errNoAddress
 	}
 	if r == nil {
-		r = a.record(pod, i)
+		r = newRecord(a.store.bootID, pod, i)
 	}
 	if !r.begun() {
 		err = a.begin(r, i)
@@ -158,7 +159,7 @@ func (a *Attacher) clear(ctx context.Context, pod Pod, i *Interface) (had *Recor
 		switch {
 		case mine && r.Pod == pod:
 			had = &r
-		case r.Pod.UID == pod.UID && r.Pod != pod, r.Pod.UID != pod.UID && r.Pod.Netns == pod.Netns, a.isOver(r.Pod.Netns):
+		case r.Pod.UID == pod.UID && r.Pod != pod, r.Pod.UID != pod.UID && r.Pod.Netns == pod.Netns, ended(r.Pod.Netns):
 			if err := a.makeWay(&r, i); err != nil && (mine || r.Want.Mode == podnet.Move && !r.Returned) {
 				return nil, err
 			}
@@ -179,32 +180,15 @@ func listed(addresses []netip.Prefix) string {
 // makeWay takes back the interface of a sandbox that has ended. On success i has the name that the interface has on the
 // host again. It also succeeds if the old interface no longer exists and its function has a new one.
 func (a *Attacher) makeWay(r *Record, i *Interface) error {
-	err := a.bringBack(r)
+	err := a.returner.bringBack(r)
 	switch {
 	case r.Want.Mode != podnet.Move || !r.begun():
 	case err == nil:
 		i.Netdev = r.Original.Name
 	case errors.Is(err, podnet.ErrNotBack) && i.Netdev != "" && a.Usable(*i) == nil:
-		return a.returned(r)
+		return a.returner.returned(r)
 	}
 	return err
-}
-
-// record returns a new record, without the state of the host's interface.
-func (a *Attacher) record(pod Pod, i Interface) *Record {
-	n := i.Device.Network
-	r := &Record{
-		BootID: a.store.bootID, Claim: i.Claim.UID, ClaimName: i.Claim.Claim(), Device: i.Device.Device, Pod: pod,
-		Want: podnet.Want{
-			Mode: n.Mode, VLAN: i.Device.VLAN, Name: n.Interface, Alias: i.Claim.InterfaceAlias(i.Device),
-		},
-	}
-	if n.IPAM != "" {
-		r.Lease = &podnet.Lease{
-			Network: n.IPAM, Config: n.IPAMConfig, Container: r.ID(), Netns: pod.Netns, Interface: n.Interface,
-		}
-	}
-	return r
 }
 
 // begin records the state of the host's interface and the addresses of the claim, before anything is changed. It
@@ -218,9 +202,9 @@ func (a *Attacher) begin(r *Record, i Interface) error {
 		return err
 	}
 	addresses := slices.Concat(i.Device.Network.Addresses, r.Given)
-	others := a.others(r)
-	if err = a.othersHave(others, addresses); err == nil {
-		err = a.othersExclude(others, r.Want, original)
+	others := a.store.others(r)
+	if err = others.checkAddresses(addresses); err == nil {
+		err = others.checkMode(r.Want, original)
 	}
 	if err == nil {
 		err = a.host.Free(addresses, original, r.Want.Mode)
@@ -276,49 +260,21 @@ func (a *Attacher) TakeBack(ctx context.Context, r Record) error {
 	if err != nil {
 		return unreadable(a.store.path(&r), err)
 	}
-	return a.bringBack(&now)
-}
-
-// bringBack returns the interface to the host. It keeps the record if an address must still be given back. The caller
-// holds the lock.
-func (a *Attacher) bringBack(r *Record) error {
-	if r.Returned || r.Lease != nil && !r.begun() {
-		return nil
-	}
-	var err error
-	if r.begun() && r.thisBoot(a.store.bootID) {
-		err = a.host.Detach(r.Pod.Netns, r.Original, r.Want)
-		if err == nil {
-			err = a.dropVLAN(r)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("claim %s, pod %s: %w", r.ClaimName, r.Pod.Name, err)
-	}
-	return a.returned(r)
-}
-
-// returned records that the interface is on the host again. It removes the record if no address is left to give back.
-func (a *Attacher) returned(r *Record) error {
-	if r.Lease == nil || r.ofBlock() {
-		return a.store.remove(r)
-	}
-	r.Returned = true
-	return a.store.put(r)
+	return a.returner.bringBack(&now)
 }
 
 // Of returns the records of a pod's sandbox. If the network namespace is unknown, it returns the records of all
 // sandboxes of the pod that have ended.
 func (a *Attacher) Of(pod Pod) ([]Record, error) {
 	return a.store.all(every, func(r *Record) bool {
-		return r.Pod.UID == pod.UID && (r.Pod.Netns == pod.Netns || pod.Netns == "" && a.isOver(r.Pod.Netns))
+		return r.Pod.UID == pod.UID && (r.Pod.Netns == pod.Netns || pod.Netns == "" && ended(r.Pod.Netns))
 	})
 }
 
 // Over returns the records of sandboxes that have ended, and of addresses that must still be given back.
 func (a *Attacher) Over() ([]Record, error) {
 	return a.store.all(every, func(r *Record) bool {
-		return r.Returned || !r.thisBoot(a.store.bootID) || a.isOver(r.Pod.Netns)
+		return r.Returned || !r.thisBoot(a.store.bootID) || ended(r.Pod.Netns)
 	})
 }
 

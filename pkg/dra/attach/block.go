@@ -26,20 +26,20 @@ import (
 // node, because no pod does.
 
 // fromBlock assigns an address of the node's block to a pod. It is idempotent.
-func (a *Attacher) fromBlock(ctx context.Context, want *Record, b blocks.Block) error {
-	unlock, err := a.store.lock(ctx)
+func (l *leases) fromBlock(ctx context.Context, want *Record, b blocks.Block) error {
+	unlock, err := l.store.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if a.isOver(want.Pod.Netns) {
+	if ended(want.Pod.Netns) {
 		return rdmanetns.ErrEnded
 	}
-	has, err := a.clearBlock(want)
+	has, err := l.clearBlock(want)
 	if has || err != nil {
 		return err
 	}
-	address, err := a.next(want.Lease.Network, b)
+	address, err := l.next(want.Lease.Network, b)
 	if err != nil {
 		return fmt.Errorf("get an address of ipam %q: %w", want.Lease.Network, err)
 	}
@@ -47,31 +47,31 @@ func (a *Attacher) fromBlock(ctx context.Context, want *Record, b blocks.Block) 
 	if b.Gateway.IsValid() {
 		want.GivenGateways = []netip.Addr{b.Gateway}
 	}
-	if err := a.store.put(want); err != nil {
+	if err := l.store.put(want); err != nil {
 		return err
 	}
-	return a.store.putLast(want.Lease.Network, address)
+	return l.store.putLast(want.Lease.Network, address)
 }
 
 // clearBlock reports whether the pod has its address. It takes back what an earlier sandbox has of the interface.
-func (a *Attacher) clearBlock(want *Record) (has bool, err error) {
-	had, err := readRecord(a.store.path(want))
+func (l *leases) clearBlock(want *Record) (has bool, err error) {
+	had, err := readRecord(l.store.path(want))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
 	case err != nil:
-		return false, unreadable(a.store.path(want), err)
-	case had.Pod == want.Pod && had.thisBoot(a.store.bootID) && !had.Returned && len(had.Given) > 0:
+		return false, unreadable(l.store.path(want), err)
+	case had.Pod == want.Pod && had.thisBoot(l.store.bootID) && !had.Returned && len(had.Given) > 0:
 		return true, nil
 	}
-	if err := a.bringBack(&had); err != nil {
+	if err := l.returner.bringBack(&had); err != nil {
 		return false, err
 	}
 	if had.Lease != nil && !had.ofBlock() {
 		return false, fmt.Errorf("ipam %q has not taken back the address of an earlier sandbox of the pod; "+
 			"the driver asks it again each minute", had.Lease.Network)
 	}
-	return false, a.store.remove(&had)
+	return false, l.store.remove(&had)
 }
 
 // ofBlock reports whether the address of a record is of the node's own block. Then only the record says who has it.
@@ -84,30 +84,30 @@ func (r *Record) ofBlock() bool {
 }
 
 // release gives an address back to its plugin. An address of the node's own block ends with its record.
-func (a *Attacher) release(ctx context.Context, r *Record) error {
+func (l *leases) release(ctx context.Context, r *Record) error {
 	if r.ofBlock() {
 		return nil
 	}
-	return a.ipam.Del(ctx, *r.Lease)
+	return l.ipam.Del(ctx, *r.Lease)
 }
 
 // next returns a free address of a block: the next one after the address that was assigned last, so that an address is
 // not used again at once. The caller holds the lock.
-func (a *Attacher) next(ipam string, b blocks.Block) (netip.Addr, error) {
-	records, err := a.store.all(every, func(*Record) bool { return true })
+func (l *leases) next(ipam string, b blocks.Block) (netip.Addr, error) {
+	records, err := l.store.all(every, func(*Record) bool { return true })
 	if err != nil { // such a record may have any address
 		return netip.Addr{}, fmt.Errorf("find out which addresses are in use: %w", err)
 	}
-	used, err := a.host.IPs()
+	used, err := l.host.IPs()
 	if err != nil {
 		return netip.Addr{}, err
 	}
 	for _, r := range records {
-		for _, address := range r.addresses(a.store.bootID) {
+		for _, address := range r.addresses(l.store.bootID) {
 			used[address] = true
 		}
 	}
-	address, ok := b.Next(a.store.last(ipam), func(a netip.Addr) bool { return used[a] })
+	address, ok := b.Next(l.store.last(ipam), func(a netip.Addr) bool { return used[a] })
 	if !ok {
 		return address, fmt.Errorf("all %d addresses of this node's block %s are in use%s: "+
 			"delete pods, or give nodes larger blocks (perNode)", b.Size(), b.Block, users(records, b))

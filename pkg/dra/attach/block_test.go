@@ -67,7 +67,7 @@ func TestBlock(t *testing.T) {
 	attach("a", "10.78.0.2/16")
 	attach("b", "10.78.0.3/16")
 	detachAll(t, a, pods["a"])
-	a, err := New(a.host, a.ipam, filepath.Join(dir, "records"), "boot-1") // which knows of the last address by its file
+	a, err := New(a.host, a.leases.ipam, filepath.Join(dir, "records"), "boot-1") // which knows of the last address by its file
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestAttachedMeanwhile(t *testing.T) {
 		t.Fatal(before, err)
 	}
 	mustAttach(t, a, p, i)
-	if err := a.gaveBack(t.Context(), &before[0]); err != nil || given(a)["team-a/a"] != "10.78.1.1" {
+	if err := a.leases.gaveBack(t.Context(), &before[0]); err != nil || given(a)["team-a/a"] != "10.78.1.1" {
 		t.Errorf("given are %v, %v", given(a), err)
 	}
 }

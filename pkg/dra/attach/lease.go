@@ -18,54 +18,66 @@ import (
 
 var errNoAddress = errors.New("its IPAM has given no address yet")
 
+// leases gets addresses of pods from IPAM, and gives them back.
+type leases struct {
+	host     *podnet.Host
+	ipam     *podnet.IPAM
+	store    store
+	returner returner
+}
+
 // Lease gets the address of a pod from the IPAM of an interface: a CNI plugin, or the node's block. It does nothing if
 // the pod has an address or needs none. ctx and the time limit of plugins bound it. After an error, the caller must
 // take back what the pod has of the interface, or call Lease again.
 func (a *Attacher) Lease(ctx context.Context, pod Pod, i Interface) error {
+	return a.leases.get(ctx, pod, i)
+}
+
+func (l *leases) get(ctx context.Context, pod Pod, i Interface) error {
 	if i.Device.Network.IPAM == "" {
 		return nil
 	}
-	want := a.record(pod, i)
+	want := newRecord(l.store.bootID, pod, i)
 	block, own, err := blocks.Read(want.Lease.Config)
 	if err != nil {
 		return fmt.Errorf("get an address of ipam %q: %w", want.Lease.Network, err)
 	}
 	if own {
-		return a.fromBlock(ctx, want, block)
+		return l.fromBlock(ctx, want, block)
 	}
-	unlock, err := a.store.lockLease(ctx, want)
+	unlock, err := l.store.lockLease(ctx, want)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	r, err := a.asked(ctx, want)
+	r, err := l.asked(ctx, want)
 	if err != nil || len(r.Given) > 0 {
 		return err
 	}
-	answer, err := a.ipam.Add(ctx, *r.Lease)
+	answer, err := l.ipam.Add(ctx, *r.Lease)
 	if err != nil {
 		return err
 	}
-	return a.given(ctx, r, answer)
+	return l.given(ctx, r, answer)
 }
 
 // asked returns the record of a lease. Its addresses are in Given, or the plugin must be called for them. Before a
 // second call of the plugin, asked gives back the address of the first call. The caller holds the lock of the lease.
-func (a *Attacher) asked(ctx context.Context, want *Record) (*Record, error) {
+func (l *leases) asked(ctx context.Context, want *Record) (*Record, error) {
 	for {
-		r, fresh, err := a.register(ctx, want)
+		r, fresh, err := l.register(ctx, want)
 		if err != nil || fresh || len(r.Given) > 0 && !r.Returned {
 			return r, err
 		}
 		if r.Lease != nil {
-			if err := a.release(ctx, r); err != nil {
+			if err := l.release(ctx, r); err != nil {
 				return nil, err
 			}
 		}
 		if !r.Returned {
 			return r, nil
 		}
-		if err := a.store.remove(r); err != nil {
+		if err := l.store.remove(r); err != nil {
 			return nil, err
 		}
 	}
@@ -73,25 +85,25 @@ func (a *Attacher) asked(ctx context.Context, want *Record) (*Record, error) {
 
 // register returns the record of a pod's interface. If there is none, it writes a record that the plugin is about to be
 // called (fresh). If the record is that of an earlier sandbox, it returns the interface to the host first.
-func (a *Attacher) register(ctx context.Context, want *Record) (r *Record, fresh bool, err error) {
-	unlock, err := a.store.lock(ctx)
+func (l *leases) register(ctx context.Context, want *Record) (r *Record, fresh bool, err error) {
+	unlock, err := l.store.lock(ctx)
 	if err != nil {
 		return nil, false, err
 	}
 	defer unlock()
-	if a.isOver(want.Pod.Netns) {
+	if ended(want.Pod.Netns) {
 		return nil, false, rdmanetns.ErrEnded
 	}
-	had, err := readRecord(a.store.path(want))
+	had, err := readRecord(l.store.path(want))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return want, true, a.store.put(want)
+		return want, true, l.store.put(want)
 	case err != nil:
-		return nil, false, unreadable(a.store.path(want), err)
-	case had.Pod == want.Pod && had.thisBoot(a.store.bootID):
+		return nil, false, unreadable(l.store.path(want), err)
+	case had.Pod == want.Pod && had.thisBoot(l.store.bootID):
 		return &had, false, nil
 	}
-	if err := a.bringBack(&had); err != nil {
+	if err := l.returner.bringBack(&had); err != nil {
 		return nil, false, err
 	}
 	had.Returned = true // only its address is left to give back
@@ -100,67 +112,71 @@ func (a *Attacher) register(ctx context.Context, want *Record) (r *Record, fresh
 
 // given records what a plugin gave. It returns an error if another pod has one of them, or if the pod has
 // ended meanwhile.
-func (a *Attacher) given(ctx context.Context, r *Record, answer podnet.Answer) error {
-	unlock, err := a.store.lock(context.WithoutCancel(ctx)) // an address without a record would be lost
+func (l *leases) given(ctx context.Context, r *Record, answer podnet.Answer) error {
+	unlock, err := l.store.lock(context.WithoutCancel(ctx)) // an address without a record would be lost
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	now, err := readRecord(a.store.path(r))
+	now, err := readRecord(l.store.path(r))
 	if err == nil && (now.Pod != r.Pod || now.Returned) {
 		err = rdmanetns.ErrEnded
 	}
 	if err == nil {
-		err = a.othersHave(a.others(&now), answer.Addresses)
+		err = l.store.others(&now).checkAddresses(answer.Addresses)
 	}
 	if err != nil {
 		return fmt.Errorf("keep the address that ipam %q gave: %w", r.Lease.Network, err)
 	}
 	now.Given, now.GivenGateways, now.GivenRoutes = answer.Addresses, answer.Gateways, answer.Routes
-	return a.store.put(&now)
+	return l.store.put(&now)
 }
 
 // GiveBack gives the address of a detached interface back to its plugin, and removes the record. It is idempotent. It
 // does nothing while the pod may have the interface.
 func (a *Attacher) GiveBack(ctx context.Context, r Record) error {
-	unlock, err := a.store.lockLease(ctx, &r)
+	return a.leases.giveBack(ctx, r)
+}
+
+func (l *leases) giveBack(ctx context.Context, r Record) error {
+	unlock, err := l.store.lockLease(ctx, &r)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	now, err := readRecord(a.store.path(&r))
+	now, err := readRecord(l.store.path(&r))
 	switch {
-	case errors.Is(err, fs.ErrNotExist) || err == nil && (now.Pod != r.Pod || now.Lease == nil || !now.Returned && now.begun() && !a.isOver(now.Pod.Netns)):
+	case errors.Is(err, fs.ErrNotExist) || err == nil && (now.Pod != r.Pod || now.Lease == nil || !now.Returned && now.begun() && !ended(now.Pod.Netns)):
 		return nil
 	case err != nil:
-		return unreadable(a.store.path(&r), err)
+		return unreadable(l.store.path(&r), err)
 	}
-	if err := a.release(ctx, &now); err != nil {
+	if err := l.release(ctx, &now); err != nil {
 		return fmt.Errorf("claim %s, pod %s: %w", now.ClaimName, now.Pod.Name, err)
 	}
-	return a.gaveBack(ctx, &now)
+	return l.gaveBack(ctx, &now)
 }
 
 // gaveBack removes the record. If the interface is not on the host yet, it keeps the record without the lease.
-func (a *Attacher) gaveBack(ctx context.Context, r *Record) error {
-	unlock, err := a.store.lock(ctx)
+func (l *leases) gaveBack(ctx context.Context, r *Record) error {
+	unlock, err := l.store.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	now, err := readRecord(a.store.path(r))
+	now, err := readRecord(l.store.path(r))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && now.Pod != r.Pod {
 		return nil
 	}
 	if err != nil {
-		return unreadable(a.store.path(r), err)
+		return unreadable(l.store.path(r), err)
 	}
 	if now.Returned || !now.begun() {
-		return a.store.remove(&now)
+		return l.store.remove(&now)
 	}
-	if !a.isOver(now.Pod.Netns) { // the interface was attached meanwhile
+	if !ended(now.Pod.Netns) { // the interface was attached meanwhile
 		return nil
 	}
 	now.Lease, now.Given = nil, nil
-	return a.store.put(&now)
+	return l.store.put(&now)
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
 )
 
-// othersExclude returns an error if a pod has an interface that excludes the wanted one on top of the same interface of
+// checkMode returns an error if a pod has an interface that excludes the wanted one on top of the same interface of
 // the host. The host does not see the interfaces of pods, so the records have to say it.
-func (a *Attacher) othersExclude(others []Record, w podnet.Want, parent podnet.Original) error {
-	for _, o := range others {
-		if o.isOn(parent, w.VLAN, a.store.bootID) && podnet.Excludes(w.Mode, o.Want.Mode) {
+func (all others) checkMode(w podnet.Want, parent podnet.Original) error {
+	for _, o := range all.records {
+		if o.isOn(parent, w.VLAN, all.bootID) && podnet.Excludes(w.Mode, o.Want.Mode) {
 			who := fmt.Sprintf("pod %s (%s) by claim %s", o.Pod.Name, o.Pod.UID, o.ClaimName)
 			return podnet.OtherKind(w.Mode, o.Want.Mode, who)
 		}
@@ -24,21 +24,6 @@ func (a *Attacher) othersExclude(others []Record, w podnet.Want, parent podnet.O
 func (r *Record) isOn(parent podnet.Original, vlan int, bootID string) bool {
 	return r.Want.Mode != podnet.Move && r.begun() && !r.Returned && r.thisBoot(bootID) &&
 		r.Original.Index == parent.Index && r.Want.VLAN == vlan
-}
-
-// dropVLAN removes the interface of a record's VLAN from the host if the driver made it and no other pod has one on top
-// of it. If some records are unreadable, it stays, because theirs may be such pods. The caller holds the lock.
-func (a *Attacher) dropVLAN(r *Record) error {
-	if r.Want.VLAN == 0 {
-		return nil
-	}
-	others, err := a.store.all(every, func(o *Record) bool {
-		return o.ID() != r.ID() && o.isOn(r.Original, r.Want.VLAN, a.store.bootID)
-	})
-	if err != nil || len(others) > 0 { // Over reports unreadable records
-		return nil
-	}
-	return a.host.RemoveVLAN(r.Original, r.Want.VLAN)
 }
 
 // Lacks has a sentence for each thing that an interface in a pod lacks, although the pod can use it; "" for nothing.

@@ -44,6 +44,23 @@ type Record struct {
 	Returned bool `json:"returned,omitempty"`
 }
 
+// newRecord returns a new record, without the state of the host's interface.
+func newRecord(bootID string, pod Pod, i Interface) *Record {
+	n := i.Device.Network
+	r := &Record{
+		BootID: bootID, Claim: i.Claim.UID, ClaimName: i.Claim.Claim(), Device: i.Device.Device, Pod: pod,
+		Want: podnet.Want{
+			Mode: n.Mode, VLAN: i.Device.VLAN, Name: n.Interface, Alias: i.Claim.InterfaceAlias(i.Device),
+		},
+	}
+	if n.IPAM != "" {
+		r.Lease = &podnet.Lease{
+			Network: n.IPAM, Config: n.IPAMConfig, Container: r.ID(), Netns: pod.Netns, Interface: n.Interface,
+		}
+	}
+	return r
+}
+
 // ID returns the name of the record. It is also the container ID for CNI plugins.
 func (r *Record) ID() string {
 	return strings.Join([]string{string(r.Claim), r.Device, string(r.Pod.UID)}, ".")

@@ -84,14 +84,14 @@ func records(t *testing.T, dir string) []string {
 func TestDiedWhileAsking(t *testing.T) {
 	dir := t.TempDir()
 	_, a := node(t, dir, "boot-1")
-	a.ipam = &podnet.IPAM{Dir: podnettest.Plugins(t)}
+	a.leases.ipam = &podnet.IPAM{Dir: podnettest.Plugins(t)}
 	i := leased(wants("macvlan"), `{"type": "host-local", "dataDir": "`+t.TempDir()+`", "ranges": [[{"subnet": "10.78.0.0/30", "gateway": "10.78.0.2"}]]}`)
 	p := pod(t, "a")
-	r, fresh, err := a.register(t.Context(), a.record(p, i))
+	r, fresh, err := a.leases.register(t.Context(), newRecord(a.store.bootID, p, i))
 	if err != nil || !fresh {
 		t.Fatal(fresh, err)
 	}
-	if _, err := a.ipam.Add(t.Context(), *r.Lease); err != nil {
+	if _, err := a.leases.ipam.Add(t.Context(), *r.Lease); err != nil {
 		t.Fatal(err)
 	}
 	mustAttach(t, a, p, i)
