@@ -1,5 +1,6 @@
 // Package importrules checks the architecture: what a package may import, what a
-// program may link, and which functions only some packages may call.
+// program may link, which functions only some packages may call, and how many
+// methods a type may have.
 //
 // The rules themselves, with their reasons, stand in this package's test. Each of
 // them is also applied to a package below testdata/planted that breaks it, so that

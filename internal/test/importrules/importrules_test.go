@@ -60,6 +60,19 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// TestMethods: no type of the product does everything.
+func TestMethods(t *testing.T) {
+	graph := wholeModule(t)
+	violations, err := methods.Violations(graph)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, violation := range violations {
+		t.Error(violation)
+	}
+	missing(t, graph, methods.Name, methods.Of, methods.But)
+}
+
 // missing reports packages that a rule names and that are no more: a rule on
 // nothing is kept by everyone.
 func missing(t *testing.T, graph importrules.Graph, rule string, patterns ...[]string) {
@@ -113,6 +126,14 @@ func TestPlanted(t *testing.T) {
 		}
 		check(rule.Name, rule.Why, violations)
 	}
+	rule := methods
+	rule.Of = []string{module + "/internal/test/importrules/testdata/planted/" + rule.Name}
+	rule.But = nil
+	violations, err := rule.Violations(graph)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(rule.Name, rule.Why, violations)
 	if len(names) > 0 {
 		t.Errorf("planted for no rule: %s", names)
 	}

@@ -178,3 +178,12 @@ var calls = []importrules.Calls{{
 	But:   []string{module + "/pkg/api/v1alpha1", module + "/tools/...", module + "/test/..."},
 	Names: []string{"k8s.io/apimachinery/pkg/api/resource.ParseQuantity", "k8s.io/apimachinery/pkg/api/resource.MustParse"},
 }}
+
+// methods is the rule on the size of types. It has a planted violation as well.
+var methods = importrules.Methods{
+	Name: "methods",
+	Why:  "more than 25 methods are two stories in one type: give one of them a value of its own, with its own fields",
+	Of:   []string{module + "/..."},
+	But:  []string{module + "/internal/test/..."}, // tools of tests
+	Most: 25,
+}
