@@ -16,7 +16,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -253,14 +252,11 @@ func (a *Attacher) TakeBack(ctx context.Context, r Record) error {
 		return err
 	}
 	defer unlock()
-	now, err := readRecord(a.store.path(&r))
-	if errors.Is(err, fs.ErrNotExist) || err == nil && now.Pod != r.Pod {
-		return nil // another caller was faster, or the record is that of another sandbox
+	now, err := a.store.current(&r)
+	if err != nil || now == nil { // nil: another caller was faster
+		return err
 	}
-	if err != nil {
-		return unreadable(a.store.path(&r), err)
-	}
-	return a.returner.bringBack(&now)
+	return a.returner.bringBack(now)
 }
 
 // Of returns the records of a pod's sandbox. If the network namespace is unknown, it returns the records of all

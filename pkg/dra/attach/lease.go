@@ -144,17 +144,14 @@ func (l *leases) giveBack(ctx context.Context, r Record) error {
 		return err
 	}
 	defer unlock()
-	now, err := readRecord(l.store.path(&r))
-	switch {
-	case errors.Is(err, fs.ErrNotExist) || err == nil && (now.Pod != r.Pod || now.Lease == nil || !now.Returned && now.begun() && !ended(now.Pod.Netns)):
-		return nil
-	case err != nil:
-		return unreadable(l.store.path(&r), err)
+	now, err := l.store.current(&r)
+	if err != nil || now == nil || now.Lease == nil || !now.Returned && now.begun() && !ended(now.Pod.Netns) {
+		return err
 	}
-	if err := l.release(ctx, &now); err != nil {
+	if err := l.release(ctx, now); err != nil {
 		return fmt.Errorf("claim %s, pod %s: %w", now.ClaimName, now.Pod.Name, err)
 	}
-	return l.gaveBack(ctx, &now)
+	return l.gaveBack(ctx, now)
 }
 
 // gaveBack removes the record. If the interface is not on the host yet, it keeps the record without the lease.
@@ -164,19 +161,16 @@ func (l *leases) gaveBack(ctx context.Context, r *Record) error {
 		return err
 	}
 	defer unlock()
-	now, err := readRecord(l.store.path(r))
-	if errors.Is(err, fs.ErrNotExist) || err == nil && now.Pod != r.Pod {
-		return nil
-	}
-	if err != nil {
-		return unreadable(l.store.path(r), err)
+	now, err := l.store.current(r)
+	if err != nil || now == nil {
+		return err
 	}
 	if now.Returned || !now.begun() {
-		return l.store.remove(&now)
+		return l.store.remove(now)
 	}
 	if !ended(now.Pod.Netns) { // the interface was attached meanwhile
 		return nil
 	}
 	now.Lease, now.Given = nil, nil
-	return l.store.put(&now)
+	return l.store.put(now)
 }

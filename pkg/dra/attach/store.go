@@ -132,6 +132,18 @@ func (s *store) remove(r *Record) error {
 	return nil
 }
 
+// current returns the record of a sandbox as it is now, nil if it was removed or is that of another sandbox.
+func (s *store) current(r *Record) (*Record, error) {
+	now, err := readRecord(s.path(r))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && now.Pod != r.Pod {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, unreadable(s.path(r), err)
+	}
+	return &now, nil
+}
+
 // every is the file name pattern of all records.
 const every = "*.json"
 
