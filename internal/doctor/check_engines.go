@@ -120,7 +120,8 @@ const versionTimeout = 5 * time.Second
 // findEngines runs the installed runtimes to learn their versions.
 func findEngines(ctx context.Context, host *reader) []engine {
 	if !host.Local || host.Run == nil {
-		host.addUnseen("versions of container runtimes", errors.New("cdi-gen runs programs of a host on the host itself only"))
+		host.addUnseen("versions of container runtimes",
+			errors.New("cdi-gen runs programs of a host on the host itself only"))
 		return nil
 	}
 	var engines []engine
