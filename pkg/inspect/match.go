@@ -39,7 +39,9 @@ func (e expressions) matches(ctx context.Context, expression string, d *device) 
 
 // firstMismatch returns the index of the first selector that a device does not match,
 // -1 if it matches all.
-func (e expressions) firstMismatch(ctx context.Context, selectors []resourceapi.DeviceSelector, d *device) (int, error) {
+func (e expressions) firstMismatch(
+	ctx context.Context, selectors []resourceapi.DeviceSelector, d *device,
+) (int, error) {
 	for i, s := range selectors {
 		if s.CEL == nil {
 			return i, expressionError{errors.New("the selector is of a kind that this program does not know")}

@@ -67,7 +67,8 @@ func TestBlock(t *testing.T) {
 	attach("a", "10.78.0.2/16")
 	attach("b", "10.78.0.3/16")
 	detachAll(t, a, pods["a"])
-	a, err := New(a.host, a.leases.ipam, filepath.Join(dir, "records"), "boot-1") // which knows of the last address by its file
+	// The next driver knows the last address by its file.
+	a, err := New(a.host, a.leases.ipam, filepath.Join(dir, "records"), "boot-1")
 	if err != nil {
 		t.Fatal(err)
 	}
