@@ -20,8 +20,8 @@ import (
 // TestMPI runs the job of examples/mpi.yaml on two nodes, as docs/mpi.md says. Pod Security is at its strictest level.
 // The job's output, the kernels' counters and the switch all say that the bytes went over RDMA.
 func TestMPI(t *testing.T) {
-	if !long(t) {
-		return
+	if os.Getenv("TEST_LONG") == "" {
+		t.Skip("it runs for minutes: set TEST_LONG=1")
 	}
 	archive, err := vm.BuildMPI(t.Context(), vm.Options{Progress: os.Stderr})
 	if err != nil {
@@ -35,10 +35,19 @@ func TestMPI(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	before := b.mpiCounts(t)
+	t.Run("result", mpiJob{b}.result)
+	if out, err := b.Output(t.Context(), "kubectl", "delete", "job/mpi", "--cascade=foreground"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Run("trouble", mpiJob{b}.trouble)
+}
+
+// result: the ranks say that the result is right, and the counters that it came by RDMA.
+func (j mpiJob) result(t *testing.T) {
+	before := j.mpiCounts(t)
 	began := time.Now()
-	b.apply(t, b.checkout.Example("mpi"))
-	said := b.jobEnds(t)
+	j.apply(t, j.checkout.Example("mpi"))
+	said := j.jobEnds(t)
 	t.Logf("after %s index 0 has said:\n%s", time.Since(began).Round(time.Second), said)
 	for _, want := range []string{
 		"rank 0 on mpi-0: result right", "rank 1 on mpi-1: result right", "The bytes went over RDMA.",
@@ -55,13 +64,13 @@ func TestMPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, now := range b.mpiCounts(t) {
+	for i, now := range j.mpiCounts(t) {
 		was := before[i]
 		packets, frames, tcp := now.packets-was.packets, now.frames-was.frames, now.tcp-was.tcp
-		t.Logf("%s: its HCA sent %d packets; it sent %d bytes of RoCE on the rail, and %d bytes of TCP", b.members[i].name,
+		t.Logf("%s: its HCA sent %d packets; it sent %d bytes of RoCE on the rail, and %d bytes of TCP", j.members[i].name,
 			packets, frames, tcp)
 		if packets*1024 < bytes || frames < bytes || tcp > bytes/10 { // the MTU of these HCAs is 1024
-			t.Errorf("%s: a rank sends %d bytes", b.members[i].name, bytes)
+			t.Errorf("%s: a rank sends %d bytes", j.members[i].name, bytes)
 		}
 	}
 }
@@ -69,9 +78,9 @@ func TestMPI(t *testing.T) {
 // mpiCount is what a node has sent: packets of its HCA of the first rail, bytes of RoCE there, and bytes of TCP.
 type mpiCount struct{ packets, frames, tcp int }
 
-func (b *bed) mpiCounts(t *testing.T) (all []mpiCount) {
+func (j mpiJob) mpiCounts(t *testing.T) (all []mpiCount) {
 	t.Helper()
-	for _, m := range b.members {
+	for _, m := range j.members {
 		roce, tcp := m.rails[0].Sent(vm.RoCE), m.management.Sent(vm.TCP)
 		all = append(all, mpiCount{m.packets(t, 0), int(roce.Bytes), int(tcp.Bytes)})
 	}
@@ -101,11 +110,11 @@ func (b *bed) makeKeys(t *testing.T) {
 }
 
 // jobEnds waits until the job has succeeded, and returns what index 0 said.
-func (b *bed) jobEnds(t *testing.T) string {
+func (j mpiJob) jobEnds(t *testing.T) string {
 	t.Helper()
 	const limit = 10 * time.Minute
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(time.Second) {
-		job, err := b.client.BatchV1().Jobs("default").Get(t.Context(), "mpi", metav1.GetOptions{})
+		job, err := j.client.BatchV1().Jobs("default").Get(t.Context(), "mpi", metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,21 +122,21 @@ func (b *bed) jobEnds(t *testing.T) string {
 			switch {
 			case c.Status != corev1.ConditionTrue:
 			case c.Type == batchv1.JobSuccessCriteriaMet || c.Type == batchv1.JobComplete:
-				return b.podsSaid(t, "batch.kubernetes.io/job-completion-index=0")
+				return j.podsSaid(t, "batch.kubernetes.io/job-completion-index=0")
 			case c.Type == batchv1.JobFailed || c.Type == batchv1.JobFailureTarget:
-				t.Fatalf("the job has failed: %s\n%s", c.Message, b.podsSaid(t, batchv1.JobNameLabel+"=mpi"))
+				t.Fatalf("the job has failed: %s\n%s", c.Message, j.podsSaid(t, batchv1.JobNameLabel+"=mpi"))
 			}
 		}
 	}
-	describe, err := b.Output(t.Context(), "kubectl", "describe", "jobs,pods,resourceclaims")
-	said := b.podsSaid(t, batchv1.JobNameLabel+"=mpi")
+	describe, err := j.Output(t.Context(), "kubectl", "describe", "jobs,pods,resourceclaims")
+	said := j.podsSaid(t, batchv1.JobNameLabel+"=mpi")
 	t.Fatalf("the job does not end within %s\n%s\n%s, %v", limit, said, describe, err)
 	return ""
 }
 
-func (b *bed) podsSaid(t *testing.T, selector string) string {
+func (j mpiJob) podsSaid(t *testing.T, selector string) string {
 	t.Helper()
-	out, err := b.Output(t.Context(), "kubectl", "logs", "--selector", selector, "--tail=-1", "--prefix")
+	out, err := j.Output(t.Context(), "kubectl", "logs", "--selector", selector, "--tail=-1", "--prefix")
 	if err != nil {
 		return fmt.Sprint(out, err)
 	}

@@ -1,42 +1,205 @@
 package vm_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
+	"github.com/rdma-dev/dra-driver-rdma/test/vm"
 )
 
-// long says whether the tests may take long.
-func long(t *testing.T) bool {
-	t.Helper()
-	if os.Getenv("TEST_LONG") == "" {
-		t.Log("without TEST_LONG nothing goes wrong here")
-		return false
-	}
-	return true
+// mpiJob is the job of examples/mpi.yaml on both nodes of a bed, with an HCA of the first rail on each.
+type mpiJob struct{ *bed }
+
+const (
+	mpiRail = 0
+	mpiPods = "batch.kubernetes.io/job-name=mpi"
+	endless = 1_000_000 // rounds of all-reduce
+)
+
+// trouble: what a job and its user see when driver, kubelet, containerd, a link or the network fails.
+func (j mpiJob) trouble(t *testing.T) {
+	j.rounds(t, endless)
+	j.goesOn(t)
+	j.linkFails(t)
+	j.networkFails(t)
 }
 
-// tainted wants the device of a rail to have a taint, or not to have one.
-func (p pair) tainted(t *testing.T, n *memberNode, rail int, want bool) {
+// rounds applies the example with another number of rounds. The Job stays as it is, and its next pods do so many.
+func (j mpiJob) rounds(t *testing.T, n int) {
 	t.Helper()
-	what := fmt.Sprintf("%s of %s has a taint: %t", railDevices[rail].Name, n.name, want)
-	eventually(t, what, 2*time.Minute, func() error {
-		devices, err := p.devices(t.Context(), n.name)
+	manifest, err := os.ReadFile(j.checkout.Example("mpi"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const rounds = "ELEMENTS, ROUNDS = 1 << 17, "
+	before, after, _ := strings.Cut(string(manifest), rounds)
+	_, after, found := strings.Cut(after, " ")
+	if !found {
+		t.Fatalf("examples/mpi.yaml does not say %q", rounds)
+	}
+	path := filepath.Join(t.TempDir(), "mpi.yaml")
+	if err := os.WriteFile(path, fmt.Append(nil, before, rounds, n, " ", after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	j.apply(t, path)
+}
+
+// flows waits until the ranks exchange data, and returns the names of their pods, by index.
+func (j mpiJob) flows(t *testing.T, what string) (pods [2]string) {
+	t.Helper()
+	sent := func() uint64 { return j.members[0].rails[mpiRail].Sent(vm.RoCE).Bytes }
+	before := sent()
+	eventually(t, what, 10*time.Minute, func() error {
+		if now := sent(); now < before+1<<20 {
+			return fmt.Errorf("%s has sent %d bytes, and the pods say\n%s", j.members[0].name, now-before, j.podsSaid(t, mpiPods))
+		}
+		return nil
+	})
+	list, err := j.client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{LabelSelector: mpiPods})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range list.Items {
+		if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+			pods[p.Labels["batch.kubernetes.io/job-completion-index"][0]-'0'] = p.Name
+		}
+	}
+	return pods
+}
+
+// goesOn: the job does not notice that driver, kubelet or containerd end and start again.
+func (j mpiJob) goesOn(t *testing.T) {
+	pods := j.flows(t, "the job begins")
+	for _, change := range []struct {
+		name string
+		do   func()
+	}{
+		{"a kill of the driver", func() { j.members[0].run(t, "pkill", "-9", "-x", "dra-driver") }},
+		{"a restart of kubelet", func() { j.members[0].restart(t, cluster.Kubelet) }},
+		{"a restart of containerd", func() { j.members[1].restart(t, cluster.Containerd) }},
+		{"a rolling update of the driver", func() {
+			for _, args := range [][]string{{"rollout", "restart"}, {"rollout", "status", "--timeout=8m"}} {
+				args = append(args, "--namespace", deploy.Namespace, "daemonset/"+deploy.Release)
+				if out, err := j.Output(t.Context(), "kubectl", args...); err != nil {
+					t.Fatalf("%v\n%s", err, out)
+				}
+			}
+		}},
+	} {
+		began := time.Now()
+		change.do()
+		if now := j.flows(t, "the job goes on after "+change.name); now != pods {
+			t.Fatalf("the job had the pods %q, and after %s it has %q", pods, change.name, now)
+		}
+		t.Logf("%s took %s, and the job goes on", change.name, time.Since(began).Round(time.Second))
+	}
+}
+
+// linkFails: the link of one HCA fails at its port. Taint, the pod's status and events name HCA and pod, and nothing is
+// said of the other node. The job fails, and its new pods wait for the link.
+func (j mpiJob) linkFails(t *testing.T) {
+	pods := j.flows(t, "the job exchanges data")
+	n, other, device := j.ready(t, pods[1]), j.ready(t, pods[0]), railDevices[mpiRail].Name
+	if err := n.rails[mpiRail].Carrier(false); err != nil {
+		t.Fatal(err)
+	}
+	j.tainted(t, n, true)
+	eventually(t, "the status of pod "+pods[1]+" names "+device, 2*time.Minute, func() error {
+		if got := j.health(t, pods[1]); !strings.Contains(got, "Unhealthy: "+device) {
+			return fmt.Errorf("it says %q", got)
+		}
+		return nil
+	})
+	eventually(t, "an event of pod "+pods[1]+" names "+device, 2*time.Minute, func() error {
+		events := j.ours(t)
+		if !slices.ContainsFunc(events, func(e string) bool {
+			return strings.HasPrefix(e, "RDMAPortDown Pod/"+pods[1]+":") && strings.Contains(e, device)
+		}) {
+			return fmt.Errorf("there are %q", events)
+		}
+		return nil
+	})
+	for _, e := range j.ours(t) {
+		t.Log("event: ", e)
+		if strings.HasPrefix(e, "RDMAPortDown") && (strings.Contains(e, "/"+pods[0]+":") || strings.Contains(e, "/"+other.name+":")) {
+			t.Errorf("a false event: %s", e)
+		}
+	}
+	t.Logf("kubectl rdma status:\n%s", j.rdmaStatus(t))
+	j.fails(t, pods[0])
+	eventually(t, "a new pod waits for the link", 5*time.Minute, func() error {
+		waiting, err := j.Output(t.Context(), "kubectl", "get", "pods", "--selector", mpiPods,
+			"--field-selector=status.phase=Pending", "--output=name")
+		if err == nil && waiting == "" {
+			err = errors.New("none waits")
+		}
+		return err
+	})
+	t.Logf("kubectl rdma status:\n%s", j.rdmaStatus(t))
+	if err := n.rails[mpiRail].Carrier(true); err != nil {
+		t.Fatal(err)
+	}
+	j.tainted(t, n, false)
+	j.flows(t, "the job has started again")
+}
+
+// networkFails: the network between the nodes fails, and no port does. The job says so, and the driver says nothing.
+// The job starts again until the network is back, and then it ends.
+func (j mpiJob) networkFails(t *testing.T) {
+	pods := j.flows(t, "the job exchanges data")
+	before := j.ours(t)
+	j.rails[mpiRail].Cut(true)
+	j.fails(t, pods[0])
+	for _, m := range j.members {
+		j.tainted(t, m, false)
+	}
+	if now := j.ours(t); len(now) != len(before) {
+		t.Errorf("the driver says %q, and said before %q", now, before)
+	}
+	j.rounds(t, 10)
+	j.rails[mpiRail].Cut(false)
+	t.Logf("when the network is back, index 0 says\n%s", j.jobEnds(t))
+}
+
+// fails waits until the job's first pod has failed by itself.
+func (j mpiJob) fails(t *testing.T, pod string) {
+	t.Helper()
+	eventually(t, "pod "+pod+" fails", 10*time.Minute, func() error {
+		p := j.pod(t, pod)
+		if p.Status.Phase != corev1.PodFailed {
+			return fmt.Errorf("it is %s, and says\n%s", p.Status.Phase, j.podsSaid(t, mpiPods))
+		}
+		status := p.Status.ContainerStatuses[0].State.Terminated.ExitCode
+		said, err := j.Output(t.Context(), "kubectl", "logs", pod)
+		t.Logf("pod %s has ended with status %d, %v, and has said\n%s", pod, status, err, said)
+		return nil
+	})
+}
+
+// tainted wants the device of the job's rail to have a taint, or not to have one.
+func (j mpiJob) tainted(t *testing.T, n *memberNode, want bool) {
+	t.Helper()
+	device := railDevices[mpiRail].Name
+	eventually(t, fmt.Sprintf("%s of %s has a taint: %t", device, n.name, want), 2*time.Minute, func() error {
+		devices, err := j.devices(t.Context(), n.name)
 		if err != nil {
 			return err
 		}
 		for _, d := range devices {
-			if *d.Attributes["ibdev"].StringValue != railDevices[rail].Name {
+			if *d.Attributes["ibdev"].StringValue != device {
 				continue
 			}
 			down := func(t resourceapi.DeviceTaint) bool { return t.Key == "rdma.dev/port-down" }
@@ -50,9 +213,9 @@ func (p pair) tainted(t *testing.T, n *memberNode, rail int, want bool) {
 }
 
 // health is what the kubelet says of the devices of a pod.
-func (p pair) health(t *testing.T, pod string) (out string) {
+func (j mpiJob) health(t *testing.T, pod string) (out string) {
 	t.Helper()
-	for _, c := range p.pod(t, pod).Status.ContainerStatuses {
+	for _, c := range j.pod(t, pod).Status.ContainerStatuses {
 		for _, a := range c.AllocatedResourcesStatus {
 			for _, r := range a.Resources {
 				out += string(r.Health)
@@ -67,142 +230,22 @@ func (p pair) health(t *testing.T, pod string) (out string) {
 }
 
 // ours are the driver's events but for those of the claims' networks.
-func (p pair) ours(t *testing.T) []string {
+func (j mpiJob) ours(t *testing.T) []string {
 	t.Helper()
-	events, err := p.events(t.Context(), "source=rdma.dev")
+	events, err := j.events(t.Context(), "source=rdma.dev")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return events
 }
 
-// carrier: the link of one HCA of one node fails at its port. Taint, the pod's status and events name HCA and pod,
-// and nothing is said of the other node. Then all is well again, and the pods talk.
-func (p pair) carrier(t *testing.T) {
-	const rail = 0
-	n, pod, device := p.nodes[0], p.pods[0], railDevices[rail].Name
-	if err := n.rails[rail].Carrier(false); err != nil {
-		t.Fatal(err)
-	}
-	p.tainted(t, n, rail, true)
-	eventually(t, "the status of pod "+pod+" names "+device, 2*time.Minute, func() error {
-		if got := p.health(t, pod); !strings.Contains(got, "Unhealthy: "+device) {
-			return fmt.Errorf("it says %q", got)
-		}
-		return nil
-	})
-	eventually(t, "an event of pod "+pod+" names "+device, 2*time.Minute, func() error {
-		events := p.ours(t)
-		if !slices.ContainsFunc(events, func(e string) bool {
-			return strings.HasPrefix(e, "RDMAPortDown Pod/"+pod+":") && strings.Contains(e, device)
-		}) {
-			return fmt.Errorf("there are %q", events)
-		}
-		return nil
-	})
-	t.Logf("pod status: %s", p.health(t, pod))
-	for _, e := range p.ours(t) {
-		t.Log("event: ", e)
-		other := strings.Contains(e, "/"+p.pods[1]+":") || strings.Contains(e, "/"+p.nodes[1].name+":")
-		if other && strings.HasPrefix(e, "RDMAPortDown") {
-			t.Errorf("a false event: %s", e)
-		}
-	}
-	if err := n.rails[rail].Carrier(true); err != nil {
-		t.Fatal(err)
-	}
-	p.tainted(t, n, rail, false)
-	to, from := p.addresses(t, p.pods[0])[rail].Addr(), p.addresses(t, p.pods[1])[rail].Addr()
-	p.ping(t, to.String(), from.String())
-}
-
-// begin has the pods talk on a rail until the test ends. What exec begins goes on without the kubelet's stream. The
-// client has the lowest priority: it never waits, and each guest has one processor.
-func (p pair) begin(t *testing.T, rail int) {
+// rdmaStatus is what kubectl rdma status says.
+func (j mpiJob) rdmaStatus(t *testing.T) string {
 	t.Helper()
-	to, from := p.addresses(t, p.pods[0])[rail].Addr(), p.addresses(t, p.pods[1])[rail].Addr()
-	const start = `pidof rping >/dev/null && exit
-renice -n 19 $$ >/dev/null
-(setsid rping %s; echo "status $?") >/tmp/said 2>&1 &`
-	p.must(t, p.pods[0], fmt.Sprintf(start, fmt.Sprintf("-s -P -a %s", to)))
-	before := p.nodes[1].packets(t, rail)
-	eventually(t, "a long conversation begins", 2*time.Minute, func() error {
-		p.must(t, p.pods[1], fmt.Sprintf(start, fmt.Sprintf("-c -a %s -I %s", to, from)))
-		if now := p.nodes[1].packets(t, rail); now < before+100 {
-			return fmt.Errorf("%d packets were sent", now-before)
-		}
-		return nil
-	})
-	t.Cleanup(func() {
-		for _, pod := range p.pods {
-			_, _ = p.exec(context.WithoutCancel(t.Context()), pod, "killall rping")
-		}
-	})
-}
-
-// flows wants the same conversation to go on.
-func (p pair) flows(t *testing.T, rail int) {
-	t.Helper()
-	before := p.nodes[1].packets(t, rail)
-	eventually(t, "the conversation goes on", 2*time.Minute, func() error {
-		if now := p.nodes[1].packets(t, rail); now < before+100 {
-			return fmt.Errorf("%d packets more", now-before)
-		}
-		said, err := p.exec(t.Context(), p.pods[1], "cat /tmp/said")
-		if err == nil && strings.Contains(said, "status") {
-			t.Fatalf("the job has ended: %s", said)
-		}
-		return err
-	})
-}
-
-// cut: the network between the nodes fails, and no port does. The programs of the job say so, and the driver says
-// nothing.
-func (p pair) cut(t *testing.T) {
-	const rail = 1
-	p.begin(t, rail)
-	before := p.ours(t)
-	p.rails[rail].Cut(true)
-	var said string
-	eventually(t, "the job fails by itself", 5*time.Minute, func() (err error) {
-		said, err = p.exec(t.Context(), p.pods[1], "cat /tmp/said")
-		if err == nil && !strings.Contains(said, "status") {
-			err = errors.New("it goes on")
-		}
-		return err
-	})
-	t.Logf("the job says %q", said)
-	p.rails[rail].Cut(false)
-	if now := p.ours(t); len(now) != len(before) {
-		t.Errorf("the driver says %q, and said before %q", now, before)
+	plugin := filepath.Join(compile(t, "kubectl-rdma"), "kubectl-rdma")
+	out, err := exec.CommandContext(t.Context(), plugin, "--kubeconfig", j.Kubeconfig(), "status").CombinedOutput()
+	if err != nil {
+		t.Errorf("%s status: %v", plugin, err)
 	}
-	p.tainted(t, p.nodes[0], rail, false)
-	p.tainted(t, p.nodes[1], rail, false)
-}
-
-// goesOn: while pods talk the driver is updated and its process killed, and kubelet and containerd restart.
-func (p pair) goesOn(t *testing.T) {
-	const rail = 0
-	p.begin(t, rail)
-	for _, change := range []struct {
-		name string
-		do   func()
-	}{
-		{"a kill of the driver", func() { p.nodes[0].run(t, "pkill", "-9", "-x", "dra-driver") }},
-		{"a restart of kubelet", func() { p.nodes[0].restart(t, cluster.Kubelet) }},
-		{"a restart of containerd", func() { p.nodes[1].restart(t, cluster.Containerd) }},
-		{"a rolling update of the driver", func() {
-			for _, args := range [][]string{{"rollout", "restart"}, {"rollout", "status", "--timeout=8m"}} {
-				args = append(args, "--namespace", deploy.Namespace, "daemonset/"+deploy.Release)
-				if out, err := p.Output(t.Context(), "kubectl", args...); err != nil {
-					t.Fatalf("%v\n%s", err, out)
-				}
-			}
-		}},
-	} {
-		began := time.Now()
-		change.do()
-		p.flows(t, rail)
-		t.Logf("after %s, which took %s, the job goes on", change.name, time.Since(began).Round(time.Second))
-	}
+	return string(out)
 }

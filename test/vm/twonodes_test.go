@@ -2,6 +2,7 @@ package vm_test
 
 import (
 	"fmt"
+	"os"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,7 +32,7 @@ func TestTwoNodes(t *testing.T) {
 			}
 			to, from := a[rail].Addr().String(), c[rail].Addr().String()
 			p.counted(t, rail, func() { p.ping(t, to, from) })
-			if !long(t) {
+			if os.Getenv("TEST_LONG") == "" {
 				return
 			}
 			p.counted(t, rail, func() {
@@ -40,11 +41,6 @@ func TestTwoNodes(t *testing.T) {
 		})
 	}
 	t.Run("names", p.names)
-	if long(t) {
-		t.Run("carrier", p.carrier)
-		t.Run("cut", p.cut)
-		t.Run("goes on", p.goesOn)
-	}
 }
 
 // write has perftest use the HCA and the GID of an interface, as the container's variables say. By default a QP waits
