@@ -145,7 +145,7 @@ func (v *VM) args(c Cmd, dir, console string) []string {
 		"-kernel", v.image.VMLinux(), "-initrd", v.initrd,
 		"-append", "console=ttyS0 quiet panic=-1 reboot=t mitigations=off no_timer_check net.ifnames=0 " + cheapTime,
 		"-serial", "file:" + console,
-		"-drive", "if=none,id=root,format=raw,snapshot=on,cache=unsafe,file=" + v.image.Root(),
+		"-drive", "if=none,id=root,format=raw,cache=unsafe," + v.disk(c),
 		"-device", "virtio-blk-pci,drive=root",
 		"-netdev", "user,id=net,restrict=on,net=10.0.2.0/24", "-device", "virtio-net-pci,netdev=net,romfile=,mac=52:54:00:12:34:56",
 		"-device", "virtio-rng-pci",
@@ -175,6 +175,14 @@ func (v *VM) args(c Cmd, dir, console string) []string {
 		args = append(args, nineP(shareTag(i), s.Path, s.ReadOnly)...)
 	}
 	return args
+}
+
+// disk is the file of the root disk, as QEMU's option.
+func (v *VM) disk(c Cmd) string {
+	if c.Disk == "" {
+		return "snapshot=on,file=" + v.image.Root()
+	}
+	return "file=" + c.Disk
 }
 
 // nineP shares a directory.

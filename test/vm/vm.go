@@ -159,6 +159,10 @@ type Cmd struct {
 	Ports []*Port
 	// Number tells guests apart that a Switch joins: it is the last number of the addresses of Devices. 0 stands for 1.
 	Number int
+	// Disk is the file of a root disk that outlives the machine, a copy of the image where the file is missing. When
+	// it is empty, the disk is new and ends with the machine. Two runs with one Disk are a reboot; a Run whose context
+	// ends is a power cut.
+	Disk string
 	// MemoryMB is 1024 and CPUs is 1 when 0. QEMU's emulation of more than one CPU
 	// panics the guest now and then; Run tries once more then.
 	MemoryMB, CPUs int
@@ -176,6 +180,9 @@ var ErrTimeout = errors.New("time is up")
 // none.
 func (v *VM) Run(ctx context.Context, c Cmd) (int, error) {
 	if err := c.complete(); err != nil {
+		return 0, err
+	}
+	if err := v.makeDisk(ctx, c.Disk); err != nil {
 		return 0, err
 	}
 	r, err := v.boot(ctx, c)
@@ -232,6 +239,9 @@ func (c *Cmd) complete() error {
 		if *fill.value == 0 {
 			*fill.value = fill.byDefault
 		}
+	}
+	if strings.Contains(c.Disk, ",") {
+		return fmt.Errorf("use disk %q: the name has a comma", c.Disk)
 	}
 	if c.Timeout == 0 {
 		c.Timeout = 10 * time.Minute

@@ -97,6 +97,10 @@ func (b *boot) shares() error {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return fmt.Errorf("make the directory of a link: %w", err)
 		}
+		// After a reboot the link is there, and the host may have another target now.
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("remove the link of an earlier boot: %w", err)
+		}
 		if err := os.Symlink(target, path); err != nil {
 			return fmt.Errorf("make a link: %w", err)
 		}
