@@ -61,8 +61,9 @@ type Options struct {
 	// nodes are made in the cluster's private /dev, which appears as HostRoot/dev.
 	// If it has a directory sys/fs/cgroup, the cluster's cgroups appear there.
 	HostRoot string `json:"hostRoot,omitempty"`
-	// WholeMachine gives the cluster the machine's own network and /dev, so that what
-	// happens to the machine's devices happens to the node. It is for a virtual machine
+	// WholeMachine gives the cluster the machine's own network, /dev and disk, so that what
+	// happens to the machine's devices happens to the node, and a reboot of the machine is one
+	// of the node: Up goes on with the state directory of before. It is for a virtual machine
 	// that ends with the cluster: Down does not undo what it does to them.
 	WholeMachine bool `json:"wholeMachine,omitempty"`
 	// Join is the directory of a ControlPlane on another machine, for whose node this is

@@ -48,7 +48,7 @@ func Up(ctx context.Context, o Options) (*Cluster, error) {
 	return l.create(ctx, log)
 }
 
-// create makes a cluster from nothing.
+// create makes a cluster from nothing, or from what the disk of a whole machine has of before its reboot.
 func (l layout) create(ctx context.Context, log *progress.Log) (*Cluster, error) {
 	lock, err := l.claim()
 	if err != nil {
@@ -58,7 +58,7 @@ func (l layout) create(ctx context.Context, log *progress.Log) (*Cluster, error)
 	if err := l.checkFixture(); err != nil {
 		return nil, err
 	}
-	if err := l.cleanUp(false); err != nil {
+	if err := l.cleanUp(l.WholeMachine); err != nil {
 		return nil, fmt.Errorf("clean up after an earlier cluster: %w", err)
 	}
 	if err := l.prepare(); err != nil {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// overlaid are the host's directories that stay readable and take changes in
-// memory only.
+// overlaid are the host's directories that stay readable and whose changes are the
+// cluster's own.
 var overlaid = []string{"/etc", "/var", "/opt"}
 
 // covered are the directories below which a path must be kept explicitly.
@@ -26,7 +26,7 @@ func mountAll(c Config) error {
 		return err
 	}
 	steps := []func() error{
-		func() error { return mountOverlays(c.StateDir) },
+		func() error { return mountOverlays(c) },
 		mountRun,
 		func() error { return kept.restore() },
 		func() error { return mountPrivate(c) },
@@ -45,11 +45,11 @@ func mountAll(c Config) error {
 	return nil
 }
 
-// mountOverlays covers the overlaid directories. Upper directories live in a tmpfs
-// in the state directory; relative names spare us the escaping of mount options.
-func mountOverlays(stateDir string) error {
-	private := filepath.Join(stateDir, "private")
-	if err := tmpfs(private, "mode=0700"); err != nil {
+// mountOverlays covers the overlaid directories. Upper directories live in the state
+// directory; relative names spare us the escaping of mount options.
+func mountOverlays(c Config) error {
+	private := filepath.Join(c.StateDir, "private")
+	if err := mountOwn(c, private, "mode=0700"); err != nil {
 		return err
 	}
 	if err := os.Chdir(private); err != nil {
@@ -86,10 +86,23 @@ func mountRun() error {
 	return bind("/run", "/var/run")
 }
 
+// mountOwn covers a directory by one of the cluster's own: in memory, or on the disk of a whole machine, where it
+// survives a reboot.
+func mountOwn(c Config, dir, options string) error {
+	if !c.WholeMachine {
+		return tmpfs(dir, options)
+	}
+	own := filepath.Join(c.StateDir, "disk", dir)
+	if err := os.MkdirAll(own, 0o755); err != nil {
+		return err
+	}
+	return bind(own, dir)
+}
+
 // mountPrivate puts the cluster's own directories on the default paths.
 func mountPrivate(c Config) error {
 	for _, dir := range emptyDirs {
-		if err := tmpfs(dir, "mode=0755"); err != nil {
+		if err := mountOwn(c, dir, "mode=0755"); err != nil {
 			return err
 		}
 	}

@@ -4,7 +4,8 @@
 // and RDMA devices stay untouched.
 //
 // Inside, / is the host's, with these differences: /etc, /var and /opt are
-// overlays whose changes go to memory; /run, /dev, /sys and /proc are new;
+// overlays whose changes go to memory (those of a whole machine to the state
+// directory); /run, /dev, /sys and /proc are new;
 // the kubelet's directory and /var/lib/containerd come from the state directory;
 // /proc/sys is read-only but for /proc/sys/net, which is the namespace's own.
 //
@@ -30,7 +31,7 @@ type Config struct {
 	HostRoot string `json:"hostRoot,omitempty"`
 	// KubeletDir is the kubelet's root directory.
 	KubeletDir string `json:"kubeletDir"`
-	// WholeMachine keeps the machine's own network and /dev.
+	// WholeMachine keeps the machine's own network and /dev, and all changes of files on the disk.
 	WholeMachine bool `json:"wholeMachine,omitempty"`
 	// Keep lists directories that stay visible at their path even where a new
 	// mount covers it (the cache, the checkout).
