@@ -30,6 +30,7 @@ import (
 // node. The control plane and the tests are on this host.
 type bed struct {
 	*nodes
+	machine    *vm.VM
 	config     *rest.Config
 	client     kubernetes.Interface
 	management *vm.Switch
@@ -43,7 +44,10 @@ type memberNode struct {
 	name, agent string
 	management  *vm.Port
 	rails       [2]*vm.Port
+	machine     vm.Cmd
 	said        output
+	boots       int
+	powerOff    context.CancelFunc
 	ended       chan error
 }
 
@@ -88,7 +92,7 @@ func newBedWith(t *testing.T, archives []string, values ...string) *bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bed{nodes: newNodes(t, v, 2, values), archives: archives}
+	b := &bed{nodes: newNodes(t, v, 2, values), machine: v, archives: archives}
 	if b.config, err = drivertest.ConfigOf(b.Kubeconfig()); err != nil {
 		t.Fatal(err)
 	}
@@ -101,10 +105,12 @@ func newBedWith(t *testing.T, archives []string, values ...string) *bed {
 	program := compileMember(t)
 	for i := range b.kubelets {
 		b.register(t, i)
-		b.startMember(t, v, i, program, filepath.Join(coredns, "coredns"))
+		b.addMember(t, i, program, filepath.Join(coredns, "coredns"))
 	}
 	t.Logf("the control plane is there after %s", time.Since(began).Round(time.Second))
-	b.awaitNodes(t)
+	for _, m := range b.members {
+		b.awaitNode(t, m)
+	}
 	t.Logf("both drivers have published after %s", time.Since(began).Round(time.Second))
 	return b
 }
@@ -146,8 +152,8 @@ func (b *bed) register(t *testing.T, i int) {
 	}
 }
 
-// startMember starts the guest of node i+1. It ends with the test.
-func (b *bed) startMember(t *testing.T, v *vm.VM, i int, program, coredns string) {
+// addMember starts the guest of node i+1. It ends with the test.
+func (b *bed) addMember(t *testing.T, i int, program, coredns string) {
 	t.Helper()
 	m := &memberNode{agent: freeAddress(t), ended: make(chan error, 1)}
 	m.name, _ = cluster.Node(i + 1)
@@ -162,30 +168,26 @@ func (b *bed) startMember(t *testing.T, v *vm.VM, i int, program, coredns string
 	}
 	config, err := json.Marshal(member.Config{
 		Number: i + 1, Nodes: len(b.kubelets), ControlPlane: b.Dir(),
-		Images: append([]string{b.archive, v.Tools()}, b.archives...), CoreDNS: coredns, Management: managementDevice,
+		Images: append([]string{b.archive, b.machine.Tools()}, b.archives...), CoreDNS: coredns, Management: managementDevice,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	uplink := b.uplink(i)
 	uplink.Forwards[m.agent] = member.Port
-	c := vm.Cmd{
+	m.machine = vm.Cmd{
 		Argv: []string{program, string(config)}, Dir: b.dir, Links: b.links(), Env: []string{guestCache}, Uplink: uplink,
-		Shares: append(b.shares(v), vm.Share{Path: filepath.Dir(program), ReadOnly: true}),
+		Shares: append(b.shares(b.machine), vm.Share{Path: filepath.Dir(program), ReadOnly: true}),
 		Ports:  []*vm.Port{m.management, m.rails[0], m.rails[1]}, Devices: railDevices, Number: i + 1,
+		Disk:     filepath.Join(t.TempDir(), "disk"),
 		MemoryMB: 3072, Timeout: 2 * time.Hour, Stdout: &m.said, Stderr: &m.said,
 	}
 	for _, archive := range b.archives {
-		c.Shares = append(c.Shares, vm.Share{Path: filepath.Dir(archive), ReadOnly: true})
+		m.machine.Shares = append(m.machine.Shares, vm.Share{Path: filepath.Dir(archive), ReadOnly: true})
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	go func() {
-		code, err := v.Run(ctx, c)
-		m.ended <- fmt.Errorf("the guest has ended: status %d, %w", code, err)
-	}()
+	m.boot(t, b.machine)
 	t.Cleanup(func() {
-		cancel()
-		<-m.ended
+		m.cutPower()
 		if t.Failed() {
 			t.Logf("%s said:\n%s", m.name, m.said.String())
 		}
@@ -193,27 +195,42 @@ func (b *bed) startMember(t *testing.T, v *vm.VM, i int, program, coredns string
 	b.members = append(b.members, m)
 }
 
-// awaitNodes waits until each driver has published the devices of its node.
-func (b *bed) awaitNodes(t *testing.T) {
+// boot starts the guest.
+func (m *memberNode) boot(t *testing.T, v *vm.VM) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	m.powerOff = cancel
+	m.boots++
+	go func() {
+		code, err := v.Run(ctx, m.machine)
+		m.ended <- fmt.Errorf("the guest has ended: status %d, %w", code, err)
+	}()
+}
+
+// cutPower ends the guest, which is not told.
+func (m *memberNode) cutPower() {
+	m.powerOff()
+	<-m.ended
+}
+
+// awaitNode waits until the node has joined since its last boot, and its driver has published its devices.
+func (b *bed) awaitNode(t *testing.T, m *memberNode) {
 	t.Helper()
-	for _, m := range b.members {
-		eventually(t, "the driver of "+m.name+" publishes", 12*time.Minute, func() error {
-			select {
-			case err := <-m.ended:
-				m.ended <- err
-				t.Fatalf("%s: %v", m.name, err)
-			default:
-			}
-			if !strings.Contains(m.said.String(), "the node has joined") {
-				return errors.New("the node has not joined")
-			}
-			devices, err := b.devices(t.Context(), m.name)
-			if err == nil && len(devices) < len(railDevices) {
-				err = fmt.Errorf("it has published %d devices", len(devices))
-			}
-			return err
-		})
-	}
+	eventually(t, "the driver of "+m.name+" publishes", 12*time.Minute, func() error {
+		select {
+		case err := <-m.ended:
+			m.ended <- err
+			t.Fatalf("%s: %v", m.name, err)
+		default:
+		}
+		if strings.Count(m.said.String(), "the node has joined") < m.boots {
+			return errors.New("the node has not joined")
+		}
+		devices, err := b.devices(t.Context(), m.name)
+		if err == nil && len(devices) < len(railDevices) {
+			err = fmt.Errorf("it has published %d devices", len(devices))
+		}
+		return err
+	})
 }
 
 // ask has the member's program do something.

@@ -41,6 +41,7 @@ func TestTwoNodes(t *testing.T) {
 		})
 	}
 	t.Run("names", p.names)
+	t.Run("reboot", p.reboot) // the last one: it ends the pods
 }
 
 // write has perftest use the HCA and the GID of an interface, as the container's variables say. By default a QP waits

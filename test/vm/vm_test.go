@@ -81,6 +81,7 @@ func TestBadCommands(t *testing.T) {
 	for _, c := range []vm.Cmd{
 		{}, {Argv: []string{"true"}, Shares: []vm.Share{{Path: "/usr"}}},
 		{Argv: []string{"true"}, Shares: []vm.Share{{Path: "/no/such"}}},
+		{Argv: []string{"true"}, Disk: "a,b"},
 	} {
 		if _, err := v.Run(t.Context(), c); err == nil {
 			t.Errorf("%+v is accepted", c)

@@ -3,6 +3,7 @@
 package member
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -63,7 +64,7 @@ func Main(config string) error {
 	}
 	fmt.Println("the node has joined") // the host reads its output
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /run", run)
+	mux.HandleFunc("POST /run", func(w http.ResponseWriter, r *http.Request) { run(node, w, r) })
 	mux.HandleFunc("POST /restart/{component}", func(w http.ResponseWriter, r *http.Request) {
 		if err := node.Restart(r.Context(), r.PathValue("component")); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -149,18 +150,19 @@ func (c Config) serveNames(address, kubeconfig string) error {
 	return nil
 }
 
-// run runs a command of the machine, which the request has as JSON.
-func run(w http.ResponseWriter, r *http.Request) {
+// run runs a command on the node, in its namespaces. The request has the command as JSON.
+func run(node *cluster.Cluster, w http.ResponseWriter, r *http.Request) {
 	var argv []string
 	if err := json.NewDecoder(r.Body).Decode(&argv); err != nil || len(argv) == 0 {
 		http.Error(w, fmt.Sprintf("read the command: %v", err), http.StatusBadRequest)
 		return
 	}
-	cmd := exec.CommandContext(r.Context(), argv[0], argv[1:]...)
-	out, err := cmd.CombinedOutput()
-	if err != nil && cmd.ProcessState == nil {
+	cmd := node.Command(r.Context(), argv[0], argv[1:]...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := node.Run(cmd); err != nil && cmd.ProcessState == nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	_ = json.NewEncoder(w).Encode(Result{string(out), cmd.ProcessState.ExitCode()})
+	_ = json.NewEncoder(w).Encode(Result{out.String(), cmd.ProcessState.ExitCode()})
 }
