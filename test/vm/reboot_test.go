@@ -14,7 +14,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -65,29 +64,23 @@ func (m *memberNode) bootID(t *testing.T) string {
 
 // incarnation is what of a pod and its claim a reboot keeps, and the container, which it does not keep.
 type incarnation struct {
-	pod, claim types.UID
-	devices    string
-	container  string
+	pod, claim            types.UID
+	allocation, container string
 }
 
 func (p pair) incarnation(t *testing.T, name string) incarnation {
 	t.Helper()
 	pod := p.pod(t, name)
-	claim := p.claim(t, pod)
-	return incarnation{
-		pod: pod.UID, claim: claim.UID, devices: fmt.Sprint(claim.Status.Allocation.Devices.Results),
-		container: pod.Status.ContainerStatuses[0].ContainerID,
-	}
-}
-
-func (p pair) claim(t *testing.T, pod *corev1.Pod) *resourceapi.ResourceClaim {
-	t.Helper()
-	name := *pod.Status.ResourceClaimStatuses[0].ResourceClaimName
-	claim, err := p.client.ResourceV1().ResourceClaims(pod.Namespace).Get(t.Context(), name, metav1.GetOptions{})
+	claim := *pod.Status.ResourceClaimStatuses[0].ResourceClaimName
+	c, err := p.client.ResourceV1().ResourceClaims(pod.Namespace).Get(t.Context(), claim, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return claim
+	allocation, err := json.Marshal(c.Status.Allocation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return incarnation{pod.UID, c.UID, string(allocation), pod.Status.ContainerStatuses[0].ContainerID}
 }
 
 // restarted waits until a pod is ready with another container, and wants it to be the same pod with the same claim and
@@ -106,7 +99,7 @@ func (p pair) restarted(t *testing.T, pod string, before incarnation) {
 	})
 	now.container = before.container
 	if now != before {
-		t.Errorf("pod %s and its claim are %+v after the reboot, and were %+v", pod, now, before)
+		t.Errorf("after the reboot pod %s and its claim are %+v, and were %+v", pod, now, before)
 	}
 }
 
