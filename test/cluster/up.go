@@ -48,7 +48,7 @@ func Up(ctx context.Context, o Options) (*Cluster, error) {
 	return l.create(ctx, log)
 }
 
-// create makes a cluster from nothing, or from what the disk of a whole machine has of before its reboot.
+// create makes a cluster from nothing. On a whole machine it goes on with the state directory of before a reboot.
 func (l layout) create(ctx context.Context, log *progress.Log) (*Cluster, error) {
 	lock, err := l.claim()
 	if err != nil {

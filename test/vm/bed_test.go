@@ -206,7 +206,7 @@ func (m *memberNode) boot(t *testing.T, v *vm.VM) {
 	}()
 }
 
-// cutPower ends the guest, which is not told.
+// cutPower kills the guest, and waits for its end.
 func (m *memberNode) cutPower() {
 	m.powerOff()
 	<-m.ended

@@ -9,9 +9,9 @@ import (
 	"os/exec"
 )
 
-// makeDisk copies the image's root file system to path, if nothing is there. A raw file keeps what the guest has
-// written when QEMU is killed: QEMU holds none of it in its own memory, as it does of a qcow2 file. The image has no
-// journal, as nobody needs it after its machine; the copy gets one for power cuts.
+// makeDisk copies the image's root file system to path, if nothing is there. The file is raw, so all that the guest has
+// written survives a kill of QEMU. Of a qcow2 file QEMU keeps parts in its own memory. The image has no journal. The
+// copy gets one, because its machine may lose power.
 func (v *VM) makeDisk(ctx context.Context, path string) error {
 	if path == "" {
 		return nil

@@ -20,9 +20,9 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 )
 
-// reboot: the power of a node fails, and it boots again with its disk. Kubelet and containerd start its pods again: the
-// same pods and claims, in new sandboxes. Each has its HCAs and interfaces again, with addresses of the node's block.
-// Nothing is left of the sandboxes before. In the end both pods and their claims go.
+// reboot: a node loses power, and boots again with its disk. Kubelet and containerd start its pod again: the same pod
+// and claim, in a new sandbox. The pod has its HCAs and interfaces again, with addresses of the node's block. Nothing
+// is left of the sandbox before. In the end the test deletes both pods, and their claims end.
 func (p pair) reboot(t *testing.T) {
 	if os.Getenv("TEST_LONG") == "" {
 		t.Skip("only with TEST_LONG")
@@ -62,7 +62,7 @@ func (m *memberNode) bootID(t *testing.T) string {
 	return strings.TrimSpace(m.run(t, "cat", "/proc/sys/kernel/random/boot_id"))
 }
 
-// incarnation is what of a pod and its claim a reboot keeps, and the container, which it does not keep.
+// incarnation has what a reboot keeps of a pod and its claim, and the container, which it does not keep.
 type incarnation struct {
 	pod, claim            types.UID
 	allocation, container string

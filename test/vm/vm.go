@@ -159,9 +159,9 @@ type Cmd struct {
 	Ports []*Port
 	// Number tells guests apart that a Switch joins: it is the last number of the addresses of Devices. 0 stands for 1.
 	Number int
-	// Disk is the file of a root disk that outlives the machine, a copy of the image where the file is missing. When
-	// it is empty, the disk is new and ends with the machine. Two runs with one Disk are a reboot; a Run whose context
-	// ends is a power cut.
+	// Disk is the path of the root disk, which outlives the machine. Run copies the image to it if nothing is there.
+	// Without Disk, what the guest writes ends with the machine. Two runs with one Disk are a reboot. A run whose
+	// context ends is a power cut.
 	Disk string
 	// MemoryMB is 1024 and CPUs is 1 when 0. QEMU's emulation of more than one CPU
 	// panics the guest now and then; Run tries once more then.
