@@ -62,7 +62,7 @@ func (m *memberNode) bootID(t *testing.T) string {
 	return strings.TrimSpace(m.run(t, "cat", "/proc/sys/kernel/random/boot_id"))
 }
 
-// incarnation has what a reboot keeps of a pod and its claim, and the container, which it does not keep.
+// incarnation identifies a pod, its claim and its container. Only the container changes at a reboot.
 type incarnation struct {
 	pod, claim            types.UID
 	allocation, container string
