@@ -202,7 +202,7 @@ func (m *memberNode) boot(t *testing.T, v *vm.VM) {
 	m.boots++
 	go func() {
 		code, err := v.Run(ctx, m.machine)
-		m.ended <- fmt.Errorf("the guest has ended: status %d, %w", code, err)
+		m.ended <- fmt.Errorf("the guest has ended: status %d, %v", code, err)
 	}()
 }
 
