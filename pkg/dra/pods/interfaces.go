@@ -29,9 +29,8 @@ var errHostNetwork = errors.New("it asks for a network interface, and the pod ha
 type interfaces struct {
 	cfg   *Config
 	locks *locks
-	// failed has the last error of each interface that is not taken back yet, by its record. The sweep retries each
-	// minute, and a NIC that was pulled never comes back, so each error is logged once.
-	failed sync.Map
+	// failed has what is not taken back yet. The sweep retries each minute, and a NIC that was pulled never comes back.
+	failed lastErrors
 }
 
 // admit returns the reason why the interfaces of a new claim cannot be attached, before a pod waits for them. It needs
@@ -164,9 +163,7 @@ func (s *interfaces) takeBack(ctx context.Context, pod nri.Pod, match func(attac
 	}
 	ctx = context.WithoutCancel(ctx) // the runtime may have given up on this call by now
 	records, err := s.cfg.Attacher.Of(podOf(pod))
-	if err != nil {
-		klog.FromContext(ctx).Error(err, "Some network interfaces of pods are not known")
-	}
+	s.unreadable(ctx, err)
 	for _, r := range records {
 		if !match(r) {
 			continue
@@ -197,25 +194,28 @@ func (s *interfaces) giveBack(ctx context.Context, owed []attach.Record) {
 		turns <- struct{}{}
 		all.Go(func() {
 			defer func() { <-turns }()
-			if err := s.cfg.Attacher.GiveBack(ctx, r); err != nil {
-				klog.FromContext(ctx).Error(err, "Address of a pod is not given back yet")
+			if err := s.cfg.Attacher.GiveBack(ctx, r); s.failed.isNew("address "+r.ID(), err) {
+				klog.FromContext(ctx).Error(err, "Address of a pod is not given back yet: the driver retries each minute")
 			}
 		})
 	}
 	all.Wait()
 }
 
+// unreadable logs the error of records that cannot be read, nil if all can.
+func (s *interfaces) unreadable(ctx context.Context, err error) {
+	if s.failed.isNew("records", err) {
+		klog.FromContext(ctx).Error(err, "Some network interfaces of pods are not known")
+	}
+}
+
 func (s *interfaces) detached(ctx context.Context, r attach.Record, err error) {
 	logger := klog.FromContext(ctx)
-	if err != nil {
-		if before, _ := s.failed.Swap(r.ID(), err.Error()); before != err.Error() {
-			logger.Error(err, "Network interface of a pod is not taken back yet: the driver retries each minute")
-		}
-		return
+	if s.failed.isNew("interface "+r.ID(), err) {
+		logger.Error(err, "Network interface of a pod is not taken back yet: the driver retries each minute")
 	}
-	s.failed.Delete(r.ID())
-	if r.Original.Name == "" {
-		return // the interface was not attached yet
+	if err != nil || r.Original.Name == "" { // without a name, the interface was not attached yet
+		return
 	}
 	logger.Info("Took a network interface back from a pod",
 		"pod", r.Pod.Name, "claim", r.ClaimName, "device", r.Device, "interface", r.Original.Name)
@@ -250,9 +250,7 @@ func (s *interfaces) sweep(ctx context.Context) {
 		return
 	}
 	over, err := s.cfg.Attacher.Over()
-	if err != nil {
-		klog.FromContext(ctx).Error(err, "Some network interfaces of pods are not known")
-	}
+	s.unreadable(ctx, err)
 	var owed []attach.Record
 	for _, r := range over {
 		if ctx.Err() != nil {

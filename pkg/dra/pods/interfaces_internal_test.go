@@ -2,13 +2,18 @@ package pods
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
@@ -35,6 +40,52 @@ func TestDetachedOnce(t *testing.T) {
 		s.detached(ctx, step.record, step.err)
 		if got := bytes.Count(logged.Bytes(), []byte("\n")); got != step.lines {
 			t.Errorf("%s, %v: %d lines, want %d:\n%s", step.record.Claim, step.err, got, step.lines, &logged)
+		}
+	}
+}
+
+// TestSweepLogsOnce: an address that its plugin does not take back, and a record that cannot be read, are logged once for
+// each reason, and not in each sweep.
+func TestSweepLogsOnce(t *testing.T) {
+	var logged bytes.Buffer
+	ctx := klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&logged))))
+	dir := t.TempDir()
+	attacher, err := attach.New(nil, &podnet.IPAM{Dir: filepath.Join(dir, "no-plugins")}, dir, "boot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &interfaces{cfg: &Config{Report: noReport{}, Attacher: attacher}, locks: &locks{}}
+	owed := attach.Record{
+		Version: 1, BootID: "boot", Claim: "1", Device: "pci-0000-3b-00-0", Pod: attach.Pod{UID: "a", Name: "default/a"},
+		Lease: &podnet.Lease{Network: "roce", Config: []byte(`{"type":"host-local"}`)}, Returned: true,
+	}
+	record, err := json.Marshal(owed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := filepath.Join(dir, "broken.json")
+	for i, step := range []struct {
+		change func() error
+		says   []string
+	}{
+		{func() error { return os.WriteFile(filepath.Join(dir, owed.ID()+".json"), record, 0o600) }, []string{"not given back"}},
+		{nil, nil},
+		{func() error { return os.WriteFile(broken, []byte("{"), 0o600) }, []string{"are not known"}},
+		{nil, nil},
+		{func() error { return os.Remove(broken) }, nil},
+		{func() error { return os.WriteFile(broken, []byte("{"), 0o600) }, []string{"are not known"}},
+	} {
+		if step.change != nil {
+			if err := step.change(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		logged.Reset()
+		s.sweep(ctx)
+		s.takeBack(ctx, nri.Pod{UID: "b"}, func(attach.Record) bool { return true })
+		lines := bytes.Count(logged.Bytes(), []byte("\n"))
+		if lines != len(step.says) || lines > 0 && !strings.Contains(logged.String(), step.says[0]) {
+			t.Errorf("step %d: the driver says %q, want %q", i, &logged, step.says)
 		}
 	}
 }
