@@ -1,6 +1,7 @@
 package dra_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
@@ -177,6 +180,30 @@ func TestInterfacesFail(t *testing.T) {
 	if err := d.Sandboxes().Started(t.Context(), onHost); err == nil || !strings.Contains(err.Error(), "hostNetwork") {
 		t.Errorf("with the host's network: %v", err)
 	}
+}
+
+// TestLacksLoggedOnce: the reason why a running pod lacks its interface is logged once, and not in each retry.
+func TestLacksLoggedOnce(t *testing.T) {
+	_, attach := attaching(t, "")
+	n := drivertest.NewNode(t, "roce-sriov")
+	d := start(t, n, attach)
+	pod, ns := inside(t, "a")
+	claim := wanting(reserved(1, pod, vf), `{"mode": "move"}`)
+	n.AddClaim(claim)
+	prepare(t, n, claim)
+	ns.Wire("rdma0") // something else of the name
+	var logged bytes.Buffer
+	ctx := klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&logged))))
+	for range 3 {
+		d.Sandboxes().Running(ctx, []nri.Pod{pod})
+	}
+	const line = "Pod does not have its RDMA devices yet"
+	if got := strings.Count(logged.String(), line); got != 1 {
+		t.Errorf("after three tries the log has %d times %q:\n%s", got, line, &logged)
+	}
+	ns.IP("link del rdma0")
+	d.Sandboxes().Running(t.Context(), []nri.Pod{pod})
+	ns.IP("link show dev rdma0")
 }
 
 // TestInterfacesOfTwoClaims: a pod with two claims that name nothing has an interface of each, and the variables of

@@ -25,6 +25,8 @@ type pending struct {
 	more wake.Signal // a pod was added
 	// busy has the pods that a goroutine gives devices to now. The goroutine closes the channel when it has finished.
 	busy map[nri.Pod]chan struct{}
+	// failed has the pods that still lack devices. One may wait for days until another pod ends.
+	failed lastErrors
 }
 
 func newPending() *pending {
@@ -73,6 +75,7 @@ func (l *pending) drop(p nri.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.pods, p)
+	l.failed.isNew(p.UID, nil)
 }
 
 func (l *pending) has(p nri.Pod) bool {
@@ -119,7 +122,7 @@ func (s *Pods) retryPending(ctx context.Context, all *sync.WaitGroup, wait bool)
 			}
 			defer end()
 			has, err := s.giveAgain(ctx, pod)
-			if err != nil {
+			if s.pending.failed.isNew(pod.UID, err) {
 				logger.Error(err, "Pod does not have its RDMA devices yet")
 			}
 			if has && !slices.Contains(unsure, pod) {
