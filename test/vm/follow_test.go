@@ -5,14 +5,23 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
 )
 
 // The driver on a node in exclusive network namespace mode, where HCAs follow pods, and in shared
 // mode; with the network interfaces of HCAs in both.
 func TestFollow(t *testing.T) {
-	onNode(t, "./inside/follow", vm.Cmd{
-		Cable: true,
+	checkout, err := deploy.FindCheckout()
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := driverImage(t, checkout, "next")
+	onNode(t, "./inside/follow", cluster.WithPodGroupClaims(cluster.Options{}), vm.Cmd{
+		Cable:  true,
+		Shares: []vm.Share{{Path: filepath.Dir(next), ReadOnly: true}},
+		Env:    []string{"NEXT_ARCHIVE=" + next},
 		Devices: []vm.Device{
 			{Name: "rxm0", Netdev: "eth0"}, {Name: "rxm1", Netdev: "eth2"}, {Name: "rxm2", Netdev: "eth3"}, {Name: "rxm3", Netdev: "dummy0"}, {Name: "siw0", Netdev: "dummy1"},
 		},
@@ -33,6 +42,7 @@ func TestFollow(t *testing.T) {
 		`extraDeviceClasses[0].selectors[0].cel.expression=!has(device.attributes["rdma.dev"].shared) || !device.attributes["rdma.dev"].shared`,
 		"extraDeviceClasses[0].config.allow.network.modes={move,macvlan,ipvlan}",
 		"extraDeviceClasses[0].config.allow.network.vlans={100}",
+		"extraDeviceClasses[0].config.allow.network.ipam={roce}",
 		"extraDeviceClasses[0].config.allow.network.mtuMax=1500",
 		"extraDeviceClasses[0].config.allow.network.addresses={10.79.0.0/16}",
 		"extraDeviceClasses[0].config.allow.network.routes={10.80.0.0/16}",

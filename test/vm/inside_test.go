@@ -21,13 +21,20 @@ var devices = []vm.Device{{Name: "rxe0", Netdev: "eth0"}, {Name: "rxe1", Netdev:
 // compile builds programs of the project for the guest.
 func compile(t *testing.T, programs ...string) (dir string) {
 	t.Helper()
+	return compileVersion(t, "", programs...)
+}
+
+// compileVersion builds programs of the project that have a version.
+func compileVersion(t *testing.T, version string, programs ...string) (dir string) {
+	t.Helper()
 	checkout, err := deploy.FindCheckout()
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir = t.TempDir()
 	// Without symbols: the guest hashes and unpacks what it runs.
-	args := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", dir + "/"}
+	flags := "-ldflags=-s -w -X github.com/rdma-dev/dra-driver-rdma/internal/version.Version=" + version
+	args := []string{"build", "-trimpath", "-buildvcs=false", flags, "-o", dir + "/"}
 	for _, p := range programs {
 		args = append(args, "./cmd/"+p)
 	}
@@ -81,7 +88,7 @@ func TestCluster(t *testing.T) {
 	dir := t.TempDir()
 	prometheus := filepath.Join(dir, "prometheus")
 	copyFile(t, promtest.Program(t, "prometheus"), prometheus)
-	onNode(t, "./inside/cluster", vm.Cmd{
+	onNode(t, "./inside/cluster", cluster.Options{}, vm.Cmd{
 		Devices: devices[:2],
 		Shares:  []vm.Share{{Path: dir, ReadOnly: true}},
 		Env:     []string{"PROMETHEUS=" + prometheus, "METRICS=" + metricsAddress},
@@ -101,12 +108,12 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// driverImage builds the driver's image from the checkout as it is.
-func driverImage(t *testing.T, checkout deploy.Checkout) string {
+// driverImage builds the driver's image from the checkout as it is. The tag is also the driver's version.
+func driverImage(t *testing.T, checkout deploy.Checkout, tag string) string {
 	t.Helper()
-	programs := compile(t, "dra-driver", "rdma-hook")
+	programs := compileVersion(t, tag, "dra-driver", "rdma-hook")
 	archive := filepath.Join(t.TempDir(), "image.tar")
-	cmd := exec.CommandContext(t.Context(), "go", "run", "./tools/image", "--tag", deploy.ImageName+":"+deploy.ImageTag, "--output", archive,
+	cmd := exec.CommandContext(t.Context(), "go", "run", "./tools/image", "--tag", deploy.ImageName+":"+tag, "--output", archive,
 		"--binary", filepath.Join(programs, "dra-driver"), "--binary", filepath.Join(programs, "rdma-hook"))
 	cmd.Dir = string(checkout)
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -14,11 +14,12 @@ import (
 
 // onNode runs the tests of a package in a guest that is the node of a control plane on this
 // host, with the driver's chart installed: emulated, a control plane would take longer to start
-// than most tests take. The tests find it by cluster.Options.Join.
-func onNode(t *testing.T, pkg string, c vm.Cmd, values ...string) {
+// than most tests take. The tests find it by cluster.Options.Join. The options are the control plane's; the node needs
+// the same feature gates.
+func onNode(t *testing.T, pkg string, o cluster.Options, c vm.Cmd, values ...string) {
 	t.Helper()
 	v := vmtest.Open(t)
-	n := newNodes(t, v, 1, values)
+	n := newNodesWith(t, v, o, 1, values)
 	c.Uplink, c.Dir, c.Links = n.uplink(0), n.dir, n.links()
 	c.MemoryMB, c.CPUs, c.Timeout = 4096, 2, time.Hour
 	c.Shares = append(c.Shares, n.shares(v)...)
@@ -46,17 +47,23 @@ const (
 // newNodes starts a control plane for so many nodes. Values are the chart's, as helm's --set takes them.
 func newNodes(t *testing.T, v *vm.VM, count int, values []string) *nodes {
 	t.Helper()
+	return newNodesWith(t, v, cluster.Options{}, count, values)
+}
+
+// newNodesWith is newNodes with options of the control plane.
+func newNodesWith(t *testing.T, v *vm.VM, o cluster.Options, count int, values []string) *nodes {
+	t.Helper()
 	bin, _ := clusterPrograms(t)
 	checkout, err := deploy.FindCheckout()
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &nodes{checkout: checkout, archive: driverImage(t, checkout), dir: checkout.Path("test", "vm"), bin: bin}
+	n := &nodes{checkout: checkout, archive: driverImage(t, checkout, deploy.ImageTag), dir: checkout.Path("test", "vm"), bin: bin}
 	for range count {
 		n.kubelets = append(n.kubelets, freeAddress(t))
 	}
-	options := cluster.Options{NodesAt: n.kubelets, Progress: t.Output()}
-	n.ControlPlane, err = cluster.StartControlPlane(t.Context(), t.TempDir(), options)
+	o.NodesAt, o.Progress = n.kubelets, t.Output()
+	n.ControlPlane, err = cluster.StartControlPlane(t.Context(), t.TempDir(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
