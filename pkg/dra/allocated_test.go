@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -93,6 +94,12 @@ func TestRestoredLater(t *testing.T) {
 	d.says("Some CDI specs are not restored") // by the other one who tries: it has seen that the spec was removed
 	if err := absent(drivertest.SpecPath(n.CDIDir, c)); err != nil {
 		t.Error(err)
+	}
+	for range 10 { // each is followed by a try
+		events <- watch.Signal{Changes: rdma.Changes{All: true}}
+	}
+	if n := strings.Count(d.Log.String(), "Some CDI specs do not fit the host"); n != 1 {
+		t.Errorf("the same error was logged %d times", n)
 	}
 	n.Become(t, later)
 	events <- watch.Signal{Changes: rdma.Changes{All: true}}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/repeat"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
@@ -38,6 +39,7 @@ func (c *Claims) WatchSpecs(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	ticker := time.NewTicker(restoreInterval)
 	defer ticker.Stop()
+	var failed repeat.Errors
 	for {
 		var err error
 		select {
@@ -58,7 +60,9 @@ func (c *Claims) WatchSpecs(ctx context.Context) {
 			logger.Error(err, "CDI directory not fully watched, comparing all specs")
 			err = c.Restore(ctx)
 		case <-ticker.C:
-			err = c.Restore(ctx)
+			if err = c.Restore(ctx); !failed.IsNew("specs", err) {
+				continue
+			}
 		}
 		if err != nil {
 			logger.Error(err, "Some CDI specs are not restored")

@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmamap"
+	"github.com/rdma-dev/dra-driver-rdma/internal/repeat"
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
@@ -70,6 +71,7 @@ type Node struct {
 
 	unsaved  atomic.Bool // an HCA is not stored for the next driver yet
 	reshaped atomic.Bool // specs of claims may not fit any more
+	misfits  repeat.Errors
 	changed  wake.Signal // another goroutine has read the host, or SetTimes was called
 	health   *judge
 	taints   map[string][]resourceapi.DeviceTaint // stored for the next driver; for one goroutine

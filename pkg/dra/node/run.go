@@ -108,7 +108,7 @@ func (n *Node) adapt(ctx context.Context) {
 	if !n.reshaped.Swap(false) {
 		return
 	}
-	if err := n.listener.Reshaped(ctx); err != nil {
+	if err := n.listener.Reshaped(ctx); n.misfits.IsNew("specs", err) {
 		klog.FromContext(ctx).Error(err, "Some CDI specs do not fit the host")
 	}
 	n.remember(ctx)

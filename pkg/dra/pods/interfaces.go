@@ -13,6 +13,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
+	"github.com/rdma-dev/dra-driver-rdma/internal/repeat"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claims"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
@@ -30,7 +31,7 @@ type interfaces struct {
 	cfg   *Config
 	locks *locks
 	// failed has what is not taken back yet. The sweep retries each minute, and a NIC that was pulled never comes back.
-	failed lastErrors
+	failed repeat.Errors
 }
 
 // admit returns the reason why the interfaces of a new claim cannot be attached, before a pod waits for them. It needs
@@ -194,7 +195,7 @@ func (s *interfaces) giveBack(ctx context.Context, owed []attach.Record) {
 		turns <- struct{}{}
 		all.Go(func() {
 			defer func() { <-turns }()
-			if err := s.cfg.Attacher.GiveBack(ctx, r); s.failed.isNew("address "+r.ID(), err) {
+			if err := s.cfg.Attacher.GiveBack(ctx, r); s.failed.IsNew("address "+r.ID(), err) {
 				klog.FromContext(ctx).Error(err, "Address of a pod is not given back yet: the driver retries each minute")
 			}
 		})
@@ -204,14 +205,14 @@ func (s *interfaces) giveBack(ctx context.Context, owed []attach.Record) {
 
 // unreadable logs the error of records that cannot be read, nil if all can.
 func (s *interfaces) unreadable(ctx context.Context, err error) {
-	if s.failed.isNew("records", err) {
+	if s.failed.IsNew("records", err) {
 		klog.FromContext(ctx).Error(err, "Some network interfaces of pods are not known")
 	}
 }
 
 func (s *interfaces) detached(ctx context.Context, r attach.Record, err error) {
 	logger := klog.FromContext(ctx)
-	if s.failed.isNew("interface "+r.ID(), err) {
+	if s.failed.IsNew("interface "+r.ID(), err) {
 		logger.Error(err, "Network interface of a pod is not taken back yet: the driver retries each minute")
 	}
 	if err != nil || r.Original.Name == "" { // without a name, the interface was not attached yet

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
+	"github.com/rdma-dev/dra-driver-rdma/internal/repeat"
 	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
 )
 
@@ -26,7 +27,7 @@ type pending struct {
 	// busy has the pods that a goroutine gives devices to now. The goroutine closes the channel when it has finished.
 	busy map[nri.Pod]chan struct{}
 	// failed has the pods that still lack devices. One may wait for days until another pod ends.
-	failed lastErrors
+	failed repeat.Errors
 }
 
 func newPending() *pending {
@@ -75,7 +76,7 @@ func (l *pending) drop(p nri.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.pods, p)
-	l.failed.isNew(p.UID, nil)
+	l.failed.IsNew(p.UID, nil)
 }
 
 func (l *pending) has(p nri.Pod) bool {
@@ -122,7 +123,7 @@ func (s *Pods) retryPending(ctx context.Context, all *sync.WaitGroup, wait bool)
 			}
 			defer end()
 			has, err := s.giveAgain(ctx, pod)
-			if s.pending.failed.isNew(pod.UID, err) {
+			if s.pending.failed.IsNew(pod.UID, err) {
 				logger.Error(err, "Pod does not have its RDMA devices yet")
 			}
 			if has && !slices.Contains(unsure, pod) {
