@@ -5,6 +5,7 @@ module github.com/rdma-dev/dra-driver-rdma/test/vm
 go 1.26.0
 
 require (
+	github.com/containerd/nri v0.12.3
 	github.com/google/go-containerregistry v0.22.1
 	github.com/klauspost/compress v1.20.0
 	github.com/rdma-dev/dra-driver-rdma v0.0.0-00010101000000-000000000000
@@ -27,7 +28,6 @@ require (
 	github.com/blang/semver/v4 v4.0.0 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/containerd/log v0.2.0 // indirect
-	github.com/containerd/nri v0.12.3 // indirect
 	github.com/containerd/ttrpc v1.2.9 // indirect
 	github.com/containernetworking/cni v1.3.1 // indirect
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
