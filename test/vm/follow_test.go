@@ -1,6 +1,7 @@
 package vm_test
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -13,15 +14,9 @@ import (
 // The driver on a node in exclusive network namespace mode, where HCAs follow pods, and in shared
 // mode; with the network interfaces of HCAs in both.
 func TestFollow(t *testing.T) {
-	checkout, err := deploy.FindCheckout()
-	if err != nil {
-		t.Fatal(err)
-	}
-	next := driverImage(t, checkout, "next")
+	shares, env := nextImage(t)
 	onNode(t, "./inside/follow", cluster.WithPodGroupClaims(cluster.Options{}), vm.Cmd{
-		Cable:  true,
-		Shares: []vm.Share{{Path: filepath.Dir(next), ReadOnly: true}},
-		Env:    []string{"NEXT_ARCHIVE=" + next},
+		Cable: true, Shares: shares, Env: env,
 		Devices: []vm.Device{
 			{Name: "rxm0", Netdev: "eth0"}, {Name: "rxm1", Netdev: "eth2"}, {Name: "rxm2", Netdev: "eth3"}, {Name: "rxm3", Netdev: "dummy0"}, {Name: "siw0", Netdev: "dummy1"},
 		},
@@ -47,6 +42,20 @@ func TestFollow(t *testing.T) {
 		"extraDeviceClasses[0].config.allow.network.addresses={10.79.0.0/16}",
 		"extraDeviceClasses[0].config.allow.network.routes={10.80.0.0/16}",
 		"extraDeviceClasses[0].config.allow.network.gateways={10.79.0.0/16}")
+}
+
+// nextImage has the guest find the image of another version of the driver, which only TEST_LONG needs.
+func nextImage(t *testing.T) (shares []vm.Share, env []string) {
+	t.Helper()
+	if os.Getenv("TEST_LONG") == "" {
+		return nil, nil
+	}
+	checkout, err := deploy.FindCheckout()
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := driverImage(t, checkout, "next")
+	return []vm.Share{{Path: filepath.Dir(next), ReadOnly: true}}, []string{"NEXT_ARCHIVE=" + next}
 }
 
 // cniPlugins is the directory of CNI plugins among the programs of the cluster.
