@@ -2,6 +2,7 @@ package dra_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
 	"k8s.io/utils/clock"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
@@ -101,6 +103,12 @@ func (d *driver) stop() {
 		}
 		return nil
 	})
+}
+
+// logging returns a context with a log of its own, for calls that the container runtime makes.
+func logging(t testing.TB) (context.Context, *drivertest.Log) {
+	logged := &drivertest.Log{}
+	return klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(logged)))), logged
 }
 
 // says waits until the log has a text.

@@ -1,7 +1,6 @@
 package dra_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,8 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/klog/v2"
-	"k8s.io/klog/v2/textlogger"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
@@ -192,14 +189,13 @@ func TestLacksLoggedOnce(t *testing.T) {
 	n.AddClaim(claim)
 	prepare(t, n, claim)
 	ns.Wire("rdma0") // something else of the name
-	var logged bytes.Buffer
-	ctx := klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&logged))))
+	ctx, logged := logging(t)
 	for range 3 {
 		d.Sandboxes().Running(ctx, []nri.Pod{pod})
 	}
 	const line = "Pod does not have its RDMA devices yet"
 	if got := strings.Count(logged.String(), line); got != 1 {
-		t.Errorf("after three tries the log has %d times %q:\n%s", got, line, &logged)
+		t.Errorf("after three tries the log has %d times %q:\n%s", got, line, logged.String())
 	}
 	ns.IP("link del rdma0")
 	d.Sandboxes().Running(t.Context(), []nri.Pod{pod})

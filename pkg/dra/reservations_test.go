@@ -130,8 +130,11 @@ func TestLaterPodRunning(t *testing.T) {
 	prepare(t, n, c)
 	d.starts(a)
 	reserve(n, c, a, b)
-	d.Sandboxes().Running(t.Context(), []nri.Pod{a, b, podNamed("other")})
-	d.says("RDMA device mlx5_0 is in pod team-a/a")
+	ctx, logged := logging(t)
+	d.Sandboxes().Running(ctx, []nri.Pod{a, b, podNamed("other")})
+	if why := "RDMA device mlx5_0 is in pod team-a/a"; !strings.Contains(logged.String(), why) {
+		t.Errorf("the log lacks %q: %s", why, logged.String())
+	}
 	if late := d.Pending(); !slices.Equal(late, []nri.Pod{b}) {
 		t.Errorf("pending are %v", late)
 	}
