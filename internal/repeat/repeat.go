@@ -1,4 +1,4 @@
-// Package repeat keeps an error that each retry returns again from being logged again. It imports nothing of the module.
+// Package repeat finds errors that a retry returns again, so that they are logged once.
 package repeat
 
 import "sync"

@@ -58,7 +58,8 @@ func newNodesWith(t *testing.T, v *vm.VM, o cluster.Options, count int, values [
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &nodes{checkout: checkout, archive: driverImage(t, checkout, deploy.ImageTag), dir: checkout.Path("test", "vm"), bin: bin}
+	n := &nodes{checkout: checkout, dir: checkout.Path("test", "vm"), bin: bin}
+	n.archive = driverImage(t, checkout, deploy.ImageTag)
 	for range count {
 		n.kubelets = append(n.kubelets, freeAddress(t))
 	}

@@ -44,8 +44,8 @@ func TestDetachedOnce(t *testing.T) {
 	}
 }
 
-// TestSweepLogsOnce: an address that its plugin does not take back, and a record that cannot be read, are logged once for
-// each reason, and not in each sweep.
+// TestSweepLogsOnce: an address that its plugin does not take back, and an unreadable record, are logged once for each
+// reason, and not in each sweep.
 func TestSweepLogsOnce(t *testing.T) {
 	var logged bytes.Buffer
 	ctx := klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&logged))))
@@ -63,12 +63,12 @@ func TestSweepLogsOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	broken := filepath.Join(dir, "broken.json")
+	lease, broken := filepath.Join(dir, owed.ID()+".json"), filepath.Join(dir, "broken.json")
 	for i, step := range []struct {
 		change func() error
 		says   []string
 	}{
-		{func() error { return os.WriteFile(filepath.Join(dir, owed.ID()+".json"), record, 0o600) }, []string{"not given back"}},
+		{func() error { return os.WriteFile(lease, record, 0o600) }, []string{"not given back"}},
 		{nil, nil},
 		{func() error { return os.WriteFile(broken, []byte("{"), 0o600) }, []string{"are not known"}},
 		{nil, nil},

@@ -76,9 +76,9 @@ func TestPodGroup(t *testing.T) {
 	first.described(t)
 	createMember(t, next.pod, next.ibdev, "group")
 	inside.Eventually(t, "an event says which pod has the device", 3*time.Minute, func() error {
-		all := events(t, next.pod)
+		all, why := events(t, next.pod), "RDMA device rxm1 is in pod default/"+first.pod
 		if !slices.ContainsFunc(all, func(e string) bool {
-			return strings.HasPrefix(e, "RDMAMoveFailed: ") && strings.Contains(e, "RDMA device rxm1 is in pod default/"+first.pod)
+			return strings.HasPrefix(e, "RDMAMoveFailed: ") && strings.Contains(e, why)
 		}) {
 			return errors.New(strings.Join(all, "\n"))
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
-// TestUpgrade: another version of the driver takes over while a pod has an HCA and its interface. The pod keeps both, as
-// they are, and its container runs on. The new driver gives a later pod its HCA, and takes everything back.
+// TestUpgrade: another version of the driver takes over while a pod has an HCA and its interface. The pod keeps both as
+// they are, and its container continues. The new driver gives a later pod its HCA, and takes everything back.
 func TestUpgrade(t *testing.T) {
 	if os.Getenv("TEST_LONG") == "" {
 		t.Skip("it takes 90 s, most of which is the import of a second image: TEST_LONG=1")
@@ -68,7 +68,8 @@ func upgrade(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	inside.Eventually(t, "the next driver has replaced the first", 4*time.Minute, func() error {
-		pods, err := client.CoreV1().Pods(deploy.Namespace).List(t.Context(), metav1.ListOptions{})
+		ofDriver := client.CoreV1().Pods(deploy.Namespace)
+		pods, err := ofDriver.List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
@@ -76,7 +77,7 @@ func upgrade(t *testing.T) {
 		if len(pods.Items) != 1 || !running(&pods.Items[0]) || len(now) != 1 || slices.Contains(old, now[0]) {
 			return fmt.Errorf("%d pods of drivers, processes %v, first %v", len(pods.Items), now, old)
 		}
-		log, err := client.CoreV1().Pods(deploy.Namespace).GetLogs(pods.Items[0].Name, &corev1.PodLogOptions{}).DoRaw(t.Context())
+		log, err := ofDriver.GetLogs(pods.Items[0].Name, &corev1.PodLogOptions{}).DoRaw(t.Context())
 		if err == nil && !strings.Contains(string(log), `version="dra-driver next`) {
 			err = fmt.Errorf("it says %s", log)
 		}

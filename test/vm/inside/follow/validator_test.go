@@ -69,7 +69,9 @@ func TestRefused(t *testing.T) {
 	for _, e := range []end{starts, deleted} {
 		inside.Eventually(t, "an event of pod "+e.pod+" has the reason", 3*time.Minute, func() error {
 			all := events(t, e.pod)
-			i := slices.IndexFunc(all, func(e string) bool { return strings.HasPrefix(e, "Failed: ") && strings.Contains(e, refusal) })
+			i := slices.IndexFunc(all, func(e string) bool {
+				return strings.HasPrefix(e, "Failed: ") && strings.Contains(e, refusal)
+			})
 			if i < 0 {
 				return errors.New(strings.Join(all, "\n"))
 			}

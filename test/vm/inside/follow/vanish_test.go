@@ -139,7 +139,8 @@ func awaitGone(t *testing.T, name, device string) {
 // taintsOf are the keys of a device's taints.
 func taintsOf(t *testing.T, device string) (keys []string, err error) {
 	t.Helper()
-	list, err := client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{FieldSelector: "spec.driver=rdma.dev"})
+	ours := metav1.ListOptions{FieldSelector: "spec.driver=rdma.dev"}
+	list, err := client.ResourceV1().ResourceSlices().List(t.Context(), ours)
 	if err != nil {
 		return nil, err
 	}
