@@ -78,12 +78,13 @@ func newRoot(env func(string) string) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newProbe(env), newStatus(env), newExplain(env), newUninstallCheck(env), &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  noArgs,
-		Run:   func(cmd *cobra.Command, _ []string) { cmd.Println(version.String("dra-driver")) },
-	})
+	root.AddCommand(newProbe(env), newStatus(env), newExplain(env), newUninstallCheck(env), newInstallCheck(env),
+		newContainerCheck(), &cobra.Command{
+			Use:   "version",
+			Short: "Print the version",
+			Args:  noArgs,
+			Run:   func(cmd *cobra.Command, _ []string) { cmd.Println(version.String("dra-driver")) },
+		})
 	return root
 }
 

@@ -13,5 +13,7 @@ func TestReference(t *testing.T) {
 	golden.Section(t, "../../docs/reference/exit-codes.md", "dra-driver", reference.ExitCodes("dra-driver", serveCodes)+
 		reference.ExitCodes("dra-driver explain", explainCodes)+
 		reference.ExitCodes("dra-driver status", statusCodes)+reference.ExitCodes("dra-driver probe", probeCodes)+
-		reference.ExitCodes("dra-driver uninstall-check", uninstallCodes))
+		reference.ExitCodes("dra-driver uninstall-check", uninstallCodes)+
+		reference.ExitCodes("dra-driver install-check", installCodes)+
+		reference.ExitCodes("dra-driver container-check", containerCodes))
 }

@@ -159,20 +159,21 @@ func unknown(t *testing.T, doc []byte) *unstructured.Unstructured {
 	return obj
 }
 
-// all returns the objects of one type in a release. What exists while helm uninstalls
-// only is not among them, see [hooks].
+// The hooks of the chart: their objects exist while helm uninstalls or tests only.
+const (
+	noHook    = ""
+	preDelete = "pre-delete"
+	helmTest  = "test"
+)
+
+// all returns the objects of one type in a release, without those of hooks.
 func all[T runtime.Object](t *testing.T, args ...string) []T {
 	t.Helper()
-	return ofType[T](t, false, args...)
+	return ofType[T](t, noHook, args...)
 }
 
-// hooks returns the objects of one type that exist while helm uninstalls.
-func hooks[T runtime.Object](t *testing.T, args ...string) []T {
-	t.Helper()
-	return ofType[T](t, true, args...)
-}
-
-func ofType[T runtime.Object](t *testing.T, hook bool, args ...string) []T {
+// ofType returns the objects of one type of a hook.
+func ofType[T runtime.Object](t *testing.T, hook string, args ...string) []T {
 	t.Helper()
 	var found []T
 	for _, obj := range objects(t, render(t, args...)) {
@@ -180,7 +181,7 @@ func ofType[T runtime.Object](t *testing.T, hook bool, args ...string) []T {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if o, ok := obj.(T); ok && (m.GetAnnotations()["helm.sh/hook"] != "") == hook {
+		if o, ok := obj.(T); ok && m.GetAnnotations()["helm.sh/hook"] == hook {
 			found = append(found, o)
 		}
 	}
@@ -190,7 +191,13 @@ func ofType[T runtime.Object](t *testing.T, hook bool, args ...string) []T {
 // one returns the only object of a type.
 func one[T runtime.Object](t *testing.T, args ...string) T {
 	t.Helper()
-	found := all[T](t, args...)
+	return hook[T](t, noHook, args...)
+}
+
+// hook returns the only object of a type of a hook.
+func hook[T runtime.Object](t *testing.T, event string, args ...string) T {
+	t.Helper()
+	found := ofType[T](t, event, args...)
 	if len(found) != 1 {
 		t.Fatalf("%d objects of type %T, want one", len(found), *new(T))
 	}

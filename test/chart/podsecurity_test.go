@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/pod-security-admission/api"
@@ -33,8 +34,8 @@ func violations(t *testing.T, level api.Level, pod *corev1.PodTemplateSpec) map[
 }
 
 // TestPodSecurity: the level "baseline" has just the host's network and the host's
-// directories against the driver's pod, and docs/security.md has a line for each. The pod
-// that runs when the chart goes has nothing against it at the strictest level.
+// directories against the driver's pod, and docs/security.md has a line for each. The pods
+// of helm test and helm uninstall meet the level "restricted".
 func TestPodSecurity(t *testing.T) {
 	got := violations(t, api.LevelBaseline, &daemonSet(t).Spec.Template)
 	want := map[string]string{
@@ -64,7 +65,14 @@ func TestPodSecurity(t *testing.T) {
 	if d := cmp.Diff(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(full))); d != "" {
 		t.Errorf("violated checks with all values (-want +got):\n%s", d)
 	}
-	if v := violations(t, api.LevelRestricted, &hook[*batchv1.Job](t).Spec.Template); len(v) > 0 {
-		t.Errorf("the pod of the uninstallation: %v", v)
+	install := hook[*corev1.Pod](t, helmTest)
+	for name, pod := range map[string]*corev1.PodTemplateSpec{
+		"uninstall-check": &hook[*batchv1.Job](t, preDelete).Spec.Template,
+		"container-check": &hook[*appsv1.ReplicaSet](t, helmTest).Spec.Template,
+		"install-check":   {ObjectMeta: install.ObjectMeta, Spec: install.Spec},
+	} {
+		if v := violations(t, api.LevelRestricted, pod); len(v) > 0 {
+			t.Errorf("the pod of %s: %v", name, v)
+		}
 	}
 }

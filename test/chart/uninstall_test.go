@@ -7,13 +7,13 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // TestUninstallCheck: what runs before the chart goes may list claims, and nothing
 // else; it exists while helm uninstalls only, and a failed job stays to be read.
 func TestUninstallCheck(t *testing.T) {
-	account, role, binding, job := hook[*corev1.ServiceAccount](t), hook[*rbacv1.ClusterRole](t), hook[*rbacv1.ClusterRoleBinding](t), hook[*batchv1.Job](t)
+	account, role := hook[*corev1.ServiceAccount](t, preDelete), hook[*rbacv1.ClusterRole](t, preDelete)
+	binding, job := hook[*rbacv1.ClusterRoleBinding](t, preDelete), hook[*batchv1.Job](t, preDelete)
 	want := []rbacv1.PolicyRule{{APIGroups: []string{"resource.k8s.io"}, Resources: []string{"resourceclaims"}, Verbs: []string{"list"}}}
 	if d := cmp.Diff(want, role.Rules); d != "" {
 		t.Errorf("rights (-want +got):\n%s", d)
@@ -34,17 +34,7 @@ func TestUninstallCheck(t *testing.T) {
 			t.Errorf("annotations %v", o)
 		}
 	}
-	if found := hooks[*batchv1.Job](t, "--set", "uninstallCheck=false"); len(found) > 0 {
+	if found := ofType[*batchv1.Job](t, preDelete, "--set", "uninstallCheck=false"); len(found) > 0 {
 		t.Error("uninstallCheck=false has a job all the same")
 	}
-}
-
-// hook returns the only object of a type that exists while helm uninstalls.
-func hook[T runtime.Object](t *testing.T) T {
-	t.Helper()
-	found := hooks[T](t)
-	if len(found) != 1 {
-		t.Fatalf("%d objects of type %T, want one", len(found), *new(T))
-	}
-	return found[0]
 }

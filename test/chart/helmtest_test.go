@@ -1,0 +1,122 @@
+package chart
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// TestHelmTest: the check may read what it judges, and nothing else. The pod with the claim has no rights.
+func TestHelmTest(t *testing.T) {
+	account, role, inCluster := hook[*corev1.ServiceAccount](t, helmTest), hook[*rbacv1.Role](t, helmTest), hook[*rbacv1.ClusterRole](t, helmTest)
+	check, test := hook[*corev1.Pod](t, helmTest), hook[*appsv1.ReplicaSet](t, helmTest)
+	want := []rbacv1.PolicyRule{
+		{APIGroups: []string{"apps"}, Resources: []string{"daemonsets"}, ResourceNames: []string{fullname}, Verbs: []string{"get"}},
+		{APIGroups: []string{"apps"}, Resources: []string{"replicasets"}, ResourceNames: []string{test.Name}, Verbs: []string{"get"}},
+		{APIGroups: []string{""}, Resources: []string{"pods", "events"}, Verbs: []string{"list"}},
+	}
+	if d := cmp.Diff(want, role.Rules); d != "" {
+		t.Errorf("rights in the namespace (-want +got):\n%s", d)
+	}
+	want = []rbacv1.PolicyRule{{APIGroups: []string{"resource.k8s.io"}, Resources: []string{"resourceslices"}, Verbs: []string{"list"}}}
+	if d := cmp.Diff(want, inCluster.Rules); d != "" {
+		t.Errorf("rights in the cluster (-want +got):\n%s", d)
+	}
+	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Name: account.Name, Namespace: namespace}}
+	for _, got := range [][]rbacv1.Subject{hook[*rbacv1.RoleBinding](t, helmTest).Subjects, hook[*rbacv1.ClusterRoleBinding](t, helmTest).Subjects} {
+		if d := cmp.Diff(subjects, got); d != "" {
+			t.Errorf("subjects (-want +got):\n%s", d)
+		}
+	}
+	pod := test.Spec.Template.Spec
+	if check.Spec.ServiceAccountName != account.Name || pod.ServiceAccountName != "" || *pod.AutomountServiceAccountToken {
+		t.Errorf("accounts %q and %q", check.Spec.ServiceAccountName, pod.ServiceAccountName)
+	}
+	for _, c := range []corev1.Container{check.Spec.Containers[0], pod.Containers[0]} {
+		if c.Image != driver(t, daemonSet(t)).Image {
+			t.Errorf("image %s", c.Image)
+		}
+	}
+	args := []string{"install-check", "--namespace=" + namespace, "--daemonset=" + fullname, "--replicaset=" + test.Name}
+	if d := cmp.Diff(args, check.Spec.Containers[0].Args); d != "" {
+		t.Errorf("arguments (-want +got):\n%s", d)
+	}
+}
+
+// TestHelmTestAlone: no controller, Service or policy takes a pod of the test for another one.
+func TestHelmTestAlone(t *testing.T) {
+	check, test := hook[*corev1.Pod](t, helmTest), hook[*appsv1.ReplicaSet](t, helmTest)
+	for name, selector := range map[string]*metav1.LabelSelector{
+		"DaemonSet": daemonSet(t).Spec.Selector, "ReplicaSet": test.Spec.Selector,
+	} {
+		s, err := metav1.LabelSelectorAsSelector(selector)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Matches(labels.Set(check.Labels)) {
+			t.Errorf("the %s takes the pod of install-check", name)
+		}
+		if ours := name == "ReplicaSet"; s.Matches(labels.Set(test.Spec.Template.Labels)) != ours {
+			t.Errorf("the %s takes the test pod: %t, want %t", name, !ours, ours)
+		}
+	}
+}
+
+// TestHelmTestOrder: the claim template is there before the test pod, and the test pod before the check. Nothing but a
+// failed check stays.
+func TestHelmTestOrder(t *testing.T) {
+	weights := map[string]string{}
+	for _, o := range []metav1.Object{
+		hook[*corev1.ServiceAccount](t, helmTest), hook[*rbacv1.Role](t, helmTest), hook[*rbacv1.RoleBinding](t, helmTest),
+		hook[*rbacv1.ClusterRole](t, helmTest), hook[*rbacv1.ClusterRoleBinding](t, helmTest),
+		hook[*resourceapi.ResourceClaimTemplate](t, helmTest), hook[*appsv1.ReplicaSet](t, helmTest), hook[*corev1.Pod](t, helmTest),
+	} {
+		a := o.GetAnnotations()
+		if a["helm.sh/hook-delete-policy"] != "before-hook-creation,hook-succeeded" {
+			t.Errorf("%T: annotations %v", o, a)
+		}
+		kind := fmt.Sprintf("%T", o)
+		kind = kind[strings.LastIndexByte(kind, '.')+1:]
+		weights[a["helm.sh/hook-weight"]] += kind + " "
+	}
+	want := map[string]string{
+		"-2": "ServiceAccount Role RoleBinding ClusterRole ClusterRoleBinding ResourceClaimTemplate ",
+		"-1": "ReplicaSet ", "0": "Pod ",
+	}
+	if d := cmp.Diff(want, weights); d != "" {
+		t.Errorf("weights (-want +got):\n%s", d)
+	}
+}
+
+// TestHelmTestValues: the test claims from the site's classes, expects the site's limit, and can be left out.
+func TestHelmTestValues(t *testing.T) {
+	for _, tc := range []struct{ set, want string }{
+		{"memlock=4Gi", "--memlock=4Gi"},
+		{"hookDir=", "--memlock=inherit"},
+		{"hostRoot=/tmp/host", "--fixture"},
+	} {
+		args := hook[*appsv1.ReplicaSet](t, helmTest, "--set", tc.set).Spec.Template.Spec.Containers[0].Args
+		if !strings.Contains(strings.Join(args, " ")+" ", tc.want+" ") {
+			t.Errorf("%s: arguments %q, want %s", tc.set, args, tc.want)
+		}
+	}
+	var classes []string
+	requests := hook[*resourceapi.ResourceClaimTemplate](t, helmTest, "--set", "testDeviceClasses={b.example.com,a}").Spec.Spec.Devices.Requests
+	for _, r := range requests[0].FirstAvailable {
+		classes = append(classes, r.DeviceClassName)
+	}
+	if d := cmp.Diff([]string{"b.example.com", "a"}, classes); d != "" {
+		t.Errorf("classes (-want +got):\n%s", d)
+	}
+	if found := ofType[*corev1.Pod](t, helmTest, "--set-json", "testDeviceClasses=[]"); len(found) > 0 {
+		t.Error("without classes there is a test")
+	}
+}

@@ -1,0 +1,90 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
+)
+
+// TestHelmTest: helm test says that a pod gets an HCA, or why not and what to do, and leaves nothing but a failed check.
+func TestHelmTest(t *testing.T) {
+	bed.Configure(t, "memlock: '"+testbed.RaisedLimit(t)+"'\n"+values)
+	passes(t)
+
+	t.Run("no device is free", func(t *testing.T) {
+		bed.Configure(t, "testDeviceClasses: [hca.rdma.dev]\n"+values)
+		n := bed.Namespace(t)
+		all := strings.Replace(testbed.Template("all", "hca.rdma.dev", ""), "deviceClassName:", "allocationMode: All, deviceClassName:", 1)
+		n.Apply(all + testbed.Pod("greedy", "resourceClaimTemplateName: all"))
+		n.Ready("greedy")
+		fails(t, "the driver is ready on 1 node", "no device is free for the test pod", "cannot allocate all claims", "kubectl rdma claims")
+	})
+	t.Run("the hook cannot raise the limit", func(t *testing.T) {
+		bed.Configure(t, "memlock: 8388607Ti\n"+values) // more than any kernel allows but unlimited
+		if testbed.RaisedLimit(t) == "unlimited" {
+			t.Skip("here the hook can raise the limit to any value")
+		}
+		fails(t, "published on 1 node", "failed: dra-driver: locked memory is limited to", "want 8388607Ti", "LimitMEMLOCK=infinity")
+	})
+	t.Run("the driver crashes", func(t *testing.T) {
+		kubectl := func(args ...string) { bed.Kubectl(t, append([]string{"--namespace", deploy.Namespace}, args...)...) }
+		kubectl("patch", testbed.DaemonSet, "--type=json", "-p",
+			`[{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--memlock-denied=never"}]`)
+		t.Cleanup(func() {
+			kubectl("rollout", "undo", testbed.DaemonSet)
+			kubectl("rollout", "status", testbed.DaemonSet, "--timeout="+testbed.Patience.String())
+		})
+		kubectl("delete", "pods", "--selector=app.kubernetes.io/name="+deploy.Release)
+		fails(t, "the driver is ready on 0 of 1 node", "exit code 2", `--memlock-denied "never"`, "kubectl --namespace "+deploy.Namespace+" logs")
+	})
+	passes(t)
+}
+
+// helmTest runs helm test, and returns all that it prints.
+func helmTest(t *testing.T) (string, error) {
+	t.Helper()
+	var out strings.Builder
+	cmd := bed.Command(t.Context(), "helm", "test", deploy.Release, "--namespace", deploy.Namespace)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := bed.Run(cmd)
+	return out.String(), err
+}
+
+func passes(t *testing.T) {
+	t.Helper()
+	out, err := helmTest(t)
+	if err != nil || !testbed.ContainsAll(out, []string{"ok: the driver is ready on 1 node", "has an HCA: uverbs", "Phase:          Succeeded"}) {
+		t.Fatalf("helm test: %v\n%s", err, out)
+	}
+	t.Log(out)
+	left(t, "")
+}
+
+// fails runs helm test, which must fail with all the words, and removes the failed check.
+func fails(t *testing.T, words ...string) {
+	t.Helper()
+	out, err := helmTest(t)
+	if err == nil || !testbed.ContainsAll(out, words) {
+		t.Errorf("helm test: %v, want all of %q in\n%s", err, words, out)
+	}
+	t.Log(out)
+	left(t, "pod/"+deploy.Release+"-test\n")
+	bed.Kubectl(t, "--namespace", deploy.Namespace, "delete", "pod", deploy.Release+"-test")
+}
+
+// left waits until nothing of the test is there but some objects.
+func left(t *testing.T, want string) {
+	t.Helper()
+	testbed.Eventually(t, "end of the test's objects", func() error {
+		out, err := bed.Output("sh", "-c", `kubectl --namespace "$0" get --output name --ignore-not-found \
+			pods,replicasets,resourceclaims,resourceclaimtemplates,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings |
+			grep -e "$0-test" || true`, deploy.Release)
+		if err == nil && out != want {
+			err = fmt.Errorf("there is %q, want %q", out, want)
+		}
+		return err
+	})
+}
