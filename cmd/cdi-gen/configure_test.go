@@ -22,8 +22,8 @@ func TestConfigureDocker(t *testing.T) {
 	args := []string{"configure", "docker", "--host-root", root}
 	change := func(r result) {
 		t.Helper()
-		if !strings.Contains(r.stdout, "+    \"cdi\": true\n") {
-			t.Errorf("standard output %q; want the change", r.stdout)
+		if want := " {\n-  \"data-root\": \"/data\"\n+  \"data-root\": \"/data\",\n+  \"features\": {\n+    \"cdi\": true\n+  }\n }\n"; !strings.HasSuffix(r.stdout, want) {
+			t.Errorf("standard output %q; want the change %q", r.stdout, want)
 		}
 	}
 	r := cdigen(t, append(args, "--runtime-version", "27.0", "--dry-run")...)
@@ -34,6 +34,9 @@ func TestConfigureDocker(t *testing.T) {
 	r.expect(t, exitOK, "/etc/docker/daemon.json written\n/etc/docker/daemon.json.cdi-gen-backup has the old content\n"+
 		"next: systemctl restart docker")
 	change(r)
+	if got := read(t, file+".cdi-gen-backup"); got != daemonJSON {
+		t.Errorf("the backup has %q, want %q", got, daemonJSON)
+	}
 	cdigen(t, append(args, "--runtime-version", "27.0")...).expect(t, exitOK, "needs no change: CDI is on")
 	r = cdigen(t, append(args, "--undo")...)
 	r.expect(t, exitOK, "/etc/docker/daemon.json is as before")

@@ -49,7 +49,7 @@ func (d docker) enable(old []byte) ([]byte, error) {
 // addFeatures adds a member to an object, in the form that people write.
 func addFeatures(object []byte) []byte {
 	end := bytes.LastIndexByte(object, '}')
-	text := bytes.TrimRight(object[:end:end], space)
+	text := bytes.Clone(bytes.TrimRight(object[:end], space)) // object stays: it becomes the backup
 	if !bytes.HasSuffix(text, []byte("{")) {
 		text = append(text, ',')
 	}
