@@ -2,12 +2,8 @@ package hostconfig
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"regexp"
 	"slices"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/yamlpath"
 	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
@@ -48,16 +44,4 @@ func locate(fields FieldErrors, data []byte) error {
 		}
 	}
 	return yamlread.Join(errs)
-}
-
-var goType = regexp.MustCompile(` in type \S+$`)
-
-// explain removes the names of Go types from the YAML decoder's errors.
-func explain(err error) error {
-	typeError, ok := errors.AsType[*yaml.TypeError](err)
-	if !ok {
-		return err
-	}
-	return yamlread.JoinTexts(typeError.Errors,
-		func(text string) error { return errors.New(goType.ReplaceAllString(text, "")) })
 }

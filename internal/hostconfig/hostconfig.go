@@ -123,7 +123,7 @@ type Mount struct {
 func Parse(data []byte) (*Config, error) {
 	var c Config
 	if err := yamlread.Config.Decode(data, &c); err != nil {
-		return nil, explain(err)
+		return nil, yamlpath.Of(data).Explain(err)
 	}
 	return &c, locate(c.validate(), data)
 }

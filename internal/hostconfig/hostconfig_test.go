@@ -49,7 +49,7 @@ limits: {handles: 64, objects: 16384}
 func TestParseRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                           "empty",
-		header + "memlok: 1":                         "line 3: field memlok not found\n",
+		header + "memlok: 1":                         "line 3: memlok: unknown field\n",
 		header + "memlock: lots":                     "line 3: memlock: parse size",
 		header + "nodes: [verbs, uverbs]":            "line 3: nodes[1]: unknown nodes",
 		header + "nodes:\n- verbs\n- uverbs":         "line 5: nodes[1]: unknown nodes",
@@ -60,7 +60,7 @@ func TestParseRefuses(t *testing.T) {
 		header + "env:\n  A: b\n  \"A=B\": c":        "line 5: env[\"A=B\"]: no name of an environment variable",
 		header + "env: {A: \"\\x01\"}":               "line 3: env.A: the value is not printable text",
 		header + "mounts: [{hostPath: x}]":           "line 3: mounts[0]: hostPath \"x\"",
-		header + "mounts: [{hostpath: /x}]":          "line 3: field hostpath not found\n",
+		header + "mounts: [{hostpath: /x}]":          "line 3: mounts[0].hostpath: unknown field\n",
 		header + "ncclTopology: topo.xml":            "line 3: ncclTopology: want an absolute path, not \"topo.xml\"",
 		header + "ncclTopology: \"/t\\x7f\"":         "line 3: ncclTopology: want printable text, not \"/t\\x7f\"",
 		header + "mounts: [{hostPath: \"/t\\x7f\"}]": "line 3: mounts[0]: hostPath \"/t\\x7f\"",
@@ -68,8 +68,9 @@ func TestParseRefuses(t *testing.T) {
 		header + "userspace: both":                   "line 3: userspace: want image or host, not \"both\"",
 		header + "limits: {handles: 0}":              "line 3: limits: want handles or objects above 0",
 		header + "limits: {handles: -1, objects: 1}": "line 3: limits: want handles or objects above 0",
-		header + "limits: {qps: 1}":                  "line 3: field qps not found\n",
-		header + "nodes: verbs":                      "line 3: cannot unmarshal !!str `verbs` into []string\n",
+		header + "limits: {handles: many}":           "line 3: limits.handles: want a whole number, not \"many\"\n",
+		header + "limits: {qps: 1}":                  "line 3: limits.qps: unknown field\n",
+		header + "nodes: verbs":                      "line 3: nodes: want a list, not \"verbs\"\n",
 		header + "---\nkind: Other":                  "more than one document",
 		"apiVersion: rdma.dev/v2\nkind: Other\n": "line 1: apiVersion: want rdma.dev/v1alpha1, not \"rdma.dev/v2\"\n" +
 			"line 2: kind: want HostConfig, not \"Other\"",

@@ -48,7 +48,7 @@ func Parse(data []byte) (*Config, error) {
 	lines := yamlpath.Of(data)
 	var f File
 	if err := yamlread.Config.Decode(data, &f); err != nil {
-		return nil, explain(err, lines)
+		return nil, lines.Explain(err)
 	}
 	p := &problems{positions: lines}
 	c := &Config{container: f.Container, partitioning: f.Partitioning}
