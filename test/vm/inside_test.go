@@ -71,11 +71,18 @@ func TestRuntimes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	checkout, err := deploy.FindCheckout()
+	if err != nil {
+		t.Fatal(err)
+	}
+	image := driverImage(t, checkout)
 	programs := compile(t, "cdi-gen", "rdma-hook")
 	vmtest.Run(t, v, "./inside/runtimes", vm.Cmd{
 		Dir: programs, Devices: devices, MemoryMB: 2048, Timeout: 30 * time.Minute,
-		Shares: []vm.Share{{Path: programs}, {Path: bin, ReadOnly: true}, {Path: filepath.Dir(v.Tools()), ReadOnly: true}},
-		Env:    []string{"TOOLS_ARCHIVE=" + v.Tools(), "CLUSTER_PATH=" + path, "DOCKER_PATH=" + docker},
+		Shares: []vm.Share{{Path: programs}, {Path: bin, ReadOnly: true}, {Path: filepath.Dir(v.Tools()), ReadOnly: true},
+			{Path: filepath.Dir(image), ReadOnly: true}},
+		Env: []string{"TOOLS_ARCHIVE=" + v.Tools(), "CLUSTER_PATH=" + path, "DOCKER_PATH=" + docker,
+			"DRIVER_ARCHIVE=" + image, "DRIVER_IMAGE=" + deploy.ImageName + ":" + deploy.ImageTag},
 	})
 }
 

@@ -1,0 +1,131 @@
+package runtimes
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
+)
+
+// hostFiles returns the sums of all files in /etc.
+func hostFiles(t *testing.T) string {
+	t.Helper()
+	return inside.Must(t, "sh", "-c", "find /etc -type f -exec sha256sum {} + | sort -k 2")
+}
+
+// unchanged runs a test, and asserts that /etc is as before at its end. The test begins with one configuration file,
+// or without that file.
+func unchanged(t *testing.T, name, content string, test func(*testing.T)) {
+	t.Helper()
+	if content != "" {
+		err := os.MkdirAll(filepath.Dir(name), 0o755)
+		if err == nil {
+			err = os.WriteFile(name, []byte(content), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.Remove(name) })
+	}
+	before := hostFiles(t)
+	test(t)
+	if after := hostFiles(t); after != before {
+		t.Errorf("/etc before:\n%s\nafter:\n%s", before, after)
+	}
+}
+
+// has runs a container with rxe0 and asserts that it has this device and unlimited locked memory.
+func (e *engine) has(t *testing.T) {
+	t.Helper()
+	out := inside.Must(t, append(e.run("configured", "--device", "rdma.dev/hca=rxe0"), look)...)
+	t.Log(out)
+	unprivileged(t, "container", out, "rxe0")
+}
+
+// TestConfigureDocker: on a host whose Docker has CDI off, a container gets no device; after configure it does, and
+// after --undo the host is as before. A Docker Engine 29 without configuration needs no change.
+func TestConfigureDocker(t *testing.T) {
+	const file = "/etc/docker/daemon.json"
+	t.Setenv("PATH", os.Getenv("DOCKER_PATH")+":"+os.Getenv("PATH"))
+	unchanged(t, file, "", func(t *testing.T) {
+		inside.Wants(t, "configure", inside.Must(t, "cdi-gen", "configure", "docker"), "needs no change")
+	})
+	unchanged(t, file, "{\n  \"features\": {\"cdi\": false}\n}\n", func(t *testing.T) {
+		refuses := func(t *testing.T) {
+			docker.start(t)
+			r := inside.Run(append(docker.run("off", "--device", "rdma.dev/hca=rxe0"), "true")...)
+			if r.Code == 0 {
+				t.Error("a container starts with the device")
+			}
+			t.Log(r.Out)
+		}
+		t.Run("before", refuses)
+		out := inside.Must(t, "cdi-gen", "configure", "docker")
+		t.Log(out)
+		inside.Wants(t, "configure", out, `+  "features": {"cdi":true}`, file+" written", "next: systemctl restart docker")
+		t.Run("configured", func(t *testing.T) {
+			docker.start(t)
+			docker.has(t)
+			inside.Must(t, "docker", "load", "--input", os.Getenv("DRIVER_ARCHIVE"))
+			inside.Wants(t, "driver", inside.Must(t, "docker", "run", "--rm", "--network", "none", os.Getenv("DRIVER_IMAGE"), "version"), "dra-driver ")
+		})
+		out = inside.Must(t, "cdi-gen", "configure", "docker", "--undo")
+		t.Log(out)
+		inside.Wants(t, "undo", out, file+" is as before")
+		t.Run("after", refuses)
+	})
+}
+
+// TestConfigureContainerd: containerd starts with what configure writes, and has CDI on for Kubernetes. ctr reads the
+// specs itself, so it serves in any case.
+func TestConfigureContainerd(t *testing.T) {
+	const file = "/etc/containerd/config.toml"
+	t.Setenv("PATH", os.Getenv("CLUSTER_PATH")+":"+os.Getenv("PATH"))
+	on := func(t *testing.T, want string) {
+		t.Helper()
+		dump := inside.Must(t, "containerd", "config", "dump")
+		if !slices.ContainsFunc(strings.Split(dump, "\n"), func(line string) bool {
+			return strings.TrimSpace(line) == "enable_cdi = "+want
+		}) {
+			t.Errorf("containerd has not enable_cdi = %s:\n%s", want, dump)
+		}
+	}
+	unchanged(t, file, "", func(t *testing.T) {
+		inside.Wants(t, "configure", inside.Must(t, "cdi-gen", "configure", "containerd"), "needs no change")
+	})
+	off := "version = 3\n[plugins.\"io.containerd.cri.v1.runtime\"]\n  enable_cdi = false # no devices here\n"
+	unchanged(t, file, off, func(t *testing.T) {
+		on(t, "false")
+		t.Log(inside.Must(t, "cdi-gen", "configure", "containerd"))
+		on(t, "true")
+		t.Run("configured", func(t *testing.T) {
+			containerd.start(t)
+			containerd.has(t)
+			// As docs/install.md has it.
+			inside.Must(t, "ctr", "--namespace", "k8s.io", "images", "import", os.Getenv("DRIVER_ARCHIVE"))
+			inside.Wants(t, "images", inside.Must(t, "ctr", "--namespace", "k8s.io", "images", "list", "--quiet"), os.Getenv("DRIVER_IMAGE"))
+		})
+		t.Log(inside.Must(t, "cdi-gen", "configure", "containerd", "--undo"))
+		on(t, "false")
+	})
+}
+
+// TestConfigurePodman: podman needs nothing, and configure says so.
+func TestConfigurePodman(t *testing.T) {
+	unchanged(t, "", "", func(t *testing.T) {
+		inside.Wants(t, "configure", inside.Must(t, "cdi-gen", "configure", "podman"),
+			"podman reads CDI specs without any configuration, from /etc/cdi and /var/run/cdi")
+		inside.Wants(t, "undo", inside.Must(t, "cdi-gen", "configure", "podman", "--undo"), "nothing to undo")
+		out := inside.Must(t, append(podmanRun("crun", "--rm", "--network", "none", "--device", "rdma.dev/hca=rxe0"), sh(look)...)...)
+		unprivileged(t, "container", out, "rxe0")
+	})
+}
+
+// TestPodmanLoads: podman loads the driver's image.
+func TestPodmanLoads(t *testing.T) {
+	inside.Must(t, "podman", "load", "--input", os.Getenv("DRIVER_ARCHIVE"))
+	inside.Wants(t, "driver", inside.Must(t, "podman", "run", "--rm", "--network", "none", os.Getenv("DRIVER_IMAGE"), "version"), "dra-driver ")
+}
