@@ -69,7 +69,7 @@ func TestBadSiteSettings(t *testing.T) {
 	put(t, values, "apiVersion: rdma.dev/v1alpha1\nkind: HostConfig\nmemlock: 4Gx\nnames: [pci]\nmounts:\n- hostPath: "+
 		"site\n", 0o644)
 	for _, test := range []struct{ args, want string }{
-		{"--config " + config, config + `": line 3: field memlok not found` + "\n"},
+		{"--config " + config, config + `": line 3: memlok: unknown field` + "\n"},
 		{"--config " + values, values + `": line 3: memlock: parse size "4Gx"`},
 		{"--config " + values, "\nline 6: mounts[0]: hostPath \"site\""},
 		{"--config " + root, "read --config: read " + root + ": is a directory"},
