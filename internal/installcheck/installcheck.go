@@ -131,13 +131,13 @@ func firstEnd(c corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 	return c.State.Terminated
 }
 
-// lastLine returns the last line of a message, or the reason if there is no message.
+// lastLine returns the last line of a message without the program's name, or the reason if there is no message.
 func lastLine(message, reason string) string {
 	message = strings.TrimSpace(message)
 	if message == "" {
 		return reason
 	}
-	return message[strings.LastIndexByte(message, '\n')+1:]
+	return strings.TrimPrefix(message[strings.LastIndexByte(message, '\n')+1:], "dra-driver: ")
 }
 
 // lastWarning returns the newest warning about an object, with a colon before it, "" if there is none.
@@ -201,8 +201,8 @@ func testPod(s State) (works, problem string, final bool) {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 			count, nodes := published(s)
-			return "", fmt.Sprintf("no device is free for the test pod: %s published on %s, and the scheduler says: %s; "+
-				"delete a pod with an HCA, or set testDeviceClasses; the devices in use: kubectl rdma claims",
+			return "", fmt.Sprintf("no device is free for the test pod: %s published on %s, and the scheduler says: %s "+
+				"End a pod with an HCA, or set testDeviceClasses. Devices in use: kubectl rdma claims",
 				phrase.Count(count, "device"), phrase.Count(len(nodes), "node"), c.Message), false
 		}
 	}
