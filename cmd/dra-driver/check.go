@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -148,7 +147,7 @@ memory. Run it in a container with a claim. helm test does.
 				_, err = fmt.Fprintln(cmd.OutOrStdout(), found)
 			}
 			if err == nil && message != "" {
-				err = os.WriteFile(message, []byte(found+"\n"), 0o644)
+				err = installcheck.WriteTerminationLog(message, found)
 			}
 			return err
 		},

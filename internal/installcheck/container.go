@@ -72,3 +72,12 @@ func (c Container) open(node string) error {
 	}
 	return fmt.Errorf("%w: see the kernel's log on this node (dmesg)", err)
 }
+
+// WriteTerminationLog leaves a result in the file that the kubelet reads when the container ends. The file is a mount,
+// so it cannot be replaced whole.
+func WriteTerminationLog(path, result string) error {
+	if err := os.WriteFile(path, []byte(result+"\n"), 0o644); err != nil {
+		return fmt.Errorf("leave the result for the kubelet: %w", err)
+	}
+	return nil
+}

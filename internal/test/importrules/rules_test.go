@@ -135,6 +135,7 @@ var calls = []importrules.Calls{{
 		module + "/pkg/cdi", module + "/pkg/dra/claimstore", module + "/pkg/dra/attach", module + "/internal/atomicfile", module + "/internal/hook/...",
 		module + "/internal/test/fixture/...", module + "/internal/sockets", module + "/internal/deviceinfo",
 		module + "/internal/hostfs",       // opens, for reading only
+		module + "/internal/installcheck", // opens HCAs, and writes the termination log, which is a mount
 		module + "/internal/rdmanetns",    // opens the kernel's settings of a network namespace
 		module + "/internal/capture/tree", // writes trees of sysfs below a directory of tests and tools
 		module + "/tools/...", module + "/test/...",
