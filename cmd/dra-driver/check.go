@@ -26,7 +26,8 @@ type installFlags struct {
 }
 
 var installCodes = exitcode.List{
-	exitOK: "a pod got an HCA", exitError: "something does not work, or the API server does not answer", exitUsage: badFlags,
+	exitOK: "a pod got an HCA", exitError: "something does not work, or the API server does not answer",
+	exitUsage: badFlags,
 }
 
 func newInstallCheck(env func(string) string) *cobra.Command {
@@ -101,7 +102,8 @@ func (i *installFlags) read(ctx context.Context, client kubernetes.Interface) (s
 	if err != nil {
 		return s, fmt.Errorf("list the pods of namespace %s: %w", i.namespace, err)
 	}
-	warnings, err := core.Events(i.namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
+	warnings, err := core.Events(i.namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: "type=" + corev1.EventTypeWarning})
 	if err != nil {
 		return s, fmt.Errorf("list the events of namespace %s: %w", i.namespace, err)
 	}

@@ -69,7 +69,8 @@ func TestInstallCheck(t *testing.T) {
 		!strings.Contains(err.Error(), "cannot be created") {
 		t.Errorf("at the end of the time: %v", err)
 	}
-	if err := flags.check(t.Context(), fake.NewClientset(), &out); err == nil || !strings.Contains(err.Error(), "helm upgrade") {
+	if err := flags.check(t.Context(), fake.NewClientset(), &out); err == nil ||
+		!strings.Contains(err.Error(), "helm upgrade") {
 		t.Errorf("without a release: %v", err)
 	}
 	if code, _, stderr := invoke(t, nil, "install-check"); code != exitUsage || !strings.Contains(stderr, "--replicaset") {

@@ -74,8 +74,8 @@ func drivers(s State) (works, problem string, _ bool) {
 		return "", fmt.Sprintf("the driver is ready on %d of %s%s; read its log: kubectl --namespace %s logs %s",
 			status.NumberReady, phrase.Count(wanted, "node"), s.notReady(), s.Drivers.Namespace, s.logOf()), false
 	case int(status.UpdatedNumberScheduled) < wanted:
-		return "", fmt.Sprintf("an older driver runs on %d of %s; wait: kubectl --namespace %s rollout status daemonset/%s",
-			wanted-int(status.UpdatedNumberScheduled), phrase.Count(wanted, "node"), s.Drivers.Namespace, s.Drivers.Name), false
+		return "", fmt.Sprintf("an older driver runs on %d of %s; "+
+			"wait: kubectl --namespace %s rollout status daemonset/%s", wanted-int(status.UpdatedNumberScheduled), phrase.Count(wanted, "node"), s.Drivers.Namespace, s.Drivers.Name), false
 	}
 	return "the driver is ready on " + phrase.Count(wanted, "node"), "", false
 }
