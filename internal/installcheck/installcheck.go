@@ -69,13 +69,15 @@ func drivers(s State) (works, problem string, _ bool) {
 	case int(status.CurrentNumberScheduled) < wanted:
 		return "", fmt.Sprintf("DaemonSet %s has pods on %d of %s%s; "+
 			"if Pod Security refuses them: kubectl label namespace %s pod-security.kubernetes.io/enforce=privileged",
-			name, status.CurrentNumberScheduled, phrase.Count(wanted, "node"), s.lastWarning(s.Drivers.Name), s.Drivers.Namespace), false
+			name, status.CurrentNumberScheduled, phrase.Count(wanted, "node"), s.lastWarning(s.Drivers.Name),
+			s.Drivers.Namespace), false
 	case int(status.NumberReady) < wanted:
 		return "", fmt.Sprintf("the driver is ready on %d of %s%s; read its log: kubectl --namespace %s logs %s",
 			status.NumberReady, phrase.Count(wanted, "node"), s.notReady(), s.Drivers.Namespace, s.logOf()), false
 	case int(status.UpdatedNumberScheduled) < wanted:
 		return "", fmt.Sprintf("an older driver runs on %d of %s; "+
-			"wait: kubectl --namespace %s rollout status daemonset/%s", wanted-int(status.UpdatedNumberScheduled), phrase.Count(wanted, "node"), s.Drivers.Namespace, s.Drivers.Name), false
+			"wait: kubectl --namespace %s rollout status daemonset/%s", wanted-int(status.UpdatedNumberScheduled),
+			phrase.Count(wanted, "node"), s.Drivers.Namespace, s.Drivers.Name), false
 	}
 	return "the driver is ready on " + phrase.Count(wanted, "node"), "", false
 }

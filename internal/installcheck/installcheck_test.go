@@ -13,7 +13,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/installcheck"
 )
 
-// working returns the state of a release that works: two nodes, of which b has devices.
+// working returns the state of a release that works. It has two nodes, and only b has devices.
 func working() installcheck.State {
 	s := installcheck.State{
 		Drivers:    &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "rdma", Name: "driver"}},
