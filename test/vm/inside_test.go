@@ -75,7 +75,7 @@ func TestRuntimes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	image := driverImage(t, checkout)
+	image := driverImage(t, checkout, deploy.ImageTag)
 	programs := compile(t, "cdi-gen", "rdma-hook")
 	vmtest.Run(t, v, "./inside/runtimes", vm.Cmd{
 		Dir: programs, Devices: devices, MemoryMB: 2048, Timeout: 30 * time.Minute,
