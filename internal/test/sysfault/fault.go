@@ -58,6 +58,8 @@ type Shot struct {
 	mu    sync.Mutex
 	calls []Call
 	fired bool
+	over  bool           // it was disarmed
+	doing sync.WaitGroup // the Dos that run
 }
 
 // Arm makes a fault happen, in place of one that was armed before.
@@ -69,13 +71,18 @@ func (s *Supervisor) Arm(f Fault) *Shot {
 	return shot
 }
 
-// Disarm ends the fault; calls go on from here.
+// Disarm ends the fault, and waits for a Do that runs: any thread of a program may have made the call. Calls go on from
+// here.
 func (shot *Shot) Disarm() {
+	shot.mu.Lock()
+	shot.over = true
+	shot.mu.Unlock()
 	shot.s.mu.Lock()
-	defer shot.s.mu.Unlock()
 	if shot.s.shot == shot {
 		shot.s.shot = nil
 	}
+	shot.s.mu.Unlock()
+	shot.doing.Wait()
 }
 
 // Fired returns the call that was hit, and whether one was.
@@ -101,13 +108,20 @@ func (shot *Shot) decide(call Call) func(Call) unix.Errno {
 		return nil
 	}
 	shot.mu.Lock()
+	defer shot.mu.Unlock()
+	if shot.over {
+		return nil
+	}
 	shot.calls = append(shot.calls, call)
 	n := len(shot.calls)
 	hit := n == shot.fault.N || shot.fault.Lasting && n > shot.fault.N && shot.fault.N > 0
 	shot.fired = shot.fired || hit
-	shot.mu.Unlock()
 	if !hit {
 		return nil
 	}
-	return shot.fault.Do
+	shot.doing.Add(1)
+	return func(c Call) unix.Errno {
+		defer shot.doing.Done()
+		return shot.fault.Do(c)
+	}
 }

@@ -5,7 +5,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -94,6 +96,37 @@ func TestKilledWhileStopped(t *testing.T) {
 	}
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the call happened: %v", err)
+	}
+}
+
+// TestDisarmWaits: after Disarm nothing of a fault is still being done.
+func TestDisarmWaits(t *testing.T) {
+	if err := sysfault.Available(); err != nil {
+		needs.Missing(t, err)
+	}
+	s := sysfault.New(t)
+	file := filepath.Join(t.TempDir(), "file")
+	begun, done := make(chan struct{}), atomic.Bool{}
+	shot := s.Arm(sysfault.Fault{N: 1, Match: sysfault.Below(file), Do: func(sysfault.Call) unix.Errno {
+		close(begun)
+		for !s.Idle() { // until Disarm has begun
+			runtime.Gosched()
+		}
+		done.Store(true)
+		return 0
+	}})
+	command := s.Command("touch", file)
+	cmd := exec.Command(command[0], command[1:]...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-begun
+	shot.Disarm()
+	if !done.Load() {
+		t.Error("Disarm has returned before the fault was done")
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
 	}
 }
 
