@@ -28,6 +28,8 @@ vm    e2fsprogs               the same
 vm    xz-utils                unpack its kernel
 test  rpm                     look into the packages that are built
 test  shellcheck              lint of shell scripts
+test  crun                    run bundles that cdi-gen changed
+test  systemd-container       the same with systemd-nspawn
 test  qemu-user-static        run the programs for arm64 once
 test  lintian                 check the Debian package
 test  groff-base              check their manual pages
