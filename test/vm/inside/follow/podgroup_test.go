@@ -2,6 +2,7 @@ package follow
 
 import (
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -65,15 +66,26 @@ func endGroup(t *testing.T, name string) {
 }
 
 // TestPodGroup: in exclusive mode one pod of a PodGroup has the HCA and the interface of the group's claim. Another one
-// waits, and its event names the first. It gets both when the first has ended.
+// waits, and its event names the first. It gets both when the first has ended. TEST_LONG also has an HCA without its
+// interface.
 func TestPodGroup(t *testing.T) {
 	before := counted(t)
-	createGroup(t, networked("group", "rxm1", `{"addresses":["10.79.4.1/24"],"mode":"move"}`))
+	takeTurns(t, networked("group", "rxm1", `{"addresses":["10.79.4.1/24"],"mode":"move"}`), end.described)
+	if os.Getenv("TEST_LONG") != "" {
+		takeTurns(t, claim("group", "rxm1"), func(end, *testing.T) {})
+	}
+	home(t, before)
+}
+
+// takeTurns has two pods of a PodGroup have its claim, one after the other.
+func takeTurns(t *testing.T, c *resourceapi.ResourceClaim, described func(end, *testing.T)) {
+	t.Helper()
+	createGroup(t, c)
 	first, next := end{"member-a", "one", "rxm1"}, end{"member-b", "one", "rxm1"}
 	createMember(t, first.pod, first.ibdev, "group")
 	ready(t, first.pod)
 	ofGroup(t, "group")
-	first.described(t)
+	described(first, t)
 	createMember(t, next.pod, next.ibdev, "group")
 	inside.Eventually(t, "an event says which pod has the device", 3*time.Minute, func() error {
 		all, why := events(t, next.pod), "RDMA device rxm1 is in pod default/"+first.pod
@@ -87,10 +99,10 @@ func TestPodGroup(t *testing.T) {
 	logged(t, first.pod, "one", "hca_id:\trxm1")
 	ends(t, first.pod)
 	ready(t, next.pod)
-	next.described(t)
+	logged(t, next.pod, "one", "hca_id:\trxm1")
+	described(next, t)
 	ends(t, next.pod)
 	endGroup(t, "group")
-	home(t, before)
 }
 
 // TestPodGroupShared: in shared mode each pod of a PodGroup has its own macvlan and address by the group's claim. Each
@@ -108,7 +120,7 @@ func TestPodGroupShared(t *testing.T) {
 	if of, other := a.link(t), b.link(t); of.MAC == other.MAC || slices.Equal(of.addresses(), other.addresses()) {
 		t.Errorf("two pods have %v and %v", of, other)
 	}
-	write(t, a, b, podInterface, a.address(t).String())
+	write(t, a, b, podInterface, podInterface, a.address(t).String())
 	ends(t, a.pod)
 	ends(t, b.pod)
 	endGroup(t, "group")

@@ -1,9 +1,11 @@
 package follow
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,12 +40,17 @@ func TestRails(t *testing.T) {
 	remove(t, example, "rails-a", "rails-b")
 
 	joinRails(t)
+	moreGIDs(t, railNetdev(0, 1))
 	for host, name := range []string{"flat-a", "flat-b"} {
 		createClaim(t, flatClaim(name, host+1))
 		createPod(t, pod(name, railHCA(0, host+1), one))
 	}
 	a, b := rails("flat-a", "one"), rails("flat-b", "one")
 	allTalk(t, a, b)
+	if commonIndex(t, a[0].pod) {
+		t.Errorf("the HCAs of pod %s have one GID index, and are to have different ones", a[0].pod)
+	}
+	commonIndex(t, b[0].pod)
 	t.Run("without rules and settings", func(t *testing.T) { unset(t, a, b) })
 	ends(t, a[0].pod)
 	ends(t, b[0].pod)
@@ -51,7 +58,7 @@ func TestRails(t *testing.T) {
 	home(t, before)
 }
 
-// allTalk has all addresses of a pod talk with all of another one, and the rails write by GID index.
+// allTalk has all addresses of a pod talk with all of another one, by rdma_cm and by GID index.
 func allTalk(t *testing.T, a, b [2]rail) {
 	t.Helper()
 	ready(t, a[0].pod)
@@ -59,10 +66,49 @@ func allTalk(t *testing.T, a, b [2]rail) {
 	for _, from := range b {
 		for _, to := range a {
 			from.talk(t, to)
+			from.write(t, to)
 		}
-		to := a[from.number]
-		write(t, end{to.pod, to.container, ""}, end{from.pod, from.container, ""}, from.netdev(), to.address(t))
 	}
+}
+
+// moreGIDs gives a device more GIDs than any other one has, so that the next one has an index of its own.
+func moreGIDs(t *testing.T, netdev string) {
+	t.Helper()
+	for i := range 8 {
+		inside.Must(t, "ip", "addr", "add", fmt.Sprintf("10.81.0.%d/32", i+1), "dev", netdev)
+	}
+}
+
+var gidIndex = regexp.MustCompile(`(?m)^(RDMA|NCCL_IB)_GID_INDEX(_\S+)?=(\d+)$`)
+
+// commonIndex says whether the HCAs of a pod have one GID index. Then NCCL was told, and otherwise an event says that
+// it was not.
+func commonIndex(t *testing.T, pod string) bool {
+	t.Helper()
+	said, err := exec(t.Context(), pod, "one", "env")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var own, nccl []string
+	for _, found := range gidIndex.FindAllStringSubmatch(said, -1) {
+		if found[1] == "RDMA" {
+			own = append(own, found[3])
+		} else {
+			nccl = append(nccl, found[3])
+		}
+	}
+	if len(own) != 2 {
+		t.Fatalf("pod %s was told %q:\n%s", pod, own, said)
+	}
+	common := own[0] == own[1]
+	event := slices.ContainsFunc(events(t, pod), func(e string) bool {
+		return strings.HasPrefix(e, "RDMAGIDIndexNotSet: ") && strings.Contains(e, "NCCL_IB_GID_INDEX")
+	})
+	if common && !slices.Equal(nccl, own[:1]) || !common && len(nccl) > 0 || common == event {
+		t.Errorf("pod %s has the indexes %q, and NCCL was told %q; an event says that it was not: %t", pod, own, nccl, event)
+	}
+	t.Logf("pod %s has the indexes %q, and NCCL was told %q", pod, own, nccl)
+	return common
 }
 
 // The HCAs of the rails, which the rules of the driver's configuration give their rail and its addresses.
@@ -131,7 +177,7 @@ func removeRails(t *testing.T) {
 	inside.Must(t, "ip", "link", "del", "joint0")
 }
 
-// flatClaim asks for both rails of a host, with addresses in one subnet on a VLAN.
+// flatClaim asks for both rails of a host, with addresses in one subnet on a VLAN, and for NCCL's GID index.
 func flatClaim(name string, host int) *resourceapi.ResourceClaim {
 	const network = `{"addresses":["10.79.2.%d/24"],"mode":%q,"vlan":100}`
 	c := networked(name, railHCA(0, host), fmt.Sprintf(network, host, "macvlan"))
@@ -141,6 +187,10 @@ func flatClaim(name string, host int) *resourceapi.ResourceClaim {
 	devices.Config[0].Requests, second.Config[0].Requests = []string{"rail-0"}, []string{"rail-1"}
 	devices.Requests = append(devices.Requests, second.Requests...)
 	devices.Config = append(devices.Config, second.Config...)
+	for _, c := range devices.Config {
+		parameters := &c.Opaque.Parameters
+		parameters.Raw = bytes.Replace(parameters.Raw, []byte(`"kind"`), []byte(`"env":["nccl-gid-index"],"kind"`), 1)
+	}
 	return c
 }
 
@@ -220,11 +270,29 @@ func (r rail) sent(t *testing.T) int { return r.link(t).Stats.Tx.Packets }
 // talk has the rail's address talk to one of the other pod by rdma_cm. The rail's interface carries it.
 func (r rail) talk(t *testing.T, to rail) {
 	t.Helper()
+	r.carries(t, to, func() {
+		rping(t, end{to.pod, to.container, ""}, end{r.pod, r.container, ""}, to.address(t), r.address(t))
+	})
+}
+
+// carries wants the rail's interface to carry a conversation, and not the pod's other one.
+func (r rail) carries(t *testing.T, to rail, converse func()) {
+	t.Helper()
 	other := rail{r.pod, r.container, 1 - r.number}
 	own, others := r.sent(t), other.sent(t)
-	rping(t, end{to.pod, to.container, ""}, end{r.pod, r.container, ""}, to.address(t), r.address(t))
+	converse()
 	if own, others = r.sent(t)-own, other.sent(t)-others; own < 10 || others > own/2 {
 		t.Errorf("from %s of pod %s to %s of pod %s: it sent %d packets, and the other interface %d", r.netdev(), r.pod,
 			to.netdev(), to.pod, own, others)
 	}
+}
+
+// write has the rail write into the memory of one of the other pod, each by the index of its GID. The rail's interface
+// carries it; the programs find each other by the pods' own network.
+func (r rail) write(t *testing.T, to rail) {
+	t.Helper()
+	server, address := end{to.pod, to.container, ""}, get(t, to.pod).Status.PodIP
+	r.carries(t, to, func() {
+		write(t, server, end{r.pod, r.container, ""}, to.netdev(), r.netdev(), address)
+	})
 }

@@ -27,7 +27,7 @@ func TestShared(t *testing.T) {
 	ready(t, server.pod)
 	ready(t, client.pod)
 	converse(t, [2]end{server, client})
-	write(t, server, client, podInterface, server.address(t).String())
+	write(t, server, client, podInterface, podInterface, server.address(t).String())
 	ends(t, server.pod)
 	ends(t, client.pod)
 	for _, shape := range []string{"macvlan", "ipvlan", "vlan"} {
@@ -43,7 +43,7 @@ func TestShared(t *testing.T) {
 		} else {
 			converse(t, pair)
 		}
-		write(t, pair[0], pair[1], podInterface, pair[0].address(t).String())
+		write(t, pair[0], pair[1], podInterface, podInterface, pair[0].address(t).String())
 		remove(t, example, pair[0].pod, pair[1].pod)
 	}
 	home(t, before)

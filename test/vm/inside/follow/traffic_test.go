@@ -119,19 +119,19 @@ func (e end) claim(t *testing.T) (c *resourceapi.ResourceClaim) {
 func (e end) sent(t *testing.T) int { return e.link(t).Stats.Tx.Packets }
 
 // write has one pod write into the other's memory, without rdma_cm: each names its GID by the index that its container
-// was told for an interface, which has the same name in both.
-func write(t *testing.T, server, client end, netdev, address string) {
+// was told for an interface.
+func write(t *testing.T, server, client end, to, from, address string) {
 	t.Helper()
 	const command = `env | grep ^RDMA_
 hca=$(env | sed -n 's/^RDMA_INTERFACE_\(.*\)=%s$/\1/p')
-eval "timeout 100 ib_write_bw 2>&1 -d \$RDMA_DEVICE_$hca -x \$RDMA_GID_INDEX_$hca -F -n 5 -s 1024 %s"`
+eval "timeout 100 ib_write_bw 2>&1 -d \$RDMA_DEVICE_$hca -x \$RDMA_GID_INDEX_$hca -F -n 20 -s 1024 %s"`
 	listening := make(chan string, 1)
 	go func() {
-		out, err := exec(t.Context(), server.pod, server.container, fmt.Sprintf(command, netdev, ""))
+		out, err := exec(t.Context(), server.pod, server.container, fmt.Sprintf(command, to, ""))
 		listening <- fmt.Sprint(out, err)
 	}()
 	inside.Eventually(t, fmt.Sprint("ib_write_bw to ", server.pod), 2*time.Minute, func() error {
-		out, err := exec(t.Context(), client.pod, client.container, fmt.Sprintf(command, netdev, address))
+		out, err := exec(t.Context(), client.pod, client.container, fmt.Sprintf(command, from, address))
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
