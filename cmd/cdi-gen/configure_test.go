@@ -22,7 +22,9 @@ func TestConfigureDocker(t *testing.T) {
 	args := []string{"configure", "docker", "--host-root", root}
 	change := func(r result) {
 		t.Helper()
-		if want := " {\n-  \"data-root\": \"/data\"\n+  \"data-root\": \"/data\",\n+  \"features\": {\n+    \"cdi\": true\n+  }\n }\n"; !strings.HasSuffix(r.stdout, want) {
+		const want = " {\n-  \"data-root\": \"/data\"\n" +
+			"+  \"data-root\": \"/data\",\n+  \"features\": {\n+    \"cdi\": true\n+  }\n }\n"
+		if !strings.HasSuffix(r.stdout, want) {
 			t.Errorf("standard output %q; want the change %q", r.stdout, want)
 		}
 	}

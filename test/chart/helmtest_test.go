@@ -16,22 +16,29 @@ import (
 
 // TestHelmTest: the check may read what it judges, and nothing else. The pod with the claim has no rights.
 func TestHelmTest(t *testing.T) {
-	account, role, inCluster := hook[*corev1.ServiceAccount](t, helmTest), hook[*rbacv1.Role](t, helmTest), hook[*rbacv1.ClusterRole](t, helmTest)
+	account, role := hook[*corev1.ServiceAccount](t, helmTest), hook[*rbacv1.Role](t, helmTest)
+	inCluster := hook[*rbacv1.ClusterRole](t, helmTest)
 	check, test := hook[*corev1.Pod](t, helmTest), hook[*appsv1.ReplicaSet](t, helmTest)
 	want := []rbacv1.PolicyRule{
-		{APIGroups: []string{"apps"}, Resources: []string{"daemonsets"}, ResourceNames: []string{fullname}, Verbs: []string{"get"}},
-		{APIGroups: []string{"apps"}, Resources: []string{"replicasets"}, ResourceNames: []string{test.Name}, Verbs: []string{"get"}},
+		{Verbs: []string{"get"}, APIGroups: []string{"apps"}, Resources: []string{"daemonsets"},
+			ResourceNames: []string{fullname}},
+		{Verbs: []string{"get"}, APIGroups: []string{"apps"}, Resources: []string{"replicasets"},
+			ResourceNames: []string{test.Name}},
 		{APIGroups: []string{""}, Resources: []string{"pods", "events"}, Verbs: []string{"list"}},
 	}
 	if d := cmp.Diff(want, role.Rules); d != "" {
 		t.Errorf("rights in the namespace (-want +got):\n%s", d)
 	}
-	want = []rbacv1.PolicyRule{{APIGroups: []string{"resource.k8s.io"}, Resources: []string{"resourceslices"}, Verbs: []string{"list"}}}
+	want = []rbacv1.PolicyRule{
+		{Verbs: []string{"list"}, APIGroups: []string{"resource.k8s.io"}, Resources: []string{"resourceslices"}},
+	}
 	if d := cmp.Diff(want, inCluster.Rules); d != "" {
 		t.Errorf("rights in the cluster (-want +got):\n%s", d)
 	}
 	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Name: account.Name, Namespace: namespace}}
-	for _, got := range [][]rbacv1.Subject{hook[*rbacv1.RoleBinding](t, helmTest).Subjects, hook[*rbacv1.ClusterRoleBinding](t, helmTest).Subjects} {
+	for _, got := range [][]rbacv1.Subject{
+		hook[*rbacv1.RoleBinding](t, helmTest).Subjects, hook[*rbacv1.ClusterRoleBinding](t, helmTest).Subjects,
+	} {
 		if d := cmp.Diff(subjects, got); d != "" {
 			t.Errorf("subjects (-want +got):\n%s", d)
 		}
@@ -77,7 +84,8 @@ func TestHelmTestOrder(t *testing.T) {
 	for _, o := range []metav1.Object{
 		hook[*corev1.ServiceAccount](t, helmTest), hook[*rbacv1.Role](t, helmTest), hook[*rbacv1.RoleBinding](t, helmTest),
 		hook[*rbacv1.ClusterRole](t, helmTest), hook[*rbacv1.ClusterRoleBinding](t, helmTest),
-		hook[*resourceapi.ResourceClaimTemplate](t, helmTest), hook[*appsv1.ReplicaSet](t, helmTest), hook[*corev1.Pod](t, helmTest),
+		hook[*resourceapi.ResourceClaimTemplate](t, helmTest), hook[*appsv1.ReplicaSet](t, helmTest),
+		hook[*corev1.Pod](t, helmTest),
 	} {
 		a := o.GetAnnotations()
 		if a["helm.sh/hook-delete-policy"] != "before-hook-creation,hook-succeeded" {
@@ -109,7 +117,8 @@ func TestHelmTestValues(t *testing.T) {
 		}
 	}
 	var classes []string
-	requests := hook[*resourceapi.ResourceClaimTemplate](t, helmTest, "--set", "testDeviceClasses={b.example.com,a}").Spec.Spec.Devices.Requests
+	template := hook[*resourceapi.ResourceClaimTemplate](t, helmTest, "--set", "testDeviceClasses={b.example.com,a}")
+	requests := template.Spec.Spec.Devices.Requests
 	for _, r := range requests[0].FirstAvailable {
 		classes = append(classes, r.DeviceClassName)
 	}

@@ -121,7 +121,8 @@ func driverImage(t *testing.T, checkout deploy.Checkout, tag string) string {
 	programs := compileVersion(t, tag, "dra-driver", "rdma-hook")
 	archive := filepath.Join(t.TempDir(), "image.tar")
 	cmd := exec.CommandContext(t.Context(), "go", "run", "./tools/image", "--tag", deploy.ImageName+":"+tag,
-		"--output", archive, "--binary", filepath.Join(programs, "dra-driver"), "--binary", filepath.Join(programs, "rdma-hook"))
+		"--output", archive, "--binary", filepath.Join(programs, "dra-driver"),
+		"--binary", filepath.Join(programs, "rdma-hook"))
 	cmd.Dir = string(checkout)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build the driver's image: %v\n%s", err, out)

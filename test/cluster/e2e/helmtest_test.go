@@ -9,7 +9,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
 
-// TestHelmTest: helm test says that a pod gets an HCA, or why not and what to do, and leaves nothing but a failed check.
+// TestHelmTest: helm test says that a pod gets an HCA, or why not and what to do. It leaves nothing but a failed check.
 func TestHelmTest(t *testing.T) {
 	good := "memlock: '" + testbed.RaisedLimit(t) + "'\n" + values
 	bed.Configure(t, good)
@@ -18,10 +18,12 @@ func TestHelmTest(t *testing.T) {
 	t.Run("no device is free", func(t *testing.T) {
 		bed.Configure(t, "testDeviceClasses: [hca.rdma.dev]\n"+values)
 		n := bed.Namespace(t)
-		all := strings.Replace(testbed.Template("all", "hca.rdma.dev", ""), "deviceClassName:", "allocationMode: All, deviceClassName:", 1)
+		all := strings.Replace(testbed.Template("all", "hca.rdma.dev", ""),
+			"deviceClassName:", "allocationMode: All, deviceClassName:", 1)
 		n.Apply(all + testbed.Pod("greedy", "resourceClaimTemplateName: all"))
 		n.Ready("greedy")
-		fails(t, "the driver is ready on 1 node", "no device is free for the test pod", "cannot allocate all claims", "kubectl rdma claims")
+		fails(t, "the driver is ready on 1 node", "no device is free for the test pod", "cannot allocate all claims",
+			"kubectl rdma claims")
 	})
 	t.Run("the hook cannot raise the limit", func(t *testing.T) {
 		bed.Configure(t, "memlock: 8388607Ti\n"+values) // more than any kernel allows but unlimited
@@ -39,7 +41,8 @@ func TestHelmTest(t *testing.T) {
 			kubectl("rollout", "status", testbed.DaemonSet, "--timeout="+testbed.Patience.String())
 		})
 		kubectl("delete", "pods", "--selector=app.kubernetes.io/name="+deploy.Release)
-		fails(t, "the driver is ready on 0 of 1 node", "exit code 2", `--memlock-denied "never"`, "kubectl --namespace "+deploy.Namespace+" logs")
+		fails(t, "the driver is ready on 0 of 1 node", "exit code 2", `--memlock-denied "never"`,
+			"kubectl --namespace "+deploy.Namespace+" logs")
 	})
 	bed.Configure(t, good) // the cases above have put the first values back
 	passes(t)
@@ -58,7 +61,8 @@ func helmTest(t *testing.T) (string, error) {
 func passes(t *testing.T) {
 	t.Helper()
 	out, err := helmTest(t)
-	if err != nil || !testbed.ContainsAll(out, []string{"ok: the driver is ready on 1 node", "has an HCA: uverbs", "Phase:          Succeeded"}) {
+	wants := []string{"ok: the driver is ready on 1 node", "has an HCA: uverbs", "Phase:          Succeeded"}
+	if err != nil || !testbed.ContainsAll(out, wants) {
 		t.Fatalf("helm test: %v\n%s", err, out)
 	}
 	t.Log(out)

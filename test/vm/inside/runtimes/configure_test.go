@@ -69,7 +69,8 @@ func TestConfigureDocker(t *testing.T) {
 			docker.start(t)
 			docker.has(t)
 			inside.Must(t, "docker", "load", "--input", os.Getenv("DRIVER_ARCHIVE"))
-			inside.Wants(t, "driver", inside.Must(t, "docker", "run", "--rm", "--network", "none", os.Getenv("DRIVER_IMAGE"), "version"), "dra-driver ")
+			said := inside.Must(t, "docker", "run", "--rm", "--network", "none", os.Getenv("DRIVER_IMAGE"), "version")
+			inside.Wants(t, "driver", said, "dra-driver ")
 		})
 		out = inside.Must(t, "cdi-gen", "configure", "docker", "--undo")
 		t.Log(out)
@@ -78,8 +79,8 @@ func TestConfigureDocker(t *testing.T) {
 	})
 }
 
-// TestConfigureContainerd: containerd starts with what configure writes, and --undo takes it back. containerd 2.4 ignores
-// enable_cdi, and ctr reads the specs itself, so containers have the device in any case.
+// TestConfigureContainerd: containerd starts with what configure writes, and --undo takes it back. containerd 2.4
+// ignores enable_cdi, and ctr reads the specs itself, so containers have the device in any case.
 func TestConfigureContainerd(t *testing.T) {
 	const file = "/etc/containerd/config.toml"
 	t.Setenv("PATH", os.Getenv("CLUSTER_PATH")+":"+os.Getenv("PATH"))
@@ -96,7 +97,8 @@ func TestConfigureContainerd(t *testing.T) {
 			containerd.has(t)
 			// As docs/install.md has it.
 			inside.Must(t, "ctr", "--namespace", "k8s.io", "images", "import", os.Getenv("DRIVER_ARCHIVE"))
-			inside.Wants(t, "images", inside.Must(t, "ctr", "--namespace", "k8s.io", "images", "list", "--quiet"), os.Getenv("DRIVER_IMAGE"))
+			images := inside.Must(t, "ctr", "--namespace", "k8s.io", "images", "list", "--quiet")
+			inside.Wants(t, "images", images, os.Getenv("DRIVER_IMAGE"))
 		})
 		t.Log(inside.Must(t, "cdi-gen", "configure", "containerd", "--undo"))
 	})
@@ -108,7 +110,8 @@ func TestConfigurePodman(t *testing.T) {
 		inside.Wants(t, "configure", inside.Must(t, "cdi-gen", "configure", "podman"),
 			"podman reads CDI specs without any configuration, from /etc/cdi and /var/run/cdi")
 		inside.Wants(t, "undo", inside.Must(t, "cdi-gen", "configure", "podman", "--undo"), "nothing to undo")
-		out := inside.Must(t, append(podmanRun("crun", "--rm", "--network", "none", "--device", "rdma.dev/hca=rxe0"), sh(look)...)...)
+		argv := podmanRun("crun", "--rm", "--network", "none", "--device", "rdma.dev/hca=rxe0")
+		out := inside.Must(t, append(argv, sh(look)...)...)
 		unprivileged(t, "container", out, "rxe0")
 	})
 }
@@ -116,5 +119,6 @@ func TestConfigurePodman(t *testing.T) {
 // TestPodmanLoads: podman loads the driver's image.
 func TestPodmanLoads(t *testing.T) {
 	inside.Must(t, "podman", "load", "--input", os.Getenv("DRIVER_ARCHIVE"))
-	inside.Wants(t, "driver", inside.Must(t, "podman", "run", "--rm", "--network", "none", os.Getenv("DRIVER_IMAGE"), "version"), "dra-driver ")
+	said := inside.Must(t, "podman", "run", "--rm", "--network", "none", os.Getenv("DRIVER_IMAGE"), "version")
+	inside.Wants(t, "driver", said, "dra-driver ")
 }
