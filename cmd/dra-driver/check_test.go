@@ -29,8 +29,8 @@ func TestInstallCheck(t *testing.T) {
 	set.Status = appsv1.DaemonSetStatus{DesiredNumberScheduled: 1, CurrentNumberScheduled: 1, NumberReady: 1,
 		UpdatedNumberScheduled: 1}
 	node := "node1"
-	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "slice"}, Spec: resourceapi.ResourceSliceSpec{
-		NodeName: &node, Devices: make([]resourceapi.Device, 2)}}
+	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "slice"}}
+	slice.Spec = resourceapi.ResourceSliceSpec{NodeName: &node, Devices: make([]resourceapi.Device, 2)}
 	ended := func(name string, owner types.UID, code int32, message string) *corev1.Pod {
 		p := &corev1.Pod{ObjectMeta: meta(name, owner), Spec: corev1.PodSpec{NodeName: node}}
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
@@ -73,7 +73,8 @@ func TestInstallCheck(t *testing.T) {
 		!strings.Contains(err.Error(), "helm upgrade") {
 		t.Errorf("without a release: %v", err)
 	}
-	if code, _, stderr := invoke(t, nil, "install-check"); code != exitUsage || !strings.Contains(stderr, "--replicaset") {
+	code, _, stderr := invoke(t, nil, "install-check")
+	if code != exitUsage || !strings.Contains(stderr, "--replicaset") {
 		t.Errorf("without flags: code %d, %s", code, stderr)
 	}
 }

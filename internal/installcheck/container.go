@@ -48,8 +48,8 @@ func (c Container) Check() (string, error) {
 	}
 	if soft := hook.Size(limit.Cur); limit.Cur < uint64(want) {
 		return "", fmt.Errorf("locked memory is limited to %v, want %s: the hook could not raise the limit; "+
-			"its reason is in the driver's log on this node; set LimitMEMLOCK=infinity for the container runtime, or memlock "+
-			"in the chart", soft, c.Memlock)
+			"its reason is in the driver's log on this node; set LimitMEMLOCK=infinity for the container runtime, or "+
+			"memlock in the chart", soft, c.Memlock)
 	}
 	slices.Sort(nodes)
 	return fmt.Sprintf("%s, locked memory %v", strings.Join(nodes, " "), hook.Size(limit.Cur)), nil
@@ -64,8 +64,8 @@ func (c Container) open(node string) error {
 	case c.Fixture && (errors.Is(err, syscall.ENXIO) || errors.Is(err, syscall.ENODEV)):
 		return nil
 	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("%w: the container may not use its device; check the device cgroup, and on SELinux the label of "+
-			"the node (infiniband_device_t)", err)
+		return fmt.Errorf("%w: the container may not use its device; check the device cgroup, and on SELinux the "+
+			"label of the node (infiniband_device_t)", err)
 	case errors.Is(err, syscall.ENXIO) || errors.Is(err, syscall.ENODEV):
 		return fmt.Errorf("%w: the kernel has no device behind the node; did the HCA's driver reload? the log of the "+
 			"driver on this node says more", err)

@@ -46,7 +46,8 @@ func waiting(reason, message string) (c corev1.ContainerStatus) {
 // ended is a container that the kubelet is about to start again.
 func ended(code int32, message string) corev1.ContainerStatus {
 	c := waiting("CrashLoopBackOff", "back-off")
-	c.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: code, Reason: "Error", Message: message}
+	ended := &corev1.ContainerStateTerminated{ExitCode: code, Reason: "Error", Message: message}
+	c.LastTerminationState.Terminated = ended
 	return c
 }
 
@@ -93,7 +94,9 @@ func TestJudge(t *testing.T) {
 		}, 0, "not on a (pod driver-a is pending and not ready)", false},
 		"old drivers": {func(s *installcheck.State) { s.Drivers.Status.UpdatedNumberScheduled = 1 }, 0,
 			"an older driver runs on 1 of 2 nodes|rollout status", false},
-		"no devices": {func(s *installcheck.State) { s.Slices = s.Slices[:1] }, 1, "publish no device|NoRDMADevices", false},
+		"no devices": {
+			func(s *installcheck.State) { s.Slices = s.Slices[:1] }, 1, "publish no device|NoRDMADevices", false,
+		},
 		"no test pod": {func(s *installcheck.State) {
 			s.TestPods, s.Warnings = nil, []corev1.Event{warning("test", "exceeded quota")}
 		}, 2, "the test pod cannot be created: exceeded quota", false},

@@ -44,7 +44,8 @@ func TestHelmTest(t *testing.T) {
 		}
 	}
 	pod := test.Spec.Template.Spec
-	if check.Spec.ServiceAccountName != account.Name || pod.ServiceAccountName != "" || *pod.AutomountServiceAccountToken {
+	if check.Spec.ServiceAccountName != account.Name || pod.ServiceAccountName != "" ||
+		*pod.AutomountServiceAccountToken {
 		t.Errorf("accounts %q and %q", check.Spec.ServiceAccountName, pod.ServiceAccountName)
 	}
 	for _, c := range []corev1.Container{check.Spec.Containers[0], pod.Containers[0]} {

@@ -154,7 +154,7 @@ func (p pair) ownAddresses(t *testing.T, i int) {
 	for rail, address := range has {
 		block := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 79, byte(rail), byte(64 * number)}), 26)
 		if !block.Contains(address.Addr()) {
-			t.Errorf("interface rdma%d of pod %s has %s, which is not of the block %s of %s", rail, pod, address, block, n.name)
+			t.Errorf("interface rdma%d of pod %s has %s, and %s has the block %s", rail, pod, address, n.name, block)
 		}
 	}
 	bootID, uid := n.bootID(t), p.pod(t, pod).UID

@@ -31,6 +31,11 @@ const (
 
 // trouble: what a job and its user see when driver, kubelet, containerd, a link or the network fails.
 func (j mpiJob) trouble(t *testing.T) {
+	defer func() {
+		if t.Failed() {
+			t.Log(j.podsSaid(t, mpiPods))
+		}
+	}()
 	j.rounds(t, endless)
 	j.goesOn(t)
 	j.linkFails(t)
@@ -64,8 +69,7 @@ func (j mpiJob) flows(t *testing.T, what string) (pods [2]string) {
 	before := sent()
 	eventually(t, what, 10*time.Minute, func() error {
 		if now := sent(); now < before+1<<20 {
-			said := j.podsSaid(t, mpiPods)
-			return fmt.Errorf("%s has sent %d bytes, and the pods say\n%s", j.members[0].name, now-before, said)
+			return fmt.Errorf("%s has sent %d bytes", j.members[0].name, now-before)
 		}
 		return nil
 	})
@@ -140,7 +144,8 @@ func (j mpiJob) linkFails(t *testing.T) {
 			t.Errorf("a false event: %s", e)
 		}
 	}
-	t.Logf("kubectl rdma status:\n%s", j.rdmaStatus(t))
+	plugin := filepath.Join(compile(t, "kubectl-rdma"), "kubectl-rdma")
+	t.Logf("kubectl rdma status:\n%s", j.rdmaStatus(t, plugin))
 	j.fails(t, pods[0])
 	eventually(t, "a new pod waits for the link", 5*time.Minute, func() error {
 		waiting, err := j.Output(t.Context(), "kubectl", "get", "pods", "--selector", mpiPods,
@@ -150,7 +155,7 @@ func (j mpiJob) linkFails(t *testing.T) {
 		}
 		return err
 	})
-	t.Logf("kubectl rdma status:\n%s", j.rdmaStatus(t))
+	t.Logf("kubectl rdma status:\n%s", j.rdmaStatus(t, plugin))
 	if err := n.rails[mpiRail].Carrier(true); err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +187,7 @@ func (j mpiJob) fails(t *testing.T, pod string) {
 	eventually(t, "pod "+pod+" fails", 10*time.Minute, func() error {
 		p := j.pod(t, pod)
 		if p.Status.Phase != corev1.PodFailed {
-			return fmt.Errorf("it is %s, and says\n%s", p.Status.Phase, j.podsSaid(t, mpiPods))
+			return fmt.Errorf("it is %s", p.Status.Phase)
 		}
 		status := p.Status.ContainerStatuses[0].State.Terminated.ExitCode
 		said, err := j.Output(t.Context(), "kubectl", "logs", pod)
@@ -242,9 +247,8 @@ func (j mpiJob) ours(t *testing.T) []string {
 }
 
 // rdmaStatus is what kubectl rdma status says.
-func (j mpiJob) rdmaStatus(t *testing.T) string {
+func (j mpiJob) rdmaStatus(t *testing.T, plugin string) string {
 	t.Helper()
-	plugin := filepath.Join(compile(t, "kubectl-rdma"), "kubectl-rdma")
 	out, err := exec.CommandContext(t.Context(), plugin, "--kubeconfig", j.Kubeconfig(), "status").CombinedOutput()
 	if err != nil {
 		t.Errorf("%s status: %v", plugin, err)

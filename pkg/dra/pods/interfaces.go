@@ -30,8 +30,8 @@ var errHostNetwork = errors.New("it asks for a network interface, and the pod ha
 type interfaces struct {
 	cfg   *Config
 	locks *locks
-	// failed has what is not taken back yet. The sweep retries each minute, and a NIC that was pulled never comes
-	// back.
+	// failed has the last error of each interface and address that the driver could not take back. The sweep retries
+	// each minute. A NIC that was pulled stays away.
 	failed repeat.Errors
 }
 

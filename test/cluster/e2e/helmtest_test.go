@@ -85,9 +85,10 @@ func fails(t *testing.T, words ...string) {
 func left(t *testing.T, want string) {
 	t.Helper()
 	testbed.Eventually(t, "end of the test's objects", func() error {
-		out, err := bed.Output("sh", "-c", `kubectl --namespace "$0" get --output name --ignore-not-found \
-			pods,replicasets,resourceclaims,resourceclaimtemplates,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings |
-			grep -e "$0-test" || true`, deploy.Release)
+		const kinds = "pods,replicasets,resourceclaims,resourceclaimtemplates,serviceaccounts,roles,rolebindings," +
+			"clusterroles,clusterrolebindings"
+		out, err := bed.Output("sh", "-c", `kubectl --namespace "$0" get --output name --ignore-not-found "$1" |
+			grep -e "$0-test" || true`, deploy.Release, kinds)
 		if err == nil && out != want {
 			err = fmt.Errorf("there is %q, want %q", out, want)
 		}

@@ -27,7 +27,7 @@ var kube *cluster.Cluster
 func TestMain(m *testing.M) { joined.Main(m, setUp) }
 
 func setUp(ctx context.Context) (err error) {
-	if kube, err = joined.Up(ctx, cluster.Options{}); err != nil {
+	if kube, err = joined.Up(ctx, nil); err != nil {
 		return err
 	}
 	if _, err := kube.Output(ctx, "kubectl", "wait", "--for=create", "resourceslice", "--field-selector", "spec.driver=rdma.dev", "--timeout=10m"); err != nil {

@@ -31,7 +31,7 @@ func setUp(ctx context.Context) (err error) {
 	if r := inside.Run("rdma", "system", "set", "netns", "exclusive"); r.Code != 0 {
 		return fmt.Errorf("set the mode to exclusive: %s", r.Out)
 	}
-	if node, err = joined.Up(ctx, cluster.WithPodGroupClaims(cluster.Options{})); err != nil {
+	if node, err = joined.Up(ctx, cluster.WithPodGroupClaims(cluster.Options{}).FeatureGates); err != nil {
 		return err
 	}
 	if config, err = drivertest.ConfigOf(node.Kubeconfig()); err != nil {

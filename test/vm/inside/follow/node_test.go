@@ -9,10 +9,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
+	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
 // movable are the devices that can follow a pod. The first one is alone on a link. The others are at the ends of a
@@ -35,6 +37,20 @@ func offers(ctx context.Context) ([]string, error) {
 	}
 	slices.Sort(out)
 	return out, nil
+}
+
+// awaitOffer waits until the driver offers HCAs.
+func awaitOffer(t *testing.T, ibdevs ...string) {
+	t.Helper()
+	inside.Eventually(t, fmt.Sprint("the driver offers ", ibdevs), 2*time.Minute, func() error {
+		offered, err := offers(t.Context())
+		for _, ibdev := range ibdevs {
+			if err == nil && !slices.Contains(offered, ibdev) {
+				err = fmt.Errorf("it offers %v", offered)
+			}
+		}
+		return err
+	})
 }
 
 // devices are the RDMA devices of the namespace of a process.

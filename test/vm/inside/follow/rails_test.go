@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -105,7 +104,7 @@ func commonIndex(t *testing.T, pod string) bool {
 		return strings.HasPrefix(e, "RDMAGIDIndexNotSet: ") && strings.Contains(e, "NCCL_IB_GID_INDEX")
 	})
 	if common && !slices.Equal(nccl, own[:1]) || !common && len(nccl) > 0 || common == event {
-		t.Errorf("pod %s has the indexes %q, and NCCL was told %q; an event says that it was not: %t", pod, own, nccl, event)
+		t.Errorf("pod %s has the indexes %q, and NCCL was told %q, with an event: %t", pod, own, nccl, event)
 	}
 	t.Logf("pod %s has the indexes %q, and NCCL was told %q", pod, own, nccl)
 	return common
@@ -136,15 +135,7 @@ func makeRails(t *testing.T) {
 		}
 	}
 	inside.Must(t, "sysctl", "-qw", "net.ipv4.ip_forward=1")
-	inside.Eventually(t, "the driver offers the HCAs of the rails", 2*time.Minute, func() error {
-		offered, err := offers(t.Context())
-		for _, ibdev := range wanted {
-			if err == nil && !slices.Contains(offered, ibdev) {
-				err = fmt.Errorf("it offers %v", offered)
-			}
-		}
-		return err
-	})
+	awaitOffer(t, wanted...)
 }
 
 // joinRails joins the bridges by a cable, and makes a bond of each interface of the second rail.

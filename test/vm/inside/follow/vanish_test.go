@@ -92,13 +92,7 @@ func makeHCA(t *testing.T, ibdev, netdev string) {
 	inside.Must(t, "ip", "link", "set", netdev+"p", "up")
 	inside.Must(t, "ip", "link", "set", netdev, "up")
 	inside.Must(t, "rdma", "link", "add", ibdev, "type", "rxe", "netdev", netdev)
-	inside.Eventually(t, "the driver offers "+ibdev, 2*time.Minute, func() error {
-		offered, err := offers(t.Context())
-		if err == nil && !slices.Contains(offered, ibdev) {
-			err = fmt.Errorf("it offers %v", offered)
-		}
-		return err
-	})
+	awaitOffer(t, ibdev)
 }
 
 // awaitGone waits until taint, events and the pod's status say that a device is gone.

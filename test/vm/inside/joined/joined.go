@@ -34,10 +34,10 @@ func Main(m *testing.M, setUp func(context.Context) error) {
 }
 
 // Up joins the control plane. The node is the whole machine: what happens to its devices and
-// links the driver hears. Of the options only the feature gates count.
-func Up(ctx context.Context, o cluster.Options) (*cluster.Cluster, error) {
+// links the driver hears. The feature gates are those of the control plane.
+func Up(ctx context.Context, gates map[string]bool) (*cluster.Cluster, error) {
 	return cluster.Up(ctx, cluster.Options{
-		WholeMachine: true, Join: os.Getenv("CONTROL_PLANE"), FeatureGates: o.FeatureGates, Progress: os.Stdout,
+		WholeMachine: true, Join: os.Getenv("CONTROL_PLANE"), FeatureGates: gates, Progress: os.Stdout,
 		Images: []string{os.Getenv("DRIVER_ARCHIVE"), os.Getenv("TOOLS_ARCHIVE")},
 	})
 }
