@@ -58,6 +58,7 @@ type Shot struct {
 	mu    sync.Mutex
 	calls []Call
 	fired bool
+	ended int            // the calls that had come when the last Do was over
 	over  bool           // it was disarmed
 	doing sync.WaitGroup // the Dos that run
 }
@@ -95,6 +96,14 @@ func (shot *Shot) Fired() (Call, bool) {
 	return shot.calls[shot.fault.N-1], true
 }
 
+// Ended returns how many matching calls had come when the last Do was over, 0 if none is. The thread that a Do stops
+// makes none meanwhile; the other threads of the program go on.
+func (shot *Shot) Ended() int {
+	shot.mu.Lock()
+	defer shot.mu.Unlock()
+	return shot.ended
+}
+
 // Calls returns the matching calls so far.
 func (shot *Shot) Calls() []Call {
 	shot.mu.Lock()
@@ -122,6 +131,10 @@ func (shot *Shot) decide(call Call) func(Call) unix.Errno {
 	shot.doing.Add(1)
 	return func(c Call) unix.Errno {
 		defer shot.doing.Done()
-		return shot.fault.Do(c)
+		errno := shot.fault.Do(c)
+		shot.mu.Lock()
+		defer shot.mu.Unlock()
+		shot.ended = len(shot.calls)
+		return errno
 	}
 }

@@ -130,6 +130,35 @@ func TestDisarmWaits(t *testing.T) {
 	}
 }
 
+// TestEnded: a fault that is being done stops one thread, and the calls of the others count until it is over.
+func TestEnded(t *testing.T) {
+	if err := sysfault.Available(); err != nil {
+		needs.Missing(t, err)
+	}
+	s := sysfault.New(t)
+	dir := t.TempDir()
+	var shot *sysfault.Shot
+	armed := make(chan struct{})
+	opens := func(c sysfault.Call) bool { return c.Name == "openat" && filepath.Dir(c.Path) == dir }
+	shot = s.Arm(sysfault.Fault{N: 1, Match: opens, Do: func(sysfault.Call) unix.Errno {
+		<-armed
+		for len(shot.Calls()) < 2 {
+			runtime.Gosched()
+		}
+		if ended := shot.Ended(); ended != 0 {
+			t.Errorf("a fault that is being done has ended at call %d", ended)
+		}
+		return 0
+	}})
+	close(armed)
+	if out, err := run(s, "sh", "-c", "echo > "+dir+"/a & echo > "+dir+"/b; wait"); err != nil {
+		t.Fatalf("error %v, output %s", err, out)
+	}
+	if shot.Disarm(); shot.Ended() != 2 {
+		t.Errorf("the fault ended at call %d, want 2: %v", shot.Ended(), shot.Calls())
+	}
+}
+
 func run(s *sysfault.Supervisor, program string, args ...string) (string, error) {
 	command := s.Command(program, args...)
 	out, err := exec.Command(command[0], command[1:]...).CombinedOutput()
