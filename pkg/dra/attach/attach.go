@@ -267,6 +267,10 @@ func (a *Attacher) Of(pod Pod) ([]Record, error) {
 	})
 }
 
+// Sweep removes temporary files of killed drivers from the records. It keeps young ones, which another driver may be
+// writing during a rolling update.
+func (a *Attacher) Sweep() error { return a.store.sweep() }
+
 // Over returns the records of sandboxes that have ended, and of addresses that must still be given back.
 func (a *Attacher) Over() ([]Record, error) {
 	return a.store.all(every, func(r *Record) bool {

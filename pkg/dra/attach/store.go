@@ -84,8 +84,13 @@ func openStore(dir, bootID string) (store, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return s, fmt.Errorf("open records of network interfaces: %w", err)
 	}
-	return s, atomicfile.Sweep(dir, time.Minute)
+	return s, nil
 }
+
+// tempMaxAge is the age from which a temporary file counts as left behind: its writer must have ended.
+const tempMaxAge = time.Minute
+
+func (s store) sweep() error { return atomicfile.Sweep(s.dir, tempMaxAge) }
 
 // errEmpty is the error of an empty record: the node crashed before the content was on the disk. Such a record has no
 // lease and is that of an earlier boot. A reboot undoes all changes of interfaces, so the record counts as missing.

@@ -40,7 +40,7 @@ func (c *Claims) Restore(ctx context.Context) error {
 			errs = append(errs, c.restoreClaim(ctx, types.UID(id)))
 		}
 	}
-	errs = append(errs, c.cfg.Store.SweepMetadata(plans))
+	errs = append(errs, c.cfg.Store.Sweep(plans))
 	err := errors.Join(errs...)
 	if err != nil {
 		c.cfg.Node.NotAdapted()

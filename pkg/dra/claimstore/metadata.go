@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -43,10 +44,17 @@ func (m Metadata) Remove(uid types.UID) error {
 	return nil
 }
 
-// SweepMetadata removes the files of claims without a record, which a killed driver may have
-// left: a driver writes the record of a claim first. It keeps the files of an unreadable
-// record. It does not read the records of the given plans again.
-func (s *Store) SweepMetadata(prepared []*plan.Plan) error {
+// tempMaxAge is the age from which a temporary file counts as left behind: its writer must have ended.
+const tempMaxAge = time.Minute
+
+// Sweep removes what killed drivers left: temporary files, and metadata of claims without a record (a driver writes the
+// record of a claim first). It keeps young temporary files, which another driver may be writing during a rolling
+// update, and the metadata of an unreadable record. It does not read the records of the given plans again.
+func (s *Store) Sweep(prepared []*plan.Plan) error {
+	return errors.Join(atomicfile.Sweep(s.claims(), tempMaxAge), s.sweepMetadata(prepared))
+}
+
+func (s *Store) sweepMetadata(prepared []*plan.Plan) error {
 	files := s.Metadata()
 	entries, err := os.ReadDir(files.Dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -35,7 +35,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -82,7 +81,7 @@ func Open(dir string, boot Boot) (*Store, error) {
 			return nil, fmt.Errorf("open claim store: %w", err)
 		}
 	}
-	return s, atomicfile.Sweep(s.claims(), time.Minute)
+	return s, nil
 }
 
 func (s *Store) claims() string { return filepath.Join(s.dir, "claims") }

@@ -362,10 +362,9 @@ func TestVoidBadRecords(t *testing.T) {
 	}
 }
 
-// Temporary files of killed writers go when a store is opened, but not those of a
-// writer at work.
-func TestOpenSweepsTemporaryFiles(t *testing.T) {
-	_, dir := newStore(t)
+// Sweep removes temporary files of killed writers, but not those of a writer at work.
+func TestSweepTemporaryFiles(t *testing.T) {
+	s, dir := newStore(t)
 	stale, fresh := filepath.Join(dir, "claims", ".rdma.dev-1.tmp"), filepath.Join(dir, "claims", ".rdma.dev-2.tmp")
 	write(t, "{", stale)
 	write(t, "{", fresh)
@@ -373,7 +372,10 @@ func TestOpenSweepsTemporaryFiles(t *testing.T) {
 	if err := os.Chtimes(stale, old, old); err != nil {
 		t.Fatal(err)
 	}
-	wantPlans(t, open(t, dir, thisBoot))
+	if err := s.Sweep(nil); err != nil {
+		t.Fatal(err)
+	}
+	wantPlans(t, s)
 	for path, want := range map[string]error{stale: fs.ErrNotExist, fresh: nil} {
 		if _, err := os.Stat(path); (err == nil) != (want == nil) {
 			t.Errorf("%s: %v, want %v", path, err, want)

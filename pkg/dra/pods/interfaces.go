@@ -251,6 +251,9 @@ func (s *interfaces) sweep(ctx context.Context) {
 	if s.cfg.Attacher == nil {
 		return
 	}
+	if err := s.cfg.Attacher.Sweep(); s.failed.IsNew("temporary files", err) {
+		klog.FromContext(ctx).Error(err, "Records of network interfaces not swept")
+	}
 	over, err := s.cfg.Attacher.Over()
 	s.unreadable(ctx, err)
 	var owed []attach.Record

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -87,6 +88,33 @@ func TestSweepLogsOnce(t *testing.T) {
 		if lines != len(step.says) || lines > 0 && !strings.Contains(logged.String(), step.says[0]) {
 			t.Errorf("step %d: the driver says %q, want %q", i, &logged, step.says)
 		}
+	}
+}
+
+// TestSweepTemporaryFiles: a temporary file of a killed driver goes in a sweep of a later one, which started before the
+// file was old enough.
+func TestSweepTemporaryFiles(t *testing.T) {
+	dir := t.TempDir()
+	attacher, err := attach.New(nil, nil, dir, "boot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &interfaces{cfg: &Config{Report: noReport{}, Attacher: attacher}, locks: &locks{}}
+	temp := filepath.Join(dir, ".rdma.dev-1.tmp")
+	if err := os.WriteFile(temp, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.sweep(t.Context())
+	if _, err := os.Stat(temp); err != nil {
+		t.Errorf("a file that a writer may be at work on: %v", err)
+	}
+	old := time.Now().Add(-2 * time.Minute)
+	if err := os.Chtimes(temp, old, old); err != nil {
+		t.Fatal(err)
+	}
+	s.sweep(t.Context())
+	if _, err := os.Stat(temp); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file of a killed writer: %v", err)
 	}
 }
 
