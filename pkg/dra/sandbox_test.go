@@ -264,7 +264,7 @@ func TestFollowFails(t *testing.T) {
 // TestFixed: a device that cannot follow a pod is not offered, and no claim gets it.
 func TestFixed(t *testing.T) {
 	n := drivertest.NewNode(t, "exclusive-netns")
-	k := &kernel{t: t, host: n, fixed: errors.New("its kernel driver is too old")}
+	k := &kernel{t: t, host: n, fixed: fmt.Errorf("its kernel driver is too old: %w", rdmanetns.ErrFixed)}
 	d := startHearing(t, n, make(chan watch.Signal), k.moving, quick)
 	d.says("and the HCA cannot follow a pod: its kernel driver is too old")
 	if got := publishedDevices(n); len(got) > 0 {

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -12,7 +14,8 @@ import (
 // Mover moves RDMA devices between the host's network namespace and the namespaces of pods, on a host in exclusive mode
 // (package rdmanetns).
 type Mover interface {
-	// Movable returns the reason why the kernel cannot move a device of the host, nil if it can.
+	// Movable returns nil if the kernel can move a device of the host, and an error with rdmanetns.ErrFixed if it cannot.
+	// The error has rdmanetns.ErrAbsent if the host does not have the device now.
 	Movable(ibdev string) error
 	// In moves a device of the host into the namespace of a path, and reports whether it moved it. It is idempotent.
 	In(ibdev, netns string) (moved bool, err error)
@@ -40,7 +43,9 @@ type movable struct {
 	scan sync.Mutex
 
 	mu       sync.Mutex
-	verdicts map[string]error // of Movable, by ibdev and driver
+	verdicts map[string]error // of Movable, by ibdev and driver; without failures to ask
+
+	unsure atomic.Bool // the kernel has not answered for an HCA: ask again
 }
 
 // In implements Mover.
@@ -57,8 +62,9 @@ func (m *movable) Out(ibdev, netns string) (moved bool, err error) {
 	return m.Mover.Out(ibdev, netns)
 }
 
-// can returns the reason why an HCA cannot move into a pod, nil if it can. It asks the kernel once for each device and
-// driver, because the answer depends only on the driver's code.
+// can returns the reason why an HCA cannot move into a pod, nil if it can. It keeps the kernel's answer for each device
+// and driver, because the answer depends only on the driver's code. It keeps no failure to ask: the device may be on its
+// way between the host and a pod, and is asked about again.
 func (m *movable) can(h *rdma.HCA) error {
 	if m.Mover == nil {
 		return ErrExclusive
@@ -69,6 +75,10 @@ func (m *movable) can(h *rdma.HCA) error {
 	err, known := m.verdicts[key]
 	if !known {
 		err = m.Movable(h.IBDev)
+		if err != nil && !errors.Is(err, rdmanetns.ErrFixed) {
+			m.unsure.Store(true)
+			return err
+		}
 		if m.verdicts == nil {
 			m.verdicts = map[string]error{}
 		}
@@ -82,8 +92,8 @@ func (m *movable) moves(snap *rdma.Snapshot) bool {
 	return m.Mover != nil && snap.NetnsMode == rdma.NetnsExclusive
 }
 
-// Fixed returns, for each HCA, the reason why it cannot move into a pod. The reason is "" if the HCA can move, or is in
-// a pod already. It returns nil if HCAs do not move. The snapshot is the host's, perhaps with HCAs that are missing
+// Fixed returns, for each HCA, the reason why it cannot move into a pod. The reason is "" if the HCA can move, is in a
+// pod already, or is on its way there: it has moved before. It returns nil if HCAs do not move. The snapshot is the host's, perhaps with HCAs that are missing
 // there.
 func (m *movable) Fixed(host *Host, snap *rdma.Snapshot) map[string]string {
 	if !m.moves(snap) {
@@ -95,7 +105,7 @@ func (m *movable) Fixed(host *Host, snap *rdma.Snapshot) map[string]string {
 		if host.InPod(hca.Name) {
 			continue
 		}
-		if err := m.can(hca); err != nil {
+		if err := m.can(hca); err != nil && !errors.Is(err, rdmanetns.ErrAbsent) {
 			out[hca.Name] = err.Error()
 		}
 	}
@@ -129,7 +139,11 @@ func (n *Node) Admit(host *Host, p *plan.Plan) error {
 		case host.InPod(name): // the pod may be about to return it
 			return Unsettled(&plan.NotFoundError{Claim: p.Claim(), Device: name, Err: errElsewhere})
 		default:
-			if err := n.can(hca); err != nil {
+			err := n.can(hca)
+			if errors.Is(err, rdmanetns.ErrAbsent) { // it is on its way into a pod
+				return Unsettled(&plan.NotFoundError{Claim: p.Claim(), Device: name, Err: errElsewhere})
+			}
+			if err != nil {
 				return fmt.Errorf("claim %s: device %s: %w", p.Claim(), name, err)
 			}
 		}

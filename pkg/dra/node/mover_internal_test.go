@@ -1,9 +1,13 @@
 package node
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 )
@@ -16,6 +20,47 @@ func (m midway) Movable(string) error { return nil }
 func (m midway) In(string, string) (bool, error) { m(); return true, nil }
 
 func (m midway) Out(string, string) (bool, error) { m(); return true, nil }
+
+// answers is a Mover that gives one answer after the other.
+type answers struct {
+	midway
+	left []error
+}
+
+func (a *answers) Movable(string) error {
+	answer := a.left[0]
+	a.left = a.left[1:]
+	return answer
+}
+
+// TestAskedAgain: an HCA that was just moving into a pod when the kernel was asked can move into later pods. It was
+// unpublished until the driver restarted.
+func TestAskedAgain(t *testing.T) {
+	absent := fmt.Errorf("ask: %w", rdmanetns.ErrAbsent)
+	fixed := fmt.Errorf("ask: %w", rdmanetns.ErrFixed)
+	hca := "pci-0000-3b-00-0"
+	for _, test := range []struct {
+		answers []error
+		want    []string
+	}{
+		{[]error{absent, nil}, []string{"", "", ""}},
+		{[]error{absent, fixed}, []string{"", fixed.Error(), fixed.Error()}},
+		{[]error{unix.EMFILE, nil}, []string{unix.EMFILE.Error(), "", ""}},
+		{[]error{nil}, []string{"", "", ""}},
+	} {
+		mover := &answers{left: test.answers}
+		m := &movable{Mover: mover}
+		snap := rdmatest.Snapshot(t, "exclusive-netns")
+		for i, want := range test.want {
+			if got, ok := m.Fixed(&Host{}, snap)[hca]; !ok || got != want {
+				t.Errorf("%v: the reason at question %d is %q, want %q", test.answers, i+1, got, want)
+			}
+		}
+		if len(mover.left) > 0 {
+			t.Errorf("%v: the kernel was not asked for %v", test.answers, mover.left)
+		}
+	}
+}
 
 // TestNotReadMidway: nobody reads the host in the middle of a move. The device would be gone, and three such readings
 // within a minute make it unhealthy.

@@ -46,6 +46,7 @@ func (n *Node) Run(ctx context.Context) {
 	defer poll.Stop()
 	var followed *rdma.Snapshot
 	for {
+		asks := false
 		due := time.NewTimer(n.health.due(n.cfg.Now(), rescanInterval))
 		select {
 		case <-ctx.Done():
@@ -59,12 +60,13 @@ func (n *Node) Run(ctx context.Context) {
 			n.looked(ctx, n.update(rdma.Changes{IBDevs: rdma.NamesOf(n.health.model.Pending()...)}))
 		case <-poll.C:
 			n.looked(ctx, n.poll())
+			asks = n.unsure.Swap(false)
 			n.health.readings = readPorts(n.sys, n.Host().Snapshot, n.cfg.Health.Thresholds)
 		case <-n.changed:
 			n.adapt(ctx)
 		}
 		due.Stop()
-		changed := n.judge(ctx, n.cfg.Now())
+		changed := n.judge(ctx, n.cfg.Now()) || asks
 		if snap := n.Host().Snapshot; snap != followed {
 			followed = snap
 			changed = true
