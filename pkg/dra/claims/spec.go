@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"sync"
+	"sync/atomic"
 
 	"tags.cncf.io/container-device-interface/specs-go"
 
@@ -101,7 +101,7 @@ func (c *Claims) writeFiles(p *plan.Plan, spec *claimSpec) error {
 
 // ncclTopology returns the content of a plan's topology file for NCCL. It omits absent HCAs.
 func ncclTopology(p *plan.Plan, snap *rdma.Snapshot, sys fs.ReadLinkFS) ([]byte, error) {
-	cpu, err := readCPU()
+	cpu, err := hostCPU.read()
 	if err != nil {
 		return nil, fmt.Errorf("claim %s: %w", p.Claim(), err)
 	}
@@ -118,11 +118,25 @@ func ncclTopology(p *plan.Plan, snap *rdma.Snapshot, sys fs.ReadLinkFS) ([]byte,
 	return data, nil
 }
 
-// readCPU returns the model of the host's processors. It reads it once. A container's /proc/cpuinfo is the host's.
-var readCPU = sync.OnceValues(func() (topology.CPU, error) {
-	text, err := os.ReadFile("/proc/cpuinfo")
+// cpuModel is the model of the host's processors, read from a file when it is first asked for. A failed reading is tried
+// again. It is safe for concurrent use.
+type cpuModel struct {
+	path  string
+	known atomic.Pointer[topology.CPU]
+}
+
+// hostCPU is the model of this host: a container's /proc/cpuinfo is the host's.
+var hostCPU = cpuModel{path: "/proc/cpuinfo"}
+
+func (m *cpuModel) read() (topology.CPU, error) {
+	if known := m.known.Load(); known != nil {
+		return *known, nil
+	}
+	text, err := os.ReadFile(m.path)
 	if err != nil {
 		return topology.CPU{}, fmt.Errorf("read the processor's model: %w", err)
 	}
-	return topology.ParseCPU(string(text), runtime.GOARCH), nil
-})
+	cpu := topology.ParseCPU(string(text), runtime.GOARCH)
+	m.known.Store(&cpu)
+	return cpu, nil
+}

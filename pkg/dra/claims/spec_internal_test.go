@@ -1,6 +1,8 @@
 package claims
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
 
 // testHCA is an HCA of the node of openNode.
@@ -63,5 +66,26 @@ func TestOneHost(t *testing.T) {
 	}
 	if text := string(spec.files[0].Data); !strings.Contains(text, before.Firmware) || strings.Contains(text, newer) {
 		t.Errorf("the file is of another host: %s", text)
+	}
+}
+
+// TestCPUModelTriedAgain: a processor model that could not be read once is read for the next claim.
+func TestCPUModelTriedAgain(t *testing.T) {
+	m := cpuModel{path: filepath.Join(t.TempDir(), "cpuinfo")}
+	if cpu, err := m.read(); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("without a file: %v, %v", cpu, err)
+	}
+	if err := os.WriteFile(m.path, []byte("vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cpu, err := m.read()
+	if err != nil || cpu == (topology.CPU{}) {
+		t.Fatalf("with a file: %v, %v", cpu, err)
+	}
+	if err := os.Remove(m.path); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := m.read(); err != nil || again != cpu {
+		t.Errorf("a model that is known: %v, %v", again, err)
 	}
 }
