@@ -33,7 +33,7 @@ type State struct {
 	Name      string   `json:"name"`
 	MAC       string   `json:"mac,omitempty"`
 	MTU       int      `json:"mtu,omitempty"`
-	Addresses []string `json:"addresses,omitempty"` // each with the length of its network
+	Addresses []string `json:"addresses,omitempty"` // each with a prefix length
 	// IPv6 is the reason why the pod's interface accepts what routers announce, "" if it does not.
 	IPv6 string `json:"ipv6,omitempty"`
 }

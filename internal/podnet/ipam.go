@@ -159,7 +159,7 @@ func prefix(n net.IPNet) (netip.Prefix, error) {
 	ones, _ := n.Mask.Size()
 	p := netip.PrefixFrom(addr.Unmap(), ones)
 	if !ok || !p.IsValid() {
-		return p, fmt.Errorf("it gave %s, which is no address with the length of its network", n.String())
+		return p, fmt.Errorf("it gave %s, which is not an address with a prefix length", n.String())
 	}
 	return p, nil
 }

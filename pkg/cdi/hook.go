@@ -105,7 +105,7 @@ func checkLimits(d Device) error {
 	for _, l := range d.Limits {
 		switch {
 		case l.IBDev == "" || strings.ContainsAny(l.IBDev, " \t\n"):
-			return fmt.Errorf("limit the RDMA device %q: that is not a kernel's name", l.IBDev)
+			return fmt.Errorf("limit the RDMA device %q: the kernel makes no such name", l.IBDev)
 		case l.Handles < 0 || l.Objects < 0:
 			return fmt.Errorf("limit RDMA device %q: handles %d and objects %d must not be negative",
 				l.IBDev, l.Handles, l.Objects)

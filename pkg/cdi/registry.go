@@ -137,7 +137,7 @@ func (r *Registry) find(name string) (*Resolved, error) {
 	}
 	for _, c := range r.Conflicts {
 		if c.Name == name {
-			return nil, fmt.Errorf("%w: %s stands in several files of one directory: %q; remove all but one", ErrUnresolved,
+			return nil, fmt.Errorf("%w: several files of one directory define %s: %q; remove all but one", ErrUnresolved,
 				name, c.Files)
 		}
 	}

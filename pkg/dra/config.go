@@ -114,10 +114,10 @@ func (c *Config) Validate() error {
 		}
 	}
 	if c.Mover != nil && c.NRISocket == "" {
-		errs = append(errs, errors.New("RDMA devices are to be moved into pods, but nothing tells of pods: set --nri-socket"))
+		errs = append(errs, errors.New("--move-devices needs NRI, which announces pods: set --nri-socket"))
 	}
 	if c.Interfaces != nil && c.NRISocket == "" {
-		errs = append(errs, errors.New("network interfaces are to be attached to pods, but nothing tells of pods: set --nri-socket"))
+		errs = append(errs, errors.New("--attach-interfaces needs NRI, which announces pods: set --nri-socket"))
 	}
 	if c.DeviceInfoDir != "" && !filepath.IsAbs(c.DeviceInfoDir) {
 		errs = append(errs, fmt.Errorf("device information directory is not an absolute path: %q", c.DeviceInfoDir))

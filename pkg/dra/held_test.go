@@ -85,7 +85,7 @@ var helds = []held{
 	{"its pod was deleted by force and runs", func(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim, ids []string) {
 		n.AddPodCgroup(t, podA)
 		n.RemoveClaim(c)
-	}, "pod " + podA + " was given it and still runs", false},
+	}, "pod " + podA + " got it and still runs", false},
 	{"no cgroup of a pod can be seen", func(t *testing.T, n *drivertest.Node, c *resourceapi.ResourceClaim, ids []string) {
 		n.HideCgroups(t)
 		n.RemoveClaim(c)
@@ -243,10 +243,10 @@ func TestLaterPodHolds(t *testing.T) {
 		return err
 	})
 	n.RemoveClaim(c)
-	refused(t, n, next, "pod "+podB+" was given it and still runs")
+	refused(t, n, next, "pod "+podB+" got it and still runs")
 	d.stop()
 	start(t, n, reports)
-	refused(t, n, next, "pod "+podB+" was given it and still runs")
+	refused(t, n, next, "pod "+podB+" got it and still runs")
 	n.RemovePodCgroup(t, podB)
 	prepare(t, n, next)
 }

@@ -106,7 +106,7 @@ func TestLaterPodFollowed(t *testing.T) {
 				d = startHearing(t, n, make(chan watch.Signal), k.moving, quick, withEvents)
 				d.Sandboxes().Running(t.Context(), []nri.Pod{a})
 			}
-			d.waits(b, "RDMA device mlx5_0 is in pod team-a/a", "it comes back when that pod's sandbox has gone")
+			d.waits(b, "RDMA device mlx5_0 is in pod team-a/a", "it comes back when that pod's sandbox is gone")
 			d.Sandboxes().Stopped(t.Context(), a)
 			if where, _ := k.at(); where != "" {
 				t.Errorf("the device is in %q", where)
@@ -280,7 +280,7 @@ func TestLaterPodWaits(t *testing.T) {
 				prepare(t, n, claim)
 				d.starts(a)
 				reserve(n, claim, a, b)
-				d.waits(b, c.says, "that pod's sandbox has gone")
+				d.waits(b, c.says, "that pod's sandbox is gone")
 				prepare(t, n, claim) // as a restarted kubelet does
 				d.Sandboxes().Stopped(t.Context(), a)
 				reserve(n, claim, b)

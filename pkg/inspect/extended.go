@@ -39,7 +39,7 @@ func (w *resolver) extended() {
 		case pod.Spec.NodeName == "":
 			w.find(Finding{
 				Reason: "ExtendedResourceUnknown",
-				Message: fmt.Sprintf("container %s asks for %s, which no node offers and no DeviceClass stands for",
+				Message: fmt.Sprintf("container %s asks for %s, which no node offers and no DeviceClass maps to devices",
 					amount.container, amount.name),
 				Remedy: "set extendedResourceName of a DeviceClass to it (the value extendedResourceName of the chart); " +
 					"Kubernetes 1.34 and 1.35 need the feature gate DRAExtendedResource, too",

@@ -63,20 +63,21 @@ func (w *resolver) notCreated(ref *corev1.PodResourceClaim) {
 	switch {
 	case known && !there:
 		f.Reason = "TemplateMissing"
-		f.Message = fmt.Sprintf("ResourceClaimTemplate %s, of which claim %s is to be made, does not exist in namespace %s",
+		f.Message = fmt.Sprintf("ResourceClaimTemplate %s, the template of claim %s, does not exist in namespace %s",
 			template, ref.Name, w.Question.Pod.Namespace)
 		f.Remedy = "create the template: the pod goes on by itself"
 	case strings.Contains(refused, "admin access"):
 		f.Reason = "AdminAccessForbidden"
-		f.Message = fmt.Sprintf("claim %s asks for administrator's access, and was refused: %s", ref.Name, refused)
+		f.Message = fmt.Sprintf("claim %s asks for admin access, which was refused: %s", ref.Name, refused)
 		f.Remedy = adminRemedy(w.Question.Pod.Namespace)
 	case refused != "":
 		f.Reason = "ClaimRefused"
-		f.Message = fmt.Sprintf("claim %s could not be created of ResourceClaimTemplate %s: %s", ref.Name, template, refused)
+		f.Message = fmt.Sprintf("claim %s could not be created from ResourceClaimTemplate %s: %s",
+			ref.Name, template, refused)
 		f.Remedy = "correct the template, then create the pod again"
 	default:
 		f.Reason = "ClaimNotCreated"
-		f.Message = fmt.Sprintf("no claim has been made of ResourceClaimTemplate %s yet", template)
+		f.Message = fmt.Sprintf("no claim has been made from ResourceClaimTemplate %s yet", template)
 		f.Remedy = "wait; if it stays so, look at the log of kube-controller-manager"
 	}
 	w.find(f)
@@ -131,7 +132,7 @@ func (w *resolver) checkClaim(claim *resourceapi.ResourceClaim) {
 	if reserved >= resourceapi.ResourceClaimReservedForMaxSize && !resourceclaim.IsReservedForPod(pod, claim, true) {
 		w.find(Finding{
 			Reason: "ClaimFull", Claim: claim.Name,
-			Message: fmt.Sprintf("ResourceClaim %s is used by %d pods, which is as many as may", claim.Name, reserved),
+			Message: fmt.Sprintf("ResourceClaim %s is used by %d pods, the most that may use it at once", claim.Name, reserved),
 			Remedy:  "give further pods a claim of their own",
 		})
 	}
@@ -150,7 +151,7 @@ func (w *resolver) checkAdmin(claim *resourceapi.ResourceClaim) {
 		if r.admin {
 			w.find(Finding{
 				Reason: "AdminAccessForbidden", Claim: claim.Name, Request: r.name,
-				Message: fmt.Sprintf("request %s asks for administrator's access, and namespace %s lacks the label %s=true",
+				Message: fmt.Sprintf("request %s asks for admin access, and namespace %s lacks the label %s=true",
 					r.name, claim.Namespace, resourceapi.DRAAdminNamespaceLabelKey),
 				Remedy: adminRemedy(claim.Namespace),
 			})

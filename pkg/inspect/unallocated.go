@@ -267,7 +267,7 @@ func (w *inquiry) short(claim int, base string) string {
 			f.Message = fmt.Sprintf("request %s wants all devices of %s that match on a node, "+
 				"and no node has all of them free", r.Name, r.Class)
 		case n == 0:
-			f.Message = fmt.Sprintf("request %s wants %d of %s, and no node has one that it could have",
+			f.Message = fmt.Sprintf("request %s wants %d of %s, and no node has one that it can get",
 				r.Name, r.Count, r.Class)
 		default:
 			f.Message = fmt.Sprintf("request %s wants %d of %s, and the best node, %s, has %d",

@@ -22,7 +22,7 @@ type Network struct {
 	// Interface is the interface's name in the pod. Defaults to rdma0, rdma1, ... in the order of the
 	// pod's claims and their devices.
 	Interface string `json:"interface,omitempty"`
-	// Addresses are the interface's addresses, each with the length of its network: 10.1.2.3/24.
+	// Addresses are the interface's addresses, each with a prefix length: 10.1.2.3/24.
 	Addresses []string `json:"addresses,omitempty"`
 	// IPAM is the name of an entry of "ipam" in the driver's configuration, which assigns the
 	// addresses. The name rail stands for the entry of the HCA's rule: each HCA of a request gets an address of its
@@ -203,7 +203,7 @@ func validatePrefixes(list []string, most int, path *field.Path) field.ErrorList
 func parsePrefix(s string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(s)
 	if err != nil || p.Addr().Is4In6() {
-		return p, fmt.Errorf("want an IP address with the length of its network, such as 10.1.2.3/24 or fd00::1/64")
+		return p, fmt.Errorf("want an IP address with a prefix length, such as 10.1.2.3/24 or fd00::1/64")
 	}
 	return p, nil
 }

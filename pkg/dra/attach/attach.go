@@ -163,9 +163,11 @@ func (a *Attacher) clear(ctx context.Context, pod Pod, i *Interface) (had *Recor
 				return nil, err
 			}
 		case r.Want.Mode == podnet.Move && r.begun():
-			return nil, fmt.Errorf("network interface %q of the host is in pod %s (%s): it comes back when that pod's sandbox has gone", r.Original.Name, r.Pod.Name, r.Pod.UID)
+			return nil, fmt.Errorf("network interface %q of the host is in pod %s (%s): it comes back "+
+				"when that pod's sandbox is gone", r.Original.Name, r.Pod.Name, r.Pod.UID)
 		case r.IsOf(*i) && len(i.Device.Network.Addresses) > 0:
-			return nil, fmt.Errorf("its addresses %s are in pod %s (%s), and are of one pod at a time: they are free when that pod's sandbox has gone; for several pods at once use ipam",
+			return nil, fmt.Errorf("its addresses %s are in pod %s (%s), and one pod at a time can have them: "+
+				"they are free when that pod's sandbox is gone; for several pods at once use ipam",
 				listed(i.Device.Network.Addresses), r.Pod.Name, r.Pod.UID)
 		}
 	}

@@ -25,7 +25,7 @@ func (s *store) lock(ctx context.Context) (unlock func(), err error) {
 	if err := flock.Lock(ctx, dir); err != nil {
 		dir.Close()
 		if errors.Is(err, ctx.Err()) {
-			return nil, fmt.Errorf("another driver has the records of network interfaces in %q: %w", s.dir, err)
+			return nil, fmt.Errorf("another driver uses the records of network interfaces in %q: %w", s.dir, err)
 		}
 		return nil, fmt.Errorf("lock records of network interfaces in %q: %w", s.dir, err)
 	}

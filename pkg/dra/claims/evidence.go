@@ -102,7 +102,7 @@ func (e evidence) why(record string) string {
 		for _, uid := range e.Running {
 			pods = append(pods, string(uid))
 		}
-		return fmt.Sprintf("%v, but pod %s was given it and still runs, as one does that was deleted by force; stop it on the node: "+
+		return fmt.Sprintf("%v, but pod %s got it and still runs, as after a forced deletion; stop it on the node: "+
 			"crictl stopp $(crictl pods -q --label io.kubernetes.pod.uid=%s)", e.Allocation, strings.Join(pods, ", "), pods[0])
 	case unsure:
 		return fmt.Sprintf("%v, and the driver cannot tell whether a container still uses it: %v; "+

@@ -38,7 +38,7 @@ type Pod struct {
 const reservedTime = time.Second
 
 // errUnsure means that a pod may share a claim, and the API server has not answered whether it does.
-var errUnsure = errors.New("whether pods share a claim that is prepared already is not known")
+var errUnsure = errors.New("it is not known whether pods share a prepared claim")
 
 // LearnReservations asks the API server which prepared claims are reserved for the pods, and records the answer. It is
 // idempotent. It sends one request for each claim that may concern the pods, concurrently and without a lock, and asks

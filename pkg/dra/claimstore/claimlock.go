@@ -53,7 +53,7 @@ func (s *Store) LockClaim(ctx context.Context, uid types.UID) (release func(), e
 
 func lockError(uid types.UID, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("another call, or another driver of the node, is at work on it: %w", err)
+		err = fmt.Errorf("another call, or another driver of the node, is working on it: %w", err)
 	}
 	return fmt.Errorf("lock claim %s: %w", uid, err)
 }

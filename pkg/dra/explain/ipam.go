@@ -23,7 +23,7 @@ type IPAM struct {
 }
 
 // ErrNodeUnknown is the reason why the blocks of a node are not known without the cluster.
-var ErrNodeUnknown = errors.New("which block is this node's follows from the node object in the cluster: " +
+var ErrNodeUnknown = errors.New("the block of this node depends on its node object in the cluster: " +
 	"name the node (--node-name)")
 
 // ipam returns the entries of a configuration, without the node's blocks.

@@ -125,7 +125,7 @@ func (d *device) fault(c Condition, ports []int, ofAll bool, cfg *Config) (Fault
 func (p *debounce) message(cfg *Config) string {
 	note := cmp.Or(p.note, resumedNote)
 	if p.raw == good {
-		note = fmt.Sprintf("good again, and must be so for %s; before: %s", span(p.clearAfter(cfg)), note)
+		note = fmt.Sprintf("good again, but not for %s yet; before: %s", span(p.clearAfter(cfg)), note)
 	}
 	if p.flapping {
 		note += fmt.Sprintf(" (%d times within %s)", cfg.Flaps, span(cfg.FlapWindow))

@@ -31,7 +31,7 @@ var (
 		"let the driver move them (--move-devices, chart value network.enabled), " +
 		"or set \"options ib_core netns_mode=1\" in /etc/modprobe.d and reboot the node")
 	errElsewhere = errors.New("it is still in the network namespace of another pod: " +
-		"it comes back when that pod's sandbox has gone")
+		"it comes back when that pod's sandbox is gone")
 )
 
 // movable is a Mover that caches which HCAs it can move. It is safe for concurrent use.

@@ -36,7 +36,7 @@ type nodeRead struct {
 // missing for a moment after the node has joined the cluster.
 const rereadInterval = 10 * time.Second
 
-var errNodeUnread = errors.New("which block of addresses is this node's is not known yet: the API server has not " +
+var errNodeUnread = errors.New("this node's block of addresses is not known yet: the API server has not " +
 	"returned the node object; the driver tries again")
 
 // read stores the node object.

@@ -122,7 +122,8 @@ type boundedError struct {
 func (e boundedError) Error() string { return e.text }
 func (e boundedError) Unwrap() error { return e.err }
 
-var errNodeFull = errors.New("the claims of this node take all that they may of its memory; unprepare some, or look for claims with unusually many devices, addresses or routes")
+var errNodeFull = errors.New("the claims of this node use all the memory that they may use: " +
+	"delete pods with claims, or look for claims with unusually many devices, addresses or routes")
 
 // CheckNode returns a TooMuchError if the claim and the other claims together exceed the bound of the node. The sizes
 // are in bytes.

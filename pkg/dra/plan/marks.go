@@ -17,7 +17,7 @@ var markVariables = map[string]struct{ trafficClass, serviceLevel string }{
 	v1alpha1.EnvUCX:     {"UCX_IB_TRAFFIC_CLASS", "UCX_IB_SL"},
 }
 
-var errNoLibrary = errors.New("trafficClass, serviceLevel: no library is told: " +
+var errNoLibrary = errors.New("trafficClass, serviceLevel: no library gets them: " +
 	"add nccl, nvshmem or ucx to env, or leave the fields out")
 
 // marks returns the merged marks of a device. rules has, for each of its HCAs, the marks of the HCA's rule.

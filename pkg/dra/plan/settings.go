@@ -45,13 +45,15 @@ func readConfigs(configs []resourceapi.DeviceAllocationConfiguration, result res
 		switch c := obj.(type) {
 		case *v1alpha1.HCAClassConfig:
 			if config.Source != resourceapi.AllocationConfigSourceClass {
-				return nil, fmt.Errorf("kind %s stands in a claim: only an administrator's DeviceClass may carry it; use kind %s", c.Kind, v1alpha1.HCAConfigKind)
+				return nil, fmt.Errorf("kind %s does not belong in a claim: only an administrator's DeviceClass may have it; "+
+					"use kind %s", c.Kind, v1alpha1.HCAConfigKind)
 			}
 			w.allow.Overlay(c.Allow)
 			w.defaults.Overlay(c.Defaults)
 		case *v1alpha1.HCAConfig:
 			if config.Source != resourceapi.AllocationConfigSourceClaim {
-				return nil, fmt.Errorf("kind %s stands in a DeviceClass: use kind %s and its field defaults", c.Kind, v1alpha1.HCAClassConfigKind)
+				return nil, fmt.Errorf("kind %s does not belong in a DeviceClass: "+
+					"use kind %s and its field defaults", c.Kind, v1alpha1.HCAClassConfigKind)
 			}
 			w.wishes.Overlay(c.Settings)
 		}

@@ -117,7 +117,7 @@ func (m *moves) move(pod nri.Pod, p *plan.Plan, ibdev string) (moved bool, err e
 	}
 	moved, err = m.cfg.Node.In(ibdev, pod.Netns)
 	if user, known := m.users[ibdev]; known && user != pod && errors.Is(err, rdmanetns.ErrAbsent) {
-		return false, fmt.Errorf("RDMA device %s is in pod %s/%s (%s): it comes back when that pod's sandbox has gone",
+		return false, fmt.Errorf("RDMA device %s is in pod %s/%s (%s): it comes back when that pod's sandbox is gone",
 			ibdev, user.Namespace, user.Name, user.UID)
 	}
 	if err == nil {
