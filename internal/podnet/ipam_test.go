@@ -133,7 +133,7 @@ func TestPluginsInTrouble(t *testing.T) {
 		"prints garbage":   {"echo garbage", "unmarshal raw result: invalid character", 0},
 		"prints nothing":   {"true", "unexpected end of JSON input", 0},
 		"half an address":  {`echo '{"cniVersion": "1.0.0", "ips": [{"address": "10.1.2.3"}]}'`, "invalid CIDR address", 0},
-		"no address":       {`echo '{"cniVersion": "1.0.0", "ips": [{}]}'`, "which is no address", 0},
+		"no address":       {`echo '{"cniVersion": "1.0.0", "ips": [{}]}'`, "which is not an address", 0},
 		"another version":  {`echo '{"cniVersion": "9.0.0", "ips": []}'`, "unsupported CNI result version", 0},
 		"is not a program": {"", "exec format error", 0},
 	} {
