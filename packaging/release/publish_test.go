@@ -61,15 +61,20 @@ func newDist(t *testing.T) (dist, tools string) {
 	}
 	sums := tool(t, "sh", "-c", "cd "+dist+" && sha256sum *")
 	write(t, filepath.Join(dist, "SHA256SUMS"), sums, 0o644)
-	for _, name := range []string{"oras", "cosign", "helm", "gh"} {
-		write(t, filepath.Join(tools, name), "#!/bin/sh\necho "+name+` "$@" >>"$CALLS"`+"\n"+map[string]string{
-			"oras": `case $1 in login) cat >>"$CALLS"; echo >>"$CALLS" ;; resolve) echo ` + digest + " ;; esac\n",
-			// A release exists if a test says so.
-			"gh":     `[ "$2" != view ] || [ "$EXISTS" ]` + "\n",
-			"cosign": `[ "$1" != sign-blob ] || touch SHA256SUMS.sigstore.json` + "\n",
-		}[name], 0o755)
-	}
+	recorder(t, tools, "oras", `case $1 in login) cat >>"$CALLS"; echo >>"$CALLS" ;; resolve) echo `+digest+" ;; esac")
+	recorder(t, tools, "cosign", `[ "$1" != sign-blob ] || touch SHA256SUMS.sigstore.json`)
+	recorder(t, tools, "helm", "")
+	recorder(t, tools, "gh", noRelease)
 	return dist, tools
+}
+
+// noRelease is the answer of a gh without a release, unless a test says EXISTS.
+const noRelease = `[ "$2" != view ] || [ "$EXISTS" ]`
+
+// recorder makes a program that writes its calls to the file $CALLS, and then does what a shell command says.
+func recorder(t *testing.T, dir, name, answer string) {
+	t.Helper()
+	write(t, filepath.Join(dir, name), "#!/bin/sh\necho "+name+` "$@" >>"$CALLS"`+"\n"+answer+"\n", 0o755)
 }
 
 // publish runs the target of the Makefile, and returns the calls and the messages.

@@ -3,7 +3,6 @@ package release
 import (
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -21,46 +20,49 @@ func TestReleaseTargets(t *testing.T) {
 	}
 	server := httptest.NewServer(registry.New())
 	defer server.Close()
-	host := strings.Replace(server.URL, "http://127.0.0.1", "localhost", 1) // which all three take for one without TLS
-	chart := tool(t, "cat", filepath.Join(checkout, "deployments/helm/dra-driver-rdma/Chart.yaml"))
-	version := appVersion.FindStringSubmatch(chart)[1]
-	dist, tools, stands := t.TempDir(), t.TempDir(), t.TempDir()
-	run := func(target string, vars ...string) {
-		t.Helper()
-		cmd := exec.Command("make", append([]string{"-s", "-C", checkout, target, "VERSION=" + version, "DIST=" + dist}, vars...)...)
-		cmd.Env = append(os.Environ(), "REGISTRY="+host, "COSIGN_PASSWORD=", "CALLS="+filepath.Join(stands, "calls"))
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("make %s: %v\n%s", target, err, out)
-		}
+	host := strings.Replace(server.URL, "http://127.0.0.1", "localhost", 1) // oras and cosign use plain HTTP there
+	chart, err := os.ReadFile(filepath.Join(checkout, "deployments/helm/dra-driver-rdma/Chart.yaml"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	run("dist")
-	run("publish-tools", "PUBLISH_TOOLS="+tools)
-	key := keyPair(t, tools, stands)
-	run("publish", "PUBLISH_TOOLS="+stands+":"+tools)
+	version := string(appVersion.FindSubmatch(chart)[1])
+	dist, tools := t.TempDir(), t.TempDir()
+	tool(t, "make", "-s", "-C", checkout, "dist", "VERSION="+version, "DIST="+dist)
+	tool(t, "make", "-s", "-C", checkout, "publish-tools", "PUBLISH_TOOLS="+tools)
+	standIns, key := newStandIns(t, tools)
+	calls, says, err := publish(t, dist, standIns+":"+tools, version, "REGISTRY="+host, "COSIGN_PASSWORD=")
+	if err != nil {
+		t.Fatalf("make publish: %v\n%s", err, says)
+	}
 
-	calls := tool(t, "cat", filepath.Join(stands, "calls"))
 	digest := regexp.MustCompile(`@(sha256:[0-9a-f]{64})`).FindStringSubmatch(calls)
 	if digest == nil || !strings.Contains(calls, "gh release create "+version+" ") {
 		t.Fatalf("the release page was not made, or has no digest: %s", calls)
 	}
-	cosign, verify := filepath.Join(tools, "cosign"), []string{"--key", key, "--insecure-ignore-tlog=true"}
-	tool(t, cosign, append([]string{"verify", host + "/dra-driver-rdma@" + digest[1]}, verify...)...)
-	tool(t, cosign, append([]string{"verify", host + "/charts/dra-driver-rdma:" + version[1:]}, verify...)...)
-	sums := filepath.Join(dist, "SHA256SUMS")
-	tool(t, cosign, append([]string{"verify-blob", "--bundle", sums + ".sigstore.json", sums}, verify...)...)
+	image, sums := host+"/dra-driver-rdma", filepath.Join(dist, "SHA256SUMS")
+	for _, what := range [][]string{
+		{"verify", image + "@" + digest[1]},
+		{"verify", host + "/charts/dra-driver-rdma:" + strings.TrimPrefix(version, "v")},
+		{"verify-blob", "--bundle", sums + ".sigstore.json", sums},
+	} {
+		tool(t, filepath.Join(tools, "cosign"), append(what, "--key", key, "--insecure-ignore-tlog=true")...)
+	}
 	for _, platform := range []string{"linux/amd64", "linux/arm64"} {
-		tool(t, filepath.Join(tools, "oras"), "manifest", "fetch", "--platform", platform, host+"/dra-driver-rdma:"+version)
+		tool(t, filepath.Join(tools, "oras"), "manifest", "fetch", "--platform", platform, image+":"+version)
 	}
 }
 
-// keyPair makes a key, and the programs that stand in: a cosign that signs with it and tells no transparency log, and a
-// gh that has no release.
-func keyPair(t *testing.T, tools, stands string) (public string) {
+// newStandIns makes a key, and a directory of programs to be found before the real ones: a cosign that signs with the
+// key and tells no transparency log, a helm that uses plain HTTP, and a gh that has no release.
+func newStandIns(t *testing.T, tools string) (dir, public string) {
 	t.Helper()
-	tool(t, "sh", "-c", "cd "+stands+" && COSIGN_PASSWORD= "+tools+"/cosign generate-key-pair")
-	write(t, filepath.Join(stands, "cosign"), "#!/bin/sh\ncommand=$1\nshift\nexec "+tools+"/cosign $command --key "+stands+
-		`/cosign.key --use-signing-config=false --tlog-upload=false "$@"`+"\n", 0o755)
-	write(t, filepath.Join(stands, "helm"), "#!/bin/sh\nPATH=${PATH#*:} exec helm \"$@\" --plain-http\n", 0o755)
-	write(t, filepath.Join(stands, "gh"), `#!/bin/sh`+"\n"+`echo gh "$@" >>"$CALLS"`+"\n"+`[ "$2" != view ]`+"\n", 0o755)
-	return filepath.Join(stands, "cosign.pub")
+	dir = t.TempDir()
+	cosign := filepath.Join(tools, "cosign")
+	tool(t, "sh", "-c", "cd "+dir+" && COSIGN_PASSWORD= "+cosign+" generate-key-pair")
+	const flags = "--use-signing-config=false --tlog-upload=false"
+	write(t, filepath.Join(dir, "cosign"), "#!/bin/sh\ncommand=$1\nshift\n"+
+		"exec "+cosign+" $command --key "+dir+"/cosign.key "+flags+` "$@"`+"\n", 0o755)
+	write(t, filepath.Join(dir, "helm"), "#!/bin/sh\nPATH=${PATH#*:} exec helm \"$@\" --plain-http\n", 0o755)
+	recorder(t, dir, "gh", noRelease)
+	return dir, filepath.Join(dir, "cosign.pub")
 }
