@@ -160,6 +160,9 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
+// Stale is the age from which a temporary file counts as left behind: nobody takes so long to write a small file.
+const Stale = time.Minute
+
 // Sweep removes temporary files that a killed writer left in dir, if they are older than age. It keeps younger files,
 // because they may belong to a running writer.
 func Sweep(dir string, age time.Duration) error {

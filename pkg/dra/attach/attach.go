@@ -24,6 +24,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
@@ -271,7 +272,7 @@ func (a *Attacher) Of(pod Pod) ([]Record, error) {
 
 // Sweep removes temporary files of killed drivers from the records. It keeps young ones, which another driver may be
 // writing during a rolling update.
-func (a *Attacher) Sweep() error { return a.store.sweep() }
+func (a *Attacher) Sweep() error { return atomicfile.Sweep(a.store.dir, atomicfile.Stale) }
 
 // Over returns the records of sandboxes that have ended, and of addresses that must still be given back.
 func (a *Attacher) Over() ([]Record, error) {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -86,11 +85,6 @@ func openStore(dir, bootID string) (store, error) {
 	}
 	return s, nil
 }
-
-// tempMaxAge is the age from which a temporary file counts as left behind: its writer must have ended.
-const tempMaxAge = time.Minute
-
-func (s store) sweep() error { return atomicfile.Sweep(s.dir, tempMaxAge) }
 
 // errEmpty is the error of an empty record: the node crashed before the content was on the disk. Such a record has no
 // lease and is that of an earlier boot. A reboot undoes all changes of interfaces, so the record counts as missing.

@@ -14,9 +14,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
-// staleAge is the age from which a temporary file counts as left behind: its writer must have ended.
-const staleAge = time.Minute
-
 // lockTime is the time limit for the lock of a claim. Prepare and Unprepare hold the lock for milliseconds. If another
 // driver hangs with the lock, this driver must still follow the host. It retries the claim later.
 const lockTime = time.Second
@@ -29,7 +26,7 @@ func (c *Claims) Restore(ctx context.Context) error {
 	// the later list really has none.
 	ids, errIDs := c.specs.IDs(cdi.KindClaim)
 	plans, errPlans := c.cfg.Store.List()
-	errs := []error{errIDs, errPlans, atomicfile.Sweep(c.cfg.CDIDir, staleAge)}
+	errs := []error{errIDs, errPlans, atomicfile.Sweep(c.cfg.CDIDir, atomicfile.Stale)}
 	known := make(map[types.UID]bool, len(plans))
 	for _, p := range plans {
 		known[p.UID] = true

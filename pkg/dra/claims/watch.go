@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
 	"github.com/rdma-dev/dra-driver-rdma/internal/repeat"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
@@ -37,7 +38,7 @@ func (c *Claims) Close() { c.watcher.Close() }
 // again, and the next container of the pod would fail to start.
 func (c *Claims) WatchSpecs(ctx context.Context) {
 	logger := klog.FromContext(ctx)
-	ticker := time.NewTicker(restoreInterval)
+	ticker := time.NewTicker(atomicfile.Stale) // at the start, temporary files of a killed driver may be too young
 	defer ticker.Stop()
 	var failed repeat.Errors
 	for {
@@ -60,6 +61,7 @@ func (c *Claims) WatchSpecs(ctx context.Context) {
 			logger.Error(err, "CDI directory not fully watched, comparing all specs")
 			err = c.Restore(ctx)
 		case <-ticker.C:
+			ticker.Reset(restoreInterval)
 			if err = c.Restore(ctx); !failed.IsNew("specs", err) {
 				continue
 			}

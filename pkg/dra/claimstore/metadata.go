@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -44,14 +43,11 @@ func (m Metadata) Remove(uid types.UID) error {
 	return nil
 }
 
-// tempMaxAge is the age from which a temporary file counts as left behind: its writer must have ended.
-const tempMaxAge = time.Minute
-
 // Sweep removes what killed drivers left: temporary files, and metadata of claims without a record (a driver writes the
 // record of a claim first). It keeps young temporary files, which another driver may be writing during a rolling
 // update, and the metadata of an unreadable record. It does not read the records of the given plans again.
 func (s *Store) Sweep(prepared []*plan.Plan) error {
-	return errors.Join(atomicfile.Sweep(s.claims(), tempMaxAge), s.sweepMetadata(prepared))
+	return errors.Join(atomicfile.Sweep(s.claims(), atomicfile.Stale), s.sweepMetadata(prepared))
 }
 
 func (s *Store) sweepMetadata(prepared []*plan.Plan) error {

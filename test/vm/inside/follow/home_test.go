@@ -40,12 +40,11 @@ func counted(t *testing.T) belongings {
 	return belongings{files(t), all}
 }
 
-// home waits until the host has all that it had, and no more. A temporary file of a driver that was killed goes with the
-// first comparison of specs after it is a minute old: each five minutes. home looks at the hardware, which takes three programs,
+// home waits until the host has all that it had, and no more. It looks at the hardware, which takes three programs,
 // when the files are gone.
 func home(t *testing.T, want belongings) {
 	t.Helper()
-	inside.Eventually(t, "the host has what it had", 8*time.Minute, func() error {
+	inside.Eventually(t, "the host has what it had", 4*time.Minute, func() error {
 		if got := files(t); !slices.Equal(got, want.files) {
 			return fmt.Errorf("it had the files %q and has %q", want.files, got)
 		}
