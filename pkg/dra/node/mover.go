@@ -62,12 +62,12 @@ func (m *movable) Out(ibdev, netns string) (moved bool, err error) {
 	return m.Mover.Out(ibdev, netns)
 }
 
-// can returns the reason why an HCA cannot move into a pod, nil if it can. It keeps the kernel's answer for each device
-// and driver, because the answer depends only on the driver's code. It keeps no failure to ask: the device may be on its
-// way between the host and a pod, and is asked about again.
-func (m *movable) can(h *rdma.HCA) error {
-	if m.Mover == nil {
-		return ErrExclusive
+// can returns the reason why an HCA cannot move into a pod, nil if it can. The error has rdmanetns.ErrAbsent if the HCA
+// is in a pod, or moves just now. can keeps the kernel's answers, because they depend only on the code of the HCA's
+// driver. It keeps no failure to ask.
+func (m *movable) can(host *Host, h *rdma.HCA) error {
+	if host.InPod(h.Name) {
+		return rdmanetns.ErrAbsent
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,8 +93,8 @@ func (m *movable) moves(snap *rdma.Snapshot) bool {
 }
 
 // Fixed returns, for each HCA, the reason why it cannot move into a pod. The reason is "" if the HCA can move, is in a
-// pod already, or is on its way there: it has moved before. It returns nil if HCAs do not move. The snapshot is the host's, perhaps with HCAs that are missing
-// there.
+// pod already, or moves just now. Fixed returns nil if HCAs do not move. The snapshot is the host's, perhaps with HCAs
+// that are missing there.
 func (m *movable) Fixed(host *Host, snap *rdma.Snapshot) map[string]string {
 	if !m.moves(snap) {
 		return nil
@@ -102,10 +102,7 @@ func (m *movable) Fixed(host *Host, snap *rdma.Snapshot) map[string]string {
 	out := map[string]string{}
 	for _, hca := range snap.Usable() {
 		out[hca.Name] = ""
-		if host.InPod(hca.Name) {
-			continue
-		}
-		if err := m.can(hca); err != nil && !errors.Is(err, rdmanetns.ErrAbsent) {
+		if err := m.can(host, hca); err != nil && !errors.Is(err, rdmanetns.ErrAbsent) {
 			out[hca.Name] = err.Error()
 		}
 	}
@@ -134,18 +131,15 @@ func (n *Node) Admit(host *Host, p *plan.Plan) error {
 		return fmt.Errorf("claim %s: %w", p.Claim(), ErrExclusive)
 	}
 	for _, name := range p.HCAs() {
-		switch hca := host.Lookup(name); {
-		case hca == nil: // making the spec returns the error
-		case host.InPod(name): // the pod may be about to return it
+		hca := host.Lookup(name)
+		if hca == nil { // making the spec returns the error
+			continue
+		}
+		switch err := n.can(host, hca); {
+		case errors.Is(err, rdmanetns.ErrAbsent): // the pod may be about to return it
 			return Unsettled(&plan.NotFoundError{Claim: p.Claim(), Device: name, Err: errElsewhere})
-		default:
-			err := n.can(hca)
-			if errors.Is(err, rdmanetns.ErrAbsent) { // it is on its way into a pod
-				return Unsettled(&plan.NotFoundError{Claim: p.Claim(), Device: name, Err: errElsewhere})
-			}
-			if err != nil {
-				return fmt.Errorf("claim %s: device %s: %w", p.Claim(), name, err)
-			}
+		case err != nil:
+			return fmt.Errorf("claim %s: device %s: %w", p.Claim(), name, err)
 		}
 	}
 	return nil

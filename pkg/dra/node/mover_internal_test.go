@@ -1,15 +1,22 @@
 package node
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // midway calls a function in the middle of each move.
@@ -60,6 +67,36 @@ func TestAskedAgain(t *testing.T) {
 			t.Errorf("%v: the kernel was not asked for %v", test.answers, mover.left)
 		}
 	}
+}
+
+// TestOfferedAgain: an HCA about which the kernel did not answer is decided on again at the next poll, though nothing of
+// the host changes.
+func TestOfferedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		quiet := func(context.Context) (<-chan watch.Signal, func(*rdma.Snapshot)) {
+			return nil, func(*rdma.Snapshot) {}
+		}
+		n := opened(t, Config{
+			Sys:    sysfs.DirFS(filepath.Join(rdmatest.Root(t, "exclusive-netns"), "sys")),
+			Source: quiet, Mover: &answers{left: []error{unix.EMFILE}},
+		})
+		decisions := 0
+		nobody := func(context.Context, int, []health.Transition, []*plan.Plan) {}
+		n.listener = Listener{Changed: func() { decisions++ }, Health: nobody}
+		go n.Run(t.Context())
+		after := func(polls int, want int) {
+			t.Helper()
+			time.Sleep(time.Duration(polls) * pollInterval)
+			if synctest.Wait(); decisions != want {
+				t.Errorf("%d decisions, want %d", decisions, want)
+			}
+		}
+		after(1, 1) // the first reading
+		after(1, 1)
+		n.Fixed(n.Host(), n.Host().Snapshot)
+		after(1, 2)
+		after(1, 2)
+	})
 }
 
 // TestNotReadMidway: nobody reads the host in the middle of a move. The device would be gone, and three such readings
