@@ -132,8 +132,9 @@ func (w *resolver) checkClaim(claim *resourceapi.ResourceClaim) {
 	if reserved >= resourceapi.ResourceClaimReservedForMaxSize && !resourceclaim.IsReservedForPod(pod, claim, true) {
 		w.find(Finding{
 			Reason: "ClaimFull", Claim: claim.Name,
-			Message: fmt.Sprintf("ResourceClaim %s is used by %d pods, the most that may use it at once", claim.Name, reserved),
-			Remedy:  "give further pods a claim of their own",
+			Message: fmt.Sprintf("ResourceClaim %s is used by %d pods, the most that may use it at once",
+				claim.Name, reserved),
+			Remedy: "give further pods a claim of their own",
 		})
 	}
 	w.checkClasses(claim)

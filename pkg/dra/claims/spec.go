@@ -118,7 +118,7 @@ func ncclTopology(p *plan.Plan, snap *rdma.Snapshot, sys fs.ReadLinkFS) ([]byte,
 	return data, nil
 }
 
-// cpuModel is the model of the host's processors, read from a file when it is first asked for. A failed reading is tried
+// cpuModel is the model of the host's processors. It is read from a file once; after a failure, the next call tries
 // again. It is safe for concurrent use.
 type cpuModel struct {
 	path  string

@@ -75,7 +75,8 @@ func TestCPUModelTriedAgain(t *testing.T) {
 	if cpu, err := m.read(); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("without a file: %v, %v", cpu, err)
 	}
-	if err := os.WriteFile(m.path, []byte("vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\n"), 0o600); err != nil {
+	const text = "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\n"
+	if err := os.WriteFile(m.path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cpu, err := m.read()

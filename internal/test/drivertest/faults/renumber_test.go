@@ -36,7 +36,7 @@ func TestRenumberedInPrepare(t *testing.T) {
 		}
 		spec := drivertest.SpecPath(f.CDIDir, c)
 		written := slices.IndexFunc(shot.Calls(), func(s sysfault.Call) bool { return s.Name == "rename" && s.To == spec })
-		// A thread of the driver that is not of the Prepare may have made the call, so the Prepare did not wait for the change.
+		// A background thread of the driver may have made the call. The Prepare does not wait for the change then.
 		if err := invariants.Always(f.Worker); err != nil && shot.Ended() <= written+1 {
 			t.Errorf("renumbered at call %d, %v, over at call %d, and the spec was written at call %d: %v",
 				n, call, shot.Ended(), written+1, err)
