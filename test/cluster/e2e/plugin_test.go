@@ -12,10 +12,7 @@ import (
 // TestPlugin: kubectl rdma on a cluster whose kubelet and driver work. What it says of
 // pods that the scheduler leaves waiting is proved in package plugin.
 func TestPlugin(t *testing.T) {
-	plugin := filepath.Join(t.TempDir(), "kubectl-rdma")
-	if err := bed.Checkout.Build(t.Context(), "./cmd/kubectl-rdma", plugin); err != nil {
-		t.Fatal(err)
-	}
+	plugin := buildPlugin(t)
 	n := bed.Namespace(t)
 	rdma := func(args ...string) string { return bed.Inside(t, plugin, append(args, "--namespace="+n.Name)...) }
 	n.Running("good")
@@ -39,4 +36,14 @@ func TestPlugin(t *testing.T) {
 			t.Errorf("why %s: %+v, want %s", pod, answer, want)
 		}
 	}
+}
+
+// buildPlugin builds kubectl rdma, and returns the program's path.
+func buildPlugin(t *testing.T) string {
+	t.Helper()
+	plugin := filepath.Join(t.TempDir(), "kubectl-rdma")
+	if err := bed.Checkout.Build(t.Context(), "./cmd/kubectl-rdma", plugin); err != nil {
+		t.Fatal(err)
+	}
+	return plugin
 }
