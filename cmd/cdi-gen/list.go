@@ -22,7 +22,7 @@ func newList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "Show the RDMA devices of this host",
-		Long: `Show the RDMA devices of this host, those included that no container can be given.
+		Long: `Show the RDMA devices of this host, also those that a container cannot have.
 -o name prints the names that podman, docker and nerdctl take with --device.`,
 		Example: `  cdi-gen list
   cdi-gen list -o name

@@ -37,7 +37,7 @@ func (h *hookFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&h.dir, "hook-dir", "/opt/rdma.dev/bin", "directory of the host for the hook, at the same path in the "+
 		"driver's pod, on a file system without noexec; empty for no hook")
 	f.StringVar(&h.reportDir, "hook-report-dir", "", "directory of the host, on a tmpfs and at the same path in the "+
-		"driver's pod, where the hook leaves what it did; the driver logs it and removes it")
+		"driver's pod, where the hook writes what it did; the driver logs these files and removes them")
 	f.StringVar(&h.onDenied, "memlock-denied", string(hook.Clamp),
 		"what the hook does where it may not raise the hard limit: clamp, fail or ignore")
 }

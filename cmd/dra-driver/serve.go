@@ -49,9 +49,9 @@ func newServe(env func(string) string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dra-driver",
 		Short: "Kubernetes DRA node driver for RDMA devices",
-		Long: `dra-driver publishes the RDMA devices (HCAs) of a node to Kubernetes, and gives
-those that a ResourceClaim was allocated to the pods that use the claim, with
-locked memory that works without capabilities.
+		Long: `dra-driver publishes the RDMA devices (HCAs) of a node to Kubernetes. The pods of
+a ResourceClaim get the HCAs that are allocated to it, and can lock memory without a
+capability.
 
 It runs on every node with RDMA devices; install it with the Helm chart. Logs go to
 standard error.
@@ -77,7 +77,7 @@ func (s *serve) register(f *pflag.FlagSet, env func(string) string) {
 	f.StringVar(&s.kubeconfig, "kubeconfig", env("KUBECONFIG"),
 		"kubeconfig file (default $KUBECONFIG, else the pod's service account)")
 	f.StringVar((*string)(&s.cfg.Site.Memlock), "memlock", string(v1alpha1.MemlockUnlimited),
-		"soft locked memory limit to raise containers to whose claim and class say nothing, no bound: unlimited, a "+
+		"soft limit of locked memory where neither claim nor class has one; a process may raise it: unlimited, a "+
 			"quantity such as 4Gi, or inherit")
 	f.StringVar(&s.cfg.PolicyFile, "config", "", "configuration file of the site: which devices each HCA publishes, "+
 		"and defaults for every claim; changes take effect without a restart")

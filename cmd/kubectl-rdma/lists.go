@@ -22,7 +22,7 @@ func newNodes(p *plugin) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "nodes [NAME...]",
 		Aliases: []string{"node", "no"},
-		Short:   "Show the nodes with RDMA devices, and how the driver is there",
+		Short:   "Show the nodes with RDMA devices, and the state of their driver",
 		Long: `Show the nodes that run the driver or publish RDMA devices. A device is FREE if one
 more claim could have it now, USED if a claim has it or a share of it, and TAINTED if
 a taint keeps new claims away. DRIVER is Ready, NotReady, Missing, NothingPublished

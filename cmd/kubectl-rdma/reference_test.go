@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"strings"
 	"testing"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -15,4 +17,25 @@ func TestReference(t *testing.T) {
 	golden.File(t, "../../docs/reference/kubectl-rdma.md", reference.Page(newRoot(genericiooptions.IOStreams{})))
 	golden.Section(t, "../../docs/reference/exit-codes.md", "kubectl-rdma", reference.ExitCodes("kubectl rdma", exitCodes)+
 		reference.ExitCodes("kubectl rdma why", whyCodes))
+}
+
+// TestHelpOfCommands: only the plugin's own help lists kubectl's flags, and that of each command says so.
+func TestHelpOfCommands(t *testing.T) {
+	help := func(args ...string) string {
+		var out bytes.Buffer
+		if code := run(t.Context(), append(args, "--help"), nil, &out, &out); code != 0 {
+			t.Fatalf("%q --help: exit code %d\n%s", args, code, &out)
+		}
+		return out.String()
+	}
+	const flag = "--certificate-authority"
+	if all := help(); !strings.Contains(all, flag) {
+		t.Errorf("the plugin's help lacks %s:\n%s", flag, all)
+	}
+	for _, c := range newRoot(genericiooptions.IOStreams{}).Commands() {
+		said := help(c.Name())
+		if strings.Contains(said, flag) || !strings.Contains(said, `Use "kubectl rdma --help" for kubectl's flags`) {
+			t.Errorf("the help of %s is\n%s", c.Name(), said)
+		}
+	}
 }

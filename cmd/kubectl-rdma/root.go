@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -32,14 +33,13 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 	})
 	root := &cobra.Command{
 		Use:   "kubectl-rdma",
-		Short: "Show the RDMA devices of a cluster, and why a pod does not get its",
-		Long: `Show the RDMA devices that the driver rdma.dev publishes, who has them, and how they
-sit beside the GPUs; and explain why a pod does not get the devices that its claims
-ask for.
+		Short: "Show the RDMA devices of a cluster, and why a pod does not get them",
+		Long: `Show the RDMA devices that the driver rdma.dev publishes, which pods use them, and
+which GPUs are near them. Explain why a pod does not get the devices that its claims
+request.
 
-It reads and changes nothing. It needs to list ResourceSlices, DeviceClasses, Nodes,
-ResourceClaims and Pods; without one of these rights it answers with what is left,
-and says so.
+It changes nothing. It lists ResourceSlices, DeviceClasses, Nodes, ResourceClaims and
+Pods. If you may not list one of them, it shows the rest, and says what is missing.
 
 ` + exitCodes.Help(),
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl rdma"},
@@ -49,10 +49,19 @@ and says so.
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.Flags().Bool("version", false, "print the version")
 	p.AddFlags(root.PersistentFlags())
+	root.SetUsageTemplate(withoutGlobalFlags(root.UsageTemplate()))
 	complete(root, "namespace", p.completer(namespaceNames))
 	complete(root, "context", p.completeContexts)
 	root.AddCommand(newStatus(p), newNodes(p), newDevices(p), newClaims(p), newTopology(p), newWhy(p), newVersion())
 	return root
+}
+
+// withoutGlobalFlags has the usage of each command name the command that lists the flags for the connection: they fill a
+// screen, and kubectl users know them.
+func withoutGlobalFlags(template string) string {
+	const list = "Global Flags:\n{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}"
+	return strings.Replace(template, list,
+		`Use "{{.Root.DisplayName}} --help" for kubectl's flags, such as --namespace and --context.`, 1)
 }
 
 func newVersion() *cobra.Command {

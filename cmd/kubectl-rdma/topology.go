@@ -22,8 +22,8 @@ func newTopology(p *plugin) *cobra.Command {
 other drivers that publish the standard attribute pcieRoot, such as GPUs. VFs and SFs
 are counted at their PF.
 
-It knows what the ResourceSlices say: of a GPU that is the root, and seldom the switch.
-On the host itself, cdi-gen topology shows everything, with the distances.`,
+It reads the ResourceSlices. GPU drivers publish the root there, and few the switch. On a
+host, cdi-gen topology shows everything, with the distances.`,
 		Example: `  kubectl rdma topology --node worker-3
   kubectl rdma topology --node worker-3 -o svg > worker-3.svg`,
 		Args: cobra.NoArgs,

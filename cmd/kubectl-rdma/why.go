@@ -17,15 +17,15 @@ func newWhy(p *plugin) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why POD",
 		Short: "Explain why a pod does not get its devices, or does not start with them",
-		Long: `Explain a pod that waits for its devices: which selector, taint, claim, capacity or
-counter rules out which device, and what would make its claims fit. The answer comes
-from the scheduler's own allocator, asked again with one thing changed at a time.
+		Long: `Explain why a pod waits for its devices: which selector, taint, claim, capacity or
+counter rules out which device, and which change would help. It asks the scheduler's
+own allocator, with one change at a time.
 
-Of a pod whose devices are allocated it tells why it does not start: what the kubelet
-and the driver say, and what is wrong with the devices.
+If the pod has its devices and does not start, it shows what the kubelet and the driver
+say, and what is wrong with the devices.
 
-It is about all devices that the pod asks for, those of other drivers too. CPU, memory
-and whatever else the scheduler looks at is in the line "The scheduler says".
+It explains the devices of all drivers. For CPU and memory, read the line "The scheduler
+says".
 
 ` + whyCodes.Help(),
 		Example: `  kubectl rdma why trainer-0
