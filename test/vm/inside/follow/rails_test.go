@@ -185,12 +185,16 @@ func flatClaim(name string, host int) *resourceapi.ResourceClaim {
 	return c
 }
 
-// unset takes away what the driver set in the pod b.
+// unset takes away what the driver set in the pod b. Before, TCP connections from an address leave by its interface, as
+// those with which libraries find each other. Then each leaves by the other one.
 func unset(t *testing.T, a, b [2]rail) {
 	const times = 20
-	asked := b[0].address(t)
+	asked, to := b[0].address(t), a[0].address(t)
 	if got := a[0].answers(t, asked, 3); len(got) != 1 {
 		t.Errorf("%s is the address of %v, want of one interface", asked, got)
+	}
+	if own, others := b[1].connect(t, to, times); own < times || others >= times {
+		t.Errorf("%d packets left by the interface of their address, and %d by the other", own, others)
 	}
 	for _, r := range b {
 		r.command(t, "ip", "rule", "del", "from", r.address(t))
@@ -200,11 +204,26 @@ func unset(t *testing.T, a, b [2]rail) {
 	if got := a[0].answers(t, asked, times); len(got) != 2 || got[0] != times || got[1] != times {
 		t.Errorf("of %d times, interfaces answered for %s %v times, want two each time", times, asked, got)
 	}
-	own, others := b[1].sent(t), b[0].sent(t)
-	b[1].command(t, "ping", "-q", "-c", strconv.Itoa(times), "-i", "0.2", "-I", b[1].address(t), a[0].address(t))
-	if own, others = b[1].sent(t)-own, b[0].sent(t)-others; own >= times || others < times {
+	if own, others := b[1].connect(t, to, times); own >= times || others < times {
 		t.Errorf("without rules %d packets left by the interface of their address, and %d by the other", own, others)
 	}
+}
+
+// connect opens TCP connections from the rail's address to a port where nobody listens, and returns how many packets
+// each of the pod's rails has sent.
+func (r rail) connect(t *testing.T, to string, times int) (own, others int) {
+	t.Helper()
+	const script = `for (1..$ARGV[2]) {
+		$@ = ""; IO::Socket::INET->new(LocalAddr => $ARGV[0], PeerAddr => "$ARGV[1]:1", Timeout => 10);
+		die "connection $_: $@" unless $!{ECONNREFUSED};
+	}`
+	other := rail{r.pod, r.container, 1 - r.number}
+	own, others = r.sent(t), other.sent(t)
+	r.command(t, "perl", "-MErrno", "-MIO::Socket::INET", "-e", script, r.address(t), to, strconv.Itoa(times))
+	own, others = r.sent(t)-own, other.sent(t)-others
+	t.Logf("%d TCP connections from %s: %s sent %d packets, and %s %d", times, r.address(t), r.netdev(), own,
+		other.netdev(), others)
+	return own, others
 }
 
 // answers counts the answers to ARP requests for an address, for each hardware address that answers.
