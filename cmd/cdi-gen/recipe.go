@@ -56,7 +56,7 @@ func (r *recipe) register(f *pflag.FlagSet) {
 	f.BoolVar(&r.noAll, "no-all", false, "leave out the CDI device \"all\"")
 	f.BoolVar(&r.noHook, "no-hook", false, "leave out the hook that raises the locked memory limit")
 	f.StringVar(&r.hookPath, "hook-path", "", "`PATH` of the hook on the host (default: search for it)")
-	f.StringVar(&r.memlock, "memlock", "unlimited", "soft limit; a process may raise it: `SIZE`")
+	f.StringVar(&r.memlock, "memlock", "unlimited", "locked memory `SIZE`; a process may raise it")
 	f.StringVar(&r.limit, "limit", "", "what a container may use of each HCA, `handles=N,objects=M`")
 	f.StringVar(&r.onDenied, "on-denied", hostconfig.OnDeniedWarn, "what to do if a limit cannot be set: `warn|fail`")
 	f.StringArrayVar(&r.env, "env", nil, "`NAME=VALUE` for every container (repeatable)")

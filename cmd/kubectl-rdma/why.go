@@ -24,8 +24,8 @@ own allocator, with one change at a time.
 If the pod has its devices and does not start, it shows what the kubelet and the driver
 say, and what is wrong with the devices.
 
-It explains the devices of all drivers. For CPU and memory, read the line "The scheduler
-says".
+It explains the devices of all drivers. For CPU, memory and all else, read the line "The
+scheduler says".
 
 ` + whyCodes.Help(),
 		Example: `  kubectl rdma why trainer-0

@@ -59,7 +59,7 @@ func TestDocsPromiseNoBound(t *testing.T) {
 		"docs/security.md":          "(hook.md#not-a-bound-on-locked-memory)",
 		"docs/cdi-gen.md":           "(hook.md#not-a-bound-on-locked-memory)",
 		"docs/network.md":           "(hook.md#not-a-bound-on-locked-memory)",
-		"docs/reference/cdi-gen.md": "soft limit; a process may raise it",
+		"docs/reference/cdi-gen.md": "locked memory SIZE; a process may raise it",
 		"docs/reference/dra-driver.md": "soft limit of locked memory where neither claim nor class has one; " +
 			"a process may raise it",
 		"docs/reference/rdma-hook.md": "It is no bound: a process may raise its own limit",

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -58,11 +57,8 @@ var beyond = []attempt{
 // installs, which allows nothing of all this, nor of one that allows something else. The pod's event and kubectl rdma
 // why have the refusal, and name the field of the class.
 func TestBeyondClass(t *testing.T) {
-	plugin := buildPlugin(t)
-	if out, err := bed.KubectlInput(t, boundedClass, "apply", "-f", "-"); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	t.Cleanup(func() { bed.Kubectl(t, "delete", "deviceclass", "bounded.example.com") })
+	rdma := buildPlugin(t)
+	createClass(t, "bounded.example.com", boundedClass)
 	words := attempt{"env", "env: [ucx]", "env[0]", "env"} // the chart's class allows all words
 	for class, attempts := range map[string][]attempt{
 		"hca.rdma.dev": beyond, "bounded.example.com": append(slices.Clone(beyond), words),
@@ -75,15 +71,10 @@ func TestBeyondClass(t *testing.T) {
 					testbed.Pod(a.name, "resourceClaimTemplateName: "+a.name))
 			}
 			for _, a := range attempts {
-				refusal := a.refused + ": Forbidden: "
-				n.Event(a.name, refusal, "allow."+a.by)
-				var answer struct{ Verdict, Summary string }
-				said := bed.Inside(t, plugin, "why", a.name, "--namespace="+n.Name, "--output=json")
-				if err := json.Unmarshal([]byte(said), &answer); err != nil {
-					t.Fatal(err)
-				}
-				if answer.Verdict != "unprepared" || !strings.Contains(answer.Summary, refusal) {
-					t.Errorf("kubectl rdma why %s: %+v, want %q", a.name, answer, refusal)
+				want := a.refused + ": Forbidden: "
+				n.Event(a.name, want, "allow."+a.by)
+				if said := rdma.why(t, n.Name, a.name); said.Verdict != "unprepared" || !strings.Contains(said.Summary, want) {
+					t.Errorf("kubectl rdma why %s: %+v, want %q", a.name, said, want)
 				}
 				n.Delete(a.name) // the last pods wait for an HCA
 			}

@@ -14,7 +14,7 @@ import (
 func TestPlugin(t *testing.T) {
 	plugin := buildPlugin(t)
 	n := bed.Namespace(t)
-	rdma := func(args ...string) string { return bed.Inside(t, plugin, append(args, "--namespace="+n.Name)...) }
+	rdma := func(args ...string) string { return plugin.run(t, n.Name, args...) }
 	n.Running("good")
 	if out := rdma("nodes", "--no-headers"); !strings.Contains(out, "Ready") || strings.Contains(out, "NotReady") || strings.Contains(out, "Missing") {
 		t.Errorf("kubectl rdma nodes:\n%s", out)
@@ -28,22 +28,37 @@ func TestPlugin(t *testing.T) {
 	n.Apply(testbed.Template("bad", "hca.rdma.dev", `{apiVersion: rdma.dev/v1alpha1, kind: HCAConfig, nodes: [verbs, mad]}`) + testbed.Pod("bad", "resourceClaimTemplateName: bad"))
 	n.Event("bad", "nodes[1]", "mad")
 	for pod, want := range map[string]string{"good": "fine", "bad": "unprepared"} {
-		var answer struct{ Verdict, Summary string }
-		if err := json.Unmarshal([]byte(rdma("why", pod, "-o", "json")), &answer); err != nil {
-			t.Fatal(err)
-		}
+		answer := plugin.why(t, n.Name, pod)
 		if answer.Verdict != want || pod == "bad" && !strings.Contains(answer.Summary, "mad") {
 			t.Errorf("why %s: %+v, want %s", pod, answer, want)
 		}
 	}
 }
 
-// buildPlugin builds kubectl rdma, and returns the program's path.
-func buildPlugin(t *testing.T) string {
+// plugin is the path of kubectl rdma.
+type plugin string
+
+// buildPlugin builds kubectl rdma.
+func buildPlugin(t *testing.T) plugin {
 	t.Helper()
-	plugin := filepath.Join(t.TempDir(), "kubectl-rdma")
-	if err := bed.Checkout.Build(t.Context(), "./cmd/kubectl-rdma", plugin); err != nil {
+	path := filepath.Join(t.TempDir(), "kubectl-rdma")
+	if err := bed.Checkout.Build(t.Context(), "./cmd/kubectl-rdma", path); err != nil {
 		t.Fatal(err)
 	}
-	return plugin
+	return plugin(path)
+}
+
+// run returns what a command says in a namespace.
+func (p plugin) run(t *testing.T, namespace string, args ...string) string {
+	t.Helper()
+	return bed.Inside(t, string(p), append(args, "--namespace="+namespace)...)
+}
+
+// why returns what kubectl rdma why says of a pod.
+func (p plugin) why(t *testing.T, namespace, pod string) (answer struct{ Verdict, Summary string }) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(p.run(t, namespace, "why", pod, "-o", "json")), &answer); err != nil {
+		t.Fatal(err)
+	}
+	return answer
 }

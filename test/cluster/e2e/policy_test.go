@@ -34,10 +34,16 @@ spec:
 func createPrivilegedClass(t *testing.T) {
 	t.Helper()
 	manifest := deviceClass(privilegedClass, `rdma.dev/privileged: "true"`, "allow: {nodes: [verbs, cm, mad]}, defaults: {nodes: [verbs, cm, mad]}")
+	createClass(t, privilegedClass, manifest)
+}
+
+// createClass makes a DeviceClass for one test.
+func createClass(t *testing.T, name, manifest string) {
+	t.Helper()
 	if out, err := bed.KubectlInput(t, manifest, "create", "-f", "-"); err != nil {
 		t.Fatalf("create DeviceClass: %v: %s", err, out)
 	}
-	t.Cleanup(func() { bed.Kubectl(t, "delete", "deviceclass", privilegedClass) })
+	t.Cleanup(func() { bed.Kubectl(t, "delete", "deviceclass", name) })
 }
 
 // refused asserts that the API server refuses a manifest, with the words.

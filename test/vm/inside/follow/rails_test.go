@@ -217,12 +217,11 @@ func (r rail) connect(t *testing.T, to string, times int) (own, others int) {
 		$@ = ""; IO::Socket::INET->new(LocalAddr => $ARGV[0], PeerAddr => "$ARGV[1]:1", Timeout => 10);
 		die "connection $_: $@" unless $!{ECONNREFUSED};
 	}`
-	other := rail{r.pod, r.container, 1 - r.number}
-	own, others = r.sent(t), other.sent(t)
-	r.command(t, "perl", "-MErrno", "-MIO::Socket::INET", "-e", script, r.address(t), to, strconv.Itoa(times))
-	own, others = r.sent(t)-own, other.sent(t)-others
-	t.Logf("%d TCP connections from %s: %s sent %d packets, and %s %d", times, r.address(t), r.netdev(), own,
-		other.netdev(), others)
+	own, others = r.count(t, func() {
+		r.command(t, "perl", "-MErrno", "-MIO::Socket::INET", "-e", script, r.address(t), to, strconv.Itoa(times))
+	})
+	t.Logf("%d TCP connections from %s: %s sent %d packets, and the other interface %d", times, r.address(t), r.netdev(),
+		own, others)
 	return own, others
 }
 
@@ -277,6 +276,15 @@ func (r rail) address(t *testing.T) string {
 // sent is how many packets the rail's interface has sent.
 func (r rail) sent(t *testing.T) int { return r.link(t).Stats.Tx.Packets }
 
+// count returns how many packets the rail's interface and the pod's other one send meanwhile.
+func (r rail) count(t *testing.T, meanwhile func()) (own, others int) {
+	t.Helper()
+	other := rail{r.pod, r.container, 1 - r.number}
+	own, others = r.sent(t), other.sent(t)
+	meanwhile()
+	return r.sent(t) - own, other.sent(t) - others
+}
+
 // talk has the rail's address talk to one of the other pod by rdma_cm. The rail's interface carries it.
 func (r rail) talk(t *testing.T, to rail) {
 	t.Helper()
@@ -288,10 +296,7 @@ func (r rail) talk(t *testing.T, to rail) {
 // carries wants the rail's interface to carry a conversation, and not the pod's other one.
 func (r rail) carries(t *testing.T, to rail, converse func()) {
 	t.Helper()
-	other := rail{r.pod, r.container, 1 - r.number}
-	own, others := r.sent(t), other.sent(t)
-	converse()
-	if own, others = r.sent(t)-own, other.sent(t)-others; own < 10 || others > own/2 {
+	if own, others := r.count(t, converse); own < 10 || others > own/2 {
 		t.Errorf("from %s of pod %s to %s of pod %s: it sent %d packets, and the other interface %d", r.netdev(), r.pod,
 			to.netdev(), to.pod, own, others)
 	}
