@@ -19,7 +19,8 @@ func TestReference(t *testing.T) {
 		reference.ExitCodes("kubectl rdma why", whyCodes))
 }
 
-// TestHelpOfCommands: only the plugin's own help lists kubectl's flags, and that of each command says so.
+// TestHelpOfCommands: the plugin's own help lists all of kubectl's flags. That of each command has three of them, and says
+// so.
 func TestHelpOfCommands(t *testing.T) {
 	help := func(args ...string) string {
 		var out bytes.Buffer
@@ -34,6 +35,11 @@ func TestHelpOfCommands(t *testing.T) {
 	}
 	for _, c := range newRoot(genericiooptions.IOStreams{}).Commands() {
 		said := help(c.Name())
+		for _, few := range []string{"--namespace", "--context", "--kubeconfig"} {
+			if !strings.Contains(said, few) {
+				t.Errorf("the help of %s lacks %s", c.Name(), few)
+			}
+		}
 		if strings.Contains(said, flag) || !strings.Contains(said, `Use "kubectl rdma --help" for kubectl's flags`) {
 			t.Errorf("the help of %s is\n%s", c.Name(), said)
 		}

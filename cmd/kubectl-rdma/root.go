@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
@@ -49,19 +50,25 @@ Pods. If you may not list one of them, it shows the rest, and says what is missi
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.Flags().Bool("version", false, "print the version")
 	p.AddFlags(root.PersistentFlags())
-	root.SetUsageTemplate(withoutGlobalFlags(root.UsageTemplate()))
+	root.SetUsageTemplate(fewGlobalFlags(root.UsageTemplate()))
 	complete(root, "namespace", p.completer(namespaceNames))
 	complete(root, "context", p.completeContexts)
 	root.AddCommand(newStatus(p), newNodes(p), newDevices(p), newClaims(p), newTopology(p), newWhy(p), newVersion())
 	return root
 }
 
-// withoutGlobalFlags has the usage of each command name the command that lists the flags for the connection: they fill a
-// screen, and kubectl users know them.
-func withoutGlobalFlags(template string) string {
-	const list = "Global Flags:\n{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}"
-	return strings.Replace(template, list,
-		`Use "{{.Root.DisplayName}} --help" for kubectl's flags, such as --namespace and --context.`, 1)
+// fewGlobalFlags has the usage of each command list those of kubectl's flags that most users know, and name the command
+// that lists all: they fill a screen.
+func fewGlobalFlags(template string) string {
+	cobra.AddTemplateFunc("few", func(all *pflag.FlagSet) string {
+		few := pflag.NewFlagSet("", pflag.ContinueOnError)
+		for _, name := range []string{"namespace", "context", "kubeconfig"} {
+			few.AddFlag(all.Lookup(name))
+		}
+		return few.FlagUsages()
+	})
+	return strings.Replace(template, "{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}",
+		"{{few .InheritedFlags}}\nUse \"{{.Root.DisplayName}} --help\" for kubectl's flags that are not here.", 1)
 }
 
 func newVersion() *cobra.Command {
