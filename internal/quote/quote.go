@@ -36,7 +36,13 @@ func Clean(text string) bool { return clean(text, "\n") }
 // clean reports whether a text has no character to escape. It allows the characters of keep.
 func clean(text, keep string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text,
-		func(r rune) bool { return !unicode.IsGraphic(r) && !strings.ContainsRune(keep, r) })
+		func(r rune) bool { return !shown(r) && !strings.ContainsRune(keep, r) })
+}
+
+// shown reports whether a terminal shows a character as one that a reader sees. Some graphic characters, such as Hangul
+// fillers and variation selectors, are invisible.
+func shown(r rune) bool {
+	return unicode.IsGraphic(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
 // escaped escapes all characters of a text that clean finds.
@@ -61,7 +67,7 @@ func escape(b *strings.Builder, r rune, raw string) {
 	switch {
 	case r == utf8.RuneError && len(raw) == 1:
 		fmt.Fprintf(b, `\x%02x`, raw[0])
-	case unicode.IsGraphic(r):
+	case shown(r):
 		b.WriteRune(r)
 	case r == '\n':
 		b.WriteString(`\n`)
@@ -161,7 +167,7 @@ func encode(v any, wide func(rune) string) (string, error) {
 	var b strings.Builder
 	for _, r := range text {
 		switch {
-		case r == '\n' || unicode.IsGraphic(r):
+		case r == '\n' || shown(r):
 			b.WriteRune(r)
 		case r < 1<<16:
 			fmt.Fprintf(&b, `\u%04x`, r)
