@@ -101,6 +101,43 @@ func TestRails(t *testing.T) {
 	}
 }
 
+// TestReservedByPool: what a pool of the node reserves, no claim gets by naming it, although its class allows the whole
+// subnet and the claim uses no IPAM. An address of the node's own block works.
+func TestReservedByPool(t *testing.T) {
+	_, attach := attaching(t, "")
+	n := drivertest.NewNode(t, "roce-sriov")
+	hasPodCIDR(n, "10.244.3.0/24")
+	d := start(t, n, attach, newConfigMap(t, twoEntries(
+		"subnet: 10.80.0.0/16, perNode: 24, gateway: 10.80.0.1, "+cluster,
+		"subnet: 10.81.0.0/16, perNode: 24, gateway: 10.81.0.1, "+cluster,
+	)...).with(t))
+	drivertest.WaitPublished(t, n)
+	pod, ns := inside(t, "a")
+	number := 1
+	naming := func(address string) *resourceapi.ResourceClaim {
+		number++
+		claim := wanting(reserved(number, pod, vf), `{"mode": "macvlan", "addresses": ["`+address+`"]}`)
+		n.AddClaim(claim)
+		return claim
+	}
+	for address, says := range map[string]string{
+		"10.80.0.1/16":     "ipam rail0 reserves 10.80.0.1/16: 10.80.0.1 is the gateway",
+		"10.81.0.1/32":     "ipam rail1 reserves 10.81.0.1/32: 10.81.0.1 is the gateway", // of the other rail
+		"10.80.7.5/16":     "in another node's block",
+		"10.80.255.255/16": "treat specially",
+		"10.80.3.255/24":   "given to nobody",
+	} {
+		refused(t, n, naming(address), "network: addresses[0]: ", says)
+	}
+	prepare(t, n, naming("10.80.3.9/16"))
+	if err := d.Sandboxes().Started(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	if out := ns.IP("-br -4 addr show dev rdma0"); !strings.Contains(out, "10.80.3.9/16") {
+		t.Errorf("the pod has %q", out)
+	}
+}
+
 // TestNoBlock: a node without a pod CIDR has no block. Claims that need it say why, others work, the node has an event,
 // and the status page a problem. When the node has one, it works without a restart of the driver.
 func TestNoBlock(t *testing.T) {

@@ -82,6 +82,34 @@ func TestBlock(t *testing.T) {
 	}
 }
 
+// TestBlockAndNamed: an address of the node's block that a claim names itself is a pod's as one from the block is. The
+// block gives it to nobody else meanwhile, and what the block has given, no claim gets by its name. The error names the
+// holder.
+func TestBlockAndNamed(t *testing.T) {
+	_, a := node(t, t.TempDir(), "boot-1")
+	b := blockOf(t, 0, 29) // 10.78.0.2 to 10.78.0.6
+	named := pod(t, "named")
+	mustAttach(t, a, named, at(claimed("claim-named", "macvlan"), "10.78.0.2/32"))
+	mustAttach(t, a, pod(t, "a"), of(b, "claim-a"))
+	if got := given(a); len(got) != 1 || got["team-a/a"] != "10.78.0.3" {
+		t.Errorf("given are %v", got)
+	}
+	taken := pod(t, "taken")
+	const says = "address 10.78.0.3 is in use on this node: pod team-a/a (a) has it by claim team-a/nic"
+	_, err := a.Attach(t.Context(), taken, at(claimed("claim-taken", "macvlan"), "10.78.0.3/24"))
+	if err == nil || !strings.Contains(err.Error(), says) {
+		t.Errorf("an address that the block has given: error %v", err)
+	}
+	detachAll(t, a, named)
+	for i, want := range []string{"10.78.0.4", "10.78.0.5", "10.78.0.6", "10.78.0.2"} {
+		uid := types.UID(fmt.Sprint("next-", i))
+		mustAttach(t, a, pod(t, uid), of(b, "claim-"+uid))
+		if got := given(a)["team-a/"+string(uid)]; got != want {
+			t.Errorf("%s is given, want %s", got, want)
+		}
+	}
+}
+
 // TestBlockIPv6: a block of the other IP family works in the same way.
 func TestBlockIPv6(t *testing.T) {
 	_, a := node(t, t.TempDir(), "boot-1")

@@ -83,3 +83,26 @@ func (b Block) Next(after netip.Addr, used func(netip.Addr) bool) (a netip.Addr,
 
 // Prefix returns an address of the block with the length of the subnet.
 func (b Block) Prefix(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, b.Subnet.Bits()) }
+
+// Reserved returns why no claim may name an address itself, nil if the pool leaves it free. b.Block is invalid for a
+// node without a block. An address outside the pool's subnet is free, and the length of a claim's prefix says nothing:
+// the kernel gives the interface the address all the same.
+func (b Block) Reserved(a netip.Addr) error {
+	a = a.Unmap()
+	if !b.Subnet.Contains(a) {
+		return nil
+	}
+	switch {
+	case a == b.Gateway:
+		return fmt.Errorf("%s is the gateway of %s", a, b.Subnet)
+	case a == b.Subnet.Addr(), a == last(b.Subnet):
+		return fmt.Errorf("%s is the first or last address of %s, which networks and routers treat specially", a, b.Subnet)
+	case !b.Block.IsValid():
+		return fmt.Errorf("%s is of %s, and this node has no block of it", a, b.Subnet)
+	case !b.Block.Contains(a):
+		return fmt.Errorf("%s is in another node's block of %s: this node has %s", a, b.Subnet, b.Block)
+	case a == b.Block.Addr(), a == last(b.Block):
+		return fmt.Errorf("%s is the first or last address of this node's block %s, which are given to nobody", a, b.Block)
+	}
+	return nil
+}

@@ -233,3 +233,73 @@ func TestRead(t *testing.T) {
 		}
 	}
 }
+
+// TestReserved: no claim may name the gateway, an address that networks treat specially, one of another node, or one
+// that the block gives to nobody. The rest of the node's block is free, and so is whatever is not of the pool.
+func TestReserved(t *testing.T) {
+	four := blocks.Block{
+		Subnet: netip.MustParsePrefix("10.78.0.0/16"), Block: netip.MustParsePrefix("10.78.3.0/24"),
+		Gateway: netip.MustParseAddr("10.78.0.1"),
+	}
+	six := blocks.Block{
+		Subnet: netip.MustParsePrefix("fd00:78::/48"), Block: netip.MustParsePrefix("fd00:78:0:3::/64"),
+		Gateway: netip.MustParseAddr("fd00:78:0:3::1"), // in the block of the node itself
+	}
+	none := blocks.Block{Subnet: four.Subnet, Gateway: four.Gateway}
+	for _, tc := range []struct {
+		block   blocks.Block
+		address string
+		want    string // "" for a free address
+	}{
+		{four, "10.78.0.1", "the gateway of 10.78.0.0/16"},
+		{four, "::ffff:10.78.0.1", "10.78.0.1 is the gateway"},
+		{four, "10.78.0.0", "treat specially"},
+		{four, "10.78.255.255", "treat specially"},
+		{four, "10.78.7.5", "in another node's block of 10.78.0.0/16: this node has 10.78.3.0/24"},
+		{four, "10.78.2.255", "in another node's block"},
+		{four, "10.78.4.0", "in another node's block"},
+		{four, "10.78.3.0", "given to nobody"},
+		{four, "10.78.3.255", "given to nobody"},
+		{four, "10.78.3.1", ""},
+		{four, "10.78.3.254", ""},
+		{four, "10.77.255.255", ""},
+		{four, "10.79.0.0", ""},
+		{four, "fd00:78::1", ""},
+		{none, "10.78.0.1", "the gateway"},
+		{none, "10.78.3.1", "this node has no block of it"},
+		{none, "10.79.3.1", ""},
+		{six, "fd00:78:0:3::1", "the gateway"},
+		{six, "fd00:78::", "treat specially"}, // subnet-router anycast
+		{six, "fd00:78:0:ffff:ffff:ffff:ffff:ffff", "treat specially"},
+		{six, "fd00:78:0:4::1", "in another node's block"},
+		{six, "fd00:78:0:3::", "given to nobody"},
+		{six, "fd00:78:0:3:ffff:ffff:ffff:ffff", "given to nobody"},
+		{six, "fd00:78:0:3::2", ""},
+		{six, "10.78.0.1", ""},
+	} {
+		err := tc.block.Reserved(netip.MustParseAddr(tc.address))
+		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s in %+v: %v, want %q", tc.address, tc.block, err, tc.want)
+		}
+	}
+}
+
+// TestReservedIsNotGiven: what no claim may name, no pod gets by IPAM either, and the other way round.
+func TestReservedIsNotGiven(t *testing.T) {
+	for _, gateway := range []string{"10.78.0.1", "10.78.3.1", "10.78.3.6"} {
+		b := blocks.Block{
+			Subnet: netip.MustParsePrefix("10.78.0.0/16"), Block: netip.MustParsePrefix("10.78.3.0/29"),
+			Gateway: netip.MustParseAddr(gateway),
+		}
+		given := map[netip.Addr]bool{}
+		for a, ok := b.Next(netip.Addr{}, func(netip.Addr) bool { return false }); ok && !given[a]; {
+			given[a] = true
+			a, ok = b.Next(a, func(netip.Addr) bool { return false })
+		}
+		for a := netip.MustParseAddr("10.78.2.0"); a.Less(netip.MustParseAddr("10.78.4.1")); a = a.Next() {
+			if free := b.Reserved(a) == nil; free != given[a] {
+				t.Errorf("gateway %s: %s is free for claims: %v, and given by IPAM: %v", gateway, a, free, given[a])
+			}
+		}
+	}
+}

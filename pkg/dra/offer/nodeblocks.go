@@ -107,9 +107,13 @@ func NodeBlocks(o *Offer) []NodeBlock { return o.blocks.all(o.policy.Load()) }
 
 // networks returns the node's support for the interfaces of claims.
 func (b *nodeBlocks) networks(c *policy.Config, hcas map[string]plan.HCANetwork) *plan.Networks {
-	n := &plan.Networks{IPAM: map[string]json.RawMessage{}, NoIPAM: map[string]error{}, HCAs: hcas}
+	n := &plan.Networks{
+		IPAM: map[string]json.RawMessage{}, NoIPAM: map[string]error{}, Pools: map[string]blocks.Block{}, HCAs: hcas,
+	}
 	maps.Copy(n.IPAM, c.IPAM())
 	for _, own := range b.all(c) {
+		pool := c.Pools()[own.IPAM]
+		n.Pools[own.IPAM] = blocks.Block{Subnet: pool.Subnet, Block: own.Block.Block, Gateway: pool.Gateway}
 		if own.Err == nil {
 			n.IPAM[own.IPAM] = own.Block.Config()
 		} else {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
 )
 
@@ -56,6 +58,9 @@ type Networks struct {
 	IPAM map[string]json.RawMessage
 	// NoIPAM has the reasons why further configurations give no addresses on this node, by name.
 	NoIPAM map[string]error
+	// Pools has all subnets that are divided among nodes, by the names of their configurations. Block is invalid where
+	// this node has none. What a pool reserves, no claim may name, whatever its class allows.
+	Pools map[string]blocks.Block
 	// HCAs has the settings of each HCA in the driver's configuration, by the name of the HCA.
 	HCAs map[string]HCANetwork
 	// Others are the other prepared claims of the claim's pods.
@@ -188,6 +193,9 @@ func (n *Network) on(d Device, node *Networks) error {
 	if err := ModeRefused(n.Mode, d.alone(), node.HCAs[hca].ResourceName, d.VLAN); err != nil {
 		return err
 	}
+	if err := node.checkAddresses(n.Addresses); err != nil {
+		return err
+	}
 	if n.IPAM == v1alpha1.NetworkRailIPAM {
 		if n.IPAM = node.railIPAM(d); n.IPAM == "" {
 			return fmt.Errorf("ipam: %s: the rule of HCA %s in the driver's configuration on this node names no ipam: "+
@@ -205,6 +213,27 @@ func (n *Network) on(d Device, node *Networks) error {
 		return fmt.Errorf("ipam %s: %w", n.IPAM, err)
 	}
 	return fmt.Errorf("ipam: the driver's configuration on this node has no entry %q under ipam", n.IPAM)
+}
+
+// checkAddresses returns an error if a pool reserves one of the addresses that a claim or its class names. The addresses
+// of a claim that was prepared before are not checked again: its pod may run. An address of the node's own block that
+// another pod has is refused when the pod starts, because only the records of that time say who has it.
+func (n *Networks) checkAddresses(addresses []netip.Prefix) error {
+	for i, address := range addresses {
+		for _, name := range slices.Sorted(maps.Keys(n.Pools)) {
+			pool := n.Pools[name]
+			err := pool.Reserved(address.Addr())
+			if err == nil {
+				continue
+			}
+			if none := n.NoIPAM[name]; none != nil && !pool.Block.IsValid() {
+				err = fmt.Errorf("%w (%w)", err, none)
+			}
+			return fmt.Errorf("addresses[%d]: ipam %s reserves %s: %w; name an address outside of %s, or request one by "+
+				"network.ipam", i, name, address, err, pool.Subnet)
+		}
+	}
+	return nil
 }
 
 // railIPAM returns the name of the configuration of a device's rail, "" for none. A claim that was prepared before

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
@@ -43,6 +44,17 @@ const (
 const railAllowed = `"allow": {"network": {"modes": ["macvlan"], "ipam": ["rail"]}}`
 
 const gatewayByDefault = `, "defaults": {"network": {"mode": "macvlan", "ipam": "roce", "gateways": ["10.1.2.1"]}}`
+
+// pooled is a node that owns the block 10.1.3.0/24 of one pool, and no block of another.
+func pooled(f *plan.Facts) {
+	f.Networks.Pools = map[string]blocks.Block{
+		"own": {
+			Subnet: netip.MustParsePrefix("10.1.0.0/16"), Block: netip.MustParsePrefix("10.1.3.0/24"),
+			Gateway: netip.MustParseAddr("10.1.0.1"),
+		},
+		"rail2": {Subnet: netip.MustParsePrefix("fd00:78::/48"), Gateway: netip.MustParseAddr("fd00:78::1")},
+	}
+}
 
 func macvlan(change func(*plan.Network)) *plan.Network {
 	n := &plan.Network{Mode: "macvlan", Interface: "rdma0"}
@@ -148,6 +160,29 @@ func TestMergeNetwork(t *testing.T) {
 		})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// TestNotReserved: a claim may name an address of the node's own block, and one of no pool. A claim that was prepared
+// before the pool existed keeps its address, because its pod may run.
+func TestNotReserved(t *testing.T) {
+	node := attaching()
+	pooled(&node)
+	for _, address := range []string{"10.1.3.4/16", "10.1.3.4/32", "fd00:79::1/48"} {
+		c := claim(one(result("nic", "pci-0000-3b-00-0")), fromClass(allAllowed),
+			fromClaim(`"network": {"mode": "macvlan", "addresses": ["`+address+`"]}`))
+		if _, err := plan.New(c, node); err != nil {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	c := claim(one(result("nic", "pci-0000-3b-00-0")), fromClass(allAllowed),
+		fromClaim(`"network": {"mode": "macvlan", "addresses": ["10.1.0.1/16"]}`))
+	made, err := plan.New(c, attaching())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := plan.New(c, node.As(made)); err != nil || !slices.Equal(again.Devices[0].Network.Addresses, made.Devices[0].Network.Addresses) {
+		t.Errorf("prepared again: %v", err)
 	}
 }
 
@@ -331,6 +366,44 @@ func TestMergeNetworkRefuses(t *testing.T) {
 		"a rail without ipam": {
 			device: "pci-0000-7b-00-0", claim: `"network": {"mode": "macvlan", "ipam": "rail"}`, allow: railAllowed,
 			want: []string{"network: ipam: rail: the rule of HCA pci-0000-7b-00-0", "set ipam or railIPAM there"},
+		},
+		"the gateway of a pool": {
+			claim: `"network": {"mode": "macvlan", "addresses": ["10.1.0.1/16"]}`, node: pooled,
+			want: []string{"network: addresses[0]: ipam own reserves 10.1.0.1/16: 10.1.0.1 is the gateway of 10.1.0.0/16",
+				"name an address outside of 10.1.0.0/16, or request one by network.ipam"},
+		},
+		"the gateway of a pool, by itself": {
+			claim: `"network": {"mode": "macvlan", "addresses": ["10.1.3.4/16", "10.1.0.1/32"]}`, node: pooled,
+			want: []string{"network: addresses[1]: ipam own reserves 10.1.0.1/32"},
+		},
+		"the gateway of a pool, moved": {
+			claim: `"network": {"mode": "move", "addresses": ["10.1.0.1/24"]}`, node: pooled,
+			want: []string{"addresses[0]: ipam own reserves"},
+		},
+		"another node's address": {
+			claim: `"network": {"mode": "macvlan", "addresses": ["10.1.7.5/24"]}`, node: pooled,
+			want: []string{"10.1.7.5 is in another node's block of 10.1.0.0/16: this node has 10.1.3.0/24"},
+		},
+		"another node's address by default of the class": {
+			claim: `"network": {"mode": "macvlan"}`, node: pooled,
+			allow: allAllowed + `, "defaults": {"network": {"addresses": ["10.1.7.5/24"]}}`,
+			want:  []string{"10.1.7.5 is in another node's block"},
+		},
+		"the broadcast address": {
+			claim: `"network": {"mode": "macvlan", "addresses": ["10.1.255.255/16"]}`, node: pooled,
+			want: []string{"10.1.255.255 is the first or last address of 10.1.0.0/16"},
+		},
+		"the first address of the node's block": {
+			claim: `"network": {"mode": "macvlan", "addresses": ["10.1.3.0/16"]}`, node: pooled,
+			want: []string{"10.1.3.0 is the first or last address of this node's block"},
+		},
+		"an address where the node has no block": {
+			claim: `"network": {"mode": "macvlan", "addresses": ["fd00:78:0:4::1/64"]}`, node: pooled,
+			want: []string{"ipam rail2 reserves", "this node has no block of it (this node has no block)"},
+		},
+		"an IPv4 address as IPv6": {
+			claim: `"network": {"mode": "macvlan", "addresses": ["::ffff:10.1.0.1/112"]}`, node: pooled,
+			want: []string{"network.addresses[0]: Invalid value"},
 		},
 		"a rail without a block": {
 			device: "pci-0000-5b-00-0", claim: `"network": {"mode": "macvlan", "ipam": "rail"}`, allow: railAllowed,
