@@ -25,14 +25,15 @@ func newNodes(p *plugin) *cobra.Command {
 		Short:   "Show the nodes with RDMA devices, and the state of their driver",
 		Long: `Show the nodes that run the driver or publish RDMA devices. A device is FREE if one
 more claim could have it now, USED if a claim has it or a share of it, and TAINTED if
-a taint keeps new claims away. DRIVER is Ready, NotReady, Missing, NothingPublished
-(it runs, and its ResourceSlices are not there) or Publishing (some are missing).`,
+a taint keeps new claims away, with the DeviceTaintRules that set one. DRIVER is Ready,
+NotReady, Missing, NothingPublished (it runs, and its ResourceSlices are not there) or
+Publishing (some are missing).`,
 		Example: `  kubectl rdma nodes
   kubectl rdma nodes -l pool=gpu -o wide`,
 		ValidArgsFunction: p.completer(nodeNames),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			c, err := p.read(cmd.Context(), collect.Reader{Nodes: nodes}, collect.Nodes, collect.Slices, collect.Claims,
-				collect.Pods)
+				collect.Pods, collect.Rules)
 			if err != nil {
 				return err
 			}
@@ -125,7 +126,7 @@ not tolerate it.`,
   kubectl rdma devices -o jsonpath='{.items[?(@.state=="Free")].name}'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			others := []collect.Kind{collect.Claims}
+			others := []collect.Kind{collect.Claims, collect.Rules}
 			if filter.Class != "" {
 				others = append(others, collect.Classes)
 			}

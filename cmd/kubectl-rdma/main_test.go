@@ -13,8 +13,10 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect"
 )
 
 type result struct {
@@ -189,16 +191,17 @@ func TestRights(t *testing.T) {
 	f, _ := fleet.Short(t)
 	s := newSession(t, f)
 	for args, want := range map[string]string{
-		"nodes":                    "list nodes; list resourceslices; list resourceclaims; list pods",
-		"devices":                  "list resourceslices; list resourceclaims",
-		"devices -l a=b --class=c": "list nodes; list resourceslices; list resourceclaims; list deviceclasses",
-		"topology":                 "list resourceslices; list resourceclaims",
+		"nodes":                    "list nodes; list resourceslices; list resourceclaims; list pods; list devicetaintrules",
+		"devices":                  "list resourceslices; list resourceclaims; list devicetaintrules",
+		"devices -l a=b --class=c": "list nodes; list resourceslices; list resourceclaims; list devicetaintrules; list deviceclasses",
+		"topology":                 "list resourceslices; list resourceclaims; list devicetaintrules",
 		"claims":                   "list default/resourceclaims; list deviceclasses; list resourceslices",
 		"claims -A":                "list resourceclaims; list deviceclasses; list resourceslices",
-		"status":                   "list default/resourceclaims; list default/pods; list resourceslices; list deviceclasses",
-		"status -A -l a=b":         "list resourceclaims; list pods; list resourceslices; list deviceclasses",
-		"why trainer": "get default/pods/trainer; list resourceslices; list deviceclasses; list " +
-			"resourceclaims; list nodes; list pods; list default/events",
+		"status": "list default/resourceclaims; list default/pods; list resourceslices; list deviceclasses; " +
+			"list devicetaintrules",
+		"status -A -l a=b": "list resourceclaims; list pods; list resourceslices; list deviceclasses; list devicetaintrules",
+		"why trainer": "get default/pods/trainer; list resourceslices; list deviceclasses; " +
+			"list devicetaintrules; list resourceclaims; list nodes; list pods; list default/events",
 		"version":                      "",
 		"--version":                    "",
 		"completion bash":              "",
@@ -340,5 +343,45 @@ func TestHostileNames(t *testing.T) {
 	}
 	if out := s.run("devices", "--node", "\x1b[2J"); strings.Contains(out.stdout+out.stderr, "\x1b") {
 		t.Errorf("an argument reaches the terminal: %+v", out)
+	}
+}
+
+// TestRules: what a DeviceTaintRule does to devices is shown in the version that the API server serves. Without any
+// version there are no rules. If nobody can say which rules there are, that is said.
+func TestRules(t *testing.T) {
+	f := fleet.New(t)
+	f.Node("node1", "roce-sriov", "")
+	f.Pending("nic", controlplane.Claim(controlplane.Want("nic", "hca.rdma.dev")))
+	f.Pods = append(f.Pods, fleet.Pod("nic"))
+	f.Rule("too-wide", inspect.Driver, "example.com/maintenance", resourceapi.DeviceTaintEffectNoSchedule)
+	s := newSession(t, f)
+	shows := map[string]string{
+		"why trainer": "tainted example.com/maintenance (NoSchedule) by DeviceTaintRule too-wide",
+		"devices":     "example.com/maintenance:NoSchedule (rule too-wide)",
+		"nodes":       "10 (rule too-wide)",
+		"topology":    "example.com/maintenance:NoSchedule (rule too-wide)",
+	}
+	for _, versions := range [][]string{{"v1"}, {"v1beta2"}, {"v1alpha3"}, {"v1", "v1beta2"}} {
+		s.server.RuleVersions = versions
+		for args, want := range shows {
+			if out := s.ok(strings.Fields(args)...); !strings.Contains(out, want) {
+				t.Errorf("rules in %v: kubectl rdma %s lacks %q:\n%s", versions, args, want, out)
+			}
+		}
+	}
+	s.server.RuleVersions = nil
+	for args, not := range shows {
+		if out := s.ok(strings.Fields(args)...); strings.Contains(out, not) {
+			t.Errorf("without rules: kubectl rdma %s:\n%s", args, out)
+		}
+	}
+	s.server.RuleVersions = []string{"v1"}
+	s.server.Forbidden = []string{"devicetaintrules"}
+	const unknown = "cannot read DeviceTaintRules: devicetaintrules is forbidden: User \"jane\" cannot list resource " +
+		"\"devicetaintrules\"; a rule may keep devices away"
+	for args := range shows {
+		if r := s.run(strings.Fields(args)...); r.code != exitOK || !strings.Contains(r.stdout+r.stderr, unknown) {
+			t.Errorf("kubectl rdma %s, without the right to list rules: %+v", args, r)
+		}
 	}
 }

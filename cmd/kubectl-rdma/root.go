@@ -39,8 +39,9 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 which GPUs are near them. Explain why a pod does not get the devices that its claims
 request.
 
-It changes nothing. It lists ResourceSlices, DeviceClasses, Nodes, ResourceClaims and
-Pods. If you may not list one of them, it shows the rest, and says what is missing.
+It changes nothing. It lists ResourceSlices, DeviceClasses, DeviceTaintRules, Nodes,
+ResourceClaims and Pods. If you may not list one of them, it shows the rest, and says
+what is missing.
 
 ` + exitCodes.Help(),
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl rdma"},

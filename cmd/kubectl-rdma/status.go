@@ -46,7 +46,7 @@ ended are left out.`,
 				return printList(o, "Pod", c.ListPods(cmd.Context()), noneIn(reader.Namespace),
 					func(pods []inspect.Pod) *metav1.Table { return inspect.PodTable(pods, all, o.format == "wide") })
 			}
-			others := []collect.Kind{collect.UserPods, collect.Slices, collect.Classes}
+			others := []collect.Kind{collect.UserPods, collect.Slices, collect.Classes, collect.Rules}
 			if watch {
 				return p.watch(cmd.Context(), o, reader, show, collect.Claims, others...)
 			}

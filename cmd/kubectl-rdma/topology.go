@@ -28,7 +28,7 @@ host, cdi-gen topology shows everything, with the distances.`,
   kubectl rdma topology --node worker-3 -o svg > worker-3.svg`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, chosen, err := nodes.read(cmd.Context(), p, collect.Slices, collect.Claims)
+			c, chosen, err := nodes.read(cmd.Context(), p, collect.Slices, collect.Claims, collect.Rules)
 			if err != nil {
 				return err
 			}

@@ -108,19 +108,23 @@ func (v *view) faults(claim *resourceapi.ResourceClaim) (out []Finding) {
 			})
 			continue
 		}
-		if taint := untolerated(d, r.Tolerations); taint != nil {
+		if taints := untolerated(d, r.Tolerations); len(taints) > 0 {
 			out = append(out, Finding{
 				Reason: "DeviceTainted", Claim: claim.Name, Devices: []string{d.String()},
-				Message: fmt.Sprintf("device %s of claim %s has the taint %s (%s)", d, claim.Name, taint.Key, taint.Effect),
-				Remedy:  taintRemedy(taint),
+				Message: fmt.Sprintf("device %s of claim %s has the taint %s", d, claim.Name, taintNames(taints)),
+				Remedy:  taintRemedy(taints[0]),
 			})
 		}
 	}
 	return out
 }
 
-func taintRemedy(taint *resourceapi.DeviceTaint) string {
-	if strings.HasPrefix(taint.Key, driver+"/") {
+func taintRemedy(taint taint) string {
+	switch {
+	case taint.rule != "":
+		return "ask who made the rule (kubectl get devicetaintrule " + quote.Shell(taint.rule) +
+			"), or tolerate the taint in the request"
+	case strings.HasPrefix(taint.Key, driver+"/"):
 		return "repair the cause (docs/health.md explains " + taint.Key + "), or tolerate the taint in the request"
 	}
 	return "repair the cause, or tolerate the taint in the request"

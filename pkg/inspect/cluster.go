@@ -26,6 +26,8 @@ type Cluster struct {
 	Slices  []resourceapi.ResourceSlice
 	Claims  []resourceapi.ResourceClaim
 	Classes []resourceapi.DeviceClass
+	// Rules are the DeviceTaintRules. The scheduler adds their taints to the devices that they select.
+	Rules []resourceapi.DeviceTaintRule
 	// UserPods are pods that may have claims, nil if they were not read. Pods are those of the driver.
 	UserPods []corev1.Pod
 	// Unread is what could not be read, with the reason: one sentence each.
@@ -37,7 +39,7 @@ type view struct {
 	*Cluster
 	features structured.Features
 	cel      expressions
-	slices   []*resourceapi.ResourceSlice // of the current generations
+	slices   []*resourceapi.ResourceSlice // of the current generations, with the taints of rules
 	devices  []*device                    // of complete pools, by node, in the order of allocation
 	// known has the devices by their names.
 	known   map[structured.DeviceID]*device
@@ -64,6 +66,7 @@ type device struct {
 	*resourceapi.Device
 	id    structured.DeviceID
 	slice *resourceapi.ResourceSlice
+	rules []string // the rules of the last taints, by name
 }
 
 func (c *Cluster) view() *view {
@@ -117,7 +120,7 @@ func (v *view) pools() {
 	count := map[poolID]int64{}
 	for i := range v.Slices {
 		if s := &v.Slices[i]; s.Spec.Pool.Generation == newest[idOf(s)] {
-			v.slices = append(v.slices, s)
+			v.slices = append(v.slices, withRules(s, v.Rules))
 			count[idOf(s)]++
 		}
 	}
@@ -139,7 +142,7 @@ func (v *view) pools() {
 		p.slices = append(p.slices, s)
 		for i := range s.Spec.Devices {
 			id := structured.MakeDeviceID(s.Spec.Driver, s.Spec.Pool.Name, s.Spec.Devices[i].Name)
-			d := &device{&s.Spec.Devices[i], id, s}
+			d := &device{&s.Spec.Devices[i], id, s, rulesOf(v.Rules, s, s.Spec.Devices[i].Name)}
 			p.devices, v.devices, v.known[id] = append(p.devices, d), append(v.devices, d), d
 		}
 	}

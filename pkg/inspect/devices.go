@@ -27,13 +27,16 @@ const (
 type Device struct {
 	Node string `json:"node"`
 	Name string `json:"name"`
-	// State is about claims, Taints about the device.
+	// State is about claims, Taints about the device: KEY:EFFECT, and " (rule NAME)" if a DeviceTaintRule sets the taint.
 	State  DeviceState `json:"state"`
 	Taints []string    `json:"taints,omitempty"`
 	Claims []string    `json:"claims,omitempty"`
 	// Attributes are the published attributes; names without a domain are of rdma.dev.
 	Attributes map[string]any      `json:"attributes"`
 	Capacity   map[string]Capacity `json:"capacity,omitempty"`
+
+	tainted bool     // a taint keeps new claims away
+	rules   []string // the rules that taint it
 }
 
 // Capacity is the total capacity of a shared device, and the part that claims hold.
@@ -96,8 +99,14 @@ func (v *view) selectors(f DeviceFilter) ([]resourceapi.DeviceSelector, error) {
 
 func (v *view) report(ctx context.Context, d *device) (Device, error) {
 	out := Device{Node: d.node(), Name: d.Name, Attributes: d.attributes(), Capacity: v.holders.used(d)}
-	for _, t := range d.Taints {
-		out.Taints = append(out.Taints, fmt.Sprintf("%s:%s", t.Key, t.Effect))
+	for _, t := range d.taints() {
+		name := fmt.Sprintf("%s:%s", t.Key, t.Effect)
+		if t.rule != "" {
+			name += " (rule " + t.rule + ")"
+			out.rules = appendNew(out.rules, t.rule)
+		}
+		out.Taints = append(out.Taints, name)
+		out.tainted = out.tainted || t.keepsAway()
 	}
 	slices.Sort(out.Taints)
 	for _, h := range v.holders[d.id] {
@@ -169,13 +178,6 @@ func (d *device) text(name resourceapi.QualifiedName) string {
 		return fmt.Sprint(value(a))
 	}
 	return ""
-}
-
-// tainted reports whether a taint keeps new claims away.
-func (d *Device) tainted() bool {
-	return slices.ContainsFunc(d.Taints, func(t string) bool {
-		return !strings.HasSuffix(t, ":"+string(resourceapi.DeviceTaintEffectNone))
-	})
 }
 
 // text returns an attribute of a reported device as text, "" if it is absent.

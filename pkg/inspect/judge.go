@@ -40,7 +40,7 @@ type Ruling struct {
 	Claims []string `json:"claims,omitempty"`
 
 	claims map[*resourceapi.ResourceClaim]int // the number of devices that each holds
-	taint  string                             // the key
+	taints []taint
 }
 
 // RequestReport is the result for the devices of a request's class.
@@ -177,8 +177,8 @@ func (v *view) rule(ctx context.Context, r request, d *device, shut map[string]s
 	if why, ok := shut[d.node()]; ok && d.node() != "" {
 		return &Ruling{Reason: RuledNode, Detail: why}, nil
 	}
-	if taint := untolerated(d, *r.tolerations); taint != nil {
-		return &Ruling{Reason: RuledTaint, taint: taint.Key, Detail: fmt.Sprintf("%s (%s)", taint.Key, taint.Effect)}, nil
+	if taints := untolerated(d, *r.tolerations); len(taints) > 0 {
+		return &Ruling{Reason: RuledTaint, taints: taints, Detail: taintNames(taints)}, nil
 	}
 	if r.admin {
 		return &Ruling{}, nil
@@ -204,7 +204,7 @@ func (v *view) ruleByAmount(
 	if len(d.ConsumesCounters) > 0 {
 		free := *d.Device
 		free.ConsumesCounters = nil
-		ok, err := v.available(ctx, &device{&free, d.id, d.slice}, capacity)
+		ok, err := v.available(ctx, &device{&free, d.id, d.slice, d.rules}, capacity)
 		if err != nil {
 			return &Ruling{}, err
 		}

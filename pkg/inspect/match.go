@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/cel"
-	"k8s.io/dynamic-resource-allocation/resourceclaim"
 )
 
 // expressionError is an expression that cannot be compiled, or evaluated on a device.
@@ -66,22 +64,6 @@ func (v *view) ofClass(ctx context.Context, class *resourceapi.DeviceClass) ([]*
 		}
 	}
 	return out, nil
-}
-
-// untolerated returns the first taint of a device that the tolerations do not cover.
-func untolerated(d *device, tolerations []resourceapi.DeviceToleration) *resourceapi.DeviceTaint {
-	for i := range d.Taints {
-		taint := &d.Taints[i]
-		if taint.Effect != resourceapi.DeviceTaintEffectNoSchedule && taint.Effect != resourceapi.DeviceTaintEffectNoExecute {
-			continue
-		}
-		if !slices.ContainsFunc(tolerations, func(t resourceapi.DeviceToleration) bool {
-			return resourceclaim.ToleratesTaint(t, *taint)
-		}) {
-			return taint
-		}
-	}
-	return nil
 }
 
 // oneLine joins the lines of an expression.

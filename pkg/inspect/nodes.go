@@ -26,6 +26,8 @@ type Node struct {
 	// Used counts the devices that claims hold, exclusively or as shares.
 	Used    int `json:"used"`
 	Tainted int `json:"tainted"`
+	// Rules are the DeviceTaintRules that taint its devices.
+	Rules []string `json:"rules,omitempty"`
 	// Protocols of the devices: ib, roce, iwarp, efa, opa.
 	Protocols []string          `json:"protocols,omitempty"`
 	Claims    int               `json:"claims"`
@@ -94,10 +96,13 @@ func (n *Node) count(devices []Device) {
 		if len(d.Claims) > 0 {
 			n.Used++
 		}
-		if d.tainted() {
+		if d.tainted {
 			n.Tainted++
 		} else if d.State == DeviceFree || d.State == DeviceShared {
 			n.Free++
+		}
+		for _, rule := range d.rules {
+			n.Rules = appendNew(n.Rules, rule)
 		}
 		for _, c := range d.Claims {
 			claims[c] = true
@@ -107,5 +112,6 @@ func (n *Node) count(devices []Device) {
 		}
 	}
 	slices.Sort(n.Protocols)
+	slices.Sort(n.Rules)
 	n.Claims = len(claims)
 }

@@ -66,6 +66,47 @@ var scenarios = []scenario{{
 	},
 	rulings: []inspect.Reason{inspect.RuledTaint}, changes: []inspect.Change{inspect.ChangeToleration},
 }, {
+	name: "taint-rule", verdict: inspect.VerdictUnallocated,
+	make: func(b *fleet.Fleet) inspect.Question {
+		b.Node("node1", "roce-sriov", "")
+		b.Rule("too-wide", inspect.Driver, "example.com/maintenance", resourceapi.DeviceTaintEffectNoSchedule)
+		b.Rule("harmless", inspect.Driver, "example.com/note", resourceapi.DeviceTaintEffectNone)
+		b.Rule("of-others", fleet.GPUDriver, "example.com/gpu", resourceapi.DeviceTaintEffectNoExecute)
+		b.Pending("nic", claim(want("nic", "hca.rdma.dev")))
+		return inspect.Question{Pod: fleet.Pod("nic")}
+	},
+	rulings: []inspect.Reason{inspect.RuledTaint}, changes: []inspect.Change{inspect.ChangeToleration},
+}, {
+	name: "taint-both", verdict: inspect.VerdictUnallocated,
+	make: func(b *fleet.Fleet) inspect.Question {
+		b.Node("node1", "roce-sriov", "")
+		b.Taint("node1", "pci-0000-3b-00-0", "rdma.dev/port-down", resourceapi.DeviceTaintEffectNoSchedule)
+		b.Taint("node1", "pci-0000-3b-00-1", "rdma.dev/port-down", resourceapi.DeviceTaintEffectNoSchedule)
+		b.Rule("maintenance", inspect.Driver, "example.com/maintenance", resourceapi.DeviceTaintEffectNoExecute)
+		b.Pending("nic", claim(want("nic", "hca.rdma.dev")))
+		return inspect.Question{Pod: fleet.Pod("nic")}
+	},
+	rulings: []inspect.Reason{inspect.RuledTaint}, changes: []inspect.Change{inspect.ChangeToleration},
+}, {
+	name: "taint-rule-tolerated", verdict: inspect.VerdictSchedulable,
+	make: func(b *fleet.Fleet) inspect.Question {
+		b.Node("node1", "roce-sriov", "")
+		b.Rule("maintenance", inspect.Driver, "example.com/maintenance", resourceapi.DeviceTaintEffectNoExecute)
+		c := b.Pending("nic", claim(want("nic", "hca.rdma.dev")))
+		c.Spec.Devices.Requests[0].Exactly.Tolerations = []resourceapi.DeviceToleration{{
+			Key: "example.com/maintenance", Operator: resourceapi.DeviceTolerationOpExists,
+		}}
+		return inspect.Question{Pod: fleet.Pod("nic")}
+	},
+}, {
+	name: "impaired-rule", verdict: inspect.VerdictImpaired, findings: []string{"DeviceTainted"},
+	make: func(b *fleet.Fleet) inspect.Question {
+		b.Node("node1", "hgx-h100", "")
+		b.Allocate("node1", "nic", claim(want("nic", "hca.rdma.dev")))
+		b.Rule("maintenance", inspect.Driver, "example.com/maintenance", resourceapi.DeviceTaintEffectNoSchedule)
+		return inspect.Question{Pod: fleet.Running(fleet.On(fleet.Pod("nic"), "node1"))}
+	},
+}, {
 	name: "constraint", verdict: inspect.VerdictUnallocated,
 	make: func(b *fleet.Fleet) inspect.Question {
 		b.Node("node1", "hgx-h100", "")

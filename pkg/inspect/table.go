@@ -3,6 +3,7 @@ package inspect
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -51,7 +52,7 @@ func NodeTable(nodes []Node) *metav1.Table {
 		if n.Driver != nil {
 			pod, version = n.Driver.Namespace+"/"+n.Driver.Name, n.Driver.Version
 		}
-		row(t, n.Name, yes(n.Ready), n.driverWord(), n.Devices, n.Free, n.Used, n.Tainted,
+		row(t, n.Name, yes(n.Ready), n.driverWord(), n.Devices, n.Free, n.Used, n.taints(),
 			strings.Join(n.Protocols, ","), n.Claims, pod, version, n.Kubelet)
 	}
 	return t
@@ -62,6 +63,15 @@ func yes(b bool) string {
 		return "True"
 	}
 	return "False"
+}
+
+// taints returns the number of tainted devices, with the rules that taint some.
+func (n *Node) taints() string {
+	text := strconv.Itoa(n.Tainted)
+	if len(n.Rules) > 0 {
+		text += " (rule " + few(n.Rules, 2) + ")"
+	}
+	return text
 }
 
 // driverWord returns the state of the driver on a node.

@@ -110,6 +110,9 @@ func (t *textWriter) ruling(r *Ruling) {
 	if r.Reason != RuledClaim {
 		words = fmt.Sprintf(rulingWords[r.Reason], r.Detail)
 	}
+	if r.Reason == RuledTaint && r.byRules() {
+		words = fmt.Sprintf("tainted %s: remove the rule, or tolerate the taint", r.Detail)
+	}
 	fmt.Fprintf(t, "  %5d  %s\n", len(r.Devices), words)
 	if claims := t.claims(r); claims != "" {
 		fmt.Fprintf(t, "         claims: %s\n", claims)

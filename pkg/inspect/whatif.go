@@ -145,9 +145,11 @@ func edits(claim int, name string, edit func(request)) func([]*resourceapi.Resou
 // tolerations tries to tolerate each taint that rules devices out, then all of them.
 func (w *whatIf) tolerations(ctx context.Context) {
 	var keys []string
+	taints := map[string][]taint{}
 	for _, r := range w.rulings {
-		if r.Reason == RuledTaint {
-			keys = appendNew(keys, r.taint)
+		for _, t := range r.taints {
+			keys = appendNew(keys, t.Key)
+			taints[t.Key] = append(taints[t.Key], t)
 		}
 	}
 	tolerate := func(what string, keys ...string) bool {
@@ -164,7 +166,7 @@ func (w *whatIf) tolerations(ctx context.Context) {
 	}
 	found := false
 	for _, key := range keys {
-		found = tolerate(fmt.Sprintf("the taint %s were tolerated, or its cause repaired", key), key) || found
+		found = tolerate(fmt.Sprintf("the taint %s were tolerated, or %s", key, removal(taints[key])), key) || found
 	}
 	if !found && len(keys) > 1 {
 		tolerate("the taints "+strings.Join(keys, ", ")+" were tolerated, or their causes repaired", keys...)

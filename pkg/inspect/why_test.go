@@ -14,7 +14,7 @@ import (
 // cluster is what was read of a fleet.
 func cluster(f *fleet.Fleet) *inspect.Cluster {
 	l := f.Lists()
-	return &inspect.Cluster{Nodes: l.Nodes, Pods: l.Pods, Slices: l.Slices, Claims: l.Claims, Classes: l.Classes}
+	return &inspect.Cluster{Nodes: l.Nodes, Pods: l.Pods, Slices: l.Slices, Claims: l.Claims, Classes: l.Classes, Rules: l.Rules}
 }
 
 func (s *scenario) why(t *testing.T, f *fleet.Fleet, q inspect.Question) *inspect.Answer {

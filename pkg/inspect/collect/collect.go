@@ -1,7 +1,7 @@
 // Package collect reads the objects for package inspect from an API server.
 //
-// It reads and never writes: ResourceSlices, DeviceClasses, Nodes and the driver's
-// Pods of the cluster, and ResourceClaims. To explain a pod it also reads that pod,
+// It reads and never writes: ResourceSlices, DeviceClasses, DeviceTaintRules, Nodes and
+// the driver's Pods of the cluster, and ResourceClaims. To explain a pod it also reads that pod,
 // its events, and its claim templates and namespace. It skips a kind that the user may
 // not read, and adds it to the cluster's Unread. The user must be able to read only
 // the kind that the question is about.
@@ -45,6 +45,8 @@ const (
 	Slices  Kind = "resourceslices"
 	Claims  Kind = "resourceclaims"
 	Classes Kind = "deviceclasses"
+	// Rules are read in the version that the API server serves, and are never what a question is about.
+	Rules Kind = "devicetaintrules"
 	// UserPods are all pods, or those that Reader.UserPods selects.
 	UserPods Kind = "pods of users"
 )
@@ -67,13 +69,19 @@ func (r Reader) readable(ctx context.Context, about Kind, others []Kind) (*inspe
 		switch {
 		case err == nil:
 			kinds = append(kinds, kind)
-		case Unreadable(err):
+		case passable(kind, err):
 			c.Unread = append(c.Unread, err.Error())
 		default:
 			return nil, nil, fmt.Errorf("list %s: %w", kind, err)
 		}
 	}
 	return c, kinds, nil
+}
+
+// passable reports whether an answer without a kind of object is still useful, if it says what is missing.
+func passable(kind Kind, err error) bool {
+	ended := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	return Unreadable(err) || kind == Rules && !ended
 }
 
 // Unreadable reports whether a user may not read something, or the API server does
@@ -102,6 +110,8 @@ func (r Reader) read(ctx context.Context, c *inspect.Cluster, kind Kind) error {
 		return list(ctx, dra.ResourceClaims(r.Namespace).List, r.Claims, &c.Claims)
 	case Classes:
 		return list(ctx, dra.DeviceClasses().List, metav1.ListOptions{}, &c.Classes)
+	case Rules:
+		return r.rules(ctx, c)
 	}
 	return nil
 }
@@ -128,9 +138,9 @@ func (r Reader) Pod(ctx context.Context, namespace, name string) (*inspect.Clust
 		return nil, inspect.Question{}, err
 	}
 	c := &inspect.Cluster{}
-	for _, kind := range []Kind{Slices, Classes, Claims, Nodes, Pods} {
+	for _, kind := range []Kind{Slices, Classes, Rules, Claims, Nodes, Pods} {
 		if err := r.read(ctx, c, kind); err != nil {
-			if !Unreadable(err) {
+			if !passable(kind, err) {
 				return nil, inspect.Question{}, fmt.Errorf("list %s: %w", kind, err)
 			}
 			c.Unread = append(c.Unread, err.Error())

@@ -3,6 +3,7 @@ package collect
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +20,7 @@ const calm = time.Second
 
 // Watch reads kinds of objects as [Reader.Read] does and calls show. It calls show again after changes of these
 // objects, at most once per second. Show gets new clusters, and the same objects. Watch returns nil when the context
-// ends, and the first error of show. The kinds are Claims, UserPods, Slices and Classes.
+// ends, and the first error of show. The kinds are Claims, UserPods, Slices, Classes and Rules.
 func (r Reader) Watch(ctx context.Context, show func(*inspect.Cluster) error, about Kind, others ...Kind) error {
 	first, kinds, err := r.readable(ctx, about, others)
 	if err != nil {
@@ -43,7 +44,7 @@ func (r Reader) Watch(ctx context.Context, show func(*inspect.Cluster) error, ab
 			return nil
 		case <-changed:
 		}
-		c := &inspect.Cluster{Unread: first.Unread}
+		c := &inspect.Cluster{Unread: slices.Clone(first.Unread)}
 		for i, kind := range kinds {
 			fill(c, kind, stores[i].List())
 		}
@@ -70,10 +71,15 @@ func (r Reader) follow(ctx context.Context, kind Kind, changed chan<- struct{}) 
 		lw, example = listWatch(dra, kind, "", metav1.ListOptions{}), &resourceapi.ResourceSlice{}
 	case Classes:
 		lw, example = listWatch(dra, kind, "", metav1.ListOptions{}), &resourceapi.DeviceClass{}
+	case Rules:
+		var err error
+		if lw, example, err = r.watchRules(ctx); err != nil || lw == nil {
+			return cache.NewStore(cache.MetaNamespaceKeyFunc), err
+		}
 	case UserPods:
 		lw, example = listWatch(core, Pods, r.Namespace, r.UserPods), &corev1.Pod{}
 	default:
-		return nil, fmt.Errorf("watch %s: only claims, slices, classes and users' pods can be watched", kind)
+		return nil, fmt.Errorf("watch %s: only claims, slices, classes, rules and users' pods can be watched", kind)
 	}
 	informer := cache.NewSharedIndexInformer(lw, example, 0, nil)
 	changes := cache.ResourceEventHandlerFuncs{
@@ -106,6 +112,9 @@ func signal(changed chan<- struct{}) {
 func fill(c *inspect.Cluster, kind Kind, objects []any) {
 	if kind == UserPods {
 		c.UserPods = []corev1.Pod{}
+	}
+	if kind == Rules {
+		c.Rules = rulesOf(objects)
 	}
 	for _, object := range objects {
 		switch o := object.(type) {

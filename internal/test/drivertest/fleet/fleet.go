@@ -46,6 +46,7 @@ type Fleet struct {
 	Pods    []corev1.Pod
 	Classes []resourceapi.DeviceClass
 	Events  []corev1.Event
+	Rules   []resourceapi.DeviceTaintRule
 
 	// Claims are the claims by name.
 	Claims map[string]*resourceapi.ResourceClaim
@@ -173,6 +174,18 @@ func (f *Fleet) Taint(node, device, key string, effect resourceapi.DeviceTaintEf
 	f.Fatalf("node %s has no device %s", node, device)
 }
 
+// Rule adds a DeviceTaintRule, which selects all devices of a driver.
+func (f *Fleet) Rule(name, driver, key string, effect resourceapi.DeviceTaintEffect) *resourceapi.DeviceTaintRule {
+	f.Rules = append(f.Rules, resourceapi.DeviceTaintRule{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: resourceapi.DeviceTaintRuleSpec{
+			DeviceSelector: &resourceapi.DeviceTaintSelector{Driver: &driver},
+			Taint:          resourceapi.DeviceTaint{Key: key, Effect: effect},
+		},
+	})
+	return &f.Rules[len(f.Rules)-1]
+}
+
 // Lists are what an API server would list.
 type Lists struct {
 	Nodes   []corev1.Node
@@ -181,11 +194,12 @@ type Lists struct {
 	Claims  []resourceapi.ResourceClaim
 	Classes []resourceapi.DeviceClass
 	Events  []corev1.Event
+	Rules   []resourceapi.DeviceTaintRule
 }
 
 // Lists lists the cluster.
 func (f *Fleet) Lists() Lists {
-	c := Lists{Nodes: f.Nodes, Pods: f.Pods, Classes: f.Classes, Events: f.Events}
+	c := Lists{Nodes: f.Nodes, Pods: f.Pods, Classes: f.Classes, Events: f.Events, Rules: f.Rules}
 	for _, name := range slices.Sorted(maps.Keys(f.published)) {
 		for _, s := range f.published[name].Slices() {
 			c.Slices = append(c.Slices, *s)

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -24,6 +25,8 @@ type Server struct {
 	Forbidden []string
 	// Asked are the requests: "list nodes", "get default/pods/trainer".
 	Asked []string
+	// RuleVersions are the versions in which DeviceTaintRules are served.
+	RuleVersions []string
 
 	t     testing.TB
 	lists Lists
@@ -32,7 +35,7 @@ type Server struct {
 
 // Serve starts a server, which ends with the test.
 func (f *Fleet) Serve() *Server {
-	s := &Server{t: f.TB, lists: f.Lists()}
+	s := &Server{t: f.TB, lists: f.Lists(), RuleVersions: []string{"v1"}}
 	mux := http.NewServeMux()
 	serve(s, mux, "nodes", "/api/v1", s.lists.Nodes)
 	serve(s, mux, "pods", "/api/v1", s.lists.Pods)
@@ -42,10 +45,33 @@ func (f *Fleet) Serve() *Server {
 	serve(s, mux, "resourceclaims", "/apis/resource.k8s.io/v1", s.lists.Claims)
 	serve(s, mux, "resourceclaimtemplates", "/apis/resource.k8s.io/v1", []resourceapi.ResourceClaimTemplate{})
 	serve(s, mux, "deviceclasses", "/apis/resource.k8s.io/v1", s.lists.Classes)
+	s.serveRules(mux)
 	server := httptest.NewServer(mux)
 	f.Cleanup(server.Close)
 	s.url = server.URL
 	return s
+}
+
+// serveRules adds the DeviceTaintRules in every version that has them, and what says in which they are served.
+func (s *Server) serveRules(mux *http.ServeMux) {
+	const group = "/apis/resource.k8s.io"
+	mux.HandleFunc("GET "+group, func(w http.ResponseWriter, _ *http.Request) {
+		list := metav1.APIGroup{TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: "resource.k8s.io"}
+		for _, v := range slices.Compact(append([]string{"v1"}, s.RuleVersions...)) {
+			list.Versions = append(list.Versions, metav1.GroupVersionForDiscovery{GroupVersion: "resource.k8s.io/" + v, Version: v})
+		}
+		answer(w, http.StatusOK, list)
+	})
+	for _, v := range []string{"v1", "v1beta2", "v1alpha3"} {
+		serve(s, mux, "devicetaintrules", group+"/"+v, s.lists.Rules)
+		mux.HandleFunc("GET "+group+"/"+v, func(w http.ResponseWriter, _ *http.Request) {
+			list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}}
+			if slices.Contains(s.RuleVersions, v) {
+				list.APIResources = []metav1.APIResource{{Name: "devicetaintrules", Kind: "DeviceTaintRule"}}
+			}
+			answer(w, http.StatusOK, list)
+		})
+	}
 }
 
 // Kubeconfig writes a file with which clients reach the server.
@@ -83,7 +109,7 @@ func serve[T any, P interface {
 		}
 		items := choose[T, P](objects, namespace, name, r)
 		if name == "" {
-			answer(w, http.StatusOK, map[string]any{"metadata": map[string]any{}, "items": items})
+			answer(w, http.StatusOK, map[string]any{"kind": kindOf[T]() + "List", "metadata": map[string]any{}, "items": items})
 		} else if len(items) == 0 {
 			refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound, resource, name, fmt.Sprintf("%s %q not found", resource, name))
 		} else {
@@ -95,6 +121,9 @@ func serve[T any, P interface {
 		mux.HandleFunc("GET "+base+path+"/{name}", handle)
 	}
 }
+
+// kindOf returns the kind of an object, which is the name of its type.
+func kindOf[T any]() string { return reflect.TypeFor[T]().Name() }
 
 // choose does what an API server does with selectors.
 func choose[T any, P interface {

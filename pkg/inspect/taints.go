@@ -1,0 +1,115 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+)
+
+// taint is a taint of a device, with the name of the DeviceTaintRule that sets it. It is "" for a taint of the slice.
+type taint struct {
+	*resourceapi.DeviceTaint
+	rule string
+}
+
+// String names the taint, its effect and its rule.
+func (t taint) String() string { return fmt.Sprintf("%s (%s)%s", t.Key, t.Effect, t.by()) }
+
+func (t taint) by() string {
+	if t.rule == "" {
+		return ""
+	}
+	return " by DeviceTaintRule " + t.rule
+}
+
+// keepsAway reports whether the taint keeps new claims away. The allocator ignores effects that it does not know.
+func (t taint) keepsAway() bool {
+	return t.Effect == resourceapi.DeviceTaintEffectNoSchedule || t.Effect == resourceapi.DeviceTaintEffectNoExecute
+}
+
+// selects reports whether a rule selects a device. A rule without a selector selects none.
+func selects(rule *resourceapi.DeviceTaintRule, s *resourceapi.ResourceSlice, device string) bool {
+	want := rule.Spec.DeviceSelector
+	return want != nil && (want.Driver == nil || *want.Driver == s.Spec.Driver) &&
+		(want.Pool == nil || *want.Pool == s.Spec.Pool.Name) && (want.Device == nil || *want.Device == device)
+}
+
+// withRules returns a slice whose devices also have the taints of the rules that select them. The scheduler gives such
+// slices to its allocator: see resourceslice/tracker, which needs informers. It returns s itself if no rule selects a
+// device of it, and never changes s.
+func withRules(s *resourceapi.ResourceSlice, rules []resourceapi.DeviceTaintRule) *resourceapi.ResourceSlice {
+	out := s
+	for i := range s.Spec.Devices {
+		for j := range rules {
+			if !selects(&rules[j], s, s.Spec.Devices[i].Name) {
+				continue
+			}
+			if out == s {
+				out = s.DeepCopy()
+			}
+			out.Spec.Devices[i].Taints = append(out.Spec.Devices[i].Taints, rules[j].Spec.Taint)
+		}
+	}
+	return out
+}
+
+// rulesOf returns the names of the rules that select a device, in the order in which withRules adds their taints.
+func rulesOf(rules []resourceapi.DeviceTaintRule, s *resourceapi.ResourceSlice, device string) (names []string) {
+	for i := range rules {
+		if selects(&rules[i], s, device) {
+			names = append(names, rules[i].Name)
+		}
+	}
+	return names
+}
+
+// taints returns the taints of a device: those of its slice, then those of rules.
+func (d *device) taints() []taint {
+	own := len(d.Taints) - len(d.rules)
+	out := make([]taint, 0, len(d.Taints))
+	for i := range d.Taints {
+		t := taint{DeviceTaint: &d.Taints[i]}
+		if i >= own {
+			t.rule = d.rules[i-own]
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// untolerated returns the taints of a device that keep claims with these tolerations away.
+func untolerated(d *device, tolerations []resourceapi.DeviceToleration) []taint {
+	return slices.DeleteFunc(d.taints(), func(t taint) bool {
+		return !t.keepsAway() || slices.ContainsFunc(tolerations, func(toleration resourceapi.DeviceToleration) bool {
+			return resourceclaim.ToleratesTaint(toleration, *t.DeviceTaint)
+		})
+	})
+}
+
+// taintNames names taints in one line.
+func taintNames(taints []taint) string {
+	var names []string
+	for _, t := range taints {
+		names = appendNew(names, t.String())
+	}
+	return list(names, "", 4)
+}
+
+// byRules reports whether only rules set the taints.
+func (r *Ruling) byRules() bool {
+	return !slices.ContainsFunc(r.taints, func(t taint) bool { return t.rule == "" })
+}
+
+// removal says how taints end: a rule is removed, and the cause of another taint is repaired.
+func removal(taints []taint) string {
+	var rules []string
+	for _, t := range taints {
+		if t.rule == "" {
+			return "its cause repaired"
+		}
+		rules = appendNew(rules, t.rule)
+	}
+	return list(rules, "DeviceTaintRule", 3) + " removed"
+}
