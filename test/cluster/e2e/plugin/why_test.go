@@ -82,6 +82,10 @@ var pods = map[string]waiting{
 		claim: devices(request("nic", "hca.rdma.dev", selector(`device.attributes["resource.kubernetes.io"].pciBusID == "0000:90:00.0"`)), ""), verdict: "unallocated",
 		reasons: []string{"ruled out: taint", "would help: toleration"}, newer: true,
 	},
+	"taint-rule": {
+		claim: devices(request("nic", "hca.rdma.dev", selector(`device.attributes["resource.kubernetes.io"].pciBusID == "0000:7e:00.0"`)), ""), verdict: "unallocated",
+		reasons: []string{"ruled out: taint", "would help: toleration"}, newer: true,
+	},
 	"allocated": {
 		claim: devices(request("nics", "hca.rdma.dev", ", count: 2"+selector(`device.attributes["rdma.dev"].ibdev in ["mlx5_0", "mlx5_1"]`)), ""), verdict: "unallocated",
 		reasons: []string{"ruled out: allocated", "would help: end"},
@@ -130,6 +134,15 @@ func (w waiting) manifest(name string) string {
 	return text + fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec:\n  %s\n  containers: [{name: main, image: busybox, resources: {%s}}]\n---\n", name, spec, resources)
 }
 
+// rule taints one device. Its pod waits for that one.
+const rule = `apiVersion: resource.k8s.io/v1
+kind: DeviceTaintRule
+metadata: {name: maintenance}
+spec:
+  deviceSelector: {driver: rdma.dev, pool: train, device: pci-0000-7e-00-0}
+  taint: {key: example.com/maintenance, effect: NoSchedule}
+`
+
 const emptyClass = `apiVersion: resource.k8s.io/v1
 kind: DeviceClass
 metadata: {name: empty.example.com}
@@ -151,6 +164,9 @@ func TestWhy(t *testing.T) {
 				b.run("kubectl", "patch", "deviceclass", "shared.hca.rdma.dev", "--type=merge", "-p", `{"spec": {"extendedResourceName": "rdma/hca"}}`)
 			}
 			b.apply(emptyClass)
+			if newer {
+				b.apply(rule)
+			}
 			b.hold(newer)
 			b.wait(newer)
 			for name, w := range pods {
@@ -161,6 +177,7 @@ func TestWhy(t *testing.T) {
 			b.lists()
 			b.helps()
 			if newer {
+				b.rules()
 				b.completes()
 				b.rights()
 			}
@@ -264,6 +281,30 @@ func (b *bed) helps() {
 	b.scheduled("allocated")
 	b.until("a status of the pod with its HCA", func() bool {
 		return regexp.MustCompile(`-\s+allocated\s+Pending\s+train\s+mlx5_0`).MatchString(status())
+	})
+}
+
+// rules checks that the rule is named, and that the pod starts without it, which the status also shows.
+func (b *bed) rules() {
+	const by = "example.com/maintenance:NoSchedule (rule maintenance)"
+	if out := b.run("kubectl", "rdma", "devices", "--node=train"); strings.Count(out, by) != 1 {
+		b.Errorf("kubectl rdma devices shows the rule's taint %d times, want once:\n%s", strings.Count(out, by), out)
+	}
+	if out := b.run("kubectl", "rdma", "nodes", "train"); !strings.Contains(out, "(rule maintenance)") {
+		b.Errorf("kubectl rdma nodes does not name the rule:\n%s", out)
+	}
+	if out := b.run("kubectl", "rdma", "why", "taint-rule"); !strings.Contains(out, "DeviceTaintRule maintenance removed") {
+		b.Errorf("kubectl rdma why does not name the rule:\n%s", out)
+	}
+	b.run("kubectl", "delete", "devicetaintrule", "maintenance")
+	b.scheduled("taint-rule")
+	status := b.watch("kubectl", "rdma", "status", "--watch", "--no-headers")
+	b.until("a status of the pod that was tainted", func() bool {
+		return regexp.MustCompile(`-\s+taint-rule\s+Pending\s+train\s+mlx5_7\s+-\n`).MatchString(status())
+	})
+	b.apply(rule)
+	b.until("a status with the new rule", func() bool {
+		return strings.Contains(status(), "has the taint example.com/maintenance (NoSchedule) by DeviceTaintRule maintenance")
 	})
 }
 
