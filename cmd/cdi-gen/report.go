@@ -9,10 +9,12 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
 	"github.com/rdma-dev/dra-driver-rdma/internal/capture"
@@ -22,7 +24,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/version"
-	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
@@ -34,8 +35,9 @@ func newReport() *cobra.Command {
 		Use:   "report",
 		Short: "Collect one file for a bug report: HCAs, versions, specs, findings",
 		Long: `Collect what a bug report needs in one archive: the RDMA part of sysfs, versions, CDI
-specs and the findings of cdi-gen doctor. report replaces addresses, GUIDs, host names and
-values of variables. It sends nothing. Read the archive before you share it.`,
+specs and the findings of cdi-gen doctor. report replaces addresses, GUIDs, names of the
+host and its users, and what others wrote into specs. If a search finds any of these, it
+writes no archive. It sends nothing. Read the archive before you share it.`,
 		Example: `  sudo cdi-gen report
   tar -xzOf ` + defaultReport + ` | less`,
 		Args: noArgs,
@@ -83,15 +85,22 @@ func collect(cmd *cobra.Command, root string) ([]reportFile, error) {
 		return nil, fmt.Errorf("collect the RDMA part of sysfs: %w", err)
 	}
 	host := hostfs.DirFS(root)
-	scrubber := capture.NewScrubber(whole, hostNames(host)...)
+	list := reportSpecs(host)
+	scrubber := capture.NewScrubber(whole, capture.NamesOf(host))
+	for _, s := range list {
+		scrubber.Hide(s.values...)
+		scrubber.Hide(s.names...)
+	}
 	scrubbed, err := scrubber.Tree(whole)
 	if err != nil {
 		return nil, err
 	}
-	machine, err := tree.Format(machineDescription(), scrubbed)
+	machine, err := tree.Format(scrubber.Text(machineDescription()), scrubbed)
 	if err != nil {
 		return nil, fmt.Errorf("collect the RDMA part of sysfs: %w", err)
 	}
+	hideQuotes(findings, list)
+	eachText(reflect.ValueOf(findings), scrubber.Text)
 	var text bytes.Buffer
 	if err := quote.JSON(&text, findings); err != nil {
 		return nil, fmt.Errorf("write findings: %w", err)
@@ -101,26 +110,43 @@ func collect(cmd *cobra.Command, root string) ([]reportFile, error) {
 			"go run ./tools/machine import FILE --name NAME\n")},
 		{capture.MachineFile, machine},
 		{"versions.txt", []byte(scrubber.Text(versions(host, findings.Runtimes)))},
-		{"doctor.json", []byte(scrubber.Text(text.String()))},
+		{"doctor.json", text.Bytes()},
 	}
-	return append(files, specFilesOf(host, scrubber)...), nil
+	specFiles, err := specFilesOf(list, scrubber)
+	if err != nil {
+		return nil, err
+	}
+	files = append(files, specFiles...)
+	return files, search(files, scrubber)
+}
+
+// search searches the files for what the report promises to hide. It names no value that it finds.
+func search(files []reportFile, scrubber *capture.Scrubber) error {
+	for _, f := range files {
+		leak := scrubber.LeakOfText
+		if f.name == capture.MachineFile {
+			leak = scrubber.Leak // what others wrote into specs is no part of it, but a spec may repeat sysfs
+		}
+		for _, part := range []string{f.name, string(f.data)} {
+			if kind := leak(part); kind != "" {
+				return fmt.Errorf("no report is written: %s is left in its file %s; "+
+					"this is a fault of cdi-gen, please report it without the file", kind, reportName(f, leak))
+			}
+		}
+	}
+	return nil
+}
+
+// reportName returns the name of a file for an error: without the name of a spec, if that is what must not be seen.
+func reportName(f reportFile, leak func(string) string) string {
+	if leak(f.name) != "" {
+		return path.Dir(path.Dir(f.name)) + "/" + hidden
+	}
+	return f.name
 }
 
 func machineDescription() string {
 	return "A machine from a report.\nSource: cdi-gen report, " + version.Get() + "\nPeculiar: not known yet.\n"
-}
-
-// hostNames returns the names of a host.
-func hostNames(host fs.ReadLinkFS) []string {
-	var names []string
-	for _, file := range []string{"/etc/hostname", "/proc/sys/kernel/hostname"} {
-		data, err := hostfs.ReadFile(host, file, 4<<10)
-		if name := strings.TrimSpace(string(data)); err == nil && name != "" {
-			short, _, _ := strings.Cut(name, ".")
-			names = append(names, name, short)
-		}
-	}
-	return names
 }
 
 // versions returns the versions of what matters.
@@ -137,45 +163,62 @@ func versions(host fs.ReadLinkFS, runtimes []string) string {
 	return strings.Join(append(lines, runtimes...), "\n") + "\n"
 }
 
-// specFilesOf returns the specs of RDMA devices, without the values of variables. An invalid spec is left out: doctor
-// says why it is invalid.
-func specFilesOf(host fs.ReadLinkFS, scrubber *capture.Scrubber) []reportFile {
-	var files []reportFile
-	for _, dir := range []string{cdi.StaticDir, cdi.DynamicDir} {
-		entries, _ := hostfs.ReadDir(host, dir) // doctor reports an error
-		for _, e := range entries {
-			data, err := hostfs.ReadFile(host, path.Join(dir, e.Name()), int64(yamlread.Spec.Size))
-			if err != nil || !bytes.Contains(data, []byte("/dev/infiniband")) {
-				continue
-			}
-			spec, err := cdi.ParseSpec(data)
-			if err != nil {
-				continue
-			}
-			for _, e := range cdi.Edits(spec) {
-				hideValues(e)
-			}
-			text, err := cdi.Encode(spec, cdi.YAML)
-			if err != nil {
-				continue
-			}
-			files = append(files, reportFile{"specs" + path.Join(dir, e.Name()), []byte(scrubber.Text(string(text)))})
+// quoted is what a message repeats of a file.
+var quoted = regexp.MustCompile("\"[^\"]*\"|'[^']*'|`[^`]*`")
+
+// hideQuotes hides what findings repeat of invalid specs, also a part of a value.
+func hideQuotes(report *doctor.Report, list []reportSpec) {
+	for i := range report.Findings {
+		f := &report.Findings[i]
+		invalid := func(s reportSpec) bool { return s.spec == nil && !s.ours && slices.Contains(f.Subjects, s.path) }
+		if slices.ContainsFunc(list, invalid) {
+			f.Reason = quoted.ReplaceAllString(f.Reason, hidden)
 		}
 	}
-	return files
 }
 
-// hideValues takes the values of variables out of edits. They may be secrets of the site.
-func hideValues(e *specs.ContainerEdits) {
-	hide := func(env []string) {
-		for i, variable := range env {
-			name, _, _ := strings.Cut(variable, "=")
-			env[i] = name + "=(hidden)"
+// specFilesOf returns the outlines of the specs with RDMA devices. An invalid spec is left out: doctor says why it is
+// invalid.
+func specFilesOf(list []reportSpec, scrubber *capture.Scrubber) ([]reportFile, error) {
+	var files []reportFile
+	taken := map[string]bool{}
+	for _, s := range list {
+		if s.spec == nil {
+			continue
 		}
+		eachText(reflect.ValueOf(s.spec), scrubber.Text)
+		text, err := cdi.Encode(s.spec, cdi.YAML)
+		if err != nil {
+			return nil, err
+		}
+		scrubbed := "specs" + scrubber.Text(s.path)
+		name := scrubbed
+		for i := 2; taken[name]; i++ {
+			name = fmt.Sprintf("%s-%d", scrubbed, i)
+		}
+		taken[name] = true
+		files = append(files, reportFile{name, text})
 	}
-	hide(e.Env)
-	for _, h := range e.Hooks {
-		hide(h.Env)
+	return files, nil
+}
+
+// eachText changes each text of a value that a pointer leads to.
+func eachText(v reflect.Value, change func(string) string) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(change(v.String()))
+	case reflect.Pointer:
+		if !v.IsNil() {
+			eachText(v.Elem(), change)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			eachText(v.Field(i), change)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			eachText(v.Index(i), change)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/capture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/capture/tree"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 )
 
 // source is what capture and import have in common: whence a tree comes and where it goes.
@@ -21,6 +22,7 @@ type source struct {
 	description string
 	scrub       bool
 	text        string // the description, if the source has one
+	names       capture.Names
 }
 
 func (s *source) flags(cmd *cobra.Command) {
@@ -49,6 +51,7 @@ alone, and read the archive before you share it.`,
 			if err != nil {
 				return err
 			}
+			s.names = capture.NamesOf(hostfs.DirFS(root))
 			return s.store(cmd, t)
 		},
 	}
@@ -104,7 +107,7 @@ func (s *source) store(cmd *cobra.Command, t *tree.Tree) error {
 		return err
 	}
 	if s.scrub {
-		if t, err = capture.Scrub(t); err != nil {
+		if t, err = capture.Scrub(t, s.names); err != nil {
 			return err
 		}
 	}
