@@ -189,7 +189,7 @@ func TestGenerateHook(t *testing.T) {
 		want string
 	}{
 		{nil, "/usr/bin/rdma-hook rdma-hook --memlock unlimited" + last},
-		{[]string{"--hook-path", "/opt/hook", "--memlock", "4Gi"}, "/opt/hook rdma-hook --memlock 4Gi" + last},
+		{[]string{"--hook-path", "/opt/hook", "--memlock", "4Gi"}, "/opt/hook rdma-hook --memlock 4294967296" + last},
 	} {
 		r := generate(test.args...)
 		r.expect(t, exitOK, "")

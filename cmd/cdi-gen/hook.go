@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
@@ -22,7 +22,9 @@ const lastReport = "/run/rdma.dev/last-container.json"
 // hook returns the hook for the spec, nil with --no-hook. A missing hook must be an error here, because every container
 // start would fail.
 func (r *recipe) hook(ctx context.Context) (*cdi.Hook, error) {
-	if _, err := hook.ParseSize(r.memlock); err != nil {
+	options := args.Options{LastReport: lastReport}
+	var err error
+	if options.Memlock, err = args.ParseSize(r.memlock); err != nil {
 		return nil, usagef("--memlock: %w", err)
 	}
 	if r.noHook {
@@ -32,23 +34,22 @@ func (r *recipe) hook(ctx context.Context) (*cdi.Hook, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"--memlock", r.memlock, "--last-report", lastReport}
 	if r.onDenied == hostconfig.OnDeniedFail {
-		args = append(args, "--on-denied", string(hook.Fail))
+		options.OnDenied = args.Fail
 	}
-	return &cdi.Hook{Path: path, Args: args}, nil
+	return &cdi.Hook{Path: path, Options: options}, nil
 }
 
 // limits returns the limits of a container on each HCA.
-func (r *recipe) limits() (cdi.Limit, error) {
+func (r *recipe) limits() (args.Wanted, error) {
 	if r.limit == "" {
-		return cdi.Limit{}, nil
+		return args.Wanted{}, nil
 	}
-	want, err := hook.ParseWanted(r.limit)
+	want, err := args.ParseWanted(r.limit)
 	if err != nil {
-		return cdi.Limit{}, usagef("--limit: %w", err)
+		return args.Wanted{}, usagef("--limit: %w", err)
 	}
-	return cdi.Limit{Handles: int64(want.Handles), Objects: int64(want.Objects)}, nil
+	return want, nil
 }
 
 func (r *recipe) findHook(ctx context.Context) (string, error) {

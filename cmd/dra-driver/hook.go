@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/install"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/version"
@@ -29,7 +29,7 @@ type hookFlags struct {
 	reportDir string
 }
 
-var onDeniedPolicies = []string{string(hook.Clamp), string(hook.Fail), string(hook.Ignore)}
+var onDeniedPolicies = []string{string(args.Clamp), string(args.Fail), string(args.Ignore)}
 
 func (h *hookFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&h.source, "hook-source", "", "the hook program to install on the host (default rdma-hook beside this "+
@@ -38,7 +38,7 @@ func (h *hookFlags) register(f *pflag.FlagSet) {
 		"driver's pod, on a file system without noexec; empty for no hook")
 	f.StringVar(&h.reportDir, "hook-report-dir", "", "directory of the host, on a tmpfs and at the same path in the "+
 		"driver's pod, where the hook writes what it did; the driver logs these files and removes them")
-	f.StringVar(&h.onDenied, "memlock-denied", string(hook.Clamp),
+	f.StringVar(&h.onDenied, "memlock-denied", string(args.Clamp),
 		"what the hook does where it may not raise the hard limit: clamp, fail or ignore")
 }
 

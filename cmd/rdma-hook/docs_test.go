@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 )
 
 // What docs/hook.md shows must be what the hook takes and writes. Flags are in the reference page, which is generated.
@@ -21,7 +22,7 @@ func TestDocs(t *testing.T) {
 	}
 	var spec struct{ Args []string }
 	decodeExample(t, parts[1], &spec, false)
-	if _, warnings, err := hook.ParseOptions(spec.Args[1:]); err != nil || len(warnings) > 0 {
+	if _, warnings, err := args.Parse(spec.Args[1:]); err != nil || len(warnings) > 0 {
 		t.Errorf("arguments of the CDI hook: %q, %v", warnings, err)
 	}
 	var report hook.Report

@@ -19,6 +19,7 @@ var allowed = []string{
 	"github.com/rdma-dev/dra-driver-rdma/cmd/rdma-hook",
 	"github.com/rdma-dev/dra-driver-rdma/internal/exitcode",
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook",
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args",
 	"github.com/rdma-dev/dra-driver-rdma/internal/podcgroup",
 	"golang.org/x/sys/unix",
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
@@ -210,10 +211,10 @@ func TestRuncReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	after := hook.Limit{Soft: hook.Size(hard), Hard: hook.Size(hard)}
+	after := hook.Limit{Soft: args.Size(hard), Hard: args.Size(hard)}
 	outcome := hook.Clamped
 	if raised == "unlimited" {
-		after, outcome = hook.Limit{Soft: hook.Unlimited, Hard: hook.Unlimited}, hook.Raised
+		after, outcome = hook.Limit{Soft: args.Unlimited, Hard: args.Unlimited}, hook.Raised
 	}
 	if r.Status != "creating" || r.PID <= 0 || r.Before.Soft != soft<<10 || *r.After != after || r.Outcome != outcome {
 		t.Errorf("report %s", text)

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/phrase"
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
@@ -27,10 +27,10 @@ type hookUse struct {
 }
 
 // hookOptions returns the parsed arguments of the specs' rdma-hooks.
-func (specs specFiles) hookOptions() (all []hook.Options) {
+func (specs specFiles) hookOptions() (all []args.Options) {
 	for _, h := range specs.hooks() {
 		if h.ours && len(h.args) > 0 {
-			if o, _, err := hook.ParseOptions(h.args[1:]); err == nil {
+			if o, _, err := args.Parse(h.args[1:]); err == nil {
 				all = append(all, o)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
@@ -34,7 +34,7 @@ func checkMemlock(f *facts, out *findings) {
 	if len(f.snap.Usable()) == 0 {
 		return
 	}
-	var want hook.Size // the limit that the hooks of the specs raise to, 0 without a hook
+	var want args.Size // the limit that the hooks of the specs raise to, 0 without a hook
 	for _, o := range f.specs.hookOptions() {
 		want = max(want, o.Memlock)
 	}
@@ -57,7 +57,7 @@ func checkMemlock(f *facts, out *findings) {
 
 // checkLimit returns the finding for the containers of one starter. The hook raises the limit to want, 0 for no hook.
 // total is the memory of the host.
-func (s daemon) checkLimit(want, total hook.Size) Finding {
+func (s daemon) checkLimit(want, total args.Size) Finding {
 	soft := s.limits.soft
 	if soft >= total {
 		return found("memlock-ok", OK, "containers get "+locked(soft)+" from "+s.String())
@@ -94,8 +94,8 @@ func (s daemon) checkLimit(want, total hook.Size) Finding {
 }
 
 // locked returns a limit in words.
-func locked(s hook.Size) string {
-	if s == hook.Unlimited {
+func locked(s args.Size) string {
+	if s == args.Unlimited {
 		return "unlimited locked memory"
 	}
 	return s.String() + " of locked memory"
@@ -138,7 +138,7 @@ func checkUnits(f *facts, out *findings) {
 }
 
 // unitLimit returns LimitMEMLOCK of a unit and the last file that sets it, "" if no file does.
-func (r *reader) unitLimit(unit string) (limit hook.Size, file string) {
+func (r *reader) unitLimit(unit string) (limit args.Size, file string) {
 	for _, name := range r.unitFiles(unit) {
 		text, _ := r.optional(name)
 		for line := range strings.Lines(text) {
@@ -179,10 +179,10 @@ func (r *reader) unitFiles(unit string) []string {
 
 // parseUnitSize parses a limit of systemd (systemd.exec(5)): "infinity", or bytes, optionally with a suffix K M G T P E
 // (powers of 1024). Of "soft:hard" it returns the soft limit.
-func parseUnitSize(s string) (hook.Size, bool) {
+func parseUnitSize(s string) (args.Size, bool) {
 	s, _, _ = strings.Cut(strings.TrimSpace(s), ":")
 	if s == "infinity" {
-		return hook.Unlimited, true
+		return args.Unlimited, true
 	}
 	shift := 0
 	if s != "" {
@@ -194,7 +194,7 @@ func parseUnitSize(s string) (hook.Size, bool) {
 	if err != nil || bits.Len64(n)+shift > 64 || n<<shift == math.MaxUint64 {
 		return 0, false
 	}
-	return hook.Size(n << shift), true
+	return args.Size(n << shift), true
 }
 
 // tomlConfigs are the configuration files whose default_ulimits set the limits of all containers, with the directory of
@@ -211,7 +211,7 @@ const dockerConfig = "/etc/docker/daemon.json"
 // into the OCI spec, and runc applies it after the hook.
 func checkUlimits(f *facts, out *findings) {
 	total := f.host.memTotal()
-	report := func(program, file string, size hook.Size) {
+	report := func(program, file string, size args.Size) {
 		if size < total {
 			out.add(found("memlock-configured", Warning, program+" is configured to give containers "+locked(size)).
 				about(file).
@@ -239,7 +239,7 @@ func checkUlimits(f *facts, out *findings) {
 }
 
 // dockerUlimit reads the default-ulimits of dockerd.
-func (r *reader) dockerUlimit() (hook.Size, bool) {
+func (r *reader) dockerUlimit() (args.Size, bool) {
 	text, ok := r.optional(dockerConfig)
 	var config struct {
 		Ulimits map[string]struct{ Soft int64 } `json:"default-ulimits"`
@@ -256,12 +256,12 @@ var ulimitPattern = regexp.MustCompile(`["']memlock=(-?\d+|unlimited)(?::|["'])`
 
 // tomlUlimit finds the limit of locked memory in a configuration file. It needs no TOML parser, because no other entry
 // has the form of this one.
-func tomlUlimit(text string) (hook.Size, bool) {
+func tomlUlimit(text string) (args.Size, bool) {
 	for line := range strings.Lines(text) {
 		line, _, _ = strings.Cut(line, "#")
 		if m := ulimitPattern.FindStringSubmatch(line); m != nil {
 			if m[1] == "unlimited" {
-				return hook.Unlimited, true
+				return args.Unlimited, true
 			}
 			n, err := strconv.ParseInt(m[1], 10, 64)
 			return ulimitSize(n), err == nil
@@ -271,9 +271,9 @@ func tomlUlimit(text string) (hook.Size, bool) {
 }
 
 // ulimitSize converts a limit. -1 means no limit.
-func ulimitSize(n int64) hook.Size {
+func ulimitSize(n int64) args.Size {
 	if n < 0 {
-		return hook.Unlimited
+		return args.Unlimited
 	}
-	return hook.Size(n)
+	return args.Size(n)
 }

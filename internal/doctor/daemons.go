@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
 )
@@ -32,7 +33,7 @@ func (d daemon) String() string {
 }
 
 // limits are a soft and a hard resource limit.
-type limits struct{ soft, hard hook.Size }
+type limits struct{ soft, hard args.Size }
 
 // daemonKinds are the programs that findEngines runs, and the processes that findDaemons searches for. Containers of
 // dockerd are children of a containerd.
@@ -103,14 +104,14 @@ func parseLimits(s string) *limits {
 }
 
 // memTotal returns the memory of the host, Unlimited if it is unknown. A limit of that size has no effect.
-func (r *reader) memTotal() hook.Size {
+func (r *reader) memTotal() args.Size {
 	text, _ := r.optional("/proc/meminfo")
 	if fields := fieldsOf(text, "MemTotal:"); len(fields) > 0 {
 		if kib, err := strconv.ParseUint(fields[0], 10, 53); err == nil {
-			return hook.Size(kib << 10)
+			return args.Size(kib << 10)
 		}
 	}
-	return hook.Unlimited
+	return args.Unlimited
 }
 
 // process holds the identity and the rights of a process, as the kernel reports them.
@@ -167,7 +168,7 @@ func (r *reader) inHostUserNamespace(pid string) bool {
 const maxReport = 64 << 10
 
 // lastReport returns the newest report of the specs' hooks about a limit, nil if there is none.
-func lastReport(host *reader, hooks []hook.Options) *hook.Report {
+func lastReport(host *reader, hooks []args.Options) *hook.Report {
 	var last *hook.Report
 	for _, name := range reportFiles(host, hooks) {
 		info, err := hostfs.Stat(host.Root, name)
@@ -184,11 +185,11 @@ func lastReport(host *reader, hooks []hook.Options) *hook.Report {
 }
 
 // reportFiles lists the files to which the specs' hooks write reports. It leaves out temporary files.
-func reportFiles(host *reader, hooks []hook.Options) []string {
+func reportFiles(host *reader, hooks []args.Options) []string {
 	var files []string
 	for _, o := range hooks {
-		if o.Last != "" {
-			files = append(files, o.Last)
+		if o.LastReport != "" {
+			files = append(files, o.LastReport)
 		}
 		if o.Report == "" {
 			continue

@@ -7,7 +7,7 @@ import (
 
 	"tags.cncf.io/container-device-interface/specs-go"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 )
 
 const eightMiB = "8388608"
@@ -149,9 +149,9 @@ var memlockFaults = []fault{
 }
 
 func TestParseUnitSize(t *testing.T) {
-	for in, want := range map[string]hook.Size{
-		"infinity": hook.Unlimited, "65536": 65536, "64K": 65536, "8M:infinity": 8 << 20, "1G": 1 << 30, " 2T ": 2 << 40,
-		"infinity:infinity": hook.Unlimited,
+	for in, want := range map[string]args.Size{
+		"infinity": args.Unlimited, "65536": 65536, "64K": 65536, "8M:infinity": 8 << 20, "1G": 1 << 30, " 2T ": 2 << 40,
+		"infinity:infinity": args.Unlimited,
 	} {
 		if got, ok := parseUnitSize(in); !ok || got != want {
 			t.Errorf("%q: got %d, %v, want %d", in, got, ok, want)
@@ -172,7 +172,7 @@ func TestParseLimits(t *testing.T) {
 		}
 	}
 	got := parseLimits("Max locked memory         65536                unlimited            bytes     \n")
-	if got == nil || got.soft != 65536 || got.hard != hook.Unlimited {
+	if got == nil || got.soft != 65536 || got.hard != args.Unlimited {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -187,7 +187,7 @@ func TestUnitLimit(t *testing.T) {
 	f.file("/etc/systemd/system/crio.service.d/README", "LimitMEMLOCK=4G\n")
 	for _, step := range []struct {
 		hide string
-		want hook.Size
+		want args.Size
 		file string
 	}{
 		{"", 2 << 30, "/usr/lib/systemd/system/crio.service.d/90-low.conf"},

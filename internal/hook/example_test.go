@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 )
 
 // container is a process on a host without CAP_SYS_RESOURCE.
@@ -24,12 +25,12 @@ func (c *container) SetLimit(l hook.Limit) error {
 func ExampleRaise() {
 	c := &container{hook.Limit{Soft: 64 << 10, Hard: 8 << 20}}
 	for _, text := range []string{"1Mi", "1Mi", "unlimited"} {
-		want, err := hook.ParseSize(text)
+		want, err := args.ParseSize(text)
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		result, err := hook.Raise(c, want, hook.Clamp)
+		result, err := hook.Raise(c, want, args.Clamp)
 		fmt.Println(result.Outcome, result.After, err)
 	}
 	// Output:

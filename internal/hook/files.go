@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"os"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 )
 
 // Files reads and writes files of /proc and of cgroup file systems. Errors are, or wrap, those of the system calls.
@@ -28,7 +30,7 @@ func (HostFiles) Read(path string) (string, error) {
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if len(text) > maxFile {
-		return "", errors.New("it has more than " + Size(maxFile).String())
+		return "", errors.New("it has more than " + args.Size(maxFile).String())
 	}
 	return string(text), cause(err)
 }

@@ -3,31 +3,17 @@ package hook
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 )
-
-// Interface is a network interface that the container's network namespace must have.
-type Interface struct {
-	Name  string // rdma0
-	Alias string // the driver sets it; it identifies the interface
-}
-
-// ParseInterface parses NAME:ALIAS. Names of interfaces contain no colon.
-func ParseInterface(s string) (Interface, error) {
-	name, alias, ok := strings.Cut(s, ":")
-	if !ok || name == "" || alias == "" || len(name) >= unix.IFNAMSIZ || strings.ContainsAny(s, " \t\n") {
-		return Interface{}, fmt.Errorf("%q is not NAME:ALIAS, such as rdma0:rdma.dev/claim/1", s)
-	}
-	return Interface{name, alias}, nil
-}
 
 // CheckInterfaces returns an error that names each missing interface of the process's network namespace, and each
 // interface with another alias.
-func CheckInterfaces(d Devices, pid int, want []Interface, deadline time.Time) error {
+func CheckInterfaces(d Devices, pid int, want []args.Interface, deadline time.Time) error {
 	var errs []error
 	for _, i := range want {
 		alias, found, err := d.Alias(pid, i.Name, deadline)

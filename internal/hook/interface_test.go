@@ -8,11 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/podnettest"
 )
 
 func TestCheckInterfaces(t *testing.T) {
-	want := []Interface{{"rdma0", "a"}, {"rdma1", "b"}}
+	want := []args.Interface{{Name: "rdma0", Alias: "a"}, {Name: "rdma1", Alias: "b"}}
 	for name, c := range map[string]struct {
 		devices fakeDevices
 		says    string // "" for no error
@@ -28,18 +29,6 @@ func TestCheckInterfaces(t *testing.T) {
 		err := CheckInterfaces(c.devices, 1, want, time.Now().Add(time.Second))
 		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
 			t.Errorf("%s: error %v, want %q", name, err, c.says)
-		}
-	}
-}
-
-func TestParseInterface(t *testing.T) {
-	if i, err := ParseInterface("rdma0:rdma.dev/claim/1/x:y"); err != nil ||
-		i != (Interface{"rdma0", "rdma.dev/claim/1/x:y"}) {
-		t.Errorf("%v, %v", i, err)
-	}
-	for _, bad := range []string{"", "rdma0", "rdma0:", ":alias", "rd ma0:a", "a-name-too-long0:a"} {
-		if i, err := ParseInterface(bad); err == nil {
-			t.Errorf("%q is taken for %v", bad, i)
 		}
 	}
 }

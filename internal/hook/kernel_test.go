@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 )
 
 // kernel is the part of /proc and of one cgroup file system that the hook sees, with
@@ -109,7 +111,7 @@ func cutLast(path string) (parent, name string, ok bool) {
 }
 
 func (k *kernel) limit(group, device string) (r Resources) {
-	r = Resources{NoLimit, NoLimit}
+	r = Resources{args.NoLimit, args.NoLimit}
 	if text, ok := k.max[group+" "+device]; ok {
 		handles, objects, _ := strings.Cut(text, " ")
 		if err := errors.Join(r.Handles.UnmarshalText([]byte(handles)),

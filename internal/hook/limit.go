@@ -5,40 +5,42 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 )
 
 // LimitResult is the result of one --limit.
 type LimitResult struct {
-	Device  string     `json:"device"`
-	Want    Wanted     `json:"want"`
-	Outcome Outcome    `json:"outcome"`
-	Message string     `json:"message"`          // the outcome in words, with numbers
-	Before  *Resources `json:"before,omitempty"` // nil if it could not be read
-	After   *Resources `json:"after,omitempty"`  // nil if Before is
+	Device  string      `json:"device"`
+	Want    args.Wanted `json:"want"`
+	Outcome Outcome     `json:"outcome"`
+	Message string      `json:"message"`          // the outcome in words, with numbers
+	Before  *Resources  `json:"before,omitempty"` // nil if it could not be read
+	After   *Resources  `json:"after,omitempty"`  // nil if Before is
 }
 
 // SetLimits limits how much of RDMA devices a container may use, in the cgroup of its process. It is idempotent: the
 // first limit of a device replaces "max", and later ones, such as those of other claims, raise it but never lower it.
 // If the kernel cannot limit, the container runs without limits. The error is nil if all limits are set. There is
 // always one result for each limit.
-func SetLimits(f Files, pid int, limits []DeviceLimit, policy OnDenied) ([]LimitResult, error) {
+func SetLimits(f Files, pid int, limits []args.Limit, policy args.OnDenied) ([]LimitResult, error) {
 	file, err := openMax(f, pid)
-	return eachLimit(limits, policy, func(l DeviceLimit) (LimitResult, error) {
+	return eachLimit(limits, policy, func(l args.Limit) (LimitResult, error) {
 		if err != nil {
 			return LimitResult{}, err
 		}
-		return l.set(f, file)
+		return setLimit(l, f, file)
 	})
 }
 
 // eachLimit collects the results of set. It applies the policy to limits that are not set.
-func eachLimit(limits []DeviceLimit, policy OnDenied, set func(DeviceLimit) (LimitResult, error)) (
+func eachLimit(limits []args.Limit, policy args.OnDenied, set func(args.Limit) (LimitResult, error)) (
 	results []LimitResult, err error) {
 	var errs []error
 	for _, l := range limits {
 		r, err := set(l)
 		if err != nil {
-			r, err = l.unset(r.Before, policy, err)
+			r, err = unset(l, r.Before, policy, err)
 		}
 		results, errs = append(results, r), append(errs, err)
 	}
@@ -59,39 +61,39 @@ func openMax(f Files, pid int) (path string, err error) {
 	return path, wrap("read "+path, err)
 }
 
-// set writes the limit, and checks that the kernel has accepted it.
-func (l DeviceLimit) set(f Files, file string) (r LimitResult, err error) {
-	r = LimitResult{Device: l.Device, Want: l.Want, Outcome: Already}
-	before, err := l.read(f, file)
+// setLimit writes the limit, and checks that the kernel has accepted it.
+func setLimit(l args.Limit, f Files, file string) (r LimitResult, err error) {
+	r = LimitResult{Device: l.IBDev, Want: l.Want, Outcome: Already}
+	before, err := readLimit(l, f, file)
 	if err != nil {
 		return r, err
 	}
 	r.Before, r.After = &before, &before
 	target := Resources{raised(before.Handles, l.Want.Handles), raised(before.Objects, l.Want.Objects)}
 	if target == before {
-		r.Message = fmt.Sprintf("limit of %s is already %v, requested %v", l.Device, before, l.Want)
+		r.Message = fmt.Sprintf("limit of %s is already %v, requested %v", l.IBDev, before, l.Want)
 		return r, nil
 	}
-	line := fmt.Sprintf("%s hca_handle=%v hca_object=%v", l.Device, target.Handles, target.Objects)
+	line := fmt.Sprintf("%s hca_handle=%v hca_object=%v", l.IBDev, target.Handles, target.Objects)
 	if err := f.Write(file, line); err != nil {
 		return r, fmt.Errorf("write %q to %s: %w", line, file, err)
 	}
-	after, err := l.read(f, file)
+	after, err := readLimit(l, f, file)
 	if err == nil && after != target {
 		err = fmt.Errorf("write %q to %s: the limit is %v afterwards", line, file, after)
 	}
 	r.Outcome, r.After = Limited, &after
-	r.Message = fmt.Sprintf("limit of %s set from %v to %v", l.Device, before, after)
+	r.Message = fmt.Sprintf("limit of %s set from %v to %v", l.IBDev, before, after)
 	return r, err
 }
 
-// read returns the limit of the device in rdma.max.
-func (l DeviceLimit) read(f Files, file string) (Resources, error) {
+// readLimit returns the limit of the device in rdma.max.
+func readLimit(l args.Limit, f Files, file string) (Resources, error) {
 	text, err := f.Read(file)
 	if err != nil {
 		return Resources{}, wrap("read "+file, err)
 	}
-	r, found, err := parseMax(text, l.Device)
+	r, found, err := parseMax(text, l.IBDev)
 	if err == nil && !found {
 		err = &unenforceable{"the rdma controller does not know the device"}
 	}
@@ -99,20 +101,20 @@ func (l DeviceLimit) read(f Files, file string) (Resources, error) {
 }
 
 // raised returns the new limit if want is requested. A want of 0 requests nothing.
-func raised(now, want Count) Count {
+func raised(now, want args.Count) args.Count {
 	switch {
 	case want == 0:
 		return now
-	case now == NoLimit:
+	case now == args.NoLimit:
 		return want
 	}
 	return max(now, want)
 }
 
 // unset returns the result for a limit that is not set.
-func (l DeviceLimit) unset(before *Resources, policy OnDenied, err error) (LimitResult, error) {
-	r := LimitResult{Device: l.Device, Want: l.Want, Outcome: Failed, Before: before, After: before}
-	what := "limit " + l.Device + " to " + l.Want.String()
+func unset(l args.Limit, before *Resources, policy args.OnDenied, err error) (LimitResult, error) {
+	r := LimitResult{Device: l.IBDev, Want: l.Want, Outcome: Failed, Before: before, After: before}
+	what := "limit " + l.IBDev + " to " + l.Want.String()
 	var reason *unenforceable
 	switch {
 	case errors.As(err, &reason):
@@ -124,7 +126,7 @@ func (l DeviceLimit) unset(before *Resources, policy OnDenied, err error) (Limit
 		r.Message = err.Error()
 		return r, err
 	}
-	if policy == Fail {
+	if policy == args.Fail {
 		return r, wrap(r.Message, ErrDenied)
 	}
 	return r, nil

@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 )
 
-func parseLimits(t *testing.T, flags string) (limits []DeviceLimit) {
+func parseLimits(t *testing.T, flags string) (limits []args.Limit) {
 	t.Helper()
 	for _, f := range strings.Fields(flags) {
-		l, err := ParseLimit(f)
+		l, err := args.ParseLimit(f)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,11 +56,11 @@ func TestSetLimits(t *testing.T) {
 				k.max[at] = tt.before
 			}
 			limits := parseLimits(t, tt.limits)
-			results, err := SetLimits(k, containerPID, limits, Clamp)
+			results, err := SetLimits(k, containerPID, limits, args.Clamp)
 			var outcomes []Outcome
 			for i, r := range results {
 				outcomes = append(outcomes, r.Outcome)
-				if r.Device != limits[i].Device || r.Want != limits[i].Want || r.Message == "" {
+				if r.Device != limits[i].IBDev || r.Want != limits[i].Want || r.Message == "" {
 					t.Errorf("%s, %s: result %+v", tt.name, version, r)
 				}
 			}
@@ -73,7 +75,7 @@ func TestSetLimits(t *testing.T) {
 			if last.After != nil && *last.After != k.limit("/pods/web", "rxe0") {
 				t.Errorf("%s, %s: the result says %v after", tt.name, version, last.After)
 			}
-			again, err := SetLimits(k, containerPID, limits, Fail)
+			again, err := SetLimits(k, containerPID, limits, args.Fail)
 			for _, r := range again {
 				if r.Outcome == Limited || r.Outcome == Unenforced && err == nil {
 					t.Errorf("%s, %s: the second run says %+v, %v", tt.name, version, r, err)
@@ -131,16 +133,16 @@ func TestUnset(t *testing.T) {
 		{"the kernel does not take it", func(k *kernel) { k.proc[max] = "rxe0 hca_handle=max hca_object=max\n" }, Failed,
 			"the limit is handles max, objects max"},
 	} {
-		for _, policy := range []OnDenied{Clamp, Fail, Ignore} {
+		for _, policy := range []args.OnDenied{args.Clamp, args.Fail, args.Ignore} {
 			k := v2Kernel(t)
 			tt.change(k)
 			results, err := SetLimits(k, containerPID, parseLimits(t, "rxe0:handles=4,objects=100"), policy)
-			wantErr := tt.outcome == Failed || policy == Fail
+			wantErr := tt.outcome == Failed || policy == args.Fail
 			if len(results) != 1 || results[0].Outcome != tt.outcome || !strings.Contains(results[0].Message, tt.message) ||
 				(err != nil) != wantErr {
 				t.Errorf("%s, %s: %+v, %v; want %s with %q", tt.name, policy, results, err, tt.outcome, tt.message)
 			}
-			if errors.Is(err, ErrDenied) != (tt.outcome != Failed && policy == Fail) {
+			if errors.Is(err, ErrDenied) != (tt.outcome != Failed && policy == args.Fail) {
 				t.Errorf("%s, %s: error %v", tt.name, policy, err)
 			}
 			if _, lies := k.proc[max]; len(k.max) > 0 && !lies {
@@ -165,7 +167,7 @@ func TestEnable(t *testing.T) {
 	} {
 		k := v2Kernel(t)
 		k.enabled = tt.enabled
-		results, err := SetLimits(k, containerPID, parseLimits(t, "rxe0:handles=4,objects=100"), Fail)
+		results, err := SetLimits(k, containerPID, parseLimits(t, "rxe0:handles=4,objects=100"), args.Fail)
 		if err != nil || results[0].Outcome != Limited {
 			t.Fatalf("%s: %+v, %v", name, results, err)
 		}
@@ -311,7 +313,7 @@ func TestRunReportsLimits(t *testing.T) {
 	if r := readReport(t, dir+"/web.json"); r.Outcome != Raised || r.Limits != nil {
 		t.Errorf("the report of a hook without limits: %+v", r)
 	}
-	if r := readReport(t, dir+"/web.siw0.json"); len(r.Limits) != 1 || *r.Limits[0].After != (Resources{NoLimit, 9}) {
+	if r := readReport(t, dir+"/web.siw0.json"); len(r.Limits) != 1 || *r.Limits[0].After != (Resources{args.NoLimit, 9}) {
 		t.Errorf("the report of another hook: %+v", r)
 	}
 	r := readReport(t, dir+"/web.rxe0.json")
@@ -330,7 +332,7 @@ func (f slowFiles) Write(string, string) error  { <-f.end; return unix.EIO }
 func TestLimitsAreBoundedInTime(t *testing.T) {
 	f := slowFiles{make(chan struct{})}
 	defer close(f.end)
-	opts := Options{Limits: parseLimits(t, "rxe0:handles=4 rxe1:handles=4"), OnDenied: Clamp}
+	opts := args.Options{Limits: parseLimits(t, "rxe0:handles=4 rxe1:handles=4"), OnDenied: args.Clamp}
 	results, err := setLimitsBy(time.Now().Add(20*time.Millisecond), f, containerPID, opts)
 	if !errors.Is(err, os.ErrDeadlineExceeded) || len(results) != 2 || results[1].Outcome != Failed ||
 		!strings.Contains(results[1].Message, "limit rxe1 to handles 4") {

@@ -6,29 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 )
-
-func TestParseNodeOwner(t *testing.T) {
-	for text, want := range map[string]NodeOwner{
-		"rxe0:uverbs3":                    {"rxe0", "uverbs3", "", ""},
-		"mlx5_0:uverbs0@0000:3b:00.0":     {"mlx5_0", "uverbs0", "0000:3b:00.0", ""},
-		"mlx5_0:umad1@0000:3b:00.0":       {"mlx5_0", "umad1", "0000:3b:00.0", ""},
-		"mlx5_7:uverbs12@0000:c1:00.0/88": {"mlx5_7", "uverbs12", "0000:c1:00.0", "88"},
-	} {
-		if got, err := ParseNodeOwner(text); err != nil || got != want {
-			t.Errorf("%q: %v, %v", text, got, err)
-		}
-	}
-	for _, bad := range []string{"", "mlx5_0", ":uverbs0", "mlx5_0:", "mlx5_0:uverbs", "mlx5_0:uverbs0@",
-		"mlx5_0:uverbs0@/88", "mlx5_0:rdma_cm",
-		"mlx5_0:uverbs0@..", "mlx5_0:uverbs0/../x@0000:3b:00.0", "mlx5_0:uverbs0@0000:3b:00.0/..",
-		"mlx5_0:uverbs0@0000:3b:00.0/+8"} {
-		if got, err := ParseNodeOwner(bad); err == nil {
-			t.Errorf("%q is taken for %+v", bad, got)
-		}
-	}
-}
 
 // sysOf is sysfs of a fixture machine.
 func sysOf(t *testing.T, machine string) string {
@@ -83,11 +63,11 @@ func TestCheckNodes(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			want, err := ParseNodeOwner(c.want)
+			want, err := args.ParseNodeOwner(c.want)
 			if err != nil {
 				t.Fatal(err)
 			}
-			warning, err := HostDevices{Sys: sys}.CheckNodes([]NodeOwner{want})
+			warning, err := HostDevices{Sys: sys}.CheckNodes([]args.NodeOwner{want})
 			if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
 				t.Errorf("error %v, want %q", err, c.says)
 			}

@@ -13,22 +13,9 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 )
-
-// Presence is an RDMA device that the container's network namespace must have, with its verbs node.
-type Presence struct {
-	Device string // mlx5_0
-	Uverbs string // uverbs0
-}
-
-// ParsePresence parses IBDEV:UVERBS.
-func ParsePresence(s string) (Presence, error) {
-	device, uverbs, ok := strings.Cut(s, ":")
-	if !ok || device == "" || !strings.HasPrefix(uverbs, "uverbs") || strings.ContainsAny(s, "/ \t\n") {
-		return Presence{}, fmt.Errorf("%q is not IBDEV:UVERBS, such as mlx5_0:uverbs0", s)
-	}
-	return Presence{device, uverbs}, nil
-}
 
 // ErrAway is in the error of a device that is not in the container's network namespace.
 var ErrAway = errors.New("the container can start once this is corrected")
@@ -42,26 +29,26 @@ type Devices interface {
 	// Alias returns the alias of an interface in the network namespace of a process.
 	Alias(pid int, name string, deadline time.Time) (alias string, found bool, err error)
 	// CheckNodes returns an error that names nodes of other RDMA devices.
-	CheckNodes(want []NodeOwner) (warning string, err error)
+	CheckNodes(want []args.NodeOwner) (warning string, err error)
 }
 
 // CheckPresences returns an error that names each device that is missing in the network namespace of the process, and
 // each device with another verbs node than the container's.
-func CheckPresences(d Devices, pid int, want []Presence, deadline time.Time) error {
+func CheckPresences(d Devices, pid int, want []args.Presence, deadline time.Time) error {
 	here, err := d.Here(pid, deadline)
 	if err != nil {
 		return wrap("look for RDMA devices in the container's network namespace", err)
 	}
 	var errs []error
 	for _, p := range want {
-		if !slices.Contains(here, p.Device) {
+		if !slices.Contains(here, p.IBDev) {
 			errs = append(errs, fmt.Errorf("RDMA device %s of the claim is not in the pod's network namespace: the RDMA driver "+
-				"of this node has not moved it yet, see its log: %w", p.Device, ErrAway))
+				"of this node has not moved it yet, see its log: %w", p.IBDev, ErrAway))
 			continue
 		}
-		if owner, err := d.OwnerOf(p.Uverbs); err != nil || owner != p.Device {
+		if owner, err := d.OwnerOf(p.Uverbs); err != nil || owner != p.IBDev {
 			errs = append(errs, fmt.Errorf("node %s is not that of RDMA device %s any more: the device was moved after the "+
-				"CDI spec was written: %w", p.Uverbs, p.Device, ErrAway))
+				"CDI spec was written: %w", p.Uverbs, p.IBDev, ErrAway))
 		}
 	}
 	return errors.Join(errs...)

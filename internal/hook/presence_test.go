@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
@@ -27,7 +28,7 @@ func (f fakeDevices) OwnerOf(uverbs string) (string, error) {
 	return "", os.ErrNotExist
 }
 
-func (f fakeDevices) CheckNodes([]NodeOwner) (string, error) { return "", nil }
+func (f fakeDevices) CheckNodes([]args.NodeOwner) (string, error) { return "", nil }
 
 func (f fakeDevices) Alias(_ int, name string, _ time.Time) (string, bool, error) {
 	alias, ok := f.owners[name]
@@ -35,7 +36,7 @@ func (f fakeDevices) Alias(_ int, name string, _ time.Time) (string, bool, error
 }
 
 func TestCheckPresences(t *testing.T) {
-	want := []Presence{{"mlx5_0", "uverbs0"}, {"mlx5_1", "uverbs1"}}
+	want := []args.Presence{{IBDev: "mlx5_0", Uverbs: "uverbs0"}, {IBDev: "mlx5_1", Uverbs: "uverbs1"}}
 	owners := map[string]string{"uverbs0": "mlx5_0", "uverbs1": "mlx5_1"}
 	for name, c := range map[string]struct {
 		devices fakeDevices
@@ -59,17 +60,6 @@ func TestCheckPresences(t *testing.T) {
 				t.Errorf("error %v, want %q", err, c.says)
 			}
 		})
-	}
-}
-
-func TestParsePresence(t *testing.T) {
-	if p, err := ParsePresence("mlx5_0:uverbs12"); err != nil || p != (Presence{"mlx5_0", "uverbs12"}) {
-		t.Errorf("%v, %v", p, err)
-	}
-	for _, bad := range []string{"", "mlx5_0", "mlx5_0:", ":uverbs0", "mlx5_0:umad0", "mlx5_0:uverbs0/../x"} {
-		if p, err := ParsePresence(bad); err == nil {
-			t.Errorf("%q is taken for %v", bad, p)
-		}
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 )
 
 // ErrGone is in the error of a process that has exited or never existed.
@@ -48,7 +50,7 @@ func inHostNetwork(pid int) *bool {
 func (p *hostProcess) Limit() (Limit, error) {
 	var old unix.Rlimit
 	err := p.prlimit(nil, &old)
-	return Limit{Soft: Size(old.Cur), Hard: Size(old.Max)}, err
+	return Limit{Soft: args.Size(old.Cur), Hard: args.Size(old.Max)}, err
 }
 
 func (p *hostProcess) SetLimit(l Limit) error {

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -41,7 +43,7 @@ func child(t *testing.T) (cmd *exec.Cmd, end func()) {
 	end = func() { stdin.Close() }
 	t.Cleanup(func() { end(); cmd.Wait() })
 	limit := memlock(t, cmd.Process.Pid)
-	limit.Cur = uint64(min(k64, Size(limit.Max)))
+	limit.Cur = uint64(min(k64, args.Size(limit.Max)))
 	if err := unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_MEMLOCK, &limit, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +108,7 @@ func TestRaisesRealProcessToUnlimited(t *testing.T) {
 	cmd, _ := child(t)
 	code, stderr := runReal(t, cmd.Process.Pid, "--memlock", "unlimited", "--on-denied", "fail")
 	after := memlock(t, cmd.Process.Pid)
-	if code != ExitOK || after.Cur != uint64(Unlimited) || after.Max != uint64(Unlimited) {
+	if code != ExitOK || after.Cur != uint64(args.Unlimited) || after.Max != uint64(args.Unlimited) {
 		t.Fatalf("code %d, %q, limit %+v", code, stderr, after)
 	}
 }
@@ -118,7 +120,7 @@ func TestClampsRealProcess(t *testing.T) {
 	cmd, _ := child(t)
 	pid := cmd.Process.Pid
 	hard := memlock(t, pid).Max
-	if hard == uint64(Unlimited) {
+	if hard == uint64(args.Unlimited) {
 		t.Skip("the hard limit here is unlimited: nothing is denied")
 	}
 	for _, tt := range []struct {

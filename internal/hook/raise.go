@@ -5,13 +5,15 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 )
 
 // Limit is a soft and a hard resource limit. The kernel enforces the soft limit. A process may raise its soft limit up
 // to the hard limit.
 type Limit struct {
-	Soft Size `json:"soft"`
-	Hard Size `json:"hard"`
+	Soft args.Size `json:"soft"`
+	Hard args.Size `json:"hard"`
 }
 
 func (l Limit) String() string {
@@ -25,16 +27,6 @@ type Process interface {
 	// SetLimit replaces the limit. If it is not permitted, the error must be unix.EPERM itself.
 	SetLimit(Limit) error
 }
-
-// OnDenied is the policy for a hard limit that may not be raised.
-type OnDenied string
-
-// The values of --on-denied.
-const (
-	Clamp  OnDenied = "clamp"  // raise the soft limit to the hard limit, and print a warning
-	Fail   OnDenied = "fail"   // do not change the limit, and fail the container's start
-	Ignore OnDenied = "ignore" // do not change the limit, and print nothing
-)
 
 // Outcome is the result for a limit, as one word in the report.
 type Outcome string
@@ -71,7 +63,7 @@ var ErrDenied = errors.New("not permitted")
 // Raise raises the locked-memory limit of p to want. It is idempotent: it never lowers the soft or the hard limit. It
 // returns an error only if the policy is Fail, or if it fails for another reason than missing permission. The result is
 // valid even with an error.
-func Raise(p Process, want Size, policy OnDenied) (Result, error) {
+func Raise(p Process, want args.Size, policy args.OnDenied) (Result, error) {
 	before, err := p.Limit()
 	if err != nil {
 		return unraised(Result{}, policy, "the locked-memory limit cannot be read: need CAP_SYS_RESOURCE for a process of "+
@@ -96,11 +88,11 @@ func Raise(p Process, want Size, policy OnDenied) (Result, error) {
 }
 
 // hardDenied applies the policy for a hard limit that may not be raised.
-func hardDenied(p Process, before Limit, want Size, policy OnDenied) (Result, error) {
+func hardDenied(p Process, before Limit, want args.Size, policy args.OnDenied) (Result, error) {
 	need := fmt.Sprintf("need CAP_SYS_RESOURCE to raise the hard limit of %v to %v (give it to the container runtime, or "+
 		"raise the runtime's own limit, with systemd LimitMEMLOCK=)", before.Hard, want)
 	unchanged := Result{Before: &before, After: &before}
-	if policy != Clamp {
+	if policy != args.Clamp {
 		return unraised(unchanged, policy, need+"; limit left at "+before.String(), unix.EPERM)
 	}
 	target := Limit{Soft: before.Hard, Hard: before.Hard}
@@ -120,14 +112,14 @@ func changed(o Outcome, before, after Limit, message string) Result {
 }
 
 // unraised returns the result for a limit that Raise did not change.
-func unraised(r Result, policy OnDenied, message string, err error) (Result, error) {
+func unraised(r Result, policy args.OnDenied, message string, err error) (Result, error) {
 	if err != unix.EPERM {
 		err = wrap(message, err)
 		r.Outcome, r.Message = Failed, err.Error()
 		return r, err
 	}
 	r.Outcome, r.Message = Denied, message
-	if policy == Fail {
+	if policy == args.Fail {
 		return r, wrap(message, ErrDenied)
 	}
 	return r, nil

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 )
 
 // ReportVersion is the version of the report's format. It changes if a field is removed or gets another meaning. New
@@ -30,11 +32,11 @@ type Report struct {
 	// HostNetwork reports, with --claim, whether the container is in the host's network namespace. It is nil if unknown.
 	HostNetwork *bool `json:"hostNetwork,omitempty"`
 	// The result of --memlock.
-	Want    *Size   `json:"want,omitempty"`
-	Outcome Outcome `json:"outcome"`
-	Message string  `json:"message"`
-	Before  *Limit  `json:"before,omitempty"`
-	After   *Limit  `json:"after,omitempty"`
+	Want    *args.Size `json:"want,omitempty"`
+	Outcome Outcome    `json:"outcome"`
+	Message string     `json:"message"`
+	Before  *Limit     `json:"before,omitempty"`
+	After   *Limit     `json:"after,omitempty"`
 	// Limits are the results of --limit.
 	Limits   []LimitResult `json:"limits,omitempty"`
 	Warnings []string      `json:"warnings,omitempty"`

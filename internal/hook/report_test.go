@@ -11,10 +11,12 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 )
 
 func fullReport(id string) Report {
-	want := Unlimited
+	want := args.Unlimited
 	return Report{
 		ReportVersion: ReportVersion,
 		HookVersion:   "v1.2.3",
@@ -30,11 +32,11 @@ func fullReport(id string) Report {
 		Outcome:       Clamped,
 		Message:       "need \"more\"\\\x01é",
 		Before:        &Limit{65536, 8 << 20},
-		After:         &Limit{8 << 20, Unlimited},
+		After:         &Limit{8 << 20, args.Unlimited},
 		Limits: []LimitResult{
-			{"rxe0", Wanted{64, 0}, Limited, "set", &Resources{NoLimit, NoLimit}, &Resources{64, NoLimit}},
-			{"rxe1", Wanted{0, 2}, Unenforced, "no controller", nil, nil},
-			{"rxe2", Wanted{1, 2}, Already, "already", &Resources{0, 2}, &Resources{0, 2}},
+			{"rxe0", args.Wanted{Handles: 64}, Limited, "set", &Resources{args.NoLimit, args.NoLimit}, &Resources{64, args.NoLimit}},
+			{"rxe1", args.Wanted{Objects: 2}, Unenforced, "no controller", nil, nil},
+			{"rxe2", args.Wanted{Handles: 1, Objects: 2}, Already, "already", &Resources{0, 2}, &Resources{0, 2}},
 		},
 		Warnings: []string{"one", "two"},
 	}
@@ -158,7 +160,7 @@ func TestWriteLastReport(t *testing.T) {
 	if err := WriteLastReport(filepath.Join(dir, "absent/x/last.json"), Report{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error %v", err)
 	}
-	if _, _, err := ParseOptions([]string{"--last-report", "last.json"}); err == nil {
+	if _, _, err := args.Parse([]string{"--last-report", "last.json"}); err == nil {
 		t.Error("a relative path is accepted")
 	}
 }

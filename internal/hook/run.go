@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/exitcode"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/podcgroup"
 )
 
@@ -34,6 +35,9 @@ var ExitCodes = exitcode.List{
 		"a node of --node belongs to another device, or the check failed",
 }
 
+// Usage is the text of --help.
+func Usage() string { return args.Usage + ExitCodes.Help() }
+
 // IO is the environment of Run.
 type IO struct {
 	Stdin  io.Reader
@@ -45,11 +49,11 @@ type IO struct {
 	Devices Devices // HostDevices
 }
 
-// Run is the program. It returns the exit code. args does not include the program's name. If a limit cannot be set, Run
+// Run is the program. It returns the exit code. argv does not include the program's name. If a limit cannot be set, Run
 // returns ExitOK unless the policy is Fail: by default a container with a small limit is better than none.
-func Run(args []string, version string, std IO) int {
+func Run(argv []string, version string, std IO) int {
 	deadline := time.Now()
-	opts, warnings, err := ParseOptions(args)
+	opts, warnings, err := args.Parse(argv)
 	deadline = deadline.Add(opts.Timeout)
 	printLines(std.Stderr, warnings...)
 	switch {
@@ -75,7 +79,7 @@ func Run(args []string, version string, std IO) int {
 }
 
 // act applies the limits to the state's process, and writes the report.
-func act(opts Options, st State, warnings []string, version string, deadline time.Time, std IO) int {
+func act(opts args.Options, st State, warnings []string, version string, deadline time.Time, std IO) int {
 	reason, warning, err := st.check()
 	if err != nil {
 		printLines(std.Stderr, err.Error())
@@ -89,7 +93,7 @@ func act(opts Options, st State, warnings []string, version string, deadline tim
 	}
 	addWarning(warning)
 	if reason == "" {
-		warning, err := opts.checkDevices(std.Devices, *st.PID, deadline)
+		warning, err := checkDevices(opts, std.Devices, *st.PID, deadline)
 		if err != nil {
 			printLines(std.Stderr, err.Error())
 			return ExitAway
@@ -112,7 +116,7 @@ func act(opts Options, st State, warnings []string, version string, deadline tim
 	for _, to := range []struct {
 		path  string
 		write func(string, Report) error
-	}{{opts.Report, WriteReport}, {opts.Last, WriteLastReport}} {
+	}{{opts.Report, WriteReport}, {opts.LastReport, WriteLastReport}} {
 		if to.path == "" {
 			continue
 		}
@@ -133,21 +137,21 @@ func podOf(f Files, pid int) string {
 }
 
 // checkDevices checks the nodes of the container, and the devices and interfaces in its network namespace.
-func (o *Options) checkDevices(d Devices, pid int, deadline time.Time) (warning string, err error) {
+func checkDevices(o args.Options, d Devices, pid int, deadline time.Time) (warning string, err error) {
 	if len(o.Nodes) > 0 {
 		warning, err = d.CheckNodes(o.Nodes)
 	}
-	if len(o.Present) > 0 {
-		err = errors.Join(err, CheckPresences(d, pid, o.Present, deadline))
+	if len(o.Presences) > 0 {
+		err = errors.Join(err, CheckPresences(d, pid, o.Presences, deadline))
 	}
-	if len(o.Inside) > 0 {
-		err = errors.Join(err, CheckInterfaces(d, pid, o.Inside, deadline))
+	if len(o.Interfaces) > 0 {
+		err = errors.Join(err, CheckInterfaces(d, pid, o.Interfaces, deadline))
 	}
 	return warning, err
 }
 
 // apply sets the limits, and records the results.
-func (r *Report) apply(opts Options, deadline time.Time, std IO) (err error) {
+func (r *Report) apply(opts args.Options, deadline time.Time, std IO) (err error) {
 	result := Result{Outcome: Skipped, Message: "nothing to do: no --memlock is given"}
 	if opts.Memlock != 0 {
 		result, err = raise(std.Open, r.PID, opts)
@@ -162,8 +166,8 @@ func (r *Report) apply(opts Options, deadline time.Time, std IO) (err error) {
 }
 
 // print prints the results.
-func (r *Report) print(opts Options, stderr io.Writer) {
-	isIgnored := func(o Outcome) bool { return opts.OnDenied == Ignore && (o == Denied || o == Unenforced) }
+func (r *Report) print(opts args.Options, stderr io.Writer) {
+	isIgnored := func(o Outcome) bool { return opts.OnDenied == args.Ignore && (o == Denied || o == Unenforced) }
 	if !isIgnored(r.Outcome) && (opts.Memlock != 0 || len(r.Limits) == 0) {
 		printLines(stderr, r.Message)
 	}
@@ -174,7 +178,7 @@ func (r *Report) print(opts Options, stderr io.Writer) {
 	}
 }
 
-func raise(open func(int) (Process, error), pid int, opts Options) (Result, error) {
+func raise(open func(int) (Process, error), pid int, opts args.Options) (Result, error) {
 	p, err := open(pid)
 	if err != nil {
 		err = wrap("raise locked-memory limit", err)
@@ -183,9 +187,9 @@ func raise(open func(int) (Process, error), pid int, opts Options) (Result, erro
 	return Raise(p, opts.Memlock, opts.OnDenied)
 }
 
-func exitCode(err error, policy OnDenied) int {
+func exitCode(err error, policy args.OnDenied) int {
 	switch {
-	case err == nil || policy != Fail:
+	case err == nil || policy != args.Fail:
 		return ExitOK
 	case errors.Is(err, ErrDenied):
 		return ExitDenied
@@ -193,7 +197,7 @@ func exitCode(err error, policy OnDenied) int {
 	return ExitProcess
 }
 
-func newReport(opts Options, st State, warnings []string, version string) Report {
+func newReport(opts args.Options, st State, warnings []string, version string) Report {
 	r := Report{
 		ReportVersion: ReportVersion,
 		HookVersion:   version,
@@ -231,14 +235,14 @@ func doBy(deadline time.Time, f func()) bool {
 
 // setLimitsBy sets the limits before the deadline. The kernel changes one cgroup at a time, so another change can delay
 // this one.
-func setLimitsBy(deadline time.Time, f Files, pid int, opts Options) ([]LimitResult, error) {
+func setLimitsBy(deadline time.Time, f Files, pid int, opts args.Options) ([]LimitResult, error) {
 	var results []LimitResult // not read after the deadline, nor is err
 	var err error
 	if doBy(deadline, func() { results, err = SetLimits(f, pid, opts.Limits, opts.OnDenied) }) {
 		return results, err
 	}
 	return eachLimit(opts.Limits, opts.OnDenied,
-		func(DeviceLimit) (LimitResult, error) { return LimitResult{}, os.ErrDeadlineExceeded })
+		func(args.Limit) (LimitResult, error) { return LimitResult{}, os.ErrDeadlineExceeded })
 }
 
 // reportBy writes the report before the deadline. The path may be on a file system that hangs.

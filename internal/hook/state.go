@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 )
 
 // MaxStateSize bounds what the hook reads from stdin. A state contains the annotations of the container. Kubernetes
@@ -48,7 +50,7 @@ func stateOf(members map[string]json.RawMessage) (st State, err error) {
 	}{{"id", &st.ID, "a string"}, {"status", &st.Status, "a string"}, {"pid", &st.PID, "an integer"}} {
 		raw, ok := members[m.key]
 		if ok && len(raw) > maxText {
-			return State{}, fmt.Errorf("parse OCI state: key %q: longer than %s", m.key, Size(maxText))
+			return State{}, fmt.Errorf("parse OCI state: key %q: longer than %s", m.key, args.Size(maxText))
 		}
 		if ok && json.Unmarshal(raw, m.into) != nil {
 			return State{}, fmt.Errorf("parse OCI state: key %q: %s is not %s", m.key, raw, m.kind)
@@ -121,7 +123,7 @@ type stateReader struct {
 func (r *stateReader) Read(b []byte) (int, error) {
 	n, err := r.stdin.Read(b)
 	if r.total.Add(int64(n)) > MaxStateSize {
-		err = errors.New("more than " + Size(MaxStateSize).String())
+		err = errors.New("more than " + args.Size(MaxStateSize).String())
 	}
 	if err != io.EOF {
 		r.err = cause(err)

@@ -33,7 +33,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/yamlpath"
 	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
@@ -172,7 +172,7 @@ func (c *Config) validate() FieldErrors {
 // Validate returns all errors.
 func (c *Container) Validate() (errs FieldErrors) {
 	if c.Memlock != "" {
-		_, err := hook.ParseSize(c.Memlock)
+		_, err := args.ParseSize(c.Memlock)
 		errs.add("memlock", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Env)) {

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 )
 
@@ -46,13 +46,13 @@ func (c Container) Check() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the wanted limit %q: %w", c.Memlock, err)
 	}
-	if soft := hook.Size(limit.Cur); limit.Cur < uint64(want) {
+	if soft := args.Size(limit.Cur); limit.Cur < uint64(want) {
 		return "", fmt.Errorf("locked memory is limited to %v, want %s: the hook could not raise the limit; "+
 			"its reason is in the driver's log on this node; set LimitMEMLOCK=infinity for the container runtime, or "+
 			"memlock in the chart", soft, c.Memlock)
 	}
 	slices.Sort(nodes)
-	return fmt.Sprintf("%s, locked memory %v", strings.Join(nodes, " "), hook.Size(limit.Cur)), nil
+	return fmt.Sprintf("%s, locked memory %v", strings.Join(nodes, " "), args.Size(limit.Cur)), nil
 }
 
 // open opens a node as a program with verbs does.

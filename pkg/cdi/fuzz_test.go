@@ -9,6 +9,7 @@ import (
 	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
 	"tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -32,7 +33,7 @@ func FuzzEncode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, env, arg string) {
 		spec, err := cdi.NewSpec("rdma.dev/hca", []cdi.Device{
 			{Name: name, Nodes: nodes(uverbs0, rdmaCM), Env: []string{env},
-				Hook: &cdi.Hook{Path: "/usr/bin/rdma-hook", Args: []string{arg}}},
+				Hook: &cdi.Hook{Path: "/usr/bin/rdma-hook", Options: args.Options{Claim: arg}}},
 		})
 		if err != nil {
 			return
@@ -59,7 +60,7 @@ func FuzzEncodeMounts(f *testing.F) {
 		spec, err := cdi.NewSpec("rdma.dev/hca", []cdi.Device{{
 			Name: "a", Nodes: nodes(rdma.Node{Kind: rdma.NodeUverbs, Name: ibdev}),
 			Mounts: []cdi.Mount{{HostPath: host, ContainerPath: container}},
-			Hook:   &cdi.Hook{Path: "/usr/bin/rdma-hook"}, Limits: []cdi.Limit{{IBDev: ibdev, Handles: 1}},
+			Hook:   with(&cdi.Hook{Path: "/usr/bin/rdma-hook"}, limit(ibdev, 1, 0)),
 		}})
 		if err != nil {
 			return

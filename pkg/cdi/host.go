@@ -9,6 +9,7 @@ import (
 
 	"tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -60,17 +61,20 @@ type HostOptions struct {
 	Env    []string
 	Mounts []Mount
 	Hook   *Hook
-	// Limit bounds what a container may use of each of its HCAs. Its IBDev is
-	// empty here.
-	Limit Limit
+	// Limit bounds what a container may use of each of its HCAs. It needs a Hook, which sets it.
+	Limit args.Wanted
 }
 
-// limits returns the limits of a device with the given HCA.
-func (o *HostOptions) limits(h *rdma.HCA) []Limit {
-	if o.Limit == (Limit{}) {
-		return nil
+// limited returns the hook with the limits of the given HCAs.
+func (o *HostOptions) limited(hook *Hook, hcas ...*rdma.HCA) *Hook {
+	if o.Limit == (args.Wanted{}) {
+		return hook
 	}
-	return []Limit{{IBDev: h.IBDev, Handles: o.Limit.Handles, Objects: o.Limit.Objects}}
+	limited := *hook
+	for _, h := range hcas {
+		limited.Options.Limits = append(limited.Options.Limits, args.Limit{IBDev: h.IBDev, Want: o.Limit})
+	}
+	return &limited
 }
 
 // device makes a device with the common edits.
@@ -158,8 +162,12 @@ func patternNames(h *rdma.HCA) []string {
 // no other one. It omits a management-only device beside a usable one without a reason,
 // because containers never use it.
 func HostDevices(snap *rdma.Snapshot, opt HostOptions) ([]Device, error) {
+	if opt.Limit != (args.Wanted{}) && opt.Hook == nil {
+		return nil, errors.New("limit the HCAs of containers: limits need a hook that sets them")
+	}
 	var errs []error
 	var devices []Device
+	var listed []*rdma.HCA
 	all := opt.device(AllDevice, nil)
 	names := newNamer(snap, &opt)
 	for i := range snap.HCAs {
@@ -180,7 +188,7 @@ func HostDevices(snap *rdma.Snapshot, opt HostOptions) ([]Device, error) {
 		devices = append(devices, own...)
 		if len(nodes) > 0 {
 			all.Nodes = append(all.Nodes, nodes...)
-			all.Limits = append(all.Limits, opt.limits(h)...)
+			listed = append(listed, h)
 		}
 	}
 	errs = append(errs, opt.missing(snap))
@@ -193,6 +201,7 @@ func HostDevices(snap *rdma.Snapshot, opt HostOptions) ([]Device, error) {
 	}
 	taken := slices.ContainsFunc(devices, func(d Device) bool { return d.Name == AllDevice })
 	if !opt.NoAll && !taken && len(all.Nodes) > 0 {
+		all.Hook = opt.limited(opt.Hook, listed...)
 		devices = append(devices, all)
 	}
 	return devices, errors.Join(errs...)
@@ -200,12 +209,12 @@ func HostDevices(snap *rdma.Snapshot, opt HostOptions) ([]Device, error) {
 
 // checkEdits rejects an HCA whose nodes or limits are not valid in any spec, under any name.
 func (o *HostOptions) checkEdits(h *rdma.HCA, nodes []rdma.Node) error {
-	d := Device{Nodes: slices.Concat(nodes, h.MADs), Hook: &Hook{}} // the HCA's own part of any hook
+	hook := &Hook{} // the HCA's own part of any hook
 	if len(nodes) > 0 {
-		d.Limits = o.limits(h)
+		hook = o.limited(hook, h)
 	}
-	edits := specs.ContainerEdits{DeviceNodes: deviceNodes(d.Nodes, nil), Hooks: hooks(d.Hook, d)}
-	if err := errors.Join(checkLimits(d), printable(&edits)); err != nil {
+	edits := specs.ContainerEdits{DeviceNodes: deviceNodes(slices.Concat(nodes, h.MADs), nil), Hooks: hooks(hook)}
+	if err := errors.Join(checkHook(hook), printable(&edits)); err != nil {
 		return fmt.Errorf("HCA %s is left out: %w", h.IBDev, err)
 	}
 	return nil
@@ -240,7 +249,7 @@ func (o *HostOptions) variants(h *rdma.HCA, nodes []rdma.Node) []Device {
 	var out []Device
 	if len(nodes) > 0 {
 		own := o.device("", nodes)
-		own.Limits = o.limits(h)
+		own.Hook = o.limited(o.Hook, h)
 		out = append(out, own)
 	}
 	mad, sm := madNodes(h, MAD), madNodes(h, SM)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
@@ -136,17 +137,21 @@ func TestHostDevices(t *testing.T) {
 // opens no context, none.
 func TestHostDevicesLimits(t *testing.T) {
 	opt := cdi.HostOptions{Names: cdi.DefaultNames[:1], Nodes: []cdi.NodeClass{cdi.Verbs, cdi.MAD},
-		Limit: cdi.Limit{Handles: 64}}
+		Limit: args.Wanted{Handles: 64}}
+	if devices, err := cdi.HostDevices(rdmatest.Snapshot(t, "irdma-e810"), opt); err == nil || devices != nil {
+		t.Errorf("limits that no hook sets make %v, %v", devices, err)
+	}
+	opt.Hook = hook
 	devices, err := cdi.HostDevices(rdmatest.Snapshot(t, "irdma-e810"), opt)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := map[string][]cdi.Limit{}
+	got := map[string][]args.Limit{}
 	for _, d := range devices {
-		got[d.Name] = d.Limits
+		got[d.Name] = d.Hook.Options.Limits
 	}
-	one, other := cdi.Limit{IBDev: "rocep24s0f0", Handles: 64}, cdi.Limit{IBDev: "iwp24s0f1", Handles: 64}
-	want := map[string][]cdi.Limit{"rocep24s0f0": {one}, "iwp24s0f1": {other}, "rocep24s0f0-mad": nil, "all": {one, other}}
+	one, other := limit("rocep24s0f0", 64, 0), limit("iwp24s0f1", 64, 0)
+	want := map[string][]args.Limit{"rocep24s0f0": {one}, "iwp24s0f1": {other}, "rocep24s0f0-mad": nil, "all": {one, other}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
 	}
@@ -204,15 +209,15 @@ func TestHostDevicesOneSpec(t *testing.T) {
 			[]string{"HCA rxe0 cannot be listed as rxe0-mad (use soft-rxe-eth0-mad)",
 				"HCA rxe0-mad cannot be listed as rxe0-mad (use soft-rxe-eth1)"}},
 		{"a space in a limit", []string{"rxe0", "my rxe", "rxe2"},
-			cdi.HostOptions{Nodes: withMAD, Limit: cdi.Limit{Handles: 1}},
+			cdi.HostOptions{Nodes: withMAD, Limit: args.Wanted{Handles: 1}},
 			"rxe0:uverbs0", []string{`HCA my rxe is left out: limit the RDMA device "my rxe"`}},
 		{"a space without a limit", []string{"rxe0", "my rxe", "rxe2"}, cdi.HostOptions{Nodes: withMAD},
 			"soft-rxe-eth1:uverbs1", []string{"HCA my rxe cannot be listed as my rxe (use soft-rxe-eth1)"}},
 		{"a control character in a limit", []string{"rxe0", "rxe\x7f", "rxe2"},
-			cdi.HostOptions{Nodes: withMAD, Limit: cdi.Limit{Handles: 1}},
+			cdi.HostOptions{Nodes: withMAD, Limit: args.Wanted{Handles: 1}},
 			"rxe0:uverbs0", []string{`rxe\x7f:handles=1" is not printable text`}},
 		{"no UTF-8 in a limit", []string{"rxe0", "rxe\xff", "rxe2"},
-			cdi.HostOptions{Nodes: withMAD, Limit: cdi.Limit{Objects: 1}},
+			cdi.HostOptions{Nodes: withMAD, Limit: args.Wanted{Objects: 1}},
 			"rxe0:uverbs0", []string{`rxe\xff:objects=1" is not printable text`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -252,7 +257,7 @@ func FuzzHostDevices(f *testing.F) {
 		snap.HCAs[0].Ports[0].Netdev = netdev
 		opt := cdi.HostOptions{Names: cdi.NameStrategies, Nodes: cdi.NodeClasses, Hook: hook}
 		if limit {
-			opt.Limit = cdi.Limit{Handles: 1}
+			opt.Limit = args.Wanted{Handles: 1}
 		}
 		devices, _ := cdi.HostDevices(snap, opt)
 		if _, err := cdi.NewSpec(cdi.KindHCA, devices); err != nil {

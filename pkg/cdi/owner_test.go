@@ -9,6 +9,7 @@ import (
 
 	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -70,7 +71,7 @@ func TestLoadLargest(t *testing.T) {
 		t.Fatal(err)
 	}
 	devices, _ := cdi.HostDevices(snap, cdi.HostOptions{
-		Names: cdi.NameStrategies, Nodes: cdi.NodeClasses, Hook: hook, Limit: cdi.Limit{Handles: 1 << 40, Objects: 1 << 40}})
+		Names: cdi.NameStrategies, Nodes: cdi.NodeClasses, Hook: hook, Limit: args.Wanted{Handles: 1 << 40, Objects: 1 << 40}})
 	spec, err := cdi.NewSpec(cdi.KindHCA, devices)
 	if err != nil {
 		t.Fatal(err)

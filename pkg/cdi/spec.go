@@ -15,6 +15,7 @@ import (
 	"tags.cncf.io/container-device-interface/pkg/parser"
 	"tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -37,41 +38,9 @@ type Device struct {
 	Env []string
 	// Mounts are bind mounts of files and directories of the host.
 	Mounts []Mount
-	// Hook raises the locked memory limit; nil for none.
+	// Hook is what runs before the container's process, with what it does for this device; nil for none. Devices of a
+	// container share what their hooks have in common.
 	Hook *Hook
-	// Limits bound the container's use of its HCAs. They need a Hook, which applies
-	// them.
-	Limits []Limit
-	// Presences are HCAs that the container needs to start. They need a Hook, which
-	// checks for them.
-	Presences []Presence
-	// Owners are the HCAs of the nodes. A Hook keeps the container from starting with a
-	// node of another HCA.
-	Owners []NodeOwner
-	// Interfaces are network interfaces that the container needs to start. They need a
-	// Hook, which checks for them.
-	Interfaces []Interface
-}
-
-// Interface is an interface that must be in the container's network namespace.
-type Interface struct {
-	// Name is the interface's name. Alias distinguishes it from another one with the same name.
-	Name, Alias string
-}
-
-// Presence is an HCA that must be in the container's network namespace.
-type Presence struct {
-	// IBDev is the kernel's name of the HCA, and Uverbs that of its verbs node.
-	IBDev, Uverbs string
-}
-
-// NodeOwner is the HCA that a node belongs to.
-type NodeOwner struct {
-	// IBDev is the kernel's name of the HCA, and Node that of its node: uverbs0.
-	IBDev, Node string
-	// Slot is the slot of the HCA, which distinguishes HCAs with the same names: a PCI address, with
-	// /N for its subfunction N; "" of a software device.
-	Slot string
 }
 
 // Mount is a bind mount. It is read-only, without device files and set-user-ID programs. It is
@@ -81,25 +50,13 @@ type Mount struct {
 	ContainerPath string `json:"containerPath"`
 }
 
-// Limit bounds how much of an HCA a container may use, in the units of the kernel's rdma
-// controller. Zero means no limit.
-type Limit struct {
-	// IBDev is the kernel's name of the HCA.
-	IBDev string
-	// Handles are open device contexts (hca_handle).
-	Handles int64
-	// Objects are the verbs objects of all contexts, such as queue pairs and memory
-	// regions (hca_object).
-	Objects int64
-}
-
-// Hook is a program that the runtime starts after it made the namespaces of a container, and
-// before the container's process runs (OCI runtime spec, createRuntime).
+// Hook is the hook program, which the runtime starts after it made the namespaces of a container, and before the
+// container's process runs (OCI runtime spec, createRuntime).
 type Hook struct {
 	// Path is absolute, on the host.
 	Path string
-	// Args follow the program's name.
-	Args []string
+	// Options are the program's arguments. Limits, presences, nodes and interfaces are those of one device.
+	Options args.Options
 }
 
 // Qualified returns the fully qualified CDI name of a device of a kind.
@@ -123,15 +80,15 @@ func NewSpec(kind string, devices []Device) (*specs.Spec, error) {
 	if cm != nil {
 		spec.ContainerEdits.DeviceNodes = deviceNodes([]rdma.Node{*cm}, nil)
 	}
-	spec.ContainerEdits.Hooks = hooks(hook, Device{Owners: sharedOwners(sorted)})
+	spec.ContainerEdits.Hooks = hooks(hook)
 	spec.ContainerEdits.Mounts = mounts(binds)
 	for _, d := range sorted {
 		edits := specs.ContainerEdits{Env: d.Env, DeviceNodes: deviceNodes(d.Nodes, cm)}
-		if err := checkLimits(d); err != nil {
+		if err := checkHook(d.Hook); err != nil {
 			return nil, fmt.Errorf("make CDI spec of kind %s: device %q: %w", kind, d.Name, err)
 		}
 		if !sameHook || ownHook(d) {
-			edits.Hooks = hooks(d.Hook, d)
+			edits.Hooks = hooks(d.Hook)
 		}
 		own := slices.DeleteFunc(slices.Clone(d.Mounts), func(m Mount) bool { return slices.Contains(binds, m) })
 		edits.Mounts = mounts(own)

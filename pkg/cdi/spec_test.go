@@ -9,6 +9,7 @@ import (
 	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
 	"tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -20,12 +21,19 @@ var (
 	uverbs1 = rdma.Node{Kind: rdma.NodeUverbs, Name: "uverbs1", Major: 231, Minor: 193}
 	umad0   = rdma.Node{Kind: rdma.NodeUMAD, Name: "umad0", Major: 231, Minor: 0, Port: 1}
 
-	hook      = &cdi.Hook{Path: "/usr/bin/rdma-hook", Args: []string{"--memlock", "unlimited"}}
-	otherHook = &cdi.Hook{Path: "/usr/bin/rdma-hook", Args: []string{"--memlock", "4Gi"}}
+	hook      = &cdi.Hook{Path: "/usr/bin/rdma-hook", Options: args.Options{Memlock: args.Unlimited}}
+	otherHook = &cdi.Hook{Path: "/usr/bin/rdma-hook", Options: args.Options{Memlock: 4 << 30}}
 )
 
-func limits(ibdev string, handles, objects int64) []cdi.Limit {
-	return []cdi.Limit{{IBDev: ibdev, Handles: handles, Objects: objects}}
+func limit(ibdev string, handles, objects args.Count) args.Limit {
+	return args.Limit{IBDev: ibdev, Want: args.Wanted{Handles: handles, Objects: objects}}
+}
+
+// with is a hook that also sets limits.
+func with(h *cdi.Hook, limits ...args.Limit) *cdi.Hook {
+	limited := *h
+	limited.Options.Limits = limits
+	return &limited
 }
 
 func nodes(n ...rdma.Node) []rdma.Node { return n }
@@ -46,21 +54,20 @@ func TestNewSpecGolden(t *testing.T) {
 		"cm-only":     {{Name: "a", Nodes: nodes(uverbs0, rdmaCM)}, {Name: "b", Nodes: nodes(rdmaCM)}},
 		"env-and-mad": {{Name: "a", Nodes: nodes(umad0, uverbs0), Env: []string{"RDMA_DEVICES=mlx5_0", "X=<&>"}}},
 		"limits": {
-			{Name: "a", Nodes: nodes(uverbs0, rdmaCM), Hook: hook, Limits: limits("mlx5_0", 64, 16384)},
-			{Name: "b", Nodes: nodes(uverbs1, rdmaCM), Hook: hook, Limits: limits("mlx5_1", 0, 100)},
+			{Name: "a", Nodes: nodes(uverbs0, rdmaCM), Hook: with(hook, limit("mlx5_0", 64, 16384))},
+			{Name: "b", Nodes: nodes(uverbs1, rdmaCM), Hook: with(hook, limit("mlx5_1", 0, 100))},
 		},
 		"limits-on-one": {
-			{Name: "a", Nodes: nodes(uverbs0, uverbs1), Hook: hook, Limits: append(limits("mlx5_0", 64, 16384),
-				limits("mlx5_1", 64, 0)...)},
+			{Name: "a", Nodes: nodes(uverbs0, uverbs1), Hook: with(hook, limit("mlx5_0", 64, 16384), limit("mlx5_1", 64, 0))},
 			{Name: "b", Nodes: nodes(uverbs1), Hook: hook},
 			{Name: "c", Nodes: nodes(uverbs0), Hook: hook},
 		},
 		"limits-hooks-differ": {
-			{Name: "a", Nodes: nodes(uverbs0), Hook: hook, Limits: limits("mlx5_0", 64, 0)},
+			{Name: "a", Nodes: nodes(uverbs0), Hook: with(hook, limit("mlx5_0", 64, 0))},
 			{Name: "b", Nodes: nodes(uverbs1), Hook: otherHook},
 		},
 		"limits-without-memlock": {
-			{Name: "a", Nodes: nodes(uverbs0), Hook: &cdi.Hook{Path: hook.Path}, Limits: limits("mlx5_0", 64, 0)},
+			{Name: "a", Nodes: nodes(uverbs0), Hook: with(&cdi.Hook{Path: hook.Path}, limit("mlx5_0", 64, 0))},
 			{Name: "b", Nodes: nodes(uverbs1)},
 		},
 		"digit-in-front": {{Name: "0", Nodes: nodes(uverbs0)}},
@@ -140,14 +147,14 @@ func TestNewSpecRefuses(t *testing.T) {
 			`"A=\x7f" is not printable text`},
 		{"bytes that are no text", "rdma.dev/hca",
 			[]cdi.Device{{Name: "a", Nodes: nodes(uverbs0), Hook: &cdi.Hook{Path: "/\xff"}}}, `"/\xff" is not printable text`},
-		{"limits without a hook", "rdma.dev/hca", limited(nil, cdi.Limit{IBDev: "mlx5_0", Handles: 1}),
-			`device "a": limits need a hook`},
-		{"limits of nothing", "rdma.dev/hca", limited(hook, cdi.Limit{IBDev: "mlx5_0"}), "neither handles nor objects"},
-		{"negative limits", "rdma.dev/hca", limited(hook, cdi.Limit{IBDev: "mlx5_0", Handles: 1, Objects: -1}),
+		{"limits of nothing", "rdma.dev/hca", limited(limit("mlx5_0", 0, 0)), "neither handles nor objects"},
+		{"negative limits", "rdma.dev/hca", limited(limit("mlx5_0", 1, -1)),
 			"must not be negative"},
-		{"limits of no device", "rdma.dev/hca", limited(hook, cdi.Limit{Handles: 1}), `limit the RDMA device ""`},
-		{"a blank in a name", "rdma.dev/hca", limited(hook, cdi.Limit{IBDev: "mlx5 0", Handles: 1}),
+		{"limits of no device", "rdma.dev/hca", limited(limit("", 1, 0)), `limit the RDMA device ""`},
+		{"a blank in a name", "rdma.dev/hca", limited(limit("mlx5 0", 1, 0)),
 			`limit the RDMA device "mlx5 0"`},
+		{"a report in no directory", "rdma.dev/hca", []cdi.Device{{Name: "a", Nodes: nodes(uverbs0),
+			Hook: &cdi.Hook{Path: "/hook", Options: args.Options{Report: "reports"}}}}, "the hook refuses its arguments"},
 		{"no vendor", "hca", []cdi.Device{good}, "vendor"},
 		{"bad vendor", "-x/hca", []cdi.Device{good}, "vendor"},
 		{"bad class", "rdma.dev/h+a", []cdi.Device{good}, "class"},
@@ -158,8 +165,8 @@ func TestNewSpecRefuses(t *testing.T) {
 	}
 }
 
-func limited(h *cdi.Hook, l cdi.Limit) []cdi.Device {
-	return []cdi.Device{{Name: "a", Nodes: nodes(uverbs0), Hook: h, Limits: []cdi.Limit{l}}}
+func limited(l args.Limit) []cdi.Device {
+	return []cdi.Device{{Name: "a", Nodes: nodes(uverbs0), Hook: with(hook, l)}}
 }
 
 // TestNewSpecLeavesItsInput: devices are not reordered under the caller.

@@ -15,7 +15,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmacgroup"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
@@ -85,7 +85,7 @@ func (d *Driver) connect(attacher *attach.Attacher) {
 	cfg := &d.cfg
 	d.report = report.New(report.Config{
 		Client: d.client, Node: d.node, NodeName: cfg.NodeName, Budget: cfg.budget, Clock: cfg.clock, Now: cfg.now,
-		ClaimStatus: cfg.ClaimStatus, ClaimEvents: cfg.ClaimEvents, LimitsIgnored: cfg.Hook.OnDenied == string(hook.Ignore),
+		ClaimStatus: cfg.ClaimStatus, ClaimEvents: cfg.ClaimEvents, LimitsIgnored: cfg.Hook.OnDenied == string(args.Ignore),
 		OnlyPod: d.onlyPod, Attached: attachedBy(attacher), Yield: d.kubelet.calls.yield,
 	})
 	d.offer = offer.New(offer.Config{

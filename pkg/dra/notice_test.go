@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
@@ -77,7 +78,7 @@ func message(t testing.TB, n *drivertest.Node, kind, reason string) string {
 
 func leaveReport(t *testing.T, dir string, c *resourceapi.ResourceClaim, change func(*hook.Report)) {
 	t.Helper()
-	want := hook.Unlimited
+	want := args.Unlimited
 	r := hook.Report{
 		ReportVersion: hook.ReportVersion, ID: "3f0c", Container: "worker", Claim: string(c.UID), Want: &want,
 		Outcome: hook.Raised, HostNetwork: new(true),

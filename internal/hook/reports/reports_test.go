@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 )
 
@@ -67,10 +68,10 @@ func TestTake(t *testing.T) {
 	memlock := hook.Report{ReportVersion: hook.ReportVersion, ID: "web", PID: 1, Time: time.Now(), Outcome: hook.Raised}
 	limits := memlock
 	limits.Limits = []hook.LimitResult{{
-		Device: "mlx5_0", Want: hook.Wanted{Handles: 64}, Outcome: hook.Limited,
-		Before: &hook.Resources{Handles: hook.NoLimit, Objects: hook.NoLimit},
-		After:  &hook.Resources{Handles: 64, Objects: hook.NoLimit},
-	}, {Device: "mlx5_1", Want: hook.Wanted{Objects: 9}, Outcome: hook.Unenforced, Message: "no controller"}}
+		Device: "mlx5_0", Want: args.Wanted{Handles: 64}, Outcome: hook.Limited,
+		Before: &hook.Resources{Handles: args.NoLimit, Objects: args.NoLimit},
+		After:  &hook.Resources{Handles: 64, Objects: args.NoLimit},
+	}, {Device: "mlx5_1", Want: args.Wanted{Objects: 9}, Outcome: hook.Unenforced, Message: "no controller"}}
 	if err := errors.Join(hook.WriteReport(dir, memlock), hook.WriteReport(dir, limits)); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,7 @@ func TestTake(t *testing.T) {
 		if r.ID != "web" || r.Outcome != hook.Raised {
 			t.Errorf("report %+v", r)
 		}
-		if len(r.Limits) > 0 && (*r.Limits[0].After != hook.Resources{Handles: 64, Objects: hook.NoLimit} ||
+		if len(r.Limits) > 0 && (*r.Limits[0].After != hook.Resources{Handles: 64, Objects: args.NoLimit} ||
 			r.Limits[1].Want.String() != "objects 9" || r.Limits[1].After != nil) {
 			t.Errorf("limits %+v", r.Limits)
 		}

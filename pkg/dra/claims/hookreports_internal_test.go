@@ -10,13 +10,14 @@ import (
 	"k8s.io/klog/v2/ktesting"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 )
 
 // TestLogReports: a report is logged once, a bad outcome as an error, and then it
 // is gone; what is no report is said, and gone as well.
 func TestLogReports(t *testing.T) {
 	dir := t.TempDir()
-	want := hook.Unlimited
+	want := args.Unlimited
 	for id, outcome := range map[string]hook.Outcome{"good": hook.Raised, "bad": hook.Clamped} {
 		r := hook.Report{ReportVersion: hook.ReportVersion, ID: id, PID: 1, Time: time.Now(), Want: &want, Outcome: outcome, Message: "words of " + id}
 		if err := hook.WriteReport(dir, r); err != nil {
@@ -24,8 +25,8 @@ func TestLogReports(t *testing.T) {
 		}
 	}
 	limits := hook.Report{ReportVersion: hook.ReportVersion, ID: "shared", Outcome: hook.Already, Limits: []hook.LimitResult{
-		{Device: "mlx5_0", Want: hook.Wanted{Handles: 64}, Outcome: hook.Limited, Message: "set"},
-		{Device: "mlx5_1", Want: hook.Wanted{Objects: 9}, Outcome: hook.Unenforced, Message: "no controller"},
+		{Device: "mlx5_0", Want: args.Wanted{Handles: 64}, Outcome: hook.Limited, Message: "set"},
+		{Device: "mlx5_1", Want: args.Wanted{Objects: 9}, Outcome: hook.Unenforced, Message: "no controller"},
 	}}
 	if err := hook.WriteReport(dir, limits); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"k8s.io/klog/v2"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
@@ -151,9 +151,9 @@ func siteOf(flags plan.Site, c *policy.Config) plan.Site {
 	edits := container.Edits()
 	site := plan.Site{Memlock: flags.Memlock, Env: edits.Env, Mounts: edits.Mounts}
 	// Parse has validated the size.
-	if size, err := hook.ParseSize(container.Memlock); err == nil {
+	if size, err := args.ParseSize(container.Memlock); err == nil {
 		site.Memlock = v1alpha1.MemlockUnlimited
-		if size != hook.Unlimited {
+		if size != args.Unlimited {
 			site.Memlock = v1alpha1.Memlock(strconv.FormatUint(uint64(size), 10))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -79,6 +80,7 @@ func (p *Plan) Spec(snap *rdma.Snapshot, hook HookOptions) (*specs.Spec, error) 
 // device makes the CDI device of one device of a plan.
 func (p *Plan) device(d Device, hcas []*rdma.HCA, snap *rdma.Snapshot, hook HookOptions) (cdi.Device, error) {
 	out := cdi.Device{Name: p.CDIName(d)}
+	var own args.Options // what the hook does for this device
 	hook.Presence = hook.Presence && snap.NetnsMode == rdma.NetnsExclusive
 	if p.Site != nil {
 		out.Env, out.Mounts = slices.Clone(p.Site.Env), slices.Clone(p.Site.Mounts)
@@ -89,13 +91,14 @@ func (p *Plan) device(d Device, hcas []*rdma.HCA, snap *rdma.Snapshot, hook Hook
 			return out, &NotFoundError{p.Claim(), h.Name, err}
 		}
 		out.Nodes = append(out.Nodes, nodes...)
-		out.Owners = append(out.Owners, owners(h, nodes)...)
+		own.Nodes = append(own.Nodes, owners(h, nodes)...)
 		out.Env = append(out.Env, deviceEnv(h))
-		if hook.Path != "" && d.Limits != (Limits{}) {
-			out.Limits = append(out.Limits, cdi.Limit{IBDev: h.IBDev, Handles: d.Limits.Handles, Objects: d.Limits.Objects})
+		if d.Limits != (Limits{}) {
+			want := args.Wanted{Handles: args.Count(d.Limits.Handles), Objects: args.Count(d.Limits.Objects)}
+			own.Limits = append(own.Limits, args.Limit{IBDev: h.IBDev, Want: want})
 		}
-		if hook.Path != "" && hook.Presence && h.Uverbs != nil {
-			out.Presences = append(out.Presences, cdi.Presence{IBDev: h.IBDev, Uverbs: h.Uverbs.Name})
+		if hook.Presence && h.Uverbs != nil {
+			own.Presences = append(own.Presences, args.Presence{IBDev: h.IBDev, Uverbs: h.Uverbs.Name})
 		}
 	}
 	if n := d.Network; n != nil {
@@ -103,21 +106,21 @@ func (p *Plan) device(d Device, hcas []*rdma.HCA, snap *rdma.Snapshot, hook Hook
 			return out, fmt.Errorf("claim %s: device %s: network: the driver has no hook that keeps a container from starting without its interface: set --hook-dir", p.Claim(), d.Device)
 		}
 		out.Env = append(out.Env, InterfaceVariable(hcas[0].Name)+"="+n.Interface)
-		out.Interfaces = []cdi.Interface{{Name: n.Interface, Alias: p.InterfaceAlias(d)}}
+		own.Interfaces = []args.Interface{{Name: n.Interface, Alias: p.InterfaceAlias(d)}}
 	}
-	out.Hook = hook.of(p, d)
+	out.Hook = hook.of(p, d, own)
 	return out, nil
 }
 
 // owners returns, for each node of an HCA, the HCA and the slot that the node must belong to. rdma_cm belongs to none.
-func owners(h *rdma.HCA, nodes []rdma.Node) (out []cdi.NodeOwner) {
-	slot := h.Identity.PCI
+func owners(h *rdma.HCA, nodes []rdma.Node) (out []args.NodeOwner) {
+	sf := ""
 	if h.Identity.SF != nil {
-		slot += "/" + strconv.Itoa(*h.Identity.SF)
+		sf = strconv.Itoa(*h.Identity.SF)
 	}
 	for _, n := range nodes {
 		if n.Kind != rdma.NodeRDMACM {
-			out = append(out, cdi.NodeOwner{IBDev: h.IBDev, Node: n.Name, Slot: slot})
+			out = append(out, args.NodeOwner{IBDev: h.IBDev, Node: n.Name, PCI: h.Identity.PCI, SF: sf})
 		}
 	}
 	return out
@@ -196,26 +199,24 @@ func libraryEnv(set Settings, hcas []*rdma.HCA) []string {
 	return env
 }
 
-// of returns the hook of a device of a plan, nil without a hook program. The hook is never superfluous: it checks at
-// least that the nodes belong to the HCA.
-func (o HookOptions) of(p *Plan, d Device) *cdi.Hook {
+// of returns the hook of a device of a plan with its own options, nil without a hook program. The hook is never
+// superfluous: it checks at least that the nodes belong to the HCA.
+func (o HookOptions) of(p *Plan, d Device, own args.Options) *cdi.Hook {
 	if o.Path == "" {
 		return nil
 	}
-	var args []string
-	if d.Settings.Memlock != v1alpha1.MemlockInherit {
-		args = append(args, "--memlock", memlockArg(d.Settings.Memlock))
-	}
-	args = append(args, "--on-denied", o.OnDenied)
+	own.Memlock = memlockSize(d.Settings.Memlock)
+	own.OnDenied = args.OnDenied(o.OnDenied)
 	if o.ReportDir != "" {
-		args = append(args, "--report", o.ReportDir, "--claim", string(p.UID))
+		own.Report, own.Claim = o.ReportDir, string(p.UID)
 	}
-	return &cdi.Hook{Path: o.Path, Args: args}
+	return &cdi.Hook{Path: o.Path, Options: own}
 }
 
-func memlockArg(m v1alpha1.Memlock) string {
-	if n, err := m.Bytes(); err == nil && m != v1alpha1.MemlockUnlimited {
-		return strconv.FormatInt(n, 10)
+func memlockSize(m v1alpha1.Memlock) args.Size {
+	if m == v1alpha1.MemlockUnlimited {
+		return args.Unlimited
 	}
-	return string(m)
+	n, _ := m.Bytes() // it was checked; inherit is 0, for which the hook raises nothing
+	return args.Size(n)
 }

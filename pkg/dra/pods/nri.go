@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
@@ -70,7 +70,7 @@ func (s *Pods) Adjust(ctx context.Context, pod nri.Pod, c nri.Container) nri.Adj
 // also holds for exec sessions and probes. The hook then has nothing to do, unless another plugin changes the spec
 // afterwards.
 func memlock(c nri.Container) *uint64 {
-	var want hook.Size
+	var want args.Size
 	for _, opts := range hooksOf(c) {
 		want = max(want, opts.Memlock)
 	}
@@ -104,16 +104,16 @@ func usesClaim(c nri.Container, p *plan.Plan) bool {
 	if slices.ContainsFunc(c.CDIDevices, func(id string) bool { return slices.Contains(ids, id) }) {
 		return true
 	}
-	return slices.ContainsFunc(hooksOf(c), func(o hook.Options) bool { return o.Claim == string(p.UID) })
+	return slices.ContainsFunc(hooksOf(c), func(o args.Options) bool { return o.Claim == string(p.UID) })
 }
 
 // hooksOf returns the options of the driver's hooks in a container.
-func hooksOf(c nri.Container) (all []hook.Options) {
+func hooksOf(c nri.Container) (all []args.Options) {
 	for _, h := range c.Hooks {
 		if len(h) < 2 || !strings.HasPrefix(filepath.Base(h[0]), "rdma-hook") {
 			continue
 		}
-		if opts, _, err := hook.ParseOptions(h[2:]); err == nil {
+		if opts, _, err := args.Parse(h[2:]); err == nil {
 			all = append(all, opts)
 		}
 	}

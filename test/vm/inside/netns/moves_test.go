@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
@@ -76,7 +77,7 @@ func hca(t *testing.T, ibdev string) rdma.HCA {
 }
 
 // present asks the hook about a process in a namespace.
-func present(t *testing.T, ns string, want hook.Presence) error {
+func present(t *testing.T, ns string, want args.Presence) error {
 	t.Helper()
 	process := exec.Command("ip", "netns", "exec", ns, "cat")
 	in, err := process.StdinPipe()
@@ -99,7 +100,7 @@ func present(t *testing.T, ns string, want hook.Presence) error {
 	if _, err := out.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	return hook.CheckPresences(hook.HostDevices{}, process.Process.Pid, []hook.Presence{want}, time.Now().Add(time.Minute))
+	return hook.CheckPresences(hook.HostDevices{}, process.Process.Pid, []args.Presence{want}, time.Now().Add(time.Minute))
 }
 
 // TestMovable: the kernel is asked without anything being moved.
@@ -203,7 +204,7 @@ func seen(t *testing.T, before rdma.HCA, other string) {
 		if r := inside.Run("ip", "netns", "exec", ns, "sh", "-c", ": < "+node.Path()); opens != (r.Code == 0) {
 			t.Errorf("open %s in namespace %s: %d %s", node.Path(), ns, r.Code, r.Out)
 		}
-		err := present(t, ns, hook.Presence{Device: "rxm0", Uverbs: node.Name})
+		err := present(t, ns, args.Presence{IBDev: "rxm0", Uverbs: node.Name})
 		if opens != (err == nil) || !opens && !strings.Contains(err.Error(), "is not in the pod's network namespace") {
 			t.Errorf("the hook says of namespace %s: %v", ns, err)
 		}

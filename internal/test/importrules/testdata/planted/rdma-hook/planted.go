@@ -5,7 +5,7 @@ import (
 	"golang.org/x/sys/unix"
 	"sigs.k8s.io/yaml"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 )
 
-func main() { _, _ = yaml.Marshal([]any{unix.EINVAL, hook.Unlimited}) }
+func main() { _, _ = yaml.Marshal([]any{unix.EINVAL, args.Unlimited}) }

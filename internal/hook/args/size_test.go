@@ -1,4 +1,4 @@
-package hook
+package args
 
 import (
 	"math/big"

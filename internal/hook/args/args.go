@@ -1,7 +1,17 @@
-package hook
+// Package args is the command line of the hook: one value, which programs that write CDI specs turn into arguments, and
+// which the hook reads back. Nobody else knows how a flag is called or formatted.
+//
+// An unknown flag is only a warning for the hook, because a CDI spec may outlive the version of the driver that wrote
+// it. So a flag whose name differed between writer and reader would drop a limit without a word. Parse(o.Args())
+// returns o for every o that Check accepts; a property test holds that.
+//
+// The package links only the standard library: the hook is part of every container start.
+package args
 
 import (
+	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,10 +21,8 @@ import (
 // DefaultTimeout bounds a run of the hook unless --timeout says otherwise.
 const DefaultTimeout = 2 * time.Second
 
-// Usage is the text of --help.
-func Usage() string { return usage + ExitCodes.Help() }
-
-const usage = `rdma-hook raises RLIMIT_MEMLOCK of a container's init process, and limits how much of
+// Usage is the text of --help, without the exit codes.
+const Usage = `rdma-hook raises RLIMIT_MEMLOCK of a container's init process, and limits how much of
 RDMA devices the container may use.
 
 It is an OCI createRuntime hook: a container runtime starts it and writes the
@@ -57,24 +65,90 @@ Unknown flags and arguments are warnings, so that old CDI specs keep working.
 
 // Options is the command line. The zero value of a field means that its flag is absent.
 type Options struct {
-	Memlock  Size
-	Limits   []DeviceLimit
-	Present  []Presence
-	Inside   []Interface
-	Nodes    []NodeOwner
-	OnDenied OnDenied
-	Report   string
-	Last     string
-	Claim    string
-	Timeout  time.Duration
-	Version  bool
-	Help     bool
+	Memlock    Size
+	Limits     []Limit
+	Presences  []Presence
+	Interfaces []Interface
+	Nodes      []NodeOwner
+	OnDenied   OnDenied
+	Report     string // directory
+	LastReport string // file
+	Claim      string
+	Timeout    time.Duration
+	Version    bool
+	Help       bool
 }
 
-// ParseOptions parses the arguments after the program's name. An unknown flag is a warning, because another version of
+// Args returns the arguments after the program's name.
+func (o Options) Args() []string {
+	var args []string
+	add := func(flag, value string) {
+		if value != "" {
+			args = append(args, flag, value)
+		}
+	}
+	if o.Memlock != 0 {
+		text, _ := o.Memlock.MarshalText() // it has no error
+		add("--memlock", string(text))
+	}
+	add("--on-denied", string(o.OnDenied))
+	add("--report", o.Report)
+	add("--claim", o.Claim)
+	add("--last-report", o.LastReport)
+	if o.Timeout != 0 {
+		add("--timeout", o.Timeout.String())
+	}
+	for _, l := range o.Limits {
+		add("--limit", l.flag())
+	}
+	for _, p := range o.Presences {
+		add("--present", p.flag())
+	}
+	for _, n := range o.Nodes {
+		add("--node", n.flag())
+	}
+	for _, i := range o.Interfaces {
+		add("--interface", i.flag())
+	}
+	if o.Version {
+		args = append(args, "--version")
+	}
+	if o.Help {
+		args = append(args, "--help")
+	}
+	return args
+}
+
+// Check returns an error if the hook would read other options from Args than these, such as a limit of 0, or a device
+// with a blank in its name.
+func (o Options) Check() error {
+	want := o
+	if want.OnDenied == "" {
+		want.OnDenied = Clamp
+	}
+	if want.Timeout == 0 {
+		want.Timeout = DefaultTimeout
+	}
+	want.Limits = nil
+	for _, l := range o.Limits {
+		l.Want.Handles, l.Want.Objects = min(l.Want.Handles, NoLimit), min(l.Want.Objects, NoLimit)
+		want.Limits = append(want.Limits, l)
+	}
+	args := o.Args()
+	got, warnings, err := Parse(args)
+	switch {
+	case err != nil:
+		return fmt.Errorf("the hook refuses its arguments: %w", err)
+	case len(warnings) > 0 || !reflect.DeepEqual(got, want):
+		return errors.New("the hook would read its arguments otherwise: " + strconv.Quote(strings.Join(args, " ")))
+	}
+	return nil
+}
+
+// Parse parses the arguments after the program's name. An unknown flag is a warning, because another version of
 // the driver may have written the CDI spec. An invalid value is an error, because a guess would hide the mistake until
 // an application runs out of locked memory.
-func ParseOptions(args []string) (o Options, warnings []string, err error) {
+func Parse(args []string) (o Options, warnings []string, err error) {
 	o = Options{OnDenied: Clamp, Timeout: DefaultTimeout}
 	for len(args) > 0 {
 		arg := args[0]
@@ -90,7 +164,7 @@ func ParseOptions(args []string) (o Options, warnings []string, err error) {
 				value, args = args[0], args[1:]
 			}
 			if err := o.set(name, value); err != nil {
-				return o, warnings, wrap("flag "+name, err)
+				return o, warnings, fmt.Errorf("flag %s: %w", name, err)
 			}
 		case strings.HasPrefix(arg, "-"):
 			warnings = append(warnings, "ignoring unknown flag "+strconv.Quote(arg))
@@ -114,11 +188,11 @@ func (o *Options) set(name, value string) (err error) {
 	case "--limit":
 		err = appendParsed(&o.Limits, ParseLimit, value)
 	case "--present":
-		err = appendParsed(&o.Present, ParsePresence, value)
+		err = appendParsed(&o.Presences, ParsePresence, value)
 	case "--node":
 		err = appendParsed(&o.Nodes, ParseNodeOwner, value)
 	case "--interface":
-		err = appendParsed(&o.Inside, ParseInterface, value)
+		err = appendParsed(&o.Interfaces, ParseInterface, value)
 	case "--on-denied":
 		o.OnDenied = OnDenied(value)
 		if o.OnDenied != Clamp && o.OnDenied != Fail && o.OnDenied != Ignore {
@@ -130,7 +204,7 @@ func (o *Options) set(name, value string) (err error) {
 			err = fmt.Errorf("%q is not an absolute path of a directory", value)
 		}
 	case "--last-report":
-		o.Last = value
+		o.LastReport = value
 		if !strings.HasPrefix(value, "/") {
 			err = fmt.Errorf("%q is not an absolute path of a file", value)
 		}
