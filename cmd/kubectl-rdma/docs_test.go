@@ -63,8 +63,8 @@ func words(command string) []string {
 }
 
 var (
-	reasonInCode = regexp.MustCompile(`(?:Reason:|f\.Reason(?:, f\.Message)? =)\s+"([A-Z]\w+)"`)
-	rowInDocs    = regexp.MustCompile("(?m)^\\| `(\\w+)` \\|")
+	reasonInCode = regexp.MustCompile(`(?:[Rr]eason:|f\.Reason(?:, f\.Message)? =)\s+"([A-Z]\w+)"`)
+	rowInDocs    = regexp.MustCompile("(?m)^\\| `(\\w+)`(?:, `(\\w+)`)? \\|")
 )
 
 // TestDocsReasons: the tables have every verdict and every reason of a finding.
@@ -72,7 +72,7 @@ func TestDocsReasons(t *testing.T) {
 	var want []string
 	for _, v := range []inspect.Verdict{
 		inspect.VerdictFine, inspect.VerdictImpaired, inspect.VerdictUnallocated, inspect.VerdictSchedulable,
-		inspect.VerdictUnprepared, inspect.VerdictBroken, inspect.VerdictNoClaims, inspect.VerdictDone,
+		inspect.VerdictUnprepared, inspect.VerdictBroken, inspect.VerdictNoClaims, inspect.VerdictDone, inspect.VerdictEnding,
 	} {
 		want = append(want, string(v))
 	}
@@ -98,8 +98,10 @@ func TestDocsReasons(t *testing.T) {
 	}
 	var got []string
 	for _, m := range rowInDocs.FindAllStringSubmatch(docs(t), -1) {
-		if !commands[m[1]] {
-			got = append(got, m[1])
+		for _, name := range m[1:] {
+			if name != "" && !commands[name] {
+				got = append(got, name)
+			}
 		}
 	}
 	for _, list := range []*[]string{&want, &got} {

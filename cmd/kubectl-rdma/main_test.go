@@ -185,8 +185,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestRights: what each command reads is what docs/kubectl-rdma.md says, and all that
-// is not essential may be forbidden.
+// TestRights: each command reads what its question needs, and all that is not essential may be forbidden.
 func TestRights(t *testing.T) {
 	f, _ := fleet.Short(t)
 	s := newSession(t, f)
@@ -198,8 +197,9 @@ func TestRights(t *testing.T) {
 		"claims":                   "list default/resourceclaims; list deviceclasses; list resourceslices",
 		"claims -A":                "list resourceclaims; list deviceclasses; list resourceslices",
 		"status": "list default/resourceclaims; list default/pods; list resourceslices; list deviceclasses; " +
-			"list devicetaintrules",
-		"status -A -l a=b": "list resourceclaims; list pods; list resourceslices; list deviceclasses; list devicetaintrules",
+			"list devicetaintrules; list default/resourceclaimtemplates; list default/events; list pods",
+		"status -A -l a=b": "list resourceclaims; list pods; list resourceslices; list deviceclasses; " +
+			"list devicetaintrules; list resourceclaimtemplates; list events; list pods",
 		"why trainer": "get default/pods/trainer; list resourceslices; list deviceclasses; " +
 			"list devicetaintrules; list resourceclaims; list nodes; list pods; list default/events",
 		"version":                      "",

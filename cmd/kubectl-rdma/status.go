@@ -26,11 +26,11 @@ func newStatus(p *plugin) *cobra.Command {
 		Short: "Show which pods use which HCAs, by job, with problems first",
 		Long: `Show the pods that have claims for RDMA devices, by job. Jobs and pods with problems
 come first: a device with a fault, a claim without devices, a container that does not
-start. One row sums up the other pods of a job with more than four of them; -o wide
-shows each pod.
+start or fails, a pod that cannot end. One row sums up the other pods of a job with
+more than four of them; -o wide shows each pod.
 
 JOB is the JobSet, the LeaderWorkerSet or the controller of the pod. Pods that have
-ended are left out.`,
+ended are left out, unless Kubernetes ended them.`,
 		Example: `  kubectl rdma status
   kubectl rdma status -A --watch
   kubectl rdma status -l batch.kubernetes.io/job-name=allreduce -o json`,
@@ -46,7 +46,10 @@ ended are left out.`,
 				return printList(o, "Pod", c.ListPods(cmd.Context()), noneIn(reader.Namespace),
 					func(pods []inspect.Pod) *metav1.Table { return inspect.PodTable(pods, all, o.format == "wide") })
 			}
-			others := []collect.Kind{collect.UserPods, collect.Slices, collect.Classes, collect.Rules}
+			others := []collect.Kind{
+				collect.UserPods, collect.Slices, collect.Classes, collect.Rules, collect.Templates, collect.Events,
+				collect.Pods,
+			}
 			if watch {
 				return p.watch(cmd.Context(), o, reader, show, collect.Claims, others...)
 			}

@@ -8,9 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/dynamic-resource-allocation/structured"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/phrase"
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
@@ -23,60 +23,59 @@ const (
 // DriverSelector selects the pods of the driver.
 const DriverSelector = driverLabel + "=" + driverApp
 
-// bound explains a pod whose claims have their devices: why it does not start, or which devices of a
-// running pod have a fault.
+// bound concludes on a pod whose claims have their devices.
 func (w *inquiry) bound() {
 	pod := &w.Question.Pod
-	before := len(w.Findings)
-	for _, want := range w.wanted {
-		if want.claim.Status.Allocation != nil {
-			w.find(w.faults(want.claim)...)
-		}
-	}
+	cause := foremost(w.Findings)
 	switch {
 	case pod.Spec.NodeName == "":
 		w.conclude(VerdictSchedulable,
 			"its claims are allocated, and it waits for the scheduler: see what the scheduler says")
 	case started(pod):
-		if len(w.Findings) > before {
-			w.conclude(VerdictImpaired, "it runs, and something is wrong with its devices: %s", w.Findings[before].Message)
-		}
-		w.conclude(VerdictFine, "it has its devices, and its containers have started")
+		w.running(cause)
+	case cause == nil:
+		w.conclude(VerdictUnprepared, "its devices are allocated, and %s yet; nothing is known to be wrong", notStarted(pod))
 	default:
-		for _, want := range w.wanted {
-			w.checkContainers(want)
-		}
-		w.notStarted()
+		w.conclude(VerdictUnprepared, "its devices are allocated, and %s: %s", notStarted(pod), cause.Message)
 	}
 }
 
-// checkContainers finds a claim of a PodGroup that only init containers name. The kubelet does not list these for the
-// driver, unless they go on beside the others.
-func (w *inquiry) checkContainers(want *wanted) {
-	pod := &w.Question.Pod
-	names := func(c corev1.Container) bool {
-		return slices.ContainsFunc(c.Resources.Claims, func(r corev1.ResourceClaim) bool { return r.Name == want.in })
+// running concludes on a pod whose containers have all run.
+func (w *inquiry) running(cause *Finding) {
+	switch {
+	case cause == nil || cause.minor && cause.Reason != "ContainersEnded":
+		w.conclude(VerdictFine, "it has its devices, and its containers have started")
+	case strings.HasPrefix(cause.Reason, "Device"):
+		w.conclude(VerdictImpaired, "it runs, and something is wrong with its devices: %s", cause.Message)
+	default:
+		w.conclude(VerdictImpaired, "it has its devices, and its containers have started: %s", cause.Message)
 	}
-	listed := slices.ContainsFunc(pod.Spec.Containers, names) ||
-		slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool {
-			return names(c) && c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
-		})
-	if listed || len(podGroupsOf(want.claim)) == 0 || resourceclaim.IsReservedForPod(pod, want.claim, false) {
-		return
-	}
-	w.find(Finding{
-		Reason: "ClaimOfInitContainers", Claim: want.claim.Name,
-		Message: fmt.Sprintf("claim %s is reserved for a PodGroup, and no container of this pod names it besides init "+
-			"containers: its node's driver cannot see that the pod uses it", want.claim.Name),
-		Remedy: "name the claim in a container that is no init container",
-	})
 }
 
-// started reports whether a container of the pod ran, so that its sandbox has its devices.
-func started(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
-		return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil
-	})
+// notStarted says which of a pod's containers wait.
+func notStarted(pod *corev1.Pod) string {
+	if slices.ContainsFunc(pod.Status.ContainerStatuses, ran) {
+		return "not all of its containers have started"
+	}
+	return "it has not started"
+}
+
+// ending concludes on a pod that is being deleted.
+func (w *inquiry) ending() {
+	if cause := foremost(w.Findings); cause != nil && !cause.minor {
+		w.conclude(VerdictEnding, "it is being deleted, and has not ended: %s", cause.Message)
+	}
+	grace := deref(w.Question.Pod.DeletionGracePeriodSeconds)
+	w.conclude(VerdictEnding, "it is being deleted: its containers have %s to end", phrase.Count(int(grace), "second"))
+}
+
+// done concludes on a pod that has ended.
+func (w *inquiry) done() {
+	why := ""
+	if len(w.Findings) > 0 {
+		why = ": " + w.Findings[0].Message
+	}
+	w.conclude(VerdictDone, "it has ended (%s) and does not use its claims any more%s", w.Question.Pod.Status.Phase, why)
 }
 
 // faults are what is wrong with the devices of a claim: the driver's conditions, taints, and devices that are not
@@ -128,67 +127,6 @@ func taintRemedy(taint taint) string {
 		return "repair the cause (docs/health.md explains " + taint.Key + "), or tolerate the taint in the request"
 	}
 	return "repair the cause, or tolerate the taint in the request"
-}
-
-// notStarted explains a pod that has a node, but no container yet.
-func (w *inquiry) notStarted() {
-	pod := &w.Question.Pod
-	if node := w.nodes[pod.Spec.NodeName]; node != nil && !nodeReady(node) && node.Status.Conditions != nil {
-		w.find(Finding{
-			Reason: "NodeNotReady", Node: node.Name,
-			Message: "node " + node.Name + " is not ready", Remedy: "look at its kubelet",
-		})
-	}
-	if slices.ContainsFunc(w.wanted, func(want *wanted) bool { return claimNode(want.claim) != "" }) {
-		w.checkDriver(pod.Spec.NodeName)
-	}
-	if message := w.lastEvent("FailedPrepareDynamicResources"); message != "" {
-		w.find(Finding{
-			Reason: "PrepareFailed", Node: pod.Spec.NodeName,
-			Message: "the devices could not be prepared: " + oneLine(message),
-			Remedy:  "the kubelet tries again each 60 to 90 seconds; the driver's log on that node says more",
-		})
-		w.conclude(VerdictUnprepared, "node %s cannot prepare its devices: %s", pod.Spec.NodeName, oneLine(message))
-	}
-	w.find(waitingContainers(pod)...)
-	if len(w.Findings) > 0 {
-		w.conclude(VerdictUnprepared, "its devices are allocated, and it has not started: %s", w.Findings[0].Message)
-	}
-	w.conclude(VerdictUnprepared, "its devices are allocated, and it has not started yet; nothing is known to be wrong")
-}
-
-// waitingContainers are the containers that wait for something else than their devices.
-func waitingContainers(pod *corev1.Pod) (out []Finding) {
-	for _, s := range pod.Status.ContainerStatuses {
-		waiting := s.State.Waiting
-		if waiting != nil && waiting.Reason != "ContainerCreating" && waiting.Reason != "PodInitializing" {
-			message := fmt.Sprintf("container %s waits: %s: %s", s.Name, waiting.Reason, waiting.Message)
-			out = append(out, Finding{
-				Reason: "ContainerWaiting", Message: strings.TrimSuffix(message, ": "),
-				Remedy: "that is not about its devices: kubectl describe pod " + pod.Name,
-			})
-		}
-	}
-	return out
-}
-
-// checkDriver checks the driver's pod on a node.
-func (w *inquiry) checkDriver(node string) {
-	d := driverOn(w.Pods, node)
-	switch {
-	case d == nil && w.unread("pods"):
-	case d == nil:
-		w.find(Finding{
-			Reason: "DriverMissing", Node: node, Message: "no pod of the driver runs on node " + node,
-			Remedy: "look at the DaemonSet dra-driver-rdma: its node selector, and whether it tolerates the node's taints",
-		})
-	case !podReady(d):
-		w.find(Finding{
-			Reason: "DriverNotReady", Node: node,
-			Message: fmt.Sprintf("the driver's pod %s/%s on node %s is not ready", d.Namespace, d.Name, node),
-			Remedy:  "kubectl -n " + quote.Shell(d.Namespace) + " logs " + quote.Shell(d.Name),
-		})
-	}
 }
 
 // unread reports whether a kind of object could not be read.

@@ -8,7 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache"
 	"k8s.io/dynamic-resource-allocation/structured"
 )
 
@@ -30,6 +32,9 @@ type Cluster struct {
 	Rules []resourceapi.DeviceTaintRule
 	// UserPods are pods that may have claims, nil if they were not read. Pods are those of the driver.
 	UserPods []corev1.Pod
+	// Templates are nil if they were not read. Events are Warnings about pods.
+	Templates []resourceapi.ResourceClaimTemplate
+	Events    []corev1.Event
 	// Unread is what could not be read, with the reason: one sentence each.
 	Unread []string
 }
@@ -48,8 +53,11 @@ type view struct {
 	partial []string                  // pools with missing slices: the scheduler allocates nothing from them
 	holders holdings
 	classes classes
-	nodes   map[string]*corev1.Node
-	guessed bool // the nodes come from slices, and only their names are known
+	claims  map[types.NamespacedName]*resourceapi.ResourceClaim
+	// extended is made by extendedClasses.
+	extended *extendedresourcecache.ExtendedResourceCache
+	nodes    map[string]*corev1.Node
+	guessed  bool // the nodes come from slices, and only their names are known
 }
 
 // poolID identifies a pool. pool has its slices and devices.
@@ -72,7 +80,7 @@ type device struct {
 func (c *Cluster) view() *view {
 	v := &view{
 		Cluster: c, features: featuresOf(c), holders: holdings{},
-		classes: classes{}, nodes: map[string]*corev1.Node{}, pool: map[poolID]*pool{},
+		classes: classes{}, claims: map[types.NamespacedName]*resourceapi.ResourceClaim{}, nodes: map[string]*corev1.Node{}, pool: map[poolID]*pool{},
 		known: map[structured.DeviceID]*device{},
 	}
 	v.cel.Cache = cel.NewCache(1000, cel.Features{
@@ -83,6 +91,7 @@ func (c *Cluster) view() *view {
 	}
 	for i := range c.Claims {
 		v.holders.add(&c.Claims[i])
+		v.claims[nameOf(&c.Claims[i])] = &c.Claims[i]
 	}
 	v.taken = v.holders.allocated(nil)
 	v.pools()
@@ -205,6 +214,11 @@ func deviceName(id structured.DeviceID) string {
 		name = id.Driver.String() + "/" + name
 	}
 	return name
+}
+
+// nameOf returns the name of an object as a key.
+func nameOf(o metav1.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
 // claimName returns namespace/name.

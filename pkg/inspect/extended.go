@@ -12,31 +12,27 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// extended finds the claim for the extended resources of the pod, such as rdma/hca
+// extendedClaim finds the claim for the extended resources of the pod, such as rdma/hca
 // (KEP-5004): the claim that the scheduler has made, or the one that it would make.
-func (w *resolver) extended() {
+func (w *resolver) extendedClaim() {
 	pod := &w.Question.Pod
 	if s := pod.Status.ExtendedResourceClaimStatus; s != nil {
 		ref := corev1.PodResourceClaim{Name: "extended resources", ResourceClaimName: &s.ResourceClaimName}
 		w.resolveNamed(&ref, s.ResourceClaimName, false)
 		return
 	}
-	classes := extendedresourcecache.NewExtendedResourceCache(klog.Background())
-	for i := range w.Cluster.Classes {
-		classes.OnAdd(&w.Cluster.Classes[i], true)
-	}
 	claim := &resourceapi.ResourceClaim{}
 	claim.Namespace, claim.Name, claim.UID = pod.Namespace, pod.Name+"-extended-resources", pod.UID
 	var names []string
 	for _, amount := range extendedResources(pod) {
-		class := classes.GetDeviceClass(amount.name)
+		class := w.extendedClasses().GetDeviceClass(amount.name)
 		switch {
 		case offered(w.Cluster.Nodes, amount.name): // a device plugin provides it
 		case class != nil:
 			amount.request.Exactly.DeviceClassName = class.Name
 			claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, amount.request)
 			names = appendNew(names, string(amount.name))
-		case pod.Spec.NodeName == "":
+		case pod.Spec.NodeName == "" && !w.guessed:
 			w.find(Finding{
 				Reason: "ExtendedResourceUnknown",
 				Message: fmt.Sprintf("container %s asks for %s, which no node offers and no DeviceClass maps to devices",
@@ -49,6 +45,17 @@ func (w *resolver) extended() {
 	if len(names) > 0 {
 		w.wanted = append(w.wanted, &wanted{in: strings.Join(names, ", "), claim: claim, extended: true})
 	}
+}
+
+// extendedClasses finds the DeviceClasses of extended resources.
+func (v *view) extendedClasses() *extendedresourcecache.ExtendedResourceCache {
+	if v.extended == nil {
+		v.extended = extendedresourcecache.NewExtendedResourceCache(klog.Background())
+		for i := range v.Classes {
+			v.extended.OnAdd(&v.Classes[i], true)
+		}
+	}
+	return v.extended
 }
 
 // offered reports whether a node has an extended resource from a device plugin.

@@ -8,14 +8,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
 // resolver finds the claims of a pod, and what is wrong with them whatever devices there are.
 type resolver struct {
-	*Cluster
+	*view
 	Question
-	classes  classes
 	wanted   []*wanted
 	findings []Finding
 }
@@ -28,7 +30,7 @@ func (w *resolver) resolve() {
 	for i := range pod.Spec.ResourceClaims {
 		w.resolveClaim(&pod.Spec.ResourceClaims[i])
 	}
-	w.extended()
+	w.extendedClaim()
 	if gates := pod.Spec.SchedulingGates; len(gates) > 0 && pod.Spec.NodeName == "" {
 		w.find(Finding{
 			Reason:  "SchedulingGated",
@@ -68,12 +70,20 @@ func (w *resolver) notCreated(ref *corev1.PodResourceClaim) {
 		f.Remedy = "create the template: the pod goes on by itself"
 	case strings.Contains(refused, "admin access"):
 		f.Reason = "AdminAccessForbidden"
-		f.Message = fmt.Sprintf("claim %s asks for admin access, which was refused: %s", ref.Name, refused)
+		f.Message = fmt.Sprintf("claim %s asks for admin access, which was refused: %s", ref.Name, quote.Foreign(refused))
 		f.Remedy = adminRemedy(w.Question.Pod.Namespace)
+	case strings.Contains(refused, "exceeded quota"):
+		f.Reason = "QuotaExceeded"
+		_, quota, _ := strings.Cut(refused, "exceeded quota: ")
+		quota, _, _ = strings.Cut(quota, ",")
+		f.Message = fmt.Sprintf("claim %s exceeds the ResourceQuota %s of namespace %s: %s",
+			ref.Name, quote.Foreign(quota), w.Question.Pod.Namespace, quote.Foreign(refused))
+		f.Remedy = "end pods whose claims the quota counts, or ask an administrator for more: the pod goes on by itself, " +
+			"within minutes"
 	case refused != "":
 		f.Reason = "ClaimRefused"
 		f.Message = fmt.Sprintf("claim %s could not be created from ResourceClaimTemplate %s: %s",
-			ref.Name, template, refused)
+			ref.Name, template, quote.Foreign(refused))
 		f.Remedy = "correct the template, then create the pod again"
 	default:
 		f.Reason = "ClaimNotCreated"
@@ -90,10 +100,8 @@ func adminRemedy(namespace string) string {
 
 func (w *resolver) resolveNamed(ref *corev1.PodResourceClaim, name string, mustCheckOwner bool) {
 	pod := &w.Question.Pod
-	i := slices.IndexFunc(w.Cluster.Claims, func(c resourceapi.ResourceClaim) bool {
-		return c.Namespace == pod.Namespace && c.Name == name
-	})
-	if i < 0 {
+	claim := w.claims[types.NamespacedName{Namespace: pod.Namespace, Name: name}]
+	if claim == nil {
 		f := Finding{
 			Reason: "ClaimMissing", Claim: name, Remedy: "create the claim: the pod goes on by itself",
 			Message: fmt.Sprintf("ResourceClaim %s does not exist in namespace %s", name, pod.Namespace),
@@ -104,7 +112,6 @@ func (w *resolver) resolveNamed(ref *corev1.PodResourceClaim, name string, mustC
 		w.find(f)
 		return
 	}
-	claim := &w.Cluster.Claims[i]
 	if mustCheckOwner {
 		if err := resourceclaim.IsForPod(pod, claim, true); err != nil {
 			w.find(Finding{

@@ -58,67 +58,146 @@ func jobOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// ListPods returns the pods that have not ended and have claims for devices of this driver, by job. Jobs and pods with
-// problems come first. If UserPods is nil, the pods are those for which claims are reserved.
+// ListPods returns the pods that have not ended by themselves and have claims for devices of this driver, by job. Jobs
+// and pods with problems come first. If UserPods is nil, the pods are those for which claims are reserved.
 func (c *Cluster) ListPods(ctx context.Context) []Pod {
 	v := c.view()
-	active := map[types.NamespacedName]*corev1.Pod{}
-	for i := range c.UserPods {
-		if p := &c.UserPods[i]; p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
-			active[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = p
+	rdma := v.classesOfDriver(ctx)
+	users := v.users(rdma)
+	var out []Pod
+	if c.UserPods == nil {
+		for name, claims := range users {
+			pod := Pod{Namespace: name.Namespace, Name: name.Name, Claims: []string{}}
+			for _, claim := range claims {
+				v.addClaim(&pod, claim)
+				for _, f := range v.faults(claim) {
+					pod.Problems = append(pod.Problems, f.Message)
+				}
+			}
+			out = append(out, pod)
 		}
 	}
-	var out []Pod
-	for name, claims := range v.claimsOfPods(ctx, active) {
-		pod := Pod{Namespace: name.Namespace, Name: name.Name, Claims: []string{}}
+	facts := factsOfPods(c)
+	for i := range c.UserPods {
+		p := &c.UserPods[i]
+		if ended(p) && p.DeletionTimestamp == nil && !endedByKubernetes(p) {
+			continue
+		}
+		causes := v.causesOf(facts.of(p))
+		claims := claimsOf(causes.wanted, rdma)
+		for _, claim := range users[nameOf(p)] { // those for extended resources
+			claims = appendNew(claims, claim)
+		}
+		if len(claims) == 0 && !v.mayAsk(p, causes.wanted, rdma) {
+			continue
+		}
+		pod := Pod{
+			Namespace: p.Namespace, Name: p.Name, Claims: []string{},
+			Job: jobOf(p), Status: phase(p), Node: p.Spec.NodeName,
+		}
 		for _, claim := range claims {
 			v.addClaim(&pod, claim)
 		}
-		if p := active[name]; p != nil {
-			pod.describe(p)
-		}
+		pod.Problems = append(problemsOf(causes), pod.Problems...)
 		out = append(out, pod)
 	}
 	sortByJob(out)
 	return out
 }
 
-// claimsOfPods returns the claims for RDMA devices of each active pod, in the order of the pod's spec. Claims that the
-// pod does not name follow: those for extended resources.
-func (v *view) claimsOfPods(ctx context.Context, active map[types.NamespacedName]*corev1.Pod) (
-	out map[types.NamespacedName][]*resourceapi.ResourceClaim) {
-	rdma := v.classesOfDriver(ctx)
-	byName := map[types.NamespacedName]*resourceapi.ResourceClaim{}
-	for i := range v.Claims {
-		if claim := &v.Claims[i]; concerns(claim, rdma) {
-			byName[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}] = claim
-		}
-	}
-	out = map[types.NamespacedName][]*resourceapi.ResourceClaim{}
-	for name, pod := range active {
-		for i := range pod.Spec.ResourceClaims {
-			claim, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
-			if err != nil || claim == nil {
-				continue // no claim has been made of the template, or the pod needs none
-			}
-			if c := byName[types.NamespacedName{Namespace: pod.Namespace, Name: *claim}]; c != nil {
-				out[name] = appendNew(out[name], c)
-			}
-		}
-	}
+// users returns the claims for RDMA devices by the pods for which they are reserved.
+func (v *view) users(rdma map[string]bool) map[types.NamespacedName][]*resourceapi.ResourceClaim {
+	out := map[types.NamespacedName][]*resourceapi.ResourceClaim{}
 	for i := range v.Claims {
 		claim := &v.Claims[i]
-		if byName[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}] == nil {
+		if !concerns(claim, rdma) {
 			continue
 		}
 		for _, user := range podsOf(claim) {
 			name := types.NamespacedName{Namespace: claim.Namespace, Name: user}
-			if v.UserPods == nil || active[name] != nil {
-				out[name] = appendNew(out[name], claim)
-			}
+			out[name] = appendNew(out[name], claim)
 		}
 	}
 	return out
+}
+
+// podFacts is what was read about pods, by pod and by namespace.
+type podFacts struct {
+	events    map[types.UID][]corev1.Event
+	templates map[string]map[string]bool
+}
+
+func factsOfPods(c *Cluster) podFacts {
+	f := podFacts{map[types.UID][]corev1.Event{}, map[string]map[string]bool{}}
+	for _, e := range c.Events {
+		f.events[e.InvolvedObject.UID] = append(f.events[e.InvolvedObject.UID], e)
+	}
+	for _, events := range f.events {
+		SortEvents(events)
+	}
+	for i := range c.Templates {
+		t := &c.Templates[i]
+		if f.templates[t.Namespace] == nil {
+			f.templates[t.Namespace] = map[string]bool{}
+		}
+		f.templates[t.Namespace][t.Name] = true
+	}
+	if c.Templates != nil { // a template that was not listed does not exist
+		for i := range c.UserPods {
+			f.addMissing(&c.UserPods[i])
+		}
+	}
+	return f
+}
+
+func (f *podFacts) addMissing(pod *corev1.Pod) {
+	for _, ref := range pod.Spec.ResourceClaims {
+		name := deref(ref.ResourceClaimTemplateName)
+		if name == "" || f.templates[pod.Namespace][name] {
+			continue
+		}
+		if f.templates[pod.Namespace] == nil {
+			f.templates[pod.Namespace] = map[string]bool{}
+		}
+		f.templates[pod.Namespace][name] = false
+	}
+}
+
+func (f *podFacts) of(pod *corev1.Pod) *Question {
+	return &Question{Pod: *pod, Events: f.events[pod.UID], Templates: f.templates[pod.Namespace]}
+}
+
+// claimsOf returns the claims for RDMA devices that a pod needs, without those that the scheduler has yet to make.
+func claimsOf(all []*wanted, rdma map[string]bool) (out []*resourceapi.ResourceClaim) {
+	for _, w := range all {
+		if !w.extended && concerns(w.claim, rdma) {
+			out = appendNew(out, w.claim)
+		}
+	}
+	return out
+}
+
+// mayAsk reports whether a pod without a claim for RDMA devices asks for some: by a template, by extended resources, or
+// by a claim or template that is missing, so that nobody can tell.
+func (v *view) mayAsk(pod *corev1.Pod, all []*wanted, rdma map[string]bool) bool {
+	for i := range pod.Spec.ResourceClaims {
+		ref := &pod.Spec.ResourceClaims[i]
+		name, _, err := resourceclaim.Name(pod, ref)
+		switch {
+		case err == nil && name == nil, // it needs no claim
+			err == nil && v.claims[types.NamespacedName{Namespace: pod.Namespace, Name: *name}] != nil:
+		case ref.ResourceClaimTemplateName == nil:
+			return true
+		default:
+			t := slices.IndexFunc(v.Templates, func(t resourceapi.ResourceClaimTemplate) bool {
+				return t.Namespace == pod.Namespace && t.Name == *ref.ResourceClaimTemplateName
+			})
+			if t < 0 || concerns(&resourceapi.ResourceClaim{Spec: v.Templates[t].Spec.Spec}, rdma) {
+				return true
+			}
+		}
+	}
+	return slices.ContainsFunc(all, func(w *wanted) bool { return w.extended && concerns(w.claim, rdma) })
 }
 
 func (v *view) addClaim(pod *Pod, claim *resourceapi.ResourceClaim) {
@@ -131,20 +210,24 @@ func (v *view) addClaim(pod *Pod, claim *resourceapi.ResourceClaim) {
 	pod.IBDevs = append(pod.IBDevs, v.ibdevsOf(claim)...)
 	pod.Addresses = append(pod.Addresses, addressesOf(claim)...)
 	pod.Node = cmp.Or(pod.Node, claimNode(claim))
-	if claim.Status.Allocation == nil {
+	if claim.Status.Allocation == nil && pod.Status != "Terminating" {
 		pod.Problems = append(pod.Problems, fmt.Sprintf("claim %s has no devices: kubectl rdma why %s", claim.Name, pod.Name))
-	}
-	for _, f := range v.faults(claim) {
-		pod.Problems = append(pod.Problems, f.Message)
 	}
 }
 
-// describe adds what the pod itself says.
-func (p *Pod) describe(pod *corev1.Pod) {
-	p.Job, p.Status, p.Node = jobOf(pod), phase(pod), cmp.Or(pod.Spec.NodeName, p.Node)
-	for _, f := range waitingContainers(pod) {
-		p.Problems = append(p.Problems, f.Message)
+// problemsOf are the causes of a pod that do not pass by themselves.
+func problemsOf(c *causes) (out []string) {
+	for _, f := range c.found {
+		if !f.minor {
+			out = append(out, f.Message)
+		}
 	}
+	for _, w := range c.wanted {
+		if w.extended && w.claim.Status.Allocation == nil && c.Pod.DeletionTimestamp == nil {
+			out = append(out, fmt.Sprintf("no devices for %s yet: kubectl rdma why %s", w.in, c.Pod.Name))
+		}
+	}
+	return out
 }
 
 // job identifies the job of a pod. A pod without one is its own.
@@ -219,7 +302,7 @@ func alike(pods []Pod) int {
 func (p *Pod) cells(all bool) []any {
 	problem, most := "", 4
 	if n := len(p.Problems); n > 0 {
-		problem = p.Problems[0]
+		problem = cut(p.Problems[0])
 		if all {
 			problem = strings.Join(p.Problems, "; ")
 		} else if n > 1 {
@@ -232,6 +315,18 @@ func (p *Pod) cells(all bool) []any {
 	return []any{
 		p.Name, p.Status, p.Node, few(p.names(), most), problem, few(p.Claims, most), few(p.Addresses, most),
 	}
+}
+
+// firstOfProblem and lastOfProblem are the most of a problem, in bytes, that the short table shows. A chain of errors
+// ends with its cause.
+const firstOfProblem, lastOfProblem = 80, 120
+
+func cut(problem string) string {
+	if len(problem) <= firstOfProblem+lastOfProblem {
+		return problem
+	}
+	return strings.ToValidUTF8(problem[:firstOfProblem], "") + " ... " +
+		strings.ToValidUTF8(problem[len(problem)-lastOfProblem:], "")
 }
 
 // names returns the kernel's names of the devices, or the published ones if the slices are unknown.

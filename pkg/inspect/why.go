@@ -15,7 +15,7 @@ type Question struct {
 	Pod corev1.Pod
 	// Events are those of the pod and of its claims, oldest first.
 	Events []corev1.Event
-	// Templates says of the pod's ResourceClaimTemplates whether they exist. It lacks a
+	// Templates says of ResourceClaimTemplates of the pod's namespace whether they exist. It lacks a
 	// template that could not be read.
 	Templates map[string]bool
 	// NamespaceLabels are nil if they could not be read.
@@ -34,7 +34,8 @@ const (
 	VerdictUnallocated Verdict = "unallocated" // no node has what the claims ask for
 	VerdictSchedulable Verdict = "schedulable" // the claims fit, and the scheduler has not bound the pod
 	VerdictUnprepared  Verdict = "unprepared"  // the devices are allocated, and the pod does not start
-	VerdictImpaired    Verdict = "impaired"    // the pod runs, and its devices have a fault
+	VerdictImpaired    Verdict = "impaired"    // the pod runs, and its devices or containers have a fault
+	VerdictEnding      Verdict = "ending"      // the pod is being deleted
 )
 
 // Finding is one problem, or other useful information.
@@ -47,6 +48,8 @@ type Finding struct {
 	Request string   `json:"request,omitempty"`
 	Node    string   `json:"node,omitempty"`
 	Devices []string `json:"devices,omitempty"`
+	// minor is set on what passes by itself, and on what does no harm: no problem of the pod.
+	minor bool
 }
 
 // Answer explains a pod.
@@ -114,18 +117,19 @@ func (c *Cluster) Why(ctx context.Context, q Question) (*Answer, error) {
 }
 
 func (w *inquiry) answer(ctx context.Context) error {
-	if p := w.Question.Pod.Status.Phase; p == corev1.PodSucceeded || p == corev1.PodFailed {
-		w.conclude(VerdictDone, "it has ended (%s), and its claims are free for others", p)
+	c := w.causesOf(&w.Question)
+	w.wanted, w.Findings = c.wanted, c.found
+	pod := &w.Question.Pod
+	switch {
+	case pod.DeletionTimestamp != nil:
+		w.ending()
+	case ended(pod):
+		w.done()
 		return nil
-	}
-	r := resolver{Cluster: w.Cluster, Question: w.Question, classes: w.classes}
-	r.resolve()
-	w.wanted, w.Findings = r.wanted, r.findings
-	if len(w.wanted) == 0 && len(w.Findings) == 0 {
+	case len(w.wanted) == 0 && c.broken == 0:
 		w.conclude(VerdictNoClaims, "it asks for no device by a claim or an extended resource of a DeviceClass")
 		return nil
-	}
-	if len(w.Findings) > 0 {
+	case c.broken > 0:
 		w.conclude(VerdictBroken, "%s", w.Findings[0].Message)
 	}
 	if err := w.unallocated(ctx); err != nil {
@@ -162,16 +166,6 @@ func schedulerSays(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 			return c.Message
-		}
-	}
-	return ""
-}
-
-// lastEvent returns the message of the newest event with a reason, "" if there is none.
-func (q *Question) lastEvent(reason string) string {
-	for _, e := range slices.Backward(q.Events) {
-		if e.Reason == reason {
-			return e.Message
 		}
 	}
 	return ""

@@ -1,8 +1,8 @@
 // Package collect reads the objects for package inspect from an API server.
 //
 // It reads and never writes: ResourceSlices, DeviceClasses, DeviceTaintRules, Nodes and
-// the driver's Pods of the cluster, and ResourceClaims. To explain a pod it also reads that pod,
-// its events, and its claim templates and namespace. It skips a kind that the user may
+// the driver's Pods of the cluster, and ResourceClaims. To explain pods it also reads them, their
+// events, claim templates and namespace. It skips a kind that the user may
 // not read, and adds it to the cluster's Unread. The user must be able to read only
 // the kind that the question is about.
 package collect
@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -49,6 +48,9 @@ const (
 	Rules Kind = "devicetaintrules"
 	// UserPods are all pods, or those that Reader.UserPods selects.
 	UserPods Kind = "pods of users"
+	// Templates are ResourceClaimTemplates; Events are Warnings about pods.
+	Templates Kind = "resourceclaimtemplates"
+	Events    Kind = "events"
 )
 
 // Read reads kinds of objects. The question is about the first one, so Read returns an error
@@ -71,6 +73,8 @@ func (r Reader) readable(ctx context.Context, about Kind, others []Kind) (*inspe
 			kinds = append(kinds, kind)
 		case passable(kind, err):
 			c.Unread = append(c.Unread, err.Error())
+		case kind == Events: // an aid only
+			c.Unread = append(c.Unread, fmt.Sprintf("events could not be read: %v", err))
 		default:
 			return nil, nil, fmt.Errorf("list %s: %w", kind, err)
 		}
@@ -108,6 +112,15 @@ func (r Reader) read(ctx context.Context, c *inspect.Cluster, kind Kind) error {
 		return list(ctx, dra.ResourceSlices().List, metav1.ListOptions{}, &c.Slices)
 	case Claims:
 		return list(ctx, dra.ResourceClaims(r.Namespace).List, r.Claims, &c.Claims)
+	case Templates:
+		found := []resourceapi.ResourceClaimTemplate{}
+		err := list(ctx, dra.ResourceClaimTemplates(r.Namespace).List, metav1.ListOptions{}, &found)
+		if err == nil {
+			c.Templates = found
+		}
+		return err
+	case Events:
+		return r.someEvents(ctx, r.Namespace, warnings, &c.Events)
 	case Classes:
 		return list(ctx, dra.DeviceClasses().List, metav1.ListOptions{}, &c.Classes)
 	case Rules:
@@ -154,7 +167,10 @@ func (r Reader) Pod(ctx context.Context, namespace, name string) (*inspect.Clust
 		}
 	}
 	q := inspect.Question{Pod: *pod, Templates: map[string]bool{}}
-	for _, err := range []error{r.events(ctx, &q, c), r.templates(ctx, &q), r.labels(ctx, &q, c)} {
+	if err := r.events(ctx, &q, c); err != nil {
+		c.Unread = append(c.Unread, fmt.Sprintf("events could not be read: %v", err))
+	}
+	for _, err := range []error{r.templates(ctx, &q), r.labels(ctx, &q, c)} {
 		if err != nil {
 			c.Unread = append(c.Unread, err.Error())
 		}
@@ -164,7 +180,6 @@ func (r Reader) Pod(ctx context.Context, namespace, name string) (*inspect.Clust
 
 // events reads the events of the pod and of its claims, oldest first.
 func (r Reader) events(ctx context.Context, q *inspect.Question, c *inspect.Cluster) error {
-	events := r.Client.CoreV1().Events(q.Pod.Namespace)
 	uids := []string{string(q.Pod.UID)}
 	for _, claim := range c.Claims {
 		mine := func(o metav1.OwnerReference) bool { return o.UID == q.Pod.UID }
@@ -173,25 +188,36 @@ func (r Reader) events(ctx context.Context, q *inspect.Question, c *inspect.Clus
 		}
 	}
 	for _, uid := range uids {
-		list, err := events.List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.uid=" + uid})
-		if err != nil {
+		if err := r.someEvents(ctx, q.Pod.Namespace, "involvedObject.uid="+uid, &q.Events); err != nil {
 			return err
 		}
-		q.Events = append(q.Events, list.Items...)
 	}
-	slices.SortStableFunc(q.Events, func(a, b corev1.Event) int { return when(a).Compare(when(b)) })
+	inspect.SortEvents(q.Events)
 	return nil
 }
 
-// when returns the last time of an event, from any of its fields.
-func when(e corev1.Event) time.Time {
-	switch {
-	case e.Series != nil:
-		return e.Series.LastObservedTime.Time
-	case !e.LastTimestamp.IsZero():
-		return e.LastTimestamp.Time
+// warnings selects the events that explain pods.
+const warnings = "type=Warning,involvedObject.kind=Pod"
+
+// maxEvents bounds the events of one question: whoever may create events in a namespace can create any number.
+const maxEvents = 10_000
+
+// someEvents reads events page by page into out. It returns an error if there are more than maxEvents.
+func (r Reader) someEvents(ctx context.Context, namespace, selector string, out *[]corev1.Event) error {
+	o := metav1.ListOptions{FieldSelector: selector, Limit: 500}
+	for {
+		page, err := r.Client.CoreV1().Events(namespace).List(ctx, o)
+		if err != nil {
+			return err
+		}
+		*out = append(*out, page.Items...)
+		if o.Continue = page.Continue; o.Continue == "" {
+			return nil
+		}
+		if len(*out) >= maxEvents {
+			return fmt.Errorf("there are more than %d", maxEvents)
+		}
 	}
-	return e.EventTime.Time
 }
 
 // templates reads the templates that the pod names and for which it has no claim yet.

@@ -20,7 +20,7 @@ const calm = time.Second
 
 // Watch reads kinds of objects as [Reader.Read] does and calls show. It calls show again after changes of these
 // objects, at most once per second. Show gets new clusters, and the same objects. Watch returns nil when the context
-// ends, and the first error of show. The kinds are Claims, UserPods, Slices, Classes and Rules.
+// ends, and the first error of show. It cannot watch Nodes.
 func (r Reader) Watch(ctx context.Context, show func(*inspect.Cluster) error, about Kind, others ...Kind) error {
 	first, kinds, err := r.readable(ctx, about, others)
 	if err != nil {
@@ -76,10 +76,16 @@ func (r Reader) follow(ctx context.Context, kind Kind, changed chan<- struct{}) 
 		if lw, example, err = r.watchRules(ctx); err != nil || lw == nil {
 			return cache.NewStore(cache.MetaNamespaceKeyFunc), err
 		}
+	case Templates:
+		lw, example = listWatch(dra, kind, r.Namespace, metav1.ListOptions{}), &resourceapi.ResourceClaimTemplate{}
+	case Events:
+		lw, example = listWatch(core, kind, r.Namespace, metav1.ListOptions{FieldSelector: warnings}), &corev1.Event{}
+	case Pods:
+		lw, example = listWatch(core, kind, "", metav1.ListOptions{LabelSelector: inspect.DriverSelector}), &corev1.Pod{}
 	case UserPods:
 		lw, example = listWatch(core, Pods, r.Namespace, r.UserPods), &corev1.Pod{}
 	default:
-		return nil, fmt.Errorf("watch %s: only claims, slices, classes, rules and users' pods can be watched", kind)
+		return nil, fmt.Errorf("watch %s: this kind cannot be watched", kind)
 	}
 	informer := cache.NewSharedIndexInformer(lw, example, 0, nil)
 	changes := cache.ResourceEventHandlerFuncs{
@@ -110,8 +116,11 @@ func signal(changed chan<- struct{}) {
 
 // fill copies the objects of a store into a cluster.
 func fill(c *inspect.Cluster, kind Kind, objects []any) {
-	if kind == UserPods {
+	switch kind { // an empty list, not nil, if there are none
+	case UserPods:
 		c.UserPods = []corev1.Pod{}
+	case Templates:
+		c.Templates = []resourceapi.ResourceClaimTemplate{}
 	}
 	if kind == Rules {
 		c.Rules = rulesOf(objects)
@@ -124,8 +133,16 @@ func fill(c *inspect.Cluster, kind Kind, objects []any) {
 			c.Slices = append(c.Slices, *o)
 		case *resourceapi.DeviceClass:
 			c.Classes = append(c.Classes, *o)
+		case *resourceapi.ResourceClaimTemplate:
+			c.Templates = append(c.Templates, *o)
+		case *corev1.Event:
+			c.Events = append(c.Events, *o)
 		case *corev1.Pod:
-			c.UserPods = append(c.UserPods, *o)
+			if kind == Pods {
+				c.Pods = append(c.Pods, *o)
+			} else {
+				c.UserPods = append(c.UserPods, *o)
+			}
 		}
 	}
 }

@@ -240,7 +240,9 @@ func On(p corev1.Pod, node string) corev1.Pod {
 
 func Running(p corev1.Pod) corev1.Pod {
 	p.Status.Phase = corev1.PodRunning
-	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: "main", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+	}}
 	return p
 }
 

@@ -18,7 +18,6 @@ func Jobs(t testing.TB) *Fleet {
 	f := New(t)
 	f.Node("node1", "dgx-h100-ib", "")
 	f.Node("node2", "hgx-h100", "")
-	f.Pods = nil
 	for i := range 7 {
 		pod := f.run(fmt.Sprintf("llm-workers-%d", i), fmt.Sprintf("node%d", 1+i%2), "Job", "llm-workers")
 		pod.Labels = map[string]string{"jobset.sigs.k8s.io/jobset-name": "llm"}
@@ -26,9 +25,15 @@ func Jobs(t testing.TB) *Fleet {
 	f.run("allreduce-0", "node1", "Job", "allreduce")
 	f.run("allreduce-1", "node2", "Job", "allreduce")
 	infer := f.run("infer-5c9-x7k2p", "node2", "ReplicaSet", "infer-5c9")
-	infer.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
-		Reason: "CrashLoopBackOff", Message: "back-off 40s restarting failed container",
-	}}
+	infer.Status.ContainerStatuses[0] = corev1.ContainerStatus{
+		Name: "main", RestartCount: 3,
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+			Reason: "CrashLoopBackOff", Message: "back-off 40s restarting failed container",
+		}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			Reason: "OOMKilled", ExitCode: 137,
+		}},
+	}
 	f.Pending("debug", controlplane.Claim(controlplane.Request{Name: "nic", Class: "hca.rdma.dev", Count: 64}))
 	debug := Pod("debug")
 	debug.Name = "debug"

@@ -137,7 +137,8 @@ func choose[T any, P interface {
 		o := P(&objects[i])
 		known := fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()}
 		if e, ok := any(o).(*corev1.Event); ok {
-			known["involvedObject.uid"] = string(e.InvolvedObject.UID)
+			known["involvedObject.uid"], known["involvedObject.kind"] = string(e.InvolvedObject.UID), e.InvolvedObject.Kind
+			known["type"] = e.Type
 		}
 		if (namespace == "" || o.GetNamespace() == namespace) && (name == "" || o.GetName() == name) &&
 			byLabel.Matches(labels.Set(o.GetLabels())) && byField.Matches(known) {

@@ -1,0 +1,261 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
+)
+
+// causes is what keeps a pod from running with its devices, or from ending.
+type causes struct {
+	*view
+	*Question
+	// wanted are the claims that the pod needs. broken counts the first findings that are about their objects.
+	wanted []*wanted
+	broken int
+	// found has the first cause first: claims, scheduling, node, driver, what the kubelet does before the containers,
+	// devices, init containers, containers, readiness, and then the events that this package does not know.
+	found []Finding
+}
+
+// causesOf finds the causes of a pod. Why and ListPods have no other list of them.
+func (v *view) causesOf(q *Question) *causes {
+	c := &causes{view: v, Question: q}
+	pod := &q.Pod
+	if ended(pod) && pod.DeletionTimestamp == nil {
+		c.ended()
+		return c
+	}
+	r := resolver{view: v, Question: *q}
+	r.resolve()
+	c.wanted = r.wanted
+	switch {
+	case pod.DeletionTimestamp != nil:
+		c.ending()
+	case len(r.wanted) == 0 && len(r.findings) == 0: // it needs no device
+		return c
+	default:
+		c.found, c.broken = r.findings, len(r.findings)
+		if pod.Spec.NodeName == "" {
+			c.unscheduled()
+		} else {
+			c.onNode()
+		}
+	}
+	c.warnings()
+	return c
+}
+
+func (c *causes) find(f ...Finding) { c.found = append(c.found, f...) }
+
+// foremost returns the first cause that does not pass by itself, or else the first one, nil if there is none.
+func foremost(found []Finding) *Finding {
+	if i := slices.IndexFunc(found, func(f Finding) bool { return !f.minor }); i >= 0 {
+		return &found[i]
+	}
+	if len(found) > 0 {
+		return &found[0]
+	}
+	return nil
+}
+
+func ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// endedByKubernetes reports whether Kubernetes ended a pod: evicted, refused by its node, on a lost node.
+func endedByKubernetes(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed && (pod.Status.Reason != "" || disruption(pod) != nil)
+}
+
+func disruption(pod *corev1.Pod) *corev1.PodCondition {
+	return conditionOf(pod, corev1.DisruptionTarget, corev1.ConditionTrue)
+}
+
+// conditionOf returns the condition of a type if it has a status, else nil.
+func conditionOf(pod *corev1.Pod, kind corev1.PodConditionType, status corev1.ConditionStatus) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == kind && c.Status == status {
+			return c
+		}
+	}
+	return nil
+}
+
+// ended says why Kubernetes ended a pod.
+func (c *causes) ended() {
+	pod := &c.Pod
+	if !endedByKubernetes(pod) {
+		return
+	}
+	reason, message := pod.Status.Reason, pod.Status.Message
+	if d := disruption(pod); reason == "" {
+		reason, message = d.Reason, d.Message
+	}
+	c.find(Finding{
+		Reason: "EndedByKubernetes", Node: pod.Spec.NodeName,
+		Message: "Kubernetes ended it: " + quote.Foreign(reason+": "+message),
+		Remedy:  "its controller makes another pod; create a pod without one again",
+	})
+}
+
+// unscheduled adds what the scheduler says of a pod whose claims have their devices. Why asks the allocator about the
+// others.
+func (c *causes) unscheduled() {
+	allocated := func(w *wanted) bool { return w.claim.Status.Allocation != nil }
+	for _, w := range c.wanted {
+		if allocated(w) {
+			c.find(c.faults(w.claim)...)
+		}
+	}
+	message := schedulerSays(&c.Pod)
+	if message == "" || slices.ContainsFunc(c.wanted, func(w *wanted) bool { return !allocated(w) }) {
+		return
+	}
+	c.find(Finding{
+		Reason:  "Unschedulable",
+		Message: "its claims are allocated, and the scheduler finds no node: " + quote.Foreign(message),
+		Remedy:  "make room for what the scheduler names",
+	})
+}
+
+// onNode finds the causes of a pod on a node.
+func (c *causes) onNode() {
+	pod := &c.Pod
+	c.node()
+	finished := finished(pod)
+	if !started(pod) || finished {
+		c.driver()
+	}
+	if finished {
+		c.lastEventAs("RDMAUnprepareFailed", unprepareFailed)
+		c.find(Finding{
+			Reason: "ContainersEnded", minor: true,
+			Message: "its containers have ended, and its node has not released its devices yet",
+		})
+		return
+	}
+	if !started(pod) {
+		for _, w := range c.wanted {
+			c.onlyInitContainers(w)
+		}
+	}
+	c.preparation()
+	for _, w := range c.wanted {
+		if w.claim.Status.Allocation != nil {
+			c.find(c.faults(w.claim)...)
+		}
+	}
+	c.containers()
+	c.readinessGates()
+	if unknown := c.unread("events"); unknown && !started(pod) && foremost(c.found) == nil {
+		c.find(Finding{
+			Reason: "EventsUnread", Message: "its events could not be read, so it is not known what is wrong",
+			Remedy: "get the right to list events (docs/kubectl-rdma.md), and ask again",
+		})
+	}
+}
+
+// node finds a node that is away. Without the nodes, the event of the node controller says so.
+func (c *causes) node() {
+	pod := &c.Pod
+	name := pod.Spec.NodeName
+	if name == "" {
+		return
+	}
+	node := c.nodes[name]
+	switch {
+	case node == nil && !c.guessed:
+		c.find(Finding{
+			Reason: "NodeMissing", Node: name, Message: "node " + name + " does not exist any more",
+			Remedy: "Kubernetes deletes the pod within a minute; a controller makes another",
+		})
+	case node != nil && node.Status.Conditions != nil && !nodeReady(node),
+		c.guessed && !podReady(pod) && c.lastEvent("NodeNotReady") != "":
+		c.find(Finding{
+			Reason: "NodeNotReady", Node: name, Message: "node " + name + " is not ready", Remedy: "look at its kubelet",
+		})
+	}
+}
+
+// driver checks the driver's pod on the node, which prepares and unprepares the claims with devices of this driver.
+func (c *causes) driver() {
+	name := c.Pod.Spec.NodeName
+	if !slices.ContainsFunc(c.wanted, func(w *wanted) bool { return claimNode(w.claim) != "" }) {
+		return
+	}
+	d := driverOn(c.Pods, name)
+	switch {
+	case d == nil && c.unread("pods"):
+	case d == nil:
+		c.find(Finding{
+			Reason: "DriverMissing", Node: name, Message: "no pod of the driver runs on node " + name,
+			Remedy: "is the driver installed (helm list -A)? Then look at the DaemonSet dra-driver-rdma: its node selector, " +
+				"and whether it tolerates the node's taints",
+		})
+	case !podReady(d):
+		c.find(Finding{
+			Reason: "DriverNotReady", Node: name,
+			Message: fmt.Sprintf("the driver's pod %s/%s on node %s is not ready", d.Namespace, d.Name, name),
+			Remedy:  "kubectl -n " + quote.Shell(d.Namespace) + " logs " + quote.Shell(d.Name),
+		})
+	}
+}
+
+// onlyInitContainers finds a claim of a PodGroup that only init containers name. The kubelet does not list these for
+// the driver, unless they go on beside the others.
+func (c *causes) onlyInitContainers(w *wanted) {
+	pod := &c.Pod
+	names := func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.Resources.Claims, func(r corev1.ResourceClaim) bool { return r.Name == w.in })
+	}
+	listed := slices.ContainsFunc(pod.Spec.Containers, names) ||
+		slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool {
+			return names(c) && c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+		})
+	if listed || len(podGroupsOf(w.claim)) == 0 || resourceclaim.IsReservedForPod(pod, w.claim, false) {
+		return
+	}
+	c.find(Finding{
+		Reason: "ClaimOfInitContainers", Claim: w.claim.Name,
+		Message: fmt.Sprintf("claim %s is reserved for a PodGroup, and no container of this pod names it besides init "+
+			"containers: its node's driver cannot see that the pod uses it", w.claim.Name),
+		Remedy: "name the claim in a container that is no init container",
+	})
+}
+
+// ending finds what keeps a pod that is being deleted. Until the node has released its devices, the status of the pod
+// says that its containers run.
+func (c *causes) ending() {
+	pod := &c.Pod
+	if !ended(pod) {
+		c.node()
+		c.driver()
+		c.lastEventAs("RDMAUnprepareFailed", unprepareFailed)
+		c.lastEventAs("FailedKillPod", Finding{
+			Reason: "KillFailed", Message: "the kubelet cannot end its containers",
+			Remedy: "look at the container runtime of node " + pod.Spec.NodeName,
+		})
+	}
+	if len(pod.Finalizers) > 0 && (ended(pod) || pod.Spec.NodeName == "") {
+		c.find(Finding{
+			Reason: "Finalizers", Message: "it waits for its finalizers: " + quote.Foreign(strings.Join(pod.Finalizers, ", ")),
+			Remedy: "whoever set a finalizer removes it",
+		})
+	}
+	if d := disruption(pod); d != nil {
+		c.find(Finding{
+			Reason: "Evicted", Message: "it is evicted: " + quote.Foreign(d.Reason+": "+d.Message),
+		})
+	}
+}
+
+var unprepareFailed = Finding{
+	Reason: "UnprepareFailed", Message: "the driver cannot release its devices",
+	Remedy: "the kubelet tries again; the driver's log on that node says more",
+}

@@ -1,0 +1,174 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
+)
+
+// preparation is what a Warning event says of the kubelet's work before the first container. The kubelet takes these
+// steps in this order, and all of them again after a failure.
+var preparation = map[string]struct {
+	step            int
+	reason, message string
+}{
+	"NetworkNotReady":               {step: 1, reason: "SandboxFailed", message: "the node's network is not ready"},
+	"FailedCreatePodContainer":      {step: 2, reason: "SandboxFailed", message: "its cgroup cannot be made"},
+	"FailedAttachVolume":            {step: 3, reason: "VolumeFailed", message: "a volume cannot be attached"},
+	"FailedMapVolume":               {step: 3, reason: "VolumeFailed", message: "a volume cannot be mapped"},
+	"FailedMount":                   {step: 3, reason: "VolumeFailed", message: "a volume cannot be mounted"},
+	"FailedPrepareDynamicResources": {step: 4, reason: "PrepareFailed", message: "the node cannot prepare its devices"},
+	"FailedCreatePodSandBox":        {step: 5, reason: "SandboxFailed", message: "its sandbox cannot be made"},
+	"FailedPodSandBoxStatus":        {step: 5, reason: "SandboxFailed", message: "its sandbox has no status"},
+}
+
+// elsewhere are events that other parts of the package explain, by a condition or by the status of a container.
+var elsewhere = []string{
+	"FailedScheduling", "FailedResourceClaimCreation", "NodeNotReady", "RDMAUnprepareFailed", "FailedKillPod", "Unhealthy",
+	"Failed", "BackOff", "InspectFailed", "ErrImageNeverPull", "FailedPostStartHook",
+}
+
+// SortEvents sorts events by their last time, oldest first.
+func SortEvents(events []corev1.Event) {
+	slices.SortStableFunc(events, func(a, b corev1.Event) int { return lastTime(&a).Compare(lastTime(&b)) })
+}
+
+// lastTime returns the last time of an event, from any of its fields.
+func lastTime(e *corev1.Event) time.Time {
+	switch {
+	case e.Series != nil:
+		return e.Series.LastObservedTime.Time
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp.Time
+	}
+	return e.EventTime.Time
+}
+
+// lastEvent returns the message of the newest event with a reason, "" if there is none.
+func (q *Question) lastEvent(reason string) string {
+	for _, e := range slices.Backward(q.Events) {
+		if e.Reason == reason {
+			return e.Message
+		}
+	}
+	return ""
+}
+
+// lastEventAs adds a finding with the message of the newest event with a reason, if there is one.
+func (c *causes) lastEventAs(reason string, f Finding) {
+	if message := c.lastEvent(reason); message != "" {
+		f.Node = c.Pod.Spec.NodeName
+		f.Message += ": " + quote.Foreign(message)
+		c.find(f)
+	}
+}
+
+// preparation finds where the kubelet stands before the first container. An event is past if a later step failed after
+// it, and all are once the sandbox is there.
+func (c *causes) preparation() {
+	if sandboxReady(&c.Pod) {
+		return
+	}
+	var now []*corev1.Event
+	for i := range c.Events {
+		e := &c.Events[i]
+		step := preparation[e.Reason].step
+		if step == 0 || slices.ContainsFunc(c.Events[i+1:], func(l corev1.Event) bool {
+			// Of a reason, the newest event counts; the times of events are seconds.
+			return l.Reason == e.Reason && overall(&l) == overall(e) ||
+				preparation[l.Reason].step > step && lastTime(&l).After(lastTime(e))
+		}) {
+			continue
+		}
+		now = append(now, e)
+	}
+	slices.SortStableFunc(now, func(a, b *corev1.Event) int {
+		return preparation[a.Reason].step - preparation[b.Reason].step
+	})
+	for _, e := range now {
+		if overall(e) && slices.ContainsFunc(now, func(o *corev1.Event) bool { return o.Reason == e.Reason && !overall(o) }) {
+			continue
+		}
+		known := preparation[e.Reason]
+		c.find(Finding{
+			Reason: known.reason, Node: c.Pod.Spec.NodeName, Message: known.message + ": " + quote.Foreign(e.Message),
+			Remedy: c.preparationRemedy(known.reason, e.Message),
+		})
+	}
+}
+
+// overall reports whether an event sums up what others say of single volumes.
+func overall(e *corev1.Event) bool { return strings.Contains(e.Message, "unmounted volumes=") }
+
+func (c *causes) preparationRemedy(reason, message string) string {
+	class := deref(c.Pod.Spec.RuntimeClassName)
+	switch {
+	case reason == "PrepareFailed":
+		return "the kubelet tries again each 60 to 90 seconds; the driver's log on that node says more"
+	case reason == "VolumeFailed":
+		return "create the config map, secret or volume that the message names: the pod goes on by itself"
+	case class != "" && strings.Contains(message, "runtime"):
+		return fmt.Sprintf("install the handler of RuntimeClass %s on node %s, or name another RuntimeClass in the pod",
+			class, c.Pod.Spec.NodeName)
+	}
+	return fmt.Sprintf("repair what the message names on node %s, such as its CNI plugin: the pod goes on by itself",
+		c.Pod.Spec.NodeName)
+}
+
+// sandboxReady reports whether the pod has its sandbox. API servers before 1.29 have no condition for that.
+func sandboxReady(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReadyToStartContainers {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return slices.ContainsFunc(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses), begun)
+}
+
+// mostWarnings is how many events of a pod are shown that the package does not know.
+const mostWarnings = 3
+
+// warnings adds the newest Warning events that nothing else explains. If no cause is known of a pod that has not
+// started, it adds any.
+func (c *causes) warnings() {
+	pod := &c.Pod
+	minor, any := well(pod), len(c.found) == 0 && !started(pod) && pod.DeletionTimestamp == nil
+	shown := map[string]bool{}
+	for _, e := range slices.Backward(c.Events) {
+		_, known := preparation[e.Reason]
+		passed := e.Reason == "FailedScheduling" || e.Reason == "FailedResourceClaimCreation" || known && sandboxReady(pod)
+		if e.Type != corev1.EventTypeWarning || shown[e.Reason] || passed ||
+			!any && (known || slices.Contains(elsewhere, e.Reason)) ||
+			e.Reason == "RDMAPrepareFailed" && c.has("PrepareFailed") {
+			continue
+		}
+		if shown[e.Reason] = true; len(shown) > mostWarnings {
+			return
+		}
+		by := e.Source.Component
+		if by == "" {
+			by = e.ReportingController
+		}
+		c.find(Finding{
+			Reason: "WarningEvent", minor: minor,
+			Message: "event " + quote.Foreign(fmt.Sprintf("%s of %s: %s", e.Reason, by, e.Message)),
+		})
+	}
+}
+
+func (c *causes) has(reason string) bool {
+	return slices.ContainsFunc(c.found, func(f Finding) bool { return f.Reason == reason })
+}
+
+// well reports whether a pod runs and is ready.
+func well(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && started(pod) && (podReady(pod) ||
+		!slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+			return s.State.Running == nil && !endedWell(s.State)
+		}))
+}
