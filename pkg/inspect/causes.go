@@ -111,6 +111,7 @@ func (c *causes) unscheduled() {
 	for _, w := range c.wanted {
 		if allocated(w) {
 			c.find(c.faults(w.claim)...)
+			c.find(unbound(w.claim)...)
 		}
 	}
 	message := schedulerSays(&c.Pod)

@@ -51,6 +51,7 @@ type view struct {
 	pool    map[poolID]*pool
 	taken   structured.AllocatedState // by all claims
 	partial []string                  // pools with missing slices: the scheduler allocates nothing from them
+	invalid []string                  // pools that contradict themselves: nor from these
 	holders holdings
 	classes classes
 	claims  map[types.NamespacedName]*resourceapi.ResourceClaim
@@ -66,6 +67,7 @@ type (
 	pool   struct {
 		slices  []*resourceapi.ResourceSlice
 		devices []*device
+		invalid bool
 	}
 )
 
@@ -96,6 +98,7 @@ func (c *Cluster) view() *view {
 	v.taken = v.holders.allocated(nil)
 	v.pools()
 	v.knowNodes()
+	v.invalid = invalidPools(v)
 	return v
 }
 
@@ -158,33 +161,6 @@ func (v *view) pools() {
 }
 
 func idOf(s *resourceapi.ResourceSlice) poolID { return poolID{s.Spec.Driver, s.Spec.Pool.Name} }
-
-// featuresOf returns the optional features of the cluster. An API server drops the fields of
-// features that it does not have, so the features that need fields are on. A new feature is
-// on if an object has its field.
-func featuresOf(c *Cluster) structured.Features {
-	f := structured.Features{
-		AdminAccess: true, PrioritizedList: true, PartitionableDevices: true,
-		DeviceTaints: true, DeviceBindingAndStatus: true, ConsumableCapacity: true,
-	}
-	for _, s := range c.Slices {
-		for _, d := range s.Spec.Devices {
-			for _, a := range d.Attributes {
-				f.ListTypeAttributes = f.ListTypeAttributes ||
-					a.IntValues != nil || a.StringValues != nil || a.BoolValues != nil || a.VersionValues != nil
-			}
-			for _, consumed := range d.ConsumesCounters {
-				f.CompatibilityGroups = f.CompatibilityGroups || len(consumed.CompatibilityGroups) > 0
-			}
-		}
-	}
-	for _, claim := range c.Claims {
-		for _, r := range claim.Spec.Devices.Requests {
-			f.DerivedAttributes = f.DerivedAttributes || r.Exactly != nil && len(r.Exactly.DerivedAttributes) > 0
-		}
-	}
-	return f
-}
 
 // on reports whether a device is available on a node.
 func (d *device) on(node *corev1.Node, features structured.Features) bool {

@@ -20,7 +20,7 @@ const (
 	DeviceShared    DeviceState = "Shared"    // claims hold shares of it, and some are free
 	DeviceFull      DeviceState = "Full"      // claims hold all of its shares
 	DeviceExcluded  DeviceState = "Excluded"  // a device that shares counters with it is allocated
-	DeviceUnknown   DeviceState = "Unknown"   // the allocator fails on its pool, which has an error
+	DeviceUnknown   DeviceState = "Unknown"   // the allocator takes nothing from its pool, which has an error
 )
 
 // Device is a published RDMA device.
@@ -129,6 +129,8 @@ func (v *view) state(ctx context.Context, d *device) (DeviceState, error) {
 	}
 	ruling, err := v.ruleByAmount(ctx, nil, d)
 	switch {
+	case v.pool[idOf(d.slice)].invalid:
+		return DeviceUnknown, nil
 	case timeIsOver(err):
 		return "", err
 	case err != nil:

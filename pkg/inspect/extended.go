@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,14 +25,17 @@ func (w *resolver) extendedClaim() {
 	claim := &resourceapi.ResourceClaim{}
 	claim.Namespace, claim.Name, claim.UID = pod.Namespace, pod.Name+"-extended-resources", pod.UID
 	var names []string
+	var resources []corev1.ResourceName
 	for _, amount := range extendedResources(pod) {
 		class := w.extendedClasses().GetDeviceClass(amount.name)
 		switch {
-		case offered(w.Cluster.Nodes, amount.name): // a device plugin provides it
+		case offeredByAll(w.Cluster.Nodes, amount.name): // only device plugins provide it
 		case class != nil:
 			amount.request.Exactly.DeviceClassName = class.Name
 			claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, amount.request)
 			names = appendNew(names, string(amount.name))
+			resources = appendNew(resources, amount.name)
+		case offered(w.Cluster.Nodes, amount.name):
 		case pod.Spec.NodeName == "" && !w.guessed:
 			w.find(Finding{
 				Reason: "ExtendedResourceUnknown",
@@ -43,7 +47,7 @@ func (w *resolver) extendedClaim() {
 		}
 	}
 	if len(names) > 0 {
-		w.wanted = append(w.wanted, &wanted{in: strings.Join(names, ", "), claim: claim, extended: true})
+		w.wanted = append(w.wanted, &wanted{in: strings.Join(names, ", "), claim: claim, resources: resources})
 	}
 }
 
@@ -58,7 +62,14 @@ func (v *view) extendedClasses() *extendedresourcecache.ExtendedResourceCache {
 	return v.extended
 }
 
-// offered reports whether a node has an extended resource from a device plugin.
+// offeredByAll reports whether all nodes have an extended resource from a device plugin.
+func offeredByAll(nodes []corev1.Node, name corev1.ResourceName) bool {
+	without := func(n corev1.Node) bool { return !offered([]corev1.Node{n}, name) }
+	return len(nodes) > 0 && !slices.ContainsFunc(nodes, without)
+}
+
+// offered reports whether a node has an extended resource from a device plugin. The scheduler then takes it from there,
+// and from DeviceClasses on other nodes.
 func offered(nodes []corev1.Node, name corev1.ResourceName) bool {
 	return slices.ContainsFunc(nodes, func(n corev1.Node) bool {
 		q, ok := n.Status.Allocatable[name]
@@ -74,27 +85,51 @@ type amount struct {
 	request resourceapi.DeviceRequest
 }
 
-// extendedResources lists the extended resources of the containers that run at the same time. An init
-// container that ends before the others shares their devices.
+// extendedResources returns the requests that the scheduler makes for the extended resources of the containers. The
+// containers that run at the same time have one each. An init container that ends before the others uses theirs, and
+// one more request has the most that any of these lacks.
 func extendedResources(pod *corev1.Pod) []amount {
 	var out []amount
 	containers := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
-	for i, c := range containers {
-		if i < len(pod.Spec.InitContainers) && deref(c.RestartPolicy) != corev1.ContainerRestartPolicyAlways {
-			continue
-		}
+	ends := func(i int) bool {
+		return i < len(pod.Spec.InitContainers) && deref(containers[i].RestartPolicy) != corev1.ContainerRestartPolicyAlways
+	}
+	after := map[corev1.ResourceName]int64{} // what the containers behind the current one have
+	lacks := map[corev1.ResourceName]amount{}
+	for i, c := range slices.Backward(containers) {
 		for nth, name := range slices.Sorted(maps.Keys(c.Resources.Requests)) {
-			if q := c.Resources.Requests[name]; isExtended(name) && !q.IsZero() {
-				out = append(out, amount{name, c.Name, resourceapi.DeviceRequest{
-					Name: fmt.Sprintf("container-%d-request-%d", i, nth),
-					Exactly: &resourceapi.ExactDeviceRequest{
-						AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: q.Value(),
-					},
-				}})
+			q := c.Resources.Requests[name]
+			if !isExtended(name) || q.IsZero() {
+				continue
+			}
+			a := newAmount(name, c.Name, i, nth, q.Value())
+			if !ends(i) {
+				after[name] += q.Value()
+				out = append(out, a)
+				continue
+			}
+			a.request.Exactly.Count -= after[name]
+			most := int64(1)
+			if old, ok := lacks[name]; ok {
+				most = old.request.Exactly.Count // of equal ones, the scheduler keeps the first
+			}
+			if a.request.Exactly.Count >= most {
+				lacks[name] = a
 			}
 		}
 	}
+	out = slices.AppendSeq(out, maps.Values(lacks))
+	slices.SortFunc(out, func(a, b amount) int { return cmp.Compare(a.request.Name, b.request.Name) })
 	return out
+}
+
+func newAmount(name corev1.ResourceName, container string, i, nth int, count int64) amount {
+	return amount{name, container, resourceapi.DeviceRequest{
+		Name: fmt.Sprintf("container-%d-request-%d", i, nth),
+		Exactly: &resourceapi.ExactDeviceRequest{
+			AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: count,
+		},
+	}}
 }
 
 // isExtended implements the rule of the API: a name with a domain other than Kubernetes' own. The

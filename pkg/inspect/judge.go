@@ -20,15 +20,16 @@ type Reason string
 
 // The reasons, in the order of the checks.
 const (
-	RuledNode     Reason = "node"     // the pod cannot go to the device's node
 	RuledSelector Reason = "selector" // a selector of the request
+	RuledPool     Reason = "pool"     // the device's pool is invalid
+	RuledNode     Reason = "node"     // the pod cannot go to the device's node
 	RuledTaint    Reason = "taint"
 	RuledClaim    Reason = "allocated" // another claim holds the device
 	RuledCapacity Reason = "capacity"  // other claims hold too much of it
 	RuledCounters Reason = "counters"  // a device that shares counters with it is allocated
 )
 
-var reasonOrder = []Reason{RuledClaim, RuledSelector, RuledTaint, RuledCapacity, RuledCounters, RuledNode}
+var reasonOrder = []Reason{RuledClaim, RuledSelector, RuledTaint, RuledCapacity, RuledCounters, RuledPool, RuledNode}
 
 // Ruling is a reason why a request cannot get some devices.
 type Ruling struct {
@@ -174,7 +175,10 @@ func (v *view) rule(ctx context.Context, r request, d *device, shut map[string]s
 		expression := oneLine((*r.selectors)[i].CEL.Expression)
 		return &Ruling{Reason: RuledSelector, Detail: fmt.Sprintf("selector %d: %s", i+1, expression)}, nil
 	}
-	if why, ok := shut[d.node()]; ok && d.node() != "" {
+	if v.pool[idOf(d.slice)].invalid {
+		return &Ruling{Reason: RuledPool}, nil
+	}
+	if why := v.unreachable(d, shut); why != "" {
 		return &Ruling{Reason: RuledNode, Detail: why}, nil
 	}
 	if taints := untolerated(d, *r.tolerations); len(taints) > 0 {

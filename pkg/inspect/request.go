@@ -14,6 +14,7 @@ type request struct {
 	tolerations *[]resourceapi.DeviceToleration
 	capacity    **resourceapi.CapacityRequirements
 	number      *int64
+	derived     bool // the request has derived attributes
 }
 
 func requestsOf(claim *resourceapi.ResourceClaim) []request {
@@ -23,14 +24,14 @@ func requestsOf(claim *resourceapi.ResourceClaim) []request {
 		if e := r.Exactly; e != nil {
 			out = append(out, request{
 				r.Name, e.DeviceClassName, countOf(e.AllocationMode, e.Count), deref(e.AdminAccess),
-				&e.Selectors, &e.Tolerations, &e.Capacity, &e.Count,
+				&e.Selectors, &e.Tolerations, &e.Capacity, &e.Count, len(e.DerivedAttributes) > 0,
 			})
 		}
 		for j := range r.FirstAvailable {
 			s := &r.FirstAvailable[j]
 			out = append(out, request{
 				r.Name + "/" + s.Name, s.DeviceClassName, countOf(s.AllocationMode, s.Count), false,
-				&s.Selectors, &s.Tolerations, &s.Capacity, &s.Count,
+				&s.Selectors, &s.Tolerations, &s.Capacity, &s.Count, len(s.DerivedAttributes) > 0,
 			})
 		}
 	}

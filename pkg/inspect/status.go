@@ -170,7 +170,7 @@ func (f *podFacts) of(pod *corev1.Pod) *Question {
 // claimsOf returns the claims for RDMA devices that a pod needs, without those that the scheduler has yet to make.
 func claimsOf(all []*wanted, rdma map[string]bool) (out []*resourceapi.ResourceClaim) {
 	for _, w := range all {
-		if !w.extended && concerns(w.claim, rdma) {
+		if !w.extended() && concerns(w.claim, rdma) {
 			out = appendNew(out, w.claim)
 		}
 	}
@@ -197,7 +197,7 @@ func (v *view) mayAsk(pod *corev1.Pod, all []*wanted, rdma map[string]bool) bool
 			}
 		}
 	}
-	return slices.ContainsFunc(all, func(w *wanted) bool { return w.extended && concerns(w.claim, rdma) })
+	return slices.ContainsFunc(all, func(w *wanted) bool { return w.extended() && concerns(w.claim, rdma) })
 }
 
 func (v *view) addClaim(pod *Pod, claim *resourceapi.ResourceClaim) {
@@ -223,7 +223,7 @@ func problemsOf(c *causes) (out []string) {
 		}
 	}
 	for _, w := range c.wanted {
-		if w.extended && w.claim.Status.Allocation == nil && c.Pod.DeletionTimestamp == nil {
+		if w.extended() && w.claim.Status.Allocation == nil && c.Pod.DeletionTimestamp == nil {
 			out = append(out, fmt.Sprintf("no devices for %s yet: kubectl rdma why %s", w.in, c.Pod.Name))
 		}
 	}

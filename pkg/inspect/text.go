@@ -100,6 +100,7 @@ func (t *textWriter) request(r *RequestReport) {
 var rulingWords = map[Reason]string{
 	RuledNode:     "on nodes where the pod cannot go: %s",
 	RuledSelector: "ruled out by %s",
+	RuledPool:     "in a pool that is invalid%s",
 	RuledTaint:    "tainted %s: repair the cause, or tolerate it",
 	RuledCapacity: "without room for %s",
 	RuledCounters: "excluded by a device with the same counters (%s)",

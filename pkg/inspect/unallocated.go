@@ -28,7 +28,7 @@ func (w *inquiry) unallocated(ctx context.Context) error {
 			Name: want.claim.Name, In: want.in, State: stateOf(want.claim),
 			Devices: allocatedTo(want.claim),
 		}
-		if want.extended {
+		if want.extended() {
 			answer.Name = ""
 		}
 		if want.claim.Status.Allocation == nil {
@@ -125,6 +125,14 @@ func (w *inquiry) incomplete() {
 			Remedy: "wait some seconds; if it stays so, look at the driver's log on that node",
 		})
 	}
+	for _, pool := range w.invalid {
+		w.find(Finding{
+			Reason: "PoolInvalid",
+			Message: "pool " + pool + " is invalid, and the scheduler takes nothing from it: " +
+				"two devices have the same name, or a device consumes a counter that the pool lacks",
+			Remedy: "that is a fault of the driver: report it, with kubectl get resourceslices -o yaml",
+		})
+	}
 }
 
 // findNodes finds the nodes where the pod can go by its own rules, taints and allocated
@@ -157,18 +165,37 @@ func (w *inquiry) whyNotOn(node *corev1.Node) string {
 				return "the devices of claim " + want.claim.Name + " are on another node"
 			}
 		}
+		if skips(want.claim) && !optionalOperations(node) {
+			return lacksOptional
+		}
+		for _, name := range want.resources {
+			if offered([]corev1.Node{*node}, name) {
+				return fmt.Sprintf("a device plugin of the node offers %s, and the scheduler takes it from there", name)
+			}
+		}
 	}
-	if node.Spec.Unschedulable {
+	if node.Spec.Unschedulable && untoleratedOf(pod, corev1.Taint{
+		Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule,
+	}) != nil {
 		return "the node is cordoned"
 	}
-	taint, found := schedulinghelpers.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints,
-		pod.Spec.Tolerations, func(t *corev1.Taint) bool {
-			return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
-		}, false)
-	if found {
+	if taint := untoleratedOf(pod, node.Spec.Taints...); taint != nil {
 		return "the node's taint " + taint.ToString() + " is not tolerated by the pod"
 	}
 	return ""
+}
+
+// untoleratedOf returns the first taint that keeps a pod away from a node. An API server without the operators Lt and
+// Gt accepts no pod with them.
+func untoleratedOf(pod *corev1.Pod, taints ...corev1.Taint) *corev1.Taint {
+	taint, found := schedulinghelpers.FindMatchingUntoleratedTaint(klog.Background(), taints, pod.Spec.Tolerations,
+		func(t *corev1.Taint) bool {
+			return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
+		}, true)
+	if !found {
+		return nil
+	}
+	return &taint
 }
 
 // whatIf tries changes with the allocator, and sets the verdict.
@@ -187,7 +214,8 @@ func (w *inquiry) whatIf(ctx context.Context, claims []*resourceapi.ResourceClai
 		return
 	}
 	w.Remedies = t.remedies
-	if t.never && len(w.open) > 0 && len(w.devices) > 0 {
+	tolerable := slices.ContainsFunc(t.remedies, func(r Remedy) bool { return r.Change == ChangeToleration })
+	if t.never && !tolerable && len(w.open) > 0 && len(w.devices) > 0 {
 		w.find(Finding{
 			Reason: "NeverFits",
 			Message: "it would not fit either if every other claim ended: " +
@@ -198,9 +226,28 @@ func (w *inquiry) whatIf(ctx context.Context, claims []*resourceapi.ResourceClai
 	if len(t.remedies) > 0 && t.remedies[0].Change == ChangeNothing {
 		w.Remedies = nil
 		w.schedulable(t.remedies[0].Node)
+		w.notLookedAt()
 		return
 	}
 	w.concludeShort()
+}
+
+// notLookedAt says what the scheduler also looks at for the devices of the claims, and this program does not.
+func (w *inquiry) notLookedAt() {
+	for _, d := range w.devices {
+		if len(d.NodeAllocatableResources) > 0 {
+			w.Answer.Unread = append(w.Answer.Unread,
+				"devices of driver "+d.slice.Spec.Driver+" take CPU, memory or the like from their node: whether it has enough")
+			break
+		}
+	}
+	for _, want := range w.wanted {
+		for _, name := range want.resources {
+			if offered(w.Cluster.Nodes, name) {
+				w.Answer.Unread = append(w.Answer.Unread, fmt.Sprintf("whether the device plugins of nodes have %s left", name))
+			}
+		}
+	}
 }
 
 // schedulable sets the verdict on claims that fit: the pod waits for something else.

@@ -97,9 +97,12 @@ type inquiry struct {
 type wanted struct {
 	in    string
 	claim *resourceapi.ResourceClaim
-	// extended is set where the scheduler makes the claim itself.
-	extended bool
+	// resources are the extended resources for which the scheduler makes the claim itself.
+	resources []corev1.ResourceName
 }
+
+// extended reports whether the scheduler makes the claim.
+func (w *wanted) extended() bool { return len(w.resources) > 0 }
 
 // Why explains a pod. The context bounds the search for remedies, which takes time on a large
 // cluster. When it ends, the answer has the remedies found so far. The error is for missing

@@ -41,7 +41,8 @@ func (r Reader) rules(ctx context.Context, c *inspect.Cluster) error {
 		metav1.TypeMeta
 		Items []rawRule
 	}
-	if err := r.get(ctx, groupPath+"/"+version+"/"+string(Rules), "DeviceTaintRuleList", &list.TypeMeta, &list); err != nil {
+	path := groupPath + "/" + version + "/" + string(Rules)
+	if err := r.get(ctx, path, "DeviceTaintRuleList", &list.TypeMeta, &list); err != nil {
 		return unknownRules(err)
 	}
 	var unknown []string

@@ -58,7 +58,8 @@ func (s *Server) serveRules(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+group, func(w http.ResponseWriter, _ *http.Request) {
 		list := metav1.APIGroup{TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: "resource.k8s.io"}
 		for _, v := range slices.Compact(append([]string{"v1"}, s.RuleVersions...)) {
-			list.Versions = append(list.Versions, metav1.GroupVersionForDiscovery{GroupVersion: "resource.k8s.io/" + v, Version: v})
+			version := metav1.GroupVersionForDiscovery{GroupVersion: "resource.k8s.io/" + v, Version: v}
+			list.Versions = append(list.Versions, version)
 		}
 		answer(w, http.StatusOK, list)
 	})

@@ -1,0 +1,310 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/structured"
+)
+
+const inputDriver = "d.example.com"
+
+// input is what the scheduler knows of a pod and its cluster.
+type input struct {
+	Cluster
+	pod      corev1.Pod
+	features structured.Features
+}
+
+// Parts of the input that rows change.
+func (in *input) slice() *resourceapi.ResourceSlice    { return &in.Slices[0] }
+func (in *input) spec() *resourceapi.ResourceSliceSpec { return &in.Slices[0].Spec }
+func (in *input) device(i int) *resourceapi.Device     { return &in.Slices[0].Spec.Devices[i] }
+func (in *input) claim() *resourceapi.DeviceClaim      { return &in.Claims[0].Spec.Devices }
+func (in *input) request() *resourceapi.ExactDeviceRequest {
+	return in.Claims[0].Spec.Devices.Requests[0].Exactly
+}
+
+// newInput returns a node with two devices and a pod whose claim requests both. They can be had. So each device that
+// anything keeps away decides.
+func newInput() *input {
+	in := &input{features: structured.Features{ // those that are on in Kubernetes 1.37
+		AdminAccess: true, PrioritizedList: true, PartitionableDevices: true, DeviceTaints: true,
+		DeviceBindingAndStatus: true, ConsumableCapacity: true, FractionalCapacityRange: true,
+	}}
+	in.Nodes = []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "node", Labels: map[string]string{"zone": "a"}}}}
+	in.Slices = []resourceapi.ResourceSlice{newSlice("slice", newDevice("a", 0), newDevice("b", 1))}
+	in.Classes = []resourceapi.DeviceClass{{ObjectMeta: metav1.ObjectMeta{Name: "class"}}}
+	in.Classes[0].Spec.Selectors = celSelector(`device.driver == "` + inputDriver + `"`)
+	in.Claims = []resourceapi.ResourceClaim{newClaim("claim")}
+	in.Claims[0].Spec.Devices.Requests = []resourceapi.DeviceRequest{newRequest("request", 2)}
+	in.pod = corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod", UID: "pod"}}
+	in.pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "claim", ResourceClaimName: new("claim")}}
+	return in
+}
+
+func newSlice(name string, devices ...resourceapi.Device) resourceapi.ResourceSlice {
+	s := resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	s.Spec.Driver, s.Spec.NodeName, s.Spec.Devices = inputDriver, new("node"), devices
+	s.Spec.Pool = resourceapi.ResourcePool{Name: "pool", Generation: 1, ResourceSliceCount: 1}
+	return s
+}
+
+func newDevice(name string, index int64) resourceapi.Device {
+	return resourceapi.Device{Name: name, Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
+		"index": {IntValue: &index}, "group": {StringValue: new("same")},
+	}}
+}
+
+func newClaim(name string) resourceapi.ResourceClaim {
+	c := resourceapi.ResourceClaim{}
+	c.Namespace, c.Name, c.UID = "default", name, "uid-of-claim"
+	return c
+}
+
+func newRequest(name string, count int64) resourceapi.DeviceRequest {
+	return resourceapi.DeviceRequest{Name: name, Exactly: &resourceapi.ExactDeviceRequest{
+		DeviceClassName: "class", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: count,
+	}}
+}
+
+func celSelector(expression string) []resourceapi.DeviceSelector {
+	return []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}}
+}
+
+// holds adds a claim of another pod that has a device.
+func (in *input) holds(device string) *resourceapi.DeviceRequestAllocationResult {
+	other := newClaim("other")
+	other.UID = "uid-of-other"
+	other.Status.Allocation = &resourceapi.AllocationResult{}
+	other.Status.Allocation.Devices.Results = []resourceapi.DeviceRequestAllocationResult{{
+		Request: "request", Driver: inputDriver, Pool: "pool", Device: device,
+	}}
+	in.Claims = append(in.Claims, other)
+	return &in.Claims[len(in.Claims)-1].Status.Allocation.Devices.Results[0]
+}
+
+// scheduler reports whether the scheduler's allocator serves the claims of the pod on some node, with the slices of the
+// scheduler's tracker. It prepares the input as the plugin DynamicResources does, without the code of this package.
+func (in *input) scheduler(t *testing.T) bool {
+	t.Helper()
+	var all []*resourceapi.ResourceSlice
+	for i := range in.Slices {
+		all = append(all, &in.Slices[i])
+	}
+	if len(in.Rules) > 0 { // the tracker needs a client
+		all = slices.Collect(maps.Values(tracked(t, in.Slices, in.Rules)))
+	}
+	state := structured.AllocatedState{
+		AllocatedDevices:         sets.New[structured.DeviceID](),
+		AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
+		AggregatedCapacity:       structured.NewConsumedCapacityCollection(),
+	}
+	var claims []*resourceapi.ResourceClaim
+	for i := range in.Claims {
+		claim := &in.Claims[i]
+		if claim.Status.Allocation == nil {
+			claims = append(claims, claim)
+			continue
+		}
+		for _, r := range claim.Status.Allocation.Devices.Results {
+			id := structured.MakeDeviceID(r.Driver, r.Pool, r.Device)
+			switch {
+			case r.AdminAccess != nil && *r.AdminAccess:
+			case r.ShareID == nil:
+				state.AllocatedDevices.Insert(id)
+			default:
+				state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, r.ShareID))
+				state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(id, r.ConsumedCapacity))
+			}
+		}
+	}
+	byName := classes{}
+	for i := range in.Classes {
+		byName[in.Classes[i].Name] = &in.Classes[i]
+	}
+	cache := cel.NewCache(10, cel.Features{
+		EnableConsumableCapacity: in.features.ConsumableCapacity, EnableListTypeAttributes: in.features.ListTypeAttributes,
+	})
+	ctx := context.Background()
+	allocator, err := structured.NewAllocator(ctx, in.features, state, byName, all, cache)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range in.Nodes {
+		results, err := allocator.Allocate(ctx, &in.Nodes[i], claims)
+		if err != nil && !errors.Is(err, structured.ErrFailedAllocationOnNode) {
+			return false // the scheduler gives up on the pod
+		}
+		if err == nil && len(results) == len(claims) {
+			return true
+		}
+	}
+	return false
+}
+
+// why reports whether this package thinks so.
+func (in *input) why(t *testing.T) (bool, *Answer) {
+	t.Helper()
+	answer, err := in.Why(context.Background(), Question{Pod: in.pod})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Verdict == VerdictSchedulable, answer
+}
+
+// inputRow is one thing that the scheduler looks at.
+type inputRow struct {
+	name   string
+	fields string // of the API or of the allocator's parameters that it is in
+	// With no, the pod must wait, and with yes behind it the pod must be scheduled. yes may be nil.
+	no, yes func(*input)
+	// feature switches on a feature. It must change an answer of the allocator.
+	feature func(*structured.Features) *bool
+	// beside is set where other parts of the scheduler look at it, and not the allocator.
+	beside bool
+	// noted is set where the verdict stays the same, and only the text of the answer changes.
+	noted bool
+	// says is what the answer must name.
+	says string
+}
+
+func (r *inputRow) changed(alternative bool, changes ...func(*input)) *input {
+	in := newInput()
+	for _, change := range changes {
+		if change != nil {
+			change(in)
+		}
+	}
+	if r.feature != nil {
+		*r.feature(&in.features) = true
+	}
+	if alternative {
+		in.alternative()
+	}
+	return in
+}
+
+// alternative makes of the first request a list of alternatives with one entry.
+func (in *input) alternative() {
+	r := &in.claim().Requests[0]
+	e := r.Exactly
+	r.Exactly, r.FirstAvailable = nil, []resourceapi.DeviceSubRequest{{
+		Name: "first", DeviceClassName: e.DeviceClassName, Selectors: e.Selectors, AllocationMode: e.AllocationMode,
+		Count: e.Count, Tolerations: e.Tolerations, Capacity: e.Capacity, DerivedAttributes: e.DerivedAttributes,
+	}}
+}
+
+// TestInput: kubectl rdma why looks at everything at which the scheduler of Kubernetes 1.37 looks. Each row changes one
+// thing that decides: the scheduler's allocator, given what its plugin gives to it, and this package must agree.
+func TestInput(t *testing.T) {
+	for _, r := range inputRows {
+		t.Run(r.name, func(t *testing.T) {
+			r.check(t, false)
+			if strings.Contains(r.fields, "ExactDeviceRequest.") && !strings.Contains(r.fields, "AdminAccess") {
+				r.check(t, true) // an alternative has the same fields
+			}
+		})
+	}
+}
+
+func (r *inputRow) check(t *testing.T, alternative bool) {
+	t.Helper()
+	matters := r.feature == nil
+	for _, c := range []struct {
+		in   *input
+		want bool
+	}{{r.changed(alternative, r.no), false}, {r.changed(alternative, r.no, r.yes), true}} {
+		if c.want && r.yes == nil {
+			continue
+		}
+		if !r.beside && c.in.scheduler(t) != c.want {
+			t.Fatalf("alternative %t: the scheduler can serve the pod: %t, want %t", alternative, !c.want, c.want)
+		}
+		got, answer := c.in.why(t)
+		var text strings.Builder
+		if err := answer.WriteText(&text, true); err != nil {
+			t.Fatal(err)
+		}
+		named := r.says != "" && strings.Contains(text.String(), r.says)
+		if got != (c.want || r.noted) || named != (!c.want && r.says != "") {
+			t.Errorf("alternative %t: schedulable is %t, want %t and %q:\n%s", alternative, got, c.want, r.says, &text)
+		}
+		if r.feature != nil {
+			*r.feature(&c.in.features) = false
+			matters = matters || c.in.scheduler(t) != c.want
+		}
+	}
+	if !matters {
+		t.Error("the feature changes nothing")
+	}
+}
+
+// inputTypes have all that the allocator gets.
+var inputTypes = []reflect.Type{
+	reflect.TypeFor[resourceapi.ResourceSliceSpec](), reflect.TypeFor[resourceapi.ResourceClaimSpec](),
+	reflect.TypeFor[resourceapi.ResourceClaimStatus](), reflect.TypeFor[resourceapi.DeviceClassSpec](),
+	reflect.TypeFor[resourceapi.DeviceTaintRuleSpec](), reflect.TypeFor[structured.Features](),
+	reflect.TypeFor[structured.AllocatedState](),
+}
+
+// TestInputFields: each field of the input is in a row, or has a reason why it decides nothing. A new field of the
+// library fails here: look at what the scheduler does with it, and add a row.
+func TestInputFields(t *testing.T) {
+	want := sets.Set[string]{}
+	for _, root := range inputTypes {
+		addFields(want, root)
+	}
+	got := sets.Set[string]{}
+	for _, r := range inputRows {
+		got.Insert(strings.Fields(r.fields)...)
+	}
+	for field, reason := range decidesNothing {
+		if got.Has(field) || reason == "" {
+			t.Errorf("%s has a row, or no reason", field)
+		}
+		got.Insert(field)
+	}
+	// Those of an alternative are those of a request: see check.
+	for _, field := range got.UnsortedList() {
+		if name, ok := strings.CutPrefix(field, "ExactDeviceRequest."); ok && want.Has("DeviceSubRequest."+name) {
+			got.Insert("DeviceSubRequest." + name)
+		}
+	}
+	for _, field := range sets.List(want.Difference(got)) {
+		t.Errorf("%s: no row says what it decides", field)
+	}
+	for _, field := range sets.List(got.Difference(want)) {
+		t.Errorf("%s: no such field", field)
+	}
+}
+
+// addFields adds the fields of a type, and of the types of the same package in them.
+func addFields(to sets.Set[string], typ reflect.Type) {
+	for slices.Contains([]reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Map}, typ.Kind()) {
+		typ = typ.Elem()
+	}
+	path := typ.PkgPath()
+	if typ.Kind() != reflect.Struct || path != inputTypes[0].PkgPath() && !strings.Contains(path, "/structured/") {
+		return
+	}
+	for field := range typ.Fields() {
+		name := typ.Name() + "." + field.Name
+		if !field.Anonymous && !to.Has(name) {
+			to.Insert(name)
+			addFields(to, field.Type)
+		} else if field.Anonymous {
+			addFields(to, field.Type)
+		}
+	}
+}
