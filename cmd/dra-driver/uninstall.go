@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/pager"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
 	"github.com/rdma-dev/dra-driver-rdma/internal/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/table"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
@@ -73,7 +74,11 @@ func checkUninstall(ctx context.Context, client kubernetes.Interface, out io.Wri
 // claimsInUse reads the claims in pages. A large cluster has tens of thousands of claims.
 func claimsInUse(ctx context.Context, client kubernetes.Interface) (found []*resourceapi.ResourceClaim, err error) {
 	err = pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		return client.ResourceV1().ResourceClaims(metav1.NamespaceAll).List(ctx, o)
+		page, err := client.ResourceV1().ResourceClaims(metav1.NamespaceAll).List(ctx, o)
+		if err == nil {
+			err = apiclient.Listed(page) // an empty answer of somebody else would let the driver be uninstalled
+		}
+		return page, err
 	}).EachListItem(ctx, metav1.ListOptions{}, func(item runtime.Object) error {
 		if c := item.(*resourceapi.ResourceClaim); len(plan.Results(c)) > 0 {
 			found = append(found, c)

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,7 +96,7 @@ func NewAPI(t testing.TB) *API {
 	} {
 		mux.HandleFunc(pattern, a.serve(h))
 	}
-	mux.HandleFunc("/", a.serve(handler{"unknown", notFound}))
+	mux.HandleFunc("/", a.serve(handler{"unknown", http.NotFound})) // as an API server that does not serve a group
 	a.server = httptest.NewServer(mux)
 	t.Cleanup(func() { a.server.CloseClientConnections(); a.server.Close() })
 	return a
@@ -285,7 +286,7 @@ func (a *API) serve(h handler) http.HandlerFunc {
 			}
 		}
 		if status != 0 {
-			fail(w, status, request)
+			fail(w, r, status, request)
 			return
 		}
 		h.do(w, r)
@@ -305,23 +306,35 @@ func (a *API) Open() int {
 	return a.open
 }
 
-func fail(w http.ResponseWriter, status int, request string) {
+func fail(w http.ResponseWriter, r *http.Request, status int, request string) {
 	reason := metav1.StatusReasonInternalError
 	if status == http.StatusForbidden {
 		reason = metav1.StatusReasonForbidden
 	}
-	refuse(w, status, reason, request+" fails, as the test wants it")
+	refuse(w, r, status, reason, request+" fails, as the test wants it")
 }
 
 func notFound(w http.ResponseWriter, r *http.Request) {
-	refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound, r.URL.Path+" not found")
+	refuse(w, r, http.StatusNotFound, metav1.StatusReasonNotFound, r.URL.Path+" not found")
 }
 
-func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {
+// refuse answers with a Status about the object of the request, as an API server does.
+func refuse(w http.ResponseWriter, r *http.Request, code int, reason metav1.StatusReason, message string) {
 	answer(w, code, &metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: message,
+		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: message, Details: detailsOf(r.URL.Path),
 	})
+}
+
+// objectPath has the parts of the paths of objects: group, resource, name and subresource.
+var objectPath = regexp.MustCompile(`^(?:/api|/apis/([^/]+))/v1(?:/namespaces/[^/]+)?/([a-z]+)(?:/([^/]+))?(?:/[a-z]+)?$`)
+
+func detailsOf(path string) *metav1.StatusDetails {
+	m := objectPath.FindStringSubmatch(path)
+	if m == nil {
+		return nil
+	}
+	return &metav1.StatusDetails{Group: m[1], Kind: m[2], Name: m[3]}
 }
 
 func answer(w http.ResponseWriter, code int, object any) {

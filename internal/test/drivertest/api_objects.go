@@ -55,7 +55,7 @@ func (a *API) getClaim(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if status := a.failing[GetClaimOf(claim)]; status != 0 {
-		fail(w, status, GetClaimOf(claim))
+		fail(w, r, status, GetClaimOf(claim))
 		return
 	}
 	answerClaim(w, r, claim)
@@ -110,7 +110,7 @@ func (a *API) watchSlices(w http.ResponseWriter, r *http.Request) {
 	if query.Get("sendInitialEvents") == "true" {
 		initial, since = a.initialEvents()
 	} else if a.forgotten(since) {
-		refuse(w, http.StatusGone, metav1.StatusReasonExpired, "too old resource version")
+		refuse(w, r, http.StatusGone, metav1.StatusReasonExpired, "too old resource version")
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -182,11 +182,11 @@ func (a *API) createSlice(w http.ResponseWriter, r *http.Request) {
 		slice.Name = fmt.Sprintf("%s%05x", slice.GenerateName, a.revision)
 	}
 	if a.slices[slice.Name] != nil {
-		refuse(w, http.StatusConflict, metav1.StatusReasonAlreadyExists, slice.Name+" exists")
+		refuse(w, r, http.StatusConflict, metav1.StatusReasonAlreadyExists, slice.Name+" exists")
 		return
 	}
 	if why := a.invalid(slice); why != "" {
-		refuse(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, why)
+		refuse(w, r, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, why)
 		return
 	}
 	a.drop(slice)
@@ -210,10 +210,10 @@ func (a *API) updateSlice(w http.ResponseWriter, r *http.Request) {
 		notFound(w, r)
 		return
 	case slice.ResourceVersion != "" && slice.ResourceVersion != old.ResourceVersion:
-		refuse(w, http.StatusConflict, metav1.StatusReasonConflict, slice.Name+" was changed")
+		refuse(w, r, http.StatusConflict, metav1.StatusReasonConflict, slice.Name+" was changed")
 		return
 	case a.invalid(slice) != "":
-		refuse(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, a.invalid(slice))
+		refuse(w, r, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, a.invalid(slice))
 		return
 	}
 	a.drop(slice)
@@ -243,7 +243,7 @@ func decode(w http.ResponseWriter, r *http.Request, into runtime.Object) bool {
 		_, _, err = scheme.Codecs.UniversalDeserializer().Decode(body, nil, into)
 	}
 	if err != nil {
-		refuse(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+		refuse(w, r, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
 		return false
 	}
 	return true

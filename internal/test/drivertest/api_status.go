@@ -55,7 +55,7 @@ func (a *API) applyStatus(w http.ResponseWriter, r *http.Request) {
 		err = fmt.Errorf("%s by %q is no server-side apply by the driver", kind, query.Get("fieldManager"))
 	}
 	if err != nil {
-		refuse(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+		refuse(w, r, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
 		return
 	}
 	a.writeStatus(w, r, wanted, func(was *resourceapi.ResourceClaimStatus) *resourceapi.ResourceClaimStatus {
@@ -87,15 +87,15 @@ func (a *API) writeStatus(w http.ResponseWriter, r *http.Request, wanted *resour
 		notFound(w, r)
 		return
 	case wanted.UID != "" && wanted.UID != claim.UID:
-		refuse(w, http.StatusConflict, metav1.StatusReasonConflict, "precondition failed: UID")
+		refuse(w, r, http.StatusConflict, metav1.StatusReasonConflict, "precondition failed: UID")
 		return
 	case wanted.ResourceVersion != "" && wanted.ResourceVersion != claim.ResourceVersion:
-		refuse(w, http.StatusConflict, metav1.StatusReasonConflict, "the object has been modified")
+		refuse(w, r, http.StatusConflict, metav1.StatusReasonConflict, "the object has been modified")
 		return
 	}
 	status := after(&claim.Status)
 	if why := invalidStatus(status, &claim.Status); why != "" {
-		refuse(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, why)
+		refuse(w, r, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, why)
 		return
 	}
 	claim.Status, claim.ResourceVersion = *status, a.nextRevision()

@@ -178,6 +178,17 @@ var calls = []importrules.Calls{{
 	Of:    []string{module + "/..."},
 	But:   []string{module + "/pkg/api/v1alpha1", module + "/tools/...", module + "/test/..."},
 	Names: []string{"k8s.io/apimachinery/pkg/api/resource.ParseQuantity", "k8s.io/apimachinery/pkg/api/resource.MustParse"},
+}, {
+	Name: "answers",
+	Why: "a proxy's page reads as \"not found\" or \"exists\" too: apiclient.Gone and Said count only what the API server says " +
+		"about the very object",
+	Of:  []string{module + "/..."},
+	But: []string{module + "/internal/apiclient", module + "/tools/...", module + "/test/..."},
+	Names: []string{
+		"k8s.io/apimachinery/pkg/api/errors.IsNotFound", "k8s.io/apimachinery/pkg/api/errors.IsAlreadyExists",
+		"k8s.io/apimachinery/pkg/api/errors.IsConflict", "k8s.io/apimachinery/pkg/api/errors.IsGone",
+		"k8s.io/apimachinery/pkg/api/errors.IsResourceExpired", "k8s.io/apimachinery/pkg/api/errors.ReasonForError",
+	},
 }}
 
 // methods is the rule on the size of types. It has a planted violation as well.

@@ -2,10 +2,8 @@ package claims
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
-	"net/http"
 	"sync"
 	"time"
 
@@ -18,6 +16,7 @@ import (
 	resourceclient "k8s.io/client-go/kubernetes/typed/resource/v1"
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
 	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
 )
 
@@ -69,7 +68,10 @@ func fetchClaim(ctx context.Context, client kubernetes.Interface, name types.Nam
 	return claim, err
 }
 
-// getClaim gets a claim, and retries after temporary errors of the API server until ctx ends.
+var claimResource = resourceapi.Resource("resourceclaims")
+
+// getClaim gets a claim, and retries after temporary errors of the API server until ctx ends. Only an error for which
+// gone returns true means that there is no such claim.
 func getClaim(ctx context.Context, client kubernetes.Interface, name types.NamespacedName) (*resourceapi.ResourceClaim, error) {
 	began, backoff := time.Now(), claimBackoff()
 	var reason error // of the last try that did not end with ctx
@@ -78,23 +80,24 @@ func getClaim(ctx context.Context, client kubernetes.Interface, name types.Names
 		err := client.ResourceV1().RESTClient().Get().Namespace(name.Namespace).Resource("resourceclaims").Name(name.Name).
 			MaxRetries(0).Do(ctx).Into(claim)
 		if err == nil {
+			err = apiclient.About(claim, name.Namespace, name.Name)
+		}
+		if err == nil {
 			return claim, nil
 		}
 		if reason == nil || ctx.Err() == nil {
 			reason = err
 		}
-		if !transient(err) || !wake.Sleep(ctx, max(backoff.Step(), suggested(err))) {
+		if !apiclient.Temporary(err, claimResource, name.Name) || !wake.Sleep(ctx, max(backoff.Step(), suggested(err))) {
 			return nil, fmt.Errorf("ask the API server for it (tries: %d, in %v): %w",
 				tries, time.Since(began).Round(time.Millisecond), reason)
 		}
 	}
 }
 
-// transient reports whether a failed request may succeed a moment later. This holds if the API did not answer, or
-// answered with a temporary error.
-func transient(err error) bool {
-	var status apierrors.APIStatus
-	return !errors.As(err, &status) || status.Status().Code == http.StatusTooManyRequests || status.Status().Code >= http.StatusInternalServerError
+// gone reports whether the API server itself said that there is no claim of a name. Any other error leaves it unknown.
+func gone(err error, name types.NamespacedName) bool {
+	return apiclient.Gone(err, claimResource, name.Name)
 }
 
 // suggested returns the wait that the API server asked for.

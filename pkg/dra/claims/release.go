@@ -9,7 +9,6 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
@@ -131,8 +130,9 @@ func podNames(pods []podresources.Pod) (names []string) {
 func (c *releaser) askAllocation(ctx context.Context, p *plan.Plan) (allocation, error) {
 	ctx, cancel := context.WithTimeout(ctx, releaseTime)
 	defer cancel()
-	claim, err := getClaim(ctx, c.cfg.Client, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
-	if apierrors.IsNotFound(err) {
+	name := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
+	claim, err := getClaim(ctx, c.cfg.Client, name)
+	if gone(err, name) {
 		return allocationGone, nil
 	}
 	if err != nil {

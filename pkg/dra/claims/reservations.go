@@ -9,7 +9,6 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
@@ -94,8 +93,9 @@ func MayShare(p *plan.Plan, pod Pod) bool {
 func (c *reservations) learnReservation(
 	ctx context.Context, p *plan.Plan, pods []Pod, kubelet kubeletList,
 ) (unsure []Pod, err error) {
-	claim, err := getClaim(ctx, c.cfg.Client, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
-	if apierrors.IsNotFound(err) || err == nil && claim.UID != p.UID {
+	name := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
+	claim, err := getClaim(ctx, c.cfg.Client, name)
+	if gone(err, name) || err == nil && claim.UID != p.UID {
 		return nil, nil // the claim has ended, and no pod shares it
 	}
 	if err != nil {

@@ -65,6 +65,9 @@ func missingFeatures(err error, countersUsed bool) []string {
 	if dropped, ok := errors.AsType[*resourceslice.DroppedFieldsError](err); ok {
 		return slices.DeleteFunc(dropped.DisabledFeatures(), func(gate string) bool { return without[gate] == "" })
 	}
+	if !apiclient.Answered(err) {
+		return nil
+	}
 	// Kubernetes 1.34 requires counters in the slice of the devices that use them. It rejects the slices that later
 	// versions require.
 	if countersUsed && apierrors.IsInvalid(err) && strings.Contains(err.Error(), "ounter") {

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
 	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
@@ -43,6 +43,9 @@ func (o *Offer) waitForRuntime(ctx context.Context) bool {
 // nothing is published, and the log and an event have the reason.
 func (o *Offer) checkRuntime(ctx context.Context) error {
 	node, err := o.cfg.Client.CoreV1().Nodes().Get(ctx, o.cfg.NodeName, metav1.GetOptions{})
+	if err == nil {
+		err = apiclient.About(node, "", o.cfg.NodeName) // without a runtime's version, nothing would be known against it
+	}
 	if err != nil {
 		return fmt.Errorf("get node %s: %w", o.cfg.NodeName, err)
 	}
@@ -97,7 +100,7 @@ func (o *Offer) warnNode(ctx context.Context, node *corev1.Node, reason, message
 		Count:          1,
 	}
 	_, err := o.cfg.Client.CoreV1().Events(metav1.NamespaceDefault).Create(ctx, event, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
+	if err != nil && !apiclient.Said(err, metav1.StatusReasonAlreadyExists, corev1.Resource("events"), event.Name) {
 		klog.FromContext(ctx).Error(err, "Event not recorded", "node", node.Name, "reason", reason)
 	}
 }

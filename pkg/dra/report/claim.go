@@ -5,19 +5,26 @@ import (
 	"fmt"
 
 	resourceapi "k8s.io/api/resource/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
 )
 
-// getClaim returns the claim with a UID, nil if it no longer exists. Another claim may have its name now.
+var claimResource = resourceapi.Resource("resourceclaims")
+
+// getClaim returns the claim with a UID, nil if the API server says that it no longer exists. Another claim may have its
+// name now.
 func getClaim(
 	ctx context.Context, client kubernetes.Interface, namespace, name string, uid types.UID,
 ) (*resourceapi.ResourceClaim, error) {
 	claim, err := client.ResourceV1().ResourceClaims(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err == nil {
+		err = apiclient.About(claim, namespace, name)
+	}
 	switch {
-	case apierrors.IsNotFound(err):
+	case apiclient.Gone(err, claimResource, name):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("get claim %s/%s: %w", namespace, name, err)

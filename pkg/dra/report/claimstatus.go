@@ -183,6 +183,9 @@ func (s *ClaimStatus) write(ctx context.Context, uid types.UID) error {
 		return err
 	}
 	claim, err := s.apply(ctx, p, want)
+	if err == nil {
+		err = apiclient.About(claim, p.Namespace, p.Name)
+	}
 	if err != nil {
 		return s.worthRetry(ctx, p, err)
 	}
@@ -221,12 +224,15 @@ func (s *ClaimStatus) update(ctx context.Context, p *plan.Plan, want []entry) (*
 	if err != nil {
 		return nil, err
 	}
+	if err := apiclient.About(claim, p.Namespace, p.Name); err != nil {
+		return nil, err
+	}
 	if claim.UID != p.UID {
-		return nil, apierrors.NewNotFound(resourceapi.Resource("resourceclaims"), p.Name)
+		return nil, apierrors.NewNotFound(claimResource, p.Name)
 	}
 	claim.Status.Devices = merged(claim.Status.Devices, want)
 	claim, err = claims.UpdateStatus(ctx, claim, metav1.UpdateOptions{FieldManager: plan.DriverName})
-	if apierrors.IsConflict(err) {
+	if apiclient.Said(err, metav1.StatusReasonConflict, claimResource, p.Name) {
 		return nil, errConflict
 	}
 	return claim, err
@@ -246,16 +252,17 @@ func (s *ClaimStatus) get(ctx context.Context, p *plan.Plan) (stored []entry, kn
 // worthRetry returns an error of the API server that may be temporary. It logs any other error and returns nil.
 func (s *ClaimStatus) worthRetry(ctx context.Context, p *plan.Plan, err error) error {
 	logger := klog.FromContext(ctx)
+	said := func(reason metav1.StatusReason) bool { return apiclient.Said(err, reason, claimResource, p.Name) }
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+	case said(metav1.StatusReasonNotFound), said(metav1.StatusReasonConflict):
 		return nil // the claim has ended, and another one may have its name
-	case apierrors.IsForbidden(err):
+	case said(metav1.StatusReasonForbidden):
 		s.forbidden.Do(func() {
 			logger.Error(err, "The driver may not write the status of claims: "+
 				"give it the rights of the chart, or set --claim-status=false")
 		})
 		return nil
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+	case apiclient.Answered(err) && (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)):
 		logger.Error(err, "Status of a claim not written", "claim", p.Claim(), "uid", p.UID)
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/pager"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect"
 )
 
@@ -91,7 +93,7 @@ func passable(kind Kind, err error) bool {
 // Unreadable reports whether a user may not read something, or the API server does
 // not serve it.
 func Unreadable(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err)
+	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || NotServed(err)
 }
 
 func (r Reader) read(ctx context.Context, c *inspect.Cluster, kind Kind) error {
@@ -230,7 +232,7 @@ func (r Reader) templates(ctx context.Context, q *inspect.Question) error {
 		}
 		name := *ref.ResourceClaimTemplateName
 		_, err := r.Client.ResourceV1().ResourceClaimTemplates(q.Pod.Namespace).Get(ctx, name, metav1.GetOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
+		if err != nil && !apiclient.Gone(err, resourceapi.Resource("resourceclaimtemplates"), name) {
 			return err
 		}
 		q.Templates[name] = err == nil
@@ -260,10 +262,11 @@ func (r Reader) labels(ctx context.Context, q *inspect.Question, c *inspect.Clus
 	return nil
 }
 
-// NotServed reports whether the API server does not serve a kind of object at all.
+// NotServed reports whether the API server does not serve a kind of object at all. A proxy in front of it can answer the
+// same, so it is a hint for people and nothing more.
 func NotServed(err error) bool {
 	status := apierrors.APIStatus(nil)
-	if !errors.As(err, &status) || !apierrors.IsNotFound(err) {
+	if !errors.As(err, &status) || status.Status().Code != http.StatusNotFound {
 		return false
 	}
 	// A list error without a name is about the kind.

@@ -80,6 +80,11 @@ func New(t testing.TB, server *rest.Config) *Proxy {
 // Cut ends all connections of clients, watches among them.
 func (p *Proxy) Cut() { p.front.CloseClientConnections() }
 
+// Config is how to reach the server through the proxy, without a limit of the client's own.
+func (p *Proxy) Config() *rest.Config {
+	return &rest.Config{Host: p.URL, QPS: -1, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+}
+
 // Kubeconfig writes a kubeconfig file for the proxy and returns its path. The client's
 // token is read from a file beside it, "token".
 func (p *Proxy) Kubeconfig(t testing.TB, firstToken string) string {

@@ -81,6 +81,44 @@ func Status(code int) func(http.ResponseWriter, *http.Request, http.Handler) {
 	}
 }
 
+// Strange is an answer that says nothing about the object of a request.
+type Strange struct {
+	Name string
+	Do   func(http.ResponseWriter, *http.Request, http.Handler)
+}
+
+// Answers of others than an API server that serves the object. None of them says that the object does not exist. The
+// first one is that of a proxy, and of an API server that does not serve the group.
+var Answers = []Strange{
+	{"a page", Says(http.StatusNotFound, "text/plain; charset=utf-8", "404 page not found\n")},
+	{"HTML", Says(http.StatusNotFound, "text/html", "<html><body><h1>404 Not Found</h1></body></html>")},
+	{"nothing", Says(http.StatusNotFound, "application/json", "")},
+	{"no Status", Says(http.StatusNotFound, "application/json", `{"message": "no Route matched with those values"}`)},
+	{"a Status without an object", Says(http.StatusNotFound, "application/json", `{"kind": "Status", "apiVersion": "v1",
+		"status": "Failure", "message": "the server could not find the requested resource", "reason": "NotFound",
+		"details": {}, "code": 404}`)},
+	{"a Status about the namespace", Says(http.StatusNotFound, "application/json", `{"kind": "Status", "apiVersion": "v1",
+		"status": "Failure", "message": "namespaces \"team-a\" not found", "reason": "NotFound",
+		"details": {"name": "team-a", "kind": "namespaces"}, "code": 404}`)},
+	{"a Status about another object", Says(http.StatusNotFound, "application/json", `{"kind": "Status", "apiVersion": "v1",
+		"status": "Failure", "message": "resourceclaims.resource.k8s.io \"x\" not found", "reason": "NotFound",
+		"details": {"name": "x", "group": "resource.k8s.io", "kind": "resourceclaims"}, "code": 404}`)},
+	{"an object without a name", Says(http.StatusOK, "application/json", `{}`)},
+	{"success", Says(http.StatusOK, "application/json", `{"kind": "Status", "apiVersion": "v1", "status": "Success"}`)},
+	{"another object", Says(http.StatusOK, "application/json", `{"kind": "ResourceClaim", "apiVersion": "resource.k8s.io/v1",
+		"metadata": {"name": "x", "namespace": "team-a", "uid": "x", "resourceVersion": "1"}}`)},
+}
+
+// Says answers with a text.
+func Says(code int, contentType, text string) func(http.ResponseWriter, *http.Request, http.Handler) {
+	return func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
+		_, _ = io.Copy(io.Discard, r.Body) // the client may have gone
+		w.Header().Set("Content-Type", contentType)
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, text)
+	}
+}
+
 // Expired refuses every request that does not have a token.
 func Expired(token string) func(http.ResponseWriter, *http.Request, http.Handler) {
 	refuse := Status(http.StatusUnauthorized)

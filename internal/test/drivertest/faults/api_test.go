@@ -38,6 +38,7 @@ var apiFaults = []apiFault{
 	{"broken", apifault.Status(http.StatusInternalServerError), true, []string{"refused by the test"}},
 	{"unavailable", apifault.Status(http.StatusServiceUnavailable), true, []string{"refused by the test"}},
 	{"conflict", apifault.Status(http.StatusConflict), true, []string{"refused by the test"}},
+	{"generic 404", apifault.Answers[0].Do, true, []string{"the server could not find the requested resource"}},
 }
 
 // badAPI is a node whose driver meets its API server through a proxy.

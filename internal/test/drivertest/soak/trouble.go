@@ -136,6 +136,7 @@ var troubles = []kind{
 	{"token expired", apifault.Status(http.StatusUnauthorized), true},
 	{"broken", apifault.Status(http.StatusInternalServerError), true},
 	{"conflict", apifault.Status(http.StatusConflict), true},
+	{"generic 404", apifault.Answers[0].Do, true},
 	{"flaky", apifault.Mostly(3, apifault.Down), false},
 	{"hangs", apifault.Hang, true},
 }

@@ -1,0 +1,94 @@
+package apiclient_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/apifault"
+)
+
+// answered returns what client-go makes of an answer to the request for a claim.
+func answered(t *testing.T, do func(http.ResponseWriter, *http.Request, http.Handler)) (*resourceapi.ResourceClaim, error) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { do(w, r, nil) }))
+	defer server.Close()
+	client, err := apiclient.New(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client.ResourceV1().ResourceClaims("team-a").Get(t.Context(), "nic", metav1.GetOptions{})
+}
+
+func status(err *apierrors.StatusError) func(http.ResponseWriter, *http.Request, http.Handler) {
+	s := err.Status()
+	text := fmt.Sprintf(`{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": %q, "code": %d,
+		"details": {"name": %q, "group": %q, "kind": %q}}`, s.Reason, s.Code, s.Details.Name, s.Details.Group, s.Details.Kind)
+	return apifault.Says(int(s.Code), "application/json", text)
+}
+
+// TestGone: only the API server's own Status about the very object says that it is gone. After every other answer the
+// request is tried again, and no answer is taken for the object.
+func TestGone(t *testing.T) {
+	claims := resourceapi.Resource("resourceclaims")
+	_, err := answered(t, status(apierrors.NewNotFound(claims, "nic")))
+	if err = fmt.Errorf("get claim: %w", err); !apiclient.Gone(err, claims, "nic") || apiclient.Temporary(err, claims, "nic") || !apiclient.Answered(err) {
+		t.Errorf("the API server's own answer %v does not count", err)
+	}
+	for _, tc := range apifault.Answers {
+		claim, err := answered(t, tc.Do)
+		if apiclient.Gone(err, claims, "nic") {
+			t.Errorf("%s: the claim is gone: %v", tc.Name, err)
+		}
+		if err == nil {
+			err = apiclient.About(claim, "team-a", "nic")
+		}
+		if err == nil || !apiclient.Temporary(err, claims, "nic") {
+			t.Errorf("%s: not tried again: %v", tc.Name, err)
+		}
+	}
+	if apiclient.Gone(nil, claims, "nic") {
+		t.Error("gone without an error")
+	}
+}
+
+// TestSaid: the other reasons count in the same way, and a bare HTTP status never does.
+func TestSaid(t *testing.T) {
+	claims := resourceapi.Resource("resourceclaims")
+	for reason, of := range map[metav1.StatusReason]*apierrors.StatusError{
+		metav1.StatusReasonAlreadyExists: apierrors.NewAlreadyExists(claims, "nic"),
+		metav1.StatusReasonConflict:      apierrors.NewConflict(claims, "nic", nil),
+		metav1.StatusReasonForbidden:     apierrors.NewForbidden(claims, "nic", nil),
+	} {
+		_, err := answered(t, status(of))
+		if !apiclient.Said(err, reason, claims, "nic") || apiclient.Said(err, reason, claims, "other") ||
+			apiclient.Said(err, metav1.StatusReasonNotFound, claims, "nic") || apiclient.Temporary(err, claims, "nic") {
+			t.Errorf("%s: %v", reason, err)
+		}
+		_, err = answered(t, apifault.Says(int(of.Status().Code), "text/html", "<html>"))
+		if apiclient.Said(err, reason, claims, "nic") || apiclient.Answered(err) || !apiclient.Temporary(err, claims, "nic") {
+			t.Errorf("a page with the status of %s counts: %v", reason, err)
+		}
+	}
+	busy := apierrors.NewTooManyRequests("later", 1)
+	if apiclient.Said(busy, metav1.StatusReasonTooManyRequests, claims, "") || !apiclient.Temporary(busy, claims, "nic") {
+		t.Errorf("%v", busy)
+	}
+}
+
+// TestListed: an answer without a version is no list of the API server.
+func TestListed(t *testing.T) {
+	if err := apiclient.Listed(&resourceapi.ResourceClaimList{}); err == nil {
+		t.Error("{} is a list")
+	}
+	if err := apiclient.Listed(&resourceapi.ResourceClaimList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,106 @@
+package dra_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/apifault"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+)
+
+// through runs a driver that meets its API server through a proxy.
+func through(t *testing.T, n *drivertest.Node, proxy *apifault.Proxy, options ...func(*dra.Config)) *driver {
+	t.Helper()
+	cfg := config(n)
+	for _, o := range options {
+		o(&cfg)
+	}
+	cfg.Spend(shortTurns(), clock.RealClock{})
+	client, err := kubernetes.NewForConfig(proxy.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	driven, err := dra.New(cfg, client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run(t, n, driven)
+}
+
+// someAnswers are answers of each kind. Package apiclient is tested with all of them.
+func someAnswers() []apifault.Strange {
+	all := apifault.Answers
+	if os.Getenv("TEST_LONG") != "" {
+		return all
+	}
+	return []apifault.Strange{all[0], all[4], all[7]}
+}
+
+// TestShareIsNotGone: for a moment, something in front of the API server answers instead of it. A pod that shares a
+// prepared claim starts meanwhile. The driver does not take the claim for gone: it tries again for the pod, which gets
+// its interface when the API server answers.
+func TestShareIsNotGone(t *testing.T) {
+	t.Parallel()
+	_, attach := attaching(t, "")
+	n := drivertest.NewNode(t, "roce-sriov")
+	proxy := apifault.New(t, n.Config())
+	d := through(t, n, proxy, attach)
+	first, _ := inside(t, "first")
+	claim := wanting(reserved(1, first, vf), `{"mode": "macvlan"}`)
+	n.AddClaim(claim)
+	prepare(t, n, claim)
+	d.starts(first)
+	for i, tc := range someAnswers() {
+		pod, ns := inside(t, fmt.Sprint("pod-", i))
+		reserve(n, claim, first, pod)
+		shot := proxy.Arm(apifault.Fault{N: 1, Match: apifault.Claims, Do: tc.Do, Lasting: true})
+		d.starts(pod)
+		if len(d.Pending()) != 1 {
+			t.Errorf("%s: the driver tries again for %v", tc.Name, d.Pending())
+		}
+		shot.Disarm()
+		drivertest.Eventually(t, func() error {
+			if out, err := ns.Try("-br link show dev rdma0"); err != nil {
+				return fmt.Errorf("%s: the pod lacks its interface: %s", tc.Name, out)
+			}
+			return nil
+		})
+		if _, asked := shot.Fired(); !asked {
+			t.Errorf("%s: nobody asked for the claim", tc.Name)
+		}
+	}
+}
+
+// TestOrphanIsNotGone: while something in front of the API server answers instead of it, a claim without a pod keeps its
+// record and its spec, and with them the HCA. When the API server says itself that the claim is gone, they go.
+func TestOrphanIsNotGone(t *testing.T) {
+	t.Parallel()
+	for _, tc := range someAnswers() {
+		t.Run(tc.Name, func(t *testing.T) {
+			t.Parallel() // the driver asks for as long as it may
+			n := drivertest.NewNode(t, "hgx-h100")
+			proxy := apifault.New(t, n.Config())
+			d := through(t, n, proxy)
+			claim := drivertest.ForPod(drivertest.Claim(1, dev0), podA)
+			n.AddClaim(claim)
+			prepare(t, n, claim)
+			d.stop()
+			n.RemoveClaim(claim)
+			shot := proxy.Arm(apifault.Fault{N: 1, Match: apifault.Claims, Do: tc.Do, Lasting: true})
+			d = through(t, n, proxy) // which sweeps at once
+			d.says("Orphaned claims not swept")
+			d.stop()
+			wantFiles(t, n, claim)
+			shot.Disarm()
+			d = through(t, n, proxy)
+			d.says("Forgetting a claim")
+			d.stop()
+			wantFiles(t, n)
+		})
+	}
+}
