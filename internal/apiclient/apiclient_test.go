@@ -160,18 +160,25 @@ func TestReasons(t *testing.T) {
 		want    Reason
 		message string
 	}{
-		"well":           {"GET", status(200), Well, ""},
-		"not found":      {"GET", status(404), Well, ""},
-		"there already":  {"POST", status(409), Well, ""},
-		"expired":        {"GET", status(401), Unauthorized, "401"},
-		"no rights":      {"GET", status(403), Forbidden, "403"},
-		"conflict":       {"PUT", status(409), Conflict, "409"},
-		"not understood": {"PUT", status(422), Invalid, "422"},
-		"too busy":       {"GET", status(429, "Retry-After", "7"), Throttled, "429, retry after 7 s"},
-		"broken":         {"GET", status(500), ServerError, "500"},
-		"slow":           {"GET", late, Slow, "answered after 2s"},
-		"hangs":          {"GET", hangs, NoAnswer, "did not answer within 30s"},
-		"down":           {"GET", fails(errors.New("connection refused")), Unreachable, "connection refused"},
+		"well":      {"GET", status(200), Well, ""},
+		"not found": {"GET", status(404, "Content-Type", "application/json"), Well, ""},
+		"not found, in the other encoding": {
+			"GET", status(404, "Content-Type", "application/vnd.kubernetes.protobuf"), Well, "",
+		},
+		"not found, by a proxy": {
+			"GET", status(404, "Content-Type", "text/html; charset=utf-8"), ServerError, "404, not in the form of the API server",
+		},
+		"not found, by anybody": {"GET", status(404), ServerError, "404, not in the form of the API server"},
+		"there already":         {"POST", status(409), Well, ""},
+		"expired":               {"GET", status(401), Unauthorized, "401"},
+		"no rights":             {"GET", status(403), Forbidden, "403"},
+		"conflict":              {"PUT", status(409), Conflict, "409"},
+		"not understood":        {"PUT", status(422), Invalid, "422"},
+		"too busy":              {"GET", status(429, "Retry-After", "7"), Throttled, "429, retry after 7 s"},
+		"broken":                {"GET", status(500), ServerError, "500"},
+		"slow":                  {"GET", late, Slow, "answered after 2s"},
+		"hangs":                 {"GET", hangs, NoAnswer, "did not answer within 30s"},
+		"down":                  {"GET", fails(errors.New("connection refused")), Unreachable, "connection refused"},
 		"clock": {"GET", fails(fmt.Errorf("tls: %w", x509.CertificateInvalidError{Reason: x509.Expired})),
 			Certificate, "expired or is not yet valid"},
 	} {

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"mime"
 	"net/http"
 	"strings"
 	"time"
@@ -25,7 +26,7 @@ const (
 	Conflict      Reason = "conflict"       // 409: another client wrote the object
 	Invalid       Reason = "invalid"        // 400, 413, 422: what the driver sent
 	Throttled     Reason = "throttled"      // 429
-	ServerError   Reason = "server-error"   // 5xx
+	ServerError   Reason = "server-error"   // 5xx, or 404 by something else than the API server
 	DroppedFields Reason = "dropped-fields" // stored without some of its fields: a feature gate is off
 )
 
@@ -62,10 +63,18 @@ func reasonOfStatus(resp *http.Response, took time.Duration) (Reason, string) {
 		return Throttled, message
 	case code >= http.StatusInternalServerError:
 		return ServerError, message
+	case code == http.StatusNotFound && !isStatus(resp):
+		return ServerError, message + ", not in the form of the API server: it does not serve the resource, or a proxy answered"
 	case took >= slowTime:
 		return Slow, fmt.Sprintf("answered after %v", took.Round(time.Millisecond))
 	}
 	return Well, ""
+}
+
+// isStatus reports whether an answer has the type of the API server's Status objects.
+func isStatus(resp *http.Response) bool {
+	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return err == nil && (kind == "application/json" || strings.HasPrefix(kind, "application/vnd.kubernetes."))
 }
 
 // requestOf names a request by verb and resource, as the API does: "get
