@@ -2,11 +2,16 @@ package main
 
 import (
 	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
 )
@@ -42,5 +47,24 @@ func TestUninstallCheck(t *testing.T) {
 				t.Errorf("line %q does not have %q", lines[i], word)
 			}
 		}
+	}
+}
+
+// TestUninstallCheckOfNobody: an empty answer of something else than the API server does not let the driver go.
+func TestUninstallCheckOfNobody(t *testing.T) {
+	for _, answer := range []string{`{}`, `{"kind": "Status", "apiVersion": "v1", "status": "Success"}`} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, answer)
+		}))
+		client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if err := checkUninstall(t.Context(), client, &out); err == nil || !strings.Contains(err.Error(), "not from the API server") {
+			t.Errorf("%s: error %v, output %s", answer, err, &out)
+		}
+		server.Close()
 	}
 }
