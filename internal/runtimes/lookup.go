@@ -14,6 +14,8 @@ type Target struct {
 	Version string `json:"version"`
 	// MaxCDI is the highest CDI version it reads, empty if it has no CDI.
 	MaxCDI string `json:"maxCDI,omitempty"`
+	// Library is the version of the CDI library that it is built with, empty if it has no CDI.
+	Library string `json:"library,omitempty"`
 	// Dirs are the directories it reads, the one of highest priority last.
 	Dirs []string `json:"dirs,omitempty"`
 	// OnByDefault says whether it reads CDI specs without being configured to.
@@ -24,6 +26,12 @@ type Target struct {
 
 // String is the form that Lookup reads.
 func (t Target) String() string { return t.Runtime + "-" + t.Version }
+
+// AtLeast reports whether the release is a version, or newer.
+func (t Target) AtLeast(parts ...int) bool {
+	have, err := parseVersion(t.Version)
+	return err == nil && have.compare(v(parts...)) >= 0
+}
 
 // Lookup finds a runtime by name and version: "podman-4.3", "containerd-1.7.12",
 // "docker-28", "crio-1.31", "podman-main".
@@ -84,6 +92,6 @@ func rowsOf(runtime string) []row {
 func (r row) target(release string) Target {
 	return Target{
 		Runtime: r.runtime, Version: release,
-		MaxCDI: r.max, Dirs: slices.Clone(r.dirs), OnByDefault: r.on, Note: r.note,
+		MaxCDI: r.max, Library: r.library, Dirs: slices.Clone(r.dirs), OnByDefault: r.on, Note: r.note,
 	}
 }

@@ -165,7 +165,7 @@ func markdown() string {
 			}
 			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", name.prose, r.from, cmp.Or(r.max, "-"),
 				cmp.Or(r.library, "-"),
-				cmp.Or(strings.Join(r.dirs, ", "), "-"), on, r.note)
+				map[int]string{0: "-", 1: staticDir, 2: "both"}[len(r.dirs)], on, r.note)
 		}
 	}
 	return b.String()

@@ -27,7 +27,8 @@ func Needs(spec *specs.Spec) []Need {
 	if _, class, _ := strings.Cut(spec.Kind, "/"); strings.Contains(class, ".") {
 		needs = append(needs, Need{fmt.Sprintf("kind %q (a dot in the class)", spec.Kind), "0.6.0"})
 	}
-	if len(spec.Annotations) > 0 {
+	// An old library refuses a field that it does not know, even without content.
+	if spec.Annotations != nil {
 		needs = append(needs, Need{"annotations", "0.6.0"})
 	}
 	needs = append(needs, editNeeds("containerEdits: ", &spec.ContainerEdits)...)
@@ -37,7 +38,7 @@ func Needs(spec *specs.Spec) []Need {
 		if d.Name != "" && d.Name[0] >= '0' && d.Name[0] <= '9' {
 			needs = append(needs, Need{where + " (a name that starts with a digit)", "0.5.0"})
 		}
-		if len(d.Annotations) > 0 {
+		if d.Annotations != nil {
 			needs = append(needs, Need{where + ": annotations", "0.6.0"})
 		}
 		needs = append(needs, editNeeds(where+": ", &d.ContainerEdits)...)
@@ -60,7 +61,7 @@ func editNeeds(where string, e *specs.ContainerEdits) []Need {
 			add("0.4.0", "mounts[%d].type", i)
 		}
 	}
-	if len(e.AdditionalGIDs) > 0 {
+	if e.AdditionalGIDs != nil {
 		add("0.7.0", "additionalGids")
 	}
 	if rdt := e.IntelRdt; rdt != nil {
@@ -72,7 +73,7 @@ func editNeeds(where string, e *specs.ContainerEdits) []Need {
 			add("1.1.0", "intelRdt.enableMonitoring")
 		}
 	}
-	if len(e.NetDevices) > 0 {
+	if e.NetDevices != nil {
 		add("1.1.0", "netDevices")
 	}
 	return needs
@@ -95,6 +96,9 @@ func (t Target) Check(spec *specs.Spec) error {
 		errs = append(errs, fmt.Errorf("cdiVersion %s is declared, and %s reads up to %s; nothing in the spec needs more "+
 			"than %s",
 			spec.Version, t, t.MaxCDI, Lowest(spec)))
+	}
+	if len(errs) == 0 {
+		return t.checkLibrary(spec)
 	}
 	return errors.Join(errs...)
 }

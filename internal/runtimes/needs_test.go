@@ -13,10 +13,10 @@ var edits = []struct {
 	apply                func(*specs.Spec)
 }{
 	{"nothing", "0.3.0", "", func(*specs.Spec) {}},
-	{"mount type", "0.4.0", `device "a": mounts[0].type`, func(s *specs.Spec) {
+	{"mount type", "0.4.0", `device "a1": mounts[0].type`, func(s *specs.Spec) {
 		s.Devices[0].ContainerEdits.Mounts = []*specs.Mount{{HostPath: "/a", ContainerPath: "/a", Type: "bind"}}
 	}},
-	{"host path", "0.5.0", `device "a": deviceNodes[1].hostPath`, func(s *specs.Spec) {
+	{"host path", "0.5.0", `device "a1": deviceNodes[1].hostPath`, func(s *specs.Spec) {
 		s.Devices[0].ContainerEdits.DeviceNodes = []*specs.DeviceNode{{Path: "/a"}, {Path: "/dev/b", HostPath: "/dev/c"}}
 	}},
 	{"spec host path", "0.5.0", "containerEdits: deviceNodes[0].hostPath", func(s *specs.Spec) {
@@ -25,12 +25,12 @@ var edits = []struct {
 	{"digit", "0.5.0", `device "0000:3b:00.0" (a name that starts with a digit)`,
 		func(s *specs.Spec) { s.Devices[0].Name = "0000:3b:00.0" }},
 	{"annotations", "0.6.0", "annotations", func(s *specs.Spec) { s.Annotations = map[string]string{"a.b/c": "d"} }},
-	{"device annotations", "0.6.0", `device "a": annotations`,
+	{"device annotations", "0.6.0", `device "a1": annotations`,
 		func(s *specs.Spec) { s.Devices[0].Annotations = map[string]string{"a.b/c": "d"} }},
 	{"dot", "0.6.0", `kind "rdma.dev/hca.one" (a dot in the class)`, func(s *specs.Spec) { s.Kind = "rdma.dev/hca.one" }},
 	{"gids", "0.7.0", "containerEdits: additionalGids",
 		func(s *specs.Spec) { s.ContainerEdits.AdditionalGIDs = []uint32{1} }},
-	{"rdt", "0.7.0", `device "a": intelRdt`,
+	{"rdt", "0.7.0", `device "a1": intelRdt`,
 		func(s *specs.Spec) { s.Devices[0].ContainerEdits.IntelRdt = &specs.IntelRdt{ClosID: "a"} }},
 	{"schemata", "1.1.0", "containerEdits: intelRdt.schemata", func(s *specs.Spec) {
 		s.ContainerEdits.IntelRdt = &specs.IntelRdt{Schemata: []string{"L3:0=f"}}
@@ -38,13 +38,13 @@ var edits = []struct {
 	{"monitoring", "1.1.0", "containerEdits: intelRdt.enableMonitoring", func(s *specs.Spec) {
 		s.ContainerEdits.IntelRdt = &specs.IntelRdt{EnableMonitoring: true}
 	}},
-	{"net devices", "1.1.0", `device "a": netDevices`, func(s *specs.Spec) {
+	{"net devices", "1.1.0", `device "a1": netDevices`, func(s *specs.Spec) {
 		s.Devices[0].ContainerEdits.NetDevices = []*specs.LinuxNetDevice{{HostInterfaceName: "eth1", Name: "eth1"}}
 	}},
 }
 
 func newSpec(apply func(*specs.Spec)) *specs.Spec {
-	spec := &specs.Spec{Kind: "rdma.dev/hca", Devices: []specs.Device{{Name: "a"}}}
+	spec := &specs.Spec{Kind: "rdma.dev/hca", Devices: []specs.Device{{Name: "a1"}}}
 	apply(spec)
 	return spec
 }

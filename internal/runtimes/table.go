@@ -29,8 +29,8 @@ type row struct {
 
 // Notes that several rows have.
 const (
-	enableCDI  = `set enable_cdi = true in the CRI plugin's section of /etc/containerd/config.toml`
-	featureCDI = `set "features": {"cdi": true} in /etc/docker/daemon.json`
+	enableCDI  = "set `enable_cdi = true`"
+	featureCDI = "set `features.cdi`"
 )
 
 // table has the rows of each runtime in order of version. A row stands where a
@@ -44,7 +44,7 @@ var table = []row{
 	{Podman, v(5, 1), "0.7.0", "0.7.2", bothDirs, true, ""},
 	{Podman, v(5, 2), "0.8.0", "0.8.0", bothDirs, true, "Debian 13 (5.4)"},
 	{Podman, v(5, 5), "1.0.0", "1.0.1", []string{staticDir}, true,
-		"reads /etc/cdi only; other directories with --cdi-spec-dir"},
+		"others with --cdi-spec-dir"},
 	{Podman, v(5, 6), "1.0.0", "1.0.1", bothDirs, true, ""},
 	{Podman, development, "1.1.0", "1.1.0", bothDirs, true, ""},
 
@@ -56,6 +56,8 @@ var table = []row{
 	{Containerd, v(2, 0), "0.8.0", "0.8.0", bothDirs, true, "from here ctr run --device vendor/class=name, too"},
 	{Containerd, v(2, 0, 5), "1.0.0", "1.0.0", bothDirs, true, ""},
 	{Containerd, v(2, 2, 1), "1.1.0", "1.1.0", bothDirs, true, ""},
+	{Containerd, v(2, 3), "1.1.0", "1.1.0", bothDirs, true, "CDI is always on"},
+	{Containerd, v(2, 4), "1.1.0", "1.1.1", bothDirs, true, ""},
 
 	{Docker, v(20, 10), "", "", nil, false, "has no CDI; upgrade to 25 or later"},
 	{Docker, v(25), "0.6.0", "0.6.2", bothDirs, false, featureCDI},

@@ -103,6 +103,9 @@ func (n *namer) check(h *rdma.HCA, name, suffix string) error {
 	if err == nil && n.owners[name+suffix] > 1 {
 		err = errors.New("another device would have the same name")
 	}
+	if err == nil && len(name+suffix) == 1 {
+		err = errors.New("CDI libraries before 0.5.0 panic on a name of one letter")
+	}
 	if err != nil {
 		return fmt.Errorf("HCA %s cannot be listed as %s (use %s): %w", h.IBDev, name+suffix, h.Name+suffix, err)
 	}

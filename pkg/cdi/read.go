@@ -20,11 +20,15 @@ func ReadSpec(file string) (*specs.Spec, error) {
 	return ParseSpec(data)
 }
 
-// ParseSpec parses the content of a spec file of any program. It accepts what the runtimes' CDI library
-// accepts. It also rejects files that are too large for a spec, and files on which the library
-// panics.
+// ParseSpec parses the content of a spec file of any program. It accepts what the runtimes' CDI libraries
+// accept. It also rejects files that are too large for a spec, files on which a library
+// panics, and files that two libraries read differently.
 func ParseSpec(data []byte) (*specs.Spec, error) {
-	if _, err := yamlread.Spec.Parse(data); err != nil {
+	root, err := yamlread.Spec.Parse(data)
+	if err == nil {
+		err = checkScalars(root)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("parse CDI spec: %w", err)
 	}
 	spec, err := cdiapi.ParseSpec(data)
@@ -63,7 +67,7 @@ func nulls[T any](path string, list []*T) []error {
 	var errs []error
 	for i, element := range list {
 		if element == nil {
-			errs = append(errs, fmt.Errorf("%s[%d] is null: remove it, or say what it is", path, i))
+			errs = append(errs, fmt.Errorf("%s[%d] is null, and %w on it: remove it, or say what it is", path, i, ErrPanics))
 		}
 	}
 	return errs

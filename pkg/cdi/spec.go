@@ -205,14 +205,14 @@ func Printable(s string) bool {
 }
 
 // Validate checks a spec in memory as the CDI library checks a file. No other code may call the library's checks,
-// because they panic on a list with a null in it.
+// because they panic on a list with a null in it. Validate also rejects kinds on which older libraries panic.
 func Validate(spec *specs.Spec) error {
 	if err := checkNulls(spec); err != nil {
 		return err
 	}
 	vendor, class := parser.ParseQualifier(spec.Kind)
 	errs := []error{
-		specs.ValidateVersion(spec), parser.ValidateVendorName(vendor), parser.ValidateClassName(class),
+		specs.ValidateVersion(spec), parser.ValidateVendorName(vendor), parser.ValidateClassName(class), CheckKind(spec.Kind),
 		(&cdiapi.ContainerEdits{ContainerEdits: &spec.ContainerEdits}).Validate(),
 	}
 	if len(spec.Devices) == 0 {
