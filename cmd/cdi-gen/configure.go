@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -15,6 +17,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/configure"
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
@@ -71,7 +75,7 @@ func (c *configureFlags) run(cmd *cobra.Command, runtime string) error {
 	if err != nil {
 		return err
 	}
-	plan, err := configure.New(c.root, target)
+	plan, err := configure.New(c.root, target, c.user())
 	if err != nil {
 		return err
 	}
@@ -82,32 +86,62 @@ func (c *configureFlags) run(cmd *cobra.Command, runtime string) error {
 		return err
 	}
 	if c.dryRun || plan.Path == "" {
-		c.next(cmd, "")
+		c.next(cmd, "", plan.Dirs)
 		return nil
 	}
-	if err := plan.Apply(); err != nil {
+	if err := c.rootOnly(plan.Path, plan.Apply()); err != nil {
 		return fmt.Errorf("configure %s: %w", runtime, err)
 	}
 	cmd.PrintErrf("%s written\n", plan.Path)
 	if backup := plan.Backup(); backup != "" {
 		cmd.PrintErrf("%s has the old content\n", backup)
 	}
-	c.next(cmd, plan.Restart)
+	c.next(cmd, plan.Restart, plan.Dirs)
 	return nil
 }
 
-// next prints the commands that are left to the user.
-func (c *configureFlags) next(cmd *cobra.Command, restart string) {
+// user is the user whose runtime is configured. Below another root there is no user.
+func (c *configureFlags) user() runtimeconf.User {
+	if abs, err := filepath.Abs(c.root); err != nil || abs != "/" {
+		return runtimeconf.User{}
+	}
+	return thisUser()
+}
+
+// thisUser is the user of this process.
+func thisUser() runtimeconf.User {
+	home, _ := os.UserHomeDir() // without one there are no files of a user
+	return runtimeconf.User{UID: os.Geteuid(), Home: home, ConfigHome: os.Getenv("XDG_CONFIG_HOME"),
+		RuntimeDir: os.Getenv("XDG_RUNTIME_DIR")}
+}
+
+// rootOnly says what a user other than root can do about an error of permission.
+func (c *configureFlags) rootOnly(file string, err error) error {
+	if err == nil || !errors.Is(err, fs.ErrPermission) || os.Geteuid() == 0 {
+		return err
+	}
+	return coded{exitRefused, fmt.Errorf("%w; only root can change %s: run the same command with sudo", err, file)}
+}
+
+// next prints the commands that are left to the user. dirs are the directories that the runtime reads.
+func (c *configureFlags) next(cmd *cobra.Command, restart string, dirs []string) {
 	if restart != "" {
 		cmd.PrintErrf("next: %s\n", restart)
 	}
-	for _, dir := range []string{cdi.StaticDir, cdi.DynamicDir} {
+	if len(dirs) == 0 {
+		dirs = []string{cdi.StaticDir, cdi.DynamicDir}
+	}
+	for _, dir := range dirs {
 		files, err := filepath.Glob(filepath.Join(c.root, dir, cdi.SpecName(cdi.KindHCA, "")+".*"))
 		if err == nil && len(files) > 0 {
 			return
 		}
 	}
-	cmd.PrintErrf("next: cdi-gen generate --output %s\n", cdi.StaticDir)
+	dir := dirs[0]
+	if slices.Contains(dirs, cdi.StaticDir) {
+		dir = cdi.StaticDir
+	}
+	cmd.PrintErrf("next: cdi-gen generate --output %s\n", quote.Shell(dir))
 }
 
 func (c *configureFlags) goBack(cmd *cobra.Command, runtime string) error {
@@ -122,7 +156,7 @@ func (c *configureFlags) goBack(cmd *cobra.Command, runtime string) error {
 	if err := writeDiff(cmd.OutOrStdout(), undo.Path, undo.Path, undo.Old, undo.New); err != nil || c.dryRun {
 		return err
 	}
-	if err := undo.Apply(); err != nil {
+	if err := c.rootOnly(undo.Path, undo.Apply()); err != nil {
 		return fmt.Errorf("undo the configuration of %s: %w", runtime, err)
 	}
 	cmd.PrintErrf("%s is as before\nnext: %s\n", undo.Path, undo.Restart)

@@ -6,8 +6,10 @@
 //
 //   - CRI-O has a directory of drop-ins. The package adds a file there, and removes the same file.
 //   - Docker has one file, so the package edits it and keeps a backup beside it.
-//   - containerd has one file too. Its imports would replace the whole section of a plugin in release 1.7, so the
-//     package edits the file (docs/adr/0038).
+//   - containerd has one file and what it imports. In release 1.7 an import replaces the whole section of a plugin, so
+//     the package edits the file that has the last word (docs/adr/0047).
+//
+// Package runtimeconf says what the runtime does before and after. A plan without effect is refused.
 //
 // An edit keeps all other text of the file. The package decodes the file before and after the edit, and refuses an
 // edit that changes anything else.
@@ -15,6 +17,7 @@ package configure
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,6 +27,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
 )
 
@@ -44,6 +48,8 @@ type Plan struct {
 	Restart string
 	// Notes are facts that the user should know.
 	Notes []string
+	// Dirs are the directories of specs that the runtime reads after the change.
+	Dirs []string
 
 	dropIn bool
 	file   file
@@ -128,24 +134,65 @@ type editor interface {
 }
 
 // New returns what a release of a runtime needs below a host root. The error has ErrRefused if the release has no CDI,
-// or if the file cannot be edited safely.
-func New(root string, target runtimes.Target) (*Plan, error) {
+// if the file cannot be edited safely, or if the change would have no effect.
+func New(root string, target runtimes.Target, user runtimeconf.User) (*Plan, error) {
 	if target.MaxCDI == "" {
 		return nil, refusef("%s %s %s; until then name the nodes yourself: --device /dev/infiniband/uverbs0, "+
 			"and --ulimit memlock=-1:-1", target.Runtime, target.Version, target.Note)
 	}
 	switch target.Runtime {
 	case runtimes.Docker:
-		return edited(root, dockerFile, "systemctl restart docker", docker{target.OnByDefault})
+		return planDocker(root, target, user)
 	case runtimes.Containerd:
-		return edited(root, containerdFile, "systemctl restart containerd", containerd{target.OnByDefault})
+		return planContainerd(root, target)
 	case runtimes.CRIO:
 		return planCRIO(root, target)
 	}
-	return &Plan{Notes: []string{"podman reads CDI specs without any configuration, from " + list(target.Dirs)}}, nil
+	now, err := read(hostfs.DirFS(root), target, user)
+	if err != nil {
+		return nil, err
+	}
+	if len(now.Dirs) == 0 {
+		return nil, refusef("cdi_spec_dirs in %s is empty, so podman reads no specs: remove it", now.DirsFile)
+	}
+	note := "podman reads CDI specs without any configuration, from " + list(now.Dirs)
+	if now.DirsFile != "" {
+		note = "podman reads CDI specs from " + list(now.Dirs) + ", as " + now.DirsFile + " says"
+	}
+	return &Plan{Dirs: now.Dirs, Notes: []string{note}}, nil
 }
 
-// edited plans the edit of a file.
+// read returns what a runtime does now. A configuration with which it would not start is refused.
+func read(host fs.ReadLinkFS, target runtimes.Target, user runtimeconf.User) (*runtimeconf.Config, error) {
+	now, err := runtimeconf.Read(runtimeconf.Host{ReadLinkFS: host}, target, user)
+	if errors.Is(err, runtimeconf.ErrBroken) {
+		return nil, refusef("%w; repair it first", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if now.DirsFile != "" && len(now.Dirs) == 0 && now.On && target.Runtime != runtimes.Podman {
+		return nil, refusef("%s names no directory for CDI specs, so %s reads none: remove the empty list", now.DirsFile,
+			target.Runtime)
+	}
+	return now, nil
+}
+
+// unchanged is the plan for a runtime that reads specs already.
+func unchanged(now *runtimeconf.Config, target runtimes.Target) *Plan {
+	return &Plan{Dirs: now.Dirs,
+		Notes: append([]string{cmp.Or(now.OnFile, now.Main) + " needs no change: CDI is on"}, otherDirs(now, target)...)}
+}
+
+// otherDirs is a note for a runtime that reads specs elsewhere.
+func otherDirs(now *runtimeconf.Config, target runtimes.Target) []string {
+	if now.DirsFile == "" || now.Reads(target.Dirs[0]) {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s reads CDI specs from %s, as %s says", target.Runtime, list(now.Dirs), now.DirsFile)}
+}
+
+// edited plans the edit of a file. The plan has no path if the file says already what it should.
 func edited(root, path, restart string, e editor) (*Plan, error) {
 	f, old, err := load(root, path)
 	if err != nil {
@@ -156,7 +203,7 @@ func edited(root, path, restart string, e editor) (*Plan, error) {
 		return nil, fmt.Errorf("edit %q: %w", path, err)
 	}
 	if bytes.Equal(old, text) {
-		return &Plan{Notes: []string{path + " needs no change: CDI is on"}}, nil
+		return &Plan{}, nil
 	}
 	return &Plan{Path: path, Old: old, New: text, Restart: restart, file: f}, nil
 }
@@ -209,11 +256,22 @@ type Undo struct {
 
 // NewUndo returns what takes Apply back. It needs no version: a runtime may have been upgraded or removed since.
 func NewUndo(root, runtime string) (*Undo, error) {
+	host := runtimeconf.Host{ReadLinkFS: hostfs.DirFS(root)}
+	// Any release finds the same files, and a file that is broken is found as well.
+	now, err := runtimeconf.Read(host, runtimes.Target{Runtime: runtime, Version: "1.7"}, runtimeconf.User{})
+	if err != nil && !errors.Is(err, runtimeconf.ErrBroken) {
+		return nil, err
+	}
 	switch runtime {
 	case runtimes.Docker:
-		return undoEdit(root, dockerFile, "systemctl restart docker", docker{})
+		return undoEdit(root, now.Main, dockerRestart, docker{})
 	case runtimes.Containerd:
-		return undoEdit(root, containerdFile, "systemctl restart containerd", containerd{})
+		for _, f := range now.Files {
+			if u, err := undoEdit(root, f.Path, containerdRestart, containerd{}); err != nil || u.Path != "" {
+				return u, err
+			}
+		}
+		return undoEdit(root, now.Main, containerdRestart, containerd{})
 	case runtimes.CRIO:
 		return undoCRIO(root)
 	}

@@ -5,12 +5,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/configure"
+	"github.com/rdma-dev/dra-driver-rdma/internal/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
@@ -19,6 +21,9 @@ const (
 	dockerFile     = "etc/docker/daemon.json"
 	containerdFile = "etc/containerd/config.toml"
 	criV2          = `[plugins."io.containerd.grpc.v1.cri"]` + "\n"
+	criV3          = `[plugins."io.containerd.cri.v1.runtime"]` + "\n"
+	imports        = "imports = ['conf.d/*.toml']\n"
+	nvidia         = "version = 2\n[plugins.'io.containerd.grpc.v1.cri'.containerd]\ndefault_runtime_name = 'nvidia'\n"
 )
 
 // state has the files of a host. No entry means that the file does not exist.
@@ -102,7 +107,27 @@ func TestConfigure(t *testing.T) {
 			containerdFile, "version = 2\n[debug]\nlevel='info'\n" + criV2 + "  enable_cdi = true # set by cdi-gen configure\n"},
 		{"containerd 2", "containerd-2.1", state{containerdFile: "version = 3\n"}, "", ""},
 		{"containerd 2 with an old file", "containerd-2.1", state{containerdFile: "[debug]\n"}, "", ""},
-		{"containerd of Docker", "containerd-1.7", state{containerdFile: "version=2\ndisabled_plugins=['cri']\n"}, "", ""},
+		{"containerd of Docker", "containerd-1.7", state{containerdFile: "disabled_plugins=['cri']\n"}, "", ""},
+		{"containerd with an import that replaces the section", "containerd-1.7",
+			state{containerdFile: "version = 2\n" + imports, "etc/containerd/conf.d/9.toml": nvidia}, "etc/containerd/conf.d/9.toml",
+			nvidia + criV2 + "  enable_cdi = true # set by cdi-gen configure\n"},
+		{"containerd with an import of another plugin", "containerd-1.7", state{containerdFile: "version = 2\n" + imports,
+			"etc/containerd/conf.d/9.toml": "[plugins.'io.containerd.gc.v1.scheduler']\n"}, containerdFile,
+			"version = 2\n" + imports + criV2 + "  enable_cdi = true # set by cdi-gen configure\n"},
+		{"containerd with two imports", "containerd-1.7", state{containerdFile: "version = 2\n" + imports + criV2,
+			"etc/containerd/conf.d/1.toml": criV2 + "enable_cdi = true\n", "etc/containerd/conf.d/2.toml": criV2},
+			"etc/containerd/conf.d/2.toml", criV2 + "  enable_cdi = true # set by cdi-gen configure\n"},
+		{"containerd on by an import", "containerd-1.7", state{containerdFile: "version = 2\n" + imports,
+			"etc/containerd/conf.d/1.toml": criV2 + "enable_cdi = true\n"}, "", ""},
+		{"containerd 2 off by an import", "containerd-2.2", state{containerdFile: "version = 3\n" + imports,
+			"etc/containerd/conf.d/1.toml": "version = 3\n" + criV3 + "enable_cdi = false\n"}, "etc/containerd/conf.d/1.toml",
+			"version = 3\n" + criV3 + "enable_cdi = true # set by cdi-gen configure; before: enable_cdi = false\n"},
+		{"containerd with the file of its unit", "containerd-1.7", state{"opt/c.toml": "version = 2\n",
+			"etc/systemd/system/containerd.service": "[Service]\nExecStart=/usr/bin/containerd -c /opt/c.toml\n"}, "opt/c.toml",
+			"version = 2\n" + criV2 + "  enable_cdi = true # set by cdi-gen configure\n"},
+		{"Docker with the file of its unit", "docker-27", state{"opt/d.json": "{}",
+			"etc/systemd/system/docker.service": "[Service]\nExecStart=/usr/bin/dockerd --config-file /opt/d.json\n"},
+			"opt/d.json", "{\n  \"features\": {\n    \"cdi\": true\n  }\n}"},
 		{"CRI-O", "crio-1.31", nil, "", ""},
 		{"CRI-O with a directory", "crio-1.31",
 			state{"etc/crio/crio.conf": "[crio.runtime]\ncdi_spec_dirs = ['/run/cdi']\n"}, "", ""},
@@ -115,7 +140,7 @@ func TestConfigure(t *testing.T) {
 			root := test.before.make(t)
 			before := stateOf(t, root)
 			target := lookup(t, test.target)
-			plan, err := configure.New(root, target)
+			plan, err := configure.New(root, target, runtimeconf.User{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -134,7 +159,7 @@ func TestConfigure(t *testing.T) {
 					t.Errorf("%s (-want +got):\n%s", test.file, diff)
 				}
 			}
-			if again, err := configure.New(root, target); err != nil || again.Path != "" {
+			if again, err := configure.New(root, target, runtimeconf.User{}); err != nil || again.Path != "" {
 				t.Errorf("a second plan %+v, %v; want no change", again, err)
 			}
 			undo, err := configure.NewUndo(root, target.Runtime)
@@ -163,12 +188,20 @@ func TestRefused(t *testing.T) {
 		{"docker-27", dockerFile, "null", "it is null"},
 		{"docker-27", dockerFile, `{"features": 1}`, "features is no object"},
 		{"docker-27", dockerFile, `{"features": {"cdi": false}, "features": {"a": true}}`, "cannot be edited"},
-		{"containerd-1.7", containerdFile, "version = ", "it is no TOML"},
+		{"containerd-1.7", containerdFile, "version = ", "is no TOML"},
 		{"containerd-1.7", containerdFile, "[plugins.cri]\n", "has version 1"},
 		{"containerd-1.7", containerdFile, "version = 2\n[plugins]\n\"io.containerd.grpc.v1.cri\" = { x = 1 }\n",
 			"cannot be edited"},
 		{"containerd-1.7", containerdFile, "version = 2\nx = '''\n" + criV2 + "'''\n", "cannot be edited"},
 		{"crio-1.31", "etc/crio/crio.conf", "[", "is no TOML"},
+		{"crio-1.31", "etc/crio/crio.conf.d/99-x.conf", "[crio.runtime]\ncdi_spec_dirs = ['/opt/cdi']\n", "wins over"},
+		{"containerd-1.7", containerdFile, "version = 2\nimports = ['*']\n" + criV2, "no edit of"},
+		{"containerd-1.7", containerdFile, "version = 2\nimports = ['x.toml']\n", "does not exist"},
+		{"containerd-1.7", containerdFile, "version = 3\n", "does not know version 3"},
+		{"containerd-2.0", containerdFile, "version = 2\n" + criV2 + "cdi_spec_dirs = []\n", "names no directory"},
+		{"docker-28.3", dockerFile, `{"cdi-spec-dirs": [""]}`, "turns CDI off"},
+		{"docker-27", dockerFile, `{"cdi-spec-dirs": [""]}`, "turns CDI off"},
+		{"podman-5.6", "etc/containers/containers.conf", "[engine]\ncdi_spec_dirs = []\n", "is empty"},
 	} {
 		before := state{}
 		if test.file != "" {
@@ -179,13 +212,29 @@ func TestRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = configure.New(root, target)
+		_, err = configure.New(root, target, runtimeconf.User{})
 		if !errors.Is(err, configure.ErrRefused) || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s with %q: %v; want it to be refused with %q", test.target, test.text, err, test.says)
 		}
 		if diff := cmp.Diff(before, stateOf(t, root)); diff != "" {
 			t.Errorf("%s: the host changed: %s", test.target, diff)
 		}
+	}
+}
+
+// TestNotes: a runtime that reads specs elsewhere is no success without a word, and a rootless dockerd is none.
+func TestNotes(t *testing.T) {
+	root := state{dockerFile: `{"cdi-spec-dirs": ["/opt/cdi"]}`}.make(t)
+	plan, err := configure.New(root, lookup(t, "docker-27"), runtimeconf.User{})
+	const note = "docker reads CDI specs from /opt/cdi, as /etc/docker/daemon.json says"
+	if err != nil || !cmp.Equal(plan.Dirs, []string{"/opt/cdi"}) || !slices.Contains(plan.Notes, note) {
+		t.Errorf("%+v, %v", plan, err)
+	}
+	user := runtimeconf.User{UID: 1000, Home: "/home/u"}
+	root = state{"home/u/.config/docker/daemon.json": "{}"}.make(t)
+	_, err = configure.New(root, lookup(t, "docker-28"), user)
+	if !errors.Is(err, configure.ErrRefused) || !strings.Contains(err.Error(), "/home/u/.config/docker/daemon.json") {
+		t.Errorf("rootless: %v", err)
 	}
 }
 
@@ -206,7 +255,7 @@ func TestUndoEdited(t *testing.T) {
 	} {
 		root := state{test.file: test.before}.make(t)
 		target := lookup(t, test.target)
-		plan, err := configure.New(root, target)
+		plan, err := configure.New(root, target, runtimeconf.User{})
 		if err == nil {
 			err = plan.Apply()
 		}
@@ -247,7 +296,7 @@ func TestKeepsOwner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := configure.New(root, lookup(t, "docker-27"))
+	plan, err := configure.New(root, lookup(t, "docker-27"), runtimeconf.User{})
 	if err == nil {
 		err = plan.Apply()
 	}
@@ -277,7 +326,7 @@ func TestContainerdReads(t *testing.T) {
 	for _, before := range []string{"", "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc." +
 		"options]\n  SystemdCgroup = true\n"} {
 		root := state{containerdFile: before}.make(t)
-		plan, err := configure.New(root, lookup(t, "containerd-1.7"))
+		plan, err := configure.New(root, lookup(t, "containerd-1.7"), runtimeconf.User{})
 		if err == nil {
 			err = plan.Apply()
 		}

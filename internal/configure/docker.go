@@ -2,14 +2,52 @@ package configure
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"reflect"
 
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/runtimeconf"
+	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
 )
 
-const dockerFile = "/etc/docker/daemon.json"
+const dockerRestart = "systemctl restart docker"
+
+// planDocker plans the edit of daemon.json.
+func planDocker(root string, target runtimes.Target, user runtimeconf.User) (*Plan, error) {
+	now, err := runtimeconf.Read(runtimeconf.Host{ReadLinkFS: hostfs.DirFS(root)}, target, user)
+	if err != nil && !errors.Is(err, runtimeconf.ErrBroken) {
+		return nil, err
+	}
+	if now.Rootless {
+		return nil, refusef("you run a rootless dockerd; it sees /etc/cdi as a symbolic link, which CDI libraries before %s "+
+			"do not follow: write the specs to a directory of yours (cdi-gen generate --output DIR), set \"features\": "+
+			"{\"cdi\": true} and \"cdi-spec-dirs\": [\"DIR\"] in %s, and run systemctl --user restart docker; or configure "+
+			"the dockerd of root: sudo cdi-gen configure docker", runtimes.FollowsLink, now.Main)
+	}
+	plan, err := edited(root, now.Main, dockerRestart, docker{target.OnByDefault})
+	if err != nil {
+		return nil, err
+	}
+	if plan.Path == "" {
+		if !now.On {
+			return nil, refusef("%s turns CDI off: remove the setting there (cdi-spec-dirs: [\"\"], or a flag of dockerd)",
+				cmp.Or(now.OnFile, now.Main))
+		}
+		return unchanged(now, target), nil
+	}
+	instead := map[string][]byte{plan.Path: plan.New}
+	after, err := runtimeconf.Read(runtimeconf.Host{ReadLinkFS: hostfs.DirFS(root), Instead: instead}, target, user)
+	if err != nil || !after.On {
+		return nil, refusef("docker.service or cdi-spec-dirs: [\"\"] in %s turns CDI off: remove that first", now.Main)
+	}
+	plan.Notes, plan.Dirs = otherDirs(after, target), after.Dirs
+	return plan, nil
+}
 
 // docker edits daemon.json. onByDefault says whether the release reads specs without the setting.
 type docker struct{ onByDefault bool }

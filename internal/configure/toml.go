@@ -2,19 +2,26 @@ package configure
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/runtimeconf"
+	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
 )
 
-const containerdFile = "/etc/containerd/config.toml"
+const containerdRestart = "systemctl restart containerd"
 
-// containerd edits config.toml. onByDefault says whether the release reads specs without the setting.
-type containerd struct{ onByDefault bool }
+// containerd edits a file of containerd. plugin is the section that gets the setting.
+type containerd struct{ plugin string }
 
 const (
 	cdiKey = "enable_cdi"
@@ -22,16 +29,56 @@ const (
 	mark = " # set by cdi-gen configure"
 )
 
-// criPlugin returns the plugin with the setting, by the version of the configuration.
-func criPlugin(version int64) (string, error) {
-	switch {
-	case version < 2:
-		return "", refusef("its configuration has version 1; say version = 2 in it (see containerd's " +
-			"docs/PLUGINS.md), and try again")
-	case version == 2:
-		return "io.containerd.grpc.v1.cri", nil
+// planContainerd plans the edit of the file where the setting takes effect. In containerd 1.7, an imported file
+// replaces the whole section of the main file; in 2.x it wins with each of its keys.
+func planContainerd(root string, target runtimes.Target) (*Plan, error) {
+	host := hostfs.DirFS(root)
+	now, err := read(host, target, runtimeconf.User{})
+	if err != nil {
+		return nil, err
 	}
-	return "io.containerd.cri.v1.runtime", nil
+	if now.NoCRI {
+		return &Plan{Notes: []string{now.Main + " disables the CRI plugin, which alone reads the setting: no change"}}, nil
+	}
+	if now.On {
+		return unchanged(now, target), nil
+	}
+	if now.Version < 2 && len(now.Files) > 0 && len(bytes.TrimSpace(now.Files[0].Text)) > 0 {
+		return nil, refusef("its configuration has version 1; say version = 2 in it (see containerd's docs/PLUGINS.md), " +
+			"and try again")
+	}
+	files := slices.Clone(now.Files)
+	if len(files) == 0 {
+		files = []runtimeconf.File{{Path: now.Main}}
+	}
+	slices.Reverse(files[1:]) // the main file first, then those that win over others
+	var errs []error
+	for _, f := range files {
+		for _, plugin := range []string{runtimeconf.CRIPlugin2, runtimeconf.CRIPlugin3} {
+			plan, err := edited(root, f.Path, containerdRestart, containerd{plugin})
+			if err == nil && plan.Path != "" && takesEffect(host, target, plan) {
+				plan.Notes, plan.Dirs = otherDirs(now, target), now.Dirs
+				if f.Path != now.Main {
+					plan.Notes = append(plan.Notes, fmt.Sprintf("%s has the last word on the CRI plugin, so the setting goes there; "+
+						"if a program writes that file again, run configure again", f.Path))
+				}
+				return plan, nil
+			}
+			errs = append(errs, err)
+		}
+	}
+	return nil, refusef("no edit of %s makes containerd %s read specs; the last word on the CRI plugin has %s (%w): "+
+		"set %s = true there yourself", now.Main, target.Version, cmp.Or(now.OnFile, now.Main), errors.Join(errs...), cdiKey)
+}
+
+// takesEffect reports whether containerd reads specs after a change. The backup may match a pattern of the imports.
+func takesEffect(host fs.ReadLinkFS, target runtimes.Target, plan *Plan) bool {
+	instead := map[string][]byte{plan.Path: plan.New}
+	if backup := plan.Backup(); backup != "" {
+		instead[backup] = plan.Old
+	}
+	after, err := runtimeconf.Read(runtimeconf.Host{ReadLinkFS: host, Instead: instead}, target, runtimeconf.User{})
+	return err == nil && after.On
 }
 
 // enable implements editor.
@@ -40,25 +87,12 @@ func (c containerd) enable(old []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	version, _ := tree["version"].(int64)
-	plugin, err := criPlugin(version)
-	if err != nil && c.onByDefault && !bytes.Contains(old, []byte(cdiKey)) {
-		return old, nil
-	} else if err != nil {
-		return nil, err
-	}
-	if disabled, _ := tree["disabled_plugins"].([]any); slices.Contains(disabled, any("cri")) ||
-		slices.Contains(disabled, any(plugin)) {
-		return old, nil // nobody reads the setting: such a containerd is Docker's
-	}
-	plugins := child(tree, "plugins")
-	section := child(plugins, plugin)
-	switch on, set := section[cdiKey]; {
-	case on == true, !set && c.onByDefault:
+	section := child(child(tree, "plugins"), c.plugin)
+	if section[cdiKey] == true {
 		return old, nil
 	}
 	section[cdiKey] = true
-	return checkTOML(setKey(string(text), plugin), tree)
+	return checkTOML(setKey(string(text), c.plugin), tree)
 }
 
 // decode returns the text to edit and its meaning. Without a file the text is the smallest file.
@@ -69,13 +103,18 @@ func (containerd) decode(old []byte) ([]byte, map[string]any, error) {
 	}
 	tree := map[string]any{}
 	if err := toml.Unmarshal(text, &tree); err != nil {
-		return nil, nil, refusef("it is no TOML (%w); containerd would not start with it: repair it first", err)
+		return nil, nil, refusef("it is no TOML (%w): repair it first", err)
 	}
 	return text, tree, nil
 }
 
 // disable implements editor.
-func (containerd) disable(current, _ []byte) ([]byte, error) {
+func (containerd) disable(current, backup []byte) ([]byte, error) {
+	for _, plugin := range []string{runtimeconf.CRIPlugin2, runtimeconf.CRIPlugin3} {
+		if ours, err := (containerd{plugin}).enable(backup); err == nil && bytes.Equal(current, ours) {
+			return backup, nil
+		}
+	}
 	var out strings.Builder
 	for line := range strings.Lines(string(current)) {
 		before, after, ours := strings.Cut(line, mark)
