@@ -32,6 +32,9 @@ It writes nothing and needs no root. It lists what it could not check.`,
 				return usagef("--output %q: want table, json or yaml", output)
 			}
 			host := doctor.Open(root)
+			if host.Local {
+				host.User = thisUser()
+			}
 			host.Root = debugFS(cmd.Context(), root, host.Root)
 			host.Sys = debugFS(cmd.Context(), filepath.Join(root, "sys"), host.Sys)
 			report, err := doctor.Diagnose(cmd.Context(), host)

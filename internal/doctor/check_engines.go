@@ -1,17 +1,18 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/phrase"
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
 )
 
@@ -44,7 +45,7 @@ func (d daemon) askVersion() string {
 
 // check checks whether the runtime can read specs.
 func (e engine) check(host *reader, specs specFiles) findings {
-	name := e.runtime + " " + e.version
+	name := e.name()
 	switch {
 	case e.unknown != nil:
 		return findings{found("runtime-unknown", Info, name+" is unknown").
@@ -52,34 +53,98 @@ func (e engine) check(host *reader, specs specFiles) findings {
 	case e.target.MaxCDI == "":
 		return findings{found("runtime-no-cdi", Warning, name+" does not support CDI").
 			because("it %s", e.target.Note).fix(upgradeCommands[e.runtime])}
-	case !e.cdiOn(host):
+	case e.config.NoCRI && !e.target.OnByDefault:
+		return findings{found("runtime-cdi-off", Info, name+" runs without its CRI plugin").
+			about(e.config.Main).
+			because("only that plugin reads CDI specs; Docker, which comes with such a containerd, reads them itself").
+			fix("grep -n disabled_plugins " + quote.Shell(e.config.Main))}
+	case !e.config.On:
 		off := cdiOff[e.runtime]
-		return findings{found("runtime-cdi-off", Warning, "CDI is disabled in the configuration of "+name).
-			because("%s", off.reason).fix(off.commands...)}
+		f := found("runtime-cdi-off", Warning, "CDI is disabled in the configuration of "+name).
+			because("%s", off.reason).fix(off.commands...)
+		if e.config.OnFile != "" {
+			f = f.about(e.config.OnFile)
+		}
+		return findings{f}
 	}
-	dirs := strings.Join(e.target.Dirs, " and ")
 	var out findings
-	var elsewhere []string
 	for _, s := range specs.rdma() {
 		if err := e.target.Check(s.spec); err != nil {
 			out.add(found("runtime-too-old", Error, name+" cannot read a spec").
 				about(s.path).because("%s", strings.ReplaceAll(err.Error(), "\n", "; ")).
 				fix(s.rewrite("--target", e.target.String())))
 		}
-		if !slices.Contains(e.target.Dirs, s.dir) {
-			elsewhere = append(elsewhere, s.path)
-		}
 	}
-	if len(elsewhere) > 0 {
-		out.add(found("runtime-dirs", Warning, name+" does not read the directory of "+phrase.Count(len(elsewhere), "spec")).
-			about(elsewhere...).
-			because("it reads %s only", dirs).
-			fix("cdi-gen generate --output " + e.target.Dirs[0]))
-	}
+	out.add(e.checkDirs(host, specs))
 	if len(out) == 0 {
-		out.add(found("runtime-ok", OK, name+" reads CDI up to "+e.target.MaxCDI+" from "+dirs))
+		out.add(found("runtime-ok", OK, name+" reads CDI up to "+e.target.MaxCDI+" from "+
+			strings.Join(e.config.Dirs, " and ")))
 	}
 	return out
+}
+
+// checkDirs finds specs that the runtime does not read: in directories that it is not told to read, and in those that
+// its CDI library passes over.
+func (e engine) checkDirs(host *reader, specs specFiles) Finding {
+	unread := map[string]string{} // reasons by directory
+	for _, u := range e.target.Unread(e.config.SpecDirs(host.Root)) {
+		unread[runtimeconf.RunDir(u.Path)] = u.Reason
+	}
+	var left, reasons []string
+	for _, s := range specs.rdma() {
+		reason, skipped := unread[runtimeconf.RunDir(s.dir)]
+		if !skipped && e.config.Reads(s.dir) {
+			continue
+		}
+		left = append(left, s.path)
+		if skipped {
+			reasons = append(reasons, s.dir+": "+reason)
+		}
+	}
+	if len(left) == 0 || e.readsElsewhere(host, unread) {
+		return Finding{}
+	}
+	if reasons = unique(reasons); len(reasons) == 0 {
+		reasons = []string{"it reads " + cmp.Or(strings.Join(e.config.Dirs, " and "), "no directory") + " only"}
+		if e.config.DirsFile != "" {
+			reasons[0] += ", as " + e.config.DirsFile + " says"
+		}
+	}
+	f := found("runtime-dirs", Warning, e.name()+" does not read the directory of "+phrase.Count(len(left), "spec")).
+		about(left...).because("%s", strings.Join(reasons, "; "))
+	for _, dir := range e.config.SpecDirs(host.Root) {
+		switch _, skipped := unread[runtimeconf.RunDir(dir.Path)]; {
+		case dir.State == runtimes.DirMissing && len(unread) > 0:
+			return f.fix("mkdir -p " + quote.Shell(dir.Path))
+		case !skipped:
+			return f.fix("cdi-gen generate --output " + quote.Shell(dir.Path))
+		case dir.State != runtimes.DirMissing:
+			return f.fix(replaceDir(dir)...)
+		}
+	}
+	return f
+}
+
+// readsElsewhere reports whether the runtime finds an RDMA spec in a directory that is not one of the standard ones.
+func (e engine) readsElsewhere(host *reader, unread map[string]string) bool {
+	for _, dir := range e.config.Dirs {
+		if _, skipped := unread[runtimeconf.RunDir(dir)]; skipped || slices.Contains(specDirs, dir) {
+			continue
+		}
+		if len(specFiles(readSpecsIn(host, dir)).rdma()) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// replaceDir returns the commands that put a directory in the place of a link or file.
+func replaceDir(dir runtimes.Dir) []string {
+	p := quote.Shell(dir.Path)
+	if dir.State == runtimes.DirLink {
+		return []string{"cp -rL " + p + " " + p + ".new && rm " + p + " && mv " + p + ".new " + p}
+	}
+	return []string{"rm " + p + " && mkdir " + p}
 }
 
 // upgradeCommands install a newer release, or list the available releases if the distribution's own may be too old.
@@ -112,6 +177,7 @@ type engine struct {
 	version string // as it prints it
 	target  runtimes.Target
 	unknown error // the reason why there is no target
+	config  *runtimeconf.Config
 }
 
 // versionTimeout bounds a program that only prints its version.
@@ -134,7 +200,9 @@ func findEngines(ctx context.Context, host *reader) []engine {
 		case err != nil:
 			host.addUnseen("version of "+d.name, fmt.Errorf("run %s --version: %w", d.name, err))
 		default:
-			engines = append(engines, newEngine(d.runtime, out))
+			e := newEngine(d.runtime, out)
+			e.configure(host)
+			engines = append(engines, e)
 		}
 	}
 	return engines
@@ -157,28 +225,20 @@ func newEngine(runtime, output string) engine {
 	return e
 }
 
-const containerdConfig = "/etc/containerd/config.toml"
+// name is the runtime with its version.
+func (e engine) name() string { return e.runtime + " " + e.version }
 
-var enableCDI = regexp.MustCompile(`(?m)^\s*enable_cdi\s*=\s*(true|false)`)
-
-// cdiOn reports whether the configuration of an engine enables CDI. If the configuration file cannot be read, cdiOn
-// assumes that it does, and the file is recorded as unseen.
-func (e engine) cdiOn(host *reader) bool {
-	seen := len(host.unseen)
-	switch e.runtime {
-	case runtimes.Containerd:
-		text, _ := host.optional(containerdConfig)
-		if m := enableCDI.FindStringSubmatch(text); m != nil {
-			return m[1] == "true"
-		}
-	case runtimes.Docker:
-		text, _ := host.optional(dockerConfig)
-		var config struct {
-			Features struct{ CDI *bool }
-		}
-		if json.Unmarshal([]byte(text), &config) == nil && config.Features.CDI != nil {
-			return *config.Features.CDI
-		}
+// configure reads the configuration of an engine. If that fails, the engine counts as one that reads specs from the
+// standard directories, and the file is recorded as unseen.
+func (e *engine) configure(host *reader) {
+	e.config = &runtimeconf.Config{On: true, Dirs: e.target.Dirs}
+	if e.unknown != nil || e.target.MaxCDI == "" {
+		return
 	}
-	return e.target.OnByDefault || len(host.unseen) > seen
+	config, err := runtimeconf.Read(runtimeconf.Host{ReadLinkFS: host.Root}, e.target, host.User)
+	if err != nil {
+		host.addUnseen(cmp.Or(config.Main, "configuration of "+e.name()), err)
+		return
+	}
+	e.config = config
 }

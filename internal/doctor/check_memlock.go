@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"encoding/json"
-	"maps"
 	"math"
 	"math/bits"
 	"path"
@@ -12,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
 )
 
@@ -113,12 +112,6 @@ func raiseCommands(unit string) []string {
 		apply}
 }
 
-// unitDirs are the directories of systemd units. The first one wins (systemd.unit(5)).
-var unitDirs = []string{
-	"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
-	"/lib/systemd/system",
-}
-
 // checkUnits finds daemons that were not restarted after their unit got a higher limit of locked memory.
 func checkUnits(f *facts, out *findings) {
 	for _, d := range f.starters() {
@@ -154,27 +147,9 @@ func (r *reader) unitLimit(unit string) (limit args.Size, file string) {
 	return limit, file
 }
 
-// unitFiles lists the files of a unit in the order in which systemd applies them: the unit of the first directory, then
-// the drop-ins by name. A drop-in hides one of the same name in a later directory.
+// unitFiles lists the files of a unit in the order in which systemd applies them.
 func (r *reader) unitFiles(unit string) []string {
-	var files []string
-	dropIns := map[string]string{}
-	for _, dir := range unitDirs {
-		if name := path.Join(dir, unit); len(files) == 0 {
-			if _, err := hostfs.Stat(r.Root, name); err == nil {
-				files = append(files, name)
-			}
-		}
-		for _, e := range r.list(path.Join(dir, unit+".d")) {
-			if _, hidden := dropIns[e.Name()]; !hidden && path.Ext(e.Name()) == ".conf" {
-				dropIns[e.Name()] = path.Join(dir, unit+".d", e.Name())
-			}
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(dropIns)) {
-		files = append(files, dropIns[name])
-	}
-	return files
+	return runtimeconf.UnitFiles(r.Root, unit, r.addUnseen)
 }
 
 // parseUnitSize parses a limit of systemd (systemd.exec(5)): "infinity", or bytes, optionally with a suffix K M G T P E

@@ -15,11 +15,14 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/phrase"
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/runtimeconf"
+	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
 // checkSpecs checks the spec directories. It returns SpecsOK only without errors and warnings.
 func checkSpecs(f *facts, out *findings) {
+	checkSpecDirs(f, out)
 	checkSpecFiles(f, out)
 	checkConflicts(f, out)
 	checkShadowed(f, out)
@@ -30,6 +33,37 @@ func checkSpecs(f *facts, out *findings) {
 		coverage = slices.DeleteFunc(coverage, func(f Finding) bool { return f.ID == "specs-ok" })
 	}
 	out.add(coverage...)
+}
+
+// checkSpecDirs finds a link or a file in the place of a directory of specs. Without known runtimes, all of them count.
+func checkSpecDirs(f *facts, out *findings) {
+	follows := func(dir runtimes.Dir) bool {
+		known := false
+		for _, e := range f.engines {
+			known = known || e.target.MaxCDI != ""
+			if len(e.target.Unread([]runtimes.Dir{dir})) > 0 {
+				return false
+			}
+		}
+		return known
+	}
+	for _, dir := range runtimeconf.Stat(f.host.Root, specDirs...) {
+		if dir.State != runtimes.DirLink && dir.State != runtimes.DirOther || follows(dir) {
+			continue
+		}
+		finding := found("spec-dir", Warning, "a file where the directory of specs should be").about(dir.Path).
+			because("runtimes read no specs there; those with a CDI library from %s on read no other directory either",
+				runtimes.FollowsLink)
+		if dir.State == runtimes.DirLink {
+			finding = found("spec-dir", Warning, "a directory of specs that is a symbolic link").about(dir.Path).
+				because("runtimes with a CDI library before %s do not follow it: devices of its specs are unresolvable",
+					runtimes.FollowsLink)
+		}
+		if slices.ContainsFunc(f.specs.rdma(), func(s specFile) bool { return s.dir == dir.Path }) {
+			finding.Severity = Error
+		}
+		out.add(finding.fix(replaceDir(dir)...))
+	}
 }
 
 // checkSpecFiles checks each file in the spec directories.
@@ -58,6 +92,9 @@ func invalid(s specFile) Finding {
 	if s.rdma {
 		f.Severity = Error
 		f = f.fix(s.rewrite())
+	}
+	if errors.Is(s.err, cdi.ErrPanics) { // it takes all devices along
+		f.Severity = Error
 	}
 	return f
 }

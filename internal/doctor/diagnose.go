@@ -28,7 +28,7 @@ var checks = []func(*facts, *findings){
 	checkHooks,
 	checkSpecs,
 	checkMADNodes,
-	checkEngines,
+	checkEngines, checkSELinux, checkBoot,
 	checkSecondOpinion,
 	checkGPUs,
 }

@@ -77,14 +77,14 @@ var engineFaults = []fault{
 		name: "containerd 1.7 configured",
 		plant: func(f *fake) {
 			f.output["containerd"] = "containerd containerd.io 1.7.27 05044ec0a9a7\n"
-			f.file("/etc/containerd/config.toml", "[plugins.\"io.containerd.grpc.v1.cri\"]\n  # enable_cdi = false\n  "+
+			f.file("/etc/containerd/config.toml", "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\n  # enable_cdi = false\n  "+
 				"enable_cdi = true\n")
 		},
 		id: "runtime-ok", severity: OK, title: "containerd 1.7.27 reads CDI up to 0.8.0",
 	},
 	{
 		name:  "containerd 2 with CDI switched off",
-		plant: func(f *fake) { f.file("/etc/containerd/config.toml", "enable_cdi = false\n") },
+		plant: func(f *fake) { f.file("/etc/containerd/config.toml", "version = 3\n"+criV3+"enable_cdi = false\n") },
 		id:    "runtime-cdi-off", severity: Warning, title: "containerd 2.2.1",
 	},
 	{

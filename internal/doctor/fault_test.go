@@ -25,7 +25,7 @@ type fault struct {
 // faults are all of them, by the file of their checks.
 func faults() []fault {
 	return slices.Concat(kernelFaults, nodeFaults, portFaults, memlockFaults, hookFaults, specFaults, privilegeFaults,
-		engineFaults, otherFaults)
+		engineFaults, betweenFaults, otherFaults)
 }
 
 // TestFaults: each fault is found, and nothing else. Each finding of such a host is whole.

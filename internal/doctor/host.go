@@ -11,6 +11,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmamap"
+	"github.com/rdma-dev/dra-driver-rdma/internal/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
 )
 
@@ -31,6 +32,8 @@ type Host struct {
 	NoSecondOpinion error
 	// UID is the effective user of this process.
 	UID int
+	// User has the user's directories, in which rootless runtimes have their configuration. Open leaves it empty.
+	User runtimeconf.User
 	// Arch is the processor, in the form of runtime.GOARCH.
 	Arch string
 }

@@ -46,15 +46,25 @@ func (specs specFiles) rdma() []specFile {
 func readSpecs(host *reader) []specFile {
 	var files []specFile
 	for _, dir := range specDirs {
-		for _, e := range host.list(dir) {
-			ext := path.Ext(e.Name())
-			if ext != ".json" && ext != ".yaml" && ext != ".yml" {
-				continue
-			}
-			s := specFile{dir: dir, path: path.Join(dir, e.Name()), ignored: ext == ".yml"}
-			if s.read(host) {
-				files = append(files, s)
-			}
+		files = append(files, readSpecsIn(host, dir)...)
+	}
+	return files
+}
+
+// readSpecsIn reads one directory.
+func readSpecsIn(host *reader, dir string) []specFile {
+	if info, err := hostfs.Stat(host.Root, dir); err == nil && !info.IsDir() {
+		return nil // checkSpecDirs reports it
+	}
+	var files []specFile
+	for _, e := range host.list(dir) {
+		ext := path.Ext(e.Name())
+		if ext != ".json" && ext != ".yaml" && ext != ".yml" {
+			continue
+		}
+		s := specFile{dir: dir, path: path.Join(dir, e.Name()), ignored: ext == ".yml"}
+		if s.read(host) {
+			files = append(files, s)
 		}
 	}
 	return files
