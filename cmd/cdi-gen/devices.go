@@ -45,7 +45,7 @@ one directory define: a runtime refuses these too.`,
 				cmd.PrintErrf("no CDI device in %s; cdi-gen generate --output %s writes those of RDMA\n",
 					strings.Join(dirs, " and "), cdi.StaticDir)
 			}
-			return unresolved(found)
+			return errors.Join(judgeDirs(cmd, root, dirs), unresolved(found))
 		},
 	}
 	f := cmd.Flags()

@@ -89,7 +89,11 @@ func write(cmd *cobra.Command, r *recipe, d *outcome, t *target, format cdi.Form
 		}
 		return partial(d.snap, d.left)
 	}
-	warnRivals(t, format, d.spec, func(warning string) { r.warn(cmd, warning) })
+	warn := func(warning string) { r.warn(cmd, warning) }
+	if err := r.checkOutput(t, warn); err != nil {
+		return err
+	}
+	warnRivals(t, format, d.spec, warn)
 	changed, err := t.store.Write(t.base, d.spec, format)
 	if err != nil {
 		return foreign(err)

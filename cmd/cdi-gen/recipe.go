@@ -286,6 +286,9 @@ func checkKind(kind string) error {
 	if err := errors.Join(parser.ValidateVendorName(vendor), parser.ValidateClassName(class)); err != nil {
 		return usagef("--kind %q: want vendor/class: %w", kind, err)
 	}
+	if err := cdi.CheckKind(kind); err != nil {
+		return usagef("--kind: %w", err)
+	}
 	if strings.Contains(class, ".") {
 		return usagef("--kind %q: podman before 4.7 refuses a class with a dot", kind)
 	}

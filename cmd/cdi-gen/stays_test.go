@@ -36,13 +36,13 @@ func TestOutputOfAnother(t *testing.T) {
 	holds(t, dir, "gpu.json", "gpu.yaml")
 	generateTo(t, "none", twin).expect(t, exitNothing, "removed: its devices are gone")
 	// The file names of two kinds can be equal.
-	put(t, filepath.Join(dir, "a-b-c.json"), strings.Replace(gpuSpec, "nvidia.com/gpu", "a-b/c", 1), 0o644)
-	cdigen(t, "remove", "--output", dir, "--kind", "a/b-c").expect(t, exitUsage, "is a spec of kind a-b/c, not a/b-c")
-	generateTo(t, "roce-lag", dir, "--kind", "a/b-c", "--format", "json").
-		expect(t, exitUsage, "is a spec of kind a-b/c, not a/b-c")
-	generateTo(t, "roce-lag", dir, "--kind", "a/b-c").expect(t, exitOK, "a-b-c.yaml written")
-	cdigen(t, "remove", "--output", dir, "--kind", "a/b-c").expect(t, exitOK, "removed")
-	holds(t, dir, "a-b-c.json", "gpu.yaml")
+	put(t, filepath.Join(dir, "aa-bb-cc.json"), strings.Replace(gpuSpec, "nvidia.com/gpu", "aa-bb/cc", 1), 0o644)
+	cdigen(t, "remove", "--output", dir, "--kind", "aa/bb-cc").expect(t, exitUsage, "is a spec of kind aa-bb/cc, not aa/bb-cc")
+	generateTo(t, "roce-lag", dir, "--kind", "aa/bb-cc", "--format", "json").
+		expect(t, exitUsage, "is a spec of kind aa-bb/cc, not aa/bb-cc")
+	generateTo(t, "roce-lag", dir, "--kind", "aa/bb-cc").expect(t, exitOK, "aa-bb-cc.yaml written")
+	cdigen(t, "remove", "--output", dir, "--kind", "aa/bb-cc").expect(t, exitOK, "removed")
+	holds(t, dir, "aa-bb-cc.json", "gpu.yaml")
 	if got, err := os.ReadFile(file); err != nil || string(got) != gpuSpec {
 		t.Errorf("the file has %q, error %v", got, err)
 	}

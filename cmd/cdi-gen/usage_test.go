@@ -35,7 +35,7 @@ func TestBadUsage(t *testing.T) {
 		{"generate --no-hook --kind hca", `--kind "hca": want vendor/class`},
 		{"generate --no-hook --kind -x/hca", `--kind "-x/hca": want vendor/class`},
 		{"generate --no-hook --kind a/b/c", `--kind "a/b/c": want vendor/class`},
-		{"generate --no-hook --kind a/b.c", `--kind "a/b.c": podman before 4.7 refuses a class with a dot`},
+		{"generate --no-hook --kind aa/bb.cc", `--kind "aa/bb.cc": podman before 4.7 refuses a class with a dot`},
 		{"generate --no-hook --names uuid", `--names: unknown name strategy "uuid": want ibdev, pci, guid or netdev`},
 		{"generate --no-hook --names=", `invalid argument "" for "--names" flag: an empty value`},
 		{"generate --no-hook --nodes=", `invalid argument "" for "--nodes" flag: an empty value`},

@@ -32,7 +32,9 @@ A directory means all files in it that end in .json, .yaml or .yml.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return validate(cmd.OutOrStdout(), args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return errors.Join(validate(cmd.OutOrStdout(), args), judgeDirsOf(cmd, args))
+		},
 	}
 }
 

@@ -1,6 +1,7 @@
 package runtimes
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -87,11 +88,10 @@ func TestConfigureContainerd(t *testing.T) {
 	unchanged(t, file, "", func(t *testing.T) {
 		inside.Wants(t, "configure", inside.Must(t, "cdi-gen", "configure", "containerd"), "needs no change")
 	})
+	// Releases before 2.3 had a setting for CDI. This one ignores it.
 	off := "version = 3\n[plugins.\"io.containerd.cri.v1.runtime\"]\n  enable_cdi = false # no devices here\n"
 	unchanged(t, file, off, func(t *testing.T) {
-		out := inside.Must(t, "cdi-gen", "configure", "containerd")
-		t.Log(out)
-		inside.Wants(t, "configure", out, "+  enable_cdi = true # set by cdi-gen configure", file+" written")
+		inside.Wants(t, "configure", inside.Must(t, "cdi-gen", "configure", "containerd"), "needs no change")
 		t.Run("configured", func(t *testing.T) {
 			containerd.start(t)
 			containerd.has(t)
@@ -100,6 +100,12 @@ func TestConfigureContainerd(t *testing.T) {
 			images := inside.Must(t, "ctr", "--namespace", "k8s.io", "images", "list", "--quiet")
 			inside.Wants(t, "images", images, os.Getenv("DRIVER_IMAGE"))
 		})
+	})
+	// The file of a release with the setting is edited, and taken back.
+	unchanged(t, file, off, func(t *testing.T) {
+		out := inside.Must(t, "cdi-gen", "configure", "containerd", "--runtime-version", "2.2.1")
+		t.Log(out)
+		inside.Wants(t, "configure", out, "+  enable_cdi = true # set by cdi-gen configure", file+" written")
 		t.Log(inside.Must(t, "cdi-gen", "configure", "containerd", "--undo"))
 	})
 }
@@ -121,4 +127,29 @@ func TestPodmanLoads(t *testing.T) {
 	inside.Must(t, "podman", "load", "--input", os.Getenv("DRIVER_ARCHIVE"))
 	said := inside.Must(t, "podman", "run", "--rm", "--network", "none", os.Getenv("DRIVER_IMAGE"), "version")
 	inside.Wants(t, "driver", said, "dra-driver ")
+}
+
+// TestPodmanOldLibrary: podman 4.3 panics on a kind with one letter, whatever device it is asked for, and does not
+// follow a linked directory. cdi-gen says both.
+func TestPodmanOldLibrary(t *testing.T) {
+	run := append(podmanRun("crun", "--rm", "--network", "none", "--device", "rdma.dev/hca=rxe0"), sh("true")...)
+	spec := filepath.Join(specDir, "x.yaml")
+	text := "cdiVersion: 0.3.0\nkind: a.com/b\ndevices: [{name: one, containerEdits: {env: [A=b]}}]\n"
+	if err := os.WriteFile(spec, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(spec)
+	inside.Wants(t, "podman", inside.Run(run...).Out, "panic: runtime error")
+	inside.Wants(t, "validate", inside.Run("cdi-gen", "validate", spec).Out, "panics on it")
+	real := specDir + ".real"
+	if err := errors.Join(os.Remove(spec), os.Rename(specDir, real), os.Symlink(real, specDir)); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := errors.Join(os.Remove(specDir), os.Rename(specDir+".real", specDir)); err != nil {
+			t.Error(err)
+		}
+	}()
+	inside.Wants(t, "podman", inside.Run(run...).Out, "unresolvable CDI devices rdma.dev/hca=rxe0")
+	inside.Wants(t, "devices", inside.Run("cdi-gen", "devices").Out, "is a symbolic link")
 }

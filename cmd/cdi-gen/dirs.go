@@ -1,0 +1,113 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/runtimeconf"
+	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+)
+
+// dirFault says why runtimes do not read a directory of specs, by any configuration. It is nil for a good one.
+func dirFault(dir runtimes.Dir) error {
+	switch dir.State {
+	case runtimes.DirLink:
+		return invalidf("%q is a symbolic link: runtimes with a CDI library before %s do not follow it, and find no device "+
+			"there; put a directory in its place", dir.Path, runtimes.FollowsLink)
+	case runtimes.DirOther:
+		return invalidf("%q is no directory: runtimes find no device there, and some read no other directory either",
+			dir.Path)
+	}
+	return nil
+}
+
+// judgeDirs returns an error for directories that runtimes do not read, and warns of runtimes that are told to read
+// others.
+func judgeDirs(cmd *cobra.Command, root string, dirs []string) error {
+	host, user := hostfs.DirFS(root), runtimeconf.User{}
+	if abs, err := filepath.Abs(root); err == nil && abs == "/" {
+		user = thisUser()
+	}
+	var errs []error
+	for _, dir := range runtimeconf.Stat(host, dirs...) {
+		errs = append(errs, dirFault(dir))
+		if _, _, standard := standardDir(dir.Path); !standard || dir.State == runtimes.DirMissing {
+			continue
+		}
+		for _, sentence := range runtimeconf.Elsewhere(host, user, dir.Path) {
+			cmd.PrintErrln("warning:", sentence)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// judgeDirsOf judges the directories of files, or directories, that a user names.
+func judgeDirsOf(cmd *cobra.Command, args []string) error {
+	var errs []error
+	seen := map[string]bool{}
+	for _, arg := range args {
+		dir := filepath.Clean(arg)
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			dir = filepath.Dir(dir)
+		}
+		if root, standard, ok := standardDir(dir); ok && !seen[root+standard] {
+			seen[root+standard] = true
+			errs = append(errs, judgeDirs(cmd, root, []string{standard}))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkOutput warns of runtimes that do not read the directory of --output, and rejects it for a --target that does
+// not.
+func (r *recipe) checkOutput(t *target, warn func(string)) error {
+	root, dir, ok := standardDir(t.store.Dir)
+	if !ok {
+		return nil
+	}
+	host := hostfs.DirFS(root)
+	states := runtimeconf.Stat(host, cdi.StaticDir, cdi.DynamicDir)
+	for _, state := range states {
+		if err := dirFault(state); err != nil && state.Path == dir {
+			warn(err.Error())
+		}
+	}
+	user := runtimeconf.User{}
+	if root == "/" {
+		user = thisUser()
+	}
+	for _, sentence := range runtimeconf.Elsewhere(host, user, dir) {
+		warn(sentence)
+	}
+	if r.target == "" {
+		return nil
+	}
+	target, err := runtimes.Lookup(r.target)
+	if err != nil {
+		return usagef("--target %s: %w", r.target, err)
+	}
+	if err := target.CheckDir(dir, states); err != nil {
+		return usagef("--target %s: --output %s: %w", r.target, t.store.Dir, err)
+	}
+	return nil
+}
+
+// standardDir reports whether a directory is one that runtimes read by default, on this host or below another root.
+func standardDir(dir string) (root, standard string, ok bool) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", "", false
+	}
+	for _, standard := range []string{cdi.StaticDir, cdi.DynamicDir} {
+		if root, ok := strings.CutSuffix(abs, standard); ok {
+			return root + "/", standard, true
+		}
+	}
+	return "", "", false
+}
