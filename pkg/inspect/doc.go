@@ -14,8 +14,8 @@
 // allocator returns yes or no, without a reason. So the reasons come from two kinds of checks:
 //
 //   - For each device of the class, the first reason against it, in the allocator's order: the
-//     selectors, the taints, whether a claim holds it, its capacity, and the counters that it
-//     shares with others. This is a [Ruling].
+//     selectors, its pool and node, the taints of its slice and of DeviceTaintRules, whether a claim
+//     holds it, its capacity, and the counters that it shares with others. This is a [Ruling].
 //   - For the claims as a whole, the allocator's answer after one change: one constraint or
 //     selector left out, one taint tolerated, one claim of another pod ended, fewer devices. A
 //     change after which the claims fit is a [Remedy].

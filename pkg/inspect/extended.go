@@ -26,10 +26,14 @@ func (w *resolver) extendedClaim() {
 	claim.Namespace, claim.Name, claim.UID = pod.Namespace, pod.Name+"-extended-resources", pod.UID
 	var names []string
 	var resources []corev1.ResourceName
+	nodes := w.Cluster.Nodes
+	if node := w.nodes[pod.Spec.NodeName]; node != nil {
+		nodes = []corev1.Node{*node}
+	}
 	for _, amount := range extendedResources(pod) {
 		class := w.extendedClasses().GetDeviceClass(amount.name)
 		switch {
-		case offeredByAll(w.Cluster.Nodes, amount.name): // only device plugins provide it
+		case offeredByAll(nodes, amount.name): // only device plugins provide it
 		case class != nil:
 			amount.request.Exactly.DeviceClassName = class.Name
 			claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, amount.request)

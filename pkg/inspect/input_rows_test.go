@@ -212,8 +212,9 @@ var sliceRows = []inputRow{{
 	},
 }, {
 	name: "node name", fields: "ResourceSliceSpec.NodeName ResourceSliceSpec.AllNodes",
-	no:  func(in *input) { in.spec().NodeName = new("other") },
-	yes: func(in *input) { in.spec().NodeName, in.spec().AllNodes = nil, new(true) },
+	no:   func(in *input) { in.spec().NodeName = new("other") },
+	says: "node other does not exist",
+	yes:  func(in *input) { in.spec().NodeName, in.spec().AllNodes = nil, new(true) },
 }, {
 	name: "node selector", fields: "ResourceSliceSpec.NodeSelector",
 	no:   func(in *input) { in.spec().NodeName, in.spec().NodeSelector = nil, inZone("b") },

@@ -308,3 +308,16 @@ func addFields(to sets.Set[string], typ reflect.Type) {
 		}
 	}
 }
+
+// TestExtendedOfDevicePlugin: a pod on a node with a device plugin has its extended resource from there, whatever a
+// DeviceClass offers on other nodes.
+func TestExtendedOfDevicePlugin(t *testing.T) {
+	in := newInput()
+	in.onlyExtended("0", "2")
+	in.Nodes[0].Status.Allocatable = corev1.ResourceList{"example.com/nic": *quantity("2")}
+	in.Nodes = append(in.Nodes, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "without"}})
+	in.pod.Spec.NodeName = "node"
+	if _, answer := in.why(t); answer.Verdict != VerdictNoClaims {
+		t.Errorf("verdict %s (%s), want %s", answer.Verdict, answer.Summary, VerdictNoClaims)
+	}
+}

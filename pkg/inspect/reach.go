@@ -39,10 +39,12 @@ func (v *view) unreachable(d *device, shut map[string]string) string {
 		return ""
 	}
 	needs := len(d.slice.Spec.SkipNodeOperations) > 0
-	if node := v.nodes[name]; name != "" {
-		if needs && node != nil && !optionalOperations(node) {
-			return lacksOptional
-		}
+	switch node := v.nodes[name]; {
+	case name != "" && node == nil:
+		return "node " + name + " does not exist"
+	case name != "" && needs && !optionalOperations(node):
+		return lacksOptional
+	case name != "":
 		return ""
 	}
 	for i := range v.Nodes {
