@@ -44,7 +44,7 @@ Publishing (some are missing).`,
 			if err != nil {
 				return err
 			}
-			return printList(o, "Node", list, noResources, inspect.NodeTable)
+			return printList(o, "Node", list, noNodes, inspect.NodeTable)
 		},
 	}
 	o = p.output(cmd, "table", "wide")

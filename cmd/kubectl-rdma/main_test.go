@@ -135,7 +135,8 @@ func TestLists(t *testing.T) {
 func TestNothing(t *testing.T) {
 	s := newSession(t, fleet.New(t))
 	for args, want := range map[string]string{
-		"nodes": "No resources found\n", "devices": "No resources found\n", "topology": "No resources found\n",
+		"nodes":   "No resources found: no node runs the driver or publishes RDMA devices. To see others, name them\n",
+		"devices": "No resources found\n", "topology": "No resources found\n",
 		"claims": "No resources found in default namespace.\n", "claims -A": "No resources found\n",
 		"claims -n fabric": "No resources found in fabric namespace.\n",
 		"status":           "No resources found in default namespace.\n", "status -A": "No resources found\n",

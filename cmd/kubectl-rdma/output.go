@@ -73,6 +73,9 @@ func printList[T any](o *output, kind string, items []T, nothing string, table f
 // noResources is kubectl's text for an empty list.
 const noResources = "No resources found"
 
+// noNodes is for a cluster without the driver, which kubectl rdma nodes is asked for.
+const noNodes = noResources + ": no node runs the driver or publishes RDMA devices. To see others, name them"
+
 // noneIn is kubectl's text for a namespace, and for all of them.
 func noneIn(namespace string) string {
 	if namespace == metav1.NamespaceAll {

@@ -103,7 +103,7 @@ func (v *view) faults(claim *resourceapi.ResourceClaim) (out []Finding) {
 			out = append(out, Finding{
 				Reason: "DeviceNotPublished", Claim: claim.Name, Devices: []string{deviceName(id)},
 				Message: fmt.Sprintf("device %s of claim %s is in no ResourceSlice", deviceName(id), claim.Name),
-				Remedy:  "the driver on that node does not run, or lost the device: kubectl rdma nodes",
+				Remedy:  "the driver on that node does not run, or lost the device: kubectl rdma nodes " + quote.Shell(r.Pool),
 			})
 			continue
 		}

@@ -53,9 +53,10 @@ func (v *view) causesOf(q *Question) *causes {
 
 func (c *causes) find(f ...Finding) { c.found = append(c.found, f...) }
 
-// foremost returns the first cause that does not pass by itself, or else the first one, nil if there is none.
+// foremost returns the first known cause that does not pass by itself, or else the first one, nil if there is none.
 func foremost(found []Finding) *Finding {
-	if i := slices.IndexFunc(found, func(f Finding) bool { return !f.minor }); i >= 0 {
+	known := func(f Finding) bool { return !f.minor && f.Reason != "WarningEvent" }
+	if i := slices.IndexFunc(found, known); i >= 0 {
 		return &found[i]
 	}
 	if len(found) > 0 {
@@ -115,7 +116,7 @@ func (c *causes) unscheduled() {
 		}
 	}
 	message := schedulerSays(&c.Pod)
-	if message == "" || slices.ContainsFunc(c.wanted, func(w *wanted) bool { return !allocated(w) }) {
+	if message == "" || len(c.Pod.Spec.SchedulingGates) > 0 || slices.ContainsFunc(c.wanted, func(w *wanted) bool { return !allocated(w) }) {
 		return
 	}
 	c.find(Finding{
@@ -196,8 +197,8 @@ func (c *causes) driver() {
 	case d == nil:
 		c.find(Finding{
 			Reason: "DriverMissing", Node: name, Message: "no pod of the driver runs on node " + name,
-			Remedy: "is the driver installed (helm list -A)? Then look at the DaemonSet dra-driver-rdma: its node selector, " +
-				"and whether it tolerates the node's taints",
+			Remedy: "install the driver if helm list -A lacks it (docs/operate.md: if its namespace was deleted); else look at " +
+				"its DaemonSet: the node selector, and whether it tolerates the node's taints",
 		})
 	case !podReady(d):
 		c.find(Finding{

@@ -187,6 +187,25 @@ var troubles = []trouble{
 		verdict: inspect.VerdictFine, reasons: []string{"ContainerFailed"}, quiet: true,
 	},
 	{
+		name: "out of memory now and then",
+		change: func(p *corev1.Pod) {
+			running(p)
+			s := &p.Status.ContainerStatuses[0]
+			s.LastTerminationState, s.RestartCount = hasEnded("OOMKilled", 137), 7
+			s.State.Running.StartedAt = metav1.Unix(1_700_000_000, 0)
+		},
+		verdict: inspect.VerdictImpaired, reasons: []string{"ContainerFailed"}, says: "after 7 restarts: it ended: OOMKilled",
+	},
+	{
+		name: "never started",
+		change: func(p *corev1.Pod) {
+			p.Status.ContainerStatuses[0] = corev1.ContainerStatus{
+				Name: "main", State: waits("CrashLoopBackOff", "back-off"), LastTerminationState: hasEnded("StartError", 128),
+			}
+		},
+		verdict: inspect.VerdictUnprepared, reasons: []string{"ContainerWaiting"}, says: "it has not started: container main",
+	},
+	{
 		name:    "readiness probe",
 		change:  func(p *corev1.Pod) { running(p); p.Status.ContainerStatuses[0].Ready = false },
 		events:  []corev1.Event{inContainer("spec.containers{main}", at(9, "Unhealthy", "Readiness probe failed: refused"))},
@@ -292,6 +311,7 @@ func TestCauses(t *testing.T) {
 				tc.change(&pod)
 			}
 			c := cluster(f)
+			c.Now = time.Unix(1_700_000_500, 0)
 			a := explained(t, c, inspect.Question{Pod: pod, Events: tc.events})
 			if a.Verdict != tc.verdict || !slices.Equal(reasons(a), tc.reasons) || !strings.Contains(a.Summary, tc.says) {
 				t.Errorf("%s %q: %s; want %s %q: %s", a.Verdict, reasons(a), a.Summary, tc.verdict, tc.reasons, tc.says)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -35,6 +36,8 @@ type Cluster struct {
 	// Templates are nil if they were not read. Events are Warnings about pods.
 	Templates []resourceapi.ResourceClaimTemplate
 	Events    []corev1.Event
+	// Now is when it was read.
+	Now time.Time
 	// Unread is what could not be read, with the reason: one sentence each.
 	Unread []string
 }

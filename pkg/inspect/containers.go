@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -20,13 +21,16 @@ func started(pod *corev1.Pod) bool {
 
 // ran reports whether a container runs or has run.
 func ran(s corev1.ContainerStatus) bool {
-	return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil
+	begun := func(t *corev1.ContainerStateTerminated) bool {
+		return t != nil && t.Reason != "StartError" && t.Reason != "ContainerCannotRun"
+	}
+	return s.State.Running != nil || begun(s.State.Terminated) || begun(s.LastTerminationState.Terminated)
 }
 
 // begun reports whether the kubelet works on a container, which it does only in a sandbox.
 func begun(s corev1.ContainerStatus) bool {
 	w := s.State.Waiting
-	return ran(s) || w != nil && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" && w.Reason != ""
+	return ran(s) || s.LastTerminationState.Terminated != nil || w != nil && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" && w.Reason != ""
 }
 
 // finished reports whether all containers of a pod have ended for good, although the pod has not.
@@ -92,7 +96,7 @@ func (c *causes) container(noun, field string, s corev1.ContainerStatus) {
 		})
 	case s.State.Running != nil && last != nil && last.ExitCode != 0:
 		c.find(Finding{
-			Reason: "ContainerFailed", minor: s.Ready,
+			Reason: "ContainerFailed", minor: s.Ready && c.Now.Sub(s.State.Running.StartedAt.Time) > stable,
 			Message: fmt.Sprintf("%s runs after %s: it ended: %s",
 				name, phrase.Count(int(s.RestartCount), "restart"), endOf(last)),
 			Remedy: c.endRemedy(last, s.Name, " --previous"),
@@ -116,6 +120,9 @@ func (c *causes) notReady(name, path string) {
 	}
 	c.find(f)
 }
+
+// stable is how long a container runs until the kubelet forgets that it failed.
+const stable = 10 * time.Minute
 
 // endOf says how a container ended.
 func endOf(t *corev1.ContainerStateTerminated) string {

@@ -112,7 +112,7 @@ func (w *inquiry) noDevices(claim *resourceapi.ResourceClaim, r request) {
 	}
 	if len(w.devices) == 0 {
 		f.Reason, f.Message = "NoDevices", "no driver publishes a device in this cluster"
-		f.Remedy = "install a driver; kubectl rdma nodes shows where it runs"
+		f.Remedy = "install the driver, or see why its pods do not run: kubectl get daemonsets -A -l " + DriverSelector
 	}
 	w.find(f)
 }

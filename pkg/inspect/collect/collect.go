@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -64,7 +65,7 @@ func (r Reader) Read(ctx context.Context, about Kind, others ...Kind) (*inspect.
 
 // readable also returns the kinds that the user may read.
 func (r Reader) readable(ctx context.Context, about Kind, others []Kind) (*inspect.Cluster, []Kind, error) {
-	c, kinds := &inspect.Cluster{}, []Kind{about}
+	c, kinds := &inspect.Cluster{Now: time.Now()}, []Kind{about}
 	if err := r.read(ctx, c, about); err != nil {
 		return nil, nil, fmt.Errorf("list %s: %w", about, err)
 	}
@@ -152,7 +153,7 @@ func (r Reader) Pod(ctx context.Context, namespace, name string) (*inspect.Clust
 	if err != nil {
 		return nil, inspect.Question{}, err
 	}
-	c := &inspect.Cluster{}
+	c := &inspect.Cluster{Now: time.Now()}
 	for _, kind := range []Kind{Slices, Classes, Rules, Claims, Nodes, Pods} {
 		if err := r.read(ctx, c, kind); err != nil {
 			if !passable(kind, err) {

@@ -44,7 +44,7 @@ func (r Reader) Watch(ctx context.Context, show func(*inspect.Cluster) error, ab
 			return nil
 		case <-changed:
 		}
-		c := &inspect.Cluster{Unread: slices.Clone(first.Unread)}
+		c := &inspect.Cluster{Now: time.Now(), Unread: slices.Clone(first.Unread)}
 		for i, kind := range kinds {
 			fill(c, kind, stores[i].List())
 		}
