@@ -116,7 +116,8 @@ func (c *causes) unscheduled() {
 		}
 	}
 	message := schedulerSays(&c.Pod)
-	if message == "" || len(c.Pod.Spec.SchedulingGates) > 0 || slices.ContainsFunc(c.wanted, func(w *wanted) bool { return !allocated(w) }) {
+	if message == "" || len(c.Pod.Spec.SchedulingGates) > 0 ||
+		slices.ContainsFunc(c.wanted, func(w *wanted) bool { return !allocated(w) }) {
 		return
 	}
 	c.find(Finding{

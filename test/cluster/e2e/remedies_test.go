@@ -258,7 +258,9 @@ func TestEndedPodOfSharedClaim(t *testing.T) {
 	n.Apply(namedClaim("all") + "---\n" + testbed.Pod("running", "resourceClaimName: all") + ended)
 	n.Ready("running")
 	n.Kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/ended", "--timeout="+testbed.Patience.String())
-	version := func() string { return n.Kubectl("get", "resourceclaim", "all", "-o", "jsonpath={.metadata.resourceVersion}") }
+	version := func() string {
+		return n.Kubectl("get", "resourceclaim", "all", "-o", "jsonpath={.metadata.resourceVersion}")
+	}
 	for i := range 5 {
 		last := version()
 		testbed.Eventually(t, fmt.Sprintf("write %d of the claim", i), func() error {
