@@ -23,6 +23,8 @@ type input struct {
 	Claims []resourceapi.ResourceClaim
 	Slices []resourceapi.ResourceSlice
 	Events []corev1.Event
+	Rules  []resourceapi.DeviceTaintRule
+	Nodes  []corev1.Node
 }
 
 // FuzzInspect: whatever objects say, also what no API server would let pass, nothing
@@ -32,8 +34,10 @@ func FuzzInspect(f *testing.F) {
 	small.Node("node1", "roce-lag", "")
 	small.Allocate("node1", "one", claim(want("nic", "hca.rdma.dev")))
 	c := cluster(small)
+	all := &resourceapi.DeviceTaintSelector{}
 	for _, name := range []string{"one", "two"} {
 		seed := input{Pod: fleet.Pod(name), Claims: c.Claims, Slices: c.Slices,
+			Rules:  []resourceapi.DeviceTaintRule{{Spec: resourceapi.DeviceTaintRuleSpec{DeviceSelector: all}}},
 			Events: []corev1.Event{{Reason: "FailedPrepareDynamicResources", Message: "\x1b[2Jx"}}}
 		data, err := json.Marshal(seed)
 		if err != nil {
@@ -49,7 +53,7 @@ func FuzzInspect(f *testing.F) {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		c := &inspect.Cluster{Slices: in.Slices, Claims: in.Claims, Classes: c.Classes}
+		c := &inspect.Cluster{Slices: in.Slices, Claims: in.Claims, Rules: in.Rules, Nodes: in.Nodes, Classes: c.Classes}
 		c.ListClaims(ctx)
 		_, _ = c.ListNodes(ctx)
 		var text bytes.Buffer
