@@ -37,7 +37,8 @@ func newProbe(env func(string) string) *cobra.Command {
 		Use:   "probe",
 		Short: "Ask the driver of this pod whether it works",
 		Long: `probe calls the driver through the two sockets that the kubelet uses, for liveness and
-readiness probes. With --ready it also fails until the kubelet has registered the driver.
+readiness probes. With --ready it also fails until the kubelet has registered the driver, and
+while the API server has lacked the node's devices for more than 20 seconds.
 
 It prints the driver's problems with the API server and with the container runtime's NRI.
 These do not fail the probe, because a restart would not help.
@@ -83,6 +84,9 @@ func (p *probe) registrar(ctx context.Context) error {
 		}
 		if p.ready && len(header.Get(dra.RegisteredHeader)) == 0 {
 			return errors.New("the kubelet has not registered the driver yet")
+		}
+		if unpublished := header.Get(dra.UnpublishedHeader); p.ready && len(unpublished) > 0 {
+			return errors.New(unpublished[0])
 		}
 		return nil
 	})

@@ -69,6 +69,10 @@ const TroubleHeader = "rdma-dev-api-trouble"
 // container runtime's NRI and is not.
 const NRIHeader = "rdma-dev-nri-trouble"
 
+// UnpublishedHeader is a header of the same answers. The driver sets it, with the reason, once the API server has lacked
+// the node's slices for so long that people are told.
+const UnpublishedHeader = "rdma-dev-unpublished"
+
 const (
 	// finishTime is the time limit for calls in progress when the driver stops. It is well below the 30 s that a pod
 	// has by default.
@@ -170,6 +174,9 @@ func (d *Driver) introduction() metadata.MD {
 	}
 	if err := d.pods.Trouble(); err != nil {
 		md.Append(NRIHeader, printable(err.Error()))
+	}
+	if err, late := d.offer.Unpublished(); late {
+		md.Append(UnpublishedHeader, printable(err.Error()))
 	}
 	return md
 }

@@ -55,6 +55,9 @@ func (d *Driver) problems(view node.View) (out []error) {
 	if err := d.offer.Withheld(); err != nil {
 		out = append(out, fmt.Errorf("no RDMA device is published: %w", err))
 	}
+	if err, _ := d.offer.Unpublished(); err != nil {
+		out = append(out, err)
+	}
 	if view.NetnsMode == rdma.NetnsExclusive && d.cfg.Mover == nil {
 		out = append(out, node.ErrExclusive)
 	}

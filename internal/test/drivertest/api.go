@@ -52,6 +52,7 @@ type API struct {
 	mu       sync.Mutex
 	revision int64
 	node     corev1.Node
+	noNode   bool
 	claims   map[types.NamespacedName]*resourceapi.ResourceClaim
 	slices   map[string]*resourceapi.ResourceSlice
 	events   []corev1.Event

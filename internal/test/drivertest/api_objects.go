@@ -39,7 +39,7 @@ func (a *API) announce(kind string, s *resourceapi.ResourceSlice) {
 func (a *API) getNode(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if r.PathValue("name") != a.node.Name {
+	if a.noNode || r.PathValue("name") != a.node.Name {
 		notFound(w, r)
 		return
 	}
@@ -195,6 +195,7 @@ func (a *API) createSlice(w http.ResponseWriter, r *http.Request) {
 	a.slices[slice.Name] = slice
 	a.announce("ADDED", slice)
 	answer(w, http.StatusCreated, slice)
+	a.collect()
 }
 
 func (a *API) updateSlice(w http.ResponseWriter, r *http.Request) {

@@ -50,6 +50,10 @@ var (
 			"addresses are not prepared ([network.md](network.md#addresses-that-are-unique-in-the-cluster))."}
 	NoDevices = Reason{"NoRDMADevices", corev1.EventTypeWarning, "node",
 		"The node publishes nothing, because its container runtime would drop the devices ([install.md](install.md))."}
+	NotPublished = Reason{"RDMANotPublished", corev1.EventTypeWarning, "node",
+		"For 20 s the API server has not had the node's devices as they are; the message says why."}
+	PublishedAgain = Reason{"RDMAPublishedAgain", corev1.EventTypeNormal, "node",
+		"The API server had lost the node's devices, and has them again."}
 )
 
 // Reasons returns all reasons. The reasons of health come last.
@@ -57,6 +61,7 @@ func Reasons() []Reason {
 	out := []Reason{
 		PrepareFailed, UnprepareFailed, MemlockNotRaised, LimitNotSet, NetdevMissing, MoveFailed, LowMTU, OpenIPv6,
 		GIDIndexNotSet, GIDIndexChanged, StillHeld, NoBlock, NoDevices,
+		NotPublished, PublishedAgain,
 	}
 	for _, c := range health.Conditions() {
 		for _, holds := range []bool{true, false} {

@@ -37,14 +37,6 @@ func (o *Offer) Decision(ctx context.Context) *Decision {
 	return o.decide(o.cfg.Node.View(ctx))
 }
 
-// Published returns the published devices with their HCAs, nil before the first publication.
-func (o *Offer) Published() map[string][]*rdma.HCA {
-	if published := o.last.Load(); published != nil {
-		return published.Devices
-	}
-	return nil
-}
-
 // decide applies the present policy. HCAs that claims hold stay published while they are missing. The plans come from
 // the records of claims, so they survive a restart.
 func (o *Offer) decide(view node.View) *Decision {

@@ -59,7 +59,7 @@ type Reporter interface {
 type Offer struct {
 	cfg        Config
 	changed    wake.Signal // an input of the decision has changed
-	registered wake.Signal // the kubelet registered the driver
+	registered wake.Signal // the node object is to be read again, for example because the kubelet registered the driver
 	policy     atomic.Pointer[policy.Config]
 	watcher    *fsnotify.Watcher        // of the directory of the policy's file; nil for none
 	last       atomic.Pointer[Decision] // nil before the first decision
@@ -80,6 +80,7 @@ func New(cfg Config) *Offer {
 	o.publisher = publisher.New(publisher.Config{
 		Client: cfg.Client, Driver: plan.DriverName, Node: cfg.NodeName, Report: o.notPublished,
 		Stored: debug.FreeOSMemory, // the start needs twice the memory of later work, and Go would keep it
+		Lost:   o.lost, NodeReplaced: o.registered.Set,
 	})
 	cfg.Policy = cmp.Or(cfg.Policy, policy.Default())
 	o.policy.Store(cfg.Policy)

@@ -16,6 +16,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/publisher"
 )
 
 // apiBackoff returns the backoff for requests to the API server: one second, doubled each time, 30 s at most. Each wait
@@ -33,7 +34,12 @@ func (o *Offer) waitForRuntime(ctx context.Context) bool {
 			return true
 		}
 		klog.FromContext(ctx).Error(err, "Nothing is published yet")
-		if !wake.Sleep(ctx, backoff.Step()) {
+		o.publisher.NotYet(err)
+		pause := backoff.Step()
+		if apierrors.IsNotFound(err) {
+			pause = min(pause, wait.Jitter(publisher.NodePause, 0.5))
+		}
+		if !wake.Sleep(ctx, pause) {
 			return false
 		}
 	}

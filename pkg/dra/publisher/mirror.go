@@ -25,14 +25,39 @@ type mirror struct {
 
 	mu     sync.Mutex
 	slices map[string]*resourceapi.ResourceSlice // by name; nil before the first list
+	end    context.CancelFunc                    // of the watch
 }
 
-func newMirror() *mirror { return &mirror{changed: wake.NewSignal()} }
+func newMirror() *mirror { return &mirror{changed: wake.NewSignal(), end: func() {}} }
 
-// follow keeps the mirror up to date until ctx ends.
+// selector returns the field selector of the driver's slices of the node.
+func (c *Config) selector() string {
+	return fields.Set{resourceapi.ResourceSliceSelectorDriver: c.Driver, resourceapi.ResourceSliceSelectorNodeName: c.Node}.String()
+}
+
+// follow keeps the mirror up to date until ctx ends. After forget it begins again with a list.
 func (m *mirror) follow(ctx context.Context, cfg Config) {
-	client := cfg.Client.ResourceV1().ResourceSlices()
-	selector := fields.Set{resourceapi.ResourceSliceSelectorDriver: cfg.Driver, resourceapi.ResourceSliceSelectorNodeName: cfg.Node}.String()
+	for ctx.Err() == nil {
+		watching, end := context.WithCancel(ctx)
+		m.mu.Lock()
+		m.end = end
+		m.mu.Unlock()
+		m.watch(watching, cfg)
+		end()
+	}
+}
+
+// forget drops all slices. They are unknown until the server has listed them again.
+func (m *mirror) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.slices = nil
+	m.end()
+}
+
+// watch keeps the mirror up to date until ctx ends.
+func (m *mirror) watch(ctx context.Context, cfg Config) {
+	client, selector := cfg.Client.ResourceV1().ResourceSlices(), cfg.selector()
 	lw := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.FieldSelector = selector
@@ -54,10 +79,14 @@ func (m *mirror) latest() map[string]*resourceapi.ResourceSlice {
 	return maps.Clone(m.slices)
 }
 
-// put stores a slice unless the mirror has the same or a newer version.
+// put stores a slice unless the mirror has the same or a newer version. Before the first list it does nothing: the list
+// will have the slice.
 func (m *mirror) put(s *resourceapi.ResourceSlice) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.slices == nil {
+		return
+	}
 	if known := m.slices[s.Name]; known == nil || newer(s.ResourceVersion, known.ResourceVersion) {
 		m.slices[s.Name] = s
 	}

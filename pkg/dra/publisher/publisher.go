@@ -12,16 +12,20 @@
 //     their counters change in more than one slice.
 //   - If somebody else deletes slices, as a starting kubelet does, the publisher restores them at once. If they are
 //     deleted repeatedly, the delay grows: two drivers that want different slices must not write as fast as they can.
+//
+// The publisher keeps nothing about other objects for longer than one use (docs/adr/0046): it reads the Node before each
+// creation of slices, and regularly compares what its watch has reported with a list of the API server.
 package publisher
 
 import (
 	"context"
+	"errors"
 	"math"
 	"sync"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
@@ -40,6 +44,11 @@ type Config struct {
 	Report func(context.Context, error)
 	// Stored is called once, when the API server has all slices for the first time. It may be nil.
 	Stored func()
+	// Lost is called when the API server has lacked the wanted slices for lossNotice. It is called again when they are
+	// back, with Over, and also after a shorter loss if people should know its cause. It may be nil.
+	Lost func(context.Context, Loss)
+	// NodeReplaced is called when the Node is another object than before. It may be nil.
+	NodeReplaced func()
 }
 
 // Publisher publishes one pool. Publish may be called by any goroutine.
@@ -50,10 +59,13 @@ type Publisher struct {
 
 	mu     sync.Mutex
 	wanted []resourceslice.Slice // nil before the first Publish
+	loss   *loss                 // nil while the API server has the wanted slices
 
 	// Only Run uses these fields.
-	settled []settled // by index; nil before the first complete pass
-	owner   *metav1.OwnerReference
+	settled  []settled     // by index; nil before the first complete pass
+	every    time.Duration // the shortest time between two comparisons with a list
+	revision string        // of the last list
+	doubt    bool          // the last list differed from what the watch had reported
 }
 
 // settled is a slice that the API server has as wanted, or without the fields that the server dropped.
@@ -64,7 +76,9 @@ type settled struct {
 
 // New returns a publisher. It starts no goroutine.
 func New(cfg Config) *Publisher {
-	return &Publisher{cfg: cfg, server: newMirror(), asked: wake.NewSignal()}
+	p := &Publisher{cfg: cfg, server: newMirror(), asked: wake.NewSignal(), every: listInterval}
+	p.lose(errNothingYet, nil)
+	return p
 }
 
 // Publish sets the wanted slices and returns at once. It does not copy the devices: the caller must not modify them any
@@ -84,6 +98,9 @@ func retries() *wait.Backoff {
 // restoreQuiet is the time without an outside change of the slices after which the next restoration is immediate again.
 const restoreQuiet = time.Minute
 
+// NodePause is about the longest time between two requests for a Node that does not exist.
+const NodePause = 4 * time.Second
+
 // Run publishes until ctx ends. The slices stay on the API server.
 func (p *Publisher) Run(ctx context.Context) {
 	var watching sync.WaitGroup
@@ -92,16 +109,27 @@ func (p *Publisher) Run(ctx context.Context) {
 	retry, restore := retries(), retries()
 	var disturbed time.Time
 	var again <-chan time.Time
+	check := time.After(p.untilList())
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-p.late():
+			p.tellLoss(ctx)
+			continue
+		case <-check:
+			p.compareWithList(ctx)
+			check = time.After(p.untilList())
+			continue
 		case <-p.asked:
 		case <-p.server.changed:
 			if p.settled != nil {
-				if again == nil && !p.inStep() {
+				if inStep := p.inStep(); again == nil && (!inStep || p.Loss() != nil) {
 					if time.Since(disturbed) > restoreQuiet {
 						restore = retries()
+					}
+					if !inStep {
+						p.lose(errChanged, nil)
 					}
 					disturbed, again = time.Now(), time.After(restore.Step())
 				}
@@ -112,14 +140,30 @@ func (p *Publisher) Run(ctx context.Context) {
 		again = nil
 		if err := p.sync(ctx); err == nil {
 			retry = retries()
-			if p.cfg.Stored != nil && p.settled != nil {
-				p.cfg.Stored()
-				p.cfg.Stored = nil
-			}
+			p.stored(ctx)
 		} else if ctx.Err() == nil {
-			again = time.After(retry.Step())
+			p.lose(err, nil)
+			pause := retry.Step()
+			if errors.Is(err, errNoNode) {
+				pause = min(pause, wait.Jitter(NodePause, 0.5))
+			} else if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+				check = time.After(doubtTime) // the mirror may be wrong
+			}
+			again = time.After(pause)
 			p.cfg.Report(ctx, err)
 		}
+	}
+}
+
+// stored ends the loss if the API server has the slices of a complete pass.
+func (p *Publisher) stored(ctx context.Context) {
+	if p.settled == nil || !p.inStep() {
+		return
+	}
+	p.endLoss(ctx)
+	if p.cfg.Stored != nil {
+		p.cfg.Stored()
+		p.cfg.Stored = nil
 	}
 }
 

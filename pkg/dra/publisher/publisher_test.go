@@ -33,21 +33,47 @@ type running struct {
 
 	mu       sync.Mutex
 	reported []error
+	losses   []publisher.Loss
 	stored   atomic.Int32
+	replaced atomic.Int32
 }
 
 func start(t *testing.T, api *drivertest.API) *running {
 	t.Helper()
+	r := prepare(t, api)
+	r.run(t)
+	return r
+}
+
+// prepare returns a publisher that does not run yet.
+func prepare(t *testing.T, api *drivertest.API) *running {
+	t.Helper()
 	r := &running{api: api}
 	r.Publisher = publisher.New(publisher.Config{
 		Client: api.Client(t), Driver: driver, Node: drivertest.NodeName, Report: r.report, Stored: func() { r.stored.Add(1) },
+		Lost: r.lost, NodeReplaced: func() { r.replaced.Add(1) },
 	})
+	return r
+}
+
+func (r *running) run(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); r.Run(ctx) }()
 	r.stop = sync.OnceFunc(func() { cancel(); <-done })
 	t.Cleanup(r.stop)
-	return r
+}
+
+func (r *running) lost(_ context.Context, l publisher.Loss) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.losses = append(r.losses, l)
+}
+
+func (r *running) forgetLosses() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.losses = nil
 }
 
 func (r *running) report(_ context.Context, err error) {

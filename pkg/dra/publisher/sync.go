@@ -25,6 +25,7 @@ type pass struct {
 	obsolete []*resourceapi.ResourceSlice
 	changed  []bool // by index: to write
 	pool     resourceapi.ResourcePool
+	owner    *metav1.OwnerReference // of all slices that are written; nil to keep the present owners
 }
 
 // sync writes the slices that differ. It does nothing until the wanted slices and those of the API server are known. It
@@ -139,6 +140,11 @@ func managers(s *resourceapi.ResourceSlice) []string {
 
 // write updates and creates slices, in their order.
 func (r *pass) write(ctx context.Context) error {
+	if slices.Contains(r.current, nil) {
+		if err := r.readOwner(ctx); err != nil {
+			return err
+		}
+	}
 	done := make([]settled, 0, len(r.wanted))
 	for i := range r.wanted {
 		actual := r.current[i]
@@ -156,12 +162,10 @@ func (r *pass) write(ctx context.Context) error {
 
 // store writes one slice, and reports fields that the server dropped.
 func (r *pass) store(ctx context.Context, i int) (*resourceapi.ResourceSlice, error) {
-	wanted, err := r.object(ctx, i)
-	if err != nil {
-		return nil, err
-	}
+	wanted := r.object(i)
 	client := r.cfg.Client.ResourceV1().ResourceSlices()
 	var actual *resourceapi.ResourceSlice
+	var err error
 	if r.current[i] == nil {
 		if actual, err = client.Create(ctx, wanted, metav1.CreateOptions{}); err != nil {
 			return nil, fmt.Errorf("create resource slice %d: %w", i, err)
@@ -194,29 +198,21 @@ func (r *pass) share(i int, s *resourceapi.ResourceSlice) *resourceapi.ResourceS
 
 // object returns the slice to store: the current one with the wanted content, or a new one. The content is a copy,
 // because encoding modifies quantities.
-func (r *pass) object(ctx context.Context, i int) (*resourceapi.ResourceSlice, error) {
+func (r *pass) object(i int) *resourceapi.ResourceSlice {
+	s := resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{
+		GenerateName: fmt.Sprintf("%0*x-%s-%s-", indexDigits(len(r.wanted)), i, r.cfg.Driver, r.cfg.Node),
+	}}
 	spec := r.spec(i)
 	spec = *spec.DeepCopy()
 	if r.current[i] != nil {
-		s := *r.current[i]
-		s.Spec = spec
-		keepTimes(s.Spec.Devices, r.current[i].Spec.Devices)
-		return &s, nil
+		s = *r.current[i]
+		keepTimes(spec.Devices, s.Spec.Devices)
 	}
-	if r.owner == nil {
-		node, err := r.cfg.Client.CoreV1().Nodes().Get(ctx, r.cfg.Node, metav1.GetOptions{})
-		if err != nil {
-			return nil, fmt.Errorf("get node %s, which is to own the slices: %w", r.cfg.Node, err)
-		}
-		r.owner = &metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, Controller: new(true)}
+	s.Spec = spec
+	if r.owner != nil {
+		s.OwnerReferences = []metav1.OwnerReference{*r.owner}
 	}
-	return &resourceapi.ResourceSlice{
-		ObjectMeta: metav1.ObjectMeta{
-			GenerateName:    fmt.Sprintf("%0*x-%s-%s-", indexDigits(len(r.wanted)), i, r.cfg.Driver, r.cfg.Node),
-			OwnerReferences: []metav1.OwnerReference{*r.owner},
-		},
-		Spec: spec,
-	}, nil
+	return &s
 }
 
 // indexDigits returns the number of digits of the index at the beginning of a name. The scheduler processes slices in

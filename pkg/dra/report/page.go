@@ -30,7 +30,7 @@ type Inputs struct {
 	// reason.
 	Pods   podresources.Claims
 	NoPods error
-	// Decision is what is published or will be published. Published are the devices that are published now.
+	// Decision is what is published or will be published. Published are the devices that the API server has now.
 	Decision  *policy.Result
 	Published map[string][]*rdma.HCA
 	// Taints are the taints of HCAs, by name.
@@ -60,7 +60,8 @@ func Page(in Inputs) *statuspage.Page {
 	}
 	p.HCAs = in.hcas()
 	for _, g := range in.Decision.Groups {
-		group := statuspage.Group{Name: g.Group.Name, Published: g.Published, Reason: g.Reason, Members: []string{}}
+		published := in.Published[devicename.Group(g.Group.Name)] != nil
+		group := statuspage.Group{Name: g.Group.Name, Published: published, Reason: g.Reason, Members: []string{}}
 		for _, h := range g.Group.Members {
 			group.Members = append(group.Members, h.Name)
 		}
@@ -119,11 +120,10 @@ func (in *Inputs) hcas() []statuspage.HCA {
 		}
 		if decision := decisions[h.Name]; decision != nil {
 			one.Reason = decision.Reason
-			if decision.View.Exclusive() {
-				one.Devices = append(one.Devices, h.Name)
-			}
-			if decision.View.Shared() {
-				one.Devices = append(one.Devices, devicename.Shared(h.Name))
+			for _, name := range []string{h.Name, devicename.Shared(h.Name)} {
+				if in.Published[name] != nil {
+					one.Devices = append(one.Devices, name)
+				}
 			}
 		}
 		one.Claims = append(one.Claims, holders[h.Name]...)
