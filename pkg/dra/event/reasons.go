@@ -51,9 +51,9 @@ var (
 	NoDevices = Reason{"NoRDMADevices", corev1.EventTypeWarning, "node",
 		"The node publishes nothing, because its container runtime would drop the devices ([install.md](install.md))."}
 	NotPublished = Reason{"RDMANotPublished", corev1.EventTypeWarning, "node",
-		"For 20 s the API server has not had the node's devices as they are; the message says why."}
+		"The API server lacks the node's devices; the message says why."}
 	PublishedAgain = Reason{"RDMAPublishedAgain", corev1.EventTypeNormal, "node",
-		"The API server had lost the node's devices, and has them again."}
+		"It has them again."}
 )
 
 // Reasons returns all reasons. The reasons of health come last.

@@ -25,11 +25,14 @@ func (o *Offer) lost(ctx context.Context, l publisher.Loss) {
 	o.cfg.Report.Record(e)
 }
 
-// Unpublished returns why the API server does not have the wanted slices, nil if it has. late means that this has lasted
-// so long that people are told.
+// briefLoss is the duration of a loss that is no problem: the usual restoration takes less.
+const briefLoss = time.Second
+
+// Unpublished returns why the API server does not have the wanted slices, nil if it has, or lacks them briefly. late
+// means that this has lasted so long that people are told.
 func (o *Offer) Unpublished() (reason error, late bool) {
 	l := o.publisher.Loss()
-	if l == nil {
+	if l == nil || time.Since(l.Since) < briefLoss {
 		return nil, false
 	}
 	return fmt.Errorf("since %s the API server has not had the node's RDMA devices as they are: %w",

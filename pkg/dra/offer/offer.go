@@ -53,6 +53,8 @@ type Reporter interface {
 	// Note and Warn record on the status page only.
 	Note(reason, object, format string, args ...any)
 	Warn(reason, object string, err error)
+	// ServerRestored means that the API server may not have what was written to it.
+	ServerRestored()
 }
 
 // Offer decides what is published, and publishes it. It is safe for concurrent use.
@@ -80,7 +82,7 @@ func New(cfg Config) *Offer {
 	o.publisher = publisher.New(publisher.Config{
 		Client: cfg.Client, Driver: plan.DriverName, Node: cfg.NodeName, Report: o.notPublished,
 		Stored: debug.FreeOSMemory, // the start needs twice the memory of later work, and Go would keep it
-		Lost:   o.lost, NodeReplaced: o.registered.Set,
+		Lost:   o.lost, NodeReplaced: o.registered.Set, ServerRestored: cfg.Report.ServerRestored,
 	})
 	cfg.Policy = cmp.Or(cfg.Policy, policy.Default())
 	o.policy.Store(cfg.Policy)

@@ -65,6 +65,9 @@ func (p *Publisher) compareWithList(ctx context.Context) {
 	p.doubt = false
 	p.lose(root, root)
 	p.server.forget()
+	if p.cfg.ServerRestored != nil {
+		p.cfg.ServerRestored()
+	}
 }
 
 // list lists the metadata of the driver's slices of the node. The answer is as new as the request.

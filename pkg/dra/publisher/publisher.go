@@ -47,8 +47,9 @@ type Config struct {
 	// Lost is called when the API server has lacked the wanted slices for lossNotice. It is called again when they are
 	// back, with Over, and also after a shorter loss if people should know its cause. It may be nil.
 	Lost func(context.Context, Loss)
-	// NodeReplaced is called when the Node is another object than before. It may be nil.
-	NodeReplaced func()
+	// NodeReplaced is called when the Node is another object than before. ServerRestored is called when the API server
+	// has data of an earlier time. Both may be nil.
+	NodeReplaced, ServerRestored func()
 }
 
 // Publisher publishes one pool. Publish may be called by any goroutine.

@@ -80,6 +80,18 @@ func (s *ClaimStatus) HostChanged() {
 	}
 }
 
+// ServerRestored drops what the API server has, and schedules a comparison: after the restoration of a backup it may have
+// an earlier status. The claims are read again within the budget.
+func (s *ClaimStatus) ServerRestored() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	s.stored = map[types.UID][]entry{}
+	s.mu.Unlock()
+	s.HostChanged()
+}
+
 // ContainerStarted schedules a comparison of the status of a claim after the start of one of its containers. It waits
 // for the kernel, which adds the GIDs of an interface in the background, shortly after the address.
 func (s *ClaimStatus) ContainerStarted(uid types.UID) {
