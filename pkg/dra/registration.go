@@ -18,6 +18,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/sockets"
 	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claims"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/offer"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
@@ -175,7 +176,7 @@ func (d *Driver) introduction() metadata.MD {
 	if err := d.pods.Trouble(); err != nil {
 		md.Append(NRIHeader, printable(err.Error()))
 	}
-	if err, late := d.offer.Unpublished(); late {
+	if err, late := offer.Unpublished(d.offer); late {
 		md.Append(UnpublishedHeader, printable(err.Error()))
 	}
 	return md

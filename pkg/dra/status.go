@@ -55,7 +55,7 @@ func (d *Driver) problems(view node.View) (out []error) {
 	if err := d.offer.Withheld(); err != nil {
 		out = append(out, fmt.Errorf("no RDMA device is published: %w", err))
 	}
-	if err, _ := d.offer.Unpublished(); err != nil {
+	if err, _ := offer.Unpublished(d.offer); err != nil {
 		out = append(out, err)
 	}
 	if view.NetnsMode == rdma.NetnsExclusive && d.cfg.Mover == nil {

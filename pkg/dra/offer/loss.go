@@ -12,8 +12,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// lost reports that the API server lacks slices, or has them again.
-func (o *Offer) lost(ctx context.Context, l publisher.Loss) {
+// reportLoss reports that the API server lacks slices, or has them again.
+func reportLoss(ctx context.Context, to Reporter, l publisher.Loss) {
 	since := time.Since(l.Since).Round(100 * time.Millisecond)
 	e := event.Event{Reason: event.NotPublished, Message: fmt.Sprintf(
 		"for %v the API server has not had the node's RDMA devices as they are: %v", since, l.Cause)}
@@ -21,8 +21,8 @@ func (o *Offer) lost(ctx context.Context, l publisher.Loss) {
 		e = event.Event{Reason: event.PublishedAgain, Message: fmt.Sprintf(
 			"the node's RDMA devices are published again, after %v: %v", since, l.Cause)}
 	}
-	klog.FromContext(ctx).Info("ResourceSlices of the API server", "pool", o.cfg.NodeName, "state", e.Message)
-	o.cfg.Report.Record(e)
+	klog.FromContext(ctx).Info("Publication on the API server", "state", e.Message)
+	to.Record(e)
 }
 
 // briefLoss is the duration of a loss that is no problem: the usual restoration takes less.
@@ -30,7 +30,7 @@ const briefLoss = time.Second
 
 // Unpublished returns why the API server does not have the wanted slices, nil if it has, or lacks them briefly. late
 // means that this has lasted so long that people are told.
-func (o *Offer) Unpublished() (reason error, late bool) {
+func Unpublished(o *Offer) (reason error, late bool) {
 	l := o.publisher.Loss()
 	if l == nil || time.Since(l.Since) < briefLoss {
 		return nil, false

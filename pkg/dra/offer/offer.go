@@ -82,7 +82,9 @@ func New(cfg Config) *Offer {
 	o.publisher = publisher.New(publisher.Config{
 		Client: cfg.Client, Driver: plan.DriverName, Node: cfg.NodeName, Report: o.notPublished,
 		Stored: debug.FreeOSMemory, // the start needs twice the memory of later work, and Go would keep it
-		Lost:   o.lost, NodeReplaced: o.registered.Set, ServerRestored: cfg.Report.ServerRestored,
+		Lost:   func(ctx context.Context, l publisher.Loss) { reportLoss(ctx, cfg.Report, l) },
+
+		NodeReplaced: o.registered.Set, ServerRestored: cfg.Report.ServerRestored,
 	})
 	cfg.Policy = cmp.Or(cfg.Policy, policy.Default())
 	o.policy.Store(cfg.Policy)
