@@ -36,7 +36,7 @@ func (o *Offer) waitForRuntime(ctx context.Context) bool {
 		klog.FromContext(ctx).Error(err, "Nothing is published yet")
 		o.publisher.NotYet(err)
 		pause := backoff.Step()
-		if apierrors.IsNotFound(err) {
+		if publisher.NodeGone(err, o.cfg.NodeName) {
 			pause = min(pause, wait.Jitter(publisher.NodePause, 0.5))
 		}
 		if !wake.Sleep(ctx, pause) {

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
 )
 
 // Loss is a time in which the API server does not have the wanted slices.
@@ -22,7 +24,7 @@ type Loss struct {
 
 // lossNotice is the duration from which on a loss is reported. It is longer than a restart of the kubelet or of the API
 // server takes, and leaves time to report within a minute.
-const lossNotice = 20 * time.Second
+const lossNotice = 30 * time.Second
 
 var (
 	errNothingYet = errors.New("the driver has not written them yet")
@@ -59,7 +61,7 @@ func (p *Publisher) NotYet(err error) {
 	defer p.mu.Unlock()
 	if p.loss != nil && p.wanted == nil {
 		p.loss.Cause = err
-		if apierrors.IsNotFound(err) {
+		if NodeGone(err, p.cfg.Node) {
 			p.loss.root = errNodeGone
 		}
 	}
@@ -115,11 +117,16 @@ func (p *Publisher) report(ctx context.Context, l Loss) {
 	}
 }
 
+// NodeGone reports whether the API server itself said that it has no Node of that name.
+func NodeGone(err error, name string) bool {
+	return apiclient.Gone(err, corev1.Resource("nodes"), name)
+}
+
 // readOwner reads the Node, which is to own the slices. Its UID is never kept: if the Node is deleted and created again,
 // Kubernetes deletes all objects with the former UID in their owner reference.
 func (r *pass) readOwner(ctx context.Context) error {
 	node, err := r.cfg.Client.CoreV1().Nodes().Get(ctx, r.cfg.Node, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	if NodeGone(err, r.cfg.Node) {
 		err = fmt.Errorf("%w (%w)", errNoNode, err)
 		r.lose(err, errNodeGone)
 	}

@@ -25,7 +25,6 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
@@ -147,8 +146,6 @@ func (p *Publisher) Run(ctx context.Context) {
 			pause := retry.Step()
 			if errors.Is(err, errNoNode) {
 				pause = min(pause, wait.Jitter(NodePause, 0.5))
-			} else if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-				check = time.After(doubtTime) // the mirror may be wrong
 			}
 			again = time.After(pause)
 			p.cfg.Report(ctx, err)
