@@ -109,7 +109,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = fmt.Errorf("%w; cdi-gen doctor says what is missing", err)
 	}
 	if !errors.Is(err, errSaid) {
-		fmt.Fprintf(stderr, "cdi-gen: %v\n", err)
+		fmt.Fprintln(stderr, quote.Message("cdi-gen: "+err.Error()))
 	}
 	if c, ok := errors.AsType[coded](err); ok {
 		return c.code

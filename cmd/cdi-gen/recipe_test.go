@@ -71,7 +71,7 @@ func TestBadSiteSettings(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
 		{"--config " + config, config + `": line 3: memlok: unknown field` + "\n"},
 		{"--config " + values, values + `": line 3: memlock: parse size "4Gx"`},
-		{"--config " + values, "\nline 6: mounts[0]: hostPath \"site\""},
+		{"--config " + values, "\n  | line 6: mounts[0]: hostPath \"site\""},
 		{"--config " + root, "read --config: read " + root + ": is a directory"},
 		{"--config /absent.yaml", "read --config: open /absent.yaml"},
 		{"--env A", `--env: environment variable "A": want NAME=VALUE`},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/installcheck"
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
@@ -81,7 +82,7 @@ func (i *installFlags) check(ctx context.Context, client kubernetes.Interface, o
 		}
 	}
 	for _, line := range verdict.Works {
-		fmt.Fprintln(out, "ok:", line)
+		quote.Fprintf(out, "ok: %s\n", line)
 	}
 	if verdict.Problem != "" {
 		return errors.New(verdict.Problem)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -50,7 +51,19 @@ func logTo(w io.Writer) {
 			panic(err) // klog has removed the flag
 		}
 	}
-	klog.SetOutput(w)
+	klog.SetOutput(entries{w})
+}
+
+// entries writes the entries of a log: klog writes each by one call. Each line of an entry after the first begins with a
+// tab, so that no message of others looks like an entry, and an entry is bounded.
+type entries struct{ w io.Writer }
+
+const maxEntry = 64 << 10
+
+func (e entries) Write(p []byte) (int, error) {
+	entry := quote.Bound(strings.TrimSuffix(string(p), "\n"), maxEntry)
+	_, err := io.WriteString(e.w, strings.ReplaceAll(entry, "\n", "\n\t")+"\n")
+	return len(p), err
 }
 
 // run is the whole program, with its arguments, environment and outputs as parameters.
@@ -64,7 +77,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintf(stderr, "dra-driver: %v\n", err)
+	fmt.Fprintln(stderr, quote.Message("dra-driver: "+err.Error()))
 	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
 	}

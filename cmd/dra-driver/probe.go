@@ -17,6 +17,7 @@ import (
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/exitcode"
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
@@ -77,10 +78,10 @@ func (p *probe) registrar(ctx context.Context) error {
 			return fmt.Errorf("driver %s answers, not %s", info.Name, plan.DriverName)
 		}
 		for _, trouble := range header.Get(dra.TroubleHeader) {
-			fmt.Fprintln(p.out, "trouble with the API server:", trouble)
+			quote.Fprintf(p.out, "trouble with the API server: %s\n", trouble)
 		}
 		for _, trouble := range header.Get(dra.NRIHeader) {
-			fmt.Fprintln(p.out, "trouble with NRI:", trouble)
+			quote.Fprintf(p.out, "trouble with NRI: %s\n", trouble)
 		}
 		if p.ready && len(header.Get(dra.RegisteredHeader)) == 0 {
 			return errors.New("the kubelet has not registered the driver yet")

@@ -48,7 +48,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(stderr, message(err))
+		fmt.Fprintln(stderr, quote.Message(message(err)))
 		return exitError
 	}
 	return exitOK

@@ -169,7 +169,7 @@ func TestErrors(t *testing.T) {
 		"nodes node1 none":             `Error from server (NotFound): nodes "none" not found`,
 		"claims none":                  `Error from server (NotFound): resourceclaims.resource.k8s.io "none" not found`,
 		"devices --class=hca.rdma.dev": `find DeviceClass "hca.rdma.dev"`,
-		"devices --cel=1+":             `error: select devices: compile '1+': `,
+		"devices --cel=1+":             `error: select devices: compile "1+": `,
 		"devices x":                    `unknown command "x"`,
 		"devices -o csv": `error: unable to match a printer suitable for the output format "csv", allowed ` +
 			`formats are: `,

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/internal/version"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect/collect"
@@ -117,7 +118,7 @@ func (p *plugin) read(ctx context.Context, r collect.Reader, about collect.Kind,
 
 func (p *plugin) warn(c *inspect.Cluster) {
 	for _, u := range c.Unread {
-		fmt.Fprintf(p.ErrOut, "Warning: the answer is incomplete: %s\n", u)
+		quote.Fprintf(p.ErrOut, "Warning: the answer is incomplete: %s\n", quote.Bound(u, quote.MaxForeign))
 	}
 }
 

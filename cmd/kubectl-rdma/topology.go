@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect/collect"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
@@ -65,7 +66,7 @@ func (o *output) topology(list []inspect.NodeTopology, ascii bool) error {
 		if i > 0 {
 			fmt.Fprintln(o.p.Out)
 		}
-		fmt.Fprintf(o.p.Out, "Node %s\n", n.Node)
+		quote.Fprintf(o.p.Out, "Node %s\n", n.Node)
 		if err := n.WriteTree(o.p.Out, lines); err != nil {
 			return err
 		}

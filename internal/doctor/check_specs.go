@@ -87,7 +87,7 @@ func checkSpecFiles(f *facts, out *findings) {
 }
 
 func invalid(s specFile) Finding {
-	f := found("spec-invalid", Warning, "an invalid spec").about(s.path).because("%s", s.err).
+	f := found("spec-invalid", Warning, "an invalid spec").about(s.path).because("%s", quote.Foreign(s.err.Error())).
 		fix("cdi-gen validate " + quote.Shell(s.path))
 	if s.rdma {
 		f.Severity = Error

@@ -10,6 +10,7 @@ import (
 	"runtime"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmamap"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
@@ -68,7 +69,7 @@ func run(ctx context.Context, name string, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, name, args...).Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && len(exit.Stderr) > 0 {
-		return string(out), errors.New(firstLine(string(exit.Stderr)))
+		return string(out), errors.New(quote.Foreign(firstLine(string(exit.Stderr))))
 	}
 	return string(out), err
 }

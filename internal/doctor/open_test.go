@@ -214,7 +214,7 @@ func TestRun(t *testing.T) {
 	if out, err := run(t.Context(), "podman", "--version"); err != nil || out != "podman version 5.4.2\n" {
 		t.Errorf("got %q, %v", out, err)
 	}
-	if _, err := run(t.Context(), "crio", "--version"); err == nil || err.Error() != "no such thing" {
+	if _, err := run(t.Context(), "crio", "--version"); err == nil || err.Error() != `"no such thing"` {
 		t.Errorf("got %v", err)
 	}
 }

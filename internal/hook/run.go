@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/exitcode"
@@ -256,8 +257,18 @@ func reportBy(deadline time.Time, path string, r Report, write func(string, Repo
 
 // printLines prints lines for people. Nothing may depend on them, because a runtime shows them only if the hook fails,
 // or never.
+// A line may repeat what a state or a spec says: it stays one line, is bounded, and acts on no terminal.
 func printLines(w io.Writer, lines ...string) {
 	for _, line := range lines {
-		io.WriteString(w, "rdma-hook: "+line+"\n")
+		io.WriteString(w, "rdma-hook: "+strings.Map(shown, line[:min(len(line), maxLine)])+"\n")
 	}
+}
+
+const maxLine = 4 << 10
+
+func shown(r rune) rune {
+	if !strconv.IsGraphic(r) {
+		return '?'
+	}
+	return r
 }

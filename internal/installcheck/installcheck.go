@@ -15,6 +15,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/phrase"
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
 // State is what the API server says of a release.
@@ -133,13 +134,13 @@ func firstEnd(c corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 	return c.State.Terminated
 }
 
-// lastLine returns the last line of a message without the program's name, or the reason if there is no message.
+// lastLine returns in quotes the last line of a message without the program's name, or the reason if there is no message.
 func lastLine(message, reason string) string {
 	message = strings.TrimSpace(message)
 	if message == "" {
-		return reason
+		return quote.Foreign(reason)
 	}
-	return strings.TrimPrefix(message[strings.LastIndexByte(message, '\n')+1:], "dra-driver: ")
+	return quote.Foreign(strings.TrimPrefix(message[strings.LastIndexByte(message, '\n')+1:], "dra-driver: "))
 }
 
 // lastWarning returns the newest warning about an object, with a colon before it, "" if there is none.
@@ -153,7 +154,7 @@ func (s State) lastWarning(object string) string {
 	if newest.Message == "" {
 		return ""
 	}
-	return ": " + strings.TrimSpace(newest.Message)
+	return ": " + quote.Foreign(newest.Message)
 }
 
 // devices checks that the drivers publish devices. A node without HCAs publishes none, so one node with devices is
@@ -203,9 +204,9 @@ func testPod(s State) (works, problem string, final bool) {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 			count, nodes := published(s)
-			return "", fmt.Sprintf("no device is free for the test pod: %s published on %s, and the scheduler says: %s "+
+			return "", fmt.Sprintf("no device is free for the test pod: %s published on %s, and the scheduler says: %s. "+
 				"End a pod with an HCA, or set testDeviceClasses. Devices in use: kubectl rdma claims",
-				phrase.Count(count, "device"), phrase.Count(len(nodes), "node"), c.Message), false
+				phrase.Count(count, "device"), phrase.Count(len(nodes), "node"), quote.Foreign(c.Message)), false
 		}
 	}
 	where := "the test pod on node " + p.Spec.NodeName

@@ -79,15 +79,15 @@ func TestJudge(t *testing.T) {
 		"refused drivers": {func(s *installcheck.State) {
 			s.Drivers.Status.CurrentNumberScheduled = 1
 			s.Warnings = []corev1.Event{warning("other", "no"), warning("driver", "violates PodSecurity")}
-		}, 0, "rdma/driver has pods on 1 of 2 nodes: violates PodSecurity;|enforce=privileged", false},
+		}, 0, "rdma/driver has pods on 1 of 2 nodes: \"violates PodSecurity\";|enforce=privileged", false},
 		"a driver that crashes": {func(s *installcheck.State) {
 			s.Drivers.Status.NumberReady = 1
 			s.DriverPods[1] = pod("driver-b", "b", ended(2, "I1 started\ndra-driver: bad configuration\n"))
-		}, 0, "ready on 1 of 2 nodes, not on b (exit code 2: bad configuration)|logs driver-b", false},
+		}, 0, "ready on 1 of 2 nodes, not on b (exit code 2: \"bad configuration\")|logs driver-b", false},
 		"no image": {func(s *installcheck.State) {
 			s.Drivers.Status.NumberReady = 1
 			s.DriverPods[0] = pod("driver-a", "a", waiting("ImagePullBackOff", ""))
-		}, 0, "not on a (ImagePullBackOff)", false},
+		}, 0, "not on a (\"ImagePullBackOff\")", false},
 		"a driver that is not registered": {func(s *installcheck.State) {
 			s.Drivers.Status.NumberReady = 1
 			s.DriverPods[0] = pod("driver-a", "a", running(false))
@@ -99,7 +99,7 @@ func TestJudge(t *testing.T) {
 		},
 		"no test pod": {func(s *installcheck.State) {
 			s.TestPods, s.Warnings = nil, []corev1.Event{warning("test", "exceeded quota")}
-		}, 2, "the test pod cannot be created: exceeded quota", false},
+		}, 2, "the test pod cannot be created: \"exceeded quota\"", false},
 		"no free device": {func(s *installcheck.State) { s.TestPods = []corev1.Pod{unschedulable} }, 2,
 			"no device is free|3 devices published on 1 node|2 cannot allocate all claims|kubectl rdma claims", false},
 		"no scheduler": {func(s *installcheck.State) {
@@ -108,10 +108,10 @@ func TestJudge(t *testing.T) {
 		"a failing Prepare": {func(s *installcheck.State) {
 			s.TestPods = []corev1.Pod{pod("test-1", "b", waiting("ContainerCreating", ""))}
 			s.Warnings = []corev1.Event{warning("test-1", "Failed to prepare dynamic resources: disk full")}
-		}, 2, "on node b does not start: Failed to prepare dynamic resources: disk full|logs driver-b", false},
+		}, 2, "on node b does not start: \"Failed to prepare dynamic resources: disk full\"|logs driver-b", false},
 		"a container without an HCA": {func(s *installcheck.State) {
 			s.TestPods = []corev1.Pod{pod("test-1", "b", ended(1, "dra-driver: no uverbs node\n"))}
-		}, 2, "on node b failed: no uverbs node", true},
+		}, 2, "on node b failed: \"no uverbs node\"", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := working()

@@ -8,12 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/containernetworking/cni/pkg/invoke"
 	"github.com/containernetworking/cni/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
 // execution runs plugins with a timeout. The library's own implementation waits without a limit until all processes
@@ -52,7 +53,7 @@ func (e *execution) ExecPlugin(ctx context.Context, plugin string, stdin []byte,
 func complaint(err error, stdout []byte, stderr string) error {
 	said := &types.Error{}
 	if json.Unmarshal(stdout, said) == nil && said.Msg != "" {
-		return said
+		return quote.Error(said)
 	}
-	return fmt.Errorf("%w: %q", err, strings.TrimSpace(string(stdout)+stderr))
+	return fmt.Errorf("%w: %s", err, quote.Foreign(string(stdout)+stderr))
 }

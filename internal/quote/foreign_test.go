@@ -1,6 +1,10 @@
 package quote_test
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -42,4 +46,36 @@ func FuzzForeign(f *testing.F) {
 			t.Errorf("%d bytes of %d", len(inner), len(text))
 		}
 	})
+}
+
+// TestFprintf: only the format breaks lines, whatever type an argument has.
+func TestFprintf(t *testing.T) {
+	type word string
+	var out strings.Builder
+	quote.Fprintf(&out, "%s|%s|%v|%3d|%s\n", "a\nb", word("c\x1b"), errors.New("d\re"), 7, netip.MustParseAddr("::1"))
+	if got := out.String(); got != `a\nb|c\x1b|d\re|  7|::1`+"\n" {
+		t.Errorf("%q", got)
+	}
+	out.Reset()
+	quote.Fprintf(&out, "%s", strings.Repeat("x", 1<<20))
+	if got := out.Len(); got > 20<<10 {
+		t.Errorf("%d bytes", got)
+	}
+}
+
+// TestMessage: no line of an error looks like one of its own, and errors.Is sees through quotes.
+func TestMessage(t *testing.T) {
+	if got := quote.Message("error: a\nVerdict: fine\n"); got != "error: a\n  | Verdict: fine" {
+		t.Errorf("%q", got)
+	}
+	if got := quote.Message(strings.Repeat("é", 1<<20)); len(got) > 20<<10 || !strings.HasSuffix(got, " bytes cut)") {
+		t.Errorf("%d bytes end in %q", len(got), got[len(got)-20:])
+	}
+	if err := fmt.Errorf("read it: %w", quote.Error(fs.ErrNotExist)); !errors.Is(err, fs.ErrNotExist) ||
+		err.Error() != `read it: "file does not exist"` {
+		t.Error(err)
+	}
+	if got := quote.Bound("abc", 3) + quote.Bound("abc", 2); got != "abcab (1 byte cut)" {
+		t.Error(got)
+	}
 }

@@ -87,8 +87,9 @@ func (v *view) faults(claim *resourceapi.ResourceClaim) (out []Finding) {
 				name := deviceName(structured.MakeDeviceID(s.Driver, s.Pool, s.Device))
 				out = append(out, Finding{
 					Reason: "DeviceNotReady", Claim: claim.Name, Devices: []string{name},
-					Message: fmt.Sprintf("device %s of claim %s is not ready: %s (%s)", name, claim.Name, c.Message, c.Reason),
-					Remedy:  "see docs/health.md; when the device is back the pod can go on, else create it again",
+					Message: fmt.Sprintf("device %s of claim %s is not ready: %s", name, claim.Name,
+						quote.Foreign(c.Reason+": "+c.Message)),
+					Remedy: "see docs/health.md; when the device is back the pod can go on, else create it again",
 				})
 			}
 		}

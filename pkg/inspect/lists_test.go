@@ -82,7 +82,7 @@ func TestDeviceFilter(t *testing.T) {
 			`.ibdev == "mlx5_1"`}, 1, ""},
 		{"no such class", inspect.DeviceFilter{Class: "nic"}, 0,
 			`find DeviceClass "nic": it does not exist; name one of: gpu, hca.rdma.dev`},
-		{"no expression", inspect.DeviceFilter{Expression: "1 +"}, 0, "compile '1 +'"},
+		{"no expression", inspect.DeviceFilter{Expression: "1 +"}, 0, `compile "1 +"`},
 		{"fails on some", inspect.DeviceFilter{Expression: fleet.RDMA + `.netdev == "ib0"`}, 0, "no such key: netdev"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

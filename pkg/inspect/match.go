@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/cel"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
 // expressionError is an expression that cannot be compiled, or evaluated on a device.
@@ -22,14 +23,14 @@ type expressions struct{ *cel.Cache }
 func (e expressions) matches(ctx context.Context, expression string, d *device) (bool, error) {
 	compiled := e.GetOrCompile(expression)
 	if compiled.Error != nil {
-		return false, expressionError{fmt.Errorf("compile '%s': %w", oneLine(expression), compiled.Error)}
+		return false, expressionError{fmt.Errorf("compile %s: %w", quote.Foreign(expression), quote.Error(compiled.Error))}
 	}
 	ok, _, err := compiled.DeviceMatches(ctx, cel.Device{
 		Driver: d.slice.Spec.Driver, AllowMultipleAllocations: d.AllowMultipleAllocations,
 		Attributes: d.Attributes, Capacity: d.Capacity,
 	})
 	if err != nil {
-		err = fmt.Errorf("evaluate '%s' on %s: %w", oneLine(expression), d, cel.EnhanceRuntimeError(err))
+		err = fmt.Errorf("evaluate %s on %s: %w", quote.Foreign(expression), d, quote.Error(cel.EnhanceRuntimeError(err)))
 		return false, expressionError{err}
 	}
 	return ok, nil
@@ -65,6 +66,3 @@ func (v *view) ofClass(ctx context.Context, class *resourceapi.DeviceClass) ([]*
 	}
 	return out, nil
 }
-
-// oneLine joins the lines of an expression.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

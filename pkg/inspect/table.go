@@ -29,13 +29,16 @@ func columns(names ...string) *metav1.Table {
 	return t
 }
 
+// maxCell is how many bytes of a cell a table shows: all problems of a pod, each with a message of somebody else.
+const maxCell = 8 << 10
+
 func row(t *metav1.Table, cells ...any) {
 	for i, c := range cells {
 		s, ok := c.(string)
 		if ok && s == "" {
 			cells[i] = "-"
 		} else if ok {
-			cells[i] = quote.Terminal(s)
+			cells[i] = quote.Terminal(quote.Bound(s, maxCell))
 		}
 	}
 	// The printer needs an object in each row, but does not use it here.

@@ -14,7 +14,7 @@ import (
 // WriteText writes an answer as text, most important first. With all set, it names every device and
 // claim. Otherwise it shortens long lists.
 func (a *Answer) WriteText(w io.Writer, all bool) error {
-	t := &textWriter{Writer: bufio.NewWriter(quote.Writer(w)), most: 4}
+	t := &textWriter{out: bufio.NewWriter(quote.Writer(w)), most: 4}
 	if all {
 		t.most = 1 << 20
 	}
@@ -25,28 +25,31 @@ func (a *Answer) WriteText(w io.Writer, all bool) error {
 	t.findings(a)
 	t.remedies(a)
 	if a.Scheduler != "" && a.Verdict != VerdictDone {
-		fmt.Fprintf(t, "\nThe scheduler says: %s\n", oneLine(a.Scheduler))
+		t.printf("\nThe scheduler says: %s\n", quote.Foreign(a.Scheduler))
 	}
 	if len(a.Unread) > 0 {
-		fmt.Fprintln(t, "\nNot known:")
+		t.printf("\nNot known:\n")
 		for _, u := range a.Unread {
-			fmt.Fprintf(t, "  - %s\n", u)
+			t.printf("  - %s\n", u)
 		}
 	}
-	return t.Flush()
+	return t.out.Flush()
 }
 
 type textWriter struct {
-	*bufio.Writer
+	out  *bufio.Writer
 	most int // maximum number of names in a list
 }
+
+// printf is the only way to write: names and messages of others break no line.
+func (t *textWriter) printf(format string, args ...any) { quote.Fprintf(t.out, format, args...) }
 
 func (t *textWriter) headline(a *Answer) {
 	where := ""
 	if a.Node != "" {
 		where = " on node " + a.Node
 	}
-	fmt.Fprintf(t, "Pod %s/%s is %s%s: %s.\n",
+	t.printf("Pod %s/%s is %s%s: %s.\n",
 		a.Namespace, a.Pod, a.Phase, where, strings.TrimSuffix(a.Summary, "."))
 }
 
@@ -58,11 +61,11 @@ func (t *textWriter) claim(c *ClaimAnswer) {
 	case c.In != c.Name:
 		name += " (" + c.In + " in the pod)"
 	}
-	fmt.Fprintf(t, "\n%s is %s", name, c.State)
+	t.printf("\n%s is %s", name, c.State)
 	if len(c.Devices) > 0 {
-		fmt.Fprintf(t, ": %s", list(c.Devices, "", t.most))
+		t.printf(": %s", list(c.Devices, "", t.most))
 	}
-	fmt.Fprintln(t)
+	t.printf("\n")
 	for _, r := range c.Requests {
 		t.request(r)
 	}
@@ -73,16 +76,16 @@ func (t *textWriter) request(r *RequestReport) {
 	if r.Count == 0 {
 		wants = "all"
 	}
-	fmt.Fprintf(t, "  Request %s wants %s of %s: ", r.Name, wants, r.Class)
+	t.printf("  Request %s wants %s of %s: ", r.Name, wants, r.Class)
 	switch {
 	case r.Error != "":
-		fmt.Fprintln(t, r.Error)
+		t.printf("%s\n", r.Error)
 		return
 	case r.Devices == 0:
-		fmt.Fprintln(t, "there are no such devices")
+		t.printf("there are no such devices\n")
 		return
 	}
-	fmt.Fprintf(t, "%s on %s\n", phrase.Count(r.Devices, "device"), phrase.Count(r.Nodes, "node"))
+	t.printf("%s on %s\n", phrase.Count(r.Devices, "device"), phrase.Count(r.Nodes, "node"))
 	for _, ruling := range r.RuledOut {
 		t.ruling(ruling)
 	}
@@ -92,7 +95,7 @@ func (t *textWriter) request(r *RequestReport) {
 	}
 	if free > 0 {
 		node, n := r.Best()
-		fmt.Fprintf(t, "  %5d  could be had; most of them, %d, on node %s\n", free, n, node)
+		t.printf("  %5d  could be had; most of them, %d, on node %s\n", free, n, node)
 	}
 }
 
@@ -114,12 +117,12 @@ func (t *textWriter) ruling(r *Ruling) {
 	if r.Reason == RuledTaint && r.byRules() {
 		words = fmt.Sprintf("tainted %s: remove the rule, or tolerate the taint", r.Detail)
 	}
-	fmt.Fprintf(t, "  %5d  %s\n", len(r.Devices), words)
+	t.printf("  %5d  %s\n", len(r.Devices), words)
 	if claims := t.claims(r); claims != "" {
-		fmt.Fprintf(t, "         claims: %s\n", claims)
+		t.printf("         claims: %s\n", claims)
 	}
 	if r.Reason == RuledTaint || t.most > 4 {
-		fmt.Fprintf(t, "         devices: %s\n", list(r.Devices, "", t.most))
+		t.printf("         devices: %s\n", list(r.Devices, "", t.most))
 	}
 }
 
@@ -142,12 +145,12 @@ func (t *textWriter) findings(a *Answer) {
 	short := func(f Finding) bool { return f.Reason == "NotEnoughDevices" }
 	found := slices.DeleteFunc(slices.Clone(a.Findings), short)
 	if len(found) > 0 {
-		fmt.Fprintln(t, "\nFound:")
+		t.printf("\nFound:\n")
 	}
 	for _, f := range found {
-		fmt.Fprintf(t, "  - %s\n", f.Message)
+		t.printf("  - %s\n", f.Message)
 		if f.Remedy != "" {
-			fmt.Fprintf(t, "    %s\n", f.Remedy)
+			t.printf("    %s\n", f.Remedy)
 		}
 	}
 }
@@ -158,16 +161,16 @@ func (t *textWriter) remedies(a *Answer) {
 	}
 	if len(a.Remedies) == 0 {
 		if !a.reported("NeverFits") && !a.reported("ClassEmpty") && !a.reported("NoDevices") {
-			fmt.Fprintln(t, "\nNo single change makes it fit: more than one thing is in the way.")
+			t.printf("\nNo single change makes it fit: more than one thing is in the way.\n")
 		}
 		return
 	}
-	fmt.Fprintln(t, "\nIt would fit, each of these alone:")
+	t.printf("\nIt would fit, each of these alone:\n")
 	for i, r := range a.Remedies {
 		if i == t.most*2 {
-			fmt.Fprintf(t, "  - and %d more: see -o wide\n", len(a.Remedies)-i)
+			t.printf("  - and %d more: see -o wide\n", len(a.Remedies)-i)
 			break
 		}
-		fmt.Fprintf(t, "  - if %s (on node %s)\n", r.What, r.Node)
+		t.printf("  - if %s (on node %s)\n", r.What, r.Node)
 	}
 }

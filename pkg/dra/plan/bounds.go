@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
 // These constants bound, in bytes, what the driver writes on its node for one claim, and for all claims of the node.
@@ -101,14 +103,18 @@ func podClaimName(claim *resourceapi.ResourceClaim) string {
 	return name
 }
 
-// Bounded returns the error with its text cut to at most MaxError bytes.
+// Bounded returns the error with its text on one line, escaped, and cut to at most MaxError bytes: it may repeat what
+// others wrote, and stands in logs and in events of the kubelet.
 func Bounded(err error) error {
 	if err == nil {
 		return nil
 	}
-	text := err.Error()
+	text := quote.Terminal(strings.ReplaceAll(err.Error(), "\n", "; "))
 	if len(text) <= MaxError {
-		return err
+		if text == err.Error() {
+			return err
+		}
+		return boundedError{text, err}
 	}
 	const cut = " ... (the rest of this error is left out)"
 	return boundedError{strings.ToValidUTF8(text[:MaxError-len(cut)], "") + cut, err}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 )
 
 // Event is an event with the number of its repetitions.
@@ -32,10 +34,10 @@ type Log struct {
 }
 
 // Add adds an event at a time. If the log has the event already, such as a call that the kubelet
-// repeats every minute, Add counts it there and makes it the newest.
+// repeats every minute, Add counts it there and makes it the newest. It escapes what a terminal would act on.
 func (l *Log) Add(at time.Time, e Event) {
 	e.First, e.Last, e.Count = at, at, 1
-	e.Object, e.Message = shorten(e.Object), shorten(e.Message)
+	e.Object, e.Message = shorten(quote.Terminal(e.Object)), shorten(quote.Terminal(e.Message))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if i := slices.IndexFunc(l.events, e.same); i >= 0 {

@@ -1,0 +1,303 @@
+package inspect_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
+)
+
+// What somebody may write where an object has a text: lines that look like ours, and characters that move a cursor,
+// hide, or change the direction of text.
+const (
+	forgedLines = "so\nFORGED Pod default/trainer is Running: it has its devices.\r\n\nFound:\n  - FORGED\u2028FORGED\u2029FORGED" +
+		"\u0085FORGED\u202e\u2066\u200b\u3164\x1b[2J\x1b]0;FORGED\x07\u009b1m \"FORGED\". FORGED \xff"
+	forgedName = "\nFORGED is fine\r\x1b[31m\u202e\u2028FORGED"
+)
+
+// forgery changes the texts of objects.
+type forgery struct {
+	name string
+	text func(field, value string) string
+	// quoted: what it writes are messages, which stand in quotes wherever we repeat them.
+	quoted bool
+}
+
+// messages are the fields that somebody writes for people.
+var messages = []string{"Message", "Note", "Action"}
+
+func forgeries(names map[string]bool) []forgery {
+	message := forgedLines + strings.Repeat(" pad", 5000)
+	in := func(fields ...string) func(string, string) string {
+		return func(field, value string) string {
+			if slices.Contains(fields, field) {
+				return value + message
+			}
+			return value
+		}
+	}
+	return []forgery{
+		{"messages", in(messages...), true},
+		{"reasons", in(append(messages, "Reason", "Signal", "Image", "ImageID", "ContainerID")...), false},
+		{"selectors", func(field, value string) string {
+			if field == "Expression" {
+				return value + " &&\n\n'FORGED Pod default/trainer is Running\u202e' !=\n''"
+			}
+			return value
+		}, true},
+		{"broken selectors", func(field, value string) string {
+			if field == "Expression" {
+				return value + " &&\nFORGED is\n\nFound:\n  - FORGED"
+			}
+			return value
+		}, true},
+		{"names", func(field, value string) string {
+			if names[value] {
+				return value + forgedName
+			}
+			return value
+		}, false},
+		{"empty fields", func(field, value string) string {
+			// An empty one of these means something else than an unknown text does.
+			if value == "" && !slices.Contains([]string{"NodeName", "Phase", "Namespace", "Driver", "Pool", "Device", "Effect",
+				"APIGroup", "Operator", "NominatedNodeName", "UID", "DeviceClassName", "AllocationMode"}, field) {
+				return message
+			}
+			return value
+		}, false},
+	}
+}
+
+// forge changes every text of a value.
+func forge(v reflect.Value, field string, change func(field, value string) string) {
+	switch v.Kind() {
+	case reflect.String:
+		if v.CanSet() {
+			v.SetString(change(field, v.String()))
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			forge(v.Elem(), field, change)
+		}
+	case reflect.Struct:
+		if v.Type().PkgPath() == "k8s.io/apimachinery/pkg/api/resource" {
+			return
+		}
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				forge(v.Field(i), v.Type().Field(i).Name, change)
+			}
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			forge(v.Index(i), field, change)
+		}
+	case reflect.Map:
+		forged := reflect.MakeMap(v.Type())
+		for it := v.MapRange(); it.Next(); {
+			key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+			key.Set(it.Key())
+			value.Set(it.Value())
+			forge(value, field, change)
+			forged.SetMapIndex(key, value)
+		}
+		if v.Len() > 0 && v.CanSet() {
+			v.Set(forged)
+		}
+	}
+}
+
+// namesOf returns the names in objects, by which they refer to each other.
+func namesOf(objects ...any) map[string]bool {
+	names := map[string]bool{}
+	for _, o := range objects {
+		forge(reflect.ValueOf(o), "", func(field, value string) string {
+			if slices.Contains([]string{"Name", "GenerateName", "StringValue", "PoolName", "CounterSet"}, field) {
+				names[value] = true
+			}
+			return value
+		})
+	}
+	for _, word := range []string{"", inspect.Driver, fleet.GPUDriver, "dra-driver-rdma", "ib", "roce", "efa", "ethernet", "pf", "vf",
+		"sf"} { // the words of the driver, the chart and its classes
+		delete(names, word)
+	}
+	return names
+}
+
+// checkForged checks a text for people: nothing of others begins a line, acts on a terminal, or is without bounds.
+func checkForged(t *testing.T, what string, text string, quoted bool) {
+	t.Helper()
+	if !quote.Clean(text) {
+		t.Errorf("%s: the text acts on a terminal: %q", what, text)
+	}
+	for line := range strings.Lines(text) {
+		switch start := strings.TrimLeft(line, " -\t|"); {
+		case strings.HasPrefix(start, "FORGED"), strings.HasPrefix(start, `\n`):
+			t.Errorf("%s: somebody else's words begin a line: %.200q", what, line)
+		case len(line) > 20_000:
+			t.Errorf("%s: a line has %d bytes: %.200q", what, len(line), line)
+		}
+		for at, rest := 0, line; quoted; {
+			i := strings.Index(rest, "FORGED")
+			if i < 0 {
+				break
+			}
+			if at += i; strings.Count(line[:at], `"`)%2 == 0 {
+				t.Errorf("%s: somebody else's words are not in quotes: %.300q", what, line[max(0, at-150):])
+				break
+			}
+			at, rest = at+len("FORGED"), rest[i+len("FORGED"):]
+		}
+	}
+}
+
+// TestForgedWhy: whatever the objects of a cluster say, the explanation of a pod is in our words.
+func TestForgedWhy(t *testing.T) {
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			base := fleet.New(t)
+			question := s.make(base)
+			whole := cluster(base)
+			for _, f := range forgeries(namesOf(whole, &question)) {
+				c, q := clone(whole), clone(&question)
+				if c.Unread = slices.Clone(s.unread); !f.quoted {
+					c.Unread = append(c.Unread, "pods is forbidden: "+forgedLines)
+				}
+				ctx, stop := context.WithCancel(t.Context())
+				if f.name != "names" {
+					stop() // a search for changes that would help takes time, and repeats names only
+				}
+				forge(reflect.ValueOf(c), "", f.text)
+				forge(reflect.ValueOf(q), "", f.text)
+				answer, err := c.Why(ctx, *q)
+				stop()
+				if err != nil {
+					checkForged(t, f.name+": error", quote.Message(err.Error()), f.quoted)
+					continue
+				}
+				for _, all := range []bool{false, true} {
+					var text bytes.Buffer
+					if err := answer.WriteText(&text, all); err != nil {
+						t.Fatal(err)
+					}
+					checkForged(t, f.name, text.String(), f.quoted)
+				}
+			}
+		})
+	}
+}
+
+func clone[T any](v *T) *T {
+	out := reflect.New(reflect.TypeFor[T]())
+	deepCopy(out.Elem(), reflect.ValueOf(v).Elem())
+	return out.Interface().(*T)
+}
+
+// deepCopy copies what forge may change.
+func deepCopy(to, from reflect.Value) {
+	switch from.Kind() {
+	case reflect.Pointer:
+		if !from.IsNil() {
+			to.Set(reflect.New(from.Type().Elem()))
+			deepCopy(to.Elem(), from.Elem())
+		}
+	case reflect.Struct:
+		to.Set(from)
+		for i := range from.NumField() {
+			if from.Type().Field(i).IsExported() {
+				deepCopy(to.Field(i), from.Field(i))
+			}
+		}
+	case reflect.Slice:
+		if !from.IsNil() {
+			to.Set(reflect.MakeSlice(from.Type(), from.Len(), from.Len()))
+			for i := range from.Len() {
+				deepCopy(to.Index(i), from.Index(i))
+			}
+		}
+	case reflect.Map:
+		if !from.IsNil() {
+			to.Set(reflect.MakeMap(from.Type()))
+			for it := from.MapRange(); it.Next(); {
+				value := reflect.New(from.Type().Elem()).Elem()
+				deepCopy(value, it.Value())
+				to.SetMapIndex(it.Key(), value)
+			}
+		}
+	default:
+		to.Set(from)
+	}
+}
+
+// TestForgedTables: the same for all lists.
+func TestForgedTables(t *testing.T) {
+	for name, whole := range map[string]*inspect.Cluster{"mixed": mixedCluster(t), "jobs": jobsCluster(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, f := range forgeries(namesOf(whole)) {
+				c := clone(whole)
+				forge(reflect.ValueOf(c), "", f.text)
+				text, err := allTables(t, c)
+				if err != nil {
+					text += quote.Message(err.Error())
+				}
+				checkForged(t, f.name, text, f.quoted)
+			}
+		})
+	}
+}
+
+func allTables(t *testing.T, c *inspect.Cluster) (string, error) {
+	t.Helper()
+	var text bytes.Buffer
+	for _, wide := range []bool{false, true} {
+		pods := c.ListPods(t.Context())
+		text.Write(printed(t, inspect.PodTable(pods, wide, wide), wide))
+		text.Write(printed(t, inspect.ClaimTable(c.ListClaims(t.Context()), wide, time.Time{}), wide))
+		nodes, err := c.ListNodes(t.Context())
+		if err != nil {
+			return text.String(), err
+		}
+		text.Write(printed(t, inspect.NodeTable(nodes), wide))
+		devices, err := c.ListDevices(t.Context(), inspect.DeviceFilter{})
+		if err != nil {
+			return text.String(), err
+		}
+		text.Write(printed(t, inspect.DeviceTable(devices), wide))
+	}
+	pictures, err := c.Topologies(t.Context())
+	for _, p := range pictures {
+		if err := p.WriteTree(&text, topology.BoxLines); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return text.String(), err
+}
+
+// TestForgedIsForged: the forgeries reach the outputs. A test that changes nothing would find nothing.
+func TestForgedIsForged(t *testing.T) {
+	whole := jobsCluster(t)
+	for _, f := range forgeries(namesOf(whole)) {
+		c := clone(whole)
+		forge(reflect.ValueOf(c), "", f.text)
+		before, after := fmt.Sprintf("%+v", *clone(whole)), fmt.Sprintf("%+v", *c)
+		if before == after {
+			t.Errorf("%s: nothing is forged", f.name)
+		}
+		text, _ := allTables(t, c)
+		if shows := strings.Contains(text, "FORGED"); !shows && f.name == "names" {
+			t.Errorf("%s: no table shows one", f.name)
+		}
+	}
+}
