@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 
@@ -10,19 +11,27 @@ import (
 // others are the records of all other interfaces of the node.
 type others struct {
 	records []Record
+	unread  error // no record is known, nil if all readable ones are
 	bootID  string
 }
 
 func (s *store) others(r *Record) others {
-	all, _ := s.all(every, func(o *Record) bool { return o.ID() != r.ID() }) // Over reports unreadable records
-	return others{all, s.bootID}
+	all, err := s.all(every, func(o *Record) bool { return o.ID() != r.ID() }) // Over reports unreadable records
+	if !errors.Is(err, errUnlisted) {
+		err = nil
+	}
+	return others{all, err, s.bootID}
 }
 
 // checkAddresses returns an error if an address is in use on this node, according to the records. It checks the
 // addresses that other pods have or were given. It also checks the addresses that return to the host with an interface
 // that is in a pod now. Two claims may name the same address, and plugins such as static give one address to every
-// caller. The caller holds the lock of the directory.
+// caller. The caller holds the lock of the directory. If the records cannot be listed, no address is free: any pod may
+// have it.
 func (all others) checkAddresses(addresses []netip.Prefix) error {
+	if all.unread != nil && len(addresses) > 0 {
+		return fmt.Errorf("find out which addresses are in use: %w", all.unread)
+	}
 	for _, o := range all.records {
 		for _, has := range o.addresses(all.bootID) {
 			for _, address := range addresses {

@@ -1,8 +1,10 @@
 package attach
 
 import (
+	"errors"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -113,5 +115,33 @@ func TestLockOfLease(t *testing.T) {
 	on(t, host, dir, "boot-1")
 	if left := records(t, dir); len(left) > 0 {
 		t.Errorf("there are %q", left)
+	}
+}
+
+// TestRecordsUnlisted: records that cannot be listed are not the same as none. Nobody gets an address then, named or of
+// the block, and no sweep takes them for undone.
+func TestRecordsUnlisted(t *testing.T) {
+	dir := t.TempDir()
+	_, a := node(t, dir, "boot-1")
+	mustAttach(t, a, pod(t, "a"), at(claimed("first", "macvlan"), "10.78.0.2/16"))
+	records, away := filepath.Join(dir, "records"), filepath.Join(dir, "away")
+	if err := os.Rename(records, away); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.leases.next("roce", blockOf(t, 0, 24)); !errors.Is(err, errUnlisted) {
+		t.Errorf("the block gives an address: error %v", err)
+	}
+	same := []netip.Prefix{netip.MustParsePrefix("10.78.0.2/16")}
+	if err := a.store.others(&Record{}).checkAddresses(same); !errors.Is(err, errUnlisted) {
+		t.Errorf("an address of a pod is free: error %v", err)
+	}
+	if _, err := a.Over(); !errors.Is(err, errUnlisted) {
+		t.Errorf("nothing is left to take back: error %v", err)
+	}
+	if err := os.Rename(away, records); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.store.others(&Record{}).checkAddresses(same); err == nil || errors.Is(err, errUnlisted) {
+		t.Errorf("the records are back: error %v", err)
 	}
 }

@@ -146,12 +146,23 @@ func (s *store) current(r *Record) (*Record, error) {
 // every is the file name pattern of all records.
 const every = "*.json"
 
+// errUnlisted means that no record is known. That is not the same as no record.
+var errUnlisted = errors.New("list the records of network interfaces")
+
 // all returns the matching records whose file names fit a pattern, in the order of the names. It also returns an error
-// that joins the errors of unreadable records.
+// that joins the errors of unreadable records. If it cannot list the directory, the error is errUnlisted.
 func (s *store) all(pattern string, match func(*Record) bool) (out []Record, err error) {
-	files, err := filepath.Glob(filepath.Join(s.dir, pattern))
-	errs := []error{err}
-	for _, path := range files {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnlisted, err)
+	}
+	var errs []error
+	for _, e := range entries {
+		if fits, err := filepath.Match(pattern, e.Name()); err != nil || !fits {
+			errs = append(errs, err)
+			continue
+		}
+		path := filepath.Join(s.dir, e.Name())
 		r, err := readRecord(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // it was removed just now
