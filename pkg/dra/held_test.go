@@ -10,10 +10,12 @@ import (
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook"
 	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/nriruntime"
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 )
@@ -300,4 +302,31 @@ func TestReservedPodsStay(t *testing.T) {
 	if text := record(); strings.Contains(text, podA) {
 		t.Errorf("the record has a pod that has ended: %s", text)
 	}
+}
+
+// TestHeldWithoutCgroups: where no cgroup of a pod can be seen, the container runtime's list decides. A list without the
+// driver's own pod is not complete: the runtime may be starting.
+func TestHeldWithoutCgroups(t *testing.T) {
+	runtime := nriruntime.New(t)
+	runtime.Up()
+	own := nri.Pod{Namespace: "kube-system", Name: "driver", UID: "dddddddd-0000-4000-8000-000000000000"}
+	n := drivertest.NewNode(t, "hgx-h100")
+	_, reports := withReports(t)
+	d := start(t, n, reports, func(c *dra.Config) { c.NRISocket, c.PodUID = runtime.Socket, types.UID(own.UID) })
+	d.says("Connected to NRI")
+	c, next := drivertest.ReservedFor(drivertest.Claim(1, dev0), podA), drivertest.Claim(2, dev0)
+	n.AddClaim(c, next)
+	prepare(t, n, c)
+	n.HideCgroups(t)
+	n.RemoveClaim(c)
+	refused(t, n, next, "no pod has a cgroup", "team-a/claim-1")
+	wantFiles(t, n, c)
+	if err := runtime.Run(t.Context(), own); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runtime.Create(t.Context(), own, "driver"); err != nil {
+		t.Fatal(err)
+	}
+	prepare(t, n, next)
+	wantFiles(t, n, next)
 }

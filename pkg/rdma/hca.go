@@ -42,13 +42,18 @@ func readCard(sys fs.ReadLinkFS, netdevs *netdevTable, nodes *nodeTable, ibdev s
 		}
 		return nil
 	}
-	c.real, c.parent = real, c.parentDevice(real)
 	c.hca.NodeType = NodeType(parsed(&c.reader, real+"/node_type", word))
 	if c.hca.NodeType == "" {
-		if _, err := fs.Stat(sys, real); err != nil {
+		_, err := fs.Stat(sys, real)
+		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
+		if err != nil { // it may be there: what cannot be read has not gone
+			c.problem(fmt.Errorf("look at the device: %w", err))
+			return c
+		}
 	}
+	c.real, c.parent = real, c.parentDevice(real)
 	c.readHCA()
 	c.hca.Uverbs, c.hca.MADs = nodes.of(ibdev)
 	c.setName("")

@@ -81,14 +81,17 @@ func memlock(c nri.Container) *uint64 {
 	return &limit
 }
 
-// Using implements claims.Pods. The runtime lists its containers with their CDI devices and hooks.
+// Using implements claims.Pods. The runtime lists its containers with their CDI devices and hooks. The list is complete
+// only if it has the driver's own pod: a runtime that is still starting may list no pod yet.
 func (s *Pods) Using(p *plan.Plan) (pods []types.UID, complete bool) {
 	if s.plugin == nil {
 		return nil, false
 	}
-	sandboxes, complete := s.plugin.Sandboxes()
+	sandboxes, known := s.plugin.Sandboxes()
+	complete = known && s.cfg.PodUID == ""
 	for _, sandbox := range sandboxes {
 		pod := types.UID(sandbox.UID)
+		complete = complete || known && pod == s.cfg.PodUID
 		uses := func(c nri.Container) bool { return usesClaim(c, p) }
 		if slices.Contains(p.KnownPods(), pod) || slices.ContainsFunc(sandbox.Containers, uses) {
 			pods = append(pods, pod)

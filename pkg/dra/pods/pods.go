@@ -30,6 +30,8 @@ type Config struct {
 	// NRISocket is the socket on which the container runtime announces pods, "" for none.
 	NRISocket string
 	NodeName  string
+	// PodUID is the UID of the driver's own pod, "" if it runs in none.
+	PodUID types.UID
 	// Attacher attaches network interfaces of Host to pods. It is nil if the driver attaches none.
 	Attacher *attach.Attacher
 	Host     *podnet.Host
