@@ -89,7 +89,7 @@ func (c *configureFlags) run(cmd *cobra.Command, runtime string) error {
 		c.next(cmd, "", plan.Dirs)
 		return nil
 	}
-	if err := c.rootOnly(plan.Path, plan.Apply()); err != nil {
+	if err := c.rootOnly(runtime, plan.Path, plan.Apply()); err != nil {
 		return fmt.Errorf("configure %s: %w", runtime, err)
 	}
 	cmd.PrintErrf("%s written\n", plan.Path)
@@ -116,11 +116,16 @@ func thisUser() runtimeconf.User {
 }
 
 // rootOnly says what a user other than root can do about an error of permission.
-func (c *configureFlags) rootOnly(file string, err error) error {
+func (c *configureFlags) rootOnly(runtime, file string, err error) error {
 	if err == nil || !errors.Is(err, fs.ErrPermission) || os.Geteuid() == 0 {
 		return err
 	}
-	return coded{exitRefused, fmt.Errorf("%w; only root can change %s: run the same command with sudo", err, file)}
+	rootless := ""
+	if runtime == runtimes.Docker {
+		rootless = "; a rootless dockerd has its own file, ~/.config/docker/daemon.json"
+	}
+	return coded{exitRefused,
+		fmt.Errorf("%w; only root can change %s: run the same command with sudo%s", err, file, rootless)}
 }
 
 // next prints the commands that are left to the user. dirs are the directories that the runtime reads.
@@ -156,7 +161,7 @@ func (c *configureFlags) goBack(cmd *cobra.Command, runtime string) error {
 	if err := writeDiff(cmd.OutOrStdout(), undo.Path, undo.Path, undo.Old, undo.New); err != nil || c.dryRun {
 		return err
 	}
-	if err := c.rootOnly(undo.Path, undo.Apply()); err != nil {
+	if err := c.rootOnly(runtime, undo.Path, undo.Apply()); err != nil {
 		return fmt.Errorf("undo the configuration of %s: %w", runtime, err)
 	}
 	cmd.PrintErrf("%s is as before\nnext: %s\n", undo.Path, undo.Restart)

@@ -73,6 +73,54 @@ func TestConfigureRefuses(t *testing.T) {
 	holds(t, root)
 }
 
+// TestConfigureNotRoot: a user learns that only root can change the file, and what a rootless dockerd needs.
+func TestConfigureNotRoot(t *testing.T) {
+	needs.Root(t, "it becomes another user")
+	setpriv := needs.Program(t, "setpriv", "apt-get install util-linux")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := t.TempDir()
+	self, data := filepath.Join(home, "cdi-gen"), read(t, self)
+	put(t, self, data, 0o755)
+	for _, dir := range []string{home, filepath.Dir(home)} { // the other user must reach the program
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	try := func() string {
+		t.Helper()
+		cmd := exec.Command(setpriv, "--reuid", "65534", "--regid", "65534", "--clear-groups", self, "configure", "docker",
+			"--runtime-version", "27")
+		cmd.Env = []string{asProgram + "=1", "HOME=" + home, "GORACE=atexit_sleep_ms=0"}
+		out, _ := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != exitRefused {
+			t.Errorf("exit code %d, want %d: %s", code, exitRefused, out)
+		}
+		return string(out)
+	}
+	// On a machine with Docker there may be nothing to change.
+	if _, err := os.Stat("/etc/docker"); os.IsNotExist(err) {
+		if out := try(); !strings.Contains(out, "only root can change /etc/docker/daemon.json: run the same command") {
+			t.Errorf("output %q", out)
+		}
+	}
+	file := filepath.Join(home, ".config/docker/daemon.json")
+	put(t, file, "{}", 0o644)
+	for dir := filepath.Dir(file); dir != home; dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out := try(); !strings.Contains(out, `"cdi-spec-dirs": ["DIR"] in `+file) {
+		t.Errorf("output %q", out)
+	}
+	if got := read(t, file); got != "{}" {
+		t.Errorf("the file of the user has %q", got)
+	}
+}
+
 // TestConfigureAsksTheRuntime: on the host itself the runtime says its version. The program of the test stands in the
 // search path and not on the host, whose configuration --dry-run leaves alone.
 func TestConfigureAsksTheRuntime(t *testing.T) {
