@@ -143,6 +143,24 @@ var betweenFaults = []fault{
 		id: "runtime-dirs", severity: Warning, title: "podman 5.6.0", reason: "/etc/containers/containers.conf.d/1.conf",
 	},
 	{
+		name: "limit in the file that Docker's unit names",
+		plant: func(f *fake) {
+			f.output["dockerd"] = "Docker version 28.3.0, build x\n"
+			f.file("/etc/docker/daemon.json", "{}")
+			f.file("/opt/d.json", `{"default-ulimits": {"memlock": {"Soft": 65536, "Hard": 65536}}}`)
+			f.file("/etc/systemd/system/docker.service", "[Service]\nExecStart=dockerd --config-file /opt/d.json\n")
+		},
+		id: "memlock-configured", severity: Warning, subject: "/opt/d.json",
+	},
+	{
+		name: "limit that a later file lifts",
+		plant: func(f *fake) {
+			f.file("/etc/crio/crio.conf", "default_ulimits = [\"memlock=65536:65536\"]\n")
+			f.file("/etc/crio/crio.conf.d/1.conf", "default_ulimits = [\"memlock=-1:-1\"]\n")
+		},
+		id: "specs-ok", severity: OK,
+	},
+	{
 		name: "rootless Docker behind the links of rootlesskit",
 		plant: func(f *fake) {
 			f.host.UID, f.host.User = 1000, runtimeconf.User{UID: 1000, Home: "/home/u"}

@@ -194,8 +194,14 @@ func checkUlimits(f *facts, out *findings) {
 				fix("grep -n memlock " + quote.Shell(file)))
 		}
 	}
-	if size, ok := f.host.dockerUlimit(); ok {
-		report("Docker", dockerConfig, size)
+	docker := dockerConfig // or the file that the unit names, or the user's
+	for _, e := range f.engines {
+		if e.runtime == runtimes.Docker && e.config.Main != "" {
+			docker = e.config.Main
+		}
+	}
+	if size, ok := f.host.dockerUlimit(docker); ok {
+		report("Docker", docker, size)
 	}
 	for _, c := range tomlConfigs {
 		files := []string{c.file}
@@ -204,18 +210,22 @@ func checkUlimits(f *facts, out *findings) {
 				files = append(files, path.Join(c.dropIns, e.Name()))
 			}
 		}
+		last, limit := "", args.Unlimited // a later file wins
 		for _, file := range files {
 			text, _ := f.host.optional(file)
 			if size, ok := tomlUlimit(text); ok {
-				report(c.program, file, size)
+				last, limit = file, size
 			}
+		}
+		if last != "" {
+			report(c.program, last, limit)
 		}
 	}
 }
 
 // dockerUlimit reads the default-ulimits of dockerd.
-func (r *reader) dockerUlimit() (args.Size, bool) {
-	text, ok := r.optional(dockerConfig)
+func (r *reader) dockerUlimit(file string) (args.Size, bool) {
+	text, ok := r.optional(file)
 	var config struct {
 		Ulimits map[string]struct{ Soft int64 } `json:"default-ulimits"`
 	}
