@@ -1,0 +1,107 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
+	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
+)
+
+// TestNodeCreatedAnew: after the Node object was deleted and created again, the slices are owned by the new one within a
+// minute, the running pod keeps its claim, and an event says what happened. With TEST_LONG the Node stays away for a
+// while, and kubelet and driver restart.
+func TestNodeCreatedAnew(t *testing.T) {
+	n := bed.Namespace(t)
+	c := n.Running("app")
+	type loss struct {
+		away    time.Duration
+		restart bool
+	}
+	cases := []loss{{}}
+	if os.Getenv("TEST_LONG") != "" {
+		for _, away := range []time.Duration{5 * time.Second, 20 * time.Second} {
+			cases = append(cases, loss{away, false}, loss{away, true})
+		}
+	}
+	for _, tc := range cases {
+		t.Run(fmt.Sprintf("%v restart %v", tc.away, tc.restart), func(t *testing.T) {
+			recreateNode(t, tc.away)
+			if tc.restart {
+				if err := bed.Restart(t.Context(), cluster.Kubelet); err != nil {
+					t.Fatal(err)
+				}
+				bed.Inside(t, "pkill", "-KILL", "-x", "dra-driver")
+			}
+			began := time.Now()
+			uid := bed.Kubectl(t, "get", "nodes", "-o", "jsonpath={.items[0].metadata.uid}")
+			testbed.Eventually(t, "slices of the new Node", func() error {
+				owners, err := bed.Output("kubectl", "get", "resourceslices", "--field-selector", "spec.driver=rdma.dev",
+					"-o", "jsonpath={.items[*].metadata.ownerReferences[*].uid}")
+				if err == nil && (owners == "" || strings.TrimSpace(strings.ReplaceAll(owners, uid, "")) != "") {
+					err = fmt.Errorf("the owners are %q, want %s", owners, uid)
+				}
+				return err
+			})
+			t.Logf("published again %v after the Node was there", time.Since(began).Round(100*time.Millisecond))
+			n.Expect("app", "app", c.Results()[0].Device)
+			if now := n.ClaimOf("app"); now.Metadata.UID != c.Metadata.UID {
+				t.Errorf("the pod has claim %v, and had %v", now.Metadata, c.Metadata)
+			}
+			if !tc.restart {
+				testbed.Eventually(t, "event of the Node", func() error {
+					said, err := bed.Output("kubectl", "get", "events", "-n", "default", "--field-selector", "reason=RDMAPublishedAgain", "-o", "jsonpath={.items[*].message}")
+					if err == nil && strings.Count(said, "UID "+uid+",") != 1 {
+						err = fmt.Errorf("the events say %q, want once that the Node is now %s", said, uid)
+					}
+					return err
+				})
+			}
+		})
+	}
+	bed.Kubectl(t, "wait", "--for=condition=Ready", "node", "--all", "--timeout="+testbed.Patience.String())
+	n.Apply(podFor("next", "one"))
+	n.Ready("next")
+}
+
+// recreateNode deletes the Node object, and creates it again with its status after a while.
+func recreateNode(t *testing.T, away time.Duration) {
+	t.Helper()
+	var node struct {
+		APIVersion string         `json:"apiVersion"`
+		Kind       string         `json:"kind"`
+		Metadata   map[string]any `json:"metadata"`
+		Spec       map[string]any `json:"spec"`
+		Status     map[string]any `json:"status,omitempty"`
+	}
+	name := bed.Kubectl(t, "get", "nodes", "-o", "jsonpath={.items[0].metadata.name}")
+	if err := json.Unmarshal([]byte(bed.Kubectl(t, "get", "node", name, "-o", "json")), &node); err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields"} {
+		delete(node.Metadata, field)
+	}
+	whole, err := json.Marshal(node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, err := json.Marshal(map[string]any{"status": node.Status})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "status.json")
+	if err := os.WriteFile(file, status, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bed.Kubectl(t, "delete", "node", name)
+	time.Sleep(away) // this long the Node is away: the time is the case
+	if out, err := bed.KubectlInput(t, string(whole), "create", "-f", "-"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	bed.Kubectl(t, "patch", "node", name, "--subresource=status", "--type=merge", "--patch-file", file)
+}
