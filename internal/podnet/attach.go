@@ -9,6 +9,7 @@ import (
 	"net/netip"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
 )
@@ -81,13 +82,13 @@ func (w *Want) isThere(o Original, b base, host *rdmanetns.Namespace) (bool, err
 	var ours netlink.Link
 	var err error
 	if w.Mode == Move {
-		if ours, _, err = o.there(host); err != nil {
+		if ours, err = o.there(host); err != nil {
 			return false, err
 		}
 	}
-	link, err := netlink.LinkByName(w.Name)
+	link, err := linkByName(w.Name)
 	switch {
-	case errors.As(err, &netlink.LinkNotFoundError{}):
+	case errors.Is(err, errNoLink):
 		return ours != nil, nil
 	case err != nil:
 		return false, err
@@ -107,11 +108,10 @@ func (w *Want) isThere(o Original, b base, host *rdmanetns.Namespace) (bool, err
 // name.
 func (h *Host) send(o Original, alias string, pod *rdmanetns.Namespace) error {
 	return h.own.Do(func() error {
-		links, err := whole(netlink.LinkList)
+		link, err := o.here(-1)
 		if err != nil {
 			return err
 		}
-		link := o.find(links, -1)
 		if link == nil {
 			return fmt.Errorf("the host's interface %q is missing, or it is another interface now", o.Name)
 		}
@@ -168,7 +168,7 @@ func (w *Want) configure(o Original, b base, host *rdmanetns.Namespace) (s State
 	if err := netlink.LinkSetAlias(link, w.Alias); err != nil { // last: the hook then treats the interface as complete
 		return s, fmt.Errorf("set its alias: %w", err)
 	}
-	if s, err = stateOf(w.Name); err == nil && guard != nil {
+	if s, err = w.state(); err == nil && guard != nil {
 		s.IPv6 = guard.Error()
 	}
 	return s, err
@@ -177,15 +177,15 @@ func (w *Want) configure(o Original, b base, host *rdmanetns.Namespace) (s State
 // link finds the interface in the thread's namespace.
 func (w *Want) link(o Original, host *rdmanetns.Namespace) (netlink.Link, error) {
 	if w.Mode == Move {
-		link, _, err := o.there(host)
+		link, err := o.there(host)
 		if err == nil && link == nil {
 			err = errors.New("it is not in the pod any more")
 		}
 		return link, err
 	}
-	link, err := netlink.LinkByName(w.Name)
-	if errors.As(err, &netlink.LinkNotFoundError{}) {
-		link, err = netlink.LinkByName(o.transit())
+	link, err := linkByName(w.Name)
+	if errors.Is(err, errNoLink) {
+		link, err = linkByName(o.transit())
 	}
 	return link, err
 }
@@ -194,20 +194,16 @@ func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
-func stateOf(name string) (s State, err error) {
-	link, err := netlink.LinkByName(name)
+// state returns the state of the configured interface. Its addresses are the wanted ones: the pod may add others, as
+// many as it likes.
+func (w *Want) state() (s State, err error) {
+	link, err := linkByName(w.Name)
 	if err != nil {
 		return s, err
 	}
-	s = State{Name: name, MAC: link.Attrs().HardwareAddr.String(), MTU: link.Attrs().MTU}
-	addresses, err := whole(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_ALL) })
-	if err != nil {
-		return s, err
-	}
-	for _, a := range addresses {
-		if !a.IP.IsLinkLocalUnicast() {
-			s.Addresses = append(s.Addresses, a.IPNet.String())
-		}
+	s = State{Name: w.Name, MAC: link.Attrs().HardwareAddr.String(), MTU: link.Attrs().MTU}
+	for _, a := range w.Addresses {
+		s.Addresses = append(s.Addresses, a.String())
 	}
 	return s, nil
 }
@@ -218,6 +214,9 @@ var ErrInPod = errors.New("the pod may still have it")
 // Detach removes an interface from a pod. It deletes a made interface, and moves and restores a moved one. If the
 // namespace has ended, the kernel moves the interface back, and Detach restores it. It leaves the interface of a VLAN
 // to [Host.RemoveVLAN]. It is idempotent.
+//
+// It removes the rules of the addresses of w, and no others: a pod may have made any number of them. The rules end with
+// the namespace, so w has addresses only if the pod goes on without the interface.
 func (h *Host) Detach(netns string, o Original, w Want) error {
 	pod, err := rdmanetns.Open(netns)
 	if err == nil {
@@ -236,16 +235,16 @@ func (h *Host) Detach(netns string, o Original, w Want) error {
 // leave removes the interface from the thread's namespace, if it is there.
 func (w *Want) leave(o Original, host *rdmanetns.Namespace) error {
 	if w.Mode != Move {
-		return errors.Join(deleteLink(w.Name, w.Alias, w.Alias+unfinished), deleteLink(o.transit()))
+		return errors.Join(w.deleteLink(w.Name, w.Alias, w.Alias+unfinished), w.deleteLink(o.transit()))
 	}
-	link, links, err := o.there(host)
+	link, err := o.there(host)
 	if err != nil || link == nil {
 		return err
 	}
-	if err := removeRules(link); err != nil {
+	if err := w.removeRules(link); err != nil {
 		return err
 	}
-	if err := clearExtras(link, links); err != nil {
+	if err := clearExtras(link); err != nil {
 		return err
 	}
 	if err := netlink.LinkSetDown(link); err != nil {
@@ -257,23 +256,31 @@ func (w *Want) leave(o Original, host *rdmanetns.Namespace) error {
 	return netlink.LinkSetNsFd(link, host.FD())
 }
 
+// maxOnTop is how many interfaces on top of a moved one are deleted one by one, for which the kernel needs some
+// milliseconds each. The kernel deletes the others together, with the namespace.
+const maxOnTop = 16
+
 // clearExtras removes what a pod has added to the interface and the kernel keeps. It deletes the interfaces on top,
-// because such an interface may leave this one promiscuous. It deletes the alternative names, because the host may have
-// another interface with such a name.
-func clearExtras(link netlink.Link, links []netlink.Link) error {
-	a := link.Attrs()
-	for _, l := range links {
-		if !isOnTop(l, a.Index) {
-			continue
+// because such an interface may leave this one promiscuous until the namespace ends. It deletes the alternative names,
+// because the host may have another interface with such a name.
+func clearExtras(link netlink.Link) error {
+	var onTop []netlink.Link
+	err := eachLink(func(l netlink.Link) bool {
+		if isOnTop(l, link.Attrs().Index) {
+			onTop = append(onTop, l)
 		}
-		if err := netlink.LinkDel(l); err != nil && !errors.As(err, &netlink.LinkNotFoundError{}) {
+		return len(onTop) < maxOnTop
+	})
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) && !errors.Is(err, errMany) {
+		return fmt.Errorf("list the pod's interfaces on top of it: %w", err)
+	}
+	for _, l := range onTop {
+		if err := netlink.LinkDel(l); err != nil && !errors.Is(err, unix.ENODEV) {
 			return fmt.Errorf("delete %s %q of the pod, which is on top of it: %w", l.Type(), l.Attrs().Name, err)
 		}
 	}
-	for _, name := range a.AltNames {
-		if err := netlink.LinkDelAltName(link, name); err != nil {
-			return fmt.Errorf("delete its alternative name %q: %w", name, err)
-		}
+	if err := deleteAltNames(link, link.Attrs().AltNames); err != nil {
+		return fmt.Errorf("delete its alternative names: %w", err)
 	}
 	return nil
 }

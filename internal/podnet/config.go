@@ -15,17 +15,11 @@ type message struct {
 }
 
 func readMessage(link netlink.Link) (m message, err error) {
-	req := nl.NewNetlinkRequest(unix.RTM_GETLINK, 0)
-	req.AddData(infomsg(link))
-	req.AddData(nl.NewRtAttr(unix.IFLA_EXT_MASK, nl.Uint32Attr(nl.RTEXT_FILTER_VF)))
-	messages, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
-	if err == nil && len(messages) != 1 {
-		err = fmt.Errorf("the kernel sent %d messages", len(messages))
-	}
+	data, err := linkMessage(link.Attrs().Index)
 	if err != nil {
 		return m, err
 	}
-	return parseMessage(messages[0])
+	return parseMessage(data)
 }
 
 func parseMessage(data []byte) (m message, err error) {
@@ -38,14 +32,6 @@ func parseMessage(data []byte) (m message, err error) {
 		m.attrs[number&nl.NLA_TYPE_MASK] = a.Value
 	}
 	return m, err
-}
-
-// vfs is the number of virtual functions of the interface's device.
-func (m *message) vfs() int {
-	if b := m.attrs[unix.IFLA_NUM_VF]; len(b) == 4 {
-		return int(nl.NativeEndian().Uint32(b))
-	}
-	return 0
 }
 
 // Settings that a pod can change, and that the kernel keeps when the interface changes its namespace. One request

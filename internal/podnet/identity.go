@@ -102,18 +102,42 @@ func numberOf(host *rdmanetns.Namespace) (int, error) {
 // unnumbered is a number that no namespace has.
 const unnumbered = -2
 
-// there finds the interface in the thread's namespace, which is a pod's.
-func (o *Original) there(host *rdmanetns.Namespace) (netlink.Link, []netlink.Link, error) {
+// there finds the interface in the thread's namespace, which is a pod's, nil if it is not there.
+func (o *Original) there(host *rdmanetns.Namespace) (netlink.Link, error) {
 	number := unnumbered
 	if o.Peer != 0 { // only a veth needs the number
 		var err error
 		if number, err = numberOf(host); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	links, err := whole(netlink.LinkList)
-	if err != nil {
-		return nil, nil, fmt.Errorf("list interfaces: %w", err)
+	return o.here(number)
+}
+
+// here finds the interface in the thread's namespace, nil if it is not there. host is as for find. The kernel keeps the
+// index of an interface that moves if the other namespace has that index free, so here looks there first: a pod may
+// have many interfaces.
+func (o *Original) here(host int) (netlink.Link, error) {
+	if o.Peer != 0 || o.Permanent != "" { // otherwise several may have the identity
+		link, err := linkByIndex(o.Index)
+		if err == nil && o.is(link, host) {
+			return link, nil
+		}
+		if err != nil && !errors.Is(err, errNoLink) {
+			return nil, err
+		}
 	}
-	return o.find(links, number), links, nil
+	links, err := whole(func() (mine []netlink.Link, err error) {
+		err = eachLink(func(l netlink.Link) bool {
+			if o.is(l, host) {
+				mine = append(mine, l)
+			}
+			return len(mine) == 0 || o.Permanent == "" && o.Peer == 0
+		})
+		return mine, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list interfaces: %w", err)
+	}
+	return o.find(links, host), nil
 }

@@ -5,10 +5,9 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netlink/nl"
-	"golang.org/x/sys/unix"
 )
 
 // nic is what the kernel says of an interface of hardware.
@@ -89,18 +88,20 @@ func TestFindWithoutPermanent(t *testing.T) {
 	}
 }
 
-// TestVFs: the number of virtual functions is read from the kernel's message about a physical one.
+// TestVFs: the number of virtual functions is read where the kernel has it for any number of them.
 func TestVFs(t *testing.T) {
-	msg := nl.NewIfInfomsg(unix.AF_UNSPEC).Serialize()
-	number := func(n uint32) []byte { return nl.NewRtAttr(unix.IFLA_NUM_VF, nl.Uint32Attr(n)).Serialize() }
-	for n, data := range map[int][]byte{0: msg, 8: append(msg[:len(msg):len(msg)], number(8)...)} {
-		m, err := parseMessage(data)
-		if got := m.vfs(); got != n || err != nil {
-			t.Errorf("%d virtual functions, %v, want %d", got, err, n)
+	const file = "class/net/ens1/device/sriov_numvfs"
+	for text, want := range map[string]int{"0\n": 0, "256\n": 256} {
+		n, err := numVFs(fstest.MapFS{file: {Data: []byte(text)}}, "ens1")
+		if n != want || err != nil {
+			t.Errorf("%d virtual functions, %v, want %d", n, err, want)
 		}
 	}
-	if _, err := parseMessage(msg[:4]); err == nil {
-		t.Error("half a message is read")
+	if n, err := numVFs(fstest.MapFS{}, "ens1"); n != 0 || err != nil {
+		t.Errorf("without the file: %d, %v", n, err)
+	}
+	if _, err := numVFs(fstest.MapFS{file: {}}, "ens1"); err == nil {
+		t.Error("an empty file is a number")
 	}
 }
 

@@ -1,10 +1,6 @@
 package podnet
 
-import (
-	"fmt"
-
-	"github.com/vishvananda/netlink"
-)
+import "fmt"
 
 // Nobody sets the RDMA MTU of a RoCE port: the kernel derives it from the MTU of the HCA's interface. It derives that
 // of a connection from the MTU of the interface whose GID the connection uses.
@@ -41,11 +37,11 @@ func LowMTU(name string, mtu, hca int) string {
 // LowMTU returns the result of [LowMTU] for interfaces on top of one of the host, "" if it cannot be read.
 func (h *Host) LowMTU(netdev, on string) (low string) {
 	_ = h.own.Do(func() error {
-		own, err := netlink.LinkByName(netdev)
+		own, err := linkByName(netdev)
 		if err != nil {
 			return err
 		}
-		parent, err := netlink.LinkByName(on)
+		parent, err := linkByName(on)
 		if err == nil {
 			low = LowMTU(on, parent.Attrs().MTU, own.Attrs().MTU)
 		}

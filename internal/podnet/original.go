@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
 )
 
 // Original is the identity of an interface and its configuration on the host, which Restore restores.
@@ -101,11 +103,10 @@ var ErrNotBack = errors.New("it has not come back to the host yet")
 // Restore restores the configuration of an interface that is back on the host. It is idempotent.
 func (h *Host) Restore(o Original) error {
 	err := h.own.Do(func() error {
-		links, err := whole(netlink.LinkList)
+		link, err := o.here(-1)
 		if err != nil {
 			return err
 		}
-		link := o.find(links, -1)
 		if link == nil {
 			return ErrNotBack
 		}
@@ -205,7 +206,7 @@ func (o *Original) restoreConfig(link netlink.Link, name string, errs *steps) {
 // rename renames an interface, which must be down for this. If another interface has the name, rename must not set this
 // one down, because each retry would interrupt it.
 func rename(link netlink.Link, name string) error {
-	if _, err := netlink.LinkByName(name); !errors.As(err, &netlink.LinkNotFoundError{}) {
+	if _, err := linkByName(name); !errors.Is(err, errNoLink) {
 		return cmp.Or(err, fs.ErrExist)
 	}
 	if err := netlink.LinkSetDown(link); err != nil {
@@ -217,16 +218,31 @@ func rename(link netlink.Link, name string) error {
 // restoreAltNames restores the alternative names, and deletes all others, because the host may use such a name
 // elsewhere.
 func (o *Original) restoreAltNames(link netlink.Link) error {
-	var errs []error
-	for _, name := range link.Attrs().AltNames {
-		if !slices.Contains(o.AltNames, name) {
-			errs = append(errs, netlink.LinkDelAltName(link, name))
-		}
-	}
+	extra := slices.DeleteFunc(slices.Clone(link.Attrs().AltNames),
+		func(name string) bool { return slices.Contains(o.AltNames, name) })
+	errs := []error{deleteAltNames(link, extra)}
 	for _, name := range o.AltNames {
 		if !slices.Contains(link.Attrs().AltNames, name) {
 			errs = append(errs, netlink.LinkAddAltName(link, name))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// deleteAltNames deletes alternative names of an interface. A pod can give it some hundreds, so one request has many.
+func deleteAltNames(link netlink.Link, names []string) error {
+	const atOnce = 100 // names have at most 127 bytes, and an attribute 64 KiB
+	for some := range slices.Chunk(names, atOnce) {
+		req := nl.NewNetlinkRequest(unix.RTM_DELLINKPROP, unix.NLM_F_ACK)
+		req.AddData(infomsg(link))
+		list := nl.NewRtAttr(unix.IFLA_PROP_LIST|unix.NLA_F_NESTED, nil)
+		for _, name := range some {
+			list.AddRtAttr(unix.IFLA_ALT_IFNAME, nl.ZeroTerminated(name))
+		}
+		req.AddData(list)
+		if _, err := req.Execute(unix.NETLINK_ROUTE, 0); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -79,7 +79,7 @@ func removePrograms(link netlink.Link) error {
 			runtime.KeepAlive(&d)
 		}
 	}
-	link, err := netlink.LinkByIndex(link.Attrs().Index)
+	link, err := linkByIndex(link.Attrs().Index)
 	if err != nil {
 		return err
 	}

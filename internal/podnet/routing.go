@@ -119,9 +119,7 @@ func (r Route) add(link netlink.Link) error {
 		return err
 	}
 	same := &netlink.Route{Dst: nr.Dst, Table: unix.RT_TABLE_MAIN}
-	routes, err := whole(func() ([]netlink.Route, error) {
-		return netlink.RouteListFiltered(familyOf(r.Destination.Addr()), same, netlink.RT_FILTER_DST|netlink.RT_FILTER_TABLE)
-	})
+	routes, err := listRoutes(familyOf(r.Destination.Addr()), same, netlink.RT_FILTER_DST|netlink.RT_FILTER_TABLE)
 	if err != nil {
 		return err
 	}
@@ -129,7 +127,7 @@ func (r Route) add(link netlink.Link) error {
 		if other.LinkIndex == nr.LinkIndex {
 			return nil
 		}
-		by, err := netlink.LinkByIndex(other.LinkIndex)
+		by, err := linkByIndex(other.LinkIndex)
 		if err != nil || !strings.HasPrefix(by.Attrs().Alias, owner) {
 			return errRouted
 		}
@@ -155,18 +153,11 @@ func familyOf(a netip.Addr) int {
 	return unix.AF_INET6
 }
 
-// removeRules removes the rules of an interface. Its routes end with it.
-func removeRules(link netlink.Link) error {
-	table := &netlink.Rule{Table: tableOf(link)}
-	rules, err := whole(func() ([]netlink.Rule, error) {
-		return netlink.RuleListFiltered(netlink.FAMILY_ALL, table, netlink.RT_FILTER_TABLE)
-	})
-	if err != nil {
-		return fmt.Errorf("list its rules: %w", err)
-	}
-	for _, rule := range rules {
-		if err := netlink.RuleDel(&rule); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove its rule %s: %w", rule, err)
+// removeRules removes the rules of the interface's addresses, each by its exact value. Its routes end with it.
+func (w *Want) removeRules(link netlink.Link) error {
+	for _, a := range w.Addresses {
+		if err := netlink.RuleDel(ruleFrom(a.Addr(), link)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove its rule for packets from %s: %w", a.Addr(), err)
 		}
 	}
 	return nil

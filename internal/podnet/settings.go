@@ -85,10 +85,8 @@ type route struct {
 // routesOf returns the routes through an interface alone, except the routes that the kernel itself makes again. Routes
 // without a gateway come first, because the gateways of other routes may need them.
 func routesOf(link netlink.Link) (out []route, err error) {
-	all, err := whole(func() ([]netlink.Route, error) {
-		return netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: link.Attrs().Index},
-			netlink.RT_FILTER_OIF|netlink.RT_FILTER_TABLE)
-	})
+	all, err := listRoutes(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: link.Attrs().Index},
+		netlink.RT_FILTER_OIF|netlink.RT_FILTER_TABLE)
 	for _, r := range all {
 		if r.Protocol != unix.RTPROT_KERNEL && r.Protocol != unix.RTPROT_RA {
 			out = append(out, routeOf(r))

@@ -19,7 +19,7 @@ var made = []string{Macvlan, Ipvlan}
 // of a slave to the bond alone, and the HCA of a bond (RoCE LAG) has the GIDs of the interfaces on top of the bond.
 func parentOf(link netlink.Link, pci string) (netlink.Link, error) {
 	if index := link.Attrs().MasterIndex; index != 0 {
-		master, err := netlink.LinkByIndex(index)
+		master, err := linkByIndex(index)
 		if err != nil {
 			return nil, fmt.Errorf("ask for the interface that it is a part of: %w", err)
 		}
@@ -30,7 +30,7 @@ func parentOf(link netlink.Link, pci string) (netlink.Link, error) {
 	if err := apart(link); err != nil || link.Type() != kindBond || pci == "" {
 		return link, err
 	}
-	links, err := whole(netlink.LinkList)
+	links, err := allLinks()
 	if err == nil {
 		err = isBondOf(links, link.Attrs().Index, pci)
 	}
@@ -66,7 +66,7 @@ func apart(link netlink.Link) error {
 // stack makes an interface on top of the host's, directly in the pod. It uses the transit name, because the kernel
 // requires that the name is free on the host too.
 func (h *Host) stack(o Original, b base, mode string, pod *rdmanetns.Namespace) error {
-	err := pod.Do(func() error { return deleteLink(o.transit()) }) // left by an interrupted attempt
+	err := pod.Do(func() error { return new(Want).deleteLink(o.transit()) }) // left by an interrupted attempt
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func OtherKind(mode, other, who string) error {
 // otherKind returns the error for an interface of a mode that the kernel refused because of others on top of the same
 // one. Those of the thread's namespace can be named.
 func otherKind(parent int, mode string) error {
-	links, err := whole(netlink.LinkList)
+	links, err := allLinks()
 	if err != nil {
 		return err
 	}
@@ -138,18 +138,18 @@ func (b base) isOn(l netlink.Link, mode string, host int) bool {
 }
 
 // deleteLink deletes the made interface of a name if it has one of the aliases. Without aliases it deletes any made
-// interface of the name, which must be a transit name.
-func deleteLink(name string, aliases ...string) error {
-	link, err := netlink.LinkByName(name)
+// interface of the name, which must be a transit name. It removes the rules of the wanted addresses.
+func (w *Want) deleteLink(name string, aliases ...string) error {
+	link, err := linkByName(name)
 	switch {
-	case errors.As(err, &netlink.LinkNotFoundError{}):
+	case errors.Is(err, errNoLink):
 		return nil
 	case err != nil:
 		return err
 	case !slices.Contains(made, link.Type()) || len(aliases) > 0 && !slices.Contains(aliases, link.Attrs().Alias):
 		return nil
 	}
-	if err := removeRules(link); err != nil {
+	if err := w.removeRules(link); err != nil {
 		return err
 	}
 	return netlink.LinkDel(link)

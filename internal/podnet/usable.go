@@ -1,10 +1,14 @@
 package podnet
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -57,7 +61,7 @@ func (h *Host) Usable(name, pci, mode string, vlan int) (on string, err error) {
 		if mode == Move {
 			return nil
 		}
-		links, err := whole(netlink.LinkList)
+		links, err := allLinks()
 		switch {
 		case err != nil:
 		case vlan != 0:
@@ -75,8 +79,8 @@ func (h *Host) Usable(name, pci, mode string, vlan int) (on string, err error) {
 
 // look finds the interface to move, and the kernel's message about it, or the interface below a new one.
 func (h *Host) look(name, pci, mode string) (link netlink.Link, m *message, err error) {
-	link, err = netlink.LinkByName(name)
-	if errors.As(err, &netlink.LinkNotFoundError{}) {
+	link, err = linkByName(name)
+	if errors.Is(err, errNoLink) {
 		err = ErrNoInterface
 	}
 	if err == nil {
@@ -103,7 +107,7 @@ func (h *Host) movable(link netlink.Link) (*message, error) {
 	if link.Type() == kindBond {
 		return nil, fmt.Errorf("%w: it is a bond: use network.mode macvlan or ipvlan", ErrUsed)
 	}
-	links, err := whole(netlink.LinkList)
+	links, err := allLinks()
 	if err != nil {
 		return nil, fmt.Errorf("list interfaces: %w", err)
 	}
@@ -117,14 +121,32 @@ func (h *Host) movable(link netlink.Link) (*message, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n := m.vfs(); n > 0 {
-		return nil, HasVFs(n)
+	if n, err := h.vfsOf(link); n > 0 || err != nil {
+		return nil, cmp.Or(err, HasVFs(n))
 	}
 	programs, err := programsOf(link)
 	if err == nil && programs > 0 {
 		err = fmt.Errorf("%w: it has %d eBPF programs (XDP or tcx)", ErrUsed, programs)
 	}
 	return &m, err
+}
+
+// vfsOf returns the number of virtual functions of an interface's device. sysfs has it: rtnetlink sends it only with the
+// settings of each function, which the kernel cannot send for more than about 220.
+func (h *Host) vfsOf(link netlink.Link) (n int, err error) {
+	err = h.own.Sysfs(func(sys fs.FS) (err error) { n, err = numVFs(sys, link.Attrs().Name); return err })
+	return n, err
+}
+
+func numVFs(sys fs.FS, name string) (int, error) {
+	text, err := fs.ReadFile(sys, "class/net/"+name+"/device/sriov_numvfs")
+	if errors.Is(err, fs.ErrNotExist) { // no physical function
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read how many virtual functions its device has: %w", err)
+	}
+	return strconv.Atoi(strings.TrimSpace(string(text)))
 }
 
 // HasVFs returns the error for an interface whose device has n virtual functions.
@@ -146,19 +168,8 @@ func fits(link netlink.Link, pci string) error {
 // unused returns why the host needs an interface.
 func (h *Host) unused(link netlink.Link, links []netlink.Link) error {
 	index := link.Attrs().Index
-	routes, err := whole(func() ([]netlink.Route, error) {
-		return netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{}, netlink.RT_FILTER_TABLE) // of all tables
-	})
-	if err != nil {
-		return fmt.Errorf("list routes: %w", err)
-	}
-	for _, r := range routes {
-		switch one := slices.ContainsFunc(r.MultiPath, func(n *netlink.NexthopInfo) bool { return n.LinkIndex == index }); {
-		case r.Table == unix.RT_TABLE_MAIN && isDefault(r) && (one || r.LinkIndex == index):
-			return fmt.Errorf("%w: it has the default route", ErrUsed)
-		case one:
-			return fmt.Errorf("%w: it is one of several interfaces of the route to %s", ErrUsed, r.Dst)
-		}
+	if err := withoutRoutes(index); err != nil {
+		return err
 	}
 	addresses, err := whole(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_ALL) })
 	if err != nil {
@@ -175,6 +186,38 @@ func (h *Host) unused(link netlink.Link, links []netlink.Link) error {
 		}
 	}
 	return nil
+}
+
+// withoutRoutes returns the route for which the host needs an interface. It keeps no routes: a router has a million.
+func withoutRoutes(index int) error {
+	_, err := whole(func() (none []netlink.Route, err error) {
+		var used error
+		err = netlink.RouteListFilteredIter(netlink.FAMILY_ALL, &netlink.Route{}, netlink.RT_FILTER_TABLE, // of all tables
+			func(r netlink.Route) bool { used = usedBy(r, index); return used == nil })
+		if err != nil && used == nil {
+			return nil, fmt.Errorf("list routes: %w", err)
+		}
+		return nil, used
+	})
+	return err
+}
+
+func usedBy(r netlink.Route, index int) error {
+	switch one := slices.ContainsFunc(r.MultiPath, func(n *netlink.NexthopInfo) bool { return n.LinkIndex == index }); {
+	case r.Table == unix.RT_TABLE_MAIN && isDefault(r) && (one || r.LinkIndex == index):
+		return fmt.Errorf("%w: it has the default route", ErrUsed)
+	case one:
+		return fmt.Errorf("%w: it is one of several interfaces of the route to %s", ErrUsed, r.Dst)
+	}
+	return nil
+}
+
+// listRoutes returns the routes that fit a filter, and keeps no others.
+func listRoutes(family int, filter *netlink.Route, mask uint64) ([]netlink.Route, error) {
+	return whole(func() (fit []netlink.Route, err error) {
+		return fit, netlink.RouteListFilteredIter(family, filter, mask,
+			func(r netlink.Route) bool { fit = append(fit, r); return true })
+	})
 }
 
 // isOnTop reports whether an interface of the thread's namespace is on top of another one there. The ends of a veth are
@@ -204,7 +247,7 @@ func isDefault(r netlink.Route) bool {
 }
 
 func nameOf(index int) string {
-	link, err := netlink.LinkByIndex(index)
+	link, err := linkByIndex(index)
 	if err != nil {
 		return fmt.Sprintf("interface %d", index)
 	}

@@ -90,7 +90,7 @@ func addVLAN(o Original, vlan int) error {
 
 // findVLAN returns the VLAN interface on top of an interface of the thread's namespace, nil if there is none.
 func findVLAN(parent, vlan int) (netlink.Link, error) {
-	links, err := whole(netlink.LinkList)
+	links, err := allLinks()
 	if err != nil {
 		return nil, fmt.Errorf("list interfaces: %w", err)
 	}
@@ -117,7 +117,7 @@ func isOwnVLAN(link netlink.Link) bool {
 // an interface on top of it: the kernel would remove that one too. It is idempotent.
 func (h *Host) RemoveVLAN(o Original, vlan int) error {
 	err := h.own.Do(func() error {
-		links, err := whole(netlink.LinkList)
+		links, err := allLinks()
 		if err != nil {
 			return fmt.Errorf("list interfaces: %w", err)
 		}
