@@ -93,7 +93,7 @@ func TestLockOfLease(t *testing.T) {
 	plugin(t, dir, `[ $CNI_COMMAND = DEL ] || echo '{"cniVersion": "1.0.0", "ips": [{"address": "10.78.0.1/24"}]}'`)
 	i, p := leased(wants("macvlan"), `{"type": "plugin"}`), pod(t, "a")
 	r := newRecord(a.store.bootID, p, i)
-	unlock, err := a.store.lockLease(t.Context(), r)
+	unlock, err := a.store.lockRecord(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}

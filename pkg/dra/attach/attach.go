@@ -49,8 +49,8 @@ type Interface struct {
 	Netdev, PCI string
 }
 
-// Attacher attaches network interfaces to pods and takes them back. It is safe for concurrent use: a lock on the
-// directory excludes other callers and other processes. During a rolling update two drivers handle the same pods.
+// Attacher attaches network interfaces to pods and takes them back. It is safe for concurrent use, also by two processes:
+// during a rolling update two drivers handle the same pods. What one pod makes large keeps no other pod waiting.
 type Attacher struct {
 	host     *podnet.Host
 	store    store
@@ -114,65 +114,114 @@ func (a *Attacher) Excluded(i Interface) error {
 // Attach gives a pod an interface, and reports whether it attached it now. It is idempotent. An interface with IPAM
 // needs a successful Lease before. After an error, the caller must take back the record that has no State.
 func (a *Attacher) Attach(ctx context.Context, pod Pod, i Interface) (did bool, err error) {
+	want := newRecord(a.store.bootID, pod, i)
+	for cleared := false; ; cleared = true {
+		did, err := a.attach(ctx, want, i, cleared)
+		if !errors.Is(err, errNotClear) {
+			return did, err
+		}
+		if err := a.clear(ctx, pod, &i); err != nil {
+			return false, err
+		}
+	}
+}
+
+// attach attaches the interface of a record that may not exist yet, unless it returns errNotClear.
+func (a *Attacher) attach(ctx context.Context, want *Record, i Interface, cleared bool) (did bool, err error) {
+	release, err := a.store.lockRecord(ctx, want)
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	r, err := a.reserve(ctx, want, i, cleared)
+	if err != nil {
+		return false, err
+	}
+	did = r.State == nil
+	err = a.finish(r, i.Device.Network)
+	return err == nil && did, err
+}
+
+// errNotClear means that clear must be called first.
+var errNotClear = errors.New("the interface of a sandbox that has ended must be taken back first")
+
+// reserve writes the record of an interface, so that no other pod gets the interface or its addresses. It returns an
+// error while another pod has them. cleared means that clear was called before. The caller holds the lock of the record.
+func (a *Attacher) reserve(ctx context.Context, want *Record, i Interface, cleared bool) (*Record, error) {
 	unlock, err := a.store.lock(ctx)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	defer unlock()
-	if ended(pod.Netns) {
-		return false, rdmanetns.ErrEnded
+	if ended(want.Pod.Netns) {
+		return nil, rdmanetns.ErrEnded
 	}
-	r, err := a.clear(ctx, pod, &i)
-	if err != nil {
-		return false, err
-	}
-	if i.Device.Network.IPAM != "" && (r == nil || r.Returned || len(r.Given) == 0) {
-		return false, errNoAddress
-	}
-	if r == nil {
-		r = newRecord(a.store.bootID, pod, i)
+	r, over, err := a.inTheWay(want.Pod, i)
+	switch {
+	case err != nil && len(over) == 0:
+		return nil, err
+	case slices.ContainsFunc(over, func(o Record) bool { return !cleared || o.blocks(want.Pod, i) }):
+		return nil, errNotClear
+	case err != nil:
+		return nil, err
+	case i.Device.Network.IPAM != "" && (r == nil || r.Returned || len(r.Given) == 0):
+		return nil, errNoAddress
+	case r == nil:
+		r = want
 	}
 	if !r.begun() {
 		err = a.begin(r, i)
 	}
-	did = r.State == nil
-	if err == nil {
-		err = a.finish(r, i.Device.Network)
-	}
-	return err == nil && did, err
+	return r, err
 }
 
-// clear prepares for the attachment of an interface. It takes back what an earlier sandbox of the pod has of it. It
-// returns an error while the sandbox of another pod has the interface or its addresses. Otherwise it returns the record
-// of this sandbox, nil if there is none.
-func (a *Attacher) clear(ctx context.Context, pod Pod, i *Interface) (had *Record, err error) {
+// clear takes back what sandboxes that have ended have of an interface, also an earlier sandbox of the pod. It returns
+// an error while the sandbox of another pod has the interface or its addresses. The caller holds no lock.
+func (a *Attacher) clear(ctx context.Context, pod Pod, i *Interface) error {
+	_, over, err := a.inTheWay(pod, *i)
+	for _, r := range over {
+		if failed := a.makeWay(ctx, &r, i); failed != nil && r.blocks(pod, *i) {
+			return failed
+		}
+	}
+	return err
+}
+
+// inTheWay returns the record of a sandbox's interface, nil if there is none, and the records of others with the
+// interface or its addresses that must be taken back first. It returns an error for another pod's that must stay.
+func (a *Attacher) inTheWay(pod Pod, i Interface) (had *Record, over []Record, err error) {
 	records, err := a.store.of(i.Claim.UID, i.Device.Device)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	moved, err := a.store.moved(devicename.Parse(i.Device.Device).HCA)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, r := range append(records, moved...) {
-		mine := r.IsOf(*i) && r.Pod.UID == pod.UID
 		switch {
-		case mine && r.Pod == pod:
+		case r.IsOf(i) && r.Pod == pod:
 			had = &r
 		case r.Pod.UID == pod.UID && r.Pod != pod, r.Pod.UID != pod.UID && r.Pod.Netns == pod.Netns, ended(r.Pod.Netns):
-			if err := a.makeWay(&r, i); err != nil && (mine || r.Want.Mode == podnet.Move && !r.Returned) {
-				return nil, err
-			}
+			over = append(over, r)
+		case err != nil: // the first one is enough
 		case r.Want.Mode == podnet.Move && r.begun():
-			return nil, fmt.Errorf("network interface %q of the host is in pod %s (%s): it comes back "+
+			err = fmt.Errorf("network interface %q of the host is in pod %s (%s): it comes back "+
 				"when that pod's sandbox is gone", r.Original.Name, r.Pod.Name, r.Pod.UID)
-		case r.IsOf(*i) && len(i.Device.Network.Addresses) > 0:
-			return nil, fmt.Errorf("its addresses %s are in pod %s (%s), and one pod at a time can have them: "+
+		case r.IsOf(i) && len(i.Device.Network.Addresses) > 0:
+			err = fmt.Errorf("its addresses %s are in pod %s (%s), and one pod at a time can have them: "+
 				"they are free when that pod's sandbox is gone; for several pods at once use ipam",
 				listed(i.Device.Network.Addresses), r.Pod.Name, r.Pod.UID)
 		}
 	}
-	return had, nil
+	return had, over, err
+}
+
+// blocks reports whether the record of an ended sandbox keeps a pod from getting an interface: it is that of an earlier
+// sandbox of the pod, or it has the host's interface itself. A record with nothing but an address blocks no interface.
+func (r *Record) blocks(pod Pod, i Interface) bool {
+	onlyAddress := r.Returned || r.Lease != nil && !r.begun()
+	return !onlyAddress && (r.IsOf(i) && r.Pod.UID == pod.UID || r.Want.Mode == podnet.Move)
 }
 
 func listed(addresses []netip.Prefix) string {
@@ -181,8 +230,17 @@ func listed(addresses []netip.Prefix) string {
 
 // makeWay takes back the interface of a sandbox that has ended. On success i has the name that the interface has on the
 // host again. It also succeeds if the old interface no longer exists and its function has a new one.
-func (a *Attacher) makeWay(r *Record, i *Interface) error {
-	err := a.returner.bringBack(r)
+func (a *Attacher) makeWay(ctx context.Context, over *Record, i *Interface) error {
+	release, err := a.store.lockRecord(ctx, over)
+	if err != nil {
+		return err
+	}
+	defer release()
+	r, err := a.store.current(over)
+	if err != nil || r == nil { // nil: another caller was faster
+		return err
+	}
+	err = a.returner.bringBack(ctx, r, false)
 	switch {
 	case r.Want.Mode != podnet.Move || !r.begun():
 	case err == nil:
@@ -194,7 +252,7 @@ func (a *Attacher) makeWay(r *Record, i *Interface) error {
 }
 
 // begin records the state of the host's interface and the addresses of the claim, before anything is changed. It
-// returns an error if another pod or the host uses one of the addresses.
+// returns an error if another pod or the host uses one of the addresses. The caller holds both locks.
 func (a *Attacher) begin(r *Record, i Interface) error {
 	if i.Netdev == "" {
 		return ErrAway
@@ -218,7 +276,8 @@ func (a *Attacher) begin(r *Record, i Interface) error {
 	return a.store.put(r)
 }
 
-// finish attaches the interface of a record to its pod, and records the result. It is idempotent.
+// finish attaches the interface of a record to its pod, and records the result. It is idempotent. The caller holds the
+// lock of the record alone.
 func (a *Attacher) finish(r *Record, n *plan.Network) error {
 	w := r.Want
 	w.MTU, w.Addresses = n.MTU, slices.Concat(n.Addresses, r.Given)
@@ -247,19 +306,24 @@ func (a *Attacher) Detach(ctx context.Context, r Record) error {
 	return err
 }
 
-// TakeBack takes the interface of a record out of its pod. It is idempotent. The address of an IPAM stays for
-// [Attacher.GiveBack]. No other pod gets this address while the pod may have the interface.
-func (a *Attacher) TakeBack(ctx context.Context, r Record) error {
-	unlock, err := a.store.lock(ctx)
+// TakeBack takes the interface of a record out of its pod, which has ended. It is idempotent. The address of an IPAM
+// stays for [Attacher.GiveBack]. No other pod gets this address while the pod may have the interface.
+func (a *Attacher) TakeBack(ctx context.Context, r Record) error { return a.takeBack(ctx, r, false) }
+
+// Undo is TakeBack for a pod that goes on, such as one that waits for another interface.
+func (a *Attacher) Undo(ctx context.Context, r Record) error { return a.takeBack(ctx, r, true) }
+
+func (a *Attacher) takeBack(ctx context.Context, r Record, stays bool) error {
+	release, err := a.store.lockRecord(ctx, &r)
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	defer release()
 	now, err := a.store.current(&r)
 	if err != nil || now == nil { // nil: another caller was faster
 		return err
 	}
-	return a.returner.bringBack(now)
+	return a.returner.bringBack(ctx, now, stays)
 }
 
 // Of returns the records of a pod's sandbox. If the network namespace is unknown, it returns the records of all

@@ -27,18 +27,23 @@ import (
 
 // fromBlock assigns an address of the node's block to a pod. It is idempotent.
 func (l *leases) fromBlock(ctx context.Context, want *Record, b blocks.Block) error {
+	release, err := l.store.lockRecord(ctx, want)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if ended(want.Pod.Netns) {
+		return rdmanetns.ErrEnded
+	}
+	has, err := l.clearBlock(ctx, want)
+	if has || err != nil {
+		return err
+	}
 	unlock, err := l.store.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if ended(want.Pod.Netns) {
-		return rdmanetns.ErrEnded
-	}
-	has, err := l.clearBlock(want)
-	if has || err != nil {
-		return err
-	}
 	address, err := l.next(want.Lease.Network, b)
 	if err != nil {
 		return fmt.Errorf("get an address of ipam %q: %w", want.Lease.Network, err)
@@ -53,8 +58,9 @@ func (l *leases) fromBlock(ctx context.Context, want *Record, b blocks.Block) er
 	return l.store.putLast(want.Lease.Network, address)
 }
 
-// clearBlock reports whether the pod has its address. It takes back what an earlier sandbox has of the interface.
-func (l *leases) clearBlock(want *Record) (has bool, err error) {
+// clearBlock reports whether the pod has its address. It takes back what an earlier sandbox has of the interface. The
+// caller holds the lock of the record.
+func (l *leases) clearBlock(ctx context.Context, want *Record) (has bool, err error) {
 	had, err := readRecord(l.store.path(want))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -64,7 +70,7 @@ func (l *leases) clearBlock(want *Record) (has bool, err error) {
 	case had.Pod == want.Pod && had.thisBoot(l.store.bootID) && !had.Returned && len(had.Given) > 0:
 		return true, nil
 	}
-	if err := l.returner.bringBack(&had); err != nil {
+	if err := l.returner.bringBack(ctx, &had, false); err != nil {
 		return false, err
 	}
 	if had.Lease != nil && !had.ofBlock() {

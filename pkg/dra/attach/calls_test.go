@@ -189,14 +189,14 @@ func TestIPv6Refused(t *testing.T) {
 // ends.
 func TestCost(t *testing.T) {
 	for mode, want := range map[string]string{
-		"move": "attach: send 30, openat 27, rename 2, fsync 0, flock 1, unlink 0; " +
-			"detach: send 16, openat 25, rename 0, fsync 0, flock 1, unlink 1",
-		"macvlan": "attach: send 19, openat 27, rename 2, fsync 0, flock 1, unlink 0; " +
-			"detach: send 5, openat 25, rename 0, fsync 0, flock 1, unlink 1",
-		"macvlan.100": "attach: send 25, openat 27, rename 2, fsync 0, flock 1, unlink 0; " +
-			"detach: send 7, openat 47, rename 0, fsync 0, flock 1, unlink 1",
-		"ipvlan": "attach: send 19, openat 27, rename 2, fsync 0, flock 1, unlink 0; " +
-			"detach: send 5, openat 25, rename 0, fsync 0, flock 1, unlink 1",
+		"move": "attach: send 30, openat 28, rename 2, fsync 0, flock 2, unlink 1; " +
+			"detach: send 15, openat 26, rename 0, fsync 0, flock 2, unlink 2",
+		"macvlan": "attach: send 18, openat 28, rename 2, fsync 0, flock 2, unlink 1; " +
+			"detach: send 3, openat 26, rename 0, fsync 0, flock 2, unlink 2",
+		"macvlan.100": "attach: send 24, openat 28, rename 2, fsync 0, flock 2, unlink 1; " +
+			"detach: send 5, openat 48, rename 0, fsync 0, flock 2, unlink 2",
+		"ipvlan": "attach: send 18, openat 28, rename 2, fsync 0, flock 2, unlink 1; " +
+			"detach: send 3, openat 26, rename 0, fsync 0, flock 2, unlink 2",
 	} {
 		t.Run(mode, func(t *testing.T) { needsKind(t, mode); cost(t, mode, want) })
 	}

@@ -45,7 +45,7 @@ func (l *leases) get(ctx context.Context, pod Pod, i Interface) error {
 	if own {
 		return l.fromBlock(ctx, want, block)
 	}
-	unlock, err := l.store.lockLease(ctx, want)
+	unlock, err := l.store.lockRecord(ctx, want)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (l *leases) get(ctx context.Context, pod Pod, i Interface) error {
 }
 
 // asked returns the record of a lease. Its addresses are in Given, or the plugin must be called for them. Before a
-// second call of the plugin, asked gives back the address of the first call. The caller holds the lock of the lease.
+// second call of the plugin, asked gives back the address of the first call. The caller holds the lock of the record.
 func (l *leases) asked(ctx context.Context, want *Record) (*Record, error) {
 	for {
 		r, fresh, err := l.register(ctx, want)
@@ -84,13 +84,9 @@ func (l *leases) asked(ctx context.Context, want *Record) (*Record, error) {
 }
 
 // register returns the record of a pod's interface. If there is none, it writes a record that the plugin is about to be
-// called (fresh). If the record is that of an earlier sandbox, it returns the interface to the host first.
+// called (fresh). If the record is that of an earlier sandbox, it returns the interface to the host first. The caller
+// holds the lock of the record.
 func (l *leases) register(ctx context.Context, want *Record) (r *Record, fresh bool, err error) {
-	unlock, err := l.store.lock(ctx)
-	if err != nil {
-		return nil, false, err
-	}
-	defer unlock()
 	if ended(want.Pod.Netns) {
 		return nil, false, rdmanetns.ErrEnded
 	}
@@ -103,7 +99,7 @@ func (l *leases) register(ctx context.Context, want *Record) (r *Record, fresh b
 	case had.Pod == want.Pod && had.thisBoot(l.store.bootID):
 		return &had, false, nil
 	}
-	if err := l.returner.bringBack(&had); err != nil {
+	if err := l.returner.bringBack(ctx, &had, false); err != nil {
 		return nil, false, err
 	}
 	had.Returned = true // only its address is left to give back
@@ -139,7 +135,7 @@ func (a *Attacher) GiveBack(ctx context.Context, r Record) error {
 }
 
 func (l *leases) giveBack(ctx context.Context, r Record) error {
-	unlock, err := l.store.lockLease(ctx, &r)
+	unlock, err := l.store.lockRecord(ctx, &r)
 	if err != nil {
 		return err
 	}

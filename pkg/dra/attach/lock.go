@@ -11,10 +11,12 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/flock"
 )
 
-// There are two locks. The lock of the directory excludes all other callers while the driver works with the kernel and
-// the records. So an interface, and an address, is in one pod only. The lock of a lease is held while a CNI plugin is
-// called for one pod, which may take seconds. It keeps a second caller from requesting the same address. Lock order:
-// the lease before the directory.
+// There are two locks, which exclude other callers and other processes. The lock of a record is held while the driver
+// works in the namespace of its pod, or calls a CNI plugin for it. Either may take long, and only this pod waits. Only
+// the holder changes the record, and a caller holds one such lock at a time. The lock of the directory is held while
+// the driver looks at all records and writes one of them. So an interface, and an address, is in one pod only. It is
+// never held for work in the namespace of a pod, because all pods of the node wait for it. Lock order: the record before
+// the directory.
 
 // lock locks the directory against other processes and other callers in this one, until unlock.
 func (s *store) lock(ctx context.Context) (unlock func(), err error) {
@@ -32,11 +34,11 @@ func (s *store) lock(ctx context.Context) (unlock func(), err error) {
 	return func() { dir.Close() }, nil
 }
 
-// lockSuffix ends the names of lock files, which exist while a plugin is called.
+// lockSuffix ends the names of lock files, which exist while the lock of a record is held.
 const lockSuffix = ".lock"
 
-// lockLease locks the lease of a record until unlock, so that no other caller calls the plugin for it.
-func (s *store) lockLease(ctx context.Context, r *Record) (unlock func(), err error) {
+// lockRecord locks a record until unlock. The record need not exist.
+func (s *store) lockRecord(ctx context.Context, r *Record) (unlock func(), err error) {
 	path := s.path(r) + lockSuffix
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o640)
@@ -45,7 +47,8 @@ func (s *store) lockLease(ctx context.Context, r *Record) (unlock func(), err er
 		}
 		if err != nil {
 			f.Close()
-			return nil, fmt.Errorf("lock lease of network interface %q: a CNI plugin is asked for it: %w", path, err)
+			return nil, fmt.Errorf("lock record of network interface %q: the driver works in the pod, or asks a CNI plugin for it: %w",
+				path, err)
 		}
 		if isAt(f, path) {
 			return func() { os.Remove(path); f.Close() }, nil
@@ -76,7 +79,7 @@ func (s *store) sweepLocks() error {
 			err = os.Remove(path)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, fmt.Errorf("remove lock of a lease: %w", err))
+			errs = append(errs, fmt.Errorf("remove lock of a record: %w", err))
 		}
 		f.Close()
 	}

@@ -1,32 +1,45 @@
 package attach
 
 import (
+	"context"
 	"fmt"
+	"slices"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
 )
 
-// returner returns the interfaces of pods to the host. The caller holds the lock of the directory.
+// returner returns the interfaces of pods to the host. The caller holds the lock of the record, and not that of the
+// directory.
 type returner struct {
 	host  *podnet.Host
 	store store
 }
 
-// bringBack returns the interface to the host. It keeps the record if an address must still be given back. The caller
-// holds the lock.
-func (b returner) bringBack(r *Record) error {
+// bringBack returns the interface to the host. It keeps the record if an address must still be given back. stays means
+// that the pod goes on without the interface. Otherwise its namespace ends, and what the pod has there ends with it.
+func (b returner) bringBack(ctx context.Context, r *Record, stays bool) error {
 	if r.Returned || r.Lease != nil && !r.begun() {
 		return nil
 	}
-	var err error
-	if r.begun() && r.thisBoot(b.store.bootID) {
-		err = b.host.Detach(r.Pod.Netns, r.Original, r.Want)
-		if err == nil {
-			err = b.dropVLAN(r)
+	changed := r.begun() && r.thisBoot(b.store.bootID)
+	if changed {
+		w := r.Want
+		if stays {
+			w.Addresses = slices.Concat(r.Addresses, r.Given)
+		}
+		if err := b.host.Detach(r.Pod.Netns, r.Original, w); err != nil {
+			return fmt.Errorf("claim %s, pod %s: %w", r.ClaimName, r.Pod.Name, err)
 		}
 	}
+	unlock, err := b.store.lock(ctx)
 	if err != nil {
-		return fmt.Errorf("claim %s, pod %s: %w", r.ClaimName, r.Pod.Name, err)
+		return err
+	}
+	defer unlock()
+	if changed {
+		if err := b.dropVLAN(r); err != nil {
+			return fmt.Errorf("claim %s, pod %s: %w", r.ClaimName, r.Pod.Name, err)
+		}
 	}
 	return b.returned(r)
 }
@@ -41,7 +54,8 @@ func (b returner) returned(r *Record) error {
 }
 
 // dropVLAN removes the interface of a record's VLAN from the host if the driver made it and no other pod has one on top
-// of it. If some records are unreadable, it stays, because theirs may be such pods. The caller holds the lock.
+// of it. If some records are unreadable, it stays, because theirs may be such pods. The caller holds the
+// lock of the directory, so no other pod begins to use the VLAN meanwhile.
 func (b returner) dropVLAN(r *Record) error {
 	if r.Want.VLAN == 0 {
 		return nil

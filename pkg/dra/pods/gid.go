@@ -34,7 +34,9 @@ import (
 
 const (
 	gidWait = 5 * time.Second // for all GIDs of a container, and no longer than half of what the runtime waits
-	gidPoll = 5 * time.Millisecond
+
+	gidPollMin = 5 * time.Millisecond // each look reads the whole table while the GID is missing
+	gidPollMax = 100 * time.Millisecond
 )
 
 // These are the reasons why a container is not told a GID index.
@@ -54,6 +56,10 @@ type gids struct {
 
 	mu       sync.Mutex   // held during a check
 	reported map[told]int // the last reported index
+
+	// missing has the UIDs of pods with a GID that did not come in time. Their other containers do not wait: a pod can
+	// remove the address, and the runtime starts no other container while one waits.
+	missing sync.Map
 }
 
 // told names an index that a container was told.
@@ -164,7 +170,7 @@ func (g *gids) addressesOf(pod nri.Pod, u use) []netip.Addr {
 	return nil
 }
 
-// index returns the index of the GID of an HCA's interface. It waits for the GID until ctx ends.
+// index returns the index of the GID of an HCA's interface. It waits for the GID until ctx ends, once for each pod.
 func (g *gids) index(ctx context.Context, pod nri.Pod, hca string, addresses []netip.Addr) index {
 	h, ok := g.cfg.Node.Host().Known(hca)
 	switch {
@@ -175,16 +181,20 @@ func (g *gids) index(ctx context.Context, pod nri.Pod, hca string, addresses []n
 	case len(addresses) > 1:
 		return index{err: errManyInterfaces}
 	}
-	for {
+	for poll := gidPollMin; ; poll = min(2*poll, gidPollMax) {
 		number, found, err := g.look(pod.Netns, &h, addresses[0], nil)
 		if err != nil || found {
 			return index{number, err}
 		}
-		if !wake.Sleep(ctx, gidPoll) {
+		if _, missing := g.missing.Load(pod.UID); missing || !wake.Sleep(ctx, poll) {
+			g.missing.Store(pod.UID, true)
 			return index{err: fmt.Errorf("the kernel has not added the RoCE v2 GID of %s to %s in time", addresses[0], h.IBDev)}
 		}
 	}
 }
+
+// forget forgets a pod that has ended.
+func (g *gids) forget(pod nri.Pod) { g.missing.Delete(pod.UID) }
 
 // look returns the present index of the GID of an address in a network namespace. If the GID has the expected index,
 // look reads no other entry. expected is nil without an expectation.

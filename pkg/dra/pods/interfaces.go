@@ -123,12 +123,11 @@ func (s *interfaces) lease(ctx context.Context, pod nri.Pod, plans []*plan.Plan)
 func (s *interfaces) takeBackNew(
 	ctx context.Context, pod nri.Pod, attached ...attach.Interface,
 ) (owed []attach.Record) {
-	if pod.Netns == "" {
+	if pod.Netns == "" || s.cfg.Attacher == nil {
 		return nil
 	}
-	return s.takeBack(ctx, pod, func(r attach.Record) bool {
-		return r.State == nil || slices.ContainsFunc(attached, r.IsOf)
-	})
+	isNew := func(r attach.Record) bool { return r.State == nil || slices.ContainsFunc(attached, r.IsOf) }
+	return s.takeBackBy(ctx, pod, isNew, s.cfg.Attacher.Undo)
 }
 
 func (s *interfaces) attachOne(ctx context.Context, pod nri.Pod, p *plan.Plan, dev plan.Device) (did bool, err error) {
@@ -157,20 +156,27 @@ func podOf(pod nri.Pod) attach.Pod {
 	return attach.Pod{UID: types.UID(pod.UID), Name: pod.Namespace + "/" + pod.Name, Netns: pod.Netns}
 }
 
-// takeBack takes back the matching interfaces of a pod. It returns the records whose addresses must be given back,
+// takeBack takes back all interfaces of a pod that has ended. It returns the records whose addresses must be given back,
 // which may be slow. Failed interfaces are retried by sweep.
-func (s *interfaces) takeBack(ctx context.Context, pod nri.Pod, match func(attach.Record) bool) (owed []attach.Record) {
+func (s *interfaces) takeBack(ctx context.Context, pod nri.Pod) (owed []attach.Record) {
 	if s.cfg.Attacher == nil {
 		return nil
 	}
-	ctx = context.WithoutCancel(ctx) // the runtime may have given up on this call by now
+	return s.takeBackBy(ctx, pod, func(attach.Record) bool { return true }, s.cfg.Attacher.TakeBack)
+}
+
+func (s *interfaces) takeBackBy(
+	ctx context.Context, pod nri.Pod, match func(attach.Record) bool, by func(context.Context, attach.Record) error,
+) (owed []attach.Record) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime) // the runtime may have given up on it by now
+	defer cancel()
 	records, err := s.cfg.Attacher.Of(podOf(pod))
 	s.unreadable(ctx, err)
 	for _, r := range records {
 		if !match(r) {
 			continue
 		}
-		err := s.cfg.Attacher.TakeBack(ctx, r)
+		err := by(ctx, r)
 		s.detached(ctx, r, err)
 		if r.Lease != nil {
 			owed = append(owed, r)
@@ -245,6 +251,9 @@ func (s *interfaces) sweepAgain(ctx context.Context, also func(context.Context))
 	}
 }
 
+// sweepWait is how long the sweep waits for one pod. A later sweep tries again.
+const sweepWait = 5 * time.Second
+
 // sweep takes back the interfaces and addresses of pods that have ended. The caller must hold no lock: sweep locks for
 // each interface, so that pods can start in between.
 func (s *interfaces) sweep(ctx context.Context) {
@@ -267,10 +276,18 @@ func (s *interfaces) sweep(ctx context.Context) {
 		if r.Returned {
 			continue
 		}
-		unlock := s.locks.lock(locksOfRecord(r)...)
-		err := s.cfg.Attacher.TakeBack(ctx, r)
-		unlock()
-		s.detached(ctx, r, err)
+		s.detached(ctx, r, s.sweepOne(ctx, r))
 	}
 	s.giveBack(ctx, owed)
+}
+
+func (s *interfaces) sweepOne(ctx context.Context, r attach.Record) error {
+	ctx, cancel := context.WithTimeout(ctx, sweepWait)
+	defer cancel()
+	unlock, err := s.locks.lock(ctx, locksOfRecord(r)...)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return s.cfg.Attacher.TakeBack(ctx, r)
 }

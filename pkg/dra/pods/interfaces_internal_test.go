@@ -83,7 +83,7 @@ func TestSweepLogsOnce(t *testing.T) {
 		}
 		logged.Reset()
 		s.sweep(ctx)
-		s.takeBack(ctx, nri.Pod{UID: "b"}, func(attach.Record) bool { return true })
+		s.takeBack(ctx, nri.Pod{UID: "b"})
 		lines := bytes.Count(logged.Bytes(), []byte("\n"))
 		if lines != len(step.says) || lines > 0 && !strings.Contains(logged.String(), step.says[0]) {
 			t.Errorf("step %d: the driver says %q, want %q", i, &logged, step.says)

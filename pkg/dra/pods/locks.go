@@ -1,6 +1,8 @@
 package pods
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -22,21 +24,37 @@ type locks struct {
 }
 
 type namedLock struct {
-	sync.Mutex
+	held  chan struct{} // has one element while somebody holds the lock
 	users int
 }
 
 // lock locks all names until unlock. It locks them in their order, so that two callers cannot wait for each other. The
-// caller must hold none of them.
-func (l *locks) lock(names ...string) (unlock func()) {
+// caller must hold none of them. If ctx ends before, lock returns an error and has locked none.
+func (l *locks) lock(ctx context.Context, names ...string) (unlock func(), err error) {
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
-	for _, name := range names {
-		l.use(name).Lock()
-	}
-	return func() {
-		for _, name := range slices.Backward(names) {
-			l.release(name)
+	for i, name := range names {
+		if !l.lockOne(ctx, name) {
+			l.release(names[:i])
+			return nil, fmt.Errorf("wait for %s, for which the driver works now: %w", name, ctx.Err())
 		}
+	}
+	return func() { l.release(names) }, nil
+}
+
+// lockOne reports whether it has the lock. If the lock is free, it does not look at ctx.
+func (l *locks) lockOne(ctx context.Context, name string) bool {
+	one := l.use(name)
+	select {
+	case one.held <- struct{}{}:
+		return true
+	default:
+	}
+	select {
+	case one.held <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		l.unuse(name, one)
+		return false
 	}
 }
 
@@ -48,21 +66,30 @@ func (l *locks) use(name string) *namedLock {
 	}
 	one := l.names[name]
 	if one == nil {
-		one = &namedLock{}
+		one = &namedLock{held: make(chan struct{}, 1)}
 		l.names[name] = one
 	}
 	one.users++
 	return one
 }
 
-func (l *locks) release(name string) {
+func (l *locks) unuse(name string, one *namedLock) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	one := l.names[name]
 	if one.users--; one.users == 0 {
 		delete(l.names, name)
 	}
-	one.Unlock()
+}
+
+// release unlocks names in the reverse of their order.
+func (l *locks) release(names []string) {
+	for _, name := range slices.Backward(names) {
+		l.mu.Lock()
+		one := l.names[name]
+		l.mu.Unlock()
+		<-one.held
+		l.unuse(name, one)
+	}
 }
 
 // podLock and hcaLock are names of locks.

@@ -1,6 +1,8 @@
 package pods
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -22,21 +24,33 @@ func locksFor(uid string, hcas ...string) []string {
 // TestLocks: a pod does not wait for a pod with other HCAs, and it waits for one with a common HCA.
 func TestLocks(t *testing.T) {
 	var l locks
-	first := l.lock(locksFor("a", "pci-0000-3b-00-0", "pci-0000-3b-00-1")...)
-	l.lock(locksFor("b", "pci-0000-5e-00-0", "shared-pci-0000-5e-00-1")...)() // which would wait forever
+	lock := func(names ...string) (unlock func()) {
+		unlock, err := l.lock(t.Context(), names...)
+		if err != nil {
+			t.Error(err)
+		}
+		return unlock
+	}
+	first := lock(locksFor("a", "pci-0000-3b-00-0", "pci-0000-3b-00-1")...)
+	lock(locksFor("b", "pci-0000-5e-00-0", "shared-pci-0000-5e-00-1")...)() // which would wait forever
 	for _, names := range [][]string{
 		locksFor("a"), locksFor("c", "shared-pci-0000-3b-00-1"), locksFor("d", "pci-0000-5e-00-0", "pci-0000-3b-00-0"),
 	} {
 		got := make(chan func())
-		go func() { got <- l.lock(names...) }()
+		go func() { got <- lock(names...) }()
 		select {
 		case <-got:
 			t.Fatalf("%v are locked while the first pod has one of them", names)
 		default:
 		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := l.lock(ended, names...); !errors.Is(err, context.Canceled) {
+			t.Errorf("a caller whose time is over has locked %v: %v", names, err)
+		}
 		first()
 		(<-got)()
-		first = l.lock(locksFor("a", "pci-0000-3b-00-0", "pci-0000-3b-00-1")...)
+		first = lock(locksFor("a", "pci-0000-3b-00-0", "pci-0000-3b-00-1")...)
 	}
 	first()
 	if len(l.names) > 0 {
@@ -58,7 +72,11 @@ func TestLocksOfMany(t *testing.T) {
 				for i, hca := range mine {
 					names[i] = hcaLock(fmt.Sprint(hca))
 				}
-				unlock := l.lock(names...)
+				unlock, err := l.lock(t.Context(), names...)
+				if err != nil {
+					t.Error(err)
+					return
+				}
 				for _, hca := range mine {
 					if users[hca]++; users[hca] != 1 {
 						t.Errorf("HCA %d has %d users", hca, users[hca])

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -95,7 +96,7 @@ func (s *Pods) Started(ctx context.Context, pod nri.Pod) error {
 	if !slices.Contains(unsure, pod) {
 		why = nil
 	}
-	err := s.started(ctx, pod)
+	err := s.startedInTime(ctx, pod)
 	if errors.Is(err, errSlow) {
 		err, why = nil, errors.Join(err, why)
 	}
@@ -107,17 +108,48 @@ func (s *Pods) Started(ctx context.Context, pod nri.Pod) error {
 	return err
 }
 
-// errSlow means that the address of a pod takes longer than the runtime waits.
-var errSlow = errors.New("the pod's address takes longer than the container runtime waits; " +
-	"the driver goes on asking for it")
+// errSlow means that the address or the interface of a pod takes longer than the runtime waits.
+var errSlow = errors.New("the pod's address or interface takes longer than the container runtime waits; " +
+	"the driver goes on with it")
 
-func (s *Pods) started(ctx context.Context, pod nri.Pod) error {
+// startedInTime returns errSlow when the time of ctx is nearly over: the kernel may work for the pod for longer.
+func (s *Pods) startedInTime(ctx context.Context, pod nri.Pod) error {
 	if !s.needs(ctx, pod) {
 		return nil // without the lock, which other pods may hold
 	}
+	var late atomic.Bool
+	// What goes on after the answer is for a pod that may have been stopped meanwhile.
+	wanted := func() bool { return !late.Load() || s.pending.has(pod) }
+	inTime, err := within(ctx, func() error { return s.started(ctx, pod, wanted) })
+	if !inTime {
+		late.Store(true)
+		return errSlow
+	}
+	return err
+}
+
+// within calls f, and returns its result. If the time of ctx is nearly over before, it returns false, and f goes on. So
+// f must not hold a lock that other pods need. The runtime drops a plugin whose answer is late.
+func within[T any](ctx context.Context, f func() T) (inTime bool, result T) {
+	if end, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)*7/8)
+		defer cancel()
+	}
+	done := make(chan T, 1)
+	go func() { done <- f() }()
+	select {
+	case result = <-done:
+		return true, result
+	case <-ctx.Done():
+		return false, result
+	}
+}
+
+func (s *Pods) started(ctx context.Context, pod nri.Pod, wanted func() bool) error {
 	leasing, cancel := context.WithTimeout(ctx, claims.HalfOf(ctx, podnet.DefaultPatience)) // half is for later work
 	defer cancel()
-	plans, err := s.give(ctx, leasing, pod, func() bool { return true })
+	plans, err := s.give(ctx, leasing, pod, wanted)
 	if err != nil && leasing.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%w: %w", errSlow, err)
 	}
@@ -150,7 +182,10 @@ func (s *Pods) give(ctx, leasing context.Context, pod nri.Pod, wanted func() boo
 func (s *Pods) join(
 	ctx context.Context, pod nri.Pod, wanted func() bool,
 ) (plans []*plan.Plan, owed []attach.Record, err error) {
-	plans, unlock := s.lockPod(ctx, pod)
+	plans, unlock, err := s.lockPod(ctx, pod)
+	if err != nil {
+		return plans, nil, err
+	}
 	defer unlock()
 	if !wanted() {
 		return nil, s.interfaces.takeBackNew(ctx, pod), errUnwanted
@@ -178,14 +213,17 @@ func (s *Pods) join(
 }
 
 // lockPod locks a pod and the HCAs of its claims until unlock, and returns the plans of the claims.
-func (s *Pods) lockPod(ctx context.Context, pod nri.Pod) (plans []*plan.Plan, unlock func()) {
+func (s *Pods) lockPod(ctx context.Context, pod nri.Pod) (plans []*plan.Plan, unlock func(), err error) {
 	for {
-		names := locksOf(pod, s.plansOf(ctx, pod))
-		unlock = s.locks.lock(names...)
+		plans = s.plansOf(ctx, pod)
+		names := locksOf(pod, plans)
+		if unlock, err = s.locks.lock(ctx, names...); err != nil {
+			return plans, nil, err
+		}
 		plans = s.plansOf(ctx, pod) // again, because a claim may have ended or begun meanwhile
 		isLocked := func(name string) bool { return slices.Contains(names, name) }
 		if !slices.ContainsFunc(locksOf(pod, plans), func(name string) bool { return !isLocked(name) }) {
-			return plans, unlock
+			return plans, unlock, nil
 		}
 		unlock()
 	}
@@ -205,23 +243,38 @@ func (s *Pods) failed(pod nri.Pod, plans []*plan.Plan, err error) error {
 	return fmt.Errorf("give pod %s/%s the RDMA devices of its claims: %w", pod.Namespace, pod.Name, err)
 }
 
-// Stopped implements nri.Handler. It takes back what the pod has. The kernel returns the rest when the namespace ends.
+// Stopped implements nri.Handler. It takes back what the pod has. The kernel returns the rest when the namespace ends. If
+// that takes longer than the runtime waits, it goes on without the runtime.
 func (s *Pods) Stopped(ctx context.Context, pod nri.Pod) {
 	s.onHost.drop(pod)
 	if !s.moves.intoPod(pod) && s.cfg.Attacher == nil {
 		return
 	}
 	s.pending.drop(pod)
-	s.interfaces.giveBack(ctx, s.leave(ctx, pod))
+	s.gids.forget(pod)
+	within(ctx, func() struct{} {
+		s.interfaces.giveBack(ctx, s.leave(ctx, pod))
+		return struct{}{}
+	})
 }
+
+// leaveTime is how long the driver waits for the locks of a pod that has ended. The sweep then tries again.
+const leaveTime = time.Minute
 
 // leave takes everything out of a pod. It holds the locks of the pod and its HCAs. It returns the records whose
 // addresses must be given back.
 func (s *Pods) leave(ctx context.Context, pod nri.Pod) (owed []attach.Record) {
-	plans, unlock := s.lockPod(ctx, pod)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime) // the runtime may have given up on it by now
+	defer cancel()
+	plans, unlock, err := s.lockPod(ctx, pod)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Devices and interfaces of a pod stay in it until its network namespace ends",
+			"pod", klog.KRef(pod.Namespace, pod.Name))
+		return nil
+	}
 	defer unlock()
 	s.moves.outAll(ctx, pod, plans)
-	return s.interfaces.takeBack(ctx, pod, func(attach.Record) bool { return true })
+	return s.interfaces.takeBack(ctx, pod)
 }
 
 // needs reports whether a pod has claims from which it may need devices or interfaces.
