@@ -163,7 +163,7 @@ func readNames(read func([]byte) (int, error)) ([]string, error) {
 
 // readMessages reads the messages of one datagram.
 func readMessages(read func([]byte) (int, error)) ([]syscall.NetlinkMessage, error) {
-	buf := make([]byte, 64<<10)
+	buf := make([]byte, 128<<10) // an interface can have 64 KiB of alternative names, besides the rest
 	n, err := read(buf)
 	for err == unix.EINTR {
 		n, err = read(buf)

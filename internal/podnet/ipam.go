@@ -116,13 +116,20 @@ func (l *Lease) args(command, dir string) *invoke.Args {
 	return &invoke.Args{Command: command, ContainerID: l.Container, NetNS: l.Netns, IfName: l.Interface, Path: dir}
 }
 
+// What a plugin may give to one interface, since each takes a request to the kernel.
+const maxAddresses, maxRoutes = 32, 256
+
 func read(result types.Result) (a Answer, err error) {
 	r, err := types100.NewResultFromResult(result)
 	if err != nil {
 		return a, err
 	}
-	if len(r.IPs) == 0 {
+	switch {
+	case len(r.IPs) == 0:
 		return a, errors.New("it gave no address")
+	case len(r.IPs) > maxAddresses, len(r.Routes) > maxRoutes:
+		return a, fmt.Errorf("it gave %d addresses and %d routes: an interface can have %d and %d",
+			len(r.IPs), len(r.Routes), maxAddresses, maxRoutes)
 	}
 	gateways := map[bool]netip.Addr{} // by family: a route without a gateway uses that of the address
 	for _, ip := range r.IPs {

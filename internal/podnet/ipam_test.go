@@ -125,17 +125,23 @@ func TestPluginsInTrouble(t *testing.T) {
 		script, says string
 		patience     time.Duration
 	}{
-		"hangs":            {"sleep 1000", "it took too long, and was stopped after 100ms", 100 * time.Millisecond},
-		"hangs elsewhere":  {"sleep 1000 & echo $! >" + dir + "/child; wait", "it took too long", 100 * time.Millisecond},
-		"crashes":          {"kill -SEGV $$", "segmentation fault", 0},
-		"talks":            {"echo help me >&2; exit 3", `exit status 3: "help me"`, 0},
-		"complains":        {`echo '{"cniVersion": "1.0.0", "code": 11, "msg": "no pool", "details": "of that name"}'; exit 1`, "no pool; of that name", 0},
-		"prints garbage":   {"echo garbage", "unmarshal raw result: invalid character", 0},
-		"prints nothing":   {"true", "unexpected end of JSON input", 0},
-		"half an address":  {`echo '{"cniVersion": "1.0.0", "ips": [{"address": "10.1.2.3"}]}'`, "invalid CIDR address", 0},
-		"no address":       {`echo '{"cniVersion": "1.0.0", "ips": [{}]}'`, "which is not an address", 0},
-		"another version":  {`echo '{"cniVersion": "9.0.0", "ips": []}'`, "unsupported CNI result version", 0},
-		"is not a program": {"", "exec format error", 0},
+		"hangs":                   {"sleep 1000", "it took too long, and was stopped after 100ms", 100 * time.Millisecond},
+		"hangs elsewhere":         {"sleep 1000 & echo $! >" + dir + "/child; wait", "it took too long", 100 * time.Millisecond},
+		"crashes":                 {"kill -SEGV $$", "segmentation fault", 0},
+		"talks":                   {"echo help me >&2; exit 3", `exit status 3: "help me"`, 0},
+		"complains":               {`echo '{"cniVersion": "1.0.0", "code": 11, "msg": "no pool", "details": "of that name"}'; exit 1`, "no pool; of that name", 0},
+		"prints garbage":          {"echo garbage", "unmarshal raw result: invalid character", 0},
+		"prints nothing":          {"true", "unexpected end of JSON input", 0},
+		"half an address":         {`echo '{"cniVersion": "1.0.0", "ips": [{"address": "10.1.2.3"}]}'`, "invalid CIDR address", 0},
+		"no address":              {`echo '{"cniVersion": "1.0.0", "ips": [{}]}'`, "which is not an address", 0},
+		"another version":         {`echo '{"cniVersion": "9.0.0", "ips": []}'`, "unsupported CNI result version", 0},
+		"is not a program":        {"", "exec format error", 0},
+		"writes without end":      {"exec yes", "it wrote more than 1024 KiB, and was stopped", 0},
+		"complains at length":     {"yes no | head -c 100000 >&2; exit 3", "exit status 3: \"no\\nno", 0},
+		"has a child that writes": {"yes & exit 0", "it wrote more than 1024 KiB", 0},
+		"has a child that stays":  {"sleep 1000 & echo $! >" + dir + "/left; echo {}; exit 0", "WaitDelay expired", 0},
+		"gives many addresses": {`echo '{"cniVersion": "1.0.0", "ips": ['; for i in $(seq 40); do echo '{"address": "10.1.2.3/24"},'; ` +
+			`done; echo '{"address": "10.1.2.3/24"}]}'`, "it gave 41 addresses and 0 routes: an interface can have 32 and 256", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			script := []byte("#!/bin/sh\n" + tc.script + "\n")
@@ -148,24 +154,27 @@ func TestPluginsInTrouble(t *testing.T) {
 			ipam := &podnet.IPAM{Dir: dir, Patience: tc.patience}
 			l := podnet.Lease{Network: "roce", Config: json.RawMessage(`{"type": "plugin"}`), Container: "c", Netns: "/n",
 				Interface: "rdma0"}
-			if _, err := ipam.Add(t.Context(), l); err == nil || !strings.Contains(err.Error(), tc.says) {
-				t.Errorf("error %v, want %q", err, tc.says)
+			_, err := ipam.Add(t.Context(), l)
+			if err == nil || !strings.Contains(err.Error(), tc.says) || len(err.Error()) > 10<<10 {
+				t.Errorf("error %.300v, want %q", err, tc.says)
 			}
 			if fails := strings.Contains(tc.script, "exit ") || tc.patience > 0; fails {
 				if err := ipam.Del(t.Context(), l); err == nil || !strings.Contains(err.Error(), tc.says) {
-					t.Errorf("error of DEL %v, want %q", err, tc.says)
+					t.Errorf("error of DEL %.300v, want %q", err, tc.says)
 				}
 			}
 		})
 	}
-	child, err := os.ReadFile(filepath.Join(dir, "child"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for { // it is killed, and gone when its new parent has heard of it
-		stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(child)) + "/stat")
-		if err != nil || strings.Contains(string(stat), ") Z ") {
-			break
+	for _, name := range []string{"child", "left"} {
+		child, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for { // it is killed, and gone when its new parent has heard of it
+			stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(child)) + "/stat")
+			if err != nil || strings.Contains(string(stat), ") Z ") {
+				break
+			}
 		}
 	}
 }

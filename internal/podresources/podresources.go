@@ -16,7 +16,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
@@ -83,9 +85,17 @@ func (l Listing) SharedWith(claim types.NamespacedName) (names []types.Namespace
 // timeout limits one call to the kubelet.
 const timeout = 10 * time.Second
 
+// maxList bounds the kubelet's list, which the claims and devices of all pods make larger. gRPC's default is 4 MiB, which
+// the 32 claims of some dozen pods can exceed. In memory, a list takes some times its size.
+const maxList = 16 << 20
+
+var errLarge = fmt.Errorf("its list is larger than %d MiB. Until it is smaller, ended claims keep their HCAs: "+
+	"end pods with many containers that use claims of many devices", maxList>>20)
+
 // List asks the kubelet that listens on a socket. The result contains only devices of the driver.
 func List(ctx context.Context, socket, driver string) (Listing, error) {
-	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxList)))
 	if err != nil {
 		return Listing{}, fmt.Errorf("ask the kubelet for its pods: %w", err)
 	}
@@ -93,6 +103,9 @@ func List(ctx context.Context, socket, driver string) (Listing, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	resp, err := podresources.NewPodResourcesListerClient(conn).List(ctx, &podresources.ListPodResourcesRequest{})
+	if status.Code(err) == codes.ResourceExhausted {
+		err = fmt.Errorf("%w (%w)", errLarge, err)
+	}
 	if err != nil {
 		return Listing{}, fmt.Errorf("ask the kubelet for its pods at %q: %w", socket, err)
 	}

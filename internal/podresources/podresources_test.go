@@ -3,6 +3,7 @@ package podresources_test
 import (
 	"errors"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -131,5 +132,37 @@ func TestCache(t *testing.T) {
 	none := podresources.Cache{Socket: filepath.Join(t.TempDir(), "kubelet.sock"), Driver: driver}
 	if claims, err := none.Claims(t.Context()); err != nil || len(claims) != 0 {
 		t.Errorf("without a socket: %v, %v", claims, err)
+	}
+}
+
+// TestLargeList: a list that is larger than what gRPC takes by default is read, and one without bounds is refused with
+// the way out.
+func TestLargeList(t *testing.T) {
+	k := drivertest.NewKubelet(t)
+	devices := make([]string, 32) // the API allows no more in a claim
+	for i := range devices {
+		devices[i] = "pci-" + strings.Repeat("0", 50) + strconv.Itoa(i)
+	}
+	claim := drivertest.Claim(1, devices...)
+	pods := 0
+	add := func(mib int) { // a device takes 80 bytes or more
+		for ; pods < mib<<20/(80*len(devices)); pods++ {
+			k.AddPod("pod-"+strconv.Itoa(pods), claim)
+		}
+	}
+	add(6)
+	listing, err := podresources.List(t.Context(), socket(k), driver)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, users := range listing.Claims {
+		if len(users) != pods {
+			t.Errorf("%d pods, want %d", len(users), pods)
+		}
+	}
+	add(17)
+	if _, err := podresources.List(t.Context(), socket(k), driver); err == nil ||
+		!strings.Contains(err.Error(), "its list is larger than 16 MiB") {
+		t.Errorf("error %v", err)
 	}
 }

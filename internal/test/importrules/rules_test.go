@@ -189,6 +189,16 @@ var calls = []importrules.Calls{{
 		"k8s.io/apimachinery/pkg/api/errors.IsConflict", "k8s.io/apimachinery/pkg/api/errors.IsGone",
 		"k8s.io/apimachinery/pkg/api/errors.IsResourceExpired", "k8s.io/apimachinery/pkg/api/errors.ReasonForError",
 	},
+}, {
+	Name: "links",
+	Why:  "an interface may be larger than the library's buffer, and a pod may have any number: package podnet reads them",
+	Of:   []string{module + "/..."},
+	But:  []string{module + "/internal/test/...", module + "/tools/...", module + "/test/..."},
+	Names: []string{
+		"github.com/vishvananda/netlink.LinkByName", "github.com/vishvananda/netlink.LinkByIndex",
+		"github.com/vishvananda/netlink.LinkByAlias", "github.com/vishvananda/netlink.LinkList",
+		"github.com/vishvananda/netlink.RuleList", "github.com/vishvananda/netlink.RuleListFiltered",
+	},
 }}
 
 // methods is the rule on the size of types. It has a planted violation as well.
