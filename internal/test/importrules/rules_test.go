@@ -193,7 +193,7 @@ var calls = []importrules.Calls{{
 	Name: "links",
 	Why:  "an interface may be larger than the library's buffer, and a pod may have any number: package podnet reads them",
 	Of:   []string{module + "/..."},
-	But:  []string{module + "/internal/test/...", module + "/tools/...", module + "/test/..."},
+	But:  []string{module + "/internal/test/drivertest/soak", module + "/tools/...", module + "/test/..."},
 	Names: []string{
 		"github.com/vishvananda/netlink.LinkByName", "github.com/vishvananda/netlink.LinkByIndex",
 		"github.com/vishvananda/netlink.LinkByAlias", "github.com/vishvananda/netlink.LinkList",
