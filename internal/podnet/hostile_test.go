@@ -3,10 +3,12 @@ package podnet_test
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/podnettest"
@@ -140,5 +142,72 @@ func TestChanged(t *testing.T) {
 				t.Errorf("the host's interface (-before +after):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestLargeInterface: an interface with more alternative names than the netlink library can read, as it is after the end
+// of a pod that gave it those, is used and restored like others, and hides none.
+func TestLargeInterface(t *testing.T) {
+	host, h := newHost(t)
+	host.Wire("ens2")
+	w := want(podnet.Move, nil)
+	o, err := h.Inspect("ens1", "", w.Mode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := whole(t, host, "ens1")
+	host.AltNames(600, "ens1")
+	err = host.Do(func() error {
+		links, err := netlink.LinkList()
+		for _, l := range links {
+			if l.Attrs().Name == "ens1" {
+				t.Error("the netlink library reads the interface: it is too small for this test")
+			}
+		}
+		return err
+	})
+	t.Logf("the netlink library: %v", err)
+	for _, mode := range []string{podnet.Move, podnet.Macvlan} {
+		for _, name := range []string{"ens1", "ens2"} {
+			if _, err := h.Usable(name, "", mode, 0); err != nil {
+				t.Errorf("%s, %s: %v", name, mode, err)
+			}
+		}
+	}
+	pod := podnettest.New(t)
+	if _, err := h.Attach(pod.Path(), o, w); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Detach(pod.Path(), o, w); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, whole(t, host, "ens1")); diff != "" {
+		t.Errorf("the host's interface (-before +after):\n%s", diff)
+	}
+}
+
+// TestRulesOfThePod: when a pod goes on, the driver removes the rules that it made, each by its value, and leaves those
+// that the pod made at the same table. When the pod has ended it removes none, because they end with the namespace.
+func TestRulesOfThePod(t *testing.T) {
+	for _, goesOn := range []bool{true, false} {
+		_, h := newHost(t)
+		pod := podnettest.New(t)
+		w := want(podnet.Macvlan, nil)
+		o, _ := attach(t, h, pod, w)
+		index, _, _ := strings.Cut(pod.IP("-o link show dev rdma0"), ":")
+		i, _ := strconv.Atoi(index)
+		const mine = 50
+		pod.Rules(mine, 40_000, 1_000_000+i)
+		want := mine
+		if !goesOn {
+			want += strings.Count(pod.IP("-4 rule"), "from 10.9.0.2 lookup")
+			w.Addresses = nil
+		}
+		if err := h.Detach(pod.Path(), o, w); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(pod.IP("-4 rule"), "lookup "+strconv.Itoa(1_000_000+i)); got != want {
+			t.Errorf("the pod goes on: %v; it has %d rules at the table, want %d", goesOn, got, want)
+		}
 	}
 }

@@ -54,13 +54,15 @@ func allLinks() ([]netlink.Link, error) {
 // eachLink calls visit with the interfaces of the thread's namespace until it returns false. One that cannot be read
 // has its name, its index and the type unreadable, so that it hides no other.
 func eachLink(visit func(netlink.Link) (more bool)) error {
-	return ask(linkRequest(unix.NLM_F_DUMP, 0), func(data []byte) bool {
-		link, err := netlink.LinkDeserialize(nil, data)
-		if err != nil {
-			link = unreadableLink(data)
-		}
-		return visit(link)
-	})
+	return ask(linkRequest(unix.NLM_F_DUMP, 0), maxAnswer, func(data []byte) bool { return visit(readLink(data)) })
+}
+
+func readLink(data []byte) netlink.Link {
+	link, err := netlink.LinkDeserialize(nil, data)
+	if err != nil {
+		return unreadableLink(data)
+	}
+	return link
 }
 
 func oneLink(index int, attrs ...*nl.RtAttr) (link netlink.Link, err error) {
@@ -77,7 +79,8 @@ func oneLink(index int, attrs ...*nl.RtAttr) (link netlink.Link, err error) {
 
 // linkMessage returns the kernel's message (RTM_NEWLINK) of one interface, or errNoLink.
 func linkMessage(index int, attrs ...*nl.RtAttr) (data []byte, err error) {
-	err = ask(linkRequest(unix.NLM_F_ACK, index, attrs...), func(answer []byte) bool { data = answer; return true })
+	err = ask(linkRequest(unix.NLM_F_ACK, index, attrs...), maxAnswer,
+		func(answer []byte) bool { data = answer; return true })
 	if errors.Is(err, unix.ENODEV) || err == nil && data == nil {
 		err = errNoLink
 	}
@@ -115,9 +118,10 @@ func linkRequest(flags, index int, attrs ...*nl.RtAttr) *nl.NetlinkRequest {
 	return req
 }
 
-// ask sends a request for interfaces, and calls visit with each of them until it returns false. The socket is of the
+// ask sends a request for interfaces, and calls visit with each of them until it returns false. It reads most bytes, and
+// returns errMany if there are more. The socket is of the
 // thread's namespace, where a pod may send to it, so only the kernel's messages count, and the time is bounded.
-func ask(req *nl.NetlinkRequest, visit func(data []byte) (more bool)) error {
+func ask(req *nl.NetlinkRequest, most int, visit func(data []byte) (more bool)) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
 		return fmt.Errorf("open route netlink: %w", err)
@@ -132,7 +136,7 @@ func ask(req *nl.NetlinkRequest, visit func(data []byte) (more bool)) error {
 	}
 	a := answer{seq: req.Seq, visit: visit}
 	peek := make([]byte, 32<<10) // the kernel fills its datagrams up to this size
-	for size := 0; size <= maxAnswer; {
+	for size := 0; size <= most; {
 		if time.Now().After(deadline) {
 			return errSlowAnswer
 		}

@@ -1,0 +1,283 @@
+package dra_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/podnettest"
+)
+
+// innocents is a node with a pod that has NET_ADMIN in its network namespace, and other pods on another HCA.
+type innocents struct {
+	*testing.T
+	n       *drivertest.Node
+	d       *driver
+	host    *podnettest.Namespace
+	hostile nri.Pod
+	ns      *podnettest.Namespace // of the hostile pod
+	other   nri.Pod
+	otherNS *podnettest.Namespace
+	onHost  string // what the host says of the hostile pod's interface
+	claim   string // its claim's UID
+}
+
+// runtimeTime is what a container runtime waits for a plugin.
+const runtimeTime = 2 * time.Second
+
+func newInnocents(t *testing.T, mode string) *innocents {
+	t.Helper()
+	host, attach := attaching(t, "")
+	i := &innocents{T: t, n: drivertest.NewNode(t, "roce-sriov"), host: host}
+	i.d = start(t, i.n, attach)
+	i.hostile, i.ns = inside(t, "hostile")
+	i.other, i.otherNS = inside(t, "other")
+	c1 := wanting(reserved(1, i.hostile, vf), `{"mode": "`+mode+`", "addresses": ["10.9.0.2/24"]}`)
+	c2 := wanting(reserved(2, i.other, "pci-0000-3b-00-3"), `{"mode": "macvlan", "addresses": ["10.9.1.2/24"]}`)
+	i.n.AddClaim(c1, c2)
+	prepare(t, i.n, c1)
+	prepare(t, i.n, c2)
+	i.claim = string(c1.UID)
+	i.onHost = i.picture()
+	if err := i.d.Sandboxes().Started(t.Context(), i.hostile); err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+// picture is the host's interface of the hostile pod, without counters and the flags that follow its wire.
+func (i *innocents) picture() string {
+	out, _ := i.host.Try("-o -d addr show dev " + vfNetdev)
+	link, _ := i.host.Try("-o -d link show dev " + vfNetdev)
+	_, link, _ = strings.Cut(link, " mtu ")
+	return out + link
+}
+
+// cycle starts and stops a pod on another HCA, and returns how long that took.
+func (i *innocents) cycle() time.Duration {
+	i.Helper()
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(i.Context(), 30*time.Second)
+	defer cancel()
+	if err := i.d.Sandboxes().Started(ctx, i.other); err != nil {
+		i.Error(err)
+	}
+	if out, err := i.otherNS.Try("link show dev rdma0"); err != nil {
+		i.Errorf("another pod has no interface when it starts: %s", out)
+	}
+	i.d.Sandboxes().Stopped(ctx, i.other)
+	if out, err := i.otherNS.Try("link show dev rdma0"); err == nil {
+		i.Errorf("another pod has its interface after its end: %s", out)
+	}
+	return time.Since(began)
+}
+
+// stop ends the hostile pod as a runtime does, and returns a channel that is closed when the runtime has its answer.
+func (i *innocents) stop() <-chan struct{} {
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		ctx, cancel := context.WithTimeout(i.Context(), runtimeTime)
+		defer cancel()
+		i.d.Sandboxes().Stopped(ctx, i.hostile)
+		if err := ctx.Err(); err != nil {
+			i.Errorf("Stopped answers after the runtime's %v: %v", runtimeTime, err)
+		}
+	}()
+	return answered
+}
+
+// whole waits until the node is as it was, and gives the interface to the next pod.
+func (i *innocents) whole() {
+	i.Helper()
+	drivertest.Eventually(i.T, func() error {
+		left, err := filepath.Glob(filepath.Join(i.n.PluginDir(), "interfaces", "*"))
+		if err == nil && len(left) > 0 {
+			err = errors.New("records are left: " + strings.Join(left, ", "))
+		}
+		return err
+	})
+	if diff := cmp.Diff(i.onHost, i.picture()); diff != "" {
+		i.Errorf("the host's interface (-before +after):\n%s", diff)
+	}
+	next := podNamed("hostile") // its next sandbox
+	ns := podnettest.New(i.T)
+	next.Netns = ns.Path()
+	if err := i.d.Sandboxes().Started(i.Context(), next); err != nil {
+		i.Error(err)
+	}
+	ns.IP("link show dev rdma0")
+	i.d.Sandboxes().Stopped(i.Context(), next)
+}
+
+// TestHungPod: the driver works for one pod without an end, as a kernel may need minutes for what the pod has made. The
+// runtime has its answers in time, other pods start and end, and at last everything is taken back.
+func TestHungPod(t *testing.T) {
+	i := newInnocents(t, "move")
+	lock, err := os.OpenFile(filepath.Join(i.n.PluginDir(), "interfaces", strings.Join([]string{
+		i.claim, vf, i.hostile.UID}, ".")+".json.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err == nil {
+		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-i.stop()
+	i.cycle()
+	ctx, cancel := context.WithTimeout(t.Context(), runtimeTime)
+	defer cancel()
+	if err := i.d.Sandboxes().Started(ctx, i.hostile); err != nil || ctx.Err() != nil {
+		t.Errorf("Started for the same pod: %v, and the runtime waits: %v", err, ctx.Err())
+	}
+	if got := i.d.Pending(); !slices.Contains(got, i.hostile) {
+		t.Errorf("pending are %v", got)
+	}
+	i.d.Sandboxes().Stopped(ctx, i.hostile)
+	i.cycle()
+	if err := errors.Join(os.Remove(lock.Name()), lock.Close()); err != nil {
+		t.Fatal(err)
+	}
+	i.whole()
+}
+
+// TestHostilePod: whatever a pod with NET_ADMIN makes in its network namespace, other pods start and end meanwhile, the
+// driver's memory stays small, and the node is whole afterwards. With TEST_LONG the sizes are those of the kernel.
+func TestHostilePod(t *testing.T) {
+	long := os.Getenv("TEST_LONG") != ""
+	size := func(short, full int) int {
+		if long {
+			return full
+		}
+		return short
+	}
+	table := func(ns *podnettest.Namespace) int {
+		index, _, _ := strings.Cut(ns.IP("-o link show dev rdma0"), ":")
+		n, _ := strconv.Atoi(index)
+		return 1_000_000 + n
+	}
+	for name, tc := range map[string]struct {
+		mode  string
+		flood func(*podnettest.Namespace)
+	}{
+		"rules at the table of its interface": {"macvlan", func(ns *podnettest.Namespace) {
+			ns.Rules(size(200, 10_000), 4_000_000, table(ns))
+			ns.Rules(size(2_000, 100_000), 3_000_000, 77)
+		}},
+		"rules, and the interface itself": {"move", func(ns *podnettest.Namespace) {
+			ns.Rules(size(200, 10_000), 4_000_000, table(ns))
+			ns.Rules(size(2_000, 100_000), 3_000_000, 77)
+		}},
+		"routes":    {"move", func(ns *podnettest.Namespace) { ns.Routes(size(2_000, 1_000_000), "rdma0") }},
+		"addresses": {"move", func(ns *podnettest.Namespace) { ns.Addresses(size(500, 20_000), "rdma0") }},
+		"addresses of its own": {"macvlan", func(ns *podnettest.Namespace) {
+			ns.Wire("own")
+			ns.Addresses(size(500, 1_000_000), "own")
+		}},
+		"interfaces":                   {"move", func(ns *podnettest.Namespace) { ns.Links(size(50, 5_000)) }},
+		"alternative names":            {"move", func(ns *podnettest.Namespace) { ns.AltNames(600, "rdma0") }},
+		"alternative names of its own": {"macvlan", func(ns *podnettest.Namespace) { ns.AltNames(600, "rdma0") }},
+		"interfaces on top":            {"move", func(ns *podnettest.Namespace) { ns.OnTop(size(20, 1_000), "rdma0") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := newInnocents(t, tc.mode)
+			alone := i.cycles(size(1, 10), closed)
+			began := time.Now()
+			tc.flood(i.ns)
+			t.Logf("the pod took %v", time.Since(began))
+			most := peak(func() {
+				if err := i.d.Sandboxes().Started(t.Context(), i.hostile); err != nil { // as after a restart of the driver
+					t.Error(err)
+				}
+				began := time.Now()
+				back := i.back(i.stop())
+				beside := i.cycles(size(1, 10), back)
+				<-back
+				t.Logf("other pods: %v alone, %v beside it; the pod's end took %v", alone, beside, time.Since(began))
+				if long && beside > 2*alone+100*time.Millisecond {
+					t.Errorf("other pods need %v beside the pod, and %v without it", beside, alone)
+				}
+			})
+			t.Logf("heap %d MiB", most>>20)
+			if most > 128<<20 { // the chart allows the whole process 256 MiB
+				t.Errorf("the heap had %d MiB", most>>20)
+			}
+			i.whole()
+		})
+	}
+}
+
+// cycles returns the median of at least count cycles, and of more until a channel is closed.
+func (i *innocents) cycles(count int, until <-chan struct{}) time.Duration {
+	var all []time.Duration
+	for ended := false; !ended || len(all) < count; {
+		all = append(all, i.cycle())
+		select {
+		case <-until:
+			ended = true
+		default:
+		}
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// closed is a channel for those who wait for nothing.
+var closed = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// back returns a channel that is closed when the runtime has its answer and the interface is back on the host.
+func (i *innocents) back(answered <-chan struct{}) <-chan struct{} {
+	back := make(chan struct{})
+	go func() {
+		defer close(back)
+		<-answered
+		record := filepath.Join(i.n.PluginDir(), "interfaces", i.claim+"*")
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for range tick.C {
+			if left, err := filepath.Glob(record); err != nil || len(left) == 0 {
+				return
+			}
+		}
+	}()
+	return back
+}
+
+// peak calls f, and returns the largest heap during that.
+func peak(f func()) uint64 {
+	debug.FreeOSMemory()
+	var most atomic.Uint64
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			most.Store(max(most.Load(), m.HeapInuse))
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	f()
+	close(stop)
+	<-done
+	return most.Load()
+}
