@@ -145,8 +145,8 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// TestLargeInterface: an interface with more alternative names than the netlink library can read, as it is after the end
-// of a pod that gave it those, is used and restored like others, and hides none.
+// TestLargeInterface: an interface with more alternative names than the netlink library can read is used and restored
+// like others, and hides none. The host has such a one after the end of a pod that gave it the names.
 func TestLargeInterface(t *testing.T) {
 	host, h := newHost(t)
 	host.Wire("ens2")

@@ -140,8 +140,9 @@ func TestPluginsInTrouble(t *testing.T) {
 		"complains at length":     {"yes no | head -c 100000 >&2; exit 3", "exit status 3: \"no\\nno", 0},
 		"has a child that writes": {"yes & exit 0", "it wrote more than 1024 KiB", 0},
 		"has a child that stays":  {"sleep 1000 & echo $! >" + dir + "/left; echo {}; exit 0", "WaitDelay expired", 0},
-		"gives many addresses": {`echo '{"cniVersion": "1.0.0", "ips": ['; for i in $(seq 40); do echo '{"address": "10.1.2.3/24"},'; ` +
-			`done; echo '{"address": "10.1.2.3/24"}]}'`, "it gave 41 addresses and 0 routes: an interface can have 32 and 256", 0},
+		"gives many addresses": {`echo '{"cniVersion": "1.0.0", "ips": ['; for i in $(seq 40); do ` +
+			`echo '{"address": "10.1.2.3/24"},'; done; echo '{"address": "10.1.2.3/24"}]}'`,
+			"it gave 41 addresses and 0 routes: an interface can have 32 and 256", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			script := []byte("#!/bin/sh\n" + tc.script + "\n")

@@ -118,9 +118,9 @@ func linkRequest(flags, index int, attrs ...*nl.RtAttr) *nl.NetlinkRequest {
 	return req
 }
 
-// ask sends a request for interfaces, and calls visit with each of them until it returns false. It reads most bytes, and
-// returns errMany if there are more. The socket is of the
-// thread's namespace, where a pod may send to it, so only the kernel's messages count, and the time is bounded.
+// ask sends a request for interfaces, and calls visit with each of them until it returns false. If the answer has more
+// than most bytes, it returns errMany. The socket is of the thread's namespace, where a pod may send to it, so only the
+// kernel's messages count, and the time is bounded.
 func ask(req *nl.NetlinkRequest, most int, visit func(data []byte) (more bool)) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {

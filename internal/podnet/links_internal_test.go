@@ -88,9 +88,10 @@ func TestAnswer(t *testing.T) {
 		"the end of old kernels": {messageOf(unix.NLMSG_DONE, nil), true, nil},
 		"an error":               {messageOf(unix.NLMSG_ERROR, number(-int32(unix.ENODEV))), true, unix.ENODEV},
 		"an error at the end":    {messageOf(unix.NLMSG_DONE, number(-int32(unix.EMSGSIZE))), true, unix.EMSGSIZE},
-		"a list that changed":    {append(interrupted, messageOf(unix.NLMSG_DONE, number(0))...), true, netlink.ErrDumpInterrupted},
-		"another request":        {other, false, nil},
-		"garbage":                {[]byte{200, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, true, unix.EINVAL},
+		"a list that changed": {append(interrupted, messageOf(unix.NLMSG_DONE, number(0))...), true,
+			netlink.ErrDumpInterrupted},
+		"another request": {other, false, nil},
+		"garbage":         {[]byte{200, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, true, unix.EINVAL},
 	} {
 		a := answer{visit: func([]byte) bool { return true }}
 		if end, err := a.read(tc.datagram); end != tc.end || !errors.Is(err, tc.want) {

@@ -131,7 +131,7 @@ func (h *Host) movable(link netlink.Link) (*message, error) {
 	return &m, err
 }
 
-// vfsOf returns the number of virtual functions of an interface's device. sysfs has it: rtnetlink sends it only with the
+// vfsOf returns the number of virtual functions of an interface's device, by sysfs. rtnetlink sends it only with the
 // settings of each function, which the kernel cannot send for more than about 220.
 func (h *Host) vfsOf(link netlink.Link) (n int, err error) {
 	err = h.own.Sysfs(func(sys fs.FS) (err error) { n, err = numVFs(sys, link.Attrs().Name); return err })

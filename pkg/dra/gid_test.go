@@ -31,6 +31,7 @@ type rails struct {
 	runtime *nriruntime.Runtime
 	pod     nri.Pod
 	sys     atomic.Pointer[fs.FS]
+	looks   atomic.Int64 // at sys
 }
 
 // newRails starts the pod. Its claims ask for words of env.
@@ -41,7 +42,7 @@ func newRails(t *testing.T, env string) *rails {
 	r.setGIDs(3, 3)
 	withGIDs := func(c *dra.Config) {
 		c.NRISocket, c.ClaimEvents = r.runtime.Socket, true
-		c.SetPodSys(func() fs.FS { return *r.sys.Load() })
+		c.SetPodSys(func() fs.FS { r.looks.Add(1); return *r.sys.Load() })
 	}
 	r.runtime.Up()
 	r.driver = start(t, r.node, attach, withGIDs)
@@ -155,6 +156,34 @@ func TestGIDIndexWithoutInterface(t *testing.T) {
 	r.creates("app", ofVF[:1])
 	r.told(event.GIDIndexNotSet, "starts without UCX_IB_GID_INDEX",
 		"RDMA_DEVICE_PCI_0000_3B_00_2 has no GID index: the pod has no interface with an IPv4 address")
+}
+
+// TestGIDIndexRemoved: a pod that removed the address of its interface makes the runtime wait for one container, and not
+// for its others.
+func TestGIDIndexRemoved(t *testing.T) {
+	r := newRails(t, `[]`)
+	var none fs.FS = fstest.MapFS{}
+	r.sys.Store(&none)
+	looksOf := func(container string) int64 {
+		before := r.looks.Load()
+		r.creates(container, ofPF)
+		return r.looks.Load() - before
+	}
+	if n := looksOf("first"); n < 2 || n > 100 {
+		t.Errorf("the driver looked %d times for the first container", n)
+	}
+	if n := looksOf("second"); n != 1 {
+		t.Errorf("the driver looked %d times for the second container", n)
+	}
+	if err := r.runtime.Stop(t.Context(), r.pod); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.runtime.Run(t.Context(), r.pod); err != nil {
+		t.Fatal(err)
+	}
+	if n := looksOf("of the next sandbox"); n < 2 {
+		t.Errorf("the driver looked %d times for a container of the next sandbox", n)
+	}
 }
 
 // TestGIDIndexChanges: a pod hears once when the index of its interface is another one than its container was told,

@@ -8,6 +8,8 @@
 //
 // The changes themselves are made by [podnet]. They are idempotent, so a caller that is unsure repeats them.
 //
+// A pod with capabilities decides how long the kernel works in its namespace. During that, only its own pod waits.
+//
 // CNI plugins are called for an address before the interface is attached ([Attacher.Lease]), and after it was taken
 // back ([Attacher.GiveBack]). A plugin may take long. During a call of a plugin only its own pod waits.
 package attach
@@ -49,8 +51,9 @@ type Interface struct {
 	Netdev, PCI string
 }
 
-// Attacher attaches network interfaces to pods and takes them back. It is safe for concurrent use, also by two processes:
-// during a rolling update two drivers handle the same pods. What one pod makes large keeps no other pod waiting.
+// Attacher attaches network interfaces to pods and takes them back. It is safe for concurrent use, also by two
+// processes: during a rolling update two drivers handle the same pods. What one pod makes large keeps no other pod
+// waiting.
 type Attacher struct {
 	host     *podnet.Host
 	store    store
@@ -146,7 +149,8 @@ func (a *Attacher) attach(ctx context.Context, want *Record, i Interface, cleare
 var errNotClear = errors.New("the interface of a sandbox that has ended must be taken back first")
 
 // reserve writes the record of an interface, so that no other pod gets the interface or its addresses. It returns an
-// error while another pod has them. cleared means that clear was called before. The caller holds the lock of the record.
+// error while another pod has them. cleared means that clear was called before. The caller holds the lock of the
+// record.
 func (a *Attacher) reserve(ctx context.Context, want *Record, i Interface, cleared bool) (*Record, error) {
 	unlock, err := a.store.lock(ctx)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 // works in the namespace of its pod, or calls a CNI plugin for it. Either may take long, and only this pod waits. Only
 // the holder changes the record, and a caller holds one such lock at a time. The lock of the directory is held while
 // the driver looks at all records and writes one of them. So an interface, and an address, is in one pod only. It is
-// never held for work in the namespace of a pod, because all pods of the node wait for it. Lock order: the record before
-// the directory.
+// never held for work in the namespace of a pod, because all pods of the node wait for it. Lock order: the record
+// before the directory.
 
 // lock locks the directory against other processes and other callers in this one, until unlock.
 func (s *store) lock(ctx context.Context) (unlock func(), err error) {
@@ -47,8 +47,8 @@ func (s *store) lockRecord(ctx context.Context, r *Record) (unlock func(), err e
 		}
 		if err != nil {
 			f.Close()
-			return nil, fmt.Errorf("lock record of network interface %q: the driver works in the pod, or asks a CNI plugin for it: %w",
-				path, err)
+			return nil, fmt.Errorf("lock record of network interface %q: the driver works in the pod, or asks a CNI plugin "+
+				"for it: %w", path, err)
 		}
 		if isAt(f, path) {
 			return func() { os.Remove(path); f.Close() }, nil

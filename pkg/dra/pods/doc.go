@@ -9,6 +9,7 @@
 // its devices. If a namespace ends, the kernel returns its devices. At the next connection the runtime lists all pods,
 // and the driver gives pods what they lack: see the queue of pending pods.
 //
-// One pod at a time gets or loses devices, under one lock: HCAs that move concurrently would take each other's node
-// numbers. Addresses come from plugins that may be slow, so they are requested without the lock.
+// Pods with different HCAs do not wait for each other, whatever one of them makes large in its namespace. Each handler
+// answers in the runtime's time, and what is not finished goes on with the locks of its own pod and HCAs. Only the
+// moves of HCAs have one lock: HCAs that move concurrently would take each other's node numbers.
 package pods

@@ -168,7 +168,8 @@ func (s *interfaces) takeBack(ctx context.Context, pod nri.Pod) (owed []attach.R
 func (s *interfaces) takeBackBy(
 	ctx context.Context, pod nri.Pod, match func(attach.Record) bool, by func(context.Context, attach.Record) error,
 ) (owed []attach.Record) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime) // the runtime may have given up on it by now
+	// The runtime may have given up on this call by now.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
 	defer cancel()
 	records, err := s.cfg.Attacher.Of(podOf(pod))
 	s.unreadable(ctx, err)

@@ -96,7 +96,7 @@ func (s *Pods) Started(ctx context.Context, pod nri.Pod) error {
 	if !slices.Contains(unsure, pod) {
 		why = nil
 	}
-	err := s.startedInTime(ctx, pod)
+	err := s.started(ctx, pod)
 	if errors.Is(err, errSlow) {
 		err, why = nil, errors.Join(err, why)
 	}
@@ -112,15 +112,26 @@ func (s *Pods) Started(ctx context.Context, pod nri.Pod) error {
 var errSlow = errors.New("the pod's address or interface takes longer than the container runtime waits; " +
 	"the driver goes on with it")
 
-// startedInTime returns errSlow when the time of ctx is nearly over: the kernel may work for the pod for longer.
-func (s *Pods) startedInTime(ctx context.Context, pod nri.Pod) error {
+// started returns errSlow when the time of ctx is nearly over: the kernel may work for the pod for longer.
+func (s *Pods) started(ctx context.Context, pod nri.Pod) error {
 	if !s.needs(ctx, pod) {
 		return nil // without the lock, which other pods may hold
 	}
 	var late atomic.Bool
 	// What goes on after the answer is for a pod that may have been stopped meanwhile.
 	wanted := func() bool { return !late.Load() || s.pending.has(pod) }
-	inTime, err := within(ctx, func() error { return s.started(ctx, pod, wanted) })
+	inTime, err := within(ctx, func() error {
+		leasing, cancel := context.WithTimeout(ctx, claims.HalfOf(ctx, podnet.DefaultPatience)) // half is for later work
+		defer cancel()
+		plans, err := s.give(ctx, leasing, pod, wanted)
+		if err != nil && leasing.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("%w: %w", errSlow, err)
+		}
+		if errors.Is(err, errUnwanted) { // after the answer
+			return nil
+		}
+		return s.failed(pod, plans, err)
+	})
 	if !inTime {
 		late.Store(true)
 		return errSlow
@@ -144,16 +155,6 @@ func within[T any](ctx context.Context, f func() T) (inTime bool, result T) {
 	case <-ctx.Done():
 		return false, result
 	}
-}
-
-func (s *Pods) started(ctx context.Context, pod nri.Pod, wanted func() bool) error {
-	leasing, cancel := context.WithTimeout(ctx, claims.HalfOf(ctx, podnet.DefaultPatience)) // half is for later work
-	defer cancel()
-	plans, err := s.give(ctx, leasing, pod, wanted)
-	if err != nil && leasing.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%w: %w", errSlow, err)
-	}
-	return s.failed(pod, plans, err)
 }
 
 // errUnwanted means that a pod was stopped meanwhile.
@@ -264,7 +265,8 @@ const leaveTime = time.Minute
 // leave takes everything out of a pod. It holds the locks of the pod and its HCAs. It returns the records whose
 // addresses must be given back.
 func (s *Pods) leave(ctx context.Context, pod nri.Pod) (owed []attach.Record) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime) // the runtime may have given up on it by now
+	// The runtime may have given up on this call by now.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
 	defer cancel()
 	plans, unlock, err := s.lockPod(ctx, pod)
 	if err != nil {
