@@ -156,8 +156,8 @@ func podOf(pod nri.Pod) attach.Pod {
 	return attach.Pod{UID: types.UID(pod.UID), Name: pod.Namespace + "/" + pod.Name, Netns: pod.Netns}
 }
 
-// takeBack takes back all interfaces of a pod that has ended. It returns the records whose addresses must be given back,
-// which may be slow. Failed interfaces are retried by sweep.
+// takeBack takes back all interfaces of a pod that has ended. It returns the records whose addresses must be given
+// back, which may be slow. Failed interfaces are retried by sweep.
 func (s *interfaces) takeBack(ctx context.Context, pod nri.Pod) (owed []attach.Record) {
 	if s.cfg.Attacher == nil {
 		return nil

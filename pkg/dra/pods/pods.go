@@ -244,8 +244,8 @@ func (s *Pods) failed(pod nri.Pod, plans []*plan.Plan, err error) error {
 	return fmt.Errorf("give pod %s/%s the RDMA devices of its claims: %w", pod.Namespace, pod.Name, err)
 }
 
-// Stopped implements nri.Handler. It takes back what the pod has. The kernel returns the rest when the namespace ends. If
-// that takes longer than the runtime waits, it goes on without the runtime.
+// Stopped implements nri.Handler. It takes back what the pod has. The kernel returns the rest when the namespace ends.
+// If that takes longer than the runtime waits, it goes on without the runtime.
 func (s *Pods) Stopped(ctx context.Context, pod nri.Pod) {
 	s.onHost.drop(pod)
 	if !s.moves.intoPod(pod) && s.cfg.Attacher == nil {
