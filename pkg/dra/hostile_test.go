@@ -182,10 +182,10 @@ func TestHostilePod(t *testing.T) {
 			ns.Rules(size(2_000, 100_000), 3_000_000, 77)
 		}},
 		"routes":    {"move", func(ns *podnettest.Namespace) { ns.Routes(size(2_000, 1_000_000), "rdma0") }},
-		"addresses": {"move", func(ns *podnettest.Namespace) { ns.Addresses(size(500, 20_000), "rdma0") }},
+		"addresses": {"move", func(ns *podnettest.Namespace) { ns.Addresses(size(500, 5_000), "rdma0") }},
 		"addresses of its own": {"macvlan", func(ns *podnettest.Namespace) {
 			ns.Wire("own")
-			ns.Addresses(size(500, 1_000_000), "own")
+			ns.Addresses(size(500, 5_000), "own")
 		}},
 		"interfaces":                   {"move", func(ns *podnettest.Namespace) { ns.Links(size(50, 5_000)) }},
 		"alternative names":            {"move", func(ns *podnettest.Namespace) { ns.AltNames(600, "rdma0") }},
