@@ -106,7 +106,7 @@ func printArgs(cmd *cobra.Command, host *hostFlags, l launcher) error {
 	words := slices.Clone(l.first)
 	var errs []error
 	for i := range snap.HCAs {
-		nodes, err := cdi.SelectNodes(&snap.HCAs[i], snap.RDMACM, cdi.DefaultNodes)
+		nodes, err := cdi.SelectNodes(&snap.HCAs[i], snap.RDMACM, rdma.DefaultClasses)
 		errs = append(errs, err)
 		for _, n := range nodes {
 			if strings.ContainsAny(n.Path(), ": ,") { // what separates the parts of a flag

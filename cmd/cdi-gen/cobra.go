@@ -12,6 +12,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // strict makes cobra's own commands, help and completion, reject unknown arguments. By default cobra accepts them with
@@ -47,7 +48,7 @@ func helpOn(cmd *cobra.Command, args []string) error {
 // complete sets the completions of flags.
 func complete(root *cobra.Command) {
 	values := map[string][]string{
-		"names": words(cdi.NameStrategies), "nodes": words(cdi.NodeClasses), "format": {string(cdi.JSON), string(cdi.YAML)},
+		"names": words(cdi.NameStrategies), "nodes": words(rdma.NodeClasses), "format": {string(cdi.JSON), string(cdi.YAML)},
 		"userspace": {hostconfig.UserspaceImage, hostconfig.UserspaceHost}, "target": runtimes.Known(),
 		"memlock": {"unlimited"}, "on-denied": {hostconfig.OnDeniedWarn, hostconfig.OnDeniedFail},
 		"kind": {cdi.KindHCA},

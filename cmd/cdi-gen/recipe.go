@@ -51,7 +51,7 @@ func (r *recipe) register(f *pflag.FlagSet) {
 	f.StringVar(&r.kind, "kind", cdi.KindHCA, "CDI kind of the devices, `VENDOR/CLASS`")
 	f.StringSliceVar(&r.names, "names", words(cdi.DefaultNames),
 		"`LIST` of names: ibdev, pci, guid, netdev")
-	f.StringSliceVar(&r.nodes, "nodes", words(cdi.DefaultNodes),
+	f.StringSliceVar(&r.nodes, "nodes", words(rdma.DefaultClasses),
 		"nodes to give, a `LIST` of verbs, cm, mad, sm")
 	f.BoolVar(&r.noAll, "no-all", false, "leave out the CDI device \"all\"")
 	f.BoolVar(&r.noHook, "no-hook", false, "leave out the hook that raises the locked memory limit")
@@ -157,7 +157,7 @@ func (r *recipe) options(ctx context.Context) (opt cdi.HostOptions, err error) {
 		opt.Names = append(opt.Names, s)
 	}
 	for _, n := range r.nodes {
-		class, err := cdi.ParseNodeClass(n)
+		class, err := rdma.ParseNodeClass(n)
 		if err != nil {
 			return opt, usagef("--nodes: %w", err)
 		}
@@ -254,7 +254,7 @@ func (r *recipe) makeSpec(ctx context.Context, opt cdi.HostOptions, warn func(st
 // libraries returns the mounts of the host's RDMA user space for the HCAs of a snapshot.
 func (r *recipe) libraries(ctx context.Context, snap *rdma.Snapshot, opt cdi.HostOptions, warn func(string)) (
 	[]cdi.Mount, error) {
-	mad := slices.ContainsFunc(opt.Nodes, cdi.NodeClass.Privileged)
+	mad := slices.ContainsFunc(opt.Nodes, rdma.NodeClass.Privileged)
 	plan, err := findLibraries(r.host.files(ctx), snap, mad)
 	if err != nil {
 		return nil, fmt.Errorf("--userspace host: %w", err)

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // tempPrefix and tempSuffix are the beginning and the end of the names of temporary files. CDI implementations ignore
@@ -105,7 +107,7 @@ func (o Options) rename(from, to string) error {
 	case !o.Existing:
 		return renameat2(from, to, 0)
 	}
-	err := renameat2(from, to, renameExchange)
+	err := renameat2(from, to, unix.RENAME_EXCHANGE)
 	if err == nil {
 		_ = os.Remove(from) // the old file; if this fails, Sweep removes it
 	}

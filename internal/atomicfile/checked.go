@@ -23,7 +23,7 @@ type Check func(path string) error
 // temporary file.
 func (check Check) replace(tmp, path string) error {
 	for {
-		err := renameat2(tmp, path, renameNoReplace)
+		err := renameat2(tmp, path, unix.RENAME_NOREPLACE)
 		if err == nil || !errors.Is(err, fs.ErrExist) && !unsupported(err) {
 			return err
 		}
@@ -34,7 +34,7 @@ func (check Check) replace(tmp, path string) error {
 			return err
 		}
 		if !plain {
-			err = renameat2(tmp, path, renameExchange)
+			err = renameat2(tmp, path, unix.RENAME_EXCHANGE)
 			plain = unsupported(err)
 		}
 		if plain {
@@ -116,7 +116,7 @@ func (check Check) giveBack(tmp, path string, why error) error {
 func setAside(path string) (tmp string, err error) {
 	for {
 		tmp = filepath.Join(filepath.Dir(path), tempName())
-		if err := renameat2(path, tmp, renameNoReplace); !errors.Is(err, fs.ErrExist) {
+		if err := renameat2(path, tmp, unix.RENAME_NOREPLACE); !errors.Is(err, fs.ErrExist) {
 			return tmp, err
 		}
 	}
@@ -128,7 +128,7 @@ func tempName() string {
 
 func renameat2(from, to string, flags uint) error {
 	_, err := uninterrupted(func() (int, error) {
-		return 0, sysRenameat2(from, to, flags)
+		return 0, unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, flags)
 	})
 	if err != nil {
 		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}

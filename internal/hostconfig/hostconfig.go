@@ -37,6 +37,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/yamlpath"
 	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // The version and kind of the file.
@@ -142,7 +143,7 @@ func (c *Config) validate() FieldErrors {
 		}
 	}
 	for i, n := range c.Nodes {
-		_, err := cdi.ParseNodeClass(n)
+		_, err := rdma.ParseNodeClass(n)
 		errs.add(fmt.Sprintf("nodes[%d]", i), err)
 	}
 	for i, n := range c.Names {

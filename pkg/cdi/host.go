@@ -54,7 +54,7 @@ type HostOptions struct {
 	// Nodes are the node classes of the devices. MAD and SM have separate devices,
 	// <name>-mad and <name>-sm, so that a container gets them only by requesting
 	// them. The device of an HCA, and the device all, never include them.
-	Nodes []NodeClass
+	Nodes []rdma.NodeClass
 	// NoAll omits the device named all.
 	NoAll bool
 	// Env, Mounts and Hook are given to every device.
@@ -223,7 +223,7 @@ func (o *HostOptions) checkEdits(h *rdma.HCA, nodes []rdma.Node) error {
 // ownNodes returns the nodes of the HCA's own device, none if the options select only
 // management nodes.
 func (o *HostOptions) ownNodes(h *rdma.HCA, rdmaCM *rdma.Node) ([]rdma.Node, error) {
-	own := slices.DeleteFunc(slices.Clone(o.Nodes), NodeClass.Privileged)
+	own := slices.DeleteFunc(slices.Clone(o.Nodes), rdma.NodeClass.Privileged)
 	if len(own) == 0 {
 		return nil, nil
 	}
@@ -252,11 +252,11 @@ func (o *HostOptions) variants(h *rdma.HCA, nodes []rdma.Node) []Device {
 		own.Hook = o.limited(o.Hook, h)
 		out = append(out, own)
 	}
-	mad, sm := madNodes(h, MAD), madNodes(h, SM)
-	if slices.Contains(o.Nodes, MAD) && len(mad) > 0 {
+	mad, sm := madNodes(h, rdma.ClassMAD), madNodes(h, rdma.ClassSM)
+	if slices.Contains(o.Nodes, rdma.ClassMAD) && len(mad) > 0 {
 		out = append(out, o.device("-mad", mad))
 	}
-	if slices.Contains(o.Nodes, SM) && len(sm) > 0 {
+	if slices.Contains(o.Nodes, rdma.ClassSM) && len(sm) > 0 {
 		// A subnet manager announces itself by issm and works through umad.
 		out = append(out, o.device("-sm", slices.Concat(mad, sm)))
 	}

@@ -61,20 +61,20 @@ func TestSelect(t *testing.T) {
 }
 
 func TestHostDevices(t *testing.T) {
-	both, verbs := cdi.DefaultNames, []cdi.NodeClass{cdi.Verbs}
+	both, verbs := cdi.DefaultNames, []rdma.NodeClass{rdma.ClassVerbs}
 	for _, test := range []struct {
 		name, machine string
 		opt           cdi.HostOptions
 		want          string
 		bad           []string
 	}{
-		{"both names", "roce-lag", cdi.HostOptions{Names: both, Nodes: cdi.DefaultNodes},
+		{"both names", "roce-lag", cdi.HostOptions{Names: both, Nodes: rdma.DefaultClasses},
 			"mlx5_bond_0:uverbs0+rdma_cm pci-0000-3b-00-0:uverbs0+rdma_cm all:uverbs0+rdma_cm", nil},
 		{"names by PCI, no all", "roce-lag", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NamePCI},
 			Nodes: verbs, NoAll: true},
 			"pci-0000-3b-00-0:uverbs0", nil},
 		{"no rdma_cm on the host", "aws-p5", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameIBDev},
-			Nodes: cdi.DefaultNodes, NoAll: true},
+			Nodes: rdma.DefaultClasses, NoAll: true},
 			"rdmap79s0:uverbs0 rdmap80s0:uverbs1", nil},
 		{"names by GUID and interface", "roce-lag", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameGUID, cdi.NameNetdev},
 			Nodes: verbs, NoAll: true},
@@ -83,15 +83,15 @@ func TestHostDevices(t *testing.T) {
 			Nodes: verbs, NoAll: true},
 			"pci-0000-4f-00-0:uverbs0 pci-0000-50-00-0:uverbs1", nil},
 		{"umad of both ports on request", "mlx4-dual-port", cdi.HostOptions{Names: both[:1],
-			Nodes: []cdi.NodeClass{cdi.Verbs, cdi.MAD}},
+			Nodes: []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassMAD}},
 			"mlx4_0:uverbs0 mlx4_0-mad:umad0+umad1 all:uverbs0", nil},
-		{"a subnet manager", "mlx4-dual-port", cdi.HostOptions{Names: both[:1], Nodes: []cdi.NodeClass{cdi.SM}},
+		{"a subnet manager", "mlx4-dual-port", cdi.HostOptions{Names: both[:1], Nodes: []rdma.NodeClass{rdma.ClassSM}},
 			"mlx4_0-sm:umad0+umad1+issm0+issm1", nil},
 		{"umad where one has none", "irdma-e810", cdi.HostOptions{Names: both[:1],
-			Nodes: []cdi.NodeClass{cdi.Verbs, cdi.MAD}, NoAll: true},
+			Nodes: []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassMAD}, NoAll: true},
 			"rocep24s0f0:uverbs0 rocep24s0f0-mad:umad0 iwp24s0f1:uverbs1", nil},
 		{"umad where none has one", "aws-p5", cdi.HostOptions{Names: both[:1],
-			Nodes: []cdi.NodeClass{cdi.Verbs, cdi.MAD}, NoAll: true},
+			Nodes: []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassMAD}, NoAll: true},
 			"rdmap79s0:uverbs0", []string{"no HCA has an umad node"}},
 		{"broken ones left out", "misbehaving", cdi.HostOptions{Names: both[:1], Nodes: verbs, NoAll: true},
 			"mlx5_0:uverbs0 mlx5_1:uverbs1 mlx5_4:uverbs3 mlx5_6:uverbs5 mlx5_8:uverbs7 mlx5_9:uverbs8",
@@ -102,9 +102,9 @@ func TestHostDevices(t *testing.T) {
 			cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameGUID, cdi.NameNetdev}, Nodes: verbs, NoAll: true},
 			"guid-a088c20300577000:uverbs0 net-ibp8s0f0:uverbs0 guid-a088c20300577001:uverbs1 net-ibp8s0f1:uverbs1", nil},
 		{"no HCA", "none", cdi.HostOptions{Names: both, Nodes: verbs}, "", []string{cdi.ErrNoDevices.Error()}},
-		{"no issm anywhere", "soft", cdi.HostOptions{Names: both, Nodes: []cdi.NodeClass{cdi.SM}}, "",
+		{"no issm anywhere", "soft", cdi.HostOptions{Names: both, Nodes: []rdma.NodeClass{rdma.ClassSM}}, "",
 			[]string{"no HCA has an issm node", cdi.ErrNoneListed.Error()}},
-		{"only rdma_cm, and there is none", "aws-p5", cdi.HostOptions{Names: both, Nodes: []cdi.NodeClass{cdi.CM}}, "",
+		{"only rdma_cm, and there is none", "aws-p5", cdi.HostOptions{Names: both, Nodes: []rdma.NodeClass{rdma.ClassCM}}, "",
 			[]string{"load the rdma_ucm module", cdi.ErrNoneListed.Error()}},
 		{"names that no HCA has", "aws-p5", cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameNetdev}, Nodes: verbs}, "",
 			[]string{"HCA rdmap79s0 cannot be listed: it has no network interface for --names netdev",
@@ -136,7 +136,7 @@ func TestHostDevices(t *testing.T) {
 // TestHostDevicesLimits: a device limits the HCAs that it gives, and one for MADs, which
 // opens no context, none.
 func TestHostDevicesLimits(t *testing.T) {
-	opt := cdi.HostOptions{Names: cdi.DefaultNames[:1], Nodes: []cdi.NodeClass{cdi.Verbs, cdi.MAD},
+	opt := cdi.HostOptions{Names: cdi.DefaultNames[:1], Nodes: []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassMAD},
 		Limit: args.Wanted{Handles: 64}}
 	if devices, err := cdi.HostDevices(rdmatest.Snapshot(t, "irdma-e810"), opt); err == nil || devices != nil {
 		t.Errorf("limits that no hook sets make %v, %v", devices, err)
@@ -177,7 +177,7 @@ func TestHostDevicesOddNames(t *testing.T) {
 	for i, name := range []string{"all", "rxe@home", "0rxe", "_"} {
 		snap.HCAs[i].IBDev = name
 	}
-	devices, err := cdi.HostDevices(snap, cdi.HostOptions{Names: cdi.DefaultNames, Nodes: []cdi.NodeClass{cdi.Verbs}})
+	devices, err := cdi.HostDevices(snap, cdi.HostOptions{Names: cdi.DefaultNames, Nodes: []rdma.NodeClass{rdma.ClassVerbs}})
 	want := "all:uverbs2 soft-rxe-dummy0:uverbs2 soft-rxe-eth0:uverbs0 0rxe:uverbs1 soft-rxe-eth1:uverbs1 soft-rxe-veth0:uverbs3"
 	if diff := cmp.Diff(want, describe(devices)); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)
@@ -196,7 +196,7 @@ func TestHostDevicesOddNames(t *testing.T) {
 // TestHostDevicesOneSpec: an HCA whose name cannot be in a spec, in a limit or beside that of
 // another device costs no other HCA its devices.
 func TestHostDevicesOneSpec(t *testing.T) {
-	withMAD := []cdi.NodeClass{cdi.Verbs, cdi.MAD}
+	withMAD := []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassMAD}
 	for _, test := range []struct {
 		name    string
 		ibdevs  []string // in place of rxe0, rxe1, rxe2
@@ -255,7 +255,7 @@ func FuzzHostDevices(f *testing.F) {
 		snap := rdmatest.Snapshot(t, "soft")
 		snap.HCAs[0].IBDev, snap.HCAs[1].IBDev = one, other
 		snap.HCAs[0].Ports[0].Netdev = netdev
-		opt := cdi.HostOptions{Names: cdi.NameStrategies, Nodes: cdi.NodeClasses, Hook: hook}
+		opt := cdi.HostOptions{Names: cdi.NameStrategies, Nodes: rdma.NodeClasses, Hook: hook}
 		if limit {
 			opt.Limit = args.Wanted{Handles: 1}
 		}
@@ -270,20 +270,20 @@ func FuzzHostDevices(f *testing.F) {
 func TestSelectNodes(t *testing.T) {
 	for _, test := range []struct {
 		machine, ibdev string
-		classes        []cdi.NodeClass
+		classes        []rdma.NodeClass
 		want, bad      string
 	}{
-		{"mlx4-dual-port", "mlx4_0", []cdi.NodeClass{cdi.Verbs}, "uverbs0", ""},
-		{"mlx4-dual-port", "mlx4_0", []cdi.NodeClass{cdi.Verbs, cdi.CM}, "uverbs0 rdma_cm", ""},
-		{"mlx4-dual-port", "mlx4_0", []cdi.NodeClass{cdi.MAD}, "umad0 umad1", ""},
-		{"mlx4-dual-port", "mlx4_0", []cdi.NodeClass{cdi.SM}, "issm0 issm1", ""},
-		{"mlx4-dual-port", "mlx4_0", cdi.NodeClasses, "uverbs0 rdma_cm umad0 umad1 issm0 issm1", ""},
-		{"soft", "rxe0", []cdi.NodeClass{cdi.Verbs, cdi.SM}, "", "HCA rxe0 has no issm node"},
-		{"aws-p5", "rdmap79s0", []cdi.NodeClass{cdi.Verbs, cdi.CM}, "uverbs0", ""},
-		{"aws-p5", "rdmap79s0", []cdi.NodeClass{cdi.MAD}, "", "EFA and iWARP have none"},
-		{"soft-pci", "siw0", []cdi.NodeClass{cdi.Verbs, cdi.CM, cdi.MAD}, "", "HCA siw0 has no umad node"},
-		{"smi-multiplane", "smi1", []cdi.NodeClass{cdi.MAD}, "", "HCA smi1 has no uverbs node"},
-		{"aws-p5", "rdmap79s0", []cdi.NodeClass{cdi.CM}, "", "the host has no rdma_cm"},
+		{"mlx4-dual-port", "mlx4_0", []rdma.NodeClass{rdma.ClassVerbs}, "uverbs0", ""},
+		{"mlx4-dual-port", "mlx4_0", []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassCM}, "uverbs0 rdma_cm", ""},
+		{"mlx4-dual-port", "mlx4_0", []rdma.NodeClass{rdma.ClassMAD}, "umad0 umad1", ""},
+		{"mlx4-dual-port", "mlx4_0", []rdma.NodeClass{rdma.ClassSM}, "issm0 issm1", ""},
+		{"mlx4-dual-port", "mlx4_0", rdma.NodeClasses, "uverbs0 rdma_cm umad0 umad1 issm0 issm1", ""},
+		{"soft", "rxe0", []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassSM}, "", "HCA rxe0 has no issm node"},
+		{"aws-p5", "rdmap79s0", []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassCM}, "uverbs0", ""},
+		{"aws-p5", "rdmap79s0", []rdma.NodeClass{rdma.ClassMAD}, "", "EFA and iWARP have none"},
+		{"soft-pci", "siw0", []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassCM, rdma.ClassMAD}, "", "HCA siw0 has no umad node"},
+		{"smi-multiplane", "smi1", []rdma.NodeClass{rdma.ClassMAD}, "", "HCA smi1 has no uverbs node"},
+		{"aws-p5", "rdmap79s0", []rdma.NodeClass{rdma.ClassCM}, "", "the host has no rdma_cm"},
 		{"aws-p5", "rdmap79s0", nil, "", "gives no node"},
 	} {
 		snap := rdmatest.Snapshot(t, test.machine)
@@ -304,15 +304,15 @@ func TestSelectNodes(t *testing.T) {
 }
 
 func TestParseNodeClass(t *testing.T) {
-	for _, c := range cdi.NodeClasses {
-		if got, err := cdi.ParseNodeClass(string(c)); got != c || err != nil {
+	for _, c := range rdma.NodeClasses {
+		if got, err := rdma.ParseNodeClass(string(c)); got != c || err != nil {
 			t.Errorf("%q: %q, error %v", c, got, err)
 		}
-		if want := c == cdi.MAD || c == cdi.SM; c.Privileged() != want {
+		if want := c == rdma.ClassMAD || c == rdma.ClassSM; c.Privileged() != want {
 			t.Errorf("%q privileged: %v", c, c.Privileged())
 		}
 	}
-	if _, err := cdi.ParseNodeClass("umad"); err == nil ||
+	if _, err := rdma.ParseNodeClass("umad"); err == nil ||
 		err.Error() != `unknown nodes "umad": want one of verbs, cm, mad, sm` {
 		t.Errorf("error %v", err)
 	}
@@ -331,7 +331,7 @@ func ExampleNewSpec() {
 		return
 	}
 	devices, err := cdi.HostDevices(snap, cdi.HostOptions{Names: []cdi.NameStrategy{cdi.NameIBDev},
-		Nodes: cdi.DefaultNodes, NoAll: true})
+		Nodes: rdma.DefaultClasses, NoAll: true})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -118,7 +118,7 @@ func injectHost(t *testing.T, machine string, snap *rdma.Snapshot) {
 // storeHost writes the spec of a host and opens the directory as a runtime does.
 func storeHost(t *testing.T, snap *rdma.Snapshot) *cdiapi.Cache {
 	t.Helper()
-	devices, _ := cdi.HostDevices(snap, cdi.HostOptions{Names: cdi.DefaultNames, Nodes: cdi.DefaultNodes, Hook: hook})
+	devices, _ := cdi.HostDevices(snap, cdi.HostOptions{Names: cdi.DefaultNames, Nodes: rdma.DefaultClasses, Hook: hook})
 	spec, err := cdi.NewSpec(cdi.KindHCA, devices)
 	if err != nil {
 		t.Fatal(err)

@@ -71,7 +71,7 @@ func TestLoadLargest(t *testing.T) {
 		t.Fatal(err)
 	}
 	devices, _ := cdi.HostDevices(snap, cdi.HostOptions{
-		Names: cdi.NameStrategies, Nodes: cdi.NodeClasses, Hook: hook, Limit: args.Wanted{Handles: 1 << 40, Objects: 1 << 40}})
+		Names: cdi.NameStrategies, Nodes: rdma.NodeClasses, Hook: hook, Limit: args.Wanted{Handles: 1 << 40, Objects: 1 << 40}})
 	spec, err := cdi.NewSpec(cdi.KindHCA, devices)
 	if err != nil {
 		t.Fatal(err)

@@ -41,6 +41,17 @@ var bans = []importrules.Ban{{
 	Imports: []string{"os/...", "io/...", "net/...", "syscall", "golang.org/...", "google.golang.org/...", "k8s.io/client-go/...", "k8s.io/klog/...", "github.com/fsnotify/...", module + "/internal/...", module + "/pkg/dra/policy"},
 	Except:  []string{module + "/internal/hostconfig", module + "/internal/hook/args", module + "/internal/yamlpath", module + "/internal/yamlread", module + "/internal/quote", "net/netip"}, // decode YAML and escape text, format arguments, and are values of addresses: they touch no host
 }, {
+	Name:    "api",
+	Why:     "what users write in claims is below all that acts on it: it knows only the words of the host's devices",
+	Of:      []string{module + "/pkg/api/..."},
+	Imports: []string{module + "/..."},
+	Except:  []string{module + "/pkg/rdma"},
+}, {
+	Name:  "kubectl-rdma",
+	Why:   "the plugin runs on people's machines, of any system: it writes no file, and makes no spec",
+	Of:    []string{module + "/cmd/kubectl-rdma"},
+	Links: []string{module + "/pkg/cdi", module + "/pkg/dra/...", module + "/internal/atomicfile", "tags.cncf.io/..."},
+}, {
 	Name:    "inspect",
 	Why:     "what kubectl rdma answers is a function of what was read: no file, no client",
 	Of:      []string{module + "/pkg/inspect"},

@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // Validate returns the errors of a claim's configuration, without regard to its class.
@@ -14,7 +14,7 @@ func (c *HCAConfig) Validate() field.ErrorList { return c.Settings.validate(nil)
 // Validate returns the errors of a class's configuration. Defaults must be within the bounds, so
 // that "allow" describes everything that claims can get.
 func (c *HCAClassConfig) Validate() field.ErrorList {
-	errs := validateNames(c.Allow.Nodes, cdi.NodeClasses, field.NewPath("allow", "nodes"))
+	errs := validateNames(c.Allow.Nodes, rdma.NodeClasses, field.NewPath("allow", "nodes"))
 	errs = append(errs, validateMemlock(c.Allow.MemlockMax, field.NewPath("allow", "memlockMax"))...)
 	if c.Allow.MemlockMax != nil && *c.Allow.MemlockMax == MemlockInherit {
 		errs = append(errs, field.Invalid(field.NewPath("allow", "memlockMax"), *c.Allow.MemlockMax,
@@ -32,7 +32,7 @@ func (c *HCAClassConfig) Validate() field.ErrorList {
 }
 
 func (s *Settings) validate(path *field.Path) field.ErrorList {
-	errs := validateNames(s.Nodes, cdi.NodeClasses, path.Child("nodes"))
+	errs := validateNames(s.Nodes, rdma.NodeClasses, path.Child("nodes"))
 	errs = append(errs, validateMemlock(s.Memlock, path.Child("memlock"))...)
 	errs = append(errs, s.Marks.validate(path)...)
 	errs = append(errs, s.Limits.validate(path.Child("limits"))...)
@@ -72,10 +72,10 @@ func (a *Allow) AllowedNodes() []string {
 	if a.Nodes != nil {
 		return a.Nodes
 	}
-	return nodeNames(cdi.DefaultNodes)
+	return nodeNames(rdma.DefaultClasses)
 }
 
-func nodeNames(classes []cdi.NodeClass) []string {
+func nodeNames(classes []rdma.NodeClass) []string {
 	names := make([]string, len(classes))
 	for i, c := range classes {
 		names[i] = string(c)

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
 
@@ -57,7 +57,7 @@ func TestOneHost(t *testing.T) {
 	p := &plan.Plan{
 		UID: "uid-1", Namespace: "team-a", Name: "nics", Metadata: &plan.Metadata{Dir: "/run/files/uid-1"},
 		Devices: []plan.Device{{
-			Request: "nic", Pool: "node1", Device: name, Settings: plan.Settings{Nodes: []cdi.NodeClass{cdi.Verbs}},
+			Request: "nic", Pool: "node1", Device: name, Settings: plan.Settings{Nodes: []rdma.NodeClass{rdma.ClassVerbs}},
 		}},
 	}
 	spec, err := New(Config{Node: n, Store: store}).makeSpec(host, p)

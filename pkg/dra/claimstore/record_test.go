@@ -11,6 +11,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // The record keeps its form: a driver of another version reads it.
@@ -40,7 +41,7 @@ func TestRecordReadAgain(t *testing.T) {
 	sited.Site = &plan.Site{Memlock: "1Gi", Mounts: []cdi.Mount{{HostPath: "/a", ContainerPath: "/b"}}}
 	second := &monitoring.Devices[1]
 	second.AdminAccess = true
-	second.Settings = plan.Settings{Memlock: "4Gi", Nodes: []cdi.NodeClass{cdi.Verbs, cdi.MAD}, Env: []string{"nccl"}}
+	second.Settings = plan.Settings{Memlock: "4Gi", Nodes: []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassMAD}, Env: []string{"nccl"}}
 	for name, want := range map[string]*plan.Plan{
 		"exclusive": planOf("u1", "d1"), "shared": sharesOf("u1", "shared-d1"), "group": groupOf("u1", "d1", "d2"),
 		"limits": limited, "site": plain, "mounts of the site": sited, "monitoring": monitoring,

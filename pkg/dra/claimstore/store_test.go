@@ -14,9 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 var thisBoot = claimstore.Boot{ID: "boot-2", Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
@@ -54,7 +54,7 @@ func planOf(uid types.UID, devices ...string) *plan.Plan {
 	for i, d := range devices {
 		p.Devices = append(p.Devices, plan.Device{
 			Request: fmt.Sprintf("r%d", i), Pool: "node1", Device: d,
-			Settings: plan.Settings{Memlock: "unlimited", Nodes: cdi.DefaultNodes},
+			Settings: plan.Settings{Memlock: "unlimited", Nodes: rdma.DefaultClasses},
 		})
 	}
 	return p

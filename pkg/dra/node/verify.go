@@ -35,7 +35,7 @@ type verifier struct {
 
 // verify checks that the kernel's names of an HCA still lead to its slot, and that its nodes in /dev match sysfs. The
 // driver reads the kernel at each call. rdmamap has confirmed the same names once.
-func (v *verifier) verify(host *Host, hca *rdma.HCA, classes []cdi.NodeClass) error {
+func (v *verifier) verify(host *Host, hca *rdma.HCA, classes []rdma.NodeClass) error {
 	if host.InPod(hca.Name) { // the host sees only the nodes of the HCA
 		now := rdma.Elsewhere(v.sys, []rdma.HCA{*hca})
 		if len(now) == 0 || *now[0].Uverbs != *hca.Uverbs {
@@ -52,7 +52,7 @@ func (v *verifier) verify(host *Host, hca *rdma.HCA, classes []cdi.NodeClass) er
 	return v.checkNodes(host, hca, classes)
 }
 
-func (v *verifier) checkNodes(host *Host, hca *rdma.HCA, classes []cdi.NodeClass) error {
+func (v *verifier) checkNodes(host *Host, hca *rdma.HCA, classes []rdma.NodeClass) error {
 	nodes, err := cdi.SelectNodes(hca, host.RDMACM, classes)
 	for _, node := range nodes {
 		err = errors.Join(err, v.checkNode(node))

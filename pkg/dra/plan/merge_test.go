@@ -8,18 +8,18 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 type configs = []resourceapi.DeviceAllocationConfiguration
 
 var (
-	verbsCM    = []cdi.NodeClass{cdi.Verbs, cdi.CM}
-	onlyVerbs  = []cdi.NodeClass{cdi.Verbs}
-	verbsMAD   = []cdi.NodeClass{cdi.Verbs, cdi.MAD}
-	onlyMAD    = []cdi.NodeClass{cdi.MAD}
-	everyClass = []cdi.NodeClass{cdi.Verbs, cdi.CM, cdi.MAD, cdi.SM}
+	verbsCM    = []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassCM}
+	onlyVerbs  = []rdma.NodeClass{rdma.ClassVerbs}
+	verbsMAD   = []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassMAD}
+	onlyMAD    = []rdma.NodeClass{rdma.ClassMAD}
+	everyClass = []rdma.NodeClass{rdma.ClassVerbs, rdma.ClassCM, rdma.ClassMAD, rdma.ClassSM}
 )
 
 // TestMerge has a case for each rule of "Who wins" in docs/claims.md. The names are "field: who says what".
@@ -135,7 +135,7 @@ func settings(memlock v1alpha1.Memlock) plan.Settings {
 	return plan.Settings{Memlock: memlock, Nodes: verbsCM}
 }
 
-func withNodes(nodes []cdi.NodeClass) plan.Settings {
+func withNodes(nodes []rdma.NodeClass) plan.Settings {
 	s := settings("unlimited")
 	s.Nodes = nodes
 	return s

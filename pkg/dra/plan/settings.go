@@ -9,13 +9,13 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // Settings are the merged settings of one device. Memlock is the limit in the notation of the API, never empty.
 type Settings struct {
 	Memlock v1alpha1.Memlock `json:"memlock"`
-	Nodes   []cdi.NodeClass  `json:"nodes"`
+	Nodes   []rdma.NodeClass `json:"nodes"`
 	Env     []string         `json:"env,omitempty"`
 	v1alpha1.Marks
 }
@@ -79,7 +79,7 @@ func (w *words) settings(admin bool, site Site) (Settings, error) {
 	}
 	set := w.defaults
 	set.Overlay(w.wishes)
-	out := Settings{Memlock: site.Memlock, Nodes: cdi.DefaultNodes, Env: set.Env}
+	out := Settings{Memlock: site.Memlock, Nodes: rdma.DefaultClasses, Env: set.Env}
 	var err error
 	if set.Memlock != nil {
 		out.Memlock = *set.Memlock
@@ -108,10 +108,10 @@ func cutMemlock(base v1alpha1.Memlock, highest *v1alpha1.Memlock) (v1alpha1.Meml
 	return base, nil
 }
 
-func nodeClasses(names []string) ([]cdi.NodeClass, error) {
-	var out []cdi.NodeClass
+func nodeClasses(names []string) ([]rdma.NodeClass, error) {
+	var out []rdma.NodeClass
 	for _, n := range names {
-		class, err := cdi.ParseNodeClass(n)
+		class, err := rdma.ParseNodeClass(n)
 		if err != nil {
 			return nil, err
 		}
