@@ -116,7 +116,7 @@ func forge(v reflect.Value, field string, change func(field, value string) strin
 	}
 }
 
-// namesOf returns the names in objects, by which they refer to each other.
+// namesOf returns the names in objects. Objects refer to each other by them.
 func namesOf(objects ...any) map[string]bool {
 	names := map[string]bool{}
 	for _, o := range objects {

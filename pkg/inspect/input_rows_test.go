@@ -54,7 +54,7 @@ var decidesNothing = map[string]string{
 
 func quantity(s string) *resource.Quantity { return new(resource.MustParse(s)) }
 
-// shared makes the only device of the input one that claims share, with a capacity of 10, of which a claim holds some.
+// shared makes the only device of the input one that claims share. It has a capacity of 10, and a claim holds some of it.
 // The pod requests some.
 func (in *input) shared(policy *resourceapi.CapacityRequestPolicy, held, wanted string) {
 	d := in.device(0)
