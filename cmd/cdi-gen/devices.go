@@ -94,6 +94,10 @@ func unresolved(r *cdi.Registry) error {
 			phrase.Some(byFiles[files], ", "), files))
 	}
 	for _, f := range r.Faults {
+		if f.Unread {
+			errs = append(errs, invalidf("no spec of %q was read: %s; remove files that are no CDI specs", f.File, f.Reason))
+			continue
+		}
 		errs = append(errs, invalidf("runtimes refuse %q: %s", f.File, f.Reason))
 	}
 	return errors.Join(errs...)

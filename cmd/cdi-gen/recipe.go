@@ -118,7 +118,7 @@ func (r *recipe) mergeConfig(ctx context.Context, set func(string) bool) error {
 	if r.config == "" {
 		return nil
 	}
-	data, err := yamlread.Config.Read(r.config)
+	data, err := yamlread.Config.ReadArgument(r.config)
 	debugRead(ctx, r.config, err)
 	if err != nil {
 		return usagef("read --config: %w", err)

@@ -72,7 +72,7 @@ func TestBadSiteSettings(t *testing.T) {
 		{"--config " + config, config + `": line 3: memlok: unknown field` + "\n"},
 		{"--config " + values, values + `": line 3: memlock: parse size "4Gx"`},
 		{"--config " + values, "\n  | line 6: mounts[0]: hostPath \"site\""},
-		{"--config " + root, "read --config: read " + root + ": is a directory"},
+		{"--config " + root, "read --config: read " + root + ": not a regular file"},
 		{"--config /absent.yaml", "read --config: open /absent.yaml"},
 		{"--env A", `--env: environment variable "A": want NAME=VALUE`},
 		{"--mount relative", `--mount: mount "relative": want HOST or HOST:CONTAINER`},

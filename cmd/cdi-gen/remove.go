@@ -8,9 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
+	"tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/phrase"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
@@ -80,63 +84,109 @@ func remove(cmd *cobra.Command, kind string, out *outputFlags) error {
 	return nil
 }
 
-// removeAll removes each spec of a kind from directories. It keeps all other files, and names those that a missing
-// hook would break. After an error it goes on with the next file.
+// removeAll removes each spec of a kind from directories. After an error it goes on with the next file. It keeps all
+// other files, and names those that it cannot read and those that a missing hook would break. The removal of the package
+// calls it, so a broken file of somebody else is no error.
 func removeAll(cmd *cobra.Command, kind string, dirs []string) error {
 	var errs []error
 	found := false
+	kept := keptFiles{cmd: cmd}
 	for _, dir := range dirs {
-		entries, err := os.ReadDir(dir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		store := cdi.Store{Dir: dir, Kind: kind}
+		err := hostfs.EachLocal(dir, func(e fs.DirEntry) error {
+			base, format := specBase(e.Name())
+			if format == "" {
+				return nil
+			}
+			_, err := store.Load(base, format)
+			switch _, foreign := errors.AsType[*cdi.ForeignError](err); {
+			case err == nil:
+				removed, err := store.Remove(base)
+				errs = append(errs, err)
+				if found = found || removed; removed {
+					cmd.PrintErrf("removed the spec %s of kind %s from %s\n", base, kind, dir)
+				}
+			case !foreign && !errors.Is(err, fs.ErrNotExist) && base == cdi.SpecName(kind, ""): // by its name it is ours
+				errs = append(errs, err)
+			default:
+				kept.add(filepath.Join(dir, e.Name()))
+			}
+			return nil
+		})
+		switch named := cmd.Flags().Changed("spec-dir"); {
+		case err == nil || errors.Is(err, fs.ErrNotExist):
+		case !named && (errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)): // so it has no spec of ours
+			cmd.PrintErrf("warning: %s stays: it is no directory, so no runtime finds a spec there\n", dir)
+		default:
 			errs = append(errs, fmt.Errorf("list CDI specs: %w", err))
 		}
-		for _, e := range entries {
-			path := filepath.Join(dir, e.Name())
-			base, isSpec := specBase(e.Name())
-			if !isSpec {
-				continue
-			}
-			removed, err := cdi.Store{Dir: dir, Kind: kind}.Remove(base)
-			switch {
-			case err != nil:
-				errs = append(errs, err)
-			case removed:
-				found = true
-				cmd.PrintErrf("removed the spec %s of kind %s from %s\n", base, kind, dir)
-			default:
-				warnHook(cmd, path)
-			}
-		}
 	}
-	if len(errs) == 0 && !found {
-		return coded{exitNothing, fmt.Errorf("no spec of kind %s in %s", kind, strings.Join(dirs, " and "))}
+	kept.end()
+	if err := errors.Join(errs...); err != nil || found {
+		return err
 	}
-	return errors.Join(errs...)
+	return coded{exitNothing, fmt.Errorf("no spec of kind %s in %s", kind, strings.Join(dirs, " and "))}
 }
 
-// specBase returns a file's name without the ending of a spec.
-func specBase(name string) (base string, isSpec bool) {
+// specBase splits the name of a spec's file. The format of any other file is "".
+func specBase(name string) (base string, format cdi.Format) {
 	for _, format := range []cdi.Format{cdi.JSON, cdi.YAML} {
 		if base, ok := strings.CutSuffix(name, "."+string(format)); ok && base != "" {
-			return base, true
+			return base, format
 		}
 	}
-	return "", false
+	return "", ""
 }
 
-// warnHook names a remaining spec that runs the hook. Its containers need the hook, which the caller may remove next.
-func warnHook(cmd *cobra.Command, path string) {
+// keptFiles warns of files that stay. It names only the first unreadable ones, because there may be any number.
+type keptFiles struct {
+	cmd        *cobra.Command
+	unreadable int
+}
+
+const maxNamed = 20
+
+func (k *keptFiles) add(path string) {
 	spec, err := cdi.ReadSpec(path)
-	if err != nil {
-		return // runtimes refuse the file as well
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !isLink(path): // removed with its twin, or by another program
+	case err != nil:
+		if k.unreadable++; k.unreadable <= maxNamed {
+			k.cmd.PrintErrf("warning: %q stays: it cannot be read as a CDI spec: %v\n", path, reason(err))
+		}
+	default:
+		k.addSpec(path, spec)
 	}
+}
+
+// addSpec warns of a spec that runs the hook. Its containers need the hook, which the caller may remove next.
+func (k *keptFiles) addSpec(path string, spec *specs.Spec) {
 	for _, e := range cdi.Edits(spec) {
 		for _, h := range e.Hooks {
 			if filepath.Base(h.Path) == filepath.Base(defaultHookPath) {
-				cmd.PrintErrf("warning: %s stays, a spec of kind %s: without %s, no container with its devices starts\n",
+				k.cmd.PrintErrf("warning: %q stays, a spec of kind %s: without %s, no container with its devices starts\n",
 					path, spec.Kind, h.Path)
 				return
 			}
 		}
 	}
+}
+
+func (k *keptFiles) end() {
+	if more := k.unreadable - maxNamed; more > 0 {
+		k.cmd.PrintErrf("warning: %s more that cannot be read as CDI specs stay\n", phrase.Count(more, "file"))
+	}
+}
+
+func isLink(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
+}
+
+// reason returns an error without the path.
+func reason(err error) error {
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+		return pathErr.Err
+	}
+	return err
 }

@@ -32,7 +32,7 @@ type reportSpec struct {
 func reportSpecs(host fs.ReadLinkFS) []reportSpec {
 	var list []reportSpec
 	for _, dir := range []string{cdi.StaticDir, cdi.DynamicDir} {
-		entries, _ := hostfs.ReadDir(host, dir) // doctor reports an error
+		entries, _ := hostfs.ReadDir(host, dir, hostfs.MaxEntries) // doctor reports an error
 		for _, e := range entries {
 			name := path.Join(dir, e.Name())
 			data, err := hostfs.ReadFile(host, name, int64(yamlread.Spec.Size))

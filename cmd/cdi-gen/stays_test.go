@@ -64,7 +64,7 @@ func TestRemoveAll(t *testing.T) {
 	all := []string{"remove", "--all", "--spec-dir", static, "--spec-dir", dynamic, "--spec-dir", dynamic + "/absent"}
 	r := cdigen(t, all...)
 	r.expect(t, exitOK, "removed the spec site of kind rdma.dev/hca from "+static)
-	r.expect(t, exitOK, "warning: "+other+" stays, a spec of kind example.com/nic: without /usr/bin/rdma-hook")
+	r.expect(t, exitOK, "warning: \""+other+"\" stays, a spec of kind example.com/nic: without /usr/bin/rdma-hook")
 	holds(t, static)
 	holds(t, dynamic, "broken.json", "gpu.yaml", "notes.txt", "other.yaml")
 	cdigen(t, all...).expect(t, exitNothing, "no spec of kind rdma.dev/hca in "+static)
@@ -194,11 +194,16 @@ func TestCheckSeesAll(t *testing.T) {
 // program runs the program as a process of its own.
 func program(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
+	return programContext(t.Context(), t, args...)
+}
+
+func programContext(ctx context.Context, t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), self, args...)
+	cmd := exec.CommandContext(ctx, self, args...)
 	// Programs with the race detector sleep for a second before they end.
 	cmd.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0")
 	return cmd

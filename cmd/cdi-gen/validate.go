@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
@@ -71,19 +73,24 @@ func specFiles(arg string) ([]string, error) {
 	if info, err := os.Stat(arg); err != nil || !info.IsDir() {
 		return []string{arg}, nil
 	}
-	entries, err := os.ReadDir(arg)
-	if err != nil {
-		return nil, err
-	}
 	var files []string
-	for _, e := range entries {
+	err := hostfs.EachLocal(arg, func(e fs.DirEntry) error {
 		if ext := filepath.Ext(e.Name()); !e.IsDir() && (ext == ".json" || ext == ".yaml" || ext == ".yml") {
 			files = append(files, filepath.Join(arg, e.Name()))
 		}
+		if len(files) > hostfs.MaxEntries {
+			return invalidf("it has more than %d files that end in .json or .yaml: remove those that are no CDI specs",
+				hostfs.MaxEntries)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	if len(files) == 0 {
 		return nil, invalidf("no file in it ends in .json or .yaml")
 	}
+	slices.Sort(files)
 	return files, nil
 }
 

@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -18,6 +18,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/version"
 	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
+	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
@@ -84,39 +85,42 @@ func (h *hookFlags) pruneLater(ctx context.Context, current, cdiDir string) {
 }
 
 func prune(dir, current, cdiDir string) ([]string, error) {
-	specs, err := readSpecs(cdiDir)
-	if err != nil {
-		return nil, err
-	}
-	return install.Prune(dir, func(candidate string) bool {
-		return candidate == current || slices.ContainsFunc(specs, func(spec []byte) bool {
-			return bytes.Contains(spec, []byte(candidate))
-		})
+	var errs []error
+	removed, err := install.Prune(dir, func(candidate string) bool {
+		if candidate == current {
+			return true
+		}
+		named, err := isNamed(cdiDir, candidate)
+		errs = append(errs, err)
+		return named || err != nil
 	})
+	return removed, errors.Join(append(errs, err)...)
 }
 
-// maxSpec bounds the size of a CDI spec. A larger one may name any hook, so all hooks stay.
-const maxSpec = 64 << 20
+// errNamed ends the search for a spec.
+var errNamed = errors.New("a spec names the hook")
 
-// readSpecs reads all CDI specs of a directory, including those of other programs.
-func readSpecs(dir string) ([][]byte, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("list CDI specs: %w", err)
-	}
-	var specs [][]byte
-	for _, e := range entries {
+// isNamed reports whether a CDI spec of a directory names a hook, whoever wrote the spec. It has one spec in memory at a
+// time. A file that is larger than any spec may name the hook, so it is an error.
+func isNamed(dir, hookPath string) (bool, error) {
+	err := hostfs.EachLocal(dir, func(e fs.DirEntry) error {
 		if ext := filepath.Ext(e.Name()); ext != ".json" && ext != ".yaml" {
-			continue
+			return nil
 		}
-		data, err := hostfs.ReadLocal(filepath.Join(dir, e.Name()), maxSpec)
-		if errors.Is(err, hostfs.ErrNotRegular) {
-			continue // runtimes ignore it too
+		data, err := hostfs.ReadLocal(filepath.Join(dir, e.Name()), int64(yamlread.Spec.Size))
+		switch {
+		case errors.Is(err, hostfs.ErrNotRegular), errors.Is(err, fs.ErrNotExist):
+			return nil // runtimes ignore it too
+		case err == nil && bytes.Contains(data, []byte(hookPath)):
+			return errNamed
 		}
-		if err != nil && !os.IsNotExist(err) {
-			return nil, fmt.Errorf("read CDI spec: %w", err)
-		}
-		specs = append(specs, data)
+		return err
+	})
+	if errors.Is(err, errNamed) {
+		return true, nil
 	}
-	return specs, nil
+	if err != nil {
+		return false, fmt.Errorf("look for a CDI spec that names %q: %w", hookPath, err)
+	}
+	return false, nil
 }

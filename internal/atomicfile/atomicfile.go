@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -150,7 +151,18 @@ func (o Options) same(path string, data []byte) bool {
 	if stat, ok := info.Sys().(*syscall.Stat_t); o.Own && (!ok || int(stat.Uid) != os.Geteuid()) {
 		return false
 	}
-	old, err := os.ReadFile(path)
+	return holds(path, data)
+}
+
+// holds reports whether a file has this content. Another program may have replaced the file since the check of its
+// type, so the open neither waits for a FIFO nor follows a link.
+func holds(path string, data []byte) bool {
+	f, err := OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	old, err := io.ReadAll(io.LimitReader(f, int64(len(data))+1))
 	return err == nil && bytes.Equal(old, data)
 }
 

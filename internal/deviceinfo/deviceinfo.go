@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 )
 
 // Device is a PCI function that CNI plugins identify by a resource name and an ID.
@@ -89,18 +90,18 @@ func (s *Store) Sync(devices []Device) error {
 
 // remove removes our files, except the wanted ones.
 func (s *Store) remove(wanted map[string]bool) error {
-	entries, err := os.ReadDir(s.Dir)
-	if err != nil {
-		return fmt.Errorf("look for device information of devices that are gone: %w", err)
-	}
 	var errs []error
-	for _, e := range entries {
+	err := hostfs.EachLocal(s.Dir, func(e fs.DirEntry) error {
 		if wanted[e.Name()] || !ours(e.Name(), s.prefixes) {
-			continue
+			return nil
 		}
 		if err := os.Remove(filepath.Join(s.Dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, fmt.Errorf("remove device information of a device that is gone: %w", err))
 		}
+		return nil
+	})
+	if err != nil {
+		errs = append(errs, fmt.Errorf("look for device information of devices that are gone: %w", err))
 	}
 	return errors.Join(errs...)
 }

@@ -44,9 +44,13 @@ var daemonKinds = []daemon{
 	{name: "podman", runtime: runtimes.Podman, unit: "podman.service"},
 }
 
+// maxProcesses is the largest number of processes and threads of a 64-bit kernel (PID_MAX_LIMIT), with the other entries
+// of /proc.
+const maxProcesses = 4<<20 + 1024
+
 // findDaemons searches the host's processes.
 func findDaemons(host *reader) []daemon {
-	entries, err := hostfs.ReadDir(host.Root, "/proc")
+	entries, err := hostfs.ReadDir(host.Root, "/proc", maxProcesses)
 	if err == nil && len(entries) == 0 {
 		err = errors.New("the host's /proc is empty")
 	}

@@ -41,7 +41,7 @@ func (r *reader) optional(name string) (string, bool) {
 
 // list lists a directory that may be missing.
 func (r *reader) list(name string) []fs.DirEntry {
-	entries, err := hostfs.ReadDir(r.Root, name)
+	entries, err := hostfs.ReadDir(r.Root, name, hostfs.MaxEntries)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		r.addUnseen(name, err)
 	}

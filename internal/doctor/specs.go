@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -77,11 +78,15 @@ func (s *specFile) read(host *reader) bool {
 		host.addUnseen(s.path, err)
 		return false
 	}
-	if !info.Mode().IsRegular() {
+	if info.IsDir() {
 		return false // runtimes do not read subdirectories
 	}
 	s.mode = info.Mode().Perm()
 	s.rdma = strings.HasPrefix(path.Base(s.path), "rdma")
+	if !info.Mode().IsRegular() {
+		s.err = errors.New("it is no regular file: runtimes would wait for it, or pass over it")
+		return true
+	}
 	if info.Size() > int64(yamlread.Spec.Size) {
 		s.err = fmt.Errorf("it is larger than %d MiB", yamlread.Spec.Size>>20)
 		return true

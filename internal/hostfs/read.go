@@ -7,13 +7,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 )
 
-// The reasons not to read a file.
+// The reasons not to read a file or a directory.
 var (
 	ErrNotRegular = errors.New("not a regular file")
 	ErrTooLarge   = errors.New("larger than such a file can be")
+	ErrTooMany    = errors.New("too many entries")
 )
 
 // dirFS is a directory of this system. It opens no file outside of the directory, and no open blocks.
@@ -96,21 +99,78 @@ func ReadFile(root fs.ReadLinkFS, name string, limit int64) ([]byte, error) {
 	return data, OnHost(name, err)
 }
 
-// ReadDir lists a directory. It follows links.
-func ReadDir(root fs.ReadLinkFS, name string) ([]fs.DirEntry, error) {
+// MaxEntries bounds a directory of configuration files or CDI specs: a node has one spec for each prepared claim, and a
+// file for each of a few programs.
+const MaxEntries = 10_000
+
+// ReadDir lists a directory of at most limit entries, sorted by name. It follows links. It returns ErrTooMany for a
+// larger directory.
+func ReadDir(root fs.ReadLinkFS, name string, limit int) ([]fs.DirEntry, error) {
+	entries, err := readDir(root, name, limit)
+	return entries, OnHost(name, err)
+}
+
+func readDir(root fs.ReadLinkFS, name string, limit int) ([]fs.DirEntry, error) {
 	at, err := Resolve(root, name)
 	if err != nil {
 		return nil, err
 	}
-	entries, err := fs.ReadDir(root, at)
-	return entries, OnHost(name, err)
-}
-
-// ReadLocal reads a regular file of this system of at most limit bytes.
-func ReadLocal(path string, limit int64) ([]byte, error) {
-	info, err := os.Stat(path)
+	info, err := root.Lstat(at)
+	if err == nil && !info.IsDir() {
+		err = syscall.ENOTDIR // before the open, as for a file
+	}
 	if err != nil {
 		return nil, err
+	}
+	f, err := root.Open(at)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	dir, ok := f.(fs.ReadDirFile)
+	if !ok {
+		return nil, syscall.ENOTDIR
+	}
+	entries, err := dir.ReadDir(limit + 1)
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		return nil, err
+	case len(entries) > limit:
+		return nil, fmt.Errorf("%w: more than %d", ErrTooMany, limit)
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, nil
+}
+
+// EachLocal calls visit for the entries of a directory of this system, in no order. It holds few of them in memory, so
+// the directory may have any number. It ends with the first error of visit.
+func EachLocal(dir string, visit func(fs.DirEntry) error) error {
+	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for {
+		entries, err := f.ReadDir(1024)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if err := visit(e); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// ReadLocal reads a regular file of this system of at most limit bytes. It follows links.
+func ReadLocal(path string, limit int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	if statErr, ok := errors.AsType[*fs.PathError](err); ok {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: statErr.Err} // the caller asked for the content
 	}
 	if err := readable(info, limit); err != nil {
 		return nil, &fs.PathError{Op: "read", Path: path, Err: err}

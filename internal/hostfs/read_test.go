@@ -65,3 +65,39 @@ func TestOpenStaysInside(t *testing.T) {
 		}
 	}
 }
+
+// A directory is listed up to the limit. EachLocal has no limit, and ends with the caller's error.
+func TestLargeDirectory(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"c", "a", "b"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entries, err := ReadDir(DirFS(dir), "/", 3)
+	if err != nil || len(entries) != 3 || entries[0].Name() != "a" || entries[2].Name() != "c" {
+		t.Errorf("entries %v, %v", entries, err)
+	}
+	if _, err := ReadDir(DirFS(dir), "/", 2); !errors.Is(err, ErrTooMany) {
+		t.Errorf("3 entries where 2 may be: %v", err)
+	}
+	visited := 0
+	visit := func(os.DirEntry) error { visited++; return nil }
+	if err := EachLocal(dir, visit); err != nil || visited != 3 {
+		t.Errorf("%d entries visited, %v", visited, err)
+	}
+	stop := errors.New("stop")
+	if err := EachLocal(dir, func(os.DirEntry) error { return stop }); err != stop {
+		t.Errorf("error %v, want that of the caller", err)
+	}
+	fifo := filepath.Join(dir, "fifo")
+	if err := unix.Mkfifo(fifo, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := EachLocal(fifo, visit); !errors.Is(err, unix.ENOTDIR) {
+		t.Errorf("a FIFO: %v", err)
+	}
+	if _, err := ReadDir(DirFS(dir), "/fifo", 9); !errors.Is(err, unix.ENOTDIR) {
+		t.Errorf("a FIFO: %v", err)
+	}
+}

@@ -74,19 +74,19 @@ func TestRead(t *testing.T) {
 	if data, err := ReadFile(links, "/etc/cdi/b.json", 1); err != nil || string(data) != "a" {
 		t.Errorf("got %q, %v", data, err)
 	}
-	if entries, err := ReadDir(links, "/var/run/cdi"); err != nil || len(entries) != 1 {
+	if entries, err := ReadDir(links, "/var/run/cdi", 1); err != nil || len(entries) != 1 {
 		t.Errorf("got %v, %v", entries, err)
 	}
 	for name, want := range map[string]error{"/etc/cdi/self": syscall.ELOOP, "/etc/cdi/gone": fs.ErrNotExist} {
 		_, err := ReadFile(links, name, 1)
-		_, err2 := ReadDir(links, name)
+		_, err2 := ReadDir(links, name, 1)
 		for _, err := range []error{err, err2} {
 			if !errors.Is(err, want) || !strings.Contains(err.Error(), name) {
 				t.Errorf("%s: got %v, want %v", name, err, want)
 			}
 		}
 	}
-	if _, err := ReadDir(links, "/etc/cdi/file.txt"); err == nil {
+	if _, err := ReadDir(links, "/etc/cdi/file.txt", 1); err == nil {
 		t.Error("a file was listed")
 	}
 }

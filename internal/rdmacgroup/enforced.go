@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 )
 
 // errNoController is the error for a host that cannot enforce limits on HCAs.
@@ -18,7 +20,7 @@ func Enforced(hostRoot string) error {
 	cgroups := filepath.Join(hostRoot, "sys/fs/cgroup")
 	// Version 2 alone, or version 2 beside the hierarchies of version 1.
 	for _, dir := range []string{cgroups, filepath.Join(cgroups, "unified")} {
-		data, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
+		data, err := hostfs.ReadLocal(filepath.Join(dir, "cgroup.controllers"), 4<<10)
 		if err == nil && slices.Contains(strings.Fields(string(data)), "rdma") {
 			return nil
 		}

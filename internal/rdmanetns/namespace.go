@@ -23,7 +23,7 @@ var ErrEnded = fmt.Errorf("there is no network namespace: %w", fs.ErrNotExist)
 
 // Open opens the namespace of a file: /run/netns/<name> or /proc/<pid>/ns/net. The caller must close it.
 func Open(path string) (*Namespace, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a FIFO would wait for a writer
 	if errors.Is(err, fs.ErrNotExist) {
 		err = ErrEnded
 	}

@@ -95,7 +95,7 @@ func (h Host) read(name string) ([]byte, error) {
 
 // names lists a directory that may be missing, with the files that are to be written.
 func (h Host) names(dir string, subdirectories bool) ([]string, error) {
-	entries, err := hostfs.ReadDir(h, dir)
+	entries, err := hostfs.ReadDir(h, dir, hostfs.MaxEntries)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("list configuration: %w", err)
 	}

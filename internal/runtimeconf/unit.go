@@ -28,7 +28,7 @@ func UnitFiles(host fs.ReadLinkFS, unit string, fault func(dir string, err error
 				files = append(files, name)
 			}
 		}
-		entries, err := hostfs.ReadDir(host, path.Join(dir, unit+".d"))
+		entries, err := hostfs.ReadDir(host, path.Join(dir, unit+".d"), hostfs.MaxEntries)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			fault(path.Join(dir, unit+".d"), err)
 		}

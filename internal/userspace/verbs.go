@@ -57,7 +57,7 @@ func (v *verbs) suffix() string { return "-rdmav" + v.abi + ".so" }
 // installed lists the files in the provider directory of a root: the names of providers with this ABI, and the paths of
 // files with other ABIs.
 func (v *verbs) installed(root fs.ReadLinkFS) (drivers, others []string) {
-	entries, _ := hostfs.ReadDir(root, v.providerDir)
+	entries, _ := hostfs.ReadDir(root, v.providerDir, hostfs.MaxEntries)
 	for _, e := range entries {
 		name, ok := strings.CutPrefix(e.Name(), "lib")
 		if !ok {
@@ -79,7 +79,7 @@ const maxConfig = 1 << 20
 // begins a comment. It returns them sorted. It skips symbolic links, and returns them too: the directory is mounted in
 // the container, where a link would resolve in the image.
 func readConfig(root fs.ReadLinkFS, dir string) (drivers, skipped []string, err error) {
-	entries, err := fs.ReadDir(root, dir)
+	entries, err := hostfs.ReadDir(root, dir, hostfs.MaxEntries)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the names of providers: %w", err)
 	}

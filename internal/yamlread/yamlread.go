@@ -13,8 +13,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 )
 
 // Limits bound the size of a file.
@@ -38,19 +41,31 @@ const (
 	maxKeys = 5_000
 )
 
-// Read reads a file, and returns an error if the file exceeds the size limit. It also reads other than regular files,
-// such as the /dev/stdin or <(...) of a shell.
+// Read reads a regular file, and returns an error if the file exceeds the size limit.
 func (l Limits) Read(path string) ([]byte, error) {
+	data, err := hostfs.ReadLocal(path, int64(l.Size))
+	if errors.Is(err, hostfs.ErrTooLarge) {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: l.tooLarge()}
+	}
+	return data, err
+}
+
+// ReadArgument is Read for a file that an argument of this process names. So it also reads the pipe that a shell passes
+// as /dev/stdin or <(...). Any other pipe could keep the process waiting.
+func (l Limits) ReadArgument(path string) ([]byte, error) {
+	if path != "/dev/stdin" && !strings.HasPrefix(path, "/dev/fd/") {
+		return l.Read(path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, int64(l.Size)+1))
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = l.checkSize(data)
 	}
-	if err := l.checkSize(data); err != nil {
+	if err != nil {
 		return nil, &fs.PathError{Op: "read", Path: path, Err: err}
 	}
 	return data, nil
@@ -58,10 +73,12 @@ func (l Limits) Read(path string) ([]byte, error) {
 
 func (l Limits) checkSize(data []byte) error {
 	if len(data) > l.Size {
-		return fmt.Errorf("it is larger than %s", bytesOf(l.Size))
+		return l.tooLarge()
 	}
 	return nil
 }
+
+func (l Limits) tooLarge() error { return fmt.Errorf("it is larger than %s", bytesOf(l.Size)) }
 
 func bytesOf(n int) string {
 	if n%(1<<20) == 0 {

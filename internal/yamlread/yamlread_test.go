@@ -143,7 +143,7 @@ func TestTaken(t *testing.T) {
 	}
 }
 
-// TestRead: what is read is bounded, also of a pipe.
+// TestRead: what is read is bounded. Only an argument may be a pipe, and only one that the shell passes.
 func TestRead(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "large.yaml")
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
@@ -152,10 +152,26 @@ func TestRead(t *testing.T) {
 	if err := os.Truncate(file, 4<<40); err != nil { // holes take no room
 		t.Fatal(err)
 	}
-	for _, name := range []string{file, "/dev/zero"} {
-		if _, err := yamlread.Config.Read(name); err == nil || !strings.Contains(err.Error(), name) ||
-			!strings.Contains(err.Error(), "larger than 256 KiB") {
-			t.Errorf("%s: error %v", name, err)
+	zero, err := os.Open("/dev/zero")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer zero.Close()
+	passed := fmt.Sprintf("/dev/fd/%d", zero.Fd())
+	for _, test := range []struct {
+		read       func(string) ([]byte, error)
+		name, says string
+	}{
+		{yamlread.Config.Read, file, "larger than 256 KiB"},
+		{yamlread.Config.ReadArgument, file, "larger than 256 KiB"},
+		{yamlread.Config.Read, "/dev/zero", "not a regular file"},
+		{yamlread.Config.Read, passed, "not a regular file"},
+		{yamlread.Config.ReadArgument, "/dev/zero", "not a regular file"},
+		{yamlread.Config.ReadArgument, passed, "larger than 256 KiB"},
+	} {
+		if _, err := test.read(test.name); err == nil || !strings.Contains(err.Error(), test.name) ||
+			!strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: error %v, want %q", test.name, err, test.says)
 		}
 	}
 	if err := os.WriteFile(file, []byte("name: x"), 0o644); err != nil {

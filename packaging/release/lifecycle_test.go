@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -190,6 +191,37 @@ func TestLifecycle(t *testing.T) {
 			m.purge(t, root, "")
 			gone(t, options, filepath.Join(root, "usr/share/doc/cdi-gen"),
 				filepath.Join(root, "usr/bin/rdma-hook"), filepath.Join(root, "usr/lib/systemd/system/cdi-gen.service"))
+		})
+	}
+}
+
+// TestRemoveAmongPlantedFiles: neither a FIFO, a device, an endless file nor any other broken file of somebody else
+// keeps the package from being removed. Ours beside them is removed.
+func TestRemoveAmongPlantedFiles(t *testing.T) {
+	dir, _ := packages(t)
+	for _, m := range managers() {
+		t.Run(m.name, func(t *testing.T) {
+			root := newRoot(t, m, false)
+			m.install(t, root, filepath.Join(dir, m.file("1.2.3")))
+			at := func(name string) string { return filepath.Join(root, "etc/cdi", name) }
+			write(t, at("rdma.dev-hca.yaml"), ourSpec, 0o644)
+			write(t, at("sparse.json"), "", 0o644)
+			write(t, at("broken.json"), "{", 0)
+			if err := errors.Join(syscall.Mkfifo(at("fifo.json"), 0o644), syscall.Mkfifo(at("rdma.dev-hca.json"), 0o644),
+				syscall.Mknod(at("zero.yaml"), syscall.S_IFCHR|0o666, 1<<8|5), os.Truncate(at("sparse.json"), 10<<30),
+				os.Symlink("loop.json", at("loop.json")), os.Mkdir(at("directory.yaml"), 0o755),
+				os.MkdirAll(filepath.Join(root, "var/run"), 0o755),
+				syscall.Mkfifo(filepath.Join(root, "var/run/cdi"), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+			m.remove(t, root, "")
+			gone(t, at("rdma.dev-hca.yaml"), filepath.Join(root, "usr/bin/cdi-gen"))
+			for _, name := range []string{"fifo.json", "rdma.dev-hca.json", "zero.yaml", "sparse.json", "loop.json",
+				"directory.yaml", "broken.json"} {
+				if _, err := os.Lstat(at(name)); err != nil {
+					t.Errorf("the removal took a file of somebody else: %v", err)
+				}
+			}
 		})
 	}
 }

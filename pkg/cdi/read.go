@@ -11,7 +11,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
 )
 
-// ReadSpec reads a spec file of any program. See ParseSpec.
+// ReadSpec reads a spec file of any program. It opens only a regular file. See ParseSpec.
 func ReadSpec(file string) (*specs.Spec, error) {
 	data, err := yamlread.Spec.Read(file)
 	if err != nil {

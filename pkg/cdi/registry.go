@@ -51,6 +51,8 @@ type Conflict struct {
 type Fault struct {
 	File   string `json:"file"`
 	Reason string `json:"reason"`
+	// Unread means that a runtime may read it: it has more than this package reads.
+	Unread bool `json:"unread,omitempty"`
 }
 
 // definition is one definition of a device.
@@ -81,9 +83,9 @@ func ReadRegistry(host fs.ReadLinkFS, dirs ...string) *Registry {
 
 // readDir returns the valid specs of a directory by their files. It adds the others to the faults.
 func (r *Registry) readDir(host fs.ReadLinkFS, dir string) map[string]*specs.Spec {
-	entries, err := hostfs.ReadDir(host, dir)
+	entries, err := hostfs.ReadDir(host, dir, hostfs.MaxEntries)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.Faults = append(r.Faults, Fault{dir, err.Error()})
+		r.Faults = append(r.Faults, Fault{File: dir, Reason: err.Error(), Unread: errors.Is(err, hostfs.ErrTooMany)})
 	}
 	valid := map[string]*specs.Spec{}
 	for _, e := range entries {
@@ -100,7 +102,7 @@ func (r *Registry) readDir(host fs.ReadLinkFS, dir string) map[string]*specs.Spe
 			spec, err = ParseSpec(data)
 		}
 		if err != nil {
-			r.Faults = append(r.Faults, Fault{file, err.Error()})
+			r.Faults = append(r.Faults, Fault{File: file, Reason: err.Error()})
 			continue
 		}
 		valid[file] = spec

@@ -12,6 +12,7 @@ import (
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 )
 
 // The directories that runtimes read. If two specs have the same device name, the one
@@ -154,20 +155,20 @@ func (s Store) remove(base string, format Format) (bool, error) {
 // IDs lists the ids of the specs of a kind in the directory, sorted. A file's name has the
 // form that SpecName returns. A missing directory has none.
 func (s Store) IDs(kind string) ([]string, error) {
-	entries, err := os.ReadDir(s.Dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("list CDI specs: %w", err)
-	}
 	var ids []string
-	for _, e := range entries {
+	err := hostfs.EachLocal(s.Dir, func(e fs.DirEntry) error {
 		ext := filepath.Ext(e.Name())
 		if !e.Type().IsRegular() || ext != "."+string(JSON) && ext != "."+string(YAML) {
-			continue
+			return nil
 		}
 		base := strings.TrimSuffix(e.Name(), ext)
 		if id, ok := strings.CutPrefix(base, SpecName(kind, "")+"_"); ok && id != "" {
 			ids = append(ids, id)
 		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list CDI specs: %w", err)
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids), nil

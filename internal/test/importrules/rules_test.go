@@ -156,6 +156,22 @@ var calls = []importrules.Calls{{
 		"os.Symlink", "os.Link", "os.Truncate", "os.Chmod",
 	},
 }, {
+	Name: "read",
+	Why: "a FIFO, a device or an endless file of somebody else keeps a reader waiting or fills its memory: package hostfs " +
+		"opens regular files within bounds",
+	Of: []string{module + "/..."},
+	But: []string{
+		module + "/internal/hostfs", module + "/internal/atomicfile",
+		module + "/internal/yamlread",  // opens the pipe that a shell passes
+		module + "/internal/rdmanetns", // opens network namespaces
+		module + "/internal/hook/...",  // reads files of the kernel, and its own program
+		// They read and lock directories of their own, which only root can write to.
+		module + "/pkg/dra/claimstore", module + "/pkg/dra/attach",
+		module + "/internal/test/drivertest/...", module + "/internal/test/fixture/...", // tools of tests
+		module + "/tools/...", module + "/test/...",
+	},
+	Names: []string{"os.ReadFile", "os.Open", "io/ioutil.ReadFile"},
+}, {
 	Name: "clock",
 	Why:  "the same input gives the same output at any time",
 	Of: []string{

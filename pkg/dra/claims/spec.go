@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime"
 	"sync/atomic"
 
 	"tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
@@ -118,6 +118,9 @@ func ncclTopology(p *plan.Plan, snap *rdma.Snapshot, sys fs.ReadLinkFS) ([]byte,
 	return data, nil
 }
 
+// maxCPUInfo bounds the size of /proc/cpuinfo: 2 KiB for each of a few thousand processors.
+const maxCPUInfo = 16 << 20
+
 // cpuModel is the model of the host's processors. It is read from a file once; after a failure, the next call tries
 // again. It is safe for concurrent use.
 type cpuModel struct {
@@ -132,7 +135,7 @@ func (m *cpuModel) read() (topology.CPU, error) {
 	if known := m.known.Load(); known != nil {
 		return *known, nil
 	}
-	text, err := os.ReadFile(m.path)
+	text, err := hostfs.ReadLocal(m.path, maxCPUInfo)
 	if err != nil {
 		return topology.CPU{}, fmt.Errorf("read the processor's model: %w", err)
 	}

@@ -60,7 +60,7 @@ func (c *cache) read(uid types.UID, path string) (*record, error) {
 
 // readRecord reads a record. The record is nil if there is no such file.
 func readRecord(path string) (cached, error) {
-	f, err := atomicfile.OpenFile(path, os.O_RDONLY, 0)
+	f, err := atomicfile.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return cached{}, nil
 	}
@@ -72,7 +72,10 @@ func readRecord(path string) (cached, error) {
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return cached{}, err
 	}
-	data, err := io.ReadAll(f)
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size > maxState {
+		return cached{}, &fs.PathError{Op: "read", Path: path, Err: errors.New("it is no file of a record")}
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxState))
 	if err != nil {
 		return cached{}, err
 	}

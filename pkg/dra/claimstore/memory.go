@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 )
+
+// maxState bounds the files of the store other than records.
+const maxState = 16 << 20
 
 // memoryVersion is the version of the files that Remember writes.
 const memoryVersion = 1
@@ -46,7 +49,7 @@ func (m Memory) Remember(name string, value any) error {
 // format that this version knows.
 func (m Memory) Recall(name string, value any) (bool, error) {
 	path := m.path(name)
-	data, err := os.ReadFile(path)
+	data, err := hostfs.ReadLocal(path, maxState)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 )
 
 // Presence shows other processes that a driver works on the node: it holds a shared lock (flock) on
@@ -46,7 +47,7 @@ func Enter(dir, pluginDir string, boot Boot) (*Presence, error) {
 // checkPlace compares the place of the store with that of other drivers of this boot, and records it.
 func (p *Presence) checkPlace(here place) error {
 	var known place
-	data, err := os.ReadFile(p.place)
+	data, err := hostfs.ReadLocal(p.place, maxState)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:

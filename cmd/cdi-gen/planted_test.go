@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
+)
+
+// planted are files that anyone who can write to a directory may put there, by their names without an ending.
+var planted = map[string]func(file string) error{
+	"fifo":      func(file string) error { return unix.Mkfifo(file, 0o644) },
+	"socket":    socket,
+	"zero":      func(file string) error { return device(file, 5) },
+	"tape":      func(file string) error { return device(file, 0) }, // without a driver: opening it fails
+	"sparse":    func(file string) error { return sparse(file, 10<<30) },
+	"to-zero":   func(file string) error { return os.Symlink("/dev/zero", file) },
+	"to-fifo":   func(file string) error { return os.Symlink("fifo.json", file) },
+	"loop":      func(file string) error { return os.Symlink(filepath.Base(file), file) },
+	"dangling":  func(file string) error { return os.Symlink("absent", file) },
+	"directory": func(file string) error { return os.Mkdir(file, 0o755) },
+	"closed":    func(file string) error { return os.WriteFile(file, []byte("# closed\n"), 0) },
+}
+
+func socket(file string) error {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err != nil {
+		return err
+	}
+	at, err := os.Open(filepath.Dir(file)) // a socket's path has 107 bytes at most
+	if err != nil {
+		return err
+	}
+	defer at.Close()
+	return errors.Join(unix.Bind(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("/proc/self/fd/%d/%s", at.Fd(),
+		filepath.Base(file))}), unix.Close(fd))
+}
+
+// device makes a node of /dev/zero (5) and its neighbours, or nothing where this process may not.
+func device(file string, minor uint32) error {
+	if err := unix.Mknod(file, unix.S_IFCHR|0o666, int(unix.Mkdev(1, minor))); !errors.Is(err, unix.EPERM) {
+		return err
+	}
+	return nil
+}
+
+func sparse(file string, size int64) error {
+	return errors.Join(os.WriteFile(file, nil, 0o644), os.Truncate(file, size))
+}
+
+// plant puts all of them into a directory.
+func plant(t *testing.T, dir string) {
+	t.Helper()
+	for name, make := range planted {
+		for _, ending := range []string{".json", ".yaml", ".conf"} {
+			if err := make(filepath.Join(dir, name+ending)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// kinds returns the type and size of what is in a directory, by name.
+func kinds(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[e.Name()] = fmt.Sprint(info.Mode(), info.Size())
+	}
+	return all
+}
+
+// ends runs the program, and fails the test if it does not end.
+func ends(t *testing.T, args ...string) (code int, said string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	cmd := programContext(ctx, t, args...)
+	out, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		t.Fatalf("cdi-gen %s does not end: %s", args, out)
+	}
+	if cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), string(out)
+}
+
+// TestPlantedFiles: no command waits for a file of somebody else, fills its memory with it, or changes it. Each one that
+// looks for specs says which files no runtime can read.
+func TestPlantedFiles(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "root")
+	if err := os.CopyFS(root, os.DirFS(host(t, "roce-lag"))); err != nil {
+		t.Fatal(err)
+	}
+	dirs := []string{"etc/cdi", "var/run/cdi", "etc/crio/crio.conf.d", "etc/cni/net.d", "etc/containers", "etc/docker"}
+	for _, dir := range dirs {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		plant(t, filepath.Join(root, dir))
+	}
+	static := filepath.Join(root, "etc/cdi")
+	before := kinds(t, static)
+	bundle := filepath.Join(root, "bundle")
+	put(t, filepath.Join(bundle, "config.json"), `{"ociVersion":"1.0.0"}`, 0o644)
+	specDirs := []string{"--spec-dir", static, "--spec-dir", filepath.Join(root, "var/run/cdi")}
+	with := func(more []string, args ...string) []string { return append(args, more...) }
+	for _, test := range []struct {
+		args []string
+		code int
+		says []string
+	}{
+		{[]string{"validate", static}, exitInvalid, []string{`fifo.json": it is no regular file`, `zero.json": it is no`,
+			`loop.yaml": stat`, "sparse.yaml"}},
+		{[]string{"devices", "--host-root", root}, exitInvalid, []string{`fifo.json"`, "not a regular file", "sparse.yaml"}},
+		{[]string{"doctor", "--host-root", root}, exitWarnings, []string{"/etc/cdi/fifo.json", "it is no regular file"}},
+		{[]string{"generate", "--no-hook", "--host-root", root, "--output", static}, exitOK, []string{"written"}},
+		{[]string{"generate", "--no-hook", "--host-root", root, "--output", filepath.Join(static, "fifo.json")}, exitUsage,
+			[]string{"is no regular file"}},
+		{[]string{"generate", "--no-hook", "--host-root", root, "--config", filepath.Join(static, "fifo.yaml")}, exitUsage,
+			[]string{"not a regular file"}},
+		{[]string{"generate", "--no-hook", "--host-root", root, "--config", filepath.Join(static, "zero.yaml")}, exitUsage,
+			[]string{"not a regular file"}},
+		{[]string{"apply", bundle, "--device", "mlx5_bond_9", "--host-root", root}, exitUnresolved, []string{"mlx5_bond_9"}},
+		{[]string{"configure", "docker", "--runtime-version", "28.0", "--dry-run", "--host-root", root}, exitOK, nil},
+		{[]string{"configure", "crio", "--runtime-version", "1.31", "--dry-run", "--host-root", root}, exitIO,
+			[]string{"not a regular file"}},
+		{[]string{"report", "--host-root", root, "--output", filepath.Join(t.TempDir(), "report.tar.gz")}, exitOK, nil},
+		{[]string{"userspace", "--host-root", root}, exitIO, nil},
+		{[]string{"remove", "--output", static}, exitOK, []string{"removed"}},
+		{with(specDirs, "remove", "--all"), exitNothing, []string{`fifo.json" stays: it cannot be read`}},
+	} {
+		code, said := ends(t, test.args...)
+		if code != test.code {
+			t.Errorf("cdi-gen %s: exit code %d, want %d: %s", test.args, code, test.code, said)
+		}
+		for _, want := range test.says {
+			if !strings.Contains(said, want) {
+				t.Errorf("cdi-gen %s does not say %q: %s", test.args, want, said)
+			}
+		}
+		sameContents(t, strings.Join(test.args, " "), before, kinds(t, static))
+	}
+}
+
+// TestCrowdedDirectory: a directory with more files than a node can have specs is named, and remove --all still finds
+// ours in it.
+func TestCrowdedDirectory(t *testing.T) {
+	dir := t.TempDir()
+	first := filepath.Join(dir, "0.json")
+	put(t, first, "{", 0o644)
+	count := hostfs.MaxEntries + 1
+	if os.Getenv("TEST_LONG") != "" {
+		count = 100_000
+	}
+	for i := 1; i < count; i++ {
+		// Other links of one file, which cost no inode. A file system may bound them.
+		link := filepath.Join(dir, fmt.Sprint(i, ".json"))
+		if err := os.Link(first, link); errors.Is(err, unix.EMLINK) {
+			first = link
+			put(t, first, "{", 0o644)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ours := filepath.Join(dir, "site.yaml")
+	put(t, ours, strings.Replace(gpuSpec, "nvidia.com/gpu", "rdma.dev/hca", 1), 0o644)
+	for _, test := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"validate", dir}, exitInvalid, "it has more than 10000 files"},
+		{[]string{"devices", "--spec-dir", dir}, exitInvalid, "too many entries: more than 10000"},
+		{[]string{"remove", "--all", "--spec-dir", dir}, exitOK, fmt.Sprint(count-20, " files more")},
+	} {
+		if code, said := ends(t, test.args...); code != test.code || !strings.Contains(said, test.says) {
+			t.Errorf("cdi-gen %s: exit code %d, want %d and %q: %.2000s", test.args, code, test.code, test.says, said)
+		}
+	}
+	if _, err := os.Lstat(ours); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("our spec is still there: %v", err)
+	}
+}
