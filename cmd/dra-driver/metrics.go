@@ -46,8 +46,8 @@ const scrapesAtOnce = 4
 
 // start serves the metrics and the status page of a driver until ctx ends. The caller must call stop, which ends the
 // server and waits for its end.
-func (m *metricsFlags) start(ctx context.Context, i *metrics.Instruments, driver *dra.Driver, page http.Handler,
-	client kubernetes.Interface) (stop func()) {
+func (m *metricsFlags) start(ctx context.Context, node string, i *metrics.Instruments, driver *dra.Driver,
+	page http.Handler, client kubernetes.Interface) (stop func()) {
 	if i == nil {
 		return func() {}
 	}
@@ -57,7 +57,7 @@ func (m *metricsFlags) start(ctx context.Context, i *metrics.Instruments, driver
 		MaxRequestsInFlight: scrapesAtOnce, ErrorHandling: promhttp.ContinueOnError, Registry: i.Registry(),
 	}))
 	mux.Handle("GET "+statuspage.Path, page)
-	m.server.Client, m.server.Handler = client, mux
+	m.server.Names, m.server.Client, m.server.Handler = []string{node}, client, mux
 	ctx, cancel := context.WithCancel(ctx)
 	var serving sync.WaitGroup
 	serving.Go(func() { m.server.Run(ctx) })

@@ -157,7 +157,7 @@ func (s *serve) run(ctx context.Context) error {
 	klog.FromContext(ctx).Info("Starting", "version", version.String("dra-driver"), "node", s.cfg.NodeName)
 	page := statuspage.Handler(driver.Status)
 	defer serveStatus(ctx, statusSocket(&s.cfg), page)()
-	defer s.metrics.start(ctx, s.cfg.Metrics, driver, page, client)()
+	defer s.metrics.start(ctx, s.cfg.NodeName, s.cfg.Metrics, driver, page, client)()
 	if err := driver.Run(ctx); err != nil {
 		return err
 	}

@@ -17,6 +17,11 @@
 // browser sends the token as the password of Basic authentication. The server caches answers of the API server for at
 // most one minute, by a hash of the token.
 //
+// # Hosts
+//
+// The server answers only requests to its own hosts (host.go). Otherwise a page in the browser of a user of the node could
+// read a loopback address by DNS rebinding.
+//
 // # Unauthenticated clients
 //
 // Unauthenticated clients must not keep a reader out. Requests with unknown tokens wait in a queue, where each source

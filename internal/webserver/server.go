@@ -27,6 +27,9 @@ type Server struct {
 	// CertFile and KeyFile are for TLS. The server reads them again for each connection, so that it uses a renewed
 	// certificate at once. Without them it makes a self-signed certificate.
 	CertFile, KeyFile string
+	// Names are the names of the node. The server answers only requests to one of them, to localhost, to an IP address, or
+	// to a name of the certificate of CertFile.
+	Names []string
 	// Client asks the API server who may read.
 	Client kubernetes.Interface
 	// Handler serves the requests of allowed users.
@@ -103,7 +106,7 @@ func (s *Server) bind(ctx context.Context) net.Listener {
 // serve serves requests until ctx ends.
 func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
-		Handler: s.Handler, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+		Handler: s.ownHosts(s.Handler), ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeader, Protocols: new(http.Protocols), ErrorLog: quiet(), ConnContext: withConnection,
 	}
 	server.Protocols.SetHTTP1(true)
@@ -113,7 +116,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 		if err != nil {
 			return errors.Join(err, listener.Close())
 		}
-		server.Handler = newGuard(s.Client, clock.RealClock{}).protect(s.Handler)
+		server.Handler = s.ownHosts(newGuard(s.Client, clock.RealClock{}).protect(s.Handler))
 		listener = tls.NewListener(listener, config)
 	}
 	var done sync.WaitGroup
