@@ -1,18 +1,26 @@
 # Two commands do everything: make demo, make test. `make help` lists the rest.
 
 SHELL := /bin/sh
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+# A tag and a branch may have any name. So recipes take names from the environment, as "$$VERSION": there a shell does
+# not read them as commands.
+ifndef VERSION
+VERSION := $(shell hack/version.sh)
+endif
 DIST ?= $(CURDIR)/dist
 PUBLISH_TOOLS ?= $(CURDIR)/bin/publish
 IMAGE ?= ghcr.io/rdma-dev/dra-driver-rdma:$(VERSION)
-LDFLAGS := -s -w -X github.com/rdma-dev/dra-driver-rdma/internal/version.Version=$(VERSION) -X main.version=$(VERSION)
+LDFLAGS := -s -w -X github.com/rdma-dev/dra-driver-rdma/internal/version.Version=$$VERSION -X main.version=$$VERSION
 # grpcnotrace leaves templates out, with which the linker would keep every method of every type (docs/dev/benchmarks.md).
 TAGS := grpcnotrace
 # The programs of the embedded cluster are built with the same flags, so what they share is compiled once
 # (test/cluster/internal/artifacts says what they save).
 SHARED := -trimpath -gcflags=all=-dwarf=false
 GO := CGO_ENABLED=0 GOGC=400 GOMEMLIMIT=2GiB go
-GOBUILD := $(GO) build $(SHARED) -tags $(TAGS) -ldflags '$(LDFLAGS)'
+GOBUILD := $(GO) build $(SHARED) -tags $(TAGS) -ldflags "$(LDFLAGS)"
+build image dist publish publish-tools docs: export VERSION := $(VERSION)
+build image dist publish publish-tools docs: export IMAGE := $(IMAGE)
+build image dist publish publish-tools docs: export DIST := $(DIST)
+build image dist publish publish-tools docs: export PUBLISH_TOOLS := $(PUBLISH_TOOLS)
 
 .DEFAULT_GOAL := help
 .PHONY: help
@@ -37,28 +45,30 @@ test-long: packages build ## the same with larger seeds and counts, and fuzzing
 
 .PHONY: build
 build: ## build bin/cdi-gen, bin/dra-driver, bin/rdma-hook and bin/kubectl-rdma
+	@hack/version.sh "$$VERSION"
 	$(GOBUILD) -o bin/ ./cmd/...
 
 .PHONY: image
 image: build ## build the container image as bin/image.tar, without a container engine
 	$(GO) build $(SHARED) -o bin/ ./tools/image
-	bin/image --tag $(IMAGE) --output bin/image.tar --binary bin/dra-driver --binary bin/rdma-hook
+	bin/image --tag "$$IMAGE" --output bin/image.tar --binary bin/dra-driver --binary bin/rdma-hook
 
 .PHONY: dist
 dist: ## build all files of a release in dist/: images, chart, packages, plugin, bills of materials, checksums
-	go -C packaging run ./cmd/package --version $(VERSION) --out $(DIST)
+	go -C packaging run ./cmd/package --version "$$VERSION" --out "$$DIST"
 
 .PHONY: publish publish-tools
 publish: ## publish dist/ as the release of this tag: image, chart, release page, signatures (the release workflow)
-	PATH=$(PUBLISH_TOOLS):$$PATH hack/publish.sh $(VERSION) $(DIST)
+	PATH="$$PUBLISH_TOOLS:$$PATH" hack/publish.sh "$$VERSION" "$$DIST"
 publish-tools: ## build oras and cosign for it; Go's checksum database vouches for them
-	GOBIN=$(PUBLISH_TOOLS) $(GO) install oras.land/oras/cmd/oras@v1.3.6
-	GOBIN=$(PUBLISH_TOOLS) $(GO) install github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3
+	GOBIN="$$PUBLISH_TOOLS" $(GO) install oras.land/oras/cmd/oras@v1.3.6
+	GOBIN="$$PUBLISH_TOOLS" $(GO) install github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3
 
 SITE ?= $(CURDIR)/bin/site
+docs: export SITE := $(SITE)
 .PHONY: docs
 docs: site/node_modules/.package-lock.json ## build the documentation as a web site in bin/site (needs Node.js 18 or newer)
-	cd site && VERSION=$(VERSION) npx vitepress build --outDir $(SITE)
+	cd site && npx vitepress build --outDir "$$SITE"
 site/node_modules/.package-lock.json: site/package-lock.json
 	npm ci --prefix site --no-audit --no-fund --ignore-scripts
 	@touch $@
@@ -77,7 +87,7 @@ vm-test: packages ## real RDMA traffic in containers, in a virtual machine with 
 
 .PHONY: bench
 bench: build ## what the driver costs over floors: bin/bench.txt for benchstat, and docs/dev/benchmarks.md
-	hack/as-root.sh go -C test/bench run ./cmd/bench -output $(CURDIR)/bin/bench.txt -report $(CURDIR)/docs/dev/benchmarks.md
+	hack/as-root.sh go -C test/bench run ./cmd/bench -output "$$PWD/bin/bench.txt" -report "$$PWD/docs/dev/benchmarks.md"
 
 .PHONY: microbench
 microbench: ## the benchmarks of the main module's packages

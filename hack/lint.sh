@@ -10,8 +10,7 @@ CGO_ENABLED=0 go -C tools/lint build -o "$staticcheck" honnef.co/go/tools/cmd/st
 actionlint="$(pwd)/bin/actionlint"
 CGO_ENABLED=0 go -C tools/lint build -o "$actionlint" github.com/rhysd/actionlint/cmd/actionlint
 
-files=$(git ls-files -co --exclude-standard '*.go')
-unformatted=$(gofmt -l $files)
+unformatted=$(git ls-files -coz --exclude-standard '*.go' | xargs -0 gofmt -l --)
 if [ -n "$unformatted" ]; then
 	echo "lint: not gofmt-ed:" >&2
 	echo "$unformatted" >&2

@@ -6,6 +6,7 @@
 #
 # It needs oras, cosign, helm and gh. REGISTRY_USER and REGISTRY_TOKEN log in to the registry.
 set -eu
+"$(dirname "$0")/version.sh" "$1"
 version=$1
 cd "$2"
 registry=${REGISTRY:-ghcr.io/rdma-dev}
@@ -20,6 +21,13 @@ v[0-9]*.[0-9]*.[0-9]*) ;;
 *) fail "$version is not a version such as v1.2.3" ;;
 esac
 sha256sum --check --quiet SHA256SUMS
+for file in ./* ./.[!.]*; do
+	case ${file#./} in
+	SHA256SUMS | SHA256SUMS.sigstore.json | '.[!.]*') continue ;;
+	esac
+	[ "$(awk -v name="${file#./}" 'substr($0, 67) == name { n++ } END { print n + 0 }' SHA256SUMS)" = 1 ] ||
+		fail "$file has no checksum in SHA256SUMS, so make dist did not make it"
+done
 set -- dra-driver-rdma_*.oci.tar
 layout=$1
 set -- dra-driver-rdma-*.tgz
@@ -36,6 +44,9 @@ fi
 image=$registry/dra-driver-rdma
 oras cp --recursive --from-oci-layout "$layout:$version" "$image:$version"
 digest=$(oras resolve "$image:$version")
+case ${digest#sha256:} in
+"$digest" | '' | *[!0-9a-f]*) fail "the registry has \"$digest\" for the image, which is no digest" ;;
+esac
 cosign sign --yes --recursive "$image@$digest"
 
 helm push "$chart" "oci://$registry/charts"

@@ -2,13 +2,17 @@ package release
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // TestWorkflows: each command of the forge's workflows is a target of the Makefile, and each action is pinned by its
@@ -47,6 +51,63 @@ func TestWorkflows(t *testing.T) {
 		if !strings.Contains(" "+ran, " "+want+" ") {
 			t.Errorf("no workflow runs make %s; they run %s", want, ran)
 		}
+	}
+}
+
+// TestWorkflowRights: a job that may write or sign runs nothing but the two targets that publish, so that what a build
+// runs has no right. No name of the forge, such as that of a branch, is part of a command.
+func TestWorkflowRights(t *testing.T) {
+	type job struct {
+		Permissions map[string]string
+		Needs       string
+		Steps       []struct{ Run, Uses string }
+	}
+	files, err := filepath.Glob(filepath.Join(checkout, ".github/workflows/*"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("workflows %q, %v", files, err)
+	}
+	builds, publishes := 0, 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var workflow struct {
+			Permissions map[string]string
+			Jobs        map[string]job
+		}
+		if err := yaml.Unmarshal(text, &workflow); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		for name, job := range workflow.Jobs {
+			rights := job.Permissions
+			if rights == nil {
+				rights = workflow.Permissions
+			}
+			if rights == nil {
+				t.Errorf("%s: job %s has the rights that the forge gives by default", file, name)
+			}
+			writes := slices.Contains(slices.Collect(maps.Values(rights)), "write")
+			for _, step := range job.Steps {
+				isPublish := step.Run == "make publish" || step.Run == "make publish-tools"
+				switch {
+				case strings.Contains(step.Run, "${{"):
+					t.Errorf("%s: job %s: a shell reads the expression in %q: pass it by env", file, name, step.Run)
+				case step.Run != "" && isPublish != writes:
+					t.Errorf("%s: job %s with the rights %v runs %q", file, name, rights, step.Run)
+				case step.Run == "make dist":
+					builds++
+				case step.Run == "make publish":
+					publishes++
+					if job.Needs == "" {
+						t.Errorf("%s: job %s publishes what no other job built", file, name)
+					}
+				}
+			}
+		}
+	}
+	if builds != 1 || publishes != 1 {
+		t.Errorf("the workflows build %d times and publish %d times, want once", builds, publishes)
 	}
 }
 
@@ -132,6 +193,7 @@ func TestPublishRefuses(t *testing.T) {
 		{"v1.2.3-4-gabcdef0", "EXISTS=", "is not a tag"},
 		{"v1.2.3-dirty", "EXISTS=", "is not a tag"},
 		{"devel", "EXISTS=", "is not a version"},
+		{"v1.2.3;touch x", "EXISTS=", `"v1.2.3?touch?x" is no version`},
 		{"v1.2.3", "EXISTS=yes", "the release v1.2.3 exists"},
 	} {
 		calls, says, err := publish(t, dist, tools, test.version, test.env)
@@ -139,8 +201,17 @@ func TestPublishRefuses(t *testing.T) {
 			t.Errorf("%v: %v: %s\ncalls %s", test, err, says, calls)
 		}
 	}
-	write(t, filepath.Join(dist, "rdma.yaml"), "changed", 0o644)
+	more := filepath.Join(dist, "-rf more")
+	write(t, more, "of nobody", 0o644)
 	calls, says, err := publish(t, dist, tools, "v1.2.3")
+	if err == nil || calls != "" || !strings.Contains(says, "./-rf more has no checksum") {
+		t.Errorf("a file more: %v: %s\ncalls %s", err, says, calls)
+	}
+	if err := os.Remove(more); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dist, "rdma.yaml"), "changed", 0o644)
+	calls, says, err = publish(t, dist, tools, "v1.2.3")
 	if err == nil || calls != "" || !strings.Contains(says, "rdma.yaml: FAILED") {
 		t.Errorf("a changed file: %v: %s\ncalls %s", err, says, calls)
 	}

@@ -191,6 +191,7 @@ func (r *run) progress(format string, args ...any) {
 var (
 	tagged    = regexp.MustCompile(`^v?(\d+\.\d+\.\d+)(?:-([0-9A-Za-z.]+))?$`)
 	described = regexp.MustCompile(`^(.+)-(\d+)-g([0-9a-f]+)(-dirty)?$`)
+	usable    = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+~_-]*$`)
 	unusable  = regexp.MustCompile(`[^0-9A-Za-z.]+`)
 )
 
@@ -203,6 +204,9 @@ var (
 func packageVersion(v string) (string, error) {
 	if v == "" {
 		return "", errors.New("package without a version: give --version")
+	}
+	if !usable.MatchString(v) { // it is part of flags of the linker, and of file names
+		return "", fmt.Errorf("package version %q: it may have only letters, digits and . + ~ _ -", v)
 	}
 	if m := described.FindStringSubmatch(v); m != nil && tagged.MatchString(m[1]) {
 		base, err := packageVersion(m[1])
