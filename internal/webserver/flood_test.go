@@ -138,7 +138,7 @@ func hold(t *testing.T, address, port string) *tls.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	if _, err := io.WriteString(conn, "GET /metrics HTTP/1.1\r\nHost: node\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(conn, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
