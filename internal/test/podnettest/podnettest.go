@@ -2,7 +2,9 @@
 package podnettest
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -41,8 +43,31 @@ func New(t testing.TB) *Namespace {
 	}
 	t.Cleanup(func() { ns.Close() })
 	n := &Namespace{ns, t}
+	if err := n.Do(setDefaults); err != nil {
+		t.Fatal(err)
+	}
 	n.IP("link set lo up")
 	return n
+}
+
+// defaults are the kernel's own settings of IPv4 interfaces (net/ipv4/devinet.c).
+var defaults = map[string]string{
+	"accept_local": "0", "accept_redirects": "1", "arp_accept": "0", "arp_announce": "0", "arp_filter": "0",
+	"arp_ignore": "0", "arp_notify": "0", "forwarding": "0", "log_martians": "0", "promote_secondaries": "0",
+	"proxy_arp": "0", "route_localnet": "0", "rp_filter": "0", "secure_redirects": "1", "send_redirects": "1",
+	"shared_media": "1", "src_valid_mark": "0",
+}
+
+// setDefaults sets them in the namespace of the thread. A new namespace inherits the settings of the machine
+// (net.core.devconf_inherit_init_net), where a container engine or a distribution has changed some.
+func setDefaults() error {
+	var errs []error
+	for _, link := range []string{"all", "default", "lo"} {
+		for name, value := range defaults {
+			errs = append(errs, os.WriteFile("/proc/sys/net/ipv4/conf/"+link+"/"+name, []byte(value), 0o644))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Path leads to the namespace, in this process and until the test ends.
