@@ -16,8 +16,8 @@ fi
 # read, and fails only for a spec of ours that stays. A file system that does not answer must not keep the package.
 if [ -x /usr/bin/cdi-gen ]; then
 	set -- /usr/bin/cdi-gen remove --all
-	if command -v timeout >/dev/null; then
-		set -- timeout --kill-after=5 60 "$@"
+	if [ -x /usr/bin/timeout ]; then
+		set -- /usr/bin/timeout --kill-after=5 60 "$@"
 	fi
 	status=0
 	"$@" || status=$?
