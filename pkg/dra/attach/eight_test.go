@@ -81,7 +81,7 @@ func TestCostOfEight(t *testing.T) {
 	want := map[string]string{
 		"attach 1": "send 20, openat 18, rename 4, fsync 0, flock 4, all 89",
 		"detach 1": "send 3, openat 8, rename 0, fsync 0, flock 3, all 34",
-		"attach 8": "send 160, openat 229, rename 32, fsync 0, flock 32, all 1069",
+		"attach 8": "send 160, openat 229, rename 32, fsync 0, flock 32, all 1061",
 		"detach 8": "send 24, openat 50, rename 0, fsync 0, flock 24, all 209",
 	}
 	for _, count := range []int{1, 8} {
