@@ -27,7 +27,6 @@ type input struct {
 }
 
 // Parts of the input that rows change.
-func (in *input) slice() *resourceapi.ResourceSlice    { return &in.Slices[0] }
 func (in *input) spec() *resourceapi.ResourceSliceSpec { return &in.Slices[0].Spec }
 func (in *input) device(i int) *resourceapi.Device     { return &in.Slices[0].Spec.Devices[i] }
 func (in *input) claim() *resourceapi.DeviceClaim      { return &in.Claims[0].Spec.Devices }
