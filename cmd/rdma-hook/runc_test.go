@@ -138,6 +138,12 @@ func makeRootfs(t *testing.T, root string) {
 	if err == nil {
 		err = dst.Close()
 	}
+	// The container's user is not the one of the test, whose umask may keep others out.
+	for _, path := range []string{"", "bin", "proc", "dev", "bin/busybox"} {
+		if err == nil {
+			err = os.Chmod(filepath.Join(root, path), 0o755)
+		}
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

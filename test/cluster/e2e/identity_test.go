@@ -15,17 +15,18 @@ import (
 
 // TestNodeCreatedAnew: after the Node object was deleted and created again, the slices are owned by the new one within a
 // minute, the running pod keeps its claim, and an event says what happened. With TEST_LONG the Node stays away for a
-// while, and kubelet and driver restart.
+// while, and kubelet and driver restart. After 40 s without a Node, Kubernetes deletes its pods.
 func TestNodeCreatedAnew(t *testing.T) {
 	n := bed.Namespace(t)
 	c := n.Running("app")
+	const podsEnd = 40 * time.Second // the quarantine of the garbage collector of pods
 	type loss struct {
 		away    time.Duration
 		restart bool
 	}
 	cases := []loss{{}}
 	if os.Getenv("TEST_LONG") != "" {
-		for _, away := range []time.Duration{5 * time.Second, 20 * time.Second} {
+		for _, away := range []time.Duration{5 * time.Second, 20 * time.Second, time.Minute} {
 			cases = append(cases, loss{away, false}, loss{away, true})
 		}
 	}
@@ -36,7 +37,9 @@ func TestNodeCreatedAnew(t *testing.T) {
 				if err := bed.Restart(t.Context(), cluster.Kubelet); err != nil {
 					t.Fatal(err)
 				}
-				bed.Inside(t, "pkill", "-KILL", "-x", "dra-driver")
+				if tc.away < podsEnd { // else it is a new one
+					bed.Inside(t, "kill", "-KILL", bed.DriverProcess(t))
+				}
 			}
 			began := time.Now()
 			uid := bed.Kubectl(t, "get", "nodes", "-o", "jsonpath={.items[0].metadata.uid}")
@@ -49,6 +52,12 @@ func TestNodeCreatedAnew(t *testing.T) {
 				return err
 			})
 			t.Logf("published again %v after the Node was there", time.Since(began).Round(100*time.Millisecond))
+			if out, err := bed.Output("kubectl", "--namespace", n.Name, "get", "pod", "app"); tc.away > podsEnd && err != nil {
+				t.Logf("Kubernetes has deleted the pod: %s", strings.TrimSpace(out))
+				bed.Gone(t, bed.Record(c))
+				c = n.Running("app")
+				return
+			}
 			n.Expect("app", "app", c.Results()[0].Device)
 			if now := n.ClaimOf("app"); now.Metadata.UID != c.Metadata.UID {
 				t.Errorf("the pod has claim %v, and had %v", now.Metadata, c.Metadata)
@@ -65,6 +74,47 @@ func TestNodeCreatedAnew(t *testing.T) {
 		})
 	}
 	bed.Kubectl(t, "wait", "--for=condition=Ready", "node", "--all", "--timeout="+testbed.Patience.String())
+	n.Apply(podFor("next", "one"))
+	n.Ready("next")
+}
+
+// TestEtcdRestored: after a backup of a minute ago was restored, the slices are those of the host within a minute, the
+// pod of then keeps its claim, nothing of a pod that the server has forgotten is left, and an event says what happened.
+func TestEtcdRestored(t *testing.T) {
+	if os.Getenv("TEST_LONG") == "" {
+		t.Skip("only with TEST_LONG")
+	}
+	n := bed.Namespace(t)
+	c := n.Running("app")
+	before := bed.Devices(t)
+	var lost testbed.Claim
+	bed.RestoreEtcd(t, func() {
+		saved := time.Now()
+		bed.Kubectl(t, "delete", "resourceslices", "--field-selector", "spec.driver=rdma.dev")
+		lost = n.Running("lost")
+		time.Sleep(time.Minute - time.Since(saved)) // the backup is this old: the time is the case
+	})
+	began := time.Now()
+	testbed.Eventually(t, "devices of before", func() error {
+		if now := bed.Devices(t); len(now) != len(before) {
+			return fmt.Errorf("%d devices are published, and %d were", len(now), len(before))
+		}
+		return nil
+	})
+	testbed.Eventually(t, "event of the restoration", func() error {
+		said, err := bed.Output("kubectl", "get", "events", "-n", "default", "--field-selector", "reason=RDMAPublishedAgain", "-o", "jsonpath={.items[*].message}")
+		if err == nil && strings.Count(said, "restoration of a backup") != 1 {
+			err = fmt.Errorf("the events say %q", said)
+		}
+		return err
+	})
+	t.Logf("told %v after the API server was there", time.Since(began).Round(100*time.Millisecond))
+	n.Expect("app", "app", c.Results()[0].Device)
+	if now := n.ClaimOf("app"); now.Metadata.UID != c.Metadata.UID {
+		t.Errorf("the pod has claim %v, and had %v", now.Metadata, c.Metadata)
+	}
+	bed.Gone(t, lost.Spec())
+	bed.Gone(t, bed.Record(lost))
 	n.Apply(podFor("next", "one"))
 	n.Ready("next")
 }

@@ -74,7 +74,7 @@ func TestFullDirectory(t *testing.T) {
 
 // TestDriverIsUnprivileged: the driver's process has no capability.
 func TestDriverIsUnprivileged(t *testing.T) {
-	status := bed.Inside(t, "sh", "-c", "cat /proc/$(pgrep -x dra-driver)/status")
+	status := bed.Inside(t, "cat", "/proc/"+bed.DriverProcess(t)+"/status")
 	for _, want := range []string{"CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
 		if !strings.Contains(status, want) {
 			t.Errorf("the driver's process lacks %q:\n%s", want, status)

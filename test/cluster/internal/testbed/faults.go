@@ -2,7 +2,9 @@ package testbed
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -107,6 +109,50 @@ func (b *Bed) Reboot(t *testing.T, meanwhile func()) {
 	}
 	// A kubelet that finds containerd not ready to serve it ends, and a node starts it again.
 	Eventually(t, "start of the kubelet", func() error { return b.Start(ctx, cluster.Kubelet) })
+}
+
+// RestoreEtcd gives the API server the data from before meanwhile, as the restoration of a backup does. All that talks
+// to it restarts, but for the driver.
+func (b *Bed) RestoreEtcd(t *testing.T, meanwhile func()) {
+	t.Helper()
+	ctx := t.Context()
+	data := filepath.Join(b.options.StateDir, "etcd")
+	saved := filepath.Join(t.TempDir(), "etcd")
+	stopped := func(during func() error) {
+		t.Helper()
+		for _, step := range []func() error{
+			func() error { return b.Stop(ctx, cluster.APIServer, syscall.SIGTERM) },
+			func() error { return b.Stop(ctx, cluster.Etcd, syscall.SIGTERM) },
+			during,
+		} {
+			if err := step(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// Each is ready only with the other.
+		etcd := make(chan error, 1)
+		go func() { etcd <- b.Start(ctx, cluster.Etcd) }()
+		if err := errors.Join(b.Start(ctx, cluster.APIServer), <-etcd); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{cluster.ControllerManager, cluster.Scheduler, cluster.Kubelet} {
+			if err := b.Restart(ctx, name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	stopped(func() error { return os.CopyFS(saved, os.DirFS(data)) })
+	meanwhile()
+	stopped(func() error { return errors.Join(os.RemoveAll(data), os.CopyFS(data, os.DirFS(saved))) })
+}
+
+// DriverProcess returns the ID of the driver's process. Other clusters of the machine may have one of that name: the
+// cgroup has the UID of the pod.
+func (b *Bed) DriverProcess(t *testing.T) string {
+	t.Helper()
+	uid := b.Kubectl(t, "--namespace", deploy.Namespace, "get", "pods", "-o", "jsonpath={.items[0].metadata.uid}")
+	return strings.TrimSpace(b.Inside(t, "sh", "-c", `for pid in $(pgrep -x dra-driver); do
+		tr _ - </proc/$pid/cgroup | grep -q "$0" && echo $pid; done`, strings.TrimSpace(uid)))
 }
 
 // LoseKubeletState deletes a pod by force while the kubelet is down and loses what it knows of claims. It returns when
