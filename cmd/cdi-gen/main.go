@@ -58,7 +58,7 @@ var exitCodes = exitcode.List{
 	exitNotChosen:  "the flags choose none of the host's RDMA devices, or give them no name: an existing spec stays",
 	exitWarnings:   "doctor: there are warnings",
 	exitErrors:     "doctor: there are errors",
-	exitRefused:    "configure: the runtime has no CDI, an edit would be unsafe or without effect, or the user is not root",
+	exitRefused:    "configure: no CDI in the runtime, an edit unsafe or without effect, or the user is not root",
 	exitUnresolved: "apply: a device is in no CDI spec that a runtime would load",
 	exitHook:       "generate, watch: the hook is missing, or a runtime must not run it",
 }

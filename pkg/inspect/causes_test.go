@@ -143,6 +143,17 @@ var troubles = []trouble{
 		says: "init container wait runs", quiet: true,
 	},
 	{
+		name: "init container runs again",
+		change: func(p *corev1.Pod) {
+			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{
+				Name: "wait", RestartCount: 3, LastTerminationState: hasEnded("Error", 3),
+				State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+			}}
+		},
+		verdict: inspect.VerdictUnprepared, reasons: []string{"ContainerFailed"},
+		says: "init container wait runs after 3 restarts: it ended: Error, exit code 3",
+	},
+	{
 		name: "secret of the environment",
 		change: func(p *corev1.Pod) {
 			p.Status.ContainerStatuses[0].State = waits("CreateContainerConfigError", `secret "none" not found`)

@@ -62,6 +62,9 @@ func (c *causes) containers() {
 	}
 	for _, s := range pod.Status.InitContainerStatuses {
 		if s.State.Running != nil && !beside(s.Name) {
+			if c.runsAgain("init container "+s.Name, s) {
+				continue
+			}
 			c.find(Finding{
 				Reason: "InitContainerRuns", minor: true,
 				Message: fmt.Sprintf("init container %s runs, and the containers start after it", s.Name),
@@ -94,17 +97,27 @@ func (c *causes) container(noun, field string, s corev1.ContainerStatus) {
 			Message: name + " ended: " + endOf(s.State.Terminated),
 			Remedy:  c.endRemedy(s.State.Terminated, s.Name, ""),
 		})
-	case s.State.Running != nil && last != nil && last.ExitCode != 0:
-		c.find(Finding{
-			Reason: "ContainerFailed", minor: s.Ready && c.Now.Sub(s.State.Running.StartedAt.Time) > stable,
-			Message: fmt.Sprintf("%s runs after %s: it ended: %s",
-				name, phrase.Count(int(s.RestartCount), "restart"), endOf(last)),
-			Remedy: c.endRemedy(last, s.Name, " --previous"),
-		})
+	default:
+		c.runsAgain(name, s)
 	}
 	if s.State.Running != nil && !s.Ready {
 		c.notReady(name, fmt.Sprintf("spec.%s{%s}", field, s.Name))
 	}
+}
+
+// runsAgain finds a container that runs after it ended with an error, and reports whether it does.
+func (c *causes) runsAgain(name string, s corev1.ContainerStatus) bool {
+	last := s.LastTerminationState.Terminated
+	if s.State.Running == nil || last == nil || last.ExitCode == 0 {
+		return false
+	}
+	c.find(Finding{
+		Reason: "ContainerFailed", minor: s.Ready && c.Now.Sub(s.State.Running.StartedAt.Time) > stable,
+		Message: fmt.Sprintf("%s runs after %s: it ended: %s",
+			name, phrase.Count(int(s.RestartCount), "restart"), endOf(last)),
+		Remedy: c.endRemedy(last, s.Name, " --previous"),
+	})
+	return true
 }
 
 // notReady finds a container that runs and is not ready. Only a failed probe is a fault: others may need their time.

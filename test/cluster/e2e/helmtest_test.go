@@ -30,7 +30,7 @@ func TestHelmTest(t *testing.T) {
 		if testbed.RaisedLimit(t) == "unlimited" {
 			t.Skip("here the hook can raise the limit to any value")
 		}
-		fails(t, "published on 1 node", "failed: locked memory is limited to", "want 8388607Ti", "LimitMEMLOCK=infinity")
+		fails(t, "published on 1 node", "failed: \"locked memory is limited to", "want 8388607Ti", "LimitMEMLOCK=infinity")
 	})
 	t.Run("the driver crashes", func(t *testing.T) {
 		kubectl := func(args ...string) { bed.Kubectl(t, append([]string{"--namespace", deploy.Namespace}, args...)...) }
@@ -41,7 +41,7 @@ func TestHelmTest(t *testing.T) {
 			kubectl("rollout", "status", testbed.DaemonSet, "--timeout="+testbed.Patience.String())
 		})
 		kubectl("delete", "pods", "--selector=app.kubernetes.io/name="+deploy.Release)
-		fails(t, "the driver is ready on 0 of 1 node", "exit code 2", `--memlock-denied "never"`,
+		fails(t, "the driver is ready on 0 of 1 node", "exit code 2", "--memlock-denied 'never'",
 			"kubectl --namespace "+deploy.Namespace+" logs")
 	})
 	bed.Configure(t, good) // the cases above have put the first values back

@@ -141,8 +141,12 @@ func TestPodmanOldLibrary(t *testing.T) {
 	defer os.Remove(spec)
 	inside.Wants(t, "podman", inside.Run(run...).Out, "panic: runtime error")
 	inside.Wants(t, "validate", inside.Run("cdi-gen", "validate", spec).Out, "panics on it")
+	if err := os.Remove(spec); err != nil {
+		t.Fatal(err)
+	}
+	inside.Must(t, "podman", "rm", "--all", "--force") // what the panic left
 	real := specDir + ".real"
-	if err := errors.Join(os.Remove(spec), os.Rename(specDir, real), os.Symlink(real, specDir)); err != nil {
+	if err := errors.Join(os.Rename(specDir, real), os.Symlink(real, specDir)); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
