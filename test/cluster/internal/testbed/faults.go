@@ -147,12 +147,19 @@ func (b *Bed) RestoreEtcd(t *testing.T, meanwhile func()) {
 }
 
 // DriverProcess returns the ID of the driver's process. Other clusters of the machine may have one of that name: the
-// cgroup has the UID of the pod.
-func (b *Bed) DriverProcess(t *testing.T) string {
+// cgroup has the UID of the pod. A driver that was killed may be about to start again.
+func (b *Bed) DriverProcess(t *testing.T) (pid string) {
 	t.Helper()
-	uid := b.Kubectl(t, "--namespace", deploy.Namespace, "get", "pods", "-o", "jsonpath={.items[0].metadata.uid}")
-	return strings.TrimSpace(b.Inside(t, "sh", "-c", `for pid in $(pgrep -x dra-driver); do
-		tr _ - </proc/$pid/cgroup | grep -q "$0" && echo $pid; done`, strings.TrimSpace(uid)))
+	uid := strings.TrimSpace(b.Kubectl(t, "--namespace", deploy.Namespace, "get", "pods", "-o", "jsonpath={.items[0].metadata.uid}"))
+	Eventually(t, "process of the driver", func() error {
+		out, err := b.Output("sh", "-c", `for pid in $(pgrep -x dra-driver); do
+			tr _ - </proc/$pid/cgroup | grep -q "$0" && echo $pid; done; true`, uid)
+		if pid = strings.TrimSpace(out); err == nil && pid == "" {
+			err = fmt.Errorf("pod %s has none", uid)
+		}
+		return err
+	})
+	return pid
 }
 
 // LoseKubeletState deletes a pod by force while the kubelet is down and loses what it knows of claims. It returns when
