@@ -85,7 +85,8 @@ type device struct {
 func (c *Cluster) view() *view {
 	v := &view{
 		Cluster: c, features: featuresOf(c), holders: holdings{},
-		classes: classes{}, claims: map[types.NamespacedName]*resourceapi.ResourceClaim{}, nodes: map[string]*corev1.Node{}, pool: map[poolID]*pool{},
+		classes: classes{}, claims: map[types.NamespacedName]*resourceapi.ResourceClaim{},
+		nodes: map[string]*corev1.Node{}, pool: map[poolID]*pool{},
 		known: map[structured.DeviceID]*device{},
 	}
 	v.cel.Cache = cel.NewCache(1000, cel.Features{

@@ -30,7 +30,8 @@ func ran(s corev1.ContainerStatus) bool {
 // begun reports whether the kubelet works on a container, which it does only in a sandbox.
 func begun(s corev1.ContainerStatus) bool {
 	w := s.State.Waiting
-	return ran(s) || s.LastTerminationState.Terminated != nil || w != nil && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" && w.Reason != ""
+	return ran(s) || s.LastTerminationState.Terminated != nil ||
+		w != nil && !slices.Contains([]string{"", "ContainerCreating", "PodInitializing"}, w.Reason)
 }
 
 // finished reports whether all containers of a pod have ended for good, although the pod has not.

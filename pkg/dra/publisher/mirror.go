@@ -32,7 +32,9 @@ func newMirror() *mirror { return &mirror{changed: wake.NewSignal(), end: func()
 
 // selector returns the field selector of the driver's slices of the node.
 func (c *Config) selector() string {
-	return fields.Set{resourceapi.ResourceSliceSelectorDriver: c.Driver, resourceapi.ResourceSliceSelectorNodeName: c.Node}.String()
+	return fields.Set{
+		resourceapi.ResourceSliceSelectorDriver: c.Driver, resourceapi.ResourceSliceSelectorNodeName: c.Node,
+	}.String()
 }
 
 // follow keeps the mirror up to date until ctx ends. After forget it begins again with a list.

@@ -150,7 +150,8 @@ func (b *Bed) RestoreEtcd(t *testing.T, meanwhile func()) {
 // cgroup has the UID of the pod. A driver that was killed may be about to start again.
 func (b *Bed) DriverProcess(t *testing.T) (pid string) {
 	t.Helper()
-	uid := strings.TrimSpace(b.Kubectl(t, "--namespace", deploy.Namespace, "get", "pods", "-o", "jsonpath={.items[0].metadata.uid}"))
+	uid := strings.TrimSpace(b.Kubectl(t, "--namespace", deploy.Namespace, "get", "pods",
+		"-o", "jsonpath={.items[0].metadata.uid}"))
 	Eventually(t, "process of the driver", func() error {
 		out, err := b.Output("sh", "-c", `for pid in $(pgrep -x dra-driver); do
 			tr _ - </proc/$pid/cgroup | grep -q "$0" && echo $pid; done; true`, uid)
