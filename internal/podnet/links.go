@@ -47,7 +47,8 @@ func linkByIndex(index int) (netlink.Link, error) { return oneLink(index) }
 // memory.
 func allLinks() ([]netlink.Link, error) {
 	return whole(func() (all []netlink.Link, err error) {
-		return all, eachLink(func(l netlink.Link) bool { all = append(all, l); return true })
+		err = eachLink(func(l netlink.Link) bool { all = append(all, l); return true })
+		return all, err
 	})
 }
 

@@ -215,8 +215,9 @@ func usedBy(r netlink.Route, index int) error {
 // listRoutes returns the routes that fit a filter, and keeps no others.
 func listRoutes(family int, filter *netlink.Route, mask uint64) ([]netlink.Route, error) {
 	return whole(func() (fit []netlink.Route, err error) {
-		return fit, netlink.RouteListFilteredIter(family, filter, mask,
+		err = netlink.RouteListFilteredIter(family, filter, mask,
 			func(r netlink.Route) bool { fit = append(fit, r); return true })
+		return fit, err
 	})
 }
 
