@@ -152,22 +152,17 @@ var errUnlisted = errors.New("list the records of network interfaces")
 // all returns the matching records whose file names fit a pattern, in the order of the names. It also returns an error
 // that joins the errors of unreadable records. If it cannot list the directory, the error is errUnlisted.
 func (s *store) all(pattern string, match func(*Record) bool) (out []Record, err error) {
-	var files []string
-	err = filepath.WalkDir(s.dir, func(path string, e fs.DirEntry, err error) error { // Glob returns no such error
-		if err != nil {
-			return err
-		}
-		fits, err := filepath.Match(pattern, e.Name())
-		if fits {
-			files = append(files, path)
-		}
-		return err
-	})
+	entries, err := os.ReadDir(s.dir) // Glob returns no such error
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errUnlisted, err)
 	}
 	var errs []error
-	for _, path := range files {
+	for _, e := range entries {
+		if fits, err := filepath.Match(pattern, e.Name()); !fits {
+			errs = append(errs, err)
+			continue
+		}
+		path := filepath.Join(s.dir, e.Name())
 		r, err := readRecord(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // it was removed just now
