@@ -130,6 +130,9 @@ func (r *pass) readOwner(ctx context.Context) error {
 		err = fmt.Errorf("%w (%w)", errNoNode, err)
 		r.lose(err, errNodeGone)
 	}
+	if err == nil {
+		err = apiclient.About(node, "", r.cfg.Node)
+	}
 	if err != nil {
 		return fmt.Errorf("get node %s, which is to own the slices: %w", r.cfg.Node, err)
 	}

@@ -95,8 +95,8 @@ func TestNodeGone(t *testing.T) {
 	}
 }
 
-// TestRestoredBackup: an API server that goes back in time has what is wanted again, whatever the watch reports, and this
-// is said once.
+// TestRestoredBackup: an API server with the data of a backup gets the wanted slices again, whatever its watch reports.
+// The publisher reports that once.
 func TestRestoredBackup(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
