@@ -53,7 +53,11 @@ func beneath(t *testing.T, dir, name string) file {
 		t.Fatal(err)
 	}
 	defer unix.Close(root)
-	fd, err := unix.Openat2(root, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT})
+	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT}
+	fd, err := unix.Openat2(root, name, how)
+	for errors.Is(err, unix.EAGAIN) { // something was renamed or mounted anywhere on the machine: openat2(2)
+		fd, err = unix.Openat2(root, name, how)
+	}
 	if err != nil {
 		return fileOf(err, nil)
 	}
