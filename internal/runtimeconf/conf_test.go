@@ -16,6 +16,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
@@ -112,18 +113,7 @@ var containerdCases = []struct {
 func hostOf(t testing.TB, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
-	for name, text := range files {
-		file := filepath.Join(root, name)
-		err := os.MkdirAll(filepath.Dir(file), 0o755)
-		if to, link := strings.CutPrefix(text, "-> "); link {
-			err = errors.Join(err, os.Symlink(to, file))
-		} else {
-			err = errors.Join(err, os.WriteFile(file, []byte(text), 0o644))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	fixture.WriteFiles(t, root, files)
 	return root
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
@@ -128,18 +129,7 @@ func (q *question) make(t *testing.T, dir string, input *strings.Builder) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range q.files {
-		file := filepath.Join(dir, name)
-		err := os.MkdirAll(filepath.Dir(file), 0o755)
-		if to, link := strings.CutPrefix(text, "-> "); link {
-			err = errors.Join(err, os.Symlink(to, file))
-		} else {
-			err = errors.Join(err, os.WriteFile(file, []byte(text), 0o644))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	fixture.WriteFiles(t, dir, q.files)
 	if err := json.NewEncoder(input).Encode(q.dirs()); err != nil {
 		t.Fatal(err)
 	}
