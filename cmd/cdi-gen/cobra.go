@@ -48,7 +48,8 @@ func helpOn(cmd *cobra.Command, args []string) error {
 // complete sets the completions of flags.
 func complete(root *cobra.Command) {
 	values := map[string][]string{
-		"names": words(cdi.NameStrategies), "nodes": words(rdma.NodeClasses), "format": {string(cdi.JSON), string(cdi.YAML)},
+		"names": words(cdi.NameStrategies), "nodes": words(rdma.NodeClasses),
+		"format":    {string(cdi.JSON), string(cdi.YAML)},
 		"userspace": {hostconfig.UserspaceImage, hostconfig.UserspaceHost}, "target": runtimes.Known(),
 		"memlock": {"unlimited"}, "on-denied": {hostconfig.OnDeniedWarn, hostconfig.OnDeniedFail},
 		"kind": {cdi.KindHCA},

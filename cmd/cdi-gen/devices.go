@@ -95,7 +95,8 @@ func unresolved(r *cdi.Registry) error {
 	}
 	for _, f := range r.Faults {
 		if f.Unread {
-			errs = append(errs, invalidf("no spec of %q was read: %s; remove files that are no CDI specs", f.File, f.Reason))
+			errs = append(errs,
+				invalidf("no spec of %q was read: %s; remove files that are no CDI specs", f.File, f.Reason))
 			continue
 		}
 		errs = append(errs, invalidf("runtimes refuse %q: %s", f.File, f.Reason))

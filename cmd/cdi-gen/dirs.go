@@ -18,8 +18,8 @@ import (
 func dirFault(dir runtimes.Dir) error {
 	switch dir.State {
 	case runtimes.DirLink:
-		return invalidf("%q is a symbolic link: runtimes with a CDI library before %s do not follow it, and find no device "+
-			"there; put a directory in its place", dir.Path, runtimes.FollowsLink)
+		return invalidf("%q is a symbolic link: runtimes with a CDI library before %s do not follow it, and find no "+
+			"device there; put a directory in its place", dir.Path, runtimes.FollowsLink)
 	case runtimes.DirOther:
 		return invalidf("%q is no directory: runtimes find no device there, and some read no other directory either",
 			dir.Path)

@@ -64,7 +64,8 @@ func reasonOfStatus(resp *http.Response, took time.Duration) (Reason, string) {
 	case code >= http.StatusInternalServerError:
 		return ServerError, message
 	case code == http.StatusNotFound && !isStatus(resp):
-		return ServerError, message + ", not in the form of the API server: it does not serve the resource, or a proxy answered"
+		return ServerError, message +
+			", not in the form of the API server: it does not serve the resource, or a proxy answered"
 	case took >= slowTime:
 		return Slow, fmt.Sprintf("answered after %v", took.Round(time.Millisecond))
 	}

@@ -222,7 +222,8 @@ func (a *addresses) spell(digits string) {
 
 // add adds a spelling. One with few digits could be anything else: a counter, or a number of a device.
 func (a *addresses) add(digits, mapped string) {
-	if len(strings.TrimLeft(digits, "0")) < 7 || len(strings.TrimRight(digits, "0")) < 7 || strings.Trim(digits, "f") == "" {
+	if len(strings.TrimLeft(digits, "0")) < 7 || len(strings.TrimRight(digits, "0")) < 7 ||
+		strings.Trim(digits, "f") == "" {
 		return
 	}
 	if _, known := a.spelled[digits]; !known {

@@ -26,7 +26,8 @@ func planCRIO(root string, target runtimes.Target) (*Plan, error) {
 		return nil, err
 	}
 	if reads(now, target) {
-		return &Plan{Dirs: now.Dirs, Notes: []string{"CRI-O needs no change: it reads CDI specs from " + list(now.Dirs)}}, nil
+		note := "CRI-O needs no change: it reads CDI specs from " + list(now.Dirs)
+		return &Plan{Dirs: now.Dirs, Notes: []string{note}}, nil
 	}
 	f, old, err := load(root, crioOurs)
 	if err != nil {

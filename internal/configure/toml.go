@@ -59,8 +59,8 @@ func planContainerd(root string, target runtimes.Target) (*Plan, error) {
 			if err == nil && plan.Path != "" && takesEffect(host, target, plan) {
 				plan.Notes, plan.Dirs = otherDirs(now, target), now.Dirs
 				if f.Path != now.Main {
-					plan.Notes = append(plan.Notes, fmt.Sprintf("%s has the last word on the CRI plugin, so the setting goes there; "+
-						"if a program writes that file again, run configure again", f.Path))
+					plan.Notes = append(plan.Notes, fmt.Sprintf("%s has the last word on the CRI plugin, so the setting goes "+
+						"there; if a program writes that file again, run configure again", f.Path))
 				}
 				return plan, nil
 			}
@@ -68,7 +68,8 @@ func planContainerd(root string, target runtimes.Target) (*Plan, error) {
 		}
 	}
 	return nil, refusef("no edit of %s makes containerd %s read specs; the last word on the CRI plugin has %s (%w): "+
-		"set %s = true there yourself", now.Main, target.Version, cmp.Or(now.OnFile, now.Main), errors.Join(errs...), cdiKey)
+		"set %s = true there yourself",
+		now.Main, target.Version, cmp.Or(now.OnFile, now.Main), errors.Join(errs...), cdiKey)
 }
 
 // takesEffect reports whether containerd reads specs after a change. The backup may match a pattern of the imports.

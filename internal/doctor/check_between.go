@@ -14,8 +14,8 @@ import (
 
 // checkSELinux finds a policy that keeps containers from devices that are bound into them. A runtime that may not
 // create nodes binds those of the host: rootless podman, and every runtime in a user namespace. They keep the type of
-// the host, infiniband_device_t, which container domains may open only with the boolean (container.te of container-selinux; no
-// test host of ours enforces a policy).
+// the host, infiniband_device_t, which container domains may open only with the boolean (container.te of
+// container-selinux; no test host of ours enforces a policy).
 func checkSELinux(f *facts, out *findings) {
 	const boolean = "container_use_devices"
 	value := strings.Fields(f.host.sysRead("fs/selinux/booleans/" + boolean)) // now, and after a commit

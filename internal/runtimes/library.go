@@ -60,16 +60,16 @@ func (t Target) Unread(dirs []Dir) []Unread {
 	var list []Unread
 	for i, dir := range dirs {
 		if dir.State == DirLink && t.before(followsLink) {
-			list = append(list, Unread{dir.Path, fmt.Sprintf("it is a symbolic link, which its CDI library %s does not follow "+
-				"(%s does)", t.Library, FollowsLink)})
+			list = append(list, Unread{dir.Path, fmt.Sprintf("it is a symbolic link, which its CDI library %s does not "+
+				"follow (%s does)", t.Library, FollowsLink)})
 		}
 		if dir.State == DirOther {
 			list = append(list, Unread{dir.Path, "it is no directory"})
 		}
 		if dir.State == DirMissing && t.before(skipsMissing) || dir.State == DirOther && !t.before(followsLink) {
 			for _, hidden := range dirs[i+1:] {
-				list = append(list, Unread{hidden.Path, fmt.Sprintf("its CDI library %s stops at %s, which is %s", t.Library,
-					dir.Path, map[DirState]string{DirMissing: "missing", DirOther: "no directory"}[dir.State])})
+				list = append(list, Unread{hidden.Path, fmt.Sprintf("its CDI library %s stops at %s, which is %s",
+					t.Library, dir.Path, map[DirState]string{DirMissing: "missing", DirOther: "no directory"}[dir.State])})
 			}
 			break
 		}

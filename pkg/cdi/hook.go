@@ -86,7 +86,8 @@ func checkHook(h *Hook) error {
 		case l.IBDev == "" || strings.ContainsAny(l.IBDev, " \t\n"):
 			return fmt.Errorf("limit the RDMA device %q: the kernel makes no such name", l.IBDev)
 		case handles < 0 || objects < 0:
-			return fmt.Errorf("limit RDMA device %q: handles %d and objects %d must not be negative", l.IBDev, handles, objects)
+			return fmt.Errorf("limit RDMA device %q: handles %d and objects %d must not be negative",
+				l.IBDev, handles, objects)
 		case handles == 0 && objects == 0:
 			return fmt.Errorf("limit RDMA device %q: neither handles nor objects are given", l.IBDev)
 		}

@@ -67,7 +67,8 @@ func nulls[T any](path string, list []*T) []error {
 	var errs []error
 	for i, element := range list {
 		if element == nil {
-			errs = append(errs, fmt.Errorf("%s[%d] is null, and %w on it: remove it, or say what it is", path, i, ErrPanics))
+			errs = append(errs,
+				fmt.Errorf("%s[%d] is null, and %w on it: remove it, or say what it is", path, i, ErrPanics))
 		}
 	}
 	return errs

@@ -212,7 +212,8 @@ func Validate(spec *specs.Spec) error {
 	}
 	vendor, class := parser.ParseQualifier(spec.Kind)
 	errs := []error{
-		specs.ValidateVersion(spec), parser.ValidateVendorName(vendor), parser.ValidateClassName(class), CheckKind(spec.Kind),
+		specs.ValidateVersion(spec),
+		parser.ValidateVendorName(vendor), parser.ValidateClassName(class), CheckKind(spec.Kind),
 		(&cdiapi.ContainerEdits{ContainerEdits: &spec.ContainerEdits}).Validate(),
 	}
 	if len(spec.Devices) == 0 {

@@ -17,7 +17,8 @@ func unbound(claim *resourceapi.ResourceClaim) (out []Finding) {
 	for _, r := range resultsOf(claim) {
 		var status resourceapi.AllocatedDeviceStatus
 		for _, s := range claim.Status.Devices {
-			if s.Driver == r.Driver && s.Pool == r.Pool && s.Device == r.Device && deref(s.ShareID) == string(deref(r.ShareID)) {
+			if s.Driver == r.Driver && s.Pool == r.Pool && s.Device == r.Device &&
+				deref(s.ShareID) == string(deref(r.ShareID)) {
 				status = s
 			}
 		}

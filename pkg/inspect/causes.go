@@ -198,8 +198,8 @@ func (c *causes) driver() {
 	case d == nil:
 		c.find(Finding{
 			Reason: "DriverMissing", Node: name, Message: "no pod of the driver runs on node " + name,
-			Remedy: "install the driver if helm list -A lacks it (docs/operate.md: if its namespace was deleted); else look at " +
-				"its DaemonSet: the node selector, and whether it tolerates the node's taints",
+			Remedy: "install the driver if helm list -A lacks it (docs/operate.md: if its namespace was deleted); else " +
+				"look at its DaemonSet: the node selector, and whether it tolerates the node's taints",
 		})
 	case !podReady(d):
 		c.find(Finding{
@@ -247,8 +247,9 @@ func (c *causes) ending() {
 	}
 	if len(pod.Finalizers) > 0 && (ended(pod) || pod.Spec.NodeName == "") {
 		c.find(Finding{
-			Reason: "Finalizers", Message: "it waits for its finalizers: " + quote.Foreign(strings.Join(pod.Finalizers, ", ")),
-			Remedy: "whoever set a finalizer removes it",
+			Reason:  "Finalizers",
+			Message: "it waits for its finalizers: " + quote.Foreign(strings.Join(pod.Finalizers, ", ")),
+			Remedy:  "whoever set a finalizer removes it",
 		})
 	}
 	if d := disruption(pod); d != nil {

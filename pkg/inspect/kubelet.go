@@ -91,7 +91,8 @@ func (c *causes) preparation() {
 		return preparation[a.Reason].step - preparation[b.Reason].step
 	})
 	for _, e := range now {
-		if overall(e) && slices.ContainsFunc(now, func(o *corev1.Event) bool { return o.Reason == e.Reason && !overall(o) }) {
+		single := func(o *corev1.Event) bool { return o.Reason == e.Reason && !overall(o) }
+		if overall(e) && slices.ContainsFunc(now, single) {
 			continue
 		}
 		known := preparation[e.Reason]
