@@ -9,6 +9,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
 // interfaceFlags are the flags for attaching network interfaces to pods.
@@ -48,10 +49,10 @@ func (i *interfaceFlags) configure(cfg *dra.Config) error {
 		}
 		nodeIPs = append(nodeIPs, ip.Unmap())
 	}
-	host, err := podnet.NewHost(nodeIPs)
+	host, err := podnet.NewHost(plan.DriverName, nodeIPs)
 	if err != nil {
 		return err
 	}
-	cfg.Interfaces, cfg.IPAM = host, &podnet.IPAM{Dir: i.cniBin}
+	cfg.Interfaces, cfg.IPAM = host, &podnet.IPAM{Owner: plan.DriverName, Dir: i.cniBin}
 	return nil
 }

@@ -67,7 +67,7 @@ func (h *Host) Attach(netns string, o Original, w Want) (s State, err error) {
 		}
 	}
 	if err == nil {
-		err = pod.Do(func() (err error) { s, err = w.configure(o, b, h.own); return err })
+		err = pod.Do(func() (err error) { s, err = w.configure(o, b, h); return err })
 	}
 	if err != nil {
 		return s, fmt.Errorf("attach network interface %q of the host to %q as %q (%s): %w", o.Name, netns, w.Name, w.Mode,
@@ -132,8 +132,8 @@ func (h *Host) send(o Original, alias string, pod *rdmanetns.Namespace) error {
 }
 
 // configure configures the interface in the thread's namespace.
-func (w *Want) configure(o Original, b base, host *rdmanetns.Namespace) (s State, err error) {
-	link, err := w.link(o, host)
+func (w *Want) configure(o Original, b base, h *Host) (s State, err error) {
+	link, err := w.link(o, h.own)
 	if err != nil {
 		return s, err
 	}
@@ -162,7 +162,7 @@ func (w *Want) configure(o Original, b base, host *rdmanetns.Namespace) (s State
 	if err := netlink.LinkSetUp(link); err != nil {
 		return s, fmt.Errorf("set it up: %w", err)
 	}
-	if err := w.route(link); err != nil {
+	if err := w.route(link, h.owner); err != nil {
 		return s, err
 	}
 	if err := netlink.LinkSetAlias(link, w.Alias); err != nil { // last: the hook then treats the interface as complete

@@ -19,6 +19,8 @@ import (
 type IPAM struct {
 	// Dir holds the plugins.
 	Dir string
+	// Owner and a hyphen begin the name of each network that plugins hear: they keep its addresses apart by it.
+	Owner string
 	// Patience is how long a plugin may take, 0 for DefaultPatience.
 	Patience time.Duration
 }
@@ -93,7 +95,7 @@ func (i *IPAM) find(l Lease) (plugin string, conf []byte, err error) {
 			l.Network, err)
 	}
 	conf, err = json.Marshal(map[string]any{
-		"cniVersion": cniVersion, "name": "rdma.dev-" + l.Network, "type": name, "ipam": l.Config,
+		"cniVersion": cniVersion, "name": i.Owner + "-" + l.Network, "type": name, "ipam": l.Config,
 	})
 	return plugin, conf, err
 }

@@ -25,7 +25,7 @@ func texts[T fmt.Stringer](all []T) (out []string) {
 
 // TestHostLocal: the plugin that most sites have, as it is.
 func TestHostLocal(t *testing.T) {
-	ipam := &podnet.IPAM{Dir: podnettest.Plugins(t)}
+	ipam := &podnet.IPAM{Owner: "rdma.dev", Dir: podnettest.Plugins(t)}
 	data := t.TempDir()
 	config := fmt.Sprintf(`{"type": "host-local", "dataDir": %q, "ranges": [[{"subnet": "10.78.0.0/30", "gateway": `+
 		`"10.78.0.2"}], [{"subnet": "fd78::/126"}]], "routes": [{"dst": "10.79.0.0/16"}, {"dst": "10.80.0.0/16", "gw": `+
@@ -63,7 +63,7 @@ func TestHostLocal(t *testing.T) {
 
 // TestStatic: the plugin that gives what its configuration says, to whoever asks.
 func TestStatic(t *testing.T) {
-	ipam := &podnet.IPAM{Dir: podnettest.Plugins(t)}
+	ipam := &podnet.IPAM{Owner: "rdma.dev", Dir: podnettest.Plugins(t)}
 	l := podnet.Lease{Network: "roce", Container: "claim.nic.pod", Netns: "/run/netns/x", Interface: "rdma0",
 		Config: json.RawMessage(
 			`{"type": "static", "addresses": [{"address": "10.78.0.5/24", "gateway": "10.78.0.1"}, ` +
@@ -100,7 +100,7 @@ func TestIPAMFails(t *testing.T) {
 		0o755); err != nil {
 		t.Fatal(err)
 	}
-	ipam := &podnet.IPAM{Dir: dir}
+	ipam := &podnet.IPAM{Owner: "rdma.dev", Dir: dir}
 	for config, says := range map[string]string{
 		`{"type": "host-local"}`:     "install the CNI plugin on the node, or name its directory (--cni-bin-dir)",
 		`{"type": "../../bin/true"}`: "invalid plugin name",
@@ -152,7 +152,7 @@ func TestPluginsInTrouble(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "plugin"), script, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			ipam := &podnet.IPAM{Dir: dir, Patience: tc.patience}
+			ipam := &podnet.IPAM{Owner: "rdma.dev", Dir: dir, Patience: tc.patience}
 			l := podnet.Lease{Network: "roce", Config: json.RawMessage(`{"type": "plugin"}`), Container: "c", Netns: "/n",
 				Interface: "rdma0"}
 			_, err := ipam.Add(t.Context(), l)

@@ -31,7 +31,7 @@ func newHost(t *testing.T) (*podnettest.Namespace, *podnet.Host) {
 	n.IP("addr add fd00::1/64 dev ens1 nodad")
 	n.IP("route add 10.2.0.0/16 via 10.1.0.254")
 	n.IP("route add default via 10.1.0.254 table 101")
-	return n, podnet.On(n.Namespace, []netip.Addr{netip.MustParseAddr("192.0.2.10")})
+	return n, podnet.On(n.Namespace, "rdma.dev", []netip.Addr{netip.MustParseAddr("192.0.2.10")})
 }
 
 // picture is what a namespace says of an interface.
@@ -219,7 +219,7 @@ func TestUsable(t *testing.T) {
 	pod := podnettest.New(t)
 	host.IP(fmt.Sprintf("link add far type veth peer name near netns %d", pod.Process()))
 	host.IP("route add 10.41.0.0/16 table 9 nexthop via 10.40.0.2 dev leg nexthop via 10.40.1.2 dev leg2")
-	h := podnet.On(host.Namespace, []netip.Addr{netip.MustParseAddr("192.0.2.77")})
+	h := podnet.On(host.Namespace, "rdma.dev", []netip.Addr{netip.MustParseAddr("192.0.2.77")})
 	for _, tc := range []struct{ name, mode, says string }{
 		{"ens1", podnet.Move, ""},
 		{"ens1", podnet.Macvlan, ""},

@@ -68,7 +68,7 @@ func moved(t *testing.T) (host, pod *podnettest.Namespace, h *Host, o Original, 
 	t.Helper()
 	host, pod = podnettest.New(t), podnettest.New(t)
 	host.Wire("ens1")
-	h = On(host.Namespace, nil)
+	h = On(host.Namespace, "rdma.dev", nil)
 	w = Want{Mode: Move, Name: "rdma0", Alias: "rdma.dev/claim/1/nic"}
 	o, err := h.Inspect("ens1", "", Move)
 	if err == nil {

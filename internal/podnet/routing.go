@@ -51,7 +51,7 @@ func (r Route) netlink(link netlink.Link) *netlink.Route {
 }
 
 // route routes what the addresses of the interface send, and what the pod sends to its destinations. It is idempotent.
-func (w *Want) route(link netlink.Link) error {
+func (w *Want) route(link netlink.Link, owner string) error {
 	if err := setIPv4Conf(link, maps.All(multihomed)); err != nil {
 		return fmt.Errorf("set arp_ignore, arp_announce and rp_filter: %w", err)
 	}
@@ -68,7 +68,7 @@ func (w *Want) route(link netlink.Link) error {
 		}
 	}
 	for _, r := range w.Routes {
-		if err := r.add(link); err != nil {
+		if err := r.add(link, owner); err != nil {
 			return fmt.Errorf("add route to %s: %w", r.Destination, err)
 		}
 	}
@@ -103,16 +103,13 @@ func (w *Want) table() (onLink []Route) {
 	return append(onLink, others...)
 }
 
-// owner begins the alias of every interface that the driver attaches.
-const owner = "rdma.dev/claim/"
-
 // errRouted is the error for a destination to which the pod has a route that is not the driver's.
 var errRouted = errors.New("the pod has a route there already")
 
 // add adds the route to the pod's main table, unless it exists. It must not replace another route, which may be the
 // pod's route to the cluster. If another interface of the driver has a route to the same destination, that one stays
-// preferred: the new one gets a worse metric.
-func (r Route) add(link netlink.Link) error {
+// preferred: the new one gets a worse metric. The driver's interfaces are known by the owner in their aliases.
+func (r Route) add(link netlink.Link, owner string) error {
 	nr := r.netlink(link)
 	err := netlink.RouteAdd(nr)
 	if !errors.Is(err, fs.ErrExist) {
@@ -128,7 +125,7 @@ func (r Route) add(link netlink.Link) error {
 			return nil
 		}
 		by, err := linkByIndex(other.LinkIndex)
-		if err != nil || !strings.HasPrefix(by.Attrs().Alias, owner) {
+		if err != nil || !strings.HasPrefix(by.Attrs().Alias, owner+"/") {
 			return errRouted
 		}
 	}

@@ -51,7 +51,7 @@ func newFabric(t *testing.T, switches int) *fabric {
 		}
 		f.far.IP("link set " + link + " up")
 	}
-	f.h = podnet.On(f.host.Namespace, nil)
+	f.h = podnet.On(f.host.Namespace, "rdma.dev", nil)
 	return f
 }
 

@@ -32,21 +32,26 @@ var ErrUsed = errors.New("the host uses it")
 // Host attaches interfaces of the host's network namespace.
 type Host struct {
 	own *rdmanetns.Namespace
+	// owner and a slash begin the alias of every interface of the same driver.
+	owner string
 	// nodeIPs are the addresses of the node in the cluster.
 	nodeIPs []netip.Addr
 }
 
-// NewHost returns the Host for the namespace of this process, which must be the host's.
-func NewHost(nodeIPs []netip.Addr) (*Host, error) {
+// NewHost returns the Host for the namespace of this process, which must be the host's. The caller begins each
+// [Want.Alias] with the owner and a slash.
+func NewHost(owner string, nodeIPs []netip.Addr) (*Host, error) {
 	own, err := rdmanetns.Own()
 	if err != nil {
 		return nil, err
 	}
-	return On(own, nodeIPs), nil
+	return On(own, owner, nodeIPs), nil
 }
 
 // On returns the Host for any namespace.
-func On(own *rdmanetns.Namespace, nodeIPs []netip.Addr) *Host { return &Host{own, nodeIPs} }
+func On(own *rdmanetns.Namespace, owner string, nodeIPs []netip.Addr) *Host {
+	return &Host{own: own, owner: owner, nodeIPs: nodeIPs}
+}
 
 // Usable returns why an interface of the host cannot be attached to a pod in a mode, nil if it can. pci is its expected
 // PCI function, "" if unknown. on is the name of the interface below a new one: the interface itself, its bond, or

@@ -16,8 +16,8 @@ import (
 // one of a number there. So the driver uses an existing one of the site, and leaves it as it is. It makes a missing
 // one, and removes it after the last pod (attach.Attacher). It knows its own by the alias.
 
-// vlanAlias is the alias of the VLAN interfaces that the driver made.
-const vlanAlias = "rdma.dev/vlan"
+// vlanAlias returns the alias of the VLAN interfaces that the driver made.
+func (h *Host) vlanAlias() string { return h.owner + "/vlan" }
 
 // vlanPrefix begins their names; the kernel adds a number. It identifies one until it has its alias. A name made from
 // that of the interface below and the VLAN may be too long, or may exist.
@@ -35,7 +35,7 @@ func (h *Host) base(o Original, w Want) (b base, err error) {
 		return base{o.Name, o.Index, o.MTU}, nil
 	}
 	err = h.own.Do(func() error {
-		link, err := makeVLAN(o, w.VLAN)
+		link, err := h.makeVLAN(o, w.VLAN)
 		if err != nil {
 			return fmt.Errorf("make the interface of VLAN %d on top of it: %w", w.VLAN, err)
 		}
@@ -46,7 +46,7 @@ func (h *Host) base(o Original, w Want) (b base, err error) {
 }
 
 // makeVLAN returns the VLAN interface on top of the host's interface. If the driver made it, or makes it now, it is up.
-func makeVLAN(o Original, vlan int) (netlink.Link, error) {
+func (h *Host) makeVLAN(o Original, vlan int) (netlink.Link, error) {
 	link, err := findVLAN(o.Index, vlan)
 	if link == nil && err == nil {
 		if err = addVLAN(o, vlan); err == nil || errors.Is(err, fs.ErrExist) { // the site may have made it just now
@@ -58,11 +58,11 @@ func makeVLAN(o Original, vlan int) (netlink.Link, error) {
 		return nil, err
 	case link == nil:
 		return nil, fmt.Errorf("somebody has removed it: %w", fs.ErrNotExist)
-	case !isOwnVLAN(link):
+	case !h.isOwnVLAN(link):
 		return link, apart(link)
 	}
-	if link.Attrs().Alias != vlanAlias {
-		if err := netlink.LinkSetAlias(link, vlanAlias); err != nil {
+	if link.Attrs().Alias != h.vlanAlias() {
+		if err := netlink.LinkSetAlias(link, h.vlanAlias()); err != nil {
 			return nil, fmt.Errorf("set its alias: %w", err)
 		}
 	}
@@ -108,9 +108,9 @@ func vlanOf(links []netlink.Link, parent, vlan int) netlink.Link {
 }
 
 // isOwnVLAN reports whether the driver made a VLAN interface. Pods cannot change what it looks at: it is on the host.
-func isOwnVLAN(link netlink.Link) bool {
+func (h *Host) isOwnVLAN(link netlink.Link) bool {
 	a := link.Attrs()
-	return a.Alias == vlanAlias || a.Alias == "" && strings.HasPrefix(a.Name, vlanPrefix)
+	return a.Alias == h.vlanAlias() || a.Alias == "" && strings.HasPrefix(a.Name, vlanPrefix)
 }
 
 // RemoveVLAN removes the VLAN interface of a record's interface if the driver made it. The caller knows that no pod has
@@ -122,7 +122,7 @@ func (h *Host) RemoveVLAN(o Original, vlan int) error {
 			return fmt.Errorf("list interfaces: %w", err)
 		}
 		link := vlanOf(links, o.Index, vlan)
-		if link == nil || !isOwnVLAN(link) || hasUpper(links, link.Attrs().Index) {
+		if link == nil || !h.isOwnVLAN(link) || hasUpper(links, link.Attrs().Index) {
 			return nil
 		}
 		if err := netlink.LinkDel(link); err != nil && !errors.Is(err, unix.ENODEV) {

@@ -68,7 +68,8 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	var attacher *attach.Attacher // nil if the driver attaches no interfaces
 	if cfg.Interfaces != nil {
 		dir := filepath.Join(cfg.PluginDir(), "interfaces")
-		if attacher, err = attach.New(cfg.Interfaces, cmp.Or(cfg.IPAM, &podnet.IPAM{}), dir, boot.ID); err != nil {
+		ipam := cmp.Or(cfg.IPAM, &podnet.IPAM{Owner: plan.DriverName})
+		if attacher, err = attach.New(cfg.Interfaces, ipam, dir, boot.ID); err != nil {
 			return nil, err
 		}
 	}

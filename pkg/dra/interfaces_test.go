@@ -44,8 +44,8 @@ func attaching(t *testing.T, ipam string) (*podnettest.Namespace, func(*dra.Conf
 	host.IP("addr add 10.1.0.1/24 dev " + vfNetdev)
 	host.IP("addr add 192.0.2.1/24 dev ens1f1np1")
 	return host, func(c *dra.Config) {
-		c.Interfaces, c.NRISocket = podnet.On(host.Namespace, []netip.Addr{netip.MustParseAddr("192.0.2.1")}), filepath.Join(c.HostRoot, "no-nri.sock")
-		c.IPAM = &podnet.IPAM{Dir: ipam}
+		c.Interfaces, c.NRISocket = podnet.On(host.Namespace, "rdma.dev", []netip.Addr{netip.MustParseAddr("192.0.2.1")}), filepath.Join(c.HostRoot, "no-nri.sock")
+		c.IPAM = &podnet.IPAM{Owner: "rdma.dev", Dir: ipam}
 	}
 }
 
@@ -260,7 +260,7 @@ func TestInterfacesRefused(t *testing.T) {
 		refused(t, n, claim, c.says)
 		if h := rdmatest.Snapshot(t, "roce-sriov").Lookup(c.device); strings.Contains(c.says, "host uses it") { // explain says the same
 			_, mode, _ := strings.Cut(strings.TrimSuffix(c.network, `"}`), `: "`)
-			on := podnet.On(host.Namespace, []netip.Addr{netip.MustParseAddr("192.0.2.1")})
+			on := podnet.On(host.Namespace, "rdma.dev", []netip.Addr{netip.MustParseAddr("192.0.2.1")})
 			if _, _, err := pods.UsableInterface(on, h, mode, 0); err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s of %s: %v, want %q", mode, c.device, err, c.says)
 			}
@@ -527,7 +527,7 @@ func TestInterfacesExclusive(t *testing.T) {
 	host.Wire(netdev)
 	n := drivertest.NewNode(t, "exclusive-netns")
 	k := &kernel{t: t, host: n}
-	d := startHearing(t, n, make(chan watch.Signal), k.moving, quick, func(c *dra.Config) { c.Interfaces = podnet.On(host.Namespace, nil) })
+	d := startHearing(t, n, make(chan watch.Signal), k.moving, quick, func(c *dra.Config) { c.Interfaces = podnet.On(host.Namespace, "rdma.dev", nil) })
 	pod, ns := inside(t, "a")
 	claim := wanting(reserved(1, pod, onlyHCA), `{"mode": "move", "addresses": ["10.9.0.2/24"], "routes": [{"destination": "10.10.0.0/16", "gateway": "10.9.0.1"}]}`)
 	n.AddClaim(claim)

@@ -236,7 +236,7 @@ func railNode(t *testing.T, fabric *podnettest.Namespace, number int) (*driverte
 	n := drivertest.NewNode(t, "roce-sriov")
 	hasPodCIDR(n, fmt.Sprintf("10.244.%d.0/24", number))
 	return n, func(c *dra.Config) {
-		c.Interfaces, c.NRISocket = podnet.On(host.Namespace, nil), c.HostRoot+"/no-nri.sock"
+		c.Interfaces, c.NRISocket = podnet.On(host.Namespace, "rdma.dev", nil), c.HostRoot+"/no-nri.sock"
 	}
 }
 

@@ -335,7 +335,7 @@ func TestLaterPodExclusive(t *testing.T) {
 	n := drivertest.NewNode(t, "exclusive-netns")
 	k := &kernel{t: t, host: n}
 	d := startHearing(t, n, make(chan watch.Signal), k.moving, quick, func(c *dra.Config) {
-		c.Interfaces, c.NRISocket = podnet.On(host.Namespace, []netip.Addr{}), filepath.Join(c.HostRoot, "no-nri.sock")
+		c.Interfaces, c.NRISocket = podnet.On(host.Namespace, "rdma.dev", []netip.Addr{}), filepath.Join(c.HostRoot, "no-nri.sock")
 	}, withEvents)
 	a, _ := inside(t, "a")
 	b, inB := inside(t, "b")

@@ -28,7 +28,7 @@ func node(t *testing.T, dir, boot string) (*podnettest.Namespace, *Attacher) {
 
 func on(t *testing.T, host *podnettest.Namespace, dir, boot string) *Attacher {
 	t.Helper()
-	a, err := New(podnet.On(host.Namespace, nil), &podnet.IPAM{Dir: filepath.Join(dir, "plugins")}, filepath.Join(dir, "records"), boot)
+	a, err := New(podnet.On(host.Namespace, "rdma.dev", nil), &podnet.IPAM{Owner: "rdma.dev", Dir: filepath.Join(dir, "plugins")}, filepath.Join(dir, "records"), boot)
 	if err != nil {
 		t.Fatal(err)
 	}

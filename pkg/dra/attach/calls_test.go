@@ -40,7 +40,7 @@ func driver(do, mode, dir, host, netns string) error {
 	if err != nil {
 		return err
 	}
-	a, err := New(podnet.On(ns, nil), &podnet.IPAM{}, filepath.Join(dir, "records"), "boot-1")
+	a, err := New(podnet.On(ns, "rdma.dev", nil), &podnet.IPAM{Owner: "rdma.dev"}, filepath.Join(dir, "records"), "boot-1")
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func TestEightProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := New(podnet.On(ns, nil), &podnet.IPAM{}, filepath.Join(args[2], "records"), "boot-1")
+	a, err := New(podnet.On(ns, "rdma.dev", nil), &podnet.IPAM{Owner: "rdma.dev"}, filepath.Join(args[2], "records"), "boot-1")
 	if err == nil && args[0] == "attach" {
 		err = attachEach(a, Pod{UID: "a", Name: "team-a/a", Netns: args[4]}, eachOn(t, count))
 	} else if err == nil {

@@ -84,7 +84,7 @@ func records(t *testing.T, dir string) []string {
 func TestDiedWhileAsking(t *testing.T) {
 	dir := t.TempDir()
 	_, a := node(t, dir, "boot-1")
-	a.leases.ipam = &podnet.IPAM{Dir: podnettest.Plugins(t)}
+	a.leases.ipam = &podnet.IPAM{Owner: "rdma.dev", Dir: podnettest.Plugins(t)}
 	i := leased(wants("macvlan"), `{"type": "host-local", "dataDir": "`+t.TempDir()+`", "ranges": [[{"subnet": "10.78.0.0/30", "gateway": "10.78.0.2"}]]}`)
 	p := pod(t, "a")
 	r, fresh, err := a.leases.register(t.Context(), newRecord(a.store.bootID, p, i))

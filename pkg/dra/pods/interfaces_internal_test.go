@@ -51,7 +51,7 @@ func TestSweepLogsOnce(t *testing.T) {
 	var logged bytes.Buffer
 	ctx := klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&logged))))
 	dir := t.TempDir()
-	attacher, err := attach.New(nil, &podnet.IPAM{Dir: filepath.Join(dir, "no-plugins")}, dir, "boot")
+	attacher, err := attach.New(nil, &podnet.IPAM{Owner: "rdma.dev", Dir: filepath.Join(dir, "no-plugins")}, dir, "boot")
 	if err != nil {
 		t.Fatal(err)
 	}

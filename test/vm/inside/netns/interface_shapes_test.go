@@ -26,7 +26,7 @@ func TestShapes(t *testing.T) {
 func shape(t *testing.T, kind string, bond bool, vlan int) {
 	inside.Must(t, "ip", "link", "add", "left", "type", "veth", "peer", "name", "right")
 	t.Cleanup(func() { inside.Must(t, "ip", "link", "del", "left") })
-	host, err := podnet.NewHost(nil)
+	host, err := podnet.NewHost("rdma.dev", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

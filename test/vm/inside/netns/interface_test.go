@@ -20,7 +20,7 @@ func TestTrafficShared(t *testing.T) {
 	inside.Must(t, "ip", "link", "set", "right", "up")
 	inside.Must(t, "ip", "link", "set", "left", "up")
 	inside.Must(t, "rdma", "link", "add", "rxm7", "type", "rxe", "netdev", "left")
-	host, err := podnet.NewHost(nil)
+	host, err := podnet.NewHost("rdma.dev", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
