@@ -17,7 +17,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // installFlags name the objects of a release.
@@ -109,7 +109,7 @@ func (i *installFlags) read(ctx context.Context, client kubernetes.Interface) (s
 		return s, fmt.Errorf("list the events of namespace %s: %w", i.namespace, err)
 	}
 	published, err := client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{
-		FieldSelector: "spec.driver=" + plan.DriverName})
+		FieldSelector: "spec.driver=" + rdma.Domain})
 	if err != nil {
 		return s, fmt.Errorf("list ResourceSlices: %w", err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // interfaceFlags are the flags for attaching network interfaces to pods.
@@ -49,10 +49,10 @@ func (i *interfaceFlags) configure(cfg *dra.Config) error {
 		}
 		nodeIPs = append(nodeIPs, ip.Unmap())
 	}
-	host, err := podnet.NewHost(plan.DriverName, nodeIPs)
+	host, err := podnet.NewHost(rdma.Domain, nodeIPs)
 	if err != nil {
 		return err
 	}
-	cfg.Interfaces, cfg.IPAM = host, &podnet.IPAM{Owner: plan.DriverName, Dir: i.cniBin}
+	cfg.Interfaces, cfg.IPAM = host, &podnet.IPAM{Owner: rdma.Domain, Dir: i.cniBin}
 	return nil
 }

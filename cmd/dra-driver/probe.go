@@ -19,7 +19,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // probe calls a running driver over the sockets that the kubelet uses.
@@ -64,9 +64,9 @@ These do not fail the probe, because a restart would not help.
 // registrar asks the driver for its name, as the kubelet does when it registers it.
 func (p *probe) registrar(ctx context.Context) error {
 	dir := p.cfg.RegistrarDir()
-	path := filepath.Join(dir, plan.DriverName+"-reg.sock")
+	path := filepath.Join(dir, rdma.Domain+"-reg.sock")
 	if p.cfg.PodUID != "" {
-		path = filepath.Join(dir, kubeletplugin.RollingUpdateRegistrarSocketFile(dir, plan.DriverName, p.cfg.PodUID))
+		path = filepath.Join(dir, kubeletplugin.RollingUpdateRegistrarSocketFile(dir, rdma.Domain, p.cfg.PodUID))
 	}
 	return call(path, func(conn *grpc.ClientConn) error {
 		var header metadata.MD
@@ -74,8 +74,8 @@ func (p *probe) registrar(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if info.Name != plan.DriverName {
-			return fmt.Errorf("driver %s answers, not %s", info.Name, plan.DriverName)
+		if info.Name != rdma.Domain {
+			return fmt.Errorf("driver %s answers, not %s", info.Name, rdma.Domain)
 		}
 		for _, trouble := range header.Get(dra.TroubleHeader) {
 			quote.Fprintf(p.out, "trouble with the API server: %s\n", trouble)

@@ -16,6 +16,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/table"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 var uninstallCodes = exitcode.List{
@@ -68,7 +69,7 @@ func checkUninstall(ctx context.Context, client kubernetes.Interface, out io.Wri
 	return fmt.Errorf("%d claims have devices of driver %s: delete the pods that use them first, and the claims that "+
 		"are not made from templates; "+
 		"to uninstall all the same, run helm uninstall with --no-hooks: those pods then stay Terminating until the driver "+
-		"is installed again", len(claims), plan.DriverName)
+		"is installed again", len(claims), rdma.Domain)
 }
 
 // claimsInUse reads the claims in pages. A large cluster has tens of thousands of claims.

@@ -16,7 +16,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect"
 )
 
 type result struct {
@@ -354,7 +353,7 @@ func TestRules(t *testing.T) {
 	f.Node("node1", "roce-sriov", "")
 	f.Pending("nic", controlplane.Claim(controlplane.Want("nic", "hca.rdma.dev")))
 	f.Pods = append(f.Pods, fleet.Pod("nic"))
-	f.Rule("too-wide", inspect.Driver, "example.com/maintenance", resourceapi.DeviceTaintEffectNoSchedule)
+	f.Rule("too-wide", "rdma.dev", "example.com/maintenance", resourceapi.DeviceTaintEffectNoSchedule)
 	s := newSession(t, f)
 	shows := map[string]string{
 		"why trainer": "tainted example.com/maintenance (NoSchedule) by DeviceTaintRule too-wide",

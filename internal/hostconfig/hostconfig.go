@@ -42,7 +42,7 @@ import (
 
 // The version and kind of the file.
 const (
-	APIVersion = "rdma.dev/v1alpha1"
+	APIVersion = rdma.Domain + "/v1alpha1"
 	Kind       = "HostConfig"
 )
 

@@ -22,8 +22,8 @@ import (
 
 // The kinds of specs that the two programs write.
 const (
-	KindHCA   = "rdma.dev/hca"   // the host's devices, written by cdi-gen
-	KindClaim = "rdma.dev/claim" // the devices of one ResourceClaim, written by dra-driver
+	KindHCA   = rdma.Domain + "/hca"   // the host's devices, written by cdi-gen
+	KindClaim = rdma.Domain + "/claim" // the devices of one ResourceClaim, written by dra-driver
 )
 
 // Device is a named device of a spec, with all its edits.

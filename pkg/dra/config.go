@@ -21,6 +21,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // Config configures a driver.
@@ -129,7 +130,7 @@ func (c *Config) Validate() error {
 }
 
 // PluginDir returns the directory of the driver's sockets.
-func (c *Config) PluginDir() string { return filepath.Join(c.KubeletDir, "plugins", plan.DriverName) }
+func (c *Config) PluginDir() string { return filepath.Join(c.KubeletDir, "plugins", rdma.Domain) }
 
 // RegistrarDir returns the directory in which the kubelet looks for plugins.
 func (c *Config) RegistrarDir() string { return filepath.Join(c.KubeletDir, "plugins_registry") }

@@ -27,6 +27,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/pods"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/report"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // Driver is the DRA driver of one node. It makes the parts of the driver and connects them with the kubelet.
@@ -68,7 +69,7 @@ func New(cfg Config, client kubernetes.Interface) (*Driver, error) {
 	var attacher *attach.Attacher // nil if the driver attaches no interfaces
 	if cfg.Interfaces != nil {
 		dir := filepath.Join(cfg.PluginDir(), "interfaces")
-		ipam := cmp.Or(cfg.IPAM, &podnet.IPAM{Owner: plan.DriverName})
+		ipam := cmp.Or(cfg.IPAM, &podnet.IPAM{Owner: rdma.Domain})
 		if attacher, err = attach.New(cfg.Interfaces, ipam, dir, boot.ID); err != nil {
 			return nil, err
 		}
@@ -240,7 +241,7 @@ func (d *Driver) HandleError(ctx context.Context, err error, msg string) {
 
 func (d *Driver) options() []kubeletplugin.Option {
 	opts := []kubeletplugin.Option{
-		kubeletplugin.DriverName(plan.DriverName),
+		kubeletplugin.DriverName(rdma.Domain),
 		kubeletplugin.NodeName(d.cfg.NodeName),
 		kubeletplugin.KubeClient(claims.FetchClient{Interface: d.client}),
 		kubeletplugin.RegistrarDirectoryPath(d.cfg.RegistrarDir()),

@@ -19,7 +19,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claims"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/offer"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // sweepSockets removes the sockets of drivers of other pods that were killed and did not come back. An example is a
@@ -29,7 +29,7 @@ func (d *Driver) sweepSockets(logger klog.Logger) {
 		return // without a pod UID all drivers use the same sockets
 	}
 	removed, err := sockets.Sweep(staleAge,
-		filepath.Join(d.cfg.RegistrarDir(), plan.DriverName+"-*-reg.sock"), filepath.Join(d.cfg.PluginDir(), "dra-*.sock"), filepath.Join(d.cfg.PluginDir(), "status-*.sock"))
+		filepath.Join(d.cfg.RegistrarDir(), rdma.Domain+"-*-reg.sock"), filepath.Join(d.cfg.PluginDir(), "dra-*.sock"), filepath.Join(d.cfg.PluginDir(), "status-*.sock"))
 	if err != nil {
 		logger.Error(err, "Some sockets of drivers that are gone stay")
 	}
@@ -54,7 +54,7 @@ const podsFor = 5 * time.Second
 
 func newKubelet(cfg *Config) kubelet {
 	return kubelet{started: time.Now(), calls: &calls{}, pods: &podresources.Cache{
-		Socket: cfg.podResourcesSocket(), Driver: plan.DriverName, For: podsFor,
+		Socket: cfg.podResourcesSocket(), Driver: rdma.Domain, For: podsFor,
 	}}
 }
 

@@ -13,14 +13,13 @@ import (
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache"
 	"k8s.io/dynamic-resource-allocation/structured"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
-// Driver is the driver whose devices the package lists. Claims may request devices of other drivers,
-// and Why explains those too. The name equals plan.DriverName. It is declared again so that the
-// plugin does not link the driver's packages.
-const Driver = "rdma.dev"
-
-const driver = Driver
+// driver is the driver whose devices the package lists. Claims may request devices of other drivers,
+// and Why explains those too.
+const driver = rdma.Domain
 
 // Cluster has the objects of a cluster. The package does not change them.
 type Cluster struct {

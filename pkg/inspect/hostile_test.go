@@ -13,6 +13,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
 
@@ -127,7 +128,7 @@ func namesOf(objects ...any) map[string]bool {
 			return value
 		})
 	}
-	for _, word := range []string{"", inspect.Driver, fleet.GPUDriver, "dra-driver-rdma", "ib", "roce", "efa", "ethernet", "pf", "vf",
+	for _, word := range []string{"", rdma.Domain, fleet.GPUDriver, "dra-driver-rdma", "ib", "roce", "efa", "ethernet", "pf", "vf",
 		"sf"} { // the words of the driver, the chart and its classes
 		delete(names, word)
 	}

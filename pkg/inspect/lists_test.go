@@ -15,7 +15,6 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
@@ -36,12 +35,6 @@ func both(t *testing.T, name string, table *metav1.Table) {
 	t.Helper()
 	golden.Bytes(t, name+".txt", printed(t, table, false))
 	golden.Bytes(t, name+"-wide.txt", printed(t, table, true))
-}
-
-func TestDriver(t *testing.T) {
-	if inspect.Driver != plan.DriverName {
-		t.Errorf("the driver is called %s here, and %s", inspect.Driver, plan.DriverName)
-	}
 }
 
 func TestNodes(t *testing.T) {

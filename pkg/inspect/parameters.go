@@ -51,7 +51,7 @@ func notAllowed(class *resourceapi.DeviceClass, claim *resourceapi.ResourceClaim
 }
 
 func decoded(c resourceapi.DeviceConfiguration) any {
-	if c.Opaque == nil || c.Opaque.Driver != Driver {
+	if c.Opaque == nil || c.Opaque.Driver != driver {
 		return nil
 	}
 	config, err := v1alpha1.Decode(c.Opaque.Parameters.Raw)

@@ -10,6 +10,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 const pcieRoot = "resource.kubernetes.io/pcieRoot"
@@ -69,8 +70,8 @@ var scenarios = []scenario{{
 	name: "taint-rule", verdict: inspect.VerdictUnallocated,
 	make: func(b *fleet.Fleet) inspect.Question {
 		b.Node("node1", "roce-sriov", "")
-		b.Rule("too-wide", inspect.Driver, "example.com/maintenance", resourceapi.DeviceTaintEffectNoSchedule)
-		b.Rule("harmless", inspect.Driver, "example.com/note", resourceapi.DeviceTaintEffectNone)
+		b.Rule("too-wide", rdma.Domain, "example.com/maintenance", resourceapi.DeviceTaintEffectNoSchedule)
+		b.Rule("harmless", rdma.Domain, "example.com/note", resourceapi.DeviceTaintEffectNone)
 		b.Rule("of-others", fleet.GPUDriver, "example.com/gpu", resourceapi.DeviceTaintEffectNoExecute)
 		b.Pending("nic", claim(want("nic", "hca.rdma.dev")))
 		return inspect.Question{Pod: fleet.Pod("nic")}
@@ -82,7 +83,7 @@ var scenarios = []scenario{{
 		b.Node("node1", "roce-sriov", "")
 		b.Taint("node1", "pci-0000-3b-00-0", "rdma.dev/port-down", resourceapi.DeviceTaintEffectNoSchedule)
 		b.Taint("node1", "pci-0000-3b-00-1", "rdma.dev/port-down", resourceapi.DeviceTaintEffectNoSchedule)
-		b.Rule("maintenance", inspect.Driver, "example.com/maintenance", resourceapi.DeviceTaintEffectNoExecute)
+		b.Rule("maintenance", rdma.Domain, "example.com/maintenance", resourceapi.DeviceTaintEffectNoExecute)
 		b.Pending("nic", claim(want("nic", "hca.rdma.dev")))
 		return inspect.Question{Pod: fleet.Pod("nic")}
 	},
@@ -91,7 +92,7 @@ var scenarios = []scenario{{
 	name: "taint-rule-tolerated", verdict: inspect.VerdictSchedulable,
 	make: func(b *fleet.Fleet) inspect.Question {
 		b.Node("node1", "roce-sriov", "")
-		b.Rule("maintenance", inspect.Driver, "example.com/maintenance", resourceapi.DeviceTaintEffectNoExecute)
+		b.Rule("maintenance", rdma.Domain, "example.com/maintenance", resourceapi.DeviceTaintEffectNoExecute)
 		c := b.Pending("nic", claim(want("nic", "hca.rdma.dev")))
 		c.Spec.Devices.Requests[0].Exactly.Tolerations = []resourceapi.DeviceToleration{{
 			Key: "example.com/maintenance", Operator: resourceapi.DeviceTolerationOpExists,
@@ -103,7 +104,7 @@ var scenarios = []scenario{{
 	make: func(b *fleet.Fleet) inspect.Question {
 		b.Node("node1", "hgx-h100", "")
 		b.Allocate("node1", "nic", claim(want("nic", "hca.rdma.dev")))
-		b.Rule("maintenance", inspect.Driver, "example.com/maintenance", resourceapi.DeviceTaintEffectNoSchedule)
+		b.Rule("maintenance", rdma.Domain, "example.com/maintenance", resourceapi.DeviceTaintEffectNoSchedule)
 		return inspect.Question{Pod: fleet.Running(fleet.On(fleet.Pod("nic"), "node1"))}
 	},
 }, {
@@ -422,7 +423,7 @@ func ofTemplate(name string) corev1.Pod {
 func parameters(kind, fields string) resourceapi.DeviceConfiguration {
 	raw := `{"apiVersion": "rdma.dev/v1alpha1", "kind": "` + kind + `", ` + fields + `}`
 	return resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
-		Driver: inspect.Driver, Parameters: runtime.RawExtension{Raw: []byte(raw)},
+		Driver: rdma.Domain, Parameters: runtime.RawExtension{Raw: []byte(raw)},
 	}}
 }
 

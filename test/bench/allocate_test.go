@@ -15,8 +15,8 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 const (
@@ -63,7 +63,7 @@ func slicesOf(b *testing.B, devices int) []*resourceapi.ResourceSlice {
 	b.Helper()
 	published := policy.Default().Apply(rdmatest.Discover(b, machine(b, devices)), policy.State{})
 	node := &controlplane.Cluster{Node: "node", Features: controlplane.V136()}
-	node.Publish(plan.DriverName, published.Slices())
+	node.Publish(rdma.Domain, published.Slices())
 	return node.Slices()
 }
 
@@ -109,7 +109,7 @@ func newScheduled(b *testing.B, name string, one []*resourceapi.ResourceSlice, c
 			s.slices = append(s.slices, slice)
 			for i, d := range slice.Spec.Devices {
 				if full && i < len(slice.Spec.Devices)-1 {
-					s.allocated.AllocatedDevices.Insert(structured.MakeDeviceID(plan.DriverName, pool, d.Name))
+					s.allocated.AllocatedDevices.Insert(structured.MakeDeviceID(rdma.Domain, pool, d.Name))
 				}
 			}
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -61,7 +60,7 @@ func TestClassesOfFixtures(t *testing.T) {
 		snap := rdmatest.Snapshot(t, name)
 		for _, h := range snap.Usable() {
 			seen[h.Function] = true
-			device := cel.Device{Driver: plan.DriverName, Attributes: resources.Attributes(h, snap.NetnsMode)}
+			device := cel.Device{Driver: rdma.Domain, Attributes: resources.Attributes(h, snap.NetnsMode)}
 			if d := cmp.Diff([]string{want[h.Function]}, matching(t, compiled, device)); d != "" {
 				t.Errorf("%s: %s, a %s (-want +got):\n%s", name, h.IBDev, h.Function, d)
 			}
@@ -86,12 +85,12 @@ func TestClassesOfOthers(t *testing.T) {
 		device cel.Device
 		want   []string
 	}{
-		"shared PF":        {cel.Device{Driver: plan.DriverName, Attributes: attributes{"function": pf, "shared": yes}}, []string{"shared.hca.rdma.dev"}},
-		"shared VF":        {cel.Device{Driver: plan.DriverName, Attributes: attributes{"function": vf, "shared": yes}}, []string{"shared.hca.rdma.dev"}},
-		"PF":               {cel.Device{Driver: plan.DriverName, Attributes: attributes{"function": pf, "shared": no}}, []string{"hca.rdma.dev"}},
-		"PF, shared unset": {cel.Device{Driver: plan.DriverName, Attributes: attributes{"function": pf}}, []string{"hca.rdma.dev"}},
-		"group":            {cel.Device{Driver: plan.DriverName, Attributes: attributes{"group": {StringValue: new("all")}, "shared": yes}}, nil},
-		"no attributes":    {cel.Device{Driver: plan.DriverName}, nil},
+		"shared PF":        {cel.Device{Driver: rdma.Domain, Attributes: attributes{"function": pf, "shared": yes}}, []string{"shared.hca.rdma.dev"}},
+		"shared VF":        {cel.Device{Driver: rdma.Domain, Attributes: attributes{"function": vf, "shared": yes}}, []string{"shared.hca.rdma.dev"}},
+		"PF":               {cel.Device{Driver: rdma.Domain, Attributes: attributes{"function": pf, "shared": no}}, []string{"hca.rdma.dev"}},
+		"PF, shared unset": {cel.Device{Driver: rdma.Domain, Attributes: attributes{"function": pf}}, []string{"hca.rdma.dev"}},
+		"group":            {cel.Device{Driver: rdma.Domain, Attributes: attributes{"group": {StringValue: new("all")}, "shared": yes}}, nil},
+		"no attributes":    {cel.Device{Driver: rdma.Domain}, nil},
 		"another driver":   {cel.Device{Driver: "gpu.example.com", Attributes: attributes{"rdma.dev/function": pf, "rdma.dev/shared": yes}}, nil},
 		"no domain at all": {cel.Device{Driver: "gpu.example.com"}, nil},
 	} {

@@ -8,10 +8,14 @@
 // [Decode] is strict: an unknown or misspelled field is an error that names it.
 package v1alpha1
 
-import "k8s.io/apimachinery/pkg/runtime/schema"
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
+)
 
 // GroupVersion of the kinds in this package.
-var GroupVersion = schema.GroupVersion{Group: "rdma.dev", Version: "v1alpha1"}
+var GroupVersion = schema.GroupVersion{Group: rdma.Domain, Version: "v1alpha1"}
 
 // The kinds.
 const (

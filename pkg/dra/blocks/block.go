@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"math/big"
 	"net/netip"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // Type is the "type" of a block's configuration. No CNI plugin has such a name: it is a path.
-const Type = "rdma.dev/block"
+const Type = rdma.Domain + "/block"
 
 // Block is a node's part of a pool. In a plan and in a record it stands in the place of the configuration of a CNI
 // plugin.

@@ -16,6 +16,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/reports"
 	"github.com/rdma-dev/dra-driver-rdma/internal/podresources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // releaser removes claims that no pod can use any more.
@@ -33,7 +34,7 @@ type kubeletList func() (podresources.Listing, error)
 
 func (s *shared) askKubelet(ctx context.Context) kubeletList {
 	return sync.OnceValues(func() (podresources.Listing, error) {
-		return podresources.List(ctx, s.cfg.PodResources, plan.DriverName)
+		return podresources.List(ctx, s.cfg.PodResources, rdma.Domain)
 	})
 }
 

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // Condition is a possible fault of an HCA. Its name is that of the taint, without the
@@ -23,11 +25,8 @@ const (
 	NoAddress     Condition = "no-address"     // a RoCE port has only link-local GIDs
 )
 
-// Domain is the domain of the keys of taints.
-const Domain = "rdma.dev"
-
 // Key is the key of the condition's taint.
-func (c Condition) Key() string { return Domain + "/" + string(c) }
+func (c Condition) Key() string { return rdma.Domain + "/" + string(c) }
 
 // Status is the health of a device in the kubelet's API.
 type Status string

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // EffectOff is the effect of a condition that sets no taint.
@@ -61,7 +63,7 @@ func Effects() []resourceapi.DeviceTaintEffect { return slices.Clone(effects) }
 // ParseEffect parses the name of a condition's taint, with or without the domain, and its
 // effect.
 func ParseEffect(name, effect string) (Condition, resourceapi.DeviceTaintEffect, error) {
-	c, parsed := Condition(strings.TrimPrefix(name, Domain+"/")), resourceapi.DeviceTaintEffect(effect)
+	c, parsed := Condition(strings.TrimPrefix(name, rdma.Domain+"/")), resourceapi.DeviceTaintEffect(effect)
 	if consequenceOf(c) == nil {
 		return "", "", fmt.Errorf("%q is no taint of this driver, want one of %v", name, Conditions())
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/publisher"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // Config configures an Offer.
@@ -80,7 +81,7 @@ func New(cfg Config) *Offer {
 		deviceInfo: deviceinfo.Store{Dir: cfg.DeviceInfoDir},
 	}
 	o.publisher = publisher.New(publisher.Config{
-		Client: cfg.Client, Driver: plan.DriverName, Node: cfg.NodeName, Report: o.notPublished,
+		Client: cfg.Client, Driver: rdma.Domain, Node: cfg.NodeName, Report: o.notPublished,
 		Stored: debug.FreeOSMemory, // the start needs twice the memory of later work, and Go would keep it
 		Lost:   func(ctx context.Context, l publisher.Loss) { reportLoss(ctx, cfg.Report, l) },
 

@@ -15,8 +15,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
 	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/publisher"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // apiBackoff returns the backoff for requests to the API server: one second, doubled each time, 30 s at most. Each wait
@@ -95,12 +95,12 @@ func dropsCDI(version string) error {
 func (o *Offer) warnNode(ctx context.Context, node *corev1.Node, reason, message string) {
 	event := &corev1.Event{
 		// The name is the same for each start: a driver that restarts repeatedly writes one event.
-		ObjectMeta:     metav1.ObjectMeta{Name: plan.DriverName + "." + node.Name, Namespace: metav1.NamespaceDefault},
+		ObjectMeta:     metav1.ObjectMeta{Name: rdma.Domain + "." + node.Name, Namespace: metav1.NamespaceDefault},
 		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID},
 		Type:           corev1.EventTypeWarning,
 		Reason:         reason,
 		Message:        message,
-		Source:         corev1.EventSource{Component: plan.DriverName, Host: node.Name},
+		Source:         corev1.EventSource{Component: rdma.Domain, Host: node.Name},
 		FirstTimestamp: metav1.Now(),
 		LastTimestamp:  metav1.Now(),
 		Count:          1,

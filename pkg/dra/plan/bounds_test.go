@@ -9,6 +9,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // bare is an allocated claim, which a test changes.
@@ -16,7 +18,7 @@ func bare(change func(*resourceapi.ResourceClaim)) *resourceapi.ResourceClaim {
 	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "claim", UID: "5ba4e000-0000-4000-8000-000000000001"}}
 	c.Status.Allocation = &resourceapi.AllocationResult{}
 	c.Status.Allocation.Devices.Results = []resourceapi.DeviceRequestAllocationResult{
-		{Request: "nic", Driver: DriverName, Pool: "node1", Device: "pci-0000-19-00-0"},
+		{Request: "nic", Driver: rdma.Domain, Pool: "node1", Device: "pci-0000-19-00-0"},
 	}
 	change(c)
 	return c

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 const (
@@ -32,7 +33,7 @@ func claim(results []resourceapi.DeviceRequestAllocationResult, configs ...resou
 }
 
 func result(request, device string) resourceapi.DeviceRequestAllocationResult {
-	return resourceapi.DeviceRequestAllocationResult{Request: request, Driver: plan.DriverName, Pool: node, Device: device}
+	return resourceapi.DeviceRequestAllocationResult{Request: request, Driver: rdma.Domain, Pool: node, Device: device}
 }
 
 func one(r resourceapi.DeviceRequestAllocationResult) []resourceapi.DeviceRequestAllocationResult {
@@ -77,7 +78,7 @@ func config(source resourceapi.AllocationConfigSource, kind, fields string, requ
 	return resourceapi.DeviceAllocationConfiguration{
 		Source: source, Requests: requests,
 		DeviceConfiguration: resourceapi.DeviceConfiguration{Opaque: &resourceapi.OpaqueDeviceConfiguration{
-			Driver: plan.DriverName, Parameters: runtime.RawExtension{Raw: []byte(raw + "}")},
+			Driver: rdma.Domain, Parameters: runtime.RawExtension{Raw: []byte(raw + "}")},
 		}},
 	}
 }

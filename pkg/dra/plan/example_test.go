@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 func ExampleNew() {
@@ -14,7 +15,7 @@ func ExampleNew() {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nic", UID: "11111111-2222-3333-4444-555555555555"},
 		Status: resourceapi.ResourceClaimStatus{Allocation: &resourceapi.AllocationResult{
 			Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
-				{Request: "hca", Driver: plan.DriverName, Pool: "node1", Device: "pci-0000-3b-00-0"},
+				{Request: "hca", Driver: rdma.Domain, Pool: "node1", Device: "pci-0000-3b-00-0"},
 			}},
 		}},
 	}

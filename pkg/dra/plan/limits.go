@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // Limits bound what each container with a device uses of each HCA of the device. The kernel's rdma cgroup controller
@@ -50,7 +51,7 @@ func (w *words) limits(admin bool, consumed map[resourceapi.QualifiedName]resour
 // consumedOf returns the amount of a capacity of the driver in a result, and whether there is one. It cuts the amount
 // to the highest limit of the kernel.
 func consumedOf(consumed map[resourceapi.QualifiedName]resource.Quantity, name string) (int64, bool) {
-	for _, key := range []resourceapi.QualifiedName{resourceapi.QualifiedName(name), resourceapi.QualifiedName(DriverName + "/" + name)} {
+	for _, key := range []resourceapi.QualifiedName{resourceapi.QualifiedName(name), resourceapi.QualifiedName(rdma.Domain + "/" + name)} {
 		if q, ok := consumed[key]; ok {
 			return min(q.Value(), v1alpha1.MaxLimit), true
 		}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // Metadata has the place of the files that describe the devices of a claim to containers (KEP-5304, package podmeta).
@@ -49,9 +50,9 @@ func (m *Metadata) Mounts(p *Plan) []MetadataMount {
 		if slices.ContainsFunc(mounts, func(o MetadataMount) bool { return o.Request == request }) {
 			continue
 		}
-		inside := metadata.ResourceClaimFilePath(DriverName, p.Name, request)
+		inside := metadata.ResourceClaimFilePath(rdma.Domain, p.Name, request)
 		if m.PodClaim != "" {
-			inside = metadata.ResourceClaimTemplateFilePath(DriverName, m.PodClaim, request)
+			inside = metadata.ResourceClaimTemplateFilePath(rdma.Domain, m.PodClaim, request)
 		}
 		mounts = append(mounts, MetadataMount{Request: request, device: i, Mount: cdi.Mount{
 			HostPath: filepath.Join(m.Dir, request+".json"), ContainerPath: inside,

@@ -15,6 +15,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // Network is the network interface that a pod gets with a device.
@@ -344,7 +345,7 @@ func (n *Networks) madeNetwork(d Device) *Network {
 // InterfaceAlias returns the alias that the kernel has for the interface of a device while a pod has it. The hook uses
 // the alias to tell the interface from others of the same name.
 func (p *Plan) InterfaceAlias(d Device) string {
-	return DriverName + "/claim/" + string(p.UID) + "/" + d.Device
+	return rdma.Domain + "/claim/" + string(p.UID) + "/" + d.Device
 }
 
 // as returns the networks that an existing plan was made from.

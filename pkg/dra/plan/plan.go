@@ -21,10 +21,8 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
-
-// DriverName is the name of the DRA driver, and the domain of its attributes.
-const DriverName = "rdma.dev"
 
 // Plan is what a claim gets on this node.
 type Plan struct {
@@ -172,7 +170,7 @@ func New(claim *resourceapi.ResourceClaim, facts Facts) (*Plan, error) {
 		}
 	}
 	if len(p.Devices) == 0 {
-		return nil, fmt.Errorf("claim %s has no device of driver %s", p.Claim(), DriverName)
+		return nil, fmt.Errorf("claim %s has no device of driver %s", p.Claim(), rdma.Domain)
 	}
 	p.NCCLTopology = p.ncclTopology(facts)
 	return p, nil
@@ -185,7 +183,7 @@ func Results(claim *resourceapi.ResourceClaim) []resourceapi.DeviceRequestAlloca
 	}
 	var out []resourceapi.DeviceRequestAllocationResult
 	for _, r := range claim.Status.Allocation.Devices.Results {
-		if r.Driver == DriverName {
+		if r.Driver == rdma.Domain {
 			out = append(out, r)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // Results of other drivers are theirs.
@@ -19,7 +20,7 @@ func TestNewLeavesOtherDriversAlone(t *testing.T) {
 	gpu.Driver, gpu.Pool = "gpu.example.com", "elsewhere"
 	p := newPlan(t, claim([]resourceapi.DeviceRequestAllocationResult{gpu, result("nic", "pci-0000-3b-00-0")}))
 	if len(p.Devices) != 1 || p.Devices[0].Device != "pci-0000-3b-00-0" {
-		t.Errorf("devices are %v, want only the one of %s", p.Devices, plan.DriverName)
+		t.Errorf("devices are %v, want only the one of %s", p.Devices, rdma.Domain)
 	}
 	if _, err := plan.New(claim(one(gpu)), here); err == nil || !strings.Contains(err.Error(), "claim team-a/nics has no device of driver rdma.dev") {
 		t.Errorf("a claim without a device of ours: error is %v", err)

@@ -35,7 +35,7 @@ type words struct {
 func readConfigs(configs []resourceapi.DeviceAllocationConfiguration, result resourceapi.DeviceRequestAllocationResult) (*words, error) {
 	w := &words{}
 	for _, config := range resourceclaim.ConfigForResult(configs, result) {
-		if config.Opaque.Driver != DriverName {
+		if config.Opaque.Driver != rdma.Domain {
 			continue
 		}
 		obj, err := v1alpha1.Decode(config.Opaque.Parameters.Raw)

@@ -68,7 +68,7 @@ func encode(p *plan.Plan, snap *rdma.Snapshot, request string) ([]byte, error) {
 			out.Requests = []v1beta1.DeviceMetadataRequest{{Name: d.Request}}
 		}
 		out.Requests[0].Devices = append(out.Requests[0].Devices, v1beta1.Device{
-			Driver: plan.DriverName, Pool: d.Pool, Name: d.Device, Attributes: attributes(d, snap),
+			Driver: rdma.Domain, Pool: d.Pool, Name: d.Device, Attributes: attributes(d, snap),
 		})
 	}
 	return json.MarshalIndent(out, "", "  ")

@@ -22,6 +22,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // Config configures Pods.
@@ -70,7 +71,7 @@ func New(cfg Config) *Pods {
 	s.moves = &moves{cfg: &s.cfg, onHost: s.onHost, users: users{}}
 	s.interfaces = &interfaces{cfg: &s.cfg, locks: &s.locks}
 	if cfg.NRISocket != "" {
-		s.plugin = &nri.Plugin{Socket: cfg.NRISocket, Name: plan.DriverName, Handler: s}
+		s.plugin = &nri.Plugin{Socket: cfg.NRISocket, Name: rdma.Domain, Handler: s}
 	}
 	if cfg.Sysfs == nil {
 		s.cfg.Sysfs = sysfsOf

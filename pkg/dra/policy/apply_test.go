@@ -14,7 +14,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -184,7 +183,7 @@ groups:
 func valid(t *testing.T, published []resourceslice.Slice) {
 	t.Helper()
 	cluster := controlplane.Cluster{Node: "node1", Features: controlplane.V136()}
-	cluster.Publish(plan.DriverName, published)
+	cluster.Publish(rdma.Domain, published)
 	sets, devices := map[string]bool{}, map[string]bool{}
 	for _, s := range cluster.Slices() {
 		if err := controlplane.Validate(s); err != nil {
@@ -307,8 +306,8 @@ func TestDegradedIsNotDropped(t *testing.T) {
 			r := parse(t, text).Apply(snapshot(t, machine), policy.State{NoCounters: true, NoConsumable: true})
 			full := controlplane.Cluster{Node: "node1", Features: controlplane.V136()}
 			old := controlplane.Cluster{Node: "node1", Features: controlplane.V134()}
-			full.Publish(plan.DriverName, r.Slices())
-			old.Publish(plan.DriverName, r.Slices())
+			full.Publish(rdma.Domain, r.Slices())
+			old.Publish(rdma.Domain, r.Slices())
 			if diff := cmp.Diff(full.Slices(), old.Slices()); diff != "" {
 				t.Fatalf("%s: Kubernetes 1.34 drops (-published +stored):\n%s", machine, diff)
 			}

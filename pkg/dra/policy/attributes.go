@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/yamlpath"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -48,7 +47,7 @@ func (p *problems) attributes(path string, entries map[string]FileAttribute) att
 func (p *problems) attributeName(path, name string) {
 	domain, id, qualified := strings.Cut(name, "/")
 	if !qualified {
-		domain, id = plan.DriverName, name
+		domain, id = rdma.Domain, name
 	}
 	messages := append(validation.IsDNS1123Subdomain(domain), validation.IsCIdentifier(id)...)
 	if len(domain) > resourceapi.DeviceMaxDomainLength || len(id) > resourceapi.DeviceMaxIDLength {
@@ -60,8 +59,8 @@ func (p *problems) attributeName(path, name string) {
 		p.add(path, "is no name of an attribute: "+
 			"want an identifier of at most %d characters, with or without \"domain/\": %s",
 			resourceapi.DeviceMaxIDLength, strings.Join(messages, "; "))
-	case qualified && domain == plan.DriverName:
-		p.add(path, "is in the driver's domain: write it without %s/", plan.DriverName)
+	case qualified && domain == rdma.Domain:
+		p.add(path, "is in the driver's domain: write it without %s/", rdma.Domain)
 	case slices.Contains(foreignDomains, domain), !qualified && slices.Contains(own, resourceapi.QualifiedName(name)):
 		p.add(path, "is an attribute that the driver sets itself: choose another name, or one in a domain of yours")
 	}

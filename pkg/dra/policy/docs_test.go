@@ -12,8 +12,8 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 const (
@@ -149,7 +149,7 @@ func together(t *testing.T, partitioning bool, features controlplane.Features, f
 		return "never both"
 	}
 	cluster := emptyCluster(t, features)
-	cluster.Publish(plan.DriverName, c.Apply(snapshot(t, "roce-sriov"), policy.State{NoCounters: !features.PartitionableDevices}).Slices())
+	cluster.Publish(rdma.Domain, c.Apply(snapshot(t, "roce-sriov"), policy.State{NoCounters: !features.PartitionableDevices}).Slices())
 	for _, claim := range claims {
 		if take(t, cluster, "alone", claim) == nil {
 			return "never both"

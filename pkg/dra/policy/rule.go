@@ -12,7 +12,6 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -51,7 +50,7 @@ func (s selectors) match(h *rdma.HCA, mode rdma.NetnsMode) (bool, error) {
 	if len(s) == 0 {
 		return true, nil
 	}
-	device := cel.Device{Driver: plan.DriverName, Attributes: resources.Attributes(h, mode)}
+	device := cel.Device{Driver: rdma.Domain, Attributes: resources.Attributes(h, mode)}
 	delete(device.Attributes, "shared")
 	for i, compiled := range s {
 		matches, _, err := compiled.DeviceMatches(context.Background(), device)

@@ -8,8 +8,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // The classes of the chart, and two that a site makes for groups.
@@ -44,7 +44,7 @@ func emptyCluster(t *testing.T, features controlplane.Features) *controlplane.Cl
 func publish(t *testing.T, c *controlplane.Cluster, machine, text string, state policy.State) {
 	t.Helper()
 	state.NoCounters, state.NoConsumable = !c.Features.PartitionableDevices, !c.Features.ConsumableCapacity
-	c.Publish(plan.DriverName, parse(t, text).Apply(snapshot(t, machine), state).Slices())
+	c.Publish(rdma.Domain, parse(t, text).Apply(snapshot(t, machine), state).Slices())
 }
 
 // step is a claim that is made or ends.

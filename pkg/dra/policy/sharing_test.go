@@ -11,7 +11,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -299,7 +298,7 @@ groups: [{name: cards}]
 func TestDroppedFields(t *testing.T) {
 	c := emptyCluster(t, controlplane.V134())
 	full := parse(t, cardPolicy).Apply(snapshot(t, "roce-sriov"), policy.State{})
-	c.Publish(plan.DriverName, full.Slices())
+	c.Publish(rdma.Domain, full.Slices())
 	run(t, c,
 		gets("a", one(share, pfAt), "nic=shared-"+pf), waits("b", one(share, pfAt)),
 		gets("pf", one(hca, pfAt), "nic="+pf), gets("vf", one(parts, vfAt), "nic="+vf),

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // These are the shortest and the longest wait between two tries to write a claim's status, and the wait after a start
@@ -221,7 +222,7 @@ func (s *ClaimStatus) apply(ctx context.Context, p *plan.Plan, want []entry) (*r
 	}
 	claims := s.cfg.Client.ResourceV1().ResourceClaims(p.Namespace)
 	claim, err := claims.Patch(apiclient.Refusable(ctx), p.Name, types.ApplyYAMLPatchType, patch,
-		metav1.PatchOptions{FieldManager: plan.DriverName, Force: new(true)}, "status")
+		metav1.PatchOptions{FieldManager: rdma.Domain, Force: new(true)}, "status")
 	if apierrors.IsInvalid(err) {
 		return s.update(ctx, p, want)
 	}
@@ -243,7 +244,7 @@ func (s *ClaimStatus) update(ctx context.Context, p *plan.Plan, want []entry) (*
 		return nil, apierrors.NewNotFound(claimResource, p.Name)
 	}
 	claim.Status.Devices = merged(claim.Status.Devices, want)
-	claim, err = claims.UpdateStatus(ctx, claim, metav1.UpdateOptions{FieldManager: plan.DriverName})
+	claim, err = claims.UpdateStatus(ctx, claim, metav1.UpdateOptions{FieldManager: rdma.Domain})
 	if apiclient.Said(err, metav1.StatusReasonConflict, claimResource, p.Name) {
 		return nil, errConflict
 	}

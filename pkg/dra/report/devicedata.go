@@ -67,7 +67,7 @@ func entriesFor(
 ) ([]entry, error) {
 	var out []entry
 	for _, d := range p.Devices {
-		s := entry{Driver: plan.DriverName, Pool: d.Pool, Device: d.Device, ShareID: (*string)(d.ShareID)}
+		s := entry{Driver: rdma.Domain, Pool: d.Pool, Device: d.Device, ShareID: (*string)(d.ShareID)}
 		same := func(o entry) bool { return sameDevice(s, o) }
 		if slices.ContainsFunc(out, same) {
 			continue // two requests have it, one of them for monitoring
@@ -191,7 +191,7 @@ func meaning(s entry) []any {
 // entriesOf returns the entries of this driver and pool.
 func entriesOf(devices []entry, pool string) []entry {
 	return slices.DeleteFunc(slices.Clone(devices), func(d entry) bool {
-		return d.Driver != plan.DriverName || d.Pool != pool
+		return d.Driver != rdma.Domain || d.Pool != pool
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // The first eventBurst events of an object are sent at once, and eventPerSecond after that. The budget of the node
@@ -93,7 +94,7 @@ func (r *Recorder) Run(ctx context.Context) {
 		record.WithCorrelatorOptions(record.CorrelatorOptions{BurstSize: eventBurst, QPS: eventPerSecond}))
 	defer b.Shutdown()
 	b.StartRecordingToSink(&typedcore.EventSinkImpl{Interface: r.cfg.Client.CoreV1().Events("")})
-	events := b.NewRecorder(scheme.Scheme, corev1.EventSource{Component: plan.DriverName, Host: r.cfg.NodeName})
+	events := b.NewRecorder(scheme.Scheme, corev1.EventSource{Component: rdma.Domain, Host: r.cfg.NodeName})
 	context.AfterFunc(ctx, r.queue.steps.ShutDown)
 	for {
 		s, over := r.queue.steps.Get()

@@ -8,7 +8,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
 // allocate runs the scheduler's allocator for one claim on a machine whose HCAs are
@@ -17,7 +17,7 @@ import (
 func allocate(t *testing.T, machine string, devices resourceapi.DeviceClaim) []string {
 	t.Helper()
 	cluster := controlplane.Cluster{Node: node, Features: controlplane.V134(), Classes: controlplane.ChartClasses(t)}
-	cluster.Publish(plan.DriverName, exclusive(rdmatest.Snapshot(t, machine)))
+	cluster.Publish(rdma.Domain, exclusive(rdmatest.Snapshot(t, machine)))
 	var got []string
 	for _, r := range cluster.Allocate(t, "claim", devices) {
 		got = append(got, r.Request+"="+r.Device)

@@ -12,7 +12,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -31,7 +30,7 @@ func offers(snap *rdma.Snapshot, view resources.View, capacity resources.Capacit
 func validate(t *testing.T, published []resourceslice.Slice) {
 	t.Helper()
 	cluster := controlplane.Cluster{Node: node, Features: controlplane.V136()}
-	cluster.Publish(plan.DriverName, published)
+	cluster.Publish(rdma.Domain, published)
 	for _, s := range cluster.Slices() {
 		if err := controlplane.Validate(s); err != nil {
 			t.Error(err)
@@ -56,7 +55,7 @@ func TestCapacities(t *testing.T) {
 		published := resources.Slices(offers(snap, resources.ViewShared, tc.capacity), nil, snap.NetnsMode, everything)
 		validate(t, published)
 		cluster := controlplane.Cluster{Node: node, Features: controlplane.V136(), Classes: controlplane.ChartClasses(t)}
-		cluster.Publish(plan.DriverName, published)
+		cluster.Publish(rdma.Domain, published)
 		results := cluster.Allocate(t, "claim", controlplane.Claim(controlplane.Want("nic", "shared.hca.rdma.dev")))
 		if len(results) != 1 {
 			t.Errorf("%+v: a claim gets %v", tc.capacity, results)
@@ -129,7 +128,7 @@ func TestHeadsDoNotExclude(t *testing.T) {
 	snap := rdmatest.Snapshot(t, "smi-multiplane")
 	published := resources.Slices(offers(snap, resources.ViewExclusive, resources.Capacity{}), nil, snap.NetnsMode, everything)
 	cluster := controlplane.Cluster{Node: node, Features: controlplane.V136(), Classes: controlplane.ChartClasses(t)}
-	cluster.Publish(plan.DriverName, published)
+	cluster.Publish(rdma.Domain, published)
 	n := int64(len(snap.Usable()))
 	claim := controlplane.Claim(controlplane.Request{Name: "nic", Class: "hca.rdma.dev", Count: n})
 	if got := cluster.Allocate(t, "claim", claim); int64(len(got)) != n {

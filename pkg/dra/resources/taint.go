@@ -11,7 +11,7 @@ import (
 
 // TaintDraining is the key of the taint that keeps new claims off a draining device. The device leaves the pool when
 // the last claim that holds it ends.
-const TaintDraining = "rdma.dev/draining"
+const TaintDraining = rdma.Domain + "/draining"
 
 // taints returns the taints of a device, sorted by key, nil for none.
 func (m maker) taints(draining bool, health []resourceapi.DeviceTaint) []resourceapi.DeviceTaint {

@@ -9,7 +9,6 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -23,7 +22,7 @@ func TestSlicesAreValid(t *testing.T) {
 	for machine, snap := range snaps {
 		t.Run(machine, func(t *testing.T) {
 			cluster := controlplane.Cluster{Node: node, Features: controlplane.V136()}
-			cluster.Publish(plan.DriverName, exclusive(snap))
+			cluster.Publish(rdma.Domain, exclusive(snap))
 			for _, s := range cluster.Slices() {
 				if err := controlplane.Validate(s); err != nil {
 					t.Error(err)

@@ -22,8 +22,8 @@ import (
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/controlplane"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
+	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/topology"
 )
 
@@ -74,7 +74,7 @@ func (f *Fleet) Node(name, machine, policyText string) {
 	decided := cfg.Apply(snap, policy.State{})
 	node := &controlplane.Cluster{Node: name, Features: controlplane.V136()}
 	f.published[name] = node
-	node.Publish(plan.DriverName, decided.Slices())
+	node.Publish(rdma.Domain, decided.Slices())
 	m, err := fixture.Load(machine)
 	if err != nil {
 		f.Fatal(err)
