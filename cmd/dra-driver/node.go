@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
 )
 
@@ -36,7 +36,7 @@ func (n *nodeFlags) read(ctx context.Context) (own blocks.Node, err error) {
 		node, err = client.CoreV1().Nodes().Get(ctx, n.name, metav1.GetOptions{})
 	}
 	if err == nil {
-		err = apiclient.About(node, "", n.name)
+		err = answer.About(node, "", n.name)
 	}
 	if err != nil {
 		return own, fmt.Errorf("get node %s for its block of addresses: %w", n.name, err)

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/pager"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
 	"github.com/rdma-dev/dra-driver-rdma/internal/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/table"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
@@ -77,7 +77,7 @@ func claimsInUse(ctx context.Context, client kubernetes.Interface) (found []*res
 	err = pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		page, err := client.ResourceV1().ResourceClaims(metav1.NamespaceAll).List(ctx, o)
 		if err == nil {
-			err = apiclient.Listed(page) // an empty answer of somebody else would let the driver be uninstalled
+			err = answer.Listed(page) // an empty answer of somebody else would let the driver be uninstalled
 		}
 		return page, err
 	}).EachListItem(ctx, metav1.ListOptions{}, func(item runtime.Object) error {

@@ -207,10 +207,10 @@ var calls = []importrules.Calls{{
 	Names: []string{"k8s.io/apimachinery/pkg/api/resource.ParseQuantity", "k8s.io/apimachinery/pkg/api/resource.MustParse"},
 }, {
 	Name: "answers",
-	Why: "a proxy's page reads as \"not found\" or \"exists\" too: apiclient.Gone and Said count only what the API server says " +
+	Why: "a proxy's page reads as \"not found\" or \"exists\" too: answer.Gone and Said count only what the API server says " +
 		"about the very object",
 	Of:  []string{module + "/..."},
-	But: []string{module + "/internal/apiclient", module + "/tools/...", module + "/test/..."},
+	But: []string{module + "/internal/base/answer", module + "/tools/...", module + "/test/..."},
 	Names: []string{
 		"k8s.io/apimachinery/pkg/api/errors.IsNotFound", "k8s.io/apimachinery/pkg/api/errors.IsAlreadyExists",
 		"k8s.io/apimachinery/pkg/api/errors.IsConflict", "k8s.io/apimachinery/pkg/api/errors.IsGone",

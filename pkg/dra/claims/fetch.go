@@ -16,7 +16,7 @@ import (
 	resourceclient "k8s.io/client-go/kubernetes/typed/resource/v1"
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
 	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
 )
 
@@ -80,7 +80,7 @@ func getClaim(ctx context.Context, client kubernetes.Interface, name types.Names
 		err := client.ResourceV1().RESTClient().Get().Namespace(name.Namespace).Resource("resourceclaims").Name(name.Name).
 			MaxRetries(0).Do(ctx).Into(claim)
 		if err == nil {
-			err = apiclient.About(claim, name.Namespace, name.Name)
+			err = answer.About(claim, name.Namespace, name.Name)
 		}
 		if err == nil {
 			return claim, nil
@@ -88,7 +88,7 @@ func getClaim(ctx context.Context, client kubernetes.Interface, name types.Names
 		if reason == nil || ctx.Err() == nil {
 			reason = err
 		}
-		if !apiclient.Temporary(err, claimResource, name.Name) || !wake.Sleep(ctx, max(backoff.Step(), suggested(err))) {
+		if !answer.Temporary(err, claimResource, name.Name) || !wake.Sleep(ctx, max(backoff.Step(), suggested(err))) {
 			return nil, fmt.Errorf("ask the API server for it (tries: %d, in %v): %w",
 				tries, time.Since(began).Round(time.Millisecond), reason)
 		}
@@ -97,7 +97,7 @@ func getClaim(ctx context.Context, client kubernetes.Interface, name types.Names
 
 // gone reports whether the API server itself said that there is no claim of a name. Any other error leaves it unknown.
 func gone(err error, name types.NamespacedName) bool {
-	return apiclient.Gone(err, claimResource, name.Name)
+	return answer.Gone(err, claimResource, name.Name)
 }
 
 // suggested returns the wait that the API server asked for.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
 )
 
 // These are optional features of the API server, named by their feature gates.
@@ -65,7 +66,7 @@ func missingFeatures(err error, countersUsed bool) []string {
 	if dropped, ok := errors.AsType[*resourceslice.DroppedFieldsError](err); ok {
 		return slices.DeleteFunc(dropped.DisabledFeatures(), func(gate string) bool { return without[gate] == "" })
 	}
-	if !apiclient.Answered(err) {
+	if !answer.Answered(err) {
 		return nil
 	}
 	// Kubernetes 1.34 requires counters in the slice of the devices that use them. It rejects the slices that later

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
 	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/publisher"
@@ -50,7 +50,7 @@ func (o *Offer) waitForRuntime(ctx context.Context) bool {
 func (o *Offer) checkRuntime(ctx context.Context) error {
 	node, err := o.cfg.Client.CoreV1().Nodes().Get(ctx, o.cfg.NodeName, metav1.GetOptions{})
 	if err == nil {
-		err = apiclient.About(node, "", o.cfg.NodeName) // without a runtime's version, nothing would be known against it
+		err = answer.About(node, "", o.cfg.NodeName) // without a runtime's version, nothing would be known against it
 	}
 	if err != nil {
 		return fmt.Errorf("get node %s: %w", o.cfg.NodeName, err)
@@ -106,7 +106,7 @@ func (o *Offer) warnNode(ctx context.Context, node *corev1.Node, reason, message
 		Count:          1,
 	}
 	_, err := o.cfg.Client.CoreV1().Events(metav1.NamespaceDefault).Create(ctx, event, metav1.CreateOptions{})
-	if err != nil && !apiclient.Said(err, metav1.StatusReasonAlreadyExists, corev1.Resource("events"), event.Name) {
+	if err != nil && !answer.Said(err, metav1.StatusReasonAlreadyExists, corev1.Resource("events"), event.Name) {
 		klog.FromContext(ctx).Error(err, "Event not recorded", "node", node.Name, "reason", reason)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
 )
 
 // Loss is a time in which the API server does not have the wanted slices.
@@ -119,7 +119,7 @@ func (p *Publisher) report(ctx context.Context, l Loss) {
 
 // NodeGone reports whether the API server itself said that it has no Node of that name.
 func NodeGone(err error, name string) bool {
-	return apiclient.Gone(err, corev1.Resource("nodes"), name)
+	return answer.Gone(err, corev1.Resource("nodes"), name)
 }
 
 // readOwner reads the Node, which is to own the slices. Its UID is never kept: if the Node is deleted and created again,
@@ -131,7 +131,7 @@ func (r *pass) readOwner(ctx context.Context) error {
 		r.lose(err, errNodeGone)
 	}
 	if err == nil {
-		err = apiclient.About(node, "", r.cfg.Node)
+		err = answer.About(node, "", r.cfg.Node)
 	}
 	if err != nil {
 		return fmt.Errorf("get node %s, which is to own the slices: %w", r.cfg.Node, err)

@@ -14,7 +14,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/klog/v2"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
 )
 
 // pass makes the API server's slices match the wanted ones, once.
@@ -121,7 +121,7 @@ func (r *pass) removeObsolete(ctx context.Context) error {
 		err := r.cfg.Client.ResourceV1().ResourceSlices().Delete(ctx, s.Name, metav1.DeleteOptions{
 			Preconditions: &metav1.Preconditions{UID: &s.UID, ResourceVersion: &s.ResourceVersion},
 		})
-		if err != nil && !apiclient.Gone(err, resourceapi.Resource("resourceslices"), s.Name) {
+		if err != nil && !answer.Gone(err, resourceapi.Resource("resourceslices"), s.Name) {
 			return fmt.Errorf("delete resource slice %s: %w", s.Name, err)
 		}
 		r.server.remove(s.Name)
@@ -173,7 +173,7 @@ func (r *pass) store(ctx context.Context, i int) (*resourceapi.ResourceSlice, er
 	} else if actual, err = client.Update(ctx, wanted, metav1.UpdateOptions{}); err != nil {
 		return nil, fmt.Errorf("update resource slice %s: %w", wanted.Name, err)
 	}
-	if err := apiclient.About(actual, "", cmp.Or(wanted.Name, actual.Name)); err != nil { // no field was dropped
+	if err := answer.About(actual, "", cmp.Or(wanted.Name, actual.Name)); err != nil { // no field was dropped
 		return nil, fmt.Errorf("write resource slice %d: %w", i, err)
 	}
 	r.server.put(actual)

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
 )
 
 var claimResource = resourceapi.Resource("resourceclaims")
@@ -21,10 +21,10 @@ func getClaim(
 ) (*resourceapi.ResourceClaim, error) {
 	claim, err := client.ResourceV1().ResourceClaims(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err == nil {
-		err = apiclient.About(claim, namespace, name)
+		err = answer.About(claim, namespace, name)
 	}
 	switch {
-	case apiclient.Gone(err, claimResource, name):
+	case answer.Gone(err, claimResource, name):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("get claim %s/%s: %w", namespace, name, err)

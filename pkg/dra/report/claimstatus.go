@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -197,7 +198,7 @@ func (s *ClaimStatus) write(ctx context.Context, uid types.UID) error {
 	}
 	claim, err := s.apply(ctx, p, want)
 	if err == nil {
-		err = apiclient.About(claim, p.Namespace, p.Name)
+		err = answer.About(claim, p.Namespace, p.Name)
 	}
 	if err != nil {
 		return s.worthRetry(ctx, p, err)
@@ -237,7 +238,7 @@ func (s *ClaimStatus) update(ctx context.Context, p *plan.Plan, want []entry) (*
 	if err != nil {
 		return nil, err
 	}
-	if err := apiclient.About(claim, p.Namespace, p.Name); err != nil {
+	if err := answer.About(claim, p.Namespace, p.Name); err != nil {
 		return nil, err
 	}
 	if claim.UID != p.UID {
@@ -245,7 +246,7 @@ func (s *ClaimStatus) update(ctx context.Context, p *plan.Plan, want []entry) (*
 	}
 	claim.Status.Devices = merged(claim.Status.Devices, want)
 	claim, err = claims.UpdateStatus(ctx, claim, metav1.UpdateOptions{FieldManager: rdma.Domain})
-	if apiclient.Said(err, metav1.StatusReasonConflict, claimResource, p.Name) {
+	if answer.Said(err, metav1.StatusReasonConflict, claimResource, p.Name) {
 		return nil, errConflict
 	}
 	return claim, err
@@ -265,7 +266,7 @@ func (s *ClaimStatus) get(ctx context.Context, p *plan.Plan) (stored []entry, kn
 // worthRetry returns an error of the API server that may be temporary. It logs any other error and returns nil.
 func (s *ClaimStatus) worthRetry(ctx context.Context, p *plan.Plan, err error) error {
 	logger := klog.FromContext(ctx)
-	said := func(reason metav1.StatusReason) bool { return apiclient.Said(err, reason, claimResource, p.Name) }
+	said := func(reason metav1.StatusReason) bool { return answer.Said(err, reason, claimResource, p.Name) }
 	switch {
 	case said(metav1.StatusReasonNotFound), said(metav1.StatusReasonConflict):
 		return nil // the claim has ended, and another one may have its name
@@ -275,7 +276,7 @@ func (s *ClaimStatus) worthRetry(ctx context.Context, p *plan.Plan, err error) e
 				"give it the rights of the chart, or set --claim-status=false")
 		})
 		return nil
-	case apiclient.Answered(err) && (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)):
+	case answer.Answered(err) && (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)):
 		logger.Error(err, "Status of a claim not written", "claim", p.Claim(), "uid", p.UID)
 		return nil
 	}

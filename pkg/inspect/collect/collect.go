@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/pager"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect"
 )
 
@@ -233,7 +233,7 @@ func (r Reader) templates(ctx context.Context, q *inspect.Question) error {
 		}
 		name := *ref.ResourceClaimTemplateName
 		_, err := r.Client.ResourceV1().ResourceClaimTemplates(q.Pod.Namespace).Get(ctx, name, metav1.GetOptions{})
-		if err != nil && !apiclient.Gone(err, resourceapi.Resource("resourceclaimtemplates"), name) {
+		if err != nil && !answer.Gone(err, resourceapi.Resource("resourceclaimtemplates"), name) {
 			return err
 		}
 		q.Templates[name] = err == nil

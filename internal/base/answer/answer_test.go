@@ -1,4 +1,4 @@
-package apiclient_test
+package answer_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/apiclient"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/apifault"
 )
 
@@ -39,22 +40,22 @@ func status(err *apierrors.StatusError) func(http.ResponseWriter, *http.Request,
 func TestGone(t *testing.T) {
 	claims := resourceapi.Resource("resourceclaims")
 	_, err := answered(t, status(apierrors.NewNotFound(claims, "nic")))
-	if err = fmt.Errorf("get claim: %w", err); !apiclient.Gone(err, claims, "nic") || apiclient.Temporary(err, claims, "nic") || !apiclient.Answered(err) {
+	if err = fmt.Errorf("get claim: %w", err); !answer.Gone(err, claims, "nic") || answer.Temporary(err, claims, "nic") || !answer.Answered(err) {
 		t.Errorf("the API server's own answer %v does not count", err)
 	}
 	for _, tc := range apifault.Answers {
 		claim, err := answered(t, tc.Do)
-		if apiclient.Gone(err, claims, "nic") {
+		if answer.Gone(err, claims, "nic") {
 			t.Errorf("%s: the claim is gone: %v", tc.Name, err)
 		}
 		if err == nil {
-			err = apiclient.About(claim, "team-a", "nic")
+			err = answer.About(claim, "team-a", "nic")
 		}
-		if err == nil || !apiclient.Temporary(err, claims, "nic") {
+		if err == nil || !answer.Temporary(err, claims, "nic") {
 			t.Errorf("%s: not tried again: %v", tc.Name, err)
 		}
 	}
-	if apiclient.Gone(nil, claims, "nic") {
+	if answer.Gone(nil, claims, "nic") {
 		t.Error("gone without an error")
 	}
 }
@@ -68,27 +69,27 @@ func TestSaid(t *testing.T) {
 		metav1.StatusReasonForbidden:     apierrors.NewForbidden(claims, "nic", nil),
 	} {
 		_, err := answered(t, status(of))
-		if !apiclient.Said(err, reason, claims, "nic") || apiclient.Said(err, reason, claims, "other") ||
-			apiclient.Said(err, metav1.StatusReasonNotFound, claims, "nic") || apiclient.Temporary(err, claims, "nic") {
+		if !answer.Said(err, reason, claims, "nic") || answer.Said(err, reason, claims, "other") ||
+			answer.Said(err, metav1.StatusReasonNotFound, claims, "nic") || answer.Temporary(err, claims, "nic") {
 			t.Errorf("%s: %v", reason, err)
 		}
 		_, err = answered(t, apifault.Says(int(of.Status().Code), "text/html", "<html>"))
-		if apiclient.Said(err, reason, claims, "nic") || apiclient.Answered(err) || !apiclient.Temporary(err, claims, "nic") {
+		if answer.Said(err, reason, claims, "nic") || answer.Answered(err) || !answer.Temporary(err, claims, "nic") {
 			t.Errorf("a page with the status of %s counts: %v", reason, err)
 		}
 	}
 	busy := apierrors.NewTooManyRequests("later", 1)
-	if apiclient.Said(busy, metav1.StatusReasonTooManyRequests, claims, "") || !apiclient.Temporary(busy, claims, "nic") {
+	if answer.Said(busy, metav1.StatusReasonTooManyRequests, claims, "") || !answer.Temporary(busy, claims, "nic") {
 		t.Errorf("%v", busy)
 	}
 }
 
 // TestListed: an answer without a version is no list of the API server.
 func TestListed(t *testing.T) {
-	if err := apiclient.Listed(&resourceapi.ResourceClaimList{}); err == nil {
+	if err := answer.Listed(&resourceapi.ResourceClaimList{}); err == nil {
 		t.Error("{} is a list")
 	}
-	if err := apiclient.Listed(&resourceapi.ResourceClaimList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}}); err != nil {
+	if err := answer.Listed(&resourceapi.ResourceClaimList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}}); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,4 +1,9 @@
-package apiclient
+// Package answer says what an answer of the API server proves. "Not known" is not "no": client-go makes the same errors
+// from the API server's words and from a bare HTTP status. A proxy's page "404 not found", or an API server that does
+// not serve resource.k8s.io, reads as "the object is not found". So only a Status object of the API server about the
+// very object decides that it is gone, or there already. An import rule keeps all other packages from
+// apierrors.IsNotFound and its like.
+package answer
 
 import (
 	"errors"
@@ -9,11 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
-
-// "Not known" is not "no". client-go makes the same errors from the API server's words and from a bare HTTP status: a
-// proxy's page "404 not found", or an API server that does not serve resource.k8s.io, reads as "the object is not
-// found". So only a Status object of the API server about the very object decides that it is gone, or there already. An
-// import rule keeps all other packages from apierrors.IsNotFound and its like.
 
 // Said reports whether the API server itself gave a reason about one object. resource is in the plural, as in the path
 // of the request. Callers must treat any other error as "not known", and try again.
