@@ -9,7 +9,7 @@ endif
 DIST ?= $(CURDIR)/dist
 PUBLISH_TOOLS ?= $(CURDIR)/bin/publish
 IMAGE ?= ghcr.io/rdma-dev/dra-driver-rdma:$(VERSION)
-LDFLAGS := -s -w -X github.com/rdma-dev/dra-driver-rdma/internal/version.Version=$$VERSION -X main.version=$$VERSION
+LDFLAGS := -s -w -X github.com/rdma-dev/dra-driver-rdma/internal/base/version.Version=$$VERSION -X main.version=$$VERSION
 # grpcnotrace leaves templates out, with which the linker would keep every method of every type (docs/dev/benchmarks.md).
 TAGS := grpcnotrace
 # The programs of the embedded cluster are built with the same flags, so what they share is compiled once

@@ -16,14 +16,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/atomicfile"
 	"github.com/rdma-dev/dra-driver-rdma/internal/capture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/capture/tree"
 	"github.com/rdma-dev/dra-driver-rdma/internal/doctor"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/version"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 

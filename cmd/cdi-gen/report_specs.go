@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 	"tags.cncf.io/container-device-interface/specs-go"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 

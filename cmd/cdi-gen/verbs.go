@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/version"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
 )
 
 func newVersion() *cobra.Command {

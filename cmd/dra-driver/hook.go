@@ -15,10 +15,10 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/install"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/version"
-	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
-	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/wake"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 

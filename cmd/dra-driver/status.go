@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/exitcode"
-	"github.com/rdma-dev/dra-driver-rdma/internal/sockets"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/sockets"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/statuspage"
 )

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
-	"github.com/rdma-dev/dra-driver-rdma/internal/exitcode"
-	"github.com/rdma-dev/dra-driver-rdma/internal/table"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/table"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )

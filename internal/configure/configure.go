@@ -25,8 +25,8 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/atomicfile"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
 )

@@ -3,7 +3,7 @@ package doctor
 import (
 	"strings"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/phrase"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
 )
 
 // PCI vendors of GPUs.

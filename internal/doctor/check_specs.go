@@ -12,9 +12,9 @@ import (
 
 	"tags.cncf.io/container-device-interface/specs-go"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/phrase"
-	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/yamlpath"
-	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlpath"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 )
 
 // FieldError is an error in a field.

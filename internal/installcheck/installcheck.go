@@ -14,8 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/phrase"
-	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
 )
 
 // State is what the API server says of a release.

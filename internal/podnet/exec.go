@@ -14,7 +14,7 @@ import (
 	"github.com/containernetworking/cni/pkg/invoke"
 	"github.com/containernetworking/cni/pkg/types"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
 )
 
 // execution runs plugins with a timeout. The library's own implementation waits without a limit until all processes

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"

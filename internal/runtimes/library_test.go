@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"tags.cncf.io/container-device-interface/specs-go"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimeconf"
 	"github.com/rdma-dev/dra-driver-rdma/internal/runtimes"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 )
 
 // object contains the properties of a shared library that the dynamic linker reads.

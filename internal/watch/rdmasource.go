@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/wake"
 )
 
 // rdmaSource is the socket of RDMA notifications. It is open only while there are HCAs. It is closed as soon as one

@@ -59,7 +59,7 @@ func buildEnv(goos, arch string) []string {
 }
 
 func (r *run) buildArgs(out string, packages ...string) []string {
-	ldflags := "-s -w -X github.com/rdma-dev/dra-driver-rdma/internal/version.Version=" + r.Version + " -X main.version=" + r.Version
+	ldflags := "-s -w -X github.com/rdma-dev/dra-driver-rdma/internal/base/version.Version=" + r.Version + " -X main.version=" + r.Version
 	// grpcnotrace: the Makefile says why.
 	return append([]string{"build", "-trimpath", "-tags", "grpcnotrace", "-buildvcs=false", "-ldflags", ldflags, "-o", out}, packages...)
 }

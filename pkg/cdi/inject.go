@@ -11,7 +11,7 @@ import (
 	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
 	"tags.cncf.io/container-device-interface/specs-go"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 )
 
 // Inject gives an OCI spec the edits of devices, with the CDI library. root is the host's root directory on this

@@ -8,7 +8,7 @@ import (
 	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
 	"tags.cncf.io/container-device-interface/specs-go"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 )
 
 // ReadSpec reads a spec file of any program. It opens only a regular file. See ParseSpec.

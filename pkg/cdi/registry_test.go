@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	cdiapi "tags.cncf.io/container-device-interface/pkg/cdi"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 

@@ -15,8 +15,8 @@ import (
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/podresources"
-	"github.com/rdma-dev/dra-driver-rdma/internal/sockets"
-	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/sockets"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/wake"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claims"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/offer"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"

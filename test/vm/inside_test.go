@@ -33,7 +33,7 @@ func compileVersion(t *testing.T, version string, programs ...string) (dir strin
 	}
 	dir = t.TempDir()
 	// Without symbols: the guest hashes and unpacks what it runs.
-	flags := "-ldflags=-s -w -X github.com/rdma-dev/dra-driver-rdma/internal/version.Version=" + version
+	flags := "-ldflags=-s -w -X github.com/rdma-dev/dra-driver-rdma/internal/base/version.Version=" + version
 	args := []string{"build", "-trimpath", "-buildvcs=false", flags, "-o", dir + "/"}
 	for _, p := range programs {
 		args = append(args, "./cmd/"+p)

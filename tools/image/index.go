@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/atomicfile"
 )
 
 // sbomType is the media type of a CycloneDX document. It is also the artifact type that a registry shows when it lists

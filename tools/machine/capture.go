@@ -12,7 +12,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/capture"
 	"github.com/rdma-dev/dra-driver-rdma/internal/capture/tree"
-	"github.com/rdma-dev/dra-driver-rdma/internal/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 )
 
 // source is what capture and import have in common: whence a tree comes and where it goes.

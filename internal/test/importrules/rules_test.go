@@ -20,7 +20,7 @@ var bans = []importrules.Ban{{
 	Links:   []string{"k8s.io/...", "google.golang.org/..."},
 	Imports: []string{module + "/..."},
 	Except: []string{
-		module + "/pkg/rdma", module + "/internal/hook/args", module + "/internal/atomicfile", module + "/internal/hostfs", module + "/internal/yamlread",
+		module + "/pkg/rdma", module + "/internal/hook/args", module + "/internal/base/atomicfile", module + "/internal/base/hostfs", module + "/internal/base/yamlread",
 	},
 }, {
 	Name:   "cdi-gen",
@@ -33,13 +33,13 @@ var bans = []importrules.Ban{{
 	Why:    "the hook runs on the host in every container start: the standard library, x/sys and its own logic and exit codes",
 	Of:     []string{module + "/cmd/rdma-hook"},
 	Links:  []string{"..."},
-	Except: []string{"golang.org/x/sys/...", module + "/internal/hook", module + "/internal/hook/args", module + "/internal/exitcode", module + "/internal/podcgroup"},
+	Except: []string{"golang.org/x/sys/...", module + "/internal/hook", module + "/internal/hook/args", module + "/internal/base/exitcode", module + "/internal/podcgroup"},
 }, {
 	Name:    "pure",
 	Why:     "policies, plans and slices are functions of their input: no file, no network, no client; plans and slices know of no policy",
 	Of:      []string{module + "/pkg/dra/plan", module + "/pkg/dra/policy", module + "/pkg/dra/resources", module + "/pkg/dra/health", module + "/pkg/dra/podmeta"},
 	Imports: []string{"os/...", "io/...", "net/...", "syscall", "golang.org/...", "google.golang.org/...", "k8s.io/client-go/...", "k8s.io/klog/...", "github.com/fsnotify/...", module + "/internal/...", module + "/pkg/dra/policy"},
-	Except:  []string{module + "/internal/hostconfig", module + "/internal/hook/args", module + "/internal/yamlpath", module + "/internal/yamlread", module + "/internal/quote", "net/netip"}, // decode YAML and escape text, format arguments, and are values of addresses: they touch no host
+	Except:  []string{module + "/internal/hostconfig", module + "/internal/hook/args", module + "/internal/base/yamlpath", module + "/internal/base/yamlread", module + "/internal/base/quote", "net/netip"}, // decode YAML and escape text, format arguments, and are values of addresses: they touch no host
 }, {
 	Name:    "api",
 	Why:     "what users write in claims is below all that acts on it: it knows only the words of the host's devices",
@@ -50,13 +50,13 @@ var bans = []importrules.Ban{{
 	Name:  "kubectl-rdma",
 	Why:   "the plugin runs on people's machines, of any system: it writes no file, and makes no spec",
 	Of:    []string{module + "/cmd/kubectl-rdma"},
-	Links: []string{module + "/pkg/cdi", module + "/pkg/dra/...", module + "/internal/atomicfile", "tags.cncf.io/..."},
+	Links: []string{module + "/pkg/cdi", module + "/pkg/dra/...", module + "/internal/base/atomicfile", "tags.cncf.io/..."},
 }, {
 	Name:    "inspect",
 	Why:     "what kubectl rdma answers is a function of what was read: no file, no client",
 	Of:      []string{module + "/pkg/inspect"},
 	Imports: []string{"os/...", "net/...", "syscall", "k8s.io/client-go/...", "k8s.io/cli-runtime/...", module + "/internal/..."},
-	Except:  []string{module + "/internal/quote", module + "/internal/phrase"}, // text for people and terminals
+	Except:  []string{module + "/internal/base/quote", module + "/internal/base/phrase"}, // text for people and terminals
 }, {
 	Name:    "node",
 	Why:     "the host is a value that all parts of the driver take: it knows none of them",
@@ -143,9 +143,9 @@ var calls = []importrules.Calls{{
 	Why:  "files are replaced whole, by package atomicfile, or belong to one of the stores",
 	Of:   []string{module + "/..."},
 	But: []string{
-		module + "/pkg/cdi", module + "/pkg/dra/claimstore", module + "/pkg/dra/attach", module + "/internal/atomicfile", module + "/internal/hook/...",
-		module + "/internal/test/fixture/...", module + "/internal/sockets", module + "/internal/deviceinfo",
-		module + "/internal/hostfs",       // opens, for reading only
+		module + "/pkg/cdi", module + "/pkg/dra/claimstore", module + "/pkg/dra/attach", module + "/internal/base/atomicfile", module + "/internal/hook/...",
+		module + "/internal/test/fixture/...", module + "/internal/base/sockets", module + "/internal/deviceinfo",
+		module + "/internal/base/hostfs",       // opens, for reading only
 		module + "/internal/installcheck", // opens HCAs, and writes the termination log, which is a mount
 		module + "/internal/rdmanetns",    // opens the kernel's settings of a network namespace
 		module + "/internal/capture/tree", // writes trees of sysfs below a directory of tests and tools
@@ -161,8 +161,8 @@ var calls = []importrules.Calls{{
 		"opens regular files within bounds",
 	Of: []string{module + "/..."},
 	But: []string{
-		module + "/internal/hostfs", module + "/internal/atomicfile",
-		module + "/internal/yamlread",  // opens the pipe that a shell passes
+		module + "/internal/base/hostfs", module + "/internal/base/atomicfile",
+		module + "/internal/base/yamlread",  // opens the pipe that a shell passes
 		module + "/internal/rdmanetns", // opens network namespaces
 		module + "/internal/hook/...",  // reads files of the kernel, and its own program
 		// They read and lock directories of their own, which only root can write to.
@@ -183,7 +183,7 @@ var calls = []importrules.Calls{{
 	Name: "yaml",
 	Why:  "a small file takes all memory from a YAML decoder: package yamlread bounds what it is given",
 	Of:   []string{module + "/..."},
-	But:  []string{module + "/internal/yamlread", module + "/tools/...", module + "/test/..."},
+	But:  []string{module + "/internal/base/yamlread", module + "/tools/...", module + "/test/..."},
 	Names: []string{
 		"go.yaml.in/yaml/v3.Unmarshal", "go.yaml.in/yaml/v3.NewDecoder", "go.yaml.in/yaml/v2.Unmarshal", "go.yaml.in/yaml/v2.NewDecoder",
 		"sigs.k8s.io/yaml.Unmarshal", "sigs.k8s.io/yaml.UnmarshalStrict", "sigs.k8s.io/yaml.YAMLToJSON", "sigs.k8s.io/yaml.YAMLToJSONStrict",

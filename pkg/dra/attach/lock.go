@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/flock"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/flock"
 )
 
 // There are two locks, which exclude other callers and other processes. The lock of a record is held while the driver

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/atomicfile"
-	"github.com/rdma-dev/dra-driver-rdma/internal/repeat"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/atomicfile"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/repeat"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
-	"github.com/rdma-dev/dra-driver-rdma/internal/table"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/table"
 )
 
 // Formats are the ways to write a report.

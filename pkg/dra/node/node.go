@@ -13,9 +13,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmamap"
-	"github.com/rdma-dev/dra-driver-rdma/internal/repeat"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/repeat"
 	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/wake"
 	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/wake"
 )
 
 // settleStep is the first wait for a host in the middle of a change. Each wait is twice the one before.

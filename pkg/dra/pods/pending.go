@@ -13,8 +13,8 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
 	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
-	"github.com/rdma-dev/dra-driver-rdma/internal/repeat"
-	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/repeat"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/wake"
 )
 
 // pending holds running pods that may lack devices. The driver was not connected when they started, an address took too

@@ -8,7 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/yamlpath"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlpath"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )

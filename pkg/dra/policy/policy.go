@@ -8,8 +8,8 @@ import (
 	"k8s.io/dynamic-resource-allocation/cel"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/hostconfig"
-	"github.com/rdma-dev/dra-driver-rdma/internal/yamlpath"
-	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlpath"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/blocks"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 )

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
 )
 
 // Event is an event with the number of its repetitions.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/phrase"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
 )
 
 // ago formats the time between then and at in a short form.

@@ -6,8 +6,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/quote"
-	"github.com/rdma-dev/dra-driver-rdma/internal/table"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/table"
 )
 
 // Write writes the page in one of the formats.

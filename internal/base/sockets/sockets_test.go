@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/sockets"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/sockets"
 )
 
 // listen makes a socket, and returns its listener. The file stays when it is closed, as when

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/table"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/table"
 )
 
 // TestWrite: cells are escaped and aligned, and an empty cell is shown.

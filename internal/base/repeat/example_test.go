@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/repeat"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/repeat"
 )
 
 func ExampleErrors() {

@@ -3,7 +3,7 @@ package yamlpath_test
 import (
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/yamlpath"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlpath"
 )
 
 const file = `# a comment

@@ -9,7 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/yamlread"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 )
 
 // Positions are the positions of the fields of a file. A path has the form rules[0].attributes["example.com/x"].

@@ -8,7 +8,7 @@ import (
 )
 
 // Version is set when a release is linked:
-// -ldflags "-X github.com/rdma-dev/dra-driver-rdma/internal/version.Version=v1.2.3".
+// -ldflags "-X github.com/rdma-dev/dra-driver-rdma/internal/base/version.Version=v1.2.3".
 var Version = ""
 
 // Get returns the linked version, else the module's, else "devel".

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/wake"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/wake"
 )
 
 // The shortest and the longest wait between two attempts. The kernel cannot wait until a context ends, so wait retries.

@@ -3,7 +3,7 @@ package exitcode_test
 import (
 	"fmt"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/exitcode"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 )
 
 func ExampleList() {

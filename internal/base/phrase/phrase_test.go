@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/phrase"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/phrase"
 )
 
 func TestCount(t *testing.T) {
