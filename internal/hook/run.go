@@ -10,7 +10,7 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
-	"github.com/rdma-dev/dra-driver-rdma/internal/podcgroup"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podcgroup"
 )
 
 // Exit codes. A container runtime fails the start of the container for every code but ExitOK.

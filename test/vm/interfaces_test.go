@@ -23,7 +23,7 @@ func TestInterfaces(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for pkg, tests := range map[string]string{
-		"internal/podnet": "^Test(Attach|AttachFails|Traffic|Ipvlan|OtherKind|Bond|BondTraffic|VLAN.*)$",
+		"internal/kernel/podnet": "^Test(Attach|AttachFails|Traffic|Ipvlan|OtherKind|Bond|BondTraffic|VLAN.*)$",
 		"pkg/dra/attach":  "^Test(OtherKind|LastOfVLAN|Killed|Cost)$/^(ipvlan|macvlan.100)?$",
 	} {
 		t.Run(filepath.Base(pkg), func(t *testing.T) {

@@ -33,7 +33,7 @@ var bans = []importrules.Ban{{
 	Why:    "the hook runs on the host in every container start: the standard library, x/sys and its own logic and exit codes",
 	Of:     []string{module + "/cmd/rdma-hook"},
 	Links:  []string{"..."},
-	Except: []string{"golang.org/x/sys/...", module + "/internal/hook", module + "/internal/hook/args", module + "/internal/base/exitcode", module + "/internal/podcgroup"},
+	Except: []string{"golang.org/x/sys/...", module + "/internal/hook", module + "/internal/hook/args", module + "/internal/base/exitcode", module + "/internal/kernel/podcgroup"},
 }, {
 	Name:    "pure",
 	Why:     "policies, plans and slices are functions of their input: no file, no network, no client; plans and slices know of no policy",
@@ -78,7 +78,7 @@ var bans = []importrules.Ban{{
 	Of:   []string{module + "/pkg/dra/claims"},
 	Imports: []string{
 		module + "/pkg/dra", module + "/pkg/dra/offer", module + "/pkg/dra/pods", module + "/pkg/dra/report",
-		module + "/internal/nri", module + "/internal/podnet", module + "/internal/rdmanetns",
+		module + "/internal/nri", module + "/internal/kernel/podnet", module + "/internal/kernel/rdmanetns",
 	},
 }, {
 	Name:    "pods",
@@ -93,8 +93,8 @@ var bans = []importrules.Ban{{
 		module + "/pkg/dra", module + "/pkg/dra/claims", module + "/pkg/dra/offer", module + "/pkg/dra/pods",
 		module + "/pkg/dra/claimstore", module + "/pkg/dra/attach", module + "/pkg/dra/publisher",
 		module + "/pkg/dra/resources", module + "/pkg/dra/podmeta", module + "/pkg/cdi",
-		module + "/internal/nri", module + "/internal/podnet",
-		module + "/internal/rdmanetns", module + "/internal/watch",
+		module + "/internal/nri", module + "/internal/kernel/podnet",
+		module + "/internal/kernel/rdmanetns", module + "/internal/kernel/watch",
 	},
 }, {
 	Name:  "dra-driver",
@@ -114,9 +114,9 @@ var bans = []importrules.Ban{{
 	Links: []string{module + "/internal/test/..."},
 }, {
 	Name:    "rdmamap",
-	Why:     "its roots are global, and it panics: package internal/rdmamap wraps it",
+	Why:     "its roots are global, and it panics: package internal/kernel/rdmamap wraps it",
 	Of:      []string{module + "/..."},
-	But:     []string{module + "/internal/rdmamap"},
+	But:     []string{module + "/internal/kernel/rdmamap"},
 	Imports: []string{"github.com/Mellanox/rdmamap/..."},
 }, {
 	Name:    "prometheus",
@@ -147,7 +147,7 @@ var calls = []importrules.Calls{{
 		module + "/internal/test/fixture/...", module + "/internal/base/sockets", module + "/internal/deviceinfo",
 		module + "/internal/base/hostfs",       // opens, for reading only
 		module + "/internal/installcheck", // opens HCAs, and writes the termination log, which is a mount
-		module + "/internal/rdmanetns",    // opens the kernel's settings of a network namespace
+		module + "/internal/kernel/rdmanetns",    // opens the kernel's settings of a network namespace
 		module + "/internal/capture/tree", // writes trees of sysfs below a directory of tests and tools
 		module + "/tools/...", module + "/test/...",
 	},
@@ -163,7 +163,7 @@ var calls = []importrules.Calls{{
 	But: []string{
 		module + "/internal/base/hostfs", module + "/internal/base/atomicfile",
 		module + "/internal/base/yamlread",  // opens the pipe that a shell passes
-		module + "/internal/rdmanetns", // opens network namespaces
+		module + "/internal/kernel/rdmanetns", // opens network namespaces
 		module + "/internal/hook/...",  // reads files of the kernel, and its own program
 		// They read and lock directories of their own, which only root can write to.
 		module + "/pkg/dra/claimstore", module + "/pkg/dra/attach",

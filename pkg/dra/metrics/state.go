@@ -1,8 +1,8 @@
 package metrics
 
 import (
-	"github.com/rdma-dev/dra-driver-rdma/internal/counters"
-	"github.com/rdma-dev/dra-driver-rdma/internal/rdmacgroup"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/counters"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmacgroup"
 )
 
 // State is the state of a node at one time.

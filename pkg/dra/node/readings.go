@@ -3,7 +3,7 @@ package node
 import (
 	"io/fs"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/counters"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/counters"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )

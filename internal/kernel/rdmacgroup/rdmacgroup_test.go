@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/rdmacgroup"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmacgroup"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/rdmanetns"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmanetns"
 )
 
 // The settings below /proc/sys/net/ipv6/conf cannot be set by rtnetlink. Like those of IPv4, an interface loses them

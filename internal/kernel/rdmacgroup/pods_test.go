@@ -8,7 +8,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/rdmacgroup"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmacgroup"
 )
 
 const (

@@ -5,8 +5,8 @@ import (
 	"log"
 	"time"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/sysfs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/watch"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 

@@ -3,7 +3,7 @@ package counters_test
 import (
 	"fmt"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/counters"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/counters"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 )
 

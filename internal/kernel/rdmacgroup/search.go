@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/podcgroup"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podcgroup"
 )
 
 // The bounds of a search. A node has a few hundred cgroups in each hierarchy.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/counters"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/counters"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
 )
 

@@ -3,7 +3,7 @@ package podnet_test
 import (
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/podnet"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podnet"
 )
 
 // TestRDMAMTU has the MTUs of Ethernet that people use, and the bounds of each RDMA MTU.
