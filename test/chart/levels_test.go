@@ -93,7 +93,7 @@ func TestLevelsAreAll(t *testing.T) {
 	}
 	full := []string{
 		"--values", "testdata/full.values.yaml", "--set", "deviceInfoDir=/devinfo,metrics.tlsSecret=",
-		"--set-json", "metrics.readers=[]",
+		"--set-json", "metrics.readers=[],metrics.serviceMonitor=false",
 	}
 	if more := without(granted(t, full...), granted(t, args...)); len(more) > 0 {
 		t.Errorf("rights of no level: %v", more)

@@ -53,15 +53,15 @@ func TestMetricsTLS(t *testing.T) {
 	if i < 0 || !c.VolumeMounts[i].ReadOnly || c.VolumeMounts[i].SubPath != "" {
 		t.Errorf("mounts %v", c.VolumeMounts)
 	}
-	unchecked := func(args ...string) bool {
-		got, found, err := unstructured.NestedBool(endpoint(t, args...), "tlsConfig", "insecureSkipVerify")
-		if err != nil || !found {
-			t.Errorf("insecureSkipVerify is not set: %v", err)
-		}
-		return got
+	want := map[string]any{
+		"ca":         map[string]any{"secret": map[string]any{"name": "rdma-tls", "key": "ca.crt"}},
+		"serverName": fullname + "." + namespace + ".svc",
 	}
-	if unchecked(args...) || !unchecked(monitored...) {
-		t.Error("Prometheus has to check the certificate of the site, and cannot check the driver's own")
+	if d := cmp.Diff(want, endpoint(t, args...)["tlsConfig"]); d != "" {
+		t.Errorf("Prometheus has to check the certificate of the site (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff(map[string]any{"insecureSkipVerify": true}, endpoint(t, monitored...)["tlsConfig"]); d != "" {
+		t.Errorf("Prometheus cannot check the driver's own certificate (-want +got):\n%s", d)
 	}
 }
 
@@ -91,16 +91,48 @@ func endpoint(t *testing.T, args ...string) map[string]any {
 // pod do not take their place.
 func TestServiceMonitor(t *testing.T) {
 	e := endpoint(t, monitored...)
-	if e["honorLabels"] != true || e["scheme"] != "https" || e["bearerTokenFile"] == nil {
+	if e["honorLabels"] != true || e["scheme"] != "https" {
 		t.Errorf("endpoint %v", e)
 	}
 	text, err := json.Marshal(e["relabelings"])
 	if err != nil || !strings.Contains(string(text), `{"action":"labeldrop","regex":"namespace|pod|container|endpoint|service"}`) {
 		t.Errorf("relabelings %s, %v", text, err)
 	}
-	e = endpoint(t, append(slices.Clone(monitored), "--set", "metrics.tokenSecret=scrape")...)
-	if name, _, _ := unstructured.NestedString(e, "authorization", "credentials", "name"); name != "scrape" || e["bearerTokenFile"] != nil {
-		t.Errorf("endpoint %v", e)
+}
+
+// TestScraperToken: Prometheus never sends its own token, because whoever holds the port of a node gets what it sends.
+// The token is of a service account that can read the metrics and nothing else.
+func TestScraperToken(t *testing.T) {
+	const account = fullname + "-scraper"
+	for _, args := range [][]string{monitored, append(slices.Clone(monitored), "--set", "metrics.tlsSecret=rdma-tls")} {
+		e := endpoint(t, args...)
+		want := map[string]any{"credentials": map[string]any{"name": account, "key": "token"}}
+		if d := cmp.Diff(want, e["authorization"]); d != "" || e["bearerTokenFile"] != nil || e["bearerTokenSecret"] != nil {
+			t.Errorf("endpoint %v\n%s", e, d)
+		}
+	}
+	secret := one[*corev1.Secret](t, monitored...)
+	if secret.Name != account || secret.Type != corev1.SecretTypeServiceAccountToken || secret.Annotations[corev1.ServiceAccountNameKey] != account {
+		t.Errorf("secret %v", secret)
+	}
+	// What each role says to the account, by name or by a group.
+	given := map[string][]rbacv1.PolicyRule{}
+	for _, b := range all[*rbacv1.ClusterRoleBinding](t, monitored...) {
+		if b.Subjects[0].Name == account && b.Subjects[0].Namespace == namespace {
+			given[b.RoleRef.Name] = nil
+		}
+	}
+	for _, role := range all[*rbacv1.ClusterRole](t, monitored...) {
+		if _, ok := given[role.Name]; ok {
+			given[role.Name] = role.Rules
+		}
+	}
+	want := map[string][]rbacv1.PolicyRule{account: {{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}}
+	if d := cmp.Diff(want, given); d != "" {
+		t.Errorf("rights of the token (-want +got):\n%s", d)
+	}
+	if got := all[*corev1.Secret](t, "--set", "metrics.enabled=true"); len(got) != 0 {
+		t.Errorf("secrets without a ServiceMonitor: %v", got)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // operator, and those that change its objects.
 var operated = [][]string{
 	{"metrics.monitorLabels.release=kube-prometheus-stack"},
-	{"metrics.tlsSecret=rdma-tls", "metrics.tokenSecret=scrape", "metrics.scrapeInterval=1m"},
+	{"metrics.tlsSecret=rdma-tls", "metrics.scrapeInterval=1m"},
 }
 
 // TestPrometheusOperator: an API server with the definitions of the Prometheus operator

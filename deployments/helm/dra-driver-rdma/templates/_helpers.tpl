@@ -96,3 +96,8 @@ spec:
 {{- define "rdma.metricsPort" -}}
 {{- regexFind "[0-9]+$" .Values.metrics.bindAddress -}}
 {{- end }}
+
+{{/* The service account for the ServiceMonitor, and the Secret with its token. */}}
+{{- define "rdma.scraper" -}}
+{{ include "rdma.fullname" . | trunc 55 | trimSuffix "-" }}-scraper
+{{- end }}
