@@ -78,7 +78,7 @@ var bans = []importrules.Ban{{
 	Of:   []string{module + "/pkg/dra/claims"},
 	Imports: []string{
 		module + "/pkg/dra", module + "/pkg/dra/offer", module + "/pkg/dra/pods", module + "/pkg/dra/report",
-		module + "/internal/nri", module + "/internal/kernel/podnet", module + "/internal/kernel/rdmanetns",
+		module + "/internal/kube/nri", module + "/internal/kernel/podnet", module + "/internal/kernel/rdmanetns",
 	},
 }, {
 	Name:    "pods",
@@ -93,7 +93,7 @@ var bans = []importrules.Ban{{
 		module + "/pkg/dra", module + "/pkg/dra/claims", module + "/pkg/dra/offer", module + "/pkg/dra/pods",
 		module + "/pkg/dra/claimstore", module + "/pkg/dra/attach", module + "/pkg/dra/publisher",
 		module + "/pkg/dra/resources", module + "/pkg/dra/podmeta", module + "/pkg/cdi",
-		module + "/internal/nri", module + "/internal/kernel/podnet",
+		module + "/internal/kube/nri", module + "/internal/kernel/podnet",
 		module + "/internal/kernel/rdmanetns", module + "/internal/kernel/watch",
 	},
 }, {
@@ -144,9 +144,9 @@ var calls = []importrules.Calls{{
 	Of:   []string{module + "/..."},
 	But: []string{
 		module + "/pkg/cdi", module + "/pkg/dra/claimstore", module + "/pkg/dra/attach", module + "/internal/base/atomicfile", module + "/internal/hook/...",
-		module + "/internal/test/fixture/...", module + "/internal/base/sockets", module + "/internal/deviceinfo",
+		module + "/internal/test/fixture/...", module + "/internal/base/sockets", module + "/internal/kube/deviceinfo",
 		module + "/internal/base/hostfs",       // opens, for reading only
-		module + "/internal/installcheck", // opens HCAs, and writes the termination log, which is a mount
+		module + "/internal/kube/installcheck", // opens HCAs, and writes the termination log, which is a mount
 		module + "/internal/kernel/rdmanetns",    // opens the kernel's settings of a network namespace
 		module + "/internal/capture/tree", // writes trees of sysfs below a directory of tests and tools
 		module + "/tools/...", module + "/test/...",

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kube/nri"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 

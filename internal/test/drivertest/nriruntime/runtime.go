@@ -16,7 +16,7 @@ import (
 	"github.com/containerd/nri/pkg/adaptation"
 	"github.com/containerd/nri/pkg/api"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/nri"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kube/nri"
 )
 
 // Runtime has pods, and tells plugins of them. Between it and its plugins is a wire that the

@@ -10,7 +10,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/installcheck"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kube/installcheck"
 )
 
 // working returns the state of a release that works. It has two nodes, and only b has devices.

@@ -3,7 +3,7 @@ package webserver_test
 import (
 	"fmt"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/webserver"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kube/webserver"
 )
 
 func ExampleServer_Validate() {

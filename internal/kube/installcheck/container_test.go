@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/installcheck"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kube/installcheck"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 

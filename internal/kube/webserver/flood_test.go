@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
-	"github.com/rdma-dev/dra-driver-rdma/internal/webserver"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kube/webserver"
 )
 
 // from is a client with an address of its own, which keeps its connections.

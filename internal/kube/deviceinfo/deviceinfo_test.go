@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/deviceinfo"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kube/deviceinfo"
 )
 
 // files are the names in a directory and what is in them.

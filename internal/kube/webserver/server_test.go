@@ -16,7 +16,7 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest"
-	"github.com/rdma-dev/dra-driver-rdma/internal/webserver"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kube/webserver"
 )
 
 // freePort returns a port that nobody listens on.
