@@ -17,9 +17,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/atomicfile"
-	"github.com/rdma-dev/dra-driver-rdma/internal/capture"
-	"github.com/rdma-dev/dra-driver-rdma/internal/capture/tree"
-	"github.com/rdma-dev/dra-driver-rdma/internal/doctor"
+	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
+	"github.com/rdma-dev/dra-driver-rdma/internal/gen/doctor"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/capture"
-	"github.com/rdma-dev/dra-driver-rdma/internal/capture/tree"
+	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/rdmatest"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )

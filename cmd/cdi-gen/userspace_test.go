@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// unpack makes a directory of an archive of internal/userspace, for this machine.
+// unpack makes a directory of an archive of internal/gen/userspace, for this machine.
 func unpack(t *testing.T, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("..", "..", "internal", "userspace", "testdata", "trees",

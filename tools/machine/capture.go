@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/capture"
-	"github.com/rdma-dev/dra-driver-rdma/internal/capture/tree"
+	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
 )
 

@@ -148,7 +148,7 @@ var calls = []importrules.Calls{{
 		module + "/internal/base/hostfs",       // opens, for reading only
 		module + "/internal/kube/installcheck", // opens HCAs, and writes the termination log, which is a mount
 		module + "/internal/kernel/rdmanetns",    // opens the kernel's settings of a network namespace
-		module + "/internal/capture/tree", // writes trees of sysfs below a directory of tests and tools
+		module + "/internal/gen/capture/tree", // writes trees of sysfs below a directory of tests and tools
 		module + "/tools/...", module + "/test/...",
 	},
 	Names: []string{

@@ -1,0 +1,244 @@
+package capture_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/gen/capture/tree"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture"
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/fixture/synth"
+)
+
+// TestHost captures every machine from its file system value. What comes out is the machine: a capture has all that a
+// description can say, and the errors of unreadable files.
+func TestHost(t *testing.T) {
+	for _, host := range synth.Machines() {
+		t.Run(host.Name, func(t *testing.T) {
+			t.Parallel()
+			m, err := fixture.Load(host.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := capture.Host(m.FS(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(format(t, m.Tree()), format(t, got)); diff != "" {
+				t.Errorf("capture differs (-machine +capture):\n%s", diff)
+			}
+		})
+	}
+}
+
+func format(t *testing.T, x *tree.Tree) string {
+	t.Helper()
+	archive, err := tree.Format("", x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(archive)
+}
+
+func TestHostTrimsGIDTables(t *testing.T) {
+	x := &tree.Tree{}
+	port := "sys/devices/virtual/infiniband/rxe0/ports/1"
+	for _, e := range []tree.Entry{
+		{Path: "sys/class/infiniband/rxe0", Kind: tree.Link, Target: "../../devices/virtual/infiniband/rxe0"},
+		{Path: port + "/gids/0", Data: "0000:0000:0000:0000:0000:0000:0000:0000\n"},
+		{Path: port + "/gids/1", Data: "fe80:0000:0000:0000:0000:0000:0000:0001\n"},
+		{Path: port + "/gids/2", Data: "0000:0000:0000:0000:0000:0000:0000:0000\n"},
+		{Path: port + "/gids/3", Data: "0000:0000:0000:0000:0000:0000:0000:0000\n"},
+		{Path: port + "/gids/4", Data: "0000:0000:0000:0000:0000:0000:0000:0000\n"},
+		{Path: port + "/gid_attrs/types/3", Kind: tree.Broken, Errno: syscall.EINVAL},
+		{Path: port + "/gid_attrs/types/4", Kind: tree.Broken, Errno: syscall.EINVAL},
+		{Path: port + "/cm_rx_msgs/req", Data: "0\n"},
+	} {
+		if err := x.Write(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := fixture.Parse("trim", []byte(format(t, x)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := capture.Host(m.FS(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{
+		"/gids/3": true, "/gids/4": false, "/gid_attrs/types/3": true, "/gid_attrs/types/4": false, "/cm_rx_msgs": false,
+	} {
+		if _, ok := got.Lookup(port + name); ok != want {
+			t.Errorf("capture has %s: %v, want %v", name, ok, want)
+		}
+	}
+}
+
+func TestImport(t *testing.T) {
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	add := func(h tar.Header, body string) {
+		h.Size, h.Mode = int64(len(body)), 0o644
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := "./sys/devices/pci0000:00/0000:00:03.0/"
+	add(tar.Header{Name: "./unreadable.txt", Typeflag: tar.TypeReg}, "/sys/devices/x/types/1: Invalid argument\n")
+	add(tar.Header{Name: "./dev-infiniband.txt", Typeflag: tar.TypeReg}, "total 0\nnetns exclusive copy-on-fork on\n")
+	add(tar.Header{Name: dir, Typeflag: tar.TypeDir}, "")
+	add(tar.Header{Name: dir + "vendor", Typeflag: tar.TypeReg}, "0x15b3\n")
+	add(tar.Header{Name: dir + "driver", Typeflag: tar.TypeSymlink, Linkname: "../../../bus/pci/drivers/mlx5_core"}, "")
+	add(tar.Header{Name: dir + "subsystem", Typeflag: tar.TypeSymlink, Linkname: "../../../bus/pci"}, "")
+	add(tar.Header{Name: dir + "iommu", Typeflag: tar.TypeSymlink, Linkname: "../0000:00:00.2/iommu"}, "")
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := capture.Import(&buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `
+-- sys/bus/pci/devices/0000:00:03.0 -> ../../../devices/pci0000:00/0000:00:03.0 --
+-- sys/bus/pci/drivers/mlx5_core/0000:00:03.0 -> ../../../../devices/pci0000:00/0000:00:03.0 --
+-- sys/devices/pci0000:00/0000:00:03.0/driver -> ../../../bus/pci/drivers/mlx5_core --
+-- sys/devices/pci0000:00/0000:00:03.0/subsystem -> ../../../bus/pci --
+-- sys/devices/pci0000:00/0000:00:03.0/vendor --
+0x15b3
+-- sys/devices/x/types/1 !EINVAL --
+-- sys/module/ib_core/parameters/netns_mode --
+N
+`
+	if diff := cmp.Diff(want, strings.TrimPrefix(format(t, got), "\n")); diff != "" {
+		t.Errorf("import differs (-want +got):\n%s", diff)
+	}
+}
+
+func TestImportRefusesUnknownError(t *testing.T) {
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	body := "/sys/x: Level 3 halted\n"
+	if err := w.WriteHeader(&tar.Header{Name: "unreadable.txt", Size: int64(len(body)), Mode: 0o644}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write([]byte(body)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := capture.Import(&buf); err == nil || !strings.Contains(err.Error(), "Level 3 halted") {
+		t.Errorf("Import gives %v, want an error that names the line", err)
+	}
+}
+
+// TestScrub checks on a whole machine that no device part of an address is left, and that addresses which belong
+// together still do.
+func TestScrub(t *testing.T) {
+	m, err := fixture.Load("roce-sriov")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := capture.Scrub(m.Tree(), capture.Names{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := format(t, got)
+	for _, secret := range []string{"25:10:00", "0025:1000", "fe25:1000", "0a01:000a"} {
+		if !strings.Contains(format(t, m.Tree()), secret) {
+			t.Fatalf("the machine has no %q: the test looks for the wrong thing", secret)
+		}
+		if strings.Contains(text, secret) {
+			t.Errorf("%q is still there", secret)
+		}
+	}
+	mac := read(t, got, "sys/class/net/ens1f0np0/address")
+	guid := read(t, got, "sys/class/infiniband/mlx5_0/node_guid")
+	gid := read(t, got, "sys/class/infiniband/mlx5_0/ports/1/gids/0")
+	if !strings.HasPrefix(mac, "a0:88:c2:") || !strings.HasPrefix(guid, "a088:c203:00") {
+		t.Errorf("vendor part is lost: MAC %q, GUID %q", mac, guid)
+	}
+	end := strings.ReplaceAll(mac, ":", "")[6:]
+	for _, s := range []string{guid, gid} {
+		if !strings.HasSuffix(strings.ReplaceAll(s, ":", ""), end) {
+			t.Errorf("%q no longer belongs to the MAC %q", s, mac)
+		}
+	}
+	if got := read(t, got, "sys/class/infiniband/mlx5_9/node_guid"); got != "0000:0000:0000:0000" {
+		t.Errorf("GUID 0 became %q", got)
+	}
+	again, err := capture.Scrub(got, capture.Names{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(len(text), len(format(t, again))); diff != "" {
+		t.Error("scrubbing changes the length of the archive")
+	}
+}
+
+func read(t *testing.T, x *tree.Tree, name string) string {
+	t.Helper()
+	data, err := x.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(data)
+}
+
+var _ fs.FS = capture.Sysfs(nil)
+
+func ExampleHost() {
+	m, err := fixture.Load("roce-lag")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	captured, err := capture.Host(m.OpenFS()) // on a host: os.DirFS("/sys")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, hca := range captured.Children("sys/class/infiniband") {
+		fmt.Println(hca.Path)
+	}
+	// Output: sys/class/infiniband/mlx5_bond_0
+}
+
+// TestScrubText: a text about the host has the addresses of the scrubbed tree, and no name or address of the site.
+func TestScrubText(t *testing.T) {
+	m, err := fixture.Load("roce-sriov")
+	if err != nil {
+		t.Fatal(err)
+	}
+	scrubbed, err := capture.Scrub(m.Tree(), capture.Names{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	guid := func(x *tree.Tree) string { return read(t, x, "sys/class/infiniband/mlx5_0/node_guid") }
+	bare := strings.NewReplacer(":", "")
+	s := capture.NewScrubber(m.Tree(), capture.Names{Hosts: []string{"node17.example.com"}})
+	for in, want := range map[string]string{
+		"GUID " + guid(m.Tree()) + ", MAC 02:42:ac:11:00:02": "GUID " + guid(scrubbed) + ", MAC (address)",
+		"guid-" + bare.Replace(guid(m.Tree())):               "guid-" + bare.Replace(guid(scrubbed)),
+		"Node17 node17 node17.example.com: node170":          "host host host: host0",
+		"at 10.1.2.3, fe80::1 and [2001:db8::7]:443":         "at (address), (address) and [(address)]:443",
+		"/home/alice/x 127.0.0.1 v1.7.12 12:30:00":           "/home/user/x 127.0.0.1 v1.7.12 12:30:00",
+		"0000:3b:00.0 and pci-0000-3b-00-0, firmware 28.39.1002 of 15b3:1021": "0000:3b:00.0 and pci-0000-3b-00-0, " +
+			"firmware 28.39.1002 of 15b3:1021",
+	} {
+		if got := s.Text(in); got != want {
+			t.Errorf("%q becomes %q, want %q", in, got, want)
+		}
+	}
+}
