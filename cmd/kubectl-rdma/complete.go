@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect/collect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
 )
 
 // completeTime bounds the wait of the user's shell.

@@ -10,8 +10,8 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect"
 )
 
 func docs(t *testing.T) string {
@@ -76,7 +76,7 @@ func TestDocsReasons(t *testing.T) {
 	} {
 		want = append(want, string(v))
 	}
-	files, err := filepath.Glob("../../pkg/inspect/*.go")
+	files, err := filepath.Glob("../../internal/inspect/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}

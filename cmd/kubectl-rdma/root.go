@@ -15,8 +15,8 @@ import (
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect/collect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
 )
 
 // plugin has kubectl's flags and streams, which all commands share.

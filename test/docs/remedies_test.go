@@ -61,7 +61,7 @@ func remedies(t *testing.T) (out []remedy) {
 
 // told are the findings, warnings, symptoms, sections and commands that need a row.
 func told(t *testing.T) (out []string) {
-	files, err := filepath.Glob("../../pkg/inspect/*.go")
+	files, err := filepath.Glob("../../internal/inspect/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ var bans = []importrules.Ban{{
 }, {
 	Name:    "inspect",
 	Why:     "what kubectl rdma answers is a function of what was read: no file, no client",
-	Of:      []string{module + "/pkg/inspect"},
+	Of:      []string{module + "/internal/inspect"},
 	Imports: []string{"os/...", "net/...", "syscall", "k8s.io/client-go/...", "k8s.io/cli-runtime/...", module + "/internal/..."},
 	Except:  []string{module + "/internal/base/quote", module + "/internal/base/phrase"}, // text for people and terminals
 }, {
@@ -100,7 +100,7 @@ var bans = []importrules.Ban{{
 	Name:  "dra-driver",
 	Why:   "the driver on each node carries nothing that only people's tools need",
 	Of:    []string{module + "/cmd/dra-driver"},
-	Links: []string{module + "/pkg/inspect/...", "k8s.io/cli-runtime/..."},
+	Links: []string{module + "/internal/inspect/...", "k8s.io/cli-runtime/..."},
 }, {
 	Name:    "downward",
 	Why:     "arrows point to the side that knows less, and the Kubernetes side knows most",
@@ -147,8 +147,8 @@ var calls = []importrules.Calls{{
 		module + "/internal/test/fixture/...", module + "/internal/base/sockets", module + "/internal/kube/deviceinfo",
 		module + "/internal/base/hostfs",       // opens, for reading only
 		module + "/internal/kube/installcheck", // opens HCAs, and writes the termination log, which is a mount
-		module + "/internal/kernel/rdmanetns",    // opens the kernel's settings of a network namespace
-		module + "/internal/gen/capture/tree", // writes trees of sysfs below a directory of tests and tools
+		module + "/internal/kernel/rdmanetns",  // opens the kernel's settings of a network namespace
+		module + "/internal/gen/capture/tree",  // writes trees of sysfs below a directory of tests and tools
 		module + "/tools/...", module + "/test/...",
 	},
 	Names: []string{
@@ -162,9 +162,9 @@ var calls = []importrules.Calls{{
 	Of: []string{module + "/..."},
 	But: []string{
 		module + "/internal/base/hostfs", module + "/internal/base/atomicfile",
-		module + "/internal/base/yamlread",  // opens the pipe that a shell passes
+		module + "/internal/base/yamlread",    // opens the pipe that a shell passes
 		module + "/internal/kernel/rdmanetns", // opens network namespaces
-		module + "/internal/hook/...",  // reads files of the kernel, and its own program
+		module + "/internal/hook/...",         // reads files of the kernel, and its own program
 		// They read and lock directories of their own, which only root can write to.
 		module + "/pkg/dra/claimstore", module + "/pkg/dra/attach",
 		module + "/internal/test/drivertest/...", module + "/internal/test/fixture/...", // tools of tests
@@ -176,7 +176,7 @@ var calls = []importrules.Calls{{
 	Why:  "the same input gives the same output at any time",
 	Of: []string{
 		module + "/pkg/rdma", module + "/pkg/cdi", module + "/pkg/dra/plan", module + "/pkg/dra/policy",
-		module + "/pkg/dra/resources", module + "/pkg/dra/health", module + "/pkg/dra/podmeta", module + "/pkg/inspect",
+		module + "/pkg/dra/resources", module + "/pkg/dra/health", module + "/pkg/dra/podmeta", module + "/internal/inspect",
 	},
 	Names: []string{"time.Now", "time.Since", "time.Until", "time.After", "time.Sleep"},
 }, {

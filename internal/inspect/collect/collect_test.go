@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect/collect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect/collect"
 )
 
 // TestPages: a long list comes in pages, and one whose next page has expired is read

@@ -13,8 +13,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/fleet"
-	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect"
 )
 
 // trouble is a pod whose claim is allocated, and what Kubernetes says of the pod.

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/rdma-dev/dra-driver-rdma/pkg/inspect"
+	"github.com/rdma-dev/dra-driver-rdma/internal/inspect"
 )
 
 // ruleVersions are the versions with DeviceTaintRules, the preferred one first. Kubernetes 1.37 serves v1. An
