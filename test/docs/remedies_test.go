@@ -73,7 +73,7 @@ func told(t *testing.T) (out []string) {
 			out = append(out, m[1])
 		}
 	}
-	for _, m := range warningRow.FindAllStringSubmatch(contents(t, "docs/events.md"), -1) {
+	for _, m := range warningRow.FindAllStringSubmatch(contents(t, "docs/reference/events.md"), -1) {
 		out = append(out, m[1])
 	}
 	_, held, _ := strings.Cut(contents(t, "docs/restarts.md"), "## What holds an HCA")

@@ -20,6 +20,8 @@ const (
 	unitTests = "testdata/rules_test.yaml"
 	dashboard = chart + "dashboard.json"
 	doc       = "../../docs/metrics.md"
+	alertsDoc = "../../docs/reference/alerts.md"
+	listDoc   = "../../docs/reference/metrics.md"
 )
 
 func TestMain(m *testing.M) {

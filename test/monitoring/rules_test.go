@@ -92,7 +92,29 @@ func TestAlertsInDocs(t *testing.T) {
 			}
 		}
 	}
-	golden.Section(t, doc, "alerts", table.String())
+	golden.Section(t, alertsDoc, "alerts", table.String())
+}
+
+// runbooks is the page that the alerts name; GitHub makes its anchors of the headings, in small letters.
+const runbooks = "https://github.com/rdma-dev/dra-driver-rdma/blob/main/docs/reference/alerts.md#"
+
+// TestRunbooks: each alert leads to its own section, which says what to do.
+func TestRunbooks(t *testing.T) {
+	page := readFile(t, alertsDoc)
+	for _, g := range rules(t).Groups {
+		for _, r := range g.Rules {
+			if r.Alert == "" {
+				continue
+			}
+			if got, want := r.Annotations["runbook_url"], runbooks+strings.ToLower(r.Alert); got != want {
+				t.Errorf("the runbook of %s is %q, want %q", r.Alert, got, want)
+			}
+			_, section, _ := strings.Cut(page, "\n## "+r.Alert+"\n")
+			if section, _, _ = strings.Cut(section, "\n## "); strings.TrimSpace(section) == "" {
+				t.Errorf("%s has no section on %s", alertsDoc, r.Alert)
+			}
+		}
+	}
 }
 
 var scrapeConfig = regexp.MustCompile("(?s)```yaml\n(scrape_configs:.*?)```")
@@ -119,12 +141,12 @@ func TestScrapeConfigInDocs(t *testing.T) {
 
 // TestMetricsOfRules: rules and dashboard name no metric that the driver does not have.
 func TestMetricsOfRules(t *testing.T) {
-	known := readFile(t, doc)
+	known := readFile(t, listDoc)
 	for _, file := range []string{rulesFile, dashboard} {
 		for _, name := range regexp.MustCompile(`\brdma_[a-z_0-9]+`).FindAllString(readFile(t, file), -1) {
 			base := strings.TrimSuffix(name, "_bucket")
 			if !strings.Contains(known, "`"+base+"`") && !strings.Contains(readFile(t, file), ":"+base) {
-				t.Errorf("%s names %s, which is not in %s", file, name, doc)
+				t.Errorf("%s names %s, which is not in %s", file, name, listDoc)
 			}
 		}
 	}

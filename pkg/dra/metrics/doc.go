@@ -8,7 +8,7 @@
 //
 // The driver calls Instruments and fills a [State]. It knows nothing else about Prometheus.
 // Without Instruments (nil) it measures nothing. The catalog declares every metric once, with
-// the bound on its series per node. The table in docs/metrics.md is made from it.
+// the bound on its series per node. The table in docs/reference/metrics.md is made from it.
 //
 // # Labels
 //
