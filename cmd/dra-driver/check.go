@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/exitcode"
-	"github.com/rdma-dev/dra-driver-rdma/internal/kube/installcheck"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/quote"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/wake"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kube/installcheck"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
@@ -77,7 +77,7 @@ func (i *installFlags) check(ctx context.Context, client kubernetes.Interface, o
 			return err
 		}
 		verdict = installcheck.Judge(state)
-		if verdict.Final || !wake.Sleep(deadline, checkInterval) {
+		if verdict.Final || !loop.Sleep(deadline, checkInterval) {
 			break
 		}
 	}

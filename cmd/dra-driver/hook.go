@@ -13,12 +13,12 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/args"
 	"github.com/rdma-dev/dra-driver-rdma/internal/hook/install"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/hostfs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/version"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/wake"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/yamlread"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
 )
 
@@ -72,7 +72,7 @@ const pruneAfter = 10 * time.Minute
 // pruneLater waits for pruneAfter, and then removes the hooks of earlier versions that no spec names. It returns early
 // if ctx ends.
 func (h *hookFlags) pruneLater(ctx context.Context, current, cdiDir string) {
-	if !wake.Sleep(ctx, pruneAfter) {
+	if !loop.Sleep(ctx, pruneAfter) {
 		return
 	}
 	removed, err := prune(h.dir, current, cdiDir)

@@ -14,9 +14,9 @@ import (
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/kube/podresources"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/sockets"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/wake"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kube/podresources"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claims"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/offer"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -113,7 +113,7 @@ const (
 // the kubelet's calls.
 func (c *calls) yield(ctx context.Context) {
 	for deadline := time.Now().Add(yieldTime); c.busy() && time.Now().Before(deadline); {
-		if !wake.Sleep(ctx, quietTime/5) {
+		if !loop.Sleep(ctx, quietTime/5) {
 			return
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/kube/apiclient"
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kube/apiclient"
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/drivertest/apifault"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/wake"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 )
 
 // The shortest and the longest wait between two attempts. The kernel cannot wait until a context ends, so wait retries.
@@ -36,7 +36,7 @@ func wait(ctx context.Context, try func() error, taken unix.Errno) error {
 		if !errors.Is(err, taken) {
 			return err
 		}
-		if !wake.Sleep(ctx, wait) {
+		if !loop.Sleep(ctx, wait) {
 			return ctx.Err()
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/wake"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 )
 
 // rdmaSource is the socket of RDMA notifications. It is open only while there are HCAs. It is closed as soon as one
@@ -16,7 +16,7 @@ import (
 // RDMA stack would fail. Opening the socket loads the module even on a host without RDMA.
 type rdmaSource struct {
 	close  atomic.Pointer[context.CancelFunc] // closes the socket that is open, or about to be
-	wanted wake.Signal                        // set when the socket is to be opened
+	wanted loop.Signal                        // set when the socket is to be opened
 }
 
 // want opens or closes the socket. It is safe for concurrent use.

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/wake"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
 )
 
@@ -78,7 +78,7 @@ type Watcher struct {
 func Start(ctx context.Context, c Config) *Watcher {
 	c.complete()
 	w := &Watcher{Config: c, events: make(chan rdma.Changes), signals: make(chan Signal),
-		rdma: rdmaSource{wanted: wake.NewSignal()}}
+		rdma: rdmaSource{wanted: loop.NewSignal()}}
 	w.interest.Store(&Interest{})
 	var sources sync.WaitGroup
 	for _, s := range []source{
@@ -149,7 +149,7 @@ func (w *Watcher) receive(ctx context.Context, s source, opened io.ReadCloser, e
 			return
 		}
 		w.Report(err)
-		if !wake.Sleep(ctx, wait) {
+		if !loop.Sleep(ctx, wait) {
 			return
 		}
 		wait = min(2*wait, longestRetry)

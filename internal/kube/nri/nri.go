@@ -23,7 +23,7 @@ import (
 	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/stub"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/wake"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 )
 
 // DefaultSocket is the default socket of containerd and CRI-O.
@@ -128,7 +128,7 @@ func (p *Plugin) Run(ctx context.Context) {
 			said = err.Error()
 			p.Report(err)
 		}
-		if !wake.Sleep(ctx, wait) {
+		if !loop.Sleep(ctx, wait) {
 			return
 		}
 		wait = min(2*wait, maxWait)

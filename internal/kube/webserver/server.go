@@ -17,7 +17,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/wake"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 )
 
 // Server serves HTTP at one address.
@@ -72,7 +72,7 @@ func (s *Server) Run(ctx context.Context) {
 		if err := s.serve(ctx, listener); err != nil {
 			klog.FromContext(ctx).Error(err, "HTTP server has ended, starting it again", "address", s.Address)
 		}
-		if !wake.Sleep(ctx, retryOther) {
+		if !loop.Sleep(ctx, retryOther) {
 			return
 		}
 	}
@@ -97,7 +97,7 @@ func (s *Server) bind(ctx context.Context) net.Listener {
 			logger.Info("Address in use, retrying: another instance of the driver may still serve it", "address", s.Address,
 				"reason", said)
 		}
-		if !wake.Sleep(ctx, interval) {
+		if !loop.Sleep(ctx, interval) {
 			return nil
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/wake"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 )
 
 // The kubeletplugin library gets the claims of a NodePrepareResources call from the API server one after the other.
@@ -88,7 +88,7 @@ func getClaim(ctx context.Context, client kubernetes.Interface, name types.Names
 		if reason == nil || ctx.Err() == nil {
 			reason = err
 		}
-		if !answer.Temporary(err, claimResource, name.Name) || !wake.Sleep(ctx, max(backoff.Step(), suggested(err))) {
+		if !answer.Temporary(err, claimResource, name.Name) || !loop.Sleep(ctx, max(backoff.Step(), suggested(err))) {
 			return nil, fmt.Errorf("ask the API server for it (tries: %d, in %v): %w",
 				tries, time.Since(began).Round(time.Millisecond), reason)
 		}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/atomicfile"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/repeat"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/cdi"
 )
 
@@ -40,7 +40,7 @@ func (c *Claims) WatchSpecs(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	ticker := time.NewTicker(atomicfile.Stale) // at the start, temporary files of a killed driver may be too young
 	defer ticker.Stop()
-	var failed repeat.Errors
+	var failed loop.Errors
 	for {
 		var err error
 		select {

@@ -12,10 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmamap"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/repeat"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/sysfs"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/wake"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/watch"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claimstore"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
@@ -71,8 +70,8 @@ type Node struct {
 
 	unsaved  atomic.Bool // an HCA is not stored for the next driver yet
 	reshaped atomic.Bool // specs of claims may not fit any more
-	misfits  repeat.Errors
-	changed  wake.Signal // another goroutine has read the host, or SetTimes was called
+	misfits  loop.Errors
+	changed  loop.Signal // another goroutine has read the host, or SetTimes was called
 	health   *judge
 	taints   map[string][]resourceapi.DeviceTaint // stored for the next driver; for one goroutine
 }
@@ -84,7 +83,7 @@ func Open(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		cfg: cfg, sys: cfg.Sys, health: newJudge(cfg.Health), changed: wake.NewSignal(), movable: movable{Mover: cfg.Mover},
+		cfg: cfg, sys: cfg.Sys, health: newJudge(cfg.Health), changed: loop.NewSignal(), movable: movable{Mover: cfg.Mover},
 	}
 	if n.sys == nil {
 		n.sys = sysfs.DirFS(filepath.Join(cfg.HostRoot, "sys"))

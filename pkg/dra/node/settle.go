@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/wake"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 )
 
 // settleStep is the first wait for a host in the middle of a change. Each wait is twice the one before.
@@ -30,7 +30,7 @@ func (n *Node) Settle(ctx context.Context, until time.Time, try func() error) er
 		if _, ok := errors.AsType[*UnsettledError](err); !ok {
 			return err
 		}
-		if wait > 0 && (time.Now().After(until) || !wake.Sleep(ctx, wait)) {
+		if wait > 0 && (time.Now().After(until) || !loop.Sleep(ctx, wait)) {
 			return err
 		}
 		if err := n.Rescan(); err != nil {

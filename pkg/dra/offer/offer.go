@@ -14,9 +14,9 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/apiclient"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kube/deviceinfo"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/wake"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/health"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
@@ -61,8 +61,8 @@ type Reporter interface {
 // Offer decides what is published, and publishes it. It is safe for concurrent use.
 type Offer struct {
 	cfg        Config
-	changed    wake.Signal // an input of the decision has changed
-	registered wake.Signal // the node object is to be read again, for example because the kubelet registered the driver
+	changed    loop.Signal // an input of the decision has changed
+	registered loop.Signal // the node object is to be read again, for example because the kubelet registered the driver
 	policy     atomic.Pointer[policy.Config]
 	watcher    *fsnotify.Watcher        // of the directory of the policy's file; nil for none
 	last       atomic.Pointer[Decision] // nil before the first decision
@@ -77,7 +77,7 @@ type Offer struct {
 // New returns an Offer. It starts no goroutine before Run.
 func New(cfg Config) *Offer {
 	o := &Offer{
-		cfg: cfg, changed: wake.NewSignal(), registered: wake.NewSignal(),
+		cfg: cfg, changed: loop.NewSignal(), registered: loop.NewSignal(),
 		deviceInfo: deviceinfo.Store{Dir: cfg.DeviceInfoDir},
 	}
 	o.publisher = publisher.New(publisher.Config{

@@ -9,7 +9,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/klog/v2"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/wake"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/metrics"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/node"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/resources"
@@ -32,7 +32,7 @@ func (o *Offer) publishLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-o.changed:
-			if !wake.Sleep(ctx, next.Sub(o.cfg.Now())) {
+			if !loop.Sleep(ctx, next.Sub(o.cfg.Now())) {
 				return
 			}
 		case <-o.registered:

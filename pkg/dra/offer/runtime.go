@@ -13,7 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/base/answer"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/wake"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/publisher"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/rdma"
@@ -39,7 +39,7 @@ func (o *Offer) waitForRuntime(ctx context.Context) bool {
 		if publisher.NodeGone(err, o.cfg.NodeName) {
 			pause = min(pause, wait.Jitter(publisher.NodePause, 0.5))
 		}
-		if !wake.Sleep(ctx, pause) {
+		if !loop.Sleep(ctx, pause) {
 			return false
 		}
 	}

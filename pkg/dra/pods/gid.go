@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/kube/nri"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmanetns"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/wake"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kube/nri"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claims"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/event"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/plan"
@@ -186,7 +186,7 @@ func (g *gids) index(ctx context.Context, pod nri.Pod, hca string, addresses []n
 		if err != nil || found {
 			return index{number, err}
 		}
-		if _, missing := g.missing.Load(pod.UID); missing || !wake.Sleep(ctx, poll) {
+		if _, missing := g.missing.Load(pod.UID); missing || !loop.Sleep(ctx, poll) {
 			g.missing.Store(pod.UID, true)
 			return index{err: fmt.Errorf("the kernel has not added the RoCE v2 GID of %s to %s in time", addresses[0], h.IBDev)}
 		}

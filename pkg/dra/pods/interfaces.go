@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/kube/nri"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/podnet"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/repeat"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kube/nri"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/attach"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/claims"
 	"github.com/rdma-dev/dra-driver-rdma/pkg/dra/devicename"
@@ -32,7 +32,7 @@ type interfaces struct {
 	locks *locks
 	// failed has the last error of each interface and address that the driver could not take back. The sweep retries
 	// each minute. A NIC that was pulled stays away.
-	failed repeat.Errors
+	failed loop.Errors
 }
 
 // admit returns the reason why the interfaces of a new claim cannot be attached, before a pod waits for them. It needs

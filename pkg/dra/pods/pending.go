@@ -11,10 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/kube/nri"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 	"github.com/rdma-dev/dra-driver-rdma/internal/kernel/rdmanetns"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/repeat"
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/wake"
+	"github.com/rdma-dev/dra-driver-rdma/internal/kube/nri"
 )
 
 // pending holds running pods that may lack devices. The driver was not connected when they started, an address took too
@@ -23,15 +22,15 @@ import (
 type pending struct {
 	mu   sync.Mutex
 	pods map[nri.Pod]bool
-	more wake.Signal // a pod was added
+	more loop.Signal // a pod was added
 	// busy has the pods that a goroutine gives devices to now. The goroutine closes the channel when it has finished.
 	busy map[nri.Pod]chan struct{}
 	// failed has the pods that still lack devices. One may wait for days until another pod ends.
-	failed repeat.Errors
+	failed loop.Errors
 }
 
 func newPending() *pending {
-	return &pending{pods: map[nri.Pod]bool{}, more: wake.NewSignal(), busy: map[nri.Pod]chan struct{}{}}
+	return &pending{pods: map[nri.Pod]bool{}, more: loop.NewSignal(), busy: map[nri.Pod]chan struct{}{}}
 }
 
 // begin lets only one goroutine at a time give devices to a pod. It returns a function that the caller must call at the

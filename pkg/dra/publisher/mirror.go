@@ -14,21 +14,21 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/wake"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 )
 
 // mirror holds the driver's slices of the node as the API server has them. Its sources are a watch and the server's
 // answers to writes; the newer version counts. It implements [cache.ReflectorStore] and is safe for concurrent use.
 // Callers must not modify its slices.
 type mirror struct {
-	changed wake.Signal // the watch reported a change
+	changed loop.Signal // the watch reported a change
 
 	mu     sync.Mutex
 	slices map[string]*resourceapi.ResourceSlice // by name; nil before the first list
 	end    context.CancelFunc                    // of the watch
 }
 
-func newMirror() *mirror { return &mirror{changed: wake.NewSignal(), end: func() {}} }
+func newMirror() *mirror { return &mirror{changed: loop.NewSignal(), end: func() {}} }
 
 // selector returns the field selector of the driver's slices of the node.
 func (c *Config) selector() string {

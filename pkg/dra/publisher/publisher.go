@@ -29,7 +29,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/wake"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 )
 
 // Config configures a Publisher.
@@ -55,7 +55,7 @@ type Config struct {
 type Publisher struct {
 	cfg    Config
 	server *mirror
-	asked  wake.Signal
+	asked  loop.Signal
 
 	mu     sync.Mutex
 	wanted []resourceslice.Slice // nil before the first Publish
@@ -76,7 +76,7 @@ type settled struct {
 
 // New returns a publisher. It starts no goroutine.
 func New(cfg Config) *Publisher {
-	p := &Publisher{cfg: cfg, server: newMirror(), asked: wake.NewSignal(), every: listInterval}
+	p := &Publisher{cfg: cfg, server: newMirror(), asked: loop.NewSignal(), every: listInterval}
 	p.lose(errNothingYet, nil)
 	return p
 }

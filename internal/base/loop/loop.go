@@ -1,5 +1,6 @@
-// Package wake has the two waits of a background loop: for a change that somebody else announces, and for time.
-package wake
+// Package loop has what background loops need: the waits for a change that somebody else announces, and for time, and
+// the errors of retries, each to be logged once.
+package loop
 
 import (
 	"context"

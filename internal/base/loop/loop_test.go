@@ -1,4 +1,4 @@
-package wake_test
+package loop_test
 
 import (
 	"context"
@@ -6,12 +6,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rdma-dev/dra-driver-rdma/internal/base/wake"
+	"github.com/rdma-dev/dra-driver-rdma/internal/base/loop"
 )
 
 // TestSignal: changes before a look count as one, and none is lost.
 func TestSignal(t *testing.T) {
-	s := wake.NewSignal()
+	s := loop.NewSignal()
 	for range 3 {
 		s.Set()
 	}
@@ -34,7 +34,7 @@ func TestSleep(t *testing.T) {
 			d, took time.Duration
 			want    bool
 		}{{-1, 0, true}, {time.Second, time.Second, true}, {time.Hour, time.Minute, false}, {0, time.Minute, false}} {
-			got := wake.Sleep(ctx, tc.d)
+			got := loop.Sleep(ctx, tc.d)
 			if took := time.Since(began); got != tc.want || took != tc.took {
 				t.Errorf("a wait of %v ended after %v with %v, want %v with %v", tc.d, took, got, tc.took, tc.want)
 			}

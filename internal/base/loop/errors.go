@@ -1,5 +1,4 @@
-// Package repeat finds errors that a retry returns again, so that they are logged once.
-package repeat
+package loop
 
 import "sync"
 
