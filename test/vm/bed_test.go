@@ -47,7 +47,7 @@ type memberNode struct {
 	machine     vm.Cmd
 	said        output
 	boots       int
-	powerOff    context.CancelFunc
+	powerOff    context.CancelCauseFunc
 	ended       chan error
 }
 
@@ -188,29 +188,30 @@ func (b *bed) addMember(t *testing.T, i int, program, coredns string) {
 	}
 	m.boot(t, b.machine)
 	t.Cleanup(func() {
-		m.cutPower()
-		if t.Failed() {
-			t.Logf("%s said:\n%s", m.name, m.said.String())
+		if !t.Failed() {
+			m.cutPower(nil)
+			return
 		}
+		t.Logf("%s: %v\nit said:\n%s", m.name, m.cutPower(vm.ErrFailed), m.said.String())
 	})
 	b.members = append(b.members, m)
 }
 
 // boot starts the guest.
 func (m *memberNode) boot(t *testing.T, v *vm.VM) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(t.Context()))
 	m.powerOff = cancel
 	m.boots++
 	go func() {
 		code, err := v.Run(ctx, m.machine)
-		m.ended <- fmt.Errorf("the guest has ended: status %d, %v", code, err)
+		m.ended <- fmt.Errorf("the guest has ended: status %d, %w", code, err)
 	}()
 }
 
-// cutPower kills the guest, and waits for its end.
-func (m *memberNode) cutPower() {
-	m.powerOff()
-	<-m.ended
+// cutPower kills the guest, and waits for its end. With the reason vm.ErrFailed the guest's tasks are in the error.
+func (m *memberNode) cutPower(why error) error {
+	m.powerOff(why)
+	return <-m.ended
 }
 
 // awaitNode waits until the node has joined since its last boot, and its driver has published its devices.

@@ -53,13 +53,15 @@ func (v *VM) boot(ctx context.Context, c Cmd) (job.Result, error) {
 		}
 	})
 	defer watchdog.Stop()
-	console := filepath.Join(dir, "console")
-	runErr := v.start(ctx, c, dir, console)
+	seen, runErr := v.start(ctx, c, dir)
+	said, _ := os.ReadFile(filepath.Join(dir, consoleFile))
+	if _, err := c.Console.Write(said); err != nil {
+		return job.Result{}, fmt.Errorf("pass on the guest's console: %w", err)
+	}
 	r, err := job.ReadResult(dir)
 	if err == nil {
 		return r, nil
 	}
-	said, _ := os.ReadFile(console)
 	switch {
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
@@ -67,6 +69,9 @@ func (v *VM) boot(ctx context.Context, c Cmd) (job.Result, error) {
 		err = errOops
 	case runErr != nil:
 		err = runErr
+	}
+	if seen != "" {
+		return r, fmt.Errorf("run the virtual machine: %w; seen from outside:\n%s\nits console:\n%s", err, seen, said)
 	}
 	return r, fmt.Errorf("run the virtual machine: %w; the end of its console:\n%s", err, lastLines(string(said), 20))
 }
@@ -85,9 +90,16 @@ func (c Cmd) spec() job.Spec {
 
 func shareTag(i int) string { return fmt.Sprintf("share%d", i) }
 
-// start runs QEMU until its end and passes on what comes out of its ports.
-func (v *VM) start(ctx context.Context, c Cmd, dir, console string) error {
-	cmd := exec.CommandContext(ctx, qemu, v.args(c, dir, console)...)
+// start runs QEMU until its end and passes on what comes out of its ports. It returns what is seen from outside of a guest
+// that does not end by itself.
+func (v *VM) start(ctx context.Context, c Cmd, dir string) (seen string, err error) {
+	cmd := exec.CommandContext(ctx, qemu, v.args(c, dir)...)
+	cmd.Cancel = func() error {
+		if wantsDump(context.Cause(ctx)) {
+			seen = dump(dir, cmd.Process.Pid)
+		}
+		return cmd.Process.Kill()
+	}
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	if c.Uplink != nil {
@@ -103,7 +115,7 @@ func (v *VM) start(ctx context.Context, c Cmd, dir, console string) error {
 	for _, to := range []io.Writer{c.Stdout, c.Stderr} {
 		r, w, err := os.Pipe()
 		if err != nil {
-			return err
+			return "", err
 		}
 		defer w.Close()
 		cmd.ExtraFiles = append(cmd.ExtraFiles, w)
@@ -112,7 +124,7 @@ func (v *VM) start(ctx context.Context, c Cmd, dir, console string) error {
 			io.Copy(to, r)
 		})
 	}
-	err := cmd.Start()
+	err = cmd.Start()
 	for _, w := range cmd.ExtraFiles {
 		w.Close()
 	}
@@ -121,12 +133,12 @@ func (v *VM) start(ctx context.Context, c Cmd, dir, console string) error {
 	}
 	copying.Wait()
 	if err != nil {
-		return fmt.Errorf("%s: %w: %s", qemu, err, strings.TrimSpace(stderr.String()))
+		err = fmt.Errorf("%s: %w: %s", qemu, err, strings.TrimSpace(stderr.String()))
 	}
-	return nil
+	return seen, err
 }
 
-// What follows makes the guest's work cheap to emulate; docs/dev/vm.md has the figures.
+// What the guest's kernel and CPUs are told. cpu and cheapTime make its work cheap to emulate; docs/dev/vm.md has the figures.
 const (
 	// cpu lacks what an emulated CPU does slowly: page tables of a fifth level, checks at each access of the kernel to
 	// a program's memory, wide registers, and the instruction that copies byte by byte.
@@ -134,17 +146,22 @@ const (
 	// cheapTime has the guest read its time from the CPU, not from an emulated device, and wake up for timers at its
 	// tick alone. Go programs set timers of microseconds all the time.
 	cheapTime = "tsc=reliable highres=off"
+	// debugging has the kernel take all magic keys, and print a backtrace at an NMI, which only dump sends.
+	debugging = "sysrq_always_enabled unknown_nmi_panic"
 )
 
 // args is QEMU's command line. docs/dev/vm.md has the reasons.
-func (v *VM) args(c Cmd, dir, console string) []string {
+func (v *VM) args(c Cmd, dir string) []string {
 	args := []string{
 		"-M", "q35", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", cpu,
 		"-smp", fmt.Sprint(c.CPUs), "-m", fmt.Sprint(c.MemoryMB),
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
 		"-kernel", v.image.VMLinux(), "-initrd", v.initrd,
-		"-append", "console=ttyS0 quiet panic=-1 reboot=t mitigations=off no_timer_check net.ifnames=0 " + cheapTime,
-		"-serial", "file:" + console,
+		"-append", "console=ttyS0 quiet panic=-1 reboot=t mitigations=off no_timer_check net.ifnames=0 " + debugging + " " + cheapTime,
+		"-chardev", fmt.Sprintf("socket,id=%s,path=%s,server=on,wait=off,logfile=%s", consoleID,
+			filepath.Join(dir, consoleSocket), filepath.Join(dir, consoleFile)),
+		"-serial", "chardev:" + consoleID,
+		"-qmp", fmt.Sprintf("unix:%s,server=on,wait=off", filepath.Join(dir, monitorSocket)),
 		"-drive", "if=none,id=root,format=raw,cache=unsafe," + v.disk(c),
 		"-device", "virtio-blk-pci,drive=root",
 		"-netdev", "user,id=net,restrict=on,net=10.0.2.0/24", "-device", "virtio-net-pci,netdev=net,romfile=,mac=52:54:00:12:34:56",

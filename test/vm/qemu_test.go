@@ -19,7 +19,7 @@ func fakeQEMU(t *testing.T, script string) {
 for arg; do
 	case $arg in
 	local,id=job,*) job=${arg#*path=}; job=${job%%,*} ;;
-	file:*) exec >"${arg#file:}" ;;
+	socket,id=console,*) exec >"${arg#*logfile=}" ;;
 	esac
 done
 n=$(($(cat ` + dir + `/n 2>/dev/null) + 1)); echo $n >` + dir + "/n\n" + script

@@ -1,6 +1,7 @@
 package vm_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,7 +34,9 @@ func (p pair) reboot(t *testing.T) {
 	t.Logf("before: %s has %v", pod, p.interfaces(t, pod))
 	n.run(t, "sync")
 	began := time.Now()
-	n.cutPower()
+	if err := n.cutPower(nil); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
 	n.boot(t, p.machine)
 	p.awaitNode(t, n)
 	t.Logf("%s is back after %s", n.name, time.Since(began).Round(time.Second))

@@ -52,6 +52,7 @@ until ping -q -c 1 -W 2 10.77.1.1 >/dev/null; do :; done; echo back`)
 type guest struct {
 	port  *vm.Port
 	lines *bufio.Scanner
+	end   context.CancelCauseFunc
 }
 
 // startGuest starts a guest, which ends with the test.
@@ -61,7 +62,7 @@ func startGuest(t *testing.T, v *vm.VM, sw *vm.Switch, number int, script string
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancelCause(t.Context())
 	out, in := io.Pipe()
 	ended := make(chan struct{})
 	go func() {
@@ -72,14 +73,14 @@ func startGuest(t *testing.T, v *vm.VM, sw *vm.Switch, number int, script string
 		})
 		in.CloseWithError(fmt.Errorf("guest %d has ended with status %d, %w", number, code, err))
 	}()
-	t.Cleanup(func() { cancel(); out.Close(); <-ended })
-	return guest{port, bufio.NewScanner(out)}
+	t.Cleanup(func() { cancel(nil); out.Close(); <-ended })
+	return guest{port, bufio.NewScanner(out), cancel}
 }
 
 // says waits for a line.
 func (g guest) says(t *testing.T, want string) {
 	t.Helper()
-	late := time.AfterFunc(2*time.Minute, func() { panic(fmt.Sprintf("%s: a guest does not say %q", t.Name(), want)) })
+	late := time.AfterFunc(2*time.Minute, func() { g.end(vm.ErrFailed) })
 	defer late.Stop()
 	for g.lines.Scan() {
 		if strings.TrimSpace(g.lines.Text()) == want {

@@ -170,6 +170,8 @@ type Cmd struct {
 	Timeout time.Duration
 	// Stdout and Stderr may be nil.
 	Stdout, Stderr io.Writer
+	// Console receives what the guest's kernel has printed, when the machine has ended. It may be nil.
+	Console io.Writer
 }
 
 // ErrTimeout says that a command took longer than it was given.
@@ -246,11 +248,10 @@ func (c *Cmd) complete() error {
 	if c.Timeout == 0 {
 		c.Timeout = 10 * time.Minute
 	}
-	if c.Stdout == nil {
-		c.Stdout = io.Discard
-	}
-	if c.Stderr == nil {
-		c.Stderr = io.Discard
+	for _, to := range []*io.Writer{&c.Stdout, &c.Stderr, &c.Console} {
+		if *to == nil {
+			*to = io.Discard
+		}
 	}
 	return nil
 }

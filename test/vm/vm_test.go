@@ -24,11 +24,11 @@ echo "controllers $(cat /sys/fs/cgroup/cgroup.controllers)"
 echo "quoted: $1"; echo talk >&2
 grep CapEff /proc/self/status; prlimit --memlock=unlimited sh -c 'echo "memlock $(ulimit -l)"'
 pwd; echo written > file; exit 7`
-	var stdout, stderr bytes.Buffer
+	var stdout, stderr, console bytes.Buffer
 	code, err := v.Run(t.Context(), vm.Cmd{
 		Argv: []string{"sh", "-c", script, "sh", `a "b" $c`}, Dir: dir, Shares: []vm.Share{{Path: dir}},
 		Devices: []vm.Device{{Name: "rxe0", Netdev: "eth0"}, {Name: "rxe1", Netdev: "dummy0"}, {Name: "siw0", Netdev: "dummy1"}, {Name: "rxe2", Netdev: "veth0"}},
-		Stdout:  &stdout, Stderr: &stderr,
+		Stdout:  &stdout, Stderr: &stderr, Console: &console,
 	})
 	if err != nil || code != 7 {
 		t.Fatalf("status %d, %v\n%s%s", code, err, &stdout, &stderr)
@@ -40,6 +40,9 @@ pwd; echo written > file; exit 7`
 		if !strings.Contains(stdout.String(), want) {
 			t.Errorf("standard output lacks %q:\n%s", want, &stdout)
 		}
+	}
+	if want := "Show Blocked State"; !strings.Contains(console.String(), want) {
+		t.Errorf("the command has failed, and the console lacks %q:\n%s", want, &console)
 	}
 	if got := stderr.String(); got != "talk\n" {
 		t.Errorf("standard error: %q", got)
@@ -69,10 +72,25 @@ func TestRunFails(t *testing.T) {
 			if code != c.code || (err == nil) != (c.wantErr == "") || err != nil && !strings.Contains(err.Error(), c.wantErr) {
 				t.Errorf("status %d, %v", code, err)
 			}
-			if c.name == "timeout" && !errors.Is(err, vm.ErrTimeout) {
-				t.Errorf("not a timeout: %v", err)
+			if c.name == "timeout" {
+				isDumped(t, err)
 			}
 		})
+	}
+}
+
+// isDumped wants the error of a guest that did not end in time to have what QEMU's threads and the guest's tasks do.
+func isDumped(t *testing.T, err error) {
+	t.Helper()
+	if !errors.Is(err, vm.ErrTimeout) {
+		t.Fatalf("not a timeout: %v", err)
+	}
+	for _, want := range []string{
+		"threads of QEMU:", "wchan", "VM status: running", "RIP=", "Show clockevent devices", "task:sleep", "hrtimer_nanosleep",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error lacks %q: %v", want, err)
+		}
 	}
 }
 

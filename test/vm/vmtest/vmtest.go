@@ -75,8 +75,8 @@ func Run(t *testing.T, v *vm.VM, pkg string, c vm.Cmd, flags ...string) {
 	c.Env = append(c.Env, "CI="+os.Getenv("CI"), "TEST_LONG="+os.Getenv("TEST_LONG"))
 
 	events, stdout := convert(t)
-	var talk strings.Builder
-	c.Stdout, c.Stderr = stdout, &talk
+	var talk, console strings.Builder
+	c.Stdout, c.Stderr, c.Console = stdout, &talk, &console
 	code, err := v.Run(t.Context(), c)
 	stdout.Close()
 	root := <-events
@@ -86,6 +86,9 @@ func Run(t *testing.T, v *vm.VM, pkg string, c vm.Cmd, flags ...string) {
 	root.report(t)
 	if code != 0 && !t.Failed() {
 		t.Errorf("the guest's tests end with status %d\n%s%s", code, root.text(), &talk)
+	}
+	if code != 0 {
+		t.Logf("the console of the guest, with the tasks that were blocked when its tests had failed:\n%s", &console)
 	}
 }
 

@@ -58,7 +58,20 @@ func (b *boot) command() error {
 	if status.Signaled() {
 		b.result.Exit = 128 + int(status.Signal())
 	}
+	if b.result.Exit != 0 {
+		err = errors.Join(err, showBlocked())
+	}
 	return err
+}
+
+// showBlocked has the kernel print the tasks that are blocked on the console, for those who ask why a command failed.
+func showBlocked() error {
+	for _, key := range []string{"9", "w"} { // all levels, tasks
+		if err := os.WriteFile("/proc/sysrq-trigger", []byte(key), 0); err != nil {
+			return fmt.Errorf("have the kernel show blocked tasks: %w", err)
+		}
+	}
+	return nil
 }
 
 // notFound is the exit status of a shell for a command that cannot be started.
