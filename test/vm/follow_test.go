@@ -1,11 +1,11 @@
 package vm_test
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
@@ -47,7 +47,7 @@ func TestFollow(t *testing.T) {
 // nextImage has the guest find the image of another version of the driver, which only TEST_LONG needs.
 func nextImage(t *testing.T) (shares []vm.Share, env []string) {
 	t.Helper()
-	if os.Getenv("TEST_LONG") == "" {
+	if !needs.IsLong() {
 		return nil, nil
 	}
 	checkout, err := deploy.FindCheckout()

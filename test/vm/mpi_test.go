@@ -20,9 +20,7 @@ import (
 // TestMPI runs the job of examples/mpi.yaml on two nodes, as docs/mpi.md says. Pod Security is at its strictest level.
 // The job's output, the kernels' counters and the switch all say that the bytes went over RDMA.
 func TestMPI(t *testing.T) {
-	if os.Getenv("TEST_LONG") == "" {
-		t.Skip("it runs for minutes: set TEST_LONG=1")
-	}
+	needs.Long(t, "it runs for ten minutes; TestTwoNodes shows RDMA between two nodes")
 	archive, err := vm.BuildMPI(t.Context(), vm.Options{Progress: os.Stderr})
 	if err != nil {
 		t.Fatal(err)

@@ -2,11 +2,11 @@ package vm_test
 
 import (
 	"net"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
@@ -23,7 +23,7 @@ func onNode(t *testing.T, pkg string, o cluster.Options, c vm.Cmd, values ...str
 	n := newNodesWith(t, v, o, 1, values)
 	c.Uplink, c.Dir, c.Links = n.uplink(0), n.dir, n.links()
 	c.MemoryMB, c.CPUs, c.Timeout = 4096, 2, time.Hour
-	if os.Getenv("TEST_LONG") != "" {
+	if needs.IsLong() {
 		c.Timeout = 2 * time.Hour // TestKills alone may take one
 	}
 	c.Shares = append(c.Shares, n.shares(v)...)

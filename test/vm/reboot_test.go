@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 )
 
@@ -25,9 +25,7 @@ import (
 // and claim, in a new sandbox. The pod has its HCAs and interfaces again, with addresses of the node's block. Nothing
 // is left of the sandbox before. In the end the test deletes both pods, and their claims end.
 func (p pair) reboot(t *testing.T) {
-	if os.Getenv("TEST_LONG") == "" {
-		t.Skip("only with TEST_LONG")
-	}
+	needs.Long(t, "a boot and a join of a node, 45 s")
 	const rebooted = 1
 	n, pod := p.nodes[rebooted], p.pods[rebooted]
 	before, bootID := p.incarnation(t, pod), n.bootID(t)

@@ -2,12 +2,12 @@ package vm_test
 
 import (
 	"fmt"
-	"os"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
 )
 
@@ -32,7 +32,7 @@ func TestTwoNodes(t *testing.T) {
 			}
 			to, from := a[rail].Addr().String(), c[rail].Addr().String()
 			p.counted(t, rail, func() { p.ping(t, to, from) })
-			if os.Getenv("TEST_LONG") == "" {
+			if !needs.IsLong() {
 				return
 			}
 			p.counted(t, rail, func() {

@@ -30,6 +30,18 @@ func Program(t testing.TB, name, how string) string {
 	return path
 }
 
+// Long skips a test for which only a long run has time. The reason says what it would cost, or names the test of the
+// short run that shows the same promise to users.
+func Long(t testing.TB, why string) {
+	t.Helper()
+	if !IsLong() {
+		t.Skip("runs with TEST_LONG=1 alone: " + why)
+	}
+}
+
+// IsLong reports whether this is a long run: larger seeds and counts, and more variants.
+func IsLong() bool { return os.Getenv("TEST_LONG") != "" }
+
 // Missing ends a test for want of something.
 func Missing(t testing.TB, err error) {
 	t.Helper()

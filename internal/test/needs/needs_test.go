@@ -32,3 +32,14 @@ func TestProgram(t *testing.T) {
 		}
 	}
 }
+
+// TestLong: a short run skips and says why, and a long one goes on.
+func TestLong(t *testing.T) {
+	for long, want := range map[string]string{"": "skip: runs with TEST_LONG=1 alone: TestOther shows it", "1": ""} {
+		t.Setenv("TEST_LONG", long)
+		r := &recorder{TB: t}
+		if needs.Long(r, "TestOther shows it"); r.ended != want {
+			t.Errorf("TEST_LONG=%q: %q, want %q", long, r.ended, want)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
@@ -25,7 +26,7 @@ func TestNodeCreatedAnew(t *testing.T) {
 		restart bool
 	}
 	cases := []loss{{}}
-	if os.Getenv("TEST_LONG") != "" {
+	if needs.IsLong() {
 		for _, away := range []time.Duration{5 * time.Second, 20 * time.Second, time.Minute} {
 			cases = append(cases, loss{away, false}, loss{away, true})
 		}
@@ -80,9 +81,7 @@ func TestNodeCreatedAnew(t *testing.T) {
 // TestEtcdRestored: after a backup of a minute ago was restored, the slices are those of the host within a minute, the
 // pod of then keeps its claim, nothing of a pod that the server has forgotten is left, and an event says what happened.
 func TestEtcdRestored(t *testing.T) {
-	if os.Getenv("TEST_LONG") == "" {
-		t.Skip("only with TEST_LONG")
-	}
+	needs.Long(t, "its backup is a minute old; TestRestoredBackup of pkg/dra/publisher shows what the driver does")
 	n := bed.Namespace(t)
 	c := n.Running("app")
 	before := bed.Devices(t)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/internal/testbed"
 )
@@ -213,9 +214,7 @@ func TestQuota(t *testing.T) {
 
 // TestNamespaceDeleted: the way out of docs/operate.md when somebody deletes the namespace of the driver.
 func TestNamespaceDeleted(t *testing.T) {
-	if os.Getenv("TEST_LONG") == "" {
-		t.Skip("only with TEST_LONG")
-	}
+	needs.Long(t, "it installs the driver twice; test/cluster/policies has all commands of docs/operate.md accepted")
 	plugin := buildPlugin(t)
 	n := bed.Namespace(t)
 	n.Running("app")
@@ -249,9 +248,7 @@ func TestNamespaceDeleted(t *testing.T) {
 // claim for the ended pod and takes that back, all the time (kubernetes#141274). To delete the ended pod ends it. When
 // the first part fails, Kubernetes has repaired this, and docs/faq.md needs no warning any more.
 func TestEndedPodOfSharedClaim(t *testing.T) {
-	if os.Getenv("TEST_LONG") == "" {
-		t.Skip("only with TEST_LONG")
-	}
+	needs.Long(t, "it shows a bug of Kubernetes")
 	n := bed.Namespace(t)
 	ended := strings.NewReplacer("trap exit TERM; while :; do sleep 1; done", "exit 0", "terminationGracePeriodSeconds: 1", "restartPolicy: Never").
 		Replace(testbed.Pod("ended", "resourceClaimName: all"))

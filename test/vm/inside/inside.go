@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 )
 
 // Result is what a command said and how it ended.
@@ -43,7 +45,7 @@ func Must(t *testing.T, argv ...string) string {
 // Times returns how often a test that measures repeats itself: often with TEST_LONG, as for
 // figures of documents, else as often as it takes to see that it works.
 func Times(long int) int {
-	if os.Getenv("TEST_LONG") != "" {
+	if needs.IsLong() {
 		return long
 	}
 	return long / 5

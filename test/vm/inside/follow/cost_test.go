@@ -1,13 +1,13 @@
 package follow
 
 import (
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
@@ -15,9 +15,7 @@ import (
 // it is ready with and without a claim, by turns, and of that what the driver took from the
 // move to the new spec.
 func TestCost(t *testing.T) {
-	if os.Getenv("TEST_LONG") == "" {
-		t.Skip("it measures, and proves nothing: TEST_LONG=1")
-	}
+	needs.Long(t, "it measures, and proves nothing")
 	before := counted(t)
 	var with, without []time.Duration
 	for i := range inside.Times(10) {

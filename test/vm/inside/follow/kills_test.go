@@ -11,16 +11,15 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster"
 )
 
 // The driver is killed before a pod comes, while it starts and while it ends, and containerd
-// while it starts. After each pod the devices of the host are counted. TEST_LONG has 100 pods.
+// while it starts. After each of 100 pods the devices of the host are counted.
 func TestKills(t *testing.T) {
-	pods := 3
-	if os.Getenv("TEST_LONG") != "" {
-		pods = 100
-	}
+	needs.Long(t, "TestFailsClosed and TestUnseen show pods that start and end without the driver")
+	const pods = 100
 	before := counted(t)
 	kills := map[string]int{}
 	for i := range pods {

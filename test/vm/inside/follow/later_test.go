@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
@@ -25,6 +26,7 @@ func createSharing(t *testing.T, name, ibdev, claim string) {
 // A pod that names the claim of one that runs waits, and hears which one has device and interface. It gets
 // both when that pod is deleted, without anybody's help.
 func TestLater(t *testing.T) {
+	needs.Long(t, "TestPodGroup shows a pod that waits for the device of another one")
 	before := counted(t)
 	first, next := end{"first", "one", "rxm1"}, end{"next", "one", "rxm1"}
 	createNetworked(t, first.pod, first.ibdev, `{"addresses":["10.79.2.1/24"],"mode":"move"}`)
@@ -55,6 +57,7 @@ func TestLater(t *testing.T) {
 
 // In shared mode each pod that names a claim has a macvlan of its own, whenever it comes.
 func TestLaterShared(t *testing.T) {
+	needs.Long(t, "TestPodGroupShared shows pods with one claim")
 	share(t)
 	before := counted(t)
 	createNetworked(t, "first", "rxm1", `{"mode":"macvlan"}`)

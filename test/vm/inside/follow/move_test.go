@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
@@ -97,6 +98,7 @@ func TestUnseen(t *testing.T) {
 // The network namespace of a pod ends before the runtime is told to stop the sandbox. The pod gets
 // another sandbox, with its device.
 func TestNamespaceEnds(t *testing.T) {
+	needs.Long(t, "TestThereAndBack shows a device that a namespace leaves behind, and TestUnseen an interface")
 	before := counted(t)
 	runs(t, "again", "rxm0", one)
 	first := sandbox(t, "again")

@@ -2,7 +2,6 @@ package follow
 
 import (
 	"errors"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
@@ -71,7 +71,7 @@ func endGroup(t *testing.T, name string) {
 func TestPodGroup(t *testing.T) {
 	before := counted(t)
 	takeTurns(t, networked("group", "rxm1", `{"addresses":["10.79.4.1/24"],"mode":"move"}`), end.described)
-	if os.Getenv("TEST_LONG") != "" {
+	if needs.IsLong() {
 		takeTurns(t, claim("group", "rxm1"), func(end, *testing.T) {})
 	}
 	home(t, before)

@@ -13,6 +13,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
@@ -31,6 +32,7 @@ func rails(pod, container string) [2]rail { return [2]rail{{pod, container, 0}, 
 // ipvlans on bonds on the other. Without what the driver sets up, packets leave by the other rail and both interfaces
 // answer for an address.
 func TestRails(t *testing.T) {
+	needs.Long(t, "TestTwoNodes shows the rails of two nodes, and TestOneSubnet of internal/podnet rails in one subnet")
 	share(t)
 	before := counted(t)
 	makeRails(t)

@@ -7,16 +7,26 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
-// In shared mode pods have macvlans on the interfaces of their devices, and talk by rdma_cm on
-// their own addresses, with their own GIDs: two with a device each and addresses of their claims, and
-// two with shares of one device and addresses of a CNI plugin. The latter are those of
-// examples/macvlan.yaml, and then of examples/ipvlan.yaml and examples/vlan.yaml. Nothing of it is left.
+// TestShared: in shared mode two pods have macvlans on the interface of one device of which both have shares, and
+// addresses of a CNI plugin. They talk by rdma_cm on their own addresses, with their own GIDs. Nothing of it is left.
+// These are the pods of examples/macvlan.yaml.
 func TestShared(t *testing.T) {
+	share(t)
+	before := counted(t)
+	exampleTalks(t, "macvlan")
+	home(t, before)
+}
+
+// TestSharedMore is TestShared for examples/ipvlan.yaml and examples/vlan.yaml, and for two pods that have a device each,
+// with addresses of their claims.
+func TestSharedMore(t *testing.T) {
+	needs.Long(t, "TestShared shows one shape with pods, and TestShapes all of them without")
 	share(t)
 	before := counted(t)
 	server, client := end{"server", "one", "rxm1"}, end{"client", "one", "rxm2"}
@@ -28,23 +38,28 @@ func TestShared(t *testing.T) {
 	write(t, server, client, podInterface, podInterface, server.address(t).String())
 	ends(t, server.pod)
 	ends(t, client.pod)
-	for _, shape := range []string{"macvlan", "ipvlan", "vlan"} {
-		example := apply(t, shape)
-		pair := [2]end{{shape + "-a", "app", "rxm3"}, {shape + "-b", "app", "rxm3"}}
-		ready(t, pair[0].pod)
-		ready(t, pair[1].pod)
-		if shape == "ipvlan" {
-			// All ipvlans have the address of the device's interface, and soft-RoCE loops back what goes there.
-			pair[0].described(t)
-			pair[1].described(t)
-			talk(t, pair[0], pair[1])
-		} else {
-			converse(t, pair)
-		}
-		write(t, pair[0], pair[1], podInterface, podInterface, pair[0].address(t).String())
-		remove(t, example, pair[0].pod, pair[1].pod)
-	}
+	exampleTalks(t, "ipvlan")
+	exampleTalks(t, "vlan")
 	home(t, before)
+}
+
+// exampleTalks has the two pods of an example talk.
+func exampleTalks(t *testing.T, shape string) {
+	t.Helper()
+	example := apply(t, shape)
+	pair := [2]end{{shape + "-a", "app", "rxm3"}, {shape + "-b", "app", "rxm3"}}
+	ready(t, pair[0].pod)
+	ready(t, pair[1].pod)
+	if shape == "ipvlan" {
+		// All ipvlans have the address of the device's interface, and soft-RoCE loops back what goes there.
+		pair[0].described(t)
+		pair[1].described(t)
+		talk(t, pair[0], pair[1])
+	} else {
+		converse(t, pair)
+	}
+	write(t, pair[0], pair[1], podInterface, podInterface, pair[0].address(t).String())
+	remove(t, example, pair[0].pod, pair[1].pod)
 }
 
 // remove deletes an example, and waits until its pods are gone.

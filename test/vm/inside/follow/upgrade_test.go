@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
@@ -18,9 +19,7 @@ import (
 // TestUpgrade: another version of the driver takes over while a pod has an HCA and its interface. The pod keeps both as
 // they are, and its container continues. The new driver gives a later pod its HCA, and takes everything back.
 func TestUpgrade(t *testing.T) {
-	if os.Getenv("TEST_LONG") == "" {
-		t.Skip("it takes 90 s, most of which is the import of a second image: TEST_LONG=1")
-	}
+	needs.Long(t, "90 s, most of them for the import of a second image")
 	before := counted(t)
 	e := end{"stays", "one", "rxm1"}
 	createNetworked(t, e.pod, e.ibdev, `{"addresses":["10.79.5.1/24"],"mode":"move"}`)

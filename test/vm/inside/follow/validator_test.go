@@ -13,6 +13,7 @@ import (
 	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/stub"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
 
@@ -60,6 +61,7 @@ func applyPolicy(t *testing.T) (lift func()) {
 // event has the plugin's reason, and the pod keeps HCA and interface. A pod that is deleted then gives both back. The
 // other one starts without the plugin, and is told the index.
 func TestRefused(t *testing.T) {
+	needs.Long(t, "TestFailsClosed shows a pod whose containers do not start")
 	before := counted(t)
 	lift := applyPolicy(t)
 	starts, deleted := end{"starts", "one", "rxm1"}, end{"deleted", "one", "rxm2"}

@@ -3,7 +3,6 @@ package follow
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
 	"github.com/rdma-dev/dra-driver-rdma/test/cluster/deploy"
 	"github.com/rdma-dev/dra-driver-rdma/test/vm/inside"
 )
@@ -24,9 +24,7 @@ func TestVanishes(t *testing.T) {
 
 // TestVanishesShared is TestVanishes in shared mode.
 func TestVanishesShared(t *testing.T) {
-	if os.Getenv("TEST_LONG") == "" {
-		t.Skip("the mode changes little of what TestVanishes shows: TEST_LONG=1")
-	}
+	needs.Long(t, "TestVanishes shows it in exclusive mode")
 	share(t)
 	vanishes(t, end{"misses", "one", "rxm10"}, "lost1", func(e end) { e.described(t) })
 }
