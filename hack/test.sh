@@ -1,8 +1,8 @@
 #!/bin/bash
 # Everything that proves the project, in one run; `make test` calls it. It prints
-# the time of each stage and the slowest tests, and ends at the first stage that fails.
+# the time of each stage, the slowest tests and the skipped ones, and ends at the first stage that fails.
 #
-#   TEST_LONG=1   larger seeds and counts, and ten seconds of fuzzing per target
+#   TEST_LONG=1   larger seeds and counts, more variants, ten seconds of fuzzing per target, and a spoiled environment
 set -euo pipefail
 cd "$(dirname "$0")/.."
 long=${TEST_LONG:-}
@@ -11,17 +11,22 @@ timings=$(mktemp -d)
 trap 'rm -rf "$timings"' EXIT
 gotestsum="$(pwd)/bin/gotestsum"
 
-# gotest MODULE ARG...: go test in a module's directory, with the time of each test kept for the end. Links are
+# gotest MODULE ARG...: go test in a module's directory, with time and output of each test kept for the end. Links are
 # a third of what a small package takes, and half of a link is what only debuggers read.
 gotest() {
 	local module=$1
 	shift
-	(cd "$module" && "$gotestsum" --format standard-quiet --hide-summary=skipped --jsonfile-timing-events "$(mktemp "$timings/XXXXXX.json")" -- -ldflags=-s "$@")
+	(cd "$module" && "$gotestsum" --format standard-quiet --hide-summary=skipped --jsonfile "$(mktemp "$timings/XXXXXX.json")" -- -ldflags=-s "$@")
 }
 
 slowest() {
 	printf '\n=== the ten slowest tests\n'
 	cat "$timings"/*.json | "$gotestsum" tool slowest --threshold 1s | awk '$2 !~ "/" && n++ < 10' # no subtests
+}
+
+skipped() {
+	printf '\n=== the skipped tests, and why\n'
+	"$gotestsum" --format none --hide-summary=failed,errors --raw-command -- cat "$timings"/*.json
 }
 
 # busy prints the seconds that the machine's processors have worked, for whomever.
@@ -47,6 +52,9 @@ count=1
 # Lint has vetted what is here. A program with the race detector sleeps for a second before it ends, and
 # so would each package.
 unit() { GORACE=atexit_sleep_ms=100 gotest . -race -vet=off -timeout 20m -count=$count ./...; }
+
+# What the machine has must not matter. The race detector has been there.
+spoiled() { hack/spoiled.sh "$gotestsum" --format standard-quiet --hide-summary=skipped -- -ldflags=-s -vet=off -timeout 20m -count=1 ./...; }
 
 fuzz() {
 	local package packages target targets
@@ -104,6 +112,7 @@ CGO_ENABLED=0 go -C tools/lint build -o "$gotestsum" gotest.tools/gotestsum
 stage lint hack/lint.sh
 stage "programs of the cluster, image of the virtual machine (cached by version)" programs
 stage "unit, golden, fuzz seeds, import rules, chart (race detector on)" unit
+[ -z "$long" ] || stage "the unit tests in a spoiled environment" spoiled
 [ -z "$long" ] || stage fuzz fuzz
 stage "packages: deb, rpm, tar.gz" gotest packaging -timeout 10m -count=$count ./...
 stage "what the driver asks of API server and files" counts
@@ -117,3 +126,4 @@ stage "the same as node of a cluster" vm -run "$nodes"
 printf '\n=== all stages passed\n' >&2
 printf '%s\n' "${times[@]}" >&2
 slowest >&2
+skipped >&2
