@@ -66,7 +66,7 @@ func TestDriverKilled(t *testing.T) {
 	n := bed.Namespace(t)
 	c := n.Running("app")
 	before := driverProcess(t)
-	bed.Inside(t, "pkill", "-KILL", "-x", "dra-driver")
+	bed.Inside(t, "kill", "-KILL", bed.DriverProcess(t)) // by name it might be one of another cluster
 	n.RestartContainer("app")
 	n.Expect("app", "app", c.Results()[0].Device)
 	testbed.Eventually(t, "another process of the driver", func() error {
