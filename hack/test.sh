@@ -44,6 +44,8 @@ stage() { # stage NAME COMMAND...
 	times+=("$(printf '%5d s, %5d s of processor time  %s' $((SECONDS - start)) $(($(busy) - worked)) "$name")")
 }
 
+began=$(busy)
+
 # Go's cache does not know the files that a test's child processes read, the chart
 # and the image among them, so nothing is taken from it.
 count=1
@@ -125,5 +127,6 @@ stage "the same as node of a cluster" vm -run "$nodes"
 
 printf '\n=== all stages passed\n' >&2
 printf '%s\n' "${times[@]}" >&2
+printf '%5d s, %5d s of processor time  in all\n' $SECONDS $(($(busy) - began)) >&2
 slowest >&2
 skipped >&2

@@ -25,7 +25,7 @@ import (
 // and claim, in a new sandbox. The pod has its HCAs and interfaces again, with addresses of the node's block. Nothing
 // is left of the sandbox before. In the end the test deletes both pods, and their claims end.
 func (p pair) reboot(t *testing.T) {
-	needs.Long(t, "a boot and a join of a node, 45 s")
+	needs.Long(t, "a boot and a join of a node, 45 s; TestReboot of pkg/dra/attach shows what the driver does")
 	const rebooted = 1
 	n, pod := p.nodes[rebooted], p.pods[rebooted]
 	before, bootID := p.incarnation(t, pod), n.bootID(t)

@@ -214,7 +214,7 @@ func TestQuota(t *testing.T) {
 
 // TestNamespaceDeleted: the way out of docs/operate.md when somebody deletes the namespace of the driver.
 func TestNamespaceDeleted(t *testing.T) {
-	needs.Long(t, "it installs the driver twice; test/cluster/policies has all commands of docs/operate.md accepted")
+	needs.Long(t, "it installs the driver twice; TestUninstallCheck shows what stops a removal")
 	plugin := buildPlugin(t)
 	n := bed.Namespace(t)
 	n.Running("app")
