@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/needs"
@@ -29,6 +30,9 @@ func requirements(t *testing.T) {
 	for _, program := range []string{"runc", "gcc"} {
 		needs.Program(t, program, "apt-get install runc gcc libc6-dev")
 	}
+	// The container's user is not the one of the test, whose umask may keep others out.
+	before := syscall.Umask(0o022)
+	t.Cleanup(func() { syscall.Umask(before) })
 }
 
 // TestContainer starts an application in images of both families.

@@ -161,7 +161,7 @@ func TestRails(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			f := newFabric(t, 2)
 			f.far.IP("addr add 10.99.0.1/32 dev lo")
-			f.far.IP("addr add fd99::1/128 dev lo")
+			f.far.IP("addr add fd99::1/128 dev lo nodad") // else the kernel takes it into use in its own time
 			for i := range 2 {
 				f.far.IP(fmt.Sprintf("addr add 10.78.%d.254/24 dev far%d", i, i))
 				f.far.IP(fmt.Sprintf("addr add fd78:%d::fe/64 dev far%d nodad", i, i))
