@@ -214,7 +214,7 @@ func TestExamples(t *testing.T) {
 }
 
 // appliers are the functions of tests that apply an example, by its name.
-var appliers = []string{"Example", "Align", "exampleClaim", "apply"}
+var appliers = []string{"Example", "Align", "exampleClaim", "apply", "exampleTalks"}
 
 // applied lists the examples that tests on clusters apply, with the test's file.
 func applied(t *testing.T) map[string]string {
