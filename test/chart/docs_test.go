@@ -9,6 +9,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/rdma-dev/dra-driver-rdma/pkg/api/v1alpha1"
 	drapolicy "github.com/rdma-dev/dra-driver-rdma/pkg/dra/policy"
@@ -59,6 +60,9 @@ func TestExamplesInDocs(t *testing.T) {
 			if strings.HasPrefix(manifests, "scrape_configs:") {
 				continue // test/monitoring
 			}
+			if strings.HasPrefix(manifests, "apiVersion: argoproj.io/") {
+				manifests = valuesOfApplication(t, manifests)
+			}
 			if !strings.HasPrefix(manifests, "apiVersion:") {
 				values := filepath.Join(t.TempDir(), "values.yaml")
 				if err := os.WriteFile(values, []byte(manifests), 0o600); err != nil {
@@ -99,4 +103,29 @@ func TestValuesInDocs(t *testing.T) {
 			}
 		}
 	}
+}
+
+// valuesOfApplication are the values that an Application of Argo CD gives the chart.
+func valuesOfApplication(t *testing.T, manifest string) string {
+	t.Helper()
+	var application struct {
+		Spec struct {
+			Source struct {
+				Path string
+				Helm struct{ ValuesObject map[string]any }
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(manifest), &application); err != nil {
+		t.Fatalf("%v in\n%s", err, manifest)
+	}
+	source := application.Spec.Source
+	if _, err := os.Stat(filepath.Join("../..", source.Path, "Chart.yaml")); err != nil || len(source.Helm.ValuesObject) == 0 {
+		t.Fatalf("the Application has the chart %q and the values %v: %v", source.Path, source.Helm.ValuesObject, err)
+	}
+	values, err := yaml.Marshal(source.Helm.ValuesObject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(values)
 }

@@ -1,10 +1,14 @@
 package chart
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/rdma-dev/dra-driver-rdma/internal/test/golden"
+	"github.com/rdma-dev/dra-driver-rdma/test/docs"
 )
 
 const manifests = "../../deployments/manifests/dra-driver-rdma.yaml"
@@ -12,6 +16,7 @@ const manifests = "../../deployments/manifests/dra-driver-rdma.yaml"
 // manifestsHead comes before what the chart renders, for those who do not use helm.
 const manifestsHead = `# The chart deployments/helm/dra-driver-rdma with its default values, for kubectl apply.
 # Made by go test ./test/chart -update.
+%s
 apiVersion: v1
 kind: Namespace
 metadata:
@@ -19,6 +24,19 @@ metadata:
   labels:
     pod-security.kubernetes.io/enforce: privileged
 `
+
+// publication says whether anybody can pull the image that the manifests name.
+func publication(t *testing.T) string {
+	t.Helper()
+	p, err := docs.ReadPublication("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Published {
+		return p.Sentence()
+	}
+	return p.Sentence() + "\n# Put your own image into the DaemonSet (docs/install.md#build-your-own)."
+}
 
 // TestManifests: the plain manifests are what the chart renders, without what helm alone
 // runs. A real API server takes them in test/cluster/policies.
@@ -28,10 +46,41 @@ func TestManifests(t *testing.T) {
 		t.Fatalf("helm template: %v\n%s", err, out)
 	}
 	out = strings.ReplaceAll(out, "app.kubernetes.io/managed-by: Helm", "app.kubernetes.io/managed-by: kubectl")
-	golden.File(t, manifests, []byte(manifestsHead+out))
+	golden.File(t, manifests, []byte(fmt.Sprintf(manifestsHead, "# "+publication(t))+out))
 	for _, obj := range objects(t, readFile(t, manifests)) {
 		if kind := obj.GetObjectKind().GroupVersionKind().Kind; kind == "" {
 			t.Errorf("an object has no kind: %v", obj)
+		}
+	}
+}
+
+// TestNotesWarnOfTheImage: whoever installs the chart with an image that nobody can pull reads so at once. Helm renders
+// notes only with a cluster, so a copy of the chart has them in a ConfigMap.
+func TestNotesWarnOfTheImage(t *testing.T) {
+	chart := filepath.Join(t.TempDir(), "dra-driver-rdma")
+	if err := os.CopyFS(chart, os.DirFS(chartDir)); err != nil {
+		t.Fatal(err)
+	}
+	notes := readFile(t, chartDir+"/templates/NOTES.txt")
+	for name, text := range map[string]string{
+		"notes.txt": notes,
+		"templates/notes.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: notes}\ndata:\n  notes: |\n" +
+			"    {{- tpl (.Files.Get \"notes.txt\") . | nindent 4 }}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(chart, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sentence := strings.TrimPrefix(strings.SplitN(publication(t), "\n", 2)[0], "# ")
+	unpublished := strings.Contains(sentence, "not published yet")
+	for set, own := range map[string]bool{"logVerbosity=2": false, "image.repository=registry.example.com/x": true} {
+		out, err := helm(t, "template", "dra-driver-rdma", chart, "--kube-version", oldest,
+			"--show-only", "templates/notes.yaml", "--set", set)
+		if err != nil {
+			t.Fatalf("helm template: %v\n%s", err, out)
+		}
+		if got, want := strings.Contains(out, "WARNING: "+sentence), unpublished && !own; got != want {
+			t.Errorf("with %s the notes warn of the image: %v, want %v\n%s", set, got, want, out)
 		}
 	}
 }

@@ -65,3 +65,27 @@ func TestProse(t *testing.T) {
 	}
 	t.Log(total, "words")
 }
+
+var (
+	notRun = regexp.MustCompile(`(?i)nobody (of us )?(has )?(run|ran|measured)|(did|do) not run (it|this|them|these)|we test(ed)? (with|without)|` +
+		`not (yet )?(run|tested|verified) (by us|on)|not yet on hardware|recorded (machine|server|host)`)
+	marked = regexp.MustCompile(`\*\*Not run\*\*`)
+)
+
+// TestNotRunIsMarked: what nobody has run stands behind the same two words on every page, which docs/compatibility.md
+// explains, so that a search finds all of it.
+func TestNotRunIsMarked(t *testing.T) {
+	marks := 0
+	for _, page := range userPages(t) {
+		text := contents(t, strings.TrimPrefix(page.Path, checkout+"/"))
+		marks += len(marked.FindAllString(text, -1))
+		for line := range strings.Lines(marked.ReplaceAllString(text, "")) {
+			if said := notRun.FindString(line); said != "" {
+				t.Errorf("%s says %q: mark it as **Not run**", page.Path, said)
+			}
+		}
+	}
+	if marks < 20 {
+		t.Errorf("only %d marks were found", marks)
+	}
+}
